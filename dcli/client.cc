@@ -1,0 +1,274 @@
+#include "dcli/client.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "dcli/values.h"
+#include "dfsmr/v1/runner.grpc.pb.h"
+
+namespace dfsmr::cli {
+namespace {
+
+using Stub = v1::RunnerService::Stub;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kSilence{20'000};
+constexpr int kLargestReply = 64 << 20;
+constexpr int kLargestMetadata = 4 << 20;  // the diagnostics of a bad definition are in a trailer
+constexpr int kTries = 5;
+
+bool IsLoopback(const std::string& server) {
+  return server.starts_with("localhost") || server.starts_with("127.") ||
+         server.starts_with("[::1]") || server.starts_with("unix:");
+}
+
+std::shared_ptr<grpc::Channel> Connect(const std::string& server) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kLargestReply);
+  arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kLargestMetadata);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2'000);
+  if (IsLoopback(server)) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return grpc::CreateCustomChannel(server, grpc::InsecureChannelCredentials(), arguments);
+}
+
+Error ErrorOf(const grpc::Status& status, const grpc::ClientContext& context) {
+  Error error{static_cast<Code>(status.error_code()), "", status.error_message()};
+  const auto& trailer = context.GetServerTrailingMetadata();
+  const auto reason = trailer.find("dfsmr-reason");
+  if (reason != trailer.end()) error.reason.assign(reason->second.data(), reason->second.size());
+  return error;
+}
+
+// True when the request cannot have reached the server.
+bool NeverSent(const Error& error) {
+  return error.message.find("failed to connect") != std::string::npos ||
+         error.message.find("DNS resolution failed") != std::string::npos;
+}
+
+bool WorthRepeating(const Error& error, bool repeatable) {
+  if (error.code != Code::kUnavailable) return false;
+  if (error.reason == "NOT_READY") return true;  // nothing was done
+  return repeatable && error.reason.empty() && !NeverSent(error);
+}
+
+// Cancels a stream that has been silent for too long.
+class Watchdog {
+ public:
+  explicit Watchdog(grpc::ClientContext* context) : thread_([this, context] { Watch(context); }) {}
+  ~Watchdog() {
+    {
+      const std::lock_guard lock(mutex_);
+      over_ = true;
+    }
+    changed_.notify_one();
+    thread_.join();
+  }
+  // From now on the server has the word, or we have: a slow reader of ours is not its silence.
+  void Listening(bool listening) {
+    const std::lock_guard lock(mutex_);
+    listening_ = listening;
+    last_ = std::chrono::steady_clock::now();
+  }
+  bool fired() const {
+    const std::lock_guard lock(mutex_);
+    return fired_;
+  }
+
+ private:
+  void Watch(grpc::ClientContext* context) {
+    std::unique_lock lock(mutex_);
+    while (!over_) {
+      const auto now = std::chrono::steady_clock::now();
+      if (listening_ && now >= last_ + kSilence) {
+        fired_ = true;
+        context->TryCancel();
+        return;
+      }
+      changed_.wait_until(lock, (listening_ ? last_ : now) + kSilence);
+    }
+  }
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool over_ = false;
+  bool fired_ = false;
+  bool listening_ = true;
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+  std::thread thread_;  // last: it uses the others
+};
+
+}  // namespace
+
+// Enters a call with its canceller for as long as it lives.
+class CallUnderWay {
+ public:
+  CallUnderWay(Canceller* canceller, grpc::ClientContext* context) : canceller_(canceller) {
+    if (canceller_ == nullptr) return;
+    const std::lock_guard lock(canceller_->mutex_);
+    if (canceller_->cancelled_) context->TryCancel();
+    id_ = canceller_->next_++;
+    canceller_->calls_[id_] = [context] { context->TryCancel(); };
+  }
+  ~CallUnderWay() {
+    if (canceller_ == nullptr) return;
+    const std::lock_guard lock(canceller_->mutex_);
+    canceller_->calls_.erase(id_);
+  }
+  CallUnderWay(const CallUnderWay&) = delete;
+  CallUnderWay& operator=(const CallUnderWay&) = delete;
+
+ private:
+  Canceller* canceller_;
+  int id_ = 0;
+};
+
+void Canceller::Cancel() {
+  const std::lock_guard lock(mutex_);
+  cancelled_ = true;
+  for (const auto& [id, cancel] : calls_) cancel();
+  changed_.notify_all();
+}
+
+bool Canceller::cancelled() const {
+  const std::lock_guard lock(mutex_);
+  return cancelled_;
+}
+
+bool Canceller::SleepFor(milliseconds time) const {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, time, [this] { return cancelled_; });
+}
+
+milliseconds Backoff::Next() {
+  const milliseconds wait = wait_;
+  wait_ = std::min(wait_ * 2, kLongest);
+  const std::uniform_int_distribution<int64_t>::param_type range(wait.count() / 2, wait.count());
+  return milliseconds(std::uniform_int_distribution<int64_t>(range)(random_));
+}
+
+Error FromProto(const v1::Error& error) {
+  return {static_cast<Code>(error.code()), error.reason(), error.message()};
+}
+
+bool Unreached(const Error& error) {
+  return error.reason.empty() &&
+         (error.code == Code::kUnavailable || error.code == Code::kDeadlineExceeded);
+}
+
+bool Passing(const Error& error) {
+  return error.code == Code::kUnavailable || error.code == Code::kDeadlineExceeded ||
+         error.code == Code::kCancelled || error.reason == "OVERLOADED";
+}
+
+std::string ServerAddress(const std::string& server) {
+  return server.starts_with(':') ? "localhost" + server : server;
+}
+
+struct Client::Connection {
+  explicit Connection(const std::string& server)
+      : stub(v1::RunnerService::NewStub(Connect(server))) {}
+  std::unique_ptr<Stub> stub;
+};
+
+Client::Client(const std::string& server, Duration timeout)
+    : server_(ServerAddress(server)), timeout_(timeout) {}
+Client::~Client() = default;
+
+Client::Connection& Client::connection() {
+  std::call_once(connected_, [this] { connection_ = std::make_unique<Connection>(server_); });
+  return *connection_;
+}
+
+template <typename Response, typename Request, typename Method>
+Result<Response> Client::Call(Method method, const Request& request, bool repeatable, Duration wait,
+                              Canceller* cancel) {
+  Backoff backoff;
+  for (int left = kTries;;) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + timeout_ + wait);
+    const CallUnderWay under_way(cancel, &context);
+    Response response;
+    const grpc::Status status = (*connection().stub.*method)(&context, request, &response);
+    if (status.ok()) return response;
+    Error error = ErrorOf(status, context);
+    if (--left == 0 || !WorthRepeating(error, repeatable)) return error;
+    if (cancel != nullptr && cancel->cancelled()) return error;
+    std::this_thread::sleep_for(backoff.Next());
+  }
+}
+
+Result<v1::DefineResponse> Client::Define(const v1::DefineRequest& request) {
+  return Call<v1::DefineResponse>(&Stub::Define, request, false);
+}
+Result<v1::ListMachinesResponse> Client::ListMachines(const v1::ListMachinesRequest& request) {
+  return Call<v1::ListMachinesResponse>(&Stub::ListMachines, request, true);
+}
+Result<v1::Machine> Client::GetMachine(const v1::GetMachineRequest& request) {
+  return Call<v1::Machine>(&Stub::GetMachine, request, true);
+}
+Result<v1::StartResponse> Client::Start(const v1::StartRequest& request) {
+  return Call<v1::StartResponse>(&Stub::Start, request, !request.id().empty());
+}
+Result<v1::StartBatchResponse> Client::StartBatch(const v1::StartBatchRequest& request) {
+  return Call<v1::StartBatchResponse>(&Stub::StartBatch, request, false);
+}
+Result<v1::ListInstancesResponse> Client::ListInstances(const v1::ListInstancesRequest& request) {
+  return Call<v1::ListInstancesResponse>(&Stub::ListInstances, request, true);
+}
+Result<v1::Instance> Client::GetInstance(const v1::GetInstanceRequest& request) {
+  return Call<v1::Instance>(&Stub::GetInstance, request, true);
+}
+Result<v1::GetHistoryResponse> Client::GetHistory(const v1::GetHistoryRequest& request) {
+  return Call<v1::GetHistoryResponse>(&Stub::GetHistory, request, true);
+}
+Result<v1::ReadyResponse> Client::Ready(const v1::ReadyRequest& request, Canceller* cancel) {
+  return Call<v1::ReadyResponse>(&Stub::Ready, request, false, FromProto(request.wait()), cancel);
+}
+Result<v1::TransitionResponse> Client::Transition(const v1::TransitionRequest& request,
+                                                  Canceller* cancel) {
+  return Call<v1::TransitionResponse>(&Stub::Transition, request, !request.claim().empty(),
+                                      Duration::zero(), cancel);
+}
+Result<v1::RelinquishResponse> Client::Relinquish(const v1::RelinquishRequest& request) {
+  return Call<v1::RelinquishResponse>(&Stub::Relinquish, request, false);
+}
+Result<v1::ExtendResponse> Client::Extend(const v1::ExtendRequest& request, Canceller* cancel) {
+  return Call<v1::ExtendResponse>(&Stub::Extend, request, true, Duration::zero(), cancel);
+}
+Result<v1::Instance> Client::Pause(const v1::PauseRequest& request) {
+  return Call<v1::Instance>(&Stub::Pause, request, true);
+}
+Result<v1::Instance> Client::Resume(const v1::ResumeRequest& request) {
+  return Call<v1::Instance>(&Stub::Resume, request, false);
+}
+Result<v1::Instance> Client::Skip(const v1::SkipRequest& request) {
+  return Call<v1::Instance>(&Stub::Skip, request, false);
+}
+Result<v1::Instance> Client::Cancel(const v1::CancelRequest& request) {
+  return Call<v1::Instance>(&Stub::Cancel, request, true);
+}
+
+Result<Ok> Client::Changes(const v1::ChangesRequest& request, Canceller* cancel,
+                           const std::function<bool(const v1::ChangesResponse&)>& visit) {
+  grpc::ClientContext context;
+  const CallUnderWay under_way(cancel, &context);
+  const auto stream = connection().stub->Changes(&context, request);
+  Watchdog watchdog(&context);
+  v1::ChangesResponse response;
+  bool enough = false;
+  while (!enough && stream->Read(&response)) {
+    watchdog.Listening(false);
+    enough = !visit(response);
+    watchdog.Listening(true);
+  }
+  if (enough) context.TryCancel();
+  const grpc::Status status = stream->Finish();
+  if (enough || status.ok()) return Ok{};
+  if (watchdog.fired()) return Error{Code::kUnavailable, "", "the server has gone silent"};
+  return ErrorOf(status, context);
+}
+
+}  // namespace dfsmr::cli

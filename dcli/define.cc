@@ -1,0 +1,139 @@
+#include "dcli/commands.h"
+#include "dcli/sources.h"
+#include "dcli/text.h"
+#include "fsm/yaml.h"
+
+namespace dfsmr::cli {
+namespace {
+
+std::string Plural(size_t count, const std::string& what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+void PrintDiagnostic(Context& context, const Diagnostic& diagnostic) {
+  context.err << Escaped(Format(diagnostic)) << '\n';
+}
+
+Diagnostic FromWire(const v1::Diagnostic& wire) {
+  return {.error = wire.severity() == v1::Diagnostic::ERROR,
+          .source_name = wire.source_name(),
+          .line = wire.line(),
+          .column = wire.column(),
+          .path = wire.path(),
+          .message = wire.message()};
+}
+
+v1::Diagnostic ToWire(const Diagnostic& diagnostic) {
+  v1::Diagnostic wire;
+  wire.set_severity(diagnostic.error ? v1::Diagnostic::ERROR : v1::Diagnostic::WARNING);
+  wire.set_source_name(diagnostic.source_name);
+  wire.set_line(diagnostic.line);
+  wire.set_column(diagnostic.column);
+  wire.set_path(diagnostic.path);
+  wire.set_message(diagnostic.message);
+  return wire;
+}
+
+std::string EffectText(const v1::Defined& defined) {
+  if (!defined.changed() || defined.version() < 2) return "";
+  if (defined.upgrade_strategy() == "continue") return "  (continue: old instances go on)";
+  return "  (" + Escaped(defined.upgrade_strategy()) + ": " +
+         Plural(defined.affected_instances(), "instance") + ")";
+}
+
+void PrintDefined(Context& context, const v1::Defined& defined) {
+  if (context.names()) {
+    context.out << Escaped(defined.id()) << '\n';
+    return;
+  }
+  context.out << Escaped(defined.id()) << "  v" << defined.version() << "  "
+              << Painted(defined.changed() ? "changed" : "unchanged", context.look)
+              << EffectText(defined) << '\n';
+}
+
+// What Define would answer, as far as it can be known without a server.
+v1::DefineResponse ReplyOf(const Parsed& parsed) {
+  v1::DefineResponse reply;
+  if (parsed.ok()) {
+    for (const Definition& definition : parsed.definitions) {
+      v1::Defined* defined = reply.add_defined();
+      defined->set_id(definition.machine.id);
+      defined->set_upgrade_strategy(std::string(Name(definition.machine.upgrade_strategy)));
+    }
+  }
+  for (const Diagnostic& diagnostic : parsed.diagnostics) {
+    *reply.add_diagnostics() = ToWire(diagnostic);
+  }
+  return reply;
+}
+
+void PrintChecked(Context& context, const Source& source, const Machine& machine) {
+  context.out << Escaped(machine.id);
+  if (!context.names()) {
+    context.out << "  " << Painted("ok", context.look) << "  "
+                << Plural(machine.nodes.size(), "node") << "  " << Escaped(source.name);
+  }
+  context.out << '\n';
+}
+
+// The server's words: one diagnostic a line.
+void PrintRefusal(Context& context, const Error& error) {
+  context.out.flush();
+  for (const std::string& line : Split(error.message, '\n')) {
+    if (!line.empty()) context.err << Escaped(line) << '\n';
+  }
+}
+
+int Summary(Context& context, size_t refused, size_t all, const char* what) {
+  if (refused == 0) return kSucceeded;
+  return context.Fail(kRefused, Plural(refused, "file") + " of " + std::to_string(all) + " " + what,
+                      "each line above says where, and what would be right");
+}
+
+}  // namespace
+
+int Define(Context& context, const DefineOptions& options) {
+  const auto sources = ReadSources(options.sources);
+  if (!sources) return context.FailUsage(sources.error());
+  size_t refused = 0;
+  for (const Source& source : *sources) {
+    v1::DefineRequest request;
+    request.set_namespace_(context.name_space);
+    request.set_source(source.text);
+    request.set_source_name(source.name);
+    request.set_validate_only(options.dry_run);
+    const auto reply = context.client->Define(request);
+    if (!reply && reply.error().code == Code::kInvalidArgument) {
+      PrintRefusal(context, reply.error());
+      ++refused;
+      continue;
+    }
+    if (!reply) return context.Fail(reply.error());
+    for (const auto& wire : reply->diagnostics()) PrintDiagnostic(context, FromWire(wire));
+    if (sources->size() == 1 ? context.Print(*reply) : context.PrintOne(*reply)) continue;
+    for (const v1::Defined& defined : reply->defined()) PrintDefined(context, defined);
+  }
+  if (options.dry_run) context.Note("a dry run: nothing was defined");
+  return Summary(context, refused, sources->size(), "refused");
+}
+
+int CheckSources(Context& context, const DefineOptions& options) {
+  const auto sources = ReadSources(options.sources);
+  if (!sources) return context.FailUsage(sources.error());
+  size_t unsound = 0;
+  for (const Source& source : *sources) {
+    const Parsed parsed = ParseDefinitions(source.text, source.name);
+    if (!parsed.ok()) ++unsound;
+    context.out.flush();
+    for (const Diagnostic& diagnostic : parsed.diagnostics) PrintDiagnostic(context, diagnostic);
+    const v1::DefineResponse reply = ReplyOf(parsed);
+    if (sources->size() == 1 ? context.Print(reply) : context.PrintOne(reply)) continue;
+    if (!parsed.ok()) continue;
+    for (const Definition& definition : parsed.definitions) {
+      PrintChecked(context, source, definition.machine);
+    }
+  }
+  return Summary(context, unsound, sources->size(), unsound == 1 ? "has errors" : "have errors");
+}
+
+}  // namespace dfsmr::cli

@@ -1,0 +1,14 @@
+#include <cstdlib>
+#include <iostream>
+
+#include "dcli/cli.h"
+#include "dcli/signals.h"
+
+int main(int argc, char** argv) {
+  setenv("GRPC_VERBOSITY", "NONE", 0);  // what goes wrong is said by us, once
+  std::ios::sync_with_stdio(false);
+  dfsmr::cli::ExitOnInterrupt();
+  const int status = dfsmr::cli::RunCommandLine(argc, argv, std::cout, std::cerr);
+  std::cout.flush();
+  return status;
+}

@@ -1,0 +1,76 @@
+#include "dcli/sources.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+namespace dfsmr::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+Error Unreadable(const std::string& path, const std::string& why) {
+  return {Code::kInvalidArgument, "", "cannot read " + path + ": " + why};
+}
+
+Result<Source> ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return Unreadable(path, std::strerror(errno));
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (file.bad()) return Unreadable(path, std::strerror(errno));
+  return Source{path, text.str()};
+}
+
+Source ReadStandardInput() {
+  std::ostringstream text;
+  text << std::cin.rdbuf();
+  return {"stdin", text.str()};
+}
+
+Result<std::vector<std::string>> YamlFilesUnder(const std::string& folder) {
+  std::vector<std::string> files;
+  std::error_code error;
+  fs::recursive_directory_iterator entry(folder, error);
+  for (const fs::recursive_directory_iterator end; !error && entry != end; entry.increment(error)) {
+    const fs::path extension = entry->path().extension();
+    std::error_code ignored;
+    const bool yaml = extension == ".yaml" || extension == ".yml";
+    if (yaml && !entry->is_directory(ignored)) files.push_back(entry->path().string());
+  }
+  if (error) return Unreadable(folder, error.message());
+  if (files.empty()) return Unreadable(folder, "there is no *.yaml or *.yml in it");
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+}  // namespace
+
+Result<std::vector<Source>> ReadSources(const std::vector<std::string>& paths) {
+  std::vector<Source> sources;
+  for (const std::string& path : paths) {
+    if (path == "-") {
+      sources.push_back(ReadStandardInput());
+      continue;
+    }
+    std::vector<std::string> files = {path};
+    std::error_code ignored;
+    if (fs::is_directory(path, ignored)) {
+      auto found = YamlFilesUnder(path);
+      if (!found) return found.error();
+      files = *found;
+    }
+    for (const std::string& file : files) {
+      auto source = ReadFile(file);
+      if (!source) return source.error();
+      sources.push_back(*std::move(source));
+    }
+  }
+  return sources;
+}
+
+}  // namespace dfsmr::cli

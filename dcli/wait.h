@@ -1,0 +1,32 @@
+// Following instances to their end, for `start --wait`.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "dcli/context.h"
+
+namespace dfsmr::cli {
+
+class EndOfInstances {
+ public:
+  explicit EndOfInstances(Context& context) : context_(context) {}
+
+  // Remembers where the feed stands. To be called before the instances are started, so that nothing
+  // that happens to them can be missed.
+  Result<Ok> Begin(const std::string& machine);
+  // The instances as they ended, in the order given. What happens to a single one is told on
+  // standard error as it goes. kCancelled after Ctrl-C.
+  Result<std::vector<v1::Instance>> Await(const std::vector<std::string>& ids, Canceller* cancel);
+
+ private:
+  Result<Ok> FollowFeed(std::set<std::string> open, Canceller* cancel);
+  Result<v1::Instance> PollToEnd(const std::string& id, Canceller* cancel);
+
+  Context& context_;
+  std::string machine_;
+  std::string cursor_;
+};
+
+}  // namespace dfsmr::cli

@@ -1,0 +1,104 @@
+// What every call has in common: its way into the loop, its answer, its refusal.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "dsrv/changes.h"
+#include "dsrv/convert.h"
+#include "dsrv/engine.h"
+#include "dsrv/loop.h"
+#include "dsrv/pool.h"
+#include "dsrv/telemetry.h"
+
+namespace dfsmr {
+
+// All that a service needs to serve. Owned by main.
+struct Backend {
+  const Engine& engine;  // its registry and store only: the rest belongs to the loop
+  Loop& loop;
+  Changes& changes;
+  Pool& pool;
+  std::function<Timestamp()> clock;
+};
+
+inline Error Overloaded() {
+  return {Code::kResourceExhausted, "OVERLOADED",
+          "the server has as many requests waiting as it may hold; try again later"};
+}
+inline Error Dropped() {
+  return {Code::kDeadlineExceeded, "", "the deadline passed before the server came to the request"};
+}
+
+// Turns an error into the call's status, with its reason in the trailer.
+inline grpc::Status Refuse(grpc::CallbackServerContext* context, const Error& error) {
+  NoteRefusal(error, context->peer());
+  if (!error.reason.empty()) context->AddTrailingMetadata("dfsmr-reason", error.reason);
+  return ToStatus(error);
+}
+
+inline Timestamp DeadlineOf(const grpc::CallbackServerContext& context) {
+  const auto deadline = context.deadline();
+  if (deadline == std::chrono::system_clock::time_point::max()) return kNever;
+  return std::chrono::time_point_cast<Duration>(deadline);
+}
+
+// A unary call that the loop decides. `decide` runs in the loop and answers a Result; `fill` turns
+// its value into the reply, after the commit.
+template <typename Reply, typename Decide, typename Fill>
+grpc::ServerUnaryReactor* Decided(const Backend& backend, grpc::CallbackServerContext* context,
+                                  size_t bytes, Reply* reply, Decide decide, Fill fill) {
+  auto* reactor = context->DefaultReactor();
+  Mailbox::Mail mail;
+  mail.deadline = DeadlineOf(*context);
+  mail.bytes = bytes;
+  mail.run = [=](Engine& engine) {
+    auto outcome = decide(engine);
+    engine.AfterCommit([=, outcome = std::move(outcome)] {
+      if (outcome) {
+        fill(*outcome, reply);
+        reactor->Finish(grpc::Status::OK);
+      } else {
+        reactor->Finish(Refuse(context, outcome.error()));
+      }
+    });
+  };
+  mail.drop = [=] { reactor->Finish(Refuse(context, Dropped())); };
+  if (!backend.loop.Post(std::move(mail))) reactor->Finish(Refuse(context, Overloaded()));
+  return reactor;
+}
+
+inline grpc::ServerUnaryReactor* Refused(grpc::CallbackServerContext* context, const Error& error) {
+  auto* reactor = context->DefaultReactor();
+  reactor->Finish(Refuse(context, error));
+  return reactor;
+}
+
+// A unary call that reads the store: `settle` runs in the loop first, and when all that it knows is
+// durable, `read` runs in the pool.
+template <typename Reply, typename Settle, typename Read>
+grpc::ServerUnaryReactor* SettledRead(const Backend& backend, grpc::CallbackServerContext* context,
+                                Reply* reply, Settle settle, Read read) {
+  auto* reactor = context->DefaultReactor();
+  Pool* pool = &backend.pool;
+  Mailbox::Mail mail;
+  mail.deadline = DeadlineOf(*context);
+  mail.run = [=](Engine& engine) {
+    auto settled = settle(engine);
+    engine.AfterCommit([=, settled = std::move(settled)] {
+      if (!settled) return reactor->Finish(Refuse(context, settled.error()));
+      pool->Post([=] {
+        auto outcome = read(reply);
+        reactor->Finish(outcome ? grpc::Status::OK : Refuse(context, outcome.error()));
+      });
+    });
+  };
+  mail.drop = [=] { reactor->Finish(Refuse(context, Dropped())); };
+  if (!backend.loop.Post(std::move(mail))) reactor->Finish(Refuse(context, Overloaded()));
+  return reactor;
+}
+
+}  // namespace dfsmr

@@ -1,0 +1,178 @@
+#include "dsrv/changes.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace dfsmr {
+namespace {
+
+constexpr size_t kRecentBytes = 32 << 20;
+constexpr size_t kPortionBytes = 64 << 10;
+constexpr size_t kPortionScanned = 10'000;
+constexpr auto kHeartbeat = std::chrono::seconds(4);  // promised: one message every 5 s
+
+size_t SizeOf(const Event& event) {
+  return sizeof(Event) + event.instance.size() + event.params.size() + event.note.size();
+}
+
+Error Expired(uint64_t first) {
+  return {Code::kOutOfRange, "CURSOR_EXPIRED",
+          "the cursor is older than the feed, which starts at record " + std::to_string(first) +
+              "; read on from '0', the oldest, and list the instances anew"};
+}
+
+}  // namespace
+
+std::string CursorText(const Cursor& cursor) {
+  return std::to_string(cursor.partition) + "." + std::to_string(cursor.seq);
+}
+
+Result<Cursor> ParseCursor(std::string_view text) {
+  Cursor cursor;
+  const char* const end = text.data() + text.size();
+  auto partition = std::from_chars(text.data(), end, cursor.partition);
+  if (partition.ec == std::errc() && partition.ptr != end && *partition.ptr == '.') {
+    auto seq = std::from_chars(partition.ptr + 1, end, cursor.seq);
+    if (seq.ec == std::errc() && seq.ptr == end) return cursor;
+  }
+  return Error{Code::kInvalidArgument, "BAD_REQUEST",
+               "'" + std::string(text.substr(0, 64)) +
+                   "' is no cursor: take one that Changes gave, '0' for the oldest change, or leave "
+                   "it empty to begin now"};
+}
+
+bool ChangeFilter::Matches(const Event& event) const {
+  return (ns.empty() || ns == event.ns) && (machine.empty() || machine == event.machine) &&
+         (instance.empty() || instance == event.instance) &&
+         (kinds.empty() || kinds.contains(event.kind));
+}
+
+Changes::Changes(const Store& store, PartitionId partition, uint64_t last_seq, Pool& pool,
+                 Serialise serialise)
+    : store_(store),
+      partition_(partition),
+      pool_(pool),
+      serialise_(std::move(serialise)),
+      head_(last_seq) {
+  pump_ = std::thread([this] { Pump(); });
+}
+
+Changes::~Changes() {
+  {
+    std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  published_.notify_all();
+  pump_.join();
+}
+
+void Changes::Publish(std::shared_ptr<std::vector<Event>> events) {
+  {
+    std::lock_guard lock(mutex_);
+    for (const Event& event : *events) {
+      recent_bytes_ += SizeOf(event);
+      recent_.push_back({std::shared_ptr<const Event>(events, &event), nullptr});
+    }
+    while (recent_bytes_ > kRecentBytes && recent_.size() > 1) {
+      recent_bytes_ -= SizeOf(*recent_.front().event);
+      recent_.pop_front();
+    }
+    head_.store(events->back().seq, std::memory_order_release);
+    news_ = true;
+  }
+  published_.notify_one();
+}
+
+std::optional<Changes::Portion> Changes::Read(uint64_t after, uint64_t until,
+                                              const ChangeFilter& filter) {
+  std::lock_guard lock(mutex_);
+  const uint64_t head = head_.load(std::memory_order_relaxed);
+  until = std::min(until, head);
+  Portion portion;
+  portion.up_to = after;
+  portion.at_head = true;
+  if (after >= until) return portion;
+  if (recent_.empty() || after + 1 < recent_.front().event->seq) return std::nullopt;
+  size_t bytes = 0;
+  size_t scanned = 0;
+  for (size_t i = after + 1 - recent_.front().event->seq; portion.up_to < until; ++i) {
+    if (bytes >= kPortionBytes || ++scanned > kPortionScanned) {
+      portion.at_head = false;
+      break;
+    }
+    Record& record = recent_[i];
+    portion.up_to = record.event->seq;
+    if (!filter.Matches(*record.event)) continue;
+    if (!record.wire) {
+      record.wire = std::make_shared<const std::string>(serialise_(*record.event, partition_));
+    }
+    bytes += record.wire->size();
+    portion.changes.push_back(record.wire);
+  }
+  return portion;
+}
+
+Result<Changes::Portion> Changes::ReadStore(uint64_t after, uint64_t until,
+                                            const ChangeFilter& filter) const {
+  auto first = rows::FirstSeq(store_, partition_);
+  if (!first) return first.error();
+  if (after + 1 < *first) return Expired(*first);
+  until = std::min(until, head());
+  Portion portion;
+  portion.up_to = after;
+  portion.at_head = true;
+  size_t bytes = 0;
+  size_t scanned = 0;
+  bool gap = false;
+  auto outcome = rows::ScanFeed(store_, partition_, after + 1, [&](const Event& event) {
+    if (event.seq > until) return false;
+    if (event.seq != portion.up_to + 1) gap = true;  // retention dropped it since we looked
+    if (gap) return false;
+    if (bytes >= kPortionBytes || ++scanned > kPortionScanned) {
+      portion.at_head = false;
+      return false;
+    }
+    portion.up_to = event.seq;
+    if (!filter.Matches(event)) return true;
+    portion.changes.push_back(
+        std::make_shared<const std::string>(serialise_(event, partition_)));
+    bytes += portion.changes.back()->size();
+    return true;
+  });
+  if (!outcome) return outcome.error();
+  if (gap) return Expired(*first);
+  return portion;
+}
+
+void Changes::WakeLater(std::weak_ptr<Watcher> watcher, uint64_t after) {
+  bool news;
+  {
+    std::lock_guard lock(mutex_);
+    waiting_.push_back(std::move(watcher));
+    news = news_ = news_ || head_.load() > after;
+  }
+  if (news) published_.notify_one();
+}
+
+// Rounds, not events: while one round of wakes goes on, more may be published, and the next round
+// takes it together.
+void Changes::Pump() {
+  std::vector<std::weak_ptr<Watcher>> woken;
+  while (true) {
+    {
+      std::unique_lock lock(mutex_);
+      published_.wait_for(lock, kHeartbeat, [this] {
+        return stopped_ || (news_ && !waiting_.empty());
+      });
+      if (stopped_) return;
+      news_ = false;
+      woken.swap(waiting_);
+    }
+    for (const auto& weak : woken) {
+      if (auto watcher = weak.lock()) watcher->Wake();
+    }
+    woken.clear();
+  }
+}
+
+}  // namespace dfsmr

@@ -1,0 +1,101 @@
+// The feed as it is watched: in order, without gaps, each watcher at its own pace. Near the head
+// from memory, where each change is serialised once; behind it from the store. A watcher that does
+// not read holds one message and costs nothing else.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "dsrv/pool.h"
+#include "fsm/values.h"
+#include "storage/rows.h"
+#include "storage/store.h"
+
+namespace dfsmr {
+
+// A place in the feed, for every partition. Its text is opaque to clients.
+struct Cursor {
+  PartitionId partition = 0;
+  uint64_t seq = 0;  // the last record before it
+};
+std::string CursorText(const Cursor& cursor);
+Result<Cursor> ParseCursor(std::string_view text);
+
+struct ChangeFilter {
+  std::string ns;  // empty: all
+  std::string machine;
+  std::string instance;
+  std::set<ChangeKind> kinds;  // empty: all
+  bool Matches(const Event& event) const;
+};
+
+class Changes {
+ public:
+  using Serialise = std::function<std::string(const Event&, PartitionId)>;
+  // One message's worth: serialised changes, and where to go on.
+  struct Portion {
+    std::vector<std::shared_ptr<const std::string>> changes;
+    uint64_t up_to = 0;  // all records up to this one have been considered
+    bool at_head = false;
+  };
+
+  class Watcher {
+   public:
+    virtual ~Watcher() = default;
+    // Something new has been published, or 5 s have passed. Must not block.
+    virtual void Wake() = 0;
+  };
+
+  // `pool` and `store` must outlive it.
+  Changes(const Store& store, PartitionId partition, uint64_t last_seq, Pool& pool,
+          Serialise serialise);
+  ~Changes();
+
+  // One commit's records, in order.
+  void Publish(std::shared_ptr<std::vector<Event>> events);
+  uint64_t head() const { return head_.load(std::memory_order_acquire); }
+  PartitionId partition() const { return partition_; }
+
+  // What follows `after` and matches, from memory; nullopt when it is not all there any more.
+  std::optional<Portion> Read(uint64_t after, uint64_t until, const ChangeFilter& filter);
+  // The same from the store. Blocks. OUT_OF_RANGE CURSOR_EXPIRED when retention has overtaken it.
+  Result<Portion> ReadStore(uint64_t after, uint64_t until, const ChangeFilter& filter) const;
+  Pool& pool() { return pool_; }
+
+  // Wakes `watcher`, which has read up to `after`, when there is more, or within 5 s; once.
+  // Forgotten when it is gone.
+  void WakeLater(std::weak_ptr<Watcher> watcher, uint64_t after);
+
+ private:
+  struct Record {
+    std::shared_ptr<const Event> event;
+    std::shared_ptr<const std::string> wire;  // made when it is first asked for
+  };
+
+  void Pump();
+
+  const Store& store_;
+  const PartitionId partition_;
+  Pool& pool_;
+  const Serialise serialise_;
+  std::atomic<uint64_t> head_;
+
+  std::mutex mutex_;
+  std::condition_variable published_;
+  std::deque<Record> recent_;  // consecutive, the last one is the head
+  size_t recent_bytes_ = 0;
+  std::vector<std::weak_ptr<Watcher>> waiting_;
+  bool news_ = false;  // somebody who waits has not read the head
+  bool stopped_ = false;
+  std::thread pump_;
+};
+
+}  // namespace dfsmr

@@ -1,0 +1,761 @@
+#include "dsrv/engine.h"
+
+#include <algorithm>
+
+#include "dsrv/engine_state.h"
+#include "fsm/limits.h"
+#include "fsm/names.h"
+
+namespace dfsmr {
+namespace {
+
+Error NoSuchMachine(const std::string& ns, const std::string& id, uint32_t version) {
+  return {Code::kNotFound, "NO_SUCH_MACHINE",
+          "namespace " + Quoted(ns) + " has no " +
+              (version ? "version " + std::to_string(version) + " of machine " : "machine ") +
+              Quoted(id)};
+}
+
+// Sorts by time: 10 characters of milliseconds, 10 of entropy, in Crockford's base 32.
+std::string NewId(Timestamp now, uint64_t random) {
+  static constexpr char kDigits[] = "0123456789abcdefghjkmnpqrstvwxyz";
+  auto ms = static_cast<uint64_t>(Micros(now) / 1000);
+  std::string id(20, '0');
+  for (size_t i = 10; i-- > 0; ms >>= 5) id[i] = kDigits[ms & 31];
+  for (size_t i = 20; i-- > 10; random >>= 5) id[i] = kDigits[random & 31];
+  return id;
+}
+
+}  // namespace
+
+Engine::Engine(Store& store, EngineOptions options) : store_(store), options_(std::move(options)) {}
+Engine::~Engine() = default;
+
+rows::Resolve Engine::resolve() const {
+  return [this](std::string_view ns, std::string_view id, uint32_t version) {
+    return registry_.Resolve(ns, id, version);
+  };
+}
+
+// Turns ------------------------------------------------------------------------------------------
+
+void Engine::BeginTurn(Timestamp now, uint64_t random) {
+  now_ = std::max(now, now_);  // a clock that goes back stands still
+  random_ = random;
+  turn_.number++;
+  turn_.batch = Batch();
+  turn_.now.clear();
+  turn_.after.clear();
+  turn_.events = std::make_shared<std::vector<Event>>();
+  more_ = false;
+  const uint64_t committed = committed_.load(std::memory_order_acquire);
+  while (!uncommitted_.empty() && uncommitted_.front().first <= committed) uncommitted_.pop_front();
+}
+
+Turn Engine::EndTurn() {
+  for (Resident* resident : dirty_) {
+    Instance& instance = resident->instance;
+    const auto& retention = resident->machine().retention;
+    const bool just_stopped = instance.Stopped() && !resident->stopped_on_disk;
+    if (resident->created) {
+      rows::PutSpec(&turn_.batch, options_.partition, instance, *resident->spec);
+    }
+    rows::PutInstance(&turn_.batch, options_.partition, &instance, resident->machine(),
+                      just_stopped,
+                      After(instance.end_time, retention.value_or(options_.retention)));
+    for (const auto& [node, json] : resident->outputs) {
+      rows::PutOutput(&turn_.batch, options_.partition, instance, node, json);
+    }
+    resident->outputs.clear();
+    resident->created = false;
+    resident->stopped_on_disk = instance.Stopped();
+  }
+  dirty_.clear();
+  for (auto& [id, update] : updates_) {
+    auto waiter = waiters_.find(id);
+    if (waiter == waiters_.end()) continue;
+    auto tell = [sink = waiter->second->session, update = std::move(update)]() mutable {
+      sink(std::move(update));
+    };
+    (update_waits_.contains(id) ? turn_.after : turn_.now).push_back(std::move(tell));
+  }
+  updates_.clear();
+  update_waits_.clear();
+  uncommitted_.emplace_back(turn_.number, turn_.events);
+  Turn turn = std::move(turn_);
+  turn_.number = turn.number;
+  Evict();
+  return turn;
+}
+
+void Engine::AfterCommit(std::function<void()> tell) { turn_.after.push_back(std::move(tell)); }
+
+Timestamp Engine::NextDeadline() const {
+  if (more_) return now_;
+  Timestamp next = std::min(expiry_due_, trim_due_);
+  if (!unsaved_.empty()) next = std::min(next, stats_due_);
+  if (!timers_.empty()) next = std::min(next, timers_.begin()->first.first);
+  if (!lazy_.empty()) next = std::min(next, lazy_.front().first);
+  return next;
+}
+
+// Instances --------------------------------------------------------------------------------------
+
+Engine::Resident* Engine::Insert(Instance instance, VersionState* version) {
+  auto resident = std::make_unique<Resident>();
+  resident->instance = std::move(instance);
+  resident->version = version;
+  resident->stopped_on_disk = resident->instance.Stopped();
+  Resident* added = resident.get();
+  resident->place = by_use_.insert(by_use_.end(), added);
+  residents_[ResidentKey(added->instance.ns, added->instance.id)] = std::move(resident);
+  return added;
+}
+
+Result<Engine::Resident*> Engine::Load(const std::string& ns, const std::string& id) {
+  auto it = residents_.find(ResidentKey(ns, id));
+  if (it != residents_.end()) {
+    Resident* resident = it->second.get();
+    by_use_.splice(by_use_.end(), by_use_, resident->place);
+    return resident;
+  }
+  auto instance = rows::GetInstance(store_, options_.partition, ns, id, resolve());
+  if (!instance) {
+    if (instance.error().code != Code::kNotFound && !broken_) broken_ = instance.error();
+    return instance.error();
+  }
+  VersionState* version = VersionOf(ns, instance->machine, instance->version);
+  return Insert(*std::move(instance), version);
+}
+
+Result<Engine::Resident*> Engine::Touch(const std::string& ns, const std::string& id) {
+  auto resident = Load(ns, id);
+  if (resident && (*resident)->version->LeftBehind() && !(*resident)->instance.Stopped()) {
+    Move(**resident);
+  }
+  return resident;
+}
+
+void Engine::Move(Resident& resident) {
+  VersionState* from = resident.version;
+  Change(resident, {}, [&](Scene& scene) {
+    if (from->aborted_by) {
+      Abort(scene, from->aborted_by->definition->version);
+      return Ok{};
+    }
+    resident.version = from->upgrades_to;
+    const MachineVersion& next = *from->upgrades_to->definition;
+    Upgrade(scene, next.machine, next.version);
+    return Ok{};
+  });
+}
+
+Result<std::shared_ptr<const Spec>> Engine::SpecOf(Resident& resident) {
+  if (!resident.spec) {
+    auto spec = rows::GetSpec(store_, options_.partition, resident.instance.ns,
+                              resident.instance.id);
+    if (!spec) {
+      if (!broken_) broken_ = spec.error();
+      return spec.error();
+    }
+    resident.spec = std::make_shared<const Spec>(*std::move(spec));
+  }
+  return resident.spec;
+}
+
+InstanceView Engine::ViewOf(Resident& resident) {
+  auto spec = SpecOf(resident);
+  return {resident.instance, spec ? *spec : std::make_shared<const Spec>(), &resident.machine(), {}};
+}
+
+bool Engine::Durable(const Resident& resident) const {
+  return resident.dirty_turn <= committed_.load(std::memory_order_acquire);
+}
+
+// What must stay in memory: what the store does not have yet, and what is claimed.
+void Engine::Evict() {
+  for (int tries = 0; tries < 64 && residents_.size() > options_.cached_instances; ++tries) {
+    Resident* resident = by_use_.front();
+    if (resident->lazy || !Durable(*resident) || !resident->claim_timers.empty() ||
+        resident->instance.HasLiveClaim()) {
+      by_use_.splice(by_use_.end(), by_use_, by_use_.begin());
+      continue;
+    }
+    by_use_.pop_front();
+    residents_.erase(ResidentKey(resident->instance.ns, resident->instance.id));
+  }
+}
+
+void Engine::MarkDirty(Resident& resident) {
+  resident.lazy = false;
+  if (resident.dirty_turn == turn_.number) return;
+  resident.dirty_turn = turn_.number;
+  dirty_.push_back(&resident);
+}
+
+void Engine::MarkLazy(Resident& resident) {
+  if (resident.lazy || resident.dirty_turn == turn_.number) return;
+  resident.lazy = true;
+  lazy_.emplace_back(After(now_, options_.lazy),
+                     ResidentKey(resident.instance.ns, resident.instance.id));
+}
+
+void Engine::Settle(Resident& resident) {
+  if (!resident.lazy && resident.pending.empty()) return;
+  std::vector<Event> none;
+  Stage(resident, none);
+  MarkDirty(resident);
+}
+
+// Adds or takes away what an instance contributes to the counters.
+void Engine::Count(const Resident& resident, int64_t by) {
+  const Instance& instance = resident.instance;
+  VersionState& version = *resident.version;
+  auto add = [by](uint64_t& counter) { counter += static_cast<uint64_t>(by); };
+  switch (instance.state) {
+    case InstanceState::kScheduled: add(version.scheduled); break;
+    case InstanceState::kPlanning:
+    case InstanceState::kRunning: add(version.running); break;
+    case InstanceState::kPaused: add(version.paused); break;
+    case InstanceState::kNone:
+    case InstanceState::kStopped: return;  // stopped ones are counted by their FINISHED
+  }
+  for (const Token& token : instance.tokens) {
+    if (token.node >= version.nodes.size()) continue;
+    NodeState& node = version.nodes[token.node];
+    switch (token.state) {
+      case TokenState::kReady: add(node.ready); break;
+      case TokenState::kClaimed: add(node.claimed); break;
+      case TokenState::kWaiting: add(node.waiting); break;
+      case TokenState::kHeld: add(node.held); break;
+      case TokenState::kNone:
+      case TokenState::kDone: break;
+    }
+  }
+}
+
+// What the counters and latencies take from a record; at recovery from those of the last seconds.
+void Engine::Learn(const Event& event) {
+  auto it = machines_.find({event.ns, event.machine});
+  if (it == machines_.end()) return;
+  MachineState& machine = *it->second;
+  auto version = machine.versions.find(event.version);
+  if (version == machine.versions.end()) return;
+  auto node_of = [&](const std::string& name) -> NodeState* {
+    const NodeIndex index = version->second.definition->machine.Find(name);
+    return index == kNoNode ? nullptr : &version->second.nodes[index];
+  };
+  bool changed = false;
+  if (event.kind == ChangeKind::kFinished) {
+    ++version->second.stopped;
+    changed = true;
+  } else if (event.kind == ChangeKind::kTransitioned && event.left_visit != 0) {
+    if (NodeState* node = node_of(event.prev_node)) ++node->completed;
+    changed = true;
+  } else if (event.kind == ChangeKind::kTimedOut) {
+    if (NodeState* node = node_of(event.prev_node)) ++node->timed_out;
+    changed = true;
+  }
+  for (const Event::Sample& sample : event.samples) {
+    machine.latencies[sample.node].Learn(
+        {sample.took, sample.censored, sample.replaces, sample.retry}, event.time);
+    changed = true;
+  }
+  if (changed) unsaved_.insert(&machine);
+}
+
+void Engine::Append(Event event) {
+  event.seq = ++last_seq_;
+  rows::PutEvent(&turn_.batch, options_.partition, event);
+  Learn(event);
+  turn_.events->push_back(std::move(event));
+}
+
+void Engine::Stage(Resident& resident, std::vector<Event>& events) {
+  if (events.empty() && resident.pending.empty()) return;
+  auto append = [&](Event& event) {
+    if (!event.output.empty()) {
+      resident.outputs.emplace_back(event.prev_node, std::move(event.output));
+      event.output.clear();
+    }
+    Append(std::move(event));
+    resident.instance.history.push_back(last_seq_);
+  };
+  for (Event& event : resident.pending) append(event);
+  for (Event& event : events) append(event);
+  resident.pending.clear();
+  MarkDirty(resident);
+}
+
+void Engine::FreeClaim(Resident& resident, const Before& before, size_t index, ClaimId self) {
+  const Before::ClaimBefore& claim = before.claims[index];
+  std::erase_if(resident.claim_timers, [&](auto& timer) {
+    if (timer.first != claim.id) return false;
+    timers_.erase(timer.second);
+    return true;
+  });
+  if (claim.session == 0) return;
+  auto it = waiters_.find(claim.session);
+  if (it == waiters_.end()) return;
+  Waiter& stream = *it->second;
+  const bool full = stream.Room() == 0;
+  stream.in_hand.erase(claim.id);
+  if (full && stream.Room() > 0) agenda_.AddWaiter(claim.session, stream.filter);
+  const bool drained = stream.draining && stream.in_hand.empty();
+  if (claim.id == self && !drained) return;
+  Tell(claim.session, [&](SessionUpdate& update) {
+    if (claim.id != self) {
+      std::string text = ClaimText(resident.instance, claim.visit, claim.id);
+      (resident.instance.killed ? update.killed : update.cancelled).push_back(std::move(text));
+    }
+    update.drained = drained;
+  });
+}
+
+void Engine::Consequences(Resident& resident, const Before& before, ClaimId self) {
+  Instance& instance = resident.instance;
+  for (size_t i = 0; i < before.claims.size(); ++i) {
+    const Before::ClaimBefore& was = before.claims[i];
+    const Token* token = instance.FindVisit(was.visit);
+    if (instance.Stopped()) token = nullptr;
+    const dfsmr::Claim* claim = token ? token->FindClaim(was.id) : nullptr;
+    if (was.live && !(claim && claim->Live())) FreeClaim(resident, before, i, self);
+    const bool lost = !token && was.id != self && was.id.epoch == epoch_;
+    if (!lost || was.node >= before.version->nodes.size()) continue;
+    Latency* latency = before.version->nodes[was.node].latency;
+    if (!latency) continue;
+    const bool timed_out = !was.live;
+    const Duration censored_at = timed_out ? was.sampled : std::max(now_ - was.claim_time, Duration(1));
+    ended_[was.id.serial] = {latency, was.claim_time, censored_at, was.retry};
+    ended_order_.push_back(was.id.serial);
+    if (ended_order_.size() > 65'536) {
+      ended_.erase(ended_order_.front());
+      ended_order_.pop_front();
+    }
+  }
+  if (instance.Stopped()) return;
+
+  const bool told_to_stop = instance.cancel_requested && !before.cancel_requested;
+  for (const Token& token : instance.tokens) {
+    auto was = std::ranges::find(before.tokens, token.visit, &Before::TokenBefore::visit);
+    const TokenState state = was == before.tokens.end() ? TokenState::kNone : was->state;
+    for (const dfsmr::Claim& claim : token.claims) {
+      if (!claim.Live()) continue;
+      if (told_to_stop && claim.session != 0) {
+        Tell(claim.session, [&](SessionUpdate& update) {
+          update.cancelled.push_back(ClaimText(instance, token.visit, claim.id));
+        });
+      }
+      ArmClaim(resident, token.visit, claim);
+    }
+    const bool runs = instance.state == InstanceState::kRunning;
+    const bool ran = before.state == InstanceState::kRunning;
+    if (token.state == TokenState::kReady && runs && !(ran && state == TokenState::kReady)) {
+      Enqueue(resident, token);
+    }
+    if (token.state == TokenState::kWaiting && token.available_at != kNever &&
+        state != TokenState::kWaiting) {
+      Arm(token.available_at, {Timer::Kind::kDelay, instance.ns, instance.id, token.visit, {}});
+    }
+  }
+  if (instance.tokens.empty() && NextStart(instance) != kNever) {
+    Arm(NextStart(instance), {Timer::Kind::kStart, instance.ns, instance.id, 0, {}});
+  }
+}
+
+// Commands ---------------------------------------------------------------------------------------
+
+Result<Started> Engine::Start(StartArgs args) {
+  VersionState* version = VersionOf(args.ns, args.machine, args.version);
+  const bool named = !args.id.empty();
+  if (named) {
+    auto existing = Touch(args.ns, args.id);
+    if (existing) {
+      const InstanceView view = ViewOf(**existing);
+      if (view.instance.machine == args.machine &&
+          options_.same_json(view.spec->params, args.spec.params)) {
+        return Started{view, false};
+      }
+      return Error{Code::kAlreadyExists, "INSTANCE_EXISTS",
+                   "instance " + Quoted(args.id) + " exists already, of machine " +
+                       Quoted(view.instance.machine) +
+                       (view.instance.machine == args.machine ? " with other params" : "") +
+                       "; choose another id"};
+    }
+    if (existing.error().code != Code::kNotFound) return existing.error();
+  }
+  if (!version) return NoSuchMachine(args.ns, args.machine, args.version);
+  if (version->LeftBehind()) {
+    return Error{Code::kFailedPrecondition, "SUPERSEDED_VERSION",
+                 "version " + std::to_string(args.version) + " of machine " + Quoted(args.machine) +
+                     " has been left behind by an upgrade or abort; start the latest, version " +
+                     std::to_string(version->machine->versions.rbegin()->first)};
+  }
+  const Machine& machine = version->definition->machine;
+  if (machine.params) {
+    const std::string_view params = args.spec.params.empty() ? "{}" : args.spec.params;
+    if (auto violation = machine.params->Violation(params)) {
+      return Error{Code::kInvalidArgument, "BAD_PARAMS",
+                   "machine " + Quoted(args.machine) + " does not accept these params: " + *violation};
+    }
+  }
+  if (args.start_before != kNever && (args.start_before <= now_ || args.start_before < args.start_at)) {
+    return Error{Code::kInvalidArgument, "BAD_REQUEST",
+                 args.start_before <= now_ ? "start_before has passed already"
+                                           : "start_before is before start_at"};
+  }
+  Instance instance;
+  instance.ns = std::move(args.ns);
+  instance.id = named ? std::move(args.id) : NewId(now_, Mix(random_ + next_id_++ * 0x9e3779b97f4a7c15ull));
+  instance.machine = machine.id;
+  instance.version = version->definition->version;
+  instance.priority = args.priority;
+  instance.start_at = args.start_at;
+  instance.start_before = args.start_before;
+  instance.hold = args.hold;
+  Resident* resident = Insert(std::move(instance), version);
+  resident->spec = std::make_shared<const Spec>(std::move(args.spec));
+  resident->created = true;
+  Change(*resident, {}, [&](Scene& scene) {
+    dfsmr::Start(scene);
+    for (Event& event : scene.events) {
+      event.client = resident->spec->client;
+      if (event.kind == ChangeKind::kStarted || event.kind == ChangeKind::kScheduled) {
+        event.params = resident->spec->params;
+      }
+    }
+    return Ok{};
+  });
+  return Started{ViewOf(*resident), true};
+}
+
+// The answer to a report that was accepted before the last one: from the history.
+std::optional<Answer> Engine::FormerAnswer(Resident& resident, const ReportArgs& args) {
+  auto ref = ParseClaim(resident.instance, args.claim);
+  if (!ref) return std::nullopt;
+  std::optional<Answer> answer;
+  auto consider = [&](const Event& event) {  // false: looked far enough
+    if (event.left_visit == 0 || event.left_visit > ref->visit) return true;
+    if (event.answer && event.answer->claim == ref->id && event.transition == args.transition) {
+      answer = event.answer;
+      answer->repeated = true;
+    }
+    return false;
+  };
+  auto uncommitted = [&](uint64_t seq) -> const Event* {
+    auto in = [seq](const std::vector<Event>& events) -> const Event* {
+      if (events.empty() || seq < events.front().seq || seq > events.back().seq) return nullptr;
+      return &events[seq - events.front().seq];
+    };
+    for (const auto& [turn, events] : uncommitted_) {
+      if (const Event* event = in(*events)) return event;
+    }
+    return in(*turn_.events);
+  };
+  auto scanned = rows::HistoryBackwards(
+      store_, options_.partition, resident.instance, [&](uint64_t seq) {
+        if (const Event* event = uncommitted(seq)) return consider(*event);
+        auto event = rows::GetEvent(store_, options_.partition, seq);
+        return event ? consider(*event) : false;
+      });
+  if (!scanned && !broken_) broken_ = scanned.error();
+  return answer;
+}
+
+// A late report is refused, but how long its attempt took is worth knowing.
+void Engine::LateReport(const Instance& instance, const std::string& claim) {
+  auto ref = ParseClaim(instance, claim);
+  if (!ref || ref->id.epoch != epoch_) return;
+  auto it = ended_.find(ref->id.serial);
+  if (it == ended_.end()) return;
+  const EndedClaim& ended = it->second;
+  ended.latency->Learn({now_ - ended.claim_time, false, ended.censored_at, ended.retry}, now_);
+  ended_.erase(it);
+}
+
+Result<Answer> Engine::Report(const std::string& ns, const std::string& id, ReportArgs args) {
+  auto resident = Touch(ns, id);
+  if (!resident) return resident.error();
+  bool retry = false;
+  Timestamp claimed_at;
+  ClaimId self;
+  if (auto ref = ParseClaim((*resident)->instance, args.claim)) {
+    self = ref->id;
+    const Token* token = (*resident)->instance.FindVisit(ref->visit);
+    if (const dfsmr::Claim* claim = token ? token->FindClaim(self) : nullptr) {
+      retry = claim->retry;
+      claimed_at = claim->claim_time;
+    }
+  }
+  MachineState& machine = *(*resident)->version->machine;
+  auto answer = Change(**resident, self, [&](Scene& scene) { return dfsmr::Report(scene, args); });
+  if (answer) {
+    if (retry && !answer->repeated) machine.breaker.RetrySucceeded(claimed_at);
+    return answer;
+  }
+  if (answer.error().reason == "STALE_CLAIM") {
+    if (auto former = FormerAnswer(**resident, args)) return *former;
+    LateReport((*resident)->instance, args.claim);
+  }
+  return answer;
+}
+
+Result<std::string> Engine::Relinquish(const std::string& ns, const std::string& id,
+                                       const std::string& claim, const std::string& client) {
+  auto resident = Touch(ns, id);
+  if (!resident) return resident.error();
+  ClaimId self;
+  if (auto ref = ParseClaim((*resident)->instance, claim)) self = ref->id;
+  for (const Token& token : (*resident)->instance.tokens) {
+    for (const dfsmr::Claim& one : token.claims) {
+      if (one.Live() && (claim.empty() || one.id == self)) ForgetClaim(**resident, one);
+    }
+  }
+  return Change(**resident, self,
+                [&](Scene& scene) { return dfsmr::Relinquish(scene, claim, client); });
+}
+
+void Engine::ForgetClaim(Resident& resident, const dfsmr::Claim& claim) {
+  MachineState& machine = *resident.version->machine;
+  NoteBreaker(machine, machine.breaker.GivenBack(claim.retry, claim.claim_time, now_));
+}
+
+Engine::Extended Engine::Extend(const std::string& ns, const std::string& id,
+                                const std::string& text, std::optional<Duration> by,
+                                double progress) {
+  Extended extended;
+  auto resident = Touch(ns, id);
+  if (!resident) {
+    extended.error = resident.error();
+    return extended;
+  }
+  Instance& instance = (*resident)->instance;
+  Timestamp deadline = kNever;
+  auto ref = ParseClaim(instance, text);
+  const Token* token = ref ? instance.FindVisit(ref->visit) : nullptr;
+  if (by) {
+    deadline = After(now_, *by);
+  } else if (token && token->node < (*resident)->version->nodes.size()) {
+    const Node& node = (*resident)->machine().nodes[token->node];
+    const Latency* latency = (*resident)->version->nodes[token->node].latency;
+    if (latency) {
+      const bool retry = token->TimedOutBefore();
+      const size_t claimed = (*resident)->version->nodes[token->node].claimed;
+      if (auto timeout = latency->Timeout(node.timeout, retry, claimed)) {
+        deadline = After(now_, *timeout);
+      }
+    }
+  }
+  auto outcome = Change(**resident, {}, [&](Scene& scene) {
+    return dfsmr::Extend(scene, text, deadline, progress);
+  });
+  if (outcome) {
+    MarkLazy(**resident);
+    extended.deadline = outcome->deadline;
+    extended.cancel_requested = outcome->cancel_requested;
+    return extended;
+  }
+  extended.error = outcome.error();
+  extended.cancel_requested = instance.cancel_requested;
+  extended.kill_requested = instance.killed;
+  return extended;
+}
+
+template <typename Rule>
+Result<Ok> Engine::Control(const std::string& ns, const std::string& id, Rule rule) {
+  auto resident = Touch(ns, id);
+  if (!resident) return resident.error();
+  auto outcome = Change(**resident, {}, rule);
+  if (outcome && !(*resident)->instance.Stopped()) MarkDirty(**resident);
+  return outcome;
+}
+
+Result<Ok> Engine::Pause(const std::string& ns, const std::string& id) {
+  return Control(ns, id, [](Scene& scene) { return dfsmr::Pause(scene); });
+}
+
+Result<Ok> Engine::Resume(const std::string& ns, const std::string& id, const std::string& node,
+                          bool force) {
+  return Control(ns, id, [&](Scene& scene) { return dfsmr::Resume(scene, node, force); });
+}
+
+Result<Ok> Engine::Skip(const std::string& ns, const std::string& id, const std::string& node) {
+  return Control(ns, id, [&](Scene& scene) { return dfsmr::Skip(scene, node); });
+}
+
+Result<Ok> Engine::Cancel(const std::string& ns, const std::string& id, CancelMode mode) {
+  return Control(ns, id, [&](Scene& scene) { return dfsmr::Cancel(scene, mode); });
+}
+
+Result<Ok> Engine::Settle(const std::string& ns, const std::string& id) {
+  if (id.empty()) {
+    while (!lazy_.empty()) {
+      auto it = residents_.find(lazy_.front().second);
+      if (it != residents_.end()) Settle(*it->second);
+      lazy_.pop_front();
+    }
+    return Ok{};
+  }
+  auto resident = Touch(ns, id);
+  if (!resident) return resident.error();
+  Settle(**resident);
+  return Ok{};
+}
+
+// Definitions ------------------------------------------------------------------------------------
+
+Engine::MachineState& Engine::StateOf(const std::string& ns, const std::string& id) {
+  auto& machine = machines_[{ns, id}];
+  if (!machine) {
+    machine = std::make_unique<MachineState>();
+    machine->ns = ns;
+    machine->id = id;
+  }
+  return *machine;
+}
+
+Engine::VersionState* Engine::VersionOf(std::string_view ns, std::string_view id,
+                                        uint32_t version) {
+  auto machine = machines_.find({std::string(ns), std::string(id)});
+  if (machine == machines_.end() || machine->second->versions.empty()) return nullptr;
+  auto& versions = machine->second->versions;
+  if (version == 0) return &versions.rbegin()->second;
+  auto it = versions.find(version);
+  return it == versions.end() ? nullptr : &it->second;
+}
+
+Engine::VersionState& Engine::AddVersion(MachineVersionPtr definition) {
+  MachineState& machine = StateOf(definition->ns, definition->machine.id);
+  VersionState& state = machine.versions[definition->version];
+  state.definition = definition;
+  state.machine = &machine;
+  state.nodes.resize(definition->machine.nodes.size());
+  for (size_t i = 0; i < state.nodes.size(); ++i) {
+    const Node& node = definition->machine.nodes[i];
+    if (node.kind == NodeKind::kWork) state.nodes[i].latency = &machine.latencies[node.id];
+  }
+  registry_.Add(std::move(definition));
+  SetDestinations(machine, state);
+  return state;
+}
+
+// What `latest`'s upgrade_strategy makes of the versions before it.
+void Engine::SetDestinations(MachineState& machine, VersionState& latest) {
+  const UpgradeStrategy strategy = latest.definition->machine.upgrade_strategy;
+  if (strategy == UpgradeStrategy::kContinue) return;
+  for (auto& [number, version] : machine.versions) {
+    if (&version == &latest || version.aborted_by) continue;
+    if (strategy == UpgradeStrategy::kAbort) {
+      version.aborted_by = &latest;
+    } else {
+      version.upgrades_to = &latest;
+    }
+  }
+}
+
+Result<std::vector<Defined>> Engine::Define(const std::string& ns, std::vector<Machine> machines,
+                                            bool validate_only) {
+  std::vector<Defined> defined;
+  for (Machine& machine : machines) {
+    Defined one{machine.id, 1, true, machine.upgrade_strategy, 0};
+    const VersionState* latest = VersionOf(ns, machine.id, 0);
+    if (latest) {
+      one.version = latest->definition->version;
+      one.changed = latest->definition->machine.fingerprint != machine.fingerprint;
+      if (one.changed) {
+        ++one.version;
+        for (const auto& [number, version] : latest->machine->versions) {
+          if (one.strategy != UpgradeStrategy::kContinue) one.affected += version.Alive();
+        }
+      }
+    }
+    defined.push_back(one);
+    if (!one.changed || validate_only) continue;
+    auto definition = std::make_shared<const MachineVersion>(
+        MachineVersion{ns, one.version, std::move(machine), now_});
+    rows::PutMachine(&turn_.batch, options_.partition,
+                     {ns, one.id, one.version, definition->machine.source, now_});
+    VersionState& added = AddVersion(definition);
+    Event event;
+    event.kind = ChangeKind::kDefined;
+    event.time = now_;
+    event.ns = ns;
+    event.machine = one.id;
+    event.version = one.version;
+    Append(std::move(event));
+    if (one.strategy != UpgradeStrategy::kContinue && one.version > 1) LeaveBehind(added);
+  }
+  return defined;
+}
+
+// From now on nothing of the versions before `latest` is handed out; the instances themselves are
+// moved when they are touched, the rest in the background.
+void Engine::LeaveBehind(VersionState& latest) {
+  MachineState& machine = *latest.machine;
+  agenda_.DropVersions(machine.ns, machine.id, latest.definition->version);
+  machine.throttled.clear();
+  machine.released.clear();
+  for (auto& [number, version] : machine.versions) {
+    if (number >= latest.definition->version) break;
+    for (NodeState& node : version.nodes) node.queue = nullptr;
+  }
+  machine.swept.clear();
+  sweeping_.insert(&machine);
+  // A scan of the store does not see what no commit has covered yet.
+  std::vector<Resident*> unseen;
+  for (Resident* resident : by_use_) {
+    if (resident->version->machine == &machine && !Durable(*resident)) unseen.push_back(resident);
+  }
+  for (Resident* resident : unseen) {
+    if (!resident->instance.Stopped() && resident->version->LeftBehind()) Move(*resident);
+  }
+}
+
+MachineView Engine::View(const VersionState& version) const {
+  MachineView view;
+  view.definition = version.definition;
+  view.stats = {version.scheduled, version.running, version.paused, version.stopped,
+                version.machine->breaker.RetryShare(), Name(version.machine->breaker.state())};
+  for (size_t i = 0; i < version.nodes.size(); ++i) {
+    const NodeState& state = version.nodes[i];
+    NodeStats& node = view.nodes.emplace_back();
+    node.ready = state.ready;
+    node.claimed = state.claimed;
+    node.waiting = state.waiting;
+    node.held = state.held;
+    node.completed = state.completed;
+    node.timed_out = state.timed_out;
+    if (!state.latency) continue;
+    node.p50 = state.latency->Quantile(50);
+    node.p95 = state.latency->Quantile(95);
+    node.timeout_now = 
+        state.latency->Timeout(version.definition->machine.nodes[i].timeout, /*retry=*/false,
+                               state.claimed);
+  }
+  return view;
+}
+
+Result<MachineView> Engine::GetMachine(const std::string& ns, const std::string& id,
+                                       uint32_t version) {
+  const VersionState* state = VersionOf(ns, id, version);
+  if (!state) return NoSuchMachine(ns, id, version);
+  return View(*state);
+}
+
+std::vector<MachineView> Engine::ListMachines(const std::string& ns, bool all_versions,
+                                              const std::pair<std::string, uint32_t>& after,
+                                              size_t limit) {
+  std::vector<MachineView> views;
+  for (auto it = machines_.lower_bound({ns, after.first});
+       it != machines_.end() && it->first.first == ns && views.size() < limit; ++it) {
+    const auto& versions = it->second->versions;
+    auto version = all_versions ? versions.begin() : std::prev(versions.end());
+    for (; version != versions.end() && views.size() < limit; ++version) {
+      const bool seen = it->first.second == after.first && version->first <= after.second;
+      if (!seen) views.push_back(View(version->second));
+    }
+  }
+  return views;
+}
+
+}  // namespace dfsmr

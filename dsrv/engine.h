@@ -1,0 +1,368 @@
+// One partition: the loop's body. It takes commands, decides them by fsm's rules, and turns them
+// into one batch a turn. No thread, no clock, no gRPC, no RocksDB of its own: whoever drives it
+// (loop.h in the server, the simulator in the tests) hands in time, entropy and the store, writes
+// the batch, and only then lets the answers out.
+//
+//   engine.BeginTurn(now, random);
+//   … commands …
+//   engine.Work();
+//   Turn turn = engine.EndTurn();
+//   for (auto& tell : turn.now) tell();
+//   store.Write(partition, engine.epoch(), turn.batch)   // on failure: stop the process
+//   engine.Committed(turn.number);                       // any thread
+//   for (auto& tell : turn.after) tell();
+//
+// The next turn may begin before the last one is written: it decides on top of it, and its answers
+// wait for its own commit. One thread at a time, but for Committed, registry() and store().
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "dsrv/registry.h"
+#include "fsm/agenda.h"
+#include "fsm/breaker.h"
+#include "fsm/latency.h"
+#include "fsm/rules.h"
+#include "storage/rows.h"
+#include "storage/store.h"
+
+namespace dfsmr {
+
+// An instance as it is shown.
+struct InstanceView {
+  Instance instance;
+  std::shared_ptr<const Spec> spec;
+  const Machine* machine = nullptr;
+  std::map<std::string, std::string> outputs;
+};
+
+struct Task {
+  std::string ns;
+  std::string instance;
+  std::string machine;
+  uint32_t version = 0;
+  std::string node;
+  uint64_t visit = 0;
+  uint32_t attempt = 0;
+  ClaimId claim_id;
+  std::string claim;  // as text
+  Timestamp deadline = kNever;
+  std::shared_ptr<const Spec> spec;
+  std::string node_params;
+  std::string action;
+  std::string queue;
+};
+
+struct StartArgs {
+  std::string ns;
+  std::string machine;
+  uint32_t version = 0;
+  std::string id;
+  Spec spec;
+  int32_t priority = 0;
+  Timestamp start_at;
+  Timestamp start_before = kNever;
+  bool hold = false;
+};
+struct Started {
+  InstanceView view;
+  bool created = false;
+};
+
+struct Defined {
+  std::string id;
+  uint32_t version = 0;
+  bool changed = false;
+  UpgradeStrategy strategy = UpgradeStrategy::kContinue;
+  uint64_t affected = 0;
+};
+
+struct NodeStats {
+  uint64_t ready = 0;
+  uint64_t claimed = 0;
+  uint64_t waiting = 0;
+  uint64_t held = 0;
+  uint64_t completed = 0;
+  uint64_t timed_out = 0;
+  std::optional<Duration> p50;
+  std::optional<Duration> p95;
+  std::optional<Duration> timeout_now;
+};
+struct MachineStats {
+  uint64_t scheduled = 0;
+  uint64_t running = 0;
+  uint64_t paused = 0;
+  uint64_t stopped = 0;
+  double retry_rate = 0;
+  std::string_view breaker;
+};
+struct MachineView {
+  MachineVersionPtr definition;
+  MachineStats stats;
+  std::vector<NodeStats> nodes;  // as definition->machine.nodes
+};
+
+struct PollArgs {
+  Filter filter;
+  std::string worker;
+  int32_t max_tasks = 1;
+  Timestamp until;  // waits for the first task until then; not later than now: does not wait
+};
+// What a Work stream is told. The engine calls it after the commit that made it true.
+struct SessionUpdate {
+  std::vector<Task> tasks;
+  std::vector<std::string> cancelled;
+  std::vector<std::string> killed;
+  bool drained = false;  // nothing is in hand and nothing more will come
+};
+using SessionSink = std::function<void(SessionUpdate)>;
+using SessionId = WaiterId;
+
+struct Turn {
+  uint64_t number = 0;
+  Batch batch;
+  std::vector<std::function<void()>> now;    // answers that rest on nothing unwritten
+  std::vector<std::function<void()>> after;  // answers that the batch makes true
+  std::shared_ptr<std::vector<Event>> events;  // the batch's records, in order
+};
+
+struct EngineOptions {
+  PartitionId partition = 0;
+  Duration retention = std::chrono::hours(24 * 7);
+  Duration lazy = std::chrono::milliseconds(300);  // at most this long is a claim unwritten
+  Duration stats_every = std::chrono::seconds(5);
+  size_t cached_instances = 100'000;
+  // Text → the one machine in it; what was once accepted must be accepted for ever.
+  std::function<Result<Machine>(std::string_view source)> compile;
+  std::function<bool(std::string_view, std::string_view)> same_json;
+};
+
+class Engine {
+ public:
+  // Takes over the partition and rebuilds what is kept in memory. Fails when the store is damaged.
+  static Result<std::unique_ptr<Engine>> Open(Store& store, EngineOptions options, Timestamp now);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  void BeginTurn(Timestamp now, uint64_t random);
+  void Work();  // timers, background moves, hand-outs: once a turn, after the commands
+  Turn EndTurn();
+  void Committed(uint64_t turn) { committed_.store(turn, std::memory_order_release); }
+  // Whether Work has more to do at once, and else when it next has.
+  Timestamp NextDeadline() const;
+
+  // Runs `tell` when all that this turn and those before it have done is durable.
+  void AfterCommit(std::function<void()> tell);
+
+  // All or none. `validate_only` tells what would happen.
+  Result<std::vector<Defined>> Define(const std::string& ns, std::vector<Machine> machines,
+                                      bool validate_only);
+  Result<MachineView> GetMachine(const std::string& ns, const std::string& id, uint32_t version);
+  // Ordered by (id, version) after `after`, at most `limit`.
+  std::vector<MachineView> ListMachines(const std::string& ns, bool all_versions,
+                                        const std::pair<std::string, uint32_t>& after,
+                                        size_t limit);
+
+  Result<Started> Start(StartArgs args);
+  Result<Answer> Report(const std::string& ns, const std::string& instance, ReportArgs args);
+  Result<std::string> Relinquish(const std::string& ns, const std::string& instance,
+                                 const std::string& claim, const std::string& client);
+  struct Extended {
+    Timestamp deadline = kNever;
+    bool cancel_requested = false;
+    bool kill_requested = false;
+    std::optional<Error> error;
+  };
+  Extended Extend(const std::string& ns, const std::string& instance, const std::string& claim,
+                  std::optional<Duration> by, double progress);
+  Result<Ok> Pause(const std::string& ns, const std::string& instance);
+  Result<Ok> Resume(const std::string& ns, const std::string& instance, const std::string& node,
+                    bool force);
+  Result<Ok> Skip(const std::string& ns, const std::string& instance, const std::string& node);
+  Result<Ok> Cancel(const std::string& ns, const std::string& instance, CancelMode mode);
+
+  // Brings what is only in memory of one instance (of all, when `instance` is empty) into this
+  // turn's batch, so that a read of the store after it shows what was told. kNotFound.
+  Result<Ok> Settle(const std::string& ns, const std::string& instance);
+
+  // Answers at once, or when work comes, or empty at args.until. The id cancels it; 0: answered.
+  using PollSink = std::function<void(std::vector<Task>)>;
+  Result<WaiterId> Poll(PollArgs args, PollSink sink);
+  // Whether it was still waiting; then its sink is never called.
+  bool CancelPoll(WaiterId poll);
+  // Tasks that did not reach their worker: as if they had never been claimed.
+  void Undelivered(const std::vector<Task>& tasks);
+
+  Result<SessionId> OpenSession(Filter filter, std::string worker, int32_t capacity,
+                                SessionSink sink);
+  void DrainSession(SessionId session);
+  // Gives its claims back, except on nodes that run at most once.
+  void CloseSession(SessionId session);
+  // Puts all that is only in memory into this turn's batch: before a stop.
+  void Flush();
+  // Hands out nothing more: polls are answered empty, sessions drained.
+  void StopHandingOut();
+
+  // Set once the store has lied: what it holds can no longer be trusted, the process must stop.
+  const std::optional<Error>& broken() const { return broken_; }
+
+  uint64_t epoch() const { return epoch_; }
+  PartitionId partition() const { return options_.partition; }
+  uint64_t last_seq() const { return last_seq_; }
+  const Registry& registry() const { return registry_; }
+  const Store& store() const { return store_; }
+  rows::Resolve resolve() const;
+
+ private:
+  struct NodeState;
+  struct VersionState;
+  struct MachineState;
+  struct Resident;
+  struct Waiter;
+  struct Before;
+  struct Timer {
+    enum class Kind : uint8_t { kClaim, kDelay, kStart, kPoll, kRetry } kind;
+    std::string ns;        // instance or machine
+    std::string id;
+    uint64_t visit = 0;    // or the poll
+    ClaimId claim{};
+  };
+  using TimerKey = std::pair<Timestamp, uint64_t>;
+  // A claim whose visit went on without it: its worker's late report still tells how long it took.
+  struct EndedClaim {
+    Latency* latency;
+    Timestamp claim_time;
+    Duration censored_at;
+    bool retry;
+  };
+
+  Engine(Store& store, EngineOptions options);
+
+  // Recovery.
+  Result<Ok> Recover(Timestamp now);
+  Result<Ok> LoadMachines();
+  Result<Ok> LoadStats();
+  Result<Ok> LoadLive();
+
+  // Definitions.
+  MachineState& StateOf(const std::string& ns, const std::string& id);
+  VersionState* VersionOf(std::string_view ns, std::string_view id, uint32_t version);
+  VersionState& AddVersion(MachineVersionPtr definition);
+  MachineView View(const VersionState& version) const;
+  void SetDestinations(MachineState& machine, VersionState& latest);
+  void LeaveBehind(VersionState& latest);
+
+  // Instances.
+  Result<Resident*> Load(const std::string& ns, const std::string& id);  // as it is
+  Result<Resident*> Touch(const std::string& ns, const std::string& id);  // moved if it must be
+  Resident* Insert(Instance instance, VersionState* version);
+  Result<std::shared_ptr<const Spec>> SpecOf(Resident& resident);
+  void Move(Resident& resident);
+  void Evict();
+  InstanceView ViewOf(Resident& resident);
+
+  template <typename Rule>
+  Result<Ok> Control(const std::string& ns, const std::string& id, Rule rule);
+  // One change of an instance: decides by `rule`, stages what it did, draws the consequences.
+  template <typename Rule>
+  auto Change(Resident& resident, ClaimId self, Rule rule);
+  void Stage(Resident& resident, std::vector<Event>& events);
+  void Consequences(Resident& resident, const Before& before, ClaimId self);
+  void FreeClaim(Resident& resident, const Before& before, size_t claim, ClaimId self);
+  void Append(Event event);
+  void Learn(const Event& event);
+  void Count(const Resident& resident, int64_t by);
+  void MarkDirty(Resident& resident);
+  void MarkLazy(Resident& resident);
+  void Settle(Resident& resident);
+  bool Durable(const Resident& resident) const;
+
+  // Hand-outs.
+  std::vector<Task> Take(const Filter& filter, const std::string& worker, size_t max,
+                         uint64_t session, bool* durable);
+  std::optional<Task> TakeOne(Agenda::Popped popped, const std::string& worker, uint64_t session,
+                               bool* durable);
+  Agenda::Queue* QueueOf(VersionState& version, NodeIndex node);
+  static ReadyEntry EntryOf(const VersionState& version, const Instance& instance,
+                            const Token& token);
+  void Enqueue(Resident& resident, const Token& token);
+  bool Throttled(MachineState& machine, Agenda::Popped& popped);
+  void ReleaseRetries(MachineState& machine);
+  void ArmBreaker(MachineState& machine);
+  void NoteBreaker(MachineState& machine, Breaker::Turn turn);
+  void ForgetClaim(Resident& resident, const dfsmr::Claim& claim);
+  void Serve(WaiterId id, const Filter& filter);
+  void AnswerPoll(WaiterId poll, std::vector<Task> tasks, bool durable);
+  // Adds to what a stream is told at the end of this turn: after its commit unless `durable`.
+  void Tell(SessionId session, const std::function<void(SessionUpdate&)>& note,
+            bool durable = false);
+
+  std::optional<Answer> FormerAnswer(Resident& resident, const ReportArgs& args);
+  void LateReport(const Instance& instance, const std::string& claim);
+
+  // Work.
+  void FireTimers();
+  void Fire(const Timer& timer);
+  void TimeOutClaim(Resident& resident, const Timer& timer);
+  void SettleLazy();
+  void Sweep();
+  void DropExpired();
+  void TrimFeed();
+  void SaveStats();
+  TimerKey Arm(Timestamp at, Timer timer);
+  void ArmClaim(Resident& resident, uint64_t visit, const dfsmr::Claim& claim);
+
+  Store& store_;
+  const EngineOptions options_;
+  uint64_t epoch_ = 0;
+  uint64_t last_seq_ = 0;
+  uint64_t next_serial_ = 1;
+  uint64_t next_id_ = 1;
+  std::atomic<uint64_t> committed_{0};
+
+  Registry registry_;
+  std::map<std::pair<std::string, std::string>, std::unique_ptr<MachineState>> machines_;
+  std::set<MachineState*> sweeping_;
+  std::set<MachineState*> unsaved_;  // counters or latencies changed since the last save
+
+  std::unordered_map<std::string, std::unique_ptr<Resident>> residents_;  // by ns\0id
+  std::list<Resident*> by_use_;  // least recently used first
+  std::deque<std::pair<Timestamp, std::string>> lazy_;
+  Agenda agenda_;
+  std::unordered_map<WaiterId, std::unique_ptr<Waiter>> waiters_;
+  std::map<TimerKey, Timer> timers_;
+  std::unordered_map<uint64_t, EndedClaim> ended_;  // by serial, of this epoch
+  std::deque<uint64_t> ended_order_;
+  bool handing_out_ = true;
+
+  // This turn.
+  Timestamp now_;
+  uint64_t random_ = 0;
+  Turn turn_;
+  std::vector<Resident*> dirty_;
+  std::map<SessionId, SessionUpdate> updates_;
+  std::set<SessionId> update_waits_;
+  bool in_front_ = false;  // what becomes ready keeps its place: it was given back unseen
+  std::deque<std::pair<uint64_t, std::shared_ptr<std::vector<Event>>>> uncommitted_;
+
+  Timestamp stats_due_;
+  Timestamp expiry_due_;
+  Timestamp trim_due_;
+  Timestamp expired_up_to_{};
+  std::optional<Error> broken_;
+  bool more_ = false;  // background work is waiting for another turn
+};
+
+}  // namespace dfsmr

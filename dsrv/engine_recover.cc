@@ -1,0 +1,125 @@
+// Start-up: what is kept in memory is rebuilt from what lives.
+#include <algorithm>
+
+#include "dsrv/engine.h"
+#include "dsrv/engine_state.h"
+
+namespace dfsmr {
+
+Result<std::unique_ptr<Engine>> Engine::Open(Store& store, EngineOptions options, Timestamp now) {
+  auto epoch = store.Acquire(options.partition);
+  if (!epoch) return epoch.error();
+  std::unique_ptr<Engine> engine(new Engine(store, std::move(options)));
+  engine->epoch_ = *epoch;
+  engine->now_ = now;
+  auto recovered = engine->Recover(now);
+  if (!recovered) return recovered.error();
+  return engine;
+}
+
+Result<Ok> Engine::Recover(Timestamp now) {
+  stats_due_ = expiry_due_ = trim_due_ = now;
+  auto last = rows::LastSeq(store_, options_.partition);
+  if (!last) return last.error();
+  last_seq_ = *last;
+  for (auto step : {&Engine::LoadMachines, &Engine::LoadStats, &Engine::LoadLive}) {
+    auto done = (this->*step)();
+    if (!done) return done;
+  }
+  return Ok{};
+}
+
+Result<Ok> Engine::LoadMachines() {
+  Result<Ok> outcome = Ok{};
+  auto scanned = rows::ScanMachines(store_, options_.partition, [&](rows::MachineRow row) {
+    auto machine = options_.compile(row.source);
+    if (!machine) {
+      outcome = Error{Code::kDataLoss, "STORE_FAILED",
+                      "version " + std::to_string(row.version) + " of machine '" + row.id +
+                          "' in the store is not accepted any more: " + machine.error().message};
+      return;
+    }
+    AddVersion(std::make_shared<const MachineVersion>(
+        MachineVersion{row.ns, row.version, *std::move(machine), row.define_time}));
+  });
+  return scanned ? outcome : scanned;
+}
+
+Result<Ok> Engine::LoadStats() {
+  auto seq = rows::GetStatsSeq(store_, options_.partition);
+  if (!seq) return seq.error();
+  auto scanned = rows::ScanStats(store_, options_.partition, [&](const rows::StatsRow& row) {
+    MachineState& machine = StateOf(row.ns, row.machine);
+    for (const auto& [number, counts] : row.versions) {
+      VersionState* version = VersionOf(row.ns, row.machine, number);
+      if (!version) continue;
+      version->stopped = counts.stopped;
+      for (const auto& [name, count] : counts.nodes) {
+        const NodeIndex index = version->definition->machine.Find(name);
+        if (index == kNoNode) continue;
+        version->nodes[index].completed = count.completed;
+        version->nodes[index].timed_out = count.timed_out;
+      }
+    }
+    for (const auto& [node, snapshot] : row.latencies) {
+      machine.latencies[node] = Latency::Restore(snapshot);
+    }
+  });
+  if (!scanned) return scanned;
+  return rows::ScanFeed(store_, options_.partition, *seq + 1, [this](const Event& event) {
+    Learn(event);
+    return true;
+  });
+}
+
+Result<Ok> Engine::LoadLive() {
+  struct Ready {
+    Timestamp since;
+    VersionState* version;
+    NodeIndex node;
+    ReadyEntry entry;
+  };
+  std::vector<Ready> ready;
+  Result<Ok> outcome = Ok{};
+  auto scanned = rows::ScanInstances(
+      store_, options_.partition, /*stopped=*/false, "", "", resolve(), [&](Instance instance) {
+        VersionState* version = VersionOf(instance.ns, instance.machine, instance.version);
+        if (version->LeftBehind()) sweeping_.insert(version->machine);
+        const bool claimed = instance.HasLiveClaim();
+        Resident passing;
+        Resident* resident = &passing;
+        if (claimed) {
+          resident = Insert(std::move(instance), version);
+        } else {
+          passing.instance = std::move(instance);
+          passing.version = version;
+        }
+        Count(*resident, +1);
+        const Instance& loaded = resident->instance;
+        for (const Token& token : loaded.tokens) {
+          for (const dfsmr::Claim& claim : token.claims) {
+            if (claim.Live()) ArmClaim(*resident, token.visit, claim);
+          }
+          if (token.state == TokenState::kWaiting && token.available_at != kNever) {
+            Arm(token.available_at, {Timer::Kind::kDelay, loaded.ns, loaded.id, token.visit, {}});
+          }
+          if (token.state == TokenState::kReady && loaded.state == InstanceState::kRunning &&
+              !version->LeftBehind()) {
+            ready.push_back({token.available_at, version, token.node,
+                             EntryOf(*version, loaded, token)});
+          }
+        }
+        if (loaded.tokens.empty() && NextStart(loaded) != kNever) {
+          Arm(NextStart(loaded), {Timer::Kind::kStart, loaded.ns, loaded.id, 0, {}});
+        }
+        return true;
+      });
+  if (!scanned) return scanned;
+  std::ranges::stable_sort(ready, {}, &Ready::since);
+  for (Ready& one : ready) {
+    agenda_.Push(QueueOf(*one.version, one.node), std::move(one.entry));
+  }
+  return Ok{};
+}
+
+}  // namespace dfsmr

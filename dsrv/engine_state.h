@@ -1,0 +1,149 @@
+// What the engine keeps in memory. Included by engine*.cc only.
+#pragma once
+
+#include <algorithm>
+
+#include "dsrv/engine.h"
+
+namespace dfsmr {
+
+struct Engine::NodeState {
+  uint64_t ready = 0;
+  uint64_t claimed = 0;
+  uint64_t waiting = 0;
+  uint64_t held = 0;
+  uint64_t completed = 0;
+  uint64_t timed_out = 0;
+  Agenda::Queue* queue = nullptr;  // work nodes, from the first ready token on
+  Latency* latency = nullptr;      // work nodes; shared by the versions of the machine
+};
+
+struct Engine::VersionState {
+  MachineVersionPtr definition;
+  MachineState* machine = nullptr;
+  std::vector<NodeState> nodes;  // as definition->machine.nodes
+  uint64_t scheduled = 0;
+  uint64_t running = 0;
+  uint64_t paused = 0;
+  uint64_t stopped = 0;
+  // What a later version's upgrade_strategy makes of instances that have not stopped.
+  VersionState* upgrades_to = nullptr;
+  VersionState* aborted_by = nullptr;
+
+  bool LeftBehind() const { return upgrades_to || aborted_by; }
+  uint64_t Alive() const { return scheduled + running + paused; }
+};
+
+struct Engine::MachineState {
+  std::string ns;
+  std::string id;
+  std::map<uint32_t, VersionState> versions;
+  std::map<std::string, Latency> latencies;  // by node
+  Breaker breaker;
+  std::optional<TimerKey> breaker_timer;
+  // Retries that an open breaker holds back, oldest first; one at a time goes back to its queue.
+  std::deque<Agenda::Popped> throttled;
+  std::string released;  // the instance whose retry is in its queue now; empty: none
+  uint64_t released_visit = 0;
+  std::string swept;  // the background move has come as far as this id
+};
+
+struct Engine::Resident {
+  Instance instance;
+  VersionState* version = nullptr;
+  std::shared_ptr<const Spec> spec;        // null: not loaded yet
+  std::list<Resident*>::iterator place{};  // in by_use_
+  std::vector<Event> pending;              // CLAIMED events that are not in the feed yet
+  std::vector<std::pair<std::string, std::string>> outputs;  // of this turn: node → JSON
+  std::vector<std::pair<ClaimId, TimerKey>> claim_timers;
+  uint64_t dirty_turn = 0;                 // the last turn that wrote its row
+  bool lazy = false;                       // something is only in memory
+  bool created = false;                    // in this turn: its spec is to be written
+  bool stopped_on_disk = false;
+
+  const Machine& machine() const { return version->definition->machine; }
+};
+
+struct Engine::Waiter {
+  Filter filter;
+  std::string worker;
+  size_t max = 1;  // tasks of the answer, or capacity of the stream
+  PollSink poll;
+  std::optional<TimerKey> timer;
+  SessionSink session;
+  bool draining = false;
+  struct InHand {
+    std::string instance;
+    uint64_t visit;
+  };
+  std::map<ClaimId, InHand> in_hand;
+
+  size_t Room() const { return draining || in_hand.size() >= max ? 0 : max - in_hand.size(); }
+};
+
+// What Consequences compares an instance with.
+struct Engine::Before {
+  struct TokenBefore {
+    uint64_t visit;
+    NodeIndex node;
+    TokenState state;
+  };
+  struct ClaimBefore {
+    ClaimId id;
+    uint64_t visit;
+    NodeIndex node;
+    Timestamp claim_time;
+    Duration sampled;
+    uint64_t session;
+    bool retry;
+    bool live;
+  };
+  InstanceState state;
+  VersionState* version;
+  bool killed;
+  bool cancel_requested;
+  std::vector<TokenBefore> tokens;
+  std::vector<ClaimBefore> claims;
+};
+
+// The finaliser of MurmurHash3: spreads what little entropy a counter has.
+inline uint64_t Mix(uint64_t x) {
+  x ^= x >> 33;
+  x *= 0xff51afd7ed558ccdull;
+  x ^= x >> 33;
+  return x;
+}
+
+inline std::string ResidentKey(std::string_view ns, std::string_view id) {
+  std::string key;
+  key.reserve(ns.size() + id.size() + 1);
+  key += ns;
+  key += '\0';
+  key += id;
+  return key;
+}
+
+template <typename Rule>
+auto Engine::Change(Resident& resident, ClaimId self, Rule rule) {
+  Before before{resident.instance.state, resident.version, resident.instance.killed,
+                resident.instance.cancel_requested, {}, {}};
+  for (const Token& token : resident.instance.tokens) {
+    before.tokens.push_back({token.visit, token.node, token.state});
+    for (const dfsmr::Claim& claim : token.claims) {
+      if (claim.given_back) continue;
+      before.claims.push_back({claim.id, token.visit, token.node, claim.claim_time, claim.sampled,
+                               claim.session, claim.retry, claim.Live()});
+    }
+  }
+  random_ = Mix(random_ + 0x9e3779b97f4a7c15ull);
+  std::vector<Event> events;
+  Count(resident, -1);
+  Scene scene{resident.machine(), resident.instance, now_, epoch_, random_, events};
+  auto outcome = rule(scene);
+  Count(resident, +1);
+  if (!events.empty()) Stage(resident, events);
+  Consequences(resident, before, self);
+  return outcome;
+}
+
+}  // namespace dfsmr

@@ -1,0 +1,553 @@
+// Hand-outs, timers, and what the engine does in the background.
+#include <algorithm>
+
+#include "dsrv/engine.h"
+#include "dsrv/engine_state.h"
+#include "fsm/limits.h"
+
+namespace dfsmr {
+namespace {
+
+constexpr size_t kTimersPerTurn = 1'000;
+constexpr size_t kMovesPerTurn = 128;
+constexpr size_t kScannedPerTurn = 1'024;
+constexpr size_t kDropsPerTurn = 50;
+constexpr size_t kTrimsPerTurn = 500;
+// What one reply holds, so that with one more task of the largest it is still a message.
+constexpr size_t kTaskBytes = limits::kMessage - 2 * limits::kJson - (64 << 10);
+constexpr size_t kTasksPerMessage = 200;  // of a stream, so that one message stays small
+
+}  // namespace
+
+// Hand-outs --------------------------------------------------------------------------------------
+
+Agenda::Queue* Engine::QueueOf(VersionState& version, NodeIndex index) {
+  NodeState& state = version.nodes[index];
+  if (!state.queue) {
+    const MachineVersion& definition = *version.definition;
+    const Node& node = definition.machine.nodes[index];
+    state.queue = agenda_.QueueFor({definition.ns, definition.machine.id, definition.version,
+                                    node.id, node.action, node.queue});
+  }
+  return state.queue;
+}
+
+ReadyEntry Engine::EntryOf(const VersionState& version, const Instance& instance,
+                           const Token& token) {
+  // In 64 bits, then clamped: both priorities come from outside.
+  const int64_t priority = int64_t{version.definition->machine.nodes[token.node].priority} +
+                           instance.priority;
+  return {instance.id, token.visit,
+          static_cast<int32_t>(std::clamp<int64_t>(priority, INT32_MIN, INT32_MAX)),
+          token.TimedOutBefore()};
+}
+
+void Engine::Enqueue(Resident& resident, const Token& token) {
+  Agenda::Queue* queue = QueueOf(*resident.version, token.node);
+  ReadyEntry entry = EntryOf(*resident.version, resident.instance, token);
+  if (in_front_) {
+    agenda_.PushFront(queue, std::move(entry));
+  } else {
+    agenda_.Push(queue, std::move(entry));
+  }
+}
+
+// Whether an open breaker holds this retry back; then it has been put aside.
+bool Engine::Throttled(MachineState& machine, Agenda::Popped& popped) {
+  if (machine.breaker.state() == Breaker::State::kClosed) return false;
+  const bool released = machine.released == popped.entry.instance &&
+                        machine.released_visit == popped.entry.visit;
+  if (released && machine.breaker.MayRetry(now_)) return false;
+  if (released) machine.released.clear();
+  machine.throttled.push_back(std::move(popped));
+  ReleaseRetries(machine);
+  return true;
+}
+
+// Lets one held-back retry go to its queue when its time has come, or all when the breaker closed.
+void Engine::ReleaseRetries(MachineState& machine) {
+  if (machine.breaker.state() == Breaker::State::kClosed) {
+    for (Agenda::Popped& popped : machine.throttled) {
+      agenda_.Push(popped.queue, std::move(popped.entry));
+    }
+    machine.throttled.clear();
+    machine.released.clear();
+    return;
+  }
+  if (machine.breaker.MayRetry(now_)) {
+    if (machine.throttled.empty() || !machine.released.empty()) return;
+    Agenda::Popped popped = std::move(machine.throttled.front());
+    machine.throttled.pop_front();
+    machine.released = popped.entry.instance;
+    machine.released_visit = popped.entry.visit;
+    agenda_.PushFront(popped.queue, std::move(popped.entry));
+    return;
+  }
+  ArmBreaker(machine);
+}
+
+void Engine::ArmBreaker(MachineState& machine) {
+  if (machine.breaker_timer) timers_.erase(*machine.breaker_timer);
+  machine.breaker_timer.reset();
+  Timestamp next = machine.breaker.NextTick();
+  if (!machine.throttled.empty() && machine.released.empty()) {
+    next = std::min(next, machine.breaker.NextRetry(now_));
+  }
+  if (next == kNever) return;
+  machine.breaker_timer = Arm(std::max(next, now_ + std::chrono::milliseconds(1)),
+                              {Timer::Kind::kRetry, machine.ns, machine.id, 0, {}});
+}
+
+// Opening and closing are changes in the feed.
+void Engine::NoteBreaker(MachineState& machine, Breaker::Turn turn) {
+  if (turn == Breaker::Turn::kNone) return;
+  Event event;
+  event.kind = turn == Breaker::Turn::kOpened ? ChangeKind::kBreakerOpened
+                                              : ChangeKind::kBreakerClosed;
+  event.time = now_;
+  event.ns = machine.ns;
+  event.machine = machine.id;
+  event.version = machine.versions.rbegin()->first;
+  Append(std::move(event));
+  ReleaseRetries(machine);
+  ArmBreaker(machine);
+}
+
+std::optional<Task> Engine::TakeOne(Agenda::Popped popped, const std::string& worker,
+                                    uint64_t session, bool* durable) {
+  auto touched = Touch(Agenda::KeyOf(popped.queue).ns, popped.entry.instance);
+  if (!touched) return std::nullopt;
+  Resident& resident = **touched;
+  Instance& instance = resident.instance;
+  MachineState& machine = *resident.version->machine;
+  Token* token = instance.FindVisit(popped.entry.visit);
+  if (!token || token->state != TokenState::kReady || instance.state != InstanceState::kRunning) {
+    if (machine.released == popped.entry.instance) machine.released.clear();
+    return std::nullopt;
+  }
+  if (popped.entry.retry && Throttled(machine, popped)) return std::nullopt;
+  auto spec = SpecOf(resident);
+  if (!spec) return std::nullopt;
+
+  const Node& node = resident.machine().nodes[token->node];
+  const NodeState& state = resident.version->nodes[token->node];
+  const auto timeout = state.latency->Timeout(node.timeout, token->TimedOutBefore(), state.claimed);
+  std::vector<Event> events;
+  Scene scene{resident.machine(), instance, now_, epoch_, random_, events};
+  Count(resident, -1);
+  const dfsmr::Claim& claim =
+      TakeClaim(scene, *token, {{epoch_, next_serial_++}, worker,
+                                timeout ? After(now_, *timeout) : kNever, session});
+  Count(resident, +1);
+  resident.pending.push_back(std::move(events.front()));
+  if (node.timeout.AtMostOnce()) {
+    Settle(resident);
+  } else {
+    MarkLazy(resident);
+  }
+  *durable = *durable && Durable(resident);
+  ArmClaim(resident, token->visit, claim);
+  if (claim.retry) machine.released.clear();
+  Task task{instance.ns, instance.id, instance.machine, instance.version, node.id, token->visit,
+            claim.attempt, claim.id, ClaimText(instance, token->visit, claim.id), claim.deadline,
+            *spec, token->params, node.action, node.queue};
+  NoteBreaker(machine, machine.breaker.Claimed(claim.retry, now_));
+  if (!machine.throttled.empty()) ReleaseRetries(machine);
+  return task;
+}
+
+std::vector<Task> Engine::Take(const Filter& filter, const std::string& worker, size_t max,
+                               uint64_t session, bool* durable) {
+  std::vector<Task> tasks;
+  size_t bytes = 0;
+  while (tasks.size() < max && bytes < kTaskBytes && handing_out_) {
+    auto popped = agenda_.Pop(filter);
+    if (!popped) break;
+    if (auto task = TakeOne(*std::move(popped), worker, session, durable)) {
+      bytes += task->spec->params.size() + task->node_params.size() + 256;
+      tasks.push_back(*std::move(task));
+    }
+  }
+  return tasks;
+}
+
+Result<WaiterId> Engine::Poll(PollArgs args, PollSink sink) {
+  bool durable = true;
+  auto answer = [&](std::vector<Task> tasks) {
+    auto tell = [sink, tasks = std::move(tasks)]() mutable { sink(std::move(tasks)); };
+    (durable ? turn_.now : turn_.after).push_back(std::move(tell));
+  };
+  const auto max = static_cast<size_t>(args.max_tasks);
+  auto tasks = Take(args.filter, args.worker, max, 0, &durable);
+  if (!tasks.empty() || args.until <= now_ || !handing_out_) {
+    answer(std::move(tasks));
+    return WaiterId{0};
+  }
+  if (waiters_.size() >= limits::kWaiters) {
+    return Error{Code::kResourceExhausted, "OVERLOADED",
+                 "the server holds " + std::to_string(limits::kWaiters) +
+                     " waiting polls and streams already; try again with a shorter wait"};
+  }
+  const WaiterId id = next_id_++;
+  auto waiter = std::make_unique<Waiter>();
+  waiter->filter = args.filter;
+  waiter->worker = std::move(args.worker);
+  waiter->max = max;
+  waiter->poll = std::move(sink);
+  waiter->timer = Arm(args.until, {Timer::Kind::kPoll, {}, {}, id, {}});
+  agenda_.AddWaiter(id, waiter->filter);
+  waiters_[id] = std::move(waiter);
+  return id;
+}
+
+bool Engine::CancelPoll(WaiterId poll) {
+  auto it = waiters_.find(poll);
+  if (it == waiters_.end() || !it->second->poll) return false;
+  if (it->second->timer) timers_.erase(*it->second->timer);
+  agenda_.RemoveWaiter(poll);
+  waiters_.erase(it);
+  return true;
+}
+
+void Engine::AnswerPoll(WaiterId poll, std::vector<Task> tasks, bool durable) {
+  auto tell = [sink = waiters_.at(poll)->poll, tasks = std::move(tasks)]() mutable {
+    sink(std::move(tasks));
+  };
+  (durable ? turn_.now : turn_.after).push_back(std::move(tell));
+  CancelPoll(poll);
+}
+
+void Engine::Undelivered(const std::vector<Task>& tasks) {
+  for (auto task = tasks.rbegin(); task != tasks.rend(); ++task) {
+    auto touched = Touch(task->ns, task->instance);
+    if (!touched) continue;
+    Resident& resident = **touched;
+    Token* token = resident.instance.FindVisit(task->visit);
+    const dfsmr::Claim* claim = token ? token->FindClaim(task->claim_id) : nullptr;
+    if (!claim || !claim->Live()) continue;
+    ForgetClaim(resident, *claim);
+    const size_t told = resident.pending.size();
+    std::erase_if(resident.pending, [&](const Event& event) {
+      return event.kind == ChangeKind::kClaimed && event.visit == task->visit &&
+             event.attempt == claim->attempt;
+    });
+    const bool unseen = resident.pending.size() < told;  // by the feed
+    in_front_ = true;
+    Change(resident, task->claim_id, [&](Scene& scene) {
+      if (unseen) {
+        Unclaim(scene, task->visit, task->claim_id);
+      } else {
+        (void)dfsmr::Relinquish(scene, task->claim, "");
+      }
+      return Ok{};
+    });
+    in_front_ = false;
+  }
+}
+
+Result<SessionId> Engine::OpenSession(Filter filter, std::string worker, int32_t capacity,
+                                      SessionSink sink) {
+  if (waiters_.size() >= limits::kWaiters) {
+    return Error{Code::kResourceExhausted, "OVERLOADED",
+                 "the server holds " + std::to_string(limits::kWaiters) +
+                     " waiting polls and streams already"};
+  }
+  const SessionId id = next_id_++;
+  auto waiter = std::make_unique<Waiter>();
+  waiter->filter = std::move(filter);
+  waiter->worker = std::move(worker);
+  waiter->max = static_cast<size_t>(capacity);
+  waiter->session = std::move(sink);
+  agenda_.AddWaiter(id, waiter->filter);
+  waiters_[id] = std::move(waiter);
+  if (!handing_out_) DrainSession(id);
+  return id;
+}
+
+void Engine::DrainSession(SessionId session) {
+  auto it = waiters_.find(session);
+  if (it == waiters_.end() || it->second->draining) return;
+  it->second->draining = true;
+  agenda_.RemoveWaiter(session);
+  if (it->second->in_hand.empty()) {
+    Tell(session, [](SessionUpdate& update) { update.drained = true; });
+  }
+}
+
+void Engine::CloseSession(SessionId session) {
+  auto it = waiters_.find(session);
+  if (it == waiters_.end()) return;
+  auto in_hand = std::move(it->second->in_hand);
+  const std::string ns = it->second->filter.ns;
+  agenda_.RemoveWaiter(session);
+  waiters_.erase(it);
+  for (const auto& [id, held] : in_hand) {
+    auto touched = Touch(ns, held.instance);
+    if (!touched) continue;
+    Resident& resident = **touched;
+    const Token* token = resident.instance.FindVisit(held.visit);
+    const dfsmr::Claim* claim = token ? token->FindClaim(id) : nullptr;
+    if (!claim || !claim->Live() || resident.machine().nodes[token->node].timeout.AtMostOnce()) {
+      continue;
+    }
+    ForgetClaim(resident, *claim);
+    const std::string text = ClaimText(resident.instance, held.visit, id);
+    (void)Change(resident, id, [&](Scene& scene) { return dfsmr::Relinquish(scene, text, ""); });
+  }
+}
+
+void Engine::StopHandingOut() {
+  handing_out_ = false;
+  std::vector<WaiterId> all;
+  for (const auto& [id, waiter] : waiters_) all.push_back(id);
+  for (WaiterId id : all) {
+    if (waiters_.at(id)->poll) {
+      AnswerPoll(id, {}, true);
+    } else {
+      DrainSession(id);
+    }
+  }
+}
+
+void Engine::Tell(SessionId session, const std::function<void(SessionUpdate&)>& note,
+                  bool durable) {
+  note(updates_[session]);
+  if (!durable) update_waits_.insert(session);
+}
+
+void Engine::Serve(WaiterId id, const Filter& filter) {
+  Waiter& waiter = *waiters_.at(id);
+  bool durable = true;
+  if (waiter.poll) {
+    auto tasks = Take(filter, waiter.worker, waiter.max, 0, &durable);
+    if (!tasks.empty()) AnswerPoll(id, std::move(tasks), durable);
+    return;
+  }
+  auto tasks = Take(filter, waiter.worker, std::min(waiter.Room(), kTasksPerMessage), id, &durable);
+  if (tasks.empty()) return;
+  for (const Task& task : tasks) {
+    waiter.in_hand[task.claim_id] = {task.instance, task.visit};
+  }
+  if (waiter.Room() == 0) agenda_.RemoveWaiter(id);
+  Tell(id, [&](SessionUpdate& update) {
+    std::ranges::move(tasks, std::back_inserter(update.tasks));
+  }, durable);
+}
+
+// Timers -----------------------------------------------------------------------------------------
+
+Engine::TimerKey Engine::Arm(Timestamp at, Timer timer) {
+  const TimerKey key{at, next_id_++};
+  timers_.emplace(key, std::move(timer));
+  return key;
+}
+
+// One timer a live claim, at its deadline as it is now.
+void Engine::ArmClaim(Resident& resident, uint64_t visit, const dfsmr::Claim& claim) {
+  auto it = std::ranges::find(resident.claim_timers, claim.id,
+                              &std::pair<ClaimId, TimerKey>::first);
+  if (it != resident.claim_timers.end()) {
+    if (it->second.first == claim.deadline) return;
+    timers_.erase(it->second);
+    resident.claim_timers.erase(it);
+  }
+  if (claim.deadline == kNever) return;
+  const TimerKey key = Arm(claim.deadline, {Timer::Kind::kClaim, resident.instance.ns,
+                                            resident.instance.id, visit, claim.id});
+  resident.claim_timers.emplace_back(claim.id, key);
+}
+
+void Engine::FireTimers() {
+  for (size_t fired = 0; !timers_.empty() && timers_.begin()->first.first <= now_; ++fired) {
+    if (fired == kTimersPerTurn) {
+      more_ = true;
+      return;
+    }
+    const Timer timer = std::move(timers_.begin()->second);
+    timers_.erase(timers_.begin());
+    Fire(timer);
+  }
+}
+
+void Engine::Fire(const Timer& timer) {
+  if (timer.kind == Timer::Kind::kPoll) {
+    if (!waiters_.contains(timer.visit)) return;
+    waiters_.at(timer.visit)->timer.reset();
+    AnswerPoll(timer.visit, {}, true);
+    return;
+  }
+  if (timer.kind == Timer::Kind::kRetry) {
+    MachineState& machine = StateOf(timer.ns, timer.id);
+    machine.breaker_timer.reset();
+    NoteBreaker(machine, machine.breaker.Tick(now_));
+    ReleaseRetries(machine);
+    if (!machine.breaker_timer) ArmBreaker(machine);
+    return;
+  }
+  auto touched = Touch(timer.ns, timer.id);
+  if (!touched) return;
+  Resident& resident = **touched;
+  if (timer.kind == Timer::Kind::kDelay) {
+    Change(resident, {}, [&](Scene& scene) { EndDelay(scene, timer.visit); return Ok{}; });
+  } else if (timer.kind == Timer::Kind::kStart) {
+    Change(resident, {}, [&](Scene& scene) { StartDue(scene); return Ok{}; });
+  } else {
+    TimeOutClaim(resident, timer);
+  }
+}
+
+void Engine::TimeOutClaim(Resident& resident, const Timer& timer) {
+  std::erase_if(resident.claim_timers, [&](const auto& armed) { return armed.first == timer.claim; });
+  const Token* token = resident.instance.FindVisit(timer.visit);
+  const dfsmr::Claim* claim = token ? token->FindClaim(timer.claim) : nullptr;
+  if (!claim || !claim->Live()) return;
+  const bool retry = claim->retry;
+  const Timestamp claimed_at = claim->claim_time;
+  MachineState& machine = *resident.version->machine;
+  Change(resident, {}, [&](Scene& scene) {
+    TimeOut(scene, timer.visit, timer.claim);
+    return Ok{};
+  });
+  if (retry) machine.breaker.RetryFailed(claimed_at);
+}
+
+// The rest of a turn -----------------------------------------------------------------------------
+
+void Engine::Work() {
+  FireTimers();
+  SettleLazy();
+  Sweep();
+  if (now_ >= expiry_due_) DropExpired();
+  if (now_ >= trim_due_) TrimFeed();
+  if (now_ >= stats_due_ && !unsaved_.empty()) SaveStats();
+  while (auto match = agenda_.NextMatch()) Serve(match->first, match->second);
+}
+
+void Engine::SettleLazy() {
+  while (!lazy_.empty() && lazy_.front().first <= now_) {
+    auto it = residents_.find(lazy_.front().second);
+    if (it != residents_.end()) Settle(*it->second);
+    lazy_.pop_front();
+  }
+}
+
+// Moves what a new version has left behind: a bounded number a turn, in order of id. After a crash
+// it starts again from the first one, and finds most of them moved.
+void Engine::Sweep() {
+  if (sweeping_.empty()) return;
+  MachineState& machine = **sweeping_.begin();
+  std::vector<std::string> ids;
+  size_t scanned = 0;
+  bool done = true;
+  auto outcome = rows::ScanInstances(
+      store_, options_.partition, /*stopped=*/false, machine.ns, machine.swept, resolve(),
+      [&](const Instance& instance) {
+        if (ids.size() == kMovesPerTurn || scanned == kScannedPerTurn) {
+          done = false;
+          return false;
+        }
+        ++scanned;
+        machine.swept = instance.id;
+        if (instance.machine == machine.id) ids.push_back(instance.id);
+        return true;
+      });
+  if (!outcome) {
+    if (!broken_) broken_ = outcome.error();
+    return;
+  }
+  for (const std::string& id : ids) (void)Touch(machine.ns, id);
+  if (done) sweeping_.erase(sweeping_.begin());
+  more_ = more_ || !sweeping_.empty();
+}
+
+void Engine::DropExpired() {
+  expiry_due_ = After(now_, std::chrono::seconds(1));
+  auto expired = rows::ScanExpired(store_, options_.partition, expired_up_to_, now_, kDropsPerTurn);
+  if (!expired) {
+    if (!broken_) broken_ = expired.error();
+    return;
+  }
+  for (const rows::Expired& one : *expired) {
+    auto loaded = Load(one.ns, one.id);
+    if (loaded && Durable(**loaded) && (*loaded)->instance.Stopped()) {
+      Resident& resident = **loaded;
+      auto dropped =
+          rows::DropInstance(store_, &turn_.batch, options_.partition, resident.instance, one.at);
+      if (!dropped && !broken_) broken_ = dropped.error();
+      --resident.version->stopped;
+      unsaved_.insert(resident.version->machine);
+      stats_due_ = now_;  // in the same batch: the feed does not tell of it
+      by_use_.erase(resident.place);
+      residents_.erase(ResidentKey(one.ns, one.id));
+    }
+    expired_up_to_ = one.at;
+  }
+  if (expired->size() == kDropsPerTurn) {
+    expiry_due_ = now_;
+    more_ = true;
+  }
+}
+
+// The feed is kept an eighth longer than stopped instances, so that most records have outlived
+// their instance by then and need not be moved to where its history finds them.
+void Engine::TrimFeed() {
+  trim_due_ = After(now_, std::clamp<Duration>(options_.retention / 16, std::chrono::milliseconds(250),
+                                               std::chrono::minutes(1)));
+  const Timestamp horizon = now_ - options_.retention - options_.retention / 8;
+  auto first = rows::FirstSeq(store_, options_.partition);
+  uint64_t keep_from = first ? *first : 0;
+  size_t trimmed = 0;
+  Result<Ok> outcome = first ? rows::ScanFeed(store_, options_.partition, *first,
+                                              [&](const Event& event) {
+                                                if (event.time > horizon || trimmed == kTrimsPerTurn) {
+                                                  return false;
+                                                }
+                                                ++trimmed;
+                                                keep_from = event.seq + 1;
+                                                return true;
+                                              })
+                             : Result<Ok>(first.error());
+  if (outcome && trimmed > 0) {
+    outcome = rows::TrimFeed(store_, &turn_.batch, options_.partition, keep_from,
+                             [&](const Event& event) {
+                               return !event.instance.empty() &&
+                                      Load(event.ns, event.instance).has_value();
+                             });
+  }
+  if (!outcome && !broken_) broken_ = outcome.error();
+  if (trimmed == kTrimsPerTurn) {
+    trim_due_ = now_;
+    more_ = true;
+  }
+}
+
+void Engine::Flush() {
+  (void)Settle("", "");
+  SaveStats();
+}
+
+void Engine::SaveStats() {
+  for (MachineState* machine : unsaved_) {
+    rows::StatsRow row;
+    row.ns = machine->ns;
+    row.machine = machine->id;
+    for (const auto& [number, version] : machine->versions) {
+      rows::VersionCounts& counts = row.versions[number];
+      counts.stopped = version.stopped;
+      for (size_t i = 0; i < version.nodes.size(); ++i) {
+        const NodeState& node = version.nodes[i];
+        if (node.completed == 0 && node.timed_out == 0) continue;
+        counts.nodes[version.definition->machine.nodes[i].id] = {node.completed, node.timed_out};
+      }
+    }
+    for (const auto& [node, latency] : machine->latencies) {
+      if (latency.Samples() > 0) row.latencies[node] = latency.Save();
+    }
+    rows::PutStats(&turn_.batch, options_.partition, row);
+  }
+  rows::PutStatsSeq(&turn_.batch, options_.partition, last_seq_);
+  unsaved_.clear();
+  stats_due_ = After(now_, options_.stats_every);
+}
+
+}  // namespace dfsmr

@@ -1,0 +1,126 @@
+#include "dsrv/flags.h"
+
+#include <CLI/CLI.hpp>
+#include <fstream>
+#include <sstream>
+
+#include "fsm/duration.h"
+#include "fsm/names.h"
+#include "fsm/yaml.h"
+
+namespace dfsmr {
+namespace {
+
+std::string CheckDuration(const std::string& text) {
+  auto duration = ParseDuration(text);
+  return duration ? "" : duration.error().message;
+}
+
+// Feeds the file's settings to the parser as if they had been given, unless the command line has.
+Result<Ok> ReadFile(const std::string& path, CLI::App& app, std::vector<std::string>* args) {
+  std::ifstream file(path);
+  if (!file) return Error{Code::kInvalidArgument, "", "cannot read the config file " + Quoted(path)};
+  std::ostringstream text;
+  text << file.rdbuf();
+  std::vector<Diagnostic> diagnostics;
+  for (const Setting& setting : ParseSettings(text.str(), path, &diagnostics)) {
+    CLI::Option* option = setting.key == "config" ? nullptr : app.get_option_no_throw("--" + setting.key);
+    if (!option) {
+      Nearest nearest(setting.key);
+      for (const CLI::Option* known : app.get_options()) {
+        if (!known->get_lnames().empty()) nearest.Try(known->get_lnames().front());
+      }
+      diagnostics.push_back({true, path, setting.at.line, setting.at.column, setting.key,
+                             "there is no such setting" + nearest.Hint() +
+                                 "; the settings are the flags of dsrv --help"});
+      continue;
+    }
+    if (option->count() == 0) args->push_back("--" + setting.key + "=" + setting.value);
+  }
+  if (!HasErrors(diagnostics)) return Ok{};
+  std::string message;
+  for (const Diagnostic& diagnostic : diagnostics) {
+    message += (message.empty() ? "" : "\n") + Format(diagnostic);
+  }
+  return Error{Code::kInvalidArgument, "", message};
+}
+
+}  // namespace
+
+Result<Flags> ParseFlags(int argc, char** argv) {
+  Flags flags;
+  std::string config;
+  std::string grace = "10s";
+  std::string retention = "7d";
+  CLI::App app{"dsrv: the server of dfsmr, the distributed finite state machine runner", "dsrv"};
+  app.set_version_flag("--version", "dsrv 1.0.0");
+  app.add_option("--addr", flags.addr,
+                 "where to listen, HOST:PORT; ':PORT' is every interface, port 0 any free one")
+      ->capture_default_str();
+  app.add_option("--data", flags.data, "the directory that holds the store; made when missing")
+      ->capture_default_str();
+  app.add_option("--config", config, "a YAML file with these flags as keys; flags given here win");
+  app.add_option("--grace", grace, "how long a stop waits for what is under way")
+      ->check(CheckDuration)
+      ->capture_default_str();
+  app.add_option("--retention", retention,
+                 "how long stopped instances, their history and the feed stay readable; a machine "
+                 "may say otherwise for its own")
+      ->check(CheckDuration)
+      ->capture_default_str();
+  app.add_option("--cache-mb", flags.cache_mb, "memory for what is read from disk, MiB")
+      ->check(CLI::Range(8, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--memtable-mb", flags.memtable_mb,
+                 "memory for what is being written, MiB; a restart replays up to that much")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  app.add_option("--cached-instances", flags.cached_instances,
+                 "how many instances at rest are kept in memory")
+      ->check(CLI::Range(1'000, 100'000'000))
+      ->capture_default_str();
+  app.add_flag("--verify{true}", flags.verify, "check every block of the store before serving");
+  app.add_flag("--compat{true},!--no-compat", flags.compat,
+               "serve the original DistributedFSMRunner, too (default: yes)");
+  app.add_flag("--reflection{true},!--no-reflection", flags.reflection,
+               "serve gRPC reflection (default: yes)");
+  app.add_option("--log-level", flags.log_level, "trace, debug, info, warn, error or off")
+      ->capture_default_str();
+  app.add_option("--log-format", flags.log_format, "text or json")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
+  app.footer("Example:\n  dsrv --addr :3004 --data /var/lib/dfsmr --retention 30d");
+
+  // As the flags of the original: one dash will do.
+  std::vector<std::string> args;
+  for (int i = 1; i < argc; ++i) {
+    std::string arg = argv[i];
+    if (arg.size() > 2 && arg[0] == '-' && arg[1] != '-') arg.insert(0, "-");
+    args.push_back(std::move(arg));
+  }
+  try {
+    auto parse = [&app](std::vector<std::string> all) {
+      std::reverse(all.begin(), all.end());  // as CLI11 wants them
+      app.parse(std::move(all));
+    };
+    parse(args);
+    if (!config.empty()) {
+      auto read = ReadFile(config, app, &args);
+      if (!read) return read.error();
+      app.clear();
+      parse(args);
+    }
+  } catch (const CLI::Success& done) {
+    std::exit(app.exit(done));
+  } catch (const CLI::ParseError& error) {
+    return Error{Code::kInvalidArgument, "", std::string(error.what()) + "; see dsrv --help"};
+  }
+  flags.grace = *ParseDuration(grace);
+  flags.retention = *ParseDuration(retention);
+  if (flags.retention < std::chrono::seconds(1)) {
+    return Error{Code::kInvalidArgument, "", "--retention must be at least 1s"};
+  }
+  return flags;
+}
+
+}  // namespace dfsmr

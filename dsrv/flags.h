@@ -1,0 +1,31 @@
+// The server's flags, from the command line and from a file with the same keys.
+#pragma once
+
+#include <string>
+
+#include "fsm/result.h"
+#include "fsm/time.h"
+#include "storage/rocks_store.h"
+
+namespace dfsmr {
+
+struct Flags {
+  std::string addr = "localhost:3004";
+  std::string data = "./data";
+  Duration grace = std::chrono::seconds(10);
+  Duration retention = std::chrono::hours(24 * 7);
+  size_t cache_mb = 256;
+  size_t memtable_mb = 64;
+  size_t cached_instances = 100'000;
+  bool verify = false;
+  bool compat = true;
+  bool reflection = true;
+  std::string log_level = "info";
+  std::string log_format = "text";
+};
+
+// Exits with 0 after --help and --version. The error says what is wrong with the command line, or,
+// as FILE:LINE:COL, with the file.
+Result<Flags> ParseFlags(int argc, char** argv);
+
+}  // namespace dfsmr

@@ -1,0 +1,202 @@
+#include "dsrv/lists.h"
+
+#include <algorithm>
+
+#include "fsm/limits.h"
+#include "storage/rows.h"
+
+namespace dfsmr {
+namespace {
+
+constexpr size_t kPageBytes = limits::kMessage * 3 / 4;  // so that a page fits a message
+constexpr size_t kSampled = 2'000;
+
+bool StandsAt(const Instance& instance, const Machine& machine, const std::string& node) {
+  return std::ranges::any_of(instance.tokens, [&](const Token& token) {
+    const std::string_view at = NodeName(machine, token.node);
+    // A plan's step is its node and those beside it.
+    return at == node || (at.size() > node.size() && at.starts_with(node) && at[node.size()] == '/');
+  });
+}
+
+// One list: what matches, from the narrowest source there is.
+class Lister {
+ public:
+  Lister(const Engine& engine, const InstanceQuery& query)
+      : engine_(engine), store_(engine.store()), query_(query), resolve_(engine.resolve()) {}
+
+  Result<InstancePage> Read() {
+    auto outcome = Gather();
+    if (!outcome) return outcome.error();
+    std::ranges::sort(found_, {}, [](const InstanceView& view) { return view.instance.id; });
+    InstancePage page;
+    size_t bytes = 0;
+    for (InstanceView& view : found_) {
+      if (page.instances.size() == query_.limit || (bytes > kPageBytes && !page.instances.empty())) {
+        page.last = page.instances.back().instance.id;
+        break;
+      }
+      auto filled = Fill(&view);
+      if (!filled) return filled.error();
+      bytes += view.spec->params.size() + 512;
+      for (const Token& token : view.instance.tokens) bytes += token.params.size();
+      page.instances.push_back(std::move(view));
+    }
+    return page;
+  }
+
+ private:
+  // One more than a page tells whether there is a next one.
+  bool Full() const { return found_.size() > query_.limit; }
+
+  Result<Ok> Gather() {
+    auto visit_id = [this](std::string_view id) { return VisitId(id); };
+    Result<Ok> outcome = Ok{};
+    if (!query_.parent.empty()) {
+      outcome = rows::ScanChildren(store_, engine_.partition(), query_.ns, query_.parent,
+                                   query_.after, visit_id);
+    } else if (!query_.labels.empty()) {
+      const auto& [key, value] = *query_.labels.begin();
+      outcome = rows::ScanLabel(store_, engine_.partition(), query_.ns, key, value, query_.after,
+                                visit_id);
+    } else {
+      return GatherFromTables();
+    }
+    return failed_ ? Result<Ok>(*failed_) : outcome;
+  }
+
+  Result<Ok> GatherFromTables() {
+    const bool live = query_.state != InstanceState::kStopped &&
+                      (query_.result == InstanceResult::kNone ||
+                       query_.result == InstanceResult::kPending);
+    const bool stopped = (query_.state == InstanceState::kNone ||
+                          query_.state == InstanceState::kStopped) &&
+                         query_.result != InstanceResult::kPending;
+    for (bool table : {false, true}) {
+      if (!(table ? stopped : live)) continue;
+      auto outcome = GatherFrom(table);
+      if (!outcome) return outcome;
+    }
+    return failed_ ? Result<Ok>(*failed_) : Result<Ok>(Ok{});
+  }
+
+  // Rows in order are a hundred times cheaper to read than rows found one by one through an index:
+  // the index of the machine pays only where few rows are that machine's.
+  Result<Ok> GatherFrom(bool stopped) {
+    std::vector<InstanceView> elsewhere = std::move(found_);
+    found_.clear();
+    size_t scanned = 0;
+    size_t of_machine = 0;
+    bool sparse = false;
+    std::string last = query_.after;
+    auto outcome = rows::ScanInstances(
+        store_, engine_.partition(), stopped, query_.ns, query_.after, resolve_,
+        [&](Instance instance) {
+          last = instance.id;
+          ++scanned;
+          of_machine += instance.machine == query_.machine;
+          Consider(std::move(instance));
+          sparse = !query_.machine.empty() && scanned == kSampled && of_machine < kSampled / 50;
+          return !sparse && !Full();
+        });
+    if (outcome && sparse) {
+      outcome = rows::ScanMachine(store_, engine_.partition(), query_.ns, query_.machine, last,
+                                  [&](std::string_view id) { return VisitId(id, stopped); });
+    }
+    std::ranges::move(elsewhere, std::back_inserter(found_));
+    return outcome;
+  }
+
+  bool VisitId(std::string_view id, std::optional<bool> stopped = std::nullopt) {
+    auto instance = rows::GetInstance(store_, engine_.partition(), query_.ns, id, resolve_);
+    if (instance) {
+      if (!stopped || instance->Stopped() == *stopped) Consider(*std::move(instance));
+    } else if (instance.error().code != Code::kNotFound) {
+      failed_ = instance.error();
+    }
+    return !failed_ && !Full();
+  }
+
+  void Consider(Instance instance) {
+    const Machine* machine = resolve_(instance.ns, instance.machine, instance.version);
+    const bool matches =
+        (query_.machine.empty() || query_.machine == instance.machine) &&
+        (query_.state == InstanceState::kNone || query_.state == instance.state) &&
+        (query_.result == InstanceResult::kNone || query_.result == instance.result) &&
+        (query_.parent.empty() || query_.parent == instance.parent) &&
+        (query_.node.empty() || StandsAt(instance, *machine, query_.node));
+    if (!matches) return;
+    InstanceView view{std::move(instance), nullptr, machine, {}};
+    if (query_.labels.size() > 1 || (!query_.labels.empty() && !query_.parent.empty())) {
+      auto filled = Fill(&view);
+      if (!filled) {
+        failed_ = filled.error();
+        return;
+      }
+      for (const auto& [key, value] : query_.labels) {
+        auto label = view.spec->labels.find(key);
+        if (label == view.spec->labels.end() || label->second != value) return;
+      }
+    }
+    found_.push_back(std::move(view));
+  }
+
+  Result<Ok> Fill(InstanceView* view) {
+    if (view->spec) return Ok{};
+    auto spec = rows::GetSpec(store_, engine_.partition(), view->instance.ns, view->instance.id);
+    if (!spec) return spec.error();
+    view->spec = std::make_shared<const Spec>(*std::move(spec));
+    return Ok{};
+  }
+
+  const Engine& engine_;
+  const Store& store_;
+  const InstanceQuery& query_;
+  const rows::Resolve resolve_;
+  std::vector<InstanceView> found_;
+  std::optional<Error> failed_;
+};
+
+}  // namespace
+
+Result<InstanceView> ReadInstance(const Engine& engine, const std::string& ns,
+                                  const std::string& id) {
+  auto instance =
+      rows::GetInstance(engine.store(), engine.partition(), ns, id, engine.resolve());
+  if (!instance) return instance.error();
+  auto spec = rows::GetSpec(engine.store(), engine.partition(), ns, id);
+  if (!spec) return spec.error();
+  auto outputs = rows::GetOutputs(engine.store(), engine.partition(), ns, id);
+  if (!outputs) return outputs.error();
+  const Machine* machine = engine.registry().Resolve(ns, instance->machine, instance->version);
+  return InstanceView{*std::move(instance), std::make_shared<const Spec>(*std::move(spec)), machine,
+                      *std::move(outputs)};
+}
+
+Result<InstancePage> ReadInstances(const Engine& engine, const InstanceQuery& query) {
+  return Lister(engine, query).Read();
+}
+
+Result<HistoryPage> ReadHistory(const Engine& engine, const std::string& ns, const std::string& id,
+                                uint64_t after, size_t limit) {
+  auto instance =
+      rows::GetInstance(engine.store(), engine.partition(), ns, id, engine.resolve());
+  if (!instance) return instance.error();
+  auto seqs = rows::History(engine.store(), engine.partition(), *instance, after);
+  if (!seqs) return seqs.error();
+  HistoryPage page;
+  size_t bytes = 0;
+  for (uint64_t seq : *seqs) {
+    if (page.events.size() == limit || bytes > kPageBytes) {
+      page.last = page.events.back().seq;
+      break;
+    }
+    auto event = rows::GetEvent(engine.store(), engine.partition(), seq);
+    if (!event) return event.error();
+    bytes += event->params.size() + event->note.size() + 256;
+    page.events.push_back(*std::move(event));
+  }
+  return page;
+}
+
+}  // namespace dfsmr

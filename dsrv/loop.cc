@@ -1,0 +1,129 @@
+#include "dsrv/loop.h"
+
+#include <algorithm>
+
+#include "fsm/limits.h"
+
+namespace dfsmr {
+
+bool Mailbox::Post(Mail mail) {
+  bool first;
+  {
+    std::lock_guard lock(mutex_);
+    const size_t waiting = mail_.size() - taken_;
+    if (closed_ || waiting >= limits::kMailboxItems || bytes_ >= limits::kMailboxBytes) return false;
+    bytes_ += mail.bytes;
+    mail_.push_back(std::move(mail));
+    first = waiting == 0;
+  }
+  if (first) arrived_.notify_one();
+  return true;
+}
+
+std::optional<std::vector<Mailbox::Mail>> Mailbox::Take(
+    std::chrono::steady_clock::time_point until) {
+  std::unique_lock lock(mutex_);
+  arrived_.wait_until(lock, until, [this] { return closed_ || taken_ < mail_.size(); });
+  if (closed_ && taken_ == mail_.size()) return std::nullopt;
+  std::vector<Mail> taken;
+  size_t bytes = 0;
+  while (taken_ < mail_.size() && taken.size() < limits::kTurnItems && bytes < limits::kTurnBytes) {
+    Mail& mail = mail_[taken_++];
+    bytes += mail.bytes;
+    taken.push_back(std::move(mail));
+  }
+  bytes_ -= bytes;
+  if (taken_ == mail_.size()) {
+    mail_.clear();
+    taken_ = 0;
+  }
+  return taken;
+}
+
+void Mailbox::Close() {
+  {
+    std::lock_guard lock(mutex_);
+    closed_ = true;
+  }
+  arrived_.notify_one();
+}
+
+Loop::Loop(Engine& engine, Store& store, Outside outside)
+    : engine_(engine), store_(store), outside_(std::move(outside)) {
+  committer_ = std::thread([this] { Commit(); });
+  decider_ = std::thread([this] { Decide(); });
+}
+
+Loop::~Loop() { Stop(); }
+
+void Loop::Stop() {
+  mailbox_.Close();
+  if (decider_.joinable()) decider_.join();
+  if (committer_.joinable()) committer_.join();
+}
+
+void Loop::Decide() {
+  Timestamp next = outside_.clock();
+  bool open = true;
+  while (open) {
+    // At most a minute at a time: the wall clock that deadlines are in may be set.
+    const Duration wait = std::clamp<Duration>(next - outside_.clock(), Duration::zero(),
+                                               std::chrono::minutes(1));
+    auto mail = mailbox_.Take(std::chrono::steady_clock::now() + wait);
+    open = mail.has_value();
+    const Timestamp now = outside_.clock();
+    engine_.BeginTurn(now, outside_.entropy());
+    if (mail) {
+      for (Mailbox::Mail& one : *mail) one.deadline < now ? one.drop() : one.run(engine_);
+    } else {
+      engine_.Flush();
+    }
+    engine_.Work();
+    HandOver(engine_.EndTurn());
+    if (engine_.broken()) outside_.fail(*engine_.broken());
+    next = engine_.NextDeadline();
+  }
+  std::lock_guard lock(mutex_);
+  ended_ = true;
+  changed_.notify_all();
+}
+
+void Loop::HandOver(Turn turn) {
+  for (auto& tell : turn.now) tell();
+  turn.now.clear();
+  if (turn.batch.empty() && turn.after.empty()) {
+    // Nothing to write and nobody waits: but later turns may only be committed after this one.
+    std::lock_guard lock(mutex_);
+    if (!turn_) engine_.Committed(turn.number);
+    return;
+  }
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !turn_; });
+  turn_ = std::move(turn);
+  changed_.notify_all();
+}
+
+void Loop::Commit() {
+  while (true) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return turn_ || ended_; });
+    if (!turn_) return;
+    // Only this thread takes it away, so it may be read without the lock.
+    lock.unlock();
+    if (!turn_->batch.empty()) {
+      auto written = store_.Write(engine_.partition(), engine_.epoch(), turn_->batch);
+      if (!written) {
+        outside_.fail(written.error());
+        return;
+      }
+    }
+    engine_.Committed(turn_->number);
+    if (!turn_->events->empty()) outside_.publish(turn_->events);
+    for (auto& tell : turn_->after) tell();
+    lock.lock();
+    turn_.reset();
+    changed_.notify_all();
+  }
+}
+
+}  // namespace dfsmr

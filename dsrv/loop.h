@@ -1,0 +1,83 @@
+// Drives an engine: one thread decides, one writes and then answers. While a turn is written the
+// next one is decided; what arrives meanwhile shares its commit.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "dsrv/engine.h"
+#include "storage/store.h"
+
+namespace dfsmr {
+
+// What waits for the engine: bounded by count and bytes, refused at once when full.
+class Mailbox {
+ public:
+  struct Mail {
+    std::function<void(Engine&)> run;
+    std::function<void()> drop;  // instead of run: its caller's deadline passed, or the server ended
+    Timestamp deadline = kNever;
+    size_t bytes = 0;
+  };
+
+  // False when it is full or closed: nothing was taken.
+  bool Post(Mail mail);
+  // What is there, at most a turn's worth; waits for the first of it until `until`. Nullopt once
+  // the mailbox is closed and empty.
+  std::optional<std::vector<Mail>> Take(std::chrono::steady_clock::time_point until);
+  void Close();
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::vector<Mail> mail_;
+  size_t taken_ = 0;  // of mail_, from the front
+  size_t bytes_ = 0;
+  bool closed_ = false;
+};
+
+class Loop {
+ public:
+  struct Outside {
+    std::function<Timestamp()> clock;
+    std::function<uint64_t()> entropy;
+    // The records of one commit, in order, before any answer that rests on them.
+    std::function<void(std::shared_ptr<std::vector<Event>>)> publish;
+    // The store has failed: what it holds is unknown, nothing may be answered any more.
+    std::function<void(const Error&)> fail;
+  };
+
+  // `engine` and `store` must outlive it.
+  Loop(Engine& engine, Store& store, Outside outside);
+  ~Loop();
+
+  // Any thread. False when the server is overloaded.
+  bool Post(Mailbox::Mail mail) { return mailbox_.Post(std::move(mail)); }
+  // Finishes what is in the mailbox, saves the counters, and ends. Once.
+  void Stop();
+
+ private:
+  void Decide();
+  void Commit();
+  void HandOver(Turn turn);
+
+  Engine& engine_;
+  Store& store_;
+  const Outside outside_;
+  Mailbox mailbox_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<Turn> turn_;  // handed over, not yet answered
+  bool ended_ = false;
+
+  std::thread committer_;
+  std::thread decider_;
+};
+
+}  // namespace dfsmr

@@ -1,0 +1,158 @@
+// dsrv: flags → objects → run → drain on SIGTERM.
+#include <absl/synchronization/mutex.h>
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/grpcpp.h>
+#include <spdlog/spdlog.h>
+
+#include <csignal>
+#include <cstring>
+#include <cstdio>
+#include <random>
+
+#include "dsrv/changes.h"
+#include "dsrv/compat.h"
+#include "dsrv/flags.h"
+#include "dsrv/loop.h"
+#include "dsrv/service.h"
+#include "dsrv/streams.h"
+#include "fsm/limits.h"
+#include "fsm/yaml.h"
+#include "storage/rocks_store.h"
+
+namespace dfsmr {
+namespace {
+
+Timestamp Now() {
+  return std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
+}
+
+// Definitions in the store were accepted once; they are compiled again at each start.
+Result<Machine> CompileSource(std::string_view source) {
+  Parsed parsed = ParseDefinitions(source, "store");
+  if (parsed.ok() && parsed.definitions.size() == 1) {
+    return std::move(parsed.definitions.front().machine);
+  }
+  std::string message;
+  for (const Diagnostic& diagnostic : parsed.diagnostics) message += Format(diagnostic) + "; ";
+  return Error{Code::kDataLoss, "BAD_MACHINE", message};
+}
+
+// ':3004' is every interface.
+std::string ListenAddress(const std::string& addr) {
+  return addr.starts_with(':') ? "[::]" + addr : addr;
+}
+
+int Fail(const Error& error) {
+  std::fprintf(stderr, "dsrv: %s\n", error.message.c_str());
+  return error.code == Code::kInvalidArgument ? 2 : 1;
+}
+
+// A store that has failed holds nobody knows what: no answer, no clean-up, no second try.
+[[noreturn]] void StopAtOnce(const Error& error) {
+  spdlog::critical(
+      "the store failed: {}; the outcome of what was being written is unknown, so the server stops "
+      "here. Restart it when the disk is well: it goes on from what is on disk",
+      error.message);
+  std::_Exit(1);
+}
+
+std::unique_ptr<grpc::Server> Listen(const Flags& flags, RunnerService* service,
+                                     OriginalService* original, int* port) {
+  grpc::EnableDefaultHealthCheckService(true);
+  if (flags.reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort(ListenAddress(flags.addr), grpc::InsecureServerCredentials(), port);
+  builder.SetMaxReceiveMessageSize(static_cast<int>(limits::kMessage));
+  // Two servers on one port would share its connections at random.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // Clients may ping as often as every 10 s; dead ones are noticed within 80 s.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10'000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
+  builder.RegisterService(service);
+  if (flags.compat) builder.RegisterService(original);
+  auto server = builder.BuildAndStart();
+  if (server) server->GetHealthCheckService()->SetServingStatus("dfsmr.v1.RunnerService", true);
+  return server;
+}
+
+// SIGTERM and SIGINT are waited for, not handled: nothing runs in a signal handler.
+sigset_t BlockStopSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+  return signals;
+}
+
+void Drain(grpc::Server& server, Loop& loop, Duration grace) {
+  server.GetHealthCheckService()->SetServingStatus(false);
+  loop.Post({.run = [](Engine& engine) { engine.StopHandingOut(); }, .drop = [] {}});
+  ChangesStream::EndAll();
+  server.Shutdown(std::chrono::system_clock::now() + grace);
+  server.Wait();
+}
+
+int Run(const Flags& flags) {
+  const sigset_t signals = BlockStopSignals();
+  auto log = StartLog(flags.log_level, flags.log_format == "json");
+  if (!log) return Fail(log.error());
+
+  auto store = RocksStore::Open({.path = flags.data,
+                                 .verify_checksums = flags.verify,
+                                 .cache_mb = flags.cache_mb,
+                                 .memtable_mb = flags.memtable_mb});
+  if (!store) return Fail(store.error());
+  auto engine = Engine::Open(**store,
+                             {.retention = flags.retention,
+                              .cached_instances = flags.cached_instances,
+                              .compile = CompileSource,
+                              .same_json = SameJson},
+                             Now());
+  if (!engine) return Fail(engine.error());
+
+  Pool pool(2);
+  Changes changes(**store, (*engine)->partition(), (*engine)->last_seq(), pool, SerialiseChange);
+  std::mt19937_64 entropy{std::random_device{}()};
+  Loop loop(**engine, **store,
+            {.clock = Now,
+             .entropy = [&entropy] { return entropy(); },
+             .publish = [&changes](auto events) { changes.Publish(std::move(events)); },
+             .fail = StopAtOnce});
+  const Backend backend{**engine, loop, changes, pool, Now};
+  RunnerService service(backend);
+  OriginalService original(backend);
+  int port = 0;
+  auto server = Listen(flags, &service, &original, &port);
+  if (!server) {
+    return Fail({Code::kUnavailable, "",
+                 "cannot listen on " + flags.addr +
+                     ": the address is not this machine's, or something listens there already"});
+  }
+  spdlog::info("dsrv listens on {} port={} data={} epoch={} last_change={}", flags.addr, port,
+               flags.data, (*engine)->epoch(), (*engine)->last_seq());
+
+  int signal = 0;
+  sigwait(&signals, &signal);
+  spdlog::info("dsrv stops: {}; grace={}s", strsignal(signal), Seconds(flags.grace));
+  Drain(*server, loop, flags.grace);
+  pool.Stop();
+  loop.Stop();
+  for (const auto& [reason, count] : Refusals()) spdlog::info("refused in all: {} {}", reason, count);
+  spdlog::info("dsrv has stopped");
+  return 0;
+}
+
+}  // namespace
+}  // namespace dfsmr
+
+int main(int argc, char** argv) {
+  // Debian's Abseil looks for lock cycles in release builds, too; gRPC pays for it on every call.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+  auto flags = dfsmr::ParseFlags(argc, argv);
+  if (!flags) return dfsmr::Fail(flags.error());
+  return dfsmr::Run(*flags);
+}

@@ -1,0 +1,92 @@
+#include "dsrv/polls.h"
+
+namespace dfsmr {
+
+void PollCall::Arrived(const std::shared_ptr<State>& state) {
+  if (state->pending.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  if (state->error) {
+    state->call->Finish(Refuse(state->call->context_, *state->error));
+  } else {
+    state->call->Finish(grpc::Status::OK);
+  }
+}
+
+// Runs in the loop. The sink may be called from the loop or the committer, once.
+void PollCall::Park(Engine& engine, const std::shared_ptr<State>& state, PollArgs poll, Fill fill) {
+  if (state->cancelled) {
+    engine.AfterCommit([state] { Arrived(state); });
+    return;
+  }
+  auto parked = engine.Poll(std::move(poll), [state, fill](std::vector<Task> tasks) {
+    if (auto error = fill(tasks)) state->error = std::move(error);
+    state->tasks = std::move(tasks);
+    Arrived(state);
+  });
+  if (parked) {
+    state->poll = *parked;
+  } else {
+    state->error = parked.error();
+    engine.AfterCommit([state] { Arrived(state); });
+  }
+}
+
+void PollCall::Send(Mailbox::Mail mail) {
+  mail.deadline = DeadlineOf(*context_);
+  mail.drop = [state = state_] { state->call->FinishWith(Dropped()); };
+  if (!loop_.Post(std::move(mail))) FinishWith(Overloaded());
+}
+
+PollCall::Fill Into(google::protobuf::RepeatedPtrField<v1::Task>* out) {
+  return [out](const std::vector<Task>& tasks) -> std::optional<Error> {
+    for (const Task& task : tasks) ToProto(task, out->Add());
+    return std::nullopt;
+  };
+}
+
+void PollCall::Ready(PollArgs poll, Fill fill) {
+  state_->pending = 1;
+  Mailbox::Mail mail;
+  mail.bytes = 256;
+  mail.run = [state = state_, poll = std::move(poll), fill = std::move(fill)](Engine& engine) {
+    Park(engine, state, poll, fill);
+  };
+  Send(std::move(mail));
+}
+
+void PollCall::Report(std::vector<Result<ReportCommand>> reports, std::optional<PollArgs> poll,
+                      v1::ReportResponse* reply, size_t bytes) {
+  state_->pending = poll ? 2 : 1;
+  Mailbox::Mail mail;
+  mail.bytes = bytes;
+  mail.run = [state = state_, reports = std::move(reports), poll = std::move(poll),
+              reply](Engine& engine) {
+    for (const auto& report : reports) {
+      Result<Answer> answer = report ? engine.Report(report->ns, report->instance, report->args)
+                                     : Result<Answer>(report.error());
+      ToProto(report ? report->instance : std::string(), answer, reply->add_results());
+    }
+    engine.AfterCommit([state] { Arrived(state); });
+    if (poll) Park(engine, state, *poll, Into(reply->mutable_tasks()));
+  };
+  Send(std::move(mail));
+}
+
+void PollCall::OnCancel() {
+  state_->cancelled = true;
+  loop_.Post({.run = [state = state_](Engine& engine) {
+                if (state->poll != 0 && engine.CancelPoll(state->poll)) {
+                  engine.AfterCommit([state] { Arrived(state); });
+                }
+              },
+              .drop = [] {}});
+}
+
+void PollCall::OnDone() {
+  if (!state_->tasks.empty() && context_->IsCancelled()) {
+    loop_.Post({.run = [state = state_](Engine& engine) { engine.Undelivered(state->tasks); },
+                .drop = [] {}});
+  }
+  delete this;
+}
+
+}  // namespace dfsmr

@@ -1,0 +1,55 @@
+// Ready and Report: calls that hand out tasks, and may wait for them. A task that does not reach its
+// worker goes back as if it had never been claimed.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "dsrv/calls.h"
+
+namespace dfsmr {
+
+// One call that hands out tasks. Finishes when its reports are durable and its poll is answered.
+class PollCall : public grpc::ServerUnaryReactor {
+ public:
+  PollCall(const Backend& backend, grpc::CallbackServerContext* context)
+      : loop_(backend.loop), context_(context), state_(std::make_shared<State>()) {
+    state_->call = this;
+  }
+
+  // Puts tasks into the reply, or refuses to be without any.
+  using Fill = std::function<std::optional<Error>(const std::vector<Task>&)>;
+  void Ready(PollArgs poll, Fill fill);
+  // The reports first, then the poll, if there is one.
+  void Report(std::vector<Result<ReportCommand>> reports, std::optional<PollArgs> poll,
+              v1::ReportResponse* reply, size_t bytes);
+  void FinishWith(const Error& error) { Finish(Refuse(context_, error)); }
+
+ private:
+  // Outlives the call where the engine still holds the poll.
+  struct State {
+    PollCall* call;
+    std::atomic<bool> cancelled{false};
+    std::atomic<int> pending{0};  // what the reply still waits for
+    WaiterId poll = 0;            // in the loop only
+    std::vector<Task> tasks;
+    std::optional<Error> error;
+  };
+
+  void OnCancel() override;
+  void OnDone() override;
+  static void Arrived(const std::shared_ptr<State>& state);
+  static void Park(Engine& engine, const std::shared_ptr<State>& state, PollArgs poll, Fill fill);
+  void Send(Mailbox::Mail mail);
+
+  Loop& loop_;
+  grpc::CallbackServerContext* const context_;
+  std::shared_ptr<State> state_;
+};
+
+// Appends tasks to a repeated field of the reply.
+PollCall::Fill Into(google::protobuf::RepeatedPtrField<v1::Task>* out);
+
+}  // namespace dfsmr

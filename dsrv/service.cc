@@ -1,0 +1,450 @@
+#include "dsrv/service.h"
+
+#include <grpcpp/support/proto_buffer_reader.h>
+
+#include "dsrv/lists.h"
+#include "dsrv/polls.h"
+#include "dsrv/streams.h"
+#include "fsm/limits.h"
+#include "fsm/yaml.h"
+
+namespace dfsmr {
+namespace {
+
+void ToReply(const Started& started, v1::StartResponse* out) {
+  ToProto(started.view, out->mutable_instance());
+  out->set_created(started.created);
+}
+
+Error BadMachine(const std::vector<Diagnostic>& diagnostics) {
+  Error error{Code::kInvalidArgument, "BAD_MACHINE", ""};
+  for (const Diagnostic& diagnostic : diagnostics) {
+    if (!diagnostic.error) continue;
+    if (!error.message.empty()) error.message += '\n';
+    error.message += Format(diagnostic);
+    if (error.message.size() > 4'000) {  // a status travels in a header: the trailer has the rest
+      error.message += "\n… and more";
+      break;
+    }
+  }
+  return error;
+}
+
+// The diagnostics as a serialised DefineResponse, as many as fit a trailer.
+std::string DiagnosticsTrailer(const std::vector<Diagnostic>& diagnostics) {
+  v1::DefineResponse response;
+  for (const Diagnostic& diagnostic : diagnostics) {
+    ToProto(diagnostic, response.add_diagnostics());
+    if (response.ByteSizeLong() > 3'000) break;
+  }
+  return response.SerializeAsString();
+}
+
+void AppendField(uint32_t number, std::string_view bytes, std::string* out) {
+  *out += static_cast<char>(number << 3 | 2);
+  size_t size = bytes.size();
+  for (; size >= 128; size >>= 7) *out += static_cast<char>(size | 128);
+  *out += static_cast<char>(size);
+  *out += bytes;
+}
+
+// A ChangesResponse from changes that are serialised already.
+void EncodeResponse(const Changes::Portion& portion, const std::string& cursor,
+                    std::deque<grpc::ByteBuffer>* out) {
+  std::string message;
+  for (const auto& change : portion.changes) AppendField(1, *change, &message);
+  AppendField(2, cursor, &message);
+  const grpc::Slice slice(std::move(message));
+  out->emplace_back(&slice, 1);
+}
+
+Result<ChangesStream::Open> ToOpen(const Backend& backend, const v1::ChangesRequest& request) {
+  ChangesStream::Open open;
+  auto filter = ToChangeFilter(request);
+  if (!filter) return filter.error();
+  open.filter = *std::move(filter);
+  const uint64_t head = backend.changes.head();
+  if (!request.follow()) open.until = head;
+  if (request.after().empty()) {
+    open.after = head;
+  } else if (request.after() == "0") {
+    auto first = rows::FirstSeq(backend.engine.store(), backend.engine.partition());
+    if (!first) return first.error();
+    open.after = *first - 1;
+  } else {
+    auto cursor = ParseCursor(request.after());
+    if (!cursor) return cursor.error();
+    if (cursor->partition != backend.changes.partition() || cursor->seq > head) {
+      return Error{Code::kOutOfRange, "CURSOR_AHEAD",
+                   "the cursor is ahead of the feed, which ends at " +
+                       CursorText({backend.changes.partition(), head}) +
+                       ": it is from another server, or history was lost"};
+    }
+    open.after = cursor->seq;
+  }
+  return open;
+}
+
+}  // namespace
+
+std::string SerialiseChange(const Event& event, PartitionId partition) {
+  v1::Change change;
+  ToProto(event, partition, &change);
+  return change.SerializeAsString();
+}
+
+grpc::ServerUnaryReactor* RunnerService::Define(Context* context, const v1::DefineRequest* request,
+                                                v1::DefineResponse* reply) {
+  auto ns = ToNamespace(request->namespace_());
+  if (!ns) return Refused(context, ns.error());
+  if (request->source().size() > limits::kSource) {
+    return Refused(context, {Code::kInvalidArgument, "TOO_LARGE",
+                             "the source is " + std::to_string(request->source().size()) +
+                                 " bytes long; the limit is " + std::to_string(limits::kSource)});
+  }
+  // Reading a megabyte of YAML takes a while: not on one of gRPC's two threads.
+  auto* reactor = context->DefaultReactor();
+  backend_.pool.Post([this, context, request, reply, reactor, ns = *ns] {
+    const std::string name = request->source_name().empty() ? "source" : request->source_name();
+    auto parsed = std::make_shared<Parsed>(ParseDefinitions(request->source(), name));
+    if (!parsed->ok()) {
+      context->AddTrailingMetadata("dfsmr-diagnostics-bin", DiagnosticsTrailer(parsed->diagnostics));
+      reactor->Finish(Refuse(context, BadMachine(parsed->diagnostics)));
+      return;
+    }
+    Mailbox::Mail mail;
+    mail.bytes = request->source().size();
+    mail.run = [=, validate_only = request->validate_only()](Engine& engine) {
+      std::vector<Machine> machines;
+      for (Definition& definition : parsed->definitions) {
+        machines.push_back(std::move(definition.machine));
+      }
+      auto defined = engine.Define(ns, std::move(machines), validate_only);
+      engine.AfterCommit([=, defined = std::move(defined)] {
+        if (!defined) return reactor->Finish(Refuse(context, defined.error()));
+        for (const Defined& one : *defined) ToProto(one, reply->add_defined());
+        for (const Diagnostic& one : parsed->diagnostics) ToProto(one, reply->add_diagnostics());
+        reactor->Finish(grpc::Status::OK);
+      });
+    };
+    mail.drop = [=] { reactor->Finish(Refuse(context, Dropped())); };
+    if (!backend_.loop.Post(std::move(mail))) reactor->Finish(Refuse(context, Overloaded()));
+  });
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* RunnerService::ListMachines(Context* context,
+                                                      const v1::ListMachinesRequest* request,
+                                                      v1::ListMachinesResponse* reply) {
+  auto ns = ToNamespace(request->namespace_());
+  if (!ns) return Refused(context, ns.error());
+  auto limit = ToPageSize(request->page_size());
+  if (!limit) return Refused(context, limit.error());
+  const std::string filters = *ns + (request->all_versions() ? "*" : "");
+  auto last = ParsePageToken(filters, request->page_token());
+  if (!last) return Refused(context, last.error());
+  std::pair<std::string, uint32_t> after;
+  if (!last->empty()) {
+    after = {last->substr(0, last->find('\n')),
+             static_cast<uint32_t>(std::strtoul(last->c_str() + last->find('\n') + 1, nullptr, 10))};
+  }
+  return Decided(
+      backend_, context, 0, reply,
+      [=, all = request->all_versions()](Engine& engine) {
+        return Result<std::vector<MachineView>>(engine.ListMachines(*ns, all, after, *limit + 1));
+      },
+      [=](const std::vector<MachineView>& views, v1::ListMachinesResponse* out) {
+        size_t bytes = 0;
+        for (const MachineView& view : views) {
+          if (out->machines_size() == static_cast<int>(*limit) || bytes > limits::kMessage / 2) {
+            const v1::Machine& previous = *out->machines().rbegin();
+            out->set_next_page_token(PageToken(
+                filters, previous.id() + '\n' + std::to_string(previous.version())));
+            break;
+          }
+          ToProto(view, out->add_machines());
+          bytes += out->machines().rbegin()->ByteSizeLong();
+        }
+      });
+}
+
+grpc::ServerUnaryReactor* RunnerService::GetMachine(Context* context,
+                                                    const v1::GetMachineRequest* request,
+                                                    v1::Machine* reply) {
+  auto ns = ToNamespace(request->namespace_());
+  if (!ns) return Refused(context, ns.error());
+  return Decided(
+      backend_, context, 0, reply,
+      [=](Engine& engine) { return engine.GetMachine(*ns, request->id(), request->version()); },
+      [](const MachineView& view, v1::Machine* out) { ToProto(view, out); });
+}
+
+grpc::ServerUnaryReactor* RunnerService::Start(Context* context, const v1::StartRequest* request,
+                                               v1::StartResponse* reply) {
+  auto start = ToStart(*request);
+  if (!start) return Refused(context, start.error());
+  start->spec.client = context->peer();
+  return Decided(
+      backend_, context, request->ByteSizeLong(), reply,
+      [start = *std::move(start)](Engine& engine) { return engine.Start(start); }, ToReply);
+}
+
+grpc::ServerUnaryReactor* RunnerService::StartBatch(Context* context,
+                                                    const v1::StartBatchRequest* request,
+                                                    v1::StartBatchResponse* reply) {
+  auto checked = CheckBatch(request->starts_size(), "starts");
+  if (!checked) return Refused(context, checked.error());
+  auto starts = std::make_shared<std::vector<Result<StartArgs>>>();
+  for (const auto& start : request->starts()) {
+    starts->push_back(ToStart(start));
+    if (starts->back()) (*starts->back()).spec.client = context->peer();
+  }
+  using Results = std::vector<Result<Started>>;
+  return Decided(
+      backend_, context, request->ByteSizeLong(), reply,
+      [starts](Engine& engine) {
+        Results results;
+        for (auto& start : *starts) {
+          results.push_back(start ? engine.Start(*start) : Result<Started>(start.error()));
+        }
+        return Result<Results>(std::move(results));
+      },
+      [](const Results& results, v1::StartBatchResponse* out) {
+        for (const auto& result : results) {
+          v1::StartResult* to = out->add_results();
+          result ? ToReply(*result, to->mutable_started())
+                 : ToProto(result.error(), to->mutable_error());
+        }
+      });
+}
+
+grpc::ServerUnaryReactor* RunnerService::ListInstances(Context* context,
+                                                       const v1::ListInstancesRequest* request,
+                                                       v1::ListInstancesResponse* reply) {
+  auto query = ToQuery(*request);
+  if (!query) return Refused(context, query.error());
+  return SettledRead(
+      backend_, context, reply, [ns = query->ns](Engine& engine) { return engine.Settle(ns, ""); },
+      [this, request, query = *query](v1::ListInstancesResponse* out) -> Result<Ok> {
+        auto page = ReadInstances(backend_.engine, query);
+        if (!page) return page.error();
+        for (const InstanceView& view : page->instances) ToProto(view, out->add_instances());
+        if (!page->last.empty()) out->set_next_page_token(PageToken(FiltersOf(*request), page->last));
+        return Ok{};
+      });
+}
+
+grpc::ServerUnaryReactor* RunnerService::GetInstance(Context* context,
+                                                     const v1::GetInstanceRequest* request,
+                                                     v1::Instance* reply) {
+  auto ns = ToNamespace(request->namespace_());
+  if (!ns) return Refused(context, ns.error());
+  auto checked = CheckInstanceId(request->id());
+  if (!checked) return Refused(context, checked.error());
+  return SettledRead(
+      backend_, context, reply,
+      [ns = *ns, id = request->id()](Engine& engine) { return engine.Settle(ns, id); },
+      [this, request, ns = *ns](v1::Instance* out) -> Result<Ok> {
+        auto view = ReadInstance(backend_.engine, ns, request->id());
+        if (!view) return view.error();
+        ToProto(*view, out);
+        if (!request->with_nodes()) return Ok{};
+        for (const Node& node : view->machine->nodes) {
+          ToProto(node, *view->machine, out->add_nodes());
+        }
+        return Ok{};
+      });
+}
+
+grpc::ServerUnaryReactor* RunnerService::GetHistory(Context* context,
+                                                    const v1::GetHistoryRequest* request,
+                                                    v1::GetHistoryResponse* reply) {
+  auto ns = ToNamespace(request->namespace_());
+  if (!ns) return Refused(context, ns.error());
+  auto checked = CheckInstanceId(request->id());
+  if (!checked) return Refused(context, checked.error());
+  auto limit = ToPageSize(request->page_size());
+  if (!limit) return Refused(context, limit.error());
+  const std::string filters = *ns + '\n' + request->id();
+  auto last = ParsePageToken(filters, request->page_token());
+  if (!last) return Refused(context, last.error());
+  const uint64_t after = last->empty() ? 0 : std::strtoull(last->c_str(), nullptr, 10);
+  return SettledRead(
+      backend_, context, reply,
+      [ns = *ns, id = request->id()](Engine& engine) { return engine.Settle(ns, id); },
+      [this, request, ns = *ns, filters, after, limit = *limit](
+          v1::GetHistoryResponse* out) -> Result<Ok> {
+        auto page = ReadHistory(backend_.engine, ns, request->id(), after, limit);
+        if (!page) return page.error();
+        for (const Event& event : page->events) {
+          ToProto(event, backend_.engine.partition(), out->add_changes());
+        }
+        if (page->last) out->set_next_page_token(PageToken(filters, std::to_string(page->last)));
+        return Ok{};
+      });
+}
+
+grpc::ServerUnaryReactor* RunnerService::Ready(Context* context, const v1::ReadyRequest* request,
+                                               v1::ReadyResponse* reply) {
+  auto poll = ToPoll(*request, context->peer(), backend_.clock());
+  if (!poll) return Refused(context, poll.error());
+  poll->max_tasks = std::min(poll->max_tasks, limits::kTasks);
+  auto* call = new PollCall(backend_, context);
+  call->Ready(*std::move(poll), Into(reply->mutable_tasks()));
+  return call;
+}
+
+grpc::ServerUnaryReactor* RunnerService::Transition(Context* context,
+                                                    const v1::TransitionRequest* request,
+                                                    v1::TransitionResponse* reply) {
+  auto report = ToReport(*request);
+  if (!report) return Refused(context, report.error());
+  if (report->args.client.empty() && report->args.claim.empty()) {
+    report->args.client = context->peer();
+  }
+  return Decided(
+      backend_, context, request->ByteSizeLong(), reply,
+      [report = *std::move(report)](Engine& engine) {
+        return engine.Report(report.ns, report.instance, report.args);
+      },
+      [request](const Answer& answer, v1::TransitionResponse* out) {
+        ToProto(request->instance(), answer, out);
+      });
+}
+
+grpc::ServerUnaryReactor* RunnerService::Report(Context* context, const v1::ReportRequest* request,
+                                                v1::ReportResponse* reply) {
+  auto checked = CheckBatch(request->transitions_size(), "transitions");
+  if (!checked) return Refused(context, checked.error());
+  std::optional<PollArgs> next;
+  if (request->has_next()) {
+    auto poll = ToPoll(request->next(), context->peer(), backend_.clock());
+    if (!poll) return Refused(context, poll.error());
+    next = *std::move(poll);
+    next->max_tasks = std::min(next->max_tasks, limits::kTasks);
+  }
+  std::vector<Result<ReportCommand>> reports;
+  for (const auto& transition : request->transitions()) reports.push_back(ToReport(transition));
+  auto* call = new PollCall(backend_, context);
+  call->Report(std::move(reports), std::move(next), reply, request->ByteSizeLong());
+  return call;
+}
+
+grpc::ServerUnaryReactor* RunnerService::Relinquish(Context* context,
+                                                    const v1::RelinquishRequest* request,
+                                                    v1::RelinquishResponse* reply) {
+  auto ns = ToNamespace(request->namespace_());
+  if (!ns) return Refused(context, ns.error());
+  auto checked = CheckInstanceId(request->instance());
+  if (!checked) return Refused(context, checked.error());
+  return Decided(
+      backend_, context, 0, reply,
+      [=, peer = context->peer()](Engine& engine) {
+        return engine.Relinquish(*ns, request->instance(), request->claim(),
+                                 request->claim().empty() ? peer : "");
+      },
+      [request](const std::string& node, v1::RelinquishResponse* out) {
+        out->set_instance(request->instance());
+        out->set_node(node);
+      });
+}
+
+grpc::ServerUnaryReactor* RunnerService::Extend(Context* context, const v1::ExtendRequest* request,
+                                                v1::ExtendResponse* reply) {
+  auto ns = ToNamespace(request->namespace_());
+  if (!ns) return Refused(context, ns.error());
+  auto checked = CheckBatch(request->items_size(), "items");
+  if (!checked) return Refused(context, checked.error());
+  using Items = std::vector<Engine::Extended>;
+  return Decided(
+      backend_, context, request->ByteSizeLong(), reply,
+      [=](Engine& engine) {
+        Items items;
+        for (const auto& item : request->items()) {
+          auto extend = ToExtend(item);
+          if (extend) {
+            items.push_back(engine.Extend(*ns, extend->instance, extend->claim, extend->by,
+                                          extend->progress));
+          } else {
+            items.emplace_back().error = extend.error();
+          }
+        }
+        return Result<Items>(std::move(items));
+      },
+      [](const Items& items, v1::ExtendResponse* out) {
+        for (const Engine::Extended& item : items) ToProto(item, out->add_items());
+      });
+}
+
+grpc::ServerBidiReactor<v1::WorkRequest, v1::WorkResponse>* RunnerService::Work(Context* context) {
+  return WorkStream::Begin(backend_, context);
+}
+
+template <typename Control>
+grpc::ServerUnaryReactor* RunnerService::Controlled(Context* context, const std::string& ns_given,
+                                                    const std::string& instance,
+                                                    v1::Instance* reply, Control control) {
+  auto ns = ToNamespace(ns_given);
+  if (!ns) return Refused(context, ns.error());
+  auto checked = CheckInstanceId(instance);
+  if (!checked) return Refused(context, checked.error());
+  return SettledRead(
+      backend_, context, reply,
+      [ns = *ns, instance, control](Engine& engine) {
+        auto outcome = control(engine, ns);
+        return outcome ? engine.Settle(ns, instance) : outcome;
+      },
+      [this, ns = *ns, instance](v1::Instance* out) -> Result<Ok> {
+        auto view = ReadInstance(backend_.engine, ns, instance);
+        if (!view) return view.error();
+        ToProto(*view, out);
+        return Ok{};
+      });
+}
+
+grpc::ServerUnaryReactor* RunnerService::Pause(Context* context, const v1::PauseRequest* request,
+                                               v1::Instance* reply) {
+  return Controlled(context, request->namespace_(), request->instance(), reply,
+                    [request](Engine& engine, const std::string& ns) {
+                      return engine.Pause(ns, request->instance());
+                    });
+}
+
+grpc::ServerUnaryReactor* RunnerService::Resume(Context* context, const v1::ResumeRequest* request,
+                                                v1::Instance* reply) {
+  return Controlled(context, request->namespace_(), request->instance(), reply,
+                    [request](Engine& engine, const std::string& ns) {
+                      return engine.Resume(ns, request->instance(), request->node(),
+                                           request->force());
+                    });
+}
+
+grpc::ServerUnaryReactor* RunnerService::Skip(Context* context, const v1::SkipRequest* request,
+                                              v1::Instance* reply) {
+  return Controlled(context, request->namespace_(), request->instance(), reply,
+                    [request](Engine& engine, const std::string& ns) {
+                      return engine.Skip(ns, request->instance(), request->node());
+                    });
+}
+
+grpc::ServerUnaryReactor* RunnerService::Cancel(Context* context, const v1::CancelRequest* request,
+                                                v1::Instance* reply) {
+  auto mode = ToCancelMode(request->mode());
+  if (!mode) return Refused(context, mode.error());
+  return Controlled(context, request->namespace_(), request->instance(), reply,
+                    [request, mode = *mode](Engine& engine, const std::string& ns) {
+                      return engine.Cancel(ns, request->instance(), mode);
+                    });
+}
+
+grpc::ServerWriteReactor<grpc::ByteBuffer>* RunnerService::Changes(
+    Context* context, const grpc::ByteBuffer* buffer) {
+  v1::ChangesRequest request;
+  grpc::ByteBuffer copy(*buffer);
+  grpc::ProtoBufferReader reader(&copy);
+  Result<ChangesStream::Open> open = Error{Code::kInternal, "", "the request could not be read"};
+  if (request.ParseFromZeroCopyStream(&reader)) open = ToOpen(backend_, request);
+  return ChangesStream::Begin(backend_, context, std::move(open), EncodeResponse);
+}
+
+}  // namespace dfsmr

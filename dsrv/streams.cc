@@ -1,0 +1,411 @@
+#include "dsrv/streams.h"
+
+#include <algorithm>
+#include <set>
+
+#include "fsm/limits.h"
+
+namespace dfsmr {
+namespace {
+
+// So many messages of a stream may be under way before the next one is read.
+constexpr size_t kUnanswered = 32;
+constexpr auto kBeat = std::chrono::seconds(4);  // promised: a message every 5 s
+
+struct Watchers {
+  std::mutex mutex;
+  std::set<ChangesStream*> open;
+  bool ended = false;
+};
+// One process serves one feed; what shutdown must end is known here.
+Watchers& watchers() {
+  static Watchers all;
+  return all;
+}
+
+}  // namespace
+
+// Work -------------------------------------------------------------------------------------------
+
+WorkStream* WorkStream::Begin(const Backend& backend, grpc::CallbackServerContext* context) {
+  auto* stream = new WorkStream(backend, context);
+  stream->self_.reset(stream);
+  std::unique_lock lock(stream->mutex_);
+  stream->ReadOn(lock);
+  return stream;
+}
+
+WorkStream::WorkStream(const Backend& backend, grpc::CallbackServerContext* context)
+    : backend_(backend), context_(context) {}
+
+Result<Ok> WorkStream::Post(std::function<void(Engine&)> run, size_t bytes) {
+  if (backend_.loop.Post({.run = std::move(run), .drop = [] {}, .bytes = bytes})) return Ok{};
+  return Overloaded();
+}
+
+void WorkStream::OnReadDone(bool ok) {
+  {
+    std::unique_lock lock(mutex_);
+    reading_ = false;
+    read_ended_ = !ok;
+  }
+  if (!ok) {
+    // Half-closed, or gone: what is in hand goes back, and then the stream ends.
+    auto posted = Post(
+        [self = self_](Engine& engine) {
+          self->CloseSession(engine);
+          engine.AfterCommit([self] { self->End(grpc::Status::OK); });
+        },
+        0);
+    if (!posted) EndWith(posted.error());
+    return;
+  }
+  if (!opened_) {
+    if (!incoming_.has_open()) {
+      return EndWith({Code::kInvalidArgument, "BAD_REQUEST",
+                      "the first message of a Work stream must hold 'open'"});
+    }
+    auto poll = ToPoll(incoming_.open(), context_->peer(), Timestamp());
+    if (!poll) return EndWith(poll.error());
+    const int32_t capacity = std::min(poll->max_tasks, limits::kCapacity);
+    auto posted = Post(
+        [self = self_, poll = *poll, capacity](Engine& engine) {
+          self->Open(engine, poll.filter, poll.worker, capacity);
+        },
+        256);
+    if (!posted) return EndWith(posted.error());
+    opened_ = true;
+  } else if (incoming_.has_open()) {
+    return EndWith({Code::kInvalidArgument, "BAD_REQUEST",
+                    "'open' belongs in the first message of a Work stream only"});
+  }
+  if (incoming_.transitions_size() > static_cast<int>(limits::kBatchItems) ||
+      incoming_.extends_size() > static_cast<int>(limits::kBatchItems) ||
+      incoming_.relinquishes_size() > static_cast<int>(limits::kBatchItems)) {
+    return EndWith({Code::kInvalidArgument, "TOO_LARGE",
+                    "one message holds more than " + std::to_string(limits::kBatchItems) + " items"});
+  }
+  auto request = std::make_shared<v1::WorkRequest>(std::move(incoming_));
+  incoming_.Clear();
+  {
+    std::lock_guard lock(mutex_);
+    ++unanswered_;
+  }
+  auto posted = Post([self = self_, request](Engine& engine) { self->Handle(engine, *request); },
+                     request->ByteSizeLong());
+  if (!posted) return EndWith(posted.error());
+  std::unique_lock lock(mutex_);
+  ReadOn(lock);
+}
+
+void WorkStream::ReadOn(std::unique_lock<std::mutex>&) {
+  if (reading_ || read_ended_ || end_ || unanswered_ >= kUnanswered) return;
+  reading_ = true;
+  StartRead(&incoming_);
+}
+
+void WorkStream::Open(Engine& engine, Filter filter, std::string worker, int32_t capacity) {
+  if (closed_) return;
+  ns_ = filter.ns;
+  auto session = engine.OpenSession(std::move(filter), std::move(worker), capacity,
+                                    [self = self_](SessionUpdate update) {
+                                      self->Update(std::move(update));
+                                    });
+  if (session) {
+    session_ = *session;
+  } else {
+    EndWith(session.error());
+  }
+}
+
+void WorkStream::Handle(Engine& engine, const v1::WorkRequest& request) {
+  auto answers = std::make_shared<v1::WorkResponse>();
+  for (v1::TransitionRequest transition : request.transitions()) {
+    if (transition.namespace_().empty()) transition.set_namespace_(ns_);
+    auto report = ToReport(transition);
+    Result<dfsmr::Answer> answer =
+        report ? engine.Report(report->ns, report->instance, std::move(report->args))
+               : Result<dfsmr::Answer>(report.error());
+    ToProto(transition.instance(), answer, answers->add_results());
+  }
+  for (const auto& item : request.extends()) {
+    auto extend = ToExtend(item);
+    Engine::Extended extended;
+    if (extend) {
+      extended = engine.Extend(ns_, extend->instance, extend->claim, extend->by, extend->progress);
+    } else {
+      extended.error = extend.error();
+    }
+    ToProto(extended, answers->add_extended());
+  }
+  for (const auto& item : request.relinquishes()) {
+    auto ns = item.namespace_().empty() ? Result<std::string>(ns_) : ToNamespace(item.namespace_());
+    if (ns && CheckInstanceId(item.instance())) {
+      (void)engine.Relinquish(*ns, item.instance(), item.claim(), "");
+    }
+  }
+  engine.AfterCommit([self = self_, answers] { self->Answer(answers); });
+  if (request.drain() && session_ != 0) engine.DrainSession(session_);
+}
+
+void WorkStream::CloseSession(Engine& engine) {
+  closed_ = true;
+  std::vector<Task> undelivered;
+  {
+    std::lock_guard lock(mutex_);
+    undelivered.swap(undelivered_);
+  }
+  engine.Undelivered(undelivered);
+  if (session_ != 0) engine.CloseSession(session_);
+}
+
+void WorkStream::Update(SessionUpdate update) {
+  std::unique_lock lock(mutex_);
+  if (end_) {  // OnDone, which is to come or closes the session again, gives them back
+    std::ranges::move(update.tasks, std::back_inserter(undelivered_));
+    if (finished_ && !self_) {
+      lock.unlock();
+      (void)Post([self = shared_from_this()](Engine& engine) { self->CloseSession(engine); }, 0);
+    }
+    return;
+  }
+  for (const Task& task : update.tasks) ToProto(task, next_.add_tasks());
+  for (std::string& claim : update.cancelled) next_.add_cancelled_claims(std::move(claim));
+  for (std::string& claim : update.killed) next_.add_killed_claims(std::move(claim));
+  next_filled_ = next_filled_ || next_.ByteSizeLong() > 0;
+  std::ranges::move(update.tasks, std::back_inserter(next_tasks_));
+  if (update.drained) end_ = grpc::Status::OK;
+  WriteOrFinish(lock);
+}
+
+void WorkStream::Answer(std::shared_ptr<v1::WorkResponse> answers) {
+  std::unique_lock lock(mutex_);
+  --unanswered_;
+  next_filled_ = next_filled_ || answers->results_size() > 0 || answers->extended_size() > 0;
+  for (auto& result : *answers->mutable_results()) next_.add_results()->Swap(&result);
+  for (auto& item : *answers->mutable_extended()) next_.add_extended()->Swap(&item);
+  ReadOn(lock);
+  WriteOrFinish(lock);
+}
+
+// One write at a time; what comes meanwhile is merged into the next one.
+void WorkStream::WriteOrFinish(std::unique_lock<std::mutex>&) {
+  if (write_pending_ || finished_) return;
+  if (next_filled_) {
+    writing_.Clear();
+    writing_.Swap(&next_);
+    writing_tasks_ = std::exchange(next_tasks_, {});
+    next_filled_ = false;
+    write_pending_ = true;
+    StartWrite(&writing_);
+  } else if (end_ && unanswered_ == 0) {
+    finished_ = true;
+    Finish(*end_);
+  }
+}
+
+void WorkStream::OnWriteDone(bool ok) {
+  std::unique_lock lock(mutex_);
+  write_pending_ = false;
+  if (!ok) {
+    // The stream is broken; OnReadDone or OnDone gives everything back.
+    std::ranges::move(writing_tasks_, std::back_inserter(undelivered_));
+    std::ranges::move(next_tasks_, std::back_inserter(undelivered_));
+    next_tasks_.clear();
+    next_filled_ = false;
+    unanswered_ = 0;
+    if (!end_) end_ = grpc::Status(grpc::StatusCode::CANCELLED, "the stream broke");
+  }
+  writing_tasks_.clear();
+  WriteOrFinish(lock);
+}
+
+void WorkStream::End(const grpc::Status& status) {
+  std::unique_lock lock(mutex_);
+  if (!end_) end_ = status;
+  WriteOrFinish(lock);
+}
+
+void WorkStream::EndWith(const Error& error) {
+  std::unique_lock lock(mutex_);
+  if (!end_) end_ = Refuse(context_, error);
+  unanswered_ = 0;
+  WriteOrFinish(lock);
+}
+
+void WorkStream::OnCancel() {
+  std::unique_lock lock(mutex_);
+  if (!end_) end_ = grpc::Status(grpc::StatusCode::CANCELLED, "the call was cancelled");
+  std::ranges::move(next_tasks_, std::back_inserter(undelivered_));
+  next_tasks_.clear();
+  next_.Clear();
+  next_filled_ = false;
+  unanswered_ = 0;
+  WriteOrFinish(lock);
+}
+
+void WorkStream::OnDone() {
+  std::shared_ptr<WorkStream> self;
+  {
+    std::lock_guard lock(mutex_);
+    finished_ = true;
+    self.swap(self_);
+  }
+  (void)backend_.loop.Post({.run = [self](Engine& engine) { self->CloseSession(engine); },
+                            .drop = [] {}});
+}
+
+// Changes ----------------------------------------------------------------------------------------
+
+ChangesStream* ChangesStream::Begin(const Backend& backend, grpc::CallbackServerContext* context,
+                                    Result<Open> open, Encode encode) {
+  auto* stream = new ChangesStream(backend, context, std::move(encode));
+  stream->self_.reset(stream);
+  bool crowded = false;
+  bool ended = false;
+  {
+    std::lock_guard lock(watchers().mutex);
+    crowded = watchers().open.size() >= limits::kWatchers;
+    ended = watchers().ended;
+    watchers().open.insert(stream);
+  }
+  if (!open) {
+    stream->End(Refuse(context, open.error()));
+  } else if (ended) {
+    stream->End({grpc::StatusCode::UNAVAILABLE, "the server is stopping"});
+  } else if (crowded) {
+    stream->End(Refuse(context, {Code::kResourceExhausted, "OVERLOADED",
+                                 "the server serves " + std::to_string(limits::kWatchers) +
+                                     " watchers already"}));
+  } else {
+    stream->open_ = *std::move(open);
+  }
+  {
+    std::lock_guard lock(stream->mutex_);
+    stream->busy_ = false;
+  }
+  stream->Step();
+  return stream;
+}
+
+void ChangesStream::EndAll() {
+  std::vector<std::shared_ptr<ChangesStream>> open;
+  {
+    std::lock_guard lock(watchers().mutex);
+    watchers().ended = true;
+    for (ChangesStream* stream : watchers().open) {
+      std::lock_guard stream_lock(stream->mutex_);
+      if (stream->self_) open.push_back(stream->self_);
+    }
+  }
+  for (const auto& stream : open) {
+    stream->End({grpc::StatusCode::UNAVAILABLE, "the server is stopping; resume from the last cursor"});
+    stream->Step();
+  }
+}
+
+ChangesStream::ChangesStream(const Backend& backend, grpc::CallbackServerContext* context,
+                             Encode encode)
+    : changes_(backend.changes), context_(context), encode_(std::move(encode)) {}
+
+void ChangesStream::End(grpc::Status status) {
+  std::lock_guard lock(mutex_);
+  if (!end_) end_ = std::move(status);
+}
+
+// Does whatever is next: send, finish, read on, or wait to be woken.
+void ChangesStream::Step() {
+  std::shared_ptr<ChangesStream> self;  // a cancel may end the stream while this goes on
+  while (true) {
+    std::unique_lock lock(mutex_);
+    if (busy_ || finished_) return;
+    self = self_;
+    if (end_) {
+      finished_ = true;
+      Finish(*end_);
+      return;
+    }
+    if (!messages_.empty()) {
+      busy_ = true;
+      first_ = false;
+      last_message_ = std::chrono::steady_clock::now();
+      StartWrite(&messages_.front());
+      return;
+    }
+    if (!first_ && open_.after >= open_.until) {
+      end_ = grpc::Status::OK;
+      continue;
+    }
+    busy_ = true;
+    lock.unlock();
+    auto portion = changes_.Read(open_.after, open_.until, open_.filter);
+    if (!portion) {
+      changes_.pool().Post([self] {
+        auto read = self->changes_.ReadStore(self->open_.after, self->open_.until,
+                                             self->open_.filter);
+        if (read) {
+          self->Take(*read);
+        } else {
+          self->End(Refuse(self->context_, read.error()));
+        }
+        {
+          std::lock_guard done(self->mutex_);
+          self->busy_ = false;
+        }
+        self->Step();
+      });
+      return;
+    }
+    const bool at_head = portion->at_head;
+    Take(*portion);
+    lock.lock();
+    busy_ = false;
+    const bool idle = messages_.empty() && at_head && open_.after < open_.until;
+    lock.unlock();
+    if (idle) {
+      changes_.WakeLater(self, open_.after);
+      return;
+    }
+  }
+}
+
+void ChangesStream::Take(const Changes::Portion& portion) {
+  open_.after = std::max(open_.after, portion.up_to);
+  const bool silent = std::chrono::steady_clock::now() - last_message_ >= kBeat;
+  if (portion.changes.empty() && !(open_.beats && (first_ || silent))) {
+    std::lock_guard lock(mutex_);
+    if (!open_.beats) first_ = false;
+    return;
+  }
+  std::lock_guard lock(mutex_);
+  encode_(portion, CursorText({changes_.partition(), open_.after}), &messages_);
+}
+
+void ChangesStream::Wake() { Step(); }
+
+void ChangesStream::OnWriteDone(bool ok) {
+  {
+    std::lock_guard lock(mutex_);
+    busy_ = false;
+    messages_.pop_front();
+    if (!ok && !end_) end_ = grpc::Status(grpc::StatusCode::CANCELLED, "the stream broke");
+  }
+  Step();
+}
+
+void ChangesStream::OnCancel() {
+  End({grpc::StatusCode::CANCELLED, "the call was cancelled"});
+  Step();
+}
+
+void ChangesStream::OnDone() {
+  {
+    std::lock_guard lock(watchers().mutex);
+    watchers().open.erase(this);
+  }
+  std::shared_ptr<ChangesStream> self;
+  std::lock_guard lock(mutex_);
+  self.swap(self_);
+}
+
+}  // namespace dfsmr

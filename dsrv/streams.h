@@ -1,0 +1,112 @@
+// The two streams: Work hands out tasks as capacity frees up and answers reports in batches; Changes
+// sends the feed.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <unordered_set>
+#include <vector>
+
+#include "dsrv/calls.h"
+
+namespace dfsmr {
+
+class WorkStream : public grpc::ServerBidiReactor<v1::WorkRequest, v1::WorkResponse>,
+                   public std::enable_shared_from_this<WorkStream> {
+ public:
+  // Owns itself until it is done.
+  static WorkStream* Begin(const Backend& backend, grpc::CallbackServerContext* context);
+
+ private:
+  WorkStream(const Backend& backend, grpc::CallbackServerContext* context);
+
+  void OnReadDone(bool ok) override;
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
+
+  // The loop.
+  void Open(Engine& engine, Filter filter, std::string worker, int32_t capacity);
+  void Handle(Engine& engine, const v1::WorkRequest& request);
+  void CloseSession(Engine& engine);
+
+  Result<Ok> Post(std::function<void(Engine&)> run, size_t bytes);
+  void Update(SessionUpdate update);
+  void Answer(std::shared_ptr<v1::WorkResponse> answers);
+  void End(const grpc::Status& status);
+  void EndWith(const Error& error);
+  void WriteOrFinish(std::unique_lock<std::mutex>& lock);
+  void ReadOn(std::unique_lock<std::mutex>& lock);
+
+  const Backend backend_;
+  grpc::CallbackServerContext* const context_;
+  std::shared_ptr<WorkStream> self_;  // until OnDone
+
+  // The loop's.
+  SessionId session_ = 0;
+  std::string ns_;
+  bool closed_ = false;
+
+  v1::WorkRequest incoming_;
+  bool opened_ = false;
+  std::mutex mutex_;
+  v1::WorkResponse writing_;
+  v1::WorkResponse next_;
+  std::vector<Task> writing_tasks_;
+  std::vector<Task> next_tasks_;
+  std::vector<Task> undelivered_;
+  bool write_pending_ = false;
+  bool next_filled_ = false;
+  bool reading_ = false;
+  bool read_ended_ = false;
+  size_t unanswered_ = 0;  // messages read whose answers are not out yet
+  std::optional<grpc::Status> end_;
+  bool finished_ = false;
+};
+
+// Changes, of either service: `encode` turns a portion into messages.
+class ChangesStream : public grpc::ServerWriteReactor<grpc::ByteBuffer>, public Changes::Watcher {
+ public:
+  using Encode = std::function<void(const Changes::Portion&, const std::string& cursor,
+                                    std::deque<grpc::ByteBuffer>* out)>;
+  struct Open {
+    ChangeFilter filter;
+    uint64_t after = 0;
+    uint64_t until = UINT64_MAX;  // ends there; UINT64_MAX: follows
+    bool beats = true;            // sends a message now and then when there is nothing to say
+  };
+  static ChangesStream* Begin(const Backend& backend, grpc::CallbackServerContext* context,
+                              Result<Open> open, Encode encode);
+  // Ends all that are open with UNAVAILABLE, and refuses new ones.
+  static void EndAll();
+
+ private:
+  ChangesStream(const Backend& backend, grpc::CallbackServerContext* context, Encode encode);
+
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
+  void Wake() override;
+
+  void Step();
+  void Take(const Changes::Portion& portion);
+  void End(grpc::Status status);
+
+  Changes& changes_;
+  grpc::CallbackServerContext* const context_;
+  const Encode encode_;
+  Open open_;
+  std::shared_ptr<ChangesStream> self_;  // until OnDone
+
+  std::mutex mutex_;
+  bool busy_ = true;  // writing, or reading the store
+  bool first_ = true;
+  bool finished_ = false;
+  std::optional<grpc::Status> end_;
+  std::deque<grpc::ByteBuffer> messages_;
+  std::chrono::steady_clock::time_point last_message_;
+};
+
+}  // namespace dfsmr

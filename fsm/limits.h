@@ -1,0 +1,42 @@
+// Every limit on what comes from outside, in one place.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+#include "fsm/time.h"
+
+namespace dfsmr::limits {
+
+inline constexpr size_t kName = 128;            // machines, nodes, transitions, queues, labels, …
+inline constexpr size_t kInstanceId = 256;
+inline constexpr size_t kWorkerName = 256;
+inline constexpr size_t kLabels = 64;
+inline constexpr size_t kLabelValue = 256;
+inline constexpr size_t kJson = 1 << 20;        // one JSON object
+inline constexpr size_t kJsonDepth = 200;
+inline constexpr size_t kErrorText = 64 << 10;
+inline constexpr size_t kMessage = 4 << 20;     // one gRPC message
+inline constexpr size_t kBatchItems = 1'000;    // items of a StartBatch, Report or Extend
+inline constexpr size_t kSource = 1 << 20;      // one Define
+inline constexpr size_t kNodes = 10'000;        // of a machine
+inline constexpr size_t kYamlDepth = 64;
+inline constexpr int32_t kTasks = 1'000;        // of one Ready; larger is clamped
+inline constexpr int32_t kCapacity = 10'000;    // of a Work stream; larger is clamped
+inline constexpr int32_t kPageDefault = 100;
+inline constexpr int32_t kPage = 1'000;
+inline constexpr Duration kWait = std::chrono::minutes(5);    // of a long poll; longer is clamped
+inline constexpr Duration kExtend = std::chrono::hours(24 * 365);
+inline constexpr size_t kClaimsPerVisit = 100;  // remembered; the oldest timed-out ones go first
+inline constexpr size_t kWaiters = 50'000;      // parked polls and streams
+inline constexpr size_t kWatchers = 10'000;     // Changes streams
+inline constexpr size_t kMailboxItems = 100'000;
+inline constexpr size_t kMailboxBytes = 256 << 20;
+inline constexpr size_t kFilters = 4'096;       // distinct filters of polls remembered
+
+// One turn of the engine: enough for group commit, little enough for latency.
+inline constexpr size_t kTurnItems = 2'000;
+inline constexpr size_t kTurnBytes = 8 << 20;
+
+}  // namespace dfsmr::limits

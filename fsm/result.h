@@ -1,0 +1,87 @@
+// Errors are values. Result<T> has std::expected's names (which Debian 12's clang cannot build yet);
+// when compilers catch up it becomes an alias.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <utility>
+#include <variant>
+
+namespace dfsmr {
+
+// Canonical gRPC codes, same numbers, so that the wire needs a cast only.
+enum class Code : uint8_t {
+  kOk = 0,
+  kCancelled = 1,
+  kInvalidArgument = 3,
+  kDeadlineExceeded = 4,
+  kNotFound = 5,
+  kAlreadyExists = 6,
+  kResourceExhausted = 8,
+  kFailedPrecondition = 9,
+  kAborted = 10,
+  kOutOfRange = 11,
+  kUnimplemented = 12,
+  kInternal = 13,
+  kUnavailable = 14,
+  kDataLoss = 15,
+};
+
+// What was wrong, with the names involved, and what would be right. `reason` is one of the words
+// at the end of runner.proto, or empty where the contract names none.
+struct Error {
+  Code code = Code::kInternal;
+  std::string reason;
+  std::string message;
+  friend bool operator==(const Error&, const Error&) = default;
+};
+
+struct Ok {
+  friend bool operator==(const Ok&, const Ok&) = default;
+};
+
+// Ends the process when a condition that only a bug can break does not hold. On in production: a
+// server that has lost track of its own state must not go on writing it down.
+inline void Check(bool condition, const char* what) {
+  if (condition) return;
+  std::fprintf(stderr, "dfsmr: broken invariant: %s\n", what);
+  std::abort();
+}
+
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  using value_type = T;
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT: as std::expected
+  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT: as std::expected
+
+  bool has_value() const { return state_.index() == 0; }
+  explicit operator bool() const { return has_value(); }
+
+  T& value() & {
+    Check(has_value(), "value() of an error");
+    return *std::get_if<0>(&state_);
+  }
+  const T& value() const& {
+    Check(has_value(), "value() of an error");
+    return *std::get_if<0>(&state_);
+  }
+  T&& value() && { return std::move(value()); }
+  T& operator*() & { return value(); }
+  const T& operator*() const& { return value(); }
+  T&& operator*() && { return std::move(value()); }
+  T* operator->() { return &value(); }
+  const T* operator->() const { return &value(); }
+
+  const Error& error() const {
+    Check(!has_value(), "error() of a value");
+    return *std::get_if<1>(&state_);
+  }
+
+ private:
+  std::variant<T, Error> state_;
+};
+
+}  // namespace dfsmr

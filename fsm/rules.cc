@@ -1,0 +1,738 @@
+#include "fsm/rules.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "fsm/limits.h"
+#include "fsm/names.h"
+
+namespace dfsmr {
+namespace {
+
+Error Refused(std::string reason, std::string message) {
+  return {Code::kFailedPrecondition, std::move(reason), std::move(message)};
+}
+
+std::string Named(const Instance& instance) { return "instance " + Quoted(instance.id); }
+
+Event& Emit(Scene& scene, ChangeKind kind) {
+  Event& event = scene.events.emplace_back();
+  event.kind = kind;
+  event.time = scene.now;
+  event.ns = scene.instance.ns;
+  event.machine = scene.instance.machine;
+  event.version = scene.instance.version;
+  event.instance = scene.instance.id;
+  return event;
+}
+
+std::string Where(const Scene& scene) {
+  if (scene.instance.tokens.empty()) return "";
+  return std::string(NodeName(scene.machine, scene.instance.tokens.front().node));
+}
+
+InstanceResult ResultOf(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kSuccess: return InstanceResult::kSuccess;
+    case Outcome::kWarning: return InstanceResult::kWarning;
+    case Outcome::kError: return InstanceResult::kError;
+  }
+  return InstanceResult::kNone;
+}
+
+// A stopped instance keeps one DONE token where it ended.
+void Stop(Scene& scene, InstanceResult result, NodeIndex where, uint64_t visit,
+          std::string error = "") {
+  Instance& instance = scene.instance;
+  instance.state = InstanceState::kStopped;
+  instance.result = result;
+  instance.end_time = scene.now;
+  if (!error.empty()) instance.error = std::move(error);
+  if (result == InstanceResult::kSuccess) instance.error.clear();  // overcome on the way
+  instance.tokens.clear();
+  instance.entries.clear();
+  if (where != kNoNode) {
+    Token& token = instance.tokens.emplace_back();
+    token.node = where;
+    token.visit = visit;
+    token.state = TokenState::kDone;
+  }
+  Event& event = Emit(scene, ChangeKind::kFinished);
+  event.node = NodeName(scene.machine, where);
+  event.visit = visit;
+  event.note = Name(result);
+  if (!instance.error.empty()) event.note += ": " + instance.error;
+}
+
+void StopCancelled(Scene& scene) {
+  Event& event = Emit(scene, ChangeKind::kCancelled);
+  event.prev_node = Where(scene);
+  event.node = kCancelledNode;
+  if (!scene.instance.tokens.empty()) event.visit = scene.instance.tokens.front().visit;
+  Stop(scene, InstanceResult::kCancelled, kCancelledIndex, scene.instance.last_visit);
+}
+
+// A cancel waits for claimed work; whatever ends the last claim ends the instance.
+void StopIfCancelled(Scene& scene) {
+  const Instance& instance = scene.instance;
+  if (!instance.Stopped() && instance.cancel_requested && !instance.HasLiveClaim()) {
+    StopCancelled(scene);
+  }
+}
+
+// Uniform in [0, 1) from the entropy handed in (SplitMix64's finaliser).
+double Fraction(uint64_t random, uint64_t salt) {
+  uint64_t z = random + salt * 0x9e3779b97f4a7c15ull;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+  return static_cast<double>((z ^ (z >> 31)) >> 11) * 0x1.0p-53;
+}
+
+Duration DelayOf(const DelayPolicy& policy, uint32_t entry, double fraction) {
+  const double initial = static_cast<double>(policy.initial.count());
+  double delay = initial * std::pow(policy.factor, entry - 1);
+  delay = std::min(delay, static_cast<double>(policy.max.count()));
+  delay *= 1 + policy.jitter * (2 * fraction - 1);
+  return Duration(static_cast<int64_t>(std::min(delay, 9e18)));
+}
+
+struct Arrival {
+  NodeIndex node;
+  std::string prev_node;
+  std::string transition;
+  std::string params;
+  std::string client;
+};
+
+Event& EmitTransition(Scene& scene, const Arrival& arrival, uint64_t visit) {
+  Event& event = Emit(scene, ChangeKind::kTransitioned);
+  event.prev_node = arrival.prev_node;
+  event.node = scene.machine.nodes[arrival.node].id;
+  event.transition = arrival.transition;
+  event.visit = visit;
+  event.client = arrival.client;
+  event.params = arrival.params;
+  return event;
+}
+
+bool CountsEntries(const Node& node) {
+  return node.max_visits > 0 || node.kind == NodeKind::kDelay;
+}
+
+void Settle(Scene& scene, Token& token) {
+  const Node& node = scene.machine.nodes[token.node];
+  token.available_at = scene.now;
+  switch (node.kind) {
+    case NodeKind::kWork:
+      token.state = TokenState::kReady;
+      break;
+    case NodeKind::kDelay: {
+      const double fraction = Fraction(scene.random, token.visit);
+      token.state = TokenState::kWaiting;
+      token.available_at =
+          After(scene.now, DelayOf(node.delay, scene.instance.Entries(node.id), fraction));
+      break;
+    }
+    case NodeKind::kHeld:
+      token.state = TokenState::kHeld;
+      token.available_at = kNever;
+      break;
+    case NodeKind::kManual:
+    case NodeKind::kGate:
+      token.state = TokenState::kWaiting;
+      token.available_at = kNever;
+      break;
+    case NodeKind::kFinal:
+      token.state = TokenState::kDone;
+      break;
+  }
+}
+
+// Puts the token at `slot` on a node, past those that have no visits left, and emits a TRANSITIONED
+// for each step (`announce` false: the start node, which STARTED already names).
+// Answers false when the instance stopped on the way.
+bool Enter(Scene& scene, size_t slot, Arrival arrival, bool announce = true) {
+  Instance& instance = scene.instance;
+  const uint64_t visit = ++instance.last_visit;
+  for (size_t hops = 0;; ++hops) {
+    if (announce) EmitTransition(scene, arrival, visit);
+    announce = true;
+    const Node& node = scene.machine.nodes[arrival.node];
+    if (node.max_visits == 0 || instance.Entries(node.id) < node.max_visits) break;
+    if (hops > scene.machine.nodes.size()) {
+      Stop(scene, InstanceResult::kError, arrival.node, visit,
+           "no node left to go to: every node on the way had been visited as often as its "
+           "max_visits allows");
+      return false;
+    }
+    arrival = {.node = node.FindTransition(kExhausted)->targets.front(), .prev_node = node.id,
+               .transition = std::string(kExhausted), .params = std::move(arrival.params),
+               .client = {}};
+  }
+  const Node& node = scene.machine.nodes[arrival.node];
+  if (CountsEntries(node)) ++instance.Entries(node.id);
+  Token token;
+  token.node = arrival.node;
+  token.visit = visit;
+  token.params = std::move(arrival.params);
+  Settle(scene, token);
+  instance.tokens[slot] = std::move(token);
+  if (node.kind != NodeKind::kFinal) return true;
+  if (instance.cancel_requested) {
+    StopCancelled(scene);
+  } else {
+    Stop(scene, ResultOf(node.result), arrival.node, visit);
+  }
+  return false;
+}
+
+// What the worker of a live claim had done so far is lost to another's report: it lasted at least
+// this long. The moment does not depend on how long it would have taken, so it is fair to count.
+void SampleAbandoned(Scene& scene, const Token& token, ClaimId winner, Event& event) {
+  const Node& node = scene.machine.nodes[token.node];
+  for (const Claim& claim : token.claims) {
+    if (!claim.Live() || claim.id == winner) continue;
+    event.samples.push_back(
+        {node.id, scene.now - claim.claim_time, true, claim.sampled, claim.retry});
+  }
+}
+
+// Leaves the visit of the token at `slot` along `edge`; answers the nodes entered.
+std::vector<std::string> Follow(Scene& scene, size_t slot, const Edge& edge, Arrival arrival) {
+  Instance& instance = scene.instance;
+  std::vector<std::string> entered;
+  for (size_t i = 0; i < edge.targets.size(); ++i) {
+    if (i > 0) {
+      slot = instance.tokens.size();
+      instance.tokens.emplace_back();
+    }
+    Arrival next = arrival;
+    next.node = edge.targets[i];
+    const bool goes_on = Enter(scene, slot, std::move(next));
+    for (auto event = scene.events.rbegin(); event != scene.events.rend(); ++event) {
+      if (event->kind != ChangeKind::kTransitioned) continue;
+      entered.push_back(event->node);
+      break;
+    }
+    if (!goes_on) break;
+  }
+  return entered;
+}
+
+void Begin(Scene& scene) {
+  Instance& instance = scene.instance;
+  instance.state = InstanceState::kRunning;
+  instance.start_time = scene.now;
+  instance.hold = false;
+  instance.tokens.emplace_back();
+  Event& event = Emit(scene, ChangeKind::kStarted);
+  event.node = scene.machine.nodes[scene.machine.start].id;
+  event.visit = instance.last_visit + 1;
+  Enter(scene, 0, {.node = scene.machine.start, .prev_node = {}, .transition = {}, .params = {},
+                   .client = {}}, /*announce=*/false);
+}
+
+Error Stale(const Instance& instance, const std::string& why) {
+  return Refused("STALE_CLAIM", "the claim of " + Named(instance) + " is stale: " + why);
+}
+
+Error Stopped(const Instance& instance) {
+  return Refused("INSTANCE_STOPPED", Named(instance) + " has stopped with " +
+                                         std::string(Name(instance.result)) +
+                                         "; nothing moves it any more");
+}
+
+// Whether a claim of an earlier epoch that is not listed was handed out and lost in a crash before
+// any fsync covered it, rather than voided.
+bool LostInCrash(const Scene& scene, const Token& token, ClaimId id) {
+  return id.epoch < scene.epoch && id.epoch > token.forgotten_epoch &&
+         scene.machine.nodes[token.node].kind == NodeKind::kWork &&
+         !scene.machine.nodes[token.node].timeout.AtMostOnce();
+}
+
+// The token that a worker's report is about.
+Result<size_t> ClaimedSlot(Scene& scene, const ClaimRef& ref) {
+  Instance& instance = scene.instance;
+  if (instance.Stopped()) {
+    return Stale(instance, "the instance has stopped with " + std::string(Name(instance.result)));
+  }
+  Token* token = instance.FindVisit(ref.visit);
+  if (!token) {
+    return Stale(instance, "visit " + std::to_string(ref.visit) +
+                               " is over, another report or an upgrade ended it; the instance "
+                               "is at visit " + std::to_string(instance.last_visit) + ", " +
+                               Quoted(Where(scene)));
+  }
+  const Claim* claim = token->FindClaim(ref.id);
+  if (claim ? claim->given_back : !LostInCrash(scene, *token, ref.id)) {
+    return Stale(instance, "it was given back; ask Ready for a new one");
+  }
+  return static_cast<size_t>(token - instance.tokens.data());
+}
+
+// The token that a call from outside is about.
+Result<size_t> OutsideSlot(Scene& scene, const std::string& node) {
+  Instance& instance = scene.instance;
+  if (instance.Stopped()) return Stopped(instance);
+  if (!node.empty()) {
+    const NodeIndex index = scene.machine.Find(node);
+    if (index == kNoNode) {
+      return Error{Code::kNotFound, "NO_SUCH_NODE",
+                   "machine " + Quoted(instance.machine) + " version " +
+                       std::to_string(instance.version) + " has no node " + Quoted(node)};
+    }
+    auto it = std::ranges::find(instance.tokens, index, &Token::node);
+    if (it == instance.tokens.end()) {
+      return Refused("ILLEGAL_TRANSITION", Named(instance) + " does not stand at " + Quoted(node) +
+                                               (instance.tokens.empty()
+                                                    ? ", it has not begun"
+                                                    : " but at " + Quoted(Where(scene))));
+    }
+    return static_cast<size_t>(it - instance.tokens.begin());
+  }
+  if (instance.tokens.empty()) {
+    return Refused("ILLEGAL_TRANSITION", Named(instance) + " has not begun; it is " +
+                                             std::string(Name(instance.state)));
+  }
+  if (instance.tokens.size() > 1) {
+    std::string nodes;
+    for (const Token& token : instance.tokens) {
+      nodes += (nodes.empty() ? "" : ", ") + std::string(NodeName(scene.machine, token.node));
+    }
+    return Refused("AMBIGUOUS_NODE", Named(instance) + " stands on several nodes (" + nodes +
+                                         "): say which one with 'node'");
+  }
+  return size_t{0};
+}
+
+Result<const Edge*> LegalEdge(const Scene& scene, const Token& token,
+                              const std::string& transition) {
+  const Node& node = scene.machine.nodes[token.node];
+  const bool reserved = transition.starts_with(kSystemPrefix);
+  const Edge* edge = reserved ? nullptr : node.FindTransition(transition);
+  if (edge) return edge;
+  const std::string legal = node.LegalTransitions();
+  return Refused("ILLEGAL_TRANSITION",
+                 Named(scene.instance) + " stands at " + Quoted(node.id) + ", which has no transition " +
+                     Quoted(transition) +
+                     (reserved ? " that may be reported: 'dfsmr.' belongs to the server" : "") +
+                     (legal.empty() ? "; nothing leads on from there" : "; it has: " + legal));
+}
+
+void SampleReport(Scene& scene, const Token& token, const Claim* claim, Event& event) {
+  const Node& node = scene.machine.nodes[token.node];
+  if (claim) {
+    event.samples.push_back(
+        {node.id, scene.now - claim->claim_time, false, claim->sampled, claim->retry});
+  }
+  SampleAbandoned(scene, token, claim ? claim->id : ClaimId{}, event);
+}
+
+void TrimClaims(Token& token) {
+  while (token.claims.size() > limits::kClaimsPerVisit) {
+    auto oldest = std::ranges::find_if_not(token.claims, &Claim::Live);
+    if (oldest == token.claims.end()) return;
+    token.forgotten_epoch = std::max(token.forgotten_epoch, oldest->id.epoch);
+    token.claims.erase(oldest);
+  }
+}
+
+void GiveBack(Scene& scene, Token& token, Claim& claim, const std::string& client,
+              std::string note = "") {
+  claim.given_back = true;
+  Event& event = Emit(scene, ChangeKind::kRelinquished);
+  event.node = NodeName(scene.machine, token.node);
+  event.visit = token.visit;
+  event.attempt = claim.attempt;
+  event.client = client.empty() ? claim.worker : client;
+  event.note = std::move(note);
+}
+
+void FreeIfUnclaimed(Scene& scene, Token& token) {
+  if (token.state != TokenState::kClaimed || token.HasLiveClaim()) return;
+  token.state = TokenState::kReady;
+  token.available_at = scene.now;
+}
+
+// The hash of an instance's name that a claim carries, so that a claim shown at another instance is
+// refused (FNV-1a).
+uint32_t Tag(const Instance& instance) {
+  uint32_t hash = 2166136261u;
+  auto mix = [&hash](std::string_view text) {
+    for (char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 16777619u;
+    hash = hash * 16777619u;
+  };
+  mix(instance.ns);
+  mix(instance.id);
+  return hash;
+}
+
+void AppendHex(std::string& text, uint64_t number) {
+  char digits[17];
+  const auto end = std::to_chars(digits, digits + sizeof digits, number, 16).ptr;
+  text.append(digits, end);
+}
+
+}  // namespace
+
+std::string ClaimText(const Instance& instance, uint64_t visit, ClaimId id) {
+  std::string text;
+  text.reserve(32);
+  for (uint64_t number : {visit, id.epoch, id.serial}) {
+    AppendHex(text, number);
+    text += '-';
+  }
+  AppendHex(text, Tag(instance));
+  return text;
+}
+
+Result<ClaimRef> ParseClaim(const Instance& instance, std::string_view text) {
+  uint64_t numbers[4];
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  bool good = true;
+  for (int i = 0; i < 4 && good; ++i) {
+    const auto [next, error] = std::from_chars(at, end, numbers[i], 16);
+    good = error == std::errc() && (i == 3 ? next == end : next != end && *next == '-');
+    at = next + 1;
+  }
+  if (!good) return Stale(instance, Quoted(text.substr(0, 64)) + " is no claim that Ready gave");
+  if (numbers[3] != Tag(instance)) return Stale(instance, "it belongs to another instance");
+  return ClaimRef{numbers[0], {numbers[1], numbers[2]}};
+}
+
+Timestamp NextStart(const Instance& instance) {
+  if (instance.Stopped() || !instance.tokens.empty()) return kNever;
+  const bool waits = instance.hold || instance.state != InstanceState::kScheduled;
+  if (waits) return instance.start_before;
+  return std::min(instance.start_at, instance.start_before);
+}
+
+void Start(Scene& scene) {
+  Instance& instance = scene.instance;
+  instance.state = InstanceState::kScheduled;
+  instance.result = InstanceResult::kPending;
+  if (!instance.hold && instance.start_at <= scene.now) {
+    Begin(scene);
+    return;
+  }
+  Event& event = Emit(scene, ChangeKind::kScheduled);
+  if (instance.hold) event.note = "held until it is resumed";
+}
+
+void StartDue(Scene& scene) {
+  Instance& instance = scene.instance;
+  if (instance.Stopped() || !instance.tokens.empty()) return;
+  const bool due = instance.state == InstanceState::kScheduled && !instance.hold &&
+                   instance.start_at <= scene.now;
+  if (scene.now > instance.start_before || (!due && scene.now >= instance.start_before)) {
+    Stop(scene, InstanceResult::kError, kNoNode, 0, "it could not start before its start_before");
+  } else if (due) {
+    Begin(scene);
+  }
+}
+
+const Claim& TakeClaim(Scene& scene, Token& token, ClaimArgs args) {
+  Claim claim;
+  claim.id = args.id;
+  claim.worker = std::move(args.worker);
+  claim.attempt = ++token.attempt;
+  claim.claim_time = scene.now;
+  claim.deadline = args.deadline;
+  claim.session = args.session;
+  claim.retry = token.TimedOutBefore();
+  token.state = TokenState::kClaimed;
+  Event& event = Emit(scene, ChangeKind::kClaimed);
+  event.node = NodeName(scene.machine, token.node);
+  event.visit = token.visit;
+  event.attempt = claim.attempt;
+  event.client = claim.worker;
+  token.claims.push_back(std::move(claim));
+  TrimClaims(token);
+  return token.claims.back();
+}
+
+Result<Answer> Report(Scene& scene, const ReportArgs& args) {
+  Instance& instance = scene.instance;
+  Result<size_t> slot = size_t{0};
+  ClaimRef ref;
+  if (args.claim.empty()) {
+    slot = OutsideSlot(scene, args.node);
+  } else {
+    auto parsed = ParseClaim(instance, args.claim);
+    if (!parsed) return parsed.error();
+    ref = *parsed;
+    const auto& last = instance.last_answer;
+    if (last && last->claim == ref.id && last->transition == args.transition) {
+      Answer again = *last;
+      again.repeated = true;
+      return again;
+    }
+    slot = ClaimedSlot(scene, ref);
+  }
+  if (!slot) return slot.error();
+  const Token left = instance.tokens[*slot];
+  auto edge = LegalEdge(scene, left, args.transition);
+  if (!edge) return edge.error();
+
+  const Claim* claim = ref.id ? left.FindClaim(ref.id) : nullptr;
+  Arrival arrival{.node = kNoNode, .prev_node = scene.machine.nodes[left.node].id,
+                  .transition = args.transition, .params = args.params, .client = args.client};
+  if (arrival.client.empty() && claim) arrival.client = claim->worker;
+  if (!args.error.empty()) instance.error = args.error;
+  const size_t first = scene.events.size();
+  Answer answer;
+  answer.claim = ref.id;
+  answer.transition = args.transition;
+  answer.prev_node = arrival.prev_node;
+  answer.nodes = Follow(scene, *slot, **edge, std::move(arrival));
+  answer.visit = scene.events[first].visit;
+  StopIfCancelled(scene);
+  answer.state = instance.state;
+  answer.result = instance.result;
+
+  Event& event = scene.events[first];
+  event.attempt = claim ? claim->attempt : 0;
+  event.note = args.error;
+  event.left_visit = left.visit;
+  event.output = args.output;
+  SampleReport(scene, left, claim, event);
+  if (ref.id) {
+    event.answer = answer;
+    instance.last_answer = answer;
+  }
+  return answer;
+}
+
+Result<std::string> Relinquish(Scene& scene, std::string_view text, const std::string& client) {
+  Instance& instance = scene.instance;
+  if (text.empty()) {
+    if (instance.Stopped()) return Stopped(instance);
+    for (Token& token : instance.tokens) {
+      for (Claim& claim : token.claims) {
+        if (!claim.given_back) GiveBack(scene, token, claim, client);
+      }
+      FreeIfUnclaimed(scene, token);
+    }
+    const std::string node = Where(scene);
+    StopIfCancelled(scene);
+    return node;
+  }
+  auto ref = ParseClaim(instance, text);
+  if (!ref) return ref.error();
+  auto slot = ClaimedSlot(scene, *ref);
+  if (!slot) return slot.error();
+  Token& token = instance.tokens[*slot];
+  std::string node(NodeName(scene.machine, token.node));
+  auto claim = std::ranges::find(token.claims, ref->id, &Claim::id);
+  if (claim == token.claims.end()) {  // lost in a crash: there is nothing left to void but its name
+    Claim lost;
+    lost.id = ref->id;
+    claim = token.claims.insert(token.claims.end(), std::move(lost));
+  }
+  GiveBack(scene, token, *claim, client);
+  FreeIfUnclaimed(scene, token);
+  StopIfCancelled(scene);
+  return node;
+}
+
+void Unclaim(Scene& scene, uint64_t visit, ClaimId id) {
+  Token* token = scene.instance.FindVisit(visit);
+  if (!token) return;
+  if (std::erase_if(token->claims, [id](const Claim& claim) { return claim.id == id; }) == 0) return;
+  --token->attempt;
+  if (!token->HasLiveClaim()) token->state = TokenState::kReady;
+}
+
+Result<Extension> Extend(Scene& scene, std::string_view text, Timestamp deadline, double progress) {
+  auto ref = ParseClaim(scene.instance, text);
+  if (!ref) return ref.error();
+  auto slot = ClaimedSlot(scene, *ref);
+  if (!slot) return slot.error();
+  Token& token = scene.instance.tokens[*slot];
+  auto claim = std::ranges::find(token.claims, ref->id, &Claim::id);
+  if (claim == token.claims.end()) {  // lost in a crash, and its worker is still at it
+    Claim lost;
+    lost.id = ref->id;
+    lost.attempt = ++token.attempt;
+    lost.claim_time = scene.now;
+    lost.deadline = deadline;
+    claim = token.claims.insert(token.claims.end(), std::move(lost));
+  }
+  if (claim->timed_out) {
+    claim->timed_out = false;
+    claim->deadline = deadline;
+  }
+  if (claim->deadline != kNever) claim->deadline = std::max(claim->deadline, deadline);
+  claim->progress = progress;
+  token.state = TokenState::kClaimed;
+  return Extension{claim->deadline, scene.instance.cancel_requested};
+}
+
+void TimeOut(Scene& scene, uint64_t visit, ClaimId id) {
+  Token* token = scene.instance.FindVisit(visit);
+  if (!token || scene.instance.Stopped()) return;
+  auto claim = std::ranges::find(token->claims, id, &Claim::id);
+  if (claim == token->claims.end() || !claim->Live() || claim->deadline > scene.now) return;
+  claim->timed_out = true;
+  const Node& node = scene.machine.nodes[token->node];
+  {
+    Event& event = Emit(scene, ChangeKind::kTimedOut);
+    event.prev_node = node.id;
+    event.node = kTimeoutNode;
+    event.visit = visit;
+    event.attempt = claim->attempt;
+    event.client = claim->worker;
+    const Duration lasted = claim->deadline - claim->claim_time;
+    event.samples.push_back({node.id, lasted, true, claim->sampled, claim->retry});
+    claim->sampled = lasted;
+  }
+  if (const Edge* edge = node.FindTransition(kTimeoutNode)) {
+    SampleAbandoned(scene, *token, id, scene.events.back());
+    Follow(scene, static_cast<size_t>(token - scene.instance.tokens.data()), *edge,
+           {.node = kNoNode, .prev_node = std::string(kTimeoutNode),
+            .transition = std::string(kTimeoutNode), .params = std::move(token->params),
+            .client = {}});
+  } else {
+    FreeIfUnclaimed(scene, *token);
+  }
+  StopIfCancelled(scene);
+}
+
+void EndDelay(Scene& scene, uint64_t visit) {
+  Token* token = scene.instance.FindVisit(visit);
+  if (!token || token->state != TokenState::kWaiting || token->available_at > scene.now) return;
+  const Node& node = scene.machine.nodes[token->node];
+  const Edge* edge = node.FindTransition("ok");
+  Follow(scene, static_cast<size_t>(token - scene.instance.tokens.data()), *edge,
+         {.node = kNoNode, .prev_node = node.id, .transition = "ok",
+          .params = std::move(token->params), .client = {}});
+}
+
+Result<Ok> Pause(Scene& scene) {
+  Instance& instance = scene.instance;
+  if (instance.Stopped()) return Stopped(instance);
+  if (instance.state == InstanceState::kPaused) return Ok{};
+  instance.state = InstanceState::kPaused;
+  Event& event = Emit(scene, ChangeKind::kPaused);
+  event.node = Where(scene);
+  if (!instance.tokens.empty()) event.visit = instance.tokens.front().visit;
+  return Ok{};
+}
+
+namespace {
+
+// Which tokens Resume and Skip mean: those at `node`, or all.
+Result<std::vector<Token*>> Chosen(Scene& scene, const std::string& node) {
+  Instance& instance = scene.instance;
+  std::vector<Token*> chosen;
+  if (node.empty()) {
+    for (Token& token : instance.tokens) chosen.push_back(&token);
+    return chosen;
+  }
+  const NodeIndex index = scene.machine.Find(node);
+  if (index == kNoNode) {
+    return Error{Code::kNotFound, "NO_SUCH_NODE",
+                 "machine " + Quoted(instance.machine) + " has no node " + Quoted(node)};
+  }
+  for (Token& token : instance.tokens) {
+    if (token.node == index) chosen.push_back(&token);
+  }
+  return chosen;
+}
+
+// Runs a claimed visit again: its claims are void, whatever became of their workers.
+void Rerun(Scene& scene, Token& token) {
+  for (Claim& claim : token.claims) {
+    if (!claim.given_back) GiveBack(scene, token, claim, "", "resumed with force");
+  }
+  FreeIfUnclaimed(scene, token);
+}
+
+}  // namespace
+
+Result<Ok> Resume(Scene& scene, const std::string& node, bool force) {
+  Instance& instance = scene.instance;
+  if (instance.Stopped()) return Stopped(instance);
+  auto chosen = Chosen(scene, node);
+  if (!chosen) return chosen.error();
+  std::erase_if(*chosen, [force](const Token* token) {
+    return !force || token->state != TokenState::kClaimed;
+  });
+  if (!node.empty() && chosen->empty()) {
+    return Refused("NOT_HELD", "nothing of " + Named(instance) + " is held at " + Quoted(node) +
+                                   (force ? "" : "; 'force' runs claimed work again"));
+  }
+  const bool held = instance.hold;
+  const bool paused = instance.state == InstanceState::kPaused && node.empty();
+  if (!held && !paused && chosen->empty()) return Ok{};
+  if (paused) {
+    instance.state =
+        instance.tokens.empty() ? InstanceState::kScheduled : InstanceState::kRunning;
+  }
+  instance.hold = false;
+  Event& event = Emit(scene, ChangeKind::kResumed);
+  event.node = node.empty() ? Where(scene) : node;
+  if (!instance.tokens.empty()) event.visit = instance.tokens.front().visit;
+  for (Token* token : *chosen) Rerun(scene, *token);
+  if (instance.state == InstanceState::kScheduled) StartDue(scene);
+  StopIfCancelled(scene);
+  return Ok{};
+}
+
+Result<Ok> Skip(Scene& scene, const std::string& node) {
+  Instance& instance = scene.instance;
+  if (instance.Stopped()) return Stopped(instance);
+  auto chosen = Chosen(scene, node);
+  if (!chosen) return chosen.error();
+  return Refused("NOT_HELD", "nothing of " + Named(instance) + " is held" +
+                                 (node.empty() ? "" : " at " + Quoted(node)) +
+                                 "; only a held step of a plan can be skipped");
+}
+
+Result<Ok> Cancel(Scene& scene, CancelMode mode) {
+  Instance& instance = scene.instance;
+  if (instance.Stopped()) {
+    if (instance.result == InstanceResult::kCancelled) return Ok{};
+    return Stopped(instance);
+  }
+  instance.cancel_requested = true;
+  if (mode == CancelMode::kKill) instance.killed = true;
+  if (mode == CancelMode::kForce || mode == CancelMode::kKill || !instance.HasLiveClaim()) {
+    StopCancelled(scene);
+  }
+  return Ok{};
+}
+
+void Upgrade(Scene& scene, const Machine& next, uint32_t next_version) {
+  Instance& instance = scene.instance;
+  const std::string from = Where(scene);
+  instance.version = next_version;
+  instance.entries.clear();
+  Event& event = Emit(scene, ChangeKind::kUpgraded);
+  event.prev_node = from;
+  event.node = kUpgradedNode;
+  if (instance.tokens.empty()) return;  // it will start on the new version
+  event.visit = instance.tokens.front().visit;
+  for (const Token& token : instance.tokens) SampleAbandoned(scene, token, {}, event);
+  instance.tokens.resize(1);
+  Scene on_next{next, instance, scene.now, scene.epoch, scene.random, scene.events};
+  Enter(on_next, 0, {.node = next.start, .prev_node = std::string(kUpgradedNode),
+                     .transition = std::string(kUpgradedNode), .params = {}, .client = {}});
+  StopIfCancelled(on_next);
+}
+
+void Abort(Scene& scene, uint32_t by_version) {
+  Instance& instance = scene.instance;
+  Event& event = Emit(scene, ChangeKind::kAborted);
+  event.prev_node = Where(scene);
+  event.node = kAbortedNode;
+  if (!instance.tokens.empty()) event.visit = instance.tokens.front().visit;
+  for (const Token& token : instance.tokens) SampleAbandoned(scene, token, {}, event);
+  Stop(scene, InstanceResult::kAborted, kAbortedIndex, instance.last_visit,
+       "version " + std::to_string(by_version) + " of machine '" + instance.machine +
+           "' aborts what earlier versions started");
+}
+
+}  // namespace dfsmr

@@ -1,0 +1,87 @@
+// The rules: what a command does to an instance. Pure: everything that a rule may know is handed
+// in, everything that it does is the changed instance and the events. A rule that refuses has
+// changed nothing.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "fsm/machine.h"
+#include "fsm/result.h"
+#include "fsm/values.h"
+
+namespace dfsmr {
+
+struct Scene {
+  const Machine& machine;  // the version that the instance is pinned to
+  Instance& instance;
+  Timestamp now;
+  uint64_t epoch = 0;   // of the partition's owner
+  uint64_t random = 0;  // for jitter
+  std::vector<Event>& events;
+};
+
+// Names a claim of a visit to a worker: opaque to it, refused by arithmetic when it is late.
+struct ClaimRef {
+  uint64_t visit = 0;
+  ClaimId id;
+};
+std::string ClaimText(const Instance& instance, uint64_t visit, ClaimId id);
+// kFailedPrecondition STALE_CLAIM when the text is no claim of this instance.
+Result<ClaimRef> ParseClaim(const Instance& instance, std::string_view text);
+
+// A new instance: begins it, or leaves it SCHEDULED when it is held or start_at is to come.
+void Start(Scene& scene);
+// What time does to a SCHEDULED instance: begins it at start_at, stops it after start_before.
+void StartDue(Scene& scene);
+// When StartDue has something to do next; kNever when only someone can act.
+Timestamp NextStart(const Instance& instance);
+
+// Hands out a ready token: the caller has checked that it is ready and that the instance runs.
+struct ClaimArgs {
+  ClaimId id;
+  std::string worker;
+  Timestamp deadline = kNever;
+  uint64_t session = 0;
+};
+const Claim& TakeClaim(Scene& scene, Token& token, ClaimArgs args);
+
+struct ReportArgs {
+  std::string transition;
+  std::string params;
+  std::string claim;  // empty: it comes from outside
+  std::string node;
+  std::string output;
+  std::string error;
+  std::string client;
+};
+Result<Answer> Report(Scene& scene, const ReportArgs& args);
+
+// Gives a claim back, or all of them when `claim` is empty. Answers the node.
+Result<std::string> Relinquish(Scene& scene, std::string_view claim, const std::string& client);
+// Takes back a claim that its worker never saw and that nothing has told of yet: as if it had not
+// been made. No event.
+void Unclaim(Scene& scene, uint64_t visit, ClaimId id);
+
+struct Extension {
+  Timestamp deadline = kNever;
+  bool cancel_requested = false;
+};
+// Moves a live or timed-out claim's deadline to `deadline`, never to an earlier time.
+Result<Extension> Extend(Scene& scene, std::string_view claim, Timestamp deadline, double progress);
+
+// The deadline of a claim has passed. Nothing happens when the claim is not live or was extended.
+void TimeOut(Scene& scene, uint64_t visit, ClaimId id);
+// The delay of a visit is over. Nothing happens when the visit is, too.
+void EndDelay(Scene& scene, uint64_t visit);
+
+Result<Ok> Pause(Scene& scene);
+Result<Ok> Resume(Scene& scene, const std::string& node, bool force);
+Result<Ok> Skip(Scene& scene, const std::string& node);
+Result<Ok> Cancel(Scene& scene, CancelMode mode);
+
+// Moves an instance that has not stopped from scene.machine to `next` and its start node.
+void Upgrade(Scene& scene, const Machine& next, uint32_t next_version);
+void Abort(Scene& scene, uint32_t by_version);
+
+}  // namespace dfsmr

@@ -1,0 +1,14 @@
+// One YAML document → one machine. Behind yaml.h.
+#pragma once
+
+#include <optional>
+
+#include "fsm/machine.h"
+#include "fsm/yaml_tree.h"
+
+namespace dfsmr {
+
+// Nullopt when anything is wrong with it; all of that goes to `reporter`. `root` is a map.
+std::optional<Machine> ReadMachine(const YamlNode& root, Reporter* reporter);
+
+}  // namespace dfsmr

@@ -1,0 +1,34 @@
+// The store without a disk: for tests, the simulator, and servers that may forget. It keeps the
+// whole contract of store.h, where "durable" means: until the object dies.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "storage/store.h"
+
+namespace dfsmr {
+
+// A scan holds all other threads off until it ends. Its `visit` may Get and Scan, but not Write.
+class MemoryStore final : public Store {
+ public:
+  Result<Epoch> Acquire(PartitionId partition) override;
+  Result<std::optional<std::string>> Get(std::string_view key) const override;
+  Result<Ok> Scan(std::string_view begin, std::string_view end, const Visit& visit,
+                  bool reverse = false) const override;
+  Result<Ok> Write(PartitionId partition, Epoch epoch, const Batch& batch) override;
+
+ private:
+  void Apply(const Batch::Operation& operation);
+
+  mutable std::recursive_mutex mutex_;  // recursive: for reads within a scan
+  mutable int scans_ = 0;               // under way, nested ones included
+  std::map<std::string, std::string, std::less<>> rows_;
+  std::map<PartitionId, Epoch> epochs_;
+};
+
+}  // namespace dfsmr

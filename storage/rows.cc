@@ -1,0 +1,751 @@
+#include "storage/rows.h"
+
+#include <limits>
+
+#include "record.pb.h"
+
+namespace dfsmr::rows {
+namespace {
+
+enum Kind : uint8_t {
+  kMachine = 0x01,
+  kLive = 0x02,
+  kStopped = 0x03,
+  kSpec = 0x04,
+  kOutput = 0x05,
+  kFeed = 0x06,
+  kHistory = 0x07,
+  kKept = 0x08,
+  kExpiry = 0x09,
+  kLabel = 0x0A,
+  kByMachine = 0x0B,
+  kChildren = 0x0C,
+  kStats = 0x0D,
+  kFeedStart = 0x0E,
+  kStatsSeq = 0x0F,
+};
+
+constexpr size_t kHistoryPage = 32;
+
+// Builds keys: Key(partition, kind).Text(ns).Number(seq).
+class Key {
+ public:
+  Key(PartitionId partition, Kind kind) {
+    bytes_.reserve(64);
+    BigEndian(partition, 2);
+    bytes_ += static_cast<char>(kind);
+  }
+  Key& Text(std::string_view text) {
+    bytes_ += text;
+    bytes_ += '\0';
+    return *this;
+  }
+  Key& Number(uint64_t number) { return BigEndian(number, 8); }
+  Key& Version(uint32_t version) { return BigEndian(version, 4); }
+  const std::string& bytes() const { return bytes_; }
+  operator std::string() const { return bytes_; }  // NOLINT: a key is bytes
+
+ private:
+  Key& BigEndian(uint64_t number, int width) {
+    for (int shift = 8 * (width - 1); shift >= 0; shift -= 8) {
+      bytes_ += static_cast<char>(number >> shift);
+    }
+    return *this;
+  }
+  std::string bytes_;
+};
+
+// Reads what Key wrote, after partition and kind.
+class KeyReader {
+ public:
+  explicit KeyReader(std::string_view key) : rest_(key.substr(3)) {}
+  std::string_view Text() {
+    const size_t end = rest_.find('\0');
+    std::string_view text = rest_.substr(0, end);
+    rest_.remove_prefix(end == std::string_view::npos ? rest_.size() : end + 1);
+    return text;
+  }
+  uint64_t Number(size_t width = 8) {
+    uint64_t number = 0;
+    for (char c : rest_.substr(0, width)) number = number << 8 | static_cast<uint8_t>(c);
+    rest_.remove_prefix(std::min(width, rest_.size()));
+    return number;
+  }
+
+ private:
+  std::string_view rest_;
+};
+
+Error Corrupt(std::string_view what, std::string_view key) {
+  std::string hex;
+  for (char c : key) {
+    static constexpr char kDigits[] = "0123456789abcdef";
+    hex += kDigits[static_cast<uint8_t>(c) >> 4];
+    hex += kDigits[static_cast<uint8_t>(c) & 15];
+  }
+  return {Code::kDataLoss, "STORE_FAILED",
+          "the store holds a damaged " + std::string(what) + " under key " + hex};
+}
+
+// The key after `begin`'s prefix at which a scan resumes when ids up to `after` are done.
+std::string Resume(Key prefix, std::string_view after) {
+  if (after.empty()) return prefix;
+  std::string key = std::move(prefix);
+  key += after;
+  key += '\x01';  // after the zero byte that ends `after`, before any longer id
+  return key;
+}
+
+int64_t DeadlineMicros(Timestamp t) { return t == kNever ? 0 : Micros(t); }
+Timestamp DeadlineFrom(int64_t us) { return us == 0 ? kNever : FromMicros(us); }
+
+void Encode(const Claim& claim, record::Claim* out) {
+  out->set_epoch(claim.id.epoch);
+  out->set_serial(claim.id.serial);
+  out->set_worker(claim.worker);
+  out->set_attempt(claim.attempt);
+  out->set_claim_time(Micros(claim.claim_time));
+  out->set_deadline(DeadlineMicros(claim.deadline));
+  out->set_timed_out(claim.timed_out);
+  out->set_given_back(claim.given_back);
+  out->set_retry(claim.retry);
+  out->set_progress(claim.progress);
+  out->set_sampled(claim.sampled.count());
+}
+
+Claim Decode(const record::Claim& in) {
+  Claim claim;
+  claim.id = {in.epoch(), in.serial()};
+  claim.worker = in.worker();
+  claim.attempt = in.attempt();
+  claim.claim_time = FromMicros(in.claim_time());
+  claim.deadline = DeadlineFrom(in.deadline());
+  claim.timed_out = in.timed_out();
+  claim.given_back = in.given_back();
+  claim.retry = in.retry();
+  claim.progress = in.progress();
+  claim.sampled = Duration(in.sampled());
+  return claim;
+}
+
+void Encode(const Token& token, const Machine& machine, record::Token* out) {
+  out->set_node(std::string(NodeName(machine, token.node)));
+  out->set_visit(token.visit);
+  out->set_state(static_cast<uint32_t>(token.state));
+  out->set_attempt(token.attempt);
+  out->set_params(token.params);
+  for (const Claim& claim : token.claims) Encode(claim, out->add_claims());
+  out->set_available_at(token.available_at == kNever ? -1 : Micros(token.available_at));
+  out->set_error(token.error);
+  out->set_forgotten_epoch(token.forgotten_epoch);
+}
+
+Token Decode(const record::Token& in, const Machine& machine) {
+  Token token;
+  token.node = NodeNamed(machine, in.node());
+  token.visit = in.visit();
+  token.state = static_cast<TokenState>(in.state());
+  token.attempt = in.attempt();
+  token.params = in.params();
+  for (const auto& claim : in.claims()) token.claims.push_back(Decode(claim));
+  token.available_at = in.available_at() == -1 ? kNever : FromMicros(in.available_at());
+  token.error = in.error();
+  token.forgotten_epoch = in.forgotten_epoch();
+  return token;
+}
+
+void Encode(const Answer& answer, record::Answer* out) {
+  out->set_epoch(answer.claim.epoch);
+  out->set_serial(answer.claim.serial);
+  out->set_transition(answer.transition);
+  out->set_prev_node(answer.prev_node);
+  for (const std::string& node : answer.nodes) out->add_nodes(node);
+  out->set_visit(answer.visit);
+  out->set_state(static_cast<uint32_t>(answer.state));
+  out->set_result(static_cast<uint32_t>(answer.result));
+}
+
+Answer Decode(const record::Answer& in) {
+  Answer answer;
+  answer.claim = {in.epoch(), in.serial()};
+  answer.transition = in.transition();
+  answer.prev_node = in.prev_node();
+  answer.nodes.assign(in.nodes().begin(), in.nodes().end());
+  answer.visit = in.visit();
+  answer.state = static_cast<InstanceState>(in.state());
+  answer.result = static_cast<InstanceResult>(in.result());
+  return answer;
+}
+
+std::string Encode(const Instance& instance, const Machine& machine) {
+  record::Instance out;
+  out.set_machine(instance.machine);
+  out.set_version(instance.version);
+  out.set_state(static_cast<uint32_t>(instance.state));
+  out.set_result(static_cast<uint32_t>(instance.result));
+  out.set_priority(instance.priority);
+  out.set_start_time(Micros(instance.start_time));
+  out.set_end_time(Micros(instance.end_time));
+  out.set_start_at(Micros(instance.start_at));
+  out.set_start_before(DeadlineMicros(instance.start_before));
+  out.set_hold(instance.hold);
+  out.set_cancel_requested(instance.cancel_requested);
+  out.set_killed(instance.killed);
+  out.set_parent(instance.parent);
+  out.set_error(instance.error);
+  out.set_last_visit(instance.last_visit);
+  for (const Token& token : instance.tokens) Encode(token, machine, out.add_tokens());
+  for (const auto& [node, count] : instance.entries) (*out.mutable_entries())[node] = count;
+  if (instance.last_answer) Encode(*instance.last_answer, out.mutable_last_answer());
+  for (uint64_t seq : instance.history) out.add_history(seq);
+  return out.SerializeAsString();
+}
+
+Result<Instance> Decode(std::string_view ns, std::string_view id, std::string_view key,
+                        std::string_view value, const Resolve& resolve) {
+  record::Instance in;
+  if (!in.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
+    return Corrupt("instance", key);
+  }
+  const Machine* machine = resolve(ns, in.machine(), in.version());
+  if (!machine) {
+    return Error{Code::kDataLoss, "STORE_FAILED",
+                 "instance '" + std::string(id) + "' runs on version " +
+                     std::to_string(in.version()) + " of machine '" + in.machine() +
+                     "', which the store does not hold"};
+  }
+  Instance instance;
+  instance.ns = ns;
+  instance.id = id;
+  instance.machine = in.machine();
+  instance.version = in.version();
+  instance.state = static_cast<InstanceState>(in.state());
+  instance.result = static_cast<InstanceResult>(in.result());
+  instance.priority = in.priority();
+  instance.start_time = FromMicros(in.start_time());
+  instance.end_time = FromMicros(in.end_time());
+  instance.start_at = FromMicros(in.start_at());
+  instance.start_before = DeadlineFrom(in.start_before());
+  instance.hold = in.hold();
+  instance.cancel_requested = in.cancel_requested();
+  instance.killed = in.killed();
+  instance.parent = in.parent();
+  instance.error = in.error();
+  instance.last_visit = in.last_visit();
+  for (const auto& token : in.tokens()) instance.tokens.push_back(Decode(token, *machine));
+  for (const auto& [node, count] : in.entries()) instance.entries.emplace_back(node, count);
+  if (in.has_last_answer()) instance.last_answer = Decode(in.last_answer());
+  instance.history.assign(in.history().begin(), in.history().end());
+  return instance;
+}
+
+std::string Encode(const Event& event) {
+  record::Event out;
+  out.set_time(Micros(event.time));
+  out.set_kind(static_cast<uint32_t>(event.kind));
+  out.set_ns(event.ns);
+  out.set_machine(event.machine);
+  out.set_version(event.version);
+  out.set_instance(event.instance);
+  out.set_prev_node(event.prev_node);
+  out.set_node(event.node);
+  out.set_transition(event.transition);
+  out.set_visit(event.visit);
+  out.set_attempt(event.attempt);
+  out.set_client(event.client);
+  out.set_params(event.params);
+  out.set_note(event.note);
+  out.set_left_visit(event.left_visit);
+  if (event.answer) Encode(*event.answer, out.mutable_answer());
+  for (const Event::Sample& sample : event.samples) {
+    record::Sample* to = out.add_samples();
+    to->set_node(sample.node);
+    to->set_took(sample.took.count());
+    to->set_censored(sample.censored);
+    to->set_replaces(sample.replaces.count());
+    to->set_retry(sample.retry);
+  }
+  return out.SerializeAsString();
+}
+
+Result<Event> DecodeEvent(uint64_t seq, std::string_view key, std::string_view value) {
+  record::Event in;
+  if (!in.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
+    return Corrupt("record of the feed", key);
+  }
+  Event event;
+  event.seq = seq;
+  event.time = FromMicros(in.time());
+  event.kind = static_cast<ChangeKind>(in.kind());
+  event.ns = in.ns();
+  event.machine = in.machine();
+  event.version = in.version();
+  event.instance = in.instance();
+  event.prev_node = in.prev_node();
+  event.node = in.node();
+  event.transition = in.transition();
+  event.visit = in.visit();
+  event.attempt = in.attempt();
+  event.client = in.client();
+  event.params = in.params();
+  event.note = in.note();
+  event.left_visit = in.left_visit();
+  if (in.has_answer()) event.answer = Decode(in.answer());
+  for (const auto& sample : in.samples()) {
+    event.samples.push_back({sample.node(), Duration(sample.took()), sample.censored(),
+                             Duration(sample.replaces()), sample.retry()});
+  }
+  return event;
+}
+
+// Scan whose visitor may fail.
+Result<Ok> ScanAll(const Store& store, std::string_view begin, std::string_view end,
+                   const std::function<Result<bool>(std::string_view, std::string_view)>& visit) {
+  Result<Ok> outcome = Ok{};
+  auto scanned = store.Scan(begin, end, [&](std::string_view key, std::string_view value) {
+    auto more = visit(key, value);
+    if (more) return *more;
+    outcome = more.error();
+    return false;
+  });
+  return scanned ? outcome : scanned;
+}
+
+Result<Ok> ScanIndex(const Store& store, Key prefix, std::string_view after, const VisitId& visit) {
+  const std::string begin = prefix.bytes();
+  return store.Scan(Resume(std::move(prefix), after), PrefixEnd(begin),
+                    [&](std::string_view key, std::string_view) {
+                      key.remove_prefix(begin.size());
+                      return visit(key.substr(0, key.size() - 1));
+                    });
+}
+
+void PutNumber(Batch* batch, std::string key, uint64_t number) {
+  std::string bytes(8, '\0');
+  for (size_t i = 8; i-- > 0; number >>= 8) bytes[i] = static_cast<char>(number);
+  batch->Put(std::move(key), std::move(bytes));
+}
+
+Result<uint64_t> GetNumber(const Store& store, const std::string& key, uint64_t otherwise) {
+  auto value = store.Get(key);
+  if (!value) return value.error();
+  if (!*value) return otherwise;
+  if ((*value)->size() != 8) return Corrupt("number", key);
+  uint64_t number = 0;
+  for (char c : **value) number = number << 8 | static_cast<uint8_t>(c);
+  return number;
+}
+
+std::string FeedKey(PartitionId partition, uint64_t seq) { return Key(partition, kFeed).Number(seq); }
+uint64_t SeqOf(std::string_view key) { return KeyReader(key).Number(); }
+
+}  // namespace
+
+void PutMachine(Batch* batch, PartitionId partition, const MachineRow& row) {
+  record::Machine out;
+  out.set_source(row.source);
+  out.set_define_time(Micros(row.define_time));
+  batch->Put(Key(partition, kMachine).Text(row.ns).Text(row.id).Version(row.version),
+             out.SerializeAsString());
+}
+
+Result<Ok> ScanMachines(const Store& store, PartitionId partition,
+                        const std::function<void(MachineRow)>& visit) {
+  const std::string begin = Key(partition, kMachine);
+  return ScanAll(store, begin, PrefixEnd(begin),
+                 [&](std::string_view key, std::string_view value) -> Result<bool> {
+                   record::Machine in;
+                   if (!in.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
+                     return Corrupt("machine", key);
+                   }
+                   KeyReader reader(key);
+                   MachineRow row;
+                   row.ns = reader.Text();
+                   row.id = reader.Text();
+                   row.version = static_cast<uint32_t>(reader.Number(4));
+                   row.source = in.source();
+                   row.define_time = FromMicros(in.define_time());
+                   visit(std::move(row));
+                   return true;
+                 });
+}
+
+void PutInstance(Batch* batch, PartitionId partition, Instance* instance, const Machine& machine,
+                 bool just_stopped, Timestamp expiry) {
+  if (instance->history.size() >= kHistoryPage) {
+    record::HistoryPage page;
+    for (uint64_t seq : instance->history) page.add_seqs(seq);
+    batch->Put(Key(partition, kHistory)
+                   .Text(instance->ns)
+                   .Text(instance->id)
+                   .Number(instance->history.front()),
+               page.SerializeAsString());
+    instance->history.clear();
+  }
+  if (just_stopped) {
+    batch->Delete(Key(partition, kLive).Text(instance->ns).Text(instance->id));
+    batch->Put(Key(partition, kExpiry)
+                   .Number(static_cast<uint64_t>(Micros(expiry)))
+                   .Text(instance->ns)
+                   .Text(instance->id),
+               "");
+  }
+  batch->Put(Key(partition, instance->Stopped() ? kStopped : kLive)
+                 .Text(instance->ns)
+                 .Text(instance->id),
+             Encode(*instance, machine));
+}
+
+void PutSpec(Batch* batch, PartitionId partition, const Instance& instance, const Spec& spec) {
+  record::Spec out;
+  out.set_params(spec.params);
+  for (const auto& [key, value] : spec.labels) {
+    (*out.mutable_labels())[key] = value;
+    batch->Put(Key(partition, kLabel).Text(instance.ns).Text(key).Text(value).Text(instance.id), "");
+  }
+  out.set_client(spec.client);
+  batch->Put(Key(partition, kSpec).Text(instance.ns).Text(instance.id), out.SerializeAsString());
+  batch->Put(Key(partition, kByMachine).Text(instance.ns).Text(instance.machine).Text(instance.id),
+             "");
+  if (!instance.parent.empty()) {
+    batch->Put(Key(partition, kChildren).Text(instance.ns).Text(instance.parent).Text(instance.id),
+               "");
+  }
+}
+
+void PutOutput(Batch* batch, PartitionId partition, const Instance& instance,
+               std::string_view node, std::string_view json) {
+  batch->Put(Key(partition, kOutput).Text(instance.ns).Text(instance.id).Text(node),
+             std::string(json));
+}
+
+Result<Instance> GetInstance(const Store& store, PartitionId partition, std::string_view ns,
+                             std::string_view id, const Resolve& resolve) {
+  for (Kind kind : {kLive, kStopped}) {
+    const std::string key = Key(partition, kind).Text(ns).Text(id);
+    auto value = store.Get(key);
+    if (!value) return value.error();
+    if (*value) return Decode(ns, id, key, **value, resolve);
+  }
+  return Error{Code::kNotFound, "NO_SUCH_INSTANCE",
+               "there is no instance '" + std::string(id) + "' in namespace '" + std::string(ns) +
+                   "'"};
+}
+
+Result<Spec> GetSpec(const Store& store, PartitionId partition, std::string_view ns,
+                     std::string_view id) {
+  const std::string key = Key(partition, kSpec).Text(ns).Text(id);
+  auto value = store.Get(key);
+  if (!value) return value.error();
+  record::Spec in;
+  if (!*value || !in.ParseFromString(**value)) return Corrupt("instance's params", key);
+  Spec spec;
+  spec.params = in.params();
+  spec.labels = {in.labels().begin(), in.labels().end()};
+  spec.client = in.client();
+  return spec;
+}
+
+Result<std::map<std::string, std::string>> GetOutputs(const Store& store, PartitionId partition,
+                                                      std::string_view ns, std::string_view id) {
+  std::map<std::string, std::string> outputs;
+  const std::string begin = Key(partition, kOutput).Text(ns).Text(id);
+  auto scanned = store.Scan(begin, PrefixEnd(begin), [&](std::string_view key, std::string_view v) {
+    key.remove_prefix(begin.size());
+    outputs.emplace(key.substr(0, key.size() - 1), v);
+    return true;
+  });
+  if (!scanned) return scanned.error();
+  return outputs;
+}
+
+Result<Ok> ScanInstances(const Store& store, PartitionId partition, bool stopped,
+                         std::string_view ns, std::string_view after, const Resolve& resolve,
+                         const VisitInstance& visit) {
+  Key prefix(partition, stopped ? kStopped : kLive);
+  if (!ns.empty()) prefix.Text(ns);
+  const std::string begin = prefix.bytes();
+  return ScanAll(store, Resume(std::move(prefix), after), PrefixEnd(begin),
+                 [&](std::string_view key, std::string_view value) -> Result<bool> {
+                   KeyReader reader(key);
+                   const std::string_view in = reader.Text();
+                   auto instance = Decode(in, reader.Text(), key, value, resolve);
+                   if (!instance) return instance.error();
+                   return visit(*std::move(instance));
+                 });
+}
+
+Result<Ok> ScanLabel(const Store& store, PartitionId partition, std::string_view ns,
+                     std::string_view key, std::string_view value, std::string_view after,
+                     const VisitId& visit) {
+  return ScanIndex(store, Key(partition, kLabel).Text(ns).Text(key).Text(value), after, visit);
+}
+
+Result<Ok> ScanMachine(const Store& store, PartitionId partition, std::string_view ns,
+                       std::string_view machine, std::string_view after, const VisitId& visit) {
+  return ScanIndex(store, Key(partition, kByMachine).Text(ns).Text(machine), after, visit);
+}
+
+Result<Ok> ScanChildren(const Store& store, PartitionId partition, std::string_view ns,
+                        std::string_view parent, std::string_view after, const VisitId& visit) {
+  return ScanIndex(store, Key(partition, kChildren).Text(ns).Text(parent), after, visit);
+}
+
+void PutEvent(Batch* batch, PartitionId partition, const Event& event) {
+  batch->Put(FeedKey(partition, event.seq), Encode(event));
+}
+
+Result<Ok> ScanFeed(const Store& store, PartitionId partition, uint64_t first,
+                    const std::function<bool(Event)>& visit) {
+  return ScanAll(store, FeedKey(partition, first), PrefixEnd(Key(partition, kFeed).bytes()),
+                 [&](std::string_view key, std::string_view value) -> Result<bool> {
+                   auto event = DecodeEvent(SeqOf(key), key, value);
+                   if (!event) return event.error();
+                   return visit(*std::move(event));
+                 });
+}
+
+Result<uint64_t> LastSeq(const Store& store, PartitionId partition) {
+  auto first = FirstSeq(store, partition);
+  if (!first) return first;
+  uint64_t last = *first - 1;
+  const std::string begin = Key(partition, kFeed);
+  auto scanned = store.Scan(
+      begin, PrefixEnd(begin),
+      [&last](std::string_view key, std::string_view) {
+        last = SeqOf(key);
+        return false;
+      },
+      /*reverse=*/true);
+  if (!scanned) return scanned.error();
+  return last;
+}
+
+Result<uint64_t> FirstSeq(const Store& store, PartitionId partition) {
+  return GetNumber(store, Key(partition, kFeedStart), 1);
+}
+
+Result<Event> GetEvent(const Store& store, PartitionId partition, uint64_t seq) {
+  for (Kind kind : {kFeed, kKept}) {
+    const std::string key = Key(partition, kind).Number(seq);
+    auto value = store.Get(key);
+    if (!value) return value.error();
+    if (*value) return DecodeEvent(seq, key, **value);
+  }
+  return Error{Code::kNotFound, "", "record " + std::to_string(seq) + " is no longer kept"};
+}
+
+Result<std::vector<uint64_t>> History(const Store& store, PartitionId partition,
+                                      const Instance& instance, uint64_t after) {
+  std::vector<uint64_t> seqs;
+  const std::string begin = Key(partition, kHistory).Text(instance.ns).Text(instance.id);
+  auto scanned = ScanAll(store, begin, PrefixEnd(begin),
+                         [&](std::string_view key, std::string_view value) -> Result<bool> {
+                           record::HistoryPage page;
+                           if (!page.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
+                             return Corrupt("page of a history", key);
+                           }
+                           for (uint64_t seq : page.seqs()) {
+                             if (seq > after) seqs.push_back(seq);
+                           }
+                           return true;
+                         });
+  if (!scanned) return scanned.error();
+  for (uint64_t seq : instance.history) {
+    if (seq > after) seqs.push_back(seq);
+  }
+  return seqs;
+}
+
+Result<Ok> HistoryBackwards(const Store& store, PartitionId partition, const Instance& instance,
+                            const std::function<bool(uint64_t seq)>& visit) {
+  bool more = true;
+  auto visit_all = [&](const auto& seqs) {
+    for (auto seq = seqs.rbegin(); more && seq != seqs.rend(); ++seq) more = visit(*seq);
+  };
+  visit_all(instance.history);
+  if (!more) return Ok{};
+  const std::string begin = Key(partition, kHistory).Text(instance.ns).Text(instance.id);
+  Result<Ok> outcome = Ok{};
+  auto scanned = store.Scan(
+      begin, PrefixEnd(begin),
+      [&](std::string_view key, std::string_view value) {
+        record::HistoryPage page;
+        if (page.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
+          visit_all(page.seqs());
+        } else {
+          outcome = Corrupt("page of a history", key);
+        }
+        return more && outcome.has_value();
+      },
+      /*reverse=*/true);
+  return scanned ? outcome : scanned;
+}
+
+Result<Ok> TrimFeed(const Store& store, Batch* batch, PartitionId partition, uint64_t first,
+                    const std::function<bool(const Event&)>& keep) {
+  auto begin = FirstSeq(store, partition);
+  if (!begin) return begin.error();
+  auto scanned = ScanAll(store, FeedKey(partition, *begin), FeedKey(partition, first),
+                         [&](std::string_view key, std::string_view value) -> Result<bool> {
+                           auto event = DecodeEvent(SeqOf(key), key, value);
+                           if (!event) return event.error();
+                           if (keep(*event)) {
+                             batch->Put(Key(partition, kKept).Number(event->seq), std::string(value));
+                           }
+                           return true;
+                         });
+  if (!scanned) return scanned;
+  batch->DeleteRange(FeedKey(partition, *begin), FeedKey(partition, first));
+  PutNumber(batch, Key(partition, kFeedStart), first);
+  return Ok{};
+}
+
+Result<std::vector<Expired>> ScanExpired(const Store& store, PartitionId partition, Timestamp from,
+                                         Timestamp now, size_t limit) {
+  std::vector<Expired> expired;
+  auto scanned = store.Scan(Key(partition, kExpiry).Number(static_cast<uint64_t>(Micros(from))).bytes(),
+                            Key(partition, kExpiry).Number(static_cast<uint64_t>(Micros(now))).bytes(),
+                            [&](std::string_view key, std::string_view) {
+                              KeyReader reader(key);
+                              Expired one;
+                              one.at = FromMicros(static_cast<int64_t>(reader.Number()));
+                              one.ns = reader.Text();
+                              one.id = reader.Text();
+                              expired.push_back(std::move(one));
+                              return expired.size() < limit;
+                            });
+  if (!scanned) return scanned.error();
+  return expired;
+}
+
+Result<Ok> DropInstance(const Store& store, Batch* batch, PartitionId partition,
+                        const Instance& instance, Timestamp expiry) {
+  auto spec = GetSpec(store, partition, instance.ns, instance.id);
+  if (!spec) return spec.error();
+  auto history = History(store, partition, instance, 0);
+  if (!history) return history.error();
+  auto first = FirstSeq(store, partition);
+  if (!first) return first.error();
+  for (uint64_t seq : *history) {
+    if (seq < *first) batch->Delete(Key(partition, kKept).Number(seq));
+  }
+  for (Kind kind : {kHistory, kOutput}) {
+    const std::string begin = Key(partition, kind).Text(instance.ns).Text(instance.id);
+    auto scanned = store.Scan(begin, PrefixEnd(begin), [&](std::string_view key, std::string_view) {
+      batch->Delete(std::string(key));
+      return true;
+    });
+    if (!scanned) return scanned;
+  }
+  for (const auto& [key, value] : spec->labels) {
+    batch->Delete(Key(partition, kLabel).Text(instance.ns).Text(key).Text(value).Text(instance.id));
+  }
+  batch->Delete(
+      Key(partition, kByMachine).Text(instance.ns).Text(instance.machine).Text(instance.id));
+  if (!instance.parent.empty()) {
+    batch->Delete(Key(partition, kChildren).Text(instance.ns).Text(instance.parent).Text(instance.id));
+  }
+  batch->Delete(Key(partition, kSpec).Text(instance.ns).Text(instance.id));
+  batch->Delete(Key(partition, kStopped).Text(instance.ns).Text(instance.id));
+  DropExpiry(batch, partition, {instance.ns, instance.id, expiry});
+  return Ok{};
+}
+
+void DropExpiry(Batch* batch, PartitionId partition, const Expired& expired) {
+  batch->Delete(Key(partition, kExpiry)
+                    .Number(static_cast<uint64_t>(Micros(expired.at)))
+                    .Text(expired.ns)
+                    .Text(expired.id));
+}
+
+namespace {
+
+void Encode(const Latency::Snapshot& snapshot, record::NodeLatency* out) {
+  for (const auto& slice : snapshot.slices) {
+    record::Slice* to = out->add_slices();
+    to->set_start(Micros(slice.start));
+    to->set_retries(slice.retries);
+    for (const Latency::Count& count : slice.counts) {
+      to->add_buckets(count.bucket);
+      to->add_exact(count.exact);
+      to->add_censored(count.censored);
+    }
+  }
+}
+
+Latency::Snapshot Decode(const record::NodeLatency& in) {
+  Latency::Snapshot snapshot;
+  for (const auto& slice : in.slices()) {
+    auto& to = snapshot.slices.emplace_back();
+    to.start = FromMicros(slice.start());
+    to.retries = slice.retries();
+    const int counts = std::min({slice.buckets_size(), slice.exact_size(), slice.censored_size()});
+    for (int i = 0; i < counts; ++i) {
+      to.counts.push_back(
+          {static_cast<uint16_t>(slice.buckets(i)), slice.exact(i), slice.censored(i)});
+    }
+  }
+  return snapshot;
+}
+
+}  // namespace
+
+void PutStats(Batch* batch, PartitionId partition, const StatsRow& row) {
+  record::Stats out;
+  for (const auto& [version, counts] : row.versions) {
+    record::VersionStats* to = out.add_versions();
+    to->set_version(version);
+    to->set_stopped(counts.stopped);
+    for (const auto& [node, count] : counts.nodes) {
+      record::NodeCount* node_to = to->add_nodes();
+      node_to->set_node(node);
+      node_to->set_completed(count.completed);
+      node_to->set_timed_out(count.timed_out);
+    }
+  }
+  for (const auto& [node, snapshot] : row.latencies) {
+    record::NodeLatency* to = out.add_latencies();
+    to->set_node(node);
+    Encode(snapshot, to);
+  }
+  batch->Put(Key(partition, kStats).Text(row.ns).Text(row.machine), out.SerializeAsString());
+}
+
+void PutStatsSeq(Batch* batch, PartitionId partition, uint64_t seq) {
+  PutNumber(batch, Key(partition, kStatsSeq), seq);
+}
+
+Result<uint64_t> GetStatsSeq(const Store& store, PartitionId partition) {
+  return GetNumber(store, Key(partition, kStatsSeq), 0);
+}
+
+Result<Ok> ScanStats(const Store& store, PartitionId partition,
+                     const std::function<void(StatsRow)>& visit) {
+  const std::string begin = Key(partition, kStats);
+  return ScanAll(store, begin, PrefixEnd(begin),
+                 [&](std::string_view key, std::string_view value) -> Result<bool> {
+                   record::Stats in;
+                   if (!in.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
+                     return Corrupt("machine's counters", key);
+                   }
+                   KeyReader reader(key);
+                   StatsRow row;
+                   row.ns = reader.Text();
+                   row.machine = reader.Text();
+                   for (const auto& version : in.versions()) {
+                     VersionCounts& counts = row.versions[version.version()];
+                     counts.stopped = version.stopped();
+                     for (const auto& node : version.nodes()) {
+                       counts.nodes[node.node()] = {node.completed(), node.timed_out()};
+                     }
+                   }
+                   for (const auto& node : in.latencies()) {
+                     row.latencies[node.node()] = Decode(node);
+                   }
+                   visit(std::move(row));
+                   return true;
+                 });
+}
+
+}  // namespace dfsmr::rows

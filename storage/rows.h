@@ -1,0 +1,145 @@
+// Keys and encodings: the only place that knows how values rest in the store.
+//
+// A key is  partition (2 bytes, big endian) | kind (1 byte) | …  Texts in keys end with a zero byte
+// (names and ids are printable), numbers are big endian, so that bytes sort as values do. Kinds are
+// never reused.
+//
+//   0x00                                   the store's own (the epoch)
+//   0x01 machine   ns machine version(4)   record.Machine
+//   0x02 live      ns instance             record.Instance, of one that has not stopped
+//   0x03 stopped   ns instance             record.Instance, of one that has
+//   0x04 spec      ns instance             record.Spec: params and labels, written once
+//   0x05 output    ns instance node        the JSON object that the node's worker reported
+//   0x06 feed      seq(8)                  record.Event
+//   0x07 history   ns instance seq(8)      record.HistoryPage: numbers of its records in the feed
+//   0x08 kept      seq(8)                  record.Event that the feed no longer holds but a history does
+//   0x09 expiry    time(8) ns instance     when a stopped instance may go
+//   0x0A label     ns key value instance   index
+//   0x0B machine's ns machine instance     index
+//   0x0C children  ns parent instance      index
+//   0x0D stats     ns machine              record.Stats
+//   0x0E feed's start                      the lowest seq that the feed still holds (8)
+//   0x0F stats' seq                        the last record that the stats rows account for (8)
+//
+// A transition of a plain machine writes its instance's row and its record in the feed, nothing
+// else. The history of an instance is the list of its records' numbers: the page being filled lies
+// in the instance's row, and each full one in a row of its own.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fsm/latency.h"
+#include "fsm/values.h"
+#include "storage/store.h"
+
+namespace dfsmr::rows {
+
+// The machine that an instance is pinned to; null when there is no such version.
+using Resolve =
+    std::function<const Machine*(std::string_view ns, std::string_view machine, uint32_t version)>;
+
+struct MachineRow {
+  std::string ns;
+  std::string id;
+  uint32_t version = 0;
+  std::string source;
+  Timestamp define_time;
+};
+void PutMachine(Batch* batch, PartitionId partition, const MachineRow& row);
+Result<Ok> ScanMachines(const Store& store, PartitionId partition,
+                        const std::function<void(MachineRow)>& visit);
+
+// Writes a changed instance, and moves it to the stopped ones when it has just stopped: then it may
+// go at `expiry`. A full page of its history gets its own row and is emptied.
+void PutInstance(Batch* batch, PartitionId partition, Instance* instance, const Machine& machine,
+                 bool just_stopped, Timestamp expiry);
+// What is written once, with the indexes that find it again.
+void PutSpec(Batch* batch, PartitionId partition, const Instance& instance, const Spec& spec);
+void PutOutput(Batch* batch, PartitionId partition, const Instance& instance,
+               std::string_view node, std::string_view json);
+
+// kNotFound when there is no such instance.
+Result<Instance> GetInstance(const Store& store, PartitionId partition, std::string_view ns,
+                             std::string_view id, const Resolve& resolve);
+Result<Spec> GetSpec(const Store& store, PartitionId partition, std::string_view ns,
+                     std::string_view id);
+Result<std::map<std::string, std::string>> GetOutputs(const Store& store, PartitionId partition,
+                                                      std::string_view ns, std::string_view id);
+
+// Live or stopped instances of one namespace (of all when `ns` is empty) with ids after `after`, in
+// order of id, until `visit` returns false.
+using VisitInstance = std::function<bool(Instance)>;
+Result<Ok> ScanInstances(const Store& store, PartitionId partition, bool stopped,
+                         std::string_view ns, std::string_view after, const Resolve& resolve,
+                         const VisitInstance& visit);
+// Ids that an index holds, after `after`, in order, until `visit` returns false.
+using VisitId = std::function<bool(std::string_view id)>;
+Result<Ok> ScanLabel(const Store& store, PartitionId partition, std::string_view ns,
+                     std::string_view key, std::string_view value, std::string_view after,
+                     const VisitId& visit);
+Result<Ok> ScanMachine(const Store& store, PartitionId partition, std::string_view ns,
+                       std::string_view machine, std::string_view after, const VisitId& visit);
+Result<Ok> ScanChildren(const Store& store, PartitionId partition, std::string_view ns,
+                        std::string_view parent, std::string_view after, const VisitId& visit);
+
+void PutEvent(Batch* batch, PartitionId partition, const Event& event);
+// Records with first <= seq, ascending, until `visit` returns false.
+Result<Ok> ScanFeed(const Store& store, PartitionId partition, uint64_t first,
+                    const std::function<bool(Event)>& visit);
+// 0 when the feed is empty.
+Result<uint64_t> LastSeq(const Store& store, PartitionId partition);
+// The lowest seq that the feed holds, or would hold: 1 before anything was dropped.
+Result<uint64_t> FirstSeq(const Store& store, PartitionId partition);
+// A record by its number, wherever it lies now. kNotFound when it is gone.
+Result<Event> GetEvent(const Store& store, PartitionId partition, uint64_t seq);
+// All numbers of an instance's history after `after`, ascending; `instance.history` is the last page.
+Result<std::vector<uint64_t>> History(const Store& store, PartitionId partition,
+                                      const Instance& instance, uint64_t after);
+
+// The same, newest first, until `visit` returns false.
+Result<Ok> HistoryBackwards(const Store& store, PartitionId partition, const Instance& instance,
+                            const std::function<bool(uint64_t seq)>& visit);
+
+// Retention. Drops the feed below `first`, keeping elsewhere the records that `keep` wants.
+Result<Ok> TrimFeed(const Store& store, Batch* batch, PartitionId partition, uint64_t first,
+                    const std::function<bool(const Event&)>& keep);
+struct Expired {
+  std::string ns;
+  std::string id;
+  Timestamp at;
+};
+// At most `limit` instances whose time is up, the longest overdue first. `from` skips what has been
+// dropped already, and with it the tombstones.
+Result<std::vector<Expired>> ScanExpired(const Store& store, PartitionId partition, Timestamp from,
+                                         Timestamp now, size_t limit);
+// Everything of a stopped instance.
+Result<Ok> DropInstance(const Store& store, Batch* batch, PartitionId partition,
+                        const Instance& instance, Timestamp expiry);
+void DropExpiry(Batch* batch, PartitionId partition, const Expired& expired);
+
+// Counters and latencies of one machine.
+struct NodeCounts {
+  uint64_t completed = 0;
+  uint64_t timed_out = 0;
+};
+struct VersionCounts {
+  uint64_t stopped = 0;
+  std::map<std::string, NodeCounts> nodes;
+};
+struct StatsRow {
+  std::string ns;
+  std::string machine;
+  std::map<uint32_t, VersionCounts> versions;
+  std::map<std::string, Latency::Snapshot> latencies;  // by node
+};
+void PutStats(Batch* batch, PartitionId partition, const StatsRow& row);
+// Everything up to this record of the feed is in the stats rows.
+void PutStatsSeq(Batch* batch, PartitionId partition, uint64_t seq);
+Result<uint64_t> GetStatsSeq(const Store& store, PartitionId partition);
+Result<Ok> ScanStats(const Store& store, PartitionId partition,
+                     const std::function<void(StatsRow)>& visit);
+
+}  // namespace dfsmr::rows

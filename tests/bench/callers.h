@@ -1,0 +1,444 @@
+// The kinds of load: each caller asks, waits for the answer, and asks again.
+#pragma once
+
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "dfsmr/v1/runner.grpc.pb.h"
+#include "tests/bench/cases.h"
+#include "tests/bench/loop.h"
+
+namespace dfsmr::bench {
+
+using Stub = v1::RunnerService::Stub;
+using ChannelPtr = std::shared_ptr<grpc::Channel>;
+
+constexpr int kErrorsBeforeGivingUp = 100;
+
+// What all callers have: a connection, and an end when too much goes wrong.
+class ClosedLoop : public Caller {
+ public:
+  ClosedLoop(Loop* loop, const ChannelPtr& channel) : loop_(*loop), stub_(channel) {}
+
+ protected:
+  // Whether to go on after it.
+  bool Failed(const grpc::Status& status) {
+    loop_.CountError(std::to_string(status.error_code()) + " " + status.error_message());
+    return ++errors_ < kErrorsBeforeGivingUp && !loop_.stopping();
+  }
+
+  Loop& loop_;
+  Stub stub_;
+  int errors_ = 0;
+};
+
+// Starts instances: as many as it is owed, or for ever.
+class Starter final : public ClosedLoop, public Event {
+ public:
+  struct Plan {
+    std::string machine;
+    std::string id_prefix;
+    int batch = 1;  // 1: Start, else StartBatch
+    int params_bytes = 0;
+    std::optional<int64_t> owed;  // absent: for ever
+  };
+
+  Starter(Loop* loop, const ChannelPtr& channel, Plan plan)
+      : ClosedLoop(loop, channel),
+        plan_(std::move(plan)),
+        params_(JsonOfSize(plan_.params_bytes)) {}
+
+  void Begin() override { Next(); }
+  void Owe(int64_t more) {
+    *plan_.owed += more;
+    if (!busy_) Next();
+  }
+
+ private:
+  void Next() {
+    if (!plan_.owed && loop_.stopping()) return;
+    const int64_t count = std::min<int64_t>(plan_.batch, plan_.owed.value_or(plan_.batch));
+    if (count == 0) return;
+    if (plan_.owed) *plan_.owed -= count;
+    request_.clear_starts();
+    for (int64_t i = 0; i < count; ++i) {
+      v1::StartRequest* start = request_.add_starts();
+      start->set_machine(plan_.machine);
+      start->set_id(plan_.id_prefix + std::to_string(++started_));
+      start->set_params(params_);
+    }
+    busy_ = true;
+    since_ = Clock::now();
+    if (plan_.batch == 1) {
+      single_.Issue(&loop_, &stub_, &Stub::AsyncStart, request_.starts(0), this);
+    } else {
+      many_.Issue(&loop_, &stub_, &Stub::AsyncStartBatch, request_, this);
+    }
+  }
+
+  void Done(bool) override {
+    busy_ = false;
+    const grpc::Status& status = plan_.batch == 1 ? single_.status : many_.status;
+    if (!status.ok()) {
+      if (Failed(status)) Next();
+      return;
+    }
+    uint64_t accepted = 1;
+    if (plan_.batch > 1) accepted = CountAccepted();
+    if (loop_.recording()) {
+      loop_.tally().started += accepted;
+      if (!plan_.owed) loop_.CountLatency(since_, Clock::now(), accepted);
+    }
+    Next();
+  }
+
+  uint64_t CountAccepted() {
+    uint64_t accepted = 0;
+    for (const v1::StartResult& result : many_.response.results()) {
+      if (result.has_error()) {
+        loop_.CountError(result.error().message());
+      } else {
+        ++accepted;
+      }
+    }
+    return accepted;
+  }
+
+  Plan plan_;
+  const std::string params_;
+  uint64_t started_ = 0;
+  bool busy_ = false;
+  Clock::time_point since_;
+  v1::StartBatchRequest request_;
+  Call<v1::StartResponse> single_;
+  Call<v1::StartBatchResponse> many_;
+};
+
+// A caller that claims tasks and reports "ok" for each.
+class Worker : public ClosedLoop {
+ public:
+  struct Plan {
+    std::string name;
+    int batch = 1;
+    int node_params_bytes = 0;
+    Starter* starter = nullptr;  // gets a successor for each instance that ends
+  };
+
+  Worker(Loop* loop, const ChannelPtr& channel, const Plan& plan)
+      : ClosedLoop(loop, channel), plan_(plan), node_params_(JsonOfSize(plan.node_params_bytes)) {}
+
+ protected:
+  void Ask(v1::ReadyRequest* request) const {
+    request->set_machine("bench");
+    request->set_worker(plan_.name);
+    request->set_max_tasks(plan_.batch);
+    request->mutable_wait()->set_seconds(1);
+  }
+
+  void Answer(const v1::Task& task, v1::TransitionRequest* request) const {
+    request->set_instance(task.instance());
+    request->set_claim(task.claim());
+    request->set_transition("ok");
+    request->set_node_params(node_params_);
+  }
+
+  void Accepted(const v1::TransitionResponse& response, Clock::time_point since,
+                Clock::time_point now) {
+    const bool stopped = response.state() == v1::Instance::STOPPED;
+    if (stopped && plan_.starter != nullptr) plan_.starter->Owe(1);
+    if (!loop_.recording()) return;
+    ++loop_.tally().transitions;
+    if (stopped) ++loop_.tally().finished;
+    loop_.CountLatency(since, now, 1);
+  }
+
+  void Accepted(const v1::TransitionResult& result, Clock::time_point since,
+                Clock::time_point now) {
+    if (result.has_error()) {
+      loop_.CountError(result.error().reason() + " " + result.error().message());
+    } else {
+      Accepted(result.accepted(), since, now);
+    }
+  }
+
+  void CountEmpty() {
+    if (loop_.recording()) ++loop_.tally().empty;
+  }
+
+  const Plan plan_;
+  const std::string node_params_;
+};
+
+// Ready, then Transition.
+class UnaryWorker final : public Worker, public Event {
+ public:
+  UnaryWorker(Loop* loop, const ChannelPtr& channel, const Plan& plan)
+      : Worker(loop, channel, plan) {
+    Ask(&ask_);
+  }
+  void Begin() override { Claim(); }
+
+ private:
+  void Claim() {
+    claiming_ = true;
+    ready_.Issue(&loop_, &stub_, &Stub::AsyncReady, ask_, this);
+  }
+
+  void Done(bool) override {
+    if (claiming_) {
+      Claimed();
+    } else {
+      Reported();
+    }
+  }
+
+  void Claimed() {
+    if (!ready_.status.ok()) {
+      if (Failed(ready_.status)) Claim();
+      return;
+    }
+    if (ready_.response.tasks().empty()) {
+      CountEmpty();
+      if (!loop_.stopping()) Claim();
+      return;
+    }
+    since_ = Clock::now();
+    claiming_ = false;
+    Answer(ready_.response.tasks(0), &report_);
+    transition_.Issue(&loop_, &stub_, &Stub::AsyncTransition, report_, this);
+  }
+
+  void Reported() {
+    if (!transition_.status.ok()) {
+      if (Failed(transition_.status)) Claim();
+      return;
+    }
+    Accepted(transition_.response, since_, Clock::now());
+    if (!loop_.stopping()) Claim();
+  }
+
+  bool claiming_ = false;
+  Clock::time_point since_;
+  v1::ReadyRequest ask_;
+  v1::TransitionRequest report_;
+  Call<v1::ReadyResponse> ready_;
+  Call<v1::TransitionResponse> transition_;
+};
+
+// Report: the transitions of the tasks that the last reply brought, and the next tasks.
+class ReportWorker final : public Worker, public Event {
+ public:
+  ReportWorker(Loop* loop, const ChannelPtr& channel, const Plan& plan)
+      : Worker(loop, channel, plan) {
+    Ask(request_.mutable_next());
+  }
+  void Begin() override { Report(); }
+
+ private:
+  void Report() { call_.Issue(&loop_, &stub_, &Stub::AsyncReport, request_, this); }
+
+  void Done(bool) override {
+    if (!call_.status.ok()) {
+      request_.clear_transitions();
+      if (Failed(call_.status)) Report();
+      return;
+    }
+    const Clock::time_point now = Clock::now();
+    for (const auto& result : call_.response.results()) Accepted(result, since_, now);
+    since_ = now;
+    request_.clear_transitions();
+    for (const auto& task : call_.response.tasks()) Answer(task, request_.add_transitions());
+    if (call_.response.tasks().empty()) {
+      CountEmpty();
+      if (loop_.stopping()) return;
+    }
+    if (loop_.stopping()) request_.clear_next();
+    Report();
+  }
+
+  Clock::time_point since_;
+  v1::ReportRequest request_;
+  Call<v1::ReportResponse> call_;
+};
+
+// The Work stream: tasks are answered as they come, in one message while the last is being sent.
+class StreamWorker final : public Worker {
+ public:
+  StreamWorker(Loop* loop, const ChannelPtr& channel, const Plan& plan)
+      : Worker(loop, channel, plan) {}
+
+  void Begin() override {
+    stream_ = stub_.AsyncWork(&context_, loop_.queue(), &opened_);
+    loop_.Expect();
+  }
+
+ private:
+  struct Step final : Event {
+    using Handler = void (StreamWorker::*)(bool);
+    Step(StreamWorker* of_worker, Handler of_handler) : worker(*of_worker), handler(of_handler) {}
+    void Done(bool ok) override { (worker.*handler)(ok); }
+    StreamWorker& worker;
+    Handler handler;
+  };
+
+  void Opened(bool ok) {
+    if (!ok) return Finish();
+    Ask(request_.mutable_open());
+    Write();
+    Read();
+  }
+
+  void Read() {
+    stream_->Read(&response_, &read_);
+    loop_.Expect();
+  }
+
+  void ReadDone(bool ok) {
+    if (!ok) {
+      read_ended_ = true;
+      if (!writing_) Finish();
+      return;
+    }
+    const Clock::time_point now = Clock::now();
+    for (const auto& result : response_.results()) {
+      if (in_flight_.empty()) break;
+      Accepted(result, in_flight_.front(), now);
+      in_flight_.pop_front();
+    }
+    for (const auto& task : response_.tasks()) {
+      Answer(task, request_.add_transitions());
+      in_flight_.push_back(now);
+    }
+    Read();
+    if (!writing_) WriteWhatThereIs();
+  }
+
+  void WriteWhatThereIs() {
+    if (loop_.stopping() && !drained_) {
+      drained_ = true;
+      request_.set_drain(true);
+    } else if (request_.transitions().empty()) {
+      return;
+    }
+    Write();
+  }
+
+  void Write() {
+    writing_ = true;
+    stream_->Write(request_, &written_);
+    loop_.Expect();
+    request_.clear_open();
+    request_.clear_transitions();
+    request_.clear_drain();
+  }
+
+  void WriteDone(bool ok) {
+    writing_ = false;
+    if (read_ended_) return Finish();
+    if (ok) WriteWhatThereIs();
+  }
+
+  void Finish() {
+    stream_->Finish(&status_, &finished_);
+    loop_.Expect();
+  }
+
+  void Finished(bool) {
+    if (!status_.ok()) Failed(status_);
+    if (!in_flight_.empty()) loop_.CountError("the stream ended without all results");
+  }
+
+  Step opened_{this, &StreamWorker::Opened};
+  Step read_{this, &StreamWorker::ReadDone};
+  Step written_{this, &StreamWorker::WriteDone};
+  Step finished_{this, &StreamWorker::Finished};
+  grpc::ClientContext context_;
+  grpc::Status status_;
+  std::unique_ptr<grpc::ClientAsyncReaderWriter<v1::WorkRequest, v1::WorkResponse>> stream_;
+  v1::WorkRequest request_;
+  v1::WorkResponse response_;
+  std::deque<Clock::time_point> in_flight_;  // when their claims came, in the order of the reports
+  bool writing_ = false;
+  bool read_ended_ = false;
+  bool drained_ = false;
+};
+
+// A long poll for work that never comes.
+class IdlePoll final : public ClosedLoop, public Event {
+ public:
+  IdlePoll(Loop* loop, const ChannelPtr& channel) : ClosedLoop(loop, channel) {
+    request_.set_machine("nothing");
+    request_.mutable_wait()->set_seconds(300);
+  }
+  void Begin() override { call_.Issue(&loop_, &stub_, &Stub::AsyncReady, request_, this); }
+  void Stop() override { call_.context->TryCancel(); }
+
+ private:
+  void Done(bool) override {
+    if (loop_.stopping()) return;
+    if (call_.status.ok() || Failed(call_.status)) Begin();
+  }
+
+  v1::ReadyRequest request_;
+  Call<v1::ReadyResponse> call_;
+};
+
+// Follows the feed and throws it away unread, so as to cost the machine as little as it can.
+class Watcher final : public ClosedLoop, public Event {
+ public:
+  Watcher(Loop* loop, const ChannelPtr& channel) : ClosedLoop(loop, channel), generic_(channel) {}
+
+  void Begin() override {
+    call_ = generic_.PrepareCall(&context_, "/dfsmr.v1.RunnerService/Changes", loop_.queue());
+    call_->StartCall(tag_);
+    loop_.Expect();
+  }
+  void Stop() override { context_.TryCancel(); }
+
+ private:
+  enum class Step { kOpen, kAsk, kRead, kFinish };
+
+  void Done(bool ok) override {
+    if (step_ == Step::kFinish) {
+      if (!loop_.stopping()) Failed(status_);
+      return;
+    }
+    if (!ok) {
+      step_ = Step::kFinish;
+      call_->Finish(&status_, tag_);
+    } else if (step_ == Step::kOpen) {
+      step_ = Step::kAsk;
+      call_->Write(Question(), grpc::WriteOptions().set_last_message(), tag_);
+    } else {
+      if (step_ == Step::kRead && loop_.recording()) ++loop_.tally().fed;
+      step_ = Step::kRead;
+      call_->Read(&message_, tag_);
+    }
+    loop_.Expect();
+  }
+
+  static grpc::ByteBuffer Question() {
+    v1::ChangesRequest request;
+    request.set_follow(true);
+    const grpc::Slice slice(request.SerializeAsString());
+    return grpc::ByteBuffer(&slice, 1);
+  }
+
+  void* const tag_ = static_cast<Event*>(this);  // the queue gives it back as an Event
+  grpc::GenericStub generic_;
+  grpc::ClientContext context_;
+  grpc::Status status_;
+  grpc::ByteBuffer message_;
+  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call_;
+  Step step_ = Step::kOpen;
+};
+
+}  // namespace dfsmr::bench

@@ -1,0 +1,162 @@
+#include "dcli/cli.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "dcli/completion.h"
+#include "dcli/process.h"
+#include "tests/dcli/dcli.h"
+
+namespace dfsmr::cli {
+namespace {
+
+const std::vector<std::string> kCommands = {
+    "define",  "check",  "machines", "graph",      "start",     "instances",  "show",
+    "history", "ready",  "changes",  "transition", "extend",    "relinquish", "work",
+    "pause",   "resume", "skip",     "cancel",     "completion"};
+
+// A file that is gone when the test is over.
+struct TemporaryFile {
+  explicit TemporaryFile(const std::string& text) {
+    char name[] = "/tmp/dcli_test_XXXXXX.yaml";
+    const Descriptor fd(mkstemps(name, 5));
+    path = name;
+    std::ofstream(path) << text;
+  }
+  ~TemporaryFile() { std::remove(path.c_str()); }
+  std::string path;
+};
+
+constexpr const char* kTwo =
+    "id: a\nnodes: {s: {start: true, transitions: {ok: e}}, e: {final: true}}\n---\n"
+    "id: b\nnodes: {s: {start: true, transitions: {ok: e}}, e: {final: true}}\n";
+
+}  // namespace
+
+TEST_CASE("every command has help with an example") {
+  for (const std::string& command : kCommands) {
+    CAPTURE(command);
+    const Outcome help = Dcli({command, "--help"});
+    CHECK(help.status == 0);
+    CHECK(help.err == "");
+    CHECK(help.out.find("\n  dcli " + command) != std::string::npos);
+    CHECK(Dcli({"--help"}).out.find("\n  " + command + " ") != std::string::npos);
+  }
+}
+
+TEST_CASE("bad usage is said on standard error, with a hint and status 2") {
+  const std::vector<std::vector<std::string>> kBad = {
+      {},
+      {"--server"},
+      {"nonsense"},
+      {"start"},
+      {"start", "m", "novalue"},
+      {"start", "m", "--params", "[1]"},
+      {"start", "m", "--id", "x", "--count", "2"},
+      {"start", "m", "--count", "0"},
+      {"start", "m", "--at", "later"},
+      {"start", "m", "--priority", "high"},
+      {"machines", "a", "b"},
+      {"machines", "--frobnicate"},
+      {"machines", "-o", "xml"},
+      {"machines", "--timeout", "soon"},
+      {"instances", "--state", "runing"},
+      {"changes", "--kind", "begun"},
+      {"extend", "i"},
+      {"cancel", "i", "--force", "--kill"},
+      {"work", "m"},
+      {"work", "m", "--"},
+      {"work", "m", "--jobs", "0", "--", "true"},
+      {"work", "--", "no-such-command-here"},
+      {"graph", "m", "--format", "png"},
+      {"completion", "tcsh"},
+      {"check", "/no/such/file"},
+      {"define", "/no/such/file"},
+  };
+  for (const auto& words : kBad) {
+    std::string line;
+    for (const std::string& word : words) line += word + " ";
+    CAPTURE(line);
+    const Outcome bad = Dcli(words);
+    CHECK(bad.status == 2);
+    CHECK(bad.out == "");
+    if (words.empty()) continue;  // that shows the help
+    CHECK(bad.err.starts_with("dcli: "));
+    CHECK(bad.err.find("\nhint: ") != std::string::npos);
+  }
+}
+
+TEST_CASE("unknown commands and flags come with the nearest known one") {
+  CHECK(Dcli({"strat"}).err.find("did you mean \"start\"?") != std::string::npos);
+  CHECK(Dcli({"start", "m", "--parms", "{}"}).err.find("did you mean \"--params\"?") !=
+        std::string::npos);
+  CHECK(Dcli({"machines", "--sever", "x"}).err.find("\"--server\"?") != std::string::npos);
+}
+
+TEST_CASE("global flags stand before or after the command; nobody there is status 3") {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"--server", "localhost:1", "-o", "json", "machines"},
+        std::vector<std::string>{"machines", "--server=:1", "-ojson"},
+        std::vector<std::string>{"-o", "json", "machines", "ready", "--server", ":1"},
+        std::vector<std::string>{"work", "--server", ":1", "start", "--", "true", "--help"}}) {
+    const Outcome gone = Dcli(words);
+    CHECK(gone.status == 3);
+    CHECK(gone.out == "");
+    CHECK(gone.err.starts_with("dcli: cannot reach the server at localhost:1: "));
+  }
+}
+
+TEST_CASE("check says what is wrong and where") {
+  const TemporaryFile good(kTwo);
+  const Outcome well = Dcli({"check", good.path, "-o", "name"});
+  CHECK(well.status == 0);
+  CHECK(well.out == "a\nb\n");
+
+  const TemporaryFile bad("id: a\nnodes:\n  s: {start: true, transitions: {ok: nowhere}}\n");
+  const Outcome refused = Dcli({"check", bad.path});
+  CHECK(refused.status == 1);
+  CHECK(refused.out == "");
+  CHECK(refused.err.find(bad.path + ":3:38: nodes.s.transitions.ok: ") != std::string::npos);
+  CHECK(refused.err.find("dcli: 1 file of 1 has errors\nhint: ") != std::string::npos);
+}
+
+TEST_CASE("a file is drawn without a server") {
+  const TemporaryFile two(kTwo);
+  const Outcome which = Dcli({"graph", two.path});
+  CHECK(which.status == 2);
+  CHECK(which.err.find("several machines: a, b") != std::string::npos);
+  const Outcome drawn = Dcli({"graph", two.path, "--machine", "b", "--format", "dot"});
+  CHECK(drawn.status == 0);
+  CHECK(drawn.out.starts_with("digraph \"b\" {\n"));
+}
+
+TEST_CASE("completion knows commands, flags and their values, and is silent without a server") {
+  CHECK(Dcli({"__complete", "sta"}).out == "start\tStart an instance\n");
+  CHECK(Dcli({"__complete", "start", "m", "--wa"}).out.starts_with("--wait\t"));
+  CHECK(Dcli({"__complete", "machines", "-o", "j"}).out == "json\n");
+  CHECK(Dcli({"__complete", "-o", "json", "instances", "--state", "pau"}).out == "paused\n");
+  CHECK(Dcli({"__complete", "completion", ""}).out == "bash\nzsh\nfish\n");
+  CHECK(Dcli({"__complete", "define", ""}).out == "");  // the shell offers files
+  const Outcome gone = Dcli({"__complete", "--server", ":1", "show", ""});
+  CHECK(gone.status == 0);
+  CHECK(gone.out == "");
+  CHECK(gone.err == "");
+}
+
+TEST_CASE("the scripts are what their shells can read") {
+  for (const char* shell : {"bash", "zsh", "fish"}) {
+    CAPTURE(shell);
+    const auto script = CompletionScript(shell);
+    REQUIRE(script);
+    CHECK(script->find("dcli __complete") != std::string::npos);
+    if (!IsOnPath(shell)) continue;
+    auto process = Process::Start({.command = {shell, "-n"}, .input = *script});
+    REQUIRE(process);
+    CHECK((*process)->Run(std::chrono::seconds(60), -1));
+    CHECK((*process)->status() == 0);
+  }
+}
+
+}  // namespace dfsmr::cli

@@ -1,0 +1,82 @@
+#include "dcli/report.h"
+
+#include <doctest/doctest.h>
+
+#include "dcli/json.h"
+
+namespace dfsmr::cli {
+namespace {
+
+constexpr int kExit0 = 0;
+constexpr int kExit3 = 3 << 8;  // as waitpid has it
+constexpr int kKilled = 9;
+
+}  // namespace
+
+TEST_CASE("the exit status is the report, with the last words when it failed") {
+  CHECK(VerdictOf(kExit0, "", "some log\n") == Verdict{.transition = "ok"});
+  CHECK(VerdictOf(kExit3, "", "") == Verdict{.transition = "error", .error = "exit status 3"});
+  CHECK(VerdictOf(kExit3, "", "a\nb\n\n").error == "exit status 3: a\nb");
+  CHECK(VerdictOf(kExit3, "", "1\n2\n3\n4\n5\n6\n7\n").error == "exit status 3: 3\n4\n5\n6\n7");
+  CHECK(VerdictOf(kKilled, "", "").error == "killed by signal 9 (Killed)");
+}
+
+TEST_CASE("a last line that is a JSON object says otherwise") {
+  const Verdict verdict = VerdictOf(
+      kExit0,
+      "working\n"
+      R"({"transition": "later", "params": {"n": 12345678901234567890}, "output": {"a": [1]}})"
+      "\n\n",
+      "");
+  CHECK(verdict.transition == "later");
+  CHECK(verdict.named);
+  CHECK(verdict.params == R"({"n": 12345678901234567890})");
+  CHECK(verdict.output == R"({"a": [1]})");
+  CHECK(VerdictOf(kExit3, R"({"error": "no disk"})", "log") ==
+        Verdict{.transition = "error", .error = "no disk"});
+  CHECK(VerdictOf(kExit3, R"({"transition": "ok"})", "").transition == "ok");
+  CHECK(VerdictOf(kExit0, "{\"params\": null}\r\n", "") == Verdict{.transition = "ok"});
+}
+
+TEST_CASE("other last lines are only output") {
+  for (const char* out :
+       {"", "done", "[1]", "{\"transition\": \"x\"", "{\"transition\": \"x\"}\nbye",
+        "x {\"transition\": \"x\"}", "{}", "{\"level\": \"info\"}"}) {
+    CAPTURE(out);
+    CHECK(VerdictOf(kExit0, out, "") == Verdict{.transition = "ok"});
+  }
+}
+
+TEST_CASE("a report of the wrong shape is an error that says so") {
+  for (const char* out :
+       {"{\"transition\": 5}", "{\"params\": []}", "{\"output\": \"x\"}", "{\"error\": {}}"}) {
+    CAPTURE(out);
+    const Verdict verdict = VerdictOf(kExit0, out, "");
+    CHECK(verdict.transition == "error");
+    CHECK(verdict.error.find("is no report") != std::string::npos);
+  }
+}
+
+TEST_CASE("errors that are reported are UTF-8 whatever the command wrote") {
+  CHECK(VerdictOf(kExit3, "", "bad \xff byte").error == "exit status 3: bad \xef\xbf\xbd byte");
+}
+
+TEST_CASE("the task has its params as objects, always there and as they were given") {
+  v1::Task task;
+  task.set_instance("c-1");
+  task.set_visit(3);
+  task.set_instance_params("{\"n\":\n 12345678901234567890}");
+  task.set_event_data("{}");
+  CHECK(TaskJson(task) ==
+        "{\"instance\":\"c-1\",\"visit\":\"3\",\"eventData\":\"{}\","
+        "\"instanceParams\":{\"n\":  12345678901234567890},\"nodeParams\":{}}\n");
+}
+
+TEST_CASE("the last line is the last one with something on it") {
+  CHECK(LastLine("") == "");
+  CHECK(LastLine("a\nb") == "b");
+  CHECK(LastLine("a\nb\r\n \n") == "b");
+  CHECK(LastLine("a") == "a");
+}
+
+}  // namespace dfsmr::cli

@@ -1,0 +1,59 @@
+"""Fixtures: a server for each module, a namespace for each test."""
+import pytest
+
+import support
+from support import Cli, Server, fresh_name
+
+
+def pytest_sessionstart(session):
+    if not session.config.option.collectonly and not support.DSRV.exists():
+        pytest.exit(f"{support.DSRV} is missing: build it, or set DFSMR_BIN", 2)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """A failed test shows what the servers of its time wrote."""
+    outcome = yield
+    report = outcome.get_result()
+    if report.failed:
+        for server in Server.all:
+            lines = server.log.splitlines()[-60:]
+            report.sections.append((f"dsrv on {server.address}", "\n".join(lines)))
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """One server for all tests of a module. It must outlive them, and end well."""
+    shared = Server(tmp_path_factory.mktemp("server") / "data").start()
+    try:
+        yield shared
+        assert shared.process.poll() is None, f"dsrv died:\n{shared.log}"
+        assert shared.stop() == 0, shared.log
+    finally:
+        shared.dispose()
+
+
+@pytest.fixture
+def new_server(tmp_path):
+    """Makes servers of a test's own."""
+    servers = []
+
+    def make(*flags, data=None, **more):
+        folder = data or tmp_path / f"data{len(servers)}"
+        servers.append(Server(folder, *flags, **more))
+        return servers[-1]
+
+    yield make
+    for made in servers:
+        made.dispose()
+
+
+@pytest.fixture
+def space(server, request):
+    """A namespace that no other test uses."""
+    return server.space(fresh_name(request.node.originalname or request.node.name))
+
+
+@pytest.fixture
+def dcli(space):
+    return Cli(space.server.address, space.name)

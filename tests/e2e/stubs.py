@@ -1,0 +1,36 @@
+"""The Python stubs of both services, generated from proto/ when the tests start.
+
+v1 is dfsmr/v1/runner.proto; original is dfsmr.proto, the service of the original dfsmr.
+"""
+import atexit
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+PROTO = REPOSITORY / "proto"
+
+
+def _generate():
+    folder = tempfile.mkdtemp(prefix="dfsmr-stubs-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    plugin = shutil.which("grpc_python_plugin")
+    if plugin is None:
+        raise RuntimeError("grpc_python_plugin is missing: apt-get install protobuf-compiler-grpc")
+    subprocess.run(
+        ["protoc", "-I", str(PROTO), f"--python_out={folder}", f"--grpc_python_out={folder}",
+         f"--plugin=protoc-gen-grpc_python={plugin}", "dfsmr.proto", "dfsmr/v1/runner.proto"],
+        check=True)
+    sys.path.insert(0, folder)
+
+
+_generate()
+
+import dfsmr_pb2 as original  # noqa: E402
+import dfsmr_pb2_grpc as original_grpc  # noqa: E402
+from dfsmr.v1 import runner_pb2 as v1  # noqa: E402
+from dfsmr.v1 import runner_pb2_grpc as v1_grpc  # noqa: E402
+
+__all__ = ["REPOSITORY", "PROTO", "original", "original_grpc", "v1", "v1_grpc"]

@@ -1,0 +1,284 @@
+"""Every reason with its code and a message that names the things; limits, clamps, bad input."""
+import contextlib
+import re
+
+import grpc
+import pytest
+
+from stubs import PROTO, v1
+from support import (CALL, JOB, LOOP, PAIR, SOON, check_error, health, now, only, refused,
+                     state)
+
+# Reasons --------------------------------------------------------------------------------------
+
+
+def stale(space):
+    task = space.take("job")
+    space.relinquish(task.instance, task.claim)
+    space.report(task)
+
+
+def stopped(space):
+    space.transition("mine", "ok")
+    space.transition("mine", "ok")
+
+
+def superseded(space):
+    space.define(JOB + "upgrade_strategy: upgrade\n")
+    space.start("job", version=1)
+
+
+# reason: (code, a call that provokes it on a job "mine" that is ready, what the message names)
+PROVOKED = {
+    "BAD_MACHINE": ("INVALID_ARGUMENT", lambda s: s.define(JOB.replace("ok: done", "ok: nowhere")),
+                    ["nowhere", "nodes.work.transitions.ok"]),
+    "BAD_PARAMS": ("INVALID_ARGUMENT", lambda s: s.start("job", params="[1]"), ["object"]),
+    "BAD_REQUEST": ("INVALID_ARGUMENT", lambda s: s.ready(max_tasks=-1), ["max_tasks"]),
+    "TOO_LARGE": ("INVALID_ARGUMENT", lambda s: s.start("job", id="x" * 257), ["256"]),
+    "NO_SUCH_MACHINE": ("NOT_FOUND", lambda s: s.start("nowhere"), ["nowhere"]),
+    "NO_SUCH_INSTANCE": ("NOT_FOUND", lambda s: s.get("ghost"), ["ghost"]),
+    "NO_SUCH_NODE": ("NOT_FOUND", lambda s: s.transition("mine", "ok", node="nowhere"),
+                     ["nowhere"]),
+    "INSTANCE_EXISTS": ("ALREADY_EXISTS", lambda s: s.start("job", id="mine", params={"a": 1}),
+                        ["mine"]),
+    "ILLEGAL_TRANSITION": ("FAILED_PRECONDITION", lambda s: s.transition("mine", "sideways"),
+                           ["sideways", "work", "ok", "error"]),
+    "STALE_CLAIM": ("FAILED_PRECONDITION", stale, ["mine"]),
+    "NOT_HELD": ("FAILED_PRECONDITION", lambda s: s.skip("mine", "work"), ["work"]),
+    "INSTANCE_STOPPED": ("FAILED_PRECONDITION", stopped, ["mine"]),
+    "SUPERSEDED_VERSION": ("FAILED_PRECONDITION", superseded, ["job", "1"]),
+}
+# Provoked elsewhere, or out of reach of a client of plain machines.
+ELSEWHERE = {
+    "CURSOR_EXPIRED": "test_changes",
+    "STORE_FAILED": "test_durability",
+    "AMBIGUOUS_NODE": "only plans have several tokens",
+    "OVERLOADED": "a full mailbox",
+    "NOT_READY": "a moment at the start and the end",
+}
+
+
+@pytest.mark.parametrize("reason", PROVOKED)
+def test_a_refusal_carries_code_reason_and_a_message_that_names_the_things(space, reason):
+    code, call, mentions = PROVOKED[reason]
+    space.define(JOB)
+    space.start("job", id="mine")
+    with refused(code, reason, *mentions):
+        call(space)
+
+
+def test_every_reason_of_the_contract_is_covered():
+    text = (PROTO / "dfsmr/v1/runner.proto").read_text()
+    reasons = text[text.index("// Reasons ("):]
+    listed = set(re.findall(r"\b[A-Z]+_[A-Z_]+\b|\bOVERLOADED\b", reasons))
+    codes = {"INVALID_ARGUMENT", "NOT_FOUND", "ALREADY_EXISTS", "FAILED_PRECONDITION",
+             "OUT_OF_RANGE", "RESOURCE_EXHAUSTED"}
+    assert listed - codes == set(PROVOKED) | set(ELSEWHERE)
+
+
+def test_a_refusal_changes_nothing(space):
+    space.define(JOB)
+    space.start("job", id="mine")
+    before, history = space.get("mine"), space.history("mine")
+    for reason in ("BAD_PARAMS", "NO_SUCH_NODE", "INSTANCE_EXISTS", "ILLEGAL_TRANSITION",
+                   "NOT_HELD"):
+        with pytest.raises(grpc.RpcError):
+            PROVOKED[reason][1](space)
+    assert space.get("mine") == before and space.history("mine") == history
+
+
+# Limits ---------------------------------------------------------------------------------------
+
+MEBIBYTE = 1 << 20
+
+
+def object_of(size):
+    return '{"a":"' + "x" * (size - 8) + '"}'
+
+
+OVER = {
+    "an instance id": lambda s: s.start("job", id="x" * 257),
+    "a worker's name": lambda s: s.ready("job", worker="w" * 257),
+    "a client's name": lambda s: s.transition("mine", "ok", client="c" * 257),
+    "labels": lambda s: s.start("job", labels={f"l{i}": "x" for i in range(65)}),
+    "a label's value": lambda s: s.start("job", labels={"l": "x" * 257}),
+    "params": lambda s: s.start("job", params=object_of(MEBIBYTE + 1)),
+    "node params": lambda s: s.transition("mine", "ok", node_params=object_of(MEBIBYTE + 1)),
+    "an output": lambda s: s.transition("mine", "ok", output=object_of(MEBIBYTE + 1)),
+    "a batch of starts": lambda s: s.call("StartBatch", v1.StartBatchRequest(
+        starts=[s.start_request("job")] * 1001)),
+    "a batch of reports": lambda s: s.report_all([s.transition_request("mine", "ok")] * 1001),
+    "a batch of extensions": lambda s: s.extend_all(
+        *[v1.ExtendRequest.Item(instance="mine", claim="x")] * 1001),
+}
+
+
+@pytest.mark.parametrize("what", OVER)
+def test_what_is_over_a_limit_is_refused_as_too_large(space, what):
+    space.define(JOB)
+    space.start("job", id="mine")
+    with refused("INVALID_ARGUMENT", "TOO_LARGE"):
+        OVER[what](space)
+    assert only(space.instances().instances).id == "mine"
+    assert space.story("mine") == ["STARTED"]
+
+
+AT = {
+    "an instance id": lambda s: s.start("job", id="x" * 256),
+    "a worker's name": lambda s: s.ready("job", worker="w" * 256),
+    "labels": lambda s: s.start("job", labels={f"l{i}": "x" * 256 for i in range(64)}),
+    "a label's name": lambda s: s.start("job", labels={"l" * 128: "x"}),
+    "params": lambda s: s.start("job", params=object_of(MEBIBYTE)),
+    "node params": lambda s: s.transition("mine", "ok", node_params=object_of(MEBIBYTE)),
+    "an output": lambda s: s.transition("mine", "ok", output=object_of(MEBIBYTE)),
+    "a batch of starts": lambda s: s.call("StartBatch", v1.StartBatchRequest(
+        starts=[s.start_request("job")] * 1000)),
+    "a page": lambda s: s.instances(page_size=1000),
+    "a page far over": lambda s: s.instances(page_size=2_000_000_000),
+    "a history page far over": lambda s: s.call("GetHistory", v1.GetHistoryRequest(
+        namespace=s.name, id="mine", page_size=2_000_000_000)),
+    "a machine page far over": lambda s: s.machines(page_size=2_000_000_000),
+    "tasks far over": lambda s: s.ready("nowhere", max_tasks=2_000_000_000),
+}
+
+
+@pytest.mark.parametrize("what", AT)
+def test_what_is_at_a_limit_or_clamped_to_it_is_taken(space, what):
+    space.define(JOB)
+    space.start("job", id="mine")
+    AT[what](space)
+
+
+def test_a_message_over_4_mib_is_refused_by_grpc_without_a_reason(space):
+    space.define(JOB)
+    with refused("RESOURCE_EXHAUSTED", "") as caught:
+        space.call("StartBatch", v1.StartBatchRequest(
+            starts=[space.start_request("job", params=object_of(900_000))] * 5))
+    assert caught[0].reason == ""
+    assert not space.instances().instances
+
+
+def test_lists_and_histories_of_large_things_come_in_pages_that_a_client_can_receive(space):
+    space.define(LOOP)
+    for i in range(8):
+        space.start("loop", id=f"big{i}", params=object_of(900_000))
+    seen, token = [], ""
+    while True:
+        page = space.instances(page_size=8, page_token=token)
+        seen += [i.id for i in page.instances]
+        token = page.next_page_token
+        if not token:
+            break
+    assert sorted(seen) == [f"big{i}" for i in range(8)]
+    for _ in range(7):
+        space.transition("big0", "again", node_params=object_of(900_000))
+    assert len(space.walk("big0")) == 7
+
+
+# Bad requests ---------------------------------------------------------------------------------
+
+BAD = {
+    "a negative page of instances": lambda s: s.instances(page_size=-1),
+    "a negative page of machines": lambda s: s.machines(page_size=-1),
+    "a negative page of history": lambda s: s.call("GetHistory", v1.GetHistoryRequest(
+        namespace=s.name, id="mine", page_size=-1)),
+    "a malformed page token": lambda s: s.instances(page_token="!!"),
+    "a malformed token of machines": lambda s: s.machines(page_token="!!"),
+    "a malformed token of history": lambda s: s.call("GetHistory", v1.GetHistoryRequest(
+        namespace=s.name, id="mine", page_token="!!")),
+    "an unknown state": lambda s: s.instances(state=99),
+    "an unknown result": lambda s: s.instances(result=99),
+    "an unknown cancel mode": lambda s: s.call("Cancel", v1.CancelRequest(
+        namespace=s.name, instance="mine", mode=99)),
+    "an unknown kind": lambda s: list(s.runner.Changes(v1.ChangesRequest(
+        namespace=s.name, kinds=[99], after="0"), timeout=SOON)),
+    "a negative wait": lambda s: s.ready("job", wait=-1.0),
+    "negative max_tasks": lambda s: s.ready("job", max_tasks=-1),
+    "negative max_tasks in a report": lambda s: s.report_all([], machine="job", max_tasks=-1),
+    "an id with a space": lambda s: s.start("job", id="a b"),
+    "an id with a line break": lambda s: s.start("job", id="a\nb"),
+    "an id that is not ASCII": lambda s: s.start("job", id="zähler"),
+    "a label with a malformed name": lambda s: s.start("job", labels={"a b": "x"}),
+    "a label without a name": lambda s: s.start("job", labels={"": "x"}),
+    "a reserved label": lambda s: s.start("job", labels={"dfsmr.x": "x"}),
+    "a start without a machine": lambda s: s.start(""),
+    "a machine with a malformed name": lambda s: s.start("a b"),
+    "a transition without a name": lambda s: s.transition("mine", ""),
+    "a transition without an instance": lambda s: s.transition("", "ok"),
+    "a malformed namespace": lambda s: s.server.space("a b").ready("job"),
+    "a client with a line break": lambda s: s.transition("mine", "ok", client="a\nb"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_a_request_that_makes_no_sense_is_refused(space, what):
+    space.define(JOB)
+    space.start("job", id="mine")
+    with refused("INVALID_ARGUMENT", "BAD_REQUEST"):
+        BAD[what](space)
+    assert space.story("mine") == ["STARTED"]
+
+
+@pytest.mark.parametrize("id", ["a", "A-b_c.d/e:f@g", "~!#$%&'()*+,;<=>?[]^`{|}", "x" * 256])
+def test_instance_ids_are_printable_ascii_without_space(space, id):
+    space.define(JOB)
+    space.start("job", id=id)
+    assert space.get(id).id == id
+    assert space.take("job").instance == id
+
+
+def test_a_timestamp_that_is_none_is_refused(space):
+    space.define(JOB)
+    request = space.start_request("job")
+    request.start_at.nanos = -5
+    with refused("INVALID_ARGUMENT", "BAD_REQUEST", "start_at"):
+        space.call("Start", request)
+
+
+def test_errors_inside_replies_have_code_reason_and_message(space):
+    space.define(PAIR)
+    id = space.start("pair")
+    error = only(space.report_all([space.transition_request(id, "sideways")]).results).error
+    check_error(error, "FAILED_PRECONDITION", "ILLEGAL_TRANSITION", "sideways", "first", "ok")
+
+
+def test_a_call_whose_deadline_has_passed_harms_nobody(space):
+    space.define(JOB)
+    for _ in range(20):
+        with contextlib.suppress(grpc.RpcError):
+            space.call("Start", space.start_request("job"), timeout=0.0001)
+    began = now()
+    id = space.start("job")
+    assert state(space.get(id)) == "RUNNING" and now() - began < SOON
+
+
+def test_bytes_that_are_no_message_are_refused(server, space):
+    call = server.channel.unary_unary("/dfsmr.v1.RunnerService/Start",
+                                      request_serializer=lambda message: message,
+                                      response_deserializer=lambda message: message)
+    with pytest.raises(grpc.RpcError):
+        call(b"\xff\xff\xff\xff", timeout=CALL)
+    space.define(JOB)
+    assert space.start("job")
+
+
+# Health and reflection ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("service", ["", "dfsmr.v1.RunnerService"])
+def test_health_is_serving(server, service):
+    assert health(server.channel, service) == "SERVING"
+
+
+def test_health_of_an_unknown_service_is_not_found(server):
+    with refused("NOT_FOUND"):
+        health(server.channel, "no.such.Service")
+
+
+def test_reflection_lists_both_services(server):
+    """ServerReflectionRequest.list_services is field 7."""
+    call = server.channel.stream_stream(
+        "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+        request_serializer=lambda message: message, response_deserializer=lambda message: message)
+    reply = next(call(iter([b"\x3a\x00"]), timeout=CALL))
+    assert b"dfsmr.v1.RunnerService" in reply and b"DistributedFSMRunner" in reply

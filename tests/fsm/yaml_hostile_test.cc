@@ -1,0 +1,133 @@
+// Text that means harm, or was never meant to be YAML.
+#include <doctest/doctest.h>
+
+#include <chrono>
+
+#include "fsm/yaml.h"
+
+namespace dfsmr {
+namespace {
+
+std::string Repeat(std::string_view text, size_t times) {
+  std::string out;
+  out.reserve(text.size() * times);
+  for (size_t i = 0; i < times; ++i) out += text;
+  return out;
+}
+
+std::string First(const std::string& text) {
+  std::vector<Diagnostic> diagnostics = ParseDefinitions(text, "f").diagnostics;
+  return diagnostics.empty() ? "" : Format(diagnostics.front());
+}
+
+TEST_CASE("what YAML forbids is told where it stands") {
+  const std::pair<std::string, const char*> rows[] = {
+      {"id: m\nnodes: {a: {final: true}\n",
+       "f:2:8: nodes: not YAML: a '{' is not closed by '}', or a ',' is missing"},
+      {"id: m\n nodes: 3\n",
+       "f:2:7: .: not YAML: a ':' where no value can start; check the indentation, or quote text "
+       "that holds ': '"},
+      {"id: m\nnodes: {b: {final: 1 c: 2}}\n",
+       "f:2:23: nodes.b: not YAML: a '{' is not closed by '}', or a ',' is missing"},
+      {"id: \"m\n", "f:1:5: id: not YAML: a quote is not closed"},
+      {"id: &a 'm''\n", "f:1:8: id: not YAML: a quote is not closed"},
+      {"id: !!str m\nnodes: {a: {start: true, final: true}}\n",
+       "f:1:5: id: tags are not supported: remove it, and quote what is meant as text"},
+      {"nodes: {a: {start: true, final: true}}\nid: m\nid: n\n",
+       "f:3:1: id: key 'id' is there twice, first in line 2; keep one of them"},
+      {"nodes: {a: {start: true, final: true}}\nid: m\n<<: {a: b}\n",
+       "f:3:1: <<: merge keys are not supported; write the keys out, or put those that work nodes "
+       "share under 'defaults'"},
+      {"? [a, b]\n: c\n",
+       "f:1:3: .: a key must be text, not a map or list; perhaps a '{' or '[' is not closed, or "
+       "wants quotes"},
+      {"id: *m\n", "f:1:5: id: not YAML: the alias refers to an anchor that is not there"},
+      {"{id: m} more\n",
+       "f:1:9: .: not YAML: this does not belong to the value above it; check the indentation, or "
+       "start a new document with a line '---'"},
+      {std::string("id: \0m\n", 7),
+       "f:1:5: .: control character '\\x00'; remove it, or write it as an escape in double quotes"},
+      {"id: é\x04\n",
+       "f:1:6: .: control character '\\x04'; remove it, or write it as an escape in double quotes"},
+      {"id: é\nnodes: \xFF\n", "f:2:8: .: not UTF-8; save the file in that encoding"},
+      {"id: \xC0\xAF\n", "f:1:5: .: not UTF-8; save the file in that encoding"},
+      {"id: \xED\xA0\x80\n", "f:1:5: .: not UTF-8; save the file in that encoding"},
+  };
+  for (const auto& [text, told] : rows) {
+    CAPTURE(text);
+    CHECK(First(text) == told);
+    CHECK(ParseDefinitions(text, "f").definitions.empty());
+  }
+}
+
+TEST_CASE("line ends of other systems and byte order marks are fine") {
+  Parsed parsed = ParseDefinitions(
+      "\xEF\xBB\xBFid: m\r\nnodes:\r\n  a: {start: true, final: true, description: |\r\n  }\r\n",
+      "f");
+  CHECK_FALSE(parsed.ok());
+  CHECK(parsed.diagnostics[0].line == 3);
+  CHECK(ParseDefinitions("\xEF\xBB\xBFid: m\r\nnodes:\r\n  a:\r\n    start: true\r\n    final: true\r\n",
+                         "f")
+            .ok());
+}
+
+TEST_CASE("limits of size, nesting and nodes") {
+  CHECK(First(Repeat("#", (1 << 20) + 1)) ==
+        "f:1:1: .: the source has 1048577 bytes; at most 1 MiB (1048576) is allowed");
+  CHECK(First("a: " + Repeat("[", 64) + Repeat("]", 64)) ==
+        "f:1:67: .: more than 64 levels of nesting");
+  CHECK(First("params: {x: " + Repeat("[", 62) + Repeat("]", 62) + "}").find("nesting") ==
+        std::string::npos);
+  std::string nodes = "id: m\nnodes:\n";
+  for (int i = 0; i < 10'001; ++i) nodes += "  n" + std::to_string(i) + ": {}\n";
+  CHECK(First(nodes) ==
+        "f:2:1: nodes: the machine has 10001 nodes; at most 10000 are allowed");
+}
+
+TEST_CASE("aliases neither loop nor explode") {
+  CHECK(First("&a [*a]") ==
+        "f:1:5: [0]: the alias stands inside of what it refers to; write it out");
+  CHECK(First("&a {b: *a}") ==
+        "f:1:8: b: the alias stands inside of what it refers to; write it out");
+  std::string bomb = "a: &a [x, x, x, x, x, x, x, x, x, x]\n";
+  for (char c = 'b'; c < 'k'; ++c) {
+    bomb += std::string(1, c) + ": &" + c + " [" + Repeat(std::string("*") + char(c - 1) + ", ", 10) +
+            "]\n";
+  }
+  const std::string told = First(bomb);
+  CHECK(told.find("aliases expand the source to more than 200000 values or 1 MiB") !=
+        std::string::npos);
+  std::string text = "a: &a '" + Repeat("x", 600'000) + "'\nb: [*a, *a]\n";
+  CHECK(First(text).find("1 MiB") != std::string::npos);
+  std::string deep = "a: &a " + Repeat("[", 40) + Repeat("]", 40) + "\nb: " + Repeat("[", 40) + "*a" +
+                     Repeat("]", 40) + "\n";
+  CHECK(First(deep).find("levels of nesting") != std::string::npos);
+}
+
+TEST_CASE("no text of a mebibyte takes long, and none ends the process") {
+  std::string wide = "id: m\nnodes:\n";
+  for (int i = 0; i < 9'999; ++i) {
+    std::string id = std::to_string(i);
+    wide += "  n" + id + ": {transitions: {ok: m" + id + Repeat("x", 40) + "}}\n";
+  }
+  std::string long_keys = "id: m\nnodes:\n  ? " + Repeat("n", 500'000) + "\n  : {transitions: {" +
+                          Repeat("a: b, ", 80'000) + "}}\n";
+  const std::string texts[] = {
+      Repeat("[", 100'000),  Repeat("{", 100'000),      Repeat("- ", 100'000),
+      Repeat("? ", 100'000), Repeat("[{a: ", 100'000),  Repeat("&a ", 100'000),
+      Repeat("*a ", 100'000), Repeat("!", 100'000),     Repeat("a\n---\n", 170'000),
+      Repeat("a: }", 100'000), Repeat("\n", 1'000'000), Repeat(":", 1'000'000),
+      "[" + Repeat("\"a\",", 250'000), "{" + Repeat("a: 1, ", 170'000) + "}",
+      "a: \"" + Repeat("\\n", 500'000), "a: |\n" + Repeat("  é\n", 200'000),
+      "[" + Repeat("é, ", 200'000) + "]", Repeat("a", 1'000'000) + ": 1", wide, long_keys,
+  };
+  for (const std::string& text : texts) {
+    CAPTURE(text.substr(0, 20));
+    const auto begin = std::chrono::steady_clock::now();
+    CHECK_FALSE(ParseDefinitions(text, "f").ok());
+    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(30));
+  }
+}
+
+}  // namespace
+}  // namespace dfsmr

@@ -36,7 +36,7 @@ class Canceller {
 // An error that came inside a reply.
 Error FromProto(const v1::Error& error);
 
-// Waits between tries: 100 ms, doubling to 5 s, with a share of chance, so that a server that comes
+// Waits between tries: 100 ms, doubling to 2 s, with a share of chance, so that a server that comes
 // back is not met by all its clients at once.
 class Backoff {
  public:
@@ -45,7 +45,7 @@ class Backoff {
 
  private:
   static constexpr std::chrono::milliseconds kFirst{100};
-  static constexpr std::chrono::milliseconds kLongest{5'000};
+  static constexpr std::chrono::milliseconds kLongest{2'000};
   std::chrono::milliseconds wait_ = kFirst;
   std::minstd_rand random_{std::random_device{}()};
 };

@@ -151,7 +151,9 @@ class Lookup {
     request.set_id(machine_id);
     const auto machine = client_.GetMachine(request);
     if (!machine) return;
-    for (const v1::Node& node : machine->nodes()) answer->Offer(node.id(), node.kind());
+    for (const v1::Node& node : machine->nodes()) {
+      if (node.kind() == "work") answer->Offer(node.id());
+    }
   }
 
   void Instances(Answer* answer) {

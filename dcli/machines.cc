@@ -20,6 +20,7 @@ void PrintNodes(Context& context, const v1::Machine& machine) {
   header.push_back("TRANSITIONS");
   Table table(header);
   for (const v1::Node& node : machine.nodes()) {
+    if (node.kind() == "system" && !context.wide()) continue;  // in every machine
     const v1::NodeStats& stats = node.stats();
     const bool work = node.kind() == "work" || node.kind().empty();
     std::vector<std::string> row = {node.id(),

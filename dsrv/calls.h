@@ -10,6 +10,7 @@
 #include "dsrv/changes.h"
 #include "dsrv/convert.h"
 #include "dsrv/engine.h"
+#include "dsrv/gate.h"
 #include "dsrv/loop.h"
 #include "dsrv/pool.h"
 #include "dsrv/telemetry.h"
@@ -22,6 +23,7 @@ struct Backend {
   Loop& loop;
   Changes& changes;
   Pool& pool;
+  Gate& gate;
   std::function<Timestamp()> clock;
 };
 
@@ -31,6 +33,10 @@ inline Error Overloaded() {
 }
 inline Error Dropped() {
   return {Code::kDeadlineExceeded, "", "the deadline passed before the server came to the request"};
+}
+
+inline Error Stopping() {
+  return {Code::kUnavailable, "NOT_READY", "the server is stopping; try again when it is back"};
 }
 
 // Turns an error into the call's status, with its reason in the trailer.
@@ -46,12 +52,36 @@ inline Timestamp DeadlineOf(const grpc::CallbackServerContext& context) {
   return std::chrono::time_point_cast<Duration>(deadline);
 }
 
+// A unary call on its way. Deletes itself when it is done.
+class UnaryCall : public grpc::ServerUnaryReactor {
+ public:
+  UnaryCall(const Backend& backend, grpc::CallbackServerContext* context)
+      : context_(context), gate_(backend.gate), admitted_(gate_.Admit()) {
+    if (!admitted_) FinishWith(Stopping());
+  }
+  // False: it has been answered already, the server stops.
+  bool admitted() const { return admitted_; }
+  void FinishWith(const Error& error) { Finish(Refuse(context_, error)); }
+  void OnDone() override {
+    if (admitted_) gate_.Leave();
+    delete this;
+  }
+
+ protected:
+  grpc::CallbackServerContext* const context_;
+
+ private:
+  Gate& gate_;
+  const bool admitted_;
+};
+
 // A unary call that the loop decides. `decide` runs in the loop and answers a Result; `fill` turns
 // its value into the reply, after the commit.
 template <typename Reply, typename Decide, typename Fill>
 grpc::ServerUnaryReactor* Decided(const Backend& backend, grpc::CallbackServerContext* context,
                                   size_t bytes, Reply* reply, Decide decide, Fill fill) {
-  auto* reactor = context->DefaultReactor();
+  auto* reactor = new UnaryCall(backend, context);
+  if (!reactor->admitted()) return reactor;
   Mailbox::Mail mail;
   mail.deadline = DeadlineOf(*context);
   mail.bytes = bytes;
@@ -62,12 +92,12 @@ grpc::ServerUnaryReactor* Decided(const Backend& backend, grpc::CallbackServerCo
         fill(*outcome, reply);
         reactor->Finish(grpc::Status::OK);
       } else {
-        reactor->Finish(Refuse(context, outcome.error()));
+        reactor->FinishWith(outcome.error());
       }
     });
   };
-  mail.drop = [=] { reactor->Finish(Refuse(context, Dropped())); };
-  if (!backend.loop.Post(std::move(mail))) reactor->Finish(Refuse(context, Overloaded()));
+  mail.drop = [=] { reactor->FinishWith(Dropped()); };
+  if (!backend.loop.Post(std::move(mail))) reactor->FinishWith(Overloaded());
   return reactor;
 }
 
@@ -82,22 +112,23 @@ inline grpc::ServerUnaryReactor* Refused(grpc::CallbackServerContext* context, c
 template <typename Reply, typename Settle, typename Read>
 grpc::ServerUnaryReactor* SettledRead(const Backend& backend, grpc::CallbackServerContext* context,
                                 Reply* reply, Settle settle, Read read) {
-  auto* reactor = context->DefaultReactor();
+  auto* reactor = new UnaryCall(backend, context);
+  if (!reactor->admitted()) return reactor;
   Pool* pool = &backend.pool;
   Mailbox::Mail mail;
   mail.deadline = DeadlineOf(*context);
   mail.run = [=](Engine& engine) {
     auto settled = settle(engine);
     engine.AfterCommit([=, settled = std::move(settled)] {
-      if (!settled) return reactor->Finish(Refuse(context, settled.error()));
+      if (!settled) return reactor->FinishWith(settled.error());
       pool->Post([=] {
         auto outcome = read(reply);
-        reactor->Finish(outcome ? grpc::Status::OK : Refuse(context, outcome.error()));
+        outcome ? reactor->Finish(grpc::Status::OK) : reactor->FinishWith(outcome.error());
       });
     });
   };
-  mail.drop = [=] { reactor->Finish(Refuse(context, Dropped())); };
-  if (!backend.loop.Post(std::move(mail))) reactor->Finish(Refuse(context, Overloaded()));
+  mail.drop = [=] { reactor->FinishWith(Dropped()); };
+  if (!backend.loop.Post(std::move(mail))) reactor->FinishWith(Overloaded());
   return reactor;
 }
 

@@ -9,7 +9,7 @@ namespace {
 constexpr size_t kRecentBytes = 32 << 20;
 constexpr size_t kPortionBytes = 64 << 10;
 constexpr size_t kPortionScanned = 10'000;
-constexpr auto kHeartbeat = std::chrono::seconds(4);  // promised: one message every 5 s
+constexpr auto kRound = std::chrono::seconds(2);  // at least: those with nothing to read beat
 
 size_t SizeOf(const Event& event) {
   return sizeof(Event) + event.instance.size() + event.params.size() + event.note.size();
@@ -81,6 +81,14 @@ void Changes::Publish(std::shared_ptr<std::vector<Event>> events) {
     news_ = true;
   }
   published_.notify_one();
+}
+
+void Changes::Trim(uint64_t first) {
+  std::lock_guard lock(mutex_);
+  while (!recent_.empty() && recent_.front().event->seq < first) {
+    recent_bytes_ -= SizeOf(*recent_.front().event);
+    recent_.pop_front();
+  }
 }
 
 std::optional<Changes::Portion> Changes::Read(uint64_t after, uint64_t until,
@@ -161,7 +169,7 @@ void Changes::Pump() {
   while (true) {
     {
       std::unique_lock lock(mutex_);
-      published_.wait_for(lock, kHeartbeat, [this] {
+      published_.wait_for(lock, kRound, [this] {
         return stopped_ || (news_ && !waiting_.empty());
       });
       if (stopped_) return;

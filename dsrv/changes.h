@@ -61,6 +61,8 @@ class Changes {
 
   // One commit's records, in order.
   void Publish(std::shared_ptr<std::vector<Event>> events);
+  // Retention has dropped the records before `first`.
+  void Trim(uint64_t first);
   uint64_t head() const { return head_.load(std::memory_order_acquire); }
   PartitionId partition() const { return partition_; }
 

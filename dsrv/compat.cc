@@ -23,12 +23,48 @@ std::string ToJson(const Params& params) {
   return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// Strings as they are, anything else as its JSON text.
+// The end of the JSON value that starts at `at`, in text that is known to be JSON.
+size_t ValueEnd(std::string_view json, size_t at) {
+  int depth = 0;
+  bool quoted = false;
+  for (; at < json.size(); ++at) {
+    const char c = json[at];
+    if (quoted) {
+      if (c == '\\') ++at;
+      if (c == '"') quoted = false;
+    } else if (c == '"') {
+      quoted = true;
+    } else if (c == '{' || c == '[') {
+      ++depth;
+    } else if (c == '}' || c == ']') {
+      if (depth-- == 0) break;
+    } else if (c == ',' && depth == 0) {
+      break;
+    }
+  }
+  return at;
+}
+
+// Strings as they are, anything else as its JSON text, to the letter.
 void FromJson(const std::string& text, Params* out) {
-  const auto object = nlohmann::ordered_json::parse(text.empty() ? "{}" : text, nullptr, false);
-  if (!object.is_object()) return;
-  for (const auto& [key, value] : object.items()) {
-    (*out)[key] = value.is_string() ? value.get<std::string>() : value.dump();
+  const std::string_view json = text;
+  auto skip = [&json](size_t at) {
+    return std::min(json.find_first_not_of(" \t\r\n", at), json.size());
+  };
+  auto decode = [](std::string_view string) {
+    return nlohmann::json::parse(string, nullptr, false).get<std::string>();
+  };
+  size_t at = skip(0) + 1;  // past the brace
+  while ((at = skip(at)) < json.size() && json[at] == '"') {
+    size_t key_end = at + 1;
+    while (json[key_end] != '"') key_end += json[key_end] == '\\' ? 2 : 1;
+    const size_t value = skip(json.find(':', key_end) + 1);
+    const size_t end = ValueEnd(json, value);
+    std::string_view raw = json.substr(value, end - value);
+    raw = raw.substr(0, raw.find_last_not_of(" \t\r\n") + 1);
+    (*out)[decode(json.substr(at, key_end + 1 - at))] =
+        raw.starts_with('"') ? decode(raw) : std::string(raw);
+    at = end + 1;
   }
 }
 

@@ -119,17 +119,27 @@ Result<Ok> CheckName(std::string_view what, const std::string& name) {
   return Ok{};
 }
 
-// A name that is only looked up: one that cannot exist is simply not found. Compiled plans use more
-// characters than people may.
-Result<Ok> CheckLookup(std::string_view what, const std::string& name) {
+// A filter: a name, or nothing. One that nothing is called yet is fine.
+Result<Ok> CheckFilter(std::string_view what, const std::string& name) {
+  return name.empty() ? Result<Ok>(Ok{}) : CheckName(what, name);
+}
+
+// Nodes of compiled plans are names joined by '/'.
+Result<Ok> CheckNode(std::string_view what, const std::string& name) {
   if (name.size() > 8 * limits::kName) return TooLarge(what, name.size(), 8 * limits::kName);
-  if (name.empty() || ValidWorkerName(name.substr(0, limits::kWorkerName))) return Ok{};
-  return Bad(std::string(what) + " has characters that cannot be printed");
+  Result<Ok> checked = Ok{};
+  for (size_t begin = 0; checked && !name.empty() && begin <= name.size();) {
+    const size_t end = std::min(name.find('/', begin), name.size());
+    const std::string part = name.substr(begin, end - begin);
+    if (!ValidName(part)) checked = CheckName(what, part.empty() ? name : part);
+    begin = end + 1;
+  }
+  return checked;
 }
 
 Result<Ok> Required(std::string_view what, const std::string& name) {
   if (name.empty()) return Bad("'" + std::string(what) + "' is empty; it must be given");
-  return CheckLookup(what, name);
+  return CheckName(what, name);
 }
 
 Result<Ok> CheckWorker(std::string_view what, const std::string& name) {
@@ -386,7 +396,13 @@ Result<StartArgs> ToStart(const v1::StartRequest& request) {
   if (!ns) return ns.error();
   args.ns = *ns;
   if (!request.flow().empty()) return Bad("'flow': this server runs machines; plans are not served yet");
-  if (request.after_size() > 0) return Bad("'after': this server does not chain instances yet");
+  auto few = CheckBatch(request.after_size(), "prerequisites in 'after'");
+  if (!few) return few.error();
+  for (const v1::After& after : request.after()) {
+    auto id = CheckInstanceId(after.instance());
+    if (!id) return id.error();
+    args.after.push_back({after.instance(), after.any_result()});
+  }
   auto checked = All(
       [&] { return Required("machine", request.machine()); },
       [&] { return request.id().empty() ? Result<Ok>(Ok{}) : CheckInstanceId(request.id()); },
@@ -433,7 +449,7 @@ Result<ReportCommand> ToReport(const v1::TransitionRequest& request) {
   auto checked = All(
       [&] { return CheckInstanceId(request.instance()); },
       [&] { return Required("transition", request.transition()); },
-      [&] { return CheckLookup("node", request.node()); },
+      [&] { return CheckNode("node", request.node()); },
       [&] { return CheckJson("node_params", request.node_params()); },
       [&] { return CheckJson("output", request.output()); },
       [&] { return CheckWorker("client", request.client()); });
@@ -451,10 +467,10 @@ Result<PollArgs> ToPoll(const v1::ReadyRequest& request, const std::string& peer
   auto ns = ToNamespace(request.namespace_());
   if (!ns) return ns.error();
   auto checked = All([&] { return CheckWorker("worker", request.worker()); },
-                     [&] { return CheckLookup("machine", request.machine()); },
-                     [&] { return CheckLookup("node", request.node()); },
-                     [&] { return CheckLookup("action", request.action()); },
-                     [&] { return CheckLookup("queue", request.queue()); });
+                     [&] { return CheckFilter("machine", request.machine()); },
+                     [&] { return CheckNode("node", request.node()); },
+                     [&] { return CheckFilter("action", request.action()); },
+                     [&] { return CheckFilter("queue", request.queue()); });
   if (!checked) return checked.error();
   if (request.max_tasks() < 0) return Bad("max_tasks must not be negative");
   auto wait = ToDuration("wait", request.wait(), limits::kWait);
@@ -489,8 +505,11 @@ Result<CancelMode> ToCancelMode(v1::CancelRequest::Mode mode) {
 Result<ChangeFilter> ToChangeFilter(const v1::ChangesRequest& request) {
   auto ns = ToNamespace(request.namespace_());
   if (!ns) return ns.error();
-  auto checked = All([&] { return CheckLookup("machine", request.machine()); },
-                     [&] { return CheckLookup("instance", request.instance()); });
+  auto checked = All([&] { return CheckFilter("machine", request.machine()); },
+                     [&] {
+                       return request.instance().empty() ? Result<Ok>(Ok{})
+                                                         : CheckInstanceId(request.instance());
+                     });
   if (!checked) return checked.error();
   ChangeFilter filter{*ns, request.machine(), request.instance(), {}};
   for (int kind : request.kinds()) {
@@ -560,9 +579,12 @@ Result<InstanceQuery> ToQuery(const v1::ListInstancesRequest& request) {
   if (!v1::Instance::Result_IsValid(request.result())) {
     return Bad("result " + std::to_string(request.result()) + " is none that Instance has");
   }
-  auto checked = All([&] { return CheckLookup("machine", request.machine()); },
-                     [&] { return CheckLookup("node", request.node()); },
-                     [&] { return CheckLookup("parent", request.parent()); });
+  auto checked = All([&] { return CheckFilter("machine", request.machine()); },
+                     [&] { return CheckNode("node", request.node()); },
+                     [&] {
+                       return request.parent().empty() ? Result<Ok>(Ok{})
+                                                       : CheckInstanceId(request.parent());
+                     });
   for (const auto& [key, value] : request.labels()) {
     if (checked) checked = CheckName("label", key);
   }

@@ -46,6 +46,7 @@ void Engine::BeginTurn(Timestamp now, uint64_t random) {
   turn_.batch = Batch();
   turn_.now.clear();
   turn_.after.clear();
+  turn_.feed_start = 0;
   turn_.events = std::make_shared<std::vector<Event>>();
   more_ = false;
   const uint64_t committed = committed_.load(std::memory_order_acquire);
@@ -333,7 +334,12 @@ void Engine::Consequences(Resident& resident, const Before& before, ClaimId self
       ended_order_.pop_front();
     }
   }
-  if (instance.Stopped()) return;
+  if (instance.Stopped()) {
+    if (before.state != InstanceState::kStopped && !followers_.empty()) {
+      stopped_now_.push_back({instance.ns, instance.id, instance.result});
+    }
+    return;
+  }
 
   const bool told_to_stop = instance.cancel_requested && !before.cancel_requested;
   for (const Token& token : instance.tokens) {
@@ -393,8 +399,8 @@ Result<Started> Engine::Start(StartArgs args) {
   }
   const Machine& machine = version->definition->machine;
   if (machine.params) {
-    const std::string_view params = args.spec.params.empty() ? "{}" : args.spec.params;
-    if (auto violation = machine.params->Violation(params)) {
+    const std::string& given = args.spec.params;
+    if (auto violation = machine.params->Violation(given.empty() ? "{}" : std::string_view(given))) {
       return Error{Code::kInvalidArgument, "BAD_PARAMS",
                    "machine " + Quoted(args.machine) + " does not accept these params: " + *violation};
     }
@@ -404,7 +410,19 @@ Result<Started> Engine::Start(StartArgs args) {
                  args.start_before <= now_ ? "start_before has passed already"
                                            : "start_before is before start_at"};
   }
+  std::vector<std::pair<std::string, InstanceResult>> ended;
+  for (const Instance::Prerequisite& one : args.after) {
+    auto prerequisite = Touch(args.ns, one.instance);
+    if (!prerequisite) {
+      Error error = prerequisite.error();
+      error.message = "'after': " + error.message;
+      return error;
+    }
+    const Instance& other = (*prerequisite)->instance;
+    if (other.Stopped()) ended.emplace_back(other.id, other.result);
+  }
   Instance instance;
+  instance.after = std::move(args.after);
   instance.ns = std::move(args.ns);
   instance.id = named ? std::move(args.id) : NewId(now_, Mix(random_ + next_id_++ * 0x9e3779b97f4a7c15ull));
   instance.machine = machine.id;
@@ -426,6 +444,15 @@ Result<Started> Engine::Start(StartArgs args) {
     }
     return Ok{};
   });
+  for (const auto& one : resident->instance.after) {
+    followers_[ResidentKey(resident->instance.ns, one.instance)].insert(resident->instance.id);
+  }
+  for (const auto& [id, result] : ended) {
+    Change(*resident, {}, [&](Scene& scene) {
+      PrerequisiteStopped(scene, id, result);
+      return Ok{};
+    });
+  }
   return Started{ViewOf(*resident), true};
 }
 

@@ -74,6 +74,7 @@ struct StartArgs {
   Timestamp start_at;
   Timestamp start_before = kNever;
   bool hold = false;
+  std::vector<Instance::Prerequisite> after;
 };
 struct Started {
   InstanceView view;
@@ -135,6 +136,7 @@ struct Turn {
   std::vector<std::function<void()>> now;    // answers that rest on nothing unwritten
   std::vector<std::function<void()>> after;  // answers that the batch makes true
   std::shared_ptr<std::vector<Event>> events;  // the batch's records, in order
+  uint64_t feed_start = 0;  // not 0: the batch drops the records before this one
 };
 
 struct EngineOptions {
@@ -312,6 +314,8 @@ class Engine {
   std::optional<Answer> FormerAnswer(Resident& resident, const ReportArgs& args);
   void LateReport(const Instance& instance, const std::string& claim);
 
+  void StartFollowers();
+
   // Work.
   void FireTimers();
   void Fire(const Timer& timer);
@@ -345,6 +349,14 @@ class Engine {
   std::map<TimerKey, Timer> timers_;
   std::unordered_map<uint64_t, EndedClaim> ended_;  // by serial, of this epoch
   std::deque<uint64_t> ended_order_;
+  // Who waits for an instance to stop: ns\0id → ids.
+  std::unordered_map<std::string, std::set<std::string>> followers_;
+  struct StoppedNow {
+    std::string ns;
+    std::string id;
+    InstanceResult result;
+  };
+  std::deque<StoppedNow> stopped_now_;  // in this turn, and its followers have not heard yet
   bool handing_out_ = true;
 
   // This turn.
@@ -354,7 +366,6 @@ class Engine {
   std::vector<Resident*> dirty_;
   std::map<SessionId, SessionUpdate> updates_;
   std::set<SessionId> update_waits_;
-  bool in_front_ = false;  // what becomes ready keeps its place: it was given back unseen
   std::deque<std::pair<uint64_t, std::shared_ptr<std::vector<Event>>>> uncommitted_;
 
   Timestamp stats_due_;

@@ -74,7 +74,6 @@ Result<Ok> Engine::LoadStats() {
 
 Result<Ok> Engine::LoadLive() {
   struct Ready {
-    Timestamp since;
     VersionState* version;
     NodeIndex node;
     ReadyEntry entry;
@@ -105,9 +104,12 @@ Result<Ok> Engine::LoadLive() {
           }
           if (token.state == TokenState::kReady && loaded.state == InstanceState::kRunning &&
               !version->LeftBehind()) {
-            ready.push_back({token.available_at, version, token.node,
+            ready.push_back({version, token.node,
                              EntryOf(*version, loaded, token)});
           }
+        }
+        for (const Instance::Prerequisite& one : loaded.after) {
+          followers_[ResidentKey(loaded.ns, one.instance)].insert(loaded.id);
         }
         if (loaded.tokens.empty() && NextStart(loaded) != kNever) {
           Arm(NextStart(loaded), {Timer::Kind::kStart, loaded.ns, loaded.id, 0, {}});
@@ -115,7 +117,7 @@ Result<Ok> Engine::LoadLive() {
         return true;
       });
   if (!scanned) return scanned;
-  std::ranges::stable_sort(ready, {}, &Ready::since);
+  std::ranges::stable_sort(ready, {}, [](const Ready& one) { return one.entry.since; });
   for (Ready& one : ready) {
     agenda_.Push(QueueOf(*one.version, one.node), std::move(one.entry));
   }

@@ -136,6 +136,7 @@ auto Engine::Change(Resident& resident, ClaimId self, Rule rule) {
     }
   }
   random_ = Mix(random_ + 0x9e3779b97f4a7c15ull);
+  now_ += Duration(1);  // no two changes at the same time: so "oldest first" needs no second key
   std::vector<Event> events;
   Count(resident, -1);
   Scene scene{resident.machine(), resident.instance, now_, epoch_, random_, events};

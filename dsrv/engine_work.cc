@@ -37,19 +37,14 @@ ReadyEntry Engine::EntryOf(const VersionState& version, const Instance& instance
   // In 64 bits, then clamped: both priorities come from outside.
   const int64_t priority = int64_t{version.definition->machine.nodes[token.node].priority} +
                            instance.priority;
-  return {instance.id, token.visit,
+  return {instance.id, token.visit, token.available_at,
           static_cast<int32_t>(std::clamp<int64_t>(priority, INT32_MIN, INT32_MAX)),
           token.TimedOutBefore()};
 }
 
 void Engine::Enqueue(Resident& resident, const Token& token) {
-  Agenda::Queue* queue = QueueOf(*resident.version, token.node);
-  ReadyEntry entry = EntryOf(*resident.version, resident.instance, token);
-  if (in_front_) {
-    agenda_.PushFront(queue, std::move(entry));
-  } else {
-    agenda_.Push(queue, std::move(entry));
-  }
+  agenda_.Push(QueueOf(*resident.version, token.node),
+               EntryOf(*resident.version, resident.instance, token));
 }
 
 // Whether an open breaker holds this retry back; then it has been put aside.
@@ -80,7 +75,7 @@ void Engine::ReleaseRetries(MachineState& machine) {
     machine.throttled.pop_front();
     machine.released = popped.entry.instance;
     machine.released_visit = popped.entry.visit;
-    agenda_.PushFront(popped.queue, std::move(popped.entry));
+    agenda_.Push(popped.queue, std::move(popped.entry));
     return;
   }
   ArmBreaker(machine);
@@ -140,7 +135,7 @@ std::optional<Task> Engine::TakeOne(Agenda::Popped popped, const std::string& wo
                                 timeout ? After(now_, *timeout) : kNever, session});
   Count(resident, +1);
   resident.pending.push_back(std::move(events.front()));
-  if (node.timeout.AtMostOnce()) {
+  if (node.timeout.AtMostOnce() || resident.dirty_turn == turn_.number) {
     Settle(resident);
   } else {
     MarkLazy(resident);
@@ -232,7 +227,6 @@ void Engine::Undelivered(const std::vector<Task>& tasks) {
              event.attempt == claim->attempt;
     });
     const bool unseen = resident.pending.size() < told;  // by the feed
-    in_front_ = true;
     Change(resident, task->claim_id, [&](Scene& scene) {
       if (unseen) {
         Unclaim(scene, task->visit, task->claim_id);
@@ -241,7 +235,6 @@ void Engine::Undelivered(const std::vector<Task>& tasks) {
       }
       return Ok{};
     });
-    in_front_ = false;
   }
 }
 
@@ -420,7 +413,29 @@ void Engine::Work() {
   if (now_ >= expiry_due_) DropExpired();
   if (now_ >= trim_due_) TrimFeed();
   if (now_ >= stats_due_ && !unsaved_.empty()) SaveStats();
+  StartFollowers();
   while (auto match = agenda_.NextMatch()) Serve(match->first, match->second);
+}
+
+// Instances that were to start after one that has stopped hear of it in the same commit.
+void Engine::StartFollowers() {
+  while (!stopped_now_.empty()) {
+    const StoppedNow stopped = std::move(stopped_now_.front());
+    stopped_now_.pop_front();
+    auto it = followers_.find(ResidentKey(stopped.ns, stopped.id));
+    if (it == followers_.end()) continue;
+    const std::set<std::string> waiting = std::move(it->second);
+    followers_.erase(it);
+    for (const std::string& id : waiting) {
+      auto resident = Touch(stopped.ns, id);
+      if (!resident) continue;
+      Change(**resident, {}, [&](Scene& scene) {
+        PrerequisiteStopped(scene, stopped.id, stopped.result);
+        return Ok{};
+      });
+      MarkDirty(**resident);
+    }
+  }
 }
 
 void Engine::SettleLazy() {
@@ -508,6 +523,7 @@ void Engine::TrimFeed() {
                                               })
                              : Result<Ok>(first.error());
   if (outcome && trimmed > 0) {
+    turn_.feed_start = keep_from;
     outcome = rows::TrimFeed(store_, &turn_.batch, options_.partition, keep_from,
                              [&](const Event& event) {
                                return !event.instance.empty() &&

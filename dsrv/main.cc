@@ -4,9 +4,12 @@
 #include <grpcpp/grpcpp.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 #include <cstdio>
+#include <memory>
+#include <mutex>
 #include <random>
 
 #include "dsrv/changes.h"
@@ -22,9 +25,23 @@
 namespace dfsmr {
 namespace {
 
-Timestamp Now() {
-  return std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
-}
+// The wall clock, but never backwards: when it is set back, time goes on at its own pace until the
+// wall clock has caught up. Any thread.
+class ServerClock {
+ public:
+  Timestamp operator()() {
+    const auto wall = std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
+    const auto steady = std::chrono::duration_cast<Duration>(
+        std::chrono::steady_clock::now().time_since_epoch());
+    std::lock_guard lock(mutex_);
+    ahead_ = std::max(ahead_, wall - steady);
+    return ahead_ + steady;
+  }
+
+ private:
+  std::mutex mutex_;
+  Timestamp ahead_;  // the wall clock when the steady one was at zero, by the latest reckoning
+};
 
 // Definitions in the store were accepted once; they are compiled again at each start.
 Result<Machine> CompileSource(std::string_view source) {
@@ -88,11 +105,18 @@ sigset_t BlockStopSignals() {
   return signals;
 }
 
-void Drain(grpc::Server& server, Loop& loop, Duration grace) {
+// Nothing new comes in, nothing more is handed out, what is under way is answered.
+void Drain(grpc::Server& server, const Backend& backend, Duration grace) {
   server.GetHealthCheckService()->SetServingStatus(false);
-  loop.Post({.run = [](Engine& engine) { engine.StopHandingOut(); }, .drop = [] {}});
+  backend.gate.Close();
+  backend.loop.Post({.run = [](Engine& engine) { engine.StopHandingOut(); }, .drop = [] {}});
   ChangesStream::EndAll();
-  server.Shutdown(std::chrono::system_clock::now() + grace);
+  if (!backend.gate.WaitEmpty(std::chrono::steady_clock::now() + grace)) {
+    spdlog::warn("some calls did not end within the grace period; they are cut off");
+  }
+  // All are answered: a deadline only for the connections, since idle clients may take seconds to
+  // notice that theirs is to close.
+  server.Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(100));
   server.Wait();
 }
 
@@ -106,23 +130,26 @@ int Run(const Flags& flags) {
                                  .cache_mb = flags.cache_mb,
                                  .memtable_mb = flags.memtable_mb});
   if (!store) return Fail(store.error());
+  auto clock = [clock = std::make_shared<ServerClock>()] { return (*clock)(); };
   auto engine = Engine::Open(**store,
                              {.retention = flags.retention,
                               .cached_instances = flags.cached_instances,
                               .compile = CompileSource,
                               .same_json = SameJson},
-                             Now());
+                             clock());
   if (!engine) return Fail(engine.error());
 
   Pool pool(2);
   Changes changes(**store, (*engine)->partition(), (*engine)->last_seq(), pool, SerialiseChange);
   std::mt19937_64 entropy{std::random_device{}()};
   Loop loop(**engine, **store,
-            {.clock = Now,
+            {.clock = clock,
              .entropy = [&entropy] { return entropy(); },
              .publish = [&changes](auto events) { changes.Publish(std::move(events)); },
+             .trimmed = [&changes](uint64_t first) { changes.Trim(first); },
              .fail = StopAtOnce});
-  const Backend backend{**engine, loop, changes, pool, Now};
+  Gate gate;
+  const Backend backend{**engine, loop, changes, pool, gate, clock};
   RunnerService service(backend);
   OriginalService original(backend);
   int port = 0;
@@ -138,7 +165,7 @@ int Run(const Flags& flags) {
   int signal = 0;
   sigwait(&signals, &signal);
   spdlog::info("dsrv stops: {}; grace={}s", strsignal(signal), Seconds(flags.grace));
-  Drain(*server, loop, flags.grace);
+  Drain(*server, backend, flags.grace);
   pool.Stop();
   loop.Stop();
   for (const auto& [reason, count] : Refusals()) spdlog::info("refused in all: {} {}", reason, count);

@@ -5,7 +5,7 @@ namespace dfsmr {
 void PollCall::Arrived(const std::shared_ptr<State>& state) {
   if (state->pending.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   if (state->error) {
-    state->call->Finish(Refuse(state->call->context_, *state->error));
+    state->call->FinishWith(*state->error);
   } else {
     state->call->Finish(grpc::Status::OK);
   }
@@ -44,6 +44,7 @@ PollCall::Fill Into(google::protobuf::RepeatedPtrField<v1::Task>* out) {
 }
 
 void PollCall::Ready(PollArgs poll, Fill fill) {
+  if (!admitted()) return;
   state_->pending = 1;
   Mailbox::Mail mail;
   mail.bytes = 256;
@@ -55,6 +56,7 @@ void PollCall::Ready(PollArgs poll, Fill fill) {
 
 void PollCall::Report(std::vector<Result<ReportCommand>> reports, std::optional<PollArgs> poll,
                       v1::ReportResponse* reply, size_t bytes) {
+  if (!admitted()) return;
   state_->pending = poll ? 2 : 1;
   Mailbox::Mail mail;
   mail.bytes = bytes;
@@ -86,7 +88,7 @@ void PollCall::OnDone() {
     loop_.Post({.run = [state = state_](Engine& engine) { engine.Undelivered(state->tasks); },
                 .drop = [] {}});
   }
-  delete this;
+  UnaryCall::OnDone();
 }
 
 }  // namespace dfsmr

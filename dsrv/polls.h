@@ -12,10 +12,10 @@
 namespace dfsmr {
 
 // One call that hands out tasks. Finishes when its reports are durable and its poll is answered.
-class PollCall : public grpc::ServerUnaryReactor {
+class PollCall : public UnaryCall {
  public:
   PollCall(const Backend& backend, grpc::CallbackServerContext* context)
-      : loop_(backend.loop), context_(context), state_(std::make_shared<State>()) {
+      : UnaryCall(backend, context), loop_(backend.loop), state_(std::make_shared<State>()) {
     state_->call = this;
   }
 
@@ -25,7 +25,6 @@ class PollCall : public grpc::ServerUnaryReactor {
   // The reports first, then the poll, if there is one.
   void Report(std::vector<Result<ReportCommand>> reports, std::optional<PollArgs> poll,
               v1::ReportResponse* reply, size_t bytes);
-  void FinishWith(const Error& error) { Finish(Refuse(context_, error)); }
 
  private:
   // Outlives the call where the engine still holds the poll.
@@ -45,7 +44,6 @@ class PollCall : public grpc::ServerUnaryReactor {
   void Send(Mailbox::Mail mail);
 
   Loop& loop_;
-  grpc::CallbackServerContext* const context_;
   std::shared_ptr<State> state_;
 };
 

@@ -103,13 +103,14 @@ grpc::ServerUnaryReactor* RunnerService::Define(Context* context, const v1::Defi
                                  " bytes long; the limit is " + std::to_string(limits::kSource)});
   }
   // Reading a megabyte of YAML takes a while: not on one of gRPC's two threads.
-  auto* reactor = context->DefaultReactor();
+  auto* reactor = new UnaryCall(backend_, context);
+  if (!reactor->admitted()) return reactor;
   backend_.pool.Post([this, context, request, reply, reactor, ns = *ns] {
     const std::string name = request->source_name().empty() ? "source" : request->source_name();
     auto parsed = std::make_shared<Parsed>(ParseDefinitions(request->source(), name));
     if (!parsed->ok()) {
       context->AddTrailingMetadata("dfsmr-diagnostics-bin", DiagnosticsTrailer(parsed->diagnostics));
-      reactor->Finish(Refuse(context, BadMachine(parsed->diagnostics)));
+      reactor->FinishWith(BadMachine(parsed->diagnostics));
       return;
     }
     Mailbox::Mail mail;
@@ -121,14 +122,14 @@ grpc::ServerUnaryReactor* RunnerService::Define(Context* context, const v1::Defi
       }
       auto defined = engine.Define(ns, std::move(machines), validate_only);
       engine.AfterCommit([=, defined = std::move(defined)] {
-        if (!defined) return reactor->Finish(Refuse(context, defined.error()));
+        if (!defined) return reactor->FinishWith(defined.error());
         for (const Defined& one : *defined) ToProto(one, reply->add_defined());
         for (const Diagnostic& one : parsed->diagnostics) ToProto(one, reply->add_diagnostics());
         reactor->Finish(grpc::Status::OK);
       });
     };
-    mail.drop = [=] { reactor->Finish(Refuse(context, Dropped())); };
-    if (!backend_.loop.Post(std::move(mail))) reactor->Finish(Refuse(context, Overloaded()));
+    mail.drop = [=] { reactor->FinishWith(Dropped()); };
+    if (!backend_.loop.Post(std::move(mail))) reactor->FinishWith(Overloaded());
   });
   return reactor;
 }

@@ -10,12 +10,11 @@ namespace {
 
 // So many messages of a stream may be under way before the next one is read.
 constexpr size_t kUnanswered = 32;
-constexpr auto kBeat = std::chrono::seconds(4);  // promised: a message every 5 s
+constexpr auto kBeat = std::chrono::milliseconds(2'500);  // promised: a message every 5 s
 
 struct Watchers {
   std::mutex mutex;
   std::set<ChangesStream*> open;
-  bool ended = false;
 };
 // One process serves one feed; what shutdown must end is known here.
 Watchers& watchers() {
@@ -30,6 +29,11 @@ Watchers& watchers() {
 WorkStream* WorkStream::Begin(const Backend& backend, grpc::CallbackServerContext* context) {
   auto* stream = new WorkStream(backend, context);
   stream->self_.reset(stream);
+  stream->admitted_ = backend.gate.Admit();
+  if (!stream->admitted_) {
+    stream->EndWith(Stopping());
+    return stream;
+  }
   std::unique_lock lock(stream->mutex_);
   stream->ReadOn(lock);
   return stream;
@@ -253,6 +257,7 @@ void WorkStream::OnDone() {
   }
   (void)backend_.loop.Post({.run = [self](Engine& engine) { self->CloseSession(engine); },
                             .drop = [] {}});
+  if (admitted_) backend_.gate.Leave();
 }
 
 // Changes ----------------------------------------------------------------------------------------
@@ -261,18 +266,17 @@ ChangesStream* ChangesStream::Begin(const Backend& backend, grpc::CallbackServer
                                     Result<Open> open, Encode encode) {
   auto* stream = new ChangesStream(backend, context, std::move(encode));
   stream->self_.reset(stream);
+  stream->admitted_ = backend.gate.Admit();
   bool crowded = false;
-  bool ended = false;
   {
     std::lock_guard lock(watchers().mutex);
     crowded = watchers().open.size() >= limits::kWatchers;
-    ended = watchers().ended;
     watchers().open.insert(stream);
   }
   if (!open) {
     stream->End(Refuse(context, open.error()));
-  } else if (ended) {
-    stream->End({grpc::StatusCode::UNAVAILABLE, "the server is stopping"});
+  } else if (!stream->admitted_) {
+    stream->End(Refuse(context, Stopping()));
   } else if (crowded) {
     stream->End(Refuse(context, {Code::kResourceExhausted, "OVERLOADED",
                                  "the server serves " + std::to_string(limits::kWatchers) +
@@ -292,7 +296,6 @@ void ChangesStream::EndAll() {
   std::vector<std::shared_ptr<ChangesStream>> open;
   {
     std::lock_guard lock(watchers().mutex);
-    watchers().ended = true;
     for (ChangesStream* stream : watchers().open) {
       std::lock_guard stream_lock(stream->mutex_);
       if (stream->self_) open.push_back(stream->self_);
@@ -306,7 +309,7 @@ void ChangesStream::EndAll() {
 
 ChangesStream::ChangesStream(const Backend& backend, grpc::CallbackServerContext* context,
                              Encode encode)
-    : changes_(backend.changes), context_(context), encode_(std::move(encode)) {}
+    : changes_(backend.changes), gate_(backend.gate), context_(context), encode_(std::move(encode)) {}
 
 void ChangesStream::End(grpc::Status status) {
   std::lock_guard lock(mutex_);
@@ -403,6 +406,7 @@ void ChangesStream::OnDone() {
     std::lock_guard lock(watchers().mutex);
     watchers().open.erase(this);
   }
+  if (admitted_) gate_.Leave();
   std::shared_ptr<ChangesStream> self;
   std::lock_guard lock(mutex_);
   self.swap(self_);

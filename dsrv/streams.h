@@ -43,6 +43,7 @@ class WorkStream : public grpc::ServerBidiReactor<v1::WorkRequest, v1::WorkRespo
   const Backend backend_;
   grpc::CallbackServerContext* const context_;
   std::shared_ptr<WorkStream> self_;  // until OnDone
+  bool admitted_ = false;
 
   // The loop's.
   SessionId session_ = 0;
@@ -79,7 +80,7 @@ class ChangesStream : public grpc::ServerWriteReactor<grpc::ByteBuffer>, public 
   };
   static ChangesStream* Begin(const Backend& backend, grpc::CallbackServerContext* context,
                               Result<Open> open, Encode encode);
-  // Ends all that are open with UNAVAILABLE, and refuses new ones.
+  // Ends all that are open with UNAVAILABLE.
   static void EndAll();
 
  private:
@@ -95,6 +96,8 @@ class ChangesStream : public grpc::ServerWriteReactor<grpc::ByteBuffer>, public 
   void End(grpc::Status status);
 
   Changes& changes_;
+  Gate& gate_;
+  bool admitted_ = false;
   grpc::CallbackServerContext* const context_;
   const Encode encode_;
   Open open_;

@@ -116,12 +116,12 @@ void Agenda::Rerank(Queue* queue) {
 }
 
 void Agenda::Push(Queue* queue, ReadyEntry entry) {
-  queue->levels[entry.priority].push_back(std::move(entry));
-  Rerank(queue);
-}
-
-void Agenda::PushFront(Queue* queue, ReadyEntry entry) {
-  queue->levels[entry.priority].push_front(std::move(entry));
+  auto& level = queue->levels[entry.priority];
+  auto place = level.end();
+  if (!level.empty() && level.back().since > entry.since) {
+    place = std::ranges::upper_bound(level, entry.since, {}, &ReadyEntry::since);
+  }
+  level.insert(place, std::move(entry));
   Rerank(queue);
 }
 

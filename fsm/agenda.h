@@ -20,6 +20,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "fsm/time.h"
+
 namespace dfsmr {
 
 struct QueueKey {
@@ -45,6 +47,7 @@ struct Filter {
 struct ReadyEntry {
   std::string instance;
   uint64_t visit = 0;
+  Timestamp since;  // its age: what is given back or timed out keeps its place
   int32_t priority = 0;
   bool retry = false;  // throttled by the breaker
 };
@@ -63,7 +66,6 @@ class Agenda {
   // The queue of a node; made on first use. Stable until its version is dropped.
   Queue* QueueFor(const QueueKey& key);
   void Push(Queue* queue, ReadyEntry entry);
-  void PushFront(Queue* queue, ReadyEntry entry);  // given back: it keeps its place
 
   struct Popped {
     Queue* queue;

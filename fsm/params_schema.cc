@@ -58,7 +58,7 @@ class SchemaCheck : public ParamsCheck {
  public:
   explicit SchemaCheck(std::string_view subject) : subject_(subject) {}
 
-  Schema& schema() { return schema_; }
+  json_schema::Schema& schema() { return schema_; }
 
   std::optional<std::string> Violation(std::string_view text) const override try {
     std::optional<Json> json = Parse(text.empty() ? "{}" : text);
@@ -66,7 +66,7 @@ class SchemaCheck : public ParamsCheck {
       return subject_ + ": not JSON, or nested more than " +
              std::to_string(limits::kJsonDepth) + " levels deep";
     }
-    std::vector<std::string> found = Violations(schema_, *json, subject_);
+    std::vector<std::string> found = json_schema::Violations(schema_, *json, subject_);
     if (found.empty()) return std::nullopt;
     return Join(found);
   } catch (const std::exception& e) {
@@ -75,7 +75,7 @@ class SchemaCheck : public ParamsCheck {
 
  private:
   std::string subject_;
-  Schema schema_;
+  json_schema::Schema schema_;
 };
 
 }  // namespace
@@ -88,7 +88,7 @@ std::shared_ptr<const ParamsCheck> CompileParamsSchema(std::string_view schema_j
   try {
     if (auto json = Parse(schema_json)) {
       check->schema().root = std::move(*json);
-      PrepareSchema(&check->schema(), problems);
+      json_schema::PrepareSchema(&check->schema(), problems);
     } else {
       problems->push_back({{}, "the schema is not JSON, or nested too deep"});
     }

@@ -349,10 +349,9 @@ void GiveBack(Scene& scene, Token& token, Claim& claim, const std::string& clien
   event.note = std::move(note);
 }
 
-void FreeIfUnclaimed(Scene& scene, Token& token) {
+void FreeIfUnclaimed(Token& token) {
   if (token.state != TokenState::kClaimed || token.HasLiveClaim()) return;
-  token.state = TokenState::kReady;
-  token.available_at = scene.now;
+  token.state = TokenState::kReady;  // as old as it was: available_at stays
 }
 
 // The hash of an instance's name that a claim carries, so that a claim shown at another instance is
@@ -404,7 +403,8 @@ Result<ClaimRef> ParseClaim(const Instance& instance, std::string_view text) {
 
 Timestamp NextStart(const Instance& instance) {
   if (instance.Stopped() || !instance.tokens.empty()) return kNever;
-  const bool waits = instance.hold || instance.state != InstanceState::kScheduled;
+  const bool waits = instance.hold || !instance.after.empty() ||
+                     instance.state != InstanceState::kScheduled;
   if (waits) return instance.start_before;
   return std::min(instance.start_at, instance.start_before);
 }
@@ -413,7 +413,7 @@ void Start(Scene& scene) {
   Instance& instance = scene.instance;
   instance.state = InstanceState::kScheduled;
   instance.result = InstanceResult::kPending;
-  if (!instance.hold && instance.start_at <= scene.now) {
+  if (!instance.hold && instance.after.empty() && instance.start_at <= scene.now) {
     Begin(scene);
     return;
   }
@@ -421,11 +421,25 @@ void Start(Scene& scene) {
   if (instance.hold) event.note = "held until it is resumed";
 }
 
+void PrerequisiteStopped(Scene& scene, const std::string& id, InstanceResult result) {
+  Instance& instance = scene.instance;
+  auto it = std::ranges::find(instance.after, id, &Instance::Prerequisite::instance);
+  if (it == instance.after.end() || instance.Stopped()) return;
+  if (!it->any_result && result != InstanceResult::kSuccess) {
+    Stop(scene, InstanceResult::kError, kNoNode, 0,
+         "it was to start after instance " + Quoted(id) + ", which ended with " +
+             std::string(Name(result)) + " instead of SUCCESS");
+    return;
+  }
+  instance.after.erase(it);
+  if (instance.after.empty()) StartDue(scene);
+}
+
 void StartDue(Scene& scene) {
   Instance& instance = scene.instance;
   if (instance.Stopped() || !instance.tokens.empty()) return;
   const bool due = instance.state == InstanceState::kScheduled && !instance.hold &&
-                   instance.start_at <= scene.now;
+                   instance.after.empty() && instance.start_at <= scene.now;
   if (scene.now > instance.start_before || (!due && scene.now >= instance.start_before)) {
     Stop(scene, InstanceResult::kError, kNoNode, 0, "it could not start before its start_before");
   } else if (due) {
@@ -513,7 +527,7 @@ Result<std::string> Relinquish(Scene& scene, std::string_view text, const std::s
       for (Claim& claim : token.claims) {
         if (!claim.given_back) GiveBack(scene, token, claim, client);
       }
-      FreeIfUnclaimed(scene, token);
+      FreeIfUnclaimed(token);
     }
     const std::string node = Where(scene);
     StopIfCancelled(scene);
@@ -532,7 +546,7 @@ Result<std::string> Relinquish(Scene& scene, std::string_view text, const std::s
     claim = token.claims.insert(token.claims.end(), std::move(lost));
   }
   GiveBack(scene, token, *claim, client);
-  FreeIfUnclaimed(scene, token);
+  FreeIfUnclaimed(token);
   StopIfCancelled(scene);
   return node;
 }
@@ -595,7 +609,7 @@ void TimeOut(Scene& scene, uint64_t visit, ClaimId id) {
             .transition = std::string(kTimeoutNode), .params = std::move(token->params),
             .client = {}});
   } else {
-    FreeIfUnclaimed(scene, *token);
+    FreeIfUnclaimed(*token);
   }
   StopIfCancelled(scene);
 }
@@ -647,7 +661,7 @@ void Rerun(Scene& scene, Token& token) {
   for (Claim& claim : token.claims) {
     if (!claim.given_back) GiveBack(scene, token, claim, "", "resumed with force");
   }
-  FreeIfUnclaimed(scene, token);
+  FreeIfUnclaimed(token);
 }
 
 }  // namespace

@@ -34,6 +34,9 @@ Result<ClaimRef> ParseClaim(const Instance& instance, std::string_view text);
 void Start(Scene& scene);
 // What time does to a SCHEDULED instance: begins it at start_at, stops it after start_before.
 void StartDue(Scene& scene);
+// One of `instance.after` has stopped: it is waited for no longer, or, when it did not end as it had
+// to, this instance stops with ERROR.
+void PrerequisiteStopped(Scene& scene, const std::string& id, InstanceResult result);
 // When StartDue has something to do next; kNever when only someone can act.
 Timestamp NextStart(const Instance& instance);
 

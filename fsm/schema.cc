@@ -8,7 +8,7 @@
 
 #include "fsm/names.h"
 
-namespace dfsmr {
+namespace dfsmr::json_schema {
 namespace {
 
 using Json = nlohmann::json;
@@ -348,4 +348,4 @@ void PrepareSchema(Schema* schema, std::vector<SchemaProblem>* problems) {
   Preparation(schema, problems).Run();
 }
 
-}  // namespace dfsmr
+}  // namespace dfsmr::json_schema

@@ -13,7 +13,7 @@
 #include "fsm/params_schema.h"
 #include "fsm/result.h"
 
-namespace dfsmr {
+namespace dfsmr::json_schema {
 
 // A regular expression as the draft means it, in time linear in the text, so without
 // backreferences. Matches anywhere in the text unless it is anchored.
@@ -47,4 +47,4 @@ void PrepareSchema(Schema* schema, std::vector<SchemaProblem>* problems);
 std::vector<std::string> Violations(const Schema& schema, const nlohmann::json& value,
                                     std::string_view subject);
 
-}  // namespace dfsmr
+}  // namespace dfsmr::json_schema

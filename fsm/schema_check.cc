@@ -5,7 +5,7 @@
 #include "fsm/schema.h"
 #include "fsm/schema_values.h"
 
-namespace dfsmr {
+namespace dfsmr::json_schema {
 namespace {
 
 using Json = nlohmann::json;
@@ -443,4 +443,4 @@ std::vector<std::string> Violations(const Schema& schema, const nlohmann::json& 
   return found;
 }
 
-}  // namespace dfsmr
+}  // namespace dfsmr::json_schema

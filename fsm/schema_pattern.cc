@@ -11,7 +11,7 @@
 #include "fsm/names.h"
 #include "fsm/schema.h"
 
-namespace dfsmr {
+namespace dfsmr::json_schema {
 namespace {
 
 constexpr size_t kTextMax = 1'000;
@@ -92,4 +92,4 @@ bool Pattern::Matches(std::string_view utf8) const {
   return std::regex_search(wide, regex_, std::regex_constants::match_continuous);
 }
 
-}  // namespace dfsmr
+}  // namespace dfsmr::json_schema

@@ -5,7 +5,7 @@
 
 #include "fsm/names.h"
 
-namespace dfsmr {
+namespace dfsmr::json_schema {
 
 using Json = nlohmann::json;
 
@@ -70,4 +70,4 @@ std::string WithArticle(std::string_view type) {
   return (vowel ? "an " : "a ") + std::string(type);
 }
 
-}  // namespace dfsmr
+}  // namespace dfsmr::json_schema

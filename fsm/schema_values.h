@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace dfsmr {
+namespace dfsmr::json_schema {
 
 inline constexpr size_t kShownMax = 40;  // bytes of a string or key in a message
 
@@ -24,4 +24,4 @@ bool IsMultiple(const nlohmann::json& value, const nlohmann::json& divisor);
 // `type` is one of the seven names of JSON Schema.
 bool HasType(const nlohmann::json& value, std::string_view type);
 
-}  // namespace dfsmr
+}  // namespace dfsmr::json_schema

@@ -106,6 +106,12 @@ struct Instance {
   Timestamp start_at;               // scheduled for; zero: not scheduled
   Timestamp start_before = kNever;  // too late after this
   bool hold = false;                // scheduled, and not due before it is resumed
+  struct Prerequisite {
+    std::string instance;  // must have stopped before this one begins
+    bool any_result = false;
+    friend bool operator==(const Prerequisite&, const Prerequisite&) = default;
+  };
+  std::vector<Prerequisite> after;  // those that have not stopped yet
   bool cancel_requested = false;
   bool killed = false;
   std::string parent;

@@ -3,7 +3,7 @@
 #include "fsm/limits.h"
 #include "fsm/names.h"
 
-namespace dfsmr {
+namespace dfsmr::yaml {
 
 std::string TreeBuilder::Path() const {
   std::string path;
@@ -187,4 +187,4 @@ void TreeBuilder::Attach(const YamlNode* node) {
   frame.has_key = false;
 }
 
-}  // namespace dfsmr
+}  // namespace dfsmr::yaml

@@ -14,7 +14,7 @@
 
 #include "fsm/yaml_tree.h"
 
-namespace dfsmr {
+namespace dfsmr::yaml {
 
 // Where bytes are, for people: lines and characters from 1.
 class Lines {
@@ -171,4 +171,4 @@ class TreeBuilder : public YAML::EventHandler {
   std::unordered_map<YAML::anchor_t, Anchored> anchors_;
 };
 
-}  // namespace dfsmr
+}  // namespace dfsmr::yaml

@@ -15,6 +15,12 @@
 namespace dfsmr {
 namespace {
 
+using yaml::Extent;
+using yaml::Lines;
+using yaml::Refused;
+using yaml::Segment;
+using yaml::TreeBuilder;
+
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 bool IsNullText(std::string_view text) {

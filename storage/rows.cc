@@ -198,6 +198,11 @@ std::string Encode(const Instance& instance, const Machine& machine) {
   for (const auto& [node, count] : instance.entries) (*out.mutable_entries())[node] = count;
   if (instance.last_answer) Encode(*instance.last_answer, out.mutable_last_answer());
   for (uint64_t seq : instance.history) out.add_history(seq);
+  for (const Instance::Prerequisite& one : instance.after) {
+    record::Prerequisite* to = out.add_after();
+    to->set_instance(one.instance);
+    to->set_any_result(one.any_result);
+  }
   return out.SerializeAsString();
 }
 
@@ -236,6 +241,7 @@ Result<Instance> Decode(std::string_view ns, std::string_view id, std::string_vi
   for (const auto& [node, count] : in.entries()) instance.entries.emplace_back(node, count);
   if (in.has_last_answer()) instance.last_answer = Decode(in.last_answer());
   instance.history.assign(in.history().begin(), in.history().end());
+  for (const auto& one : in.after()) instance.after.push_back({one.instance(), one.any_result()});
   return instance;
 }
 

@@ -85,7 +85,8 @@ TEST_CASE("a start node may be final") {
 
 TEST_CASE("a machine without a final node is a warning") {
   CheckOnly({Work("loop", {{"ok", "loop"}}, true)},
-            "warning: nodes: machine 'm' has no final node: its instances never stop by themselves");
+            "warning: nodes: machine 'm' has no final node: its instances never stop by "
+            "themselves");
 }
 
 TEST_CASE("exactly one start node") {
@@ -136,10 +137,10 @@ TEST_CASE("what does not fit the kind of a node") {
   CheckOnly({result, Final("b")},
             "nodes.a.result: 'result' is for final nodes; node 'a' is a work node");
 
-  CheckOnly({Work("a", {{"ok", "d"}}, true), Draft("d", NodeKind::kDelay, {{"ok", "b"}, {"x", "b"}}),
-             Final("b")},
-            "nodes.d.transitions.x: delay node 'd' has transition 'x'; a delay takes 'ok' by itself "
-            "and may list only 'ok' and 'dfsmr.exhausted'");
+  CheckOnly({Work("a", {{"ok", "d"}}, true),
+             Draft("d", NodeKind::kDelay, {{"ok", "b"}, {"x", "b"}}), Final("b")},
+            "nodes.d.transitions.x: delay node 'd' has transition 'x'; a delay takes 'ok' by "
+            "itself and may list only 'ok' and 'dfsmr.exhausted'");
 
   NodeDraft delay = Draft("d", NodeKind::kDelay, {{"dfsmr.exhausted", "b"}});
   delay.node.max_visits = 2;
@@ -154,10 +155,11 @@ TEST_CASE("dfsmr.timeout stands on nodes that time out") {
   CheckOnly({once, Final("b")},
             "nodes.a.transitions.dfsmr.timeout: node 'a' never times out (timeout: 0.0); remove "
             "'dfsmr.timeout' or give it a timeout");
-  CheckOnly({Draft("a", NodeKind::kManual, {{"ok", "b"}, {"dfsmr.timeout", "b"}}, true), Final("b")},
+  const Edges edges = {{"ok", "b"}, {"dfsmr.timeout", "b"}};
+  CheckOnly({Draft("a", NodeKind::kManual, edges, true), Final("b")},
             "nodes.a.transitions.dfsmr.timeout: only work nodes time out; node 'a' is a manual "
             "node: remove 'dfsmr.timeout'");
-  CheckOnly({Draft("a", NodeKind::kDelay, {{"ok", "b"}, {"dfsmr.timeout", "b"}}, true), Final("b")},
+  CheckOnly({Draft("a", NodeKind::kDelay, edges, true), Final("b")},
             "nodes.a.transitions.dfsmr.timeout: only work nodes time out; node 'a' is a delay "
             "node: remove 'dfsmr.timeout'");
 }
@@ -187,14 +189,14 @@ TEST_CASE("diversions must come to rest") {
 
 TEST_CASE("names are valid and not reserved") {
   CheckOnly({Work("a", {{"dfsmr.upgraded", "b"}}, true), Final("b")},
-            "nodes.a.transitions.dfsmr.upgraded: transition name 'dfsmr.upgraded' is reserved: names "
-            "that start with 'dfsmr.' are the system's; of those a machine may list 'dfsmr.timeout' "
-            "and 'dfsmr.exhausted'");
+            "nodes.a.transitions.dfsmr.upgraded: transition name 'dfsmr.upgraded' is reserved: "
+            "names that start with 'dfsmr.' are the system's; of those a machine may list "
+            "'dfsmr.timeout' and 'dfsmr.exhausted'");
   CheckOnly({Work("a", {{"ok", "b c"}}, true), Final("b c")},
             "nodes.b c: node name 'b c' may only hold letters, digits, '.', '_' and '-'");
   CheckOnly({Work("dfsmr.x", {{"ok", "b"}}, true), Final("b")},
-            "nodes.dfsmr.x: node name 'dfsmr.x' is reserved: names that start with 'dfsmr.' are the "
-            "system's");
+            "nodes.dfsmr.x: node name 'dfsmr.x' is reserved: names that start with 'dfsmr.' are "
+            "the system's");
   CHECK(Problems({Work("a", {{"ok", "b"}}, true), Final("b"), Final("b")}).front() ==
         "nodes.b: node 'b' is there twice; ids must differ");
 }

@@ -79,7 +79,8 @@ TEST_CASE("a violation says where, what was expected and what is there") {
        "params.l: expected no item twice, but an object is"},
       {R"({"properties":{"l":{"contains":{"const":1}}}})", R"({"l":[2]})",
        "params.l: no item is what 'contains' asks for"},
-      {R"({"maxProperties":1})", R"({"a":1,"b":2})", "params: expected at most 1 key, but it has 2"},
+      {R"({"maxProperties":1})", R"({"a":1,"b":2})",
+       "params: expected at most 1 key, but it has 2"},
       {R"({"propertyNames":{"pattern":"^[a-z]+$"}})", R"({"A":1})",
        "params: key 'A' is not allowed: its name: expected text that matches '^[a-z]+$', but it is "
        "\"A\""},
@@ -96,10 +97,12 @@ TEST_CASE("a violation says where, what was expected and what is there") {
       {R"({"if":{"required":["a"]},"then":{"required":["b"]}})", R"({"a":1})",
        "params: missing required 'b'"},
       {R"({"if":{"required":["a"]},"then":{"required":["b"]}})", R"({})", ""},
-      {R"({"properties":{"t":{"$ref":"#/definitions/t~1x"}},"definitions":{"t/x":{"type":"null"}}})",
+      {R"({"items":{},"definitions":{"t/x":{"type":"null"}},)"
+       R"("properties":{"t":{"$ref":"#/definitions/t~1x"}}})",
        R"({"t":1})", "params.t: expected null, but it is 1"},
       {R"({"properties":{"child":{"$ref":"#"},"v":{"type":"number"}}})",
-       R"({"child":{"child":{"v":""}}})", R"(params.child.child.v: expected a number, but it is "")"},
+       R"({"child":{"child":{"v":""}}})",
+       R"(params.child.child.v: expected a number, but it is "")"},
       {R"({"properties":{"a":{"type":"null"},"b":{"type":"null"}}})", R"({"a":1,"b":2})",
        "params.a: expected null, but it is 1; params.b: expected null, but it is 2"},
       {R"({})", R"({"a")", "params: not JSON, or nested more than 200 levels deep"},
@@ -119,9 +122,10 @@ TEST_CASE("defaults are not applied") {
 TEST_CASE("a bad schema is refused, with the place in it") {
   const std::pair<const char*, const char*> rows[] = {
       {R"({"type":"strin"})",
-       "/type: 'type' must be array, boolean, integer, null, number, object or string, or a list of "
-       "those (did you mean 'string'?)"},
-      {R"({"required":"url"})", "/required: 'required' must be a list of keys, such as [url, name]"},
+       "/type: 'type' must be array, boolean, integer, null, number, object or string, or a list "
+       "of those (did you mean 'string'?)"},
+      {R"({"required":"url"})",
+       "/required: 'required' must be a list of keys, such as [url, name]"},
       {R"({"properties":{"a":5}})", "/properties/a: a schema must be a map (or true or false)"},
       {R"({"properties":[]})", "/properties: 'properties' must be a map"},
       {R"({"anyOf":[]})", "/anyOf: 'anyOf' must be a list of one schema or more"},
@@ -133,10 +137,11 @@ TEST_CASE("a bad schema is refused, with the place in it") {
       {R"({"pattern":"(a)\\1"})",
        R"(/pattern: pattern '(a)\1' has a backreference, which is not supported)"},
       {R"({"pattern":"((a{1000}){1000}){1000}"})",
-       "/pattern: pattern '((a{1000}){1000}){1000}' is too large; use fewer or smaller repetitions"},
+       "/pattern: pattern '((a{1000}){1000}){1000}' is too large; use fewer or smaller "
+       "repetitions"},
       {R"({"$ref":"http://example.org/x"})",
-       "/$ref: '$ref: http://example.org/x' is not local; only references into this schema, such as "
-       "'#/definitions/NAME', are followed"},
+       "/$ref: '$ref: http://example.org/x' is not local; only references into this schema, such "
+       "as '#/definitions/NAME', are followed"},
       {R"({"not":{"$ref":"#/definitions/x"}})",
        "/not/$ref: there is nothing at '#/definitions/x' in this schema"},
       {R"({"$ref":"#"})", ": the schema leads back to itself without looking into the value; "

@@ -287,8 +287,8 @@ TEST_CASE("refused at define time, with line, column and path") {
       {WithNode("timeout_max: -3s"),
        "f:3:55: nodes.a.timeout_max: '-3s' is negative; a duration cannot be\n"},
       {WithNode("timeout_max: 3 weeks"),
-       "f:3:55: nodes.a.timeout_max: '3 weeks' has unit ' weeks', which is none of us, ms, s, m, h, "
-       "d\n"},
+       "f:3:55: nodes.a.timeout_max: '3 weeks' has unit ' weeks', which is none of us, ms, s, m, "
+       "h, d\n"},
       {WithNode("timeout_max: 99999d"),
        "f:3:55: nodes.a.timeout_max: '99999d' is too long; at most 100 years (36525d) are "
        "allowed\n"},
@@ -306,8 +306,8 @@ TEST_CASE("refused at define time, with line, column and path") {
        "f:3:20: nodes.a.delay: max 1s is less than initial 5s\n"
        "f:3:50: nodes.a.delay.factr: unknown key 'factr' (did you mean 'factor'?); a delay has "
        "initial, factor, max and jitter\n"},
-      {"id: m\nnodes:\n  a: {start: true, delay: {initial: 5s, factor: 0.5, jitter: 2}, transitions: "
-       "{ok: z}}\n  z: {final: true}\n",
+      {"id: m\nnodes:\n  a: {start: true, delay: {initial: 5s, factor: 0.5, jitter: 2}, "
+       "transitions: {ok: z}}\n  z: {final: true}\n",
        "f:3:49: nodes.a.delay.factor: factor '0.5' is less than 1\n"
        "f:3:62: nodes.a.delay.jitter: jitter '2' is not a share from 0 to 1\n"},
       {"id: m\nnodes:\n  a: {start: true, delay: , transitions: {ok: z}}\n  z: {final: true}\n",

@@ -1,0 +1,281 @@
+// What the engine keeps, and for how long: the feed, the counters and latencies over restarts, and
+// retention.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "tests/dsrv/world.h"
+
+namespace dfsmr {
+namespace {
+
+constexpr std::string_view kMachine = R"(
+id: m
+defaults: {timeout_strategy: fixed, timeout: 10.0}
+nodes:
+  a: {start: true, transitions: {ok: b, again: a}}
+  b: {transitions: {ok: done}}
+  done: {final: true}
+)";
+
+void CheckFeed(World& world) {
+  const auto feed = world.Feed();
+  const auto first = rows::FirstSeq(world.store(), 0);
+  REQUIRE(first);
+  for (size_t i = 0; i < feed.size(); ++i) CHECK(feed[i].seq == *first + i);
+  CHECK(world.engine().last_seq() == *first + feed.size() - 1);
+}
+
+struct Stats {
+  std::vector<uint64_t> numbers;
+  std::vector<Duration> durations;
+  friend bool operator==(const Stats&, const Stats&) = default;
+};
+
+Stats StatsOf(World& world) {
+  Stats stats;
+  const MachineView view = world.Machine("m");
+  stats.numbers = {view.stats.scheduled, view.stats.running, view.stats.paused, view.stats.stopped};
+  for (const NodeStats& node : view.nodes) {
+    stats.numbers.insert(stats.numbers.end(), {node.ready, node.claimed, node.waiting, node.held,
+                                               node.completed, node.timed_out});
+    for (auto value : {node.p50, node.p95, node.timeout_now}) {
+      stats.durations.push_back(value.value_or(Duration(-1)));
+    }
+  }
+  return stats;
+}
+
+// 60 instances: some at a, some claimed, some at b, some timed out, some done.
+void Populate(World& world) {
+  world.Define(kMachine);
+  for (int i = 0; i < 60; ++i) world.Start("m", "i" + std::to_string(i));
+  auto tasks = world.Ready({}, 50);
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    world.Advance(Duration(7'000 * static_cast<int64_t>(i + 1)));
+    if (i % 2 == 0) REQUIRE(world.Report(tasks[i], i % 3 == 0 ? "again" : "ok"));
+  }
+  world.Elapse(10s);
+  for (int i = 0; i < 10; ++i) REQUIRE(world.Move("i" + std::to_string(4 * i), "ok"));
+  REQUIRE(world.Do([](Engine& e) { return e.Pause("ns", "i1"); }));
+  world.Ready({}, 7);
+}
+
+TEST_CASE("the feed has no gaps, over crashes that lose turns") {
+  World world;
+  world.Define(kMachine);
+  for (int i = 0; i < 30; ++i) {
+    world.Start("m", "i" + std::to_string(i));
+    world.Decide([&](Engine& e) {
+      REQUIRE(e.Start({.ns = "ns", .machine = "m", .id = "j" + std::to_string(i)}));
+    });
+    if (i % 3 == 0) world.Crash();
+    world.Ready();
+  }
+  world.Commit();
+  CheckFeed(world);
+}
+
+TEST_CASE("counters and latencies are the same after a restart") {
+  World world;
+  Populate(world);
+  SUBCASE("that wrote them") {
+    const Stats before = StatsOf(world);
+    world.Restart();
+    CHECK(StatsOf(world) == before);
+  }
+  SUBCASE("that did not") {
+    REQUIRE(world.Do([](Engine& e) { return e.Settle("ns", ""); }));
+    const Stats before = StatsOf(world);
+    world.Crash();
+    CHECK(StatsOf(world) == before);
+    world.Elapse(1s);
+    world.Crash();
+    CHECK(StatsOf(world) == before);
+  }
+  SUBCASE("half of them written") {
+    world.Elapse(6s);
+    REQUIRE(world.Move("i50", "ok"));
+    REQUIRE(world.Do([](Engine& e) { return e.Settle("ns", ""); }));
+    const Stats before = StatsOf(world);
+    world.Crash();
+    CHECK(StatsOf(world) == before);
+  }
+}
+
+TEST_CASE("counters and latencies of what a crash lost are gone with it") {
+  World world;
+  Populate(world);
+  REQUIRE(world.Do([](Engine& e) { return e.Settle("ns", ""); }));
+  const Stats before = StatsOf(world);
+  world.Decide([](Engine& e) { REQUIRE(e.Report("ns", "i50", {.transition = "ok"})); });
+  world.Crash();
+  CHECK(StatsOf(world) == before);
+}
+
+TEST_CASE("a stopped instance goes when its retention is over, and its id is free") {
+  World world({.retention = 1h});
+  world.Define(kMachine);
+  const std::vector<std::string> ids = {"i", "j"};
+  for (const std::string& id : ids) {
+    REQUIRE(world.TryStart({.machine = "m", .id = id, .spec = {.params = R"({"old":1})",
+                                                               .labels = {{"l", "v"}}}}));
+    REQUIRE(world.Move(id, "ok"));
+    REQUIRE(world.Move(id, "ok"));
+  }
+  world.Start("m", "live");
+  world.Elapse(59min);
+  CHECK(world.Get("i"));
+  world.Elapse(2min);
+  CHECK(world.Get("i").error().reason == "NO_SUCH_INSTANCE");
+  CHECK(world.Get("live"));
+  CHECK(world.Machine("m").stats.stopped == 0);
+  auto started = world.TryStart({.machine = "m", .id = "i", .spec = {.params = R"({"new":1})"}});
+  REQUIRE(started);
+  CHECK(started->created);
+  std::vector<std::string> labelled;
+  REQUIRE(rows::ScanLabel(world.store(), 0, "ns", "l", "v", "", [&](std::string_view id) {
+    labelled.emplace_back(id);
+    return true;
+  }));
+  CHECK(labelled.empty());
+}
+
+TEST_CASE("a machine's own retention comes before the server's") {
+  World world({.retention = 10h});
+  world.Define("retention: 1h\n" + std::string(kMachine).substr(1));
+  world.Start("m");
+  REQUIRE(world.Do([](Engine& e) { return e.Cancel("ns", "i", CancelMode::kForce); }));
+  world.Elapse(61min);
+  CHECK_FALSE(world.Get("i"));
+}
+
+TEST_CASE("the feed is trimmed, and what lives keeps its history") {
+  World world({.retention = 1h});
+  world.Define(kMachine);
+  world.Start("m", "live");
+  for (int i = 0; i < 100; ++i) REQUIRE(world.Move("live", "again"));
+  world.Start("m", "i");
+  REQUIRE(world.Do([](Engine& e) { return e.Cancel("ns", "i", CancelMode::kForce); }));
+  world.Elapse(3h);
+  const auto first = rows::FirstSeq(world.store(), 0);
+  REQUIRE(first);
+  CHECK(*first > 100);
+  CheckFeed(world);
+  CHECK(world.HistoryOf(world.Must("live")).size() == 101);
+  world.Crash();
+  CheckFeed(world);
+  REQUIRE(world.Do([](Engine& e) { return e.Cancel("ns", "live", CancelMode::kForce); }));
+  world.Elapse(3h);
+  CHECK_FALSE(world.Get("live"));
+  for (uint64_t seq = 1; seq < 100; ++seq) {
+    CHECK(rows::GetEvent(world.store(), 0, seq).error().code == Code::kNotFound);
+  }
+}
+
+// What a store of a server that has been down for long looks like: everything is due at once.
+TEST_CASE("all that became due while the server was down goes, once") {
+  World world({.retention = 1h});
+  world.Define(kMachine);
+  constexpr int kCount = 230;
+  world.Decide([](Engine& e) {
+    for (int i = 0; i < kCount; ++i) {
+      const std::string id = "i" + std::to_string(i);
+      REQUIRE(e.Start({.ns = "ns", .machine = "m", .id = id}));
+      REQUIRE(e.Cancel("ns", id, CancelMode::kForce));
+    }
+  });
+  world.Commit();
+  CHECK(world.Machine("m").stats.stopped == kCount);
+  world.Start("m", "live");
+  world.Advance(10h);
+  bool pipelined = false;
+  SUBCASE("each turn written before the next is decided") {}
+  SUBCASE("each turn decided before the last one is written") { pipelined = true; }
+  CAPTURE(pipelined);
+  world.Crash();
+  for (int turn = 0; turn < 200; ++turn) {
+    world.Decide();
+    if (!pipelined) world.Commit();
+    world.Advance(100ms);
+  }
+  world.Commit();
+  CHECK(world.Machine("m").stats.stopped == 0);
+  int kept = 0;
+  for (uint64_t seq = 1; seq < 2 * kCount; ++seq) {
+    if (rows::GetEvent(world.store(), 0, seq)) ++kept;
+  }
+  CHECK(kept == 0);
+  for (int i = 0; i < kCount; ++i) {
+    const std::string id = "i" + std::to_string(i);
+    CAPTURE(id);
+    auto started = world.TryStart({.machine = "m", .id = id, .spec = {.params = R"({"new":1})"}});
+    REQUIRE_MESSAGE(started, (started ? "" : started.error().message));
+    CHECK(started->created);
+  }
+}
+
+TEST_CASE("an id is free in the turn after its instance was dropped, written or not") {
+  World world({.retention = 1h});
+  world.Define(kMachine);
+  world.Start("m");
+  REQUIRE(world.Do([](Engine& e) { return e.Cancel("ns", "i", CancelMode::kForce); }));
+  world.Elapse(59min);
+  world.Advance(2min);
+  world.Decide();  // drops it
+  std::optional<Result<Started>> started;
+  world.Decide([&](Engine& e) {
+    started = e.Start({.ns = "ns", .machine = "m", .id = "i", .spec = {.params = R"({"n":1})"}});
+  });
+  world.Commit();
+  REQUIRE_MESSAGE(started->has_value(), (*started ? "" : started->error().message));
+  CHECK((*started)->created);
+  world.Elapse(2s);
+  CHECK(world.Machine("m").stats.stopped == 0);
+  CHECK(world.Machine("m").stats.running == 1);
+  world.Crash();
+  CHECK(world.Machine("m").stats.running == 1);
+  CHECK(world.Ready().size() == 1);
+}
+
+TEST_CASE("counters do not suffer when the feed is trimmed faster than they are written") {
+  World world({.retention = 1s});  // the least that a server accepts
+  world.Define("retention: 1d\n" + std::string(kMachine).substr(1));
+  for (int i = 0; i < 40; ++i) {
+    world.Start("m", "i" + std::to_string(i));
+    REQUIRE(world.Move("i" + std::to_string(i), "ok"));
+    REQUIRE(world.Move("i" + std::to_string(i), "ok"));
+    world.Elapse(100ms);
+  }
+  const Stats before = StatsOf(world);
+  world.Crash();
+  CHECK(StatsOf(world) == before);
+}
+
+TEST_CASE("residents beyond the cache are read again, and nothing is lost") {
+  World world({.cached_instances = 10});
+  world.Define(kMachine);
+  for (int i = 0; i < 100; ++i) world.Start("m", "i" + std::to_string(i));
+  auto tasks = world.Ready();
+  CHECK(tasks.size() == 100);
+  for (const Task& task : tasks) REQUIRE(world.Report(task, "ok"));
+  tasks = world.Ready();
+  CHECK(tasks.size() == 100);
+  for (const Task& task : tasks) REQUIRE(world.Report(task, "ok"));
+  CHECK(world.Machine("m").stats.stopped == 100);
+  CHECK(world.Node("m", "b").completed == 100);
+}
+
+TEST_CASE("a second owner shuts the first one out") {
+  MemoryStore store;
+  World first({}, &store);
+  first.Define(kMachine);
+  World second({}, &store);
+  first.Decide([](Engine& e) { REQUIRE(e.Start({.ns = "ns", .machine = "m", .id = "i"})); });
+  CHECK_FALSE(first.Write());
+  CHECK(second.Get("i").error().reason == "NO_SUCH_INSTANCE");
+}
+
+}  // namespace
+}  // namespace dfsmr

@@ -132,6 +132,7 @@ Result<v1::TransitionResponse> Assignment::Send(const Verdict& verdict) {
   for (Backoff backoff;;) {
     auto reply = shift_.context.client->Transition(request, &shift_.calls);
     if (shift_.calls.cancelled() && !reply) return Error{Code::kCancelled, "", "interrupted"};
+    if (reply) shift_.Heard(nullptr);
     if (reply || !Passing(reply.error())) return reply;
     shift_.Heard(&reply.error());
     shift_.calls.SleepFor(backoff.Next());

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <type_traits>
 
 #include "dcli/commands.h"
 #include "dcli/completion.h"
@@ -33,7 +34,8 @@ class Row {
   }
   template <typename T>
   Row& Flag(const std::string& name, const char* value, T* to, const std::string& help) {
-    app_->add_option(name, *to)->allow_extra_args(false);
+    CLI::Option* option = app_->add_option(name, *to)->allow_extra_args(false);
+    if constexpr (!std::is_same_v<T, std::vector<std::string>>) option->take_last();
     return Add(name, value, help);
   }
   // Arguments in their order; `word` says what completion offers there.
@@ -116,10 +118,10 @@ void CommandLine::AddGlobals() {
   };
   from_environment("DFSMR_SERVER", &globals_.server);
   from_environment("DFSMR_NAMESPACE", &globals_.name_space);
-  app_.add_option("--server", globals_.server);
-  app_.add_option("--namespace", globals_.name_space);
-  app_.add_option("-o", globals_.output);
-  app_.add_option("--timeout", globals_.timeout);
+  app_.add_option("--server", globals_.server)->take_last();
+  app_.add_option("--namespace", globals_.name_space)->take_last();
+  app_.add_option("-o", globals_.output)->take_last();
+  app_.add_option("--timeout", globals_.timeout)->take_last();
   app_.add_flag("--no-color", globals_.no_color);
   grammar_.globals = {
       {{"--server"}, "HOST:PORT", "where dsrv is (DFSMR_SERVER; default localhost:3004)"},

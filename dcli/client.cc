@@ -28,10 +28,8 @@ std::shared_ptr<grpc::Channel> Connect(const std::string& server) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kLargestReply);
   arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kLargestMetadata);
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1'000);
-  // A server that restarts would else be found again only after half a minute.
-  arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 500);
+  // A connection that was lost is replaced, not mended: see Client::Lost.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   if (IsLoopback(server)) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   return grpc::CreateCustomChannel(server, grpc::InsecureChannelCredentials(), arguments);
 }
@@ -165,7 +163,16 @@ bool Passing(const Error& error) {
          error.code == Code::kCancelled || error.reason == "OVERLOADED";
 }
 
+// gRPC wraps what went wrong in layers of its own; the last one is what matters.
+std::string Cause(const Error& error) {
+  if (error.code == Code::kDeadlineExceeded) return "no answer in time";
+  const size_t last = error.message.rfind(": ");
+  const bool wrapped = error.message.find("failed to connect") != std::string::npos;
+  return wrapped && last != std::string::npos ? error.message.substr(last + 2) : error.message;
+}
+
 std::string ServerAddress(const std::string& server) {
+  if (server.find(':') == std::string::npos) return server + ":3004";
   return server.starts_with(':') ? "localhost" + server : server;
 }
 
@@ -179,9 +186,19 @@ Client::Client(const std::string& server, Duration timeout)
     : server_(ServerAddress(server)), timeout_(timeout) {}
 Client::~Client() = default;
 
-Client::Connection& Client::connection() {
-  std::call_once(connected_, [this] { connection_ = std::make_unique<Connection>(server_); });
-  return *connection_;
+std::shared_ptr<Client::Connection> Client::Connected() {
+  const std::lock_guard lock(mutex_);
+  if (connection_ == nullptr) connection_ = std::make_shared<Connection>(server_);
+  return connection_;
+}
+
+// gRPC's own way back to a server that was away goes through backoffs and a resolver that together
+// take up to ten seconds after the server's return. A new channel tries at once; how often is for
+// our callers to decide.
+void Client::Lost(const std::shared_ptr<Connection>& connection, const Error& error) {
+  if (error.code != Code::kUnavailable) return;
+  const std::lock_guard lock(mutex_);
+  if (connection_ == connection) connection_ = nullptr;
 }
 
 template <typename Response, typename Request, typename Method>
@@ -193,9 +210,11 @@ Result<Response> Client::Call(Method method, const Request& request, bool repeat
     context.set_deadline(std::chrono::system_clock::now() + timeout_ + wait);
     const CallUnderWay under_way(cancel, &context);
     Response response;
-    const grpc::Status status = (*connection().stub.*method)(&context, request, &response);
+    const auto connection = Connected();
+    const grpc::Status status = (*connection->stub.*method)(&context, request, &response);
     if (status.ok()) return response;
     Error error = ErrorOf(status, context);
+    Lost(connection, error);
     if (--left == 0 || !WorthRepeating(error, repeatable)) return error;
     if (cancel != nullptr && cancel->cancelled()) return error;
     std::this_thread::sleep_for(backoff.Next());
@@ -257,7 +276,8 @@ Result<Ok> Client::Changes(const v1::ChangesRequest& request, Canceller* cancel,
                            const std::function<bool(const v1::ChangesResponse&)>& visit) {
   grpc::ClientContext context;
   const CallUnderWay under_way(cancel, &context);
-  const auto stream = connection().stub->Changes(&context, request);
+  const auto connection = Connected();
+  const auto stream = connection->stub->Changes(&context, request);
   Watchdog watchdog(&context);
   v1::ChangesResponse response;
   bool enough = false;
@@ -269,8 +289,10 @@ Result<Ok> Client::Changes(const v1::ChangesRequest& request, Canceller* cancel,
   if (enough) context.TryCancel();
   const grpc::Status status = stream->Finish();
   if (enough || status.ok()) return Ok{};
-  if (watchdog.fired()) return Error{Code::kUnavailable, "", "the server has gone silent"};
-  return ErrorOf(status, context);
+  const Error silent{Code::kUnavailable, "", "the server has gone silent"};
+  const Error error = watchdog.fired() ? silent : ErrorOf(status, context);
+  Lost(connection, error);
+  return error;
 }
 
 }  // namespace dfsmr::cli

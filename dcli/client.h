@@ -56,7 +56,10 @@ bool Passing(const Error& error);
 // True when the error did not come from a server's rules but from none being reached in time.
 bool Unreached(const Error& error);
 
-// ":3004" means this machine.
+// What went wrong in the words that a reader can act on: "Connection refused".
+std::string Cause(const Error& error);
+
+// Where to connect for what the user wrote: ":3004" means this machine, "host" its port 3004.
 std::string ServerAddress(const std::string& server);
 
 // Any thread. Connects at the first call. A call without a `cancel` ends by its timeout; one that
@@ -99,15 +102,16 @@ class Client {
 
  private:
   struct Connection;
-  Connection& connection();
+  std::shared_ptr<Connection> Connected();
+  void Lost(const std::shared_ptr<Connection>& connection, const Error& error);
   template <typename Response, typename Request, typename Method>
   Result<Response> Call(Method method, const Request& request, bool repeatable,
                         Duration wait = Duration::zero(), Canceller* cancel = nullptr);
 
   const std::string server_;
   const Duration timeout_;
-  std::once_flag connected_;
-  std::unique_ptr<Connection> connection_;
+  std::mutex mutex_;
+  std::shared_ptr<Connection> connection_;
 };
 
 }  // namespace dfsmr::cli

@@ -38,14 +38,6 @@ std::string HostName() {
   return host;
 }
 
-// gRPC wraps what went wrong in layers of its own; the last one is what the reader can act on.
-std::string Cause(const Error& error) {
-  if (error.code == Code::kDeadlineExceeded) return "no answer in time";
-  const size_t last = error.message.rfind(": ");
-  const bool wrapped = error.message.find("failed to connect") != std::string::npos;
-  return wrapped && last != std::string::npos ? error.message.substr(last + 2) : error.message;
-}
-
 }  // namespace
 
 Result<Ok> Context::Apply(const Globals& globals) {

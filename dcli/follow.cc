@@ -28,7 +28,7 @@ Result<Ok> Follow(Context& context, v1::ChangesRequest request, Canceller* cance
     if (ended.has_value() && !request.follow()) return ended;
     if (!ended && !(resumable && Passing(ended.error()))) return ended;
     if (!lost) {
-      context.Note("the connection was lost" + (ended ? "" : ": " + ended.error().message) +
+      context.Note("the connection was lost" + (ended ? "" : ": " + Cause(ended.error())) +
                    "; trying again");
     }
     lost = true;

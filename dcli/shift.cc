@@ -70,7 +70,7 @@ bool Shift::Heard(const Error* error) {
     GiveUp([this, copy = *error] { return context.Fail(copy); });
     return false;
   }
-  if (!lost_) context.Note("the server is gone: " + error->message + "; trying again");
+  if (!lost_) context.Note("the server is gone: " + Cause(*error) + "; trying again");
   lost_ = true;
   return true;
 }

@@ -336,11 +336,16 @@ grpc::ServerUnaryReactor* OriginalService::Relinquish(Context* context,
 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* OriginalService::Changes(Context* context,
                                                                      const grpc::ByteBuffer*) {
-  ChangesStream::Open open;
-  open.filter.ns = kNamespace;
-  open.after = backend_.changes.head();
-  open.beats = false;
-  return ChangesStream::Begin(backend_, context, std::move(open), EncodeLines);
+  return ChangesStream::Begin(
+      backend_, context,
+      [this]() -> Result<ChangesStream::Open> {
+        ChangesStream::Open open;
+        open.filter.ns = kNamespace;
+        open.after = backend_.changes.head();
+        open.beats = false;
+        return open;
+      },
+      EncodeLines);
 }
 
 }  // namespace dfsmr

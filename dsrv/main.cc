@@ -111,12 +111,9 @@ void Drain(grpc::Server& server, const Backend& backend, Duration grace) {
   backend.gate.Close();
   backend.loop.Post({.run = [](Engine& engine) { engine.StopHandingOut(); }, .drop = [] {}});
   ChangesStream::EndAll();
-  if (!backend.gate.WaitEmpty(std::chrono::steady_clock::now() + grace)) {
-    spdlog::warn("some calls did not end within the grace period; they are cut off");
-  }
-  // All are answered: a deadline only for the connections, since idle clients may take seconds to
-  // notice that theirs is to close.
-  server.Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(100));
+  if (backend.gate.WaitEmpty(std::chrono::steady_clock::now() + grace)) return;
+  spdlog::warn("some calls did not end within the grace period; they are cut off");
+  server.Shutdown(std::chrono::system_clock::now());
   server.Wait();
 }
 
@@ -169,8 +166,11 @@ int Run(const Flags& flags) {
   pool.Stop();
   loop.Stop();
   for (const auto& [reason, count] : Refusals()) spdlog::info("refused in all: {} {}", reason, count);
+  store->reset();
   spdlog::info("dsrv has stopped");
-  return 0;
+  // Until the very end whoever calls is told UNAVAILABLE by the gate; gRPC's own shutdown would tell
+  // them CANCELLED, and wait seconds for idle clients to hang up.
+  std::_Exit(0);
 }
 
 }  // namespace

@@ -440,12 +440,16 @@ grpc::ServerUnaryReactor* RunnerService::Cancel(Context* context, const v1::Canc
 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* RunnerService::Changes(
     Context* context, const grpc::ByteBuffer* buffer) {
-  v1::ChangesRequest request;
-  grpc::ByteBuffer copy(*buffer);
-  grpc::ProtoBufferReader reader(&copy);
-  Result<ChangesStream::Open> open = Error{Code::kInternal, "", "the request could not be read"};
-  if (request.ParseFromZeroCopyStream(&reader)) open = ToOpen(backend_, request);
-  return ChangesStream::Begin(backend_, context, std::move(open), EncodeResponse);
+  return ChangesStream::Begin(
+      backend_, context,
+      [&]() -> Result<ChangesStream::Open> {
+        v1::ChangesRequest request;
+        grpc::ByteBuffer copy(*buffer);
+        grpc::ProtoBufferReader reader(&copy);
+        if (request.ParseFromZeroCopyStream(&reader)) return ToOpen(backend_, request);
+        return Error{Code::kInternal, "", "the request could not be read"};
+      },
+      EncodeResponse);
 }
 
 }  // namespace dfsmr

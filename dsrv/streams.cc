@@ -12,6 +12,11 @@ namespace {
 constexpr size_t kUnanswered = 32;
 constexpr auto kBeat = std::chrono::milliseconds(2'500);  // promised: a message every 5 s
 
+Error Crowded() {
+  return {Code::kResourceExhausted, "OVERLOADED",
+          "the server serves " + std::to_string(limits::kWatchers) + " watchers already"};
+}
+
 struct Watchers {
   std::mutex mutex;
   std::set<ChangesStream*> open;
@@ -263,7 +268,7 @@ void WorkStream::OnDone() {
 // Changes ----------------------------------------------------------------------------------------
 
 ChangesStream* ChangesStream::Begin(const Backend& backend, grpc::CallbackServerContext* context,
-                                    Result<Open> open, Encode encode) {
+                                    const std::function<Result<Open>()>& open, Encode encode) {
   auto* stream = new ChangesStream(backend, context, std::move(encode));
   stream->self_.reset(stream);
   stream->admitted_ = backend.gate.Admit();
@@ -273,16 +278,13 @@ ChangesStream* ChangesStream::Begin(const Backend& backend, grpc::CallbackServer
     crowded = watchers().open.size() >= limits::kWatchers;
     watchers().open.insert(stream);
   }
-  if (!open) {
-    stream->End(Refuse(context, open.error()));
-  } else if (!stream->admitted_) {
-    stream->End(Refuse(context, Stopping()));
-  } else if (crowded) {
-    stream->End(Refuse(context, {Code::kResourceExhausted, "OVERLOADED",
-                                 "the server serves " + std::to_string(limits::kWatchers) +
-                                     " watchers already"}));
+  Result<Open> opened = !stream->admitted_ ? Stopping()
+                        : crowded          ? Crowded()
+                                           : open();
+  if (opened) {
+    stream->open_ = *std::move(opened);
   } else {
-    stream->open_ = *std::move(open);
+    stream->End(Refuse(context, opened.error()));
   }
   {
     std::lock_guard lock(stream->mutex_);

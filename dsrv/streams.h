@@ -79,7 +79,7 @@ class ChangesStream : public grpc::ServerWriteReactor<grpc::ByteBuffer>, public 
     bool beats = true;            // sends a message now and then when there is nothing to say
   };
   static ChangesStream* Begin(const Backend& backend, grpc::CallbackServerContext* context,
-                              Result<Open> open, Encode encode);
+                              const std::function<Result<Open>()>& open, Encode encode);
   // Ends all that are open with UNAVAILABLE.
   static void EndAll();
 

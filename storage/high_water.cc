@@ -114,14 +114,30 @@ Result<std::unique_ptr<HighWater>> HighWater::Create(const std::filesystem::path
 
 HighWater::~HighWater() { close(file_); }
 
+HighWater::Mark HighWater::mark() const {
+  const std::lock_guard lock(mutex_);
+  return mark_;
+}
+
 Result<Ok> HighWater::Raise(uint64_t sequence) {
+  const std::lock_guard lock(mutex_);
   if (sequence <= mark_.sequence) return Ok{};
   const Slot slot{turn_ + 1, {sequence, mark_.incarnation}};
-  if (!WriteAt(file_, Encode(slot), slot.turn % 2 * kSlotBytes) || fdatasync(file_) != 0) {
-    return FileError("write", path_);
-  }
+  if (!WriteAt(file_, Encode(slot), slot.turn % 2 * kSlotBytes)) return FileError("write", path_);
   turn_ = slot.turn;
   mark_ = slot.mark;
+  synced_ = false;
+  return Ok{};
+}
+
+Result<Ok> HighWater::Sync() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (synced_) return Ok{};
+    synced_ = true;
+  }
+  // Not under the lock: writers go on meanwhile, and what they raise is for the next one.
+  if (fdatasync(file_) != 0) return FileError("write", path_);
   return Ok{};
 }
 

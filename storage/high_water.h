@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <utility>
 
 #include "fsm/result.h"
@@ -15,7 +16,7 @@ namespace dfsmr {
 // A file of two slots of 4 KiB, overwritten in turn, so that a torn write leaves the other one. A
 // slot, its numbers 64 bits big-endian: "dfsmr-hw" | version 1 | turn | sequence | incarnation |
 // FNV-1a of all that. Of the readable slots, the one of the greater turn counts.
-// For one thread at a time.
+// Any thread.
 class HighWater {
  public:
   struct Mark {
@@ -34,10 +35,13 @@ class HighWater {
   HighWater(const HighWater&) = delete;
   HighWater& operator=(const HighWater&) = delete;
 
-  const Mark& mark() const { return mark_; }
+  Mark mark() const;
 
-  // Durable on return. Does nothing when `sequence` is not above the mark.
+  // Written, not synced: survives the process, and the machine once Sync has passed over it. Does
+  // nothing when `sequence` is not above the mark.
   Result<Ok> Raise(uint64_t sequence);
+  // Durable on return. Does nothing when nothing was raised since the last one.
+  Result<Ok> Sync();
 
  private:
   HighWater(std::filesystem::path path, int file, uint64_t turn, Mark mark)
@@ -45,8 +49,10 @@ class HighWater {
 
   const std::filesystem::path path_;
   const int file_;
+  mutable std::mutex mutex_;
   uint64_t turn_;
   Mark mark_;
+  bool synced_ = true;
 };
 
 }  // namespace dfsmr

@@ -299,8 +299,8 @@ void RocksStore::FollowHighWater(std::chrono::milliseconds period) {
   for (bool last = false; !last;) {
     last = closing_changed_.wait_for(lock, period, [this] { return closing_; });
     lock.unlock();
-    const auto raised = high_water_->Raise(durable_sequence_.load());
-    if (!raised) Stop(raised.error().message);
+    const auto synced = high_water_->Sync();
+    if (!synced) Stop(synced.error().message);
     lock.lock();
   }
 }
@@ -371,7 +371,9 @@ Result<Ok> RocksStore::Commit(rocksdb::WriteBatch& batch) {
   options.protection_bytes_per_key = kProtectionBytes;
   const rocksdb::Status status = db_->Write(options, &batch);
   if (!status.ok()) return Stop(status.ToString());
-  durable_sequence_ += batch.Count();
+  const uint64_t durable = durable_sequence_ += batch.Count();
+  const auto raised = high_water_->Raise(durable);
+  if (!raised) return Stop(raised.error().message);
   return Ok{};
 }
 

@@ -4,8 +4,8 @@
 // Beside RocksDB's files its directory has two of ours:
 //   FORMAT      "dfsmr store format 1"; written last when a store is made, so that a directory
 //               without it holds no store, however much else is in it.
-//   HIGH_WATER  see high_water.h; follows the writes within `high_water_period`, and is never ahead
-//               of the disk. To delete it is to accept whatever was lost. Delete it when a backup
+//   HIGH_WATER  see high_water.h; written with each write, synced every `high_water_period`, and
+//               never ahead of the disk. To delete it is to accept whatever was lost. Delete it when a backup
 //               was put in place, too: the store then gets a new incarnation.
 // Keys are `partition (2 bytes, big-endian) | kind (1 byte) | ...`. Kind 0 is the store's own: it
 // keeps the partition's epoch there, which scans do not show and ranges do not delete.

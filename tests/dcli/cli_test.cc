@@ -100,6 +100,9 @@ TEST_CASE("global flags stand before or after the command; nobody there is statu
        {std::vector<std::string>{"--server", "localhost:1", "-o", "json", "machines"},
         std::vector<std::string>{"machines", "--server=:1", "-ojson"},
         std::vector<std::string>{"-o", "json", "machines", "ready", "--server", ":1"},
+        std::vector<std::string>{"-o", "yaml", "transition", "i", "skip", "--server", ":1", "-o",
+                                 "name"},
+        std::vector<std::string>{"start", "start", "--priority", "-5", "a=-1", "--server", ":1"},
         std::vector<std::string>{"work", "--server", ":1", "start", "--", "true", "--help"}}) {
     const Outcome gone = Dcli(words);
     CHECK(gone.status == 3);

@@ -233,9 +233,7 @@ TEST_CASE("several versions at once lead to where the last of them says") {
     world.Define("id: n\nnodes:\n  x: {start: true, transitions: {ok: end}}\n  end: {final: true}\n");
     world.Start("n", "of n");
     other.replace(0, 5, "id: n");
-    world.Do([&](Engine& e) {
-      return e.Define("ns", ParseMachines(Version("upgrade", "c") + "---\n" + other), false);
-    });
+    world.Define(Version("upgrade", "c") + "---\n" + other);
     world.Drain();
     CHECK(world.NodeOf("one") == "c");
     CHECK(world.NodeOf("of n") == "c");

@@ -136,7 +136,8 @@ class World {
   // Turns until the engine has nothing to do at once; how many.
   size_t Drain(size_t at_most = 1'000) {
     size_t turns = 0;
-    while (turns < at_most && engine_->NextDeadline() <= now_) {
+    while (turns < at_most && engine_->NextDeadline() <= now_ + kSlack) {
+      now_ = std::max(now_, engine_->NextDeadline());
       Decide();
       Commit();
       ++turns;

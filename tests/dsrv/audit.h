@@ -1,0 +1,288 @@
+// What must be true of a store whatever happened to its engine, checked by a model of its own: it
+// knows machines as graphs, the feed as a list, and nothing of the rules' code.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/dsrv/world.h"
+
+namespace dfsmr {
+
+class Audit {
+ public:
+  explicit Audit(World& world) : world_(world) {
+    for (Event& event : world.Feed()) feed_.emplace(event.seq, std::move(event));
+    for (bool stopped : {false, true}) {
+      const auto scanned = rows::ScanInstances(
+          world.store(), world.partition(), stopped, "", "", world.engine().resolve(),
+          [&](Instance instance) {
+            Expect(instance.Stopped() == stopped, instance.id + " lies where it belongs");
+            Expect(!instances_.contains(instance.id), instance.id + " is there once");
+            instances_.emplace(instance.id, std::move(instance));
+            return true;
+          });
+      Expect(scanned.has_value(), "the instances can be read");
+    }
+  }
+
+  // The first thing found wrong; empty when all is well.
+  const std::string& problem() const { return problem_; }
+  const std::map<std::string, Instance>& instances() const { return instances_; }
+
+  void Expect(bool good, const std::string& what) {
+    if (!good && problem_.empty()) problem_ = what;
+  }
+
+  void All() {
+    Feed();
+    for (const auto& [id, instance] : instances_) {
+      History(instance);
+      NextStep(instance);
+    }
+    Counters();
+  }
+
+  // Numbers without gaps, and what was published is what is kept.
+  void Feed() {
+    const auto first = rows::FirstSeq(world_.store(), world_.partition());
+    Expect(first.has_value(), "the feed's start can be read");
+    uint64_t next = first ? *first : 1;
+    for (const auto& [seq, event] : feed_) Expect(seq == next++, "gap in the feed before " + Text(event));
+    Expect(world_.engine().last_seq() + 1 == next, "the feed ends at the engine's last number");
+    std::set<uint64_t> seen;
+    for (const Event& event : world_.published()) {
+      Expect(seen.insert(event.seq).second, "published twice: " + Text(event));
+      const auto kept = feed_.find(event.seq);
+      if (kept == feed_.end()) {
+        Expect(first && event.seq < *first, "published but not kept: " + Text(event));
+      } else {
+        Expect(kept->second == event, "rewritten: " + Text(event) + " as " + Text(kept->second));
+      }
+    }
+  }
+
+  // The history of an instance is what the feed says of it, and a path of its machine.
+  void History(const Instance& instance) {
+    const std::vector<Event> history = world_.HistoryOf(instance);
+    std::vector<uint64_t> told;
+    for (const auto& [seq, event] : feed_) {
+      if (event.instance == instance.id) told.push_back(seq);
+    }
+    std::vector<uint64_t> kept;
+    const auto first = rows::FirstSeq(world_.store(), world_.partition());
+    for (const Event& event : history) {
+      if (event.seq >= *first) kept.push_back(event.seq);
+    }
+    Expect(told == kept, "history and feed differ for " + instance.id);
+    Path(instance, history);
+  }
+
+  // Someone or something will take it on.
+  void NextStep(const Instance& instance) {
+    if (instance.Stopped()) return;
+    const Machine& machine = MachineOf(instance);
+    const std::string who = instance.id + " has no next step";
+    if (instance.tokens.empty()) {
+      Expect(instance.state == InstanceState::kScheduled ||
+                 instance.state == InstanceState::kPaused, who);
+    }
+    for (const Token& token : instance.tokens) {
+      const Node& node = machine.nodes[token.node];
+      switch (token.state) {
+        case TokenState::kReady:
+          Expect(node.kind == NodeKind::kWork && !token.HasLiveClaim(), who);
+          break;
+        case TokenState::kClaimed:
+          Expect(node.kind == NodeKind::kWork && token.HasLiveClaim(), who);
+          for (const Claim& claim : token.claims) {
+            Expect(!claim.Live() || node.timeout.AtMostOnce() || claim.deadline != kNever, who);
+          }
+          break;
+        case TokenState::kWaiting:
+          Expect(node.kind == NodeKind::kManual || token.available_at != kNever, who);
+          break;
+        default:
+          Expect(false, who);
+      }
+    }
+    if (instance.cancel_requested) Expect(instance.HasLiveClaim(), instance.id + " hangs in cancel");
+  }
+
+  // GetMachine's numbers are those of the instances and of the feed.
+  void Counters() {
+    auto views = world_.Do([](Engine& e) {
+      return Result<std::vector<MachineView>>(e.ListMachines("ns", true, {"", 0}, 1'000));
+    });
+    for (const MachineView& view : *views) {
+      const auto& definition = *view.definition;
+      const std::string who = definition.machine.id + " version " +
+                              std::to_string(definition.version);
+      MachineStats stats;
+      std::vector<NodeStats> nodes(definition.machine.nodes.size());
+      for (const auto& [id, instance] : instances_) {
+        if (instance.machine != definition.machine.id || instance.version != definition.version) {
+          continue;
+        }
+        switch (instance.state) {
+          case InstanceState::kScheduled: ++stats.scheduled; break;
+          case InstanceState::kPaused: ++stats.paused; break;
+          case InstanceState::kStopped: ++stats.stopped; continue;
+          default: ++stats.running;
+        }
+        for (const Token& token : instance.tokens) {
+          NodeStats& node = nodes[token.node];
+          if (token.state == TokenState::kReady) ++node.ready;
+          if (token.state == TokenState::kClaimed) ++node.claimed;
+          if (token.state == TokenState::kWaiting) ++node.waiting;
+        }
+      }
+      for (const auto& [seq, event] : feed_) {
+        if (event.machine != definition.machine.id || event.version != definition.version) continue;
+        const NodeIndex at = definition.machine.Find(event.prev_node);
+        if (at == kNoNode) continue;
+        if (event.kind == ChangeKind::kTimedOut) ++nodes[at].timed_out;
+        if (event.kind == ChangeKind::kTransitioned && event.left_visit != 0) ++nodes[at].completed;
+      }
+      Same(who + " scheduled", stats.scheduled, view.stats.scheduled);
+      Same(who + " running", stats.running, view.stats.running);
+      Same(who + " paused", stats.paused, view.stats.paused);
+      Same(who + " stopped", stats.stopped, view.stats.stopped);
+      const auto first = rows::FirstSeq(world_.store(), world_.partition());
+      for (size_t i = 0; i < nodes.size(); ++i) {
+        const std::string node = who + " node " + definition.machine.nodes[i].id;
+        Same(node + " ready", nodes[i].ready, view.nodes[i].ready);
+        Same(node + " claimed", nodes[i].claimed, view.nodes[i].claimed);
+        Same(node + " waiting", nodes[i].waiting, view.nodes[i].waiting);
+        if (*first != 1) continue;  // the feed no longer tells
+        Same(node + " completed", nodes[i].completed, view.nodes[i].completed);
+        Same(node + " timed out", nodes[i].timed_out, view.nodes[i].timed_out);
+      }
+    }
+  }
+
+  const Machine& MachineOf(const Instance& instance) {
+    return *world_.engine().registry().Resolve(instance.ns, instance.machine, instance.version);
+  }
+
+ private:
+  static std::string Text(const Event& event) {
+    return "record " + std::to_string(event.seq) + " kind " +
+           std::to_string(static_cast<int>(event.kind)) + " of " + event.instance + " " +
+           event.prev_node + " -" + event.transition + "-> " + event.node + " visit " +
+           std::to_string(event.visit);
+  }
+  void Same(const std::string& what, uint64_t counted, uint64_t told) {
+    Expect(counted == told, what + ": " + std::to_string(told) + " told, " +
+                                std::to_string(counted) + " counted");
+  }
+
+  void Path(const Instance& instance, const std::vector<Event>& history) {
+    using enum ChangeKind;
+    std::string node;
+    uint64_t visit = 0;
+    bool begun = false, stopped = false, paused = false;
+    std::map<uint64_t, int> left;            // visit → reports accepted
+    std::map<uint64_t, int> claimed, freed;  // by visit
+    for (const Event& event : history) {
+      const std::string who = instance.id + " at " + node + ": " + Text(event);
+      Expect(!stopped, who + " after it had stopped");
+      const auto* machine =
+          world_.engine().registry().Resolve(event.ns, event.machine, event.version);
+      const NodeIndex at = machine->Find(node);
+      switch (event.kind) {
+        case kScheduled:
+          Expect(!begun, who);
+          break;
+        case kStarted:
+          Expect(!begun && event.node == machine->nodes[machine->start].id && event.visit == 1, who);
+          begun = true;
+          node = event.node;
+          visit = event.visit;
+          break;
+        case kTransitioned: {
+          Expect(event.prev_node == node, who + " comes from elsewhere");
+          if (node == kUpgradedNode) {
+            Expect(event.node == machine->nodes[machine->start].id && event.visit == visit + 1, who);
+          } else {
+            const NodeIndex from = node == kTimeoutNode ? timed_out_at_ : at;
+            Expect(from != kNoNode, who);
+            const Edge* edge =
+                from == kNoNode ? nullptr : machine->nodes[from].FindTransition(event.transition);
+            Expect(edge && machine->nodes[edge->targets.front()].id == event.node, who + " is no edge");
+            const bool diverted = event.transition == kExhausted;
+            Expect(event.visit == (diverted ? visit : visit + 1), who + " skips a visit");
+          }
+          if (event.left_visit != 0) {
+            Expect(event.left_visit == visit, who + " ends another visit");
+            Expect(++left[event.left_visit] == 1, who + " ends a visit twice");
+          }
+          node = event.node;
+          visit = event.visit;
+          break;
+        }
+        case kClaimed: {
+          Expect(event.node == node && event.visit == visit && event.attempt > 0, who);
+          Expect(!paused, who + " while paused");
+          const bool once = at != kNoNode && machine->nodes[at].timeout.AtMostOnce();
+          Expect(!once || claimed[visit] == freed[visit], who + " is claimed twice");
+          ++claimed[visit];
+          break;
+        }
+        case kRelinquished:
+          Expect(event.node == node && event.visit == visit, who);
+          ++freed[visit];
+          break;
+        case kTimedOut:
+          Expect(event.prev_node == node && event.visit == visit, who);
+          if (at != kNoNode && machine->nodes[at].FindTransition(kTimeoutNode)) {
+            timed_out_at_ = at;
+            node = kTimeoutNode;
+          }
+          break;
+        case kUpgraded:
+          Expect(event.prev_node == node, who);
+          if (begun) node = kUpgradedNode;
+          break;
+        case kAborted:
+        case kCancelled:
+          node = event.node;
+          break;
+        case kPaused: paused = true; break;
+        case kResumed: paused = false; break;
+        case kFinished:
+          stopped = true;
+          break;
+        default:
+          Expect(false, who + " is no change of an instance");
+      }
+    }
+    Expect(!history.empty(), instance.id + " has a history");
+    Expect(stopped == instance.Stopped(), instance.id + " and its history agree that it has stopped");
+    if (instance.tokens.empty()) return;
+    const std::string_view stands = NodeName(MachineOf(instance), instance.tokens.front().node);
+    Expect(stands == node, instance.id + " stands at " + std::string(stands) +
+                               ", its history ends at " + node);
+    Expect(instance.last_visit == visit, instance.id + " counts its visits");
+    Expect(stopped || instance.tokens.front().visit == visit, instance.id + " is at its last visit");
+    Expect(stopped || paused == (instance.state == InstanceState::kPaused),
+           instance.id + " and its history agree that it is paused");
+    size_t listed = 0;
+    for (const Claim& claim : instance.tokens.front().claims) listed += claim.attempt > 0;
+    Expect(static_cast<size_t>(claimed[visit]) >= std::min<size_t>(listed, limits::kClaimsPerVisit) ||
+               stopped, instance.id + " has claims that its history does not tell of");
+  }
+
+  World& world_;
+  std::map<uint64_t, Event> feed_;
+  std::map<std::string, Instance> instances_;
+  NodeIndex timed_out_at_ = kNoNode;
+  std::string problem_;
+};
+
+}  // namespace dfsmr

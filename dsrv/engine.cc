@@ -175,7 +175,8 @@ bool Engine::Durable(const Resident& resident) const {
 
 // What must stay in memory: what the store does not have yet, and what is claimed.
 void Engine::Evict() {
-  for (int tries = 0; tries < 64 && residents_.size() > options_.cached_instances; ++tries) {
+  for (size_t tries = 0;
+       tries < 2 * limits::kTurnItems && residents_.size() > options_.cached_instances; ++tries) {
     Resident* resident = by_use_.front();
     if (resident->lazy || !Durable(*resident) || !resident->claim_timers.empty() ||
         resident->instance.HasLiveClaim()) {

@@ -9,13 +9,11 @@ namespace dfsmr {
 namespace {
 
 constexpr size_t kPageBytes = limits::kMessage * 3 / 4;  // so that a page fits a message
-constexpr size_t kSampled = 2'000;
+constexpr size_t kSampled = 500;
 
 bool StandsAt(const Instance& instance, const Machine& machine, const std::string& node) {
   return std::ranges::any_of(instance.tokens, [&](const Token& token) {
-    const std::string_view at = NodeName(machine, token.node);
-    // A plan's step is its node and those beside it.
-    return at == node || (at.size() > node.size() && at.starts_with(node) && at[node.size()] == '/');
+    return NodeName(machine, token.node) == node;
   });
 }
 
@@ -85,26 +83,31 @@ class Lister {
   Result<Ok> GatherFrom(bool stopped) {
     std::vector<InstanceView> elsewhere = std::move(found_);
     found_.clear();
-    size_t scanned = 0;
-    size_t of_machine = 0;
-    bool sparse = false;
-    std::string last = query_.after;
-    auto outcome = rows::ScanInstances(
-        store_, engine_.partition(), stopped, query_.ns, query_.after, resolve_,
-        [&](Instance instance) {
-          last = instance.id;
-          ++scanned;
-          of_machine += instance.machine == query_.machine;
-          Consider(std::move(instance));
-          sparse = !query_.machine.empty() && scanned == kSampled && of_machine < kSampled / 50;
-          return !sparse && !Full();
-        });
-    if (outcome && sparse) {
-      outcome = rows::ScanMachine(store_, engine_.partition(), query_.ns, query_.machine, last,
-                                  [&](std::string_view id) { return VisitId(id, stopped); });
-    }
+    auto outcome = !query_.machine.empty() && Sparse(stopped)
+                       ? rows::ScanMachine(store_, engine_.partition(), query_.ns, query_.machine,
+                                           query_.after,
+                                           [&](std::string_view id) { return VisitId(id, stopped); })
+                       : rows::ScanInstances(
+                             store_, engine_.partition(), stopped, query_.ns, query_.after, resolve_,
+                             [&](Instance instance) {
+                               Consider(std::move(instance));
+                               return !Full();
+                             },
+                             {query_.machine, query_.node, query_.state, query_.result});
     std::ranges::move(elsewhere, std::back_inserter(found_));
     return outcome;
+  }
+
+  // Whether few of the next rows are the machine's.
+  bool Sparse(bool stopped) {
+    size_t scanned = 0;
+    size_t of_machine = 0;
+    (void)rows::ScanInstances(store_, engine_.partition(), stopped, query_.ns, query_.after, resolve_,
+                              [&](const Instance& instance) {
+                                of_machine += instance.machine == query_.machine;
+                                return ++scanned < kSampled;
+                              });
+    return scanned == kSampled && of_machine < kSampled / 50;
   }
 
   bool VisitId(std::string_view id, std::optional<bool> stopped = std::nullopt) {

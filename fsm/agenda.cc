@@ -15,12 +15,13 @@ bool Filter::Matches(const QueueKey& key) const {
 
 class Agenda::Queue {
  public:
-  explicit Queue(const QueueKey& k) : key(k) {}
+  Queue(const QueueKey& k, uint64_t n) : key(k), number(n) {}
 
   bool empty() const { return levels.empty(); }
   int32_t priority() const { return levels.begin()->first; }
 
   QueueKey key;
+  const uint64_t number;  // no two are alike: where addresses would do, no run would be like another
   std::map<int32_t, std::deque<ReadyEntry>, std::greater<>> levels;  // by priority, none empty
   uint64_t served = 0;             // tick of the last hand-out
   std::vector<Group*> groups;      // the filters that match it
@@ -39,7 +40,7 @@ struct Agenda::RankLess {
   bool operator()(const Rank& a, const Rank& b) const {
     if (a.priority != b.priority) return a.priority > b.priority;
     if (a.served != b.served) return a.served < b.served;
-    return std::less<>()(a.queue, b.queue);
+    return a.queue->number < b.queue->number;
   }
 };
 
@@ -78,7 +79,7 @@ const QueueKey& Agenda::KeyOf(const Queue* queue) { return queue->key; }
 Agenda::Queue* Agenda::QueueFor(const QueueKey& key) {
   auto& queue = queues_[Address(key)];
   if (!queue) {
-    queue = std::make_unique<Queue>(key);
+    queue = std::make_unique<Queue>(key, ++tick_);
     for (auto& [filter, group] : groups_) {
       if (filter.Matches(key)) Attach(group.get(), queue.get());
     }

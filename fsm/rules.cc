@@ -90,6 +90,7 @@ double Fraction(uint64_t random, uint64_t salt) {
 }
 
 Duration DelayOf(const DelayPolicy& policy, uint32_t entry, double fraction) {
+  if (policy.initial == Duration::zero()) return {};  // however often it is multiplied
   const double initial = static_cast<double>(policy.initial.count());
   double delay = initial * std::pow(policy.factor, entry - 1);
   delay = std::min(delay, static_cast<double>(policy.max.count()));
@@ -161,6 +162,7 @@ bool Enter(Scene& scene, size_t slot, Arrival arrival, bool announce = true) {
     const Node& node = scene.machine.nodes[arrival.node];
     if (node.max_visits == 0 || instance.Entries(node.id) < node.max_visits) break;
     if (hops > scene.machine.nodes.size()) {
+      if (instance.cancel_requested) return StopCancelled(scene), false;
       Stop(scene, InstanceResult::kError, arrival.node, visit,
            "no node left to go to: every node on the way had been visited as often as its "
            "max_visits allows");
@@ -619,9 +621,11 @@ void EndDelay(Scene& scene, uint64_t visit) {
   if (!token || token->state != TokenState::kWaiting || token->available_at > scene.now) return;
   const Node& node = scene.machine.nodes[token->node];
   const Edge* edge = node.FindTransition("ok");
+  const size_t first = scene.events.size();
   Follow(scene, static_cast<size_t>(token - scene.instance.tokens.data()), *edge,
          {.node = kNoNode, .prev_node = node.id, .transition = "ok",
           .params = std::move(token->params), .client = {}});
+  scene.events[first].left_visit = visit;
 }
 
 Result<Ok> Pause(Scene& scene) {

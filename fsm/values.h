@@ -160,7 +160,7 @@ struct Event {
   std::string params;
   std::string note;
 
-  uint64_t left_visit = 0;       // TRANSITIONED by a report: the visit that it ended
+  uint64_t left_visit = 0;       // TRANSITIONED that ended a visit: which
   std::optional<Answer> answer;  // TRANSITIONED by a report: what was answered
   // What the node's latency learns from it: the attempt took, or lasted at least, this long.
   struct Sample {

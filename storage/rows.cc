@@ -465,14 +465,38 @@ Result<std::map<std::string, std::string>> GetOutputs(const Store& store, Partit
   return outputs;
 }
 
+// Byte strings that the row of every instance that is wanted must contain.
+static std::vector<std::string> Needles(const Wanted& wanted) {
+  std::vector<std::string> needles;
+  auto number = [&needles](int field, auto value) {
+    if (static_cast<int>(value) == 0) return;
+    needles.push_back({static_cast<char>(field << 3), static_cast<char>(value)});
+  };
+  // A text stands behind its field's tag and its length, when that is short enough for one byte.
+  auto text = [&needles](int field, const std::string& value) {
+    if (value.empty() || value.size() > 127) return;
+    needles.push_back(std::string{static_cast<char>(field << 3 | 2), static_cast<char>(value.size())} +
+                      value);
+  };
+  text(record::Token::kNodeFieldNumber, wanted.node);
+  number(record::Instance::kStateFieldNumber, wanted.state);
+  number(record::Instance::kResultFieldNumber, wanted.result);
+  text(record::Instance::kMachineFieldNumber, wanted.machine);
+  return needles;
+}
+
 Result<Ok> ScanInstances(const Store& store, PartitionId partition, bool stopped,
                          std::string_view ns, std::string_view after, const Resolve& resolve,
-                         const VisitInstance& visit) {
+                         const VisitInstance& visit, const Wanted& wanted) {
+  const std::vector<std::string> needles = Needles(wanted);
   Key prefix(partition, stopped ? kStopped : kLive);
   if (!ns.empty()) prefix.Text(ns);
   const std::string begin = prefix.bytes();
   return ScanAll(store, Resume(std::move(prefix), after), PrefixEnd(begin),
                  [&](std::string_view key, std::string_view value) -> Result<bool> {
+                   for (const std::string& needle : needles) {
+                     if (value.find(needle) == std::string_view::npos) return true;
+                   }
                    KeyReader reader(key);
                    const std::string_view in = reader.Text();
                    auto instance = Decode(in, reader.Text(), key, value, resolve);

@@ -70,11 +70,19 @@ Result<std::map<std::string, std::string>> GetOutputs(const Store& store, Partit
                                                       std::string_view ns, std::string_view id);
 
 // Live or stopped instances of one namespace (of all when `ns` is empty) with ids after `after`, in
-// order of id, until `visit` returns false.
+// order of id, until `visit` returns false. Rows that cannot be what `wanted` asks for are skipped
+// without being read in full, which is what makes a search through millions of them bearable; those
+// visited may still be others.
+struct Wanted {
+  std::string machine;  // empty, kNone: any
+  std::string node;
+  InstanceState state = InstanceState::kNone;
+  InstanceResult result = InstanceResult::kNone;
+};
 using VisitInstance = std::function<bool(Instance)>;
 Result<Ok> ScanInstances(const Store& store, PartitionId partition, bool stopped,
                          std::string_view ns, std::string_view after, const Resolve& resolve,
-                         const VisitInstance& visit);
+                         const VisitInstance& visit, const Wanted& wanted = {});
 // Ids that an index holds, after `after`, in order, until `visit` returns false.
 using VisitId = std::function<bool(std::string_view id)>;
 Result<Ok> ScanLabel(const Store& store, PartitionId partition, std::string_view ns,

@@ -53,7 +53,7 @@ class StoreOf {
 class World {
  public:
   // Each change of an engine takes a microsecond, so that its time runs ahead of the clock a little.
-  static constexpr Duration kSlack = 1ms;
+  static constexpr Duration kSlack = 10ms;
 
   explicit World(EngineOptions options = {}, Store* store = nullptr)
       : options_(std::move(options)), store_(store) {

@@ -297,11 +297,12 @@ void CommandLine::AddControlCommands() {
 
 void CommandLine::AddCompletion() {
   struct Options {
+    const Grammar* grammar;
     std::string shell;
   };
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<Options>(Options{&grammar_, ""});
   int (*run)(Context&, const Options&) = [](Context& context, const Options& given) {
-    const auto script = CompletionScript(given.shell);
+    const auto script = CompletionScript(given.shell, *given.grammar);
     if (!script) return context.FailUsage(script.error());
     context.out << *script;
     return kSucceeded;

@@ -247,12 +247,18 @@ void OfferValues(const Before& before, Answer* answer) {
 
 }  // namespace
 
-Result<std::string> CompletionScript(std::string_view shell) {
-  if (shell == "bash") return std::string(kBash);
-  if (shell == "zsh") return std::string(kZsh);
-  if (shell == "fish") return std::string(kFish);
-  return Error{Code::kInvalidArgument, "",
-               "there is no completion for \"" + Escaped(shell) + "\" (known: bash, zsh, fish)"};
+Result<std::string> CompletionScript(std::string_view shell, const Grammar& grammar) {
+  static const std::map<std::string_view, std::string_view> kScripts{
+      {"bash", kBash}, {"zsh", kZsh}, {"fish", kFish}};
+  const auto script = kScripts.find(shell);
+  if (script == kScripts.end()) {
+    return Error{Code::kInvalidArgument, "",
+                 "there is no completion for \"" + Escaped(shell) + "\" (known: bash, zsh, fish)"};
+  }
+  std::string text(script->second);
+  text += "# The words come from dcli itself. Its commands:";
+  for (const CommandShape& command : grammar.commands) text += " " + command.name;
+  return text + '\n';
 }
 
 void Complete(const Grammar& grammar, const std::vector<std::string>& words, std::ostream& out) {

@@ -12,7 +12,7 @@
 namespace dfsmr::cli {
 
 // A script for bash, zsh or fish; kInvalidArgument for another shell.
-Result<std::string> CompletionScript(std::string_view shell);
+Result<std::string> CompletionScript(std::string_view shell, const Grammar& grammar);
 
 // Writes what may stand at the last of `words` (those after "dcli"), one a line, with a tab and a
 // description where there is one. Asks the server where ids are wanted, and says nothing when it

@@ -69,9 +69,10 @@ bool Context::PrintOne(const google::protobuf::Message& message) {
   return Print(message);
 }
 
-int Context::Fail(int status, std::string_view message, std::string_view hint) {
+int Context::Fail(int status, std::string_view message, std::string_view hint,
+                  std::string_view details) {
   out.flush();
-  err << "dcli: " << Escaped(message) << '\n';
+  err << "dcli: " << Escaped(message) << '\n' << details;
   if (!hint.empty()) {
     err << "hint: " << hint << '\n';
   } else if (!command.empty()) {

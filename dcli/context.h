@@ -50,8 +50,9 @@ class Context {
   bool wide() const { return format == OutputFormat::kWide; }
   bool names() const { return format == OutputFormat::kName; }
 
-  // Say what was wrong and what to do about it; return the exit status.
-  int Fail(int status, std::string_view message, std::string_view hint = "");
+  // Say what was wrong and what to do about it; return the exit status. `details` are whole lines.
+  int Fail(int status, std::string_view message, std::string_view hint = "",
+           std::string_view details = "");
   int FailUsage(const Error& error) { return Fail(kBadUsage, error.message); }
   // An error of the server, or of not reaching it. `hint` replaces the one for its reason.
   int Fail(const Error& error, std::string_view hint = "");

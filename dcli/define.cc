@@ -10,9 +10,13 @@ std::string Plural(size_t count, const std::string& what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
-void PrintDiagnostic(Context& context, const Diagnostic& diagnostic) {
-  context.err << Escaped(Format(diagnostic)) << '\n';
-}
+std::string LineOf(const Diagnostic& diagnostic) { return Escaped(Format(diagnostic)) + '\n'; }
+
+// What was wrong with several files: told together, below the sentence that says how many.
+struct Refusals {
+  size_t files = 0;
+  std::string lines;
+};
 
 Diagnostic FromWire(const v1::Diagnostic& wire) {
   return {.error = wire.severity() == v1::Diagnostic::ERROR,
@@ -77,17 +81,18 @@ void PrintChecked(Context& context, const Source& source, const Machine& machine
 }
 
 // The server's words: one diagnostic a line.
-void PrintRefusal(Context& context, const Error& error) {
-  context.out.flush();
+void Add(const Error& error, Refusals* refusals) {
+  ++refusals->files;
   for (const std::string& line : Split(error.message, '\n')) {
-    if (!line.empty()) context.err << Escaped(line) << '\n';
+    if (!line.empty()) refusals->lines += Escaped(line) + '\n';
   }
 }
 
-int Summary(Context& context, size_t refused, size_t all, const char* what) {
-  if (refused == 0) return kSucceeded;
-  return context.Fail(kRefused, Plural(refused, "file") + " of " + std::to_string(all) + " " + what,
-                      "each line above says where, and what would be right");
+int Summary(Context& context, const Refusals& refusals, size_t all, const char* what) {
+  if (refusals.files == 0) return kSucceeded;
+  const std::string count = Plural(refusals.files, "file") + " of " + std::to_string(all);
+  return context.Fail(kRefused, count + " " + what, "each line says where, and what would be right",
+                      refusals.lines);
 }
 
 }  // namespace
@@ -95,7 +100,7 @@ int Summary(Context& context, size_t refused, size_t all, const char* what) {
 int Define(Context& context, const DefineOptions& options) {
   const auto sources = ReadSources(options.sources);
   if (!sources) return context.FailUsage(sources.error());
-  size_t refused = 0;
+  Refusals refusals;
   for (const Source& source : *sources) {
     v1::DefineRequest request;
     request.set_namespace_(context.name_space);
@@ -104,28 +109,30 @@ int Define(Context& context, const DefineOptions& options) {
     request.set_validate_only(options.dry_run);
     const auto reply = context.client->Define(request);
     if (!reply && reply.error().code == Code::kInvalidArgument) {
-      PrintRefusal(context, reply.error());
-      ++refused;
+      Add(reply.error(), &refusals);
       continue;
     }
     if (!reply) return context.Fail(reply.error());
-    for (const auto& wire : reply->diagnostics()) PrintDiagnostic(context, FromWire(wire));
+    context.out.flush();
+    for (const auto& wire : reply->diagnostics()) context.err << LineOf(FromWire(wire));
     if (sources->size() == 1 ? context.Print(*reply) : context.PrintOne(*reply)) continue;
     for (const v1::Defined& defined : reply->defined()) PrintDefined(context, defined);
   }
   if (options.dry_run) context.Note("a dry run: nothing was defined");
-  return Summary(context, refused, sources->size(), "refused");
+  return Summary(context, refusals, sources->size(), "refused");
 }
 
 int CheckSources(Context& context, const DefineOptions& options) {
   const auto sources = ReadSources(options.sources);
   if (!sources) return context.FailUsage(sources.error());
-  size_t unsound = 0;
+  Refusals refusals;
   for (const Source& source : *sources) {
     const Parsed parsed = ParseDefinitions(source.text, source.name);
-    if (!parsed.ok()) ++unsound;
+    if (!parsed.ok()) ++refusals.files;
     context.out.flush();
-    for (const Diagnostic& diagnostic : parsed.diagnostics) PrintDiagnostic(context, diagnostic);
+    for (const Diagnostic& diagnostic : parsed.diagnostics) {
+      parsed.ok() ? void(context.err << LineOf(diagnostic)) : void(refusals.lines += LineOf(diagnostic));
+    }
     const v1::DefineResponse reply = ReplyOf(parsed);
     if (sources->size() == 1 ? context.Print(reply) : context.PrintOne(reply)) continue;
     if (!parsed.ok()) continue;
@@ -133,7 +140,8 @@ int CheckSources(Context& context, const DefineOptions& options) {
       PrintChecked(context, source, definition.machine);
     }
   }
-  return Summary(context, unsound, sources->size(), unsound == 1 ? "has errors" : "have errors");
+  return Summary(context, refusals, sources->size(),
+                 refusals.files == 1 ? "has errors" : "have errors");
 }
 
 }  // namespace dfsmr::cli

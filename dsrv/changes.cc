@@ -24,16 +24,24 @@ Error Expired(uint64_t first) {
 }  // namespace
 
 std::string CursorText(const Cursor& cursor) {
-  return std::to_string(cursor.partition) + "." + std::to_string(cursor.seq);
+  char life[17];
+  const auto end = std::to_chars(life, life + sizeof life, cursor.life, 16).ptr;
+  return std::to_string(cursor.partition) + "." + std::to_string(cursor.seq) + "." +
+         std::string(life, end);
 }
 
 Result<Cursor> ParseCursor(std::string_view text) {
   Cursor cursor;
-  const char* const end = text.data() + text.size();
-  auto partition = std::from_chars(text.data(), end, cursor.partition);
-  if (partition.ec == std::errc() && partition.ptr != end && *partition.ptr == '.') {
-    auto seq = std::from_chars(partition.ptr + 1, end, cursor.seq);
-    if (seq.ec == std::errc() && seq.ptr == end) return cursor;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  auto read = [&at, end](auto& number, int base, bool last) {
+    const auto [next, error] = std::from_chars(at, end, number, base);
+    at = next + 1;
+    return error == std::errc() && (last ? next == end : next != end && *next == '.');
+  };
+  if (read(cursor.partition, 10, false) && read(cursor.seq, 10, false) &&
+      read(cursor.life, 16, true)) {
+    return cursor;
   }
   return Error{Code::kInvalidArgument, "BAD_REQUEST",
                "'" + std::string(text.substr(0, 64)) +
@@ -47,13 +55,13 @@ bool ChangeFilter::Matches(const Event& event) const {
          (kinds.empty() || kinds.contains(event.kind));
 }
 
-Changes::Changes(const Store& store, PartitionId partition, uint64_t last_seq, Pool& pool,
-                 Serialise serialise)
+Changes::Changes(const Store& store, Cursor start, Pool& pool, Serialise serialise)
     : store_(store),
-      partition_(partition),
+      partition_(start.partition),
+      life_(start.life),
       pool_(pool),
       serialise_(std::move(serialise)),
-      head_(last_seq) {
+      head_(start.seq) {
   pump_ = std::thread([this] { Pump(); });
 }
 

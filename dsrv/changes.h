@@ -25,6 +25,9 @@ namespace dfsmr {
 struct Cursor {
   PartitionId partition = 0;
   uint64_t seq = 0;  // the last record before it
+  // The store's incarnation: what was read before a backup was put in place may never have happened
+  // in the life that followed.
+  uint64_t life = 0;
 };
 std::string CursorText(const Cursor& cursor);
 Result<Cursor> ParseCursor(std::string_view text);
@@ -54,9 +57,8 @@ class Changes {
     virtual void Wake() = 0;
   };
 
-  // `pool` and `store` must outlive it.
-  Changes(const Store& store, PartitionId partition, uint64_t last_seq, Pool& pool,
-          Serialise serialise);
+  // `pool` and `store` must outlive it. `start` is where the feed ends now.
+  Changes(const Store& store, Cursor start, Pool& pool, Serialise serialise);
   ~Changes();
 
   // One commit's records, in order.
@@ -65,6 +67,7 @@ class Changes {
   void Trim(uint64_t first);
   uint64_t head() const { return head_.load(std::memory_order_acquire); }
   PartitionId partition() const { return partition_; }
+  Cursor CursorAt(uint64_t seq) const { return {partition_, seq, life_}; }
 
   // What follows `after` and matches, from memory; nullopt when it is not all there any more.
   std::optional<Portion> Read(uint64_t after, uint64_t until, const ChangeFilter& filter);
@@ -86,6 +89,7 @@ class Changes {
 
   const Store& store_;
   const PartitionId partition_;
+  const uint64_t life_;
   Pool& pool_;
   const Serialise serialise_;
   std::atomic<uint64_t> head_;

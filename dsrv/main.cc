@@ -137,7 +137,9 @@ int Run(const Flags& flags) {
   if (!engine) return Fail(engine.error());
 
   Pool pool(2);
-  Changes changes(**store, (*engine)->partition(), (*engine)->last_seq(), pool, SerialiseChange);
+  const uint64_t life = (*store)->incarnation() & UINT32_MAX;  // enough to tell two lives apart
+  Changes changes(**store, {(*engine)->partition(), (*engine)->last_seq(), life}, pool,
+                  SerialiseChange);
   std::mt19937_64 entropy{std::random_device{}()};
   Loop loop(**engine, **store,
             {.clock = clock,
@@ -156,8 +158,9 @@ int Run(const Flags& flags) {
                  "cannot listen on " + flags.addr +
                      ": the address is not this machine's, or something listens there already"});
   }
-  spdlog::info("dsrv listens on {} port={} data={} epoch={} last_change={}", flags.addr, port,
-               flags.data, (*engine)->epoch(), (*engine)->last_seq());
+  spdlog::info("dsrv listens on {} port={} data={} epoch={} last_change={} incarnation={:x}",
+               flags.addr, port, flags.data, (*engine)->epoch(), (*engine)->last_seq(),
+               life);
 
   int signal = 0;
   sigwait(&signals, &signal);

@@ -74,11 +74,15 @@ Result<ChangesStream::Open> ToOpen(const Backend& backend, const v1::ChangesRequ
   } else {
     auto cursor = ParseCursor(request.after());
     if (!cursor) return cursor.error();
-    if (cursor->partition != backend.changes.partition() || cursor->seq > head) {
+    const Cursor end = backend.changes.CursorAt(head);
+    if (cursor->life != end.life) {
+      return Error{Code::kOutOfRange, "CURSOR_EXPIRED",
+                   "the cursor is from before this store was restored, or from another server: what "
+                   "it had read may never have happened here; read on from '0'"};
+    }
+    if (cursor->partition != end.partition || cursor->seq > head) {
       return Error{Code::kOutOfRange, "CURSOR_AHEAD",
-                   "the cursor is ahead of the feed, which ends at " +
-                       CursorText({backend.changes.partition(), head}) +
-                       ": it is from another server, or history was lost"};
+                   "the cursor is ahead of the feed, which ends at " + CursorText(end)};
     }
     open.after = cursor->seq;
   }

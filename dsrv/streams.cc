@@ -383,7 +383,7 @@ void ChangesStream::Take(const Changes::Portion& portion) {
     return;
   }
   std::lock_guard lock(mutex_);
-  encode_(portion, CursorText({changes_.partition(), open_.after}), &messages_);
+  encode_(portion, CursorText(changes_.CursorAt(open_.after)), &messages_);
 }
 
 void ChangesStream::Wake() { Step(); }

@@ -9,6 +9,10 @@
 #include "dcli/process.h"
 #include "tests/dcli/dcli.h"
 
+// Under AddressSanitizer: the resolver that gRPC uses keeps a few bytes for each name it looked up.
+extern "C" const char* __lsan_default_suppressions();
+extern "C" const char* __lsan_default_suppressions() { return "leak:libcares"; }
+
 namespace dfsmr::cli {
 namespace {
 
@@ -122,7 +126,7 @@ TEST_CASE("check says what is wrong and where") {
   CHECK(refused.status == 1);
   CHECK(refused.out == "");
   CHECK(refused.err.find(bad.path + ":3:38: nodes.s.transitions.ok: ") != std::string::npos);
-  CHECK(refused.err.find("dcli: 1 file of 1 has errors\nhint: ") != std::string::npos);
+  CHECK(refused.err.find("dcli: 1 file of 1 has errors\n") != std::string::npos);
 }
 
 TEST_CASE("a file is drawn without a server") {
@@ -151,7 +155,7 @@ TEST_CASE("completion knows commands, flags and their values, and is silent with
 TEST_CASE("the scripts are what their shells can read") {
   for (const char* shell : {"bash", "zsh", "fish"}) {
     CAPTURE(shell);
-    const auto script = CompletionScript(shell);
+    const auto script = CompletionScript(shell, {});
     REQUIRE(script);
     CHECK(script->find("dcli __complete") != std::string::npos);
     if (!IsOnPath(shell)) continue;

@@ -573,6 +573,15 @@ TEST_CASE("an instance starts after others, in the commit that ends the last of 
   CHECK(world.Must("i").state == InstanceState::kRunning);
 }
 
+TEST_CASE("a prerequisite named twice is waited for once") {
+  World world;
+  world.Define(kTwoSteps);
+  world.Start("m", "one");
+  REQUIRE(world.TryStart({.machine = "m", .id = "i", .after = {{"one", true}, {"one", true}}}));
+  REQUIRE(world.Do([](Engine& e) { return e.Cancel("ns", "one", CancelMode::kForce); }));
+  CHECK(world.Must("i").state == InstanceState::kRunning);
+}
+
 TEST_CASE("a long chain of instances that start after one another ends in bounded steps") {
   World world;
   world.Define(kTwoSteps);

@@ -51,6 +51,10 @@ void Engine::BeginTurn(Timestamp now, uint64_t random) {
   more_ = false;
   const uint64_t committed = committed_.load(std::memory_order_acquire);
   while (!uncommitted_.empty() && uncommitted_.front().first <= committed) uncommitted_.pop_front();
+  while (!dropped_order_.empty() && dropped_order_.front().first <= committed) {
+    dropped_.erase(dropped_order_.front().second);
+    dropped_order_.pop_front();
+  }
 }
 
 Turn Engine::EndTurn() {
@@ -58,12 +62,16 @@ Turn Engine::EndTurn() {
     Instance& instance = resident->instance;
     const auto& retention = resident->machine().retention;
     const bool just_stopped = instance.Stopped() && !resident->stopped_on_disk;
+    std::vector<Event> none;
+    Stage(*resident, none);  // what the row tells, the history does, too
     if (resident->created) {
       rows::PutSpec(&turn_.batch, options_.partition, instance, *resident->spec);
     }
+    const std::vector<uint64_t> history = instance.history;
     rows::PutInstance(&turn_.batch, options_.partition, &instance, resident->machine(),
                       just_stopped,
                       After(instance.end_time, retention.value_or(options_.retention)));
+    if (instance.history.empty()) std::ranges::copy(history, std::back_inserter(resident->pages));
     for (const auto& [node, json] : resident->outputs) {
       rows::PutOutput(&turn_.batch, options_.partition, instance, node, json);
     }
@@ -120,7 +128,9 @@ Result<Engine::Resident*> Engine::Load(const std::string& ns, const std::string&
     by_use_.splice(by_use_.end(), by_use_, resident->place);
     return resident;
   }
-  auto instance = rows::GetInstance(store_, options_.partition, ns, id, resolve());
+  auto instance = dropped_.contains(ResidentKey(ns, id))
+                      ? rows::NoSuchInstance(ns, id)
+                      : rows::GetInstance(store_, options_.partition, ns, id, resolve());
   if (!instance) {
     if (instance.error().code != Code::kNotFound && !broken_) broken_ = instance.error();
     return instance.error();
@@ -191,6 +201,7 @@ void Engine::Evict() {
 void Engine::MarkDirty(Resident& resident) {
   resident.lazy = false;
   if (resident.dirty_turn == turn_.number) return;
+  if (Durable(resident)) resident.pages.clear();
   resident.dirty_turn = turn_.number;
   dirty_.push_back(&resident);
 }
@@ -314,6 +325,14 @@ void Engine::FreeClaim(Resident& resident, const Before& before, size_t index, C
   });
 }
 
+// A claim that had timed out is alive again: it counts against its stream's capacity as before.
+void Engine::HoldInHand(const Resident& resident, uint64_t visit, const dfsmr::Claim& claim) {
+  auto it = waiters_.find(claim.session);
+  if (it == waiters_.end() || it->second->in_hand.contains(claim.id)) return;
+  it->second->in_hand[claim.id] = {resident.instance.id, visit};
+  if (it->second->Room() == 0) agenda_.RemoveWaiter(claim.session);
+}
+
 void Engine::Consequences(Resident& resident, const Before& before, ClaimId self) {
   Instance& instance = resident.instance;
   for (size_t i = 0; i < before.claims.size(); ++i) {
@@ -354,6 +373,7 @@ void Engine::Consequences(Resident& resident, const Before& before, ClaimId self
         });
       }
       ArmClaim(resident, token.visit, claim);
+      if (claim.session != 0) HoldInHand(resident, token.visit, claim);
     }
     const bool runs = instance.state == InstanceState::kRunning;
     const bool ran = before.state == InstanceState::kRunning;
@@ -412,7 +432,16 @@ Result<Started> Engine::Start(StartArgs args) {
                                            : "start_before is before start_at"};
   }
   std::vector<std::pair<std::string, InstanceResult>> ended;
+  std::vector<Instance::Prerequisite> after;  // each once, and then the stricter one
   for (const Instance::Prerequisite& one : args.after) {
+    auto same = std::ranges::find(after, one.instance, &Instance::Prerequisite::instance);
+    if (same != after.end()) {
+      same->any_result = same->any_result && one.any_result;
+    } else {
+      after.push_back(one);
+    }
+  }
+  for (const Instance::Prerequisite& one : after) {
     auto prerequisite = Touch(args.ns, one.instance);
     if (!prerequisite) {
       Error error = prerequisite.error();
@@ -423,7 +452,7 @@ Result<Started> Engine::Start(StartArgs args) {
     if (other.Stopped()) ended.emplace_back(other.id, other.result);
   }
   Instance instance;
-  instance.after = std::move(args.after);
+  instance.after = std::move(after);
   instance.ns = std::move(args.ns);
   instance.id = named ? std::move(args.id) : NewId(now_, Mix(random_ + next_id_++ * 0x9e3779b97f4a7c15ull));
   instance.machine = machine.id;
@@ -480,8 +509,13 @@ std::optional<Answer> Engine::FormerAnswer(Resident& resident, const ReportArgs&
     }
     return in(*turn_.events);
   };
-  auto scanned = rows::HistoryBackwards(
-      store_, options_.partition, resident.instance, [&](uint64_t seq) {
+  Instance probe;  // its history, with the pages that the store may not show yet
+  probe.ns = resident.instance.ns;
+  probe.id = resident.instance.id;
+  probe.history = resident.pages;
+  std::ranges::copy(resident.instance.history, std::back_inserter(probe.history));
+  auto scanned =
+      rows::HistoryBackwards(store_, options_.partition, probe, [&](uint64_t seq) {
         if (const Event* event = uncommitted(seq)) return consider(*event);
         auto event = rows::GetEvent(store_, options_.partition, seq);
         return event ? consider(*event) : false;
@@ -721,8 +755,7 @@ Result<std::vector<Defined>> Engine::Define(const std::string& ns, std::vector<M
 void Engine::LeaveBehind(VersionState& latest) {
   MachineState& machine = *latest.machine;
   agenda_.DropVersions(machine.ns, machine.id, latest.definition->version);
-  machine.throttled.clear();
-  machine.released.clear();
+  machine.held_back.clear();
   for (auto& [number, version] : machine.versions) {
     if (number >= latest.definition->version) break;
     for (NodeState& node : version.nodes) node.queue = nullptr;

@@ -283,6 +283,7 @@ class Engine {
   void Stage(Resident& resident, std::vector<Event>& events);
   void Consequences(Resident& resident, const Before& before, ClaimId self);
   void FreeClaim(Resident& resident, const Before& before, size_t claim, ClaimId self);
+  void HoldInHand(const Resident& resident, uint64_t visit, const dfsmr::Claim& claim);
   void Append(Event event);
   void Learn(const Event& event);
   void Count(const Resident& resident, int64_t by);
@@ -368,6 +369,12 @@ class Engine {
   std::set<SessionId> update_waits_;
   std::deque<std::pair<uint64_t, std::shared_ptr<std::vector<Event>>>> uncommitted_;
 
+  // Instances dropped in turns that are not written yet: the store still has them.
+  std::deque<std::pair<uint64_t, std::string>> dropped_order_;
+  std::unordered_set<std::string> dropped_;
+
+  uint64_t feed_start_ = 1;  // the lowest seq that the feed holds once all turns are written
+  uint64_t stats_seq_ = 0;   // the counters on disk account for the feed up to here
   Timestamp stats_due_;
   Timestamp expiry_due_;
   Timestamp trim_due_;

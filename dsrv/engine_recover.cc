@@ -22,6 +22,9 @@ Result<Ok> Engine::Recover(Timestamp now) {
   auto last = rows::LastSeq(store_, options_.partition);
   if (!last) return last.error();
   last_seq_ = *last;
+  auto first = rows::FirstSeq(store_, options_.partition);
+  if (!first) return first.error();
+  feed_start_ = *first;
   for (auto step : {&Engine::LoadMachines, &Engine::LoadStats, &Engine::LoadLive}) {
     auto done = (this->*step)();
     if (!done) return done;
@@ -66,6 +69,7 @@ Result<Ok> Engine::LoadStats() {
     }
   });
   if (!scanned) return scanned;
+  stats_seq_ = *seq;
   return rows::ScanFeed(store_, options_.partition, *seq + 1, [this](const Event& event) {
     Learn(event);
     return true;

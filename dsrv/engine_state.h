@@ -41,10 +41,14 @@ struct Engine::MachineState {
   std::map<std::string, Latency> latencies;  // by node
   Breaker breaker;
   std::optional<TimerKey> breaker_timer;
-  // Retries that an open breaker holds back, oldest first; one at a time goes back to its queue.
-  std::deque<Agenda::Popped> throttled;
-  std::string released;  // the instance whose retry is in its queue now; empty: none
-  uint64_t released_visit = 0;
+  // Retries that an open breaker holds back, by their queues. One of each queue at a time is let out
+  // to be asked for; which of them is handed out when the next retry may be is up to who asks.
+  struct HeldBack {
+    std::deque<ReadyEntry> waiting;  // oldest first
+    std::string released;            // the instance of the one that is out; empty: none
+    uint64_t released_visit = 0;
+  };
+  std::map<Agenda::Queue*, HeldBack> held_back;
   std::string swept;  // the background move has come as far as this id
 };
 
@@ -56,6 +60,7 @@ struct Engine::Resident {
   std::vector<Event> pending;              // CLAIMED events that are not in the feed yet
   std::vector<std::pair<std::string, std::string>> outputs;  // of this turn: node → JSON
   std::vector<std::pair<ClaimId, TimerKey>> claim_timers;
+  std::vector<uint64_t> pages;             // of its history, written but maybe not durable yet
   uint64_t dirty_turn = 0;                 // the last turn that wrote its row
   bool lazy = false;                       // something is only in memory
   bool created = false;                    // in this turn: its spec is to be written

@@ -50,33 +50,39 @@ void Engine::Enqueue(Resident& resident, const Token& token) {
 // Whether an open breaker holds this retry back; then it has been put aside.
 bool Engine::Throttled(MachineState& machine, Agenda::Popped& popped) {
   if (machine.breaker.state() == Breaker::State::kClosed) return false;
-  const bool released = machine.released == popped.entry.instance &&
-                        machine.released_visit == popped.entry.visit;
+  auto& held_back = machine.held_back[popped.queue];
+  const bool released = held_back.released == popped.entry.instance &&
+                        held_back.released_visit == popped.entry.visit;
+  if (released) held_back.released.clear();
   if (released && machine.breaker.MayRetry(now_)) return false;
-  if (released) machine.released.clear();
-  machine.throttled.push_back(std::move(popped));
+  if (released) {
+    held_back.waiting.push_front(std::move(popped.entry));
+  } else {
+    held_back.waiting.push_back(std::move(popped.entry));
+  }
   ReleaseRetries(machine);
   return true;
 }
 
-// Lets one held-back retry go to its queue when its time has come, or all when the breaker closed.
+// Lets the next held-back retry of each queue out when a retry may be handed out again, or all of
+// them when the breaker has closed.
 void Engine::ReleaseRetries(MachineState& machine) {
   if (machine.breaker.state() == Breaker::State::kClosed) {
-    for (Agenda::Popped& popped : machine.throttled) {
-      agenda_.Push(popped.queue, std::move(popped.entry));
+    for (auto& [queue, held_back] : machine.held_back) {
+      for (ReadyEntry& entry : held_back.waiting) agenda_.Push(queue, std::move(entry));
     }
-    machine.throttled.clear();
-    machine.released.clear();
+    machine.held_back.clear();
     return;
   }
   if (machine.breaker.MayRetry(now_)) {
-    if (machine.throttled.empty() || !machine.released.empty()) return;
-    Agenda::Popped popped = std::move(machine.throttled.front());
-    machine.throttled.pop_front();
-    machine.released = popped.entry.instance;
-    machine.released_visit = popped.entry.visit;
-    agenda_.Push(popped.queue, std::move(popped.entry));
-    return;
+    for (auto& [queue, held_back] : machine.held_back) {
+      if (held_back.waiting.empty() || !held_back.released.empty()) continue;
+      ReadyEntry entry = std::move(held_back.waiting.front());
+      held_back.waiting.pop_front();
+      held_back.released = entry.instance;
+      held_back.released_visit = entry.visit;
+      agenda_.Push(queue, std::move(entry));
+    }
   }
   ArmBreaker(machine);
 }
@@ -85,9 +91,10 @@ void Engine::ArmBreaker(MachineState& machine) {
   if (machine.breaker_timer) timers_.erase(*machine.breaker_timer);
   machine.breaker_timer.reset();
   Timestamp next = machine.breaker.NextTick();
-  if (!machine.throttled.empty() && machine.released.empty()) {
-    next = std::min(next, machine.breaker.NextRetry(now_));
-  }
+  const bool waiting = std::ranges::any_of(machine.held_back, [](const auto& item) {
+    return !item.second.waiting.empty() && item.second.released.empty();
+  });
+  if (waiting) next = std::min(next, machine.breaker.NextRetry(now_));
   if (next == kNever) return;
   machine.breaker_timer = Arm(std::max(next, now_ + std::chrono::milliseconds(1)),
                               {Timer::Kind::kRetry, machine.ns, machine.id, 0, {}});
@@ -105,7 +112,6 @@ void Engine::NoteBreaker(MachineState& machine, Breaker::Turn turn) {
   event.version = machine.versions.rbegin()->first;
   Append(std::move(event));
   ReleaseRetries(machine);
-  ArmBreaker(machine);
 }
 
 std::optional<Task> Engine::TakeOne(Agenda::Popped popped, const std::string& worker,
@@ -117,7 +123,12 @@ std::optional<Task> Engine::TakeOne(Agenda::Popped popped, const std::string& wo
   MachineState& machine = *resident.version->machine;
   Token* token = instance.FindVisit(popped.entry.visit);
   if (!token || token->state != TokenState::kReady || instance.state != InstanceState::kRunning) {
-    if (machine.released == popped.entry.instance) machine.released.clear();
+    auto held_back = machine.held_back.find(popped.queue);
+    if (held_back != machine.held_back.end() &&
+        held_back->second.released == popped.entry.instance) {
+      held_back->second.released.clear();
+      ReleaseRetries(machine);  // nobody needs this one any more: the next one
+    }
     return std::nullopt;
   }
   if (popped.entry.retry && Throttled(machine, popped)) return std::nullopt;
@@ -135,19 +146,18 @@ std::optional<Task> Engine::TakeOne(Agenda::Popped popped, const std::string& wo
                                 timeout ? After(now_, *timeout) : kNever, session});
   Count(resident, +1);
   resident.pending.push_back(std::move(events.front()));
-  if (node.timeout.AtMostOnce() || resident.dirty_turn == turn_.number) {
+  if (node.timeout.AtMostOnce()) {
     Settle(resident);
   } else {
     MarkLazy(resident);
   }
   *durable = *durable && Durable(resident);
   ArmClaim(resident, token->visit, claim);
-  if (claim.retry) machine.released.clear();
   Task task{instance.ns, instance.id, instance.machine, instance.version, node.id, token->visit,
             claim.attempt, claim.id, ClaimText(instance, token->visit, claim.id), claim.deadline,
             *spec, token->params, node.action, node.queue};
   NoteBreaker(machine, machine.breaker.Claimed(claim.retry, now_));
-  if (!machine.throttled.empty()) ReleaseRetries(machine);
+  if (!machine.held_back.empty()) ReleaseRetries(machine);
   return task;
 }
 
@@ -374,7 +384,6 @@ void Engine::Fire(const Timer& timer) {
     machine.breaker_timer.reset();
     NoteBreaker(machine, machine.breaker.Tick(now_));
     ReleaseRetries(machine);
-    if (!machine.breaker_timer) ArmBreaker(machine);
     return;
   }
   auto touched = Touch(timer.ns, timer.id);
@@ -484,11 +493,14 @@ void Engine::DropExpired() {
   }
   for (const rows::Expired& one : *expired) {
     auto loaded = Load(one.ns, one.id);
-    if (loaded && Durable(**loaded) && (*loaded)->instance.Stopped()) {
+    if (loaded && !Durable(**loaded)) break;
+    if (loaded && (*loaded)->instance.Stopped()) {
       Resident& resident = **loaded;
-      auto dropped =
-          rows::DropInstance(store_, &turn_.batch, options_.partition, resident.instance, one.at);
+      auto dropped = rows::DropInstance(store_, &turn_.batch, options_.partition,
+                                        resident.instance, feed_start_, one.at);
       if (!dropped && !broken_) broken_ = dropped.error();
+      dropped_.insert(ResidentKey(one.ns, one.id));
+      dropped_order_.emplace_back(turn_.number, ResidentKey(one.ns, one.id));
       --resident.version->stopped;
       unsaved_.insert(resident.version->machine);
       stats_due_ = now_;  // in the same batch: the feed does not tell of it
@@ -509,26 +521,23 @@ void Engine::TrimFeed() {
   trim_due_ = After(now_, std::clamp<Duration>(options_.retention / 16, std::chrono::milliseconds(250),
                                                std::chrono::minutes(1)));
   const Timestamp horizon = now_ - options_.retention - options_.retention / 8;
-  auto first = rows::FirstSeq(store_, options_.partition);
-  uint64_t keep_from = first ? *first : 0;
+  uint64_t first = feed_start_;
   size_t trimmed = 0;
-  Result<Ok> outcome = first ? rows::ScanFeed(store_, options_.partition, *first,
-                                              [&](const Event& event) {
-                                                if (event.time > horizon || trimmed == kTrimsPerTurn) {
-                                                  return false;
-                                                }
-                                                ++trimmed;
-                                                keep_from = event.seq + 1;
-                                                return true;
-                                              })
-                             : Result<Ok>(first.error());
+  auto outcome =
+      rows::ScanFeed(store_, options_.partition, first, [&](const Event& event) {
+        if (event.time > horizon || trimmed == kTrimsPerTurn) return false;
+        ++trimmed;
+        first = event.seq + 1;
+        return true;
+      });
   if (outcome && trimmed > 0) {
-    turn_.feed_start = keep_from;
-    outcome = rows::TrimFeed(store_, &turn_.batch, options_.partition, keep_from,
+    outcome = rows::TrimFeed(store_, &turn_.batch, options_.partition, feed_start_, first,
                              [&](const Event& event) {
                                return !event.instance.empty() &&
                                       Load(event.ns, event.instance).has_value();
                              });
+    turn_.feed_start = feed_start_ = first;
+    if (first > stats_seq_ + 1) SaveStats();  // a restart could not count them any more
   }
   if (!outcome && !broken_) broken_ = outcome.error();
   if (trimmed == kTrimsPerTurn) {
@@ -562,6 +571,7 @@ void Engine::SaveStats() {
     rows::PutStats(&turn_.batch, options_.partition, row);
   }
   rows::PutStatsSeq(&turn_.batch, options_.partition, last_seq_);
+  stats_seq_ = last_seq_;
   unsaved_.clear();
   stats_due_ = After(now_, options_.stats_every);
 }

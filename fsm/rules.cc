@@ -351,6 +351,20 @@ void GiveBack(Scene& scene, Token& token, Claim& claim, const std::string& clien
   event.note = std::move(note);
 }
 
+// A claim that a crash had lost, and whose worker is still there: it counts from now on.
+std::vector<Claim>::iterator Recover(Scene& scene, Token& token, ClaimId id) {
+  Claim claim;
+  claim.id = id;
+  claim.attempt = ++token.attempt;
+  claim.claim_time = scene.now;
+  Event& event = Emit(scene, ChangeKind::kClaimed);
+  event.node = NodeName(scene.machine, token.node);
+  event.visit = token.visit;
+  event.attempt = claim.attempt;
+  event.note = "claimed before a crash, and heard of again";
+  return token.claims.insert(token.claims.end(), std::move(claim));
+}
+
 void FreeIfUnclaimed(Token& token) {
   if (token.state != TokenState::kClaimed || token.HasLiveClaim()) return;
   token.state = TokenState::kReady;  // as old as it was: available_at stays
@@ -542,11 +556,7 @@ Result<std::string> Relinquish(Scene& scene, std::string_view text, const std::s
   Token& token = instance.tokens[*slot];
   std::string node(NodeName(scene.machine, token.node));
   auto claim = std::ranges::find(token.claims, ref->id, &Claim::id);
-  if (claim == token.claims.end()) {  // lost in a crash: there is nothing left to void but its name
-    Claim lost;
-    lost.id = ref->id;
-    claim = token.claims.insert(token.claims.end(), std::move(lost));
-  }
+  if (claim == token.claims.end()) claim = Recover(scene, token, ref->id);
   GiveBack(scene, token, *claim, client);
   FreeIfUnclaimed(token);
   StopIfCancelled(scene);
@@ -568,13 +578,9 @@ Result<Extension> Extend(Scene& scene, std::string_view text, Timestamp deadline
   if (!slot) return slot.error();
   Token& token = scene.instance.tokens[*slot];
   auto claim = std::ranges::find(token.claims, ref->id, &Claim::id);
-  if (claim == token.claims.end()) {  // lost in a crash, and its worker is still at it
-    Claim lost;
-    lost.id = ref->id;
-    lost.attempt = ++token.attempt;
-    lost.claim_time = scene.now;
-    lost.deadline = deadline;
-    claim = token.claims.insert(token.claims.end(), std::move(lost));
+  if (claim == token.claims.end()) {
+    claim = Recover(scene, token, ref->id);
+    claim->deadline = deadline;
   }
   if (claim->timed_out) {
     claim->timed_out = false;

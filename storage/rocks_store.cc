@@ -283,7 +283,11 @@ RocksStore::RocksStore(fs::path path, std::unique_ptr<rocksdb::DB> db,
       durable_sequence_(db_->GetLatestSequenceNumber()),
       high_water_(std::move(high_water)),
       incarnation_(high_water_->mark().incarnation),
-      follower_([this, high_water_period] { FollowHighWater(high_water_period); }) {}
+      follower_([this, high_water_period] { FollowHighWater(high_water_period); }) {
+  if (const auto raised = high_water_->Raise(durable_sequence_); !raised) {
+    Stop(raised.error().message);
+  }
+}
 
 RocksStore::~RocksStore() {
   {

@@ -425,6 +425,11 @@ void PutOutput(Batch* batch, PartitionId partition, const Instance& instance,
              std::string(json));
 }
 
+Error NoSuchInstance(std::string_view ns, std::string_view id) {
+  return {Code::kNotFound, "NO_SUCH_INSTANCE",
+          "there is no instance '" + std::string(id) + "' in namespace '" + std::string(ns) + "'"};
+}
+
 Result<Instance> GetInstance(const Store& store, PartitionId partition, std::string_view ns,
                              std::string_view id, const Resolve& resolve) {
   for (Kind kind : {kLive, kStopped}) {
@@ -433,9 +438,7 @@ Result<Instance> GetInstance(const Store& store, PartitionId partition, std::str
     if (!value) return value.error();
     if (*value) return Decode(ns, id, key, **value, resolve);
   }
-  return Error{Code::kNotFound, "NO_SUCH_INSTANCE",
-               "there is no instance '" + std::string(id) + "' in namespace '" + std::string(ns) +
-                   "'"};
+  return NoSuchInstance(ns, id);
 }
 
 Result<Spec> GetSpec(const Store& store, PartitionId partition, std::string_view ns,
@@ -612,11 +615,9 @@ Result<Ok> HistoryBackwards(const Store& store, PartitionId partition, const Ins
   return scanned ? outcome : scanned;
 }
 
-Result<Ok> TrimFeed(const Store& store, Batch* batch, PartitionId partition, uint64_t first,
-                    const std::function<bool(const Event&)>& keep) {
-  auto begin = FirstSeq(store, partition);
-  if (!begin) return begin.error();
-  auto scanned = ScanAll(store, FeedKey(partition, *begin), FeedKey(partition, first),
+Result<Ok> TrimFeed(const Store& store, Batch* batch, PartitionId partition, uint64_t begin,
+                    uint64_t first, const std::function<bool(const Event&)>& keep) {
+  auto scanned = ScanAll(store, FeedKey(partition, begin), FeedKey(partition, first),
                          [&](std::string_view key, std::string_view value) -> Result<bool> {
                            auto event = DecodeEvent(SeqOf(key), key, value);
                            if (!event) return event.error();
@@ -626,7 +627,7 @@ Result<Ok> TrimFeed(const Store& store, Batch* batch, PartitionId partition, uin
                            return true;
                          });
   if (!scanned) return scanned;
-  batch->DeleteRange(FeedKey(partition, *begin), FeedKey(partition, first));
+  batch->DeleteRange(FeedKey(partition, begin), FeedKey(partition, first));
   PutNumber(batch, Key(partition, kFeedStart), first);
   return Ok{};
 }
@@ -650,15 +651,13 @@ Result<std::vector<Expired>> ScanExpired(const Store& store, PartitionId partiti
 }
 
 Result<Ok> DropInstance(const Store& store, Batch* batch, PartitionId partition,
-                        const Instance& instance, Timestamp expiry) {
+                        const Instance& instance, uint64_t feed_begin, Timestamp expiry) {
   auto spec = GetSpec(store, partition, instance.ns, instance.id);
   if (!spec) return spec.error();
   auto history = History(store, partition, instance, 0);
   if (!history) return history.error();
-  auto first = FirstSeq(store, partition);
-  if (!first) return first.error();
   for (uint64_t seq : *history) {
-    if (seq < *first) batch->Delete(Key(partition, kKept).Number(seq));
+    if (seq < feed_begin) batch->Delete(Key(partition, kKept).Number(seq));
   }
   for (Kind kind : {kHistory, kOutput}) {
     const std::string begin = Key(partition, kind).Text(instance.ns).Text(instance.id);

@@ -61,6 +61,8 @@ void PutSpec(Batch* batch, PartitionId partition, const Instance& instance, cons
 void PutOutput(Batch* batch, PartitionId partition, const Instance& instance,
                std::string_view node, std::string_view json);
 
+Error NoSuchInstance(std::string_view ns, std::string_view id);  // kNotFound, in words
+
 // kNotFound when there is no such instance.
 Result<Instance> GetInstance(const Store& store, PartitionId partition, std::string_view ns,
                              std::string_view id, const Resolve& resolve);
@@ -111,9 +113,10 @@ Result<std::vector<uint64_t>> History(const Store& store, PartitionId partition,
 Result<Ok> HistoryBackwards(const Store& store, PartitionId partition, const Instance& instance,
                             const std::function<bool(uint64_t seq)>& visit);
 
-// Retention. Drops the feed below `first`, keeping elsewhere the records that `keep` wants.
-Result<Ok> TrimFeed(const Store& store, Batch* batch, PartitionId partition, uint64_t first,
-                    const std::function<bool(const Event&)>& keep);
+// Retention. Drops the feed from `begin`, where it begins, up to `first`, where it will, keeping
+// elsewhere the records that `keep` wants.
+Result<Ok> TrimFeed(const Store& store, Batch* batch, PartitionId partition, uint64_t begin,
+                    uint64_t first, const std::function<bool(const Event&)>& keep);
 struct Expired {
   std::string ns;
   std::string id;
@@ -123,9 +126,9 @@ struct Expired {
 // dropped already, and with it the tombstones.
 Result<std::vector<Expired>> ScanExpired(const Store& store, PartitionId partition, Timestamp from,
                                          Timestamp now, size_t limit);
-// Everything of a stopped instance.
+// Everything of a stopped instance, also what is kept of it from before the feed's begin.
 Result<Ok> DropInstance(const Store& store, Batch* batch, PartitionId partition,
-                        const Instance& instance, Timestamp expiry);
+                        const Instance& instance, uint64_t feed_begin, Timestamp expiry);
 void DropExpiry(Batch* batch, PartitionId partition, const Expired& expired);
 
 // Counters and latencies of one machine.

@@ -437,7 +437,8 @@ TEST_CASE("trimming drops the front of the feed, and keeps what a history needs"
   world.Feed(11, 15, "gone");
   auto trim = [&](uint64_t first) {
     Batch batch;
-    REQUIRE(rows::TrimFeed(world.store, &batch, kPartition, first,
+    REQUIRE(rows::TrimFeed(world.store, &batch, kPartition,
+                           *rows::FirstSeq(world.store, kPartition), first,
                            [](const Event& event) { return event.instance == "kept"; }));
     world.Write(batch);
   };
@@ -502,13 +503,13 @@ TEST_CASE("dropping an instance leaves nothing of it") {
   }
   world.Feed(1, 100, "i");
   Batch trim;
-  REQUIRE(rows::TrimFeed(world.store, &trim, kPartition, 101, [](const Event&) { return true; }));
+  REQUIRE(rows::TrimFeed(world.store, &trim, kPartition, 1, 101, [](const Event&) { return true; }));
   world.Write(trim);
   instance.state = InstanceState::kStopped;
   world.Put(&instance, true, kNoon);
 
   Batch drop;
-  REQUIRE(rows::DropInstance(world.store, &drop, kPartition, instance, kNoon));
+  REQUIRE(rows::DropInstance(world.store, &drop, kPartition, instance, 101, kNoon));
   world.Write(drop);
   CHECK(world.Rows() == before + 1);  // where the feed starts
   CHECK_FALSE(world.Get("i"));

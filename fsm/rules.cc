@@ -355,12 +355,14 @@ void GiveBack(Scene& scene, Token& token, Claim& claim, const std::string& clien
 std::vector<Claim>::iterator Recover(Scene& scene, Token& token, ClaimId id) {
   Claim claim;
   claim.id = id;
+  claim.worker = "unknown";  // who it is was lost, too
   claim.attempt = ++token.attempt;
   claim.claim_time = scene.now;
   Event& event = Emit(scene, ChangeKind::kClaimed);
   event.node = NodeName(scene.machine, token.node);
   event.visit = token.visit;
   event.attempt = claim.attempt;
+  event.client = claim.worker;
   event.note = "claimed before a crash, and heard of again";
   return token.claims.insert(token.claims.end(), std::move(claim));
 }

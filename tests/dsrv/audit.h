@@ -228,8 +228,8 @@ class Audit {
         }
         case kClaimed: {
           Expect(event.node == node && event.visit == visit && event.attempt > 0, who);
-          // A claim that a crash lost and its worker extended comes without the worker's name.
-          Expect(!paused || event.client.empty(), who + " while paused");
+          // A claim that a crash lost is told when it is heard of again, with a note.
+          Expect(!paused || !event.note.empty(), who + " while paused");
           const bool once = at != kNoNode && machine->nodes[at].timeout.AtMostOnce();
           Expect(!once || claimed[visit] == freed[visit], who + " is claimed twice");
           ++claimed[visit];

@@ -43,10 +43,11 @@ Result<Cursor> ParseCursor(std::string_view text) {
       read(cursor.life, 16, true)) {
     return cursor;
   }
-  return Error{Code::kInvalidArgument, "BAD_REQUEST",
-               "'" + std::string(text.substr(0, 64)) +
-                   "' is no cursor: take one that Changes gave, '0' for the oldest change, or leave "
-                   "it empty to begin now"};
+  return Error{
+      Code::kInvalidArgument, "BAD_REQUEST",
+      "'" + std::string(text.substr(0, 64)) +
+          "' is no cursor: take one that Changes gave, '0' for the oldest change, or leave "
+          "it empty to begin now"};
 }
 
 bool ChangeFilter::Matches(const Event& event) const {

@@ -377,7 +377,8 @@ Result<std::string> ToNamespace(const std::string& given) {
 }
 
 Result<Ok> CheckInstanceId(const std::string& id) {
-  if (id.size() > limits::kInstanceId) return TooLarge("the instance id", id.size(), limits::kInstanceId);
+  if (id.size() > limits::kInstanceId)
+    return TooLarge("the instance id", id.size(), limits::kInstanceId);
   if (ValidInstanceId(id)) return Ok{};
   if (id.empty()) return Bad("which instance? 'instance' is empty");
   return Bad("instance id " + Quoted(id) + " must be printable ASCII without spaces");
@@ -395,7 +396,8 @@ Result<StartArgs> ToStart(const v1::StartRequest& request) {
   auto ns = ToNamespace(request.namespace_());
   if (!ns) return ns.error();
   args.ns = *ns;
-  if (!request.flow().empty()) return Bad("'flow': this server runs machines; plans are not served yet");
+  if (!request.flow().empty())
+    return Bad("'flow': this server runs machines; plans are not served yet");
   auto few = CheckBatch(request.after_size(), "prerequisites in 'after'");
   if (!few) return few.error();
   for (const v1::After& after : request.after()) {
@@ -409,7 +411,8 @@ Result<StartArgs> ToStart(const v1::StartRequest& request) {
       [&] { return CheckJson("params", request.params()); });
   if (!checked) return checked.error();
   if (request.labels_size() > static_cast<int>(limits::kLabels)) {
-    return TooLarge("the list of labels", static_cast<size_t>(request.labels_size()), limits::kLabels);
+    return TooLarge("the list of labels", static_cast<size_t>(request.labels_size()),
+                    limits::kLabels);
   }
   for (const auto& [key, value] : request.labels()) {
     auto named = CheckName("label", key);
@@ -457,9 +460,10 @@ Result<ReportCommand> ToReport(const v1::TransitionRequest& request) {
   if (request.error().size() > limits::kErrorText) {
     return TooLarge("error", request.error().size(), limits::kErrorText);
   }
-  return ReportCommand{*ns, request.instance(),
-                       {request.transition(), request.node_params(), request.claim(), request.node(),
-                        request.output(), request.error(), request.client()}};
+  return ReportCommand{*ns,
+                       request.instance(),
+                       {request.transition(), request.node_params(), request.claim(),
+                        request.node(), request.output(), request.error(), request.client()}};
 }
 
 Result<PollArgs> ToPoll(const v1::ReadyRequest& request, const std::string& peer, Timestamp now) {
@@ -540,7 +544,8 @@ std::string PageToken(const std::string& filters, const std::string& last) {
 
 Result<std::string> ParsePageToken(const std::string& filters, const std::string& token) {
   if (token.empty()) return std::string();
-  const Error malformed = Bad("page_token is none that this server gave; leave it empty for the first page");
+  const Error malformed =
+      Bad("page_token is none that this server gave; leave it empty for the first page");
   if (token.size() < 18 || token.size() % 2 != 0) return malformed;
   auto value = [](char c) {
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
@@ -553,7 +558,8 @@ Result<std::string> ParsePageToken(const std::string& filters, const std::string
     last += static_cast<char>(high << 4 | low);
   }
   if (PageToken(filters, last) != token) {
-    return Bad("page_token belongs to a list with other filters; ask for the first page of this one");
+    return Bad(
+        "page_token belongs to a list with other filters; ask for the first page of this one");
   }
   return last;
 }

@@ -176,7 +176,8 @@ Result<std::shared_ptr<const Spec>> Engine::SpecOf(Resident& resident) {
 
 InstanceView Engine::ViewOf(Resident& resident) {
   auto spec = SpecOf(resident);
-  return {resident.instance, spec ? *spec : std::make_shared<const Spec>(), &resident.machine(), {}};
+  return {
+      resident.instance, spec ? *spec : std::make_shared<const Spec>(), &resident.machine(), {}};
 }
 
 bool Engine::Durable(const Resident& resident) const {
@@ -346,7 +347,8 @@ void Engine::Consequences(Resident& resident, const Before& before, ClaimId self
     Latency* latency = before.version->nodes[was.node].latency;
     if (!latency) continue;
     const bool timed_out = !was.live;
-    const Duration censored_at = timed_out ? was.sampled : std::max(now_ - was.claim_time, Duration(1));
+    const Duration censored_at =
+        timed_out ? was.sampled : std::max(now_ - was.claim_time, Duration(1));
     ended_[was.id.serial] = {latency, was.claim_time, censored_at, was.retry};
     ended_order_.push_back(was.id.serial);
     if (ended_order_.size() > 65'536) {
@@ -421,12 +423,15 @@ Result<Started> Engine::Start(StartArgs args) {
   const Machine& machine = version->definition->machine;
   if (machine.params) {
     const std::string& given = args.spec.params;
-    if (auto violation = machine.params->Violation(given.empty() ? "{}" : std::string_view(given))) {
-      return Error{Code::kInvalidArgument, "BAD_PARAMS",
-                   "machine " + Quoted(args.machine) + " does not accept these params: " + *violation};
+    if (auto violation =
+            machine.params->Violation(given.empty() ? "{}" : std::string_view(given))) {
+      return Error{
+          Code::kInvalidArgument, "BAD_PARAMS",
+          "machine " + Quoted(args.machine) + " does not accept these params: " + *violation};
     }
   }
-  if (args.start_before != kNever && (args.start_before <= now_ || args.start_before < args.start_at)) {
+  if (args.start_before != kNever &&
+      (args.start_before <= now_ || args.start_before < args.start_at)) {
     return Error{Code::kInvalidArgument, "BAD_REQUEST",
                  args.start_before <= now_ ? "start_before has passed already"
                                            : "start_before is before start_at"};
@@ -454,7 +459,8 @@ Result<Started> Engine::Start(StartArgs args) {
   Instance instance;
   instance.after = std::move(after);
   instance.ns = std::move(args.ns);
-  instance.id = named ? std::move(args.id) : NewId(now_, Mix(random_ + next_id_++ * 0x9e3779b97f4a7c15ull));
+  instance.id =
+      named ? std::move(args.id) : NewId(now_, Mix(random_ + next_id_++ * 0x9e3779b97f4a7c15ull));
   instance.machine = machine.id;
   instance.version = version->definition->version;
   instance.priority = args.priority;
@@ -474,14 +480,16 @@ Result<Started> Engine::Start(StartArgs args) {
     }
     return Ok{};
   });
-  for (const auto& one : resident->instance.after) {
-    followers_[ResidentKey(resident->instance.ns, one.instance)].insert(resident->instance.id);
-  }
   for (const auto& [id, result] : ended) {
     Change(*resident, {}, [&](Scene& scene) {
       PrerequisiteStopped(scene, id, result);
       return Ok{};
     });
+  }
+  if (!resident->instance.Stopped()) {
+    for (const auto& one : resident->instance.after) {
+      followers_[ResidentKey(resident->instance.ns, one.instance)].insert(resident->instance.id);
+    }
   }
   return Started{ViewOf(*resident), true};
 }
@@ -532,6 +540,7 @@ void Engine::LateReport(const Instance& instance, const std::string& claim) {
   if (it == ended_.end()) return;
   const EndedClaim& ended = it->second;
   ended.latency->Learn({now_ - ended.claim_time, false, ended.censored_at, ended.retry}, now_);
+  unsaved_.insert(&StateOf(instance.ns, instance.machine));
   ended_.erase(it);
 }
 

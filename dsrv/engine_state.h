@@ -41,8 +41,8 @@ struct Engine::MachineState {
   std::map<std::string, Latency> latencies;  // by node
   Breaker breaker;
   std::optional<TimerKey> breaker_timer;
-  // Retries that an open breaker holds back, by their queues. One of each queue at a time is let out
-  // to be asked for; which of them is handed out when the next retry may be is up to who asks.
+  // Retries that an open breaker holds back, by their queues. One of each queue at a time is let
+  // out to be asked for; which of them is handed out when the next retry may be is up to who asks.
   struct HeldBack {
     std::deque<ReadyEntry> waiting;  // oldest first
     std::string released;            // the instance of the one that is out; empty: none

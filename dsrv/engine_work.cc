@@ -38,8 +38,7 @@ ReadyEntry Engine::EntryOf(const VersionState& version, const Instance& instance
   const int64_t priority = int64_t{version.definition->machine.nodes[token.node].priority} +
                            instance.priority;
   return {instance.id, token.visit, token.available_at,
-          static_cast<int32_t>(std::clamp<int64_t>(priority, INT32_MIN, INT32_MAX)),
-          token.TimedOutBefore()};
+          static_cast<int32_t>(std::clamp<int64_t>(priority, INT32_MIN, INT32_MAX))};
 }
 
 void Engine::Enqueue(Resident& resident, const Token& token) {
@@ -131,7 +130,7 @@ std::optional<Task> Engine::TakeOne(Agenda::Popped popped, const std::string& wo
     }
     return std::nullopt;
   }
-  if (popped.entry.retry && Throttled(machine, popped)) return std::nullopt;
+  if (token->TimedOutBefore() && Throttled(machine, popped)) return std::nullopt;
   auto spec = SpecOf(resident);
   if (!spec) return std::nullopt;
 
@@ -399,7 +398,8 @@ void Engine::Fire(const Timer& timer) {
 }
 
 void Engine::TimeOutClaim(Resident& resident, const Timer& timer) {
-  std::erase_if(resident.claim_timers, [&](const auto& armed) { return armed.first == timer.claim; });
+  std::erase_if(resident.claim_timers,
+                [&](const auto& armed) { return armed.first == timer.claim; });
   const Token* token = resident.instance.FindVisit(timer.visit);
   const dfsmr::Claim* claim = token ? token->FindClaim(timer.claim) : nullptr;
   if (!claim || !claim->Live()) return;
@@ -518,8 +518,9 @@ void Engine::DropExpired() {
 // The feed is kept an eighth longer than stopped instances, so that most records have outlived
 // their instance by then and need not be moved to where its history finds them.
 void Engine::TrimFeed() {
-  trim_due_ = After(now_, std::clamp<Duration>(options_.retention / 16, std::chrono::milliseconds(250),
-                                               std::chrono::minutes(1)));
+  trim_due_ =
+      After(now_, std::clamp<Duration>(options_.retention / 16, std::chrono::milliseconds(250),
+                                       std::chrono::minutes(1)));
   const Timestamp horizon = now_ - options_.retention - options_.retention / 8;
   uint64_t first = feed_start_;
   size_t trimmed = 0;

@@ -19,12 +19,14 @@ std::string CheckDuration(const std::string& text) {
 // Feeds the file's settings to the parser as if they had been given, unless the command line has.
 Result<Ok> ReadFile(const std::string& path, CLI::App& app, std::vector<std::string>* args) {
   std::ifstream file(path);
-  if (!file) return Error{Code::kInvalidArgument, "", "cannot read the config file " + Quoted(path)};
+  if (!file)
+    return Error{Code::kInvalidArgument, "", "cannot read the config file " + Quoted(path)};
   std::ostringstream text;
   text << file.rdbuf();
   std::vector<Diagnostic> diagnostics;
   for (const Setting& setting : ParseSettings(text.str(), path, &diagnostics)) {
-    CLI::Option* option = setting.key == "config" ? nullptr : app.get_option_no_throw("--" + setting.key);
+    CLI::Option* option =
+        setting.key == "config" ? nullptr : app.get_option_no_throw("--" + setting.key);
     if (!option) {
       Nearest nearest(setting.key);
       for (const CLI::Option* known : app.get_options()) {

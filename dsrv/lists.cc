@@ -30,7 +30,8 @@ class Lister {
     InstancePage page;
     size_t bytes = 0;
     for (InstanceView& view : found_) {
-      if (page.instances.size() == query_.limit || (bytes > kPageBytes && !page.instances.empty())) {
+      if (page.instances.size() == query_.limit ||
+          (bytes > kPageBytes && !page.instances.empty())) {
         page.last = page.instances.back().instance.id;
         break;
       }
@@ -83,17 +84,18 @@ class Lister {
   Result<Ok> GatherFrom(bool stopped) {
     std::vector<InstanceView> elsewhere = std::move(found_);
     found_.clear();
-    auto outcome = !query_.machine.empty() && Sparse(stopped)
-                       ? rows::ScanMachine(store_, engine_.partition(), query_.ns, query_.machine,
-                                           query_.after,
-                                           [&](std::string_view id) { return VisitId(id, stopped); })
-                       : rows::ScanInstances(
-                             store_, engine_.partition(), stopped, query_.ns, query_.after, resolve_,
-                             [&](Instance instance) {
-                               Consider(std::move(instance));
-                               return !Full();
-                             },
-                             {query_.machine, query_.node, query_.state, query_.result});
+    auto outcome =
+        !query_.machine.empty() && Sparse(stopped)
+            ? rows::ScanMachine(store_, engine_.partition(), query_.ns, query_.machine,
+                                query_.after,
+                                [&](std::string_view id) { return VisitId(id, stopped); })
+            : rows::ScanInstances(store_, engine_.partition(), stopped, query_.ns, query_.after,
+                                  resolve_,
+                                  [&](Instance instance) {
+                                    Consider(std::move(instance));
+                                    return !Full();
+                                  },
+                                  {query_.machine, query_.node, query_.state, query_.result});
     std::ranges::move(elsewhere, std::back_inserter(found_));
     return outcome;
   }
@@ -102,8 +104,8 @@ class Lister {
   bool Sparse(bool stopped) {
     size_t scanned = 0;
     size_t of_machine = 0;
-    (void)rows::ScanInstances(store_, engine_.partition(), stopped, query_.ns, query_.after, resolve_,
-                              [&](const Instance& instance) {
+    (void)rows::ScanInstances(store_, engine_.partition(), stopped, query_.ns, query_.after,
+                              resolve_, [&](const Instance& instance) {
                                 of_machine += instance.machine == query_.machine;
                                 return ++scanned < kSampled;
                               });

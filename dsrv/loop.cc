@@ -11,7 +11,8 @@ bool Mailbox::Post(Mail mail) {
   {
     std::lock_guard lock(mutex_);
     const size_t waiting = mail_.size() - taken_;
-    if (closed_ || waiting >= limits::kMailboxItems || bytes_ >= limits::kMailboxBytes) return false;
+    if (closed_ || waiting >= limits::kMailboxItems || bytes_ >= limits::kMailboxBytes)
+      return false;
     bytes_ += mail.bytes;
     mail_.push_back(std::move(mail));
     first = waiting == 0;

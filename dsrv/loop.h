@@ -20,7 +20,8 @@ class Mailbox {
  public:
   struct Mail {
     std::function<void(Engine&)> run;
-    std::function<void()> drop;  // instead of run: its caller's deadline passed, or the server ended
+    std::function<void()>
+        drop;  // instead of run: its caller's deadline passed, or the server ended
     Timestamp deadline = kNever;
     size_t bytes = 0;
   };

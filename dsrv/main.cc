@@ -168,11 +168,12 @@ int Run(const Flags& flags) {
   Drain(*server, backend, flags.grace);
   pool.Stop();
   loop.Stop();
-  for (const auto& [reason, count] : Refusals()) spdlog::info("refused in all: {} {}", reason, count);
+  for (const auto& [reason, count] : Refusals())
+    spdlog::info("refused in all: {} {}", reason, count);
   store->reset();
   spdlog::info("dsrv has stopped");
-  // Until the very end whoever calls is told UNAVAILABLE by the gate; gRPC's own shutdown would tell
-  // them CANCELLED, and wait seconds for idle clients to hang up.
+  // Until the very end whoever calls is told UNAVAILABLE by the gate; gRPC's own shutdown would
+  // tell them CANCELLED, and wait seconds for idle clients to hang up.
   std::_Exit(0);
 }
 

@@ -1,5 +1,5 @@
-// Ready and Report: calls that hand out tasks, and may wait for them. A task that does not reach its
-// worker goes back as if it had never been claimed.
+// Ready and Report: calls that hand out tasks, and may wait for them. A task that does not reach
+// its worker goes back as if it had never been claimed.
 #pragma once
 
 #include <atomic>

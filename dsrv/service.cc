@@ -76,9 +76,10 @@ Result<ChangesStream::Open> ToOpen(const Backend& backend, const v1::ChangesRequ
     if (!cursor) return cursor.error();
     const Cursor end = backend.changes.CursorAt(head);
     if (cursor->life != end.life) {
-      return Error{Code::kOutOfRange, "CURSOR_EXPIRED",
-                   "the cursor is from before this store was restored, or from another server: what "
-                   "it had read may never have happened here; read on from '0'"};
+      return Error{
+          Code::kOutOfRange, "CURSOR_EXPIRED",
+          "the cursor is from before this store was restored, or from another server: what "
+          "it had read may never have happened here; read on from '0'"};
     }
     if (cursor->partition != end.partition || cursor->seq > head) {
       return Error{Code::kOutOfRange, "CURSOR_AHEAD",
@@ -113,7 +114,8 @@ grpc::ServerUnaryReactor* RunnerService::Define(Context* context, const v1::Defi
     const std::string name = request->source_name().empty() ? "source" : request->source_name();
     auto parsed = std::make_shared<Parsed>(ParseDefinitions(request->source(), name));
     if (!parsed->ok()) {
-      context->AddTrailingMetadata("dfsmr-diagnostics-bin", DiagnosticsTrailer(parsed->diagnostics));
+      context->AddTrailingMetadata("dfsmr-diagnostics-bin",
+                                   DiagnosticsTrailer(parsed->diagnostics));
       reactor->FinishWith(BadMachine(parsed->diagnostics));
       return;
     }
@@ -150,8 +152,9 @@ grpc::ServerUnaryReactor* RunnerService::ListMachines(Context* context,
   if (!last) return Refused(context, last.error());
   std::pair<std::string, uint32_t> after;
   if (!last->empty()) {
-    after = {last->substr(0, last->find('\n')),
-             static_cast<uint32_t>(std::strtoul(last->c_str() + last->find('\n') + 1, nullptr, 10))};
+    after = {
+        last->substr(0, last->find('\n')),
+        static_cast<uint32_t>(std::strtoul(last->c_str() + last->find('\n') + 1, nullptr, 10))};
   }
   return Decided(
       backend_, context, 0, reply,
@@ -234,7 +237,8 @@ grpc::ServerUnaryReactor* RunnerService::ListInstances(Context* context,
         auto page = ReadInstances(backend_.engine, query);
         if (!page) return page.error();
         for (const InstanceView& view : page->instances) ToProto(view, out->add_instances());
-        if (!page->last.empty()) out->set_next_page_token(PageToken(FiltersOf(*request), page->last));
+        if (!page->last.empty())
+          out->set_next_page_token(PageToken(FiltersOf(*request), page->last));
         return Ok{};
       });
 }

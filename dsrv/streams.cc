@@ -91,8 +91,9 @@ void WorkStream::OnReadDone(bool ok) {
   if (incoming_.transitions_size() > static_cast<int>(limits::kBatchItems) ||
       incoming_.extends_size() > static_cast<int>(limits::kBatchItems) ||
       incoming_.relinquishes_size() > static_cast<int>(limits::kBatchItems)) {
-    return EndWith({Code::kInvalidArgument, "TOO_LARGE",
-                    "one message holds more than " + std::to_string(limits::kBatchItems) + " items"});
+    return EndWith(
+        {Code::kInvalidArgument, "TOO_LARGE",
+         "one message holds more than " + std::to_string(limits::kBatchItems) + " items"});
   }
   auto request = std::make_shared<v1::WorkRequest>(std::move(incoming_));
   incoming_.Clear();
@@ -304,14 +305,18 @@ void ChangesStream::EndAll() {
     }
   }
   for (const auto& stream : open) {
-    stream->End({grpc::StatusCode::UNAVAILABLE, "the server is stopping; resume from the last cursor"});
+    stream->End(
+        {grpc::StatusCode::UNAVAILABLE, "the server is stopping; resume from the last cursor"});
     stream->Step();
   }
 }
 
 ChangesStream::ChangesStream(const Backend& backend, grpc::CallbackServerContext* context,
                              Encode encode)
-    : changes_(backend.changes), gate_(backend.gate), context_(context), encode_(std::move(encode)) {}
+    : changes_(backend.changes),
+      gate_(backend.gate),
+      context_(context),
+      encode_(std::move(encode)) {}
 
 void ChangesStream::End(grpc::Status status) {
   std::lock_guard lock(mutex_);

@@ -1,5 +1,5 @@
-// The two streams: Work hands out tasks as capacity frees up and answers reports in batches; Changes
-// sends the feed.
+// The two streams: Work hands out tasks as capacity frees up and answers reports in batches;
+// Changes sends the feed.
 #pragma once
 
 #include <deque>

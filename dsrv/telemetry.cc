@@ -41,7 +41,8 @@ Result<Ok> StartLog(const std::string& level, bool json) {
     return Error{Code::kInvalidArgument, "",
                  "log level '" + level + "' is none of trace, debug, info, warn, error, off"};
   }
-  auto logger = std::make_shared<spdlog::logger>("dsrv", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  auto logger =
+      std::make_shared<spdlog::logger>("dsrv", std::make_shared<spdlog::sinks::stderr_sink_mt>());
   logger->set_level(parsed);
   logger->flush_on(spdlog::level::trace);
   logger->set_pattern(json ? R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l","message":"%v"})"

@@ -21,7 +21,7 @@ class Agenda::Queue {
   int32_t priority() const { return levels.begin()->first; }
 
   QueueKey key;
-  const uint64_t number;  // no two are alike: where addresses would do, no run would be like another
+  const uint64_t number;  // orders equals: by address no two runs would be alike
   std::map<int32_t, std::deque<ReadyEntry>, std::greater<>> levels;  // by priority, none empty
   uint64_t served = 0;             // tick of the last hand-out
   std::vector<Group*> groups;      // the filters that match it

@@ -49,7 +49,6 @@ struct ReadyEntry {
   uint64_t visit = 0;
   Timestamp since;  // its age: what is given back or timed out keeps its place
   int32_t priority = 0;
-  bool retry = false;  // throttled by the breaker
 };
 
 using WaiterId = uint64_t;
@@ -100,7 +99,8 @@ class Agenda {
 
   uint64_t tick_ = 0;
   size_t evict_at_;
-  std::map<std::string, std::unique_ptr<Queue>, std::less<>> queues_;  // by ns\0machine\0version\0node
+  std::map<std::string, std::unique_ptr<Queue>, std::less<>>
+      queues_;  // by ns\0machine\0version\0node
   std::map<Filter, std::unique_ptr<Group>> groups_;
   struct Waiter {
     WaiterId id;

@@ -316,8 +316,8 @@ Result<const Edge*> LegalEdge(const Scene& scene, const Token& token,
   if (edge) return edge;
   const std::string legal = node.LegalTransitions();
   return Refused("ILLEGAL_TRANSITION",
-                 Named(scene.instance) + " stands at " + Quoted(node.id) + ", which has no transition " +
-                     Quoted(transition) +
+                 Named(scene.instance) + " stands at " + Quoted(node.id) +
+                     ", which has no transition " + Quoted(transition) +
                      (reserved ? " that may be reported: 'dfsmr.' belongs to the server" : "") +
                      (legal.empty() ? "; nothing leads on from there" : "; it has: " + legal));
 }
@@ -568,7 +568,8 @@ Result<std::string> Relinquish(Scene& scene, std::string_view text, const std::s
 void Unclaim(Scene& scene, uint64_t visit, ClaimId id) {
   Token* token = scene.instance.FindVisit(visit);
   if (!token) return;
-  if (std::erase_if(token->claims, [id](const Claim& claim) { return claim.id == id; }) == 0) return;
+  if (std::erase_if(token->claims, [id](const Claim& claim) { return claim.id == id; }) == 0)
+    return;
   --token->attempt;
   if (!token->HasLiveClaim()) token->state = TokenState::kReady;
 }

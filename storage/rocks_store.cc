@@ -399,18 +399,4 @@ std::optional<Error> RocksStore::Stopped() const {
                    "written"};
 }
 
-RocksStore::Stats RocksStore::stats() const {
-  const auto number = [this](const char* property) {
-    uint64_t value = 0;
-    db_->GetIntProperty(property, &value);
-    return value;
-  };
-  return {.memtable_bytes = number("rocksdb.cur-size-all-mem-tables"),
-          .cache_bytes = number("rocksdb.block-cache-usage"),
-          .table_bytes = number("rocksdb.total-sst-files-size"),
-          .compaction_backlog_bytes = number("rocksdb.estimate-pending-compaction-bytes"),
-          .background_errors = number("rocksdb.background-errors"),
-          .writes_stopped = number("rocksdb.is-write-stopped") != 0};
-}
-
 }  // namespace dfsmr

@@ -70,16 +70,6 @@ class RocksStore final : public Store {
   // as a cursor, may never have happened in this one.
   uint64_t incarnation() const { return incarnation_; }
 
-  struct Stats {
-    uint64_t memtable_bytes = 0;  // in memory, and in the log until flushed
-    uint64_t cache_bytes = 0;
-    uint64_t table_bytes = 0;               // on disk, without the log
-    uint64_t compaction_backlog_bytes = 0;  // grows without end: the disk is too slow
-    uint64_t background_errors = 0;
-    bool writes_stopped = false;  // until compaction catches up
-  };
-  Stats stats() const;
-
  private:
   struct Owner {
     std::mutex mutex;  // held while writing, so that no write of an old owner ends after Acquire

@@ -342,7 +342,9 @@ Result<uint64_t> GetNumber(const Store& store, const std::string& key, uint64_t 
   return number;
 }
 
-std::string FeedKey(PartitionId partition, uint64_t seq) { return Key(partition, kFeed).Number(seq); }
+std::string FeedKey(PartitionId partition, uint64_t seq) {
+  return Key(partition, kFeed).Number(seq);
+}
 uint64_t SeqOf(std::string_view key) { return KeyReader(key).Number(); }
 
 }  // namespace
@@ -407,7 +409,8 @@ void PutSpec(Batch* batch, PartitionId partition, const Instance& instance, cons
   out.set_params(spec.params);
   for (const auto& [key, value] : spec.labels) {
     (*out.mutable_labels())[key] = value;
-    batch->Put(Key(partition, kLabel).Text(instance.ns).Text(key).Text(value).Text(instance.id), "");
+    batch->Put(Key(partition, kLabel).Text(instance.ns).Text(key).Text(value).Text(instance.id),
+               "");
   }
   out.set_client(spec.client);
   batch->Put(Key(partition, kSpec).Text(instance.ns).Text(instance.id), out.SerializeAsString());
@@ -478,8 +481,8 @@ static std::vector<std::string> Needles(const Wanted& wanted) {
   // A text stands behind its field's tag and its length, when that is short enough for one byte.
   auto text = [&needles](int field, const std::string& value) {
     if (value.empty() || value.size() > 127) return;
-    needles.push_back(std::string{static_cast<char>(field << 3 | 2), static_cast<char>(value.size())} +
-                      value);
+    needles.push_back(
+        std::string{static_cast<char>(field << 3 | 2), static_cast<char>(value.size())} + value);
   };
   text(record::Token::kNodeFieldNumber, wanted.node);
   number(record::Instance::kStateFieldNumber, wanted.state);
@@ -622,7 +625,8 @@ Result<Ok> TrimFeed(const Store& store, Batch* batch, PartitionId partition, uin
                            auto event = DecodeEvent(SeqOf(key), key, value);
                            if (!event) return event.error();
                            if (keep(*event)) {
-                             batch->Put(Key(partition, kKept).Number(event->seq), std::string(value));
+                             batch->Put(Key(partition, kKept).Number(event->seq),
+                                        std::string(value));
                            }
                            return true;
                          });
@@ -635,17 +639,18 @@ Result<Ok> TrimFeed(const Store& store, Batch* batch, PartitionId partition, uin
 Result<std::vector<Expired>> ScanExpired(const Store& store, PartitionId partition, Timestamp from,
                                          Timestamp now, size_t limit) {
   std::vector<Expired> expired;
-  auto scanned = store.Scan(Key(partition, kExpiry).Number(static_cast<uint64_t>(Micros(from))).bytes(),
-                            Key(partition, kExpiry).Number(static_cast<uint64_t>(Micros(now))).bytes(),
-                            [&](std::string_view key, std::string_view) {
-                              KeyReader reader(key);
-                              Expired one;
-                              one.at = FromMicros(static_cast<int64_t>(reader.Number()));
-                              one.ns = reader.Text();
-                              one.id = reader.Text();
-                              expired.push_back(std::move(one));
-                              return expired.size() < limit;
-                            });
+  auto scanned =
+      store.Scan(Key(partition, kExpiry).Number(static_cast<uint64_t>(Micros(from))).bytes(),
+                 Key(partition, kExpiry).Number(static_cast<uint64_t>(Micros(now))).bytes(),
+                 [&](std::string_view key, std::string_view) {
+                   KeyReader reader(key);
+                   Expired one;
+                   one.at = FromMicros(static_cast<int64_t>(reader.Number()));
+                   one.ns = reader.Text();
+                   one.id = reader.Text();
+                   expired.push_back(std::move(one));
+                   return expired.size() < limit;
+                 });
   if (!scanned) return scanned.error();
   return expired;
 }
@@ -673,7 +678,8 @@ Result<Ok> DropInstance(const Store& store, Batch* batch, PartitionId partition,
   batch->Delete(
       Key(partition, kByMachine).Text(instance.ns).Text(instance.machine).Text(instance.id));
   if (!instance.parent.empty()) {
-    batch->Delete(Key(partition, kChildren).Text(instance.ns).Text(instance.parent).Text(instance.id));
+    batch->Delete(
+        Key(partition, kChildren).Text(instance.ns).Text(instance.parent).Text(instance.id));
   }
   batch->Delete(Key(partition, kSpec).Text(instance.ns).Text(instance.id));
   batch->Delete(Key(partition, kStopped).Text(instance.ns).Text(instance.id));

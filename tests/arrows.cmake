@@ -54,12 +54,13 @@ arrows("storage/rocks_store" FILES storage/rocks_store.* storage/high_water.* st
 arrows("a header of storage/rocks_store" FILES storage/*.h
        ALLOW ${standard} "fsm/[^/]+" "storage/[^/]+")
 arrows("dsrv/engine" FILES dsrv/engine* dsrv/registry.*
-       ALLOW ${standard} "fsm/[^/]+" "storage/(store|rows)\\.h" "dsrv/(engine|engine_state|registry)\\.h")
+       ALLOW ${standard} "fsm/[^/]+" "storage/(store|rows)\\.h"
+             "dsrv/(engine|engine_state|registry)\\.h")
 arrows("dsrv/loop and what it needs" FILES dsrv/loop.* dsrv/pool.h
        ALLOW ${standard} "fsm/[^/]+" "storage/(store|rows)\\.h" "dsrv/(engine|loop|pool)\\.h")
 arrows("dsrv" FILES dsrv/*.h dsrv/*.cc EXCEPT dsrv/main.cc dsrv/flags.*
-       ALLOW ${standard} ${posix} "fsm/[^/]+" "storage/(store|rows)\\.h" "dsrv/[^/]+" "dfsmr.*\\.pb\\.h"
-             "google/protobuf/.+" "grpc.+" "spdlog/.+" "nlohmann/.+" "CLI/.+")
+       ALLOW ${standard} ${posix} "fsm/[^/]+" "storage/(store|rows)\\.h" "dsrv/[^/]+"
+             "dfsmr.*\\.pb\\.h" "google/protobuf/.+" "grpc.+" "spdlog/.+" "nlohmann/.+" "CLI/.+")
 arrows("dcli" FILES dcli/*.h dcli/*.cc
        ALLOW ${standard} ${posix} "fsm/[^/]+" "dcli/[^/]+" "dfsmr.*\\.pb\\.h" "google/protobuf/.+"
              "grpc.+" "nlohmann/.+" "CLI/.+")

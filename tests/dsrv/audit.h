@@ -53,7 +53,9 @@ class Audit {
     const auto first = rows::FirstSeq(world_.store(), world_.partition());
     Expect(first.has_value(), "the feed's start can be read");
     uint64_t next = first ? *first : 1;
-    for (const auto& [seq, event] : feed_) Expect(seq == next++, "gap in the feed before " + Text(event));
+    for (const auto& [seq, event] : feed_) {
+      Expect(seq == next++, "gap in the feed before " + Text(event));
+    }
     Expect(world_.engine().last_seq() + 1 == next, "the feed ends at the engine's last number");
     std::set<uint64_t> seen;
     for (const Event& event : world_.published()) {
@@ -111,7 +113,7 @@ class Audit {
           Expect(false, who);
       }
     }
-    if (instance.cancel_requested) Expect(instance.HasLiveClaim(), instance.id + " hangs in cancel");
+    Expect(!instance.cancel_requested || instance.HasLiveClaim(), instance.id + " hangs in cancel");
   }
 
   // GetMachine's numbers are those of the instances and of the feed.
@@ -200,7 +202,8 @@ class Audit {
           Expect(!begun, who);
           break;
         case kStarted:
-          Expect(!begun && event.node == machine->nodes[machine->start].id && event.visit == 1, who);
+          Expect(!begun && event.visit == 1, who);
+          Expect(event.node == machine->nodes[machine->start].id, who);
           begun = true;
           node = event.node;
           visit = event.visit;
@@ -208,13 +211,15 @@ class Audit {
         case kTransitioned: {
           Expect(event.prev_node == node, who + " comes from elsewhere");
           if (node == kUpgradedNode) {
-            Expect(event.node == machine->nodes[machine->start].id && event.visit == visit + 1, who);
+            Expect(event.visit == visit + 1, who);
+            Expect(event.node == machine->nodes[machine->start].id, who);
           } else {
             const NodeIndex from = node == kTimeoutNode ? timed_out_at_ : at;
             Expect(from != kNoNode, who);
             const Edge* edge =
                 from == kNoNode ? nullptr : machine->nodes[from].FindTransition(event.transition);
-            Expect(edge && machine->nodes[edge->targets.front()].id == event.node, who + " is no edge");
+            Expect(edge && machine->nodes[edge->targets.front()].id == event.node,
+                   who + " is no edge");
             const bool diverted = event.transition == kExhausted;
             Expect(event.visit == (diverted ? visit : visit + 1), who + " skips a visit");
           }
@@ -264,19 +269,21 @@ class Audit {
       }
     }
     Expect(!history.empty(), instance.id + " has a history");
-    Expect(stopped == instance.Stopped(), instance.id + " and its history agree that it has stopped");
+    Expect(stopped == instance.Stopped(),
+           instance.id + " and its history agree that it has stopped");
     if (instance.tokens.empty()) return;
     const std::string_view stands = NodeName(MachineOf(instance), instance.tokens.front().node);
     Expect(stands == node, instance.id + " stands at " + std::string(stands) +
                                ", its history ends at " + node);
     Expect(instance.last_visit == visit, instance.id + " counts its visits");
-    Expect(stopped || instance.tokens.front().visit == visit, instance.id + " is at its last visit");
+    Expect(stopped || instance.tokens.front().visit == visit,
+           instance.id + " is at its last visit");
     Expect(stopped || paused == (instance.state == InstanceState::kPaused),
            instance.id + " and its history agree that it is paused");
     size_t listed = 0;
     for (const Claim& claim : instance.tokens.front().claims) listed += claim.attempt > 0;
-    Expect(static_cast<size_t>(claimed[visit]) >= std::min<size_t>(listed, limits::kClaimsPerVisit) ||
-               stopped, instance.id + " has claims that its history does not tell of");
+    Expect(stopped || static_cast<size_t>(claimed[visit]) >= listed,
+           instance.id + " has claims that its history does not tell of");
   }
 
   World& world_;

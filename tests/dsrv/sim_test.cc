@@ -60,7 +60,9 @@ std::string RandomMachine(Random& random, const std::string& id, const std::stri
       if (timeout == 0) text += "    timeout: 0.0\n";
       if (timeout == 1) text += "    timeout_strategy: fixed\n    timeout: 3.0\n";
       if (timeout == 2) text += "    timeout_initial: 5s\n";
-      if (timeout != 0 && random.Chance(30)) edges += ", dfsmr.timeout: " + name(random.Below(count));
+      if (timeout != 0 && random.Chance(30)) {
+        edges += ", dfsmr.timeout: " + name(random.Below(count));
+      }
       if (random.Chance(30)) text += "    priority: " + std::to_string(random.Below(3)) + "\n";
     }
     if (random.Chance(25)) {
@@ -76,7 +78,8 @@ std::string RandomMachine(Random& random, const std::string& id, const std::stri
 class Sim {
  public:
   explicit Sim(uint64_t seed, Store* store = nullptr)
-      : random_(seed), world_({.stats_every = 1s, .cached_instances = 1 + random_.Below(40)}, store) {
+      : random_(seed),
+        world_({.stats_every = 1s, .cached_instances = 1 + random_.Below(40)}, store) {
     for (int i = 0; i < 3; ++i) DefineRandom(i, "continue");
   }
 
@@ -214,7 +217,8 @@ class Sim {
     if (random_.Chance(20)) args.start_at = world_.now() + Duration(1'000 * random_.Below(5'000));
     if (random_.Chance(10)) args.hold = true;
     if (random_.Chance(10)) {
-      args.start_before = std::max(world_.now(), args.start_at) + Duration(random_.Below(9'000'000));
+      args.start_before =
+          std::max(world_.now(), args.start_at) + Duration(random_.Below(9'000'000));
     }
     if (random_.Chance(10)) args.after = {{AnyId(), random_.Chance(50)}};
     auto started = engine.Start(args);
@@ -312,14 +316,16 @@ class Sim {
       Expect(answer.repeated && before->second.transition == transition,
              "a claim was accepted twice: " + task.claim);
       answer.repeated = false;
-      Expect(answer == before->second.answer, "a repeated report got another answer: " + task.claim);
+      Expect(answer == before->second.answer,
+             "a repeated report got another answer: " + task.claim);
     });
   }
 
   void Outside(Engine& engine) {
     const std::string id = AnyId();
     if (random_.Chance(70)) {
-      (void)engine.Report("ns", id, {.transition = random_.Of<std::string>({"ok", "back", "none"})});
+      const auto transition = random_.Of<std::string>({"ok", "back", "none"});
+      (void)engine.Report("ns", id, {.transition = transition});
     } else if (auto outcome = engine.Relinquish("ns", id, "", "operator")) {
       ++frees_[id];
     }

@@ -52,7 +52,7 @@ class StoreOf {
 
 class World {
  public:
-  // Each change of an engine takes a microsecond, so that its time runs ahead of the clock a little.
+  // Each change takes a microsecond of an engine's time, which so runs ahead of the clock a little.
   static constexpr Duration kSlack = 10ms;
 
   explicit World(EngineOptions options = {}, Store* store = nullptr)

@@ -14,7 +14,7 @@ QueueKey KeyOf(const std::string& machine, const std::string& node = "n", uint32
   return {"ns", machine, version, node, machine + "." + node, "default"};
 }
 ReadyEntry Entry(std::string instance, int64_t since = 0, int32_t priority = 0) {
-  return {std::move(instance), 1, FromMicros(since), priority, false};
+  return {std::move(instance), 1, FromMicros(since), priority};
 }
 std::string PopOf(Agenda& agenda, const Filter& filter = {.ns = "ns"}) {
   auto popped = agenda.Pop(filter);
@@ -22,7 +22,7 @@ std::string PopOf(Agenda& agenda, const Filter& filter = {.ns = "ns"}) {
 }
 std::string PopAll(Agenda& agenda, const Filter& filter = {.ns = "ns"}) {
   std::string all;
-  for (std::string one = PopOf(agenda, filter); !one.empty(); one = PopOf(agenda, filter)) all += one;
+  while (auto popped = agenda.Pop(filter)) all += popped->entry.instance;
   return all;
 }
 

@@ -446,7 +446,8 @@ TEST_CASE("an edge with two targets leaves two tokens, and asks which one is mea
   Machine& machine = world.machine;
   machine.nodes[machine.Find("a")].transitions[0].targets = {machine.Find("b"), machine.Find("b")};
   SUBCASE("told apart by node") {
-    machine.nodes[machine.Find("a")].transitions[0].targets = {machine.Find("b"), machine.Find("a")};
+    machine.nodes[machine.Find("a")].transitions[0].targets = {machine.Find("b"),
+                                                              machine.Find("a")};
     world.Start();
     auto answer = world.Report({.transition = "ok"});
     REQUIRE(answer);
@@ -490,7 +491,8 @@ TEST_CASE("a claim that a crash lost may report on an at-least-once node only") 
     CHECK(world.RefuseReport({.transition = "ok", .claim = claim}) == "STALE_CLAIM");
     CHECK(world.Refuse([&](Scene& scene) { return Extend(scene, claim, kNoon + 1h, 0); }) ==
           "STALE_CLAIM");
-    CHECK(world.Refuse([&](Scene& scene) { return Relinquish(scene, claim, ""); }) == "STALE_CLAIM");
+    CHECK(world.Refuse([&](Scene& scene) { return Relinquish(scene, claim, ""); }) ==
+          "STALE_CLAIM");
   }
 }
 
@@ -724,7 +726,7 @@ TEST_CASE("a delay grows with the entries into its node, up to its max") {
   done: {final: true}
 )");
   world.Start();
-  for (Duration expected : {Duration(1s), Duration(3s), Duration(9s), Duration(20s), Duration(20s)}) {
+  for (const Duration expected : std::vector<Duration>{1s, 3s, 9s, 20s, 20s}) {
     CHECK(world.token().state == TokenState::kWaiting);
     CHECK(world.token().available_at - world.now == expected);
     world.now = world.token().available_at - 1us;
@@ -1058,7 +1060,10 @@ TEST_CASE("cancelling what is being cancelled changes nothing") {
 
 TEST_CASE("an upgrade moves an instance to the new version's start node") {
   World world;
-  const Machine next = MachineOf("  z: {start: true, transitions: {ok: end}}\n  end: {final: true}\n");
+  const Machine next = MachineOf(R"(
+  z: {start: true, transitions: {ok: end}}
+  end: {final: true}
+)");
   auto upgrade = [&] { world.Do([&](Scene& scene) { Upgrade(scene, next, 2); }); };
   SUBCASE("running") {
     world.Start();

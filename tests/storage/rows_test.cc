@@ -412,7 +412,8 @@ TEST_CASE("a history is read in pages, forwards and backwards") {
     CHECK(*rows::History(world.store, kPartition, instance, 0) == all);
     for (uint64_t after : {1u, 95u, 96u, 97u, 400u}) {
       std::vector<uint64_t> rest;
-      std::ranges::copy_if(all, std::back_inserter(rest), [&](uint64_t seq) { return seq > after; });
+      std::ranges::copy_if(all, std::back_inserter(rest),
+                           [after](uint64_t seq) { return seq > after; });
       CHECK(*rows::History(world.store, kPartition, instance, after) == rest);
     }
     std::vector<uint64_t> back;
@@ -503,7 +504,8 @@ TEST_CASE("dropping an instance leaves nothing of it") {
   }
   world.Feed(1, 100, "i");
   Batch trim;
-  REQUIRE(rows::TrimFeed(world.store, &trim, kPartition, 1, 101, [](const Event&) { return true; }));
+  REQUIRE(rows::TrimFeed(world.store, &trim, kPartition, 1, 101,
+                         [](const Event&) { return true; }));
   world.Write(trim);
   instance.state = InstanceState::kStopped;
   world.Put(&instance, true, kNoon);

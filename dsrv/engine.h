@@ -323,6 +323,8 @@ class Engine {
   void TimeOutClaim(Resident& resident, const Timer& timer);
   void SettleLazy();
   void Sweep();
+  void SweepSome(MachineState& machine);
+  bool SweepFor(const Filter& filter);
   void DropExpired();
   void TrimFeed();
   void SaveStats();

@@ -164,8 +164,13 @@ std::vector<Task> Engine::Take(const Filter& filter, const std::string& worker, 
                                uint64_t session, bool* durable) {
   std::vector<Task> tasks;
   size_t bytes = 0;
+  size_t sweeps = max / kMovesPerTurn + 2;  // enough to fill the reply, and no more than that
   while (tasks.size() < max && bytes < kTaskBytes && handing_out_) {
     auto popped = agenda_.Pop(filter);
+    if (!popped && sweeps > 0 && SweepFor(filter)) {
+      --sweeps;
+      continue;
+    }
     if (!popped) break;
     if (auto task = TakeOne(*std::move(popped), worker, session, durable)) {
       bytes += task->spec->params.size() + task->node_params.size() + 256;
@@ -459,7 +464,11 @@ void Engine::SettleLazy() {
 // it starts again from the first one, and finds most of them moved.
 void Engine::Sweep() {
   if (sweeping_.empty()) return;
-  MachineState& machine = **sweeping_.begin();
+  SweepSome(**sweeping_.begin());
+  more_ = more_ || !sweeping_.empty();
+}
+
+void Engine::SweepSome(MachineState& machine) {
   std::vector<std::string> ids;
   size_t scanned = 0;
   bool done = true;
@@ -480,8 +489,19 @@ void Engine::Sweep() {
     return;
   }
   for (const std::string& id : ids) (void)Touch(machine.ns, id);
-  if (done) sweeping_.erase(sweeping_.begin());
-  more_ = more_ || !sweeping_.empty();
+  if (done) sweeping_.erase(&machine);
+}
+
+// What an upgrade has made ready but the background has not come to yet is ready all the same: moves
+// some of it for whoever asks. False when there is nothing of the kind.
+bool Engine::SweepFor(const Filter& filter) {
+  for (MachineState* machine : sweeping_) {
+    if (machine->ns != filter.ns) continue;
+    if (!filter.machine.empty() && machine->id != filter.machine) continue;
+    SweepSome(*machine);
+    return true;
+  }
+  return false;
 }
 
 void Engine::DropExpired() {

@@ -242,11 +242,7 @@ void Engine::Undelivered(const std::vector<Task>& tasks) {
     });
     const bool unseen = resident.pending.size() < told;  // by the feed
     Change(resident, task->claim_id, [&](Scene& scene) {
-      if (unseen) {
-        Unclaim(scene, task->visit, task->claim_id);
-      } else {
-        (void)dfsmr::Relinquish(scene, task->claim, "");
-      }
+      Unclaim(scene, task->visit, task->claim_id, /*told=*/!unseen);
       return Ok{};
     });
   }

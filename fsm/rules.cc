@@ -565,13 +565,19 @@ Result<std::string> Relinquish(Scene& scene, std::string_view text, const std::s
   return node;
 }
 
-void Unclaim(Scene& scene, uint64_t visit, ClaimId id) {
+void Unclaim(Scene& scene, uint64_t visit, ClaimId id, bool told) {
   Token* token = scene.instance.FindVisit(visit);
   if (!token) return;
-  if (std::erase_if(token->claims, [id](const Claim& claim) { return claim.id == id; }) == 0)
-    return;
+  auto claim = std::ranges::find(token->claims, id, &Claim::id);
+  if (claim == token->claims.end() || claim->given_back) return;
   --token->attempt;
-  if (!token->HasLiveClaim()) token->state = TokenState::kReady;
+  if (told) {
+    GiveBack(scene, *token, *claim, "", "its worker never saw it");
+  } else {
+    token->claims.erase(claim);
+  }
+  FreeIfUnclaimed(*token);
+  StopIfCancelled(scene);
 }
 
 Result<Extension> Extend(Scene& scene, std::string_view text, Timestamp deadline, double progress) {

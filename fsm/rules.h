@@ -62,9 +62,9 @@ Result<Answer> Report(Scene& scene, const ReportArgs& args);
 
 // Gives a claim back, or all of them when `claim` is empty. Answers the node.
 Result<std::string> Relinquish(Scene& scene, std::string_view claim, const std::string& client);
-// Takes back a claim that its worker never saw and that nothing has told of yet: as if it had not
-// been made. No event.
-void Unclaim(Scene& scene, uint64_t visit, ClaimId id);
+// Takes back a claim that its worker never saw, as if it had not been made: its number is free again.
+// `told`: the feed has told of it, and so tells of its end.
+void Unclaim(Scene& scene, uint64_t visit, ClaimId id, bool told = false);
 
 struct Extension {
   Timestamp deadline = kNever;

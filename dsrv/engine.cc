@@ -26,6 +26,41 @@ std::string NewId(Timestamp now, uint64_t random) {
   return id;
 }
 
+// What is wrong with a start, whatever exists: its params and its times.
+std::optional<Error> RefusalOf(const StartArgs& args, const Machine& machine, Timestamp now) {
+  if (machine.params) {
+    const std::string& given = args.spec.params;
+    if (auto violation =
+            machine.params->Violation(given.empty() ? "{}" : std::string_view(given))) {
+      return Error{
+          Code::kInvalidArgument, "BAD_PARAMS",
+          "machine " + Quoted(args.machine) + " does not accept these params: " + *violation};
+    }
+  }
+  if (args.start_before == kNever) return std::nullopt;
+  if (args.start_before <= now) {
+    return Error{Code::kInvalidArgument, "BAD_REQUEST", "start_before has passed already"};
+  }
+  if (args.start_before < args.start_at) {
+    return Error{Code::kInvalidArgument, "BAD_REQUEST", "start_before is before start_at"};
+  }
+  return std::nullopt;
+}
+
+// Of several that name the same instance, one: the strictest.
+std::vector<Instance::Prerequisite> EachOnce(const std::vector<Instance::Prerequisite>& all) {
+  std::vector<Instance::Prerequisite> once;
+  for (const Instance::Prerequisite& one : all) {
+    auto same = std::ranges::find(once, one.instance, &Instance::Prerequisite::instance);
+    if (same != once.end()) {
+      same->any_result = same->any_result && one.any_result;
+    } else {
+      once.push_back(one);
+    }
+  }
+  return once;
+}
+
 }  // namespace
 
 Engine::Engine(Store& store, EngineOptions options) : store_(store), options_(std::move(options)) {}
@@ -421,31 +456,9 @@ Result<Started> Engine::Start(StartArgs args) {
                      std::to_string(version->machine->versions.rbegin()->first)};
   }
   const Machine& machine = version->definition->machine;
-  if (machine.params) {
-    const std::string& given = args.spec.params;
-    if (auto violation =
-            machine.params->Violation(given.empty() ? "{}" : std::string_view(given))) {
-      return Error{
-          Code::kInvalidArgument, "BAD_PARAMS",
-          "machine " + Quoted(args.machine) + " does not accept these params: " + *violation};
-    }
-  }
-  if (args.start_before != kNever &&
-      (args.start_before <= now_ || args.start_before < args.start_at)) {
-    return Error{Code::kInvalidArgument, "BAD_REQUEST",
-                 args.start_before <= now_ ? "start_before has passed already"
-                                           : "start_before is before start_at"};
-  }
+  if (auto refusal = RefusalOf(args, machine, now_)) return *std::move(refusal);
+  std::vector<Instance::Prerequisite> after = EachOnce(args.after);
   std::vector<std::pair<std::string, InstanceResult>> ended;
-  std::vector<Instance::Prerequisite> after;  // each once, and then the stricter one
-  for (const Instance::Prerequisite& one : args.after) {
-    auto same = std::ranges::find(after, one.instance, &Instance::Prerequisite::instance);
-    if (same != after.end()) {
-      same->any_result = same->any_result && one.any_result;
-    } else {
-      after.push_back(one);
-    }
-  }
   for (const Instance::Prerequisite& one : after) {
     auto prerequisite = Touch(args.ns, one.instance);
     if (!prerequisite) {

@@ -26,6 +26,11 @@ inline constexpr std::string_view kCancelledNode = "dfsmr.cancelled";
 inline constexpr std::string_view kExhausted = "dfsmr.exhausted";      // a transition only
 
 enum class NodeKind : uint8_t { kWork, kDelay, kManual, kHeld, kGate, kFinal };
+// What a node of a compiled plan is to its step.
+enum class Role : uint8_t {
+  kNone, kRun, kError, kSuspended, kSpawn, kPass, kFinalize, kFinalizeError, kPlanner
+};
+inline constexpr uint32_t kNoStep = UINT32_MAX;
 enum class Join : uint8_t { kAny, kAll };
 enum class UpgradeStrategy : uint8_t { kContinue, kUpgrade, kAbort };
 enum class Outcome : uint8_t { kSuccess, kWarning, kError };  // `result` of a final node
@@ -74,6 +79,12 @@ struct Node {
   uint32_t max_visits = 0;        // 0: no limit
   std::string description;
 
+  // Of a compiled plan.
+  Role role = Role::kNone;   // kNone: a gate between steps, or /start and /end
+  uint32_t step = kNoStep;   // in graph->steps
+  uint32_t waits_for = 0;    // join kAll: how many nodes lead here by ok or skip
+  NodeIndex home = kNoNode;  // the first node of its step and phase, whose row holds its token
+
   // Null when there is no such transition.
   const Edge* FindTransition(std::string_view name) const;
   // The transitions that a worker or operator may name, for error messages: "ok, error".
@@ -88,6 +99,10 @@ class ParamsCheck {
   virtual std::optional<std::string> Violation(std::string_view json) const = 0;
 };
 
+struct PlanGraph;
+struct PlanSource;
+struct ActionSource;
+
 struct Machine {
   std::string id;
   std::string description;
@@ -99,6 +114,14 @@ struct Machine {
   std::string source;                 // the text of this document alone
   // Equal for documents that differ only in comments, key order or layout.
   std::string fingerprint;
+
+  // Of a plan or an action, as written (null: a plain machine), and of the graph that `nodes` were
+  // made of (null: of none).
+  std::shared_ptr<const PlanSource> plan;
+  std::shared_ptr<const ActionSource> action;
+  std::shared_ptr<const PlanGraph> graph;
+
+  std::string_view Kind() const { return plan ? "plan" : action ? "action" : "machine"; }
 
   NodeIndex Find(std::string_view node) const;  // kNoNode when there is none
   std::unordered_map<std::string, NodeIndex> index;  // id → position in nodes; filled by Compile

@@ -1,0 +1,41 @@
+// JSON text, read where it lies: nothing is parsed into a tree, numbers keep their text. What comes
+// in here is well-formed already; of what is not, something harmless is made.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace dfsmr::json {
+
+enum class Kind { kNull, kBoolean, kNumber, kString, kObject, kArray };
+Kind KindOf(std::string_view value);
+
+// Without the space around it.
+std::string_view Trim(std::string_view value);
+
+// The value of a member, as text; of several with one name, the last. nullopt when there is none,
+// or when `object` is no object.
+std::optional<std::string_view> Member(std::string_view object, std::string_view name);
+std::optional<std::string_view> Item(std::string_view array, size_t index);
+
+// In the order of the text, until `visit` returns false. Names are unescaped.
+void ForEachMember(std::string_view object,
+                   const std::function<bool(std::string_view name, std::string_view value)>& visit);
+void ForEachItem(std::string_view array, const std::function<bool(std::string_view item)>& visit);
+
+// Where the next item of `array` is, from `*at` on (0 at first, then where the last call left it),
+// so that a long list can be walked in bounded steps. nullopt after the last one.
+std::optional<std::string_view> NextItem(std::string_view array, size_t* at);
+
+// "\"a\\n\"" → a line feed after an a, and back.
+std::string Unquote(std::string_view string);
+std::string Quote(std::string_view text);
+
+// `object` with the members of `changes` in place of its own of the same names; the others keep
+// their text and order, new ones come last.
+std::string Merge(std::string_view object, std::string_view changes);
+
+}  // namespace dfsmr::json

@@ -6,9 +6,10 @@
 
 #include "fsm/limits.h"
 #include "fsm/names.h"
+#include "fsm/rules_inside.h"
 
 namespace dfsmr {
-namespace {
+namespace inside {
 
 Error Refused(std::string reason, std::string message) {
   return {Code::kFailedPrecondition, std::move(reason), std::move(message)};
@@ -27,12 +28,23 @@ Event& Emit(Scene& scene, ChangeKind kind) {
   return event;
 }
 
-std::string Where(const Scene& scene) {
-  if (scene.instance.tokens.empty()) return "";
-  return std::string(NodeName(scene.machine, scene.instance.tokens.front().node));
+void SetState(Scene& scene, InstanceState state) {
+  scene.instance.state = state;
+  scene.entered.push_back(state);
 }
 
-InstanceResult ResultOf(Outcome outcome) {
+// Where an instance stands, when that is one place.
+static std::string Where(const Scene& scene) {
+  const Tokens& tokens = scene.instance.tokens;
+  if (tokens.size() != 1) return "";
+  return std::string(NodeName(scene.machine, tokens.front().node));
+}
+static uint64_t VisitOf(const Scene& scene) {
+  const Tokens& tokens = scene.instance.tokens;
+  return tokens.size() == 1 ? tokens.front().visit : 0;
+}
+
+static InstanceResult ResultOf(Outcome outcome) {
   switch (outcome) {
     case Outcome::kSuccess: return InstanceResult::kSuccess;
     case Outcome::kWarning: return InstanceResult::kWarning;
@@ -43,20 +55,27 @@ InstanceResult ResultOf(Outcome outcome) {
 
 // A stopped instance keeps one DONE token where it ended.
 void Stop(Scene& scene, InstanceResult result, NodeIndex where, uint64_t visit,
-          std::string error = "") {
+          std::string error) {
   Instance& instance = scene.instance;
-  instance.state = InstanceState::kStopped;
+  SetState(scene, InstanceState::kStopped);
   instance.result = result;
   instance.end_time = scene.now;
   if (!error.empty()) instance.error = std::move(error);
   if (result == InstanceResult::kSuccess) instance.error.clear();  // overcome on the way
-  instance.tokens.clear();
+  instance.tokens.Clear();
   instance.entries.clear();
+  const bool planned = IsPlanned(scene) && where < scene.machine.nodes.size();
+  if (instance.plan) {
+    instance.plan->key.clear();
+    instance.plan->waits_for_key = false;
+    if (planned) instance.plan->ended_at = scene.machine.nodes[where].id;
+  }
   if (where != kNoNode) {
-    Token& token = instance.tokens.emplace_back();
-    token.node = where;
+    Token token;
+    token.node = planned ? kElsewhere : where;
     token.visit = visit;
     token.state = TokenState::kDone;
+    instance.tokens.Add(std::move(token));
   }
   Event& event = Emit(scene, ChangeKind::kFinished);
   event.node = NodeName(scene.machine, where);
@@ -69,16 +88,15 @@ void StopCancelled(Scene& scene) {
   Event& event = Emit(scene, ChangeKind::kCancelled);
   event.prev_node = Where(scene);
   event.node = kCancelledNode;
-  if (!scene.instance.tokens.empty()) event.visit = scene.instance.tokens.front().visit;
+  event.visit = VisitOf(scene);
   Stop(scene, InstanceResult::kCancelled, kCancelledIndex, scene.instance.last_visit);
 }
 
 // A cancel waits for claimed work; whatever ends the last claim ends the instance.
-void StopIfCancelled(Scene& scene) {
+static void StopIfCancelled(Scene& scene) {
   const Instance& instance = scene.instance;
-  if (!instance.Stopped() && instance.cancel_requested && !instance.HasLiveClaim()) {
-    StopCancelled(scene);
-  }
+  if (instance.Stopped() || !instance.cancel_requested) return;
+  if (IsPlanned(scene) ? instance.tokens.empty() : !instance.HasLiveClaim()) StopCancelled(scene);
 }
 
 // Uniform in [0, 1) from the entropy handed in (SplitMix64's finaliser).
@@ -97,6 +115,12 @@ Duration DelayOf(const DelayPolicy& policy, uint32_t entry, double fraction) {
   delay *= 1 + policy.jitter * (2 * fraction - 1);
   return Duration(static_cast<int64_t>(std::min(delay, 9e18)));
 }
+
+}  // namespace inside
+
+using namespace inside;  // NOLINT: these are its own rules
+
+namespace {
 
 struct Arrival {
   NodeIndex node;
@@ -179,7 +203,11 @@ bool Enter(Scene& scene, size_t slot, Arrival arrival, bool announce = true) {
   token.visit = visit;
   token.params = std::move(arrival.params);
   Settle(scene, token);
-  instance.tokens[slot] = std::move(token);
+  if (slot < instance.tokens.size()) {
+    instance.tokens.Replace(slot, std::move(token));
+  } else {
+    instance.tokens.Add(std::move(token));
+  }
   if (node.kind != NodeKind::kFinal) return true;
   if (instance.cancel_requested) {
     StopCancelled(scene);
@@ -205,10 +233,7 @@ std::vector<std::string> Follow(Scene& scene, size_t slot, const Edge& edge, Arr
   Instance& instance = scene.instance;
   std::vector<std::string> entered;
   for (size_t i = 0; i < edge.targets.size(); ++i) {
-    if (i > 0) {
-      slot = instance.tokens.size();
-      instance.tokens.emplace_back();
-    }
+    if (i > 0) slot = instance.tokens.size();
     Arrival next = arrival;
     next.node = edge.targets[i];
     const bool goes_on = Enter(scene, slot, std::move(next));
@@ -222,12 +247,34 @@ std::vector<std::string> Follow(Scene& scene, size_t slot, const Edge& edge, Arr
   return entered;
 }
 
-void Begin(Scene& scene) {
+// The engine plans it as soon as it is PLANNING.
+void BeginPlanning(Scene& scene) {
   Instance& instance = scene.instance;
-  instance.state = InstanceState::kRunning;
+  PlanState& plan = *instance.plan;
+  plan.waits_for_key = false;
+  if (!scene.key_holder.empty()) {
+    const std::string holder =
+        "singleton " + Quoted(scene.key) + " is held by instance " + Quoted(scene.key_holder);
+    if (scene.on_conflict == OnConflict::kFail) {
+      return Stop(scene, InstanceResult::kError, kNoNode, 0, holder);
+    }
+    plan.waits_for_key = true;
+    Emit(scene, ChangeKind::kScheduled).note = holder + "; it waits its turn";
+    return;
+  }
+  plan.key = scene.key;
+  SetState(scene, InstanceState::kPlanning);
   instance.start_time = scene.now;
   instance.hold = false;
-  instance.tokens.emplace_back();
+  Emit(scene, ChangeKind::kStarted).node = "/start";
+}
+
+void Begin(Scene& scene) {
+  Instance& instance = scene.instance;
+  if (instance.plan) return BeginPlanning(scene);
+  SetState(scene, InstanceState::kRunning);
+  instance.start_time = scene.now;
+  instance.hold = false;
   Event& event = Emit(scene, ChangeKind::kStarted);
   event.node = scene.machine.nodes[scene.machine.start].id;
   event.visit = instance.last_visit + 1;
@@ -259,24 +306,26 @@ Result<size_t> ClaimedSlot(Scene& scene, const ClaimRef& ref) {
   if (instance.Stopped()) {
     return Stale(instance, "the instance has stopped with " + std::string(Name(instance.result)));
   }
-  Token* token = instance.FindVisit(ref.visit);
-  if (!token) {
+  const auto slot = instance.tokens.SlotOf(ref.visit);
+  if (!slot) {
     return Stale(instance, "visit " + std::to_string(ref.visit) +
                                " is over, another report or an upgrade ended it; the instance "
-                               "is at visit " + std::to_string(instance.last_visit) + ", " +
-                               Quoted(Where(scene)));
+                               "is at visit " + std::to_string(instance.last_visit) +
+                               (Where(scene).empty() ? "" : ", " + Quoted(Where(scene))));
   }
-  const Claim* claim = token->FindClaim(ref.id);
-  if (claim ? claim->given_back : !LostInCrash(scene, *token, ref.id)) {
+  const Token& token = std::as_const(instance.tokens)[*slot];
+  const Claim* claim = token.FindClaim(ref.id);
+  if (claim ? claim->given_back : !LostInCrash(scene, token, ref.id)) {
     return Stale(instance, "it was given back; ask Ready for a new one");
   }
-  return static_cast<size_t>(token - instance.tokens.data());
+  return *slot;
 }
 
 // The token that a call from outside is about.
 Result<size_t> OutsideSlot(Scene& scene, const std::string& node) {
   Instance& instance = scene.instance;
   if (instance.Stopped()) return Stopped(instance);
+  if (IsPlanned(scene)) return StepSlot(scene, node);
   if (!node.empty()) {
     const NodeIndex index = scene.machine.Find(node);
     if (index == kNoNode) {
@@ -322,7 +371,9 @@ Result<const Edge*> LegalEdge(const Scene& scene, const Token& token,
                      (legal.empty() ? "; nothing leads on from there" : "; it has: " + legal));
 }
 
-void SampleReport(Scene& scene, const Token& token, const Claim* claim, Event& event) {
+}  // namespace
+
+void inside::SampleReport(Scene& scene, const Token& token, const Claim* claim, Event& event) {
   const Node& node = scene.machine.nodes[token.node];
   if (claim) {
     event.samples.push_back(
@@ -330,6 +381,8 @@ void SampleReport(Scene& scene, const Token& token, const Claim* claim, Event& e
   }
   SampleAbandoned(scene, token, claim ? claim->id : ClaimId{}, event);
 }
+
+namespace {
 
 void TrimClaims(Token& token) {
   while (token.claims.size() > limits::kClaimsPerVisit) {
@@ -340,8 +393,10 @@ void TrimClaims(Token& token) {
   }
 }
 
-void GiveBack(Scene& scene, Token& token, Claim& claim, const std::string& client,
-              std::string note = "") {
+}  // namespace
+
+void inside::GiveBack(Scene& scene, Token& token, Claim& claim, const std::string& client,
+                      std::string note) {
   claim.given_back = true;
   Event& event = Emit(scene, ChangeKind::kRelinquished);
   event.node = NodeName(scene.machine, token.node);
@@ -350,6 +405,8 @@ void GiveBack(Scene& scene, Token& token, Claim& claim, const std::string& clien
   event.client = client.empty() ? claim.worker : client;
   event.note = std::move(note);
 }
+
+namespace {
 
 // A claim that a crash had lost, and whose worker is still there: it counts from now on.
 std::vector<Claim>::iterator Recover(Scene& scene, Token& token, ClaimId id) {
@@ -367,9 +424,20 @@ std::vector<Claim>::iterator Recover(Scene& scene, Token& token, ClaimId id) {
   return token.claims.insert(token.claims.end(), std::move(claim));
 }
 
-void FreeIfUnclaimed(Token& token) {
+void FreeIfUnclaimed(Scene& scene, uint64_t visit) {
+  Token& token = *scene.instance.tokens.FindMutable(visit);
   if (token.state != TokenState::kClaimed || token.HasLiveClaim()) return;
   token.state = TokenState::kReady;  // as old as it was: available_at stays
+  DropIfCancelled(scene, visit);
+}
+
+template <typename Predicate>
+std::vector<uint64_t> VisitsWith(const Instance& instance, Predicate wanted) {
+  std::vector<uint64_t> visits;
+  for (const Token& token : instance.tokens) {
+    if (wanted(token)) visits.push_back(token.visit);
+  }
+  return visits;
 }
 
 // The hash of an instance's name that a claim carries, so that a claim shown at another instance is
@@ -422,6 +490,7 @@ Result<ClaimRef> ParseClaim(const Instance& instance, std::string_view text) {
 Timestamp NextStart(const Instance& instance) {
   if (instance.Stopped() || !instance.tokens.empty()) return kNever;
   const bool waits = instance.hold || !instance.after.empty() ||
+                     (instance.plan && instance.plan->waits_for_key) ||
                      instance.state != InstanceState::kScheduled;
   if (waits) return instance.start_before;
   return std::min(instance.start_at, instance.start_before);
@@ -429,7 +498,7 @@ Timestamp NextStart(const Instance& instance) {
 
 void Start(Scene& scene) {
   Instance& instance = scene.instance;
-  instance.state = InstanceState::kScheduled;
+  SetState(scene, InstanceState::kScheduled);
   instance.result = InstanceResult::kPending;
   if (!instance.hold && instance.after.empty() && instance.start_at <= scene.now) {
     Begin(scene);
@@ -475,6 +544,10 @@ const Claim& TakeClaim(Scene& scene, Token& token, ClaimArgs args) {
   claim.session = args.session;
   claim.retry = token.TimedOutBefore();
   token.state = TokenState::kClaimed;
+  if (token.step) {
+    if (token.step->start_time == Timestamp()) token.step->start_time = scene.now;
+    token.step->key = std::move(args.key);
+  }
   Event& event = Emit(scene, ChangeKind::kClaimed);
   event.node = NodeName(scene.machine, token.node);
   event.visit = token.visit;
@@ -504,7 +577,8 @@ Result<Answer> Report(Scene& scene, const ReportArgs& args) {
     slot = ClaimedSlot(scene, ref);
   }
   if (!slot) return slot.error();
-  const Token left = instance.tokens[*slot];
+  if (IsPlanned(scene)) return ReportStep(scene, *slot, ref.id, args);
+  const Token left = std::as_const(instance.tokens)[*slot];
   auto edge = LegalEdge(scene, left, args.transition);
   if (!edge) return edge.error();
 
@@ -541,13 +615,17 @@ Result<std::string> Relinquish(Scene& scene, std::string_view text, const std::s
   Instance& instance = scene.instance;
   if (text.empty()) {
     if (instance.Stopped()) return Stopped(instance);
-    for (Token& token : instance.tokens) {
+    const std::string node = Where(scene);
+    for (uint64_t visit : VisitsWith(instance, [](const Token& token) {
+           return std::ranges::any_of(token.claims,
+                                      [](const Claim& claim) { return !claim.given_back; });
+         })) {
+      Token& token = *instance.tokens.FindMutable(visit);
       for (Claim& claim : token.claims) {
         if (!claim.given_back) GiveBack(scene, token, claim, client);
       }
-      FreeIfUnclaimed(token);
+      FreeIfUnclaimed(scene, visit);
     }
-    const std::string node = Where(scene);
     StopIfCancelled(scene);
     return node;
   }
@@ -560,13 +638,13 @@ Result<std::string> Relinquish(Scene& scene, std::string_view text, const std::s
   auto claim = std::ranges::find(token.claims, ref->id, &Claim::id);
   if (claim == token.claims.end()) claim = Recover(scene, token, ref->id);
   GiveBack(scene, token, *claim, client);
-  FreeIfUnclaimed(token);
+  FreeIfUnclaimed(scene, ref->visit);
   StopIfCancelled(scene);
   return node;
 }
 
 void Unclaim(Scene& scene, uint64_t visit, ClaimId id, bool told) {
-  Token* token = scene.instance.FindVisit(visit);
+  Token* token = scene.instance.tokens.FindMutable(visit);
   if (!token) return;
   auto claim = std::ranges::find(token->claims, id, &Claim::id);
   if (claim == token->claims.end() || claim->given_back) return;
@@ -576,7 +654,7 @@ void Unclaim(Scene& scene, uint64_t visit, ClaimId id, bool told) {
   } else {
     token->claims.erase(claim);
   }
-  FreeIfUnclaimed(*token);
+  FreeIfUnclaimed(scene, visit);
   StopIfCancelled(scene);
 }
 
@@ -597,13 +675,15 @@ Result<Extension> Extend(Scene& scene, std::string_view text, Timestamp deadline
   }
   if (claim->deadline != kNever) claim->deadline = std::max(claim->deadline, deadline);
   claim->progress = progress;
+  if (token.step) token.step->progress = progress;
   token.state = TokenState::kClaimed;
   return Extension{claim->deadline, scene.instance.cancel_requested};
 }
 
 void TimeOut(Scene& scene, uint64_t visit, ClaimId id) {
-  Token* token = scene.instance.FindVisit(visit);
-  if (!token || scene.instance.Stopped()) return;
+  const auto slot = scene.instance.tokens.SlotOf(visit);
+  if (!slot || scene.instance.Stopped()) return;
+  Token* token = &scene.instance.tokens.Mutable(*slot);
   auto claim = std::ranges::find(token->claims, id, &Claim::id);
   if (claim == token->claims.end() || !claim->Live() || claim->deadline > scene.now) return;
   claim->timed_out = true;
@@ -621,77 +701,78 @@ void TimeOut(Scene& scene, uint64_t visit, ClaimId id) {
   }
   if (const Edge* edge = node.FindTransition(kTimeoutNode)) {
     SampleAbandoned(scene, *token, id, scene.events.back());
-    Follow(scene, static_cast<size_t>(token - scene.instance.tokens.data()), *edge,
+    Follow(scene, *slot, *edge,
            {.node = kNoNode, .prev_node = std::string(kTimeoutNode),
-            .transition = std::string(kTimeoutNode), .params = std::move(token->params),
-            .client = {}});
+            .transition = std::string(kTimeoutNode), .params = token->params, .client = {}});
   } else {
-    FreeIfUnclaimed(*token);
+    FreeIfUnclaimed(scene, visit);
   }
   StopIfCancelled(scene);
 }
 
-void EndDelay(Scene& scene, uint64_t visit) {
-  Token* token = scene.instance.FindVisit(visit);
-  if (!token || token->state != TokenState::kWaiting || token->available_at > scene.now) return;
-  const Node& node = scene.machine.nodes[token->node];
+void EndWait(Scene& scene, uint64_t visit) {
+  const auto slot = scene.instance.tokens.SlotOf(visit);
+  if (!slot) return;
+  const Token& token = std::as_const(scene.instance.tokens)[*slot];
+  if (token.state != TokenState::kWaiting || token.available_at > scene.now) return;
+  if (IsPlanned(scene)) return EndWaitOfStep(scene, *slot);
+  const Node& node = scene.machine.nodes[token.node];
   const Edge* edge = node.FindTransition("ok");
   const size_t first = scene.events.size();
-  Follow(scene, static_cast<size_t>(token - scene.instance.tokens.data()), *edge,
-         {.node = kNoNode, .prev_node = node.id, .transition = "ok",
-          .params = std::move(token->params), .client = {}});
+  Follow(scene, *slot, *edge,
+         {.node = kNoNode, .prev_node = node.id, .transition = "ok", .params = token.params,
+          .client = {}});
   scene.events[first].left_visit = visit;
 }
 
 Result<Ok> Pause(Scene& scene) {
   Instance& instance = scene.instance;
   if (instance.Stopped()) return Stopped(instance);
+  if (instance.plan) {
+    instance.plan->pause_requested = true;
+    instance.plan->key.clear();
+  }
   if (instance.state == InstanceState::kPaused) return Ok{};
-  instance.state = InstanceState::kPaused;
+  SetState(scene, InstanceState::kPaused);
   Event& event = Emit(scene, ChangeKind::kPaused);
   event.node = Where(scene);
-  if (!instance.tokens.empty()) event.visit = instance.tokens.front().visit;
+  event.visit = VisitOf(scene);
   return Ok{};
 }
 
 namespace {
 
-// Which tokens Resume and Skip mean: those at `node`, or all.
-Result<std::vector<Token*>> Chosen(Scene& scene, const std::string& node) {
+// Which tokens Resume and Skip mean: those at `node`, or all. Their visits.
+Result<std::vector<uint64_t>> Chosen(Scene& scene, const std::string& node) {
   Instance& instance = scene.instance;
-  std::vector<Token*> chosen;
-  if (node.empty()) {
-    for (Token& token : instance.tokens) chosen.push_back(&token);
-    return chosen;
-  }
+  if (node.empty()) return VisitsWith(instance, [](const Token&) { return true; });
   const NodeIndex index = scene.machine.Find(node);
   if (index == kNoNode) {
     return Error{Code::kNotFound, "NO_SUCH_NODE",
                  "machine " + Quoted(instance.machine) + " has no node " + Quoted(node)};
   }
-  for (Token& token : instance.tokens) {
-    if (token.node == index) chosen.push_back(&token);
-  }
-  return chosen;
-}
-
-// Runs a claimed visit again: its claims are void, whatever became of their workers.
-void Rerun(Scene& scene, Token& token) {
-  for (Claim& claim : token.claims) {
-    if (!claim.given_back) GiveBack(scene, token, claim, "", "resumed with force");
-  }
-  FreeIfUnclaimed(token);
+  return VisitsWith(instance, [index](const Token& token) { return token.node == index; });
 }
 
 }  // namespace
 
+// Runs a claimed visit again: its claims are void, whatever became of their workers.
+void inside::Rerun(Scene& scene, uint64_t visit) {
+  Token& token = *scene.instance.tokens.FindMutable(visit);
+  for (Claim& claim : token.claims) {
+    if (!claim.given_back) GiveBack(scene, token, claim, "", "resumed with force");
+  }
+  FreeIfUnclaimed(scene, visit);
+}
+
 Result<Ok> Resume(Scene& scene, const std::string& node, bool force) {
   Instance& instance = scene.instance;
   if (instance.Stopped()) return Stopped(instance);
+  if (IsPlanned(scene)) return ResumeSteps(scene, node, force);
   auto chosen = Chosen(scene, node);
   if (!chosen) return chosen.error();
-  std::erase_if(*chosen, [force](const Token* token) {
-    return !force || token->state != TokenState::kClaimed;
+  std::erase_if(*chosen, [&](uint64_t visit) {
+    return !force || std::as_const(instance.tokens).Find(visit)->state != TokenState::kClaimed;
   });
   if (!node.empty() && chosen->empty()) {
     return Refused("NOT_HELD", "nothing of " + Named(instance) + " is held at " + Quoted(node) +
@@ -701,14 +782,15 @@ Result<Ok> Resume(Scene& scene, const std::string& node, bool force) {
   const bool paused = instance.state == InstanceState::kPaused && node.empty();
   if (!held && !paused && chosen->empty()) return Ok{};
   if (paused) {
-    instance.state =
-        instance.tokens.empty() ? InstanceState::kScheduled : InstanceState::kRunning;
+    if (instance.plan) instance.plan->pause_requested = false;
+    SetState(scene,
+             instance.tokens.empty() ? InstanceState::kScheduled : InstanceState::kRunning);
   }
   instance.hold = false;
   Event& event = Emit(scene, ChangeKind::kResumed);
   event.node = node.empty() ? Where(scene) : node;
-  if (!instance.tokens.empty()) event.visit = instance.tokens.front().visit;
-  for (Token* token : *chosen) Rerun(scene, *token);
+  event.visit = VisitOf(scene);
+  for (uint64_t visit : *chosen) Rerun(scene, visit);
   if (instance.state == InstanceState::kScheduled) StartDue(scene);
   StopIfCancelled(scene);
   return Ok{};
@@ -717,6 +799,7 @@ Result<Ok> Resume(Scene& scene, const std::string& node, bool force) {
 Result<Ok> Skip(Scene& scene, const std::string& node) {
   Instance& instance = scene.instance;
   if (instance.Stopped()) return Stopped(instance);
+  if (IsPlanned(scene)) return SkipStep(scene, node);
   auto chosen = Chosen(scene, node);
   if (!chosen) return chosen.error();
   return Refused("NOT_HELD", "nothing of " + Named(instance) + " is held" +
@@ -732,9 +815,12 @@ Result<Ok> Cancel(Scene& scene, CancelMode mode) {
   }
   instance.cancel_requested = true;
   if (mode == CancelMode::kKill) instance.killed = true;
-  if (mode == CancelMode::kForce || mode == CancelMode::kKill || !instance.HasLiveClaim()) {
+  if (mode == CancelMode::kForce || mode == CancelMode::kKill) {
     StopCancelled(scene);
+    return Ok{};
   }
+  if (IsPlanned(scene)) CancelSteps(scene);
+  StopIfCancelled(scene);
   return Ok{};
 }
 
@@ -743,14 +829,31 @@ void Upgrade(Scene& scene, const Machine& next, uint32_t next_version) {
   const std::string from = Where(scene);
   instance.version = next_version;
   instance.entries.clear();
+  const bool begun = !instance.tokens.empty() || instance.state == InstanceState::kPlanning;
   Event& event = Emit(scene, ChangeKind::kUpgraded);
   event.prev_node = from;
   event.node = kUpgradedNode;
-  if (instance.tokens.empty()) return;  // it will start on the new version
-  event.visit = instance.tokens.front().visit;
+  event.visit = VisitOf(scene);
   for (const Token& token : instance.tokens) SampleAbandoned(scene, token, {}, event);
-  instance.tokens.resize(1);
-  Scene on_next{next, instance, scene.now, scene.epoch, scene.random, scene.events};
+  if (instance.tokens.size() != 1) instance.tokens.Clear();
+  if (next.Kind() != "machine") {
+    PlanState plan;  // planned anew, whatever it was; the singleton stays its own meanwhile
+    if (instance.plan) {
+      plan.key = instance.plan->key;
+      plan.waits_for_key = instance.plan->waits_for_key;
+      plan.pause_requested = instance.plan->pause_requested;
+    }
+    instance.plan = std::move(plan);
+    instance.tokens.Clear();
+    const bool paused = instance.state == InstanceState::kPaused;
+    if (begun && !paused) SetState(scene, InstanceState::kPlanning);
+    if (paused) instance.plan->pause_requested = true;
+    return;
+  }
+  instance.plan.reset();
+  if (!begun) return;  // it will start on the new version
+  if (instance.state == InstanceState::kPlanning) SetState(scene, InstanceState::kRunning);
+  Scene on_next{next, instance, scene.now, scene.epoch, scene.random, scene.events, {}, {}};
   Enter(on_next, 0, {.node = next.start, .prev_node = std::string(kUpgradedNode),
                      .transition = std::string(kUpgradedNode), .params = {}, .client = {}});
   StopIfCancelled(on_next);
@@ -761,7 +864,7 @@ void Abort(Scene& scene, uint32_t by_version) {
   Event& event = Emit(scene, ChangeKind::kAborted);
   event.prev_node = Where(scene);
   event.node = kAbortedNode;
-  if (!instance.tokens.empty()) event.visit = instance.tokens.front().visit;
+  event.visit = VisitOf(scene);
   for (const Token& token : instance.tokens) SampleAbandoned(scene, token, {}, event);
   Stop(scene, InstanceResult::kAborted, kAbortedIndex, instance.last_visit,
        "version " + std::to_string(by_version) + " of machine '" + instance.machine +

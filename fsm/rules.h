@@ -3,10 +3,12 @@
 // changed nothing.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "fsm/machine.h"
+#include "fsm/plan_source.h"
 #include "fsm/result.h"
 #include "fsm/values.h"
 
@@ -19,6 +21,11 @@ struct Scene {
   uint64_t epoch = 0;   // of the partition's owner
   uint64_t random = 0;  // for jitter
   std::vector<Event>& events;
+  // Who else holds the singleton that the plan asks for; empty: nobody, or it asks for none.
+  std::string key;
+  std::string key_holder;
+  OnConflict on_conflict = OnConflict::kFail;
+  std::vector<InstanceState> entered;  // the states that it went through, in order
 };
 
 // Names a claim of a visit to a worker: opaque to it, refused by arithmetic when it is late.
@@ -46,6 +53,7 @@ struct ClaimArgs {
   std::string worker;
   Timestamp deadline = kNever;
   uint64_t session = 0;
+  std::string key = {};  // the singleton that the step holds from now on; empty: none
 };
 const Claim& TakeClaim(Scene& scene, Token& token, ClaimArgs args);
 
@@ -57,6 +65,10 @@ struct ReportArgs {
   std::string output;
   std::string error;
   std::string client;
+  // Of a suspending report.
+  std::optional<Duration> wake_after;
+  size_t children = 0;  // instances to start and wait for
+  uint32_t concurrency = 0;
 };
 Result<Answer> Report(Scene& scene, const ReportArgs& args);
 
@@ -75,8 +87,9 @@ Result<Extension> Extend(Scene& scene, std::string_view claim, Timestamp deadlin
 
 // The deadline of a claim has passed. Nothing happens when the claim is not live or was extended.
 void TimeOut(Scene& scene, uint64_t visit, ClaimId id);
-// The delay of a visit is over. Nothing happens when the visit is, too.
-void EndDelay(Scene& scene, uint64_t visit);
+// What a waiting token waits for has come: its delay is over, or its step's wake-up is due. Nothing
+// happens when it does not wait any more.
+void EndWait(Scene& scene, uint64_t visit);
 
 Result<Ok> Pause(Scene& scene);
 Result<Ok> Resume(Scene& scene, const std::string& node, bool force);
@@ -86,5 +99,35 @@ Result<Ok> Cancel(Scene& scene, CancelMode mode);
 // Moves an instance that has not stopped from scene.machine to `next` and its start node.
 void Upgrade(Scene& scene, const Machine& next, uint32_t next_version);
 void Abort(Scene& scene, uint32_t by_version);
+
+// Plans ------------------------------------------------------------------------------------------
+
+// The instance of a plan that is PLANNING has its graph: scene.machine. A planning graph keeps it
+// PLANNING, with its planners' tasks ready; another sets it RUNNING.
+void Planned(Scene& scene);
+// Stops it with ERROR: no step was ever ready.
+void PlanningFailed(Scene& scene, const std::string& why);
+
+// Fails the run of a step that cannot be handed out, or whose children cannot be started.
+void FailStep(Scene& scene, uint64_t visit, const std::string& why);
+// A ready step whose singleton somebody else holds: fails, or waits its turn.
+void AwaitKey(Scene& scene, uint64_t visit, const std::string& key, const std::string& holder,
+              OnConflict on_conflict);
+// The key may be free: asks again.
+void RetryKey(Scene& scene, uint64_t visit);
+
+// What a child is to its parent's step.
+enum class ChildClass : uint8_t { kNone, kRunning, kPaused, kSuccess, kFailed, kCancelled };
+ChildClass ClassOf(const Instance& child);
+// How many children there will be. Goes on at once when there are none.
+void CountChildren(Scene& scene, uint64_t visit, uint64_t total);
+// One more child was given a number; an error when it could not be started.
+void ChildStarted(Scene& scene, NodeIndex home, const std::string& error);
+// A child went from one class to another. `unplanned`: it stopped before any of its steps was ready.
+void ChildMoved(Scene& scene, NodeIndex home, uint64_t generation, ChildClass from, ChildClass to,
+                bool unplanned);
+
+// Whether the token's step wants more children now.
+bool WantsChildren(const Instance& instance, const Token& token);
 
 }  // namespace dfsmr

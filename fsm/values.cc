@@ -30,21 +30,7 @@ NodeIndex NodeNamed(const Machine& machine, std::string_view name) {
   return machine.Find(name);
 }
 
-const Claim* Token::FindClaim(ClaimId id) const {
-  auto it = std::ranges::find(claims, id, &Claim::id);
-  return it == claims.end() ? nullptr : &*it;
-}
-
-bool Token::HasLiveClaim() const { return std::ranges::any_of(claims, &Claim::Live); }
-
-bool Token::TimedOutBefore() const { return std::ranges::any_of(claims, &Claim::timed_out); }
-
 bool Instance::HasLiveClaim() const { return std::ranges::any_of(tokens, &Token::HasLiveClaim); }
-
-Token* Instance::FindVisit(uint64_t visit) {
-  auto it = std::ranges::find(tokens, visit, &Token::visit);
-  return it == tokens.end() ? nullptr : &*it;
-}
 
 uint32_t& Instance::Entries(const std::string& node) {
   auto it = std::ranges::find(entries, node, &std::pair<std::string, uint32_t>::first);

@@ -10,8 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "fsm/boxed.h"
 #include "fsm/machine.h"
 #include "fsm/time.h"
+#include "fsm/tokens.h"
 
 namespace dfsmr {
 
@@ -20,7 +22,6 @@ enum class InstanceState : uint8_t { kNone, kScheduled, kPlanning, kRunning, kPa
 enum class InstanceResult : uint8_t {
   kNone, kPending, kSuccess, kWarning, kError, kCancelled, kAborted
 };
-enum class TokenState : uint8_t { kNone, kReady, kClaimed, kWaiting, kHeld, kDone };
 enum class ChangeKind : uint8_t {
   kNone, kDefined, kStarted, kClaimed, kTransitioned, kRelinquished, kTimedOut, kUpgraded, kAborted,
   kFinished, kScheduled, kPaused, kResumed, kSkipped, kCancelled, kSuspended, kWoken,
@@ -34,51 +35,9 @@ std::string_view Name(InstanceResult result);  // "SUCCESS"
 // Nodes that no machine lists but a stopped instance may stand on.
 inline constexpr NodeIndex kAbortedIndex = kNoNode - 1;
 inline constexpr NodeIndex kCancelledIndex = kNoNode - 2;
+inline constexpr NodeIndex kElsewhere = kNoNode - 3;  // of a plan: plan->ended_at names it
 std::string_view NodeName(const Machine& machine, NodeIndex node);
 NodeIndex NodeNamed(const Machine& machine, std::string_view name);  // kNoNode when there is none
-
-// Unique in a partition for ever: serials start anew under each epoch, epochs never repeat.
-struct ClaimId {
-  uint64_t epoch = 0;
-  uint64_t serial = 0;
-  friend auto operator<=>(const ClaimId&, const ClaimId&) = default;
-  explicit operator bool() const { return serial != 0; }
-};
-
-struct Claim {
-  ClaimId id;
-  std::string worker;
-  uint32_t attempt = 0;
-  Timestamp claim_time;
-  Timestamp deadline = kNever;
-  bool timed_out = false;
-  bool given_back = false;  // void: kept only so that it is known as such after a restart
-  bool retry = false;       // an earlier claim of the visit had timed out
-  double progress = 0;
-  Duration sampled{};       // not zero: counted as having lasted at least this long
-  uint64_t session = 0;     // the stream it was handed out on, 0 for none; not kept on disk
-
-  bool Live() const { return !timed_out && !given_back; }
-  friend bool operator==(const Claim&, const Claim&) = default;
-};
-
-// One place where an instance stands.
-struct Token {
-  NodeIndex node = kNoNode;
-  uint64_t visit = 0;
-  TokenState state = TokenState::kNone;
-  uint32_t attempt = 0;  // claims of this visit so far
-  std::string params;    // JSON object, given by the transition that led here; empty means {}
-  std::vector<Claim> claims;
-  Timestamp available_at;  // ready: since when; waiting: until when (kNever: until someone acts)
-  std::string error;
-  uint64_t forgotten_epoch = 0;  // claims of this and earlier epochs that are not listed are void
-
-  const Claim* FindClaim(ClaimId id) const;
-  bool HasLiveClaim() const;
-  bool TimedOutBefore() const;
-  friend bool operator==(const Token&, const Token&) = default;
-};
 
 // The answer to the last accepted report, so that its repetition needs no look into the history.
 struct Answer {
@@ -91,6 +50,29 @@ struct Answer {
   InstanceResult result = InstanceResult::kNone;
   bool repeated = false;  // set when it is given again
   friend bool operator==(const Answer&, const Answer&) = default;
+};
+
+// What an instance of a plan has besides.
+struct PlanState {
+  std::string graph;       // names the row of its graph; empty: not planned yet
+  bool own_graph = false;  // nobody else has that graph: it goes when the instance goes
+  std::string label;
+  std::string key;         // the singleton that it holds
+  bool waits_for_key = false;    // scheduled: until the key is free
+  bool pause_requested = false;  // paused because somebody said so
+  bool skipped = false;          // a step was: the result is WARNING
+  double done_weight = 0;        // of the steps that are done or skipped
+  double done_finalize = 0;      // the part of it that is of finalize phases
+  double weight = 0;             // of all
+  std::string ended_at;          // stopped: the node
+  friend bool operator==(const PlanState&, const PlanState&) = default;
+};
+
+// The step of `parent` that started an instance and waits for it.
+struct ParentStep {
+  NodeIndex home = kNoNode;
+  uint64_t generation = 0;
+  friend bool operator==(const ParentStep&, const ParentStep&) = default;
 };
 
 struct Instance {
@@ -117,9 +99,11 @@ struct Instance {
   std::string parent;
   std::string error;
   uint64_t last_visit = 0;  // the highest visit number given out
-  std::vector<Token> tokens;
+  Tokens tokens;
   std::vector<std::pair<std::string, uint32_t>> entries;  // node → entries; limited and delay nodes
   std::optional<Answer> last_answer;
+  Boxed<PlanState> plan;  // null: an instance of a plain machine
+  Boxed<ParentStep> parent_step;  // null: no step waits for it
 
   // The history's index: numbers of this instance's records in the feed. Full pages are rows of
   // their own; this is the page being filled. rows.h says more.
@@ -127,7 +111,6 @@ struct Instance {
 
   bool Stopped() const { return state == InstanceState::kStopped; }
   bool HasLiveClaim() const;
-  Token* FindVisit(uint64_t visit);
   uint32_t& Entries(const std::string& node);
   friend bool operator==(const Instance&, const Instance&) = default;
 };
@@ -138,6 +121,7 @@ struct Spec {
   std::string params;  // JSON object, byte for byte; empty means {}
   std::map<std::string, std::string> labels;
   std::string client;
+  std::string flow;  // sent with Start: YAML or JSON text
   friend bool operator==(const Spec&, const Spec&) = default;
 };
 

@@ -1,103 +1,12 @@
 #include "storage/rows.h"
 
-#include <limits>
-
 #include "record.pb.h"
+#include "storage/rows_inside.h"
 
 namespace dfsmr::rows {
 namespace {
 
-enum Kind : uint8_t {
-  kMachine = 0x01,
-  kLive = 0x02,
-  kStopped = 0x03,
-  kSpec = 0x04,
-  kOutput = 0x05,
-  kFeed = 0x06,
-  kHistory = 0x07,
-  kKept = 0x08,
-  kExpiry = 0x09,
-  kLabel = 0x0A,
-  kByMachine = 0x0B,
-  kChildren = 0x0C,
-  kStats = 0x0D,
-  kFeedStart = 0x0E,
-  kStatsSeq = 0x0F,
-};
-
 constexpr size_t kHistoryPage = 32;
-
-// Builds keys: Key(partition, kind).Text(ns).Number(seq).
-class Key {
- public:
-  Key(PartitionId partition, Kind kind) {
-    bytes_.reserve(64);
-    BigEndian(partition, 2);
-    bytes_ += static_cast<char>(kind);
-  }
-  Key& Text(std::string_view text) {
-    bytes_ += text;
-    bytes_ += '\0';
-    return *this;
-  }
-  Key& Number(uint64_t number) { return BigEndian(number, 8); }
-  Key& Version(uint32_t version) { return BigEndian(version, 4); }
-  const std::string& bytes() const { return bytes_; }
-  operator std::string() const { return bytes_; }  // NOLINT: a key is bytes
-
- private:
-  Key& BigEndian(uint64_t number, int width) {
-    for (int shift = 8 * (width - 1); shift >= 0; shift -= 8) {
-      bytes_ += static_cast<char>(number >> shift);
-    }
-    return *this;
-  }
-  std::string bytes_;
-};
-
-// Reads what Key wrote, after partition and kind.
-class KeyReader {
- public:
-  explicit KeyReader(std::string_view key) : rest_(key.substr(3)) {}
-  std::string_view Text() {
-    const size_t end = rest_.find('\0');
-    std::string_view text = rest_.substr(0, end);
-    rest_.remove_prefix(end == std::string_view::npos ? rest_.size() : end + 1);
-    return text;
-  }
-  uint64_t Number(size_t width = 8) {
-    uint64_t number = 0;
-    for (char c : rest_.substr(0, width)) number = number << 8 | static_cast<uint8_t>(c);
-    rest_.remove_prefix(std::min(width, rest_.size()));
-    return number;
-  }
-
- private:
-  std::string_view rest_;
-};
-
-Error Corrupt(std::string_view what, std::string_view key) {
-  std::string hex;
-  for (char c : key) {
-    static constexpr char kDigits[] = "0123456789abcdef";
-    hex += kDigits[static_cast<uint8_t>(c) >> 4];
-    hex += kDigits[static_cast<uint8_t>(c) & 15];
-  }
-  return {Code::kDataLoss, "STORE_FAILED",
-          "the store holds a damaged " + std::string(what) + " under key " + hex};
-}
-
-// The key after `begin`'s prefix at which a scan resumes when ids up to `after` are done.
-std::string Resume(Key prefix, std::string_view after) {
-  if (after.empty()) return prefix;
-  std::string key = std::move(prefix);
-  key += after;
-  key += '\x01';  // after the zero byte that ends `after`, before any longer id
-  return key;
-}
-
-int64_t DeadlineMicros(Timestamp t) { return t == kNever ? 0 : Micros(t); }
-Timestamp DeadlineFrom(int64_t us) { return us == 0 ? kNever : FromMicros(us); }
 
 void Encode(const Claim& claim, record::Claim* out) {
   out->set_epoch(claim.id.epoch);
@@ -128,6 +37,81 @@ Claim Decode(const record::Claim& in) {
   return claim;
 }
 
+void Encode(const ChildCounts& children, record::Children* out) {
+  out->set_generation(children.generation);
+  out->set_total(children.total);
+  out->set_started(children.started);
+  out->set_running(children.running);
+  out->set_paused(children.paused);
+  out->set_success(children.success);
+  out->set_failed(children.failed);
+  out->set_cancelled(children.cancelled);
+  out->set_unplanned(children.unplanned);
+  out->set_first(children.first);
+  out->set_concurrency(children.concurrency);
+  out->set_counted(children.counted);
+  out->set_restart(children.restart);
+  out->set_error(children.error);
+}
+
+ChildCounts Decode(const record::Children& in) {
+  ChildCounts children;
+  children.generation = in.generation();
+  children.total = in.total();
+  children.started = in.started();
+  children.running = in.running();
+  children.paused = in.paused();
+  children.success = in.success();
+  children.failed = in.failed();
+  children.cancelled = in.cancelled();
+  children.unplanned = in.unplanned();
+  children.first = in.first();
+  children.concurrency = in.concurrency();
+  children.counted = in.counted();
+  children.restart = in.restart();
+  children.error = in.error();
+  return children;
+}
+
+void Encode(const StepState& step, record::StepState* out) {
+  out->set_start_time(Micros(step.start_time));
+  out->set_event(step.event);
+  out->set_event_data(step.event_data);
+  for (const auto& [event, data] : step.inbox) {
+    out->add_inbox(event);
+    out->add_inbox(data);
+  }
+  out->set_tries(step.tries);
+  out->set_polls(step.polls);
+  out->set_poll_failures(step.poll_failures);
+  out->set_wake(step.wake);
+  out->set_input(step.input);
+  out->set_progress(step.progress);
+  out->set_key(step.key);
+  out->set_waits_for_key(step.waits_for_key);
+  if (step.children) Encode(*step.children, out->mutable_children());
+}
+
+StepState Decode(const record::StepState& in) {
+  StepState step;
+  step.start_time = FromMicros(in.start_time());
+  step.event = in.event();
+  step.event_data = in.event_data();
+  for (int i = 0; i + 1 < in.inbox_size(); i += 2) {
+    step.inbox.emplace_back(in.inbox(i), in.inbox(i + 1));
+  }
+  step.tries = in.tries();
+  step.polls = in.polls();
+  step.poll_failures = in.poll_failures();
+  step.wake = in.wake();
+  step.input = in.input();
+  step.progress = in.progress();
+  step.key = in.key();
+  step.waits_for_key = in.waits_for_key();
+  if (in.has_children()) step.children = Decode(in.children());
+  return step;
+}
+
 void Encode(const Token& token, const Machine& machine, record::Token* out) {
   out->set_node(std::string(NodeName(machine, token.node)));
   out->set_visit(token.visit);
@@ -138,11 +122,13 @@ void Encode(const Token& token, const Machine& machine, record::Token* out) {
   out->set_available_at(token.available_at == kNever ? -1 : Micros(token.available_at));
   out->set_error(token.error);
   out->set_forgotten_epoch(token.forgotten_epoch);
+  if (token.step) Encode(*token.step, out->mutable_step());
 }
 
-Token Decode(const record::Token& in, const Machine& machine) {
+}  // namespace
+
+Token Decode(const record::Token& in) {
   Token token;
-  token.node = NodeNamed(machine, in.node());
   token.visit = in.visit();
   token.state = static_cast<TokenState>(in.state());
   token.attempt = in.attempt();
@@ -151,7 +137,54 @@ Token Decode(const record::Token& in, const Machine& machine) {
   token.available_at = in.available_at() == -1 ? kNever : FromMicros(in.available_at());
   token.error = in.error();
   token.forgotten_epoch = in.forgotten_epoch();
+  if (in.has_step()) token.step = Decode(in.step());
   return token;
+}
+
+namespace {
+
+// `machine` is null for an instance of a plan: then it has stopped, and may stand on any of its
+// nodes.
+Token Decode(const record::Token& in, const Machine* machine) {
+  Token token = rows::rows::Decode(in);
+  if (machine) {
+    token.node = NodeNamed(*machine, in.node());
+  } else if (in.node() == kAbortedNode) {
+    token.node = kAbortedIndex;
+  } else {
+    token.node = in.node() == kCancelledNode ? kCancelledIndex : kElsewhere;
+  }
+  return token;
+}
+
+void Encode(const PlanState& plan, record::Plan* out) {
+  out->set_graph(plan.graph);
+  out->set_own_graph(plan.own_graph);
+  out->set_label(plan.label);
+  out->set_key(plan.key);
+  out->set_waits_for_key(plan.waits_for_key);
+  out->set_pause_requested(plan.pause_requested);
+  out->set_skipped(plan.skipped);
+  out->set_done_weight(plan.done_weight);
+  out->set_done_finalize(plan.done_finalize);
+  out->set_weight(plan.weight);
+  out->set_ended_at(plan.ended_at);
+}
+
+PlanState Decode(const record::Plan& in) {
+  PlanState plan;
+  plan.graph = in.graph();
+  plan.own_graph = in.own_graph();
+  plan.label = in.label();
+  plan.key = in.key();
+  plan.waits_for_key = in.waits_for_key();
+  plan.pause_requested = in.pause_requested();
+  plan.skipped = in.skipped();
+  plan.done_weight = in.done_weight();
+  plan.done_finalize = in.done_finalize();
+  plan.weight = in.weight();
+  plan.ended_at = in.ended_at();
+  return plan;
 }
 
 void Encode(const Answer& answer, record::Answer* out) {
@@ -194,7 +227,14 @@ std::string Encode(const Instance& instance, const Machine& machine) {
   out.set_parent(instance.parent);
   out.set_error(instance.error);
   out.set_last_visit(instance.last_visit);
-  for (const Token& token : instance.tokens) Encode(token, machine, out.add_tokens());
+  if (!instance.plan || instance.Stopped()) {
+    for (const Token& token : instance.tokens) Encode(token, machine, out.add_tokens());
+  }
+  if (instance.plan) Encode(*instance.plan, out.mutable_plan());
+  if (instance.parent_step) {
+    out.mutable_parent_step()->set_home(instance.parent_step->home);
+    out.mutable_parent_step()->set_generation(instance.parent_step->generation);
+  }
   for (const auto& [node, count] : instance.entries) (*out.mutable_entries())[node] = count;
   if (instance.last_answer) Encode(*instance.last_answer, out.mutable_last_answer());
   for (uint64_t seq : instance.history) out.add_history(seq);
@@ -212,8 +252,8 @@ Result<Instance> Decode(std::string_view ns, std::string_view id, std::string_vi
   if (!in.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
     return Corrupt("instance", key);
   }
-  const Machine* machine = resolve(ns, in.machine(), in.version());
-  if (!machine) {
+  const Machine* machine = in.has_plan() ? nullptr : resolve(ns, in.machine(), in.version());
+  if (!machine && !in.has_plan()) {
     return Error{Code::kDataLoss, "STORE_FAILED",
                  "instance '" + std::string(id) + "' runs on version " +
                      std::to_string(in.version()) + " of machine '" + in.machine() +
@@ -237,11 +277,32 @@ Result<Instance> Decode(std::string_view ns, std::string_view id, std::string_vi
   instance.parent = in.parent();
   instance.error = in.error();
   instance.last_visit = in.last_visit();
-  for (const auto& token : in.tokens()) instance.tokens.push_back(Decode(token, *machine));
+  for (const auto& token : in.tokens()) instance.tokens.Restore(Decode(token, machine));
+  if (in.has_plan()) instance.plan = Decode(in.plan());
+  if (in.has_parent_step()) {
+    instance.parent_step = ParentStep{in.parent_step().home(), in.parent_step().generation()};
+  }
   for (const auto& [node, count] : in.entries()) instance.entries.emplace_back(node, count);
   if (in.has_last_answer()) instance.last_answer = Decode(in.last_answer());
   instance.history.assign(in.history().begin(), in.history().end());
   for (const auto& one : in.after()) instance.after.push_back({one.instance(), one.any_result()});
+  return instance;
+}
+
+// With the tokens, when they are rows of their own.
+Result<Instance> DecodeWhole(const Store& store, PartitionId partition, std::string_view ns,
+                             std::string_view id, std::string_view key, std::string_view value,
+                             const Resolve& resolve) {
+  auto instance = Decode(ns, id, key, value, resolve);
+  if (!instance || !instance->plan || instance->Stopped()) return instance;
+  Tokens& tokens = instance->tokens;
+  auto scanned = ScanSteps(store, partition, ns, id, [&tokens](StepRow row) {
+    if (row.token) tokens.Restore(*std::move(row.token));
+    if (row.arrived > 0) tokens.RestoreArrived(row.home, row.arrived);
+    if (row.doomed) tokens.RestoreDoomed(row.home);
+    return true;
+  });
+  if (!scanned) return scanned.error();
   return instance;
 }
 
@@ -378,6 +439,30 @@ Result<Ok> ScanMachines(const Store& store, PartitionId partition,
                  });
 }
 
+// An instance that has stopped keeps what its steps were.
+static void PutStep(Batch* batch, PartitionId partition, const Instance& instance,
+                    const Machine& machine, NodeIndex home) {
+  record::Step out;
+  const Tokens& tokens = instance.tokens;
+  if (auto slot = tokens.SlotOfHome(home)) {
+    Encode(tokens[*slot], machine, out.mutable_token());
+    out.set_node(tokens[*slot].node);
+  } else if (const Ended* ended = tokens.EndedAt(home)) {
+    record::Ended* to = out.mutable_ended();
+    to->set_skipped(ended->skipped);
+    to->set_visit(ended->visit);
+    to->set_start_time(Micros(ended->start_time));
+    to->set_end_time(Micros(ended->end_time));
+  } else if (instance.Stopped()) {
+    return;
+  }
+  if (auto arrived = tokens.arrived().find(home); arrived != tokens.arrived().end()) {
+    out.set_arrived(arrived->second);
+  }
+  out.set_doomed(tokens.Doomed(home));
+  batch->Put(StepKey(partition, kStep, instance.ns, instance.id, home), out.SerializeAsString());
+}
+
 void PutInstance(Batch* batch, PartitionId partition, Instance* instance, const Machine& machine,
                  bool just_stopped, Timestamp expiry) {
   if (instance->history.size() >= kHistoryPage) {
@@ -402,6 +487,11 @@ void PutInstance(Batch* batch, PartitionId partition, Instance* instance, const 
                  .Text(instance->ns)
                  .Text(instance->id),
              Encode(*instance, machine));
+  if (!instance->plan) return;
+  for (NodeIndex home : instance->tokens.dirty()) {
+    PutStep(batch, partition, *instance, machine, home);
+  }
+  instance->tokens.ForgetRows();
 }
 
 void PutSpec(Batch* batch, PartitionId partition, const Instance& instance, const Spec& spec) {
@@ -413,6 +503,7 @@ void PutSpec(Batch* batch, PartitionId partition, const Instance& instance, cons
                "");
   }
   out.set_client(spec.client);
+  out.set_flow(spec.flow);
   batch->Put(Key(partition, kSpec).Text(instance.ns).Text(instance.id), out.SerializeAsString());
   batch->Put(Key(partition, kByMachine).Text(instance.ns).Text(instance.machine).Text(instance.id),
              "");
@@ -428,6 +519,12 @@ void PutOutput(Batch* batch, PartitionId partition, const Instance& instance,
              std::string(json));
 }
 
+Result<std::optional<std::string>> GetOutput(const Store& store, PartitionId partition,
+                                             std::string_view ns, std::string_view id,
+                                             std::string_view node) {
+  return store.Get(Key(partition, kOutput).Text(ns).Text(id).Text(node).bytes());
+}
+
 Error NoSuchInstance(std::string_view ns, std::string_view id) {
   return {Code::kNotFound, "NO_SUCH_INSTANCE",
           "there is no instance '" + std::string(id) + "' in namespace '" + std::string(ns) + "'"};
@@ -439,7 +536,7 @@ Result<Instance> GetInstance(const Store& store, PartitionId partition, std::str
     const std::string key = Key(partition, kind).Text(ns).Text(id);
     auto value = store.Get(key);
     if (!value) return value.error();
-    if (*value) return Decode(ns, id, key, **value, resolve);
+    if (*value) return DecodeWhole(store, partition, ns, id, key, **value, resolve);
   }
   return NoSuchInstance(ns, id);
 }
@@ -455,6 +552,7 @@ Result<Spec> GetSpec(const Store& store, PartitionId partition, std::string_view
   spec.params = in.params();
   spec.labels = {in.labels().begin(), in.labels().end()};
   spec.client = in.client();
+  spec.flow = in.flow();
   return spec;
 }
 
@@ -505,7 +603,8 @@ Result<Ok> ScanInstances(const Store& store, PartitionId partition, bool stopped
                    }
                    KeyReader reader(key);
                    const std::string_view in = reader.Text();
-                   auto instance = Decode(in, reader.Text(), key, value, resolve);
+                   auto instance =
+                       DecodeWhole(store, partition, in, reader.Text(), key, value, resolve);
                    if (!instance) return instance.error();
                    return visit(*std::move(instance));
                  });
@@ -664,7 +763,7 @@ Result<Ok> DropInstance(const Store& store, Batch* batch, PartitionId partition,
   for (uint64_t seq : *history) {
     if (seq < feed_begin) batch->Delete(Key(partition, kKept).Number(seq));
   }
-  for (Kind kind : {kHistory, kOutput}) {
+  for (Kind kind : {kHistory, kOutput, kStep, kStarts, kPlanned}) {
     const std::string begin = Key(partition, kind).Text(instance.ns).Text(instance.id);
     auto scanned = store.Scan(begin, PrefixEnd(begin), [&](std::string_view key, std::string_view) {
       batch->Delete(std::string(key));
@@ -680,6 +779,9 @@ Result<Ok> DropInstance(const Store& store, Batch* batch, PartitionId partition,
   if (!instance.parent.empty()) {
     batch->Delete(
         Key(partition, kChildren).Text(instance.ns).Text(instance.parent).Text(instance.id));
+  }
+  if (instance.plan && instance.plan->own_graph) {
+    batch->Delete(Key(partition, kGraph).Text(instance.ns).Text(instance.id));
   }
   batch->Delete(Key(partition, kSpec).Text(instance.ns).Text(instance.id));
   batch->Delete(Key(partition, kStopped).Text(instance.ns).Text(instance.id));

@@ -20,6 +20,11 @@
 //   0x0D stats     ns machine              record.Stats
 //   0x0E feed's start                      the lowest seq that the feed still holds (8)
 //   0x0F stats' seq                        the last record that the stats rows account for (8)
+//   0x10 step      ns instance home(4)     record.Step: a token of a plan, a join, or how it ended
+//   0x11 graph     ns instance             record.Graph, of one whose params made it
+//   0x12 graphs    ns name                 record.Graph, shared by all planned under the same definitions
+//   0x13 starts    ns instance home(4)     record.Starts: the children that a worker asked for
+//   0x14 planned   ns instance step        the flow that a planner reported
 //
 // A transition of a plain machine writes its instance's row and its record in the feed, nothing
 // else. The history of an instance is the list of its records' numbers: the page being filled lies
@@ -32,6 +37,7 @@
 #include <vector>
 
 #include "fsm/latency.h"
+#include "fsm/plan.h"
 #include "fsm/values.h"
 #include "storage/store.h"
 
@@ -60,6 +66,11 @@ void PutInstance(Batch* batch, PartitionId partition, Instance* instance, const 
 void PutSpec(Batch* batch, PartitionId partition, const Instance& instance, const Spec& spec);
 void PutOutput(Batch* batch, PartitionId partition, const Instance& instance,
                std::string_view node, std::string_view json);
+
+// The output of one node; nullopt when there is none.
+Result<std::optional<std::string>> GetOutput(const Store& store, PartitionId partition,
+                                             std::string_view ns, std::string_view id,
+                                             std::string_view node);
 
 Error NoSuchInstance(std::string_view ns, std::string_view id);  // kNotFound, in words
 
@@ -94,6 +105,49 @@ Result<Ok> ScanMachine(const Store& store, PartitionId partition, std::string_vi
                        std::string_view machine, std::string_view after, const VisitId& visit);
 Result<Ok> ScanChildren(const Store& store, PartitionId partition, std::string_view ns,
                         std::string_view parent, std::string_view after, const VisitId& visit);
+
+// Plans. PutInstance writes the rows of the homes that are dirty; this reads them all.
+struct StepRow {
+  NodeIndex home = kNoNode;
+  std::optional<Token> token;
+  std::string node;  // the token's, by name
+  uint32_t arrived = 0;
+  bool doomed = false;
+  std::optional<Ended> ended;
+};
+Result<Ok> ScanSteps(const Store& store, PartitionId partition, std::string_view ns,
+                     std::string_view id, const std::function<bool(StepRow)>& visit);
+
+void PutGraph(Batch* batch, PartitionId partition, const Instance& instance,
+              const PlanGraph& graph);
+// kNotFound when it is not there. The schemas' checks are not made: only their texts are kept.
+Result<PlanGraph> GetGraph(const Store& store, PartitionId partition, const Instance& instance);
+
+// What a worker asked to be started: the fields of a start that are its own.
+struct ChildStart {
+  std::string machine;
+  uint32_t version = 0;
+  std::string id;
+  int32_t priority = 0;
+  Spec spec;
+  Timestamp start_at;
+  Timestamp start_before = kNever;
+  bool hold = false;
+  std::vector<Instance::Prerequisite> after;
+};
+void PutStarts(Batch* batch, PartitionId partition, const Instance& instance, NodeIndex home,
+               const std::vector<ChildStart>& starts);
+Result<std::vector<ChildStart>> GetStarts(const Store& store, PartitionId partition,
+                                          std::string_view ns, std::string_view id,
+                                          NodeIndex home);
+void PutPlanned(Batch* batch, PartitionId partition, const Instance& instance,
+                std::string_view step, std::string_view flow);
+Result<std::map<std::string, std::string>> GetPlanned(const Store& store, PartitionId partition,
+                                                      std::string_view ns, std::string_view id);
+// Everything that a plan has left behind but the instance itself: before it is planned anew.
+void DropPlan(Batch* batch, PartitionId partition, const Instance& instance);
+// An instance that had stopped lives again: its row goes, and its expiry.
+void Revive(Batch* batch, PartitionId partition, const Instance& instance, Timestamp expiry);
 
 void PutEvent(Batch* batch, PartitionId partition, const Event& event);
 // Records with first <= seq, ascending, until `visit` returns false.

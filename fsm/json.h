@@ -13,6 +13,9 @@ namespace dfsmr::json {
 enum class Kind { kNull, kBoolean, kNumber, kString, kObject, kArray };
 Kind KindOf(std::string_view value);
 
+// After the closing quote of the string that opens at `open`; the text's end when it is not closed.
+size_t StringEnd(std::string_view text, size_t open);
+
 // Without the space around it.
 std::string_view Trim(std::string_view value);
 

@@ -1,6 +1,7 @@
-// Templates: JSON text whose strings may hold references, `${step.output.path[1]}`. A string that is
-// one reference and nothing else becomes what it refers to, whatever that is; inside a longer string
-// the value is put in as text. `$${` is a plain `${`.
+// Templates: JSON text whose strings may hold references, `${step.output.path[1]}`. A string that
+// is one reference and nothing else becomes what it refers to, whatever that is; inside a longer
+// string the value is put in as text. `$${` is a plain `${`: before a brace, a doubled dollar is a
+// plain one, so `$$${a}` is a dollar and what a refers to. Names of members are never references.
 #pragma once
 
 #include <functional>
@@ -26,8 +27,9 @@ struct Reference {
   friend bool operator==(const Reference&, const Reference&) = default;
 };
 
-// `text` is what stands between the braces: keys of letters, digits, '_', '-', '#' and '@' (the last
-// two for compiled references), separated by '.', and indexes in brackets: `a.output.list[1].name`.
+// `text` is what stands between the braces: keys of letters, digits, '_', '-', '#' and '@' (the
+// last two for compiled references), separated by '.', and indexes in brackets:
+// `a.output.list[1].name`.
 // A key that is all digits is a key. kInvalidArgument with what is wrong.
 Result<Reference> ParseReference(std::string_view text);
 // "a.b[1]", of some of the parts.

@@ -27,11 +27,10 @@ std::string NewId(Timestamp now, uint64_t random) {
 }
 
 // What is wrong with a start, whatever exists: its params and its times.
-std::optional<Error> RefusalOf(const StartArgs& args, const Machine& machine, Timestamp now) {
-  if (machine.params) {
+std::optional<Error> RefusalOf(const StartArgs& args, const ParamsCheck* check, Timestamp now) {
+  if (check) {
     const std::string& given = args.spec.params;
-    if (auto violation =
-            machine.params->Violation(given.empty() ? "{}" : std::string_view(given))) {
+    if (auto violation = check->Violation(given.empty() ? "{}" : std::string_view(given))) {
       return Error{
           Code::kInvalidArgument, "BAD_PARAMS",
           "machine " + Quoted(args.machine) + " does not accept these params: " + *violation};
@@ -95,7 +94,7 @@ void Engine::BeginTurn(Timestamp now, uint64_t random) {
 Turn Engine::EndTurn() {
   for (Resident* resident : dirty_) {
     Instance& instance = resident->instance;
-    const auto& retention = resident->machine().retention;
+    const auto& retention = resident->version->definition->machine.retention;
     const bool just_stopped = instance.Stopped() && !resident->stopped_on_disk;
     std::vector<Event> none;
     Stage(*resident, none);  // what the row tells, the history does, too
@@ -109,6 +108,10 @@ Turn Engine::EndTurn() {
     if (instance.history.empty()) std::ranges::copy(history, std::back_inserter(resident->pages));
     for (const auto& [node, json] : resident->outputs) {
       rows::PutOutput(&turn_.batch, options_.partition, instance, node, json);
+    }
+    if (resident->plan && resident->plan->new_graph && resident->graph->machine->graph) {
+      rows::PutGraph(&turn_.batch, options_.partition, instance, *resident->graph->machine->graph);
+      resident->plan->new_graph = false;
     }
     resident->outputs.clear();
     resident->created = false;
@@ -145,10 +148,11 @@ Timestamp Engine::NextDeadline() const {
 
 // Instances --------------------------------------------------------------------------------------
 
-Engine::Resident* Engine::Insert(Instance instance, VersionState* version) {
+Engine::Resident* Engine::Insert(Instance instance, VersionState* version, GraphPtr graph) {
   auto resident = std::make_unique<Resident>();
   resident->instance = std::move(instance);
   resident->version = version;
+  resident->graph = std::move(graph);
   resident->stopped_on_disk = resident->instance.Stopped();
   Resident* added = resident.get();
   resident->place = by_use_.insert(by_use_.end(), added);
@@ -170,8 +174,13 @@ Result<Engine::Resident*> Engine::Load(const std::string& ns, const std::string&
     if (instance.error().code != Code::kNotFound && !broken_) broken_ = instance.error();
     return instance.error();
   }
-  VersionState* version = VersionOf(ns, instance->machine, instance->version);
-  return Insert(*std::move(instance), version);
+  VersionState* version = VersionFor(*instance);
+  auto graph = LoadGraph(*instance, *version);
+  if (!graph) {
+    if (!broken_) broken_ = graph.error();
+    return graph.error();
+  }
+  return Insert(*std::move(instance), version, *std::move(graph));
 }
 
 Result<Engine::Resident*> Engine::Touch(const std::string& ns, const std::string& id) {
@@ -190,8 +199,13 @@ void Engine::Move(Resident& resident) {
       return Ok{};
     }
     resident.version = from->upgrades_to;
+    resident.graph = resident.version->graph;
     const MachineVersion& next = *from->upgrades_to->definition;
+    const bool planned = resident.instance.plan && !resident.instance.plan->graph.empty();
     Upgrade(scene, next.machine, next.version);
+    if (planned) rows::DropPlan(&turn_.batch, options_.partition, resident.instance);
+    resident.outputs.clear();
+    resident.plan.reset();
     return Ok{};
   });
 }
@@ -211,8 +225,13 @@ Result<std::shared_ptr<const Spec>> Engine::SpecOf(Resident& resident) {
 
 InstanceView Engine::ViewOf(Resident& resident) {
   auto spec = SpecOf(resident);
-  return {
-      resident.instance, spec ? *spec : std::make_shared<const Spec>(), &resident.machine(), {}};
+  InstanceView view{
+      resident.instance, spec ? *spec : std::make_shared<const Spec>(), {}, {}};
+  for (const Token& token : resident.instance.tokens) {
+    view.nodes.emplace_back(token.node == kElsewhere ? resident.instance.plan->ended_at
+                                                     : NodeName(resident.machine(), token.node));
+  }
+  return view;
 }
 
 bool Engine::Durable(const Resident& resident) const {
@@ -237,7 +256,13 @@ void Engine::Evict() {
 void Engine::MarkDirty(Resident& resident) {
   resident.lazy = false;
   if (resident.dirty_turn == turn_.number) return;
-  if (Durable(resident)) resident.pages.clear();
+  if (Durable(resident)) {
+    resident.pages.clear();
+    if (resident.plan) {
+      resident.plan->outputs.clear();
+      resident.plan->planned.clear();
+    }
+  }
   resident.dirty_turn = turn_.number;
   dirty_.push_back(&resident);
 }
@@ -256,30 +281,39 @@ void Engine::Settle(Resident& resident) {
   MarkDirty(resident);
 }
 
-// Adds or takes away what an instance contributes to the counters.
-void Engine::Count(const Resident& resident, int64_t by) {
-  const Instance& instance = resident.instance;
+// Adds or takes away what an instance as a whole contributes to the counters.
+void Engine::CountState(const Resident& resident, int64_t by) {
   VersionState& version = *resident.version;
   auto add = [by](uint64_t& counter) { counter += static_cast<uint64_t>(by); };
-  switch (instance.state) {
+  switch (resident.instance.state) {
     case InstanceState::kScheduled: add(version.scheduled); break;
     case InstanceState::kPlanning:
     case InstanceState::kRunning: add(version.running); break;
     case InstanceState::kPaused: add(version.paused); break;
     case InstanceState::kNone:
-    case InstanceState::kStopped: return;  // stopped ones are counted by their FINISHED
+    case InstanceState::kStopped: break;  // stopped ones are counted by their FINISHED
   }
-  for (const Token& token : instance.tokens) {
-    if (token.node >= version.nodes.size()) continue;
-    NodeState& node = version.nodes[token.node];
-    switch (token.state) {
-      case TokenState::kReady: add(node.ready); break;
-      case TokenState::kClaimed: add(node.claimed); break;
-      case TokenState::kWaiting: add(node.waiting); break;
-      case TokenState::kHeld: add(node.held); break;
-      case TokenState::kNone:
-      case TokenState::kDone: break;
-    }
+}
+
+void Engine::CountToken(const Graph& graph, const Token& token, int64_t by) {
+  if (token.node >= graph.states.size()) return;
+  NodeState& node = *graph.states[token.node];
+  auto add = [by](uint64_t& counter) { counter += static_cast<uint64_t>(by); };
+  switch (token.state) {
+    case TokenState::kReady: add(node.ready); break;
+    case TokenState::kClaimed: add(node.claimed); break;
+    case TokenState::kWaiting: add(node.waiting); break;
+    case TokenState::kHeld: add(node.held); break;
+    case TokenState::kNone:
+    case TokenState::kDone: break;
+  }
+}
+
+void Engine::CountTokens(const Resident& resident, const Graph& before) {
+  const Tokens& tokens = resident.instance.tokens;
+  for (const Tokens::Touched& touched : tokens.touched()) {
+    if (touched.before) CountToken(before, *touched.before, -1);
+    if (const Token* now = tokens.Find(touched.visit)) CountToken(*resident.graph, *now, +1);
   }
 }
 
@@ -291,8 +325,8 @@ void Engine::Learn(const Event& event) {
   auto version = machine.versions.find(event.version);
   if (version == machine.versions.end()) return;
   auto node_of = [&](const std::string& name) -> NodeState* {
-    const NodeIndex index = version->second.definition->machine.Find(name);
-    return index == kNoNode ? nullptr : &version->second.nodes[index];
+    auto found = version->second.nodes.find(StatsName(version->second, name));
+    return found == version->second.nodes.end() ? nullptr : &found->second;
   };
   bool changed = false;
   if (event.kind == ChangeKind::kFinished) {
@@ -306,7 +340,7 @@ void Engine::Learn(const Event& event) {
     changed = true;
   }
   for (const Event::Sample& sample : event.samples) {
-    machine.latencies[sample.node].Learn(
+    machine.latencies[StatsName(version->second, sample.node)].Learn(
         {sample.took, sample.censored, sample.replaces, sample.retry}, event.time);
     changed = true;
   }
@@ -324,7 +358,10 @@ void Engine::Stage(Resident& resident, std::vector<Event>& events) {
   if (events.empty() && resident.pending.empty()) return;
   auto append = [&](Event& event) {
     if (!event.output.empty()) {
-      resident.outputs.emplace_back(event.prev_node, std::move(event.output));
+      std::string node = event.prev_node;
+      if (resident.instance.plan) node.resize(std::min(node.find('/'), node.size()));
+      if (resident.plan) resident.plan->outputs[node] = event.output;
+      resident.outputs.emplace_back(std::move(node), std::move(event.output));
       event.output.clear();
     }
     Append(std::move(event));
@@ -336,8 +373,8 @@ void Engine::Stage(Resident& resident, std::vector<Event>& events) {
   MarkDirty(resident);
 }
 
-void Engine::FreeClaim(Resident& resident, const Before& before, size_t index, ClaimId self) {
-  const Before::ClaimBefore& claim = before.claims[index];
+void Engine::FreeClaim(Resident& resident, uint64_t visit, const dfsmr::Claim& claim,
+                       ClaimId self) {
   std::erase_if(resident.claim_timers, [&](auto& timer) {
     if (timer.first != claim.id) return false;
     timers_.erase(timer.second);
@@ -354,7 +391,7 @@ void Engine::FreeClaim(Resident& resident, const Before& before, size_t index, C
   if (claim.id == self && !drained) return;
   Tell(claim.session, [&](SessionUpdate& update) {
     if (claim.id != self) {
-      std::string text = ClaimText(resident.instance, claim.visit, claim.id);
+      std::string text = ClaimText(resident.instance, visit, claim.id);
       (resident.instance.killed ? update.killed : update.cancelled).push_back(std::move(text));
     }
     update.drained = drained;
@@ -369,57 +406,82 @@ void Engine::HoldInHand(const Resident& resident, uint64_t visit, const dfsmr::C
   if (it->second->Room() == 0) agenda_.RemoveWaiter(claim.session);
 }
 
-void Engine::Consequences(Resident& resident, const Before& before, ClaimId self) {
-  Instance& instance = resident.instance;
-  for (size_t i = 0; i < before.claims.size(); ++i) {
-    const Before::ClaimBefore& was = before.claims[i];
-    const Token* token = instance.FindVisit(was.visit);
-    if (instance.Stopped()) token = nullptr;
-    const dfsmr::Claim* claim = token ? token->FindClaim(was.id) : nullptr;
-    if (was.live && !(claim && claim->Live())) FreeClaim(resident, before, i, self);
-    const bool lost = !token && was.id != self && was.id.epoch == epoch_;
-    if (!lost || was.node >= before.version->nodes.size()) continue;
-    Latency* latency = before.version->nodes[was.node].latency;
-    if (!latency) continue;
-    const bool timed_out = !was.live;
-    const Duration censored_at =
-        timed_out ? was.sampled : std::max(now_ - was.claim_time, Duration(1));
-    ended_[was.id.serial] = {latency, was.claim_time, censored_at, was.retry};
-    ended_order_.push_back(was.id.serial);
-    if (ended_order_.size() > 65'536) {
-      ended_.erase(ended_order_.front());
-      ended_order_.pop_front();
+// A claim whose visit is over: its worker's late report still tells how long it took.
+void Engine::Lose(const Before& before, NodeIndex node, const dfsmr::Claim& claim) {
+  if (claim.id.epoch != epoch_ || node >= before.graph->states.size()) return;
+  Latency* latency = before.graph->states[node]->latency;
+  if (!latency) return;
+  const Duration censored_at =
+      claim.timed_out ? claim.sampled : std::max(now_ - claim.claim_time, Duration(1));
+  ended_[claim.id.serial] = {latency, claim.claim_time, censored_at, claim.retry};
+  ended_order_.push_back(claim.id.serial);
+  if (ended_order_.size() <= 65'536) return;
+  ended_.erase(ended_order_.front());
+  ended_order_.pop_front();
+}
+
+// One token that may have changed.
+void Engine::Follow(Resident& resident, const Before& before, const Tokens::Touched& touched,
+                    ClaimId self) {
+  const Instance& instance = resident.instance;
+  const Token* token = instance.Stopped() ? nullptr : instance.tokens.Find(touched.visit);
+  if (touched.before) {
+    for (const dfsmr::Claim& was : touched.before->claims) {
+      if (was.given_back) continue;
+      const dfsmr::Claim* claim = token ? token->FindClaim(was.id) : nullptr;
+      if (was.Live() && !(claim && claim->Live())) FreeClaim(resident, touched.visit, was, self);
+      if (!token && was.id != self) Lose(before, touched.before->node, was);
     }
   }
+  if (!token) return;
+  for (const dfsmr::Claim& claim : token->claims) {
+    if (!claim.Live()) continue;
+    ArmClaim(resident, token->visit, claim);
+    if (claim.session != 0) HoldInHand(resident, token->visit, claim);
+  }
+  const TokenState state = touched.before ? touched.before->state : TokenState::kNone;
+  if (token->state == TokenState::kReady && Runs(instance.state) &&
+      !(Runs(before.state) && state == TokenState::kReady)) {
+    Enqueue(resident, *token);
+  }
+  const bool waits = token->state == TokenState::kWaiting && token->available_at != kNever;
+  if (waits && state != TokenState::kWaiting) {
+    Arm(token->available_at,
+        {Timer::Kind::kWait, instance.ns, instance.id, token->visit, {}});
+  }
+}
+
+void Engine::Consequences(Resident& resident, const Before& before, ClaimId self,
+                          const std::vector<InstanceState>& entered) {
+  const Instance& instance = resident.instance;
+  for (const Tokens::Touched& touched : instance.tokens.touched()) {
+    Follow(resident, before, touched, self);
+  }
+  if (instance.plan || instance.parent_step) FollowPlan(resident, before, entered);
   if (instance.Stopped()) {
     if (before.state != InstanceState::kStopped && !followers_.empty()) {
       stopped_now_.push_back({instance.ns, instance.id, instance.result});
     }
     return;
   }
-
-  const bool told_to_stop = instance.cancel_requested && !before.cancel_requested;
-  for (const Token& token : instance.tokens) {
-    auto was = std::ranges::find(before.tokens, token.visit, &Before::TokenBefore::visit);
-    const TokenState state = was == before.tokens.end() ? TokenState::kNone : was->state;
-    for (const dfsmr::Claim& claim : token.claims) {
-      if (!claim.Live()) continue;
-      if (told_to_stop && claim.session != 0) {
+  // What lies ready and was not touched, when the instance runs again.
+  if (Runs(instance.state) && before.state == InstanceState::kPaused) {
+    std::set<uint64_t> touched;
+    for (const Tokens::Touched& one : instance.tokens.touched()) touched.insert(one.visit);
+    for (const Token& token : instance.tokens) {
+      if (token.state == TokenState::kReady && !touched.contains(token.visit)) {
+        Enqueue(resident, token);
+      }
+    }
+  }
+  if (instance.cancel_requested && !before.cancel_requested) {
+    for (const Token& token : instance.tokens) {
+      for (const dfsmr::Claim& claim : token.claims) {
+        if (!claim.Live() || claim.session == 0) continue;
         Tell(claim.session, [&](SessionUpdate& update) {
           update.cancelled.push_back(ClaimText(instance, token.visit, claim.id));
         });
       }
-      ArmClaim(resident, token.visit, claim);
-      if (claim.session != 0) HoldInHand(resident, token.visit, claim);
-    }
-    const bool runs = instance.state == InstanceState::kRunning;
-    const bool ran = before.state == InstanceState::kRunning;
-    if (token.state == TokenState::kReady && runs && !(ran && state == TokenState::kReady)) {
-      Enqueue(resident, token);
-    }
-    if (token.state == TokenState::kWaiting && token.available_at != kNever &&
-        state != TokenState::kWaiting) {
-      Arm(token.available_at, {Timer::Kind::kDelay, instance.ns, instance.id, token.visit, {}});
     }
   }
   if (instance.tokens.empty() && NextStart(instance) != kNever) {
@@ -430,7 +492,11 @@ void Engine::Consequences(Resident& resident, const Before& before, ClaimId self
 // Commands ---------------------------------------------------------------------------------------
 
 Result<Started> Engine::Start(StartArgs args) {
+  if (args.flow && args.machine.empty()) {
+    args.machine = args.flow->id.empty() ? "adhoc" : args.flow->id;
+  }
   VersionState* version = VersionOf(args.ns, args.machine, args.version);
+  if (args.flow || (!version && args.implicit)) version = &ImplicitVersion(args.ns, args.machine);
   const bool named = !args.id.empty();
   if (named) {
     auto existing = Touch(args.ns, args.id);
@@ -456,7 +522,8 @@ Result<Started> Engine::Start(StartArgs args) {
                      std::to_string(version->machine->versions.rbegin()->first)};
   }
   const Machine& machine = version->definition->machine;
-  if (auto refusal = RefusalOf(args, machine, now_)) return *std::move(refusal);
+  const ParamsCheck* check = args.flow ? args.flow->params.check.get() : machine.params.get();
+  if (auto refusal = RefusalOf(args, check, now_)) return *std::move(refusal);
   std::vector<Instance::Prerequisite> after = EachOnce(args.after);
   std::vector<std::pair<std::string, InstanceResult>> ended;
   for (const Instance::Prerequisite& one : after) {
@@ -480,7 +547,14 @@ Result<Started> Engine::Start(StartArgs args) {
   instance.start_at = args.start_at;
   instance.start_before = args.start_before;
   instance.hold = args.hold;
-  Resident* resident = Insert(std::move(instance), version);
+  instance.parent = args.parent;
+  instance.parent_step = args.parent_step;
+  if (version->plan || args.flow) instance.plan = PlanState();
+  Resident* resident = Insert(std::move(instance), version, version->graph);
+  if (args.flow) {
+    resident->plan = PlanCache();
+    resident->plan->source = args.flow;
+  }
   resident->spec = std::make_shared<const Spec>(std::move(args.spec));
   resident->created = true;
   Change(*resident, {}, [&](Scene& scene) {
@@ -504,16 +578,25 @@ Result<Started> Engine::Start(StartArgs args) {
       followers_[ResidentKey(resident->instance.ns, one.instance)].insert(resident->instance.id);
     }
   }
+  if (resident->instance.state == InstanceState::kPlanning) Plan(*resident);
   return Started{ViewOf(*resident), true};
 }
+
+// How far back a report that may be a repetition is looked for: more than all workers together could
+// have reported since.
+constexpr size_t kLookedBack = 100'000;
 
 // The answer to a report that was accepted before the last one: from the history.
 std::optional<Answer> Engine::FormerAnswer(Resident& resident, const ReportArgs& args) {
   auto ref = ParseClaim(resident.instance, args.claim);
   if (!ref) return std::nullopt;
   std::optional<Answer> answer;
+  size_t looked = 0;
   auto consider = [&](const Event& event) {  // false: looked far enough
-    if (event.left_visit == 0 || event.left_visit > ref->visit) return true;
+    const bool entry = event.visit == ref->visit && event.kind != ChangeKind::kClaimed &&
+                       event.kind != ChangeKind::kTimedOut &&
+                       event.kind != ChangeKind::kRelinquished;
+    if (event.left_visit != ref->visit) return !entry && ++looked < kLookedBack;
     if (event.answer && event.answer->claim == ref->id && event.transition == args.transition) {
       answer = event.answer;
       answer->repeated = true;
@@ -557,7 +640,8 @@ void Engine::LateReport(const Instance& instance, const std::string& claim) {
   ended_.erase(it);
 }
 
-Result<Answer> Engine::Report(const std::string& ns, const std::string& id, ReportArgs args) {
+Result<Answer> Engine::Report(const std::string& ns, const std::string& id, ReportArgs args,
+                              const std::vector<rows::ChildStart>& children) {
   auto resident = Touch(ns, id);
   if (!resident) return resident.error();
   bool retry = false;
@@ -565,7 +649,7 @@ Result<Answer> Engine::Report(const std::string& ns, const std::string& id, Repo
   ClaimId self;
   if (auto ref = ParseClaim((*resident)->instance, args.claim)) {
     self = ref->id;
-    const Token* token = (*resident)->instance.FindVisit(ref->visit);
+    const Token* token = std::as_const((*resident)->instance.tokens).Find(ref->visit);
     if (const dfsmr::Claim* claim = token ? token->FindClaim(self) : nullptr) {
       retry = claim->retry;
       claimed_at = claim->claim_time;
@@ -574,6 +658,9 @@ Result<Answer> Engine::Report(const std::string& ns, const std::string& id, Repo
   MachineState& machine = *(*resident)->version->machine;
   auto answer = Change(**resident, self, [&](Scene& scene) { return dfsmr::Report(scene, args); });
   if (answer) {
+    if (!answer->repeated && (*resident)->instance.plan) {
+      AfterReport(**resident, args, *answer, children);
+    }
     if (retry && !answer->repeated) machine.breaker.RetrySucceeded(claimed_at);
     return answer;
   }
@@ -616,15 +703,16 @@ Engine::Extended Engine::Extend(const std::string& ns, const std::string& id,
   Instance& instance = (*resident)->instance;
   Timestamp deadline = kNever;
   auto ref = ParseClaim(instance, text);
-  const Token* token = ref ? instance.FindVisit(ref->visit) : nullptr;
+  const Token* token = ref ? std::as_const(instance.tokens).Find(ref->visit) : nullptr;
   if (by) {
     deadline = After(now_, *by);
-  } else if (token && token->node < (*resident)->version->nodes.size()) {
+  } else if (token && token->node < (*resident)->graph->states.size()) {
     const Node& node = (*resident)->machine().nodes[token->node];
-    const Latency* latency = (*resident)->version->nodes[token->node].latency;
+    const NodeState& counts = (*resident)->StateOf(token->node);
+    const Latency* latency = counts.latency;
     if (latency) {
       const bool retry = token->TimedOutBefore();
-      const size_t claimed = (*resident)->version->nodes[token->node].claimed;
+      const size_t claimed = counts.claimed;
       if (auto timeout = latency->Timeout(node.timeout, retry, claimed)) {
         deadline = After(now_, *timeout);
       }
@@ -660,6 +748,10 @@ Result<Ok> Engine::Pause(const std::string& ns, const std::string& id) {
 
 Result<Ok> Engine::Resume(const std::string& ns, const std::string& id, const std::string& node,
                           bool force) {
+  auto resident = Touch(ns, id);
+  if (!resident) return resident.error();
+  auto free = KeyIsFree(**resident);
+  if (!free) return free;
   return Control(ns, id, [&](Scene& scene) { return dfsmr::Resume(scene, node, force); });
 }
 
@@ -703,21 +795,31 @@ Engine::VersionState* Engine::VersionOf(std::string_view ns, std::string_view id
   auto machine = machines_.find({std::string(ns), std::string(id)});
   if (machine == machines_.end() || machine->second->versions.empty()) return nullptr;
   auto& versions = machine->second->versions;
-  if (version == 0) return &versions.rbegin()->second;
+  if (version == 0) {  // the latest; what nobody has defined is none
+    return versions.rbegin()->first == 0 ? nullptr : &versions.rbegin()->second;
+  }
   auto it = versions.find(version);
   return it == versions.end() ? nullptr : &it->second;
 }
 
-Engine::VersionState& Engine::AddVersion(MachineVersionPtr definition) {
+Engine::VersionState& Engine::AddVersion(MachineVersionPtr definition,
+                                         std::shared_ptr<const Machine> shown) {
   MachineState& machine = StateOf(definition->ns, definition->machine.id);
   VersionState& state = machine.versions[definition->version];
   state.definition = definition;
   state.machine = &machine;
-  state.nodes.resize(definition->machine.nodes.size());
-  for (size_t i = 0; i < state.nodes.size(); ++i) {
-    const Node& node = definition->machine.nodes[i];
-    if (node.kind == NodeKind::kWork) state.nodes[i].latency = &machine.latencies[node.id];
+  const Machine& defined = definition->machine;
+  state.plan = defined.plan;
+  state.shown = std::move(shown);
+  if (defined.action) state.plan = std::make_shared<const PlanSource>(PlanOfAction(*defined.action));
+  if (state.plan) {
+    Machine unplanned;
+    unplanned.id = defined.id;
+    state.graph = GraphOf(state, std::make_shared<const Machine>(std::move(unplanned)));
+  } else {
+    state.graph = GraphOf(state, std::shared_ptr<const Machine>(definition, &defined));
   }
+  definitions_.erase(definition->ns);
   registry_.Add(std::move(definition));
   SetDestinations(machine, state);
   return state;
@@ -728,7 +830,7 @@ void Engine::SetDestinations(MachineState& machine, VersionState& latest) {
   const UpgradeStrategy strategy = latest.definition->machine.upgrade_strategy;
   if (strategy == UpgradeStrategy::kContinue) return;
   for (auto& [number, version] : machine.versions) {
-    if (&version == &latest || version.aborted_by) continue;
+    if (&version == &latest || version.aborted_by || number == 0) continue;
     if (strategy == UpgradeStrategy::kAbort) {
       version.aborted_by = &latest;
     } else {
@@ -738,9 +840,15 @@ void Engine::SetDestinations(MachineState& machine, VersionState& latest) {
 }
 
 Result<std::vector<Defined>> Engine::Define(const std::string& ns, std::vector<Machine> machines,
-                                            bool validate_only) {
+                                            bool validate_only,
+                                            std::vector<DefineProblem>* problems) {
+  auto shown = CompileAll(ns, machines, problems);
+  if (!problems->empty()) {
+    return Error{Code::kInvalidArgument, "BAD_MACHINE", problems->front().problem.message};
+  }
   std::vector<Defined> defined;
-  for (Machine& machine : machines) {
+  for (size_t i = 0; i < machines.size(); ++i) {
+    Machine& machine = machines[i];
     Defined one{machine.id, 1, true, machine.upgrade_strategy, 0};
     const VersionState* latest = VersionOf(ns, machine.id, 0);
     if (latest) {
@@ -759,7 +867,7 @@ Result<std::vector<Defined>> Engine::Define(const std::string& ns, std::vector<M
         MachineVersion{ns, one.version, std::move(machine), now_});
     rows::PutMachine(&turn_.batch, options_.partition,
                      {ns, one.id, one.version, definition->machine.source, now_});
-    VersionState& added = AddVersion(definition);
+    VersionState& added = AddVersion(definition, std::move(shown[i]));
     Event event;
     event.kind = ChangeKind::kDefined;
     event.time = now_;
@@ -780,7 +888,7 @@ void Engine::LeaveBehind(VersionState& latest) {
   machine.held_back.clear();
   for (auto& [number, version] : machine.versions) {
     if (number >= latest.definition->version) break;
-    for (NodeState& node : version.nodes) node.queue = nullptr;
+    for (auto& [name, node] : version.nodes) node.queue = nullptr;
   }
   machine.swept.clear();
   sweeping_.insert(&machine);
@@ -799,9 +907,13 @@ MachineView Engine::View(const VersionState& version) const {
   view.definition = version.definition;
   view.stats = {version.scheduled, version.running, version.paused, version.stopped,
                 version.machine->breaker.RetryShare(), Name(version.machine->breaker.state())};
-  for (size_t i = 0; i < version.nodes.size(); ++i) {
-    const NodeState& state = version.nodes[i];
+  view.machine = version.plan ? version.shown : version.graph->machine;
+  if (!view.machine) view.machine = version.graph->machine;
+  for (const Node& defined : view.machine->nodes) {
     NodeStats& node = view.nodes.emplace_back();
+    auto it = version.nodes.find(StatsName(version, defined.id));
+    if (it == version.nodes.end()) continue;
+    const NodeState& state = it->second;
     node.ready = state.ready;
     node.claimed = state.claimed;
     node.waiting = state.waiting;
@@ -811,9 +923,8 @@ MachineView Engine::View(const VersionState& version) const {
     if (!state.latency) continue;
     node.p50 = state.latency->Quantile(50);
     node.p95 = state.latency->Quantile(95);
-    node.timeout_now = 
-        state.latency->Timeout(version.definition->machine.nodes[i].timeout, /*retry=*/false,
-                               state.claimed);
+    node.timeout_now =
+        state.latency->Timeout(defined.timeout, /*retry=*/false, state.claimed);
   }
   return view;
 }
@@ -832,7 +943,8 @@ std::vector<MachineView> Engine::ListMachines(const std::string& ns, bool all_ve
   for (auto it = machines_.lower_bound({ns, after.first});
        it != machines_.end() && it->first.first == ns && views.size() < limit; ++it) {
     const auto& versions = it->second->versions;
-    auto version = all_versions ? versions.begin() : std::prev(versions.end());
+    auto version = all_versions ? versions.lower_bound(1) : std::prev(versions.end());
+    if (version != versions.end() && version->first == 0) continue;
     for (; version != versions.end() && views.size() < limit; ++version) {
       const bool seen = it->first.second == after.first && version->first <= after.second;
       if (!seen) views.push_back(View(version->second));

@@ -33,7 +33,9 @@
 #include "fsm/agenda.h"
 #include "fsm/breaker.h"
 #include "fsm/latency.h"
+#include "fsm/plan.h"
 #include "fsm/rules.h"
+#include "fsm/template.h"
 #include "storage/rows.h"
 #include "storage/store.h"
 
@@ -43,7 +45,7 @@ namespace dfsmr {
 struct InstanceView {
   Instance instance;
   std::shared_ptr<const Spec> spec;
-  const Machine* machine = nullptr;
+  std::vector<std::string> nodes;  // the tokens', by name
   std::map<std::string, std::string> outputs;
 };
 
@@ -62,6 +64,10 @@ struct Task {
   std::string node_params;
   std::string action;
   std::string queue;
+  std::string event;
+  std::string event_data;
+  std::string phase;
+  std::vector<std::string> middleware;
 };
 
 struct StartArgs {
@@ -75,6 +81,11 @@ struct StartArgs {
   Timestamp start_before = kNever;
   bool hold = false;
   std::vector<Instance::Prerequisite> after;
+  std::shared_ptr<const PlanSource> flow;  // of spec.flow
+  // Of instances that the server starts by itself.
+  std::string parent;
+  Boxed<ParentStep> parent_step;
+  bool implicit = false;  // the machine may be an action that nobody has defined
 };
 struct Started {
   InstanceView view;
@@ -110,8 +121,9 @@ struct MachineStats {
 };
 struct MachineView {
   MachineVersionPtr definition;
+  std::shared_ptr<const Machine> machine;  // with its nodes: of a plan, as it is before any params
   MachineStats stats;
-  std::vector<NodeStats> nodes;  // as definition->machine.nodes
+  std::vector<NodeStats> nodes;  // as machine->nodes
 };
 
 struct PollArgs {
@@ -145,8 +157,13 @@ struct EngineOptions {
   Duration lazy = std::chrono::milliseconds(300);  // at most this long is a claim unwritten
   Duration stats_every = std::chrono::seconds(5);
   size_t cached_instances = 100'000;
-  // Text → the one machine in it; what was once accepted must be accepted for ever.
+  // Text → the one machine, plan or action in it; what was once accepted must be accepted for ever.
   std::function<Result<Machine>(std::string_view source)> compile;
+  // Text of a flow, as sent with Start or by a planner.
+  std::function<Result<std::shared_ptr<const PlanSource>>(std::string_view text)> parse_flow;
+  // A JSON Schema that was accepted once. `subject` is what its violations call the value.
+  std::function<std::shared_ptr<const ParamsCheck>(std::string_view schema,
+                                                   std::string_view subject)> schema;
   std::function<bool(std::string_view, std::string_view)> same_json;
 };
 
@@ -168,9 +185,15 @@ class Engine {
   // Runs `tell` when all that this turn and those before it have done is durable.
   void AfterCommit(std::function<void()> tell);
 
-  // All or none. `validate_only` tells what would happen.
+  // All or none. `validate_only` tells what would happen. What is wrong with plans, given what else
+  // is defined, goes to `problems`, each with the machine of `machines` that it is about: then the
+  // answer is an error.
+  struct DefineProblem {
+    size_t machine;
+    PlanProblem problem;
+  };
   Result<std::vector<Defined>> Define(const std::string& ns, std::vector<Machine> machines,
-                                      bool validate_only);
+                                      bool validate_only, std::vector<DefineProblem>* problems);
   Result<MachineView> GetMachine(const std::string& ns, const std::string& id, uint32_t version);
   // Ordered by (id, version) after `after`, at most `limit`.
   std::vector<MachineView> ListMachines(const std::string& ns, bool all_versions,
@@ -178,7 +201,9 @@ class Engine {
                                         size_t limit);
 
   Result<Started> Start(StartArgs args);
-  Result<Answer> Report(const std::string& ns, const std::string& instance, ReportArgs args);
+  // `children` are what a suspending report asks to be started.
+  Result<Answer> Report(const std::string& ns, const std::string& instance, ReportArgs args,
+                        const std::vector<rows::ChildStart>& children = {});
   Result<std::string> Relinquish(const std::string& ns, const std::string& instance,
                                  const std::string& claim, const std::string& client);
   struct Extended {
@@ -232,10 +257,15 @@ class Engine {
   struct VersionState;
   struct MachineState;
   struct Resident;
+  struct Graph;
+  struct PlanCache;
+  struct PlanItems;
   struct Waiter;
   struct Before;
+  class Definitions;
+  using GraphPtr = std::shared_ptr<const Graph>;
   struct Timer {
-    enum class Kind : uint8_t { kClaim, kDelay, kStart, kPoll, kRetry } kind;
+    enum class Kind : uint8_t { kClaim, kWait, kStart, kPoll, kRetry } kind;
     std::string ns;        // instance or machine
     std::string id;
     uint64_t visit = 0;    // or the poll
@@ -257,11 +287,19 @@ class Engine {
   Result<Ok> LoadMachines();
   Result<Ok> LoadStats();
   Result<Ok> LoadLive();
+  struct Ready {
+    Agenda::Queue* queue;
+    ReadyEntry entry;
+  };
+  Result<Ok> LoadOne(Instance instance, std::vector<Ready>* ready);
+  void LoadPlan(Resident& resident);
+  void CancelOrphans();
+  void CompileDefined();
 
   // Definitions.
   MachineState& StateOf(const std::string& ns, const std::string& id);
   VersionState* VersionOf(std::string_view ns, std::string_view id, uint32_t version);
-  VersionState& AddVersion(MachineVersionPtr definition);
+  VersionState& AddVersion(MachineVersionPtr definition, std::shared_ptr<const Machine> shown);
   MachineView View(const VersionState& version) const;
   void SetDestinations(MachineState& machine, VersionState& latest);
   void LeaveBehind(VersionState& latest);
@@ -269,7 +307,7 @@ class Engine {
   // Instances.
   Result<Resident*> Load(const std::string& ns, const std::string& id);  // as it is
   Result<Resident*> Touch(const std::string& ns, const std::string& id);  // moved if it must be
-  Resident* Insert(Instance instance, VersionState* version);
+  Resident* Insert(Instance instance, VersionState* version, GraphPtr graph);
   Result<std::shared_ptr<const Spec>> SpecOf(Resident& resident);
   void Move(Resident& resident);
   void Evict();
@@ -281,12 +319,18 @@ class Engine {
   template <typename Rule>
   auto Change(Resident& resident, ClaimId self, Rule rule);
   void Stage(Resident& resident, std::vector<Event>& events);
-  void Consequences(Resident& resident, const Before& before, ClaimId self);
-  void FreeClaim(Resident& resident, const Before& before, size_t claim, ClaimId self);
+  void Consequences(Resident& resident, const Before& before, ClaimId self,
+                    const std::vector<InstanceState>& entered);
+  void Follow(Resident& resident, const Before& before, const Tokens::Touched& touched,
+              ClaimId self);
+  void FreeClaim(Resident& resident, uint64_t visit, const dfsmr::Claim& claim, ClaimId self);
+  void Lose(const Before& before, NodeIndex node, const dfsmr::Claim& claim);
   void HoldInHand(const Resident& resident, uint64_t visit, const dfsmr::Claim& claim);
   void Append(Event event);
   void Learn(const Event& event);
-  void Count(const Resident& resident, int64_t by);
+  void CountState(const Resident& resident, int64_t by);
+  void CountTokens(const Resident& resident, const Graph& before);
+  static void CountToken(const Graph& graph, const Token& token, int64_t by);
   void MarkDirty(Resident& resident);
   void MarkLazy(Resident& resident);
   void Settle(Resident& resident);
@@ -297,9 +341,8 @@ class Engine {
                          uint64_t session, bool* durable);
   std::optional<Task> TakeOne(Agenda::Popped popped, const std::string& worker, uint64_t session,
                                bool* durable);
-  Agenda::Queue* QueueOf(VersionState& version, NodeIndex node);
-  static ReadyEntry EntryOf(const VersionState& version, const Instance& instance,
-                            const Token& token);
+  Agenda::Queue* QueueOf(VersionState& version, const Graph& graph, NodeIndex node);
+  static ReadyEntry EntryOf(const Graph& graph, const Instance& instance, const Token& token);
   void Enqueue(Resident& resident, const Token& token);
   bool Throttled(MachineState& machine, Agenda::Popped& popped);
   void ReleaseRetries(MachineState& machine);
@@ -311,6 +354,53 @@ class Engine {
   // Adds to what a stream is told at the end of this turn: after its commit unless `durable`.
   void Tell(SessionId session, const std::function<void(SessionUpdate&)>& note,
             bool durable = false);
+
+  std::optional<Task> TaskFor(Resident& resident, const Token& token, std::string* key);
+  // The same of a step: its input, its event, the singleton that it takes.
+  bool StepTask(Resident& resident, const Token& token, Task* task, std::string* key);
+
+  // Plans (engine_plan.cc).
+  VersionState& ImplicitVersion(const std::string& ns, const std::string& machine);
+  VersionState* VersionFor(const Instance& instance);
+  GraphPtr GraphOf(VersionState& version, std::shared_ptr<const Machine> machine);
+  Result<GraphPtr> LoadGraph(const Instance& instance, VersionState& version);
+  static std::string StatsName(const VersionState& version, std::string_view node);
+  Result<std::shared_ptr<const PlanSource>> SourceOf(Resident& resident);
+  std::shared_ptr<const Definitions> DefinitionsOf(const std::string& ns);
+  std::vector<std::shared_ptr<const Machine>> CompileAll(const std::string& ns,
+                                                         const std::vector<Machine>& machines,
+                                                         std::vector<DefineProblem>* problems);
+  static std::shared_ptr<const Machine> Shown(const Machine& machine, const Library& library,
+                                              std::vector<PlanProblem>* problems);
+  GraphPtr Share(Resident& resident, GraphPtr graph);
+  std::optional<std::string> ReadPlanned(Resident& resident, PlannedFlows* planned);
+  Result<std::string> GroupValue(Resident& resident, const Group& group);
+  Result<std::string> StepValue(Resident& resident, const Step& step);
+  void CheckLeft(const Resident& resident, const Token& before);
+  Result<std::string> ItemOf(Resident& resident, const Spawn& spawn, PlanItems* items,
+                             uint64_t number);
+  void CountItems(Resident& resident, const Token& token);
+  void Revive(Resident& resident);
+  void AfterReport(Resident& resident, const ReportArgs& args, const Answer& answer,
+                   const std::vector<rows::ChildStart>& children);
+  Result<Ok> KeyIsFree(Resident& resident);
+  void AskForKey(Resident& resident, Scene* scene);
+  void Plan(Resident& resident);
+  Result<std::string> OutputOf(Resident& resident, const std::string& step);
+  Result<std::string> Value(Resident& resident, const Reference& reference);
+  Result<std::string> Fill(Resident& resident, std::string_view json);  // a template
+  void FollowPlan(Resident& resident, const Before& before,
+                  const std::vector<InstanceState>& entered);
+  void NoteKey(Resident& resident, const std::string& was, bool waited, const std::string& is,
+               bool waits, uint64_t visit);
+  void HandOnKey(const std::string& key);
+  bool SpawnSome(const std::string& key, uint64_t visit, size_t* budget);
+  Result<StartArgs> ChildOf(Resident& resident, const Token& token, uint64_t number);
+  void RestartChildren(Resident& resident, const Token& token);
+  void FireHooks(Resident& resident, const std::vector<InstanceState>& entered);
+  void CancelChildren(const std::string& ns, const std::string& parent,
+                      std::optional<uint64_t> generation, CancelMode mode);
+  void PlanWork();
 
   std::optional<Answer> FormerAnswer(Resident& resident, const ReportArgs& args);
   void LateReport(const Instance& instance, const std::string& claim);
@@ -361,6 +451,37 @@ class Engine {
   };
   std::deque<StoppedNow> stopped_now_;  // in this turn, and its followers have not heard yet
   bool handing_out_ = true;
+
+  // Plans. All of it is rebuilt from the live instances.
+  std::map<std::string, std::shared_ptr<const Definitions>> definitions_;  // by namespace
+  std::deque<std::string> to_plan_;  // ns\0id of PLANNING instances that stand nowhere
+  struct Singleton {
+    std::string holder;  // an instance
+    size_t held = 0;     // how often: by the instance and by its steps
+    std::deque<std::pair<std::string, uint64_t>> waiting;  // instance, visit (0: itself)
+  };
+  std::map<std::string, Singleton> keys_;  // by ns\0key
+  std::deque<std::string> freed_keys_;
+  struct ChildMove {
+    std::string ns;
+    std::string parent;
+    ParentStep step;
+    ChildClass from;
+    ChildClass to;
+    bool unplanned;
+  };
+  std::deque<ChildMove> moved_;
+  std::deque<std::pair<std::string, uint64_t>> spawning_;  // ns\0id, visit
+  std::set<std::pair<std::string, uint64_t>> spawning_set_;
+  std::deque<StartArgs> hooks_;
+  std::unordered_map<std::string, std::map<std::string, uint64_t>> children_;  // ns\0parent → live
+                                                                               // id → generation
+  struct Cancellation {
+    std::string ns;
+    std::vector<std::string> ids;
+    CancelMode mode;
+  };
+  std::deque<Cancellation> cancelling_;
 
   // This turn.
   Timestamp now_;

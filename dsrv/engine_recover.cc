@@ -43,9 +43,11 @@ Result<Ok> Engine::LoadMachines() {
       return;
     }
     AddVersion(std::make_shared<const MachineVersion>(
-        MachineVersion{row.ns, row.version, *std::move(machine), row.define_time}));
+        MachineVersion{row.ns, row.version, *std::move(machine), row.define_time}), nullptr);
   });
-  return scanned ? outcome : scanned;
+  if (!scanned || !outcome) return scanned ? outcome : scanned;
+  CompileDefined();
+  return Ok{};
 }
 
 Result<Ok> Engine::LoadStats() {
@@ -54,14 +56,14 @@ Result<Ok> Engine::LoadStats() {
   auto scanned = rows::ScanStats(store_, options_.partition, [&](const rows::StatsRow& row) {
     MachineState& machine = StateOf(row.ns, row.machine);
     for (const auto& [number, counts] : row.versions) {
-      VersionState* version = VersionOf(row.ns, row.machine, number);
+      VersionState* version = number == 0 ? &ImplicitVersion(row.ns, row.machine)
+                                          : VersionOf(row.ns, row.machine, number);
       if (!version) continue;
       version->stopped = counts.stopped;
       for (const auto& [name, count] : counts.nodes) {
-        const NodeIndex index = version->definition->machine.Find(name);
-        if (index == kNoNode) continue;
-        version->nodes[index].completed = count.completed;
-        version->nodes[index].timed_out = count.timed_out;
+        NodeState& node = version->nodes[name];
+        node.completed = count.completed;
+        node.timed_out = count.timed_out;
       }
     }
     for (const auto& [node, snapshot] : row.latencies) {
@@ -76,55 +78,59 @@ Result<Ok> Engine::LoadStats() {
   });
 }
 
+// One instance that has not stopped: what of it is in memory besides itself.
+Result<Ok> Engine::LoadOne(Instance instance, std::vector<Ready>* ready) {
+  VersionState* version = VersionFor(instance);
+  if (version->LeftBehind()) sweeping_.insert(version->machine);
+  auto graph = LoadGraph(instance, *version);
+  if (!graph) return graph.error();
+  Resident passing;
+  Resident* resident = &passing;
+  if (instance.HasLiveClaim()) {
+    resident = Insert(std::move(instance), version, *std::move(graph));
+  } else {
+    passing.instance = std::move(instance);
+    passing.version = version;
+    passing.graph = *std::move(graph);
+  }
+  CountState(*resident, +1);
+  const Instance& loaded = resident->instance;
+  for (const Token& token : std::as_const(loaded.tokens)) {
+    CountToken(*resident->graph, token, +1);
+    for (const dfsmr::Claim& claim : token.claims) {
+      if (claim.Live()) ArmClaim(*resident, token.visit, claim);
+    }
+    if (token.state == TokenState::kWaiting && token.available_at != kNever) {
+      Arm(token.available_at, {Timer::Kind::kWait, loaded.ns, loaded.id, token.visit, {}});
+    }
+    if (token.state == TokenState::kReady && Runs(loaded.state) && !version->LeftBehind()) {
+      ready->push_back({QueueOf(*version, *resident->graph, token.node),
+                        EntryOf(*resident->graph, loaded, token)});
+    }
+  }
+  for (const Instance::Prerequisite& one : loaded.after) {
+    followers_[ResidentKey(loaded.ns, one.instance)].insert(loaded.id);
+  }
+  if (loaded.tokens.empty() && NextStart(loaded) != kNever) {
+    Arm(NextStart(loaded), {Timer::Kind::kStart, loaded.ns, loaded.id, 0, {}});
+  }
+  if (loaded.plan || loaded.parent_step) LoadPlan(*resident);
+  return Ok{};
+}
+
 Result<Ok> Engine::LoadLive() {
-  struct Ready {
-    VersionState* version;
-    NodeIndex node;
-    ReadyEntry entry;
-  };
   std::vector<Ready> ready;
   Result<Ok> outcome = Ok{};
   auto scanned = rows::ScanInstances(
       store_, options_.partition, /*stopped=*/false, "", "", resolve(), [&](Instance instance) {
-        VersionState* version = VersionOf(instance.ns, instance.machine, instance.version);
-        if (version->LeftBehind()) sweeping_.insert(version->machine);
-        const bool claimed = instance.HasLiveClaim();
-        Resident passing;
-        Resident* resident = &passing;
-        if (claimed) {
-          resident = Insert(std::move(instance), version);
-        } else {
-          passing.instance = std::move(instance);
-          passing.version = version;
-        }
-        Count(*resident, +1);
-        const Instance& loaded = resident->instance;
-        for (const Token& token : loaded.tokens) {
-          for (const dfsmr::Claim& claim : token.claims) {
-            if (claim.Live()) ArmClaim(*resident, token.visit, claim);
-          }
-          if (token.state == TokenState::kWaiting && token.available_at != kNever) {
-            Arm(token.available_at, {Timer::Kind::kDelay, loaded.ns, loaded.id, token.visit, {}});
-          }
-          if (token.state == TokenState::kReady && loaded.state == InstanceState::kRunning &&
-              !version->LeftBehind()) {
-            ready.push_back({version, token.node,
-                             EntryOf(*version, loaded, token)});
-          }
-        }
-        for (const Instance::Prerequisite& one : loaded.after) {
-          followers_[ResidentKey(loaded.ns, one.instance)].insert(loaded.id);
-        }
-        if (loaded.tokens.empty() && NextStart(loaded) != kNever) {
-          Arm(NextStart(loaded), {Timer::Kind::kStart, loaded.ns, loaded.id, 0, {}});
-        }
-        return true;
+        outcome = LoadOne(std::move(instance), &ready);
+        return outcome.has_value();
       });
   if (!scanned) return scanned;
+  if (!outcome) return outcome;
   std::ranges::stable_sort(ready, {}, [](const Ready& one) { return one.entry.since; });
-  for (Ready& one : ready) {
-    agenda_.Push(QueueOf(*one.version, one.node), std::move(one.entry));
-  }
+  for (Ready& one : ready) agenda_.Push(one.queue, std::move(one.entry));
+  CancelOrphans();
   return Ok{};
 }
 

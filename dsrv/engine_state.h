@@ -18,10 +18,24 @@ struct Engine::NodeState {
   Latency* latency = nullptr;      // work nodes; shared by the versions of the machine
 };
 
+// The nodes of an instance, and where each of them is counted. All instances of a plain machine
+// share one; those of a plan share one as long as their params make no difference.
+struct Engine::Graph {
+  std::shared_ptr<const Machine> machine;
+  std::vector<NodeState*> states;  // as machine->nodes
+};
+
 struct Engine::VersionState {
   MachineVersionPtr definition;
   MachineState* machine = nullptr;
-  std::vector<NodeState> nodes;  // as definition->machine.nodes
+  std::map<std::string, NodeState> nodes;  // by StatsName
+  GraphPtr graph;  // of a plain machine; of a plan: no nodes yet
+  std::shared_ptr<const PlanSource> plan;  // null: a plain machine
+  std::shared_ptr<const Machine> shown;  // a plan's nodes; null: it cannot be compiled any more
+  std::set<std::string> written;         // shared graphs that the store has
+  // The graph that the plan has under the definitions as they stand.
+  std::string shared_name;
+  std::weak_ptr<const Graph> shared;
   uint64_t scheduled = 0;
   uint64_t running = 0;
   uint64_t paused = 0;
@@ -52,9 +66,28 @@ struct Engine::MachineState {
   std::string swept;  // the background move has come as far as this id
 };
 
+// What a step starts children for, and how far it has come.
+struct Engine::PlanItems {
+  std::string list;   // of a spawn
+  size_t at = 0;
+  uint64_t next = 0;  // the number of the item at `at`
+  std::vector<rows::ChildStart> starts;  // of a worker
+};
+
+// What is kept of an instance of a plan while it is in memory.
+struct Engine::PlanCache {
+  std::shared_ptr<const PlanSource> source;
+  bool new_graph = false;  // its row is to be written this turn
+  // What the store may not show yet.
+  std::map<std::string, std::string> outputs;  // by step
+  std::map<std::string, std::string> planned;  // by step
+  std::map<uint64_t, PlanItems> items;  // by generation
+};
+
 struct Engine::Resident {
   Instance instance;
   VersionState* version = nullptr;
+  GraphPtr graph;
   std::shared_ptr<const Spec> spec;        // null: not loaded yet
   std::list<Resident*>::iterator place{};  // in by_use_
   std::vector<Event> pending;              // CLAIMED events that are not in the feed yet
@@ -65,8 +98,10 @@ struct Engine::Resident {
   bool lazy = false;                       // something is only in memory
   bool created = false;                    // in this turn: its spec is to be written
   bool stopped_on_disk = false;
+  Boxed<PlanCache> plan;
 
-  const Machine& machine() const { return version->definition->machine; }
+  const Machine& machine() const { return *graph->machine; }
+  NodeState& StateOf(NodeIndex node) const { return *graph->states[node]; }
 };
 
 struct Engine::Waiter {
@@ -88,28 +123,20 @@ struct Engine::Waiter {
 
 // What Consequences compares an instance with.
 struct Engine::Before {
-  struct TokenBefore {
-    uint64_t visit;
-    NodeIndex node;
-    TokenState state;
-  };
-  struct ClaimBefore {
-    ClaimId id;
-    uint64_t visit;
-    NodeIndex node;
-    Timestamp claim_time;
-    Duration sampled;
-    uint64_t session;
-    bool retry;
-    bool live;
-  };
   InstanceState state;
   VersionState* version;
+  GraphPtr graph;
   bool killed;
   bool cancel_requested;
-  std::vector<TokenBefore> tokens;
-  std::vector<ClaimBefore> claims;
+  ChildClass child;
+  std::string key;
+  bool waits_for_key;
 };
+
+// Whether what is ready is handed out.
+inline bool Runs(InstanceState state) {
+  return state == InstanceState::kRunning || state == InstanceState::kPlanning;
+}
 
 // The finaliser of MurmurHash3: spreads what little entropy a counter has.
 inline uint64_t Mix(uint64_t x) {
@@ -130,25 +157,24 @@ inline std::string ResidentKey(std::string_view ns, std::string_view id) {
 
 template <typename Rule>
 auto Engine::Change(Resident& resident, ClaimId self, Rule rule) {
-  Before before{resident.instance.state, resident.version, resident.instance.killed,
-                resident.instance.cancel_requested, {}, {}};
-  for (const Token& token : resident.instance.tokens) {
-    before.tokens.push_back({token.visit, token.node, token.state});
-    for (const dfsmr::Claim& claim : token.claims) {
-      if (claim.given_back) continue;
-      before.claims.push_back({claim.id, token.visit, token.node, claim.claim_time, claim.sampled,
-                               claim.session, claim.retry, claim.Live()});
-    }
-  }
+  Instance& instance = resident.instance;
+  const PlanState* plan = instance.plan ? &*instance.plan : nullptr;
+  Before before{instance.state, resident.version, resident.graph, instance.killed,
+                instance.cancel_requested, ClassOf(instance), plan ? plan->key : "",
+                plan && plan->waits_for_key};
   random_ = Mix(random_ + 0x9e3779b97f4a7c15ull);
   now_ += Duration(1);  // no two changes at the same time: so "oldest first" needs no second key
   std::vector<Event> events;
-  Count(resident, -1);
-  Scene scene{resident.machine(), resident.instance, now_, epoch_, random_, events};
+  CountState(resident, -1);
+  const GraphPtr graph = resident.graph;  // an upgrade may put another in its place
+  Scene scene{*graph->machine, instance, now_, epoch_, random_, events, {}, {}};
+  if (plan) AskForKey(resident, &scene);
   auto outcome = rule(scene);
-  Count(resident, +1);
+  CountState(resident, +1);
+  CountTokens(resident, *before.graph);
   if (!events.empty()) Stage(resident, events);
-  Consequences(resident, before, self);
+  Consequences(resident, before, self, scene.entered);
+  instance.tokens.Forget();
   return outcome;
 }
 

@@ -21,29 +21,28 @@ constexpr size_t kTasksPerMessage = 200;  // of a stream, so that one message st
 
 // Hand-outs --------------------------------------------------------------------------------------
 
-Agenda::Queue* Engine::QueueOf(VersionState& version, NodeIndex index) {
-  NodeState& state = version.nodes[index];
+Agenda::Queue* Engine::QueueOf(VersionState& version, const Graph& graph, NodeIndex index) {
+  NodeState& state = *graph.states[index];
   if (!state.queue) {
     const MachineVersion& definition = *version.definition;
-    const Node& node = definition.machine.nodes[index];
+    const Node& node = graph.machine->nodes[index];
     state.queue = agenda_.QueueFor({definition.ns, definition.machine.id, definition.version,
-                                    node.id, node.action, node.queue});
+                                    StatsName(version, node.id), node.action, node.queue});
   }
   return state.queue;
 }
 
-ReadyEntry Engine::EntryOf(const VersionState& version, const Instance& instance,
-                           const Token& token) {
+ReadyEntry Engine::EntryOf(const Graph& graph, const Instance& instance, const Token& token) {
   // In 64 bits, then clamped: both priorities come from outside.
-  const int64_t priority = int64_t{version.definition->machine.nodes[token.node].priority} +
-                           instance.priority;
+  const int64_t priority =
+      int64_t{graph.machine->nodes[token.node].priority} + instance.priority;
   return {instance.id, token.visit, token.available_at,
           static_cast<int32_t>(std::clamp<int64_t>(priority, INT32_MIN, INT32_MAX))};
 }
 
 void Engine::Enqueue(Resident& resident, const Token& token) {
-  agenda_.Push(QueueOf(*resident.version, token.node),
-               EntryOf(*resident.version, resident.instance, token));
+  agenda_.Push(QueueOf(*resident.version, *resident.graph, token.node),
+               EntryOf(*resident.graph, resident.instance, token));
 }
 
 // Whether an open breaker holds this retry back; then it has been put aside.
@@ -120,8 +119,8 @@ std::optional<Task> Engine::TakeOne(Agenda::Popped popped, const std::string& wo
   Resident& resident = **touched;
   Instance& instance = resident.instance;
   MachineState& machine = *resident.version->machine;
-  Token* token = instance.FindVisit(popped.entry.visit);
-  if (!token || token->state != TokenState::kReady || instance.state != InstanceState::kRunning) {
+  const Token* found = std::as_const(instance.tokens).Find(popped.entry.visit);
+  if (!found || found->state != TokenState::kReady || !Runs(instance.state)) {
     auto held_back = machine.held_back.find(popped.queue);
     if (held_back != machine.held_back.end() &&
         held_back->second.released == popped.entry.instance) {
@@ -130,20 +129,25 @@ std::optional<Task> Engine::TakeOne(Agenda::Popped popped, const std::string& wo
     }
     return std::nullopt;
   }
-  if (token->TimedOutBefore() && Throttled(machine, popped)) return std::nullopt;
-  auto spec = SpecOf(resident);
-  if (!spec) return std::nullopt;
+  if (found->TimedOutBefore() && Throttled(machine, popped)) return std::nullopt;
+  std::string key;
+  auto prepared = TaskFor(resident, *found, &key);
+  if (!prepared) return std::nullopt;
+  Task task = *std::move(prepared);
 
-  const Node& node = resident.machine().nodes[token->node];
-  const NodeState& state = resident.version->nodes[token->node];
-  const auto timeout = state.latency->Timeout(node.timeout, token->TimedOutBefore(), state.claimed);
+  const uint64_t visit = found->visit;
+  const Node& node = resident.machine().nodes[found->node];
+  const NodeState& state = resident.StateOf(found->node);
+  const auto timeout = state.latency->Timeout(node.timeout, found->TimedOutBefore(), state.claimed);
   std::vector<Event> events;
-  Scene scene{resident.machine(), instance, now_, epoch_, random_, events};
-  Count(resident, -1);
+  Scene scene{resident.machine(), instance, now_, epoch_, random_, events, {}, {}};
+  Token& token = *instance.tokens.FindMutable(visit);
   const dfsmr::Claim& claim =
-      TakeClaim(scene, *token, {{epoch_, next_serial_++}, worker,
-                                timeout ? After(now_, *timeout) : kNever, session});
-  Count(resident, +1);
+      TakeClaim(scene, token, {{epoch_, next_serial_++}, worker,
+                               timeout ? After(now_, *timeout) : kNever, session, key});
+  CountTokens(resident, *resident.graph);
+  instance.tokens.Forget();
+  if (!key.empty()) NoteKey(resident, "", false, key, false, visit);
   resident.pending.push_back(std::move(events.front()));
   if (node.timeout.AtMostOnce()) {
     Settle(resident);
@@ -151,12 +155,35 @@ std::optional<Task> Engine::TakeOne(Agenda::Popped popped, const std::string& wo
     MarkLazy(resident);
   }
   *durable = *durable && Durable(resident);
-  ArmClaim(resident, token->visit, claim);
-  Task task{instance.ns, instance.id, instance.machine, instance.version, node.id, token->visit,
-            claim.attempt, claim.id, ClaimText(instance, token->visit, claim.id), claim.deadline,
-            *spec, token->params, node.action, node.queue};
+  ArmClaim(resident, visit, claim);
+  task.attempt = claim.attempt;
+  task.claim_id = claim.id;
+  task.claim = ClaimText(instance, visit, claim.id);
+  task.deadline = claim.deadline;
   NoteBreaker(machine, machine.breaker.Claimed(claim.retry, now_));
   if (!machine.held_back.empty()) ReleaseRetries(machine);
+  return task;
+}
+
+// What its worker is told of a ready token, but for the claim. Nullopt when it cannot be handed out:
+// then it is not ready any more.
+std::optional<Task> Engine::TaskFor(Resident& resident, const Token& token, std::string* key) {
+  auto spec = SpecOf(resident);
+  if (!spec) return std::nullopt;
+  const Instance& instance = resident.instance;
+  const Node& node = resident.machine().nodes[token.node];
+  Task task;
+  task.ns = instance.ns;
+  task.instance = instance.id;
+  task.machine = instance.machine;
+  task.version = instance.version;
+  task.node = node.id;
+  task.visit = token.visit;
+  task.spec = *spec;
+  task.node_params = token.params;
+  task.action = node.action;
+  task.queue = node.queue;
+  if (token.step && !StepTask(resident, token, &task, key)) return std::nullopt;
   return task;
 }
 
@@ -173,7 +200,7 @@ std::vector<Task> Engine::Take(const Filter& filter, const std::string& worker, 
     }
     if (!popped) break;
     if (auto task = TakeOne(*std::move(popped), worker, session, durable)) {
-      bytes += task->spec->params.size() + task->node_params.size() + 256;
+      bytes += task->spec->params.size() + task->node_params.size() + task->event_data.size() + 256;
       tasks.push_back(*std::move(task));
     }
   }
@@ -231,7 +258,7 @@ void Engine::Undelivered(const std::vector<Task>& tasks) {
     auto touched = Touch(task->ns, task->instance);
     if (!touched) continue;
     Resident& resident = **touched;
-    Token* token = resident.instance.FindVisit(task->visit);
+    const Token* token = std::as_const(resident.instance.tokens).Find(task->visit);
     const dfsmr::Claim* claim = token ? token->FindClaim(task->claim_id) : nullptr;
     if (!claim || !claim->Live()) continue;
     ForgetClaim(resident, *claim);
@@ -288,7 +315,7 @@ void Engine::CloseSession(SessionId session) {
     auto touched = Touch(ns, held.instance);
     if (!touched) continue;
     Resident& resident = **touched;
-    const Token* token = resident.instance.FindVisit(held.visit);
+    const Token* token = std::as_const(resident.instance.tokens).Find(held.visit);
     const dfsmr::Claim* claim = token ? token->FindClaim(id) : nullptr;
     if (!claim || !claim->Live() || resident.machine().nodes[token->node].timeout.AtMostOnce()) {
       continue;
@@ -389,8 +416,8 @@ void Engine::Fire(const Timer& timer) {
   auto touched = Touch(timer.ns, timer.id);
   if (!touched) return;
   Resident& resident = **touched;
-  if (timer.kind == Timer::Kind::kDelay) {
-    Change(resident, {}, [&](Scene& scene) { EndDelay(scene, timer.visit); return Ok{}; });
+  if (timer.kind == Timer::Kind::kWait) {
+    Change(resident, {}, [&](Scene& scene) { EndWait(scene, timer.visit); return Ok{}; });
   } else if (timer.kind == Timer::Kind::kStart) {
     Change(resident, {}, [&](Scene& scene) { StartDue(scene); return Ok{}; });
   } else {
@@ -401,7 +428,7 @@ void Engine::Fire(const Timer& timer) {
 void Engine::TimeOutClaim(Resident& resident, const Timer& timer) {
   std::erase_if(resident.claim_timers,
                 [&](const auto& armed) { return armed.first == timer.claim; });
-  const Token* token = resident.instance.FindVisit(timer.visit);
+  const Token* token = std::as_const(resident.instance.tokens).Find(timer.visit);
   const dfsmr::Claim* claim = token ? token->FindClaim(timer.claim) : nullptr;
   if (!claim || !claim->Live()) return;
   const bool retry = claim->retry;
@@ -423,7 +450,7 @@ void Engine::Work() {
   if (now_ >= expiry_due_) DropExpired();
   if (now_ >= trim_due_) TrimFeed();
   if (now_ >= stats_due_ && !unsaved_.empty()) SaveStats();
-  StartFollowers();
+  PlanWork();
   while (auto match = agenda_.NextMatch()) Serve(match->first, match->second);
 }
 
@@ -576,10 +603,9 @@ void Engine::SaveStats() {
     for (const auto& [number, version] : machine->versions) {
       rows::VersionCounts& counts = row.versions[number];
       counts.stopped = version.stopped;
-      for (size_t i = 0; i < version.nodes.size(); ++i) {
-        const NodeState& node = version.nodes[i];
+      for (const auto& [name, node] : version.nodes) {
         if (node.completed == 0 && node.timed_out == 0) continue;
-        counts.nodes[version.definition->machine.nodes[i].id] = {node.completed, node.timed_out};
+        counts.nodes[name] = {node.completed, node.timed_out};
       }
     }
     for (const auto& [node, latency] : machine->latencies) {

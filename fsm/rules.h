@@ -127,6 +127,11 @@ void ChildStarted(Scene& scene, NodeIndex home, const std::string& error);
 void ChildMoved(Scene& scene, NodeIndex home, uint64_t generation, ChildClass from, ChildClass to,
                 bool unplanned);
 
+// The unplanned ones have been started again.
+void ChildrenRestarted(Scene& scene, uint64_t visit);
+// A stopped instance that never began, of a step that is tried again, begins.
+void BeginAgain(Scene& scene);
+
 // Whether the token's step wants more children now.
 bool WantsChildren(const Instance& instance, const Token& token);
 

@@ -515,4 +515,24 @@ void ChildMoved(Scene& scene, NodeIndex home, uint64_t generation, ChildClass fr
   SettleSteps(scene);
 }
 
+void ChildrenRestarted(Scene& scene, uint64_t visit) {
+  Token* token = scene.instance.tokens.FindMutable(visit);
+  if (!token || !token->step->children) return;
+  token->step->children->restart = false;
+  JudgeChildren(scene, visit);
+  SettleSteps(scene);
+}
+
+void BeginAgain(Scene& scene) {
+  Instance& instance = scene.instance;
+  instance.result = InstanceResult::kPending;
+  instance.end_time = {};
+  instance.error.clear();
+  instance.tokens.Clear();
+  SetState(scene, InstanceState::kScheduled);
+  Emit(scene, ChangeKind::kScheduled).note = "begins again: the step that started it was retried";
+  instance.start_at = {};
+  StartDue(scene);
+}
+
 }  // namespace dfsmr

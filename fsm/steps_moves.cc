@@ -77,6 +77,7 @@ void Walk::Arrive(const Arrow& arrow) {
   if (doomed || node.kind == NodeKind::kGate) {
     Pass(node, arrow.to, visit);
   } else if (node.kind == NodeKind::kFinal) {
+    if (scene_.machine.graph->planning) return;  // to be compiled, with what was planned
     Stop(scene_, instance.plan->skipped ? InstanceResult::kWarning : InstanceResult::kSuccess,
          arrow.to, visit);
   } else {

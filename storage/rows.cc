@@ -146,7 +146,7 @@ namespace {
 // `machine` is null for an instance of a plan: then it has stopped, and may stand on any of its
 // nodes.
 Token Decode(const record::Token& in, const Machine* machine) {
-  Token token = rows::rows::Decode(in);
+  Token token = rows::Decode(in);
   if (machine) {
     token.node = NodeNamed(*machine, in.node());
   } else if (in.node() == kAbortedNode) {

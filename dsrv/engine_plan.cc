@@ -1,0 +1,939 @@
+// Plans: planning, hand-outs of steps, singletons, children, hooks.
+#include <algorithm>
+
+#include "dsrv/engine.h"
+#include "dsrv/engine_definitions.h"
+#include "dsrv/engine_state.h"
+#include "fsm/json.h"
+#include "fsm/limits.h"
+#include "fsm/names.h"
+
+namespace dfsmr {
+namespace {
+
+constexpr size_t kStartsPerTurn = 200;
+constexpr size_t kCancelsPerTurn = 128;
+constexpr size_t kImplicitNames = 10'000;
+
+Error Missing(const Reference& reference, const std::string& why) {
+  return {Code::kInvalidArgument, "", "${" + reference.text + "}: " + why};
+}
+
+// The number in "#12" or "@12".
+size_t IndexIn(const std::string& key) { return std::strtoul(key.c_str() + 1, nullptr, 10); }
+
+std::pair<std::string, std::string> Split(const std::string& key) {
+  const size_t zero = key.find('\0');
+  return {key.substr(0, zero), key.substr(zero + 1)};
+}
+
+}  // namespace
+
+// Versions and graphs ----------------------------------------------------------------------------
+
+// Where instances of what nobody has defined are counted: flows sent with Start, and actions that
+// hooks name.
+Engine::VersionState& Engine::ImplicitVersion(const std::string& ns, const std::string& id) {
+  MachineState& machine = StateOf(ns, id);
+  VersionState& state = machine.versions[0];
+  if (state.definition) return state;
+  Machine unplanned;
+  unplanned.id = id;
+  state.definition = std::make_shared<const MachineVersion>(MachineVersion{ns, 0, unplanned, now_});
+  state.machine = &machine;
+  ActionSource action;
+  action.id = id;
+  state.plan = std::make_shared<const PlanSource>(PlanOfAction(action));
+  state.graph = GraphOf(state, std::make_shared<const Machine>(std::move(unplanned)));
+  return state;
+}
+
+Engine::VersionState* Engine::VersionFor(const Instance& instance) {
+  if (instance.version == 0) return &ImplicitVersion(instance.ns, instance.machine);
+  return VersionOf(instance.ns, instance.machine, instance.version);
+}
+
+// What a node is counted as: in a plan, without the numbers that for_each gave it.
+std::string Engine::StatsName(const VersionState& version, std::string_view node) {
+  if (!version.plan) return std::string(node);
+  std::string name;
+  std::string_view rest = node;
+  std::string_view phase;
+  if (const size_t slash = node.find('/'); slash != std::string_view::npos && slash > 0) {
+    rest = node.substr(0, slash);
+    phase = node.substr(slash);
+  }
+  while (!rest.empty()) {
+    const std::string_view part = rest.substr(0, rest.find('.'));
+    rest.remove_prefix(std::min(part.size() + 1, rest.size()));
+    const bool number = std::ranges::all_of(part, [](char c) { return c >= '0' && c <= '9'; });
+    if (number && !name.empty()) continue;
+    if (!name.empty()) name += '.';
+    name += part;
+  }
+  name += phase;
+  const bool crowded = version.definition->version == 0 && version.nodes.size() > kImplicitNames;
+  return crowded && !version.nodes.contains(name) ? "other" : name;
+}
+
+Engine::GraphPtr Engine::GraphOf(VersionState& version, std::shared_ptr<const Machine> machine) {
+  auto graph = std::make_shared<Graph>();
+  graph->machine = std::move(machine);
+  graph->states.reserve(graph->machine->nodes.size());
+  for (const Node& node : graph->machine->nodes) {
+    const std::string name = StatsName(version, node.id);
+    NodeState& state = version.nodes[name];
+    if (node.kind == NodeKind::kWork && !state.latency) {
+      state.latency = &version.machine->latencies[name];
+    }
+    graph->states.push_back(&state);
+  }
+  return graph;
+}
+
+Result<Engine::GraphPtr> Engine::LoadGraph(const Instance& instance, VersionState& version) {
+  if (!instance.plan || instance.plan->graph.empty() || instance.Stopped()) return version.graph;
+  const bool shared = !instance.plan->own_graph;
+  if (shared && version.shared_name == instance.plan->graph) {
+    if (auto graph = version.shared.lock()) return graph;
+  }
+  auto read = rows::GetGraph(store_, options_.partition, instance);
+  if (!read) return read.error();
+  for (dfsmr::Work& work : read->works) {
+    if (!work.input.text.empty()) work.input.check = options_.schema(work.input.text, "input");
+    if (!work.output.text.empty()) work.output.check = options_.schema(work.output.text, "output");
+  }
+  Machine machine;
+  machine.id = instance.machine;
+  auto graph = GraphOf(version, std::make_shared<const Machine>(Assemble(
+                                    std::make_shared<const PlanGraph>(*std::move(read)),
+                                    std::move(machine))));
+  if (shared) {
+    version.shared_name = instance.plan->graph;
+    version.shared = graph;
+  }
+  return graph;
+}
+
+// Definitions ------------------------------------------------------------------------------------
+
+std::shared_ptr<const Engine::Definitions> Engine::DefinitionsOf(const std::string& ns) {
+  auto& definitions = definitions_[ns];
+  if (definitions) return definitions;
+  auto fresh = std::make_shared<Definitions>();
+  for (auto it = machines_.lower_bound({ns, ""}); it != machines_.end() && it->first.first == ns;
+       ++it) {
+    for (const auto& [number, version] : it->second->versions) {
+      if (number > 0) fresh->Add(it->first.second, version.definition);
+    }
+  }
+  fresh->Index();
+  definitions = fresh;
+  return definitions;
+}
+
+// Each plan and action is compiled with the others of its source beside what is defined.
+std::vector<std::shared_ptr<const Machine>> Engine::CompileAll(
+    const std::string& ns, const std::vector<Machine>& machines,
+    std::vector<DefineProblem>* problems) {
+  Definitions definitions = *DefinitionsOf(ns);
+  for (const Machine& machine : machines) definitions.AddUnowned(machine);
+  definitions.Index();
+  std::vector<std::shared_ptr<const Machine>> shown;
+  for (size_t i = 0; i < machines.size(); ++i) {
+    std::vector<PlanProblem> found;
+    shown.push_back(Shown(machines[i], definitions, &found));
+    for (PlanProblem& problem : found) problems->push_back({i, std::move(problem)});
+  }
+  return shown;
+}
+
+// A plan or action with the nodes that it has before any instance gives it params.
+std::shared_ptr<const Machine> Engine::Shown(const Machine& machine, const Library& library,
+                                             std::vector<PlanProblem>* problems) {
+  if (machine.Kind() == "machine") return nullptr;
+  PlanSource source = machine.plan ? *machine.plan : PlanOfAction(*machine.action);
+  auto graph = CompilePlan({&source, &library, std::nullopt, nullptr}, problems);
+  if (!graph) return nullptr;
+  Machine named;
+  named.id = machine.id;
+  return std::make_shared<const Machine>(Assemble(std::move(graph), std::move(named)));
+}
+
+// After a restart: as the plans would be compiled now.
+void Engine::CompileDefined() {
+  for (auto& [key, machine] : machines_) {
+    for (auto& [number, version] : machine->versions) {
+      if (!version.plan || number == 0) continue;
+      std::vector<PlanProblem> problems;
+      version.shown =
+          Shown(version.definition->machine, *DefinitionsOf(key.first), &problems);
+    }
+  }
+}
+
+// Planning ---------------------------------------------------------------------------------------
+
+Result<std::shared_ptr<const PlanSource>> Engine::SourceOf(Resident& resident) {
+  if (resident.plan && resident.plan->source) return resident.plan->source;
+  std::shared_ptr<const PlanSource> source = resident.version->plan;
+  if (resident.instance.version == 0) {
+    auto spec = SpecOf(resident);
+    if (!spec) return spec.error();
+    if (!(*spec)->flow.empty()) {
+      auto parsed = options_.parse_flow((*spec)->flow);
+      if (!parsed) return parsed;
+      source = *std::move(parsed);
+    }
+  }
+  if (!resident.plan) resident.plan = PlanCache();
+  resident.plan->source = source;
+  return source;
+}
+
+// All at once: what is defined now is what the instance will be, whatever comes later.
+void Engine::Plan(Resident& resident) {
+  Instance& instance = resident.instance;
+  auto fail = [&](const std::string& why) {
+    Change(resident, {}, [&](Scene& scene) { return PlanningFailed(scene, why), Ok{}; });
+  };
+  auto source = SourceOf(resident);
+  auto spec = SpecOf(resident);
+  if (!source) return fail(source.error().message);
+  if (!spec) return;
+  PlannedFlows planned;
+  if (auto why = ReadPlanned(resident, &planned)) return fail(*why);
+  auto definitions = DefinitionsOf(instance.ns);
+  const std::string shared_name = instance.machine + "@" + std::to_string(instance.version) + "." +
+                                  std::to_string(definitions->generation());
+  const bool may_share = instance.version != 0 && planned.empty();
+  GraphPtr graph = may_share && resident.version->shared_name == shared_name
+                       ? resident.version->shared.lock()
+                       : nullptr;
+  bool own = false;
+  if (!graph) {
+    const std::string params = (*spec)->params.empty() ? "{}" : (*spec)->params;
+    std::vector<PlanProblem> problems;
+    auto compiled = CompilePlan({source->get(), definitions.get(), params, &planned}, &problems);
+    if (!compiled) {
+      const PlanProblem& first = problems.front();
+      return fail((first.written.path.empty() ? "" : first.written.path + ": ") + first.message);
+    }
+    own = !may_share || compiled->depends_on_params || compiled->planning;
+    Machine machine;
+    machine.id = instance.machine;
+    graph = GraphOf(*resident.version, std::make_shared<const Machine>(
+                                           Assemble(std::move(compiled), std::move(machine))));
+  }
+  instance.plan->graph = own ? "own" : shared_name;
+  instance.plan->own_graph = own;
+  if (!own) graph = Share(resident, std::move(graph));
+  resident.graph = std::move(graph);
+  resident.plan->new_graph = own;
+  if (!(*source)->label.empty()) {
+    auto label = Fill(resident, json::Quote((*source)->label));
+    if (!label) return fail("label: " + label.error().message);
+    instance.plan->label =
+        json::KindOf(*label) == json::Kind::kString ? json::Unquote(*label) : *label;
+  }
+  Change(resident, {}, [](Scene& scene) { return Planned(scene), Ok{}; });
+  MarkDirty(resident);
+}
+
+// The one graph under this name: that of the store, when there is one, so that all who share it
+// agree about it, whoever compiled it.
+Engine::GraphPtr Engine::Share(Resident& resident, GraphPtr graph) {
+  VersionState& version = *resident.version;
+  const std::string& name = resident.instance.plan->graph;
+  if (version.shared_name == name) {
+    if (auto known = version.shared.lock()) return known;
+  }
+  if (version.written.insert(name).second) {
+    auto stored = LoadGraph(resident.instance, version);
+    if (stored && (*stored)->machine->graph) return *stored;
+    rows::PutGraph(&turn_.batch, options_.partition, resident.instance, *graph->machine->graph);
+  }
+  version.shared_name = name;
+  version.shared = graph;
+  return graph;
+}
+
+std::optional<std::string> Engine::ReadPlanned(Resident& resident, PlannedFlows* planned) {
+  auto flows = rows::GetPlanned(store_, options_.partition, resident.instance.ns,
+                                resident.instance.id);
+  if (!flows) {
+    if (!broken_) broken_ = flows.error();
+    return flows.error().message;
+  }
+  for (const auto& [step, flow] : resident.plan->planned) (*flows)[step] = flow;
+  for (const auto& [step, flow] : *flows) {
+    auto parsed = options_.parse_flow(flow);
+    if (!parsed) return "the flow that was planned for step " + step + ": " + parsed.error().message;
+    (*planned)[step] = *std::move(parsed);
+  }
+  return std::nullopt;
+}
+
+// What a report of a plan's step means beyond the rules.
+void Engine::AfterReport(Resident& resident, const ReportArgs& args, const Answer& answer,
+                         const std::vector<rows::ChildStart>& children) {
+  Instance& instance = resident.instance;
+  if (args.transition == "planned" && instance.state != InstanceState::kStopped) {
+    const auto flow = json::Member(args.output, "flow");
+    std::string text = flow ? std::string(*flow) : "[]";
+    if (json::KindOf(text) == json::Kind::kString) text = json::Unquote(text);
+    if (!resident.plan) resident.plan = PlanCache();
+    resident.plan->planned[answer.prev_node] = text;
+    rows::PutPlanned(&turn_.batch, options_.partition, instance, answer.prev_node, text);
+    return;
+  }
+  if (children.empty() || args.transition != "suspend") return;
+  const NodeIndex home = resident.machine().Find(answer.prev_node);
+  const auto slot = instance.tokens.SlotOfHome(home);
+  if (!slot) return;
+  const Token& token = std::as_const(instance.tokens)[*slot];
+  if (!token.step->children) return;
+  rows::PutStarts(&turn_.batch, options_.partition, instance, home, children);
+  if (!resident.plan) resident.plan = PlanCache();
+  resident.plan->items[token.step->children->generation].starts = children;
+}
+
+// Hand-outs --------------------------------------------------------------------------------------
+
+Result<std::string> Engine::OutputOf(Resident& resident, const std::string& step) {
+  if (resident.plan) {
+    auto fresh = resident.plan->outputs.find(step);
+    if (fresh != resident.plan->outputs.end()) return fresh->second;
+  }
+  auto output = rows::GetOutput(store_, options_.partition, resident.instance.ns,
+                                resident.instance.id, step);
+  if (!output) {
+    if (!broken_) broken_ = output.error();
+    return output.error();
+  }
+  return *output ? **output : std::string("{}");
+}
+
+Result<std::string> Engine::GroupValue(Resident& resident, const Group& group) {
+  const PlanGraph& graph = *resident.machine().graph;
+  std::string value(1, group.list ? '[' : '{');
+  for (const Group::Member& member : group.members) {
+    auto one = member.group ? GroupValue(resident, graph.groups[member.index])
+                            : StepValue(resident, graph.steps[member.index]);
+    if (!one) return one;
+    if (value.size() > 1) value += ',';
+    if (!group.list) value += json::Quote(member.name) + ":";
+    value += *one;
+    if (value.size() > limits::kJson) {
+      return Error{Code::kInvalidArgument, "", "more than " + std::to_string(limits::kJson) +
+                                                   " bytes of outputs in one reference"};
+    }
+  }
+  return value + (group.list ? ']' : '}');
+}
+
+Result<std::string> Engine::StepValue(Resident& resident, const Step& step) {
+  if (step.left_out) return std::string("null");
+  return OutputOf(resident, step.path);
+}
+
+Result<std::string> Engine::Value(Resident& resident, const Reference& reference) {
+  const std::string& root = reference.parts.front().key;
+  std::span<const Reference::Part> path = std::span(reference.parts).subspan(1);
+  if (root == "instance") {
+    if (path.size() == 1 && path[0].key == "id") return json::Quote(resident.instance.id);
+    return Missing(reference, "of an instance there is only instance.id");
+  }
+  if (root == "params") {
+    auto spec = SpecOf(resident);
+    if (!spec) return spec.error();
+    const std::string_view params = (*spec)->params.empty() ? "{}" : (*spec)->params;
+    auto found = Find(params, path);
+    if (found) return std::string(*found);
+    return Missing(reference, "the instance's params have no " + PathText(path));
+  }
+  const PlanGraph* graph = resident.machine().graph.get();
+  const bool step = root.starts_with('#');
+  if (!graph || (!step && !root.starts_with('@'))) {
+    return Missing(reference, "there is no " + Quoted(root));
+  }
+  const size_t index = IndexIn(root);
+  if (index >= (step ? graph->steps.size() : graph->groups.size())) {
+    return Missing(reference, "there is no such step");
+  }
+  if (step && graph->steps[index].left_out) return std::string("null");
+  auto output = step ? StepValue(resident, graph->steps[index])
+                     : GroupValue(resident, graph->groups[index]);
+  if (!output) return output;
+  path = path.subspan(std::min<size_t>(1, path.size()));  // past "output"
+  auto found = Find(*output, path);
+  if (found) return std::string(*found);
+  const std::string name = step ? "step " + graph->steps[index].path : std::string("the steps");
+  return Error{Code::kInvalidArgument, "",
+               "the output of " + name + " has no " + PathText(path)};
+}
+
+Result<std::string> Engine::Fill(Resident& resident, std::string_view json) {
+  return Evaluate(json, [&](const Reference& reference) { return Value(resident, reference); });
+}
+
+// False when it cannot be handed out: then it has failed, or waits.
+bool Engine::StepTask(Resident& resident, const Token& token, Task* task, std::string* key) {
+  const PlanGraph& graph = *resident.machine().graph;
+  const Node& node = resident.machine().nodes[token.node];
+  const Step& step = graph.steps[node.step];
+  const dfsmr::Work& work = graph.works[step.work];
+  const uint64_t visit = token.visit;
+  auto fail = [&](const std::string& why) {
+    Change(resident, {}, [&](Scene& scene) { return FailStep(scene, visit, why), Ok{}; });
+    MarkDirty(resident);
+    return false;
+  };
+  const std::string& input = token.step->input.empty() ? step.input : token.step->input;
+  auto filled = Fill(resident, input);
+  if (node.role == Role::kPlanner && !filled) filled = input;  // outputs are to come
+  if (!filled) return fail("input: " + filled.error().message);
+  if (filled->size() > limits::kJson) {
+    return fail("input: it has " + std::to_string(filled->size()) + " bytes; the limit is " +
+                std::to_string(limits::kJson));
+  }
+  if (work.input.check && node.role != Role::kPlanner) {
+    if (auto violation = work.input.check->Violation(*filled)) return fail(*violation);
+  }
+  auto singleton = graph.singletons.find(node.step);
+  if (singleton != graph.singletons.end() && node.role == Role::kRun) {
+    auto name = Fill(resident, singleton->second);
+    if (!name) return fail("singleton: " + name.error().message);
+    *key = json::KindOf(*name) == json::Kind::kString ? json::Unquote(*name) : *name;
+    auto held = keys_.find(ResidentKey(resident.instance.ns, *key));
+    if (token.step->key == *key) {
+      key->clear();  // since an earlier run
+    } else if (held != keys_.end() && held->second.held > 0 &&
+               held->second.holder != resident.instance.id) {
+      const std::string holder = held->second.holder;
+      Change(resident, {}, [&](Scene& scene) {
+        return AwaitKey(scene, visit, *key, holder, work.on_conflict), Ok{};
+      });
+      MarkDirty(resident);
+      return false;
+    }
+  }
+  task->node_params = *std::move(filled);
+  task->event = token.step->event;
+  task->event_data = token.step->event_data;
+  task->phase = node.role == Role::kPlanner ? "plan"
+                : node.role == Role::kFinalize ? "finalize"
+                                               : "run";
+  task->middleware = work.middleware;
+  return true;
+}
+
+// Consequences -----------------------------------------------------------------------------------
+
+void Engine::FollowPlan(Resident& resident, const Before& before,
+                        const std::vector<InstanceState>& entered) {
+  const Instance& instance = resident.instance;
+  const std::string id = ResidentKey(instance.ns, instance.id);
+  if (instance.parent_step) {
+    const ChildClass from =
+        before.state == InstanceState::kNone ? ChildClass::kRunning : before.child;
+    const ChildClass to = ClassOf(instance);
+    const bool was_unplanned = before.state != InstanceState::kRunning &&
+                               before.state != InstanceState::kPaused;
+    const bool unplanned = from == ChildClass::kFailed || (instance.plan && was_unplanned &&
+                                                           instance.plan->graph.empty());
+    if (from != to) {
+      moved_.push_back({instance.ns, instance.parent, *instance.parent_step, from, to, unplanned});
+    }
+    auto& siblings = children_[ResidentKey(instance.ns, instance.parent)];
+    if (instance.Stopped()) {
+      siblings.erase(instance.id);
+      if (siblings.empty()) children_.erase(ResidentKey(instance.ns, instance.parent));
+    } else {
+      siblings[instance.id] = instance.parent_step->generation;
+    }
+  }
+  if (!instance.plan) return;
+  const PlanState& plan = *instance.plan;
+  NoteKey(resident, before.key, before.waits_for_key, plan.key, plan.waits_for_key, 0);
+  for (const Tokens::Touched& one : instance.tokens.touched()) {
+    const Token* now = instance.tokens.Find(one.visit);
+    const StepState* was = one.before && one.before->step ? &*one.before->step : nullptr;
+    const StepState* is = now && now->step ? &*now->step : nullptr;
+    if ((was && !was->key.empty()) || (is && !is->key.empty())) {
+      NoteKey(resident, was ? was->key : "", was && was->waits_for_key, is ? is->key : "",
+              is && is->waits_for_key, one.visit);
+    }
+    if (now && WantsChildren(instance, *now) && spawning_set_.insert({id, one.visit}).second) {
+      spawning_.emplace_back(id, one.visit);
+    }
+    if (was && was->children && children_.contains(id)) {
+      CheckLeft(resident, *one.before);
+    }
+  }
+  const bool cancelled = instance.cancel_requested && !before.cancel_requested;
+  const bool stopped = instance.Stopped() && before.state != InstanceState::kStopped;
+  const bool moved = before.version != resident.version;
+  if ((cancelled || stopped || moved) && children_.contains(id)) {
+    const bool forced = stopped && instance.result == InstanceResult::kCancelled;
+    CancelChildren(instance.ns, instance.id, std::nullopt,
+                   instance.killed ? CancelMode::kKill
+                   : forced        ? CancelMode::kForce
+                                   : CancelMode::kCancel);
+  }
+  if (!entered.empty()) FireHooks(resident, entered);
+  if (instance.state == InstanceState::kPlanning && instance.tokens.empty()) {
+    to_plan_.push_back(id);
+  }
+}
+
+// A token that waited for children has gone on: without them, when they have not all stopped.
+void Engine::CheckLeft(const Resident& resident, const Token& before) {
+  const Instance& instance = resident.instance;
+  const uint64_t generation = before.step->children->generation;
+  const auto slot = instance.tokens.SlotOfHome(before.home);
+  if (slot) {
+    const StepState& step = *instance.tokens[*slot].step;
+    if (step.children && step.children->generation == generation) return;
+  }
+  CancelChildren(instance.ns, instance.id, generation, CancelMode::kCancel);
+}
+
+void Engine::CancelChildren(const std::string& ns, const std::string& parent,
+                            std::optional<uint64_t> generation, CancelMode mode) {
+  auto children = children_.find(ResidentKey(ns, parent));
+  if (children == children_.end()) return;
+  Cancellation job{ns, {}, mode};
+  for (const auto& [id, of] : children->second) {
+    if (!generation || of == *generation) job.ids.push_back(id);
+  }
+  if (!job.ids.empty()) cancelling_.push_back(std::move(job));
+}
+
+// Singletons -------------------------------------------------------------------------------------
+
+// Which singleton the plan of an instance asks for, and who holds it.
+void Engine::AskForKey(Resident& resident, Scene* scene) {
+  const Instance& instance = resident.instance;
+  if (!instance.plan->key.empty()) {
+    scene->key = instance.plan->key;
+    return;
+  }
+  if (Runs(instance.state) || instance.Stopped()) return;
+  auto source = SourceOf(resident);
+  if (!source || (*source)->singleton.empty()) return;
+  auto key = Fill(resident, json::Quote((*source)->singleton));
+  if (!key) {
+    scene->key = (*source)->singleton;  // planning will say what is missing
+    return;
+  }
+  scene->key = json::KindOf(*key) == json::Kind::kString ? json::Unquote(*key) : *key;
+  scene->on_conflict = (*source)->on_conflict;
+  auto held = keys_.find(ResidentKey(instance.ns, scene->key));
+  if (held == keys_.end() || held->second.held == 0) return;
+  if (held->second.holder != instance.id) scene->key_holder = held->second.holder;
+}
+
+// Whether a paused plan may go on: it gave its singleton back when it paused.
+Result<Ok> Engine::KeyIsFree(Resident& resident) {
+  const Instance& instance = resident.instance;
+  if (!instance.plan || instance.state != InstanceState::kPaused) return Ok{};
+  std::vector<Event> events;
+  Scene scene{resident.machine(), resident.instance, now_, epoch_, random_, events, {}, {}};
+  AskForKey(resident, &scene);
+  if (scene.key_holder.empty()) return Ok{};
+  return Error{Code::kFailedPrecondition, "ILLEGAL_TRANSITION",
+               "singleton " + Quoted(scene.key) + " is held by instance " +
+                   Quoted(scene.key_holder) + "; resume this one when that has ended"};
+}
+
+void Engine::NoteKey(Resident& resident, const std::string& was, bool waited,
+                     const std::string& is, bool waits, uint64_t visit) {
+  const Instance& instance = resident.instance;
+  if (visit == 0 && waits && !waited) {
+    auto source = SourceOf(resident);
+    if (source) {
+      auto key = Fill(resident, json::Quote((*source)->singleton));
+      if (key) {
+        const std::string name =
+            json::KindOf(*key) == json::Kind::kString ? json::Unquote(*key) : *key;
+        keys_[ResidentKey(instance.ns, name)].waiting.emplace_back(instance.id, 0);
+      }
+    }
+    return;
+  }
+  if (visit != 0 && waits) {
+    if (!waited) keys_[ResidentKey(instance.ns, is)].waiting.emplace_back(instance.id, visit);
+    return;
+  }
+  const std::string held_before = waited ? "" : was;
+  if (held_before == is) return;
+  if (!is.empty()) {
+    Singleton& key = keys_[ResidentKey(instance.ns, is)];
+    key.holder = instance.id;
+    ++key.held;
+  }
+  if (held_before.empty()) return;
+  auto it = keys_.find(ResidentKey(instance.ns, held_before));
+  if (it == keys_.end() || it->second.holder != instance.id || it->second.held == 0) return;
+  if (--it->second.held == 0) freed_keys_.push_back(it->first);
+}
+
+// A key is free: those who wait for it ask again, in their order, until one of them has it.
+void Engine::HandOnKey(const std::string& key) {
+  const std::string ns = Split(key).first;
+  auto waiting = std::move(keys_[key].waiting);
+  keys_[key].waiting.clear();
+  while (!waiting.empty() && keys_[key].held == 0) {
+    const auto [id, visit] = waiting.front();
+    waiting.pop_front();
+    auto resident = Touch(ns, id);
+    if (!resident || (*resident)->instance.Stopped()) continue;
+    Change(**resident, {}, [&, at = visit](Scene& scene) {
+      if (at == 0) {
+        scene.instance.plan->waits_for_key = false;
+        StartDue(scene);
+      } else {
+        RetryKey(scene, at);
+      }
+      return Ok{};
+    });
+    MarkDirty(**resident);
+  }
+  auto it = keys_.find(key);
+  for (const auto& one : waiting) it->second.waiting.push_back(one);
+  if (it->second.held == 0 && it->second.waiting.empty()) keys_.erase(it);
+}
+
+// Children ---------------------------------------------------------------------------------------
+
+Result<StartArgs> Engine::ChildOf(Resident& resident, const Token& token, uint64_t number) {
+  const PlanGraph& graph = *resident.machine().graph;
+  const Node& home = resident.machine().nodes[token.home];
+  const Step& step = graph.steps[home.step];
+  const ChildCounts& children = *token.step->children;
+  StartArgs args;
+  args.ns = resident.instance.ns;
+  args.priority = resident.instance.priority;
+  args.parent = resident.instance.id;
+  args.parent_step = ParentStep{token.home, children.generation};
+  args.id = resident.instance.id + "/" + step.path + "/" + std::to_string(children.first + number);
+  if (!resident.plan) resident.plan = PlanCache();
+  PlanItems& items = resident.plan->items[children.generation];
+  if (home.role != Role::kSpawn) {
+    if (items.starts.empty()) {
+      auto starts = rows::GetStarts(store_, options_.partition, args.ns, args.parent, token.home);
+      if (!starts) return starts.error();
+      items.starts = *std::move(starts);
+    }
+    if (number >= items.starts.size()) {
+      return Error{Code::kInternal, "", "no child of that number was asked for"};
+    }
+    const rows::ChildStart& start = items.starts[number];
+    args.machine = start.machine;
+    args.version = start.version;
+    if (!start.id.empty()) args.id = start.id;
+    if (start.priority != 0) args.priority = start.priority;
+    args.spec = start.spec;
+    args.start_at = start.start_at;
+    args.start_before = start.start_before;
+    args.hold = start.hold;
+    args.after = start.after;
+    if (args.spec.flow.empty()) return args;
+    auto flow = options_.parse_flow(args.spec.flow);
+    if (!flow) return flow.error();
+    args.flow = *std::move(flow);
+    return args;
+  }
+  const Spawn& spawn = graph.spawns.at(home.step);
+  args.machine = spawn.machine;
+  std::string item = "null";
+  if (spawn.items) {
+    auto listed = ItemOf(resident, spawn, &items, number);
+    if (!listed) return listed.error();
+    item = *std::move(listed);
+  }
+  const std::string& input = token.step->input.empty() ? spawn.input : token.step->input;
+  auto params = Evaluate(input, [&](const Reference& reference) -> Result<std::string> {
+    if (!spawn.items || reference.parts.front().key != spawn.as) return Value(resident, reference);
+    auto found = Find(item, std::span(reference.parts).subspan(1));
+    if (found) return std::string(*found);
+    return Missing(reference, "item " + std::to_string(number) + " of the list has no such thing");
+  });
+  if (!params) return params.error();
+  args.spec.params = *std::move(params);
+  return args;
+}
+
+// The list is the same whenever it is asked for: what it is made of does not change any more.
+Result<std::string> Engine::ItemOf(Resident& resident, const Spawn& spawn, PlanItems* items,
+                                   uint64_t number) {
+  if (items->list.empty()) {
+    auto list = Fill(resident, *spawn.items);
+    if (!list) return list.error();
+    if (json::KindOf(*list) != json::Kind::kArray) {
+      return Error{Code::kInvalidArgument, "", "for_each: expected a list, not " + *list};
+    }
+    items->list = *std::move(list);
+  }
+  if (number < items->next) items->at = items->next = 0;
+  std::optional<std::string_view> item;
+  while (items->next <= number) {
+    item = json::NextItem(items->list, &items->at);
+    if (!item) return Error{Code::kInternal, "", "the list has no item " + std::to_string(number)};
+    ++items->next;
+  }
+  return std::string(*item);
+}
+
+// Starts as many children of one step as may run, and as the budget allows. False: more are wanted.
+bool Engine::SpawnSome(const std::string& key, uint64_t visit, size_t* budget) {
+  const auto [ns, id] = Split(key);
+  auto touched = Touch(ns, id);
+  if (!touched) return true;
+  Resident& resident = **touched;
+  while (true) {
+    const Token* token = std::as_const(resident.instance.tokens).Find(visit);
+    if (!token || !WantsChildren(resident.instance, *token)) return true;
+    if (*budget == 0) return false;
+    --*budget;
+    const Token now = *token;
+    const ChildCounts& children = *now.step->children;
+    MarkDirty(resident);
+    if (!children.counted) {
+      CountItems(resident, now);
+      continue;
+    }
+    if (children.restart) {
+      RestartChildren(resident, now);
+      continue;
+    }
+    auto args = ChildOf(resident, now, children.started);
+    std::string error;
+    if (!args) {
+      error = args.error().message;
+    } else {
+      args->spec.client = "step " + std::string(NodeName(resident.machine(), now.home));
+      auto started = Start(*args);
+      if (!started) {
+        error = started.error().message;
+      } else if (!started->created) {
+        error = "instance " + Quoted(args->id) + " exists already";
+      }
+    }
+    Change(resident, {}, [&](Scene& scene) { return ChildStarted(scene, now.home, error), Ok{}; });
+  }
+}
+
+void Engine::CountItems(Resident& resident, const Token& token) {
+  const Node& home = resident.machine().nodes[token.home];
+  const Spawn& spawn = resident.machine().graph->spawns.at(home.step);
+  uint64_t total = 1;
+  if (!resident.plan) resident.plan = PlanCache();
+  if (spawn.items) {
+    auto& items = resident.plan->items[token.step->children->generation];
+    total = 0;
+    auto first = ItemOf(resident, spawn, &items, 0);
+    if (!first && first.error().code != Code::kInternal) {
+      const std::string why = first.error().message;
+      Change(resident, {}, [&](Scene& scene) { return FailStep(scene, token.visit, why), Ok{}; });
+      return;
+    }
+    json::ForEachItem(items.list, [&total](std::string_view) { return ++total, true; });
+  }
+  Change(resident, {}, [&](Scene& scene) { return CountChildren(scene, token.visit, total), Ok{}; });
+}
+
+// Children that never had a step ready are begun again; those that could not be started, too.
+void Engine::RestartChildren(Resident& resident, const Token& token) {
+  const ChildCounts children = *token.step->children;
+  for (uint64_t number = 0; number < children.started; ++number) {
+    auto args = ChildOf(resident, token, number);
+    if (!args) continue;
+    auto child = Touch(args->ns, args->id);
+    const bool exists = child.has_value();
+    if (exists) {
+      const Instance& instance = (*child)->instance;
+      const bool ours = instance.parent_step == args->parent_step && instance.Stopped() &&
+                        instance.result == InstanceResult::kError && instance.plan &&
+                        instance.plan->graph.empty();
+      if (ours) Revive(**child);
+      continue;
+    }
+    const NodeIndex home = token.home;
+    if (!Start(*std::move(args))) continue;
+    Change(resident, {}, [&](Scene& scene) {
+      return ChildMoved(scene, home, children.generation, ChildClass::kFailed,
+                        ChildClass::kRunning, /*unplanned=*/true),
+             Ok{};
+    });
+  }
+  Change(resident, {}, [&](Scene& scene) {
+    return ChildrenRestarted(scene, token.visit), Ok{};
+  });
+}
+
+// A stopped instance that never began begins again.
+void Engine::Revive(Resident& resident) {
+  Instance& instance = resident.instance;
+  const auto& retention = resident.version->definition->machine.retention;
+  if (resident.stopped_on_disk) {
+    rows::Revive(&turn_.batch, options_.partition, instance,
+                 After(instance.end_time, retention.value_or(options_.retention)));
+    resident.stopped_on_disk = false;
+  }
+  --resident.version->stopped;
+  Change(resident, {}, [](Scene& scene) { return BeginAgain(scene), Ok{}; });
+  MarkDirty(resident);
+}
+
+// Hooks ------------------------------------------------------------------------------------------
+
+void Engine::FireHooks(Resident& resident, const std::vector<InstanceState>& entered) {
+  auto source = SourceOf(resident);
+  if (!source || (*source)->hooks.empty()) return;
+  std::vector<std::string_view> words;
+  for (InstanceState state : entered) {
+    switch (state) {
+      case InstanceState::kScheduled: words.push_back("scheduled"); break;
+      case InstanceState::kPlanning: words.push_back("planning"); break;
+      case InstanceState::kRunning: words.push_back("running"); break;
+      case InstanceState::kPaused: words.push_back("paused"); break;
+      case InstanceState::kStopped: words.push_back("stopped"); break;
+      case InstanceState::kNone: break;
+    }
+    if (state != InstanceState::kStopped) continue;
+    switch (resident.instance.result) {
+      case InstanceResult::kSuccess: words.push_back("success"); break;
+      case InstanceResult::kWarning: words.push_back("warning"); break;
+      case InstanceResult::kCancelled: words.push_back("cancelled"); break;
+      default: words.push_back("failure"); break;
+    }
+  }
+  for (std::string_view word : words) {
+    for (const HookSource& hook : (*source)->hooks) {
+      if (std::ranges::find(hook.on, word) == hook.on.end()) continue;
+      StartArgs args;
+      args.ns = resident.instance.ns;
+      args.machine = hook.action;
+      args.implicit = true;
+      args.spec.client = "hook of " + resident.instance.id + " on " + std::string(word);
+      auto params = Fill(resident, hook.input);
+      // A hook whose input is not there runs all the same: that something happened is what matters.
+      args.spec.params = params ? *params : "{}";
+      hooks_.push_back(std::move(args));
+    }
+  }
+}
+
+// The rest of a turn -----------------------------------------------------------------------------
+
+// Everything that one instance's change makes of others, in the same commit; only starting and
+// cancelling many children takes several turns.
+void Engine::PlanWork() {
+  size_t budget = kStartsPerTurn;
+  std::deque<std::pair<std::string, uint64_t>> later;
+  size_t cancels = kCancelsPerTurn;
+  while (true) {
+    StartFollowers();
+    if (!to_plan_.empty()) {
+      const auto [ns, id] = Split(to_plan_.front());
+      to_plan_.pop_front();
+      auto resident = Touch(ns, id);
+      if (!resident) continue;
+      const Instance& instance = (*resident)->instance;
+      if (instance.state == InstanceState::kPlanning && instance.tokens.empty()) Plan(**resident);
+    } else if (!moved_.empty()) {
+      const ChildMove move = std::move(moved_.front());
+      moved_.pop_front();
+      auto parent = Touch(move.ns, move.parent);
+      if (!parent) continue;
+      Change(**parent, {}, [&](Scene& scene) {
+        return ChildMoved(scene, move.step.home, move.step.generation, move.from, move.to,
+                          move.unplanned),
+               Ok{};
+      });
+      if (!(*parent)->instance.Stopped()) MarkDirty(**parent);
+    } else if (!freed_keys_.empty()) {
+      const std::string key = std::move(freed_keys_.front());
+      freed_keys_.pop_front();
+      HandOnKey(key);
+    } else if (!hooks_.empty()) {
+      StartArgs args = std::move(hooks_.front());
+      hooks_.pop_front();
+      (void)Start(std::move(args));
+    } else if (!spawning_.empty()) {
+      auto job = std::move(spawning_.front());
+      spawning_.pop_front();
+      if (SpawnSome(job.first, job.second, &budget)) {
+        spawning_set_.erase(job);
+      } else {
+        later.push_back(std::move(job));
+      }
+    } else if (!cancelling_.empty() && cancels > 0) {
+      Cancellation& job = cancelling_.front();
+      const std::string id = std::move(job.ids.back());
+      job.ids.pop_back();
+      const std::string ns = job.ns;
+      const CancelMode mode = job.mode;
+      if (job.ids.empty()) cancelling_.pop_front();
+      --cancels;
+      if (auto child = Load(ns, id); child && !(*child)->instance.Stopped()) {
+        (void)Cancel(ns, id, mode);
+      }
+    } else {
+      break;
+    }
+  }
+  spawning_ = std::move(later);
+  more_ = more_ || !spawning_.empty() || !cancelling_.empty();
+}
+
+// Start-up ---------------------------------------------------------------------------------------
+
+void Engine::LoadPlan(Resident& resident) {
+  const Instance& instance = resident.instance;
+  const std::string id = ResidentKey(instance.ns, instance.id);
+  if (instance.parent_step) {
+    children_[ResidentKey(instance.ns, instance.parent)][instance.id] =
+        instance.parent_step->generation;
+  }
+  if (!instance.plan) return;
+  NoteKey(resident, "", false, instance.plan->key, instance.plan->waits_for_key, 0);
+  for (const Token& token : std::as_const(instance.tokens)) {
+    if (!token.step) continue;
+    if (!token.step->key.empty()) {
+      NoteKey(resident, "", false, token.step->key, token.step->waits_for_key, token.visit);
+    }
+    if (WantsChildren(instance, token) && spawning_set_.insert({id, token.visit}).second) {
+      spawning_.emplace_back(id, token.visit);
+    }
+  }
+  if (instance.state == InstanceState::kPlanning && instance.tokens.empty()) {
+    to_plan_.push_back(id);
+  }
+}
+
+// Children whose parent was cancelled, has stopped, or has gone on without them, and that had not
+// heard of it when the server ended.
+void Engine::CancelOrphans() {
+  const auto parents = children_;
+  for (const auto& [key, children] : parents) {
+    const auto [ns, id] = Split(key);
+    auto parent = Load(ns, id);
+    std::set<uint64_t> waited_for;
+    if (parent && !(*parent)->instance.Stopped() && !(*parent)->instance.cancel_requested) {
+      for (const Token& token : std::as_const((*parent)->instance.tokens)) {
+        if (token.step && token.step->children) waited_for.insert(token.step->children->generation);
+      }
+    }
+    Cancellation job{ns, {}, CancelMode::kCancel};
+    if (parent && (*parent)->instance.killed) job.mode = CancelMode::kKill;
+    for (const auto& [child, generation] : children) {
+      if (!waited_for.contains(generation)) job.ids.push_back(child);
+    }
+    if (!job.ids.empty()) cancelling_.push_back(std::move(job));
+  }
+}
+
+}  // namespace dfsmr

@@ -83,7 +83,7 @@ struct ActionSource {
   std::optional<bool> planned_by_worker;  // plan: worker
   std::optional<std::string> queue;
   std::optional<int32_t> priority;
-  TimeoutKeys timeout;
+  TimeoutKeys timeout;  // inherited key by key, then judged: PolicyOf(timeout.Over(…))
   std::optional<RetryPolicy> retry;
   std::optional<PollPolicy> poll;
   std::optional<Rescue> rescue;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "fsm/limits.h"
 #include "fsm/names.h"
 #include "fsm/yaml_action.h"
 #include "fsm/yaml_template.h"
@@ -111,6 +112,7 @@ class FlowReader {
 
   bool planner_;
   Reporter* reporter_;
+  size_t parts_ = 0;
 };
 
 std::string_view FlowReader::FormOf(const Field& field) {
@@ -133,7 +135,12 @@ std::string_view FlowReader::FormOf(const Field& field) {
 FlowNode FlowReader::Read(const Field& field) {
   FlowNode node;
   node.written = WrittenAt(field);
-  if (reporter_->Full()) return node;
+  if (reporter_->Full() || ++parts_ > limits::kFlowParts + 1) return node;
+  if (parts_ > limits::kFlowParts) {
+    reporter_->Error(node.written.at, node.written.path,
+                     "more than " + std::to_string(limits::kFlowParts) + " steps and blocks");
+    return node;
+  }
   if (field.value.IsList()) {
     ReadParts(field, &node);
   } else if (!field.value.IsMap()) {
@@ -150,8 +157,7 @@ FlowNode FlowReader::Read(const Field& field) {
 }
 
 void FlowReader::ReadParts(const Field& field, FlowNode* to) {
-  to->children.reserve(field.value.items.size());
-  for (size_t i = 0; i < field.value.items.size(); ++i) {
+  for (size_t i = 0; i < field.value.items.size() && parts_ <= limits::kFlowParts; ++i) {
     to->children.push_back(Read(field.Item(i)));
   }
 }

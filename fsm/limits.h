@@ -21,6 +21,7 @@ inline constexpr size_t kMessage = 4 << 20;     // one gRPC message
 inline constexpr size_t kBatchItems = 1'000;    // items of a StartBatch, Report or Extend
 inline constexpr size_t kSource = 1 << 20;      // one Define
 inline constexpr size_t kNodes = 10'000;        // of a machine
+inline constexpr size_t kFlowParts = 100'000;   // steps and blocks, as written
 inline constexpr size_t kYamlDepth = 64;
 inline constexpr int32_t kTasks = 1'000;        // of one Ready; larger is clamped
 inline constexpr int32_t kCapacity = 10'000;    // of a Work stream; larger is clamped

@@ -12,6 +12,7 @@
 #include "fsm/diagnostic.h"
 #include "fsm/machine.h"
 #include "fsm/time.h"
+#include "fsm/timeout_keys.h"
 
 namespace dfsmr {
 
@@ -82,7 +83,7 @@ struct ActionSource {
   std::optional<bool> planned_by_worker;  // plan: worker
   std::optional<std::string> queue;
   std::optional<int32_t> priority;
-  std::optional<TimeoutPolicy> timeout;
+  TimeoutKeys timeout;  // inherited key by key, then judged: PolicyOf(timeout.Over(…))
   std::optional<RetryPolicy> retry;
   std::optional<PollPolicy> poll;
   std::optional<Rescue> rescue;
@@ -143,6 +144,8 @@ struct HookSource {
 struct PlanSource {
   std::string id;
   std::string description;
+  UpgradeStrategy upgrade_strategy = UpgradeStrategy::kContinue;
+  std::optional<Duration> retention;  // absent: the server's
   Schema params;
   std::string label;      // template text, without quotes; empty: none
   std::string singleton;  // the same

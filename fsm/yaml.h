@@ -1,6 +1,7 @@
 // YAML text → definitions, with line and column for all that is wrong with it.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,13 @@ struct Parsed {
 // Reads all documents of `text` and reports everything that is wrong with any of them.
 // `source_name` is what diagnostics call it. Never throws; hostile text costs a bounded time.
 Parsed ParseDefinitions(std::string_view text, std::string_view source_name);
+
+// Reads what is sent with Start, or what a planner reports, as YAML or JSON text: a list (the flow),
+// a block or a step, or a map with `flow` and any other key of a plan; without `plan` its id is
+// empty. Null when anything is wrong with it; all of that is appended to `diagnostics`. Never
+// throws.
+std::shared_ptr<const PlanSource> ParseFlow(std::string_view text, std::string_view source_name,
+                                            std::vector<Diagnostic>* diagnostics);
 
 // One `key: value` of a plain file of settings; a list gives one for each of its items.
 struct Setting {

@@ -2,7 +2,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <optional>
 
+#include <nlohmann/json.hpp>
+
+#include "fsm/limits.h"
 #include "fsm/yaml_tree.h"
 
 namespace dfsmr {
@@ -68,8 +72,19 @@ std::string Resolve(const YamlNode& scalar) {
   return FromOtherBase(text);
 }
 
+constexpr std::string_view kHex = "0123456789abcdef";
+
+// What `\uXXXX` at the start of the text is above `base`, when it is one of the 1024 from there on.
+std::optional<uint32_t> Half(std::string_view text, uint32_t base) {
+  uint32_t code = 0;
+  if (text.size() < 6 || !text.starts_with("\\u")) return std::nullopt;
+  auto [end, error] = std::from_chars(text.data() + 2, text.data() + 6, code, 16);
+  if (error != std::errc() || end != text.data() + 6) return std::nullopt;
+  if (code < base || code >= base + 1024) return std::nullopt;
+  return code - base;
+}
+
 void AppendString(std::string_view text, std::string* out) {
-  static constexpr std::string_view kHex = "0123456789abcdef";
   *out += '"';
   for (char c : text) {
     if (c == '"' || c == '\\') {
@@ -121,6 +136,33 @@ void AppendTree(const YamlNode& node, bool canonical, std::string* out) {
 std::string JsonText(const YamlNode& node) {
   std::string out;
   AppendTree(node, false, &out);
+  return out;
+}
+
+// YAML has no escapes of two halves.
+std::string YamlOfJson(std::string_view text) {
+  if (text.size() > limits::kSource || text.find("\\u") == std::string_view::npos ||
+      !nlohmann::json::accept(text)) {
+    return std::string(text);
+  }
+  std::string out;
+  for (size_t i = 0; i < text.size();) {
+    if (text[i] != '\\') {
+      out += text[i++];
+      continue;
+    }
+    const std::optional<uint32_t> high = Half(text.substr(i), 0xD800);
+    const std::optional<uint32_t> low = high ? Half(text.substr(i + 6), 0xDC00) : std::nullopt;
+    if (!low) {
+      out += text.substr(i, 2);
+      i += 2;
+      continue;
+    }
+    const uint32_t code = 0x10000 + (*high << 10) + *low;
+    out += "\\U000";
+    for (int shift = 16; shift >= 0; shift -= 4) out += kHex[(code >> shift) & 15];
+    i += 12;
+  }
   return out;
 }
 

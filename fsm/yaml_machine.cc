@@ -4,32 +4,31 @@
 #include <array>
 #include <unordered_map>
 
-#include "fsm/duration.h"
 #include "fsm/limits.h"
-#include "fsm/names.h"
-#include "fsm/params_schema.h"
 #include "fsm/yaml_fields.h"
 #include "fsm/yaml_node.h"
+#include "fsm/yaml_schema.h"
 
 namespace dfsmr {
 namespace {
 
-constexpr std::array<std::string_view, 3> kUpgradeStrategies = {"continue", "upgrade", "abort"};
 constexpr std::array<std::string_view, 7> kKeys = {
     "id", "description", "upgrade_strategy", "retention", "params", "defaults", "nodes"};
 
 class MachineReader {
  public:
-  MachineReader(const YamlNode& root, Reporter* reporter) : root_(root), reporter_(reporter) {}
+  MachineReader(const YamlNode& root, Reporter* reporter)
+      : root_(root),
+        reporter_(reporter),
+        errors_(reporter->errors()),
+        keys_(Field(root, "", reporter), kKeys,
+              "a machine has id, description, upgrade_strategy, retention, params, defaults and "
+              "nodes") {}
 
   std::optional<Machine> Read();
 
  private:
-  // The field of a key, also of one misspelt; nullopt when there is none.
-  std::optional<Field> Take(std::string_view key);
-  void CheckKeys();
   void ReadId();
-  void ReadUpgradeStrategy();
   void ReadParams();
   // False when the graph is not all there, so that judging it makes no sense.
   bool ReadNodes();
@@ -37,36 +36,15 @@ class MachineReader {
 
   const YamlNode& root_;
   Reporter* reporter_;
+  size_t errors_;  // before this document
+  Keys keys_;
   MachineDraft draft_;
-  std::unordered_map<std::string_view, const YamlEntry*> misspelt_;  // by the key that was meant
   std::unordered_map<std::string, Position> places_;  // of paths; filled when first asked for
 };
 
-void MachineReader::CheckKeys() {
-  for (const YamlEntry& entry : root_.entries) {
-    if (std::ranges::find(kKeys, entry.key) != kKeys.end()) continue;
-    Nearest nearest(entry.key);
-    for (std::string_view key : kKeys) nearest.Try(key);
-    reporter_->Error(entry.at, PathTo("", entry.key),
-                     "unknown key " + Quoted(entry.key) + nearest.Hint() +
-                         (nearest.Best().empty() ? "; a machine has id, description, "
-                                                   "upgrade_strategy, retention, params, defaults "
-                                                   "and nodes"
-                                                 : ""));
-    if (!nearest.Best().empty()) misspelt_.emplace(nearest.Best(), &entry);
-  }
-}
-
-std::optional<Field> MachineReader::Take(std::string_view key) {
-  const YamlEntry* entry = root_.Find(key);
-  if (!entry && misspelt_.contains(key)) entry = misspelt_[key];
-  if (!entry) return std::nullopt;
-  return Field(*entry, PathTo("", entry->key), reporter_);
-}
-
 void MachineReader::ReadId() {
   draft_.machine.id = "unnamed";  // nothing more is to be said of an id that is not there
-  auto id = Take("id");
+  auto id = keys_.Take("id");
   if (!id) {
     reporter_->Error(root_.at, "id", "the document has no 'id'; add 'id: NAME'");
   } else if (!id->value.IsScalar() || id->value.IsEmpty()) {
@@ -76,47 +54,16 @@ void MachineReader::ReadId() {
   }
 }
 
-void MachineReader::ReadUpgradeStrategy() {
-  size_t choice = 0;
-  auto field = Take("upgrade_strategy");
-  if (field && ReadWord(*field, kUpgradeStrategies, &choice)) {
-    draft_.machine.upgrade_strategy = static_cast<UpgradeStrategy>(choice);
-  }
-}
-
 void MachineReader::ReadParams() {
-  auto field = Take("params");
-  if (!field) return;
-  if (!field->value.IsMap()) {
-    field->Fail("expected a JSON Schema, such as {type: object, required: [url]}, not " +
-                Describe(field->value));
-    return;
-  }
-  std::vector<SchemaProblem> problems;
-  draft_.machine.params = CompileParamsSchema(JsonText(field->value), "params", &problems);
-  for (const SchemaProblem& problem : problems) {
-    Position at = field->key_at;
-    std::string path = field->path;
-    const YamlNode* node = &field->value;
-    for (const std::string& key : problem.where) {
-      path = PathTo(path, key);
-      if (node && node->IsMap()) {
-        const YamlEntry* entry = node->Find(key);
-        node = entry ? entry->value : nullptr;
-        if (entry) at = node->IsScalar() ? node->at : entry->at;
-      } else if (node && node->IsList() && std::stoul(key) < node->items.size()) {
-        node = node->items[std::stoul(key)];
-        at = node->at;
-      }
-    }
-    reporter_->Error(at, std::move(path), problem.message);
-  }
+  Schema params;
+  if (auto field = keys_.Take("params")) ReadSchema(*field, "params", &params);
+  draft_.machine.params = std::move(params.check);
 }
 
 bool MachineReader::ReadNodes() {
-  auto field = Take("nodes");
+  auto field = keys_.Take("nodes");
   NodeReader reader(reporter_);
-  if (auto defaults = Take("defaults")) reader.ReadDefaults(*defaults);
+  if (auto defaults = keys_.Take("defaults")) reader.ReadDefaults(*defaults);
   if (!field) return true;  // Compile says what is missing
   if (!ReadMap(*field, "'NAME: {transitions: {ok: NAME}}'")) return false;
   if (field->value.entries.size() > limits::kNodes) {
@@ -160,13 +107,13 @@ Position MachineReader::PlaceOf(const std::string& path) {
 }
 
 std::optional<Machine> MachineReader::Read() {
-  const size_t errors = reporter_->errors();
-  CheckKeys();
   ReadId();
-  if (auto field = Take("description")) ReadText(*field, &draft_.machine.description);
-  ReadUpgradeStrategy();
+  if (auto field = keys_.Take("description")) ReadText(*field, &draft_.machine.description);
+  if (auto field = keys_.Take("upgrade_strategy")) {
+    ReadUpgradeStrategy(*field, &draft_.machine.upgrade_strategy);
+  }
   Duration retention{};
-  if (auto field = Take("retention"); field && ReadDuration(*field, &retention)) {
+  if (auto field = keys_.Take("retention"); field && ReadDuration(*field, &retention)) {
     draft_.machine.retention = retention;
   }
   ReadParams();
@@ -182,11 +129,13 @@ std::optional<Machine> MachineReader::Read() {
       reporter_->Warning(at, std::move(problem.path), std::move(problem.message));
     }
   }
-  if (reporter_->errors() > errors) return std::nullopt;
+  if (reporter_->errors() > errors_) return std::nullopt;
   return machine;
 }
 
 }  // namespace
+
+std::span<const std::string_view> MachineKeys() { return kKeys; }
 
 std::optional<Machine> ReadMachine(const YamlNode& root, Reporter* reporter) {
   return MachineReader(root, reporter).Read();

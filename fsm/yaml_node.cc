@@ -10,9 +10,6 @@
 namespace dfsmr {
 namespace {
 
-using Strategy = TimeoutPolicy::Strategy;
-
-constexpr std::array<std::string_view, 2> kStrategies = {"percentile", "fixed"};
 constexpr std::array<std::string_view, 3> kOutcomes = {"success", "warning", "error"};
 constexpr std::array<std::string_view, 4> kDelayKeys = {"initial", "factor", "max", "jitter"};
 constexpr size_t kSharedDescription = 1'024;  // it is copied to every node
@@ -33,10 +30,7 @@ void DelayKey(const Field& field, std::string_view key, DelayPolicy* delay) {
   } else if (key == "max") {
     ReadDuration(field, &delay->max);
   } else if (key == "factor") {
-    double factor = 1;
-    if (!ReadNumber(field, "a number, 1 or more", &factor)) return;
-    if (factor < 1) return field.Fail("factor " + Quoted(field.value.text) + " is less than 1");
-    delay->factor = factor;
+    ReadFactor(field, &delay->factor);
   } else {
     double jitter = 0;
     if (!ReadNumber(field, "a share from 0 to 1", &jitter)) return;
@@ -102,39 +96,6 @@ void Transitions(const Field& field, NodeReading* to) {
   }
 }
 
-void TimeoutStrategy(const Field& field, NodeReading* to) {
-  size_t choice = 0;
-  if (!ReadWord(field, kStrategies, &choice)) return;
-  to->strategy = {static_cast<Strategy>(choice), field.At(), field.path};
-}
-
-void Timeout(const Field& field, NodeReading* to) {
-  to->draft.timeout_given = true;
-  double value = 0;
-  if (field.value.IsScalar() && ParseDuration(field.value.text)) {
-    return field.Fail(Quoted(field.value.text) + " has a unit; 'timeout' is a bare number, percent "
-                      "or (with 'timeout_strategy: fixed') seconds");
-  }
-  if (!ReadNumber(field, "a bare number (percent, or seconds with 'timeout_strategy: fixed')",
-                  &value)) {
-    return;
-  }
-  if (value < 0) return field.Fail("timeout " + Quoted(field.value.text) + " is negative");
-  to->timeout = {value, field.At(), field.path};
-}
-
-void Limit(const Field& field, std::optional<Given<Duration>>* to) {
-  Duration value{};
-  if (!ReadDuration(field, &value)) return;
-  if (value == Duration::zero()) {
-    return field.Fail("expected a duration above zero; 'timeout: 0.0' is what never times out");
-  }
-  *to = {value, field.At(), field.path};
-}
-void TimeoutInitial(const Field& field, NodeReading* to) { Limit(field, &to->initial); }
-void TimeoutMin(const Field& field, NodeReading* to) { Limit(field, &to->min); }
-void TimeoutMax(const Field& field, NodeReading* to) { Limit(field, &to->max); }
-
 void Queue(const Field& field, NodeReading* to) {
   ReadName(field, "queue", &to->draft.node.queue);
 }
@@ -174,7 +135,7 @@ struct Key {
   std::string_view name;
   unsigned kinds;  // of the nodes that may have it
   bool shared;     // whether it may stand under 'defaults'
-  void (*read)(const Field&, NodeReading*);
+  void (*read)(const Field&, NodeReading*);  // null: of a timeout
 };
 constexpr std::array<Key, 16> kKeys = {{
     {"start", kEvery, false, Start},
@@ -183,17 +144,23 @@ constexpr std::array<Key, 16> kKeys = {{
     {"manual", kEvery, false, KindFlag},
     {"delay", kEvery, false, Delay},
     {"result", kFinal, false, Result},
-    {"timeout_strategy", kWork, true, TimeoutStrategy},
-    {"timeout", kWork, true, Timeout},
-    {"timeout_initial", kWork, true, TimeoutInitial},
-    {"timeout_min", kWork, true, TimeoutMin},
-    {"timeout_max", kWork, true, TimeoutMax},
+    {"timeout_strategy", kWork, true, nullptr},
+    {"timeout", kWork, true, nullptr},
+    {"timeout_initial", kWork, true, nullptr},
+    {"timeout_min", kWork, true, nullptr},
+    {"timeout_max", kWork, true, nullptr},
     {"queue", kWork, true, Queue},
     {"priority", kWork, true, Priority},
     {"action", kWork, false, Action},
     {"max_visits", kWork | kDelay | kManual, true, MaxVisits},
     {"description", kEvery, true, Description},
 }};
+
+void ReadKey(const Key& key, const Field& field, NodeReading* to) {
+  if (key.read) return key.read(field, to);
+  to->timeout.Read(key.name, field);
+  to->draft.timeout_given = to->timeout.timeout_given;
+}
 
 const Key* FindKey(std::string_view name) {
   auto it = std::ranges::find(kKeys, name, &Key::name);
@@ -229,48 +196,6 @@ NodeKind Choose(unsigned kinds, bool leads_on) {
   return *std::ranges::find_if(kKinds, [kinds](NodeKind kind) { return (kinds & Bit(kind)) != 0; });
 }
 
-void JudgeTimeoutValue(const NodeReading& reading, const Field& node, TimeoutPolicy* policy) {
-  const bool fixed = policy->strategy == Strategy::kFixed;
-  if (!reading.timeout) {
-    if (!fixed || reading.draft.timeout_given) return;
-    return node.reporter->Error(reading.strategy->at, reading.strategy->path,
-                                "'timeout_strategy: fixed' needs a 'timeout' in seconds");
-  }
-  policy->value = reading.timeout->value;
-  auto refuse = [&](const std::string& message) {
-    node.reporter->Error(reading.timeout->at, reading.timeout->path, message);
-  };
-  if (!fixed && policy->value >= 100) {
-    refuse("a percentile lies between 0 and 100, both excluded (0.0: never timed out); for "
-           "seconds add 'timeout_strategy: fixed'");
-  }
-  if (fixed && policy->value > Seconds(kDurationMax)) {
-    refuse("at most 100 years (3155760000 seconds) are allowed");
-  }
-  if (fixed && policy->value > 0 && policy->value < 1e-6) {
-    refuse("less than a microsecond; 0.0 is what never times out");
-  }
-}
-
-// What is said explicitly bends the default of the other; both said must agree.
-void JudgeTimeout(NodeReading* reading, const Field& node) {
-  TimeoutPolicy& policy = reading->draft.node.timeout;
-  if (reading->strategy) policy.strategy = reading->strategy->value;
-  JudgeTimeoutValue(*reading, node, &policy);
-  if (reading->min) policy.min = reading->min->value;
-  if (reading->max) policy.max = reading->max->value;
-  if (reading->min && reading->max && policy.min > policy.max) {
-    node.reporter->Error(reading->min->at, reading->min->path,
-                         "timeout_min " + FormatDuration(policy.min) +
-                             " is more than timeout_max " + FormatDuration(policy.max));
-    return;
-  }
-  if (!reading->max) policy.max = std::max(policy.max, policy.min);
-  if (!reading->min) policy.min = std::min(policy.min, policy.max);
-  if (reading->initial) policy.initial = reading->initial->value;
-  policy.initial = std::clamp(policy.initial, policy.min, policy.max);
-}
-
 }  // namespace
 
 void NodeReader::ReadDefaults(const Field& field) {
@@ -290,7 +215,7 @@ void NodeReader::ReadDefaults(const Field& field) {
       below.Fail("a description that nodes share has at most " +
                  std::to_string(kSharedDescription) + " bytes");
     } else {
-      key->read(below, &defaults_);
+      ReadKey(*key, below, &defaults_);
     }
   }
 }
@@ -330,7 +255,7 @@ void NodeReader::ReadKeys(const Field& node, unsigned kinds, NodeReading* readin
                            " nodes, and this is a " + List(kinds) + " node");
       continue;
     }
-    key->read(below, reading);
+    ReadKey(*key, below, reading);
   }
 }
 
@@ -347,7 +272,7 @@ NodeDraft NodeReader::Read(const Field& field, const std::string& id) {
     reading.draft.node.id = id;
     reading.draft.node.kind = Choose(kinds, field.value.Find("transitions") != nullptr);
     ReadKeys(field, kinds, &reading);
-    if (kinds == kWork) JudgeTimeout(&reading, field);
+    if (kinds == kWork) reading.draft.node.timeout = reading.timeout.Judge(false, reporter_);
     if (!reading.complete) complete_ = false;
   }
   return std::move(reading.draft);

@@ -1,31 +1,20 @@
 // One node of a machine's document. Behind yaml.h.
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "fsm/machine.h"
 #include "fsm/yaml_fields.h"
+#include "fsm/yaml_timeout.h"
 
 namespace dfsmr {
-
-template <typename T>
-struct Given {
-  T value{};
-  Position at;
-  std::string path;
-};
 
 // A node as it is read: what it says itself, or has from 'defaults'. The keys of a timeout are
 // judged together, when all of them are known.
 struct NodeReading {
   NodeDraft draft;
   bool complete = true;  // all of its transitions could be read
-  std::optional<Given<double>> timeout;
-  std::optional<Given<TimeoutPolicy::Strategy>> strategy;
-  std::optional<Given<Duration>> initial;
-  std::optional<Given<Duration>> min;
-  std::optional<Given<Duration>> max;
+  TimeoutReading timeout;
 };
 
 class NodeReader {

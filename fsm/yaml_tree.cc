@@ -114,7 +114,9 @@ const YamlNode* ReadDocument(std::string_view text, Segment segment, Lines* line
     Position at = lines->At(offset);
     // What ran on to the end of the document went wrong where it started.
     bool at_end = offset >= segment.end || IsBlank(text.substr(offset, segment.end - offset));
-    reporter->Error(at_end ? builder.LastOpened(at) : at, builder.Path(), Explain(e.msg));
+    const bool reference = offset > 0 && text.substr(offset - 1).starts_with("${");
+    reporter->Error(at_end ? builder.LastOpened(at) : at, builder.Path(),
+                    reference ? "not YAML: quote text that holds '${'" : Explain(e.msg));
   } catch (const std::exception& e) {
     reporter->Error(lines->At(segment.begin), builder.Path(), Explain(e.what()));
   }

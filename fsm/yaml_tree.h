@@ -63,6 +63,8 @@ std::string Describe(const YamlNode& node);
 
 // The YAML core schema: JSON text, numbers as written where JSON allows it.
 std::string JsonText(const YamlNode& node);
+// JSON text in a form that is YAML too, which it almost is; other text as it stands.
+std::string YamlOfJson(std::string_view text);
 // Equal for trees that differ in comments, layout and the order of keys only.
 std::string CanonicalText(const YamlNode& node);
 

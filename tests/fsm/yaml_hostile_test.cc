@@ -2,7 +2,9 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <random>
 
+#include "fsm/plan_source.h"
 #include "fsm/yaml.h"
 
 namespace dfsmr {
@@ -125,6 +127,115 @@ TEST_CASE("no text of a mebibyte takes long, and none ends the process") {
     const auto begin = std::chrono::steady_clock::now();
     CHECK_FALSE(ParseDefinitions(text, "f").ok());
     CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(30));
+  }
+}
+
+// What is wrong with a flow that somebody sent.
+std::string FirstOfFlow(const std::string& text) {
+  std::vector<Diagnostic> diagnostics;
+  const bool sound = ParseFlow(text, "f", &diagnostics) != nullptr;
+  CHECK(sound == !HasErrors(diagnostics));
+  return diagnostics.empty() ? "" : Format(diagnostics.front());
+}
+
+TEST_CASE("limits of plans") {
+  CHECK(First("plan: p\nflow: " + Repeat("[", 63) + Repeat("]", 63)) == "");
+  const std::string nested = Repeat("{for_each: [], do: ", 62) + "[]" + Repeat("}", 62);
+  CHECK(First("plan: p\nflow: " + nested) == "");
+  CHECK(First("plan: p\nflow: " + Repeat("[", 64) + Repeat("]", 64)) ==
+        "f:2:70: .: more than 64 levels of nesting");
+  CHECK(FirstOfFlow("[" + Repeat("[],", 99'998) + "[]]") == "");
+  CHECK(FirstOfFlow("[" + Repeat("[],", 100'000) + "[]]") ==
+        "f:1:299999: flow[99999]: more than 100000 steps and blocks");
+  CHECK(FirstOfFlow(Repeat("#", (1 << 20) + 1)) ==
+        "f:1:1: .: the source has 1048577 bytes; at most 1 MiB (1048576) is allowed");
+  CHECK(FirstOfFlow("&a [*a]") ==
+        "f:1:5: [0]: the alias stands inside of what it refers to; write it out");
+  CHECK(First("plan: p\nflow: [&a " + Repeat("[", 40) + Repeat("]", 40) + ", " + Repeat("[", 40) +
+              "*a" + Repeat("]", 40) + "]")
+            .find("levels of nesting") != std::string::npos);
+  CHECK(First("plan: p\nflow: [&a {step: s, action: a, input: {x: \"${a}\"}}, " +
+              Repeat("*a, ", 40'000) + "]")
+            .find("aliases expand the source to more than 200000 values") != std::string::npos);
+}
+
+TEST_CASE("no plan of a mebibyte takes long, and none ends the process") {
+  const std::string step = "plan: p\nflow: [{step: s, action: a, ";
+  const std::string input = step + "input: {x: \"";
+  std::string keys;
+  for (int i = 0; i < 80'000; ++i) keys += "k" + std::to_string(i) + ": '${', ";
+  const std::string texts[] = {
+      "plan: p\nflow: [" + Repeat("{}, ", 250'000) + "]",
+      "plan: p\nflow: {" + keys + "}",
+      step + keys + "}]",
+      step + "input: {" + keys + "}}]",
+      step + "input: [" + Repeat("\"${\",", 120'000) + "]}]",
+      input + Repeat("${", 450'000) + "\"}}]",
+      input + Repeat("$", 900'001) + "{\"}}]",
+      input + Repeat("${a} ", 180'000) + "${\"}}]",
+      input + "${a" + Repeat("[1]", 300'000) + "\"}}]",
+      step + "when: '${" + Repeat("a.", 450'000) + "'}]",
+      step + "after: [" + Repeat("-, ", 250'000) + "]}]",
+      "action: a\nphases: [" + Repeat("run, ", 180'000) + "]",
+      "action: a\nuse: [" + Repeat("{name: }, ", 100'000) + "]",
+      "action: a\nreplace: {" + keys + "}",
+      "action: a\npoll: {intervals: [" + Repeat("0s, ", 200'000) + "]}",
+      "action: a\nsubscribes_to: [" + Repeat("-, ", 250'000) + "]",
+      "plan: p\nhooks: [" + Repeat("x, ", 250'000) + "]\nflow: []",
+      "plan: p\nhooks: [{on: [" + Repeat("paused, ", 100'000) + "], action: a}]\nflow: []",
+  };
+  for (const std::string& text : texts) {
+    CAPTURE(text.substr(0, 40));
+    const auto begin = std::chrono::steady_clock::now();
+    CHECK_FALSE(ParseDefinitions(text, "f").ok());
+    CHECK_FALSE(FirstOfFlow(text).empty());
+    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(30));
+  }
+}
+
+TEST_CASE("JSON with half characters, and what only looks like JSON") {
+  CHECK(FirstOfFlow(R"([{"step":"a","action":"b","input":{"x":"\ud83d"}}])").find("not YAML") !=
+        std::string::npos);
+  CHECK(FirstOfFlow(R"([{"step":"a","action":"b","input":{"x":"\\ud83d\\ude00"}}])") == "");
+  CHECK(FirstOfFlow(R"([{step: a, action: b, input: {x: '\ud83d\ude00'}}])") == "");
+  CHECK(FirstOfFlow("[\"\\ud83d\\ude") != "");
+  CHECK(FirstOfFlow(Repeat("[", 500'000) + "\"\\ud83d\\ude00\"") != "");
+  CHECK(FirstOfFlow(Repeat("[", 500'000) + "\"\\u0041\"" + Repeat("]", 500'000)) != "");
+}
+
+// Plans with characters dropped, doubled and swapped: all are read or refused with a place.
+TEST_CASE("mangled plans") {
+  const std::string sound =
+      "action: a\nphases: [run]\nretry: {limit: 3, delay: 1s}\npoll: {}\nuse: [{name: b}]\n"
+      "with: {x: '${trigger.output[0]}'}\n---\nplan: p\nlabel: 'x ${params.n}'\n"
+      "hooks: [{on: paused, action: m}]\nflow:\n  sequence:\n  - {step: s, action: a, input: "
+      "{y: '${params.z}'}, when: '${params.w}', after: [t]}\n  - concurrence: {for_each: [1, 2], "
+      "as: i, do: [{step: t, spawn: {plan: q, for_each: '${i}', concurrency: 2}}]}\n";
+  CHECK(First(sound) == "");
+  std::mt19937 random(7);
+  for (int round = 0; round < 3'000; ++round) {
+    std::string text = sound;
+    for (int change = 0; change < 1 + round % 4; ++change) {
+      const size_t at = random() % text.size();
+      const size_t other = random() % text.size();
+      switch (random() % 4) {
+        case 0: text.erase(at, 1 + random() % 8); break;
+        case 1: text.insert(at, text.substr(other, 1 + random() % 8)); break;
+        case 2: std::swap(text[at], text[other]); break;
+        default: text[at] = "{}[]:,'\"$&*-?|>%@#\n 0a"[random() % 23]; break;
+      }
+      if (text.empty()) text = "x";
+    }
+    CAPTURE(text);
+    const Parsed parsed = ParseDefinitions(text, "f");
+    for (const Diagnostic& diagnostic : parsed.diagnostics) {
+      CHECK(diagnostic.line >= 1);
+      CHECK_FALSE(diagnostic.message.empty());
+    }
+    for (const Definition& definition : parsed.definitions) {
+      CHECK_FALSE(definition.machine.id.empty());
+    }
+    FirstOfFlow(text);
   }
 }
 

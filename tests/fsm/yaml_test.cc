@@ -312,9 +312,6 @@ TEST_CASE("refused at define time, with line, column and path") {
        "f:3:62: nodes.a.delay.jitter: jitter '2' is not a share from 0 to 1\n"},
       {"id: m\nnodes:\n  a: {start: true, delay: , transitions: {ok: z}}\n  z: {final: true}\n",
        "f:3:20: nodes.a.delay: expected a duration such as 250ms, 30s, 5m, 2h, 7d, not nothing\n"},
-      {"plan: p\nflow: []\n",
-       "f:1:1: plan: documents that define a plan are not understood yet; a machine has 'id' and "
-       "'nodes'\n"},
       {"just text\n",
        "f:1:1: .: a document must be a map, such as 'id: NAME' and 'nodes:', not 'just text'\n"},
   };

@@ -127,7 +127,7 @@ void FromView(const InstanceView& view, ::TaskMessage* out) {
   FromJson(view.spec->params, out->mutable_instanceparams());
   if (instance.tokens.empty()) return;
   const Token& token = instance.tokens.front();
-  out->set_node(std::string(NodeName(*view.machine, token.node)));
+  out->set_node(view.nodes.front());
   out->set_starts(static_cast<int32_t>(token.attempt));
   FromJson(token.params, out->mutable_nodeparams());
   for (const Claim& claim : token.claims) {
@@ -195,7 +195,8 @@ grpc::ServerUnaryReactor* OriginalService::Define(Context* context, const ::Defi
         auto latest = engine.registry().Find(kNamespace, request->id());
         if (latest && SameNodes(latest->machine, *request)) return false;
         std::vector<Machine> machines{parsed->definitions.front().machine};
-        auto defined = engine.Define(kNamespace, std::move(machines), false);
+        std::vector<Engine::DefineProblem> problems;
+        auto defined = engine.Define(kNamespace, std::move(machines), false, &problems);
         if (!defined) return defined.error();
         return defined->front().changed;
       },

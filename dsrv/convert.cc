@@ -5,6 +5,7 @@
 
 #include "fsm/limits.h"
 #include "fsm/names.h"
+#include "fsm/yaml.h"
 
 namespace dfsmr {
 namespace {
@@ -233,8 +234,8 @@ void ToProto(const Claim& claim, v1::Claim* out) {
   out->set_progress(claim.progress);
 }
 
-void ToProto(const Token& token, const Machine& machine, v1::Token* out) {
-  out->set_node(std::string(NodeName(machine, token.node)));
+void ToProto(const Token& token, const std::string& node, v1::Token* out) {
+  out->set_node(node);
   out->set_visit(token.visit);
   out->set_state(static_cast<v1::Token::State>(token.state));
   out->set_attempt(token.attempt);
@@ -250,17 +251,37 @@ void ToProto(const Token& token, const Machine& machine, v1::Token* out) {
 
 }  // namespace
 
+// A plan of a hundred thousand steps may stand on all of them: what does not fit a message is left
+// out.
+constexpr size_t kTokensShown = 10'000;
+
+// Of a plan the weighted mean of its steps, of a machine what the worker last said.
+static double ProgressOf(const Instance& instance) {
+  if (instance.plan) {
+    const PlanState& plan = *instance.plan;
+    if (instance.Stopped() && plan.weight == 0) return 1;
+    if (plan.weight <= 0) return plan.graph.empty() ? 0 : 1;
+    return std::clamp((plan.done_weight + plan.partial) / plan.weight, 0.0, 1.0);
+  }
+  double progress = instance.Stopped() ? 1 : 0;
+  for (const Token& token : instance.tokens) {
+    for (const Claim& claim : token.claims) progress = std::max(progress, claim.progress);
+  }
+  return progress;
+}
+
 void ToProto(const MachineView& view, v1::Machine* out) {
   const Machine& machine = view.definition->machine;
+  const Machine& shown = *view.machine;
   out->set_namespace_(view.definition->ns);
   out->set_id(machine.id);
   out->set_version(view.definition->version);
-  out->set_kind("machine");
+  out->set_kind(std::string(machine.Kind()));
   out->set_source(machine.source);
   out->set_upgrade_strategy(std::string(Name(machine.upgrade_strategy)));
-  for (size_t i = 0; i < machine.nodes.size(); ++i) {
+  for (size_t i = 0; i < shown.nodes.size(); ++i) {
     v1::Node* node = out->add_nodes();
-    ToProto(machine.nodes[i], machine, node);
+    ToProto(shown.nodes[i], shown, node);
     ToProto(view.nodes[i], node->mutable_stats());
   }
   for (std::string_view system : {kUpgradedNode, kAbortedNode, kTimeoutNode, kCancelledNode}) {
@@ -288,7 +309,9 @@ void ToProto(const InstanceView& view, v1::Instance* out) {
   out->set_state(static_cast<v1::Instance::State>(instance.state));
   out->set_result(static_cast<v1::Instance::Result>(instance.result));
   out->set_params(view.spec->params.empty() ? "{}" : view.spec->params);
-  for (const Token& token : instance.tokens) ToProto(token, *view.machine, out->add_tokens());
+  for (size_t i = 0; i < instance.tokens.size() && i < kTokensShown; ++i) {
+    ToProto(instance.tokens[i], view.nodes[i], out->add_tokens());
+  }
   out->set_priority(instance.priority);
   out->mutable_labels()->insert(view.spec->labels.begin(), view.spec->labels.end());
   if (instance.start_time != Timestamp()) Set(instance.start_time, out->mutable_start_time());
@@ -297,11 +320,8 @@ void ToProto(const InstanceView& view, v1::Instance* out) {
   if (instance.start_before != kNever) Set(instance.start_before, out->mutable_start_before());
   out->set_parent(instance.parent);
   out->mutable_outputs()->insert(view.outputs.begin(), view.outputs.end());
-  double progress = instance.Stopped() ? 1 : 0;
-  for (const Token& token : instance.tokens) {
-    for (const Claim& claim : token.claims) progress = std::max(progress, claim.progress);
-  }
-  out->set_progress(progress);
+  out->set_progress(ProgressOf(instance));
+  if (instance.plan) out->set_label(instance.plan->label);
   out->set_error(instance.error);
 }
 
@@ -319,6 +339,10 @@ void ToProto(const Task& task, v1::Task* out) {
   out->set_node_params(task.node_params.empty() ? "{}" : task.node_params);
   out->set_action(task.action);
   out->set_queue(task.queue);
+  out->set_event(task.event);
+  if (!task.event.empty()) out->set_event_data(task.event_data.empty() ? "{}" : task.event_data);
+  out->set_phase(task.phase);
+  for (const std::string& name : task.middleware) out->add_middleware(name);
 }
 
 void ToProto(const std::string& instance, const Answer& answer, v1::TransitionResponse* out) {
@@ -391,13 +415,29 @@ Result<Ok> CheckBatch(int items, std::string_view what) {
                    std::to_string(limits::kBatchItems)};
 }
 
+Result<std::shared_ptr<const PlanSource>> ToFlow(const std::string& text) {
+  std::vector<Diagnostic> diagnostics;
+  auto flow = ParseFlow(text, "flow", &diagnostics);
+  if (flow) return flow;
+  Error error{Code::kInvalidArgument, "BAD_MACHINE", ""};
+  for (const Diagnostic& diagnostic : diagnostics) {
+    if (!diagnostic.error || error.message.size() > 4'000) continue;
+    error.message += (error.message.empty() ? "" : "\n") + Format(diagnostic);
+  }
+  return error;
+}
+
 Result<StartArgs> ToStart(const v1::StartRequest& request) {
   StartArgs args;
   auto ns = ToNamespace(request.namespace_());
   if (!ns) return ns.error();
   args.ns = *ns;
-  if (!request.flow().empty())
-    return Bad("'flow': this server runs machines; plans are not served yet");
+  if (!request.flow().empty()) {
+    auto flow = ToFlow(request.flow());
+    if (!flow) return flow.error();
+    args.flow = *std::move(flow);
+    args.spec.flow = request.flow();
+  }
   auto few = CheckBatch(request.after_size(), "prerequisites in 'after'");
   if (!few) return few.error();
   for (const v1::After& after : request.after()) {
@@ -406,7 +446,13 @@ Result<StartArgs> ToStart(const v1::StartRequest& request) {
     args.after.push_back({after.instance(), after.any_result()});
   }
   auto checked = All(
-      [&] { return Required("machine", request.machine()); },
+      [&] {
+        return args.flow && request.machine().empty() ? Result<Ok>(Ok{})
+                                                      : Required("machine", request.machine());
+      },
+      [&] {
+        return args.flow ? CheckNode("machine", request.machine()) : Result<Ok>(Ok{});
+      },
       [&] { return request.id().empty() ? Result<Ok>(Ok{}) : CheckInstanceId(request.id()); },
       [&] { return CheckJson("params", request.params()); });
   if (!checked) return checked.error();
@@ -447,8 +493,16 @@ Result<StartArgs> ToStart(const v1::StartRequest& request) {
 Result<ReportCommand> ToReport(const v1::TransitionRequest& request) {
   auto ns = ToNamespace(request.namespace_());
   if (!ns) return ns.error();
-  if (request.children_size() > 0) return Bad("'children': plans are not served yet");
-  if (request.has_wake_after()) return Bad("'wake_after': plans are not served yet");
+  const bool suspends = request.transition() == "suspend";
+  if (request.children_size() > 0 && !suspends) {
+    return Bad("'children' are started by a step that reports 'suspend', not " +
+               Quoted(request.transition()));
+  }
+  if (request.has_wake_after() && !suspends) {
+    return Bad("'wake_after' goes with 'suspend', not with " + Quoted(request.transition()));
+  }
+  auto few = CheckBatch(request.children_size(), "children");
+  if (!few) return few.error();
   auto checked = All(
       [&] { return CheckInstanceId(request.instance()); },
       [&] { return Required("transition", request.transition()); },
@@ -460,10 +514,26 @@ Result<ReportCommand> ToReport(const v1::TransitionRequest& request) {
   if (request.error().size() > limits::kErrorText) {
     return TooLarge("error", request.error().size(), limits::kErrorText);
   }
-  return ReportCommand{*ns,
-                       request.instance(),
-                       {request.transition(), request.node_params(), request.claim(),
-                        request.node(), request.output(), request.error(), request.client()}};
+  ReportCommand command{*ns,
+                        request.instance(),
+                        {request.transition(), request.node_params(), request.claim(),
+                         request.node(), request.output(), request.error(), request.client()},
+                        {}};
+  command.args.concurrency = request.children_concurrency();
+  if (request.has_wake_after()) {
+    auto after = ToDuration("wake_after", request.wake_after(), limits::kExtend);
+    if (!after) return after.error();
+    command.args.wake_after = *after;
+  }
+  for (const v1::StartRequest& child : request.children()) {
+    auto start = ToStart(child);
+    if (!start) return start.error();
+    command.children.push_back({start->machine, start->version, start->id, start->priority,
+                                start->spec, start->start_at, start->start_before, start->hold,
+                                start->after});
+  }
+  command.args.children = command.children.size();
+  return command;
 }
 
 Result<PollArgs> ToPoll(const v1::ReadyRequest& request, const std::string& peer, Timestamp now) {

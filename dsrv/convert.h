@@ -30,11 +30,13 @@ void ToProto(const Event& event, PartitionId partition, v1::Change* out);
 
 // Requests. `peer` is the caller's address, which names a worker that names itself not.
 Result<std::string> ToNamespace(const std::string& given);
+Result<std::shared_ptr<const PlanSource>> ToFlow(const std::string& text);
 Result<StartArgs> ToStart(const v1::StartRequest& request);
 struct ReportCommand {
   std::string ns;
   std::string instance;
   ReportArgs args;
+  std::vector<rows::ChildStart> children;
 };
 Result<ReportCommand> ToReport(const v1::TransitionRequest& request);
 Result<PollArgs> ToPoll(const v1::ReadyRequest& request, const std::string& peer, Timestamp now);

@@ -644,6 +644,8 @@ Result<Answer> Engine::Report(const std::string& ns, const std::string& id, Repo
                               const std::vector<rows::ChildStart>& children) {
   auto resident = Touch(ns, id);
   if (!resident) return resident.error();
+  auto possible = CheckSuspend(**resident, args, children);
+  if (!possible) return possible.error();
   bool retry = false;
   Timestamp claimed_at;
   ClaimId self;

@@ -262,7 +262,7 @@ class Engine {
   struct PlanItems;
   struct Waiter;
   struct Before;
-  class Definitions;
+  struct DefinitionSet;
   using GraphPtr = std::shared_ptr<const Graph>;
   struct Timer {
     enum class Kind : uint8_t { kClaim, kWait, kStart, kPoll, kRetry } kind;
@@ -366,12 +366,10 @@ class Engine {
   Result<GraphPtr> LoadGraph(const Instance& instance, VersionState& version);
   static std::string StatsName(const VersionState& version, std::string_view node);
   Result<std::shared_ptr<const PlanSource>> SourceOf(Resident& resident);
-  std::shared_ptr<const Definitions> DefinitionsOf(const std::string& ns);
+  std::shared_ptr<const DefinitionSet> DefinitionsOf(const std::string& ns);
   std::vector<std::shared_ptr<const Machine>> CompileAll(const std::string& ns,
                                                          const std::vector<Machine>& machines,
                                                          std::vector<DefineProblem>* problems);
-  static std::shared_ptr<const Machine> Shown(const Machine& machine, const Library& library,
-                                              std::vector<PlanProblem>* problems);
   GraphPtr Share(Resident& resident, GraphPtr graph);
   std::optional<std::string> ReadPlanned(Resident& resident, PlannedFlows* planned);
   Result<std::string> GroupValue(Resident& resident, const Group& group);
@@ -381,6 +379,8 @@ class Engine {
                              uint64_t number);
   void CountItems(Resident& resident, const Token& token);
   void Revive(Resident& resident);
+  Result<Ok> CheckSuspend(const Resident& resident, const ReportArgs& args,
+                          const std::vector<rows::ChildStart>& children);
   void AfterReport(Resident& resident, const ReportArgs& args, const Answer& answer,
                    const std::vector<rows::ChildStart>& children);
   Result<Ok> KeyIsFree(Resident& resident);
@@ -453,7 +453,7 @@ class Engine {
   bool handing_out_ = true;
 
   // Plans. All of it is rebuilt from the live instances.
-  std::map<std::string, std::shared_ptr<const Definitions>> definitions_;  // by namespace
+  std::map<std::string, std::shared_ptr<const DefinitionSet>> definitions_;  // by namespace
   std::deque<std::string> to_plan_;  // ns\0id of PLANNING instances that stand nowhere
   struct Singleton {
     std::string holder;  // an instance

@@ -117,47 +117,38 @@ Result<Engine::GraphPtr> Engine::LoadGraph(const Instance& instance, VersionStat
 
 // Definitions ------------------------------------------------------------------------------------
 
-std::shared_ptr<const Engine::Definitions> Engine::DefinitionsOf(const std::string& ns) {
-  auto& definitions = definitions_[ns];
-  if (definitions) return definitions;
-  auto fresh = std::make_shared<Definitions>();
+std::shared_ptr<const Engine::DefinitionSet> Engine::DefinitionsOf(const std::string& ns) {
+  auto& known = definitions_[ns];
+  if (known) return known;
+  auto fresh = std::make_shared<DefinitionSet>();
   for (auto it = machines_.lower_bound({ns, ""}); it != machines_.end() && it->first.first == ns;
        ++it) {
     for (const auto& [number, version] : it->second->versions) {
-      if (number > 0) fresh->Add(it->first.second, version.definition);
+      if (number == 0) continue;
+      ++fresh->generation;
+      fresh->kept.push_back(version.definition);
+      fresh->definitions.Add(version.definition->machine);
     }
   }
-  fresh->Index();
-  definitions = fresh;
-  return definitions;
+  fresh->definitions.Index();
+  known = fresh;
+  return known;
 }
 
 // Each plan and action is compiled with the others of its source beside what is defined.
 std::vector<std::shared_ptr<const Machine>> Engine::CompileAll(
     const std::string& ns, const std::vector<Machine>& machines,
     std::vector<DefineProblem>* problems) {
-  Definitions definitions = *DefinitionsOf(ns);
-  for (const Machine& machine : machines) definitions.AddUnowned(machine);
+  Definitions definitions = DefinitionsOf(ns)->definitions;
+  for (const Machine& machine : machines) definitions.Add(machine);
   definitions.Index();
   std::vector<std::shared_ptr<const Machine>> shown;
   for (size_t i = 0; i < machines.size(); ++i) {
     std::vector<PlanProblem> found;
-    shown.push_back(Shown(machines[i], definitions, &found));
+    shown.push_back(CompileDefinition(machines[i], definitions, &found));
     for (PlanProblem& problem : found) problems->push_back({i, std::move(problem)});
   }
   return shown;
-}
-
-// A plan or action with the nodes that it has before any instance gives it params.
-std::shared_ptr<const Machine> Engine::Shown(const Machine& machine, const Library& library,
-                                             std::vector<PlanProblem>* problems) {
-  if (machine.Kind() == "machine") return nullptr;
-  PlanSource source = machine.plan ? *machine.plan : PlanOfAction(*machine.action);
-  auto graph = CompilePlan({&source, &library, std::nullopt, nullptr}, problems);
-  if (!graph) return nullptr;
-  Machine named;
-  named.id = machine.id;
-  return std::make_shared<const Machine>(Assemble(std::move(graph), std::move(named)));
 }
 
 // After a restart: as the plans would be compiled now.
@@ -166,8 +157,8 @@ void Engine::CompileDefined() {
     for (auto& [number, version] : machine->versions) {
       if (!version.plan || number == 0) continue;
       std::vector<PlanProblem> problems;
-      version.shown =
-          Shown(version.definition->machine, *DefinitionsOf(key.first), &problems);
+      version.shown = CompileDefinition(version.definition->machine,
+                                        DefinitionsOf(key.first)->definitions, &problems);
     }
   }
 }
@@ -205,7 +196,7 @@ void Engine::Plan(Resident& resident) {
   if (auto why = ReadPlanned(resident, &planned)) return fail(*why);
   auto definitions = DefinitionsOf(instance.ns);
   const std::string shared_name = instance.machine + "@" + std::to_string(instance.version) + "." +
-                                  std::to_string(definitions->generation());
+                                  std::to_string(definitions->generation);
   const bool may_share = instance.version != 0 && planned.empty();
   GraphPtr graph = may_share && resident.version->shared_name == shared_name
                        ? resident.version->shared.lock()
@@ -214,7 +205,8 @@ void Engine::Plan(Resident& resident) {
   if (!graph) {
     const std::string params = (*spec)->params.empty() ? "{}" : (*spec)->params;
     std::vector<PlanProblem> problems;
-    auto compiled = CompilePlan({source->get(), definitions.get(), params, &planned}, &problems);
+    auto compiled = CompilePlan(
+        {source->get(), &definitions->definitions, params, &planned}, &problems);
     if (!compiled) {
       const PlanProblem& first = problems.front();
       return fail((first.written.path.empty() ? "" : first.written.path + ": ") + first.message);
@@ -272,6 +264,25 @@ std::optional<std::string> Engine::ReadPlanned(Resident& resident, PlannedFlows*
     (*planned)[step] = *std::move(parsed);
   }
   return std::nullopt;
+}
+
+// What a report asks for beyond its transition.
+Result<Ok> Engine::CheckSuspend(const Resident& resident, const ReportArgs& args,
+                                const std::vector<rows::ChildStart>& children) {
+  if (!resident.instance.plan && (!children.empty() || args.wake_after)) {
+    return Error{Code::kInvalidArgument, "BAD_REQUEST",
+                 "instance " + Quoted(resident.instance.id) + " is of a plain machine: only steps "
+                 "of a plan suspend, with 'wake_after' or 'children'"};
+  }
+  for (const rows::ChildStart& child : children) {
+    if (!child.spec.flow.empty() || VersionOf(resident.instance.ns, child.machine, child.version)) {
+      continue;
+    }
+    return Error{Code::kNotFound, "NO_SUCH_MACHINE",
+                 "'children': namespace " + Quoted(resident.instance.ns) + " has no machine " +
+                     Quoted(child.machine)};
+  }
+  return Ok{};
 }
 
 // What a report of a plan's step means beyond the rules.

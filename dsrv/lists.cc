@@ -11,9 +11,40 @@ namespace {
 constexpr size_t kPageBytes = limits::kMessage * 3 / 4;  // so that a page fits a message
 constexpr size_t kSampled = 500;
 
-bool StandsAt(const Instance& instance, const Machine& machine, const std::string& node) {
-  return std::ranges::any_of(instance.tokens, [&](const Token& token) {
-    return NodeName(machine, token.node) == node;
+// The names of the nodes that it stands on, one for each token.
+Result<std::vector<std::string>> NodesOf(const Engine& engine, const Instance& instance) {
+  std::vector<std::string> nodes;
+  if (!instance.plan) {
+    const Machine* machine =
+        engine.registry().Resolve(instance.ns, instance.machine, instance.version);
+    for (const Token& token : instance.tokens) {
+      nodes.emplace_back(NodeName(*machine, token.node));
+    }
+    return nodes;
+  }
+  if (instance.Stopped()) {
+    for (const Token& token : instance.tokens) {
+      nodes.push_back(token.node == kElsewhere       ? instance.plan->ended_at
+                      : token.node == kAbortedIndex ? std::string(kAbortedNode)
+                                                    : std::string(kCancelledNode));
+    }
+    return nodes;
+  }
+  auto scanned = rows::ScanSteps(engine.store(), engine.partition(), instance.ns, instance.id,
+                                 [&nodes](const rows::StepRow& row) {
+                                   if (row.token) nodes.push_back(row.node);
+                                   return true;
+                                 });
+  if (!scanned) return scanned.error();
+  // Between the two reads it may have moved on: then some names are missing.
+  nodes.resize(instance.tokens.size());
+  return nodes;
+}
+
+// `node` is a node, or a step: then any of the step's nodes will do.
+bool StandsAt(const std::vector<std::string>& nodes, const std::string& node) {
+  return std::ranges::any_of(nodes, [&](const std::string& one) {
+    return one == node || (one.starts_with(node) && one[node.size()] == '/');
   });
 }
 
@@ -123,15 +154,19 @@ class Lister {
   }
 
   void Consider(Instance instance) {
-    const Machine* machine = resolve_(instance.ns, instance.machine, instance.version);
     const bool matches =
         (query_.machine.empty() || query_.machine == instance.machine) &&
         (query_.state == InstanceState::kNone || query_.state == instance.state) &&
         (query_.result == InstanceResult::kNone || query_.result == instance.result) &&
-        (query_.parent.empty() || query_.parent == instance.parent) &&
-        (query_.node.empty() || StandsAt(instance, *machine, query_.node));
+        (query_.parent.empty() || query_.parent == instance.parent);
     if (!matches) return;
-    InstanceView view{std::move(instance), nullptr, machine, {}};
+    auto nodes = NodesOf(engine_, instance);
+    if (!nodes) {
+      failed_ = nodes.error();
+      return;
+    }
+    if (!query_.node.empty() && !StandsAt(*nodes, query_.node)) return;
+    InstanceView view{std::move(instance), nullptr, *std::move(nodes), {}};
     if (query_.labels.size() > 1 || (!query_.labels.empty() && !query_.parent.empty())) {
       auto filled = Fill(&view);
       if (!filled) {
@@ -173,9 +208,10 @@ Result<InstanceView> ReadInstance(const Engine& engine, const std::string& ns,
   if (!spec) return spec.error();
   auto outputs = rows::GetOutputs(engine.store(), engine.partition(), ns, id);
   if (!outputs) return outputs.error();
-  const Machine* machine = engine.registry().Resolve(ns, instance->machine, instance->version);
-  return InstanceView{*std::move(instance), std::make_shared<const Spec>(*std::move(spec)), machine,
-                      *std::move(outputs)};
+  auto nodes = NodesOf(engine, *instance);
+  if (!nodes) return nodes.error();
+  return InstanceView{*std::move(instance), std::make_shared<const Spec>(*std::move(spec)),
+                      *std::move(nodes), *std::move(outputs)};
 }
 
 Result<InstancePage> ReadInstances(const Engine& engine, const InstanceQuery& query) {

@@ -19,6 +19,7 @@
 #include "dsrv/service.h"
 #include "dsrv/streams.h"
 #include "fsm/limits.h"
+#include "fsm/params_schema.h"
 #include "fsm/yaml.h"
 #include "storage/rocks_store.h"
 
@@ -52,6 +53,12 @@ Result<Machine> CompileSource(std::string_view source) {
   std::string message;
   for (const Diagnostic& diagnostic : parsed.diagnostics) message += Format(diagnostic) + "; ";
   return Error{Code::kDataLoss, "BAD_MACHINE", message};
+}
+
+std::shared_ptr<const ParamsCheck> CompileSchema(std::string_view schema,
+                                                 std::string_view subject) {
+  std::vector<SchemaProblem> problems;
+  return CompileParamsSchema(schema, subject, &problems);
 }
 
 // ':3004' is every interface.
@@ -132,6 +139,8 @@ int Run(const Flags& flags) {
                              {.retention = flags.retention,
                               .cached_instances = flags.cached_instances,
                               .compile = CompileSource,
+                              .parse_flow = ToFlow,
+                              .schema = CompileSchema,
                               .same_json = SameJson},
                              clock());
   if (!engine) return Fail(engine.error());

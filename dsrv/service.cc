@@ -3,6 +3,7 @@
 #include <grpcpp/support/proto_buffer_reader.h>
 
 #include "dsrv/lists.h"
+#include "dsrv/plan_view.h"
 #include "dsrv/polls.h"
 #include "dsrv/streams.h"
 #include "fsm/limits.h"
@@ -38,6 +39,15 @@ std::string DiagnosticsTrailer(const std::vector<Diagnostic>& diagnostics) {
     if (response.ByteSizeLong() > 3'000) break;
   }
   return response.SerializeAsString();
+}
+
+std::vector<Diagnostic> ToDiagnostics(const std::vector<Engine::DefineProblem>& problems,
+                                      const std::string& source_name) {
+  Reporter reporter(source_name);
+  for (const auto& [machine, problem] : problems) {
+    reporter.Error(problem.written.at, problem.written.path, problem.message);
+  }
+  return std::move(reporter).Take();
 }
 
 void AppendField(uint32_t number, std::string_view bytes, std::string* out) {
@@ -126,8 +136,14 @@ grpc::ServerUnaryReactor* RunnerService::Define(Context* context, const v1::Defi
       for (Definition& definition : parsed->definitions) {
         machines.push_back(std::move(definition.machine));
       }
-      auto defined = engine.Define(ns, std::move(machines), validate_only);
+      std::vector<Engine::DefineProblem> problems;
+      auto defined = engine.Define(ns, std::move(machines), validate_only, &problems);
+      std::vector<Diagnostic> wrong = ToDiagnostics(problems, name);
       engine.AfterCommit([=, defined = std::move(defined)] {
+        if (!wrong.empty()) {
+          context->AddTrailingMetadata("dfsmr-diagnostics-bin", DiagnosticsTrailer(wrong));
+          return reactor->FinishWith(BadMachine(wrong));
+        }
         if (!defined) return reactor->FinishWith(defined.error());
         for (const Defined& one : *defined) ToProto(one, reply->add_defined());
         for (const Diagnostic& one : parsed->diagnostics) ToProto(one, reply->add_diagnostics());
@@ -258,10 +274,7 @@ grpc::ServerUnaryReactor* RunnerService::GetInstance(Context* context,
         if (!view) return view.error();
         ToProto(*view, out);
         if (!request->with_nodes()) return Ok{};
-        for (const Node& node : view->machine->nodes) {
-          ToProto(node, *view->machine, out->add_nodes());
-        }
-        return Ok{};
+        return ShowNodes(backend_.engine, view->instance, out);
       });
 }
 
@@ -314,7 +327,7 @@ grpc::ServerUnaryReactor* RunnerService::Transition(Context* context,
   return Decided(
       backend_, context, request->ByteSizeLong(), reply,
       [report = *std::move(report)](Engine& engine) {
-        return engine.Report(report.ns, report.instance, report.args);
+        return engine.Report(report.ns, report.instance, report.args, report.children);
       },
       [request](const Answer& answer, v1::TransitionResponse* out) {
         ToProto(request->instance(), answer, out);

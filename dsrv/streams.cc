@@ -134,7 +134,7 @@ void WorkStream::Handle(Engine& engine, const v1::WorkRequest& request) {
     if (transition.namespace_().empty()) transition.set_namespace_(ns_);
     auto report = ToReport(transition);
     Result<dfsmr::Answer> answer =
-        report ? engine.Report(report->ns, report->instance, std::move(report->args))
+        report ? engine.Report(report->ns, report->instance, std::move(report->args), report->children)
                : Result<dfsmr::Answer>(report.error());
     ToProto(transition.instance(), answer, answers->add_results());
   }

@@ -675,7 +675,11 @@ Result<Extension> Extend(Scene& scene, std::string_view text, Timestamp deadline
   }
   if (claim->deadline != kNever) claim->deadline = std::max(claim->deadline, deadline);
   claim->progress = progress;
-  if (token.step) token.step->progress = progress;
+  if (token.step) {
+    const double weight = WeightOf(scene, scene.machine.nodes[token.home]);
+    scene.instance.plan->partial += (progress - token.step->progress) * weight;
+    token.step->progress = progress;
+  }
   token.state = TokenState::kClaimed;
   return Extension{claim->deadline, scene.instance.cancel_requested};
 }

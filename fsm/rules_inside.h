@@ -45,6 +45,8 @@ Result<Ok> SkipStep(Scene& scene, const std::string& node);
 Result<size_t> StepSlot(const Scene& scene, const std::string& node);
 
 // steps_moves.cc: how tokens of a plan move.
+// What a node's phase counts in the progress.
+double WeightOf(const Scene& scene, const Node& home);
 struct Led {
   std::string transition;
   std::string params;

@@ -81,6 +81,7 @@ Result<std::vector<std::string>> Suspend(const StepReport& report) {
   }
   Suspended(scene, report.slot, report.args.wake_after);
   auto entered = Entered(report);
+  const bool waits_still = report.args.children == 0 && step.children;  // since an earlier suspend
   if (scene.instance.cancel_requested) {
     if (was == "cancel") {
       scene.instance.tokens.Remove(report.slot);
@@ -91,6 +92,8 @@ Result<std::vector<std::string>> Suspend(const StepReport& report) {
     const auto [event, data] = step.inbox.front();
     step.inbox.erase(step.inbox.begin());
     Wake(scene, report.slot, event, data, "");
+  } else if (waits_still) {
+    JudgeChildren(scene, scene.instance.last_visit);
   }
   return entered;
 }
@@ -380,7 +383,7 @@ Result<Ok> inside::SkipStep(Scene& scene, const std::string& node) {
 void Planned(Scene& scene) {
   const PlanGraph& graph = *scene.machine.graph;
   PlanState& plan = *scene.instance.plan;
-  plan.done_weight = plan.done_finalize = plan.weight = 0;
+  plan.done_weight = plan.done_finalize = plan.partial = plan.weight = 0;
   for (const Step& step : graph.steps) {
     const Weights& weight = graph.works[step.work].weight;
     if (step.kind != Step::Kind::kPass) plan.weight += weight.run;

@@ -9,6 +9,16 @@
 
 namespace dfsmr {
 namespace inside {
+
+double WeightOf(const Scene& scene, const Node& node) {
+  if (node.role != Role::kRun && node.role != Role::kSpawn && node.role != Role::kFinalize) {
+    return 0;
+  }
+  const PlanGraph& graph = *scene.machine.graph;
+  const Weights& weight = graph.works[graph.steps[node.step].work].weight;
+  return node.role == Role::kFinalize ? weight.finalize : weight.run;
+}
+
 namespace {
 
 constexpr size_t kNamed = 100;  // nodes that an answer names
@@ -106,15 +116,6 @@ void Walk::Stand(const Node& node, NodeIndex index, uint64_t visit) {
   scene_.instance.tokens.Add(std::move(token));
 }
 
-double WeightOf(const Scene& scene, const Node& node) {
-  if (node.role != Role::kRun && node.role != Role::kSpawn && node.role != Role::kFinalize) {
-    return 0;
-  }
-  const PlanGraph& graph = *scene.machine.graph;
-  const Weights& weight = graph.works[graph.steps[node.step].work].weight;
-  return node.role == Role::kFinalize ? weight.finalize : weight.run;
-}
-
 // A phase of a step is over: it counts in full, and what needs its output is passed over with it.
 void EndPhase(Scene& scene, const Node& home, NodeIndex index, Ended ended) {
   Instance& instance = scene.instance;
@@ -162,6 +163,7 @@ std::vector<std::string> LeadOn(Scene& scene, size_t slot, const Edge& edge, boo
   const Token left = std::as_const(scene.instance.tokens)[slot];
   const Node& home = scene.machine.nodes[left.home];
   scene.instance.tokens.Remove(slot);
+  if (left.step) scene.instance.plan->partial -= left.step->progress * WeightOf(scene, home);
   const size_t first = scene.events.size();
   EndPhase(scene, home, left.home,
            {skipped, left.visit, left.step ? left.step->start_time : scene.now, scene.now});
@@ -242,6 +244,7 @@ static void RetryFinalize(Scene& scene, size_t slot, const std::string& client) 
   PlanState& plan = *scene.instance.plan;
   const Token held = std::as_const(scene.instance.tokens)[slot];
   scene.instance.tokens.Remove(slot);
+  plan.partial -= held.step->progress * WeightOf(scene, scene.machine.nodes[held.home]);
   plan.done_weight -= std::exchange(plan.done_finalize, 0);
   const Led led{"retry", {}, client};
   Walk walk(scene, led);

@@ -63,6 +63,7 @@ struct PlanState {
   bool skipped = false;          // a step was: the result is WARNING
   double done_weight = 0;        // of the steps that are done or skipped
   double done_finalize = 0;      // the part of it that is of finalize phases
+  double partial = 0;            // of the steps under way, as far as they say to be
   double weight = 0;             // of all
   std::string ended_at;          // stopped: the node
   friend bool operator==(const PlanState&, const PlanState&) = default;

@@ -169,6 +169,7 @@ void Encode(const PlanState& plan, record::Plan* out) {
   out->set_done_finalize(plan.done_finalize);
   out->set_weight(plan.weight);
   out->set_ended_at(plan.ended_at);
+  out->set_partial(plan.partial);
 }
 
 PlanState Decode(const record::Plan& in) {
@@ -184,6 +185,7 @@ PlanState Decode(const record::Plan& in) {
   plan.done_finalize = in.done_finalize();
   plan.weight = in.weight();
   plan.ended_at = in.ended_at();
+  plan.partial = in.partial();
   return plan;
 }
 

@@ -730,10 +730,10 @@ TEST_CASE("a delay grows with the entries into its node, up to its max") {
     CHECK(world.token().state == TokenState::kWaiting);
     CHECK(world.token().available_at - world.now == expected);
     world.now = world.token().available_at - 1us;
-    world.Do([&](Scene& scene) { EndDelay(scene, world.token().visit); });
+    world.Do([&](Scene& scene) { EndWait(scene, world.token().visit); });
     CHECK(world.events.empty());
     world.now += 1us;
-    world.Do([&](Scene& scene) { EndDelay(scene, world.token().visit); });
+    world.Do([&](Scene& scene) { EndWait(scene, world.token().visit); });
     CHECK(world.kinds() == Kinds{kTransitioned});
     CHECK(world.events[0].transition == "ok");
     REQUIRE(world.Report({.transition = "ok"}));
@@ -766,7 +766,7 @@ TEST_CASE("jitter spreads a delay by its share, either way") {
 )");
   Duration least = 1h, most = 0s;
   for (uint64_t seed = 0; seed < 2'000; ++seed) {
-    world.instance.tokens.clear();
+    world.instance.tokens.Clear();
     world.instance.entries.clear();
     world.instance.last_visit = 0;
     world.random = seed;
@@ -789,7 +789,7 @@ TEST_CASE("the end of a delay that was ended from outside does nothing") {
   world.Start();
   REQUIRE(world.Report({.transition = "ok"}));
   world.now += 1h;
-  world.Do([](Scene& scene) { EndDelay(scene, 1); });
+  world.Do([](Scene& scene) { EndWait(scene, 1); });
   CHECK(world.events.empty());
   CHECK(world.node() == "a2");
 }
@@ -902,7 +902,7 @@ TEST_CASE("deadlines and delays of a paused instance pass") {
   CHECK(world.kinds() == Kinds{kTimedOut});
   REQUIRE(world.Report({.transition = "ok"}));
   world.now += 5s;
-  world.Do([&](Scene& scene) { EndDelay(scene, world.token().visit); });
+  world.Do([&](Scene& scene) { EndWait(scene, world.token().visit); });
   CHECK(world.node() == "c");
   CHECK(world.instance.state == InstanceState::kPaused);
 }

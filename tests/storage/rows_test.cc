@@ -139,8 +139,10 @@ Instance FullInstance(World& world) {
   token.available_at = kNever;
   token.error = "e";
   token.forgotten_epoch = 12;
-  instance.tokens = {token, Token{.node = kAbortedIndex}, Token{.node = kCancelledIndex},
-                     Token{.node = 1, .available_at = kNoon}};
+  instance.tokens.Add(token);
+  instance.tokens.Add(Token{.node = kAbortedIndex});
+  instance.tokens.Add(Token{.node = kCancelledIndex});
+  instance.tokens.Add(Token{.node = 1, .available_at = kNoon});
   instance.entries = {{"a", 3}};
   instance.last_answer = Answer{.claim = {2, 3}, .transition = "ok", .prev_node = "a",
                                 .nodes = {"end", "a"}, .visit = 4,

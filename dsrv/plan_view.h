@@ -1,0 +1,12 @@
+// The graph of one instance, as it is shown: its nodes, and of a plan its steps. Reads of the store;
+// they block: for the pool.
+#pragma once
+
+#include "dsrv/convert.h"
+#include "dsrv/engine.h"
+
+namespace dfsmr {
+
+Result<Ok> ShowNodes(const Engine& engine, const Instance& instance, v1::Instance* out);
+
+}  // namespace dfsmr

@@ -1,0 +1,38 @@
+// Definitions of one namespace as plans see them: the latest of each id.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fsm/machine.h"
+#include "fsm/plan.h"
+
+namespace dfsmr {
+
+class Definitions : public Library {
+ public:
+  // `machine` must outlive this. A later one of the same id takes the place of an earlier one.
+  void Add(const Machine& machine) { latest_[machine.id] = &machine; }
+  // To be called when all are there.
+  void Index();
+
+  const ActionSource* FindAction(std::string_view id) const override;
+  const PlanSource* FindPlan(std::string_view id) const override;
+  bool HasMachine(std::string_view id) const override;
+  std::vector<const ActionSource*> SubscribersOf(std::string_view action) const override;
+
+ private:
+  const Machine* Latest(std::string_view id) const;
+
+  std::map<std::string, const Machine*, std::less<>> latest_;
+  std::map<std::string, std::vector<const ActionSource*>, std::less<>> subscribers_;
+};
+
+// A plan or action with the nodes that it has before any instance gives it params; null for a plain
+// machine, and when there is a problem.
+std::shared_ptr<const Machine> CompileDefinition(const Machine& machine, const Library& library,
+                                                 std::vector<PlanProblem>* problems);
+
+}  // namespace dfsmr

@@ -61,7 +61,10 @@ struct Step {
   bool planner = false;    // of a planning graph: its worker says what comes below it
   uint32_t work = 0;       // in works
   std::string input = "{}";            // a template
-  std::vector<uint32_t> readers;       // steps that need its output, also as part of a group
+  // Steps that need its output by itself. Those that need it as part of a group are that group's
+  // readers, so that m members and n readers cost m + n: ReadersOf gives all.
+  std::vector<uint32_t> readers;
+  std::vector<uint32_t> groups;        // that it is a member of
 };
 
 // What `${node.output}` gives when node is a for_each (a list) or a nested plan (an object).
@@ -73,6 +76,8 @@ struct Group {
   };
   bool list = false;
   std::vector<Member> members;
+  std::vector<uint32_t> readers;  // steps that need it
+  std::vector<uint32_t> groups;   // that it is a member of
 };
 
 struct Place {
@@ -86,7 +91,7 @@ struct PlanGraph {
   std::vector<Work> works;
   std::vector<Step> steps;   // in the order written, subscribers after what they subscribe to
   std::vector<Group> groups;
-  std::vector<Place> places;
+  std::vector<Place> places;  // of the steps, numbered as they are; then the gates
   std::map<uint32_t, Spawn> spawns;           // by step
   std::map<uint32_t, std::string> singletons;  // by step: a template text as JSON string
 
@@ -104,6 +109,9 @@ struct PlanGraph {
   // Whether this graph could differ for other params of the same plan under the same definitions.
   bool depends_on_params = false;
 };
+
+// The steps that need the output of this one, by itself or as part of a group: each once, ascending.
+std::vector<uint32_t> ReadersOf(const PlanGraph& graph, uint32_t step);
 
 // The definitions that a plan may name, of one namespace, as they stand.
 class Library {
@@ -131,6 +139,7 @@ struct PlanningArgs {
   // has one template step, named without a number, and `when` leaves nothing out.
   std::optional<std::string_view> params;
   const PlannedFlows* planned = nullptr;
+  std::string_view instance;  // its id; empty when the plan is only defined
 };
 
 // Null when there is a problem; all of them are appended. What is in the result with `planning` set
@@ -144,6 +153,8 @@ PlanSource PlanOfAction(const ActionSource& action);
 // nothing but defaults.
 ActionSource Inherited(const ActionSource& action, const Library& library,
                        std::vector<PlanProblem>* problems);
+// The keys that `own` gives are put in place of the action's; middleware and names are left alone.
+void OverrideKeys(const ActionSource& own, ActionSource* action);
 
 // The nodes of a graph. For a step S of kind kWork: work node S (ok → what waits for it, error →
 // S/error, suspend → S/suspended), held node S/error (retry → S, skip → what waits for it), manual

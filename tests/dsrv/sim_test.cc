@@ -181,7 +181,7 @@ class Sim {
 
   void DefineRandom(size_t machine, const std::string& strategy) {
     auto machines = ParseMachines(RandomMachine(random_, "m" + std::to_string(machine), strategy));
-    world_.Decide([&](Engine& e) { REQUIRE(e.Define("ns", std::move(machines), false)); });
+    world_.Decide([&](Engine& e) { REQUIRE(TryDefine(e, std::move(machines))); });
   }
 
   std::string AnyId() { return "i" + std::to_string(random_.Below(30)); }
@@ -207,7 +207,7 @@ class Sim {
       const std::string strategy = random_.Of<std::string>({"continue", "upgrade", "abort"});
       auto machines = ParseMachines(
           RandomMachine(random_, "m" + std::to_string(random_.Below(3)), strategy));
-      REQUIRE(engine.Define("ns", std::move(machines), false));
+      REQUIRE(enginTryDefine(e, std::move(machines)));
     }
   }
 

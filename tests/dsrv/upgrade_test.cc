@@ -83,7 +83,7 @@ TEST_CASE("from Define's answer on claims of the left version are stale, and non
   std::vector<Task> tasks;
   std::string reason;
   world.Decide([&](Engine& e) {
-    REQUIRE(e.Define("ns", ParseMachines(Version(strategy, "b")), false));
+    REQUIRE(TryDefine(e, ParseMachines(Version(strategy, "b"))));
     REQUIRE(e.Poll({.filter = {.ns = "ns"}, .worker = "w", .max_tasks = 10},
                    [&](std::vector<Task> given) { tasks = std::move(given); }));
     auto report = e.Report("ns", task.instance, {.transition = "ok", .claim = task.claim});
@@ -102,7 +102,7 @@ TEST_CASE("instances that are not durable yet when the new version comes are mov
   world.Decide([&](Engine& e) { REQUIRE(e.Start({.ns = "ns", .machine = "m", .id = "flying"})); });
   world.Decide([&](Engine& e) {  // the start is not written yet
     REQUIRE(e.Start({.ns = "ns", .machine = "m", .id = "same turn"}));
-    REQUIRE(e.Define("ns", ParseMachines(Version("upgrade", "b")), false));
+    REQUIRE(TryDefine(e, ParseMachines(Version("upgrade", "b"))));
   });
   world.Commit();
   world.Drain();
@@ -260,7 +260,7 @@ TEST_CASE("validate_only answers what would happen and does none of it") {
   world.Start("m");
   const uint64_t seq = world.engine().last_seq();
   auto defined = world.Do([](Engine& e) {
-    return e.Define("ns", ParseMachines(Version("abort", "b")), true);
+    return TryDefine(e, ParseMachines(Version("abort", "b")), true);
   });
   REQUIRE(defined);
   CHECK(defined->front().version == 2);

@@ -12,6 +12,7 @@
 
 #include "dsrv/convert.h"
 #include "dsrv/engine.h"
+#include "fsm/params_schema.h"
 #include "fsm/yaml.h"
 #include "storage/memory_store.h"
 
@@ -37,6 +38,12 @@ inline Result<Machine> CompileOne(std::string_view source) {
   return Error{Code::kDataLoss, "BAD_MACHINE", "not one sound machine"};
 }
 
+inline Result<std::vector<Defined>> TryDefine(Engine& engine, std::vector<Machine> machines,
+                                              bool validate_only = false) {
+  std::vector<Engine::DefineProblem> problems;
+  return engine.Define("ns", std::move(machines), validate_only, &problems);
+}
+
 // A store of its own, or the one it is given.
 class StoreOf {
  public:
@@ -58,6 +65,11 @@ class World {
   explicit World(EngineOptions options = {}, Store* store = nullptr)
       : options_(std::move(options)), store_(store) {
     options_.compile = CompileOne;
+    options_.parse_flow = ToFlow;
+    options_.schema = [](std::string_view schema, std::string_view subject) {
+      std::vector<SchemaProblem> problems;
+      return CompileParamsSchema(schema, subject, &problems);
+    };
     options_.same_json = SameJson;
     Open();
   }
@@ -160,8 +172,8 @@ class World {
 
   // Shorthands, in namespace "ns".
   std::vector<Defined> Define(std::string_view yaml) {
-    auto defined = Do([&](Engine& e) { return e.Define("ns", ParseMachines(yaml), false); });
-    REQUIRE(defined);
+    auto defined = Do([&](Engine& e) { return TryDefine(e, ParseMachines(yaml)); });
+    REQUIRE_MESSAGE(defined, (defined ? "" : defined.error().message));
     return *defined;
   }
   Result<Started> TryStart(StartArgs args) {

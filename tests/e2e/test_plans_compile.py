@@ -25,7 +25,8 @@ params: {type: object, required: [name]}
 label: "machine ${params.name}"
 flow:
   - {step: disk,  action: disk.prepare, input: {name: "${params.name}"}}
-  - {step: vm,    action: vm.create,    input: {disk: "${disk.output.path}", name: "${params.name}"}}
+  - {step: vm,    action: vm.create,
+     input: {disk: "${disk.output.path}", name: "${params.name}"}}
   - {step: hosts, action: hosts.add,    input: {ip: "${vm.output.ip}"}}
   - {step: cfg,   action: cfg.apply,    input: {ip: "${vm.output.ip}"}, after: [hosts]}
 ---
@@ -40,7 +41,8 @@ flow:
         as: host
         do: {step: node, plan: machine, input: {name: "${host}"}}
     - {step: web, plan: machine, input: {name: web}}
-    - {step: fleet, spawn: {plan: machine, for_each: "${params.fleet}", as: h, input: {name: "${h}"}, concurrency: 20}}
+    - {step: fleet, spawn: {plan: machine, for_each: "${params.fleet}", as: h,
+                            input: {name: "${h}"}, concurrency: 20}}
 """
 
 
@@ -196,8 +198,9 @@ def test_nodes_that_are_made_have_a_slash_and_those_of_steps_have_none(space):
 FLOWS = {
     "one step": ("  - {step: a, action: x}\n", ""),
     "a list is concurrent": ("  - {step: a, action: x}\n  - {step: b, action: x}\n", ""),
-    "a sequence": ("  sequence: [{step: a, action: x}, {step: b, action: x}, {step: c, action: x}]\n",
-                   "a>b b>c a>c"),
+    "a sequence": (
+        "  sequence: [{step: a, action: x}, {step: b, action: x}, {step: c, action: x}]\n",
+        "a>b b>c a>c"),
     "a concurrence in a sequence": ("""\
   sequence:
     - {step: a, action: x}
@@ -255,7 +258,10 @@ FLOWS = {
 """, "a>b b>c a>c a>z"),
     "two sequences": ("""\
   - sequence: [{step: a1, action: x}, {step: a2, action: x}]
-  - sequence: [{step: b1, action: x}, {step: b2, action: x, input: {v: "${a1.output}"}}, {step: b3, action: x}]
+  - sequence:
+      - {step: b1, action: x}
+      - {step: b2, action: x, input: {v: "${a1.output}"}}
+      - {step: b3, action: x}
 """, "a1>a2 b1>b2 b2>b3 b1>b3 a1>b2 a1>b3"),
 }
 
@@ -349,7 +355,10 @@ def test_a_for_each_is_shown_as_one_template_step(space):
 
 def test_what_depends_on_a_for_each_comes_after_its_template(space):
     machine = compiled(space, plan("""\
-  - concurrence: {for_each: "${params.list}", as: one, do: {step: each, action: x, input: {v: "${one}"}}}
+  - concurrence:
+      for_each: "${params.list}"
+      as: one
+      do: {step: each, action: x, input: {v: "${one}"}}
   - {step: sum, action: y, input: {all: "${each.output}"}}
 """))
     template = only([n.id for n in machine.nodes if n.kind == "work" and n.action == "x"])
@@ -621,7 +630,8 @@ def test_errors_of_a_plan_come_all_at_once_with_those_of_machines(space):
     with refused("INVALID_ARGUMENT", "BAD_MACHINE", "elsewhere", "nowhere", "bogus") as caught:
         space.define("id: m\nnodes: {a: {start: true, transitions: {ok: elsewhere}}}\n---\n"
                      + steps("{step: a, action: x, after: [nowhere]}",
-                             "{step: b, action: x, input: {v: '${bogus}'}}"), source_name="all.yaml")
+                             "{step: b, action: x, input: {v: '${bogus}'}}"),
+                     source_name="all.yaml")
     lines = {d.line for d in caught[0].diagnostics}
     assert {2, 6, 7} <= lines
 
@@ -654,11 +664,12 @@ def test_a_nest_of_plans_that_would_explode_is_refused_soon(space):
 
 
 def test_what_only_planning_can_know_is_taken_at_define_and_stops_the_instance(space):
-    space.define(plan("  - concurrence: {for_each: '${params.l}', as: e, do: {step: a, action: x}}\n"
-                      "  - {step: b, action: x, when: '${params.flag}'}\n"))
-    for params, word in [({"l": 5, "flag": True}, "for_each"), ({"l": {}, "flag": True}, "for_each"),
-                         ({"l": [], "flag": "yes"}, "when"), ({"flag": True}, "params.l"),
-                         ({"l": []}, "params.flag")]:
+    each = "concurrence: {for_each: '${params.l}', as: e, do: {step: a, action: x}}"
+    space.define(steps(each, "{step: b, action: x, when: '${params.flag}'}"))
+    for params, word in [
+            ({"l": 5, "flag": True}, "for_each"), ({"l": {}, "flag": True}, "for_each"),
+            ({"l": [], "flag": "yes"}, "when"), ({"flag": True}, "params.l"),
+            ({"l": []}, "params.flag")]:
         id = space.plan("p", params=params)
         instance = space.get(id)
         assert (state(instance), result(instance)) == ("STOPPED", "ERROR"), json.dumps(params)

@@ -1645,7 +1645,7 @@ def test_plans_that_wait_for_a_key_come_in_order_of_start(space, run):
     for number, id in enumerate(ids):
         for later in ids[number + 1:]:
             assert standing(space, later) == ("SCHEDULED", "PENDING")
-        eventually(lambda: state(space.get(id)) == "RUNNING")  # noqa: B023
+        eventually(lambda: state(space.get(id)) == "RUNNING")
         assert only(space.do("a")).instance == id
         space.ends(id, "SUCCESS")
 

@@ -89,8 +89,10 @@ class Crew:
 
     def start_plans(self, source):
         for id in self.ids:
-            self.until_answered(lambda space: space.start(
+            answer = self.until_answered(lambda space: space.start(
                 "main", id, params={"l": list(range(SPAWNED))}))
+            if isinstance(answer, Refusal):
+                self.surprise(answer)
             self.stop.wait(source.uniform(0, 0.2))
 
     def send_events(self, source):

@@ -117,6 +117,24 @@ def token_state(token):
     return v1.Token.State.Name(token.state)
 
 
+def step_state(step):
+    return v1.Step.State.Name(step.state)
+
+
+def finalize_state(step):
+    return v1.Step.State.Name(step.finalize)
+
+
+def outputs(instance):
+    """What its nodes or steps have put out, parsed."""
+    return {node: json.loads(text) for node, text in instance.outputs.items()}
+
+
+def input_of(task):
+    """The input of a plan's step, or the params of a node, parsed."""
+    return from_json(task.node_params)
+
+
 def only(items):
     assert len(items) == 1, f"one expected: {list(items)}"
     return items[0]
@@ -499,6 +517,80 @@ class Space:
 
     def work(self, **open):
         return WorkStream(self, self.ready_request(**open) if open else None)
+
+    # Plans
+
+    def plan(self, plan, id="", params=None, **more):
+        """Starts an instance of a plan, waits until it is planned, and returns its id."""
+        id = self.start(plan, id, params, **more)
+        eventually(lambda: state(self.get(id)) != "PLANNING")
+        return id
+
+    def claim(self, *nodes, **filters):
+        """Claims these, which are ready or about to be; nothing else is. The tasks, in order."""
+        found = {}
+        while len(found) < len(nodes):
+            tasks = self.ready(wait=SOON, max_tasks=100, **filters)
+            assert tasks, f"not ready: {sorted(set(nodes) - set(found))}; there were {list(found)}"
+            found.update((task.node, task) for task in tasks)
+        rest = self.ready(max_tasks=100, **filters)
+        assert sorted([*found, *(task.node for task in rest)]) == sorted(nodes)
+        return [found[node] for node in nodes]
+
+    def do(self, *nodes, transition="ok", **more):
+        """Claims these, and nothing else is ready; reports the same for all. The tasks."""
+        tasks = self.claim(*nodes)
+        for task in tasks:
+            self.report(task, transition, **more)
+        return tasks
+
+    def fail(self, *nodes, error="it broke"):
+        return self.do(*nodes, transition="error", error=error)
+
+    def idle(self, wait=0.2):
+        """Nothing is ready, and stays so for a while."""
+        return self.ready(max_tasks=100, wait=wait) == []
+
+    def steps(self, id):
+        """Its steps by their paths, in the order written."""
+        return {step.path: step for step in self.get(id, with_nodes=True).steps}
+
+    def step(self, id, path):
+        return self.steps(id)[path]
+
+    def step_states(self, id):
+        return {path: step_state(step) for path, step in self.steps(id).items()}
+
+    def children(self, parent):
+        """Those that exist, all pages, in order of their numbers."""
+        found, token = [], ""
+        while True:
+            page = self.instances(parent=parent, page_size=1000, page_token=token)
+            found += page.instances
+            token = page.next_page_token
+            if not token:
+                return sorted(found, key=lambda one: (len(one.id), one.id))
+
+    def event(self, id, event, node="", data=None):
+        """Sends it to a step, from outside."""
+        return self.transition(id, event, node=node, node_params=data)
+
+    def suspend(self, task, wake_after=None, **more):
+        """A worker's report that its step waits."""
+        request = self.report_request(task, "suspend", **more)
+        if wake_after is not None:
+            request.wake_after.CopyFrom(duration(wake_after))
+        return self.call("Transition", request)
+
+    def ends(self, id, outcome, within=SOON):
+        """Waits until it has stopped, and compares its result."""
+        self.stopped(id, within)
+        instance = self.get(id)
+        assert result(instance) == outcome, f"{result(instance)}: {instance.error}"
+        return instance
+
+    def stopped(self, id, within=SOON):
+        eventually(lambda: state(self.get(id)) == "STOPPED", within)
 
     # Control
 

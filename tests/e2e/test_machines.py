@@ -84,9 +84,10 @@ def serving(server):
 # All of them ------------------------------------------------------------------------------------
 
 
-def test_every_machine_is_sound_and_every_one_is_run(dcli):
+def test_every_machine_is_sound_and_every_one_is_run(space, dcli):
     dcli.ok("check", MACHINES)
-    assert set(dcli.ok("define", MACHINES, "-o", "name").split()) == RUN_BY_A_TEST
+    dcli.ok("define", MACHINES)
+    assert {one.id for one in space.machines().machines if one.kind == "machine"} == RUN_BY_A_TEST
 
 
 # The crawler ------------------------------------------------------------------------------------

@@ -207,7 +207,9 @@ void CommandLine::AddInstanceCommands() {
   Command("show", "INSTANCE", "Show one instance: where it stands, who has it, what leads on", Show,
           show)
       .Argument("INSTANCE", Word::kInstance, &show->instance)
-      .Example("show crawl-42");
+      .Flag("--steps", &show->steps, "with -o json and -o yaml: its nodes and steps too")
+      .Example("show crawl-42")
+      .Example("show infra-7 --steps -o json");
 
   auto history = std::make_shared<InstanceOptions>();
   Command("history", "INSTANCE", "Show all that happened to an instance", History, history)

@@ -66,6 +66,7 @@ int Instances(Context& context, const InstancesOptions& options);
 
 struct InstanceOptions {
   std::string instance;
+  bool steps = false;  // also where a program reads
 };
 int Show(Context& context, const InstanceOptions& options);
 int History(Context& context, const InstanceOptions& options);

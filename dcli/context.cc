@@ -73,8 +73,8 @@ bool Context::PrintOne(const google::protobuf::Message& message) {
 
 int Context::Fail(int status, std::string_view message, std::string_view hint,
                   std::string_view details) {
-  out.flush();
   const std::lock_guard lock(err_mutex_);
+  out.flush();
   Wipe();
   err << "dcli: " << Escaped(message) << '\n' << details;
   if (!hint.empty()) {
@@ -102,8 +102,8 @@ int Context::Fail(const Error& error, std::string_view hint) {
 }
 
 void Context::Note(std::string_view message) {
-  out.flush();
   const std::lock_guard lock(err_mutex_);
+  out.flush();
   Wipe();
   err << "dcli: " << Escaped(message) << '\n';
   Draw();

@@ -100,7 +100,7 @@ int Show(Context& context, const InstanceOptions& options) {
   request.set_namespace_(context.name_space);
   request.set_id(options.instance);
   const bool for_people = context.format == OutputFormat::kTable || context.wide();
-  request.set_with_nodes(for_people);
+  request.set_with_nodes(for_people || options.steps);
   auto instance = context.client->GetInstance(request);
   if (!instance) return context.Fail(instance.error());
   if (context.Print(*instance)) return kSucceeded;

@@ -22,6 +22,18 @@ std::string ProgressText(const v1::Instance& instance) {
   return text;
 }
 
+// In full: the table of steps may have to cut it.
+void AddHeld(const v1::Instance& instance, Description* text) {
+  size_t count = 0;
+  for (const v1::Step& step : instance.steps()) {
+    const bool held = step.state() == v1::Step::HELD || step.finalize() == v1::Step::HELD;
+    const bool said = instance.error().find(step.error()) != std::string::npos;
+    if (held && !said && ++count <= kMostHints) {
+      text->Add("Held", step.path() + ": " + step.error());
+    }
+  }
+}
+
 void AddOutputs(Context& context, const v1::Instance& instance, Description* text) {
   const std::map<std::string, std::string> outputs(instance.outputs().begin(),
                                                    instance.outputs().end());
@@ -41,6 +53,7 @@ void PrintHead(Context& context, const v1::Instance& instance) {
   text.Add("Result", NameOf(instance.result()));
   text.Add("Label", instance.label());
   text.Add("Error", instance.error());
+  AddHeld(instance, &text);
   text.Add("Starts at", When(instance.start_at(), look));
   text.Add("Not after", When(instance.start_before(), look));
   text.Add("Started", When(instance.start_time(), look));

@@ -8,7 +8,9 @@ namespace {
 
 void PrintTasks(Context& context, const v1::ReadyResponse& reply) {
   std::vector<std::string> header = {"INSTANCE", "MACHINE", "NODE", "ATTEMPT", "DEADLINE", "CLAIM"};
-  if (context.wide()) header.insert(header.end(), {"ACTION", "QUEUE", "NODE PARAMS"});
+  if (context.wide()) {
+    header.insert(header.end(), {"ACTION", "QUEUE", "PHASE", "EVENT", "NODE PARAMS"});
+  }
   header.push_back("PARAMS");
   Table table(header);
   for (const v1::Task& task : reply.tasks()) {
@@ -19,7 +21,10 @@ void PrintTasks(Context& context, const v1::ReadyResponse& reply) {
         std::to_string(task.attempt()),
         task.has_deadline() ? When(task.deadline(), context.look) : "never",
         task.claim()};
-    if (context.wide()) row.insert(row.end(), {task.action(), task.queue(), task.node_params()});
+    if (context.wide()) {
+      row.insert(row.end(), {task.action(), task.queue(), task.phase(), task.event(),
+                             task.node_params()});
+    }
     row.push_back(task.instance_params());
     table.Add(std::move(row));
   }

@@ -150,6 +150,20 @@ TEST_CASE("show draws a plan by its steps and says what to do next") {
         "  dcli graph infra-7 --flow\n");
   REQUIRE(server.looked.size() == 1);
   CHECK(server.looked[0].with_nodes());
+  server.instance.set_error("cannot go on");
+  CHECK(Dcli({"show", "infra-7", "--server", server.address})
+            .out.find("\nHeld          web.vm: no disk\n") != std::string::npos);
+}
+
+TEST_CASE("programs get the steps when they ask for them") {
+  FakeServer server;
+  server.instance = PausedPlan();
+  const auto shown = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"show", "infra-7", "-o", "json", "--server", server.address});
+    return Dcli(words).out.find("\"steps\":[") != std::string::npos;
+  };
+  CHECK_FALSE(shown({}));
+  CHECK(shown({"--steps"}));
 }
 
 TEST_CASE("show keeps a plan of many steps short, unless it is to be wide") {

@@ -12,7 +12,35 @@ std::vector<std::string> Environment(const v1::Task& task, const Context& contex
   return {"DFSMR_INSTANCE=" + task.instance(),   "DFSMR_MACHINE=" + task.machine(),
           "DFSMR_NODE=" + task.node(),           "DFSMR_ATTEMPT=" + std::to_string(task.attempt()),
           "DFSMR_CLAIM=" + task.claim(),         "DFSMR_SERVER=" + context.client->server(),
-          "DFSMR_NAMESPACE=" + task.namespace_()};
+          "DFSMR_NAMESPACE=" + task.namespace_(), "DFSMR_ACTION=" + task.action(),
+          "DFSMR_PHASE=" + task.phase(),         "DFSMR_EVENT=" + task.event()};
+}
+
+// What leads on from a plan's step, which all have alike; empty for a machine's node.
+std::vector<std::string> TransitionsOf(const std::string& phase) {
+  if (phase.empty()) return {};
+  if (phase == "plan") return {"planned", "error"};
+  if (phase == "finalize") return {"ok", "error"};
+  return {"ok", "error", "suspend"};
+}
+
+void AddWaiting(const Verdict& verdict, v1::TransitionRequest* request) {
+  if (verdict.wake_after) *request->mutable_wake_after() = ToProto(*verdict.wake_after);
+  request->set_children_concurrency(verdict.children_concurrency);
+  for (const Child& child : verdict.children) {
+    v1::StartRequest* start = request->add_children();
+    start->set_machine(child.machine.id);
+    start->set_version(child.machine.version);
+    start->set_id(child.id);
+    start->set_params(child.params);
+  }
+}
+
+Verdict Failure(std::string error) {
+  Verdict verdict;
+  verdict.transition = "error";
+  verdict.error = std::move(error);
+  return verdict;
 }
 
 // The middleware around the command, outermost first: each is given the rest as its arguments and
@@ -45,7 +73,7 @@ void Assignment::Perform() {
 // Nothing when there is nothing to report: the claim is lost, or was given back.
 std::optional<Verdict> Assignment::Run() {
   auto command = Wrapped(trade_, task_);
-  if (!command) return Verdict{.transition = "error", .error = command.error().message};
+  if (!command) return Failure(command.error().message);
   const auto process = Launch(*std::move(command));
   if (!process) {
     GiveBack();
@@ -55,7 +83,8 @@ std::optional<Verdict> Assignment::Run() {
     return std::nullopt;
   }
   if (!SeeThrough(**process)) return std::nullopt;
-  return VerdictOf((*process)->status(), out_.text(), err_.text());
+  const char* success = task_.phase() == "plan" ? "planned" : "ok";
+  return VerdictOf((*process)->status(), out_.text(), err_.text(), success);
 }
 
 Result<std::unique_ptr<Process>> Assignment::Launch(std::vector<std::string> command) {
@@ -129,6 +158,7 @@ Result<v1::TransitionResponse> Assignment::Send(const Verdict& verdict) {
   request.set_node_params(verdict.params);
   request.set_output(verdict.output);
   request.set_error(verdict.error);
+  AddWaiting(verdict, &request);
   for (Backoff backoff;;) {
     auto reply = shift_.context.client->Transition(request, &shift_.calls);
     if (shift_.calls.cancelled() && !reply) return Error{Code::kCancelled, "", "interrupted"};
@@ -141,8 +171,9 @@ Result<v1::TransitionResponse> Assignment::Send(const Verdict& verdict) {
 
 void Assignment::Refused(const Verdict& verdict, const Error& error) {
   if (error.reason == "ILLEGAL_TRANSITION") return NoSuchTransition(verdict, error);
-  if (error.code == Code::kInvalidArgument && verdict.transition != "error") {
-    return Report({.transition = "error", .error = "its report was refused: " + error.message});
+  const bool unfit = error.code == Code::kInvalidArgument || error.reason == "NO_SUCH_MACHINE";
+  if (unfit && verdict.transition != "error") {
+    return Report(Failure("its report was refused: " + error.message));
   }
   if (error.code == Code::kInvalidArgument) {
     GiveBack();
@@ -171,6 +202,7 @@ void Assignment::NoSuchTransition(const Verdict& verdict, const Error& error) {
 
 // Asked when a report was refused, which ends the shift or happens with the node's only transition.
 Result<std::vector<std::string>> Assignment::LegalTransitions() {
+  if (!task_.phase().empty()) return TransitionsOf(task_.phase());
   v1::GetInstanceRequest request;
   request.set_namespace_(task_.namespace_());
   request.set_id(task_.instance());

@@ -161,24 +161,35 @@ void CommandLine::AddDefinitionCommands() {
       .Argument("SUBJECT", Word::kSubject, &graph->subject)
       .Flag("--format", "FORMAT", &graph->format, "mermaid (default), dot or svg")
       .Flag("--machine", "ID", &graph->machine, "which machine of a file that holds several")
+      .Flag("--flow", &graph->flow, "of a plan: its steps and their order, not its nodes")
       .Example("graph crawler")
+      .Example("graph infra --flow")
       .Example("graph crawler.yaml --format svg > crawler.svg");
 }
 
 void CommandLine::AddInstanceCommands() {
   auto start = std::make_shared<StartOptions>();
-  Command("start", "MACHINE [KEY=VALUE|KEY:=JSON...]", "Start an instance", Start, start)
-      .Argument("MACHINE", Word::kMachine, &start->machine)
+  Command("start", "MACHINE|--flow FILE [KEY=VALUE|KEY:=JSON...]", "Start an instance", Start,
+          start)
+      .Argument("MACHINE", Word::kMachine, &start->machine, false)
       .Arguments("PAIRS", Word::kAnything, &start->pairs, false)
       .Flag("--params", "JSON", &start->params, "parameters as one JSON object")
       .Flag("--id", "ID", &start->id, "its id; starting it again is then harmless")
       .Flag("--at", "TIME", &start->at, "start then: 2026-01-31T08:00:00Z, or +30m")
       .Flag("--before", "TIME", &start->before, "fail if it could not start before then")
+      .Flag("--hold", &start->hold, "start when it is resumed")
+      .Flag("--after", "INSTANCE", &start->after,
+            "start when this one has stopped with SUCCESS; may be repeated")
+      .Flag("--after-any", "INSTANCE", &start->after_any,
+            "start when this one has stopped, however it did; may be repeated")
+      .Flag("--flow", "FILE|-", &start->flow, "instead of MACHINE: the steps to run, YAML or JSON")
       .Flag("--priority", "N", &start->priority, "higher is handed out first")
       .Flag("--label", "KEY=VALUE", &start->labels, "a label; may be repeated")
       .Flag("--count", "N", &start->count, "start N of them")
       .Flag("--wait", &start->wait, "follow it to its end; exit 0 when that is SUCCESS, else 1")
-      .Example("start crawler url=https://example.org depth:=2 --wait");
+      .Example("start crawler url=https://example.org depth:=2 --wait")
+      .Example("start infra site=north 'hosts:=[\"a\",\"b\"]' --after backup-7 --wait")
+      .Example("start --flow steps.yaml name=web");
 
   auto instances = std::make_shared<InstancesOptions>();
   Command("instances", "", "List instances", Instances, instances)
@@ -187,6 +198,7 @@ void CommandLine::AddInstanceCommands() {
       .Flag("--state", "STATE", &instances->state, "scheduled, planning, running, paused, stopped")
       .Flag("--result", "RESULT", &instances->result,
             "pending, success, warning, error, cancelled, aborted")
+      .Flag("--parent", "INSTANCE", &instances->parent, "that a step of this one started")
       .Flag("--label", "KEY=VALUE", &instances->labels, "with this label; may be repeated")
       .Flag("--limit", "N", &instances->limit, "at most so many (default 100; 0: all)")
       .Example("instances --machine crawler --state paused");
@@ -195,7 +207,9 @@ void CommandLine::AddInstanceCommands() {
   Command("show", "INSTANCE", "Show one instance: where it stands, who has it, what leads on", Show,
           show)
       .Argument("INSTANCE", Word::kInstance, &show->instance)
-      .Example("show crawl-42");
+      .Flag("--steps", &show->steps, "with -o json and -o yaml: its nodes and steps too")
+      .Example("show crawl-42")
+      .Example("show infra-7 --steps -o json");
 
   auto history = std::make_shared<InstanceOptions>();
   Command("history", "INSTANCE", "Show all that happened to an instance", History, history)
@@ -236,7 +250,14 @@ void CommandLine::AddWorkCommands() {
       .Flag("--node", "NODE", &transition->node, "which node, when it stands on several")
       .Flag("--output", "JSON", &transition->output, "kept as the node's output")
       .Flag("--error", "TEXT", &transition->error, "what went wrong")
-      .Example("transition crawl-42 ok links:=17 --claim C");
+      .Flag("--wake-after", "DURATION", &transition->wake_after, "with suspend: wake by itself")
+      .Flag("--child", "MACHINE[=JSON]", &transition->children,
+            "with suspend: start it with these params and wait for it; may be repeated")
+      .Flag("--children-concurrency", "N", &transition->children_concurrency,
+            "at most so many of them at once")
+      .Example("transition crawl-42 ok links:=17 --claim C")
+      .Example("transition infra-7 approved --node web.vm by=ann")
+      .Example("transition infra-7 patch --node web.vm --params '{\"size\": 2}'");
 
   auto relinquish = std::make_shared<ClaimOptions>();
   Command("relinquish", "INSTANCE", "Give work back, so that others can have it", Relinquish,
@@ -262,8 +283,10 @@ void CommandLine::AddWorkCommands() {
       .Flag("--jobs", "N", &work_->jobs, "so many at once (default 1)")
       .Flag("--once", &work_->once, "wait for one task, do it, end")
       .Flag("--worker", "NAME", &work_->worker, "the name to claim under")
-      .Flag("--middleware", "NAME=COMMAND", &work_->middleware, "what NAME wraps around a task")
-      .Example("work crawler crawl --jobs 4 -- ./crawl.sh");
+      .Flag("--middleware", "NAME=COMMAND", &work_->middleware,
+            "what NAME wraps around a task: COMMAND gets the rest as its arguments")
+      .Example("work crawler crawl --jobs 4 -- ./crawl.sh")
+      .Example("work --action vm.create --middleware audit=./audit.sh -- ./create.sh");
 }
 
 void CommandLine::AddControlCommands() {
@@ -277,13 +300,16 @@ void CommandLine::AddControlCommands() {
       .Argument("INSTANCE", Word::kInstance, &resume->instance)
       .Flag("--node", "NODE", &resume->node, "only what is held there")
       .Flag("--force", &resume->force, "also hand out again what is claimed and not reported")
-      .Example("resume crawl-42");
+      .Example("resume crawl-42")
+      .Example("resume infra-7 --node web.vm");
 
   auto skip = std::make_shared<ControlOptions>();
-  Command("skip", "INSTANCE", "Go on without what is held", Skip, skip)
+  Command("skip", "INSTANCE [STEP]", "Go on without what is held", Skip, skip)
       .Argument("INSTANCE", Word::kInstance, &skip->instance)
-      .Flag("--node", "NODE", &skip->node, "only what is held there")
-      .Example("skip machine-7 --node vm");
+      .Argument("STEP", Word::kStep, &skip->step, false)
+      .Flag("--node", "NODE", &skip->node, "only what is held there: the same as STEP")
+      .Example("skip crawl-42")
+      .Example("skip infra-7 web.vm");
 
   auto cancel = std::make_shared<ControlOptions>();
   Command("cancel", "INSTANCE", "Stop an instance; claimed work may end first", Cancel, cancel)

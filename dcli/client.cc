@@ -239,8 +239,9 @@ Result<v1::StartBatchResponse> Client::StartBatch(const v1::StartBatchRequest& r
 Result<v1::ListInstancesResponse> Client::ListInstances(const v1::ListInstancesRequest& request) {
   return Call<v1::ListInstancesResponse>(&Stub::ListInstances, request, true);
 }
-Result<v1::Instance> Client::GetInstance(const v1::GetInstanceRequest& request) {
-  return Call<v1::Instance>(&Stub::GetInstance, request, true);
+Result<v1::Instance> Client::GetInstance(const v1::GetInstanceRequest& request,
+                                         Canceller* cancel) {
+  return Call<v1::Instance>(&Stub::GetInstance, request, true, Duration::zero(), cancel);
 }
 Result<v1::GetHistoryResponse> Client::GetHistory(const v1::GetHistoryRequest& request) {
   return Call<v1::GetHistoryResponse>(&Stub::GetHistory, request, true);

@@ -80,7 +80,8 @@ class Client {
   Result<v1::StartResponse> Start(const v1::StartRequest& request);
   Result<v1::StartBatchResponse> StartBatch(const v1::StartBatchRequest& request);
   Result<v1::ListInstancesResponse> ListInstances(const v1::ListInstancesRequest& request);
-  Result<v1::Instance> GetInstance(const v1::GetInstanceRequest& request);
+  Result<v1::Instance> GetInstance(const v1::GetInstanceRequest& request,
+                                   Canceller* cancel = nullptr);
   Result<v1::GetHistoryResponse> GetHistory(const v1::GetHistoryRequest& request);
 
   Result<v1::ReadyResponse> Ready(const v1::ReadyRequest& request, Canceller* cancel = nullptr);

@@ -29,6 +29,7 @@ struct GraphOptions {
   std::string subject;  // a file, a machine or an instance
   std::string machine;  // which one of a file that holds several
   std::string format = "mermaid";
+  bool flow = false;  // steps and their order, not the nodes that they were compiled to
 };
 int Graph(Context& context, const GraphOptions& options);
 
@@ -40,9 +41,13 @@ struct StartOptions {
   std::string id;
   std::string at;
   std::string before;
+  std::string flow;  // a file with a flow, or "-"
+  std::vector<std::string> after;
+  std::vector<std::string> after_any;
   std::vector<std::string> labels;
   int priority = 0;
   int count = 1;
+  bool hold = false;
   bool wait = false;
 };
 int Start(Context& context, const StartOptions& options);
@@ -53,6 +58,7 @@ struct InstancesOptions {
   std::string node;
   std::string state;
   std::string result;
+  std::string parent;
   std::vector<std::string> labels;
   int limit = 100;  // 0: all
 };
@@ -60,6 +66,7 @@ int Instances(Context& context, const InstancesOptions& options);
 
 struct InstanceOptions {
   std::string instance;
+  bool steps = false;  // also where a program reads
 };
 int Show(Context& context, const InstanceOptions& options);
 int History(Context& context, const InstanceOptions& options);
@@ -85,6 +92,9 @@ struct TransitionOptions {
   std::string node;
   std::string output;
   std::string error;
+  std::string wake_after;
+  std::vector<std::string> children;  // MACHINE or MACHINE=JSON
+  uint32_t children_concurrency = 0;  // 0: no limit
 };
 int Transition(Context& context, const TransitionOptions& options);
 
@@ -110,6 +120,7 @@ int Changes(Context& context, const ChangesOptions& options);
 struct ControlOptions {
   std::string instance;
   std::string node;
+  std::string step;  // another place to write `node`
   bool force = false;
   bool kill = false;
 };

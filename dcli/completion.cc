@@ -6,6 +6,7 @@
 
 #include "dcli/context.h"
 #include "dcli/describe.h"
+#include "dcli/steps.h"
 #include "dcli/text.h"
 
 namespace dfsmr::cli {
@@ -141,7 +142,8 @@ class Lookup {
     const auto list = client_.ListMachines(request);
     if (!list) return;
     for (const v1::Machine& machine : list->machines()) {
-      answer->Offer(machine.id(), "machine, v" + std::to_string(machine.version()));
+      const std::string kind = machine.kind().empty() ? "machine" : machine.kind();
+      answer->Offer(machine.id(), kind + ", v" + std::to_string(machine.version()));
     }
   }
 
@@ -168,11 +170,7 @@ class Lookup {
   }
 
   void Transitions(Answer* answer, const std::string& instance_id) {
-    v1::GetInstanceRequest request;
-    request.set_namespace_(name_space_);
-    request.set_id(instance_id);
-    request.set_with_nodes(true);
-    const auto instance = client_.GetInstance(request);
+    const auto instance = GetInstance(instance_id);
     if (!instance) return;
     for (const v1::Token& token : instance->tokens()) {
       const v1::Node* node = FindNode(instance->nodes(), token.node());
@@ -181,9 +179,35 @@ class Lookup {
         if (!edge.transition().starts_with("dfsmr.")) answer->Offer(edge.transition(), node->id());
       }
     }
+    if (instance->steps_size() > 0) answer->Offer("patch", "change the input of a held step");
+  }
+
+  // Where it can be told apart: the steps of a plan that are under way, else where it stands.
+  void Steps(Answer* answer, const std::string& instance_id) {
+    const auto instance = GetInstance(instance_id);
+    if (!instance) return;
+    int count = 0;
+    for (const v1::Step& step : instance->steps()) {
+      const bool held = step.state() == v1::Step::HELD || step.finalize() == v1::Step::HELD;
+      const bool over = step.state() == v1::Step::PENDING || step.has_end_time();
+      if ((over && !held) || ++count > kMostIds) continue;
+      answer->Offer(step.path(), Lower(NameOf(held ? v1::Step::HELD : step.state())));
+    }
+    if (instance->steps_size() > 0) return;
+    for (const v1::Token& token : instance->tokens()) {
+      answer->Offer(token.node(), Lower(NameOf(token.state())));
+    }
   }
 
  private:
+  Result<v1::Instance> GetInstance(const std::string& id) {
+    v1::GetInstanceRequest request;
+    request.set_namespace_(name_space_);
+    request.set_id(id);
+    request.set_with_nodes(true);
+    return client_.GetInstance(request);
+  }
+
   static std::string Server(const Before& before) {
     const auto given = before.values.find("--server");
     if (given != before.values.end()) return given->second;
@@ -215,6 +239,8 @@ void OfferWord(Word word, const Before& before, Answer* answer) {
       return Lookup(before).Nodes(answer, before.arguments.front());
     case Word::kTransition:
       return Lookup(before).Transitions(answer, before.arguments.front());
+    case Word::kStep:
+      return Lookup(before).Steps(answer, before.arguments.front());
     case Word::kShell:
       for (const char* shell : {"bash", "zsh", "fish"}) answer->Offer(shell);
       return;
@@ -240,8 +266,16 @@ std::vector<std::string> ValuesOf(std::string_view flag) {
 }
 
 void OfferValues(const Before& before, Answer* answer) {
+  const FlagShape* flag =
+      before.command == nullptr ? nullptr : FindFlag(before.command->flags, before.open_flag);
+  const std::string wanted = flag == nullptr ? "" : flag->value;
   if (before.open_flag == "--machine") return Lookup(before).Machines(answer);
   if (before.open_flag == "--instance") return Lookup(before).Instances(answer);
+  if (wanted == "INSTANCE") return Lookup(before).Instances(answer);
+  if (wanted == "NODE" && before.command->places.front() == Word::kInstance) {
+    if (before.arguments.empty()) return;
+    return Lookup(before).Steps(answer, before.arguments.front());
+  }
   for (const std::string& value : ValuesOf(before.open_flag)) answer->Offer(value);
 }
 

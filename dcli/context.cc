@@ -32,6 +32,8 @@ constexpr Hint kHints[] = {
     {"TOO_LARGE", "the message names the limit"},
 };
 
+constexpr size_t kStatusColumns = 79;
+
 std::string HostName() {
   char host[256] = "";
   gethostname(host, sizeof host - 1);
@@ -71,7 +73,9 @@ bool Context::PrintOne(const google::protobuf::Message& message) {
 
 int Context::Fail(int status, std::string_view message, std::string_view hint,
                   std::string_view details) {
+  const std::lock_guard lock(err_mutex_);
   out.flush();
+  Wipe();
   err << "dcli: " << Escaped(message) << '\n' << details;
   if (!hint.empty()) {
     err << "hint: " << hint << '\n';
@@ -98,9 +102,28 @@ int Context::Fail(const Error& error, std::string_view hint) {
 }
 
 void Context::Note(std::string_view message) {
+  const std::lock_guard lock(err_mutex_);
   out.flush();
-  err << "dcli: " << Escaped(message) << '\n' << std::flush;
+  Wipe();
+  err << "dcli: " << Escaped(message) << '\n';
+  Draw();
 }
+
+void Context::Status(std::string_view line) {
+  const std::lock_guard lock(err_mutex_);
+  const size_t width = err_look.width > 1 ? err_look.width - 1 : kStatusColumns;
+  const std::string fitting = Shortened(Escaped(line), width);
+  if (fitting == status_) return;
+  Wipe();
+  status_ = fitting;
+  Draw();
+}
+
+void Context::Wipe() {
+  if (!status_.empty()) err << '\r' << std::string(Columns(status_), ' ') << '\r';
+}
+
+void Context::Draw() { err << status_ << std::flush; }
 
 std::string UserName() {
   const passwd* user = getpwuid(getuid());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -56,8 +57,17 @@ class Context {
   int FailUsage(const Error& error) { return Fail(kBadUsage, error.message); }
   // An error of the server, or of not reaching it. `hint` replaces the one for its reason.
   int Fail(const Error& error, std::string_view hint = "");
-  // A line for people on standard error, "dcli: " in front.
+  // A line for people on standard error, "dcli: " in front. Any thread.
   void Note(std::string_view message);
+  // The last line of the terminal behind standard error, until the next one; notes go above it. An
+  // empty one takes it away. Any thread.
+  void Status(std::string_view line);
+
+ private:
+  void Wipe();
+  void Draw();
+  std::mutex err_mutex_;
+  std::string status_;
 };
 
 // "someone@host", the name under which people do what dcli does.

@@ -38,7 +38,11 @@ int Resume(Context& context, const ControlOptions& options) {
 
 int Skip(Context& context, const ControlOptions& options) {
   auto request = RequestFor<v1::SkipRequest>(context, options);
-  request.set_node(options.node);
+  if (!options.step.empty() && !options.node.empty() && options.step != options.node) {
+    return context.Fail(kBadUsage, "skip: \"" + options.step + "\" and --node \"" +
+                                       options.node + "\" are two places: name one");
+  }
+  request.set_node(options.step.empty() ? options.node : options.step);
   return Answer(context, context.client->Skip(request));
 }
 

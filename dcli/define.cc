@@ -1,6 +1,7 @@
 #include "dcli/commands.h"
 #include "dcli/sources.h"
 #include "dcli/text.h"
+#include "fsm/plan.h"
 #include "fsm/yaml.h"
 
 namespace dfsmr::cli {
@@ -45,12 +46,14 @@ std::string EffectText(const v1::Defined& defined) {
          Plural(defined.affected_instances(), "instance") + ")";
 }
 
-void PrintDefined(Context& context, const v1::Defined& defined) {
+// `kind` is "plan", "action", or empty for a machine.
+void PrintDefined(Context& context, const v1::Defined& defined, const std::string& kind) {
   if (context.names()) {
     context.out << Escaped(defined.id()) << '\n';
     return;
   }
-  context.out << Escaped(defined.id()) << "  v" << defined.version() << "  "
+  context.out << (kind.empty() ? "" : kind + " ") << Escaped(defined.id())
+              << (kind.empty() ? "  v" : " version ") << defined.version() << "  "
               << Painted(defined.changed() ? "changed" : "unchanged", context.look)
               << EffectText(defined) << '\n';
 }
@@ -72,10 +75,14 @@ v1::DefineResponse ReplyOf(const Parsed& parsed) {
 }
 
 void PrintChecked(Context& context, const Source& source, const Machine& machine) {
+  const bool plain = machine.Kind() == "machine";
+  if (!plain && !context.names()) context.out << machine.Kind() << ' ';
   context.out << Escaped(machine.id);
   if (!context.names()) {
+    const size_t steps = plain || !machine.graph ? 0 : machine.graph->steps.size();
     context.out << "  " << Painted("ok", context.look) << "  "
-                << Plural(machine.nodes.size(), "node") << "  " << Escaped(source.name);
+                << (steps > 0 ? Plural(steps, "step") : Plural(machine.nodes.size(), "node"))
+                << "  " << Escaped(source.name);
   }
   context.out << '\n';
 }
@@ -116,7 +123,10 @@ int Define(Context& context, const DefineOptions& options) {
     context.out.flush();
     for (const auto& wire : reply->diagnostics()) context.err << LineOf(FromWire(wire));
     if (sources->size() == 1 ? context.Print(*reply) : context.PrintOne(*reply)) continue;
-    for (const v1::Defined& defined : reply->defined()) PrintDefined(context, defined);
+    auto kinds = PlansIn(source.text);
+    for (const v1::Defined& defined : reply->defined()) {
+      PrintDefined(context, defined, kinds[defined.id()]);
+    }
   }
   if (options.dry_run) context.Note("a dry run: nothing was defined");
   return Summary(context, refusals, sources->size(), "refused");
@@ -127,16 +137,21 @@ int CheckSources(Context& context, const DefineOptions& options) {
   if (!sources) return context.FailUsage(sources.error());
   Refusals refusals;
   for (const Source& source : *sources) {
-    const Parsed parsed = ParseDefinitions(source.text, source.name);
-    if (!parsed.ok()) ++refusals.files;
-    context.out.flush();
-    for (const Diagnostic& diagnostic : parsed.diagnostics) {
-      parsed.ok() ? void(context.err << LineOf(diagnostic)) : void(refusals.lines += LineOf(diagnostic));
+    const auto parsed = CompileFile(source);
+    if (!parsed) {
+      Add(parsed.error(), &refusals);
+      continue;
     }
-    const v1::DefineResponse reply = ReplyOf(parsed);
+    if (!parsed->ok()) ++refusals.files;
+    context.out.flush();
+    for (const Diagnostic& diagnostic : parsed->diagnostics) {
+      if (parsed->ok()) context.err << LineOf(diagnostic);
+      if (!parsed->ok()) refusals.lines += LineOf(diagnostic);
+    }
+    const v1::DefineResponse reply = ReplyOf(*parsed);
     if (sources->size() == 1 ? context.Print(reply) : context.PrintOne(reply)) continue;
-    if (!parsed.ok()) continue;
-    for (const Definition& definition : parsed.definitions) {
+    if (!parsed->ok()) continue;
+    for (const Definition& definition : parsed->definitions) {
       PrintChecked(context, source, definition.machine);
     }
   }

@@ -16,6 +16,19 @@ std::string EnumText(Enum value) {
 }
 
 constexpr int kTokensShown = 3;
+constexpr std::string_view kEndOfPlan = "/end";
+
+// "crawl (claimed)"; of a plan's nodes for what went wrong or waits, the step and what it does.
+std::string PlaceText(const v1::Token& token) {
+  std::string_view node = token.node();
+  std::string state = Lower(NameOf(token.state()));
+  for (const auto& [part, word] : {std::pair("/error", "held"), {"/suspended", "suspended"}}) {
+    if (!node.ends_with(part)) continue;
+    node.remove_suffix(std::string_view(part).size());
+    state = word;
+  }
+  return std::string(node) + " (" + state + ")";
+}
 
 }  // namespace
 
@@ -24,6 +37,10 @@ std::string NameOf(v1::Instance::Result result) { return EnumText(result); }
 std::string NameOf(v1::Token::State state) { return EnumText(state); }
 std::string NameOf(v1::Change::Kind kind) { return EnumText(kind); }
 
+bool IsPlan(const v1::Machine& machine) {
+  return machine.kind() == "plan" || machine.kind() == "action";
+}
+
 std::string MachineText(const std::string& machine, uint32_t version) {
   return version == 0 ? machine : machine + " v" + std::to_string(version);
 }
@@ -31,12 +48,13 @@ std::string MachineText(const std::string& machine, uint32_t version) {
 std::string StandingText(const v1::Instance& instance) {
   std::vector<std::string> places;
   for (const v1::Token& token : instance.tokens()) {
+    const bool done = token.state() == v1::Token::DONE;
+    if (done && token.node() == kEndOfPlan) continue;
     if (places.size() == kTokensShown) {
       places.push_back(std::to_string(instance.tokens_size() - kTokensShown) + " more");
       break;
     }
-    const bool done = token.state() == v1::Token::DONE;
-    places.push_back(token.node() + (done ? "" : " (" + Lower(NameOf(token.state())) + ")"));
+    places.push_back(done ? token.node() : PlaceText(token));
   }
   return Join(places, ", ");
 }
@@ -77,7 +95,8 @@ void PrintInstance(std::ostream& out, const v1::Instance& instance, const Look& 
   if (instance.result() != v1::Instance::RESULT_UNSPECIFIED) {
     out << "  " << Painted(NameOf(instance.result()), look);
   }
-  if (instance.tokens_size() > 0) out << "  at " << Escaped(StandingText(instance));
+  const std::string standing = StandingText(instance);
+  if (!standing.empty()) out << "  at " << Escaped(standing);
   if (!instance.error().empty()) out << "  " << Escaped(instance.error());
   if (!remark.empty()) out << "  (" << Escaped(remark) << ")";
   out << '\n';

@@ -14,6 +14,8 @@ std::string NameOf(v1::Instance::Result result);
 std::string NameOf(v1::Token::State state);
 std::string NameOf(v1::Change::Kind kind);
 
+// A plan, or an action, which is a plan of one step.
+bool IsPlan(const v1::Machine& machine);
 // "crawler v2".
 std::string MachineText(const std::string& machine, uint32_t version);
 // Where it stands: "crawl (claimed)", "a (ready), b (held), c (ready), 17 more".

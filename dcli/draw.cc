@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "dcli/commands.h"
+#include "dcli/describe.h"
 #include "dcli/graph.h"
 #include "dcli/sources.h"
 #include "dcli/text.h"
@@ -26,32 +27,68 @@ int PrintDrawing(Context& context, const Drawing& drawing, const std::string& fo
   return kSucceeded;
 }
 
+// As a server would show it, as far as drawings look at it.
+v1::Machine WireOf(const Machine& machine) {
+  v1::Machine wire;
+  wire.set_id(machine.id);
+  wire.set_kind(std::string(machine.Kind()));
+  for (const Node& node : machine.nodes) {
+    v1::Node* to = wire.add_nodes();
+    to->set_id(node.id);
+    to->set_kind(std::string(Name(node.kind)));
+    to->set_action(node.action);
+    for (const Edge& edge : node.transitions) {
+      v1::Edge* arrow = to->add_transitions();
+      arrow->set_transition(edge.transition);
+      for (const NodeIndex target : edge.targets) arrow->add_targets(machine.nodes[target].id);
+    }
+  }
+  return wire;
+}
+
+int NoSteps(Context& context, const std::string& what) {
+  return context.Fail(kRefused, what + " is no plan: it has no steps to draw",
+                      "without --flow its nodes are drawn");
+}
+
+int DrawMachine(Context& context, const v1::Machine& machine, const GraphOptions& options) {
+  if (!options.flow) return PrintDrawing(context, DrawingOf(machine), options.format);
+  if (!IsPlan(machine)) return NoSteps(context, machine.id());
+  return PrintDrawing(context, FlowOf(machine), options.format);
+}
+
+int DrawDefinition(Context& context, const Machine& machine, const GraphOptions& options) {
+  if (options.flow) return DrawMachine(context, WireOf(machine), options);
+  return PrintDrawing(context, DrawingOf(machine), options.format);
+}
+
 int DrawFile(Context& context, const GraphOptions& options) {
   const auto sources = ReadSources({options.subject});
   if (!sources) return context.FailUsage(sources.error());
   std::vector<std::string> ids;
-  std::optional<Drawing> drawing;
+  std::optional<Machine> chosen;
   for (const Source& source : *sources) {
-    const Parsed parsed = ParseDefinitions(source.text, source.name);
-    for (const Diagnostic& diagnostic : parsed.diagnostics) {
+    auto parsed = CompileFile(source);
+    if (!parsed) return context.Fail(kRefused, parsed.error().message);
+    for (const Diagnostic& diagnostic : parsed->diagnostics) {
       if (diagnostic.error) context.err << Escaped(Format(diagnostic)) << '\n';
     }
-    if (!parsed.ok()) return context.Fail(kRefused, source.name + " has errors");
-    for (const Definition& definition : parsed.definitions) {
+    if (!parsed->ok()) return context.Fail(kRefused, source.name + " has errors");
+    for (Definition& definition : parsed->definitions) {
       ids.push_back(definition.machine.id);
       const bool wanted = options.machine.empty() || options.machine == definition.machine.id;
-      if (wanted && !drawing) drawing = DrawingOf(definition.machine);
+      if (wanted && !chosen) chosen = std::move(definition.machine);
     }
   }
   if (ids.size() > 1 && options.machine.empty()) {
     return context.Fail(kBadUsage, options.subject + " holds several machines: " + Join(ids, ", "),
                         "say which with --machine");
   }
-  if (!drawing) {
+  if (!chosen) {
     return context.Fail(kBadUsage, "there is no machine \"" + options.machine + "\" in " +
                                        options.subject + DidYouMean(options.machine, ids));
   }
-  return PrintDrawing(context, *drawing, options.format);
+  return DrawDefinition(context, *chosen, options);
 }
 
 Result<v1::Machine> GetMachine(Context& context, const std::string& id, uint32_t version) {
@@ -60,6 +97,16 @@ Result<v1::Machine> GetMachine(Context& context, const std::string& id, uint32_t
   request.set_id(id);
   request.set_version(version);
   return context.client->GetMachine(request);
+}
+
+// Before it is planned an instance has the steps of its plan.
+int DrawSteps(Context& context, const v1::Instance& instance, const GraphOptions& options) {
+  if (instance.steps_size() > 0) {
+    return PrintDrawing(context, FlowOf(instance), options.format);
+  }
+  const auto machine = GetMachine(context, instance.machine(), instance.version());
+  if (!machine || !IsPlan(*machine)) return NoSteps(context, instance.id());
+  return DrawMachine(context, *machine, options);
 }
 
 int DrawInstance(Context& context, const GraphOptions& options) {
@@ -75,6 +122,7 @@ int DrawInstance(Context& context, const GraphOptions& options) {
   }
   if (!instance) return context.Fail(instance.error());
   if (context.Print(*instance)) return kSucceeded;
+  if (options.flow) return DrawSteps(context, *instance, options);
   if (instance->nodes_size() == 0) {
     const auto machine = GetMachine(context, instance->machine(), instance->version());
     if (!machine) return context.Fail(machine.error());
@@ -112,7 +160,7 @@ int Graph(Context& context, const GraphOptions& options) {
     const auto machine = GetMachine(context, ref->id, ref->version);
     if (machine) {
       if (context.Print(*machine)) return kSucceeded;
-      return PrintDrawing(context, DrawingOf(*machine), options.format);
+      return DrawMachine(context, *machine, options);
     }
     const Code code = machine.error().code;
     const bool no_name = code == Code::kInvalidArgument;  // instances may be called what it may not

@@ -8,7 +8,9 @@
 namespace dfsmr::cli {
 
 // What may stand at a place on the command line.
-enum class Word { kAnything, kFile, kMachine, kNode, kInstance, kSubject, kTransition, kShell };
+enum class Word {
+  kAnything, kFile, kMachine, kNode, kInstance, kSubject, kTransition, kStep, kShell
+};
 
 struct FlagShape {
   std::vector<std::string> names;  // "-o", "--server"

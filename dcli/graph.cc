@@ -107,7 +107,8 @@ std::vector<std::string> LinesOf(const GraphNode& node) {
 struct Shape {
   const char* open;  // Mermaid's brackets
   const char* close;
-  const char* dot;  // DOT's attributes
+  const char* dot;   // DOT's attributes
+  bool dashed = false;
 };
 
 Shape ShapeOf(const GraphNode& node) {
@@ -115,9 +116,23 @@ Shape ShapeOf(const GraphNode& node) {
   if (node.start) return {"([", "])", "shape=ellipse, penwidth=2"};
   if (node.kind == "delay") return {"{{", "}}", "shape=hexagon"};
   if (node.kind == "manual") return {"[/", "/]", "shape=parallelogram"};
-  if (node.kind == "held") return {"[\\", "\\]", "shape=parallelogram, style=dashed"};
+  if (node.kind == "held") return {"[\\", "\\]", "shape=parallelogram", true};
   if (node.kind == "gate") return {"{", "}", "shape=diamond"};
+  if (node.kind == "spawn") return {"[[", "]]", "shape=box, peripheries=2"};
   return {"[", "]", "shape=box"};
+}
+
+std::string DotStyle(const GraphNode& node) {
+  const bool dashed = ShapeOf(node).dashed;
+  const std::string fill = node.marked && node.fill.empty() ? "#ffdd66" : node.fill;
+  if (fill.empty()) return dashed ? ", style=dashed" : "";
+  return std::string(", style=") + (dashed ? "\"dashed,filled\"" : "filled") + ", fillcolor=\"" +
+         fill + "\"";
+}
+
+std::string MermaidStyle(const GraphNode& node) {
+  if (node.marked) return "fill:" + (node.fill.empty() ? "#fd6" : node.fill) + ",stroke-width:3px";
+  return node.fill.empty() ? "" : "fill:" + node.fill;
 }
 
 const char* ResultText(Outcome result) {
@@ -181,11 +196,13 @@ std::string Mermaid(const Drawing& drawing) {
             "\n";
   }
   for (const GraphEdge& edge : drawing.edges) {
-    text += "  " + ids.Of(edge.from) + " -->|" + MermaidLabel(edge.transition) + "| " +
-            ids.Of(edge.to) + "\n";
+    const std::string label =
+        edge.transition.empty() ? "" : "|" + MermaidLabel(edge.transition) + "|";
+    text += "  " + ids.Of(edge.from) + " -->" + label + " " + ids.Of(edge.to) + "\n";
   }
   for (const GraphNode& node : drawing.nodes) {
-    if (node.marked) text += "  style " + ids.Of(node.id) + " fill:#fd6,stroke-width:3px\n";
+    const std::string style = MermaidStyle(node);
+    if (!style.empty()) text += "  style " + ids.Of(node.id) + " " + style + "\n";
   }
   return text;
 }
@@ -200,12 +217,12 @@ std::string Dot(const Drawing& drawing) {
     std::vector<std::string> lines = LinesOf(node);
     for (std::string& line : lines) line = DotText(line);
     text += "  \"" + DotText(node.id) + "\" [label=\"" + Join(lines, "\\n") + "\", " +
-            ShapeOf(node).dot + (node.marked ? ", style=filled, fillcolor=\"#ffdd66\"" : "") +
-            "];\n";
+            ShapeOf(node).dot + DotStyle(node) + "];\n";
   }
   for (const GraphEdge& edge : drawing.edges) {
-    text += "  \"" + DotText(edge.from) + "\" -> \"" + DotText(edge.to) + "\" [label=\"" +
-            DotText(edge.transition) + "\"];\n";
+    const std::string label =
+        edge.transition.empty() ? "" : " [label=\"" + DotText(edge.transition) + "\"]";
+    text += "  \"" + DotText(edge.from) + "\" -> \"" + DotText(edge.to) + "\"" + label + ";\n";
   }
   return text + "}\n";
 }

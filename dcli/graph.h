@@ -17,11 +17,12 @@ struct GraphNode {
   std::string result;                // of a final node, where it is not a success
   std::vector<std::string> remarks;  // under the name: what stands there
   bool marked = false;               // an instance stands here
+  std::string fill;                  // a colour, "#ccffcc"; empty: none
   friend bool operator==(const GraphNode&, const GraphNode&) = default;
 };
 struct GraphEdge {
   std::string from;
-  std::string transition;
+  std::string transition;  // empty: an arrow without a label
   std::string to;
   friend bool operator==(const GraphEdge&, const GraphEdge&) = default;
 };
@@ -38,6 +39,12 @@ Drawing DrawingOf(const v1::Instance& instance,
                   const google::protobuf::RepeatedPtrField<v1::Node>& nodes);
 // As it was written.
 Drawing DrawingOf(const Machine& machine);
+
+// Steps and what waits for what, as an instance has them.
+Drawing FlowOf(const v1::Instance& instance);
+// The same from the nodes that a plan was compiled to, with how many stand where. Gates are passed
+// through, save those with so many arrows in and out that nobody could follow them.
+Drawing FlowOf(const v1::Machine& machine);
 
 // Start nodes are round (Mermaid: stadium), final ones have a double border, delays are hexagons,
 // manual and held nodes slanted, gates diamonds, work is a box.

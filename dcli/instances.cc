@@ -15,6 +15,7 @@ Result<v1::ListInstancesRequest> RequestOf(const Context& context,
   request.set_namespace_(context.name_space);
   request.set_machine(options.machine);
   request.set_node(options.node);
+  request.set_parent(options.parent);
   if (!options.state.empty()) {
     const auto state = ParseEnum(v1::Instance::State_descriptor(), options.state, "state");
     if (!state) return state.error();
@@ -99,7 +100,7 @@ int Show(Context& context, const InstanceOptions& options) {
   request.set_namespace_(context.name_space);
   request.set_id(options.instance);
   const bool for_people = context.format == OutputFormat::kTable || context.wide();
-  request.set_with_nodes(for_people);
+  request.set_with_nodes(for_people || options.steps);
   auto instance = context.client->GetInstance(request);
   if (!instance) return context.Fail(instance.error());
   if (context.Print(*instance)) return kSucceeded;
@@ -107,7 +108,7 @@ int Show(Context& context, const InstanceOptions& options) {
     context.out << instance->id() << '\n';
     return kSucceeded;
   }
-  if (instance->nodes_size() == 0) {
+  if (instance->nodes_size() == 0 && instance->steps_size() == 0) {
     v1::GetMachineRequest definition;
     definition.set_namespace_(context.name_space);
     definition.set_id(instance->machine());

@@ -131,6 +131,19 @@ std::vector<Member> Members(std::string_view object) {
   return members;
 }
 
+std::vector<std::string> Items(std::string_view array) {
+  std::vector<std::string> items;
+  Scanner scanner(array);
+  scanner.Take('[');
+  while (!scanner.Take(']')) {
+    const std::string_view item = scanner.Value();
+    if (item.empty()) break;
+    items.emplace_back(item);
+    scanner.Take(',');
+  }
+  return items;
+}
+
 const Member* Find(const std::vector<Member>& members, std::string_view key) {
   const auto found = std::find_if(members.rbegin(), members.rend(),
                                   [&](const Member& member) { return member.key == key; });

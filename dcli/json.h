@@ -18,6 +18,8 @@ bool IsJsonObject(std::string_view text);
 
 // The members of `object`, in order. REQUIRES: IsJsonObject(object).
 std::vector<Member> Members(std::string_view object);
+// The items of `array`, as they were written. REQUIRES: it is a JSON array.
+std::vector<std::string> Items(std::string_view array);
 // The value of `key` (the last one, when it is there twice), or null.
 const Member* Find(const std::vector<Member>& members, std::string_view key);
 // Replaces the value of `member.key` where it stands, or adds it at the end.

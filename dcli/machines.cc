@@ -1,7 +1,10 @@
 #include <algorithm>
+#include <map>
 
 #include "dcli/commands.h"
 #include "dcli/describe.h"
+#include "dcli/graph.h"
+#include "dcli/steps.h"
 
 namespace dfsmr::cli {
 namespace {
@@ -41,11 +44,80 @@ void PrintNodes(Context& context, const v1::Machine& machine) {
   table.Print(context.out, context.look);
 }
 
+using NodesById = std::map<std::string, const v1::Node*>;
+
+const v1::NodeStats& StatsOf(const NodesById& nodes, const std::string& id) {
+  static const v1::NodeStats kNone;
+  const auto found = nodes.find(id);
+  return found == nodes.end() ? kNone : found->second->stats();
+}
+
+std::string OrNone(uint64_t count) { return count > 0 ? Count(count) : ""; }
+
+std::vector<std::string> RowOf(Context& context, const NodesById& nodes, const v1::Node& step,
+                               const std::string& after) {
+  const v1::NodeStats& stats = step.stats();
+  const std::string& path = step.id();
+  const uint64_t held = StatsOf(nodes, path + "/error").held() +
+                        StatsOf(nodes, path + "/finalize/error").held();
+  std::vector<std::string> row = {step.action(),
+                                  OrNone(stats.ready()),
+                                  OrNone(stats.claimed()),
+                                  OrNone(stats.waiting()),
+                                  OrNone(StatsOf(nodes, path + "/suspended").waiting()),
+                                  OrNone(held),
+                                  Count(stats.completed()),
+                                  stats.has_p50() ? DurationText(FromProto(stats.p50())) : "",
+                                  stats.has_p95() ? DurationText(FromProto(stats.p95())) : "",
+                                  step.kind() == "work" ? TimeoutText(stats) : ""};
+  if (context.wide()) row.push_back(step.queue());
+  row.push_back(after);
+  return row;
+}
+
+// A plan by its steps: what was written, not what it was compiled to.
+void PrintPlan(Context& context, const v1::Machine& machine) {
+  NodesById nodes;
+  for (const v1::Node& node : machine.nodes()) nodes[node.id()] = &node;
+  const Drawing flow = FlowOf(machine);
+  std::map<std::string, std::string> after;
+  for (const GraphEdge& edge : flow.edges) {
+    std::string& before = after[edge.to];
+    before += (before.empty() ? "" : ", ") + edge.from;
+  }
+  std::vector<std::string> paths;
+  for (const GraphNode& step : flow.nodes) {
+    if (step.id.find('/') == std::string::npos) paths.push_back(step.id);
+  }
+  std::vector<std::string> header = {"STEP",      "ACTION", "READY",     "CLAIMED", "WAITING",
+                                     "SUSPENDED", "HELD",   "COMPLETED", "P50",     "P95",
+                                     "TIMEOUT"};
+  if (context.wide()) header.push_back("QUEUE");
+  header.push_back("AFTER");
+  Table table(header);
+  for (const auto& [name, path] : LinesOf(TreeOf(paths))) {
+    std::vector<std::string> row = {name};
+    if (path >= 0) {
+      const std::string& id = paths[static_cast<size_t>(path)];
+      const auto cells = RowOf(context, nodes, *nodes[id], after[id]);
+      row.insert(row.end(), cells.begin(), cells.end());
+    }
+    table.Add(std::move(row));
+  }
+  if (!table.empty()) table.Print(context.out, context.look);
+  if (context.wide()) {
+    context.out << '\n';
+    PrintNodes(context, machine);
+  }
+}
+
 void PrintMachine(Context& context, const v1::Machine& machine) {
   const v1::MachineStats& stats = machine.stats();
+  const bool plan = IsPlan(machine);
   Description text;
-  text.Add("Machine", MachineText(machine.id(), machine.version()));
-  text.Add("Kind", machine.kind());
+  text.Add(machine.kind() == "plan" ? "Plan" : plan ? "Action" : "Machine",
+           MachineText(machine.id(), machine.version()));
+  if (!plan) text.Add("Kind", machine.kind());
   text.Add("Upgrades", machine.upgrade_strategy());
   text.Add("Defined", When(machine.define_time(), context.look));
   text.Add("Instances", Count(stats.running()) + " running, " + Count(stats.scheduled()) +
@@ -55,7 +127,7 @@ void PrintMachine(Context& context, const v1::Machine& machine) {
   text.Add("Breaker", stats.breaker());
   text.Print(context.out, context.look);
   context.out << '\n';
-  PrintNodes(context, machine);
+  plan ? PrintPlan(context, machine) : PrintNodes(context, machine);
 }
 
 int Describe(Context& context, const std::string& subject) {

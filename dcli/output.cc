@@ -18,12 +18,16 @@ struct Color {
 };
 
 const char* ColorOf(std::string_view word) {
+  const size_t space = word.find(' ');
+  const bool symbol = space != word.npos && space > 1 && Columns(word.substr(0, space)) == 1;
+  if (symbol) word.remove_prefix(space + 1);  // "✓ DONE"
   static const Color kColors[] = {
       {"32", {"SUCCESS", "ok", "closed", "changed", "DONE"}},
       {"31", {"ERROR", "ABORTED", "CANCELLED", "open", "TIMED_OUT"}},
       {"33", {"WARNING", "PAUSED", "HELD", "half-open", "SKIPPED", "BREAKER_OPENED"}},
       {"36", {"RUNNING", "CLAIMED", "READY", "PLANNING", "STARTED"}},
-      {"2", {"PENDING", "SCHEDULED", "WAITING", "unchanged", "STOPPED", "-"}},
+      {"34", {"SUSPENDED", "WOKEN"}},
+      {"2", {"PENDING", "SCHEDULED", "WAITING", "LEFT_OUT", "unchanged", "STOPPED", "-"}},
   };
   for (const Color& color : kColors) {
     if (std::find(color.words.begin(), color.words.end(), word) != color.words.end()) {

@@ -3,10 +3,46 @@
 #include <map>
 
 #include "dcli/describe.h"
+#include "dcli/steps.h"
 #include "dcli/text.h"
 
 namespace dfsmr::cli {
 namespace {
+
+constexpr size_t kMostOutputs = 20;  // of a plan's steps
+constexpr int kMostClaims = 20;
+constexpr size_t kMostHints = 3;        // steps that are named in what to type next
+
+std::string ProgressText(const v1::Instance& instance) {
+  Tally tally;
+  for (const v1::Step& step : instance.steps()) tally.Add(step);
+  std::string text = tally.all() > 0 || instance.progress() > 0 ? PercentText(instance.progress())
+                                                                : "";
+  if (tally.all() > 0) text += ", " + TallyText(tally);
+  return text;
+}
+
+// In full: the table of steps may have to cut it.
+void AddHeld(const v1::Instance& instance, Description* text) {
+  size_t count = 0;
+  for (const v1::Step& step : instance.steps()) {
+    const bool held = step.state() == v1::Step::HELD || step.finalize() == v1::Step::HELD;
+    const bool said = instance.error().find(step.error()) != std::string::npos;
+    if (held && !said && ++count <= kMostHints) {
+      text->Add("Held", step.path() + ": " + step.error());
+    }
+  }
+}
+
+void AddOutputs(Context& context, const v1::Instance& instance, Description* text) {
+  const std::map<std::string, std::string> outputs(instance.outputs().begin(),
+                                                   instance.outputs().end());
+  if (instance.steps_size() > 0 && outputs.size() > kMostOutputs && !context.wide()) {
+    text->Add("Outputs", std::to_string(outputs.size()) + " of them: -o wide shows them");
+    return;
+  }
+  for (const auto& [node, output] : outputs) text->Add("Output of " + Escaped(node), output);
+}
 
 void PrintHead(Context& context, const v1::Instance& instance) {
   const Look& look = context.look;
@@ -17,19 +53,17 @@ void PrintHead(Context& context, const v1::Instance& instance) {
   text.Add("Result", NameOf(instance.result()));
   text.Add("Label", instance.label());
   text.Add("Error", instance.error());
+  AddHeld(instance, &text);
   text.Add("Starts at", When(instance.start_at(), look));
   text.Add("Not after", When(instance.start_before(), look));
   text.Add("Started", When(instance.start_time(), look));
   text.Add("Ended", When(instance.end_time(), look));
-  if (instance.progress() > 0) text.Add("Progress", PercentText(instance.progress()));
+  text.Add("Progress", ProgressText(instance));
   if (instance.priority() != 0) text.Add("Priority", std::to_string(instance.priority()));
   text.Add("Labels", LabelsText(instance.labels()));
   text.Add("Parent", instance.parent());
   text.Add("Params", instance.params());
-  using Outputs = std::map<std::string, std::string>;
-  for (const auto& [node, output] : Outputs(instance.outputs().begin(), instance.outputs().end())) {
-    text.Add("Output of " + Escaped(node), output);
-  }
+  AddOutputs(context, instance, &text);
   text.Print(context.out, look);
 }
 
@@ -47,8 +81,11 @@ void PrintTokens(Context& context, const v1::Instance& instance) {
 
 void PrintClaims(Context& context, const v1::Instance& instance) {
   Table table({"CLAIMED BY", "NODE", "ATTEMPT", "SINCE", "DEADLINE", "PROGRESS"});
+  const bool all = context.wide() || instance.steps_size() == 0;
+  int count = 0;
   for (const v1::Token& token : instance.tokens()) {
     for (const v1::Claim& claim : token.claims()) {
+      if (++count > kMostClaims && !all) continue;
       std::string deadline = claim.has_deadline() ? When(claim.deadline(), context.look) : "never";
       if (claim.timed_out()) deadline += " (timed out)";
       table.Add({claim.worker(), token.node(), std::to_string(claim.attempt()),
@@ -59,6 +96,9 @@ void PrintClaims(Context& context, const v1::Instance& instance) {
   if (table.empty()) return;
   context.out << '\n';
   table.Print(context.out, context.look);
+  if (count > kMostClaims && !all) {
+    context.out << count - kMostClaims << " more: -o wide shows them\n";
+  }
 }
 
 void PrintTransitions(Context& context, const v1::Instance& instance) {
@@ -94,30 +134,81 @@ std::string FirstTransition(const v1::Instance& instance) {
   return "";
 }
 
-void PrintNext(Context& context, const v1::Instance& instance) {
-  const std::string id = Escaped(instance.id());
+void AddHintsFor(const v1::Step& step, const std::string& id, std::vector<std::string>* next) {
+  const std::string& path = step.path();
+  const bool held = step.state() == v1::Step::HELD;
+  if (held && step.has_children() && step.children().failed() > 0) {
+    next->push_back("instances --parent " + id + " --state paused");
+  }
+  if (held || step.finalize() == v1::Step::HELD) {
+    next->push_back("resume " + id + " --node " + path);
+    next->push_back("skip " + id + " " + path);
+  }
+  if (held && !step.action().empty()) {
+    next->push_back("transition " + id + " patch --node " + path + " --params '{\"KEY\": ...}'");
+  }
+  if (step.state() == v1::Step::SUSPENDED) {
+    next->push_back("transition " + id + " EVENT --node " + path + " KEY=VALUE");
+  }
+}
+
+std::vector<std::string> NextOfSteps(const v1::Instance& instance) {
+  std::vector<std::string> next;
+  if (instance.state() == v1::Instance::STOPPED) return next;
+  std::vector<const v1::Step*> held;
+  std::vector<const v1::Step*> suspended;
+  for (const v1::Step& step : instance.steps()) {
+    const bool stuck = step.state() == v1::Step::HELD || step.finalize() == v1::Step::HELD;
+    if (stuck) held.push_back(&step);
+    if (step.state() == v1::Step::SUSPENDED) suspended.push_back(&step);
+  }
+  if (!held.empty() || instance.state() == v1::Instance::PAUSED) {
+    next.push_back("resume " + instance.id());
+  }
+  for (const auto* steps : {&held, &suspended}) {
+    for (size_t i = 0; i < steps->size() && i < kMostHints; ++i) {
+      AddHintsFor(*(*steps)[i], instance.id(), &next);
+    }
+  }
+  if (instance.state() == v1::Instance::RUNNING) next.push_back("pause " + instance.id());
+  return next;
+}
+
+std::vector<std::string> NextOfMachine(const v1::Instance& instance) {
+  const std::string& id = instance.id();
   std::vector<std::string> next;
   if (instance.state() == v1::Instance::PAUSED || AnyHeld(instance)) next.push_back("resume " + id);
   if (AnyHeld(instance)) next.push_back("skip " + id);
+  if (instance.state() == v1::Instance::SCHEDULED && !instance.has_start_at()) {
+    next.push_back("resume " + id);  // held back, or waiting for others to end
+  }
   if (instance.state() == v1::Instance::RUNNING) {
     const std::string transition = FirstTransition(instance);
-    if (!transition.empty()) next.push_back("transition " + id + " " + Escaped(transition));
+    if (!transition.empty()) next.push_back("transition " + id + " " + transition);
     next.push_back("pause " + id);
   }
+  return next;
+}
+
+void PrintNext(Context& context, const v1::Instance& instance) {
+  const std::string& id = instance.id();
+  const bool plan = instance.steps_size() > 0;
+  std::vector<std::string> next = plan ? NextOfSteps(instance) : NextOfMachine(instance);
   if (instance.state() != v1::Instance::STOPPED) next.push_back("cancel " + id);
   next.push_back("history " + id);
-  next.push_back("graph " + id);
+  next.push_back("graph " + id + (plan ? " --flow" : ""));
   context.out << "\nNext:\n";
-  for (const std::string& command : next) context.out << "  dcli " << command << '\n';
+  for (const std::string& command : next) context.out << "  dcli " << Escaped(command) << '\n';
 }
 
 }  // namespace
 
 void PrintWhole(Context& context, const v1::Instance& instance) {
+  const bool plan = instance.steps_size() > 0;
   PrintHead(context, instance);
-  PrintTokens(context, instance);
+  plan ? PrintSteps(context, instance) : PrintTokens(context, instance);
   PrintClaims(context, instance);
-  if (instance.state() != v1::Instance::STOPPED) PrintTransitions(context, instance);
+  if (!plan && instance.state() != v1::Instance::STOPPED) PrintTransitions(context, instance);
   PrintNext(context, instance);
 }
 

@@ -8,6 +8,8 @@
 #include <iostream>
 #include <sstream>
 
+#include "fsm/yaml_tree.h"
+
 namespace dfsmr::cli {
 namespace {
 
@@ -71,6 +73,32 @@ Result<std::vector<Source>> ReadSources(const std::vector<std::string>& paths) {
     }
   }
   return sources;
+}
+
+std::map<std::string, std::string> PlansIn(std::string_view text) {
+  std::map<std::string, std::string> plans;
+  Reporter reporter("");
+  const YamlTree tree = ReadYaml(text, &reporter, OnEmpty::kAccept);
+  for (const YamlDocument& document : tree.documents) {
+    if (document.root == nullptr || !document.root->IsMap()) continue;
+    for (const char* kind : {"plan", "action"}) {
+      const YamlEntry* id = document.root->Find(kind);
+      if (id == nullptr || id->value == nullptr || !id->value->IsScalar()) continue;
+      plans.emplace(id->value->text, kind);
+      break;
+    }
+  }
+  return plans;
+}
+
+Result<Parsed> CompileFile(const Source& source) {
+  const auto plans = PlansIn(source.text);
+  if (plans.empty()) return ParseDefinitions(source.text, source.name);
+  const auto& [id, kind] = *plans.begin();
+  return Error{Code::kUnimplemented, "",
+               source.name + " holds the " + kind + " " + id +
+                   ", and plans are compiled by a server: dcli define --dry-run checks it, and "
+                   "dcli graph " + id + " draws it once it is defined"};
 }
 
 }  // namespace dfsmr::cli

@@ -1,10 +1,13 @@
-// The YAML that define, check and graph read.
+// The YAML that define, check, graph and start read.
 #pragma once
 
+#include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "fsm/result.h"
+#include "fsm/yaml.h"
 
 namespace dfsmr::cli {
 
@@ -16,5 +19,13 @@ struct Source {
 // Files as they are, folders with every *.yaml and *.yml under them in the order of their names,
 // "-" for standard input. Fails when anything cannot be read, or when a folder has none.
 Result<std::vector<Source>> ReadSources(const std::vector<std::string>& paths);
+
+// What the documents of `text` define: "plan" or "action" by its id. Machines are left out, and so
+// is what cannot be read.
+std::map<std::string, std::string> PlansIn(std::string_view text);
+
+// The definitions of a file with everything wrong with it, plans compiled to their nodes.
+// kUnimplemented for plans: that takes a server for now.
+Result<Parsed> CompileFile(const Source& source);
 
 }  // namespace dfsmr::cli

@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "dcli/commands.h"
 #include "dcli/describe.h"
 #include "dcli/signals.h"
+#include "dcli/sources.h"
 #include "dcli/wait.h"
 
 namespace dfsmr::cli {
@@ -26,26 +28,61 @@ Result<Ok> SetTimes(const StartOptions& options, Timestamp now, v1::StartRequest
   return Ok{};
 }
 
+Error Bad(std::string message) { return {Code::kInvalidArgument, "", std::move(message)}; }
+
+// What to start and with what: with a flow the machine may be left out, so that the first word may
+// be a parameter.
+Result<Ok> SetSubject(const StartOptions& options, v1::StartRequest* request) {
+  std::string machine = options.machine;
+  std::vector<std::string> pairs = options.pairs;
+  if (!options.flow.empty() && machine.find('=') != std::string::npos) {
+    pairs.insert(pairs.begin(), std::exchange(machine, ""));
+  }
+  const auto params = ParseParams(options.params, pairs);
+  if (!params) return params.error();
+  request->set_params(*params);
+  if (machine.empty() && options.flow.empty()) return Bad("say which MACHINE, or give a --flow");
+  if (!machine.empty()) {
+    const auto ref = ParseMachineRef(machine);
+    if (!ref) return ref.error();
+    request->set_machine(ref->id);
+    request->set_version(ref->version);
+  }
+  if (options.flow.empty()) return Ok{};
+  const auto sources = ReadSources({options.flow});
+  if (!sources) return sources.error();
+  if (sources->size() != 1) return Bad("--flow takes one file, and " + options.flow + " is many");
+  request->set_flow(sources->front().text);
+  return Ok{};
+}
+
+void AddAfter(const std::vector<std::string>& instances, bool any_result,
+              v1::StartRequest* request) {
+  for (const std::string& instance : instances) {
+    v1::After* after = request->add_after();
+    after->set_instance(instance);
+    after->set_any_result(any_result);
+  }
+}
+
 Result<v1::StartRequest> RequestOf(const Context& context, const StartOptions& options) {
   v1::StartRequest request;
-  const auto ref = ParseMachineRef(options.machine);
-  if (!ref) return ref.error();
-  const auto params = ParseParams(options.params, options.pairs);
-  if (!params) return params.error();
+  const auto subject = SetSubject(options, &request);
+  if (!subject) return subject.error();
   const auto labels = ParseLabels(options.labels, request.mutable_labels());
   if (!labels) return labels.error();
   const auto times = SetTimes(options, context.look.now, &request);
   if (!times) return times.error();
-  if (options.count < 1) return Error{Code::kInvalidArgument, "", "--count must be at least 1"};
+  if (options.count < 1) return Bad("--count must be at least 1");
   if (options.count > 1 && !options.id.empty()) {
-    return Error{Code::kInvalidArgument, "", "--id names one instance: it cannot go with --count"};
+    return Bad("--id names one instance: it cannot go with --count");
   }
   request.set_namespace_(context.name_space);
-  request.set_machine(ref->id);
-  request.set_version(ref->version);
   request.set_id(options.id);
-  request.set_params(*params);
   request.set_priority(options.priority);
+  request.set_hold(options.hold);
+  AddAfter(options.after, false, &request);
+  AddAfter(options.after_any, true, &request);
   return request;
 }
 
@@ -126,12 +163,24 @@ int PrintEnded(Context& context, std::vector<v1::StartResponse> started,
   return all_well ? kSucceeded : kRefused;
 }
 
+// Whether what is started has steps; a server that does not know will say so when it starts.
+bool StartsPlan(Context& context, const v1::StartRequest& start) {
+  if (!start.flow().empty()) return true;
+  v1::GetMachineRequest request;
+  request.set_namespace_(start.namespace_());
+  request.set_id(start.machine());
+  request.set_version(start.version());
+  const auto machine = context.client->GetMachine(request);
+  return machine && IsPlan(*machine);
+}
+
 int StartAndWait(Context& context, const v1::StartRequest& request, int count) {
   Canceller canceller;
   const Interrupts interrupts([&canceller](int) { canceller.Cancel(); });
   EndOfInstances end(context);
   const auto begun = end.Begin(request.machine());
   if (!begun && Unreached(begun.error())) return context.Fail(begun.error());
+  if (count == 1 && StartsPlan(context, request)) end.ShowProgress();
   Starter starter(context, !context.names());
   const int status = starter.Run(request, count);
   context.out.flush();

@@ -8,7 +8,9 @@ namespace {
 
 void PrintTasks(Context& context, const v1::ReadyResponse& reply) {
   std::vector<std::string> header = {"INSTANCE", "MACHINE", "NODE", "ATTEMPT", "DEADLINE", "CLAIM"};
-  if (context.wide()) header.insert(header.end(), {"ACTION", "QUEUE", "NODE PARAMS"});
+  if (context.wide()) {
+    header.insert(header.end(), {"ACTION", "QUEUE", "PHASE", "EVENT", "NODE PARAMS"});
+  }
   header.push_back("PARAMS");
   Table table(header);
   for (const v1::Task& task : reply.tasks()) {
@@ -19,7 +21,10 @@ void PrintTasks(Context& context, const v1::ReadyResponse& reply) {
         std::to_string(task.attempt()),
         task.has_deadline() ? When(task.deadline(), context.look) : "never",
         task.claim()};
-    if (context.wide()) row.insert(row.end(), {task.action(), task.queue(), task.node_params()});
+    if (context.wide()) {
+      row.insert(row.end(), {task.action(), task.queue(), task.phase(), task.event(),
+                             task.node_params()});
+    }
     row.push_back(task.instance_params());
     table.Add(std::move(row));
   }
@@ -40,6 +45,48 @@ v1::ReadyRequest RequestOf(const Context& context, const ReadyOptions& options, 
   request.set_max_tasks(options.max);
   *request.mutable_wait() = ToProto(wait);
   return request;
+}
+
+// MACHINE or MACHINE=JSON.
+Result<Ok> AddChild(const std::string& text, v1::TransitionRequest* request) {
+  const size_t equals = text.find('=');
+  const auto ref = ParseMachineRef(text.substr(0, equals));
+  if (!ref) return ref.error();
+  v1::StartRequest* child = request->add_children();
+  child->set_machine(ref->id);
+  child->set_version(ref->version);
+  if (equals == std::string::npos) return Ok{};
+  const auto params = ParseObject(text.substr(equals + 1), "the params of --child");
+  if (!params) return params.error();
+  child->set_params(*params);
+  return Ok{};
+}
+
+// What goes with suspending.
+Result<Ok> AddWaiting(const TransitionOptions& options, v1::TransitionRequest* request) {
+  if (!options.wake_after.empty()) {
+    const auto after = ParseDuration(options.wake_after);
+    if (!after) return after.error();
+    *request->mutable_wake_after() = ToProto(*after);
+  }
+  for (const std::string& child : options.children) {
+    const auto added = AddChild(child, request);
+    if (!added) return added;
+  }
+  request->set_children_concurrency(options.children_concurrency);
+  return Ok{};
+}
+
+void PrintTransition(Context& context, const v1::TransitionResponse& reply) {
+  const std::vector<std::string> nodes(reply.nodes().begin(), reply.nodes().end());
+  const bool several = nodes.size() > 1;
+  context.out << Escaped(reply.instance()) << "  " << Escaped(reply.prev_node()) << " -> "
+              << Escaped(several ? Join(nodes, " + ") : reply.node()) << "  "
+              << Painted(NameOf(reply.state()), context.look);
+  if (reply.result() != v1::Instance::RESULT_UNSPECIFIED) {
+    context.out << "  " << Painted(NameOf(reply.result()), context.look);
+  }
+  context.out << (reply.repeated_report() ? "  (reported before)\n" : "\n");
 }
 
 }  // namespace
@@ -76,6 +123,8 @@ int Transition(Context& context, const TransitionOptions& options) {
   request.set_output(*output);
   request.set_error(options.error);
   request.set_client(UserName());
+  const auto waiting = AddWaiting(options, &request);
+  if (!waiting) return context.FailUsage(waiting.error());
   const auto reply = context.client->Transition(request);
   if (!reply) return context.Fail(reply.error());
   if (context.Print(*reply)) return kSucceeded;
@@ -83,14 +132,7 @@ int Transition(Context& context, const TransitionOptions& options) {
     context.out << Escaped(reply->node()) << '\n';
     return kSucceeded;
   }
-  const std::vector<std::string> nodes(reply->nodes().begin(), reply->nodes().end());
-  context.out << Escaped(reply->instance()) << "  " << Escaped(reply->prev_node()) << " -> "
-              << Escaped(nodes.size() > 1 ? Join(nodes, " + ") : reply->node()) << "  "
-              << Painted(NameOf(reply->state()), context.look);
-  if (reply->result() != v1::Instance::RESULT_UNSPECIFIED) {
-    context.out << "  " << Painted(NameOf(reply->result()), context.look);
-  }
-  context.out << (reply->repeated_report() ? "  (reported before)\n" : "\n");
+  PrintTransition(context, *reply);
   return kSucceeded;
 }
 

@@ -46,6 +46,7 @@ Result<int> ParseEnum(const google::protobuf::EnumDescriptor* type, std::string_
 struct MachineRef {
   std::string id;
   uint32_t version = 0;  // 0: the latest
+  friend bool operator==(const MachineRef&, const MachineRef&) = default;
 };
 // "crawler" or "crawler@2".
 Result<MachineRef> ParseMachineRef(std::string_view text);

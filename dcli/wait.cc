@@ -1,7 +1,10 @@
 #include "dcli/wait.h"
 
+#include <optional>
+
 #include "dcli/describe.h"
 #include "dcli/follow.h"
+#include "dcli/progress.h"
 
 namespace dfsmr::cli {
 
@@ -27,9 +30,12 @@ Result<Ok> EndOfInstances::FollowFeed(std::set<std::string> open, Canceller* can
     request.set_machine(machine_);
     request.add_kinds(v1::Change::FINISHED);
   }
+  std::optional<PlanWatch> watch;
+  if (alone && progress_) watch.emplace(context_, *open.begin());
   const auto visit = [&](const v1::ChangesResponse& response) {
     for (const v1::Change& change : response.changes()) {
-      if (alone) PrintChange(context_.err, change, context_.err_look);
+      if (watch) watch->Heard(change);
+      if (alone && !watch) PrintChange(context_.err, change, context_.err_look);
       if (change.kind() == v1::Change::FINISHED) open.erase(change.instance());
     }
     return !open.empty();

@@ -16,8 +16,10 @@ class EndOfInstances {
   // Remembers where the feed stands. To be called before the instances are started, so that nothing
   // that happens to them can be missed.
   Result<Ok> Begin(const std::string& machine);
-  // The instances as they ended, in the order given. What happens to a single one is told on
-  // standard error as it goes. kCancelled after Ctrl-C.
+  // What happens to a single instance is told on standard error as it goes; after this, which is
+  // for plans, only how far it is.
+  void ShowProgress() { progress_ = true; }
+  // The instances as they ended, in the order given. kCancelled after Ctrl-C.
   Result<std::vector<v1::Instance>> Await(const std::vector<std::string>& ids, Canceller* cancel);
 
  private:
@@ -27,6 +29,7 @@ class EndOfInstances {
   Context& context_;
   std::string machine_;
   std::string cursor_;
+  bool progress_ = false;
 };
 
 }  // namespace dfsmr::cli

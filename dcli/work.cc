@@ -1,7 +1,9 @@
 #include <signal.h>
 
+#include <algorithm>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "dcli/assignment.h"
 #include "dcli/commands.h"
@@ -57,18 +59,30 @@ void Lane(Shift& shift, const Trade& trade, const v1::ReadyRequest& request, boo
   }
 }
 
+Error Bad(std::string message) { return {Code::kInvalidArgument, "", std::move(message)}; }
+
+// NAME=COMMAND.
+Result<Ok> AddMiddleware(const std::string& pair, Trade* trade) {
+  const size_t equals = pair.find('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == pair.size()) {
+    return Bad("--middleware \"" + pair + "\" is not NAME=COMMAND");
+  }
+  const std::string line = pair.substr(equals + 1);
+  const size_t first = std::min(line.find_first_not_of(' '), line.size());
+  const std::string program = line.substr(first, line.find(' ', first) - first);
+  if (!IsOnPath(program)) return Bad("cannot run the middleware " + program + ": not found");
+  trade->middleware[pair.substr(0, equals)] = line;
+  return Ok{};
+}
+
 Result<Trade> TradeOf(const WorkOptions& options) {
-  const auto bad = [](std::string message) { return Error{Code::kInvalidArgument, "", message}; };
-  if (options.command.empty()) return bad("there is no command: put it after \"--\"");
-  if (!IsOnPath(options.command[0])) return bad("cannot run " + options.command[0] + ": not found");
-  if (options.jobs < 1 || options.jobs > kMostJobs) return bad("--jobs must be from 1 to 1000");
+  if (options.command.empty()) return Bad("there is no command: put it after \"--\"");
+  if (!IsOnPath(options.command[0])) return Bad("cannot run " + options.command[0] + ": not found");
+  if (options.jobs < 1 || options.jobs > kMostJobs) return Bad("--jobs must be from 1 to 1000");
   Trade trade{.command = options.command, .middleware = {}};
   for (const std::string& pair : options.middleware) {
-    const size_t equals = pair.find('=');
-    if (equals == std::string::npos || equals == 0 || equals + 1 == pair.size()) {
-      return bad("--middleware \"" + pair + "\" is not NAME=COMMAND");
-    }
-    trade.middleware[pair.substr(0, equals)] = pair.substr(equals + 1);
+    const auto added = AddMiddleware(pair, &trade);
+    if (!added) return added.error();
   }
   return trade;
 }

@@ -2,12 +2,10 @@
 
 #include <doctest/doctest.h>
 
-#include <cstdlib>
-#include <fstream>
-
 #include "dcli/completion.h"
 #include "dcli/process.h"
 #include "tests/dcli/dcli.h"
+#include "tests/dcli/temporary_file.h"
 
 // Under AddressSanitizer: the resolver that gRPC uses keeps a few bytes for each name it looked up.
 extern "C" const char* __lsan_default_suppressions();
@@ -20,18 +18,6 @@ const std::vector<std::string> kCommands = {
     "define",  "check",  "machines", "graph",      "start",     "instances",  "show",
     "history", "ready",  "changes",  "transition", "extend",    "relinquish", "work",
     "pause",   "resume", "skip",     "cancel",     "completion"};
-
-// A file that is gone when the test is over.
-struct TemporaryFile {
-  explicit TemporaryFile(const std::string& text) {
-    char name[] = "/tmp/dcli_test_XXXXXX.yaml";
-    const Descriptor fd(mkstemps(name, 5));
-    path = name;
-    std::ofstream(path) << text;
-  }
-  ~TemporaryFile() { std::remove(path.c_str()); }
-  std::string path;
-};
 
 constexpr const char* kTwo =
     "id: a\nnodes: {s: {start: true, transitions: {ok: e}}, e: {final: true}}\n---\n"
@@ -127,6 +113,17 @@ TEST_CASE("check says what is wrong and where") {
   CHECK(refused.out == "");
   CHECK(refused.err.find(bad.path + ":3:38: nodes.s.transitions.ok: ") != std::string::npos);
   CHECK(refused.err.find("dcli: 1 file of 1 has errors\n") != std::string::npos);
+}
+
+TEST_CASE("plans in a file want a server for now") {
+  const TemporaryFile plan("plan: infra\nflow: []\n");
+  for (const char* command : {"graph", "check"}) {
+    const Outcome refused = Dcli({command, plan.path});
+    CHECK(refused.status == 1);
+    CHECK(refused.out == "");
+    CHECK(refused.err.find("holds the plan infra, and plans are compiled by a server") !=
+          std::string::npos);
+  }
 }
 
 TEST_CASE("a file is drawn without a server") {

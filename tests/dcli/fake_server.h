@@ -51,6 +51,7 @@ class FakeServer final : public v1::RunnerService::Service {
   std::deque<Stream> streams;
   v1::Instance instance;  // what Start and GetInstance answer with
   v1::Machine machine;
+  v1::DefineResponse definitions;
 
   // What was asked.
   std::vector<v1::ReadyRequest> polls;
@@ -58,6 +59,10 @@ class FakeServer final : public v1::RunnerService::Service {
   std::vector<v1::RelinquishRequest> given_back;
   std::vector<v1::ChangesRequest> watched;
   std::vector<v1::StartRequest> started;
+  std::vector<v1::ResumeRequest> resumed;
+  std::vector<v1::SkipRequest> skipped;
+  std::vector<v1::ListInstancesRequest> listed;
+  std::vector<v1::GetInstanceRequest> looked;
   int extends = 0;
 
   grpc::Status Ready(grpc::ServerContext*, const v1::ReadyRequest* request,
@@ -122,8 +127,38 @@ class FakeServer final : public v1::RunnerService::Service {
   grpc::Status GetInstance(grpc::ServerContext*, const v1::GetInstanceRequest* request,
                            v1::Instance* reply) override {
     const std::lock_guard lock(mutex_);
+    looked.push_back(*request);
     *reply = instance;
-    if (request->with_nodes()) AddNode(reply->add_nodes());
+    if (!request->with_nodes()) reply->clear_steps();
+    if (request->with_nodes() && reply->steps_size() == 0) AddNode(reply->add_nodes());
+    return grpc::Status::OK;
+  }
+
+  grpc::Status Resume(grpc::ServerContext*, const v1::ResumeRequest* request,
+                      v1::Instance* reply) override {
+    const std::lock_guard lock(mutex_);
+    resumed.push_back(*request);
+    *reply = instance;
+    return grpc::Status::OK;
+  }
+
+  grpc::Status Skip(grpc::ServerContext*, const v1::SkipRequest* request,
+                    v1::Instance* reply) override {
+    const std::lock_guard lock(mutex_);
+    skipped.push_back(*request);
+    *reply = instance;
+    return grpc::Status::OK;
+  }
+
+  grpc::Status Define(grpc::ServerContext*, const v1::DefineRequest*,
+                      v1::DefineResponse* reply) override {
+    *reply = definitions;
+    return grpc::Status::OK;
+  }
+
+  grpc::Status ListMachines(grpc::ServerContext*, const v1::ListMachinesRequest*,
+                            v1::ListMachinesResponse* reply) override {
+    *reply->add_machines() = machine;
     return grpc::Status::OK;
   }
 
@@ -138,6 +173,10 @@ class FakeServer final : public v1::RunnerService::Service {
 
   grpc::Status ListInstances(grpc::ServerContext*, const v1::ListInstancesRequest* request,
                              v1::ListInstancesResponse* reply) override {
+    {
+      const std::lock_guard lock(mutex_);
+      listed.push_back(*request);
+    }
     // Two thousand of them, in pages.
     const int first = request->page_token().empty() ? 0 : std::stoi(request->page_token());
     const int last = std::min(first + request->page_size(), 2'000);

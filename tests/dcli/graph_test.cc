@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "fsm/yaml.h"
+#include "tests/dcli/plans.h"
 
 namespace dfsmr::cli {
 namespace {
@@ -123,6 +124,92 @@ TEST_CASE("names that a language cannot take are still drawn, each as its own no
         "  web_vm[\"web/vm\"]\n"
         "  graph_[\"graph\"]\n"
         "  a_b -->|\"end\"| graph_\n");
+}
+
+TEST_CASE("a compiled plan is drawn with its gates, held nodes and forks") {
+  const std::string drawn = Mermaid(DrawingOf(CompiledPlan()));
+  for (const char* line :
+       {"  _start([\"/start\"])\n", "  c_gate{\"c/gate\"}\n",
+        "  web_a_error[\\\"web.a/error<br/>1 held\"\\]\n", "  _end(((\"/end\")))\n", "  _start -->|ok| web_a\n", "  _start -->|ok| b\n",
+        "  c_gate -->|ok| d\n", "  web_a_error -->|skip| c_gate\n"}) {
+    CAPTURE(line);
+    CHECK(drawn.find(line) != std::string::npos);
+  }
+  const std::string dot = Dot(DrawingOf(CompiledPlan()));
+  for (const char* line :
+       {"  \"c/gate\" [label=\"c/gate\", shape=diamond];\n",
+        "  \"c/error\" [label=\"c/error\", shape=parallelogram, style=dashed];\n",
+        "  \"c/gate\" -> \"d\" [label=\"ok\"];\n"}) {
+    CAPTURE(line);
+    CHECK(dot.find(line) != std::string::npos);
+  }
+}
+
+TEST_CASE("a held node that is marked keeps its border") {
+  Drawing drawing;
+  drawing.nodes.push_back({.id = "a/error", .kind = "held", .marked = true});
+  CHECK(Dot(drawing).find("style=\"dashed,filled\", fillcolor=\"#ffdd66\"") != std::string::npos);
+}
+
+TEST_CASE("the flow of a plan is its steps and what waits for what") {
+  CHECK(Mermaid(FlowOf(CompiledPlan())) ==
+        R"(flowchart TD
+  %% infra v3
+  web_a["web.a<br/>do.web.a<br/>2 claimed, 1 held"]
+  b["b<br/>do.b<br/>4 suspended"]
+  c["c"]
+  d[["d"]]
+  web_a --> c
+  web_a --> d
+  b --> c
+  b --> d
+)");
+}
+
+TEST_CASE("a gate that stands for too many arrows is drawn") {
+  v1::Machine machine;
+  machine.set_kind("plan");
+  const auto step = [&](const std::string& id, const std::string& to) {
+    auto* node = machine.add_nodes();
+    node->set_id(id);
+    node->set_kind("work");
+    auto* edge = node->add_transitions();
+    edge->set_transition("ok");
+    edge->add_targets(to);
+  };
+  auto* gate = machine.add_nodes();
+  gate->set_id("b0/gate");
+  gate->set_kind("gate");
+  gate->add_transitions()->set_transition("ok");
+  for (int i = 0; i < 100; ++i) {
+    step("a" + std::to_string(i), "b0/gate");
+    step("b" + std::to_string(i), "/end");
+    machine.mutable_nodes(0)->mutable_transitions(0)->add_targets("b" + std::to_string(i));
+  }
+  const Drawing drawing = FlowOf(machine);
+  CHECK(drawing.nodes.size() == 201);
+  CHECK(drawing.edges.size() == 200);
+}
+
+TEST_CASE("the flow of an instance has the states of its steps") {
+  CHECK(Mermaid(FlowOf(PausedPlan())) ==
+        R"(flowchart TD
+  %% infra-7
+  db["db<br/>db.setup<br/>done"]
+  web_vm["web.vm<br/>vm.create<br/>held, 40 %"]
+  web_hosts["web.hosts<br/>hosts.add<br/>pending"]
+  fleet[["fleet<br/>held<br/>children 10/100, 3 running, 2 failed"]]
+  approval["approval<br/>ask<br/>suspended"]
+  db --> web_vm
+  web_vm --> web_hosts
+  style db fill:#ccffcc
+  style web_vm fill:#ff9999,stroke-width:3px
+  style fleet fill:#ff9999,stroke-width:3px
+  style approval fill:#cce0ff,stroke-width:3px
+)");
+  const std::string dot = Dot(FlowOf(PausedPlan()));
+  CHECK(dot.find("  \"db\" -> \"web.vm\";\n") != std::string::npos);
+  CHECK(dot.find("shape=box, style=filled, fillcolor=\"#ccffcc\"") != std::string::npos);
 }
 
 TEST_CASE("an SVG is drawn where Graphviz is") {

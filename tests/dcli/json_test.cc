@@ -56,4 +56,10 @@ TEST_CASE("YAML says the same as the JSON") {
   CHECK(YamlOf("{}") == "{}\n");
 }
 
+TEST_CASE("the items of an array come as they were written") {
+  CHECK(Items("[]").empty());
+  CHECK(Items(" [ 1.50, {\"a\": [2, 3]} , \"x,]\" ] ") ==
+        std::vector<std::string>{"1.50", "{\"a\": [2, 3]}", "\"x,]\""});
+}
+
 }  // namespace dfsmr::cli

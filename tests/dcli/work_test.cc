@@ -8,6 +8,7 @@
 #include "dcli/process.h"
 #include "tests/dcli/dcli.h"
 #include "tests/dcli/fake_server.h"
+#include "tests/dcli/temporary_file.h"
 
 namespace dfsmr::cli {
 namespace {
@@ -22,6 +23,14 @@ v1::Task OneTask() {
   task.set_attempt(1);
   task.set_claim("claim-7");
   task.set_instance_params(R"({"url":"http://x/"})");
+  return task;
+}
+
+v1::Task StepTask(const std::string& phase) {
+  v1::Task task = OneTask();
+  task.set_node("web.vm");
+  task.set_action("vm.create");
+  task.set_phase(phase);
   return task;
 }
 
@@ -218,6 +227,109 @@ TEST_CASE("middleware wraps the command, and one that is not here fails the task
     CHECK(server.reports.at(0).transition() == "error");
     CHECK(server.reports.at(0).error() == "this worker has no middleware \"audit\"");
   }
+}
+
+TEST_CASE("a middleware that does not run the rest stops there, and speaks for the task") {
+  FakeServer server;
+  server.tasks.push_back(OneTask());
+  server.tasks[0].add_middleware("audit");
+  server.tasks[0].add_middleware("gate");
+  std::string gate = "true";
+  SUBCASE("it is content") {}
+  SUBCASE("it is not") { gate = "false"; }
+  const Outcome done = WorkOnce(
+      server, "echo ran", {"--middleware", "audit=env A=1", "--middleware", "gate=" + gate});
+  CHECK(done.out == "");
+  REQUIRE(server.reports.size() == 1);
+  CHECK(server.reports[0].transition() == (gate == "true" ? "ok" : "error"));
+}
+
+TEST_CASE("middleware is a script around the command, with what the command has") {
+  FakeServer server;
+  server.tasks.push_back(OneTask());
+  server.tasks[0].add_middleware("audit");
+  const TemporaryFile audit(
+      "#!/bin/sh\necho before $DFSMR_INSTANCE\n\"$@\"\necho after $?\n", 0700);
+  const Outcome done = WorkOnce(server, "grep -c instanceParams; exit 3",
+                                {"--middleware", "audit=" + audit.path});
+  CHECK(done.out == "before c-1\n1\nafter 3\n");
+  CHECK(server.reports.at(0).transition() == "ok");
+}
+
+TEST_CASE("middleware that cannot be run is bad usage") {
+  const FakeServer server;
+  for (const char* pair : {"audit=no-such-command-here x", "audit=", "=true", "audit"}) {
+    CAPTURE(pair);
+    const Outcome bad = WorkOnce(server, "true", {"--middleware", pair});
+    CHECK(bad.status == 2);
+    CHECK(bad.err.starts_with("dcli: "));
+  }
+}
+
+TEST_CASE("the command of a plan's step knows its action, phase and event") {
+  FakeServer server;
+  server.tasks.push_back(StepTask("run"));
+  server.tasks[0].set_event("approved");
+  server.tasks[0].set_event_data(R"({"by":"ann"})");
+  const Outcome done = WorkOnce(server,
+                                "echo $DFSMR_ACTION $DFSMR_PHASE $DFSMR_EVENT;"
+                                "grep -q '\"eventData\":{\"by\":\"ann\"}'");
+  CHECK(done.out == "vm.create run approved\n");
+  CHECK(server.reports.at(0).transition() == "ok");
+}
+
+TEST_CASE("a step suspends with what it waits for") {
+  FakeServer server;
+  server.legal = {"ok", "error", "suspend"};
+  server.tasks.push_back(StepTask("run"));
+  const Outcome done = WorkOnce(
+      server,
+      "echo '{\"transition\":\"suspend\",\"wake_after\":\"30s\",\"children_concurrency\":2,"
+      "\"children\":[{\"machine\":\"vm@3\",\"id\":\"a\",\"params\":{\"n\":1.0}}]}'");
+  CHECK(done.status == 0);
+  REQUIRE(server.reports.size() == 1);
+  const v1::TransitionRequest& report = server.reports[0];
+  CHECK(report.transition() == "suspend");
+  CHECK(report.wake_after().seconds() == 30);
+  CHECK(report.children_concurrency() == 2);
+  REQUIRE(report.children_size() == 1);
+  CHECK(report.children(0).machine() == "vm");
+  CHECK(report.children(0).version() == 3);
+  CHECK(report.children(0).id() == "a");
+  CHECK(report.children(0).params() == R"({"n":1.0})");
+}
+
+TEST_CASE("a planner reports planned") {
+  FakeServer server;
+  server.legal = {"planned", "error"};
+  server.tasks.push_back(StepTask("plan"));
+  WorkOnce(server, "echo '{\"output\":{\"flow\":[{\"step\":\"a\",\"action\":\"x\"}]}}'");
+  REQUIRE(server.reports.size() == 1);
+  CHECK(server.reports[0].transition() == "planned");
+  CHECK(server.reports[0].output() == R"({"flow":[{"step":"a","action":"x"}]})");
+}
+
+TEST_CASE("what a step cannot take is known without asking the server") {
+  FakeServer server;
+  server.legal = {};
+  std::string phase = "run";
+  std::string known = "ok, error, suspend";
+  SUBCASE("run") {}
+  SUBCASE("plan") {
+    phase = "plan";
+    known = "planned, error";
+  }
+  SUBCASE("finalize") {
+    phase = "finalize";
+    known = "ok, error";
+  }
+  server.tasks.push_back(StepTask(phase));
+  const Outcome ended = WorkOnce(server, "echo '{\"transition\": \"up\"}'");
+  CHECK(ended.status == 1);
+  CHECK(ended.err.find("has no transition \"up\"; its transitions are: " + known) !=
+        std::string::npos);
+  CHECK(server.looked.empty());
+  CHECK(server.given_back.size() == 1);
 }
 
 }  // namespace dfsmr::cli

@@ -415,7 +415,7 @@ Result<Ok> CheckBatch(int items, std::string_view what) {
                    std::to_string(limits::kBatchItems)};
 }
 
-Result<std::shared_ptr<const PlanSource>> ToFlow(const std::string& text) {
+Result<std::shared_ptr<const PlanSource>> ToFlow(std::string_view text) {
   std::vector<Diagnostic> diagnostics;
   auto flow = ParseFlow(text, "flow", &diagnostics);
   if (flow) return flow;

@@ -207,7 +207,7 @@ class Sim {
       const std::string strategy = random_.Of<std::string>({"continue", "upgrade", "abort"});
       auto machines = ParseMachines(
           RandomMachine(random_, "m" + std::to_string(random_.Below(3)), strategy));
-      REQUIRE(enginTryDefine(e, std::move(machines)));
+      REQUIRE(TryDefine(engine, std::move(machines)));
     }
   }
 

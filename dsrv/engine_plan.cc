@@ -358,7 +358,8 @@ Result<std::string> Engine::Value(Resident& resident, const Reference& reference
   if (root == "params") {
     auto spec = SpecOf(resident);
     if (!spec) return spec.error();
-    const std::string_view params = (*spec)->params.empty() ? "{}" : (*spec)->params;
+    const std::string& given = (*spec)->params;
+    const std::string_view params = given.empty() ? std::string_view("{}") : given;
     auto found = Find(params, path);
     if (found) return std::string(*found);
     return Missing(reference, "the instance's params have no " + PathText(path));
@@ -379,9 +380,11 @@ Result<std::string> Engine::Value(Resident& resident, const Reference& reference
   path = path.subspan(std::min<size_t>(1, path.size()));  // past "output"
   auto found = Find(*output, path);
   if (found) return std::string(*found);
-  const std::string name = step ? "step " + graph->steps[index].path : std::string("the steps");
+  const std::string name = step ? graph->steps[index].path : reference.text;
+  const std::string rest = PathText(path);
   return Error{Code::kInvalidArgument, "",
-               "the output of " + name + " has no " + PathText(path)};
+               "${" + name + ".output" + (rest.starts_with('[') ? "" : ".") + rest +
+                   "}: the output of step " + name + " has no " + rest};
 }
 
 Result<std::string> Engine::Fill(Resident& resident, std::string_view json) {
@@ -602,8 +605,7 @@ void Engine::HandOnKey(const std::string& key) {
     if (!resident || (*resident)->instance.Stopped()) continue;
     Change(**resident, {}, [&, at = visit](Scene& scene) {
       if (at == 0) {
-        scene.instance.plan->waits_for_key = false;
-        StartDue(scene);
+        KeyFreed(scene);
       } else {
         RetryKey(scene, at);
       }

@@ -173,6 +173,7 @@ auto Engine::Change(Resident& resident, ClaimId self, Rule rule) {
   CountState(resident, +1);
   CountTokens(resident, *before.graph);
   if (!events.empty()) Stage(resident, events);
+  if (events.empty() && !instance.tokens.touched().empty()) MarkLazy(resident);
   Consequences(resident, before, self, scene.entered);
   instance.tokens.Forget();
   return outcome;

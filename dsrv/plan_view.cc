@@ -56,7 +56,7 @@ v1::Step::State PlanView::StateOf(NodeIndex home, v1::Step* out) {
     out->set_progress(1);
     return ended->skipped ? v1::Step::SKIPPED : v1::Step::DONE;
   }
-  if (!row->second.token) return v1::Step::PENDING;
+  if (!row->second.token) return row->second.doomed ? v1::Step::SKIPPED : v1::Step::PENDING;
   const Token& token = *row->second.token;
   out->set_error(token.error);
   if (token.step) {

@@ -251,17 +251,18 @@ std::vector<std::string> Follow(Scene& scene, size_t slot, const Edge& edge, Arr
 void BeginPlanning(Scene& scene) {
   Instance& instance = scene.instance;
   PlanState& plan = *instance.plan;
-  plan.waits_for_key = false;
   if (!scene.key_holder.empty()) {
     const std::string holder =
         "singleton " + Quoted(scene.key) + " is held by instance " + Quoted(scene.key_holder);
     if (scene.on_conflict == OnConflict::kFail) {
       return Stop(scene, InstanceResult::kError, kNoNode, 0, holder);
     }
-    plan.waits_for_key = true;
+    if (std::exchange(plan.waits_for_key, true)) return;
+    SetState(scene, InstanceState::kScheduled);
     Emit(scene, ChangeKind::kScheduled).note = holder + "; it waits its turn";
     return;
   }
+  plan.waits_for_key = false;
   plan.key = scene.key;
   SetState(scene, InstanceState::kPlanning);
   instance.start_time = scene.now;
@@ -498,12 +499,13 @@ Timestamp NextStart(const Instance& instance) {
 
 void Start(Scene& scene) {
   Instance& instance = scene.instance;
-  SetState(scene, InstanceState::kScheduled);
+  instance.state = InstanceState::kScheduled;
   instance.result = InstanceResult::kPending;
   if (!instance.hold && instance.after.empty() && instance.start_at <= scene.now) {
     Begin(scene);
     return;
   }
+  SetState(scene, InstanceState::kScheduled);
   Event& event = Emit(scene, ChangeKind::kScheduled);
   if (instance.hold) event.note = "held until it is resumed";
 }
@@ -522,10 +524,15 @@ void PrerequisiteStopped(Scene& scene, const std::string& id, InstanceResult res
   if (instance.after.empty()) StartDue(scene);
 }
 
+void KeyFreed(Scene& scene) {
+  if (scene.instance.plan->waits_for_key && scene.key_holder.empty()) StartDue(scene);
+}
+
 void StartDue(Scene& scene) {
   Instance& instance = scene.instance;
   if (instance.Stopped() || !instance.tokens.empty()) return;
-  const bool due = instance.state == InstanceState::kScheduled && !instance.hold &&
+  const bool waits = instance.plan && instance.plan->waits_for_key && !scene.key_holder.empty();
+  const bool due = instance.state == InstanceState::kScheduled && !instance.hold && !waits &&
                    instance.after.empty() && instance.start_at <= scene.now;
   if (scene.now > instance.start_before || (!due && scene.now >= instance.start_before)) {
     Stop(scene, InstanceResult::kError, kNoNode, 0, "it could not start before its start_before");
@@ -546,7 +553,7 @@ const Claim& TakeClaim(Scene& scene, Token& token, ClaimArgs args) {
   token.state = TokenState::kClaimed;
   if (token.step) {
     if (token.step->start_time == Timestamp()) token.step->start_time = scene.now;
-    token.step->key = std::move(args.key);
+    if (!args.key.empty()) token.step->key = std::move(args.key);
   }
   Event& event = Emit(scene, ChangeKind::kClaimed);
   event.node = NodeName(scene.machine, token.node);

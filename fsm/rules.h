@@ -113,7 +113,8 @@ void FailStep(Scene& scene, uint64_t visit, const std::string& why);
 // A ready step whose singleton somebody else holds: fails, or waits its turn.
 void AwaitKey(Scene& scene, uint64_t visit, const std::string& key, const std::string& holder,
               OnConflict on_conflict);
-// The key may be free: asks again.
+// The key may be free: a scheduled instance, or a waiting step, asks again.
+void KeyFreed(Scene& scene);
 void RetryKey(Scene& scene, uint64_t visit);
 
 // What a child is to its parent's step.

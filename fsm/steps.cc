@@ -33,6 +33,7 @@ struct StepReport {
   const ReportArgs& args;
   const Token left;
   const Node& node;
+  const size_t first;  // of the events that it makes
   std::string client;
 
   Led led() const { return {args.transition, args.params, client}; }
@@ -55,11 +56,16 @@ Result<std::vector<std::string>> Done(const StepReport& report) {
   return LeadOn(report.scene, report.slot, ok, /*skipped=*/false, report.led());
 }
 
+// The nodes that the report has led to so far, the first hundred of them.
 std::vector<std::string> Entered(const StepReport& report) {
-  const Token* now = std::as_const(report.scene.instance.tokens).Find(
-      report.scene.instance.last_visit);
-  if (!now) return {};
-  return {report.scene.machine.nodes[now->node].id};
+  std::vector<std::string> nodes;
+  for (size_t i = report.first; i < report.scene.events.size() && nodes.size() < 100; ++i) {
+    const Event& event = report.scene.events[i];
+    const bool entry = event.kind == ChangeKind::kTransitioned ||
+                       event.kind == ChangeKind::kSuspended || event.kind == ChangeKind::kWoken;
+    if (entry && event.visit != 0) nodes.push_back(event.node);
+  }
+  return nodes;
 }
 
 Result<std::vector<std::string>> Suspend(const StepReport& report) {
@@ -160,7 +166,6 @@ Result<std::vector<std::string>> Patch(const StepReport& report) {
 Result<std::vector<std::string>> Held(const StepReport& report) {
   const std::string& verb = report.args.transition;
   if (verb == "patch") return Patch(report);
-  const size_t first = report.scene.events.size();
   if (verb == "retry") {
     Retry(report.scene, report.slot, report.client);
     return Entered(report);
@@ -169,12 +174,7 @@ Result<std::vector<std::string>> Held(const StepReport& report) {
     return NotThere(report.scene, report.node, verb, "retry, skip, patch (changes its input)");
   }
   SkipHeld(report.scene, report.slot, report.client);
-  std::vector<std::string> entered;
-  for (size_t i = first; i < report.scene.events.size() && entered.size() < 100; ++i) {
-    const Event& event = report.scene.events[i];
-    if (event.kind == ChangeKind::kTransitioned && event.visit != 0) entered.push_back(event.node);
-  }
-  return entered;
+  return Entered(report);
 }
 
 Result<std::vector<std::string>> Act(const StepReport& report) {
@@ -222,10 +222,11 @@ Result<std::vector<std::string>> Act(const StepReport& report) {
 
 Result<Answer> inside::ReportStep(Scene& scene, size_t slot, ClaimId id, const ReportArgs& args) {
   const Token& token = std::as_const(scene.instance.tokens)[slot];
-  StepReport report{scene, slot, id, args, token, scene.machine.nodes[token.node], args.client};
+  StepReport report{scene, slot, id, args, token, scene.machine.nodes[token.node],
+                    scene.events.size(), args.client};
   const Claim* claim = id ? report.left.FindClaim(id) : nullptr;
   if (report.client.empty() && claim) report.client = claim->worker;
-  const size_t first = scene.events.size();
+  const size_t first = report.first;
   auto entered = Act(report);
   if (!entered) return entered.error();
   SettleSteps(scene);
@@ -244,7 +245,7 @@ Result<Answer> inside::ReportStep(Scene& scene, size_t slot, ClaimId id, const R
   Event& event = scene.events[first];
   event.attempt = claim ? claim->attempt : 0;
   if (event.note.empty()) event.note = args.error;
-  event.output = args.output;
+  if (report.node.role != Role::kFinalize) event.output = args.output;
   const bool worked = report.node.kind == NodeKind::kWork && event.left_visit != 0;
   if (worked) SampleReport(scene, report.left, claim, event);
   if (id) {
@@ -277,8 +278,8 @@ Result<size_t> inside::StepSlot(const Scene& scene, const std::string& node) {
                      Quoted(node)};
   }
   const Node& meant = scene.machine.nodes[index];
-  const bool exact = meant.role != Role::kRun && meant.role != Role::kSpawn &&
-                     meant.role != Role::kPass && meant.role != Role::kPlanner;
+  const bool exact = meant.role == Role::kError || meant.role == Role::kSuspended ||
+                     meant.role == Role::kFinalizeError;
   auto slot = instance.tokens.SlotOfHome(meant.home);
   if (exact && slot && instance.tokens[*slot].node != index) slot.reset();
   if (!slot && !exact) {

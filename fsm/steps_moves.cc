@@ -130,12 +130,20 @@ void EndPhase(Scene& scene, const Node& home, NodeIndex index, Ended ended) {
     instance.tokens.Doom(index);
     return;
   }
+  // They are skipped now, and passed over when their turn comes, so that the order holds.
   const Machine& machine = scene.machine;
-  const Step& step = machine.graph->steps[home.step];
-  for (uint32_t reader : step.readers) {
-    instance.tokens.Doom(machine.Find(machine.graph->steps[reader].path));
+  std::vector<uint32_t> skipped{home.step};
+  while (!skipped.empty()) {
+    const Step& step = machine.graph->steps[skipped.back()];
+    skipped.pop_back();
+    if (step.finalize) instance.tokens.Doom(machine.Find(step.path + "/finalize"));
+    for (uint32_t reader : step.readers) {
+      const NodeIndex node = machine.Find(machine.graph->steps[reader].path);
+      if (instance.tokens.Doomed(node)) continue;
+      instance.tokens.Doom(node);
+      skipped.push_back(reader);
+    }
   }
-  if (step.finalize) instance.tokens.Doom(machine.Find(step.path + "/finalize"));
 }
 
 // Gates, steps without a run phase, and what is skipped: nothing stands there.

@@ -571,6 +571,12 @@ Result<std::map<std::string, std::string>> GetOutputs(const Store& store, Partit
   return outputs;
 }
 
+// A text stands behind its field's tag and its length, when that is short enough for one byte.
+static std::string Needle(int field, const std::string& value) {
+  if (value.empty() || value.size() > 127) return "";
+  return std::string{static_cast<char>(field << 3 | 2), static_cast<char>(value.size())} + value;
+}
+
 // Byte strings that the row of every instance that is wanted must contain.
 static std::vector<std::string> Needles(const Wanted& wanted) {
   std::vector<std::string> needles;
@@ -578,23 +584,24 @@ static std::vector<std::string> Needles(const Wanted& wanted) {
     if (static_cast<int>(value) == 0) return;
     needles.push_back({static_cast<char>(field << 3), static_cast<char>(value)});
   };
-  // A text stands behind its field's tag and its length, when that is short enough for one byte.
-  auto text = [&needles](int field, const std::string& value) {
-    if (value.empty() || value.size() > 127) return;
-    needles.push_back(
-        std::string{static_cast<char>(field << 3 | 2), static_cast<char>(value.size())} + value);
-  };
-  text(record::Token::kNodeFieldNumber, wanted.node);
   number(record::Instance::kStateFieldNumber, wanted.state);
   number(record::Instance::kResultFieldNumber, wanted.result);
-  text(record::Instance::kMachineFieldNumber, wanted.machine);
+  needles.push_back(Needle(record::Instance::kMachineFieldNumber, wanted.machine));
   return needles;
 }
+
+// The same of the node, unless the tokens are rows of their own.
+static std::string NodeNeedle(const Wanted& wanted) {
+  return Needle(record::Token::kNodeFieldNumber, wanted.node);
+}
+static constexpr std::string_view kPlanTag = "\xAA\x01";  // field 21, of a length
+static_assert(record::Instance::kPlanFieldNumber == 21);
 
 Result<Ok> ScanInstances(const Store& store, PartitionId partition, bool stopped,
                          std::string_view ns, std::string_view after, const Resolve& resolve,
                          const VisitInstance& visit, const Wanted& wanted) {
   const std::vector<std::string> needles = Needles(wanted);
+  const std::string node = NodeNeedle(wanted);
   Key prefix(partition, stopped ? kStopped : kLive);
   if (!ns.empty()) prefix.Text(ns);
   const std::string begin = prefix.bytes();
@@ -602,6 +609,10 @@ Result<Ok> ScanInstances(const Store& store, PartitionId partition, bool stopped
                  [&](std::string_view key, std::string_view value) -> Result<bool> {
                    for (const std::string& needle : needles) {
                      if (value.find(needle) == std::string_view::npos) return true;
+                   }
+                   if (!node.empty() && value.find(node) == std::string_view::npos &&
+                       value.find(kPlanTag) == std::string_view::npos) {
+                     return true;
                    }
                    KeyReader reader(key);
                    const std::string_view in = reader.Text();

@@ -17,7 +17,8 @@ void AddUses(const std::vector<Use>& uses, std::vector<Use>* chain);
 std::vector<std::string> ApplyChanges(const MiddlewareSource& change, std::vector<Use>* chain);
 
 // The names in the order of the chain, save that before each come those that must be outside of it
-// by `before` and `after`; constraints about what is not in the chain count for nothing. When they cannot be met: empty, and `cycle` is "a → b → a".
+// by `before` and `after`; constraints about what is not in the chain count for nothing. When they
+// cannot be met: empty, and `cycle` is "a → b → a".
 std::vector<std::string> InOrder(const std::vector<Use>& chain, std::string* cycle);
 
 }  // namespace dfsmr

@@ -25,8 +25,9 @@ ActionSource Using(std::string id, std::vector<Use> use) {
 }
 
 TEST_CASE("planners are asked first, then their flows take part") {
-  FlowNode flow = Par({Act("a"), Of(Act("b", R"({"x": "${params.x}", "y": "-${a.output.k}"})"), "ask"),
-                       Act("c", "{}", {"b"}), Reads("d", {"b.output.k", "b.u.output"})});
+  FlowNode b = Of(Act("b", R"({"x": "${params.x}", "y": "-${a.output.k}"})"), "ask");
+  FlowNode flow = Par({Act("a"), b, Act("c", "{}", {"b"}),
+                       Reads("d", {"b.output.k", "b.u.output"})});
   Compiled plan(flow, R"({"x": 1})");
   plan.With(Planner("ask"));
   auto graph = plan.Graph();
@@ -42,7 +43,8 @@ TEST_CASE("planners are asked first, then their flows take part") {
                                  Act("v", "{}", {"u"})})).Graph();
   CHECK(!graph->planning);
   CHECK(Paths(*graph) == Names{"a", "b", "b.u", "b.v", "c", "d"});
-  CHECK(StepOf(*graph, "b.u").input == R"({"0":"${#0.output}","1":"${#1.output}","2":"${params.x}"})");
+  CHECK(StepOf(*graph, "b.u").input ==
+        R"({"0":"${#0.output}","1":"${#1.output}","2":"${params.x}"})");
   CHECK(StepOf(*graph, "d").input == R"({"0":"${#1.output.k}","1":"${#2.output}"})");
   CHECK(Least(*graph) == Names{"a>b", "b.u>b.v", "b.v>c", "b.v>d", "b>b.u"});
 
@@ -97,9 +99,8 @@ TEST_CASE("a planner of a plan that is only defined is a step like others") {
 }
 
 TEST_CASE("subscribers stand beside what they subscribe to, or after it when they read it") {
-  FlowNode flow = Par({Par({Act("p"), Act("q")}),
-                       Of(Act("vm", R"({"n": "${params.name}", "p": "${p.output}"})", {"q"}), "create"),
-                       Act("z", "{}", {"vm"})});
+  FlowNode vm = Act("vm", R"({"n": "${params.name}", "p": "${p.output}"})", {"q"});
+  FlowNode flow = Par({Act("p"), Act("q"), Of(vm, "create"), Act("z", "{}", {"vm"})});
   Compiled plan(flow, nullptr);
   plan.With(Subscriber("beside", "create", R"({"n": "${trigger.input.n}", "i": "${instance.id}"})"))
       .With(Subscriber("follow", "create",
@@ -230,7 +231,8 @@ TEST_CASE("an action by itself is a plan of one step") {
   ActionSource action = ActionOf("vm.create");
   action.queue = "slow";
   action.singleton = "one";
-  auto graph = Compiled(PlanOfAction(action)).With(action).With(Subscriber("s", "vm.create")).Graph();
+  Compiled plan(PlanOfAction(action));
+  auto graph = plan.With(action).With(Subscriber("s", "vm.create")).Graph();
   CHECK(Paths(*graph) == Names{"vm.create", "vm.create.s"});
   CHECK(graph->steps[0].input == R"("${params}")");
   CHECK(graph->works[graph->steps[0].work].queue == "slow");

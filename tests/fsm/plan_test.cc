@@ -54,6 +54,12 @@ TEST_CASE("the plan of the manual") {
   CHECK(StepOf(*graph, "node.1.disk").input == R"({"name": "b"})");
   CHECK(StepOf(*graph, "node.1.disk").of == "node.disk");
   CHECK(StepOf(*graph, "web.vm").input == R"({"disk": "${#8.output.path}", "name": "web"})");
+  CHECK(Gates(*graph).empty());
+  const Names edges = Edges(*graph);
+  for (std::string edge : {"node.0.cfg>web.disk", "node.1.cfg>web.disk", "web.cfg>fleet"}) {
+    CHECK(std::ranges::find(edges, edge) != edges.end());
+  }
+  CHECK(edges.size() == 3 * 4 + 3);
   CHECK(graph->works.size() == 2);  // act, and none of the spawn
   REQUIRE(graph->spawns.size() == 1);
   const Spawn& spawn = graph->spawns.at(12);

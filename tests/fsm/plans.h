@@ -170,6 +170,9 @@ class Compiled {
     return *this;
   }
 
+  void Flow(FlowNode flow) { plan_.flow = std::move(flow); }
+  const Library& library() const { return library_; }
+
   // Null with problems.
   std::shared_ptr<const PlanGraph> Try() {
     problems_.clear();

@@ -1,7 +1,7 @@
 #include "fsm/middleware.h"
 
 #include <algorithm>
-#include <queue>
+#include <set>
 #include <string_view>
 #include <unordered_map>
 
@@ -10,42 +10,83 @@ namespace {
 
 using Indexes = std::vector<std::vector<size_t>>;
 
-// next[i]: those that must come inside of i.
-Indexes Inner(const std::vector<Use>& chain) {
+// outer[i]: those that must come outside of i.
+Indexes Outer(const std::vector<Use>& chain) {
   std::unordered_map<std::string_view, size_t> index;
   for (size_t i = 0; i < chain.size(); ++i) index.emplace(chain[i].name, i);
-  Indexes next(chain.size());
+  Indexes outer(chain.size());
   auto lead = [&](std::string_view from, std::string_view to) {
-    auto outer = index.find(from), inner = index.find(to);
-    if (outer != index.end() && inner != index.end()) next[outer->second].push_back(inner->second);
+    auto first = index.find(from), then = index.find(to);
+    if (first != index.end() && then != index.end()) outer[then->second].push_back(first->second);
   };
   for (const Use& use : chain) {
     for (const std::string& name : use.before) lead(use.name, name);
     for (const std::string& name : use.after) lead(name, use.name);
   }
-  return next;
+  for (std::vector<size_t>& of : outer) std::ranges::sort(of);
+  return outer;
 }
 
-// Some cycle among those that still wait: each of them has one that it waits for, so going back
-// comes by twice.
-std::string CycleOf(const std::vector<Use>& chain, const Indexes& next,
-                    const std::vector<size_t>& waits) {
-  std::vector<size_t> before(chain.size(), SIZE_MAX);
-  for (size_t i = 0; i < chain.size(); ++i) {
-    if (waits[i] == 0) continue;
-    for (size_t inner : next[i]) before[inner] = std::min(before[inner], i);
+// Each name in its turn, those that must come outside of it first.
+class Sorting {
+ public:
+  explicit Sorting(const std::vector<Use>& chain)
+      : chain_(chain), outer_(Outer(chain)), seen_(chain.size()) {}
+
+  // False when there is a cycle.
+  bool Run() {
+    for (size_t i = 0; i < chain_.size(); ++i) {
+      if (!seen_[i] && !Visit(i)) return false;
+    }
+    return true;
   }
-  size_t at = 0;
-  while (waits[at] == 0) ++at;
-  for (size_t i = 0; i < chain.size(); ++i) at = before[at];
-  std::vector<size_t> cycle;
-  for (size_t i = at; cycle.empty() || i != at; i = before[i]) cycle.push_back(i);
-  std::ranges::reverse(cycle);
-  std::ranges::rotate(cycle, std::ranges::min_element(cycle));
-  std::string text;
-  for (size_t i : cycle) text += chain[i].name + " → ";
-  return text + chain[cycle.front()].name;
-}
+  std::vector<std::string> names() && { return std::move(names_); }
+  // "a → b → a", from the first that the chain holds.
+  std::string Cycle() const {
+    std::vector<size_t> cycle = path_;
+    cycle.erase(cycle.begin(), std::ranges::find(cycle, again_));
+    std::ranges::reverse(cycle);
+    std::ranges::rotate(cycle, std::ranges::min_element(cycle));
+    std::string text;
+    for (size_t i : cycle) text += chain_[i].name + " → ";
+    return text + chain_[cycle.front()].name;
+  }
+
+ private:
+  // Without recursion: a chain may be as long as a document.
+  bool Visit(size_t start) {
+    std::vector<size_t> next = {0};  // of each in path_, which outer one comes next
+    path_ = {start};
+    seen_[start] = true;
+    open_.insert(start);
+    while (!path_.empty()) {
+      const size_t at = path_.back();
+      if (next.back() == outer_[at].size()) {
+        names_.push_back(chain_[at].name);
+        open_.erase(at);
+        path_.pop_back();
+        next.pop_back();
+        continue;
+      }
+      again_ = outer_[at][next.back()++];
+      if (open_.contains(again_)) return false;
+      if (seen_[again_]) continue;
+      seen_[again_] = true;
+      open_.insert(again_);
+      path_.push_back(again_);
+      next.push_back(0);
+    }
+    return true;
+  }
+
+  const std::vector<Use>& chain_;
+  const Indexes outer_;
+  std::vector<bool> seen_;
+  std::set<size_t> open_;     // those of path_
+  std::vector<size_t> path_;  // from the one in turn outwards
+  size_t again_ = 0;
+  std::vector<std::string> names_;
+};
 
 }  // namespace
 
@@ -83,26 +124,9 @@ std::vector<std::string> ApplyChanges(const MiddlewareSource& change, std::vecto
 }
 
 std::vector<std::string> InOrder(const std::vector<Use>& chain, std::string* cycle) {
-  const Indexes next = Inner(chain);
-  std::vector<size_t> waits(chain.size());
-  for (const std::vector<size_t>& inner : next) {
-    for (size_t i : inner) ++waits[i];
-  }
-  std::priority_queue<size_t, std::vector<size_t>, std::greater<>> free;
-  for (size_t i = 0; i < chain.size(); ++i) {
-    if (waits[i] == 0) free.push(i);
-  }
-  std::vector<std::string> names;
-  while (!free.empty()) {
-    const size_t i = free.top();
-    free.pop();
-    names.push_back(chain[i].name);
-    for (size_t inner : next[i]) {
-      if (--waits[inner] == 0) free.push(inner);
-    }
-  }
-  if (names.size() == chain.size()) return names;
-  *cycle = CycleOf(chain, next, waits);
+  Sorting sorting(chain);
+  if (sorting.Run()) return std::move(sorting).names();
+  *cycle = sorting.Cycle();
   return {};
 }
 

@@ -16,8 +16,9 @@ void AddUses(const std::vector<Use>& uses, std::vector<Use>* chain);
 // The replacement stands where the replaced stood, under the constraints that were upon it.
 std::vector<std::string> ApplyChanges(const MiddlewareSource& change, std::vector<Use>* chain);
 
-// The names by `before` and `after`, otherwise in the order of the chain; constraints about what is
-// not in it count for nothing. When they cannot be met: empty, and `cycle` is "a → b → a".
+// The names in the order of the chain, save that before each come those that must be outside of it
+// by `before` and `after`; constraints about what is not in the chain count for nothing. When they
+// cannot be met: empty, and `cycle` is "a → b → a".
 std::vector<std::string> InOrder(const std::vector<Use>& chain, std::string* cycle);
 
 }  // namespace dfsmr

@@ -9,8 +9,9 @@
 namespace dfsmr {
 namespace {
 
-// Blocks, iterations and plans, with or without steps in them.
+// Blocks, iterations and plans, with or without steps in them; a plan counts for several.
 constexpr size_t kVisitsMax = 10 * limits::kSteps;
+constexpr size_t kVisitsOfPlan = 4;
 
 std::string_view KindName(std::string_view json) {
   switch (json::KindOf(json)) {
@@ -204,6 +205,15 @@ Span PlanExpander::ExpandForEach(const FlowNode& node, Scope* scope, bool left_o
   return ExpandItems(node, "[null]", scope);
 }
 
+// Often it is the same one in all the iterations around.
+std::string_view PlanExpander::KeepList(const FlowNode& node, std::string_view items) {
+  std::string_view& last = lists_[&node];
+  if (last == items) return last;
+  if (!names_.Keep(items.size())) stopped_ = true;
+  last = draft_.texts.emplace_back(items);
+  return last;
+}
+
 Span PlanExpander::ExpandItems(const FlowNode& node, std::string_view items, Scope* scope) {
   const FlowNode& body = node.children.front();
   const Symbols& symbols = SymbolsOf(body, nullptr);
@@ -213,10 +223,10 @@ Span PlanExpander::ExpandItems(const FlowNode& node, std::string_view items, Sco
     draft_.bundles.push_back({.kind = Bundle::Kind::kList});
     SetEntity(scope, name, {Entity::Kind::kBundle, lists.back()});
   }
-  const std::string& text = draft_.texts.emplace_back(items);
+  const std::string_view kept = KeepList(node, items);
   std::vector<Span> spans;
   size_t at = 0;
-  while (auto item = json::NextItem(text, &at)) {
+  while (auto item = json::NextItem(kept, &at)) {
     if (Stopped()) return {};
     Scope inner{.body = scope->body, .outer = scope, .symbols = &symbols, .as = node.as};
     inner.numbers = scope->numbers;
@@ -358,6 +368,7 @@ Span PlanExpander::ExpandPlan(const FlowNode& node, Scope* scope, std::string pa
                                    std::to_string(limits::kStepPath) + " characters");
     return {};
   }
+  visited_ += kVisitsOfPlan;
   Body& body = draft_.bodies.emplace_back();
   body.around = scope->body;
   body.plan = plan->id;

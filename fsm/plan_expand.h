@@ -39,6 +39,7 @@ class PlanExpander {
   Span ExpandKind(const FlowNode& node, Scope* scope, bool left_out);
   Span ExpandForEach(const FlowNode& node, Scope* scope, bool left_out);
   Span ExpandItems(const FlowNode& node, std::string_view items, Scope* scope);
+  std::string_view KeepList(const FlowNode& node, std::string_view items);
   Span ExpandItem(const FlowNode& body, Scope* scope, const std::vector<uint32_t>& lists);
   Span ExpandStep(const FlowNode& node, Scope* scope, bool left_out);
   Span ExpandLeftOut(const FlowNode& node, Scope* scope, std::string path, std::string of);
@@ -73,6 +74,7 @@ class PlanExpander {
   PlanNames& names_;
   PlanWorks& works_;
   std::map<std::string, std::vector<const ActionSource*>, std::less<>> subscribers_;
+  std::map<const FlowNode*, std::string_view> lists_;  // the last of each for_each
   size_t depth_ = 0;
   size_t visited_ = 0;
   bool stopped_ = false;

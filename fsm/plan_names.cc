@@ -9,6 +9,10 @@
 namespace dfsmr {
 namespace {
 
+constexpr size_t kReferencesMax = 100'000;  // of one template
+constexpr size_t kAllReferencesMax = 10'000'000;
+constexpr size_t kTemplateMax = 2 * limits::kJson;
+constexpr size_t kAllTextMax = 256 << 20;
 // Guessing what a name meant compares it with every one there is.
 constexpr int kHintsMax = 20;
 
@@ -22,7 +26,7 @@ Error Unknown(std::string_view reason, std::string message) {
 Error TooMany() {
   return {.code = Code::kInvalidArgument,
           .reason = "",
-          .message = "there are too many references, through params that refer to params"};
+          .message = "it is too large, through params that refer to params"};
 }
 
 std::span<const Part> Rest(const Reference& reference) {
@@ -77,6 +81,24 @@ void PlanNames::Fail(const Where& where, const Reader& reader, const std::string
   draft_.problems.Add(where, message);
 }
 
+bool PlanNames::Afford(size_t bytes, Cost* cost) {
+  cost->references += 1;
+  cost->bytes += bytes;
+  total_.references += 1;
+  if (cost->references > kReferencesMax || cost->bytes > kTemplateMax) {
+    total_.references = kAllReferencesMax;  // so that the other templates fail at once
+  }
+  return total_.references < kAllReferencesMax;
+}
+
+bool PlanNames::Keep(size_t bytes) {
+  total_.bytes += bytes;
+  if (total_.bytes <= kAllTextMax) return true;
+  draft_.problems.Add({}, "the inputs of the plan's steps are larger than " +
+                              std::to_string(kAllTextMax >> 20) + " MiB in all");
+  return false;
+}
+
 const Scope* PlanNames::PlanScope(const Scope& scope) {
   const Scope* at = &scope;
   while (at->outer) at = at->outer;
@@ -93,27 +115,28 @@ const Scope* PlanNames::ItemScope(const Scope& scope, std::string_view as) const
 // ---- Values that are known already.
 
 Result<std::string> PlanNames::Known(std::string_view json, const Scope& scope) {
-  int fuel = Reader().fuel;
-  return KnownIn(json, scope, &fuel);
+  Cost cost;
+  return KnownIn(json, scope, &cost);
 }
 
-Result<std::string> PlanNames::KnownIn(std::string_view json, const Scope& scope, int* fuel) {
+Result<std::string> PlanNames::KnownIn(std::string_view json, const Scope& scope, Cost* cost) {
   return Evaluate(json, [&](const Reference& reference) {
-    return KnownReference(reference, scope, fuel);
+    return KnownReference(reference, scope, cost);
   });
 }
 
 Result<std::string> PlanNames::KnownReference(const Reference& reference, const Scope& scope,
-                                              int* fuel) {
-  if (--*fuel < 0) return TooMany();
+                                              Cost* cost) {
+  if (!Afford(0, cost)) return TooMany();
   const std::string& root = reference.parts[0].key;
   if (const Scope* items = ItemScope(scope, root)) {
     if (!items->item) return Unknown(kLater, "");
     auto value = dfsmr::Find(*items->item, Rest(reference));
+    if (value && !Afford(value->size(), cost)) return TooMany();
     if (value) return std::string(*value);
     return Unknown(kMissing, "there is no " + Braced(reference));
   }
-  if (root == "params") return KnownParam(reference, scope, fuel);
+  if (root == "params") return KnownParam(reference, scope, cost);
   if (reference.text == "instance.id") {
     if (draft_.args.instance.empty()) return Unknown(kLater, "");
     return json::Quote(draft_.args.instance);
@@ -123,16 +146,18 @@ Result<std::string> PlanNames::KnownReference(const Reference& reference, const 
 }
 
 Result<std::string> PlanNames::KnownParam(const Reference& reference, const Scope& scope,
-                                          int* fuel) {
+                                          Cost* cost) {
   const Scope* plan = PlanScope(scope);
   if (plan->caller) {
     auto passed = FindTemplate(plan->call->input, Rest(reference));
-    if (passed) return KnownIn(*passed, *plan->caller, fuel);
+    if (passed && !Afford(passed->size(), cost)) return TooMany();
+    if (passed) return KnownIn(*passed, *plan->caller, cost);
     return Unknown(kMissing, "there is no " + Braced(reference) + ": the input of step " +
                                  Quoted(plan->call->name) + " has none");
   }
   if (draft_.Defining()) return Unknown(kLater, "");
   auto value = dfsmr::Find(*draft_.args.params, Rest(reference));
+  if (value && !Afford(value->size(), cost)) return TooMany();
   if (value) return std::string(*value);
   return Unknown(kMissing, "there is no " + Braced(reference));
 }
@@ -331,12 +356,13 @@ Result<std::optional<std::string>> PlanNames::Replaced(const Reference& referenc
                                                        const Scope& scope, const Where& where,
                                                        Reader* reader) {
   using Template = std::optional<std::string>;
-  if (--reader->fuel < 0) return TooMany();
+  if (!Afford(0, &reader->cost)) return TooMany();
   const std::string& root = reference.parts[0].key;
   if (!reader->leave.empty() && root == reader->leave) return Template();
   if (const Scope* items = ItemScope(scope, root)) {
     if (!items->item) return Template();
     auto value = dfsmr::Find(*items->item, Rest(reference));
+    if (value && !Afford(value->size(), &reader->cost)) return TooMany();
     return value ? Template(Literal(*value)) : Template();
   }
   if (root == "params") return Param(reference, scope, where, reader);
@@ -373,6 +399,7 @@ Result<std::optional<std::string>> PlanNames::Param(const Reference& reference,
          Braced(reference) + ": the input of step " + Quoted(call.name) + " has none");
     return std::optional<std::string>();
   }
+  if (!Afford(passed->size(), &reader->cost)) return TooMany();
   const Where there = {plan->caller->body, &call.written, "input"};
   const std::string_view leave = std::exchange(reader->leave, std::string_view());
   Result<std::string> compiled = Instantiate(*passed, [&](const Reference& inner) {
@@ -403,6 +430,7 @@ Result<std::optional<std::string>> PlanNames::Trigger(const Reference& reference
   if (there.subscriber.empty()) there.key = "input";
   auto passed = FindTemplate(*trigger.input, rest.subspan(1));
   if (!passed) return Template();  // the step fails, by that name
+  if (!Afford(passed->size(), &reader->cost)) return TooMany();
   Result<std::string> compiled = Instantiate(*passed, [&](const Reference& inner) {
     return Replaced(inner, *trigger.scope, there, reader);
   });
@@ -418,6 +446,7 @@ void PlanNames::CompileStep(uint32_t index) {
   if (draft.input) {
     where.key = where.subscriber.empty() ? "input" : "";
     draft_.graph.steps[index].input = Compile(*draft.input, *draft.scope, where, &reader);
+    Keep(draft_.graph.steps[index].input.size());
   }
   if (draft.singleton) {
     where.key = "singleton";
@@ -432,6 +461,7 @@ void PlanNames::CompileStep(uint32_t index) {
     reader.leave = source.as;
   }
   spawn.input = Compile(source.input, *draft.scope, where, &reader);
+  Keep(spawn.input.size());
   draft_.graph.spawns[index] = std::move(spawn);
 }
 

@@ -26,6 +26,9 @@ class PlanNames {
   // The value of a template that needs only params, items and the instance's id.
   Result<std::string> Known(std::string_view json, const Scope& scope);
 
+  // Whether so much more text may be kept; the plan is refused when not.
+  bool Keep(size_t bytes);
+
   // What of a step needs names: its templates are compiled into the graph, and what it waits for is
   // put in the order.
   void CompileStep(uint32_t step);
@@ -37,13 +40,18 @@ class PlanNames {
   void CheckTopLevel(std::string_view json, const Where& where);
 
  private:
+  // What one template has taken so far: where plans pass params on, references multiply.
+  struct Cost {
+    size_t references = 0;
+    size_t bytes = 0;
+  };
   // What one template is compiled for.
   struct Reader {
     uint32_t step = kNothing;      // none: nothing is noted, only checked
     bool planner = false;          // outputs stay text
     bool top_level = false;        // no outputs at all
     std::string_view leave;        // a root that stays as written: a spawn's `as`
-    int fuel = 100'000;            // references; they multiply where plans pass params on
+    Cost cost;
     bool found_output = false;
   };
   struct Found {
@@ -66,9 +74,9 @@ class PlanNames {
                                     const Where& where, Reader* reader);
   std::optional<std::string> OutputOf(const Entity& entity, std::string_view path, Reader* reader);
 
-  Result<std::string> KnownReference(const Reference& reference, const Scope& scope, int* fuel);
-  Result<std::string> KnownParam(const Reference& reference, const Scope& scope, int* fuel);
-  Result<std::string> KnownIn(std::string_view json, const Scope& scope, int* fuel);
+  Result<std::string> KnownReference(const Reference& reference, const Scope& scope, Cost* cost);
+  Result<std::string> KnownParam(const Reference& reference, const Scope& scope, Cost* cost);
+  Result<std::string> KnownIn(std::string_view json, const Scope& scope, Cost* cost);
 
   // The step or bundle that `keys` begin with, up to the key `output`, or, without `output`, that
   // they are.
@@ -79,12 +87,16 @@ class PlanNames {
   const Scope* ItemScope(const Scope& scope, std::string_view as) const;
   static const Scope* PlanScope(const Scope& scope);
 
+  // Counts one more reference, for which so much text is put in; false when it is too much.
+  bool Afford(size_t bytes, Cost* cost);
+
   Spot OutOf(const Entity& entity);
   uint32_t GroupOf(uint32_t bundle);
   void NoteReader(const Entity& entity, uint32_t step);
   void Fail(const Where& where, const Reader& reader, const std::string& message);
 
   PlanDraft& draft_;
+  Cost total_;               // of all templates
   int hints_ = 0;
 };
 

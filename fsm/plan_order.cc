@@ -1,11 +1,18 @@
 #include "fsm/plan_order.h"
 
 #include <algorithm>
+#include <iterator>
 #include <span>
 #include <string>
+#include <unordered_set>
 
 namespace dfsmr {
 namespace {
+
+// Implied edges cost little, finding all of them much: so many of a spot's edges are looked at, so
+// often.
+constexpr size_t kLookMax = 64;
+constexpr size_t kRounds = 4;
 
 // Neighbours by number, in one piece.
 class Neighbours {
@@ -50,6 +57,10 @@ std::optional<std::vector<uint32_t>> PlanOrder::FindCycle(size_t steps) {
     from = Number(from);
     to = Number(to);
   }
+  SortEdges();
+  std::ranges::copy_if(edges_, std::back_inserter(direct_), [this](const auto& edge) {
+    return !IsGate(edge.first) && !IsGate(edge.second);
+  });
   const size_t count = steps_ + gates_;
   const Neighbours next(count, edges_, true);
   std::vector<uint32_t> waits(count);
@@ -115,11 +126,51 @@ void PlanOrder::DropGatesBeforeOne() {
   edges_ = std::move(kept);
 }
 
-std::vector<Place> PlanOrder::Places(const std::vector<Step>& steps) {
-  DropGatesAfterOne();
-  DropGatesBeforeOne();
+void PlanOrder::SortEdges() {
   std::ranges::sort(edges_);
   edges_.erase(std::unique(edges_.begin(), edges_.end()), edges_.end());
+}
+
+// From a to c, where there are edges from a to b and from b to c. In a DAG all of these can go at
+// once.
+void PlanOrder::DropImplied() {
+  const size_t count = steps_ + gates_;
+  const Neighbours next(count, edges_, true);
+  std::vector<uint32_t> marked(count, kNone);  // by what leads there
+  std::vector<bool> implied(edges_.size());
+  for (size_t begin = 0, end = 0; begin < edges_.size(); begin = end) {
+    const uint32_t from = edges_[begin].first;
+    for (; end < edges_.size() && edges_[end].first == from; ++end) {
+      marked[edges_[end].second] = from;
+    }
+    if (end - begin == 1) continue;
+    std::unordered_set<uint32_t> reached;
+    for (uint32_t number : next.Of(from)) {
+      const std::span<const uint32_t> beyond = next.Of(number);
+      for (uint32_t to : beyond.first(std::min(beyond.size(), kLookMax))) {
+        if (marked[to] == from) reached.insert(to);
+      }
+    }
+    for (size_t i = begin; i < end && !reached.empty(); ++i) {
+      implied[i] = reached.contains(edges_[i].second) &&
+                   !std::ranges::binary_search(direct_, edges_[i]);
+    }
+  }
+  Edges kept;
+  for (size_t i = 0; i < edges_.size(); ++i) {
+    if (!implied[i]) kept.push_back(edges_[i]);
+  }
+  edges_ = std::move(kept);
+}
+
+std::vector<Place> PlanOrder::Places(const std::vector<Step>& steps) {
+  for (size_t round = 0, before = 0; round < kRounds && edges_.size() != before; ++round) {
+    before = edges_.size();
+    DropGatesAfterOne();
+    DropGatesBeforeOne();
+    SortEdges();
+    if (round + 1 < kRounds) DropImplied();
+  }
 
   std::vector<uint32_t> place(steps_ + gates_, kNone);
   std::vector<uint32_t> gates;

@@ -1,6 +1,7 @@
 // What waits for what in a plan while it is compiled: steps, and gates that may turn out not to be
 // needed. Gates are cheap here: each block has one in front and one behind, so that edges grow with
-// its size; Places drops those that are not between several and several.
+// its size; Places drops those that are not between several and several, and edges past gates that
+// others imply. What leads from step to step is kept as it was said.
 #pragma once
 
 #include <cstdint>
@@ -36,12 +37,15 @@ class PlanOrder {
   bool IsGate(uint32_t number) const { return number >= steps_; }
   void DropGatesAfterOne();
   void DropGatesBeforeOne();
+  void SortEdges();
+  void DropImplied();
   void NameGates(const std::vector<Step>& steps, const std::vector<uint32_t>& gates,
                  std::vector<Place>* places) const;
 
   uint32_t steps_ = 0;
   uint32_t gates_ = 0;
   Edges edges_;
+  Edges direct_;  // from step to step, in order
   std::vector<uint32_t> sorted_;  // all numbers, topologically
   // Of a gate that is dropped, what stands in for it: as a source, and as a target. Else itself.
   std::vector<uint32_t> source_;

@@ -76,7 +76,7 @@ void CompileAll(PlanDraft* draft, PlanNames* names) {
   const Where where = cycle->empty() ? Where() : draft->steps[cycle->front()].where;
   draft->problems.Add(where, cycle->empty()
                                  ? "parts without steps wait for each other"
-                                 : "steps wait for each other: " + path +
+                                 : "a cycle of steps that wait for each other: " + path +
                                        graph.steps[cycle->front()].path);
 }
 

@@ -228,13 +228,13 @@ TEST_CASE("references that mean nothing are refused") {
 TEST_CASE("cycles are refused with their path") {
   CHECK(ProblemsOf(Par({Reads("a", {"c.output"}), Reads("b", {"a.output"}),
                         Act("c", "{}", {"b"}), Act("d", "{}", {"c"})})) ==
-        "a: steps wait for each other: a → b → c → a\n");
+        "a: a cycle of steps that wait for each other: a → b → c → a\n");
   CHECK(ProblemsOf(Seq({Reads("a", {"b.output"}), Act("b")})) ==
-        "a: steps wait for each other: a → b → a\n");
-  CHECK(ProblemsOf(Act("a", "{}", {"a"})) == "a: steps wait for each other: a → a\n");
+        "a: a cycle of steps that wait for each other: a → b → a\n");
+  CHECK(ProblemsOf(Act("a", "{}", {"a"})) == "a: a cycle of steps that wait for each other: a → a\n");
   CHECK(Compiled(Par({Nested("n", "inner", R"({"x": "${n.output}"})")}), nullptr)
             .With(PlanOf("inner", Par({Act("x", R"("${params.x}")"), Act("y")})))
-            .Problems() == "n: plan 'inner', x: steps wait for each other: n.x → n.x\n");
+            .Problems() == "n: plan 'inner', x: a cycle of steps that wait for each other: n.x → n.x\n");
 }
 
 TEST_CASE("plans that hold each other are refused") {

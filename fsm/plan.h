@@ -46,7 +46,8 @@ struct Spawn {
 
 // A step. In its templates references are compiled: `${#12.output.ip}` is the output of step 12,
 // `${@3.output[1]}` that of group 3; `params`, `instance` and what cannot be known before it is
-// handed out stay as written.
+// handed out stay as written. In a planner's input references to outputs are text, `$${a.output}`,
+// for its worker to pass on.
 struct Step {
   enum class Kind : uint8_t {
     kWork,     // a worker runs it

@@ -190,16 +190,19 @@ std::optional<std::string> PlanExpander::Items(const FlowNode& node, const Scope
   return std::nullopt;
 }
 
+bool PlanExpander::CheckAs(const FlowNode& node, const std::string& as, const Scope& scope) {
+  Result<Reference> reference = ParseReference(as);
+  if (reference && reference->parts.size() == 1 && !IsRoot(as)) return true;
+  Fail(node, scope, "as", Quoted(as) + " cannot be the name of an item: letters, digits, '_' and "
+                          "'-', and neither 'params', 'instance' nor 'trigger'");
+  return false;
+}
+
 Span PlanExpander::ExpandForEach(const FlowNode& node, Scope* scope, bool left_out) {
   if (node.children.empty()) return {};
   const FlowNode& body = node.children.front();
   if (left_out) return Expand(body, scope, true);
-  Result<Reference> as = ParseReference(node.as);
-  if (!as || as->parts.size() != 1 || IsRoot(node.as)) {
-    Fail(node, *scope, "as", Quoted(node.as) + " cannot be the name of an item: letters, digits, "
-                             "'_' and '-', and neither 'params', 'instance' nor 'trigger'");
-    return {};
-  }
+  if (!CheckAs(node, node.as, *scope)) return {};
   std::optional<std::string> items = Items(node, *scope);
   if (!draft_.Defining()) return items ? ExpandItems(node, *items, scope) : Span();
   return ExpandItems(node, "[null]", scope);
@@ -312,6 +315,7 @@ Span PlanExpander::ExpandSpawn(const FlowNode& node, Scope* scope, std::string p
       !library.FindPlan(machine) && !library.FindAction(machine)) {
     Fail(node, *scope, "spawn", "there is no plan, machine or action " + Quoted(machine));
   }
+  CheckAs(node, node.spawn->as, *scope);
   const WorkInfo& work = works_.Of("", node.own, scope->body->context, where);
   const uint32_t step = AddStep(Step::Kind::kSpawn, std::move(path), std::move(of), work.work,
                                 {.where = where, .scope = scope, .spawn = &*node.spawn});

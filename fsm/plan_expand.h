@@ -62,6 +62,7 @@ class PlanExpander {
   void CollectNames(const FlowNode& node, const Body* whole, Symbols* symbols);
   Scope* AddScope(Scope scope);
   static void SetEntity(Scope* scope, std::string_view name, Entity entity);
+  bool CheckAs(const FlowNode& node, const std::string& as, const Scope& scope);
   bool LeavesOut(const FlowNode& node, const Scope& scope);
   std::optional<std::string> Items(const FlowNode& node, const Scope& scope);
   void CheckParams(const FlowNode& node, const PlanSource& plan, const Scope& scope);

@@ -1,7 +1,7 @@
 // Planners, subscribers, middleware and what else actions bring to plans.
 #include <doctest/doctest.h>
 
-#include "plans.h"
+#include "tests/fsm/plans.h"
 
 namespace dfsmr {
 namespace {

@@ -1,7 +1,7 @@
 // Compiled plans as nodes.
 #include <doctest/doctest.h>
 
-#include "plans.h"
+#include "tests/fsm/plans.h"
 
 namespace dfsmr {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "fsm/limits.h"
 #include "fsm/template.h"
-#include "plans.h"
+#include "tests/fsm/plans.h"
 
 namespace dfsmr {
 namespace {

@@ -2,7 +2,9 @@
 
 #include <doctest/doctest.h>
 
-#include "plans.h"
+#include <random>
+
+#include "tests/fsm/plans.h"
 
 namespace dfsmr {
 namespace {
@@ -343,6 +345,28 @@ TEST_CASE("what an item lacks is left to fail by name") {
                        R"({"n": [{"ip": 1}, {}]})");
   CHECK(graph->steps[0].input == "1");
   CHECK(graph->steps[1].input == R"("${i.ip}")");
+}
+
+TEST_CASE("no template is too odd to be refused or compiled") {
+  const Names words = {"${", "}", "$", "a", "n", ".", "output", "[", "0", "]", "params", "i", "#0",
+                       "@0", " ", "instance.id", "trigger", "x", "${a.output}", "${params.x"};
+  std::mt19937 random(3);
+  auto text = [&] {
+    std::string out = "\"";
+    for (size_t i = random() % 5; i > 0; --i) out += words[random() % words.size()];
+    return out + "\"";
+  };
+  int compiled = 0;
+  for (int round = 0; round < 5'000; ++round) {
+    CAPTURE(round);
+    FlowNode each = ForEach(random() % 4 == 0 ? text() : "[1, {\"x\": 2}]", "i", Act("n", text()));
+    if (random() % 4 == 0) each.when = text();
+    Compiled plan(Par({Act("a", text()), each, Nested("m", "inner", "{\"x\": " + text() + "}")}),
+                  random() % 2 == 0 ? nullptr : R"({"x": [true]})");
+    plan.With(PlanOf("inner", Act("a", R"(["${params.x}", "-${params.x.output[0]}"])")));
+    if (plan.Try()) ++compiled;
+  }
+  CHECK(compiled > 10);
 }
 
 TEST_CASE("params that multiply on their way are refused") {

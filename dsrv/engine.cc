@@ -356,11 +356,12 @@ void Engine::Append(Event event) {
 
 void Engine::Stage(Resident& resident, std::vector<Event>& events) {
   if (events.empty() && resident.pending.empty()) return;
+  MarkDirty(resident);  // before anything is noted that the store does not have yet
   auto append = [&](Event& event) {
     if (!event.output.empty()) {
       std::string node = event.prev_node;
       if (resident.instance.plan) node.resize(std::min(node.find('/'), node.size()));
-      if (resident.plan) resident.plan->outputs[node] = event.output;
+      if (resident.instance.plan) CacheOf(resident).outputs[node] = event.output;
       resident.outputs.emplace_back(std::move(node), std::move(event.output));
       event.output.clear();
     }
@@ -370,7 +371,6 @@ void Engine::Stage(Resident& resident, std::vector<Event>& events) {
   for (Event& event : resident.pending) append(event);
   for (Event& event : events) append(event);
   resident.pending.clear();
-  MarkDirty(resident);
 }
 
 void Engine::FreeClaim(Resident& resident, uint64_t visit, const dfsmr::Claim& claim,
@@ -552,8 +552,7 @@ Result<Started> Engine::Start(StartArgs args) {
   if (version->plan || args.flow) instance.plan = PlanState();
   Resident* resident = Insert(std::move(instance), version, version->graph);
   if (args.flow) {
-    resident->plan = PlanCache();
-    resident->plan->source = args.flow;
+    CacheOf(*resident).source = args.flow;
   }
   resident->spec = std::make_shared<const Spec>(std::move(args.spec));
   resident->created = true;

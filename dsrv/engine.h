@@ -370,6 +370,7 @@ class Engine {
   std::vector<std::shared_ptr<const Machine>> CompileAll(const std::string& ns,
                                                          const std::vector<Machine>& machines,
                                                          std::vector<DefineProblem>* problems);
+  static PlanCache& CacheOf(Resident& resident);
   GraphPtr Share(Resident& resident, GraphPtr graph);
   std::optional<std::string> ReadPlanned(Resident& resident, PlannedFlows* planned);
   Result<std::string> GroupValue(Resident& resident, const Group& group);

@@ -177,8 +177,7 @@ Result<std::shared_ptr<const PlanSource>> Engine::SourceOf(Resident& resident) {
       source = *std::move(parsed);
     }
   }
-  if (!resident.plan) resident.plan = PlanCache();
-  resident.plan->source = source;
+  CacheOf(resident).source = source;
   return source;
 }
 
@@ -206,7 +205,7 @@ void Engine::Plan(Resident& resident) {
     const std::string params = (*spec)->params.empty() ? "{}" : (*spec)->params;
     std::vector<PlanProblem> problems;
     auto compiled = CompilePlan(
-        {source->get(), &definitions->definitions, params, &planned}, &problems);
+        {source->get(), &definitions->definitions, params, &planned, instance.id}, &problems);
     if (!compiled) {
       const PlanProblem& first = problems.front();
       return fail((first.written.path.empty() ? "" : first.written.path + ": ") + first.message);
@@ -293,8 +292,7 @@ void Engine::AfterReport(Resident& resident, const ReportArgs& args, const Answe
     const auto flow = json::Member(args.output, "flow");
     std::string text = flow ? std::string(*flow) : "[]";
     if (json::KindOf(text) == json::Kind::kString) text = json::Unquote(text);
-    if (!resident.plan) resident.plan = PlanCache();
-    resident.plan->planned[answer.prev_node] = text;
+    CacheOf(resident).planned[answer.prev_node] = text;
     rows::PutPlanned(&turn_.batch, options_.partition, instance, answer.prev_node, text);
     return;
   }
@@ -305,8 +303,7 @@ void Engine::AfterReport(Resident& resident, const ReportArgs& args, const Answe
   const Token& token = std::as_const(instance.tokens)[*slot];
   if (!token.step->children) return;
   rows::PutStarts(&turn_.batch, options_.partition, instance, home, children);
-  if (!resident.plan) resident.plan = PlanCache();
-  resident.plan->items[token.step->children->generation].starts = children;
+  CacheOf(resident).items[token.step->children->generation].starts = children;
 }
 
 // Hand-outs --------------------------------------------------------------------------------------
@@ -631,8 +628,7 @@ Result<StartArgs> Engine::ChildOf(Resident& resident, const Token& token, uint64
   args.parent = resident.instance.id;
   args.parent_step = ParentStep{token.home, children.generation};
   args.id = resident.instance.id + "/" + step.path + "/" + std::to_string(children.first + number);
-  if (!resident.plan) resident.plan = PlanCache();
-  PlanItems& items = resident.plan->items[children.generation];
+  PlanItems& items = CacheOf(resident).items[children.generation];
   if (home.role != Role::kSpawn) {
     if (items.starts.empty()) {
       auto starts = rows::GetStarts(store_, options_.partition, args.ns, args.parent, token.home);
@@ -742,9 +738,8 @@ void Engine::CountItems(Resident& resident, const Token& token) {
   const Node& home = resident.machine().nodes[token.home];
   const Spawn& spawn = resident.machine().graph->spawns.at(home.step);
   uint64_t total = 1;
-  if (!resident.plan) resident.plan = PlanCache();
   if (spawn.items) {
-    auto& items = resident.plan->items[token.step->children->generation];
+    PlanItems& items = CacheOf(resident).items[token.step->children->generation];
     total = 0;
     auto first = ItemOf(resident, spawn, &items, 0);
     if (!first && first.error().code != Code::kInternal) {

@@ -133,6 +133,11 @@ struct Engine::Before {
   bool waits_for_key;
 };
 
+inline Engine::PlanCache& Engine::CacheOf(Resident& resident) {
+  if (!resident.plan) resident.plan = PlanCache();
+  return *resident.plan;
+}
+
 // Whether what is ready is handed out.
 inline bool Runs(InstanceState state) {
   return state == InstanceState::kRunning || state == InstanceState::kPlanning;

@@ -44,7 +44,7 @@ std::shared_ptr<const Machine> CompileDefinition(const Machine& machine, const L
                                                  std::vector<PlanProblem>* problems) {
   if (machine.Kind() == "machine") return nullptr;
   const PlanSource source = machine.plan ? *machine.plan : PlanOfAction(*machine.action);
-  auto graph = CompilePlan({&source, &library, std::nullopt, nullptr}, problems);
+  auto graph = CompilePlan({&source, &library, std::nullopt, nullptr, {}}, problems);
   if (!graph) return nullptr;
   Machine named;
   named.id = machine.id;

@@ -78,7 +78,8 @@ Result<std::vector<std::string>> Suspend(const StepReport& report) {
   if (was == "poll") step.poll_failures = 0;
   if (report.args.children > 0) {
     ChildCounts children;
-    if (step.children) children.first = step.children->first + step.children->started;
+    children.first = step.next_child;
+    step.next_child += report.args.children;
     children.generation = token.visit;
     children.total = report.args.children;
     children.counted = true;

@@ -134,10 +134,11 @@ void EndPhase(Scene& scene, const Node& home, NodeIndex index, Ended ended) {
   const Machine& machine = scene.machine;
   std::vector<uint32_t> skipped{home.step};
   while (!skipped.empty()) {
-    const Step& step = machine.graph->steps[skipped.back()];
+    const uint32_t at = skipped.back();
+    const Step& step = machine.graph->steps[at];
     skipped.pop_back();
     if (step.finalize) instance.tokens.Doom(machine.Find(step.path + "/finalize"));
-    for (uint32_t reader : step.readers) {
+    for (uint32_t reader : ReadersOf(*machine.graph, at)) {
       const NodeIndex node = machine.Find(machine.graph->steps[reader].path);
       if (instance.tokens.Doomed(node)) continue;
       instance.tokens.Doom(node);

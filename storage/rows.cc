@@ -89,6 +89,7 @@ void Encode(const StepState& step, record::StepState* out) {
   out->set_progress(step.progress);
   out->set_key(step.key);
   out->set_waits_for_key(step.waits_for_key);
+  out->set_next_child(step.next_child);
   if (step.children) Encode(*step.children, out->mutable_children());
 }
 
@@ -108,6 +109,7 @@ StepState Decode(const record::StepState& in) {
   step.progress = in.progress();
   step.key = in.key();
   step.waits_for_key = in.waits_for_key();
+  step.next_child = in.next_child();
   if (in.has_children()) step.children = Decode(in.children());
   return step;
 }

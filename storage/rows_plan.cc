@@ -76,6 +76,7 @@ void Encode(const Step& step, record::GraphStep* out) {
   out->set_work(step.work);
   out->set_input(step.input);
   for (uint32_t reader : step.readers) out->add_readers(reader);
+  for (uint32_t group : step.groups) out->add_groups(group);
 }
 
 Step Decode(const record::GraphStep& in) {
@@ -89,6 +90,7 @@ Step Decode(const record::GraphStep& in) {
   step.work = in.work();
   step.input = in.input();
   step.readers.assign(in.readers().begin(), in.readers().end());
+  step.groups.assign(in.groups().begin(), in.groups().end());
   return step;
 }
 
@@ -119,6 +121,8 @@ std::string Encode(const PlanGraph& graph) {
   for (const Group& group : graph.groups) {
     record::Group* to = out.add_groups();
     to->set_list(group.list);
+    for (uint32_t reader : group.readers) to->add_readers(reader);
+    for (uint32_t outer : group.groups) to->add_groups(outer);
     for (const Group::Member& member : group.members) {
       record::Member* at = to->add_members();
       at->set_name(member.name);
@@ -162,6 +166,8 @@ Result<PlanGraph> GetGraph(const Store& store, PartitionId partition, const Inst
   for (const auto& group : in.groups()) {
     Group& to = graph.groups.emplace_back();
     to.list = group.list();
+    to.readers.assign(group.readers().begin(), group.readers().end());
+    to.groups.assign(group.groups().begin(), group.groups().end());
     for (const auto& member : group.members()) {
       to.members.push_back({member.name(), member.group(), member.index()});
     }

@@ -195,7 +195,7 @@ def test_children_are_listed_by_their_parent_in_pages(space, spawn):
             break
     assert len(seen) == len(set(seen)) == 5 and all(one.startswith(f"{id}/s/") for one in seen)
     assert only(space.instances(parent=other).instances).id.startswith(f"{other}/s/")
-    assert space.instances(parent=seen[0]).instances == []
+    assert list(space.instances(parent=seen[0]).instances) == []
     assert {one.id for one in space.instances(machine="p").instances} == {id, other}
 
 

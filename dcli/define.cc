@@ -136,12 +136,10 @@ int CheckSources(Context& context, const DefineOptions& options) {
   const auto sources = ReadSources(options.sources);
   if (!sources) return context.FailUsage(sources.error());
   Refusals refusals;
-  for (const Source& source : *sources) {
-    const auto parsed = CompileFile(source);
-    if (!parsed) {
-      Add(parsed.error(), &refusals);
-      continue;
-    }
+  const std::vector<Compiled> compiled = CompileSources(*sources);
+  for (size_t i = 0; i < sources->size(); ++i) {
+    const Source& source = (*sources)[i];
+    const Compiled* parsed = &compiled[i];
     if (!parsed->ok()) ++refusals.files;
     context.out.flush();
     for (const Diagnostic& diagnostic : parsed->diagnostics) {

@@ -67,17 +67,27 @@ int DrawFile(Context& context, const GraphOptions& options) {
   if (!sources) return context.FailUsage(sources.error());
   std::vector<std::string> ids;
   std::optional<Machine> chosen;
-  for (const Source& source : *sources) {
-    auto parsed = CompileFile(source);
-    if (!parsed) return context.Fail(kRefused, parsed.error().message);
+  const std::vector<Compiled> compiled = CompileSources(*sources);
+  for (size_t i = 0; i < sources->size(); ++i) {
+    const Source& source = (*sources)[i];
+    const Compiled* parsed = &compiled[i];
     for (const Diagnostic& diagnostic : parsed->diagnostics) {
       if (diagnostic.error) context.err << Escaped(Format(diagnostic)) << '\n';
     }
     if (!parsed->ok()) return context.Fail(kRefused, source.name + " has errors");
-    for (Definition& definition : parsed->definitions) {
-      ids.push_back(definition.machine.id);
-      const bool wanted = options.machine.empty() || options.machine == definition.machine.id;
-      if (wanted && !chosen) chosen = std::move(definition.machine);
+    for (size_t d = 0; d < parsed->definitions.size(); ++d) {
+      const Machine& machine = parsed->definitions[d].machine;
+      // Beside a plan its actions are not what is meant, unless one is named.
+      if (options.machine.empty() ? machine.Kind() == "action" : options.machine != machine.id) {
+        continue;
+      }
+      ids.push_back(machine.id);
+      if (chosen) continue;
+      chosen = machine;
+      if (!parsed->compiled[d]) continue;
+      chosen->nodes = parsed->compiled[d]->nodes;
+      chosen->index = parsed->compiled[d]->index;
+      chosen->graph = parsed->compiled[d]->graph;
     }
   }
   if (ids.size() > 1 && options.machine.empty()) {

@@ -8,6 +8,7 @@
 #include <iostream>
 #include <sstream>
 
+#include "fsm/definitions.h"
 #include "fsm/yaml_tree.h"
 
 namespace dfsmr::cli {
@@ -91,14 +92,30 @@ std::map<std::string, std::string> PlansIn(std::string_view text) {
   return plans;
 }
 
-Result<Parsed> CompileFile(const Source& source) {
-  const auto plans = PlansIn(source.text);
-  if (plans.empty()) return ParseDefinitions(source.text, source.name);
-  const auto& [id, kind] = *plans.begin();
-  return Error{Code::kUnimplemented, "",
-               source.name + " holds the " + kind + " " + id +
-                   ", and plans are compiled by a server: dcli define --dry-run checks it, and "
-                   "dcli graph " + id + " draws it once it is defined"};
+std::vector<Compiled> CompileSources(const std::vector<Source>& sources) {
+  std::vector<Compiled> parsed;
+  Definitions definitions;
+  for (const Source& source : sources) {
+    parsed.push_back({ParseDefinitions(source.text, source.name), {}});
+  }
+  for (const Compiled& one : parsed) {
+    for (const Definition& definition : one.definitions) definitions.Add(definition.machine);
+  }
+  definitions.Index();
+  for (size_t i = 0; i < parsed.size(); ++i) {
+    Reporter reporter(sources[i].name);
+    std::vector<std::shared_ptr<const Machine>> compiled;
+    for (const Definition& definition : parsed[i].definitions) {
+      std::vector<PlanProblem> problems;
+      compiled.push_back(CompileDefinition(definition.machine, definitions, &problems));
+      for (const PlanProblem& problem : problems) {
+        reporter.Error(problem.written.at, problem.written.path, problem.message);
+      }
+    }
+    std::ranges::move(std::move(reporter).Take(), std::back_inserter(parsed[i].diagnostics));
+    parsed[i].compiled = std::move(compiled);
+  }
+  return parsed;
 }
 
 }  // namespace dfsmr::cli

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,8 +25,12 @@ Result<std::vector<Source>> ReadSources(const std::vector<std::string>& paths);
 // is what cannot be read.
 std::map<std::string, std::string> PlansIn(std::string_view text);
 
-// The definitions of a file with everything wrong with it, plans compiled to their nodes.
-// kUnimplemented for plans: that takes a server for now.
-Result<Parsed> CompileFile(const Source& source);
+// The definitions of a file, with everything that is wrong with it; `compiled` holds the nodes of
+// its plans and actions, null for machines.
+struct Compiled : Parsed {
+  std::vector<std::shared_ptr<const Machine>> compiled;  // as definitions
+};
+// Plans are compiled with all that the sources define, and nothing else.
+std::vector<Compiled> CompileSources(const std::vector<Source>& sources);
 
 }  // namespace dfsmr::cli

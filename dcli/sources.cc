@@ -100,6 +100,7 @@ std::vector<Compiled> CompileSources(const std::vector<Source>& sources) {
   }
   for (const Compiled& one : parsed) {
     for (const Definition& definition : one.definitions) definitions.Add(definition.machine);
+    for (const std::string& id : one.unsound) definitions.AddUnsound(id);
   }
   definitions.Index();
   for (size_t i = 0; i < parsed.size(); ++i) {
@@ -108,6 +109,7 @@ std::vector<Compiled> CompileSources(const std::vector<Source>& sources) {
     for (const Definition& definition : parsed[i].definitions) {
       std::vector<PlanProblem> problems;
       compiled.push_back(CompileDefinition(definition.machine, definitions, &problems));
+      std::erase_if(problems, [&](const auto& one) { return definitions.Doubtful(one); });
       for (const PlanProblem& problem : problems) {
         reporter.Error(problem.written.at, problem.written.path, problem.message);
       }

@@ -843,7 +843,7 @@ void Engine::SetDestinations(MachineState& machine, VersionState& latest) {
 Result<std::vector<Defined>> Engine::Define(const std::string& ns, std::vector<Machine> machines,
                                             bool validate_only,
                                             std::vector<DefineProblem>* problems) {
-  auto shown = CompileAll(ns, machines, problems);
+  auto shown = CompileAll(ns, machines, {}, problems);
   if (!problems->empty()) {
     return Error{Code::kInvalidArgument, "BAD_MACHINE", problems->front().problem.message};
   }

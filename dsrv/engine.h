@@ -194,6 +194,12 @@ class Engine {
   };
   Result<std::vector<Defined>> Define(const std::string& ns, std::vector<Machine> machines,
                                       bool validate_only, std::vector<DefineProblem>* problems);
+  // What is wrong with the plans of a source of which some documents (`unsound`) cannot be read.
+  // Answers the nodes of those plans that are sound, as `machines`.
+  std::vector<std::shared_ptr<const Machine>> CompileAll(const std::string& ns,
+                                                         const std::vector<Machine>& machines,
+                                                         const std::vector<std::string>& unsound,
+                                                         std::vector<DefineProblem>* problems);
   Result<MachineView> GetMachine(const std::string& ns, const std::string& id, uint32_t version);
   // Ordered by (id, version) after `after`, at most `limit`.
   std::vector<MachineView> ListMachines(const std::string& ns, bool all_versions,
@@ -367,9 +373,6 @@ class Engine {
   static std::string StatsName(const VersionState& version, std::string_view node);
   Result<std::shared_ptr<const PlanSource>> SourceOf(Resident& resident);
   std::shared_ptr<const DefinitionSet> DefinitionsOf(const std::string& ns);
-  std::vector<std::shared_ptr<const Machine>> CompileAll(const std::string& ns,
-                                                         const std::vector<Machine>& machines,
-                                                         std::vector<DefineProblem>* problems);
   static PlanCache& CacheOf(Resident& resident);
   GraphPtr Share(Resident& resident, GraphPtr graph);
   std::optional<std::string> ReadPlanned(Resident& resident, PlannedFlows* planned);

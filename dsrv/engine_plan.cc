@@ -138,15 +138,20 @@ std::shared_ptr<const Engine::DefinitionSet> Engine::DefinitionsOf(const std::st
 // Each plan and action is compiled with the others of its source beside what is defined.
 std::vector<std::shared_ptr<const Machine>> Engine::CompileAll(
     const std::string& ns, const std::vector<Machine>& machines,
-    std::vector<DefineProblem>* problems) {
+    const std::vector<std::string>& unsound, std::vector<DefineProblem>* problems) {
   Definitions definitions = DefinitionsOf(ns)->definitions;
   for (const Machine& machine : machines) definitions.Add(machine);
+  for (const std::string& id : unsound) definitions.AddUnsound(id);
   definitions.Index();
   std::vector<std::shared_ptr<const Machine>> shown;
   for (size_t i = 0; i < machines.size(); ++i) {
     std::vector<PlanProblem> found;
     shown.push_back(CompileDefinition(machines[i], definitions, &found));
-    for (PlanProblem& problem : found) problems->push_back({i, std::move(problem)});
+    const bool too_large = std::ranges::any_of(found, &PlanProblem::too_large);
+    for (PlanProblem& problem : found) {
+      if (!definitions.Doubtful(problem)) problems->push_back({i, std::move(problem)});
+    }
+    if (too_large) break;
   }
   return shown;
 }

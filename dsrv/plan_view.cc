@@ -18,6 +18,15 @@ void Set(Timestamp time, google::protobuf::Timestamp* out) {
   *out = TimeUtil::MicrosecondsToTimestamp(Micros(time));
 }
 
+void ToProto(const ChildCounts& children, v1::Children* out) {
+  out->set_total(children.total);
+  out->set_started(children.started);
+  out->set_running(children.running);
+  out->set_success(children.success);
+  out->set_failed(children.failed + children.paused);
+  out->set_cancelled(children.cancelled);
+}
+
 class PlanView {
  public:
   PlanView(const Machine& machine, std::unordered_map<NodeIndex, rows::StepRow> rows)
@@ -54,6 +63,7 @@ v1::Step::State PlanView::StateOf(NodeIndex home, v1::Step* out) {
     Set(ended->start_time, out->mutable_start_time());
     Set(ended->end_time, out->mutable_end_time());
     out->set_progress(1);
+    if (ended->children) ToProto(*ended->children, out->mutable_children());
     return ended->skipped ? v1::Step::SKIPPED : v1::Step::DONE;
   }
   if (!row->second.token) return row->second.doomed ? v1::Step::SKIPPED : v1::Step::PENDING;
@@ -64,16 +74,7 @@ v1::Step::State PlanView::StateOf(NodeIndex home, v1::Step* out) {
       Set(token.step->start_time, out->mutable_start_time());
     }
     out->set_progress(token.step->progress);
-    if (token.step->children) {
-      const ChildCounts& children = *token.step->children;
-      v1::Children* to = out->mutable_children();
-      to->set_total(children.total);
-      to->set_started(children.started);
-      to->set_running(children.running);
-      to->set_success(children.success);
-      to->set_failed(children.failed + children.paused);
-      to->set_cancelled(children.cancelled);
-    }
+    if (token.step->children) ToProto(*token.step->children, out->mutable_children());
   }
   switch (token.state) {
     case TokenState::kReady: return v1::Step::READY;

@@ -123,12 +123,6 @@ grpc::ServerUnaryReactor* RunnerService::Define(Context* context, const v1::Defi
   backend_.pool.Post([this, context, request, reply, reactor, ns = *ns] {
     const std::string name = request->source_name().empty() ? "source" : request->source_name();
     auto parsed = std::make_shared<Parsed>(ParseDefinitions(request->source(), name));
-    if (!parsed->ok()) {
-      context->AddTrailingMetadata("dfsmr-diagnostics-bin",
-                                   DiagnosticsTrailer(parsed->diagnostics));
-      reactor->FinishWith(BadMachine(parsed->diagnostics));
-      return;
-    }
     Mailbox::Mail mail;
     mail.bytes = request->source().size();
     mail.run = [=, validate_only = request->validate_only()](Engine& engine) {
@@ -137,8 +131,18 @@ grpc::ServerUnaryReactor* RunnerService::Define(Context* context, const v1::Defi
         machines.push_back(std::move(definition.machine));
       }
       std::vector<Engine::DefineProblem> problems;
-      auto defined = engine.Define(ns, std::move(machines), validate_only, &problems);
-      std::vector<Diagnostic> wrong = ToDiagnostics(problems, name);
+      Result<std::vector<Defined>> defined = std::vector<Defined>();
+      std::vector<Diagnostic> wrong;
+      if (parsed->ok()) {
+        defined = engine.Define(ns, std::move(machines), validate_only, &problems);
+      } else {
+        (void)engine.CompileAll(ns, machines, parsed->unsound, &problems);
+        wrong = parsed->diagnostics;
+      }
+      std::ranges::move(ToDiagnostics(problems, name), std::back_inserter(wrong));
+      std::ranges::stable_sort(wrong, {}, [](const Diagnostic& one) {
+        return std::pair(one.line, one.column);
+      });
       engine.AfterCommit([=, defined = std::move(defined)] {
         if (!wrong.empty()) {
           context->AddTrailingMetadata("dfsmr-diagnostics-bin", DiagnosticsTrailer(wrong));

@@ -1,5 +1,9 @@
 #include "fsm/definitions.h"
 
+#include <algorithm>
+
+#include "fsm/names.h"
+
 namespace dfsmr {
 
 void Definitions::Index() {
@@ -13,6 +17,12 @@ void Definitions::Index() {
       subscribers_[trigger].push_back(machine->action.get());
     }
   }
+}
+
+bool Definitions::Doubtful(const PlanProblem& problem) const {
+  return std::ranges::any_of(unsound_, [&problem](const std::string& id) {
+    return id.empty() || problem.message.find(Quoted(id)) != std::string::npos;
+  });
 }
 
 const Machine* Definitions::Latest(std::string_view id) const {
@@ -43,6 +53,9 @@ std::vector<const ActionSource*> Definitions::SubscribersOf(std::string_view act
 std::shared_ptr<const Machine> CompileDefinition(const Machine& machine, const Library& library,
                                                  std::vector<PlanProblem>* problems) {
   if (machine.Kind() == "machine") return nullptr;
+  const size_t before = problems->size();
+  if (machine.action) (void)Inherited(*machine.action, library, problems);
+  if (problems->size() > before) return nullptr;
   const PlanSource source = machine.plan ? *machine.plan : PlanOfAction(*machine.action);
   auto graph = CompilePlan({&source, &library, std::nullopt, nullptr, {}}, problems);
   if (!graph) return nullptr;

@@ -15,8 +15,12 @@ class Definitions : public Library {
  public:
   // `machine` must outlive this. A later one of the same id takes the place of an earlier one.
   void Add(const Machine& machine) { latest_[machine.id] = &machine; }
+  // One that is there but cannot be read: nothing can be said of what needs it.
+  void AddUnsound(const std::string& id) { unsound_.push_back(id); }
   // To be called when all are there.
   void Index();
+  // Whether a problem may be due to one that cannot be read.
+  bool Doubtful(const PlanProblem& problem) const;
 
   const ActionSource* FindAction(std::string_view id) const override;
   const PlanSource* FindPlan(std::string_view id) const override;
@@ -27,6 +31,7 @@ class Definitions : public Library {
   const Machine* Latest(std::string_view id) const;
 
   std::map<std::string, const Machine*, std::less<>> latest_;
+  std::vector<std::string> unsound_;
   std::map<std::string, std::vector<const ActionSource*>, std::less<>> subscribers_;
 };
 

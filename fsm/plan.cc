@@ -132,10 +132,16 @@ std::shared_ptr<const PlanGraph> CompilePlan(const PlanningArgs& args,
   PlanWorks works(&draft);
   TakeTopLevel(*args.plan, &names, &draft.graph);
   PlanExpander(&draft, &names, &works).Run();
+  if (draft.graph.steps.size() > limits::kSteps) {
+    problems->push_back({args.plan->written,
+                         "the plan has more than " + std::to_string(limits::kSteps) + " steps",
+                         /*too_large=*/true});
+    return nullptr;
+  }
   if (!draft.problems.any()) CheckPaths(&draft);
   if (draft.Defining()) works.ReportUnused();
   if (draft.unplanned.empty()) {
-    if (draft.graph.steps.size() <= limits::kSteps) CompileAll(&draft, &names);
+    CompileAll(&draft, &names);
   } else if (!draft.problems.any()) {
     KeepPlanners(&draft, &names);
   }

@@ -128,6 +128,7 @@ class Library {
 struct PlanProblem {
   Written written;
   std::string message;
+  bool too_large = false;  // compiling what else was written with it would take as long again
 };
 
 // What planner steps have said so far, by their paths.

@@ -25,16 +25,22 @@ std::vector<const ActionSource*> Lineage(const ActionSource& action, const Libra
     if (seen != lineage.end()) {
       std::string path;
       for (; seen != lineage.end(); ++seen) path += (*seen)->id + " → ";
-      problems->push_back({action.written, "actions extend each other: " + path + base});
+      problems->push_back({action.extends_written,
+                           "a cycle of actions that extend each other: " + path + base});
       break;
     }
     if (lineage.size() == limits::kExtends) {
-      problems->push_back({action.written, "more than " + std::to_string(limits::kExtends) +
+      problems->push_back({action.extends_written, "more than " + std::to_string(limits::kExtends) +
                                                " actions extend one another"});
       break;
     }
     const ActionSource* next = library.FindAction(base);
-    if (!next) break;
+    if (!next) {
+      problems->push_back({lineage.back()->extends_written,
+                           "there is no action " + Quoted(base) + " to extend; define it first, or "
+                           "in the same source"});
+      break;
+    }
     lineage.push_back(next);
   }
   return lineage;
@@ -85,7 +91,7 @@ ActionSource Inherited(const ActionSource& action, const Library& library,
   InOrder(result.middleware.use, &cycle);
   if (!cycle.empty()) {
     problems->push_back({action.middleware.written,
-                         "middleware cannot be put in order: " + cycle});
+                         "middleware cannot be put in order, there is a cycle: " + cycle});
   }
   result.id = action.id;
   result.description = action.description;

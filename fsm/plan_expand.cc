@@ -259,10 +259,7 @@ Span PlanExpander::ExpandItem(const FlowNode& body, Scope* scope,
 uint32_t PlanExpander::AddStep(Step::Kind kind, std::string path, std::string of, uint32_t work,
                                StepDraft draft) {
   const auto index = static_cast<uint32_t>(draft_.graph.steps.size());
-  if (index >= limits::kSteps) {
-    stopped_ = true;
-    draft_.problems.Add({}, "the plan has more than " + std::to_string(limits::kSteps) + " steps");
-  }
+  if (index >= limits::kSteps) stopped_ = true;  // CompilePlan says it
   if (path.size() > limits::kStepPath) {
     stopped_ = true;
     draft_.problems.Add(draft.where, "the step's path " + Quoted(path) + " is longer than " +

@@ -79,6 +79,7 @@ struct ActionSource {
   std::string id;  // empty: the keys that a step gives itself
   std::string description;
   std::string extends;
+  Written extends_written;
   std::optional<Phases> phases;
   std::optional<bool> planned_by_worker;  // plan: worker
   std::optional<std::string> queue;

@@ -159,7 +159,7 @@ std::vector<std::string> PlanWorks::Chain(const ActionSource& base, const Action
   std::string cycle;
   std::vector<std::string> names = InOrder(chain, &cycle);
   if (!cycle.empty()) {
-    draft_.problems.Add(where, "middleware cannot be put in order: " + cycle);
+    draft_.problems.Add(where, "middleware cannot be put in order, there is a cycle: " + cycle);
   }
   return names;
 }

@@ -211,7 +211,9 @@ void Preparation::CheckType(const Json& value, const Where& where) {
                                       : known(value);
   if (sound) return;
   std::string hint = value.is_string() ? Hint(value.get_ref<const std::string&>(), kTypes) : "";
-  Fail(where, "'type' must be array, boolean, integer, null, number, object or string, or a list "
+  const std::string is =
+      value.is_string() ? Quoted(value.get_ref<const std::string&>()) + " is no type: " : "";
+  Fail(where, is + "'type' must be array, boolean, integer, null, number, object or string, or a list "
               "of those" + hint);
 }
 

@@ -88,7 +88,7 @@ Result<std::vector<std::string>> Suspend(const StepReport& report) {
   }
   Suspended(scene, report.slot, report.args.wake_after);
   auto entered = Entered(report);
-  const bool waits_still = report.args.children == 0 && step.children;  // since an earlier suspend
+  const bool waits_still = report.args.children == 0 && step.children && !step.children->told;  // since an earlier suspend
   if (scene.instance.cancel_requested) {
     if (was == "cancel") {
       scene.instance.tokens.Remove(report.slot);
@@ -453,6 +453,7 @@ bool WantsChildren(const Instance& instance, const Token& token) {
   if (instance.Stopped() || !token.step || !token.step->children) return false;
   if (token.state != TokenState::kWaiting) return false;
   const ChildCounts& children = *token.step->children;
+  if (children.told) return false;
   if (children.restart || !children.counted) return !instance.cancel_requested;
   if (children.started >= children.total || instance.cancel_requested) return false;
   return children.concurrency == 0 || children.running < children.concurrency;

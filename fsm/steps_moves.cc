@@ -23,6 +23,11 @@ namespace {
 
 constexpr size_t kNamed = 100;  // nodes that an answer names
 
+// Whether the token waits for children.
+bool Awaits(const Token& token) {
+  return token.step && token.step->children && token.step->children->Awaited();
+}
+
 // Along ok and skip edges to all that has to open now. One walk may pass through many gates, so it
 // keeps a list and does not recurse.
 class Walk {
@@ -123,8 +128,9 @@ void EndPhase(Scene& scene, const Node& home, NodeIndex index, Ended ended) {
   instance.plan->done_weight += weight;
   if (home.role == Role::kFinalize) instance.plan->done_finalize += weight;
   ended.end_time = scene.now;
-  instance.tokens.End(index, ended);
-  if (!ended.skipped) return;
+  const bool skips = ended.skipped;
+  instance.tokens.End(index, std::move(ended));
+  if (!skips) return;
   instance.plan->skipped = true;
   if (home.role == Role::kFinalize) {
     instance.tokens.Doom(index);
@@ -160,7 +166,7 @@ void Walk::Pass(const Node& node, NodeIndex index, uint64_t visit) {
       event.note = "it needs the output of a step that was skipped";
       if (node.role == Role::kFinalize) event.note = "its step was skipped";
     }
-    EndPhase(scene_, node, index, {skipped, visit, scene_.now, scene_.now});
+    EndPhase(scene_, node, index, {skipped, visit, scene_.now, scene_.now, {}});
   }
   Along(*node.FindTransition("ok"), index, transition);
 }
@@ -174,8 +180,12 @@ std::vector<std::string> LeadOn(Scene& scene, size_t slot, const Edge& edge, boo
   scene.instance.tokens.Remove(slot);
   if (left.step) scene.instance.plan->partial -= left.step->progress * WeightOf(scene, home);
   const size_t first = scene.events.size();
-  EndPhase(scene, home, left.home,
-           {skipped, left.visit, left.step ? left.step->start_time : scene.now, scene.now});
+  Ended ended{skipped, left.visit, scene.now, scene.now, {}};
+  if (left.step) {
+    ended.start_time = left.step->start_time;
+    ended.children = left.step->children;
+  }
+  EndPhase(scene, home, left.home, std::move(ended));
   Walk walk(scene, led);
   walk.Along(edge, left.node, led.transition);
   auto entered = walk.Go();
@@ -266,7 +276,7 @@ void Retry(Scene& scene, size_t slot, const std::string& client) {
   const Token& held = std::as_const(scene.instance.tokens)[slot];
   const Node& home = scene.machine.nodes[held.home];
   if (home.role == Role::kFinalize) return RetryFinalize(scene, slot, client);
-  const bool waits = static_cast<bool>(held.step->children);
+  const bool waits = Awaits(held);
   const NodeIndex node = waits && home.role != Role::kSpawn
                              ? home.FindTransition("suspend")->targets.front()
                              : held.home;
@@ -296,7 +306,8 @@ void JudgeChildren(Scene& scene, uint64_t visit) {
   const auto slot = instance.tokens.SlotOf(visit);
   if (!slot) return;
   const Token token = std::as_const(instance.tokens)[*slot];
-  if (token.state != TokenState::kWaiting || !token.step->children->AllEnded()) return;
+  if (token.state != TokenState::kWaiting || !Awaits(token)) return;
+  if (!token.step->children->AllEnded()) return;
   const ChildCounts& children = *token.step->children;
   const Node& home = scene.machine.nodes[token.home];
   const bool spawn = home.role == Role::kSpawn;
@@ -317,7 +328,7 @@ void JudgeChildren(Scene& scene, uint64_t visit) {
     scene.events[first].output = output;
   } else {
     Wake(scene, *slot, "children", OutputOf(children), "");
-    instance.tokens.FindMutable(instance.last_visit)->step->children.reset();
+    instance.tokens.FindMutable(instance.last_visit)->step->children->told = true;
   }
 }
 
@@ -365,7 +376,7 @@ void Suspended(Scene& scene, size_t slot, std::optional<Duration> wake_after) {
   if (wake_after) {
     after = wake_after;
     step.wake = "wake";
-  } else if (step.children) {
+  } else if (Awaits(token)) {
     step.wake.clear();
   } else if (work.poll) {
     const size_t index = std::min<size_t>(step.polls / std::max(work.poll->per_interval, 1u),
@@ -374,7 +385,7 @@ void Suspended(Scene& scene, size_t slot, std::optional<Duration> wake_after) {
     step.wake = "poll";
   }
   const bool limited = work.timeout.strategy == TimeoutPolicy::Strategy::kFixed &&
-                       work.timeout.value > 0 && !step.children;
+                       work.timeout.value > 0 && !Awaits(token);
   if (limited) {
     const Duration limit(static_cast<int64_t>(work.timeout.value * 1e6));
     if (!after || limit < *after) {

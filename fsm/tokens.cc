@@ -142,7 +142,7 @@ void Tokens::Doom(NodeIndex home) {
 
 void Tokens::End(NodeIndex home, Ended ended) {
   dirty_.insert(home);
-  ended_[home] = ended;
+  ended_[home] = std::move(ended);
 }
 
 void Tokens::Forget() {

@@ -63,9 +63,12 @@ struct ChildCounts {
   uint32_t concurrency = 0;  // 0: no limit
   bool counted = false;      // total is known
   bool restart = false;      // the unplanned ones are to be started again
+  bool told = false;         // the worker that asked for them has been told that all have ended
   std::string error;         // why one could not be started
 
   bool AllEnded() const { return counted && !restart && started >= total && running == 0; }
+  // Somebody still waits for them.
+  bool Awaited() const { return !told; }
   friend bool operator==(const ChildCounts&, const ChildCounts&) = default;
 };
 
@@ -114,6 +117,7 @@ struct Ended {
   uint64_t visit = 0;
   Timestamp start_time;
   Timestamp end_time;
+  Boxed<ChildCounts> children;
   friend bool operator==(const Ended&, const Ended&) = default;
 };
 

@@ -121,6 +121,15 @@ void AddSetting(const YamlEntry& entry, const YamlNode& value, Reporter* reporte
 
 }  // namespace
 
+// What a document calls what it defines; "" when that cannot be read.
+static std::string IdIn(const YamlNode& root) {
+  for (std::string_view key : {"id", "plan", "action"}) {
+    const YamlEntry* entry = root.IsMap() ? root.Find(key) : nullptr;
+    if (entry && entry->value->IsScalar()) return entry->value->text;
+  }
+  return "";
+}
+
 Parsed ParseDefinitions(std::string_view text, std::string_view source_name) {
   Parsed parsed;
   Reporter reporter(source_name);
@@ -128,7 +137,11 @@ Parsed ParseDefinitions(std::string_view text, std::string_view source_name) {
   for (const YamlDocument& document : tree.documents) {
     if (!document.root || reporter.Full()) continue;
     std::optional<Definition> definition = ReadDefinition(document, &reporter);
-    if (definition && document.sound) parsed.definitions.push_back(std::move(*definition));
+    if (definition && document.sound) {
+      parsed.definitions.push_back(std::move(*definition));
+    } else {
+      parsed.unsound.push_back(IdIn(*document.root));
+    }
   }
   CheckIdsDiffer(tree, &reporter);
   parsed.diagnostics = std::move(reporter).Take();

@@ -19,6 +19,7 @@ struct Definition {
 struct Parsed {
   std::vector<Definition> definitions;  // in the order of the text
   std::vector<Diagnostic> diagnostics;  // of all documents, in the order of the text
+  std::vector<std::string> unsound;     // ids of the other documents, "" for one without
 
   // Whether all documents may be defined; there may be warnings.
   bool ok() const { return !HasErrors(diagnostics); }

@@ -267,7 +267,10 @@ std::optional<ActionSource> ReadAction(const YamlNode& root, Reporter* reporter)
     reporter->Error(root.at, "action", "the document has no 'action'; add 'action: NAME'");
   }
   if (auto field = keys.Take("description")) ReadText(*field, &action.description);
-  if (auto field = keys.Take("extends")) ReadName(*field, "action", &action.extends);
+  if (auto field = keys.Take("extends")) {
+    action.extends_written = WrittenAt(*field);
+    ReadName(*field, "action", &action.extends);
+  }
   if (auto field = keys.Take("phases")) ReadPhases(*field, &action.phases);
   if (auto field = keys.Take("plan")) ReadPlanned(*field, &action.planned_by_worker);
   for (auto [key, to] : {std::pair("input", &action.input), std::pair("output", &action.output)}) {

@@ -51,8 +51,11 @@ void Encode(const ChildCounts& children, record::Children* out) {
   out->set_concurrency(children.concurrency);
   out->set_counted(children.counted);
   out->set_restart(children.restart);
+  out->set_told(children.told);
   out->set_error(children.error);
 }
+
+}  // namespace
 
 ChildCounts Decode(const record::Children& in) {
   ChildCounts children;
@@ -69,9 +72,12 @@ ChildCounts Decode(const record::Children& in) {
   children.concurrency = in.concurrency();
   children.counted = in.counted();
   children.restart = in.restart();
+  children.told = in.told();
   children.error = in.error();
   return children;
 }
+
+namespace {
 
 void Encode(const StepState& step, record::StepState* out) {
   out->set_start_time(Micros(step.start_time));
@@ -110,7 +116,7 @@ StepState Decode(const record::StepState& in) {
   step.key = in.key();
   step.waits_for_key = in.waits_for_key();
   step.next_child = in.next_child();
-  if (in.has_children()) step.children = Decode(in.children());
+  if (in.has_children()) step.children = rows::Decode(in.children());
   return step;
 }
 
@@ -457,6 +463,7 @@ static void PutStep(Batch* batch, PartitionId partition, const Instance& instanc
     to->set_visit(ended->visit);
     to->set_start_time(Micros(ended->start_time));
     to->set_end_time(Micros(ended->end_time));
+    if (ended->children) Encode(*ended->children, to->mutable_children());
   } else if (instance.Stopped()) {
     return;
   }

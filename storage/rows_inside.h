@@ -111,5 +111,6 @@ inline std::string StepKey(PartitionId partition, Kind kind, std::string_view ns
 }
 
 Token Decode(const record::Token& in);  // but for its node
+ChildCounts Decode(const record::Children& in);
 
 }  // namespace dfsmr::rows

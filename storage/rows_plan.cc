@@ -205,7 +205,10 @@ Result<Ok> ScanSteps(const Store& store, PartitionId partition, std::string_view
         if (in.has_ended()) {
           row.ended = Ended{in.ended().skipped(), in.ended().visit(),
                             FromMicros(in.ended().start_time()),
-                            FromMicros(in.ended().end_time())};
+                            FromMicros(in.ended().end_time()), {}};
+          if (in.ended().has_children()) {
+            row.ended->children = rows::Decode(in.ended().children());
+          }
         }
         return visit(std::move(row));
       });

@@ -293,7 +293,7 @@ def test_between_m_and_n_steps_stands_one_gate(space):
     machine = compiled(space, plan(flow))
     nodes = by_id(machine)
     between = {target for i in range(60) for target in targets(nodes[f"a{i}"])}
-    gate = nodes[only(between)]
+    gate = nodes[only(list(between))]
     assert (gate.kind, gate.join) == ("gate", "all")
     assert set(targets(gate)) == {f"b{i}" for i in range(60)}
     count = sum(len(edge.targets) for node in machine.nodes for edge in node.transitions)

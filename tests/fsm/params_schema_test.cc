@@ -122,7 +122,7 @@ TEST_CASE("defaults are not applied") {
 TEST_CASE("a bad schema is refused, with the place in it") {
   const std::pair<const char*, const char*> rows[] = {
       {R"({"type":"strin"})",
-       "/type: 'type' must be array, boolean, integer, null, number, object or string, or a list "
+       "/type: 'strin' is no type: 'type' must be array, boolean, integer, null, number, object or string, or a list "
        "of those (did you mean 'string'?)"},
       {R"({"required":"url"})",
        "/required: 'required' must be a list of keys, such as [url, name]"},

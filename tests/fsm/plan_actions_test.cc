@@ -167,7 +167,7 @@ TEST_CASE("actions inherit from what they extend, and steps have the last word")
   ActionSource knot = ActionOf("knot");
   knot.extends = "loop";
   CHECK(Compiled(Of(Act("a"), "loop"), nullptr).With(loop).With(knot).Problems() ==
-        "a: action 'loop': actions extend each other: loop → knot → loop\n");
+        "a: action 'loop': a cycle of actions that extend each other: loop → knot → loop\n");
 }
 
 Names ChainOf(PlanSource plan, std::vector<ActionSource> actions) {
@@ -216,8 +216,8 @@ TEST_CASE("middleware that cannot be is refused") {
   CHECK(cycle.With(Using("x", {{.name = "u", .before = {"v"}}, {.name = "v", .before = {"w"}},
                                {.name = "w", .before = {"u"}}, {.name = "t", .after = {"u"}}}))
             .Problems() ==
-        "a: action 'x': middleware cannot be put in order: u → v → w → u\n"
-        "a: middleware cannot be put in order: u → v → w → u\n");
+        "a: action 'x': middleware cannot be put in order, there is a cycle: u → v → w → u\n"
+        "a: middleware cannot be put in order, there is a cycle: u → v → w → u\n");
   plan.flow.own.middleware.without = {"autit"};
   CHECK(Compiled(plan).With(Using("x", {{.name = "audit"}})).Problems() ==
         "a: there is no middleware 'autit' to replace or do without (did you mean 'audit'?)\n");

@@ -445,7 +445,7 @@ TEST_CASE("actions that are refused") {
        "f:2:28: poll.intervals[2]: '5' has no unit; write 5s for seconds, or another of us, ms, "
        "s, m, h, d\n"},
       {"action: a\ninput: {type: strin}\n",
-       "f:2:15: input.type: 'type' must be array, boolean, integer, null, number, object or "
+       "f:2:15: input.type: 'strin' is no type: 'type' must be array, boolean, integer, null, number, object or "
        "string, or a list of those (did you mean 'string'?)\n"},
       {"action: a\noutput: 5\n",
        "f:2:9: output: expected a JSON Schema, such as {type: object, required: [url]}, not '5'\n"},
@@ -513,7 +513,7 @@ TEST_CASE("plans that are refused") {
        "f:4:12: retention: '7' has no unit; write 7s for seconds, or another of us, ms, s, m, h, "
        "d\n"},
       {"plan: p\nflow: []\nparams: {type: strin}\n",
-       "f:3:16: params.type: 'type' must be array, boolean, integer, null, number, object or "
+       "f:3:16: params.type: 'strin' is no type: 'type' must be array, boolean, integer, null, number, object or "
        "string, or a list of those (did you mean 'string'?)\n"},
       {"plan: p\nflow: []\nlabel: [x]\n",
        "f:3:1: label: expected text such as \"machine ${params.name}\", not a list\n"},

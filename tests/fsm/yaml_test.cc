@@ -227,7 +227,7 @@ TEST_CASE("refused at define time, with line, column and path") {
        "f:2:12: retention: '7' has no unit; write 7s for seconds, or another of us, ms, s, m, h, "
        "d\n"},
       {"id: m\nparams: {type: strin}\nnodes: {a: {start: true, final: true}}\n",
-       "f:2:16: params.type: 'type' must be array, boolean, integer, null, number, object or "
+       "f:2:16: params.type: 'strin' is no type: 'type' must be array, boolean, integer, null, number, object or "
        "string, or a list of those (did you mean 'string'?)\n"},
       {"id: m\nparams: url\nnodes: {a: {start: true, final: true}}\n",
        "f:2:9: params: expected a JSON Schema, such as {type: object, required: [url]}, not "

@@ -17,7 +17,7 @@ struct Hint {
 constexpr Hint kHints[] = {
     {"NO_SUCH_MACHINE", "dcli machines lists what is defined"},
     {"NO_SUCH_INSTANCE", "dcli instances lists what there is; --namespace names another namespace"},
-    {"NO_SUCH_NODE", "dcli machines MACHINE lists its nodes"},
+    {"NO_SUCH_NODE", "dcli show INSTANCE and dcli machines MACHINE list what there is"},
     {"ILLEGAL_TRANSITION", "dcli show INSTANCE says where it stands and what leads on"},
     {"STALE_CLAIM", "a report, a timeout or an operator was first; dcli history INSTANCE tells"},
     {"NOT_HELD", "only what is held or paused can be resumed: dcli show INSTANCE"},

@@ -12,13 +12,13 @@ Request RequestFor(const Context& context, const ControlOptions& options) {
   return request;
 }
 
-int Answer(Context& context, const Result<v1::Instance>& instance) {
+int Answer(Context& context, const Result<v1::Instance>& instance, std::string_view remark = "") {
   if (!instance) return context.Fail(instance.error());
   if (context.Print(*instance)) return kSucceeded;
   if (context.names()) {
     context.out << instance->id() << '\n';
   } else {
-    PrintInstance(context.out, *instance, context.look);
+    PrintInstance(context.out, *instance, context.look, remark);
   }
   return kSucceeded;
 }
@@ -51,7 +51,9 @@ int Cancel(Context& context, const ControlOptions& options) {
   request.set_mode(options.kill    ? v1::CancelRequest::KILL
                    : options.force ? v1::CancelRequest::FORCE
                                    : v1::CancelRequest::CANCEL);
-  return Answer(context, context.client->Cancel(request));
+  const auto instance = context.client->Cancel(request);
+  const bool open = instance && instance->state() != v1::Instance::STOPPED;
+  return Answer(context, instance, open ? "it stops when they have reported; --force does not wait" : "");
 }
 
 }  // namespace dfsmr::cli

@@ -74,17 +74,22 @@ v1::DefineResponse ReplyOf(const Parsed& parsed) {
   return reply;
 }
 
-void PrintChecked(Context& context, const Source& source, const Machine& machine) {
-  const bool plain = machine.Kind() == "machine";
-  if (!plain && !context.names()) context.out << machine.Kind() << ' ';
-  context.out << Escaped(machine.id);
-  if (!context.names()) {
-    const size_t steps = plain || !machine.graph ? 0 : machine.graph->steps.size();
-    context.out << "  " << Painted("ok", context.look) << "  "
-                << (steps > 0 ? Plural(steps, "step") : Plural(machine.nodes.size(), "node"))
-                << "  " << Escaped(source.name);
+// "3 nodes" of a machine, "4 steps" of a plan, nothing of an action. `compiled` is null for a machine.
+std::string SizeText(const Machine& machine, const Machine* compiled) {
+  if (machine.Kind() == "machine") return Plural(machine.nodes.size(), "node") + "  ";
+  if (machine.Kind() == "action" || compiled == nullptr || !compiled->graph) return "";
+  return Plural(compiled->graph->steps.size(), "step") + "  ";
+}
+
+void PrintChecked(Context& context, const Source& source, const Machine& machine,
+                  const Machine* compiled) {
+  if (context.names()) {
+    context.out << Escaped(machine.id) << '\n';
+    return;
   }
-  context.out << '\n';
+  if (machine.Kind() != "machine") context.out << machine.Kind() << ' ';
+  context.out << Escaped(machine.id) << "  " << Painted("ok", context.look) << "  "
+              << SizeText(machine, compiled) << Escaped(source.name) << '\n';
 }
 
 // The server's words: one diagnostic a line.
@@ -149,8 +154,8 @@ int CheckSources(Context& context, const DefineOptions& options) {
     const v1::DefineResponse reply = ReplyOf(*parsed);
     if (sources->size() == 1 ? context.Print(reply) : context.PrintOne(reply)) continue;
     if (!parsed->ok()) continue;
-    for (const Definition& definition : parsed->definitions) {
-      PrintChecked(context, source, definition.machine);
+    for (size_t d = 0; d < parsed->definitions.size(); ++d) {
+      PrintChecked(context, source, parsed->definitions[d].machine, parsed->compiled[d].get());
     }
   }
   return Summary(context, refusals, sources->size(),

@@ -35,6 +35,17 @@ std::string_view LastLines(std::string_view text) {
   return begin == text.npos || begin == 0 ? text : text.substr(begin + 1);
 }
 
+// "wake_after" as "wakeAfter".
+std::string CamelCase(std::string_view key) {
+  std::string camel;
+  bool up = false;
+  for (const char c : key) {
+    if (c != '_') camel += up ? static_cast<char>(c - 'a' + 'A') : c;
+    up = c == '_';
+  }
+  return camel;
+}
+
 // The members of what a command said. Each of these leaves `to` alone where there is none, and is
 // false when there is one of another type.
 class Said {
@@ -68,6 +79,7 @@ class Said {
  private:
   const std::string* ValueOf(std::string_view key) const {
     const Member* member = Find(members_, key);
+    if (member == nullptr) member = Find(members_, CamelCase(key));  // as the task has it
     return member == nullptr || member->value == "null" ? nullptr : &member->value;
   }
   bool Text(std::string_view key, char first, std::string* to) const {

@@ -39,7 +39,7 @@ struct Verdict {
 // Exit status 0 is `success`, another one or a signal is "error" with the last lines of `err`. When
 // the last line of `out` is a JSON object, its "transition", "params", "output", "error",
 // "wake_after", "children" and "children_concurrency" come first; one of them with the wrong type
-// makes it an "error" that says so.
+// makes it an "error" that says so. "wakeAfter" and "childrenConcurrency" will do, too.
 Verdict VerdictOf(int status, std::string_view out, std::string_view err,
                   std::string_view success = "ok");
 

@@ -1,5 +1,6 @@
 #include "dcli/show.h"
 
+#include <algorithm>
 #include <map>
 
 #include "dcli/describe.h"
@@ -134,14 +135,13 @@ std::string FirstTransition(const v1::Instance& instance) {
   return "";
 }
 
-void AddHintsFor(const v1::Step& step, const std::string& id, std::vector<std::string>* next) {
+// `alone`: no other step is held, so that resuming all of them is enough.
+void AddHintsFor(const v1::Step& step, const std::string& id, bool alone,
+                 std::vector<std::string>* next) {
   const std::string& path = step.path();
   const bool held = step.state() == v1::Step::HELD;
-  if (held && step.has_children() && step.children().failed() > 0) {
-    next->push_back("instances --parent " + id + " --state paused");
-  }
   if (held || step.finalize() == v1::Step::HELD) {
-    next->push_back("resume " + id + " --node " + path);
+    if (!alone) next->push_back("resume " + id + " --node " + path);
     next->push_back("skip " + id + " " + path);
   }
   if (held && !step.action().empty()) {
@@ -162,12 +162,15 @@ std::vector<std::string> NextOfSteps(const v1::Instance& instance) {
     if (stuck) held.push_back(&step);
     if (step.state() == v1::Step::SUSPENDED) suspended.push_back(&step);
   }
+  const bool children = std::ranges::any_of(
+      held, [](const v1::Step* step) { return step->children().failed() > 0; });
+  if (children) next.push_back("instances --parent " + instance.id() + " --state paused");
   if (!held.empty() || instance.state() == v1::Instance::PAUSED) {
     next.push_back("resume " + instance.id());
   }
   for (const auto* steps : {&held, &suspended}) {
     for (size_t i = 0; i < steps->size() && i < kMostHints; ++i) {
-      AddHintsFor(*(*steps)[i], instance.id(), &next);
+      AddHintsFor(*(*steps)[i], instance.id(), held.size() == 1, &next);
     }
   }
   if (instance.state() == v1::Instance::RUNNING) next.push_back("pause " + instance.id());

@@ -82,7 +82,7 @@ std::map<std::string, std::string> PlansIn(std::string_view text) {
   const YamlTree tree = ReadYaml(text, &reporter, OnEmpty::kAccept);
   for (const YamlDocument& document : tree.documents) {
     if (document.root == nullptr || !document.root->IsMap()) continue;
-    for (const char* kind : {"plan", "action"}) {
+    for (const char* kind : {"action", "plan"}) {  // an action may have a key `plan`, too
       const YamlEntry* id = document.root->Find(kind);
       if (id == nullptr || id->value == nullptr || !id->value->IsScalar()) continue;
       plans.emplace(id->value->text, kind);

@@ -65,8 +65,10 @@ struct Sum {
   }
 };
 
-std::string Noted(const v1::Step& step) {
+std::string Noted(const v1::Step& step, const Look& look, const Dues& due) {
   std::vector<std::string> notes;
+  const auto again = due.find(step.path());
+  if (again != due.end()) notes.push_back("again " + When(again->second, look));
   if (step.has_children()) notes.push_back(ChildrenText(step.children()));
   if (step.finalize() != v1::Step::STATE_UNSPECIFIED && step.finalize() != v1::Step::PENDING) {
     notes.push_back("finalize " + Lower(NameOf(step.finalize())));
@@ -85,8 +87,8 @@ std::string MarginBelow(const std::string& margin, bool top, bool last) {
 
 class TreeRows {
  public:
-  TreeRows(const Steps& steps, bool collapse, const Look& look)
-      : steps_(steps), collapse_(collapse), look_(look) {
+  TreeRows(const Steps& steps, bool collapse, const Look& look, const Dues& due)
+      : steps_(steps), collapse_(collapse), look_(look), due_(due) {
     std::vector<std::string> paths;
     for (const v1::Step& step : steps) paths.push_back(step.path());
     tree_ = TreeOf(paths);
@@ -151,7 +153,8 @@ class TreeRows {
   void AddStep(const std::string& name, const v1::Step& step) {
     const bool part = step.progress() > 0 && !Settled(step.state());
     table_.Add({name, StateText(step.state()), step.action(), When(step.start_time(), look_),
-                TookText(step, look_), part ? PercentText(step.progress()) : "", Noted(step)});
+                TookText(step, look_), part ? PercentText(step.progress()) : "",
+                Noted(step, look_, due_)});
   }
 
   void AddSum(const std::string& name, const Tally& tally) {
@@ -165,6 +168,7 @@ class TreeRows {
   const Steps& steps_;
   const bool collapse_;
   const Look& look_;
+  const Dues& due_;
   PathTree tree_;
   std::vector<Sum> sums_;
   Table table_{{"STEP", "STATE", "ACTION", "STARTED", "TOOK", "PROGRESS", "NOTE"}};
@@ -246,7 +250,7 @@ std::string ChildrenText(const v1::Children& children) {
 }
 
 std::string TookText(const v1::Step& step, const Look& look) {
-  if (!step.has_start_time()) return "";
+  if (step.start_time().seconds() == 0) return "";
   const Timestamp start = FromProto(step.start_time());
   if (step.has_end_time()) return DurationText(FromProto(step.end_time()) - start);
   const State state = step.state();
@@ -300,14 +304,19 @@ std::string TallyText(const Tally& tally) {
   return text;
 }
 
-Table StepTable(const Steps& steps, bool collapse, const Look& look) {
-  return TreeRows(steps, collapse, look).Rows();
+Table StepTable(const Steps& steps, bool collapse, const Look& look, const Dues& due) {
+  return TreeRows(steps, collapse, look, due).Rows();
 }
 
 void PrintSteps(Context& context, const v1::Instance& instance) {
   const bool collapse = instance.steps_size() > kMostInFull && !context.wide();
+  Dues due;
+  for (const v1::Token& token : instance.tokens()) {
+    const bool later = token.state() == v1::Token::WAITING && token.has_available_at();
+    if (later) due[StepOfNode(token.node())] = token.available_at();
+  }
   context.out << '\n';
-  StepTable(instance.steps(), collapse, context.look).Print(context.out, context.look);
+  StepTable(instance.steps(), collapse, context.look, due).Print(context.out, context.look);
 }
 
 }  // namespace dfsmr::cli

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -56,7 +57,9 @@ std::string TallyText(const Tally& tally);
 
 // One line for each step and each name over several; a step's line comes before what is below it.
 // With `collapse`, neighbours that are all settled, all pending or all ready share one line.
-Table StepTable(const Steps& steps, bool collapse, const Look& look);
+// `due` says when what waits is handed out by itself, by path.
+using Dues = std::map<std::string, google::protobuf::Timestamp>;
+Table StepTable(const Steps& steps, bool collapse, const Look& look, const Dues& due = {});
 
 // What a plan with steps has where a machine has tokens.
 void PrintSteps(Context& context, const v1::Instance& instance);

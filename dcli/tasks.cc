@@ -77,11 +77,16 @@ Result<Ok> AddWaiting(const TransitionOptions& options, v1::TransitionRequest* r
   return Ok{};
 }
 
-void PrintTransition(Context& context, const v1::TransitionResponse& reply) {
+// Nothing is entered where what comes next waits for others.
+std::string EnteredText(const v1::TransitionResponse& reply) {
   const std::vector<std::string> nodes(reply.nodes().begin(), reply.nodes().end());
-  const bool several = nodes.size() > 1;
-  context.out << Escaped(reply.instance()) << "  " << Escaped(reply.prev_node()) << " -> "
-              << Escaped(several ? Join(nodes, " + ") : reply.node()) << "  "
+  if (nodes.size() > 1) return " -> " + Join(nodes, " + ");
+  return reply.node().empty() ? " is over" : " -> " + reply.node();
+}
+
+void PrintTransition(Context& context, const v1::TransitionResponse& reply) {
+  context.out << Escaped(reply.instance()) << "  " << Escaped(reply.prev_node())
+              << Escaped(EnteredText(reply)) << "  "
               << Painted(NameOf(reply.state()), context.look);
   if (reply.result() != v1::Instance::RESULT_UNSPECIFIED) {
     context.out << "  " << Painted(NameOf(reply.result()), context.look);

@@ -115,15 +115,29 @@ TEST_CASE("check says what is wrong and where") {
   CHECK(refused.err.find("dcli: 1 file of 1 has errors\n") != std::string::npos);
 }
 
-TEST_CASE("plans in a file want a server for now") {
-  const TemporaryFile plan("plan: infra\nflow: []\n");
-  for (const char* command : {"graph", "check"}) {
-    const Outcome refused = Dcli({command, plan.path});
-    CHECK(refused.status == 1);
-    CHECK(refused.out == "");
-    CHECK(refused.err.find("holds the plan infra, and plans are compiled by a server") !=
-          std::string::npos);
-  }
+TEST_CASE("plans in files are compiled without a server, with all that is given") {
+  const TemporaryFile action("action: vm.create\nphases: [run, finalize]\n");
+  const TemporaryFile plan(
+      "plan: machine\nflow:\n  - {step: vm, action: vm.create}\n"
+      "  - {step: dns, action: dns.add, input: {ip: \"${vm.output.ip}\"}}\n");
+  const TemporaryFile nests("plan: infra\nflow: [{step: web, plan: machine}]\n");
+  const Outcome well = Dcli({"check", action.path, plan.path, nests.path});
+  CHECK(well.status == 0);
+  CHECK(well.out == "action vm.create  ok  " + action.path + "\nplan machine  ok  2 steps  " +
+                        plan.path + "\nplan infra  ok  2 steps  " + nests.path + "\n");
+  CHECK(Dcli({"check", plan.path, "-o", "name"}).out == "machine\n");
+
+  const Outcome alone = Dcli({"check", nests.path});
+  CHECK(alone.status == 1);
+  CHECK(alone.out == "");
+  CHECK(alone.err.find(nests.path + ":2:8: flow[0].plan: there is no plan 'machine'") != std::string::npos);
+
+  const Outcome drawn = Dcli({"graph", plan.path});
+  CHECK(drawn.status == 0);
+  CHECK(drawn.out.find("vm -->|ok| dns\n") != std::string::npos);
+  CHECK(Dcli({"graph", plan.path, "--flow"}).out ==
+        "flowchart TD\n  %% machine\n  vm[\"vm<br/>vm.create\"]\n  dns[\"dns<br/>dns.add\"]\n"
+        "  vm --> dns\n");
 }
 
 TEST_CASE("a file is drawn without a server") {

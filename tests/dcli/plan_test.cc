@@ -158,6 +158,8 @@ TEST_CASE("what was defined is called what it is") {
 TEST_CASE("plans are found among the documents of a file") {
   CHECK(PlansIn(kInfra) ==
         std::map<std::string, std::string>{{"infra", "plan"}, {"vm.create", "action"}});
+  CHECK(PlansIn("plan: worker\naction: a\n") ==
+        std::map<std::string, std::string>{{"a", "action"}});
   CHECK(PlansIn("").empty());
   CHECK(PlansIn("{plan: x, flow: [").empty());
   CHECK(PlansIn("- plan: x\n").empty());

@@ -96,6 +96,8 @@ TEST_CASE("a command may suspend, wait and start others") {
   CHECK(verdict.transition == "suspend");
   CHECK(verdict.output == R"({"vm": 7})");
   CHECK(verdict.wake_after == std::chrono::seconds(90));
+  const Verdict camel = VerdictOf(0, R"({"transition": "suspend", "wakeAfter": "2s"})", "");
+  CHECK(camel.wake_after == std::chrono::seconds(2));
   CHECK(verdict.children_concurrency == 5);
   REQUIRE(verdict.children.size() == 2);
   CHECK(verdict.children[0] == Child{{"vm", 2}, "a", R"({"n": 1.0})"});

@@ -137,11 +137,11 @@ TEST_CASE("show draws a plan by its steps and says what to do next") {
         "approval  ‖ SUSPENDED  ask        -                         -      -         -\n"
         "\n"
         "Next:\n"
+        "  dcli instances --parent infra-7 --state paused\n"
         "  dcli resume infra-7\n"
         "  dcli resume infra-7 --node web.vm\n"
         "  dcli skip infra-7 web.vm\n"
         "  dcli transition infra-7 patch --node web.vm --params '{\"KEY\": ...}'\n"
-        "  dcli instances --parent infra-7 --state paused\n"
         "  dcli resume infra-7 --node fleet\n"
         "  dcli skip infra-7 fleet\n"
         "  dcli transition infra-7 EVENT --node approval KEY=VALUE\n"
@@ -153,6 +153,14 @@ TEST_CASE("show draws a plan by its steps and says what to do next") {
   server.instance.set_error("cannot go on");
   CHECK(Dcli({"show", "infra-7", "--server", server.address})
             .out.find("\nHeld          web.vm: no disk\n") != std::string::npos);
+}
+
+TEST_CASE("a step that waits says until when") {
+  Steps steps;
+  *steps.Add() = StepOf("a", v1::Step::WAITING, "x");
+  std::ostringstream out;
+  StepTable(steps, false, {}, {{"a", ToProto(FromMicros(1'767'225'600'000'000))}}).Print(out, {});
+  CHECK(out.str().find("again 2026-01-01T00:00:00.000Z\n") != std::string::npos);
 }
 
 TEST_CASE("programs get the steps when they ask for them") {

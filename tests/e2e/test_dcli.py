@@ -923,3 +923,157 @@ def test_work_survives_a_restart_of_the_server(new_server, worker, tmp_path):
     finally:
         process.kill()
         process.communicate()
+
+
+# Plans ----------------------------------------------------------------------------------------
+
+PLAN = """
+action: vm.create
+retry: {limit: 2, delay: 30s}
+---
+plan: machine
+flow:
+  - {step: disk, action: disk.prepare, input: {name: "${params.name}"}}
+  - {step: vm, action: vm.create, input: {disk: "${disk.output.path}"}}
+---
+plan: site
+flow:
+  - {step: web, plan: machine, input: {name: web}}
+  - {step: ask, action: ask.somebody, after: [web]}
+"""
+STEPS = '- {step: a, action: x.a}\n- {step: b, action: x.b, input: {n: "${a.output.n}"}}\n'
+FLOW_OF_SITE = "  web_disk --> web_vm\n  web_vm --> ask\n"
+
+
+@pytest.fixture
+def do(dcli, worker, tmp_path):
+    """Does one task of an action by a script."""
+    def once(action, text, *flags):
+        return dcli("work", "--action", action, "--once", *flags, "--", worker(text + "\n"),
+                    cwd=tmp_path)
+
+    return once
+
+
+def says(**last):
+    return f"echo '{json.dumps(last)}'"
+
+
+def test_check_counts_the_steps_of_plans_and_names_what_is_missing(offline, tmp_path):
+    (tmp_path / "site.yaml").write_text(PLAN)
+    done = offline("check", tmp_path)
+    assert done.returncode == 0, done.stderr
+    file = tmp_path / "site.yaml"
+    assert done.stdout == (f"action vm.create  ok  {file}\nplan machine  ok  2 steps  {file}\n"
+                           f"plan site  ok  3 steps  {file}\n")
+    file.write_text(PLAN.replace("after: [web]", "after: [wbe]"))
+    check_failure(offline("check", file), 1, f"{file}:13:", "wbe")
+
+
+def test_a_plan_is_drawn_by_its_steps_from_a_file_a_server_and_an_instance(dcli, space, offline,
+                                                                          tmp_path):
+    file = tmp_path / "site.yaml"
+    file.write_text(PLAN)
+    dcli.ok("define", file)
+    id = space.start("site")
+    drawn = offline("graph", file, "--machine", "site", "--flow")
+    for picture in (drawn.stdout, dcli.ok("graph", "site", "--flow"),
+                    dcli.ok("graph", id, "--flow")):
+        assert picture.startswith("flowchart") and FLOW_OF_SITE in picture
+        assert "/error" not in picture
+    assert dcli.ok("graph", id, "--flow", "--format", "dot").startswith("digraph")
+    for picture in (dcli.ok("graph", "site"), dcli.ok("graph", id)):
+        assert "web_vm -->|error| web_vm_error" in picture
+
+
+def test_show_tells_where_the_steps_of_a_plan_stand(dcli, space, do):
+    space.define(PLAN)
+    id = space.start("site")
+    assert re.search(r"├─ disk +○ READY +disk\.prepare", dcli.ok("show", id))
+    do("disk.prepare", says(output={"path": "/d"}))
+    do("vm.create", "echo no room >&2; exit 1")
+    shown = dcli.ok("show", id)
+    assert re.search(r"(?m)^├─ disk +✓ DONE", shown)
+    assert re.search(r"(?m)^└─ vm +◷ WAITING .* again \d{4}-", shown)
+    assert re.search(r"(?m)^ask +· PENDING", shown)
+    space.transition(id, "error", node="web.vm", error="no room")
+    shown = dcli.ok("show", id)
+    assert re.search(r"(?m)^└─ vm +✗ HELD .*no room$", shown)
+    assert f"  dcli skip {id} web.vm\n" in shown
+    steps = dcli.json("show", id, "--steps")["steps"]
+    assert [step["path"] for step in steps] == ["web.disk", "web.vm", "ask"]
+
+
+@pytest.mark.parametrize("second, outcome, status", [
+    ("exit 0", "SUCCESS", 0), ("exit 1", "WARNING", 1)])
+def test_start_wait_follows_a_flow_to_its_end(space, dcli, background, do, tmp_path, second,
+                                              outcome, status):
+    file = tmp_path / "steps.yaml"
+    file.write_text(STEPS)
+    process = background("start", "--flow", file, "--id", "f", "--wait")
+    do("x.a", says(output={"n": 1}))
+    do("x.b", second)
+    if outcome == "WARNING":
+        complaint = Output(process).process.stderr.readline
+        assert complaint() == "dcli: f is paused: 1 step is held\n"
+        dcli.ok("skip", "f", "b")
+    assert exit_status(process) == status
+    assert result(space.get("f")) == outcome
+
+
+def test_a_flow_may_come_from_standard_input(dcli, space):
+    dcli.ok("start", "--flow", "-", "--id", "f", "who=ann", input=STEPS)
+    assert from_json(space.get("f").params) == {"who": "ann"}
+    check_failure(dcli("start", "--flow", "-", input="plan: p\n"), 1, "flow")
+
+
+def test_a_suspended_step_wakes_by_itself_and_the_worker_hears_why(dcli, space, do, tmp_path):
+    dcli.ok("start", "--flow", "-", "--id", "f", input="- {step: w, action: x.w}\n")
+    do("x.w", says(transition="suspend", wakeAfter="0.2s"))
+    do("x.w", "cat > task.json")
+    task = json.loads((tmp_path / "task.json").read_text())
+    assert (task["event"], task["phase"]) == ("wake", "run")
+    assert result(space.get("f")) == "SUCCESS"
+
+
+def test_work_plans_when_the_task_is_to_plan(dcli, space, do, tmp_path):
+    dcli.ok("define", "-", input="action: p.lan\nplan: worker\n---\n"
+            "plan: p\nflow: [{step: g, action: p.lan}]\n")
+    assert space.start("p", id="i") == "i"
+    assert state(space.get("i")) == "PLANNING"
+    do("p.lan", "echo $DFSMR_PHASE > phase\n" +
+       says(output={"flow": [{"step": "x", "action": "x.x"}]}))
+    assert (tmp_path / "phase").read_text() == "plan\n"
+    assert [step["path"] for step in dcli.json("show", "i", "--steps")["steps"]] == ["g", "g.x"]
+
+
+def test_define_calls_a_planner_an_action(dcli):
+    assert dcli.ok("define", "-", input="action: p.lan\nplan: worker\n").startswith(
+        "action p.lan ")
+
+
+def test_middleware_goes_around_the_command_in_the_order_of_the_task(dcli, space, do, worker,
+                                                                     tmp_path):
+    space.define("action: m.do\nuse: [audit, {name: trace, before: audit}]\n")
+    dcli.ok("start", "m.do", "--id", "i")
+    for name in ("audit", "trace"):
+        worker(f'echo {name} >> trail\n"$@"\n', name)
+    done = do("m.do", "echo work >> trail", "--middleware", "audit=./audit", "--middleware",
+              "trace=./trace")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "trail").read_text() == "trace\naudit\nwork\n"
+    assert result(space.get("i")) == "SUCCESS"
+
+
+def test_a_report_after_which_others_are_waited_for_says_so(dcli):
+    dcli.ok("start", "--flow", "-", "--id", "f", input="- {step: a, action: x.a}\n"
+            "- {step: b, action: x.b}\n- {step: c, action: x.c, after: [a, b]}\n")
+    assert dcli.ok("transition", "f", "ok", "--node", "a") == "f  a is over  RUNNING  PENDING\n"
+    assert "b -> c" in dcli.ok("transition", "f", "ok", "--node", "b")
+
+
+def test_cancel_says_when_it_waits(dcli, do):
+    dcli.ok("start", "--flow", "-", "--id", "f", input="- {step: w, action: x.w}\n")
+    do("x.w", says(transition="suspend"))
+    assert "--force does not wait" in dcli.ok("cancel", "f")
+    assert dcli.ok("cancel", "f", "--force").startswith("f  STOPPED  CANCELLED")

@@ -110,9 +110,9 @@ class Step(typing.NamedTuple):
     lines: list
 
 
-def tour():
+def tour(section):
     steps = []
-    for block in texts("The command line", "console"):
+    for block in texts(section, "console"):
         for line in block.splitlines():
             if line.startswith("$ "):
                 steps.append(Step(line[2:], []))
@@ -142,9 +142,10 @@ def check_step(shell, step, command):
     return printed or "\n"
 
 
-def test_the_tour_prints_what_it_says(shell):
+def take(shell, section):
+    """Runs the commands of a section, which must print what it says."""
     background, claims = [], {}
-    for step in tour():
+    for step in tour(section):
         command = CLAIM.sub(lambda claim: claims[claim[0]], step.command)
         if command.endswith("&"):
             background.append(shell(shlex.split(command.removesuffix("&"))))
@@ -157,6 +158,16 @@ def test_the_tour_prints_what_it_says(shell):
         process.send_signal(signal.SIGINT)
         finish(process)
         assert process.returncode == 0
+
+
+def test_the_tour_prints_what_it_says(shell):
+    take(shell, "The command line")
+
+
+def test_the_plan_is_run_as_it_says(shell):
+    [plan] = texts("Plans", "yaml")
+    (shell.keywords["cwd"] / "site.yaml").write_text(plan)
+    take(shell, "Plans")
 
 
 # The consumer ---------------------------------------------------------------------------------

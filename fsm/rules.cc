@@ -856,6 +856,7 @@ void Upgrade(Scene& scene, const Machine& next, uint32_t next_version) {
     }
     instance.plan = std::move(plan);
     instance.tokens.Clear();
+    instance.tokens.ForgetRows();  // they go with the graph that they were of
     const bool paused = instance.state == InstanceState::kPaused;
     if (begun && !paused) SetState(scene, InstanceState::kPlanning);
     if (paused) instance.plan->pause_requested = true;

@@ -150,8 +150,11 @@ Result<std::vector<std::string>> Fail(const StepReport& report) {
 
 Result<std::vector<std::string>> Patch(const StepReport& report) {
   Token& token = report.scene.instance.tokens.Mutable(report.slot);
-  const Step& step = StepOf(report.scene, token);
-  const std::string& now = token.step->input.empty() ? step.input : token.step->input;
+  const PlanGraph& graph = *report.scene.machine.graph;
+  const auto spawn = graph.spawns.find(report.node.step);
+  const std::string& input = spawn == graph.spawns.end() ? graph.steps[report.node.step].input
+                                                         : spawn->second.input;
+  const std::string& now = token.step->input.empty() ? input : token.step->input;
   token.step->input =
       json::Merge(now, Literal(report.args.params.empty() ? "{}" : report.args.params));
   Event& event = Emit(report.scene, ChangeKind::kTransitioned);
@@ -164,15 +167,27 @@ Result<std::vector<std::string>> Patch(const StepReport& report) {
   return std::vector<std::string>{report.node.id};
 }
 
+// Whether a paused plan may go on: it gave its singleton back when it paused.
+Result<Ok> KeyIsFree(const Scene& scene) {
+  const Instance& instance = scene.instance;
+  const bool stays = instance.state != InstanceState::kPaused || instance.plan->pause_requested;
+  if (stays || scene.key_holder.empty()) return Ok{};
+  return Refused("ILLEGAL_TRANSITION", "singleton " + Quoted(scene.key) +
+                                           " is held by instance " + Quoted(scene.key_holder) +
+                                           "; let this one go on when that has ended");
+}
+
 Result<std::vector<std::string>> Held(const StepReport& report) {
   const std::string& verb = report.args.transition;
   if (verb == "patch") return Patch(report);
+  if (verb != "retry" && verb != "skip") {
+    return NotThere(report.scene, report.node, verb, "retry, skip, patch (changes its input)");
+  }
+  auto free = KeyIsFree(report.scene);
+  if (!free) return free.error();
   if (verb == "retry") {
     Retry(report.scene, report.slot, report.client);
     return Entered(report);
-  }
-  if (verb != "skip") {
-    return NotThere(report.scene, report.node, verb, "retry, skip, patch (changes its input)");
   }
   SkipHeld(report.scene, report.slot, report.client);
   return Entered(report);
@@ -375,6 +390,8 @@ Result<Ok> inside::SkipStep(Scene& scene, const std::string& node) {
     }
   }
   if (held.empty()) return NotHeld(scene, node, "; only a held step can be skipped");
+  auto free = KeyIsFree(scene);
+  if (!free) return free;
   SkipHeld(scene, *instance.tokens.SlotOf(held.front()), "");
   SettleSteps(scene);
   return Ok{};
@@ -410,7 +427,11 @@ void FailStep(Scene& scene, uint64_t visit, const std::string& why) {
     return;
   }
   Hold(scene, *slot, why, {"error", {}, {}});
-  if (WorkOf(scene, token).rescue == Rescue::kSkip) SkipHeld(scene, *slot, "");
+  if (scene.instance.cancel_requested) {
+    scene.instance.tokens.Remove(*slot);
+  } else if (WorkOf(scene, token).rescue == Rescue::kSkip) {
+    SkipHeld(scene, *slot, "");
+  }
   SettleSteps(scene);
 }
 

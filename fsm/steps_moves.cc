@@ -311,6 +311,7 @@ void JudgeChildren(Scene& scene, uint64_t visit) {
   const ChildCounts& children = *token.step->children;
   const Node& home = scene.machine.nodes[token.home];
   const bool spawn = home.role == Role::kSpawn;
+  if (!spawn && token.node == token.home) return;  // it waits to be tried again, and asks then
   const uint64_t failed = children.failed + children.paused;
   if (instance.cancel_requested) {
     if (children.paused > 0) return;  // they are told, and stop
@@ -337,7 +338,9 @@ void Failed(Scene& scene, size_t slot, const std::string& error, const Led& led)
   const Token& left = std::as_const(scene.instance.tokens)[slot];
   const Node& home = scene.machine.nodes[left.home];
   StepState step = *left.step;
-  if (step.event == "poll" && work.poll && step.poll_failures + 1 < work.poll->max_failures) {
+  const bool polled = step.event == "poll" && work.poll;
+  const bool goes_on = !scene.instance.cancel_requested;
+  if (goes_on && polled && step.poll_failures + 1 < work.poll->max_failures) {
     Token& token = MoveTo(scene, slot, home.FindTransition("suspend")->targets.front(),
                           TokenState::kWaiting, ChangeKind::kTransitioned, led);
     scene.events.back().note = error;
@@ -345,8 +348,7 @@ void Failed(Scene& scene, size_t slot, const std::string& error, const Led& led)
     Suspended(scene, slot, std::nullopt);
     return;
   }
-  const bool polled = step.event == "poll" && work.poll;
-  if (!polled && step.tries + 1 < work.retry.limit && !scene.instance.cancel_requested) {
+  if (goes_on && !polled && step.tries + 1 < work.retry.limit) {
     const double fraction = Fraction(scene.random, left.visit);
     const Duration delay = DelayOf(work.retry.delay, step.tries + 1, fraction);
     Token& token = MoveTo(scene, slot, left.home,
@@ -360,7 +362,7 @@ void Failed(Scene& scene, size_t slot, const std::string& error, const Led& led)
     return;
   }
   Hold(scene, slot, error, led);
-  if (scene.instance.cancel_requested) {
+  if (!goes_on) {
     scene.instance.tokens.Remove(slot);
   } else if (work.rescue == Rescue::kSkip) {
     SkipHeld(scene, slot, "");
@@ -437,6 +439,7 @@ void CancelSteps(Scene& scene) {
       ChildCounts& children = *instance.tokens.Mutable(slot).step->children;
       children.total = children.started;  // no more of them; those that run are told
       children.counted = true;
+      children.restart = false;
     } else if (token.state == TokenState::kReady && !token.step->event.empty()) {
       StepState& step = *instance.tokens.Mutable(slot).step;
       step.event = "cancel";
@@ -458,6 +461,7 @@ void SettleSteps(Scene& scene) {
   const size_t held = tokens.Count(TokenState::kHeld);
   const bool settled = held > 0 && held == tokens.size();
   if (instance.state == InstanceState::kPaused && !settled && !instance.plan->pause_requested) {
+    instance.plan->key = scene.key;
     SetState(scene, InstanceState::kRunning);
     Emit(scene, ChangeKind::kResumed);
     return;

@@ -1,5 +1,5 @@
-// Runs dsrv and its floor in turns under the same load, each in a directory and a process of its
-// own, and prints what it measured: a JSON line on standard output and a table row on standard
+// Runs dsrv and its floor, or dsrv under another load, in turns, each in a directory and a process of
+// its own, and prints what it measured: a JSON line on standard output and a table row on standard
 // error for each case. Absolute figures move with whatever else the machine does; the ratios, taken
 // from neighbouring turns, much less, and more rounds make them steadier. ("other CPUs" is how many
 // of them neighbours kept busy meanwhile.) Turns of under 4 s hide what flushes and compactions
@@ -84,12 +84,20 @@ class Server {
         child_(Command(), folder_.path() + "/log") {
     AwaitAnswer();
     Define();
-    if (c.kind != Case::Kind::kStart) {
-      Seed("bench", std::max<int64_t>(2'000, int64_t{4} * c.callers * c.batch));
+    if (c.instances > 0) {
+      Seed(c.children() ? "parent" : "bench", "first", c.instances);
+    } else if (c.kind != Case::Kind::kStart && c.stock == 0) {
+      Seed("bench", "first", std::max<int64_t>(2'000, int64_t{4} * c.callers * c.batch));
     }
-    if (!is_floor && c.resident > 0) Seed("idle", c.resident);
+    if (!is_floor && c.resident > 0) Seed("idle", "idle", c.resident);
   }
 
+  // What a turn is to use up.
+  void Stock(int round) {
+    if (case_.stock > 0) Seed("bench", "stock" + std::to_string(round), case_.stock / case_.steps);
+  }
+
+  const Case& load() const { return case_; }
   bool is_floor() const { return is_floor_; }
   const std::string& path() const { return folder_.path(); }
   Usage usage() const { return UsageOf(child_.pid()); }
@@ -142,7 +150,8 @@ class Server {
       return command;
     }
     const int stop_every = case_.lifecycle ? case_.nodes : 0;
-    for (const auto& [flag, value] : {std::pair{"--params-bytes", case_.params_bytes},
+    const int params_bytes = static_cast<int>(ParamsOf(case_).size());
+    for (const auto& [flag, value] : {std::pair{"--params-bytes", params_bytes},
                                       std::pair{"--node-params-bytes", case_.node_params_bytes},
                                       std::pair{"--stop-every", stop_every}}) {
       command.insert(command.end(), {flag, std::to_string(value)});
@@ -174,17 +183,19 @@ class Server {
     if (!status.ok()) GiveUp("Define: " + status.error_message());
   }
 
-  void Seed(const std::string& machine, int64_t count) {
+  void Seed(const std::string& machine, const std::string& name, int64_t count) {
     constexpr int kStarters = 4;
     constexpr int kMessageBytes = 2 << 20;
+    const std::string params = ParamsOf(case_);
+    const int most = kMessageBytes / (static_cast<int>(params.size()) + 100);
     std::vector<std::unique_ptr<Loop>> loops;
     loops.push_back(std::make_unique<Loop>());
     for (int i = 0; i < kStarters; ++i) {
       Starter::Plan plan{.machine = machine,
-                         .id_prefix = machine + "-" + std::to_string(i) + "-",
-                         .batch = std::clamp(kMessageBytes / (case_.params_bytes + 100), 2, 1'000),
-                         .params_bytes = case_.params_bytes,
-                         .owed = count / kStarters};
+                         .id_prefix = name + "-" + std::to_string(i) + "-",
+                         .batch = std::clamp(most, 2, 1'000),
+                         .params = params,
+                         .owed = (count + i) / kStarters};
       loops[0]->Add(std::make_unique<Starter>(loops[0].get(), Connect(), std::move(plan)));
     }
     loops[0]->Start();
@@ -218,13 +229,13 @@ double Percentile(std::vector<uint32_t>* values, double share) {
 // The load of a case on one server, for some seconds.
 class Turn {
  public:
-  Turn(const Options& options, const Case& c, Server* server, int round)
-      : options_(options), case_(c), server_(*server), round_(round) {
+  Turn(const Options& options, Server* server, int round)
+      : options_(options), case_(server->load()), server_(*server), round_(round) {
     AddBystanders();
     for (int i = 0; i < options.client_threads; ++i) AddLoop();
     for (int i = 0; i < options.channels; ++i) channels_.push_back(server->Connect());
     AddStarters();
-    for (int i = 0; i < c.callers; ++i) AddCaller(i);
+    for (int i = 0; i < case_.callers; ++i) AddCaller(i);
   }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
@@ -279,6 +290,11 @@ class Turn {
     for (int i = 0; i < case_.watchers; ++i) {
       loop->Add(std::make_unique<Watcher>(loop, server_.Connect()));
     }
+    for (int i = 0; i < case_.planners; ++i) {
+      Starter::Plan plan{.machine = "big", .id_prefix = IdPrefix("big", i),
+                         .params = NumbersUpTo(kMostSteps), .beside = true};
+      loop->Add(std::make_unique<Starter>(loop, server_.Connect(), std::move(plan)));
+    }
   }
 
   Loop* LoopFor(int caller) const {
@@ -295,11 +311,12 @@ class Turn {
   void AddStarters() {
     if (!case_.lifecycle) return;
     for (int i = 0; i < options_.client_threads; ++i) {
-      Starter::Plan plan{.machine = "bench",
+      Starter::Plan plan{.machine = case_.children() ? "parent" : "bench",
                          .id_prefix = IdPrefix("next", i),
                          .batch = 100,
-                         .params_bytes = case_.params_bytes,
-                         .owed = 0};
+                         .params = ParamsOf(case_),
+                         .owed = 0,
+                         .ends = case_.children() ? case_.steps : 1};
       auto starter = std::make_unique<Starter>(LoopFor(i), ChannelFor(i), std::move(plan));
       starters_.push_back(starter.get());
       LoopFor(i)->Add(std::move(starter));
@@ -328,8 +345,7 @@ class Turn {
                                      Starter::Plan{.machine = "bench",
                                                    .id_prefix = IdPrefix("start", number),
                                                    .batch = case_.batch,
-                                                   .params_bytes = case_.params_bytes,
-                                                   .owed = std::nullopt});
+                                                   .params = ParamsOf(case_)});
   }
 
   void SetRecording(bool recording) {
@@ -357,17 +373,24 @@ class Turn {
   Figures Evaluate(const Snapshot& before, const Snapshot& after) {
     const double seconds = std::chrono::duration<double>(after.time - before.time).count();
     const bool starting = case_.kind == Case::Kind::kStart;
-    const auto items = static_cast<double>(starting ? total_.started : total_.transitions);
+    const double per_start = std::max(case_.steps, 1);
+    const double items = starting ? per_start * static_cast<double>(total_.started)
+                                  : static_cast<double>(total_.transitions);
     if (items == 0) server_.GiveUp("did nothing in " + std::to_string(seconds) + " s");
     Figures figures;
     figures["transitions_per_s"] = static_cast<double>(total_.transitions) / seconds;
     figures["instances_per_s"] =
         static_cast<double>(starting ? total_.started : total_.finished) / seconds;
+    if (case_.steps > 0) {
+      figures["steps_planned_per_s"] =
+          case_.steps * static_cast<double>(total_.started) / seconds;
+    }
     figures["empty_replies_per_s"] = static_cast<double>(total_.empty) / seconds;
     figures["feed_messages_per_s"] = static_cast<double>(total_.fed) / seconds;
     figures["p50_ms"] = Percentile(&total_.latencies_us, 0.5) / 1e3;
     figures["p99_ms"] = Percentile(&total_.latencies_us, 0.99) / 1e3;
     figures["p999_ms"] = Percentile(&total_.latencies_us, 0.999) / 1e3;
+    figures["max_ms"] = Percentile(&total_.latencies_us, 1) / 1e3;
     figures["cpu_us"] = (after.server.cpu_us - before.server.cpu_us) / items;
     figures["client_cpu_us"] = (after.client_cpu_us - before.client_cpu_us) / items;
     figures["other_cpus"] = ((after.machine_cpu_us - before.machine_cpu_us) -
@@ -413,30 +436,42 @@ Figures Medians(const std::vector<Figures>& rounds) {
 
 struct Outcome {
   Figures server;
-  Figures floor;
+  Figures floor;  // or of what it was run against
   std::vector<double> rate_ratios;  // of each round, ascending
 
   double rate_ratio() const { return Median(rate_ratios); }
 };
 
 std::string RateOf(const Case& c) {
+  if (c.kind == Case::Kind::kStart && c.steps > 0) return "steps_planned_per_s";
   return c.kind == Case::Kind::kStart ? "instances_per_s" : "transitions_per_s";
 }
 
+Case CaseNamed(const std::string& name) {
+  const std::vector<Case> all = AllCases();
+  const auto found = std::ranges::find(all, name, &Case::name);
+  if (found == all.end()) throw std::runtime_error("no case " + name + "; --list names them");
+  return *found;
+}
+
 Outcome Measure(const Options& options, const Case& c) {
+  const Case other = c.against.empty() ? c : CaseNamed(c.against);
   Server server(options, c, false);
-  Server floor(options, c, true);
+  Server floor(options, other, c.against.empty());
   std::vector<Figures> server_rounds;
   std::vector<Figures> floor_rounds;
   Outcome outcome;
   for (int round = 0; round < options.rounds; ++round) {
+    server.Stock(round);
+    floor.Stock(round);
     server.Settle();
-    server_rounds.push_back(Turn(options, c, &server, round).Run());
+    floor.Settle();
+    server_rounds.push_back(Turn(options, &server, round).Run());
     server.Settle();
-    floor_rounds.push_back(Turn(options, c, &floor, round).Run());
+    floor_rounds.push_back(Turn(options, &floor, round).Run());
     floor.Settle();
     outcome.rate_ratios.push_back(server_rounds.back().at(RateOf(c)) /
-                                  floor_rounds.back().at(RateOf(c)));
+                                  floor_rounds.back().at(RateOf(other)));
   }
   std::sort(outcome.rate_ratios.begin(), outcome.rate_ratios.end());
   outcome.server = Medians(server_rounds);
@@ -452,7 +487,7 @@ nlohmann::ordered_json ToJson(const Options& options, const Case& c, const Outco
   json["seconds"] = options.seconds;
   json["rounds"] = options.rounds;
   json["dsrv"] = outcome.server;
-  json["floor"] = outcome.floor;
+  json[c.against.empty() ? "floor" : c.against] = outcome.floor;
   json["ratio"]["rate"] = outcome.rate_ratio();
   json["ratio"]["rate_min"] = outcome.rate_ratios.front();
   json["ratio"]["rate_max"] = outcome.rate_ratios.back();
@@ -469,11 +504,11 @@ nlohmann::ordered_json ToJson(const Options& options, const Case& c, const Outco
 }
 
 constexpr char kRow[] =
-    "%-13s %15s %18s %6s %11s %11s %11s %9s %9s %11s %9s %11s %10s\n";
+    "%-23s %15s %18s %6s %11s %11s %11s %11s %9s %9s %11s %9s %11s %10s\n";
 
 void PrintHeader() {
   std::fprintf(stderr, kRow, "dsrv/floor",
-               "rate/s", "ratio [min..max]", "goal", "p50 ms", "p99 ms", "p99.9 ms", "CPU us",
+               "rate/s", "ratio [min..max]", "goal", "p50 ms", "p99 ms", "p99.9 ms", "max ms", "CPU us",
                "(client)", "bytes", "RSS MiB", "flushes",
                "other CPUs");
 }
@@ -496,23 +531,18 @@ void PrintRow(const Case& c, const Outcome& outcome) {
                      : outcome.rate_ratio() >= c.goal ? "met"
                                                         : "MISSED";
   std::fprintf(stderr, kRow,
-               c.name.c_str(), pair(RateOf(c), 0).c_str(), ratio, goal, pair("p50_ms", 2).c_str(),
-               pair("p99_ms", 1).c_str(), pair("p999_ms", 1).c_str(), pair("cpu_us", 0).c_str(),
+               (c.against.empty() ? c.name : c.name + "/" + c.against).c_str(),
+               pair(RateOf(c), 0).c_str(), ratio, goal, pair("p50_ms", 2).c_str(),
+               pair("p99_ms", 1).c_str(), pair("p999_ms", 1).c_str(), pair("max_ms", 0).c_str(), pair("cpu_us", 0).c_str(),
                pair("client_cpu_us", 0).c_str(), pair("write_bytes", 0).c_str(),
                pair("rss_mib", 0).c_str(), pair("disk_flushes", 3).c_str(),
                pair("other_cpus", 2).c_str());
 }
 
 std::vector<Case> Chosen(const std::vector<std::string>& names) {
-  const std::vector<Case> all = AllCases();
-  if (names == std::vector<std::string>{"all"}) return all;
+  if (names == std::vector<std::string>{"all"}) return AllCases();
   std::vector<Case> chosen;
-  for (const std::string& name : names) {
-    const auto found =
-        std::find_if(all.begin(), all.end(), [&name](const Case& c) { return c.name == name; });
-    if (found == all.end()) throw std::runtime_error("no case " + name + "; --list names them");
-    chosen.push_back(*found);
-  }
+  for (const std::string& name : names) chosen.push_back(CaseNamed(name));
   return chosen;
 }
 
@@ -527,7 +557,7 @@ bool RunCases(const Options& options) {
       std::fflush(stdout);
       all_well = all_well && outcome.rate_ratio() >= c.goal;
     } catch (const std::exception& error) {
-      std::fprintf(stderr, "%-13s %s\n", c.name.c_str(), error.what());
+      std::fprintf(stderr, "%-23s %s\n", c.name.c_str(), error.what());
       all_well = false;
       if (interrupted) break;
     }

@@ -47,18 +47,19 @@ class Starter final : public ClosedLoop, public Event {
     std::string machine;
     std::string id_prefix;
     int batch = 1;  // 1: Start, else StartBatch
-    int params_bytes = 0;
-    std::optional<int64_t> owed;  // absent: for ever
+    std::string params;
+    std::optional<int64_t> owed = {};  // absent: for ever
+    int64_t ends = 1;     // one is owed each time that so many instances have ended
+    bool beside = false;  // the load is another's: nothing is counted
   };
 
   Starter(Loop* loop, const ChannelPtr& channel, Plan plan)
-      : ClosedLoop(loop, channel),
-        plan_(std::move(plan)),
-        params_(JsonOfSize(plan_.params_bytes)) {}
+      : ClosedLoop(loop, channel), plan_(std::move(plan)) {}
 
   void Begin() override { Next(); }
-  void Owe(int64_t more) {
-    *plan_.owed += more;
+  void InstanceEnded() {
+    if (++ended_ % plan_.ends != 0) return;
+    ++*plan_.owed;
     if (!busy_) Next();
   }
 
@@ -73,7 +74,7 @@ class Starter final : public ClosedLoop, public Event {
       v1::StartRequest* start = request_.add_starts();
       start->set_machine(plan_.machine);
       start->set_id(plan_.id_prefix + std::to_string(++started_));
-      start->set_params(params_);
+      start->set_params(plan_.params);
     }
     busy_ = true;
     since_ = Clock::now();
@@ -93,7 +94,7 @@ class Starter final : public ClosedLoop, public Event {
     }
     uint64_t accepted = 1;
     if (plan_.batch > 1) accepted = CountAccepted();
-    if (loop_.recording()) {
+    if (loop_.recording() && !plan_.beside) {
       loop_.tally().started += accepted;
       if (!plan_.owed) loop_.CountLatency(since_, Clock::now(), accepted);
     }
@@ -113,8 +114,8 @@ class Starter final : public ClosedLoop, public Event {
   }
 
   Plan plan_;
-  const std::string params_;
   uint64_t started_ = 0;
+  int64_t ended_ = 0;
   bool busy_ = false;
   Clock::time_point since_;
   v1::StartBatchRequest request_;
@@ -153,7 +154,7 @@ class Worker : public ClosedLoop {
   void Accepted(const v1::TransitionResponse& response, Clock::time_point since,
                 Clock::time_point now) {
     const bool stopped = response.state() == v1::Instance::STOPPED;
-    if (stopped && plan_.starter != nullptr) plan_.starter->Owe(1);
+    if (stopped && plan_.starter != nullptr) plan_.starter->InstanceEnded();
     if (!loop_.recording()) return;
     ++loop_.tally().transitions;
     if (stopped) ++loop_.tally().finished;

@@ -81,6 +81,8 @@ void Engine::BeginTurn(Timestamp now, uint64_t random) {
   turn_.now.clear();
   turn_.after.clear();
   turn_.feed_start = 0;
+  starts_left_ = kStartsPerTurn;
+  cancels_left_ = kCancelsPerTurn;
   turn_.events = std::make_shared<std::vector<Event>>();
   more_ = false;
   const uint64_t committed = committed_.load(std::memory_order_acquire);
@@ -206,6 +208,7 @@ void Engine::Move(Resident& resident) {
     if (planned) rows::DropPlan(&turn_.batch, options_.partition, resident.instance);
     resident.outputs.clear();
     resident.plan.reset();
+    if (planned) CacheOf(resident).dropped_turn = turn_.number;
     return Ok{};
   });
 }
@@ -457,7 +460,7 @@ void Engine::Consequences(Resident& resident, const Before& before, ClaimId self
   for (const Tokens::Touched& touched : instance.tokens.touched()) {
     Follow(resident, before, touched, self);
   }
-  if (instance.plan || instance.parent_step) FollowPlan(resident, before, entered);
+  if (instance.plan || before.plan || instance.parent_step) FollowPlan(resident, before, entered);
   if (instance.Stopped()) {
     if (before.state != InstanceState::kStopped && !followers_.empty()) {
       stopped_now_.push_back({instance.ns, instance.id, instance.result});
@@ -472,6 +475,7 @@ void Engine::Consequences(Resident& resident, const Before& before, ClaimId self
       if (token.state == TokenState::kReady && !touched.contains(token.visit)) {
         Enqueue(resident, token);
       }
+      if (WantsChildren(instance, token)) SpawnLater(resident, token.visit);
     }
   }
   if (instance.cancel_requested && !before.cancel_requested) {
@@ -858,7 +862,8 @@ Result<std::vector<Defined>> Engine::Define(const std::string& ns, std::vector<M
       if (one.changed) {
         ++one.version;
         for (const auto& [number, version] : latest->machine->versions) {
-          if (one.strategy != UpgradeStrategy::kContinue) one.affected += version.Alive();
+          const bool moves = one.strategy != UpgradeStrategy::kContinue && number > 0;
+          if (moves) one.affected += version.Alive();
         }
       }
     }
@@ -885,8 +890,10 @@ Result<std::vector<Defined>> Engine::Define(const std::string& ns, std::vector<M
 // moved when they are touched, the rest in the background.
 void Engine::LeaveBehind(VersionState& latest) {
   MachineState& machine = *latest.machine;
+  std::erase_if(machine.held_back, [](const auto& one) {
+    return Agenda::KeyOf(one.first).version > 0;
+  });
   agenda_.DropVersions(machine.ns, machine.id, latest.definition->version);
-  machine.held_back.clear();
   for (auto& [number, version] : machine.versions) {
     if (number >= latest.definition->version) break;
     for (auto& [name, node] : version.nodes) node.queue = nullptr;

@@ -299,6 +299,7 @@ class Engine {
   };
   Result<Ok> LoadOne(Instance instance, std::vector<Ready>* ready);
   void LoadPlan(Resident& resident);
+  void LoadWaiters();
   void CancelOrphans();
   void CompileDefined();
 
@@ -381,6 +382,11 @@ class Engine {
   void CheckLeft(const Resident& resident, const Token& before);
   Result<std::string> ItemOf(Resident& resident, const Spawn& spawn, PlanItems* items,
                              uint64_t number);
+  bool Forgotten(const Resident& resident) const;
+  bool TakePlanKey(Resident& resident, const PlanSource& source);
+  std::string HolderOf(const Instance& instance, const std::string& key) const;
+  void SpawnNext();
+  void CancelNext();
   void CountItems(Resident& resident, const Token& token);
   void Revive(Resident& resident);
   Result<Ok> CheckSuspend(const Resident& resident, const ReportArgs& args,
@@ -400,10 +406,12 @@ class Engine {
   void HandOnKey(const std::string& key);
   bool SpawnSome(const std::string& key, uint64_t visit, size_t* budget);
   Result<StartArgs> ChildOf(Resident& resident, const Token& token, uint64_t number);
-  void RestartChildren(Resident& resident, const Token& token);
+  void RestartChild(Resident& resident, const Token& token);
   void FireHooks(Resident& resident, const std::vector<InstanceState>& entered);
   void CancelChildren(const std::string& ns, const std::string& parent,
                       std::optional<uint64_t> generation, CancelMode mode);
+  void SpawnLater(const Resident& resident, uint64_t visit);
+  void MoveChild();  // the first of moved_
   void PlanWork();
 
   std::optional<Answer> FormerAnswer(Resident& resident, const ReportArgs& args);
@@ -466,6 +474,8 @@ class Engine {
   };
   std::map<std::string, Singleton> keys_;  // by ns\0key
   std::deque<std::string> freed_keys_;
+  // At start-up: since which record, ns\0id, visit (0: the instance), the key of a step.
+  std::vector<std::tuple<uint64_t, std::string, uint64_t, std::string>> waiters_loaded_;
   struct ChildMove {
     std::string ns;
     std::string parent;
@@ -486,6 +496,10 @@ class Engine {
     CancelMode mode;
   };
   std::deque<Cancellation> cancelling_;
+  size_t starts_left_ = 0;  // in this turn
+  size_t cancels_left_ = 0;
+  static constexpr size_t kStartsPerTurn = 200;
+  static constexpr size_t kCancelsPerTurn = 128;
 
   // This turn.
   Timestamp now_;

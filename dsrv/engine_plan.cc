@@ -11,8 +11,7 @@
 namespace dfsmr {
 namespace {
 
-constexpr size_t kStartsPerTurn = 200;
-constexpr size_t kCancelsPerTurn = 128;
+constexpr size_t kStartsAtOnce = 50;  // for one step, before others come
 constexpr size_t kImplicitNames = 10'000;
 
 Error Missing(const Reference& reference, const std::string& why) {
@@ -21,6 +20,23 @@ Error Missing(const Reference& reference, const std::string& why) {
 
 // The number in "#12" or "@12".
 size_t IndexIn(const std::string& key) { return std::strtoul(key.c_str() + 1, nullptr, 10); }
+
+// The text that a template came to, whatever it is.
+std::string TextOf(const std::string& json) {
+  return json::KindOf(json) == json::Kind::kString ? json::Unquote(json) : json;
+}
+
+// How the children of an instance that is being cancelled are.
+CancelMode ModeOf(const Instance& instance) {
+  if (instance.killed) return CancelMode::kKill;
+  return instance.forced ? CancelMode::kForce : CancelMode::kCancel;
+}
+
+// It has stopped before any of its steps was ready.
+bool Unplanned(const Instance& instance) {
+  if (!instance.Stopped() || instance.result != InstanceResult::kError) return false;
+  return instance.plan ? !instance.plan->ran : instance.start_time == Timestamp();
+}
 
 std::pair<std::string, std::string> Split(const std::string& key) {
   const size_t zero = key.find('\0');
@@ -196,6 +212,7 @@ void Engine::Plan(Resident& resident) {
   auto spec = SpecOf(resident);
   if (!source) return fail(source.error().message);
   if (!spec) return;
+  if (!TakePlanKey(resident, **source)) return;
   PlannedFlows planned;
   if (auto why = ReadPlanned(resident, &planned)) return fail(*why);
   auto definitions = DefinitionsOf(instance.ns);
@@ -221,6 +238,10 @@ void Engine::Plan(Resident& resident) {
     graph = GraphOf(*resident.version, std::make_shared<const Machine>(
                                            Assemble(std::move(compiled), std::move(machine))));
   }
+  if (resident.graph->machine->graph) {  // of planning: its rows mean other steps
+    rows::DropSteps(&turn_.batch, options_.partition, instance);
+    instance.tokens.ForgetRows();
+  }
   instance.plan->graph = own ? "own" : shared_name;
   instance.plan->own_graph = own;
   if (!own) graph = Share(resident, std::move(graph));
@@ -234,6 +255,42 @@ void Engine::Plan(Resident& resident) {
   }
   Change(resident, {}, [](Scene& scene) { return Planned(scene), Ok{}; });
   MarkDirty(resident);
+}
+
+// Whether the store still has what an upgrade has dropped.
+bool Engine::Forgotten(const Resident& resident) const {
+  return resident.plan && resident.plan->dropped_turn > committed_.load(std::memory_order_acquire);
+}
+
+// The singleton that the plan asks for now. False: it does not go on.
+bool Engine::TakePlanKey(Resident& resident, const PlanSource& source) {
+  PlanState& plan = *resident.instance.plan;
+  std::string key;
+  if (!source.singleton.empty()) {
+    auto filled = Fill(resident, json::Quote(source.singleton));
+    if (!filled) {
+      const std::string why = "singleton: " + filled.error().message;
+      Change(resident, {}, [&](Scene& scene) { return PlanningFailed(scene, why), Ok{}; });
+      return false;
+    }
+    key = TextOf(*filled);
+  }
+  if (plan.key == key) return true;
+  Change(resident, {}, [&](Scene& scene) {
+    scene.key = key;
+    scene.key_holder = HolderOf(resident.instance, key);
+    scene.on_conflict = source.on_conflict;
+    return TakeKey(scene), Ok{};
+  });
+  MarkDirty(resident);
+  return resident.instance.state == InstanceState::kPlanning;
+}
+
+// Who else holds a singleton; empty: nobody.
+std::string Engine::HolderOf(const Instance& instance, const std::string& key) const {
+  auto held = keys_.find(ResidentKey(instance.ns, key));
+  if (key.empty() || held == keys_.end() || held->second.held == 0) return "";
+  return held->second.holder == instance.id ? "" : held->second.holder;
 }
 
 // The one graph under this name: that of the store, when there is one, so that all who share it
@@ -255,8 +312,10 @@ Engine::GraphPtr Engine::Share(Resident& resident, GraphPtr graph) {
 }
 
 std::optional<std::string> Engine::ReadPlanned(Resident& resident, PlannedFlows* planned) {
-  auto flows = rows::GetPlanned(store_, options_.partition, resident.instance.ns,
-                                resident.instance.id);
+  using Flows = std::map<std::string, std::string>;
+  auto flows = Forgotten(resident) ? Result<Flows>(Flows())
+                                   : rows::GetPlanned(store_, options_.partition,
+                                                      resident.instance.ns, resident.instance.id);
   if (!flows) {
     if (!broken_) broken_ = flows.error();
     return flows.error().message;
@@ -318,6 +377,7 @@ Result<std::string> Engine::OutputOf(Resident& resident, const std::string& step
     auto fresh = resident.plan->outputs.find(step);
     if (fresh != resident.plan->outputs.end()) return fresh->second;
   }
+  if (Forgotten(resident)) return std::string("{}");
   auto output = rows::GetOutput(store_, options_.partition, resident.instance.ns,
                                 resident.instance.id, step);
   if (!output) {
@@ -409,6 +469,9 @@ bool Engine::StepTask(Resident& resident, const Token& token, Task* task, std::s
   auto filled = Fill(resident, input);
   if (node.role == Role::kPlanner && !filled) filled = input;  // outputs are to come
   if (!filled) return fail("input: " + filled.error().message);
+  if (json::KindOf(*filled) != json::Kind::kObject) {
+    return fail("input: expected an object, but it is " + Quoted(*filled));
+  }
   if (filled->size() > limits::kJson) {
     return fail("input: it has " + std::to_string(filled->size()) + " bytes; the limit is " +
                 std::to_string(limits::kJson));
@@ -420,13 +483,11 @@ bool Engine::StepTask(Resident& resident, const Token& token, Task* task, std::s
   if (singleton != graph.singletons.end() && node.role == Role::kRun) {
     auto name = Fill(resident, singleton->second);
     if (!name) return fail("singleton: " + name.error().message);
-    *key = json::KindOf(*name) == json::Kind::kString ? json::Unquote(*name) : *name;
-    auto held = keys_.find(ResidentKey(resident.instance.ns, *key));
+    *key = TextOf(*name);
+    const std::string holder = HolderOf(resident.instance, *key);
     if (token.step->key == *key) {
       key->clear();  // since an earlier run
-    } else if (held != keys_.end() && held->second.held > 0 &&
-               held->second.holder != resident.instance.id) {
-      const std::string holder = held->second.holder;
+    } else if (!holder.empty()) {
       Change(resident, {}, [&](Scene& scene) {
         return AwaitKey(scene, visit, *key, holder, work.on_conflict), Ok{};
       });
@@ -454,10 +515,7 @@ void Engine::FollowPlan(Resident& resident, const Before& before,
     const ChildClass from =
         before.state == InstanceState::kNone ? ChildClass::kRunning : before.child;
     const ChildClass to = ClassOf(instance);
-    const bool was_unplanned = before.state != InstanceState::kRunning &&
-                               before.state != InstanceState::kPaused;
-    const bool unplanned = from == ChildClass::kFailed || (instance.plan && was_unplanned &&
-                                                           instance.plan->graph.empty());
+    const bool unplanned = from == ChildClass::kFailed || Unplanned(instance);
     if (from != to) {
       moved_.push_back({instance.ns, instance.parent, *instance.parent_step, from, to, unplanned});
     }
@@ -469,8 +527,12 @@ void Engine::FollowPlan(Resident& resident, const Before& before,
       siblings[instance.id] = instance.parent_step->generation;
     }
   }
-  if (!instance.plan) return;
-  const PlanState& plan = *instance.plan;
+  if (!instance.plan && !before.plan) return;
+  const PlanState none;
+  const PlanState& plan = instance.plan ? *instance.plan : none;
+  const bool cancelled = instance.cancel_requested && !before.cancel_requested;
+  const bool stopped = instance.Stopped() && before.state != InstanceState::kStopped;
+  const bool moved = before.version != resident.version;
   NoteKey(resident, before.key, before.waits_for_key, plan.key, plan.waits_for_key, 0);
   for (const Tokens::Touched& one : instance.tokens.touched()) {
     const Token* now = instance.tokens.Find(one.visit);
@@ -480,27 +542,25 @@ void Engine::FollowPlan(Resident& resident, const Before& before,
       NoteKey(resident, was ? was->key : "", was && was->waits_for_key, is ? is->key : "",
               is && is->waits_for_key, one.visit);
     }
-    if (now && WantsChildren(instance, *now) && spawning_set_.insert({id, one.visit}).second) {
-      spawning_.emplace_back(id, one.visit);
-    }
-    if (was && was->children && children_.contains(id)) {
+    if (now && WantsChildren(instance, *now)) SpawnLater(resident, one.visit);
+    const bool all = cancelled || stopped || moved;  // are told
+    if (!all && was && was->children && children_.contains(id)) {
       CheckLeft(resident, *one.before);
     }
   }
-  const bool cancelled = instance.cancel_requested && !before.cancel_requested;
-  const bool stopped = instance.Stopped() && before.state != InstanceState::kStopped;
-  const bool moved = before.version != resident.version;
   if ((cancelled || stopped || moved) && children_.contains(id)) {
-    const bool forced = stopped && instance.result == InstanceResult::kCancelled;
-    CancelChildren(instance.ns, instance.id, std::nullopt,
-                   instance.killed ? CancelMode::kKill
-                   : forced        ? CancelMode::kForce
-                                   : CancelMode::kCancel);
+    CancelChildren(instance.ns, instance.id, std::nullopt, ModeOf(instance));
   }
+  if (!instance.plan) return;
   if (!entered.empty()) FireHooks(resident, entered);
   if (instance.state == InstanceState::kPlanning && instance.tokens.empty()) {
     to_plan_.push_back(id);
   }
+}
+
+void Engine::SpawnLater(const Resident& resident, uint64_t visit) {
+  const std::string id = ResidentKey(resident.instance.ns, resident.instance.id);
+  if (spawning_set_.insert({id, visit}).second) spawning_.emplace_back(id, visit);
 }
 
 // A token that waited for children has gone on: without them, when they have not all stopped.
@@ -539,21 +599,17 @@ void Engine::AskForKey(Resident& resident, Scene* scene) {
   auto source = SourceOf(resident);
   if (!source || (*source)->singleton.empty()) return;
   auto key = Fill(resident, json::Quote((*source)->singleton));
-  if (!key) {
-    scene->key = (*source)->singleton;  // planning will say what is missing
-    return;
-  }
-  scene->key = json::KindOf(*key) == json::Kind::kString ? json::Unquote(*key) : *key;
+  if (!key) return;  // planning says what is missing
+  scene->key = TextOf(*key);
   scene->on_conflict = (*source)->on_conflict;
-  auto held = keys_.find(ResidentKey(instance.ns, scene->key));
-  if (held == keys_.end() || held->second.held == 0) return;
-  if (held->second.holder != instance.id) scene->key_holder = held->second.holder;
+  scene->key_holder = HolderOf(instance, scene->key);
 }
 
 // Whether a paused plan may go on: it gave its singleton back when it paused.
 Result<Ok> Engine::KeyIsFree(Resident& resident) {
   const Instance& instance = resident.instance;
-  if (!instance.plan || instance.state != InstanceState::kPaused) return Ok{};
+  const bool begun = instance.plan && !instance.plan->graph.empty();
+  if (!begun || instance.state != InstanceState::kPaused) return Ok{};
   std::vector<Event> events;
   Scene scene{resident.machine(), resident.instance, now_, epoch_, random_, events, {}, {}};
   AskForKey(resident, &scene);
@@ -570,11 +626,7 @@ void Engine::NoteKey(Resident& resident, const std::string& was, bool waited,
     auto source = SourceOf(resident);
     if (source) {
       auto key = Fill(resident, json::Quote((*source)->singleton));
-      if (key) {
-        const std::string name =
-            json::KindOf(*key) == json::Kind::kString ? json::Unquote(*key) : *key;
-        keys_[ResidentKey(instance.ns, name)].waiting.emplace_back(instance.id, 0);
-      }
+      if (key) keys_[ResidentKey(instance.ns, TextOf(*key))].waiting.emplace_back(instance.id, 0);
     }
     return;
   }
@@ -600,11 +652,16 @@ void Engine::HandOnKey(const std::string& key) {
   const std::string ns = Split(key).first;
   auto waiting = std::move(keys_[key].waiting);
   keys_[key].waiting.clear();
+  std::deque<std::pair<std::string, uint64_t>> paused;  // they keep their turn
   while (!waiting.empty() && keys_[key].held == 0) {
     const auto [id, visit] = waiting.front();
     waiting.pop_front();
     auto resident = Touch(ns, id);
     if (!resident || (*resident)->instance.Stopped()) continue;
+    if (visit == 0 && (*resident)->instance.state == InstanceState::kPaused) {
+      paused.emplace_back(id, visit);
+      continue;
+    }
     Change(**resident, {}, [&, at = visit](Scene& scene) {
       if (at == 0) {
         KeyFreed(scene);
@@ -616,7 +673,8 @@ void Engine::HandOnKey(const std::string& key) {
     MarkDirty(**resident);
   }
   auto it = keys_.find(key);
-  for (const auto& one : waiting) it->second.waiting.push_back(one);
+  paused.insert(paused.end(), waiting.begin(), waiting.end());
+  it->second.waiting.insert(it->second.waiting.begin(), paused.begin(), paused.end());
   if (it->second.held == 0 && it->second.waiting.empty()) keys_.erase(it);
 }
 
@@ -675,6 +733,11 @@ Result<StartArgs> Engine::ChildOf(Resident& resident, const Token& token, uint64
     return Missing(reference, "item " + std::to_string(number) + " of the list has no such thing");
   });
   if (!params) return params.error();
+  if (json::KindOf(*params) != json::Kind::kObject || params->size() > limits::kJson) {
+    return Error{Code::kInvalidArgument, "",
+                 "input: expected an object of at most " + std::to_string(limits::kJson) +
+                     " bytes for its params, but it is " + Quoted(params->substr(0, 100))};
+  }
   args.spec.params = *std::move(params);
   return args;
 }
@@ -719,7 +782,7 @@ bool Engine::SpawnSome(const std::string& key, uint64_t visit, size_t* budget) {
       continue;
     }
     if (children.restart) {
-      RestartChildren(resident, now);
+      RestartChild(resident, now);
       continue;
     }
     auto args = ChildOf(resident, now, children.started);
@@ -727,13 +790,24 @@ bool Engine::SpawnSome(const std::string& key, uint64_t visit, size_t* budget) {
     if (!args) {
       error = args.error().message;
     } else {
+      if (args->id.size() > limits::kInstanceId) {
+        error = "its id " + Quoted(args->id) + " would be longer than " +
+                std::to_string(limits::kInstanceId) + " characters";
+      }
       args->spec.client = "step " + std::string(NodeName(resident.machine(), now.home));
-      auto started = Start(*args);
-      if (!started) {
+      auto started = error.empty() ? Start(*args) : Result<Started>(Error{});
+      if (!error.empty()) {
+        // said already
+      } else if (!started) {
         error = started.error().message;
       } else if (!started->created) {
         error = "instance " + Quoted(args->id) + " exists already";
       }
+    }
+    if (!error.empty()) {
+      const uint64_t number = children.first + children.started;
+      CacheOf(resident).items[children.generation].unstarted.insert(number);
+      rows::PutUnstarted(&turn_.batch, options_.partition, resident.instance, now.home, number);
     }
     Change(resident, {}, [&](Scene& scene) { return ChildStarted(scene, now.home, error), Ok{}; });
   }
@@ -757,33 +831,42 @@ void Engine::CountItems(Resident& resident, const Token& token) {
   Change(resident, {}, [&](Scene& scene) { return CountChildren(scene, token.visit, total), Ok{}; });
 }
 
-// Children that never had a step ready are begun again; those that could not be started, too.
-void Engine::RestartChildren(Resident& resident, const Token& token) {
-  const ChildCounts children = *token.step->children;
-  for (uint64_t number = 0; number < children.started; ++number) {
-    auto args = ChildOf(resident, token, number);
-    if (!args) continue;
-    auto child = Touch(args->ns, args->id);
-    const bool exists = child.has_value();
-    if (exists) {
-      const Instance& instance = (*child)->instance;
-      const bool ours = instance.parent_step == args->parent_step && instance.Stopped() &&
-                        instance.result == InstanceResult::kError && instance.plan &&
-                        instance.plan->graph.empty();
-      if (ours) Revive(**child);
-      continue;
-    }
-    const NodeIndex home = token.home;
-    if (!Start(*std::move(args))) continue;
+// The next child that may have to be begun again: one that never had a step ready, or that could not
+// be started at all.
+void Engine::RestartChild(Resident& resident, const Token& token) {
+  const ChildCounts& children = *token.step->children;
+  const uint64_t number = children.restart_at;
+  auto advance = [&] {
     Change(resident, {}, [&](Scene& scene) {
-      return ChildMoved(scene, home, children.generation, ChildClass::kFailed,
-                        ChildClass::kRunning, /*unplanned=*/true),
-             Ok{};
+      return RestartedUpTo(scene, token.visit, number + 1), Ok{};
     });
+  };
+  auto args = ChildOf(resident, token, number);
+  if (!args) return advance();
+  const uint64_t named = children.first + number;
+  std::set<uint64_t>& unstarted = CacheOf(resident).items[children.generation].unstarted;
+  auto noted = rows::IsUnstarted(store_, options_.partition, resident.instance, token.home, named);
+  if (!noted && !broken_) broken_ = noted.error();
+  if (unstarted.contains(named) || (noted && *noted)) {
+    if (Start(*std::move(args))) {
+      unstarted.erase(named);
+      rows::DropUnstarted(&turn_.batch, options_.partition, resident.instance, token.home, named);
+      Change(resident, {}, [&](Scene& scene) {
+        return ChildMoved(scene, token.home, children.generation, ChildClass::kFailed,
+                          ChildClass::kRunning, /*unplanned=*/true),
+               Ok{};
+      });
+    }
+    return advance();
   }
-  Change(resident, {}, [&](Scene& scene) {
-    return ChildrenRestarted(scene, token.visit), Ok{};
-  });
+  auto child = Touch(args->ns, args->id);
+  const bool ours = child && (*child)->instance.parent_step == args->parent_step &&
+                    (*child)->instance.Stopped() && Unplanned((*child)->instance);
+  if (ours) {
+    Revive(**child);
+    while (!moved_.empty()) MoveChild();  // it counts as running before anybody judges
+  }
+  advance();
 }
 
 // A stopped instance that never began begins again.
@@ -796,6 +879,12 @@ void Engine::Revive(Resident& resident) {
     resident.stopped_on_disk = false;
   }
   --resident.version->stopped;
+  unsaved_.insert(resident.version->machine);
+  stats_due_ = now_;  // in the same batch: the feed does not tell of it
+  rows::DropPlan(&turn_.batch, options_.partition, instance);
+  resident.graph = resident.version->graph;
+  resident.plan.reset();
+  CacheOf(resident).dropped_turn = turn_.number;
   Change(resident, {}, [](Scene& scene) { return BeginAgain(scene), Ok{}; });
   MarkDirty(resident);
 }
@@ -826,6 +915,8 @@ void Engine::FireHooks(Resident& resident, const std::vector<InstanceState>& ent
   for (std::string_view word : words) {
     for (const HookSource& hook : (*source)->hooks) {
       if (std::ranges::find(hook.on, word) == hook.on.end()) continue;
+      const VersionState* defined = VersionOf(resident.instance.ns, hook.action, 0);
+      if (defined && !defined->definition->machine.action) continue;  // a hook starts no plan
       StartArgs args;
       args.ns = resident.instance.ns;
       args.machine = hook.action;
@@ -833,7 +924,8 @@ void Engine::FireHooks(Resident& resident, const std::vector<InstanceState>& ent
       args.spec.client = "hook of " + resident.instance.id + " on " + std::string(word);
       auto params = Fill(resident, hook.input);
       // A hook whose input is not there runs all the same: that something happened is what matters.
-      args.spec.params = params ? *params : "{}";
+      const bool fits = params && json::KindOf(*params) == json::Kind::kObject;
+      args.spec.params = fits ? *params : "{}";
       hooks_.push_back(std::move(args));
     }
   }
@@ -841,12 +933,50 @@ void Engine::FireHooks(Resident& resident, const std::vector<InstanceState>& ent
 
 // The rest of a turn -----------------------------------------------------------------------------
 
+void Engine::MoveChild() {
+  const ChildMove move = std::move(moved_.front());
+  moved_.pop_front();
+  auto parent = Touch(move.ns, move.parent);
+  if (!parent) return;
+  Change(**parent, {}, [&](Scene& scene) {
+    return ChildMoved(scene, move.step.home, move.step.generation, move.from, move.to,
+                      move.unplanned),
+           Ok{};
+  });
+  if (!(*parent)->instance.Stopped()) MarkDirty(**parent);
+}
+
+// Starts children of the step that has waited longest; it goes last in line when it wants more.
+void Engine::SpawnNext() {
+  const auto job = std::move(spawning_.front());
+  spawning_.pop_front();
+  size_t budget = std::min(starts_left_, kStartsAtOnce);
+  starts_left_ -= budget;
+  const bool done = SpawnSome(job.first, job.second, &budget);
+  starts_left_ += budget;
+  if (done) {
+    spawning_set_.erase(job);
+  } else {
+    spawning_.push_back(job);
+  }
+}
+
+void Engine::CancelNext() {
+  Cancellation& job = cancelling_.front();
+  const std::string id = std::move(job.ids.back());
+  job.ids.pop_back();
+  const std::string ns = job.ns;
+  const CancelMode mode = job.mode;
+  if (job.ids.empty()) cancelling_.pop_front();
+  --cancels_left_;
+  if (auto child = Load(ns, id); child && !(*child)->instance.Stopped()) {
+    (void)Cancel(ns, id, mode);
+  }
+}
+
 // Everything that one instance's change makes of others, in the same commit; only starting and
 // cancelling many children takes several turns.
 void Engine::PlanWork() {
-  size_t budget = kStartsPerTurn;
-  std::deque<std::pair<std::string, uint64_t>> later;
-  size_t cancels = kCancelsPerTurn;
   while (true) {
     StartFollowers();
     if (!to_plan_.empty()) {
@@ -857,16 +987,7 @@ void Engine::PlanWork() {
       const Instance& instance = (*resident)->instance;
       if (instance.state == InstanceState::kPlanning && instance.tokens.empty()) Plan(**resident);
     } else if (!moved_.empty()) {
-      const ChildMove move = std::move(moved_.front());
-      moved_.pop_front();
-      auto parent = Touch(move.ns, move.parent);
-      if (!parent) continue;
-      Change(**parent, {}, [&](Scene& scene) {
-        return ChildMoved(scene, move.step.home, move.step.generation, move.from, move.to,
-                          move.unplanned),
-               Ok{};
-      });
-      if (!(*parent)->instance.Stopped()) MarkDirty(**parent);
+      MoveChild();
     } else if (!freed_keys_.empty()) {
       const std::string key = std::move(freed_keys_.front());
       freed_keys_.pop_front();
@@ -875,30 +996,14 @@ void Engine::PlanWork() {
       StartArgs args = std::move(hooks_.front());
       hooks_.pop_front();
       (void)Start(std::move(args));
-    } else if (!spawning_.empty()) {
-      auto job = std::move(spawning_.front());
-      spawning_.pop_front();
-      if (SpawnSome(job.first, job.second, &budget)) {
-        spawning_set_.erase(job);
-      } else {
-        later.push_back(std::move(job));
-      }
-    } else if (!cancelling_.empty() && cancels > 0) {
-      Cancellation& job = cancelling_.front();
-      const std::string id = std::move(job.ids.back());
-      job.ids.pop_back();
-      const std::string ns = job.ns;
-      const CancelMode mode = job.mode;
-      if (job.ids.empty()) cancelling_.pop_front();
-      --cancels;
-      if (auto child = Load(ns, id); child && !(*child)->instance.Stopped()) {
-        (void)Cancel(ns, id, mode);
-      }
+    } else if (!spawning_.empty() && starts_left_ > 0) {
+      SpawnNext();
+    } else if (!cancelling_.empty() && cancels_left_ > 0) {
+      CancelNext();
     } else {
       break;
     }
   }
-  spawning_ = std::move(later);
   more_ = more_ || !spawning_.empty() || !cancelling_.empty();
 }
 
@@ -912,18 +1017,43 @@ void Engine::LoadPlan(Resident& resident) {
         instance.parent_step->generation;
   }
   if (!instance.plan) return;
-  NoteKey(resident, "", false, instance.plan->key, instance.plan->waits_for_key, 0);
+  // Who came first, by the oldest record that its history still has at hand.
+  const uint64_t since = instance.history.empty() ? 0 : instance.history.front();
+  if (instance.plan->waits_for_key) {
+    waiters_loaded_.push_back({since, id, 0, ""});
+  } else {
+    NoteKey(resident, "", false, instance.plan->key, false, 0);
+  }
   for (const Token& token : std::as_const(instance.tokens)) {
     if (!token.step) continue;
-    if (!token.step->key.empty()) {
-      NoteKey(resident, "", false, token.step->key, token.step->waits_for_key, token.visit);
+    if (token.step->waits_for_key) {
+      waiters_loaded_.push_back({since, id, token.visit, token.step->key});
+    } else if (!token.step->key.empty()) {
+      NoteKey(resident, "", false, token.step->key, false, token.visit);
     }
-    if (WantsChildren(instance, token) && spawning_set_.insert({id, token.visit}).second) {
-      spawning_.emplace_back(id, token.visit);
-    }
+    if (WantsChildren(instance, token)) SpawnLater(resident, token.visit);
   }
   if (instance.state == InstanceState::kPlanning && instance.tokens.empty()) {
     to_plan_.push_back(id);
+  }
+}
+
+// Those who wait for singletons, in their order; a key that nobody holds is handed on.
+void Engine::LoadWaiters() {
+  std::ranges::sort(waiters_loaded_);
+  for (const auto& [since, key, visit, name] : waiters_loaded_) {
+    const auto [ns, id] = Split(key);
+    auto resident = Load(ns, id);
+    if (!resident) continue;
+    if (visit == 0) {
+      NoteKey(**resident, "", false, "", true, 0);
+    } else {
+      NoteKey(**resident, "", false, name, true, visit);
+    }
+  }
+  waiters_loaded_.clear();
+  for (const auto& [key, singleton] : keys_) {
+    if (singleton.held == 0 && !singleton.waiting.empty()) freed_keys_.push_back(key);
   }
 }
 
@@ -940,8 +1070,7 @@ void Engine::CancelOrphans() {
         if (token.step && token.step->children) waited_for.insert(token.step->children->generation);
       }
     }
-    Cancellation job{ns, {}, CancelMode::kCancel};
-    if (parent && (*parent)->instance.killed) job.mode = CancelMode::kKill;
+    Cancellation job{ns, {}, parent ? ModeOf((*parent)->instance) : CancelMode::kCancel};
     for (const auto& [child, generation] : children) {
       if (!waited_for.contains(generation)) job.ids.push_back(child);
     }

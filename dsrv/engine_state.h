@@ -72,12 +72,14 @@ struct Engine::PlanItems {
   size_t at = 0;
   uint64_t next = 0;  // the number of the item at `at`
   std::vector<rows::ChildStart> starts;  // of a worker
+  std::set<uint64_t> unstarted;          // numbers noted as such, maybe not durable yet
 };
 
 // What is kept of an instance of a plan while it is in memory.
 struct Engine::PlanCache {
   std::shared_ptr<const PlanSource> source;
   bool new_graph = false;  // its row is to be written this turn
+  uint64_t dropped_turn = 0;  // until it is written the store has outputs and flows that are gone
   // What the store may not show yet.
   std::map<std::string, std::string> outputs;  // by step
   std::map<std::string, std::string> planned;  // by step
@@ -129,6 +131,7 @@ struct Engine::Before {
   bool killed;
   bool cancel_requested;
   ChildClass child;
+  bool plan;
   std::string key;
   bool waits_for_key;
 };
@@ -165,8 +168,8 @@ auto Engine::Change(Resident& resident, ClaimId self, Rule rule) {
   Instance& instance = resident.instance;
   const PlanState* plan = instance.plan ? &*instance.plan : nullptr;
   Before before{instance.state, resident.version, resident.graph, instance.killed,
-                instance.cancel_requested, ClassOf(instance), plan ? plan->key : "",
-                plan && plan->waits_for_key};
+                instance.cancel_requested, ClassOf(instance), plan != nullptr,
+                plan ? plan->key : "", plan && plan->waits_for_key};
   random_ = Mix(random_ + 0x9e3779b97f4a7c15ull);
   now_ += Duration(1);  // no two changes at the same time: so "oldest first" needs no second key
   std::vector<Event> events;

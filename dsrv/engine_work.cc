@@ -23,13 +23,15 @@ constexpr size_t kTasksPerMessage = 200;  // of a stream, so that one message st
 
 Agenda::Queue* Engine::QueueOf(VersionState& version, const Graph& graph, NodeIndex index) {
   NodeState& state = *graph.states[index];
-  if (!state.queue) {
-    const MachineVersion& definition = *version.definition;
-    const Node& node = graph.machine->nodes[index];
-    state.queue = agenda_.QueueFor({definition.ns, definition.machine.id, definition.version,
-                                    StatsName(version, node.id), node.action, node.queue});
-  }
-  return state.queue;
+  if (state.queue) return state.queue;
+  const MachineVersion& definition = *version.definition;
+  const Node& node = graph.machine->nodes[index];
+  Agenda::Queue* queue =
+      agenda_.QueueFor({definition.ns, definition.machine.id, definition.version,
+                        StatsName(version, node.id), node.action, node.queue});
+  // Steps of one name may be of several actions, in the plans of several instances.
+  if (!version.plan) state.queue = queue;
+  return queue;
 }
 
 ReadyEntry Engine::EntryOf(const Graph& graph, const Instance& instance, const Token& token) {
@@ -450,8 +452,17 @@ void Engine::Work() {
   if (now_ >= expiry_due_) DropExpired();
   if (now_ >= trim_due_) TrimFeed();
   if (now_ >= stats_due_ && !unsaved_.empty()) SaveStats();
-  PlanWork();
-  while (auto match = agenda_.NextMatch()) Serve(match->first, match->second);
+  // What is handed out may change others in turn (a step whose input is not there fails): that
+  // belongs to the same commit.
+  bool served = true;
+  while (served) {
+    PlanWork();
+    served = false;
+    while (auto match = agenda_.NextMatch()) {
+      Serve(match->first, match->second);
+      served = true;
+    }
+  }
 }
 
 // Instances that were to start after one that has stopped hear of it in the same commit.

@@ -69,7 +69,8 @@ class Lister {
       auto filled = Fill(&view);
       if (!filled) return filled.error();
       bytes += view.spec->params.size() + 512;
-      for (const Token& token : view.instance.tokens) bytes += token.params.size();
+      for (const Token& token : view.instance.tokens) bytes += token.params.size() + 64;
+      for (const std::string& node : view.nodes) bytes += node.size();
       page.instances.push_back(std::move(view));
     }
     return page;
@@ -208,6 +209,11 @@ Result<InstanceView> ReadInstance(const Engine& engine, const std::string& ns,
   if (!spec) return spec.error();
   auto outputs = rows::GetOutputs(engine.store(), engine.partition(), ns, id);
   if (!outputs) return outputs.error();
+  // What does not fit a message with the rest is left out, the last by name first.
+  size_t bytes = spec->params.size();
+  std::erase_if(*outputs, [&bytes](const auto& output) {
+    return (bytes += output.first.size() + output.second.size()) > kPageBytes;
+  });
   auto nodes = NodesOf(engine, *instance);
   if (!nodes) return nodes.error();
   return InstanceView{*std::move(instance), std::make_shared<const Spec>(*std::move(spec)),

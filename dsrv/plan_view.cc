@@ -81,8 +81,11 @@ v1::Step::State PlanView::StateOf(NodeIndex home, v1::Step* out) {
     case TokenState::kClaimed: return v1::Step::RUNNING;
     case TokenState::kHeld: return v1::Step::HELD;
     case TokenState::kWaiting:
-      return machine_.nodes[token.node].role == Role::kSuspended ? v1::Step::SUSPENDED
-                                                                 : v1::Step::WAITING;
+      // The rows are read after the graph: it may have been planned anew in between.
+      return token.node < machine_.nodes.size() &&
+                     machine_.nodes[token.node].role == Role::kSuspended
+                 ? v1::Step::SUSPENDED
+                 : v1::Step::WAITING;
     case TokenState::kNone:
     case TokenState::kDone: break;
   }

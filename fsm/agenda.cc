@@ -65,7 +65,10 @@ std::string Address(const QueueKey& key) {
   std::string address = Prefix(key.ns, key.machine);
   address += std::to_string(key.version);
   address += '\0';
-  address += key.node;
+  for (const std::string& part : {key.node, key.action, key.queue}) {
+    address += part;
+    address += '\0';
+  }
   return address;
 }
 
@@ -181,7 +184,8 @@ void Agenda::DropVersions(const std::string& ns, const std::string& machine, uin
   const std::string prefix = Prefix(ns, machine);
   for (auto it = queues_.lower_bound(prefix);
        it != queues_.end() && it->first.starts_with(prefix);) {
-    if (it->second->key.version < before) {
+    const uint32_t version = it->second->key.version;  // 0: of what nobody has defined
+    if (version > 0 && version < before) {
       DropQueue(it->second.get());
       it = queues_.erase(it);
     } else {

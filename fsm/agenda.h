@@ -2,7 +2,8 @@
 // start. Pure bookkeeping: it never looks at an instance; what it hands back may have moved on
 // meanwhile, and the caller checks.
 //
-// Ready tokens sit in queues, one per (namespace, machine, version, node). A filter is what a poll
+// Ready tokens sit in queues, one per (namespace, machine, version, node,
+// action, queue). A filter is what a poll
 // asks for; it is matched against the queues once and then remembers those that match, ordered by
 // whose turn it is: higher priority first, then the queue that was served longest ago, so that a
 // flood on one does not starve another. Within a queue: higher priority, then oldest.
@@ -100,7 +101,7 @@ class Agenda {
   uint64_t tick_ = 0;
   size_t evict_at_;
   std::map<std::string, std::unique_ptr<Queue>, std::less<>>
-      queues_;  // by ns\0machine\0version\0node
+      queues_;  // by all of its key
   std::map<Filter, std::unique_ptr<Group>> groups_;
   struct Waiter {
     WaiterId id;

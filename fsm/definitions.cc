@@ -57,6 +57,13 @@ std::shared_ptr<const Machine> CompileDefinition(const Machine& machine, const L
   if (machine.action) (void)Inherited(*machine.action, library, problems);
   if (problems->size() > before) return nullptr;
   const PlanSource source = machine.plan ? *machine.plan : PlanOfAction(*machine.action);
+  for (const HookSource& hook : source.hooks) {
+    if (!library.FindPlan(hook.action) && !library.HasMachine(hook.action)) continue;
+    problems->push_back({hook.written, "a hook starts an action, and " + Quoted(hook.action) +
+                                           " is a " +
+                                           (library.HasMachine(hook.action) ? "machine" : "plan")});
+  }
+  if (problems->size() > before) return nullptr;
   auto graph = CompilePlan({&source, &library, std::nullopt, nullptr, {}}, problems);
   if (!graph) return nullptr;
   Machine named;

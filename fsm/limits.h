@@ -34,6 +34,7 @@ inline constexpr int32_t kPage = 1'000;
 inline constexpr Duration kWait = std::chrono::minutes(5);    // of a long poll; longer is clamped
 inline constexpr Duration kExtend = std::chrono::hours(24 * 365);
 inline constexpr size_t kEvents = 1'000;        // that wait for one step to suspend
+inline constexpr size_t kEventBytes = 4 << 20;  // of them
 inline constexpr size_t kClaimsPerVisit = 100;  // remembered; the oldest timed-out ones go first
 inline constexpr size_t kWaiters = 50'000;      // parked polls and streams
 inline constexpr size_t kWatchers = 10'000;     // Changes streams

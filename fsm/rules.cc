@@ -488,8 +488,13 @@ Result<ClaimRef> ParseClaim(const Instance& instance, std::string_view text) {
   return ClaimRef{numbers[0], {numbers[1], numbers[2]}};
 }
 
+// Planning began, though it stands nowhere now.
+static bool Begun(const Instance& instance) {
+  return instance.start_time != Timestamp() && instance.state != InstanceState::kScheduled;
+}
+
 Timestamp NextStart(const Instance& instance) {
-  if (instance.Stopped() || !instance.tokens.empty()) return kNever;
+  if (instance.Stopped() || !instance.tokens.empty() || Begun(instance)) return kNever;
   const bool waits = instance.hold || !instance.after.empty() ||
                      (instance.plan && instance.plan->waits_for_key) ||
                      instance.state != InstanceState::kScheduled;
@@ -530,7 +535,7 @@ void KeyFreed(Scene& scene) {
 
 void StartDue(Scene& scene) {
   Instance& instance = scene.instance;
-  if (instance.Stopped() || !instance.tokens.empty()) return;
+  if (instance.Stopped() || !instance.tokens.empty() || Begun(instance)) return;
   const bool waits = instance.plan && instance.plan->waits_for_key && !scene.key_holder.empty();
   const bool due = instance.state == InstanceState::kScheduled && !instance.hold && !waits &&
                    instance.after.empty() && instance.start_at <= scene.now;
@@ -656,6 +661,7 @@ void Unclaim(Scene& scene, uint64_t visit, ClaimId id, bool told) {
   auto claim = std::ranges::find(token->claims, id, &Claim::id);
   if (claim == token->claims.end() || claim->given_back) return;
   --token->attempt;
+  if (token->attempt == 0 && token->step && token->step->event.empty()) token->step->key.clear();
   if (told) {
     GiveBack(scene, *token, *claim, "", "its worker never saw it");
   } else {
@@ -827,10 +833,19 @@ Result<Ok> Cancel(Scene& scene, CancelMode mode) {
   instance.cancel_requested = true;
   if (mode == CancelMode::kKill) instance.killed = true;
   if (mode == CancelMode::kForce || mode == CancelMode::kKill) {
+    instance.forced = true;
     StopCancelled(scene);
     return Ok{};
   }
-  if (IsPlanned(scene)) CancelSteps(scene);
+  if (IsPlanned(scene)) {
+    CancelSteps(scene);
+    // What is left is to hear of it, also when somebody had paused it.
+    if (!instance.tokens.empty() && instance.state == InstanceState::kPaused) {
+      instance.plan->pause_requested = false;
+      SetState(scene, scene.machine.graph->planning ? InstanceState::kPlanning
+                                                    : InstanceState::kRunning);
+    }
+  }
   StopIfCancelled(scene);
   return Ok{};
 }
@@ -853,13 +868,16 @@ void Upgrade(Scene& scene, const Machine& next, uint32_t next_version) {
       plan.key = instance.plan->key;
       plan.waits_for_key = instance.plan->waits_for_key;
       plan.pause_requested = instance.plan->pause_requested;
+      plan.children = plan.first_child = instance.plan->children;
     }
+    plan.upgraded = begun;
     instance.plan = std::move(plan);
     instance.tokens.Clear();
     instance.tokens.ForgetRows();  // they go with the graph that they were of
     const bool paused = instance.state == InstanceState::kPaused;
     if (begun && !paused) SetState(scene, InstanceState::kPlanning);
     if (paused) instance.plan->pause_requested = true;
+    StopIfCancelled(scene);
     return;
   }
   instance.plan.reset();

@@ -105,6 +105,8 @@ void Abort(Scene& scene, uint32_t by_version);
 // The instance of a plan that is PLANNING has its graph: scene.machine. A planning graph keeps it
 // PLANNING, with its planners' tasks ready; another sets it RUNNING.
 void Planned(Scene& scene);
+// It is PLANNING and asks for the singleton of scene.key: takes it, waits its turn, or stops.
+void TakeKey(Scene& scene);
 // Stops it with ERROR: no step was ever ready.
 void PlanningFailed(Scene& scene, const std::string& why);
 
@@ -128,8 +130,8 @@ void ChildStarted(Scene& scene, NodeIndex home, const std::string& error);
 void ChildMoved(Scene& scene, NodeIndex home, uint64_t generation, ChildClass from, ChildClass to,
                 bool unplanned);
 
-// The unplanned ones have been started again.
-void ChildrenRestarted(Scene& scene, uint64_t visit);
+// The unplanned ones among those before this number have been started again.
+void RestartedUpTo(Scene& scene, uint64_t visit, uint64_t number);
 // A stopped instance that never began, of a step that is tried again, begins.
 void BeginAgain(Scene& scene);
 

@@ -69,6 +69,8 @@ void Retry(Scene& scene, size_t slot, const std::string& client);
 void Failed(Scene& scene, size_t slot, const std::string& error, const Led& led);
 // Sets when the step that has just suspended at `slot` is woken by itself, and by what.
 void Suspended(Scene& scene, size_t slot, std::optional<Duration> wake_after);
+// Hands the oldest event that waits to the step suspended at `slot`. False: there is none.
+bool TakeEvent(Scene& scene, size_t slot);
 // Goes on, or is held, once the children that the token waits for have all ended.
 void JudgeChildren(Scene& scene, uint64_t visit);
 void EndWaitOfStep(Scene& scene, size_t slot);

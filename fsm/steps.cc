@@ -95,11 +95,7 @@ Result<std::vector<std::string>> Suspend(const StepReport& report) {
     } else {
       Wake(scene, report.slot, "cancel", "", "");
     }
-  } else if (!step.inbox.empty()) {
-    const auto [event, data] = step.inbox.front();
-    step.inbox.erase(step.inbox.begin());
-    Wake(scene, report.slot, event, data, "");
-  } else if (waits_still) {
+  } else if (!TakeEvent(scene, report.slot) && waits_still) {
     JudgeChildren(scene, scene.instance.last_visit);
   }
   return entered;
@@ -111,12 +107,16 @@ Result<std::vector<std::string>> SendEvent(const StepReport& report) {
     Wake(scene, report.slot, report.args.transition, report.args.params, report.client);
     return Entered(report);
   }
-  StepState& step = *scene.instance.tokens.Mutable(report.slot).step;
-  if (step.inbox.size() >= limits::kEvents) {
+  const std::vector<std::pair<std::string, std::string>>& waiting = report.left.step->inbox;
+  size_t bytes = report.args.params.size();
+  for (const auto& [event, data] : waiting) bytes += event.size() + data.size();
+  if (waiting.size() >= limits::kEvents || bytes > limits::kEventBytes) {
     return Error{Code::kResourceExhausted, "OVERLOADED",
-                 "step " + Quoted(report.node.id) + " has " + std::to_string(step.inbox.size()) +
-                     " events waiting already; send more when it has taken some"};
+                 "step " + Quoted(report.node.id) + " has " + std::to_string(waiting.size()) +
+                     " events waiting already, of " + std::to_string(bytes) +
+                     " bytes with this one; send more when it has taken some"};
   }
+  StepState& step = *scene.instance.tokens.Mutable(report.slot).step;
   step.inbox.emplace_back(report.args.transition, report.args.params);
   Event& event = Emit(scene, ChangeKind::kTransitioned);
   event.prev_node = event.node = report.node.id;
@@ -129,6 +129,15 @@ Result<std::vector<std::string>> SendEvent(const StepReport& report) {
 }
 
 Result<std::vector<std::string>> Fail(const StepReport& report) {
+  if (report.node.role == Role::kPlanner && report.scene.instance.cancel_requested) {
+    Event& event = Emit(report.scene, ChangeKind::kTransitioned);
+    event.prev_node = report.node.id;
+    event.transition = report.args.transition;
+    event.client = report.client;
+    event.left_visit = report.left.visit;
+    report.scene.instance.tokens.Remove(report.slot);
+    return std::vector<std::string>{};
+  }
   if (report.node.role == Role::kPlanner) {
     const Work& work = WorkOf(report.scene, report.left);
     if (report.left.step->tries + 1 >= work.retry.limit) {
@@ -261,7 +270,8 @@ Result<Answer> inside::ReportStep(Scene& scene, size_t slot, ClaimId id, const R
   Event& event = scene.events[first];
   event.attempt = claim ? claim->attempt : 0;
   if (event.note.empty()) event.note = args.error;
-  if (report.node.role != Role::kFinalize) event.output = args.output;
+  const bool puts_out = args.transition == "ok" || args.transition == "suspend";
+  if (puts_out && report.node.role != Role::kFinalize) event.output = args.output;
   const bool worked = report.node.kind == NodeKind::kWork && event.left_visit != 0;
   if (worked) SampleReport(scene, report.left, claim, event);
   if (id) {
@@ -408,9 +418,28 @@ void Planned(Scene& scene) {
     if (step.kind != Step::Kind::kPass) plan.weight += weight.run;
     if (step.finalize) plan.weight += weight.finalize;
   }
-  if (!graph.planning) SetState(scene, InstanceState::kRunning);
+  if (!graph.planning) {
+    SetState(scene, InstanceState::kRunning);
+    plan.ran = true;
+  }
   EnterPlan(scene);
   SettleSteps(scene);
+}
+
+void TakeKey(Scene& scene) {
+  Instance& instance = scene.instance;
+  if (scene.key_holder.empty()) {
+    instance.plan->key = scene.key;
+    return;
+  }
+  instance.plan->key.clear();
+  const std::string why =
+      "singleton " + Quoted(scene.key) + " is held by instance " + Quoted(scene.key_holder);
+  if (scene.on_conflict == OnConflict::kFail) return PlanningFailed(scene, why);
+  instance.plan->waits_for_key = true;
+  instance.start_time = {};
+  SetState(scene, InstanceState::kScheduled);
+  Emit(scene, ChangeKind::kScheduled).note = why + "; it waits its turn";
 }
 
 void PlanningFailed(Scene& scene, const std::string& why) {
@@ -475,8 +504,9 @@ bool WantsChildren(const Instance& instance, const Token& token) {
   if (token.state != TokenState::kWaiting) return false;
   const ChildCounts& children = *token.step->children;
   if (children.told) return false;
-  if (children.restart || !children.counted) return !instance.cancel_requested;
-  if (children.started >= children.total || instance.cancel_requested) return false;
+  if (instance.state != InstanceState::kRunning || instance.cancel_requested) return false;
+  if (!children.counted) return true;
+  if (!children.restart && children.started >= children.total) return false;
   return children.concurrency == 0 || children.running < children.concurrency;
 }
 
@@ -495,6 +525,8 @@ void ChildStarted(Scene& scene, NodeIndex home, const std::string& error) {
   Token& token = scene.instance.tokens.Mutable(*slot);
   ChildCounts& children = *token.step->children;
   ++children.started;
+  uint64_t& highest = scene.instance.plan->children;
+  highest = std::max(highest, children.first + children.started);
   if (error.empty()) {
     ++children.running;
     return;
@@ -542,10 +574,14 @@ void ChildMoved(Scene& scene, NodeIndex home, uint64_t generation, ChildClass fr
   SettleSteps(scene);
 }
 
-void ChildrenRestarted(Scene& scene, uint64_t visit) {
+void RestartedUpTo(Scene& scene, uint64_t visit, uint64_t number) {
   Token* token = scene.instance.tokens.FindMutable(visit);
   if (!token || !token->step->children) return;
-  token->step->children->restart = false;
+  ChildCounts& children = *token->step->children;
+  children.restart_at = number;
+  if (number < children.started) return;
+  children.restart = false;
+  children.restart_at = 0;
   JudgeChildren(scene, visit);
   SettleSteps(scene);
 }
@@ -556,9 +592,12 @@ void BeginAgain(Scene& scene) {
   instance.end_time = {};
   instance.error.clear();
   instance.tokens.Clear();
+  if (instance.plan) instance.plan = PlanState();
+  instance.after.clear();
+  instance.start_time = {};
+  instance.start_at = {};
   SetState(scene, InstanceState::kScheduled);
   Emit(scene, ChangeKind::kScheduled).note = "begins again: the step that started it was retried";
-  instance.start_at = {};
   StartDue(scene);
 }
 

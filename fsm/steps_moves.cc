@@ -108,12 +108,14 @@ void Walk::Stand(const Node& node, NodeIndex index, uint64_t visit) {
   token.available_at = scene_.now;
   token.state = TokenState::kReady;
   StepState step;
+  step.next_child = scene_.instance.plan->first_child;
   if (node.role == Role::kSpawn) {
     token.state = TokenState::kWaiting;
     token.available_at = kNever;
     step.start_time = scene_.now;
     ChildCounts children;
     children.generation = visit;
+    children.first = scene_.instance.plan->first_child;
     children.concurrency = scene_.machine.graph->spawns.at(node.step).concurrency;
     step.children = std::move(children);
   }
@@ -196,8 +198,11 @@ std::vector<std::string> LeadOn(Scene& scene, size_t slot, const Edge& edge, boo
 void EnterPlan(Scene& scene) {
   const Led led;
   Walk walk(scene, led);
-  walk.Along({"", {scene.machine.start}}, kNoNode, "");
+  const bool upgraded = std::exchange(scene.instance.plan->upgraded, false);
+  const size_t first = scene.events.size();
+  walk.Along({"", {scene.machine.start}}, kNoNode, std::string(upgraded ? kUpgradedNode : ""));
   walk.Go();
+  if (upgraded) scene.events[first].prev_node = kUpgradedNode;
 }
 
 Token& MoveTo(Scene& scene, size_t slot, NodeIndex node, TokenState state, ChangeKind kind,
@@ -211,6 +216,10 @@ Token& MoveTo(Scene& scene, size_t slot, NodeIndex node, TokenState state, Chang
   token.home = left.home;
   token.available_at = state == TokenState::kReady ? scene.now : kNever;
   token.step = left.step;
+  if (token.step->waits_for_key) {  // it has not got it
+    token.step->waits_for_key = false;
+    token.step->key.clear();
+  }
   Event& event = Emit(scene, kind);
   event.prev_node = scene.machine.nodes[left.node].id;
   event.node = scene.machine.nodes[node].id;
@@ -333,6 +342,15 @@ void JudgeChildren(Scene& scene, uint64_t visit) {
   }
 }
 
+bool TakeEvent(Scene& scene, size_t slot) {
+  StepState& step = *scene.instance.tokens.Mutable(slot).step;
+  if (step.inbox.empty()) return false;
+  const auto [event, data] = std::move(step.inbox.front());
+  step.inbox.erase(step.inbox.begin());
+  Wake(scene, slot, event, data, "");
+  return true;
+}
+
 void Failed(Scene& scene, size_t slot, const std::string& error, const Led& led) {
   const Work work = WorkOf(scene, std::as_const(scene.instance.tokens)[slot]);
   const Token& left = std::as_const(scene.instance.tokens)[slot];
@@ -346,6 +364,7 @@ void Failed(Scene& scene, size_t slot, const std::string& error, const Led& led)
     scene.events.back().note = error;
     ++token.step->poll_failures;
     Suspended(scene, slot, std::nullopt);
+    TakeEvent(scene, slot);
     return;
   }
   if (goes_on && !polled && step.tries + 1 < work.retry.limit) {
@@ -462,6 +481,7 @@ void SettleSteps(Scene& scene) {
   const bool settled = held > 0 && held == tokens.size();
   if (instance.state == InstanceState::kPaused && !settled && !instance.plan->pause_requested) {
     instance.plan->key = scene.key;
+    instance.error.clear();
     SetState(scene, InstanceState::kRunning);
     Emit(scene, ChangeKind::kResumed);
     return;

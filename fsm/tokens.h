@@ -63,6 +63,7 @@ struct ChildCounts {
   uint32_t concurrency = 0;  // 0: no limit
   bool counted = false;      // total is known
   bool restart = false;      // the unplanned ones are to be started again
+  uint64_t restart_at = 0;   // those before this number have been looked at
   bool told = false;         // the worker that asked for them has been told that all have ended
   std::string error;         // why one could not be started
 

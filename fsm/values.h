@@ -61,6 +61,10 @@ struct PlanState {
   bool waits_for_key = false;    // scheduled: until the key is free
   bool pause_requested = false;  // paused because somebody said so
   bool skipped = false;          // a step was: the result is WARNING
+  bool ran = false;              // was RUNNING once: its steps were ready
+  bool upgraded = false;         // and has not entered its graph since
+  uint64_t children = 0;         // one more than the highest number that a child was given
+  uint64_t first_child = 0;      // the lowest that one may be given: after an upgrade
   double done_weight = 0;        // of the steps that are done or skipped
   double done_finalize = 0;      // the part of it that is of finalize phases
   double partial = 0;            // of the steps under way, as far as they say to be
@@ -97,6 +101,7 @@ struct Instance {
   std::vector<Prerequisite> after;  // those that have not stopped yet
   bool cancel_requested = false;
   bool killed = false;
+  bool forced = false;
   std::string parent;
   std::string error;
   uint64_t last_visit = 0;  // the highest visit number given out

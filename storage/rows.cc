@@ -52,6 +52,7 @@ void Encode(const ChildCounts& children, record::Children* out) {
   out->set_counted(children.counted);
   out->set_restart(children.restart);
   out->set_told(children.told);
+  out->set_restart_at(children.restart_at);
   out->set_error(children.error);
 }
 
@@ -73,6 +74,7 @@ ChildCounts Decode(const record::Children& in) {
   children.counted = in.counted();
   children.restart = in.restart();
   children.told = in.told();
+  children.restart_at = in.restart_at();
   children.error = in.error();
   return children;
 }
@@ -178,6 +180,10 @@ void Encode(const PlanState& plan, record::Plan* out) {
   out->set_weight(plan.weight);
   out->set_ended_at(plan.ended_at);
   out->set_partial(plan.partial);
+  out->set_ran(plan.ran);
+  out->set_upgraded(plan.upgraded);
+  out->set_children(plan.children);
+  out->set_first_child(plan.first_child);
 }
 
 PlanState Decode(const record::Plan& in) {
@@ -194,6 +200,10 @@ PlanState Decode(const record::Plan& in) {
   plan.weight = in.weight();
   plan.ended_at = in.ended_at();
   plan.partial = in.partial();
+  plan.ran = in.ran();
+  plan.upgraded = in.upgraded();
+  plan.children = in.children();
+  plan.first_child = in.first_child();
   return plan;
 }
 
@@ -234,6 +244,7 @@ std::string Encode(const Instance& instance, const Machine& machine) {
   out.set_hold(instance.hold);
   out.set_cancel_requested(instance.cancel_requested);
   out.set_killed(instance.killed);
+  out.set_forced(instance.forced);
   out.set_parent(instance.parent);
   out.set_error(instance.error);
   out.set_last_visit(instance.last_visit);
@@ -284,6 +295,7 @@ Result<Instance> Decode(std::string_view ns, std::string_view id, std::string_vi
   instance.hold = in.hold();
   instance.cancel_requested = in.cancel_requested();
   instance.killed = in.killed();
+  instance.forced = in.forced();
   instance.parent = in.parent();
   instance.error = in.error();
   instance.last_visit = in.last_visit();
@@ -785,7 +797,7 @@ Result<Ok> DropInstance(const Store& store, Batch* batch, PartitionId partition,
   for (uint64_t seq : *history) {
     if (seq < feed_begin) batch->Delete(Key(partition, kKept).Number(seq));
   }
-  for (Kind kind : {kHistory, kOutput, kStep, kStarts, kPlanned}) {
+  for (Kind kind : {kHistory, kOutput, kStep, kStarts, kPlanned, kUnstarted}) {
     const std::string begin = Key(partition, kind).Text(instance.ns).Text(instance.id);
     auto scanned = store.Scan(begin, PrefixEnd(begin), [&](std::string_view key, std::string_view) {
       batch->Delete(std::string(key));

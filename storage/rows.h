@@ -25,6 +25,7 @@
 //   0x12 graphs    ns name                 record.Graph, shared by all planned under the same definitions
 //   0x13 starts    ns instance home(4)     record.Starts: the children that a worker asked for
 //   0x14 planned   ns instance step        the flow that a planner reported
+//   0x15 unstarted ns instance home(4) number(8)  a child that could not be started
 //
 // A transition of a plain machine writes its instance's row and its record in the feed, nothing
 // else. The history of an instance is the list of its records' numbers: the page being filled lies
@@ -144,6 +145,15 @@ void PutPlanned(Batch* batch, PartitionId partition, const Instance& instance,
                 std::string_view step, std::string_view flow);
 Result<std::map<std::string, std::string>> GetPlanned(const Store& store, PartitionId partition,
                                                       std::string_view ns, std::string_view id);
+// Children that could not be started, by their numbers.
+void PutUnstarted(Batch* batch, PartitionId partition, const Instance& instance, NodeIndex home,
+                  uint64_t number);
+void DropUnstarted(Batch* batch, PartitionId partition, const Instance& instance, NodeIndex home,
+                   uint64_t number);
+Result<bool> IsUnstarted(const Store& store, PartitionId partition, const Instance& instance,
+                         NodeIndex home, uint64_t number);
+// The rows of steps: those of a graph of planners mean others in the one that comes after it.
+void DropSteps(Batch* batch, PartitionId partition, const Instance& instance);
 // Everything that a plan has left behind but the instance itself: before it is planned anew.
 void DropPlan(Batch* batch, PartitionId partition, const Instance& instance);
 // An instance that had stopped lives again: its row goes, and its expiry.

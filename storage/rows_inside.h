@@ -31,6 +31,7 @@ enum Kind : uint8_t {
   kSharedGraph = 0x12,
   kStarts = 0x13,
   kPlanned = 0x14,
+  kUnstarted = 0x15,
 };
 
 // Builds keys: Key(partition, kind).Text(ns).Number(seq).

@@ -287,8 +287,35 @@ Result<std::map<std::string, std::string>> GetPlanned(const Store& store, Partit
   return flows;
 }
 
+static std::string UnstartedKey(PartitionId partition, const Instance& instance, NodeIndex home,
+                                uint64_t number) {
+  return Key(partition, kUnstarted).Text(instance.ns).Text(instance.id).Version(home).Number(number);
+}
+
+void PutUnstarted(Batch* batch, PartitionId partition, const Instance& instance, NodeIndex home,
+                  uint64_t number) {
+  batch->Put(UnstartedKey(partition, instance, home, number), "");
+}
+
+void DropUnstarted(Batch* batch, PartitionId partition, const Instance& instance, NodeIndex home,
+                   uint64_t number) {
+  batch->Delete(UnstartedKey(partition, instance, home, number));
+}
+
+Result<bool> IsUnstarted(const Store& store, PartitionId partition, const Instance& instance,
+                         NodeIndex home, uint64_t number) {
+  auto value = store.Get(UnstartedKey(partition, instance, home, number));
+  if (!value) return value.error();
+  return value->has_value();
+}
+
+void DropSteps(Batch* batch, PartitionId partition, const Instance& instance) {
+  const std::string begin = Key(partition, kStep).Text(instance.ns).Text(instance.id);
+  batch->DeleteRange(begin, PrefixEnd(begin));
+}
+
 void DropPlan(Batch* batch, PartitionId partition, const Instance& instance) {
-  for (Kind kind : {kStep, kOutput, kStarts, kPlanned}) {
+  for (Kind kind : {kStep, kOutput, kStarts, kPlanned, kUnstarted}) {
     const std::string begin = Key(partition, kind).Text(instance.ns).Text(instance.id);
     batch->DeleteRange(begin, PrefixEnd(begin));
   }

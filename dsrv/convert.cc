@@ -335,7 +335,7 @@ void ToProto(const Task& task, v1::Task* out) {
   out->set_attempt(task.attempt);
   out->set_claim(task.claim);
   if (task.deadline != kNever) Set(task.deadline, out->mutable_deadline());
-  out->set_instance_params(task.spec->params.empty() ? "{}" : task.spec->params);
+  if (task.spec) out->set_instance_params(task.spec->params.empty() ? "{}" : task.spec->params);
   out->set_node_params(task.node_params.empty() ? "{}" : task.node_params);
   out->set_action(task.action);
   out->set_queue(task.queue);

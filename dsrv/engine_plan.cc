@@ -345,6 +345,24 @@ Result<std::string> Engine::StepValue(Resident& resident, const Step& step) {
   return OutputOf(resident, step.path);
 }
 
+// The params may hold the list that the steps were made of: they are read once, not for each step.
+std::optional<std::string_view> Engine::ParamAt(Resident& resident, std::string_view params,
+                                                std::span<const Reference::Part> path) {
+  if (params.size() <= limits::kStepParams || path.empty()) {
+    return Find(params.empty() ? "{}" : params, path);
+  }
+  auto& members = CacheOf(resident).params;
+  if (members.empty()) {
+    json::ForEachMember(params, [&members](std::string_view name, std::string_view value) {
+      members.insert_or_assign(std::string(name), value);
+      return true;
+    });
+  }
+  auto member = members.find(path.front().key);
+  if (path.front().key.empty() || member == members.end()) return std::nullopt;
+  return Find(member->second, path.subspan(1));
+}
+
 Result<std::string> Engine::Value(Resident& resident, const Reference& reference) {
   const std::string& root = reference.parts.front().key;
   std::span<const Reference::Part> path = std::span(reference.parts).subspan(1);
@@ -355,9 +373,7 @@ Result<std::string> Engine::Value(Resident& resident, const Reference& reference
   if (root == "params") {
     auto spec = SpecOf(resident);
     if (!spec) return spec.error();
-    const std::string& given = (*spec)->params;
-    const std::string_view params = given.empty() ? std::string_view("{}") : given;
-    auto found = Find(params, path);
+    auto found = ParamAt(resident, (*spec)->params, path);
     if (found) return std::string(*found);
     return Missing(reference, "the instance's params have no " + PathText(path));
   }
@@ -436,6 +452,8 @@ bool Engine::StepTask(Resident& resident, const Token& token, Task* task, std::s
                 : node.role == Role::kFinalize ? "finalize"
                                                : "run";
   task->middleware = work.middleware;
+  const bool large = task->spec->params.size() > limits::kStepParams;
+  if (large && node.role != Role::kPlanner) task->spec.reset();
   return true;
 }
 

@@ -77,6 +77,7 @@ struct Engine::PlanItems {
 // What is kept of an instance of a plan while it is in memory.
 struct Engine::PlanCache {
   std::shared_ptr<const PlanSource> source;
+  std::map<std::string, std::string_view> params;  // members of large ones; in the resident's spec
   bool new_graph = false;  // its row is to be written this turn
   // What the store may not show yet.
   std::map<std::string, std::string> outputs;  // by step

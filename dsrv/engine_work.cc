@@ -200,7 +200,8 @@ std::vector<Task> Engine::Take(const Filter& filter, const std::string& worker, 
     }
     if (!popped) break;
     if (auto task = TakeOne(*std::move(popped), worker, session, durable)) {
-      bytes += task->spec->params.size() + task->node_params.size() + task->event_data.size() + 256;
+      if (task->spec) bytes += task->spec->params.size();
+      bytes += task->node_params.size() + task->event_data.size() + 256;
       tasks.push_back(*std::move(task));
     }
   }

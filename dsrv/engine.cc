@@ -225,9 +225,21 @@ Result<std::shared_ptr<const Spec>> Engine::SpecOf(Resident& resident) {
 
 InstanceView Engine::ViewOf(Resident& resident) {
   auto spec = SpecOf(resident);
-  InstanceView view{
-      resident.instance, spec ? *spec : std::make_shared<const Spec>(), {}, {}};
-  for (const Token& token : resident.instance.tokens) {
+  InstanceView view;
+  view.spec = spec ? *spec : std::make_shared<const Spec>();
+  Tokens& tokens = resident.instance.tokens;
+  if (tokens.size() <= limits::kTokensShown) {
+    view.instance = resident.instance;
+  } else {
+    Tokens all = std::move(tokens);
+    tokens = {};
+    view.instance = resident.instance;
+    tokens = std::move(all);
+    for (size_t slot = 0; slot < limits::kTokensShown; ++slot) {
+      view.instance.tokens.Restore(std::as_const(tokens)[slot]);
+    }
+  }
+  for (const Token& token : view.instance.tokens) {
     view.nodes.emplace_back(token.node == kElsewhere ? resident.instance.plan->ended_at
                                                      : NodeName(resident.machine(), token.node));
   }

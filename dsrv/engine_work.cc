@@ -507,7 +507,8 @@ void Engine::SweepSome(MachineState& machine) {
         machine.swept = instance.id;
         if (instance.machine == machine.id) ids.push_back(instance.id);
         return true;
-      });
+      },
+      {.tokens = false});
   if (!outcome) {
     if (!broken_) broken_ = outcome.error();
     return;

@@ -256,7 +256,9 @@ std::optional<std::string> Engine::ReadPlanned(Resident& resident, PlannedFlows*
     if (!broken_) broken_ = flows.error();
     return flows.error().message;
   }
-  for (const auto& [step, flow] : resident.plan->planned) (*flows)[step] = flow;
+  for (const PlanCache::Unseen* unseen : {&resident.plan->before, &resident.plan->last}) {
+    for (const auto& [step, flow] : unseen->planned) (*flows)[step] = flow;
+  }
   for (const auto& [step, flow] : *flows) {
     auto parsed = options_.parse_flow(flow);
     if (!parsed) return "the flow that was planned for step " + step + ": " + parsed.error().message;
@@ -292,7 +294,7 @@ void Engine::AfterReport(Resident& resident, const ReportArgs& args, const Answe
     const auto flow = json::Member(args.output, "flow");
     std::string text = flow ? std::string(*flow) : "[]";
     if (json::KindOf(text) == json::Kind::kString) text = json::Unquote(text);
-    CacheOf(resident).planned[answer.prev_node] = text;
+    CacheOf(resident).last.planned[answer.prev_node] = text;
     rows::PutPlanned(&turn_.batch, options_.partition, instance, answer.prev_node, text);
     return;
   }
@@ -310,8 +312,10 @@ void Engine::AfterReport(Resident& resident, const ReportArgs& args, const Answe
 
 Result<std::string> Engine::OutputOf(Resident& resident, const std::string& step) {
   if (resident.plan) {
-    auto fresh = resident.plan->outputs.find(step);
-    if (fresh != resident.plan->outputs.end()) return fresh->second;
+    for (const PlanCache::Unseen* unseen : {&resident.plan->last, &resident.plan->before}) {
+      auto fresh = unseen->outputs.find(step);
+      if (fresh != unseen->outputs.end()) return fresh->second;
+    }
   }
   auto output = rows::GetOutput(store_, options_.partition, resident.instance.ns,
                                 resident.instance.id, step);

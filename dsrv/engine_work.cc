@@ -375,8 +375,7 @@ Engine::TimerKey Engine::Arm(Timestamp at, Timer timer) {
 
 // One timer a live claim, at its deadline as it is now.
 void Engine::ArmClaim(Resident& resident, uint64_t visit, const dfsmr::Claim& claim) {
-  auto it = std::ranges::find(resident.claim_timers, claim.id,
-                              &std::pair<ClaimId, TimerKey>::first);
+  auto it = resident.claim_timers.find(claim.id);
   if (it != resident.claim_timers.end()) {
     if (it->second.first == claim.deadline) return;
     timers_.erase(it->second);
@@ -385,7 +384,7 @@ void Engine::ArmClaim(Resident& resident, uint64_t visit, const dfsmr::Claim& cl
   if (claim.deadline == kNever) return;
   const TimerKey key = Arm(claim.deadline, {Timer::Kind::kClaim, resident.instance.ns,
                                             resident.instance.id, visit, claim.id});
-  resident.claim_timers.emplace_back(claim.id, key);
+  resident.claim_timers.emplace(claim.id, key);
 }
 
 void Engine::FireTimers() {
@@ -427,8 +426,7 @@ void Engine::Fire(const Timer& timer) {
 }
 
 void Engine::TimeOutClaim(Resident& resident, const Timer& timer) {
-  std::erase_if(resident.claim_timers,
-                [&](const auto& armed) { return armed.first == timer.claim; });
+  resident.claim_timers.erase(timer.claim);
   const Token* token = std::as_const(resident.instance.tokens).Find(timer.visit);
   const dfsmr::Claim* claim = token ? token->FindClaim(timer.claim) : nullptr;
   if (!claim || !claim->Live()) return;

@@ -242,7 +242,7 @@ grpc::ServerUnaryReactor* OriginalService::Ready(Context* context, const ::Ready
     reply->set_owner(worker);
     reply->set_starttime(static_cast<int32_t>(Micros(now) / 1'000'000));
     reply->set_starts(static_cast<int32_t>(task.attempt));
-    FromJson(task.spec->params, reply->mutable_instanceparams());
+    FromJson(task.spec ? task.spec->params : "{}", reply->mutable_instanceparams());
     FromJson(task.node_params, reply->mutable_nodeparams());
     return std::nullopt;
   });

@@ -251,10 +251,6 @@ void ToProto(const Token& token, const std::string& node, v1::Token* out) {
 
 }  // namespace
 
-// A plan of a hundred thousand steps may stand on all of them: what does not fit a message is left
-// out.
-constexpr size_t kTokensShown = 10'000;
-
 // Of a plan the weighted mean of its steps, of a machine what the worker last said.
 static double ProgressOf(const Instance& instance) {
   if (instance.plan) {
@@ -309,7 +305,7 @@ void ToProto(const InstanceView& view, v1::Instance* out) {
   out->set_state(static_cast<v1::Instance::State>(instance.state));
   out->set_result(static_cast<v1::Instance::Result>(instance.result));
   out->set_params(view.spec->params.empty() ? "{}" : view.spec->params);
-  for (size_t i = 0; i < instance.tokens.size() && i < kTokensShown; ++i) {
+  for (size_t i = 0; i < instance.tokens.size() && i < limits::kTokensShown; ++i) {
     ToProto(instance.tokens[i], view.nodes[i], out->add_tokens());
   }
   out->set_priority(instance.priority);
@@ -335,7 +331,7 @@ void ToProto(const Task& task, v1::Task* out) {
   out->set_attempt(task.attempt);
   out->set_claim(task.claim);
   if (task.deadline != kNever) Set(task.deadline, out->mutable_deadline());
-  out->set_instance_params(task.spec->params.empty() ? "{}" : task.spec->params);
+  if (task.spec) out->set_instance_params(task.spec->params.empty() ? "{}" : task.spec->params);
   out->set_node_params(task.node_params.empty() ? "{}" : task.node_params);
   out->set_action(task.action);
   out->set_queue(task.queue);

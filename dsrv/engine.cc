@@ -228,9 +228,21 @@ Result<std::shared_ptr<const Spec>> Engine::SpecOf(Resident& resident) {
 
 InstanceView Engine::ViewOf(Resident& resident) {
   auto spec = SpecOf(resident);
-  InstanceView view{
-      resident.instance, spec ? *spec : std::make_shared<const Spec>(), {}, {}};
-  for (const Token& token : resident.instance.tokens) {
+  InstanceView view;
+  view.spec = spec ? *spec : std::make_shared<const Spec>();
+  Tokens& tokens = resident.instance.tokens;
+  if (tokens.size() <= limits::kTokensShown) {
+    view.instance = resident.instance;
+  } else {
+    Tokens all = std::move(tokens);
+    tokens = {};
+    view.instance = resident.instance;
+    tokens = std::move(all);
+    for (size_t slot = 0; slot < limits::kTokensShown; ++slot) {
+      view.instance.tokens.Restore(std::as_const(tokens)[slot]);
+    }
+  }
+  for (const Token& token : view.instance.tokens) {
     view.nodes.emplace_back(token.node == kElsewhere ? resident.instance.plan->ended_at
                                                      : NodeName(resident.machine(), token.node));
   }
@@ -247,7 +259,7 @@ void Engine::Evict() {
        tries < 2 * limits::kTurnItems && residents_.size() > options_.cached_instances; ++tries) {
     Resident* resident = by_use_.front();
     if (resident->lazy || !Durable(*resident) || !resident->claim_timers.empty() ||
-        resident->instance.HasLiveClaim()) {
+        resident->instance.tokens.Count(TokenState::kClaimed) > 0) {
       by_use_.splice(by_use_.end(), by_use_, by_use_.begin());
       continue;
     }
@@ -259,12 +271,15 @@ void Engine::Evict() {
 void Engine::MarkDirty(Resident& resident) {
   resident.lazy = false;
   if (resident.dirty_turn == turn_.number) return;
-  if (Durable(resident)) {
-    resident.pages.clear();
+  if (Durable(resident) || resident.before_turn <= committed_.load(std::memory_order_acquire)) {
+    const bool all = Durable(resident);
+    resident.pages_before = std::exchange(resident.pages, {});
+    if (all) resident.pages_before.clear();
     if (resident.plan) {
-      resident.plan->outputs.clear();
-      resident.plan->planned.clear();
+      resident.plan->before = std::exchange(resident.plan->last, {});
+      if (all) resident.plan->before = {};
     }
+    resident.before_turn = resident.dirty_turn;
   }
   resident.dirty_turn = turn_.number;
   dirty_.push_back(&resident);
@@ -364,13 +379,16 @@ void Engine::Stage(Resident& resident, std::vector<Event>& events) {
     if (!event.output.empty()) {
       std::string node = event.prev_node;
       if (resident.instance.plan) node.resize(std::min(node.find('/'), node.size()));
-      if (resident.instance.plan) CacheOf(resident).outputs[node] = event.output;
+      if (resident.instance.plan) CacheOf(resident).last.outputs[node] = event.output;
       resident.outputs.emplace_back(std::move(node), std::move(event.output));
       event.output.clear();
     }
     Append(std::move(event));
     resident.instance.history.push_back(last_seq_);
   };
+  std::vector<Event>& all = *turn_.events;
+  const size_t grown = all.size() + resident.pending.size() + events.size();
+  if (grown > all.capacity()) all.reserve(std::max(grown, 2 * all.size()));
   for (Event& event : resident.pending) append(event);
   for (Event& event : events) append(event);
   resident.pending.clear();
@@ -378,11 +396,10 @@ void Engine::Stage(Resident& resident, std::vector<Event>& events) {
 
 void Engine::FreeClaim(Resident& resident, uint64_t visit, const dfsmr::Claim& claim,
                        ClaimId self) {
-  std::erase_if(resident.claim_timers, [&](auto& timer) {
-    if (timer.first != claim.id) return false;
-    timers_.erase(timer.second);
-    return true;
-  });
+  if (auto timer = resident.claim_timers.find(claim.id); timer != resident.claim_timers.end()) {
+    timers_.erase(timer->second);
+    resident.claim_timers.erase(timer);
+  }
   if (claim.session == 0) return;
   auto it = waiters_.find(claim.session);
   if (it == waiters_.end()) return;
@@ -469,12 +486,20 @@ void Engine::Consequences(Resident& resident, const Before& before, ClaimId self
   }
   // What lies ready and was not touched, when the instance runs again.
   if (Runs(instance.state) && before.state == InstanceState::kPaused) {
-    std::set<uint64_t> touched;
-    for (const Tokens::Touched& one : instance.tokens.touched()) touched.insert(one.visit);
+    std::unordered_set<uint64_t> touched;
+    size_t ready = instance.tokens.Count(TokenState::kReady);
+    for (const Tokens::Touched& one : instance.tokens.touched()) {
+      const Token* now = instance.tokens.Find(one.visit);
+      if (!now || now->state != TokenState::kReady) continue;
+      touched.insert(one.visit);
+      --ready;
+    }
+    for (auto token = instance.tokens.begin(); ready > 0 && token != instance.tokens.end(); ++token) {
+      if (token->state != TokenState::kReady || touched.contains(token->visit)) continue;
+      Enqueue(resident, *token);
+      --ready;
+    }
     for (const Token& token : instance.tokens) {
-      if (token.state == TokenState::kReady && !touched.contains(token.visit)) {
-        Enqueue(resident, token);
-      }
       if (WantsChildren(instance, token)) SpawnLater(resident, token.visit);
     }
   }
@@ -619,7 +644,8 @@ std::optional<Answer> Engine::FormerAnswer(Resident& resident, const ReportArgs&
   Instance probe;  // its history, with the pages that the store may not show yet
   probe.ns = resident.instance.ns;
   probe.id = resident.instance.id;
-  probe.history = resident.pages;
+  probe.history = resident.pages_before;
+  std::ranges::copy(resident.pages, std::back_inserter(probe.history));
   std::ranges::copy(resident.instance.history, std::back_inserter(probe.history));
   auto scanned =
       rows::HistoryBackwards(store_, options_.partition, probe, [&](uint64_t seq) {
@@ -680,11 +706,18 @@ Result<std::string> Engine::Relinquish(const std::string& ns, const std::string&
                                        const std::string& claim, const std::string& client) {
   auto resident = Touch(ns, id);
   if (!resident) return resident.error();
+  const Tokens& tokens = (*resident)->instance.tokens;
   ClaimId self;
-  if (auto ref = ParseClaim((*resident)->instance, claim)) self = ref->id;
-  for (const Token& token : (*resident)->instance.tokens) {
-    for (const dfsmr::Claim& one : token.claims) {
-      if (one.Live() && (claim.empty() || one.id == self)) ForgetClaim(**resident, one);
+  if (auto ref = ParseClaim((*resident)->instance, claim)) {
+    self = ref->id;
+    const Token* token = tokens.Find(ref->visit);
+    const dfsmr::Claim* one = token ? token->FindClaim(self) : nullptr;
+    if (one && one->Live()) ForgetClaim(**resident, *one);
+  } else if (claim.empty()) {
+    for (const Token& token : tokens) {
+      for (const dfsmr::Claim& one : token.claims) {
+        if (one.Live()) ForgetClaim(**resident, one);
+      }
     }
   }
   return Change(**resident, self,

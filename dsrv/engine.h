@@ -24,6 +24,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -60,7 +61,7 @@ struct Task {
   ClaimId claim_id;
   std::string claim;  // as text
   Timestamp deadline = kNever;
-  std::shared_ptr<const Spec> spec;
+  std::shared_ptr<const Spec> spec;  // null: a step's, and too large to be sent with each
   std::string node_params;
   std::string action;
   std::string queue;
@@ -398,6 +399,8 @@ class Engine {
   void Plan(Resident& resident);
   Result<std::string> OutputOf(Resident& resident, const std::string& step);
   Result<std::string> Value(Resident& resident, const Reference& reference);
+  static std::optional<std::string_view> ParamAt(Resident& resident, std::string_view params,
+                                                 std::span<const Reference::Part> path);
   Result<std::string> Fill(Resident& resident, std::string_view json);  // a template
   void FollowPlan(Resident& resident, const Before& before,
                   const std::vector<InstanceState>& entered);

@@ -320,7 +320,9 @@ std::optional<std::string> Engine::ReadPlanned(Resident& resident, PlannedFlows*
     if (!broken_) broken_ = flows.error();
     return flows.error().message;
   }
-  for (const auto& [step, flow] : resident.plan->planned) (*flows)[step] = flow;
+  for (const PlanCache::Unseen* unseen : {&resident.plan->before, &resident.plan->last}) {
+    for (const auto& [step, flow] : unseen->planned) (*flows)[step] = flow;
+  }
   for (const auto& [step, flow] : *flows) {
     auto parsed = options_.parse_flow(flow);
     if (!parsed) return "the flow that was planned for step " + step + ": " + parsed.error().message;
@@ -356,7 +358,7 @@ void Engine::AfterReport(Resident& resident, const ReportArgs& args, const Answe
     const auto flow = json::Member(args.output, "flow");
     std::string text = flow ? std::string(*flow) : "[]";
     if (json::KindOf(text) == json::Kind::kString) text = json::Unquote(text);
-    CacheOf(resident).planned[answer.prev_node] = text;
+    CacheOf(resident).last.planned[answer.prev_node] = text;
     rows::PutPlanned(&turn_.batch, options_.partition, instance, answer.prev_node, text);
     return;
   }
@@ -374,8 +376,10 @@ void Engine::AfterReport(Resident& resident, const ReportArgs& args, const Answe
 
 Result<std::string> Engine::OutputOf(Resident& resident, const std::string& step) {
   if (resident.plan) {
-    auto fresh = resident.plan->outputs.find(step);
-    if (fresh != resident.plan->outputs.end()) return fresh->second;
+    for (const PlanCache::Unseen* unseen : {&resident.plan->last, &resident.plan->before}) {
+      auto fresh = unseen->outputs.find(step);
+      if (fresh != unseen->outputs.end()) return fresh->second;
+    }
   }
   if (Forgotten(resident)) return std::string("{}");
   auto output = rows::GetOutput(store_, options_.partition, resident.instance.ns,
@@ -410,6 +414,24 @@ Result<std::string> Engine::StepValue(Resident& resident, const Step& step) {
   return OutputOf(resident, step.path);
 }
 
+// The params may hold the list that the steps were made of: they are read once, not for each step.
+std::optional<std::string_view> Engine::ParamAt(Resident& resident, std::string_view params,
+                                                std::span<const Reference::Part> path) {
+  if (params.size() <= limits::kStepParams || path.empty()) {
+    return Find(params.empty() ? "{}" : params, path);
+  }
+  auto& members = CacheOf(resident).params;
+  if (members.empty()) {
+    json::ForEachMember(params, [&members](std::string_view name, std::string_view value) {
+      members.insert_or_assign(std::string(name), value);
+      return true;
+    });
+  }
+  auto member = members.find(path.front().key);
+  if (path.front().key.empty() || member == members.end()) return std::nullopt;
+  return Find(member->second, path.subspan(1));
+}
+
 Result<std::string> Engine::Value(Resident& resident, const Reference& reference) {
   const std::string& root = reference.parts.front().key;
   std::span<const Reference::Part> path = std::span(reference.parts).subspan(1);
@@ -420,9 +442,7 @@ Result<std::string> Engine::Value(Resident& resident, const Reference& reference
   if (root == "params") {
     auto spec = SpecOf(resident);
     if (!spec) return spec.error();
-    const std::string& given = (*spec)->params;
-    const std::string_view params = given.empty() ? std::string_view("{}") : given;
-    auto found = Find(params, path);
+    auto found = ParamAt(resident, (*spec)->params, path);
     if (found) return std::string(*found);
     return Missing(reference, "the instance's params have no " + PathText(path));
   }
@@ -502,6 +522,8 @@ bool Engine::StepTask(Resident& resident, const Token& token, Task* task, std::s
                 : node.role == Role::kFinalize ? "finalize"
                                                : "run";
   task->middleware = work.middleware;
+  const bool large = task->spec->params.size() > limits::kStepParams;
+  if (large && node.role != Role::kPlanner) task->spec.reset();
   return true;
 }
 

@@ -78,11 +78,16 @@ struct Engine::PlanItems {
 // What is kept of an instance of a plan while it is in memory.
 struct Engine::PlanCache {
   std::shared_ptr<const PlanSource> source;
+  std::map<std::string, std::string_view> params;  // members of large ones; in the resident's spec
   bool new_graph = false;  // its row is to be written this turn
   uint64_t dropped_turn = 0;  // until it is written the store has outputs and flows that are gone
-  // What the store may not show yet.
-  std::map<std::string, std::string> outputs;  // by step
-  std::map<std::string, std::string> planned;  // by step
+  // What the store may not show yet: of the last turns, and of those before them.
+  struct Unseen {
+    std::map<std::string, std::string> outputs;  // by step
+    std::map<std::string, std::string> planned;  // by step
+  };
+  Unseen last;
+  Unseen before;
   std::map<uint64_t, PlanItems> items;  // by generation
 };
 
@@ -94,8 +99,12 @@ struct Engine::Resident {
   std::list<Resident*>::iterator place{};  // in by_use_
   std::vector<Event> pending;              // CLAIMED events that are not in the feed yet
   std::vector<std::pair<std::string, std::string>> outputs;  // of this turn: node → JSON
-  std::vector<std::pair<ClaimId, TimerKey>> claim_timers;
-  std::vector<uint64_t> pages;             // of its history, written but maybe not durable yet
+  std::map<ClaimId, TimerKey> claim_timers;
+  // Pages of its history, written but maybe not durable yet: as PlanCache's, of the last turns and
+  // of those up to `before_turn`. An instance that is busy in every turn is never wholly durable.
+  std::vector<uint64_t> pages;
+  std::vector<uint64_t> pages_before;
+  uint64_t before_turn = 0;
   uint64_t dirty_turn = 0;                 // the last turn that wrote its row
   bool lazy = false;                       // something is only in memory
   bool created = false;                    // in this turn: its spec is to be written

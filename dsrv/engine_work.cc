@@ -202,7 +202,8 @@ std::vector<Task> Engine::Take(const Filter& filter, const std::string& worker, 
     }
     if (!popped) break;
     if (auto task = TakeOne(*std::move(popped), worker, session, durable)) {
-      bytes += task->spec->params.size() + task->node_params.size() + task->event_data.size() + 256;
+      if (task->spec) bytes += task->spec->params.size();
+      bytes += task->node_params.size() + task->event_data.size() + 256;
       tasks.push_back(*std::move(task));
     }
   }
@@ -376,8 +377,7 @@ Engine::TimerKey Engine::Arm(Timestamp at, Timer timer) {
 
 // One timer a live claim, at its deadline as it is now.
 void Engine::ArmClaim(Resident& resident, uint64_t visit, const dfsmr::Claim& claim) {
-  auto it = std::ranges::find(resident.claim_timers, claim.id,
-                              &std::pair<ClaimId, TimerKey>::first);
+  auto it = resident.claim_timers.find(claim.id);
   if (it != resident.claim_timers.end()) {
     if (it->second.first == claim.deadline) return;
     timers_.erase(it->second);
@@ -386,7 +386,7 @@ void Engine::ArmClaim(Resident& resident, uint64_t visit, const dfsmr::Claim& cl
   if (claim.deadline == kNever) return;
   const TimerKey key = Arm(claim.deadline, {Timer::Kind::kClaim, resident.instance.ns,
                                             resident.instance.id, visit, claim.id});
-  resident.claim_timers.emplace_back(claim.id, key);
+  resident.claim_timers.emplace(claim.id, key);
 }
 
 void Engine::FireTimers() {
@@ -428,8 +428,7 @@ void Engine::Fire(const Timer& timer) {
 }
 
 void Engine::TimeOutClaim(Resident& resident, const Timer& timer) {
-  std::erase_if(resident.claim_timers,
-                [&](const auto& armed) { return armed.first == timer.claim; });
+  resident.claim_timers.erase(timer.claim);
   const Token* token = std::as_const(resident.instance.tokens).Find(timer.visit);
   const dfsmr::Claim* claim = token ? token->FindClaim(timer.claim) : nullptr;
   if (!claim || !claim->Live()) return;
@@ -517,7 +516,8 @@ void Engine::SweepSome(MachineState& machine) {
         machine.swept = instance.id;
         if (instance.machine == machine.id) ids.push_back(instance.id);
         return true;
-      });
+      },
+      {.tokens = false});
   if (!outcome) {
     if (!broken_) broken_ = outcome.error();
     return;

@@ -69,8 +69,10 @@ class Lister {
       auto filled = Fill(&view);
       if (!filled) return filled.error();
       bytes += view.spec->params.size() + 512;
-      for (const Token& token : view.instance.tokens) bytes += token.params.size() + 64;
-      for (const std::string& node : view.nodes) bytes += node.size();
+      const Tokens& tokens = view.instance.tokens;
+      for (size_t i = 0; i < std::min(tokens.size(), limits::kTokensShown); ++i) {
+        bytes += tokens[i].params.size() + view.nodes[i].size() + 64;
+      }
       page.instances.push_back(std::move(view));
     }
     return page;

@@ -35,6 +35,10 @@ class Walk {
   Walk(Scene& scene, const Led& led) : scene_(scene), led_(led) {}
 
   void Along(const Edge& edge, NodeIndex from, const std::string& transition) {
+    constexpr size_t kMany = 1'000;
+    if (edge.targets.size() > kMany) {
+      scene_.events.reserve(scene_.events.size() + edge.targets.size() + 1);
+    }
     for (NodeIndex target : edge.targets) open_.push_back({target, from, transition});
   }
   // To a node that has been open before: nothing is waited for.

@@ -12,10 +12,20 @@ bool Token::HasLiveClaim() const { return std::ranges::any_of(claims, &Claim::Li
 
 bool Token::TimedOutBefore() const { return std::ranges::any_of(claims, &Claim::timed_out); }
 
+const Tokens::Plan& Tokens::InPlan() const {
+  static const Plan kNone;
+  return plan_ ? *plan_ : kNone;
+}
+
+Tokens::Plan& Tokens::OfPlan() {
+  if (!plan_) plan_ = Plan();
+  return *plan_;
+}
+
 std::optional<size_t> Tokens::SlotOf(uint64_t visit) const {
-  if (!by_visit_.empty()) {
-    auto it = by_visit_.find(visit);
-    if (it != by_visit_.end()) return it->second;
+  if (plan_ && !plan_->by_visit.empty()) {
+    auto it = plan_->by_visit.find(visit);
+    if (it != plan_->by_visit.end()) return it->second;
     return std::nullopt;
   }
   auto it = std::ranges::find(tokens_, visit, &Token::visit);
@@ -29,8 +39,9 @@ const Token* Tokens::Find(uint64_t visit) const {
 }
 
 std::optional<size_t> Tokens::SlotOfHome(NodeIndex home) const {
-  auto it = by_home_.find(home);
-  if (it == by_home_.end()) return std::nullopt;
+  const auto& by_home = InPlan().by_home;
+  auto it = by_home.find(home);
+  if (it == by_home.end()) return std::nullopt;
   return it->second;
 }
 
@@ -44,24 +55,27 @@ size_t Tokens::Count(TokenState state) const {
   return count;
 }
 
-void Tokens::Note(const Token& token) {
+// Whether what the token was is not noted yet.
+bool Tokens::NoteFirst(const Token& token) {
   if (token.home == kNoNode) {
-    for (const Touched& one : touched_) {
-      if (one.visit == token.visit) return;
-    }
-  } else {
-    dirty_.insert(token.home);
-    if (!touched_at_.emplace(token.visit, touched_.size()).second) return;
+    return std::ranges::find(touched_, token.visit, &Touched::visit) == touched_.end();
   }
-  touched_.push_back({token.visit, token});
+  Plan& plan = OfPlan();
+  plan.dirty.insert(token.home);
+  return plan.touched.insert(token.visit).second;
+}
+
+void Tokens::Note(const Token& token) {
+  if (NoteFirst(token)) touched_.push_back({token.visit, token});
 }
 
 void Tokens::NoteNew(uint64_t visit) {
   const Token* token = Find(visit);
   if (token->home != kNoNode) {
-    dirty_.insert(token->home);
-    ended_.erase(token->home);
-    touched_at_.emplace(visit, touched_.size());
+    Plan& plan = OfPlan();
+    plan.dirty.insert(token->home);
+    plan.ended.erase(token->home);
+    plan.touched.insert(visit);
   }
   touched_.push_back({visit, std::nullopt});
 }
@@ -69,16 +83,18 @@ void Tokens::NoteNew(uint64_t visit) {
 void Tokens::Index(size_t slot) {
   const Token& token = tokens_[slot];
   if (token.home == kNoNode) return;
-  by_visit_[token.visit] = slot;
-  by_home_[token.home] = slot;
+  Plan& plan = OfPlan();
+  plan.by_visit[token.visit] = slot;
+  plan.by_home[token.home] = slot;
 }
 
 void Tokens::Unindex(size_t slot) {
   const Token& token = tokens_[slot];
   if (token.home == kNoNode) return;
-  by_visit_.erase(token.visit);
-  auto it = by_home_.find(token.home);
-  if (it != by_home_.end() && it->second == slot) by_home_.erase(it);
+  Plan& plan = OfPlan();
+  plan.by_visit.erase(token.visit);
+  auto it = plan.by_home.find(token.home);
+  if (it != plan.by_home.end() && it->second == slot) plan.by_home.erase(it);
 }
 
 Token& Tokens::Mutable(size_t slot) {
@@ -99,16 +115,17 @@ Token& Tokens::Add(Token token) {
 }
 
 void Tokens::Replace(size_t slot, Token token) {
-  Note(tokens_[slot]);
   Unindex(slot);
-  tokens_[slot] = std::move(token);
+  std::swap(tokens_[slot], token);
+  if (NoteFirst(token)) touched_.push_back({token.visit, std::move(token)});
   Index(slot);
   NoteNew(tokens_[slot].visit);
 }
 
 void Tokens::Remove(size_t slot) {
-  Note(tokens_[slot]);
   Unindex(slot);
+  Token& gone = tokens_[slot];
+  if (NoteFirst(gone)) touched_.push_back({gone.visit, std::move(gone)});
   if (slot + 1 != tokens_.size()) {
     Unindex(tokens_.size() - 1);
     tokens_[slot] = std::move(tokens_.back());
@@ -118,31 +135,37 @@ void Tokens::Remove(size_t slot) {
 }
 
 void Tokens::Clear() {
-  for (const Token& token : tokens_) Note(token);
+  for (Token& token : tokens_) {
+    if (NoteFirst(token)) touched_.push_back({token.visit, std::move(token)});
+  }
   tokens_.clear();
-  by_visit_.clear();
-  by_home_.clear();
-  arrived_.clear();
-  doomed_.clear();
+  if (!plan_) return;
+  plan_->by_visit.clear();
+  plan_->by_home.clear();
+  plan_->arrived.clear();
+  plan_->doomed.clear();
 }
 
 uint32_t Tokens::Arrive(NodeIndex node) {
-  dirty_.insert(node);
-  return ++arrived_[node];
+  Plan& plan = OfPlan();
+  plan.dirty.insert(node);
+  return ++plan.arrived[node];
 }
 
 void Tokens::Open(NodeIndex node) {
-  if (arrived_.erase(node) > 0) dirty_.insert(node);
+  if (plan_ && plan_->arrived.erase(node) > 0) plan_->dirty.insert(node);
 }
 
 void Tokens::Doom(NodeIndex home) {
-  dirty_.insert(home);
-  doomed_.insert(home);
+  Plan& plan = OfPlan();
+  plan.dirty.insert(home);
+  plan.doomed.insert(home);
 }
 
 void Tokens::End(NodeIndex home, Ended ended) {
-  dirty_.insert(home);
-  ended_[home] = std::move(ended);
+  Plan& plan = OfPlan();
+  plan.dirty.insert(home);
+  plan.ended[home] = std::move(ended);
 }
 
 void Tokens::Forget() {
@@ -150,18 +173,29 @@ void Tokens::Forget() {
     if (one.before) --counts_[static_cast<size_t>(one.before->state)];
     if (const Token* now = Find(one.visit)) ++counts_[static_cast<size_t>(now->state)];
   }
+  // A table that was large once costs its size again each time that it is cleared.
+  constexpr size_t kMany = 1'000;
+  if (touched_.size() > kMany) {
+    touched_ = {};
+    if (plan_) plan_->touched = {};
+    return;
+  }
+  if (plan_) {
+    for (const Touched& one : touched_) plan_->touched.erase(one.visit);
+  }
   touched_.clear();
-  touched_at_.clear();
 }
 
 const Ended* Tokens::EndedAt(NodeIndex home) const {
-  auto it = ended_.find(home);
-  return it == ended_.end() ? nullptr : &it->second;
+  const auto& ended = InPlan().ended;
+  auto it = ended.find(home);
+  return it == ended.end() ? nullptr : &it->second;
 }
 
 void Tokens::ForgetRows() {
-  dirty_.clear();
-  ended_.clear();
+  if (!plan_) return;
+  plan_->dirty.clear();
+  plan_->ended.clear();
 }
 
 void Tokens::Restore(Token token) {

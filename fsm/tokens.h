@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -153,10 +154,10 @@ class Tokens {
   // Joins: how many have arrived at a node, this one included. Open forgets them.
   uint32_t Arrive(NodeIndex node);
   void Open(NodeIndex node);
-  const std::unordered_map<NodeIndex, uint32_t>& arrived() const { return arrived_; }
+  const std::unordered_map<NodeIndex, uint32_t>& arrived() const { return InPlan().arrived; }
   // Steps to be passed over when their turn comes (by home), or that were.
   void Doom(NodeIndex home);
-  bool Doomed(NodeIndex home) const { return doomed_.contains(home); }
+  bool Doomed(NodeIndex home) const { return InPlan().doomed.contains(home); }
   void End(NodeIndex home, Ended ended);
 
   // What has changed since the last Forget: tokens as they were before (without one: it was not
@@ -169,36 +170,44 @@ class Tokens {
   void Forget();
 
   // Homes whose rows have to be written, since the last ForgetRows, with those that ended.
-  const std::set<NodeIndex>& dirty() const { return dirty_; }
+  const std::set<NodeIndex>& dirty() const { return InPlan().dirty; }
   const Ended* EndedAt(NodeIndex home) const;
   void ForgetRows();
 
   // When it is read from the store: nothing of it is a change.
   void Restore(Token token);
-  void RestoreArrived(NodeIndex node, uint32_t count) { arrived_[node] = count; }
-  void RestoreDoomed(NodeIndex home) { doomed_.insert(home); }
+  void RestoreArrived(NodeIndex node, uint32_t count) { OfPlan().arrived[node] = count; }
+  void RestoreDoomed(NodeIndex home) { OfPlan().doomed.insert(home); }
 
   friend bool operator==(const Tokens& a, const Tokens& b) {
-    return a.tokens_ == b.tokens_ && a.arrived_ == b.arrived_ && a.doomed_ == b.doomed_;
+    return a.tokens_ == b.tokens_ && a.arrived() == b.arrived() &&
+           a.InPlan().doomed == b.InPlan().doomed;
   }
 
  private:
+  // What only a plan has.
+  struct Plan {
+    std::unordered_map<uint64_t, size_t> by_visit;
+    std::unordered_map<NodeIndex, size_t> by_home;
+    std::unordered_map<NodeIndex, uint32_t> arrived;
+    std::set<NodeIndex> doomed;
+    std::unordered_set<uint64_t> touched;  // visits in touched_
+    std::set<NodeIndex> dirty;
+    std::map<NodeIndex, Ended> ended;
+  };
+  const Plan& InPlan() const;
+  Plan& OfPlan();
+
+  bool NoteFirst(const Token& token);
   void Note(const Token& token);
   void NoteNew(uint64_t visit);
   void Index(size_t slot);
   void Unindex(size_t slot);
 
   std::vector<Token> tokens_;
-  std::unordered_map<uint64_t, size_t> by_visit_;   // of a plan
-  std::unordered_map<NodeIndex, size_t> by_home_;
-  std::unordered_map<NodeIndex, uint32_t> arrived_;
-  std::set<NodeIndex> doomed_;
-
   std::vector<Touched> touched_;
-  std::unordered_map<uint64_t, size_t> touched_at_;  // of a plan: where in touched_
-  std::array<size_t, 6> counts_{};                   // by state, before what is in touched_
-  std::set<NodeIndex> dirty_;
-  std::map<NodeIndex, Ended> ended_;
+  std::array<size_t, 6> counts_{};  // by state, before what is in touched_
+  Boxed<Plan> plan_;
 };
 
 }  // namespace dfsmr

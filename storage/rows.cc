@@ -637,8 +637,11 @@ Result<Ok> ScanInstances(const Store& store, PartitionId partition, bool stopped
                    }
                    KeyReader reader(key);
                    const std::string_view in = reader.Text();
+                   const std::string_view id = reader.Text();
                    auto instance =
-                       DecodeWhole(store, partition, in, reader.Text(), key, value, resolve);
+                       wanted.tokens
+                           ? DecodeWhole(store, partition, in, id, key, value, resolve)
+                           : Decode(in, id, key, value, resolve);
                    if (!instance) return instance.error();
                    return visit(*std::move(instance));
                  });

@@ -92,6 +92,7 @@ struct Wanted {
   std::string node;
   InstanceState state = InstanceState::kNone;
   InstanceResult result = InstanceResult::kNone;
+  bool tokens = true;  // of plans that have not stopped, too: they are rows of their own
 };
 using VisitInstance = std::function<bool(Instance)>;
 Result<Ok> ScanInstances(const Store& store, PartitionId partition, bool stopped,

@@ -1,4 +1,6 @@
 // The rows of plans: graphs, steps, and what planners and workers asked for.
+#include <google/protobuf/arena.h>
+
 #include "record.pb.h"
 #include "storage/rows.h"
 #include "storage/rows_inside.h"
@@ -114,7 +116,8 @@ Spawn Decode(const record::Spawn& in) {
 }
 
 std::string Encode(const PlanGraph& graph) {
-  record::Graph out;
+  google::protobuf::Arena arena;  // it may have a hundred thousand parts
+  record::Graph& out = *google::protobuf::Arena::CreateMessage<record::Graph>(&arena);
   out.set_planning(graph.planning);
   for (const Work& work : graph.works) Encode(work, out.add_works());
   for (const Step& step : graph.steps) Encode(step, out.add_steps());
@@ -157,7 +160,8 @@ Result<PlanGraph> GetGraph(const Store& store, PartitionId partition, const Inst
   const std::string key = GraphKey(partition, instance);
   auto value = store.Get(key);
   if (!value) return value.error();
-  record::Graph in;
+  google::protobuf::Arena arena;
+  record::Graph& in = *google::protobuf::Arena::CreateMessage<record::Graph>(&arena);
   if (!*value || !in.ParseFromString(**value)) return Corrupt("plan's graph", key);
   PlanGraph graph;
   graph.planning = in.planning();

@@ -53,7 +53,8 @@ int Cancel(Context& context, const ControlOptions& options) {
                                    : v1::CancelRequest::CANCEL);
   const auto instance = context.client->Cancel(request);
   const bool open = instance && instance->state() != v1::Instance::STOPPED;
-  return Answer(context, instance, open ? "it stops when they have reported; --force does not wait" : "");
+  return Answer(context, instance,
+                open ? "it stops when they have reported; --force does not wait" : "");
 }
 
 }  // namespace dfsmr::cli

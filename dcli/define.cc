@@ -74,7 +74,7 @@ v1::DefineResponse ReplyOf(const Parsed& parsed) {
   return reply;
 }
 
-// "3 nodes" of a machine, "4 steps" of a plan, nothing of an action. `compiled` is null for a machine.
+// "3 nodes" of a machine, where `compiled` is null, "4 steps" of a plan, nothing of an action.
 std::string SizeText(const Machine& machine, const Machine* compiled) {
   if (machine.Kind() == "machine") return Plural(machine.nodes.size(), "node") + "  ";
   if (machine.Kind() == "action" || compiled == nullptr || !compiled->graph) return "";

@@ -953,7 +953,12 @@ MachineView Engine::View(const VersionState& version) const {
   for (const Node& defined : view.machine->nodes) {
     NodeStats& node = view.nodes.emplace_back();
     auto it = version.nodes.find(StatsName(version, defined.id));
-    if (it == version.nodes.end()) continue;
+    if (it == version.nodes.end()) {  // nothing ever stood there
+      if (defined.kind == NodeKind::kWork) {
+        node.timeout_now = Latency().Timeout(defined.timeout, /*retry=*/false, 0);
+      }
+      continue;
+    }
     const NodeState& state = it->second;
     node.ready = state.ready;
     node.claimed = state.claimed;

@@ -485,7 +485,8 @@ bool Engine::StepTask(Resident& resident, const Token& token, Task* task, std::s
     MarkDirty(resident);
     return false;
   };
-  const std::string& input = token.step->input.empty() ? step.input : token.step->input;
+  const std::string* patched = resident.instance.tokens.Patched(token.home);
+  const std::string& input = patched ? *patched : step.input;
   auto filled = Fill(resident, input);
   if (node.role == Role::kPlanner && !filled) filled = input;  // outputs are to come
   if (!filled) return fail("input: " + filled.error().message);
@@ -747,7 +748,8 @@ Result<StartArgs> Engine::ChildOf(Resident& resident, const Token& token, uint64
     if (!listed) return listed.error();
     item = *std::move(listed);
   }
-  const std::string& input = token.step->input.empty() ? spawn.input : token.step->input;
+  const std::string* patched = resident.instance.tokens.Patched(token.home);
+  const std::string& input = patched ? *patched : spawn.input;
   auto params = Evaluate(input, [&](const Reference& reference) -> Result<std::string> {
     if (!spawn.items || reference.parts.front().key != spawn.as) return Value(resident, reference);
     auto found = Find(item, std::span(reference.parts).subspan(1));

@@ -28,7 +28,7 @@ inline constexpr size_t kFlowDepth = 1'000;     // blocks and plans within each 
 inline constexpr size_t kExtends = 100;         // actions that extend one another
 inline constexpr size_t kYamlDepth = 64;
 inline constexpr size_t kTokensShown = 10'000;  // of an instance, so that it fits a message
-inline constexpr size_t kStepParams = 16 << 10;  // an instance's params beyond this are not sent
+inline constexpr size_t kStepParams = 128 << 10;  // an instance's params beyond this are not sent
                                                 // with the tasks of its steps, which have inputs
 inline constexpr int32_t kTasks = 1'000;        // of one Ready; larger is clamped
 inline constexpr int32_t kCapacity = 10'000;    // of a Work stream; larger is clamped

@@ -157,15 +157,22 @@ Result<std::vector<std::string>> Fail(const StepReport& report) {
   return Entered(report);
 }
 
+// The input of this phase from now on, and of the finalize phase that is still to come.
 Result<std::vector<std::string>> Patch(const StepReport& report) {
-  Token& token = report.scene.instance.tokens.Mutable(report.slot);
-  const PlanGraph& graph = *report.scene.machine.graph;
+  Tokens& tokens = report.scene.instance.tokens;
+  const Machine& machine = report.scene.machine;
+  const PlanGraph& graph = *machine.graph;
+  const NodeIndex home = report.left.home;
+  const Step& step = graph.steps[report.node.step];
   const auto spawn = graph.spawns.find(report.node.step);
-  const std::string& input = spawn == graph.spawns.end() ? graph.steps[report.node.step].input
-                                                         : spawn->second.input;
-  const std::string& now = token.step->input.empty() ? input : token.step->input;
-  token.step->input =
-      json::Merge(now, Literal(report.args.params.empty() ? "{}" : report.args.params));
+  const std::string& own = spawn == graph.spawns.end() ? step.input : spawn->second.input;
+  const std::string* patched = tokens.Patched(home);
+  const std::string input =
+      json::Merge(patched ? *patched : own,
+                  Literal(report.args.params.empty() ? "{}" : report.args.params));
+  tokens.Patch(home, input);
+  const bool run = machine.nodes[home].role != Role::kFinalize;
+  if (run && step.finalize) tokens.Patch(machine.Find(step.path + "/finalize"), input);
   Event& event = Emit(report.scene, ChangeKind::kTransitioned);
   event.prev_node = event.node = report.node.id;
   event.transition = report.args.transition;

@@ -127,12 +127,20 @@ void Walk::Stand(const Node& node, NodeIndex index, uint64_t visit) {
   scene_.instance.tokens.Add(std::move(token));
 }
 
+// A phase that has not begun is left out: it counts as done.
+void Skip(Scene& scene, NodeIndex home) {
+  if (scene.instance.tokens.Doomed(home)) return;
+  scene.instance.tokens.Doom(home);
+  scene.instance.plan->done_weight += WeightOf(scene, scene.machine.nodes[home]);
+}
+
 // A phase of a step is over: it counts in full, and what needs its output is passed over with it.
 void EndPhase(Scene& scene, const Node& home, NodeIndex index, Ended ended) {
   Instance& instance = scene.instance;
-  const double weight = WeightOf(scene, home);
+  const bool counted = instance.tokens.Doomed(index);  // when it was doomed
+  const double weight = counted ? 0 : WeightOf(scene, home);
   instance.plan->done_weight += weight;
-  if (home.role == Role::kFinalize) instance.plan->done_finalize += weight;
+  if (home.role == Role::kFinalize && !ended.skipped) instance.plan->done_finalize += weight;
   ended.end_time = scene.now;
   const bool skips = ended.skipped;
   instance.tokens.End(index, std::move(ended));
@@ -149,11 +157,11 @@ void EndPhase(Scene& scene, const Node& home, NodeIndex index, Ended ended) {
     const uint32_t at = skipped.back();
     const Step& step = machine.graph->steps[at];
     skipped.pop_back();
-    if (step.finalize) instance.tokens.Doom(machine.Find(step.path + "/finalize"));
+    if (step.finalize) Skip(scene, machine.Find(step.path + "/finalize"));
     for (uint32_t reader : ReadersOf(*machine.graph, at)) {
       const NodeIndex node = machine.Find(machine.graph->steps[reader].path);
       if (instance.tokens.Doomed(node)) continue;
-      instance.tokens.Doom(node);
+      Skip(scene, node);
       skipped.push_back(reader);
     }
   }
@@ -188,7 +196,7 @@ std::vector<std::string> LeadOn(Scene& scene, size_t slot, const Edge& edge, boo
   const size_t first = scene.events.size();
   Ended ended{skipped, left.visit, scene.now, scene.now, {}};
   if (left.step) {
-    ended.start_time = left.step->start_time;
+    if (left.step->start_time != Timestamp()) ended.start_time = left.step->start_time;
     ended.children = left.step->children;
   }
   EndPhase(scene, home, left.home, std::move(ended));

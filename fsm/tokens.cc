@@ -144,6 +144,7 @@ void Tokens::Clear() {
   plan_->by_home.clear();
   plan_->arrived.clear();
   plan_->doomed.clear();
+  plan_->patched.clear();
 }
 
 uint32_t Tokens::Arrive(NodeIndex node) {
@@ -160,6 +161,16 @@ void Tokens::Doom(NodeIndex home) {
   Plan& plan = OfPlan();
   plan.dirty.insert(home);
   plan.doomed.insert(home);
+}
+
+void Tokens::Patch(NodeIndex home, std::string input) {
+  OfPlan().dirty.insert(home);
+  OfPlan().patched[home] = std::move(input);
+}
+
+const std::string* Tokens::Patched(NodeIndex home) const {
+  auto it = InPlan().patched.find(home);
+  return it == InPlan().patched.end() ? nullptr : &it->second;
 }
 
 void Tokens::End(NodeIndex home, Ended ended) {

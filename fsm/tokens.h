@@ -84,7 +84,6 @@ struct StepState {
   uint32_t polls = 0;
   uint32_t poll_failures = 0;    // in a row
   std::string wake;              // suspended: the event that comes at available_at
-  std::string input;             // a template in place of the step's own; empty: none
   double progress = 0;
   std::string key;               // the singleton that it holds
   bool waits_for_key = false;    // waiting: until the key is free
@@ -159,6 +158,9 @@ class Tokens {
   void Doom(NodeIndex home);
   bool Doomed(NodeIndex home) const { return InPlan().doomed.contains(home); }
   void End(NodeIndex home, Ended ended);
+  // A template in place of the step's own input, from now on. Null: there is none.
+  void Patch(NodeIndex home, std::string input);
+  const std::string* Patched(NodeIndex home) const;
 
   // What has changed since the last Forget: tokens as they were before (without one: it was not
   // there), by visit, each once. A visit that is gone now has left.
@@ -178,10 +180,13 @@ class Tokens {
   void Restore(Token token);
   void RestoreArrived(NodeIndex node, uint32_t count) { OfPlan().arrived[node] = count; }
   void RestoreDoomed(NodeIndex home) { OfPlan().doomed.insert(home); }
+  void RestorePatched(NodeIndex home, std::string input) {
+    OfPlan().patched[home] = std::move(input);
+  }
 
   friend bool operator==(const Tokens& a, const Tokens& b) {
     return a.tokens_ == b.tokens_ && a.arrived() == b.arrived() &&
-           a.InPlan().doomed == b.InPlan().doomed;
+           a.InPlan().doomed == b.InPlan().doomed && a.InPlan().patched == b.InPlan().patched;
   }
 
  private:
@@ -191,6 +196,7 @@ class Tokens {
     std::unordered_map<NodeIndex, size_t> by_home;
     std::unordered_map<NodeIndex, uint32_t> arrived;
     std::set<NodeIndex> doomed;
+    std::map<NodeIndex, std::string> patched;
     std::unordered_set<uint64_t> touched;  // visits in touched_
     std::set<NodeIndex> dirty;
     std::map<NodeIndex, Ended> ended;

@@ -93,7 +93,6 @@ void Encode(const StepState& step, record::StepState* out) {
   out->set_polls(step.polls);
   out->set_poll_failures(step.poll_failures);
   out->set_wake(step.wake);
-  out->set_input(step.input);
   out->set_progress(step.progress);
   out->set_key(step.key);
   out->set_waits_for_key(step.waits_for_key);
@@ -113,7 +112,6 @@ StepState Decode(const record::StepState& in) {
   step.polls = in.polls();
   step.poll_failures = in.poll_failures();
   step.wake = in.wake();
-  step.input = in.input();
   step.progress = in.progress();
   step.key = in.key();
   step.waits_for_key = in.waits_for_key();
@@ -322,6 +320,7 @@ Result<Instance> DecodeWhole(const Store& store, PartitionId partition, std::str
     if (row.token) tokens.Restore(*std::move(row.token));
     if (row.arrived > 0) tokens.RestoreArrived(row.home, row.arrived);
     if (row.doomed) tokens.RestoreDoomed(row.home);
+    if (!row.input.empty()) tokens.RestorePatched(row.home, std::move(row.input));
     return true;
   });
   if (!scanned) return scanned.error();
@@ -483,6 +482,7 @@ static void PutStep(Batch* batch, PartitionId partition, const Instance& instanc
     out.set_arrived(arrived->second);
   }
   out.set_doomed(tokens.Doomed(home));
+  if (const std::string* input = tokens.Patched(home)) out.set_input(*input);
   batch->Put(StepKey(partition, kStep, instance.ns, instance.id, home), out.SerializeAsString());
 }
 

@@ -115,6 +115,7 @@ struct StepRow {
   std::string node;  // the token's, by name
   uint32_t arrived = 0;
   bool doomed = false;
+  std::string input;  // in place of the step's own; empty: none
   std::optional<Ended> ended;
 };
 Result<Ok> ScanSteps(const Store& store, PartitionId partition, std::string_view ns,

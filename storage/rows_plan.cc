@@ -206,6 +206,7 @@ Result<Ok> ScanSteps(const Store& store, PartitionId partition, std::string_view
         }
         row.arrived = in.arrived();
         row.doomed = in.doomed();
+        row.input = in.input();
         if (in.has_ended()) {
           row.ended = Ended{in.ended().skipped(), in.ended().visit(),
                             FromMicros(in.ended().start_time()),

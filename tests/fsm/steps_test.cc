@@ -1111,6 +1111,12 @@ TEST_CASE("a step whose singleton is held fails, or waits its turn") {
     CHECK(play.Where() == "a ready");
     CHECK(play.At("a").step->key.empty());
   }
+  SUBCASE("waits no longer when it is moved on from outside") {
+    play.Do([&](Scene& s) { AwaitKey(s, visit, "k", "other", OnConflict::kWait); });
+    play.Outside("a", "suspend");
+    CHECK(play.At("a").step->key.empty());
+    CHECK_FALSE(play.At("a").step->waits_for_key);
+  }
 }
 
 TEST_CASE("a plan that pauses frees its singleton, and takes it again however it goes on") {

@@ -395,6 +395,7 @@ class Engine {
   void NoteKey(Resident& resident, const std::string& was, bool waited, const std::string& is,
                bool waits, uint64_t visit);
   void HandOnKey(const std::string& key);
+  void OrderKeys();
   bool SpawnSome(const std::string& key, uint64_t visit, size_t* budget);
   Result<StartArgs> ChildOf(Resident& resident, const Token& token, uint64_t number);
   void RestartChildren(Resident& resident, const Token& token);
@@ -402,6 +403,7 @@ class Engine {
   void CancelChildren(const std::string& ns, const std::string& parent,
                       std::optional<uint64_t> generation, CancelMode mode);
   void PlanWork();
+  bool PlanPending() const;
 
   std::optional<Answer> FormerAnswer(Resident& resident, const ReportArgs& args);
   void LateReport(const Instance& instance, const std::string& claim);
@@ -463,6 +465,7 @@ class Engine {
   };
   std::map<std::string, Singleton> keys_;  // by ns\0key
   std::deque<std::string> freed_keys_;
+  std::unordered_map<std::string, uint64_t> first_record_;  // at recovery: ns\0id → its seq
   struct ChildMove {
     std::string ns;
     std::string parent;

@@ -595,6 +595,7 @@ void Engine::HandOnKey(const std::string& key) {
   const std::string ns = Split(key).first;
   auto waiting = std::move(keys_[key].waiting);
   keys_[key].waiting.clear();
+  decltype(waiting) still;  // it is paused, and keeps its place
   while (!waiting.empty() && keys_[key].held == 0) {
     const auto [id, visit] = waiting.front();
     waiting.pop_front();
@@ -609,10 +610,26 @@ void Engine::HandOnKey(const std::string& key) {
       return Ok{};
     });
     MarkDirty(**resident);
+    const Instance& instance = (*resident)->instance;
+    if (visit == 0 && instance.plan && instance.plan->waits_for_key) still.emplace_back(id, visit);
   }
   auto it = keys_.find(key);
-  for (const auto& one : waiting) it->second.waiting.push_back(one);
-  if (it->second.held == 0 && it->second.waiting.empty()) keys_.erase(it);
+  auto& line = it->second.waiting;  // those that have come meanwhile
+  line.insert(line.begin(), waiting.begin(), waiting.end());
+  line.insert(line.begin(), still.begin(), still.end());
+  if (it->second.held == 0 && line.empty()) keys_.erase(it);
+}
+
+// After a restart: whoever waits for a singleton has its turn in the order of the starts.
+void Engine::OrderKeys() {
+  for (auto& [key, singleton] : keys_) {
+    const std::string ns = Split(key).first;
+    std::ranges::sort(singleton.waiting, {}, [&](const auto& one) {
+      return std::pair(first_record_[ResidentKey(ns, one.first)], one.second);
+    });
+    if (singleton.held == 0) freed_keys_.push_back(key);
+  }
+  first_record_.clear();
 }
 
 // Children ---------------------------------------------------------------------------------------
@@ -897,6 +914,11 @@ void Engine::PlanWork() {
   more_ = more_ || !spawning_.empty() || !cancelling_.empty();
 }
 
+bool Engine::PlanPending() const {
+  return !stopped_now_.empty() || !to_plan_.empty() || !moved_.empty() || !freed_keys_.empty() ||
+         !hooks_.empty();
+}
+
 // Start-up ---------------------------------------------------------------------------------------
 
 void Engine::LoadPlan(Resident& resident) {
@@ -907,6 +929,11 @@ void Engine::LoadPlan(Resident& resident) {
         instance.parent_step->generation;
   }
   if (!instance.plan) return;
+  const bool waits = instance.plan->waits_for_key ||
+                     std::ranges::any_of(instance.tokens, [](const Token& token) {
+                       return token.step && token.step->waits_for_key;
+                     });
+  if (waits && !instance.history.empty()) first_record_[id] = instance.history.front();
   NoteKey(resident, "", false, instance.plan->key, instance.plan->waits_for_key, 0);
   for (const Token& token : std::as_const(instance.tokens)) {
     if (!token.step) continue;

@@ -131,6 +131,7 @@ Result<Ok> Engine::LoadLive() {
   std::ranges::stable_sort(ready, {}, [](const Ready& one) { return one.entry.since; });
   for (Ready& one : ready) agenda_.Push(one.queue, std::move(one.entry));
   CancelOrphans();
+  OrderKeys();
   return Ok{};
 }
 

@@ -450,8 +450,11 @@ void Engine::Work() {
   if (now_ >= expiry_due_) DropExpired();
   if (now_ >= trim_due_) TrimFeed();
   if (now_ >= stats_due_ && !unsaved_.empty()) SaveStats();
-  PlanWork();
-  while (auto match = agenda_.NextMatch()) Serve(match->first, match->second);
+  // A hand-out may fail its step, which may stop an instance: what follows is of the same commit.
+  do {
+    PlanWork();
+    while (auto match = agenda_.NextMatch()) Serve(match->first, match->second);
+  } while (PlanPending());
 }
 
 // Instances that were to start after one that has stopped hear of it in the same commit.

@@ -343,7 +343,9 @@ void Engine::Learn(const Event& event) {
   auto version = machine.versions.find(event.version);
   if (version == machine.versions.end()) return;
   auto node_of = [&](const std::string& name) -> NodeState* {
-    auto found = version->second.nodes.find(StatsName(version->second, name));
+    // At recovery no graph of a plan has been read yet, that would have made its nodes known.
+    if (version->second.plan) return &version->second.nodes[StatsName(version->second, name)];
+    auto found = version->second.nodes.find(name);
     return found == version->second.nodes.end() ? nullptr : &found->second;
   };
   bool changed = false;
@@ -621,9 +623,11 @@ std::optional<Answer> Engine::FormerAnswer(Resident& resident, const ReportArgs&
   std::optional<Answer> answer;
   size_t looked = 0;
   auto consider = [&](const Event& event) {  // false: looked far enough
-    const bool entry = event.visit == ref->visit && event.kind != ChangeKind::kClaimed &&
-                       event.kind != ChangeKind::kTimedOut &&
-                       event.kind != ChangeKind::kRelinquished;
+    // What stops an instance may tell of a visit that was over by then.
+    const bool entry = event.visit == ref->visit && (event.kind == ChangeKind::kStarted ||
+                                                     event.kind == ChangeKind::kTransitioned ||
+                                                     event.kind == ChangeKind::kSuspended ||
+                                                     event.kind == ChangeKind::kWoken);
     if (event.left_visit != ref->visit) return !entry && ++looked < kLookedBack;
     if (event.answer && event.answer->claim == ref->id && event.transition == args.transition) {
       answer = event.answer;

@@ -300,7 +300,6 @@ class Engine {
   };
   Result<Ok> LoadOne(Instance instance, std::vector<Ready>* ready);
   void LoadPlan(Resident& resident);
-  void LoadWaiters();
   void CancelOrphans();
   void CompileDefined();
 
@@ -407,6 +406,7 @@ class Engine {
   void NoteKey(Resident& resident, const std::string& was, bool waited, const std::string& is,
                bool waits, uint64_t visit);
   void HandOnKey(const std::string& key);
+  void OrderKeys();
   bool SpawnSome(const std::string& key, uint64_t visit, size_t* budget);
   Result<StartArgs> ChildOf(Resident& resident, const Token& token, uint64_t number);
   void RestartChild(Resident& resident, const Token& token);
@@ -416,6 +416,7 @@ class Engine {
   void SpawnLater(const Resident& resident, uint64_t visit);
   void MoveChild();  // the first of moved_
   void PlanWork();
+  bool PlanPending() const;
 
   std::optional<Answer> FormerAnswer(Resident& resident, const ReportArgs& args);
   void LateReport(const Instance& instance, const std::string& claim);
@@ -477,8 +478,7 @@ class Engine {
   };
   std::map<std::string, Singleton> keys_;  // by ns\0key
   std::deque<std::string> freed_keys_;
-  // At start-up: since which record, ns\0id, visit (0: the instance), the key of a step.
-  std::vector<std::tuple<uint64_t, std::string, uint64_t, std::string>> waiters_loaded_;
+  std::unordered_map<std::string, uint64_t> first_record_;  // at recovery: ns\0id → its seq
   struct ChildMove {
     std::string ns;
     std::string parent;

@@ -675,16 +675,12 @@ void Engine::HandOnKey(const std::string& key) {
   const std::string ns = Split(key).first;
   auto waiting = std::move(keys_[key].waiting);
   keys_[key].waiting.clear();
-  std::deque<std::pair<std::string, uint64_t>> paused;  // they keep their turn
+  decltype(waiting) still;  // it is paused, and keeps its place
   while (!waiting.empty() && keys_[key].held == 0) {
     const auto [id, visit] = waiting.front();
     waiting.pop_front();
     auto resident = Touch(ns, id);
     if (!resident || (*resident)->instance.Stopped()) continue;
-    if (visit == 0 && (*resident)->instance.state == InstanceState::kPaused) {
-      paused.emplace_back(id, visit);
-      continue;
-    }
     Change(**resident, {}, [&, at = visit](Scene& scene) {
       if (at == 0) {
         KeyFreed(scene);
@@ -694,11 +690,26 @@ void Engine::HandOnKey(const std::string& key) {
       return Ok{};
     });
     MarkDirty(**resident);
+    const Instance& instance = (*resident)->instance;
+    if (visit == 0 && instance.plan && instance.plan->waits_for_key) still.emplace_back(id, visit);
   }
   auto it = keys_.find(key);
-  paused.insert(paused.end(), waiting.begin(), waiting.end());
-  it->second.waiting.insert(it->second.waiting.begin(), paused.begin(), paused.end());
-  if (it->second.held == 0 && it->second.waiting.empty()) keys_.erase(it);
+  auto& line = it->second.waiting;  // those that have come meanwhile
+  line.insert(line.begin(), waiting.begin(), waiting.end());
+  line.insert(line.begin(), still.begin(), still.end());
+  if (it->second.held == 0 && line.empty()) keys_.erase(it);
+}
+
+// After a restart: whoever waits for a singleton has its turn in the order of the starts.
+void Engine::OrderKeys() {
+  for (auto& [key, singleton] : keys_) {
+    const std::string ns = Split(key).first;
+    std::ranges::sort(singleton.waiting, {}, [&](const auto& one) {
+      return std::pair(first_record_[ResidentKey(ns, one.first)], one.second);
+    });
+    if (singleton.held == 0) freed_keys_.push_back(key);
+  }
+  first_record_.clear();
 }
 
 // Children ---------------------------------------------------------------------------------------
@@ -1028,7 +1039,11 @@ void Engine::PlanWork() {
       break;
     }
   }
-  more_ = more_ || !spawning_.empty() || !cancelling_.empty();
+}
+
+bool Engine::PlanPending() const {
+  return !stopped_now_.empty() || !to_plan_.empty() || !moved_.empty() || !freed_keys_.empty() ||
+         !hooks_.empty();
 }
 
 // Start-up ---------------------------------------------------------------------------------------
@@ -1041,43 +1056,21 @@ void Engine::LoadPlan(Resident& resident) {
         instance.parent_step->generation;
   }
   if (!instance.plan) return;
-  // Who came first, by the oldest record that its history still has at hand.
-  const uint64_t since = instance.history.empty() ? 0 : instance.history.front();
-  if (instance.plan->waits_for_key) {
-    waiters_loaded_.push_back({since, id, 0, ""});
-  } else {
-    NoteKey(resident, "", false, instance.plan->key, false, 0);
-  }
+  const bool waits = instance.plan->waits_for_key ||
+                     std::ranges::any_of(instance.tokens, [](const Token& token) {
+                       return token.step && token.step->waits_for_key;
+                     });
+  if (waits && !instance.history.empty()) first_record_[id] = instance.history.front();
+  NoteKey(resident, "", false, instance.plan->key, instance.plan->waits_for_key, 0);
   for (const Token& token : std::as_const(instance.tokens)) {
     if (!token.step) continue;
-    if (token.step->waits_for_key) {
-      waiters_loaded_.push_back({since, id, token.visit, token.step->key});
-    } else if (!token.step->key.empty()) {
-      NoteKey(resident, "", false, token.step->key, false, token.visit);
+    if (!token.step->key.empty()) {
+      NoteKey(resident, "", false, token.step->key, token.step->waits_for_key, token.visit);
     }
     if (WantsChildren(instance, token)) SpawnLater(resident, token.visit);
   }
   if (instance.state == InstanceState::kPlanning && instance.tokens.empty()) {
     to_plan_.push_back(id);
-  }
-}
-
-// Those who wait for singletons, in their order; a key that nobody holds is handed on.
-void Engine::LoadWaiters() {
-  std::ranges::sort(waiters_loaded_);
-  for (const auto& [since, key, visit, name] : waiters_loaded_) {
-    const auto [ns, id] = Split(key);
-    auto resident = Load(ns, id);
-    if (!resident) continue;
-    if (visit == 0) {
-      NoteKey(**resident, "", false, "", true, 0);
-    } else {
-      NoteKey(**resident, "", false, name, true, visit);
-    }
-  }
-  waiters_loaded_.clear();
-  for (const auto& [key, singleton] : keys_) {
-    if (singleton.held == 0 && !singleton.waiting.empty()) freed_keys_.push_back(key);
   }
 }
 

@@ -130,8 +130,8 @@ Result<Ok> Engine::LoadLive() {
   if (!outcome) return outcome;
   std::ranges::stable_sort(ready, {}, [](const Ready& one) { return one.entry.since; });
   for (Ready& one : ready) agenda_.Push(one.queue, std::move(one.entry));
-  LoadWaiters();
   CancelOrphans();
+  OrderKeys();
   return Ok{};
 }
 

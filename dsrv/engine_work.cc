@@ -451,17 +451,12 @@ void Engine::Work() {
   if (now_ >= expiry_due_) DropExpired();
   if (now_ >= trim_due_) TrimFeed();
   if (now_ >= stats_due_ && !unsaved_.empty()) SaveStats();
-  // What is handed out may change others in turn (a step whose input is not there fails): that
-  // belongs to the same commit.
-  bool served = true;
-  while (served) {
+  // A hand-out may fail its step, which may stop an instance: what follows is of the same commit.
+  do {
     PlanWork();
-    served = false;
-    while (auto match = agenda_.NextMatch()) {
-      Serve(match->first, match->second);
-      served = true;
-    }
-  }
+    while (auto match = agenda_.NextMatch()) Serve(match->first, match->second);
+  } while (PlanPending());
+  more_ = more_ || !spawning_.empty() || !cancelling_.empty();
 }
 
 // Instances that were to start after one that has stopped hear of it in the same commit.

@@ -530,7 +530,11 @@ void PrerequisiteStopped(Scene& scene, const std::string& id, InstanceResult res
 }
 
 void KeyFreed(Scene& scene) {
-  if (scene.instance.plan->waits_for_key && scene.key_holder.empty()) StartDue(scene);
+  Instance& instance = scene.instance;
+  if (!instance.plan->waits_for_key || !scene.key_holder.empty()) return;
+  // When its time has not come (a clock may go back over a restart) it asks again then.
+  if (instance.state == InstanceState::kScheduled) instance.plan->waits_for_key = false;
+  StartDue(scene);
 }
 
 void StartDue(Scene& scene) {
@@ -863,10 +867,11 @@ void Upgrade(Scene& scene, const Machine& next, uint32_t next_version) {
   for (const Token& token : instance.tokens) SampleAbandoned(scene, token, {}, event);
   if (instance.tokens.size() != 1) instance.tokens.Clear();
   if (next.Kind() != "machine") {
-    PlanState plan;  // planned anew, whatever it was; the singleton stays its own meanwhile
+    // Planned anew, whatever it was; the singleton stays its own meanwhile. One that waited for a
+    // singleton asks again, since the new version may want another or none.
+    PlanState plan;
     if (instance.plan) {
       plan.key = instance.plan->key;
-      plan.waits_for_key = instance.plan->waits_for_key;
       plan.pause_requested = instance.plan->pause_requested;
       plan.children = plan.first_child = instance.plan->children;
     }
@@ -877,7 +882,7 @@ void Upgrade(Scene& scene, const Machine& next, uint32_t next_version) {
     const bool paused = instance.state == InstanceState::kPaused;
     if (begun && !paused) SetState(scene, InstanceState::kPlanning);
     if (paused) instance.plan->pause_requested = true;
-    StopIfCancelled(scene);
+    if (instance.cancel_requested) StopCancelled(scene);  // nobody works on it any more
     return;
   }
   instance.plan.reset();

@@ -478,6 +478,10 @@ void AwaitKey(Scene& scene, uint64_t visit, const std::string& key, const std::s
   if (on_conflict == OnConflict::kFail) return FailStep(scene, visit, why);
   Token* token = scene.instance.tokens.FindMutable(visit);
   if (!token) return;
+  if (scene.instance.cancel_requested) {  // it has not begun, and will not
+    scene.instance.tokens.Remove(*scene.instance.tokens.SlotOf(visit));
+    return SettleSteps(scene);
+  }
   token->state = TokenState::kWaiting;
   token->available_at = kNever;
   token->step->waits_for_key = true;

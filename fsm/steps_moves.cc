@@ -228,10 +228,7 @@ Token& MoveTo(Scene& scene, size_t slot, NodeIndex node, TokenState state, Chang
   token.home = left.home;
   token.available_at = state == TokenState::kReady ? scene.now : kNever;
   token.step = left.step;
-  if (token.step->waits_for_key) {  // it has not got it
-    token.step->waits_for_key = false;
-    token.step->key.clear();
-  }
+  if (std::exchange(token.step->waits_for_key, false)) token.step->key.clear();  // it had none
   Event& event = Emit(scene, kind);
   event.prev_node = scene.machine.nodes[left.node].id;
   event.node = scene.machine.nodes[node].id;

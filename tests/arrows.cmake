@@ -43,7 +43,7 @@ arrows("fsm/yaml" FILES fsm/yaml* fsm/schema* fsm/params_schema*
 arrows("a header of fsm/yaml" FILES fsm/yaml.h fsm/params_schema.h
        ALLOW ${standard} "fsm/[^/]+")
 arrows("storage/rows" FILES storage/rows*
-       ALLOW ${standard} "fsm/[^/]+" "storage/(rows|rows_inside|store)\\.h" "record\\.pb\\.h")
+       ALLOW ${standard} "fsm/[^/]+" "storage/(rows|rows_inside|store)\\.h" "record\\.pb\\.h" "google/protobuf/.+")
 arrows("storage/rows.h" FILES storage/rows.h ALLOW ${standard} "fsm/[^/]+" "storage/store\\.h")
 arrows("storage/store.h and memory_store" FILES storage/store.* storage/memory_store.*
        storage/fence.h
@@ -51,7 +51,7 @@ arrows("storage/store.h and memory_store" FILES storage/store.* storage/memory_s
 arrows("storage/rocks_store" FILES storage/rocks_store.* storage/high_water.* storage/file.*
        ALLOW ${standard} ${posix} "fsm/(result|time)\\.h"
              "storage/(store|fence|file|high_water|rocks_store)\\.h" "rocksdb/.+")
-arrows("a header of storage/rocks_store" FILES storage/*.h
+arrows("a header of storage/rocks_store" FILES storage/*.h EXCEPT storage/rows_inside.h
        ALLOW ${standard} "fsm/[^/]+" "storage/[^/]+")
 arrows("dsrv/engine" FILES dsrv/engine* dsrv/registry.*
        ALLOW ${standard} "fsm/[^/]+" "storage/(store|rows)\\.h"

@@ -394,11 +394,11 @@ TEST_CASE("patch changes what a held step is given, and is told") {
   CHECK(play.kinds() == Kinds{kTransitioned});
   CHECK(play.events[0].params == R"({"v":"${no.reference}"})");
   CHECK(play.instance.state == InstanceState::kPaused);
-  const std::string input = play.At("a").step->input;
+  const std::string input = *play.instance.tokens.Patched(play.At("a").home);
   CHECK(input.find("\"w\":2") != std::string::npos);
   CHECK(input.find("$${no.reference}") != std::string::npos);  // a literal, not a reference
   play.Outside("a", "retry");
-  CHECK(play.At("a").step->input == input);
+  CHECK(*play.instance.tokens.Patched(play.At("a").home) == input);
 }
 
 TEST_CASE("a patch of a spawn step changes what its children get, and keeps the rest") {
@@ -413,7 +413,7 @@ flow: [{step: s, spawn: {machine: m, input: {v: 1, w: 2}}}]
   play.StartChild("s", "no");
   CHECK(play.Where() == "s/error held");
   play.Outside("s", "patch", R"({"v":3})");
-  const std::string input = play.At("s").step->input;
+  const std::string input = *play.instance.tokens.Patched(play.At("s").home);
   CHECK(input.find("\"w\":2") != std::string::npos);
   CHECK(input.find("\"v\":3") != std::string::npos);
 }
@@ -976,7 +976,7 @@ TEST_CASE("children that never were planned are started again when the step is r
   play.Child("s", kFailed, kRunning, true);
   play.Child("s", kFailed, kRunning, true);
   const uint64_t visit = play.At("s").visit;
-  play.Do([&](Scene& scene) { ChildrenRestarted(scene, visit); });
+  play.Do([&](Scene& scene) { RestartedUpTo(scene, visit, 2); });
   CHECK(play.At("s").step->children->unplanned == 0);
   play.Child("s", kRunning, kSuccess);
   play.Child("s", kRunning, kSuccess);
@@ -1110,6 +1110,12 @@ TEST_CASE("a step whose singleton is held fails, or waits its turn") {
     play.Do([&](Scene& scene) { RetryKey(scene, visit); });
     CHECK(play.Where() == "a ready");
     CHECK(play.At("a").step->key.empty());
+  }
+  SUBCASE("waits no longer when it is moved on from outside") {
+    play.Do([&](Scene& s) { AwaitKey(s, visit, "k", "other", OnConflict::kWait); });
+    play.Outside("a", "suspend");
+    CHECK(play.At("a").step->key.empty());
+    CHECK_FALSE(play.At("a").step->waits_for_key);
   }
 }
 

@@ -139,7 +139,6 @@ struct World {
     step.polls = 4;
     step.poll_failures = 1;
     step.wake = "wake";
-    step.input = R"({"v":"$${x}"})";
     step.progress = 0.25;
     step.key = "k-1";
     step.waits_for_key = true;

@@ -1,0 +1,546 @@
+// What must be true of the instances of plans in a store, checked by a model of its own: it knows a
+// plan as a graph of places, its history as a list, and nothing of the rules' code.
+#pragma once
+
+#include <cmath>
+#include <memory>
+
+#include "fsm/plan.h"
+#include "tests/dsrv/audit.h"
+
+namespace dfsmr {
+
+// What one history says, against the graph of its instance.
+class PlanPath {
+ public:
+  using Expect = std::function<void(bool good, const std::string& what)>;
+  PlanPath(const Machine& machine, const PlanGraph& graph, Expect expect)
+      : machine_(machine), graph_(graph), expect_(std::move(expect)) {
+    before_.resize(graph.places.size());
+    for (uint32_t at = 0; at < graph.places.size(); ++at) {
+      place_[NameOf(at)] = at;
+      for (uint32_t next : graph.places[at].next) before_[next].push_back(at);
+    }
+    for (const Step& step : graph.steps) {
+      if (step.finalize) finalizers_.push_back(step.path + "/finalize");
+    }
+    for (uint32_t i = 0; i < graph.steps.size(); ++i) index_[graph.steps[i].path] = i;
+  }
+
+  void Take(const Event& event) {
+    using enum ChangeKind;
+    const std::string who = Text(event);
+    expect_(!stopped_, who + " after the end");
+    if (event.left_visit != 0) {
+      expect_(left_.insert(event.left_visit).second, who + " ends a visit twice");
+      const auto stood = standing_.find(event.left_visit);
+      expect_(stood != standing_.end() && stood->second == event.prev_node,
+              who + " leaves where nothing stood");
+      standing_.erase(event.left_visit);
+      const std::string home = HomeOf(event.prev_node);
+      if (event.node.empty() || HomeOf(event.node) != home) over_.insert(home);
+    }
+    switch (event.kind) {
+      case kTransitioned:
+      case kSuspended:
+      case kWoken: Enter(event, who); break;
+      case kSkipped: Skip(event, who); break;
+      case kClaimed: {
+        const auto stands = standing_.find(event.visit);
+        expect_(stands != standing_.end() && stands->second == event.node && event.attempt > 0,
+                who + " is claimed where it does not stand");
+        expect_(!paused_ || !event.note.empty(), who + " while paused");
+        break;
+      }
+      case kPaused: paused_ = true; break;
+      case kResumed: paused_ = false; break;
+      case kCancelled: cancelled_ = true; break;
+      case kFinished: stopped_ = true; break;
+      default: break;
+    }
+  }
+
+  // At the end of the history.
+  void End(const Instance& instance) {
+    const std::string& id = instance.id;
+    expect_(stopped_ == instance.Stopped(), id + " and its history agree that it has stopped");
+    const bool whole = instance.result == InstanceResult::kSuccess ||
+                       instance.result == InstanceResult::kWarning;
+    if (instance.Stopped()) {
+      if (!whole) return;
+      for (uint32_t at = 0; at < graph_.places.size(); ++at) {
+        expect_(over_.contains(NameOf(at)), id + " ended without " + NameOf(at));
+      }
+      for (const std::string& finalize : finalizers_) {
+        expect_(over_.contains(finalize), id + " ended without " + finalize);
+      }
+      expect_(skipped_.empty() == (instance.result == InstanceResult::kSuccess),
+              id + ": a skipped step makes a WARNING");
+      return;
+    }
+    std::map<uint64_t, std::string> tokens;
+    for (const Token& token : instance.tokens) {
+      tokens[token.visit] = machine_.nodes[token.node].id;
+    }
+    if (instance.cancel_requested) {
+      for (const auto& one : tokens) {
+        expect_(standing_.contains(one.first),
+                id + " stands at " + one.second + ", says no record");
+      }
+    } else {
+      expect_(tokens == standing_, id + " stands where its history ends: " + Text(tokens) +
+                                       " instead of " + Text(standing_));
+    }
+    expect_(last_visit_ == instance.last_visit, id + " counts its visits");
+  }
+
+ private:
+  static std::string Text(const Event& event) {
+    return event.instance + " record " + std::to_string(event.seq) + " kind " +
+           std::to_string(static_cast<int>(event.kind)) + " " + event.prev_node + " -" +
+           event.transition + "-> " + event.node + " visit " + std::to_string(event.visit);
+  }
+  static std::string Text(const std::map<uint64_t, std::string>& stands) {
+    std::string text;
+    for (const auto& [visit, node] : stands) text += " " + node + "#" + std::to_string(visit);
+    return text;
+  }
+  std::string NameOf(uint32_t place) const {
+    const Place& at = graph_.places[place];
+    return at.step == UINT32_MAX ? at.gate : graph_.steps[at.step].path;
+  }
+  // "s" of s, s/error, s/suspended; "s/finalize" of s/finalize and s/finalize/error.
+  static std::string HomeOf(const std::string& node) {
+    for (const char* suffix : {"/error", "/suspended"}) {
+      if (node.ends_with(suffix)) return node.substr(0, node.rfind('/'));
+    }
+    return node;
+  }
+
+  void Enter(const Event& event, const std::string& who) {
+    if (event.visit == 0) return;  // it arrived, and others are waited for
+    if (event.visit <= last_visit_) {  // an event that waits, a patch: nothing moves
+      const auto stands = standing_.find(event.visit);
+      expect_(stands != standing_.end() && stands->second == event.node,
+              who + " is about where nothing stands");
+      return;
+    }
+    expect_(event.visit == last_visit_ + 1, who + " leaves out a visit");
+    last_visit_ = event.visit;
+    const std::string home = HomeOf(event.node);
+    const bool retried =
+        event.prev_node.ends_with("/finalize/error") && event.transition == "retry";
+    if (retried) {
+      std::erase_if(standing_, [&](const auto& one) { return one.second == event.prev_node; });
+      for (const std::string& finalize : finalizers_) {
+        if (!skipped_.contains(finalize)) over_.erase(finalize);
+      }
+    }
+    if (home == "/start" || home == "/end") return Pass(home);
+    if (HomeOf(event.prev_node) != home || retried) Open(home, who);
+    const bool gate = place_.contains(home) && !index_.contains(home);
+    const bool pass = index_.contains(home) &&
+                      graph_.steps[index_[home]].kind == Step::Kind::kPass;
+    if (gate || pass || skipped_.contains(home)) {
+      if (!skipped_.contains(home) || pass) Pass(home);
+      if (skipped_.contains(home)) passing_ = {home, event.visit};
+      return;
+    }
+    standing_[event.visit] = event.node;
+  }
+  void Pass(const std::string& home) { over_.insert(home); }
+
+  // What stands before it must be over.
+  void Open(const std::string& home, const std::string& who) {
+    const auto place = place_.find(home);
+    if (place != place_.end()) {
+      expect_(opened_.insert(home).second, who + " begins a second time");
+      for (uint32_t before : before_[place->second]) {
+        expect_(over_.contains(NameOf(before)), who + " does not wait for " + NameOf(before));
+      }
+      return;
+    }
+    const auto at = std::ranges::find(finalizers_, home);
+    expect_(at != finalizers_.end(), who + " is no step");
+    for (uint32_t one = 0; one < graph_.places.size(); ++one) {
+      expect_(over_.contains(NameOf(one)), who + " does not wait for " + NameOf(one));
+    }
+    for (auto one = finalizers_.begin(); one != at; ++one) {
+      expect_(over_.contains(*one), who + " finalizes before " + *one);
+    }
+  }
+
+  void Skip(const Event& event, const std::string& who) {
+    const std::string home = event.node;
+    if (event.prev_node != event.node) {  // a held one
+      expect_(HomeOf(event.prev_node) == home, who + " skips another");
+      const auto stands = standing_.find(event.visit);
+      expect_(stands != standing_.end() && stands->second == event.prev_node, who + " is not held");
+      Doom(home);
+      return;
+    }
+    expect_(skipped_.contains(home), who + ": nothing that it needs was skipped");
+    expect_(passing_ == std::pair(home, event.visit), who + " is skipped out of its turn");
+    over_.insert(home);
+  }
+
+  // A skipped step takes with it its finalize phase and all that reads it.
+  void Doom(const std::string& home) {
+    if (!skipped_.insert(home).second) return;
+    const auto step = index_.find(home);
+    if (step == index_.end()) return;
+    if (graph_.steps[step->second].finalize) skipped_.insert(home + "/finalize");
+    for (uint32_t reader : graph_.steps[step->second].readers) Doom(graph_.steps[reader].path);
+    for (uint32_t group : graph_.steps[step->second].groups) DoomGroup(group);
+  }
+  void DoomGroup(uint32_t group) {
+    for (uint32_t reader : graph_.groups[group].readers) Doom(graph_.steps[reader].path);
+    for (uint32_t outer : graph_.groups[group].groups) DoomGroup(outer);
+  }
+
+  const Machine& machine_;
+  const PlanGraph& graph_;
+  Expect expect_;
+  std::map<std::string, uint32_t> place_, index_;  // by name: places; steps
+  std::vector<std::vector<uint32_t>> before_;      // by place
+  std::vector<std::string> finalizers_;            // in their order
+  std::map<uint64_t, std::string> standing_;       // visit → node
+  std::set<uint64_t> left_;
+  std::set<std::string> over_, opened_, skipped_;  // homes
+  std::pair<std::string, uint64_t> passing_;
+  uint64_t last_visit_ = 0;
+  bool paused_ = false, stopped_ = false, cancelled_ = false;
+};
+
+class PlanAudit {
+ public:
+  explicit PlanAudit(World& world) : world_(world), audit_(world) {
+    for (Event& event : world.Feed()) feed_.push_back(std::move(event));
+    for (const auto& [id, instance] : audit_.instances()) {
+      if (instance.plan && !instance.plan->graph.empty()) LoadGraph(instance);
+    }
+  }
+
+  const std::string& problem() const { return problem_.empty() ? audit_.problem() : problem_; }
+  const std::map<std::string, Instance>& instances() const { return audit_.instances(); }
+  const Machine* machine(const std::string& id) const {
+    auto it = machines_.find(id);
+    return it == machines_.end() ? nullptr : &it->second;
+  }
+
+  void Expect(bool good, const std::string& what) {
+    if (!good && problem_.empty()) problem_ = what;
+  }
+
+  void All() {
+    audit_.Feed();
+    for (const auto& [id, instance] : instances()) {
+      if (!instance.plan) {
+        audit_.History(instance);
+        audit_.NextStep(instance);
+        continue;
+      }
+      Path(instance);
+      NextStep(instance);
+      Weights(instance);
+      for (const Token& token : instance.tokens) {
+        if (token.step && token.step->children) Children(instance, token);
+      }
+    }
+    Keys();
+    Counters();
+    Hooks();
+  }
+
+ private:
+  void LoadGraph(const Instance& instance) {
+    auto graph = rows::GetGraph(world_.store(), world_.partition(), instance);
+    Expect(graph.has_value(), instance.id + " has its graph");
+    if (!graph) return;
+    Machine machine;
+    machine.id = instance.machine;
+    machines_[instance.id] =
+        Assemble(std::make_shared<const PlanGraph>(*std::move(graph)), std::move(machine));
+  }
+
+  // Since it was last planned.
+  void Path(const Instance& instance) {
+    const Machine* known = machine(instance.id);
+    std::vector<Event> history = world_.HistoryOf(instance);
+    size_t told = 0;
+    for (const Event& event : feed_) told += event.instance == instance.id;
+    Expect(told == history.size(), "history and feed differ for " + instance.id);
+    if (!known || known->graph->planning) return;
+    auto begin = std::ranges::find(history.rbegin(), history.rend(), ChangeKind::kUpgraded,
+                                   &Event::kind);
+    if (begin != history.rend()) return;  // its visits go on from before
+    if (std::ranges::any_of(history, [](const Event& e) { return e.transition == "planned"; })) {
+      return;
+    }
+    PlanPath path(*known, *known->graph,
+                  [this](bool good, const std::string& what) { Expect(good, what); });
+    bool begins_again = false;
+    for (const Event& event : history) begins_again |= event.note.starts_with("begins again");
+    if (begins_again) return;
+    for (const Event& event : history) path.Take(event);
+    path.End(instance);
+  }
+
+  // Someone or something will take it on.
+  void NextStep(const Instance& instance) {
+    if (instance.Stopped()) return;
+    const PlanState& plan = *instance.plan;
+    const std::string who = instance.id + " has no next step";
+    const size_t held = static_cast<size_t>(
+        std::ranges::count(instance.tokens, TokenState::kHeld, &Token::state));
+    const bool settled = held > 0 && held == instance.tokens.size();
+    if (!instance.cancel_requested) {
+      Expect((instance.state == InstanceState::kPaused) == (settled || plan.pause_requested),
+             instance.id + " is paused when only held steps are left, or when asked to be");
+    }
+    if (instance.tokens.empty()) {
+      const bool waits = instance.hold || !instance.after.empty() || plan.waits_for_key ||
+                         instance.start_at > Timestamp();
+      Expect((instance.state == InstanceState::kScheduled && waits) ||
+                 instance.state == InstanceState::kPaused, who);
+      Expect(!instance.cancel_requested, instance.id + " hangs in cancel");
+      return;
+    }
+    const Machine* known = machine(instance.id);
+    Expect(known != nullptr, instance.id + " runs without a graph");
+    if (!known) return;
+    for (const Token& token : instance.tokens) Token1(instance, *known, token);
+  }
+
+  void Token1(const Instance& instance, const Machine& known, const Token& token) {
+    const Node& node = known.nodes[token.node];
+    const std::string who = instance.id + " at " + node.id + " has no next step";
+    const bool cancel = instance.cancel_requested;
+    Expect(token.step && token.home == node.home, who + ": it is no step's");
+    switch (token.state) {
+      case TokenState::kReady:
+        Expect(node.kind == NodeKind::kWork && !token.HasLiveClaim(), who);
+        Expect(!cancel || token.step->event == "cancel", who + " in cancel");
+        break;
+      case TokenState::kClaimed:
+        Expect(node.kind == NodeKind::kWork && token.HasLiveClaim(), who);
+        for (const Claim& claim : token.claims) {
+          Expect(!claim.Live() || node.timeout.AtMostOnce() || claim.deadline != kNever, who);
+        }
+        break;
+      case TokenState::kHeld:
+        Expect(node.kind == NodeKind::kHeld && !cancel, who);
+        break;
+      case TokenState::kWaiting:
+        if (node.role == Role::kSpawn) {
+          const ChildCounts& children = *token.step->children;
+          Expect(children.running > 0 || (cancel && children.paused > 0), who);
+        } else if (node.role == Role::kSuspended) {
+          Expect(!cancel, who + " in cancel");
+        } else {
+          Expect(!cancel, who + " in cancel");
+          Expect(token.available_at != kNever || token.step->waits_for_key, who);
+        }
+        break;
+      default: Expect(false, who);
+    }
+  }
+
+  // The weights of what is done, from the rows of the steps.
+  void Weights(const Instance& instance) {
+    const Machine* known = machine(instance.id);
+    if (!known || instance.Stopped() || known->graph->planning) return;
+    const PlanGraph& graph = *known->graph;
+    const PlanState& plan = *instance.plan;
+    double done = 0, partial = 0, all = 0;
+    const auto scanned = rows::ScanSteps(
+        world_.store(), world_.partition(), "ns", instance.id, [&](const rows::StepRow& row) {
+          const Node& home = known->nodes[row.home];
+          if (home.step == kNoStep) return true;
+          const auto& weight = graph.works[graph.steps[home.step].work].weight;
+          const bool finalize = home.role == Role::kFinalize;
+          const bool counts = home.role != Role::kPass && !finalize;
+          if (row.ended && counts) done += weight.run;
+          if (row.token) {
+            partial += row.token->step->progress * (finalize ? weight.finalize : weight.run);
+          }
+          return true;
+        });
+    Expect(scanned.has_value(), "the steps can be read");
+    for (const Step& step : graph.steps) {
+      if (step.kind != Step::Kind::kPass) all += graph.works[step.work].weight.run;
+      if (step.finalize) all += graph.works[step.work].weight.finalize;
+    }
+    Near(instance.id + "'s weight", all, plan.weight);
+    if (instance.cancel_requested) return;  // what was dropped is not taken back
+    Near(instance.id + "'s done weight", done, plan.done_weight - plan.done_finalize);
+    Near(instance.id + "'s partial weight", partial, plan.partial);
+  }
+  void Near(const std::string& what, double counted, double told) {
+    Expect(std::abs(counted - told) < 1e-6,
+           what + ": " + std::to_string(told) + " told, " + std::to_string(counted) + " counted");
+  }
+
+  // The counts of a step's children are those of the children.
+  void Children(const Instance& parent, const Token& token) {
+    const ChildCounts& told = *token.step->children;
+    const std::string who = parent.id + "'s children of generation " +
+                            std::to_string(told.generation) + " that are ";
+    ChildCounts counted;
+    uint64_t all = 0;
+    bool resumed = false;
+    for (const auto& [id, child] : instances()) {
+      if (child.parent != parent.id || !child.parent_step ||
+          child.parent_step->generation != told.generation) {
+        continue;
+      }
+      ++all;
+      for (const Event& event : feed_) {
+        resumed |= event.instance == id && event.kind == ChangeKind::kResumed;
+      }
+      if (child.state == InstanceState::kPaused) ++counted.paused;
+      else if (!child.Stopped()) ++counted.running;
+      else if (child.result == InstanceResult::kSuccess) ++counted.success;
+      else if (child.result == InstanceResult::kWarning) ++counted.success;
+      else ++counted.failed;
+      counted.cancelled += child.Stopped() && child.result == InstanceResult::kCancelled;
+    }
+    const uint64_t unstarted = told.started - std::min(told.started, all);
+    Same(who + "running", counted.running, told.running);
+    Same(who + "paused", counted.paused, told.paused);
+    Same(who + "successful", counted.success, told.success);
+    Same(who + "failed", counted.failed + unstarted, told.failed);
+    Same(who + "cancelled", counted.cancelled, told.cancelled);
+    Expect(told.started <= told.total || !told.counted, who + "too many");
+    Expect(told.concurrency == 0 || resumed || counted.running <= told.concurrency,
+           who + "running: " + std::to_string(counted.running) + " of " +
+               std::to_string(told.concurrency) + " that may");
+  }
+  void Same(const std::string& what, uint64_t counted, uint64_t told) {
+    Expect(counted == told, what + ": " + std::to_string(told) + " told, " +
+                                std::to_string(counted) + " counted");
+  }
+
+  // One instance at a time holds a key.
+  void Keys() {
+    std::map<std::string, std::string> holders;
+    auto hold = [&](const std::string& key, const std::string& id) {
+      if (key.empty()) return;
+      auto [it, fresh] = holders.emplace(key, id);
+      Expect(fresh || it->second == id,
+             "singleton " + key + " is held by " + it->second + " and " + id);
+    };
+    for (const auto& [id, instance] : instances()) {
+      if (!instance.plan) continue;
+      if (instance.state == InstanceState::kPaused || instance.Stopped()) {
+        Expect(instance.plan->key.empty(), id + " holds a singleton, and does not run");
+      }
+      hold(instance.plan->key, id);
+      for (const Token& token : instance.tokens) {
+        if (token.step && !token.step->waits_for_key) hold(token.step->key, id);
+      }
+    }
+    for (const auto& [id, instance] : instances()) {
+      if (!instance.plan || instance.state == InstanceState::kPaused) continue;
+      for (const Token& token : instance.tokens) {
+        if (!token.step || !token.step->waits_for_key) continue;
+        Expect(holders.contains(token.step->key) && holders[token.step->key] != id,
+               id + " waits for singleton " + token.step->key + ", which nobody holds");
+      }
+      if (instance.Stopped() || !instance.plan->waits_for_key) continue;
+      Expect(!holders.empty(), id + " waits for a singleton that nobody holds");
+    }
+  }
+
+  static std::string CountedAs(const std::string& node) {
+    const size_t slash = node.starts_with('/') ? std::string::npos : node.find('/');
+    std::string rest = node.substr(0, slash) + ".";
+    std::string name;
+    for (size_t dot = rest.find('.'); dot != std::string::npos; dot = rest.find('.')) {
+      const std::string part = rest.substr(0, dot);
+      rest = rest.substr(dot + 1);
+      const bool number = part.find_first_not_of("0123456789") == std::string::npos;
+      if (!number || name.empty()) name += (name.empty() ? "" : ".") + part;
+    }
+    return name + (slash == std::string::npos ? "" : node.substr(slash));
+  }
+
+  // GetMachine's numbers are those of the instances and of the feed.
+  void Counters() {
+    auto views = world_.Do([](Engine& e) {
+      return Result<std::vector<MachineView>>(e.ListMachines("ns", true, {"", 0}, 1'000));
+    });
+    for (const MachineView& view : *views) {
+      const std::string& id = view.definition->machine.id;
+      const uint32_t version = view.definition->version;
+      const std::string who = id + " version " + std::to_string(version);
+      MachineStats stats;
+      std::map<std::string, NodeStats> nodes;
+      for (const auto& [name, instance] : instances()) {
+        if (instance.machine != id || instance.version != version) continue;
+        switch (instance.state) {
+          case InstanceState::kScheduled: ++stats.scheduled; break;
+          case InstanceState::kPaused: ++stats.paused; break;
+          case InstanceState::kStopped: ++stats.stopped; continue;
+          default: ++stats.running;
+        }
+        const Machine* known = instance.plan ? machine(name) : &audit_.MachineOf(instance);
+        for (const Token& token : instance.tokens) {
+          NodeStats& node = nodes[CountedAs(known->nodes[token.node].id)];
+          if (token.state == TokenState::kReady) ++node.ready;
+          if (token.state == TokenState::kClaimed) ++node.claimed;
+          if (token.state == TokenState::kWaiting) ++node.waiting;
+          if (token.state == TokenState::kHeld) ++node.held;
+        }
+      }
+      for (const Event& event : feed_) {
+        if (event.machine != id || event.version != version) continue;
+        NodeStats& node = nodes[CountedAs(event.prev_node)];
+        if (event.kind == ChangeKind::kTimedOut) ++node.timed_out;
+        if (event.kind == ChangeKind::kTransitioned && event.left_visit != 0) ++node.completed;
+      }
+      Same(who + " scheduled", stats.scheduled, view.stats.scheduled);
+      Same(who + " running", stats.running, view.stats.running);
+      Same(who + " paused", stats.paused, view.stats.paused);
+      Same(who + " stopped", stats.stopped, view.stats.stopped);
+      for (size_t i = 0; i < view.nodes.size(); ++i) {
+        const std::string& name = view.machine->nodes[i].id;
+        const NodeStats& counted = nodes[name];
+        const NodeStats& told = view.nodes[i];
+        Same(who + " " + name + " ready", counted.ready, told.ready);
+        Same(who + " " + name + " claimed", counted.claimed, told.claimed);
+        Same(who + " " + name + " waiting", counted.waiting, told.waiting);
+        Same(who + " " + name + " held", counted.held, told.held);
+        Same(who + " " + name + " completed", counted.completed, told.completed);
+        Same(who + " " + name + " timed out", counted.timed_out, told.timed_out);
+      }
+    }
+  }
+
+  // Whoever has hooks on its end has one instance for each of its ends.
+  void Hooks() {
+    std::map<std::string, int> hooks;
+    for (const auto& [id, instance] : instances()) {
+      auto spec = rows::GetSpec(world_.store(), world_.partition(), "ns", id);
+      Expect(spec.has_value(), id + " has its params");
+      if (spec && spec->client.starts_with("hook of ")) ++hooks[spec->client.substr(8)];
+    }
+    for (const auto& [name, count] : hooks) {
+      if (!name.ends_with(" on stopped")) continue;
+      const std::string id = name.substr(0, name.find(' '));
+      const auto ends = std::ranges::count_if(feed_, [&](const Event& event) {
+        return event.instance == id && event.kind == ChangeKind::kFinished;
+      });
+      Expect(count == ends, id + " stopped " + std::to_string(ends) + " times and has " +
+                                std::to_string(count) + " hooks on it");
+    }
+  }
+
+  World& world_;
+  Audit audit_;
+  std::vector<Event> feed_;
+  std::map<std::string, Machine> machines_;  // by instance
+  std::string problem_;
+};
+
+}  // namespace dfsmr

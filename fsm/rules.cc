@@ -848,6 +848,7 @@ Result<Ok> Cancel(Scene& scene, CancelMode mode) {
       instance.plan->pause_requested = false;
       SetState(scene, scene.machine.graph->planning ? InstanceState::kPlanning
                                                     : InstanceState::kRunning);
+      Emit(scene, ChangeKind::kResumed).note = "to be cancelled";
     }
   }
   StopIfCancelled(scene);

@@ -334,7 +334,8 @@ class PlanAudit {
       case TokenState::kWaiting:
         if (node.role == Role::kSpawn) {
           const ChildCounts& children = *token.step->children;
-          Expect(children.running > 0 || (cancel && children.paused > 0), who);
+          const bool later = instance.state == InstanceState::kPaused;  // it starts no more now
+          Expect(children.running > 0 || later || (cancel && children.paused > 0), who);
         } else if (node.role == Role::kSuspended) {
           Expect(!cancel, who + " in cancel");
         } else {
@@ -360,7 +361,9 @@ class PlanAudit {
           const auto& weight = graph.works[graph.steps[home.step].work].weight;
           const bool finalize = home.role == Role::kFinalize;
           const bool counts = home.role != Role::kPass && !finalize;
-          if (row.ended && counts) done += weight.run;
+          if ((row.ended || row.doomed) && counts) done += weight.run;
+          // A skipped finalize phase stays skipped, whatever runs again.
+          if (row.doomed && finalize) done += weight.finalize;
           if (row.token) {
             partial += row.token->step->progress * (finalize ? weight.finalize : weight.run);
           }

@@ -54,6 +54,7 @@ ELSEWHERE = {
     "STORE_FAILED": "test_durability",
     "AMBIGUOUS_NODE": "only plans have several tokens",
     "OVERLOADED": "a full mailbox",
+    "CURSOR_AHEAD": "test_changes.py",
     "NOT_READY": "a moment at the start and the end",
 }
 

@@ -15,7 +15,7 @@ import threading
 import pytest
 
 from stubs import REPOSITORY
-from support import BIN, SOON, kind, only, result, state, token_state
+from support import BIN, SOON, eventually, kind, only, result, state, token_state
 
 MACHINES = REPOSITORY / "machines"
 CONSUMER = {"PATH": f"{BIN}:{os.environ['PATH']}", "no_proxy": "127.0.0.1"}
@@ -320,11 +320,14 @@ def test_a_mail_that_may_have_been_sent_is_left_to_a_person(
     assert result(finished(space, id)) == "SUCCESS"
 
 
-def test_a_mail_whose_worker_died_is_not_sent_by_another(space, dcli, define, work, mail_server):
+def test_a_mail_whose_worker_died_is_not_sent_by_another(space, dcli, define, work, mail_server,
+                                                         tmp_path):
     define("notification")
     id = space.start("notification", params=MAIL)
-    with dcli.background("work", "notification", "send", "--", "sleep", "5") as dying:
-        space.await_change("CLAIMED", instance=id)
+    begun = tmp_path / "begun"  # from then on the task has reached its worker
+    with dcli.background("work", "notification", "send", "--",
+                         "sh", "-c", f"touch {begun}; sleep 5") as dying:
+        eventually(begun.exists)
         dying.kill()
         dying.communicate()
     work(*SEND, **mail_server.environment)

@@ -917,6 +917,13 @@ void Engine::Revive(Resident& resident) {
   unsaved_.insert(resident.version->machine);
   stats_due_ = now_;  // in the same batch: the feed does not tell of it
   rows::DropPlan(&turn_.batch, options_.partition, instance);
+  // As if it were started now: what kept it from being planned may have been mended since.
+  if (VersionState* latest = VersionOf(instance.ns, instance.machine, 0); latest && latest->plan) {
+    if (instance.version != 0) {
+      resident.version = latest;
+      instance.version = latest->definition->version;
+    }
+  }
   resident.graph = resident.version->graph;
   resident.plan.reset();
   CacheOf(resident).dropped_turn = turn_.number;

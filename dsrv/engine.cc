@@ -496,7 +496,8 @@ void Engine::Consequences(Resident& resident, const Before& before, ClaimId self
       touched.insert(one.visit);
       --ready;
     }
-    for (auto token = instance.tokens.begin(); ready > 0 && token != instance.tokens.end(); ++token) {
+    for (auto token = instance.tokens.begin(); ready > 0 && token != instance.tokens.end();
+         ++token) {
       if (token->state != TokenState::kReady || touched.contains(token->visit)) continue;
       Enqueue(resident, *token);
       --ready;
@@ -612,8 +613,8 @@ Result<Started> Engine::Start(StartArgs args) {
   return Started{ViewOf(*resident), true};
 }
 
-// How far back a report that may be a repetition is looked for: more than all workers together could
-// have reported since.
+// How far back a report that may be a repetition is looked for: more than all workers together
+// could have reported since.
 constexpr size_t kLookedBack = 100'000;
 
 // The answer to a report that was accepted before the last one: from the history.
@@ -853,7 +854,8 @@ Engine::VersionState& Engine::AddVersion(MachineVersionPtr definition,
   const Machine& defined = definition->machine;
   state.plan = defined.plan;
   state.shown = std::move(shown);
-  if (defined.action) state.plan = std::make_shared<const PlanSource>(PlanOfAction(*defined.action));
+  if (defined.action)
+    state.plan = std::make_shared<const PlanSource>(PlanOfAction(*defined.action));
   if (state.plan) {
     Machine unplanned;
     unplanned.id = defined.id;

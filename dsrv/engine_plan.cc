@@ -325,7 +325,8 @@ std::optional<std::string> Engine::ReadPlanned(Resident& resident, PlannedFlows*
   }
   for (const auto& [step, flow] : *flows) {
     auto parsed = options_.parse_flow(flow);
-    if (!parsed) return "the flow that was planned for step " + step + ": " + parsed.error().message;
+    if (!parsed)
+      return "the flow that was planned for step " + step + ": " + parsed.error().message;
     (*planned)[step] = *std::move(parsed);
   }
   return std::nullopt;
@@ -863,11 +864,12 @@ void Engine::CountItems(Resident& resident, const Token& token) {
     }
     json::ForEachItem(items.list, [&total](std::string_view) { return ++total, true; });
   }
-  Change(resident, {}, [&](Scene& scene) { return CountChildren(scene, token.visit, total), Ok{}; });
+  Change(resident, {},
+         [&](Scene& scene) { return CountChildren(scene, token.visit, total), Ok{}; });
 }
 
-// The next child that may have to be begun again: one that never had a step ready, or that could not
-// be started at all.
+// The next child that may have to be begun again: one that never had a step ready, or that could
+// not be started at all.
 void Engine::RestartChild(Resident& resident, const Token& token) {
   const ChildCounts& children = *token.step->children;
   const uint64_t number = children.restart_at;

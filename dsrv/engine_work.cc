@@ -167,8 +167,8 @@ std::optional<Task> Engine::TakeOne(Agenda::Popped popped, const std::string& wo
   return task;
 }
 
-// What its worker is told of a ready token, but for the claim. Nullopt when it cannot be handed out:
-// then it is not ready any more.
+// What its worker is told of a ready token, but for the claim. Nullopt when it cannot be handed
+// out: then it is not ready any more.
 std::optional<Task> Engine::TaskFor(Resident& resident, const Token& token, std::string* key) {
   auto spec = SpecOf(resident);
   if (!spec) return std::nullopt;

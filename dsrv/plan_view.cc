@@ -118,8 +118,9 @@ void PlanView::ShowStep(uint32_t index, v1::Step* out) {
     open.insert(open.end(), before_[place].begin(), before_[place].end());
   }
   std::sort(out->mutable_after()->begin(), out->mutable_after()->end());
-  out->mutable_after()->erase(std::unique(out->mutable_after()->begin(), out->mutable_after()->end()),
-                              out->mutable_after()->end());
+  out->mutable_after()->erase(
+      std::unique(out->mutable_after()->begin(), out->mutable_after()->end()),
+      out->mutable_after()->end());
 }
 
 void PlanView::Show(v1::Instance* out) {

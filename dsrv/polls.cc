@@ -63,8 +63,9 @@ void PollCall::Report(std::vector<Result<ReportCommand>> reports, std::optional<
   mail.run = [state = state_, reports = std::move(reports), poll = std::move(poll),
               reply](Engine& engine) {
     for (const auto& report : reports) {
-      Result<Answer> answer = report ? engine.Report(report->ns, report->instance, report->args, report->children)
-                                     : Result<Answer>(report.error());
+      Result<Answer> answer =
+          report ? engine.Report(report->ns, report->instance, report->args, report->children)
+                 : Result<Answer>(report.error());
       ToProto(report ? report->instance : std::string(), answer, reply->add_results());
     }
     engine.AfterCommit([state] { Arrived(state); });

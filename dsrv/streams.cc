@@ -133,9 +133,9 @@ void WorkStream::Handle(Engine& engine, const v1::WorkRequest& request) {
   for (v1::TransitionRequest transition : request.transitions()) {
     if (transition.namespace_().empty()) transition.set_namespace_(ns_);
     auto report = ToReport(transition);
-    Result<dfsmr::Answer> answer =
-        report ? engine.Report(report->ns, report->instance, std::move(report->args), report->children)
-               : Result<dfsmr::Answer>(report.error());
+    Result<dfsmr::Answer> answer = report ? engine.Report(report->ns, report->instance,
+                                                          std::move(report->args), report->children)
+                                          : Result<dfsmr::Answer>(report.error());
     ToProto(transition.instance(), answer, answers->add_results());
   }
   for (const auto& item : request.extends()) {

@@ -11,9 +11,9 @@ namespace dfsmr {
 namespace {
 
 bool GivesNothing(const ActionSource& own) {
-  return !own.phases && !own.planned_by_worker && !own.queue && !own.priority && own.timeout.empty() &&
-         !own.retry && !own.poll && !own.rescue && !own.weight && !own.input && !own.output &&
-         !own.singleton && !own.on_conflict && own.middleware.empty();
+  return !own.phases && !own.planned_by_worker && !own.queue && !own.priority &&
+         own.timeout.empty() && !own.retry && !own.poll && !own.rescue && !own.weight &&
+         !own.input && !own.output && !own.singleton && !own.on_conflict && own.middleware.empty();
 }
 
 // All of a Work as text: equal for equal ones.

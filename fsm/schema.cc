@@ -213,8 +213,11 @@ void Preparation::CheckType(const Json& value, const Where& where) {
   std::string hint = value.is_string() ? Hint(value.get_ref<const std::string&>(), kTypes) : "";
   const std::string is =
       value.is_string() ? Quoted(value.get_ref<const std::string&>()) + " is no type: " : "";
-  Fail(where, is + "'type' must be array, boolean, integer, null, number, object or string, or a list "
-              "of those" + hint);
+  Fail(where,
+       is +
+           "'type' must be array, boolean, integer, null, number, object or string, or a list "
+           "of those" +
+           hint);
 }
 
 void Preparation::Enqueue(const Pending& from, const Keyword& keyword, const Json& schema,

@@ -88,7 +88,8 @@ Result<std::vector<std::string>> Suspend(const StepReport& report) {
   }
   Suspended(scene, report.slot, report.args.wake_after);
   auto entered = Entered(report);
-  const bool waits_still = report.args.children == 0 && step.children && !step.children->told;  // since an earlier suspend
+  // For children since an earlier suspend.
+  const bool waits_still = report.args.children == 0 && step.children && !step.children->told;
   if (scene.instance.cancel_requested) {
     if (was == "cancel") {
       scene.instance.tokens.Remove(report.slot);
@@ -293,8 +294,8 @@ Result<size_t> inside::StepSlot(const Scene& scene, const std::string& node) {
   if (node.empty()) {
     if (instance.tokens.size() == 1) return size_t{0};
     if (instance.tokens.empty()) {
-      return Refused("ILLEGAL_TRANSITION",
-                     Named(instance) + " stands nowhere; it is " + std::string(Name(instance.state)));
+      return Refused("ILLEGAL_TRANSITION", Named(instance) + " stands nowhere; it is " +
+                                               std::string(Name(instance.state)));
     }
     std::string nodes;
     for (size_t i = 0; i < instance.tokens.size() && i < 10; ++i) {

@@ -294,7 +294,11 @@ Result<std::map<std::string, std::string>> GetPlanned(const Store& store, Partit
 
 static std::string UnstartedKey(PartitionId partition, const Instance& instance, NodeIndex home,
                                 uint64_t number) {
-  return Key(partition, kUnstarted).Text(instance.ns).Text(instance.id).Version(home).Number(number);
+  return Key(partition, kUnstarted)
+      .Text(instance.ns)
+      .Text(instance.id)
+      .Version(home)
+      .Number(number);
 }
 
 void PutUnstarted(Batch* batch, PartitionId partition, const Instance& instance, NodeIndex home,

@@ -507,9 +507,8 @@ constexpr char kRow[] =
     "%-23s %15s %18s %6s %11s %11s %11s %11s %9s %9s %11s %9s %11s %10s\n";
 
 void PrintHeader() {
-  std::fprintf(stderr, kRow, "dsrv/floor",
-               "rate/s", "ratio [min..max]", "goal", "p50 ms", "p99 ms", "p99.9 ms", "max ms", "CPU us",
-               "(client)", "bytes", "RSS MiB", "flushes",
+  std::fprintf(stderr, kRow, "dsrv/floor", "rate/s", "ratio [min..max]", "goal", "p50 ms", "p99 ms",
+               "p99.9 ms", "max ms", "CPU us", "(client)", "bytes", "RSS MiB", "flushes",
                "other CPUs");
 }
 
@@ -530,13 +529,12 @@ void PrintRow(const Case& c, const Outcome& outcome) {
   const char* goal = c.goal == 0                        ? "-"
                      : outcome.rate_ratio() >= c.goal ? "met"
                                                         : "MISSED";
-  std::fprintf(stderr, kRow,
-               (c.against.empty() ? c.name : c.name + "/" + c.against).c_str(),
+  std::fprintf(stderr, kRow, (c.against.empty() ? c.name : c.name + "/" + c.against).c_str(),
                pair(RateOf(c), 0).c_str(), ratio, goal, pair("p50_ms", 2).c_str(),
-               pair("p99_ms", 1).c_str(), pair("p999_ms", 1).c_str(), pair("max_ms", 0).c_str(), pair("cpu_us", 0).c_str(),
-               pair("client_cpu_us", 0).c_str(), pair("write_bytes", 0).c_str(),
-               pair("rss_mib", 0).c_str(), pair("disk_flushes", 3).c_str(),
-               pair("other_cpus", 2).c_str());
+               pair("p99_ms", 1).c_str(), pair("p999_ms", 1).c_str(), pair("max_ms", 0).c_str(),
+               pair("cpu_us", 0).c_str(), pair("client_cpu_us", 0).c_str(),
+               pair("write_bytes", 0).c_str(), pair("rss_mib", 0).c_str(),
+               pair("disk_flushes", 3).c_str(), pair("other_cpus", 2).c_str());
 }
 
 std::vector<Case> Chosen(const std::vector<std::string>& names) {

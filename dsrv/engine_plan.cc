@@ -931,6 +931,19 @@ void Engine::Revive(Resident& resident) {
   CacheOf(resident).dropped_turn = turn_.number;
   Change(resident, {}, [](Scene& scene) { return BeginAgain(scene), Ok{}; });
   MarkDirty(resident);
+  // Those that it waited for, and waits for again.
+  const std::vector<Instance::Prerequisite> after = instance.after;
+  for (const Instance::Prerequisite& one : after) {
+    auto other = Touch(instance.ns, one.instance);
+    if (other && !(*other)->instance.Stopped()) {
+      followers_[ResidentKey(instance.ns, one.instance)].insert(instance.id);
+      continue;
+    }
+    const InstanceResult result = other ? (*other)->instance.result : InstanceResult::kError;
+    Change(resident, {}, [&](Scene& scene) {
+      return PrerequisiteStopped(scene, one.instance, result), Ok{};
+    });
+  }
 }
 
 // Hooks ------------------------------------------------------------------------------------------

@@ -605,7 +605,6 @@ void BeginAgain(Scene& scene) {
   instance.error.clear();
   instance.tokens.Clear();
   if (instance.plan) instance.plan = PlanState();
-  instance.after.clear();
   instance.start_time = {};
   instance.start_at = {};
   SetState(scene, InstanceState::kScheduled);

@@ -544,7 +544,7 @@ uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
 
 TEST_CASE("plans survive every crash, and make sense") {
   const uint64_t first = FromEnvironment("DFSMR_SEED", 1);
-  const uint64_t seeds = FromEnvironment("DFSMR_SEEDS", std::getenv("DFSMR_SEED") ? 1 : 60);
+  const uint64_t seeds = FromEnvironment("DFSMR_SEEDS", std::getenv("DFSMR_SEED") ? 1 : 100);
   int bad = 0;
   for (uint64_t seed = first; seed < first + seeds && bad < 5; ++seed) {
     CAPTURE(seed);

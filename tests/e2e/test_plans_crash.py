@@ -372,7 +372,7 @@ flow: [{{step: s, spawn: {{plan: leaf, for_each: "${{params.l}}", as: e, input: 
         space.ends(id, "CANCELLED", within=20)
         eventually(lambda: {result(one) for one in space.children(id)}
                    <= {"CANCELLED"}, within=20)
-        assert space.instances(machine="leaf", state=v1.Instance.RUNNING).instances == []
+        assert not space.instances(machine="leaf", state=v1.Instance.RUNNING).instances
         assert space.ready(max_tasks=10) == []
 
 

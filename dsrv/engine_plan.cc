@@ -26,6 +26,10 @@ std::string TextOf(const std::string& json) {
   return json::KindOf(json) == json::Kind::kString ? json::Unquote(json) : json;
 }
 
+Result<std::string> TextOf(const Result<std::string>& filled) {
+  return filled ? Result<std::string>(TextOf(*filled)) : filled;
+}
+
 // How the children of an instance that is being cancelled are.
 CancelMode ModeOf(const Instance& instance) {
   if (instance.killed) return CancelMode::kKill;
@@ -248,10 +252,9 @@ void Engine::Plan(Resident& resident) {
   resident.graph = std::move(graph);
   resident.plan->new_graph = own;
   if (!(*source)->label.empty()) {
-    auto label = Fill(resident, json::Quote((*source)->label));
+    auto label = TextOf(Fill(resident, json::Quote((*source)->label)));
     if (!label) return fail("label: " + label.error().message);
-    instance.plan->label =
-        json::KindOf(*label) == json::Kind::kString ? json::Unquote(*label) : *label;
+    instance.plan->label = *std::move(label);
   }
   Change(resident, {}, [](Scene& scene) { return Planned(scene), Ok{}; });
   MarkDirty(resident);
@@ -267,13 +270,13 @@ bool Engine::TakePlanKey(Resident& resident, const PlanSource& source) {
   PlanState& plan = *resident.instance.plan;
   std::string key;
   if (!source.singleton.empty()) {
-    auto filled = Fill(resident, json::Quote(source.singleton));
+    auto filled = TextOf(Fill(resident, json::Quote(source.singleton)));
     if (!filled) {
       const std::string why = "singleton: " + filled.error().message;
       Change(resident, {}, [&](Scene& scene) { return PlanningFailed(scene, why), Ok{}; });
       return false;
     }
-    key = TextOf(*filled);
+    key = *std::move(filled);
   }
   if (plan.key == key) return true;
   Change(resident, {}, [&](Scene& scene) {
@@ -622,9 +625,9 @@ void Engine::AskForKey(Resident& resident, Scene* scene) {
   if (Runs(instance.state) || instance.Stopped()) return;
   auto source = SourceOf(resident);
   if (!source || (*source)->singleton.empty()) return;
-  auto key = Fill(resident, json::Quote((*source)->singleton));
+  auto key = TextOf(Fill(resident, json::Quote((*source)->singleton)));
   if (!key) return;  // planning says what is missing
-  scene->key = TextOf(*key);
+  scene->key = *std::move(key);
   scene->on_conflict = (*source)->on_conflict;
   scene->key_holder = HolderOf(instance, scene->key);
 }
@@ -649,8 +652,8 @@ void Engine::NoteKey(Resident& resident, const std::string& was, bool waited,
   if (visit == 0 && waits && !waited) {
     auto source = SourceOf(resident);
     if (source) {
-      auto key = Fill(resident, json::Quote((*source)->singleton));
-      if (key) keys_[ResidentKey(instance.ns, TextOf(*key))].waiting.emplace_back(instance.id, 0);
+      auto key = TextOf(Fill(resident, json::Quote((*source)->singleton)));
+      if (key) keys_[ResidentKey(instance.ns, *key)].waiting.emplace_back(instance.id, 0);
     }
     return;
   }

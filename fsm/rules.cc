@@ -17,6 +17,10 @@ Error Refused(std::string reason, std::string message) {
 
 std::string Named(const Instance& instance) { return "instance " + Quoted(instance.id); }
 
+std::string HeldBy(const std::string& key, const std::string& holder) {
+  return "singleton " + Quoted(key) + " is held by instance " + Quoted(holder);
+}
+
 Event& Emit(Scene& scene, ChangeKind kind) {
   Event& event = scene.events.emplace_back();
   event.kind = kind;
@@ -252,8 +256,7 @@ void BeginPlanning(Scene& scene) {
   Instance& instance = scene.instance;
   PlanState& plan = *instance.plan;
   if (!scene.key_holder.empty()) {
-    const std::string holder =
-        "singleton " + Quoted(scene.key) + " is held by instance " + Quoted(scene.key_holder);
+    const std::string holder = HeldBy(scene.key, scene.key_holder);
     if (scene.on_conflict == OnConflict::kFail) {
       return Stop(scene, InstanceResult::kError, kNoNode, 0, holder);
     }

@@ -13,6 +13,7 @@ namespace dfsmr::inside {
 
 Error Refused(std::string reason, std::string message);
 std::string Named(const Instance& instance);  // "instance 'x'"
+std::string HeldBy(const std::string& key, const std::string& holder);  // of a singleton
 
 Event& Emit(Scene& scene, ChangeKind kind);
 void SetState(Scene& scene, InstanceState state);
@@ -63,6 +64,8 @@ void EnterPlan(Scene& scene);
 void Wake(Scene& scene, size_t slot, const std::string& event, const std::string& data,
           const std::string& client);
 void Hold(Scene& scene, size_t slot, const std::string& error, const Led& led);
+// The step at `slot` has failed for good: held, skipped by its rescue, or dropped in a cancel.
+void GiveUp(Scene& scene, size_t slot, const std::string& error, const Led& led);
 void SkipHeld(Scene& scene, size_t slot, const std::string& client);
 void Retry(Scene& scene, size_t slot, const std::string& client);
 // Another try of the run at `slot`, or its end in S/error. `led.transition` is "error".

@@ -89,7 +89,7 @@ Result<std::vector<std::string>> Suspend(const StepReport& report) {
   Suspended(scene, report.slot, report.args.wake_after);
   auto entered = Entered(report);
   // For children since an earlier suspend.
-  const bool waits_still = report.args.children == 0 && step.children && !step.children->told;
+  const bool waits_still = report.args.children == 0 && step.children && step.children->Awaited();
   if (scene.instance.cancel_requested) {
     if (was == "cancel") {
       scene.instance.tokens.Remove(report.slot);
@@ -100,6 +100,18 @@ Result<std::vector<std::string>> Suspend(const StepReport& report) {
     JudgeChildren(scene, scene.instance.last_visit);
   }
   return entered;
+}
+
+// What is told changes what the token carries, not where it stands.
+Result<std::vector<std::string>> Stays(const StepReport& report, std::string note) {
+  Event& event = Emit(report.scene, ChangeKind::kTransitioned);
+  event.prev_node = event.node = report.node.id;
+  event.transition = report.args.transition;
+  event.visit = report.left.visit;
+  event.client = report.client;
+  event.params = report.args.params;
+  event.note = std::move(note);
+  return std::vector<std::string>{report.node.id};
 }
 
 Result<std::vector<std::string>> SendEvent(const StepReport& report) {
@@ -119,43 +131,29 @@ Result<std::vector<std::string>> SendEvent(const StepReport& report) {
   }
   StepState& step = *scene.instance.tokens.Mutable(report.slot).step;
   step.inbox.emplace_back(report.args.transition, report.args.params);
-  Event& event = Emit(scene, ChangeKind::kTransitioned);
-  event.prev_node = event.node = report.node.id;
-  event.transition = report.args.transition;
-  event.visit = report.left.visit;
-  event.client = report.client;
-  event.params = report.args.params;
-  event.note = "waits until the step suspends";
-  return std::vector<std::string>{report.node.id};
+  return Stays(report, "waits until the step suspends");
 }
 
 Result<std::vector<std::string>> Fail(const StepReport& report) {
-  if (report.node.role == Role::kPlanner && report.scene.instance.cancel_requested) {
-    Event& event = Emit(report.scene, ChangeKind::kTransitioned);
-    event.prev_node = report.node.id;
-    event.transition = report.args.transition;
-    event.client = report.client;
-    event.left_visit = report.left.visit;
-    report.scene.instance.tokens.Remove(report.slot);
-    return std::vector<std::string>{};
+  Scene& scene = report.scene;
+  const bool last = report.left.step->tries + 1 >= WorkOf(scene, report.left).retry.limit;
+  const bool cancelled = scene.instance.cancel_requested;
+  if (report.node.role != Role::kPlanner || !(last || cancelled)) {
+    Failed(scene, report.slot, report.args.error, report.led());
+    return Entered(report);
   }
-  if (report.node.role == Role::kPlanner) {
-    const Work& work = WorkOf(report.scene, report.left);
-    if (report.left.step->tries + 1 >= work.retry.limit) {
-      const std::string path = StepOf(report.scene, report.left).path;
-      Event& event = Emit(report.scene, ChangeKind::kTransitioned);
-      event.prev_node = report.node.id;
-      event.transition = report.args.transition;
-      event.client = report.client;
-      event.left_visit = report.left.visit;
-      PlanningFailed(report.scene, "step " + path + " could not be planned: " +
-                                       (report.args.error.empty() ? "its planner reported an error"
-                                                                  : report.args.error));
-      return std::vector<std::string>{};
-    }
+  Event& event = Emit(scene, ChangeKind::kTransitioned);
+  event.prev_node = report.node.id;
+  event.transition = report.args.transition;
+  event.client = report.client;
+  event.left_visit = report.left.visit;
+  if (cancelled) {
+    scene.instance.tokens.Remove(report.slot);
+  } else {
+    FailStep(scene, report.left.visit,
+             report.args.error.empty() ? "its planner reported an error" : report.args.error);
   }
-  Failed(report.scene, report.slot, report.args.error, report.led());
-  return Entered(report);
+  return std::vector<std::string>{};
 }
 
 // The input of this phase from now on, and of the finalize phase that is still to come.
@@ -174,14 +172,7 @@ Result<std::vector<std::string>> Patch(const StepReport& report) {
   tokens.Patch(home, input);
   const bool run = machine.nodes[home].role != Role::kFinalize;
   if (run && step.finalize) tokens.Patch(machine.Find(step.path + "/finalize"), input);
-  Event& event = Emit(report.scene, ChangeKind::kTransitioned);
-  event.prev_node = event.node = report.node.id;
-  event.transition = report.args.transition;
-  event.visit = report.left.visit;
-  event.client = report.client;
-  event.params = report.args.params;
-  event.note = "input changed";
-  return std::vector<std::string>{report.node.id};
+  return Stays(report, "input changed");
 }
 
 // Whether a paused plan may go on: it gave its singleton back when it paused.
@@ -189,8 +180,7 @@ Result<Ok> KeyIsFree(const Scene& scene) {
   const Instance& instance = scene.instance;
   const bool stays = instance.state != InstanceState::kPaused || instance.plan->pause_requested;
   if (stays || scene.key_holder.empty()) return Ok{};
-  return Refused("ILLEGAL_TRANSITION", "singleton " + Quoted(scene.key) +
-                                           " is held by instance " + Quoted(scene.key_holder) +
+  return Refused("ILLEGAL_TRANSITION", HeldBy(scene.key, scene.key_holder) +
                                            "; let this one go on when that has ended");
 }
 
@@ -441,8 +431,7 @@ void TakeKey(Scene& scene) {
     return;
   }
   instance.plan->key.clear();
-  const std::string why =
-      "singleton " + Quoted(scene.key) + " is held by instance " + Quoted(scene.key_holder);
+  const std::string why = HeldBy(scene.key, scene.key_holder);
   if (scene.on_conflict == OnConflict::kFail) return PlanningFailed(scene, why);
   instance.plan->waits_for_key = true;
   instance.start_time = {};
@@ -463,19 +452,13 @@ void FailStep(Scene& scene, uint64_t visit, const std::string& why) {
     PlanningFailed(scene, "step " + StepOf(scene, token).path + " could not be planned: " + why);
     return;
   }
-  Hold(scene, *slot, why, {"error", {}, {}});
-  if (scene.instance.cancel_requested) {
-    scene.instance.tokens.Remove(*slot);
-  } else if (WorkOf(scene, token).rescue == Rescue::kSkip) {
-    SkipHeld(scene, *slot, "");
-  }
+  GiveUp(scene, *slot, why, {"error", {}, {}});
   SettleSteps(scene);
 }
 
 void AwaitKey(Scene& scene, uint64_t visit, const std::string& key, const std::string& holder,
               OnConflict on_conflict) {
-  const std::string why =
-      "singleton " + Quoted(key) + " is held by instance " + Quoted(holder);
+  const std::string why = HeldBy(key, holder);
   if (on_conflict == OnConflict::kFail) return FailStep(scene, visit, why);
   Token* token = scene.instance.tokens.FindMutable(visit);
   if (!token) return;
@@ -515,7 +498,7 @@ bool WantsChildren(const Instance& instance, const Token& token) {
   if (instance.Stopped() || !token.step || !token.step->children) return false;
   if (token.state != TokenState::kWaiting) return false;
   const ChildCounts& children = *token.step->children;
-  if (children.told) return false;
+  if (!children.Awaited()) return false;
   if (instance.state != InstanceState::kRunning || instance.cancel_requested) return false;
   if (!children.counted) return true;
   if (!children.restart && children.started >= children.total) return false;

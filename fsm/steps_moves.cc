@@ -262,6 +262,16 @@ void Hold(Scene& scene, size_t slot, const std::string& error, const Led& led) {
   token.step->inbox.clear();
 }
 
+void GiveUp(Scene& scene, size_t slot, const std::string& error, const Led& led) {
+  const Rescue rescue = WorkOf(scene, std::as_const(scene.instance.tokens)[slot]).rescue;
+  Hold(scene, slot, error, led);
+  if (scene.instance.cancel_requested) {
+    scene.instance.tokens.Remove(slot);
+  } else if (rescue == Rescue::kSkip) {
+    SkipHeld(scene, slot, "");
+  }
+}
+
 // A failed step is left out; goes on without it.
 void SkipHeld(Scene& scene, size_t slot, const std::string& client) {
   const Token& held = std::as_const(scene.instance.tokens)[slot];
@@ -338,8 +348,7 @@ void JudgeChildren(Scene& scene, uint64_t visit) {
     std::string why = std::to_string(failed) + " of " + std::to_string(children.total) +
                       (children.total == 1 ? " child" : " children") + " failed";
     if (!children.error.empty()) why += "; " + children.error;
-    Hold(scene, *slot, why, {"error", {}, {}});
-    if (WorkOf(scene, token).rescue == Rescue::kSkip) SkipHeld(scene, *slot, "");
+    GiveUp(scene, *slot, why, {"error", {}, {}});
   } else if (spawn) {
     const size_t first = scene.events.size();
     const std::string output = OutputOf(children);
@@ -361,10 +370,10 @@ bool TakeEvent(Scene& scene, size_t slot) {
 }
 
 void Failed(Scene& scene, size_t slot, const std::string& error, const Led& led) {
-  const Work work = WorkOf(scene, std::as_const(scene.instance.tokens)[slot]);
   const Token& left = std::as_const(scene.instance.tokens)[slot];
+  const Work& work = WorkOf(scene, left);
   const Node& home = scene.machine.nodes[left.home];
-  StepState step = *left.step;
+  const StepState& step = *left.step;
   const bool polled = step.event == "poll" && work.poll;
   const bool goes_on = !scene.instance.cancel_requested;
   if (goes_on && polled && step.poll_failures + 1 < work.poll->max_failures) {
@@ -389,12 +398,7 @@ void Failed(Scene& scene, size_t slot, const std::string& error, const Led& led)
     token.step->event_data.clear();
     return;
   }
-  Hold(scene, slot, error, led);
-  if (!goes_on) {
-    scene.instance.tokens.Remove(slot);
-  } else if (work.rescue == Rescue::kSkip) {
-    SkipHeld(scene, slot, "");
-  }
+  GiveUp(scene, slot, error, led);
 }
 
 // When a step that has just suspended is woken by itself, and by what.

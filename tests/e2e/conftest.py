@@ -1,8 +1,10 @@
 """Fixtures: a server for each module, a namespace for each test."""
+import signal
+
 import pytest
 
 import support
-from support import Cli, Server, fresh_name
+from support import CONSUMER, MACHINES, Cli, Server, fresh_name
 
 
 def pytest_sessionstart(session):
@@ -57,3 +59,34 @@ def space(server, request):
 @pytest.fixture
 def dcli(space):
     return Cli(space.server.address, space.name)
+
+
+@pytest.fixture
+def define(dcli):
+    """Loads a file of machines/, with pieces of its text replaced."""
+    def load(name, instead={}):
+        [file] = MACHINES.glob(f"{name}.*.yaml")
+        text = file.read_text()
+        for old, new in instead.items():
+            assert old in text
+            text = text.replace(old, new)
+        return dcli.ok("define", "-", input=text)
+    return load
+
+
+@pytest.fixture
+def work(dcli):
+    """Runs dcli work in the background; it must end well when it is told to."""
+    running = []
+
+    def begin(*arguments, **environment):
+        process = dcli.background("work", *arguments, environment={**environment, **CONSUMER})
+        running.append(process)
+        return process
+
+    yield begin
+    for process in running:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+        assert process.returncode == 0, err + out

@@ -25,6 +25,9 @@ DSRV = BIN / "dsrv"
 DCLI = BIN / "dcli"
 
 CALL = 10.0  # seconds a call may take before the test fails
+MACHINES = REPOSITORY / "machines"
+# Of a consumer: it finds dcli, and reaches this machine without a proxy.
+CONSUMER = {"PATH": f"{BIN}:{os.environ['PATH']}", "no_proxy": "127.0.0.1"}
 SOON = 5.0   # seconds within which what must happen has happened
 
 # Machines that many tests use -----------------------------------------------------------------

@@ -6,7 +6,6 @@ import http.server
 import json
 import os
 import pathlib
-import signal
 import socketserver
 import sqlite3
 import subprocess
@@ -14,42 +13,10 @@ import threading
 
 import pytest
 
-from stubs import REPOSITORY
-from support import BIN, SOON, eventually, kind, only, result, state, token_state
+from support import (BIN, CONSUMER, MACHINES, SOON, eventually, kind, only, result, state,
+                     token_state)
 
-MACHINES = REPOSITORY / "machines"
-CONSUMER = {"PATH": f"{BIN}:{os.environ['PATH']}", "no_proxy": "127.0.0.1"}
 RUN_BY_A_TEST = {"crawler", "order", "notification", "report"}
-
-
-@pytest.fixture
-def define(dcli):
-    """Loads a machine of the folder, with pieces of its text replaced."""
-    def load(name, instead={}):
-        text = (MACHINES / f"{name}.fsm.yaml").read_text()
-        for old, new in instead.items():
-            assert old in text
-            text = text.replace(old, new)
-        return dcli.ok("define", "-", input=text)
-    return load
-
-
-@pytest.fixture
-def work(dcli):
-    """Runs dcli work in the background; it must end well when it is told to."""
-    running = []
-
-    def begin(*arguments, **environment):
-        process = dcli.background("work", *arguments, environment={**environment, **CONSUMER})
-        running.append(process)
-        return process
-
-    yield begin
-    for process in running:
-        if process.poll() is None:
-            process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=20)
-        assert process.returncode == 0, err + out
 
 
 def finished(space, id, within=4 * SOON):

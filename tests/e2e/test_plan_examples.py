@@ -2,49 +2,16 @@
 import os
 import pathlib
 import shutil
-import signal
 import subprocess
 
 import pytest
 import yaml
 
-from stubs import REPOSITORY
-from support import (BIN, SOON, eventually, from_json, kind, outputs, result, state, step_state)
+from support import (BIN, CONSUMER, MACHINES, SOON, eventually, from_json, kind, outputs, result,
+                     state, step_state)
 
-MACHINES = REPOSITORY / "machines"
-WORKER = {"PATH": f"{BIN}:{os.environ['PATH']}"}
 RUN_BY_A_TEST = {"build", "checksum", "checksums", "approval", "rescue"}
 PATIENCE = 6 * SOON
-
-
-@pytest.fixture
-def define(dcli):
-    """Loads a file of plans, with pieces of its text replaced."""
-    def load(name, instead={}):
-        text = (MACHINES / f"{name}.plan.yaml").read_text()
-        for old, new in instead.items():
-            assert old in text
-            text = text.replace(old, new)
-        return dcli.ok("define", "-", input=text)
-    return load
-
-
-@pytest.fixture
-def work(dcli):
-    """Runs dcli work in the background; it must end well when it is told to."""
-    running = []
-
-    def begin(*arguments, **environment):
-        process = dcli.background("work", *arguments, environment={**environment, **WORKER})
-        running.append(process)
-        return process
-
-    yield begin
-    for process in running:
-        if process.poll() is None:
-            process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=20)
-        assert process.returncode == 0, err + out
 
 
 def script(*arguments):
@@ -310,7 +277,7 @@ def test_a_page_waits_through_a_crash_of_the_server(new_server, tmp_path):
     space = server.space("")
     space.define((MACHINES / "approval.plan.yaml").read_text())
     (tmp_path / "news.md").write_text("# Title\n")
-    task = {"PATH": WORKER["PATH"], "DFSMR_SERVER": server.address}
+    task = {"PATH": CONSUMER["PATH"], "DFSMR_SERVER": server.address}
     command = [BIN / "dcli", "work", "approval", "--once", "--", PUBLISH]
     id = space.plan("approval", params={"draft": str(tmp_path / "news.md"),
                                         "target": str(tmp_path / "news.html")})

@@ -477,7 +477,7 @@ void Engine::Follow(Resident& resident, const Before& before, const Tokens::Touc
   }
   const bool waits = token->state == TokenState::kWaiting && token->available_at != kNever;
   if (waits && state != TokenState::kWaiting) {
-    Await(token->available_at, instance, token->visit);
+    Await(token->available_at, NameOf(resident), token->visit);
   }
 }
 
@@ -525,7 +525,7 @@ void Engine::Consequences(Resident& resident, const Before& before, ClaimId self
     }
   }
   if (instance.tokens.empty() && NextStart(instance) != kNever) {
-    Await(NextStart(instance), instance, 0);
+    Await(NextStart(instance), NameOf(resident), 0);
   }
 }
 

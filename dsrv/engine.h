@@ -300,7 +300,7 @@ class Engine {
   // There may be millions, so they hold the name of the instance and little else.
   class Alarm {
    public:
-    Alarm(const Instance& instance, uint64_t visit);
+    Alarm(ResidentName name, uint64_t visit);
     std::pair<std::string, std::string> name() const;
     uint64_t visit() const;  // 0: its start
 
@@ -322,11 +322,8 @@ class Engine {
   Result<Ok> LoadMachines();
   Result<Ok> LoadStats();
   Result<Ok> LoadLive();
-  struct Ready {
-    Agenda::Queue* queue;
-    ReadyEntry entry;
-  };
-  Result<Ok> LoadOne(Instance instance, std::vector<Ready>* ready);
+  Result<Ok> LoadOne(Instance instance);
+  Result<Ok> LoadResting(const rows::Resting& row, VersionState** version);
   void LoadPlan(Resident& resident);
   void CancelOrphans();
   void CompileDefined();
@@ -380,7 +377,8 @@ class Engine {
   std::optional<Task> TakeOne(Agenda::Popped popped, const std::string& worker, uint64_t session,
                                bool* durable);
   Agenda::Queue* QueueOf(VersionState& version, const Graph& graph, NodeIndex node);
-  static ReadyEntry EntryOf(const Graph& graph, const Instance& instance, const Token& token);
+  static ReadyEntry EntryOf(const Graph& graph, std::string id, int32_t priority,
+                            const Token& token);
   void Enqueue(Resident& resident, const Token& token);
   bool Throttled(MachineState& machine, Agenda::Popped& popped);
   void ReleaseRetries(MachineState& machine);
@@ -467,7 +465,7 @@ class Engine {
   void TrimFeed();
   void SaveStats();
   TimerKey Arm(Timestamp at, Timer timer);
-  void Await(Timestamp at, const Instance& instance, uint64_t visit);
+  void Await(Timestamp at, ResidentName name, uint64_t visit);
   void ArmClaim(Resident& resident, uint64_t visit, const dfsmr::Claim& claim);
   void DisarmClaim(Resident& resident, ClaimId claim);
 

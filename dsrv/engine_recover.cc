@@ -79,7 +79,7 @@ Result<Ok> Engine::LoadStats() {
 }
 
 // One instance that has not stopped: what of it is in memory besides itself.
-Result<Ok> Engine::LoadOne(Instance instance, std::vector<Ready>* ready) {
+Result<Ok> Engine::LoadOne(Instance instance) {
   VersionState* version = VersionFor(instance);
   if (version->LeftBehind()) sweeping_.insert(version->machine);
   auto graph = LoadGraph(instance, *version);
@@ -101,35 +101,70 @@ Result<Ok> Engine::LoadOne(Instance instance, std::vector<Ready>* ready) {
       if (claim.Live()) ArmClaim(*resident, token.visit, claim);
     }
     if (token.state == TokenState::kWaiting && token.available_at != kNever) {
-      Await(token.available_at, loaded, token.visit);
+      Await(token.available_at, NameOf(*resident), token.visit);
     }
     if (token.state == TokenState::kReady && Runs(loaded.state) && !version->LeftBehind()) {
-      ready->push_back({QueueOf(*version, *resident->graph, token.node),
-                        EntryOf(*resident->graph, loaded, token)});
+      agenda_.Load(QueueOf(*version, *resident->graph, token.node),
+                   EntryOf(*resident->graph, loaded.id, loaded.priority, token));
     }
   }
   for (const Instance::Prerequisite& one : loaded.after) {
     followers_[ResidentKey(loaded.ns, one.instance)].insert(loaded.id);
   }
   if (loaded.tokens.empty() && NextStart(loaded) != kNever) {
-    Await(NextStart(loaded), loaded, 0);
+    Await(NextStart(loaded), NameOf(*resident), 0);
   }
   if (loaded.plan || loaded.parent_step) LoadPlan(*resident);
   return Ok{};
 }
 
+// The same, of the common kind. `version` is that of the one before, likely the same.
+Result<Ok> Engine::LoadResting(const rows::Resting& row, VersionState** version) {
+  const auto same = [&](const MachineVersion& one) {
+    return one.version == row.version && one.machine.id == row.machine && one.ns == row.ns;
+  };
+  if (!*version || !same(*(*version)->definition)) {
+    *version = VersionOf(row.ns, row.machine, row.version);
+  }
+  VersionState* const of = *version;
+  const NodeIndex node = of && !row.node.empty() ? of->graph->machine->Find(row.node) : kNoNode;
+  if (!of || of->plan || (!row.node.empty() && node == kNoNode)) {
+    return Error{Code::kDataLoss, "STORE_FAILED",
+                 "instance '" + std::string(row.id) + "' runs on version " +
+                     std::to_string(row.version) + " of machine '" + std::string(row.machine) +
+                     "', which the store does not hold"};
+  }
+  if (of->LeftBehind()) sweeping_.insert(of->machine);
+  if (node == kNoNode) {
+    ++of->scheduled;
+    Await(row.start_at, {row.ns, row.id}, 0);
+    return Ok{};
+  }
+  ++of->running;
+  Token token;
+  token.node = node;
+  token.visit = row.visit;
+  token.state = row.token;
+  token.available_at = row.available_at;
+  CountToken(*of->graph, token, +1);
+  if (row.token == TokenState::kWaiting && row.available_at != kNever) {
+    Await(row.available_at, {row.ns, row.id}, row.visit);
+  }
+  if (row.token == TokenState::kReady && !of->LeftBehind()) {
+    agenda_.Load(QueueOf(*of, *of->graph, node),
+                 EntryOf(*of->graph, std::string(row.id), row.priority, token));
+  }
+  return Ok{};
+}
+
 Result<Ok> Engine::LoadLive() {
-  std::vector<Ready> ready;
-  Result<Ok> outcome = Ok{};
-  auto scanned = rows::ScanInstances(
-      store_, options_.partition, /*stopped=*/false, "", "", resolve(), [&](Instance instance) {
-        outcome = LoadOne(std::move(instance), &ready);
-        return outcome.has_value();
-      });
+  VersionState* version = nullptr;
+  auto scanned = rows::ScanLive(
+      store_, options_.partition, resolve(),
+      [&](const rows::Resting& row) { return LoadResting(row, &version); },
+      [&](Instance instance) { return LoadOne(std::move(instance)); });
   if (!scanned) return scanned;
-  if (!outcome) return outcome;
-  std::ranges::stable_sort(ready, {}, [](const Ready& one) { return one.entry.since; });
-  for (Ready& one : ready) agenda_.Push(one.queue, std::move(one.entry));
+  agenda_.Loaded();
   CancelOrphans();
   OrderKeys();
   return Ok{};

@@ -35,17 +35,17 @@ Agenda::Queue* Engine::QueueOf(VersionState& version, const Graph& graph, NodeIn
   return queue;
 }
 
-ReadyEntry Engine::EntryOf(const Graph& graph, const Instance& instance, const Token& token) {
+ReadyEntry Engine::EntryOf(const Graph& graph, std::string id, int32_t priority,
+                           const Token& token) {
   // In 64 bits, then clamped: both priorities come from outside.
-  const int64_t priority =
-      int64_t{graph.machine->nodes[token.node].priority} + instance.priority;
-  return {instance.id, token.visit, token.available_at,
-          static_cast<int32_t>(std::clamp<int64_t>(priority, INT32_MIN, INT32_MAX))};
+  const int64_t sum = int64_t{graph.machine->nodes[token.node].priority} + priority;
+  return {std::move(id), token.visit, token.available_at,
+          static_cast<int32_t>(std::clamp<int64_t>(sum, INT32_MIN, INT32_MAX))};
 }
 
 void Engine::Enqueue(Resident& resident, const Token& token) {
   agenda_.Push(QueueOf(*resident.version, *resident.graph, token.node),
-               EntryOf(*resident.graph, resident.instance, token));
+               EntryOf(*resident.graph, resident.instance.id, resident.instance.priority, token));
 }
 
 // Whether an open breaker holds this retry back; then it has been put aside.
@@ -397,11 +397,13 @@ void Engine::DisarmClaim(Resident& resident, ClaimId claim) {
 }
 
 // visit (8 bytes), then ns and id, each ended by a zero byte.
-Engine::Alarm::Alarm(const Instance& instance, uint64_t visit)
-    : bytes_(new char[sizeof visit + instance.ns.size() + instance.id.size() + 2]) {
+Engine::Alarm::Alarm(ResidentName name, uint64_t visit)
+    : bytes_(new char[sizeof visit + name.ns.size() + name.id.size() + 2]) {
   char* at = std::copy_n(reinterpret_cast<const char*>(&visit), sizeof visit, bytes_.get());
-  at = std::copy_n(instance.ns.c_str(), instance.ns.size() + 1, at);
-  std::copy_n(instance.id.c_str(), instance.id.size() + 1, at);
+  for (std::string_view text : {name.ns, name.id}) {
+    at = std::ranges::copy(text, at).out;
+    *at++ = '\0';
+  }
 }
 
 std::pair<std::string, std::string> Engine::Alarm::name() const {
@@ -416,8 +418,8 @@ uint64_t Engine::Alarm::visit() const {
   return visit;
 }
 
-void Engine::Await(Timestamp at, const Instance& instance, uint64_t visit) {
-  alarms_.emplace(TimerKey{at, next_id_++}, Alarm(instance, visit));
+void Engine::Await(Timestamp at, ResidentName name, uint64_t visit) {
+  alarms_.emplace(TimerKey{at, next_id_++}, Alarm(name, visit));
 }
 
 void Engine::FireTimers() {

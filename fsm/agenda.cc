@@ -129,6 +129,20 @@ void Agenda::Push(Queue* queue, ReadyEntry entry) {
   Rerank(queue);
 }
 
+void Agenda::Load(Queue* queue, ReadyEntry entry) {
+  queue->levels[entry.priority].push_back(std::move(entry));
+}
+
+void Agenda::Loaded() {
+  for (auto& [address, queue] : queues_) {
+    for (auto& [priority, level] : queue->levels) {
+      auto sorted = std::ranges::is_sorted_until(level, {}, &ReadyEntry::since);
+      if (sorted != level.end()) std::ranges::sort(level, {}, &ReadyEntry::since);
+    }
+    Rerank(queue.get());
+  }
+}
+
 std::optional<Agenda::Popped> Agenda::Pop(const Filter& filter) {
   Group* group = GroupFor(filter);
   if (group->ranks.empty()) return std::nullopt;

@@ -66,6 +66,9 @@ class Agenda {
   // The queue of a node; made on first use. Stable until its version is dropped.
   Queue* QueueFor(const QueueKey& key);
   void Push(Queue* queue, ReadyEntry entry);
+  // At start: the same for many at once, in any order; Loaded puts them in theirs.
+  void Load(Queue* queue, ReadyEntry entry);
+  void Loaded();
 
   struct Popped {
     Queue* queue;

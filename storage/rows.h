@@ -101,6 +101,25 @@ using VisitInstance = std::function<bool(Instance)>;
 Result<Ok> ScanInstances(const Store& store, PartitionId partition, bool stopped,
                          std::string_view ns, std::string_view after, const Resolve& resolve,
                          const VisitInstance& visit, const Wanted& wanted = {});
+// All that live, for a start: millions of them in seconds. Most are of a plain machine, stand on one
+// node unclaimed or are yet to start, and are told as they lie in the store; the others in full.
+struct Resting {
+  std::string_view ns;
+  std::string_view id;
+  std::string_view machine;
+  uint32_t version = 0;
+  InstanceState state = InstanceState::kNone;
+  int32_t priority = 0;
+  Timestamp start_at;
+  std::string_view node;  // empty: it has not begun
+  uint64_t visit = 0;
+  TokenState token = TokenState::kNone;
+  Timestamp available_at = kNever;
+};
+Result<Ok> ScanLive(const Store& store, PartitionId partition, const Resolve& resolve,
+                    const std::function<Result<Ok>(const Resting&)>& visit,
+                    const std::function<Result<Ok>(Instance)>& visit_other);
+
 // Ids that an index holds, after `after`, in order, until `visit` returns false.
 using VisitId = std::function<bool(std::string_view id)>;
 Result<Ok> ScanLabel(const Store& store, PartitionId partition, std::string_view ns,

@@ -233,7 +233,8 @@ Result<Ok> ScanSteps(const Store& store, PartitionId partition, std::string_view
   auto scanned = store.Scan(
       begin, PrefixEnd(begin), [&](std::string_view key, std::string_view value) {
         record::Step in;
-        if (!in.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
+        if (!in.ParseFromArray(value.data(), static_cast<int>(value.size())) ||
+            !Sound(in.token())) {
           outcome = Corrupt("step", key);
           return false;
         }

@@ -130,7 +130,7 @@ void Loop::Commit() {
       }
     }
     engine_.Committed(turn_->number);
-    if (!turn_->events->empty()) outside_.publish(turn_->events);
+    if (!turn_->feed->empty()) outside_.publish(turn_->feed);
     if (turn_->feed_start) outside_.trimmed(turn_->feed_start);
     for (auto& tell : turn_->after) tell();
     lock.lock();

@@ -156,7 +156,7 @@ int Run(const Flags& flags) {
             {.clock = clock,
              .entropy = [&entropy] { return entropy(); },
              .room = [&disk] { return disk.Look(); },
-             .publish = [&changes](auto events) { changes.Publish(std::move(events)); },
+             .publish = [&changes](auto feed) { changes.Publish(std::move(feed)); },
              .trimmed = [&changes](uint64_t first) { changes.Trim(first); },
              .fail = StopAtOnce});
   Gate gate;

@@ -119,7 +119,9 @@ void ReadInstances(const MemoryStore& store) {
 void ReadFeed(const MemoryStore& store) {
   (void)rows::FirstSeq(store, kPartition);
   (void)rows::LastSeq(store, kPartition);
-  (void)rows::GetEvent(store, kPartition, 1);
+  (void)rows::PageStart(store, kPartition, 1);
+  rows::FeedReader reader(store, kPartition);
+  for (const uint64_t seq : {1, 2}) (void)reader.Get(seq);
   (void)rows::ScanFeed(store, kPartition, 0, [](const Event&) { return true; });
   (void)rows::GetStatsSeq(store, kPartition);
   (void)rows::ScanStats(store, kPartition, [](const rows::StatsRow& row) {

@@ -329,7 +329,7 @@ class Caller {
   void Work() {
     Decide([&](Engine& e) {
       if (session_ == 0) {
-        const auto capacity = static_cast<int32_t>(bytes_.Below(5));
+        const auto capacity = static_cast<int32_t>(1 + bytes_.Below(5));
         auto opened = e.OpenSession({.ns = "ns"}, "stream", capacity, [this](SessionUpdate update) {
           Take(std::move(update.tasks));
         });

@@ -1,8 +1,9 @@
 # make          builds build/bin/dsrv and build/bin/dcli
 # make demo     crawls a web site of this machine with a durable crawler
 # make test     builds everything and runs all tests
-# demo, test, bench and asan install the Debian packages that are missing (make deps).
-.PHONY: programs deps demo test unit e2e bench asan format clean
+# make fuzz     looks for inputs that break the code: TARGET=name, SECONDS=n for each target
+# demo, test, bench, asan and fuzz install the Debian packages that are missing (make deps).
+.PHONY: programs deps demo test unit e2e bench asan fuzz format clean
 .NOTPARALLEL:
 
 programs: build/build.ninja
@@ -24,6 +25,7 @@ unit: build/build.ninja
 	ctest --preset dev
 
 e2e: programs
+	cmake --build --preset dev --target bad_disk
 	/usr/bin/python3 -m pytest tests/e2e -q
 
 bench: deps build/build.ninja
@@ -35,8 +37,11 @@ asan: deps
 	cmake --build --preset asan
 	ctest --preset asan
 
+fuzz: deps
+	tests/fuzz/run $(or $(TARGET),all) $(or $(SECONDS),60)
+
 format:
 	clang-format -i $$(find fsm storage dsrv dcli tests -name '*.cc' -o -name '*.h')
 
 clean:
-	rm -rf build build-release build-asan
+	rm -rf build build-release build-asan build-fuzz

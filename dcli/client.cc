@@ -160,7 +160,8 @@ bool Unreached(const Error& error) {
 
 bool Passing(const Error& error) {
   return error.code == Code::kUnavailable || error.code == Code::kDeadlineExceeded ||
-         error.code == Code::kCancelled || error.reason == "OVERLOADED";
+         error.code == Code::kCancelled || error.reason == "OVERLOADED" ||
+         error.reason == "DISK_FULL";
 }
 
 // gRPC wraps what went wrong in layers of its own; the last one is what matters.

@@ -27,6 +27,7 @@ constexpr Hint kHints[] = {
     {"SUPERSEDED_VERSION", "start the latest version: leave out @VERSION"},
     {"CURSOR_EXPIRED", "--after 0 reads from the oldest change that is kept"},
     {"OVERLOADED", "the server has too much to do: try again a little later"},
+    {"DISK_FULL", "make room on the server's disk; it goes on by itself then"},
     {"NOT_READY", "the server is starting or stopping: try again a little later"},
     {"STORE_FAILED", "the server could not write to its disk: look at its log"},
     {"TOO_LARGE", "the message names the limit"},

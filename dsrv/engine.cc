@@ -576,6 +576,10 @@ Result<Started> Engine::Start(StartArgs args) {
     const Instance& other = (*prerequisite)->instance;
     if (other.Stopped()) ended.emplace_back(other.id, other.result);
   }
+  // What the server starts by itself belongs to something that has begun.
+  if (args.parent.empty() && !args.implicit) {
+    if (auto full = NeedsRoom(Room::kAmple)) return *std::move(full);
+  }
   Instance instance;
   instance.after = std::move(after);
   instance.ns = std::move(args.ns);
@@ -692,6 +696,9 @@ Result<Answer> Engine::Report(const std::string& ns, const std::string& id, Repo
                               const std::vector<rows::ChildStart>& children) {
   auto resident = Touch(ns, id);
   if (!resident) return resident.error();
+  if (auto full = NeedsRoom(children.empty() ? Room::kScarce : Room::kAmple)) {
+    return *std::move(full);
+  }
   auto possible = CheckSuspend(**resident, args, children);
   if (!possible) return possible.error();
   bool retry = false;
@@ -900,6 +907,8 @@ Result<std::vector<Defined>> Engine::Define(const std::string& ns, std::vector<M
   if (!problems->empty()) {
     return Error{Code::kInvalidArgument, "BAD_MACHINE", problems->front().problem.message};
   }
+  auto full = validate_only ? std::nullopt : NeedsRoom(Room::kAmple);
+  if (full) return *std::move(full);
   std::vector<Defined> defined;
   for (size_t i = 0; i < machines.size(); ++i) {
     Machine& machine = machines[i];

@@ -135,6 +135,14 @@ struct PollArgs {
   int32_t max_tasks = 1;
   Timestamp until;  // waits for the first task until then; not later than now: does not wait
 };
+// How much room the disk has for the store. What makes it grow is refused while there is still enough
+// for the rest, since a write that fails is the end of the process.
+enum class Room : uint8_t {
+  kAmple,
+  kScarce,  // nothing new: no definitions, no starts
+  kNone,    // and no work is handed out or reported, but by who waits for it already
+};
+
 // What a Work stream is told. The engine calls it after the commit that made it true.
 struct SessionUpdate {
   std::vector<Task> tasks;
@@ -178,6 +186,7 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
+  void SetRoom(Room room) { room_ = room; }  // kAmple at first; holds from the next call on
   void BeginTurn(Timestamp now, uint64_t random);
   void Work();  // timers, background moves, hand-outs: once a turn, after the commands
   Turn EndTurn();
@@ -371,6 +380,9 @@ class Engine {
   void Settle(Resident& resident);
   bool Durable(const Resident& resident) const;
 
+  // The refusal when there is less room than that.
+  std::optional<Error> NeedsRoom(Room least) const;
+
   // Hand-outs.
   std::vector<Task> Take(const Filter& filter, const std::string& worker, size_t max,
                          uint64_t session, bool* durable);
@@ -500,6 +512,7 @@ class Engine {
   };
   std::deque<StoppedNow> stopped_now_;  // in this turn, and its followers have not heard yet
   bool handing_out_ = true;
+  Room room_ = Room::kAmple;
 
   // Plans. All of it is rebuilt from the live instances.
   std::map<std::string, std::shared_ptr<const DefinitionSet>> definitions_;  // by namespace

@@ -211,7 +211,17 @@ std::vector<Task> Engine::Take(const Filter& filter, const std::string& worker, 
   return tasks;
 }
 
+std::optional<Error> Engine::NeedsRoom(Room least) const {
+  if (room_ <= least) return std::nullopt;
+  return Error{Code::kResourceExhausted, "DISK_FULL",
+               std::string("the server's disk is nearly full: ") +
+                   (room_ == Room::kNone ? "no work is handed out and no reports are taken"
+                                         : "nothing new is taken, only what is under way goes on") +
+                   " until there is room; try again then"};
+}
+
 Result<WaiterId> Engine::Poll(PollArgs args, PollSink sink) {
+  if (auto full = NeedsRoom(Room::kScarce)) return *std::move(full);
   bool durable = true;
   auto answer = [&](std::vector<Task> tasks) {
     auto tell = [sink, tasks = std::move(tasks)]() mutable { sink(std::move(tasks)); };
@@ -281,6 +291,7 @@ void Engine::Undelivered(const std::vector<Task>& tasks) {
 
 Result<SessionId> Engine::OpenSession(Filter filter, std::string worker, int32_t capacity,
                                       SessionSink sink) {
+  if (auto full = NeedsRoom(Room::kScarce)) return *std::move(full);
   if (waiters_.size() >= limits::kWaiters) {
     return Error{Code::kResourceExhausted, "OVERLOADED",
                  "the server holds " + std::to_string(limits::kWaiters) +

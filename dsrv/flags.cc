@@ -81,6 +81,10 @@ Result<Flags> ParseFlags(int argc, char** argv) {
                  "how many instances at rest are kept in memory")
       ->check(CLI::Range(1'000, 100'000'000))
       ->capture_default_str();
+  app.add_option("--min-free-mb", flags.min_free_mb,
+                 "MiB of the disk that stay free: with less, nothing new is accepted (default: 5 % "
+                 "of the disk, at most 256; 0: never refuse)")
+      ->check(CLI::Range(0, 1 << 30));
   app.add_flag("--verify{true}", flags.verify, "check every block of the store before serving");
   app.add_flag("--compat{true},!--no-compat", flags.compat,
                "serve the original DistributedFSMRunner, too (default: yes)");

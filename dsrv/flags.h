@@ -1,6 +1,7 @@
 // The server's flags, from the command line and from a file with the same keys.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "fsm/result.h"
@@ -17,6 +18,7 @@ struct Flags {
   size_t cache_mb = 256;
   size_t memtable_mb = 64;
   size_t cached_instances = 100'000;
+  std::optional<size_t> min_free_mb;  // absent: what disk.h says
   bool verify = false;
   bool compat = true;
   bool reflection = true;

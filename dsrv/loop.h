@@ -47,6 +47,8 @@ class Loop {
   struct Outside {
     std::function<Timestamp()> clock;
     std::function<uint64_t()> entropy;
+    // How much room the disk has; asked at most every 10 ms. Null: ample.
+    std::function<Room()> room;
     // The records of one commit, in order, before any answer that rests on them.
     std::function<void(std::shared_ptr<const std::vector<rows::FeedPage>>)> publish;
     // The feed's records before this one are gone.
@@ -68,6 +70,7 @@ class Loop {
   void Decide();
   void Commit();
   void HandOver(Turn turn);
+  void LookForRoom();
 
   Engine& engine_;
   Store& store_;
@@ -78,6 +81,8 @@ class Loop {
   std::condition_variable changed_;
   std::optional<Turn> turn_;  // handed over, not yet answered
   bool ended_ = false;
+
+  std::chrono::steady_clock::time_point room_due_;  // decider_'s alone
 
   std::thread committer_;
   std::thread decider_;

@@ -13,6 +13,7 @@
 #include <random>
 
 #include "dsrv/changes.h"
+#include "dsrv/disk.h"
 #include "dsrv/compat.h"
 #include "dsrv/flags.h"
 #include "dsrv/loop.h"
@@ -75,7 +76,7 @@ int Fail(const Error& error) {
 [[noreturn]] void StopAtOnce(const Error& error) {
   spdlog::critical(
       "the store failed: {}; the outcome of what was being written is unknown, so the server stops "
-      "here. Restart it when the disk is well: it goes on from what is on disk",
+      "here. Restart it when the disk is well and has room: it goes on from what is on disk",
       error.message);
   std::_Exit(1);
 }
@@ -150,9 +151,11 @@ int Run(const Flags& flags) {
   Changes changes(**store, {(*engine)->partition(), (*engine)->last_seq(), life}, pool,
                   SerialiseChange);
   std::mt19937_64 entropy{std::random_device{}()};
+  Disk disk(flags.data, flags.min_free_mb ? std::optional(*flags.min_free_mb << 20) : std::nullopt);
   Loop loop(**engine, **store,
             {.clock = clock,
              .entropy = [&entropy] { return entropy(); },
+             .room = [&disk] { return disk.Look(); },
              .publish = [&changes](auto feed) { changes.Publish(std::move(feed)); },
              .trimmed = [&changes](uint64_t first) { changes.Trim(first); },
              .fail = StopAtOnce});

@@ -46,7 +46,7 @@ class Sorting {
     std::vector<size_t> cycle = path_;
     cycle.erase(cycle.begin(), std::ranges::find(cycle, again_));
     std::ranges::reverse(cycle);
-    std::ranges::rotate(cycle, std::ranges::min_element(cycle));
+    std::rotate(cycle.begin(), std::ranges::min_element(cycle), cycle.end());
     std::string text;
     for (size_t i : cycle) text += chain_[i].name + " → ";
     return text + chain_[cycle.front()].name;

@@ -91,7 +91,7 @@ std::optional<std::vector<uint32_t>> PlanOrder::FindCycle(size_t steps) {
   for (size_t i = walk.size(); i-- > seen[at];) {
     if (!IsGate(walk[i])) cycle.push_back(walk[i]);
   }
-  std::ranges::rotate(cycle, std::ranges::min_element(cycle));
+  std::rotate(cycle.begin(), std::ranges::min_element(cycle), cycle.end());
   return cycle;
 }
 

@@ -274,8 +274,8 @@ std::optional<ActionSource> ReadAction(const YamlNode& root, Reporter* reporter)
   if (auto field = keys.Take("phases")) ReadPhases(*field, &action.phases);
   if (auto field = keys.Take("plan")) ReadPlanned(*field, &action.planned_by_worker);
   for (auto [key, to] : {std::pair("input", &action.input), std::pair("output", &action.output)}) {
-    TakeInto(keys, key, to, [key](const Field& field, Schema* schema) {
-      return ReadSchema(field, key, schema);
+    TakeInto(keys, key, to, [name = key](const Field& field, Schema* schema) {
+      return ReadSchema(field, name, schema);
     });
   }
   ReadSubscription(keys, &action);

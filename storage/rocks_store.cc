@@ -184,6 +184,25 @@ Error OpenError(const fs::path& path, const rocksdb::Status& status) {
   return {Code::kFailedPrecondition, "", store + " cannot be opened: " + text};
 }
 
+// To be opened a store needs room for what its logs become, and a little more. RocksDB itself ends
+// the process by an assertion when it meets a disk that is full to the last byte meanwhile.
+Result<Ok> CheckRoom(const fs::path& path) {
+  uintmax_t needed = 1 << 20;
+  std::error_code failure;
+  for (const auto& entry : fs::directory_iterator(path, failure)) {
+    if (entry.path().extension() != ".log") continue;
+    const uintmax_t size = entry.file_size(failure);
+    if (!failure) needed += size;
+  }
+  const fs::space_info disk = fs::space(path, failure);
+  if (failure || disk.available >= needed) return Ok{};
+  return Error{Code::kUnavailable, "",
+               "the disk of store " + path.string() + " is full: to be opened it needs " +
+                   std::to_string(needed >> 10) + " KiB, and " +
+                   std::to_string(disk.available >> 10) +
+                   " KiB are free; make room and start again"};
+}
+
 uint64_t DrawIncarnation() {
   std::random_device random;
   return uint64_t{random()} << 32 | random();
@@ -249,6 +268,7 @@ Result<std::unique_ptr<RocksStore>> RocksStore::Open(const Options& options) {
   if (!path.has_filename()) path = path.parent_path();  // "data/"
   const auto exists = Inspect(path, options.create_if_missing);
   if (!exists) return exists.error();
+  if (const auto room = CheckRoom(path); !room) return room.error();
 
   rocksdb::Options database = DatabaseOptions(options);
   database.create_if_missing = !*exists;
@@ -374,7 +394,10 @@ Result<Ok> RocksStore::Commit(rocksdb::WriteBatch& batch) {
   options.sync = true;
   options.protection_bytes_per_key = kProtectionBytes;
   const rocksdb::Status status = db_->Write(options, &batch);
-  if (!status.ok()) return Stop(status.ToString());
+  if (!status.ok()) {
+    return Stop(status.ToString() +
+                (status.IsNoSpace() ? " (it needs room before it can be started again)" : ""));
+  }
   const uint64_t durable = durable_sequence_ += batch.Count();
   const auto raised = high_water_->Raise(durable);
   if (!raised) return Stop(raised.error().message);

@@ -269,7 +269,9 @@ std::string Encode(const Instance& instance, const Machine& machine) {
 Result<Instance> Decode(std::string_view ns, std::string_view id, std::string_view key,
                         std::string_view value, const Resolve& resolve) {
   record::Instance in;
-  if (!in.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
+  if (!in.ParseFromArray(value.data(), static_cast<int>(value.size())) ||
+      in.state() > static_cast<uint32_t>(InstanceState::kStopped) ||
+      in.result() > static_cast<uint32_t>(InstanceResult::kAborted)) {
     return Corrupt("instance", key);
   }
   const Machine* machine = in.has_plan() ? nullptr : resolve(ns, in.machine(), in.version());
@@ -298,7 +300,11 @@ Result<Instance> Decode(std::string_view ns, std::string_view id, std::string_vi
   instance.parent = in.parent();
   instance.error = in.error();
   instance.last_visit = in.last_visit();
-  for (const auto& token : in.tokens()) instance.tokens.Restore(Decode(token, machine));
+  for (const auto& one : in.tokens()) {
+    Token token = Decode(one, machine);
+    if (!Sound(one) || token.node == kNoNode) return Corrupt("instance", key);
+    instance.tokens.Restore(std::move(token));
+  }
   if (in.has_plan()) instance.plan = Decode(in.plan());
   if (in.has_parent_step()) {
     instance.parent_step = ParentStep{in.parent_step().home(), in.parent_step().generation()};
@@ -366,7 +372,8 @@ void Append(const Event& event, std::string* bytes) {
 
 Result<Event> DecodeEvent(uint64_t seq, std::string_view value) {
   record::Event in;
-  if (!in.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
+  if (!in.ParseFromArray(value.data(), static_cast<int>(value.size())) ||
+      in.kind() > static_cast<uint32_t>(ChangeKind::kBreakerClosed)) {
     return Error{Code::kDataLoss, "STORE_FAILED",
                  "the store holds a damaged record of the feed, number " + std::to_string(seq)};
   }

@@ -111,6 +111,10 @@ inline std::string StepKey(PartitionId partition, Kind kind, std::string_view ns
   return Key(partition, kind).Text(ns).Text(id).Version(home);
 }
 
+// States count tokens in arrays: one that is none must not get that far.
+inline bool Sound(const record::Token& in) {
+  return in.state() <= static_cast<uint32_t>(TokenState::kDone);
+}
 Token Decode(const record::Token& in);  // but for its node
 ChildCounts Decode(const record::Children& in);
 

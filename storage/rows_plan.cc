@@ -115,6 +115,46 @@ Spawn Decode(const record::Spawn& in) {
   return spawn;
 }
 
+bool Sound(const Work& work) {
+  return work.timeout.strategy <= TimeoutPolicy::Strategy::kFixed && work.rescue <= Rescue::kFail &&
+         work.on_conflict <= OnConflict::kWait && (!work.poll || !work.poll->intervals.empty());
+}
+
+// Whether all that a graph refers to is there, so that one that was damaged is refused and not
+// followed into nowhere.
+bool Sound(const PlanGraph& graph) {
+  const auto within = [](const std::vector<uint32_t>& indexes, size_t size) {
+    return std::ranges::all_of(indexes, [size](uint32_t index) { return index < size; });
+  };
+  const auto step_is = [&](const Step& step) {
+    const bool works = graph.planning || step.finalize || step.kind == Step::Kind::kWork;
+    return step.kind <= Step::Kind::kPass &&
+           (step.work < graph.works.size() || (!works && step.work == 0)) &&
+           within(step.readers, graph.steps.size()) && within(step.groups, graph.groups.size());
+  };
+  const auto group_is = [&](const Group& group) {
+    const auto member_is = [&](const Group::Member& member) {
+      return member.index < (member.group ? graph.groups.size() : graph.steps.size());
+    };
+    return std::ranges::all_of(group.members, member_is) &&
+           within(group.readers, graph.steps.size()) && within(group.groups, graph.groups.size());
+  };
+  const auto place_is = [&](const Place& place) {
+    return (place.step == UINT32_MAX || place.step < graph.steps.size()) &&
+           within(place.next, graph.places.size());
+  };
+  const auto spawn_is = [&graph](const auto& spawn) {
+    return spawn.first < graph.steps.size() &&
+           graph.steps[spawn.first].kind == Step::Kind::kSpawn;
+  };
+  const auto spawning = std::ranges::count(graph.steps, Step::Kind::kSpawn, &Step::kind);
+  return static_cast<size_t>(spawning) == graph.spawns.size() &&
+         std::ranges::all_of(graph.spawns, spawn_is) &&
+         std::ranges::all_of(graph.works, [](const Work& work) { return Sound(work); }) &&
+         std::ranges::all_of(graph.steps, step_is) && std::ranges::all_of(graph.groups, group_is) &&
+         std::ranges::all_of(graph.places, place_is);
+}
+
 std::string Encode(const PlanGraph& graph) {
   google::protobuf::Arena arena;  // it may have a hundred thousand parts
   record::Graph& out = *google::protobuf::Arena::CreateMessage<record::Graph>(&arena);
@@ -182,6 +222,7 @@ Result<PlanGraph> GetGraph(const Store& store, PartitionId partition, const Inst
   }
   for (const auto& [step, spawn] : in.spawns()) graph.spawns[step] = Decode(spawn);
   for (const auto& [step, singleton] : in.singletons()) graph.singletons[step] = singleton;
+  if (!Sound(graph)) return Corrupt("plan's graph", key);
   return graph;
 }
 
@@ -192,7 +233,8 @@ Result<Ok> ScanSteps(const Store& store, PartitionId partition, std::string_view
   auto scanned = store.Scan(
       begin, PrefixEnd(begin), [&](std::string_view key, std::string_view value) {
         record::Step in;
-        if (!in.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
+        if (!in.ParseFromArray(value.data(), static_cast<int>(value.size())) ||
+            !Sound(in.token())) {
           outcome = Corrupt("step", key);
           return false;
         }

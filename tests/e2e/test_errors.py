@@ -55,6 +55,7 @@ ELSEWHERE = {
     "AMBIGUOUS_NODE": "only plans have several tokens",
     "OVERLOADED": "a full mailbox",
     "CURSOR_AHEAD": "test_changes.py",
+    "DISK_FULL": "test_bad_disk.py",
     "NOT_READY": "a moment at the start and the end",
 }
 

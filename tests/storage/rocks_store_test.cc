@@ -10,7 +10,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <fstream>
+#include <random>
 #include <thread>
 #include <vector>
 
@@ -306,6 +308,80 @@ TEST_CASE("a damaged table block fails reads, and never shortens them") {
   const auto verified = RocksStore::Open({.path = folder / "store", .verify_checksums = true});
   REQUIRE_FALSE(verified);
   CHECK(verified.error().code == Code::kDataLoss);
+}
+
+// A store that is open shows all of it, or a failure where it is looked for.
+void CheckWholeOrRefused(const fs::path& path) {
+  const auto store = Open(path);
+  if (!store) {
+    const bool doubt = store.error().code == Code::kDataLoss ||
+                       store.error().code == Code::kFailedPrecondition;
+    CHECK_MESSAGE(doubt, store.error().message);
+    CHECK_MESSAGE(store.error().message.find(path) != std::string::npos, store.error().message);
+    return;
+  }
+  int rows = 0;
+  const auto count = [&rows](std::string_view, std::string_view) { return ++rows; };
+  const auto scanned = (*store)->Scan("", "", count);
+  if (scanned) CHECK(rows == 2 * kBatches);
+  if (!scanned) CHECK(scanned.error().code == Code::kDataLoss);
+  for (const int number : {0, kBatches / 2, kBatches - 1}) {
+    const auto row = (*store)->Get(RowKey(number, 'b'));
+    if (row) CHECK(row->has_value());
+    if (!row) CHECK(row.error().code == Code::kDataLoss);
+  }
+}
+
+// How often a test of random damage tries.
+int Tries(int usual) {
+  const char* given = std::getenv("DFSMR_DAMAGES");
+  return given ? std::atoi(given) : usual;
+}
+
+//   DFSMR_DAMAGES=2000 storage_test -tc='*any bit*,*any length*'    does so more often
+TEST_CASE("a store with any bit flipped in any of its files is whole, or refused") {
+  const TemporaryFolder folder;
+  bool flushed = false;
+  SUBCASE("while it lies in the log") {}
+  SUBCASE("while it lies in a table") { flushed = true; }
+  MakeStore(folder / "store", flushed);
+  std::mt19937_64 random(flushed ? 1 : 2);
+  for (int attempt = 0; attempt < Tries(60); ++attempt) {
+    const fs::path copy = folder / "copy";
+    fs::copy(folder / "store", copy);
+    std::vector<fs::path> files;
+    for (const auto& entry : fs::directory_iterator(copy)) {
+      const std::string name = entry.path().filename();
+      if (entry.file_size() > 0 && !name.starts_with("LOG")) files.push_back(entry.path());
+    }
+    std::ranges::sort(files);
+    const fs::path& file = files[random() % files.size()];
+    const uintmax_t offset = random() % fs::file_size(file);
+    CAPTURE(file.filename());
+    CAPTURE(offset);
+    FlipBit(file, offset);
+    CheckWholeOrRefused(copy);
+    fs::remove_all(copy);
+  }
+}
+
+TEST_CASE("a store with any of its files cut to any length is whole, or refused") {
+  const TemporaryFolder folder;
+  bool flushed = false;
+  SUBCASE("while it lies in the log") {}
+  SUBCASE("while it lies in a table") { flushed = true; }
+  MakeStore(folder / "store", flushed);
+  const fs::path cut = FileOf(folder / "store", flushed ? ".sst" : ".log");
+  std::mt19937_64 random(3);
+  for (int attempt = 0; attempt < Tries(30); ++attempt) {
+    const fs::path copy = folder / "copy";
+    fs::copy(folder / "store", copy);
+    const uintmax_t length = random() % fs::file_size(cut);
+    CAPTURE(length);
+    fs::resize_file(copy / cut.filename(), length);
+    CheckWholeOrRefused(copy);
+    fs::remove_all(copy);
+  }
 }
 
 TEST_CASE("the high-water file follows the writes and outlives a torn write of its own") {

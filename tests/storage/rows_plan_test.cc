@@ -259,6 +259,31 @@ TEST_CASE("a graph is read as it was written") {
   CHECK(again.index == world.machine.index);
 }
 
+TEST_CASE("a graph that refers to what is not there is damaged") {
+  World world;
+  PlanGraph graph = *world.graph;
+  constexpr uint32_t kNowhere = 1'000;
+  SUBCASE("the work of a step") { graph.steps.front().work = kNowhere; }
+  SUBCASE("a reader of a step") { graph.steps.front().readers.push_back(kNowhere); }
+  SUBCASE("a group of a step") { graph.steps.front().groups.push_back(kNowhere); }
+  SUBCASE("a member of a group") { graph.groups.front().members.front().index = kNowhere; }
+  SUBCASE("a reader of a group") { graph.groups.front().readers.push_back(kNowhere); }
+  SUBCASE("a group of a group") { graph.groups.front().groups.push_back(kNowhere); }
+  SUBCASE("the step of a place") { graph.places.front().step = kNowhere; }
+  SUBCASE("what follows a place") { graph.places.front().next.push_back(kNowhere); }
+  SUBCASE("what a step spawns") { graph.spawns.erase(graph.spawns.begin()); }
+  SUBCASE("the step that spawns") { graph.spawns[kNowhere] = {}; }
+  SUBCASE("a kind of step") { graph.steps.front().kind = static_cast<Step::Kind>(9); }
+  SUBCASE("intervals of a poll") { graph.works.front().poll.emplace(); }
+  Instance instance = world.Make("i");
+  Batch batch;
+  rows::PutGraph(&batch, kPartition, instance, graph);
+  world.Write(batch);
+  const auto read = rows::GetGraph(world.store, kPartition, instance);
+  REQUIRE_FALSE(read);
+  CHECK(read.error().code == Code::kDataLoss);
+}
+
 TEST_CASE("tokens of a plan are rows of their own, read with their instance") {
   World world;
   Instance instance = world.Make("i");

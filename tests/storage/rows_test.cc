@@ -52,6 +52,19 @@ struct World {
     rows::PutInstance(&batch, kPartition, instance, machine, just_stopped, expiry);
     Write(batch);
   }
+  // In the values of all rows, as a damaged disk would.
+  void Replace(std::string_view was, std::string_view is) {
+    Batch batch;
+    REQUIRE(store.Scan("", "", [&](std::string_view key, std::string_view value) {
+      std::string changed(value);
+      if (const size_t at = changed.find(was); at != std::string::npos) {
+        batch.Put(std::string(key), changed.replace(at, was.size(), is));
+      }
+      return true;
+    }));
+    REQUIRE_FALSE(batch.empty());
+    Write(batch);
+  }
   Result<Instance> Get(const std::string& id, const std::string& ns = "ns") {
     return rows::GetInstance(store, kPartition, ns, id, resolve());
   }
@@ -310,6 +323,12 @@ TEST_CASE("what cannot be read is said to be damaged, with its key") {
     Batch batch;
     batch.Put(key, "\xff\xff\xff");
     world.Write(batch);
+  }
+  SUBCASE("a token of a state that is none") {
+    instance.tokens.Add({.node = 0, .visit = 1, .state = TokenState::kReady});
+    world.Put(&instance);
+    SUBCASE("its number is too high") { world.Replace("\x18\x01", "\x18\x06"); }
+    SUBCASE("its node is not there") { world.Replace("\x0a\x01\x61", "\x0a\x01\x78"); }
   }
   SUBCASE("an instance of a machine that is not there") {
     instance.version = 2;

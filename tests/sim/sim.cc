@@ -55,7 +55,7 @@ Sim::Sim(uint64_t seed, Store* below, bool trace)
     Committed(turn, events);
   });
   const size_t length = random_.Below(100);
-  steps_ = static_cast<int>(length < 80   ? 10 + random_.Below(40)
+  steps_ = static_cast<int>(length < 80   ? 10 + random_.Below(30)
                             : length < 99 ? 50 + random_.Below(70)
                                           : 300);
   if (On(Fault::kEviction)) Hit(Fault::kEviction);
@@ -124,6 +124,7 @@ void Sim::Step() {
   }
   if (!world_.failed().empty()) {
     Expect(store_.failed(), "the engine gave up on a sound store: " + world_.failed());
+    if (armed_) Hit(*armed_);
     Note("crash: " + world_.failed());
     return StartAgain();
   }
@@ -135,11 +136,15 @@ void Sim::Step() {
 
 // What is armed here shows, if at all, before the step is over.
 void Sim::InjectFault() {
+  armed_.reset();
   if (Draw(Fault::kTornWrite, 2)) {
+    armed_ = Fault::kTornWrite;
     store_.FailNextWrite(FaultyStore::Outcome::kTorn);
   } else if (Draw(Fault::kUnknownWrite, 2)) {
+    armed_ = Fault::kUnknownWrite;
     store_.FailNextWrite(FaultyStore::Outcome::kKept);
   } else if (Draw(Fault::kFailedRead, 3)) {
+    armed_ = Fault::kFailedRead;
     store_.FailReadsAfter(random_.Below(20));
   }
 }
@@ -228,6 +233,9 @@ void Sim::Committed(const Turn& turn, const std::vector<Event>& events) {
     Expect(event.seq == (ledger_.empty() ? 1 : ledger_.rbegin()->first + 1),
            "published out of order: " + Text(event));
     if (event.kind == ChangeKind::kFinished) finished_.insert(event.instance);
+    if (event.node.ends_with("/error")) {
+      failed_.emplace_back(event.instance, event.node.substr(0, event.node.find('/')));
+    }
     ledger_.emplace(event.seq, event);
   }
   if (!turn.feed->empty()) changes_->Publish(turn.feed);
@@ -275,8 +283,9 @@ std::string Sim::AnyId() {
   return id + "/s" + std::to_string(random_.Below(4)) + "/" + std::to_string(random_.Below(3));
 }
 
-// A step of one of the tasks that were handed out, or any.
+// A step that has failed, or one of the tasks that were handed out, or any.
 std::pair<std::string, std::string> Sim::AnyStep() {
+  if (!failed_.empty() && random_.Chance(30)) return random_.Of(failed_);
   if (hands_.empty() || random_.Chance(30)) {
     return {AnyId(), "s" + std::to_string(random_.Below(5))};
   }

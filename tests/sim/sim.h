@@ -136,6 +136,8 @@ class Sim {
   std::vector<SessionId> streams_;
   std::vector<Watcher> watchers_;
   Timestamp latest_;  // that the clock has shown
+  std::optional<Fault> armed_;  // shows when the store is used next
+  std::vector<std::pair<std::string, std::string>> failed_;  // steps that were held: instance, step
   int steps_ = 0;
   std::string problem_;
 };

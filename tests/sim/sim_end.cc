@@ -47,27 +47,35 @@ std::string CountersOf(World& world) {
   return text;
 }
 
+// Ids that the server makes are drawn: of such a one what its children's ids add.
+std::string Given(const std::string& id) {
+  const bool drawn = id.size() >= 20 && id.starts_with('0');
+  return drawn ? id.substr(20) : id;
+}
+
 // Where everybody stands.
 std::string StandsOf(World& world) {
   (void)world.Do([](Engine& engine) { return engine.Settle("ns", ""); });
-  std::string text;
+  std::multiset<std::string> stands;
   for (bool stopped : {false, true}) {
     REQUIRE(rows::ScanInstances(
         world.store(), world.partition(), stopped, "", "", world.engine().resolve(),
-        [&text](const Instance& instance) {
-          text += instance.id + " " + std::string(Name(instance.state)) + " " +
-                  std::string(Name(instance.result));
+        [&stands](const Instance& instance) {
+          std::string text = Given(instance.id) + " " + std::string(Name(instance.state)) + " " +
+                             std::string(Name(instance.result));
           std::set<std::string> tokens;
           for (const Token& token : instance.tokens) {
             tokens.insert(" " + std::to_string(token.node) + "#" + std::to_string(token.visit) +
                           ":" + std::to_string(static_cast<int>(token.state)));
           }
           for (const std::string& token : tokens) text += token;
-          text += "\n";
+          stands.insert(text + "\n");
           return true;
         }));
   }
-  return text;
+  std::string all;
+  for (const std::string& one : stands) all += one;
+  return all;
 }
 
 bool HoldsBack(World& world) {
@@ -79,8 +87,8 @@ bool HoldsBack(World& world) {
 // All that has been handed out so far.
 std::string Offered(const std::vector<Task>& tasks, std::set<std::string>* all) {
   for (const Task& task : tasks) {
-    all->insert(task.instance + " " + task.node + "#" + std::to_string(task.visit) + " attempt " +
-                std::to_string(task.attempt));
+    all->insert(Given(task.instance) + " " + task.node + "#" + std::to_string(task.visit) +
+                " attempt " + std::to_string(task.attempt));
   }
   std::string text;
   for (const std::string& one : *all) text += one + "\n";

@@ -2,8 +2,10 @@
 # make demo     crawls a web site of this machine with a durable crawler
 # make test     builds everything and runs all tests
 # make fuzz     looks for inputs that break the code: TARGET=name, SECONDS=n for each target
+# make sim      runs the simulator for SECONDS=600; SEED=7 replays one seed with its trace
+# make mutants  breaks the server in many ways; the simulator must notice each
 # demo, test, bench, asan and fuzz install the Debian packages that are missing (make deps).
-.PHONY: programs deps demo test unit e2e bench asan fuzz format clean
+.PHONY: programs deps demo test unit e2e bench sim mutants asan fuzz format clean
 .NOTPARALLEL:
 
 programs: build/build.ninja
@@ -31,6 +33,14 @@ e2e: programs
 bench: deps build/build.ninja
 	cmake --build --preset dev --target bench_programs dsrv
 	build/bin/bench
+
+SECONDS = 600
+sim: deps build/build.ninja
+	cmake --build --preset dev --target sim
+	build/bin/sim $(if $(SEED),--seed $(SEED) --trace,--from $(or $(FROM),$$(date +%s)) --seconds $(SECONDS))
+
+mutants: deps
+	tests/sim/mutants
 
 asan: deps
 	cmake --preset asan

@@ -674,6 +674,7 @@ std::optional<Answer> Engine::FormerAnswer(Resident& resident, const ReportArgs&
       rows::HistoryBackwards(store_, options_.partition, probe, [&](uint64_t seq) {
         if (auto event = uncommitted(seq)) return consider(*event);
         auto event = feed.Get(seq);
+        if (!event && !broken_) broken_ = event.error();
         return event ? consider(*event) : false;
       });
   if (!scanned && !broken_) broken_ = scanned.error();

@@ -306,6 +306,7 @@ Engine::GraphPtr Engine::Share(Resident& resident, GraphPtr graph) {
   }
   if (version.written.insert(name).second) {
     auto stored = LoadGraph(resident.instance, version);
+    if (!stored && stored.error().code == Code::kUnavailable && !broken_) broken_ = stored.error();
     if (stored && (*stored)->machine->graph) return *stored;
     rows::PutGraph(&turn_.batch, options_.partition, resident.instance, *graph->machine->graph);
   }
@@ -733,6 +734,7 @@ Result<StartArgs> Engine::ChildOf(Resident& resident, const Token& token, uint64
   if (home.role != Role::kSpawn) {
     if (items.starts.empty()) {
       auto starts = rows::GetStarts(store_, options_.partition, args.ns, args.parent, token.home);
+      if (!starts && !broken_) broken_ = starts.error();
       if (!starts) return starts.error();
       items.starts = *std::move(starts);
     }

@@ -91,8 +91,10 @@ void Loop::Decide() {
       engine_.Flush();
     }
     engine_.Work();
-    HandOver(engine_.EndTurn());
+    Turn turn = engine_.EndTurn();
+    // What was decided on a store that cannot be read is neither written nor told.
     if (engine_.broken()) outside_.fail(*engine_.broken());
+    HandOver(std::move(turn));
     next = engine_.NextDeadline();
   }
   std::lock_guard lock(mutex_);

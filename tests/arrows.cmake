@@ -54,7 +54,7 @@ arrows("storage/rocks_store" FILES storage/rocks_store.* storage/high_water.* st
 arrows("a header of storage/rocks_store" FILES storage/*.h EXCEPT storage/rows_inside.h
        ALLOW ${standard} "fsm/[^/]+" "storage/[^/]+")
 arrows("dsrv/engine" FILES dsrv/engine* dsrv/registry.*
-       ALLOW ${standard} "fsm/[^/]+" "storage/(store|rows)\\.h"
+       ALLOW ${standard} "fsm/[^/]+" "storage/(store|rows)\\.h" "absl/container/.+"
              "dsrv/(engine|engine_state|engine_definitions|registry)\\.h")
 arrows("dsrv/loop and what it needs" FILES dsrv/loop.* dsrv/pool.h
        ALLOW ${standard} "fsm/[^/]+" "storage/(store|rows)\\.h" "dsrv/(engine|loop|pool)\\.h")

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "tests/dsrv/plan_audit.h"
+#include "tests/sim/plan_audit.h"
 #include "tests/dsrv/world.h"
 
 namespace dfsmr {

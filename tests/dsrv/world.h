@@ -1,9 +1,14 @@
 // An engine without threads, clock or disk: turns are made as loop.cc makes them, time is a number,
-// and a crash is an engine dropped with all that was not written.
+// and a crash is an engine dropped with all that was not written. A store that fails (`failed`)
+// leaves the world as a server that has stopped: nothing more is answered, and only Crash goes on.
 #pragma once
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,10 +35,14 @@ inline std::vector<Machine> ParseMachines(std::string_view text) {
   return machines;
 }
 
+// Every start asks for the same ones again, so they are remembered.
 inline Result<Machine> CompileOne(std::string_view source) {
+  static std::map<std::string, Machine, std::less<>> known;
+  if (const auto it = known.find(source); it != known.end()) return it->second;
   Parsed parsed = ParseDefinitions(source, "store");
   if (parsed.ok() && parsed.definitions.size() == 1) {
-    return std::move(parsed.definitions.front().machine);
+    if (known.size() > 1'000) known.clear();
+    return known[std::string(source)] = std::move(parsed.definitions.front().machine);
   }
   return Error{Code::kDataLoss, "BAD_MACHINE", "not one sound machine"};
 }
@@ -71,7 +80,7 @@ class World {
       return CompileParamsSchema(schema, subject, &problems);
     };
     options_.same_json = SameJson;
-    Open();
+    Crash();
   }
 
   Engine& engine() { return *engine_; }
@@ -80,6 +89,10 @@ class World {
   void Advance(Duration by) { now_ += by; }  // the clock only
   PartitionId partition() const { return options_.partition; }
   const std::string& failed() const { return failed_; }
+  // Called with each turn that has been written, and its records, before any answer that rests on
+  // it.
+  using CommitTold = std::function<void(const Turn&, const std::vector<Event>&)>;
+  void OnCommit(CommitTold tell) { on_commit_ = std::move(tell); }
 
   // One turn. It is not written before the next one has been decided, or Commit is called.
   template <typename Commands>
@@ -89,6 +102,7 @@ class World {
     engine_->Work();
     Turn turn = engine_->EndTurn();
     if (engine_->broken()) failed_ = engine_->broken()->message;
+    if (!failed_.empty()) return;
     for (auto& tell : turn.now) tell();
     turn.now.clear();
     if (turn.batch.empty() && turn.after.empty()) {
@@ -96,7 +110,7 @@ class World {
       return;
     }
     Commit();
-    in_flight_ = std::move(turn);
+    if (failed_.empty()) in_flight_ = std::move(turn);
   }
   void Decide() {
     Decide([](Engine&) {});
@@ -117,12 +131,15 @@ class World {
   }
   void Answer() {
     engine_->Committed(in_flight_->number);
+    std::vector<Event> events;
     for (const rows::FeedPage& page : *in_flight_->feed) {
-      REQUIRE(rows::ReadPage(page, page.first, [this](Event event) {
-        feed_.push_back(std::move(event));
+      REQUIRE(rows::ReadPage(page, page.first, [&events](Event event) {
+        events.push_back(std::move(event));
         return true;
       }));
     }
+    if (on_commit_) on_commit_(*in_flight_, events);
+    std::ranges::move(events, std::back_inserter(feed_));
     Turn turn = *std::move(in_flight_);
     in_flight_.reset();
     for (auto& tell : turn.after) tell();
@@ -164,9 +181,27 @@ class World {
 
   // What was not written is gone, with all answers that waited for it.
   void Crash() {
+    REQUIRE_MESSAGE(TryCrash(), failed_);
+  }
+  // False: the start failed, too (`failed` says why).
+  bool TryCrash() {
     in_flight_.reset();
     engine_.reset();
-    Open();
+    failed_.clear();
+    auto opened = Engine::Open(*store_, options_, now_);
+    if (!opened) failed_ = opened.error().message;
+    if (opened) engine_ = *std::move(opened);
+    return opened.has_value();
+  }
+  // Another engine takes the store over; what is left of the former one, with what it was writing.
+  struct Former {
+    std::unique_ptr<Engine> engine;
+    std::optional<Turn> in_flight;
+  };
+  Former TakeOver() {
+    Former former{std::move(engine_), std::move(in_flight_)};
+    Crash();
+    return former;
   }
   // As a server stops and starts: all in memory is written.
   void Restart() {
@@ -275,12 +310,6 @@ class World {
   const std::vector<Event>& published() const { return feed_; }
 
  private:
-  void Open() {
-    auto opened = Engine::Open(*store_, options_, now_);
-    REQUIRE_MESSAGE(opened, (opened ? "" : opened.error().message));
-    engine_ = *std::move(opened);
-  }
-
   EngineOptions options_;
   StoreOf store_;
   Timestamp now_ = FromMicros(1'700'000'000'000'000);
@@ -289,6 +318,7 @@ class World {
   std::optional<Turn> in_flight_;
   std::vector<Event> feed_;
   std::string failed_;
+  CommitTold on_commit_;
 };
 
 }  // namespace dfsmr

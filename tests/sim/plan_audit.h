@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "fsm/plan.h"
-#include "tests/dsrv/audit.h"
+#include "tests/sim/audit.h"
 
 namespace dfsmr {
 
@@ -214,8 +214,8 @@ class PlanPath {
 
 class PlanAudit {
  public:
-  explicit PlanAudit(World& world) : world_(world), audit_(world) {
-    for (Event& event : world.Feed()) feed_.push_back(std::move(event));
+  explicit PlanAudit(World& world) : PlanAudit(world, LedgerOf(world)) {}
+  PlanAudit(World& world, Ledger ledger) : world_(world), audit_(world, std::move(ledger)) {
     for (const auto& [id, instance] : audit_.instances()) {
       if (instance.plan && !instance.plan->graph.empty()) LoadGraph(instance);
     }
@@ -234,11 +234,11 @@ class PlanAudit {
 
   void All() {
     audit_.Feed();
+    audit_.NothingLost();
     for (const auto& [id, instance] : instances()) {
       if (!instance.plan) {
-        const bool was_plan = std::ranges::any_of(feed_, [&](const Event& event) {
-          return event.instance == id && event.node == "/start";
-        });
+        const bool was_plan = std::ranges::any_of(
+            audit_.ToldOf(id), [](const Event* event) { return event->node == "/start"; });
         if (!was_plan) audit_.History(instance);
         audit_.NextStep(instance);
         continue;
@@ -250,6 +250,7 @@ class PlanAudit {
         if (token.step && token.step->children) Children(instance, token);
       }
     }
+    Orphans();
     Keys();
     Counters();
     Hooks();
@@ -270,9 +271,8 @@ class PlanAudit {
   void Path(const Instance& instance) {
     const Machine* known = machine(instance.id);
     std::vector<Event> history = world_.HistoryOf(instance);
-    size_t told = 0;
-    for (const Event& event : feed_) told += event.instance == instance.id;
-    Expect(told == history.size(), "history and feed differ for " + instance.id);
+    Expect(audit_.ToldOf(instance.id).size() == history.size(),
+           "history and feed differ for " + instance.id);
     if (!known || known->graph->planning) return;
     auto begin = std::ranges::find(history.rbegin(), history.rend(), ChangeKind::kUpgraded,
                                    &Event::kind);
@@ -292,6 +292,7 @@ class PlanAudit {
   // Someone or something will take it on.
   void NextStep(const Instance& instance) {
     if (instance.Stopped()) return;
+    audit_.Awaited(instance);
     const PlanState& plan = *instance.plan;
     const std::string who = instance.id + " has no next step";
     const size_t held = static_cast<size_t>(
@@ -303,7 +304,7 @@ class PlanAudit {
     }
     if (instance.tokens.empty()) {
       const bool waits = instance.hold || !instance.after.empty() || plan.waits_for_key ||
-                         instance.start_at > Timestamp();
+                         instance.start_at > world_.now();
       Expect((instance.state == InstanceState::kScheduled && waits) ||
                  instance.state == InstanceState::kPaused, who);
       Expect(!instance.cancel_requested, instance.id + " hangs in cancel");
@@ -401,8 +402,8 @@ class PlanAudit {
         continue;
       }
       ++all;
-      for (const Event& event : feed_) {
-        resumed |= event.instance == id && event.kind == ChangeKind::kResumed;
+      for (const Event* event : audit_.ToldOf(id)) {
+        resumed |= event->kind == ChangeKind::kResumed;
       }
       if (child.state == InstanceState::kPaused) ++counted.paused;
       else if (!child.Stopped()) ++counted.running;
@@ -425,6 +426,22 @@ class PlanAudit {
   void Same(const std::string& what, uint64_t counted, uint64_t told) {
     Expect(counted == told, what + ": " + std::to_string(told) + " told, " +
                                 std::to_string(counted) + " counted");
+  }
+
+  // A child that runs is waited for, or it has been told to end.
+  void Orphans() {
+    for (const auto& [id, child] : instances()) {
+      if (child.Stopped() || !child.parent_step || child.cancel_requested) continue;
+      const auto parent = instances().find(child.parent);
+      bool awaited = false;
+      if (parent != instances().end() && !parent->second.cancel_requested) {
+        for (const Token& token : parent->second.tokens) {
+          awaited |= token.step && token.step->children &&
+                     token.step->children->generation == child.parent_step->generation;
+        }
+      }
+      Expect(awaited, id + " runs on, and nobody waits for it");
+    }
   }
 
   // One instance at a time holds a key.
@@ -499,7 +516,7 @@ class PlanAudit {
           if (token.state == TokenState::kHeld) ++node.held;
         }
       }
-      for (const Event& event : feed_) {
+      for (const auto& [seq, event] : audit_.feed()) {
         if (event.machine != id || event.version != version) continue;
         NodeStats& node = nodes[CountedAs(event.prev_node)];
         if (event.kind == ChangeKind::kTimedOut) ++node.timed_out;
@@ -534,8 +551,8 @@ class PlanAudit {
     for (const auto& [name, count] : hooks) {
       if (!name.ends_with(" on stopped")) continue;
       const std::string id = name.substr(0, name.find(' '));
-      const auto ends = std::ranges::count_if(feed_, [&](const Event& event) {
-        return event.instance == id && event.kind == ChangeKind::kFinished;
+      const auto ends = std::ranges::count_if(audit_.ToldOf(id), [](const Event* event) {
+        return event->kind == ChangeKind::kFinished;
       });
       Expect(count == ends, id + " stopped " + std::to_string(ends) + " times and has " +
                                 std::to_string(count) + " hooks on it");
@@ -544,7 +561,6 @@ class PlanAudit {
 
   World& world_;
   Audit audit_;
-  std::vector<Event> feed_;
   std::map<std::string, Machine> machines_;  // by instance
   std::string problem_;
 };

@@ -8,16 +8,29 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/dsrv/world.h"
 
 namespace dfsmr {
 
+// The feed from its first record on, also what retention has dropped since.
+using Ledger = std::map<uint64_t, Event>;
+
+inline Ledger LedgerOf(World& world) {
+  Ledger ledger;
+  for (Event& event : world.Feed()) ledger.emplace(event.seq, std::move(event));
+  return ledger;
+}
+
 class Audit {
  public:
-  explicit Audit(World& world) : world_(world) {
-    for (Event& event : world.Feed()) feed_.emplace(event.seq, std::move(event));
+  explicit Audit(World& world) : Audit(world, LedgerOf(world)) {}
+  Audit(World& world, Ledger ledger) : world_(world), feed_(std::move(ledger)) {
+    for (const auto& [seq, event] : feed_) {
+      if (!event.instance.empty()) told_[event.instance].push_back(&event);
+    }
     for (bool stopped : {false, true}) {
       const auto scanned = rows::ScanInstances(
           world.store(), world.partition(), stopped, "", "", world.engine().resolve(),
@@ -41,6 +54,7 @@ class Audit {
 
   void All() {
     Feed();
+    NothingLost();
     for (const auto& [id, instance] : instances_) {
       History(instance);
       NextStep(instance);
@@ -52,35 +66,55 @@ class Audit {
   void Feed() {
     const auto first = rows::FirstSeq(world_.store(), world_.partition());
     Expect(first.has_value(), "the feed's start can be read");
-    uint64_t next = first ? *first : 1;
-    for (const auto& [seq, event] : feed_) {
-      Expect(seq == next++, "gap in the feed before " + Text(event));
+    if (!first) return;
+    uint64_t next = *first;
+    for (const Event& kept : world_.Feed()) {
+      Expect(kept.seq == next++, "gap in the feed before " + Text(kept));
+      const auto known = feed_.find(kept.seq);
+      Expect(known != feed_.end() && known->second == kept, "rewritten: " + Text(kept));
     }
     Expect(world_.engine().last_seq() + 1 == next, "the feed ends at the engine's last number");
+    Expect(feed_.empty() || feed_.rbegin()->first + 1 == next, "the feed has lost its end");
     std::set<uint64_t> seen;
     for (const Event& event : world_.published()) {
       Expect(seen.insert(event.seq).second, "published twice: " + Text(event));
       const auto kept = feed_.find(event.seq);
       if (kept == feed_.end()) {
-        Expect(first && event.seq < *first, "published but not kept: " + Text(event));
+        Expect(event.seq < *first, "published but not kept: " + Text(event));
       } else {
         Expect(kept->second == event, "rewritten: " + Text(event) + " as " + Text(kept->second));
       }
     }
   }
 
+  // What began and has not finished is there.
+  void NothingLost() {
+    for (const auto& [id, events] : told_) {
+      bool lives = false;
+      for (const Event* event : events) {
+        if (event->kind == ChangeKind::kStarted || event->kind == ChangeKind::kScheduled) {
+          lives = true;
+        }
+        if (event->kind == ChangeKind::kFinished) lives = false;
+      }
+      Expect(!lives || instances_.contains(id), id + " has not finished and is gone");
+    }
+  }
+
+  const std::vector<const Event*>& ToldOf(const std::string& id) const {
+    static const std::vector<const Event*> none;
+    const auto it = told_.find(id);
+    return it == told_.end() ? none : it->second;
+  }
+  const Ledger& feed() const { return feed_; }
+
   // The history of an instance is what the feed says of it, and a path of its machine.
   void History(const Instance& instance) {
     const std::vector<Event> history = world_.HistoryOf(instance);
     std::vector<uint64_t> told;
-    for (const auto& [seq, event] : feed_) {
-      if (event.instance == instance.id) told.push_back(seq);
-    }
+    for (const Event* event : ToldOf(instance.id)) told.push_back(event->seq);
     std::vector<uint64_t> kept;
-    const auto first = rows::FirstSeq(world_.store(), world_.partition());
-    for (const Event& event : history) {
-      if (event.seq >= *first) kept.push_back(event.seq);
-    }
+    for (const Event& event : history) kept.push_back(event.seq);
     Expect(told == kept, "history and feed differ for " + instance.id);
     Path(instance, history);
   }
@@ -91,9 +125,12 @@ class Audit {
     const Machine& machine = MachineOf(instance);
     const std::string who = instance.id + " has no next step";
     if (instance.tokens.empty()) {
-      Expect(instance.state == InstanceState::kScheduled ||
+      const bool waits = instance.hold || !instance.after.empty() ||
+                         instance.start_at > world_.now();
+      Expect((instance.state == InstanceState::kScheduled && waits) ||
                  instance.state == InstanceState::kPaused, who);
     }
+    Awaited(instance);
     for (const Token& token : instance.tokens) {
       const Node& node = machine.nodes[token.node];
       switch (token.state) {
@@ -114,6 +151,22 @@ class Audit {
       }
     }
     Expect(!instance.cancel_requested || instance.HasLiveClaim(), instance.id + " hangs in cancel");
+  }
+
+  // Whom it waits for is still to stop, and no later version of its machine has taken it on.
+  void Awaited(const Instance& instance) {
+    for (const Instance::Prerequisite& one : instance.after) {
+      const auto other = instances_.find(one.instance);
+      Expect(other != instances_.end() && !other->second.Stopped(),
+             instance.id + " waits for " + one.instance + ", which has stopped");
+    }
+    const auto& registry = world_.engine().registry();
+    for (uint32_t version = instance.version + 1; instance.version > 0; ++version) {
+      const auto later = registry.Find(instance.ns, instance.machine, version);
+      if (!later) break;
+      Expect(later->machine.upgrade_strategy == UpgradeStrategy::kContinue,
+             instance.id + " was left behind at version " + std::to_string(instance.version));
+    }
   }
 
   // GetMachine's numbers are those of the instances and of the feed.
@@ -155,13 +208,11 @@ class Audit {
       Same(who + " running", stats.running, view.stats.running);
       Same(who + " paused", stats.paused, view.stats.paused);
       Same(who + " stopped", stats.stopped, view.stats.stopped);
-      const auto first = rows::FirstSeq(world_.store(), world_.partition());
       for (size_t i = 0; i < nodes.size(); ++i) {
         const std::string node = who + " node " + definition.machine.nodes[i].id;
         Same(node + " ready", nodes[i].ready, view.nodes[i].ready);
         Same(node + " claimed", nodes[i].claimed, view.nodes[i].claimed);
         Same(node + " waiting", nodes[i].waiting, view.nodes[i].waiting);
-        if (*first != 1) continue;  // the feed no longer tells
         Same(node + " completed", nodes[i].completed, view.nodes[i].completed);
         Same(node + " timed out", nodes[i].timed_out, view.nodes[i].timed_out);
       }
@@ -184,6 +235,21 @@ class Audit {
                                 std::to_string(counted) + " counted");
   }
 
+  // A node is entered as often as its max_visits allows; then it is passed by, or it all ends.
+  void Entered(const Instance& instance, const Event& next, const Node* node,
+               std::map<std::string, uint32_t>& entries) {
+    if (!node) return;
+    if (next.kind == ChangeKind::kTransitioned && next.transition == kExhausted &&
+        next.prev_node == node->id) {
+      --entries[node->id];
+      return;
+    }
+    const bool ends =
+        next.kind == ChangeKind::kFinished || next.kind == ChangeKind::kCancelled;
+    Expect(ends || node->max_visits == 0 || entries[node->id] <= node->max_visits,
+           instance.id + " enters " + node->id + " more often than it may");
+  }
+
   void Path(const Instance& instance, const std::vector<Event>& history) {
     using enum ChangeKind;
     std::string node;
@@ -191,7 +257,10 @@ class Audit {
     bool begun = false, stopped = false, paused = false;
     std::map<uint64_t, int> left;            // visit → reports accepted
     std::map<uint64_t, int> claimed, freed;  // by visit
+    std::map<std::string, uint32_t> entries;
+    const Node* entered = nullptr;  // by the event before
     for (const Event& event : history) {
+      Entered(instance, event, std::exchange(entered, nullptr), entries);
       const std::string who = instance.id + " at " + node + ": " + Text(event);
       Expect(!stopped, who + " after it had stopped");
       const auto* machine =
@@ -207,6 +276,7 @@ class Audit {
           begun = true;
           node = event.node;
           visit = event.visit;
+          ++entries[node];
           break;
         case kTransitioned: {
           Expect(event.prev_node == node, who + " comes from elsewhere");
@@ -223,12 +293,15 @@ class Audit {
             const bool diverted = event.transition == kExhausted;
             Expect(event.visit == (diverted ? visit : visit + 1), who + " skips a visit");
           }
+          Expect(!event.answer || event.left_visit != 0, who + " was reported and ends no visit");
           if (event.left_visit != 0) {
             Expect(event.left_visit == visit, who + " ends another visit");
             Expect(++left[event.left_visit] == 1, who + " ends a visit twice");
           }
           node = event.node;
           visit = event.visit;
+          ++entries[node];
+          if (machine->Find(node) != kNoNode) entered = &machine->nodes[machine->Find(node)];
           break;
         }
         case kClaimed: {
@@ -254,6 +327,7 @@ class Audit {
         case kUpgraded:
           Expect(event.prev_node == node, who);
           if (begun) node = kUpgradedNode;
+          entries.clear();
           break;
         case kAborted:
         case kCancelled:
@@ -287,7 +361,8 @@ class Audit {
   }
 
   World& world_;
-  std::map<uint64_t, Event> feed_;
+  const Ledger feed_;
+  std::map<std::string, std::vector<const Event*>> told_;  // by instance
   std::map<std::string, Instance> instances_;
   NodeIndex timed_out_at_ = kNoNode;
   std::string problem_;

@@ -1,0 +1,194 @@
+#include "tests/sim/definitions.h"
+
+#include <vector>
+
+namespace dfsmr {
+namespace {
+
+// A plan's flow in YAML's flow style. What a step refers to was written before it, so that there is
+// no cycle, whatever else orders them.
+class FlowWriter {
+ public:
+  explicit FlowWriter(Random& random, size_t depth) : random_(random), depth_(depth) {}
+
+  std::string Flow() {
+    std::string text = "[";
+    for (size_t n = 1 + random_.Below(3); n > 0; --n) text += Part(0) + (n > 1 ? ", " : "");
+    return text + "]";
+  }
+
+ private:
+  std::string Part(size_t depth) {
+    if (depth < 2 && random_.Chance(25)) {
+      std::string text = random_.Chance(50) ? "{sequence: [" : "{concurrence: [";
+      for (size_t n = 1 + random_.Below(3); n > 0; --n) {
+        text += Part(depth + 1) + (n > 1 ? ", " : "");
+      }
+      return text + "]}";
+    }
+    const size_t dice = random_.Below(100);
+    if (dice < 12) return ForEach();
+    if (dice < 24) return SpawnOne();
+    if (dice < 34 && depth_ > 0) return NestOne();
+    return Work();
+  }
+  std::string Fresh() { return "s" + std::to_string(count_++); }
+  std::string Act() { return "x" + std::to_string(random_.Below(6)); }
+  std::string Input() {
+    if (known_.empty() || random_.Chance(25)) return "{v: 1}";
+    return "{v: \"${" + random_.Of(known_) + ".output.v}\"}";
+  }
+  std::string After() {
+    if (known_.empty() || random_.Chance(70)) return "";
+    return ", after: [" + random_.Of(known_) + "]";
+  }
+  std::string Work() {
+    const std::string name = Fresh();
+    std::string text = "{step: " + name + ", action: " + Act() + ", input: " + Input() + After();
+    if (random_.Chance(10)) text += ", when: \"${params.flag}\"";
+    else known_.push_back(name);
+    return text + "}";
+  }
+  std::string List() {
+    if (!known_.empty() && random_.Chance(40)) {
+      return "\"${" + random_.Of(known_) + ".output.list}\"";
+    }
+    return random_.Chance(50) ? "\"${params.list}\"" : "[1, 2, 3]";
+  }
+  std::string ForEach() {
+    const std::string name = Fresh();
+    const std::string list = random_.Chance(50) ? "\"${params.list}\"" : "[1, 2, 3]";
+    std::string text = "{for_each: " + list + ", as: h, do: {step: " + name + ", action: " + Act() +
+                       ", input: {h: \"${h}\"}}}";
+    if (random_.Chance(30)) text = "{sequence: " + text + "}";
+    if (random_.Chance(60)) {
+      text += ", {step: " + Fresh() + ", action: " + Act() + ", input: {all: \"${" + name +
+              ".output}\"}}";
+    }
+    return text;
+  }
+  std::string SpawnOne() {
+    const std::string of =
+        random_.Of<std::string>({"machine: m", "plan: leaf", "plan: leaf", "plan: twig"});
+    std::string text = "{step: " + Fresh() + ", spawn: {" + of + ", for_each: " + List() +
+                       ", as: h, input: {h: \"${h}\"}";
+    if (random_.Chance(60)) text += ", concurrency: " + std::to_string(1 + random_.Below(2));
+    return text + "}" + After() + "}";
+  }
+  std::string NestOne() {
+    return "{step: " + Fresh() + ", plan: leaf, input: " + Input() + After() + "}";
+  }
+
+  Random& random_;
+  size_t depth_;
+  size_t count_ = 0;
+  std::vector<std::string> known_;
+};
+
+std::string RandomAction(Random& random, const std::string& id, bool keys, bool planner) {
+  std::string text = "action: " + id + "\n";
+  if (random.Chance(30)) text += "phases: [run, finalize]\n";
+  if (random.Chance(50)) text += "rescue: " + random.Of<std::string>({"skip", "fail"}) + "\n";
+  if (planner) text += "plan: worker\n";
+  const size_t retry = random.Below(4);
+  if (retry == 0) text += "retry: {limit: 2, delay: 1s}\n";
+  if (retry == 1) text += "retry: {limit: 3}\n";
+  const size_t timeout = random.Below(5);
+  if (timeout == 0) text += "timeout: 0.0\n";
+  if (timeout == 1) text += "timeout_strategy: fixed\ntimeout: 3.0\n";
+  if (timeout == 2) text += "timeout_initial: 5s\n";
+  if (random.Chance(20)) text += "poll: {intervals: [1s, 2s], per_interval: 1, max_failures: 2}\n";
+  if (random.Chance(20)) text += "weight: {run: 3, finalize: 2}\n";
+  if (keys && random.Chance(30)) {
+    text += "singleton: " + random.Of<std::string>({"k1", "k2"}) + "\non_conflict: wait\n";
+  }
+  if (random.Chance(10)) text += "subscribes_to: [x0]\nwith: {t: \"${trigger.output.v}\"}\n";
+  return text + "---\n";
+}
+
+}  // namespace
+
+std::string RandomMachine(Random& random, const std::string& id, const std::string& strategy) {
+  const size_t count = 1 + random.Below(5);
+  auto name = [](size_t i) { return "n" + std::to_string(i); };
+  std::string text = "id: " + id + "\nupgrade_strategy: " + strategy + "\nnodes:\n";
+  bool breaks = false;
+  for (size_t i = 0; i < count; ++i) {
+    const std::string next = i + 1 < count ? name(i + 1) : "end";
+    text += "  " + name(i) + ":\n";
+    if (i == 0) text += "    start: true\n";
+    std::string edges = "ok: " + next;
+    const size_t kind = random.Below(10);
+    const bool work = kind < 7;
+    if (kind == 7) text += "    manual: true\n";
+    if (kind == 8) text += "    delay: 2s\n";
+    if (kind == 9) text += "    delay: {initial: 100ms, factor: 2, max: 10s, jitter: 0.5}\n";
+    if (kind < 8) edges += ", back: " + name(random.Below(i + 1)) + ", fail: broken";
+    breaks = breaks || kind < 8;
+    if (work) {
+      const size_t timeout = random.Below(4);
+      if (timeout == 0) text += "    timeout: 0.0\n";
+      if (timeout == 1) text += "    timeout_strategy: fixed\n    timeout: 3.0\n";
+      if (timeout == 2) text += "    timeout_initial: 5s\n";
+      if (timeout != 0 && random.Chance(30)) {
+        edges += ", dfsmr.timeout: " + name(random.Below(count));
+      }
+      if (random.Chance(30)) text += "    priority: " + std::to_string(random.Below(3)) + "\n";
+    }
+    if (random.Chance(25)) {
+      text += "    max_visits: " + std::to_string(1 + random.Below(3)) + "\n";
+      edges += ", dfsmr.exhausted: " + next;
+    }
+    text += "    transitions: {" + edges + "}\n";
+  }
+  if (breaks) text += "  broken: {final: true, result: error}\n";
+  return text + "  end: {final: true}\n";
+}
+
+std::string RandomPlan(Random& random, const std::string& id, const std::string& strategy,
+                       bool keys) {
+  std::string text = "plan: " + id + "\nupgrade_strategy: " + strategy + "\n";
+  if (keys && random.Chance(50)) {
+    text += "singleton: k0\non_conflict: " +
+            random.Of<std::string>({"wait", "wait", "fail"}) + "\n";
+  }
+  if (random.Chance(30)) text += "hooks: [{on: [stopped], action: hooked}]\n";
+  return text + "flow: " + FlowWriter(random, 1).Flow() + "\n---\n";
+}
+
+std::string Everything(Random& random, bool plan_keys, bool planners) {
+  std::string text =
+      "id: m\nnodes: {a: {start: true, transitions: {ok: z}}, z: {final: true}}\n---\n";
+  for (int i = 0; i < 6; ++i) {
+    std::string action = RandomAction(random, "x" + std::to_string(i), !plan_keys,
+                                      planners && i >= 4);
+    if (i == 0) {  // it subscribes to itself otherwise
+      const size_t at = action.find("subscribes_to");
+      if (at != std::string::npos) action = action.substr(0, at) + "---\n";
+    }
+    text += action;
+  }
+  text += "plan: twig\nflow: [{step: w, action: x1}]\n---\n";
+  text += "plan: leaf\nflow: " + random.Of<std::string>({
+      "[{step: l, action: x2}, {step: r, action: x3, after: [l]}]",
+      "[{step: l, action: x4}]",
+      "[{step: l, spawn: {plan: twig, for_each: [1, 2], as: t, concurrency: 1}}]"}) + "\n---\n";
+  for (int i = 0; i < 3; ++i) {
+    text += RandomPlan(random, "p" + std::to_string(i), "continue", plan_keys);
+  }
+  return text.substr(0, text.size() - 4);
+}
+
+std::string RandomSteps(Random& random) {
+  std::string text = "[";
+  const size_t count = random.Below(4);
+  for (size_t i = 0; i < count; ++i) {
+    text += (i > 0 ? ", " : "") + std::string("{step: t") + std::to_string(i) + ", action: x" +
+            std::to_string(random.Below(4)) + ", input: {v: 1}";
+    if (i > 0 && random.Chance(50)) text += ", after: [t" + std::to_string(random.Below(i)) + "]";
+    text += "}";
+  }
+  return text + "]";
+}
+
+}  // namespace dfsmr

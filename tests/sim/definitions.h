@@ -1,0 +1,25 @@
+// Machines, actions and plans drawn at random, as text.
+#pragma once
+
+#include <string>
+
+#include "tests/sim/random.h"
+
+namespace dfsmr {
+
+// "ok" always leads on towards the end, so that every instance can be driven there.
+std::string RandomMachine(Random& random, const std::string& id, const std::string& strategy);
+
+// With `keys` it may want a singleton.
+std::string RandomPlan(Random& random, const std::string& id, const std::string& strategy,
+                       bool keys);
+
+// What a planner's worker may answer: steps only, of actions that plan nothing themselves.
+std::string RandomSteps(Random& random);
+
+// A plain machine "m", the actions x0 to x5, the plans "leaf" and "twig" that others start, and the
+// plans p0 to p2. Singletons are the plans' or the actions': with both, they may wait for each
+// other for ever. `planners`: some actions let a worker plan their steps.
+std::string Everything(Random& random, bool plan_keys, bool planners);
+
+}  // namespace dfsmr

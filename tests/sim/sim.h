@@ -1,0 +1,145 @@
+// One simulated run: the real rules, engine, agenda, rows and feed on one thread, with a clock that
+// is a number and a store that fails. Machines, plans, workers, operators, clients, watchers and
+// faults are drawn from one seed, so that the seed alone replays the run.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dsrv/changes.h"
+#include "dsrv/pool.h"
+#include "tests/dsrv/world.h"
+#include "tests/sim/audit.h"
+#include "tests/sim/faults.h"
+#include "tests/sim/faulty_store.h"
+#include "tests/sim/random.h"
+
+namespace dfsmr {
+
+class Sim {
+ public:
+  // `below` keeps the rows (null: memory). `trace` prints what happens as it happens.
+  Sim(uint64_t seed, Store* below, bool trace);
+
+  // Steps with faults, then honest workers until all is done; audited on the way and at the end.
+  // The first thing that was found wrong; empty: all is well.
+  std::string Run();
+
+  const FaultCounts& hits() const { return hits_; }
+  const Ledger& ledger() const { return ledger_; }
+
+ private:
+  struct Accepted {
+    std::string instance;
+    std::string transition;
+    Answer answer;
+  };
+  // Somebody who reads the feed.
+  struct Watcher {
+    ChangeFilter filter;
+    std::string cursor;
+  };
+
+  // What the seed draws before the run.
+  static EngineOptions Options(Random& random, bool few, bool retention);
+  bool On(Fault fault) const { return on_.contains(fault); }
+  bool Draw(Fault fault, int percent) { return On(fault) && random_.Chance(percent); }
+  void Hit(Fault fault) { ++hits_[static_cast<size_t>(fault)]; }
+  void Expect(bool good, const std::string& what);
+  void Note(const std::string& what);
+  void DefineAll();
+
+  // The server.
+  void Step();
+  void InjectFault();
+  void PassTime();
+  void CrashSometimes();
+  void StartAgain();
+  void TakeOver();
+  void Committed(const Turn& turn, const std::vector<Event>& events);
+  void Extend();
+
+  // What is asked of it.
+  void Command(Engine& engine);
+  void StartOne(Engine& engine);
+  void RetryStart(Engine& engine);
+  void PollOne(Engine& engine);
+  void Receive(std::vector<Task> tasks);
+  void UseTask(Engine& engine);
+  void Lie(Engine& engine, const Task& task);
+  void ReportTask(Engine& engine, const Task& task, const std::string& transition);
+  std::string WordFor(const Task& task);
+  ReportArgs ArgsFor(const Task& task, const std::string& transition,
+                     std::vector<rows::ChildStart>* children);
+  void CheckAnswer(const Task& task, const std::string& transition, Answer answer);
+  void Operate(Engine& engine);
+  void OperatePlan(Engine& engine);
+  void Control(Engine& engine);
+  void Cancel(Engine& engine, const std::string& id);
+  void Streams(Engine& engine);
+  void Redefine(Engine& engine);
+  void Watch();
+  void CheckPortion(Watcher& watcher, const Changes::Portion& portion, uint64_t after);
+
+  std::string AnyMachine();
+  std::string AnyId();
+  std::pair<std::string, std::string> AnyStep();
+  bool Finished(const std::string& id) const;
+
+  // Afterwards.
+  void Verify();
+  void CheckStarts();
+  void CheckLists(const std::map<std::string, Instance>& instances);
+  void CheckHistories(const std::map<std::string, Instance>& instances);
+  void Rebuilt();
+  void Finish();
+  std::vector<Instance> Live();
+  void Push(const Instance& instance, int round);
+  void PushPlan(const Instance& instance, int round);
+  void Tidy();  // nobody waits for work any more
+  void PrintFeed();
+
+  Random random_;
+  const bool trace_;
+  bool machines_ = false;  // plain machines m0 to m2
+  bool plans_ = false;     // plans p0 to p2 and what they are made of
+  bool plan_keys_ = false;
+  bool singletons_ = false;
+  std::set<Fault> on_;
+  MemoryStore memory_;
+  FaultyStore store_;
+  EngineOptions options_;
+  World world_;
+  Pool no_threads_{0};
+  std::unique_ptr<Changes> changes_;
+  FaultCounts hits_{};
+  Ledger ledger_;
+  std::set<std::string> finished_;  // instances of which the ledger says so
+  std::string source_;
+
+  std::map<std::string, StartArgs> started_;  // acknowledged
+  std::map<std::string, StartArgs> created_;  // acknowledged as new
+  std::map<std::string, Accepted> accepted_;  // acknowledged: claim → what
+  std::set<std::string> relinquished_;
+  std::set<std::string> claims_;
+  // At-most-once visits may be told once, and once more each time that someone allowed it.
+  std::map<std::pair<std::string, uint64_t>, int> told_;
+  std::map<std::string, int> frees_;
+  std::vector<Task> hands_;
+  std::vector<Task> undelivered_;
+  std::vector<WaiterId> polls_;
+  std::vector<SessionId> streams_;
+  std::vector<Watcher> watchers_;
+  Timestamp latest_;  // that the clock has shown
+  std::optional<Fault> armed_;  // shows when the store is used next
+  std::vector<std::pair<std::string, std::string>> failed_;  // steps that were held: instance, step
+  int steps_ = 0;
+  std::string problem_;
+};
+
+}  // namespace dfsmr

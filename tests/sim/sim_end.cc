@@ -1,0 +1,378 @@
+// What is checked of a run: on the way, after its memory was rebuilt, and when all work is done.
+#include <algorithm>
+
+#include "dsrv/lists.h"
+#include "tests/sim/definitions.h"
+#include "tests/sim/plan_audit.h"
+#include "tests/sim/sim.h"
+
+namespace dfsmr {
+namespace {
+
+constexpr std::string_view kOutput = R"({"v":1,"list":[1,2]})";
+
+// All rows of a store, to be owned under an epoch after `epoch`.
+void Copy(const Store& from, Epoch last, MemoryStore* to) {
+  Batch batch;
+  REQUIRE(from.Scan("", "", [&batch](std::string_view key, std::string_view value) {
+    batch.Put(std::string(key), std::string(value));
+    return true;
+  }));
+  Epoch epoch = 0;
+  while (epoch <= last) epoch = *to->Acquire(0);
+  REQUIRE(to->Write(0, epoch, batch));
+}
+
+// What GetMachine tells, but for what is learned of how long things take.
+std::string CountersOf(World& world) {
+  auto views = world.Do([](Engine& engine) {
+    return Result<std::vector<MachineView>>(engine.ListMachines("ns", true, {"", 0}, 1'000));
+  });
+  std::string text;
+  for (const MachineView& view : *views) {
+    text += view.definition->machine.id + " v" + std::to_string(view.definition->version);
+    for (uint64_t n : {view.stats.scheduled, view.stats.running, view.stats.paused,
+                       view.stats.stopped}) {
+      text += " " + std::to_string(n);
+    }
+    for (const NodeStats& node : view.nodes) {
+      text += ",";
+      for (uint64_t n : {node.ready, node.claimed, node.waiting, node.held, node.completed,
+                         node.timed_out}) {
+        text += " " + std::to_string(n);
+      }
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+// Ids that the server makes are drawn: of such a one what its children's ids add.
+std::string Given(const std::string& id) {
+  const bool drawn = id.size() >= 20 && id.starts_with('0');
+  return drawn ? id.substr(20) : id;
+}
+
+// Where everybody stands.
+std::string StandsOf(World& world) {
+  (void)world.Do([](Engine& engine) { return engine.Settle("ns", ""); });
+  std::multiset<std::string> stands;
+  for (bool stopped : {false, true}) {
+    REQUIRE(rows::ScanInstances(
+        world.store(), world.partition(), stopped, "", "", world.engine().resolve(),
+        [&stands](const Instance& instance) {
+          std::string text = Given(instance.id) + " " + std::string(Name(instance.state)) + " " +
+                             std::string(Name(instance.result));
+          std::set<std::string> tokens;
+          for (const Token& token : instance.tokens) {
+            tokens.insert(" " + std::to_string(token.node) + "#" + std::to_string(token.visit) +
+                          ":" + std::to_string(static_cast<int>(token.state)));
+          }
+          for (const std::string& token : tokens) text += token;
+          stands.insert(text + "\n");
+          return true;
+        }));
+  }
+  std::string all;
+  for (const std::string& one : stands) all += one;
+  return all;
+}
+
+bool HoldsBack(World& world) {
+  auto views = world.engine().ListMachines("ns", false, {"", 0}, 1'000);
+  return std::ranges::any_of(
+      views, [](const MachineView& view) { return view.stats.breaker != "closed"; });
+}
+
+// All that has been handed out so far.
+std::string Offered(const std::vector<Task>& tasks, std::set<std::string>* all) {
+  for (const Task& task : tasks) {
+    all->insert(Given(task.instance) + " " + task.node + "#" + std::to_string(task.visit) +
+                " attempt " + std::to_string(task.attempt));
+  }
+  std::string text;
+  for (const std::string& one : *all) text += one + "\n";
+  return text;
+}
+
+std::string FirstDifference(const std::string& a, const std::string& b) {
+  size_t begin = 0;
+  for (size_t i = 0; i < std::min(a.size(), b.size()) && a[i] == b[i]; ++i) {
+    if (a[i] == '\n') begin = i + 1;
+  }
+  return "'" + a.substr(begin, a.find('\n', begin) - begin) + "' and '" +
+         b.substr(begin, b.find('\n', begin) - begin) + "'";
+}
+
+}  // namespace
+
+// Settles everything and compares what was acknowledged with what is there.
+void Sim::Verify() {
+  store_.Heal();
+  world_.Commit();
+  world_.Drain();
+  // More than once: the turn that settles may hand out something more.
+  for (int i = 0; i < 3; ++i) {
+    (void)world_.Do([](Engine& engine) { return engine.Settle("ns", ""); });
+  }
+  Expect(world_.failed().empty(), "the engine gave up on a sound store: " + world_.failed());
+  if (!problem_.empty()) return;
+  PlanAudit audit(world_, ledger_);
+  audit.All();
+  Expect(audit.problem().empty(), audit.problem());
+  for (const auto& [id, args] : started_) {
+    const auto it = audit.instances().find(id);
+    const bool gone = it == audit.instances().end() && On(Fault::kRetention) && Finished(id);
+    Expect(gone || (it != audit.instances().end() && it->second.machine == args.machine),
+           "started and acknowledged, but not there: " + id);
+  }
+  std::map<std::pair<std::string, ClaimId>, int> reports;
+  for (const auto& [seq, event] : ledger_) {
+    if (event.answer) ++reports[{event.instance, event.answer->claim}];
+  }
+  for (const auto& [claim, times] : reports) {
+    Expect(times == 1, "a claim of " + claim.first + " was accepted " + std::to_string(times) +
+                           " times");
+  }
+  for (const auto& [claim, accepted] : accepted_) {
+    Expect(reports.contains({accepted.instance, accepted.answer.claim}),
+           "report " + claim + " of " + accepted.instance + " was answered and is not in the feed");
+  }
+  CheckStarts();
+  if (On(Fault::kPages)) CheckLists(audit.instances());
+  if (On(Fault::kPages)) CheckHistories(audit.instances());
+}
+
+// Nothing begins before it may: not while it is held, nor before its time or those it waits for.
+void Sim::CheckStarts() {
+  std::set<std::string> resumed, finished, begun;
+  for (const auto& [seq, event] : ledger_) {
+    if (event.kind == ChangeKind::kResumed) resumed.insert(event.instance);
+    if (event.kind == ChangeKind::kFinished) finished.insert(event.instance);
+    if (event.kind != ChangeKind::kStarted || !begun.insert(event.instance).second) continue;
+    const auto created = created_.find(event.instance);
+    if (created == created_.end()) continue;
+    const StartArgs& args = created->second;
+    Expect(event.time >= args.start_at, args.id + " began before its time");
+    Expect(!args.hold || resumed.contains(args.id), args.id + " began while it was held");
+    for (const Instance::Prerequisite& one : args.after) {
+      Expect(finished.contains(one.instance), args.id + " began before " + one.instance);
+    }
+  }
+}
+
+// Page by page there is what is there: all of it, once, in order.
+void Sim::CheckLists(const std::map<std::string, Instance>& instances) {
+  Hit(Fault::kPages);
+  InstanceQuery query;
+  query.ns = "ns";
+  query.limit = 1 + random_.Below(5);
+  if (random_.Chance(40)) query.machine = AnyMachine();
+  if (random_.Chance(40)) {
+    query.state = random_.Of<InstanceState>(
+        {InstanceState::kRunning, InstanceState::kPaused, InstanceState::kStopped});
+  }
+  if (random_.Chance(20)) query.result = InstanceResult::kSuccess;
+  std::string listed, expected;
+  for (bool more = true; more;) {
+    auto page = ReadInstances(world_.engine(), query);
+    REQUIRE(page);
+    for (const InstanceView& view : page->instances) {
+      listed += view.instance.id + " ";
+      const auto known = instances.find(view.instance.id);
+      Expect(known != instances.end() && known->second.state == view.instance.state &&
+                 known->second.result == view.instance.result &&
+                 view.nodes.size() == view.instance.tokens.size(),
+             "a list shows another " + view.instance.id);
+    }
+    more = !page->last.empty();
+    query.after = page->last;
+  }
+  for (const auto& [id, instance] : instances) {
+    if ((query.machine.empty() || query.machine == instance.machine) &&
+        (query.state == InstanceState::kNone || query.state == instance.state) &&
+        (query.result == InstanceResult::kNone || query.result == instance.result)) {
+      expected += id + " ";
+    }
+  }
+  Expect(listed == expected, "listed were " + listed + "instead of " + expected);
+}
+
+void Sim::CheckHistories(const std::map<std::string, Instance>& instances) {
+  if (instances.empty()) return;
+  auto which = instances.begin();
+  std::advance(which, random_.Below(instances.size()));
+  std::string listed, expected;
+  const size_t limit = 1 + random_.Below(4);
+  uint64_t after = 0;
+  for (bool more = true; more;) {
+    auto page = ReadHistory(world_.engine(), "ns", which->first, after, limit);
+    REQUIRE(page);
+    for (const Event& event : page->events) listed += std::to_string(event.seq) + " ";
+    more = page->last != 0;
+    after = page->last;
+  }
+  for (const auto& [seq, event] : ledger_) {
+    if (event.instance == which->first) expected += std::to_string(seq) + " ";
+  }
+  Expect(listed == expected,
+         "the history of " + which->first + " is " + listed + "instead of " + expected);
+}
+
+void Sim::Tidy() {
+  (void)world_.Do([this](Engine& engine) {
+    for (SessionId stream : streams_) engine.CloseSession(stream);
+    for (WaiterId poll : polls_) (void)engine.CancelPoll(poll);
+    engine.Flush();
+    return 0;
+  });
+  streams_.clear();
+  polls_.clear();
+  world_.Drain();
+  (void)world_.Do([](Engine& engine) { return engine.Flush(), 0; });
+}
+
+// What is derived from the store must come out as it was: an engine that starts on a copy of the
+// store counts the same, hands out the same, and lets the same time out.
+void Sim::Rebuilt() {
+  if (!On(Fault::kRebuilt)) return;
+  // An engine whose clock was set back stands still until the clock has caught up.
+  world_.Advance(std::max(latest_, world_.now()) + 1s - world_.now());
+  Tidy();
+  MemoryStore copy;
+  Copy(store_, world_.engine().epoch(), &copy);
+  World twin(options_, &copy);
+  twin.Advance(world_.now() - twin.now());
+  twin.Crash();
+  Hit(Fault::kRebuilt);
+  const std::string counted = CountersOf(world_);
+  const std::string recounted = CountersOf(twin);
+  Expect(counted == recounted, "after a restart the counters differ: " +
+                                   FirstDifference(counted, recounted));
+  // What a breaker has seen is not kept, and who waits for a singleton is a matter of order.
+  if (singletons_ || HoldsBack(world_)) return;
+  // Their clocks may be some changes apart, and what is due just then comes a moment later.
+  std::string here, there;
+  std::set<std::string> offered_here, offered_there;
+  for (int i = 0; i < 3 && (i == 0 || here != there); ++i) {
+    const std::vector<Task> tasks = world_.Ready();
+    here = Offered(tasks, &offered_here);
+    there = Offered(twin.Ready(), &offered_there);
+    Receive(tasks);
+    if (HoldsBack(world_) || HoldsBack(twin)) return;
+    if (here == there) break;
+    world_.Elapse(1s);
+    twin.Elapse(1s);
+  }
+  Expect(here == there, "after a restart other work is handed out: " +
+                            FirstDifference(here, there));
+  std::string stand, restand;
+  for (int i = 0; i < 3 && (i == 0 || stand != restand); ++i) {
+    const Duration some = Duration(random_.Below(60'000'000));
+    world_.Elapse(some);
+    twin.Elapse(some);
+    stand = StandsOf(world_);
+    restand = StandsOf(twin);
+  }
+  Expect(stand == restand,
+         "after a restart time does something else: " + FirstDifference(stand, restand));
+}
+
+std::vector<Instance> Sim::Live() {
+  (void)world_.Do([](Engine& engine) { return engine.Settle("ns", ""); });
+  std::vector<Instance> live;
+  REQUIRE(rows::ScanInstances(store_, world_.partition(), false, "", "",
+                              world_.engine().resolve(), [&live](Instance instance) {
+                                live.push_back(std::move(instance));
+                                return true;
+                              }));
+  return live;
+}
+
+// Honest workers and operators finish it all: whatever has no end had no next step.
+void Sim::Finish() {
+  world_.Restart();     // nobody of before polls any more
+  on_.erase(Fault::kClockBackRestart);
+  on_.erase(Fault::kFailedStart);
+  StartAgain();
+  world_.Advance(std::max(latest_, world_.now()) - world_.now());  // where the clock was before
+  world_.Elapse(3min);  // breakers close, claims time out
+  for (int round = 0; round < 400; ++round) {
+    const std::vector<Instance> live = Live();
+    if (live.empty()) return;
+    for (const Instance& instance : live) Push(instance, round);
+    for (const Task& task : world_.Ready()) {
+      const bool plans = task.phase == "plan";
+      const bool step = !task.phase.empty();
+      (void)world_.Do([&](Engine& engine) {
+        return engine.Report("ns", task.instance,
+                             {.transition = plans ? "planned" : "ok", .claim = task.claim,
+                              .output = plans  ? R"({"flow":"[{step: t, action: y}]"})"
+                                        : step ? std::string(kOutput)
+                                               : ""});
+      });
+    }
+    world_.Elapse(round % 20 == 19 ? Duration(2min) : Duration(11s));
+  }
+  std::string left;
+  for (const Instance& instance : Live()) {
+    left += " " + instance.id + " " + std::string(Name(instance.state));
+    for (const Token& token : instance.tokens) {
+      left += "@" + std::to_string(token.node) + ":" +
+              std::to_string(static_cast<int>(token.state));
+    }
+  }
+  Expect(false, "never got done:" + left);
+}
+
+// What no worker's report moves.
+void Sim::Push(const Instance& instance, int round) {
+  if (instance.plan) return PushPlan(instance, round);
+  auto& engine = world_.engine();
+  if (instance.state == InstanceState::kPaused || instance.state == InstanceState::kScheduled) {
+    (void)world_.Do([&](Engine& e) { return e.Resume("ns", instance.id, "", false); });
+  }
+  if (instance.tokens.empty()) return;
+  const Machine* machine = engine.registry().Resolve("ns", instance.machine, instance.version);
+  const Token& token = instance.tokens.front();
+  if (machine->nodes[token.node].kind == NodeKind::kManual) (void)world_.Move(instance.id, "ok");
+  if (token.state == TokenState::kClaimed) {  // at most once, or with a deadline that is far off
+    (void)world_.Do([&](Engine& e) { return e.Resume("ns", instance.id, "", true); });
+  }
+}
+
+void Sim::PushPlan(const Instance& instance, int round) {
+  auto resume = [&](const std::string& node, bool force) {
+    (void)world_.Do([&](Engine& e) { return e.Resume("ns", instance.id, node, force); });
+  };
+  const bool skips = round % 4 == 3 && !instance.plan->pause_requested &&
+                     instance.tokens.Count(TokenState::kHeld) > 0;
+  if (!skips && (instance.state == InstanceState::kPaused ||
+                 instance.state == InstanceState::kScheduled)) {
+    resume("", false);
+  }
+  if (instance.tokens.empty() || instance.plan->graph.empty()) return;
+  auto graph = rows::GetGraph(store_, world_.partition(), instance);
+  REQUIRE(graph);
+  Machine machine = Assemble(std::make_shared<const PlanGraph>(*std::move(graph)), Machine());
+  for (const Token& token : instance.tokens) {
+    const Node& node = machine.nodes[token.node];
+    const std::string& step = machine.nodes[token.home].id;
+    if (token.state == TokenState::kClaimed) resume(step, true);
+    const bool held = token.state == TokenState::kHeld;
+    if (held && !skips) resume(step, false);
+    // Of its children some cannot be resumed any more, or its input is not there.
+    if (held && skips) {
+      (void)world_.Do([&](Engine& e) { return e.Skip("ns", instance.id, step); });
+    }
+    // Children may wait for a singleton that the step holds.
+    const bool stuck = token.step->children && round % 8 == 7;
+    if (node.role == Role::kSuspended && (stuck || !token.step->children)) {
+      (void)world_.Do([&](Engine& e) {
+        return e.Report("ns", instance.id, {.transition = stuck ? "ok" : "go", .node = step});
+      });
+    }
+  }
+}
+
+}  // namespace dfsmr

@@ -1,6 +1,6 @@
-// What the server has done since it began, and which stage took how much of a CPU: the counters that
-// SIGUSR1 logs. They cost one reading of a thread's clock for each stage of a turn. Any thread may
-// read them; each is true by itself, not all of them at one moment.
+// What the server has done since it began, and which stage took how much of a CPU: the counters
+// that SIGUSR1 logs. They cost one reading of a thread's clock for each stage of a turn. Any thread
+// may read them; each is true by itself, not all of them at one moment.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,7 @@ class Meter {
     kWriteUs,   // by the clock on the wall: from the begin of each commit until it was on disk
     kDecideUs,  // the rest is CPU time. What was asked is decided, and handed out
     kEncodeUs,  // what was decided becomes rows
-    kCommitUs,  // rows go to the log and the memtable; the sync's own share is in it, not its waiting
+    kCommitUs,  // rows go to the log and the memtable; what the sync computes, not its waiting
     kReplyUs,   // answers and the feed's records are handed to gRPC, which often sends them at once
     kCounts
   };

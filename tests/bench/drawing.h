@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -34,26 +35,30 @@ class Drawing {
  private:
   static constexpr int kWidth = 860;
   static constexpr int kLeft = 60;   // where bars begin
-  static constexpr int kLong = 640;  // the longest bar
+  static constexpr int kLong = 660;  // the longest bar
   static constexpr int kBar = 18;
   // Told apart by those who see few colours, too (Okabe and Ito).
   static constexpr const char* kColours[] = {"#56b4e9", "#e69f00", "#f0e442",
                                              "#0072b2", "#009e73", "#999999"};
+  static constexpr const char* kWaiting = "#e8e8e8";
   static_assert(std::size(kColours) == std::size(kStages));
 
   void DrawLegend() {
-    Write(10, 20, "Server CPU time of one transition, by stage", " font-weight=\"bold\"");
+    Write(10, 20, "What a transition costs the server: CPU time by stage, and waiting for fsync",
+          " font-weight=\"bold\"");
     int x = 10;
     for (std::size_t i = 0; i < std::size(kStages); ++i) {
       Fill(x, 32, 14, 14, kColours[i], kStages[i].name);
       Write(x + 20, 44, kStages[i].name);
       x += 110;
     }
+    Fill(x, 32, 14, 14, kWaiting, "fsync");
+    Write(x + 20, 44, "fsync");
     y_ = 60;
   }
 
   void DrawCase(const Outcome& outcome) {
-    const double most = std::max(At(outcome.subject, "cpu_us"), At(outcome.other, "cpu_us"));
+    const double most = std::max(Length(outcome.subject), Length(outcome.other));
     if (most <= 0) return;
     char told[160];
     std::snprintf(told, sizeof(told),
@@ -76,9 +81,15 @@ class Drawing {
       Fill(x, y, us * scale, kBar, kColours[i], told);
       x += us * scale;
     }
+    const double wait_us = At(figures, "fsync_wait_us");
     char total[40];
-    std::snprintf(total, sizeof(total), "%.1f us", At(figures, "cpu_us"));
-    Write(x + 6, y + 14, total);
+    std::snprintf(total, sizeof(total), "%.1f + %.1f us", At(figures, "cpu_us"), wait_us);
+    Fill(x, y, wait_us * scale, kBar, kWaiting, "fsync");
+    Write(x + wait_us * scale + 6, y + 14, total);
+  }
+
+  static double Length(const Figures& figures) {
+    return At(figures, "cpu_us") + At(figures, "fsync_wait_us");
   }
 
   void Write(double x, double y, const std::string& text, const std::string& style = "") {

@@ -84,7 +84,7 @@ class Table {
   static void PrintStages(const std::vector<Outcome>& outcomes) {
     std::fprintf(stderr, "\n%-24s %8s", "server CPU us", "in all");
     for (const Stage& stage : kStages) std::fprintf(stderr, " %10s", stage.name);
-    std::fprintf(stderr, " %10s\n", "commit ms");
+    std::fprintf(stderr, " %12s %10s\n", "(fsync wait)", "commit ms");
     for (const Outcome& outcome : outcomes) {
       PrintStages(outcome.load.name, outcome.subject);
       if (outcome.load.against_floor()) PrintStages(outcome.load.name + " floor", outcome.other);
@@ -132,7 +132,8 @@ class Table {
   static void PrintStages(const std::string& name, const Figures& figures) {
     std::fprintf(stderr, "%-24s %8.1f", name.c_str(), At(figures, "cpu_us"));
     for (const Stage& stage : kStages) std::fprintf(stderr, " %10.1f", At(figures, stage.figure));
-    std::fprintf(stderr, " %10.2f\n", At(figures, "commit_ms"));
+    std::fprintf(stderr, " %12.1f %10.2f\n", At(figures, "fsync_wait_us"),
+                 At(figures, "commit_ms"));
   }
 };
 

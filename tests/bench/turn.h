@@ -269,6 +269,7 @@ class Turn {
       all["items_per_commit"] = 1 / all["commits"];
       all["commit_ms"] = all["write_us"] / all["commits"] / 1e3;
     }
+    all["fsync_wait_us"] = std::max(0.0, all["write_us"] - all["commit_us"]);
     all["rows"] = all["puts"] + all["deletes"];
   }
 

@@ -75,18 +75,15 @@ Changes::~Changes() {
   pump_.join();
 }
 
-void Changes::Publish(std::shared_ptr<std::vector<Event>> events) {
+void Changes::Publish(std::shared_ptr<const std::vector<rows::FeedPage>> pages) {
   {
     std::lock_guard lock(mutex_);
-    for (const Event& event : *events) {
-      recent_bytes_ += SizeOf(event);
-      recent_.push_back({std::shared_ptr<const Event>(events, &event), nullptr});
+    for (const rows::FeedPage& page : *pages) {
+      recent_.push_back({{pages, &page}, {}, sizeof(Page) + page.bytes.size()});
+      recent_bytes_ += recent_.back().bytes;
     }
-    while (recent_bytes_ > kRecentBytes && recent_.size() > 1) {
-      recent_bytes_ -= SizeOf(*recent_.front().event);
-      recent_.pop_front();
-    }
-    head_.store(events->back().seq, std::memory_order_release);
+    while (recent_bytes_ > kRecentBytes && recent_.size() > 1) DropPage();
+    head_.store(pages->back().last, std::memory_order_release);
     news_ = true;
   }
   published_.notify_one();
@@ -94,10 +91,22 @@ void Changes::Publish(std::shared_ptr<std::vector<Event>> events) {
 
 void Changes::Trim(uint64_t first) {
   std::lock_guard lock(mutex_);
-  while (!recent_.empty() && recent_.front().event->seq < first) {
-    recent_bytes_ -= SizeOf(*recent_.front().event);
-    recent_.pop_front();
-  }
+  while (!recent_.empty() && recent_.front().encoded->first < first) DropPage();
+}
+
+void Changes::DropPage() {
+  recent_bytes_ -= recent_.front().bytes;
+  recent_.pop_front();
+}
+
+void Changes::Decode(Page* page) {
+  recent_bytes_ -= page->bytes;
+  (void)rows::ReadPage(*page->encoded, 0, [page](Event event) {
+    page->bytes += SizeOf(event);
+    page->records.push_back({std::move(event), nullptr});
+    return true;
+  });
+  recent_bytes_ += page->bytes;
 }
 
 std::optional<Changes::Portion> Changes::Read(uint64_t after, uint64_t until,
@@ -109,19 +118,23 @@ std::optional<Changes::Portion> Changes::Read(uint64_t after, uint64_t until,
   portion.up_to = after;
   portion.at_head = true;
   if (after >= until) return portion;
-  if (recent_.empty() || after + 1 < recent_.front().event->seq) return std::nullopt;
+  auto page = std::ranges::upper_bound(recent_, after + 1, {},
+                                       [](const Page& one) { return one.encoded->first; });
+  if (page == recent_.begin()) return std::nullopt;
+  --page;
   size_t bytes = 0;
   size_t scanned = 0;
-  for (size_t i = after + 1 - recent_.front().event->seq; portion.up_to < until; ++i) {
+  while (portion.up_to < until) {
     if (bytes >= kPortionBytes || ++scanned > kPortionScanned) {
       portion.at_head = false;
       break;
     }
-    Record& record = recent_[i];
-    portion.up_to = record.event->seq;
-    if (!filter.Matches(*record.event)) continue;
+    if (portion.up_to == page->encoded->last) ++page;
+    if (page->records.empty()) Decode(&*page);
+    Record& record = page->records[++portion.up_to - page->encoded->first];
+    if (!filter.Matches(record.event)) continue;
     if (!record.wire) {
-      record.wire = std::make_shared<const std::string>(serialise_(*record.event, partition_));
+      record.wire = std::make_shared<const std::string>(serialise_(record.event, partition_));
     }
     bytes += record.wire->size();
     portion.changes.push_back(record.wire);

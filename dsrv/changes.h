@@ -62,7 +62,7 @@ class Changes {
   ~Changes();
 
   // One commit's records, in order.
-  void Publish(std::shared_ptr<std::vector<Event>> events);
+  void Publish(std::shared_ptr<const std::vector<rows::FeedPage>> pages);
   // Retention has dropped the records before `first`.
   void Trim(uint64_t first);
   uint64_t head() const { return head_.load(std::memory_order_acquire); }
@@ -81,10 +81,17 @@ class Changes {
 
  private:
   struct Record {
-    std::shared_ptr<const Event> event;
+    Event event;
     std::shared_ptr<const std::string> wire;  // made when it is first asked for
   };
+  struct Page {
+    std::shared_ptr<const rows::FeedPage> encoded;
+    std::vector<Record> records;  // decoded when they are first asked for
+    size_t bytes = 0;
+  };
 
+  void Decode(Page* page);
+  void DropPage();  // the oldest
   void Pump();
 
   const Store& store_;
@@ -96,7 +103,7 @@ class Changes {
 
   std::mutex mutex_;
   std::condition_variable published_;
-  std::deque<Record> recent_;  // consecutive, the last one is the head
+  std::deque<Page> recent_;  // consecutive; the last one ends at the head
   size_t recent_bytes_ = 0;
   std::vector<std::weak_ptr<Watcher>> waiting_;
   bool news_ = false;  // somebody who waits has not read the head

@@ -83,7 +83,7 @@ void Engine::BeginTurn(Timestamp now, uint64_t random) {
   turn_.feed_start = 0;
   starts_left_ = kStartsPerTurn;
   cancels_left_ = kCancelsPerTurn;
-  turn_.events = std::make_shared<std::vector<Event>>();
+  turn_.feed = std::make_shared<std::vector<rows::FeedPage>>();
   more_ = false;
   const uint64_t committed = committed_.load(std::memory_order_acquire);
   while (!uncommitted_.empty() && uncommitted_.front().first <= committed) uncommitted_.pop_front();
@@ -130,7 +130,10 @@ Turn Engine::EndTurn() {
   }
   updates_.clear();
   update_waits_.clear();
-  uncommitted_.emplace_back(turn_.number, turn_.events);
+  if (!turn_.feed->empty()) {
+    rows::PutPages(&turn_.batch, options_.partition, *turn_.feed);
+    uncommitted_.emplace_back(turn_.number, turn_.feed);
+  }
   Turn turn = std::move(turn_);
   turn_.number = turn.number;
   Evict();
@@ -367,11 +370,10 @@ void Engine::Learn(const Event& event) {
   if (changed) unsaved_.insert(&machine);
 }
 
-void Engine::Append(Event event) {
-  event.seq = ++last_seq_;
-  rows::PutEvent(&turn_.batch, options_.partition, event);
-  Learn(event);
-  turn_.events->push_back(std::move(event));
+void Engine::Append(Event* event) {
+  event->seq = ++last_seq_;
+  rows::AddEvent(turn_.feed.get(), *event);
+  Learn(*event);
 }
 
 void Engine::Stage(Resident& resident, std::vector<Event>& events) {
@@ -385,12 +387,9 @@ void Engine::Stage(Resident& resident, std::vector<Event>& events) {
       resident.outputs.emplace_back(std::move(node), std::move(event.output));
       event.output.clear();
     }
-    Append(std::move(event));
+    Append(&event);
     resident.instance.history.push_back(last_seq_);
   };
-  std::vector<Event>& all = *turn_.events;
-  const size_t grown = all.size() + resident.pending.size() + events.size();
-  if (grown > all.capacity()) all.reserve(std::max(grown, 2 * all.size()));
   for (Event& event : resident.pending) append(event);
   for (Event& event : events) append(event);
   resident.pending.clear();
@@ -636,16 +635,22 @@ std::optional<Answer> Engine::FormerAnswer(Resident& resident, const ReportArgs&
     }
     return false;
   };
-  auto uncommitted = [&](uint64_t seq) -> const Event* {
-    auto in = [seq](const std::vector<Event>& events) -> const Event* {
-      if (events.empty() || seq < events.front().seq || seq > events.back().seq) return nullptr;
-      return &events[seq - events.front().seq];
+  auto uncommitted = [&](uint64_t seq) {
+    std::optional<Event> found;
+    auto look_in = [&](const std::vector<rows::FeedPage>& pages) {
+      for (const rows::FeedPage& page : pages) {
+        if (seq < page.first || seq > page.last) continue;
+        (void)rows::ReadPage(page, seq, [&found](Event event) {
+          found = std::move(event);
+          return false;
+        });
+      }
     };
-    for (const auto& [turn, events] : uncommitted_) {
-      if (const Event* event = in(*events)) return event;
-    }
-    return in(*turn_.events);
+    for (const auto& [turn, pages] : uncommitted_) look_in(*pages);
+    look_in(*turn_.feed);
+    return found;
   };
+  rows::FeedReader feed(store_, options_.partition);
   Instance probe;  // its history, with the pages that the store may not show yet
   probe.ns = resident.instance.ns;
   probe.id = resident.instance.id;
@@ -654,8 +659,8 @@ std::optional<Answer> Engine::FormerAnswer(Resident& resident, const ReportArgs&
   std::ranges::copy(resident.instance.history, std::back_inserter(probe.history));
   auto scanned =
       rows::HistoryBackwards(store_, options_.partition, probe, [&](uint64_t seq) {
-        if (const Event* event = uncommitted(seq)) return consider(*event);
-        auto event = rows::GetEvent(store_, options_.partition, seq);
+        if (auto event = uncommitted(seq)) return consider(*event);
+        auto event = feed.Get(seq);
         return event ? consider(*event) : false;
       });
   if (!scanned && !broken_) broken_ = scanned.error();
@@ -919,7 +924,7 @@ Result<std::vector<Defined>> Engine::Define(const std::string& ns, std::vector<M
     event.ns = ns;
     event.machine = one.id;
     event.version = one.version;
-    Append(std::move(event));
+    Append(&event);
     if (one.strategy != UpgradeStrategy::kContinue && one.version > 1) LeaveBehind(added);
   }
   return defined;

@@ -148,7 +148,7 @@ struct Turn {
   Batch batch;
   std::vector<std::function<void()>> now;    // answers that rest on nothing unwritten
   std::vector<std::function<void()>> after;  // answers that the batch makes true
-  std::shared_ptr<std::vector<Event>> events;  // the batch's records, in order
+  std::shared_ptr<std::vector<rows::FeedPage>> feed;  // the batch's records, in order
   uint64_t feed_start = 0;  // not 0: the batch drops the records before this one
 };
 
@@ -333,7 +333,7 @@ class Engine {
   void FreeClaim(Resident& resident, uint64_t visit, const dfsmr::Claim& claim, ClaimId self);
   void Lose(const Before& before, NodeIndex node, const dfsmr::Claim& claim);
   void HoldInHand(const Resident& resident, uint64_t visit, const dfsmr::Claim& claim);
-  void Append(Event event);
+  void Append(Event* event);
   void Learn(const Event& event);
   void CountState(const Resident& resident, int64_t by);
   void CountTokens(const Resident& resident, const Graph& before);
@@ -511,7 +511,7 @@ class Engine {
   std::vector<Resident*> dirty_;
   std::map<SessionId, SessionUpdate> updates_;
   std::set<SessionId> update_waits_;
-  std::deque<std::pair<uint64_t, std::shared_ptr<std::vector<Event>>>> uncommitted_;
+  std::deque<std::pair<uint64_t, std::shared_ptr<std::vector<rows::FeedPage>>>> uncommitted_;
 
   // Instances dropped in turns that are not written yet: the store still has them.
   std::deque<std::pair<uint64_t, std::string>> dropped_order_;

@@ -110,7 +110,7 @@ void Engine::NoteBreaker(MachineState& machine, Breaker::Turn turn) {
   event.ns = machine.ns;
   event.machine = machine.id;
   event.version = machine.versions.rbegin()->first;
-  Append(std::move(event));
+  Append(&event);
   ReleaseRetries(machine);
 }
 
@@ -580,7 +580,10 @@ void Engine::TrimFeed() {
         first = event.seq + 1;
         return true;
       });
-  if (outcome && trimmed > 0) {
+  auto start = rows::PageStart(store_, options_.partition, first);  // only whole pages go
+  if (outcome && !start) outcome = start.error();
+  if (outcome) first = *start;
+  if (outcome && first > feed_start_) {
     outcome = rows::TrimFeed(store_, &turn_.batch, options_.partition, feed_start_, first,
                              [&](const Event& event) {
                                return !event.instance.empty() &&

@@ -235,12 +235,13 @@ Result<HistoryPage> ReadHistory(const Engine& engine, const std::string& ns, con
   if (!seqs) return seqs.error();
   HistoryPage page;
   size_t bytes = 0;
+  rows::FeedReader feed(engine.store(), engine.partition());
   for (uint64_t seq : *seqs) {
     if (page.events.size() == limit || bytes > kPageBytes) {
       page.last = page.events.back().seq;
       break;
     }
-    auto event = rows::GetEvent(engine.store(), engine.partition(), seq);
+    auto event = feed.Get(seq);
     if (!event) return event.error();
     bytes += event->params.size() + event->note.size() + 256;
     page.events.push_back(*std::move(event));

@@ -129,7 +129,7 @@ void Loop::Commit() {
       clock.Lap(Meter::kCommitUs);
     }
     engine_.Committed(turn_->number);
-    if (!turn_->events->empty()) outside_.publish(turn_->events);
+    if (!turn_->feed->empty()) outside_.publish(turn_->feed);
     if (turn_->feed_start) outside_.trimmed(turn_->feed_start);
     for (auto& tell : turn_->after) tell();
     meter_.Add(Meter::kRecords, turn_->events->size());

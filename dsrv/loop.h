@@ -49,7 +49,7 @@ class Loop {
     std::function<Timestamp()> clock;
     std::function<uint64_t()> entropy;
     // The records of one commit, in order, before any answer that rests on them.
-    std::function<void(std::shared_ptr<std::vector<Event>>)> publish;
+    std::function<void(std::shared_ptr<const std::vector<rows::FeedPage>>)> publish;
     // The feed's records before this one are gone.
     std::function<void(uint64_t)> trimmed;
     // The store has failed: what it holds is unknown, nothing may be answered any more.

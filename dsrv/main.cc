@@ -163,7 +163,7 @@ int Run(const Flags& flags) {
   Loop loop(**engine, **store,
             {.clock = clock,
              .entropy = [&entropy] { return entropy(); },
-             .publish = [&changes](auto events) { changes.Publish(std::move(events)); },
+             .publish = [&changes](auto feed) { changes.Publish(std::move(feed)); },
              .trimmed = [&changes](uint64_t first) { changes.Trim(first); },
              .fail = StopAtOnce});
   Gate gate;

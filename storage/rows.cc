@@ -327,8 +327,9 @@ Result<Instance> DecodeWhole(const Store& store, PartitionId partition, std::str
   return instance;
 }
 
-std::string Encode(const Event& event) {
-  record::Event out;
+void Append(const Event& event, std::string* bytes) {
+  thread_local record::Event out;  // used again: its texts keep their memory
+  out.Clear();
   out.set_time(Micros(event.time));
   out.set_kind(static_cast<uint32_t>(event.kind));
   out.set_ns(event.ns);
@@ -353,13 +354,20 @@ std::string Encode(const Event& event) {
     to->set_replaces(sample.replaces.count());
     to->set_retry(sample.retry);
   }
-  return out.SerializeAsString();
+  for (size_t size = out.ByteSizeLong();; size >>= 7) {
+    *bytes += static_cast<char>(size < 128 ? size : size | 128);
+    if (size < 128) break;
+  }
+  const size_t begin = bytes->size();
+  bytes->resize(begin + static_cast<size_t>(out.GetCachedSize()));
+  out.SerializeWithCachedSizesToArray(reinterpret_cast<uint8_t*>(bytes->data() + begin));
 }
 
-Result<Event> DecodeEvent(uint64_t seq, std::string_view key, std::string_view value) {
+Result<Event> DecodeEvent(uint64_t seq, std::string_view value) {
   record::Event in;
   if (!in.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
-    return Corrupt("record of the feed", key);
+    return Error{Code::kDataLoss, "STORE_FAILED",
+                 "the store holds a damaged record of the feed, number " + std::to_string(seq)};
   }
   Event event;
   event.seq = seq;
@@ -384,6 +392,58 @@ Result<Event> DecodeEvent(uint64_t seq, std::string_view key, std::string_view v
                              Duration(sample.replaces()), sample.retry()});
   }
   return event;
+}
+
+constexpr char kPage = '\0';
+constexpr size_t kPageBytes = 16 << 10;  // it takes records until it is that large,
+constexpr size_t kPageRecords = 256;     // or has that many
+
+// The number that a page's next record has for a length, taken off `bytes`; nullopt: it is damaged.
+std::optional<size_t> TakeLength(std::string_view* bytes) {
+  size_t length = 0;
+  for (int shift = 0; shift < 35 && !bytes->empty(); shift += 7) {
+    const auto byte = static_cast<uint8_t>(bytes->front());
+    bytes->remove_prefix(1);
+    length |= size_t{byte & 127u} << shift;
+    if (byte < 128) return length <= bytes->size() ? std::optional(length) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
+// The records of a page, still encoded, until `visit` returns false. Answers the number after the
+// last one that was looked at.
+using VisitRecord = std::function<bool(uint64_t seq, std::string_view record)>;
+Result<uint64_t> WalkPage(uint64_t first, std::string_view bytes, const VisitRecord& visit) {
+  if (bytes.empty() || bytes.front() != kPage) {
+    visit(first, bytes);
+    return first + 1;
+  }
+  bytes.remove_prefix(1);
+  uint64_t seq = first;
+  while (!bytes.empty()) {
+    const auto length = TakeLength(&bytes);
+    if (!length) {
+      return Error{Code::kDataLoss, "STORE_FAILED",
+                   "the store holds a damaged page of the feed, at record " + std::to_string(seq)};
+    }
+    if (!visit(seq++, bytes.substr(0, *length))) break;
+    bytes.remove_prefix(*length);
+  }
+  return seq;
+}
+
+// Decodes those of a page from `first` on; false when `visit` has seen enough.
+Result<bool> VisitPage(uint64_t start, std::string_view bytes, uint64_t first,
+                       const std::function<bool(Event)>& visit) {
+  Result<bool> more = true;
+  auto walked = WalkPage(start, bytes, [&](uint64_t seq, std::string_view record) {
+    if (seq < first) return true;
+    auto event = DecodeEvent(seq, record);
+    more = event ? Result<bool>(visit(*std::move(event))) : Result<bool>(event.error());
+    return more.has_value() && *more;
+  });
+  if (!walked) return walked.error();
+  return more;
 }
 
 // Scan whose visitor may fail.
@@ -663,47 +723,89 @@ Result<Ok> ScanChildren(const Store& store, PartitionId partition, std::string_v
   return ScanIndex(store, Key(partition, kChildren).Text(ns).Text(parent), after, visit);
 }
 
-void PutEvent(Batch* batch, PartitionId partition, const Event& event) {
-  batch->Put(FeedKey(partition, event.seq), Encode(event));
+void AddEvent(std::vector<FeedPage>* pages, const Event& event) {
+  if (pages->empty() || pages->back().bytes.size() >= kPageBytes ||
+      event.seq - pages->back().first >= kPageRecords) {
+    pages->push_back({event.seq, 0, std::string(1, kPage)});
+  }
+  Append(event, &pages->back().bytes);
+  pages->back().last = event.seq;
+}
+
+void PutPages(Batch* batch, PartitionId partition, const std::vector<FeedPage>& pages) {
+  for (const FeedPage& page : pages) batch->Put(FeedKey(partition, page.first), page.bytes);
+}
+
+Result<Ok> ReadPage(const FeedPage& page, uint64_t first, const std::function<bool(Event)>& visit) {
+  auto read = VisitPage(page.first, page.bytes, first, visit);
+  if (!read) return read.error();
+  return Ok{};
+}
+
+// The page that begins last, of those that begin at `seq` or before; nullopt when there is none.
+static Result<std::optional<FeedPage>> PageBefore(const Store& store, PartitionId partition,
+                                                  uint64_t seq) {
+  std::optional<FeedPage> page;
+  auto scanned = store.Scan(
+      Key(partition, kFeed).bytes(), FeedKey(partition, seq) + '\0',
+      [&page](std::string_view key, std::string_view value) {
+        page = {SeqOf(key), 0, std::string(value)};
+        return false;
+      },
+      /*reverse=*/true);
+  if (!scanned) return scanned.error();
+  if (!page) return page;
+  auto end = WalkPage(page->first, page->bytes, [](uint64_t, std::string_view) { return true; });
+  if (!end) return end.error();
+  page->last = *end - 1;
+  return page;
+}
+
+Result<uint64_t> PageStart(const Store& store, PartitionId partition, uint64_t seq) {
+  auto page = PageBefore(store, partition, seq);
+  if (!page) return page.error();
+  return *page && (*page)->last >= seq ? (*page)->first : seq;
 }
 
 Result<Ok> ScanFeed(const Store& store, PartitionId partition, uint64_t first,
                     const std::function<bool(Event)>& visit) {
-  return ScanAll(store, FeedKey(partition, first), PrefixEnd(Key(partition, kFeed).bytes()),
-                 [&](std::string_view key, std::string_view value) -> Result<bool> {
-                   auto event = DecodeEvent(SeqOf(key), key, value);
-                   if (!event) return event.error();
-                   return visit(*std::move(event));
+  auto start = PageStart(store, partition, first);
+  if (!start) return start.error();
+  return ScanAll(store, FeedKey(partition, *start), PrefixEnd(Key(partition, kFeed).bytes()),
+                 [&](std::string_view key, std::string_view value) {
+                   return VisitPage(SeqOf(key), value, first, visit);
                  });
 }
 
 Result<uint64_t> LastSeq(const Store& store, PartitionId partition) {
   auto first = FirstSeq(store, partition);
   if (!first) return first;
-  uint64_t last = *first - 1;
-  const std::string begin = Key(partition, kFeed);
-  auto scanned = store.Scan(
-      begin, PrefixEnd(begin),
-      [&last](std::string_view key, std::string_view) {
-        last = SeqOf(key);
-        return false;
-      },
-      /*reverse=*/true);
-  if (!scanned) return scanned.error();
-  return last;
+  auto page = PageBefore(store, partition, UINT64_MAX);
+  if (!page) return page.error();
+  return *page ? (*page)->last : *first - 1;
 }
 
 Result<uint64_t> FirstSeq(const Store& store, PartitionId partition) {
   return GetNumber(store, Key(partition, kFeedStart), 1);
 }
 
-Result<Event> GetEvent(const Store& store, PartitionId partition, uint64_t seq) {
-  for (Kind kind : {kFeed, kKept}) {
-    const std::string key = Key(partition, kind).Number(seq);
-    auto value = store.Get(key);
-    if (!value) return value.error();
-    if (*value) return DecodeEvent(seq, key, **value);
+Result<Event> FeedReader::Get(uint64_t seq) {
+  if (seq < page_.first || seq > page_.last) {
+    auto page = PageBefore(store_, partition_, seq);
+    if (!page) return page.error();
+    if (*page) page_ = **std::move(page);
   }
+  if (seq >= page_.first && seq <= page_.last) {
+    Result<Event> found = Error{Code::kNotFound, "", ""};
+    auto walked = WalkPage(page_.first, page_.bytes, [&](uint64_t at, std::string_view record) {
+      if (at == seq) found = DecodeEvent(seq, record);
+      return at < seq;
+    });
+    return walked ? found : walked.error();
+  }
+  auto kept = store_.Get(Key(partition_, kKept).Number(seq).bytes());
+  if (!kept) return kept.error();
+  if (*kept) return DecodeEvent(seq, **kept);
   return Error{Code::kNotFound, "", "record " + std::to_string(seq) + " is no longer kept"};
 }
 
@@ -756,16 +858,19 @@ Result<Ok> HistoryBackwards(const Store& store, PartitionId partition, const Ins
 
 Result<Ok> TrimFeed(const Store& store, Batch* batch, PartitionId partition, uint64_t begin,
                     uint64_t first, const std::function<bool(const Event&)>& keep) {
-  auto scanned = ScanAll(store, FeedKey(partition, begin), FeedKey(partition, first),
-                         [&](std::string_view key, std::string_view value) -> Result<bool> {
-                           auto event = DecodeEvent(SeqOf(key), key, value);
-                           if (!event) return event.error();
-                           if (keep(*event)) {
-                             batch->Put(Key(partition, kKept).Number(event->seq),
-                                        std::string(value));
-                           }
-                           return true;
-                         });
+  auto keep_some = [&](std::string_view key, std::string_view value) -> Result<bool> {
+    Result<bool> kept = true;
+    auto walked = WalkPage(SeqOf(key), value, [&](uint64_t seq, std::string_view record) {
+      auto event = DecodeEvent(seq, record);
+      if (!event) kept = event.error();
+      if (event && keep(*event)) {
+        batch->Put(Key(partition, kKept).Number(seq), std::string(record));
+      }
+      return kept.has_value();
+    });
+    return walked ? kept : walked.error();
+  };
+  auto scanned = ScanAll(store, FeedKey(partition, begin), FeedKey(partition, first), keep_some);
   if (!scanned) return scanned;
   batch->DeleteRange(FeedKey(partition, begin), FeedKey(partition, first));
   PutNumber(batch, Key(partition, kFeedStart), first);

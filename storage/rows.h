@@ -10,7 +10,7 @@
 //   0x03 stopped   ns instance             record.Instance, of one that has
 //   0x04 spec      ns instance             record.Spec: params and labels, written once
 //   0x05 output    ns instance node        the JSON object that the node's worker reported
-//   0x06 feed      seq(8)                  record.Event
+//   0x06 feed      seq(8)                  a page of record.Event, from this number on
 //   0x07 history   ns instance seq(8)      record.HistoryPage: numbers of its records in the feed
 //   0x08 kept      seq(8)                  record.Event that the feed no longer holds but a history does
 //   0x09 expiry    time(8) ns instance     when a stopped instance may go
@@ -27,9 +27,12 @@
 //   0x14 planned   ns instance step        the flow that a planner reported
 //   0x15 unstarted ns instance home(4) number(8)  a child that could not be started
 //
-// A transition of a plain machine writes its instance's row and its record in the feed, nothing
-// else. The history of an instance is the list of its records' numbers: the page being filled lies
-// in the instance's row, and each full one in a row of its own.
+// A transition of a plain machine writes its instance's row, nothing else; the records of a whole
+// turn share the pages of the feed. The history of an instance is the list of its records' numbers:
+// the page being filled lies in the instance's row, and each full one in a row of its own.
+//
+// A page of the feed: a zero byte, then each record behind its length as a varint. A value that
+// begins with another byte is one record alone, as the feed was written before there were pages.
 #pragma once
 
 #include <functional>
@@ -161,16 +164,39 @@ void DropPlan(Batch* batch, PartitionId partition, const Instance& instance);
 // An instance that had stopped lives again: its row goes, and its expiry.
 void Revive(Batch* batch, PartitionId partition, const Instance& instance, Timestamp expiry);
 
-void PutEvent(Batch* batch, PartitionId partition, const Event& event);
+// Consecutive records of the feed, as they lie in its row.
+struct FeedPage {
+  uint64_t first = 0;  // their numbers
+  uint64_t last = 0;
+  std::string bytes;
+};
+// `event` follows the last record of `pages`: goes into the last one, or a new one if that is full.
+void AddEvent(std::vector<FeedPage>* pages, const Event& event);
+void PutPages(Batch* batch, PartitionId partition, const std::vector<FeedPage>& pages);
+// Its records with first <= seq, ascending, until `visit` returns false.
+Result<Ok> ReadPage(const FeedPage& page, uint64_t first, const std::function<bool(Event)>& visit);
+
 // Records with first <= seq, ascending, until `visit` returns false.
 Result<Ok> ScanFeed(const Store& store, PartitionId partition, uint64_t first,
                     const std::function<bool(Event)>& visit);
+// The first number of the page that holds record `seq`; `seq` itself when none does.
+Result<uint64_t> PageStart(const Store& store, PartitionId partition, uint64_t seq);
 // 0 when the feed is empty.
 Result<uint64_t> LastSeq(const Store& store, PartitionId partition);
 // The lowest seq that the feed holds, or would hold: 1 before anything was dropped.
 Result<uint64_t> FirstSeq(const Store& store, PartitionId partition);
-// A record by its number, wherever it lies now. kNotFound when it is gone.
-Result<Event> GetEvent(const Store& store, PartitionId partition, uint64_t seq);
+// Records by their numbers, wherever they lie now. It keeps the page that it has read last, since
+// records of one instance are often neighbours. One thread.
+class FeedReader {
+ public:
+  FeedReader(const Store& store, PartitionId partition) : store_(store), partition_(partition) {}
+  Result<Event> Get(uint64_t seq);  // kNotFound when it is gone
+
+ private:
+  const Store& store_;
+  const PartitionId partition_;
+  FeedPage page_;
+};
 // All numbers of an instance's history after `after`, ascending; `instance.history` is the last page.
 Result<std::vector<uint64_t>> History(const Store& store, PartitionId partition,
                                       const Instance& instance, uint64_t after);
@@ -179,8 +205,8 @@ Result<std::vector<uint64_t>> History(const Store& store, PartitionId partition,
 Result<Ok> HistoryBackwards(const Store& store, PartitionId partition, const Instance& instance,
                             const std::function<bool(uint64_t seq)>& visit);
 
-// Retention. Drops the feed from `begin`, where it begins, up to `first`, where it will, keeping
-// elsewhere the records that `keep` wants.
+// Retention. Drops the feed from `begin`, where it begins, up to `first`, where it will (both of
+// them starts of pages), keeping elsewhere the records that `keep` wants.
 Result<Ok> TrimFeed(const Store& store, Batch* batch, PartitionId partition, uint64_t begin,
                     uint64_t first, const std::function<bool(const Event&)>& keep);
 struct Expired {

@@ -170,7 +170,7 @@ TEST_CASE("the feed is trimmed, and what lives keeps its history") {
   world.Elapse(3h);
   CHECK_FALSE(world.Get("live"));
   for (uint64_t seq = 1; seq < 100; ++seq) {
-    CHECK(rows::GetEvent(world.store(), 0, seq).error().code == Code::kNotFound);
+    CHECK(rows::FeedReader(world.store(), 0).Get(seq).error().code == Code::kNotFound);
   }
 }
 
@@ -204,7 +204,7 @@ TEST_CASE("all that became due while the server was down goes, once") {
   CHECK(world.Machine("m").stats.stopped == 0);
   int kept = 0;
   for (uint64_t seq = 1; seq < 2 * kCount; ++seq) {
-    if (rows::GetEvent(world.store(), 0, seq)) ++kept;
+    if (rows::FeedReader(world.store(), 0).Get(seq)) ++kept;
   }
   CHECK(kept == 0);
   for (int i = 0; i < kCount; ++i) {

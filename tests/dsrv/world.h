@@ -117,7 +117,12 @@ class World {
   }
   void Answer() {
     engine_->Committed(in_flight_->number);
-    for (const Event& event : *in_flight_->events) feed_.push_back(event);
+    for (const rows::FeedPage& page : *in_flight_->feed) {
+      REQUIRE(rows::ReadPage(page, page.first, [this](Event event) {
+        feed_.push_back(std::move(event));
+        return true;
+      }));
+    }
     Turn turn = *std::move(in_flight_);
     in_flight_.reset();
     for (auto& tell : turn.after) tell();
@@ -253,8 +258,9 @@ class World {
     auto seqs = rows::History(*store_, options_.partition, instance, 0);
     REQUIRE(seqs);
     std::vector<Event> events;
+    rows::FeedReader feed(*store_, options_.partition);
     for (uint64_t seq : *seqs) {
-      auto event = rows::GetEvent(*store_, options_.partition, seq);
+      auto event = feed.Get(seq);
       REQUIRE_MESSAGE(event, "record ", seq, " of the history of ", instance.id, " is gone");
       events.push_back(*std::move(event));
     }

@@ -56,15 +56,17 @@ struct World {
     return rows::GetInstance(store, kPartition, ns, id, resolve());
   }
   void Feed(uint64_t first, uint64_t last, const std::string& instance) {
-    Batch batch;
+    std::vector<rows::FeedPage> pages;
     for (uint64_t seq = first; seq <= last; ++seq) {
       Event event;
       event.seq = seq;
       event.kind = ChangeKind::kTransitioned;
       event.ns = "ns";
       event.instance = instance;
-      rows::PutEvent(&batch, kPartition, event);
+      rows::AddEvent(&pages, event);
     }
+    Batch batch;
+    rows::PutPages(&batch, kPartition, pages);
     Write(batch);
   }
   std::vector<uint64_t> FeedSeqs(uint64_t first = 0) {
@@ -97,6 +99,12 @@ struct World {
 };
 
 using Ids = std::vector<std::string>;
+
+std::vector<uint64_t> Seqs(uint64_t first, uint64_t last) {
+  std::vector<uint64_t> seqs;
+  for (uint64_t seq = first; seq <= last; ++seq) seqs.push_back(seq);
+  return seqs;
+}
 
 Claim FullClaim() {
   Claim claim;
@@ -206,13 +214,17 @@ TEST_CASE("an event comes back as it was written, but for the output that lies e
                         .visit = 11, .state = InstanceState::kRunning,
                         .result = InstanceResult::kPending};
   event.samples = {{"p", 5s, true, 3s, true}, {"p", 1us, false, 0us, false}};
+  std::vector<rows::FeedPage> pages;
+  rows::AddEvent(&pages, event);
   Batch batch;
-  rows::PutEvent(&batch, kPartition, event);
+  rows::PutPages(&batch, kPartition, pages);
   world.Write(batch);
-  auto read = rows::GetEvent(world.store, kPartition, 9);
+  rows::FeedReader feed(world.store, kPartition);
+  auto read = feed.Get(9);
   REQUIRE(read);
   CHECK(*read == event);
-  CHECK(rows::GetEvent(world.store, kPartition, 8).error().code == Code::kNotFound);
+  CHECK(feed.Get(8).error().code == Code::kNotFound);
+  CHECK(feed.Get(10).error().code == Code::kNotFound);
 }
 
 TEST_CASE("specs and outputs come back byte for byte") {
@@ -445,18 +457,75 @@ TEST_CASE("trimming drops the front of the feed, and keeps what a history needs"
                            [](const Event& event) { return event.instance == "kept"; }));
     world.Write(batch);
   };
-  trim(8);
-  CHECK(*rows::FirstSeq(world.store, kPartition) == 8);
-  CHECK(world.FeedSeqs() == std::vector<uint64_t>{8, 9, 10, 11, 12, 13, 14, 15});
-  CHECK_FALSE(rows::GetEvent(world.store, kPartition, 5));
-  CHECK(rows::GetEvent(world.store, kPartition, 7)->instance == "kept");
-  CHECK(rows::GetEvent(world.store, kPartition, 8)->instance == "kept");
+  trim(6);
+  CHECK(*rows::FirstSeq(world.store, kPartition) == 6);
+  CHECK(world.FeedSeqs() == Seqs(6, 15));
+  rows::FeedReader feed(world.store, kPartition);
+  CHECK_FALSE(feed.Get(5));
+  trim(11);
   trim(16);
   CHECK(world.FeedSeqs().empty());
   CHECK(*rows::LastSeq(world.store, kPartition) == 15);  // numbers are not used again
   CHECK(*rows::FirstSeq(world.store, kPartition) == 16);
-  CHECK(rows::GetEvent(world.store, kPartition, 10));
-  CHECK_FALSE(rows::GetEvent(world.store, kPartition, 11));
+  rows::FeedReader trimmed(world.store, kPartition);
+  CHECK(trimmed.Get(7)->instance == "kept");
+  CHECK(trimmed.Get(10)->instance == "kept");
+  CHECK_FALSE(trimmed.Get(11));
+}
+
+TEST_CASE("the feed is read from any record on, wherever its pages begin") {
+  World world;
+  CHECK(*rows::LastSeq(world.store, kPartition) == 0);
+  CHECK(world.FeedSeqs().empty());
+  CHECK(*rows::PageStart(world.store, kPartition, 1) == 1);
+  world.Feed(1, 3, "i");
+  world.Feed(4, 4, "i");
+  world.Feed(5, 1'000, "i");  // more than one page
+  CHECK(*rows::LastSeq(world.store, kPartition) == 1'000);
+  for (uint64_t first : {0, 1, 2, 3, 4, 5, 6, 260, 261, 262, 999, 1'000}) {
+    CHECK(world.FeedSeqs(first) == Seqs(std::max<uint64_t>(first, 1), 1'000));
+  }
+  CHECK(world.FeedSeqs(1'001).empty());
+  CHECK(*rows::PageStart(world.store, kPartition, 3) == 1);
+  CHECK(*rows::PageStart(world.store, kPartition, 4) == 4);
+  CHECK(*rows::PageStart(world.store, kPartition, 260) == 5);
+  CHECK(*rows::PageStart(world.store, kPartition, 261) == 261);
+  CHECK(*rows::PageStart(world.store, kPartition, 1'001) == 1'001);
+  rows::FeedReader feed(world.store, kPartition);
+  for (uint64_t seq : {1, 1'000, 260, 261, 5, 4, 3}) CHECK(feed.Get(seq)->seq == seq);
+}
+
+TEST_CASE("a record that stands alone, as older stores have it, is a page") {
+  World world;
+  world.Feed(1, 2, "i");
+  const auto page = world.store.Get(std::string("\0\3\x06\0\0\0\0\0\0\0\1", 11));
+  REQUIRE(page);
+  const std::string record((*page)->substr(2, static_cast<uint8_t>((*page)->at(1))));
+  Batch batch;
+  batch.Put(std::string("\0\3\x06\0\0\0\0\0\0\0\3", 11), record);
+  world.Write(batch);
+  CHECK(world.FeedSeqs() == Seqs(1, 3));
+  CHECK(*rows::LastSeq(world.store, kPartition) == 3);
+}
+
+TEST_CASE("a damaged page is an error, not fewer records") {
+  World world;
+  world.Feed(1, 9, "i");
+  const std::string key("\0\3\x06\0\0\0\0\0\0\0\1", 11);
+  const std::string page = **world.store.Get(key);
+  for (size_t size = 2; size < page.size(); ++size) {
+    std::string cut = page.substr(0, size);
+    Batch batch;
+    batch.Put(key, cut);
+    world.Write(batch);
+    uint64_t seen = 0;
+    auto scanned = rows::ScanFeed(world.store, kPartition, 1, [&](const Event& event) {
+      seen = event.seq;
+      return true;
+    });
+    if (scanned) CHECK(*rows::LastSeq(world.store, kPartition) == seen);  // cut between records
+    if (!scanned) CHECK(scanned.error().code == Code::kDataLoss);
+  }
 }
 
 // Expiry ------------------------------------------------------------------------------------------

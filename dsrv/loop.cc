@@ -129,10 +129,12 @@ void Loop::Commit() {
       clock.Lap(Meter::kCommitUs);
     }
     engine_.Committed(turn_->number);
-    if (!turn_->feed->empty()) outside_.publish(turn_->feed);
+    if (!turn_->feed->empty()) {
+      meter_.Add(Meter::kRecords, turn_->feed->back().last - turn_->feed->front().first + 1);
+      outside_.publish(turn_->feed);
+    }
     if (turn_->feed_start) outside_.trimmed(turn_->feed_start);
     for (auto& tell : turn_->after) tell();
-    meter_.Add(Meter::kRecords, turn_->events->size());
     clock.Lap(Meter::kReplyUs);
     lock.lock();
     turn_.reset();

@@ -13,6 +13,7 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -50,15 +51,17 @@ std::vector<Case> Chosen(const Options& options) {
 }
 
 bool RunCases(const Options& options) {
-  std::ofstream file(options.json.empty() ? "/dev/stdout" : options.json);
+  std::ofstream file;
+  if (!options.json.empty()) file.open(options.json);
   if (!file) throw std::runtime_error("cannot write to " + options.json);
+  std::ostream& lines = options.json.empty() ? std::cout : file;
   bool all_well = true;
   std::vector<Outcome> drawn;
   Table::PrintHeader();
   for (const Case& c : Chosen(options)) {
     try {
       Outcome outcome = Measurement(options, c).Run();
-      file << ToJson(options, outcome).dump() << std::endl;
+      lines << ToJson(options, outcome).dump() << std::endl;
       Table::PrintRow(outcome);
       all_well = all_well && outcome.ReachedAll();
       if (c.drawn) drawn.push_back(std::move(outcome));

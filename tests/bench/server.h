@@ -54,7 +54,6 @@ class Server {
   // seconds pass from then until it hands out a task.
   double Restart() {
     child_->Terminate();
-    Sleep(0);  // an interrupt ends it here
     for (const auto patience = Clock::now() + std::chrono::seconds(60); child_->Running();) {
       if (Clock::now() > patience) GiveUp("does not stop");
       Sleep(0.01);

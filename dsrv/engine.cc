@@ -103,11 +103,11 @@ Turn Engine::EndTurn() {
     if (resident->created) {
       rows::PutSpec(&turn_.batch, options_.partition, instance, *resident->spec);
     }
-    const std::vector<uint64_t> history = instance.history;
-    rows::PutInstance(&turn_.batch, options_.partition, &instance, resident->machine(),
-                      just_stopped,
-                      After(instance.end_time, retention.value_or(options_.retention)));
-    if (instance.history.empty()) std::ranges::copy(history, std::back_inserter(resident->pages));
+    const std::vector<uint64_t> page =
+        rows::PutInstance(&turn_.batch, options_.partition, &instance, resident->machine(),
+                          just_stopped,
+                          After(instance.end_time, retention.value_or(options_.retention)));
+    std::ranges::copy(page, std::back_inserter(resident->pages));
     for (const auto& [node, json] : resident->outputs) {
       rows::PutOutput(&turn_.batch, options_.partition, instance, node, json);
     }
@@ -147,6 +147,7 @@ Timestamp Engine::NextDeadline() const {
   Timestamp next = std::min(expiry_due_, trim_due_);
   if (!unsaved_.empty()) next = std::min(next, stats_due_);
   if (!timers_.empty()) next = std::min(next, timers_.begin()->first.first);
+  if (!alarms_.empty()) next = std::min(next, alarms_.begin()->first.first);
   if (!lazy_.empty()) next = std::min(next, lazy_.front().first);
   return next;
 }
@@ -161,15 +162,28 @@ Engine::Resident* Engine::Insert(Instance instance, VersionState* version, Graph
   resident->stopped_on_disk = resident->instance.Stopped();
   Resident* added = resident.get();
   resident->place = by_use_.insert(by_use_.end(), added);
-  residents_[ResidentKey(added->instance.ns, added->instance.id)] = std::move(resident);
+  residents_.insert(std::move(resident));
   return added;
 }
 
+Engine::Resident* Engine::InMemory(ResidentName name) {
+  auto it = residents_.find(name);
+  return it == residents_.end() ? nullptr : it->get();
+}
+
+void Engine::Erase(Resident& resident) {
+  NotLazy(resident);
+  for (const auto& [claim, timer] : resident.claim_timers) timers_.erase(timer);
+  by_use_.erase(resident.place);
+  residents_.erase(residents_.find(NameOf(resident)));
+}
+
 Result<Engine::Resident*> Engine::Load(const std::string& ns, const std::string& id) {
-  auto it = residents_.find(ResidentKey(ns, id));
-  if (it != residents_.end()) {
-    Resident* resident = it->second.get();
-    by_use_.splice(by_use_.end(), by_use_, resident->place);
+  if (Resident* resident = InMemory({ns, id})) {
+    if (resident->used_turn != turn_.number) {
+      by_use_.splice(by_use_.end(), by_use_, resident->place);
+      resident->used_turn = turn_.number;
+    }
     return resident;
   }
   auto instance = dropped_.contains(ResidentKey(ns, id))
@@ -266,13 +280,12 @@ void Engine::Evict() {
       by_use_.splice(by_use_.end(), by_use_, by_use_.begin());
       continue;
     }
-    by_use_.pop_front();
-    residents_.erase(ResidentKey(resident->instance.ns, resident->instance.id));
+    Erase(*resident);
   }
 }
 
 void Engine::MarkDirty(Resident& resident) {
-  resident.lazy = false;
+  NotLazy(resident);
   if (resident.dirty_turn == turn_.number) return;
   if (Durable(resident) || resident.before_turn <= committed_.load(std::memory_order_acquire)) {
     const bool all = Durable(resident);
@@ -291,8 +304,11 @@ void Engine::MarkDirty(Resident& resident) {
 void Engine::MarkLazy(Resident& resident) {
   if (resident.lazy || resident.dirty_turn == turn_.number) return;
   resident.lazy = true;
-  lazy_.emplace_back(After(now_, options_.lazy),
-                     ResidentKey(resident.instance.ns, resident.instance.id));
+  resident.lazy_place = lazy_.emplace(lazy_.end(), After(now_, options_.lazy), &resident);
+}
+
+void Engine::NotLazy(Resident& resident) {
+  if (std::exchange(resident.lazy, false)) lazy_.erase(resident.lazy_place);
 }
 
 void Engine::Settle(Resident& resident) {
@@ -339,41 +355,38 @@ void Engine::CountTokens(const Resident& resident, const Graph& before) {
 }
 
 // What the counters and latencies take from a record; at recovery from those of the last seconds.
-void Engine::Learn(const Event& event) {
-  auto it = machines_.find({event.ns, event.machine});
-  if (it == machines_.end()) return;
-  MachineState& machine = *it->second;
-  auto version = machine.versions.find(event.version);
-  if (version == machine.versions.end()) return;
+void Engine::Learn(const Event& event, VersionState* version) {
+  const bool ended = event.kind == ChangeKind::kFinished;
+  const bool left = event.kind == ChangeKind::kTransitioned && event.left_visit != 0;
+  const bool timed_out = event.kind == ChangeKind::kTimedOut;
+  if (!ended && !left && !timed_out && event.samples.empty()) return;
+  if (!version || version->definition->version != event.version) {
+    auto machine = machines_.find({event.ns, event.machine});
+    if (machine == machines_.end()) return;
+    auto it = machine->second->versions.find(event.version);
+    if (it == machine->second->versions.end()) return;
+    version = &it->second;
+  }
   auto node_of = [&](const std::string& name) -> NodeState* {
     // At recovery no graph of a plan has been read yet, that would have made its nodes known.
-    if (version->second.plan) return &version->second.nodes[StatsName(version->second, name)];
-    auto found = version->second.nodes.find(name);
-    return found == version->second.nodes.end() ? nullptr : &found->second;
+    if (version->plan) return &version->nodes[StatsName(*version, name)];
+    auto found = version->nodes.find(name);
+    return found == version->nodes.end() ? nullptr : &found->second;
   };
-  bool changed = false;
-  if (event.kind == ChangeKind::kFinished) {
-    ++version->second.stopped;
-    changed = true;
-  } else if (event.kind == ChangeKind::kTransitioned && event.left_visit != 0) {
-    if (NodeState* node = node_of(event.prev_node)) ++node->completed;
-    changed = true;
-  } else if (event.kind == ChangeKind::kTimedOut) {
-    if (NodeState* node = node_of(event.prev_node)) ++node->timed_out;
-    changed = true;
-  }
+  if (ended) ++version->stopped;
+  NodeState* node = left || timed_out ? node_of(event.prev_node) : nullptr;
+  if (node) ++(left ? node->completed : node->timed_out);
   for (const Event::Sample& sample : event.samples) {
-    machine.latencies[StatsName(version->second, sample.node)].Learn(
+    version->machine->latencies[StatsName(*version, sample.node)].Learn(
         {sample.took, sample.censored, sample.replaces, sample.retry}, event.time);
-    changed = true;
   }
-  if (changed) unsaved_.insert(&machine);
+  unsaved_.insert(version->machine);
 }
 
-void Engine::Append(Event* event) {
+void Engine::Append(Event* event, VersionState* version) {
   event->seq = ++last_seq_;
   rows::AddEvent(turn_.feed.get(), *event);
-  Learn(*event);
+  Learn(*event, version);
 }
 
 void Engine::Stage(Resident& resident, std::vector<Event>& events) {
@@ -387,7 +400,7 @@ void Engine::Stage(Resident& resident, std::vector<Event>& events) {
       resident.outputs.emplace_back(std::move(node), std::move(event.output));
       event.output.clear();
     }
-    Append(&event);
+    Append(&event, resident.version);
     resident.instance.history.push_back(last_seq_);
   };
   for (Event& event : resident.pending) append(event);
@@ -397,10 +410,7 @@ void Engine::Stage(Resident& resident, std::vector<Event>& events) {
 
 void Engine::FreeClaim(Resident& resident, uint64_t visit, const dfsmr::Claim& claim,
                        ClaimId self) {
-  if (auto timer = resident.claim_timers.find(claim.id); timer != resident.claim_timers.end()) {
-    timers_.erase(timer->second);
-    resident.claim_timers.erase(timer);
-  }
+  DisarmClaim(resident, claim.id);
   if (claim.session == 0) return;
   auto it = waiters_.find(claim.session);
   if (it == waiters_.end()) return;
@@ -467,8 +477,7 @@ void Engine::Follow(Resident& resident, const Before& before, const Tokens::Touc
   }
   const bool waits = token->state == TokenState::kWaiting && token->available_at != kNever;
   if (waits && state != TokenState::kWaiting) {
-    Arm(token->available_at,
-        {Timer::Kind::kWait, instance.ns, instance.id, token->visit, {}});
+    Await(token->available_at, instance, token->visit);
   }
 }
 
@@ -516,7 +525,7 @@ void Engine::Consequences(Resident& resident, const Before& before, ClaimId self
     }
   }
   if (instance.tokens.empty() && NextStart(instance) != kNever) {
-    Arm(NextStart(instance), {Timer::Kind::kStart, instance.ns, instance.id, 0, {}});
+    Await(NextStart(instance), instance, 0);
   }
 }
 
@@ -813,11 +822,7 @@ Result<Ok> Engine::Cancel(const std::string& ns, const std::string& id, CancelMo
 
 Result<Ok> Engine::Settle(const std::string& ns, const std::string& id) {
   if (id.empty()) {
-    while (!lazy_.empty()) {
-      auto it = residents_.find(lazy_.front().second);
-      if (it != residents_.end()) Settle(*it->second);
-      lazy_.pop_front();
-    }
+    while (!lazy_.empty()) Settle(*lazy_.front().second);
     return Ok{};
   }
   auto resident = Touch(ns, id);
@@ -924,7 +929,7 @@ Result<std::vector<Defined>> Engine::Define(const std::string& ns, std::vector<M
     event.ns = ns;
     event.machine = one.id;
     event.version = one.version;
-    Append(&event);
+    Append(&event, nullptr);
     if (one.strategy != UpgradeStrategy::kContinue && one.version > 1) LeaveBehind(added);
   }
   return defined;

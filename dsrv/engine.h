@@ -16,6 +16,8 @@
 // wait for its own commit. One thread at a time, but for Committed, registry() and store().
 #pragma once
 
+#include <absl/container/btree_map.h>
+
 #include <atomic>
 #include <deque>
 #include <functional>
@@ -271,14 +273,40 @@ class Engine {
   struct Before;
   struct DefinitionSet;
   using GraphPtr = std::shared_ptr<const Graph>;
-  struct Timer {
-    enum class Kind : uint8_t { kClaim, kWait, kStart, kPoll, kRetry } kind;
-    std::string ns;        // instance or machine
-    std::string id;
-    uint64_t visit = 0;    // or the poll
-    ClaimId claim{};
+  // Residents are found by name, without a key made for it.
+  struct ResidentName {
+    std::string_view ns;
+    std::string_view id;
+    friend bool operator==(const ResidentName&, const ResidentName&) = default;
+  };
+  static ResidentName NameOf(const Resident& resident);
+  struct ByName {
+    using is_transparent = void;
+    template <typename One>
+    size_t operator()(const One& one) const;
+    template <typename One, typename Other>
+    bool operator()(const One& one, const Other& other) const;
   };
   using TimerKey = std::pair<Timestamp, uint64_t>;
+  // What is taken back more often than it is due.
+  struct Timer {
+    Resident* resident = nullptr;     // a claim's deadline: what is claimed stays in memory
+    uint64_t visit = 0;
+    ClaimId claim{};
+    MachineState* machine = nullptr;  // or: its breaker may let a retry go
+    WaiterId poll = 0;                // or: a poll has waited long enough
+  };
+  // What comes when it is due, whatever happens meanwhile: an instance starts, or a wait of it ends.
+  // There may be millions, so they hold the name of the instance and little else.
+  class Alarm {
+   public:
+    Alarm(const Instance& instance, uint64_t visit);
+    std::pair<std::string, std::string> name() const;
+    uint64_t visit() const;  // 0: its start
+
+   private:
+    std::unique_ptr<char[]> bytes_;
+  };
   // A claim whose visit went on without it: its worker's late report still tells how long it took.
   struct EndedClaim {
     Latency* latency;
@@ -314,7 +342,9 @@ class Engine {
   // Instances.
   Result<Resident*> Load(const std::string& ns, const std::string& id);  // as it is
   Result<Resident*> Touch(const std::string& ns, const std::string& id);  // moved if it must be
+  Resident* InMemory(ResidentName name);  // null: it is not
   Resident* Insert(Instance instance, VersionState* version, GraphPtr graph);
+  void Erase(Resident& resident);
   Result<std::shared_ptr<const Spec>> SpecOf(Resident& resident);
   void Move(Resident& resident);
   void Evict();
@@ -333,13 +363,14 @@ class Engine {
   void FreeClaim(Resident& resident, uint64_t visit, const dfsmr::Claim& claim, ClaimId self);
   void Lose(const Before& before, NodeIndex node, const dfsmr::Claim& claim);
   void HoldInHand(const Resident& resident, uint64_t visit, const dfsmr::Claim& claim);
-  void Append(Event* event);
-  void Learn(const Event& event);
+  void Append(Event* event, VersionState* version);
+  void Learn(const Event& event, VersionState* version);
   void CountState(const Resident& resident, int64_t by);
   void CountTokens(const Resident& resident, const Graph& before);
   static void CountToken(const Graph& graph, const Token& token, int64_t by);
   void MarkDirty(Resident& resident);
   void MarkLazy(Resident& resident);
+  void NotLazy(Resident& resident);
   void Settle(Resident& resident);
   bool Durable(const Resident& resident) const;
 
@@ -426,7 +457,8 @@ class Engine {
   // Work.
   void FireTimers();
   void Fire(const Timer& timer);
-  void TimeOutClaim(Resident& resident, const Timer& timer);
+  void Ring(const Alarm& alarm);
+  void TimeOutClaim(const Timer& timer);
   void SettleLazy();
   void Sweep();
   void SweepSome(MachineState& machine);
@@ -435,7 +467,9 @@ class Engine {
   void TrimFeed();
   void SaveStats();
   TimerKey Arm(Timestamp at, Timer timer);
+  void Await(Timestamp at, const Instance& instance, uint64_t visit);
   void ArmClaim(Resident& resident, uint64_t visit, const dfsmr::Claim& claim);
+  void DisarmClaim(Resident& resident, ClaimId claim);
 
   Store& store_;
   const EngineOptions options_;
@@ -450,12 +484,13 @@ class Engine {
   std::set<MachineState*> sweeping_;
   std::set<MachineState*> unsaved_;  // counters or latencies changed since the last save
 
-  std::unordered_map<std::string, std::unique_ptr<Resident>> residents_;  // by ns\0id
+  std::unordered_set<std::unique_ptr<Resident>, ByName, ByName> residents_;
   std::list<Resident*> by_use_;  // least recently used first
-  std::deque<std::pair<Timestamp, std::string>> lazy_;
+  std::list<std::pair<Timestamp, Resident*>> lazy_;  // to be written by then, the first due first
   Agenda agenda_;
   std::unordered_map<WaiterId, std::unique_ptr<Waiter>> waiters_;
   std::map<TimerKey, Timer> timers_;
+  absl::btree_map<TimerKey, Alarm> alarms_;
   std::unordered_map<uint64_t, EndedClaim> ended_;  // by serial, of this epoch
   std::deque<uint64_t> ended_order_;
   // Who waits for an instance to stop: ns\0id → ids.

@@ -73,7 +73,7 @@ Result<Ok> Engine::LoadStats() {
   if (!scanned) return scanned;
   stats_seq_ = *seq;
   return rows::ScanFeed(store_, options_.partition, *seq + 1, [this](const Event& event) {
-    Learn(event);
+    Learn(event, nullptr);
     return true;
   });
 }
@@ -101,7 +101,7 @@ Result<Ok> Engine::LoadOne(Instance instance, std::vector<Ready>* ready) {
       if (claim.Live()) ArmClaim(*resident, token.visit, claim);
     }
     if (token.state == TokenState::kWaiting && token.available_at != kNever) {
-      Arm(token.available_at, {Timer::Kind::kWait, loaded.ns, loaded.id, token.visit, {}});
+      Await(token.available_at, loaded, token.visit);
     }
     if (token.state == TokenState::kReady && Runs(loaded.state) && !version->LeftBehind()) {
       ready->push_back({QueueOf(*version, *resident->graph, token.node),
@@ -112,7 +112,7 @@ Result<Ok> Engine::LoadOne(Instance instance, std::vector<Ready>* ready) {
     followers_[ResidentKey(loaded.ns, one.instance)].insert(loaded.id);
   }
   if (loaded.tokens.empty() && NextStart(loaded) != kNever) {
-    Arm(NextStart(loaded), {Timer::Kind::kStart, loaded.ns, loaded.id, 0, {}});
+    Await(NextStart(loaded), loaded, 0);
   }
   if (loaded.plan || loaded.parent_step) LoadPlan(*resident);
   return Ok{};

@@ -99,14 +99,16 @@ struct Engine::Resident {
   std::list<Resident*>::iterator place{};  // in by_use_
   std::vector<Event> pending;              // CLAIMED events that are not in the feed yet
   std::vector<std::pair<std::string, std::string>> outputs;  // of this turn: node → JSON
-  std::map<ClaimId, TimerKey> claim_timers;
+  std::vector<std::pair<ClaimId, TimerKey>> claim_timers;
   // Pages of its history, written but maybe not durable yet: as PlanCache's, of the last turns and
   // of those up to `before_turn`. An instance that is busy in every turn is never wholly durable.
   std::vector<uint64_t> pages;
   std::vector<uint64_t> pages_before;
   uint64_t before_turn = 0;
   uint64_t dirty_turn = 0;                 // the last turn that wrote its row
-  bool lazy = false;                       // something is only in memory
+  uint64_t used_turn = 0;                  // the last turn that looked at it
+  bool lazy = false;                       // something is only in memory: it is in lazy_,
+  std::list<std::pair<Timestamp, Resident*>>::iterator lazy_place{};  // here
   bool created = false;                    // in this turn: its spec is to be written
   bool stopped_on_disk = false;
   Boxed<PlanCache> plan;
@@ -161,6 +163,31 @@ inline uint64_t Mix(uint64_t x) {
   x *= 0xff51afd7ed558ccdull;
   x ^= x >> 33;
   return x;
+}
+
+inline Engine::ResidentName Engine::NameOf(const Resident& resident) {
+  return {resident.instance.ns, resident.instance.id};
+}
+
+template <typename One>
+size_t Engine::ByName::operator()(const One& one) const {
+  if constexpr (std::is_same_v<One, ResidentName>) {
+    const std::hash<std::string_view> hash;
+    return hash(one.id) ^ Mix(hash(one.ns));
+  } else {
+    return (*this)(NameOf(*one));
+  }
+}
+
+template <typename One, typename Other>
+bool Engine::ByName::operator()(const One& one, const Other& other) const {
+  if constexpr (!std::is_same_v<One, ResidentName>) {
+    return (*this)(NameOf(*one), other);
+  } else if constexpr (!std::is_same_v<Other, ResidentName>) {
+    return one == NameOf(*other);
+  } else {
+    return one == other;
+  }
 }
 
 inline std::string ResidentKey(std::string_view ns, std::string_view id) {

@@ -1,5 +1,6 @@
 // Hand-outs, timers, and what the engine does in the background.
 #include <algorithm>
+#include <cstring>
 
 #include "dsrv/engine.h"
 #include "dsrv/engine_state.h"
@@ -97,7 +98,7 @@ void Engine::ArmBreaker(MachineState& machine) {
   if (waiting) next = std::min(next, machine.breaker.NextRetry(now_));
   if (next == kNever) return;
   machine.breaker_timer = Arm(std::max(next, now_ + std::chrono::milliseconds(1)),
-                              {Timer::Kind::kRetry, machine.ns, machine.id, 0, {}});
+                              {.machine = &machine});
 }
 
 // Opening and closing are changes in the feed.
@@ -110,7 +111,7 @@ void Engine::NoteBreaker(MachineState& machine, Breaker::Turn turn) {
   event.ns = machine.ns;
   event.machine = machine.id;
   event.version = machine.versions.rbegin()->first;
-  Append(&event);
+  Append(&event, nullptr);
   ReleaseRetries(machine);
 }
 
@@ -233,7 +234,7 @@ Result<WaiterId> Engine::Poll(PollArgs args, PollSink sink) {
   waiter->worker = std::move(args.worker);
   waiter->max = max;
   waiter->poll = std::move(sink);
-  waiter->timer = Arm(args.until, {Timer::Kind::kPoll, {}, {}, id, {}});
+  waiter->timer = Arm(args.until, {.poll = id});
   agenda_.AddWaiter(id, waiter->filter);
   waiters_[id] = std::move(waiter);
   return id;
@@ -377,58 +378,96 @@ Engine::TimerKey Engine::Arm(Timestamp at, Timer timer) {
 
 // One timer a live claim, at its deadline as it is now.
 void Engine::ArmClaim(Resident& resident, uint64_t visit, const dfsmr::Claim& claim) {
-  auto it = resident.claim_timers.find(claim.id);
+  auto it = std::ranges::find(resident.claim_timers, claim.id, &std::pair<ClaimId, TimerKey>::first);
   if (it != resident.claim_timers.end()) {
     if (it->second.first == claim.deadline) return;
-    timers_.erase(it->second);
-    resident.claim_timers.erase(it);
+    DisarmClaim(resident, claim.id);
   }
   if (claim.deadline == kNever) return;
-  const TimerKey key = Arm(claim.deadline, {Timer::Kind::kClaim, resident.instance.ns,
-                                            resident.instance.id, visit, claim.id});
-  resident.claim_timers.emplace(claim.id, key);
+  const TimerKey key =
+      Arm(claim.deadline, {.resident = &resident, .visit = visit, .claim = claim.id});
+  resident.claim_timers.emplace_back(claim.id, key);
+}
+
+void Engine::DisarmClaim(Resident& resident, ClaimId claim) {
+  auto it = std::ranges::find(resident.claim_timers, claim, &std::pair<ClaimId, TimerKey>::first);
+  if (it == resident.claim_timers.end()) return;
+  timers_.erase(it->second);
+  resident.claim_timers.erase(it);
+}
+
+// visit (8 bytes), then ns and id, each ended by a zero byte.
+Engine::Alarm::Alarm(const Instance& instance, uint64_t visit)
+    : bytes_(new char[sizeof visit + instance.ns.size() + instance.id.size() + 2]) {
+  char* at = std::copy_n(reinterpret_cast<const char*>(&visit), sizeof visit, bytes_.get());
+  at = std::copy_n(instance.ns.c_str(), instance.ns.size() + 1, at);
+  std::copy_n(instance.id.c_str(), instance.id.size() + 1, at);
+}
+
+std::pair<std::string, std::string> Engine::Alarm::name() const {
+  std::string ns(bytes_.get() + sizeof(uint64_t));
+  std::string id(bytes_.get() + sizeof(uint64_t) + ns.size() + 1);
+  return {std::move(ns), std::move(id)};
+}
+
+uint64_t Engine::Alarm::visit() const {
+  uint64_t visit;
+  std::memcpy(&visit, bytes_.get(), sizeof visit);
+  return visit;
+}
+
+void Engine::Await(Timestamp at, const Instance& instance, uint64_t visit) {
+  alarms_.emplace(TimerKey{at, next_id_++}, Alarm(instance, visit));
 }
 
 void Engine::FireTimers() {
-  for (size_t fired = 0; !timers_.empty() && timers_.begin()->first.first <= now_; ++fired) {
+  auto due = [this](const auto& all) { return !all.empty() && all.begin()->first.first <= now_; };
+  for (size_t fired = 0; due(timers_) || due(alarms_); ++fired) {
     if (fired == kTimersPerTurn) {
       more_ = true;
       return;
     }
-    const Timer timer = std::move(timers_.begin()->second);
-    timers_.erase(timers_.begin());
-    Fire(timer);
+    if (due(timers_) && (!due(alarms_) || timers_.begin()->first < alarms_.begin()->first)) {
+      const Timer timer = timers_.begin()->second;
+      timers_.erase(timers_.begin());
+      Fire(timer);
+    } else {
+      const Alarm alarm = std::move(alarms_.begin()->second);
+      alarms_.erase(alarms_.begin());
+      Ring(alarm);
+    }
   }
 }
 
 void Engine::Fire(const Timer& timer) {
-  if (timer.kind == Timer::Kind::kPoll) {
-    if (!waiters_.contains(timer.visit)) return;
-    waiters_.at(timer.visit)->timer.reset();
-    AnswerPoll(timer.visit, {}, true);
-    return;
-  }
-  if (timer.kind == Timer::Kind::kRetry) {
-    MachineState& machine = StateOf(timer.ns, timer.id);
-    machine.breaker_timer.reset();
-    NoteBreaker(machine, machine.breaker.Tick(now_));
-    ReleaseRetries(machine);
-    return;
-  }
-  auto touched = Touch(timer.ns, timer.id);
-  if (!touched) return;
-  Resident& resident = **touched;
-  if (timer.kind == Timer::Kind::kWait) {
-    Change(resident, {}, [&](Scene& scene) { EndWait(scene, timer.visit); return Ok{}; });
-  } else if (timer.kind == Timer::Kind::kStart) {
-    Change(resident, {}, [&](Scene& scene) { StartDue(scene); return Ok{}; });
-  } else {
-    TimeOutClaim(resident, timer);
+  if (timer.resident) {
+    TimeOutClaim(timer);
+  } else if (timer.machine) {
+    timer.machine->breaker_timer.reset();
+    NoteBreaker(*timer.machine, timer.machine->breaker.Tick(now_));
+    ReleaseRetries(*timer.machine);
+  } else if (auto waiter = waiters_.find(timer.poll); waiter != waiters_.end()) {
+    waiter->second->timer.reset();
+    AnswerPoll(timer.poll, {}, true);
   }
 }
 
-void Engine::TimeOutClaim(Resident& resident, const Timer& timer) {
-  resident.claim_timers.erase(timer.claim);
+void Engine::Ring(const Alarm& alarm) {
+  const auto [ns, id] = alarm.name();
+  auto touched = Touch(ns, id);
+  if (!touched) return;
+  Change(**touched, {}, [&](Scene& scene) {
+    alarm.visit() == 0 ? StartDue(scene) : EndWait(scene, alarm.visit());
+    return Ok{};
+  });
+}
+
+void Engine::TimeOutClaim(const Timer& timer) {
+  const Instance& claimed = timer.resident->instance;
+  auto touched = Touch(claimed.ns, claimed.id);
+  if (!touched) return;
+  Resident& resident = **touched;
+  std::erase_if(resident.claim_timers, [&](const auto& one) { return one.first == timer.claim; });
   const Token* token = std::as_const(resident.instance.tokens).Find(timer.visit);
   const dfsmr::Claim* claim = token ? token->FindClaim(timer.claim) : nullptr;
   if (!claim || !claim->Live()) return;
@@ -481,11 +520,7 @@ void Engine::StartFollowers() {
 }
 
 void Engine::SettleLazy() {
-  while (!lazy_.empty() && lazy_.front().first <= now_) {
-    auto it = residents_.find(lazy_.front().second);
-    if (it != residents_.end()) Settle(*it->second);
-    lazy_.pop_front();
-  }
+  while (!lazy_.empty() && lazy_.front().first <= now_) Settle(*lazy_.front().second);
 }
 
 // Moves what a new version has left behind: a bounded number a turn, in order of id. After a crash
@@ -553,8 +588,7 @@ void Engine::DropExpired() {
       --resident.version->stopped;
       unsaved_.insert(resident.version->machine);
       stats_due_ = now_;  // in the same batch: the feed does not tell of it
-      by_use_.erase(resident.place);
-      residents_.erase(ResidentKey(one.ns, one.id));
+      Erase(resident);
     }
     expired_up_to_ = one.at;
   }

@@ -61,11 +61,12 @@ void PollCall::Report(std::vector<Result<ReportCommand>> reports, std::optional<
   Mailbox::Mail mail;
   mail.bytes = bytes;
   mail.run = [state = state_, reports = std::move(reports), poll = std::move(poll),
-              reply](Engine& engine) {
-    for (const auto& report : reports) {
-      Result<Answer> answer =
-          report ? engine.Report(report->ns, report->instance, report->args, report->children)
-                 : Result<Answer>(report.error());
+              reply](Engine& engine) mutable {
+    reply->mutable_results()->Reserve(static_cast<int>(reports.size()));
+    for (auto& report : reports) {
+      auto answer = report ? engine.Report(report->ns, report->instance, std::move(report->args),
+                                           report->children)
+                           : Result<Answer>(report.error());
       ToProto(report ? report->instance : std::string(), answer, reply->add_results());
     }
     engine.AfterCommit([state] { Arrived(state); });

@@ -350,6 +350,7 @@ grpc::ServerUnaryReactor* RunnerService::Report(Context* context, const v1::Repo
     next->max_tasks = std::min(next->max_tasks, limits::kTasks);
   }
   std::vector<Result<ReportCommand>> reports;
+  reports.reserve(static_cast<size_t>(request->transitions_size()));
   for (const auto& transition : request->transitions()) reports.push_back(ToReport(transition));
   auto* call = new PollCall(backend_, context);
   call->Report(std::move(reports), std::move(next), reply, request->ByteSizeLong());

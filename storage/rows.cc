@@ -229,7 +229,8 @@ Answer Decode(const record::Answer& in) {
 }
 
 std::string Encode(const Instance& instance, const Machine& machine) {
-  record::Instance out;
+  thread_local record::Instance out;  // used again: its texts keep their memory
+  out.Clear();
   out.set_machine(instance.machine);
   out.set_version(instance.version);
   out.set_state(static_cast<uint32_t>(instance.state));
@@ -546,17 +547,18 @@ static void PutStep(Batch* batch, PartitionId partition, const Instance& instanc
   batch->Put(StepKey(partition, kStep, instance.ns, instance.id, home), out.SerializeAsString());
 }
 
-void PutInstance(Batch* batch, PartitionId partition, Instance* instance, const Machine& machine,
-                 bool just_stopped, Timestamp expiry) {
+std::vector<uint64_t> PutInstance(Batch* batch, PartitionId partition, Instance* instance,
+                                  const Machine& machine, bool just_stopped, Timestamp expiry) {
+  std::vector<uint64_t> full;
   if (instance->history.size() >= kHistoryPage) {
+    full = std::exchange(instance->history, {});
     record::HistoryPage page;
-    for (uint64_t seq : instance->history) page.add_seqs(seq);
+    for (uint64_t seq : full) page.add_seqs(seq);
     batch->Put(Key(partition, kHistory)
                    .Text(instance->ns)
                    .Text(instance->id)
-                   .Number(instance->history.front()),
+                   .Number(full.front()),
                page.SerializeAsString());
-    instance->history.clear();
   }
   if (just_stopped) {
     batch->Delete(Key(partition, kLive).Text(instance->ns).Text(instance->id));
@@ -570,11 +572,12 @@ void PutInstance(Batch* batch, PartitionId partition, Instance* instance, const 
                  .Text(instance->ns)
                  .Text(instance->id),
              Encode(*instance, machine));
-  if (!instance->plan) return;
+  if (!instance->plan) return full;
   for (NodeIndex home : instance->tokens.dirty()) {
     PutStep(batch, partition, *instance, machine, home);
   }
   instance->tokens.ForgetRows();
+  return full;
 }
 
 void PutSpec(Batch* batch, PartitionId partition, const Instance& instance, const Spec& spec) {

@@ -63,9 +63,9 @@ Result<Ok> ScanMachines(const Store& store, PartitionId partition,
                         const std::function<void(MachineRow)>& visit);
 
 // Writes a changed instance, and moves it to the stopped ones when it has just stopped: then it may
-// go at `expiry`. A full page of its history gets its own row and is emptied.
-void PutInstance(Batch* batch, PartitionId partition, Instance* instance, const Machine& machine,
-                 bool just_stopped, Timestamp expiry);
+// go at `expiry`. A full page of its history gets its own row, and is answered.
+std::vector<uint64_t> PutInstance(Batch* batch, PartitionId partition, Instance* instance,
+                                  const Machine& machine, bool just_stopped, Timestamp expiry);
 // What is written once, with the indexes that find it again.
 void PutSpec(Batch* batch, PartitionId partition, const Instance& instance, const Spec& spec);
 void PutOutput(Batch* batch, PartitionId partition, const Instance& instance,

@@ -32,7 +32,7 @@ e2e: programs
 
 bench: deps build/build.ninja
 	cmake --build --preset dev --target bench_programs dsrv
-	build/bin/bench
+	build/bin/bench --dir build --json build/bench.json --figure tests/bench/profile.svg
 
 SECONDS = 600
 sim: deps build/build.ninja

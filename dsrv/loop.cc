@@ -74,6 +74,7 @@ void Loop::LookForRoom() {
 }
 
 void Loop::Decide() {
+  StageClock clock(meter_);
   Timestamp next = outside_.clock();
   bool open = true;
   while (open) {
@@ -91,9 +92,15 @@ void Loop::Decide() {
       engine_.Flush();
     }
     engine_.Work();
+    clock.Lap(Meter::kDecideUs);
     Turn turn = engine_.EndTurn();
+    clock.Lap(Meter::kEncodeUs);
+    meter_.Add(Meter::kTurns, 1);
     // What was decided on a store that cannot be read is neither written nor told.
     if (engine_.broken()) outside_.fail(*engine_.broken());
+    for (auto& tell : turn.now) tell();
+    turn.now.clear();
+    clock.Lap(Meter::kReplyUs);
     HandOver(std::move(turn));
     next = engine_.NextDeadline();
   }
@@ -103,8 +110,6 @@ void Loop::Decide() {
 }
 
 void Loop::HandOver(Turn turn) {
-  for (auto& tell : turn.now) tell();
-  turn.now.clear();
   if (turn.batch.empty() && turn.after.empty()) {
     // Nothing to write and nobody waits: but later turns may only be committed after this one.
     std::lock_guard lock(mutex_);
@@ -118,6 +123,7 @@ void Loop::HandOver(Turn turn) {
 }
 
 void Loop::Commit() {
+  StageClock clock(meter_);
   while (true) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return turn_ || ended_; });
@@ -125,16 +131,23 @@ void Loop::Commit() {
     // Only this thread takes it away, so it may be read without the lock.
     lock.unlock();
     if (!turn_->batch.empty()) {
+      const auto begin = std::chrono::steady_clock::now();
       auto written = store_.Write(engine_.partition(), engine_.epoch(), turn_->batch);
       if (!written) {
         outside_.fail(written.error());
         return;
       }
+      meter_.AddCommit(turn_->batch, begin);
+      clock.Lap(Meter::kCommitUs);
     }
     engine_.Committed(turn_->number);
-    if (!turn_->feed->empty()) outside_.publish(turn_->feed);
+    if (!turn_->feed->empty()) {
+      meter_.Add(Meter::kRecords, turn_->feed->back().last - turn_->feed->front().first + 1);
+      outside_.publish(turn_->feed);
+    }
     if (turn_->feed_start) outside_.trimmed(turn_->feed_start);
     for (auto& tell : turn_->after) tell();
+    clock.Lap(Meter::kReplyUs);
     lock.lock();
     turn_.reset();
     changed_.notify_all();

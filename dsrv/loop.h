@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "dsrv/engine.h"
+#include "dsrv/meter.h"
 #include "storage/store.h"
 
 namespace dfsmr {
@@ -66,6 +67,9 @@ class Loop {
   // Finishes what is in the mailbox, saves the counters, and ends. Once.
   void Stop();
 
+  // Any thread.
+  const Meter& meter() const { return meter_; }
+
  private:
   void Decide();
   void Commit();
@@ -76,6 +80,7 @@ class Loop {
   Store& store_;
   const Outside outside_;
   Mailbox mailbox_;
+  Meter meter_;
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -102,15 +102,25 @@ std::unique_ptr<grpc::Server> Listen(const Flags& flags, RunnerService* service,
   return server;
 }
 
-// SIGTERM and SIGINT are waited for, not handled: nothing runs in a signal handler.
-sigset_t BlockStopSignals() {
+// SIGTERM, SIGINT and SIGUSR1 are waited for, not handled: nothing runs in a signal handler.
+sigset_t BlockSignals() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGUSR1);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
   return signals;
+}
+
+// Returns the signal that is to stop the server. SIGUSR1 is to tell what it has done.
+int AwaitStop(const sigset_t& signals, const Meter& meter) {
+  for (int signal = 0;;) {
+    sigwait(&signals, &signal);
+    if (signal != SIGUSR1) return signal;
+    spdlog::info("meter {}", meter.Text());
+  }
 }
 
 // Nothing new comes in, nothing more is handed out, what is under way is answered.
@@ -126,7 +136,7 @@ void Drain(grpc::Server& server, const Backend& backend, Duration grace) {
 }
 
 int Run(const Flags& flags) {
-  const sigset_t signals = BlockStopSignals();
+  const sigset_t signals = BlockSignals();
   auto log = StartLog(flags.log_level, flags.log_format == "json");
   if (!log) return Fail(log.error());
 
@@ -174,8 +184,7 @@ int Run(const Flags& flags) {
                flags.addr, port, flags.data, (*engine)->epoch(), (*engine)->last_seq(),
                life);
 
-  int signal = 0;
-  sigwait(&signals, &signal);
+  const int signal = AwaitStop(signals, loop.meter());
   spdlog::info("dsrv stops: {}; grace={}s", strsignal(signal), Seconds(flags.grace));
   Drain(*server, backend, flags.grace);
   pool.Stop();

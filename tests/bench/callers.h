@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <chrono>
+#include <ctime>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -13,7 +15,7 @@
 #include <utility>
 
 #include "dfsmr/v1/runner.grpc.pb.h"
-#include "tests/bench/cases.h"
+#include "tests/bench/case.h"
 #include "tests/bench/loop.h"
 
 namespace dfsmr::bench {
@@ -22,6 +24,51 @@ using Stub = v1::RunnerService::Stub;
 using ChannelPtr = std::shared_ptr<grpc::Channel>;
 
 constexpr int kErrorsBeforeGivingUp = 100;
+
+// When a caller's next call is due. In a closed loop: as soon as it is free. In an open loop once a
+// period, whether the last one was answered in time or not; a call that had to wait for that counts
+// from when it was due. What the alarm itself is late by is not the server's.
+class Pacer final : public Event {
+ public:
+  // A period of 0 is a closed loop. The first call is due at `phase` of the first period.
+  Pacer(Loop* loop, Event* go, double period_seconds, double phase)
+      : loop_(*loop),
+        go_(*go),
+        period_(std::chrono::duration_cast<Clock::duration>(
+            std::chrono::duration<double>(period_seconds))),
+        due_(Clock::now() + std::chrono::duration_cast<Clock::duration>(period_ * phase)) {}
+
+  // Then `go` is done: now, or on the loop's thread.
+  void Await() {
+    const Clock::time_point now = Clock::now();
+    if (period_ == Clock::duration::zero()) {
+      since_ = now;
+      return go_.Done(true);
+    }
+    const Clock::time_point due = std::exchange(due_, due_ + period_);
+    if (due <= now) {
+      since_ = due;
+      return go_.Done(true);
+    }
+    alarm_.Set(loop_.queue(), std::chrono::system_clock::now() + (due - now), this);
+    loop_.Expect();
+  }
+  // What the call under way counts from.
+  Clock::time_point since() const { return since_; }
+
+ private:
+  void Done(bool) override {
+    since_ = Clock::now();
+    go_.Done(true);
+  }
+
+  Loop& loop_;
+  Event& go_;
+  const Clock::duration period_;
+  Clock::time_point due_;
+  Clock::time_point since_;
+  grpc::Alarm alarm_;
+};
 
 // What all callers have: a connection, and an end when too much goes wrong.
 class ClosedLoop : public Caller {
@@ -49,6 +96,7 @@ class Starter final : public ClosedLoop, public Event {
     int batch = 1;  // 1: Start, else StartBatch
     std::string params;
     std::optional<int64_t> owed = {};  // absent: for ever
+    int64_t delay_seconds = 0;  // the instances are not due before
     int64_t ends = 1;     // one is owed each time that so many instances have ended
     bool beside = false;  // the load is another's: nothing is counted
   };
@@ -75,6 +123,9 @@ class Starter final : public ClosedLoop, public Event {
       start->set_machine(plan_.machine);
       start->set_id(plan_.id_prefix + std::to_string(++started_));
       start->set_params(plan_.params);
+      if (plan_.delay_seconds > 0) {
+        start->mutable_start_at()->set_seconds(std::time(nullptr) + plan_.delay_seconds);
+      }
     }
     busy_ = true;
     since_ = Clock::now();
@@ -130,6 +181,8 @@ class Worker : public ClosedLoop {
     std::string name;
     int batch = 1;
     int node_params_bytes = 0;
+    double period_seconds = 0;  // open loop: from one call to the next
+    double phase = 0;
     Starter* starter = nullptr;  // gets a successor for each instance that ends
   };
 
@@ -182,12 +235,20 @@ class Worker : public ClosedLoop {
 class UnaryWorker final : public Worker, public Event {
  public:
   UnaryWorker(Loop* loop, const ChannelPtr& channel, const Plan& plan)
-      : Worker(loop, channel, plan) {
+      : Worker(loop, channel, plan), pacer_(loop, &due_, plan.period_seconds, plan.phase) {
     Ask(&ask_);
   }
-  void Begin() override { Claim(); }
+  void Begin() override { pacer_.Await(); }
 
  private:
+  struct Due final : Event {
+    explicit Due(UnaryWorker* of_worker) : worker(*of_worker) {}
+    void Done(bool) override {
+      if (!worker.loop_.stopping()) worker.Claim();
+    }
+    UnaryWorker& worker;
+  };
+
   void Claim() {
     claiming_ = true;
     ready_.Issue(&loop_, &stub_, &Stub::AsyncReady, ask_, this);
@@ -211,7 +272,8 @@ class UnaryWorker final : public Worker, public Event {
       if (!loop_.stopping()) Claim();
       return;
     }
-    since_ = Clock::now();
+    // Of a closed loop the wait for a task is not the transition's.
+    since_ = plan_.period_seconds > 0 ? pacer_.since() : Clock::now();
     claiming_ = false;
     Answer(ready_.response.tasks(0), &report_);
     transition_.Issue(&loop_, &stub_, &Stub::AsyncTransition, report_, this);
@@ -223,9 +285,11 @@ class UnaryWorker final : public Worker, public Event {
       return;
     }
     Accepted(transition_.response, since_, Clock::now());
-    if (!loop_.stopping()) Claim();
+    if (!loop_.stopping()) pacer_.Await();
   }
 
+  Due due_{this};
+  Pacer pacer_;
   bool claiming_ = false;
   Clock::time_point since_;
   v1::ReadyRequest ask_;
@@ -238,12 +302,22 @@ class UnaryWorker final : public Worker, public Event {
 class ReportWorker final : public Worker, public Event {
  public:
   ReportWorker(Loop* loop, const ChannelPtr& channel, const Plan& plan)
-      : Worker(loop, channel, plan) {
+      : Worker(loop, channel, plan), pacer_(loop, &due_, plan.period_seconds, plan.phase) {
     Ask(request_.mutable_next());
   }
-  void Begin() override { Report(); }
+  void Begin() override { pacer_.Await(); }
 
  private:
+  struct Due final : Event {
+    explicit Due(ReportWorker* of_worker) : worker(*of_worker) {}
+    void Done(bool) override {
+      // What is in hand is reported all the same, or it would be nobody's in the next turn.
+      if (worker.loop_.stopping()) worker.request_.clear_next();
+      worker.Report();
+    }
+    ReportWorker& worker;
+  };
+
   void Report() { call_.Issue(&loop_, &stub_, &Stub::AsyncReport, request_, this); }
 
   void Done(bool) override {
@@ -253,21 +327,85 @@ class ReportWorker final : public Worker, public Event {
       return;
     }
     const Clock::time_point now = Clock::now();
-    for (const auto& result : call_.response.results()) Accepted(result, since_, now);
-    since_ = now;
+    for (const auto& result : call_.response.results()) Accepted(result, pacer_.since(), now);
     request_.clear_transitions();
     for (const auto& task : call_.response.tasks()) Answer(task, request_.add_transitions());
     if (call_.response.tasks().empty()) {
       CountEmpty();
       if (loop_.stopping()) return;
     }
-    if (loop_.stopping()) request_.clear_next();
-    Report();
+    if (loop_.stopping()) return due_.Done(true);
+    pacer_.Await();
   }
 
-  Clock::time_point since_;
+  Due due_{this};
+  Pacer pacer_;
   v1::ReportRequest request_;
   Call<v1::ReportResponse> call_;
+};
+
+// One task that is handed round: each of many waits for it, reports it, and waits again. A latency
+// is the time from the report until the next one has what follows from it. At the end it goes round
+// until nobody waits, so that it is nobody's when the next turn begins.
+class Relay final : public Worker {
+ public:
+  struct Baton {
+    Clock::time_point reported;      // zero: never yet
+    Clock::time_point acknowledged;  // not before `reported`: not yet
+  };
+
+  Relay(Loop* loop, const ChannelPtr& channel, const Plan& plan, Baton* baton)
+      : Worker(loop, channel, plan), baton_(*baton) {
+    Ask(&ask_);
+  }
+  void Begin() override { ready_.Issue(&loop_, &stub_, &Stub::AsyncReady, ask_, &claimed_); }
+
+ private:
+  struct Step final : Event {
+    using Handler = void (Relay::*)();
+    Step(Relay* of_relay, Handler of_handler) : relay(*of_relay), handler(of_handler) {}
+    void Done(bool) override { (relay.*handler)(); }
+    Relay& relay;
+    Handler handler;
+  };
+
+  void Claimed() {
+    if (!ready_.status.ok()) {
+      if (Failed(ready_.status)) Begin();
+      return;
+    }
+    if (ready_.response.tasks().empty()) {
+      if (!loop_.stopping()) Begin();
+      return;
+    }
+    const Clock::time_point now = Clock::now();
+    if (loop_.recording() && baton_.reported != Clock::time_point()) {
+      const bool told = baton_.acknowledged >= baton_.reported;
+      loop_.CountLatency(baton_.reported, now, 1);
+      loop_.CountGap(told ? baton_.acknowledged : now, now);
+    }
+    Answer(ready_.response.tasks(0), &report_);
+    baton_.reported = now;
+    transition_.Issue(&loop_, &stub_, &Stub::AsyncTransition, report_, &reported_);
+  }
+
+  void Reported() {
+    baton_.acknowledged = Clock::now();
+    if (!transition_.status.ok()) {
+      Failed(transition_.status);
+    } else if (loop_.recording()) {
+      ++loop_.tally().transitions;
+    }
+    if (!loop_.stopping()) Begin();
+  }
+
+  Baton& baton_;
+  Step claimed_{this, &Relay::Claimed};
+  Step reported_{this, &Relay::Reported};
+  v1::ReadyRequest ask_;
+  v1::TransitionRequest report_;
+  Call<v1::ReadyResponse> ready_;
+  Call<v1::TransitionResponse> transition_;
 };
 
 // The Work stream: tasks are answered as they come, in one message while the last is being sent.

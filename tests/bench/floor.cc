@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "dfsmr/v1/runner.grpc.pb.h"
+#include "dsrv/meter.h"
 
 namespace dfsmr::bench {
 namespace {
@@ -53,6 +54,8 @@ struct Job {
   std::vector<std::size_t> item_bytes;  // the payload of each transition
   std::function<void()> reply;
 };
+
+using Clock = std::chrono::steady_clock;
 
 // One thread that drains what is waiting, commits the lot with one fsync, then replies.
 class Writer {
@@ -82,6 +85,9 @@ class Writer {
     if (waiting_.size() == 1) arrived_.notify_one();
   }
 
+  // Any thread.
+  const Meter& meter() const { return meter_; }
+
  private:
   static void MustBeOk(const rocksdb::Status& status) {
     if (status.ok()) return;
@@ -90,10 +96,14 @@ class Writer {
   }
 
   void Run() {
+    StageClock clock(meter_);
     std::vector<Job> jobs;
     for (bool ended = false; !ended; jobs.clear()) {
       Drain(&jobs);
-      Commit(jobs);
+      Stage(jobs);
+      clock.Lap(Meter::kEncodeUs);
+      Commit();
+      clock.Lap(Meter::kCommitUs);
       for (const Job& job : jobs) {
         if (job.reply) {
           job.reply();
@@ -101,6 +111,7 @@ class Writer {
           ended = true;
         }
       }
+      clock.Lap(Meter::kReplyUs);
     }
   }
 
@@ -110,15 +121,27 @@ class Writer {
     jobs->swap(waiting_);
   }
 
-  void Commit(const std::vector<Job>& jobs) {
+  void Stage(const std::vector<Job>& jobs) {
     batch_.Clear();
     for (const Job& job : jobs) {
       for (const std::size_t bytes : job.item_bytes) Stage(bytes);
     }
-    if (batch_.Count() == 0) return;
+  }
+
+  void Commit() {
+    const uint64_t items = batch_.Count() / kRows;
+    if (items == 0) return;
+    const auto begin = Clock::now();
     rocksdb::WriteOptions options;
     options.sync = true;
     MustBeOk(db_->Write(options, &batch_));
+    const auto took = Clock::now() - begin;
+    meter_.Add(Meter::kTurns, 1);
+    meter_.Add(Meter::kCommits, 1);
+    meter_.Add(Meter::kPuts, items * (kRows - 1));
+    meter_.Add(Meter::kDeletes, items);
+    meter_.Add(Meter::kBytes, batch_.GetDataSize());
+    meter_.Add(Meter::kWriteUs, static_cast<uint64_t>(took / std::chrono::microseconds(1)));
   }
 
   // An instance's row, its line of history, and its move from one ready queue to another.
@@ -133,7 +156,10 @@ class Writer {
     batch_.Delete("q/from/" + instance);
   }
 
+  static constexpr uint64_t kRows = 4;  // of one item
+
   std::unique_ptr<rocksdb::DB> db_;
+  Meter meter_;
   std::mutex mutex_;
   std::condition_variable arrived_;
   std::vector<Job> waiting_;  // guarded by mutex_
@@ -295,6 +321,8 @@ class FloorService final : public v1::RunnerService::CallbackService {
  public:
   explicit FloorService(const Options& options) : fiction_(options), writer_(options.data) {}
 
+  const Meter& meter() const { return writer_.meter(); }
+
  private:
   using Context = grpc::CallbackServerContext;
   using Reactor = grpc::ServerUnaryReactor;
@@ -362,15 +390,16 @@ class FloorService final : public v1::RunnerService::CallbackService {
   Writer writer_;
 };
 
-int Serve(const Options& options, const sigset_t& ending) {
+int Serve(const Options& options, const sigset_t& signals) {
   FloorService service(options);
   grpc::ServerBuilder builder;
   builder.AddListeningPort(options.address, grpc::InsecureServerCredentials());
   builder.RegisterService(&service);
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (!server) return 1;
-  int received = 0;
-  sigwait(&ending, &received);
+  for (int received = 0; sigwait(&signals, &received) == 0 && received == SIGUSR1;) {
+    std::fprintf(stderr, "meter %s\n", service.meter().Text().c_str());
+  }
   server->Shutdown(std::chrono::system_clock::now());
   return 0;
 }
@@ -388,10 +417,9 @@ int main(int argc, char** argv) {
   app.add_option("--stop-every", options.stop_every, "every n-th transition ends its instance");
   CLI11_PARSE(app, argc, argv);
   // Blocked before any thread is made, so that all of them leave the signals to sigwait.
-  sigset_t ending;
-  sigemptyset(&ending);
-  sigaddset(&ending, SIGTERM);
-  sigaddset(&ending, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &ending, nullptr);
-  return dfsmr::bench::Serve(options, ending);
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) sigaddset(&signals, signal);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  return dfsmr::bench::Serve(options, signals);
 }

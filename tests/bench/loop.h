@@ -5,6 +5,7 @@
 #include <grpcpp/alarm.h>
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -14,6 +15,8 @@
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "tests/bench/histogram.h"
 
 namespace dfsmr::bench {
 
@@ -28,7 +31,8 @@ struct Tally {
   uint64_t fed = 0;          // messages of the feed
   uint64_t errors = 0;
   std::string first_error;
-  std::vector<uint32_t> latencies_us;  // one for each transition, or each start
+  Histogram latencies;  // one for each transition, or each start
+  Histogram gaps;       // of a hand-over: from the acknowledgement on
 };
 
 // Something that waits in the queue.
@@ -77,7 +81,10 @@ class Loop {
   void Expect() { ++expected_; }  // one more event will come
   void CountLatency(Clock::time_point since, Clock::time_point now, std::size_t times) {
     const auto us = std::chrono::duration_cast<std::chrono::microseconds>(now - since).count();
-    tally_.latencies_us.insert(tally_.latencies_us.end(), times, static_cast<uint32_t>(us));
+    tally_.latencies.Add(static_cast<uint64_t>(std::max<int64_t>(us, 0)), times);
+  }
+  void CountGap(Clock::time_point since, Clock::time_point now) {
+    tally_.gaps.Add(static_cast<uint64_t>((now - since) / std::chrono::microseconds(1)));
   }
   void CountError(const std::string& message) {
     if (tally_.errors++ == 0) tally_.first_error = message;

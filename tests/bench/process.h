@@ -28,24 +28,37 @@ namespace dfsmr::bench {
 
 // What a process has used up since it began; differences of two of them are what a phase cost.
 struct Usage {
-  double cpu_us = 0;  // user + system
+  double cpu_us = 0;         // user + system
+  double background_us = 0;  // of it: RocksDB's flushes and compactions
   double write_bytes = 0;
   double rss_bytes = 0;
 };
 
-inline Usage UsageOf(pid_t pid) {
-  const std::string folder = "/proc/" + std::to_string(pid) + "/";
-  Usage usage;
+// Of a process, or of a thread; nothing of one that is gone.
+inline std::optional<double> CpuUs(const std::filesystem::path& folder) {
   std::string text;
-  std::getline(std::ifstream(folder + "stat"), text);
+  std::getline(std::ifstream(folder / "stat"), text);
   const auto name_end = text.rfind(')');
-  if (name_end == std::string::npos) throw std::runtime_error("the server is gone");
+  if (name_end == std::string::npos) return std::nullopt;
   std::istringstream fields(text.substr(name_end + 2));
   for (int field = 3; field < 14; ++field) fields >> text;
   double user_ticks = 0;
   double system_ticks = 0;
   fields >> user_ticks >> system_ticks;
-  usage.cpu_us = (user_ticks + system_ticks) * 1e6 / static_cast<double>(sysconf(_SC_CLK_TCK));
+  return (user_ticks + system_ticks) * 1e6 / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
+inline Usage UsageOf(pid_t pid) {
+  const std::string folder = "/proc/" + std::to_string(pid) + "/";
+  Usage usage;
+  std::string text;
+  const auto cpu_us = CpuUs(folder);
+  if (!cpu_us) throw std::runtime_error("the server is gone");
+  usage.cpu_us = *cpu_us;
+  for (const auto& thread : std::filesystem::directory_iterator(folder + "task")) {
+    std::getline(std::ifstream(thread.path() / "comm"), text);
+    if (text.starts_with("rocksdb:")) usage.background_us += CpuUs(thread.path()).value_or(0);
+  }
   std::ifstream io(folder + "io");
   while (io >> text) {
     if (text == "write_bytes:") io >> usage.write_bytes;
@@ -138,6 +151,8 @@ class Child {
 
   pid_t pid() const { return pid_; }
   void Kill() const { kill(pid_, SIGKILL); }
+  void Terminate() const { kill(pid_, SIGTERM); }
+  void Signal(int number) const { kill(pid_, number); }
   bool Running() {
     waited_ = waited_ || waitpid(pid_, nullptr, WNOHANG) != 0;
     return !waited_;

@@ -1,8 +1,10 @@
 # make          builds build/bin/dsrv and build/bin/dcli
 # make demo     crawls a web site of this machine with a durable crawler
 # make test     builds everything and runs all tests
+# make crash    kills a server ROUNDS=300 times under load, and audits it
+# make overload ten times the load, and clients that misbehave; make soak: MINUTES=60 at 70 % of it
 # demo, test, bench and asan install the Debian packages that are missing (make deps).
-.PHONY: programs deps demo test unit e2e bench asan format clean
+.PHONY: programs deps demo test unit e2e chaos chaos_program crash overload soak bench asan format clean
 .NOTPARALLEL:
 
 programs: build/build.ninja
@@ -17,7 +19,7 @@ deps:
 demo: deps programs
 	machines/crawler/demo
 
-test: deps unit e2e
+test: deps unit e2e chaos
 
 unit: build/build.ninja
 	cmake --build --preset dev
@@ -25,6 +27,28 @@ unit: build/build.ninja
 
 e2e: programs
 	/usr/bin/python3 -m pytest tests/e2e -q
+
+# Real servers, broken in real ways: briefly in make test, at length by hand.
+CHAOS = build/bin/chaos --dir build
+chaos_program: build/build.ninja
+	cmake --build --preset dev --target chaos dsrv
+
+chaos: chaos_program
+	$(CHAOS) kill --rounds 20
+	$(CHAOS) linear --operations 30000
+	$(CHAOS) overload --brief --seconds 5
+
+ROUNDS = 300
+crash: deps chaos_program
+	$(CHAOS) kill --rounds $(ROUNDS)
+	$(CHAOS) linear --operations 1000000
+
+overload: deps chaos_program
+	$(CHAOS) overload
+
+MINUTES = 60
+soak: deps chaos_program
+	$(CHAOS) soak --minutes $(MINUTES)
 
 bench: deps build/build.ninja
 	cmake --build --preset dev --target bench_programs dsrv

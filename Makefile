@@ -4,8 +4,10 @@
 # make fuzz     looks for inputs that break the code: TARGET=name, SECONDS=n for each target
 # make sim      runs the simulator for SECONDS=600; SEED=7 replays one seed with its trace
 # make mutants  breaks the server in many ways; the simulator must notice each
-# demo, test, bench, asan and fuzz install the Debian packages that are missing (make deps).
-.PHONY: programs deps demo test unit e2e bench sim mutants asan fuzz format clean
+# make crash    kills a server ROUNDS=300 times under load, and audits it
+# make overload ten times the load, and clients that misbehave; make soak: MINUTES=60 at 70 % of it
+# Those that need more than a compiler install the Debian packages that are missing (make deps).
+.PHONY: programs deps demo test unit e2e chaos chaos_program crash overload soak bench sim mutants asan fuzz format clean
 .NOTPARALLEL:
 
 programs: build/build.ninja
@@ -20,7 +22,7 @@ deps:
 demo: deps programs
 	machines/crawler/demo
 
-test: deps unit e2e
+test: deps unit e2e chaos
 
 unit: build/build.ninja
 	cmake --build --preset dev
@@ -29,6 +31,28 @@ unit: build/build.ninja
 e2e: programs
 	cmake --build --preset dev --target bad_disk
 	/usr/bin/python3 -m pytest tests/e2e -q
+
+# Real servers, broken in real ways: briefly in make test, at length by hand.
+CHAOS = build/bin/chaos --dir build
+chaos_program: build/build.ninja
+	cmake --build --preset dev --target chaos dsrv
+
+chaos: chaos_program
+	$(CHAOS) kill --rounds 20
+	$(CHAOS) linear --operations 30000
+	$(CHAOS) overload --brief --seconds 5
+
+ROUNDS = 300
+crash: deps chaos_program
+	$(CHAOS) kill --rounds $(ROUNDS)
+	$(CHAOS) linear --operations 1000000
+
+overload: deps chaos_program
+	$(CHAOS) overload
+
+MINUTES = 60
+soak: deps chaos_program
+	$(CHAOS) soak --minutes $(MINUTES)
 
 bench: deps build/build.ninja
 	cmake --build --preset dev --target bench_programs dsrv

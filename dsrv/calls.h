@@ -14,6 +14,7 @@
 #include "dsrv/loop.h"
 #include "dsrv/pool.h"
 #include "dsrv/telemetry.h"
+#include "fsm/limits.h"
 
 namespace dfsmr {
 
@@ -29,7 +30,8 @@ struct Backend {
 
 inline Error Overloaded() {
   return {Code::kResourceExhausted, "OVERLOADED",
-          "the server has as many requests waiting as it may hold; try again later"};
+          "more requests wait than the server can answer soon; wait a little, then try again, each "
+          "time for longer"};
 }
 inline Error Dropped() {
   return {Code::kDeadlineExceeded, "", "the deadline passed before the server came to the request"};
@@ -115,6 +117,10 @@ grpc::ServerUnaryReactor* SettledRead(const Backend& backend, grpc::CallbackServ
   auto* reactor = new UnaryCall(backend, context);
   if (!reactor->admitted()) return reactor;
   Pool* pool = &backend.pool;
+  if (pool->Behind(limits::kMailboxWait)) {
+    reactor->FinishWith(Overloaded());
+    return reactor;
+  }
   Mailbox::Mail mail;
   mail.deadline = DeadlineOf(*context);
   mail.run = [=](Engine& engine) {

@@ -5,17 +5,37 @@
 #include "fsm/limits.h"
 
 namespace dfsmr {
+namespace {
+
+// With limits::kTurnItems, what one turn takes: enough for group commit, and little enough that
+// what comes next need not wait for long, since a megabyte holds some ten thousand items.
+constexpr size_t kTurnBytes = 1 << 20;
+// Less than this may be a few clients that load much at once, and wait for their answers.
+constexpr size_t kCrowdBytes = 8 << 20;
+
+}  // namespace
+
+bool Mailbox::FullAt(std::chrono::steady_clock::time_point now) const {
+  if (mail_.size() >= limits::kMailboxItems || bytes_ >= limits::kMailboxBytes) return true;
+  return (mail_.size() > limits::kTurnItems || bytes_ > kCrowdBytes) &&
+         now - mail_.front().posted > limits::kMailboxWait;
+}
+
+bool Mailbox::Full() {
+  const auto now = std::chrono::steady_clock::now();
+  std::lock_guard lock(mutex_);
+  return FullAt(now);
+}
 
 bool Mailbox::Post(Mail mail) {
+  mail.posted = std::chrono::steady_clock::now();
   bool first;
   {
     std::lock_guard lock(mutex_);
-    const size_t waiting = mail_.size() - taken_;
-    if (closed_ || waiting >= limits::kMailboxItems || bytes_ >= limits::kMailboxBytes)
-      return false;
+    if (closed_ || (!mail.owed && FullAt(mail.posted))) return false;
+    first = mail_.empty();
     bytes_ += mail.bytes;
     mail_.push_back(std::move(mail));
-    first = waiting == 0;
   }
   if (first) arrived_.notify_one();
   return true;
@@ -24,20 +44,16 @@ bool Mailbox::Post(Mail mail) {
 std::optional<std::vector<Mailbox::Mail>> Mailbox::Take(
     std::chrono::steady_clock::time_point until) {
   std::unique_lock lock(mutex_);
-  arrived_.wait_until(lock, until, [this] { return closed_ || taken_ < mail_.size(); });
-  if (closed_ && taken_ == mail_.size()) return std::nullopt;
+  arrived_.wait_until(lock, until, [this] { return closed_ || !mail_.empty(); });
+  if (closed_ && mail_.empty()) return std::nullopt;
   std::vector<Mail> taken;
   size_t bytes = 0;
-  while (taken_ < mail_.size() && taken.size() < limits::kTurnItems && bytes < limits::kTurnBytes) {
-    Mail& mail = mail_[taken_++];
-    bytes += mail.bytes;
-    taken.push_back(std::move(mail));
+  while (!mail_.empty() && taken.size() < limits::kTurnItems && bytes < kTurnBytes) {
+    bytes += mail_.front().bytes;
+    taken.push_back(std::move(mail_.front()));
+    mail_.pop_front();
   }
   bytes_ -= bytes;
-  if (taken_ == mail_.size()) {
-    mail_.clear();
-    taken_ = 0;
-  }
   return taken;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -16,7 +17,7 @@
 
 namespace dfsmr {
 
-// What waits for the engine: bounded by count and bytes, refused at once when full.
+// What waits for the engine: bounded by count, bytes and time, refused at once when full.
 class Mailbox {
  public:
   struct Mail {
@@ -25,20 +26,26 @@ class Mailbox {
         drop;  // instead of run: its caller's deadline passed, or the server ended
     Timestamp deadline = kNever;
     size_t bytes = 0;
+    bool owed = false;  // ends what was let in before: taken however full it is
+    std::chrono::steady_clock::time_point posted = {};  // set by Post
   };
 
-  // False when it is full or closed: nothing was taken.
+  // False when it is full or closed: nothing was taken. It is full, too, when a crowd waits and the
+  // oldest of it has waited for long: a pause of the disk alone does not fill it.
   bool Post(Mail mail);
+  // Whether it is full: to ask before there is work in what is to be posted.
+  bool Full();
   // What is there, at most a turn's worth; waits for the first of it until `until`. Nullopt once
   // the mailbox is closed and empty.
   std::optional<std::vector<Mail>> Take(std::chrono::steady_clock::time_point until);
   void Close();
 
  private:
+  bool FullAt(std::chrono::steady_clock::time_point now) const;
+
   std::mutex mutex_;
   std::condition_variable arrived_;
-  std::vector<Mail> mail_;
-  size_t taken_ = 0;  // of mail_, from the front
+  std::deque<Mail> mail_;
   size_t bytes_ = 0;
   bool closed_ = false;
 };
@@ -64,6 +71,7 @@ class Loop {
 
   // Any thread. False when the server is overloaded.
   bool Post(Mailbox::Mail mail) { return mailbox_.Post(std::move(mail)); }
+  bool Overloaded() { return mailbox_.Full(); }
   // Finishes what is in the mailbox, saves the counters, and ends. Once.
   void Stop();
 

@@ -3,6 +3,7 @@
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <spdlog/spdlog.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <csignal>
@@ -12,6 +13,7 @@
 #include <mutex>
 #include <random>
 
+#include "dsrv/acceptor.h"
 #include "dsrv/changes.h"
 #include "dsrv/disk.h"
 #include "dsrv/compat.h"
@@ -62,11 +64,6 @@ std::shared_ptr<const ParamsCheck> CompileSchema(std::string_view schema,
   return CompileParamsSchema(schema, subject, &problems);
 }
 
-// ':3004' is every interface.
-std::string ListenAddress(const std::string& addr) {
-  return addr.starts_with(':') ? "[::]" + addr : addr;
-}
-
 int Fail(const Error& error) {
   std::fprintf(stderr, "dsrv: %s\n", error.message.c_str());
   return error.code == Code::kInvalidArgument ? 2 : 1;
@@ -82,24 +79,38 @@ int Fail(const Error& error) {
 }
 
 std::unique_ptr<grpc::Server> Listen(const Flags& flags, RunnerService* service,
-                                     OriginalService* original, int* port) {
+                                     OriginalService* original, Acceptor* acceptor) {
   grpc::EnableDefaultHealthCheckService(true);
   if (flags.reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
-  builder.AddListeningPort(ListenAddress(flags.addr), grpc::InsecureServerCredentials(), port);
+  auto handler = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+      grpc::InsecureServerCredentials());
   builder.SetMaxReceiveMessageSize(static_cast<int>(limits::kMessage));
-  // Two servers on one port would share its connections at random.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // Clients may ping as often as every 10 s; dead ones are noticed within 80 s.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
+  // Who connects and says nothing is hung up on.
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10'000);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
+                             static_cast<int>(limits::kStreamsPerConnection));
   builder.RegisterService(service);
   if (flags.compat) builder.RegisterService(original);
   auto server = builder.BuildAndStart();
-  if (server) server->GetHealthCheckService()->SetServingStatus("dfsmr.v1.RunnerService", true);
+  if (!server) return nullptr;
+  server->GetHealthCheckService()->SetServingStatus("dfsmr.v1.RunnerService", true);
+  acceptor->Serve(std::move(handler));
   return server;
+}
+
+// Each connection is an open file, and shells allow few of them.
+void RaiseFileLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 // SIGTERM, SIGINT and SIGUSR1 are waited for, not handled: nothing runs in a signal handler.
@@ -127,7 +138,8 @@ int AwaitStop(const sigset_t& signals, const Meter& meter) {
 void Drain(grpc::Server& server, const Backend& backend, Duration grace) {
   server.GetHealthCheckService()->SetServingStatus(false);
   backend.gate.Close();
-  backend.loop.Post({.run = [](Engine& engine) { engine.StopHandingOut(); }, .drop = [] {}});
+  backend.loop.Post(
+      {.run = [](Engine& engine) { engine.StopHandingOut(); }, .drop = [] {}, .owed = true});
   ChangesStream::EndAll();
   if (backend.gate.WaitEmpty(std::chrono::steady_clock::now() + grace)) return;
   spdlog::warn("some calls did not end within the grace period; they are cut off");
@@ -137,6 +149,7 @@ void Drain(grpc::Server& server, const Backend& backend, Duration grace) {
 
 int Run(const Flags& flags) {
   const sigset_t signals = BlockSignals();
+  RaiseFileLimit();
   auto log = StartLog(flags.log_level, flags.log_format == "json");
   if (!log) return Fail(log.error());
 
@@ -169,20 +182,17 @@ int Run(const Flags& flags) {
              .publish = [&changes](auto feed) { changes.Publish(std::move(feed)); },
              .trimmed = [&changes](uint64_t first) { changes.Trim(first); },
              .fail = StopAtOnce});
+  auto acceptor = Acceptor::Listen(flags.addr);
+  if (!acceptor) return Fail(acceptor.error());
   Gate gate;
   const Backend backend{**engine, loop, changes, pool, gate, clock};
   RunnerService service(backend);
   OriginalService original(backend);
-  int port = 0;
-  auto server = Listen(flags, &service, &original, &port);
-  if (!server) {
-    return Fail({Code::kUnavailable, "",
-                 "cannot listen on " + flags.addr +
-                     ": the address is not this machine's, or something listens there already"});
-  }
+  auto server = Listen(flags, &service, &original, acceptor->get());
+  if (!server) return Fail({Code::kUnavailable, "", "gRPC does not start"});
   spdlog::info("dsrv listens on {} port={} data={} epoch={} last_change={} incarnation={:x}",
-               flags.addr, port, flags.data, (*engine)->epoch(), (*engine)->last_seq(),
-               life);
+               flags.addr, (*acceptor)->port(), flags.data, (*engine)->epoch(),
+               (*engine)->last_seq(), life);
 
   const int signal = AwaitStop(signals, loop.meter());
   spdlog::info("dsrv stops: {}; grace={}s", strsignal(signal), Seconds(flags.grace));

@@ -82,13 +82,15 @@ void PollCall::OnCancel() {
                   engine.AfterCommit([state] { Arrived(state); });
                 }
               },
-              .drop = [] {}});
+              .drop = [] {},
+              .owed = true});
 }
 
 void PollCall::OnDone() {
   if (!state_->tasks.empty() && context_->IsCancelled()) {
     loop_.Post({.run = [state = state_](Engine& engine) { engine.Undelivered(state->tasks); },
-                .drop = [] {}});
+                .drop = [] {},
+                .owed = true});
   }
   UnaryCall::OnDone();
 }

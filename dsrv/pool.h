@@ -2,6 +2,7 @@
 // may wait for.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -18,12 +19,20 @@ class Pool {
   }
   ~Pool() { Stop(); }
 
+  // Whether a crowd waits, and the first of it for longer than `patience`.
+  bool Behind(std::chrono::steady_clock::duration patience) {
+    constexpr size_t kCrowd = 100;
+    std::lock_guard lock(mutex_);
+    return jobs_.size() > kCrowd &&
+           std::chrono::steady_clock::now() - jobs_.front().posted > patience;
+  }
+
   // Any thread. After Stop the job is dropped.
   void Post(std::function<void()> job) {
     {
       std::lock_guard lock(mutex_);
       if (stopped_) return;
-      jobs_.push_back(std::move(job));
+      jobs_.push_back({std::move(job), std::chrono::steady_clock::now()});
     }
     posted_.notify_one();
   }
@@ -41,12 +50,17 @@ class Pool {
   }
 
  private:
+  struct Job {
+    std::function<void()> run;
+    std::chrono::steady_clock::time_point posted;
+  };
+
   void Run() {
     while (true) {
       std::unique_lock lock(mutex_);
       posted_.wait(lock, [this] { return stopped_ || !jobs_.empty(); });
       if (jobs_.empty()) return;
-      auto job = std::move(jobs_.front());
+      auto job = std::move(jobs_.front().run);
       jobs_.pop_front();
       lock.unlock();
       job();
@@ -55,7 +69,7 @@ class Pool {
 
   std::mutex mutex_;
   std::condition_variable posted_;
-  std::deque<std::function<void()>> jobs_;
+  std::deque<Job> jobs_;
   bool stopped_ = false;
   std::vector<std::thread> threads_;
 };

@@ -120,6 +120,10 @@ grpc::ServerUnaryReactor* RunnerService::Define(Context* context, const v1::Defi
   // Reading a megabyte of YAML takes a while: not on one of gRPC's two threads.
   auto* reactor = new UnaryCall(backend_, context);
   if (!reactor->admitted()) return reactor;
+  if (backend_.pool.Behind(limits::kMailboxWait)) {
+    reactor->FinishWith(Overloaded());
+    return reactor;
+  }
   backend_.pool.Post([this, context, request, reply, reactor, ns = *ns] {
     const std::string name = request->source_name().empty() ? "source" : request->source_name();
     auto parsed = std::make_shared<Parsed>(ParseDefinitions(request->source(), name));
@@ -220,6 +224,7 @@ grpc::ServerUnaryReactor* RunnerService::Start(Context* context, const v1::Start
 grpc::ServerUnaryReactor* RunnerService::StartBatch(Context* context,
                                                     const v1::StartBatchRequest* request,
                                                     v1::StartBatchResponse* reply) {
+  if (backend_.loop.Overloaded()) return Refused(context, Overloaded());
   auto checked = CheckBatch(request->starts_size(), "starts");
   if (!checked) return Refused(context, checked.error());
   auto starts = std::make_shared<std::vector<Result<StartArgs>>>();
@@ -340,6 +345,7 @@ grpc::ServerUnaryReactor* RunnerService::Transition(Context* context,
 
 grpc::ServerUnaryReactor* RunnerService::Report(Context* context, const v1::ReportRequest* request,
                                                 v1::ReportResponse* reply) {
+  if (backend_.loop.Overloaded()) return Refused(context, Overloaded());
   auto checked = CheckBatch(request->transitions_size(), "transitions");
   if (!checked) return Refused(context, checked.error());
   std::optional<PollArgs> next;

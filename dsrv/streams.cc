@@ -10,6 +10,8 @@ namespace {
 
 // So many messages of a stream may be under way before the next one is read.
 constexpr size_t kUnanswered = 32;
+// So many answers may wait for a client that does not read before no more is read from it.
+constexpr int kUnwritten = 10'000;
 constexpr auto kBeat = std::chrono::milliseconds(2'500);  // promised: a message every 5 s
 
 Error Crowded() {
@@ -52,21 +54,23 @@ Result<Ok> WorkStream::Post(std::function<void(Engine&)> run, size_t bytes) {
   return Overloaded();
 }
 
+void WorkStream::PostEnd(std::function<void(Engine&)> run) {
+  backend_.loop.Post({.run = std::move(run), .drop = [] {}, .owed = true});
+}
+
 void WorkStream::OnReadDone(bool ok) {
-  {
-    std::unique_lock lock(mutex_);
-    reading_ = false;
-    read_ended_ = !ok;
-  }
+  // As long as reading_ holds, nobody else reads on, and incoming_ is ours.
   if (!ok) {
+    {
+      std::lock_guard lock(mutex_);
+      reading_ = false;
+      read_ended_ = true;
+    }
     // Half-closed, or gone: what is in hand goes back, and then the stream ends.
-    auto posted = Post(
-        [self = self_](Engine& engine) {
-          self->CloseSession(engine);
-          engine.AfterCommit([self] { self->End(grpc::Status::OK); });
-        },
-        0);
-    if (!posted) EndWith(posted.error());
+    PostEnd([self = self_](Engine& engine) {
+      self->CloseSession(engine);
+      engine.AfterCommit([self] { self->End(grpc::Status::OK); });
+    });
     return;
   }
   if (!opened_) {
@@ -105,11 +109,13 @@ void WorkStream::OnReadDone(bool ok) {
                      request->ByteSizeLong());
   if (!posted) return EndWith(posted.error());
   std::unique_lock lock(mutex_);
+  reading_ = false;
   ReadOn(lock);
 }
 
 void WorkStream::ReadOn(std::unique_lock<std::mutex>&) {
   if (reading_ || read_ended_ || end_ || unanswered_ >= kUnanswered) return;
+  if (next_.results_size() + next_.extended_size() >= kUnwritten) return;
   reading_ = true;
   StartRead(&incoming_);
 }
@@ -118,7 +124,7 @@ void WorkStream::Open(Engine& engine, Filter filter, std::string worker, int32_t
   if (closed_) return;
   ns_ = filter.ns;
   auto session = engine.OpenSession(std::move(filter), std::move(worker), capacity,
-                                    [self = self_](SessionUpdate update) {
+                                    [self = shared_from_this()](SessionUpdate update) {
                                       self->Update(std::move(update));
                                     });
   if (session) {
@@ -154,7 +160,8 @@ void WorkStream::Handle(Engine& engine, const v1::WorkRequest& request) {
       (void)engine.Relinquish(*ns, item.instance(), item.claim(), "");
     }
   }
-  engine.AfterCommit([self = self_, answers] { self->Answer(answers); });
+  // The call may be done by now, and self_ with it.
+  engine.AfterCommit([self = shared_from_this(), answers] { self->Answer(answers); });
   if (request.drain() && session_ != 0) engine.DrainSession(session_);
 }
 
@@ -175,7 +182,7 @@ void WorkStream::Update(SessionUpdate update) {
     std::ranges::move(update.tasks, std::back_inserter(undelivered_));
     if (finished_ && !self_) {
       lock.unlock();
-      (void)Post([self = shared_from_this()](Engine& engine) { self->CloseSession(engine); }, 0);
+      PostEnd([self = shared_from_this()](Engine& engine) { self->CloseSession(engine); });
     }
     return;
   }
@@ -184,6 +191,8 @@ void WorkStream::Update(SessionUpdate update) {
   for (std::string& claim : update.killed) next_.add_killed_claims(std::move(claim));
   next_filled_ = next_filled_ || next_.ByteSizeLong() > 0;
   std::ranges::move(update.tasks, std::back_inserter(next_tasks_));
+  // Tasks that time out unread make room for others, which nobody would read, either.
+  if (next_tasks_.size() > static_cast<size_t>(limits::kCapacity)) context_->TryCancel();
   if (update.drained) end_ = grpc::Status::OK;
   WriteOrFinish(lock);
 }
@@ -199,7 +208,7 @@ void WorkStream::Answer(std::shared_ptr<v1::WorkResponse> answers) {
 }
 
 // One write at a time; what comes meanwhile is merged into the next one.
-void WorkStream::WriteOrFinish(std::unique_lock<std::mutex>&) {
+void WorkStream::WriteOrFinish(std::unique_lock<std::mutex>& lock) {
   if (write_pending_ || finished_) return;
   if (next_filled_) {
     writing_.Clear();
@@ -208,6 +217,7 @@ void WorkStream::WriteOrFinish(std::unique_lock<std::mutex>&) {
     next_filled_ = false;
     write_pending_ = true;
     StartWrite(&writing_);
+    ReadOn(lock);
   } else if (end_ && unanswered_ == 0) {
     finished_ = true;
     Finish(*end_);
@@ -261,8 +271,7 @@ void WorkStream::OnDone() {
     finished_ = true;
     self.swap(self_);
   }
-  (void)backend_.loop.Post({.run = [self](Engine& engine) { self->CloseSession(engine); },
-                            .drop = [] {}});
+  PostEnd([self](Engine& engine) { self->CloseSession(engine); });
   if (admitted_) backend_.gate.Leave();
 }
 

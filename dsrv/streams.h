@@ -33,6 +33,7 @@ class WorkStream : public grpc::ServerBidiReactor<v1::WorkRequest, v1::WorkRespo
   void CloseSession(Engine& engine);
 
   Result<Ok> Post(std::function<void(Engine&)> run, size_t bytes);
+  void PostEnd(std::function<void(Engine&)> run);
   void Update(SessionUpdate update);
   void Answer(std::shared_ptr<v1::WorkResponse> answers);
   void End(const grpc::Status& status);

@@ -41,12 +41,12 @@ inline constexpr size_t kEventBytes = 4 << 20;  // of them
 inline constexpr size_t kClaimsPerVisit = 100;  // remembered; the oldest timed-out ones go first
 inline constexpr size_t kWaiters = 50'000;      // parked polls and streams
 inline constexpr size_t kWatchers = 10'000;     // Changes streams
+inline constexpr size_t kStreamsPerConnection = 10'000;  // calls under way; more wait at the client
 inline constexpr size_t kMailboxItems = 100'000;
 inline constexpr size_t kMailboxBytes = 256 << 20;
+inline constexpr Duration kMailboxWait = std::chrono::seconds(1);  // of the oldest, in a crowd
 inline constexpr size_t kFilters = 4'096;       // distinct filters of polls remembered
 
-// One turn of the engine: enough for group commit, little enough for latency.
-inline constexpr size_t kTurnItems = 2'000;
-inline constexpr size_t kTurnBytes = 8 << 20;
+inline constexpr size_t kTurnItems = 2'000;     // of one turn of the engine
 
 }  // namespace dfsmr::limits

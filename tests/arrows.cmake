@@ -33,7 +33,7 @@ function(arrows what)
 endfunction()
 
 set(standard "[a-z_0-9]+")  # <vector>: no folder, no .h
-set(posix "(unistd|pwd|spawn|fcntl|stdlib|signal|pthread|poll|sys/[a-z]+)\\.h")
+set(posix "(unistd|pwd|spawn|fcntl|stdlib|signal|pthread|poll|netdb|netinet/[a-z]+|sys/[a-z]+)\\.h")
 
 arrows("fsm" FILES fsm/*.h fsm/*.cc EXCEPT fsm/yaml* fsm/schema* fsm/params_schema*
        ALLOW ${standard} "fsm/[^/]+")

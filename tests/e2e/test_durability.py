@@ -37,26 +37,6 @@ def test_everything_acknowledged_survives_kill_9_under_load(new_server, seed):
         assert [c.seq for c in seen] == list(range(1, len(seen) + 1))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(10, 20))
-def test_everything_acknowledged_survives_kill_9_again_and_again(new_server, seed):
-    server = new_server().start()
-    space = server.space("")
-    space.define(ROUTE)
-    source = random.Random(seed)
-    watched = []
-    with Load(server, seed) as load:
-        for _ in range(15):
-            with watch_from(space, "") as watch:
-                watch.until_count(source.randint(10, 1500), within=60)
-                server.kill()
-                watch.await_end()
-                watched.append(list(watch.changes))
-            server.start()
-    audit(space, load, watched)
-    assert not load.surprises, load.surprises[:3]
-
-
 def test_a_watcher_that_reconnects_at_its_cursor_misses_nothing_across_crashes(new_server):
     server = new_server().start()
     space = server.space("")

@@ -338,12 +338,6 @@ def test_plans_survive_kill_9(new_server, seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(10, 20))
-def test_plans_survive_kill_9_again_and_again(new_server, seed):
-    crash_again_and_again(new_server, seed, plans=25, crashes=15, changes=(1, 250))
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_cancel_that_was_acknowledged_survives_kill_9_and_reaches_every_child(new_server, seed):
     server = new_server().start()

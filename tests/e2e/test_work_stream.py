@@ -1,11 +1,13 @@
 """Work: tasks as capacity frees up, reports in batches, and how a stream ends."""
 import collections
+import concurrent.futures
 
+import grpc
 import pytest
 
 from stubs import v1, v1_grpc
-from support import (HASTY, JOB, LOOP, ONCE, PAIR, SOON, check_error, extend_item, now, only,
-                     open_channel, refused, seconds, state, token_state)
+from support import (HASTY, JOB, LOOP, ONCE, PAIR, SOON, Refusal, check_error, check_refusal,
+                     extend_item, now, only, open_channel, refused, seconds, state, token_state)
 
 
 def test_tasks_come_up_to_the_capacity_and_again_as_it_frees_up(space):
@@ -124,6 +126,23 @@ def test_a_stream_extends_and_is_answered_in_order(space):
         check_error(missing.error, ("NOT_FOUND", "FAILED_PRECONDITION", "INVALID_ARGUMENT"),
                     ("NO_SUCH_INSTANCE", "STALE_CLAIM", "BAD_REQUEST"))
         assert only(space.token(task.instance).claims).progress == 0.5
+
+
+def test_streams_that_end_before_they_were_answered_do_no_harm(space):
+    """The second `open` ends the stream while the first message may still wait for its turn."""
+    opens = [v1.WorkRequest(open=v1.ReadyRequest(namespace=space.name, max_tasks=2))] * 2
+
+    def spoil():
+        for _ in range(100):
+            with pytest.raises(grpc.RpcError) as caught:
+                list(space.runner.Work(iter(opens)))
+            check_refusal(Refusal(caught.value), "INVALID_ARGUMENT", "BAD_REQUEST", "open")
+
+    with concurrent.futures.ThreadPoolExecutor(6) as pool:
+        for spoiled in [pool.submit(spoil) for _ in range(6)]:
+            spoiled.result()
+    space.define(JOB)
+    assert space.start("job")
 
 
 # Claims that are not worth working on any more ------------------------------------------------

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "dsrv/tls.h"
 #include "fsm/result.h"
 #include "fsm/time.h"
 #include "storage/rocks_store.h"
@@ -20,6 +21,11 @@ struct Flags {
   bool verify = false;
   bool compat = true;
   bool reflection = true;
+  TlsFiles tls;
+  bool tokens = false;
+  std::string admin_token_file;
+  std::string audit_log;
+  bool insecure = false;
   std::string log_level = "info";
   std::string log_format = "text";
 };

@@ -12,12 +12,16 @@
 #include <mutex>
 #include <random>
 
+#include "dsrv/access.h"
+#include "dsrv/audit.h"
 #include "dsrv/changes.h"
 #include "dsrv/compat.h"
 #include "dsrv/flags.h"
 #include "dsrv/loop.h"
 #include "dsrv/service.h"
 #include "dsrv/streams.h"
+#include "dsrv/tls.h"
+#include "dsrv/token_service.h"
 #include "fsm/limits.h"
 #include "fsm/params_schema.h"
 #include "fsm/yaml.h"
@@ -81,11 +85,13 @@ int Fail(const Error& error) {
 }
 
 std::unique_ptr<grpc::Server> Listen(const Flags& flags, RunnerService* service,
-                                     OriginalService* original, int* port) {
+                                     TokenService* tokens, OriginalService* original, int* port) {
   grpc::EnableDefaultHealthCheckService(true);
   if (flags.reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
-  builder.AddListeningPort(ListenAddress(flags.addr), grpc::InsecureServerCredentials(), port);
+  builder.AddListeningPort(
+      ListenAddress(flags.addr),
+      flags.tls.empty() ? grpc::InsecureServerCredentials() : TlsCredentials(flags.tls), port);
   builder.SetMaxReceiveMessageSize(static_cast<int>(limits::kMessage));
   // Two servers on one port would share its connections at random.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
@@ -95,6 +101,7 @@ std::unique_ptr<grpc::Server> Listen(const Flags& flags, RunnerService* service,
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
   builder.RegisterService(service);
+  builder.RegisterService(tokens);
   if (flags.compat) builder.RegisterService(original);
   auto server = builder.BuildAndStart();
   if (server) server->GetHealthCheckService()->SetServingStatus("dfsmr.v1.RunnerService", true);
@@ -124,26 +131,56 @@ void Drain(grpc::Server& server, const Backend& backend, Duration grace) {
   server.Wait();
 }
 
+// Null where nothing is to be noted.
+Result<std::unique_ptr<Audit>> OpenAudit(const Flags& flags,
+                                         const std::function<Timestamp()>& clock) {
+  if (!flags.tokens && flags.audit_log.empty()) return std::unique_ptr<Audit>();
+  return Audit::Open(flags.audit_log, clock);
+}
+
+Result<std::unique_ptr<Engine>> OpenEngine(const Flags& flags, Store& store, Timestamp now) {
+  return Engine::Open(store,
+                      {.retention = flags.retention,
+                       .cached_instances = flags.cached_instances,
+                       .compile = CompileSource,
+                       .parse_flow = ToFlow,
+                       .schema = CompileSchema,
+                       .same_json = SameJson},
+                      now);
+}
+
+Result<std::unique_ptr<Access>> OpenAccess(const Flags& flags,
+                                           const std::function<Timestamp()>& clock,
+                                           const Engine& engine, Audit* audit) {
+  return Access::Open({.asks = flags.tokens,
+                       .admin_token_file = flags.admin_token_file,
+                       .mutual_tls = !flags.tls.client_ca.empty(),
+                       .clock = clock},
+                      engine.store(), engine.partition(), audit);
+}
+
 int Run(const Flags& flags) {
   const sigset_t signals = BlockStopSignals();
   auto log = StartLog(flags.log_level, flags.log_format == "json");
   if (!log) return Fail(log.error());
+
+  auto clock = [clock = std::make_shared<ServerClock>()] { return (*clock)(); };
+  if (!flags.tls.empty()) {
+    auto checked = CheckTls(flags.tls, clock());
+    if (!checked) return Fail(checked.error());
+  }
+  auto audit = OpenAudit(flags, clock);
+  if (!audit) return Fail(audit.error());
 
   auto store = RocksStore::Open({.path = flags.data,
                                  .verify_checksums = flags.verify,
                                  .cache_mb = flags.cache_mb,
                                  .memtable_mb = flags.memtable_mb});
   if (!store) return Fail(store.error());
-  auto clock = [clock = std::make_shared<ServerClock>()] { return (*clock)(); };
-  auto engine = Engine::Open(**store,
-                             {.retention = flags.retention,
-                              .cached_instances = flags.cached_instances,
-                              .compile = CompileSource,
-                              .parse_flow = ToFlow,
-                              .schema = CompileSchema,
-                              .same_json = SameJson},
-                             clock());
+  auto engine = OpenEngine(flags, **store, clock());
   if (!engine) return Fail(engine.error());
+  auto access = OpenAccess(flags, clock, **engine, audit->get());
+  if (!access) return Fail(access.error());
 
   Pool pool(2);
   const uint64_t life = (*store)->incarnation() & UINT32_MAX;  // enough to tell two lives apart
@@ -157,20 +194,24 @@ int Run(const Flags& flags) {
              .trimmed = [&changes](uint64_t first) { changes.Trim(first); },
              .fail = StopAtOnce});
   Gate gate;
-  const Backend backend{**engine, loop, changes, pool, gate, clock};
+  const Backend backend{**engine, loop, changes, pool, gate, **access, clock};
   RunnerService service(backend);
+  TokenService tokens(backend);
   OriginalService original(backend);
   int port = 0;
-  auto server = Listen(flags, &service, &original, &port);
+  auto server = Listen(flags, &service, &tokens, &original, &port);
   if (!server) {
     return Fail({Code::kUnavailable, "",
                  "cannot listen on " + flags.addr +
                      ": the address is not this machine's, or something listens there already"});
   }
-  spdlog::info("dsrv listens on {} port={} data={} epoch={} last_change={} incarnation={:x}",
-               flags.addr, port, flags.data, (*engine)->epoch(), (*engine)->last_seq(),
-               life);
+  spdlog::info(
+      "dsrv listens on {} port={} tls={} auth={} data={} epoch={} last_change={} incarnation={:x}",
+      flags.addr, port,
+      flags.tls.empty() ? "off" : flags.tls.client_ca.empty() ? "on" : "mutual",
+      flags.tokens ? "tokens" : "off", flags.data, (*engine)->epoch(), (*engine)->last_seq(), life);
 
+  const TlsWatch tls_watch(flags.tls, clock);
   int signal = 0;
   sigwait(&signals, &signal);
   spdlog::info("dsrv stops: {}; grace={}s", strsignal(signal), Seconds(flags.grace));

@@ -71,6 +71,7 @@ class CommandLine {
     AddInstanceCommands();
     AddWorkCommands();
     AddControlCommands();
+    AddTokenCommand();
     AddCompletion();
   }
 
@@ -94,6 +95,7 @@ class CommandLine {
   void AddInstanceCommands();
   void AddWorkCommands();
   void AddControlCommands();
+  void AddTokenCommand();
   void AddCompletion();
 
   std::optional<size_t> FindCommand(const std::vector<std::string>& words) const;
@@ -122,12 +124,23 @@ void CommandLine::AddGlobals() {
   app_.add_option("--namespace", globals_.name_space)->take_last();
   app_.add_option("-o", globals_.output)->take_last();
   app_.add_option("--timeout", globals_.timeout)->take_last();
+  Credentials& credentials = globals_.credentials;
+  app_.add_option("--token-file", credentials.token_file)->take_last();
+  app_.add_option("--tls-ca", credentials.ca)->take_last();
+  app_.add_option("--tls-cert", credentials.cert)->take_last();
+  app_.add_option("--tls-key", credentials.key)->take_last();
+  app_.add_flag("--insecure", credentials.insecure);
   app_.add_flag("--no-color", globals_.no_color);
   grammar_.globals = {
       {{"--server"}, "HOST:PORT", "where dsrv is (DFSMR_SERVER; default localhost:3004)"},
       {{"--namespace"}, "NS", "the namespace to work in (DFSMR_NAMESPACE; default \"default\")"},
       {{"-o"}, "FORMAT", "table (default), wide, json, yaml or name"},
       {{"--timeout"}, "DURATION", "how long a call may take (default 20s); not for waits, streams"},
+      {{"--token-file"}, "FILE", "your token (DFSMR_TOKEN_FILE; or DFSMR_TOKEN, the token itself)"},
+      {{"--tls-ca"}, "FILE|system", "TLS: who signs the server's certificate (DFSMR_TLS_CA)"},
+      {{"--tls-cert"}, "FILE", "mutual TLS: your certificate (DFSMR_TLS_CERT)"},
+      {{"--tls-key"}, "FILE", "and its key (DFSMR_TLS_KEY)"},
+      {{"--insecure"}, "", "send the token to another machine without TLS"},
       {{"--no-color"}, "", "no colours (also NO_COLOR)"},
       {{"-h", "--help"}, "", "help for the command"},
       {{"--version"}, "", "the version of dcli"},
@@ -319,6 +332,25 @@ void CommandLine::AddControlCommands() {
       .Example("cancel crawl-42 --force");
   CLI::App* app = app_.get_subcommand("cancel");
   app->get_option("--kill")->excludes(app->get_option("--force"));
+}
+
+void CommandLine::AddTokenCommand() {
+  auto token = std::make_shared<TokenOptions>();
+  Command("token", "create|list|revoke ID|whoami", "Say who may do what: tokens and their roles",
+          Token, token)
+      .Argument("ACTION", Word::kTokenAction, &token->action)
+      .Argument("ID", Word::kAnything, &token->id, false)
+      .Flag("--role", "ROLE", &token->role, "create: viewer, worker, operator or admin")
+      .Flag("--name", "TEXT", &token->name, "create: what it is for")
+      .Flag("--machine", "ID", &token->machines,
+            "create, for a worker: of this machine only; may be repeated")
+      .Flag("--queue", "QUEUE", &token->queues,
+            "create, for a worker: of this queue only; may be repeated")
+      .Flag("--expires", "TIME", &token->expires, "create: 2026-12-31T00:00:00Z, or +90d")
+      .Example("token create --role worker --machine crawler --expires +90d > crawler.token")
+      .Example("token create --role admin --namespace '*' --name ann > ann.token")
+      .Example("token list")
+      .Example("token revoke 5f0c2a7be911");
 }
 
 void CommandLine::AddCompletion() {

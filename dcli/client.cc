@@ -3,9 +3,13 @@
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
 #include <thread>
 
 #include "dcli/values.h"
+#include "dfsmr/v1/admin.grpc.pb.h"
 #include "dfsmr/v1/runner.grpc.pb.h"
 
 namespace dfsmr::cli {
@@ -24,14 +28,78 @@ bool IsLoopback(const std::string& server) {
          server.starts_with("[::1]") || server.starts_with("unix:");
 }
 
-std::shared_ptr<grpc::Channel> Connect(const std::string& server) {
+// Whether what is sent there stays on this machine, whatever a resolver says.
+bool StaysHere(const std::string& server) {
+  if (server.starts_with("unix:")) return true;
+  const std::string host = server.substr(0, server.rfind(':'));
+  return host == "localhost" || host == "[::1]" ||
+         (host.starts_with("127.") && host.find_first_not_of("0123456789.") == std::string::npos);
+}
+
+Result<std::string> ReadFile(const std::string& what, const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  if (file) text << file.rdbuf();
+  if (file && !text.str().empty()) return text.str();
+  return Error{Code::kInvalidArgument, "", what + " \"" + path + "\" cannot be read, or is empty"};
+}
+
+Result<std::string> TokenOf(const Credentials& credentials) {
+  if (credentials.token_file.empty()) return credentials.token;
+  auto token = ReadFile("the token file", credentials.token_file);
+  if (token) token->erase(token->find_last_not_of(" \t\r\n") + 1);
+  const bool good = token && std::ranges::all_of(*token, [](char c) { return c > ' ' && c < 127; });
+  if (!token || good) return token;
+  return Error{Code::kInvalidArgument, "",
+               "the token file \"" + credentials.token_file + "\" must hold one word"};
+}
+
+// The token that it sends; none when its file is gone for a moment: the server will say so.
+std::string SendToken(const Credentials& credentials, grpc::ClientContext* context) {
+  auto token = TokenOf(credentials);
+  if (!token || token->empty()) return "";
+  context->AddMetadata("authorization", "Bearer " + *token);
+  return *std::move(token);
+}
+
+// Whether a call that came with `sent` was refused because that has been replaced meanwhile.
+bool Replaced(const Credentials& credentials, const std::string& sent, const Error& error) {
+  if (error.reason != "BAD_TOKEN") return false;
+  const auto token = TokenOf(credentials);
+  return token && *token != sent;
+}
+
+Result<grpc::SslCredentialsOptions> ReadTls(const Credentials& credentials) {
+  grpc::SslCredentialsOptions options;
+  auto read = [](const char* what, const std::string& path, std::string* to) -> Result<Ok> {
+    if (path.empty()) return Ok{};
+    auto text = ReadFile(what, path);
+    if (!text) return text.error();
+    *to = *std::move(text);
+    return Ok{};
+  };
+  const std::string ca = credentials.ca == "system" ? "" : credentials.ca;
+  auto done = read("--tls-ca", ca, &options.pem_root_certs);
+  if (done) done = read("--tls-cert", credentials.cert, &options.pem_cert_chain);
+  if (done) done = read("--tls-key", credentials.key, &options.pem_private_key);
+  if (!done) return done.error();
+  return options;
+}
+
+std::shared_ptr<grpc::ChannelCredentials> ChannelOf(const Credentials& credentials) {
+  if (!credentials.tls()) return grpc::InsecureChannelCredentials();
+  const auto options = ReadTls(credentials);  // gone for a moment: the handshake will say so
+  return grpc::SslCredentials(options ? *options : grpc::SslCredentialsOptions());
+}
+
+std::shared_ptr<grpc::Channel> Connect(const std::string& server, const Credentials& credentials) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kLargestReply);
   arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kLargestMetadata);
   // A connection that was lost is replaced, not mended: see Client::Lost.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   if (IsLoopback(server)) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  return grpc::CreateCustomChannel(server, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(server, ChannelOf(credentials), arguments);
 }
 
 Error ErrorOf(const grpc::Status& status, const grpc::ClientContext& context) {
@@ -177,19 +245,63 @@ std::string ServerAddress(const std::string& server) {
   return server.starts_with(':') ? "localhost" + server : server;
 }
 
+Credentials CredentialsFromEnvironment() {
+  auto value = [](const char* name) -> std::string {
+    const char* set = std::getenv(name);
+    return set != nullptr ? set : "";
+  };
+  return {.token = value("DFSMR_TOKEN"),
+          .token_file = value("DFSMR_TOKEN_FILE"),
+          .ca = value("DFSMR_TLS_CA"),
+          .cert = value("DFSMR_TLS_CERT"),
+          .key = value("DFSMR_TLS_KEY")};
+}
+
+Result<Ok> CheckCredentials(const Credentials& credentials, const std::string& server) {
+  const auto token = TokenOf(credentials);
+  if (!token) return token.error();
+  const auto tls = ReadTls(credentials);
+  if (!tls) return tls.error();
+  if (credentials.cert.empty() != credentials.key.empty()) {
+    return Error{Code::kInvalidArgument, "", "--tls-cert and --tls-key belong together"};
+  }
+  if (token->empty() || credentials.tls() || credentials.insecure ||
+      StaysHere(ServerAddress(server))) {
+    return Ok{};
+  }
+  return Error{Code::kInvalidArgument, "",
+               "the token would be sent to " + server +
+                   " in the clear: give --tls-ca FILE (or --tls-ca system), or say --insecure"};
+}
+
 struct Client::Connection {
-  explicit Connection(const std::string& server)
-      : stub(v1::RunnerService::NewStub(Connect(server))) {}
+  Connection(const std::string& server, const Credentials& credentials)
+      : channel(Connect(server, credentials)),
+        stub(v1::RunnerService::NewStub(channel)),
+        tokens(v1::TokenService::NewStub(channel)) {}
+  template <typename... Arguments>
+  Stub& Of(grpc::Status (Stub::*)(Arguments...)) const {
+    return *stub;
+  }
+  template <typename... Arguments>
+  v1::TokenService::Stub& Of(grpc::Status (v1::TokenService::Stub::*)(Arguments...)) const {
+    return *tokens;
+  }
+
+  std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<Stub> stub;
+  std::unique_ptr<v1::TokenService::Stub> tokens;
 };
 
-Client::Client(const std::string& server, Duration timeout)
-    : server_(ServerAddress(server)), timeout_(timeout) {}
+Client::Client(const std::string& server, Duration timeout, Credentials credentials)
+    : server_(ServerAddress(server)),
+      timeout_(timeout),
+      credentials_(std::move(credentials)) {}
 Client::~Client() = default;
 
 std::shared_ptr<Client::Connection> Client::Connected() {
   const std::lock_guard lock(mutex_);
-  if (connection_ == nullptr) connection_ = std::make_shared<Connection>(server_);
+  if (connection_ == nullptr) connection_ = std::make_shared<Connection>(server_, credentials_);
   return connection_;
 }
 
@@ -209,14 +321,16 @@ Result<Response> Client::Call(Method method, const Request& request, bool repeat
   for (int left = kTries;;) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + timeout_ + wait);
+    const std::string sent = SendToken(credentials_, &context);
     const CallUnderWay under_way(cancel, &context);
     Response response;
     const auto connection = Connected();
-    const grpc::Status status = (*connection->stub.*method)(&context, request, &response);
+    const grpc::Status status = (connection->Of(method).*method)(&context, request, &response);
     if (status.ok()) return response;
     Error error = ErrorOf(status, context);
     Lost(connection, error);
-    if (--left == 0 || !WorthRepeating(error, repeatable)) return error;
+    const bool replaced = Replaced(credentials_, sent, error);
+    if (--left == 0 || !(replaced || WorthRepeating(error, repeatable))) return error;
     if (cancel != nullptr && cancel->cancelled()) return error;
     std::this_thread::sleep_for(backoff.Next());
   }
@@ -274,9 +388,23 @@ Result<v1::Instance> Client::Cancel(const v1::CancelRequest& request) {
   return Call<v1::Instance>(&Stub::Cancel, request, true);
 }
 
+Result<v1::CreateTokenResponse> Client::CreateToken(const v1::CreateTokenRequest& request) {
+  return Call<v1::CreateTokenResponse>(&v1::TokenService::Stub::CreateToken, request, false);
+}
+Result<v1::ListTokensResponse> Client::ListTokens(const v1::ListTokensRequest& request) {
+  return Call<v1::ListTokensResponse>(&v1::TokenService::Stub::ListTokens, request, true);
+}
+Result<v1::RevokeTokenResponse> Client::RevokeToken(const v1::RevokeTokenRequest& request) {
+  return Call<v1::RevokeTokenResponse>(&v1::TokenService::Stub::RevokeToken, request, false);
+}
+Result<v1::AccessToken> Client::GetCaller() {
+  return Call<v1::AccessToken>(&v1::TokenService::Stub::GetCaller, v1::GetCallerRequest(), true);
+}
+
 Result<Ok> Client::Changes(const v1::ChangesRequest& request, Canceller* cancel,
                            const std::function<bool(const v1::ChangesResponse&)>& visit) {
   grpc::ClientContext context;
+  SendToken(credentials_, &context);
   const CallUnderWay under_way(cancel, &context);
   const auto connection = Connected();
   const auto stream = connection->stub->Changes(&context, request);

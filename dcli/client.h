@@ -10,6 +10,7 @@
 #include <random>
 #include <string>
 
+#include "dfsmr/v1/admin.pb.h"
 #include "dfsmr/v1/runner.pb.h"
 #include "fsm/result.h"
 #include "fsm/time.h"
@@ -62,12 +63,30 @@ std::string Cause(const Error& error);
 // Where to connect for what the user wrote: ":3004" means this machine, "host" its port 3004.
 std::string ServerAddress(const std::string& server);
 
+// How the server knows us, and we it. Files are read again for each connection, the token's for
+// each call: they may be replaced under a worker that runs for months.
+struct Credentials {
+  std::string token;
+  std::string token_file;  // wins over `token`
+  std::string ca;          // PEM, or "system": TLS, with a server that one of these signed
+  std::string cert;        // PEM, for mutual TLS
+  std::string key;
+  bool insecure = false;   // the token may be sent in the clear to another machine
+
+  bool tls() const { return !ca.empty() || !cert.empty() || !key.empty(); }
+};
+// What DFSMR_TOKEN_FILE, DFSMR_TOKEN, DFSMR_TLS_CA, DFSMR_TLS_CERT and DFSMR_TLS_KEY say.
+Credentials CredentialsFromEnvironment();
+// What would keep calls to `server` from being made with them: a file that cannot be read, or a
+// token that everybody on the way could read.
+Result<Ok> CheckCredentials(const Credentials& credentials, const std::string& server);
+
 // Any thread. Connects at the first call. A call without a `cancel` ends by its timeout; one that
 // was cancelled fails with kCancelled.
 class Client {
  public:
   // `timeout` bounds each call, in addition to what a call itself waits for.
-  Client(const std::string& server, Duration timeout);
+  Client(const std::string& server, Duration timeout, Credentials credentials = {});
   ~Client();
 
   const std::string& server() const { return server_; }
@@ -96,6 +115,11 @@ class Client {
   Result<v1::Instance> Skip(const v1::SkipRequest& request);
   Result<v1::Instance> Cancel(const v1::CancelRequest& request);
 
+  Result<v1::CreateTokenResponse> CreateToken(const v1::CreateTokenRequest& request);
+  Result<v1::ListTokensResponse> ListTokens(const v1::ListTokensRequest& request);
+  Result<v1::RevokeTokenResponse> RevokeToken(const v1::RevokeTokenRequest& request);
+  Result<v1::AccessToken> GetCaller();
+
   // Hands each message of the stream to `visit` until that returns false or the stream ends. The
   // server says something at least every 5 s; after 20 s of silence it counts as lost.
   Result<Ok> Changes(const v1::ChangesRequest& request, Canceller* cancel,
@@ -111,6 +135,7 @@ class Client {
 
   const std::string server_;
   const Duration timeout_;
+  const Credentials credentials_;
   std::mutex mutex_;
   std::shared_ptr<Connection> connection_;
 };

@@ -129,6 +129,18 @@ int Resume(Context& context, const ControlOptions& options);
 int Skip(Context& context, const ControlOptions& options);
 int Cancel(Context& context, const ControlOptions& options);
 
+// token.cc
+struct TokenOptions {
+  std::string action;  // create, list, revoke, whoami
+  std::string id;
+  std::string role;
+  std::string name;
+  std::string expires;
+  std::vector<std::string> machines;
+  std::vector<std::string> queues;
+};
+int Token(Context& context, const TokenOptions& options);
+
 // work.cc
 struct WorkOptions {
   std::string machine;

@@ -126,7 +126,8 @@ class Answer {
 // Ids and names that only the server knows.
 class Lookup {
  public:
-  Lookup(const Before& before) : before_(before), client_(Server(before), kPatience) {
+  Lookup(const Before& before)
+      : before_(before), client_(Server(before), kPatience, Known(before)) {
     const auto given = before.values.find("--namespace");
     const char* set = std::getenv("DFSMR_NAMESPACE");
     if (given != before.values.end()) {
@@ -208,6 +209,21 @@ class Lookup {
     return client_.GetInstance(request);
   }
 
+  // None where they would not do: then the server says nothing.
+  static Credentials Known(const Before& before) {
+    Credentials credentials = CredentialsFromEnvironment();
+    auto take = [&before](const char* flag, std::string* to) {
+      const auto given = before.values.find(flag);
+      if (given != before.values.end()) *to = given->second;
+    };
+    take("--token-file", &credentials.token_file);
+    take("--tls-ca", &credentials.ca);
+    take("--tls-cert", &credentials.cert);
+    take("--tls-key", &credentials.key);
+    credentials.insecure = before.values.contains("--insecure");
+    return CheckCredentials(credentials, Server(before)) ? credentials : Credentials();
+  }
+
   static std::string Server(const Before& before) {
     const auto given = before.values.find("--server");
     if (given != before.values.end()) return given->second;
@@ -244,6 +260,9 @@ void OfferWord(Word word, const Before& before, Answer* answer) {
     case Word::kShell:
       for (const char* shell : {"bash", "zsh", "fish"}) answer->Offer(shell);
       return;
+    case Word::kTokenAction:
+      for (const char* action : {"create", "list", "revoke", "whoami"}) answer->Offer(action);
+      return;
     case Word::kFile:
     case Word::kAnything:
       return;
@@ -261,6 +280,7 @@ std::vector<std::string> ValuesOf(std::string_view flag) {
   if (flag == "--format") return {"mermaid", "dot", "svg"};
   if (flag == "--state") return ValueNames(v1::Instance::State_descriptor());
   if (flag == "--result") return ValueNames(v1::Instance::Result_descriptor());
+  if (flag == "--role") return ValueNames(v1::AccessToken::Role_descriptor());
   if (flag == "--kind") return ValueNames(v1::Change::Kind_descriptor());
   return {};
 }

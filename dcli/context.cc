@@ -31,6 +31,11 @@ constexpr Hint kHints[] = {
     {"NOT_READY", "the server is starting or stopping: try again a little later"},
     {"STORE_FAILED", "the server could not write to its disk: look at its log"},
     {"TOO_LARGE", "the message names the limit"},
+    {"BAD_TOKEN", "--token-file FILE, DFSMR_TOKEN_FILE or DFSMR_TOKEN give it; an admin makes one: "
+                  "dcli token create"},
+    {"NOT_ALLOWED", "dcli token whoami says what your token may do"},
+    {"NO_SUCH_TOKEN", "dcli token list shows their ids"},
+    {"AUDIT_FAILED", "the server cannot write its audit log: look at its log"},
 };
 
 constexpr size_t kStatusColumns = 79;
@@ -52,7 +57,9 @@ Result<Ok> Context::Apply(const Globals& globals) {
   name_space = globals.name_space;
   look = LookOf(STDOUT_FILENO, globals.no_color);
   err_look = LookOf(STDERR_FILENO, globals.no_color);
-  client = std::make_unique<Client>(globals.server, *timeout);
+  const auto credentials = CheckCredentials(globals.credentials, globals.server);
+  if (!credentials) return credentials.error();
+  client = std::make_unique<Client>(globals.server, *timeout, globals.credentials);
   return Ok{};
 }
 

@@ -26,6 +26,7 @@ struct Globals {
   std::string output = "table";
   std::string timeout = "20s";
   bool no_color = false;
+  Credentials credentials = CredentialsFromEnvironment();
 };
 
 class Context {

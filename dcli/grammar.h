@@ -9,7 +9,8 @@ namespace dfsmr::cli {
 
 // What may stand at a place on the command line.
 enum class Word {
-  kAnything, kFile, kMachine, kNode, kInstance, kSubject, kTransition, kStep, kShell
+  kAnything, kFile, kMachine, kNode, kInstance, kSubject, kTransition, kStep, kShell,
+  kTokenAction
 };
 
 struct FlagShape {

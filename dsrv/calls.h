@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "dsrv/access.h"
 #include "dsrv/changes.h"
 #include "dsrv/convert.h"
 #include "dsrv/engine.h"
@@ -25,6 +26,7 @@ struct Backend {
   Changes& changes;
   Pool& pool;
   Gate& gate;
+  Access& access;
   std::function<Timestamp()> clock;
 };
 
@@ -57,13 +59,23 @@ inline Timestamp DeadlineOf(const grpc::CallbackServerContext& context) {
 // A unary call on its way. Deletes itself when it is done.
 class UnaryCall : public grpc::ServerUnaryReactor {
  public:
-  UnaryCall(const Backend& backend, grpc::CallbackServerContext* context)
-      : context_(context), gate_(backend.gate), admitted_(gate_.Admit()) {
+  UnaryCall(const Backend& backend, grpc::CallbackServerContext* context, Caller caller)
+      : context_(context),
+        caller_(std::move(caller)),
+        gate_(backend.gate),
+        admitted_(gate_.Admit()) {
     if (!admitted_) FinishWith(Stopping());
   }
   // False: it has been answered already, the server stops.
   bool admitted() const { return admitted_; }
-  void FinishWith(const Error& error) { Finish(Refuse(context_, error)); }
+  void FinishWith(const Error& error) {
+    caller_.Note(&error);
+    Finish(Refuse(context_, error));
+  }
+  void FinishWell() {
+    caller_.Note(nullptr);
+    Finish(grpc::Status::OK);
+  }
   void OnDone() override {
     if (admitted_) gate_.Leave();
     delete this;
@@ -71,6 +83,7 @@ class UnaryCall : public grpc::ServerUnaryReactor {
 
  protected:
   grpc::CallbackServerContext* const context_;
+  const Caller caller_;
 
  private:
   Gate& gate_;
@@ -81,8 +94,9 @@ class UnaryCall : public grpc::ServerUnaryReactor {
 // its value into the reply, after the commit.
 template <typename Reply, typename Decide, typename Fill>
 grpc::ServerUnaryReactor* Decided(const Backend& backend, grpc::CallbackServerContext* context,
-                                  size_t bytes, Reply* reply, Decide decide, Fill fill) {
-  auto* reactor = new UnaryCall(backend, context);
+                                  Caller caller, size_t bytes, Reply* reply, Decide decide,
+                                  Fill fill) {
+  auto* reactor = new UnaryCall(backend, context, std::move(caller));
   if (!reactor->admitted()) return reactor;
   Mailbox::Mail mail;
   mail.deadline = DeadlineOf(*context);
@@ -92,7 +106,7 @@ grpc::ServerUnaryReactor* Decided(const Backend& backend, grpc::CallbackServerCo
     engine.AfterCommit([=, outcome = std::move(outcome)] {
       if (outcome) {
         fill(*outcome, reply);
-        reactor->Finish(grpc::Status::OK);
+        reactor->FinishWell();
       } else {
         reactor->FinishWith(outcome.error());
       }
@@ -113,8 +127,8 @@ inline grpc::ServerUnaryReactor* Refused(grpc::CallbackServerContext* context, c
 // durable, `read` runs in the pool.
 template <typename Reply, typename Settle, typename Read>
 grpc::ServerUnaryReactor* SettledRead(const Backend& backend, grpc::CallbackServerContext* context,
-                                Reply* reply, Settle settle, Read read) {
-  auto* reactor = new UnaryCall(backend, context);
+                                      Caller caller, Reply* reply, Settle settle, Read read) {
+  auto* reactor = new UnaryCall(backend, context, std::move(caller));
   if (!reactor->admitted()) return reactor;
   Pool* pool = &backend.pool;
   if (pool->Behind(limits::kMailboxWait)) {
@@ -129,7 +143,7 @@ grpc::ServerUnaryReactor* SettledRead(const Backend& backend, grpc::CallbackServ
       if (!settled) return reactor->FinishWith(settled.error());
       pool->Post([=] {
         auto outcome = read(reply);
-        outcome ? reactor->Finish(grpc::Status::OK) : reactor->FinishWith(outcome.error());
+        outcome ? reactor->FinishWell() : reactor->FinishWith(outcome.error());
       });
     });
   };

@@ -180,6 +180,10 @@ void EncodeLines(const Changes::Portion& portion, const std::string&,
 
 grpc::ServerUnaryReactor* OriginalService::Define(Context* context, const ::DefineRequest* request,
                                                   ::DefineReply* reply) {
+  auto caller =
+      backend_.access.Admit(*context, RuleOf("DistributedFSMRunner/Define"), kNamespace);
+  if (!caller) return Refused(context, caller.error());
+  caller->On(request->id());
   auto parsed = std::make_shared<Parsed>(ParseDefinitions(ToYaml(*request), request->id()));
   if (!parsed->ok()) {
     std::string message;
@@ -190,7 +194,7 @@ grpc::ServerUnaryReactor* OriginalService::Define(Context* context, const ::Defi
     return Refused(context, {Code::kInvalidArgument, "BAD_MACHINE", message});
   }
   return Decided(
-      backend_, context, request->ByteSizeLong(), reply,
+      backend_, context, *caller, request->ByteSizeLong(), reply,
       [=](Engine& engine) -> Result<bool> {
         auto latest = engine.registry().Find(kNamespace, request->id());
         if (latest && SameNodes(latest->machine, *request)) return false;
@@ -209,6 +213,12 @@ grpc::ServerUnaryReactor* OriginalService::Define(Context* context, const ::Defi
 
 grpc::ServerUnaryReactor* OriginalService::Start(Context* context, const ::TaskMessage* request,
                                                  ::TaskMessage* reply) {
+  auto caller =
+      backend_.access.Admit(*context, RuleOf("DistributedFSMRunner/Start"), kNamespace);
+  if (!caller) return Refused(context, caller.error());
+  caller->On(request->id().empty() ? request->machine() : request->id(), request->machine());
+  auto allowed = caller->MayStart(request->machine(), false);
+  if (!allowed) return Refused(context, allowed.error());
   v1::StartRequest start;
   start.set_machine(request->machine());
   start.set_id(request->id());
@@ -217,13 +227,16 @@ grpc::ServerUnaryReactor* OriginalService::Start(Context* context, const ::TaskM
   if (!args) return Refused(context, args.error());
   args->spec.client = context->peer();
   return Decided(
-      backend_, context, request->ByteSizeLong(), reply,
+      backend_, context, *caller, request->ByteSizeLong(), reply,
       [args = *std::move(args)](Engine& engine) { return engine.Start(args); },
       [](const Started& started, ::TaskMessage* out) { FromView(started.view, out); });
 }
 
 grpc::ServerUnaryReactor* OriginalService::Ready(Context* context, const ::ReadyRequest* request,
                                                  ::TaskMessage* reply) {
+  auto caller =
+      backend_.access.Admit(*context, RuleOf("DistributedFSMRunner/Ready"), kNamespace);
+  if (!caller) return Refused(context, caller.error());
   v1::ReadyRequest ready;
   ready.set_worker(request->client());
   ready.set_machine(request->machine());
@@ -231,7 +244,9 @@ grpc::ServerUnaryReactor* OriginalService::Ready(Context* context, const ::Ready
   const Timestamp now = backend_.clock();
   auto poll = ToPoll(ready, context->peer(), now);
   if (!poll) return Refused(context, poll.error());
-  auto* call = new PollCall(backend_, context);
+  auto allowed = caller->Narrow(&poll->filter);
+  if (!allowed) return Refused(context, allowed.error());
+  auto* call = new PollCall(backend_, context, *std::move(caller));
   const std::string worker = poll->worker;
   call->Ready(*std::move(poll), [=](const std::vector<Task>& tasks) -> std::optional<Error> {
     if (tasks.empty()) return Error{Code::kNotFound, "", "no available work"};
@@ -251,8 +266,11 @@ grpc::ServerUnaryReactor* OriginalService::Ready(Context* context, const ::Ready
 
 grpc::ServerUnaryReactor* OriginalService::Machines(Context* context, const ::MachinesRequest*,
                                                     ::MachinesReply* reply) {
+  auto caller =
+      backend_.access.Admit(*context, RuleOf("DistributedFSMRunner/Machines"), kNamespace);
+  if (!caller) return Refused(context, caller.error());
   return Decided(
-      backend_, context, 0, reply,
+      backend_, context, *caller, 0, reply,
       [](Engine& engine) {
         return Result<std::vector<MachineView>>(
             engine.ListMachines(kNamespace, false, {}, SIZE_MAX));
@@ -267,8 +285,12 @@ grpc::ServerUnaryReactor* OriginalService::Machines(Context* context, const ::Ma
 // The original knows no pages: as many as one message holds.
 grpc::ServerUnaryReactor* OriginalService::Instances(Context* context, const ::InstancesRequest*,
                                                      ::InstancesReply* reply) {
+  auto caller =
+      backend_.access.Admit(*context, RuleOf("DistributedFSMRunner/Instances"), kNamespace);
+  if (!caller) return Refused(context, caller.error());
   return SettledRead(
-      backend_, context, reply, [](Engine& engine) { return engine.Settle(kNamespace, ""); },
+      backend_, context, *caller, reply,
+      [](Engine& engine) { return engine.Settle(kNamespace, ""); },
       [this](::InstancesReply* out) -> Result<Ok> {
         InstanceQuery query;
         query.ns = kNamespace;
@@ -293,6 +315,10 @@ grpc::ServerUnaryReactor* OriginalService::Instances(Context* context, const ::I
 grpc::ServerUnaryReactor* OriginalService::Transition(Context* context,
                                                       const ::TransitionRequest* request,
                                                       ::TransitionReply* reply) {
+  auto caller =
+      backend_.access.Admit(*context, RuleOf("DistributedFSMRunner/Transition"), kNamespace);
+  if (!caller) return Refused(context, caller.error());
+  caller->On(request->instance(), request->transition());
   v1::TransitionRequest transition;
   transition.set_instance(request->instance());
   transition.set_transition(request->transition());
@@ -301,7 +327,7 @@ grpc::ServerUnaryReactor* OriginalService::Transition(Context* context,
   auto report = ToReport(transition);
   if (!report) return Refused(context, report.error());
   return Decided(
-      backend_, context, request->ByteSizeLong(), reply,
+      backend_, context, *caller, request->ByteSizeLong(), reply,
       [report = *std::move(report)](Engine& engine) {
         return engine.Report(report.ns, report.instance, report.args);
       },
@@ -315,10 +341,14 @@ grpc::ServerUnaryReactor* OriginalService::Transition(Context* context,
 grpc::ServerUnaryReactor* OriginalService::Relinquish(Context* context,
                                                       const ::RelinquishRequest* request,
                                                       ::RelinquishReply* reply) {
+  auto caller =
+      backend_.access.Admit(*context, RuleOf("DistributedFSMRunner/Relinquish"), kNamespace);
+  if (!caller) return Refused(context, caller.error());
+  caller->On(request->instance());
   auto checked = CheckInstanceId(request->instance());
   if (!checked) return Refused(context, checked.error());
   return SettledRead(
-      backend_, context, reply,
+      backend_, context, *caller, reply,
       [id = request->instance(), peer = context->peer()](Engine& engine) -> Result<Ok> {
         auto node = engine.Relinquish(kNamespace, id, "", peer);
         if (node || node.error().reason == "INSTANCE_STOPPED") return Ok{};  // it is free as it is
@@ -339,6 +369,7 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* OriginalService::Changes(Context* co
                                                                      const grpc::ByteBuffer*) {
   return ChangesStream::Begin(
       backend_, context,
+      backend_.access.Admit(*context, RuleOf("DistributedFSMRunner/Changes"), kNamespace),
       [this]() -> Result<ChangesStream::Open> {
         ChangesStream::Open open;
         open.filter.ns = kNamespace;

@@ -194,6 +194,9 @@ class Engine {
   // Whether Work has more to do at once, and else when it next has.
   Timestamp NextDeadline() const;
 
+  // Where rows of others than the engine go, to be durable with this turn.
+  Batch& batch() { return turn_.batch; }
+
   // Runs `tell` when all that this turn and those before it have done is durable.
   void AfterCommit(std::function<void()> tell);
 
@@ -237,6 +240,13 @@ class Engine {
                     bool force);
   Result<Ok> Skip(const std::string& ns, const std::string& instance, const std::string& node);
   Result<Ok> Cancel(const std::string& ns, const std::string& instance, CancelMode mode);
+
+  // Whether an instance is of one of `machines` and stands in one of `queues` (empty: any): with
+  // the visit of `claim`, or anywhere when that is empty. A claim whose visit is over changes
+  // nothing any more, and is left to be told so. False when there is no such instance, or it is not
+  // its claim.
+  bool Concerns(const std::string& ns, const std::string& instance, const std::string& claim,
+                const std::vector<std::string>& machines, const std::vector<std::string>& queues);
 
   // Brings what is only in memory of one instance (of all, when `instance` is empty) into this
   // turn's batch, so that a read of the store after it shows what was told. kNotFound.

@@ -47,6 +47,42 @@ Result<Ok> ReadFile(const std::string& path, CLI::App& app, std::vector<std::str
   return Error{Code::kInvalidArgument, "", message};
 }
 
+void AddSecurity(CLI::App& app, Flags& flags) {
+  app.add_option("--tls-cert", flags.tls.cert,
+                 "a PEM file with the server's certificate: with it, TLS only; read again when it "
+                 "changes, as are the next two");
+  app.add_option("--tls-key", flags.tls.key, "a PEM file with its key");
+  app.add_option("--tls-client-ca", flags.tls.client_ca,
+                 "a PEM file: clients must have a certificate signed by one of these (mutual TLS)");
+  app.add_option_function<std::string>(
+         "--auth", [&flags](const std::string& auth) { flags.tokens = auth == "tokens"; },
+         "tokens: every call needs a token; off: nobody is asked who they are")
+      ->check(CLI::IsMember({"off", "tokens"}))
+      ->default_str("off");
+  app.add_option("--admin-token-file", flags.admin_token_file,
+                 "a file with a secret of 32 characters or more, which is an admin's token; read "
+                 "again when it changes");
+  app.add_option("--audit-log", flags.audit_log,
+                 "where to append who was refused, and who changed what by hand, as lines of JSON; "
+                 "with --auth tokens and without this: in the log");
+  app.add_flag("--insecure{true}", flags.insecure,
+               "listen beyond this machine without both TLS and tokens");
+}
+
+// Whoever reaches a port beyond this machine must be asked who they are, where nobody listens in.
+Result<Ok> CheckSecurity(const Flags& flags) {
+  if (IsLoopback(flags.addr) || flags.insecure || (!flags.tls.empty() && flags.tokens)) return Ok{};
+  std::string missing;
+  if (flags.tls.empty()) missing = "--tls-cert FILE --tls-key FILE";
+  if (!flags.tokens) missing += (missing.empty() ? "" : " ") + std::string("--auth tokens");
+  return Error{Code::kInvalidArgument, "",
+               "--addr " + flags.addr +
+                   " can be reached from other machines, so it takes TLS and tokens: add " +
+                   missing +
+                   "; or stay on this machine with --addr localhost:PORT; or say --insecure, and "
+                   "whoever reaches the port may do everything"};
+}
+
 }  // namespace
 
 Result<Flags> ParseFlags(int argc, char** argv) {
@@ -90,12 +126,13 @@ Result<Flags> ParseFlags(int argc, char** argv) {
                "serve the original DistributedFSMRunner, too (default: yes)");
   app.add_flag("--reflection{true},!--no-reflection", flags.reflection,
                "serve gRPC reflection (default: yes)");
+  AddSecurity(app, flags);
   app.add_option("--log-level", flags.log_level, "trace, debug, info, warn, error or off")
       ->capture_default_str();
   app.add_option("--log-format", flags.log_format, "text or json")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
-  app.footer("Example:\n  dsrv --addr :3004 --data /var/lib/dfsmr --retention 30d");
+  app.footer("Example:\n  dsrv --data /var/lib/dfsmr --retention 30d");
 
   // As the flags of the original: one dash will do.
   std::vector<std::string> args;
@@ -126,6 +163,8 @@ Result<Flags> ParseFlags(int argc, char** argv) {
   if (flags.retention < std::chrono::seconds(1)) {
     return Error{Code::kInvalidArgument, "", "--retention must be at least 1s"};
   }
+  auto secure = CheckSecurity(flags);
+  if (!secure) return secure.error();
   return flags;
 }
 

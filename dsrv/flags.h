@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "dsrv/tls.h"
 #include "fsm/result.h"
 #include "fsm/time.h"
 #include "storage/rocks_store.h"
@@ -22,6 +23,11 @@ struct Flags {
   bool verify = false;
   bool compat = true;
   bool reflection = true;
+  TlsFiles tls;
+  bool tokens = false;
+  std::string admin_token_file;
+  std::string audit_log;
+  bool insecure = false;
   std::string log_level = "info";
   std::string log_format = "text";
 };

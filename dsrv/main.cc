@@ -13,7 +13,9 @@
 #include <mutex>
 #include <random>
 
+#include "dsrv/access.h"
 #include "dsrv/acceptor.h"
+#include "dsrv/audit.h"
 #include "dsrv/changes.h"
 #include "dsrv/disk.h"
 #include "dsrv/compat.h"
@@ -21,6 +23,8 @@
 #include "dsrv/loop.h"
 #include "dsrv/service.h"
 #include "dsrv/streams.h"
+#include "dsrv/tls.h"
+#include "dsrv/token_service.h"
 #include "fsm/limits.h"
 #include "fsm/params_schema.h"
 #include "fsm/yaml.h"
@@ -79,13 +83,14 @@ int Fail(const Error& error) {
 }
 
 std::unique_ptr<grpc::Server> Listen(const Flags& flags, RunnerService* service,
-                                     OriginalService* original, Acceptor* acceptor) {
+                                     TokenService* tokens, OriginalService* original,
+                                     Acceptor* acceptor) {
   grpc::EnableDefaultHealthCheckService(true);
   if (flags.reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   auto handler = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-      grpc::InsecureServerCredentials());
+      flags.tls.empty() ? grpc::InsecureServerCredentials() : TlsCredentials(flags.tls));
   builder.SetMaxReceiveMessageSize(static_cast<int>(limits::kMessage));
   // Clients may ping as often as every 10 s; dead ones are noticed within 80 s.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10'000);
@@ -97,6 +102,7 @@ std::unique_ptr<grpc::Server> Listen(const Flags& flags, RunnerService* service,
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
                              static_cast<int>(limits::kStreamsPerConnection));
   builder.RegisterService(service);
+  builder.RegisterService(tokens);
   if (flags.compat) builder.RegisterService(original);
   auto server = builder.BuildAndStart();
   if (!server) return nullptr;
@@ -147,27 +153,57 @@ void Drain(grpc::Server& server, const Backend& backend, Duration grace) {
   server.Wait();
 }
 
+// Null where nothing is to be noted.
+Result<std::unique_ptr<Audit>> OpenAudit(const Flags& flags,
+                                         const std::function<Timestamp()>& clock) {
+  if (!flags.tokens && flags.audit_log.empty()) return std::unique_ptr<Audit>();
+  return Audit::Open(flags.audit_log, clock);
+}
+
+Result<std::unique_ptr<Engine>> OpenEngine(const Flags& flags, Store& store, Timestamp now) {
+  return Engine::Open(store,
+                      {.retention = flags.retention,
+                       .cached_instances = flags.cached_instances,
+                       .compile = CompileSource,
+                       .parse_flow = ToFlow,
+                       .schema = CompileSchema,
+                       .same_json = SameJson},
+                      now);
+}
+
+Result<std::unique_ptr<Access>> OpenAccess(const Flags& flags,
+                                           const std::function<Timestamp()>& clock,
+                                           const Engine& engine, Audit* audit) {
+  return Access::Open({.asks = flags.tokens,
+                       .admin_token_file = flags.admin_token_file,
+                       .mutual_tls = !flags.tls.client_ca.empty(),
+                       .clock = clock},
+                      engine.store(), engine.partition(), audit);
+}
+
 int Run(const Flags& flags) {
   const sigset_t signals = BlockSignals();
   RaiseFileLimit();
   auto log = StartLog(flags.log_level, flags.log_format == "json");
   if (!log) return Fail(log.error());
 
+  auto clock = [clock = std::make_shared<ServerClock>()] { return (*clock)(); };
+  if (!flags.tls.empty()) {
+    auto checked = CheckTls(flags.tls, clock());
+    if (!checked) return Fail(checked.error());
+  }
+  auto audit = OpenAudit(flags, clock);
+  if (!audit) return Fail(audit.error());
+
   auto store = RocksStore::Open({.path = flags.data,
                                  .verify_checksums = flags.verify,
                                  .cache_mb = flags.cache_mb,
                                  .memtable_mb = flags.memtable_mb});
   if (!store) return Fail(store.error());
-  auto clock = [clock = std::make_shared<ServerClock>()] { return (*clock)(); };
-  auto engine = Engine::Open(**store,
-                             {.retention = flags.retention,
-                              .cached_instances = flags.cached_instances,
-                              .compile = CompileSource,
-                              .parse_flow = ToFlow,
-                              .schema = CompileSchema,
-                              .same_json = SameJson},
-                             clock());
+  auto engine = OpenEngine(flags, **store, clock());
   if (!engine) return Fail(engine.error());
+  auto access = OpenAccess(flags, clock, **engine, audit->get());
+  if (!access) return Fail(access.error());
 
   Pool pool(2);
   const uint64_t life = (*store)->incarnation() & UINT32_MAX;  // enough to tell two lives apart
@@ -185,15 +221,19 @@ int Run(const Flags& flags) {
   auto acceptor = Acceptor::Listen(flags.addr);
   if (!acceptor) return Fail(acceptor.error());
   Gate gate;
-  const Backend backend{**engine, loop, changes, pool, gate, clock};
+  const Backend backend{**engine, loop, changes, pool, gate, **access, clock};
   RunnerService service(backend);
+  TokenService tokens(backend);
   OriginalService original(backend);
-  auto server = Listen(flags, &service, &original, acceptor->get());
+  auto server = Listen(flags, &service, &tokens, &original, acceptor->get());
   if (!server) return Fail({Code::kUnavailable, "", "gRPC does not start"});
-  spdlog::info("dsrv listens on {} port={} data={} epoch={} last_change={} incarnation={:x}",
-               flags.addr, (*acceptor)->port(), flags.data, (*engine)->epoch(),
-               (*engine)->last_seq(), life);
+  spdlog::info(
+      "dsrv listens on {} port={} tls={} auth={} data={} epoch={} last_change={} incarnation={:x}",
+      flags.addr, (*acceptor)->port(),
+      flags.tls.empty() ? "off" : flags.tls.client_ca.empty() ? "on" : "mutual",
+      flags.tokens ? "tokens" : "off", flags.data, (*engine)->epoch(), (*engine)->last_seq(), life);
 
+  const TlsWatch tls_watch(flags.tls, clock);
   const int signal = AwaitStop(signals, loop.meter());
   spdlog::info("dsrv stops: {}; grace={}s", strsignal(signal), Seconds(flags.grace));
   Drain(*server, backend, flags.grace);

@@ -7,8 +7,36 @@ void PollCall::Arrived(const std::shared_ptr<State>& state) {
   if (state->error) {
     state->call->FinishWith(*state->error);
   } else {
-    state->call->Finish(grpc::Status::OK);
+    state->call->FinishWell();
   }
+}
+
+void PollCall::State::Revoke(const Error& why) {
+  (void)loop.Post({.run = [state = shared_from_this(), why](Engine& engine) {
+                     if (state->poll == 0 || !engine.CancelPoll(state->poll)) return;
+                     state->error = why;
+                     engine.AfterCommit([state] { Arrived(state); });
+                   },
+                   .drop = [] {}});
+}
+
+Result<Answer> ReportAs(const Caller& caller, Engine& engine, ReportCommand* report) {
+  auto allowed = caller.MayReport(engine, report->ns, report->instance, report->args.claim);
+  for (const rows::ChildStart& child : report->children) {
+    if (allowed) allowed = caller.MayStart(child.machine, !child.spec.flow.empty());
+  }
+  if (!allowed) return allowed.error();
+  const bool outside = report->args.claim.empty() && caller.AuditedOutside() && !caller.Audited();
+  const std::string transition = outside ? report->args.transition : "";
+  auto answer = engine.Report(report->ns, report->instance, std::move(report->args),
+                              report->children);
+  if (!outside) return answer;
+  std::optional<Error> error;
+  if (!answer) error = answer.error();
+  engine.AfterCommit([caller, instance = report->instance, transition, error] {
+    caller.NoteOutside(instance, transition, error ? &*error : nullptr);
+  });
+  return answer;
 }
 
 // Runs in the loop. The sink may be called from the loop or the committer, once.
@@ -46,6 +74,7 @@ PollCall::Fill Into(google::protobuf::RepeatedPtrField<v1::Task>* out) {
 void PollCall::Ready(PollArgs poll, Fill fill) {
   if (!admitted()) return;
   state_->pending = 1;
+  access_.Watch(caller_, state_);
   Mailbox::Mail mail;
   mail.bytes = 256;
   mail.run = [state = state_, poll = std::move(poll), fill = std::move(fill)](Engine& engine) {
@@ -58,15 +87,15 @@ void PollCall::Report(std::vector<Result<ReportCommand>> reports, std::optional<
                       v1::ReportResponse* reply, size_t bytes) {
   if (!admitted()) return;
   state_->pending = poll ? 2 : 1;
+  if (poll) access_.Watch(caller_, state_);
   Mailbox::Mail mail;
   mail.bytes = bytes;
-  mail.run = [state = state_, reports = std::move(reports), poll = std::move(poll),
-              reply](Engine& engine) mutable {
+  mail.run = [state = state_, caller = caller_, reports = std::move(reports),
+              poll = std::move(poll), reply](Engine& engine) mutable {
     reply->mutable_results()->Reserve(static_cast<int>(reports.size()));
     for (auto& report : reports) {
-      auto answer = report ? engine.Report(report->ns, report->instance, std::move(report->args),
-                                           report->children)
-                           : Result<Answer>(report.error());
+      Result<Answer> answer = report ? ReportAs(caller, engine, &*report)
+                                     : Result<Answer>(report.error());
       ToProto(report ? report->instance : std::string(), answer, reply->add_results());
     }
     engine.AfterCommit([state] { Arrived(state); });

@@ -14,10 +14,11 @@ namespace dfsmr {
 // One call that hands out tasks. Finishes when its reports are durable and its poll is answered.
 class PollCall : public UnaryCall {
  public:
-  PollCall(const Backend& backend, grpc::CallbackServerContext* context)
-      : UnaryCall(backend, context), loop_(backend.loop), state_(std::make_shared<State>()) {
-    state_->call = this;
-  }
+  PollCall(const Backend& backend, grpc::CallbackServerContext* context, Caller caller)
+      : UnaryCall(backend, context, std::move(caller)),
+        loop_(backend.loop),
+        access_(backend.access),
+        state_(std::make_shared<State>(this, backend.loop)) {}
 
   // Puts tasks into the reply, or refuses to be without any.
   using Fill = std::function<std::optional<Error>(const std::vector<Task>&)>;
@@ -28,8 +29,12 @@ class PollCall : public UnaryCall {
 
  private:
   // Outlives the call where the engine still holds the poll.
-  struct State {
-    PollCall* call;
+  struct State : Revocable, std::enable_shared_from_this<State> {
+    State(PollCall* of, Loop& in) : call(of), loop(in) {}
+    void Revoke(const Error& why) override;
+
+    PollCall* const call;
+    Loop& loop;
     std::atomic<bool> cancelled{false};
     std::atomic<int> pending{0};  // what the reply still waits for
     WaiterId poll = 0;            // in the loop only
@@ -44,8 +49,13 @@ class PollCall : public UnaryCall {
   void Send(Mailbox::Mail mail);
 
   Loop& loop_;
+  Access& access_;
   std::shared_ptr<State> state_;
 };
+
+// A report of this caller's, in the loop; its args are moved away. What an operator's does without
+// a claim is noted when it is durable, unless the call itself is.
+Result<Answer> ReportAs(const Caller& caller, Engine& engine, ReportCommand* report);
 
 // Appends tasks to a repeated field of the reply.
 PollCall::Fill Into(google::protobuf::RepeatedPtrField<v1::Task>* out);

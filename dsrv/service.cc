@@ -100,6 +100,40 @@ Result<ChangesStream::Open> ToOpen(const Backend& backend, const v1::ChangesRequ
   return open;
 }
 
+// Admits a call of which each item names its namespace, and perhaps `next` one, too.
+template <typename Items>
+Result<Caller> AdmitItems(const Backend& backend, const grpc::CallbackServerContext& context,
+                          const Method& method, const Items& items,
+                          const v1::ReadyRequest* next = nullptr) {
+  std::string first;
+  if (!items.empty()) {
+    first = items.begin()->namespace_();
+  } else if (next) {
+    first = next->namespace_();
+  }
+  auto caller = backend.access.Admit(context, method, first);
+  if (!caller || !caller->principal()) return caller;
+  auto entered = next ? caller->MayEnter(next->namespace_()) : Result<Ok>(Ok{});
+  for (const auto& item : items) {
+    if (entered) entered = caller->MayEnter(item.namespace_());
+  }
+  return entered ? caller : Result<Caller>(entered.error());
+}
+
+std::string IdsOf(const std::vector<Definition>& definitions) {
+  std::string ids;
+  for (const Definition& one : definitions) ids += (ids.empty() ? "" : " ") + one.machine.id;
+  return ids;
+}
+
+std::string IdsOf(const google::protobuf::RepeatedPtrField<v1::StartRequest>& starts) {
+  std::string ids;
+  for (const v1::StartRequest& start : starts) {
+    ids += (ids.empty() ? "" : " ") + (start.id().empty() ? start.machine() : start.id());
+  }
+  return ids;
+}
+
 }  // namespace
 
 std::string SerialiseChange(const Event& event, PartitionId partition) {
@@ -110,6 +144,9 @@ std::string SerialiseChange(const Event& event, PartitionId partition) {
 
 grpc::ServerUnaryReactor* RunnerService::Define(Context* context, const v1::DefineRequest* request,
                                                 v1::DefineResponse* reply) {
+  auto caller = backend_.access.Admit(*context, RuleOf("dfsmr.v1.RunnerService/Define"),
+                                      request->namespace_());
+  if (!caller) return Refused(context, caller.error());
   auto ns = ToNamespace(request->namespace_());
   if (!ns) return Refused(context, ns.error());
   if (request->source().size() > limits::kSource) {
@@ -118,15 +155,16 @@ grpc::ServerUnaryReactor* RunnerService::Define(Context* context, const v1::Defi
                                  " bytes long; the limit is " + std::to_string(limits::kSource)});
   }
   // Reading a megabyte of YAML takes a while: not on one of gRPC's two threads.
-  auto* reactor = new UnaryCall(backend_, context);
+  auto* reactor = new UnaryCall(backend_, context, *caller);
   if (!reactor->admitted()) return reactor;
   if (backend_.pool.Behind(limits::kMailboxWait)) {
     reactor->FinishWith(Overloaded());
     return reactor;
   }
-  backend_.pool.Post([this, context, request, reply, reactor, ns = *ns] {
+  backend_.pool.Post([this, caller = *caller, context, request, reply, reactor, ns = *ns] {
     const std::string name = request->source_name().empty() ? "source" : request->source_name();
     auto parsed = std::make_shared<Parsed>(ParseDefinitions(request->source(), name));
+    caller.On(IdsOf(parsed->definitions), request->validate_only() ? "validate only" : "");
     Mailbox::Mail mail;
     mail.bytes = request->source().size();
     mail.run = [=, validate_only = request->validate_only()](Engine& engine) {
@@ -155,7 +193,7 @@ grpc::ServerUnaryReactor* RunnerService::Define(Context* context, const v1::Defi
         if (!defined) return reactor->FinishWith(defined.error());
         for (const Defined& one : *defined) ToProto(one, reply->add_defined());
         for (const Diagnostic& one : parsed->diagnostics) ToProto(one, reply->add_diagnostics());
-        reactor->Finish(grpc::Status::OK);
+        reactor->FinishWell();
       });
     };
     mail.drop = [=] { reactor->FinishWith(Dropped()); };
@@ -167,6 +205,9 @@ grpc::ServerUnaryReactor* RunnerService::Define(Context* context, const v1::Defi
 grpc::ServerUnaryReactor* RunnerService::ListMachines(Context* context,
                                                       const v1::ListMachinesRequest* request,
                                                       v1::ListMachinesResponse* reply) {
+  auto caller = backend_.access.Admit(*context, RuleOf("dfsmr.v1.RunnerService/ListMachines"),
+                                      request->namespace_());
+  if (!caller) return Refused(context, caller.error());
   auto ns = ToNamespace(request->namespace_());
   if (!ns) return Refused(context, ns.error());
   auto limit = ToPageSize(request->page_size());
@@ -181,7 +222,7 @@ grpc::ServerUnaryReactor* RunnerService::ListMachines(Context* context,
         static_cast<uint32_t>(std::strtoul(last->c_str() + last->find('\n') + 1, nullptr, 10))};
   }
   return Decided(
-      backend_, context, 0, reply,
+      backend_, context, *caller, 0, reply,
       [=, all = request->all_versions()](Engine& engine) {
         return Result<std::vector<MachineView>>(engine.ListMachines(*ns, all, after, *limit + 1));
       },
@@ -203,38 +244,52 @@ grpc::ServerUnaryReactor* RunnerService::ListMachines(Context* context,
 grpc::ServerUnaryReactor* RunnerService::GetMachine(Context* context,
                                                     const v1::GetMachineRequest* request,
                                                     v1::Machine* reply) {
+  auto caller = backend_.access.Admit(*context, RuleOf("dfsmr.v1.RunnerService/GetMachine"),
+                                      request->namespace_());
+  if (!caller) return Refused(context, caller.error());
   auto ns = ToNamespace(request->namespace_());
   if (!ns) return Refused(context, ns.error());
   return Decided(
-      backend_, context, 0, reply,
+      backend_, context, *caller, 0, reply,
       [=](Engine& engine) { return engine.GetMachine(*ns, request->id(), request->version()); },
       [](const MachineView& view, v1::Machine* out) { ToProto(view, out); });
 }
 
 grpc::ServerUnaryReactor* RunnerService::Start(Context* context, const v1::StartRequest* request,
                                                v1::StartResponse* reply) {
+  auto caller = backend_.access.Admit(*context, RuleOf("dfsmr.v1.RunnerService/Start"),
+                                      request->namespace_());
+  if (!caller) return Refused(context, caller.error());
+  caller->On(request->id().empty() ? request->machine() : request->id(), request->machine());
+  auto allowed = caller->MayStart(request->machine(), !request->flow().empty());
+  if (!allowed) return Refused(context, allowed.error());
   auto start = ToStart(*request);
   if (!start) return Refused(context, start.error());
   start->spec.client = context->peer();
   return Decided(
-      backend_, context, request->ByteSizeLong(), reply,
+      backend_, context, *caller, request->ByteSizeLong(), reply,
       [start = *std::move(start)](Engine& engine) { return engine.Start(start); }, ToReply);
 }
 
 grpc::ServerUnaryReactor* RunnerService::StartBatch(Context* context,
                                                     const v1::StartBatchRequest* request,
                                                     v1::StartBatchResponse* reply) {
+  auto caller = AdmitItems(backend_, *context, RuleOf("dfsmr.v1.RunnerService/StartBatch"),
+                           request->starts());
+  if (!caller) return Refused(context, caller.error());
+  if (caller->Audited()) caller->On(IdsOf(request->starts()));
   if (backend_.loop.Overloaded()) return Refused(context, Overloaded());
   auto checked = CheckBatch(request->starts_size(), "starts");
   if (!checked) return Refused(context, checked.error());
   auto starts = std::make_shared<std::vector<Result<StartArgs>>>();
   for (const auto& start : request->starts()) {
-    starts->push_back(ToStart(start));
+    auto allowed = caller->MayStart(start.machine(), !start.flow().empty());
+    starts->push_back(allowed ? ToStart(start) : Result<StartArgs>(allowed.error()));
     if (starts->back()) (*starts->back()).spec.client = context->peer();
   }
   using Results = std::vector<Result<Started>>;
   return Decided(
-      backend_, context, request->ByteSizeLong(), reply,
+      backend_, context, *caller, request->ByteSizeLong(), reply,
       [starts](Engine& engine) {
         Results results;
         for (auto& start : *starts) {
@@ -254,10 +309,14 @@ grpc::ServerUnaryReactor* RunnerService::StartBatch(Context* context,
 grpc::ServerUnaryReactor* RunnerService::ListInstances(Context* context,
                                                        const v1::ListInstancesRequest* request,
                                                        v1::ListInstancesResponse* reply) {
+  auto caller = backend_.access.Admit(*context, RuleOf("dfsmr.v1.RunnerService/ListInstances"),
+                                      request->namespace_());
+  if (!caller) return Refused(context, caller.error());
   auto query = ToQuery(*request);
   if (!query) return Refused(context, query.error());
   return SettledRead(
-      backend_, context, reply, [ns = query->ns](Engine& engine) { return engine.Settle(ns, ""); },
+      backend_, context, *caller, reply,
+      [ns = query->ns](Engine& engine) { return engine.Settle(ns, ""); },
       [this, request, query = *query](v1::ListInstancesResponse* out) -> Result<Ok> {
         auto page = ReadInstances(backend_.engine, query);
         if (!page) return page.error();
@@ -271,13 +330,19 @@ grpc::ServerUnaryReactor* RunnerService::ListInstances(Context* context,
 grpc::ServerUnaryReactor* RunnerService::GetInstance(Context* context,
                                                      const v1::GetInstanceRequest* request,
                                                      v1::Instance* reply) {
+  auto caller = backend_.access.Admit(*context, RuleOf("dfsmr.v1.RunnerService/GetInstance"),
+                                      request->namespace_());
+  if (!caller) return Refused(context, caller.error());
   auto ns = ToNamespace(request->namespace_());
   if (!ns) return Refused(context, ns.error());
   auto checked = CheckInstanceId(request->id());
   if (!checked) return Refused(context, checked.error());
   return SettledRead(
-      backend_, context, reply,
-      [ns = *ns, id = request->id()](Engine& engine) { return engine.Settle(ns, id); },
+      backend_, context, *caller, reply,
+      [caller = *caller, ns = *ns, id = request->id()](Engine& engine) {
+        auto allowed = caller.MaySee(engine, ns, id);
+        return allowed ? engine.Settle(ns, id) : allowed;
+      },
       [this, request, ns = *ns](v1::Instance* out) -> Result<Ok> {
         auto view = ReadInstance(backend_.engine, ns, request->id());
         if (!view) return view.error();
@@ -290,6 +355,9 @@ grpc::ServerUnaryReactor* RunnerService::GetInstance(Context* context,
 grpc::ServerUnaryReactor* RunnerService::GetHistory(Context* context,
                                                     const v1::GetHistoryRequest* request,
                                                     v1::GetHistoryResponse* reply) {
+  auto caller = backend_.access.Admit(*context, RuleOf("dfsmr.v1.RunnerService/GetHistory"),
+                                      request->namespace_());
+  if (!caller) return Refused(context, caller.error());
   auto ns = ToNamespace(request->namespace_());
   if (!ns) return Refused(context, ns.error());
   auto checked = CheckInstanceId(request->id());
@@ -301,7 +369,7 @@ grpc::ServerUnaryReactor* RunnerService::GetHistory(Context* context,
   if (!last) return Refused(context, last.error());
   const uint64_t after = last->empty() ? 0 : std::strtoull(last->c_str(), nullptr, 10);
   return SettledRead(
-      backend_, context, reply,
+      backend_, context, *caller, reply,
       [ns = *ns, id = request->id()](Engine& engine) { return engine.Settle(ns, id); },
       [this, request, ns = *ns, filters, after, limit = *limit](
           v1::GetHistoryResponse* out) -> Result<Ok> {
@@ -317,10 +385,15 @@ grpc::ServerUnaryReactor* RunnerService::GetHistory(Context* context,
 
 grpc::ServerUnaryReactor* RunnerService::Ready(Context* context, const v1::ReadyRequest* request,
                                                v1::ReadyResponse* reply) {
+  auto caller = backend_.access.Admit(*context, RuleOf("dfsmr.v1.RunnerService/Ready"),
+                                      request->namespace_());
+  if (!caller) return Refused(context, caller.error());
   auto poll = ToPoll(*request, context->peer(), backend_.clock());
   if (!poll) return Refused(context, poll.error());
+  auto allowed = caller->Narrow(&poll->filter);
+  if (!allowed) return Refused(context, allowed.error());
   poll->max_tasks = std::min(poll->max_tasks, limits::kTasks);
-  auto* call = new PollCall(backend_, context);
+  auto* call = new PollCall(backend_, context, *std::move(caller));
   call->Ready(*std::move(poll), Into(reply->mutable_tasks()));
   return call;
 }
@@ -328,15 +401,21 @@ grpc::ServerUnaryReactor* RunnerService::Ready(Context* context, const v1::Ready
 grpc::ServerUnaryReactor* RunnerService::Transition(Context* context,
                                                     const v1::TransitionRequest* request,
                                                     v1::TransitionResponse* reply) {
+  constexpr const Method& kReport = RuleOf("dfsmr.v1.RunnerService/Transition");
+  auto caller = backend_.access.Admit(*context, request->claim().empty() ? kOutside : kReport,
+                                      request->namespace_());
+  if (!caller) return Refused(context, caller.error());
+  caller->On(request->instance(), request->transition());
   auto report = ToReport(*request);
   if (!report) return Refused(context, report.error());
   if (report->args.client.empty() && report->args.claim.empty()) {
     report->args.client = context->peer();
   }
   return Decided(
-      backend_, context, request->ByteSizeLong(), reply,
-      [report = *std::move(report)](Engine& engine) {
-        return engine.Report(report.ns, report.instance, report.args, report.children);
+      backend_, context, *caller, request->ByteSizeLong(), reply,
+      [caller = *caller, report = *std::move(report)](Engine& engine) {
+        ReportCommand command = report;
+        return ReportAs(caller, engine, &command);
       },
       [request](const Answer& answer, v1::TransitionResponse* out) {
         ToProto(request->instance(), answer, out);
@@ -345,6 +424,10 @@ grpc::ServerUnaryReactor* RunnerService::Transition(Context* context,
 
 grpc::ServerUnaryReactor* RunnerService::Report(Context* context, const v1::ReportRequest* request,
                                                 v1::ReportResponse* reply) {
+  auto caller = AdmitItems(backend_, *context, RuleOf("dfsmr.v1.RunnerService/Report"),
+                           request->transitions(),
+                           request->has_next() ? &request->next() : nullptr);
+  if (!caller) return Refused(context, caller.error());
   if (backend_.loop.Overloaded()) return Refused(context, Overloaded());
   auto checked = CheckBatch(request->transitions_size(), "transitions");
   if (!checked) return Refused(context, checked.error());
@@ -352,13 +435,15 @@ grpc::ServerUnaryReactor* RunnerService::Report(Context* context, const v1::Repo
   if (request->has_next()) {
     auto poll = ToPoll(request->next(), context->peer(), backend_.clock());
     if (!poll) return Refused(context, poll.error());
+    auto allowed = caller->Narrow(&poll->filter);
+    if (!allowed) return Refused(context, allowed.error());
     next = *std::move(poll);
     next->max_tasks = std::min(next->max_tasks, limits::kTasks);
   }
   std::vector<Result<ReportCommand>> reports;
   reports.reserve(static_cast<size_t>(request->transitions_size()));
   for (const auto& transition : request->transitions()) reports.push_back(ToReport(transition));
-  auto* call = new PollCall(backend_, context);
+  auto* call = new PollCall(backend_, context, *std::move(caller));
   call->Report(std::move(reports), std::move(next), reply, request->ByteSizeLong());
   return call;
 }
@@ -366,13 +451,21 @@ grpc::ServerUnaryReactor* RunnerService::Report(Context* context, const v1::Repo
 grpc::ServerUnaryReactor* RunnerService::Relinquish(Context* context,
                                                     const v1::RelinquishRequest* request,
                                                     v1::RelinquishResponse* reply) {
+  constexpr const Method& kClaim = RuleOf("dfsmr.v1.RunnerService/Relinquish");
+  constexpr const Method& kAll = RuleOf("dfsmr.v1.RunnerService/Relinquish without a claim");
+  auto caller = backend_.access.Admit(*context, request->claim().empty() ? kAll : kClaim,
+                                      request->namespace_());
+  if (!caller) return Refused(context, caller.error());
+  caller->On(request->instance());
   auto ns = ToNamespace(request->namespace_());
   if (!ns) return Refused(context, ns.error());
   auto checked = CheckInstanceId(request->instance());
   if (!checked) return Refused(context, checked.error());
   return Decided(
-      backend_, context, 0, reply,
-      [=, peer = context->peer()](Engine& engine) {
+      backend_, context, *caller, 0, reply,
+      [=, peer = context->peer()](Engine& engine) -> Result<std::string> {
+        auto allowed = caller->MayReport(engine, *ns, request->instance(), request->claim());
+        if (!allowed) return allowed.error();
         return engine.Relinquish(*ns, request->instance(), request->claim(),
                                  request->claim().empty() ? peer : "");
       },
@@ -384,17 +477,24 @@ grpc::ServerUnaryReactor* RunnerService::Relinquish(Context* context,
 
 grpc::ServerUnaryReactor* RunnerService::Extend(Context* context, const v1::ExtendRequest* request,
                                                 v1::ExtendResponse* reply) {
+  auto caller = backend_.access.Admit(*context, RuleOf("dfsmr.v1.RunnerService/Extend"),
+                                      request->namespace_());
+  if (!caller) return Refused(context, caller.error());
   auto ns = ToNamespace(request->namespace_());
   if (!ns) return Refused(context, ns.error());
   auto checked = CheckBatch(request->items_size(), "items");
   if (!checked) return Refused(context, checked.error());
   using Items = std::vector<Engine::Extended>;
   return Decided(
-      backend_, context, request->ByteSizeLong(), reply,
+      backend_, context, *caller, request->ByteSizeLong(), reply,
       [=](Engine& engine) {
         Items items;
         for (const auto& item : request->items()) {
           auto extend = ToExtend(item);
+          if (extend) {
+            auto allowed = caller->MayReport(engine, *ns, extend->instance, extend->claim);
+            if (!allowed) extend = allowed.error();
+          }
           if (extend) {
             items.push_back(engine.Extend(*ns, extend->instance, extend->claim, extend->by,
                                           extend->progress));
@@ -410,25 +510,29 @@ grpc::ServerUnaryReactor* RunnerService::Extend(Context* context, const v1::Exte
 }
 
 grpc::ServerBidiReactor<v1::WorkRequest, v1::WorkResponse>* RunnerService::Work(Context* context) {
-  return WorkStream::Begin(backend_, context);
+  // What it takes work from is in its first message: its namespace is looked at then.
+  return WorkStream::Begin(backend_, context, RuleOf("dfsmr.v1.RunnerService/Work"));
 }
 
-template <typename Control>
-grpc::ServerUnaryReactor* RunnerService::Controlled(Context* context, const std::string& ns_given,
-                                                    const std::string& instance,
-                                                    v1::Instance* reply, Control control) {
-  auto ns = ToNamespace(ns_given);
+template <typename Request, typename Control>
+grpc::ServerUnaryReactor* RunnerService::Controlled(Context* context, const Method& method,
+                                                    const Request* request, v1::Instance* reply,
+                                                    std::string_view detail, Control control) {
+  auto caller = backend_.access.Admit(*context, method, request->namespace_());
+  if (!caller) return Refused(context, caller.error());
+  caller->On(request->instance(), detail);
+  auto ns = ToNamespace(request->namespace_());
   if (!ns) return Refused(context, ns.error());
-  auto checked = CheckInstanceId(instance);
+  auto checked = CheckInstanceId(request->instance());
   if (!checked) return Refused(context, checked.error());
   return SettledRead(
-      backend_, context, reply,
-      [ns = *ns, instance, control](Engine& engine) {
-        auto outcome = control(engine, ns);
-        return outcome ? engine.Settle(ns, instance) : outcome;
+      backend_, context, *std::move(caller), reply,
+      [ns = *ns, request, control](Engine& engine) {
+        Result<Ok> outcome = control(engine, ns);
+        return outcome ? engine.Settle(ns, request->instance()) : outcome;
       },
-      [this, ns = *ns, instance](v1::Instance* out) -> Result<Ok> {
-        auto view = ReadInstance(backend_.engine, ns, instance);
+      [this, ns = *ns, request](v1::Instance* out) -> Result<Ok> {
+        auto view = ReadInstance(backend_.engine, ns, request->instance());
         if (!view) return view.error();
         ToProto(*view, out);
         return Ok{};
@@ -437,7 +541,7 @@ grpc::ServerUnaryReactor* RunnerService::Controlled(Context* context, const std:
 
 grpc::ServerUnaryReactor* RunnerService::Pause(Context* context, const v1::PauseRequest* request,
                                                v1::Instance* reply) {
-  return Controlled(context, request->namespace_(), request->instance(), reply,
+  return Controlled(context, RuleOf("dfsmr.v1.RunnerService/Pause"), request, reply, "",
                     [request](Engine& engine, const std::string& ns) {
                       return engine.Pause(ns, request->instance());
                     });
@@ -445,7 +549,8 @@ grpc::ServerUnaryReactor* RunnerService::Pause(Context* context, const v1::Pause
 
 grpc::ServerUnaryReactor* RunnerService::Resume(Context* context, const v1::ResumeRequest* request,
                                                 v1::Instance* reply) {
-  return Controlled(context, request->namespace_(), request->instance(), reply,
+  return Controlled(context, RuleOf("dfsmr.v1.RunnerService/Resume"), request, reply,
+                    request->node() + (request->force() ? " force" : ""),
                     [request](Engine& engine, const std::string& ns) {
                       return engine.Resume(ns, request->instance(), request->node(),
                                            request->force());
@@ -454,31 +559,37 @@ grpc::ServerUnaryReactor* RunnerService::Resume(Context* context, const v1::Resu
 
 grpc::ServerUnaryReactor* RunnerService::Skip(Context* context, const v1::SkipRequest* request,
                                               v1::Instance* reply) {
-  return Controlled(context, request->namespace_(), request->instance(), reply,
-                    [request](Engine& engine, const std::string& ns) {
+  return Controlled(context, RuleOf("dfsmr.v1.RunnerService/Skip"), request, reply,
+                    request->node(), [request](Engine& engine, const std::string& ns) {
                       return engine.Skip(ns, request->instance(), request->node());
                     });
 }
 
 grpc::ServerUnaryReactor* RunnerService::Cancel(Context* context, const v1::CancelRequest* request,
                                                 v1::Instance* reply) {
-  auto mode = ToCancelMode(request->mode());
-  if (!mode) return Refused(context, mode.error());
-  return Controlled(context, request->namespace_(), request->instance(), reply,
-                    [request, mode = *mode](Engine& engine, const std::string& ns) {
-                      return engine.Cancel(ns, request->instance(), mode);
+  const std::string mode = v1::CancelRequest::Mode_IsValid(request->mode())
+                               ? v1::CancelRequest::Mode_Name(request->mode())
+                               : "";
+  return Controlled(context, RuleOf("dfsmr.v1.RunnerService/Cancel"), request, reply, mode,
+                    [request](Engine& engine, const std::string& ns) -> Result<Ok> {
+                      auto how = ToCancelMode(request->mode());
+                      if (!how) return how.error();
+                      return engine.Cancel(ns, request->instance(), *how);
                     });
 }
 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* RunnerService::Changes(
     Context* context, const grpc::ByteBuffer* buffer) {
+  v1::ChangesRequest request;
+  grpc::ByteBuffer copy(*buffer);
+  grpc::ProtoBufferReader reader(&copy);
+  const bool read = request.ParseFromZeroCopyStream(&reader);
   return ChangesStream::Begin(
       backend_, context,
+      backend_.access.Admit(*context, RuleOf("dfsmr.v1.RunnerService/Changes"),
+                            request.namespace_()),
       [&]() -> Result<ChangesStream::Open> {
-        v1::ChangesRequest request;
-        grpc::ByteBuffer copy(*buffer);
-        grpc::ProtoBufferReader reader(&copy);
-        if (request.ParseFromZeroCopyStream(&reader)) return ToOpen(backend_, request);
+        if (read) return ToOpen(backend_, request);
         return Error{Code::kInternal, "", "the request could not be read"};
       },
       EncodeResponse);

@@ -37,9 +37,9 @@ class RunnerService final
   grpc::ServerWriteReactor<grpc::ByteBuffer>* Changes(Context*, const grpc::ByteBuffer*) override;
 
   // Pause, Resume, Skip, Cancel: answer the instance as it is afterwards.
-  template <typename Control>
-  Unary* Controlled(Context* context, const std::string& ns, const std::string& instance,
-                    v1::Instance* reply, Control control);
+  template <typename Request, typename Control>
+  Unary* Controlled(Context* context, const Method& method, const Request* request,
+                    v1::Instance* reply, std::string_view detail, Control control);
 
   const Backend backend_;
 };

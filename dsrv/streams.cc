@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "dsrv/polls.h"
 #include "fsm/limits.h"
 
 namespace dfsmr {
@@ -33,9 +34,17 @@ Watchers& watchers() {
 
 // Work -------------------------------------------------------------------------------------------
 
-WorkStream* WorkStream::Begin(const Backend& backend, grpc::CallbackServerContext* context) {
+WorkStream* WorkStream::Begin(const Backend& backend, grpc::CallbackServerContext* context,
+                              const Method& method) {
   auto* stream = new WorkStream(backend, context);
   stream->self_.reset(stream);
+  // Who may not enter at all need not be heard. Where it wants to, its first message says.
+  auto caller = backend.access.AdmitAnywhere(*context, method);
+  if (!caller) {
+    stream->EndWith(caller.error());
+    return stream;
+  }
+  stream->caller_ = *std::move(caller);
   stream->admitted_ = backend.gate.Admit();
   if (!stream->admitted_) {
     stream->EndWith(Stopping());
@@ -58,6 +67,22 @@ void WorkStream::PostEnd(std::function<void(Engine&)> run) {
   backend_.loop.Post({.run = std::move(run), .drop = [] {}, .owed = true});
 }
 
+// Whether all that the message names may be entered.
+Result<Ok> WorkStream::Admit() {
+  if (!caller_.principal()) return Ok{};
+  if (caller_.principal()->revoked) return BadToken();
+  Result<Ok> entered = Ok{};
+  if (incoming_.has_open()) entered = caller_.MayEnter(incoming_.open().namespace_());
+  auto enter = [&](const std::string& ns) {
+    if (entered && !ns.empty()) entered = caller_.MayEnter(ns);  // empty: the stream's
+  };
+  for (const auto& item : incoming_.transitions()) enter(item.namespace_());
+  for (const auto& item : incoming_.relinquishes()) enter(item.namespace_());
+  return entered;
+}
+
+void WorkStream::Revoke(const Error& error) { EndWith(error); }
+
 void WorkStream::OnReadDone(bool ok) {
   // As long as reading_ holds, nobody else reads on, and incoming_ is ours.
   if (!ok) {
@@ -73,6 +98,8 @@ void WorkStream::OnReadDone(bool ok) {
     });
     return;
   }
+  auto entered = Admit();
+  if (!entered) return EndWith(entered.error());
   if (!opened_) {
     if (!incoming_.has_open()) {
       return EndWith({Code::kInvalidArgument, "BAD_REQUEST",
@@ -80,6 +107,9 @@ void WorkStream::OnReadDone(bool ok) {
     }
     auto poll = ToPoll(incoming_.open(), context_->peer(), Timestamp());
     if (!poll) return EndWith(poll.error());
+    auto allowed = caller_.Narrow(&poll->filter);
+    if (!allowed) return EndWith(allowed.error());
+    backend_.access.Watch(caller_, std::weak_ptr<Revocable>(self_));
     const int32_t capacity = std::min(poll->max_tasks, limits::kCapacity);
     auto posted = Post(
         [self = self_, poll = *poll, capacity](Engine& engine) {
@@ -139,14 +169,17 @@ void WorkStream::Handle(Engine& engine, const v1::WorkRequest& request) {
   for (v1::TransitionRequest transition : request.transitions()) {
     if (transition.namespace_().empty()) transition.set_namespace_(ns_);
     auto report = ToReport(transition);
-    Result<dfsmr::Answer> answer = report ? engine.Report(report->ns, report->instance,
-                                                          std::move(report->args), report->children)
+    Result<dfsmr::Answer> answer = report ? ReportAs(caller_, engine, &*report)
                                           : Result<dfsmr::Answer>(report.error());
     ToProto(transition.instance(), answer, answers->add_results());
   }
   for (const auto& item : request.extends()) {
     auto extend = ToExtend(item);
     Engine::Extended extended;
+    if (extend) {
+      auto allowed = caller_.MayReport(engine, ns_, extend->instance, extend->claim);
+      if (!allowed) extend = allowed.error();
+    }
     if (extend) {
       extended = engine.Extend(ns_, extend->instance, extend->claim, extend->by, extend->progress);
     } else {
@@ -156,7 +189,8 @@ void WorkStream::Handle(Engine& engine, const v1::WorkRequest& request) {
   }
   for (const auto& item : request.relinquishes()) {
     auto ns = item.namespace_().empty() ? Result<std::string>(ns_) : ToNamespace(item.namespace_());
-    if (ns && CheckInstanceId(item.instance())) {
+    if (ns && CheckInstanceId(item.instance()) &&
+        caller_.MayReport(engine, *ns, item.instance(), item.claim())) {
       (void)engine.Relinquish(*ns, item.instance(), item.claim(), "");
     }
   }
@@ -278,6 +312,7 @@ void WorkStream::OnDone() {
 // Changes ----------------------------------------------------------------------------------------
 
 ChangesStream* ChangesStream::Begin(const Backend& backend, grpc::CallbackServerContext* context,
+                                    const Result<Caller>& caller,
                                     const std::function<Result<Open>()>& open, Encode encode) {
   auto* stream = new ChangesStream(backend, context, std::move(encode));
   stream->self_.reset(stream);
@@ -288,11 +323,13 @@ ChangesStream* ChangesStream::Begin(const Backend& backend, grpc::CallbackServer
     crowded = watchers().open.size() >= limits::kWatchers;
     watchers().open.insert(stream);
   }
-  Result<Open> opened = !stream->admitted_ ? Stopping()
-                        : crowded          ? Crowded()
-                                           : open();
+  Result<Open> opened = !caller              ? Result<Open>(caller.error())
+                        : !stream->admitted_ ? Stopping()
+                        : crowded            ? Crowded()
+                                             : open();
   if (opened) {
     stream->open_ = *std::move(opened);
+    backend.access.Watch(*caller, std::weak_ptr<Revocable>(stream->self_));
   } else {
     stream->End(Refuse(context, opened.error()));
   }
@@ -401,6 +438,14 @@ void ChangesStream::Take(const Changes::Portion& portion) {
 }
 
 void ChangesStream::Wake() { Step(); }
+
+void ChangesStream::Revoke(const Error& error) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!end_) end_ = Refuse(context_, error);
+  }
+  Step();
+}
 
 void ChangesStream::OnWriteDone(bool ok) {
   {

@@ -14,18 +14,24 @@
 namespace dfsmr {
 
 class WorkStream : public grpc::ServerBidiReactor<v1::WorkRequest, v1::WorkResponse>,
+                   public Revocable,
                    public std::enable_shared_from_this<WorkStream> {
  public:
   // Owns itself until it is done.
-  static WorkStream* Begin(const Backend& backend, grpc::CallbackServerContext* context);
+  static WorkStream* Begin(const Backend& backend, grpc::CallbackServerContext* context,
+                           const Method& method);
 
  private:
   WorkStream(const Backend& backend, grpc::CallbackServerContext* context);
+
+  void Revoke(const Error& error) override;
 
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
   void OnCancel() override;
   void OnDone() override;
+
+  Result<Ok> Admit();
 
   // The loop.
   void Open(Engine& engine, Filter filter, std::string worker, int32_t capacity);
@@ -45,6 +51,7 @@ class WorkStream : public grpc::ServerBidiReactor<v1::WorkRequest, v1::WorkRespo
   grpc::CallbackServerContext* const context_;
   std::shared_ptr<WorkStream> self_;  // until OnDone
   bool admitted_ = false;
+  Caller caller_;
 
   // The loop's.
   SessionId session_ = 0;
@@ -69,7 +76,9 @@ class WorkStream : public grpc::ServerBidiReactor<v1::WorkRequest, v1::WorkRespo
 };
 
 // Changes, of either service: `encode` turns a portion into messages.
-class ChangesStream : public grpc::ServerWriteReactor<grpc::ByteBuffer>, public Changes::Watcher {
+class ChangesStream : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
+                      public Changes::Watcher,
+                      public Revocable {
  public:
   using Encode = std::function<void(const Changes::Portion&, const std::string& cursor,
                                     std::deque<grpc::ByteBuffer>* out)>;
@@ -80,6 +89,7 @@ class ChangesStream : public grpc::ServerWriteReactor<grpc::ByteBuffer>, public 
     bool beats = true;            // sends a message now and then when there is nothing to say
   };
   static ChangesStream* Begin(const Backend& backend, grpc::CallbackServerContext* context,
+                              const Result<Caller>& caller,
                               const std::function<Result<Open>()>& open, Encode encode);
   // Ends all that are open with UNAVAILABLE.
   static void EndAll();
@@ -91,6 +101,7 @@ class ChangesStream : public grpc::ServerWriteReactor<grpc::ByteBuffer>, public 
   void OnCancel() override;
   void OnDone() override;
   void Wake() override;
+  void Revoke(const Error& error) override;
 
   void Step();
   void Take(const Changes::Portion& portion);

@@ -19,6 +19,7 @@ enum class Code : uint8_t {
   kDeadlineExceeded = 4,
   kNotFound = 5,
   kAlreadyExists = 6,
+  kPermissionDenied = 7,
   kResourceExhausted = 8,
   kFailedPrecondition = 9,
   kAborted = 10,
@@ -27,6 +28,7 @@ enum class Code : uint8_t {
   kInternal = 13,
   kUnavailable = 14,
   kDataLoss = 15,
+  kUnauthenticated = 16,
 };
 
 // What was wrong, with the names involved, and what would be right. `reason` is one of the words

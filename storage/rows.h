@@ -26,6 +26,7 @@
 //   0x13 starts    ns instance home(4)     record.Starts: the children that a worker asked for
 //   0x14 planned   ns instance step        the flow that a planner reported
 //   0x15 unstarted ns instance home(4) number(8)  a child that could not be started
+//   0x16 token     id                      record.AccessToken
 //
 // A transition of a plain machine writes its instance's row, nothing else; the records of a whole
 // turn share the pages of the feed. The history of an instance is the list of its records' numbers:
@@ -241,6 +242,25 @@ Result<std::vector<Expired>> ScanExpired(const Store& store, PartitionId partiti
 Result<Ok> DropInstance(const Store& store, Batch* batch, PartitionId partition,
                         const Instance& instance, uint64_t feed_begin, Timestamp expiry);
 void DropExpiry(Batch* batch, PartitionId partition, const Expired& expired);
+
+// What lets a caller in (rows_token.cc).
+struct TokenRow {
+  std::string id;
+  std::string hash;  // SHA-256 of the secret, 32 bytes
+  std::string name;
+  std::string ns;  // "*": all
+  uint32_t role = 0;
+  std::vector<std::string> machines;
+  std::vector<std::string> queues;
+  Timestamp create_time;
+  Timestamp expire_time = kNever;
+  std::string created_by;
+  friend bool operator==(const TokenRow&, const TokenRow&) = default;
+};
+void PutToken(Batch* batch, PartitionId partition, const TokenRow& row);
+void DropToken(Batch* batch, PartitionId partition, std::string_view id);
+// All of them, by id.
+Result<std::vector<TokenRow>> ScanTokens(const Store& store, PartitionId partition);
 
 // Counters and latencies of one machine.
 struct NodeCounts {

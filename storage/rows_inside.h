@@ -32,6 +32,7 @@ enum Kind : uint8_t {
   kStarts = 0x13,
   kPlanned = 0x14,
   kUnstarted = 0x15,
+  kToken = 0x16,
 };
 
 // Builds keys: Key(partition, kind).Text(ns).Number(seq).

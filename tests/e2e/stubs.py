@@ -21,7 +21,8 @@ def _generate():
         raise RuntimeError("grpc_python_plugin is missing: apt-get install protobuf-compiler-grpc")
     subprocess.run(
         ["protoc", "-I", str(PROTO), f"--python_out={folder}", f"--grpc_python_out={folder}",
-         f"--plugin=protoc-gen-grpc_python={plugin}", "dfsmr.proto", "dfsmr/v1/runner.proto"],
+         f"--plugin=protoc-gen-grpc_python={plugin}", "dfsmr.proto", "dfsmr/v1/runner.proto",
+         "dfsmr/v1/admin.proto"],
         check=True)
     sys.path.insert(0, folder)
 
@@ -30,7 +31,10 @@ _generate()
 
 import dfsmr_pb2 as original  # noqa: E402
 import dfsmr_pb2_grpc as original_grpc  # noqa: E402
+from dfsmr.v1 import admin_pb2 as admin  # noqa: E402
+from dfsmr.v1 import admin_pb2_grpc as admin_grpc  # noqa: E402
 from dfsmr.v1 import runner_pb2 as v1  # noqa: E402
 from dfsmr.v1 import runner_pb2_grpc as v1_grpc  # noqa: E402
 
-__all__ = ["REPOSITORY", "PROTO", "original", "original_grpc", "v1", "v1_grpc"]
+__all__ = ["REPOSITORY", "PROTO", "admin", "admin_grpc", "original", "original_grpc", "v1",
+           "v1_grpc"]

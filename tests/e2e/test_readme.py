@@ -12,8 +12,9 @@ import typing
 
 import pytest
 
+from certificates import Authority
 from stubs import REPOSITORY
-from support import BIN, DSRV, SOON, eventually, result
+from support import BIN, DSRV, SOON, eventually, free_port, result
 
 README = (REPOSITORY / "README.md").read_text()
 
@@ -168,6 +169,35 @@ def test_the_plan_is_run_as_it_says(shell):
     [plan] = texts("Plans", "yaml")
     (shell.keywords["cwd"] / "site.yaml").write_text(plan)
     take(shell, "Plans")
+
+
+# Security -------------------------------------------------------------------------------------
+
+
+def test_the_server_is_secured_as_it_says(shell, tmp_path):
+    folder = shell.keywords["cwd"]
+    authority = Authority(folder, "ca")
+    for file, name in zip(authority.sign("server"), ("server.pem", "server.key")):
+        assert file == folder / name
+    serve, use = (text.replace("3004", str(port)).replace("/var/lib/dfsmr", str(tmp_path / "data"))
+                  for port in [free_port()] for text in texts("Security", "sh"))
+    server = shell(["bash", "-ec", serve.replace("\ndsrv", "\nexec dsrv")])
+    try:
+        eventually(lambda: (folder / "admin.token").exists() and (folder / "audit.log").exists())
+        work = "dcli define machines/crawler.fsm.yaml; dcli start crawler url=https://example.org/"
+        use = use.replace("dcli token list", f"dcli token list; {work}")
+        process = eventually(lambda: finished_well(shell(["bash", "-ec", use])), 4 * SOON)
+        assert re.search(r"(?m)^[0-9a-f]{12} +worker +default +crawler ", process)
+        assert "https://example.org/" in process.splitlines()[-1]
+    finally:
+        server.terminate()
+        assert server.wait(4 * SOON) == 0, finish(server)
+
+
+def finished_well(process):
+    """What it printed, or None: the server may not listen yet."""
+    printed = finish(process)
+    return printed if process.returncode == 0 else None
 
 
 # The consumer ---------------------------------------------------------------------------------

@@ -243,7 +243,8 @@ def own_address():
 def test_an_address_without_a_host_is_every_interface(tmp_path, addr, everywhere):
     port = free_port()
     process = subprocess.Popen(
-        [str(DSRV), "--addr", addr.format(port), "--data", str(tmp_path / "data")],
+        [str(DSRV), "--addr", addr.format(port), "--data", str(tmp_path / "data"),
+         *(["--insecure"] if everywhere else [])],
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         eventually(lambda: serves(port))

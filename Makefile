@@ -58,10 +58,9 @@ bench: deps build/build.ninja
 	cmake --build --preset dev --target bench_programs dsrv
 	build/bin/bench --dir build --json build/bench.json --figure tests/bench/profile.svg
 
-SECONDS = 600
 sim: deps build/build.ninja
 	cmake --build --preset dev --target sim
-	build/bin/sim $(if $(SEED),--seed $(SEED) --trace,--from $(or $(FROM),$$(date +%s)) --seconds $(SECONDS))
+	build/bin/sim $(if $(SEED),--seed $(SEED) --trace,--from $(or $(FROM),$$(date +%s)) --seconds $(or $(SECONDS),600))
 
 mutants: deps
 	tests/sim/mutants

@@ -9,7 +9,12 @@ namespace {
 constexpr size_t kRecentBytes = 32 << 20;
 constexpr size_t kPortionBytes = 64 << 10;
 constexpr size_t kPortionScanned = 10'000;
+constexpr size_t kShared = 16;
 constexpr auto kRound = std::chrono::seconds(2);  // at least: those with nothing to read beat
+// Between two rounds passes so many times what a round took, so that watchers, however many, take
+// their changes in few messages rather than in many.
+constexpr int kRest = 9;
+constexpr auto kLongestRest = std::chrono::milliseconds(50);
 
 size_t SizeOf(const Event& event) {
   return sizeof(Event) + event.instance.size() + event.params.size() + event.note.size();
@@ -62,7 +67,8 @@ Changes::Changes(const Store& store, Cursor start, Pool& pool, Serialise seriali
       life_(start.life),
       pool_(pool),
       serialise_(std::move(serialise)),
-      head_(start.seq) {
+      head_(start.seq),
+      shown_(start.seq) {
   pump_ = std::thread([this] { Pump(); });
 }
 
@@ -76,6 +82,7 @@ Changes::~Changes() {
 }
 
 void Changes::Publish(std::shared_ptr<const std::vector<rows::FeedPage>> pages) {
+  bool awaited;
   {
     std::lock_guard lock(mutex_);
     for (const rows::FeedPage& page : *pages) {
@@ -85,8 +92,9 @@ void Changes::Publish(std::shared_ptr<const std::vector<rows::FeedPage>> pages) 
     while (recent_bytes_ > kRecentBytes && recent_.size() > 1) DropPage();
     head_.store(pages->back().last, std::memory_order_release);
     news_ = true;
+    awaited = !waiting_.empty() && !resting_;
   }
-  published_.notify_one();
+  if (awaited) published_.notify_one();
 }
 
 void Changes::Trim(uint64_t first) {
@@ -109,69 +117,73 @@ void Changes::Decode(Page* page) {
   recent_bytes_ += page->bytes;
 }
 
-std::optional<Changes::Portion> Changes::Read(uint64_t after, uint64_t until,
-                                              const ChangeFilter& filter) {
+Changes::PortionPtr Changes::Read(uint64_t after, uint64_t until, const ChangeFilter& filter) {
   std::lock_guard lock(mutex_);
-  const uint64_t head = head_.load(std::memory_order_relaxed);
-  until = std::min(until, head);
-  Portion portion;
-  portion.up_to = after;
-  portion.at_head = true;
+  const bool follows = until == UINT64_MAX;
+  until = std::min(until, follows ? shown_ : head_.load(std::memory_order_relaxed));
+  for (const Shared& one : shared_) {
+    if (follows && one.after == after && one.filter == filter) return one.portion;
+  }
+  auto portion = std::make_shared<Portion>();
+  portion->up_to = after;
+  portion->at_head = true;
   if (after >= until) return portion;
   auto page = std::ranges::upper_bound(recent_, after + 1, {},
                                        [](const Page& one) { return one.encoded->first; });
-  if (page == recent_.begin()) return std::nullopt;
+  if (page == recent_.begin()) return nullptr;
   --page;
   size_t bytes = 0;
   size_t scanned = 0;
-  while (portion.up_to < until) {
+  while (portion->up_to < until) {
     if (bytes >= kPortionBytes || ++scanned > kPortionScanned) {
-      portion.at_head = false;
+      portion->at_head = false;
       break;
     }
-    if (portion.up_to == page->encoded->last) ++page;
+    if (portion->up_to == page->encoded->last) ++page;
     if (page->records.empty()) Decode(&*page);
-    Record& record = page->records[++portion.up_to - page->encoded->first];
+    Record& record = page->records[++portion->up_to - page->encoded->first];
     if (!filter.Matches(record.event)) continue;
     if (!record.wire) {
       record.wire = std::make_shared<const std::string>(serialise_(record.event, partition_));
     }
     bytes += record.wire->size();
-    portion.changes.push_back(record.wire);
+    portion->changes.push_back(record.wire);
   }
+  if (follows) shared_.push_back({after, filter, portion});
+  if (shared_.size() > kShared) shared_.pop_front();
   return portion;
 }
 
-Result<Changes::Portion> Changes::ReadStore(uint64_t after, uint64_t until,
-                                            const ChangeFilter& filter) const {
+Result<Changes::PortionPtr> Changes::ReadStore(uint64_t after, uint64_t until,
+                                               const ChangeFilter& filter) const {
   auto first = rows::FirstSeq(store_, partition_);
   if (!first) return first.error();
   if (after + 1 < *first) return Expired(*first);
   until = std::min(until, head());
-  Portion portion;
-  portion.up_to = after;
-  portion.at_head = true;
+  auto portion = std::make_shared<Portion>();
+  portion->up_to = after;
+  portion->at_head = true;
   size_t bytes = 0;
   size_t scanned = 0;
   bool gap = false;
   auto outcome = rows::ScanFeed(store_, partition_, after + 1, [&](const Event& event) {
     if (event.seq > until) return false;
-    if (event.seq != portion.up_to + 1) gap = true;  // retention dropped it since we looked
+    if (event.seq != portion->up_to + 1) gap = true;  // retention dropped it since we looked
     if (gap) return false;
     if (bytes >= kPortionBytes || ++scanned > kPortionScanned) {
-      portion.at_head = false;
+      portion->at_head = false;
       return false;
     }
-    portion.up_to = event.seq;
+    portion->up_to = event.seq;
     if (!filter.Matches(event)) return true;
-    portion.changes.push_back(
+    portion->changes.push_back(
         std::make_shared<const std::string>(serialise_(event, partition_)));
-    bytes += portion.changes.back()->size();
+    bytes += portion->changes.back()->size();
     return true;
   });
   if (!outcome) return outcome.error();
   if (gap) return Expired(*first);
-  return portion;
+  return PortionPtr(std::move(portion));
 }
 
 void Changes::WakeLater(std::weak_ptr<Watcher> watcher, uint64_t after) {
@@ -179,7 +191,8 @@ void Changes::WakeLater(std::weak_ptr<Watcher> watcher, uint64_t after) {
   {
     std::lock_guard lock(mutex_);
     waiting_.push_back(std::move(watcher));
-    news = news_ = news_ || head_.load() > after;
+    news_ = news_ || head_.load() > after;
+    news = news_ && !resting_;
   }
   if (news) published_.notify_one();
 }
@@ -187,21 +200,30 @@ void Changes::WakeLater(std::weak_ptr<Watcher> watcher, uint64_t after) {
 // Rounds, not events: while one round of wakes goes on, more may be published, and the next round
 // takes it together.
 void Changes::Pump() {
+  using Clock = std::chrono::steady_clock;
   std::vector<std::weak_ptr<Watcher>> woken;
+  Clock::duration rest{};
   while (true) {
     {
       std::unique_lock lock(mutex_);
+      resting_ = true;
+      published_.wait_for(lock, rest, [this] { return stopped_; });
+      resting_ = false;
       published_.wait_for(lock, kRound, [this] {
         return stopped_ || (news_ && !waiting_.empty());
       });
       if (stopped_) return;
       news_ = false;
+      shown_ = head_.load(std::memory_order_relaxed);
+      shared_.clear();
       woken.swap(waiting_);
     }
+    const auto begin = Clock::now();
     for (const auto& weak : woken) {
       if (auto watcher = weak.lock()) watcher->Wake();
     }
     woken.clear();
+    rest = std::min<Clock::duration>(kRest * (Clock::now() - begin), kLongestRest);
   }
 }
 

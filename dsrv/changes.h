@@ -1,6 +1,7 @@
 // The feed as it is watched: in order, without gaps, each watcher at its own pace. Near the head
-// from memory, where each change is serialised once; behind it from the store. A watcher that does
-// not read holds one message and costs nothing else.
+// from memory, where each change is serialised once, and each message is made once for all watchers
+// who ask the same and keep up; behind it from the store. A watcher that does not read holds one
+// message and costs nothing else.
 #pragma once
 
 #include <atomic>
@@ -38,6 +39,7 @@ struct ChangeFilter {
   std::string instance;
   std::set<ChangeKind> kinds;  // empty: all
   bool Matches(const Event& event) const;
+  friend bool operator==(const ChangeFilter&, const ChangeFilter&) = default;
 };
 
 class Changes {
@@ -48,7 +50,19 @@ class Changes {
     std::vector<std::shared_ptr<const std::string>> changes;
     uint64_t up_to = 0;  // all records up to this one have been considered
     bool at_head = false;
+
+    // What `make` makes of it, made once. Any thread.
+    template <typename Make>
+    const std::string& Message(Make make) const {
+      std::call_once(made_, [&] { message_ = make(); });
+      return message_;
+    }
+
+   private:
+    mutable std::once_flag made_;
+    mutable std::string message_;
   };
+  using PortionPtr = std::shared_ptr<const Portion>;
 
   class Watcher {
    public:
@@ -69,10 +83,11 @@ class Changes {
   PartitionId partition() const { return partition_; }
   Cursor CursorAt(uint64_t seq) const { return {partition_, seq, life_}; }
 
-  // What follows `after` and matches, from memory; nullopt when it is not all there any more.
-  std::optional<Portion> Read(uint64_t after, uint64_t until, const ChangeFilter& filter);
+  // What follows `after` and matches, from memory; null when it is not all there any more. Who
+  // follows sees the feed as it was at the last round of wakes: so that many see the same.
+  PortionPtr Read(uint64_t after, uint64_t until, const ChangeFilter& filter);
   // The same from the store. Blocks. OUT_OF_RANGE CURSOR_EXPIRED when retention has overtaken it.
-  Result<Portion> ReadStore(uint64_t after, uint64_t until, const ChangeFilter& filter) const;
+  Result<PortionPtr> ReadStore(uint64_t after, uint64_t until, const ChangeFilter& filter) const;
   Pool& pool() { return pool_; }
 
   // Wakes `watcher`, which has read up to `after`, when there is more, or within 5 s; once.
@@ -90,6 +105,12 @@ class Changes {
     size_t bytes = 0;
   };
 
+  struct Shared {
+    uint64_t after;
+    ChangeFilter filter;
+    PortionPtr portion;
+  };
+
   void Decode(Page* page);
   void DropPage();  // the oldest
   void Pump();
@@ -105,8 +126,11 @@ class Changes {
   std::condition_variable published_;
   std::deque<Page> recent_;  // consecutive; the last one ends at the head
   size_t recent_bytes_ = 0;
+  uint64_t shown_;  // to those who follow
+  std::deque<Shared> shared_;  // what was read last
   std::vector<std::weak_ptr<Watcher>> waiting_;
   bool news_ = false;  // somebody who waits has not read the head
+  bool resting_ = false;  // the next round is not due yet
   bool stopped_ = false;
   std::thread pump_;
 };

@@ -163,9 +163,9 @@ std::string Line(const v1::Change& change) {
   return line;
 }
 
-void EncodeLines(const Changes::Portion& portion, const std::string&,
+void EncodeLines(const Changes::PortionPtr& portion, const std::string&,
                  std::deque<grpc::ByteBuffer>* out) {
-  for (const auto& wire : portion.changes) {
+  for (const auto& wire : portion->changes) {
     v1::Change change;
     if (!change.ParseFromString(*wire)) continue;
     ::ChangesReply reply;

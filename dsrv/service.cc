@@ -58,13 +58,18 @@ void AppendField(uint32_t number, std::string_view bytes, std::string* out) {
   *out += bytes;
 }
 
-// A ChangesResponse from changes that are serialised already.
-void EncodeResponse(const Changes::Portion& portion, const std::string& cursor,
+// A ChangesResponse from changes that are serialised already. All whom it goes to share its bytes.
+void EncodeResponse(const Changes::PortionPtr& portion, const std::string& cursor,
                     std::deque<grpc::ByteBuffer>* out) {
-  std::string message;
-  for (const auto& change : portion.changes) AppendField(1, *change, &message);
-  AppendField(2, cursor, &message);
-  const grpc::Slice slice(std::move(message));
+  const std::string& message = portion->Message([&] {
+    std::string made;
+    for (const auto& change : portion->changes) AppendField(1, *change, &made);
+    AppendField(2, cursor, &made);
+    return made;
+  });
+  auto release = [](void* held) { delete static_cast<Changes::PortionPtr*>(held); };
+  const grpc::Slice slice(const_cast<char*>(message.data()), message.size(), release,
+                          new Changes::PortionPtr(portion));
   out->emplace_back(&slice, 1);
 }
 

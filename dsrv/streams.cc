@@ -413,7 +413,7 @@ void ChangesStream::Step() {
       return;
     }
     const bool at_head = portion->at_head;
-    Take(*portion);
+    Take(portion);
     lock.lock();
     busy_ = false;
     const bool idle = messages_.empty() && at_head && open_.after < open_.until;
@@ -425,10 +425,10 @@ void ChangesStream::Step() {
   }
 }
 
-void ChangesStream::Take(const Changes::Portion& portion) {
-  open_.after = std::max(open_.after, portion.up_to);
+void ChangesStream::Take(const Changes::PortionPtr& portion) {
+  open_.after = std::max(open_.after, portion->up_to);
   const bool silent = std::chrono::steady_clock::now() - last_message_ >= kBeat;
-  if (portion.changes.empty() && !(open_.beats && (first_ || silent))) {
+  if (portion->changes.empty() && !(open_.beats && (first_ || silent))) {
     std::lock_guard lock(mutex_);
     if (!open_.beats) first_ = false;
     return;

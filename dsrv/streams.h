@@ -80,7 +80,7 @@ class ChangesStream : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
                       public Changes::Watcher,
                       public Revocable {
  public:
-  using Encode = std::function<void(const Changes::Portion&, const std::string& cursor,
+  using Encode = std::function<void(const Changes::PortionPtr&, const std::string& cursor,
                                     std::deque<grpc::ByteBuffer>* out)>;
   struct Open {
     ChangeFilter filter;
@@ -104,7 +104,7 @@ class ChangesStream : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   void Revoke(const Error& error) override;
 
   void Step();
-  void Take(const Changes::Portion& portion);
+  void Take(const Changes::PortionPtr& portion);
   void End(grpc::Status status);
 
   Changes& changes_;

@@ -360,6 +360,17 @@ Result<std::optional<std::string>> RocksStore::Get(std::string_view key) const {
   return std::optional(std::move(value));
 }
 
+// Visits the rows of `row`, which is at the first of them.
+static Result<Ok> Walk(rocksdb::Iterator& row, const Store::Visit& visit, bool reverse) {
+  for (; row.Valid(); reverse ? row.Prev() : row.Next()) {
+    if (IsEpochKey(ToView(row.key()))) continue;
+    if (!visit(ToView(row.key()), ToView(row.value()))) break;
+  }
+  // A block that cannot be read ends the loop just as the last row does.
+  if (!row.status().ok()) return ReadError(row.status());
+  return Ok{};
+}
+
 Result<Ok> RocksStore::Scan(std::string_view begin, std::string_view end, const Visit& visit,
                             bool reverse) const {
   if (!end.empty() && begin >= end) return Ok{};
@@ -369,14 +380,21 @@ Result<Ok> RocksStore::Scan(std::string_view begin, std::string_view end, const 
   options.iterate_lower_bound = &lower;
   if (!end.empty()) options.iterate_upper_bound = &upper;
   const std::unique_ptr<rocksdb::Iterator> row(db_->NewIterator(options));
-  for (reverse ? row->SeekToLast() : row->SeekToFirst(); row->Valid();
-       reverse ? row->Prev() : row->Next()) {
-    if (IsEpochKey(ToView(row->key()))) continue;
-    if (!visit(ToView(row->key()), ToView(row->value()))) break;
-  }
-  // A block that cannot be read ends the loop just as the last row does.
-  if (!row->status().ok()) return ReadError(row->status());
-  return Ok{};
+  reverse ? row->SeekToLast() : row->SeekToFirst();
+  return Walk(*row, visit, reverse);
+}
+
+Result<Ok> RocksStore::ScanOnce(std::string_view begin, std::string_view end,
+                                const Visit& visit) const {
+  if (!end.empty() && begin >= end) return Ok{};
+  const rocksdb::Slice upper = ToSlice(end);
+  rocksdb::ReadOptions options;
+  if (!end.empty()) options.iterate_upper_bound = &upper;
+  options.fill_cache = false;
+  options.readahead_size = 2 << 20;
+  const std::unique_ptr<rocksdb::Iterator> row(db_->NewIterator(options));
+  row->Seek(ToSlice(begin));
+  return Walk(*row, visit, /*reverse=*/false);
 }
 
 Result<Ok> RocksStore::Write(PartitionId partition, Epoch epoch, const Batch& batch) {

@@ -62,6 +62,8 @@ class RocksStore final : public Store {
   Result<std::optional<std::string>> Get(std::string_view key) const override;
   Result<Ok> Scan(std::string_view begin, std::string_view end, const Visit& visit,
                   bool reverse = false) const override;
+  Result<Ok> ScanOnce(std::string_view begin, std::string_view end,
+                      const Visit& visit) const override;
   // Owners of several partitions share syncs. After the first failure every further write fails,
   // and so does Acquire: what the disk holds is known again after a restart only.
   Result<Ok> Write(PartitionId partition, Epoch epoch, const Batch& batch) override;

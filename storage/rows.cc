@@ -826,23 +826,23 @@ Result<Ok> ScanLive(const Store& store, PartitionId partition, const Resolve& re
                     const std::function<Result<Ok>(const Resting&)>& visit,
                     const std::function<Result<Ok>(Instance)>& visit_other) {
   const std::string begin = Key(partition, kLive);
-  return ScanAll(store, begin, PrefixEnd(begin),
-                 [&](std::string_view key, std::string_view value) -> Result<bool> {
-                   KeyReader reader(key);
-                   const std::string_view ns = reader.Text();
-                   const std::string_view id = reader.Text();
-                   Result<Ok> done = Ok{};
-                   if (auto resting = ReadResting(value)) {
-                     resting->ns = ns;
-                     resting->id = id;
-                     done = visit(*resting);
-                   } else {
-                     auto instance = DecodeWhole(store, partition, ns, id, key, value, resolve);
-                     done = instance ? visit_other(*std::move(instance)) : instance.error();
-                   }
-                   if (!done) return done.error();
-                   return true;
-                 });
+  Result<Ok> done = Ok{};
+  auto scanned = store.ScanOnce(
+      begin, PrefixEnd(begin), [&](std::string_view key, std::string_view value) {
+        KeyReader reader(key);
+        const std::string_view ns = reader.Text();
+        const std::string_view id = reader.Text();
+        if (auto resting = ReadResting(value)) {
+          resting->ns = ns;
+          resting->id = id;
+          done = visit(*resting);
+        } else {
+          auto instance = DecodeWhole(store, partition, ns, id, key, value, resolve);
+          done = instance ? visit_other(*std::move(instance)) : instance.error();
+        }
+        return done.has_value();
+      });
+  return scanned ? done : scanned;
 }
 
 Result<Ok> ScanLabel(const Store& store, PartitionId partition, std::string_view ns,

@@ -68,6 +68,13 @@ class Store {
   virtual Result<Ok> Scan(std::string_view begin, std::string_view end, const Visit& visit,
                           bool reverse = false) const = 0;
 
+  // The same, ascending, of what is read once from end to end, however much: it drives nothing else
+  // out of memory.
+  virtual Result<Ok> ScanOnce(std::string_view begin, std::string_view end,
+                              const Visit& visit) const {
+    return Scan(begin, end, visit);
+  }
+
   // All or nothing, durable on return. kAborted: `epoch` has been superseded, nothing was written.
   // After any other failure the outcome is unknown: the owner must stop.
   virtual Result<Ok> Write(PartitionId partition, Epoch epoch, const Batch& batch) = 0;

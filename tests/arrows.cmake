@@ -62,7 +62,7 @@ arrows("dsrv/loop and what it needs" FILES dsrv/loop.* dsrv/meter.h dsrv/pool.h
 arrows("dsrv" FILES dsrv/*.h dsrv/*.cc EXCEPT dsrv/main.cc dsrv/flags.*
        ALLOW ${standard} ${posix} "fsm/[^/]+" "storage/(store|rows)\\.h" "dsrv/[^/]+"
              "dfsmr.*\\.pb\\.h" "google/protobuf/.+" "grpc.+" "spdlog/.+" "nlohmann/.+" "CLI/.+"
-             "openssl/.+")
+             "openssl/.+" "absl/container/.+")
 arrows("dcli" FILES dcli/*.h dcli/*.cc
        ALLOW ${standard} ${posix} "fsm/[^/]+" "dcli/[^/]+" "dfsmr.*\\.pb\\.h" "google/protobuf/.+"
              "grpc.+" "nlohmann/.+" "CLI/.+")

@@ -8,7 +8,7 @@
 
 #include "dsrv/lists.h"
 #include "dsrv/plan_view.h"
-#include "tests/dsrv/plan_audit.h"
+#include "tests/sim/plan_audit.h"
 #include "tests/dsrv/world.h"
 #include "tests/fuzz/bytes.h"
 

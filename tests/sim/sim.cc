@@ -667,10 +667,10 @@ void Sim::Watch() {
   auto cursor = ParseCursor(watcher.cursor);
   REQUIRE(cursor);
   Hit(Fault::kWatcher);
-  auto portion = changes_->Read(cursor->seq, UINT64_MAX, watcher.filter);
+  auto portion = changes_->Read(cursor->seq, changes_->head(), watcher.filter);
   if (portion && random_.Chance(70)) return CheckPortion(watcher, *portion, cursor->seq);
   auto stored = changes_->ReadStore(cursor->seq, UINT64_MAX, watcher.filter);
-  if (stored) return CheckPortion(watcher, *stored, cursor->seq);
+  if (stored) return CheckPortion(watcher, **stored, cursor->seq);
   const auto first = rows::FirstSeq(store_, world_.partition());
   REQUIRE(first);
   Expect(stored.error().reason == "CURSOR_EXPIRED" && cursor->seq + 1 < *first,

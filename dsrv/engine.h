@@ -257,8 +257,9 @@ class Engine {
   Result<WaiterId> Poll(PollArgs args, PollSink sink);
   // Whether it was still waiting; then its sink is never called.
   bool CancelPoll(WaiterId poll);
-  // Tasks that did not reach their worker: as if they had never been claimed.
-  void Undelivered(const std::vector<Task>& tasks);
+  // Tasks that did not reach their worker: as if they had never been claimed. `perhaps`: they were
+  // on their way, and nobody knows; then those that run at most once stay claimed.
+  void Undelivered(const std::vector<Task>& tasks, bool perhaps);
 
   Result<SessionId> OpenSession(Filter filter, std::string worker, int32_t capacity,
                                 SessionSink sink);

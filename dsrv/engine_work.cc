@@ -267,7 +267,7 @@ void Engine::AnswerPoll(WaiterId poll, std::vector<Task> tasks, bool durable) {
   CancelPoll(poll);
 }
 
-void Engine::Undelivered(const std::vector<Task>& tasks) {
+void Engine::Undelivered(const std::vector<Task>& tasks, bool perhaps) {
   for (auto task = tasks.rbegin(); task != tasks.rend(); ++task) {
     auto touched = Touch(task->ns, task->instance);
     if (!touched) continue;
@@ -275,6 +275,7 @@ void Engine::Undelivered(const std::vector<Task>& tasks) {
     const Token* token = std::as_const(resident.instance.tokens).Find(task->visit);
     const dfsmr::Claim* claim = token ? token->FindClaim(task->claim_id) : nullptr;
     if (!claim || !claim->Live()) continue;
+    if (perhaps && resident.machine().nodes[token->node].timeout.AtMostOnce()) continue;
     ForgetClaim(resident, *claim);
     const size_t told = resident.pending.size();
     std::erase_if(resident.pending, [&](const Event& event) {

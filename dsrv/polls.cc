@@ -7,6 +7,7 @@ void PollCall::Arrived(const std::shared_ptr<State>& state) {
   if (state->error) {
     state->call->FinishWith(*state->error);
   } else {
+    state->sent = !state->cancelled;
     state->call->FinishWell();
   }
 }
@@ -117,9 +118,10 @@ void PollCall::OnCancel() {
 
 void PollCall::OnDone() {
   if (!state_->tasks.empty() && context_->IsCancelled()) {
-    loop_.Post({.run = [state = state_](Engine& engine) { engine.Undelivered(state->tasks); },
-                .drop = [] {},
-                .owed = true});
+    auto give_back = [state = state_](Engine& engine) {
+      engine.Undelivered(state->tasks, /*perhaps=*/state->sent);
+    };
+    loop_.Post({.run = std::move(give_back), .drop = [] {}, .owed = true});
   }
   UnaryCall::OnDone();
 }

@@ -36,6 +36,7 @@ class PollCall : public UnaryCall {
     PollCall* const call;
     Loop& loop;
     std::atomic<bool> cancelled{false};
+    bool sent = false;  // the reply was on its way: perhaps it arrived, whatever is said of it
     std::atomic<int> pending{0};  // what the reply still waits for
     WaiterId poll = 0;            // in the loop only
     std::vector<Task> tasks;

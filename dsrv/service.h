@@ -3,13 +3,16 @@
 
 #include "dfsmr/v1/runner.grpc.pb.h"
 #include "dsrv/calls.h"
+#include "dsrv/message_pool.h"
 
 namespace dfsmr {
 
 class RunnerService final
     : public v1::RunnerService::WithRawCallbackMethod_Changes<v1::RunnerService::CallbackService> {
  public:
-  explicit RunnerService(const Backend& backend) : backend_(backend) {}
+  explicit RunnerService(const Backend& backend) : backend_(backend) {
+    SetMessageAllocatorFor_Report(&report_messages_);
+  }
 
  private:
   using Context = grpc::CallbackServerContext;
@@ -42,6 +45,7 @@ class RunnerService final
                     v1::Instance* reply, std::string_view detail, Control control);
 
   const Backend backend_;
+  MessagePool<v1::ReportRequest, v1::ReportResponse> report_messages_;
 };
 
 // A change as a field of ChangesResponse would hold it.

@@ -202,11 +202,14 @@ void WorkStream::Handle(Engine& engine, const v1::WorkRequest& request) {
 void WorkStream::CloseSession(Engine& engine) {
   closed_ = true;
   std::vector<Task> undelivered;
+  std::vector<Task> doubtful;
   {
     std::lock_guard lock(mutex_);
     undelivered.swap(undelivered_);
+    doubtful.swap(doubtful_);
   }
-  engine.Undelivered(undelivered);
+  engine.Undelivered(undelivered, /*perhaps=*/false);
+  engine.Undelivered(doubtful, /*perhaps=*/true);
   if (session_ != 0) engine.CloseSession(session_);
 }
 
@@ -263,7 +266,7 @@ void WorkStream::OnWriteDone(bool ok) {
   write_pending_ = false;
   if (!ok) {
     // The stream is broken; OnReadDone or OnDone gives everything back.
-    std::ranges::move(writing_tasks_, std::back_inserter(undelivered_));
+    std::ranges::move(writing_tasks_, std::back_inserter(doubtful_));
     std::ranges::move(next_tasks_, std::back_inserter(undelivered_));
     next_tasks_.clear();
     next_filled_ = false;

@@ -65,7 +65,8 @@ class WorkStream : public grpc::ServerBidiReactor<v1::WorkRequest, v1::WorkRespo
   v1::WorkResponse next_;
   std::vector<Task> writing_tasks_;
   std::vector<Task> next_tasks_;
-  std::vector<Task> undelivered_;
+  std::vector<Task> undelivered_;  // never written
+  std::vector<Task> doubtful_;     // written as the stream broke
   bool write_pending_ = false;
   bool next_filled_ = false;
   bool reading_ = false;

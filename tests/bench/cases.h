@@ -15,11 +15,12 @@ inline std::vector<Case> UnaryCases() {
   return {
       {.name = "unary1", .callers = 1},
       {.name = "unary16", .callers = 16},
-      {.name = "unary64", .goals = {{.figure = "rate", .at_least = 0.7}}, .key = true,
+      {.name = "unary64", .goals = {{.figure = "rate", .at_least = 0.9}}, .key = true,
        .drawn = true},
       {.name = "unary256", .callers = 256},
       {.name = "unary400", .callers = 400},
-      {.name = "report64x1", .kind = Kind::kReport, .key = true, .drawn = true},
+      {.name = "report64x1", .kind = Kind::kReport,
+       .goals = {{.figure = "rate", .at_least = 0.9}}, .key = true, .drawn = true},
       {.name = "params4k", .params_bytes = 4 << 10, .node_params_bytes = 4 << 10},
       {.name = "params64k", .params_bytes = 64 << 10, .node_params_bytes = 64 << 10},
   };
@@ -29,13 +30,14 @@ inline std::vector<Case> BatchCases() {
   return {
       {.name = "report16x1", .kind = Kind::kReport, .callers = 16},
       {.name = "report16x10", .kind = Kind::kReport, .callers = 16, .batch = 10,
-       .goals = {{.figure = "rate", .at_least = 0.6}}, .key = true, .drawn = true},
+       .goals = {{.figure = "rate", .at_least = 1}, {.figure = "cpu_us", .at_most = 0.8}},
+       .key = true, .drawn = true},
       {.name = "report16x32", .kind = Kind::kReport, .callers = 16, .batch = 32},
-      {.name = "report16x100", .kind = Kind::kReport, .callers = 16, .batch = 100, .key = true,
-       .drawn = true},
+      {.name = "report16x100", .kind = Kind::kReport, .callers = 16, .batch = 100,
+       .goals = {{.figure = "cpu_us", .at_most = 0.8}}, .key = true, .drawn = true},
       {.name = "work16x1", .kind = Kind::kWork, .callers = 16},
-      {.name = "work16x10", .kind = Kind::kWork, .callers = 16, .batch = 10, .key = true,
-       .drawn = true},
+      {.name = "work16x10", .kind = Kind::kWork, .callers = 16, .batch = 10,
+       .goals = {{.figure = "rate", .at_least = 1}}, .key = true, .drawn = true},
       {.name = "work16x100", .kind = Kind::kWork, .callers = 16, .batch = 100},
       {.name = "lifecycle1", .kind = Kind::kReport, .callers = 16, .batch = 10, .nodes = 1,
        .lifecycle = true},
@@ -56,7 +58,7 @@ inline std::vector<Case> TimedCases() {
       {.name = "open10k", .kind = Kind::kReport, .callers = 16, .batch = 10,
        .per_second = 10'000},
       {.name = "handover", .kind = Kind::kRelay, .callers = 16, .instances = 1,
-       .against = kFsync, .key = true},
+       .against = kFsync, .goals = {{.figure = "p50_ms", .at_most = 1.3}}, .key = true},
   };
 }
 
@@ -64,14 +66,18 @@ inline std::vector<Case> TimedCases() {
 inline std::vector<Case> CrowdedCases() {
   return {
       {.name = "polls1k", .idle_polls = 1'000, .against = "unary64"},
-      {.name = "polls10k", .idle_polls = 10'000, .against = "unary64", .key = true},
+      {.name = "polls10k", .idle_polls = 10'000, .against = "unary64",
+       .goals = {{.figure = "rate", .at_least = 0.97}}, .key = true},
       {.name = "watchers1", .callers = 16, .watchers = 1, .against = "unary16"},
       {.name = "watchers10", .callers = 16, .watchers = 10, .against = "unary16"},
-      {.name = "watchers100", .callers = 16, .watchers = 100, .against = "unary16", .key = true},
+      {.name = "watchers100", .callers = 16, .watchers = 100, .against = "unary16",
+       .goals = {{.figure = "rate", .at_least = 0.8}}, .key = true},
       {.name = "resident1m", .kind = Kind::kReport, .callers = 16, .batch = 10,
-       .resident = 1'000'000, .against = "report16x10", .key = true},
+       .resident = 1'000'000, .against = "report16x10",
+       .goals = {{.figure = "rate", .at_least = 0.95}}, .key = true},
       {.name = "resident10m", .kind = Kind::kReport, .callers = 16, .batch = 10,
-       .resident = 10'000'000, .against = "report16x10", .slow = true},
+       .resident = 10'000'000, .against = "report16x10",
+       .goals = {{.figure = "rate", .at_least = 0.95}}, .slow = true},
   };
 }
 

@@ -487,7 +487,7 @@ TEST_CASE("a task that did not reach its worker goes back as if it had never bee
   world.Start(machine, "second");
   const Task task = world.ReadyOne();
   CHECK(task.instance == "first");
-  world.Decide([&](Engine& e) { e.Undelivered({task}); });
+  world.Decide([&](Engine& e) { e.Undelivered({task}, /*perhaps=*/false); });
   world.Commit();
   const Task again = world.ReadyOne();
   CHECK(again.instance == "first");  // in its old place
@@ -498,6 +498,23 @@ TEST_CASE("a task that did not reach its worker goes back as if it had never bee
   }
   CHECK(ReasonOf(world.Report(task, "ok")) == "STALE_CLAIM");
   CHECK(world.Report(again, "ok"));
+}
+
+TEST_CASE("a task that may have reached its worker stays claimed where it runs at most once") {
+  World world;
+  world.Define(kTwoSteps);
+  world.Define(kOnce);
+  world.Start("m", "again");
+  world.Start("once", "once");
+  const auto tasks = world.Ready();
+  REQUIRE(tasks.size() == 2);
+  world.Decide([&](Engine& e) { e.Undelivered(tasks, /*perhaps=*/true); });
+  world.Commit();
+  CHECK(world.ReadyOne().instance == "again");
+  CHECK(world.Ready().empty());
+  for (const Task& task : tasks) {
+    if (task.instance == "once") CHECK(world.Report(task, "ok"));
+  }
 }
 
 TEST_CASE("a task that did not reach its worker is not written down as claimed") {
@@ -511,7 +528,7 @@ TEST_CASE("a task that did not reach its worker is not written down as claimed")
   });
   world.Commit();
   REQUIRE(tasks.size() == 1);
-  world.Decide([&](Engine& e) { e.Undelivered(tasks); });
+  world.Decide([&](Engine& e) { e.Undelivered(tasks, /*perhaps=*/false); });
   world.Commit();
   world.Elapse(1s);
   world.Crash();

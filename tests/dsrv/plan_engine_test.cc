@@ -46,7 +46,7 @@ Task TaskOf(World& world, const std::string& node, const std::string& instance =
       wrong.push_back(std::move(task));
     }
   }
-  world.Decide([&](Engine& e) { e.Undelivered(wrong); });
+  world.Decide([&](Engine& e) { e.Undelivered(wrong, /*perhaps=*/false); });
   world.Commit();
   REQUIRE_MESSAGE(found, node);
   return *found;
@@ -188,7 +188,7 @@ TEST_CASE("at most so many children run, and the parent goes on with the last") 
     Healthy(world);
     auto tasks = world.Ready();
     CHECK(tasks.size() == (i < 4 ? 2u : 1u));
-    world.Decide([&](Engine& e) { e.Undelivered(tasks); });
+    world.Decide([&](Engine& e) { e.Undelivered(tasks, /*perhaps=*/false); });
     Ok(world, "a");
   }
   const Task task = TaskOf(world, "after");

@@ -565,8 +565,8 @@ def test_resume_retries_every_held_step(space, run):
 
 
 def test_retries_are_made_after_delays_that_grow(space, run):
-    id = run(action("retry: {limit: 3, delay: 200ms, factor: 2}") + ONE)
-    for delay in (0.2, 0.4):
+    id = run(action("retry: {limit: 3, delay: 700ms, factor: 2}") + ONE)
+    for delay in (0.7, 1.4):
         began = now()
         space.report(space.take(), "error", error="not yet")
         assert standing(space, id) == ("RUNNING", "PENDING")

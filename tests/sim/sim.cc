@@ -395,7 +395,7 @@ void Sim::PollOne(Engine& engine) {
   if (*poll != 0) polls_.push_back(*poll);
   if (!polls_.empty() && random_.Chance(20)) (void)engine.CancelPoll(random_.Of(polls_));
   if (!undelivered_.empty() && random_.Chance(50)) {
-    engine.Undelivered(undelivered_);
+    engine.Undelivered(undelivered_, /*perhaps=*/false);
     undelivered_.clear();
   }
 }

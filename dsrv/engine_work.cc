@@ -390,9 +390,10 @@ Engine::TimerKey Engine::Arm(Timestamp at, Timer timer) {
 
 // One timer a live claim, at its deadline as it is now.
 void Engine::ArmClaim(Resident& resident, uint64_t visit, const dfsmr::Claim& claim) {
-  auto it = std::ranges::find(resident.claim_timers, claim.id, &std::pair<ClaimId, TimerKey>::first);
-  if (it != resident.claim_timers.end()) {
-    if (it->second.first == claim.deadline) return;
+  auto armed = std::ranges::find_if(resident.claim_timers,
+                                    [&](const auto& one) { return one.first == claim.id; });
+  if (armed != resident.claim_timers.end()) {
+    if (armed->second.first == claim.deadline) return;
     DisarmClaim(resident, claim.id);
   }
   if (claim.deadline == kNever) return;
@@ -402,10 +403,11 @@ void Engine::ArmClaim(Resident& resident, uint64_t visit, const dfsmr::Claim& cl
 }
 
 void Engine::DisarmClaim(Resident& resident, ClaimId claim) {
-  auto it = std::ranges::find(resident.claim_timers, claim, &std::pair<ClaimId, TimerKey>::first);
-  if (it == resident.claim_timers.end()) return;
-  timers_.erase(it->second);
-  resident.claim_timers.erase(it);
+  auto armed = std::ranges::find_if(resident.claim_timers,
+                                    [&](const auto& one) { return one.first == claim; });
+  if (armed == resident.claim_timers.end()) return;
+  timers_.erase(armed->second);
+  resident.claim_timers.erase(armed);
 }
 
 // visit (8 bytes), then ns and id, each ended by a zero byte.

@@ -175,7 +175,7 @@ class Crew::Client {
   void CancelOne(const std::string& id, v1::CancelRequest::Mode mode);
   std::vector<v1::Instance> List(v1::ListInstancesRequest request);
   void Unstick(const v1::Instance& instance);
-  void Resume(const std::string& id, bool force);
+  void Resume(const std::string& id, bool force, uint64_t visit = 0);
 
   Crew& crew_;
   const std::string name_;
@@ -595,19 +595,20 @@ void Crew::Client::Unstick(const v1::Instance& instance) {
     return;
   }
   if (Chance(50)) {
-    ledger_.given_back.emplace_back(instance.id(), token.visit());
-    Resume(instance.id(), true);
+    Resume(instance.id(), true, token.visit());
   } else {
     CancelOne(instance.id(), v1::CancelRequest::FORCE);
   }
 }
 
-void Crew::Client::Resume(const std::string& id, bool force) {
+// Each try may run the visit again: a try whose answer was lost was made all the same.
+void Crew::Client::Resume(const std::string& id, bool force, uint64_t visit) {
   v1::ResumeRequest request;
   v1::Instance instance;
   request.set_instance(id);
   request.set_force(force);
   const auto refusal = Persist("Resume", [&](grpc::ClientContext* context) {
+    if (force) ledger_.given_back.emplace_back(id, visit);
     return stub_.Resume(context, request, &instance);
   });
   if (refusal && !refusal->empty() && *refusal != "INSTANCE_STOPPED" && *refusal != "NOT_HELD") {

@@ -112,7 +112,7 @@ class Others {
     for (; !stopping_; std::this_thread::sleep_for(milliseconds(5))) {
       grpc::ClientContext context;
       context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
-      context.set_wait_for_ready(true);  // to connect may fail by chance: gRPC 1.51 reads errno late
+      context.set_wait_for_ready(true);  // gRPC 1.51 may fail to connect by chance
       v1::StartRequest request;
       v1::StartResponse response;
       request.set_machine("load");

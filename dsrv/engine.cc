@@ -270,16 +270,19 @@ bool Engine::Durable(const Resident& resident) const {
   return resident.dirty_turn <= committed_.load(std::memory_order_acquire);
 }
 
-// What must stay in memory: what the store does not have yet, and what is claimed.
+// What must stay in memory: what the store does not have yet, and what is claimed. It ends at so
+// many of those in a row; what a turn has brought in, however much, is not left to the next ones.
 void Engine::Evict() {
-  for (size_t tries = 0;
-       tries < 2 * limits::kTurnItems && residents_.size() > options_.cached_instances; ++tries) {
+  size_t kept = 0;
+  while (residents_.size() > options_.cached_instances && kept < limits::kTurnItems) {
     Resident* resident = by_use_.front();
     if (resident->lazy || !Durable(*resident) || !resident->claim_timers.empty() ||
         resident->instance.tokens.Count(TokenState::kClaimed) > 0) {
       by_use_.splice(by_use_.end(), by_use_, by_use_.begin());
+      ++kept;
       continue;
     }
+    kept = 0;
     Erase(*resident);
   }
 }

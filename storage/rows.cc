@@ -406,14 +406,14 @@ constexpr char kPage = '\0';
 constexpr size_t kPageBytes = 16 << 10;  // it takes records until it is that large,
 constexpr size_t kPageRecords = 256;     // or has that many
 
-// The number that a page's next record has for a length, taken off `bytes`; nullopt: it is damaged.
-std::optional<size_t> TakeLength(std::string_view* bytes) {
-  size_t length = 0;
-  for (int shift = 0; shift < 35 && !bytes->empty(); shift += 7) {
+// A varint taken off the front of `bytes`; nullopt: it does not end within `bits`.
+std::optional<uint64_t> TakeVarint(std::string_view* bytes, int bits) {
+  uint64_t value = 0;
+  for (int shift = 0; shift < bits && !bytes->empty(); shift += 7) {
     const auto byte = static_cast<uint8_t>(bytes->front());
     bytes->remove_prefix(1);
-    length |= size_t{byte & 127u} << shift;
-    if (byte < 128) return length <= bytes->size() ? std::optional(length) : std::nullopt;
+    value |= uint64_t{byte & 127u} << shift;
+    if (byte < 128) return value;
   }
   return std::nullopt;
 }
@@ -429,8 +429,8 @@ Result<uint64_t> WalkPage(uint64_t first, std::string_view bytes, const VisitRec
   bytes.remove_prefix(1);
   uint64_t seq = first;
   while (!bytes.empty()) {
-    const auto length = TakeLength(&bytes);
-    if (!length) {
+    const auto length = TakeVarint(&bytes, 35);
+    if (!length || *length > bytes.size()) {
       return Error{Code::kDataLoss, "STORE_FAILED",
                    "the store holds a damaged page of the feed, at record " + std::to_string(seq)};
     }
@@ -454,7 +454,8 @@ Result<bool> VisitPage(uint64_t start, std::string_view bytes, uint64_t first,
   return more;
 }
 
-// Scan whose visitor may fail.
+}  // namespace
+
 Result<Ok> ScanAll(const Store& store, std::string_view begin, std::string_view end,
                    const std::function<Result<bool>(std::string_view, std::string_view)>& visit) {
   Result<Ok> outcome = Ok{};
@@ -466,6 +467,8 @@ Result<Ok> ScanAll(const Store& store, std::string_view begin, std::string_view 
   });
   return scanned ? outcome : scanned;
 }
+
+namespace {
 
 Result<Ok> ScanIndex(const Store& store, Key prefix, std::string_view after, const VisitId& visit) {
   const std::string begin = prefix.bytes();
@@ -745,16 +748,9 @@ class WireReader {
 
  private:
   uint64_t Varint() {
-    uint64_t value = 0;
-    for (int shift = 0; shift < 64; shift += 7) {
-      if (rest_.empty()) break;
-      const auto byte = static_cast<uint8_t>(rest_.front());
-      rest_.remove_prefix(1);
-      value |= uint64_t{byte & 127u} << shift;
-      if (byte < 128) return value;
-    }
-    failed = true;
-    return 0;
+    const auto value = TakeVarint(&rest_, 64);
+    failed = failed || !value;
+    return value.value_or(0);
   }
 
   std::string_view rest_;

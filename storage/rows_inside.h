@@ -112,6 +112,10 @@ inline std::string StepKey(PartitionId partition, Kind kind, std::string_view ns
   return Key(partition, kind).Text(ns).Text(id).Version(home);
 }
 
+// Scan whose visitor may fail.
+Result<Ok> ScanAll(const Store& store, std::string_view begin, std::string_view end,
+                   const std::function<Result<bool>(std::string_view, std::string_view)>& visit);
+
 // States count tokens in arrays: one that is none must not get that far.
 inline bool Sound(const record::Token& in) {
   return in.state() <= static_cast<uint32_t>(TokenState::kDone);

@@ -229,14 +229,13 @@ Result<PlanGraph> GetGraph(const Store& store, PartitionId partition, const Inst
 Result<Ok> ScanSteps(const Store& store, PartitionId partition, std::string_view ns,
                      std::string_view id, const std::function<bool(StepRow)>& visit) {
   const std::string begin = Key(partition, kStep).Text(ns).Text(id);
-  Result<Ok> outcome = Ok{};
-  auto scanned = store.Scan(
-      begin, PrefixEnd(begin), [&](std::string_view key, std::string_view value) {
+  return ScanAll(
+      store, begin, PrefixEnd(begin),
+      [&](std::string_view key, std::string_view value) -> Result<bool> {
         record::Step in;
         if (!in.ParseFromArray(value.data(), static_cast<int>(value.size())) ||
             !Sound(in.token())) {
-          outcome = Corrupt("step", key);
-          return false;
+          return Corrupt("step", key);
         }
         StepRow row;
         row.home = static_cast<NodeIndex>(KeyReader(key.substr(begin.size() - 3)).Number(4));
@@ -259,7 +258,6 @@ Result<Ok> ScanSteps(const Store& store, PartitionId partition, std::string_view
         }
         return visit(std::move(row));
       });
-  return scanned ? outcome : scanned;
 }
 
 void PutStarts(Batch* batch, PartitionId partition, const Instance& instance, NodeIndex home,

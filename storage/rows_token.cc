@@ -22,15 +22,12 @@ void DropToken(Batch* batch, PartitionId partition, std::string_view id) {
 
 Result<std::vector<TokenRow>> ScanTokens(const Store& store, PartitionId partition) {
   std::vector<TokenRow> rows;
-  std::optional<Error> damaged;
   const std::string begin = Key(partition, kToken);
-  auto scanned = store.Scan(begin, PrefixEnd(begin), [&](std::string_view key,
-                                                         std::string_view value) {
+  auto read = [&rows](std::string_view key, std::string_view value) -> Result<bool> {
     record::AccessToken in;
     if (!in.ParseFromArray(value.data(), static_cast<int>(value.size())) ||
         in.hash().size() != 32) {
-      damaged = Corrupt("token", key);
-      return false;
+      return Corrupt("token", key);
     }
     TokenRow& row = rows.emplace_back();
     row.id = KeyReader(key).Text();
@@ -44,9 +41,9 @@ Result<std::vector<TokenRow>> ScanTokens(const Store& store, PartitionId partiti
     row.expire_time = DeadlineFrom(in.expire_time());
     row.created_by = in.created_by();
     return true;
-  });
+  };
+  auto scanned = ScanAll(store, begin, PrefixEnd(begin), read);
   if (!scanned) return scanned.error();
-  if (damaged) return *damaged;
   return rows;
 }
 

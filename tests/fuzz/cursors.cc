@@ -1,10 +1,9 @@
 // What clients hand back as they were given it, or not: cursors, page tokens and the requests that
 // carry them. The first byte says which.
-#include <google/protobuf/stubs/logging.h>
-
 #include "dsrv/changes.h"
 #include "dsrv/convert.h"
 #include "tests/fuzz/bytes.h"
+#include "tests/fuzz/quiet.h"
 
 namespace dfsmr {
 namespace {
@@ -33,11 +32,6 @@ void ReadRequest(std::string_view bytes, Read read) {
 
 }  // namespace
 }  // namespace dfsmr
-
-extern "C" int LLVMFuzzerInitialize(int*, char***) {
-  google::protobuf::SetLogHandler(nullptr);  // it has a line to say about each bad byte
-  return 0;
-}
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace dfsmr;

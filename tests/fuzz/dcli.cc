@@ -1,7 +1,5 @@
 // What stands on dcli's command line, and what commands of `dcli work` print. The first byte says
 // which.
-#include <google/protobuf/stubs/logging.h>
-
 #include "dcli/json.h"
 #include "dcli/report.h"
 #include "dcli/sources.h"
@@ -9,6 +7,7 @@
 #include "dcli/values.h"
 #include "fsm/names.h"
 #include "tests/fuzz/bytes.h"
+#include "tests/fuzz/quiet.h"
 
 namespace dfsmr::cli {
 namespace {
@@ -81,11 +80,6 @@ void Task(std::string_view bytes) {
 
 }  // namespace
 }  // namespace dfsmr::cli
-
-extern "C" int LLVMFuzzerInitialize(int*, char***) {
-  google::protobuf::SetLogHandler(nullptr);  // it has a line to say about each bad byte
-  return 0;
-}
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace dfsmr::cli;

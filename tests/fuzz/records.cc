@@ -1,12 +1,11 @@
 // What lies in the store, whatever it is: rows of every kind, of damaged values and keys, are read
 // or refused. A row is: kind, whether its key is made up too, length (2 bytes), value.
-#include <google/protobuf/stubs/logging.h>
-
 #include "record.pb.h"
 #include "storage/memory_store.h"
 #include "storage/rows.h"
 #include "storage/rows_inside.h"
 #include "tests/fuzz/bytes.h"
+#include "tests/fuzz/quiet.h"
 
 namespace dfsmr {
 namespace {
@@ -150,11 +149,6 @@ void Drop(const MemoryStore& store) {
 
 }  // namespace
 }  // namespace dfsmr
-
-extern "C" int LLVMFuzzerInitialize(int*, char***) {
-  google::protobuf::SetLogHandler(nullptr);  // it has a line to say about each bad byte
-  return 0;
-}
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace dfsmr;

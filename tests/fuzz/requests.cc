@@ -4,13 +4,13 @@
 // Afterwards the feed must be without a gap, and a restart must find what there was.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
-#include <google/protobuf/stubs/logging.h>
 
 #include "dsrv/lists.h"
 #include "dsrv/plan_view.h"
 #include "tests/sim/plan_audit.h"
 #include "tests/dsrv/world.h"
 #include "tests/fuzz/bytes.h"
+#include "tests/fuzz/quiet.h"
 
 namespace dfsmr {
 namespace {
@@ -372,7 +372,6 @@ class Caller {
 }  // namespace dfsmr
 
 extern "C" int LLVMFuzzerInitialize(int*, char***) {
-  google::protobuf::SetLogHandler(nullptr);  // it has a line to say about each bad byte
   static doctest::Context context;  // for the assertions of World
   context.setAsDefaultForAssertsOutOfTestCases();
   context.setAssertHandler([](const doctest::AssertData& data) {

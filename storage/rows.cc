@@ -1,5 +1,7 @@
 #include "storage/rows.h"
 
+#include <google/protobuf/io/coded_stream.h>
+
 #include "record.pb.h"
 #include "storage/rows_inside.h"
 
@@ -361,13 +363,12 @@ void Append(const Event& event, std::string* bytes) {
     to->set_replaces(sample.replaces.count());
     to->set_retry(sample.retry);
   }
-  for (size_t size = out.ByteSizeLong();; size >>= 7) {
-    *bytes += static_cast<char>(size < 128 ? size : size | 128);
-    if (size < 128) break;
-  }
+  using google::protobuf::io::CodedOutputStream;
+  const size_t size = out.ByteSizeLong();
   const size_t begin = bytes->size();
-  bytes->resize(begin + static_cast<size_t>(out.GetCachedSize()));
-  out.SerializeWithCachedSizesToArray(reinterpret_cast<uint8_t*>(bytes->data() + begin));
+  bytes->resize(begin + CodedOutputStream::VarintSize64(size) + size);
+  auto* const at = reinterpret_cast<uint8_t*>(bytes->data() + begin);
+  out.SerializeWithCachedSizesToArray(CodedOutputStream::WriteVarint64ToArray(size, at));
 }
 
 Result<Event> DecodeEvent(uint64_t seq, std::string_view value) {

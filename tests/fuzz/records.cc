@@ -6,33 +6,16 @@
 #include "storage/rows_inside.h"
 #include "tests/fuzz/bytes.h"
 #include "tests/fuzz/quiet.h"
+#include "tests/storage/two_nodes.h"
 
 namespace dfsmr {
 namespace {
 
 constexpr PartitionId kPartition = 0;
 
-const Machine& PlainMachine() {
-  static const Machine machine = [] {
-    MachineDraft draft;
-    draft.machine.id = "m";
-    NodeDraft work, end;
-    work.node.id = "a";
-    work.node.start = true;
-    work.transitions = {{"ok", "end"}};
-    end.node.id = "end";
-    end.node.kind = NodeKind::kFinal;
-    draft.nodes = {work, end};
-    std::vector<Problem> problems;
-    Machine compiled = Compile(std::move(draft), &problems);
-    Check(problems.empty(), "the machine of this test is sound");
-    return compiled;
-  }();
-  return machine;
-}
-
 const Machine* Resolve(std::string_view, std::string_view, uint32_t version) {
-  return version == 1 ? &PlainMachine() : nullptr;
+  static const Machine machine = TwoNodes();
+  return version == 1 ? &machine : nullptr;
 }
 
 // Where rows.cc would put a row of this kind that is of instance "i".

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "storage/memory_store.h"
+#include "tests/storage/two_nodes.h"
 
 namespace dfsmr {
 namespace {
@@ -13,22 +14,6 @@ using namespace std::chrono_literals;
 
 constexpr PartitionId kPartition = 3;
 constexpr Timestamp kNoon = FromMicros(1'700'000'000'000'000);
-
-Machine TwoNodes() {
-  MachineDraft draft;
-  draft.machine.id = "m";
-  NodeDraft work, end;
-  work.node.id = "a";
-  work.node.start = true;
-  work.transitions = {{"ok", "end"}};
-  end.node.id = "end";
-  end.node.kind = NodeKind::kFinal;
-  draft.nodes = {work, end};
-  std::vector<Problem> problems;
-  Machine machine = Compile(std::move(draft), &problems);
-  REQUIRE(problems.empty());
-  return machine;
-}
 
 struct World {
   World() { epoch = *store.Acquire(kPartition); }

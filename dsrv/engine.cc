@@ -101,16 +101,16 @@ Turn Engine::EndTurn() {
     std::vector<Event> none;
     Stage(*resident, none);  // what the row tells, the history does, too
     if (resident->created) {
-      rows::PutSpec(&turn_.batch, options_.partition, instance, *resident->spec);
+      rows::PutSpec(&turn_.batch, options_.partition, &instance, *resident->spec);
+    }
+    for (const auto& [node, json] : resident->outputs) {
+      rows::PutOutput(&turn_.batch, options_.partition, &instance, node, json);
     }
     const std::vector<uint64_t> page =
         rows::PutInstance(&turn_.batch, options_.partition, &instance, resident->machine(),
                           just_stopped,
                           After(instance.end_time, retention.value_or(options_.retention)));
     std::ranges::copy(page, std::back_inserter(resident->pages));
-    for (const auto& [node, json] : resident->outputs) {
-      rows::PutOutput(&turn_.batch, options_.partition, instance, node, json);
-    }
     if (resident->plan && resident->plan->new_graph && resident->graph->machine->graph) {
       rows::PutGraph(&turn_.batch, options_.partition, instance, *resident->graph->machine->graph);
       resident->plan->new_graph = false;
@@ -200,6 +200,15 @@ Result<Engine::Resident*> Engine::Load(const std::string& ns, const std::string&
     return graph.error();
   }
   return Insert(*std::move(instance), version, *std::move(graph));
+}
+
+// Without bringing it into memory.
+bool Engine::Exists(const std::string& ns, const std::string& id) {
+  if (InMemory({ns, id})) return true;
+  if (dropped_.contains(ResidentKey(ns, id))) return false;
+  auto exists = rows::HasInstance(store_, options_.partition, ns, id);
+  if (!exists && !broken_) broken_ = exists.error();
+  return exists && *exists;
 }
 
 Result<Engine::Resident*> Engine::Touch(const std::string& ns, const std::string& id) {
@@ -541,21 +550,19 @@ Result<Started> Engine::Start(StartArgs args) {
   VersionState* version = VersionOf(args.ns, args.machine, args.version);
   if (args.flow || (!version && args.implicit)) version = &ImplicitVersion(args.ns, args.machine);
   const bool named = !args.id.empty();
-  if (named) {
+  if (named && Exists(args.ns, args.id)) {
     auto existing = Touch(args.ns, args.id);
-    if (existing) {
-      const InstanceView view = ViewOf(**existing);
-      if (view.instance.machine == args.machine &&
-          options_.same_json(view.spec->params, args.spec.params)) {
-        return Started{view, false};
-      }
-      return Error{Code::kAlreadyExists, "INSTANCE_EXISTS",
-                   "instance " + Quoted(args.id) + " exists already, of machine " +
-                       Quoted(view.instance.machine) +
-                       (view.instance.machine == args.machine ? " with other params" : "") +
-                       "; choose another id"};
+    if (!existing) return existing.error();
+    const InstanceView view = ViewOf(**existing);
+    if (view.instance.machine == args.machine &&
+        options_.same_json(view.spec->params, args.spec.params)) {
+      return Started{view, false};
     }
-    if (existing.error().code != Code::kNotFound) return existing.error();
+    return Error{Code::kAlreadyExists, "INSTANCE_EXISTS",
+                 "instance " + Quoted(args.id) + " exists already, of machine " +
+                     Quoted(view.instance.machine) +
+                     (view.instance.machine == args.machine ? " with other params" : "") +
+                     "; choose another id"};
   }
   if (!version) return NoSuchMachine(args.ns, args.machine, args.version);
   if (version->LeftBehind()) {

@@ -160,6 +160,10 @@ struct Turn {
   std::vector<std::function<void()>> after;  // answers that the batch makes true
   std::shared_ptr<std::vector<rows::FeedPage>> feed;  // the batch's records, in order
   uint64_t feed_start = 0;  // not 0: the batch drops the records before this one
+
+  size_t records() const {
+    return feed->empty() ? 0 : feed->back().last - feed->front().first + 1;
+  }
 };
 
 struct EngineOptions {
@@ -423,6 +427,7 @@ class Engine {
   VersionState* VersionFor(const Instance& instance);
   GraphPtr GraphOf(VersionState& version, std::shared_ptr<const Machine> machine);
   Result<GraphPtr> LoadGraph(const Instance& instance, VersionState& version);
+  Result<GraphPtr> GraphOfPlan(const Instance& instance, VersionState& version);
   static std::string StatsName(const VersionState& version, std::string_view node);
   Result<std::shared_ptr<const PlanSource>> SourceOf(Resident& resident);
   std::shared_ptr<const DefinitionSet> DefinitionsOf(const std::string& ns);
@@ -485,6 +490,8 @@ class Engine {
   void SweepSome(MachineState& machine);
   bool SweepFor(const Filter& filter);
   void DropExpired();
+  bool DropExpired(const rows::Expired& one);
+  bool Exists(const std::string& ns, const std::string& id);
   void TrimFeed();
   void SaveStats();
   TimerKey Arm(Timestamp at, Timer timer);
@@ -580,6 +587,7 @@ class Engine {
   Timestamp expiry_due_;
   Timestamp trim_due_;
   Timestamp expired_up_to_{};
+  bool expired_pending_ = false;  // there are more
   std::optional<Error> broken_;
   bool more_ = false;  // background work is waiting for another turn
 };

@@ -113,6 +113,14 @@ Engine::GraphPtr Engine::GraphOf(VersionState& version, std::shared_ptr<const Ma
 
 Result<Engine::GraphPtr> Engine::LoadGraph(const Instance& instance, VersionState& version) {
   if (!instance.plan || instance.plan->graph.empty() || instance.Stopped()) return version.graph;
+  auto graph = GraphOfPlan(instance, version);
+  if (!graph || instance.tokens.Within((*graph)->machine->nodes.size())) return graph;
+  return Error{Code::kDataLoss, "STORE_FAILED",
+               "the store holds a damaged step of instance '" + instance.id +
+                   "': its plan has no such node"};
+}
+
+Result<Engine::GraphPtr> Engine::GraphOfPlan(const Instance& instance, VersionState& version) {
   const bool shared = !instance.plan->own_graph;
   if (shared && version.shared_name == instance.plan->graph) {
     if (auto graph = version.shared.lock()) return graph;

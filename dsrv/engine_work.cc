@@ -12,6 +12,7 @@ namespace {
 constexpr size_t kTimersPerTurn = 1'000;
 constexpr size_t kMovesPerTurn = 128;
 constexpr size_t kScannedPerTurn = 1'024;
+// Besides as many as the turn brings: what retention drops keeps up with what comes in.
 constexpr size_t kDropsPerTurn = 50;
 constexpr size_t kTrimsPerTurn = 500;
 // What one reply holds, so that with one more task of the largest it is still a message.
@@ -586,67 +587,86 @@ bool Engine::SweepFor(const Filter& filter) {
 
 void Engine::DropExpired() {
   expiry_due_ = After(now_, std::chrono::seconds(1));
-  auto expired = rows::ScanExpired(store_, options_.partition, expired_up_to_, now_, kDropsPerTurn);
+  const size_t most = kDropsPerTurn + turn_.records() / 2;  // an instance has at least two
+  auto expired = rows::ScanExpired(store_, options_.partition, expired_up_to_, now_, most);
   if (!expired) {
     if (!broken_) broken_ = expired.error();
     return;
   }
   for (const rows::Expired& one : *expired) {
-    auto loaded = Load(one.ns, one.id);
-    if (loaded && !Durable(**loaded)) break;
-    if (loaded && (*loaded)->instance.Stopped()) {
-      Resident& resident = **loaded;
-      auto dropped = rows::DropInstance(store_, &turn_.batch, options_.partition,
-                                        resident.instance, feed_start_, one.at);
-      if (!dropped && !broken_) broken_ = dropped.error();
-      dropped_.insert(ResidentKey(one.ns, one.id));
-      dropped_order_.emplace_back(turn_.number, ResidentKey(one.ns, one.id));
-      --resident.version->stopped;
-      unsaved_.insert(resident.version->machine);
-      stats_due_ = now_;  // in the same batch: the feed does not tell of it
-      Erase(resident);
-    }
+    if (!DropExpired(one)) break;
     expired_up_to_ = one.at;
   }
-  if (expired->size() == kDropsPerTurn) {
+  expired_pending_ = expired->size() == most;
+  if (expired_pending_) {
     expiry_due_ = now_;
     more_ = true;
   }
 }
 
+// False when it must wait for a commit.
+bool Engine::DropExpired(const rows::Expired& one) {
+  std::string key = ResidentKey(one.ns, one.id);
+  if (dropped_.contains(key)) return true;
+  Resident* resident = InMemory({one.ns, one.id});
+  VersionState* version = nullptr;
+  if (!resident && !one.machine.empty() && one.first_seq >= feed_start_) {
+    version = VersionOf(one.ns, one.machine, one.version);
+  }
+  if (version) {
+    rows::DropBare(&turn_.batch, options_.partition, one);
+  } else {
+    auto loaded = Load(one.ns, one.id);
+    if (!loaded) return true;
+    resident = *loaded;
+    if (!Durable(*resident)) return false;
+    if (!resident->instance.Stopped()) return true;
+    version = resident->version;
+    auto dropped = rows::DropInstance(store_, &turn_.batch, options_.partition, resident->instance,
+                                      feed_start_, one.at);
+    if (!dropped && !broken_) broken_ = dropped.error();
+    Erase(*resident);
+  }
+  --version->stopped;
+  unsaved_.insert(version->machine);
+  stats_due_ = now_;  // in the same batch: the feed does not tell of it
+  dropped_order_.emplace_back(turn_.number, key);
+  dropped_.insert(std::move(key));
+  return true;
+}
+
 // The feed is kept an eighth longer than stopped instances, so that most records have outlived
-// their instance by then and need not be moved to where its history finds them.
+// their instance by then and need not be moved to where its history finds them; if those are dropped
+// late, it waits for them.
 void Engine::TrimFeed() {
-  trim_due_ =
-      After(now_, std::clamp<Duration>(options_.retention / 16, std::chrono::milliseconds(250),
-                                       std::chrono::minutes(1)));
-  const Timestamp horizon = now_ - options_.retention - options_.retention / 8;
-  uint64_t first = feed_start_;
-  size_t trimmed = 0;
-  auto outcome =
-      rows::ScanFeed(store_, options_.partition, first, [&](const Event& event) {
-        if (event.time > horizon || trimmed == kTrimsPerTurn) return false;
-        ++trimmed;
-        first = event.seq + 1;
-        return true;
+  const Duration period =
+      std::clamp<Duration>(options_.retention / 16, std::chrono::milliseconds(250),
+                           expired_pending_ ? std::chrono::seconds(1) : std::chrono::minutes(1));
+  trim_due_ = After(now_, period);
+  const Timestamp horizon =
+      (expired_pending_ ? expired_up_to_ : now_) - options_.retention - options_.retention / 8;
+  const size_t most = kTrimsPerTurn + turn_.records();
+  std::pair<std::string, std::string> last;  // records of one instance are often neighbours
+  bool last_exists = false;
+  auto first = rows::TrimFeed(
+      store_, &turn_.batch, options_.partition, feed_start_, horizon, most,
+      [&](const Event& event) {
+        if (event.instance.empty()) return false;
+        if (last.second != event.instance || last.first != event.ns) {
+          last = {event.ns, event.instance};
+          last_exists = Exists(event.ns, event.instance);
+        }
+        return last_exists;
       });
-  auto start = rows::PageStart(store_, options_.partition, first);  // only whole pages go
-  if (outcome && !start) outcome = start.error();
-  if (outcome) first = *start;
-  if (outcome && first > feed_start_) {
-    outcome = rows::TrimFeed(store_, &turn_.batch, options_.partition, feed_start_, first,
-                             [&](const Event& event) {
-                               return !event.instance.empty() &&
-                                      Load(event.ns, event.instance).has_value();
-                             });
-    turn_.feed_start = feed_start_ = first;
-    if (first > stats_seq_ + 1) SaveStats();  // a restart could not count them any more
+  if (!first) {
+    if (!broken_) broken_ = first.error();
+    return;
   }
-  if (!outcome && !broken_) broken_ = outcome.error();
-  if (trimmed == kTrimsPerTurn) {
-    trim_due_ = now_;
-    more_ = true;
-  }
+  more_ = more_ || *first - feed_start_ >= most;
+  if (*first - feed_start_ >= most) trim_due_ = now_;
+  if (*first == feed_start_) return;
+  turn_.feed_start = feed_start_ = *first;
+  if (feed_start_ > stats_seq_ + 1) SaveStats();  // a restart could not count them any more
 }
 
 void Engine::Flush() {

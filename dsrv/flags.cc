@@ -110,7 +110,8 @@ Result<Flags> ParseFlags(int argc, char** argv) {
       ->check(CLI::Range(8, 1 << 20))
       ->capture_default_str();
   app.add_option("--memtable-mb", flags.memtable_mb,
-                 "memory for what is being written, MiB; a restart replays up to that much")
+                 "memory for what is being written, MiB, of which up to three times that is in use; "
+                 "a restart replays as much")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
   app.add_option("--cached-instances", flags.cached_instances,

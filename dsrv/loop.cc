@@ -8,17 +8,28 @@ namespace dfsmr {
 namespace {
 
 // With limits::kTurnItems, what one turn takes: enough for group commit, and little enough that
-// what comes next need not wait for long, since a megabyte holds some ten thousand items.
-constexpr size_t kTurnBytes = 1 << 20;
+// what comes next need not wait for long, since it holds some three thousand items.
+constexpr size_t kTurnBytes = 256 << 10;
 // Less than this may be a few clients that load much at once, and wait for their answers.
-constexpr size_t kCrowdBytes = 8 << 20;
+constexpr size_t kCrowdBytes = 2 << 20;
+constexpr size_t kFew = 64;
+constexpr size_t kFewBytes = 8 << 20;
+constexpr double kRemembered = 0.9;  // of the pace before, each turn
+
+double ToSeconds(std::chrono::nanoseconds duration) {
+  return std::chrono::duration<double>(duration).count();
+}
 
 }  // namespace
 
-bool Mailbox::FullAt(std::chrono::steady_clock::time_point now) const {
+bool Mailbox::FullAt(Moment now) const {
   if (mail_.size() >= limits::kMailboxItems || bytes_ >= limits::kMailboxBytes) return true;
-  return (mail_.size() > limits::kTurnItems || bytes_ > kCrowdBytes) &&
-         now - mail_.front().posted > limits::kMailboxWait;
+  const bool crowd = mail_.size() > limits::kTurnItems ||
+                     bytes_ > (mail_.size() > kFew ? kCrowdBytes : kFewBytes);
+  if (!crowd) return false;
+  return now - mail_.front().posted > limits::kMailboxWait ||
+         (busy_bytes_ > 0 &&
+          static_cast<double>(bytes_) * busy_seconds_ > ToSeconds(limits::kMailboxWait) * busy_bytes_);
 }
 
 bool Mailbox::Full() {
@@ -44,8 +55,14 @@ bool Mailbox::Post(Mail mail) {
 std::optional<std::vector<Mailbox::Mail>> Mailbox::Take(
     std::chrono::steady_clock::time_point until) {
   std::unique_lock lock(mutex_);
+  const bool busy = !mail_.empty();
   arrived_.wait_until(lock, until, [this] { return closed_ || !mail_.empty(); });
   if (closed_ && mail_.empty()) return std::nullopt;
+  const Moment now = std::chrono::steady_clock::now();
+  if (busy && taken_bytes_ > 0) {
+    busy_seconds_ = busy_seconds_ * kRemembered + ToSeconds(now - taken_at_);
+    busy_bytes_ = busy_bytes_ * kRemembered + taken_bytes_;
+  }
   std::vector<Mail> taken;
   size_t bytes = 0;
   while (!mail_.empty() && taken.size() < limits::kTurnItems && bytes < kTurnBytes) {
@@ -54,6 +71,8 @@ std::optional<std::vector<Mailbox::Mail>> Mailbox::Take(
     mail_.pop_front();
   }
   bytes_ -= bytes;
+  taken_at_ = now;
+  taken_bytes_ = static_cast<double>(bytes);
   return taken;
 }
 
@@ -158,7 +177,7 @@ void Loop::Commit() {
     }
     engine_.Committed(turn_->number);
     if (!turn_->feed->empty()) {
-      meter_.Add(Meter::kRecords, turn_->feed->back().last - turn_->feed->front().first + 1);
+      meter_.Add(Meter::kRecords, turn_->records());
       outside_.publish(turn_->feed);
     }
     if (turn_->feed_start) outside_.trimmed(turn_->feed_start);

@@ -30,8 +30,9 @@ class Mailbox {
     std::chrono::steady_clock::time_point posted = {};  // set by Post
   };
 
-  // False when it is full or closed: nothing was taken. It is full, too, when a crowd waits and the
-  // oldest of it has waited for long: a pause of the disk alone does not fill it.
+  // False when it is full or closed: nothing was taken. It is full, too, when a crowd waits whose
+  // oldest has waited for long, or whose last would have to, as fast as mail was taken of late: a
+  // pause of the disk alone does not fill it.
   bool Post(Mail mail);
   // Whether it is full: to ask before there is work in what is to be posted.
   bool Full();
@@ -41,13 +42,20 @@ class Mailbox {
   void Close();
 
  private:
-  bool FullAt(std::chrono::steady_clock::time_point now) const;
+  using Moment = std::chrono::steady_clock::time_point;
+
+  bool FullAt(Moment now) const;
 
   std::mutex mutex_;
   std::condition_variable arrived_;
   std::deque<Mail> mail_;
   size_t bytes_ = 0;
   bool closed_ = false;
+  // How long the mail that was taken of late kept the engine busy, the older the less it counts.
+  double busy_seconds_ = 0;
+  double busy_bytes_ = 0;
+  Moment taken_at_{};
+  double taken_bytes_ = 0;
 };
 
 class Loop {

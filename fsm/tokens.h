@@ -178,6 +178,8 @@ class Tokens {
 
   // When it is read from the store: nothing of it is a change.
   void Restore(Token token);
+  // Whether all nodes and homes in it are among so many.
+  bool Within(size_t nodes) const;
   void RestoreArrived(NodeIndex node, uint32_t count) { OfPlan().arrived[node] = count; }
   void RestoreDoomed(NodeIndex home) { OfPlan().doomed.insert(home); }
   void RestorePatched(NodeIndex home, std::string input) {

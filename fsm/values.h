@@ -114,6 +114,9 @@ struct Instance {
   // The history's index: numbers of this instance's records in the feed. Full pages are rows of
   // their own; this is the page being filled. rows.h says more.
   std::vector<uint64_t> history;
+  // The store holds no rows of it but its own, its spec and its place among its machine's: to be
+  // dropped, it need not be read.
+  bool bare = false;
 
   bool Stopped() const { return state == InstanceState::kStopped; }
   bool HasLiveClaim() const;

@@ -79,13 +79,18 @@ rocksdb::Options DatabaseOptions(const RocksStore::Options& ours) {
   // RocksDB 9.2 a DeleteRange under it corrupts the memtable.
 
   rocksdb::BlockBasedTableOptions table;
-  table.block_cache = rocksdb::NewLRUCache(ours.cache_mb << 20);
+  const size_t memtables = kMemtables * options.write_buffer_size;
+  table.block_cache = rocksdb::NewLRUCache((ours.cache_mb << 20) + memtables);
+  // In pieces of a block: one of a whole table is up to a megabyte, read again for every key once
+  // the cache does not hold them all.
+  table.partition_filters = true;
+  table.index_type = rocksdb::BlockBasedTableOptions::kTwoLevelIndexSearch;
   table.cache_index_and_filter_blocks = true;
   table.pin_l0_filter_and_index_blocks_in_cache = true;
   table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
-  options.write_buffer_manager = std::make_shared<rocksdb::WriteBufferManager>(
-      kMemtables * options.write_buffer_size, table.block_cache);
+  options.write_buffer_manager =
+      std::make_shared<rocksdb::WriteBufferManager>(memtables, table.block_cache);
   return options;
 }
 

@@ -41,7 +41,8 @@ class RocksStore final : public Store {
     bool create_if_missing = true;
     // Reads every block of every table before serving: minutes for a large store.
     bool verify_checksums = false;
-    // All that is cached: blocks, indexes and filters, and the memtables on top of what is free.
+    // What is cached of the tables: blocks, indexes and filters. The memtables come on top of it,
+    // and lend it what they do not use.
     size_t cache_mb = 256;
     // One memtable. Up to three exist; a restart replays at most that much of the log.
     size_t memtable_mb = 64;

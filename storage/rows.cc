@@ -260,6 +260,7 @@ std::string Encode(const Instance& instance, const Machine& machine) {
   for (const auto& [node, count] : instance.entries) (*out.mutable_entries())[node] = count;
   if (instance.last_answer) Encode(*instance.last_answer, out.mutable_last_answer());
   for (uint64_t seq : instance.history) out.add_history(seq);
+  out.set_bare(instance.bare);
   for (const Instance::Prerequisite& one : instance.after) {
     record::Prerequisite* to = out.add_after();
     to->set_instance(one.instance);
@@ -314,6 +315,7 @@ Result<Instance> Decode(std::string_view ns, std::string_view id, std::string_vi
   for (const auto& [node, count] : in.entries()) instance.entries.emplace_back(node, count);
   if (in.has_last_answer()) instance.last_answer = Decode(in.last_answer());
   instance.history.assign(in.history().begin(), in.history().end());
+  instance.bare = in.bare();
   for (const auto& one : in.after()) instance.after.push_back({one.instance(), one.any_result()});
   return instance;
 }
@@ -558,11 +560,26 @@ static void PutStep(Batch* batch, PartitionId partition, const Instance& instanc
   batch->Put(StepKey(partition, kStep, instance.ns, instance.id, home), out.SerializeAsString());
 }
 
+std::string ExpiryKey(PartitionId partition, Timestamp at, std::string_view ns,
+                      std::string_view id) {
+  return Key(partition, kExpiry).Number(static_cast<uint64_t>(Micros(at))).Text(ns).Text(id);
+}
+
+std::string EncodeExpiry(const Instance& instance) {
+  if (!instance.bare || instance.plan || instance.history.empty()) return "";
+  record::Expiry out;
+  out.set_machine(instance.machine);
+  out.set_version(instance.version);
+  out.set_first_seq(instance.history.front());
+  return out.SerializeAsString();
+}
+
 std::vector<uint64_t> PutInstance(Batch* batch, PartitionId partition, Instance* instance,
                                   const Machine& machine, bool just_stopped, Timestamp expiry) {
   std::vector<uint64_t> full;
   if (instance->history.size() >= kHistoryPage) {
     full = std::exchange(instance->history, {});
+    instance->bare = false;
     record::HistoryPage page;
     for (uint64_t seq : full) page.add_seqs(seq);
     batch->Put(Key(partition, kHistory)
@@ -573,11 +590,7 @@ std::vector<uint64_t> PutInstance(Batch* batch, PartitionId partition, Instance*
   }
   if (just_stopped) {
     batch->Delete(Key(partition, kLive).Text(instance->ns).Text(instance->id));
-    batch->Put(Key(partition, kExpiry)
-                   .Number(static_cast<uint64_t>(Micros(expiry)))
-                   .Text(instance->ns)
-                   .Text(instance->id),
-               "");
+    batch->Put(ExpiryKey(partition, expiry, instance->ns, instance->id), EncodeExpiry(*instance));
   }
   batch->Put(Key(partition, instance->Stopped() ? kStopped : kLive)
                  .Text(instance->ns)
@@ -591,28 +604,30 @@ std::vector<uint64_t> PutInstance(Batch* batch, PartitionId partition, Instance*
   return full;
 }
 
-void PutSpec(Batch* batch, PartitionId partition, const Instance& instance, const Spec& spec) {
+void PutSpec(Batch* batch, PartitionId partition, Instance* instance, const Spec& spec) {
+  instance->bare = spec.labels.empty() && instance->parent.empty() && !instance->plan;
   record::Spec out;
   out.set_params(spec.params);
   for (const auto& [key, value] : spec.labels) {
     (*out.mutable_labels())[key] = value;
-    batch->Put(Key(partition, kLabel).Text(instance.ns).Text(key).Text(value).Text(instance.id),
+    batch->Put(Key(partition, kLabel).Text(instance->ns).Text(key).Text(value).Text(instance->id),
                "");
   }
   out.set_client(spec.client);
   out.set_flow(spec.flow);
-  batch->Put(Key(partition, kSpec).Text(instance.ns).Text(instance.id), out.SerializeAsString());
-  batch->Put(Key(partition, kByMachine).Text(instance.ns).Text(instance.machine).Text(instance.id),
+  batch->Put(Key(partition, kSpec).Text(instance->ns).Text(instance->id), out.SerializeAsString());
+  batch->Put(Key(partition, kByMachine).Text(instance->ns).Text(instance->machine).Text(instance->id),
              "");
-  if (!instance.parent.empty()) {
-    batch->Put(Key(partition, kChildren).Text(instance.ns).Text(instance.parent).Text(instance.id),
+  if (!instance->parent.empty()) {
+    batch->Put(Key(partition, kChildren).Text(instance->ns).Text(instance->parent).Text(instance->id),
                "");
   }
 }
 
-void PutOutput(Batch* batch, PartitionId partition, const Instance& instance,
+void PutOutput(Batch* batch, PartitionId partition, Instance* instance,
                std::string_view node, std::string_view json) {
-  batch->Put(Key(partition, kOutput).Text(instance.ns).Text(instance.id).Text(node),
+  instance->bare = false;
+  batch->Put(Key(partition, kOutput).Text(instance->ns).Text(instance->id).Text(node),
              std::string(json));
 }
 
@@ -636,6 +651,13 @@ Result<Instance> GetInstance(const Store& store, PartitionId partition, std::str
     if (*value) return DecodeWhole(store, partition, ns, id, key, **value, resolve);
   }
   return NoSuchInstance(ns, id);
+}
+
+Result<bool> HasInstance(const Store& store, PartitionId partition, std::string_view ns,
+                         std::string_view id) {
+  auto spec = store.Get(Key(partition, kSpec).Text(ns).Text(id).bytes());
+  if (!spec) return spec.error();
+  return spec->has_value();
 }
 
 Result<Spec> GetSpec(const Store& store, PartitionId partition, std::string_view ns,
@@ -808,7 +830,8 @@ std::optional<Resting> ReadResting(std::string_view value) {
       case Field::kLastVisitFieldNumber:
       case Field::kEntriesFieldNumber:
       case Field::kLastAnswerFieldNumber:
-      case Field::kHistoryFieldNumber: break;
+      case Field::kHistoryFieldNumber:
+      case Field::kBareFieldNumber: break;
       default: return std::nullopt;
     }
   }
@@ -991,39 +1014,58 @@ Result<Ok> HistoryBackwards(const Store& store, PartitionId partition, const Ins
   return scanned ? outcome : scanned;
 }
 
-Result<Ok> TrimFeed(const Store& store, Batch* batch, PartitionId partition, uint64_t begin,
-                    uint64_t first, const std::function<bool(const Event&)>& keep) {
-  auto keep_some = [&](std::string_view key, std::string_view value) -> Result<bool> {
-    Result<bool> kept = true;
-    auto walked = WalkPage(SeqOf(key), value, [&](uint64_t seq, std::string_view record) {
-      auto event = DecodeEvent(seq, record);
-      if (!event) kept = event.error();
-      if (event && keep(*event)) {
-        batch->Put(Key(partition, kKept).Number(seq), std::string(record));
-      }
-      return kept.has_value();
-    });
-    return walked ? kept : walked.error();
-  };
-  auto scanned = ScanAll(store, FeedKey(partition, begin), FeedKey(partition, first), keep_some);
-  if (!scanned) return scanned;
-  batch->DeleteRange(FeedKey(partition, begin), FeedKey(partition, first));
-  PutNumber(batch, Key(partition, kFeedStart), first);
-  return Ok{};
+Result<uint64_t> TrimFeed(const Store& store, Batch* batch, PartitionId partition, uint64_t begin,
+                          Timestamp horizon, size_t most,
+                          const std::function<bool(const Event&)>& keep) {
+  uint64_t first = begin;
+  const std::string end = PrefixEnd(Key(partition, kFeed).bytes());
+  auto scanned = ScanAll(
+      store, FeedKey(partition, begin), end,
+      [&](std::string_view key, std::string_view value) -> Result<bool> {
+        if (first - begin >= most) return false;
+        bool old = true;
+        std::vector<std::pair<uint64_t, std::string_view>> kept;
+        Result<Ok> sound = Ok{};
+        auto next = WalkPage(SeqOf(key), value, [&](uint64_t seq, std::string_view record) {
+          auto event = DecodeEvent(seq, record);
+          if (!event) sound = event.error();
+          old = event && event->time <= horizon;
+          if (old && keep(*event)) kept.emplace_back(seq, record);
+          return old;
+        });
+        if (!next || !sound) return next ? sound.error() : next.error();
+        if (!old) return false;
+        for (const auto& [seq, record] : kept) {
+          batch->Put(Key(partition, kKept).Number(seq), std::string(record));
+        }
+        batch->Delete(std::string(key));
+        first = *next;
+        return true;
+      });
+  if (!scanned) return scanned.error();
+  if (first > begin) PutNumber(batch, Key(partition, kFeedStart), first);
+  return first;
 }
 
 Result<std::vector<Expired>> ScanExpired(const Store& store, PartitionId partition, Timestamp from,
                                          Timestamp now, size_t limit) {
   std::vector<Expired> expired;
   auto scanned =
-      store.Scan(Key(partition, kExpiry).Number(static_cast<uint64_t>(Micros(from))).bytes(),
-                 Key(partition, kExpiry).Number(static_cast<uint64_t>(Micros(now))).bytes(),
-                 [&](std::string_view key, std::string_view) {
+      ScanAll(store, Key(partition, kExpiry).Number(static_cast<uint64_t>(Micros(from))).bytes(),
+              Key(partition, kExpiry).Number(static_cast<uint64_t>(Micros(now))).bytes(),
+                 [&](std::string_view key, std::string_view value) -> Result<bool> {
+                   record::Expiry in;
+                   if (!in.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
+                     return Corrupt("time an instance may go", key);
+                   }
                    KeyReader reader(key);
                    Expired one;
                    one.at = FromMicros(static_cast<int64_t>(reader.Number()));
                    one.ns = reader.Text();
                    one.id = reader.Text();
+                   one.machine = std::move(*in.mutable_machine());
+                   one.version = in.version();
+                   one.first_seq = in.first_seq();
                    expired.push_back(std::move(one));
                    return expired.size() < limit;
                  });
@@ -1040,7 +1082,9 @@ Result<Ok> DropInstance(const Store& store, Batch* batch, PartitionId partition,
   for (uint64_t seq : *history) {
     if (seq < feed_begin) batch->Delete(Key(partition, kKept).Number(seq));
   }
-  for (Kind kind : {kHistory, kOutput, kStep, kStarts, kPlanned, kUnstarted}) {
+  std::vector<Kind> kinds = {kHistory, kOutput};
+  if (instance.plan) kinds.insert(kinds.end(), {kStep, kStarts, kPlanned, kUnstarted});
+  for (Kind kind : kinds) {
     const std::string begin = Key(partition, kind).Text(instance.ns).Text(instance.id);
     auto scanned = store.Scan(begin, PrefixEnd(begin), [&](std::string_view key, std::string_view) {
       batch->Delete(std::string(key));
@@ -1062,15 +1106,20 @@ Result<Ok> DropInstance(const Store& store, Batch* batch, PartitionId partition,
   }
   batch->Delete(Key(partition, kSpec).Text(instance.ns).Text(instance.id));
   batch->Delete(Key(partition, kStopped).Text(instance.ns).Text(instance.id));
-  DropExpiry(batch, partition, {instance.ns, instance.id, expiry});
+  batch->Delete(ExpiryKey(partition, expiry, instance.ns, instance.id));
   return Ok{};
 }
 
 void DropExpiry(Batch* batch, PartitionId partition, const Expired& expired) {
-  batch->Delete(Key(partition, kExpiry)
-                    .Number(static_cast<uint64_t>(Micros(expired.at)))
-                    .Text(expired.ns)
-                    .Text(expired.id));
+  batch->Delete(ExpiryKey(partition, expired.at, expired.ns, expired.id));
+}
+
+void DropBare(Batch* batch, PartitionId partition, const Expired& expired) {
+  batch->Delete(
+      Key(partition, kByMachine).Text(expired.ns).Text(expired.machine).Text(expired.id));
+  batch->Delete(Key(partition, kSpec).Text(expired.ns).Text(expired.id));
+  batch->Delete(Key(partition, kStopped).Text(expired.ns).Text(expired.id));
+  DropExpiry(batch, partition, expired);
 }
 
 namespace {

@@ -13,7 +13,7 @@
 //   0x06 feed      seq(8)                  a page of record.Event, from this number on
 //   0x07 history   ns instance seq(8)      record.HistoryPage: numbers of its records in the feed
 //   0x08 kept      seq(8)                  record.Event that the feed no longer holds but a history does
-//   0x09 expiry    time(8) ns instance     when a stopped instance may go
+//   0x09 expiry    time(8) ns instance     record.Expiry: when a stopped instance may go
 //   0x0A label     ns key value instance   index
 //   0x0B machine's ns machine instance     index
 //   0x0C children  ns parent instance      index
@@ -68,8 +68,9 @@ Result<Ok> ScanMachines(const Store& store, PartitionId partition,
 std::vector<uint64_t> PutInstance(Batch* batch, PartitionId partition, Instance* instance,
                                   const Machine& machine, bool just_stopped, Timestamp expiry);
 // What is written once, with the indexes that find it again.
-void PutSpec(Batch* batch, PartitionId partition, const Instance& instance, const Spec& spec);
-void PutOutput(Batch* batch, PartitionId partition, const Instance& instance,
+// Both before PutInstance, which writes whether the instance is bare.
+void PutSpec(Batch* batch, PartitionId partition, Instance* instance, const Spec& spec);
+void PutOutput(Batch* batch, PartitionId partition, Instance* instance,
                std::string_view node, std::string_view json);
 
 // The output of one node; nullopt when there is none.
@@ -79,6 +80,9 @@ Result<std::optional<std::string>> GetOutput(const Store& store, PartitionId par
 
 Error NoSuchInstance(std::string_view ns, std::string_view id);  // kNotFound, in words
 
+// Whether there is such an instance, without reading it.
+Result<bool> HasInstance(const Store& store, PartitionId partition, std::string_view ns,
+                         std::string_view id);
 // kNotFound when there is no such instance.
 Result<Instance> GetInstance(const Store& store, PartitionId partition, std::string_view ns,
                              std::string_view id, const Resolve& resolve);
@@ -225,14 +229,20 @@ Result<std::vector<uint64_t>> History(const Store& store, PartitionId partition,
 Result<Ok> HistoryBackwards(const Store& store, PartitionId partition, const Instance& instance,
                             const std::function<bool(uint64_t seq)>& visit);
 
-// Retention. Drops the feed from `begin`, where it begins, up to `first`, where it will (both of
-// them starts of pages), keeping elsewhere the records that `keep` wants.
-Result<Ok> TrimFeed(const Store& store, Batch* batch, PartitionId partition, uint64_t begin,
-                    uint64_t first, const std::function<bool(const Event&)>& keep);
+// Retention. Drops the pages at the feed's begin, which is `begin`, that hold nothing later than
+// `horizon`, until `most` records or a page more are gone, keeping elsewhere the records that `keep`
+// wants. Answers where the feed begins now.
+Result<uint64_t> TrimFeed(const Store& store, Batch* batch, PartitionId partition, uint64_t begin,
+                          Timestamp horizon, size_t most,
+                          const std::function<bool(const Event&)>& keep);
 struct Expired {
   std::string ns;
   std::string id;
   Timestamp at;
+  // Of a bare instance, otherwise empty.
+  std::string machine;
+  uint32_t version = 0;
+  uint64_t first_seq = 0;
 };
 // At most `limit` instances whose time is up, the longest overdue first. `from` skips what has been
 // dropped already, and with it the tombstones.
@@ -241,6 +251,8 @@ Result<std::vector<Expired>> ScanExpired(const Store& store, PartitionId partiti
 // Everything of a stopped instance, also what is kept of it from before the feed's begin.
 Result<Ok> DropInstance(const Store& store, Batch* batch, PartitionId partition,
                         const Instance& instance, uint64_t feed_begin, Timestamp expiry);
+// The same for a bare one none of whose records the feed has dropped.
+void DropBare(Batch* batch, PartitionId partition, const Expired& expired);
 void DropExpiry(Batch* batch, PartitionId partition, const Expired& expired);
 
 // What lets a caller in (rows_token.cc).

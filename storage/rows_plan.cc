@@ -373,7 +373,7 @@ void DropPlan(Batch* batch, PartitionId partition, const Instance& instance) {
 
 void Revive(Batch* batch, PartitionId partition, const Instance& instance, Timestamp expiry) {
   batch->Delete(Key(partition, kStopped).Text(instance.ns).Text(instance.id));
-  DropExpiry(batch, partition, {instance.ns, instance.id, expiry});
+  DropExpiry(batch, partition, {.ns = instance.ns, .id = instance.id, .at = expiry});
 }
 
 }  // namespace dfsmr::rows

@@ -46,5 +46,24 @@ TEST_CASE("a mailbox that was full takes more once a turn was taken") {
   CHECK(mailbox.Post(Letter()));
 }
 
+TEST_CASE("a crowd is refused whose last would have to wait for long, at the pace of late") {
+  using Clock = std::chrono::steady_clock;
+  constexpr size_t kMiB = 1 << 20;
+  Mailbox mailbox;
+  for (int i = 0; i < 8; ++i) REQUIRE(mailbox.Post(Letter(kMiB)));  // no crowd yet
+  for (int turn = 0; turn < 4; ++turn) {  // 25 MiB/s
+    REQUIRE(mailbox.Take(Clock::now())->size() == 1);
+    for (const auto begin = Clock::now(); Clock::now() - begin < std::chrono::milliseconds(40);) {
+      continue;
+    }
+  }
+  REQUIRE(mailbox.Take(Clock::now())->size() == 1);
+  size_t waiting = 3;
+  while (mailbox.Post(Letter(kMiB))) ++waiting;
+  CHECK(waiting > 8);
+  CHECK(waiting <= 26);
+  CHECK(mailbox.Post(Letter(kMiB, /*owed=*/true)));
+}
+
 }  // namespace
 }  // namespace dfsmr

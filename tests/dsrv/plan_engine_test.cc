@@ -515,5 +515,27 @@ TEST_CASE("a crash after any commit, or before it, changes nothing of how a plan
   }
 }
 
+TEST_CASE("a step that its plan does not have stops the server at its start") {
+  World world;
+  world.Define("action: a\n---\nplan: x\nflow: {sequence: [{step: s, action: a}]}\n");
+  world.Start("x", "i");
+  Healthy(world);
+  std::vector<std::pair<std::string, std::string>> steps;
+  REQUIRE(world.store().Scan("", "", [&](std::string_view key, std::string_view value) {
+    if (key.substr(2, 1) == "\x10") steps.emplace_back(key, value);
+    return true;
+  }));
+  REQUIRE_FALSE(steps.empty());
+  Batch batch;
+  for (auto& [key, value] : steps) {
+    batch.Delete(key);
+    key.end()[-2] = '\x7f';  // its home is a number of four bytes
+    batch.Put(key, value);
+  }
+  REQUIRE(world.store().Write(world.partition(), world.engine().epoch(), batch));
+  CHECK_FALSE(world.TryCrash());
+  CHECK(world.failed().find("damaged step of instance 'i'") != std::string::npos);
+}
+
 }  // namespace
 }  // namespace dfsmr

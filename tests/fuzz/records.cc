@@ -123,7 +123,7 @@ void Drop(const MemoryStore& store) {
   if (expired) {
     for (const rows::Expired& one : *expired) rows::DropExpiry(&batch, kPartition, one);
   }
-  (void)rows::TrimFeed(store, &batch, kPartition, 0, 2, [](const Event&) { return true; });
+  (void)rows::TrimFeed(store, &batch, kPartition, 0, kNever, 2, [](const Event&) { return true; });
   const auto instance = rows::GetInstance(store, kPartition, "ns", "i", Resolve);
   if (!instance) return;
   (void)rows::DropInstance(store, &batch, kPartition, *instance, 1, kNever);

@@ -443,8 +443,8 @@ void PutAll(World& world, Instance* instance) {
   Batch batch;
   Spec spec;
   spec.labels = {{"l", "v"}};
-  rows::PutSpec(&batch, kPartition, *instance, spec);
-  rows::PutOutput(&batch, kPartition, *instance, "one", "{}");
+  rows::PutSpec(&batch, kPartition, &*instance, spec);
+  rows::PutOutput(&batch, kPartition, &*instance, "one", "{}");
   rows::PutGraph(&batch, kPartition, *instance, *world.graph);
   rows::PutStarts(&batch, kPartition, *instance, 5, {});
   rows::PutPlanned(&batch, kPartition, *instance, "b", "[]");
@@ -465,7 +465,7 @@ TEST_CASE("a plan that is dropped leaves only its instance behind") {
   Batch bare;
   Spec spec;
   spec.labels = {{"l", "v"}};
-  rows::PutSpec(&bare, kPartition, plain, spec);
+  rows::PutSpec(&bare, kPartition, &plain, spec);
   rows::PutInstance(&bare, kPartition, &plain, world.machine, false, kNever);
   world.Write(bare);
   const size_t least = world.KeysOf("i");

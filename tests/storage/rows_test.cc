@@ -58,6 +58,7 @@ struct World {
     for (uint64_t seq = first; seq <= last; ++seq) {
       Event event;
       event.seq = seq;
+      event.time = FromMicros(static_cast<int64_t>(seq));
       event.kind = ChangeKind::kTransitioned;
       event.ns = "ns";
       event.instance = instance;
@@ -227,14 +228,15 @@ TEST_CASE("an event comes back as it was written, but for the output that lies e
 
 TEST_CASE("specs and outputs come back byte for byte") {
   World world;
-  const Instance instance = world.Make("i");
+  Instance instance = world.Make("i");
+  Instance other = world.Make("i2");
   const Spec spec{R"({ "a" : [1,  2] })", {{"k", "v"}, {"k2", "ü x"}}, "client"};
   Batch batch;
-  rows::PutSpec(&batch, kPartition, instance, spec);
-  rows::PutOutput(&batch, kPartition, instance, "a", R"({"x" :1})");
-  rows::PutOutput(&batch, kPartition, instance, "a", R"({"x" :2})");
-  rows::PutOutput(&batch, kPartition, instance, "b", "{}");
-  rows::PutOutput(&batch, kPartition, world.Make("i2"), "c", "{}");
+  rows::PutSpec(&batch, kPartition, &instance, spec);
+  rows::PutOutput(&batch, kPartition, &instance, "a", R"({"x" :1})");
+  rows::PutOutput(&batch, kPartition, &instance, "a", R"({"x" :2})");
+  rows::PutOutput(&batch, kPartition, &instance, "b", "{}");
+  rows::PutOutput(&batch, kPartition, &other, "c", "{}");
   world.Write(batch);
   auto read = rows::GetSpec(world.store, kPartition, "ns", "i");
   REQUIRE(read);
@@ -375,9 +377,10 @@ TEST_CASE("indexes find by label, machine and parent, a page at a time") {
   for (const char* id : {"c", "a", "b"}) {
     Instance instance = world.Make(id);
     instance.parent = "p";
-    rows::PutSpec(&batch, kPartition, instance, {"", {{"k", "v"}}, ""});
+    rows::PutSpec(&batch, kPartition, &instance, {"", {{"k", "v"}}, ""});
   }
-  rows::PutSpec(&batch, kPartition, world.Make("d"), {"", {{"k", "v2"}, {"k2", "v"}}, ""});
+  Instance orphan = world.Make("d");
+  rows::PutSpec(&batch, kPartition, &orphan, {"", {{"k", "v2"}, {"k2", "v"}}, ""});
   world.Write(batch);
   Ids ids;
   auto visit = [&ids](std::string_view id) {
@@ -454,20 +457,23 @@ TEST_CASE("trimming drops the front of the feed, and keeps what a history needs"
   world.Feed(1, 5, "gone");
   world.Feed(6, 10, "kept");
   world.Feed(11, 15, "gone");
-  auto trim = [&](uint64_t first) {
+  auto trim = [&](int64_t horizon, size_t most = 100) {
     Batch batch;
-    REQUIRE(rows::TrimFeed(world.store, &batch, kPartition,
-                           *rows::FirstSeq(world.store, kPartition), first,
-                           [](const Event& event) { return event.instance == "kept"; }));
+    auto first = rows::TrimFeed(world.store, &batch, kPartition,
+                                *rows::FirstSeq(world.store, kPartition), FromMicros(horizon), most,
+                                [](const Event& event) { return event.instance == "kept"; });
+    REQUIRE(first);
     world.Write(batch);
+    CHECK(*rows::FirstSeq(world.store, kPartition) == *first);
+    return *first;
   };
-  trim(6);
-  CHECK(*rows::FirstSeq(world.store, kPartition) == 6);
+  CHECK(trim(4) == 1);  // a page goes as a whole
+  CHECK(trim(9) == 6);
   CHECK(world.FeedSeqs() == Seqs(6, 15));
   rows::FeedReader feed(world.store, kPartition);
   CHECK_FALSE(feed.Get(5));
-  trim(11);
-  trim(16);
+  CHECK(trim(15, 1) == 11);
+  CHECK(trim(15, 1) == 16);
   CHECK(world.FeedSeqs().empty());
   CHECK(*rows::LastSeq(world.store, kPartition) == 15);  // numbers are not used again
   CHECK(*rows::FirstSeq(world.store, kPartition) == 16);
@@ -562,16 +568,16 @@ TEST_CASE("dropping an instance leaves nothing of it") {
   kept.history = {999};
   world.Put(&kept);
   Batch spec_of_kept;
-  rows::PutSpec(&spec_of_kept, kPartition, kept, {"", {{"k", "v"}}, ""});
+  rows::PutSpec(&spec_of_kept, kPartition, &kept, {"", {{"k", "v"}}, ""});
   world.Write(spec_of_kept);
   const size_t before = world.Rows();
 
   Instance instance = world.Make("i");
   instance.parent = "p";
   Batch batch;
-  rows::PutSpec(&batch, kPartition, instance, {"{}", {{"k", "v"}, {"l", "w"}}, "c"});
-  rows::PutOutput(&batch, kPartition, instance, "a", "{}");
-  rows::PutOutput(&batch, kPartition, instance, "b", "{}");
+  rows::PutSpec(&batch, kPartition, &instance, {"{}", {{"k", "v"}, {"l", "w"}}, "c"});
+  rows::PutOutput(&batch, kPartition, &instance, "a", "{}");
+  rows::PutOutput(&batch, kPartition, &instance, "b", "{}");
   world.Write(batch);
   for (uint64_t seq = 1; seq <= 100; ++seq) {
     instance.history.push_back(seq);
@@ -579,7 +585,7 @@ TEST_CASE("dropping an instance leaves nothing of it") {
   }
   world.Feed(1, 100, "i");
   Batch trim;
-  REQUIRE(rows::TrimFeed(world.store, &trim, kPartition, 1, 101,
+  REQUIRE(rows::TrimFeed(world.store, &trim, kPartition, 1, kNoon, 100,
                          [](const Event&) { return true; }));
   world.Write(trim);
   instance.state = InstanceState::kStopped;
@@ -592,6 +598,45 @@ TEST_CASE("dropping an instance leaves nothing of it") {
   CHECK_FALSE(world.Get("i"));
   CHECK(world.Get("i2"));
   CHECK(empty <= before);
+}
+
+TEST_CASE("a bare instance is dropped without being read, and nothing of it is left") {
+  auto put = [](World& world, Instance instance, const Spec& spec, int records, bool output) {
+    Batch batch;
+    rows::PutSpec(&batch, kPartition, &instance, spec);
+    if (output) rows::PutOutput(&batch, kPartition, &instance, "a", "{}");
+    world.Write(batch);
+    for (int seq = 0; seq < records; ++seq) {
+      instance.history.push_back(7 + static_cast<uint64_t>(seq));
+      world.Put(&instance);
+    }
+    instance.state = InstanceState::kStopped;
+    world.Put(&instance, true, kNoon);
+    auto expired = rows::ScanExpired(world.store, kPartition, {}, kNoon + 1s, 10);
+    REQUIRE(expired);
+    REQUIRE(expired->size() == 1);
+    return expired->front();
+  };
+  World world;
+  Instance instance = world.Make("i");
+  CHECK(put(world, instance, {"{}", {{"k", "v"}}, ""}, 3, false).machine.empty());
+  CHECK(put(world, instance, {"{}", {}, ""}, 3, true).machine.empty());
+  CHECK(put(world, instance, {"{}", {}, ""}, 100, false).machine.empty());
+  instance.parent = "p";
+  CHECK(put(world, instance, {"{}", {}, ""}, 3, false).machine.empty());
+
+  World other;
+  const size_t before = other.Rows();
+  instance = other.Make("i");
+  const rows::Expired bare = put(other, instance, {"{}", {}, "c"}, 3, false);
+  CHECK(bare.machine == instance.machine);
+  CHECK(bare.version == instance.version);
+  CHECK(bare.first_seq == 7);
+  Batch drop;
+  rows::DropBare(&drop, kPartition, bare);
+  other.Write(drop);
+  CHECK(other.Rows() == before);
+  CHECK_FALSE(other.Get("i"));
 }
 
 }  // namespace

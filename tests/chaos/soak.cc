@@ -41,7 +41,7 @@ class Mix {
   Mix(const Dsrv& server, const std::string& prefix, double rate)
       : server_(server), prefix_(prefix), rate_(rate) {
     threads_.emplace_back([this] { Start(); });
-    for (int i = 0; i < 4; ++i) threads_.emplace_back([this, i] { Work(i); });
+    for (int i = 0; i < kWorkers; ++i) threads_.emplace_back([this, i] { Work(i); });
     threads_.emplace_back([this] { Watch(); });
   }
   ~Mix() {
@@ -58,6 +58,7 @@ class Mix {
   void Check() const { findings_.Throw(); }
 
  private:
+  static constexpr int kWorkers = 24;  // with few, their waiting for commits is the capacity
   static constexpr uint64_t kLiveMost = 2'000;
   static constexpr int kBatch = 20;
 

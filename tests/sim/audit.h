@@ -59,6 +59,7 @@ class Audit {
       History(instance);
       NextStep(instance);
     }
+    NothingLeft();
     Counters();
   }
 
@@ -99,6 +100,30 @@ class Audit {
       }
       Expect(!lives || instances_.contains(id), id + " has not finished and is gone");
     }
+  }
+
+  // An instance that is gone has left no row behind. Keys are as storage/rows.h describes them.
+  void NothingLeft() {
+    struct Where {
+      size_t numbers;  // bytes of them, before the texts
+      size_t text;     // which of them is the id
+    };
+    static const std::map<char, Where> ids = {
+        {0x04, {0, 1}}, {0x05, {0, 1}}, {0x07, {0, 1}}, {0x09, {8, 1}},
+        {0x0A, {0, 3}}, {0x0B, {0, 2}}, {0x0C, {0, 2}}, {0x10, {0, 1}},
+        {0x11, {0, 1}}, {0x13, {0, 1}}, {0x14, {0, 1}}, {0x15, {0, 1}}};
+    const auto scanned = world_.store().Scan("", "", [&](std::string_view key, std::string_view) {
+      const char kind = key.size() > 2 ? key[2] : '\0';
+      const auto where = ids.find(kind);
+      if (where == ids.end()) return true;
+      key.remove_prefix(3 + where->second.numbers);
+      for (size_t i = 0; i < where->second.text; ++i) key.remove_prefix(key.find('\0') + 1);
+      const std::string id(key.substr(0, key.find('\0')));
+      Expect(instances_.contains(id),
+             "a row of kind " + std::to_string(kind) + " is left of " + id + ", which is gone");
+      return true;
+    });
+    Expect(scanned.has_value(), "the rows can be read");
   }
 
   const std::vector<const Event*>& ToldOf(const std::string& id) const {

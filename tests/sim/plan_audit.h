@@ -235,6 +235,7 @@ class PlanAudit {
   void All() {
     audit_.Feed();
     audit_.NothingLost();
+    audit_.NothingLeft();
     for (const auto& [id, instance] : instances()) {
       if (!instance.plan) {
         const bool was_plan = std::ranges::any_of(

@@ -490,7 +490,7 @@ class Engine {
   void SweepSome(MachineState& machine);
   bool SweepFor(const Filter& filter);
   void DropExpired();
-  bool DropExpired(const rows::Expired& one);
+  bool DropExpired(const rows::Expired& one, std::set<MachineState*>* of);
   bool Exists(const std::string& ns, const std::string& id);
   void TrimFeed();
   void SaveStats();

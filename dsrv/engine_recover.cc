@@ -72,10 +72,22 @@ Result<Ok> Engine::LoadStats() {
   });
   if (!scanned) return scanned;
   stats_seq_ = *seq;
-  return rows::ScanFeed(store_, options_.partition, *seq + 1, [this](const Event& event) {
+  scanned = rows::ScanFeed(store_, options_.partition, *seq + 1, [this](const Event& event) {
     Learn(event, nullptr);
     return true;
   });
+  if (!scanned) return scanned;
+  return rows::ScanDropped(
+      store_, options_.partition,
+      [this](const std::string& ns, const std::string& id, const rows::DroppedCounts& dropped) {
+        MachineState& machine = StateOf(ns, id);
+        machine.dropped = dropped;
+        unsaved_.insert(&machine);
+        for (auto& [number, version] : machine.versions) {
+          const auto it = dropped.find(number);
+          if (it != dropped.end()) version.stopped -= std::min(version.stopped, it->second);
+        }
+      });
 }
 
 // One instance that has not stopped: what of it is in memory besides itself.

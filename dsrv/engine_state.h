@@ -64,6 +64,8 @@ struct Engine::MachineState {
   };
   std::map<Agenda::Queue*, HeldBack> held_back;
   std::string swept;  // the background move has come as far as this id
+  // Of the versions' stopped instances, those that retention has dropped since the stats row.
+  rows::DroppedCounts dropped;
 };
 
 // What a step starts children for, and how far it has come.

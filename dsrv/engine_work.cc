@@ -593,9 +593,15 @@ void Engine::DropExpired() {
     if (!broken_) broken_ = expired.error();
     return;
   }
+  std::set<MachineState*> of;
   for (const rows::Expired& one : *expired) {
-    if (!DropExpired(one)) break;
+    if (!DropExpired(one, &of)) break;
     expired_up_to_ = one.at;
+  }
+  // In the same batch: the feed does not tell of it.
+  for (MachineState* machine : of) {
+    unsaved_.insert(machine);
+    rows::PutDropped(&turn_.batch, options_.partition, machine->ns, machine->id, machine->dropped);
   }
   expired_pending_ = expired->size() == most;
   if (expired_pending_) {
@@ -605,7 +611,7 @@ void Engine::DropExpired() {
 }
 
 // False when it must wait for a commit.
-bool Engine::DropExpired(const rows::Expired& one) {
+bool Engine::DropExpired(const rows::Expired& one, std::set<MachineState*>* of) {
   std::string key = ResidentKey(one.ns, one.id);
   if (dropped_.contains(key)) return true;
   Resident* resident = InMemory({one.ns, one.id});
@@ -628,8 +634,8 @@ bool Engine::DropExpired(const rows::Expired& one) {
     Erase(*resident);
   }
   --version->stopped;
-  unsaved_.insert(version->machine);
-  stats_due_ = now_;  // in the same batch: the feed does not tell of it
+  ++version->machine->dropped[version->definition->version];
+  of->insert(version->machine);
   dropped_order_.emplace_back(turn_.number, key);
   dropped_.insert(std::move(key));
   return true;
@@ -691,6 +697,7 @@ void Engine::SaveStats() {
       if (latency.Samples() > 0) row.latencies[node] = latency.Save();
     }
     rows::PutStats(&turn_.batch, options_.partition, row);
+    machine->dropped.clear();
   }
   rows::PutStatsSeq(&turn_.batch, options_.partition, last_seq_);
   stats_seq_ = last_seq_;

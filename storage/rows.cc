@@ -1173,6 +1173,37 @@ void PutStats(Batch* batch, PartitionId partition, const StatsRow& row) {
     Encode(snapshot, to);
   }
   batch->Put(Key(partition, kStats).Text(row.ns).Text(row.machine), out.SerializeAsString());
+  batch->Delete(Key(partition, kDropped).Text(row.ns).Text(row.machine));
+}
+
+void PutDropped(Batch* batch, PartitionId partition, std::string_view ns, std::string_view machine,
+                const DroppedCounts& dropped) {
+  record::Stats out;
+  for (const auto& [version, count] : dropped) {
+    record::VersionStats* to = out.add_versions();
+    to->set_version(version);
+    to->set_stopped(count);
+  }
+  batch->Put(Key(partition, kDropped).Text(ns).Text(machine), out.SerializeAsString());
+}
+
+Result<Ok> ScanDropped(const Store& store, PartitionId partition,
+                       const std::function<void(const std::string& ns, const std::string& machine,
+                                                const DroppedCounts&)>& visit) {
+  const std::string begin = Key(partition, kDropped);
+  return ScanAll(store, begin, PrefixEnd(begin),
+                 [&](std::string_view key, std::string_view value) -> Result<bool> {
+                   record::Stats in;
+                   if (!in.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
+                     return Corrupt("machine's counters", key);
+                   }
+                   DroppedCounts dropped;
+                   for (const auto& one : in.versions()) dropped[one.version()] = one.stopped();
+                   KeyReader reader(key);
+                   const std::string ns(reader.Text());
+                   visit(ns, std::string(reader.Text()), dropped);
+                   return true;
+                 });
 }
 
 void PutStatsSeq(Batch* batch, PartitionId partition, uint64_t seq) {

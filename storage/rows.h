@@ -27,6 +27,8 @@
 //   0x14 planned   ns instance step        the flow that a planner reported
 //   0x15 unstarted ns instance home(4) number(8)  a child that could not be started
 //   0x16 token     id                      record.AccessToken
+//   0x17 dropped   ns machine              record.Stats: stopped instances that were dropped since
+//                                          the stats row was written, so that it need not be
 //
 // A transition of a plain machine writes its instance's row, nothing else; the records of a whole
 // turn share the pages of the feed. The history of an instance is the list of its records' numbers:
@@ -295,5 +297,13 @@ void PutStatsSeq(Batch* batch, PartitionId partition, uint64_t seq);
 Result<uint64_t> GetStatsSeq(const Store& store, PartitionId partition);
 Result<Ok> ScanStats(const Store& store, PartitionId partition,
                      const std::function<void(StatsRow)>& visit);
+// Of the versions of one machine, how many stopped instances retention has dropped since PutStats,
+// which removes this row.
+using DroppedCounts = std::map<uint32_t, uint64_t>;
+void PutDropped(Batch* batch, PartitionId partition, std::string_view ns, std::string_view machine,
+                const DroppedCounts& dropped);
+Result<Ok> ScanDropped(const Store& store, PartitionId partition,
+                       const std::function<void(const std::string& ns, const std::string& machine,
+                                                const DroppedCounts&)>& visit);
 
 }  // namespace dfsmr::rows

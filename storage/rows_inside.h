@@ -33,6 +33,7 @@ enum Kind : uint8_t {
   kPlanned = 0x14,
   kUnstarted = 0x15,
   kToken = 0x16,
+  kDropped = 0x17,
 };
 
 // Builds keys: Key(partition, kind).Text(ns).Number(seq).

@@ -106,6 +106,8 @@ void ReadFeed(const MemoryStore& store) {
   for (const uint64_t seq : {1, 2}) (void)reader.Get(seq);
   (void)rows::ScanFeed(store, kPartition, 0, [](const Event&) { return true; });
   (void)rows::GetStatsSeq(store, kPartition);
+  (void)rows::ScanDropped(store, kPartition,
+                          [](const std::string&, const std::string&, const rows::DroppedCounts&) {});
   (void)rows::ScanStats(store, kPartition, [](const rows::StatsRow& row) {
     for (const auto& [node, saved] : row.latencies) {
       const Latency latency = Latency::Restore(saved);

@@ -297,6 +297,29 @@ TEST_CASE("counters and latencies come back") {
   CHECK(seen == 1);
 }
 
+TEST_CASE("what was dropped since the counters were written is told until they are again") {
+  World world;
+  using Told = std::map<std::string, rows::DroppedCounts>;
+  auto told = [&] {
+    Told all;
+    REQUIRE(rows::ScanDropped(world.store, kPartition,
+                              [&](const std::string& ns, const std::string& machine,
+                                  const rows::DroppedCounts& dropped) {
+                                all[ns + "/" + machine] = dropped;
+                              }));
+    return all;
+  };
+  Batch batch;
+  rows::PutDropped(&batch, kPartition, "ns", "m", {{1, 5}, {2, 7}});
+  rows::PutDropped(&batch, kPartition, "ns", "other", {{0, 1}});
+  world.Write(batch);
+  CHECK(told() == Told{{"ns/m", {{1, 5}, {2, 7}}}, {"ns/other", {{0, 1}}}});
+  Batch stats;
+  rows::PutStats(&stats, kPartition, {"ns", "m", {}, {}});
+  world.Write(stats);
+  CHECK(told() == Told{{"ns/other", {{0, 1}}}});
+}
+
 TEST_CASE("what cannot be read is said to be damaged, with its key") {
   World world;
   Instance instance = world.Make("i");

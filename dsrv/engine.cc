@@ -543,27 +543,68 @@ void Engine::Consequences(Resident& resident, const Before& before, ClaimId self
 
 // Commands ---------------------------------------------------------------------------------------
 
+// The id is taken: by the same instance, which was started before, or by another one.
+Result<Started> Engine::StartAgain(const StartArgs& args) {
+  auto existing = Touch(args.ns, args.id);
+  if (!existing) return existing.error();
+  InstanceView view = ViewOf(**existing);
+  const bool same_machine = view.instance.machine == args.machine;
+  if (same_machine && options_.same_json(view.spec->params, args.spec.params)) {
+    return Started{std::move(view), false};
+  }
+  return Error{Code::kAlreadyExists, "INSTANCE_EXISTS",
+               "instance " + Quoted(args.id) + " exists already, of machine " +
+                   Quoted(view.instance.machine) + (same_machine ? " with other params" : "") +
+                   "; choose another id"};
+}
+
+// Those that have stopped already, of the instances that must have before another one begins.
+Result<std::vector<std::pair<std::string, InstanceResult>>> Engine::EndedOf(
+    const std::string& ns, const std::vector<Instance::Prerequisite>& after) {
+  std::vector<std::pair<std::string, InstanceResult>> ended;
+  for (const Instance::Prerequisite& one : after) {
+    auto prerequisite = Touch(ns, one.instance);
+    if (!prerequisite) {
+      Error error = prerequisite.error();
+      error.message = "'after': " + error.message;
+      return error;
+    }
+    const Instance& other = (*prerequisite)->instance;
+    if (other.Stopped()) ended.emplace_back(other.id, other.result);
+  }
+  return ended;
+}
+
+Engine::Resident& Engine::Create(StartArgs args, std::vector<Instance::Prerequisite> after,
+                                 VersionState* version) {
+  Instance instance;
+  instance.after = std::move(after);
+  instance.ns = std::move(args.ns);
+  instance.id = args.id.empty() ? NewId(now_, Mix(random_ + next_id_++ * 0x9e3779b97f4a7c15ull))
+                                : std::move(args.id);
+  instance.machine = version->definition->machine.id;
+  instance.version = version->definition->version;
+  instance.priority = args.priority;
+  instance.start_at = args.start_at;
+  instance.start_before = args.start_before;
+  instance.hold = args.hold;
+  instance.parent = std::move(args.parent);
+  instance.parent_step = args.parent_step;
+  if (version->plan || args.flow) instance.plan = PlanState();
+  Resident& resident = *Insert(std::move(instance), version, version->graph);
+  if (args.flow) CacheOf(resident).source = std::move(args.flow);
+  resident.spec = std::make_shared<const Spec>(std::move(args.spec));
+  resident.created = true;
+  return resident;
+}
+
 Result<Started> Engine::Start(StartArgs args) {
   if (args.flow && args.machine.empty()) {
     args.machine = args.flow->id.empty() ? "adhoc" : args.flow->id;
   }
   VersionState* version = VersionOf(args.ns, args.machine, args.version);
   if (args.flow || (!version && args.implicit)) version = &ImplicitVersion(args.ns, args.machine);
-  const bool named = !args.id.empty();
-  if (named && Exists(args.ns, args.id)) {
-    auto existing = Touch(args.ns, args.id);
-    if (!existing) return existing.error();
-    const InstanceView view = ViewOf(**existing);
-    if (view.instance.machine == args.machine &&
-        options_.same_json(view.spec->params, args.spec.params)) {
-      return Started{view, false};
-    }
-    return Error{Code::kAlreadyExists, "INSTANCE_EXISTS",
-                 "instance " + Quoted(args.id) + " exists already, of machine " +
-                     Quoted(view.instance.machine) +
-                     (view.instance.machine == args.machine ? " with other params" : "") +
-                     "; choose another id"};
-  }
+  if (!args.id.empty() && Exists(args.ns, args.id)) return StartAgain(args);
   if (!version) return NoSuchMachine(args.ns, args.machine, args.version);
   if (version->LeftBehind()) {
     return Error{Code::kFailedPrecondition, "SUPERSEDED_VERSION",
@@ -575,64 +616,37 @@ Result<Started> Engine::Start(StartArgs args) {
   const ParamsCheck* check = args.flow ? args.flow->params.check.get() : machine.params.get();
   if (auto refusal = RefusalOf(args, check, now_)) return *std::move(refusal);
   std::vector<Instance::Prerequisite> after = EachOnce(args.after);
-  std::vector<std::pair<std::string, InstanceResult>> ended;
-  for (const Instance::Prerequisite& one : after) {
-    auto prerequisite = Touch(args.ns, one.instance);
-    if (!prerequisite) {
-      Error error = prerequisite.error();
-      error.message = "'after': " + error.message;
-      return error;
-    }
-    const Instance& other = (*prerequisite)->instance;
-    if (other.Stopped()) ended.emplace_back(other.id, other.result);
-  }
+  auto ended = EndedOf(args.ns, after);
+  if (!ended) return ended.error();
   // What the server starts by itself belongs to something that has begun.
   if (args.parent.empty() && !args.implicit) {
     if (auto full = NeedsRoom(Room::kAmple)) return *std::move(full);
   }
-  Instance instance;
-  instance.after = std::move(after);
-  instance.ns = std::move(args.ns);
-  instance.id =
-      named ? std::move(args.id) : NewId(now_, Mix(random_ + next_id_++ * 0x9e3779b97f4a7c15ull));
-  instance.machine = machine.id;
-  instance.version = version->definition->version;
-  instance.priority = args.priority;
-  instance.start_at = args.start_at;
-  instance.start_before = args.start_before;
-  instance.hold = args.hold;
-  instance.parent = args.parent;
-  instance.parent_step = args.parent_step;
-  if (version->plan || args.flow) instance.plan = PlanState();
-  Resident* resident = Insert(std::move(instance), version, version->graph);
-  if (args.flow) {
-    CacheOf(*resident).source = args.flow;
-  }
-  resident->spec = std::make_shared<const Spec>(std::move(args.spec));
-  resident->created = true;
-  Change(*resident, {}, [&](Scene& scene) {
+  Resident& resident = Create(std::move(args), std::move(after), version);
+  Change(resident, {}, [&](Scene& scene) {
     dfsmr::Start(scene);
     for (Event& event : scene.events) {
-      event.client = resident->spec->client;
+      event.client = resident.spec->client;
       if (event.kind == ChangeKind::kStarted || event.kind == ChangeKind::kScheduled) {
-        event.params = resident->spec->params;
+        event.params = resident.spec->params;
       }
     }
     return Ok{};
   });
-  for (const auto& [id, result] : ended) {
-    Change(*resident, {}, [&](Scene& scene) {
+  for (const auto& [id, result] : *ended) {
+    Change(resident, {}, [&](Scene& scene) {
       PrerequisiteStopped(scene, id, result);
       return Ok{};
     });
   }
-  if (!resident->instance.Stopped()) {
-    for (const auto& one : resident->instance.after) {
-      followers_[ResidentKey(resident->instance.ns, one.instance)].insert(resident->instance.id);
+  const Instance& instance = resident.instance;
+  if (!instance.Stopped()) {
+    for (const auto& one : instance.after) {
+      followers_[ResidentKey(instance.ns, one.instance)].insert(instance.id);
     }
   }
-  if (resident->instance.state == InstanceState::kPlanning) Plan(*resident);
-  return Started{ViewOf(*resident), true};
+  if (instance.state == InstanceState::kPlanning) Plan(resident);
+  return Started{ViewOf(resident), true};
 }
 
 // How far back a report that may be a repetition is looked for: more than all workers together

@@ -492,6 +492,11 @@ class Engine {
   void DropExpired();
   bool DropExpired(const rows::Expired& one, std::set<MachineState*>* of);
   bool Exists(const std::string& ns, const std::string& id);
+  Result<Started> StartAgain(const StartArgs& args);
+  Result<std::vector<std::pair<std::string, InstanceResult>>> EndedOf(
+      const std::string& ns, const std::vector<Instance::Prerequisite>& after);
+  Resident& Create(StartArgs args, std::vector<Instance::Prerequisite> after,
+                   VersionState* version);
   void TrimFeed();
   void SaveStats();
   TimerKey Arm(Timestamp at, Timer timer);

@@ -614,25 +614,26 @@ void Engine::DropExpired() {
 bool Engine::DropExpired(const rows::Expired& one, std::set<MachineState*>* of) {
   std::string key = ResidentKey(one.ns, one.id);
   if (dropped_.contains(key)) return true;
+  const bool bare = one.version != 0 && one.first_seq >= feed_start_;
   Resident* resident = InMemory({one.ns, one.id});
-  VersionState* version = nullptr;
-  if (!resident && !one.machine.empty() && one.first_seq >= feed_start_) {
-    version = VersionOf(one.ns, one.machine, one.version);
-  }
-  if (version) {
-    rows::DropBare(&turn_.batch, options_.partition, one);
-  } else {
+  VersionState* version =
+      bare && !resident ? VersionOf(one.ns, one.machine, one.version) : nullptr;
+  if (!version) {
     auto loaded = Load(one.ns, one.id);
     if (!loaded) return true;
     resident = *loaded;
     if (!Durable(*resident)) return false;
     if (!resident->instance.Stopped()) return true;
     version = resident->version;
-    auto dropped = rows::DropInstance(store_, &turn_.batch, options_.partition, resident->instance,
-                                      feed_start_, one.at);
-    if (!dropped && !broken_) broken_ = dropped.error();
-    Erase(*resident);
   }
+  if (bare) {
+    rows::DropBare(&turn_.batch, options_.partition, one);
+  } else {
+    auto outcome = rows::DropInstance(store_, &turn_.batch, options_.partition,
+                                      resident->instance, feed_start_, one.at);
+    if (!outcome && !broken_) broken_ = outcome.error();
+  }
+  if (resident) Erase(*resident);
   --version->stopped;
   ++version->machine->dropped[version->definition->version];
   of->insert(version->machine);
@@ -642,8 +643,8 @@ bool Engine::DropExpired(const rows::Expired& one, std::set<MachineState*>* of) 
 }
 
 // The feed is kept an eighth longer than stopped instances, so that most records have outlived
-// their instance by then and need not be moved to where its history finds them; if those are dropped
-// late, it waits for them.
+// their instance by then and need not be moved to where its history finds them; if those are
+// dropped late, it waits for them.
 void Engine::TrimFeed() {
   const Duration period =
       std::clamp<Duration>(options_.retention / 16, std::chrono::milliseconds(250),

@@ -83,25 +83,26 @@ Result<Ok> CheckSecurity(const Flags& flags) {
                    "whoever reaches the port may do everything"};
 }
 
-}  // namespace
-
-Result<Flags> ParseFlags(int argc, char** argv) {
-  Flags flags;
+// What is read before it is checked.
+struct Texts {
   std::string config;
   std::string grace = "10s";
   std::string retention = "7d";
-  CLI::App app{"dsrv: the server of dfsmr, the distributed finite state machine runner", "dsrv"};
+};
+
+void AddFlags(CLI::App& app, Flags& flags, Texts& texts) {
   app.set_version_flag("--version", "dsrv 1.0.0");
   app.add_option("--addr", flags.addr,
                  "where to listen, HOST:PORT; ':PORT' is every interface, port 0 any free one")
       ->capture_default_str();
   app.add_option("--data", flags.data, "the directory that holds the store; made when missing")
       ->capture_default_str();
-  app.add_option("--config", config, "a YAML file with these flags as keys; flags given here win");
-  app.add_option("--grace", grace, "how long a stop waits for what is under way")
+  app.add_option("--config", texts.config,
+                 "a YAML file with these flags as keys; flags given here win");
+  app.add_option("--grace", texts.grace, "how long a stop waits for what is under way")
       ->check(CheckDuration)
       ->capture_default_str();
-  app.add_option("--retention", retention,
+  app.add_option("--retention", texts.retention,
                  "how long stopped instances, their history and the feed stay readable; a machine "
                  "may say otherwise for its own")
       ->check(CheckDuration)
@@ -110,8 +111,8 @@ Result<Flags> ParseFlags(int argc, char** argv) {
       ->check(CLI::Range(8, 1 << 20))
       ->capture_default_str();
   app.add_option("--memtable-mb", flags.memtable_mb,
-                 "memory for what is being written, MiB, of which up to three times that is in use; "
-                 "a restart replays as much")
+                 "memory for what is being written, MiB; up to three times that is in use, and a "
+                 "restart replays as much")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
   app.add_option("--cached-instances", flags.cached_instances,
@@ -134,6 +135,15 @@ Result<Flags> ParseFlags(int argc, char** argv) {
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
   app.footer("Example:\n  dsrv --data /var/lib/dfsmr --retention 30d");
+}
+
+}  // namespace
+
+Result<Flags> ParseFlags(int argc, char** argv) {
+  Flags flags;
+  Texts texts;
+  CLI::App app{"dsrv: the server of dfsmr, the distributed finite state machine runner", "dsrv"};
+  AddFlags(app, flags, texts);
 
   // As the flags of the original: one dash will do.
   std::vector<std::string> args;
@@ -148,8 +158,8 @@ Result<Flags> ParseFlags(int argc, char** argv) {
       app.parse(std::move(all));
     };
     parse(args);
-    if (!config.empty()) {
-      auto read = ReadFile(config, app, &args);
+    if (!texts.config.empty()) {
+      auto read = ReadFile(texts.config, app, &args);
       if (!read) return read.error();
       app.clear();
       parse(args);
@@ -159,8 +169,8 @@ Result<Flags> ParseFlags(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return Error{Code::kInvalidArgument, "", std::string(error.what()) + "; see dsrv --help"};
   }
-  flags.grace = *ParseDuration(grace);
-  flags.retention = *ParseDuration(retention);
+  flags.grace = *ParseDuration(texts.grace);
+  flags.retention = *ParseDuration(texts.retention);
   if (flags.retention < std::chrono::seconds(1)) {
     return Error{Code::kInvalidArgument, "", "--retention must be at least 1s"};
   }

@@ -27,9 +27,10 @@ bool Mailbox::FullAt(Moment now) const {
   const bool crowd = mail_.size() > limits::kTurnItems ||
                      bytes_ > (mail_.size() > kFew ? kCrowdBytes : kFewBytes);
   if (!crowd) return false;
+  const double waiting = static_cast<double>(bytes_);
   return now - mail_.front().posted > limits::kMailboxWait ||
          (busy_bytes_ > 0 &&
-          static_cast<double>(bytes_) * busy_seconds_ > ToSeconds(limits::kMailboxWait) * busy_bytes_);
+          waiting * busy_seconds_ > ToSeconds(limits::kMailboxWait) * busy_bytes_);
 }
 
 bool Mailbox::Full() {

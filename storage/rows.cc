@@ -605,22 +605,20 @@ std::vector<uint64_t> PutInstance(Batch* batch, PartitionId partition, Instance*
 }
 
 void PutSpec(Batch* batch, PartitionId partition, Instance* instance, const Spec& spec) {
+  const auto& [ns, id, machine] = std::tie(instance->ns, instance->id, instance->machine);
   instance->bare = spec.labels.empty() && instance->parent.empty() && !instance->plan;
   record::Spec out;
   out.set_params(spec.params);
   for (const auto& [key, value] : spec.labels) {
     (*out.mutable_labels())[key] = value;
-    batch->Put(Key(partition, kLabel).Text(instance->ns).Text(key).Text(value).Text(instance->id),
-               "");
+    batch->Put(Key(partition, kLabel).Text(ns).Text(key).Text(value).Text(id), "");
   }
   out.set_client(spec.client);
   out.set_flow(spec.flow);
-  batch->Put(Key(partition, kSpec).Text(instance->ns).Text(instance->id), out.SerializeAsString());
-  batch->Put(Key(partition, kByMachine).Text(instance->ns).Text(instance->machine).Text(instance->id),
-             "");
+  batch->Put(Key(partition, kSpec).Text(ns).Text(id), out.SerializeAsString());
+  batch->Put(Key(partition, kByMachine).Text(ns).Text(machine).Text(id), "");
   if (!instance->parent.empty()) {
-    batch->Put(Key(partition, kChildren).Text(instance->ns).Text(instance->parent).Text(instance->id),
-               "");
+    batch->Put(Key(partition, kChildren).Text(ns).Text(instance->parent).Text(id), "");
   }
 }
 

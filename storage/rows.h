@@ -232,8 +232,8 @@ Result<Ok> HistoryBackwards(const Store& store, PartitionId partition, const Ins
                             const std::function<bool(uint64_t seq)>& visit);
 
 // Retention. Drops the pages at the feed's begin, which is `begin`, that hold nothing later than
-// `horizon`, until `most` records or a page more are gone, keeping elsewhere the records that `keep`
-// wants. Answers where the feed begins now.
+// `horizon`, until `most` records or a page more are gone, keeping elsewhere the records that
+// `keep` wants. Answers where the feed begins now.
 Result<uint64_t> TrimFeed(const Store& store, Batch* batch, PartitionId partition, uint64_t begin,
                           Timestamp horizon, size_t most,
                           const std::function<bool(const Event&)>& keep);

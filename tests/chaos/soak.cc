@@ -104,10 +104,10 @@ class Mix {
     while (!stopping_ && !findings_.any()) {
       request.mutable_next()->set_worker("soak-" + std::to_string(number));
       request.mutable_next()->set_max_tasks(2 * kBatch);
-      request.mutable_next()->mutable_wait()->set_nanos(200'000'000);
+      const bool waits = request.transitions().empty();  // else the wait would be in its latency
+      if (waits) request.mutable_next()->mutable_wait()->set_nanos(200'000'000);
       v1::ReportResponse response;
       grpc::ClientContext context;
-      const bool waits = request.transitions().empty();
       const auto begun = Clock::now();
       const grpc::Status status = stub.Report(&context, request, &response);
       if (waits ? !status.ok() : !Good("Report", status, begun)) {

@@ -107,7 +107,7 @@ void ReadFeed(const MemoryStore& store) {
   (void)rows::ScanFeed(store, kPartition, 0, [](const Event&) { return true; });
   (void)rows::GetStatsSeq(store, kPartition);
   (void)rows::ScanDropped(store, kPartition,
-                          [](const std::string&, const std::string&, const rows::DroppedCounts&) {});
+                          [](const std::string&, const std::string&, const auto&) {});
   (void)rows::ScanStats(store, kPartition, [](const rows::StatsRow& row) {
     for (const auto& [node, saved] : row.latencies) {
       const Latency latency = Latency::Restore(saved);

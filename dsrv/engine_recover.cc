@@ -80,6 +80,7 @@ Result<Ok> Engine::LoadStats() {
   return rows::ScanDropped(
       store_, options_.partition,
       [this](const std::string& ns, const std::string& id, const rows::DroppedCounts& dropped) {
+        if (dropped.contains(0)) ImplicitVersion(ns, id);  // no stats row may tell of it
         MachineState& machine = StateOf(ns, id);
         machine.dropped = dropped;
         unsaved_.insert(&machine);

@@ -60,9 +60,12 @@ std::optional<std::vector<Mailbox::Mail>> Mailbox::Take(
   arrived_.wait_until(lock, until, [this] { return closed_ || !mail_.empty(); });
   if (closed_ && mail_.empty()) return std::nullopt;
   const Moment now = std::chrono::steady_clock::now();
-  if (busy && taken_bytes_ > 0) {
-    busy_seconds_ = busy_seconds_ * kRemembered + ToSeconds(now - taken_at_);
+  if (left_over_) {  // the turn before was full: only such ones tell the pace of a crowd
+    const auto took = std::min<std::chrono::nanoseconds>(now - taken_at_, limits::kMailboxWait);
+    busy_seconds_ = busy_seconds_ * kRemembered + ToSeconds(took);
     busy_bytes_ = busy_bytes_ * kRemembered + taken_bytes_;
+  } else if (!busy) {
+    busy_seconds_ = busy_bytes_ = 0;
   }
   std::vector<Mail> taken;
   size_t bytes = 0;
@@ -74,6 +77,7 @@ std::optional<std::vector<Mailbox::Mail>> Mailbox::Take(
   bytes_ -= bytes;
   taken_at_ = now;
   taken_bytes_ = static_cast<double>(bytes);
+  left_over_ = !mail_.empty();
   return taken;
 }
 

@@ -51,11 +51,12 @@ class Mailbox {
   std::deque<Mail> mail_;
   size_t bytes_ = 0;
   bool closed_ = false;
-  // How long the mail that was taken of late kept the engine busy, the older the less it counts.
+  // How long full turns of late kept the engine busy, the older the less they count.
   double busy_seconds_ = 0;
   double busy_bytes_ = 0;
   Moment taken_at_{};
   double taken_bytes_ = 0;
+  bool left_over_ = false;  // more was there than one turn takes
 };
 
 class Loop {

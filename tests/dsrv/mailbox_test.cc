@@ -65,5 +65,21 @@ TEST_CASE("a crowd is refused whose last would have to wait for long, at the pac
   CHECK(mailbox.Post(Letter(kMiB, /*owed=*/true)));
 }
 
+TEST_CASE("small turns, each of which waits for a sync, do not tell the pace of a crowd") {
+  using Clock = std::chrono::steady_clock;
+  Mailbox mailbox;
+  REQUIRE(mailbox.Post(Letter(100)));
+  for (int turn = 0; turn < 4; ++turn) {
+    REQUIRE(mailbox.Take(Clock::now())->size() == 1);
+    REQUIRE(mailbox.Post(Letter(100)));
+    for (const auto begin = Clock::now(); Clock::now() - begin < std::chrono::milliseconds(10);) {
+      continue;
+    }
+  }
+  int posted = 0;
+  while (posted < 1'000 && mailbox.Post(Letter(10 << 10))) ++posted;
+  CHECK(posted == 1'000);
+}
+
 }  // namespace
 }  // namespace dfsmr

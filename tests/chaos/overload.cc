@@ -20,7 +20,7 @@ constexpr double kDeadlineSeconds = 10;     // of the calls that are too many
 // comes to that in the turns under way and for want of CPU.
 constexpr double kOthersMostMs = 5'000;
 constexpr double kRecoveredShare = 0.7;     // of the rate before it
-constexpr double kRecoverySeconds = 5;
+constexpr double kRecoverySeconds = 10;
 
 // Instances that end where they start, so that what is resident is the server's and not the load's;
 // and one that waits for workers.

@@ -515,26 +515,6 @@ TEST_CASE("a crash after any commit, or before it, changes nothing of how a plan
   }
 }
 
-TEST_CASE("a flow of its own that retention has dropped does not upset a restart") {
-  for (int phase = 0; phase < 10; ++phase) {  // of the ticks that drop, trim and save
-    World world({.retention = 1s, .stats_every = 1h});
-    world.Define("action: a\n");
-    world.Elapse(phase * 100ms);
-    auto flow = ToFlow("sequence: [{step: s, action: a}]");
-    REQUIRE(flow);
-    REQUIRE(world.TryStart({.id = "i", .flow = *flow}));
-    world.Drain();
-    Ok(world, "s");
-    for (int i = 0; i < 300 && world.Get("i"); ++i) world.Elapse(20ms);
-    REQUIRE_FALSE(world.Get("i"));
-    world.Crash();
-    const auto views = world.Do([](Engine& e) {
-      return Result<std::vector<MachineView>>(e.ListMachines("ns", false, {"", 0}, 10));
-    });
-    for (const MachineView& view : *views) CHECK(view.stats.stopped == 0);
-  }
-}
-
 TEST_CASE("a step that its plan does not have stops the server at its start") {
   World world;
   world.Define("action: a\n---\nplan: x\nflow: {sequence: [{step: s, action: a}]}\n");

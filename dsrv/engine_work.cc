@@ -669,8 +669,10 @@ void Engine::TrimFeed() {
     if (!broken_) broken_ = first.error();
     return;
   }
-  more_ = more_ || *first - feed_start_ >= most;
-  if (*first - feed_start_ >= most) trim_due_ = now_;
+  if (*first - feed_start_ >= most) {
+    trim_due_ = now_;
+    more_ = true;
+  }
   if (*first == feed_start_) return;
   turn_.feed_start = feed_start_ = *first;
   if (feed_start_ > stats_seq_ + 1) SaveStats();  // a restart could not count them any more

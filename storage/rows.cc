@@ -1048,25 +1048,25 @@ Result<uint64_t> TrimFeed(const Store& store, Batch* batch, PartitionId partitio
 Result<std::vector<Expired>> ScanExpired(const Store& store, PartitionId partition, Timestamp from,
                                          Timestamp now, size_t limit) {
   std::vector<Expired> expired;
+  auto read = [&](std::string_view key, std::string_view value) -> Result<bool> {
+    record::Expiry in;
+    if (!in.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
+      return Corrupt("time an instance may go", key);
+    }
+    KeyReader reader(key);
+    Expired one;
+    one.at = FromMicros(static_cast<int64_t>(reader.Number()));
+    one.ns = reader.Text();
+    one.id = reader.Text();
+    one.machine = std::move(*in.mutable_machine());
+    one.version = in.version();
+    one.first_seq = in.first_seq();
+    expired.push_back(std::move(one));
+    return expired.size() < limit;
+  };
   auto scanned =
       ScanAll(store, Key(partition, kExpiry).Number(static_cast<uint64_t>(Micros(from))).bytes(),
-              Key(partition, kExpiry).Number(static_cast<uint64_t>(Micros(now))).bytes(),
-                 [&](std::string_view key, std::string_view value) -> Result<bool> {
-                   record::Expiry in;
-                   if (!in.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
-                     return Corrupt("time an instance may go", key);
-                   }
-                   KeyReader reader(key);
-                   Expired one;
-                   one.at = FromMicros(static_cast<int64_t>(reader.Number()));
-                   one.ns = reader.Text();
-                   one.id = reader.Text();
-                   one.machine = std::move(*in.mutable_machine());
-                   one.version = in.version();
-                   one.first_seq = in.first_seq();
-                   expired.push_back(std::move(one));
-                   return expired.size() < limit;
-                 });
+              Key(partition, kExpiry).Number(static_cast<uint64_t>(Micros(now))).bytes(), read);
   if (!scanned) return scanned.error();
   return expired;
 }
@@ -1093,8 +1093,6 @@ Result<Ok> DropInstance(const Store& store, Batch* batch, PartitionId partition,
   for (const auto& [key, value] : spec->labels) {
     batch->Delete(Key(partition, kLabel).Text(instance.ns).Text(key).Text(value).Text(instance.id));
   }
-  batch->Delete(
-      Key(partition, kByMachine).Text(instance.ns).Text(instance.machine).Text(instance.id));
   if (!instance.parent.empty()) {
     batch->Delete(
         Key(partition, kChildren).Text(instance.ns).Text(instance.parent).Text(instance.id));
@@ -1102,9 +1100,8 @@ Result<Ok> DropInstance(const Store& store, Batch* batch, PartitionId partition,
   if (instance.plan && instance.plan->own_graph) {
     batch->Delete(Key(partition, kGraph).Text(instance.ns).Text(instance.id));
   }
-  batch->Delete(Key(partition, kSpec).Text(instance.ns).Text(instance.id));
-  batch->Delete(Key(partition, kStopped).Text(instance.ns).Text(instance.id));
-  batch->Delete(ExpiryKey(partition, expiry, instance.ns, instance.id));
+  DropBare(batch, partition,
+           {.ns = instance.ns, .id = instance.id, .at = expiry, .machine = instance.machine});
   return Ok{};
 }
 

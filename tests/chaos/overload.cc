@@ -349,19 +349,23 @@ void AwaitFiles(const Dsrv& server, int most, double within_seconds, const char*
   }
 }
 
+// The connections before have been taken: so many files are open.
+void AwaitTaken(const Dsrv& server, int least, double within_seconds) {
+  const auto since = Clock::now();
+  for (int files = 0; (files = VitalsOf(server.pid()).files) < least; Sleep(0.05)) {
+    Require(SecondsSince(since) < within_seconds,
+            Format("connections are not taken: %.0f s later the server has %d files open, not %d",
+                   within_seconds, files, least));
+  }
+}
+
 void ManyConnections(Dsrv* server, int count) {
   const Vitals before = VitalsOf(server->pid());
   double p99_ms = 0;
   Vitals during;
   {
     const auto connections = Connections(*server, count, kPreface + Settings());
-    const auto since = Clock::now();
-    while ((during = VitalsOf(server->pid())).files < before.files + count) {
-      Require(SecondsSince(since) < 30,
-              Format("of %d connections the server has taken %d in 30 s", count,
-                     during.files - before.files));
-      Sleep(0.05);
-    }
+    AwaitTaken(*server, before.files + count, 30);
     OtherProcess others(*server, 2);
     p99_ms = others.P99();
     during = VitalsOf(server->pid());
@@ -379,10 +383,7 @@ void Vanished(Dsrv* server, int count) {
   const int before = VitalsOf(server->pid()).files;
   const auto connections = Connections(*server, count, kPreface + Settings());
   const auto since = Clock::now();
-  while (VitalsOf(server->pid()).files < before + count) {
-    Require(SecondsSince(since) < 10, "connections are not taken");
-    Sleep(0.05);
-  }
+  AwaitTaken(*server, before + count, 10);
   AwaitFiles(*server, before + 20, kKeepaliveSeconds + 20, "connections whose clients vanished");
   Say("overload: %d connections whose clients vanished were hung up after %.0f s", count,
       SecondsSince(since));
@@ -395,10 +396,7 @@ void HalfOpen(Dsrv* server, int count) {
   const auto silent = Connections(*server, count, "");
   const auto halves = Connections(*server, count, kPreface.substr(0, 12));
   const auto since = Clock::now();
-  while (VitalsOf(server->pid()).files < before + 2 * count - 20) {
-    Require(SecondsSince(since) < kHandshakeSeconds, "connections that say nothing are not taken");
-    Sleep(0.01);
-  }
+  AwaitTaken(*server, before + 2 * count - 20, kHandshakeSeconds);
   AwaitFiles(*server, before + 20, 2 * kHandshakeSeconds + 10, "connections that say nothing");
   Say("overload: %d connections that said nothing and %d that said half a greeting were hung up "
       "after %.0f s", count, count, SecondsSince(since));

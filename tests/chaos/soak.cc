@@ -8,7 +8,7 @@ namespace dfsmr::chaos {
 namespace {
 
 constexpr double kShare = 0.7;             // of the capacity
-constexpr double kRetentionSeconds = 60;
+constexpr int kRetentionSeconds = 60;
 constexpr double kWarmUpMinutes = 10;      // or a third of the run, if that is less
 constexpr double kSlopeMostMib = 1;        // a minute, of the resident memory after the warm-up
 constexpr double kGrowthMost = 1.10;       // from the first quarter after it to the last one
@@ -236,8 +236,7 @@ void Judge(const std::vector<Minute>& minutes, double minute_seconds) {
 
 void Soak(const Options& options, double minutes, double rate) {
   // Caches of a size that is soon full: what grows after that is something else.
-  const int retention = static_cast<int>(kRetentionSeconds);
-  Dsrv server(options, {"--retention", std::to_string(retention) + "s", "--cache-mb", "32",
+  Dsrv server(options, {"--retention", std::to_string(kRetentionSeconds) + "s", "--cache-mb", "32",
                         "--memtable-mb", "8", "--cached-instances", "10000"});
   server.Start();
   server.Define(kDefinitions);
@@ -245,8 +244,7 @@ void Soak(const Options& options, double minutes, double rate) {
   if (rate == 0) {
     Mix mix(server, "capacity-", 0);
     // Once the retention has its share of the work; a short run cannot wait for that.
-    std::this_thread::sleep_for(std::chrono::duration<double>(
-        minutes < 6 ? 3 : kRetentionSeconds * 5 / 4));
+    std::this_thread::sleep_for(std::chrono::seconds(minutes < 6 ? 3 : kRetentionSeconds * 5 / 4));
     const auto since = Clock::now();
     const uint64_t finished = mix.finished();
     std::this_thread::sleep_for(std::chrono::seconds(10));

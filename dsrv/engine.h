@@ -289,6 +289,11 @@ class Engine {
   struct NodeState;
   struct VersionState;
   struct MachineState;
+  // Not by address: the same seed gives the same run.
+  struct ByNames {
+    bool operator()(const MachineState* a, const MachineState* b) const;
+  };
+  using MachineSet = std::set<MachineState*, ByNames>;
   struct Resident;
   struct Graph;
   struct PlanCache;
@@ -490,7 +495,7 @@ class Engine {
   void SweepSome(MachineState& machine);
   bool SweepFor(const Filter& filter);
   void DropExpired();
-  bool DropExpired(const rows::Expired& one, std::set<MachineState*>* of);
+  bool DropExpired(const rows::Expired& one, MachineSet* of);
   bool Exists(const std::string& ns, const std::string& id);
   Result<Started> StartAgain(const StartArgs& args);
   Result<std::vector<std::pair<std::string, InstanceResult>>> EndedOf(
@@ -514,8 +519,8 @@ class Engine {
 
   Registry registry_;
   std::map<std::pair<std::string, std::string>, std::unique_ptr<MachineState>> machines_;
-  std::set<MachineState*> sweeping_;
-  std::set<MachineState*> unsaved_;  // counters or latencies changed since the last save
+  MachineSet sweeping_;
+  MachineSet unsaved_;  // counters or latencies changed since the last save
 
   std::unordered_set<std::unique_ptr<Resident>, ByName, ByName> residents_;
   std::list<Resident*> by_use_;  // least recently used first

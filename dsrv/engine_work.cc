@@ -540,6 +540,10 @@ void Engine::SettleLazy() {
   while (!lazy_.empty() && lazy_.front().first <= now_) Settle(*lazy_.front().second);
 }
 
+bool Engine::ByNames::operator()(const MachineState* a, const MachineState* b) const {
+  return std::tie(a->ns, a->id) < std::tie(b->ns, b->id);
+}
+
 // Moves what a new version has left behind: a bounded number a turn, in order of id. After a crash
 // it starts again from the first one, and finds most of them moved.
 void Engine::Sweep() {
@@ -593,7 +597,7 @@ void Engine::DropExpired() {
     if (!broken_) broken_ = expired.error();
     return;
   }
-  std::set<MachineState*> of;
+  MachineSet of;
   for (const rows::Expired& one : *expired) {
     if (!DropExpired(one, &of)) break;
     expired_up_to_ = one.at;
@@ -611,7 +615,7 @@ void Engine::DropExpired() {
 }
 
 // False when it must wait for a commit.
-bool Engine::DropExpired(const rows::Expired& one, std::set<MachineState*>* of) {
+bool Engine::DropExpired(const rows::Expired& one, MachineSet* of) {
   std::string key = ResidentKey(one.ns, one.id);
   if (dropped_.contains(key)) return true;
   const bool bare = one.version != 0 && one.first_seq >= feed_start_;

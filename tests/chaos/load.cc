@@ -130,8 +130,9 @@ Vitals VitalsOf(pid_t pid) {
   vitals.rss_mib = bench::UsageOf(pid).rss_bytes / (1 << 20);
   std::error_code gone;
   for (const auto& file : std::filesystem::directory_iterator(folder + "/fd", gone)) {
-    (void)file;
     ++vitals.files;
+    const auto target = std::filesystem::read_symlink(file, gone);
+    if (!gone && target.native().starts_with("socket:")) ++vitals.sockets;
   }
   for (const auto& thread : std::filesystem::directory_iterator(folder + "/task", gone)) {
     (void)thread;

@@ -81,6 +81,7 @@ class StartLoad {
 struct Vitals {
   double rss_mib = 0;
   int files = 0;
+  int sockets = 0;  // of the files
   int threads = 0;
 };
 Vitals VitalsOf(pid_t pid);

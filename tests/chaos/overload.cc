@@ -339,23 +339,38 @@ std::vector<RawConnection> Connections(const Dsrv& server, int count, const std:
   return connections;
 }
 
-void AwaitFiles(const Dsrv& server, int most, double within_seconds, const char* what) {
+// Of each of them: the server has taken it, and so has sent its greeting.
+void AwaitTaken(const std::vector<RawConnection>& connections, double within_seconds) {
   const auto since = Clock::now();
-  while (VitalsOf(server.pid()).files > most) {
-    Require(SecondsSince(since) < within_seconds,
-            Format("%s: %.0f s later the server still has %d files open, of which at most %d are "
-                   "its own", what, within_seconds, VitalsOf(server.pid()).files, most));
-    Sleep(0.05);
+  for (std::size_t i = 0; i < connections.size(); ++i) {
+    const double left = std::max(0.0, within_seconds - SecondsSince(since));
+    bool ended = false;
+    Require(!connections[i].Receive(static_cast<int>(1'000 * left), &ended).empty(),
+            Format("connection %zu of %zu %s", i + 1, connections.size(),
+                   ended ? "was hung up on without a greeting"
+                         : Format("is not taken after %.0f s", within_seconds).c_str()));
   }
 }
 
-// The connections before have been taken: so many files are open.
-void AwaitTaken(const Dsrv& server, int least, double within_seconds) {
+void AwaitHungUp(const std::vector<RawConnection>& connections, double within_seconds,
+                 const char* whose) {
   const auto since = Clock::now();
-  for (int files = 0; (files = VitalsOf(server.pid()).files) < least; Sleep(0.05)) {
+  for (std::size_t i = 0; i < connections.size(); ++i) {
+    for (bool ended = false; !ended;) {
+      const double left = within_seconds - SecondsSince(since);
+      Require(left > 0, Format("connection %zu of %zu, %s, is still open after %.0f s", i + 1,
+                               connections.size(), whose, within_seconds));
+      connections[i].Receive(static_cast<int>(1'000 * left), &ended);
+    }
+  }
+}
+
+void AwaitSockets(const Dsrv& server, int most, double within_seconds) {
+  const auto since = Clock::now();
+  for (int sockets = 0; (sockets = VitalsOf(server.pid()).sockets) > most; Sleep(0.05)) {
     Require(SecondsSince(since) < within_seconds,
-            Format("connections are not taken: %.0f s later the server has %d files open, not %d",
-                   within_seconds, files, least));
+            Format("connections were closed: %.0f s later the server still has %d sockets, of "
+                   "which at most %d are for others", within_seconds, sockets, most));
   }
 }
 
@@ -365,12 +380,12 @@ void ManyConnections(Dsrv* server, int count) {
   Vitals during;
   {
     const auto connections = Connections(*server, count, kPreface + Settings());
-    AwaitTaken(*server, before.files + count, 30);
+    AwaitTaken(connections, 30);
     OtherProcess others(*server, 2);
     p99_ms = others.P99();
     during = VitalsOf(server->pid());
   }
-  AwaitFiles(*server, before.files + 20, 30, "connections were closed");
+  AwaitSockets(*server, before.sockets + 20, 30);
   Say("overload: %d connections at once: RSS %.0f MiB, before %.0f; others' calls p99 %.0f ms; "
       "gone with their clients", count, during.rss_mib, before.rss_mib, p99_ms);
   Require(during.rss_mib < kRssMostMib, "connections take too much memory");
@@ -380,11 +395,10 @@ void ManyConnections(Dsrv* server, int count) {
 // Clients that have greeted and then are gone without a word, as a machine that loses its power.
 void Vanished(Dsrv* server, int count) {
   constexpr double kKeepaliveSeconds = 80;  // a ping each minute, and 20 s for its answer
-  const int before = VitalsOf(server->pid()).files;
   const auto connections = Connections(*server, count, kPreface + Settings());
   const auto since = Clock::now();
-  AwaitTaken(*server, before + count, 10);
-  AwaitFiles(*server, before + 20, kKeepaliveSeconds + 20, "connections whose clients vanished");
+  AwaitTaken(connections, 10);
+  AwaitHungUp(connections, kKeepaliveSeconds + 20, "whose client vanished");
   Say("overload: %d connections whose clients vanished were hung up after %.0f s", count,
       SecondsSince(since));
 }
@@ -392,12 +406,13 @@ void Vanished(Dsrv* server, int count) {
 // Clients that connect and say nothing, or half of what they should.
 void HalfOpen(Dsrv* server, int count) {
   constexpr double kHandshakeSeconds = 10;
-  const int before = VitalsOf(server->pid()).files;
   const auto silent = Connections(*server, count, "");
   const auto halves = Connections(*server, count, kPreface.substr(0, 12));
   const auto since = Clock::now();
-  AwaitTaken(*server, before + 2 * count - 20, kHandshakeSeconds);
-  AwaitFiles(*server, before + 20, 2 * kHandshakeSeconds + 10, "connections that say nothing");
+  AwaitTaken(silent, kHandshakeSeconds);
+  AwaitTaken(halves, kHandshakeSeconds);
+  AwaitHungUp(silent, 2 * kHandshakeSeconds + 10, "that says nothing");
+  AwaitHungUp(halves, 2 * kHandshakeSeconds + 10, "that says half a greeting");
   Say("overload: %d connections that said nothing and %d that said half a greeting were hung up "
       "after %.0f s", count, count, SecondsSince(since));
 }

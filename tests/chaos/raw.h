@@ -44,13 +44,6 @@ class RawConnection {
     *ended = count <= 0;
     return count > 0 ? std::string(buffer, static_cast<std::size_t>(count)) : "";
   }
-  bool HungUp(int within_ms) const {
-    bool ended = false;
-    for (int i = 0; i < 16 && !ended; ++i) {
-      if (Receive(within_ms, &ended).empty()) break;
-    }
-    return ended;
-  }
 
  private:
   int fd_;

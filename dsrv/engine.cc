@@ -86,7 +86,7 @@ void Engine::BeginTurn(Timestamp now, uint64_t random) {
   turn_.feed = std::make_shared<std::vector<rows::FeedPage>>();
   more_ = false;
   const uint64_t committed = committed_.load(std::memory_order_acquire);
-  while (!uncommitted_.empty() && uncommitted_.front().first <= committed) uncommitted_.pop_front();
+  while (!uncommitted_.empty() && uncommitted_.front().turn <= committed) uncommitted_.pop_front();
   while (!dropped_order_.empty() && dropped_order_.front().first <= committed) {
     dropped_.erase(dropped_order_.front().second);
     dropped_order_.pop_front();
@@ -130,9 +130,13 @@ Turn Engine::EndTurn() {
   }
   updates_.clear();
   update_waits_.clear();
+  for (const MachineState* machine : dropped_from_) {
+    rows::PutDropped(&turn_.batch, options_.partition, machine->ns, machine->id, machine->dropped);
+  }
+  dropped_from_.clear();
   if (!turn_.feed->empty()) {
     rows::PutPages(&turn_.batch, options_.partition, *turn_.feed);
-    uncommitted_.emplace_back(turn_.number, turn_.feed);
+    uncommitted_.push_back({turn_.number, now_, turn_.feed});
   }
   Turn turn = std::move(turn_);
   turn_.number = turn.number;
@@ -202,13 +206,17 @@ Result<Engine::Resident*> Engine::Load(const std::string& ns, const std::string&
   return Insert(*std::move(instance), version, *std::move(graph));
 }
 
-// Without bringing it into memory.
-bool Engine::Exists(const std::string& ns, const std::string& id) {
-  if (InMemory({ns, id})) return true;
-  if (dropped_.contains(ResidentKey(ns, id))) return false;
-  auto exists = rows::HasInstance(store_, options_.partition, ns, id);
-  if (!exists && !broken_) broken_ = exists.error();
-  return exists && *exists;
+Result<std::optional<uint64_t>> Engine::FirstRecordOf(const std::string& ns,
+                                                      const std::string& id) {
+  std::optional<uint64_t> first;
+  const Resident* resident = InMemory({ns, id});
+  if (resident && resident->spec) return first = resident->spec->first_record;
+  if (!resident && dropped_.contains(ResidentKey(ns, id))) return first;
+  auto spec = rows::FindSpec(store_, options_.partition, ns, id);
+  if (!spec && !broken_) broken_ = spec.error();
+  if (!spec) return spec.error();
+  if (*spec) first = (*spec)->first_record;
+  return first;
 }
 
 Result<Engine::Resident*> Engine::Touch(const std::string& ns, const std::string& id) {
@@ -593,6 +601,7 @@ Engine::Resident& Engine::Create(StartArgs args, std::vector<Instance::Prerequis
   if (version->plan || args.flow) instance.plan = PlanState();
   Resident& resident = *Insert(std::move(instance), version, version->graph);
   if (args.flow) CacheOf(resident).source = std::move(args.flow);
+  args.spec.first_record = last_seq_ + 1;
   resident.spec = std::make_shared<const Spec>(std::move(args.spec));
   resident.created = true;
   return resident;
@@ -604,7 +613,11 @@ Result<Started> Engine::Start(StartArgs args) {
   }
   VersionState* version = VersionOf(args.ns, args.machine, args.version);
   if (args.flow || (!version && args.implicit)) version = &ImplicitVersion(args.ns, args.machine);
-  if (!args.id.empty() && Exists(args.ns, args.id)) return StartAgain(args);
+  if (!args.id.empty()) {
+    auto taken = FirstRecordOf(args.ns, args.id);
+    if (!taken) return taken.error();
+    if (*taken) return StartAgain(args);
+  }
   if (!version) return NoSuchMachine(args.ns, args.machine, args.version);
   if (version->LeftBehind()) {
     return Error{Code::kFailedPrecondition, "SUPERSEDED_VERSION",
@@ -683,7 +696,7 @@ std::optional<Answer> Engine::FormerAnswer(Resident& resident, const ReportArgs&
         });
       }
     };
-    for (const auto& [turn, pages] : uncommitted_) look_in(*pages);
+    for (const Uncommitted& turn : uncommitted_) look_in(*turn.feed);
     look_in(*turn_.feed);
     return found;
   };

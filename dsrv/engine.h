@@ -371,6 +371,13 @@ class Engine {
   Resident* InMemory(ResidentName name);  // null: it is not
   Resident* Insert(Instance instance, VersionState* version, GraphPtr graph);
   void Erase(Resident& resident);
+  // Without bringing it into memory. nullopt: there is no such instance.
+  Result<std::optional<uint64_t>> FirstRecordOf(const std::string& ns, const std::string& id);
+  Result<Started> StartAgain(const StartArgs& args);
+  Result<std::vector<std::pair<std::string, InstanceResult>>> EndedOf(
+      const std::string& ns, const std::vector<Instance::Prerequisite>& after);
+  Resident& Create(StartArgs args, std::vector<Instance::Prerequisite> after,
+                   VersionState* version);
   Result<std::shared_ptr<const Spec>> SpecOf(Resident& resident);
   void Move(Resident& resident);
   void Evict();
@@ -495,13 +502,8 @@ class Engine {
   void SweepSome(MachineState& machine);
   bool SweepFor(const Filter& filter);
   void DropExpired();
-  bool DropExpired(const rows::Expired& one, MachineSet* of);
-  bool Exists(const std::string& ns, const std::string& id);
-  Result<Started> StartAgain(const StartArgs& args);
-  Result<std::vector<std::pair<std::string, InstanceResult>>> EndedOf(
-      const std::string& ns, const std::vector<Instance::Prerequisite>& after);
-  Resident& Create(StartArgs args, std::vector<Instance::Prerequisite> after,
-                   VersionState* version);
+  bool DropExpired(const rows::Expired& one);
+  void NoteDropped(VersionState& version);
   void TrimFeed();
   void SaveStats();
   TimerKey Arm(Timestamp at, Timer timer);
@@ -585,7 +587,13 @@ class Engine {
   std::vector<Resident*> dirty_;
   std::map<SessionId, SessionUpdate> updates_;
   std::set<SessionId> update_waits_;
-  std::deque<std::pair<uint64_t, std::shared_ptr<std::vector<rows::FeedPage>>>> uncommitted_;
+  MachineSet dropped_from_;
+  struct Uncommitted {
+    uint64_t turn;
+    Timestamp time;
+    std::shared_ptr<std::vector<rows::FeedPage>> feed;
+  };
+  std::deque<Uncommitted> uncommitted_;  // turns that have changed an instance
 
   // Instances dropped in turns that are not written yet: the store still has them.
   std::deque<std::pair<uint64_t, std::string>> dropped_order_;

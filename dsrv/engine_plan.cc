@@ -928,12 +928,7 @@ void Engine::Revive(Resident& resident) {
                  After(instance.end_time, retention.value_or(options_.retention)));
     resident.stopped_on_disk = false;
   }
-  // As if it had been dropped: in the same batch, since the feed does not tell of it.
-  MachineState& machine = *resident.version->machine;
-  --resident.version->stopped;
-  ++machine.dropped[resident.version->definition->version];
-  unsaved_.insert(&machine);
-  rows::PutDropped(&turn_.batch, options_.partition, machine.ns, machine.id, machine.dropped);
+  NoteDropped(*resident.version);  // as if it were
   rows::DropPlan(&turn_.batch, options_.partition, instance);
   // As if it were started now: what kept it from being planned may have been mended since.
   if (VersionState* latest = VersionOf(instance.ns, instance.machine, 0); latest && latest->plan) {

@@ -589,23 +589,19 @@ bool Engine::SweepFor(const Filter& filter) {
   return false;
 }
 
+// Of what expired before the oldest turn that is not written: no row appears behind that any more.
 void Engine::DropExpired() {
   expiry_due_ = After(now_, std::chrono::seconds(1));
   const size_t most = kDropsPerTurn + turn_.records() / 2;  // an instance has at least two
-  auto expired = rows::ScanExpired(store_, options_.partition, expired_up_to_, now_, most);
+  const Timestamp until = uncommitted_.empty() ? now_ : uncommitted_.front().time;
+  auto expired = rows::ScanExpired(store_, options_.partition, expired_up_to_, until, most);
   if (!expired) {
     if (!broken_) broken_ = expired.error();
     return;
   }
-  MachineSet of;
   for (const rows::Expired& one : *expired) {
-    if (!DropExpired(one, &of)) break;
+    if (!DropExpired(one)) break;
     expired_up_to_ = one.at;
-  }
-  // In the same batch: the feed does not tell of it.
-  for (MachineState* machine : of) {
-    unsaved_.insert(machine);
-    rows::PutDropped(&turn_.batch, options_.partition, machine->ns, machine->id, machine->dropped);
   }
   expired_pending_ = expired->size() == most;
   if (expired_pending_) {
@@ -615,7 +611,7 @@ void Engine::DropExpired() {
 }
 
 // False when it must wait for a commit.
-bool Engine::DropExpired(const rows::Expired& one, MachineSet* of) {
+bool Engine::DropExpired(const rows::Expired& one) {
   std::string key = ResidentKey(one.ns, one.id);
   if (dropped_.contains(key)) return true;
   const bool bare = one.version != 0 && one.first_seq >= feed_start_;
@@ -638,12 +634,18 @@ bool Engine::DropExpired(const rows::Expired& one, MachineSet* of) {
     if (!outcome && !broken_) broken_ = outcome.error();
   }
   if (resident) Erase(*resident);
-  --version->stopped;
-  ++version->machine->dropped[version->definition->version];
-  of->insert(version->machine);
+  NoteDropped(*version);
   dropped_order_.emplace_back(turn_.number, key);
   dropped_.insert(std::move(key));
   return true;
+}
+
+// A stopped instance is no more. The feed does not tell of it, so that a row of this turn does.
+void Engine::NoteDropped(VersionState& version) {
+  --version.stopped;
+  ++version.machine->dropped[version.definition->version];
+  unsaved_.insert(version.machine);
+  dropped_from_.insert(version.machine);
 }
 
 // The feed is kept an eighth longer than stopped instances, so that most records have outlived
@@ -658,16 +660,17 @@ void Engine::TrimFeed() {
       (expired_pending_ ? expired_up_to_ : now_) - options_.retention - options_.retention / 8;
   const size_t most = kTrimsPerTurn + turn_.records();
   std::pair<std::string, std::string> last;  // records of one instance are often neighbours
-  bool last_exists = false;
+  Result<std::optional<uint64_t>> last_first = std::optional<uint64_t>();
   auto first = rows::TrimFeed(
       store_, &turn_.batch, options_.partition, feed_start_, horizon, most,
       [&](const Event& event) {
         if (event.instance.empty()) return false;
         if (last.second != event.instance || last.first != event.ns) {
           last = {event.ns, event.instance};
-          last_exists = Exists(event.ns, event.instance);
+          last_first = FirstRecordOf(event.ns, event.instance);
         }
-        return last_exists;
+        // What is older is of an instance that had the same id.
+        return last_first && *last_first && event.seq >= **last_first;
       });
   if (!first) {
     if (!broken_) broken_ = first.error();
@@ -705,6 +708,7 @@ void Engine::SaveStats() {
     }
     rows::PutStats(&turn_.batch, options_.partition, row);
     machine->dropped.clear();
+    dropped_from_.erase(machine);
   }
   rows::PutStatsSeq(&turn_.batch, options_.partition, last_seq_);
   stats_seq_ = last_seq_;

@@ -615,6 +615,7 @@ void PutSpec(Batch* batch, PartitionId partition, Instance* instance, const Spec
   }
   out.set_client(spec.client);
   out.set_flow(spec.flow);
+  out.set_first_record(spec.first_record);
   batch->Put(Key(partition, kSpec).Text(ns).Text(id), out.SerializeAsString());
   batch->Put(Key(partition, kByMachine).Text(ns).Text(machine).Text(id), "");
   if (!instance->parent.empty()) {
@@ -651,26 +652,30 @@ Result<Instance> GetInstance(const Store& store, PartitionId partition, std::str
   return NoSuchInstance(ns, id);
 }
 
-Result<bool> HasInstance(const Store& store, PartitionId partition, std::string_view ns,
-                         std::string_view id) {
-  auto spec = store.Get(Key(partition, kSpec).Text(ns).Text(id).bytes());
-  if (!spec) return spec.error();
-  return spec->has_value();
-}
-
-Result<Spec> GetSpec(const Store& store, PartitionId partition, std::string_view ns,
-                     std::string_view id) {
+Result<std::optional<Spec>> FindSpec(const Store& store, PartitionId partition,
+                                     std::string_view ns, std::string_view id) {
   const std::string key = Key(partition, kSpec).Text(ns).Text(id);
   auto value = store.Get(key);
   if (!value) return value.error();
+  std::optional<Spec> found;
+  if (!*value) return found;
   record::Spec in;
-  if (!*value || !in.ParseFromString(**value)) return Corrupt("instance's params", key);
-  Spec spec;
+  if (!in.ParseFromString(**value)) return Corrupt("instance's params", key);
+  Spec& spec = found.emplace();
   spec.params = in.params();
   spec.labels = {in.labels().begin(), in.labels().end()};
   spec.client = in.client();
   spec.flow = in.flow();
-  return spec;
+  spec.first_record = in.first_record();
+  return found;
+}
+
+Result<Spec> GetSpec(const Store& store, PartitionId partition, std::string_view ns,
+                     std::string_view id) {
+  auto spec = FindSpec(store, partition, ns, id);
+  if (!spec) return spec.error();
+  if (*spec) return **std::move(spec);
+  return Corrupt("instance's params", Key(partition, kSpec).Text(ns).Text(id).bytes());
 }
 
 Result<std::map<std::string, std::string>> GetOutputs(const Store& store, PartitionId partition,
@@ -898,12 +903,12 @@ Result<Ok> ReadPage(const FeedPage& page, uint64_t first, const std::function<bo
   return Ok{};
 }
 
-// The page that begins last, of those that begin at `seq` or before; nullopt when there is none.
-static Result<std::optional<FeedPage>> PageBefore(const Store& store, PartitionId partition,
-                                                  uint64_t seq) {
+// The page that begins last, of those that begin at `from` to `to`; nullopt when there is none.
+static Result<std::optional<FeedPage>> LastPage(const Store& store, PartitionId partition,
+                                                uint64_t from, uint64_t to) {
   std::optional<FeedPage> page;
   auto scanned = store.Scan(
-      Key(partition, kFeed).bytes(), FeedKey(partition, seq) + '\0',
+      FeedKey(partition, from), FeedKey(partition, to) + '\0',
       [&page](std::string_view key, std::string_view value) {
         page = {SeqOf(key), 0, std::string(value)};
         return false;
@@ -917,8 +922,14 @@ static Result<std::optional<FeedPage>> PageBefore(const Store& store, PartitionI
   return page;
 }
 
+// The page that may hold that record. Does not look through what was trimmed before it.
+static Result<std::optional<FeedPage>> PageOf(const Store& store, PartitionId partition,
+                                              uint64_t seq) {
+  return LastPage(store, partition, seq < kPageRecords ? 0 : seq - kPageRecords + 1, seq);
+}
+
 Result<uint64_t> PageStart(const Store& store, PartitionId partition, uint64_t seq) {
-  auto page = PageBefore(store, partition, seq);
+  auto page = PageOf(store, partition, seq);
   if (!page) return page.error();
   return *page && (*page)->last >= seq ? (*page)->first : seq;
 }
@@ -936,7 +947,7 @@ Result<Ok> ScanFeed(const Store& store, PartitionId partition, uint64_t first,
 Result<uint64_t> LastSeq(const Store& store, PartitionId partition) {
   auto first = FirstSeq(store, partition);
   if (!first) return first;
-  auto page = PageBefore(store, partition, UINT64_MAX);
+  auto page = LastPage(store, partition, *first, UINT64_MAX);
   if (!page) return page.error();
   return *page ? (*page)->last : *first - 1;
 }
@@ -947,7 +958,7 @@ Result<uint64_t> FirstSeq(const Store& store, PartitionId partition) {
 
 Result<Event> FeedReader::Get(uint64_t seq) {
   if (seq < page_.first || seq > page_.last) {
-    auto page = PageBefore(store_, partition_, seq);
+    auto page = PageOf(store_, partition_, seq);
     if (!page) return page.error();
     if (*page) page_ = **std::move(page);
   }

@@ -82,14 +82,14 @@ Result<std::optional<std::string>> GetOutput(const Store& store, PartitionId par
 
 Error NoSuchInstance(std::string_view ns, std::string_view id);  // kNotFound, in words
 
-// Whether there is such an instance, without reading it.
-Result<bool> HasInstance(const Store& store, PartitionId partition, std::string_view ns,
-                         std::string_view id);
 // kNotFound when there is no such instance.
 Result<Instance> GetInstance(const Store& store, PartitionId partition, std::string_view ns,
                              std::string_view id, const Resolve& resolve);
 Result<Spec> GetSpec(const Store& store, PartitionId partition, std::string_view ns,
                      std::string_view id);
+// nullopt when there is no such instance.
+Result<std::optional<Spec>> FindSpec(const Store& store, PartitionId partition,
+                                     std::string_view ns, std::string_view id);
 Result<std::map<std::string, std::string>> GetOutputs(const Store& store, PartitionId partition,
                                                       std::string_view ns, std::string_view id);
 

@@ -174,6 +174,47 @@ TEST_CASE("the feed is trimmed, and what lives keeps its history") {
   }
 }
 
+TEST_CASE("an instance whose commit outlasts its retention goes, too") {
+  World world;
+  world.Define("retention: 10s\n" + std::string(kMachine).substr(1));
+  world.Define("retention: 1s\nid: brief\n" + std::string(kMachine).substr(7));
+  auto stop = [](std::string id) {
+    return [id = std::move(id)](Engine& e) { REQUIRE(e.Cancel("ns", id, CancelMode::kForce)); };
+  };
+  world.Start("m", "i");
+  world.Start("brief", "j");
+  world.Decide(stop("i"));
+  world.Commit();
+  world.Advance(8'500ms);
+  world.Decide(stop("j"));
+  world.Advance(2'500ms);
+  world.Decide();  // i has been due for 1 s, and j for 1.5 s, but is being written
+  world.Commit();
+  world.Elapse(3s);
+  CHECK_FALSE(world.Get("i"));
+  CHECK_FALSE(world.Get("j"));
+}
+
+TEST_CASE("an id that is used again does not keep the records of its first instance") {
+  World world({.retention = 1h});
+  world.Define(kMachine);
+  world.Start("m");
+  REQUIRE(world.Do([](Engine& e) { return e.Cancel("ns", "i", CancelMode::kForce); }));
+  const uint64_t last = world.engine().last_seq();
+  world.Elapse(61min);
+  world.Start("m");
+  bool reread = false;
+  SUBCASE("the second one in memory") {}
+  SUBCASE("the second one in the store") { reread = true; }
+  if (reread) world.Crash();
+  world.Elapse(3h);
+  CHECK(*rows::FirstSeq(world.store(), 0) > last);
+  for (uint64_t seq = 1; seq <= last; ++seq) {
+    CHECK_FALSE(rows::FeedReader(world.store(), 0).Get(seq));
+  }
+  CHECK(world.HistoryOf(world.Must("i")).size() == 1);
+}
+
 // What a store of a server that has been down for long looks like: everything is due at once.
 TEST_CASE("all that became due while the server was down goes, once") {
   World world({.retention = 1h});

@@ -184,10 +184,7 @@ void Engine::Erase(Resident& resident) {
 
 Result<Engine::Resident*> Engine::Load(const std::string& ns, const std::string& id) {
   if (Resident* resident = InMemory({ns, id})) {
-    if (resident->used_turn != turn_.number) {
-      by_use_.splice(by_use_.end(), by_use_, resident->place);
-      resident->used_turn = turn_.number;
-    }
+    resident->used = true;
     return resident;
   }
   auto instance = dropped_.contains(ResidentKey(ns, id))
@@ -287,12 +284,17 @@ bool Engine::Durable(const Resident& resident) const {
   return resident.dirty_turn <= committed_.load(std::memory_order_acquire);
 }
 
-// What must stay in memory: what the store does not have yet, and what is claimed. It ends at so
-// many of those in a row; what a turn has brought in, however much, is not left to the next ones.
+// Who has been used since it was looked at last has a second chance. What must stay in memory: what
+// the store does not have yet, and what is claimed. It ends at so many of those in a row; what a
+// turn has brought in, however much, is not left to the next ones.
 void Engine::Evict() {
   size_t kept = 0;
   while (residents_.size() > options_.cached_instances && kept < limits::kTurnItems) {
     Resident* resident = by_use_.front();
+    if (std::exchange(resident->used, false)) {
+      by_use_.splice(by_use_.end(), by_use_, by_use_.begin());
+      continue;
+    }
     if (resident->lazy || !Durable(*resident) || !resident->claim_timers.empty() ||
         resident->instance.tokens.Count(TokenState::kClaimed) > 0) {
       by_use_.splice(by_use_.end(), by_use_, by_use_.begin());

@@ -17,6 +17,7 @@
 #pragma once
 
 #include <absl/container/btree_map.h>
+#include <absl/container/flat_hash_set.h>
 
 #include <atomic>
 #include <deque>
@@ -413,8 +414,8 @@ class Engine {
   // Hand-outs.
   std::vector<Task> Take(const Filter& filter, const std::string& worker, size_t max,
                          uint64_t session, bool* durable);
-  std::optional<Task> TakeOne(Agenda::Popped popped, const std::string& worker, uint64_t session,
-                               bool* durable);
+  bool TakeOne(Agenda::Popped popped, const std::string& worker, uint64_t session, Task* task,
+               bool* durable);
   Agenda::Queue* QueueOf(VersionState& version, const Graph& graph, NodeIndex node);
   static ReadyEntry EntryOf(const Graph& graph, std::string id, int32_t priority,
                             const Token& token);
@@ -430,9 +431,9 @@ class Engine {
   void Tell(SessionId session, const std::function<void(SessionUpdate&)>& note,
             bool durable = false);
 
-  std::optional<Task> TaskFor(Resident& resident, const Token& token, std::string* key);
+  bool Prepare(Resident& resident, const Token& token, Task* task, std::string* key);
   // The same of a step: its input, its event, the singleton that it takes.
-  bool StepTask(Resident& resident, const Token& token, Task* task, std::string* key);
+  bool PrepareStep(Resident& resident, const Token& token, Task* task, std::string* key);
 
   // Plans (engine_plan.cc).
   VersionState& ImplicitVersion(const std::string& ns, const std::string& machine);
@@ -524,8 +525,8 @@ class Engine {
   MachineSet sweeping_;
   MachineSet unsaved_;  // counters or latencies changed since the last save
 
-  std::unordered_set<std::unique_ptr<Resident>, ByName, ByName> residents_;
-  std::list<Resident*> by_use_;  // least recently used first
+  absl::flat_hash_set<std::unique_ptr<Resident>, ByName, ByName> residents_;  // has no order
+  std::list<Resident*> by_use_;  // the first is the next that may leave memory
   std::list<std::pair<Timestamp, Resident*>> lazy_;  // to be written by then, the first due first
   Agenda agenda_;
   std::unordered_map<WaiterId, std::unique_ptr<Waiter>> waiters_;

@@ -487,7 +487,7 @@ Result<std::string> Engine::Fill(Resident& resident, std::string_view json) {
 }
 
 // False when it cannot be handed out: then it has failed, or waits.
-bool Engine::StepTask(Resident& resident, const Token& token, Task* task, std::string* key) {
+bool Engine::PrepareStep(Resident& resident, const Token& token, Task* task, std::string* key) {
   const PlanGraph& graph = *resident.machine().graph;
   const Node& node = resident.machine().nodes[token.node];
   const Step& step = graph.steps[node.step];

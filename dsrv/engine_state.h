@@ -108,7 +108,7 @@ struct Engine::Resident {
   std::vector<uint64_t> pages_before;
   uint64_t before_turn = 0;
   uint64_t dirty_turn = 0;                 // the last turn that wrote its row
-  uint64_t used_turn = 0;                  // the last turn that looked at it
+  bool used = false;                       // since its place in by_use_ was looked at
   bool lazy = false;                       // something is only in memory: it is in lazy_,
   std::list<std::pair<Timestamp, Resident*>>::iterator lazy_place{};  // here
   bool created = false;                    // in this turn: its spec is to be written

@@ -17,6 +17,7 @@ constexpr size_t kDropsPerTurn = 50;
 constexpr size_t kTrimsPerTurn = 500;
 // What one reply holds, so that with one more task of the largest it is still a message.
 constexpr size_t kTaskBytes = limits::kMessage - 2 * limits::kJson - (64 << 10);
+constexpr size_t kTasksAtFirst = 16;  // room for so many, when there is one
 constexpr size_t kTasksPerMessage = 200;  // of a stream, so that one message stays small
 
 }  // namespace
@@ -116,10 +117,11 @@ void Engine::NoteBreaker(MachineState& machine, Breaker::Turn turn) {
   ReleaseRetries(machine);
 }
 
-std::optional<Task> Engine::TakeOne(Agenda::Popped popped, const std::string& worker,
-                                    uint64_t session, bool* durable) {
+// False when it was not to be handed out after all.
+bool Engine::TakeOne(Agenda::Popped popped, const std::string& worker, uint64_t session,
+                     Task* task, bool* durable) {
   auto touched = Touch(Agenda::KeyOf(popped.queue).ns, popped.entry.instance);
-  if (!touched) return std::nullopt;
+  if (!touched) return false;
   Resident& resident = **touched;
   Instance& instance = resident.instance;
   MachineState& machine = *resident.version->machine;
@@ -131,13 +133,11 @@ std::optional<Task> Engine::TakeOne(Agenda::Popped popped, const std::string& wo
       held_back->second.released.clear();
       ReleaseRetries(machine);  // nobody needs this one any more: the next one
     }
-    return std::nullopt;
+    return false;
   }
-  if (found->TimedOutBefore() && Throttled(machine, popped)) return std::nullopt;
+  if (found->TimedOutBefore() && Throttled(machine, popped)) return false;
   std::string key;
-  auto prepared = TaskFor(resident, *found, &key);
-  if (!prepared) return std::nullopt;
-  Task task = *std::move(prepared);
+  if (!Prepare(resident, *found, task, &key)) return false;
 
   const uint64_t visit = found->visit;
   const Node& node = resident.machine().nodes[found->node];
@@ -160,35 +160,33 @@ std::optional<Task> Engine::TakeOne(Agenda::Popped popped, const std::string& wo
   }
   *durable = *durable && Durable(resident);
   ArmClaim(resident, visit, claim);
-  task.attempt = claim.attempt;
-  task.claim_id = claim.id;
-  task.claim = ClaimText(instance, visit, claim.id);
-  task.deadline = claim.deadline;
+  task->attempt = claim.attempt;
+  task->claim_id = claim.id;
+  task->claim = ClaimText(instance, visit, claim.id);
+  task->deadline = claim.deadline;
   NoteBreaker(machine, machine.breaker.Claimed(claim.retry, now_));
   if (!machine.held_back.empty()) ReleaseRetries(machine);
-  return task;
+  return true;
 }
 
-// What its worker is told of a ready token, but for the claim. Nullopt when it cannot be handed
-// out: then it is not ready any more.
-std::optional<Task> Engine::TaskFor(Resident& resident, const Token& token, std::string* key) {
+// What its worker is told of a ready token, but for the claim. False when it cannot be handed out:
+// then it is not ready any more.
+bool Engine::Prepare(Resident& resident, const Token& token, Task* task, std::string* key) {
   auto spec = SpecOf(resident);
-  if (!spec) return std::nullopt;
+  if (!spec) return false;
   const Instance& instance = resident.instance;
   const Node& node = resident.machine().nodes[token.node];
-  Task task;
-  task.ns = instance.ns;
-  task.instance = instance.id;
-  task.machine = instance.machine;
-  task.version = instance.version;
-  task.node = node.id;
-  task.visit = token.visit;
-  task.spec = *spec;
-  task.node_params = token.params;
-  task.action = node.action;
-  task.queue = node.queue;
-  if (token.step && !StepTask(resident, token, &task, key)) return std::nullopt;
-  return task;
+  task->ns = instance.ns;
+  task->instance = instance.id;
+  task->machine = instance.machine;
+  task->version = instance.version;
+  task->node = node.id;
+  task->visit = token.visit;
+  task->spec = *std::move(spec);
+  task->node_params = token.params;
+  task->action = node.action;
+  task->queue = node.queue;
+  return !token.step || PrepareStep(resident, token, task, key);
 }
 
 std::vector<Task> Engine::Take(const Filter& filter, const std::string& worker, size_t max,
@@ -203,10 +201,13 @@ std::vector<Task> Engine::Take(const Filter& filter, const std::string& worker, 
       continue;
     }
     if (!popped) break;
-    if (auto task = TakeOne(*std::move(popped), worker, session, durable)) {
-      if (task->spec) bytes += task->spec->params.size();
-      bytes += task->node_params.size() + task->event_data.size() + 256;
-      tasks.push_back(*std::move(task));
+    if (tasks.empty()) tasks.reserve(std::min(max, kTasksAtFirst));
+    Task& task = tasks.emplace_back();
+    if (TakeOne(*std::move(popped), worker, session, &task, durable)) {
+      if (task.spec) bytes += task.spec->params.size();
+      bytes += task.node_params.size() + task.event_data.size() + 256;
+    } else {
+      tasks.pop_back();
     }
   }
   return tasks;

@@ -104,11 +104,12 @@ class Server {
     return grpc::CreateCustomChannel(address_, grpc::InsecureChannelCredentials(), arguments);
   }
 
-  // Until nothing is left of the last turn, so that it does not disturb the other server's.
+  // Until nothing is left of the last turn, so that it does not disturb the other server's. What ten
+  // million starts have left to compact takes a minute.
   void Settle() const {
     constexpr double kIdleUs = 20'000;
-    double before = usage().cpu_us;
-    for (int tries = 0; tries < 50; ++tries) {
+    const auto patience = Clock::now() + std::chrono::minutes(2);
+    for (double before = usage().cpu_us; Clock::now() < patience;) {
       Sleep(options_.tiny ? 0.01 : 0.1);
       const double now = usage().cpu_us;
       if (now - before < kIdleUs) return;

@@ -75,6 +75,7 @@ rows::Resolve Engine::resolve() const {
 
 void Engine::BeginTurn(Timestamp now, uint64_t random) {
   now_ = std::max(now, now_);  // a clock that goes back stands still
+  turn_began_ = now_;
   random_ = random;
   turn_.number++;
   turn_.batch = Batch();
@@ -136,7 +137,7 @@ Turn Engine::EndTurn() {
   dropped_from_.clear();
   if (!turn_.feed->empty()) {
     rows::PutPages(&turn_.batch, options_.partition, *turn_.feed);
-    uncommitted_.push_back({turn_.number, now_, turn_.feed});
+    uncommitted_.push_back({turn_.number, turn_began_, turn_.feed});
   }
   Turn turn = std::move(turn_);
   turn_.number = turn.number;
@@ -206,9 +207,12 @@ Result<Engine::Resident*> Engine::Load(const std::string& ns, const std::string&
 Result<std::optional<uint64_t>> Engine::FirstRecordOf(const std::string& ns,
                                                       const std::string& id) {
   std::optional<uint64_t> first;
-  const Resident* resident = InMemory({ns, id});
-  if (resident && resident->spec) return first = resident->spec->first_record;
-  if (!resident && dropped_.contains(ResidentKey(ns, id))) return first;
+  if (Resident* resident = InMemory({ns, id})) {
+    auto spec = SpecOf(*resident);
+    if (!spec) return spec.error();
+    return first = (*spec)->first_record;
+  }
+  if (dropped_.contains(ResidentKey(ns, id))) return first;
   auto spec = rows::FindSpec(store_, options_.partition, ns, id);
   if (!spec && !broken_) broken_ = spec.error();
   if (!spec) return spec.error();
@@ -285,14 +289,19 @@ bool Engine::Durable(const Resident& resident) const {
 }
 
 // Who has been used since it was looked at last has a second chance. What must stay in memory: what
-// the store does not have yet, and what is claimed. It ends at so many of those in a row; what a
-// turn has brought in, however much, is not left to the next ones.
+// the store does not have yet, and what is claimed. It ends at so many of those in a row, or when so
+// many have been given their chance; what a turn has brought in, however much, is otherwise not left
+// to the next ones.
 void Engine::Evict() {
+  constexpr size_t kChances = 10'000;
   size_t kept = 0;
-  while (residents_.size() > options_.cached_instances && kept < limits::kTurnItems) {
+  size_t chances = 0;
+  while (residents_.size() > options_.cached_instances && kept < limits::kTurnItems &&
+         chances < kChances) {
     Resident* resident = by_use_.front();
     if (std::exchange(resident->used, false)) {
       by_use_.splice(by_use_.end(), by_use_, by_use_.begin());
+      ++chances;
       continue;
     }
     if (resident->lazy || !Durable(*resident) || !resident->claim_timers.empty() ||

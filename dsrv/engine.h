@@ -136,8 +136,8 @@ struct PollArgs {
   int32_t max_tasks = 1;
   Timestamp until;  // waits for the first task until then; not later than now: does not wait
 };
-// How much room the disk has for the store. What makes it grow is refused while there is still enough
-// for the rest, since a write that fails is the end of the process.
+// How much room the disk has for the store. What makes it grow is refused while there is still
+// enough for the rest, since a write that fails is the end of the process.
 enum class Room : uint8_t {
   kAmple,
   kScarce,  // nothing new: no definitions, no starts
@@ -326,8 +326,8 @@ class Engine {
     MachineState* machine = nullptr;  // or: its breaker may let a retry go
     WaiterId poll = 0;                // or: a poll has waited long enough
   };
-  // What comes when it is due, whatever happens meanwhile: an instance starts, or a wait of it ends.
-  // There may be millions, so they hold the name of the instance and little else.
+  // What comes when it is due, whatever happens meanwhile: an instance starts, or a wait of it
+  // ends. There may be millions, so they hold the name of the instance and little else.
   class Alarm {
    public:
     Alarm(ResidentName name, uint64_t visit);
@@ -582,7 +582,8 @@ class Engine {
   static constexpr size_t kCancelsPerTurn = 128;
 
   // This turn.
-  Timestamp now_;
+  Timestamp now_;         // a little later with each change
+  Timestamp turn_began_;  // before all of them
   uint64_t random_ = 0;
   Turn turn_;
   std::vector<Resident*> dirty_;
@@ -591,7 +592,7 @@ class Engine {
   MachineSet dropped_from_;
   struct Uncommitted {
     uint64_t turn;
-    Timestamp time;
+    Timestamp began;
     std::shared_ptr<std::vector<rows::FeedPage>> feed;
   };
   std::deque<Uncommitted> uncommitted_;  // turns that have changed an instance

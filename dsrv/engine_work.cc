@@ -578,8 +578,8 @@ void Engine::SweepSome(MachineState& machine) {
   if (done) sweeping_.erase(&machine);
 }
 
-// What an upgrade has made ready but the background has not come to yet is ready all the same: moves
-// some of it for whoever asks. False when there is nothing of the kind.
+// What an upgrade has made ready but the background has not come to yet is ready all the same:
+// moves some of it for whoever asks. False when there is nothing of the kind.
 bool Engine::SweepFor(const Filter& filter) {
   for (MachineState* machine : sweeping_) {
     if (machine->ns != filter.ns) continue;
@@ -590,11 +590,12 @@ bool Engine::SweepFor(const Filter& filter) {
   return false;
 }
 
-// Of what expired before the oldest turn that is not written: no row appears behind that any more.
+// Of what expired before the oldest turn that is not written began: no row appears behind that any
+// more, however short a machine's retention is.
 void Engine::DropExpired() {
   expiry_due_ = After(now_, std::chrono::seconds(1));
   const size_t most = kDropsPerTurn + turn_.records() / 2;  // an instance has at least two
-  const Timestamp until = uncommitted_.empty() ? now_ : uncommitted_.front().time;
+  const Timestamp until = uncommitted_.empty() ? turn_began_ : uncommitted_.front().began;
   auto expired = rows::ScanExpired(store_, options_.partition, expired_up_to_, until, most);
   if (!expired) {
     if (!broken_) broken_ = expired.error();

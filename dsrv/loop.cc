@@ -104,8 +104,8 @@ void Loop::Stop() {
 }
 
 // Nobody waits for room to come back: those who were refused ask again. So a server at rest need
-// not look, and one that has slept looks before it does anything. In 10 ms no disk takes more than a
-// part of the reserve; to look takes a microsecond or two.
+// not look, and one that has slept looks before it does anything. In 10 ms no disk takes more than
+// a part of the reserve; to look takes a microsecond or two.
 void Loop::LookForRoom() {
   const auto now = std::chrono::steady_clock::now();
   if (!outside_.room || now < room_due_) return;

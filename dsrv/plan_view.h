@@ -1,4 +1,4 @@
-// The graph of one instance, as it is shown: its nodes, and of a plan its steps. Reads of the store;
+// The graph of one instance, as shown: its nodes, and of a plan its steps. Reads of the store;
 // they block: for the pool.
 #pragma once
 

@@ -104,8 +104,8 @@ class Server {
     return grpc::CreateCustomChannel(address_, grpc::InsecureChannelCredentials(), arguments);
   }
 
-  // Until nothing is left of the last turn, so that it does not disturb the other server's. What ten
-  // million starts have left to compact takes a minute.
+  // Until nothing is left of the last turn, so that it does not disturb the other server's. What
+  // ten million starts have left to compact takes a minute.
   void Settle() const {
     constexpr double kIdleUs = 20'000;
     const auto patience = Clock::now() + std::chrono::minutes(2);

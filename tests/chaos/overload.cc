@@ -345,7 +345,8 @@ void AwaitTaken(const std::vector<RawConnection>& connections, double within_sec
   for (std::size_t i = 0; i < connections.size(); ++i) {
     const double left = std::max(0.0, within_seconds - SecondsSince(since));
     bool ended = false;
-    Require(!connections[i].Receive(static_cast<int>(1'000 * left), &ended).empty(),
+    const std::string said = connections[i].Receive(static_cast<int>(1'000 * left), &ended);
+    Require(!said.empty(),
             Format("connection %zu of %zu %s", i + 1, connections.size(),
                    ended ? "was hung up on without a greeting"
                          : Format("is not taken after %.0f s", within_seconds).c_str()));

@@ -195,6 +195,48 @@ TEST_CASE("an instance whose commit outlasts its retention goes, too") {
   CHECK_FALSE(world.Get("j"));
 }
 
+TEST_CASE("an instance that may go at once is not overtaken within its turn") {
+  World world;
+  world.Define("retention: 10s\n" + std::string(kMachine).substr(1));
+  world.Define("retention: 1us\nid: brief\n" + std::string(kMachine).substr(7));
+  world.Start("m", "i");
+  world.Start("brief", "j");
+  world.Start("m", "k");
+  REQUIRE(world.Do([](Engine& e) { return e.Cancel("ns", "i", CancelMode::kForce); }));
+  world.Decide();
+  world.Advance(10s - 50us);  // the drop of i is due between the end of j and that of this turn
+  world.Decide([](Engine& e) {
+    REQUIRE(e.Cancel("ns", "j", CancelMode::kForce));
+    for (int i = 0; i < 500; ++i) REQUIRE(e.Report("ns", "k", {.transition = "again"}));
+  });
+  world.Commit();
+  world.Elapse(3s);
+  CHECK_FALSE(world.Get("i"));
+  CHECK_FALSE(world.Get("j"));
+}
+
+TEST_CASE("what is known only by having been dropped can be listed after a restart") {
+  World world({.retention = 10s, .stats_every = 1h});
+  world.Define(kMachine);
+  REQUIRE(world.Do([](Engine& e) { return e.Start({.ns = "ns", .machine = "m", .id = "i"}); }));
+  REQUIRE(world.Do([](Engine& e) { return e.Cancel("ns", "i", CancelMode::kForce); }));
+  world.Elapse(0s);  // the counters are written, not again within the hour
+  const std::string text = "[{step: a, action: x}]";
+  auto flow = ToFlow(text);
+  REQUIRE(flow);
+  REQUIRE(world.Do([&](Engine& e) {
+    return e.Start({.ns = "ns", .machine = "made up", .id = "j", .spec = {.flow = text},
+                    .flow = *flow});
+  }));
+  REQUIRE(world.Do([](Engine& e) { return e.Cancel("ns", "j", CancelMode::kForce); }));
+  world.Elapse(11s);
+  REQUIRE_FALSE(world.Get("j"));
+  world.Crash();
+  const auto machines = world.engine().ListMachines("ns", false, {}, 10);
+  REQUIRE(machines.size() == 1);
+  CHECK(machines[0].definition->machine.id == "m");
+}
+
 TEST_CASE("an id that is used again does not keep the records of its first instance") {
   World world({.retention = 1h});
   world.Define(kMachine);

@@ -74,17 +74,20 @@ rows::Resolve Engine::resolve() const {
 // Turns ------------------------------------------------------------------------------------------
 
 void Engine::BeginTurn(Timestamp now, uint64_t random) {
-  now_ = std::max(now, now_);  // a clock that goes back stands still
+  ResumeTurn(now, random);
   turn_began_ = now_;
-  random_ = random;
   turn_.number++;
   turn_.batch = Batch();
-  turn_.now.clear();
   turn_.after.clear();
   turn_.feed_start = 0;
+  turn_.feed = std::make_shared<std::vector<rows::FeedPage>>();
+}
+
+void Engine::ResumeTurn(Timestamp now, uint64_t random) {
+  now_ = std::max(now, now_);  // a clock that goes back stands still
+  random_ = random;
   starts_left_ = kStartsPerTurn;
   cancels_left_ = kCancelsPerTurn;
-  turn_.feed = std::make_shared<std::vector<rows::FeedPage>>();
   more_ = false;
   const uint64_t committed = committed_.load(std::memory_order_acquire);
   while (!uncommitted_.empty() && uncommitted_.front().turn <= committed) uncommitted_.pop_front();
@@ -121,15 +124,7 @@ Turn Engine::EndTurn() {
     resident->stopped_on_disk = instance.Stopped();
   }
   dirty_.clear();
-  for (auto& [id, update] : updates_) {
-    auto waiter = waiters_.find(id);
-    if (waiter == waiters_.end()) continue;
-    auto tell = [sink = waiter->second->session, update = std::move(update)]() mutable {
-      sink(std::move(update));
-    };
-    (update_waits_.contains(id) ? turn_.after : turn_.now).push_back(std::move(tell));
-  }
-  updates_.clear();
+  TellSessions(/*waiting=*/true, &turn_.after);
   update_waits_.clear();
   for (const MachineState* machine : dropped_from_) {
     rows::PutDropped(&turn_.batch, options_.partition, machine->ns, machine->id, machine->dropped);
@@ -143,6 +138,27 @@ Turn Engine::EndTurn() {
   turn_.number = turn.number;
   Evict();
   return turn;
+}
+
+// What the sessions are told that wait for the commit, or for nothing.
+void Engine::TellSessions(bool waiting, std::vector<std::function<void()>>* tells) {
+  for (auto it = updates_.begin(); it != updates_.end();) {
+    if (update_waits_.contains(it->first) != waiting) {
+      ++it;
+      continue;
+    }
+    if (auto waiter = waiters_.find(it->first); waiter != waiters_.end()) {
+      tells->push_back([sink = waiter->second->session, update = std::move(it->second)]() mutable {
+        sink(std::move(update));
+      });
+    }
+    it = updates_.erase(it);
+  }
+}
+
+std::vector<std::function<void()>> Engine::TakeAnswers() {
+  TellSessions(/*waiting=*/false, &answers_);
+  return std::exchange(answers_, {});
 }
 
 void Engine::AfterCommit(std::function<void()> tell) { turn_.after.push_back(std::move(tell)); }

@@ -6,14 +6,16 @@
 //   engine.BeginTurn(now, random);
 //   … commands …
 //   engine.Work();
+//   for (auto& tell : engine.TakeAnswers()) tell();
 //   Turn turn = engine.EndTurn();
-//   for (auto& tell : turn.now) tell();
 //   store.Write(partition, engine.epoch(), turn.batch)   // on failure: stop the process
 //   engine.Committed(turn.number);                       // any thread
 //   for (auto& tell : turn.after) tell();
 //
 // The next turn may begin before the last one is written: it decides on top of it, and its answers
-// wait for its own commit. One thread at a time, but for Committed, registry() and store().
+// wait for its own commit. Until then it may take more than was there when it began: ResumeTurn,
+// commands, Work and TakeAnswers again, as often as there is something. One thread at a time, but
+// for Committed, registry() and store().
 #pragma once
 
 #include <absl/container/btree_map.h>
@@ -157,7 +159,6 @@ using SessionId = WaiterId;
 struct Turn {
   uint64_t number = 0;
   Batch batch;
-  std::vector<std::function<void()>> now;    // answers that rest on nothing unwritten
   std::vector<std::function<void()>> after;  // answers that the batch makes true
   std::shared_ptr<std::vector<rows::FeedPage>> feed;  // the batch's records, in order
   uint64_t feed_start = 0;  // not 0: the batch drops the records before this one
@@ -193,11 +194,14 @@ class Engine {
 
   void SetRoom(Room room) { room_ = room; }  // kAmple at first; holds from the next call on
   void BeginTurn(Timestamp now, uint64_t random);
-  void Work();  // timers, background moves, hand-outs: once a turn, after the commands
+  void ResumeTurn(Timestamp now, uint64_t random);
+  void Work();  // timers, background moves, hand-outs: after the commands
+  std::vector<std::function<void()>> TakeAnswers();  // those that rest on nothing unwritten
   Turn EndTurn();
   void Committed(uint64_t turn) { committed_.store(turn, std::memory_order_release); }
-  // Whether Work has more to do at once, and else when it next has.
+  // When Work has something to do next: WorkLeft, at once.
   Timestamp NextDeadline() const;
+  bool WorkLeft() const { return NextDeadline() <= now_; }
 
   // Where rows of others than the engine go, to be durable with this turn.
   Batch& batch() { return turn_.batch; }
@@ -427,6 +431,7 @@ class Engine {
   void ForgetClaim(Resident& resident, const dfsmr::Claim& claim);
   void Serve(WaiterId id, const Filter& filter);
   void AnswerPoll(WaiterId poll, std::vector<Task> tasks, bool durable);
+  void TellSessions(bool waiting, std::vector<std::function<void()>>* tells);
   // Adds to what a stream is told at the end of this turn: after its commit unless `durable`.
   void Tell(SessionId session, const std::function<void(SessionUpdate&)>& note,
             bool durable = false);
@@ -587,6 +592,7 @@ class Engine {
   uint64_t random_ = 0;
   Turn turn_;
   std::vector<Resident*> dirty_;
+  std::vector<std::function<void()>> answers_;
   std::map<SessionId, SessionUpdate> updates_;
   std::set<SessionId> update_waits_;
   MachineSet dropped_from_;

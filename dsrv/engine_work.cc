@@ -227,7 +227,7 @@ Result<WaiterId> Engine::Poll(PollArgs args, PollSink sink) {
   bool durable = true;
   auto answer = [&](std::vector<Task> tasks) {
     auto tell = [sink, tasks = std::move(tasks)]() mutable { sink(std::move(tasks)); };
-    (durable ? turn_.now : turn_.after).push_back(std::move(tell));
+    (durable ? answers_ : turn_.after).push_back(std::move(tell));
   };
   const auto max = static_cast<size_t>(args.max_tasks);
   auto tasks = Take(args.filter, args.worker, max, 0, &durable);
@@ -265,7 +265,7 @@ void Engine::AnswerPoll(WaiterId poll, std::vector<Task> tasks, bool durable) {
   auto tell = [sink = waiters_.at(poll)->poll, tasks = std::move(tasks)]() mutable {
     sink(std::move(tasks));
   };
-  (durable ? turn_.now : turn_.after).push_back(std::move(tell));
+  (durable ? answers_ : turn_.after).push_back(std::move(tell));
   CancelPoll(poll);
 }
 

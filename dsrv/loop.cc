@@ -54,10 +54,12 @@ bool Mailbox::Post(Mail mail) {
 }
 
 std::optional<std::vector<Mailbox::Mail>> Mailbox::Take(
-    std::chrono::steady_clock::time_point until) {
+    std::chrono::steady_clock::time_point until, const std::atomic<bool>* meanwhile) {
   std::unique_lock lock(mutex_);
   const bool busy = !mail_.empty();
-  arrived_.wait_until(lock, until, [this] { return closed_ || !mail_.empty(); });
+  arrived_.wait_until(lock, until, [&] {
+    return closed_ || !mail_.empty() || (meanwhile && !*meanwhile);
+  });
   if (closed_ && mail_.empty()) return std::nullopt;
   const Moment now = std::chrono::steady_clock::now();
   if (left_over_) {  // the turn before was full: only such ones tell the pace of a crowd
@@ -79,6 +81,11 @@ std::optional<std::vector<Mailbox::Mail>> Mailbox::Take(
   taken_bytes_ = static_cast<double>(bytes);
   left_over_ = !mail_.empty();
   return taken;
+}
+
+void Mailbox::Wake() {
+  { std::lock_guard lock(mutex_); }
+  arrived_.notify_one();
 }
 
 void Mailbox::Close() {
@@ -113,37 +120,57 @@ void Loop::LookForRoom() {
   engine_.SetRoom(outside_.room());
 }
 
+Loop::Letters Loop::TakeMail(const std::atomic<bool>* meanwhile) {
+  // At most a minute at a time: the wall clock that deadlines are in may be set.
+  const Duration wait = std::clamp<Duration>(engine_.NextDeadline() - outside_.clock(),
+                                             Duration::zero(), std::chrono::minutes(1));
+  return mailbox_.Take(std::chrono::steady_clock::now() + wait, meanwhile);
+}
+
+// Decides what came, and gives the answers that need no commit; how many bytes it was.
+size_t Loop::Pass(const Letters& mail, Timestamp now, StageClock* clock) {
+  size_t bytes = 0;
+  LookForRoom();
+  if (!mail) engine_.Flush();
+  if (mail) {
+    for (const Mailbox::Mail& one : *mail) {
+      bytes += one.bytes;
+      one.deadline < now ? one.drop() : one.run(engine_);
+    }
+  }
+  engine_.Work();
+  clock->Lap(Meter::kDecideUs);
+  // What was decided on a store that cannot be read is neither written nor told.
+  if (engine_.broken()) outside_.fail(*engine_.broken());
+  for (auto& tell : engine_.TakeAnswers()) tell();
+  clock->Lap(Meter::kReplyUs);
+  return bytes;
+}
+
 void Loop::Decide() {
   StageClock clock(meter_);
-  Timestamp next = outside_.clock();
-  bool open = true;
-  while (open) {
-    // At most a minute at a time: the wall clock that deadlines are in may be set.
-    const Duration wait = std::clamp<Duration>(next - outside_.clock(), Duration::zero(),
-                                               std::chrono::minutes(1));
-    auto mail = mailbox_.Take(std::chrono::steady_clock::now() + wait);
-    open = mail.has_value();
-    LookForRoom();
-    const Timestamp now = outside_.clock();
+  Letters mail;
+  do {
+    mail = TakeMail(nullptr);
+    Timestamp now = outside_.clock();
     engine_.BeginTurn(now, outside_.entropy());
-    if (mail) {
-      for (Mailbox::Mail& one : *mail) one.deadline < now ? one.drop() : one.run(engine_);
-    } else {
-      engine_.Flush();
+    size_t bytes = Pass(mail, now, &clock);
+    size_t items = mail ? mail->size() : 0;
+    // A larger batch costs less for each of what is in it. It costs no time, as this one has to
+    // wait; but what the engine does by itself is bounded by turns, and goes on in the next one.
+    while (mail && writing_ && items < limits::kTurnItems && bytes < kTurnBytes &&
+           !engine_.WorkLeft()) {
+      mail = TakeMail(&writing_);
+      now = outside_.clock();
+      engine_.ResumeTurn(now, outside_.entropy());
+      bytes += Pass(mail, now, &clock);
+      items += mail ? mail->size() : 0;
     }
-    engine_.Work();
-    clock.Lap(Meter::kDecideUs);
     Turn turn = engine_.EndTurn();
     clock.Lap(Meter::kEncodeUs);
     meter_.Add(Meter::kTurns, 1);
-    // What was decided on a store that cannot be read is neither written nor told.
-    if (engine_.broken()) outside_.fail(*engine_.broken());
-    for (auto& tell : turn.now) tell();
-    turn.now.clear();
-    clock.Lap(Meter::kReplyUs);
     HandOver(std::move(turn));
-    next = engine_.NextDeadline();
-  }
+  } while (mail);
   std::lock_guard lock(mutex_);
   ended_ = true;
   changed_.notify_all();
@@ -159,6 +186,7 @@ void Loop::HandOver(Turn turn) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return !turn_; });
   turn_ = std::move(turn);
+  writing_ = true;
   changed_.notify_all();
 }
 
@@ -190,7 +218,10 @@ void Loop::Commit() {
     clock.Lap(Meter::kReplyUs);
     lock.lock();
     turn_.reset();
+    writing_ = false;
     changed_.notify_all();
+    lock.unlock();
+    mailbox_.Wake();
   }
 }
 

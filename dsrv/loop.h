@@ -1,7 +1,8 @@
 // Drives an engine: one thread decides, one writes and then answers. While a turn is written the
-// next one is decided; what arrives meanwhile shares its commit.
+// next one is decided; what arrives meanwhile joins it, and shares its commit.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -36,9 +37,11 @@ class Mailbox {
   bool Post(Mail mail);
   // Whether it is full: to ask before there is work in what is to be posted.
   bool Full();
-  // What is there, at most a turn's worth; waits for the first of it until `until`. Nullopt once
-  // the mailbox is closed and empty.
-  std::optional<std::vector<Mail>> Take(std::chrono::steady_clock::time_point until);
+  // What is there, at most a turn's worth; waits for the first of it until `until`, and no longer
+  // than `meanwhile` holds: who ends that calls Wake. Nullopt once the mailbox is closed and empty.
+  std::optional<std::vector<Mail>> Take(std::chrono::steady_clock::time_point until,
+                                        const std::atomic<bool>* meanwhile = nullptr);
+  void Wake();
   void Close();
 
  private:
@@ -88,7 +91,11 @@ class Loop {
   const Meter& meter() const { return meter_; }
 
  private:
+  using Letters = std::optional<std::vector<Mailbox::Mail>>;
+
   void Decide();
+  Letters TakeMail(const std::atomic<bool>* meanwhile);
+  size_t Pass(const Letters& mail, Timestamp now, StageClock* clock);
   void Commit();
   void HandOver(Turn turn);
   void LookForRoom();
@@ -102,6 +109,7 @@ class Loop {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<Turn> turn_;  // handed over, not yet answered
+  std::atomic<bool> writing_ = false;  // turn_, for who does not want to wait for the lock
   bool ended_ = false;
 
   std::chrono::steady_clock::time_point room_due_;  // decider_'s alone

@@ -1,6 +1,11 @@
 // The mailbox when more comes than the engine can take.
 #include <doctest/doctest.h>
 
+#include <atomic>
+#include <optional>
+#include <thread>
+#include <vector>
+
 #include "dsrv/loop.h"
 #include "fsm/limits.h"
 
@@ -44,6 +49,20 @@ TEST_CASE("a mailbox that was full takes more once a turn was taken") {
   while (mailbox.Post(Letter(limits::kMessage))) continue;
   REQUIRE(mailbox.Take(std::chrono::steady_clock::now()));
   CHECK(mailbox.Post(Letter()));
+}
+
+TEST_CASE("who waits for mail only while something holds is woken when it ends") {
+  Mailbox mailbox;
+  std::atomic<bool> writing = true;
+  std::optional<std::vector<Mailbox::Mail>> mail;
+  std::thread decider([&] {
+    mail = mailbox.Take(std::chrono::steady_clock::now() + std::chrono::hours(1), &writing);
+  });
+  writing = false;
+  mailbox.Wake();
+  decider.join();
+  REQUIRE(mail);  // not closed
+  CHECK(mail->empty());
 }
 
 TEST_CASE("a crowd is refused whose last would have to wait for long, at the pace of late") {

@@ -99,12 +99,8 @@ class World {
   void Decide(Commands commands) {
     engine_->BeginTurn(now_, entropy_ += 0x9e3779b97f4a7c15ull);
     commands(*engine_);
-    engine_->Work();
+    if (!FinishPass()) return;
     Turn turn = engine_->EndTurn();
-    if (engine_->broken()) failed_ = engine_->broken()->message;
-    if (!failed_.empty()) return;
-    for (auto& tell : turn.now) tell();
-    turn.now.clear();
     if (turn.batch.empty() && turn.after.empty()) {
       if (!in_flight_) engine_->Committed(turn.number);
       return;
@@ -114,6 +110,12 @@ class World {
   }
   void Decide() {
     Decide([](Engine&) {});
+  }
+  // Among the commands of a turn: those that follow came later, and join it. False: it is broken.
+  bool NextPass() {
+    if (!FinishPass()) return false;
+    engine_->ResumeTurn(now_, entropy_ += 0x9e3779b97f4a7c15ull);
+    return true;
   }
   // Writes the turn in flight, if there is one, and lets its answers out.
   void Commit() {
@@ -310,6 +312,14 @@ class World {
   const std::vector<Event>& published() const { return feed_; }
 
  private:
+  bool FinishPass() {
+    engine_->Work();
+    if (engine_->broken()) failed_ = engine_->broken()->message;
+    if (!failed_.empty()) return false;
+    for (auto& tell : engine_->TakeAnswers()) tell();
+    return true;
+  }
+
   EngineOptions options_;
   StoreOf store_;
   Timestamp now_ = FromMicros(1'700'000'000'000'000);

@@ -9,7 +9,7 @@
 namespace dfsmr {
 
 enum class Fault : uint8_t {
-  kCrash, kCrashWritten, kTornWrite, kUnknownWrite, kSlowWrite, kFailedRead, kFailedStart,
+  kCrash, kCrashWritten, kTornWrite, kUnknownWrite, kSlowWrite, kJoined, kFailedRead, kFailedStart,
   kTakeOver, kRestart, kClockForward, kClockBack, kClockBackRestart, kDeadWorker, kStalledWorker,
   kRepeated, kReordered, kStaleClaim, kWrongInstance, kWrongTransition, kWrongNode, kUndelivered,
   kStreamClosed, kRetriedStart, kConflictingStart, kPause, kResume, kForce, kCancel, kKill, kSkip,
@@ -23,6 +23,7 @@ inline constexpr std::array<std::string_view, static_cast<size_t>(Fault::kCount)
     "a write fails: torn, nothing of it is kept",
     "a write fails: all of it is kept",
     "a slow write: the next turn is decided meanwhile",
+    "a slow write: what comes before it ends joins the next turn",
     "a read of the store fails",
     "the store fails during a start",
     "another engine takes over: writes of the former are refused",

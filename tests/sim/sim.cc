@@ -114,7 +114,9 @@ void Sim::Step() {
   InjectFault();
   if (world_.InFlight()) Hit(Fault::kSlowWrite);
   world_.Decide([this](Engine& engine) {
-    for (size_t n = random_.Below(5); n > 0; --n) Command(engine);
+    do {
+      for (size_t n = random_.Below(5); n > 0; --n) Command(engine);
+    } while (Joined());
   });
   const bool slow = Draw(Fault::kSlowWrite, 60);
   if (world_.failed().empty() && world_.InFlight() && !slow && world_.Write()) {
@@ -132,6 +134,15 @@ void Sim::Step() {
   Watch();
   PassTime();
   CrashSometimes();
+}
+
+// Whether more comes for this turn while the last one is written, which may end meanwhile.
+bool Sim::Joined() {
+  if (!world_.InFlight() || !Draw(Fault::kJoined, 40)) return false;
+  Hit(Fault::kJoined);
+  world_.Advance(Duration(random_.Below(20'000)));
+  if (random_.Chance(30)) world_.Commit();
+  return world_.NextPass();
 }
 
 // What is armed here shows, if at all, before the step is over.
@@ -262,9 +273,8 @@ void Sim::TakeOver() {
   (void)former.engine->Poll({.filter = {.ns = "ns"}, .worker = "w", .max_tasks = 3},
                             [this](std::vector<Task> tasks) { Receive(std::move(tasks)); });
   former.engine->Work();
-  Turn turn = former.engine->EndTurn();
-  for (auto& tell : turn.now) tell();
-  write(turn.batch);
+  for (auto& tell : former.engine->TakeAnswers()) tell();
+  write(former.engine->EndTurn().batch);
   StartAgain();
 }
 

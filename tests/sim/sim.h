@@ -56,6 +56,7 @@ class Sim {
 
   // The server.
   void Step();
+  bool Joined();
   void InjectFault();
   void PassTime();
   void CrashSometimes();

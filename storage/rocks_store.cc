@@ -17,6 +17,7 @@
 
 #include "storage/fence.h"
 #include "storage/file.h"
+#include "storage/read_ahead.h"
 
 namespace dfsmr {
 namespace {
@@ -397,9 +398,13 @@ Result<Ok> RocksStore::ScanOnce(std::string_view begin, std::string_view end,
   if (!end.empty()) options.iterate_upper_bound = &upper;
   options.fill_cache = false;
   options.readahead_size = 2 << 20;
-  const std::unique_ptr<rocksdb::Iterator> row(db_->NewIterator(options));
-  row->Seek(ToSlice(begin));
-  return Walk(*row, visit, /*reverse=*/false);
+  return ReadAhead(
+      [&](const Visit& take) {
+        const std::unique_ptr<rocksdb::Iterator> row(db_->NewIterator(options));
+        row->Seek(ToSlice(begin));
+        return Walk(*row, take, /*reverse=*/false);
+      },
+      visit);
 }
 
 Result<Ok> RocksStore::Write(PartitionId partition, Epoch epoch, const Batch& batch) {

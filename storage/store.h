@@ -69,7 +69,7 @@ class Store {
                           bool reverse = false) const = 0;
 
   // The same, ascending, of what is read once from end to end, however much: it drives nothing else
-  // out of memory.
+  // out of memory, and may be read by another thread while this one visits.
   virtual Result<Ok> ScanOnce(std::string_view begin, std::string_view end,
                               const Visit& visit) const {
     return Scan(begin, end, visit);

@@ -48,9 +48,10 @@ arrows("storage/rows.h" FILES storage/rows.h ALLOW ${standard} "fsm/[^/]+" "stor
 arrows("storage/store.h and memory_store" FILES storage/store.* storage/memory_store.*
        storage/fence.h
        ALLOW ${standard} "fsm/(result|time)\\.h" "storage/(store|memory_store|fence)\\.h")
-arrows("storage/rocks_store" FILES storage/rocks_store.* storage/high_water.* storage/file.*
+arrows("storage/rocks_store" FILES storage/rocks_store.* storage/read_ahead.*
+       storage/high_water.* storage/file.*
        ALLOW ${standard} ${posix} "fsm/(result|time)\\.h"
-             "storage/(store|fence|file|high_water|rocks_store)\\.h" "rocksdb/.+")
+             "storage/(store|fence|file|high_water|read_ahead|rocks_store)\\.h" "rocksdb/.+")
 arrows("a header of storage/rocks_store" FILES storage/*.h EXCEPT storage/rows_inside.h
        ALLOW ${standard} "fsm/[^/]+" "storage/[^/]+")
 arrows("dsrv/engine" FILES dsrv/engine* dsrv/registry.*

@@ -1,0 +1,16 @@
+// A scan in two threads: one reads the rows, the other, which called, visits them meanwhile.
+#pragma once
+
+#include <functional>
+
+#include "storage/store.h"
+
+namespace dfsmr {
+
+// Calls `visit` on this thread for each row that `read` gives on another, in order, until one of
+// them has enough. `read` runs ahead by a few MiB at most, and has returned when this does. Returns
+// what `read` did; a scan that `visit` ends early is not a failure.
+Result<Ok> ReadAhead(const std::function<Result<Ok>(const Store::Visit&)>& read,
+                     const Store::Visit& visit);
+
+}  // namespace dfsmr

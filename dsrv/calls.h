@@ -93,8 +93,8 @@ class UnaryCall : public grpc::ServerUnaryReactor {
   const bool admitted_;
 };
 
-// A unary call that the loop decides. `decide` runs in the loop and answers a Result; `fill` turns
-// its value into the reply, after the commit.
+// A unary call that the loop decides. `decide` runs in the loop, once, and answers a Result; `fill`
+// turns its value into the reply, after the commit.
 template <typename Reply, typename Decide, typename Fill>
 grpc::ServerUnaryReactor* Decided(const Backend& backend, grpc::CallbackServerContext* context,
                                   Caller caller, size_t bytes, Reply* reply, Decide decide,
@@ -104,9 +104,10 @@ grpc::ServerUnaryReactor* Decided(const Backend& backend, grpc::CallbackServerCo
   Mailbox::Mail mail;
   mail.deadline = DeadlineOf(*context);
   mail.bytes = bytes;
-  mail.run = [=](Engine& engine) {
+  mail.run = [reactor, reply, decide = std::move(decide),
+              fill = std::move(fill)](Engine& engine) mutable {
     auto outcome = decide(engine);
-    engine.AfterCommit([=, outcome = std::move(outcome)] {
+    engine.AfterCommit([reactor, reply, fill = std::move(fill), outcome = std::move(outcome)] {
       if (outcome) {
         fill(*outcome, reply);
         reactor->FinishWell();

@@ -228,7 +228,9 @@ grpc::ServerUnaryReactor* OriginalService::Start(Context* context, const ::TaskM
   args->spec.client = context->peer();
   return Decided(
       backend_, context, *caller, request->ByteSizeLong(), reply,
-      [args = *std::move(args)](Engine& engine) { return engine.Start(args); },
+      [args = *std::move(args)](Engine& engine) mutable {
+        return engine.Start(std::move(args));
+      },
       [](const Started& started, ::TaskMessage* out) { FromView(started.view, out); });
 }
 

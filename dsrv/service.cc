@@ -273,7 +273,10 @@ grpc::ServerUnaryReactor* RunnerService::Start(Context* context, const v1::Start
   start->spec.client = context->peer();
   return Decided(
       backend_, context, *caller, request->ByteSizeLong(), reply,
-      [start = *std::move(start)](Engine& engine) { return engine.Start(start); }, ToReply);
+      [start = *std::move(start)](Engine& engine) mutable {
+        return engine.Start(std::move(start));
+      },
+      ToReply);
 }
 
 grpc::ServerUnaryReactor* RunnerService::StartBatch(Context* context,
@@ -298,7 +301,8 @@ grpc::ServerUnaryReactor* RunnerService::StartBatch(Context* context,
       [starts](Engine& engine) {
         Results results;
         for (auto& start : *starts) {
-          results.push_back(start ? engine.Start(*start) : Result<Started>(start.error()));
+          results.push_back(start ? engine.Start(*std::move(start))
+                                  : Result<Started>(start.error()));
         }
         return Result<Results>(std::move(results));
       },
@@ -418,9 +422,8 @@ grpc::ServerUnaryReactor* RunnerService::Transition(Context* context,
   }
   return Decided(
       backend_, context, *caller, request->ByteSizeLong(), reply,
-      [caller = *caller, report = *std::move(report)](Engine& engine) {
-        ReportCommand command = report;
-        return ReportAs(caller, engine, &command);
+      [caller = *caller, report = *std::move(report)](Engine& engine) mutable {
+        return ReportAs(caller, engine, &report);
       },
       [request](const Answer& answer, v1::TransitionResponse* out) {
         ToProto(request->instance(), answer, out);

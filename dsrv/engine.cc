@@ -220,19 +220,18 @@ Result<Engine::Resident*> Engine::Load(const std::string& ns, const std::string&
   return Insert(*std::move(instance), version, *std::move(graph));
 }
 
-Result<std::optional<uint64_t>> Engine::FirstRecordOf(const std::string& ns,
-                                                      const std::string& id) {
+Result<std::optional<uint64_t>> Engine::FirstSeqOf(const std::string& ns, const std::string& id) {
   std::optional<uint64_t> first;
   if (Resident* resident = InMemory({ns, id})) {
     auto spec = SpecOf(*resident);
     if (!spec) return spec.error();
-    return first = (*spec)->first_record;
+    return first = (*spec)->first_seq;
   }
   if (dropped_.contains(ResidentKey(ns, id))) return first;
   auto spec = rows::FindSpec(store_, options_.partition, ns, id);
   if (!spec && !broken_) broken_ = spec.error();
   if (!spec) return spec.error();
-  if (*spec) first = (*spec)->first_record;
+  if (*spec) first = (*spec)->first_seq;
   return first;
 }
 
@@ -628,7 +627,7 @@ Engine::Resident& Engine::Create(StartArgs args, std::vector<Instance::Prerequis
   if (version->plan || args.flow) instance.plan = PlanState();
   Resident& resident = *Insert(std::move(instance), version, version->graph);
   if (args.flow) CacheOf(resident).source = std::move(args.flow);
-  args.spec.first_record = last_seq_ + 1;
+  args.spec.first_seq = last_seq_ + 1;
   resident.spec = std::make_shared<const Spec>(std::move(args.spec));
   resident.created = true;
   return resident;
@@ -641,7 +640,7 @@ Result<Started> Engine::Start(StartArgs args) {
   VersionState* version = VersionOf(args.ns, args.machine, args.version);
   if (args.flow || (!version && args.implicit)) version = &ImplicitVersion(args.ns, args.machine);
   if (!args.id.empty()) {
-    auto taken = FirstRecordOf(args.ns, args.id);
+    auto taken = FirstSeqOf(args.ns, args.id);
     if (!taken) return taken.error();
     if (*taken) return StartAgain(args);
   }

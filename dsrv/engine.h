@@ -377,7 +377,7 @@ class Engine {
   Resident* Insert(Instance instance, VersionState* version, GraphPtr graph);
   void Erase(Resident& resident);
   // Without bringing it into memory. nullopt: there is no such instance.
-  Result<std::optional<uint64_t>> FirstRecordOf(const std::string& ns, const std::string& id);
+  Result<std::optional<uint64_t>> FirstSeqOf(const std::string& ns, const std::string& id);
   Result<Started> StartAgain(const StartArgs& args);
   Result<std::vector<std::pair<std::string, InstanceResult>>> EndedOf(
       const std::string& ns, const std::vector<Instance::Prerequisite>& after);
@@ -560,7 +560,7 @@ class Engine {
   };
   std::map<std::string, Singleton> keys_;  // by ns\0key
   std::deque<std::string> freed_keys_;
-  std::unordered_map<std::string, uint64_t> first_record_;  // at recovery: ns\0id → its seq
+  std::unordered_map<std::string, uint64_t> first_seq_;  // at recovery: ns\0id → its seq
   struct ChildMove {
     std::string ns;
     std::string parent;

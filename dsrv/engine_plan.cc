@@ -718,11 +718,11 @@ void Engine::OrderKeys() {
   for (auto& [key, singleton] : keys_) {
     const std::string ns = Split(key).first;
     std::ranges::sort(singleton.waiting, {}, [&](const auto& one) {
-      return std::pair(first_record_[ResidentKey(ns, one.first)], one.second);
+      return std::pair(first_seq_[ResidentKey(ns, one.first)], one.second);
     });
     if (singleton.held == 0) freed_keys_.push_back(key);
   }
-  first_record_.clear();
+  first_seq_.clear();
 }
 
 // Children ---------------------------------------------------------------------------------------
@@ -1093,7 +1093,7 @@ void Engine::LoadPlan(Resident& resident) {
                      std::ranges::any_of(instance.tokens, [](const Token& token) {
                        return token.step && token.step->waits_for_key;
                      });
-  if (waits && !instance.history.empty()) first_record_[id] = instance.history.front();
+  if (waits && !instance.history.empty()) first_seq_[id] = instance.history.front();
   NoteKey(resident, "", false, instance.plan->key, instance.plan->waits_for_key, 0);
   for (const Token& token : std::as_const(instance.tokens)) {
     if (!token.step) continue;

@@ -662,17 +662,18 @@ void Engine::TrimFeed() {
       (expired_pending_ ? expired_up_to_ : now_) - options_.retention - options_.retention / 8;
   const size_t most = kTrimsPerTurn + turn_.records();
   std::pair<std::string, std::string> last;  // records of one instance are often neighbours
-  Result<std::optional<uint64_t>> last_first = std::optional<uint64_t>();
+  std::optional<uint64_t> last_first;
   auto first = rows::TrimFeed(
       store_, &turn_.batch, options_.partition, feed_start_, horizon, most,
       [&](const Event& event) {
         if (event.instance.empty()) return false;
         if (last.second != event.instance || last.first != event.ns) {
           last = {event.ns, event.instance};
-          last_first = FirstRecordOf(event.ns, event.instance);
+          auto found = FirstSeqOf(event.ns, event.instance);
+          last_first = found ? *found : std::nullopt;
         }
         // What is older is of an instance that had the same id.
-        return last_first && *last_first && event.seq >= **last_first;
+        return last_first && event.seq >= *last_first;
       });
   if (!first) {
     if (!broken_) broken_ = first.error();

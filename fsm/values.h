@@ -131,7 +131,7 @@ struct Spec {
   std::map<std::string, std::string> labels;
   std::string client;
   std::string flow;  // sent with Start: YAML or JSON text
-  uint64_t first_record = 0;  // seq of its start in the feed; 0: from before this was noted
+  uint64_t first_seq = 0;  // seq of its start in the feed; 0: from before this was noted
   friend bool operator==(const Spec&, const Spec&) = default;
 };
 

@@ -615,7 +615,7 @@ void PutSpec(Batch* batch, PartitionId partition, Instance* instance, const Spec
   }
   out.set_client(spec.client);
   out.set_flow(spec.flow);
-  out.set_first_record(spec.first_record);
+  out.set_first_seq(spec.first_seq);
   batch->Put(Key(partition, kSpec).Text(ns).Text(id), out.SerializeAsString());
   batch->Put(Key(partition, kByMachine).Text(ns).Text(machine).Text(id), "");
   if (!instance->parent.empty()) {
@@ -666,7 +666,7 @@ Result<std::optional<Spec>> FindSpec(const Store& store, PartitionId partition,
   spec.labels = {in.labels().begin(), in.labels().end()};
   spec.client = in.client();
   spec.flow = in.flow();
-  spec.first_record = in.first_record();
+  spec.first_seq = in.first_seq();
   return found;
 }
 

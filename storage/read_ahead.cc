@@ -87,13 +87,13 @@ Result<Ok> ReadAhead(const std::function<Result<Ok>(const Store::Visit&)>& read,
     if (!chunk.rows.empty()) pipe.Push(std::move(chunk));
     pipe.Close();
   });
-  for (Chunk chunk = pipe.Pop(); !chunk.rows.empty(); chunk = pipe.Pop()) {
-    if (VisitAll(chunk, visit)) continue;
-    pipe.Close();
-    break;
+  bool enough = false;
+  for (Chunk chunk = pipe.Pop(); !enough && !chunk.rows.empty(); chunk = pipe.Pop()) {
+    enough = !VisitAll(chunk, visit);
+    if (enough) pipe.Close();
   }
   reader.join();
-  return outcome;
+  return enough ? Ok{} : outcome;
 }
 
 }  // namespace dfsmr

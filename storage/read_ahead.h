@@ -9,7 +9,7 @@ namespace dfsmr {
 
 // Calls `visit` on this thread for each row that `read` gives on another, in order, until one of
 // them has enough. `read` runs ahead by a few MiB at most, and has returned when this does. Returns
-// what `read` did; a scan that `visit` ends early is not a failure.
+// what `read` did; when `visit` had enough, what lies ahead of it does not matter.
 Result<Ok> ReadAhead(const std::function<Result<Ok>(const Store::Visit&)>& read,
                      const Store::Visit& visit);
 

@@ -66,6 +66,9 @@ TEST_CASE("a failure to read is told after the rows before it") {
   REQUIRE(!outcome);
   CHECK(outcome.error().message == "damaged");
   CHECK(visited == rows.size());
+  visited = 0;
+  CHECK(ReadAhead(Giving({{"key", "value"}}, &given, Error{Code::kDataLoss, "", "damaged"}),
+                  [&](auto, auto) { return ++visited > 1; }));
 }
 
 }  // namespace

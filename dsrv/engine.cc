@@ -124,8 +124,6 @@ Turn Engine::EndTurn() {
     resident->stopped_on_disk = instance.Stopped();
   }
   dirty_.clear();
-  TellSessions(/*waiting=*/true, &turn_.after);
-  update_waits_.clear();
   for (const MachineState* machine : dropped_from_) {
     rows::PutDropped(&turn_.batch, options_.partition, machine->ns, machine->id, machine->dropped);
   }
@@ -140,28 +138,38 @@ Turn Engine::EndTurn() {
   return turn;
 }
 
-// What the sessions are told that wait for the commit, or for nothing.
-void Engine::TellSessions(bool waiting, std::vector<std::function<void()>>* tells) {
-  for (auto it = updates_.begin(); it != updates_.end();) {
-    if (update_waits_.contains(it->first) != waiting) {
-      ++it;
-      continue;
+// After each pass: a session that ends in the next one may have been given work in this one.
+void Engine::TellSessions() {
+  for (auto& [session, answers] : session_answers_) {
+    const bool updated = update_waits_.contains(session) && waiters_.contains(session);
+    for (size_t i = 0; i < answers.size(); ++i) {
+      const bool more = updated || i + 1 < answers.size();
+      turn_.after.push_back([tell = std::move(answers[i]), more] { tell(more); });
     }
-    if (auto waiter = waiters_.find(it->first); waiter != waiters_.end()) {
-      tells->push_back([sink = waiter->second->session, update = std::move(it->second)]() mutable {
-        sink(std::move(update));
-      });
-    }
-    it = updates_.erase(it);
   }
+  session_answers_.clear();
+  for (auto& [session, update] : updates_) {
+    auto waiter = waiters_.find(session);
+    if (waiter == waiters_.end()) continue;
+    auto tell = [sink = waiter->second->session, update = std::move(update)]() mutable {
+      sink(std::move(update));
+    };
+    (update_waits_.contains(session) ? turn_.after : answers_).push_back(std::move(tell));
+  }
+  updates_.clear();
+  update_waits_.clear();
 }
 
 std::vector<std::function<void()>> Engine::TakeAnswers() {
-  TellSessions(/*waiting=*/false, &answers_);
+  TellSessions();
   return std::exchange(answers_, {});
 }
 
 void Engine::AfterCommit(std::function<void()> tell) { turn_.after.push_back(std::move(tell)); }
+
+void Engine::AfterCommit(SessionId session, std::function<void(bool)> tell) {
+  session_answers_[session].push_back(std::move(tell));
+}
 
 Timestamp Engine::NextDeadline() const {
   if (more_) return now_;

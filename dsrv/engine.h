@@ -13,9 +13,9 @@
 //   for (auto& tell : turn.after) tell();
 //
 // The next turn may begin before the last one is written: it decides on top of it, and its answers
-// wait for its own commit. Until then it may take more than was there when it began: ResumeTurn,
-// commands, Work and TakeAnswers again, as often as there is something. One thread at a time, but
-// for Committed, registry() and store().
+// wait for its own commit. Until then it may take more than was there when it began, in further
+// passes: ResumeTurn, commands, Work, TakeAnswers. One thread at a time, but for Committed,
+// registry() and store().
 #pragma once
 
 #include <absl/container/btree_map.h>
@@ -199,15 +199,19 @@ class Engine {
   std::vector<std::function<void()>> TakeAnswers();  // those that rest on nothing unwritten
   Turn EndTurn();
   void Committed(uint64_t turn) { committed_.store(turn, std::memory_order_release); }
-  // When Work has something to do next: WorkLeft, at once.
+  // When Work next has something to do. WorkLeft: it has now.
   Timestamp NextDeadline() const;
   bool WorkLeft() const { return NextDeadline() <= now_; }
+  size_t TurnRecords() const { return turn_.records(); }  // of the feed, so far
 
   // Where rows of others than the engine go, to be durable with this turn.
   Batch& batch() { return turn_.batch; }
 
   // Runs `tell` when all that this turn and those before it have done is durable.
   void AfterCommit(std::function<void()> tell);
+  // The same of a session; told whether more of this session's follows at once, which may be an
+  // update. Then one message is enough for both.
+  void AfterCommit(SessionId session, std::function<void(bool more)> tell);
 
   // All or none. `validate_only` tells what would happen. What is wrong with plans, given what else
   // is defined, goes to `problems`, each with the machine of `machines` that it is about: then the
@@ -431,8 +435,8 @@ class Engine {
   void ForgetClaim(Resident& resident, const dfsmr::Claim& claim);
   void Serve(WaiterId id, const Filter& filter);
   void AnswerPoll(WaiterId poll, std::vector<Task> tasks, bool durable);
-  void TellSessions(bool waiting, std::vector<std::function<void()>>* tells);
-  // Adds to what a stream is told at the end of this turn: after its commit unless `durable`.
+  void TellSessions();
+  // Adds to what a stream is told after this pass: after the commit unless `durable`.
   void Tell(SessionId session, const std::function<void(SessionUpdate&)>& note,
             bool durable = false);
 
@@ -581,7 +585,7 @@ class Engine {
     CancelMode mode;
   };
   std::deque<Cancellation> cancelling_;
-  size_t starts_left_ = 0;  // in this turn
+  size_t starts_left_ = 0;  // in this pass
   size_t cancels_left_ = 0;
   static constexpr size_t kStartsPerTurn = 200;
   static constexpr size_t kCancelsPerTurn = 128;
@@ -593,6 +597,7 @@ class Engine {
   Turn turn_;
   std::vector<Resident*> dirty_;
   std::vector<std::function<void()>> answers_;
+  std::map<SessionId, std::vector<std::function<void(bool)>>> session_answers_;
   std::map<SessionId, SessionUpdate> updates_;
   std::set<SessionId> update_waits_;
   MachineSet dropped_from_;

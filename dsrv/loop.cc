@@ -57,9 +57,11 @@ std::optional<std::vector<Mailbox::Mail>> Mailbox::Take(
     std::chrono::steady_clock::time_point until, const std::atomic<bool>* meanwhile) {
   std::unique_lock lock(mutex_);
   const bool busy = !mail_.empty();
+  wakeable_ = meanwhile != nullptr;
   arrived_.wait_until(lock, until, [&] {
     return closed_ || !mail_.empty() || (meanwhile && !*meanwhile);
   });
+  wakeable_ = false;
   if (closed_ && mail_.empty()) return std::nullopt;
   const Moment now = std::chrono::steady_clock::now();
   if (left_over_) {  // the turn before was full: only such ones tell the pace of a crowd
@@ -84,7 +86,10 @@ std::optional<std::vector<Mailbox::Mail>> Mailbox::Take(
 }
 
 void Mailbox::Wake() {
-  { std::lock_guard lock(mutex_); }
+  {
+    std::lock_guard lock(mutex_);
+    if (!wakeable_) return;
+  }
   arrived_.notify_one();
 }
 
@@ -120,7 +125,7 @@ void Loop::LookForRoom() {
   engine_.SetRoom(outside_.room());
 }
 
-Loop::Letters Loop::TakeMail(const std::atomic<bool>* meanwhile) {
+Loop::Taken Loop::TakeMail(const std::atomic<bool>* meanwhile) {
   // At most a minute at a time: the wall clock that deadlines are in may be set.
   const Duration wait = std::clamp<Duration>(engine_.NextDeadline() - outside_.clock(),
                                              Duration::zero(), std::chrono::minutes(1));
@@ -128,7 +133,7 @@ Loop::Letters Loop::TakeMail(const std::atomic<bool>* meanwhile) {
 }
 
 // Decides what came, and gives the answers that need no commit; how many bytes it was.
-size_t Loop::Pass(const Letters& mail, Timestamp now, StageClock* clock) {
+size_t Loop::Pass(const Taken& mail, Timestamp now, StageClock* clock) {
   size_t bytes = 0;
   LookForRoom();
   if (!mail) engine_.Flush();
@@ -149,18 +154,20 @@ size_t Loop::Pass(const Letters& mail, Timestamp now, StageClock* clock) {
 
 void Loop::Decide() {
   StageClock clock(meter_);
-  Letters mail;
+  Taken mail;
   do {
     mail = TakeMail(nullptr);
     Timestamp now = outside_.clock();
     engine_.BeginTurn(now, outside_.entropy());
     size_t bytes = Pass(mail, now, &clock);
     size_t items = mail ? mail->size() : 0;
-    // A larger batch costs less for each of what is in it. It costs no time, as this one has to
-    // wait; but what the engine does by itself is bounded by turns, and goes on in the next one.
+    // This turn has to wait anyway, and a larger batch costs less for each of what is in it. A large
+    // one goes on by itself: then it is encoded while the last one is written. What the engine does
+    // by itself is bounded, too, and goes on in the next turn.
     while (mail && writing_ && items < limits::kTurnItems && bytes < kTurnBytes &&
-           !engine_.WorkLeft()) {
+           engine_.TurnRecords() < limits::kTurnItems && !engine_.WorkLeft()) {
       mail = TakeMail(&writing_);
+      if (mail && mail->empty() && !writing_) break;
       now = outside_.clock();
       engine_.ResumeTurn(now, outside_.entropy());
       bytes += Pass(mail, now, &clock);

@@ -54,6 +54,7 @@ class Mailbox {
   std::deque<Mail> mail_;
   size_t bytes_ = 0;
   bool closed_ = false;
+  bool wakeable_ = false;  // who waits does so only as long as something holds
   // How long full turns of late kept the engine busy, the older the less they count.
   double busy_seconds_ = 0;
   double busy_bytes_ = 0;
@@ -91,11 +92,11 @@ class Loop {
   const Meter& meter() const { return meter_; }
 
  private:
-  using Letters = std::optional<std::vector<Mailbox::Mail>>;
+  using Taken = std::optional<std::vector<Mailbox::Mail>>;
 
   void Decide();
-  Letters TakeMail(const std::atomic<bool>* meanwhile);
-  size_t Pass(const Letters& mail, Timestamp now, StageClock* clock);
+  Taken TakeMail(const std::atomic<bool>* meanwhile);
+  size_t Pass(const Taken& mail, Timestamp now, StageClock* clock);
   void Commit();
   void HandOver(Turn turn);
   void LookForRoom();

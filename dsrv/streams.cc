@@ -195,7 +195,9 @@ void WorkStream::Handle(Engine& engine, const v1::WorkRequest& request) {
     }
   }
   // The call may be done by now, and self_ with it.
-  engine.AfterCommit([self = shared_from_this(), answers] { self->Answer(answers); });
+  engine.AfterCommit(session_, [self = shared_from_this(), answers](bool more) {
+    self->Answer(answers, more);
+  });
   if (request.drain() && session_ != 0) engine.DrainSession(session_);
 }
 
@@ -234,14 +236,14 @@ void WorkStream::Update(SessionUpdate update) {
   WriteOrFinish(lock);
 }
 
-void WorkStream::Answer(std::shared_ptr<v1::WorkResponse> answers) {
+void WorkStream::Answer(std::shared_ptr<v1::WorkResponse> answers, bool more) {
   std::unique_lock lock(mutex_);
   --unanswered_;
   next_filled_ = next_filled_ || answers->results_size() > 0 || answers->extended_size() > 0;
   for (auto& result : *answers->mutable_results()) next_.add_results()->Swap(&result);
   for (auto& item : *answers->mutable_extended()) next_.add_extended()->Swap(&item);
   ReadOn(lock);
-  WriteOrFinish(lock);
+  if (!more) WriteOrFinish(lock);
 }
 
 // One write at a time; what comes meanwhile is merged into the next one.

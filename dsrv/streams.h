@@ -41,7 +41,8 @@ class WorkStream : public grpc::ServerBidiReactor<v1::WorkRequest, v1::WorkRespo
   Result<Ok> Post(std::function<void(Engine&)> run, size_t bytes);
   void PostEnd(std::function<void(Engine&)> run);
   void Update(SessionUpdate update);
-  void Answer(std::shared_ptr<v1::WorkResponse> answers);
+  // With `more` to follow at once it waits for that.
+  void Answer(std::shared_ptr<v1::WorkResponse> answers, bool more);
   void End(const grpc::Status& status);
   void EndWith(const Error& error);
   void WriteOrFinish(std::unique_lock<std::mutex>& lock);

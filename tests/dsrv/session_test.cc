@@ -49,6 +49,65 @@ void StartMany(World& world, int count, const std::string& machine = "m") {
   for (int i = 0; i < count; ++i) world.Start(machine, "i" + std::to_string(i));
 }
 
+TEST_CASE("what a stream was given is told though it ends before the turn does") {
+  World world;
+  world.Define(kOnce);
+  Stream stream(world, 1);
+  world.Decide([](Engine& engine) {  // is being written
+    REQUIRE(engine.Start({.ns = "ns", .machine = "once", .id = "i", .hold = true}));
+  });
+  world.Decide([&](Engine& engine) {
+    REQUIRE(engine.Start({.ns = "ns", .machine = "once", .id = "j"}));
+    REQUIRE(world.NextPass());  // j is handed out, at most once
+    engine.CloseSession(stream.id);
+  });
+  world.Commit();
+  REQUIRE(stream.tasks.size() == 1);
+  CHECK(stream.tasks[0].instance == "j");
+}
+
+TEST_CASE("an answer to a stream says whether an update follows") {
+  World world;
+  world.Define(kMachine);
+  Stream stream(world, 2);
+  std::vector<std::string> told;
+  const auto answer = [&](Engine& engine, const std::string& name) {
+    engine.AfterCommit(stream.id, [&told, &stream, name](bool more) {
+      told.push_back(name + (more ? " and more" : ""));
+      CHECK(stream.tasks.empty());
+    });
+  };
+  world.Decide([&](Engine& engine) {
+    answer(engine, "one");
+    answer(engine, "two");
+  });
+  world.Commit();
+  world.Decide([&](Engine& engine) {
+    answer(engine, "three");
+    REQUIRE(engine.Start({.ns = "ns", .machine = "m", .id = "i"}));
+  });
+  world.Commit();
+  CHECK(told == std::vector<std::string>{"one and more", "two", "three and more"});
+  CHECK(stream.tasks.size() == 1);
+  world.Decide([&](Engine& engine) {
+    engine.CloseSession(stream.id);
+    engine.AfterCommit(stream.id, [&](bool more) { told.push_back(more ? "more" : "closed"); });
+  });
+  world.Commit();
+  CHECK(told.back() == "closed");
+  Stream narrow(world, 1);
+  world.Start("m", "ready");
+  REQUIRE(narrow.tasks.size() == 1);
+  world.Decide([&](Engine& engine) {
+    const Task& task = narrow.tasks[0];
+    REQUIRE(engine.Report("ns", task.instance, {.transition = "ok", .claim = task.claim}));
+    engine.AfterCommit(narrow.id, [&](bool more) { told.push_back(more ? "more" : "alone"); });
+  });
+  CHECK(narrow.tasks.size() == 2);  // what was ready already is told at once
+  world.Commit();
+  CHECK(told.back() == "alone");
+}
+
 TEST_CASE("a stream is given work up to its capacity, and more as it reports") {
   World world;
   world.Define(kMachine);

@@ -141,9 +141,10 @@ Turn Engine::EndTurn() {
 // After each pass: a session that ends in the next one may have been given work in this one.
 void Engine::TellSessions() {
   for (auto& [session, answers] : session_answers_) {
-    const bool updated = update_waits_.contains(session) && waiters_.contains(session);
+    const bool open = waiters_.contains(session);  // else no two need be of one stream
+    const bool updated = update_waits_.contains(session);
     for (size_t i = 0; i < answers.size(); ++i) {
-      const bool more = updated || i + 1 < answers.size();
+      const bool more = open && (updated || i + 1 < answers.size());
       turn_.after.push_back([tell = std::move(answers[i]), more] { tell(more); });
     }
   }

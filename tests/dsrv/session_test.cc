@@ -95,6 +95,14 @@ TEST_CASE("an answer to a stream says whether an update follows") {
   });
   world.Commit();
   CHECK(told.back() == "closed");
+  told.clear();
+  world.Decide([&](Engine& engine) {  // of two streams that were refused
+    for (int i = 0; i < 2; ++i) {
+      engine.AfterCommit(SessionId{}, [&](bool more) { told.push_back(more ? "more" : "alone"); });
+    }
+  });
+  world.Commit();
+  CHECK(told == std::vector<std::string>{"alone", "alone"});
   Stream narrow(world, 1);
   world.Start("m", "ready");
   REQUIRE(narrow.tasks.size() == 1);

@@ -36,7 +36,7 @@ v1::Machine WireOf(const Machine& machine) {
     v1::Node* to = wire.add_nodes();
     to->set_id(node.id);
     to->set_kind(std::string(Name(node.kind)));
-    to->set_action(node.action);
+    to->set_action(node.settings->action);
     for (const Edge& edge : node.transitions) {
       v1::Edge* arrow = to->add_transitions();
       arrow->set_transition(edge.transition);
@@ -86,7 +86,7 @@ int DrawFile(Context& context, const GraphOptions& options) {
       chosen = machine;
       if (!parsed->compiled[d]) continue;
       chosen->nodes = parsed->compiled[d]->nodes;
-      chosen->index = parsed->compiled[d]->index;
+      chosen->names = parsed->compiled[d]->names;
       chosen->graph = parsed->compiled[d]->graph;
     }
   }

@@ -204,11 +204,11 @@ void ToProto(const Node& node, const Machine& machine, v1::Node* out) {
     for (NodeIndex target : edge.targets) to->add_targets(machine.nodes[target].id);
   }
   if (node.kind != NodeKind::kWork) return;
-  const bool fixed = node.timeout.strategy == TimeoutPolicy::Strategy::kFixed;
+  const bool fixed = node.settings->timeout.strategy == TimeoutPolicy::Strategy::kFixed;
   out->set_timeout_strategy(fixed ? "fixed" : "percentile");
-  out->set_timeout(node.timeout.value);
-  out->set_action(node.action);
-  out->set_queue(node.queue);
+  out->set_timeout(node.settings->timeout.value);
+  out->set_action(node.settings->action);
+  out->set_queue(node.settings->queue);
 }
 
 namespace {

@@ -850,7 +850,7 @@ Engine::Extended Engine::Extend(const std::string& ns, const std::string& id,
     if (latency) {
       const bool retry = token->TimedOutBefore();
       const size_t claimed = counts.claimed;
-      if (auto timeout = latency->Timeout(node.timeout, retry, claimed)) {
+      if (auto timeout = latency->Timeout(node.settings->timeout, retry, claimed)) {
         deadline = After(now_, *timeout);
       }
     }
@@ -1053,7 +1053,7 @@ MachineView Engine::View(const VersionState& version) const {
     auto it = version.nodes.find(StatsName(version, defined.id));
     if (it == version.nodes.end()) {  // nothing ever stood there
       if (defined.kind == NodeKind::kWork) {
-        node.timeout_now = Latency().Timeout(defined.timeout, /*retry=*/false, 0);
+        node.timeout_now = Latency().Timeout(defined.settings->timeout, /*retry=*/false, 0);
       }
       continue;
     }
@@ -1068,7 +1068,7 @@ MachineView Engine::View(const VersionState& version) const {
     node.p50 = state.latency->Quantile(50);
     node.p95 = state.latency->Quantile(95);
     node.timeout_now =
-        state.latency->Timeout(defined.timeout, /*retry=*/false, state.claimed);
+        state.latency->Timeout(defined.settings->timeout, /*retry=*/false, state.claimed);
   }
   return view;
 }

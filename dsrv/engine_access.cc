@@ -18,7 +18,7 @@ bool Engine::Concerns(const std::string& ns, const std::string& id, const std::s
   const Tokens& tokens = resident.instance.tokens;
   auto stands_there = [&](const Token& token) {
     const auto& nodes = resident.machine().nodes;
-    return token.node < nodes.size() && among(queues, nodes[token.node].queue);
+    return token.node < nodes.size() && among(queues, nodes[token.node].settings->queue);
   };
   if (!among(machines, resident.instance.machine)) return false;
   if (claim.empty()) return queues.empty() || std::ranges::any_of(tokens, stands_there);

@@ -31,7 +31,7 @@ Agenda::Queue* Engine::QueueOf(VersionState& version, const Graph& graph, NodeIn
   const Node& node = graph.machine->nodes[index];
   Agenda::Queue* queue =
       agenda_.QueueFor({definition.ns, definition.machine.id, definition.version,
-                        StatsName(version, node.id), node.action, node.queue});
+                        StatsName(version, node.id), node.settings->action, node.settings->queue});
   // Steps of one name may be of several actions, in the plans of several instances.
   if (!version.plan) state.queue = queue;
   return queue;
@@ -40,7 +40,7 @@ Agenda::Queue* Engine::QueueOf(VersionState& version, const Graph& graph, NodeIn
 ReadyEntry Engine::EntryOf(const Graph& graph, std::string id, int32_t priority,
                            const Token& token) {
   // In 64 bits, then clamped: both priorities come from outside.
-  const int64_t sum = int64_t{graph.machine->nodes[token.node].priority} + priority;
+  const int64_t sum = int64_t{graph.machine->nodes[token.node].settings->priority} + priority;
   return {std::move(id), token.visit, token.available_at,
           static_cast<int32_t>(std::clamp<int64_t>(sum, INT32_MIN, INT32_MAX))};
 }
@@ -142,7 +142,8 @@ bool Engine::TakeOne(Agenda::Popped popped, const std::string& worker, uint64_t 
   const uint64_t visit = found->visit;
   const Node& node = resident.machine().nodes[found->node];
   const NodeState& state = resident.StateOf(found->node);
-  const auto timeout = state.latency->Timeout(node.timeout, found->TimedOutBefore(), state.claimed);
+  const auto timeout =
+      state.latency->Timeout(node.settings->timeout, found->TimedOutBefore(), state.claimed);
   std::vector<Event> events;
   Scene scene{resident.machine(), instance, now_, epoch_, random_, events, {}, {}};
   Token& token = *instance.tokens.FindMutable(visit);
@@ -153,7 +154,7 @@ bool Engine::TakeOne(Agenda::Popped popped, const std::string& worker, uint64_t 
   instance.tokens.Forget();
   if (!key.empty()) NoteKey(resident, "", false, key, false, visit);
   resident.pending.push_back(std::move(events.front()));
-  if (node.timeout.AtMostOnce()) {
+  if (node.AtMostOnce()) {
     Settle(resident);
   } else {
     MarkLazy(resident);
@@ -184,8 +185,8 @@ bool Engine::Prepare(Resident& resident, const Token& token, Task* task, std::st
   task->visit = token.visit;
   task->spec = *std::move(spec);
   task->node_params = token.params;
-  task->action = node.action;
-  task->queue = node.queue;
+  task->action = node.settings->action;
+  task->queue = node.settings->queue;
   return !token.step || PrepareStep(resident, token, task, key);
 }
 
@@ -277,7 +278,7 @@ void Engine::Undelivered(const std::vector<Task>& tasks, bool perhaps) {
     const Token* token = std::as_const(resident.instance.tokens).Find(task->visit);
     const dfsmr::Claim* claim = token ? token->FindClaim(task->claim_id) : nullptr;
     if (!claim || !claim->Live()) continue;
-    if (perhaps && resident.machine().nodes[token->node].timeout.AtMostOnce()) continue;
+    if (perhaps && resident.machine().nodes[token->node].AtMostOnce()) continue;
     ForgetClaim(resident, *claim);
     const size_t told = resident.pending.size();
     std::erase_if(resident.pending, [&](const Event& event) {
@@ -335,7 +336,7 @@ void Engine::CloseSession(SessionId session) {
     Resident& resident = **touched;
     const Token* token = std::as_const(resident.instance.tokens).Find(held.visit);
     const dfsmr::Claim* claim = token ? token->FindClaim(id) : nullptr;
-    if (!claim || !claim->Live() || resident.machine().nodes[token->node].timeout.AtMostOnce()) {
+    if (!claim || !claim->Live() || resident.machine().nodes[token->node].AtMostOnce()) {
       continue;
     }
     ForgetClaim(resident, *claim);

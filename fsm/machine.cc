@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <functional>
+#include <unordered_map>
 
 #include "fsm/limits.h"
 #include "fsm/names.h"
@@ -72,12 +75,14 @@ void Compiler::CheckNames() {
     if (auto problem = NameProblem("node", node.node.id)) Fail(Path(node), *problem);
     for (const auto& [name, target] : node.transitions) CheckTransitionName(node, name);
     if (node.node.kind != NodeKind::kWork) continue;
-    if (!node.node.action.empty()) {
-      if (auto problem = NameProblem("action", node.node.action)) {
+    if (!node.settings.action.empty()) {
+      if (auto problem = NameProblem("action", node.settings.action)) {
         Fail(Path(node) + ".action", *problem);
       }
     }
-    if (auto problem = NameProblem("queue", node.node.queue)) Fail(Path(node) + ".queue", *problem);
+    if (auto problem = NameProblem("queue", node.settings.queue)) {
+      Fail(Path(node) + ".queue", *problem);
+    }
   }
 }
 
@@ -155,13 +160,14 @@ void Compiler::CheckDelay(const NodeDraft& draft) {
 void Compiler::CheckSystemTransitions(const NodeDraft& draft) {
   const Node& node = draft.node;
   const std::string name = "node " + Quoted(node.id);
+  const uint32_t max_visits = draft.settings.max_visits;
   const bool exhausts = TargetOf(draft, kExhausted) != nullptr;
-  if (node.max_visits > 0 && !exhausts && node.kind != NodeKind::kFinal) {
+  if (max_visits > 0 && !exhausts && node.kind != NodeKind::kFinal) {
     Fail(Path(draft) + ".max_visits",
          name + " has max_visits but no transition 'dfsmr.exhausted'; add 'dfsmr.exhausted: NODE' "
-                "to say where the visits beyond " + std::to_string(node.max_visits) + " go");
+                "to say where the visits beyond " + std::to_string(max_visits) + " go");
   }
-  if (node.max_visits == 0 && exhausts) {
+  if (max_visits == 0 && exhausts) {
     Fail(Path(draft, kExhausted), name + " has a transition 'dfsmr.exhausted' but no max_visits; "
                                          "add 'max_visits: N' or remove the transition");
   }
@@ -170,7 +176,7 @@ void Compiler::CheckSystemTransitions(const NodeDraft& draft) {
     Fail(Path(draft, kTimeoutNode), "only work nodes time out; " + name + " is a " +
                                         std::string(Name(node.kind)) +
                                         " node: remove 'dfsmr.timeout'");
-  } else if (node.timeout.AtMostOnce()) {
+  } else if (draft.settings.timeout.AtMostOnce()) {
     Fail(Path(draft, kTimeoutNode), name + " never times out (timeout: 0.0); remove "
                                            "'dfsmr.timeout' or give it a timeout");
   }
@@ -298,7 +304,6 @@ void Compiler::CheckFinishes() {
 Machine Compiler::Assemble() {
   Machine machine = std::move(draft_.machine);
   machine.start = starts_.front();
-  machine.index = std::move(index_);
   machine.nodes.reserve(draft_.nodes.size());
   for (NodeIndex i = 0; i < draft_.nodes.size(); ++i) {
     Node node = std::move(draft_.nodes[i].node);
@@ -307,11 +312,14 @@ Machine Compiler::Assemble() {
       node.transitions.push_back({std::move(draft_.nodes[i].transitions[t].first),
                                   {targets_[i][t]}});
     }
-    if (node.kind == NodeKind::kWork && node.action.empty()) {
-      node.action = machine.id + "." + node.id;
+    NodeSettings settings = std::move(draft_.nodes[i].settings);
+    if (node.kind == NodeKind::kWork && settings.action.empty()) {
+      settings.action = machine.id + "." + node.id;
     }
+    node.settings = std::make_shared<const NodeSettings>(std::move(settings));
     machine.nodes.push_back(std::move(node));
   }
+  machine.names.Index(machine.nodes);
   return machine;
 }
 
@@ -364,9 +372,26 @@ std::string Node::LegalTransitions() const {
   return list;
 }
 
-NodeIndex Machine::Find(std::string_view node) const {
-  auto it = index.find(std::string(node));
-  return it == index.end() ? kNoNode : it->second;
+std::shared_ptr<const NodeSettings> NoSettings() {
+  static const auto none = std::make_shared<const NodeSettings>();
+  return none;
+}
+
+void NodeNames::Index(const std::vector<Node>& nodes) {
+  slots_.assign(std::bit_ceil(2 * nodes.size() + 1), kNoNode);
+  for (NodeIndex i = 0; i < nodes.size(); ++i) {
+    size_t at = std::hash<std::string_view>()(nodes[i].id);
+    while (slots_[at &= slots_.size() - 1] != kNoNode) ++at;
+    slots_[at] = i;
+  }
+}
+
+NodeIndex NodeNames::Find(const std::vector<Node>& nodes, std::string_view id) const {
+  if (slots_.empty()) return kNoNode;
+  for (size_t at = std::hash<std::string_view>()(id);; ++at) {
+    const NodeIndex found = slots_[at &= slots_.size() - 1];
+    if (found == kNoNode || nodes[found].id == id) return found;
+  }
 }
 
 Machine Compile(MachineDraft draft, std::vector<Problem>* problems) {

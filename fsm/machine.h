@@ -6,7 +6,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "fsm/result.h"
@@ -64,20 +63,27 @@ struct Edge {
   std::vector<NodeIndex> targets;  // one in a machine; several fork in a compiled plan
 };
 
-struct Node {
-  std::string id;
-  NodeKind kind = NodeKind::kWork;
-  bool start = false;
-  Join join = Join::kAny;
-  std::vector<Edge> transitions;  // in document order; may hold dfsmr.timeout and dfsmr.exhausted
+// What a node may be given that has no part in where it leads.
+struct NodeSettings {
   TimeoutPolicy timeout;          // work
-  DelayPolicy delay;              // delay
-  Outcome result = Outcome::kSuccess;  // final
   std::string action;             // work: what a worker must be able to do; "<machine>.<node>"
   std::string queue = "default";  // work
   int32_t priority = 0;           // work
+  DelayPolicy delay;              // delay
   uint32_t max_visits = 0;        // 0: no limit
   std::string description;
+};
+std::shared_ptr<const NodeSettings> NoSettings();  // those of who is given none
+
+// A plan has one to three for each of its steps: what many nodes have in common is shared.
+struct Node {
+  std::string id;
+  std::vector<Edge> transitions;  // in document order; may hold dfsmr.timeout and dfsmr.exhausted
+  std::shared_ptr<const NodeSettings> settings = NoSettings();
+  NodeKind kind = NodeKind::kWork;
+  bool start = false;
+  Join join = Join::kAny;
+  Outcome result = Outcome::kSuccess;  // final
 
   // Of a compiled plan.
   Role role = Role::kNone;   // kNone: a gate between steps, or /start and /end
@@ -85,10 +91,22 @@ struct Node {
   uint32_t waits_for = 0;    // join kAll: how many nodes lead here by ok or skip
   NodeIndex home = kNoNode;  // the first node of its step and phase, whose row holds its token
 
+  bool AtMostOnce() const { return settings->timeout.AtMostOnce(); }
   // Null when there is no such transition.
   const Edge* FindTransition(std::string_view name) const;
   // The transitions that a worker or operator may name, for error messages: "ok, error".
   std::string LegalTransitions() const;
+};
+
+// Finds nodes by their ids.
+class NodeNames {
+ public:
+  void Index(const std::vector<Node>& nodes);
+  // kNoNode when there is none. `nodes` are those that were indexed.
+  NodeIndex Find(const std::vector<Node>& nodes, std::string_view id) const;
+
+ private:
+  std::vector<NodeIndex> slots_;  // by hash of the id, or the next that was free; half are empty
 };
 
 // Checks parameters given at start; built from the JSON Schema in the document. Any thread.
@@ -123,8 +141,8 @@ struct Machine {
 
   std::string_view Kind() const { return plan ? "plan" : action ? "action" : "machine"; }
 
-  NodeIndex Find(std::string_view node) const;  // kNoNode when there is none
-  std::unordered_map<std::string, NodeIndex> index;  // id → position in nodes; filled by Compile
+  NodeIndex Find(std::string_view node) const { return names.Find(nodes, node); }
+  NodeNames names;  // of the nodes; filled by Compile
 };
 
 // What is wrong with (or odd about) a definition, at a path such as "nodes.crawl.transitions.ok".
@@ -137,7 +155,8 @@ struct Problem {
 
 // A definition as written: targets are still names.
 struct NodeDraft {
-  Node node;  // its `transitions` are empty
+  Node node;  // its `transitions` and `settings` are not used
+  NodeSettings settings;
   std::vector<std::pair<std::string, std::string>> transitions;  // transition → target
   bool timeout_given = false;
   bool result_given = false;

@@ -1,6 +1,7 @@
 #include "fsm/plan.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "fsm/json.h"
 #include "fsm/limits.h"
@@ -46,16 +47,11 @@ void KeepPlanners(PlanDraft* draft, PlanNames* names) {
 
 void CheckPaths(PlanDraft* draft) {
   const std::vector<Step>& steps = draft->graph.steps;
-  std::vector<uint32_t> sorted(steps.size());
-  for (uint32_t i = 0; i < sorted.size(); ++i) sorted[i] = i;
-  std::ranges::sort(sorted, [&](uint32_t a, uint32_t b) {
-    const int order = steps[a].path.compare(steps[b].path);
-    return order != 0 ? order < 0 : a < b;
-  });
-  for (size_t i = 1; i < sorted.size(); ++i) {
-    if (steps[sorted[i]].path != steps[sorted[i - 1]].path) continue;
-    draft->problems.Add(draft->steps[sorted[i]].where,
-                        "there are two steps " + Quoted(steps[sorted[i]].path));
+  std::unordered_set<std::string_view> paths;
+  paths.reserve(steps.size());
+  for (size_t i = 0; i < steps.size(); ++i) {
+    if (paths.insert(steps[i].path).second) continue;
+    draft->problems.Add(draft->steps[i].where, "there are two steps " + Quoted(steps[i].path));
   }
 }
 

@@ -10,6 +10,11 @@ class Assembler {
   Assembler(std::shared_ptr<const PlanGraph> graph, Machine machine)
       : graph_(*graph), machine_(std::move(machine)) {
     machine_.graph = std::move(graph);
+    for (const Work& work : graph_.works) {
+      settings_.push_back(std::make_shared<const NodeSettings>(NodeSettings{
+          .timeout = work.timeout, .action = work.action, .queue = work.queue,
+          .priority = work.priority}));
+    }
   }
 
   Machine Run();
@@ -24,7 +29,6 @@ class Assembler {
   void AddFinalize(size_t position);
 
   Node& Add(std::string id, NodeKind kind, Role role, uint32_t step);
-  void TakeWork(const Step& step, Node* node) const;
   // Where what waits for this place begins.
   std::vector<NodeIndex> After(const Place& place) const;
   void CountWaits();
@@ -39,6 +43,7 @@ class Assembler {
 
   const PlanGraph& graph_;
   Machine machine_;
+  std::vector<std::shared_ptr<const NodeSettings>> settings_;  // of each work
   std::vector<NodeIndex> first_;      // of each place
   std::vector<uint32_t> finalizers_;  // steps with a finalize phase
   NodeIndex finalize_ = 0;            // the first of their nodes, each followed by its held one
@@ -81,14 +86,6 @@ Node& Assembler::Add(std::string id, NodeKind kind, Role role, uint32_t step) {
   return node;
 }
 
-void Assembler::TakeWork(const Step& step, Node* node) const {
-  const Work& work = graph_.works[step.work];
-  node->action = work.action;
-  node->queue = work.queue;
-  node->priority = work.priority;
-  node->timeout = work.timeout;
-}
-
 std::vector<NodeIndex> Assembler::After(const Place& place) const {
   std::vector<NodeIndex> targets;
   targets.reserve(place.next.size());
@@ -116,7 +113,7 @@ void Assembler::AddWork(uint32_t step, const std::vector<NodeIndex>& next) {
   const std::string& path = graph_.steps[step].path;
   const NodeIndex home = Here();
   Node& run = Add(path, NodeKind::kWork, Role::kRun, step);
-  TakeWork(graph_.steps[step], &run);
+  run.settings = settings_[graph_.steps[step].work];
   run.transitions.reserve(3);
   run.transitions.push_back(To("ok", next));
   run.transitions.push_back(To("error", {home + 1}));
@@ -159,7 +156,7 @@ void Assembler::AddPlace(const Place& place) {
   const Step& step = graph_.steps[place.step];
   if (graph_.planning) {
     Node& node = Add(step.path, NodeKind::kWork, Role::kPlanner, place.step);
-    TakeWork(step, &node);
+    node.settings = settings_[step.work];
     node.transitions.push_back(To("planned", {end_}));
     return;
   }
@@ -176,7 +173,7 @@ void Assembler::AddFinalize(size_t position) {
   const NodeIndex home = Here();
   const NodeIndex next = FinalizeNode(position + 1);  // after the last, the end
   Node& finalize = Add(path, NodeKind::kWork, Role::kFinalize, step);
-  TakeWork(graph_.steps[step], &finalize);
+  finalize.settings = settings_[graph_.steps[step].work];
   finalize.transitions.reserve(2);
   finalize.transitions.push_back(To("ok", {next}));
   finalize.transitions.push_back(To("error", {home + 1}));
@@ -211,11 +208,7 @@ Machine Assembler::Run() {
   Add("/end", NodeKind::kFinal, Role::kNone, kNoStep);
   CountWaits();
   machine_.start = 0;
-  machine_.index.clear();
-  machine_.index.reserve(machine_.nodes.size());
-  for (NodeIndex i = 0; i < machine_.nodes.size(); ++i) {
-    machine_.index.emplace(machine_.nodes[i].id, i);
-  }
+  machine_.names.Index(machine_.nodes);
   return std::move(machine_);
 }
 

@@ -146,7 +146,7 @@ Event& EmitTransition(Scene& scene, const Arrival& arrival, uint64_t visit) {
 }
 
 bool CountsEntries(const Node& node) {
-  return node.max_visits > 0 || node.kind == NodeKind::kDelay;
+  return node.settings->max_visits > 0 || node.kind == NodeKind::kDelay;
 }
 
 void Settle(Scene& scene, Token& token) {
@@ -160,7 +160,8 @@ void Settle(Scene& scene, Token& token) {
       const double fraction = Fraction(scene.random, token.visit);
       token.state = TokenState::kWaiting;
       token.available_at =
-          After(scene.now, DelayOf(node.delay, scene.instance.Entries(node.id), fraction));
+          After(scene.now,
+                DelayOf(node.settings->delay, scene.instance.Entries(node.id), fraction));
       break;
     }
     case NodeKind::kHeld:
@@ -188,7 +189,8 @@ bool Enter(Scene& scene, size_t slot, Arrival arrival, bool announce = true) {
     if (announce) EmitTransition(scene, arrival, visit);
     announce = true;
     const Node& node = scene.machine.nodes[arrival.node];
-    if (node.max_visits == 0 || instance.Entries(node.id) < node.max_visits) break;
+    const uint32_t most = node.settings->max_visits;
+    if (most == 0 || instance.Entries(node.id) < most) break;
     if (hops > scene.machine.nodes.size()) {
       if (instance.cancel_requested) return StopCancelled(scene), false;
       Stop(scene, InstanceResult::kError, arrival.node, visit,
@@ -301,7 +303,7 @@ Error Stopped(const Instance& instance) {
 bool LostInCrash(const Scene& scene, const Token& token, ClaimId id) {
   return id.epoch < scene.epoch && id.epoch > token.forgotten_epoch &&
          scene.machine.nodes[token.node].kind == NodeKind::kWork &&
-         !scene.machine.nodes[token.node].timeout.AtMostOnce();
+         !scene.machine.nodes[token.node].AtMostOnce();
 }
 
 // The token that a worker's report is about.

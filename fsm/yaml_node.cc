@@ -48,7 +48,7 @@ void Delay(const Field& field, NodeReading* to) {
       return field.Fail("expected a duration such as 30s, or {initial: 1s, factor: 2, max: 5m}, "
                         "not a list");
     }
-    if (ReadDuration(field, &delay.initial)) to->draft.node.delay = delay;
+    if (ReadDuration(field, &delay.initial)) to->draft.settings.delay = delay;
     return;
   }
   for (const YamlEntry& entry : field.value.entries) {
@@ -66,7 +66,7 @@ void Delay(const Field& field, NodeReading* to) {
     return field.Fail("max " + FormatDuration(delay.max) + " is less than initial " +
                       FormatDuration(delay.initial));
   }
-  to->draft.node.delay = delay;
+  to->draft.settings.delay = delay;
 }
 
 void Result(const Field& field, NodeReading* to) {
@@ -97,16 +97,16 @@ void Transitions(const Field& field, NodeReading* to) {
 }
 
 void Queue(const Field& field, NodeReading* to) {
-  ReadName(field, "queue", &to->draft.node.queue);
+  ReadName(field, "queue", &to->draft.settings.queue);
 }
 void Action(const Field& field, NodeReading* to) {
-  ReadName(field, "action", &to->draft.node.action);
+  ReadName(field, "action", &to->draft.settings.action);
 }
 
 void Priority(const Field& field, NodeReading* to) {
   int64_t value = 0;
   if (!ReadInteger(field, INT32_MIN, INT32_MAX, &value)) return;
-  to->draft.node.priority = static_cast<int32_t>(value);
+  to->draft.settings.priority = static_cast<int32_t>(value);
 }
 
 void MaxVisits(const Field& field, NodeReading* to) {
@@ -115,11 +115,11 @@ void MaxVisits(const Field& field, NodeReading* to) {
     // Said once: with a limit of some kind the transition 'dfsmr.exhausted' is right.
     value = 1;
   }
-  to->draft.node.max_visits = static_cast<uint32_t>(value);
+  to->draft.settings.max_visits = static_cast<uint32_t>(value);
 }
 
 void Description(const Field& field, NodeReading* to) {
-  ReadText(field, &to->draft.node.description);
+  ReadText(field, &to->draft.settings.description);
 }
 
 constexpr unsigned Bit(NodeKind kind) { return 1u << static_cast<unsigned>(kind); }
@@ -272,7 +272,7 @@ NodeDraft NodeReader::Read(const Field& field, const std::string& id) {
     reading.draft.node.id = id;
     reading.draft.node.kind = Choose(kinds, field.value.Find("transitions") != nullptr);
     ReadKeys(field, kinds, &reading);
-    if (kinds == kWork) reading.draft.node.timeout = reading.timeout.Judge(false, reporter_);
+    if (kinds == kWork) reading.draft.settings.timeout = reading.timeout.Judge(false, reporter_);
     if (!reading.complete) complete_ = false;
   }
   return std::move(reading.draft);

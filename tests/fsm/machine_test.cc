@@ -61,8 +61,8 @@ TEST_CASE("a sound machine is compiled to indexes, in document order") {
   CHECK(machine.Find("gone") == kNoNode);
   const Node& crawl = machine.nodes[0];
   CHECK(crawl.LegalTransitions() == "ok, error");
-  CHECK(crawl.action == "m.crawl");
-  CHECK(crawl.queue == "default");
+  CHECK(crawl.settings->action == "m.crawl");
+  CHECK(crawl.settings->queue == "default");
   REQUIRE(crawl.FindTransition("ok"));
   CHECK(crawl.FindTransition("ok")->targets == std::vector<NodeIndex>{1});
   CHECK(crawl.FindTransition("nope") == nullptr);
@@ -121,7 +121,7 @@ TEST_CASE("every node leads on, is led to, and to an end") {
 
 TEST_CASE("transitions that the system takes are paths too") {
   NodeDraft a = Work("a", {{"ok", "a"}, {"dfsmr.exhausted", "b"}}, true);
-  a.node.max_visits = 3;
+  a.settings.max_visits = 3;
   CHECK(Problems({a, Final("b")}).empty());
   CHECK(Problems({Work("a", {{"ok", "a"}, {"dfsmr.timeout", "b"}}, true), Final("b")}).empty());
 }
@@ -143,7 +143,7 @@ TEST_CASE("what does not fit the kind of a node") {
             "itself and may list only 'ok' and 'dfsmr.exhausted'");
 
   NodeDraft delay = Draft("d", NodeKind::kDelay, {{"dfsmr.exhausted", "b"}});
-  delay.node.max_visits = 2;
+  delay.settings.max_visits = 2;
   CheckOnly({Work("a", {{"ok", "d"}}, true), delay, Final("b")},
             "nodes.d.transitions: delay node 'd' has no transition 'ok', which it takes when its "
             "time is over; add 'ok: NODE'");
@@ -151,7 +151,7 @@ TEST_CASE("what does not fit the kind of a node") {
 
 TEST_CASE("dfsmr.timeout stands on nodes that time out") {
   NodeDraft once = Work("a", {{"ok", "b"}, {"dfsmr.timeout", "b"}}, true);
-  once.node.timeout.value = 0.0;
+  once.settings.timeout.value = 0.0;
   CheckOnly({once, Final("b")},
             "nodes.a.transitions.dfsmr.timeout: node 'a' never times out (timeout: 0.0); remove "
             "'dfsmr.timeout' or give it a timeout");
@@ -166,7 +166,7 @@ TEST_CASE("dfsmr.timeout stands on nodes that time out") {
 
 TEST_CASE("max_visits and dfsmr.exhausted need each other") {
   NodeDraft limited = Work("a", {{"ok", "b"}}, true);
-  limited.node.max_visits = 2;
+  limited.settings.max_visits = 2;
   CheckOnly({limited, Final("b")},
             "nodes.a.max_visits: node 'a' has max_visits but no transition 'dfsmr.exhausted'; add "
             "'dfsmr.exhausted: NODE' to say where the visits beyond 2 go");
@@ -178,7 +178,7 @@ TEST_CASE("max_visits and dfsmr.exhausted need each other") {
 TEST_CASE("diversions must come to rest") {
   NodeDraft a = Work("a", {{"ok", "end"}, {"dfsmr.exhausted", "b"}}, true);
   NodeDraft b = Work("b", {{"ok", "end"}, {"dfsmr.exhausted", "a"}});
-  a.node.max_visits = b.node.max_visits = 2;
+  a.settings.max_visits = b.settings.max_visits = 2;
   CheckOnly({a, b, Final("end")},
             "nodes.a.transitions.dfsmr.exhausted: 'dfsmr.exhausted' leads from node 'a' back to "
             "itself, through such transitions alone; an instance would come to rest nowhere: lead "

@@ -34,7 +34,6 @@ Names LinesOf(const Machine& machine) {
 void CheckSound(const Machine& machine) {
   CHECK(machine.start == 0);
   CHECK(machine.nodes[0].start);
-  CHECK(machine.index.size() == machine.nodes.size());
   for (NodeIndex i = 0; i < machine.nodes.size(); ++i) {
     CHECK(machine.Find(machine.nodes[i].id) == i);
     const Node& home = machine.nodes[machine.nodes[i].home];
@@ -66,7 +65,7 @@ TEST_CASE("each step is a work node, a held one and a suspended one") {
   CHECK(machine.nodes[6].step == 1);
   CHECK(machine.nodes[6].home == 4);
   CHECK(machine.nodes[0].step == kNoStep);
-  CHECK(machine.nodes[4].action == "act");
+  CHECK(machine.nodes[4].settings->action == "act");
 }
 
 TEST_CASE("finalize phases are a chain after everything else") {
@@ -97,7 +96,7 @@ TEST_CASE("finalize phases are a chain after everything else") {
   CHECK(machine.nodes[10].role == Role::kFinalize);
   CHECK(machine.nodes[11].role == Role::kFinalizeError);
   CHECK(machine.nodes[11].home == 10);
-  CHECK(machine.nodes[10].queue == "slow");
+  CHECK(machine.nodes[10].settings->queue == "slow");
 }
 
 TEST_CASE("gates, spawns and steps left out have nodes of their own") {

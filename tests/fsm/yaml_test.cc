@@ -74,15 +74,15 @@ TEST_CASE("the machine of the manual") {
 
   const Node& crawl = NodeOf(machine, "crawl");
   CHECK(crawl.kind == NodeKind::kWork);
-  CHECK(crawl.action == "crawler.crawl");
-  CHECK(crawl.queue == "default");
-  CHECK(crawl.timeout == TimeoutPolicy{.value = 90.0});
+  CHECK(crawl.settings->action == "crawler.crawl");
+  CHECK(crawl.settings->queue == "default");
+  CHECK(crawl.settings->timeout == TimeoutPolicy{.value = 90.0});
   CHECK(crawl.LegalTransitions() == "ok, error");
 
   const Node& cool_down = NodeOf(machine, "cool_down");
   CHECK(cool_down.kind == NodeKind::kDelay);
-  CHECK(cool_down.delay == DelayPolicy{.initial = 1s, .factor = 2, .max = 5min});
-  CHECK(cool_down.max_visits == 5);
+  CHECK(cool_down.settings->delay == DelayPolicy{.initial = 1s, .factor = 2, .max = 5min});
+  CHECK(cool_down.settings->max_visits == 5);
   CHECK(NodeOf(machine, "success").result == Outcome::kSuccess);
   CHECK(NodeOf(machine, "failed").result == Outcome::kError);
 
@@ -107,7 +107,7 @@ TEST_CASE("the file of the original means the same") {
       "    final: true\n");
   CHECK(machine.nodes.size() == 3);
   CHECK(NodeOf(machine, "wait").kind == NodeKind::kWork);
-  CHECK(NodeOf(machine, "crawl").timeout == TimeoutPolicy{});
+  CHECK(NodeOf(machine, "crawl").settings->timeout == TimeoutPolicy{});
   CHECK(machine.upgrade_strategy == UpgradeStrategy::kContinue);
   CHECK_FALSE(machine.retention);
   CHECK_FALSE(machine.params);
@@ -118,12 +118,13 @@ TEST_CASE("every key of a work node") {
       "timeout_strategy: fixed, timeout: 30.5, timeout_initial: 90s, timeout_min: 250ms, "
       "timeout_max: 2h, queue: slow, priority: -3, action: web.fetch, description: 'on: it'"));
   const Node& node = NodeOf(machine, "a");
-  CHECK(node.timeout == TimeoutPolicy{.strategy = TimeoutPolicy::Strategy::kFixed, .value = 30.5,
-                                      .initial = 90s, .min = 250ms, .max = 2h});
-  CHECK(node.queue == "slow");
-  CHECK(node.priority == -3);
-  CHECK(node.action == "web.fetch");
-  CHECK(node.description == "on: it");
+  CHECK(node.settings->timeout == TimeoutPolicy{.strategy = TimeoutPolicy::Strategy::kFixed,
+                                                .value = 30.5, .initial = 90s, .min = 250ms,
+                                                .max = 2h});
+  CHECK(node.settings->queue == "slow");
+  CHECK(node.settings->priority == -3);
+  CHECK(node.settings->action == "web.fetch");
+  CHECK(node.settings->description == "on: it");
 }
 
 TEST_CASE("manual nodes, plain delays and flags that say no") {
@@ -134,7 +135,7 @@ TEST_CASE("manual nodes, plain delays and flags that say no") {
       "  rest: {delay: 1.5s, manual: false, transitions: {ok: end}}\n"
       "  end: {final: True, result: warning}\n");
   CHECK(NodeOf(machine, "ask").kind == NodeKind::kManual);
-  CHECK(NodeOf(machine, "rest").delay == DelayPolicy{.initial = 1500ms});
+  CHECK(NodeOf(machine, "rest").settings->delay == DelayPolicy{.initial = 1500ms});
   CHECK(NodeOf(machine, "end").result == Outcome::kWarning);
 }
 
@@ -161,26 +162,26 @@ TEST_CASE("defaults hold for work nodes that do not say otherwise") {
       "  c: {delay: 1s, transitions: {ok: z}}\n"
       "  z: {final: true}\n"
       "defaults: {timeout_strategy: fixed, timeout: 30, queue: slow, priority: 7}\n");
-  CHECK(NodeOf(machine, "a").timeout.value == 30);
-  CHECK(NodeOf(machine, "a").queue == "slow");
-  CHECK(NodeOf(machine, "b").timeout.value == 5);
-  CHECK(NodeOf(machine, "b").timeout.strategy == TimeoutPolicy::Strategy::kFixed);
-  CHECK(NodeOf(machine, "b").queue == "fast");
-  CHECK(NodeOf(machine, "b").priority == 7);
-  CHECK(NodeOf(machine, "c").queue == "default");
+  CHECK(NodeOf(machine, "a").settings->timeout.value == 30);
+  CHECK(NodeOf(machine, "a").settings->queue == "slow");
+  CHECK(NodeOf(machine, "b").settings->timeout.value == 5);
+  CHECK(NodeOf(machine, "b").settings->timeout.strategy == TimeoutPolicy::Strategy::kFixed);
+  CHECK(NodeOf(machine, "b").settings->queue == "fast");
+  CHECK(NodeOf(machine, "b").settings->priority == 7);
+  CHECK(NodeOf(machine, "c").settings->queue == "default");
 }
 
 TEST_CASE("timeout_min and timeout_max bound timeout_initial, and bend each other's default") {
-  CHECK(NodeOf(Read(WithNode("timeout_max: 30s")), "a").timeout.initial == 30s);
-  CHECK(NodeOf(Read(WithNode("timeout_min: 2m")), "a").timeout.initial == 2min);
-  CHECK(NodeOf(Read(WithNode("timeout_max: 50ms")), "a").timeout.min == 50ms);
-  CHECK(NodeOf(Read(WithNode("timeout_min: 48h")), "a").timeout.max == 48h);
-  CHECK(NodeOf(Read(WithNode("timeout_initial: 1us")), "a").timeout.initial == 100ms);
+  CHECK(NodeOf(Read(WithNode("timeout_max: 30s")), "a").settings->timeout.initial == 30s);
+  CHECK(NodeOf(Read(WithNode("timeout_min: 2m")), "a").settings->timeout.initial == 2min);
+  CHECK(NodeOf(Read(WithNode("timeout_max: 50ms")), "a").settings->timeout.min == 50ms);
+  CHECK(NodeOf(Read(WithNode("timeout_min: 48h")), "a").settings->timeout.max == 48h);
+  CHECK(NodeOf(Read(WithNode("timeout_initial: 1us")), "a").settings->timeout.initial == 100ms);
 }
 
 TEST_CASE("at most once under either strategy") {
-  CHECK(NodeOf(Read(WithNode("timeout: 0.0")), "a").timeout.AtMostOnce());
-  CHECK(NodeOf(Read(WithNode("timeout: 0, timeout_strategy: fixed")), "a").timeout.AtMostOnce());
+  CHECK(NodeOf(Read(WithNode("timeout: 0.0")), "a").AtMostOnce());
+  CHECK(NodeOf(Read(WithNode("timeout: 0, timeout_strategy: fixed")), "a").AtMostOnce());
 }
 
 TEST_CASE("anchors and aliases stand for what they refer to") {
@@ -192,7 +193,7 @@ TEST_CASE("anchors and aliases stand for what they refer to") {
       "  b: {transitions: *leads, description: *text}\n"
       "  *end : {final: true}\n");
   CHECK(NodeOf(machine, "b").LegalTransitions() == "ok, error");
-  CHECK(NodeOf(machine, "b").description == "hello");
+  CHECK(NodeOf(machine, "b").settings->description == "hello");
   CHECK(NodeOf(machine, "z").kind == NodeKind::kFinal);
 }
 

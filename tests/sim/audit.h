@@ -165,7 +165,7 @@ class Audit {
         case TokenState::kClaimed:
           Expect(node.kind == NodeKind::kWork && token.HasLiveClaim(), who);
           for (const Claim& claim : token.claims) {
-            Expect(!claim.Live() || node.timeout.AtMostOnce() || claim.deadline != kNever, who);
+            Expect(!claim.Live() || node.AtMostOnce() || claim.deadline != kNever, who);
           }
           break;
         case TokenState::kWaiting:
@@ -271,7 +271,8 @@ class Audit {
     }
     const bool ends =
         next.kind == ChangeKind::kFinished || next.kind == ChangeKind::kCancelled;
-    Expect(ends || node->max_visits == 0 || entries[node->id] <= node->max_visits,
+    const uint32_t most = node->settings->max_visits;
+    Expect(ends || most == 0 || entries[node->id] <= most,
            instance.id + " enters " + node->id + " more often than it may");
   }
 
@@ -333,7 +334,7 @@ class Audit {
           Expect(event.node == node && event.visit == visit && event.attempt > 0, who);
           // A claim that a crash lost is told when it is heard of again, with a note.
           Expect(!paused || !event.note.empty(), who + " while paused");
-          const bool once = at != kNoNode && machine->nodes[at].timeout.AtMostOnce();
+          const bool once = at != kNoNode && machine->nodes[at].AtMostOnce();
           Expect(!once || claimed[visit] == freed[visit], who + " is claimed twice");
           ++claimed[visit];
           break;

@@ -330,7 +330,7 @@ class PlanAudit {
       case TokenState::kClaimed:
         Expect(node.kind == NodeKind::kWork && token.HasLiveClaim(), who);
         for (const Claim& claim : token.claims) {
-          Expect(!claim.Live() || node.timeout.AtMostOnce() || claim.deadline != kNever, who);
+          Expect(!claim.Live() || node.AtMostOnce() || claim.deadline != kNever, who);
         }
         break;
       case TokenState::kHeld:

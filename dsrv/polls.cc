@@ -46,7 +46,7 @@ void PollCall::Park(Engine& engine, const std::shared_ptr<State>& state, PollArg
     engine.AfterCommit([state] { Arrived(state); });
     return;
   }
-  auto parked = engine.Poll(std::move(poll), [state, fill](std::vector<Task> tasks) {
+  auto parked = engine.Poll(std::move(poll), [state, fill = std::move(fill)](std::vector<Task> tasks) {
     if (auto error = fill(tasks)) state->error = std::move(error);
     state->tasks = std::move(tasks);
     Arrived(state);
@@ -78,8 +78,9 @@ void PollCall::Ready(PollArgs poll, Fill fill) {
   access_.Watch(caller_, state_);
   Mailbox::Mail mail;
   mail.bytes = 256;
-  mail.run = [state = state_, poll = std::move(poll), fill = std::move(fill)](Engine& engine) {
-    Park(engine, state, poll, fill);
+  mail.run = [state = state_, poll = std::move(poll),
+              fill = std::move(fill)](Engine& engine) mutable {
+    Park(engine, state, std::move(poll), std::move(fill));
   };
   Send(std::move(mail));
 }
@@ -100,7 +101,7 @@ void PollCall::Report(std::vector<Result<ReportCommand>> reports, std::optional<
       ToProto(report ? report->instance : std::string(), answer, reply->add_results());
     }
     engine.AfterCommit([state] { Arrived(state); });
-    if (poll) Park(engine, state, *poll, Into(reply->mutable_tasks()));
+    if (poll) Park(engine, state, *std::move(poll), Into(reply->mutable_tasks()));
   };
   Send(std::move(mail));
 }

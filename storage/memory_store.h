@@ -14,7 +14,7 @@
 namespace dfsmr {
 
 // A scan holds all other threads off until it ends. Its `visit` may Get and Scan, but not Write.
-class MemoryStore final : public Store {
+class MemoryStore : public Store {
  public:
   Result<Epoch> Acquire(PartitionId partition) override;
   Result<std::optional<std::string>> Get(std::string_view key) const override;

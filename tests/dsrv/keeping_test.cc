@@ -350,6 +350,29 @@ TEST_CASE("residents beyond the cache are read again, and nothing is lost") {
   CHECK(world.Node("m", "b").completed == 100);
 }
 
+TEST_CASE("damaged params stop the server when somebody is to have them") {
+  World world;
+  world.Define(kMachine);
+  world.Start("m");
+  world.Crash();  // what waits is in memory again, its params are not
+  std::vector<std::string> specs;
+  REQUIRE(world.store().Scan("", "", [&](std::string_view key, std::string_view) {
+    if (key.substr(2, 1) == "\x04") specs.emplace_back(key);
+    return true;
+  }));
+  REQUIRE(specs.size() == 1);
+  Batch batch;
+  batch.Put(specs.front(), "\xff");
+  REQUIRE(world.store().Write(world.partition(), world.engine().epoch(), batch));
+  bool told = false;
+  world.Decide([&](Engine& engine) {
+    (void)engine.Poll({.filter = {.ns = "ns"}, .worker = "w", .max_tasks = 1},
+                      [&told](std::vector<Task>) { told = true; });
+  });
+  CHECK(world.failed().find("instance's params") != std::string::npos);
+  CHECK(!told);
+}
+
 TEST_CASE("a second owner shuts the first one out") {
   MemoryStore store;
   World first({}, &store);

@@ -46,11 +46,12 @@ void PollCall::Park(Engine& engine, const std::shared_ptr<State>& state, PollArg
     engine.AfterCommit([state] { Arrived(state); });
     return;
   }
-  auto parked = engine.Poll(std::move(poll), [state, fill = std::move(fill)](std::vector<Task> tasks) {
+  auto give = [state, fill = std::move(fill)](std::vector<Task> tasks) {
     if (auto error = fill(tasks)) state->error = std::move(error);
     state->tasks = std::move(tasks);
     Arrived(state);
-  });
+  };
+  auto parked = engine.Poll(std::move(poll), std::move(give));
   if (parked) {
     state->poll = *parked;
   } else {

@@ -63,7 +63,7 @@ struct Edge {
   std::vector<NodeIndex> targets;  // one in a machine; several fork in a compiled plan
 };
 
-// What a node may be given that has no part in where it leads.
+// What a node may be given beside its kind and where it leads.
 struct NodeSettings {
   TimeoutPolicy timeout;          // work
   std::string action;             // work: what a worker must be able to do; "<machine>.<node>"

@@ -50,7 +50,11 @@ class Mix {
   }
 
   uint64_t finished() const { return finished_; }
-  uint64_t live() const { return started_ - finished_; }
+  uint64_t live() const {
+    const uint64_t finished = finished_;
+    const uint64_t started = started_;  // may lag: counted when it is answered
+    return started > finished ? started - finished : 0;
+  }
   std::vector<float> TakeLatencies() {
     std::lock_guard lock(mutex_);
     return std::exchange(latency_ms_, {});

@@ -344,6 +344,15 @@ Machine Compiler::Run() {
   return sound ? Assemble() : std::move(draft_.machine);
 }
 
+// Where the node of this id is, or would be.
+size_t SlotOf(const std::vector<NodeIndex>& slots, const std::vector<Node>& nodes,
+              std::string_view id) {
+  const size_t mask = slots.size() - 1;
+  size_t at = std::hash<std::string_view>()(id) & mask;
+  while (slots[at] != kNoNode && nodes[slots[at]].id != id) at = (at + 1) & mask;
+  return at;
+}
+
 }  // namespace
 
 std::string_view Name(NodeKind kind) {
@@ -379,19 +388,11 @@ std::shared_ptr<const NodeSettings> NoSettings() {
 
 void NodeNames::Index(const std::vector<Node>& nodes) {
   slots_.assign(std::bit_ceil(2 * nodes.size() + 1), kNoNode);
-  for (NodeIndex i = 0; i < nodes.size(); ++i) {
-    size_t at = std::hash<std::string_view>()(nodes[i].id);
-    while (slots_[at &= slots_.size() - 1] != kNoNode) ++at;
-    slots_[at] = i;
-  }
+  for (NodeIndex i = 0; i < nodes.size(); ++i) slots_[SlotOf(slots_, nodes, nodes[i].id)] = i;
 }
 
 NodeIndex NodeNames::Find(const std::vector<Node>& nodes, std::string_view id) const {
-  if (slots_.empty()) return kNoNode;
-  for (size_t at = std::hash<std::string_view>()(id);; ++at) {
-    const NodeIndex found = slots_[at &= slots_.size() - 1];
-    if (found == kNoNode || nodes[found].id == id) return found;
-  }
+  return slots_.empty() ? kNoNode : slots_[SlotOf(slots_, nodes, id)];
 }
 
 Machine Compile(MachineDraft draft, std::vector<Problem>* problems) {

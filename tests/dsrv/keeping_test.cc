@@ -355,14 +355,10 @@ TEST_CASE("damaged params stop the server when somebody is to have them") {
   world.Define(kMachine);
   world.Start("m");
   world.Crash();  // what waits is in memory again, its params are not
-  std::vector<std::string> specs;
-  REQUIRE(world.store().Scan("", "", [&](std::string_view key, std::string_view) {
-    if (key.substr(2, 1) == "\x04") specs.emplace_back(key);
-    return true;
-  }));
+  const auto specs = world.RowsOf('\x04');
   REQUIRE(specs.size() == 1);
   Batch batch;
-  batch.Put(specs.front(), "\xff");
+  batch.Put(specs.front().first, "\xff");
   REQUIRE(world.store().Write(world.partition(), world.engine().epoch(), batch));
   bool told = false;
   world.Decide([&](Engine& engine) {

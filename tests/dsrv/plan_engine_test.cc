@@ -520,11 +520,7 @@ TEST_CASE("a step that its plan does not have stops the server at its start") {
   world.Define("action: a\n---\nplan: x\nflow: {sequence: [{step: s, action: a}]}\n");
   world.Start("x", "i");
   Healthy(world);
-  std::vector<std::pair<std::string, std::string>> steps;
-  REQUIRE(world.store().Scan("", "", [&](std::string_view key, std::string_view value) {
-    if (key.substr(2, 1) == "\x10") steps.emplace_back(key, value);
-    return true;
-  }));
+  auto steps = world.RowsOf('\x10');
   REQUIRE_FALSE(steps.empty());
   Batch batch;
   for (auto& [key, value] : steps) {

@@ -291,6 +291,15 @@ class World {
     }));
     return events;
   }
+  // Of the store, by the kind that their keys begin with after the partition.
+  std::vector<std::pair<std::string, std::string>> RowsOf(char kind) {
+    std::vector<std::pair<std::string, std::string>> rows;
+    REQUIRE(store_->Scan("", "", [&](std::string_view key, std::string_view value) {
+      if (key.size() > 2 && key[2] == kind) rows.emplace_back(key, value);
+      return true;
+    }));
+    return rows;
+  }
   std::vector<Event> HistoryOf(const Instance& instance) {
     auto seqs = rows::History(*store_, options_.partition, instance, 0);
     REQUIRE(seqs);

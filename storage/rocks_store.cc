@@ -3,6 +3,7 @@
 #include <rocksdb/cache.h>
 #include <rocksdb/db.h>
 #include <rocksdb/filter_policy.h>
+#include <rocksdb/sst_partitioner.h>
 #include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
 #include <rocksdb/write_buffer_manager.h>
@@ -28,6 +29,7 @@ constexpr int kFormat = 1;
 constexpr std::string_view kFormatText = "dfsmr store format ";
 constexpr std::string_view kEpochSuffix("\0epoch", 6);
 constexpr size_t kMemtables = 3;
+constexpr size_t kKindEnds = 3;         // in a key
 constexpr size_t kProtectionBytes = 8;  // a checksum per operation, from our batch to the table
 
 rocksdb::Slice ToSlice(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
@@ -72,6 +74,15 @@ rocksdb::Options DatabaseOptions(const RocksStore::Options& ours) {
   options.compression = rocksdb::kLZ4Compression;
   options.level_compaction_dynamic_level_bytes = true;
   options.write_buffer_size = ours.memtable_mb << 20;
+  // The level that new tables are merged into holds about as much as four of them, which compressed
+  // and without what was overwritten are a seventh of their memtables. In a larger one rows that
+  // rest would stay, and be written again with each merge.
+  options.max_bytes_for_level_base = options.write_buffer_size / 2;
+  options.target_file_size_base = options.write_buffer_size / 8;
+  options.target_file_size_multiplier = 2;
+  // A table holds rows of one kind: those of the feed, which grows at its end only, then move down
+  // as they are.
+  options.sst_partitioner_factory = rocksdb::NewSstPartitionerFixedPrefixFactory(kKindEnds);
   options.max_write_buffer_number = kMemtables;
   options.max_open_files = ours.max_open_files;
   options.max_log_file_size = 16 << 20;

@@ -460,7 +460,7 @@ void Engine::Stage(Resident& resident, std::vector<Event>& events) {
   };
   for (Event& event : resident.pending) append(event);
   for (Event& event : events) append(event);
-  resident.pending.clear();
+  resident.pending = std::vector<Event>();  // with its memory: most are at rest most of the time
 }
 
 void Engine::FreeClaim(Resident& resident, uint64_t visit, const dfsmr::Claim& claim,

@@ -153,7 +153,11 @@ bool Engine::TakeOne(Agenda::Popped popped, const std::string& worker, uint64_t 
   CountTokens(resident, *resident.graph);
   instance.tokens.Forget();
   if (!key.empty()) NoteKey(resident, "", false, key, false, visit);
-  resident.pending.push_back(std::move(events.front()));
+  if (resident.pending.empty()) {
+    resident.pending = std::move(events);
+  } else {
+    resident.pending.push_back(std::move(events.front()));
+  }
   if (node.AtMostOnce()) {
     Settle(resident);
   } else {

@@ -195,11 +195,11 @@ void Tokens::Forget() {
     if (one.before) --counts_[static_cast<size_t>(one.before->state)];
     if (const Token* now = Find(one.visit)) ++counts_[static_cast<size_t>(now->state)];
   }
-  // A table that was large once costs its size again each time that it is cleared.
+  // What was large once does not stay so. (`= {}` would keep the memory.)
   constexpr size_t kMany = 1'000;
   if (touched_.size() > kMany) {
-    touched_ = {};
-    if (plan_) plan_->touched = {};
+    touched_ = std::vector<Touched>();
+    if (plan_) plan_->touched = std::unordered_set<uint64_t>();
     return;
   }
   if (plan_) {

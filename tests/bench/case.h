@@ -54,6 +54,7 @@ struct Case {
   bool key = false;           // one of those that --goals runs
   bool drawn = false;         // a bar of the figure
   bool slow = false;          // minutes of setup: runs only when named
+  double least_seconds = 0;   // of a turn, though fewer be asked for
 
   bool children() const { return steps > 0 && shape == Shape::kChildren; }
   bool against_floor() const { return against.empty(); }

@@ -75,12 +75,13 @@ inline std::vector<Case> CrowdedCases() {
       {.name = "watchers10", .callers = 16, .watchers = 10, .against = "unary16"},
       {.name = "watchers100", .callers = 16, .watchers = 100, .against = "unary16",
        .goals = {{.figure = "rate", .at_least = 0.8}}, .key = true},
+      // What rests is paid for when RocksDB merges tables: some 20 s of load apart.
       {.name = "resident1m", .kind = Kind::kReport, .callers = 16, .batch = 10,
        .resident = 1'000'000, .against = "report16x10",
-       .goals = {{.figure = "rate", .at_least = 0.95}}, .key = true},
+       .goals = {{.figure = "rate", .at_least = 0.95}}, .key = true, .least_seconds = 25},
       {.name = "resident10m", .kind = Kind::kReport, .callers = 16, .batch = 10,
        .resident = 10'000'000, .against = "report16x10",
-       .goals = {{.figure = "rate", .at_least = 0.95}}, .slow = true},
+       .goals = {{.figure = "rate", .at_least = 0.95}}, .slow = true, .least_seconds = 25},
   };
 }
 
@@ -131,6 +132,7 @@ inline Case Tiny(Case c) {
   at_most(&c.planner_steps, 200);
   at_most(&c.stock, int64_t{1'000});
   at_most(&c.per_second, 1'000.0);
+  c.least_seconds = 0;
   c.goals.clear();
   return c;
 }

@@ -80,6 +80,7 @@ rocksdb::Options DatabaseOptions(const RocksStore::Options& ours) {
   options.max_bytes_for_level_base = options.write_buffer_size / 2;
   options.target_file_size_base = options.write_buffer_size / 8;
   options.target_file_size_multiplier = 2;
+  options.compaction_pri = rocksdb::kOldestLargestSeqFirst;  // what rests moves down first
   // A table holds rows of one kind: those of the feed, which grows at its end only, then move down
   // as they are.
   options.sst_partitioner_factory = rocksdb::NewSstPartitionerFixedPrefixFactory(kKindEnds);

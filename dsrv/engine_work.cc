@@ -144,8 +144,7 @@ bool Engine::TakeOne(Agenda::Popped popped, const std::string& worker, uint64_t 
   const NodeState& state = resident.StateOf(found->node);
   const auto timeout =
       state.latency->Timeout(node.settings->timeout, found->TimedOutBefore(), state.claimed);
-  std::vector<Event> events;
-  Scene scene{resident.machine(), instance, now_, epoch_, random_, events, {}, {}};
+  Scene scene{resident.machine(), instance, now_, epoch_, random_, resident.pending, {}, {}};
   Token& token = *instance.tokens.FindMutable(visit);
   const dfsmr::Claim& claim =
       TakeClaim(scene, token, {{epoch_, next_serial_++}, worker,
@@ -153,11 +152,6 @@ bool Engine::TakeOne(Agenda::Popped popped, const std::string& worker, uint64_t 
   CountTokens(resident, *resident.graph);
   instance.tokens.Forget();
   if (!key.empty()) NoteKey(resident, "", false, key, false, visit);
-  if (resident.pending.empty()) {
-    resident.pending = std::move(events);
-  } else {
-    resident.pending.push_back(std::move(events.front()));
-  }
   if (node.AtMostOnce()) {
     Settle(resident);
   } else {

@@ -29,7 +29,7 @@ constexpr int kFormat = 1;
 constexpr std::string_view kFormatText = "dfsmr store format ";
 constexpr std::string_view kEpochSuffix("\0epoch", 6);
 constexpr size_t kMemtables = 3;
-constexpr size_t kKindEnds = 3;         // in a key
+constexpr size_t kKindEnds = sizeof(PartitionId) + 1;  // in a key
 constexpr size_t kProtectionBytes = 8;  // a checksum per operation, from our batch to the table
 
 rocksdb::Slice ToSlice(std::string_view bytes) { return {bytes.data(), bytes.size()}; }

@@ -60,8 +60,9 @@ bool RunCases(const Options& options) {
   Table::PrintHeader();
   for (const Case& c : Chosen(options)) {
     try {
-      Outcome outcome = Measurement(options, c).Run();
-      lines << ToJson(options, outcome).dump() << std::endl;
+      const Options timed = LongEnough(options, c);
+      Outcome outcome = Measurement(timed, c).Run();
+      lines << ToJson(timed, outcome).dump() << std::endl;
       Table::PrintRow(outcome);
       all_well = all_well && outcome.ReachedAll();
       if (c.drawn) drawn.push_back(std::move(outcome));

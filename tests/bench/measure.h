@@ -31,11 +31,11 @@ inline Options LongEnough(Options options, const Case& c) {
 class Measurement {
  public:
   Measurement(const Options& options, const Case& c)
-      : options_(LongEnough(options, c)), case_(c), server_(options_, c, false) {
+      : options_(options), case_(c), server_(options, c, false) {
     if (case_.against_floor()) {
-      other_.emplace(options_, c, true);
+      other_.emplace(options, c, true);
     } else if (case_.against != kFsync) {
-      other_.emplace(options_, CaseNamed(options_, case_.against), false);
+      other_.emplace(options, CaseNamed(options, case_.against), false);
     }
   }
 
@@ -92,7 +92,7 @@ class Measurement {
         more_us / At(outcome->subject, "records") / case_.watchers;
   }
 
-  const Options options_;
+  const Options& options_;
   const Case case_;
   Server server_;
   std::optional<Server> other_;

@@ -53,8 +53,8 @@ bool Mailbox::Post(Mail mail) {
   return true;
 }
 
-std::optional<std::vector<Mailbox::Mail>> Mailbox::Take(
-    std::chrono::steady_clock::time_point until, const std::atomic<bool>* meanwhile) {
+std::optional<Mailbox::Taken> Mailbox::Take(std::chrono::steady_clock::time_point until,
+                                            const std::atomic<bool>* meanwhile) {
   std::unique_lock lock(mutex_);
   const bool busy = !mail_.empty();
   wakeable_ = meanwhile != nullptr;
@@ -71,16 +71,15 @@ std::optional<std::vector<Mailbox::Mail>> Mailbox::Take(
   } else if (!busy) {
     busy_seconds_ = busy_bytes_ = 0;
   }
-  std::vector<Mail> taken;
-  size_t bytes = 0;
-  while (!mail_.empty() && taken.size() < limits::kTurnItems && bytes < kTurnBytes) {
-    bytes += mail_.front().bytes;
-    taken.push_back(std::move(mail_.front()));
+  Taken taken;
+  while (!mail_.empty() && taken.mail.size() < limits::kTurnItems && taken.bytes < kTurnBytes) {
+    taken.bytes += mail_.front().bytes;
+    taken.mail.push_back(std::move(mail_.front()));
     mail_.pop_front();
   }
-  bytes_ -= bytes;
+  bytes_ -= taken.bytes;
   taken_at_ = now;
-  taken_bytes_ = static_cast<double>(bytes);
+  taken_bytes_ = static_cast<double>(taken.bytes);
   left_over_ = !mail_.empty();
   return taken;
 }
@@ -132,16 +131,12 @@ Loop::Taken Loop::TakeMail(const std::atomic<bool>* meanwhile) {
   return mailbox_.Take(std::chrono::steady_clock::now() + wait, meanwhile);
 }
 
-// Decides what came, and gives the answers that need no commit; how many bytes it was.
-size_t Loop::Pass(const Taken& mail, Timestamp now, StageClock* clock) {
-  size_t bytes = 0;
+// Decides what came, and gives the answers that need no commit.
+void Loop::Pass(const Taken& taken, Timestamp now, StageClock* clock) {
   LookForRoom();
-  if (!mail) engine_.Flush();
-  if (mail) {
-    for (const Mailbox::Mail& one : *mail) {
-      bytes += one.bytes;
-      one.deadline < now ? one.drop() : one.run(engine_);
-    }
+  if (!taken) engine_.Flush();
+  if (taken) {
+    for (const Mailbox::Mail& one : taken->mail) one.deadline < now ? one.drop() : one.run(engine_);
   }
   engine_.Work();
   clock->Lap(Meter::kDecideUs);
@@ -149,35 +144,44 @@ size_t Loop::Pass(const Taken& mail, Timestamp now, StageClock* clock) {
   if (engine_.broken()) outside_.fail(*engine_.broken());
   for (auto& tell : engine_.TakeAnswers()) tell();
   clock->Lap(Meter::kReplyUs);
-  return bytes;
+}
+
+// False: it was the last one.
+bool Loop::DecideTurn(StageClock* clock) {
+  Taken taken = TakeMail(nullptr);
+  Timestamp now = outside_.clock();
+  engine_.BeginTurn(now, outside_.entropy());
+  size_t items = 0;
+  size_t bytes = 0;
+  while (true) {
+    Pass(taken, now, clock);
+    if (!taken) return false;
+    items += taken->mail.size();
+    bytes += taken->bytes;
+    // While the last turn is written this one has to wait, and a larger batch costs less for each
+    // of what is in it. A large one goes on by itself: then it is encoded meanwhile. What the
+    // engine does by itself is bounded, too, and goes on in the next turn.
+    if (!writing_ || items >= limits::kTurnItems || bytes >= kTurnBytes ||
+        engine_.TurnRecords() >= limits::kTurnItems || engine_.WorkLeft()) {
+      return true;
+    }
+    taken = TakeMail(&writing_);
+    if (taken && taken->mail.empty() && !writing_) return true;
+    now = outside_.clock();
+    engine_.ResumeTurn(now, outside_.entropy());
+  }
 }
 
 void Loop::Decide() {
   StageClock clock(meter_);
-  Taken mail;
-  do {
-    mail = TakeMail(nullptr);
-    Timestamp now = outside_.clock();
-    engine_.BeginTurn(now, outside_.entropy());
-    size_t bytes = Pass(mail, now, &clock);
-    size_t items = mail ? mail->size() : 0;
-    // This turn has to wait anyway, and a larger batch costs less for each of what is in it. A large
-    // one goes on by itself: then it is encoded while the last one is written. What the engine does
-    // by itself is bounded, too, and goes on in the next turn.
-    while (mail && writing_ && items < limits::kTurnItems && bytes < kTurnBytes &&
-           engine_.TurnRecords() < limits::kTurnItems && !engine_.WorkLeft()) {
-      mail = TakeMail(&writing_);
-      if (mail && mail->empty() && !writing_) break;
-      now = outside_.clock();
-      engine_.ResumeTurn(now, outside_.entropy());
-      bytes += Pass(mail, now, &clock);
-      items += mail ? mail->size() : 0;
-    }
+  bool more = true;
+  while (more) {
+    more = DecideTurn(&clock);
     Turn turn = engine_.EndTurn();
     clock.Lap(Meter::kEncodeUs);
     meter_.Add(Meter::kTurns, 1);
     HandOver(std::move(turn));
-  } while (mail);
+  }
   std::lock_guard lock(mutex_);
   ended_ = true;
   changed_.notify_all();

@@ -31,6 +31,11 @@ class Mailbox {
     std::chrono::steady_clock::time_point posted = {};  // set by Post
   };
 
+  struct Taken {
+    std::vector<Mail> mail;
+    size_t bytes = 0;
+  };
+
   // False when it is full or closed: nothing was taken. It is full, too, when a crowd waits whose
   // oldest has waited for long, or whose last would have to, as fast as mail was taken of late: a
   // pause of the disk alone does not fill it.
@@ -39,8 +44,8 @@ class Mailbox {
   bool Full();
   // What is there, at most a turn's worth; waits for the first of it until `until`, and no longer
   // than `meanwhile` holds: who ends that calls Wake. Nullopt once the mailbox is closed and empty.
-  std::optional<std::vector<Mail>> Take(std::chrono::steady_clock::time_point until,
-                                        const std::atomic<bool>* meanwhile = nullptr);
+  std::optional<Taken> Take(std::chrono::steady_clock::time_point until,
+                            const std::atomic<bool>* meanwhile = nullptr);
   void Wake();
   void Close();
 
@@ -92,11 +97,12 @@ class Loop {
   const Meter& meter() const { return meter_; }
 
  private:
-  using Taken = std::optional<std::vector<Mailbox::Mail>>;
+  using Taken = std::optional<Mailbox::Taken>;
 
   void Decide();
+  bool DecideTurn(StageClock* clock);
   Taken TakeMail(const std::atomic<bool>* meanwhile);
-  size_t Pass(const Taken& mail, Timestamp now, StageClock* clock);
+  void Pass(const Taken& taken, Timestamp now, StageClock* clock);
   void Commit();
   void HandOver(Turn turn);
   void LookForRoom();

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <optional>
 #include <thread>
-#include <vector>
 
 #include "dsrv/loop.h"
 #include "fsm/limits.h"
@@ -18,12 +17,12 @@ Mailbox::Mail Letter(size_t bytes = 0, bool owed = false) {
 
 size_t TakeAll(Mailbox* mailbox) {
   mailbox->Close();
-  size_t taken = 0;
-  while (auto mail = mailbox->Take(std::chrono::steady_clock::now())) {
-    CHECK(mail->size() <= limits::kTurnItems);
-    taken += mail->size();
+  size_t items = 0;
+  while (auto taken = mailbox->Take(std::chrono::steady_clock::now())) {
+    CHECK(taken->mail.size() <= limits::kTurnItems);
+    items += taken->mail.size();
   }
-  return taken;
+  return items;
 }
 
 TEST_CASE("a full mailbox refuses what is new and takes what is owed") {
@@ -54,15 +53,15 @@ TEST_CASE("a mailbox that was full takes more once a turn was taken") {
 TEST_CASE("who waits for mail only while something holds is woken when it ends") {
   Mailbox mailbox;
   std::atomic<bool> writing = true;
-  std::optional<std::vector<Mailbox::Mail>> mail;
+  std::optional<Mailbox::Taken> taken;
   std::thread decider([&] {
-    mail = mailbox.Take(std::chrono::steady_clock::now() + std::chrono::hours(1), &writing);
+    taken = mailbox.Take(std::chrono::steady_clock::now() + std::chrono::hours(1), &writing);
   });
   writing = false;
   mailbox.Wake();
   decider.join();
-  REQUIRE(mail);  // not closed
-  CHECK(mail->empty());
+  REQUIRE(taken);  // not closed
+  CHECK(taken->mail.empty());
 }
 
 TEST_CASE("a crowd is refused whose last would have to wait for long, at the pace of late") {
@@ -71,12 +70,12 @@ TEST_CASE("a crowd is refused whose last would have to wait for long, at the pac
   Mailbox mailbox;
   for (int i = 0; i < 8; ++i) REQUIRE(mailbox.Post(Letter(kMiB)));  // no crowd yet
   for (int turn = 0; turn < 4; ++turn) {  // 25 MiB/s
-    REQUIRE(mailbox.Take(Clock::now())->size() == 1);
+    REQUIRE(mailbox.Take(Clock::now())->mail.size() == 1);
     for (const auto begin = Clock::now(); Clock::now() - begin < std::chrono::milliseconds(40);) {
       continue;
     }
   }
-  REQUIRE(mailbox.Take(Clock::now())->size() == 1);
+  REQUIRE(mailbox.Take(Clock::now())->mail.size() == 1);
   size_t waiting = 3;
   while (mailbox.Post(Letter(kMiB))) ++waiting;
   CHECK(waiting > 8);
@@ -89,7 +88,7 @@ TEST_CASE("small turns, each of which waits for a sync, do not tell the pace of 
   Mailbox mailbox;
   REQUIRE(mailbox.Post(Letter(100)));
   for (int turn = 0; turn < 4; ++turn) {
-    REQUIRE(mailbox.Take(Clock::now())->size() == 1);
+    REQUIRE(mailbox.Take(Clock::now())->mail.size() == 1);
     REQUIRE(mailbox.Post(Letter(100)));
     for (const auto begin = Clock::now(); Clock::now() - begin < std::chrono::milliseconds(10);) {
       continue;

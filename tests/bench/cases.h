@@ -68,6 +68,9 @@ inline std::vector<Case> CrowdedCases() {
       {.name = "polls1k", .idle_polls = 1'000, .against = "unary64"},
       {.name = "polls10k", .idle_polls = 10'000, .against = "unary64",
        .goals = {{.figure = "rate", .at_least = 0.97}}, .key = true},
+      {.name = "report16x10polls10k", .kind = Kind::kReport, .callers = 16, .batch = 10,
+       .idle_polls = 10'000, .against = "report16x10",
+       .goals = {{.figure = "rate", .at_least = 0.97}}, .key = true},
       // The floor beside as many: what of it is gRPC's.
       {.name = "unary64polls10k", .idle_polls = 10'000,
        .goals = {{.figure = "rate", .at_least = 0.9}}},

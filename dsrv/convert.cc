@@ -677,12 +677,4 @@ Result<InstanceQuery> ToQuery(const v1::ListInstancesRequest& request) {
   return query;
 }
 
-bool SameJson(std::string_view a, std::string_view b) {
-  if (a == b) return true;
-  auto parse = [](std::string_view text) {
-    return nlohmann::json::parse(text.empty() ? "{}" : text, nullptr, /*allow_exceptions=*/false);
-  };
-  return parse(a) == parse(b);
-}
-
 }  // namespace dfsmr

@@ -71,7 +71,4 @@ Result<std::string> ParsePageToken(const std::string& filters, const std::string
 std::string FiltersOf(const v1::ListInstancesRequest& request);
 Result<size_t> ToPageSize(int32_t given);
 
-// Whether two JSON objects say the same; empty is {}.
-bool SameJson(std::string_view a, std::string_view b);
-
 }  // namespace dfsmr

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "dsrv/engine_state.h"
+#include "fsm/json.h"
 #include "fsm/limits.h"
 #include "fsm/names.h"
 
@@ -592,7 +593,7 @@ Result<Started> Engine::StartAgain(const StartArgs& args) {
   if (!existing) return existing.error();
   InstanceView view = ViewOf(**existing);
   const bool same_machine = view.instance.machine == args.machine;
-  if (same_machine && options_.same_json(view.spec->params, args.spec.params)) {
+  if (same_machine && json::Same(view.spec->params, args.spec.params)) {
     return Started{std::move(view), false};
   }
   return Error{Code::kAlreadyExists, "INSTANCE_EXISTS",

@@ -181,7 +181,6 @@ struct EngineOptions {
   // A JSON Schema that was accepted once. `subject` is what its violations call the value.
   std::function<std::shared_ptr<const ParamsCheck>(std::string_view schema,
                                                    std::string_view subject)> schema;
-  std::function<bool(std::string_view, std::string_view)> same_json;
 };
 
 class Engine {

@@ -166,8 +166,7 @@ Result<std::unique_ptr<Engine>> OpenEngine(const Flags& flags, Store& store, Tim
                        .cached_instances = flags.cached_instances,
                        .compile = CompileSource,
                        .parse_flow = ToFlow,
-                       .schema = CompileSchema,
-                       .same_json = SameJson},
+                       .schema = CompileSchema},
                       now);
 }
 

@@ -1,10 +1,13 @@
 #include "fsm/json.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
 #include <map>
 #include <set>
 #include <vector>
+
+#include "fsm/limits.h"
 
 namespace dfsmr::json {
 namespace {
@@ -273,6 +276,84 @@ std::string Quote(std::string_view text) {
   }
   out += '"';
   return out;
+}
+
+namespace {
+
+// digits × 10^exponent, without zeros at either end of the digits; none of them: it is 0.
+struct Number {
+  bool negative = false;
+  std::string digits;
+  int64_t exponent = 0;
+  friend bool operator==(const Number&, const Number&) = default;
+};
+
+Number ReadNumber(std::string_view text) {
+  Number number;
+  const size_t e = std::min(text.find_first_of("eE"), text.size());
+  if (e < text.size()) {
+    const size_t sign = text.substr(e + 1, 1) == "+" ? 2 : 1;
+    const char* const end = text.data() + text.size();
+    // Too large to be one: as good as any other that is as large.
+    const auto read = std::from_chars(std::min(text.data() + e + sign, end), end, number.exponent);
+    if (read.ec == std::errc::result_out_of_range) number.exponent = INT32_MAX;
+  }
+  bool fraction = false;
+  for (char c : text.substr(0, e)) {
+    if (c == '-') number.negative = true;
+    if (c == '.') fraction = true;
+    if (c < '0' || c > '9') continue;
+    if (fraction) --number.exponent;
+    if (c != '0' || !number.digits.empty()) number.digits += c;
+  }
+  while (number.digits.ends_with('0')) {
+    number.digits.pop_back();
+    ++number.exponent;
+  }
+  return number.digits.empty() ? Number() : number;
+}
+
+std::map<std::string, std::string_view> MembersOf(std::string_view object) {
+  std::map<std::string, std::string_view> members;
+  ForEachMember(object, [&members](std::string_view name, std::string_view value) {
+    members.insert_or_assign(std::string(name), value);
+    return true;
+  });
+  return members;
+}
+
+bool Same(std::string_view a, std::string_view b, size_t depth) {
+  a = Trim(a);
+  b = Trim(b);
+  if (a == b) return true;
+  if (KindOf(a) != KindOf(b) || depth == 0) return false;
+  switch (KindOf(a)) {
+    case Kind::kNull:
+    case Kind::kBoolean: return false;
+    case Kind::kNumber: return ReadNumber(a) == ReadNumber(b);
+    case Kind::kString: return Unquote(a) == Unquote(b);
+    case Kind::kObject: {
+      const auto same = [depth](const auto& one, const auto& other) {
+        return one.first == other.first && Same(one.second, other.second, depth - 1);
+      };
+      return std::ranges::equal(MembersOf(a), MembersOf(b), same);
+    }
+    case Kind::kArray: break;
+  }
+  size_t at_a = 0;
+  size_t at_b = 0;
+  while (true) {
+    const auto item_a = NextItem(a, &at_a);
+    const auto item_b = NextItem(b, &at_b);
+    if (!item_a || !item_b) return !item_a && !item_b;
+    if (!Same(*item_a, *item_b, depth - 1)) return false;
+  }
+}
+
+}  // namespace
+
+bool Same(std::string_view a, std::string_view b) {
+  return Same(a.empty() ? "{}" : a, b.empty() ? "{}" : b, limits::kJsonDepth + 1);
 }
 
 std::string Merge(std::string_view object, std::string_view changes) {

@@ -37,6 +37,10 @@ std::optional<std::string_view> NextItem(std::string_view array, size_t* at);
 std::string Unquote(std::string_view string);
 std::string Quote(std::string_view text);
 
+// Whether two values say the same: members in any order, of several with one name the last; numbers
+// to their last digit, however they are written. An empty text is {}.
+bool Same(std::string_view a, std::string_view b);
+
 // `object` with the members of `changes` in place of its own of the same names; the others keep
 // their text and order, new ones come last.
 std::string Merge(std::string_view object, std::string_view changes);

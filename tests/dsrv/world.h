@@ -79,7 +79,6 @@ class World {
       std::vector<SchemaProblem> problems;
       return CompileParamsSchema(schema, subject, &problems);
     };
-    options_.same_json = SameJson;
     Crash();
   }
 

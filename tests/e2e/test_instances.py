@@ -150,6 +150,17 @@ def test_the_same_id_with_another_machine_or_params_exists_already(space, machin
         space.start(machine, id="mine", params=params)
 
 
+def test_params_of_the_same_start_are_compared_to_the_last_digit(space):
+    space.define(JOB)
+    space.start("job", id="mine", params='{"a":100000000000000000001,"b":0.1}')
+    same = space.begin("job", id="mine", params='{"b":1e-1,"a":1.00000000000000000001E20}')
+    assert not same.created
+    for params in ('{"a":100000000000000000002,"b":0.1}',
+                   '{"a":100000000000000000001,"b":0.10000000000000000001}'):
+        with refused("ALREADY_EXISTS", "INSTANCE_EXISTS"):
+            space.start("job", id="mine", params=params)
+
+
 def test_ids_are_apart_in_different_namespaces(server, space):
     other = server.space(space.name + "-other")
     for where in (space, other):

@@ -126,6 +126,39 @@ TEST_CASE("deep and malformed text does no harm") {
     Items(text);
     Unquote(text);
     Merge(text, "{\"a\":1}");
+    CHECK(Same(text, text));
+  }
+}
+
+TEST_CASE("two values are the same when they say the same, however they are written") {
+  const std::vector<std::vector<std::string>> classes = {
+      {R"({"a":1,"b":[true,null]})", R"( { "b" : [ true , null ], "a" : 1.0 } )",
+       R"({"a":9,"a":1,"b":[true,null]})", R"({"\u0061":1e0,"b":[true,null]})"},
+      {R"({"a":1,"b":[null,true]})"},
+      {R"({"a":1})"},
+      {R"({"a":1,"b":[true]})"},
+      {"{}", "", " { } "},
+      {"[]"},
+      {"0", "-0", "0.000", "0e7"},
+      {"100000000000000000001", "1.00000000000000000001E20", "1000000000000000000010e-1"},
+      {"100000000000000000002"},
+      {"0.1", "1e-1", "0.10"},
+      {"0.10000000000000000001"},
+      {"-0.1"},
+      {"1e99999999999999999999"},
+      {"null"},
+      {"true"},
+      {"false"},
+      {R"("é")", R"("\u00e9")"},
+      {R"("1")"},
+      {"1"},
+  };
+  for (const auto& one : classes) {
+    for (const auto& other : classes) {
+      for (const std::string& a : one) {
+        for (const std::string& b : other) CHECK_MESSAGE(Same(a, b) == (&one == &other), a, b);
+      }
+    }
   }
 }
 

@@ -638,6 +638,7 @@ Engine::Resident& Engine::Create(StartArgs args, std::vector<Instance::Prerequis
   Resident& resident = *Insert(std::move(instance), version, version->graph);
   if (args.flow) CacheOf(resident).source = std::move(args.flow);
   args.spec.first_seq = last_seq_ + 1;
+  args.spec.born_after = {epoch_, next_serial_ - 1};
   resident.spec = std::make_shared<const Spec>(std::move(args.spec));
   resident.created = true;
   return resident;
@@ -787,7 +788,10 @@ Result<Answer> Engine::Report(const std::string& ns, const std::string& id, Repo
     }
   }
   MachineState& machine = *(*resident)->version->machine;
-  auto answer = Change(**resident, self, [&](Scene& scene) { return dfsmr::Report(scene, args); });
+  auto answer = Change(**resident, self, [&](Scene& scene) {
+    scene.born_after = BornAfter(**resident, self);
+    return dfsmr::Report(scene, args);
+  });
   if (answer) {
     if (!answer->repeated && (*resident)->instance.plan) {
       AfterReport(**resident, args, *answer, children);
@@ -820,8 +824,18 @@ Result<std::string> Engine::Relinquish(const std::string& ns, const std::string&
       }
     }
   }
-  return Change(**resident, self,
-                [&](Scene& scene) { return dfsmr::Relinquish(scene, claim, client); });
+  return Change(**resident, self, [&](Scene& scene) {
+    scene.born_after = BornAfter(**resident, self);
+    return dfsmr::Relinquish(scene, claim, client);
+  });
+}
+
+// The last claim that was made before the instance was started. Only one that a crash may have lost
+// can be of another instance that had its id.
+ClaimId Engine::BornAfter(Resident& resident, ClaimId claim) {
+  if (!claim || claim.epoch >= epoch_) return {};
+  auto spec = SpecOf(resident);
+  return spec ? (*spec)->born_after : ClaimId();
 }
 
 void Engine::ForgetClaim(Resident& resident, const dfsmr::Claim& claim) {
@@ -857,6 +871,7 @@ Engine::Extended Engine::Extend(const std::string& ns, const std::string& id,
     }
   }
   auto outcome = Change(**resident, {}, [&](Scene& scene) {
+    if (ref) scene.born_after = BornAfter(**resident, ref->id);
     return dfsmr::Extend(scene, text, deadline, progress);
   });
   if (outcome) {

@@ -431,6 +431,7 @@ class Engine {
   void ReleaseRetries(MachineState& machine);
   void ArmBreaker(MachineState& machine);
   void NoteBreaker(MachineState& machine, Breaker::Turn turn);
+  ClaimId BornAfter(Resident& resident, ClaimId claim);
   void ForgetClaim(Resident& resident, const dfsmr::Claim& claim);
   void Serve(WaiterId id, const Filter& filter);
   void AnswerPoll(WaiterId poll, std::vector<Task> tasks, bool durable);

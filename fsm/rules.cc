@@ -301,7 +301,7 @@ Error Stopped(const Instance& instance) {
 // Whether a claim of an earlier epoch that is not listed was handed out and lost in a crash before
 // any fsync covered it, rather than voided.
 bool LostInCrash(const Scene& scene, const Token& token, ClaimId id) {
-  return id.epoch < scene.epoch && id.epoch > token.forgotten_epoch &&
+  return id.epoch < scene.epoch && id.epoch > token.forgotten_epoch && id > scene.born_after &&
          scene.machine.nodes[token.node].kind == NodeKind::kWork &&
          !scene.machine.nodes[token.node].AtMostOnce();
 }

@@ -26,6 +26,9 @@ struct Scene {
   std::string key_holder;
   OnConflict on_conflict = OnConflict::kFail;
   std::vector<InstanceState> entered;  // the states that it went through, in order
+  // The last claim that was made before the instance was started: it and those before it are of an
+  // instance that had the same id.
+  ClaimId born_after = {};
 };
 
 // Names a claim of a visit to a worker: opaque to it, refused by arithmetic when it is late.

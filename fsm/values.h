@@ -132,6 +132,7 @@ struct Spec {
   std::string client;
   std::string flow;  // sent with Start: YAML or JSON text
   uint64_t first_seq = 0;  // seq of its start in the feed; 0: from before this was noted
+  ClaimId born_after;      // the last claim that was made before it; none: as with first_seq
   friend bool operator==(const Spec&, const Spec&) = default;
 };
 

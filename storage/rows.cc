@@ -616,6 +616,8 @@ void PutSpec(Batch* batch, PartitionId partition, Instance* instance, const Spec
   out.set_client(spec.client);
   out.set_flow(spec.flow);
   out.set_first_seq(spec.first_seq);
+  out.set_born_epoch(spec.born_after.epoch);
+  out.set_born_serial(spec.born_after.serial);
   batch->Put(Key(partition, kSpec).Text(ns).Text(id), out.SerializeAsString());
   batch->Put(Key(partition, kByMachine).Text(ns).Text(machine).Text(id), "");
   if (!instance->parent.empty()) {
@@ -667,6 +669,7 @@ Result<std::optional<Spec>> FindSpec(const Store& store, PartitionId partition,
   spec.client = in.client();
   spec.flow = in.flow();
   spec.first_seq = in.first_seq();
+  spec.born_after = {in.born_epoch(), in.born_serial()};
   return found;
 }
 

@@ -258,6 +258,39 @@ TEST_CASE("an id that is used again does not keep the records of its first insta
 }
 
 // What a store of a server that has been down for long looks like: everything is due at once.
+TEST_CASE("the claim of an instance that is gone is none of the next one that has its id") {
+  World world({.retention = 10s});
+  world.Define(kMachine);
+  world.Start("m");
+  const Task task = world.ReadyOne();
+  REQUIRE(world.Move("i", "ok"));
+  REQUIRE(world.Move("i", "ok"));
+  world.Elapse(12s);
+  REQUIRE(world.Get("i").error().reason == "NO_SUCH_INSTANCE");
+  SUBCASE("") { world.Start("m"); }
+  SUBCASE("started before a crash") {
+    world.Start("m");
+    world.Crash();
+  }
+  SUBCASE("started after a crash") {
+    world.Crash();
+    world.Start("m");
+  }
+  SUBCASE("started after a crash and before another") {
+    world.Crash();
+    world.Start("m");
+    world.Crash();
+  }
+  auto extended = world.Do([&](Engine& e) {
+    return Result<Engine::Extended>(e.Extend("ns", "i", task.claim, 1h, 0));
+  });
+  REQUIRE(extended->error);
+  CHECK(extended->error->reason == "STALE_CLAIM");
+  CHECK(world.Relinquish(task).error().reason == "STALE_CLAIM");
+  CHECK(world.Report(task, "ok").error().reason == "STALE_CLAIM");
+  CHECK(world.NodeOf("i") == "a");
+}
+
 TEST_CASE("all that became due while the server was down goes, once") {
   World world({.retention = 1h});
   world.Define(kMachine);

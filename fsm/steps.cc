@@ -467,7 +467,7 @@ void AwaitKey(Scene& scene, uint64_t visit, const std::string& key, const std::s
     return SettleSteps(scene);
   }
   token->state = TokenState::kWaiting;
-  token->available_at = kNever;
+  token->step->ready_since = std::exchange(token->available_at, kNever);
   token->step->waits_for_key = true;
   token->step->key = key;
 }
@@ -476,7 +476,9 @@ void RetryKey(Scene& scene, uint64_t visit) {
   Token* token = scene.instance.tokens.FindMutable(visit);
   if (!token || !token->step || !token->step->waits_for_key) return;
   token->state = TokenState::kReady;
-  token->available_at = scene.now;
+  // As old as it was: those that came later have their turn after it.
+  const Timestamp since = std::exchange(token->step->ready_since, {});
+  token->available_at = since == Timestamp() ? scene.now : since;
   token->step->waits_for_key = false;
   token->step->key.clear();
 }

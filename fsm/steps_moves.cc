@@ -228,7 +228,10 @@ Token& MoveTo(Scene& scene, size_t slot, NodeIndex node, TokenState state, Chang
   token.home = left.home;
   token.available_at = state == TokenState::kReady ? scene.now : kNever;
   token.step = left.step;
-  if (std::exchange(token.step->waits_for_key, false)) token.step->key.clear();  // it had none
+  if (std::exchange(token.step->waits_for_key, false)) {
+    token.step->key.clear();  // it had none
+    token.step->ready_since = {};
+  }
   Event& event = Emit(scene, kind);
   event.prev_node = scene.machine.nodes[left.node].id;
   event.node = scene.machine.nodes[node].id;

@@ -87,6 +87,7 @@ struct StepState {
   double progress = 0;
   std::string key;               // the singleton that it holds
   bool waits_for_key = false;    // waiting: until the key is free
+  Timestamp ready_since;         // and since when it has been ready but for that
   uint64_t next_child = 0;       // the number of the next one that it starts
   Boxed<ChildCounts> children;
   friend bool operator==(const StepState&, const StepState&) = default;

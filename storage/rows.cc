@@ -98,6 +98,7 @@ void Encode(const StepState& step, record::StepState* out) {
   out->set_progress(step.progress);
   out->set_key(step.key);
   out->set_waits_for_key(step.waits_for_key);
+  out->set_ready_since(Micros(step.ready_since));
   out->set_next_child(step.next_child);
   if (step.children) Encode(*step.children, out->mutable_children());
 }
@@ -117,6 +118,7 @@ StepState Decode(const record::StepState& in) {
   step.progress = in.progress();
   step.key = in.key();
   step.waits_for_key = in.waits_for_key();
+  step.ready_since = FromMicros(in.ready_since());
   step.next_child = in.next_child();
   if (in.has_children()) step.children = rows::Decode(in.children());
   return step;

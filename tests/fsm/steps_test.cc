@@ -1098,6 +1098,7 @@ TEST_CASE("a worker's failed children hold its step, which is resumed as a spawn
 TEST_CASE("a step whose singleton is held fails, or waits its turn") {
   Play play(kOne);
   const uint64_t visit = play.At("a").visit;
+  const Timestamp since = play.At("a").available_at;
   SUBCASE("fails") {
     play.Do([&](Scene& s) { AwaitKey(s, visit, "k", "other", OnConflict::kFail); });
     CHECK(play.Where() == "a/error held");
@@ -1109,6 +1110,7 @@ TEST_CASE("a step whose singleton is held fails, or waits its turn") {
     CHECK(play.Where() == "a waiting");
     play.Do([&](Scene& scene) { RetryKey(scene, visit); });
     CHECK(play.Where() == "a ready");
+    CHECK(play.At("a").available_at == since);  // no later ones overtake it
     CHECK(play.At("a").step->key.empty());
   }
   SUBCASE("waits no longer when it is moved on from outside") {

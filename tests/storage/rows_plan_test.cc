@@ -142,6 +142,7 @@ struct World {
     step.progress = 0.25;
     step.key = "k-1";
     step.waits_for_key = true;
+    step.ready_since = FromMicros(77);
     step.next_child = 12;
     ChildCounts children{.generation = visit, .total = 10, .started = 9, .running = 2,
                          .paused = 1, .success = 3, .failed = 3, .cancelled = 1,

@@ -19,32 +19,44 @@ class Agenda::Queue {
 
   bool empty() const { return levels.empty(); }
   int32_t priority() const { return levels.begin()->first; }
+  Timestamp oldest() const { return levels.begin()->second.front().since; }
 
   QueueKey key;
   const uint64_t number;  // orders equals: by address no two runs would be alike
   std::map<int32_t, std::deque<ReadyEntry>, std::greater<>> levels;  // by priority, none empty
   uint64_t served = 0;             // tick of the last hand-out
   std::vector<Group*> groups;      // the filters that match it
-  int32_t ranked_priority = 0;     // as the groups know it, when `ranked`
-  uint64_t ranked_served = 0;
-  bool ranked = false;
+  struct Place {
+    int32_t priority = 0;
+    Timestamp oldest;
+    uint64_t served = 0;
+    friend bool operator==(const Place&, const Place&) = default;
+  };
+  std::optional<Place> place;  // as the groups know it; none: it is empty
 };
 
 struct Agenda::Rank {
   int32_t priority;
-  uint64_t served;
+  int64_t turn;  // the lower the sooner
   Queue* queue;
 };
 
 struct Agenda::RankLess {
   bool operator()(const Rank& a, const Rank& b) const {
     if (a.priority != b.priority) return a.priority > b.priority;
-    if (a.served != b.served) return a.served < b.served;
+    if (a.turn != b.turn) return a.turn < b.turn;
     return a.queue->number < b.queue->number;
   }
 };
 
 struct Agenda::Group {
+  // Of one machine the oldest is next; of several their queues take turns.
+  Rank RankOf(Queue* queue, const Queue::Place& place) const {
+    const int64_t turn = filter.machine.empty() ? static_cast<int64_t>(place.served)
+                                                : Micros(place.oldest);
+    return {place.priority, turn, queue};
+  }
+
   Filter filter;
   std::set<Rank, RankLess> ranks;  // the queues with work
   std::list<Waiter> waiters;       // longest waiting first
@@ -92,21 +104,17 @@ Agenda::Queue* Agenda::QueueFor(const QueueKey& key) {
 
 void Agenda::Attach(Group* group, Queue* queue) {
   queue->groups.push_back(group);
-  if (queue->ranked) group->ranks.insert({queue->ranked_priority, queue->ranked_served, queue});
+  if (queue->place) group->ranks.insert(group->RankOf(queue, *queue->place));
 }
 
 // Brings what the groups know of a queue up to date.
 void Agenda::Rerank(Queue* queue) {
-  const bool ranked = !queue->empty();
-  const int32_t priority = ranked ? queue->priority() : 0;
-  if (ranked == queue->ranked && priority == queue->ranked_priority &&
-      queue->served == queue->ranked_served) {
-    return;
-  }
-  const Rank old{queue->ranked_priority, queue->ranked_served, queue};
+  std::optional<Queue::Place> place;
+  if (!queue->empty()) place = {queue->priority(), queue->oldest(), queue->served};
+  if (place == queue->place) return;
   for (Group* group : queue->groups) {
-    if (queue->ranked) group->ranks.erase(old);
-    if (ranked) group->ranks.insert({priority, queue->served, queue});
+    if (queue->place) group->ranks.erase(group->RankOf(queue, *queue->place));
+    if (place) group->ranks.insert(group->RankOf(queue, *place));
     if (group->waiters.empty()) continue;
     if (group->ranks.empty()) {
       matched_.erase(group);
@@ -114,9 +122,7 @@ void Agenda::Rerank(Queue* queue) {
       matched_.insert(group);
     }
   }
-  queue->ranked = ranked;
-  queue->ranked_priority = priority;
-  queue->ranked_served = queue->served;
+  queue->place = place;
 }
 
 void Agenda::Push(Queue* queue, ReadyEntry entry) {

@@ -59,6 +59,26 @@ TEST_CASE("a flood on one queue does not starve another") {
   CHECK(among == std::map<char, int>{{'f', 3}, {'o', 3}, {'t', 3}});
 }
 
+TEST_CASE("of one machine the oldest is next, wherever it stands") {
+  Agenda agenda;
+  auto* first = agenda.QueueFor(KeyOf("m", "first"));
+  auto* second = agenda.QueueFor(KeyOf("m", "second"));
+  const auto push = [&] {
+    agenda.Push(first, Entry("a", 1));
+    agenda.Push(first, Entry("c", 3));
+    agenda.Push(second, Entry("d", 4));
+    agenda.Push(second, Entry("b", 2));
+    agenda.Push(second, Entry("z", 9, 1));
+  };
+  const Filter machine{.ns = "ns", .machine = "m"};
+  SUBCASE("asked for before it is there") {
+    CHECK(PopOf(agenda, machine) == "");
+    push();
+  }
+  SUBCASE("asked for then") { push(); }
+  CHECK(PopAll(agenda, machine) == "zabcd");
+}
+
 TEST_CASE("priority goes before fairness") {
   Agenda agenda;
   auto* low = agenda.QueueFor(KeyOf("low"));

@@ -486,9 +486,10 @@ Result<StartArgs> ToStart(const v1::StartRequest& request) {
   return args;
 }
 
-Result<ReportCommand> ToReport(const v1::TransitionRequest& request) {
-  auto ns = ToNamespace(request.namespace_());
-  if (!ns) return ns.error();
+namespace {
+
+// All of a report but its claim and transition.
+Result<Ok> FillReport(const v1::TransitionRequest& request, ReportCommand* command) {
   const bool suspends = request.transition() == "suspend";
   if (request.children_size() > 0 && !suspends) {
     return Bad("'children' are started by a step that reports 'suspend', not " +
@@ -497,38 +498,53 @@ Result<ReportCommand> ToReport(const v1::TransitionRequest& request) {
   if (request.has_wake_after() && !suspends) {
     return Bad("'wake_after' goes with 'suspend', not with " + Quoted(request.transition()));
   }
-  auto few = CheckBatch(request.children_size(), "children");
-  if (!few) return few.error();
-  auto checked = All(
-      [&] { return CheckInstanceId(request.instance()); },
-      [&] { return Required("transition", request.transition()); },
-      [&] { return CheckNode("node", request.node()); },
-      [&] { return CheckJson("node_params", request.node_params()); },
-      [&] { return CheckJson("output", request.output()); },
-      [&] { return CheckWorker("client", request.client()); });
-  if (!checked) return checked.error();
+  auto checked = All([&] { return CheckBatch(request.children_size(), "children"); },
+                     [&] { return CheckNode("node", request.node()); },
+                     [&] { return CheckJson("node_params", request.node_params()); },
+                     [&] { return CheckJson("output", request.output()); },
+                     [&] { return CheckWorker("client", request.client()); });
+  if (!checked) return checked;
   if (request.error().size() > limits::kErrorText) {
     return TooLarge("error", request.error().size(), limits::kErrorText);
   }
-  ReportCommand command{*ns,
-                        request.instance(),
-                        {request.transition(), request.node_params(), request.claim(),
-                         request.node(), request.output(), request.error(), request.client()},
-                        {}};
-  command.args.concurrency = request.children_concurrency();
+  ReportArgs& args = command->args;
+  args.params = request.node_params();
+  args.node = request.node();
+  args.output = request.output();
+  args.error = request.error();
+  args.client = request.client();
+  args.concurrency = request.children_concurrency();
   if (request.has_wake_after()) {
     auto after = ToDuration("wake_after", request.wake_after(), limits::kExtend);
     if (!after) return after.error();
-    command.args.wake_after = *after;
+    args.wake_after = *after;
   }
   for (const v1::StartRequest& child : request.children()) {
     auto start = ToStart(child);
     if (!start) return start.error();
-    command.children.push_back({start->machine, start->version, start->id, start->priority,
-                                start->spec, start->start_at, start->start_before, start->hold,
-                                start->after});
+    command->children.push_back({start->machine, start->version, start->id, start->priority,
+                                 start->spec, start->start_at, start->start_before, start->hold,
+                                 start->after});
   }
-  command.args.children = command.children.size();
+  args.children = command->children.size();
+  return Ok{};
+}
+
+}  // namespace
+
+Result<ReportCommand> ToReport(const v1::TransitionRequest& request) {
+  auto ns = ToNamespace(request.namespace_());
+  if (!ns) return ns.error();
+  auto checked = All([&] { return CheckInstanceId(request.instance()); },
+                     [&] { return Required("transition", request.transition()); });
+  if (!checked) return checked.error();
+  ReportCommand command{*std::move(ns), request.instance(), {}, {}};
+  command.args.transition = request.transition();
+  command.args.claim = request.claim();
+  auto filled = FillReport(request, &command);
+  if (filled) return command;
+  if (request.claim().empty()) return filled.error();
+  command.args.fault = filled.error();
   return command;
 }
 

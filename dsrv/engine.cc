@@ -774,8 +774,10 @@ Result<Answer> Engine::Report(const std::string& ns, const std::string& id, Repo
   if (auto full = NeedsRoom(children.empty() ? Room::kScarce : Room::kAmple)) {
     return *std::move(full);
   }
-  auto possible = CheckSuspend(**resident, args, children);
-  if (!possible) return possible.error();
+  if (auto possible = CheckSuspend(**resident, args, children); !possible) {
+    if (args.claim.empty()) return possible.error();
+    args.fault = possible.error();
+  }
   bool retry = false;
   Timestamp claimed_at;
   ClaimId self;

@@ -598,6 +598,7 @@ Result<Answer> Report(Scene& scene, const ReportArgs& args) {
     slot = ClaimedSlot(scene, ref);
   }
   if (!slot) return slot.error();
+  if (args.fault) return *args.fault;
   if (IsPlanned(scene)) return ReportStep(scene, *slot, ref.id, args);
   const Token left = std::as_const(instance.tokens)[*slot];
   auto edge = LegalEdge(scene, left, args.transition);

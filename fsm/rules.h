@@ -72,6 +72,9 @@ struct ReportArgs {
   std::optional<Duration> wake_after;
   size_t children = 0;  // instances to start and wait for
   uint32_t concurrency = 0;
+  // What is wrong with all that is not the claim and its transition: a repetition is answered as
+  // before whatever else it holds.
+  std::optional<Error> fault = {};
 };
 Result<Answer> Report(Scene& scene, const ReportArgs& args);
 

@@ -288,6 +288,29 @@ TEST_CASE("a report repeated gets the answer that it got then") {
   CHECK(std::ranges::count(world.KindsOf("i"), ChangeKind::kTransitioned) == transitions);
 }
 
+TEST_CASE("a report is repeated by its claim and transition, whatever else it holds now") {
+  World world;
+  world.Define(kTwoSteps);
+  world.Start("m");
+  const Task task = world.ReadyOne();
+  const Error fault{Code::kInvalidArgument, "BAD_PARAMS", "output is not JSON"};
+  const auto report = [&] {
+    return world.Do([&](Engine& e) {
+      return e.Report("ns", "i", {.transition = "ok", .claim = task.claim, .fault = fault});
+    });
+  };
+  CHECK(ReasonOf(report()) == "BAD_PARAMS");
+  CHECK(world.NodeOf("i") == "a");
+  const auto first = world.Report(task, "ok");
+  REQUIRE(first);
+  SUBCASE("") {}
+  SUBCASE("after another") { REQUIRE(world.Move("i", "back")); }
+  const auto again = report();
+  REQUIRE(again);
+  CHECK(again->repeated);
+  CHECK(again->visit == first->visit);
+}
+
 TEST_CASE("a report repeated while a full page of the history is being written gets its answer") {
   World world;
   world.Define(kTwoSteps);

@@ -37,12 +37,17 @@ Error TooLarge(std::string_view what, size_t is, size_t limit) {
               std::to_string(limit)};
 }
 
-constexpr int64_t kSecondsMax = 253'402'300'799;  // the end of the year 9999
+// What a Timestamp may be: from the begin of the year 1 to the end of 9999.
+constexpr int64_t kSecondsMin = -62'135'596'800;
+constexpr int64_t kSecondsMax = 253'402'300'799;
 
+// Whatever is before 1970 is as long ago as that.
 Result<Timestamp> ToTimestamp(std::string_view what, const google::protobuf::Timestamp& t) {
-  if (t.seconds() < 0 || t.seconds() > kSecondsMax || t.nanos() < 0 || t.nanos() > 999'999'999) {
-    return Bad(std::string(what) + " is no time between 1970 and 9999");
+  if (t.seconds() < kSecondsMin || t.seconds() > kSecondsMax || t.nanos() < 0 ||
+      t.nanos() > 999'999'999) {
+    return Bad(std::string(what) + " is no time between the years 1 and 9999");
   }
+  if (t.seconds() < 0) return Timestamp();
   return FromMicros(t.seconds() * 1'000'000 + t.nanos() / 1'000);
 }
 
@@ -144,7 +149,9 @@ Result<Ok> Required(std::string_view what, const std::string& name) {
 }
 
 Result<Ok> CheckWorker(std::string_view what, const std::string& name) {
-  if (name.size() > limits::kWorkerName) return TooLarge(what, name.size(), limits::kWorkerName);
+  if (Characters(name) > limits::kWorkerName) {
+    return TooLarge(what, Characters(name), limits::kWorkerName);
+  }
   if (name.empty() || ValidWorkerName(name)) return Ok{};
   return Bad(std::string(what) + " has characters that cannot be printed");
 }
@@ -459,11 +466,8 @@ Result<StartArgs> ToStart(const v1::StartRequest& request) {
   for (const auto& [key, value] : request.labels()) {
     auto named = CheckName("label", key);
     if (!named) return named.error();
-    if (value.size() > limits::kLabelValue) {
-      return TooLarge("the value of label " + Quoted(key), value.size(), limits::kLabelValue);
-    }
-    if (!value.empty() && !ValidWorkerName(value)) {
-      return Bad("the value of label " + Quoted(key) + " has characters that cannot be printed");
+    if (Characters(value) > limits::kLabelValue) {
+      return TooLarge("the value of label " + Quoted(key), Characters(value), limits::kLabelValue);
     }
     args.spec.labels.emplace(key, value);
   }
@@ -648,6 +652,7 @@ Result<std::string> ParsePageToken(const std::string& filters, const std::string
 
 std::string FiltersOf(const v1::ListInstancesRequest& request) {
   v1::ListInstancesRequest filters = request;
+  if (filters.namespace_().empty()) filters.set_namespace_("default");
   filters.clear_page_size();
   filters.clear_page_token();
   filters.clear_labels();

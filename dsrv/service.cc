@@ -17,26 +17,43 @@ void ToReply(const Started& started, v1::StartResponse* out) {
   out->set_created(started.created);
 }
 
+constexpr size_t kMargin = 64 << 10;  // of a message, for what else is in it
+
+// A status and its trailer travel in headers, which hold little: what does not fit is counted.
+constexpr size_t kStatusBytes = 4'000;
+constexpr size_t kTrailerBytes = 3'000;
+
+std::string MoreProblems(size_t untold) {
+  return "… and " + std::to_string(untold) + " more, told once these are mended";
+}
+
 Error BadMachine(const std::vector<Diagnostic>& diagnostics) {
   Error error{Code::kInvalidArgument, "BAD_MACHINE", ""};
+  size_t untold = 0;
   for (const Diagnostic& diagnostic : diagnostics) {
     if (!diagnostic.error) continue;
+    if (error.message.size() > kStatusBytes) {
+      ++untold;
+      continue;
+    }
     if (!error.message.empty()) error.message += '\n';
     error.message += Format(diagnostic);
-    if (error.message.size() > 4'000) {  // a status travels in a header: the trailer has the rest
-      error.message += "\n… and more";
-      break;
-    }
   }
+  if (untold > 0) error.message += '\n' + MoreProblems(untold);
   return error;
 }
 
-// The diagnostics as a serialised DefineResponse, as many as fit a trailer.
+// The diagnostics as a serialised DefineResponse.
 std::string DiagnosticsTrailer(const std::vector<Diagnostic>& diagnostics) {
   v1::DefineResponse response;
-  for (const Diagnostic& diagnostic : diagnostics) {
-    ToProto(diagnostic, response.add_diagnostics());
-    if (response.ByteSizeLong() > 3'000) break;
+  size_t told = 0;
+  for (; told < diagnostics.size() && response.ByteSizeLong() <= kTrailerBytes; ++told) {
+    ToProto(diagnostics[told], response.add_diagnostics());
+  }
+  if (told < diagnostics.size()) {
+    v1::Diagnostic* last = response.add_diagnostics();
+    last->set_severity(v1::Diagnostic::ERROR);
+    last->set_message(MoreProblems(diagnostics.size() - told));
   }
   return response.SerializeAsString();
 }
@@ -240,8 +257,11 @@ grpc::ServerUnaryReactor* RunnerService::ListMachines(Context* context,
                 filters, previous.id() + '\n' + std::to_string(previous.version())));
             break;
           }
-          ToProto(view, out->add_machines());
-          bytes += out->machines().rbegin()->ByteSizeLong();
+          v1::Machine* machine = out->add_machines();
+          ToProto(view, machine);
+          const bool fits = bytes + machine->ByteSizeLong() < limits::kMessage - kMargin;
+          if (!fits) machine->clear_nodes();  // GetMachine tells of them
+          bytes += machine->ByteSizeLong();
         }
       });
 }
@@ -307,10 +327,21 @@ grpc::ServerUnaryReactor* RunnerService::StartBatch(Context* context,
         return Result<Results>(std::move(results));
       },
       [](const Results& results, v1::StartBatchResponse* out) {
+        size_t bytes = 0;
         for (const auto& result : results) {
           v1::StartResult* to = out->add_results();
-          result ? ToReply(*result, to->mutable_started())
-                 : ToProto(result.error(), to->mutable_error());
+          if (!result) {
+            ToProto(result.error(), to->mutable_error());
+            continue;
+          }
+          v1::StartResponse* started = to->mutable_started();
+          ToReply(*result, started);
+          // As the request did, the reply must fit a message; and the caller has what it sent.
+          if (bytes + started->ByteSizeLong() > limits::kMessage - limits::kJson) {
+            started->mutable_instance()->clear_params();
+            started->mutable_instance()->clear_labels();
+          }
+          bytes += started->ByteSizeLong();
         }
       });
 }

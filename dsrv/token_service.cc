@@ -62,7 +62,7 @@ Result<rows::TokenRow> ToRow(const v1::CreateTokenRequest& request, Timestamp no
   row.role = request.role();
   if (!request.name().empty() && !ValidWorkerName(request.name())) {
     return Bad("the name of a token is at most " + std::to_string(limits::kWorkerName) +
-               " bytes of text that can be printed");
+               " characters that can be printed");
   }
   row.name = request.name();
   auto machines = ToNames("machine", request.machines());

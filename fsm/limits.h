@@ -11,9 +11,9 @@ namespace dfsmr::limits {
 
 inline constexpr size_t kName = 128;            // machines, nodes, transitions, queues, labels, …
 inline constexpr size_t kInstanceId = 256;
-inline constexpr size_t kWorkerName = 256;
+inline constexpr size_t kWorkerName = 256;  // characters
 inline constexpr size_t kLabels = 64;
-inline constexpr size_t kLabelValue = 256;
+inline constexpr size_t kLabelValue = 256;  // characters
 inline constexpr size_t kJson = 1 << 20;        // one JSON object
 inline constexpr size_t kJsonDepth = 200;
 inline constexpr size_t kErrorText = 64 << 10;

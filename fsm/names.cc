@@ -75,7 +75,7 @@ bool ValidInstanceId(std::string_view id) {
 }
 
 bool ValidWorkerName(std::string_view name) {
-  return !name.empty() && name.size() <= limits::kWorkerName &&
+  return !name.empty() && Characters(name) <= limits::kWorkerName &&
          std::ranges::none_of(name, IsControl) && !InvalidUtf8(name) && !HoldsC1Control(name);
 }
 
@@ -115,6 +115,11 @@ std::optional<size_t> InvalidUtf8(std::string_view text) {
     i += length;
   }
   return std::nullopt;
+}
+
+size_t Characters(std::string_view text) {
+  const auto starts = [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; };
+  return static_cast<size_t>(std::ranges::count_if(text, starts));
 }
 
 size_t EditDistance(std::string_view a, std::string_view b, size_t limit) {

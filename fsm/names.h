@@ -16,7 +16,7 @@ bool ValidName(std::string_view name);
 bool ReservedName(std::string_view name);
 // 1 to limits::kInstanceId printable ASCII characters, no space.
 bool ValidInstanceId(std::string_view id);
-// Workers and clients: 1 to limits::kWorkerName bytes of UTF-8 without control characters.
+// Workers and clients: 1 to limits::kWorkerName characters of UTF-8, none of them a control.
 bool ValidWorkerName(std::string_view name);
 
 // What is wrong with a name that people choose, and what would be right; nullopt when it is fine.
@@ -32,6 +32,9 @@ std::string OneLine(std::string_view text);
 // Where the first byte is that is not well-formed UTF-8 (overlong forms and surrogates are not);
 // nullopt when there is none.
 std::optional<size_t> InvalidUtf8(std::string_view text);
+
+// How many there are in well-formed UTF-8.
+size_t Characters(std::string_view text);
 
 // The known word nearest to `word`, or "" when none is near enough to have been meant. Ties go to
 // the first.

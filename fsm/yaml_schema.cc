@@ -27,7 +27,8 @@ void Report(const Field& field, const SchemaProblem& problem) {
 }  // namespace
 
 bool ReadSchema(const Field& field, std::string_view subject, Schema* out) {
-  if (!field.value.IsMap()) {
+  const std::string scalar = field.value.IsScalar() ? JsonText(field.value) : "";
+  if (!field.value.IsMap() && scalar != "true" && scalar != "false") {
     field.Fail("expected a JSON Schema, such as {type: object, required: [url]}, not " +
                Describe(field.value));
     return false;

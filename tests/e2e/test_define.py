@@ -550,6 +550,19 @@ def test_errors_come_one_a_line_and_as_a_trailer_with_the_same_texts(space):
     assert {2, 4, 5} <= {d.line for d in caught[0].diagnostics}
 
 
+def test_errors_that_are_more_than_a_status_holds_are_counted(space):
+    nodes = "".join(f"  n{i}: {{transitions: {{ok: nowhere{i}}}}}\n" for i in range(60))
+    with refused("INVALID_ARGUMENT", "BAD_MACHINE") as caught:
+        space.define("id: m\nnodes:\n  a: {start: true, final: true}\n" + nodes)
+    lines = caught[0].message.splitlines()
+    untold = int(re.match(r"… and (\d+) more", lines[-1]).group(1))
+    assert len(lines) - 1 + untold >= 60
+    last = caught[0].diagnostics[-1]
+    untold = int(re.match(r"… and (\d+) more", last.message).group(1))
+    assert len(caught[0].diagnostics) - 1 + untold >= 60
+    assert last.severity == v1.Diagnostic.ERROR
+
+
 def test_errors_of_all_documents_are_told_at_once(space):
     with refused("INVALID_ARGUMENT", "BAD_MACHINE") as caught:
         space.define(JOB.replace("ok: done", "ok: nowhere") + "---\n"

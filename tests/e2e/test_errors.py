@@ -107,6 +107,7 @@ OVER = {
     "a client's name": lambda s: s.transition("mine", "ok", client="c" * 257),
     "labels": lambda s: s.start("job", labels={f"l{i}": "x" for i in range(65)}),
     "a label's value": lambda s: s.start("job", labels={"l": "x" * 257}),
+    "a label's value that is not ASCII": lambda s: s.start("job", labels={"l": "é" * 257}),
     "params": lambda s: s.start("job", params=object_of(MEBIBYTE + 1)),
     "node params": lambda s: s.transition("mine", "ok", node_params=object_of(MEBIBYTE + 1)),
     "an output": lambda s: s.transition("mine", "ok", output=object_of(MEBIBYTE + 1)),
@@ -131,6 +132,9 @@ def test_what_is_over_a_limit_is_refused_as_too_large(space, what):
 AT = {
     "an instance id": lambda s: s.start("job", id="x" * 256),
     "a worker's name": lambda s: s.ready("job", worker="w" * 256),
+    "a worker's name that is not ASCII": lambda s: s.ready("job", worker="é" * 256),
+    "a label's value that is not ASCII": lambda s: s.start("job", labels={"l": "é" * 256}),
+    "a label's value of two lines": lambda s: s.start("job", labels={"l": "a\n\tb"}),
     "labels": lambda s: s.start("job", labels={f"l{i}": "x" * 256 for i in range(64)}),
     "a label's name": lambda s: s.start("job", labels={"l" * 128: "x"}),
     "params": lambda s: s.start("job", params=object_of(MEBIBYTE)),
@@ -178,6 +182,25 @@ def test_lists_and_histories_of_large_things_come_in_pages_that_a_client_can_rec
     for _ in range(7):
         space.transition("big0", "again", node_params=object_of(900_000))
     assert len(space.walk("big0")) == 7
+
+
+def test_the_reply_to_a_batch_fits_a_message_when_the_batch_did(space):
+    space.define(JOB)
+    params = object_of(4_050)
+    starts = [space.start_request("job", params=params) for _ in range(1000)]
+    results = space.call("StartBatch", v1.StartBatchRequest(starts=starts), timeout=30).results
+    assert all(result.started.created for result in results)
+    assert results[0].started.instance.params == params
+    assert space.get(results[-1].started.instance.id).params == params
+
+
+def test_a_list_of_machines_passes_one_whose_nodes_do_not_fit_a_message(space):
+    steps = "".join(f"\n- {{step: {'s' * 100}{i}, action: x}}" for i in range(7_000))
+    space.define("plan: large\nflow:" + steps)
+    space.define(JOB)
+    large, small = space.machines().machines[::-1]
+    assert (small.id, large.id) == ("job", "large")
+    assert small.nodes and not large.nodes and large.source
 
 
 # Bad requests ---------------------------------------------------------------------------------

@@ -412,13 +412,28 @@ def test_a_page_token_holds_for_the_same_filters_only(space):
         space.instances(machine="pair", page_size=1, page_token=token)
 
 
+def test_a_page_token_holds_however_the_default_namespace_is_called(server):
+    space = server.space("default")
+    space.define("id: paged\nnodes: {a: {start: true, transitions: {ok: b}}, b: {final: true}}")
+    for i in range(3):
+        space.start("paged", id=f"paged{i}")
+    seen, token = [], ""
+    for namespace in ("", "default", ""):
+        page = server.runner.ListInstances(v1.ListInstancesRequest(
+            namespace=namespace, machine="paged", page_size=1, page_token=token))
+        seen.append(only(page.instances).id)
+        token = page.next_page_token
+    assert sorted(seen) == ["paged0", "paged1", "paged2"]
+
+
 # Schedules ------------------------------------------------------------------------------------
 
 
 def test_a_start_at_in_the_past_means_now(space):
     space.define(JOB)
-    assert state(space.begin("job", start_at=now() - 3600).instance) == "RUNNING"
-    assert len(space.ready("job")) == 1
+    for when in (now() - 3600, 0.0, -1.0, -62_000_000_000.0):
+        assert state(space.begin("job", start_at=when).instance) == "RUNNING"
+        assert len(space.ready("job")) == 1
 
 
 def test_an_instance_waits_for_its_time(space):

@@ -33,6 +33,22 @@ def test_a_visit_is_counted_for_each_entry_also_into_the_same_node(space):
     assert space.token(id).visit == 6
 
 
+def test_a_repeated_report_is_answered_as_before_whatever_else_it_holds(space):
+    space.define(PAIR)
+    id = space.start("pair")
+    task = space.take("pair")
+    with refused("INVALID_ARGUMENT", "BAD_PARAMS"):
+        space.report(task, "ok", output="[1]")
+    first = space.report(task, "ok")
+    for more in ({"output": "[1]"}, {"node_params": "nonsense"}, {"node": "a b"},
+                 {"error": "e" * 100_000}, {"client": "c" * 300}, {"wake_after": {"seconds": 1}},
+                 {"children": [space.start_request("nowhere")]}):
+        again = space.report(task, "ok", **more)
+        assert again.repeated_report, more
+        assert (again.node, again.visit) == (first.node, first.visit)
+    assert len(space.walk(id)) == 1
+
+
 def test_an_illegal_transition_is_refused_with_the_legal_ones_and_changes_nothing(space):
     space.define(PAIR)
     id = space.start("pair")

@@ -91,6 +91,12 @@ TEST_CASE("the machine of the manual") {
   CHECK(machine.params->Violation("{}") == "params: missing required 'url'");
 }
 
+TEST_CASE("a schema may be true, which all satisfy, or false, which nothing does") {
+  const std::string rest = "\nnodes: {a: {start: true, final: true}}\n";
+  CHECK(Read("id: m\nparams: true" + rest).params->Violation(R"({"a":1})") == std::nullopt);
+  CHECK(Read("id: m\nparams: false" + rest).params->Violation("{}"));
+}
+
 TEST_CASE("the file of the original means the same") {
   Machine machine = Read(
       "id: crawler\n"

@@ -479,7 +479,8 @@ void Engine::FreeClaim(Resident& resident, uint64_t visit, const dfsmr::Claim& c
   Tell(claim.session, [&](SessionUpdate& update) {
     if (claim.id != self) {
       std::string text = ClaimText(resident.instance, visit, claim.id);
-      (resident.instance.killed ? update.killed : update.cancelled).push_back(std::move(text));
+      if (resident.instance.killed) update.killed.push_back(text);
+      update.cancelled.push_back(std::move(text));
     }
     update.drained = drained;
   });

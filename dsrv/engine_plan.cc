@@ -73,9 +73,12 @@ Engine::VersionState* Engine::VersionFor(const Instance& instance) {
   return VersionOf(instance.ns, instance.machine, instance.version);
 }
 
-// What a node is counted as: in a plan, without the numbers that for_each gave it.
+// What a node is counted as: in a plan, without the numbers that for_each gave it. (A step may be
+// called by a number, too: then the plan as it is shown has it.)
 std::string Engine::StatsName(const VersionState& version, std::string_view node) {
-  if (!version.plan) return std::string(node);
+  if (!version.plan || (version.shown && version.shown->Find(node) != kNoNode)) {
+    return std::string(node);
+  }
   std::string name;
   std::string_view rest = node;
   std::string_view phase;

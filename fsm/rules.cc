@@ -697,8 +697,8 @@ Result<Extension> Extend(Scene& scene, std::string_view text, Timestamp deadline
     claim->deadline = deadline;
   }
   if (claim->deadline != kNever) claim->deadline = std::max(claim->deadline, deadline);
-  claim->progress = progress;
-  if (token.step) {
+  if (progress > 0) claim->progress = progress;
+  if (token.step && progress > 0) {
     const double weight = WeightOf(scene, scene.machine.nodes[token.home]);
     scene.instance.plan->partial += (progress - token.step->progress) * weight;
     token.step->progress = progress;
@@ -755,11 +755,11 @@ void EndWait(Scene& scene, uint64_t visit) {
 Result<Ok> Pause(Scene& scene) {
   Instance& instance = scene.instance;
   if (instance.Stopped()) return Stopped(instance);
+  if (instance.state == InstanceState::kPaused) return Ok{};
   if (instance.plan) {
     instance.plan->pause_requested = true;
     instance.plan->key.clear();
   }
-  if (instance.state == InstanceState::kPaused) return Ok{};
   SetState(scene, InstanceState::kPaused);
   Event& event = Emit(scene, ChangeKind::kPaused);
   event.node = Where(scene);
@@ -903,6 +903,7 @@ void Upgrade(Scene& scene, const Machine& next, uint32_t next_version) {
 
 void Abort(Scene& scene, uint32_t by_version) {
   Instance& instance = scene.instance;
+  if (instance.cancel_requested) return StopCancelled(scene);  // nobody works on it any more
   Event& event = Emit(scene, ChangeKind::kAborted);
   event.prev_node = Where(scene);
   event.node = kAbortedNode;

@@ -262,7 +262,6 @@ void Hold(Scene& scene, size_t slot, const std::string& error, const Led& led) {
   scene.events.back().note = error;
   token.error = error;
   token.step->key.clear();
-  token.step->inbox.clear();
 }
 
 void GiveUp(Scene& scene, size_t slot, const std::string& error, const Led& led) {

@@ -183,6 +183,7 @@ TEST_CASE("a stream hears of claims that are not worth working on any more") {
   SUBCASE("killed") {
     REQUIRE(world.Do([](Engine& e) { return e.Cancel("ns", "i", CancelMode::kKill); }));
     CHECK(stream.killed == claim);
+    CHECK(stream.cancelled == claim);  // for those that look only there
   }
   SUBCASE("relinquished by an operator") {
     REQUIRE(world.Do([](Engine& e) { return e.Relinquish("ns", "i", "", "operator"); }));

@@ -600,6 +600,16 @@ TEST_CASE("giving back one of two claims leaves the other") {
 
 // Extending ---------------------------------------------------------------------------------------
 
+TEST_CASE("who extends without saying how far it is, is as far as it said last") {
+  World world;
+  world.Start();
+  const std::string claim = world.Claim(10s);
+  for (double progress : {0.5, 0.0}) {
+    REQUIRE(world.Do([&](Scene& scene) { return Extend(scene, claim, kNoon, progress); }));
+    CHECK(world.token().claims[0].progress == 0.5);
+  }
+}
+
 TEST_CASE("extending never shortens, and tells of a cancel") {
   World world;
   world.Start();
@@ -1125,6 +1135,17 @@ TEST_CASE("an abort stops an instance with result ABORTED") {
   CHECK(world.events[0].node == "dfsmr.aborted");
   CHECK(world.instance.result == InstanceResult::kAborted);
   CHECK(world.node() == "dfsmr.aborted");
+}
+
+TEST_CASE("an instance that is to be cancelled ends so, also when a new version would abort it") {
+  World world;
+  world.Start();
+  world.Claim();
+  REQUIRE(world.Do([](Scene& scene) { return Cancel(scene, CancelMode::kCancel); }));
+  REQUIRE(world.instance.state == InstanceState::kRunning);
+  world.Do([](Scene& scene) { Abort(scene, 2); });
+  CHECK(world.kinds() == Kinds{kCancelled, kFinished});
+  CHECK(world.instance.result == InstanceResult::kCancelled);
 }
 
 }  // namespace

@@ -493,6 +493,16 @@ Result<ClaimRef> ParseClaim(const Instance& instance, std::string_view text) {
   return ClaimRef{numbers[0], {numbers[1], numbers[2]}};
 }
 
+// It was moved to a new version of its plan, and has not been planned since.
+static bool AwaitsPlanning(const Instance& instance) {
+  return instance.plan && instance.plan->upgraded;
+}
+
+// It must have begun by then. What has begun once may wait for its singleton again.
+static Timestamp LatestStart(const Instance& instance) {
+  return AwaitsPlanning(instance) ? kNever : instance.start_before;
+}
+
 // Planning began, though it stands nowhere now.
 static bool Begun(const Instance& instance) {
   return instance.start_time != Timestamp() && instance.state != InstanceState::kScheduled;
@@ -503,8 +513,8 @@ Timestamp NextStart(const Instance& instance) {
   const bool waits = instance.hold || !instance.after.empty() ||
                      (instance.plan && instance.plan->waits_for_key) ||
                      instance.state != InstanceState::kScheduled;
-  if (waits) return instance.start_before;
-  return std::min(instance.start_at, instance.start_before);
+  if (waits) return LatestStart(instance);
+  return std::min(instance.start_at, LatestStart(instance));
 }
 
 void Start(Scene& scene) {
@@ -548,7 +558,8 @@ void StartDue(Scene& scene) {
   const bool waits = instance.plan && instance.plan->waits_for_key && !scene.key_holder.empty();
   const bool due = instance.state == InstanceState::kScheduled && !instance.hold && !waits &&
                    instance.after.empty() && instance.start_at <= scene.now;
-  if (scene.now > instance.start_before || (!due && scene.now >= instance.start_before)) {
+  const Timestamp latest = LatestStart(instance);
+  if (scene.now > latest || (!due && scene.now >= latest)) {
     Stop(scene, InstanceResult::kError, kNoNode, 0, "it could not start before its start_before");
   } else if (due) {
     Begin(scene);
@@ -810,8 +821,9 @@ Result<Ok> Resume(Scene& scene, const std::string& node, bool force) {
   if (!held && !paused && chosen->empty()) return Ok{};
   if (paused) {
     if (instance.plan) instance.plan->pause_requested = false;
-    SetState(scene,
-             instance.tokens.empty() ? InstanceState::kScheduled : InstanceState::kRunning);
+    SetState(scene, !instance.tokens.empty() ? InstanceState::kRunning
+                    : AwaitsPlanning(instance) ? InstanceState::kPlanning
+                                               : InstanceState::kScheduled);
   }
   instance.hold = false;
   Event& event = Emit(scene, ChangeKind::kResumed);
@@ -866,7 +878,8 @@ void Upgrade(Scene& scene, const Machine& next, uint32_t next_version) {
   const std::string from = Where(scene);
   instance.version = next_version;
   instance.entries.clear();
-  const bool begun = !instance.tokens.empty() || instance.state == InstanceState::kPlanning;
+  const bool begun = !instance.tokens.empty() || instance.state == InstanceState::kPlanning ||
+                     AwaitsPlanning(instance);
   Event& event = Emit(scene, ChangeKind::kUpgraded);
   event.prev_node = from;
   event.node = kUpgradedNode;

@@ -413,6 +413,73 @@ flow: [{step: n, action: x}, {step: m, action: x, after: [n]}]
   Healthy(world);
 }
 
+TEST_CASE("a plan that is upgraded while it is paused goes on when it is resumed") {
+  for (int ways = 0; ways < 8; ++ways) {
+    const bool failed = ways & 1, twice = ways & 2, crash = ways & 4;
+    CAPTURE(ways);
+    World world;
+    world.Define("plan: p\nflow: [{step: a, action: x}]\n");
+    const auto start_before = world.now() + 1s;
+    REQUIRE(world.TryStart({.machine = "p", .id = "i", .start_before = start_before}));
+    const Timestamp began = world.Must("i").start_time;
+    if (failed) Fail(world, "a");
+    if (!failed) REQUIRE(world.Do([](Engine& e) { return e.Pause("ns", "i"); }));
+    world.Elapse(2s);
+    world.Define("plan: p\nupgrade_strategy: upgrade\nflow: [{step: b, action: x}]\n");
+    world.Drain();
+    if (twice) {
+      world.Define("plan: p\nupgrade_strategy: upgrade\nflow: [{step: b, action: y}]\n");
+      world.Drain();
+    }
+    if (crash) world.Crash();
+    CHECK(Ended(world, "i") == "PAUSED PENDING");
+    REQUIRE(Resume(world, "i"));
+    CHECK(Ended(world, "i") == "RUNNING PENDING");
+    CHECK(world.Must("i").start_time == began);
+    CHECK(std::ranges::count(world.KindsOf("i"), ChangeKind::kStarted) == 1);
+    Ok(world, "b");
+    CHECK(Ended(world, "i") == "STOPPED SUCCESS");
+    Healthy(world);
+  }
+}
+
+TEST_CASE("events that a step was sent wait until it suspends, also when it fails before that") {
+  World world;
+  world.Define("plan: p\nflow: [{step: a, action: x}]\n");
+  world.Start("p");
+  const Task task = TaskOf(world, "a");
+  REQUIRE(world.Do([](Engine& e) {
+    return e.Report("ns", "i", {.transition = "go", .params = R"({"n":1})", .node = "a"});
+  }));
+  REQUIRE(ReportStep(world, task, {.transition = "error"}));
+  CHECK(Ended(world, "i") == "PAUSED PENDING");
+  world.Crash();
+  REQUIRE(Resume(world, "i"));
+  REQUIRE(ReportStep(world, TaskOf(world, "a"), {.transition = "suspend"}));
+  const Task woken = TaskOf(world, "a");
+  CHECK(woken.event == "go");
+  CHECK(woken.event_data == R"({"n":1})");
+  Healthy(world);
+}
+
+TEST_CASE("steps that are called by numbers are counted apart") {
+  World world;
+  world.Define(R"(
+plan: inner
+flow: [{step: 1, action: x}, {step: 2, action: x}]
+---
+plan: p
+flow: [{step: web, plan: inner}]
+)");
+  world.Start("p");
+  CHECK(world.Ready({.node = "web.1"}).size() == 1);
+  const MachineView view = world.Machine("p");
+  for (const char* step : {"web.1", "web.2"}) {
+    const NodeStats& stats = view.nodes[view.machine->Find(step)];
+    CHECK(stats.ready + stats.claimed == 1);
+  }
+}
+
 TEST_CASE("retention drops all of a plan, and of its children") {
   World world({.retention = 1h});
   world.Define(kSpawns);

@@ -262,9 +262,9 @@ void ToProto(const Token& token, const std::string& node, v1::Token* out) {
 static double ProgressOf(const Instance& instance) {
   if (instance.plan) {
     const PlanState& plan = *instance.plan;
-    if (instance.Stopped() && plan.weight == 0) return 1;
-    if (plan.weight <= 0) return plan.graph.empty() ? 0 : 1;
-    return std::clamp((plan.done_weight + plan.partial) / plan.weight, 0.0, 1.0);
+    const double progress = (plan.done_weight + plan.partial) / plan.weight;
+    if (!std::isfinite(progress)) return instance.Stopped() ? 1 : 0;  // nothing weighs, or too much
+    return std::clamp(progress, 0.0, 1.0);
   }
   double progress = instance.Stopped() ? 1 : 0;
   for (const Token& token : instance.tokens) {

@@ -69,6 +69,18 @@ void AddSecurity(CLI::App& app, Flags& flags) {
                "listen beyond this machine without both TLS and tokens");
 }
 
+Result<Ok> CheckAddr(const std::string& addr) {
+  if (addr.starts_with("unix:")) return Ok{};
+  const size_t colon = addr.rfind(':');
+  const std::string port = colon == addr.npos ? "" : addr.substr(colon + 1);
+  const bool number = !port.empty() && port.size() <= 5 &&
+                      port.find_first_not_of("0123456789") == port.npos;
+  if (number && std::stoul(port) <= 65'535) return Ok{};
+  return Error{Code::kInvalidArgument, "",
+               "--addr " + Quoted(addr) + " is no HOST:PORT, such as localhost:3004, with a port "
+                                          "from 0 to 65535"};
+}
+
 // Whoever reaches a port beyond this machine must be asked who they are, where nobody listens in.
 Result<Ok> CheckSecurity(const Flags& flags) {
   if (IsLoopback(flags.addr) || flags.insecure || (!flags.tls.empty() && flags.tokens)) return Ok{};
@@ -174,6 +186,8 @@ Result<Flags> ParseFlags(int argc, char** argv) {
   if (flags.retention < std::chrono::seconds(1)) {
     return Error{Code::kInvalidArgument, "", "--retention must be at least 1s"};
   }
+  auto addr = CheckAddr(flags.addr);
+  if (!addr) return addr.error();
   auto secure = CheckSecurity(flags);
   if (!secure) return secure.error();
   return flags;

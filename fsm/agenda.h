@@ -2,11 +2,11 @@
 // start. Pure bookkeeping: it never looks at an instance; what it hands back may have moved on
 // meanwhile, and the caller checks.
 //
-// Ready tokens sit in queues, one per (namespace, machine, version, node, action, queue). A filter is
-// what a poll asks for; it is matched against the queues once and then remembers those that match,
-// ordered by whose turn it is: higher priority first. Then, for a filter that names a machine, the
-// queue with the oldest entry; for any other the one that was served longest ago, so that a flood on
-// one does not starve another. Within a queue: higher priority, then oldest.
+// Ready tokens sit in queues, one per (namespace, machine, version, node, action, queue). A filter
+// is what a poll asks for; it is matched against the queues once and then remembers those that
+// match, ordered by whose turn it is: higher priority first. Then, for a filter that names a
+// machine, the queue with the oldest entry; for any other the one that was served longest ago, so
+// that a flood on one does not starve another. Within a queue: higher priority, then oldest.
 #pragma once
 
 #include <cstdint>

@@ -84,7 +84,10 @@ std::optional<Verdict> Assignment::Run() {
   }
   if (!SeeThrough(**process)) return std::nullopt;
   const char* success = task_.phase() == "plan" ? "planned" : "ok";
-  return VerdictOf((*process)->status(), out_.text(), err_.text(), success);
+  const Verdict verdict = VerdictOf((*process)->status(), out_.text(), err_.text(), success);
+  const bool cut = out_.first() == '{' && LastLine(out_.text()).data() == out_.text().data();
+  if (!cut || verdict.transition == "error") return verdict;
+  return Failure("the last line of the command's output is larger than any report may be");
 }
 
 Result<std::unique_ptr<Process>> Assignment::Launch(std::vector<std::string> command) {
@@ -100,7 +103,8 @@ Result<std::unique_ptr<Process>> Assignment::Launch(std::vector<std::string> com
                              [this](std::string_view text) {
                                err_.Add(text);
                                shift_.Pass(shift_.context.err, text);
-                             }});
+                             },
+                         .full = [this] { return shift_.Full(); }});
 }
 
 // True when the command came to its end, false when its result is not wanted any more.
@@ -171,11 +175,13 @@ Result<v1::TransitionResponse> Assignment::Send(const Verdict& verdict) {
 
 void Assignment::Refused(const Verdict& verdict, const Error& error) {
   if (error.reason == "ILLEGAL_TRANSITION") return NoSuchTransition(verdict, error);
-  const bool unfit = error.code == Code::kInvalidArgument || error.reason == "NO_SUCH_MACHINE";
+  const bool too_large = error.code == Code::kResourceExhausted && error.reason.empty();  // by gRPC
+  const bool unfit =
+      error.code == Code::kInvalidArgument || error.reason == "NO_SUCH_MACHINE" || too_large;
   if (unfit && verdict.transition != "error") {
     return Report(Failure("its report was refused: " + error.message));
   }
-  if (error.code == Code::kInvalidArgument) {
+  if (unfit) {
     GiveBack();
     return shift_.GiveUp([&context = shift_.context, error] { return context.Fail(error); });
   }

@@ -133,8 +133,10 @@ void Descriptor::Close() {
 void Tail::Add(std::string_view text) {
   text_ += text;
   if (text_.size() < limit_ * 2) return;
-  text_.erase(0, text_.size() - limit_);
-  whole_ = false;
+  const size_t cut = text_.size() - limit_;
+  const size_t line = text_.rfind('\n', cut - 1);
+  if (first_ == 0 || line != text_.npos) first_ = text_[line == text_.npos ? 0 : line + 1];
+  text_.erase(0, cut);
 }
 
 Result<std::unique_ptr<Process>> Process::Start(Plan plan) {
@@ -179,16 +181,17 @@ bool Process::Run(std::chrono::milliseconds at_most, int wake) {
     const auto now = std::chrono::steady_clock::now();
     auto left = std::chrono::ceil<std::chrono::milliseconds>(until - now);
     if (left.count() <= 0) return false;
-    if (!end_.open()) left = std::min(left, kReapInterval);
+    const bool full = plan_.full && plan_.full();
+    if (!end_.open() || full) left = std::min(left, kReapInterval);
     std::array<pollfd, 5> watched = {{{in_.get(), POLLOUT, 0},
-                                      {out_.get(), POLLIN, 0},
-                                      {err_.get(), POLLIN, 0},
+                                      {full ? -1 : out_.get(), POLLIN, 0},
+                                      {full ? -1 : err_.get(), POLLIN, 0},
                                       {end_.get(), POLLIN, 0},
                                       {wake, POLLIN, 0}}};
     const auto timeout = std::min<int64_t>(left.count(), 60'000);
     if (poll(watched.data(), watched.size(), static_cast<int>(timeout)) < 0) continue;
     if (watched[0].revents != 0) Feed();
-    Drain();
+    if (!full) Drain();
     if (watched[4].revents != 0) return false;
   }
   return true;

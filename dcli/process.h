@@ -36,13 +36,13 @@ class Tail {
   explicit Tail(size_t limit) : limit_(limit) {}
   void Add(std::string_view text);
   const std::string& text() const { return text_; }
-  // False when the beginning of the text is lost.
-  bool whole() const { return whole_; }
+  // What the line began with that text() begins in, where more than that is lost; else 0.
+  char first() const { return first_; }
 
  private:
   const size_t limit_;
   std::string text_;
-  bool whole_ = true;
+  char first_ = 0;
 };
 
 // One thread uses it.
@@ -55,6 +55,7 @@ class Process {
     std::string input;                     // what its standard input gets
     Sink out;
     Sink err;
+    std::function<bool()> full = {};  // as long as it holds, what is written is not read
   };
 
   // kNotFound when there is no such command, kInternal when it cannot be started.

@@ -15,6 +15,7 @@ namespace dfsmr::cli {
 namespace {
 
 constexpr size_t kErrorBytes = 2'000;  // of standard error, kept with the report
+constexpr size_t kToldBytes = 32'000;  // of what the command says itself: the server takes more
 constexpr int kErrorLines = 5;
 
 std::string_view Trimmed(std::string_view text) {
@@ -188,6 +189,9 @@ Verdict VerdictOf(int status, std::string_view out, std::string_view err,
   const std::string_view last = LastLine(out);
   if (!IsJsonObject(last)) return verdict;
   const std::string wrong = Take(Said(last), &verdict);
+  if (verdict.error.size() > kToldBytes) {
+    verdict.error = ValidUtf8(std::string_view(verdict.error).substr(0, kToldBytes)) + "…";
+  }
   if (wrong.empty()) return verdict;
   Verdict bad;
   bad.transition = "error";

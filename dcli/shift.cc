@@ -16,12 +16,13 @@ void Shift::Stop(int count) {
     const std::lock_guard lock(mutex_);
     stage_ = std::max(stage_, count == 1 ? Stage::kFinishing : Stage::kAbandoning);
     if (count == 1 && in_hand_ > 0) {
-      context.Note("finishing what is in hand (" + std::to_string(in_hand_) +
-                   "); Ctrl-C again gives it back");
+      Say("finishing what is in hand (" + std::to_string(in_hand_) +
+          "); Ctrl-C again gives it back");
     }
   }
   polls.Cancel();
   if (count < 2) return;
+  printer_.HurryUp();
   const uint64_t one = 1;
   if (write(abandoned_.get(), &one, sizeof one) < 0) _exit(kInterrupted);
   calls.Cancel();
@@ -42,6 +43,7 @@ Shift::Stage Shift::stage() const {
 }
 
 int Shift::Close() {
+  if (!printer_.Finish()) _exit(kInterrupted);
   const std::lock_guard lock(mutex_);
   if (stage_ == Stage::kAbandoning) return kInterrupted;
   return failure_ ? failure_() : kSucceeded;
@@ -60,7 +62,7 @@ void Shift::End() {
 bool Shift::Heard(const Error* error) {
   std::unique_lock lock(mutex_);
   if (error == nullptr) {
-    if (lost_) context.Note("the server is back");
+    if (lost_) Say("the server is back");
     lost_ = false;
     ever_heard_ = true;
     return true;
@@ -70,19 +72,17 @@ bool Shift::Heard(const Error* error) {
     GiveUp([this, copy = *error] { return context.Fail(copy); });
     return false;
   }
-  if (!lost_) context.Note("the server is gone: " + Cause(*error) + "; trying again");
+  if (!lost_) Say("the server is gone: " + Cause(*error) + "; trying again");
   lost_ = true;
   return true;
 }
 
 void Shift::Say(std::string_view message) {
-  const std::lock_guard lock(mutex_);
-  context.Note(message);
+  printer_.Add(message.size(), [this, text = std::string(message)] { context.Note(text); });
 }
 
 void Shift::Pass(std::ostream& to, std::string_view text) {
-  const std::lock_guard lock(mutex_);
-  to << text << std::flush;
+  printer_.Add(text.size(), [&to, copy = std::string(text)] { to << copy << std::flush; });
 }
 
 }  // namespace dfsmr::cli

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "dcli/context.h"
+#include "dcli/printer.h"
 #include "dcli/process.h"
 
 namespace dfsmr::cli {
@@ -27,7 +28,8 @@ class Shift {
   // Finish, and end with what `fail` says and returns: it is called by Close.
   void GiveUp(std::function<int()> fail);
   Stage stage() const;
-  // The exit status, after the last lane has ended.
+  // The exit status, after the last lane has ended and all that was said is printed. Ends the process
+  // itself where work was abandoned and nobody reads that.
   int Close();
 
   // Around each task.
@@ -41,6 +43,8 @@ class Shift {
   void Say(std::string_view message);
   // What commands write, as it is.
   void Pass(std::ostream& to, std::string_view text);
+  // Whoever reads it is slow: commands had better wait.
+  bool Full() const { return printer_.Full(); }
 
   Context& context;
   Canceller polls;  // cut short when no more is to be taken
@@ -55,6 +59,7 @@ class Shift {
   bool lost_ = false;
   std::function<int()> failure_;
   Descriptor abandoned_;
+  Printer printer_;  // of all that goes to the context's streams until Close
 };
 
 }  // namespace dfsmr::cli

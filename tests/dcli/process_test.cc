@@ -75,14 +75,34 @@ TEST_CASE("a command that is not there cannot be started") {
   CHECK(IsOnPath("/bin/sh"));
 }
 
-TEST_CASE("a tail holds the last of a text and says when it lost the first") {
+TEST_CASE("a tail holds the last of a text, and knows how the line began that it cut") {
   Tail tail(4);
   tail.Add("abcd");
   CHECK(tail.text() == "abcd");
-  CHECK(tail.whole());
+  CHECK(tail.first() == 0);
   tail.Add("efgh");
   CHECK(tail.text() == "efgh");
-  CHECK_FALSE(tail.whole());
+  CHECK(tail.first() == 'a');
+  tail.Add("ij\n{");
+  CHECK(tail.text() == "ij\n{");
+  CHECK(tail.first() == 'a');
+  tail.Add("klmnop");
+  CHECK(tail.text() == "mnop");
+  CHECK(tail.first() == '{');
+}
+
+TEST_CASE("nothing is read of a command as long as there is no room for it") {
+  std::string out;
+  bool full = true;
+  auto process = Process::Start({.command = {"sh", "-c", "echo one; sleep 60"},
+                                 .out = [&](std::string_view text) { out += text; },
+                                 .full = [&full] { return full; }});
+  REQUIRE(process);
+  CHECK_FALSE((*process)->Run(std::chrono::milliseconds(50), -1));
+  CHECK(out.empty());
+  full = false;
+  while (out.empty()) (void)(*process)->Run(std::chrono::milliseconds(50), -1);
+  CHECK(out == "one\n");
 }
 
 }  // namespace dfsmr::cli

@@ -317,7 +317,8 @@ Result<std::string> CompletionScript(std::string_view shell, const Grammar& gram
 
 void Complete(const Grammar& grammar, const std::vector<std::string>& words, std::ostream& out) {
   Answer answer(words.empty() ? "" : words.back(), out);
-  if (std::find(words.begin(), words.end(), "--") != words.end()) return;
+  // After a "--" come words of others; the one that is being written may become a flag.
+  if (!words.empty() && std::find(words.begin(), words.end() - 1, "--") != words.end() - 1) return;
   const Before before = TakeApart(grammar, words);
   if (!before.open_flag.empty()) return OfferValues(before, &answer);
   if (answer.prefix().starts_with('-')) {

@@ -84,7 +84,9 @@ int Context::Fail(int status, std::string_view message, std::string_view hint,
   const std::lock_guard lock(err_mutex_);
   out.flush();
   Wipe();
-  err << "dcli: " << Escaped(message) << '\n' << details;
+  err << "dcli: ";
+  for (const std::string& line : Split(std::string(message), '\n')) err << Escaped(line) << '\n';
+  err << details;
   if (!hint.empty()) {
     err << "hint: " << hint << '\n';
   } else if (!command.empty()) {

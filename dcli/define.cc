@@ -1,3 +1,5 @@
+#include <deque>
+
 #include "dcli/commands.h"
 #include "dcli/sources.h"
 #include "dcli/text.h"
@@ -113,7 +115,14 @@ int Define(Context& context, const DefineOptions& options) {
   const auto sources = ReadSources(options.sources);
   if (!sources) return context.FailUsage(sources.error());
   Refusals refusals;
-  for (const Source& source : *sources) {
+  // What one file extends or plans may be in a later one: what is refused is tried again as long as
+  // others have been taken since.
+  std::deque<const Source*> open;
+  for (const Source& source : *sources) open.push_back(&source);
+  size_t refused = 0;  // of those that are last in line, since
+  while (open.size() > refused) {
+    const Source& source = *open.front();
+    open.pop_front();
     v1::DefineRequest request;
     request.set_namespace_(context.name_space);
     request.set_source(source.text);
@@ -122,9 +131,15 @@ int Define(Context& context, const DefineOptions& options) {
     const auto reply = context.client->Define(request);
     if (!reply && reply.error().code == Code::kInvalidArgument) {
       Add(reply.error(), &refusals);
+      open.push_back(&source);
+      ++refused;
       continue;
     }
     if (!reply) return context.Fail(reply.error());
+    if (!options.dry_run) {
+      refused = 0;
+      refusals = Refusals();
+    }
     context.out.flush();
     for (const auto& wire : reply->diagnostics()) context.err << LineOf(FromWire(wire));
     if (sources->size() == 1 ? context.Print(*reply) : context.PrintOne(*reply)) continue;

@@ -170,6 +170,10 @@ int Graph(Context& context, const GraphOptions& options) {
     const auto machine = GetMachine(context, ref->id, ref->version);
     if (machine) {
       if (context.Print(*machine)) return kSucceeded;
+      if (context.names()) {
+        context.out << Escaped(machine->id()) << '\n';
+        return kSucceeded;
+      }
       return DrawMachine(context, *machine, options);
     }
     const Code code = machine.error().code;

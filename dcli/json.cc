@@ -169,7 +169,26 @@ std::string ObjectOf(const std::vector<Member>& members) {
 }
 
 std::string Quoted(std::string_view text) {
-  return Json(std::string(text)).dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string json = Json(std::string(text)).dump(-1, ' ', false,
+                                                        Json::error_handler_t::replace);
+  // JSON lets DEL and U+0080 to U+009F stand as they are, YAML and terminals do not.
+  std::string quoted;
+  for (size_t i = 0; i < json.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(json[i]);
+    const auto next = static_cast<unsigned char>(i + 1 < json.size() ? json[i + 1] : 0);
+    const bool c1 = byte == 0xC2 && next < 0xA0;
+    if (!c1 && byte != 0x7F) {
+      quoted += json[i];
+      continue;
+    }
+    constexpr std::string_view kHex = "0123456789abcdef";
+    const unsigned control = c1 ? next : byte;
+    quoted += "\\u00";
+    quoted += kHex[control >> 4];
+    quoted += kHex[control & 15];
+    if (c1) ++i;
+  }
+  return quoted;
 }
 
 std::string Unquoted(std::string_view json) { return Json::parse(json).get<std::string>(); }

@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "dcli/cli.h"
+#include "dcli/context.h"
 #include "dcli/signals.h"
 
 int main(int argc, char** argv) {
@@ -10,5 +11,7 @@ int main(int argc, char** argv) {
   dfsmr::cli::ExitOnInterrupt();
   const int status = dfsmr::cli::RunCommandLine(argc, argv, std::cout, std::cerr);
   std::cout.flush();
-  return status;
+  if (std::cout) return status;
+  std::cerr << "dcli: cannot write to standard output: what was to be there is not all there\n";
+  return status == dfsmr::cli::kSucceeded ? dfsmr::cli::kRefused : status;
 }

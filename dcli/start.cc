@@ -52,6 +52,7 @@ Result<Ok> SetSubject(const StartOptions& options, v1::StartRequest* request) {
   const auto sources = ReadSources({options.flow});
   if (!sources) return sources.error();
   if (sources->size() != 1) return Bad("--flow takes one file, and " + options.flow + " is many");
+  if (sources->front().text.empty()) return Bad(options.flow + " is empty: it holds no flow");
   request->set_flow(sources->front().text);
   return Ok{};
 }
@@ -186,12 +187,10 @@ int StartAndWait(Context& context, const v1::StartRequest& request, int count) {
   context.out.flush();
   if (status != kSucceeded) return status;
 
-  std::vector<std::string> ids;
-  for (const v1::StartResponse& started : starter.started()) ids.push_back(started.instance().id());
-  const auto ended = end.Await(ids, &canceller);
+  const auto ended = end.Await(starter.started(), &canceller);
   if (ended) return PrintEnded(context, starter.started(), *ended);
   if (ended.error().code != Code::kCancelled) return context.Fail(ended.error());
-  context.Note("what was started goes on: dcli show " + ids.front());
+  context.Note("what was started goes on: dcli show " + starter.started().front().instance().id());
   return kInterrupted;
 }
 

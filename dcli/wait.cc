@@ -55,17 +55,21 @@ Result<v1::Instance> EndOfInstances::PollToEnd(const std::string& id, Canceller*
   }
 }
 
-Result<std::vector<v1::Instance>> EndOfInstances::Await(const std::vector<std::string>& ids,
-                                                        Canceller* cancel) {
+Result<std::vector<v1::Instance>> EndOfInstances::Await(
+    const std::vector<v1::StartResponse>& started, Canceller* cancel) {
   // The feed says when to look; what is then seen is what counts. So a feed that cannot be read
-  // makes this slower, not wrong.
-  if (!cursor_.empty()) {
-    const auto followed = FollowFeed({ids.begin(), ids.end()}, cancel);
+  // makes this slower, not wrong. Of what has stopped already it does not tell.
+  std::set<std::string> open;
+  for (const v1::StartResponse& one : started) {
+    if (one.instance().state() != v1::Instance::STOPPED) open.insert(one.instance().id());
+  }
+  if (!cursor_.empty() && !open.empty()) {
+    const auto followed = FollowFeed(std::move(open), cancel);
     if (!followed && followed.error().code == Code::kCancelled) return followed.error();
   }
   std::vector<v1::Instance> ended;
-  for (const std::string& id : ids) {
-    auto instance = PollToEnd(id, cancel);
+  for (const v1::StartResponse& one : started) {
+    auto instance = PollToEnd(one.instance().id(), cancel);
     if (!instance) return instance.error();
     ended.push_back(*std::move(instance));
   }

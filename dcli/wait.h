@@ -19,8 +19,9 @@ class EndOfInstances {
   // What happens to a single instance is told on standard error as it goes; after this, which is
   // for plans, only how far it is.
   void ShowProgress() { progress_ = true; }
-  // The instances as they ended, in the order given. kCancelled after Ctrl-C.
-  Result<std::vector<v1::Instance>> Await(const std::vector<std::string>& ids, Canceller* cancel);
+  // The instances, which were started, as they ended, in the order given. kCancelled after Ctrl-C.
+  Result<std::vector<v1::Instance>> Await(const std::vector<v1::StartResponse>& started,
+                                          Canceller* cancel);
 
  private:
   Result<Ok> FollowFeed(std::set<std::string> open, Canceller* cancel);

@@ -158,6 +158,8 @@ TEST_CASE("completion knows commands, flags and their values, and is silent with
   CHECK(Dcli({"__complete", "-o", "json", "instances", "--state", "pau"}).out == "paused\n");
   CHECK(Dcli({"__complete", "completion", ""}).out == "bash\nzsh\nfish\n");
   CHECK(Dcli({"__complete", "define", ""}).out == "");  // the shell offers files
+  CHECK(Dcli({"__complete", "start", "m", "--"}).out.starts_with("--params\t"));
+  CHECK(Dcli({"__complete", "work", "m", "--", "--"}).out == "");  // another command's words
   const Outcome gone = Dcli({"__complete", "--server", ":1", "show", ""});
   CHECK(gone.status == 0);
   CHECK(gone.out == "");

@@ -142,6 +142,18 @@ def test_define_takes_several_files_and_standard_input(dcli, space, folder):
     assert {m.id for m in space.machines().machines} == {"job", "pair", "once"}
 
 
+def test_define_takes_files_in_any_order(dcli, space, tmp_path):
+    (tmp_path / "0.yaml").write_text("action: child\nextends: parent\n")
+    (tmp_path / "1.yaml").write_text("plan: p\nflow: [{step: a, plan: q}]\n")
+    (tmp_path / "2.yaml").write_text("action: parent\nqueue: slow\n")
+    (tmp_path / "3.yaml").write_text("plan: q\nflow: [{step: b, action: child}]\n")
+    (tmp_path / "4.yaml").write_text("action: orphan\nextends: nobody\n")
+    done = dcli("define", tmp_path)
+    check_failure(done, 1, "1 file of 5", "nobody")
+    assert done.stderr.count("4.yaml") == 1 and "0.yaml" not in done.stderr
+    assert {m.id for m in space.machines().machines} == {"child", "p", "parent", "q"}
+
+
 def test_define_dry_run_changes_nothing(dcli, space, folder):
     assert "job" in dcli.ok("define", "machines/job.yaml", "--dry-run", cwd=folder)
     assert not space.machines().machines
@@ -300,6 +312,14 @@ def test_start_wait_follows_it_to_its_end(space, background, transition, status)
     process = background("start", "job", "--id", "mine", "--wait")
     space.report(space.take("job"), transition)
     assert exit_status(process) == status
+
+
+@pytest.mark.parametrize("transition, status", [("ok", 0), ("error", 1)])
+def test_start_wait_of_what_has_ended_already_ends_at_once(dcli, space, transition, status):
+    space.define(JOB)
+    space.start("job", id="mine")
+    space.report(space.take("job"), transition)
+    assert dcli("start", "job", "--id", "mine", "--wait").returncode == status
 
 
 def test_start_wait_of_a_cancelled_instance_fails(space, background):
@@ -625,6 +645,30 @@ def test_control_characters_in_what_instances_hold_are_shown_escaped(dcli, space
     assert "bad" in dcli.ok("show", job)
 
 
+def test_yaml_of_control_characters_can_be_read_again(dcli, space, job):
+    text = "del \x7f csi \x9b nbsp \xa0 é"
+    space.transition(job, "error", error=text)
+    out = dcli.ok("-o", "yaml", "show", job)
+    assert "\x7f" not in out and "\x9b" not in out
+    assert yaml.safe_load(out)["error"] == text
+
+
+@pytest.mark.parametrize("command", [["machines"], ["ready", "-o", "json"], ["--help"]])
+def test_what_cannot_be_printed_is_a_failure(dcli, job, command):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([str(DCLI), *command], stdout=full, stderr=subprocess.PIPE, text=True,
+                              env=dcli.environment, timeout=CALL)
+    check_failure(done, 1, "cannot write to standard output")
+
+
+def test_an_error_of_several_lines_is_shown_in_several_lines(dcli, tmp_path):
+    (tmp_path / "flow.yaml").write_text("- {stap: a, action: x}\n- {step: b, acton: y}\n")
+    done = dcli("start", "--flow", tmp_path / "flow.yaml")
+    check_failure(done, 1, "flow:1:", "\nflow:2:")
+    (tmp_path / "flow.yaml").write_text("")
+    check_failure(dcli("start", "--flow", tmp_path / "flow.yaml"), 2, "is empty")
+
+
 def test_data_goes_to_standard_output_and_talk_to_standard_error(dcli, job):
     failed = dcli("show", "ghost")
     assert failed.stdout == "" and failed.stderr
@@ -830,6 +874,50 @@ def test_work_extends_the_claim_while_the_command_runs(space, background, worker
     (tmp_path / "go").touch()
     assert exit_status(process) == 0
     assert space.story(id) == ["STARTED", "TRANSITIONED", "FINISHED"]
+
+
+def test_whoever_does_not_read_the_output_holds_up_the_command_and_no_claim(space, dcli, worker,
+                                                                           tmp_path):
+    space.define(HASTY.replace("timeout: 0.3", "timeout: 1.0"))
+    ids = [space.start("hasty", id=id) for id in ("noisy", "quiet")]
+    script = worker('[ $DFSMR_INSTANCE = noisy ] && exec yes\n' + UNTIL_GO)
+    process = dcli.background("work", "hasty", "--jobs", "2", "--", script, cwd=tmp_path)
+
+    def deadlines():
+        claims = [claim for id in ids for claim in space.token(id).claims]
+        return [seconds(claim.deadline) for claim in claims] if len(claims) == 2 else []
+
+    first = eventually(deadlines)
+    eventually(lambda: min(deadlines()) > max(first) + 2)  # nobody reads process.stdout
+    (tmp_path / "go").touch()
+    space.await_change("FINISHED", instance="quiet")
+    interrupt(process)
+    interrupt(process)
+    assert exit_status(process) == 130
+    assert space.story("quiet") == ["STARTED", "TRANSITIONED", "FINISHED"]
+    assert "TIMED_OUT" not in space.story("noisy")
+    assert token_state(space.token("noisy")) == "READY"
+    process.stdout.close()
+    process.stderr.close()
+
+
+@pytest.mark.parametrize("bytes", [5_000_000, 20_000_000])
+def test_a_last_line_that_no_report_can_hold_is_an_error(dcli, space, job, worker, tmp_path, bytes):
+    script = worker(f"printf '{{\"transition\":\"ok\",\"output\":{{\"x\":\"'\n"
+                    f"head -c {bytes} /dev/zero | tr '\\0' x\n"
+                    "echo '\"}}'\n")
+    dcli("work", "job", "--once", "--", script, cwd=tmp_path)
+    assert space.token(job).node == "failed"
+    assert "large" in space.get(job).error or "larger" in space.get(job).error
+
+
+def test_an_error_of_any_length_is_reported(dcli, space, job, worker, tmp_path):
+    script = worker("printf '{\"error\":\"'; head -c 70000 /dev/zero | tr '\\0' e; echo '\"}'\n"
+                    "exit 1\n")
+    done = dcli("work", "job", "--once", "--", script, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert space.get(job).error.startswith("eee")
+    assert space.token(job).node == "failed"
 
 
 def test_work_runs_as_many_jobs_at_a_time(space, background, worker, tmp_path):

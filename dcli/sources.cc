@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "fsm/definitions.h"
+#include "fsm/yaml_places.h"
 #include "fsm/yaml_tree.h"
 
 namespace dfsmr::cli {
@@ -110,8 +111,11 @@ std::vector<Compiled> CompileSources(const std::vector<Source>& sources) {
       std::vector<PlanProblem> problems;
       compiled.push_back(CompileDefinition(definition.machine, definitions, &problems));
       std::erase_if(problems, [&](const auto& one) { return definitions.Doubtful(one); });
+      if (problems.empty()) continue;
+      const YamlPlaces places(sources[i].text);
       for (const PlanProblem& problem : problems) {
-        reporter.Error(problem.written.at, problem.written.path, problem.message);
+        Written written = places.Find(problem);
+        reporter.Error(written.at, std::move(written.path), problem.message);
       }
     }
     std::ranges::move(std::move(reporter).Take(), std::back_inserter(parsed[i].diagnostics));

@@ -8,6 +8,7 @@
 #include "dsrv/streams.h"
 #include "fsm/limits.h"
 #include "fsm/yaml.h"
+#include "fsm/yaml_places.h"
 
 namespace dfsmr {
 namespace {
@@ -58,13 +59,22 @@ std::string DiagnosticsTrailer(const std::vector<Diagnostic>& diagnostics) {
   return response.SerializeAsString();
 }
 
-std::vector<Diagnostic> ToDiagnostics(const std::vector<Engine::DefineProblem>& problems,
-                                      const std::string& source_name) {
+// What reading has found, and what compiling has, in the order of the source.
+std::vector<Diagnostic> AllOf(std::vector<Diagnostic> found,
+                              const std::vector<Engine::DefineProblem>& problems,
+                              const v1::DefineRequest& request, const std::string& source_name) {
+  if (problems.empty()) return found;
   Reporter reporter(source_name);
+  const YamlPlaces places(request.source());
   for (const auto& [machine, problem] : problems) {
-    reporter.Error(problem.written.at, problem.written.path, problem.message);
+    Written written = places.Find(problem);
+    reporter.Error(written.at, std::move(written.path), problem.message);
   }
-  return std::move(reporter).Take();
+  std::ranges::move(std::move(reporter).Take(), std::back_inserter(found));
+  std::ranges::stable_sort(found, {}, [](const Diagnostic& one) {
+    return std::pair(one.line, one.column);
+  });
+  return found;
 }
 
 void AppendField(uint32_t number, std::string_view bytes, std::string* out) {
@@ -189,28 +199,28 @@ grpc::ServerUnaryReactor* RunnerService::Define(Context* context, const v1::Defi
     caller.On(IdsOf(parsed->definitions), request->validate_only() ? "validate only" : "");
     Mailbox::Mail mail;
     mail.bytes = request->source().size();
-    mail.run = [=, validate_only = request->validate_only()](Engine& engine) {
+    mail.run = [=, this, validate_only = request->validate_only()](Engine& engine) {
       std::vector<Machine> machines;
       for (Definition& definition : parsed->definitions) {
         machines.push_back(std::move(definition.machine));
       }
       std::vector<Engine::DefineProblem> problems;
       Result<std::vector<Defined>> defined = std::vector<Defined>();
-      std::vector<Diagnostic> wrong;
       if (parsed->ok()) {
         defined = engine.Define(ns, std::move(machines), validate_only, &problems);
       } else {
         (void)engine.CompileAll(ns, machines, parsed->unsound, &problems);
-        wrong = parsed->diagnostics;
       }
-      std::ranges::move(ToDiagnostics(problems, name), std::back_inserter(wrong));
-      std::ranges::stable_sort(wrong, {}, [](const Diagnostic& one) {
-        return std::pair(one.line, one.column);
-      });
-      engine.AfterCommit([=, defined = std::move(defined)] {
-        if (!wrong.empty()) {
-          context->AddTrailingMetadata("dfsmr-diagnostics-bin", DiagnosticsTrailer(wrong));
-          return reactor->FinishWith(BadMachine(wrong));
+      engine.AfterCommit([=, this, problems = std::move(problems), defined = std::move(defined)] {
+        if (!parsed->ok() || !problems.empty()) {
+          // Where they are is looked for in the source, and other answers wait here.
+          return backend_.pool.Post([=] {
+            const bool sound = parsed->ok();
+            const auto wrong = AllOf(sound ? std::vector<Diagnostic>() : parsed->diagnostics,
+                                     problems, *request, name);
+            context->AddTrailingMetadata("dfsmr-diagnostics-bin", DiagnosticsTrailer(wrong));
+            reactor->FinishWith(BadMachine(wrong));
+          });
         }
         if (!defined) return reactor->FinishWith(defined.error());
         for (const Defined& one : *defined) ToProto(one, reply->add_defined());

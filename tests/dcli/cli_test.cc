@@ -130,7 +130,7 @@ TEST_CASE("plans in files are compiled without a server, with all that is given"
   const Outcome alone = Dcli({"check", nests.path});
   CHECK(alone.status == 1);
   CHECK(alone.out == "");
-  const std::string where = nests.path + ":2:8: flow[0].plan: there is no plan 'machine'";
+  const std::string where = nests.path + ":2:26: flow[0].plan: there is no plan 'machine'";
   CHECK(alone.err.find(where) != std::string::npos);
 
   const Outcome drawn = Dcli({"graph", plan.path});

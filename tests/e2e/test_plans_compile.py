@@ -609,6 +609,54 @@ def test_what_is_wrong_with_a_plan_is_told_with_its_place(space, name):
     assert not space.machines().machines
 
 
+MISPLACED = """\
+action: x
+singleton: "k-${a.output}"
+---
+label: "l ${nope.output.z}"
+plan: p
+singleton: "${nowhere.output}"
+hooks:
+  - on: paused
+    action: x
+    input:
+      who: "${b.output}"
+flow:
+  - step: a
+    action: x
+    input:
+      first: 1
+      deep:
+        - fine
+        - "because of ${ghost.output.list[1]}"
+  - step: b
+    action: x
+    after:
+      - phantom
+  - for_each: "${params.list}"
+    as: item
+    do:
+      step: c
+      plan: missing
+"""
+
+
+def test_what_is_wrong_in_a_key_of_a_step_is_told_where_it_stands(space):
+    with refused("INVALID_ARGUMENT", "BAD_MACHINE") as caught:
+        space.define(MISPLACED, source_name="p.yaml")
+    places = [(d.line, d.column, d.path, d.message) for d in caught[0].diagnostics]
+    for line, column, path, word in (
+            (2, 12, "singleton", "a.output"),
+            (4, 8, "label", "nope"),
+            (6, 12, "singleton", "nowhere"),
+            (11, 12, "hooks[0].input.who", "b.output"),
+            (19, 11, "flow[0].input.deep[1]", "ghost"),
+            (22, 5, "flow[1].after", "phantom"),
+            (28, 13, "flow[2].do.plan", "missing")):
+        assert any(place[:3] == (line, column, path) and word in place[3] for place in places), \
+            (line, path, places)
+
+
 def test_a_cycle_is_refused_with_its_path_and_nothing_that_is_not_on_it(space):
     with refused("INVALID_ARGUMENT", "BAD_MACHINE") as caught:
         space.define(steps("{step: outsider, action: x}",

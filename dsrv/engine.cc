@@ -827,10 +827,12 @@ Result<std::string> Engine::Relinquish(const std::string& ns, const std::string&
       }
     }
   }
-  return Change(**resident, self, [&](Scene& scene) {
+  auto node = Change(**resident, self, [&](Scene& scene) {
     scene.born_after = BornAfter(**resident, self);
     return dfsmr::Relinquish(scene, claim, client);
   });
+  if (node && claim.empty()) MarkDirty(**resident);  // it may have voided what nobody knows of
+  return node;
 }
 
 // The last claim that was made before the instance was started. Only one that a crash may have lost

@@ -647,7 +647,8 @@ void Engine::AskForKey(Resident& resident, Scene* scene) {
 // Whether a paused plan may go on: it gave its singleton back when it paused.
 Result<Ok> Engine::KeyIsFree(Resident& resident) {
   const Instance& instance = resident.instance;
-  const bool begun = instance.plan && !instance.plan->graph.empty();
+  const bool begun = instance.plan && (!instance.plan->graph.empty() ||
+                                       (instance.plan->upgraded && !instance.plan->waits_for_key));
   if (!begun || instance.state != InstanceState::kPaused) return Ok{};
   std::vector<Event> events;
   Scene scene{resident.machine(), resident.instance, now_, epoch_, random_, events, {}, {}};

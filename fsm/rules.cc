@@ -270,7 +270,7 @@ void BeginPlanning(Scene& scene) {
   plan.waits_for_key = false;
   plan.key = scene.key;
   SetState(scene, InstanceState::kPlanning);
-  instance.start_time = scene.now;
+  if (instance.start_time == Timestamp()) instance.start_time = scene.now;  // else on an earlier version
   instance.hold = false;
   Emit(scene, ChangeKind::kStarted).node = "/start";
 }
@@ -430,6 +430,11 @@ std::vector<Claim>::iterator Recover(Scene& scene, Token& token, ClaimId id) {
   return token.claims.insert(token.claims.end(), std::move(claim));
 }
 
+// Those of its claims that a crash lost are void, as if they had been given back.
+void ForgetLost(Scene& scene, Token& token) {
+  token.forgotten_epoch = std::max(token.forgotten_epoch, scene.epoch - 1);
+}
+
 void FreeIfUnclaimed(Scene& scene, uint64_t visit) {
   Token& token = *scene.instance.tokens.FindMutable(visit);
   if (token.state != TokenState::kClaimed || token.HasLiveClaim()) return;
@@ -493,14 +498,14 @@ Result<ClaimRef> ParseClaim(const Instance& instance, std::string_view text) {
   return ClaimRef{numbers[0], {numbers[1], numbers[2]}};
 }
 
-// It was moved to a new version of its plan, and has not been planned since.
-static bool AwaitsPlanning(const Instance& instance) {
+// It began on an earlier version, was moved to one that is a plan, and has not been planned since.
+static bool BegunBefore(const Instance& instance) {
   return instance.plan && instance.plan->upgraded;
 }
 
 // It must have begun by then. What has begun once may wait for its singleton again.
 static Timestamp LatestStart(const Instance& instance) {
-  return AwaitsPlanning(instance) ? kNever : instance.start_before;
+  return BegunBefore(instance) ? kNever : instance.start_before;
 }
 
 // Planning began, though it stands nowhere now.
@@ -546,7 +551,8 @@ void PrerequisiteStopped(Scene& scene, const std::string& id, InstanceResult res
 
 void KeyFreed(Scene& scene) {
   Instance& instance = scene.instance;
-  if (!instance.plan->waits_for_key || !scene.key_holder.empty()) return;
+  // A new version may be a machine, which waits for nothing.
+  if (!instance.plan || !instance.plan->waits_for_key || !scene.key_holder.empty()) return;
   // When its time has not come (a clock may go back over a restart) it asks again then.
   if (instance.state == InstanceState::kScheduled) instance.plan->waits_for_key = false;
   StartDue(scene);
@@ -650,10 +656,10 @@ Result<std::string> Relinquish(Scene& scene, std::string_view text, const std::s
     if (instance.Stopped()) return Stopped(instance);
     const std::string node = Where(scene);
     for (uint64_t visit : VisitsWith(instance, [](const Token& token) {
-           return std::ranges::any_of(token.claims,
-                                      [](const Claim& claim) { return !claim.given_back; });
+           return token.state == TokenState::kReady || token.state == TokenState::kClaimed;
          })) {
       Token& token = *instance.tokens.FindMutable(visit);
+      ForgetLost(scene, token);
       for (Claim& claim : token.claims) {
         if (!claim.given_back) GiveBack(scene, token, claim, client);
       }
@@ -800,6 +806,7 @@ void inside::Rerun(Scene& scene, uint64_t visit) {
   for (Claim& claim : token.claims) {
     if (!claim.given_back) GiveBack(scene, token, claim, "", "resumed with force");
   }
+  ForgetLost(scene, token);
   FreeIfUnclaimed(scene, visit);
 }
 
@@ -822,8 +829,9 @@ Result<Ok> Resume(Scene& scene, const std::string& node, bool force) {
   if (paused) {
     if (instance.plan) instance.plan->pause_requested = false;
     SetState(scene, !instance.tokens.empty() ? InstanceState::kRunning
-                    : AwaitsPlanning(instance) ? InstanceState::kPlanning
-                                               : InstanceState::kScheduled);
+                    : BegunBefore(instance) && !instance.plan->waits_for_key
+                        ? InstanceState::kPlanning
+                        : InstanceState::kScheduled);
   }
   instance.hold = false;
   Event& event = Emit(scene, ChangeKind::kResumed);
@@ -879,7 +887,7 @@ void Upgrade(Scene& scene, const Machine& next, uint32_t next_version) {
   instance.version = next_version;
   instance.entries.clear();
   const bool begun = !instance.tokens.empty() || instance.state == InstanceState::kPlanning ||
-                     AwaitsPlanning(instance);
+                     BegunBefore(instance);
   Event& event = Emit(scene, ChangeKind::kUpgraded);
   event.prev_node = from;
   event.node = kUpgradedNode;
@@ -907,7 +915,8 @@ void Upgrade(Scene& scene, const Machine& next, uint32_t next_version) {
   }
   instance.plan.reset();
   if (!begun) return;  // it will start on the new version
-  if (instance.state == InstanceState::kPlanning) SetState(scene, InstanceState::kRunning);
+  // It may have waited for the singleton of the version that it leaves.
+  if (instance.state != InstanceState::kPaused) SetState(scene, InstanceState::kRunning);
   Scene on_next{next, instance, scene.now, scene.epoch, scene.random, scene.events, {}, {}};
   Enter(on_next, 0, {.node = next.start, .prev_node = std::string(kUpgradedNode),
                      .transition = std::string(kUpgradedNode), .params = {}, .client = {}});

@@ -268,10 +268,8 @@ Result<Answer> inside::ReportStep(Scene& scene, size_t slot, ClaimId id, const R
   Event& event = scene.events[first];
   event.attempt = claim ? claim->attempt : 0;
   if (event.note.empty()) event.note = args.error;
-  const bool puts_out = report.node.role == Role::kRun || report.node.role == Role::kSuspended;
-  const bool verb = args.transition == "ok" || args.transition == "suspend" ||
-                    args.transition == "error";
-  if (puts_out && verb) event.output = args.output;
+  const bool puts_out = args.transition == "ok" || args.transition == "suspend";
+  if (puts_out && report.node.role != Role::kFinalize) event.output = args.output;
   const bool worked = report.node.kind == NodeKind::kWork && event.left_visit != 0;
   if (worked) SampleReport(scene, report.left, claim, event);
   if (id) {
@@ -430,13 +428,13 @@ void TakeKey(Scene& scene) {
   Instance& instance = scene.instance;
   if (scene.key_holder.empty()) {
     instance.plan->key = scene.key;
+    instance.plan->waits_for_key = false;
     return;
   }
   instance.plan->key.clear();
   const std::string why = HeldBy(scene.key, scene.key_holder);
   if (scene.on_conflict == OnConflict::kFail) return PlanningFailed(scene, why);
   instance.plan->waits_for_key = true;
-  instance.start_time = {};
   SetState(scene, InstanceState::kScheduled);
   Emit(scene, ChangeKind::kScheduled).note = why + "; it waits its turn";
 }

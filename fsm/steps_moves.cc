@@ -319,7 +319,8 @@ void Retry(Scene& scene, size_t slot, const std::string& client) {
   if (!waits) return;
   // Those that were never planned are started again; what else failed is waited for if it runs.
   step.children->restart = step.children->unplanned > 0;
-  JudgeChildren(scene, token.visit);
+  const uint64_t visit = token.visit;
+  if (!TakeEvent(scene, slot)) JudgeChildren(scene, visit);
 }
 
 static std::string OutputOf(const ChildCounts& children) {

@@ -190,6 +190,19 @@ TEST_CASE("a claim that a crash lost may still report, and the history has no ga
   CHECK(world.NodeOf("i") == "b");
 }
 
+TEST_CASE("a claim that a crash lost is void once an operator has given all back") {
+  World world;
+  world.Define(kTwoSteps);
+  world.Start("m");
+  const Task task = world.ReadyOne();
+  world.Crash();
+  REQUIRE(world.Do([](Engine& e) { return e.Relinquish("ns", "i", "", "operator"); }));
+  SUBCASE("") {}
+  SUBCASE("over a crash") { world.Crash(); }
+  CHECK(ReasonOf(world.Report(task, "ok")) == "STALE_CLAIM");
+  CHECK(world.Report(world.ReadyOne(), "ok"));
+}
+
 TEST_CASE("after a crash a task whose claim was lost is handed out again, and the first wins") {
   World world;
   world.Define(kTwoSteps);

@@ -257,7 +257,6 @@ TEST_CASE("an id that is used again does not keep the records of its first insta
   CHECK(world.HistoryOf(world.Must("i")).size() == 1);
 }
 
-// What a store of a server that has been down for long looks like: everything is due at once.
 TEST_CASE("the claim of an instance that is gone is none of the next one that has its id") {
   World world({.retention = 10s});
   world.Define(kMachine);
@@ -291,6 +290,7 @@ TEST_CASE("the claim of an instance that is gone is none of the next one that ha
   CHECK(world.NodeOf("i") == "a");
 }
 
+// What a store of a server that has been down for long looks like: everything is due at once.
 TEST_CASE("all that became due while the server was down goes, once") {
   World world({.retention = 1h});
   world.Define(kMachine);

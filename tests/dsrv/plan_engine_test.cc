@@ -443,6 +443,75 @@ TEST_CASE("a plan that is upgraded while it is paused goes on when it is resumed
   }
 }
 
+// Instance i of plan p, begun; q holds the singleton k that p's second version waits for.
+void StartAndUpgradeToWait(World& world) {
+  world.Define("plan: p\nflow: [{step: a, action: x}]\n---\n"
+               "plan: q\nsingleton: k\nflow: [{step: c, action: y}]\n");
+  world.Start("p");
+  world.Start("q", "holder");
+  world.Define("plan: p\nupgrade_strategy: upgrade\nsingleton: k\non_conflict: wait\n"
+               "flow: [{step: b, action: x}]\n");
+  world.Drain();
+  CHECK(Ended(world, "i") == "SCHEDULED PENDING");
+}
+
+TEST_CASE("a plan whose new version waits for a singleton goes on from there, whatever comes") {
+  World world;
+  StartAndUpgradeToWait(world);
+  const Timestamp began = world.Must("i").start_time;
+  CHECK(began != Timestamp());
+  std::string step = "b";
+  SUBCASE("its turn") { Ok(world, "c", "holder"); }
+  SUBCASE("its turn after a crash") {
+    world.Crash();
+    Ok(world, "c", "holder");
+  }
+  SUBCASE("its turn while it is paused") {
+    REQUIRE(world.Do([](Engine& e) { return e.Pause("ns", "i"); }));
+    Ok(world, "c", "holder");
+    REQUIRE(Resume(world, "i"));
+  }
+  SUBCASE("its turn after it was paused") {
+    REQUIRE(world.Do([](Engine& e) { return e.Pause("ns", "i"); }));
+    REQUIRE(Resume(world, "i"));
+    CHECK(Ended(world, "i") == "SCHEDULED PENDING");
+    Ok(world, "c", "holder");
+  }
+  SUBCASE("a version without") {
+    world.Define("plan: p\nupgrade_strategy: upgrade\nflow: [{step: b, action: z}]\n");
+    world.Drain();
+  }
+  SUBCASE("a machine") {
+    world.Define("id: p\nupgrade_strategy: upgrade\n"
+                 "nodes: {s: {start: true, transitions: {ok: e}}, e: {final: true}}\n");
+    world.Drain();
+    step = "s";
+  }
+  CHECK(Ended(world, "i") == "RUNNING PENDING");
+  CHECK(world.Must("i").start_time == began);
+  Ok(world, step, "i");
+  CHECK(Ended(world, "i") == "STOPPED SUCCESS");
+  if (Ended(world, "holder") == "RUNNING PENDING") Ok(world, "c", "holder");
+  world.Start("q", "next");  // the singleton is free
+  CHECK(Ended(world, "next") == "RUNNING PENDING");
+  Healthy(world);
+}
+
+TEST_CASE("who waits for a singleton, and becomes a machine, is not asked when it is free") {
+  World world;
+  world.Define("plan: q\nsingleton: k\nflow: [{step: c, action: y}]\n---\n"
+               "plan: w\nsingleton: k\non_conflict: wait\nflow: [{step: a, action: x}]\n");
+  world.Start("q", "holder");
+  world.Start("w");
+  world.Define("id: w\nupgrade_strategy: upgrade\n"
+               "nodes: {s: {start: true, transitions: {ok: e}}, e: {final: true}}\n");
+  world.Drain();
+  Ok(world, "c", "holder");
+  CHECK(Ended(world, "holder") == "STOPPED SUCCESS");
+  Ok(world, "s", "i");
+  CHECK(Ended(world, "i") == "STOPPED SUCCESS");
+}
+
 TEST_CASE("events that a step was sent wait until it suspends, also when it fails before that") {
   World world;
   world.Define("plan: p\nflow: [{step: a, action: x}]\n");

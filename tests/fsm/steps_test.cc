@@ -1080,6 +1080,19 @@ flow: [{step: a, action: x}]
   CHECK(play.At("a").step->event == "children");
 }
 
+TEST_CASE("events that came before a step failed are told before those that come after") {
+  Play play(kOne);
+  play.Run("a", {.transition = "suspend", .children = 1});
+  play.StartChild("a");
+  play.Outside("a", "one");
+  play.Outside("a", "two");
+  play.Error("a");
+  CHECK(play.Where() == "a/error held");
+  REQUIRE(play.Resume());
+  CHECK(play.Where() == "a ready");
+  CHECK(play.At("a").step->event == "two");
+}
+
 TEST_CASE("a worker's failed children hold its step, which is resumed as a spawn is") {
   Play play(kOne);
   play.Run("a", {.transition = "suspend", .children = 1});

@@ -293,10 +293,12 @@ Number ReadNumber(std::string_view text) {
   const size_t e = std::min(text.find_first_of("eE"), text.size());
   if (e < text.size()) {
     const size_t sign = text.substr(e + 1, 1) == "+" ? 2 : 1;
-    const char* const end = text.data() + text.size();
-    // Too large to be one: as good as any other that is as large.
-    const auto read = std::from_chars(std::min(text.data() + e + sign, end), end, number.exponent);
-    if (read.ec == std::errc::result_out_of_range) number.exponent = INT32_MAX;
+    const char* const begin = std::min(text.data() + e + sign, text.data() + text.size());
+    const auto read = std::from_chars(begin, text.data() + text.size(), number.exponent);
+    // So large that it is as good as any other.
+    constexpr int64_t kMost = int64_t{1} << 40;
+    if (read.ec == std::errc::result_out_of_range) number.exponent = *begin == '-' ? -kMost : kMost;
+    number.exponent = std::clamp(number.exponent, -kMost, kMost);
   }
   bool fraction = false;
   for (char c : text.substr(0, e)) {
@@ -313,47 +315,70 @@ Number ReadNumber(std::string_view text) {
   return number.digits.empty() ? Number() : number;
 }
 
-std::map<std::string, std::string_view> MembersOf(std::string_view object) {
-  std::map<std::string, std::string_view> members;
-  ForEachMember(object, [&members](std::string_view name, std::string_view value) {
-    members.insert_or_assign(std::string(name), value);
-    return true;
-  });
-  return members;
+struct Value {
+  std::string_view text;
+  // Of an object by name, each once; of an array in their order, without names.
+  std::vector<std::pair<std::string, Value>> parts;
+};
+
+// The value at `*at`, which is left after it. What is nested too deep is kept as text.
+Value ReadValue(std::string_view text, size_t* at, size_t depth) {
+  *at = SkipSpace(text, *at);
+  const size_t begin = *at;
+  const char open = begin < text.size() ? text[begin] : '\0';
+  Value value;
+  if ((open != '{' && open != '[') || depth == 0) {
+    *at = ValueEnd(text, begin);
+    value.text = text.substr(begin, *at - begin);
+    return value;
+  }
+  ++*at;
+  for (*at = SkipComma(text, *at); *at < text.size(); *at = SkipComma(text, *at)) {
+    std::string name;
+    if (open == '{') {
+      if (text[*at] != '"') break;
+      const size_t end = StringEnd(text, *at);
+      name = Unquote(text.substr(*at, end - *at));
+      *at = SkipSpace(text, end);
+      if (*at == text.size() || text[*at] != ':') break;
+      ++*at;
+    }
+    const size_t before = *at;
+    Value part = ReadValue(text, at, depth - 1);
+    if (*at == before) break;
+    value.parts.emplace_back(std::move(name), std::move(part));
+  }
+  if (*at < text.size()) ++*at;  // the bracket
+  value.text = text.substr(begin, *at - begin);
+  if (open == '[') return value;
+  std::ranges::stable_sort(value.parts, {}, &std::pair<std::string, Value>::first);
+  const auto overridden = std::ranges::unique(
+      value.parts.rbegin(), value.parts.rend(), {}, &std::pair<std::string, Value>::first);
+  value.parts.erase(value.parts.begin(), overridden.begin().base());
+  return value;
 }
 
-bool Same(std::string_view a, std::string_view b, size_t depth) {
-  a = Trim(a);
-  b = Trim(b);
-  if (a == b) return true;
-  if (KindOf(a) != KindOf(b) || depth == 0) return false;
-  switch (KindOf(a)) {
-    case Kind::kNull:
-    case Kind::kBoolean: return false;
-    case Kind::kNumber: return ReadNumber(a) == ReadNumber(b);
-    case Kind::kString: return Unquote(a) == Unquote(b);
-    case Kind::kObject: {
-      const auto same = [depth](const auto& one, const auto& other) {
-        return one.first == other.first && Same(one.second, other.second, depth - 1);
-      };
-      return std::ranges::equal(MembersOf(a), MembersOf(b), same);
-    }
-    case Kind::kArray: break;
-  }
-  size_t at_a = 0;
-  size_t at_b = 0;
-  while (true) {
-    const auto item_a = NextItem(a, &at_a);
-    const auto item_b = NextItem(b, &at_b);
-    if (!item_a || !item_b) return !item_a && !item_b;
-    if (!Same(*item_a, *item_b, depth - 1)) return false;
-  }
+bool Same(const Value& a, const Value& b) {
+  if (a.text == b.text) return true;
+  const Kind kind = KindOf(a.text);
+  if (kind != KindOf(b.text)) return false;
+  if (kind == Kind::kNumber) return ReadNumber(a.text) == ReadNumber(b.text);
+  if (kind == Kind::kString) return Unquote(a.text) == Unquote(b.text);
+  if (kind != Kind::kObject && kind != Kind::kArray) return false;
+  return std::ranges::equal(a.parts, b.parts, [](const auto& one, const auto& other) {
+    return one.first == other.first && Same(one.second, other.second);
+  });
 }
 
 }  // namespace
 
 bool Same(std::string_view a, std::string_view b) {
-  return Same(a.empty() ? "{}" : a, b.empty() ? "{}" : b, limits::kJsonDepth + 1);
+  if (a == b) return true;
+  const auto read = [](std::string_view text) {
+    size_t at = 0;
+    return ReadValue(text.empty() ? "{}" : text, &at, limits::kJsonDepth);
+  };
+  return Same(read(a), read(b));
 }
 
 std::string Merge(std::string_view object, std::string_view changes) {

@@ -126,7 +126,6 @@ TEST_CASE("deep and malformed text does no harm") {
     Items(text);
     Unquote(text);
     Merge(text, "{\"a\":1}");
-    CHECK(Same(text, text));
   }
 }
 
@@ -146,6 +145,7 @@ TEST_CASE("two values are the same when they say the same, however they are writ
       {"0.10000000000000000001"},
       {"-0.1"},
       {"1e99999999999999999999"},
+      {"1e-99999999999999999999", "1.0e-9223372036854775808"},
       {"null"},
       {"true"},
       {"false"},

@@ -70,12 +70,13 @@ void AddSecurity(CLI::App& app, Flags& flags) {
 }
 
 Result<Ok> CheckAddr(const std::string& addr) {
-  if (addr.starts_with("unix:")) return Ok{};
   const size_t colon = addr.rfind(':');
   const std::string port = colon == addr.npos ? "" : addr.substr(colon + 1);
+  const std::string host = addr.substr(0, colon);
   const bool number = !port.empty() && port.size() <= 5 &&
                       port.find_first_not_of("0123456789") == port.npos;
-  if (number && std::stoul(port) <= 65'535) return Ok{};
+  const bool bare = host.find(':') != host.npos && !host.starts_with('[');  // IPv6 has brackets
+  if (number && !bare && std::stoul(port) <= 65'535) return Ok{};
   return Error{Code::kInvalidArgument, "",
                "--addr " + Quoted(addr) + " is no HOST:PORT, such as localhost:3004, with a port "
                                           "from 0 to 65535"};

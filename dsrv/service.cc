@@ -18,7 +18,20 @@ void ToReply(const Started& started, v1::StartResponse* out) {
   out->set_created(started.created);
 }
 
-constexpr size_t kMargin = 64 << 10;  // of a message, for what else is in it
+constexpr size_t kReplyBytes = limits::kMessage - (64 << 10);  // for what else is in the message
+
+// To what the instance is, and how it stands.
+void Shorten(v1::StartResponse* started) {
+  v1::Instance whole = std::move(*started->mutable_instance());
+  v1::Instance* instance = started->mutable_instance();
+  instance->Clear();
+  instance->set_namespace_(whole.namespace_());
+  instance->set_id(whole.id());
+  instance->set_machine(whole.machine());
+  instance->set_version(whole.version());
+  instance->set_state(whole.state());
+  instance->set_result(whole.result());
+}
 
 // A status and its trailer travel in headers, which hold little: what does not fit is counted.
 constexpr size_t kStatusBytes = 4'000;
@@ -52,8 +65,10 @@ std::string DiagnosticsTrailer(const std::vector<Diagnostic>& diagnostics) {
     ToProto(diagnostics[told], response.add_diagnostics());
   }
   if (told < diagnostics.size()) {
+    const auto untold = std::ranges::subrange(diagnostics.begin() + told, diagnostics.end());
     v1::Diagnostic* last = response.add_diagnostics();
-    last->set_severity(v1::Diagnostic::ERROR);
+    last->set_severity(std::ranges::any_of(untold, &Diagnostic::error) ? v1::Diagnostic::ERROR
+                                                                       : v1::Diagnostic::WARNING);
     last->set_message(MoreProblems(diagnostics.size() - told));
   }
   return response.SerializeAsString();
@@ -261,17 +276,18 @@ grpc::ServerUnaryReactor* RunnerService::ListMachines(Context* context,
       [=](const std::vector<MachineView>& views, v1::ListMachinesResponse* out) {
         size_t bytes = 0;
         for (const MachineView& view : views) {
-          if (out->machines_size() == static_cast<int>(*limit) || bytes > limits::kMessage / 2) {
+          v1::Machine machine;
+          ToProto(view, &machine);
+          if (machine.ByteSizeLong() > kReplyBytes) machine.clear_nodes();  // GetMachine tells them
+          bytes += machine.ByteSizeLong();
+          const bool full = out->machines_size() == static_cast<int>(*limit) || bytes > kReplyBytes;
+          if (full && out->machines_size() > 0) {
             const v1::Machine& previous = *out->machines().rbegin();
             out->set_next_page_token(PageToken(
                 filters, previous.id() + '\n' + std::to_string(previous.version())));
             break;
           }
-          v1::Machine* machine = out->add_machines();
-          ToProto(view, machine);
-          const bool fits = bytes + machine->ByteSizeLong() < limits::kMessage - kMargin;
-          if (!fits) machine->clear_nodes();  // GetMachine tells of them
-          bytes += machine->ByteSizeLong();
+          *out->add_machines() = std::move(machine);
         }
       });
 }
@@ -346,11 +362,8 @@ grpc::ServerUnaryReactor* RunnerService::StartBatch(Context* context,
           }
           v1::StartResponse* started = to->mutable_started();
           ToReply(*result, started);
-          // As the request did, the reply must fit a message; and the caller has what it sent.
-          if (bytes + started->ByteSizeLong() > limits::kMessage - limits::kJson) {
-            started->mutable_instance()->clear_params();
-            started->mutable_instance()->clear_labels();
-          }
+          // A reply must fit a message. The caller has what it sent; GetInstance tells the rest.
+          if (bytes + started->ByteSizeLong() > limits::kMessage - limits::kJson) Shorten(started);
           bytes += started->ByteSizeLong();
         }
       });

@@ -194,6 +194,17 @@ def test_the_reply_to_a_batch_fits_a_message_when_the_batch_did(space):
     assert space.get(results[-1].started.instance.id).params == params
 
 
+def test_the_reply_to_a_repeated_batch_fits_a_message_whatever_has_come_since(space):
+    space.define(LOOP)
+    starts = [space.start_request("loop", id=f"i{i}") for i in range(6)]
+    space.call("StartBatch", v1.StartBatchRequest(starts=starts))
+    for i in range(6):
+        space.transition(f"i{i}", "again", node_params=object_of(1_000_000))
+    again = space.call("StartBatch", v1.StartBatchRequest(starts=starts)).results
+    assert [(one.started.instance.id, one.started.created) for one in again] == [
+        (f"i{i}", False) for i in range(6)]
+
+
 def test_a_list_of_machines_passes_one_whose_nodes_do_not_fit_a_message(space):
     steps = "".join(f"\n- {{step: {'s' * 100}{i}, action: x}}" for i in range(7_000))
     space.define("plan: large\nflow:" + steps)

@@ -134,8 +134,11 @@ void Tail::Add(std::string_view text) {
   text_ += text;
   if (text_.size() < limit_ * 2) return;
   const size_t cut = text_.size() - limit_;
-  const size_t line = text_.rfind('\n', cut - 1);
-  if (first_ == 0 || line != text_.npos) first_ = text_[line == text_.npos ? 0 : line + 1];
+  const size_t line = text_.find_last_of("\r\n", cut - 1);
+  if (first_ == 0 || line != text_.npos) {
+    const size_t begin = text_.find_first_not_of(" \t", line == text_.npos ? 0 : line + 1);
+    first_ = begin == text_.npos ? ' ' : text_[begin];
+  }
   text_.erase(0, cut);
 }
 

@@ -18,12 +18,11 @@ Result<Ok> EndOfInstances::Begin(const std::string& machine) {
   });
 }
 
-Result<Ok> EndOfInstances::FollowFeed(std::set<std::string> open, Canceller* cancel) {
+Result<Ok> EndOfInstances::FollowFeed(std::set<std::string> open, bool alone, Canceller* cancel) {
   v1::ChangesRequest request;
   request.set_namespace_(context_.name_space);
   request.set_after(cursor_);
   request.set_follow(true);
-  const bool alone = open.size() == 1;
   if (alone) {
     request.set_instance(*open.begin());
   } else {
@@ -64,7 +63,7 @@ Result<std::vector<v1::Instance>> EndOfInstances::Await(
     if (one.instance().state() != v1::Instance::STOPPED) open.insert(one.instance().id());
   }
   if (!cursor_.empty() && !open.empty()) {
-    const auto followed = FollowFeed(std::move(open), cancel);
+    const auto followed = FollowFeed(std::move(open), started.size() == 1, cancel);
     if (!followed && followed.error().code == Code::kCancelled) return followed.error();
   }
   std::vector<v1::Instance> ended;

@@ -24,7 +24,7 @@ class EndOfInstances {
                                           Canceller* cancel);
 
  private:
-  Result<Ok> FollowFeed(std::set<std::string> open, Canceller* cancel);
+  Result<Ok> FollowFeed(std::set<std::string> open, bool alone, Canceller* cancel);
   Result<v1::Instance> PollToEnd(const std::string& id, Canceller* cancel);
 
   Context& context_;

@@ -773,6 +773,8 @@ Result<Ok> Pause(Scene& scene) {
   Instance& instance = scene.instance;
   if (instance.Stopped()) return Stopped(instance);
   if (instance.state == InstanceState::kPaused) return Ok{};
+  // What is left of a plan that is to be cancelled is to hear of it.
+  if (instance.plan && instance.cancel_requested) return Ok{};
   if (instance.plan) {
     instance.plan->pause_requested = true;
     instance.plan->key.clear();

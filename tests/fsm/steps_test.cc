@@ -1080,6 +1080,18 @@ flow: [{step: a, action: x}]
   CHECK(play.At("a").step->event == "children");
 }
 
+TEST_CASE("a plan that is to be cancelled is not paused: its steps have to hear of it") {
+  Play play(kOne);
+  const std::string claim = play.Claim("a");
+  play.Cancel();
+  const Instance before = play.instance;
+  REQUIRE(play.Do([](Scene& scene) { return Pause(scene); }));
+  CHECK(play.instance == before);
+  REQUIRE(play.Report({.transition = "suspend", .claim = claim}));
+  CHECK(play.instance.state == InstanceState::kRunning);
+  CHECK(play.At("a").step->event == "cancel");
+}
+
 TEST_CASE("events that came before a step failed are told before those that come after") {
   Play play(kOne);
   play.Run("a", {.transition = "suspend", .children = 1});

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "fsm/limits.h"
 #include "fsm/names.h"
 #include "fsm/result.h"
 #include "tests/fuzz/bytes.h"
@@ -49,7 +50,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string merged = json::Merge(a, b);
   const auto left = nlohmann::json::parse(a, nullptr, false);
   const auto right = nlohmann::json::parse(b, nullptr, false);
-  if (!left.is_discarded() && a.find_first_of("0123456789") == a.npos) {  // it rounds numbers
+  // nlohmann rounds numbers, and what is nested too deep is compared as text.
+  const bool plain = a.find_first_of("0123456789") == a.npos && a.size() <= limits::kJsonDepth;
+  if (plain && !left.is_discarded()) {
     Check(json::Same(a, left.dump(2)), "what is written in another way says the same");
   }
   if (!left.is_object() || !right.is_object()) return 0;

@@ -85,7 +85,7 @@ int Context::Fail(int status, std::string_view message, std::string_view hint,
   out.flush();
   Wipe();
   err << "dcli: ";
-  for (const std::string& line : Split(std::string(message), '\n')) err << Escaped(line) << '\n';
+  for (const std::string& line : Split(message, '\n')) err << Escaped(line) << '\n';
   err << details;
   if (!hint.empty()) {
     err << "hint: " << hint << '\n';

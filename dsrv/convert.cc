@@ -149,10 +149,9 @@ Result<Ok> Required(std::string_view what, const std::string& name) {
 }
 
 Result<Ok> CheckWorker(std::string_view what, const std::string& name) {
-  if (Characters(name) > limits::kWorkerName) {
-    return TooLarge(what, Characters(name), limits::kWorkerName);
-  }
   if (name.empty() || ValidWorkerName(name)) return Ok{};
+  const size_t characters = Characters(name);
+  if (characters > limits::kWorkerName) return TooLarge(what, characters, limits::kWorkerName);
   return Bad(std::string(what) + " has characters that cannot be printed");
 }
 

@@ -1,5 +1,5 @@
-// Prints what the lanes of `dcli work` have to say, in a thread of its own: whoever reads it slowly,
-// or not at all, holds up the commands that write it, not the claims.
+// Prints what the lanes of `dcli work` have to say, in a thread of its own: whoever reads it
+// slowly, or not at all, holds up the commands that write it, not the claims.
 #pragma once
 
 #include <condition_variable>
@@ -17,8 +17,8 @@ class Printer {
   // What Finish has not seen printed is printed first.
   ~Printer();
 
-  // `print` writes so many bytes. In the order of the calls, one at a time. The first call starts the
-  // thread: by then the signals are blocked that are not for it.
+  // `print` writes so many bytes. In the order of the calls, one at a time. The first call starts
+  // the thread: by then the signals are blocked that are not for it.
   void Add(size_t bytes, std::function<void()> print);
   // So much waits that commands had better wait, too.
   bool Full() const;

@@ -36,7 +36,7 @@ class Tail {
   explicit Tail(size_t limit) : limit_(limit) {}
   void Add(std::string_view text);
   const std::string& text() const { return text_; }
-  // What the line began with that text() begins in, blanks aside, where its beginning is lost; else 0.
+  // What the line began with that text() begins in, blanks aside; 0 when nothing of it is lost.
   char first() const { return first_; }
 
  private:

@@ -28,8 +28,9 @@ class Shift {
   // Finish, and end with what `fail` says and returns: it is called by Close.
   void GiveUp(std::function<int()> fail);
   Stage stage() const;
-  // The exit status, after the last lane has ended and all that was said is printed, however slowly it
-  // is read. After the second Ctrl-C it ends the process itself when that takes longer than a second.
+  // The exit status, after the last lane has ended and all that was said is printed, however slowly
+  // it is read. After the second Ctrl-C it ends the process itself when that takes longer than a
+  // second.
   int Close();
 
   // Around each task.

@@ -270,7 +270,8 @@ void BeginPlanning(Scene& scene) {
   plan.waits_for_key = false;
   plan.key = scene.key;
   SetState(scene, InstanceState::kPlanning);
-  if (instance.start_time == Timestamp()) instance.start_time = scene.now;  // else on an earlier version
+  // One that is not zero is of an earlier version.
+  if (instance.start_time == Timestamp()) instance.start_time = scene.now;
   instance.hold = false;
   Emit(scene, ChangeKind::kStarted).node = "/start";
 }

@@ -13,8 +13,8 @@ class YamlPlaces {
  public:
   explicit YamlPlaces(std::string_view text);  // `text` must outlive it
 
-  // Of a problem of a definition in the text: what its path leads to, and within that the first text
-  // with the reference that its message is about. As it stands when nothing of that is there.
+  // Of a problem of a definition in the text: what its path leads to, and within that the first
+  // text with the reference that its message is about. As it stands when nothing of that is there.
   Written Find(const PlanProblem& problem) const;
 
  private:

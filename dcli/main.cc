@@ -1,9 +1,9 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "dcli/cli.h"
-#include "dcli/context.h"
-#include "dcli/signals.h"
+#include "dcli/call/context.h"
+#include "dcli/line/cli.h"
+#include "dcli/system/signals.h"
 
 int main(int argc, char** argv) {
   setenv("GRPC_VERBOSITY", "NONE", 0);  // what goes wrong is said by us, once

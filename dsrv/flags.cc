@@ -4,9 +4,9 @@
 #include <fstream>
 #include <sstream>
 
-#include "fsm/duration.h"
-#include "fsm/names.h"
-#include "fsm/yaml.h"
+#include "fsm/base/duration.h"
+#include "fsm/base/names.h"
+#include "fsm/yaml/definitions.h"
 
 namespace dfsmr {
 namespace {

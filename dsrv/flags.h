@@ -4,10 +4,10 @@
 #include <optional>
 #include <string>
 
-#include "dsrv/tls.h"
-#include "fsm/result.h"
-#include "fsm/time.h"
-#include "storage/rocks_store.h"
+#include "dsrv/access/tls.h"
+#include "fsm/base/result.h"
+#include "fsm/base/time.h"
+#include "storage/rocks/rocks_store.h"
 
 namespace dfsmr {
 

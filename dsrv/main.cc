@@ -13,22 +13,22 @@
 #include <mutex>
 #include <random>
 
-#include "dsrv/access.h"
-#include "dsrv/acceptor.h"
-#include "dsrv/audit.h"
-#include "dsrv/changes.h"
-#include "dsrv/disk.h"
-#include "dsrv/compat.h"
+#include "dsrv/access/acceptor.h"
+#include "dsrv/access/access.h"
+#include "dsrv/access/audit.h"
+#include "dsrv/access/tls.h"
+#include "dsrv/calls/compat.h"
+#include "dsrv/calls/service.h"
+#include "dsrv/calls/streams.h"
+#include "dsrv/calls/token_service.h"
+#include "dsrv/feed/changes.h"
 #include "dsrv/flags.h"
-#include "dsrv/loop.h"
-#include "dsrv/service.h"
-#include "dsrv/streams.h"
-#include "dsrv/tls.h"
-#include "dsrv/token_service.h"
-#include "fsm/limits.h"
-#include "fsm/params_schema.h"
-#include "fsm/yaml.h"
-#include "storage/rocks_store.h"
+#include "dsrv/loop/disk.h"
+#include "dsrv/loop/loop.h"
+#include "fsm/base/limits.h"
+#include "fsm/schema/schema.h"
+#include "fsm/yaml/definitions.h"
+#include "storage/rocks/rocks_store.h"
 
 namespace dfsmr {
 namespace {

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "fsm/result.h"
+#include "fsm/base/result.h"
 
 namespace dfsmr {
 

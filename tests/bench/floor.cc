@@ -27,7 +27,7 @@
 #include <vector>
 
 #include "dfsmr/v1/runner.grpc.pb.h"
-#include "dsrv/meter.h"
+#include "dsrv/loop/meter.h"
 
 namespace dfsmr::bench {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "dcli/cli.h"
+#include "dcli/line/cli.h"
 
 namespace dfsmr::cli {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "dcli/values.h"
+#include "dcli/text/values.h"
 #include "dfsmr/v1/runner.pb.h"
 
 namespace dfsmr::cli {

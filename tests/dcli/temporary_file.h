@@ -8,7 +8,7 @@
 #include <fstream>
 #include <string>
 
-#include "dcli/process.h"
+#include "dcli/system/process.h"
 
 namespace dfsmr::cli {
 

@@ -1,11 +1,11 @@
 // What stands on dcli's command line, and what commands of `dcli work` print. The first byte says
 // which.
-#include "dcli/json.h"
-#include "dcli/report.h"
-#include "dcli/sources.h"
-#include "dcli/text.h"
-#include "dcli/values.h"
-#include "fsm/names.h"
+#include "dcli/commands/sources.h"
+#include "dcli/text/json.h"
+#include "dcli/text/text.h"
+#include "dcli/text/values.h"
+#include "dcli/work/report.h"
+#include "fsm/base/names.h"
 #include "tests/fuzz/bytes.h"
 #include "tests/fuzz/quiet.h"
 

@@ -1,9 +1,9 @@
 // YAML documents as they come with Define, through to the nodes of what they compile to.
-#include "fsm/definitions.h"
-#include "fsm/plan.h"
-#include "fsm/plan_source.h"
-#include "fsm/result.h"
-#include "fsm/yaml.h"
+#include "fsm/base/result.h"
+#include "fsm/plan/compile.h"
+#include "fsm/plan/library.h"
+#include "fsm/plan/source.h"
+#include "fsm/yaml/definitions.h"
 #include "tests/fuzz/bytes.h"
 
 namespace dfsmr {

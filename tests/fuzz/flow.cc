@@ -1,10 +1,10 @@
 // Flows as they are sent with Start or reported by a planner, and the params they are planned with:
 // flow, zero byte, params.
-#include "dsrv/convert.h"
-#include "fsm/definitions.h"
-#include "fsm/params_schema.h"
-#include "fsm/plan.h"
-#include "fsm/plan_source.h"
+#include "dsrv/wire/convert.h"
+#include "fsm/plan/compile.h"
+#include "fsm/plan/library.h"
+#include "fsm/plan/source.h"
+#include "fsm/schema/schema.h"
 #include "tests/fuzz/bytes.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

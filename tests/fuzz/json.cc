@@ -1,11 +1,11 @@
 // JSON text that is read where it lies, sound or not: two texts with a zero byte between them.
-#include "fsm/json.h"
+#include "fsm/base/json.h"
 
 #include <nlohmann/json.hpp>
 
-#include "fsm/limits.h"
-#include "fsm/names.h"
-#include "fsm/result.h"
+#include "fsm/base/limits.h"
+#include "fsm/base/names.h"
+#include "fsm/base/result.h"
 #include "tests/fuzz/bytes.h"
 
 namespace dfsmr {

@@ -1,8 +1,8 @@
 // What a node's latency was saved as, whatever it is, and samples after it.
-#include "fsm/latency.h"
+#include "fsm/derived/latency.h"
 
-#include "fsm/machine.h"
-#include "fsm/result.h"
+#include "fsm/base/result.h"
+#include "fsm/machine/machine.h"
 #include "tests/fuzz/bytes.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

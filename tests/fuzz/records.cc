@@ -2,11 +2,11 @@
 // or refused. A row is: kind, whether its key is made up too, length (2 bytes), value.
 #include "record.pb.h"
 #include "storage/memory_store.h"
-#include "storage/rows.h"
-#include "storage/rows_inside.h"
+#include "storage/rows/keys.h"
+#include "storage/rows/rows.h"
 #include "tests/fuzz/bytes.h"
 #include "tests/fuzz/quiet.h"
-#include "tests/storage/two_nodes.h"
+#include "tests/storage/rows/two_nodes.h"
 
 namespace dfsmr {
 namespace {

@@ -5,12 +5,12 @@
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
-#include "dsrv/lists.h"
-#include "dsrv/plan_view.h"
-#include "tests/sim/plan_audit.h"
-#include "tests/dsrv/world.h"
+#include "dsrv/wire/lists.h"
+#include "dsrv/wire/plan_view.h"
+#include "tests/dsrv/engine/world.h"
 #include "tests/fuzz/bytes.h"
 #include "tests/fuzz/quiet.h"
+#include "tests/sim/plan_audit.h"
 
 namespace dfsmr {
 namespace {

@@ -1,6 +1,6 @@
 // JSON Schemas of params and the values that are checked with them: schema, zero byte, value.
-#include "fsm/params_schema.h"
-#include "fsm/result.h"
+#include "fsm/base/result.h"
+#include "fsm/schema/schema.h"
 #include "tests/fuzz/bytes.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -1,7 +1,7 @@
 // Files of settings, and the words that stand in them.
-#include "fsm/duration.h"
-#include "fsm/names.h"
-#include "fsm/yaml.h"
+#include "fsm/base/duration.h"
+#include "fsm/base/names.h"
+#include "fsm/yaml/definitions.h"
 #include "tests/fuzz/bytes.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -1,5 +1,5 @@
 // Templates and what their references stand for: template, zero byte, value.
-#include "fsm/template.h"
+#include "fsm/base/template.h"
 
 #include <nlohmann/json.hpp>
 

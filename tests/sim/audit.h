@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/dsrv/world.h"
+#include "tests/dsrv/engine/world.h"
 
 namespace dfsmr {
 

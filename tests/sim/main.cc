@@ -17,9 +17,9 @@
 #include <stdexcept>
 #include <string>
 
-#include "storage/rocks_store.h"
+#include "storage/rocks/rocks_store.h"
 #include "tests/sim/sim.h"
-#include "tests/storage/temporary_folder.h"
+#include "tests/storage/rocks/temporary_folder.h"
 
 namespace dfsmr {
 namespace {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <memory>
 
-#include "fsm/plan.h"
+#include "fsm/plan/compile.h"
 #include "tests/sim/audit.h"
 
 namespace dfsmr {

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "dsrv/changes.h"
-#include "dsrv/pool.h"
-#include "tests/dsrv/world.h"
+#include "dsrv/feed/changes.h"
+#include "dsrv/runtime/pool.h"
+#include "tests/dsrv/engine/world.h"
 #include "tests/sim/audit.h"
 #include "tests/sim/faults.h"
 #include "tests/sim/faulty_store.h"

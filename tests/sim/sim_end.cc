@@ -1,7 +1,7 @@
 // What is checked of a run: on the way, after its memory was rebuilt, and when all work is done.
 #include <algorithm>
 
-#include "dsrv/lists.h"
+#include "dsrv/wire/lists.h"
 #include "tests/sim/definitions.h"
 #include "tests/sim/plan_audit.h"
 #include "tests/sim/sim.h"

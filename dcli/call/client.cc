@@ -1,0 +1,428 @@
+#include "dcli/call/client.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "dcli/text/values.h"
+#include "dfsmr/v1/admin.grpc.pb.h"
+#include "dfsmr/v1/runner.grpc.pb.h"
+
+namespace dfsmr::cli {
+namespace {
+
+using Stub = v1::RunnerService::Stub;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kSilence{20'000};
+constexpr int kLargestReply = 64 << 20;
+constexpr int kLargestMetadata = 4 << 20;  // the diagnostics of a bad definition are in a trailer
+constexpr int kTries = 5;
+
+bool IsLoopback(const std::string& server) {
+  return server.starts_with("localhost") || server.starts_with("127.") ||
+         server.starts_with("[::1]") || server.starts_with("unix:");
+}
+
+// Whether what is sent there stays on this machine, whatever a resolver says.
+bool StaysHere(const std::string& server) {
+  if (server.starts_with("unix:")) return true;
+  const std::string host = server.substr(0, server.rfind(':'));
+  return host == "localhost" || host == "[::1]" ||
+         (host.starts_with("127.") && host.find_first_not_of("0123456789.") == std::string::npos);
+}
+
+Result<std::string> ReadFile(const std::string& what, const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  if (file) text << file.rdbuf();
+  if (file && !text.str().empty()) return text.str();
+  return Error{Code::kInvalidArgument, "", what + " \"" + path + "\" cannot be read, or is empty"};
+}
+
+Result<std::string> TokenOf(const Credentials& credentials) {
+  if (credentials.token_file.empty()) return credentials.token;
+  auto token = ReadFile("the token file", credentials.token_file);
+  if (token) token->erase(token->find_last_not_of(" \t\r\n") + 1);
+  const bool good = token && std::ranges::all_of(*token, [](char c) { return c > ' ' && c < 127; });
+  if (!token || good) return token;
+  return Error{Code::kInvalidArgument, "",
+               "the token file \"" + credentials.token_file + "\" must hold one word"};
+}
+
+// The token that it sends; none when its file is gone for a moment: the server will say so.
+std::string SendToken(const Credentials& credentials, grpc::ClientContext* context) {
+  auto token = TokenOf(credentials);
+  if (!token || token->empty()) return "";
+  context->AddMetadata("authorization", "Bearer " + *token);
+  return *std::move(token);
+}
+
+// Whether a call that came with `sent` was refused because that has been replaced meanwhile.
+bool Replaced(const Credentials& credentials, const std::string& sent, const Error& error) {
+  if (error.reason != "BAD_TOKEN") return false;
+  const auto token = TokenOf(credentials);
+  return token && *token != sent;
+}
+
+Result<grpc::SslCredentialsOptions> ReadTls(const Credentials& credentials) {
+  grpc::SslCredentialsOptions options;
+  auto read = [](const char* what, const std::string& path, std::string* to) -> Result<Ok> {
+    if (path.empty()) return Ok{};
+    auto text = ReadFile(what, path);
+    if (!text) return text.error();
+    *to = *std::move(text);
+    return Ok{};
+  };
+  const std::string ca = credentials.ca == "system" ? "" : credentials.ca;
+  auto done = read("--tls-ca", ca, &options.pem_root_certs);
+  if (done) done = read("--tls-cert", credentials.cert, &options.pem_cert_chain);
+  if (done) done = read("--tls-key", credentials.key, &options.pem_private_key);
+  if (!done) return done.error();
+  return options;
+}
+
+std::shared_ptr<grpc::ChannelCredentials> ChannelOf(const Credentials& credentials) {
+  if (!credentials.tls()) return grpc::InsecureChannelCredentials();
+  const auto options = ReadTls(credentials);  // gone for a moment: the handshake will say so
+  return grpc::SslCredentials(options ? *options : grpc::SslCredentialsOptions());
+}
+
+std::shared_ptr<grpc::Channel> Connect(const std::string& server, const Credentials& credentials) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kLargestReply);
+  arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kLargestMetadata);
+  // A connection that was lost is replaced, not mended: see Client::Lost.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  if (IsLoopback(server)) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return grpc::CreateCustomChannel(server, ChannelOf(credentials), arguments);
+}
+
+Error ErrorOf(const grpc::Status& status, const grpc::ClientContext& context) {
+  Error error{static_cast<Code>(status.error_code()), "", status.error_message()};
+  const auto& trailer = context.GetServerTrailingMetadata();
+  const auto reason = trailer.find("dfsmr-reason");
+  if (reason != trailer.end()) error.reason.assign(reason->second.data(), reason->second.size());
+  return error;
+}
+
+// True when the request cannot have reached the server.
+bool NeverSent(const Error& error) {
+  return error.message.find("failed to connect") != std::string::npos ||
+         error.message.find("DNS resolution failed") != std::string::npos;
+}
+
+bool WorthRepeating(const Error& error, bool repeatable) {
+  if (error.code != Code::kUnavailable) return false;
+  if (error.reason == "NOT_READY") return true;  // nothing was done
+  return repeatable && error.reason.empty() && !NeverSent(error);
+}
+
+// Cancels a stream that has been silent for too long.
+class Watchdog {
+ public:
+  explicit Watchdog(grpc::ClientContext* context) : thread_([this, context] { Watch(context); }) {}
+  ~Watchdog() {
+    {
+      const std::lock_guard lock(mutex_);
+      over_ = true;
+    }
+    changed_.notify_one();
+    thread_.join();
+  }
+  // From now on the server has the word, or we have: a slow reader of ours is not its silence.
+  void Listening(bool listening) {
+    const std::lock_guard lock(mutex_);
+    listening_ = listening;
+    last_ = std::chrono::steady_clock::now();
+  }
+  bool fired() const {
+    const std::lock_guard lock(mutex_);
+    return fired_;
+  }
+
+ private:
+  void Watch(grpc::ClientContext* context) {
+    std::unique_lock lock(mutex_);
+    while (!over_) {
+      const auto now = std::chrono::steady_clock::now();
+      if (listening_ && now >= last_ + kSilence) {
+        fired_ = true;
+        context->TryCancel();
+        return;
+      }
+      changed_.wait_until(lock, (listening_ ? last_ : now) + kSilence);
+    }
+  }
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool over_ = false;
+  bool fired_ = false;
+  bool listening_ = true;
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+  std::thread thread_;  // last: it uses the others
+};
+
+}  // namespace
+
+// Enters a call with its canceller for as long as it lives.
+class CallUnderWay {
+ public:
+  CallUnderWay(Canceller* canceller, grpc::ClientContext* context) : canceller_(canceller) {
+    if (canceller_ == nullptr) return;
+    const std::lock_guard lock(canceller_->mutex_);
+    if (canceller_->cancelled_) context->TryCancel();
+    id_ = canceller_->next_++;
+    canceller_->calls_[id_] = [context] { context->TryCancel(); };
+  }
+  ~CallUnderWay() {
+    if (canceller_ == nullptr) return;
+    const std::lock_guard lock(canceller_->mutex_);
+    canceller_->calls_.erase(id_);
+  }
+  CallUnderWay(const CallUnderWay&) = delete;
+  CallUnderWay& operator=(const CallUnderWay&) = delete;
+
+ private:
+  Canceller* canceller_;
+  int id_ = 0;
+};
+
+void Canceller::Cancel() {
+  const std::lock_guard lock(mutex_);
+  cancelled_ = true;
+  for (const auto& [id, cancel] : calls_) cancel();
+  changed_.notify_all();
+}
+
+bool Canceller::cancelled() const {
+  const std::lock_guard lock(mutex_);
+  return cancelled_;
+}
+
+bool Canceller::SleepFor(milliseconds time) const {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, time, [this] { return cancelled_; });
+}
+
+milliseconds Backoff::Next() {
+  const milliseconds wait = wait_;
+  wait_ = std::min(wait_ * 2, kLongest);
+  const std::uniform_int_distribution<int64_t>::param_type range(wait.count() / 2, wait.count());
+  return milliseconds(std::uniform_int_distribution<int64_t>(range)(random_));
+}
+
+Error FromProto(const v1::Error& error) {
+  return {static_cast<Code>(error.code()), error.reason(), error.message()};
+}
+
+bool Unreached(const Error& error) {
+  return error.reason.empty() &&
+         (error.code == Code::kUnavailable || error.code == Code::kDeadlineExceeded);
+}
+
+bool Passing(const Error& error) {
+  return error.code == Code::kUnavailable || error.code == Code::kDeadlineExceeded ||
+         error.code == Code::kCancelled || error.reason == "OVERLOADED" ||
+         error.reason == "DISK_FULL";
+}
+
+// gRPC wraps what went wrong in layers of its own; the last one is what matters.
+std::string Cause(const Error& error) {
+  if (error.code == Code::kDeadlineExceeded) return "no answer in time";
+  const size_t last = error.message.rfind(": ");
+  const bool wrapped = error.message.find("failed to connect") != std::string::npos;
+  return wrapped && last != std::string::npos ? error.message.substr(last + 2) : error.message;
+}
+
+std::string ServerAddress(const std::string& server) {
+  if (server.find(':') == std::string::npos) return server + ":3004";
+  return server.starts_with(':') ? "localhost" + server : server;
+}
+
+Credentials CredentialsFromEnvironment() {
+  auto value = [](const char* name) -> std::string {
+    const char* set = std::getenv(name);
+    return set != nullptr ? set : "";
+  };
+  return {.token = value("DFSMR_TOKEN"),
+          .token_file = value("DFSMR_TOKEN_FILE"),
+          .ca = value("DFSMR_TLS_CA"),
+          .cert = value("DFSMR_TLS_CERT"),
+          .key = value("DFSMR_TLS_KEY")};
+}
+
+Result<Ok> CheckCredentials(const Credentials& credentials, const std::string& server) {
+  const auto token = TokenOf(credentials);
+  if (!token) return token.error();
+  const auto tls = ReadTls(credentials);
+  if (!tls) return tls.error();
+  if (credentials.cert.empty() != credentials.key.empty()) {
+    return Error{Code::kInvalidArgument, "", "--tls-cert and --tls-key belong together"};
+  }
+  if (token->empty() || credentials.tls() || credentials.insecure ||
+      StaysHere(ServerAddress(server))) {
+    return Ok{};
+  }
+  return Error{Code::kInvalidArgument, "",
+               "the token would be sent to " + server +
+                   " in the clear: give --tls-ca FILE (or --tls-ca system), or say --insecure"};
+}
+
+struct Client::Connection {
+  Connection(const std::string& server, const Credentials& credentials)
+      : channel(Connect(server, credentials)),
+        stub(v1::RunnerService::NewStub(channel)),
+        tokens(v1::TokenService::NewStub(channel)) {}
+  template <typename... Arguments>
+  Stub& Of(grpc::Status (Stub::*)(Arguments...)) const {
+    return *stub;
+  }
+  template <typename... Arguments>
+  v1::TokenService::Stub& Of(grpc::Status (v1::TokenService::Stub::*)(Arguments...)) const {
+    return *tokens;
+  }
+
+  std::shared_ptr<grpc::Channel> channel;
+  std::unique_ptr<Stub> stub;
+  std::unique_ptr<v1::TokenService::Stub> tokens;
+};
+
+Client::Client(const std::string& server, Duration timeout, Credentials credentials)
+    : server_(ServerAddress(server)),
+      timeout_(timeout),
+      credentials_(std::move(credentials)) {}
+Client::~Client() = default;
+
+std::shared_ptr<Client::Connection> Client::Connected() {
+  const std::lock_guard lock(mutex_);
+  if (connection_ == nullptr) connection_ = std::make_shared<Connection>(server_, credentials_);
+  return connection_;
+}
+
+// gRPC's own way back to a server that was away goes through backoffs and a resolver that together
+// take up to ten seconds after the server's return. A new channel tries at once; how often is for
+// our callers to decide.
+void Client::Lost(const std::shared_ptr<Connection>& connection, const Error& error) {
+  if (error.code != Code::kUnavailable) return;
+  const std::lock_guard lock(mutex_);
+  if (connection_ == connection) connection_ = nullptr;
+}
+
+template <typename Response, typename Request, typename Method>
+Result<Response> Client::Call(Method method, const Request& request, bool repeatable, Duration wait,
+                              Canceller* cancel) {
+  Backoff backoff;
+  for (int left = kTries;;) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + timeout_ + wait);
+    const std::string sent = SendToken(credentials_, &context);
+    const CallUnderWay under_way(cancel, &context);
+    Response response;
+    const auto connection = Connected();
+    const grpc::Status status = (connection->Of(method).*method)(&context, request, &response);
+    if (status.ok()) return response;
+    Error error = ErrorOf(status, context);
+    Lost(connection, error);
+    const bool replaced = Replaced(credentials_, sent, error);
+    if (--left == 0 || !(replaced || WorthRepeating(error, repeatable))) return error;
+    if (cancel != nullptr && cancel->cancelled()) return error;
+    std::this_thread::sleep_for(backoff.Next());
+  }
+}
+
+Result<v1::DefineResponse> Client::Define(const v1::DefineRequest& request) {
+  return Call<v1::DefineResponse>(&Stub::Define, request, false);
+}
+Result<v1::ListMachinesResponse> Client::ListMachines(const v1::ListMachinesRequest& request) {
+  return Call<v1::ListMachinesResponse>(&Stub::ListMachines, request, true);
+}
+Result<v1::Machine> Client::GetMachine(const v1::GetMachineRequest& request) {
+  return Call<v1::Machine>(&Stub::GetMachine, request, true);
+}
+Result<v1::StartResponse> Client::Start(const v1::StartRequest& request) {
+  return Call<v1::StartResponse>(&Stub::Start, request, !request.id().empty());
+}
+Result<v1::StartBatchResponse> Client::StartBatch(const v1::StartBatchRequest& request) {
+  return Call<v1::StartBatchResponse>(&Stub::StartBatch, request, false);
+}
+Result<v1::ListInstancesResponse> Client::ListInstances(const v1::ListInstancesRequest& request) {
+  return Call<v1::ListInstancesResponse>(&Stub::ListInstances, request, true);
+}
+Result<v1::Instance> Client::GetInstance(const v1::GetInstanceRequest& request,
+                                         Canceller* cancel) {
+  return Call<v1::Instance>(&Stub::GetInstance, request, true, Duration::zero(), cancel);
+}
+Result<v1::GetHistoryResponse> Client::GetHistory(const v1::GetHistoryRequest& request) {
+  return Call<v1::GetHistoryResponse>(&Stub::GetHistory, request, true);
+}
+Result<v1::ReadyResponse> Client::Ready(const v1::ReadyRequest& request, Canceller* cancel) {
+  return Call<v1::ReadyResponse>(&Stub::Ready, request, false, FromProto(request.wait()), cancel);
+}
+Result<v1::TransitionResponse> Client::Transition(const v1::TransitionRequest& request,
+                                                  Canceller* cancel) {
+  return Call<v1::TransitionResponse>(&Stub::Transition, request, !request.claim().empty(),
+                                      Duration::zero(), cancel);
+}
+Result<v1::RelinquishResponse> Client::Relinquish(const v1::RelinquishRequest& request) {
+  return Call<v1::RelinquishResponse>(&Stub::Relinquish, request, false);
+}
+Result<v1::ExtendResponse> Client::Extend(const v1::ExtendRequest& request, Canceller* cancel) {
+  return Call<v1::ExtendResponse>(&Stub::Extend, request, true, Duration::zero(), cancel);
+}
+Result<v1::Instance> Client::Pause(const v1::PauseRequest& request) {
+  return Call<v1::Instance>(&Stub::Pause, request, true);
+}
+Result<v1::Instance> Client::Resume(const v1::ResumeRequest& request) {
+  return Call<v1::Instance>(&Stub::Resume, request, false);
+}
+Result<v1::Instance> Client::Skip(const v1::SkipRequest& request) {
+  return Call<v1::Instance>(&Stub::Skip, request, false);
+}
+Result<v1::Instance> Client::Cancel(const v1::CancelRequest& request) {
+  return Call<v1::Instance>(&Stub::Cancel, request, true);
+}
+
+Result<v1::CreateTokenResponse> Client::CreateToken(const v1::CreateTokenRequest& request) {
+  return Call<v1::CreateTokenResponse>(&v1::TokenService::Stub::CreateToken, request, false);
+}
+Result<v1::ListTokensResponse> Client::ListTokens(const v1::ListTokensRequest& request) {
+  return Call<v1::ListTokensResponse>(&v1::TokenService::Stub::ListTokens, request, true);
+}
+Result<v1::RevokeTokenResponse> Client::RevokeToken(const v1::RevokeTokenRequest& request) {
+  return Call<v1::RevokeTokenResponse>(&v1::TokenService::Stub::RevokeToken, request, false);
+}
+Result<v1::AccessToken> Client::GetCaller() {
+  return Call<v1::AccessToken>(&v1::TokenService::Stub::GetCaller, v1::GetCallerRequest(), true);
+}
+
+Result<Ok> Client::Changes(const v1::ChangesRequest& request, Canceller* cancel,
+                           const std::function<bool(const v1::ChangesResponse&)>& visit) {
+  grpc::ClientContext context;
+  SendToken(credentials_, &context);
+  const CallUnderWay under_way(cancel, &context);
+  const auto connection = Connected();
+  const auto stream = connection->stub->Changes(&context, request);
+  Watchdog watchdog(&context);
+  v1::ChangesResponse response;
+  bool enough = false;
+  while (!enough && stream->Read(&response)) {
+    watchdog.Listening(false);
+    enough = !visit(response);
+    watchdog.Listening(true);
+  }
+  if (enough) context.TryCancel();
+  const grpc::Status status = stream->Finish();
+  if (enough || status.ok()) return Ok{};
+  const Error silent{Code::kUnavailable, "", "the server has gone silent"};
+  const Error error = watchdog.fired() ? silent : ErrorOf(status, context);
+  Lost(connection, error);
+  return error;
+}
+
+}  // namespace dfsmr::cli

@@ -1,0 +1,143 @@
+// The server, as dcli sees it: one blocking call a method, with deadlines, retries and errors that
+// carry their reason.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+
+#include "dfsmr/v1/admin.pb.h"
+#include "dfsmr/v1/runner.pb.h"
+#include "fsm/base/result.h"
+#include "fsm/base/time.h"
+
+namespace dfsmr::cli {
+
+// Cuts short the calls that it was given to, those under way and those to come. Any thread.
+class Canceller {
+ public:
+  void Cancel();
+  bool cancelled() const;
+  // Waits; true as soon as it is cancelled, false when the time is over.
+  bool SleepFor(std::chrono::milliseconds time) const;
+
+ private:
+  friend class CallUnderWay;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  bool cancelled_ = false;
+  std::map<int, std::function<void()>> calls_;
+  int next_ = 0;
+};
+
+// An error that came inside a reply.
+Error FromProto(const v1::Error& error);
+
+// Waits between tries: 100 ms, doubling to 2 s, with a share of chance, so that a server that comes
+// back is not met by all its clients at once.
+class Backoff {
+ public:
+  std::chrono::milliseconds Next();
+  void Reset() { wait_ = kFirst; }
+
+ private:
+  static constexpr std::chrono::milliseconds kFirst{100};
+  static constexpr std::chrono::milliseconds kLongest{2'000};
+  std::chrono::milliseconds wait_ = kFirst;
+  std::minstd_rand random_{std::random_device{}()};
+};
+
+// True for errors that pass by themselves: the server was not reached, dropped the call or has too
+// much to do. So does a call that we cancelled: ask the canceller first.
+bool Passing(const Error& error);
+// True when the error did not come from a server's rules but from none being reached in time.
+bool Unreached(const Error& error);
+
+// What went wrong in the words that a reader can act on: "Connection refused".
+std::string Cause(const Error& error);
+
+// Where to connect for what the user wrote: ":3004" means this machine, "host" its port 3004.
+std::string ServerAddress(const std::string& server);
+
+// How the server knows us, and we it. Files are read again for each connection, the token's for
+// each call: they may be replaced under a worker that runs for months.
+struct Credentials {
+  std::string token;
+  std::string token_file;  // wins over `token`
+  std::string ca;          // PEM, or "system": TLS, with a server that one of these signed
+  std::string cert;        // PEM, for mutual TLS
+  std::string key;
+  bool insecure = false;   // the token may be sent in the clear to another machine
+
+  bool tls() const { return !ca.empty() || !cert.empty() || !key.empty(); }
+};
+// What DFSMR_TOKEN_FILE, DFSMR_TOKEN, DFSMR_TLS_CA, DFSMR_TLS_CERT and DFSMR_TLS_KEY say.
+Credentials CredentialsFromEnvironment();
+// What would keep calls to `server` from being made with them: a file that cannot be read, or a
+// token that everybody on the way could read.
+Result<Ok> CheckCredentials(const Credentials& credentials, const std::string& server);
+
+// Any thread. Connects at the first call. A call without a `cancel` ends by its timeout; one that
+// was cancelled fails with kCancelled.
+class Client {
+ public:
+  // `timeout` bounds each call, in addition to what a call itself waits for.
+  Client(const std::string& server, Duration timeout, Credentials credentials = {});
+  ~Client();
+
+  const std::string& server() const { return server_; }
+
+  Result<v1::DefineResponse> Define(const v1::DefineRequest& request);
+  Result<v1::ListMachinesResponse> ListMachines(const v1::ListMachinesRequest& request);
+  Result<v1::Machine> GetMachine(const v1::GetMachineRequest& request);
+
+  // Repeated when the connection breaks only if the request has an id: that makes it idempotent.
+  Result<v1::StartResponse> Start(const v1::StartRequest& request);
+  Result<v1::StartBatchResponse> StartBatch(const v1::StartBatchRequest& request);
+  Result<v1::ListInstancesResponse> ListInstances(const v1::ListInstancesRequest& request);
+  Result<v1::Instance> GetInstance(const v1::GetInstanceRequest& request,
+                                   Canceller* cancel = nullptr);
+  Result<v1::GetHistoryResponse> GetHistory(const v1::GetHistoryRequest& request);
+
+  Result<v1::ReadyResponse> Ready(const v1::ReadyRequest& request, Canceller* cancel = nullptr);
+  // Repeated when the connection breaks only if the request has a claim.
+  Result<v1::TransitionResponse> Transition(const v1::TransitionRequest& request,
+                                            Canceller* cancel = nullptr);
+  Result<v1::RelinquishResponse> Relinquish(const v1::RelinquishRequest& request);
+  Result<v1::ExtendResponse> Extend(const v1::ExtendRequest& request, Canceller* cancel = nullptr);
+
+  Result<v1::Instance> Pause(const v1::PauseRequest& request);
+  Result<v1::Instance> Resume(const v1::ResumeRequest& request);
+  Result<v1::Instance> Skip(const v1::SkipRequest& request);
+  Result<v1::Instance> Cancel(const v1::CancelRequest& request);
+
+  Result<v1::CreateTokenResponse> CreateToken(const v1::CreateTokenRequest& request);
+  Result<v1::ListTokensResponse> ListTokens(const v1::ListTokensRequest& request);
+  Result<v1::RevokeTokenResponse> RevokeToken(const v1::RevokeTokenRequest& request);
+  Result<v1::AccessToken> GetCaller();
+
+  // Hands each message of the stream to `visit` until that returns false or the stream ends. The
+  // server says something at least every 5 s; after 20 s of silence it counts as lost.
+  Result<Ok> Changes(const v1::ChangesRequest& request, Canceller* cancel,
+                     const std::function<bool(const v1::ChangesResponse&)>& visit);
+
+ private:
+  struct Connection;
+  std::shared_ptr<Connection> Connected();
+  void Lost(const std::shared_ptr<Connection>& connection, const Error& error);
+  template <typename Response, typename Request, typename Method>
+  Result<Response> Call(Method method, const Request& request, bool repeatable,
+                        Duration wait = Duration::zero(), Canceller* cancel = nullptr);
+
+  const std::string server_;
+  const Duration timeout_;
+  const Credentials credentials_;
+  std::mutex mutex_;
+  std::shared_ptr<Connection> connection_;
+};
+
+}  // namespace dfsmr::cli

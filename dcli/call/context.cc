@@ -1,0 +1,145 @@
+#include "dcli/call/context.h"
+
+#include <pwd.h>
+#include <unistd.h>
+
+#include "dcli/text/json.h"
+#include "dcli/text/text.h"
+
+namespace dfsmr::cli {
+namespace {
+
+struct Hint {
+  std::string_view reason;
+  std::string_view text;
+};
+
+constexpr Hint kHints[] = {
+    {"NO_SUCH_MACHINE", "dcli machines lists what is defined"},
+    {"NO_SUCH_INSTANCE", "dcli instances lists what there is; --namespace names another namespace"},
+    {"NO_SUCH_NODE", "dcli show INSTANCE and dcli machines MACHINE list what there is"},
+    {"ILLEGAL_TRANSITION", "dcli show INSTANCE says where it stands and what leads on"},
+    {"STALE_CLAIM", "a report, a timeout or an operator was first; dcli history INSTANCE tells"},
+    {"NOT_HELD", "only what is held or paused can be resumed: dcli show INSTANCE"},
+    {"INSTANCE_STOPPED", "dcli history INSTANCE tells how it ended"},
+    {"INSTANCE_EXISTS", "dcli show INSTANCE shows the one that has this id"},
+    {"AMBIGUOUS_NODE", "say which with --node; dcli show INSTANCE lists where it stands"},
+    {"SUPERSEDED_VERSION", "start the latest version: leave out @VERSION"},
+    {"CURSOR_EXPIRED", "--after 0 reads from the oldest change that is kept"},
+    {"OVERLOADED", "the server has too much to do: try again a little later"},
+    {"DISK_FULL", "make room on the server's disk; it goes on by itself then"},
+    {"NOT_READY", "the server is starting or stopping: try again a little later"},
+    {"STORE_FAILED", "the server could not write to its disk: look at its log"},
+    {"TOO_LARGE", "the message names the limit"},
+    {"BAD_TOKEN", "--token-file FILE, DFSMR_TOKEN_FILE or DFSMR_TOKEN give it; an admin makes one: "
+                  "dcli token create"},
+    {"NOT_ALLOWED", "dcli token whoami says what your token may do"},
+    {"NO_SUCH_TOKEN", "dcli token list shows their ids"},
+    {"AUDIT_FAILED", "the server cannot write its audit log: look at its log"},
+};
+
+constexpr size_t kStatusColumns = 79;
+
+std::string HostName() {
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  return host;
+}
+
+}  // namespace
+
+Result<Ok> Context::Apply(const Globals& globals) {
+  const auto wanted = ParseFormat(globals.output);
+  if (!wanted) return wanted.error();
+  const auto timeout = ParseDuration(globals.timeout);
+  if (!timeout) return timeout.error();
+  format = *wanted;
+  name_space = globals.name_space;
+  look = LookOf(STDOUT_FILENO, globals.no_color);
+  err_look = LookOf(STDERR_FILENO, globals.no_color);
+  const auto credentials = CheckCredentials(globals.credentials, globals.server);
+  if (!credentials) return credentials.error();
+  client = std::make_unique<Client>(globals.server, *timeout, globals.credentials);
+  return Ok{};
+}
+
+bool Context::Print(const google::protobuf::Message& message) {
+  if (format == OutputFormat::kJson) {
+    out << JsonOf(message) << '\n';
+  } else if (format == OutputFormat::kYaml) {
+    out << YamlOf(JsonOf(message));
+  } else {
+    return false;
+  }
+  return true;
+}
+
+bool Context::PrintOne(const google::protobuf::Message& message) {
+  if (format == OutputFormat::kYaml) out << "---\n";
+  return Print(message);
+}
+
+int Context::Fail(int status, std::string_view message, std::string_view hint,
+                  std::string_view details) {
+  const std::lock_guard lock(err_mutex_);
+  out.flush();
+  Wipe();
+  err << "dcli: ";
+  for (const std::string& line : Split(message, '\n')) err << Escaped(line) << '\n';
+  err << details;
+  if (!hint.empty()) {
+    err << "hint: " << hint << '\n';
+  } else if (!command.empty()) {
+    err << "hint: dcli " << command << " --help shows an example\n";
+  } else {
+    err << "hint: dcli --help lists the commands\n";
+  }
+  err.flush();
+  return status;
+}
+
+int Context::Fail(const Error& error, std::string_view hint) {
+  if (Unreached(error)) {
+    return Fail(kUnreached, "cannot reach the server at " + client->server() + ": " + Cause(error),
+                "is dsrv running there? --server HOST:PORT or DFSMR_SERVER say where it is");
+  }
+  if (error.code == Code::kCancelled) return kInterrupted;
+  for (const Hint& known : kHints) {
+    if (hint.empty() && known.reason == error.reason) hint = known.text;
+  }
+  const std::string reason = error.reason.empty() ? "" : " (" + error.reason + ")";
+  return Fail(kRefused, error.message + reason, hint);
+}
+
+void Context::Note(std::string_view message) {
+  const std::lock_guard lock(err_mutex_);
+  out.flush();
+  Wipe();
+  err << "dcli: " << Escaped(message) << '\n';
+  Draw();
+}
+
+void Context::Status(std::string_view line) {
+  const std::lock_guard lock(err_mutex_);
+  const size_t width = err_look.width > 1 ? err_look.width - 1 : kStatusColumns;
+  const std::string fitting = Shortened(Escaped(line), width);
+  if (fitting == status_) return;
+  Wipe();
+  status_ = fitting;
+  Draw();
+}
+
+void Context::Wipe() {
+  if (!status_.empty()) err << '\r' << std::string(Columns(status_), ' ') << '\r';
+}
+
+void Context::Draw() { err << status_ << std::flush; }
+
+std::string UserName() {
+  const passwd* user = getpwuid(getuid());
+  return std::string(user != nullptr ? user->pw_name : "dcli") + "@" + HostName();
+}
+
+std::string WorkerName() { return HostName() + ":" + std::to_string(getpid()); }
+
+}  // namespace dfsmr::cli

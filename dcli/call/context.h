@@ -1,0 +1,79 @@
+// What every command has at hand: the server, the place to write to, and one way to fail.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "dcli/call/client.h"
+#include "dcli/text/output.h"
+
+namespace dfsmr::cli {
+
+// Exit statuses, as promised.
+inline constexpr int kSucceeded = 0;
+inline constexpr int kRefused = 1;
+inline constexpr int kBadUsage = 2;
+inline constexpr int kUnreached = 3;
+inline constexpr int kInterrupted = 130;
+
+// The flags that stand before or after any command.
+struct Globals {
+  std::string server = "localhost:3004";
+  std::string name_space;
+  std::string output = "table";
+  std::string timeout = "20s";
+  bool no_color = false;
+  Credentials credentials = CredentialsFromEnvironment();
+};
+
+class Context {
+ public:
+  Context(std::ostream& out_stream, std::ostream& err_stream) : out(out_stream), err(err_stream) {}
+
+  // Takes the flags over; fails with a message when one of them is malformed.
+  Result<Ok> Apply(const Globals& globals);
+
+  std::ostream& out;
+  std::ostream& err;
+  OutputFormat format = OutputFormat::kTable;
+  Look look;      // of standard output
+  Look err_look;  // of standard error
+  std::string name_space;
+  std::string command;  // for hints: "start"
+  std::unique_ptr<Client> client;
+
+  // Writes `message` as JSON or YAML when that was asked for; false when a person is to read it.
+  bool Print(const google::protobuf::Message& message);
+  // One of several: the same, but YAML documents are kept apart.
+  bool PrintOne(const google::protobuf::Message& message);
+  bool wide() const { return format == OutputFormat::kWide; }
+  bool names() const { return format == OutputFormat::kName; }
+
+  // Say what was wrong and what to do about it; return the exit status. `details` are whole lines.
+  int Fail(int status, std::string_view message, std::string_view hint = "",
+           std::string_view details = "");
+  int FailUsage(const Error& error) { return Fail(kBadUsage, error.message); }
+  // An error of the server, or of not reaching it. `hint` replaces the one for its reason.
+  int Fail(const Error& error, std::string_view hint = "");
+  // A line for people on standard error, "dcli: " in front. Any thread.
+  void Note(std::string_view message);
+  // The last line of the terminal behind standard error, until the next one; notes go above it. An
+  // empty one takes it away. Any thread.
+  void Status(std::string_view line);
+
+ private:
+  void Wipe();
+  void Draw();
+  std::mutex err_mutex_;
+  std::string status_;
+};
+
+// "someone@host", the name under which people do what dcli does.
+std::string UserName();
+// "host:pid", the name of a consumer.
+std::string WorkerName();
+
+}  // namespace dfsmr::cli

@@ -1,0 +1,158 @@
+// The commands, one function each: what stood on the command line goes in, the exit status comes
+// out. They write to the context's streams and nowhere else.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "dcli/call/context.h"
+
+namespace dfsmr::cli {
+
+// define.cc
+struct DefineOptions {
+  std::vector<std::string> sources;  // files, folders, "-"
+  bool dry_run = false;
+};
+int Define(Context& context, const DefineOptions& options);
+int CheckSources(Context& context, const DefineOptions& options);
+
+// machines.cc
+struct MachinesOptions {
+  std::string machine;  // "ID", "ID@VERSION", or empty: all of them
+  bool all_versions = false;
+};
+int Machines(Context& context, const MachinesOptions& options);
+
+// draw.cc
+struct GraphOptions {
+  std::string subject;  // a file, a machine or an instance
+  std::string machine;  // which one of a file that holds several
+  std::string format = "mermaid";
+  bool flow = false;  // steps and their order, not the nodes that they were compiled to
+};
+int Graph(Context& context, const GraphOptions& options);
+
+// start.cc
+struct StartOptions {
+  std::string machine;
+  std::vector<std::string> pairs;
+  std::string params;
+  std::string id;
+  std::string at;
+  std::string before;
+  std::string flow;  // a file with a flow, or "-"
+  std::vector<std::string> after;
+  std::vector<std::string> after_any;
+  std::vector<std::string> labels;
+  int priority = 0;
+  int count = 1;
+  bool hold = false;
+  bool wait = false;
+};
+int Start(Context& context, const StartOptions& options);
+
+// instances.cc
+struct InstancesOptions {
+  std::string machine;
+  std::string node;
+  std::string state;
+  std::string result;
+  std::string parent;
+  std::vector<std::string> labels;
+  int limit = 100;  // 0: all
+};
+int Instances(Context& context, const InstancesOptions& options);
+
+struct InstanceOptions {
+  std::string instance;
+  bool steps = false;  // also where a program reads
+};
+int Show(Context& context, const InstanceOptions& options);
+int History(Context& context, const InstanceOptions& options);
+
+// tasks.cc
+struct ReadyOptions {
+  std::string machine;
+  std::string node;
+  std::string action;
+  std::string queue;
+  std::string worker;
+  std::string wait = "0s";
+  int max = 1;
+};
+int Ready(Context& context, const ReadyOptions& options);
+
+struct TransitionOptions {
+  std::string instance;
+  std::string transition;
+  std::vector<std::string> pairs;
+  std::string params;
+  std::string claim;
+  std::string node;
+  std::string output;
+  std::string error;
+  std::string wake_after;
+  std::vector<std::string> children;  // MACHINE or MACHINE=JSON
+  uint32_t children_concurrency = 0;  // 0: no limit
+};
+int Transition(Context& context, const TransitionOptions& options);
+
+struct ClaimOptions {
+  std::string instance;
+  std::string claim;
+  std::string by;
+};
+int Relinquish(Context& context, const ClaimOptions& options);
+int Extend(Context& context, const ClaimOptions& options);
+
+// changes.cc
+struct ChangesOptions {
+  std::string after;
+  std::string machine;
+  std::string instance;
+  std::vector<std::string> kinds;
+  bool no_follow = false;
+};
+int Changes(Context& context, const ChangesOptions& options);
+
+// control.cc
+struct ControlOptions {
+  std::string instance;
+  std::string node;
+  std::string step;  // another place to write `node`
+  bool force = false;
+  bool kill = false;
+};
+int Pause(Context& context, const ControlOptions& options);
+int Resume(Context& context, const ControlOptions& options);
+int Skip(Context& context, const ControlOptions& options);
+int Cancel(Context& context, const ControlOptions& options);
+
+// token.cc
+struct TokenOptions {
+  std::string action;  // create, list, revoke, whoami
+  std::string id;
+  std::string role;
+  std::string name;
+  std::string expires;
+  std::vector<std::string> machines;
+  std::vector<std::string> queues;
+};
+int Token(Context& context, const TokenOptions& options);
+
+// work.cc
+struct WorkOptions {
+  std::string machine;
+  std::string node;
+  std::string action;
+  std::string queue;
+  std::string worker;
+  int jobs = 1;
+  bool once = false;
+  std::vector<std::string> middleware;  // NAME=COMMAND
+  std::vector<std::string> command;     // what stood after "--"
+};
+int Work(Context& context, const WorkOptions& options);
+
+}  // namespace dfsmr::cli

@@ -1,0 +1,180 @@
+#include <deque>
+
+#include "dcli/commands/commands.h"
+#include "dcli/commands/sources.h"
+#include "dcli/text/text.h"
+#include "fsm/plan/compile.h"
+#include "fsm/yaml/definitions.h"
+
+namespace dfsmr::cli {
+namespace {
+
+std::string Plural(size_t count, const std::string& what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+std::string LineOf(const Diagnostic& diagnostic) { return Escaped(Format(diagnostic)) + '\n'; }
+
+// What was wrong with several files: told together, below the sentence that says how many.
+struct Refusals {
+  size_t files = 0;
+  std::string lines;
+};
+
+Diagnostic FromWire(const v1::Diagnostic& wire) {
+  return {.error = wire.severity() == v1::Diagnostic::ERROR,
+          .source_name = wire.source_name(),
+          .line = wire.line(),
+          .column = wire.column(),
+          .path = wire.path(),
+          .message = wire.message()};
+}
+
+v1::Diagnostic ToWire(const Diagnostic& diagnostic) {
+  v1::Diagnostic wire;
+  wire.set_severity(diagnostic.error ? v1::Diagnostic::ERROR : v1::Diagnostic::WARNING);
+  wire.set_source_name(diagnostic.source_name);
+  wire.set_line(diagnostic.line);
+  wire.set_column(diagnostic.column);
+  wire.set_path(diagnostic.path);
+  wire.set_message(diagnostic.message);
+  return wire;
+}
+
+std::string EffectText(const v1::Defined& defined) {
+  if (!defined.changed() || defined.version() < 2) return "";
+  if (defined.upgrade_strategy() == "continue") return "  (continue: old instances go on)";
+  return "  (" + Escaped(defined.upgrade_strategy()) + ": " +
+         Plural(defined.affected_instances(), "instance") + ")";
+}
+
+// `kind` is "plan", "action", or empty for a machine.
+void PrintDefined(Context& context, const v1::Defined& defined, const std::string& kind) {
+  if (context.names()) {
+    context.out << Escaped(defined.id()) << '\n';
+    return;
+  }
+  context.out << (kind.empty() ? "" : kind + " ") << Escaped(defined.id())
+              << (kind.empty() ? "  v" : " version ") << defined.version() << "  "
+              << Painted(defined.changed() ? "changed" : "unchanged", context.look)
+              << EffectText(defined) << '\n';
+}
+
+// What Define would answer, as far as it can be known without a server.
+v1::DefineResponse ReplyOf(const Parsed& parsed) {
+  v1::DefineResponse reply;
+  if (parsed.ok()) {
+    for (const Definition& definition : parsed.definitions) {
+      v1::Defined* defined = reply.add_defined();
+      defined->set_id(definition.machine.id);
+      defined->set_upgrade_strategy(std::string(Name(definition.machine.upgrade_strategy)));
+    }
+  }
+  for (const Diagnostic& diagnostic : parsed.diagnostics) {
+    *reply.add_diagnostics() = ToWire(diagnostic);
+  }
+  return reply;
+}
+
+// "3 nodes" of a machine, where `compiled` is null, "4 steps" of a plan, nothing of an action.
+std::string SizeText(const Machine& machine, const Machine* compiled) {
+  if (machine.Kind() == "machine") return Plural(machine.nodes.size(), "node") + "  ";
+  if (machine.Kind() == "action" || compiled == nullptr || !compiled->graph) return "";
+  return Plural(compiled->graph->steps.size(), "step") + "  ";
+}
+
+void PrintChecked(Context& context, const Source& source, const Machine& machine,
+                  const Machine* compiled) {
+  if (context.names()) {
+    context.out << Escaped(machine.id) << '\n';
+    return;
+  }
+  if (machine.Kind() != "machine") context.out << machine.Kind() << ' ';
+  context.out << Escaped(machine.id) << "  " << Painted("ok", context.look) << "  "
+              << SizeText(machine, compiled) << Escaped(source.name) << '\n';
+}
+
+// The server's words: one diagnostic a line.
+void Add(const Error& error, Refusals* refusals) {
+  ++refusals->files;
+  for (const std::string& line : Split(error.message, '\n')) {
+    if (!line.empty()) refusals->lines += Escaped(line) + '\n';
+  }
+}
+
+int Summary(Context& context, const Refusals& refusals, size_t all, const char* what) {
+  if (refusals.files == 0) return kSucceeded;
+  const std::string count = Plural(refusals.files, "file") + " of " + std::to_string(all);
+  return context.Fail(kRefused, count + " " + what, "each line says where, and what would be right",
+                      refusals.lines);
+}
+
+}  // namespace
+
+int Define(Context& context, const DefineOptions& options) {
+  const auto sources = ReadSources(options.sources);
+  if (!sources) return context.FailUsage(sources.error());
+  Refusals refusals;
+  // What one file extends or plans may be in a later one: what is refused is tried again as long as
+  // others have been taken since.
+  std::deque<const Source*> open;
+  for (const Source& source : *sources) open.push_back(&source);
+  size_t refused = 0;  // of those that are last in line, since
+  while (open.size() > refused) {
+    const Source& source = *open.front();
+    open.pop_front();
+    v1::DefineRequest request;
+    request.set_namespace_(context.name_space);
+    request.set_source(source.text);
+    request.set_source_name(source.name);
+    request.set_validate_only(options.dry_run);
+    const auto reply = context.client->Define(request);
+    if (!reply && reply.error().code == Code::kInvalidArgument) {
+      Add(reply.error(), &refusals);
+      open.push_back(&source);
+      ++refused;
+      continue;
+    }
+    if (!reply) return context.Fail(reply.error());
+    if (!options.dry_run) {
+      refused = 0;
+      refusals = Refusals();
+    }
+    context.out.flush();
+    for (const auto& wire : reply->diagnostics()) context.err << LineOf(FromWire(wire));
+    if (sources->size() == 1 ? context.Print(*reply) : context.PrintOne(*reply)) continue;
+    auto kinds = PlansIn(source.text);
+    for (const v1::Defined& defined : reply->defined()) {
+      PrintDefined(context, defined, kinds[defined.id()]);
+    }
+  }
+  if (options.dry_run) context.Note("a dry run: nothing was defined");
+  return Summary(context, refusals, sources->size(), "refused");
+}
+
+int CheckSources(Context& context, const DefineOptions& options) {
+  const auto sources = ReadSources(options.sources);
+  if (!sources) return context.FailUsage(sources.error());
+  Refusals refusals;
+  const std::vector<Compiled> compiled = CompileSources(*sources);
+  for (size_t i = 0; i < sources->size(); ++i) {
+    const Source& source = (*sources)[i];
+    const Compiled* parsed = &compiled[i];
+    if (!parsed->ok()) ++refusals.files;
+    context.out.flush();
+    for (const Diagnostic& diagnostic : parsed->diagnostics) {
+      if (parsed->ok()) context.err << LineOf(diagnostic);
+      if (!parsed->ok()) refusals.lines += LineOf(diagnostic);
+    }
+    const v1::DefineResponse reply = ReplyOf(*parsed);
+    if (sources->size() == 1 ? context.Print(reply) : context.PrintOne(reply)) continue;
+    if (!parsed->ok()) continue;
+    for (size_t d = 0; d < parsed->definitions.size(); ++d) {
+      PrintChecked(context, source, parsed->definitions[d].machine, parsed->compiled[d].get());
+    }
+  }
+  return Summary(context, refusals, sources->size(),
+                 refusals.files == 1 ? "has errors" : "have errors");
+}
+
+}  // namespace dfsmr::cli

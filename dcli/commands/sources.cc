@@ -1,0 +1,127 @@
+#include "dcli/commands/sources.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+#include "fsm/plan/library.h"
+#include "fsm/yaml/places.h"
+#include "fsm/yaml/tree.h"
+
+namespace dfsmr::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+Error Unreadable(const std::string& path, const std::string& why) {
+  return {Code::kInvalidArgument, "", "cannot read " + path + ": " + why};
+}
+
+Result<Source> ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return Unreadable(path, std::strerror(errno));
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (file.bad()) return Unreadable(path, std::strerror(errno));
+  return Source{path, text.str()};
+}
+
+Source ReadStandardInput() {
+  std::ostringstream text;
+  text << std::cin.rdbuf();
+  return {"stdin", text.str()};
+}
+
+Result<std::vector<std::string>> YamlFilesUnder(const std::string& folder) {
+  std::vector<std::string> files;
+  std::error_code error;
+  fs::recursive_directory_iterator entry(folder, error);
+  for (const fs::recursive_directory_iterator end; !error && entry != end; entry.increment(error)) {
+    const fs::path extension = entry->path().extension();
+    std::error_code ignored;
+    const bool yaml = extension == ".yaml" || extension == ".yml";
+    if (yaml && !entry->is_directory(ignored)) files.push_back(entry->path().string());
+  }
+  if (error) return Unreadable(folder, error.message());
+  if (files.empty()) return Unreadable(folder, "there is no *.yaml or *.yml in it");
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+}  // namespace
+
+Result<std::vector<Source>> ReadSources(const std::vector<std::string>& paths) {
+  std::vector<Source> sources;
+  for (const std::string& path : paths) {
+    if (path == "-") {
+      sources.push_back(ReadStandardInput());
+      continue;
+    }
+    std::vector<std::string> files = {path};
+    std::error_code ignored;
+    if (fs::is_directory(path, ignored)) {
+      auto found = YamlFilesUnder(path);
+      if (!found) return found.error();
+      files = *found;
+    }
+    for (const std::string& file : files) {
+      auto source = ReadFile(file);
+      if (!source) return source.error();
+      sources.push_back(*std::move(source));
+    }
+  }
+  return sources;
+}
+
+std::map<std::string, std::string> PlansIn(std::string_view text) {
+  std::map<std::string, std::string> plans;
+  Reporter reporter("");
+  const YamlTree tree = ReadYaml(text, &reporter, OnEmpty::kAccept);
+  for (const YamlDocument& document : tree.documents) {
+    if (document.root == nullptr || !document.root->IsMap()) continue;
+    for (const char* kind : {"action", "plan"}) {  // an action may have a key `plan`, too
+      const YamlEntry* id = document.root->Find(kind);
+      if (id == nullptr || id->value == nullptr || !id->value->IsScalar()) continue;
+      plans.emplace(id->value->text, kind);
+      break;
+    }
+  }
+  return plans;
+}
+
+std::vector<Compiled> CompileSources(const std::vector<Source>& sources) {
+  std::vector<Compiled> parsed;
+  Definitions definitions;
+  for (const Source& source : sources) {
+    parsed.push_back({ParseDefinitions(source.text, source.name), {}});
+  }
+  for (const Compiled& one : parsed) {
+    for (const Definition& definition : one.definitions) definitions.Add(definition.machine);
+    for (const std::string& id : one.unsound) definitions.AddUnsound(id);
+  }
+  definitions.Index();
+  for (size_t i = 0; i < parsed.size(); ++i) {
+    Reporter reporter(sources[i].name);
+    std::optional<YamlPlaces> places;  // read once, and only where there is a problem
+    std::vector<std::shared_ptr<const Machine>> compiled;
+    for (const Definition& definition : parsed[i].definitions) {
+      std::vector<PlanProblem> problems;
+      compiled.push_back(CompileDefinition(definition.machine, definitions, &problems));
+      std::erase_if(problems, [&](const auto& one) { return definitions.Doubtful(one); });
+      if (!problems.empty() && !places) places.emplace(sources[i].text);
+      for (const PlanProblem& problem : problems) {
+        Written written = places->Find(problem);
+        reporter.Error(written.at, std::move(written.path), problem.message);
+      }
+    }
+    std::ranges::move(std::move(reporter).Take(), std::back_inserter(parsed[i].diagnostics));
+    parsed[i].compiled = std::move(compiled);
+  }
+  return parsed;
+}
+
+}  // namespace dfsmr::cli

@@ -1,0 +1,36 @@
+// The YAML that define, check, graph and start read.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fsm/base/result.h"
+#include "fsm/yaml/definitions.h"
+
+namespace dfsmr::cli {
+
+struct Source {
+  std::string name;  // for diagnostics
+  std::string text;
+};
+
+// Files as they are, folders with every *.yaml and *.yml under them in the order of their names,
+// "-" for standard input. Fails when anything cannot be read, or when a folder has none.
+Result<std::vector<Source>> ReadSources(const std::vector<std::string>& paths);
+
+// What the documents of `text` define: "plan" or "action" by its id. Machines are left out, and so
+// is what cannot be read.
+std::map<std::string, std::string> PlansIn(std::string_view text);
+
+// The definitions of a file, with everything that is wrong with it; `compiled` holds the nodes of
+// its plans and actions, null for machines.
+struct Compiled : Parsed {
+  std::vector<std::shared_ptr<const Machine>> compiled;  // as definitions
+};
+// Plans are compiled with all that the sources define, and nothing else.
+std::vector<Compiled> CompileSources(const std::vector<Source>& sources);
+
+}  // namespace dfsmr::cli

@@ -1,0 +1,36 @@
+// Following instances to their end, for `start --wait`.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "dcli/call/context.h"
+
+namespace dfsmr::cli {
+
+class EndOfInstances {
+ public:
+  explicit EndOfInstances(Context& context) : context_(context) {}
+
+  // Remembers where the feed stands. To be called before the instances are started, so that nothing
+  // that happens to them can be missed.
+  Result<Ok> Begin(const std::string& machine);
+  // What happens to a single instance is told on standard error as it goes; after this, which is
+  // for plans, only how far it is.
+  void ShowProgress() { progress_ = true; }
+  // The instances, which were started, as they ended, in the order given. kCancelled after Ctrl-C.
+  Result<std::vector<v1::Instance>> Await(const std::vector<v1::StartResponse>& started,
+                                          Canceller* cancel);
+
+ private:
+  Result<Ok> FollowFeed(std::set<std::string> open, bool alone, Canceller* cancel);
+  Result<v1::Instance> PollToEnd(const std::string& id, Canceller* cancel);
+
+  Context& context_;
+  std::string machine_;
+  std::string cursor_;
+  bool progress_ = false;
+};
+
+}  // namespace dfsmr::cli

@@ -1,0 +1,470 @@
+#include "dcli/line/cli.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <type_traits>
+
+#include "dcli/commands/commands.h"
+#include "dcli/line/completion.h"
+#include "dcli/line/grammar.h"
+#include "dcli/text/text.h"
+
+namespace dfsmr::cli {
+namespace {
+
+constexpr const char* kVersion = "1.0.0";
+
+// One command while its table row is written: each line adds a flag or an argument both to the
+// parser and to the grammar.
+class Row {
+ public:
+  Row(CLI::App* app, CommandShape* shape) : app_(app), shape_(shape) {}
+
+  Row& Example(const std::string& line) {
+    shape_->examples.push_back("dcli " + line);
+    return *this;
+  }
+  Row& Flag(const std::string& name, bool* to, const std::string& help) {
+    app_->add_flag(name, *to);
+    return Add(name, "", help);
+  }
+  template <typename T>
+  Row& Flag(const std::string& name, const char* value, T* to, const std::string& help) {
+    CLI::Option* option = app_->add_option(name, *to)->allow_extra_args(false);
+    if constexpr (!std::is_same_v<T, std::vector<std::string>>) option->take_last();
+    return Add(name, value, help);
+  }
+  // Arguments in their order; `word` says what completion offers there.
+  Row& Argument(const char* name, Word word, std::string* to, bool required = true) {
+    app_->add_option(name, *to)->required(required);
+    shape_->places.push_back(word);
+    return *this;
+  }
+  Row& Arguments(const char* name, Word word, std::vector<std::string>* to, bool required) {
+    app_->add_option(name, *to)->required(required);
+    shape_->places.push_back(word);
+    return *this;
+  }
+
+ private:
+  Row& Add(const std::string& name, const char* value, const std::string& help) {
+    shape_->flags.push_back({{name}, value, help});
+    return *this;
+  }
+
+  CLI::App* app_;
+  CommandShape* shape_;
+};
+
+class CommandLine {
+ public:
+  explicit CommandLine(Context& context) : context_(context) {
+    app_.require_subcommand(1);
+    app_.set_help_flag("-h,--help");
+    app_.set_version_flag("--version", kVersion);
+    AddGlobals();
+    AddDefinitionCommands();
+    AddInstanceCommands();
+    AddWorkCommands();
+    AddControlCommands();
+    AddTokenCommand();
+    AddCompletion();
+  }
+
+  int Run(std::vector<std::string> words);
+
+ private:
+  template <typename Options>
+  Row Command(const char* name, const char* arguments, const char* help,
+              int (*run)(Context&, const Options&), std::shared_ptr<Options> options) {
+    grammar_.commands.push_back({.name = name, .arguments = arguments, .help = help});
+    CLI::App* command = app_.add_subcommand(name);
+    command->fallthrough();
+    command->set_help_flag("-h,--help");
+    command->callback(
+        [this, run, options] { run_ = [this, run, options] { return run(context_, *options); }; });
+    return {command, &grammar_.commands.back()};
+  }
+
+  void AddGlobals();
+  void AddDefinitionCommands();
+  void AddInstanceCommands();
+  void AddWorkCommands();
+  void AddControlCommands();
+  void AddTokenCommand();
+  void AddCompletion();
+
+  std::optional<size_t> FindCommand(const std::vector<std::string>& words) const;
+  void TakeWorkCommand(std::vector<std::string>* words);
+  int Parse(std::vector<std::string> words, const CommandShape* command);
+  int BadUsage(const CLI::ParseError& error, const std::vector<std::string>& words,
+               const CommandShape* command);
+  int Help(const CommandShape* command);
+
+  Context& context_;
+  CLI::App app_{"", "dcli"};
+  Globals globals_;
+  Grammar grammar_;
+  std::shared_ptr<WorkOptions> work_ = std::make_shared<WorkOptions>();
+  std::function<int()> run_;
+};
+
+void CommandLine::AddGlobals() {
+  const auto from_environment = [](const char* name, std::string* to) {
+    const char* value = std::getenv(name);
+    if (value != nullptr && *value != '\0') *to = value;
+  };
+  from_environment("DFSMR_SERVER", &globals_.server);
+  from_environment("DFSMR_NAMESPACE", &globals_.name_space);
+  app_.add_option("--server", globals_.server)->take_last();
+  app_.add_option("--namespace", globals_.name_space)->take_last();
+  app_.add_option("-o", globals_.output)->take_last();
+  app_.add_option("--timeout", globals_.timeout)->take_last();
+  Credentials& credentials = globals_.credentials;
+  app_.add_option("--token-file", credentials.token_file)->take_last();
+  app_.add_option("--tls-ca", credentials.ca)->take_last();
+  app_.add_option("--tls-cert", credentials.cert)->take_last();
+  app_.add_option("--tls-key", credentials.key)->take_last();
+  app_.add_flag("--insecure", credentials.insecure);
+  app_.add_flag("--no-color", globals_.no_color);
+  grammar_.globals = {
+      {{"--server"}, "HOST:PORT", "where dsrv is (DFSMR_SERVER; default localhost:3004)"},
+      {{"--namespace"}, "NS", "the namespace to work in (DFSMR_NAMESPACE; default \"default\")"},
+      {{"-o"}, "FORMAT", "table (default), wide, json, yaml or name"},
+      {{"--timeout"}, "DURATION", "how long a call may take (default 20s); not for waits, streams"},
+      {{"--token-file"}, "FILE", "your token (DFSMR_TOKEN_FILE; or DFSMR_TOKEN, the token itself)"},
+      {{"--tls-ca"}, "FILE|system", "TLS: who signs the server's certificate (DFSMR_TLS_CA)"},
+      {{"--tls-cert"}, "FILE", "mutual TLS: your certificate (DFSMR_TLS_CERT)"},
+      {{"--tls-key"}, "FILE", "and its key (DFSMR_TLS_KEY)"},
+      {{"--insecure"}, "", "send the token to another machine without TLS"},
+      {{"--no-color"}, "", "no colours (also NO_COLOR)"},
+      {{"-h", "--help"}, "", "help for the command"},
+      {{"--version"}, "", "the version of dcli"},
+  };
+}
+
+void CommandLine::AddDefinitionCommands() {
+  auto define = std::make_shared<DefineOptions>();
+  Command("define", "FILE|DIR|-...", "Load machines from YAML files", Define, define)
+      .Arguments("FILE", Word::kFile, &define->sources, true)
+      .Flag("--dry-run", &define->dry_run, "say what would happen and change nothing")
+      .Example("define crawler.yaml")
+      .Example("define machines/ --dry-run");
+
+  auto check = std::make_shared<DefineOptions>();
+  Command("check", "FILE|DIR|-...", "Check YAML files without a server", CheckSources, check)
+      .Arguments("FILE", Word::kFile, &check->sources, true)
+      .Example("check machines/");
+
+  auto machines = std::make_shared<MachinesOptions>();
+  Command("machines", "[ID|ID@VERSION]", "List machines, or describe one with its nodes", Machines,
+          machines)
+      .Argument("ID", Word::kMachine, &machines->machine, false)
+      .Flag("--all-versions", &machines->all_versions, "list old versions too")
+      .Example("machines")
+      .Example("machines crawler");
+
+  auto graph = std::make_shared<GraphOptions>();
+  Command("graph", "ID|FILE|INSTANCE", "Draw a machine, or where an instance stands in it", Graph,
+          graph)
+      .Argument("SUBJECT", Word::kSubject, &graph->subject)
+      .Flag("--format", "FORMAT", &graph->format, "mermaid (default), dot or svg")
+      .Flag("--machine", "ID", &graph->machine, "which machine of a file that holds several")
+      .Flag("--flow", &graph->flow, "of a plan: its steps and their order, not its nodes")
+      .Example("graph crawler")
+      .Example("graph infra --flow")
+      .Example("graph crawler.yaml --format svg > crawler.svg");
+}
+
+void CommandLine::AddInstanceCommands() {
+  auto start = std::make_shared<StartOptions>();
+  Command("start", "MACHINE|--flow FILE [KEY=VALUE|KEY:=JSON...]", "Start an instance", Start,
+          start)
+      .Argument("MACHINE", Word::kMachine, &start->machine, false)
+      .Arguments("PAIRS", Word::kAnything, &start->pairs, false)
+      .Flag("--params", "JSON", &start->params, "parameters as one JSON object")
+      .Flag("--id", "ID", &start->id, "its id; starting it again is then harmless")
+      .Flag("--at", "TIME", &start->at, "start then: 2026-01-31T08:00:00Z, or +30m")
+      .Flag("--before", "TIME", &start->before, "fail if it could not start before then")
+      .Flag("--hold", &start->hold, "start when it is resumed")
+      .Flag("--after", "INSTANCE", &start->after,
+            "start when this one has stopped with SUCCESS; may be repeated")
+      .Flag("--after-any", "INSTANCE", &start->after_any,
+            "start when this one has stopped, however it did; may be repeated")
+      .Flag("--flow", "FILE|-", &start->flow, "instead of MACHINE: the steps to run, YAML or JSON")
+      .Flag("--priority", "N", &start->priority, "higher is handed out first")
+      .Flag("--label", "KEY=VALUE", &start->labels, "a label; may be repeated")
+      .Flag("--count", "N", &start->count, "start N of them")
+      .Flag("--wait", &start->wait, "follow it to its end; exit 0 when that is SUCCESS, else 1")
+      .Example("start crawler url=https://example.org depth:=2 --wait")
+      .Example("start infra site=north 'hosts:=[\"a\",\"b\"]' --after backup-7 --wait")
+      .Example("start --flow steps.yaml name=web");
+
+  auto instances = std::make_shared<InstancesOptions>();
+  Command("instances", "", "List instances", Instances, instances)
+      .Flag("--machine", "ID", &instances->machine, "of this machine")
+      .Flag("--node", "NODE", &instances->node, "that stand on this node")
+      .Flag("--state", "STATE", &instances->state, "scheduled, planning, running, paused, stopped")
+      .Flag("--result", "RESULT", &instances->result,
+            "pending, success, warning, error, cancelled, aborted")
+      .Flag("--parent", "INSTANCE", &instances->parent, "that a step of this one started")
+      .Flag("--label", "KEY=VALUE", &instances->labels, "with this label; may be repeated")
+      .Flag("--limit", "N", &instances->limit, "at most so many (default 100; 0: all)")
+      .Example("instances --machine crawler --state paused");
+
+  auto show = std::make_shared<InstanceOptions>();
+  Command("show", "INSTANCE", "Show one instance: where it stands, who has it, what leads on", Show,
+          show)
+      .Argument("INSTANCE", Word::kInstance, &show->instance)
+      .Flag("--steps", &show->steps, "with -o json and -o yaml: its nodes and steps too")
+      .Example("show crawl-42")
+      .Example("show infra-7 --steps -o json");
+
+  auto history = std::make_shared<InstanceOptions>();
+  Command("history", "INSTANCE", "Show all that happened to an instance", History, history)
+      .Argument("INSTANCE", Word::kInstance, &history->instance)
+      .Example("history crawl-42");
+
+  auto changes = std::make_shared<ChangesOptions>();
+  Command("changes", "", "Watch what happens", Changes, changes)
+      .Flag("--after", "CURSOR", &changes->after, "from this cursor on; 0: from the oldest kept")
+      .Flag("--machine", "ID", &changes->machine, "to this machine")
+      .Flag("--instance", "ID", &changes->instance, "to this instance")
+      .Flag("--kind", "KIND", &changes->kinds, "started, finished, ...; may be repeated")
+      .Flag("--no-follow", &changes->no_follow, "end at the present")
+      .Example("changes --machine crawler --kind finished")
+      .Example("changes --after 0 --no-follow -o json");
+}
+
+void CommandLine::AddWorkCommands() {
+  auto ready = std::make_shared<ReadyOptions>();
+  Command("ready", "[MACHINE [NODE]]", "Claim work", Ready, ready)
+      .Argument("MACHINE", Word::kMachine, &ready->machine, false)
+      .Argument("NODE", Word::kNode, &ready->node, false)
+      .Flag("--action", "ACTION", &ready->action, "only this action")
+      .Flag("--queue", "QUEUE", &ready->queue, "only from this queue")
+      .Flag("--max", "N", &ready->max, "at most so many claims (default 1)")
+      .Flag("--wait", "DURATION", &ready->wait, "wait so long for the first one (at most 5m)")
+      .Flag("--worker", "NAME", &ready->worker, "the name to claim under")
+      .Example("ready crawler crawl --wait 30s -o json");
+
+  auto transition = std::make_shared<TransitionOptions>();
+  Command("transition", "INSTANCE TRANSITION [KEY=VALUE|KEY:=JSON...]",
+          "Report on a claim, or move an instance from outside", Transition, transition)
+      .Argument("INSTANCE", Word::kInstance, &transition->instance)
+      .Argument("TRANSITION", Word::kTransition, &transition->transition)
+      .Arguments("PAIRS", Word::kAnything, &transition->pairs, false)
+      .Flag("--params", "JSON", &transition->params, "parameters for the next node")
+      .Flag("--claim", "CLAIM", &transition->claim, "report as the holder of this claim")
+      .Flag("--node", "NODE", &transition->node, "which node, when it stands on several")
+      .Flag("--output", "JSON", &transition->output, "kept as the node's output")
+      .Flag("--error", "TEXT", &transition->error, "what went wrong")
+      .Flag("--wake-after", "DURATION", &transition->wake_after, "with suspend: wake by itself")
+      .Flag("--child", "MACHINE[=JSON]", &transition->children,
+            "with suspend: start it with these params and wait for it; may be repeated")
+      .Flag("--children-concurrency", "N", &transition->children_concurrency,
+            "at most so many of them at once")
+      .Example("transition crawl-42 ok links:=17 --claim C")
+      .Example("transition infra-7 approved --node web.vm by=ann")
+      .Example("transition infra-7 patch --node web.vm --params '{\"size\": 2}'");
+
+  auto relinquish = std::make_shared<ClaimOptions>();
+  Command("relinquish", "INSTANCE", "Give work back, so that others can have it", Relinquish,
+          relinquish)
+      .Argument("INSTANCE", Word::kInstance, &relinquish->instance)
+      .Flag("--claim", "CLAIM", &relinquish->claim, "only this one (default: all of the instance)")
+      .Example("relinquish crawl-42 --claim C");
+
+  auto extend = std::make_shared<ClaimOptions>();
+  Command("extend", "INSTANCE --claim CLAIM", "Heartbeat: keep a claim", Extend, extend)
+      .Argument("INSTANCE", Word::kInstance, &extend->instance)
+      .Flag("--claim", "CLAIM", &extend->claim, "the claim")
+      .Flag("--by", "DURATION", &extend->by, "from now (default: the node's timeout)")
+      .Example("extend crawl-42 --claim C --by 5m");
+  app_.get_subcommand("extend")->get_option("--claim")->required();
+
+  Command("work", "[MACHINE [NODE]] [flags] -- COMMAND [ARG...]", "Run COMMAND for each task", Work,
+          work_)
+      .Argument("MACHINE", Word::kMachine, &work_->machine, false)
+      .Argument("NODE", Word::kNode, &work_->node, false)
+      .Flag("--action", "ACTION", &work_->action, "only this action")
+      .Flag("--queue", "QUEUE", &work_->queue, "only from this queue")
+      .Flag("--jobs", "N", &work_->jobs, "so many at once (default 1)")
+      .Flag("--once", &work_->once, "wait for one task, do it, end")
+      .Flag("--worker", "NAME", &work_->worker, "the name to claim under")
+      .Flag("--middleware", "NAME=COMMAND", &work_->middleware,
+            "what NAME wraps around a task: COMMAND gets the rest as its arguments")
+      .Example("work crawler crawl --jobs 4 -- ./crawl.sh")
+      .Example("work --action vm.create --middleware audit=./audit.sh -- ./create.sh");
+}
+
+void CommandLine::AddControlCommands() {
+  auto pause = std::make_shared<ControlOptions>();
+  Command("pause", "INSTANCE", "Hand out nothing more of an instance", Pause, pause)
+      .Argument("INSTANCE", Word::kInstance, &pause->instance)
+      .Example("pause crawl-42");
+
+  auto resume = std::make_shared<ControlOptions>();
+  Command("resume", "INSTANCE", "Let a paused instance go on, retry what is held", Resume, resume)
+      .Argument("INSTANCE", Word::kInstance, &resume->instance)
+      .Flag("--node", "NODE", &resume->node, "only what is held there")
+      .Flag("--force", &resume->force, "also hand out again what is claimed and not reported")
+      .Example("resume crawl-42")
+      .Example("resume infra-7 --node web.vm");
+
+  auto skip = std::make_shared<ControlOptions>();
+  Command("skip", "INSTANCE [STEP]", "Go on without what is held", Skip, skip)
+      .Argument("INSTANCE", Word::kInstance, &skip->instance)
+      .Argument("STEP", Word::kStep, &skip->step, false)
+      .Flag("--node", "NODE", &skip->node, "only what is held there: the same as STEP")
+      .Example("skip crawl-42")
+      .Example("skip infra-7 web.vm");
+
+  auto cancel = std::make_shared<ControlOptions>();
+  Command("cancel", "INSTANCE", "Stop an instance; claimed work may end first", Cancel, cancel)
+      .Argument("INSTANCE", Word::kInstance, &cancel->instance)
+      .Flag("--force", &cancel->force, "do not wait for claimed work")
+      .Flag("--kill", &cancel->kill, "have its workers kill it")
+      .Example("cancel crawl-42 --force");
+  CLI::App* app = app_.get_subcommand("cancel");
+  app->get_option("--kill")->excludes(app->get_option("--force"));
+}
+
+void CommandLine::AddTokenCommand() {
+  auto token = std::make_shared<TokenOptions>();
+  Command("token", "create|list|revoke ID|whoami", "Say who may do what: tokens and their roles",
+          Token, token)
+      .Argument("ACTION", Word::kTokenAction, &token->action)
+      .Argument("ID", Word::kAnything, &token->id, false)
+      .Flag("--role", "ROLE", &token->role, "create: viewer, worker, operator or admin")
+      .Flag("--name", "TEXT", &token->name, "create: what it is for")
+      .Flag("--machine", "ID", &token->machines,
+            "create, for a worker: of this machine only; may be repeated")
+      .Flag("--queue", "QUEUE", &token->queues,
+            "create, for a worker: of this queue only; may be repeated")
+      .Flag("--expires", "TIME", &token->expires, "create: 2026-12-31T00:00:00Z, or +90d")
+      .Example("token create --role worker --machine crawler --expires +90d > crawler.token")
+      .Example("token create --role admin --namespace '*' --name ann > ann.token")
+      .Example("token list")
+      .Example("token revoke 5f0c2a7be911");
+}
+
+void CommandLine::AddCompletion() {
+  struct Options {
+    const Grammar* grammar;
+    std::string shell;
+  };
+  auto options = std::make_shared<Options>(Options{&grammar_, ""});
+  int (*run)(Context&, const Options&) = [](Context& context, const Options& given) {
+    const auto script = CompletionScript(given.shell, *given.grammar);
+    if (!script) return context.FailUsage(script.error());
+    context.out << *script;
+    return kSucceeded;
+  };
+  Command("completion", "bash|zsh|fish", "Print a completion script for a shell", run, options)
+      .Argument("SHELL", Word::kShell, &options->shell)
+      .Example("completion bash > ~/.local/share/bash-completion/completions/dcli");
+}
+
+// The place of the command among the words; flags may stand before it.
+std::optional<size_t> CommandLine::FindCommand(const std::vector<std::string>& words) const {
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (!words[i].starts_with('-')) return i;
+    const FlagShape* flag = FlagOf(grammar_, nullptr, words[i]);
+    if (flag != nullptr && ValueIsNext(*flag, words[i])) ++i;
+  }
+  return std::nullopt;
+}
+
+// What stands after "--" is for the command that `work` runs, not for us to parse.
+void CommandLine::TakeWorkCommand(std::vector<std::string>* words) {
+  const auto dashes = std::find(words->begin(), words->end(), "--");
+  if (dashes == words->end()) return;
+  work_->command.assign(dashes + 1, words->end());
+  words->erase(dashes, words->end());
+}
+
+int CommandLine::Help(const CommandShape* command) {
+  context_.out << (command == nullptr ? HelpOf(grammar_) : HelpOf(grammar_, *command));
+  return kSucceeded;
+}
+
+int CommandLine::BadUsage(const CLI::ParseError& error, const std::vector<std::string>& words,
+                          const CommandShape* command) {
+  static const CommandShape kNone{.name = "dcli"};
+  if (command == nullptr) command = &kNone;
+  std::vector<std::string> known;
+  for (const FlagShape& flag : command->flags) known.push_back(flag.names.back());
+  for (const FlagShape& flag : grammar_.globals) known.push_back(flag.names.back());
+  for (size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
+    if (!words[i].starts_with('-') || words[i].size() == 1) continue;
+    const FlagShape* flag = FlagOf(grammar_, command, words[i]);
+    if (flag == nullptr) {
+      const std::string name = words[i].substr(0, words[i].find('='));
+      return context_.Fail(kBadUsage,
+                           command->name + " has no flag " + name + DidYouMean(name, known));
+    }
+    if (ValueIsNext(*flag, words[i])) ++i;
+  }
+  const std::vector<std::string> extra = app_.remaining(true);
+  if (!extra.empty()) {
+    return context_.Fail(kBadUsage, command->name + " does not take \"" + extra.front() + "\"");
+  }
+  return context_.Fail(kBadUsage, command->name + ": " + error.what());
+}
+
+int CommandLine::Parse(std::vector<std::string> words, const CommandShape* command) {
+  std::vector<std::string> reversed(words.rbegin(), words.rend());  // as CLI11 wants them
+  try {
+    app_.parse(std::move(reversed));
+  } catch (const CLI::CallForHelp&) {
+    return Help(command);
+  } catch (const CLI::CallForVersion&) {
+    context_.out << "dcli " << kVersion << '\n';
+    return kSucceeded;
+  } catch (const CLI::ParseError& error) {
+    return BadUsage(error, words, command);
+  }
+  const auto applied = context_.Apply(globals_);
+  if (!applied) return context_.FailUsage(applied.error());
+  return run_();
+}
+
+int CommandLine::Run(std::vector<std::string> words) {
+  const auto place = FindCommand(words);
+  if (!place) {
+    if (!words.empty()) return Parse(std::move(words), nullptr);
+    context_.err << HelpOf(grammar_);
+    return kBadUsage;
+  }
+  const std::string& name = words[*place];
+  if (name == "__complete") {
+    Complete(grammar_, {words.begin() + static_cast<ptrdiff_t>(*place) + 1, words.end()},
+             context_.out);
+    return kSucceeded;
+  }
+  if (name == "help") {
+    return Help(*place + 1 < words.size() ? grammar_.Find(words[*place + 1]) : nullptr);
+  }
+  const CommandShape* command = grammar_.Find(name);
+  if (command == nullptr) {
+    return context_.Fail(kBadUsage, "there is no command \"" + name + "\"" +
+                                        DidYouMean(name, grammar_.CommandNames()));
+  }
+  context_.command = name;
+  if (name == "work") TakeWorkCommand(&words);
+  return Parse(std::move(words), command);
+}
+
+}  // namespace
+
+int RunCommandLine(int argc, const char* const* argv, std::ostream& out, std::ostream& err) {
+  Context context(out, err);
+  return CommandLine(context).Run({argv + 1, argv + argc});
+}
+
+}  // namespace dfsmr::cli

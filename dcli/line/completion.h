@@ -1,0 +1,22 @@
+// Shell completion: the scripts, and the words that they ask `dcli __complete` for.
+#pragma once
+
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dcli/line/grammar.h"
+#include "fsm/base/result.h"
+
+namespace dfsmr::cli {
+
+// A script for bash, zsh or fish; kInvalidArgument for another shell.
+Result<std::string> CompletionScript(std::string_view shell, const Grammar& grammar);
+
+// Writes what may stand at the last of `words` (those after "dcli"), one a line, with a tab and a
+// description where there is one. Asks the server where ids are wanted, and says nothing when it
+// does not answer at once.
+void Complete(const Grammar& grammar, const std::vector<std::string>& words, std::ostream& out);
+
+}  // namespace dfsmr::cli

@@ -1,0 +1,56 @@
+// A machine as a drawing: Mermaid or DOT text, the same for the same input.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "dfsmr/v1/runner.pb.h"
+#include "fsm/machine/machine.h"
+
+namespace dfsmr::cli {
+
+struct GraphNode {
+  std::string id;
+  std::string kind;  // as runner.proto's Node.kind
+  bool start = false;
+  bool final = false;
+  std::string result;                // of a final node, where it is not a success
+  std::vector<std::string> remarks;  // under the name: what stands there
+  bool marked = false;               // an instance stands here
+  std::string fill;                  // a colour, "#ccffcc"; empty: none
+  friend bool operator==(const GraphNode&, const GraphNode&) = default;
+};
+struct GraphEdge {
+  std::string from;
+  std::string transition;  // empty: an arrow without a label
+  std::string to;
+  friend bool operator==(const GraphEdge&, const GraphEdge&) = default;
+};
+struct Drawing {
+  std::string title;
+  std::vector<GraphNode> nodes;
+  std::vector<GraphEdge> edges;
+};
+
+// With how many stand where.
+Drawing DrawingOf(const v1::Machine& machine);
+// With where it stands. `nodes` is its graph.
+Drawing DrawingOf(const v1::Instance& instance,
+                  const google::protobuf::RepeatedPtrField<v1::Node>& nodes);
+// As it was written.
+Drawing DrawingOf(const Machine& machine);
+
+// Steps and what waits for what, as an instance has them.
+Drawing FlowOf(const v1::Instance& instance);
+// The same from the nodes that a plan was compiled to, with how many stand where. Gates are passed
+// through, save those with so many arrows in and out that nobody could follow them.
+Drawing FlowOf(const v1::Machine& machine);
+
+// Start nodes are round (Mermaid: stadium), final ones have a double border, delays are hexagons,
+// manual and held nodes slanted, gates diamonds, work is a box.
+std::string Mermaid(const Drawing& drawing);
+std::string Dot(const Drawing& drawing);
+// Through Graphviz. kNotFound when its `dot` is not installed.
+Result<std::string> Svg(const Drawing& drawing);
+
+}  // namespace dfsmr::cli

@@ -1,0 +1,238 @@
+#include "dcli/view/show.h"
+
+#include <algorithm>
+#include <map>
+
+#include "dcli/text/text.h"
+#include "dcli/view/describe.h"
+#include "dcli/view/steps.h"
+
+namespace dfsmr::cli {
+namespace {
+
+constexpr size_t kMostOutputs = 20;  // of a plan's steps
+constexpr int kMostClaims = 20;
+constexpr size_t kMostHints = 3;        // steps that are named in what to type next
+
+std::string ProgressText(const v1::Instance& instance) {
+  Tally tally;
+  for (const v1::Step& step : instance.steps()) tally.Add(step);
+  std::string text = tally.all() > 0 || instance.progress() > 0 ? PercentText(instance.progress())
+                                                                : "";
+  if (tally.all() > 0) text += ", " + TallyText(tally);
+  return text;
+}
+
+// In full: the table of steps may have to cut it.
+void AddHeld(const v1::Instance& instance, Description* text) {
+  size_t count = 0;
+  for (const v1::Step& step : instance.steps()) {
+    const bool held = step.state() == v1::Step::HELD || step.finalize() == v1::Step::HELD;
+    const bool said = instance.error().find(step.error()) != std::string::npos;
+    if (held && !said && ++count <= kMostHints) {
+      text->Add("Held", step.path() + ": " + step.error());
+    }
+  }
+}
+
+void AddOutputs(Context& context, const v1::Instance& instance, Description* text) {
+  const std::map<std::string, std::string> outputs(instance.outputs().begin(),
+                                                   instance.outputs().end());
+  if (instance.steps_size() > 0 && outputs.size() > kMostOutputs && !context.wide()) {
+    text->Add("Outputs", std::to_string(outputs.size()) + " of them: -o wide shows them");
+    return;
+  }
+  for (const auto& [node, output] : outputs) text->Add("Output of " + Escaped(node), output);
+}
+
+void PrintHead(Context& context, const v1::Instance& instance) {
+  const Look& look = context.look;
+  Description text;
+  text.Add("Instance", instance.id());
+  text.Add("Machine", MachineText(instance.machine(), instance.version()));
+  text.Add("State", NameOf(instance.state()));
+  text.Add("Result", NameOf(instance.result()));
+  text.Add("Label", instance.label());
+  text.Add("Error", instance.error());
+  AddHeld(instance, &text);
+  text.Add("Starts at", When(instance.start_at(), look));
+  text.Add("Not after", When(instance.start_before(), look));
+  text.Add("Started", When(instance.start_time(), look));
+  text.Add("Ended", When(instance.end_time(), look));
+  text.Add("Progress", ProgressText(instance));
+  if (instance.priority() != 0) text.Add("Priority", std::to_string(instance.priority()));
+  text.Add("Labels", LabelsText(instance.labels()));
+  text.Add("Parent", instance.parent());
+  text.Add("Params", instance.params());
+  AddOutputs(context, instance, &text);
+  text.Print(context.out, look);
+}
+
+void PrintTokens(Context& context, const v1::Instance& instance) {
+  Table table({"AT", "STATE", "VISIT", "ATTEMPTS", "SINCE", "ERROR", "PARAMS"});
+  for (const v1::Token& token : instance.tokens()) {
+    table.Add({token.node(), NameOf(token.state()), std::to_string(token.visit()),
+               std::to_string(token.attempt()), When(token.available_at(), context.look),
+               token.error(), token.params()});
+  }
+  if (table.empty()) return;
+  context.out << '\n';
+  table.Print(context.out, context.look);
+}
+
+void PrintClaims(Context& context, const v1::Instance& instance) {
+  Table table({"CLAIMED BY", "NODE", "ATTEMPT", "SINCE", "DEADLINE", "PROGRESS"});
+  const bool all = context.wide() || instance.steps_size() == 0;
+  int count = 0;
+  for (const v1::Token& token : instance.tokens()) {
+    for (const v1::Claim& claim : token.claims()) {
+      if (++count > kMostClaims && !all) continue;
+      std::string deadline = claim.has_deadline() ? When(claim.deadline(), context.look) : "never";
+      if (claim.timed_out()) deadline += " (timed out)";
+      table.Add({claim.worker(), token.node(), std::to_string(claim.attempt()),
+                 When(claim.claim_time(), context.look), deadline,
+                 claim.progress() > 0 ? PercentText(claim.progress()) : ""});
+    }
+  }
+  if (table.empty()) return;
+  context.out << '\n';
+  table.Print(context.out, context.look);
+  if (count > kMostClaims && !all) {
+    context.out << count - kMostClaims << " more: -o wide shows them\n";
+  }
+}
+
+void PrintTransitions(Context& context, const v1::Instance& instance) {
+  Table table({"FROM", "TRANSITION", "TO"});
+  for (const v1::Token& token : instance.tokens()) {
+    const v1::Node* node = FindNode(instance.nodes(), token.node());
+    if (node == nullptr || token.state() == v1::Token::DONE) continue;
+    for (const v1::Edge& edge : node->transitions()) {
+      if (edge.transition().starts_with("dfsmr.")) continue;  // not for anybody to report
+      const std::vector<std::string> targets(edge.targets().begin(), edge.targets().end());
+      table.Add({node->id(), edge.transition(), Join(targets, ", ")});
+    }
+  }
+  if (table.empty()) return;
+  context.out << '\n';
+  table.Print(context.out, context.look);
+}
+
+bool AnyHeld(const v1::Instance& instance) {
+  for (const v1::Token& token : instance.tokens()) {
+    if (token.state() == v1::Token::HELD) return true;
+  }
+  return false;
+}
+
+std::string FirstTransition(const v1::Instance& instance) {
+  for (const v1::Token& token : instance.tokens()) {
+    const v1::Node* node = FindNode(instance.nodes(), token.node());
+    if (node == nullptr || node->transitions_size() == 0) continue;
+    const std::string which = instance.tokens_size() > 1 ? " --node " + token.node() : "";
+    return node->transitions(0).transition() + which;
+  }
+  return "";
+}
+
+// `alone`: no other step is held, so that resuming all of them is enough.
+void AddHintsFor(const v1::Step& step, const std::string& id, bool alone,
+                 std::vector<std::string>* next) {
+  const std::string& path = step.path();
+  const bool held = step.state() == v1::Step::HELD;
+  if (held || step.finalize() == v1::Step::HELD) {
+    if (!alone) next->push_back("resume " + id + " --node " + path);
+    next->push_back("skip " + id + " " + path);
+  }
+  if (held && !step.action().empty()) {
+    next->push_back("transition " + id + " patch --node " + path + " --params '{\"KEY\": ...}'");
+  }
+  if (step.state() == v1::Step::SUSPENDED) {
+    next->push_back("transition " + id + " EVENT --node " + path + " KEY=VALUE");
+  }
+}
+
+std::vector<std::string> NextOfSteps(const v1::Instance& instance) {
+  std::vector<std::string> next;
+  if (instance.state() == v1::Instance::STOPPED) return next;
+  std::vector<const v1::Step*> held;
+  std::vector<const v1::Step*> suspended;
+  for (const v1::Step& step : instance.steps()) {
+    const bool stuck = step.state() == v1::Step::HELD || step.finalize() == v1::Step::HELD;
+    if (stuck) held.push_back(&step);
+    if (step.state() == v1::Step::SUSPENDED) suspended.push_back(&step);
+  }
+  const bool children = std::ranges::any_of(
+      held, [](const v1::Step* step) { return step->children().failed() > 0; });
+  if (children) next.push_back("instances --parent " + instance.id() + " --state paused");
+  if (!held.empty() || instance.state() == v1::Instance::PAUSED) {
+    next.push_back("resume " + instance.id());
+  }
+  for (const auto* steps : {&held, &suspended}) {
+    for (size_t i = 0; i < steps->size() && i < kMostHints; ++i) {
+      AddHintsFor(*(*steps)[i], instance.id(), held.size() == 1, &next);
+    }
+  }
+  if (instance.state() == v1::Instance::RUNNING) next.push_back("pause " + instance.id());
+  return next;
+}
+
+std::vector<std::string> NextOfMachine(const v1::Instance& instance) {
+  const std::string& id = instance.id();
+  std::vector<std::string> next;
+  if (instance.state() == v1::Instance::PAUSED || AnyHeld(instance)) next.push_back("resume " + id);
+  if (AnyHeld(instance)) next.push_back("skip " + id);
+  if (instance.state() == v1::Instance::SCHEDULED && !instance.has_start_at()) {
+    next.push_back("resume " + id);  // held back, or waiting for others to end
+  }
+  if (instance.state() == v1::Instance::RUNNING) {
+    const std::string transition = FirstTransition(instance);
+    if (!transition.empty()) next.push_back("transition " + id + " " + transition);
+    next.push_back("pause " + id);
+  }
+  return next;
+}
+
+void PrintNext(Context& context, const v1::Instance& instance) {
+  const std::string& id = instance.id();
+  const bool plan = instance.steps_size() > 0;
+  std::vector<std::string> next = plan ? NextOfSteps(instance) : NextOfMachine(instance);
+  if (instance.state() != v1::Instance::STOPPED) next.push_back("cancel " + id);
+  next.push_back("history " + id);
+  next.push_back("graph " + id + (plan ? " --flow" : ""));
+  context.out << "\nNext:\n";
+  for (const std::string& command : next) context.out << "  dcli " << Escaped(command) << '\n';
+}
+
+}  // namespace
+
+void PrintWhole(Context& context, const v1::Instance& instance) {
+  const bool plan = instance.steps_size() > 0;
+  PrintHead(context, instance);
+  plan ? PrintSteps(context, instance) : PrintTokens(context, instance);
+  PrintClaims(context, instance);
+  if (!plan && instance.state() != v1::Instance::STOPPED) PrintTransitions(context, instance);
+  PrintNext(context, instance);
+}
+
+void PrintHistory(Context& context, const v1::GetHistoryResponse& history) {
+  std::vector<std::string> header = {"TIME", "SEQ", "KIND", "VISIT", "ATTEMPT", "WHAT", "BY"};
+  if (context.wide()) header.push_back("PARAMS");
+  header.push_back("NOTE");
+  Table table(header);
+  for (const v1::Change& change : history.changes()) {
+    std::vector<std::string> row = {TimeText(FromProto(change.time())),
+                                    std::to_string(change.seq()),
+                                    NameOf(change.kind()),
+                                    change.visit() > 0 ? std::to_string(change.visit()) : "",
+                                    change.attempt() > 0 ? std::to_string(change.attempt()) : "",
+                                    MoveText(change),
+                                    change.client()};
+    if (context.wide()) row.push_back(change.params());
+    row.push_back(change.note());
+    table.Add(std::move(row));
+  }
+  table.Print(context.out, context.look);
+}
+
+}  // namespace dfsmr::cli

@@ -1,0 +1,246 @@
+#include "dcli/work/assignment.h"
+
+#include <signal.h>
+
+#include "dcli/text/text.h"
+#include "dcli/view/describe.h"
+
+namespace dfsmr::cli {
+namespace {
+
+std::vector<std::string> Environment(const v1::Task& task, const Context& context) {
+  return {"DFSMR_INSTANCE=" + task.instance(),   "DFSMR_MACHINE=" + task.machine(),
+          "DFSMR_NODE=" + task.node(),           "DFSMR_ATTEMPT=" + std::to_string(task.attempt()),
+          "DFSMR_CLAIM=" + task.claim(),         "DFSMR_SERVER=" + context.client->server(),
+          "DFSMR_NAMESPACE=" + task.namespace_(), "DFSMR_ACTION=" + task.action(),
+          "DFSMR_PHASE=" + task.phase(),         "DFSMR_EVENT=" + task.event()};
+}
+
+// What leads on from a plan's step, which all have alike; empty for a machine's node.
+std::vector<std::string> TransitionsOf(const std::string& phase) {
+  if (phase.empty()) return {};
+  if (phase == "plan") return {"planned", "error"};
+  if (phase == "finalize") return {"ok", "error"};
+  return {"ok", "error", "suspend"};
+}
+
+void AddWaiting(const Verdict& verdict, v1::TransitionRequest* request) {
+  if (verdict.wake_after) *request->mutable_wake_after() = ToProto(*verdict.wake_after);
+  request->set_children_concurrency(verdict.children_concurrency);
+  for (const Child& child : verdict.children) {
+    v1::StartRequest* start = request->add_children();
+    start->set_machine(child.machine.id);
+    start->set_version(child.machine.version);
+    start->set_id(child.id);
+    start->set_params(child.params);
+  }
+}
+
+Verdict Failure(std::string error) {
+  Verdict verdict;
+  verdict.transition = "error";
+  verdict.error = std::move(error);
+  return verdict;
+}
+
+// The middleware around the command, outermost first: each is given the rest as its arguments and
+// runs it, or does not.
+Result<std::vector<std::string>> Wrapped(const Trade& trade, const v1::Task& task) {
+  std::vector<std::string> command;
+  for (const std::string& name : task.middleware()) {
+    const auto found = trade.middleware.find(name);
+    if (found == trade.middleware.end()) {
+      return Error{Code::kNotFound, "", "this worker has no middleware \"" + name + "\""};
+    }
+    for (std::string& word : Split(found->second, ' ')) {
+      if (!word.empty()) command.push_back(std::move(word));
+    }
+  }
+  command.insert(command.end(), trade.command.begin(), trade.command.end());
+  return command;
+}
+
+}  // namespace
+
+std::string Assignment::Name() const {
+  return task_.instance() + " at " + task_.machine() + "/" + task_.node();
+}
+
+void Assignment::Perform() {
+  if (const auto verdict = Run()) Report(*verdict);
+}
+
+// Nothing when there is nothing to report: the claim is lost, or was given back.
+std::optional<Verdict> Assignment::Run() {
+  auto command = Wrapped(trade_, task_);
+  if (!command) return Failure(command.error().message);
+  const auto process = Launch(*std::move(command));
+  if (!process) {
+    GiveBack();
+    shift_.GiveUp([this_shift = &shift_, error = process.error()] {
+      return this_shift->context.Fail(kBadUsage, error.message);
+    });
+    return std::nullopt;
+  }
+  if (!SeeThrough(**process)) return std::nullopt;
+  const char* success = task_.phase() == "plan" ? "planned" : "ok";
+  const Verdict verdict = VerdictOf((*process)->status(), out_.text(), err_.text(), success);
+  const bool cut = out_.first() == '{' && LastLine(out_.text()).data() == out_.text().data();
+  if (!cut || verdict.transition == "error") return verdict;
+  return Failure("the last line of the command's output is larger than any report may be");
+}
+
+Result<std::unique_ptr<Process>> Assignment::Launch(std::vector<std::string> command) {
+  return Process::Start({.command = std::move(command),
+                         .environment = Environment(task_, shift_.context),
+                         .input = TaskJson(task_),
+                         .out =
+                             [this](std::string_view text) {
+                               out_.Add(text);
+                               shift_.Pass(shift_.context.out, text);
+                             },
+                         .err =
+                             [this](std::string_view text) {
+                               err_.Add(text);
+                               shift_.Pass(shift_.context.err, text);
+                             },
+                         .full = [this] { return shift_.Full(); }});
+}
+
+// True when the command came to its end, false when its result is not wanted any more.
+bool Assignment::SeeThrough(Process& process) {
+  Heartbeat heartbeat(*shift_.context.client, task_, &shift_.calls);
+  while (!process.Run(heartbeat.Left(), shift_.abandoned())) {
+    if (shift_.stage() == Shift::Stage::kAbandoning) {
+      process.Signal(SIGKILL);
+      if (task_.has_deadline()) GiveBack();
+      return false;
+    }
+    if (heartbeat.Left().count() == 0 && !Heed(process, heartbeat)) {
+      process.Signal(SIGKILL);
+      return false;
+    }
+  }
+  return true;
+}
+
+// False when the work is to stop at once.
+bool Assignment::Heed(Process& process, Heartbeat& heartbeat) {
+  std::string why;
+  switch (heartbeat.Beat(&why)) {
+    case Heartbeat::News::kNone:
+      return true;
+    case Heartbeat::News::kCancel:
+      if (!told_to_stop_) {
+        shift_.Say(Name() + " was cancelled: telling the command to stop");
+        process.Signal(SIGTERM);
+      }
+      told_to_stop_ = true;
+      return true;
+    case Heartbeat::News::kKill:
+      shift_.Say(Name() + " was killed");
+      return false;
+    case Heartbeat::News::kLost:
+      shift_.Say(Name() + " is not ours any more, its command is stopped: " + why);
+      return false;
+  }
+  return true;
+}
+
+void Assignment::Report(const Verdict& verdict) {
+  const auto reply = Send(verdict);
+  if (!reply && reply.error().code != Code::kCancelled) Refused(verdict, reply.error());
+}
+
+// Until the server has answered: the same report by the same claim may be sent again and again.
+Result<v1::TransitionResponse> Assignment::Send(const Verdict& verdict) {
+  v1::TransitionRequest request;
+  request.set_namespace_(task_.namespace_());
+  request.set_instance(task_.instance());
+  request.set_claim(task_.claim());
+  request.set_transition(verdict.transition);
+  request.set_node_params(verdict.params);
+  request.set_output(verdict.output);
+  request.set_error(verdict.error);
+  AddWaiting(verdict, &request);
+  for (Backoff backoff;;) {
+    auto reply = shift_.context.client->Transition(request, &shift_.calls);
+    if (shift_.calls.cancelled() && !reply) return Error{Code::kCancelled, "", "interrupted"};
+    if (reply) shift_.Heard(nullptr);
+    if (reply || !Passing(reply.error())) return reply;
+    shift_.Heard(&reply.error());
+    shift_.calls.SleepFor(backoff.Next());
+  }
+}
+
+void Assignment::Refused(const Verdict& verdict, const Error& error) {
+  if (error.reason == "ILLEGAL_TRANSITION") return NoSuchTransition(verdict, error);
+  const bool too_large = error.code == Code::kResourceExhausted && error.reason.empty();  // by gRPC
+  const bool unfit =
+      error.code == Code::kInvalidArgument || error.reason == "NO_SUCH_MACHINE" || too_large;
+  if (unfit && verdict.transition != "error") {
+    return Report(Failure("its report was refused: " + error.message));
+  }
+  if (unfit) {
+    GiveBack();
+    return shift_.GiveUp([&context = shift_.context, error] { return context.Fail(error); });
+  }
+  shift_.Say("the result of " + Name() + " is dropped: " + error.message);
+}
+
+void Assignment::NoSuchTransition(const Verdict& verdict, const Error& error) {
+  const auto legal = LegalTransitions();
+  const bool well = verdict.transition == "ok" && !verdict.named;
+  if (legal && legal->size() == 1 && well && legal->front() != verdict.transition) {
+    Verdict only = verdict;
+    only.transition = legal->front();
+    only.named = true;
+    return Report(only);
+  }
+  GiveBack();
+  const std::string node = task_.machine() + "/" + task_.node();
+  const std::string known = legal ? "its transitions are: " + Join(*legal, ", ") : error.message;
+  shift_.GiveUp([&context = shift_.context, node, known, wanted = verdict.transition] {
+    return context.Fail(kRefused, node + " has no transition \"" + wanted + "\"; " + known,
+                        "let the command's last line name one: {\"transition\": \"NAME\"}");
+  });
+}
+
+// Asked when a report was refused, which ends the shift or happens with the node's only transition.
+Result<std::vector<std::string>> Assignment::LegalTransitions() {
+  if (!task_.phase().empty()) return TransitionsOf(task_.phase());
+  v1::GetInstanceRequest request;
+  request.set_namespace_(task_.namespace_());
+  request.set_id(task_.instance());
+  request.set_with_nodes(true);
+  const auto instance = shift_.context.client->GetInstance(request);
+  const v1::Node* node = instance ? FindNode(instance->nodes(), task_.node()) : nullptr;
+
+  v1::GetMachineRequest definition;
+  definition.set_namespace_(task_.namespace_());
+  definition.set_id(task_.machine());
+  definition.set_version(task_.version());
+  Result<v1::Machine> machine = v1::Machine();
+  if (node == nullptr) {
+    machine = shift_.context.client->GetMachine(definition);
+    if (!machine) return machine.error();
+    node = FindNode(machine->nodes(), task_.node());
+  }
+  std::vector<std::string> legal;
+  if (node == nullptr) return legal;
+  for (const v1::Edge& edge : node->transitions()) {
+    if (!edge.transition().starts_with("dfsmr.")) legal.push_back(edge.transition());
+  }
+  return legal;
+}
+
+void Assignment::GiveBack() {
+  v1::RelinquishRequest request;
+  request.set_namespace_(task_.namespace_());
+  request.set_instance(task_.instance());
+  request.set_claim(task_.claim());
+  const auto reply = shift_.context.client->Relinquish(request);
+  if (!reply) shift_.Say(Name() + " could not be given back: " + reply.error().message);
+}
+
+}  // namespace dfsmr::cli

@@ -1,0 +1,58 @@
+// One task of `dcli work`, from the command's start to the report.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dcli/system/process.h"
+#include "dcli/work/heartbeat.h"
+#include "dcli/work/report.h"
+#include "dcli/work/shift.h"
+
+namespace dfsmr::cli {
+
+// What is run for each task.
+struct Trade {
+  std::vector<std::string> command;
+  std::map<std::string, std::string> middleware;  // the command line of each, by name
+};
+
+// One thread uses it. Whatever goes wrong is said through the shift; a task that cannot be reported
+// is given back and ends the shift.
+class Assignment {
+ public:
+  Assignment(Shift& shift, const Trade& trade, const v1::Task& task)
+      : shift_(shift), trade_(trade), task_(task) {}
+
+  void Perform();
+
+ private:
+  std::optional<Verdict> Run();
+  Result<std::unique_ptr<Process>> Launch(std::vector<std::string> command);
+  bool SeeThrough(Process& process);
+  bool Heed(Process& process, Heartbeat& heartbeat);
+
+  void Report(const Verdict& verdict);
+  Result<v1::TransitionResponse> Send(const Verdict& verdict);
+  void Refused(const Verdict& verdict, const Error& error);
+  void NoSuchTransition(const Verdict& verdict, const Error& error);
+  Result<std::vector<std::string>> LegalTransitions();
+  void GiveBack();
+
+  std::string Name() const;
+
+  Shift& shift_;
+  const Trade& trade_;
+  const v1::Task& task_;
+  Tail out_{kOutBytes};
+  Tail err_{kErrBytes};
+  bool told_to_stop_ = false;
+
+  static constexpr size_t kOutBytes = 4 << 20;  // the largest report that a message can carry
+  static constexpr size_t kErrBytes = 4 << 10;
+};
+
+}  // namespace dfsmr::cli

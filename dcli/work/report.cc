@@ -1,0 +1,202 @@
+#include "dcli/work/report.h"
+
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <charconv>
+#include <initializer_list>
+#include <vector>
+
+#include "dcli/system/process.h"
+#include "dcli/text/json.h"
+#include "dcli/text/output.h"
+
+namespace dfsmr::cli {
+namespace {
+
+constexpr size_t kErrorBytes = 2'000;  // of standard error, kept with the report
+constexpr size_t kToldBytes = 32'000;  // of what the command says itself: the server takes more
+constexpr int kErrorLines = 5;
+
+std::string_view Trimmed(std::string_view text) {
+  const size_t end = text.find_last_not_of(" \t\r\n");
+  return end == text.npos ? std::string_view() : text.substr(0, end + 1);
+}
+
+// Text that came in pieces may begin or end inside a character; a report must be UTF-8.
+std::string ValidUtf8(std::string_view text) { return Unquoted(Quoted(text)); }
+
+std::string_view LastLines(std::string_view text) {
+  text = Trimmed(text);
+  if (text.size() > kErrorBytes) text.remove_prefix(text.size() - kErrorBytes);
+  size_t begin = text.size();
+  for (int lines = 0; lines < kErrorLines && begin != text.npos && begin > 0; ++lines) {
+    begin = text.rfind('\n', begin - 1);
+  }
+  return begin == text.npos || begin == 0 ? text : text.substr(begin + 1);
+}
+
+// "wake_after" as "wakeAfter".
+std::string CamelCase(std::string_view key) {
+  std::string camel;
+  bool up = false;
+  for (const char c : key) {
+    if (c != '_') camel += up ? static_cast<char>(c - 'a' + 'A') : c;
+    up = c == '_';
+  }
+  return camel;
+}
+
+// The members of what a command said. Each of these leaves `to` alone where there is none, and is
+// false when there is one of another type.
+class Said {
+ public:
+  explicit Said(std::string_view object) : members_(Members(object)) {}
+
+  bool String(std::string_view key, std::string* to) const {
+    const std::string* value = ValueOf(key);
+    if (value == nullptr) return true;
+    if (!value->starts_with('"')) return false;
+    *to = Unquoted(*value);
+    return true;
+  }
+  bool Object(std::string_view key, std::string* to) const { return Text(key, '{', to); }
+  bool Array(std::string_view key, std::string* to) const { return Text(key, '[', to); }
+  bool Number(std::string_view key, uint32_t* to) const {
+    const std::string* value = ValueOf(key);
+    if (value == nullptr) return true;
+    const char* end = value->data() + value->size();
+    const auto read = std::from_chars(value->data(), end, *to);
+    return read.ec == std::errc() && read.ptr == end;
+  }
+  // A key that is none of `known`, or "".
+  std::string Other(std::initializer_list<std::string_view> known) const {
+    for (const Member& member : members_) {
+      if (std::find(known.begin(), known.end(), member.key) == known.end()) return member.key;
+    }
+    return "";
+  }
+
+ private:
+  const std::string* ValueOf(std::string_view key) const {
+    const Member* member = Find(members_, key);
+    if (member == nullptr) member = Find(members_, CamelCase(key));  // as the task has it
+    return member == nullptr || member->value == "null" ? nullptr : &member->value;
+  }
+  bool Text(std::string_view key, char first, std::string* to) const {
+    const std::string* value = ValueOf(key);
+    if (value == nullptr) return true;
+    if (!value->starts_with(first)) return false;
+    *to = *value;
+    return true;
+  }
+
+  std::vector<Member> members_;
+};
+
+std::string TakeChild(const std::string& item, Child* child) {
+  if (!item.starts_with('{')) return "not an object";
+  const Said said(item);
+  std::string machine;
+  if (!said.String("machine", &machine) || machine.empty()) return "without a \"machine\"";
+  const auto ref = ParseMachineRef(machine);
+  if (!ref) return ref.error().message;
+  child->machine = *ref;
+  if (!said.String("id", &child->id)) return "\"id\" is not a string";
+  if (!said.Object("params", &child->params)) return "\"params\" is not an object";
+  const std::string other = said.Other({"machine", "id", "params"});
+  return other.empty() ? "" : "it takes machine, id and params, and no \"" + other + "\"";
+}
+
+// What goes with suspending.
+std::string TakeWaiting(const Said& said, Verdict* verdict) {
+  std::string after;
+  if (!said.String("wake_after", &after)) return "\"wake_after\" is not a string such as \"30s\"";
+  if (!after.empty()) {
+    const auto duration = ParseDuration(after);
+    if (!duration) return "\"wake_after\": " + duration.error().message;
+    verdict->wake_after = *duration;
+  }
+  std::string children;
+  if (!said.Array("children", &children)) return "\"children\" is not an array";
+  if (!said.Number("children_concurrency", &verdict->children_concurrency)) {
+    return "\"children_concurrency\" is not a number from 0 on";
+  }
+  if (children.empty()) return "";
+  for (const std::string& item : Items(children)) {
+    const std::string which = "\"children\"[" + std::to_string(verdict->children.size()) + "]";
+    const std::string wrong = TakeChild(item, &verdict->children.emplace_back());
+    if (!wrong.empty()) return which + ": " + wrong;
+  }
+  return "";
+}
+
+// Takes over what the command said; returns what is wrong with it, or "".
+std::string Take(const Said& said, Verdict* verdict) {
+  std::string transition;
+  if (!said.String("transition", &transition)) return "\"transition\" is not a string";
+  if (!said.String("error", &verdict->error)) return "\"error\" is not a string";
+  if (!said.Object("params", &verdict->params)) return "\"params\" is not an object";
+  if (!said.Object("output", &verdict->output)) return "\"output\" is not an object";
+  const std::string wrong = TakeWaiting(said, verdict);
+  if (!wrong.empty()) return wrong;
+  const bool waiting = verdict->wake_after || !verdict->children.empty();
+  if (waiting && transition.empty()) {
+    return "\"wake_after\" and \"children\" want \"transition\": \"suspend\" beside them";
+  }
+  if (!transition.empty()) {
+    verdict->transition = transition;
+    verdict->named = true;
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string TaskJson(const v1::Task& task) {
+  v1::Task rest = task;
+  rest.clear_instance_params();
+  rest.clear_node_params();
+  rest.clear_event_data();
+  std::vector<Member> members = Members(JsonOf(rest));
+  const auto add = [&](const char* key, const std::string& params) {
+    // On one line: a line break in JSON can only stand between tokens.
+    std::string line = params.empty() || !IsJsonObject(params) ? "{}" : params;
+    for (char& c : line) c = c == '\n' || c == '\r' ? ' ' : c;
+    members.push_back({key, line});
+  };
+  add("instanceParams", task.instance_params());
+  add("nodeParams", task.node_params());
+  add("eventData", task.event_data());
+  return ObjectOf(members) + "\n";
+}
+
+std::string_view LastLine(std::string_view text) {
+  text = Trimmed(text);
+  const size_t line_break = text.find_last_of("\r\n");
+  return line_break == text.npos ? text : text.substr(line_break + 1);
+}
+
+Verdict VerdictOf(int status, std::string_view out, std::string_view err,
+                  std::string_view success) {
+  const bool well = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  Verdict verdict;
+  verdict.transition = well ? std::string(success) : "error";
+  if (!well) {
+    const std::string lines = ValidUtf8(LastLines(err));
+    verdict.error = StatusText(status) + (lines.empty() ? "" : ": " + lines);
+  }
+  const std::string_view last = LastLine(out);
+  if (!IsJsonObject(last)) return verdict;
+  const std::string wrong = Take(Said(last), &verdict);
+  if (verdict.error.size() > kToldBytes) {
+    verdict.error = ValidUtf8(std::string_view(verdict.error).substr(0, kToldBytes)) + "…";
+  }
+  if (wrong.empty()) return verdict;
+  Verdict bad;
+  bad.transition = "error";
+  bad.error = "the last line of the command's output is no report: " + wrong;
+  return bad;
+}
+
+}  // namespace dfsmr::cli

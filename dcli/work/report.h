@@ -1,0 +1,49 @@
+// What a command's end means: from exit status and last line to a report.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dcli/text/values.h"
+#include "dfsmr/v1/runner.pb.h"
+
+namespace dfsmr::cli {
+
+// The task as the command gets it on standard input: proto3 JSON on one line, where instanceParams,
+// nodeParams and eventData are objects, always there, with every digit as it was given.
+std::string TaskJson(const v1::Task& task);
+
+struct Child {
+  MachineRef machine;
+  std::string id;
+  std::string params;  // a JSON object, or empty
+  friend bool operator==(const Child&, const Child&) = default;
+};
+
+struct Verdict {
+  std::string transition;
+  bool named = false;  // by the command itself, on its last line
+  std::string params;  // JSON objects, or empty
+  std::string output;
+  std::string error;
+  // With a transition that suspends.
+  std::optional<Duration> wake_after;
+  std::vector<Child> children;
+  uint32_t children_concurrency = 0;
+  friend bool operator==(const Verdict&, const Verdict&) = default;
+};
+
+// Exit status 0 is `success`, another one or a signal is "error" with the last lines of `err`. When
+// the last line of `out` is a JSON object, its "transition", "params", "output", "error",
+// "wake_after", "children" and "children_concurrency" come first; one of them with the wrong type
+// makes it an "error" that says so. "wakeAfter" and "childrenConcurrency" will do, too.
+Verdict VerdictOf(int status, std::string_view out, std::string_view err,
+                  std::string_view success = "ok");
+
+// The last line with something on it, without its line break.
+std::string_view LastLine(std::string_view text);
+
+}  // namespace dfsmr::cli

@@ -1,0 +1,107 @@
+#include <signal.h>
+
+#include <algorithm>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "dcli/commands/commands.h"
+#include "dcli/system/signals.h"
+#include "dcli/work/assignment.h"
+#include "dcli/work/shift.h"
+
+namespace dfsmr::cli {
+namespace {
+
+constexpr std::chrono::seconds kPoll{20};
+constexpr int kMostJobs = 1'000;
+
+// Tasks come by long polls and are reported one by one, not on a Work stream: a claim that a poll
+// brought outlives the connection, so that what is in hand when the server restarts can still be
+// reported; what was handed out on a stream is given back with it.
+v1::ReadyRequest RequestOf(const Context& context, const WorkOptions& options) {
+  v1::ReadyRequest request;
+  request.set_namespace_(context.name_space);
+  request.set_worker(options.worker.empty() ? WorkerName() : options.worker);
+  request.set_machine(options.machine);
+  request.set_node(options.node);
+  request.set_action(options.action);
+  request.set_queue(options.queue);
+  request.set_max_tasks(1);
+  *request.mutable_wait() = ToProto(Duration(kPoll));
+  return request;
+}
+
+// The next task; nothing when the shift is over.
+std::optional<v1::Task> Take(Shift& shift, const v1::ReadyRequest& request) {
+  for (Backoff backoff; shift.stage() == Shift::Stage::kWorking;) {
+    const auto asked = std::chrono::steady_clock::now();
+    const auto reply = shift.context.client->Ready(request, &shift.polls);
+    if (reply) shift.Heard(nullptr);
+    if (reply && reply->tasks_size() > 0) return reply->tasks(0);
+    if (!reply && (shift.polls.cancelled() || !shift.Heard(&reply.error()))) return std::nullopt;
+    const bool waited = std::chrono::steady_clock::now() - asked > kPoll / 2;
+    if (reply && waited) {
+      backoff.Reset();
+    } else {
+      shift.polls.SleepFor(backoff.Next());  // a server that is about to stop answers at once
+    }
+  }
+  return std::nullopt;
+}
+
+void Lane(Shift& shift, const Trade& trade, const v1::ReadyRequest& request, bool once) {
+  while (const auto task = Take(shift, request)) {
+    shift.Begin();
+    Assignment(shift, trade, *task).Perform();
+    shift.End();
+    if (once) return;
+  }
+}
+
+Error Bad(std::string message) { return {Code::kInvalidArgument, "", std::move(message)}; }
+
+// NAME=COMMAND.
+Result<Ok> AddMiddleware(const std::string& pair, Trade* trade) {
+  const size_t equals = pair.find('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == pair.size()) {
+    return Bad("--middleware \"" + pair + "\" is not NAME=COMMAND");
+  }
+  const std::string line = pair.substr(equals + 1);
+  const size_t first = std::min(line.find_first_not_of(' '), line.size());
+  const std::string program = line.substr(first, line.find(' ', first) - first);
+  if (!IsOnPath(program)) return Bad("cannot run the middleware " + program + ": not found");
+  trade->middleware[pair.substr(0, equals)] = line;
+  return Ok{};
+}
+
+Result<Trade> TradeOf(const WorkOptions& options) {
+  if (options.command.empty()) return Bad("there is no command: put it after \"--\"");
+  if (!IsOnPath(options.command[0])) return Bad("cannot run " + options.command[0] + ": not found");
+  if (options.jobs < 1 || options.jobs > kMostJobs) return Bad("--jobs must be from 1 to 1000");
+  Trade trade{.command = options.command, .middleware = {}};
+  for (const std::string& pair : options.middleware) {
+    const auto added = AddMiddleware(pair, &trade);
+    if (!added) return added.error();
+  }
+  return trade;
+}
+
+}  // namespace
+
+int Work(Context& context, const WorkOptions& options) {
+  const auto trade = TradeOf(options);
+  if (!trade) return context.FailUsage(trade.error());
+  signal(SIGPIPE, SIG_IGN);  // a command need not read its standard input
+  Shift shift(context);
+  const Interrupts interrupts([&shift](int count) { shift.Stop(count); });
+  const v1::ReadyRequest request = RequestOf(context, options);
+  std::vector<std::thread> lanes;
+  for (int i = 0; i < (options.once ? 1 : options.jobs); ++i) {
+    lanes.emplace_back([&] { Lane(shift, *trade, request, options.once); });
+  }
+  for (std::thread& lane : lanes) lane.join();
+  return shift.Close();
+}
+
+}  // namespace dfsmr::cli

@@ -1,0 +1,49 @@
+// Where connections come in. gRPC's own listener closes for good when the process has no files left
+// to open; this one turns such connections away, says so, and goes on.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "fsm/base/result.h"
+
+namespace dfsmr {
+
+class Acceptor {
+ public:
+  using Handler = std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor>;
+
+  // Listens on HOST:PORT, on every address of HOST; ':PORT' is every interface, port 0 any free
+  // one. UNAVAILABLE when an address is not this machine's, or taken.
+  static Result<std::unique_ptr<Acceptor>> Listen(const std::string& address);
+  Acceptor(const Acceptor&) = delete;
+  Acceptor& operator=(const Acceptor&) = delete;
+  ~Acceptor();
+
+  int port() const { return port_; }
+  // Hands connections to `handler` from now on, in a thread of its own. Once; the server must run.
+  void Serve(Handler handler);
+
+ private:
+  Acceptor() = default;
+  bool Bind(int family, const void* address, unsigned size);
+  void Run();
+  void Accept(int listener);
+
+  std::vector<int> listeners_;
+  int port_ = 0;
+  int files_most_ = 0;  // connections beyond this are turned away
+  int stop_ = -1;       // readable once it is to end
+  uint64_t turned_away_ = 0;
+  std::chrono::steady_clock::time_point next_warning_;
+  Handler handler_;
+  std::thread thread_;
+};
+
+}  // namespace dfsmr

@@ -1,0 +1,365 @@
+#include "dsrv/access/access.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "fsm/base/names.h"
+
+namespace dfsmr {
+namespace {
+
+constexpr auto kTick = std::chrono::seconds(1);
+constexpr size_t kShortestSecret = 32;
+constexpr size_t kLongestSecret = 4'096;
+
+std::string_view OrDefault(std::string_view ns) { return ns.empty() ? "default" : ns; }
+
+std::string Joined(const std::vector<std::string>& names) {
+  std::string joined;
+  for (const std::string& name : names) joined += (joined.empty() ? "" : ", ") + Quoted(name);
+  return joined;
+}
+
+// "machine 'a' and queue 'b'".
+std::string LimitsOf(const rows::TokenRow& row) {
+  std::string text;
+  if (!row.machines.empty()) text = "machine " + Joined(row.machines);
+  if (!row.queues.empty()) text += (text.empty() ? "queue " : " and queue ") + Joined(row.queues);
+  return text;
+}
+
+Error NotAllowed(std::string message) {
+  return {Code::kPermissionDenied, "NOT_ALLOWED", std::move(message)};
+}
+
+// What stands after "Bearer"; empty when there is no such thing.
+std::string_view BearerOf(const grpc::CallbackServerContext& context) {
+  const auto& metadata = context.client_metadata();
+  const auto found = metadata.find("authorization");
+  if (found == metadata.end()) return {};
+  const std::string_view value(found->second.data(), found->second.size());
+  constexpr std::string_view kScheme = "bearer ";
+  if (value.size() < kScheme.size()) return {};
+  for (size_t i = 0; i < kScheme.size(); ++i) {
+    if ((value[i] | 0x20) != kScheme[i]) return {};
+  }
+  return value.substr(kScheme.size());
+}
+
+}  // namespace
+
+Error BadToken() {
+  return {Code::kUnauthenticated, "BAD_TOKEN",
+          "the server asks for a token, and this call has none that is valid: send the metadata "
+          "'authorization: Bearer TOKEN'"};
+}
+
+// Caller -----------------------------------------------------------------------------------------
+
+Error Caller::Denied(const Method& method, std::string_view ns, std::string_view why) const {
+  Error error = NotAllowed(std::string(why));
+  if (info_->audit) {
+    AuditEntry entry = Entry();
+    entry.refused = true;
+    entry.method = method.name;
+    entry.ns = ns;
+    entry.result = error.reason;
+    info_->audit->Note(entry);
+  }
+  return error;
+}
+
+Result<Ok> Caller::MayEnter(const std::string& ns) const {
+  const Principal* who = principal();
+  if (!who || who->In(OrDefault(ns))) return Ok{};
+  return Denied(*info_->method, ns,
+                std::string(info_->method->name) + " takes the role " +
+                    NamesOf(info_->method->roles) + " in namespace " + Quoted(OrDefault(ns)) +
+                    "; this token has the role " + std::string(NameOf(who->role())) +
+                    " in namespace " + Quoted(who->row.ns));
+}
+
+Result<Ok> Caller::Narrow(Filter* filter) const {
+  const Principal* who = principal();
+  if (!who || !who->Limited()) return Ok{};
+  auto narrow = [](const std::vector<std::string>& names, std::string* wanted) {
+    if (names.size() == 1 && wanted->empty()) *wanted = names.front();
+    return names.empty() || std::ranges::find(names, *wanted) != names.end();
+  };
+  const bool machine = narrow(who->row.machines, &filter->machine);
+  const bool queue = narrow(who->row.queues, &filter->queue);
+  if (machine && queue) return Ok{};
+  return Denied(*info_->method, filter->ns,
+                "this token is limited to " + LimitsOf(who->row) + ": ask for one of " +
+                    (machine ? "these queues" : "these machines") + " by name");
+}
+
+Result<Ok> Caller::MayStart(const std::string& machine, bool flow) const {
+  const Principal* who = principal();
+  if (!who || who->row.machines.empty()) return Ok{};
+  const auto& machines = who->row.machines;
+  if (!flow && std::ranges::find(machines, machine) != machines.end()) return Ok{};
+  return Denied(*info_->method, info_->ns,
+                "this token is limited to " + LimitsOf(who->row) + ": it may start these, and no "
+                "flow of its own");
+}
+
+Result<Ok> Caller::MayReport(Engine& engine, const std::string& ns, const std::string& instance,
+                             const std::string& claim) const {
+  if (!info_) return Ok{};
+  const Principal* who = principal();
+  if (claim.empty()) {
+    if (who && !Among(who->role(), kOutside.roles)) {
+      return Denied(kOutside, ns,
+                    "without a claim this comes from outside, and takes the role " +
+                        NamesOf(kOutside.roles) + " in namespace " + Quoted(ns) +
+                        "; this token has the role " + std::string(NameOf(who->role())));
+    }
+    return AuditedOutside() ? info_->audit->Ready() : Ok{};
+  }
+  if (!who || !who->Limited()) return Ok{};
+  if (engine.Concerns(ns, instance, claim, who->row.machines, who->row.queues)) return Ok{};
+  return Denied(*info_->method, ns,
+                "this token is limited to the tasks of " + LimitsOf(who->row));
+}
+
+Result<Ok> Caller::MaySee(Engine& engine, const std::string& ns,
+                          const std::string& instance) const {
+  const Principal* who = principal();
+  if (!who || !who->Limited()) return Ok{};
+  if (engine.Concerns(ns, instance, "", who->row.machines, who->row.queues)) return Ok{};
+  return Denied(*info_->method, ns,
+                "this token is limited to the tasks of " + LimitsOf(who->row));
+}
+
+void Caller::On(std::string_view ids, std::string_view detail) const {
+  if (!Audited()) return;
+  info_->on = ids;
+  info_->detail = detail;
+}
+
+AuditEntry Caller::Entry() const {
+  AuditEntry entry;
+  entry.method = info_->method->name;
+  entry.ns = info_->ns;
+  if (info_->who) {
+    entry.token = info_->who->row.id;
+    entry.name = info_->who->row.name;
+    entry.role = NameOf(info_->who->role());
+  }
+  entry.peer = info_->peer;
+  entry.certificate = info_->certificate;
+  return entry;
+}
+
+void Caller::Note(const Error* error) const {
+  if (Audited()) NoteOutside(info_->on, info_->detail, error);
+}
+
+void Caller::NoteOutside(std::string_view on, std::string_view detail, const Error* error) const {
+  AuditEntry entry = Entry();
+  entry.on = on;
+  entry.detail = detail;
+  entry.result = !error                  ? "OK"
+                 : error->reason.empty() ? "code " + std::to_string(static_cast<int>(error->code))
+                                         : error->reason;
+  info_->audit->Note(entry);
+}
+
+// Access -----------------------------------------------------------------------------------------
+
+Access::Access(Options options, Audit* audit) : options_(std::move(options)), audit_(audit) {}
+
+Result<std::unique_ptr<Access>> Access::Open(Options options, const Store& store,
+                                             PartitionId partition, Audit* audit) {
+  std::unique_ptr<Access> access(new Access(std::move(options), audit));
+  auto rows = rows::ScanTokens(store, partition);
+  if (!rows) return rows.error();
+  const Timestamp now = access->options_.clock();
+  bool admin = false;
+  for (rows::TokenRow& row : *rows) {
+    auto principal = std::make_shared<Principal>(std::move(row));
+    admin = admin || (principal->Valid(now) && principal->InAll() &&
+                      principal->role() == v1::AccessToken::ADMIN);
+    access->book_.Add(std::move(principal));
+  }
+  if (!access->options_.admin_token_file.empty()) {
+    auto read = access->ReadAdminFile();
+    if (!read) return read.error();
+  } else if (access->options_.asks && !admin) {
+    return Error{Code::kInvalidArgument, "",
+                 "--auth tokens, but the store has no admin's token, so nobody could make any. "
+                 "Make the first:\n  (umask 077; openssl rand -hex 32 > admin.token)\n  dsrv --auth "
+                 "tokens --admin-token-file admin.token ...\n  dcli token create --role admin "
+                 "--namespace '*' --token-file admin.token"};
+  }
+  if (!access->options_.asks && !rows->empty()) {
+    spdlog::warn("the store holds {} tokens, and nobody is asked for one: see --auth",
+                 rows->size());
+  }
+  if (access->options_.asks || access->admin_ || !rows->empty()) {
+    access->tender_ = std::thread([&self = *access] { self.Tend(); });
+  }
+  return access;
+}
+
+Access::~Access() {
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+  }
+  changed_.notify_all();
+  if (tender_.joinable()) tender_.join();
+}
+
+// Its content is the token. When it changes, the old one is revoked.
+Result<Ok> Access::ReadAdminFile() {
+  const std::string& path = options_.admin_token_file;
+  std::ifstream file(path);
+  std::ostringstream text;
+  if (file) text << file.rdbuf();
+  std::string secret = text.str();
+  secret.erase(secret.find_last_not_of(" \t\r\n") + 1);
+  const bool printable = std::ranges::all_of(secret, [](char c) { return c > ' ' && c < 127; });
+  if (!file || !printable || secret.size() < kShortestSecret || secret.size() > kLongestSecret) {
+    if (admin_) book_.Remove(admin_);
+    admin_ = nullptr;
+    return Error{Code::kInvalidArgument, "",
+                 "the admin token file " + Quoted(path) + " " +
+                     (file ? "must hold one word of " + std::to_string(kShortestSecret) +
+                                 " printable characters or more, and nothing else: "
+                                 "openssl rand -hex 32"
+                           : "cannot be read")};
+  }
+  rows::TokenRow row{.id = std::string(kAdminFile), .hash = HashOf(secret), .name = path, .ns = "*",
+                     .role = v1::AccessToken::ADMIN, .create_time = options_.clock()};
+  if (admin_ && admin_->row.hash == row.hash) return Ok{};
+  struct stat there {};
+  if (stat(path.c_str(), &there) == 0 && (there.st_mode & 07) != 0) {
+    spdlog::warn("the admin token file {} can be read by everybody on this machine", path);
+  }
+  if (admin_) book_.Remove(admin_);
+  admin_ = std::make_shared<Principal>(std::move(row));
+  book_.Add(admin_);
+  return Ok{};
+}
+
+PrincipalPtr Access::WhoIs(const grpc::CallbackServerContext& context) const {
+  const std::string_view bearer = BearerOf(context);
+  if (bearer.empty() || bearer.size() > kLongestSecret) return nullptr;
+  PrincipalPtr who = book_.Find(bearer);
+  return who && who->Valid(options_.clock()) ? who : nullptr;
+}
+
+Result<Caller> Access::Admit(const grpc::CallbackServerContext& context, const Method& method,
+                             std::string_view ns) const {
+  if (!options_.asks && !audit_) return Caller();
+  return Enter(context, method, ns, options_.asks, false);
+}
+
+Result<Caller> Access::AdmitAnywhere(const grpc::CallbackServerContext& context,
+                                     const Method& method) const {
+  if (!options_.asks && !audit_) return Caller();
+  return Enter(context, method, "", options_.asks, true);
+}
+
+Result<Caller> Access::AdmitToken(const grpc::CallbackServerContext& context, const Method& method,
+                                  std::string_view ns, bool anywhere) const {
+  return Enter(context, method, ns, true, anywhere);
+}
+
+Result<Caller> Access::Enter(const grpc::CallbackServerContext& context, const Method& method,
+                             std::string_view ns, bool ask, bool anywhere) const {
+  Caller caller;
+  caller.info_ = std::make_shared<Caller::Info>();
+  Caller::Info& info = *caller.info_;
+  info.method = &method;
+  info.audit = audit_;
+  info.ns = anywhere ? ns : OrDefault(ns);
+  info.peer = context.peer();
+  if (options_.mutual_tls) {
+    for (const grpc::string_ref& name :
+         context.auth_context()->FindPropertyValues("x509_common_name")) {
+      info.certificate.assign(name.data(), name.size());
+    }
+  }
+  if (ask) {
+    info.who = WhoIs(context);
+    if (!info.who) {
+      const Error error = BadToken();
+      if (audit_) {
+        AuditEntry entry = caller.Entry();
+        entry.refused = true;
+        entry.result = error.reason;
+        audit_->Note(entry);
+      }
+      return error;
+    }
+    if (!Among(info.who->role(), method.roles) || (!anywhere && !info.who->In(info.ns))) {
+      return caller.Denied(method, info.ns,
+                           std::string(method.name) + " takes the role " + NamesOf(method.roles) +
+                               (anywhere ? "" : " in namespace " + Quoted(info.ns)) +
+                               "; this token has the role " +
+                               std::string(NameOf(info.who->role())) + " in namespace " +
+                               Quoted(info.who->row.ns));
+    }
+  }
+  if (caller.Audited()) {
+    auto ready = audit_->Ready();
+    if (!ready) return ready.error();
+  }
+  return caller;
+}
+
+void Access::Watch(const Caller& caller, std::weak_ptr<Revocable> call) {
+  if (!caller.principal()) return;
+  const std::lock_guard lock(mutex_);
+  leases_.push_back({caller.info_->who, std::move(call)});
+}
+
+void Access::Sweep() {
+  {
+    const std::lock_guard lock(mutex_);
+    sweep_ = true;
+  }
+  changed_.notify_all();
+}
+
+void Access::Tend() {
+  std::unique_lock lock(mutex_);
+  while (!ended_) {
+    changed_.wait_for(lock, kTick, [this] { return sweep_ || ended_; });
+    sweep_ = false;
+    lock.unlock();
+    if (!options_.admin_token_file.empty()) {
+      auto read = ReadAdminFile();
+      const std::string problem = read ? "" : read.error().message;
+      if (problem != std::exchange(admin_problem_, problem) && !problem.empty()) {
+        spdlog::warn("{}; until it does, nobody gets in by it", problem);
+      }
+    }
+    EndInvalid();
+    lock.lock();
+  }
+}
+
+void Access::EndInvalid() {
+  const Timestamp now = options_.clock();
+  std::vector<std::shared_ptr<Revocable>> over;
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(leases_, [&](const Lease& lease) {
+      auto call = lease.call.lock();
+      if (call && lease.who->Valid(now)) return false;
+      if (call) over.push_back(std::move(call));
+      return true;
+    });
+  }
+  for (const auto& call : over) call->Revoke(BadToken());
+}
+
+}  // namespace dfsmr

@@ -1,0 +1,83 @@
+#include "dsrv/access/credentials.h"
+
+#include <openssl/crypto.h>
+#include <openssl/rand.h>
+#include <openssl/sha.h>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+
+namespace dfsmr {
+
+std::string HashOf(std::string_view secret) {
+  std::string hash(SHA256_DIGEST_LENGTH, '\0');
+  SHA256(reinterpret_cast<const unsigned char*>(secret.data()), secret.size(),
+         reinterpret_cast<unsigned char*>(hash.data()));
+  return hash;
+}
+
+std::string RandomHex(size_t bytes) {
+  std::string random(bytes, '\0');
+  const int filled =
+      RAND_bytes(reinterpret_cast<unsigned char*>(random.data()), static_cast<int>(bytes));
+  Check(filled == 1, "the system has no randomness to give");
+  std::string hex;
+  for (char c : random) {
+    static constexpr char kDigits[] = "0123456789abcdef";
+    hex += kDigits[static_cast<uint8_t>(c) >> 4];
+    hex += kDigits[static_cast<uint8_t>(c) & 15];
+  }
+  return hex;
+}
+
+size_t TokenBook::First::operator()(const std::string& hash) const {
+  size_t first = 0;
+  std::memcpy(&first, hash.data(), std::min(sizeof first, hash.size()));
+  return first;
+}
+
+bool TokenBook::SameTime::operator()(const std::string& a, const std::string& b) const {
+  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+PrincipalPtr TokenBook::Find(std::string_view secret) const {
+  const std::string hash = HashOf(secret);
+  std::shared_lock lock(mutex_);
+  const auto found = by_hash_.find(hash);
+  return found == by_hash_.end() ? nullptr : found->second;
+}
+
+PrincipalPtr TokenBook::FindId(std::string_view id) const {
+  std::shared_lock lock(mutex_);
+  for (const auto& [hash, principal] : by_hash_) {
+    if (principal->row.id == id) return principal;
+  }
+  return nullptr;
+}
+
+void TokenBook::Add(PrincipalPtr principal) {
+  std::unique_lock lock(mutex_);
+  by_hash_[principal->row.hash] = std::move(principal);
+}
+
+void TokenBook::Remove(const PrincipalPtr& principal) {
+  principal->revoked.store(true, std::memory_order_release);
+  std::unique_lock lock(mutex_);
+  const auto found = by_hash_.find(principal->row.hash);
+  if (found != by_hash_.end() && found->second == principal) by_hash_.erase(found);
+}
+
+std::vector<PrincipalPtr> TokenBook::All() const {
+  std::vector<PrincipalPtr> all;
+  {
+    std::shared_lock lock(mutex_);
+    for (const auto& [hash, principal] : by_hash_) all.push_back(principal);
+  }
+  std::ranges::sort(all, {}, [](const PrincipalPtr& one) {
+    return std::pair(one->row.create_time, one->row.id);
+  });
+  return all;
+}
+
+}  // namespace dfsmr

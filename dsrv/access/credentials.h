@@ -1,0 +1,66 @@
+// The tokens that let callers in, by the hashes of their secrets. Nothing here knows a secret
+// longer than it takes to hash it.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <shared_mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "dsrv/access/roles.h"
+#include "fsm/base/result.h"
+#include "storage/rows/rows.h"
+
+namespace dfsmr {
+
+// SHA-256, 32 bytes.
+std::string HashOf(std::string_view secret);
+// So many bytes from the system's generator, as hexadecimal digits.
+std::string RandomHex(size_t bytes);
+
+// Who calls. Its row never changes.
+struct Principal {
+  explicit Principal(rows::TokenRow given) : row(std::move(given)) {}
+
+  AccessRole role() const { return static_cast<AccessRole>(row.role); }
+  bool InAll() const { return row.ns == "*"; }
+  bool In(std::string_view ns) const { return InAll() || row.ns == ns; }
+  // Only workers are.
+  bool Limited() const { return !row.machines.empty() || !row.queues.empty(); }
+  bool Valid(Timestamp now) const {
+    return !revoked.load(std::memory_order_acquire) && now < row.expire_time;
+  }
+
+  const rows::TokenRow row;
+  mutable std::atomic<bool> revoked{false};
+};
+using PrincipalPtr = std::shared_ptr<const Principal>;
+
+// Any thread.
+class TokenBook {
+ public:
+  // Null when there is none with this secret. It may have expired.
+  PrincipalPtr Find(std::string_view secret) const;
+  PrincipalPtr FindId(std::string_view id) const;
+  void Add(PrincipalPtr principal);
+  // From now on it is revoked.
+  void Remove(const PrincipalPtr& principal);
+  std::vector<PrincipalPtr> All() const;
+
+ private:
+  // The hash of a secret that others cannot choose: its first bytes are as good as any others.
+  struct First {
+    size_t operator()(const std::string& hash) const;
+  };
+  struct SameTime {  // whatever the two hold
+    bool operator()(const std::string& a, const std::string& b) const;
+  };
+  mutable std::shared_mutex mutex_;
+  std::unordered_map<std::string, PrincipalPtr, First, SameTime> by_hash_;
+};
+
+}  // namespace dfsmr

@@ -1,0 +1,41 @@
+// The definitions by name. Written by the engine when they are durable, read by any thread.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <shared_mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fsm/base/time.h"
+#include "fsm/machine/machine.h"
+
+namespace dfsmr {
+
+// One version of a machine. Never changes.
+struct MachineVersion {
+  std::string ns;
+  uint32_t version = 0;
+  Machine machine;
+  Timestamp define_time;
+};
+using MachineVersionPtr = std::shared_ptr<const MachineVersion>;
+
+class Registry {
+ public:
+  void Add(MachineVersionPtr definition);
+  // Null when there is none. Version 0 is the latest.
+  MachineVersionPtr Find(std::string_view ns, std::string_view id, uint32_t version = 0) const;
+  // Stays valid as long as the registry: definitions are never removed.
+  const Machine* Resolve(std::string_view ns, std::string_view id, uint32_t version) const;
+
+ private:
+  using Versions = std::vector<MachineVersionPtr>;  // version n at n - 1
+  const Versions* VersionsOf(std::string_view ns, std::string_view id) const;
+
+  mutable std::shared_mutex mutex_;
+  std::map<std::pair<std::string, std::string>, Versions> machines_;
+};
+
+}  // namespace dfsmr

@@ -1,0 +1,230 @@
+#include "dsrv/feed/changes.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace dfsmr {
+namespace {
+
+constexpr size_t kRecentBytes = 32 << 20;
+constexpr size_t kPortionBytes = 64 << 10;
+constexpr size_t kPortionScanned = 10'000;
+constexpr size_t kShared = 16;
+constexpr auto kRound = std::chrono::seconds(2);  // at least: those with nothing to read beat
+// Between two rounds passes so many times what a round took, so that watchers, however many, take
+// their changes in few messages rather than in many.
+constexpr int kRest = 9;
+constexpr auto kLongestRest = std::chrono::milliseconds(50);
+
+size_t SizeOf(const Event& event) {
+  return sizeof(Event) + event.instance.size() + event.params.size() + event.note.size();
+}
+
+Error Expired(uint64_t first) {
+  return {Code::kOutOfRange, "CURSOR_EXPIRED",
+          "the cursor is older than the feed, which starts at record " + std::to_string(first) +
+              "; read on from '0', the oldest, and list the instances anew"};
+}
+
+}  // namespace
+
+std::string CursorText(const Cursor& cursor) {
+  char life[17];
+  const auto end = std::to_chars(life, life + sizeof life, cursor.life, 16).ptr;
+  return std::to_string(cursor.partition) + "." + std::to_string(cursor.seq) + "." +
+         std::string(life, end);
+}
+
+Result<Cursor> ParseCursor(std::string_view text) {
+  Cursor cursor;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  auto read = [&at, end](auto& number, int base, bool last) {
+    const auto [next, error] = std::from_chars(at, end, number, base);
+    at = next + 1;
+    return error == std::errc() && (last ? next == end : next != end && *next == '.');
+  };
+  if (read(cursor.partition, 10, false) && read(cursor.seq, 10, false) &&
+      read(cursor.life, 16, true)) {
+    return cursor;
+  }
+  return Error{
+      Code::kInvalidArgument, "BAD_REQUEST",
+      "'" + std::string(text.substr(0, 64)) +
+          "' is no cursor: take one that Changes gave, '0' for the oldest change, or leave "
+          "it empty to begin now"};
+}
+
+bool ChangeFilter::Matches(const Event& event) const {
+  return (ns.empty() || ns == event.ns) && (machine.empty() || machine == event.machine) &&
+         (instance.empty() || instance == event.instance) &&
+         (kinds.empty() || kinds.contains(event.kind));
+}
+
+Changes::Changes(const Store& store, Cursor start, Pool& pool, Serialise serialise)
+    : store_(store),
+      partition_(start.partition),
+      life_(start.life),
+      pool_(pool),
+      serialise_(std::move(serialise)),
+      head_(start.seq),
+      shown_(start.seq) {
+  pump_ = std::thread([this] { Pump(); });
+}
+
+Changes::~Changes() {
+  {
+    std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  published_.notify_all();
+  pump_.join();
+}
+
+void Changes::Publish(std::shared_ptr<const std::vector<rows::FeedPage>> pages) {
+  bool awaited;
+  {
+    std::lock_guard lock(mutex_);
+    for (const rows::FeedPage& page : *pages) {
+      recent_.push_back({{pages, &page}, {}, sizeof(Page) + page.bytes.size()});
+      recent_bytes_ += recent_.back().bytes;
+    }
+    while (recent_bytes_ > kRecentBytes && recent_.size() > 1) DropPage();
+    head_.store(pages->back().last, std::memory_order_release);
+    news_ = true;
+    awaited = !waiting_.empty() && !resting_;
+  }
+  if (awaited) published_.notify_one();
+}
+
+void Changes::Trim(uint64_t first) {
+  std::lock_guard lock(mutex_);
+  while (!recent_.empty() && recent_.front().encoded->first < first) DropPage();
+}
+
+void Changes::DropPage() {
+  recent_bytes_ -= recent_.front().bytes;
+  recent_.pop_front();
+}
+
+void Changes::Decode(Page* page) {
+  recent_bytes_ -= page->bytes;
+  (void)rows::ReadPage(*page->encoded, 0, [page](Event event) {
+    page->bytes += SizeOf(event);
+    page->records.push_back({std::move(event), nullptr});
+    return true;
+  });
+  recent_bytes_ += page->bytes;
+}
+
+Changes::PortionPtr Changes::Read(uint64_t after, uint64_t until, const ChangeFilter& filter) {
+  std::lock_guard lock(mutex_);
+  const bool follows = until == UINT64_MAX;
+  until = std::min(until, follows ? shown_ : head_.load(std::memory_order_relaxed));
+  for (const Shared& one : shared_) {
+    if (follows && one.after == after && one.filter == filter) return one.portion;
+  }
+  auto portion = std::make_shared<Portion>();
+  portion->up_to = after;
+  portion->at_head = true;
+  if (after >= until) return portion;
+  auto page = std::ranges::upper_bound(recent_, after + 1, {},
+                                       [](const Page& one) { return one.encoded->first; });
+  if (page == recent_.begin()) return nullptr;
+  --page;
+  size_t bytes = 0;
+  size_t scanned = 0;
+  while (portion->up_to < until) {
+    if (bytes >= kPortionBytes || ++scanned > kPortionScanned) {
+      portion->at_head = false;
+      break;
+    }
+    if (portion->up_to == page->encoded->last) ++page;
+    if (page->records.empty()) Decode(&*page);
+    Record& record = page->records[++portion->up_to - page->encoded->first];
+    if (!filter.Matches(record.event)) continue;
+    if (!record.wire) {
+      record.wire = std::make_shared<const std::string>(serialise_(record.event, partition_));
+    }
+    bytes += record.wire->size();
+    portion->changes.push_back(record.wire);
+  }
+  if (follows) shared_.push_back({after, filter, portion});
+  if (shared_.size() > kShared) shared_.pop_front();
+  return portion;
+}
+
+Result<Changes::PortionPtr> Changes::ReadStore(uint64_t after, uint64_t until,
+                                               const ChangeFilter& filter) const {
+  auto first = rows::FirstSeq(store_, partition_);
+  if (!first) return first.error();
+  if (after + 1 < *first) return Expired(*first);
+  until = std::min(until, head());
+  auto portion = std::make_shared<Portion>();
+  portion->up_to = after;
+  portion->at_head = true;
+  size_t bytes = 0;
+  size_t scanned = 0;
+  bool gap = false;
+  auto outcome = rows::ScanFeed(store_, partition_, after + 1, [&](const Event& event) {
+    if (event.seq > until) return false;
+    if (event.seq != portion->up_to + 1) gap = true;  // retention dropped it since we looked
+    if (gap) return false;
+    if (bytes >= kPortionBytes || ++scanned > kPortionScanned) {
+      portion->at_head = false;
+      return false;
+    }
+    portion->up_to = event.seq;
+    if (!filter.Matches(event)) return true;
+    portion->changes.push_back(
+        std::make_shared<const std::string>(serialise_(event, partition_)));
+    bytes += portion->changes.back()->size();
+    return true;
+  });
+  if (!outcome) return outcome.error();
+  if (gap) return Expired(*first);
+  return PortionPtr(std::move(portion));
+}
+
+void Changes::WakeLater(std::weak_ptr<Watcher> watcher, uint64_t after) {
+  bool news;
+  {
+    std::lock_guard lock(mutex_);
+    waiting_.push_back(std::move(watcher));
+    news_ = news_ || head_.load() > after;
+    news = news_ && !resting_;
+  }
+  if (news) published_.notify_one();
+}
+
+// Rounds, not events: while one round of wakes goes on, more may be published, and the next round
+// takes it together.
+void Changes::Pump() {
+  using Clock = std::chrono::steady_clock;
+  std::vector<std::weak_ptr<Watcher>> woken;
+  Clock::duration rest{};
+  while (true) {
+    {
+      std::unique_lock lock(mutex_);
+      resting_ = true;
+      published_.wait_for(lock, rest, [this] { return stopped_; });
+      resting_ = false;
+      published_.wait_for(lock, kRound, [this] {
+        return stopped_ || (news_ && !waiting_.empty());
+      });
+      if (stopped_) return;
+      news_ = false;
+      shown_ = head_.load(std::memory_order_relaxed);
+      shared_.clear();
+      woken.swap(waiting_);
+    }
+    const auto begin = Clock::now();
+    for (const auto& weak : woken) {
+      if (auto watcher = weak.lock()) watcher->Wake();
+    }
+    woken.clear();
+    rest = std::min<Clock::duration>(kRest * (Clock::now() - begin), kLongestRest);
+  }
+}
+
+}  // namespace dfsmr

@@ -1,0 +1,138 @@
+// The feed as it is watched: in order, without gaps, each watcher at its own pace. Near the head
+// from memory, where each change is serialised once, and each message is made once for all watchers
+// who ask the same and keep up; behind it from the store. A watcher that does not read holds one
+// message and costs nothing else.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "dsrv/runtime/pool.h"
+#include "fsm/rules/instance.h"
+#include "storage/rows/rows.h"
+#include "storage/store.h"
+
+namespace dfsmr {
+
+// A place in the feed, for every partition. Its text is opaque to clients.
+struct Cursor {
+  PartitionId partition = 0;
+  uint64_t seq = 0;  // the last record before it
+  // The store's incarnation: what was read before a backup was put in place may never have happened
+  // in the life that followed.
+  uint64_t life = 0;
+};
+std::string CursorText(const Cursor& cursor);
+Result<Cursor> ParseCursor(std::string_view text);
+
+struct ChangeFilter {
+  std::string ns;  // empty: all
+  std::string machine;
+  std::string instance;
+  std::set<ChangeKind> kinds;  // empty: all
+  bool Matches(const Event& event) const;
+  friend bool operator==(const ChangeFilter&, const ChangeFilter&) = default;
+};
+
+class Changes {
+ public:
+  using Serialise = std::function<std::string(const Event&, PartitionId)>;
+  // One message's worth: serialised changes, and where to go on.
+  struct Portion {
+    std::vector<std::shared_ptr<const std::string>> changes;
+    uint64_t up_to = 0;  // all records up to this one have been considered
+    bool at_head = false;
+
+    // What `make` makes of it, made once. Any thread.
+    template <typename Make>
+    const std::string& Message(Make make) const {
+      std::call_once(made_, [&] { message_ = make(); });
+      return message_;
+    }
+
+   private:
+    mutable std::once_flag made_;
+    mutable std::string message_;
+  };
+  using PortionPtr = std::shared_ptr<const Portion>;
+
+  class Watcher {
+   public:
+    virtual ~Watcher() = default;
+    // Something new has been published, or 5 s have passed. Must not block.
+    virtual void Wake() = 0;
+  };
+
+  // `pool` and `store` must outlive it. `start` is where the feed ends now.
+  Changes(const Store& store, Cursor start, Pool& pool, Serialise serialise);
+  ~Changes();
+
+  // One commit's records, in order.
+  void Publish(std::shared_ptr<const std::vector<rows::FeedPage>> pages);
+  // Retention has dropped the records before `first`.
+  void Trim(uint64_t first);
+  uint64_t head() const { return head_.load(std::memory_order_acquire); }
+  PartitionId partition() const { return partition_; }
+  Cursor CursorAt(uint64_t seq) const { return {partition_, seq, life_}; }
+
+  // What follows `after` and matches, from memory; null when it is not all there any more. Who
+  // follows sees the feed as it was at the last round of wakes: so that many see the same.
+  PortionPtr Read(uint64_t after, uint64_t until, const ChangeFilter& filter);
+  // The same from the store. Blocks. OUT_OF_RANGE CURSOR_EXPIRED when retention has overtaken it.
+  Result<PortionPtr> ReadStore(uint64_t after, uint64_t until, const ChangeFilter& filter) const;
+  Pool& pool() { return pool_; }
+
+  // Wakes `watcher`, which has read up to `after`, when there is more, or within 5 s; once.
+  // Forgotten when it is gone.
+  void WakeLater(std::weak_ptr<Watcher> watcher, uint64_t after);
+
+ private:
+  struct Record {
+    Event event;
+    std::shared_ptr<const std::string> wire;  // made when it is first asked for
+  };
+  struct Page {
+    std::shared_ptr<const rows::FeedPage> encoded;
+    std::vector<Record> records;  // decoded when they are first asked for
+    size_t bytes = 0;
+  };
+
+  struct Shared {
+    uint64_t after;
+    ChangeFilter filter;
+    PortionPtr portion;
+  };
+
+  void Decode(Page* page);
+  void DropPage();  // the oldest
+  void Pump();
+
+  const Store& store_;
+  const PartitionId partition_;
+  const uint64_t life_;
+  Pool& pool_;
+  const Serialise serialise_;
+  std::atomic<uint64_t> head_;
+
+  std::mutex mutex_;
+  std::condition_variable published_;
+  std::deque<Page> recent_;  // consecutive; the last one ends at the head
+  size_t recent_bytes_ = 0;
+  uint64_t shown_;  // to those who follow
+  std::deque<Shared> shared_;  // what was read last
+  std::vector<std::weak_ptr<Watcher>> waiting_;
+  bool news_ = false;  // somebody who waits has not read the head
+  bool resting_ = false;  // the next round is not due yet
+  bool stopped_ = false;
+  std::thread pump_;
+};
+
+}  // namespace dfsmr

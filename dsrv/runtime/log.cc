@@ -1,0 +1,87 @@
+#include "dsrv/runtime/log.h"
+
+#include <grpc/support/log.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+#include <mutex>
+
+#include "fsm/base/names.h"
+
+namespace dfsmr {
+namespace {
+
+constexpr int kLinesPerSecond = 10;
+
+struct RefusalLog {
+  std::mutex mutex;
+  std::map<std::string, uint64_t> counts;
+  std::chrono::steady_clock::time_point second;
+  int lines = 0;
+  uint64_t held_back = 0;
+};
+RefusalLog& refusal_log() {
+  static RefusalLog log;
+  return log;
+}
+
+void GrpcLog(gpr_log_func_args* args) {
+  const auto level = args->severity == GPR_LOG_SEVERITY_ERROR  ? spdlog::level::warn
+                     : args->severity == GPR_LOG_SEVERITY_INFO ? spdlog::level::debug
+                                                               : spdlog::level::trace;
+  spdlog::log(level, "grpc: {}", OneLine(args->message));
+}
+
+}  // namespace
+
+Result<Ok> StartLog(const std::string& level, bool json) {
+  const auto parsed = spdlog::level::from_str(level);
+  if (parsed == spdlog::level::off && level != "off") {
+    return Error{Code::kInvalidArgument, "",
+                 "log level '" + level + "' is none of trace, debug, info, warn, error, off"};
+  }
+  auto logger =
+      std::make_shared<spdlog::logger>("dsrv", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  logger->set_level(parsed);
+  logger->flush_on(spdlog::level::trace);
+  logger->set_pattern(json ? R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l","message":"%v"})"
+                           : "%Y-%m-%dT%H:%M:%S.%eZ %^%-5l%$ %v",
+                      spdlog::pattern_time_type::utc);
+  spdlog::set_default_logger(std::move(logger));
+  gpr_set_log_function(GrpcLog);
+  return Ok{};
+}
+
+void NoteRefusal(const Error& error, std::string_view peer) {
+  const std::string reason =
+      error.reason.empty() ? "code " + std::to_string(static_cast<int>(error.code)) : error.reason;
+  RefusalLog& log = refusal_log();
+  uint64_t held_back = 0;
+  {
+    std::lock_guard lock(log.mutex);
+    ++log.counts[reason];
+    const auto now = std::chrono::steady_clock::now();
+    if (now - log.second >= std::chrono::seconds(1)) {
+      log.second = now;
+      log.lines = 0;
+      held_back = std::exchange(log.held_back, 0);
+    }
+    if (++log.lines > kLinesPerSecond) {
+      ++log.held_back;
+      return;
+    }
+  }
+  if (held_back > 0) spdlog::info("refused {} more calls in the last second", held_back);
+  std::string message = OneLine(error.message);
+  for (size_t at = 0; (at = message.find('"', at)) != std::string::npos; ++at) message[at] = '\'';
+  spdlog::info("refused reason={} peer={} {}", reason, peer, message);
+}
+
+std::map<std::string, uint64_t> Refusals() {
+  RefusalLog& log = refusal_log();
+  std::lock_guard lock(log.mutex);
+  return log.counts;
+}
+
+}  // namespace dfsmr

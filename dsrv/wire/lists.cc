@@ -1,0 +1,252 @@
+#include "dsrv/wire/lists.h"
+
+#include <algorithm>
+
+#include "fsm/base/limits.h"
+#include "storage/rows/rows.h"
+
+namespace dfsmr {
+namespace {
+
+constexpr size_t kPageBytes = limits::kMessage * 3 / 4;  // so that a page fits a message
+constexpr size_t kSampled = 500;
+
+// The names of the nodes that it stands on, one for each token.
+Result<std::vector<std::string>> NodesOf(const Engine& engine, const Instance& instance) {
+  std::vector<std::string> nodes;
+  if (!instance.plan) {
+    const Machine* machine =
+        engine.registry().Resolve(instance.ns, instance.machine, instance.version);
+    for (const Token& token : instance.tokens) {
+      nodes.emplace_back(NodeName(*machine, token.node));
+    }
+    return nodes;
+  }
+  if (instance.Stopped()) {
+    for (const Token& token : instance.tokens) {
+      nodes.push_back(token.node == kElsewhere       ? instance.plan->ended_at
+                      : token.node == kAbortedIndex ? std::string(kAbortedNode)
+                                                    : std::string(kCancelledNode));
+    }
+    return nodes;
+  }
+  auto scanned = rows::ScanSteps(engine.store(), engine.partition(), instance.ns, instance.id,
+                                 [&nodes](const rows::StepRow& row) {
+                                   if (row.token) nodes.push_back(row.node);
+                                   return true;
+                                 });
+  if (!scanned) return scanned.error();
+  // Between the two reads it may have moved on: then some names are missing.
+  nodes.resize(instance.tokens.size());
+  return nodes;
+}
+
+// `node` is a node, or a step: then any of the step's nodes will do.
+bool StandsAt(const std::vector<std::string>& nodes, const std::string& node) {
+  return std::ranges::any_of(nodes, [&](const std::string& one) {
+    return one == node || (one.starts_with(node) && one[node.size()] == '/');
+  });
+}
+
+// One list: what matches, from the narrowest source there is.
+class Lister {
+ public:
+  Lister(const Engine& engine, const InstanceQuery& query)
+      : engine_(engine), store_(engine.store()), query_(query), resolve_(engine.resolve()) {}
+
+  Result<InstancePage> Read() {
+    auto outcome = Gather();
+    if (!outcome) return outcome.error();
+    std::ranges::sort(found_, {}, [](const InstanceView& view) { return view.instance.id; });
+    InstancePage page;
+    size_t bytes = 0;
+    for (InstanceView& view : found_) {
+      if (page.instances.size() == query_.limit ||
+          (bytes > kPageBytes && !page.instances.empty())) {
+        page.last = page.instances.back().instance.id;
+        break;
+      }
+      auto filled = Fill(&view);
+      if (!filled) return filled.error();
+      bytes += view.spec->params.size() + 512;
+      const Tokens& tokens = view.instance.tokens;
+      for (size_t i = 0; i < std::min(tokens.size(), limits::kTokensShown); ++i) {
+        bytes += tokens[i].params.size() + view.nodes[i].size() + 64;
+      }
+      page.instances.push_back(std::move(view));
+    }
+    return page;
+  }
+
+ private:
+  // One more than a page tells whether there is a next one.
+  bool Full() const { return found_.size() > query_.limit; }
+
+  Result<Ok> Gather() {
+    auto visit_id = [this](std::string_view id) { return VisitId(id); };
+    Result<Ok> outcome = Ok{};
+    if (!query_.parent.empty()) {
+      outcome = rows::ScanChildren(store_, engine_.partition(), query_.ns, query_.parent,
+                                   query_.after, visit_id);
+    } else if (!query_.labels.empty()) {
+      const auto& [key, value] = *query_.labels.begin();
+      outcome = rows::ScanLabel(store_, engine_.partition(), query_.ns, key, value, query_.after,
+                                visit_id);
+    } else {
+      return GatherFromTables();
+    }
+    return failed_ ? Result<Ok>(*failed_) : outcome;
+  }
+
+  Result<Ok> GatherFromTables() {
+    const bool live = query_.state != InstanceState::kStopped &&
+                      (query_.result == InstanceResult::kNone ||
+                       query_.result == InstanceResult::kPending);
+    const bool stopped = (query_.state == InstanceState::kNone ||
+                          query_.state == InstanceState::kStopped) &&
+                         query_.result != InstanceResult::kPending;
+    for (bool table : {false, true}) {
+      if (!(table ? stopped : live)) continue;
+      auto outcome = GatherFrom(table);
+      if (!outcome) return outcome;
+    }
+    return failed_ ? Result<Ok>(*failed_) : Result<Ok>(Ok{});
+  }
+
+  // Rows in order are a hundred times cheaper to read than rows found one by one through an index:
+  // the index of the machine pays only where few rows are that machine's.
+  Result<Ok> GatherFrom(bool stopped) {
+    std::vector<InstanceView> elsewhere = std::move(found_);
+    found_.clear();
+    auto outcome =
+        !query_.machine.empty() && Sparse(stopped)
+            ? rows::ScanMachine(store_, engine_.partition(), query_.ns, query_.machine,
+                                query_.after,
+                                [&](std::string_view id) { return VisitId(id, stopped); })
+            : rows::ScanInstances(store_, engine_.partition(), stopped, query_.ns, query_.after,
+                                  resolve_,
+                                  [&](Instance instance) {
+                                    Consider(std::move(instance));
+                                    return !Full();
+                                  },
+                                  {query_.machine, query_.node, query_.state, query_.result});
+    std::ranges::move(elsewhere, std::back_inserter(found_));
+    return outcome;
+  }
+
+  // Whether few of the next rows are the machine's.
+  bool Sparse(bool stopped) {
+    size_t scanned = 0;
+    size_t of_machine = 0;
+    (void)rows::ScanInstances(store_, engine_.partition(), stopped, query_.ns, query_.after,
+                              resolve_, [&](const Instance& instance) {
+                                of_machine += instance.machine == query_.machine;
+                                return ++scanned < kSampled;
+                              });
+    return scanned == kSampled && of_machine < kSampled / 50;
+  }
+
+  bool VisitId(std::string_view id, std::optional<bool> stopped = std::nullopt) {
+    auto instance = rows::GetInstance(store_, engine_.partition(), query_.ns, id, resolve_);
+    if (instance) {
+      if (!stopped || instance->Stopped() == *stopped) Consider(*std::move(instance));
+    } else if (instance.error().code != Code::kNotFound) {
+      failed_ = instance.error();
+    }
+    return !failed_ && !Full();
+  }
+
+  void Consider(Instance instance) {
+    const bool matches =
+        (query_.machine.empty() || query_.machine == instance.machine) &&
+        (query_.state == InstanceState::kNone || query_.state == instance.state) &&
+        (query_.result == InstanceResult::kNone || query_.result == instance.result) &&
+        (query_.parent.empty() || query_.parent == instance.parent);
+    if (!matches) return;
+    auto nodes = NodesOf(engine_, instance);
+    if (!nodes) {
+      failed_ = nodes.error();
+      return;
+    }
+    if (!query_.node.empty() && !StandsAt(*nodes, query_.node)) return;
+    InstanceView view{std::move(instance), nullptr, *std::move(nodes), {}};
+    if (query_.labels.size() > 1 || (!query_.labels.empty() && !query_.parent.empty())) {
+      auto filled = Fill(&view);
+      if (!filled) {
+        failed_ = filled.error();
+        return;
+      }
+      for (const auto& [key, value] : query_.labels) {
+        auto label = view.spec->labels.find(key);
+        if (label == view.spec->labels.end() || label->second != value) return;
+      }
+    }
+    found_.push_back(std::move(view));
+  }
+
+  Result<Ok> Fill(InstanceView* view) {
+    if (view->spec) return Ok{};
+    auto spec = rows::GetSpec(store_, engine_.partition(), view->instance.ns, view->instance.id);
+    if (!spec) return spec.error();
+    view->spec = std::make_shared<const Spec>(*std::move(spec));
+    return Ok{};
+  }
+
+  const Engine& engine_;
+  const Store& store_;
+  const InstanceQuery& query_;
+  const rows::Resolve resolve_;
+  std::vector<InstanceView> found_;
+  std::optional<Error> failed_;
+};
+
+}  // namespace
+
+Result<InstanceView> ReadInstance(const Engine& engine, const std::string& ns,
+                                  const std::string& id) {
+  auto instance =
+      rows::GetInstance(engine.store(), engine.partition(), ns, id, engine.resolve());
+  if (!instance) return instance.error();
+  auto spec = rows::GetSpec(engine.store(), engine.partition(), ns, id);
+  if (!spec) return spec.error();
+  auto outputs = rows::GetOutputs(engine.store(), engine.partition(), ns, id);
+  if (!outputs) return outputs.error();
+  // What does not fit a message with the rest is left out, the last by name first.
+  size_t bytes = spec->params.size();
+  std::erase_if(*outputs, [&bytes](const auto& output) {
+    return (bytes += output.first.size() + output.second.size()) > kPageBytes;
+  });
+  auto nodes = NodesOf(engine, *instance);
+  if (!nodes) return nodes.error();
+  return InstanceView{*std::move(instance), std::make_shared<const Spec>(*std::move(spec)),
+                      *std::move(nodes), *std::move(outputs)};
+}
+
+Result<InstancePage> ReadInstances(const Engine& engine, const InstanceQuery& query) {
+  return Lister(engine, query).Read();
+}
+
+Result<HistoryPage> ReadHistory(const Engine& engine, const std::string& ns, const std::string& id,
+                                uint64_t after, size_t limit) {
+  auto instance =
+      rows::GetInstance(engine.store(), engine.partition(), ns, id, engine.resolve());
+  if (!instance) return instance.error();
+  auto seqs = rows::History(engine.store(), engine.partition(), *instance, after);
+  if (!seqs) return seqs.error();
+  HistoryPage page;
+  size_t bytes = 0;
+  rows::FeedReader feed(engine.store(), engine.partition());
+  for (uint64_t seq : *seqs) {
+    if (page.events.size() == limit || bytes > kPageBytes) {
+      page.last = page.events.back().seq;
+      break;
+    }
+    auto event = feed.Get(seq);
+    if (!event) return event.error();
+    bytes += event->params.size() + event->note.size() + 256;
+    page.events.push_back(*std::move(event));
+  }
+  return page;
+}
+
+}  // namespace dfsmr

@@ -1,0 +1,160 @@
+#include "dsrv/wire/plan_view.h"
+
+#include <google/protobuf/util/time_util.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "fsm/plan/compile.h"
+
+namespace dfsmr {
+namespace {
+
+constexpr size_t kAfterShown = 200'000;  // names, over all steps
+
+using google::protobuf::util::TimeUtil;
+
+void Set(Timestamp time, google::protobuf::Timestamp* out) {
+  *out = TimeUtil::MicrosecondsToTimestamp(Micros(time));
+}
+
+void ToProto(const ChildCounts& children, v1::Children* out) {
+  out->set_total(children.total);
+  out->set_started(children.started);
+  out->set_running(children.running);
+  out->set_success(children.success);
+  out->set_failed(children.failed + children.paused);
+  out->set_cancelled(children.cancelled);
+}
+
+class PlanView {
+ public:
+  PlanView(const Machine& machine, std::unordered_map<NodeIndex, rows::StepRow> rows)
+      : machine_(machine), graph_(*machine.graph), rows_(std::move(rows)) {}
+
+  void Show(v1::Instance* out);
+
+ private:
+  void FindBefore();
+  void ShowStep(uint32_t index, v1::Step* out);
+  v1::Step::State StateOf(NodeIndex home, v1::Step* out);
+
+  const Machine& machine_;
+  const PlanGraph& graph_;
+  std::unordered_map<NodeIndex, rows::StepRow> rows_;
+  std::vector<std::vector<uint32_t>> before_;  // by place: places
+  std::vector<uint32_t> place_of_;             // by step
+  size_t after_shown_ = 0;
+};
+
+void PlanView::FindBefore() {
+  before_.resize(graph_.places.size());
+  place_of_.resize(graph_.steps.size(), UINT32_MAX);
+  for (uint32_t place = 0; place < graph_.places.size(); ++place) {
+    for (uint32_t next : graph_.places[place].next) before_[next].push_back(place);
+    if (graph_.places[place].step != UINT32_MAX) place_of_[graph_.places[place].step] = place;
+  }
+}
+
+v1::Step::State PlanView::StateOf(NodeIndex home, v1::Step* out) {
+  auto row = rows_.find(home);
+  if (row == rows_.end()) return v1::Step::PENDING;
+  if (const auto& ended = row->second.ended) {
+    Set(ended->start_time, out->mutable_start_time());
+    Set(ended->end_time, out->mutable_end_time());
+    out->set_progress(1);
+    if (ended->children) ToProto(*ended->children, out->mutable_children());
+    return ended->skipped ? v1::Step::SKIPPED : v1::Step::DONE;
+  }
+  if (!row->second.token) return row->second.doomed ? v1::Step::SKIPPED : v1::Step::PENDING;
+  const Token& token = *row->second.token;
+  out->set_error(token.error);
+  if (token.step) {
+    if (token.step->start_time != Timestamp()) {
+      Set(token.step->start_time, out->mutable_start_time());
+    }
+    out->set_progress(token.step->progress);
+    if (token.step->children) ToProto(*token.step->children, out->mutable_children());
+  }
+  switch (token.state) {
+    case TokenState::kReady: return v1::Step::READY;
+    case TokenState::kClaimed: return v1::Step::RUNNING;
+    case TokenState::kHeld: return v1::Step::HELD;
+    case TokenState::kWaiting:
+      // The rows are read after the graph: it may have been planned anew in between.
+      return token.node < machine_.nodes.size() &&
+                     machine_.nodes[token.node].role == Role::kSuspended
+                 ? v1::Step::SUSPENDED
+                 : v1::Step::WAITING;
+    case TokenState::kNone:
+    case TokenState::kDone: break;
+  }
+  return v1::Step::DONE;
+}
+
+void PlanView::ShowStep(uint32_t index, v1::Step* out) {
+  const Step& step = graph_.steps[index];
+  out->set_path(step.path);
+  if (step.kind == Step::Kind::kWork) out->set_action(graph_.works[step.work].action);
+  const NodeIndex home = machine_.Find(step.path);
+  v1::Step finalize;
+  if (step.finalize) {
+    out->set_finalize(StateOf(machine_.Find(step.path + "/finalize"), &finalize));
+    if (!finalize.error().empty()) out->set_error(finalize.error());
+  }
+  out->set_state(step.left_out ? v1::Step::LEFT_OUT : StateOf(home, out));
+  if (place_of_[index] == UINT32_MAX) return;
+  // Through gates to the steps before.
+  std::vector<uint32_t> open = before_[place_of_[index]];
+  std::vector<bool> seen;
+  while (!open.empty() && after_shown_ < kAfterShown) {
+    const uint32_t place = open.back();
+    open.pop_back();
+    if (graph_.places[place].step != UINT32_MAX) {
+      out->add_after(graph_.steps[graph_.places[place].step].path);
+      ++after_shown_;
+      continue;
+    }
+    open.insert(open.end(), before_[place].begin(), before_[place].end());
+  }
+  std::sort(out->mutable_after()->begin(), out->mutable_after()->end());
+  out->mutable_after()->erase(
+      std::unique(out->mutable_after()->begin(), out->mutable_after()->end()),
+      out->mutable_after()->end());
+}
+
+void PlanView::Show(v1::Instance* out) {
+  FindBefore();
+  for (uint32_t i = 0; i < graph_.steps.size(); ++i) ShowStep(i, out->add_steps());
+}
+
+}  // namespace
+
+Result<Ok> ShowNodes(const Engine& engine, const Instance& instance, v1::Instance* out) {
+  if (!instance.plan) {
+    const Machine* machine =
+        engine.registry().Resolve(instance.ns, instance.machine, instance.version);
+    for (const Node& node : machine->nodes) ToProto(node, *machine, out->add_nodes());
+    return Ok{};
+  }
+  if (instance.plan->graph.empty()) return Ok{};  // not planned yet
+  auto graph = rows::GetGraph(engine.store(), engine.partition(), instance);
+  if (!graph) return graph.error();
+  std::unordered_map<NodeIndex, rows::StepRow> rows;
+  auto scanned = rows::ScanSteps(engine.store(), engine.partition(), instance.ns, instance.id,
+                                 [&rows](rows::StepRow row) {
+                                   const NodeIndex home = row.home;
+                                   rows.emplace(home, std::move(row));
+                                   return true;
+                                 });
+  if (!scanned) return scanned;
+  Machine named;
+  named.id = instance.machine;
+  const Machine machine =
+      Assemble(std::make_shared<const PlanGraph>(*std::move(graph)), std::move(named));
+  for (const Node& node : machine.nodes) ToProto(node, machine, out->add_nodes());
+  PlanView(machine, std::move(rows)).Show(out);
+  return Ok{};
+}
+
+}  // namespace dfsmr

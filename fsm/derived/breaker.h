@@ -1,0 +1,77 @@
+// Keeps a machine from drowning in its own retries.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "fsm/base/time.h"
+
+namespace dfsmr {
+
+// One of a machine's. Not kept over a restart. One thread at a time.
+//
+// A retry is a claim of a visit of which an earlier claim timed out; claims given back are none.
+// Closed, the breaker lets everything pass. It opens when over the last minute there were at least
+// 20 claims, half or more of them retries. From then on retries are handed out at most once a
+// second, the first of them a second after the opening. Of those handed out since, each that
+// succeeds doubles the rate and each that fails halves it, down to one in 10 s. First attempts pass
+// as ever. It closes when less than a tenth of the last minute's claims are retries, or when the
+// last minute had no claims: then there is nothing to hold back.
+//
+// The minute is 60 slots of a second, the current one being the last: between 59 s and 60 s.
+// Whatever is handed a `now` drops what has become too old, and may so open or close the breaker by
+// itself. When the clock is set back, the minute goes back with it.
+class Breaker {
+ public:
+  enum class State : uint8_t { kClosed, kOpen, kHalfOpen };  // half-open: a success since it opened
+  enum class Turn : uint8_t { kNone, kOpened, kClosed };     // what a call has brought about
+
+  // A claim was handed out.
+  [[nodiscard]] Turn Claimed(bool retry, Timestamp now);
+  // The claim handed out at `claimed_at` was given back: it was none. A retry's turn is spent all
+  // the same, or a worker that gives back all it gets would undo the brake.
+  [[nodiscard]] Turn GivenBack(bool retry, Timestamp claimed_at, Timestamp now);
+  // A retry's report was accepted, whatever the transition; also one that had timed out.
+  void RetrySucceeded(Timestamp claimed_at);
+  // A retry timed out.
+  void RetryFailed(Timestamp claimed_at);
+  // Lets time pass. Due at NextTick.
+  [[nodiscard]] Turn Tick(Timestamp now);
+
+  // When time alone may close the breaker. kNever while it is closed: that time alone opens it (old
+  // first attempts leave the minute) matters to the next claim only, and is noticed there.
+  Timestamp NextTick() const;
+  // When the next retry may be handed out: `now` if it may be right away, at most 10 s later.
+  Timestamp NextRetry(Timestamp now) const;
+  bool MayRetry(Timestamp now) const { return NextRetry(now) <= now; }
+
+  State state() const { return state_; }
+  double RetriesPerSecond() const { return rate_; }  // matters while it is not closed
+  // Retries / claims over the last minute; 0 without claims. As of the last call with a `now`.
+  double RetryShare() const;
+
+ private:
+  static constexpr int64_t kSlots = 60;
+  struct Slot {
+    uint32_t claims = 0;
+    uint32_t retries = 0;
+  };
+
+  void Pass(Timestamp now);
+  Turn Judge(Timestamp now);
+  bool HandedOutSinceOpening(Timestamp claimed_at) const;
+
+  std::array<Slot, kSlots> slots_{};  // that of a second at its number modulo 60
+  int64_t second_ = 0;                // of the newest slot
+  Slot sum_;
+  State state_ = State::kClosed;
+  double rate_ = 0;
+  Timestamp opened_at_;
+  Timestamp last_retry_;  // or the opening, whichever was later
+};
+
+std::string_view Name(Breaker::State state);  // "closed", "open", "half-open"
+
+}  // namespace dfsmr

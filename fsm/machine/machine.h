@@ -1,0 +1,167 @@
+// A machine: nodes and named transitions, as values. Immutable once compiled.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fsm/base/names.h"
+#include "fsm/base/params_check.h"
+#include "fsm/base/result.h"
+#include "fsm/base/time.h"
+
+namespace dfsmr {
+
+using NodeIndex = uint32_t;
+inline constexpr NodeIndex kNoNode = UINT32_MAX;
+
+// System nodes: in every machine, passed through, never stood on by an instance that runs.
+inline constexpr std::string_view kUpgradedNode = "dfsmr.upgraded";
+inline constexpr std::string_view kAbortedNode = "dfsmr.aborted";
+inline constexpr std::string_view kTimeoutNode = "dfsmr.timeout";      // also a transition
+inline constexpr std::string_view kCancelledNode = "dfsmr.cancelled";
+inline constexpr std::string_view kExhausted = "dfsmr.exhausted";      // a transition only
+
+enum class NodeKind : uint8_t { kWork, kDelay, kManual, kHeld, kGate, kFinal };
+// What a node of a compiled plan is to its step.
+enum class Role : uint8_t {
+  kNone, kRun, kError, kSuspended, kSpawn, kPass, kFinalize, kFinalizeError, kPlanner
+};
+inline constexpr uint32_t kNoStep = UINT32_MAX;
+enum class Join : uint8_t { kAny, kAll };
+enum class UpgradeStrategy : uint8_t { kContinue, kUpgrade, kAbort };
+enum class Outcome : uint8_t { kSuccess, kWarning, kError };  // `result` of a final node
+
+std::string_view Name(NodeKind kind);             // "work", "delay", …, as runner.proto's Node.kind
+std::string_view Name(UpgradeStrategy strategy);  // "continue", "upgrade", "abort"
+
+struct TimeoutPolicy {
+  enum class Strategy : uint8_t { kPercentile, kFixed };
+  Strategy strategy = Strategy::kPercentile;
+  double value = 95.0;  // percent, or seconds; 0.0 under either: never timed out, at most once
+  Duration initial = std::chrono::seconds(60);
+  Duration min = std::chrono::milliseconds(100);
+  Duration max = std::chrono::hours(24);
+
+  bool AtMostOnce() const { return value == 0.0; }
+  friend bool operator==(const TimeoutPolicy&, const TimeoutPolicy&) = default;
+};
+
+// initial × factor^(n-1) for the n-th entry into the node, at most max, then ± jitter (a share).
+struct DelayPolicy {
+  Duration initial{};
+  double factor = 1.0;
+  Duration max = Duration::max();
+  double jitter = 0.0;
+  friend bool operator==(const DelayPolicy&, const DelayPolicy&) = default;
+};
+
+struct Edge {
+  std::string transition;
+  std::vector<NodeIndex> targets;  // one in a machine; several fork in a compiled plan
+};
+
+// What a node may be given beside its kind and where it leads.
+struct NodeSettings {
+  TimeoutPolicy timeout;          // work
+  std::string action;             // work: what a worker must be able to do; "<machine>.<node>"
+  std::string queue = "default";  // work
+  int32_t priority = 0;           // work
+  DelayPolicy delay;              // delay
+  uint32_t max_visits = 0;        // 0: no limit
+  std::string description;
+};
+std::shared_ptr<const NodeSettings> NoSettings();  // those of who is given none
+
+// A plan has one to three for each of its steps: what many nodes have in common is shared.
+struct Node {
+  std::string id;
+  std::vector<Edge> transitions;  // in document order; may hold dfsmr.timeout and dfsmr.exhausted
+  std::shared_ptr<const NodeSettings> settings = NoSettings();
+  NodeKind kind = NodeKind::kWork;
+  bool start = false;
+  Join join = Join::kAny;
+  Outcome result = Outcome::kSuccess;  // final
+
+  // Of a compiled plan.
+  Role role = Role::kNone;   // kNone: a gate between steps, or /start and /end
+  uint32_t step = kNoStep;   // in graph->steps
+  uint32_t waits_for = 0;    // join kAll: how many nodes lead here by ok or skip
+  NodeIndex home = kNoNode;  // the first node of its step and phase, whose row holds its token
+
+  bool AtMostOnce() const { return settings->timeout.AtMostOnce(); }
+  // Null when there is no such transition.
+  const Edge* FindTransition(std::string_view name) const;
+  // The transitions that a worker or operator may name, for error messages: "ok, error".
+  std::string LegalTransitions() const;
+};
+
+// Finds nodes by their ids.
+class NodeNames {
+ public:
+  void Index(const std::vector<Node>& nodes);
+  // kNoNode when there is none. `nodes` are those that were indexed.
+  NodeIndex Find(const std::vector<Node>& nodes, std::string_view id) const;
+
+ private:
+  std::vector<NodeIndex> slots_;  // by hash of the id, or the next that was free; half are empty
+};
+
+struct PlanGraph;
+struct PlanSource;
+struct ActionSource;
+
+struct Machine {
+  std::string id;
+  std::string description;
+  UpgradeStrategy upgrade_strategy = UpgradeStrategy::kContinue;
+  std::optional<Duration> retention;  // absent: the server's
+  std::vector<Node> nodes;            // in document order
+  NodeIndex start = 0;
+  std::shared_ptr<const ParamsCheck> params;  // null: anything goes
+  std::string source;                 // the text of this document alone
+  // Equal for documents that differ only in comments, key order or layout.
+  std::string fingerprint;
+
+  // Of a plan or an action, as written (null: a plain machine), and of the graph that `nodes` were
+  // made of (null: of none).
+  std::shared_ptr<const PlanSource> plan;
+  std::shared_ptr<const ActionSource> action;
+  std::shared_ptr<const PlanGraph> graph;
+
+  std::string_view Kind() const { return plan ? "plan" : action ? "action" : "machine"; }
+
+  NodeIndex Find(std::string_view node) const { return names.Find(nodes, node); }
+  NodeNames names;  // of the nodes; filled by Compile
+};
+
+// What is wrong with (or odd about) a definition, at a path such as "nodes.crawl.transitions.ok".
+struct Problem {
+  bool error = true;  // false: a warning
+  std::string path;
+  std::string message;
+  friend bool operator==(const Problem&, const Problem&) = default;
+};
+
+// A definition as written: targets are still names.
+struct NodeDraft {
+  Node node;  // its `transitions` and `settings` are not used
+  NodeSettings settings;
+  std::vector<std::pair<std::string, std::string>> transitions;  // transition → target
+  bool timeout_given = false;
+  bool result_given = false;
+};
+struct MachineDraft {
+  Machine machine;  // its `nodes` are empty
+  std::vector<NodeDraft> nodes;
+};
+
+// Resolves names and checks soundness: everything under "Refused at define time" that is about the
+// graph rather than about the text. Appends all that it finds to `problems`; the machine is usable
+// only when none of them is an error.
+Machine Compile(MachineDraft draft, std::vector<Problem>* problems);
+
+}  // namespace dfsmr

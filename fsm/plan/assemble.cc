@@ -1,0 +1,221 @@
+// The graph of a plan as the nodes of a machine.
+
+#include "fsm/plan/compile.h"
+
+namespace dfsmr {
+namespace {
+
+class Assembler {
+ public:
+  Assembler(std::shared_ptr<const PlanGraph> graph, Machine machine)
+      : graph_(*graph), machine_(std::move(machine)) {
+    machine_.graph = std::move(graph);
+    for (const Work& work : graph_.works) {
+      settings_.push_back(std::make_shared<const NodeSettings>(NodeSettings{
+          .timeout = work.timeout, .action = work.action, .queue = work.queue,
+          .priority = work.priority}));
+    }
+  }
+
+  Machine Run();
+
+ private:
+  void Number();
+  void AddStart();
+  void AddPlace(const Place& place);
+  void AddWork(uint32_t step, const std::vector<NodeIndex>& next);
+  void AddSpawn(uint32_t step, const std::vector<NodeIndex>& next);
+  void AddGate(std::string id, uint32_t step, const std::vector<NodeIndex>& next);
+  void AddFinalize(size_t position);
+
+  Node& Add(std::string id, NodeKind kind, Role role, uint32_t step);
+  // Where what waits for this place begins.
+  std::vector<NodeIndex> After(const Place& place) const;
+  void CountWaits();
+
+  static Edge To(std::string_view transition, std::vector<NodeIndex> targets) {
+    return {std::string(transition), std::move(targets)};
+  }
+  NodeIndex Here() const { return static_cast<NodeIndex>(machine_.nodes.size()); }
+  NodeIndex FinalizeNode(size_t position) const {
+    return finalize_ + static_cast<NodeIndex>(2 * position);
+  }
+
+  const PlanGraph& graph_;
+  Machine machine_;
+  std::vector<std::shared_ptr<const NodeSettings>> settings_;  // of each work
+  std::vector<NodeIndex> first_;      // of each place
+  std::vector<uint32_t> finalizers_;  // steps with a finalize phase
+  NodeIndex finalize_ = 0;            // the first of their nodes, each followed by its held one
+  NodeIndex end_ = 0;
+};
+
+// How many nodes the run phase of a step, or a gate, has.
+uint32_t Width(const PlanGraph& graph, const Place& place) {
+  if (graph.planning || place.step == UINT32_MAX) return 1;
+  switch (graph.steps[place.step].kind) {
+    case Step::Kind::kWork: return 3;
+    case Step::Kind::kSpawn: return 2;
+    case Step::Kind::kPass: return 1;
+  }
+  return 1;
+}
+
+void Assembler::Number() {
+  NodeIndex at = 1;
+  first_.reserve(graph_.places.size());
+  for (const Place& place : graph_.places) {
+    first_.push_back(at);
+    at += Width(graph_, place);
+  }
+  for (uint32_t i = 0; i < graph_.steps.size() && !graph_.planning; ++i) {
+    if (graph_.steps[i].finalize) finalizers_.push_back(i);
+  }
+  finalize_ = at;
+  end_ = FinalizeNode(finalizers_.size());
+}
+
+Node& Assembler::Add(std::string id, NodeKind kind, Role role, uint32_t step) {
+  const NodeIndex at = Here();
+  Node& node = machine_.nodes.emplace_back();
+  node.id = std::move(id);
+  node.kind = kind;
+  node.role = role;
+  node.step = step;
+  node.home = at;
+  return node;
+}
+
+std::vector<NodeIndex> Assembler::After(const Place& place) const {
+  std::vector<NodeIndex> targets;
+  targets.reserve(place.next.size());
+  for (uint32_t next : place.next) targets.push_back(first_[next]);
+  if (targets.empty()) targets.push_back(finalize_);  // of none, that is the end
+  return targets;
+}
+
+void Assembler::AddStart() {
+  std::vector<bool> waits(graph_.places.size());
+  for (const Place& place : graph_.places) {
+    for (uint32_t next : place.next) waits[next] = true;
+  }
+  std::vector<NodeIndex> entries;
+  for (size_t i = 0; i < waits.size(); ++i) {
+    if (!waits[i]) entries.push_back(first_[i]);
+  }
+  if (entries.empty()) entries.push_back(end_);
+  Node& start = Add("/start", NodeKind::kGate, Role::kNone, kNoStep);
+  start.start = true;
+  start.transitions.push_back(To("ok", std::move(entries)));
+}
+
+void Assembler::AddWork(uint32_t step, const std::vector<NodeIndex>& next) {
+  const std::string& path = graph_.steps[step].path;
+  const NodeIndex home = Here();
+  Node& run = Add(path, NodeKind::kWork, Role::kRun, step);
+  run.settings = settings_[graph_.steps[step].work];
+  run.transitions.reserve(3);
+  run.transitions.push_back(To("ok", next));
+  run.transitions.push_back(To("error", {home + 1}));
+  run.transitions.push_back(To("suspend", {home + 2}));
+
+  Node& error = Add(path + "/error", NodeKind::kHeld, Role::kError, step);
+  error.home = home;
+  error.transitions.reserve(2);
+  error.transitions.push_back(To("retry", {home}));
+  error.transitions.push_back(To("skip", next));
+
+  Node& suspended = Add(path + "/suspended", NodeKind::kManual, Role::kSuspended, step);
+  suspended.home = home;
+  suspended.transitions.push_back(To("wake", {home}));
+}
+
+void Assembler::AddSpawn(uint32_t step, const std::vector<NodeIndex>& next) {
+  const std::string& path = graph_.steps[step].path;
+  const NodeIndex home = Here();
+  Node& spawn = Add(path, NodeKind::kManual, Role::kSpawn, step);
+  spawn.transitions.reserve(2);
+  spawn.transitions.push_back(To("ok", next));
+  spawn.transitions.push_back(To("error", {home + 1}));
+
+  Node& error = Add(path + "/error", NodeKind::kHeld, Role::kError, step);
+  error.home = home;
+  error.transitions.reserve(2);
+  error.transitions.push_back(To("retry", {home}));
+  error.transitions.push_back(To("skip", next));
+}
+
+void Assembler::AddGate(std::string id, uint32_t step, const std::vector<NodeIndex>& next) {
+  const Role role = step == kNoStep ? Role::kNone : Role::kPass;
+  Add(std::move(id), NodeKind::kGate, role, step).transitions.push_back(To("ok", next));
+}
+
+void Assembler::AddPlace(const Place& place) {
+  const std::vector<NodeIndex> next = After(place);
+  if (place.step == UINT32_MAX) return AddGate(place.gate, kNoStep, next);
+  const Step& step = graph_.steps[place.step];
+  if (graph_.planning) {
+    Node& node = Add(step.path, NodeKind::kWork, Role::kPlanner, place.step);
+    node.settings = settings_[step.work];
+    node.transitions.push_back(To("planned", {end_}));
+    return;
+  }
+  switch (step.kind) {
+    case Step::Kind::kWork: return AddWork(place.step, next);
+    case Step::Kind::kSpawn: return AddSpawn(place.step, next);
+    case Step::Kind::kPass: return AddGate(step.path, place.step, next);
+  }
+}
+
+void Assembler::AddFinalize(size_t position) {
+  const uint32_t step = finalizers_[position];
+  const std::string path = graph_.steps[step].path + "/finalize";
+  const NodeIndex home = Here();
+  const NodeIndex next = FinalizeNode(position + 1);  // after the last, the end
+  Node& finalize = Add(path, NodeKind::kWork, Role::kFinalize, step);
+  finalize.settings = settings_[graph_.steps[step].work];
+  finalize.transitions.reserve(2);
+  finalize.transitions.push_back(To("ok", {next}));
+  finalize.transitions.push_back(To("error", {home + 1}));
+
+  Node& error = Add(path + "/error", NodeKind::kHeld, Role::kFinalizeError, step);
+  error.home = home;
+  error.transitions.reserve(2);
+  error.transitions.push_back(To("retry", {finalize_}));
+  error.transitions.push_back(To("skip", {next}));
+}
+
+// Skipping leads where ok does, from beside it: the two are one that is waited for.
+void Assembler::CountWaits() {
+  for (const Node& node : machine_.nodes) {
+    for (const Edge& edge : node.transitions) {
+      if (edge.transition != "ok" && edge.transition != "planned") continue;
+      for (NodeIndex target : edge.targets) ++machine_.nodes[target].waits_for;
+    }
+  }
+  for (Node& node : machine_.nodes) {
+    if (node.waits_for > 1) node.join = Join::kAll;
+  }
+}
+
+Machine Assembler::Run() {
+  Number();
+  machine_.nodes.clear();
+  machine_.nodes.reserve(end_ + 1);
+  AddStart();
+  for (const Place& place : graph_.places) AddPlace(place);
+  for (size_t i = 0; i < finalizers_.size(); ++i) AddFinalize(i);
+  Add("/end", NodeKind::kFinal, Role::kNone, kNoStep);
+  CountWaits();
+  machine_.start = 0;
+  machine_.names.Index(machine_.nodes);
+  return std::move(machine_);
+}
+
+}  // namespace
+
+Machine Assemble(std::shared_ptr<const PlanGraph> graph, Machine machine) {
+  return Assembler(std::move(graph), std::move(machine)).Run();
+}
+
+}  // namespace dfsmr

@@ -1,0 +1,148 @@
+#include "fsm/plan/compile.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "fsm/base/json.h"
+#include "fsm/base/limits.h"
+#include "fsm/base/names.h"
+#include "fsm/plan/draft.h"
+#include "fsm/plan/expand.h"
+#include "fsm/plan/order.h"
+#include "fsm/plan/resolve.h"
+#include "fsm/plan/works.h"
+
+namespace dfsmr {
+namespace {
+
+void TakeTopLevel(const PlanSource& plan, PlanNames* names, PlanGraph* graph) {
+  auto quoted = [&](const std::string& text, std::string_view key) {
+    if (text.empty()) return std::string();
+    std::string json = json::Quote(text);
+    names->CheckTopLevel(json, {.written = &plan.written, .key = key});
+    return json;
+  };
+  graph->label = quoted(plan.label, "label");
+  graph->singleton = quoted(plan.singleton, "singleton");
+  graph->on_conflict = plan.on_conflict;
+  for (const HookSource& hook : plan.hooks) {
+    names->CheckTopLevel(hook.input, {.written = &hook.written, .key = "input"});
+    graph->hooks.push_back({hook.on, hook.action, hook.input});
+  }
+}
+
+// A round of planning: the steps of the planners that are to be asked, and nothing else.
+void KeepPlanners(PlanDraft* draft, PlanNames* names) {
+  PlanGraph& graph = draft->graph;
+  graph.planning = true;
+  std::vector<Step> planners;
+  for (uint32_t step : draft->unplanned) {
+    names->CompilePlanner(step);
+    planners.push_back(std::move(graph.steps[step]));
+    planners.back().planner = true;
+    graph.places.push_back({.step = static_cast<uint32_t>(graph.places.size())});
+  }
+  graph.steps = std::move(planners);
+}
+
+void CheckPaths(PlanDraft* draft) {
+  const std::vector<Step>& steps = draft->graph.steps;
+  std::unordered_set<std::string_view> paths;
+  paths.reserve(steps.size());
+  for (size_t i = 0; i < steps.size(); ++i) {
+    if (paths.insert(steps[i].path).second) continue;
+    draft->problems.Add(draft->steps[i].where, "there are two steps " + Quoted(steps[i].path));
+  }
+}
+
+void CompileAll(PlanDraft* draft, PlanNames* names) {
+  for (const Scope* nested : draft->nested) names->CheckCall(*nested);
+  for (uint32_t i = 0; i < draft->steps.size() && names->Keep(0); ++i) names->CompileStep(i);
+  for (const AfterDraft& after : draft->afters) names->CompileAfter(after);
+  if (draft->problems.any()) return;
+
+  PlanGraph& graph = draft->graph;
+  auto cycle = draft->order.FindCycle(graph.steps.size());
+  if (!cycle) {
+    graph.places = draft->order.Places(graph.steps);
+    return;
+  }
+  std::string path;
+  for (uint32_t step : *cycle) path += graph.steps[step].path + " → ";
+  const Where where = cycle->empty() ? Where() : draft->steps[cycle->front()].where;
+  draft->problems.Add(where, cycle->empty()
+                                 ? "parts without steps wait for each other"
+                                 : "a cycle of steps that wait for each other: " + path +
+                                       graph.steps[cycle->front()].path);
+}
+
+void AddReaders(const PlanGraph& graph, const std::vector<uint32_t>& groups,
+                std::set<uint32_t>* seen, std::vector<uint32_t>* readers) {
+  for (uint32_t group : groups) {
+    if (!seen->insert(group).second) continue;
+    const Group& part = graph.groups[group];
+    readers->insert(readers->end(), part.readers.begin(), part.readers.end());
+    AddReaders(graph, part.groups, seen, readers);
+  }
+}
+
+}  // namespace
+
+void ProblemList::Add(const Where& where, const std::string& message) {
+  PlanProblem problem;
+  std::string path;
+  if (where.written) {
+    problem.written = *where.written;
+    path = where.written->path;
+    if (!where.key.empty()) path += (path.empty() ? "" : ".") + std::string(where.key);
+  }
+  if (!where.subscriber.empty()) {
+    problem.message = "action " + Quoted(where.subscriber) + " subscribes to it: ";
+  }
+  if (where.body && where.body->site) {
+    problem.written = *where.body->site;
+    problem.message += where.body->title + ", " + path + ": ";
+  } else {
+    problem.written.path = path;
+  }
+  problem.message += message;
+  const std::string key = std::to_string(problem.written.at.line) + ":" +
+                          std::to_string(problem.written.at.column) + " " +
+                          problem.written.path + " " + problem.message;
+  if (!full() && seen_.insert(key).second) problems_->push_back(std::move(problem));
+}
+
+std::vector<uint32_t> ReadersOf(const PlanGraph& graph, uint32_t step) {
+  std::vector<uint32_t> readers = graph.steps[step].readers;
+  std::set<uint32_t> seen;
+  AddReaders(graph, graph.steps[step].groups, &seen, &readers);
+  std::ranges::sort(readers);
+  readers.erase(std::unique(readers.begin(), readers.end()), readers.end());
+  return readers;
+}
+
+std::shared_ptr<const PlanGraph> CompilePlan(const PlanningArgs& args,
+                                             std::vector<PlanProblem>* problems) {
+  PlanDraft draft(args, problems);
+  PlanNames names(&draft);
+  PlanWorks works(&draft);
+  TakeTopLevel(*args.plan, &names, &draft.graph);
+  PlanExpander(&draft, &names, &works).Run();
+  if (draft.graph.steps.size() > limits::kSteps) {
+    problems->push_back({args.plan->written,
+                         "the plan has more than " + std::to_string(limits::kSteps) + " steps",
+                         /*too_large=*/true});
+    return nullptr;
+  }
+  if (!draft.problems.any()) CheckPaths(&draft);
+  if (draft.Defining()) works.ReportUnused();
+  if (draft.unplanned.empty()) {
+    CompileAll(&draft, &names);
+  } else if (!draft.problems.any()) {
+    KeepPlanners(&draft, &names);
+  }
+  if (draft.problems.any()) return nullptr;
+  return std::make_shared<const PlanGraph>(std::move(draft.graph));
+}
+
+}  // namespace dfsmr

@@ -1,0 +1,149 @@
+// A plan while it is compiled: its steps with where they were written, and what the names mean that
+// stand there. Everything points into the sources, which outlive it.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "fsm/plan/compile.h"
+#include "fsm/plan/order.h"
+
+namespace dfsmr {
+
+using Spot = PlanOrder::Spot;
+inline constexpr uint32_t kNothing = UINT32_MAX;
+
+// The steps of one plan, or those that a planner's worker has said.
+struct Body {
+  const Body* around = nullptr;    // null: the plan itself
+  std::string plan;                // its id; empty: a planner's
+  std::string title;               // for messages: "plan 'machine'"
+  const Written* site = nullptr;   // the step of the outermost body that brought it; null: itself
+  std::string prefix;              // of the paths of its steps: "web."
+  std::string of_prefix;           // the same without numbers
+  uint32_t context = 0;            // of middleware
+  uint32_t planner = kNothing;     // the planner's step, whose place `self: run` may say
+  bool self_placed = false;
+};
+
+// What a step's name stands for: a step, or a bundle of them.
+struct Entity {
+  enum class Kind : uint8_t { kNone, kStep, kBundle };
+  Kind kind = Kind::kNone;
+  uint32_t index = 0;
+};
+
+// Names of steps, numbered in the order written.
+struct Symbols {
+  std::vector<std::string_view> names;
+  std::unordered_map<std::string_view, uint32_t> slots;
+};
+
+// What names mean to a part of a flow: a plan's steps, one iteration of a for_each, what a planner
+// has said, or a subscriber.
+struct Scope {
+  Body* body = nullptr;
+  const Scope* outer = nullptr;      // where to look on; null in a plan
+  const Symbols* symbols = nullptr;
+  std::vector<Entity> entities;      // by slot
+
+  std::string numbers;               // of for_each: ".0.1"
+  std::string_view as;               // in a for_each; empty: none
+  std::optional<std::string_view> item;  // what it stands for; none when it cannot be known
+
+  const Scope* caller = nullptr;     // of a nested plan: where its step stands
+  const FlowNode* call = nullptr;    // that step, whose input its params are
+
+  uint32_t planner = kNothing;       // of what a planner has said: its bundle
+  uint32_t trigger = kNothing;       // of a subscriber: the step that it came for
+  Entity trigger_entity;
+};
+
+struct Bundle {
+  enum class Kind : uint8_t { kList, kPlan, kPlanner };
+  Kind kind = Kind::kList;
+  std::vector<Entity> items;         // kList
+  const Scope* scope = nullptr;      // else
+  uint32_t own = kNothing;           // kPlanner: its own step
+  bool runs = false;                 // kPlanner: which has a run phase
+  Spot out = PlanOrder::kNone;       // what follows all of it; of lists made when wanted
+  Spot empty = PlanOrder::kNone;     // of a list without items: where it would be
+  uint32_t group = kNothing;         // in graph.groups, when wanted
+};
+
+// In front of, and behind, a part of a flow.
+struct Span {
+  Spot in = PlanOrder::kNone;
+  Spot out = PlanOrder::kNone;
+  bool empty() const { return in == PlanOrder::kNone; }
+};
+
+// Where a text stands, for messages.
+struct Where {
+  const Body* body = nullptr;
+  const Written* written = nullptr;
+  std::string_view key;         // of what was written; empty: itself
+  std::string_view subscriber;  // in `with` of this action, which came for what was written
+};
+
+// Beside the Step of the same number.
+struct StepDraft {
+  Where where;
+  const Scope* scope = nullptr;
+  const std::string* input = nullptr;
+  const SpawnSource* spawn = nullptr;
+  const std::string* singleton = nullptr;
+  Spot in = PlanOrder::kNone;
+  // Names below it are not known, and mean itself: a plan left out, a planner not asked yet.
+  bool opaque = false;
+};
+
+struct AfterDraft {
+  Where where;
+  const Scope* scope = nullptr;
+  const FlowNode* node = nullptr;
+  Spot in = PlanOrder::kNone;
+};
+
+// Problems, each once, in terms of the outermost plan's text.
+class ProblemList {
+ public:
+  explicit ProblemList(std::vector<PlanProblem>* problems) : problems_(problems) {}
+  void Add(const Where& where, const std::string& message);
+  bool any() const { return !seen_.empty(); }
+  bool full() const { return seen_.size() >= kMax; }
+
+ private:
+  static constexpr size_t kMax = 1'000;
+  std::vector<PlanProblem>* problems_;
+  std::set<std::string> seen_;
+};
+
+struct PlanDraft {
+  PlanDraft(const PlanningArgs& planning, std::vector<PlanProblem>* list)
+      : args(planning), problems(list) {}
+  bool Defining() const { return !args.params; }
+
+  const PlanningArgs& args;
+  ProblemList problems;
+  PlanGraph graph;
+  std::vector<StepDraft> steps;
+  std::vector<AfterDraft> afters;
+  std::vector<const Scope*> nested;  // scopes of nested plans
+  std::vector<uint32_t> unplanned;   // planners that have not been asked
+  std::deque<Body> bodies;
+  std::deque<Scope> scopes;
+  std::vector<Bundle> bundles;
+  std::deque<std::string> texts;     // values that items lie in
+  std::map<const FlowNode*, Symbols> symbols;  // of flows, and of the parts that for_each repeats
+  PlanOrder order;
+};
+
+}  // namespace dfsmr

@@ -1,0 +1,515 @@
+#include "fsm/plan/expand.h"
+
+#include <algorithm>
+
+#include "fsm/base/json.h"
+#include "fsm/base/limits.h"
+#include "fsm/base/names.h"
+
+namespace dfsmr {
+namespace {
+
+// Blocks, iterations and plans, with or without steps in them; a plan counts for several.
+constexpr size_t kVisitsMax = 10 * limits::kSteps;
+constexpr size_t kVisitsOfPlan = 4;
+
+std::string_view KindName(std::string_view json) {
+  switch (json::KindOf(json)) {
+    case json::Kind::kNull: return "null";
+    case json::Kind::kBoolean: return "a boolean";
+    case json::Kind::kNumber: return "a number";
+    case json::Kind::kString: return "a string";
+    case json::Kind::kObject: return "an object";
+    case json::Kind::kArray: return "a list";
+  }
+  return "";
+}
+
+bool IsRoot(std::string_view name) {
+  return name == "params" || name == "instance" || name == "trigger";
+}
+
+bool ReadsTriggersOutput(const std::string& with) {
+  Result<std::vector<Reference>> references = References(with);
+  return references && std::ranges::any_of(*references, [](const Reference& reference) {
+           return reference.parts.size() > 1 && reference.parts[0].key == "trigger" &&
+                  reference.parts[1].key == "output";
+         });
+}
+
+}  // namespace
+
+void PlanExpander::Fail(const FlowNode& node, const Scope& scope, std::string_view key,
+                        const std::string& message) {
+  draft_.problems.Add({scope.body, &node.written, key}, message);
+}
+
+bool PlanExpander::Stopped() { return stopped_ || draft_.problems.full(); }
+
+// ---- Names.
+
+Scope* PlanExpander::AddScope(Scope scope) {
+  if (scope.symbols) scope.entities.resize(scope.symbols->names.size());
+  return &draft_.scopes.emplace_back(std::move(scope));
+}
+
+// `whole`: of a body, whose names are looked at; null for a part of one.
+const Symbols& PlanExpander::SymbolsOf(const FlowNode& flow, const Body* whole) {
+  auto [it, is_new] = draft_.symbols.try_emplace(&flow);
+  if (is_new) CollectNames(flow, whole, &it->second);
+  return it->second;
+}
+
+void PlanExpander::CollectNames(const FlowNode& node, const Body* whole, Symbols* symbols) {
+  for (const FlowNode& child : node.children) CollectNames(child, whole, symbols);
+  if (node.kind != FlowNode::Kind::kStep || node.self_run) return;
+  const bool is_new =
+      symbols->slots.emplace(node.name, static_cast<uint32_t>(symbols->names.size())).second;
+  if (is_new) symbols->names.push_back(node.name);
+  if (!whole) return;
+  const Where where = {whole, &node.written, "step"};
+  if (auto problem = NameProblem("step", node.name)) {
+    draft_.problems.Add(where, *problem);
+  } else if (!is_new) {
+    draft_.problems.Add(where, "there is a step " + Quoted(node.name) +
+                                   " already; names must differ within a plan");
+  }
+}
+
+void PlanExpander::SetEntity(Scope* scope, std::string_view name, Entity entity) {
+  scope->entities[scope->symbols->slots.find(name)->second] = entity;
+}
+
+// ---- Order.
+
+Span PlanExpander::Concurrent(const std::vector<Span>& spans) {
+  Span only;
+  size_t count = 0;
+  for (const Span& span : spans) {
+    if (span.empty()) continue;
+    only = span;
+    ++count;
+  }
+  if (count < 2) return only;
+  const Span all = {draft_.order.AddGate(), draft_.order.AddGate()};
+  for (const Span& span : spans) {
+    if (span.empty()) continue;
+    draft_.order.AddEdge(all.in, span.in);
+    draft_.order.AddEdge(span.out, all.out);
+  }
+  return all;
+}
+
+Span PlanExpander::Sequential(const std::vector<Span>& spans) {
+  Span all;
+  for (const Span& span : spans) {
+    if (span.empty()) continue;
+    if (all.empty()) {
+      all = span;
+    } else {
+      draft_.order.AddEdge(all.out, span.in);
+      all.out = span.out;
+    }
+  }
+  return all;
+}
+
+// What has a name, or waits for something, has a place in the order though there is nothing to it.
+Span PlanExpander::NeverEmpty(Span span) {
+  if (!span.empty()) return span;
+  const Spot gate = draft_.order.AddGate();
+  return {gate, gate};
+}
+
+// ---- Blocks.
+
+bool PlanExpander::LeavesOut(const FlowNode& node, const Scope& scope) {
+  if (node.when.empty()) return false;
+  draft_.graph.depends_on_params = true;
+  Result<std::string> value = names_.Known(node.when, scope);
+  if (!value) {
+    if (value.error().reason != PlanNames::kLater) Fail(node, scope, "when", value.error().message);
+    if (!draft_.Defining() && value.error().reason == PlanNames::kLater) {
+      Fail(node, scope, "when", "'instance.id' is not known here");
+    }
+    return false;
+  }
+  if (json::KindOf(*value) == json::Kind::kBoolean) {
+    return json::Trim(*value) == "false" && !draft_.Defining();
+  }
+  Fail(node, scope, "when",
+       "'when' wants true or false; this is " + std::string(KindName(*value)));
+  return false;
+}
+
+Span PlanExpander::Expand(const FlowNode& node, Scope* scope, bool left_out) {
+  if (Stopped()) return {};
+  if (depth_ >= limits::kFlowDepth || ++visited_ > kVisitsMax) {
+    stopped_ = true;
+    Fail(node, *scope, "", depth_ >= limits::kFlowDepth ? "blocks and plans are nested too deeply"
+                                                        : "the plan has too many parts");
+    return {};
+  }
+  ++depth_;
+  left_out = LeavesOut(node, *scope) || left_out;
+  Span span = ExpandKind(node, scope, left_out);
+  if (!node.after.empty() && !Stopped()) {
+    span = NeverEmpty(span);
+    draft_.afters.push_back({{scope->body, &node.written, "after"}, scope, &node, span.in});
+  }
+  --depth_;
+  return span;
+}
+
+Span PlanExpander::ExpandKind(const FlowNode& node, Scope* scope, bool left_out) {
+  if (node.kind == FlowNode::Kind::kForEach) return ExpandForEach(node, scope, left_out);
+  if (node.kind == FlowNode::Kind::kStep) {
+    return node.self_run ? ExpandSelf(node, scope, left_out) : ExpandStep(node, scope, left_out);
+  }
+  std::vector<Span> spans;
+  spans.reserve(node.children.size());
+  for (const FlowNode& child : node.children) spans.push_back(Expand(child, scope, left_out));
+  return node.kind == FlowNode::Kind::kSequence ? Sequential(spans) : Concurrent(spans);
+}
+
+// The list, as JSON; nullopt when there was a problem, or when it is not known yet.
+std::optional<std::string> PlanExpander::Items(const FlowNode& node, const Scope& scope) {
+  draft_.graph.depends_on_params = true;
+  Result<std::string> value = names_.Known(node.items, scope);
+  if (!value) {
+    if (value.error().reason != PlanNames::kLater) {
+      Fail(node, scope, "for_each", value.error().message);
+    } else if (!draft_.Defining()) {
+      Fail(node, scope, "for_each", "'instance.id' is not known here");
+    }
+    return std::nullopt;
+  }
+  if (json::KindOf(*value) == json::Kind::kArray) return *std::move(value);
+  Fail(node, scope, "for_each",
+       "'for_each' wants a list; this is " + std::string(KindName(*value)));
+  return std::nullopt;
+}
+
+bool PlanExpander::CheckAs(const FlowNode& node, const std::string& as, const Scope& scope) {
+  Result<Reference> reference = ParseReference(as);
+  if (reference && reference->parts.size() == 1 && !IsRoot(as)) return true;
+  Fail(node, scope, "as", Quoted(as) + " cannot be the name of an item: letters, digits, '_' and "
+                          "'-', and neither 'params', 'instance' nor 'trigger'");
+  return false;
+}
+
+Span PlanExpander::ExpandForEach(const FlowNode& node, Scope* scope, bool left_out) {
+  if (node.children.empty()) return {};
+  const FlowNode& body = node.children.front();
+  if (left_out) return Expand(body, scope, true);
+  if (!CheckAs(node, node.as, *scope)) return {};
+  std::optional<std::string> items = Items(node, *scope);
+  if (!draft_.Defining()) return items ? ExpandItems(node, *items, scope) : Span();
+  return ExpandItems(node, "[null]", scope);
+}
+
+// Often it is the same one in all the iterations around.
+std::string_view PlanExpander::KeepList(const FlowNode& node, std::string_view items) {
+  std::string_view& last = lists_[&node];
+  if (last == items) return last;
+  if (!names_.Keep(items.size())) stopped_ = true;
+  last = draft_.texts.emplace_back(items);
+  return last;
+}
+
+Span PlanExpander::ExpandItems(const FlowNode& node, std::string_view items, Scope* scope) {
+  const FlowNode& body = node.children.front();
+  const Symbols& symbols = SymbolsOf(body, nullptr);
+  std::vector<uint32_t> lists;
+  for (std::string_view name : symbols.names) {
+    lists.push_back(static_cast<uint32_t>(draft_.bundles.size()));
+    draft_.bundles.push_back({.kind = Bundle::Kind::kList});
+    SetEntity(scope, name, {Entity::Kind::kBundle, lists.back()});
+  }
+  const std::string_view kept = KeepList(node, items);
+  std::vector<Span> spans;
+  size_t at = 0;
+  while (auto item = json::NextItem(kept, &at)) {
+    if (Stopped()) return {};
+    Scope inner{.body = scope->body, .outer = scope, .symbols = &symbols, .as = node.as};
+    inner.numbers = scope->numbers;
+    if (!draft_.Defining()) {
+      inner.item = item;
+      inner.numbers += "." + std::to_string(spans.size());
+    }
+    spans.push_back(ExpandItem(body, AddScope(std::move(inner)), lists));
+  }
+  if (!spans.empty()) return node.sequential ? Sequential(spans) : Concurrent(spans);
+  const Span span = NeverEmpty({});
+  for (uint32_t list : lists) draft_.bundles[list].empty = span.out;
+  return span;
+}
+
+Span PlanExpander::ExpandItem(const FlowNode& body, Scope* scope,
+                              const std::vector<uint32_t>& lists) {
+  const Span span = Expand(body, scope, false);
+  for (size_t i = 0; i < lists.size(); ++i) {
+    draft_.bundles[lists[i]].items.push_back(scope->entities[i]);
+  }
+  return span;
+}
+
+// ---- Steps.
+
+uint32_t PlanExpander::AddStep(Step::Kind kind, std::string path, std::string of, uint32_t work,
+                               StepDraft draft) {
+  const auto index = static_cast<uint32_t>(draft_.graph.steps.size());
+  if (index >= limits::kSteps) stopped_ = true;  // CompilePlan says it
+  if (path.size() > limits::kStepPath) {
+    stopped_ = true;
+    draft_.problems.Add(draft.where, "the step's path " + Quoted(path) + " is longer than " +
+                                         std::to_string(limits::kStepPath) + " characters");
+  }
+  Step& step = draft_.graph.steps.emplace_back();
+  step.path = std::move(path);
+  step.of = std::move(of);
+  step.kind = kind;
+  step.work = work;
+  draft.in = index;
+  draft_.steps.push_back(std::move(draft));
+  return index;
+}
+
+Span PlanExpander::ExpandStep(const FlowNode& node, Scope* scope, bool left_out) {
+  std::string path = scope->body->prefix + node.name + scope->numbers;
+  std::string of = scope->body->of_prefix + node.name;
+  if (left_out) return ExpandLeftOut(node, scope, std::move(path), std::move(of));
+  if (!node.plan.empty()) return ExpandPlan(node, scope, std::move(path), std::move(of));
+  if (node.spawn) return ExpandSpawn(node, scope, std::move(path), std::move(of));
+  if (node.action.empty()) Fail(node, *scope, "", "a step needs an action, a plan or a spawn");
+  Task task{.action = node.action, .own = &node.own, .input = &node.input, .scope = scope};
+  task.where = {scope->body, &node.written, ""};
+  task.path = std::move(path);
+  task.of = std::move(of);
+  Entity entity;
+  const Span span = ExpandAction(std::move(task), &entity);
+  SetEntity(scope, node.name, entity);
+  return span;
+}
+
+Span PlanExpander::ExpandLeftOut(const FlowNode& node, Scope* scope, std::string path,
+                                 std::string of) {
+  const Where where = {scope->body, &node.written, ""};
+  const WorkInfo& work = works_.Of(node.action, node.own, scope->body->context, where);
+  const uint32_t step = AddStep(Step::Kind::kPass, std::move(path), std::move(of), work.work,
+                                {.where = where, .scope = scope, .opaque = true});
+  draft_.graph.steps[step].left_out = true;
+  SetEntity(scope, node.name, {Entity::Kind::kStep, step});
+  return {step, step};
+}
+
+Span PlanExpander::ExpandSpawn(const FlowNode& node, Scope* scope, std::string path,
+                               std::string of) {
+  const Where where = {scope->body, &node.written, ""};
+  const Library& library = *draft_.args.library;
+  const std::string& machine = node.spawn->machine;
+  if (machine != draft_.args.plan->id && !library.HasMachine(machine) &&
+      !library.FindPlan(machine) && !library.FindAction(machine)) {
+    Fail(node, *scope, "spawn", "there is no plan, machine or action " + Quoted(machine));
+  }
+  CheckAs(node, node.spawn->as, *scope);
+  const WorkInfo& work = works_.Of("", node.own, scope->body->context, where);
+  const uint32_t step = AddStep(Step::Kind::kSpawn, std::move(path), std::move(of), work.work,
+                                {.where = where, .scope = scope, .spawn = &*node.spawn});
+  SetEntity(scope, node.name, {Entity::Kind::kStep, step});
+  return {step, step};
+}
+
+// ---- Nested plans.
+
+bool PlanExpander::GoesRound(const FlowNode& node, const PlanSource& plan, const Body& body) {
+  std::vector<std::string_view> around;
+  for (const Body* at = &body; at; at = at->around) {
+    if (at->plan.empty()) continue;
+    around.push_back(at->plan);
+    if (at->plan != plan.id) continue;
+    std::string path;
+    for (size_t i = around.size(); i-- > 0;) path += std::string(around[i]) + " → ";
+    draft_.problems.Add({&body, &node.written, "plan"}, "plans hold each other: " + path + plan.id);
+    return true;
+  }
+  return false;
+}
+
+void PlanExpander::CheckParams(const FlowNode& node, const PlanSource& plan, const Scope& scope) {
+  if (!plan.params.check) return;
+  Result<std::string> input = names_.Known(node.input, scope);
+  if (!input) {
+    if (input.error().reason == PlanNames::kLater) draft_.graph.depends_on_params = true;
+    return;
+  }
+  if (auto violation = plan.params.check->Violation(*input)) {
+    Fail(node, scope, "input",
+         "it does not fit the params of plan " + Quoted(plan.id) + ": " + *violation);
+  }
+}
+
+Span PlanExpander::ExpandPlan(const FlowNode& node, Scope* scope, std::string path,
+                              std::string of) {
+  const Library& library = *draft_.args.library;
+  const PlanSource* plan =
+      node.plan == draft_.args.plan->id ? draft_.args.plan : library.FindPlan(node.plan);
+  if (!plan) {
+    std::string hint;
+    if (library.HasMachine(node.plan)) hint = "; it is a machine, which can be spawned";
+    if (library.FindAction(node.plan)) hint = "; it is an action: write 'action:'";
+    Fail(node, *scope, "plan", "there is no plan " + Quoted(node.plan) + hint);
+    return {};
+  }
+  if (GoesRound(node, *plan, *scope->body)) return {};
+  CheckParams(node, *plan, *scope);
+  if (path.size() > limits::kStepPath) {
+    stopped_ = true;
+    Fail(node, *scope, "step", "the path " + Quoted(path) + " is longer than " +
+                                   std::to_string(limits::kStepPath) + " characters");
+    return {};
+  }
+  visited_ += kVisitsOfPlan;
+  Body& body = draft_.bodies.emplace_back();
+  body.around = scope->body;
+  body.plan = plan->id;
+  body.title = "plan " + Quoted(plan->id);
+  body.site = scope->body->site ? scope->body->site : &node.written;
+  body.prefix = path + ".";
+  body.of_prefix = of + ".";
+  body.context = works_.Enter(scope->body->context, *plan);
+  Scope* inner = AddScope({.body = &body,
+                           .symbols = &SymbolsOf(plan->flow, &body),
+                           .caller = scope,
+                           .call = &node});
+  draft_.nested.push_back(inner);
+  const Span span = NeverEmpty(Expand(plan->flow, inner, false));
+  const auto bundle = static_cast<uint32_t>(draft_.bundles.size());
+  draft_.bundles.push_back({.kind = Bundle::Kind::kPlan, .scope = inner, .out = span.out});
+  SetEntity(scope, node.name, {Entity::Kind::kBundle, bundle});
+  return span;
+}
+
+// ---- Actions.
+
+Span PlanExpander::ExpandAction(Task task, Entity* entity) {
+  const WorkInfo& work = works_.Of(task.action, *task.own, task.scope->body->context, task.where);
+  StepDraft draft{.where = task.where, .scope = task.scope, .input = task.input};
+  if (!draft.input) draft.input = &work.with;
+  if (work.singleton) draft.singleton = &*work.singleton;
+  const bool asks = work.planner && !draft_.Defining();
+  const PlannedFlows* flows = draft_.args.planned;
+  auto planned = asks && flows ? flows->find(task.path) : PlannedFlows::const_iterator();
+  const bool unplanned = asks && (!flows || planned == flows->end());
+  draft.opaque = work.planner;
+  const uint32_t step =
+      AddStep(work.run || unplanned || (work.planner && draft_.Defining()) ? Step::Kind::kWork
+                                                                           : Step::Kind::kPass,
+              task.path, task.of, work.work, std::move(draft));
+  draft_.graph.steps[step].finalize = work.finalize;
+  *entity = {Entity::Kind::kStep, step};
+  Span span = {step, step};
+  if (work.planner) draft_.graph.depends_on_params = true;
+  if (unplanned) {
+    draft_.unplanned.push_back(step);
+  } else if (asks) {
+    span = ExpandPlanned(task, step, work, *planned->second, entity);
+  }
+  return AddSubscribers(task, *entity, step, span);
+}
+
+Span PlanExpander::ExpandPlanned(const Task& task, uint32_t step, const WorkInfo& work,
+                                 const PlanSource& planned, Entity* entity) {
+  draft_.steps[step].opaque = false;
+  Body& body = draft_.bodies.emplace_back();
+  body.around = task.scope->body;
+  body.title = "the flow that " + Quoted(task.path) + " planned";
+  body.site = task.scope->body->site ? task.scope->body->site : task.where.written;
+  body.prefix = task.path + ".";
+  body.of_prefix = task.of + ".";
+  body.context = works_.Enter(task.scope->body->context, planned);
+  body.planner = step;
+  const auto bundle = static_cast<uint32_t>(draft_.bundles.size());
+  Scope* inner = AddScope({.body = &body,
+                           .outer = task.scope,
+                           .symbols = &SymbolsOf(planned.flow, &body),
+                           .planner = bundle});
+  draft_.bundles.push_back(
+      {.kind = Bundle::Kind::kPlanner, .scope = inner, .own = step, .runs = work.run});
+  *entity = {Entity::Kind::kBundle, bundle};
+  Span span = Expand(planned.flow, inner, false);
+  if (!body.self_placed) span = Concurrent({{step, step}, span});
+  draft_.bundles[bundle].out = span.out;
+  return span;
+}
+
+Span PlanExpander::ExpandSelf(const FlowNode& node, Scope* scope, bool left_out) {
+  Body& body = *scope->body;
+  if (body.planner == kNothing) {
+    Fail(node, *scope, "self", "'self' stands only in the flow that a planner's worker reports");
+    return {};
+  }
+  if (body.self_placed || scope->numbers != "" || scope->planner == kNothing) {
+    Fail(node, *scope, "self", "'self' can stand only once, and not in a for_each");
+    return {};
+  }
+  body.self_placed = true;
+  if (left_out) {
+    Step& step = draft_.graph.steps[body.planner];
+    step.kind = Step::Kind::kPass;
+    step.left_out = true;
+    step.finalize = false;
+  }
+  return {body.planner, body.planner};
+}
+
+// Beside what they subscribe to they wait for what it waits for; when they need its output, for it.
+// Nothing waits for them.
+Span PlanExpander::AddSubscribers(const Task& task, Entity trigger, uint32_t step, Span span) {
+  auto [known, is_new] = subscribers_.try_emplace(std::string(task.action));
+  if (is_new) known->second = draft_.args.library->SubscribersOf(task.action);
+  if (known->second.empty()) return span;
+  std::vector<std::string_view> triggers = task.triggers;
+  triggers.push_back(task.action);
+  Spot in = PlanOrder::kNone;
+  for (const ActionSource* action : known->second) {
+    if (Stopped()) return span;
+    if (auto seen = std::ranges::find(triggers, action->id); seen != triggers.end()) {
+      std::string path;
+      for (; seen != triggers.end(); ++seen) path += std::string(*seen) + " → ";
+      draft_.problems.Add(task.where, "actions subscribe to each other: " + path + action->id);
+      continue;
+    }
+    Scope* scope = AddScope({.body = task.scope->body,
+                             .outer = task.scope,
+                             .trigger = step,
+                             .trigger_entity = trigger});
+    static const ActionSource kNoKeys;
+    Task subscriber{.action = action->id, .own = &kNoKeys, .scope = scope};
+    subscriber.where = {task.where.body, task.where.written, "", action->id};
+    subscriber.path = task.path + "." + action->id;
+    subscriber.of = task.of + "." + action->id;
+    subscriber.triggers = triggers;
+    const uint32_t first = static_cast<uint32_t>(draft_.steps.size());
+    Entity entity;
+    const Span beside = ExpandAction(std::move(subscriber), &entity);
+    if (first < draft_.steps.size() && ReadsTriggersOutput(*draft_.steps[first].input)) continue;
+    if (in == PlanOrder::kNone) in = draft_.order.AddGate();
+    draft_.order.AddEdge(in, beside.in);
+  }
+  if (in == PlanOrder::kNone) return span;
+  draft_.order.AddEdge(in, span.in);
+  if (span.in == step) draft_.steps[step].in = in;
+  return {in, span.out};
+}
+
+void PlanExpander::Run() {
+  const PlanSource& plan = *draft_.args.plan;
+  Body& body = draft_.bodies.emplace_back();
+  body.plan = plan.id;
+  body.context = works_.Enter(0, plan);
+  Scope* scope = AddScope({.body = &body, .symbols = &SymbolsOf(plan.flow, &body)});
+  Expand(plan.flow, scope, false);
+}
+
+}  // namespace dfsmr

@@ -1,0 +1,84 @@
+// The first pass over a plan: flows become steps and what orders them, nested plans, for_each,
+// `when`, planners and subscribers included. Templates are left for the second, when all names are
+// known.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fsm/plan/draft.h"
+#include "fsm/plan/resolve.h"
+#include "fsm/plan/works.h"
+
+namespace dfsmr {
+
+class PlanExpander {
+ public:
+  PlanExpander(PlanDraft* draft, PlanNames* names, PlanWorks* works)
+      : draft_(*draft), names_(*names), works_(*works) {}
+
+  void Run();
+
+ private:
+  // An action that is to become a step.
+  struct Task {
+    std::string_view action;
+    const ActionSource* own = nullptr;
+    const std::string* input = nullptr;  // null: the action's `with`
+    Scope* scope = nullptr;
+    Where where;
+    std::string path;
+    std::string of;
+    std::vector<std::string_view> triggers;  // actions, outermost first
+  };
+
+  Span Expand(const FlowNode& node, Scope* scope, bool left_out);
+  Span ExpandKind(const FlowNode& node, Scope* scope, bool left_out);
+  Span ExpandForEach(const FlowNode& node, Scope* scope, bool left_out);
+  Span ExpandItems(const FlowNode& node, std::string_view items, Scope* scope);
+  std::string_view KeepList(const FlowNode& node, std::string_view items);
+  Span ExpandItem(const FlowNode& body, Scope* scope, const std::vector<uint32_t>& lists);
+  Span ExpandStep(const FlowNode& node, Scope* scope, bool left_out);
+  Span ExpandLeftOut(const FlowNode& node, Scope* scope, std::string path, std::string of);
+  Span ExpandPlan(const FlowNode& node, Scope* scope, std::string path, std::string of);
+  Span ExpandSpawn(const FlowNode& node, Scope* scope, std::string path, std::string of);
+  Span ExpandSelf(const FlowNode& node, Scope* scope, bool left_out);
+
+  Span ExpandAction(Task task, Entity* entity);
+  Span ExpandPlanned(const Task& task, uint32_t step, const WorkInfo& work,
+                     const PlanSource& planned, Entity* entity);
+  Span AddSubscribers(const Task& task, Entity trigger, uint32_t step, Span span);
+
+  uint32_t AddStep(Step::Kind kind, std::string path, std::string of, uint32_t work,
+                   StepDraft draft);
+  Span Concurrent(const std::vector<Span>& spans);
+  Span Sequential(const std::vector<Span>& spans);
+  Span NeverEmpty(Span span);
+
+  const Symbols& SymbolsOf(const FlowNode& flow, const Body* whole);
+  void CollectNames(const FlowNode& node, const Body* whole, Symbols* symbols);
+  Scope* AddScope(Scope scope);
+  static void SetEntity(Scope* scope, std::string_view name, Entity entity);
+  bool CheckAs(const FlowNode& node, const std::string& as, const Scope& scope);
+  bool LeavesOut(const FlowNode& node, const Scope& scope);
+  std::optional<std::string> Items(const FlowNode& node, const Scope& scope);
+  void CheckParams(const FlowNode& node, const PlanSource& plan, const Scope& scope);
+  bool GoesRound(const FlowNode& node, const PlanSource& plan, const Body& body);
+  bool Stopped();
+  void Fail(const FlowNode& node, const Scope& scope, std::string_view key,
+            const std::string& message);
+
+  PlanDraft& draft_;
+  PlanNames& names_;
+  PlanWorks& works_;
+  std::map<std::string, std::vector<const ActionSource*>, std::less<>> subscribers_;
+  std::map<const FlowNode*, std::string_view> lists_;  // the last of each for_each
+  size_t depth_ = 0;
+  size_t visited_ = 0;
+  bool stopped_ = false;
+};
+
+}  // namespace dfsmr

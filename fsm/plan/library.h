@@ -1,0 +1,43 @@
+// Definitions of one namespace as plans see them: the latest of each id.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fsm/machine/machine.h"
+#include "fsm/plan/compile.h"
+
+namespace dfsmr {
+
+class Definitions : public Library {
+ public:
+  // `machine` must outlive this. A later one of the same id takes the place of an earlier one.
+  void Add(const Machine& machine) { latest_[machine.id] = &machine; }
+  // One that is there but cannot be read: nothing can be said of what needs it.
+  void AddUnsound(const std::string& id) { unsound_.push_back(id); }
+  // To be called when all are there.
+  void Index();
+  // Whether a problem may be due to one that cannot be read.
+  bool Doubtful(const PlanProblem& problem) const;
+
+  const ActionSource* FindAction(std::string_view id) const override;
+  const PlanSource* FindPlan(std::string_view id) const override;
+  bool HasMachine(std::string_view id) const override;
+  std::vector<const ActionSource*> SubscribersOf(std::string_view action) const override;
+
+ private:
+  const Machine* Latest(std::string_view id) const;
+
+  std::map<std::string, const Machine*, std::less<>> latest_;
+  std::vector<std::string> unsound_;
+  std::map<std::string, std::vector<const ActionSource*>, std::less<>> subscribers_;
+};
+
+// A plan or action with the nodes that it has before any instance gives it params; null for a plain
+// machine, and when there is a problem.
+std::shared_ptr<const Machine> CompileDefinition(const Machine& machine, const Library& library,
+                                                 std::vector<PlanProblem>* problems);
+
+}  // namespace dfsmr

@@ -1,0 +1,55 @@
+// What waits for what in a plan while it is compiled: steps, and gates that may turn out not to be
+// needed. Gates are cheap here: each block has one in front and one behind, so that edges grow with
+// its size; Places drops those that are not between several and several, and edges past gates that
+// others imply. What leads from step to step is kept as it was said.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "fsm/plan/compile.h"
+
+namespace dfsmr {
+
+class PlanOrder {
+ public:
+  // A step is known by its number, a gate by what AddGate gave.
+  using Spot = uint32_t;
+  static constexpr Spot kNone = UINT32_MAX;
+
+  Spot AddGate() { return kGate | gates_++; }
+  void AddEdge(Spot from, Spot to) { edges_.emplace_back(from, to); }
+
+  // The steps of a cycle in its order, the lowest first; nullopt when there is none. `steps`: how
+  // many there are.
+  std::optional<std::vector<uint32_t>> FindCycle(size_t steps);
+  // The steps' places, numbered as they are, then the gates'. REQUIRES: FindCycle found none.
+  std::vector<Place> Places(const std::vector<Step>& steps);
+
+ private:
+  static constexpr Spot kGate = 1U << 31;
+  using Edges = std::vector<std::pair<uint32_t, uint32_t>>;
+
+  // Spots as numbers without a hole: steps, then gates.
+  uint32_t Number(Spot spot) const { return spot & kGate ? steps_ + (spot & ~kGate) : spot; }
+  bool IsGate(uint32_t number) const { return number >= steps_; }
+  void DropGatesAfterOne();
+  void DropGatesBeforeOne();
+  void SortEdges();
+  void DropImplied();
+  void NameGates(const std::vector<Step>& steps, const std::vector<uint32_t>& gates,
+                 std::vector<Place>* places) const;
+
+  uint32_t steps_ = 0;
+  uint32_t gates_ = 0;
+  Edges edges_;
+  Edges direct_;  // from step to step, in order
+  std::vector<uint32_t> sorted_;  // all numbers, topologically
+  // Of a gate that is dropped, what stands in for it: as a source, and as a target. Else itself.
+  std::vector<uint32_t> source_;
+  std::vector<uint32_t> target_;
+};
+
+}  // namespace dfsmr

@@ -1,0 +1,174 @@
+// What moves: instances, their tokens and claims, and the events that say what happened. Plain
+// values; no I/O, no clock. Names are those of runner.proto.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "fsm/base/boxed.h"
+#include "fsm/base/time.h"
+#include "fsm/machine/machine.h"
+#include "fsm/rules/tokens.h"
+
+namespace dfsmr {
+
+// Same numbers as runner.proto's enums; convert.cc asserts it.
+enum class InstanceState : uint8_t { kNone, kScheduled, kPlanning, kRunning, kPaused, kStopped };
+enum class InstanceResult : uint8_t {
+  kNone, kPending, kSuccess, kWarning, kError, kCancelled, kAborted
+};
+enum class ChangeKind : uint8_t {
+  kNone, kDefined, kStarted, kClaimed, kTransitioned, kRelinquished, kTimedOut, kUpgraded, kAborted,
+  kFinished, kScheduled, kPaused, kResumed, kSkipped, kCancelled, kSuspended, kWoken,
+  kBreakerOpened, kBreakerClosed
+};
+enum class CancelMode : uint8_t { kNone, kCancel, kForce, kKill };
+
+std::string_view Name(InstanceState state);    // "RUNNING"
+std::string_view Name(InstanceResult result);  // "SUCCESS"
+
+// Nodes that no machine lists but a stopped instance may stand on.
+inline constexpr NodeIndex kAbortedIndex = kNoNode - 1;
+inline constexpr NodeIndex kCancelledIndex = kNoNode - 2;
+inline constexpr NodeIndex kElsewhere = kNoNode - 3;  // of a plan: plan->ended_at names it
+std::string_view NodeName(const Machine& machine, NodeIndex node);
+NodeIndex NodeNamed(const Machine& machine, std::string_view name);  // kNoNode when there is none
+
+// The answer to the last accepted report, so that its repetition needs no look into the history.
+struct Answer {
+  ClaimId claim;
+  std::string transition;
+  std::string prev_node;
+  std::vector<std::string> nodes;
+  uint64_t visit = 0;
+  InstanceState state = InstanceState::kNone;
+  InstanceResult result = InstanceResult::kNone;
+  bool repeated = false;  // set when it is given again
+  friend bool operator==(const Answer&, const Answer&) = default;
+};
+
+// What an instance of a plan has besides.
+struct PlanState {
+  std::string graph;       // names the row of its graph; empty: not planned yet
+  bool own_graph = false;  // nobody else has that graph: it goes when the instance goes
+  std::string label;
+  std::string key;         // the singleton that it holds
+  bool waits_for_key = false;    // scheduled: until the key is free
+  bool pause_requested = false;  // paused because somebody said so
+  bool skipped = false;          // a step was: the result is WARNING
+  bool ran = false;              // was RUNNING once: its steps were ready
+  bool upgraded = false;         // and has not entered its graph since
+  uint64_t children = 0;         // one more than the highest number that a child was given
+  uint64_t first_child = 0;      // the lowest that one may be given: after an upgrade
+  double done_weight = 0;        // of the steps that are done or skipped
+  double done_finalize = 0;      // the part of it that is of finalize phases
+  double partial = 0;            // of the steps under way, as far as they say to be
+  double weight = 0;             // of all
+  std::string ended_at;          // stopped: the node
+  friend bool operator==(const PlanState&, const PlanState&) = default;
+};
+
+// The step of `parent` that started an instance and waits for it.
+struct ParentStep {
+  NodeIndex home = kNoNode;
+  uint64_t generation = 0;
+  friend bool operator==(const ParentStep&, const ParentStep&) = default;
+};
+
+struct Instance {
+  std::string ns;
+  std::string id;
+  std::string machine;
+  uint32_t version = 0;
+  InstanceState state = InstanceState::kNone;
+  InstanceResult result = InstanceResult::kPending;
+  int32_t priority = 0;
+  Timestamp start_time;             // begun; zero before
+  Timestamp end_time;               // zero before
+  Timestamp start_at;               // scheduled for; zero: not scheduled
+  Timestamp start_before = kNever;  // too late after this
+  bool hold = false;                // scheduled, and not due before it is resumed
+  struct Prerequisite {
+    std::string instance;  // must have stopped before this one begins
+    bool any_result = false;
+    friend bool operator==(const Prerequisite&, const Prerequisite&) = default;
+  };
+  std::vector<Prerequisite> after;  // those that have not stopped yet
+  bool cancel_requested = false;
+  bool killed = false;
+  bool forced = false;
+  std::string parent;
+  std::string error;
+  uint64_t last_visit = 0;  // the highest visit number given out
+  Tokens tokens;
+  std::vector<std::pair<std::string, uint32_t>> entries;  // node → entries; limited and delay nodes
+  std::optional<Answer> last_answer;
+  Boxed<PlanState> plan;  // null: an instance of a plain machine
+  Boxed<ParentStep> parent_step;  // null: no step waits for it
+
+  // The history's index: numbers of this instance's records in the feed. Full pages are rows of
+  // their own; this is the page being filled. rows.h says more.
+  std::vector<uint64_t> history;
+  // The store holds no rows of it but its own, its spec and its place among its machine's: to be
+  // dropped, it need not be read.
+  bool bare = false;
+
+  bool Stopped() const { return state == InstanceState::kStopped; }
+  bool HasLiveClaim() const;
+  uint32_t& Entries(const std::string& node);
+  friend bool operator==(const Instance&, const Instance&) = default;
+};
+
+// What is fixed at start and read only when work is handed out or shown: kept apart, so that a
+// transition does not write it again.
+struct Spec {
+  std::string params;  // JSON object, byte for byte; empty means {}
+  std::map<std::string, std::string> labels;
+  std::string client;
+  std::string flow;  // sent with Start: YAML or JSON text
+  uint64_t first_seq = 0;  // seq of its start in the feed; 0: from before this was noted
+  ClaimId born_after;      // the last claim that was made before it; none: as with first_seq
+  friend bool operator==(const Spec&, const Spec&) = default;
+};
+
+// One thing that happened: a record of the feed and of its instance's history. The first part is
+// runner.proto's Change; the rest is for ourselves.
+struct Event {
+  uint64_t seq = 0;  // given when it is committed
+  Timestamp time;
+  ChangeKind kind = ChangeKind::kNone;
+  std::string ns;
+  std::string machine;
+  uint32_t version = 0;
+  std::string instance;
+  std::string prev_node;
+  std::string node;
+  std::string transition;
+  uint64_t visit = 0;
+  uint32_t attempt = 0;
+  std::string client;
+  std::string params;
+  std::string note;
+
+  uint64_t left_visit = 0;       // TRANSITIONED that ended a visit: which
+  std::optional<Answer> answer;  // TRANSITIONED by a report: what was answered
+  // What the node's latency learns from it: the attempt took, or lasted at least, this long.
+  struct Sample {
+    std::string node;
+    Duration took{};
+    bool censored = false;
+    Duration replaces{};  // not zero: this attempt had been counted as censored at this
+    bool retry = false;
+    friend bool operator==(const Sample&, const Sample&) = default;
+  };
+  std::vector<Sample> samples;
+  std::string output;  // JSON object kept as prev_node's output; not part of the record
+  friend bool operator==(const Event&, const Event&) = default;
+};
+
+}  // namespace dfsmr

@@ -1,0 +1,524 @@
+// How the tokens of a plan move: along its edges, through joins and gates, into errors and
+// suspensions and out of them.
+#include <algorithm>
+#include <deque>
+
+#include "fsm/base/json.h"
+#include "fsm/base/names.h"
+#include "fsm/rules/inside.h"
+
+namespace dfsmr {
+namespace inside {
+
+double WeightOf(const Scene& scene, const Node& node) {
+  if (node.role != Role::kRun && node.role != Role::kSpawn && node.role != Role::kFinalize) {
+    return 0;
+  }
+  const PlanGraph& graph = *scene.machine.graph;
+  const Weights& weight = graph.works[graph.steps[node.step].work].weight;
+  return node.role == Role::kFinalize ? weight.finalize : weight.run;
+}
+
+namespace {
+
+constexpr size_t kNamed = 100;  // nodes that an answer names
+
+// Whether the token waits for children.
+bool Awaits(const Token& token) {
+  return token.step && token.step->children && token.step->children->Awaited();
+}
+
+// Along ok and skip edges to all that has to open now. One walk may pass through many gates, so it
+// keeps a list and does not recurse.
+class Walk {
+ public:
+  Walk(Scene& scene, const Led& led) : scene_(scene), led_(led) {}
+
+  void Along(const Edge& edge, NodeIndex from, const std::string& transition) {
+    constexpr size_t kMany = 1'000;
+    if (edge.targets.size() > kMany) {
+      scene_.events.reserve(scene_.events.size() + edge.targets.size() + 1);
+    }
+    for (NodeIndex target : edge.targets) open_.push_back({target, from, transition});
+  }
+  // To a node that has been open before: nothing is waited for.
+  void Again(NodeIndex to, NodeIndex from, const std::string& transition) {
+    open_.push_back({to, from, transition, true});
+  }
+  // Answers the nodes that were entered, the first kNamed of them.
+  std::vector<std::string> Go();
+
+ private:
+  struct Arrow {
+    NodeIndex to;
+    NodeIndex from;
+    std::string transition;
+    bool again = false;
+  };
+
+  void Arrive(const Arrow& arrow);
+  void Stand(const Node& node, NodeIndex index, uint64_t visit);
+  void Pass(const Node& node, NodeIndex index, uint64_t visit);
+
+  Scene& scene_;
+  const Led& led_;
+  std::deque<Arrow> open_;
+  std::vector<std::string> entered_;
+  bool first_ = true;
+};
+
+std::vector<std::string> Walk::Go() {
+  while (!open_.empty() && !scene_.instance.Stopped()) {
+    const Arrow arrow = std::move(open_.front());
+    open_.pop_front();
+    Arrive(arrow);
+  }
+  return std::move(entered_);
+}
+
+void Walk::Arrive(const Arrow& arrow) {
+  Instance& instance = scene_.instance;
+  const Node& node = scene_.machine.nodes[arrow.to];
+  const bool opens =
+      !instance.cancel_requested && (arrow.again || node.waits_for <= 1 ||
+                                     instance.tokens.Arrive(arrow.to) == node.waits_for);
+  Event& event = Emit(scene_, ChangeKind::kTransitioned);
+  if (arrow.from != kNoNode) event.prev_node = scene_.machine.nodes[arrow.from].id;
+  event.node = node.id;
+  event.transition = arrow.transition;
+  event.client = led_.client;
+  if (std::exchange(first_, false)) event.params = led_.params;
+  if (!opens) return;
+  instance.tokens.Open(arrow.to);
+  const uint64_t visit = event.visit = ++instance.last_visit;
+  if (entered_.size() < kNamed) entered_.push_back(node.id);
+  const bool doomed = node.home != kNoNode && instance.tokens.Doomed(node.home);
+  if (doomed || node.kind == NodeKind::kGate) {
+    Pass(node, arrow.to, visit);
+  } else if (node.kind == NodeKind::kFinal) {
+    if (scene_.machine.graph->planning) return;  // to be compiled, with what was planned
+    Stop(scene_, instance.plan->skipped ? InstanceResult::kWarning : InstanceResult::kSuccess,
+         arrow.to, visit);
+  } else {
+    Stand(node, arrow.to, visit);
+  }
+}
+
+void Walk::Stand(const Node& node, NodeIndex index, uint64_t visit) {
+  Token token;
+  token.node = index;
+  token.visit = visit;
+  token.home = node.home;
+  token.available_at = scene_.now;
+  token.state = TokenState::kReady;
+  StepState step;
+  step.next_child = scene_.instance.plan->first_child;
+  if (node.role == Role::kSpawn) {
+    token.state = TokenState::kWaiting;
+    token.available_at = kNever;
+    step.start_time = scene_.now;
+    ChildCounts children;
+    children.generation = visit;
+    children.first = scene_.instance.plan->first_child;
+    children.concurrency = scene_.machine.graph->spawns.at(node.step).concurrency;
+    step.children = std::move(children);
+  }
+  token.step = std::move(step);
+  scene_.instance.tokens.Add(std::move(token));
+}
+
+// A phase that has not begun is left out: it counts as done.
+void Skip(Scene& scene, NodeIndex home) {
+  if (scene.instance.tokens.Doomed(home)) return;
+  scene.instance.tokens.Doom(home);
+  scene.instance.plan->done_weight += WeightOf(scene, scene.machine.nodes[home]);
+}
+
+// A phase of a step is over: it counts in full, and what needs its output is passed over with it.
+void EndPhase(Scene& scene, const Node& home, NodeIndex index, Ended ended) {
+  Instance& instance = scene.instance;
+  const bool counted = instance.tokens.Doomed(index);  // when it was doomed
+  const double weight = counted ? 0 : WeightOf(scene, home);
+  instance.plan->done_weight += weight;
+  if (home.role == Role::kFinalize && !ended.skipped) instance.plan->done_finalize += weight;
+  ended.end_time = scene.now;
+  const bool skips = ended.skipped;
+  instance.tokens.End(index, std::move(ended));
+  if (!skips) return;
+  instance.plan->skipped = true;
+  if (home.role == Role::kFinalize) {
+    instance.tokens.Doom(index);
+    return;
+  }
+  // They are skipped now, and passed over when their turn comes, so that the order holds.
+  const Machine& machine = scene.machine;
+  std::vector<uint32_t> skipped{home.step};
+  while (!skipped.empty()) {
+    const uint32_t at = skipped.back();
+    const Step& step = machine.graph->steps[at];
+    skipped.pop_back();
+    if (step.finalize) Skip(scene, machine.Find(step.path + "/finalize"));
+    for (uint32_t reader : ReadersOf(*machine.graph, at)) {
+      const NodeIndex node = machine.Find(machine.graph->steps[reader].path);
+      if (instance.tokens.Doomed(node)) continue;
+      Skip(scene, node);
+      skipped.push_back(reader);
+    }
+  }
+}
+
+// Gates, steps without a run phase, and what is skipped: nothing stands there.
+void Walk::Pass(const Node& node, NodeIndex index, uint64_t visit) {
+  std::string transition = "ok";
+  if (node.step != kNoStep) {
+    const bool skipped = scene_.instance.tokens.Doomed(node.home);
+    if (skipped) {
+      Event& event = Emit(scene_, ChangeKind::kSkipped);
+      event.prev_node = event.node = node.id;
+      event.visit = visit;
+      event.transition = transition = "skip";
+      event.note = "it needs the output of a step that was skipped";
+      if (node.role == Role::kFinalize) event.note = "its step was skipped";
+    }
+    EndPhase(scene_, node, index, {skipped, visit, scene_.now, scene_.now, {}});
+  }
+  Along(*node.FindTransition("ok"), index, transition);
+}
+
+}  // namespace
+
+std::vector<std::string> LeadOn(Scene& scene, size_t slot, const Edge& edge, bool skipped,
+                                const Led& led) {
+  const Token left = std::as_const(scene.instance.tokens)[slot];
+  const Node& home = scene.machine.nodes[left.home];
+  scene.instance.tokens.Remove(slot);
+  if (left.step) scene.instance.plan->partial -= left.step->progress * WeightOf(scene, home);
+  const size_t first = scene.events.size();
+  Ended ended{skipped, left.visit, scene.now, scene.now, {}};
+  if (left.step) {
+    if (left.step->start_time != Timestamp()) ended.start_time = left.step->start_time;
+    ended.children = left.step->children;
+  }
+  EndPhase(scene, home, left.home, std::move(ended));
+  Walk walk(scene, led);
+  walk.Along(edge, left.node, led.transition);
+  auto entered = walk.Go();
+  if (scene.events.size() > first) scene.events[first].left_visit = left.visit;
+  return entered;
+}
+
+void EnterPlan(Scene& scene) {
+  const Led led;
+  Walk walk(scene, led);
+  const bool upgraded = std::exchange(scene.instance.plan->upgraded, false);
+  const size_t first = scene.events.size();
+  walk.Along({"", {scene.machine.start}}, kNoNode, std::string(upgraded ? kUpgradedNode : ""));
+  walk.Go();
+  if (upgraded) scene.events[first].prev_node = kUpgradedNode;
+}
+
+Token& MoveTo(Scene& scene, size_t slot, NodeIndex node, TokenState state, ChangeKind kind,
+              const Led& led) {
+  Instance& instance = scene.instance;
+  const Token& left = std::as_const(instance.tokens)[slot];
+  Token token;
+  token.node = node;
+  token.visit = ++instance.last_visit;
+  token.state = state;
+  token.home = left.home;
+  token.available_at = state == TokenState::kReady ? scene.now : kNever;
+  token.step = left.step;
+  if (std::exchange(token.step->waits_for_key, false)) {
+    token.step->key.clear();  // it had none
+    token.step->ready_since = {};
+  }
+  Event& event = Emit(scene, kind);
+  event.prev_node = scene.machine.nodes[left.node].id;
+  event.node = scene.machine.nodes[node].id;
+  event.transition = led.transition;
+  event.visit = token.visit;
+  event.client = led.client;
+  event.params = led.params;
+  event.left_visit = left.visit;
+  instance.tokens.Replace(slot, std::move(token));
+  return instance.tokens.Mutable(slot);
+}
+
+void Wake(Scene& scene, size_t slot, const std::string& event, const std::string& data,
+          const std::string& client) {
+  const NodeIndex run = std::as_const(scene.instance.tokens)[slot].home;
+  Token& token = MoveTo(scene, slot, run, TokenState::kReady, ChangeKind::kWoken,
+                        {event, data, client});
+  token.step->event = event;
+  token.step->event_data = data;
+  if (event == "poll") ++token.step->polls;
+}
+
+void Hold(Scene& scene, size_t slot, const std::string& error, const Led& led) {
+  const Token& left = std::as_const(scene.instance.tokens)[slot];
+  const NodeIndex node =
+      scene.machine.nodes[left.home].FindTransition("error")->targets.front();
+  Token& token = MoveTo(scene, slot, node, TokenState::kHeld, ChangeKind::kTransitioned, led);
+  scene.events.back().note = error;
+  token.error = error;
+  token.step->key.clear();
+}
+
+void GiveUp(Scene& scene, size_t slot, const std::string& error, const Led& led) {
+  const Rescue rescue = WorkOf(scene, std::as_const(scene.instance.tokens)[slot]).rescue;
+  Hold(scene, slot, error, led);
+  if (scene.instance.cancel_requested) {
+    scene.instance.tokens.Remove(slot);
+  } else if (rescue == Rescue::kSkip) {
+    SkipHeld(scene, slot, "");
+  }
+}
+
+// A failed step is left out; goes on without it.
+void SkipHeld(Scene& scene, size_t slot, const std::string& client) {
+  const Token& held = std::as_const(scene.instance.tokens)[slot];
+  const Node& node = scene.machine.nodes[held.node];
+  Event& event = Emit(scene, ChangeKind::kSkipped);
+  event.prev_node = node.id;
+  event.node = scene.machine.nodes[held.home].id;
+  event.transition = "skip";
+  event.visit = held.visit;
+  event.client = client;
+  event.note = held.error;
+  LeadOn(scene, slot, *node.FindTransition("skip"), /*skipped=*/true, {"skip", {}, client});
+}
+
+// A failed finalize phase: all of them run again, save those that were skipped.
+static void RetryFinalize(Scene& scene, size_t slot, const std::string& client) {
+  PlanState& plan = *scene.instance.plan;
+  const Token held = std::as_const(scene.instance.tokens)[slot];
+  scene.instance.tokens.Remove(slot);
+  plan.partial -= held.step->progress * WeightOf(scene, scene.machine.nodes[held.home]);
+  plan.done_weight -= std::exchange(plan.done_finalize, 0);
+  const Led led{"retry", {}, client};
+  Walk walk(scene, led);
+  const Edge& first = *scene.machine.nodes[held.node].FindTransition("retry");
+  walk.Again(first.targets.front(), held.node, "retry");
+  walk.Go();
+}
+
+void Retry(Scene& scene, size_t slot, const std::string& client) {
+  const Token& held = std::as_const(scene.instance.tokens)[slot];
+  const Node& home = scene.machine.nodes[held.home];
+  if (home.role == Role::kFinalize) return RetryFinalize(scene, slot, client);
+  const bool waits = Awaits(held);
+  const NodeIndex node = waits && home.role != Role::kSpawn
+                             ? home.FindTransition("suspend")->targets.front()
+                             : held.home;
+  Token& token = MoveTo(scene, slot, node, waits ? TokenState::kWaiting : TokenState::kReady,
+                        ChangeKind::kTransitioned, {"retry", {}, client});
+  StepState& step = *token.step;
+  step.tries = step.polls = step.poll_failures = 0;
+  step.event.clear();
+  step.event_data.clear();
+  if (!waits) return;
+  // Those that were never planned are started again; what else failed is waited for if it runs.
+  step.children->restart = step.children->unplanned > 0;
+  const uint64_t visit = token.visit;
+  if (!TakeEvent(scene, slot)) JudgeChildren(scene, visit);
+}
+
+static std::string OutputOf(const ChildCounts& children) {
+  auto member = [](const char* name, uint64_t count) {
+    return json::Quote(name) + ":" + std::to_string(count);
+  };
+  return "{" + member("total", children.total) + "," + member("success", children.success) + "," +
+         member("failed", children.failed + children.paused) + "," +
+         member("cancelled", children.cancelled) + "}";
+}
+
+void JudgeChildren(Scene& scene, uint64_t visit) {
+  Instance& instance = scene.instance;
+  const auto slot = instance.tokens.SlotOf(visit);
+  if (!slot) return;
+  const Token token = std::as_const(instance.tokens)[*slot];
+  if (token.state != TokenState::kWaiting || !Awaits(token)) return;
+  if (!token.step->children->AllEnded()) return;
+  const ChildCounts& children = *token.step->children;
+  const Node& home = scene.machine.nodes[token.home];
+  const bool spawn = home.role == Role::kSpawn;
+  if (!spawn && token.node == token.home) return;  // it waits to be tried again, and asks then
+  const uint64_t failed = children.failed + children.paused;
+  if (instance.cancel_requested) {
+    if (children.paused > 0) return;  // they are told, and stop
+    if (spawn) instance.tokens.Remove(*slot);
+  } else if (failed > 0) {
+    std::string why = std::to_string(failed) + " of " + std::to_string(children.total) +
+                      (children.total == 1 ? " child" : " children") + " failed";
+    if (!children.error.empty()) why += "; " + children.error;
+    GiveUp(scene, *slot, why, {"error", {}, {}});
+  } else if (spawn) {
+    const size_t first = scene.events.size();
+    const std::string output = OutputOf(children);
+    LeadOn(scene, *slot, *home.FindTransition("ok"), /*skipped=*/false, {"ok", {}, {}});
+    scene.events[first].output = output;
+  } else {
+    Wake(scene, *slot, "children", OutputOf(children), "");
+    instance.tokens.FindMutable(instance.last_visit)->step->children->told = true;
+  }
+}
+
+bool TakeEvent(Scene& scene, size_t slot) {
+  StepState& step = *scene.instance.tokens.Mutable(slot).step;
+  if (step.inbox.empty()) return false;
+  const auto [event, data] = std::move(step.inbox.front());
+  step.inbox.erase(step.inbox.begin());
+  Wake(scene, slot, event, data, "");
+  return true;
+}
+
+void Failed(Scene& scene, size_t slot, const std::string& error, const Led& led) {
+  const Token& left = std::as_const(scene.instance.tokens)[slot];
+  const Work& work = WorkOf(scene, left);
+  const Node& home = scene.machine.nodes[left.home];
+  const StepState& step = *left.step;
+  const bool polled = step.event == "poll" && work.poll;
+  const bool goes_on = !scene.instance.cancel_requested;
+  if (goes_on && polled && step.poll_failures + 1 < work.poll->max_failures) {
+    Token& token = MoveTo(scene, slot, home.FindTransition("suspend")->targets.front(),
+                          TokenState::kWaiting, ChangeKind::kTransitioned, led);
+    scene.events.back().note = error;
+    ++token.step->poll_failures;
+    Suspended(scene, slot, std::nullopt);
+    TakeEvent(scene, slot);
+    return;
+  }
+  if (goes_on && !polled && step.tries + 1 < work.retry.limit) {
+    const double fraction = Fraction(scene.random, left.visit);
+    const Duration delay = DelayOf(work.retry.delay, step.tries + 1, fraction);
+    Token& token = MoveTo(scene, slot, left.home,
+                          delay > Duration::zero() ? TokenState::kWaiting : TokenState::kReady,
+                          ChangeKind::kTransitioned, led);
+    scene.events.back().note = error;
+    if (token.state == TokenState::kWaiting) token.available_at = After(scene.now, delay);
+    ++token.step->tries;
+    token.step->event.clear();
+    token.step->event_data.clear();
+    return;
+  }
+  GiveUp(scene, slot, error, led);
+}
+
+// When a step that has just suspended is woken by itself, and by what.
+void Suspended(Scene& scene, size_t slot, std::optional<Duration> wake_after) {
+  Token& token = scene.instance.tokens.Mutable(slot);
+  StepState& step = *token.step;
+  const Work& work = WorkOf(scene, token);
+  std::optional<Duration> after;
+  if (wake_after) {
+    after = wake_after;
+    step.wake = "wake";
+  } else if (Awaits(token)) {
+    step.wake.clear();
+  } else if (work.poll) {
+    const size_t index = std::min<size_t>(step.polls / std::max(work.poll->per_interval, 1u),
+                                          work.poll->intervals.size() - 1);
+    after = work.poll->intervals[index];
+    step.wake = "poll";
+  }
+  const bool limited = work.timeout.strategy == TimeoutPolicy::Strategy::kFixed &&
+                       work.timeout.value > 0 && !Awaits(token);
+  if (limited) {
+    const Duration limit(static_cast<int64_t>(work.timeout.value * 1e6));
+    if (!after || limit < *after) {
+      after = limit;
+      step.wake = "timeout";
+    }
+  }
+  token.available_at = after ? After(scene.now, *after) : kNever;
+  step.event.clear();
+  step.event_data.clear();
+}
+
+void EndWaitOfStep(Scene& scene, size_t slot) {
+  const Token& waiting = std::as_const(scene.instance.tokens)[slot];
+  const Node& node = scene.machine.nodes[waiting.node];
+  if (node.role == Role::kSuspended) {
+    Wake(scene, slot, waiting.step->wake, "", "");
+  } else if (node.role != Role::kSpawn) {  // the time between two tries is over
+    Token& token = scene.instance.tokens.Mutable(slot);
+    token.state = TokenState::kReady;
+    token.available_at = scene.now;
+  }
+  SettleSteps(scene);
+}
+
+void DropIfCancelled(Scene& scene, uint64_t visit) {
+  Instance& instance = scene.instance;
+  if (!instance.cancel_requested || !IsPlanned(scene)) return;
+  const auto slot = instance.tokens.SlotOf(visit);
+  if (!slot) return;
+  const Token& token = std::as_const(instance.tokens)[*slot];
+  if (token.state != TokenState::kReady || token.step->event == "cancel") return;
+  instance.tokens.Remove(*slot);
+}
+
+void CancelSteps(Scene& scene) {
+  Instance& instance = scene.instance;
+  std::vector<uint64_t> visits;
+  for (const Token& token : instance.tokens) visits.push_back(token.visit);
+  for (uint64_t visit : visits) {
+    const size_t slot = *instance.tokens.SlotOf(visit);
+    const Token& token = std::as_const(instance.tokens)[slot];
+    const Role role = scene.machine.nodes[token.node].role;
+    if (token.state == TokenState::kClaimed) continue;
+    if (role == Role::kSuspended) {
+      Wake(scene, slot, "cancel", "", "");
+    } else if (role == Role::kSpawn &&
+               token.step->children->running + token.step->children->paused > 0) {
+      ChildCounts& children = *instance.tokens.Mutable(slot).step->children;
+      children.total = children.started;  // no more of them; those that run are told
+      children.counted = true;
+      children.restart = false;
+    } else if (token.state == TokenState::kReady && !token.step->event.empty()) {
+      StepState& step = *instance.tokens.Mutable(slot).step;
+      step.event = "cancel";
+      step.event_data.clear();
+    } else {
+      instance.tokens.Remove(slot);
+    }
+  }
+}
+
+void SettleSteps(Scene& scene) {
+  Instance& instance = scene.instance;
+  if (instance.Stopped() || !IsPlanned(scene)) return;
+  if (instance.cancel_requested) {
+    if (instance.tokens.empty()) StopCancelled(scene);
+    return;
+  }
+  const Tokens& tokens = instance.tokens;
+  const size_t held = tokens.Count(TokenState::kHeld);
+  const bool settled = held > 0 && held == tokens.size();
+  if (instance.state == InstanceState::kPaused && !settled && !instance.plan->pause_requested) {
+    instance.plan->key = scene.key;
+    instance.error.clear();
+    SetState(scene, InstanceState::kRunning);
+    Emit(scene, ChangeKind::kResumed);
+    return;
+  }
+  if (!settled || instance.state != InstanceState::kRunning) return;
+  const bool fail = std::ranges::all_of(tokens, [&](const Token& token) {
+    return WorkOf(scene, token).rescue == Rescue::kFail;
+  });
+  const Token first = tokens.front();
+  const std::string why = "step " + StepOf(scene, first).path + ": " +
+                          (first.error.empty() ? "it failed" : first.error) +
+                          (held > 1 ? " (and " + std::to_string(held - 1) + " more)" : "");
+  if (fail) return Stop(scene, InstanceResult::kError, first.node, first.visit, why);
+  instance.error = why;
+  instance.plan->key.clear();
+  SetState(scene, InstanceState::kPaused);
+  Event& event = Emit(scene, ChangeKind::kPaused);
+  event.node = scene.machine.nodes[first.node].id;
+  event.visit = first.visit;
+  event.note = why;
+}
+
+}  // namespace inside
+}  // namespace dfsmr

@@ -1,0 +1,229 @@
+#include "fsm/rules/tokens.h"
+
+#include <algorithm>
+
+namespace dfsmr {
+const Claim* Token::FindClaim(ClaimId id) const {
+  auto it = std::ranges::find(claims, id, &Claim::id);
+  return it == claims.end() ? nullptr : &*it;
+}
+
+bool Token::HasLiveClaim() const { return std::ranges::any_of(claims, &Claim::Live); }
+
+bool Token::TimedOutBefore() const { return std::ranges::any_of(claims, &Claim::timed_out); }
+
+const Tokens::Plan& Tokens::InPlan() const {
+  static const Plan kNone;
+  return plan_ ? *plan_ : kNone;
+}
+
+Tokens::Plan& Tokens::OfPlan() {
+  if (!plan_) plan_ = Plan();
+  return *plan_;
+}
+
+std::optional<size_t> Tokens::SlotOf(uint64_t visit) const {
+  if (plan_ && !plan_->by_visit.empty()) {
+    auto it = plan_->by_visit.find(visit);
+    if (it != plan_->by_visit.end()) return it->second;
+    return std::nullopt;
+  }
+  auto it = std::ranges::find(tokens_, visit, &Token::visit);
+  if (it == tokens_.end()) return std::nullopt;
+  return static_cast<size_t>(it - tokens_.begin());
+}
+
+const Token* Tokens::Find(uint64_t visit) const {
+  auto slot = SlotOf(visit);
+  return slot ? &tokens_[*slot] : nullptr;
+}
+
+std::optional<size_t> Tokens::SlotOfHome(NodeIndex home) const {
+  const auto& by_home = InPlan().by_home;
+  auto it = by_home.find(home);
+  if (it == by_home.end()) return std::nullopt;
+  return it->second;
+}
+
+size_t Tokens::Count(TokenState state) const {
+  size_t count = counts_[static_cast<size_t>(state)];
+  for (const Touched& one : touched_) {
+    if (one.before && one.before->state == state) --count;
+    const Token* now = Find(one.visit);
+    if (now && now->state == state) ++count;
+  }
+  return count;
+}
+
+bool Tokens::Within(size_t nodes) const {
+  const auto within = [nodes](NodeIndex index) { return index < nodes; };
+  const Plan& plan = InPlan();
+  return std::ranges::all_of(tokens_, [&](const Token& token) {
+           return within(token.node) && (token.home == kNoNode || within(token.home));
+         }) &&
+         std::ranges::all_of(plan.arrived, within, [](const auto& one) { return one.first; }) &&
+         std::ranges::all_of(plan.doomed, within) &&
+         std::ranges::all_of(plan.patched, within, [](const auto& one) { return one.first; });
+}
+
+// Whether what the token was is not noted yet.
+bool Tokens::NoteFirst(const Token& token) {
+  if (token.home == kNoNode) {
+    return std::ranges::find(touched_, token.visit, &Touched::visit) == touched_.end();
+  }
+  Plan& plan = OfPlan();
+  plan.dirty.insert(token.home);
+  return plan.touched.insert(token.visit).second;
+}
+
+void Tokens::Note(const Token& token) {
+  if (NoteFirst(token)) touched_.push_back({token.visit, token});
+}
+
+void Tokens::NoteNew(uint64_t visit) {
+  const Token* token = Find(visit);
+  if (token->home != kNoNode) {
+    Plan& plan = OfPlan();
+    plan.dirty.insert(token->home);
+    plan.ended.erase(token->home);
+    plan.touched.insert(visit);
+  }
+  touched_.push_back({visit, std::nullopt});
+}
+
+void Tokens::Index(size_t slot) {
+  const Token& token = tokens_[slot];
+  if (token.home == kNoNode) return;
+  Plan& plan = OfPlan();
+  plan.by_visit[token.visit] = slot;
+  plan.by_home[token.home] = slot;
+}
+
+void Tokens::Unindex(size_t slot) {
+  const Token& token = tokens_[slot];
+  if (token.home == kNoNode) return;
+  Plan& plan = OfPlan();
+  plan.by_visit.erase(token.visit);
+  auto it = plan.by_home.find(token.home);
+  if (it != plan.by_home.end() && it->second == slot) plan.by_home.erase(it);
+}
+
+Token& Tokens::Mutable(size_t slot) {
+  Note(tokens_[slot]);
+  return tokens_[slot];
+}
+
+Token* Tokens::FindMutable(uint64_t visit) {
+  auto slot = SlotOf(visit);
+  return slot ? &Mutable(*slot) : nullptr;
+}
+
+Token& Tokens::Add(Token token) {
+  tokens_.push_back(std::move(token));
+  Index(tokens_.size() - 1);
+  NoteNew(tokens_.back().visit);
+  return tokens_.back();
+}
+
+void Tokens::Replace(size_t slot, Token token) {
+  Unindex(slot);
+  std::swap(tokens_[slot], token);
+  if (NoteFirst(token)) touched_.push_back({token.visit, std::move(token)});
+  Index(slot);
+  NoteNew(tokens_[slot].visit);
+}
+
+void Tokens::Remove(size_t slot) {
+  Unindex(slot);
+  Token& gone = tokens_[slot];
+  if (NoteFirst(gone)) touched_.push_back({gone.visit, std::move(gone)});
+  if (slot + 1 != tokens_.size()) {
+    Unindex(tokens_.size() - 1);
+    tokens_[slot] = std::move(tokens_.back());
+    Index(slot);
+  }
+  tokens_.pop_back();
+}
+
+void Tokens::Clear() {
+  for (Token& token : tokens_) {
+    if (NoteFirst(token)) touched_.push_back({token.visit, std::move(token)});
+  }
+  tokens_.clear();
+  if (!plan_) return;
+  plan_->by_visit.clear();
+  plan_->by_home.clear();
+  plan_->arrived.clear();
+  plan_->doomed.clear();
+  plan_->patched.clear();
+}
+
+uint32_t Tokens::Arrive(NodeIndex node) {
+  Plan& plan = OfPlan();
+  plan.dirty.insert(node);
+  return ++plan.arrived[node];
+}
+
+void Tokens::Open(NodeIndex node) {
+  if (plan_ && plan_->arrived.erase(node) > 0) plan_->dirty.insert(node);
+}
+
+void Tokens::Doom(NodeIndex home) {
+  Plan& plan = OfPlan();
+  plan.dirty.insert(home);
+  plan.doomed.insert(home);
+}
+
+void Tokens::Patch(NodeIndex home, std::string input) {
+  OfPlan().dirty.insert(home);
+  OfPlan().patched[home] = std::move(input);
+}
+
+const std::string* Tokens::Patched(NodeIndex home) const {
+  auto it = InPlan().patched.find(home);
+  return it == InPlan().patched.end() ? nullptr : &it->second;
+}
+
+void Tokens::End(NodeIndex home, Ended ended) {
+  Plan& plan = OfPlan();
+  plan.dirty.insert(home);
+  plan.ended[home] = std::move(ended);
+}
+
+void Tokens::Forget() {
+  for (const Touched& one : touched_) {
+    if (one.before) --counts_[static_cast<size_t>(one.before->state)];
+    if (const Token* now = Find(one.visit)) ++counts_[static_cast<size_t>(now->state)];
+  }
+  // What was large once does not stay so. (`= {}` would keep the memory.)
+  constexpr size_t kMany = 1'000;
+  if (touched_.size() > kMany) {
+    touched_ = std::vector<Touched>();
+    if (plan_) plan_->touched = std::unordered_set<uint64_t>();
+    return;
+  }
+  if (plan_) {
+    for (const Touched& one : touched_) plan_->touched.erase(one.visit);
+  }
+  touched_.clear();
+}
+
+const Ended* Tokens::EndedAt(NodeIndex home) const {
+  const auto& ended = InPlan().ended;
+  auto it = ended.find(home);
+  return it == ended.end() ? nullptr : &it->second;
+}
+
+void Tokens::ForgetRows() {
+  if (!plan_) return;
+  plan_->dirty.clear();
+  plan_->ended.clear();
+}
+
+void Tokens::Restore(Token token) {
+  ++counts_[static_cast<size_t>(token.state)];
+  tokens_.push_back(std::move(token));
+  Index(tokens_.size() - 1);
+}
+
+}  // namespace dfsmr

@@ -1,0 +1,222 @@
+// Where an instance stands: its tokens, and what has arrived at the joins of its plan.
+//
+// A plain machine has a handful of tokens; a plan may have a hundred thousand. So a plan's tokens
+// are found through indexes, and whatever changes is noted, so that the engine draws the
+// consequences of what changed and writes nothing else.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "fsm/base/boxed.h"
+#include "fsm/base/time.h"
+#include "fsm/machine/machine.h"
+
+namespace dfsmr {
+
+enum class TokenState : uint8_t { kNone, kReady, kClaimed, kWaiting, kHeld, kDone };
+
+// Unique in a partition for ever: serials start anew under each epoch, epochs never repeat.
+struct ClaimId {
+  uint64_t epoch = 0;
+  uint64_t serial = 0;
+  friend auto operator<=>(const ClaimId&, const ClaimId&) = default;
+  explicit operator bool() const { return serial != 0; }
+};
+
+struct Claim {
+  ClaimId id;
+  std::string worker;
+  uint32_t attempt = 0;
+  Timestamp claim_time;
+  Timestamp deadline = kNever;
+  bool timed_out = false;
+  bool given_back = false;  // void: kept only so that it is known as such after a restart
+  bool retry = false;       // an earlier claim of the visit had timed out
+  double progress = 0;
+  Duration sampled{};       // not zero: counted as having lasted at least this long
+  uint64_t session = 0;     // the stream it was handed out on, 0 for none; not kept on disk
+
+  bool Live() const { return !timed_out && !given_back; }
+  friend bool operator==(const Claim&, const Claim&) = default;
+};
+
+// The instances that a step has started and waits for.
+struct ChildCounts {
+  uint64_t generation = 0;   // the visit that started them: tells them from those of another time
+  uint64_t total = 0;
+  uint64_t started = 0;      // the numbers 0 to started - 1 have been given out
+  uint64_t running = 0;      // neither stopped nor paused
+  uint64_t paused = 0;
+  uint64_t success = 0;
+  uint64_t failed = 0;       // stopped with ERROR, CANCELLED or ABORTED, or could not be started
+  uint64_t cancelled = 0;    // of the failed
+  uint64_t unplanned = 0;    // of the failed: never had a step ready
+  uint64_t first = 0;        // the number of the first of them
+  uint32_t concurrency = 0;  // 0: no limit
+  bool counted = false;      // total is known
+  bool restart = false;      // the unplanned ones are to be started again
+  uint64_t restart_at = 0;   // those before this number have been looked at
+  bool told = false;         // the worker that asked for them has been told that all have ended
+  std::string error;         // why one could not be started
+
+  bool AllEnded() const { return counted && !restart && started >= total && running == 0; }
+  // Somebody still waits for them.
+  bool Awaited() const { return !told; }
+  friend bool operator==(const ChildCounts&, const ChildCounts&) = default;
+};
+
+// What a token on a step of a plan carries from visit to visit of the step's nodes.
+struct StepState {
+  Timestamp start_time;          // first claimed, or entered when nobody claims it
+  std::string event;             // what woke it; empty: its first run, or one after a failure
+  std::string event_data;        // JSON object
+  std::vector<std::pair<std::string, std::string>> inbox;  // events that wait, oldest first
+  uint32_t tries = 0;            // that failed since it began, or was last retried
+  uint32_t polls = 0;
+  uint32_t poll_failures = 0;    // in a row
+  std::string wake;              // suspended: the event that comes at available_at
+  double progress = 0;
+  std::string key;               // the singleton that it holds
+  bool waits_for_key = false;    // waiting: until the key is free
+  Timestamp ready_since;         // and since when it has been ready but for that
+  uint64_t next_child = 0;       // the number of the next one that it starts
+  Boxed<ChildCounts> children;
+  friend bool operator==(const StepState&, const StepState&) = default;
+};
+
+// One place where an instance stands.
+struct Token {
+  NodeIndex node = kNoNode;
+  uint64_t visit = 0;
+  TokenState state = TokenState::kNone;
+  uint32_t attempt = 0;  // claims of this visit so far
+  std::string params;    // JSON object, given by the transition that led here; empty means {}
+  std::vector<Claim> claims;
+  Timestamp available_at;  // ready: since when; waiting: until when (kNever: until someone acts)
+  std::string error;
+  uint64_t forgotten_epoch = 0;  // claims of this and earlier epochs that are not listed are void
+  NodeIndex home = kNoNode;      // of a plan: the node's home
+  Boxed<StepState> step;         // of a plan
+
+  const Claim* FindClaim(ClaimId id) const;
+  bool HasLiveClaim() const;
+  bool TimedOutBefore() const;
+  friend bool operator==(const Token&, const Token&) = default;
+};
+
+// How a step's phase ended.
+struct Ended {
+  bool skipped = false;
+  uint64_t visit = 0;
+  Timestamp start_time;
+  Timestamp end_time;
+  Boxed<ChildCounts> children;
+  friend bool operator==(const Ended&, const Ended&) = default;
+};
+
+class Tokens {
+ public:
+  using const_iterator = std::vector<Token>::const_iterator;
+
+  size_t size() const { return tokens_.size(); }
+  bool empty() const { return tokens_.empty(); }
+  const Token& front() const { return tokens_.front(); }
+  const Token& operator[](size_t slot) const { return tokens_[slot]; }
+  const_iterator begin() const { return tokens_.begin(); }
+  const_iterator end() const { return tokens_.end(); }
+
+  // Slots stay as they are until a token is removed: then the last one takes its place.
+  std::optional<size_t> SlotOf(uint64_t visit) const;
+  const Token* Find(uint64_t visit) const;
+  std::optional<size_t> SlotOfHome(NodeIndex home) const;  // of a plan
+  size_t Count(TokenState state) const;
+
+  // To change a token in other ways than its node, visit and home.
+  Token& Mutable(size_t slot);
+  Token* FindMutable(uint64_t visit);
+  Token& front() { return Mutable(0); }
+  Token& operator[](size_t slot) { return Mutable(slot); }
+
+  Token& Add(Token token);
+  void Replace(size_t slot, Token token);
+  void Remove(size_t slot);
+  void Clear();  // tokens and arrivals
+
+  // Joins: how many have arrived at a node, this one included. Open forgets them.
+  uint32_t Arrive(NodeIndex node);
+  void Open(NodeIndex node);
+  const std::unordered_map<NodeIndex, uint32_t>& arrived() const { return InPlan().arrived; }
+  // Steps to be passed over when their turn comes (by home), or that were.
+  void Doom(NodeIndex home);
+  bool Doomed(NodeIndex home) const { return InPlan().doomed.contains(home); }
+  void End(NodeIndex home, Ended ended);
+  // A template in place of the step's own input, from now on. Null: there is none.
+  void Patch(NodeIndex home, std::string input);
+  const std::string* Patched(NodeIndex home) const;
+
+  // What has changed since the last Forget: tokens as they were before (without one: it was not
+  // there), by visit, each once. A visit that is gone now has left.
+  struct Touched {
+    uint64_t visit;
+    std::optional<Token> before;
+  };
+  const std::vector<Touched>& touched() const { return touched_; }
+  void Forget();
+
+  // Homes whose rows have to be written, since the last ForgetRows, with those that ended.
+  const std::set<NodeIndex>& dirty() const { return InPlan().dirty; }
+  const Ended* EndedAt(NodeIndex home) const;
+  void ForgetRows();
+
+  // When it is read from the store: nothing of it is a change.
+  void Restore(Token token);
+  // Whether all nodes and homes in it are among so many.
+  bool Within(size_t nodes) const;
+  void RestoreArrived(NodeIndex node, uint32_t count) { OfPlan().arrived[node] = count; }
+  void RestoreDoomed(NodeIndex home) { OfPlan().doomed.insert(home); }
+  void RestorePatched(NodeIndex home, std::string input) {
+    OfPlan().patched[home] = std::move(input);
+  }
+
+  friend bool operator==(const Tokens& a, const Tokens& b) {
+    return a.tokens_ == b.tokens_ && a.arrived() == b.arrived() &&
+           a.InPlan().doomed == b.InPlan().doomed && a.InPlan().patched == b.InPlan().patched;
+  }
+
+ private:
+  // What only a plan has.
+  struct Plan {
+    std::unordered_map<uint64_t, size_t> by_visit;
+    std::unordered_map<NodeIndex, size_t> by_home;
+    std::unordered_map<NodeIndex, uint32_t> arrived;
+    std::set<NodeIndex> doomed;
+    std::map<NodeIndex, std::string> patched;
+    std::unordered_set<uint64_t> touched;  // visits in touched_
+    std::set<NodeIndex> dirty;
+    std::map<NodeIndex, Ended> ended;
+  };
+  const Plan& InPlan() const;
+  Plan& OfPlan();
+
+  bool NoteFirst(const Token& token);
+  void Note(const Token& token);
+  void NoteNew(uint64_t visit);
+  void Index(size_t slot);
+  void Unindex(size_t slot);
+
+  std::vector<Token> tokens_;
+  std::vector<Touched> touched_;
+  std::array<size_t, 6> counts_{};  // by state, before what is in touched_
+  Boxed<Plan> plan_;
+};
+
+}  // namespace dfsmr

@@ -1,0 +1,50 @@
+// A JSON Schema as it is checked: the document itself, with its references resolved and its
+// patterns compiled. Behind params_schema.h, which is what others use.
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "fsm/base/result.h"
+#include "fsm/schema/schema.h"
+
+namespace dfsmr::json_schema {
+
+// A regular expression as the draft means it, in time linear in the text, so without
+// backreferences. Matches anywhere in the text unless it is anchored.
+class Pattern {
+ public:
+  // The error's message says what is wrong with `text`.
+  static Result<Pattern> Compile(std::string_view text);
+  bool Matches(std::string_view utf8) const;
+  size_t size() const { return size_; }  // matching costs this much a character
+
+ private:
+  std::wregex regex_;
+  size_t size_ = 1;
+};
+
+// Not movable: the maps point into `root`.
+struct Schema {
+  Schema() = default;
+  Schema(const Schema&) = delete;
+  Schema& operator=(const Schema&) = delete;
+
+  nlohmann::json root;
+  std::unordered_map<const nlohmann::json*, const nlohmann::json*> refs;  // with $ref → target
+  std::unordered_map<std::string, Pattern> patterns;
+};
+
+// Checks `schema->root` and fills in the rest.
+void PrepareSchema(Schema* schema, std::vector<SchemaProblem>* problems);
+
+// What is wrong with `value`, in sentences; empty when it satisfies the schema.
+std::vector<std::string> Violations(const Schema& schema, const nlohmann::json& value,
+                                    std::string_view subject);
+
+}  // namespace dfsmr::json_schema

@@ -1,0 +1,27 @@
+// JSON Schema, draft 7: compiled once when a machine is defined, checked at each start. `$ref` is
+// local only; defaults are not applied; `format` is a remark, as the draft allows.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fsm/base/params_check.h"
+
+namespace dfsmr {
+
+struct SchemaProblem {
+  std::vector<std::string> where;  // keys and indexes that lead there from the schema's root
+  std::string message;
+};
+
+// Null when anything is wrong with the schema; then `problems` has all of it. `subject` is what
+// violations call the value that they are about: "params" gives "params.url: expected a string, but
+// it is 5". The result never throws, recurses a bounded way, and works a bounded time: values that
+// take longer to check are violations.
+std::shared_ptr<const ParamsCheck> CompileParamsSchema(std::string_view schema_json,
+                                                       std::string_view subject,
+                                                       std::vector<SchemaProblem>* problems);
+
+}  // namespace dfsmr

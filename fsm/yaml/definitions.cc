@@ -1,0 +1,199 @@
+#include "fsm/yaml/definitions.h"
+
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+
+#include "fsm/base/names.h"
+#include "fsm/yaml/action.h"
+#include "fsm/yaml/machine.h"
+#include "fsm/yaml/plan.h"
+#include "fsm/yaml/tree.h"
+
+namespace dfsmr {
+namespace {
+
+struct Kind {
+  std::string_view name;
+  std::string_view id;  // the key that names it
+  std::span<const std::string_view> keys;
+};
+
+// What a document defines shows in the key that names it; where that is missing, in the others.
+Kind KindOf(const YamlNode& root) {
+  const Kind machine = {"machine", "id", MachineKeys()};
+  const Kind plan = {"plan", "plan", PlanKeys()};
+  const Kind action = {"action", "action", ActionKeys()};
+  if (root.Find("action")) return action;  // it may have 'plan: worker'
+  if (root.Find("plan")) return plan;
+  if (root.Find("nodes")) return machine;
+  if (root.Find("flow")) return plan;
+  if (root.Find("id")) return machine;
+  auto known = [&root](const Kind& kind) {
+    return std::ranges::count_if(root.entries, [&kind](const YamlEntry& entry) {
+      return std::ranges::find(kind.keys, entry.key) != kind.keys.end();
+    });
+  };
+  Kind most = machine;
+  for (const Kind& kind : {plan, action}) {
+    if (known(kind) > known(most)) most = kind;
+  }
+  return most;
+}
+
+template <typename Source>
+Machine MachineOf(Source source, std::shared_ptr<const Source> Machine::* place) {
+  Machine machine;
+  machine.id = source.id;
+  machine.description = source.description;
+  machine.*place = std::make_shared<const Source>(std::move(source));
+  return machine;
+}
+
+std::optional<Machine> ReadKind(const Kind& kind, const YamlNode& root, Reporter* reporter) {
+  if (kind.name == "plan") {
+    std::optional<PlanSource> plan = ReadPlan(root, reporter);
+    if (!plan) return std::nullopt;
+    Machine machine = MachineOf(std::move(*plan), &Machine::plan);
+    machine.upgrade_strategy = machine.plan->upgrade_strategy;
+    machine.retention = machine.plan->retention;
+    machine.params = machine.plan->params.check;
+    return machine;
+  }
+  if (kind.name == "action") {
+    std::optional<ActionSource> action = ReadAction(root, reporter);
+    if (!action) return std::nullopt;
+    return MachineOf(std::move(*action), &Machine::action);
+  }
+  return ReadMachine(root, reporter);
+}
+
+std::optional<Definition> ReadDefinition(const YamlDocument& document, Reporter* reporter) {
+  const YamlNode& root = *document.root;
+  if (!root.IsMap()) {
+    reporter->Error(root.at, "",
+                    "a document must be a map, such as 'id: NAME' and 'nodes:', not " +
+                        Describe(root));
+    return std::nullopt;
+  }
+  std::optional<Machine> machine = ReadKind(KindOf(root), root, reporter);
+  if (!machine) return std::nullopt;
+  machine->source = std::string(document.source);
+  machine->fingerprint = CanonicalText(root);
+  return Definition{std::move(*machine)};
+}
+
+// Several documents under one id: only one of them can be the next version. Machines, plans and
+// actions have their ids in common.
+void CheckIdsDiffer(const YamlTree& tree, Reporter* reporter) {
+  struct First {
+    std::string_view kind;
+    Position at;
+  };
+  std::unordered_map<std::string_view, First> ids;
+  for (const YamlDocument& document : tree.documents) {
+    if (!document.root || !document.root->IsMap()) continue;
+    const Kind kind = KindOf(*document.root);
+    const YamlEntry* id = document.root->Find(kind.id);
+    if (!id || !id->value->IsScalar()) continue;
+    auto [first, fresh] = ids.emplace(id->value->text, First{kind.name, id->value->at});
+    if (fresh) continue;
+    const std::string line = std::to_string(first->second.at.line);
+    const bool same = first->second.kind == kind.name;
+    reporter->Error(id->value->at, std::string(kind.id),
+                    std::string(kind.name) + " " + Quoted(id->value->text) +
+                        (same ? " is defined twice here, first in line " + line
+                              : " has the id of the " + std::string(first->second.kind) +
+                                    " in line " + line) +
+                        "; keep one, or rename the other");
+  }
+}
+
+void AddSetting(const YamlEntry& entry, const YamlNode& value, Reporter* reporter,
+                std::vector<Setting>* settings) {
+  if (value.IsScalar()) {
+    settings->push_back({entry.key, value.text, entry.at});
+  } else {
+    reporter->Error(value.at, entry.key, Quoted(entry.key) + " takes a plain value or a list of "
+                                             "them, not " + Describe(value));
+  }
+}
+
+}  // namespace
+
+// What a document calls what it defines; "" when that cannot be read.
+static std::string IdIn(const YamlNode& root) {
+  for (std::string_view key : {"id", "plan", "action"}) {
+    const YamlEntry* entry = root.IsMap() ? root.Find(key) : nullptr;
+    if (entry && entry->value->IsScalar()) return entry->value->text;
+  }
+  return "";
+}
+
+Parsed ParseDefinitions(std::string_view text, std::string_view source_name) {
+  Parsed parsed;
+  Reporter reporter(source_name);
+  YamlTree tree = ReadYaml(text, &reporter);
+  for (const YamlDocument& document : tree.documents) {
+    if (!document.root || reporter.Full()) continue;
+    std::optional<Definition> definition = ReadDefinition(document, &reporter);
+    if (definition && document.sound) {
+      parsed.definitions.push_back(std::move(*definition));
+    } else {
+      parsed.unsound.push_back(IdIn(*document.root));
+    }
+  }
+  CheckIdsDiffer(tree, &reporter);
+  parsed.diagnostics = std::move(reporter).Take();
+  return parsed;
+}
+
+std::shared_ptr<const PlanSource> ParseFlow(std::string_view text, std::string_view source_name,
+                                            std::vector<Diagnostic>* diagnostics) {
+  Reporter reporter(source_name);
+  const std::string yaml = YamlOfJson(text);
+  YamlTree tree = ReadYaml(yaml, &reporter, OnEmpty::kAccept);
+  std::shared_ptr<const PlanSource> plan;
+  if (tree.documents.empty() && reporter.errors() == 0) {
+    reporter.Error({}, "", "the flow is empty text; it needs a list of steps (perhaps []), or a "
+                           "map with 'flow'");
+  }
+  for (const YamlDocument& document : tree.documents) {
+    if (!document.root) continue;
+    if (&document != &tree.documents.front()) {
+      reporter.Error(document.root->at, "", "a flow is one document; remove this one");
+      break;
+    }
+    std::optional<PlanSource> read = ReadGivenFlow(*document.root, &reporter);
+    if (read) plan = std::make_shared<const PlanSource>(std::move(*read));
+  }
+  const bool sound = reporter.errors() == 0;
+  std::vector<Diagnostic> found = std::move(reporter).Take();
+  diagnostics->insert(diagnostics->end(), found.begin(), found.end());
+  return sound ? plan : nullptr;
+}
+
+std::vector<Setting> ParseSettings(std::string_view text, std::string_view source_name,
+                                   std::vector<Diagnostic>* diagnostics) {
+  std::vector<Setting> settings;
+  Reporter reporter(source_name);
+  YamlTree tree = ReadYaml(text, &reporter, OnEmpty::kAccept);
+  for (const YamlDocument& document : tree.documents) {
+    if (!document.root) continue;
+    if (&document != &tree.documents.front() || !document.root->IsMap()) {
+      reporter.Error(document.root->at, "", "settings are one map, with a line 'KEY: VALUE' each");
+      continue;
+    }
+    for (const YamlEntry& entry : document.root->entries) {
+      if (!entry.value->IsList()) AddSetting(entry, *entry.value, &reporter, &settings);
+      for (const YamlNode* item : entry.value->items) {
+        AddSetting(entry, *item, &reporter, &settings);
+      }
+    }
+  }
+  std::vector<Diagnostic> found = std::move(reporter).Take();
+  diagnostics->insert(diagnostics->end(), found.begin(), found.end());
+  return settings;
+}
+
+}  // namespace dfsmr

@@ -1,0 +1,51 @@
+// YAML text → definitions, with line and column for all that is wrong with it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fsm/base/diagnostic.h"
+#include "fsm/machine/machine.h"
+
+namespace dfsmr {
+
+// One document that is sound.
+struct Definition {
+  Machine machine;
+};
+
+struct Parsed {
+  std::vector<Definition> definitions;  // in the order of the text
+  std::vector<Diagnostic> diagnostics;  // of all documents, in the order of the text
+  std::vector<std::string> unsound;     // ids of the other documents, "" for one without
+
+  // Whether all documents may be defined; there may be warnings.
+  bool ok() const { return !HasErrors(diagnostics); }
+};
+
+// Reads all documents of `text` and reports everything that is wrong with any of them.
+// `source_name` is what diagnostics call it. Never throws; hostile text costs a bounded time.
+Parsed ParseDefinitions(std::string_view text, std::string_view source_name);
+
+// Reads what is sent with Start, or what a planner reports, as YAML or JSON text: a list (the flow),
+// a block or a step, or a map with `flow` and any other key of a plan; without `plan` its id is
+// empty. Null when anything is wrong with it; all of that is appended to `diagnostics`. Never
+// throws.
+std::shared_ptr<const PlanSource> ParseFlow(std::string_view text, std::string_view source_name,
+                                            std::vector<Diagnostic>* diagnostics);
+
+// One `key: value` of a plain file of settings; a list gives one for each of its items.
+struct Setting {
+  std::string key;
+  std::string value;
+  Position at;  // of the key
+};
+
+// Reads one map of scalars (or lists of them), as configuration files have it. Empty text has no
+// settings. With errors in `diagnostics` the result is incomplete.
+std::vector<Setting> ParseSettings(std::string_view text, std::string_view source_name,
+                                   std::vector<Diagnostic>* diagnostics);
+
+}  // namespace dfsmr

@@ -1,0 +1,84 @@
+// Reading single values out of a YAML tree: each function reports what is wrong and returns whether
+// nothing was; `out` changes only then.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "fsm/base/diagnostic.h"
+#include "fsm/base/time.h"
+#include "fsm/machine/machine.h"
+#include "fsm/yaml/tree.h"
+
+namespace dfsmr {
+
+// A value under a key, where it was written, and whom to tell what is wrong with it.
+struct Field {
+  Field(const YamlEntry& entry, std::string path_, Reporter* reporter_)
+      : value(*entry.value), key_at(entry.at), path(std::move(path_)), reporter(reporter_) {}
+
+  Field(const YamlNode& item, std::string path_, Reporter* reporter_)
+      : value(item), key_at(item.at), path(std::move(path_)), reporter(reporter_) {}
+
+  const YamlNode& value;
+  Position key_at;  // of an item of a list: its own
+  std::string path;
+  Reporter* reporter;
+
+  // Points at a scalar itself, and at the key of anything larger.
+  Position At() const { return value.IsScalar() ? value.at : key_at; }
+  void Fail(std::string message) const { reporter->Error(At(), path, std::move(message)); }
+  Field Below(const YamlEntry& entry) const {
+    return Field(entry, PathTo(path, entry.key), reporter);
+  }
+  // Of a list.
+  Field Item(size_t i) const {
+    return Field(*value.items[i], path + "[" + std::to_string(i) + "]", reporter);
+  }
+};
+
+// The keys of a map, those that are unknown reported. A misspelt key is taken for what was meant,
+// so that nothing seems to be missing.
+class Keys {
+ public:
+  // `known` outlives this. `all` is said where no known key is near: "a delay has initial and max".
+  Keys(const Field& map, std::span<const std::string_view> known, std::string_view all);
+
+  // Nullopt when there is no such key.
+  std::optional<Field> Take(std::string_view key) const;
+  bool Has(std::string_view key) const { return Find(key) != nullptr; }
+
+ private:
+  const YamlEntry* Find(std::string_view key) const;
+
+  const YamlNode& map_;
+  std::string path_;
+  Reporter* reporter_;
+  std::vector<std::pair<std::string_view, const YamlEntry*>> misspelt_;  // by what was meant
+};
+
+bool ReadText(const Field& field, std::string* out);  // nothing is the empty text
+bool ReadName(const Field& field, std::string_view what, std::string* out);
+// A list of names, or one of them.
+bool ReadNames(const Field& field, std::string_view what, std::vector<std::string>* out);
+bool ReadBoolean(const Field& field, bool* out);
+bool ReadNumber(const Field& field, std::string_view what, double* out);
+bool ReadFactor(const Field& field, double* out);  // 1 or more
+bool ReadInteger(const Field& field, int64_t min, int64_t max, int64_t* out);
+bool ReadDuration(const Field& field, Duration* out);
+bool ReadDurationAboveZero(const Field& field, Duration* out);
+// One of `words`, by its position.
+bool ReadWord(const Field& field, std::span<const std::string_view> words, size_t* out);
+// A list of them, not empty, each at most once.
+bool ReadWords(const Field& field, std::span<const std::string_view> words,
+               std::string_view example, std::vector<size_t>* out);
+bool ReadUpgradeStrategy(const Field& field, UpgradeStrategy* out);
+// A map, or nothing, which is an empty one.
+bool ReadMap(const Field& field, std::string_view example);
+
+}  // namespace dfsmr

@@ -1,0 +1,134 @@
+#include "fsm/yaml/plan.h"
+
+#include <algorithm>
+#include <array>
+
+#include "fsm/yaml/action.h"
+#include "fsm/yaml/flow.h"
+#include "fsm/yaml/schema.h"
+#include "fsm/yaml/template.h"
+
+namespace dfsmr {
+namespace {
+
+constexpr std::array<std::string_view, 13> kKeys = {
+    "plan",      "description", "params", "label", "upgrade_strategy", "retention",
+    "singleton", "on_conflict", "hooks",  "use",   "replace",          "without",
+    "flow"};
+constexpr std::string_view kAll =
+    "a plan has plan, description, params, label, upgrade_strategy, retention, singleton, "
+    "on_conflict, hooks, use, replace, without and flow";
+constexpr std::array<std::string_view, 3> kHookKeys = {"on", "action", "input"};
+constexpr std::array<std::string_view, 9> kMoments = {
+    "scheduled", "planning", "running", "paused", "stopped",
+    "success",   "warning",  "failure", "cancelled"};
+constexpr std::string_view kHookExample = "{on: [paused, failure], action: mail.send}";
+
+void ReadOn(const Field& field, std::vector<std::string>* to) {
+  std::vector<size_t> choices(1);
+  const bool sound = field.value.IsScalar() && !field.value.IsEmpty()
+                         ? ReadWord(field, kMoments, &choices[0])
+                         : ReadWords(field, kMoments, "[paused, failure]", &choices);
+  if (!sound) return;
+  for (size_t choice : choices) to->emplace_back(kMoments[choice]);
+}
+
+void ReadHook(const Field& field, HookSource* to) {
+  to->written = WrittenAt(field);
+  if (!field.value.IsMap()) {
+    return field.Fail("expected a hook such as " + std::string(kHookExample) + ", not " +
+                      Describe(field.value));
+  }
+  Keys keys(field, kHookKeys, "a hook has on, action and input");
+  for (std::string_view key : {"on", "action"}) {
+    if (keys.Has(key)) continue;
+    field.Fail("the hook has no '" + std::string(key) + "'; write it as " +
+               std::string(kHookExample));
+  }
+  if (auto key = keys.Take("on")) ReadOn(*key, &to->on);
+  if (auto key = keys.Take("action")) ReadName(*key, "action", &to->action);
+  if (auto key = keys.Take("input")) ReadMapTemplate(*key, &to->input);
+}
+
+void ReadHooks(const Field& field, std::vector<HookSource>* to) {
+  if (!field.value.IsList()) {
+    return field.Fail("expected a list of hooks such as " + std::string(kHookExample) + ", not " +
+                      Describe(field.value));
+  }
+  for (size_t i = 0; i < field.value.items.size(); ++i) {
+    ReadHook(field.Item(i), &to->emplace_back());
+  }
+}
+
+// All but its name and flow.
+void ReadAround(const Keys& keys, PlanSource* to) {
+  if (auto field = keys.Take("description")) ReadText(*field, &to->description);
+  if (auto field = keys.Take("params")) ReadSchema(*field, "params", &to->params);
+  if (auto field = keys.Take("label")) {
+    ReadTextTemplate(*field, "\"machine ${params.name}\"", &to->label);
+  }
+  if (auto field = keys.Take("upgrade_strategy")) {
+    ReadUpgradeStrategy(*field, &to->upgrade_strategy);
+  }
+  Duration retention{};
+  if (auto field = keys.Take("retention"); field && ReadDuration(*field, &retention)) {
+    to->retention = retention;
+  }
+  if (auto field = keys.Take("singleton")) {
+    ReadTextTemplate(*field, kSingletonExample, &to->singleton);
+  }
+  to->on_conflict = ReadOnConflict(keys).value_or(OnConflict::kFail);
+  CheckSingleton(keys);
+  if (auto field = keys.Take("hooks")) ReadHooks(*field, &to->hooks);
+  ReadMiddleware(keys, &to->middleware);
+}
+
+std::optional<PlanSource> ReadKeys(const YamlNode& root, bool given, Reporter* reporter) {
+  const size_t errors = reporter->errors();
+  PlanSource plan;
+  plan.written.at = root.at;
+  Keys keys(Field(root, "", reporter), kKeys, kAll);
+  if (auto field = keys.Take("plan")) {
+    plan.written = WrittenAt(*field);
+    ReadName(*field, "plan", &plan.id);
+  } else if (!given) {
+    reporter->Error(root.at, "plan", "the document has no 'plan'; add 'plan: NAME'");
+  }
+  ReadAround(keys, &plan);
+  if (auto field = keys.Take("flow")) {
+    plan.flow = ReadFlow(*field, given);
+  } else {
+    reporter->Error(root.at, "flow", "the plan has no 'flow'; add one, such as [{step: NAME, "
+                                     "action: NAME}]");
+  }
+  if (reporter->errors() > errors) return std::nullopt;
+  return plan;
+}
+
+bool HasKeyOfPlan(const YamlNode& map) {
+  return std::ranges::any_of(map.entries, [](const YamlEntry& entry) {
+    return std::ranges::find(kKeys, entry.key) != kKeys.end();
+  });
+}
+
+}  // namespace
+
+std::span<const std::string_view> PlanKeys() { return kKeys; }
+
+std::optional<PlanSource> ReadPlan(const YamlNode& root, Reporter* reporter) {
+  return ReadKeys(root, /*given=*/false, reporter);
+}
+
+std::optional<PlanSource> ReadGivenFlow(const YamlNode& root, Reporter* reporter) {
+  if (root.Find("flow") || (root.IsMap() && !IsFlow(root) && HasKeyOfPlan(root))) {
+    return ReadKeys(root, /*given=*/true, reporter);
+  }
+  const size_t errors = reporter->errors();
+  PlanSource plan;
+  plan.flow = ReadFlow(Field(root, "flow", reporter), /*planner=*/true);
+  plan.written = plan.flow.written;
+  if (reporter->errors() > errors) return std::nullopt;
+  return plan;
+}
+
+}  // namespace dfsmr

@@ -1,0 +1,20 @@
+// Templates in a document: values whose texts may hold references, `${step.output.path}`. Each
+// function reports what is wrong, at the text that it is in. Behind yaml.h.
+#pragma once
+
+#include <string>
+
+#include "fsm/yaml/fields.h"
+
+namespace dfsmr {
+
+// Text, not empty, as it stands: `machine ${params.name}`.
+bool ReadTextTemplate(const Field& field, std::string_view example, std::string* text);
+// A map, or a reference that gives one; nothing is an empty one. As JSON text.
+bool ReadMapTemplate(const Field& field, std::string* json);
+// A list, or a reference that gives one. As JSON text.
+bool ReadListTemplate(const Field& field, std::string* json);
+// A boolean, or a reference that gives one. As JSON text.
+bool ReadCondition(const Field& field, std::string* json);
+
+}  // namespace dfsmr

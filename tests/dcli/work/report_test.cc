@@ -1,0 +1,146 @@
+#include "dcli/work/report.h"
+
+#include <doctest/doctest.h>
+
+#include "dcli/text/json.h"
+
+namespace dfsmr::cli {
+namespace {
+
+constexpr int kExit0 = 0;
+constexpr int kExit3 = 3 << 8;  // as waitpid has it
+constexpr int kKilled = 9;
+
+}  // namespace
+
+TEST_CASE("the exit status is the report, with the last words when it failed") {
+  CHECK(VerdictOf(kExit0, "", "some log\n") == Verdict{.transition = "ok"});
+  CHECK(VerdictOf(kExit3, "", "") == Verdict{.transition = "error", .error = "exit status 3"});
+  CHECK(VerdictOf(kExit3, "", "a\nb\n\n").error == "exit status 3: a\nb");
+  CHECK(VerdictOf(kExit3, "", "1\n2\n3\n4\n5\n6\n7\n").error == "exit status 3: 3\n4\n5\n6\n7");
+  CHECK(VerdictOf(kKilled, "", "").error == "killed by signal 9 (Killed)");
+}
+
+TEST_CASE("a last line that is a JSON object says otherwise") {
+  const Verdict verdict = VerdictOf(
+      kExit0,
+      "working\n"
+      R"({"transition": "later", "params": {"n": 12345678901234567890}, "output": {"a": [1]}})"
+      "\n\n",
+      "");
+  CHECK(verdict.transition == "later");
+  CHECK(verdict.named);
+  CHECK(verdict.params == R"({"n": 12345678901234567890})");
+  CHECK(verdict.output == R"({"a": [1]})");
+  CHECK(VerdictOf(kExit3, R"({"error": "no disk"})", "log") ==
+        Verdict{.transition = "error", .error = "no disk"});
+  CHECK(VerdictOf(kExit3, R"({"transition": "ok"})", "").transition == "ok");
+  CHECK(VerdictOf(kExit0, "{\"params\": null}\r\n", "") == Verdict{.transition = "ok"});
+}
+
+TEST_CASE("other last lines are only output") {
+  for (const char* out :
+       {"", "done", "[1]", "{\"transition\": \"x\"", "{\"transition\": \"x\"}\nbye",
+        "x {\"transition\": \"x\"}", "{}", "{\"level\": \"info\"}"}) {
+    CAPTURE(out);
+    CHECK(VerdictOf(kExit0, out, "") == Verdict{.transition = "ok"});
+  }
+}
+
+TEST_CASE("a report of the wrong shape is an error that says so") {
+  for (const char* out :
+       {"{\"transition\": 5}", "{\"params\": []}", "{\"output\": \"x\"}", "{\"error\": {}}"}) {
+    CAPTURE(out);
+    const Verdict verdict = VerdictOf(kExit0, out, "");
+    CHECK(verdict.transition == "error");
+    CHECK(verdict.error.find("is no report") != std::string::npos);
+  }
+}
+
+TEST_CASE("errors that are reported are UTF-8 whatever the command wrote") {
+  CHECK(VerdictOf(kExit3, "", "bad \xff byte").error == "exit status 3: bad \xef\xbf\xbd byte");
+}
+
+TEST_CASE("the task has its params as objects, always there and as they were given") {
+  v1::Task task;
+  task.set_instance("c-1");
+  task.set_visit(3);
+  task.set_instance_params("{\"n\":\n 12345678901234567890}");
+  CHECK(TaskJson(task) ==
+        "{\"instance\":\"c-1\",\"visit\":\"3\","
+        "\"instanceParams\":{\"n\":  12345678901234567890},\"nodeParams\":{},"
+        "\"eventData\":{}}\n");
+}
+
+TEST_CASE("the task of a plan's step has its phase, event and middleware") {
+  v1::Task task;
+  task.set_action("vm.create");
+  task.set_event("approved");
+  task.set_event_data(R"({"by":"ann"})");
+  task.set_phase("run");
+  task.add_middleware("audit");
+  CHECK(TaskJson(task) ==
+        "{\"action\":\"vm.create\",\"event\":\"approved\",\"phase\":\"run\","
+        "\"middleware\":[\"audit\"],\"instanceParams\":{},\"nodeParams\":{},"
+        "\"eventData\":{\"by\":\"ann\"}}\n");
+}
+
+TEST_CASE("a command may suspend, wait and start others") {
+  const Verdict verdict = VerdictOf(
+      kExit0,
+      R"({"transition": "suspend", "wake_after": "1m30s", "output": {"vm": 7},)"
+      R"( "children_concurrency": 5, "children": [{"machine": "vm@2", "params": {"n": 1.0},)"
+      R"( "id": "a"}, {"machine": "net"}]})",
+      "");
+  CHECK(verdict.error == "");
+  CHECK(verdict.transition == "suspend");
+  CHECK(verdict.output == R"({"vm": 7})");
+  CHECK(verdict.wake_after == std::chrono::seconds(90));
+  const Verdict camel = VerdictOf(0, R"({"transition": "suspend", "wakeAfter": "2s"})", "");
+  CHECK(camel.wake_after == std::chrono::seconds(2));
+  CHECK(verdict.children_concurrency == 5);
+  REQUIRE(verdict.children.size() == 2);
+  CHECK(verdict.children[0] == Child{{"vm", 2}, "a", R"({"n": 1.0})"});
+  CHECK(verdict.children[1] == Child{{"net", 0}, "", ""});
+  CHECK(VerdictOf(kExit0, R"({"transition": "suspend", "children": []})", "").error == "");
+}
+
+TEST_CASE("what is wrong with what a command waits for is said") {
+  const std::pair<const char*, const char*> kBad[] = {
+      {R"({"transition": "suspend", "wake_after": 30})", "such as \"30s\""},
+      {R"({"transition": "suspend", "wake_after": "soon"})", "not a duration"},
+      {R"({"wake_after": "1s"})", "\"transition\": \"suspend\""},
+      {R"({"transition": "suspend", "children": {}})", "not an array"},
+      {R"({"transition": "suspend", "children": [7]})", "[0]: not an object"},
+      {R"({"transition": "suspend", "children": [{"machine": "a"}, {}]})", "[1]: without"},
+      {R"({"transition": "suspend", "children": [{"machine": "a@x"}]})", "MACHINE@VERSION"},
+      {R"({"transition": "suspend", "children": [{"machine": "a", "param": {}}]})", "\"param\""},
+      {R"({"transition": "suspend", "children": [{"machine": "a", "params": 1}]})", "\"params\""},
+      {R"({"transition": "suspend", "children_concurrency": -1})", "from 0 on"},
+      {R"({"transition": "suspend", "children_concurrency": 1.5})", "from 0 on"},
+  };
+  for (const auto& [out, word] : kBad) {
+    CAPTURE(out);
+    const Verdict verdict = VerdictOf(kExit0, out, "");
+    CHECK(verdict.transition == "error");
+    CHECK(verdict.children.empty());
+    CHECK(verdict.error.find(word) != std::string::npos);
+  }
+}
+
+TEST_CASE("what exit status 0 means is for the phase to say") {
+  CHECK(VerdictOf(kExit0, "", "", "planned").transition == "planned");
+  CHECK(VerdictOf(kExit3, "", "", "planned").transition == "error");
+  const Verdict planned = VerdictOf(kExit0, R"({"output": {"flow": []}})", "", "planned");
+  CHECK(planned.transition == "planned");
+  CHECK(planned.output == R"({"flow": []})");
+}
+
+TEST_CASE("the last line is the last one with something on it") {
+  CHECK(LastLine("") == "");
+  CHECK(LastLine("a\nb") == "b");
+  CHECK(LastLine("a\nb\r\n \n") == "b");
+  CHECK(LastLine("a") == "a");
+}
+
+}  // namespace dfsmr::cli

@@ -1,0 +1,287 @@
+// Streams of work: credit, drain, and what becomes of the claims when they end.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "tests/dsrv/engine/world.h"
+
+namespace dfsmr {
+namespace {
+
+constexpr std::string_view kMachine = R"(
+id: m
+defaults: {timeout_strategy: fixed, timeout: 10.0}
+nodes:
+  a: {start: true, transitions: {ok: done, again: a}}
+  done: {final: true}
+)";
+constexpr std::string_view kOnce = R"(
+id: once
+nodes:
+  a: {start: true, timeout: 0.0, transitions: {ok: done}}
+  done: {final: true}
+)";
+
+struct Stream {
+  Stream(World& world, int32_t capacity) {
+    auto opened = world.Do([&](Engine& e) {
+      return e.OpenSession({.ns = "ns"}, "s", capacity, [this](SessionUpdate update) {
+        for (Task& task : update.tasks) tasks.push_back(std::move(task));
+        for (std::string& claim : update.cancelled) cancelled.push_back(std::move(claim));
+        for (std::string& claim : update.killed) killed.push_back(std::move(claim));
+        drained += update.drained;
+      });
+    });
+    REQUIRE(opened);
+    id = *opened;
+  }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  SessionId id = 0;
+  std::vector<Task> tasks;
+  std::vector<std::string> cancelled;
+  std::vector<std::string> killed;
+  int drained = 0;
+};
+
+void StartMany(World& world, int count, const std::string& machine = "m") {
+  for (int i = 0; i < count; ++i) world.Start(machine, "i" + std::to_string(i));
+}
+
+TEST_CASE("what a stream was given is told though it ends before the turn does") {
+  World world;
+  world.Define(kOnce);
+  Stream stream(world, 1);
+  world.Decide([](Engine& engine) {  // is being written
+    REQUIRE(engine.Start({.ns = "ns", .machine = "once", .id = "i", .hold = true}));
+  });
+  world.Decide([&](Engine& engine) {
+    REQUIRE(engine.Start({.ns = "ns", .machine = "once", .id = "j"}));
+    REQUIRE(world.NextPass());  // j is handed out, at most once
+    engine.CloseSession(stream.id);
+  });
+  world.Commit();
+  REQUIRE(stream.tasks.size() == 1);
+  CHECK(stream.tasks[0].instance == "j");
+}
+
+TEST_CASE("an answer to a stream says whether an update follows") {
+  World world;
+  world.Define(kMachine);
+  Stream stream(world, 2);
+  std::vector<std::string> told;
+  const auto answer = [&](Engine& engine, const std::string& name) {
+    engine.AfterCommit(stream.id, [&told, &stream, name](bool more) {
+      told.push_back(name + (more ? " and more" : ""));
+      CHECK(stream.tasks.empty());
+    });
+  };
+  world.Decide([&](Engine& engine) {
+    answer(engine, "one");
+    answer(engine, "two");
+  });
+  world.Commit();
+  world.Decide([&](Engine& engine) {
+    answer(engine, "three");
+    REQUIRE(engine.Start({.ns = "ns", .machine = "m", .id = "i"}));
+  });
+  world.Commit();
+  CHECK(told == std::vector<std::string>{"one and more", "two", "three and more"});
+  CHECK(stream.tasks.size() == 1);
+  world.Decide([&](Engine& engine) {
+    engine.CloseSession(stream.id);
+    engine.AfterCommit(stream.id, [&](bool more) { told.push_back(more ? "more" : "closed"); });
+  });
+  world.Commit();
+  CHECK(told.back() == "closed");
+  told.clear();
+  world.Decide([&](Engine& engine) {  // of two streams that were refused
+    for (int i = 0; i < 2; ++i) {
+      engine.AfterCommit(SessionId{}, [&](bool more) { told.push_back(more ? "more" : "alone"); });
+    }
+  });
+  world.Commit();
+  CHECK(told == std::vector<std::string>{"alone", "alone"});
+  Stream narrow(world, 1);
+  world.Start("m", "ready");
+  REQUIRE(narrow.tasks.size() == 1);
+  world.Decide([&](Engine& engine) {
+    const Task& task = narrow.tasks[0];
+    REQUIRE(engine.Report("ns", task.instance, {.transition = "ok", .claim = task.claim}));
+    engine.AfterCommit(narrow.id, [&](bool more) { told.push_back(more ? "more" : "alone"); });
+  });
+  CHECK(narrow.tasks.size() == 2);  // what was ready already is told at once
+  world.Commit();
+  CHECK(told.back() == "alone");
+}
+
+TEST_CASE("a stream is given work up to its capacity, and more as it reports") {
+  World world;
+  world.Define(kMachine);
+  Stream stream(world, 2);
+  StartMany(world, 5);
+  CHECK(stream.tasks.size() == 2);
+  REQUIRE(world.Report(stream.tasks[0], "ok"));
+  CHECK(stream.tasks.size() == 3);
+  REQUIRE(world.Relinquish(stream.tasks[1]));
+  CHECK(stream.tasks.size() == 4);
+  CHECK(stream.cancelled.empty());  // it gave them up itself
+}
+
+TEST_CASE("a claim that timed out no longer counts against the capacity") {
+  World world;
+  world.Define(kMachine);
+  Stream stream(world, 1);
+  StartMany(world, 2);
+  REQUIRE(stream.tasks.size() == 1);
+  world.Elapse(10s);
+  CHECK(stream.cancelled == std::vector<std::string>{stream.tasks[0].claim});
+  CHECK(stream.tasks.size() == 2);
+}
+
+TEST_CASE("a timed-out claim that is extended counts again, and is given back with its stream") {
+  World world;
+  world.Define(kMachine);
+  Stream stream(world, 1);
+  world.Start("m");
+  REQUIRE(stream.tasks.size() == 1);
+  REQUIRE(world.Do([](Engine& e) { return e.Pause("ns", "i"); }));  // so that nobody else gets it
+  world.Elapse(10s);
+  const auto extended = world.Do([&](Engine& e) {
+    return e.Extend("ns", "i", stream.tasks[0].claim, Duration(1h), 0);
+  });
+  CHECK_FALSE(extended.error);
+  REQUIRE(world.Do([](Engine& e) { return e.Resume("ns", "i", "", false); }));
+  world.Start("m", "other");
+  CHECK(stream.tasks.size() == 1);
+  world.Decide([&](Engine& e) { e.CloseSession(stream.id); });
+  world.Commit();
+  CHECK(world.Ready().size() == 2);
+}
+
+TEST_CASE("a stream hears of claims that are not worth working on any more") {
+  World world;
+  world.Define(kMachine);
+  Stream stream(world, 1);
+  world.Start("m");
+  REQUIRE(stream.tasks.size() == 1);
+  const std::vector<std::string> claim = {stream.tasks[0].claim};
+  SUBCASE("moved from outside") {
+    REQUIRE(world.Move("i", "ok"));
+    CHECK(stream.cancelled == claim);
+  }
+  SUBCASE("cancelled") {
+    REQUIRE(world.Do([](Engine& e) { return e.Cancel("ns", "i", CancelMode::kCancel); }));
+    CHECK(stream.cancelled == claim);
+    CHECK(world.Must("i").state == InstanceState::kRunning);
+  }
+  SUBCASE("cancelled with force") {
+    REQUIRE(world.Do([](Engine& e) { return e.Cancel("ns", "i", CancelMode::kForce); }));
+    CHECK(stream.cancelled == claim);
+  }
+  SUBCASE("killed") {
+    REQUIRE(world.Do([](Engine& e) { return e.Cancel("ns", "i", CancelMode::kKill); }));
+    CHECK(stream.killed == claim);
+    CHECK(stream.cancelled == claim);  // for those that look only there
+  }
+  SUBCASE("relinquished by an operator") {
+    REQUIRE(world.Do([](Engine& e) { return e.Relinquish("ns", "i", "", "operator"); }));
+    CHECK(stream.cancelled == claim);
+    CHECK(stream.tasks.size() == 2);
+  }
+}
+
+TEST_CASE("a stream that drains gets nothing more, and is told when nothing is in hand") {
+  World world;
+  world.Define(kMachine);
+  Stream stream(world, 2);
+  StartMany(world, 3);
+  REQUIRE(stream.tasks.size() == 2);
+  world.Decide([&](Engine& e) { e.DrainSession(stream.id); });
+  world.Commit();
+  REQUIRE(world.Report(stream.tasks[0], "ok"));
+  CHECK(stream.drained == 0);
+  REQUIRE(world.Report(stream.tasks[1], "again"));
+  CHECK(stream.drained == 1);
+  CHECK(stream.tasks.size() == 2);
+}
+
+TEST_CASE("an empty stream drains at once") {
+  World world;
+  Stream stream(world, 2);
+  world.Decide([&](Engine& e) { e.DrainSession(stream.id); });
+  world.Commit();
+  CHECK(stream.drained == 1);
+}
+
+TEST_CASE("a stream that ends gives back what it had, and its claims are void") {
+  World world;
+  world.Define(kMachine);
+  Stream stream(world, 3);
+  StartMany(world, 2);
+  world.Decide([&](Engine& e) { e.CloseSession(stream.id); });
+  world.Commit();
+  auto report = world.Report(stream.tasks[0], "ok");
+  REQUIRE_FALSE(report);
+  CHECK(report.error().reason == "STALE_CLAIM");
+  CHECK(world.Ready().size() == 2);
+  world.Start("m", "new");
+  CHECK(stream.tasks.size() == 2);
+}
+
+TEST_CASE("at-most-once work stays claimed when its stream ends, and may still report") {
+  World world;
+  world.Define(kOnce);
+  Stream stream(world, 1);
+  world.Start("once");
+  REQUIRE(stream.tasks.size() == 1);
+  world.Decide([&](Engine& e) { e.CloseSession(stream.id); });
+  world.Commit();
+  CHECK(world.Ready().empty());
+  CHECK(world.Report(stream.tasks[0], "ok"));
+}
+
+TEST_CASE("at-most-once work is told to a stream when its claim is durable") {
+  World world;
+  world.Define(kOnce);
+  Stream stream(world, 1);
+  world.Decide([&](Engine& e) { REQUIRE(e.Start({.ns = "ns", .machine = "once", .id = "i"})); });
+  CHECK(stream.tasks.empty());
+  world.Commit();
+  CHECK(stream.tasks.size() == 1);
+}
+
+TEST_CASE("streams and polls share what there is, longest waiting first") {
+  World world;
+  world.Define(kMachine);
+  Stream one(world, 100), two(world, 100);
+  StartMany(world, 10);
+  CHECK(one.tasks.size() + two.tasks.size() == 10);
+  CHECK(one.tasks.size() == 5);
+}
+
+TEST_CASE("a server that stops answers polls empty and drains streams") {
+  World world;
+  world.Define(kMachine);
+  Stream busy(world, 1);
+  world.Start("m");
+  Stream idle(world, 1);
+  int answers = 0;
+  auto parked = world.Do([&](Engine& e) {
+    return e.Poll({.filter = {.ns = "ns"}, .worker = "w", .until = world.now() + 1min},
+                  [&](std::vector<Task> tasks) { answers += tasks.empty(); });
+  });
+  REQUIRE(parked);
+  world.Decide([](Engine& e) { e.StopHandingOut(); });
+  world.Commit();
+  CHECK(answers == 1);
+  CHECK(idle.drained == 1);
+  CHECK(busy.drained == 0);
+  REQUIRE(world.Report(busy.tasks[0], "again"));
+  CHECK(busy.drained == 1);
+  CHECK(world.Ready().empty());
+}
+
+}  // namespace
+}  // namespace dfsmr

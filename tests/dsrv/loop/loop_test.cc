@@ -1,0 +1,155 @@
+// The two threads around an engine, on a store whose writes end when the test says so.
+#include "dsrv/loop/loop.h"
+
+#include <doctest/doctest.h>
+
+#include <condition_variable>
+#include <future>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "fsm/base/limits.h"
+#include "storage/memory_store.h"
+
+namespace dfsmr {
+namespace {
+
+using namespace std::chrono_literals;
+
+class SlowStore final : public MemoryStore {
+ public:
+  Result<Ok> Write(PartitionId partition, Epoch epoch, const Batch& batch) override {
+    std::unique_lock lock(mutex_);
+    ++begun_;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return begun_ <= let_; });
+    return MemoryStore::Write(partition, epoch, batch);
+  }
+
+  void AwaitBegun(int writes) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return begun_ >= writes; });
+  }
+  void Let(int writes) {
+    const std::lock_guard lock(mutex_);
+    let_ = writes;
+    changed_.notify_all();
+  }
+  int begun() {
+    const std::lock_guard lock(mutex_);
+    return begun_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int begun_ = 0;
+  int let_ = 0;
+};
+
+struct Rig {
+  Rig() {
+    auto opened = Engine::Open(store, {}, Timestamp());
+    REQUIRE(opened);
+    engine = *std::move(opened);
+    loop = std::make_unique<Loop>(
+        *engine, store,
+        Loop::Outside{.clock = [] {
+                        return std::chrono::time_point_cast<Duration>(
+                            std::chrono::system_clock::now());
+                      },
+                      .entropy = [] { return uint64_t{1}; },
+                      .room = nullptr,
+                      .publish = [](auto) {},
+                      .trimmed = [](uint64_t) {},
+                      .fail = [](const Error& error) { FAIL(error.message); }});
+  }
+
+  ~Rig() {
+    store.Let(std::numeric_limits<int>::max());
+    loop->Stop();
+  }
+
+  // Of a row that has to be written. What it waits for has been decided, and then been written.
+  struct Call {
+    std::future<void> decided;
+    std::future<void> told;
+  };
+  Call Post(const std::string& key) {
+    auto decided = std::make_shared<std::promise<void>>();
+    auto told = std::make_shared<std::promise<void>>();
+    Call call{decided->get_future(), told->get_future()};
+    REQUIRE(loop->Post({.run =
+                            [=](Engine& in) {
+                              in.batch().Put(key, "");
+                              in.AfterCommit([told] { told->set_value(); });
+                              decided->set_value();
+                            },
+                        .drop = [] {}}));
+    return call;
+  }
+
+  SlowStore store;
+  std::unique_ptr<Engine> engine;
+  std::unique_ptr<Loop> loop;
+};
+
+bool Ready(const std::future<void>& future) {
+  return future.wait_for(0s) == std::future_status::ready;
+}
+
+TEST_CASE("what comes while a turn is written is decided meanwhile, and shares one commit") {
+  Rig rig;
+  auto first = rig.Post("a");
+  rig.store.AwaitBegun(1);
+  std::vector<Rig::Call> later;
+  for (int i = 0; i < 10; ++i) {
+    later.push_back(rig.Post("b" + std::to_string(i)));
+    later.back().decided.wait();
+  }
+  CHECK(!Ready(first.told));
+  rig.store.Let(1);
+  first.told.wait();
+  rig.store.AwaitBegun(2);
+  for (auto& call : later) CHECK(!Ready(call.told));
+  rig.store.Let(2);
+  for (auto& call : later) call.told.wait();
+  CHECK(rig.store.begun() == 2);
+}
+
+TEST_CASE("a turn that waits for the disk takes only so much") {
+  Rig rig;
+  auto first = rig.Post("a");
+  rig.store.AwaitBegun(1);
+  std::vector<Rig::Call> later;
+  for (size_t i = 0; i < limits::kTurnItems; ++i) {
+    later.push_back(rig.Post("b" + std::to_string(i)));
+    later.back().decided.wait();
+  }
+  auto last = rig.Post("c");
+  rig.store.Let(2);
+  rig.store.AwaitBegun(3);
+  for (auto& call : later) call.told.wait();
+  CHECK(!Ready(last.told));
+  rig.store.Let(3);
+  last.told.wait();
+}
+
+TEST_CASE("a loop that stops while a turn is open writes it first") {
+  Rig rig;
+  auto first = rig.Post("a");
+  rig.store.AwaitBegun(1);
+  auto second = rig.Post("b");
+  second.decided.wait();
+  std::thread stopping([&] { rig.loop->Stop(); });
+  rig.store.Let(1'000);
+  stopping.join();
+  CHECK(Ready(first.told));
+  CHECK(Ready(second.told));
+}
+
+}  // namespace
+}  // namespace dfsmr

@@ -1,0 +1,36 @@
+// Every example in machines/ is a sound definition.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "fsm/yaml/definitions.h"
+
+namespace dfsmr {
+namespace {
+
+TEST_CASE("every machine in the examples folder can be defined") {
+  int machines = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(DFSMR_MACHINES)) {
+    const auto extension = entry.path().extension();
+    if (extension != ".yaml" && extension != ".yml") continue;
+    CAPTURE(entry.path().string());
+    std::ifstream file(entry.path());
+    std::stringstream text;
+    text << file.rdbuf();
+    const Parsed parsed = ParseDefinitions(text.str(), entry.path().filename().string());
+    std::string problems;
+    for (const Diagnostic& diagnostic : parsed.diagnostics) problems += Format(diagnostic) + "\n";
+    CHECK_MESSAGE(problems.empty(), problems);
+    CHECK_FALSE(parsed.definitions.empty());
+    machines += static_cast<int>(parsed.definitions.size());
+    for (const Definition& one : parsed.definitions) {
+      CHECK_MESSAGE(!one.machine.description.empty(), one.machine.id, " says what it is for");
+    }
+  }
+  CHECK(machines > 0);
+}
+
+}  // namespace
+}  // namespace dfsmr

@@ -20,7 +20,8 @@ std::string CheckDuration(const std::string& text) {
 Result<Ok> ReadFile(const std::string& path, CLI::App& app, std::vector<std::string>* args) {
   std::ifstream file(path);
   if (!file)
-    return Error{Code::kInvalidArgument, "", "cannot read the config file " + Quoted(path)};
+    return Error{Code::kInvalidArgument, Reason::kNone,
+                 "cannot read the config file " + Quoted(path)};
   std::ostringstream text;
   text << file.rdbuf();
   std::vector<Diagnostic> diagnostics;
@@ -44,7 +45,7 @@ Result<Ok> ReadFile(const std::string& path, CLI::App& app, std::vector<std::str
   for (const Diagnostic& diagnostic : diagnostics) {
     message += (message.empty() ? "" : "\n") + Format(diagnostic);
   }
-  return Error{Code::kInvalidArgument, "", message};
+  return Error{Code::kInvalidArgument, Reason::kNone, message};
 }
 
 void AddSecurity(CLI::App& app, Flags& flags) {
@@ -77,9 +78,10 @@ Result<Ok> CheckAddr(const std::string& addr) {
                       port.find_first_not_of("0123456789") == port.npos;
   const bool bare = host.find(':') != host.npos && !host.starts_with('[');  // IPv6 has brackets
   if (number && !bare && std::stoul(port) <= 65'535) return Ok{};
-  return Error{Code::kInvalidArgument, "",
-               "--addr " + Quoted(addr) + " is no HOST:PORT, such as localhost:3004, with a port "
-                                          "from 0 to 65535"};
+  return Error{Code::kInvalidArgument, Reason::kNone,
+               "--addr " + Quoted(addr) +
+                   " is no HOST:PORT, such as localhost:3004, with a port "
+                   "from 0 to 65535"};
 }
 
 // Whoever reaches a port beyond this machine must be asked who they are, where nobody listens in.
@@ -88,7 +90,7 @@ Result<Ok> CheckSecurity(const Flags& flags) {
   std::string missing;
   if (flags.tls.empty()) missing = "--tls-cert FILE --tls-key FILE";
   if (!flags.tokens) missing += (missing.empty() ? "" : " ") + std::string("--auth tokens");
-  return Error{Code::kInvalidArgument, "",
+  return Error{Code::kInvalidArgument, Reason::kNone,
                "--addr " + flags.addr +
                    " can be reached from other machines, so it takes TLS and tokens: add " +
                    missing +
@@ -180,12 +182,13 @@ Result<Flags> ParseFlags(int argc, char** argv) {
   } catch (const CLI::Success& done) {
     std::exit(app.exit(done));
   } catch (const CLI::ParseError& error) {
-    return Error{Code::kInvalidArgument, "", std::string(error.what()) + "; see dsrv --help"};
+    return Error{Code::kInvalidArgument, Reason::kNone,
+                 std::string(error.what()) + "; see dsrv --help"};
   }
   flags.grace = *ParseDuration(texts.grace);
   flags.retention = *ParseDuration(texts.retention);
   if (flags.retention < std::chrono::seconds(1)) {
-    return Error{Code::kInvalidArgument, "", "--retention must be at least 1s"};
+    return Error{Code::kInvalidArgument, Reason::kNone, "--retention must be at least 1s"};
   }
   auto addr = CheckAddr(flags.addr);
   if (!addr) return addr.error();

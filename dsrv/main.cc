@@ -59,7 +59,7 @@ Result<Machine> CompileSource(std::string_view source) {
   }
   std::string message;
   for (const Diagnostic& diagnostic : parsed.diagnostics) message += Format(diagnostic) + "; ";
-  return Error{Code::kDataLoss, "BAD_MACHINE", message};
+  return Error{Code::kDataLoss, Reason::kBadMachine, message};
 }
 
 std::shared_ptr<const ParamsCheck> CompileSchema(std::string_view schema,
@@ -225,7 +225,7 @@ int Run(const Flags& flags) {
   TokenService tokens(backend);
   OriginalService original(backend);
   auto server = Listen(flags, &service, &tokens, &original, acceptor->get());
-  if (!server) return Fail({Code::kUnavailable, "", "gRPC does not start"});
+  if (!server) return Fail({Code::kUnavailable, Reason::kNone, "gRPC does not start"});
   spdlog::info(
       "dsrv listens on {} port={} tls={} auth={} data={} epoch={} last_change={} incarnation={:x}",
       flags.addr, (*acceptor)->port(),

@@ -41,7 +41,8 @@ Result<Ok> MemoryStore::Write(PartitionId partition, Epoch epoch, const Batch& b
   Check(scans_ == 0, "MemoryStore: a scan's visit wrote");
   const auto owner = epochs_.find(partition);
   const Epoch current = owner == epochs_.end() ? 0 : owner->second;
-  if (current == 0 || epoch != current) return Superseded(partition, epoch, current);
+  if (/*mutant superseded-owner-writes*/ current == 0 || epoch != current /*end*/)
+    return Superseded(partition, epoch, current);
   for (const auto& operation : batch.operations()) Apply(operation);
   return Ok{};
 }

@@ -41,7 +41,8 @@ Result<std::string> ReadFile(const std::string& what, const std::string& path) {
   std::ostringstream text;
   if (file) text << file.rdbuf();
   if (file && !text.str().empty()) return text.str();
-  return Error{Code::kInvalidArgument, "", what + " \"" + path + "\" cannot be read, or is empty"};
+  return Error{Code::kInvalidArgument, Reason::kNone,
+               what + " \"" + path + "\" cannot be read, or is empty"};
 }
 
 Result<std::string> TokenOf(const Credentials& credentials) {
@@ -50,7 +51,7 @@ Result<std::string> TokenOf(const Credentials& credentials) {
   if (token) token->erase(token->find_last_not_of(" \t\r\n") + 1);
   const bool good = token && std::ranges::all_of(*token, [](char c) { return c > ' ' && c < 127; });
   if (!token || good) return token;
-  return Error{Code::kInvalidArgument, "",
+  return Error{Code::kInvalidArgument, Reason::kNone,
                "the token file \"" + credentials.token_file + "\" must hold one word"};
 }
 
@@ -64,7 +65,7 @@ std::string SendToken(const Credentials& credentials, grpc::ClientContext* conte
 
 // Whether a call that came with `sent` was refused because that has been replaced meanwhile.
 bool Replaced(const Credentials& credentials, const std::string& sent, const Error& error) {
-  if (error.reason != "BAD_TOKEN") return false;
+  if (error.reason != Reason::kBadToken) return false;
   const auto token = TokenOf(credentials);
   return token && *token != sent;
 }
@@ -102,11 +103,19 @@ std::shared_ptr<grpc::Channel> Connect(const std::string& server, const Credenti
   return grpc::CreateCustomChannel(server, ChannelOf(credentials), arguments);
 }
 
+// A word of a newer server's stays readable, in the message.
+void SetReason(std::string_view word, Error* error) {
+  error->reason = ReasonNamed(word);
+  if (error->reason == Reason::kOther) error->message += " (" + std::string(word) + ")";
+}
+
 Error ErrorOf(const grpc::Status& status, const grpc::ClientContext& context) {
-  Error error{static_cast<Code>(status.error_code()), "", status.error_message()};
+  Error error{static_cast<Code>(status.error_code()), Reason::kNone, status.error_message()};
   const auto& trailer = context.GetServerTrailingMetadata();
   const auto reason = trailer.find("dfsmr-reason");
-  if (reason != trailer.end()) error.reason.assign(reason->second.data(), reason->second.size());
+  if (reason != trailer.end()) {
+    SetReason({reason->second.data(), reason->second.size()}, &error);
+  }
   return error;
 }
 
@@ -118,8 +127,8 @@ bool NeverSent(const Error& error) {
 
 bool WorthRepeating(const Error& error, bool repeatable) {
   if (error.code != Code::kUnavailable) return false;
-  if (error.reason == "NOT_READY") return true;  // nothing was done
-  return repeatable && error.reason.empty() && !NeverSent(error);
+  if (error.reason == Reason::kNotReady) return true;  // nothing was done
+  return repeatable && error.reason == Reason::kNone && !NeverSent(error);
 }
 
 // Cancels a stream that has been silent for too long.
@@ -218,18 +227,20 @@ milliseconds Backoff::Next() {
 }
 
 Error FromProto(const v1::Error& error) {
-  return {static_cast<Code>(error.code()), error.reason(), error.message()};
+  Error made{static_cast<Code>(error.code()), Reason::kNone, error.message()};
+  SetReason(error.reason(), &made);
+  return made;
 }
 
 bool Unreached(const Error& error) {
-  return error.reason.empty() &&
+  return error.reason == Reason::kNone &&
          (error.code == Code::kUnavailable || error.code == Code::kDeadlineExceeded);
 }
 
 bool Passing(const Error& error) {
   return error.code == Code::kUnavailable || error.code == Code::kDeadlineExceeded ||
-         error.code == Code::kCancelled || error.reason == "OVERLOADED" ||
-         error.reason == "DISK_FULL";
+         error.code == Code::kCancelled || error.reason == Reason::kOverloaded ||
+         error.reason == Reason::kDiskFull;
 }
 
 // gRPC wraps what went wrong in layers of its own; the last one is what matters.
@@ -263,13 +274,13 @@ Result<Ok> CheckCredentials(const Credentials& credentials, const std::string& s
   const auto tls = ReadTls(credentials);
   if (!tls) return tls.error();
   if (credentials.cert.empty() != credentials.key.empty()) {
-    return Error{Code::kInvalidArgument, "", "--tls-cert and --tls-key belong together"};
+    return Error{Code::kInvalidArgument, Reason::kNone, "--tls-cert and --tls-key belong together"};
   }
   if (token->empty() || credentials.tls() || credentials.insecure ||
       StaysHere(ServerAddress(server))) {
     return Ok{};
   }
-  return Error{Code::kInvalidArgument, "",
+  return Error{Code::kInvalidArgument, Reason::kNone,
                "the token would be sent to " + server +
                    " in the clear: give --tls-ca FILE (or --tls-ca system), or say --insecure"};
 }
@@ -419,7 +430,7 @@ Result<Ok> Client::Changes(const v1::ChangesRequest& request, Canceller* cancel,
   if (enough) context.TryCancel();
   const grpc::Status status = stream->Finish();
   if (enough || status.ok()) return Ok{};
-  const Error silent{Code::kUnavailable, "", "the server has gone silent"};
+  const Error silent{Code::kUnavailable, Reason::kNone, "the server has gone silent"};
   const Error error = watchdog.fired() ? silent : ErrorOf(status, context);
   Lost(connection, error);
   return error;

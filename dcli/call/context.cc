@@ -10,32 +10,35 @@ namespace dfsmr::cli {
 namespace {
 
 struct Hint {
-  std::string_view reason;
+  Reason reason;
   std::string_view text;
 };
 
 constexpr Hint kHints[] = {
-    {"NO_SUCH_MACHINE", "dcli machines lists what is defined"},
-    {"NO_SUCH_INSTANCE", "dcli instances lists what there is; --namespace names another namespace"},
-    {"NO_SUCH_NODE", "dcli show INSTANCE and dcli machines MACHINE list what there is"},
-    {"ILLEGAL_TRANSITION", "dcli show INSTANCE says where it stands and what leads on"},
-    {"STALE_CLAIM", "a report, a timeout or an operator was first; dcli history INSTANCE tells"},
-    {"NOT_HELD", "only what is held or paused can be resumed: dcli show INSTANCE"},
-    {"INSTANCE_STOPPED", "dcli history INSTANCE tells how it ended"},
-    {"INSTANCE_EXISTS", "dcli show INSTANCE shows the one that has this id"},
-    {"AMBIGUOUS_NODE", "say which with --node; dcli show INSTANCE lists where it stands"},
-    {"SUPERSEDED_VERSION", "start the latest version: leave out @VERSION"},
-    {"CURSOR_EXPIRED", "--after 0 reads from the oldest change that is kept"},
-    {"OVERLOADED", "the server has too much to do: try again a little later"},
-    {"DISK_FULL", "make room on the server's disk; it goes on by itself then"},
-    {"NOT_READY", "the server is starting or stopping: try again a little later"},
-    {"STORE_FAILED", "the server could not write to its disk: look at its log"},
-    {"TOO_LARGE", "the message names the limit"},
-    {"BAD_TOKEN", "--token-file FILE, DFSMR_TOKEN_FILE or DFSMR_TOKEN give it; an admin makes one: "
-                  "dcli token create"},
-    {"NOT_ALLOWED", "dcli token whoami says what your token may do"},
-    {"NO_SUCH_TOKEN", "dcli token list shows their ids"},
-    {"AUDIT_FAILED", "the server cannot write its audit log: look at its log"},
+    {Reason::kNoSuchMachine, "dcli machines lists what is defined"},
+    {Reason::kNoSuchInstance,
+     "dcli instances lists what there is; --namespace names another namespace"},
+    {Reason::kNoSuchNode, "dcli show INSTANCE and dcli machines MACHINE list what there is"},
+    {Reason::kIllegalTransition, "dcli show INSTANCE says where it stands and what leads on"},
+    {Reason::kStaleClaim,
+     "a report, a timeout or an operator was first; dcli history INSTANCE tells"},
+    {Reason::kNotHeld, "only what is held or paused can be resumed: dcli show INSTANCE"},
+    {Reason::kInstanceStopped, "dcli history INSTANCE tells how it ended"},
+    {Reason::kInstanceExists, "dcli show INSTANCE shows the one that has this id"},
+    {Reason::kAmbiguousNode, "say which with --node; dcli show INSTANCE lists where it stands"},
+    {Reason::kSupersededVersion, "start the latest version: leave out @VERSION"},
+    {Reason::kCursorExpired, "--after 0 reads from the oldest change that is kept"},
+    {Reason::kOverloaded, "the server has too much to do: try again a little later"},
+    {Reason::kDiskFull, "make room on the server's disk; it goes on by itself then"},
+    {Reason::kNotReady, "the server is starting or stopping: try again a little later"},
+    {Reason::kStoreFailed, "the server could not write to its disk: look at its log"},
+    {Reason::kTooLarge, "the message names the limit"},
+    {Reason::kBadToken,
+     "--token-file FILE, DFSMR_TOKEN_FILE or DFSMR_TOKEN give it; an admin makes one: "
+     "dcli token create"},
+    {Reason::kNotAllowed, "dcli token whoami says what your token may do"},
+    {Reason::kNoSuchToken, "dcli token list shows their ids"},
+    {Reason::kAuditFailed, "the server cannot write its audit log: look at its log"},
 };
 
 constexpr size_t kStatusColumns = 79;
@@ -107,7 +110,8 @@ int Context::Fail(const Error& error, std::string_view hint) {
   for (const Hint& known : kHints) {
     if (hint.empty() && known.reason == error.reason) hint = known.text;
   }
-  const std::string reason = error.reason.empty() ? "" : " (" + error.reason + ")";
+  const std::string_view name = Name(error.reason);
+  const std::string reason = name.empty() ? "" : " (" + std::string(name) + ")";
   return Fail(kRefused, error.message + reason, hint);
 }
 

@@ -24,7 +24,7 @@ Result<Ok> Follow(Context& context, v1::ChangesRequest request, Canceller* cance
   for (;;) {
     auto ended = context.client->Changes(request, cancel, message);
     if (enough) return Ok{};
-    if (cancel->cancelled()) return Error{Code::kCancelled, "", "interrupted"};
+    if (cancel->cancelled()) return Error{Code::kCancelled, Reason::kNone, "interrupted"};
     if (ended.has_value() && !request.follow()) return ended;
     if (!ended && !(resumable && Passing(ended.error()))) return ended;
     if (!lost) {
@@ -33,7 +33,8 @@ Result<Ok> Follow(Context& context, v1::ChangesRequest request, Canceller* cance
     }
     lost = true;
     request.set_after(*cursor);
-    if (cancel->SleepFor(backoff.Next())) return Error{Code::kCancelled, "", "interrupted"};
+    if (cancel->SleepFor(backoff.Next()))
+      return Error{Code::kCancelled, Reason::kNone, "interrupted"};
   }
 }
 

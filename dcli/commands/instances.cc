@@ -28,7 +28,8 @@ Result<v1::ListInstancesRequest> RequestOf(const Context& context,
   }
   const auto labels = ParseLabels(options.labels, request.mutable_labels());
   if (!labels) return labels.error();
-  if (options.limit < 0) return Error{Code::kInvalidArgument, "", "--limit must not be negative"};
+  if (options.limit < 0)
+    return Error{Code::kInvalidArgument, Reason::kNone, "--limit must not be negative"};
   return request;
 }
 

@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 Error Unreadable(const std::string& path, const std::string& why) {
-  return {Code::kInvalidArgument, "", "cannot read " + path + ": " + why};
+  return {Code::kInvalidArgument, Reason::kNone, "cannot read " + path + ": " + why};
 }
 
 Result<Source> ReadFile(const std::string& path) {

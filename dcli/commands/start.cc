@@ -28,7 +28,9 @@ Result<Ok> SetTimes(const StartOptions& options, Timestamp now, v1::StartRequest
   return Ok{};
 }
 
-Error Bad(std::string message) { return {Code::kInvalidArgument, "", std::move(message)}; }
+Error Bad(std::string message) {
+  return {Code::kInvalidArgument, Reason::kNone, std::move(message)};
+}
 
 // What to start and with what: with a flow the machine may be left out, so that the first word may
 // be a parameter.

@@ -32,7 +32,7 @@ Result<v1::CreateTokenRequest> RequestOf(const Context& context, const TokenOpti
   request.set_namespace_(context.name_space);
   request.set_name(options.name);
   if (options.role.empty()) {
-    return Error{Code::kInvalidArgument, "",
+    return Error{Code::kInvalidArgument, Reason::kNone,
                  "token create needs --role viewer, worker, operator or admin"};
   }
   const auto role = ParseEnum(v1::AccessToken::Role_descriptor(), options.role, "role");

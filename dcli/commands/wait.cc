@@ -50,7 +50,8 @@ Result<v1::Instance> EndOfInstances::PollToEnd(const std::string& id, Canceller*
     auto instance = context_.client->GetInstance(request);
     if (!instance && !Passing(instance.error())) return instance;
     if (instance && instance->state() == v1::Instance::STOPPED) return instance;
-    if (cancel->SleepFor(backoff.Next())) return Error{Code::kCancelled, "", "interrupted"};
+    if (cancel->SleepFor(backoff.Next()))
+      return Error{Code::kCancelled, Reason::kNone, "interrupted"};
   }
 }
 

@@ -306,7 +306,7 @@ Result<std::string> CompletionScript(std::string_view shell, const Grammar& gram
       {"bash", kBash}, {"zsh", kZsh}, {"fish", kFish}};
   const auto script = kScripts.find(shell);
   if (script == kScripts.end()) {
-    return Error{Code::kInvalidArgument, "",
+    return Error{Code::kInvalidArgument, Reason::kNone,
                  "there is no completion for \"" + Escaped(shell) + "\" (known: bash, zsh, fish)"};
   }
   std::string text(script->second);

@@ -28,7 +28,8 @@ struct Pipe {
 
 Result<Pipe> MakePipe() {
   int fds[2];
-  if (pipe2(fds, O_CLOEXEC) != 0) return Error{Code::kInternal, "", std::strerror(errno)};
+  if (pipe2(fds, O_CLOEXEC) != 0)
+    return Error{Code::kInternal, Reason::kNone, std::strerror(errno)};
   return Pipe{Descriptor(fds[0]), Descriptor(fds[1])};
 }
 
@@ -146,7 +147,7 @@ Result<std::unique_ptr<Process>> Process::Start(Plan plan) {
   auto in = MakePipe();
   auto out = MakePipe();
   auto err = MakePipe();
-  if (!in || !out || !err) return Error{Code::kInternal, "", std::strerror(errno)};
+  if (!in || !out || !err) return Error{Code::kInternal, Reason::kNone, std::strerror(errno)};
   Actions actions;
   actions.Place(in->read, STDIN_FILENO);
   actions.Place(out->write, STDOUT_FILENO);
@@ -161,7 +162,7 @@ Result<std::unique_ptr<Process>> Process::Start(Plan plan) {
   if (error != 0) {
     process->ended_ = true;
     const Code code = error == ENOENT || error == EACCES ? Code::kNotFound : Code::kInternal;
-    return Error{code, "", "cannot run " + process->plan_.command[0] + ": " + std::strerror(error)};
+    return Error{code, Reason::kNone, "cannot run " + process->plan_.command[0] + ": " + std::strerror(error)};
   }
   process->end_ = Descriptor(OpenPidfd(process->pid_));
   process->in_ = std::move(in->write);

@@ -69,7 +69,7 @@ Result<OutputFormat> ParseFormat(std::string_view text) {
   for (size_t i = 0; i < kNames.size(); ++i) {
     if (kNames[i] == text) return static_cast<OutputFormat>(i);
   }
-  return Error{Code::kInvalidArgument, "",
+  return Error{Code::kInvalidArgument, Reason::kNone,
                "there is no output format \"" + Escaped(text) + "\"" + DidYouMean(text, kNames) +
                    " (known: " + Join(kNames, ", ") + ")"};
 }

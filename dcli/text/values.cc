@@ -16,7 +16,9 @@ namespace {
 
 constexpr double kLongest = 3.2e15;  // a hundred years of microseconds
 
-Error Bad(std::string message) { return {Code::kInvalidArgument, "", std::move(message)}; }
+Error Bad(std::string message) {
+  return {Code::kInvalidArgument, Reason::kNone, std::move(message)};
+}
 
 struct Unit {
   std::string_view name;

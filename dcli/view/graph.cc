@@ -237,12 +237,12 @@ Result<std::string> Svg(const Drawing& drawing) {
                                  .out = [&](std::string_view text) { svg += text; },
                                  .err = [&](std::string_view text) { complaint += text; }});
   if (!process) {
-    return Error{process.error().code, "",
+    return Error{process.error().code, Reason::kNone,
                  "an SVG is drawn by Graphviz, whose program dot is not here"};
   }
   while (!(*process)->Run(std::chrono::hours(1), -1)) continue;
   if ((*process)->status() == 0) return svg;
-  return Error{Code::kInternal, "",
+  return Error{Code::kInternal, Reason::kNone,
                "dot failed: " + StatusText((*process)->status()) + ": " + complaint};
 }
 

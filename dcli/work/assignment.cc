@@ -50,7 +50,8 @@ Result<std::vector<std::string>> Wrapped(const Trade& trade, const v1::Task& tas
   for (const std::string& name : task.middleware()) {
     const auto found = trade.middleware.find(name);
     if (found == trade.middleware.end()) {
-      return Error{Code::kNotFound, "", "this worker has no middleware \"" + name + "\""};
+      return Error{Code::kNotFound, Reason::kNone,
+                   "this worker has no middleware \"" + name + "\""};
     }
     for (std::string& word : Split(found->second, ' ')) {
       if (!word.empty()) command.push_back(std::move(word));
@@ -165,7 +166,8 @@ Result<v1::TransitionResponse> Assignment::Send(const Verdict& verdict) {
   AddWaiting(verdict, &request);
   for (Backoff backoff;;) {
     auto reply = shift_.context.client->Transition(request, &shift_.calls);
-    if (shift_.calls.cancelled() && !reply) return Error{Code::kCancelled, "", "interrupted"};
+    if (shift_.calls.cancelled() && !reply)
+      return Error{Code::kCancelled, Reason::kNone, "interrupted"};
     if (reply) shift_.Heard(nullptr);
     if (reply || !Passing(reply.error())) return reply;
     shift_.Heard(&reply.error());
@@ -174,10 +176,11 @@ Result<v1::TransitionResponse> Assignment::Send(const Verdict& verdict) {
 }
 
 void Assignment::Refused(const Verdict& verdict, const Error& error) {
-  if (error.reason == "ILLEGAL_TRANSITION") return NoSuchTransition(verdict, error);
-  const bool too_large = error.code == Code::kResourceExhausted && error.reason.empty();  // by gRPC
+  if (error.reason == Reason::kIllegalTransition) return NoSuchTransition(verdict, error);
+  const bool too_large =
+      error.code == Code::kResourceExhausted && error.reason == Reason::kNone;  // by gRPC
   const bool unfit =
-      error.code == Code::kInvalidArgument || error.reason == "NO_SUCH_MACHINE" || too_large;
+      error.code == Code::kInvalidArgument || error.reason == Reason::kNoSuchMachine || too_large;
   if (unfit && verdict.transition != "error") {
     return Report(Failure("its report was refused: " + error.message));
   }

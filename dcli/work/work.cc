@@ -59,7 +59,9 @@ void Lane(Shift& shift, const Trade& trade, const v1::ReadyRequest& request, boo
   }
 }
 
-Error Bad(std::string message) { return {Code::kInvalidArgument, "", std::move(message)}; }
+Error Bad(std::string message) {
+  return {Code::kInvalidArgument, Reason::kNone, std::move(message)};
+}
 
 // NAME=COMMAND.
 Result<Ok> AddMiddleware(const std::string& pair, Trade* trade) {

@@ -41,7 +41,7 @@ std::optional<HostPort> Split(const std::string& address) {
 }
 
 Error CannotListen(const std::string& address) {
-  return {Code::kUnavailable, "",
+  return {Code::kUnavailable, Reason::kNone,
           "cannot listen on " + address +
               ": the address is not this machine's, or something listens there already"};
 }

@@ -33,7 +33,7 @@ std::string LimitsOf(const rows::TokenRow& row) {
 }
 
 Error NotAllowed(std::string message) {
-  return {Code::kPermissionDenied, "NOT_ALLOWED", std::move(message)};
+  return {Code::kPermissionDenied, Reason::kNotAllowed, std::move(message)};
 }
 
 // What stands after "Bearer"; empty when there is no such thing.
@@ -53,7 +53,7 @@ std::string_view BearerOf(const grpc::CallbackServerContext& context) {
 }  // namespace
 
 Error BadToken() {
-  return {Code::kUnauthenticated, "BAD_TOKEN",
+  return {Code::kUnauthenticated, Reason::kBadToken,
           "the server asks for a token, and this call has none that is valid: send the metadata "
           "'authorization: Bearer TOKEN'"};
 }
@@ -67,7 +67,7 @@ Error Caller::Denied(const Method& method, std::string_view ns, std::string_view
     entry.refused = true;
     entry.method = method.name;
     entry.ns = ns;
-    entry.result = error.reason;
+    entry.result = Name(error.reason);
     info_->audit->Note(entry);
   }
   return error;
@@ -164,9 +164,7 @@ void Caller::NoteOutside(std::string_view on, std::string_view detail, const Err
   AuditEntry entry = Entry();
   entry.on = on;
   entry.detail = detail;
-  entry.result = !error                  ? "OK"
-                 : error->reason.empty() ? "code " + std::to_string(static_cast<int>(error->code))
-                                         : error->reason;
+  entry.result = error ? ReasonOrCode(*error) : "OK";
   info_->audit->Note(entry);
 }
 
@@ -191,11 +189,12 @@ Result<std::unique_ptr<Access>> Access::Open(Options options, const Store& store
     auto read = access->ReadAdminFile();
     if (!read) return read.error();
   } else if (access->options_.asks && !admin) {
-    return Error{Code::kInvalidArgument, "",
-                 "--auth tokens, but the store has no admin's token, so nobody could make any. "
-                 "Make the first:\n  (umask 077; openssl rand -hex 32 > admin.token)\n  dsrv --auth "
-                 "tokens --admin-token-file admin.token ...\n  dcli token create --role admin "
-                 "--namespace '*' --token-file admin.token"};
+    return Error{
+        Code::kInvalidArgument, Reason::kNone,
+        "--auth tokens, but the store has no admin's token, so nobody could make any. "
+        "Make the first:\n  (umask 077; openssl rand -hex 32 > admin.token)\n  dsrv --auth "
+        "tokens --admin-token-file admin.token ...\n  dcli token create --role admin "
+        "--namespace '*' --token-file admin.token"};
   }
   if (!access->options_.asks && !rows->empty()) {
     spdlog::warn("the store holds {} tokens, and nobody is asked for one: see --auth",
@@ -228,7 +227,7 @@ Result<Ok> Access::ReadAdminFile() {
   if (!file || !printable || secret.size() < kShortestSecret || secret.size() > kLongestSecret) {
     if (admin_) book_.Remove(admin_);
     admin_ = nullptr;
-    return Error{Code::kInvalidArgument, "",
+    return Error{Code::kInvalidArgument, Reason::kNone,
                  "the admin token file " + Quoted(path) + " " +
                      (file ? "must hold one word of " + std::to_string(kShortestSecret) +
                                  " printable characters or more, and nothing else: "
@@ -294,7 +293,7 @@ Result<Caller> Access::Enter(const grpc::CallbackServerContext& context, const M
       if (audit_) {
         AuditEntry entry = caller.Entry();
         entry.refused = true;
-        entry.result = error.reason;
+        entry.result = Name(error.reason);
         audit_->Note(entry);
       }
       return error;

@@ -79,9 +79,9 @@ Audit::~Audit() {
 Result<std::unique_ptr<Audit>> Audit::Open(std::string path, std::function<Timestamp()> clock) {
   std::unique_ptr<Audit> audit(new Audit(std::move(path), std::move(clock)));
   if (!audit->path_.empty() && !audit->Reopen()) {
-    return Error{Code::kUnavailable, "",
-                 "the audit log " + Quoted(audit->path_) +
-                     " cannot be written: " + std::strerror(errno)};
+    return Error{
+        Code::kUnavailable, Reason::kNone,
+        "the audit log " + Quoted(audit->path_) + " cannot be written: " + std::strerror(errno)};
   }
   return audit;
 }
@@ -158,7 +158,7 @@ Result<Ok> Audit::Ready() {
     Write("{\"time\":\"" + TimeText(now) + "\",\"event\":\"resumed\"}\n");
   }
   if (!failed_) return Ok{};
-  return Error{Code::kUnavailable, "AUDIT_FAILED",
+  return Error{Code::kUnavailable, Reason::kAuditFailed,
                "the audit log cannot be written, and without it nothing may be changed by hand; "
                "the server's log says why"};
 }

@@ -26,7 +26,7 @@ template <typename T>
 using Owned = std::unique_ptr<T, Free>;
 
 Error Bad(const std::string& what, const std::string& path, const std::string& problem) {
-  return {Code::kInvalidArgument, "", what + " " + Quoted(path) + " " + problem};
+  return {Code::kInvalidArgument, Reason::kNone, what + " " + Quoted(path) + " " + problem};
 }
 
 Result<Owned<FILE>> OpenFile(const std::string& what, const std::string& path) {
@@ -75,7 +75,7 @@ bool IsLoopback(const std::string& addr) {
 
 Result<Timestamp> CheckTls(const TlsFiles& files, Timestamp now) {
   if (files.cert.empty() || files.key.empty()) {
-    return Error{Code::kInvalidArgument, "",
+    return Error{Code::kInvalidArgument, Reason::kNone,
                  "TLS takes both --tls-cert FILE and --tls-key FILE"};
   }
   auto cert = ReadCertificate("--tls-cert", files.cert);

@@ -31,22 +31,26 @@ struct Backend {
 };
 
 inline Error Overloaded() {
-  return {Code::kResourceExhausted, "OVERLOADED",
+  return {Code::kResourceExhausted, Reason::kOverloaded,
           "more requests wait than the server can answer soon; wait a little, then try again, each "
           "time for longer"};
 }
 inline Error Dropped() {
-  return {Code::kDeadlineExceeded, "", "the deadline passed before the server came to the request"};
+  return {Code::kDeadlineExceeded, Reason::kNone,
+          "the deadline passed before the server came to the request"};
 }
 
 inline Error Stopping() {
-  return {Code::kUnavailable, "NOT_READY", "the server is stopping; try again when it is back"};
+  return {Code::kUnavailable, Reason::kNotReady,
+          "the server is stopping; try again when it is back"};
 }
 
 // Turns an error into the call's status, with its reason in the trailer.
 inline grpc::Status Refuse(grpc::CallbackServerContext* context, const Error& error) {
   NoteRefusal(error, context->peer());
-  if (!error.reason.empty()) context->AddTrailingMetadata("dfsmr-reason", error.reason);
+  if (error.reason != Reason::kNone) {
+    context->AddTrailingMetadata("dfsmr-reason", std::string(Name(error.reason)));
+  }
   return ToStatus(error);
 }
 

@@ -191,7 +191,7 @@ grpc::ServerUnaryReactor* OriginalService::Define(Context* context, const ::Defi
       if (!diagnostic.error || message.size() > 4'000) continue;
       message += (message.empty() ? "" : "\n") + diagnostic.path + ": " + diagnostic.message;
     }
-    return Refused(context, {Code::kInvalidArgument, "BAD_MACHINE", message});
+    return Refused(context, {Code::kInvalidArgument, Reason::kBadMachine, message});
   }
   return Decided(
       backend_, context, *caller, request->ByteSizeLong(), reply,
@@ -251,7 +251,7 @@ grpc::ServerUnaryReactor* OriginalService::Ready(Context* context, const ::Ready
   auto* call = new PollCall(backend_, context, *std::move(caller));
   const std::string worker = poll->worker;
   call->Ready(*std::move(poll), [=](const std::vector<Task>& tasks) -> std::optional<Error> {
-    if (tasks.empty()) return Error{Code::kNotFound, "", "no available work"};
+    if (tasks.empty()) return Error{Code::kNotFound, Reason::kNone, "no available work"};
     const Task& task = tasks.front();
     reply->set_id(task.instance);
     reply->set_machine(task.machine);
@@ -353,7 +353,8 @@ grpc::ServerUnaryReactor* OriginalService::Relinquish(Context* context,
       backend_, context, *caller, reply,
       [id = request->instance(), peer = context->peer()](Engine& engine) -> Result<Ok> {
         auto node = engine.Relinquish(kNamespace, id, "", peer);
-        if (node || node.error().reason == "INSTANCE_STOPPED") return Ok{};  // it is free as it is
+        if (node || node.error().reason == Reason::kInstanceStopped)
+          return Ok{};  // it is free as it is
         return node.error();
       },
       [this, request](::RelinquishReply* out) -> Result<Ok> {

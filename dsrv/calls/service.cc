@@ -42,7 +42,7 @@ std::string MoreProblems(size_t untold) {
 }
 
 Error BadMachine(const std::vector<Diagnostic>& diagnostics) {
-  Error error{Code::kInvalidArgument, "BAD_MACHINE", ""};
+  Error error{Code::kInvalidArgument, Reason::kBadMachine, ""};
   size_t untold = 0;
   for (const Diagnostic& diagnostic : diagnostics) {
     if (!diagnostic.error) continue;
@@ -134,12 +134,12 @@ Result<ChangesStream::Open> ToOpen(const Backend& backend, const v1::ChangesRequ
     const Cursor end = backend.changes.CursorAt(head);
     if (cursor->life != end.life) {
       return Error{
-          Code::kOutOfRange, "CURSOR_EXPIRED",
+          Code::kOutOfRange, Reason::kCursorExpired,
           "the cursor is from before this store was restored, or from another server: what "
           "it had read may never have happened here; read on from '0'"};
     }
     if (cursor->partition != end.partition || cursor->seq > head) {
-      return Error{Code::kOutOfRange, "CURSOR_AHEAD",
+      return Error{Code::kOutOfRange, Reason::kCursorAhead,
                    "the cursor is ahead of the feed, which ends at " + CursorText(end)};
     }
     open.after = cursor->seq;
@@ -197,7 +197,7 @@ grpc::ServerUnaryReactor* RunnerService::Define(Context* context, const v1::Defi
   auto ns = ToNamespace(request->namespace_());
   if (!ns) return Refused(context, ns.error());
   if (request->source().size() > limits::kSource) {
-    return Refused(context, {Code::kInvalidArgument, "TOO_LARGE",
+    return Refused(context, {Code::kInvalidArgument, Reason::kTooLarge,
                              "the source is " + std::to_string(request->source().size()) +
                                  " bytes long; the limit is " + std::to_string(limits::kSource)});
   }
@@ -652,7 +652,7 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* RunnerService::Changes(
                             request.namespace_()),
       [&]() -> Result<ChangesStream::Open> {
         if (read) return ToOpen(backend_, request);
-        return Error{Code::kInternal, "", "the request could not be read"};
+        return Error{Code::kInternal, Reason::kNone, "the request could not be read"};
       },
       EncodeResponse);
 }

@@ -16,7 +16,7 @@ constexpr int kUnwritten = 10'000;
 constexpr auto kBeat = std::chrono::milliseconds(2'500);  // promised: a message every 5 s
 
 Error Crowded() {
-  return {Code::kResourceExhausted, "OVERLOADED",
+  return {Code::kResourceExhausted, Reason::kOverloaded,
           "the server serves " + std::to_string(limits::kWatchers) + " watchers already"};
 }
 
@@ -102,7 +102,7 @@ void WorkStream::OnReadDone(bool ok) {
   if (!entered) return EndWith(entered.error());
   if (!opened_) {
     if (!incoming_.has_open()) {
-      return EndWith({Code::kInvalidArgument, "BAD_REQUEST",
+      return EndWith({Code::kInvalidArgument, Reason::kBadRequest,
                       "the first message of a Work stream must hold 'open'"});
     }
     auto poll = ToPoll(incoming_.open(), context_->peer(), Timestamp());
@@ -119,14 +119,14 @@ void WorkStream::OnReadDone(bool ok) {
     if (!posted) return EndWith(posted.error());
     opened_ = true;
   } else if (incoming_.has_open()) {
-    return EndWith({Code::kInvalidArgument, "BAD_REQUEST",
+    return EndWith({Code::kInvalidArgument, Reason::kBadRequest,
                     "'open' belongs in the first message of a Work stream only"});
   }
   if (incoming_.transitions_size() > static_cast<int>(limits::kBatchItems) ||
       incoming_.extends_size() > static_cast<int>(limits::kBatchItems) ||
       incoming_.relinquishes_size() > static_cast<int>(limits::kBatchItems)) {
     return EndWith(
-        {Code::kInvalidArgument, "TOO_LARGE",
+        {Code::kInvalidArgument, Reason::kTooLarge,
          "one message holds more than " + std::to_string(limits::kBatchItems) + " items"});
   }
   auto request = std::make_shared<v1::WorkRequest>(std::move(incoming_));

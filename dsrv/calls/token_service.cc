@@ -13,11 +13,11 @@ constexpr int kMostNames = 100;                  // machines, or queues, that on
 constexpr auto kKeptExpired = std::chrono::hours(24 * 7);  // listed so long, then forgotten
 
 Error Bad(std::string message) {
-  return {Code::kInvalidArgument, "BAD_REQUEST", std::move(message)};
+  return {Code::kInvalidArgument, Reason::kBadRequest, std::move(message)};
 }
 
 Error NoSuchToken(const std::string& id) {
-  return {Code::kNotFound, "NO_SUCH_TOKEN", "there is no token " + Quoted(id)};
+  return {Code::kNotFound, Reason::kNoSuchToken, "there is no token " + Quoted(id)};
 }
 
 void SetTime(Timestamp time, google::protobuf::Timestamp* out) {
@@ -109,7 +109,7 @@ grpc::ServerUnaryReactor* TokenService::CreateToken(Context* context,
       [&access, row = *row](Engine& engine) -> Result<PrincipalPtr> {
         const auto all = access.book().All();
         if (all.size() >= kMostTokens) {
-          return Error{Code::kResourceExhausted, "TOO_LARGE",
+          return Error{Code::kResourceExhausted, Reason::kTooLarge,
                        "there are " + std::to_string(all.size()) +
                            " tokens, as many as there may be; revoke some"};
         }

@@ -11,7 +11,7 @@ namespace dfsmr {
 namespace {
 
 Error NoSuchMachine(const std::string& ns, const std::string& id, uint32_t version) {
-  return {Code::kNotFound, "NO_SUCH_MACHINE",
+  return {Code::kNotFound, Reason::kNoSuchMachine,
           "namespace " + Quoted(ns) + " has no " +
               (version ? "version " + std::to_string(version) + " of machine " : "machine ") +
               Quoted(id)};
@@ -33,16 +33,16 @@ std::optional<Error> RefusalOf(const StartArgs& args, const ParamsCheck* check, 
     const std::string& given = args.spec.params;
     if (auto violation = check->Violation(given.empty() ? "{}" : std::string_view(given))) {
       return Error{
-          Code::kInvalidArgument, "BAD_PARAMS",
+          Code::kInvalidArgument, Reason::kBadParams,
           "machine " + Quoted(args.machine) + " does not accept these params: " + *violation};
     }
   }
   if (args.start_before == kNever) return std::nullopt;
   if (args.start_before <= now) {
-    return Error{Code::kInvalidArgument, "BAD_REQUEST", "start_before has passed already"};
+    return Error{Code::kInvalidArgument, Reason::kBadRequest, "start_before has passed already"};
   }
   if (args.start_before < args.start_at) {
-    return Error{Code::kInvalidArgument, "BAD_REQUEST", "start_before is before start_at"};
+    return Error{Code::kInvalidArgument, Reason::kBadRequest, "start_before is before start_at"};
   }
   return std::nullopt;
 }
@@ -167,7 +167,9 @@ std::vector<std::function<void()>> Engine::TakeAnswers() {
   return std::exchange(answers_, {});
 }
 
-void Engine::AfterCommit(std::function<void()> tell) { turn_.after.push_back(std::move(tell)); }
+void Engine::AfterCommit(std::function<void()> tell) { /*mutant answers-before-commit*/
+  turn_.after.push_back(std::move(tell));              /*end*/
+}
 
 void Engine::AfterCommit(SessionId session, std::function<void(bool)> tell) {
   session_answers_[session].push_back(std::move(tell));
@@ -310,7 +312,8 @@ InstanceView Engine::ViewOf(Resident& resident) {
 }
 
 bool Engine::Durable(const Resident& resident) const {
-  return resident.dirty_turn <= committed_.load(std::memory_order_acquire);
+  return /*mutant durable-at-once*/ resident.dirty_turn <=
+         committed_.load(std::memory_order_acquire) /*end*/;
 }
 
 // Who has been used since it was looked at last has a second chance. What must stay in memory: what
@@ -329,7 +332,8 @@ void Engine::Evict() {
       ++chances;
       continue;
     }
-    if (resident->lazy || !Durable(*resident) || !resident->claim_timers.empty() ||
+    if (/*mutant memory-only-evicted*/ resident->lazy || !Durable(*resident) /*end*/ ||
+        !resident->claim_timers.empty() ||
         resident->instance.tokens.Count(TokenState::kClaimed) > 0) {
       by_use_.splice(by_use_.end(), by_use_, by_use_.begin());
       ++kept;
@@ -405,7 +409,8 @@ void Engine::CountToken(const Graph& graph, const Token& token, int64_t by) {
 void Engine::CountTokens(const Resident& resident, const Graph& before) {
   const Tokens& tokens = resident.instance.tokens;
   for (const Tokens::Touched& touched : tokens.touched()) {
-    if (touched.before) CountToken(before, *touched.before, -1);
+    if (touched.before) /*mutant token-not-uncounted*/
+      CountToken(before, *touched.before, -1) /*end*/;
     if (const Token* now = tokens.Find(touched.visit)) CountToken(*resident.graph, *now, +1);
   }
 }
@@ -457,11 +462,12 @@ void Engine::Stage(Resident& resident, std::vector<Event>& events) {
       event.output.clear();
     }
     Append(&event, resident.version);
-    resident.instance.history.push_back(last_seq_);
+    /*mutant record-not-in-history*/ resident.instance.history.push_back(last_seq_); /*end*/
   };
   for (Event& event : resident.pending) append(event);
   for (Event& event : events) append(event);
-  resident.pending = std::vector<Event>();  // with its memory: most are at rest most of the time
+  /*mutant hand-out-told-twice*/ resident.pending = std::vector<Event>();
+      /*end*/  // with its memory: most are at rest most of the time
 }
 
 void Engine::FreeClaim(Resident& resident, uint64_t visit, const dfsmr::Claim& claim,
@@ -594,10 +600,11 @@ Result<Started> Engine::StartAgain(const StartArgs& args) {
   if (!existing) return existing.error();
   InstanceView view = ViewOf(**existing);
   const bool same_machine = view.instance.machine == args.machine;
-  if (same_machine && json::Same(view.spec->params, args.spec.params)) {
+  if (same_machine &&
+      /*mutant other-params-same-start*/ json::Same(view.spec->params, args.spec.params) /*end*/) {
     return Started{std::move(view), false};
   }
-  return Error{Code::kAlreadyExists, "INSTANCE_EXISTS",
+  return Error{Code::kAlreadyExists, Reason::kInstanceExists,
                "instance " + Quoted(args.id) + " exists already, of machine " +
                    Quoted(view.instance.machine) + (same_machine ? " with other params" : "") +
                    "; choose another id"};
@@ -658,7 +665,7 @@ Result<Started> Engine::Start(StartArgs args) {
   }
   if (!version) return NoSuchMachine(args.ns, args.machine, args.version);
   if (version->LeftBehind()) {
-    return Error{Code::kFailedPrecondition, "SUPERSEDED_VERSION",
+    return Error{Code::kFailedPrecondition, Reason::kSupersededVersion,
                  "version " + std::to_string(args.version) + " of machine " + Quoted(args.machine) +
                      " has been left behind by an upgrade or abort; start the latest, version " +
                      std::to_string(version->machine->versions.rbegin()->first)};
@@ -802,8 +809,9 @@ Result<Answer> Engine::Report(const std::string& ns, const std::string& id, Repo
     if (retry && !answer->repeated) machine.breaker.RetrySucceeded(claimed_at);
     return answer;
   }
-  if (answer.error().reason == "STALE_CLAIM") {
-    if (auto former = FormerAnswer(**resident, args)) return *former;
+  if (answer.error().reason == Reason::kStaleClaim) {
+    /*mutant former-answer-forgotten*/ if (auto former = FormerAnswer(**resident, args))
+      return *former; /*end*/
     LateReport((*resident)->instance, args.claim);
   }
   return answer;
@@ -999,7 +1007,7 @@ Result<std::vector<Defined>> Engine::Define(const std::string& ns, std::vector<M
                                             std::vector<DefineProblem>* problems) {
   auto shown = CompileAll(ns, machines, {}, problems);
   if (!problems->empty()) {
-    return Error{Code::kInvalidArgument, "BAD_MACHINE", problems->front().problem.message};
+    return Error{Code::kInvalidArgument, Reason::kBadMachine, problems->front().problem.message};
   }
   auto full = validate_only ? std::nullopt : NeedsRoom(Room::kAmple);
   if (full) return *std::move(full);
@@ -1051,7 +1059,7 @@ void Engine::LeaveBehind(VersionState& latest) {
     for (auto& [name, node] : version.nodes) node.queue = nullptr;
   }
   machine.swept.clear();
-  sweeping_.insert(&machine);
+  /*mutant upgrade-leaves-untouched*/ sweeping_.insert(&machine); /*end*/
   // A scan of the store does not see what no commit has covered yet.
   std::vector<Resident*> unseen;
   for (Resident* resident : by_use_) {

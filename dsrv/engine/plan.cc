@@ -15,7 +15,7 @@ constexpr size_t kStartsAtOnce = 50;  // for one step, before others come
 constexpr size_t kImplicitNames = 10'000;
 
 Error Missing(const Reference& reference, const std::string& why) {
-  return {Code::kInvalidArgument, "", "${" + reference.text + "}: " + why};
+  return {Code::kInvalidArgument, Reason::kNone, "${" + reference.text + "}: " + why};
 }
 
 // The number in "#12" or "@12".
@@ -118,7 +118,7 @@ Result<Engine::GraphPtr> Engine::LoadGraph(const Instance& instance, VersionStat
   if (!instance.plan || instance.plan->graph.empty() || instance.Stopped()) return version.graph;
   auto graph = GraphOfPlan(instance, version);
   if (!graph || instance.tokens.Within((*graph)->machine->nodes.size())) return graph;
-  return Error{Code::kDataLoss, "STORE_FAILED",
+  return Error{Code::kDataLoss, Reason::kStoreFailed,
                "the store holds a damaged step of instance '" + instance.id +
                    "': its plan has no such node"};
 }
@@ -292,7 +292,7 @@ bool Engine::TakePlanKey(Resident& resident, const PlanSource& source) {
   if (plan.key == key) return true;
   Change(resident, {}, [&](Scene& scene) {
     scene.key = key;
-    scene.key_holder = HolderOf(resident.instance, key);
+    /*mutant two-hold-singleton*/ scene.key_holder = HolderOf(resident.instance, key); /*end*/
     scene.on_conflict = source.on_conflict;
     return TakeKey(scene), Ok{};
   });
@@ -351,15 +351,16 @@ std::optional<std::string> Engine::ReadPlanned(Resident& resident, PlannedFlows*
 Result<Ok> Engine::CheckSuspend(const Resident& resident, const ReportArgs& args,
                                 const std::vector<rows::ChildStart>& children) {
   if (!resident.instance.plan && (!children.empty() || args.wake_after)) {
-    return Error{Code::kInvalidArgument, "BAD_REQUEST",
-                 "instance " + Quoted(resident.instance.id) + " is of a plain machine: only steps "
-                 "of a plan suspend, with 'wake_after' or 'children'"};
+    return Error{Code::kInvalidArgument, Reason::kBadRequest,
+                 "instance " + Quoted(resident.instance.id) +
+                     " is of a plain machine: only steps "
+                     "of a plan suspend, with 'wake_after' or 'children'"};
   }
   for (const rows::ChildStart& child : children) {
     if (!child.spec.flow.empty() || VersionOf(resident.instance.ns, child.machine, child.version)) {
       continue;
     }
-    return Error{Code::kNotFound, "NO_SUCH_MACHINE",
+    return Error{Code::kNotFound, Reason::kNoSuchMachine,
                  "'children': namespace " + Quoted(resident.instance.ns) + " has no machine " +
                      Quoted(child.machine)};
   }
@@ -375,7 +376,8 @@ void Engine::AfterReport(Resident& resident, const ReportArgs& args, const Answe
     std::string text = flow ? std::string(*flow) : "[]";
     if (json::KindOf(text) == json::Kind::kString) text = json::Unquote(text);
     CacheOf(resident).last.planned[answer.prev_node] = text;
-    rows::PutPlanned(&turn_.batch, options_.partition, instance, answer.prev_node, text);
+    /*mutant planned-not-kept*/ rows::PutPlanned(&turn_.batch, options_.partition, instance,
+                                                 answer.prev_node, text); /*end*/
     return;
   }
   if (children.empty() || args.transition != "suspend") return;
@@ -418,8 +420,9 @@ Result<std::string> Engine::GroupValue(Resident& resident, const Group& group) {
     if (!group.list) value += json::Quote(member.name) + ":";
     value += *one;
     if (value.size() > limits::kJson) {
-      return Error{Code::kInvalidArgument, "", "more than " + std::to_string(limits::kJson) +
-                                                   " bytes of outputs in one reference"};
+      return Error{
+          Code::kInvalidArgument, Reason::kNone,
+          "more than " + std::to_string(limits::kJson) + " bytes of outputs in one reference"};
     }
   }
   return value + (group.list ? ']' : '}');
@@ -480,7 +483,7 @@ Result<std::string> Engine::Value(Resident& resident, const Reference& reference
   if (found) return std::string(*found);
   const std::string name = step ? graph->steps[index].path : reference.text;
   const std::string rest = PathText(path);
-  return Error{Code::kInvalidArgument, "",
+  return Error{Code::kInvalidArgument, Reason::kNone,
                "${" + name + ".output" + (rest.starts_with('[') ? "" : ".") + rest +
                    "}: the output of step " + name + " has no " + rest};
 }
@@ -587,7 +590,8 @@ void Engine::FollowPlan(Resident& resident, const Before& before,
       CheckLeft(resident, *one.before);
     }
   }
-  if ((cancelled || stopped || moved) && children_.contains(id)) {
+  if (/*mutant children-outlive-parent*/ (cancelled || stopped || moved) &&
+      children_.contains(id) /*end*/) {
     CancelChildren(instance.ns, instance.id, std::nullopt, ModeOf(instance));
   }
   if (!instance.plan) return;
@@ -654,7 +658,7 @@ Result<Ok> Engine::KeyIsFree(Resident& resident) {
   Scene scene{resident.machine(), resident.instance, now_, epoch_, random_, events, {}, {}};
   AskForKey(resident, &scene);
   if (scene.key_holder.empty()) return Ok{};
-  return Error{Code::kFailedPrecondition, "ILLEGAL_TRANSITION",
+  return Error{Code::kFailedPrecondition, Reason::kIllegalTransition,
                "singleton " + Quoted(scene.key) + " is held by instance " +
                    Quoted(scene.key_holder) + "; resume this one when that has ended"};
 }
@@ -684,7 +688,8 @@ void Engine::NoteKey(Resident& resident, const std::string& was, bool waited,
   if (held_before.empty()) return;
   auto it = keys_.find(ResidentKey(instance.ns, held_before));
   if (it == keys_.end() || it->second.holder != instance.id || it->second.held == 0) return;
-  if (--it->second.held == 0) freed_keys_.push_back(it->first);
+  /*mutant singleton-not-handed-on*/ if (--it->second.held == 0)
+    freed_keys_.push_back(it->first); /*end*/
 }
 
 // A key is free: those who wait for it ask again, in their order, until one of them has it.
@@ -751,7 +756,7 @@ Result<StartArgs> Engine::ChildOf(Resident& resident, const Token& token, uint64
       items.starts = *std::move(starts);
     }
     if (number >= items.starts.size()) {
-      return Error{Code::kInternal, "", "no child of that number was asked for"};
+      return Error{Code::kInternal, Reason::kNone, "no child of that number was asked for"};
     }
     const rows::ChildStart& start = items.starts[number];
     args.machine = start.machine;
@@ -787,7 +792,7 @@ Result<StartArgs> Engine::ChildOf(Resident& resident, const Token& token, uint64
   });
   if (!params) return params.error();
   if (json::KindOf(*params) != json::Kind::kObject || params->size() > limits::kJson) {
-    return Error{Code::kInvalidArgument, "",
+    return Error{Code::kInvalidArgument, Reason::kNone,
                  "input: expected an object of at most " + std::to_string(limits::kJson) +
                      " bytes for its params, but it is " + Quoted(params->substr(0, 100))};
   }
@@ -802,7 +807,8 @@ Result<std::string> Engine::ItemOf(Resident& resident, const Spawn& spawn, PlanI
     auto list = Fill(resident, *spawn.items);
     if (!list) return list.error();
     if (json::KindOf(*list) != json::Kind::kArray) {
-      return Error{Code::kInvalidArgument, "", "for_each: expected a list, not " + *list};
+      return Error{Code::kInvalidArgument, Reason::kNone,
+                   "for_each: expected a list, not " + *list};
     }
     items->list = *std::move(list);
   }
@@ -810,7 +816,9 @@ Result<std::string> Engine::ItemOf(Resident& resident, const Spawn& spawn, PlanI
   std::optional<std::string_view> item;
   while (items->next <= number) {
     item = json::NextItem(items->list, &items->at);
-    if (!item) return Error{Code::kInternal, "", "the list has no item " + std::to_string(number)};
+    if (!item)
+      return Error{Code::kInternal, Reason::kNone,
+                   "the list has no item " + std::to_string(number)};
     ++items->next;
   }
   return std::string(*item);

@@ -21,7 +21,7 @@ Result<Ok> Engine::Recover(Timestamp now) {
   stats_due_ = expiry_due_ = trim_due_ = now;
   auto last = rows::LastSeq(store_, options_.partition);
   if (!last) return last.error();
-  last_seq_ = *last;
+  /*mutant recover-feed-gap*/ last_seq_ = *last; /*end*/
   auto first = rows::FirstSeq(store_, options_.partition);
   if (!first) return first.error();
   feed_start_ = *first;
@@ -37,7 +37,7 @@ Result<Ok> Engine::LoadMachines() {
   auto scanned = rows::ScanMachines(store_, options_.partition, [&](rows::MachineRow row) {
     auto machine = options_.compile(row.source);
     if (!machine) {
-      outcome = Error{Code::kDataLoss, "STORE_FAILED",
+      outcome = Error{Code::kDataLoss, Reason::kStoreFailed,
                       "version " + std::to_string(row.version) + " of machine '" + row.id +
                           "' in the store is not accepted any more: " + machine.error().message};
       return;
@@ -72,10 +72,12 @@ Result<Ok> Engine::LoadStats() {
   });
   if (!scanned) return scanned;
   stats_seq_ = *seq;
-  scanned = rows::ScanFeed(store_, options_.partition, *seq + 1, [this](const Event& event) {
-    Learn(event, nullptr);
-    return true;
-  });
+  scanned =
+      rows::ScanFeed(store_, options_.partition, /*mutant recover-no-last-counts*/ *seq + 1 /*end*/,
+                     [this](const Event& event) {
+                       Learn(event, nullptr);
+                       return true;
+                     });
   if (!scanned) return scanned;
   return rows::ScanDropped(
       store_, options_.partition,
@@ -86,7 +88,8 @@ Result<Ok> Engine::LoadStats() {
         unsaved_.insert(&machine);
         for (auto& [number, version] : machine.versions) {
           const auto it = dropped.find(number);
-          if (it != dropped.end()) version.stopped -= std::min(version.stopped, it->second);
+          if (/*mutant recover-counts-dropped*/ it != dropped.end() /*end*/)
+            version.stopped -= std::min(version.stopped, it->second);
         }
       });
 }
@@ -111,9 +114,11 @@ Result<Ok> Engine::LoadOne(Instance instance) {
   for (const Token& token : std::as_const(loaded.tokens)) {
     CountToken(*resident->graph, token, +1);
     for (const dfsmr::Claim& claim : token.claims) {
-      if (claim.Live()) ArmClaim(*resident, token.visit, claim);
+      /*mutant recover-no-deadlines*/ if (claim.Live())
+        ArmClaim(*resident, token.visit, claim); /*end*/
     }
-    if (token.state == TokenState::kWaiting && token.available_at != kNever) {
+    if (/*mutant recover-no-delays*/ token.state == TokenState::kWaiting &&
+        token.available_at != kNever /*end*/) {
       Await(token.available_at, NameOf(*resident), token.visit);
     }
     if (token.state == TokenState::kReady && Runs(loaded.state) && !version->LeftBehind()) {
@@ -122,12 +127,14 @@ Result<Ok> Engine::LoadOne(Instance instance) {
     }
   }
   for (const Instance::Prerequisite& one : loaded.after) {
-    followers_[ResidentKey(loaded.ns, one.instance)].insert(loaded.id);
+    /*mutant recover-no-prerequisites*/ followers_[ResidentKey(loaded.ns, one.instance)].insert(
+        loaded.id); /*end*/
   }
-  if (loaded.tokens.empty() && NextStart(loaded) != kNever) {
+  if (/*mutant recover-no-starts*/ loaded.tokens.empty() && NextStart(loaded) != kNever /*end*/) {
     Await(NextStart(loaded), NameOf(*resident), 0);
   }
-  if (loaded.plan || loaded.parent_step) LoadPlan(*resident);
+  if (/*mutant recover-no-singletons*/ loaded.plan || loaded.parent_step /*end*/)
+    LoadPlan(*resident);
   return Ok{};
 }
 
@@ -142,7 +149,7 @@ Result<Ok> Engine::LoadResting(const rows::Resting& row, VersionState** version)
   VersionState* const of = *version;
   const NodeIndex node = of && !row.node.empty() ? of->graph->machine->Find(row.node) : kNoNode;
   if (!of || of->plan || (!row.node.empty() && node == kNoNode)) {
-    return Error{Code::kDataLoss, "STORE_FAILED",
+    return Error{Code::kDataLoss, Reason::kStoreFailed,
                  "instance '" + std::string(row.id) + "' runs on version " +
                      std::to_string(row.version) + " of machine '" + std::string(row.machine) +
                      "', which the store does not hold"};

@@ -156,7 +156,8 @@ inline Engine::PlanCache& Engine::CacheOf(Resident& resident) {
 
 // Whether what is ready is handed out.
 inline bool Runs(InstanceState state) {
-  return state == InstanceState::kRunning || state == InstanceState::kPlanning;
+  return /*mutant paused-handed-out*/ state == InstanceState::kRunning ||
+         state == InstanceState::kPlanning /*end*/;
 }
 
 // The finaliser of MurmurHash3: spreads what little entropy a counter has.
@@ -211,7 +212,7 @@ auto Engine::Change(Resident& resident, ClaimId self, Rule rule) {
   random_ = Mix(random_ + 0x9e3779b97f4a7c15ull);
   now_ += Duration(1);  // no two changes at the same time: so "oldest first" needs no second key
   std::vector<Event> events;
-  CountState(resident, -1);
+  /*mutant change-counted-twice*/ CountState(resident, -1); /*end*/
   const GraphPtr graph = resident.graph;  // an upgrade may put another in its place
   Scene scene{*graph->machine, instance, now_, epoch_, random_, events, {}, {}};
   if (plan) AskForKey(resident, &scene);

@@ -152,7 +152,7 @@ bool Engine::TakeOne(Agenda::Popped popped, const std::string& worker, uint64_t 
   CountTokens(resident, *resident.graph);
   instance.tokens.Forget();
   if (!key.empty()) NoteKey(resident, "", false, key, false, visit);
-  if (node.AtMostOnce()) {
+  if (/*mutant at-most-once-not-durable*/ node.AtMostOnce() /*end*/) {
     Settle(resident);
   } else {
     MarkLazy(resident);
@@ -214,7 +214,7 @@ std::vector<Task> Engine::Take(const Filter& filter, const std::string& worker, 
 
 std::optional<Error> Engine::NeedsRoom(Room least) const {
   if (room_ <= least) return std::nullopt;
-  return Error{Code::kResourceExhausted, "DISK_FULL",
+  return Error{Code::kResourceExhausted, Reason::kDiskFull,
                std::string("the server's disk is nearly full: ") +
                    (room_ == Room::kNone ? "no work is handed out and no reports are taken"
                                          : "nothing new is taken, only what is under way goes on") +
@@ -235,7 +235,7 @@ Result<WaiterId> Engine::Poll(PollArgs args, PollSink sink) {
     return WaiterId{0};
   }
   if (waiters_.size() >= limits::kWaiters) {
-    return Error{Code::kResourceExhausted, "OVERLOADED",
+    return Error{Code::kResourceExhausted, Reason::kOverloaded,
                  "the server holds " + std::to_string(limits::kWaiters) +
                      " waiting polls and streams already; try again with a shorter wait"};
   }
@@ -295,7 +295,7 @@ Result<SessionId> Engine::OpenSession(Filter filter, std::string worker, int32_t
                                       SessionSink sink) {
   if (auto full = NeedsRoom(Room::kScarce)) return *std::move(full);
   if (waiters_.size() >= limits::kWaiters) {
-    return Error{Code::kResourceExhausted, "OVERLOADED",
+    return Error{Code::kResourceExhausted, Reason::kOverloaded,
                  "the server holds " + std::to_string(limits::kWaiters) +
                      " waiting polls and streams already"};
   }
@@ -334,7 +334,8 @@ void Engine::CloseSession(SessionId session) {
     Resident& resident = **touched;
     const Token* token = std::as_const(resident.instance.tokens).Find(held.visit);
     const dfsmr::Claim* claim = token ? token->FindClaim(id) : nullptr;
-    if (!claim || !claim->Live() || resident.machine().nodes[token->node].AtMostOnce()) {
+    if (/*mutant closed-stream-gives-back*/ !claim || !claim->Live() ||
+        resident.machine().nodes[token->node].AtMostOnce() /*end*/) {
       continue;
     }
     ForgetClaim(resident, *claim);
@@ -643,7 +644,7 @@ bool Engine::DropExpired(const rows::Expired& one) {
 
 // A stopped instance is no more. The feed does not tell of it, so that a row of this turn does.
 void Engine::NoteDropped(VersionState& version) {
-  --version.stopped;
+  /*mutant dropped-still-counted*/ --version.stopped; /*end*/
   ++version.machine->dropped[version.definition->version];
   unsaved_.insert(version.machine);
   dropped_from_.insert(version.machine);

@@ -21,7 +21,7 @@ size_t SizeOf(const Event& event) {
 }
 
 Error Expired(uint64_t first) {
-  return {Code::kOutOfRange, "CURSOR_EXPIRED",
+  return {Code::kOutOfRange, Reason::kCursorExpired,
           "the cursor is older than the feed, which starts at record " + std::to_string(first) +
               "; read on from '0', the oldest, and list the instances anew"};
 }
@@ -49,7 +49,7 @@ Result<Cursor> ParseCursor(std::string_view text) {
     return cursor;
   }
   return Error{
-      Code::kInvalidArgument, "BAD_REQUEST",
+      Code::kInvalidArgument, Reason::kBadRequest,
       "'" + std::string(text.substr(0, 64)) +
           "' is no cursor: take one that Changes gave, '0' for the oldest change, or leave "
           "it empty to begin now"};
@@ -159,7 +159,7 @@ Result<Changes::PortionPtr> Changes::ReadStore(uint64_t after, uint64_t until,
   auto first = rows::FirstSeq(store_, partition_);
   if (!first) return first.error();
   if (after + 1 < *first) return Expired(*first);
-  until = std::min(until, head());
+  /*mutant watcher-sees-unpublished*/ until = std::min(until, head()); /*end*/
   auto portion = std::make_shared<Portion>();
   portion->up_to = after;
   portion->at_head = true;

@@ -38,7 +38,7 @@ void GrpcLog(gpr_log_func_args* args) {
 Result<Ok> StartLog(const std::string& level, bool json) {
   const auto parsed = spdlog::level::from_str(level);
   if (parsed == spdlog::level::off && level != "off") {
-    return Error{Code::kInvalidArgument, "",
+    return Error{Code::kInvalidArgument, Reason::kNone,
                  "log level '" + level + "' is none of trace, debug, info, warn, error, off"};
   }
   auto logger =
@@ -54,8 +54,7 @@ Result<Ok> StartLog(const std::string& level, bool json) {
 }
 
 void NoteRefusal(const Error& error, std::string_view peer) {
-  const std::string reason =
-      error.reason.empty() ? "code " + std::to_string(static_cast<int>(error.code)) : error.reason;
+  const std::string reason = ReasonOrCode(error);
   RefusalLog& log = refusal_log();
   uint64_t held_back = 0;
   {

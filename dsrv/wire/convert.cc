@@ -28,11 +28,11 @@ void Set(Duration d, google::protobuf::Duration* out) {
 }
 
 Error Bad(std::string message) {
-  return {Code::kInvalidArgument, "BAD_REQUEST", std::move(message)};
+  return {Code::kInvalidArgument, Reason::kBadRequest, std::move(message)};
 }
 
 Error TooLarge(std::string_view what, size_t is, size_t limit) {
-  return {Code::kInvalidArgument, "TOO_LARGE",
+  return {Code::kInvalidArgument, Reason::kTooLarge,
           std::string(what) + " is " + std::to_string(is) + " long; the limit is " +
               std::to_string(limit)};
 }
@@ -107,14 +107,14 @@ Result<Ok> CheckJson(std::string_view what, const std::string& text) {
   JsonGuard guard;
   const bool whole = nlohmann::json::sax_parse(text, &guard);
   if (guard.too_deep()) {
-    return Error{Code::kInvalidArgument, "TOO_LARGE",
-                 std::string(what) + " nests deeper than " + std::to_string(limits::kJsonDepth) +
-                     " levels"};
+    return Error{
+        Code::kInvalidArgument, Reason::kTooLarge,
+        std::string(what) + " nests deeper than " + std::to_string(limits::kJsonDepth) + " levels"};
   }
   if (whole && guard.object()) return Ok{};
   std::string problem = guard.problem();
   if (const size_t at = problem.find("] "); at != std::string::npos) problem.erase(0, at + 2);
-  return Error{Code::kInvalidArgument, "BAD_PARAMS",
+  return Error{Code::kInvalidArgument, Reason::kBadParams,
                std::string(what) + (whole ? " must be a JSON object, {\"key\": value, ...}"
                                           : " is not JSON: " + problem)};
 }
@@ -177,7 +177,7 @@ grpc::Status ToStatus(const Error& error) {
 
 void ToProto(const Error& error, v1::Error* out) {
   out->set_code(static_cast<int>(error.code));
-  out->set_reason(error.reason);
+  out->set_reason(std::string(Name(error.reason)));
   out->set_message(error.message);
 }
 
@@ -412,7 +412,7 @@ Result<Ok> CheckInstanceId(const std::string& id) {
 
 Result<Ok> CheckBatch(int items, std::string_view what) {
   if (items <= static_cast<int>(limits::kBatchItems)) return Ok{};
-  return Error{Code::kInvalidArgument, "TOO_LARGE",
+  return Error{Code::kInvalidArgument, Reason::kTooLarge,
                std::to_string(items) + " " + std::string(what) + " in one request; the limit is " +
                    std::to_string(limits::kBatchItems)};
 }
@@ -421,7 +421,7 @@ Result<std::shared_ptr<const PlanSource>> ToFlow(std::string_view text) {
   std::vector<Diagnostic> diagnostics;
   auto flow = ParseFlow(text, "flow", &diagnostics);
   if (flow) return flow;
-  Error error{Code::kInvalidArgument, "BAD_MACHINE", ""};
+  Error error{Code::kInvalidArgument, Reason::kBadMachine, ""};
   for (const Diagnostic& diagnostic : diagnostics) {
     if (!diagnostic.error || error.message.size() > 4'000) continue;
     error.message += (error.message.empty() ? "" : "\n") + Format(diagnostic);

@@ -80,7 +80,7 @@ class Lister {
 
  private:
   // One more than a page tells whether there is a next one.
-  bool Full() const { return found_.size() > query_.limit; }
+  bool Full() const { return /*mutant last-page-lost*/ found_.size() > query_.limit /*end*/; }
 
   Result<Ok> Gather() {
     auto visit_id = [this](std::string_view id) { return VisitId(id); };

@@ -24,7 +24,7 @@ constexpr std::string_view kExample =
     "; write a number with a unit, such as 250ms, 30s, 5m, 2h, 7d";
 
 Error Bad(std::string message) {
-  return {Code::kInvalidArgument, "", std::move(message)};
+  return {Code::kInvalidArgument, Reason::kNone, std::move(message)};
 }
 
 // Digits, at most one point among them, at least one digit first.

@@ -9,6 +9,8 @@
 #include <utility>
 #include <variant>
 
+#include "fsm/base/reason.h"
+
 namespace dfsmr {
 
 // Canonical gRPC codes, same numbers, so that the wire needs a cast only.
@@ -31,14 +33,19 @@ enum class Code : uint8_t {
   kUnauthenticated = 16,
 };
 
-// What was wrong, with the names involved, and what would be right. `reason` is one of the words
-// at the end of runner.proto, or empty where the contract names none.
+// What was wrong, with the names involved, and what would be right.
 struct Error {
   Code code = Code::kInternal;
-  std::string reason;
+  Reason reason = Reason::kNone;
   std::string message;
   friend bool operator==(const Error&, const Error&) = default;
 };
+
+// The name of its reason, or "code 5" where it has none: for logs.
+inline std::string ReasonOrCode(const Error& error) {
+  if (error.reason != Reason::kNone) return std::string(Name(error.reason));
+  return "code " + std::to_string(static_cast<int>(error.code));
+}
 
 struct Ok {
   friend bool operator==(const Ok&, const Ok&) = default;

@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kIndexDigits = 9;
 
 Error Malformed(std::string message) {
-  return {.code = Code::kInvalidArgument, .reason = "", .message = std::move(message)};
+  return {.code = Code::kInvalidArgument, .message = std::move(message)};
 }
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }

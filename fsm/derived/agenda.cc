@@ -131,8 +131,8 @@ void Agenda::Push(Queue* queue, ReadyEntry entry) {
   if (!level.empty() && level.back().since > entry.since) {
     place = std::ranges::upper_bound(level, entry.since, {}, &ReadyEntry::since);
   }
-  level.insert(place, std::move(entry));
-  Rerank(queue);
+  /*mutant ready-not-announced*/ level.insert(place, std::move(entry));
+  Rerank(queue); /*end*/
 }
 
 void Agenda::Load(Queue* queue, ReadyEntry entry) {

@@ -128,8 +128,8 @@ bool PlanExpander::LeavesOut(const FlowNode& node, const Scope& scope) {
   draft_.graph.depends_on_params = true;
   Result<std::string> value = names_.Known(node.when, scope);
   if (!value) {
-    if (value.error().reason != PlanNames::kLater) Fail(node, scope, "when", value.error().message);
-    if (!draft_.Defining() && value.error().reason == PlanNames::kLater) {
+    if (!PlanNames::Later(value.error())) Fail(node, scope, "when", value.error().message);
+    if (!draft_.Defining() && PlanNames::Later(value.error())) {
       Fail(node, scope, "when", "'instance.id' is not known here");
     }
     return false;
@@ -177,7 +177,7 @@ std::optional<std::string> PlanExpander::Items(const FlowNode& node, const Scope
   draft_.graph.depends_on_params = true;
   Result<std::string> value = names_.Known(node.items, scope);
   if (!value) {
-    if (value.error().reason != PlanNames::kLater) {
+    if (!PlanNames::Later(value.error())) {
       Fail(node, scope, "for_each", value.error().message);
     } else if (!draft_.Defining()) {
       Fail(node, scope, "for_each", "'instance.id' is not known here");
@@ -340,7 +340,7 @@ void PlanExpander::CheckParams(const FlowNode& node, const PlanSource& plan, con
   if (!plan.params.check) return;
   Result<std::string> input = names_.Known(node.input, scope);
   if (!input) {
-    if (input.error().reason == PlanNames::kLater) draft_.graph.depends_on_params = true;
+    if (PlanNames::Later(input.error())) draft_.graph.depends_on_params = true;
     return;
   }
   if (auto violation = plan.params.check->Violation(*input)) {

@@ -18,14 +18,12 @@ constexpr int kHintsMax = 20;
 
 using Part = Reference::Part;
 
-Error Unknown(std::string_view reason, std::string message) {
-  return {.code = Code::kFailedPrecondition,
-          .reason = std::string(reason),
-          .message = std::move(message)};
+Error NotYet() { return {.code = Code::kUnavailable}; }
+Error Unknown(std::string message) {
+  return {.code = Code::kFailedPrecondition, .message = std::move(message)};
 }
 Error TooMany() {
   return {.code = Code::kInvalidArgument,
-          .reason = "",
           .message = "it is too large, through params that refer to params"};
 }
 
@@ -130,19 +128,20 @@ Result<std::string> PlanNames::KnownReference(const Reference& reference, const 
   if (!Afford(0, cost)) return TooMany();
   const std::string& root = reference.parts[0].key;
   if (const Scope* items = ItemScope(scope, root)) {
-    if (!items->item) return Unknown(kLater, "");
+    if (!items->item) return NotYet();
     auto value = dfsmr::Find(*items->item, Rest(reference));
     if (value && !Afford(value->size(), cost)) return TooMany();
     if (value) return std::string(*value);
-    return Unknown(kMissing, "there is no " + Braced(reference));
+    return Unknown("there is no " + Braced(reference));
   }
   if (root == "params") return KnownParam(reference, scope, cost);
   if (reference.text == "instance.id") {
-    if (draft_.args.instance.empty()) return Unknown(kLater, "");
+    if (draft_.args.instance.empty()) return NotYet();
     return json::Quote(draft_.args.instance);
   }
-  return Unknown(kOutput, Braced(reference) + " is not known when the instance is planned: only "
-                              "params, 'instance.id' and the items of a for_each around are");
+  return Unknown(Braced(reference) +
+                 " is not known when the instance is planned: only "
+                 "params, 'instance.id' and the items of a for_each around are");
 }
 
 Result<std::string> PlanNames::KnownParam(const Reference& reference, const Scope& scope,
@@ -152,14 +151,14 @@ Result<std::string> PlanNames::KnownParam(const Reference& reference, const Scop
     auto passed = FindTemplate(plan->call->input, Rest(reference));
     if (passed && !Afford(passed->size(), cost)) return TooMany();
     if (passed) return KnownIn(*passed, *plan->caller, cost);
-    return Unknown(kMissing, "there is no " + Braced(reference) + ": the input of step " +
-                                 Quoted(plan->call->name) + " has none");
+    return Unknown("there is no " + Braced(reference) + ": the input of step " +
+                   Quoted(plan->call->name) + " has none");
   }
-  if (draft_.Defining()) return Unknown(kLater, "");
+  if (draft_.Defining()) return NotYet();
   auto value = dfsmr::Find(*draft_.args.params, Rest(reference));
   if (value && !Afford(value->size(), cost)) return TooMany();
   if (value) return std::string(*value);
-  return Unknown(kMissing, "there is no " + Braced(reference));
+  return Unknown("there is no " + Braced(reference));
 }
 
 // ---- Names of steps.

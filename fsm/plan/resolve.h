@@ -18,13 +18,11 @@ class PlanNames {
  public:
   explicit PlanNames(PlanDraft* draft) : draft_(*draft) {}
 
-  // Why a template has no value yet: the `reason` of Known's errors.
-  static constexpr std::string_view kLater = "later";      // until there are params
-  static constexpr std::string_view kOutput = "output";    // it needs a step's output
-  static constexpr std::string_view kMissing = "missing";  // the params have no such thing
-
-  // The value of a template that needs only params, items and the instance's id.
+  // The value of a template that needs only params, items and the instance's id. Fails when it
+  // needs a step's output, or something that the params do not have; and with an error that is
+  // Later when it will be known once there are params.
   Result<std::string> Known(std::string_view json, const Scope& scope);
+  static bool Later(const Error& error) { return error.code == Code::kUnavailable; }
 
   // Whether so much more text may be kept; the plan is refused when not.
   bool Keep(size_t bytes);

@@ -11,7 +11,7 @@
 
 namespace dfsmr::inside {
 
-Error Refused(std::string reason, std::string message);
+Error Refused(Reason reason, std::string message);
 std::string Named(const Instance& instance);  // "instance 'x'"
 std::string HeldBy(const std::string& key, const std::string& holder);  // of a singleton
 

@@ -80,8 +80,9 @@ void Walk::Arrive(const Arrow& arrow) {
   Instance& instance = scene_.instance;
   const Node& node = scene_.machine.nodes[arrow.to];
   const bool opens =
-      !instance.cancel_requested && (arrow.again || node.waits_for <= 1 ||
-                                     instance.tokens.Arrive(arrow.to) == node.waits_for);
+      !instance.cancel_requested &&
+      (arrow.again || node.waits_for <= 1 ||
+       /*mutant join-opens-early*/ instance.tokens.Arrive(arrow.to) == node.waits_for /*end*/);
   Event& event = Emit(scene_, ChangeKind::kTransitioned);
   if (arrow.from != kNoNode) event.prev_node = scene_.machine.nodes[arrow.from].id;
   event.node = node.id;
@@ -97,7 +98,9 @@ void Walk::Arrive(const Arrow& arrow) {
     Pass(node, arrow.to, visit);
   } else if (node.kind == NodeKind::kFinal) {
     if (scene_.machine.graph->planning) return;  // to be compiled, with what was planned
-    Stop(scene_, instance.plan->skipped ? InstanceResult::kWarning : InstanceResult::kSuccess,
+    Stop(scene_,
+         /*mutant skipped-is-success*/ instance.plan->skipped ? InstanceResult::kWarning
+                                                              : InstanceResult::kSuccess /*end*/,
          arrow.to, visit);
   } else {
     Stand(node, arrow.to, visit);
@@ -160,7 +163,8 @@ void EndPhase(Scene& scene, const Node& home, NodeIndex index, Ended ended) {
     if (step.finalize) Skip(scene, machine.Find(step.path + "/finalize"));
     for (uint32_t reader : ReadersOf(*machine.graph, at)) {
       const NodeIndex node = machine.Find(machine.graph->steps[reader].path);
-      if (instance.tokens.Doomed(node)) continue;
+      /*mutant doomed-not-skipped*/ if (instance.tokens.Doomed(node))
+        continue; /*end*/
       Skip(scene, node);
       skipped.push_back(reader);
     }

@@ -11,7 +11,7 @@
 namespace dfsmr {
 namespace inside {
 
-Error Refused(std::string reason, std::string message) {
+Error Refused(Reason reason, std::string message) {
   return {Code::kFailedPrecondition, std::move(reason), std::move(message)};
 }
 
@@ -99,7 +99,8 @@ void StopCancelled(Scene& scene) {
 // A cancel waits for claimed work; whatever ends the last claim ends the instance.
 static void StopIfCancelled(Scene& scene) {
   const Instance& instance = scene.instance;
-  if (instance.Stopped() || !instance.cancel_requested) return;
+  /*mutant cancel-never-ends*/ if (instance.Stopped() || !instance.cancel_requested)
+    return; /*end*/
   if (IsPlanned(scene) ? instance.tokens.empty() : !instance.HasLiveClaim()) StopCancelled(scene);
 }
 
@@ -184,13 +185,13 @@ void Settle(Scene& scene, Token& token) {
 // Answers false when the instance stopped on the way.
 bool Enter(Scene& scene, size_t slot, Arrival arrival, bool announce = true) {
   Instance& instance = scene.instance;
-  const uint64_t visit = ++instance.last_visit;
+  const uint64_t visit = /*mutant visit-number-reused*/ ++instance.last_visit /*end*/;
   for (size_t hops = 0;; ++hops) {
     if (announce) EmitTransition(scene, arrival, visit);
     announce = true;
     const Node& node = scene.machine.nodes[arrival.node];
     const uint32_t most = node.settings->max_visits;
-    if (most == 0 || instance.Entries(node.id) < most) break;
+    if (/*mutant max-visits-ignored*/ most == 0 || instance.Entries(node.id) < most /*end*/) break;
     if (hops > scene.machine.nodes.size()) {
       if (instance.cancel_requested) return StopCancelled(scene), false;
       Stop(scene, InstanceResult::kError, arrival.node, visit,
@@ -290,19 +291,20 @@ void Begin(Scene& scene) {
 }
 
 Error Stale(const Instance& instance, const std::string& why) {
-  return Refused("STALE_CLAIM", "the claim of " + Named(instance) + " is stale: " + why);
+  return Refused(Reason::kStaleClaim, "the claim of " + Named(instance) + " is stale: " + why);
 }
 
 Error Stopped(const Instance& instance) {
-  return Refused("INSTANCE_STOPPED", Named(instance) + " has stopped with " +
-                                         std::string(Name(instance.result)) +
-                                         "; nothing moves it any more");
+  return Refused(Reason::kInstanceStopped, Named(instance) + " has stopped with " +
+                                               std::string(Name(instance.result)) +
+                                               "; nothing moves it any more");
 }
 
 // Whether a claim of an earlier epoch that is not listed was handed out and lost in a crash before
 // any fsync covered it, rather than voided.
 bool LostInCrash(const Scene& scene, const Token& token, ClaimId id) {
-  return id.epoch < scene.epoch && id.epoch > token.forgotten_epoch && id > scene.born_after &&
+  return /*mutant never-handed-out-accepted*/ id.epoch < scene.epoch &&
+         id.epoch > token.forgotten_epoch /*end*/ && id > scene.born_after &&
          scene.machine.nodes[token.node].kind == NodeKind::kWork &&
          !scene.machine.nodes[token.node].AtMostOnce();
 }
@@ -322,7 +324,8 @@ Result<size_t> ClaimedSlot(Scene& scene, const ClaimRef& ref) {
   }
   const Token& token = std::as_const(instance.tokens)[*slot];
   const Claim* claim = token.FindClaim(ref.id);
-  if (claim ? claim->given_back : !LostInCrash(scene, token, ref.id)) {
+  if (/*mutant given-back-accepted*/ claim ? claim->given_back
+                                           : !LostInCrash(scene, token, ref.id) /*end*/) {
     return Stale(instance, "it was given back; ask Ready for a new one");
   }
   return *slot;
@@ -336,30 +339,30 @@ Result<size_t> OutsideSlot(Scene& scene, const std::string& node) {
   if (!node.empty()) {
     const NodeIndex index = scene.machine.Find(node);
     if (index == kNoNode) {
-      return Error{Code::kNotFound, "NO_SUCH_NODE",
+      return Error{Code::kNotFound, Reason::kNoSuchNode,
                    "machine " + Quoted(instance.machine) + " version " +
                        std::to_string(instance.version) + " has no node " + Quoted(node)};
     }
     auto it = std::ranges::find(instance.tokens, index, &Token::node);
     if (it == instance.tokens.end()) {
-      return Refused("ILLEGAL_TRANSITION", Named(instance) + " does not stand at " + Quoted(node) +
-                                               (instance.tokens.empty()
-                                                    ? ", it has not begun"
-                                                    : " but at " + Quoted(Where(scene))));
+      return Refused(
+          Reason::kIllegalTransition,
+          Named(instance) + " does not stand at " + Quoted(node) +
+              (instance.tokens.empty() ? ", it has not begun" : " but at " + Quoted(Where(scene))));
     }
     return static_cast<size_t>(it - instance.tokens.begin());
   }
   if (instance.tokens.empty()) {
-    return Refused("ILLEGAL_TRANSITION", Named(instance) + " has not begun; it is " +
-                                             std::string(Name(instance.state)));
+    return Refused(Reason::kIllegalTransition,
+                   Named(instance) + " has not begun; it is " + std::string(Name(instance.state)));
   }
   if (instance.tokens.size() > 1) {
     std::string nodes;
     for (const Token& token : instance.tokens) {
       nodes += (nodes.empty() ? "" : ", ") + std::string(NodeName(scene.machine, token.node));
     }
-    return Refused("AMBIGUOUS_NODE", Named(instance) + " stands on several nodes (" + nodes +
-                                         "): say which one with 'node'");
+    return Refused(Reason::kAmbiguousNode, Named(instance) + " stands on several nodes (" + nodes +
+                                               "): say which one with 'node'");
   }
   return size_t{0};
 }
@@ -371,7 +374,7 @@ Result<const Edge*> LegalEdge(const Scene& scene, const Token& token,
   const Edge* edge = reserved ? nullptr : node.FindTransition(transition);
   if (edge) return edge;
   const std::string legal = node.LegalTransitions();
-  return Refused("ILLEGAL_TRANSITION",
+  return Refused(Reason::kIllegalTransition,
                  Named(scene.instance) + " stands at " + Quoted(node.id) +
                      ", which has no transition " + Quoted(transition) +
                      (reserved ? " that may be reported: 'dfsmr.' belongs to the server" : "") +
@@ -404,7 +407,7 @@ void TrimClaims(Token& token) {
 
 void inside::GiveBack(Scene& scene, Token& token, Claim& claim, const std::string& client,
                       std::string note) {
-  claim.given_back = true;
+  /*mutant given-back-stays-alive*/ claim.given_back = true; /*end*/
   Event& event = Emit(scene, ChangeKind::kRelinquished);
   event.node = NodeName(scene.machine, token.node);
   event.visit = token.visit;
@@ -438,7 +441,8 @@ void ForgetLost(Scene& scene, Token& token) {
 
 void FreeIfUnclaimed(Scene& scene, uint64_t visit) {
   Token& token = *scene.instance.tokens.FindMutable(visit);
-  if (token.state != TokenState::kClaimed || token.HasLiveClaim()) return;
+  /*mutant timed-out-not-ready*/ if (token.state != TokenState::kClaimed || token.HasLiveClaim())
+    return;                          /*end*/
   token.state = TokenState::kReady;  // as old as it was: available_at stays
   DropIfCancelled(scene, visit);
 }
@@ -495,7 +499,8 @@ Result<ClaimRef> ParseClaim(const Instance& instance, std::string_view text) {
     at = next + 1;
   }
   if (!good) return Stale(instance, Quoted(text.substr(0, 64)) + " is no claim that Ready gave");
-  if (numbers[3] != Tag(instance)) return Stale(instance, "it belongs to another instance");
+  if (/*mutant claim-of-another-instance*/ numbers[3] != Tag(instance) /*end*/)
+    return Stale(instance, "it belongs to another instance");
   return ClaimRef{numbers[0], {numbers[1], numbers[2]}};
 }
 
@@ -527,7 +532,8 @@ void Start(Scene& scene) {
   Instance& instance = scene.instance;
   instance.state = InstanceState::kScheduled;
   instance.result = InstanceResult::kPending;
-  if (!instance.hold && instance.after.empty() && instance.start_at <= scene.now) {
+  if (/*mutant begins-before-prerequisites*/ !instance.hold && instance.after.empty() &&
+      instance.start_at <= scene.now /*end*/) {
     Begin(scene);
     return;
   }
@@ -641,7 +647,7 @@ Result<Answer> Report(Scene& scene, const ReportArgs& args) {
   Event& event = scene.events[first];
   event.attempt = claim ? claim->attempt : 0;
   event.note = args.error;
-  event.left_visit = left.visit;
+  /*mutant report-ends-no-visit*/ event.left_visit = left.visit; /*end*/
   event.output = args.output;
   SampleReport(scene, left, claim, event);
   if (ref.id) {
@@ -795,7 +801,7 @@ Result<std::vector<uint64_t>> Chosen(Scene& scene, const std::string& node) {
   if (node.empty()) return VisitsWith(instance, [](const Token&) { return true; });
   const NodeIndex index = scene.machine.Find(node);
   if (index == kNoNode) {
-    return Error{Code::kNotFound, "NO_SUCH_NODE",
+    return Error{Code::kNotFound, Reason::kNoSuchNode,
                  "machine " + Quoted(instance.machine) + " has no node " + Quoted(node)};
   }
   return VisitsWith(instance, [index](const Token& token) { return token.node == index; });
@@ -823,8 +829,9 @@ Result<Ok> Resume(Scene& scene, const std::string& node, bool force) {
     return !force || std::as_const(instance.tokens).Find(visit)->state != TokenState::kClaimed;
   });
   if (!node.empty() && chosen->empty()) {
-    return Refused("NOT_HELD", "nothing of " + Named(instance) + " is held at " + Quoted(node) +
-                                   (force ? "" : "; 'force' runs claimed work again"));
+    return Refused(Reason::kNotHeld, "nothing of " + Named(instance) + " is held at " +
+                                         Quoted(node) +
+                                         (force ? "" : "; 'force' runs claimed work again"));
   }
   const bool held = instance.hold;
   const bool paused = instance.state == InstanceState::kPaused && node.empty();
@@ -852,9 +859,9 @@ Result<Ok> Skip(Scene& scene, const std::string& node) {
   if (IsPlanned(scene)) return SkipStep(scene, node);
   auto chosen = Chosen(scene, node);
   if (!chosen) return chosen.error();
-  return Refused("NOT_HELD", "nothing of " + Named(instance) + " is held" +
-                                 (node.empty() ? "" : " at " + Quoted(node)) +
-                                 "; only a held step of a plan can be skipped");
+  return Refused(Reason::kNotHeld, "nothing of " + Named(instance) + " is held" +
+                                       (node.empty() ? "" : " at " + Quoted(node)) +
+                                       "; only a held step of a plan can be skipped");
 }
 
 Result<Ok> Cancel(Scene& scene, CancelMode mode) {

@@ -21,7 +21,7 @@ bool IsVerb(std::string_view word) { return std::ranges::find(kVerbs, word) != k
 
 Error NotThere(const Scene& scene, const Node& node, const std::string& transition,
                std::string_view legal) {
-  return Refused("ILLEGAL_TRANSITION",
+  return Refused(Reason::kIllegalTransition,
                  Named(scene.instance) + " stands at " + Quoted(node.id) + ", which has no " +
                      "transition " + Quoted(transition) + "; it has: " + std::string(legal));
 }
@@ -45,7 +45,7 @@ Result<Ok> CheckOutput(const StepReport& report) {
   const std::string& output = report.args.output;
   auto violation = work.output.check->Violation(output.empty() ? "{}" : std::string_view(output));
   if (!violation) return Ok{};
-  return Error{Code::kInvalidArgument, "BAD_PARAMS",
+  return Error{Code::kInvalidArgument, Reason::kBadParams,
                "action " + Quoted(work.action) + " does not allow this output: " + *violation};
 }
 
@@ -124,7 +124,7 @@ Result<std::vector<std::string>> SendEvent(const StepReport& report) {
   size_t bytes = report.args.params.size();
   for (const auto& [event, data] : waiting) bytes += event.size() + data.size();
   if (waiting.size() >= limits::kEvents || bytes > limits::kEventBytes) {
-    return Error{Code::kResourceExhausted, "OVERLOADED",
+    return Error{Code::kResourceExhausted, Reason::kOverloaded,
                  "step " + Quoted(report.node.id) + " has " + std::to_string(waiting.size()) +
                      " events waiting already, of " + std::to_string(bytes) +
                      " bytes with this one; send more when it has taken some"};
@@ -180,8 +180,8 @@ Result<Ok> KeyIsFree(const Scene& scene) {
   const Instance& instance = scene.instance;
   const bool stays = instance.state != InstanceState::kPaused || instance.plan->pause_requested;
   if (stays || scene.key_holder.empty()) return Ok{};
-  return Refused("ILLEGAL_TRANSITION", HeldBy(scene.key, scene.key_holder) +
-                                           "; let this one go on when that has ended");
+  return Refused(Reason::kIllegalTransition,
+                 HeldBy(scene.key, scene.key_holder) + "; let this one go on when that has ended");
 }
 
 Result<std::vector<std::string>> Held(const StepReport& report) {
@@ -235,7 +235,7 @@ Result<std::vector<std::string>> Act(const StepReport& report) {
     case Role::kPass:
     case Role::kNone: break;
   }
-  return Refused("ILLEGAL_TRANSITION",
+  return Refused(Reason::kIllegalTransition,
                  Named(report.scene.instance) + " waits at " + Quoted(report.node.id) +
                      " for the instances that the step has started; it goes on when they have "
                      "stopped");
@@ -284,22 +284,22 @@ Result<size_t> inside::StepSlot(const Scene& scene, const std::string& node) {
   if (node.empty()) {
     if (instance.tokens.size() == 1) return size_t{0};
     if (instance.tokens.empty()) {
-      return Refused("ILLEGAL_TRANSITION", Named(instance) + " stands nowhere; it is " +
-                                               std::string(Name(instance.state)));
+      return Refused(Reason::kIllegalTransition, Named(instance) + " stands nowhere; it is " +
+                                                     std::string(Name(instance.state)));
     }
     std::string nodes;
     for (size_t i = 0; i < instance.tokens.size() && i < 10; ++i) {
       nodes += (i ? ", " : "") + scene.machine.nodes[instance.tokens[i].node].id;
     }
     if (instance.tokens.size() > 10) nodes += ", …";
-    return Refused("AMBIGUOUS_NODE", Named(instance) + " stands on several nodes (" + nodes +
-                                         "): say which one with 'node'");
+    return Refused(Reason::kAmbiguousNode, Named(instance) + " stands on several nodes (" + nodes +
+                                               "): say which one with 'node'");
   }
   const NodeIndex index = scene.machine.Find(node);
   if (index == kNoNode) {
-    return Error{Code::kNotFound, "NO_SUCH_NODE",
-                 Named(instance) + " of plan " + Quoted(instance.machine) + " has no step " +
-                     Quoted(node)};
+    return Error{
+        Code::kNotFound, Reason::kNoSuchNode,
+        Named(instance) + " of plan " + Quoted(instance.machine) + " has no step " + Quoted(node)};
   }
   const Node& meant = scene.machine.nodes[index];
   const bool exact = meant.role == Role::kError || meant.role == Role::kSuspended ||
@@ -311,9 +311,9 @@ Result<size_t> inside::StepSlot(const Scene& scene, const std::string& node) {
     if (finalize != kNoNode) slot = instance.tokens.SlotOfHome(finalize);
   }
   if (slot) return *slot;
-  return Refused("ILLEGAL_TRANSITION",
-                 Named(instance) + " does not stand at " + Quoted(node) +
-                     ": the step has not begun, or has ended");
+  return Refused(Reason::kIllegalTransition, Named(instance) + " does not stand at " +
+                                                 Quoted(node) +
+                                                 ": the step has not begun, or has ended");
 }
 
 // Control ----------------------------------------------------------------------------------------
@@ -330,8 +330,8 @@ std::vector<uint64_t> VisitsIn(const Instance& instance, TokenState state) {
 }
 
 Error NotHeld(const Scene& scene, const std::string& node, const std::string& hint) {
-  return Refused("NOT_HELD", "nothing of " + Named(scene.instance) + " is held" +
-                                 (node.empty() ? "" : " at " + Quoted(node)) + hint);
+  return Refused(Reason::kNotHeld, "nothing of " + Named(scene.instance) + " is held" +
+                                       (node.empty() ? "" : " at " + Quoted(node)) + hint);
 }
 
 }  // namespace
@@ -345,7 +345,7 @@ Result<Ok> inside::ResumeSteps(Scene& scene, const std::string& node, bool force
     if (force) claimed = VisitsIn(instance, TokenState::kClaimed);
   } else {
     auto slot = StepSlot(scene, node);
-    if (!slot && slot.error().reason == "NO_SUCH_NODE") return slot.error();
+    if (!slot && slot.error().reason == Reason::kNoSuchNode) return slot.error();
     const Token* token = slot ? &std::as_const(instance.tokens)[*slot] : nullptr;
     if (token && token->state == TokenState::kHeld) held.push_back(token->visit);
     if (token && force && token->state == TokenState::kClaimed) claimed.push_back(token->visit);
@@ -386,13 +386,13 @@ Result<Ok> inside::SkipStep(Scene& scene, const std::string& node) {
   if (node.empty()) {
     held = VisitsIn(instance, TokenState::kHeld);
     if (held.size() > 1) {
-      return Refused("AMBIGUOUS_NODE", std::to_string(held.size()) + " steps of " +
-                                           Named(instance) +
-                                           " are held: say which one with 'node'");
+      return Refused(Reason::kAmbiguousNode, std::to_string(held.size()) + " steps of " +
+                                                 Named(instance) +
+                                                 " are held: say which one with 'node'");
     }
   } else {
     auto slot = StepSlot(scene, node);
-    if (!slot && slot.error().reason == "NO_SUCH_NODE") return slot.error();
+    if (!slot && slot.error().reason == Reason::kNoSuchNode) return slot.error();
     if (slot && std::as_const(instance.tokens)[*slot].state == TokenState::kHeld) {
       held.push_back(std::as_const(instance.tokens)[*slot].visit);
     }
@@ -563,7 +563,7 @@ void ChildMoved(Scene& scene, NodeIndex home, uint64_t generation, ChildClass fr
   }
   Token& token = instance.tokens.Mutable(*slot);
   ChildCounts& children = *token.step->children;
-  CountChild(children, from, -1);
+  /*mutant stopped-child-running*/ CountChild(children, from, -1); /*end*/
   CountChild(children, to, +1);
   if (unplanned && to == ChildClass::kFailed) ++children.unplanned;
   if (unplanned && from == ChildClass::kFailed) --children.unplanned;

@@ -67,7 +67,7 @@ size_t SizeOf(std::string_view text) {
 
 Result<Pattern> Pattern::Compile(std::string_view text) {
   auto refuse = [text](const std::string& why) {
-    return Error{Code::kInvalidArgument, "", "pattern " + Quoted(text) + " " + why};
+    return Error{Code::kInvalidArgument, Reason::kNone, "pattern " + Quoted(text) + " " + why};
   };
   Pattern pattern;
   pattern.size_ = SizeOf(text);

@@ -45,7 +45,7 @@ Result<Ok> CreateFolders(const std::filesystem::path& path) {
   }
   std::filesystem::create_directory(path, failure);
   if (failure) {
-    return Error{Code::kUnavailable, "",
+    return Error{Code::kUnavailable, Reason::kNone,
                  "cannot create " + path.string() + ": " + failure.message()};
   }
   return SyncFolder(path.parent_path());
@@ -66,7 +66,7 @@ Error FileError(std::string_view doing, const std::filesystem::path& path) {
   const int number = errno;
   std::string message = "cannot " + std::string(doing) + " " + path.string() + ": ";
   message += std::generic_category().message(number);
-  return {Code::kUnavailable, "", std::move(message)};
+  return {Code::kUnavailable, Reason::kNone, std::move(message)};
 }
 
 }  // namespace dfsmr

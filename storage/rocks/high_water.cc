@@ -88,7 +88,8 @@ std::optional<std::string> ReadAt(int file, size_t offset) {
 
 Result<std::unique_ptr<HighWater>> HighWater::Open(const std::filesystem::path& path) {
   const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
-  if (file < 0 && errno == ENOENT) return Error{Code::kNotFound, "", "no file " + path.string()};
+  if (file < 0 && errno == ENOENT)
+    return Error{Code::kNotFound, Reason::kNone, "no file " + path.string()};
   if (file < 0) return FileError("open", path);
   std::unique_ptr<HighWater> opened(new HighWater(path, file, 0, {}));
   bool found = false;
@@ -101,7 +102,7 @@ Result<std::unique_ptr<HighWater>> HighWater::Open(const std::filesystem::path& 
     opened->turn_ = slot->turn;
     opened->mark_ = slot->mark;
   }
-  if (!found) return Error{Code::kDataLoss, "", path.string() + " is damaged"};
+  if (!found) return Error{Code::kDataLoss, Reason::kNone, path.string() + " is damaged"};
   return opened;
 }
 

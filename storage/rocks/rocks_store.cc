@@ -55,7 +55,7 @@ std::optional<Number> ParseNumber(std::string_view text) {
 Error ReadError(const rocksdb::Status& status) {
   // A file that is not there any more is as lost as one that cannot be read.
   const bool lost = status.IsCorruption() || status.IsPathNotFound();
-  return {lost ? Code::kDataLoss : Code::kUnavailable, "",
+  return {lost ? Code::kDataLoss : Code::kUnavailable, Reason::kNone,
           "cannot read the store: " + status.ToString()};
 }
 
@@ -130,13 +130,13 @@ Result<Ok> CheckFormat(const fs::path& path) {
                           ? ParseNumber<int>(std::string_view(text).substr(kFormatText.size()))
                           : std::nullopt;
   if (!format) {
-    return Error{Code::kDataLoss, "",
+    return Error{Code::kDataLoss, Reason::kNone,
                  (path / "FORMAT").string() + " is damaged: it should say \"" +
                      std::string(kFormatText) + std::to_string(kFormat) +
                      "\"; restore the store from a backup"};
   }
   if (*format > kFormat) {
-    return Error{Code::kFailedPrecondition, "",
+    return Error{Code::kFailedPrecondition, Reason::kNone,
                  "store " + path.string() + " was written by a newer dsrv: it has format " +
                      std::to_string(*format) + ", this dsrv knows up to " +
                      std::to_string(kFormat) + "; run the newer dsrv, or restore an older backup"};
@@ -147,14 +147,14 @@ Result<Ok> CheckFormat(const fs::path& path) {
 // Left to itself RocksDB makes a new database wherever CURRENT is missing, over an old one too.
 // True: there is a store, so RocksDB must not make one. False: there is none, one may be made.
 Result<bool> Inspect(const fs::path& path, bool create_if_missing) {
-  const Error none{Code::kNotFound, "", "no store in " + path.string()};
+  const Error none{Code::kNotFound, Reason::kNone, "no store in " + path.string()};
   std::error_code failure;
   const fs::file_status status = fs::status(path, failure);
   if (!fs::exists(status)) {
     if (!create_if_missing) return none;
     if (const auto made = CreateFolders(path); !made) return made.error();
   } else if (!fs::is_directory(status)) {
-    return Error{Code::kFailedPrecondition, "",
+    return Error{Code::kFailedPrecondition, Reason::kNone,
                  path.string() + " is not a directory: name one for the store"};
   }
   if (access(path.c_str(), R_OK | W_OK | X_OK) != 0) return FileError("write in directory", path);
@@ -162,7 +162,7 @@ Result<bool> Inspect(const fs::path& path, bool create_if_missing) {
   if (fs::exists(path / "FORMAT", failure)) {
     if (const auto known = CheckFormat(path); !known) return known.error();
     if (fs::exists(path / "CURRENT", failure)) return true;
-    return Error{Code::kDataLoss, "",
+    return Error{Code::kDataLoss, Reason::kNone,
                  "store " + path.string() + " is damaged: its file CURRENT is missing; restore " +
                      "the store from a backup"};
   }
@@ -170,7 +170,7 @@ Result<bool> Inspect(const fs::path& path, bool create_if_missing) {
   if (failure) return FileError("list", path);
   for (const auto& entry : entries) {
     if (IsLeftover(entry)) continue;
-    return Error{Code::kFailedPrecondition, "",
+    return Error{Code::kFailedPrecondition, Reason::kNone,
                  path.string() + " is not empty (" + entry.path().filename().string() +
                      "), and no store, as there is no file FORMAT: name an empty directory; or, " +
                      "if only that file was lost, put it back: it says \"" +
@@ -186,20 +186,20 @@ Error OpenError(const fs::path& path, const rocksdb::Status& status) {
   const std::string lock_file = (path / "LOCK").string();
   if (status.IsIOError() && text.find("lock") != std::string::npos &&
       text.find(lock_file) != std::string::npos) {
-    return {Code::kFailedPrecondition, "",
+    return {Code::kFailedPrecondition, Reason::kNone,
             "another dsrv holds " + store + ": stop it first, or name another directory (" + text +
                 ")"};
   }
   if (status.IsCorruption() || status.IsPathNotFound()) {
-    return {Code::kDataLoss, "",
+    return {Code::kDataLoss, Reason::kNone,
             store + " is damaged and was not opened: " + text + "; restore it from a backup"};
   }
   if (status.IsIOError()) {
-    return {Code::kUnavailable, "",
+    return {Code::kUnavailable, Reason::kNone,
             store + " cannot be opened: " + text +
                 "; check the disk, its free space, and who may write in the directory"};
   }
-  return {Code::kFailedPrecondition, "", store + " cannot be opened: " + text};
+  return {Code::kFailedPrecondition, Reason::kNone, store + " cannot be opened: " + text};
 }
 
 // To be opened a store needs room for what its logs become, and a little more. RocksDB itself ends
@@ -214,7 +214,7 @@ Result<Ok> CheckRoom(const fs::path& path) {
   }
   const fs::space_info disk = fs::space(path, failure);
   if (failure || disk.available >= needed) return Ok{};
-  return Error{Code::kUnavailable, "",
+  return Error{Code::kUnavailable, Reason::kNone,
                "the disk of store " + path.string() + " is full: to be opened it needs " +
                    std::to_string(needed >> 10) + " KiB, and " +
                    std::to_string(disk.available >> 10) +
@@ -236,14 +236,14 @@ Result<std::unique_ptr<HighWater>> CheckHighWater(const fs::path& path, uint64_t
       " restore the store from a backup; or, to go on with what is there, delete " + file.string() +
       " and start again";
   if (!opened && opened.error().code == Code::kDataLoss) {
-    return Error{Code::kDataLoss, "",
+    return Error{Code::kDataLoss, Reason::kNone,
                  "store " + path.string() + " may have lost writes, there is no telling: " +
                      opened.error().message + ";" + accept};
   }
   if (!opened) return opened.error();
   const uint64_t remembered = (*opened)->mark().sequence;
   if (sequence < remembered) {
-    return Error{Code::kDataLoss, "",
+    return Error{Code::kDataLoss, Reason::kNone,
                  "store " + path.string() + " has lost writes: it ends at sequence number " +
                      std::to_string(sequence) + ", and " + std::to_string(remembered) +
                      " was durable (" + std::to_string(remembered - sequence) +
@@ -360,7 +360,7 @@ Result<Epoch> RocksStore::Acquire(PartitionId partition) {
   if (!stored) return stored.error();
   const auto epoch = *stored ? ParseNumber<Epoch>(**stored) : Epoch{0};
   if (!epoch) {
-    return Error{Code::kDataLoss, "",
+    return Error{Code::kDataLoss, Reason::kNone,
                  "the epoch of partition " + std::to_string(partition) + " is unreadable: \"" +
                      **stored + "\""};
   }
@@ -456,7 +456,7 @@ Error RocksStore::Stop(std::string_view why) {
 std::optional<Error> RocksStore::Stopped() const {
   if (!stopped_) return std::nullopt;
   const std::lock_guard lock(why_stopped_mutex_);
-  return Error{Code::kUnavailable, "",
+  return Error{Code::kUnavailable, Reason::kNone,
                "a write to store " + path_.string() + " failed: " + why_stopped_ +
                    "; whether it was kept shows after a restart, and until then nothing more is " +
                    "written"};

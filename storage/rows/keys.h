@@ -92,7 +92,7 @@ inline Error Corrupt(std::string_view what, std::string_view key) {
     hex += kDigits[static_cast<uint8_t>(c) >> 4];
     hex += kDigits[static_cast<uint8_t>(c) & 15];
   }
-  return {Code::kDataLoss, "STORE_FAILED",
+  return {Code::kDataLoss, Reason::kStoreFailed,
           "the store holds a damaged " + std::string(what) + " under key " + hex};
 }
 

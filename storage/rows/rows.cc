@@ -281,7 +281,7 @@ Result<Instance> Decode(std::string_view ns, std::string_view id, std::string_vi
   }
   const Machine* machine = in.has_plan() ? nullptr : resolve(ns, in.machine(), in.version());
   if (!machine && !in.has_plan()) {
-    return Error{Code::kDataLoss, "STORE_FAILED",
+    return Error{Code::kDataLoss, Reason::kStoreFailed,
                  "instance '" + std::string(id) + "' runs on version " +
                      std::to_string(in.version()) + " of machine '" + in.machine() +
                      "', which the store does not hold"};
@@ -379,7 +379,7 @@ Result<Event> DecodeEvent(uint64_t seq, std::string_view value) {
   record::Event in;
   if (!in.ParseFromArray(value.data(), static_cast<int>(value.size())) ||
       in.kind() > static_cast<uint32_t>(ChangeKind::kBreakerClosed)) {
-    return Error{Code::kDataLoss, "STORE_FAILED",
+    return Error{Code::kDataLoss, Reason::kStoreFailed,
                  "the store holds a damaged record of the feed, number " + std::to_string(seq)};
   }
   Event event;
@@ -436,7 +436,7 @@ Result<uint64_t> WalkPage(uint64_t first, std::string_view bytes, const VisitRec
   while (!bytes.empty()) {
     const auto length = TakeVarint(&bytes, 35);
     if (!length || *length > bytes.size()) {
-      return Error{Code::kDataLoss, "STORE_FAILED",
+      return Error{Code::kDataLoss, Reason::kStoreFailed,
                    "the store holds a damaged page of the feed, at record " + std::to_string(seq)};
     }
     if (!visit(seq++, bytes.substr(0, *length))) break;
@@ -591,7 +591,8 @@ std::vector<uint64_t> PutInstance(Batch* batch, PartitionId partition, Instance*
                page.SerializeAsString());
   }
   if (just_stopped) {
-    batch->Delete(Key(partition, kLive).Text(instance->ns).Text(instance->id));
+    /*mutant stopped-stays-live*/ batch->Delete(
+        Key(partition, kLive).Text(instance->ns).Text(instance->id)); /*end*/
     batch->Put(ExpiryKey(partition, expiry, instance->ns, instance->id), EncodeExpiry(*instance));
   }
   batch->Put(Key(partition, instance->Stopped() ? kStopped : kLive)
@@ -641,7 +642,7 @@ Result<std::optional<std::string>> GetOutput(const Store& store, PartitionId par
 }
 
 Error NoSuchInstance(std::string_view ns, std::string_view id) {
-  return {Code::kNotFound, "NO_SUCH_INSTANCE",
+  return {Code::kNotFound, Reason::kNoSuchInstance,
           "there is no instance '" + std::string(id) + "' in namespace '" + std::string(ns) + "'"};
 }
 
@@ -968,7 +969,7 @@ Result<Event> FeedReader::Get(uint64_t seq) {
     if (*page) page_ = **std::move(page);
   }
   if (seq >= page_.first && seq <= page_.last) {
-    Result<Event> found = Error{Code::kNotFound, "", ""};
+    Result<Event> found = Error{Code::kNotFound, Reason::kNone, ""};
     auto walked = WalkPage(page_.first, page_.bytes, [&](uint64_t at, std::string_view record) {
       if (at == seq) found = DecodeEvent(seq, record);
       return at < seq;
@@ -978,7 +979,8 @@ Result<Event> FeedReader::Get(uint64_t seq) {
   auto kept = store_.Get(Key(partition_, kKept).Number(seq).bytes());
   if (!kept) return kept.error();
   if (*kept) return DecodeEvent(seq, **kept);
-  return Error{Code::kNotFound, "", "record " + std::to_string(seq) + " is no longer kept"};
+  return Error{Code::kNotFound, Reason::kNone,
+               "record " + std::to_string(seq) + " is no longer kept"};
 }
 
 Result<std::vector<uint64_t>> History(const Store& store, PartitionId partition,
@@ -1126,8 +1128,8 @@ void DropExpiry(Batch* batch, PartitionId partition, const Expired& expired) {
 }
 
 void DropBare(Batch* batch, PartitionId partition, const Expired& expired) {
-  batch->Delete(
-      Key(partition, kByMachine).Text(expired.ns).Text(expired.machine).Text(expired.id));
+  /*mutant dropped-stays-indexed*/ batch->Delete(
+      Key(partition, kByMachine).Text(expired.ns).Text(expired.machine).Text(expired.id)); /*end*/
   batch->Delete(Key(partition, kSpec).Text(expired.ns).Text(expired.id));
   batch->Delete(Key(partition, kStopped).Text(expired.ns).Text(expired.id));
   DropExpiry(batch, partition, expired);

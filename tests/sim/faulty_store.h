@@ -65,7 +65,7 @@ class FaultyStore final : public Store {
   }
   Error Failed(std::string what) const {
     failed_ = true;
-    return {Code::kUnavailable, "STORE_FAILED", std::move(what)};
+    return {Code::kUnavailable, Reason::kStoreFailed, std::move(what)};
   }
 
   Store& below_;

@@ -344,7 +344,7 @@ void Sim::StartOne(Engine& engine) {
   if (random_.Chance(10)) args.after = {{AnyId(), random_.Chance(50)}};
   auto started = engine.Start(args);
   if (!started) {
-    if (started.error().reason == "INSTANCE_EXISTS") Hit(Fault::kConflictingStart);
+    if (started.error().reason == Reason::kInstanceExists) Hit(Fault::kConflictingStart);
     return;
   }
   engine.AfterCommit([this, args, created = started->created] {
@@ -516,8 +516,8 @@ void Sim::ReportTask(Engine& engine, const Task& task, const std::string& transi
   const auto before = accepted_.find(task.claim);
   const bool repeats = before != accepted_.end() && before->second.transition == transition;
   if (!answer) {
-    if (answer.error().reason == "ILLEGAL_TRANSITION") Hit(Fault::kWrongTransition);
-    if (answer.error().reason == "STALE_CLAIM") Hit(Fault::kStaleClaim);
+    if (answer.error().reason == Reason::kIllegalTransition) Hit(Fault::kWrongTransition);
+    if (answer.error().reason == Reason::kStaleClaim) Hit(Fault::kStaleClaim);
     const bool may = !repeats || args.children > 0 || args.wake_after ||
                      (On(Fault::kRetention) && answer.error().code == Code::kNotFound);
     if (may) return;
@@ -683,7 +683,7 @@ void Sim::Watch() {
   if (stored) return CheckPortion(watcher, **stored, cursor->seq);
   const auto first = rows::FirstSeq(store_, world_.partition());
   REQUIRE(first);
-  Expect(stored.error().reason == "CURSOR_EXPIRED" && cursor->seq + 1 < *first,
+  Expect(stored.error().reason == Reason::kCursorExpired && cursor->seq + 1 < *first,
          "a watcher was refused: " + stored.error().message);
   watcher.cursor = CursorText(changes_->CursorAt(*first - 1));
 }

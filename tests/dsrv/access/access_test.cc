@@ -176,7 +176,7 @@ TEST_CASE("the audit trail: while it cannot be written nothing may be changed") 
   REQUIRE(audit);
   CHECK((*audit)->Ready());
   (*audit)->Note({.method = "S/First"});
-  CHECK((*audit)->Ready().error().reason == "AUDIT_FAILED");
+  CHECK((*audit)->Ready().error().reason == Reason::kAuditFailed);
   std::filesystem::remove(path);
   CHECK(!(*audit)->Ready());  // not looked at again so soon
   now += 1s;

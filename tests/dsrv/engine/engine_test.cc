@@ -36,7 +36,9 @@ nodes:
 
 using Kinds = std::vector<ChangeKind>;
 
-std::string ReasonOf(const auto& result) { return result ? "" : result.error().reason; }
+std::string ReasonOf(const auto& result) {
+  return result ? "" : std::string(Name(result.error().reason));
+}
 
 TEST_CASE("starting the same instance again answers the one that exists") {
   World world;
@@ -306,7 +308,7 @@ TEST_CASE("a report is repeated by its claim and transition, whatever else it ho
   world.Define(kTwoSteps);
   world.Start("m");
   const Task task = world.ReadyOne();
-  const Error fault{Code::kInvalidArgument, "BAD_PARAMS", "output is not JSON"};
+  const Error fault{Code::kInvalidArgument, Reason::kBadParams, "output is not JSON"};
   const auto report = [&] {
     return world.Do([&](Engine& e) {
       return e.Report("ns", "i", {.transition = "ok", .claim = task.claim, .fault = fault});

@@ -128,7 +128,7 @@ TEST_CASE("a stopped instance goes when its retention is over, and its id is fre
   world.Elapse(59min);
   CHECK(world.Get("i"));
   world.Elapse(2min);
-  CHECK(world.Get("i").error().reason == "NO_SUCH_INSTANCE");
+  CHECK(world.Get("i").error().reason == Reason::kNoSuchInstance);
   CHECK(world.Get("live"));
   CHECK(world.Machine("m").stats.stopped == 0);
   auto started = world.TryStart({.machine = "m", .id = "i", .spec = {.params = R"({"new":1})"}});
@@ -265,7 +265,7 @@ TEST_CASE("the claim of an instance that is gone is none of the next one that ha
   REQUIRE(world.Move("i", "ok"));
   REQUIRE(world.Move("i", "ok"));
   world.Elapse(12s);
-  REQUIRE(world.Get("i").error().reason == "NO_SUCH_INSTANCE");
+  REQUIRE(world.Get("i").error().reason == Reason::kNoSuchInstance);
   SUBCASE("") { world.Start("m"); }
   SUBCASE("started before a crash") {
     world.Start("m");
@@ -284,9 +284,9 @@ TEST_CASE("the claim of an instance that is gone is none of the next one that ha
     return Result<Engine::Extended>(e.Extend("ns", "i", task.claim, 1h, 0));
   });
   REQUIRE(extended->error);
-  CHECK(extended->error->reason == "STALE_CLAIM");
-  CHECK(world.Relinquish(task).error().reason == "STALE_CLAIM");
-  CHECK(world.Report(task, "ok").error().reason == "STALE_CLAIM");
+  CHECK(extended->error->reason == Reason::kStaleClaim);
+  CHECK(world.Relinquish(task).error().reason == Reason::kStaleClaim);
+  CHECK(world.Report(task, "ok").error().reason == Reason::kStaleClaim);
   CHECK(world.NodeOf("i") == "a");
 }
 
@@ -409,7 +409,7 @@ TEST_CASE("a second owner shuts the first one out") {
   World second({}, &store);
   first.Decide([](Engine& e) { REQUIRE(e.Start({.ns = "ns", .machine = "m", .id = "i"})); });
   CHECK_FALSE(first.Write());
-  CHECK(second.Get("i").error().reason == "NO_SUCH_INSTANCE");
+  CHECK(second.Get("i").error().reason == Reason::kNoSuchInstance);
 }
 
 }  // namespace

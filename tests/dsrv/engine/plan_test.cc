@@ -11,7 +11,9 @@ namespace {
 
 constexpr std::string_view kOutput = R"({"v":1,"list":[1,2,3]})";
 
-std::string ReasonOf(const auto& result) { return result ? "" : result.error().reason; }
+std::string ReasonOf(const auto& result) {
+  return result ? "" : std::string(Name(result.error().reason));
+}
 
 void Healthy(World& world) {
   world.Drain();

@@ -26,7 +26,7 @@ std::string ReasonOf(const Result<T>& result) {
   if (result) return "";
   CHECK(result.error().code == Code::kResourceExhausted);
   CHECK(result.error().message.find("room") != std::string::npos);
-  return result.error().reason;
+  return std::string(Name(result.error().reason));
 }
 
 Result<WaiterId> Poll(World& world, std::vector<Task>* tasks) {

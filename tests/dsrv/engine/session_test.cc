@@ -224,7 +224,7 @@ TEST_CASE("a stream that ends gives back what it had, and its claims are void") 
   world.Commit();
   auto report = world.Report(stream.tasks[0], "ok");
   REQUIRE_FALSE(report);
-  CHECK(report.error().reason == "STALE_CLAIM");
+  CHECK(report.error().reason == Reason::kStaleClaim);
   CHECK(world.Ready().size() == 2);
   world.Start("m", "new");
   CHECK(stream.tasks.size() == 2);

@@ -87,7 +87,7 @@ TEST_CASE("from Define's answer on claims of the left version are stale, and non
     REQUIRE(e.Poll({.filter = {.ns = "ns"}, .worker = "w", .max_tasks = 10},
                    [&](std::vector<Task> given) { tasks = std::move(given); }));
     auto report = e.Report("ns", task.instance, {.transition = "ok", .claim = task.claim});
-    reason = report ? "" : report.error().reason;
+    reason = report ? "" : std::string(Name(report.error().reason));
   });
   world.Commit();
   CHECK(reason == "STALE_CLAIM");

@@ -44,7 +44,7 @@ inline Result<Machine> CompileOne(std::string_view source) {
     if (known.size() > 1'000) known.clear();
     return known[std::string(source)] = std::move(parsed.definitions.front().machine);
   }
-  return Error{Code::kDataLoss, "BAD_MACHINE", "not one sound machine"};
+  return Error{Code::kDataLoss, Reason::kBadMachine, "not one sound machine"};
 }
 
 inline Result<std::vector<Defined>> TryDefine(Engine& engine, std::vector<Machine> machines,

@@ -15,7 +15,7 @@ Result<std::string> EvaluateWith(std::string_view json,
   return Evaluate(json, [&](const Reference& reference) -> Result<std::string> {
     auto it = values.find(reference.text);
     if (it != values.end()) return it->second;
-    return Error{.code = Code::kNotFound, .reason = "", .message = "no " + reference.text};
+    return Error{.code = Code::kNotFound, .message = "no " + reference.text};
   });
 }
 std::string Value(std::string_view json, const std::map<std::string, std::string>& values) {

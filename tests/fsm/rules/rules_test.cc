@@ -57,7 +57,7 @@ struct World {
     CHECK_FALSE(outcome.has_value());
     CHECK(instance == before);
     CHECK(events.empty());
-    return outcome.has_value() ? "" : outcome.error().reason;
+    return outcome.has_value() ? "" : std::string(Name(outcome.error().reason));
   }
 
   World& Start() {

@@ -80,7 +80,7 @@ class Play {
     CHECK(instance == before);
     CHECK(events.empty());
     CHECK(entered.empty());
-    return outcome.has_value() ? "" : outcome.error().reason;
+    return outcome.has_value() ? "" : std::string(Name(outcome.error().reason));
   }
 
   const Token& At(const std::string& step) {

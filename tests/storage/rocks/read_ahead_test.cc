@@ -61,14 +61,16 @@ TEST_CASE("a failure to read is told after the rows before it") {
   const Rows rows = MakeRows();
   std::atomic<size_t> given = 0;
   size_t visited = 0;
-  const auto outcome = ReadAhead(Giving(rows, &given, Error{Code::kDataLoss, "", "damaged"}),
-                                 [&](auto, auto) { return ++visited > 0; });
+  const auto outcome =
+      ReadAhead(Giving(rows, &given, Error{Code::kDataLoss, Reason::kNone, "damaged"}),
+                [&](auto, auto) { return ++visited > 0; });
   REQUIRE(!outcome);
   CHECK(outcome.error().message == "damaged");
   CHECK(visited == rows.size());
   visited = 0;
-  CHECK(ReadAhead(Giving({{"key", "value"}}, &given, Error{Code::kDataLoss, "", "damaged"}),
-                  [&](auto, auto) { return ++visited > 1; }));
+  CHECK(ReadAhead(
+      Giving({{"key", "value"}}, &given, Error{Code::kDataLoss, Reason::kNone, "damaged"}),
+      [&](auto, auto) { return ++visited > 1; }));
 }
 
 }  // namespace

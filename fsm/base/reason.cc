@@ -1,0 +1,53 @@
+#include "fsm/base/reason.h"
+
+namespace dfsmr {
+namespace {
+
+struct Row {
+  Reason reason;
+  std::string_view name;
+};
+constexpr Row kNames[] = {
+    {Reason::kBadRequest, "BAD_REQUEST"},
+    {Reason::kBadMachine, "BAD_MACHINE"},
+    {Reason::kBadParams, "BAD_PARAMS"},
+    {Reason::kTooLarge, "TOO_LARGE"},
+    {Reason::kNoSuchMachine, "NO_SUCH_MACHINE"},
+    {Reason::kNoSuchInstance, "NO_SUCH_INSTANCE"},
+    {Reason::kNoSuchNode, "NO_SUCH_NODE"},
+    {Reason::kNoSuchToken, "NO_SUCH_TOKEN"},
+    {Reason::kInstanceExists, "INSTANCE_EXISTS"},
+    {Reason::kIllegalTransition, "ILLEGAL_TRANSITION"},
+    {Reason::kStaleClaim, "STALE_CLAIM"},
+    {Reason::kNotHeld, "NOT_HELD"},
+    {Reason::kInstanceStopped, "INSTANCE_STOPPED"},
+    {Reason::kAmbiguousNode, "AMBIGUOUS_NODE"},
+    {Reason::kSupersededVersion, "SUPERSEDED_VERSION"},
+    {Reason::kCursorExpired, "CURSOR_EXPIRED"},
+    {Reason::kCursorAhead, "CURSOR_AHEAD"},
+    {Reason::kOverloaded, "OVERLOADED"},
+    {Reason::kDiskFull, "DISK_FULL"},
+    {Reason::kNotReady, "NOT_READY"},
+    {Reason::kStoreFailed, "STORE_FAILED"},
+    {Reason::kAuditFailed, "AUDIT_FAILED"},
+    {Reason::kBadToken, "BAD_TOKEN"},
+    {Reason::kNotAllowed, "NOT_ALLOWED"},
+};
+
+}  // namespace
+
+std::string_view Name(Reason reason) {
+  for (const Row& row : kNames) {
+    if (row.reason == reason) return row.name;
+  }
+  return "";
+}
+
+Reason ReasonNamed(std::string_view name) {
+  for (const Row& row : kNames) {
+    if (row.name == name) return row.reason;
+  }
+  return name.empty() ? Reason::kNone : Reason::kOther;
+}
+
+}  // namespace dfsmr

@@ -1,0 +1,29 @@
+// Why a call was refused, as a word that programs may branch on: the words at the end of runner.proto.
+// Messages are for people, and may be reworded; nothing is read out of them.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace dfsmr {
+
+enum class Reason : uint8_t {
+  kNone,   // the contract names no word for it
+  kOther,  // a word of another version's: only a client meets it
+  kBadRequest, kBadMachine, kBadParams, kTooLarge,
+  kNoSuchMachine, kNoSuchInstance, kNoSuchNode, kNoSuchToken,
+  kInstanceExists,
+  kIllegalTransition, kStaleClaim, kNotHeld, kInstanceStopped, kAmbiguousNode, kSupersededVersion,
+  kCursorExpired, kCursorAhead,
+  kOverloaded, kDiskFull,
+  kNotReady, kStoreFailed, kAuditFailed,
+  kBadToken,
+  kNotAllowed,
+};
+
+// The word that travels: "STALE_CLAIM". "" for kNone and kOther.
+std::string_view Name(Reason reason);
+// kNone for "", kOther for a word that is not in the table.
+Reason ReasonNamed(std::string_view name);
+
+}  // namespace dfsmr

@@ -28,7 +28,7 @@ struct Chunk {
   }
 };
 
-bool VisitAll(const Chunk& chunk, const Store::Visit& visit) {
+bool VisitAll(const Chunk& chunk, const View::Visit& visit) {
   std::string_view rest = chunk.bytes;
   for (const auto& [key, value] : chunk.rows) {
     if (!visit(rest.substr(0, key), rest.substr(key, value))) return false;
@@ -76,8 +76,8 @@ class Pipe {
 
 }  // namespace
 
-Result<Ok> ReadAhead(const std::function<Result<Ok>(const Store::Visit&)>& read,
-                     const Store::Visit& visit) {
+Result<Ok> ReadAhead(const std::function<Result<Ok>(const View::Visit&)>& read,
+                     const View::Visit& visit) {
   Pipe pipe;
   Result<Ok> outcome = Ok{};
   std::thread reader([&] {

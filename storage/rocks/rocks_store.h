@@ -5,8 +5,8 @@
 //   FORMAT      "dfsmr store format 1"; written last when a store is made, so that a directory
 //               without it holds no store, however much else is in it.
 //   HIGH_WATER  see high_water.h; written with each write, synced every `high_water_period`, and
-//               never ahead of the disk. To delete it is to accept whatever was lost. Delete it when a backup
-//               was put in place, too: the store then gets a new incarnation.
+//               never ahead of the disk. To delete it is to accept whatever was lost. Delete it
+//               when a backup was put in place, too: the store then gets a new incarnation.
 // Keys are `partition (2 bytes, big-endian) | kind (1 byte) | ...`. Kind 0 is the store's own: it
 // keeps the partition's epoch there, which scans do not show and ranges do not delete.
 #pragma once
@@ -55,9 +55,10 @@ class RocksStore final : public Store {
   // kDataLoss: damaged, or less is there than was durable. The message says what to do.
   static Result<std::unique_ptr<RocksStore>> Open(const Options& options);
 
-  // No other call may be under way.
+  // No other call may be under way, and no snapshot be left.
   ~RocksStore() override;
 
+  std::unique_ptr<const View> Snapshot() const override;
   Result<Epoch> Acquire(PartitionId partition) override;
   Result<std::optional<std::string>> Get(std::string_view key) const override;
   Result<Ok> Scan(std::string_view begin, std::string_view end, const Visit& visit,

@@ -72,7 +72,7 @@ def words_in(cells):
 
 @pytest.fixture
 def shell(server, tmp_path):
-    """Runs commands as in the repository, with the programs in the path and the server's address."""
+    """Runs commands as in the repository, with the programs on PATH and the server's address."""
     folder = tmp_path / "shell"
     folder.mkdir()
     for name in ("machines", "proto"):
@@ -419,7 +419,8 @@ def test_the_methods_are_those_of_the_services():
 
 
 def test_the_reasons_are_those_that_the_server_gives():
-    rows = re.findall(r"(?m)^\|(?: `([A-Z_]+)`)? \| `([A-Z_]+)` \|", section("proto/README.md", "Reasons"))
+    rows = re.findall(r"(?m)^\|(?: `([A-Z_]+)`)? \| `([A-Z_]+)` \|",
+                      section("proto/README.md", "Reasons"))
     listed, code = {}, ""
     for at, reason in rows:
         code = at or code

@@ -118,9 +118,8 @@ Result<std::string> PlanNames::Known(std::string_view json, const Scope& scope) 
 }
 
 Result<std::string> PlanNames::KnownIn(std::string_view json, const Scope& scope, Cost* cost) {
-  return Evaluate(json, [&](const Reference& reference) {
-    return KnownReference(reference, scope, cost);
-  });
+  return Evaluate(
+      json, [&](const Reference& reference) { return KnownReference(reference, scope, cost); });
 }
 
 Result<std::string> PlanNames::KnownReference(const Reference& reference, const Scope& scope,
@@ -199,8 +198,7 @@ std::optional<PlanNames::Found> PlanNames::FindIn(const Scope& scope, Keys keys,
   return std::nullopt;
 }
 
-std::optional<PlanNames::Found> PlanNames::Find(const Scope& scope, Keys keys,
-                                                bool output) const {
+std::optional<PlanNames::Found> PlanNames::Find(const Scope& scope, Keys keys, bool output) const {
   std::vector<uint32_t> inside;  // of these planners
   for (const Scope* at = &scope; at && at->trigger == kNothing; at = at->outer) {
     auto found = FindIn(*at, keys, 0, output);
@@ -229,8 +227,8 @@ std::string PlanNames::UnknownName(const Scope& scope, Keys keys, bool output) {
              ".output}'";
     }
   }
-  const size_t end = output ? static_cast<size_t>(std::ranges::find(keys, "output") - keys.begin())
-                            : keys.size();
+  const size_t end =
+      output ? static_cast<size_t>(std::ranges::find(keys, "output") - keys.begin()) : keys.size();
   const std::string name = JoinKeys(keys.first(std::max<size_t>(end, 1)));
   Nearest nearest(name);
   for (const Scope* at = &scope; at && ++hints_ <= kHintsMax; at = at->outer) {
@@ -306,8 +304,8 @@ std::optional<std::string> PlanNames::OutputOf(const Entity& entity, std::string
   std::vector<uint32_t>& readers =
       group ? draft_.graph.groups[index].readers : draft_.graph.steps[index].readers;
   if (readers.empty() || readers.back() != reader->step) readers.push_back(reader->step);
-  return "\"${" + std::string(group ? "@" : "#") + std::to_string(index) + "." +
-         std::string(path) + "}\"";
+  return "\"${" + std::string(group ? "@" : "#") + std::to_string(index) + "." + std::string(path) +
+         "}\"";
 }
 
 std::optional<std::string> PlanNames::Output(const Reference& reference, const Scope& scope,
@@ -323,8 +321,7 @@ std::optional<std::string> PlanNames::Output(const Reference& reference, const S
     Fail(where, *reader, Braced(reference) + " is the step's own output");
     return std::nullopt;
   }
-  return OutputOf(found->entity, PathText(std::span(reference.parts).subspan(found->used)),
-                  reader);
+  return OutputOf(found->entity, PathText(std::span(reference.parts).subspan(found->used)), reader);
 }
 
 // ---- Templates.
@@ -386,9 +383,8 @@ Result<std::optional<std::string>> PlanNames::Replaced(const Reference& referenc
   return Output(reference, scope, where, reader);
 }
 
-Result<std::optional<std::string>> PlanNames::Param(const Reference& reference,
-                                                    const Scope& scope, const Where& where,
-                                                    Reader* reader) {
+Result<std::optional<std::string>> PlanNames::Param(const Reference& reference, const Scope& scope,
+                                                    const Where& where, Reader* reader) {
   const Scope* plan = PlanScope(scope);
   if (!plan->caller) return std::optional<std::string>();
   const FlowNode& call = *plan->call;
@@ -420,8 +416,9 @@ Result<std::optional<std::string>> PlanNames::Trigger(const Reference& reference
   }
   if (what != "input") {
     Fail(where, *reader,
-         Braced(reference) + ": of the trigger there are '${trigger.input}' and "
-                             "'${trigger.output}'");
+         Braced(reference) +
+             ": of the trigger there are '${trigger.input}' and "
+             "'${trigger.output}'");
     return Template();
   }
   const StepDraft& trigger = draft_.steps[scope.trigger];
@@ -473,15 +470,17 @@ void PlanNames::CompilePlanner(uint32_t index) {
 }
 
 void PlanNames::CompileAfter(const AfterDraft& after) {
+  std::vector<Spot> before;
   for (const std::string& name : after.node->after) {
     const std::vector<std::string_view> keys = SplitName(name);
     auto found = Find(*after.scope, keys, false);
     if (!found) {
       draft_.problems.Add(after.where, UnknownName(*after.scope, keys, false));
     } else if (found->entity.kind != Entity::Kind::kNone) {
-      draft_.order.AddEdge(OutOf(found->entity), after.in);
+      before.push_back(OutOf(found->entity));
     }
   }
+  draft_.order.AddList(before, after.in);
 }
 
 void PlanNames::CheckCall(const Scope& nested) {

@@ -106,15 +106,13 @@ std::vector<Compiled> CompileSources(const std::vector<Source>& sources) {
   definitions.Index();
   for (size_t i = 0; i < parsed.size(); ++i) {
     Reporter reporter(sources[i].name);
-    std::optional<YamlPlaces> places;  // read once, and only where there is a problem
     std::vector<std::shared_ptr<const Machine>> compiled;
     for (const Definition& definition : parsed[i].definitions) {
       std::vector<PlanProblem> problems;
       compiled.push_back(CompileDefinition(definition.machine, definitions, &problems));
       std::erase_if(problems, [&](const auto& one) { return definitions.Doubtful(one); });
-      if (!problems.empty() && !places) places.emplace(sources[i].text);
       for (const PlanProblem& problem : problems) {
-        Written written = places->Find(problem);
+        Written written = PlaceOf(problem, *parsed[i].tree);
         reporter.Error(written.at, std::move(written.path), problem.message);
       }
     }

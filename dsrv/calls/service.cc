@@ -77,12 +77,11 @@ std::string DiagnosticsTrailer(const std::vector<Diagnostic>& diagnostics) {
 // What reading has found, and what compiling has, in the order of the source.
 std::vector<Diagnostic> AllOf(std::vector<Diagnostic> found,
                               const std::vector<Engine::DefineProblem>& problems,
-                              const v1::DefineRequest& request, const std::string& source_name) {
+                              const YamlTree& tree, const std::string& source_name) {
   if (problems.empty()) return found;
   Reporter reporter(source_name);
-  const YamlPlaces places(request.source());
   for (const auto& [machine, problem] : problems) {
-    Written written = places.Find(problem);
+    Written written = PlaceOf(problem, tree);
     reporter.Error(written.at, std::move(written.path), problem.message);
   }
   std::ranges::move(std::move(reporter).Take(), std::back_inserter(found));
@@ -232,7 +231,7 @@ grpc::ServerUnaryReactor* RunnerService::Define(Context* context, const v1::Defi
           return backend_.pool.Post([=] {
             const bool sound = parsed->ok();
             const auto wrong = AllOf(sound ? std::vector<Diagnostic>() : parsed->diagnostics,
-                                     problems, *request, name);
+                                     problems, *parsed->tree, name);
             context->AddTrailingMetadata("dfsmr-diagnostics-bin", DiagnosticsTrailer(wrong));
             reactor->FinishWith(BadMachine(wrong));
           });

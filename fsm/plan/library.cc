@@ -21,7 +21,7 @@ void Definitions::Index() {
 
 bool Definitions::Doubtful(const PlanProblem& problem) const {
   return std::ranges::any_of(unsound_, [&problem](const std::string& id) {
-    return id.empty() || problem.message.find(Quoted(id)) != std::string::npos;
+    return id.empty() || std::ranges::find(problem.about, id) != problem.about.end();
   });
 }
 
@@ -59,9 +59,10 @@ std::shared_ptr<const Machine> CompileDefinition(const Machine& machine, const L
   const PlanSource source = machine.plan ? *machine.plan : PlanOfAction(*machine.action);
   for (const HookSource& hook : source.hooks) {
     if (!library.FindPlan(hook.action) && !library.HasMachine(hook.action)) continue;
-    problems->push_back({hook.written, "a hook starts an action, and " + Quoted(hook.action) +
-                                           " is a " +
-                                           (library.HasMachine(hook.action) ? "machine" : "plan")});
+    problems->push_back({hook.written,
+                         "a hook starts an action, and " + Quoted(hook.action) + " is a " +
+                             (library.HasMachine(hook.action) ? "machine" : "plan"),
+                         {hook.action}});
   }
   if (problems->size() > before) return nullptr;
   auto graph = CompilePlan({&source, &library, std::nullopt, nullptr, {}}, problems);

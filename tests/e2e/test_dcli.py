@@ -124,6 +124,20 @@ def test_define_prints_each_id_version_and_whether_it_changed(dcli, folder):
     assert re.search(r"\bjob\b.*\bv2\b", dcli.ok("define", "machines/job.yaml", cwd=folder))
 
 
+def test_define_says_new_changed_or_unchanged(dcli, tmp_path):
+    def define(text, *flags):
+        (tmp_path / "it.yaml").write_text(text)
+        return dcli.ok("define", "it.yaml", *flags, cwd=tmp_path)
+
+    action, plan = "action: vm\nqueue: fast\n", "plan: site\nflow: [{step: a, action: vm}]\n"
+    assert define(JOB, "--dry-run") == "machine job  v1  new\n"
+    assert define(JOB) == "machine job  v1  new\n"
+    assert define(JOB) == "machine job  v1  unchanged\n"
+    assert define(f"{action}---\n{plan}") == "action vm  v1  new\nplan site  v1  new\n"
+    action = action.replace("fast", "slow")
+    assert define(action) == "action vm  v2  changed  (continue: old instances go on)\n"
+
+
 def test_define_for_programs(dcli, folder):
     defined = only(message(dcli.ok("-o", "json", "define", "machines/job.yaml", cwd=folder),
                            v1.DefineResponse).defined)

@@ -93,6 +93,23 @@ std::map<std::string, std::string> PlansIn(std::string_view text) {
   return plans;
 }
 
+namespace {
+
+// A source with errors gets no such warnings: the errors come first.
+void Warn(const Parsed& parsed, const Definitions& definitions, Reporter* reporter) {
+  std::vector<PlanProblem> warnings;
+  for (const Definition& definition : parsed.definitions) {
+    WarnOfUnknownActions(definition.machine, definitions, &warnings);
+  }
+  for (const PlanProblem& warning : warnings) {
+    if (definitions.Doubtful(warning)) continue;
+    Written written = PlaceOf(warning, *parsed.tree);
+    reporter->Warning(written.at, std::move(written.path), warning.message);
+  }
+}
+
+}  // namespace
+
 std::vector<Compiled> CompileSources(const std::vector<Source>& sources) {
   std::vector<Compiled> parsed;
   Definitions definitions;
@@ -116,6 +133,7 @@ std::vector<Compiled> CompileSources(const std::vector<Source>& sources) {
         reporter.Error(written.at, std::move(written.path), problem.message);
       }
     }
+    if (parsed[i].ok() && reporter.errors() == 0) Warn(parsed[i], definitions, &reporter);
     std::ranges::move(std::move(reporter).Take(), std::back_inserter(parsed[i].diagnostics));
     parsed[i].compiled = std::move(compiled);
   }

@@ -82,7 +82,11 @@ std::vector<Diagnostic> AllOf(std::vector<Diagnostic> found,
   Reporter reporter(source_name);
   for (const auto& [machine, problem] : problems) {
     Written written = PlaceOf(problem, tree);
-    reporter.Error(written.at, std::move(written.path), problem.message);
+    if (problem.warning) {
+      reporter.Warning(written.at, std::move(written.path), problem.message);
+    } else {
+      reporter.Error(written.at, std::move(written.path), problem.message);
+    }
   }
   std::ranges::move(std::move(reporter).Take(), std::back_inserter(found));
   std::ranges::stable_sort(found, {}, [](const Diagnostic& one) {
@@ -226,7 +230,7 @@ grpc::ServerUnaryReactor* RunnerService::Define(Context* context, const v1::Defi
         (void)engine.CompileAll(ns, machines, parsed->unsound, &problems);
       }
       engine.AfterCommit([=, this, problems = std::move(problems), defined = std::move(defined)] {
-        if (!parsed->ok() || !problems.empty()) {
+        if (!parsed->ok() || Engine::HasErrors(problems)) {
           // Where they are is looked for in the source, and other answers wait here.
           return backend_.pool.Post([=] {
             const bool sound = parsed->ok();
@@ -238,7 +242,9 @@ grpc::ServerUnaryReactor* RunnerService::Define(Context* context, const v1::Defi
         }
         if (!defined) return reactor->FinishWith(defined.error());
         for (const Defined& one : *defined) ToProto(one, reply->add_defined());
-        for (const Diagnostic& one : parsed->diagnostics) ToProto(one, reply->add_diagnostics());
+        for (const Diagnostic& one : AllOf(parsed->diagnostics, problems, *parsed->tree, name)) {
+          ToProto(one, reply->add_diagnostics());
+        }
         reactor->FinishWell();
       });
     };

@@ -135,6 +135,7 @@ struct PlanProblem {
   // empty.
   std::string reference;
   bool too_large = false;  // compiling the rest of its source would take as long again
+  bool warning = false;    // the definition may be used all the same
 };
 
 // What planner steps have said so far, by their paths.

@@ -181,6 +181,12 @@ std::vector<std::shared_ptr<const Machine>> Catalog::CompileAll(
     }
     if (too_large) break;
   }
+  if (!problems->empty() || !unsound.empty()) return shown;
+  for (size_t i = 0; i < machines.size(); ++i) {
+    std::vector<PlanProblem> found;
+    if (problems->size() < kWarningsMax) WarnOfUnknownActions(machines[i], definitions, &found);
+    for (PlanProblem& problem : found) problems->push_back({i, std::move(problem)});
+  }
   return shown;
 }
 

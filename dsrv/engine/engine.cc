@@ -136,7 +136,7 @@ Result<std::vector<Defined>> Engine::Define(const std::string& ns, std::vector<M
                                             bool validate_only,
                                             std::vector<DefineProblem>* problems) {
   auto shown = CompileAll(ns, machines, {}, problems);
-  if (!problems->empty()) {
+  if (HasErrors(*problems)) {
     return Error{Code::kInvalidArgument, Reason::kBadMachine, problems->front().problem.message};
   }
   auto full = validate_only ? std::nullopt : turn_.NeedsRoom(Room::kAmple);

@@ -82,8 +82,12 @@ class Engine {
 
   // All or none. `validate_only` tells what would happen. What is wrong with plans, given what else
   // is defined, goes to `problems`, each with the machine of `machines` that it is about: then the
-  // answer is an error.
+  // answer is an error, unless they are warnings.
   using DefineProblem = Catalog::Problem;
+  // Warnings come only where there is no error.
+  static bool HasErrors(const std::vector<DefineProblem>& problems) {
+    return !problems.empty() && !problems.front().problem.warning;
+  }
   Result<std::vector<Defined>> Define(const std::string& ns, std::vector<Machine> machines,
                                       bool validate_only, std::vector<DefineProblem>* problems);
   // What is wrong with the plans of a source of which some documents (`unsound`) cannot be read.

@@ -18,7 +18,7 @@ const Machine* Resolve(std::string_view, std::string_view, uint32_t version) {
   return version == 1 ? &machine : nullptr;
 }
 
-// Where rows.cc would put a row of this kind that is of instance "i".
+// Where storage/rows would put a row of this kind that is of instance "i".
 std::string KeyOf(rows::Kind kind) {
   rows::Key key(kPartition, kind);
   switch (kind) {

@@ -76,11 +76,11 @@ Result<Event> DecodeEvent(uint64_t seq, std::string_view value) {
 }
 
 constexpr char kPage = '\0';
-constexpr size_t kPageBytes = 16 << 10;  // it takes records until it is that large,
+constexpr size_t kPageBytes = 16 << 10;  // a page takes records until it is that large,
 constexpr size_t kPageRecords = 256;     // or has that many
 
-// The records of a page, still encoded, until `visit` returns false. Answers the number after the
-// last one that was looked at.
+// The records of a page, still encoded, until `visit` returns false. Returns the number after the
+// last one that was visited.
 using VisitRecord = std::function<bool(uint64_t seq, std::string_view record)>;
 Result<uint64_t> WalkPage(uint64_t first, std::string_view bytes, const VisitRecord& visit) {
   if (bytes.empty() || bytes.front() != kPage) {

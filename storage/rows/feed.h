@@ -17,10 +17,11 @@ struct FeedPage {
   uint64_t last = 0;
   std::string bytes;
 };
-// `event` follows the last record of `pages`: goes into the last one, or a new one if that is full.
+// Adds the record that follows the last one of `pages`: to the last page, or to a new one when that
+// is full.
 void AddEvent(std::vector<FeedPage>* pages, const Event& event);
 void PutPages(const Writer& writer, const std::vector<FeedPage>& pages);
-// Its records with first <= seq, ascending, until `visit` returns false.
+// The page's records with first <= seq, ascending, until `visit` returns false.
 Result<Ok> ReadPage(const FeedPage& page, uint64_t first, const std::function<bool(Event)>& visit);
 
 // Records with first <= seq, ascending, until `visit` returns false.
@@ -31,8 +32,8 @@ Result<uint64_t> PageStart(const Reader& reader, uint64_t seq);
 Result<uint64_t> LastSeq(const Reader& reader);
 // The lowest seq that the feed holds, or would hold: 1 before anything was dropped.
 Result<uint64_t> FirstSeq(const Reader& reader);
-// Records by their numbers, wherever they lie now. It keeps the page that it has read last, since
-// records of one instance are often neighbours. One thread.
+// Finds records by their numbers, wherever they lie now. Keeps the page that it has read last,
+// since records of one instance are often neighbours. One thread.
 class FeedReader {
  public:
   explicit FeedReader(const Reader& reader) : reader_(reader) {}
@@ -54,7 +55,7 @@ Result<Ok> HistoryBackwards(const Reader& reader, const Instance& instance,
 
 // Retention. Drops the pages at the feed's begin, which is `begin`, that hold nothing later than
 // `horizon`, until `most` records or a page more are gone, keeping elsewhere the records that
-// `keep` wants. Answers where the feed begins now.
+// `keep` wants. Returns where the feed begins now.
 Result<uint64_t> TrimFeed(const Reader& reader, const Writer& writer, uint64_t begin,
                           Timestamp horizon, size_t most,
                           const std::function<bool(const Event&)>& keep);

@@ -121,8 +121,8 @@ bool Sound(const Work& work) {
          work.on_conflict <= OnConflict::kWait && (!work.poll || !work.poll->intervals.empty());
 }
 
-// Whether all that a graph refers to is there, so that one that was damaged is refused and not
-// followed into nowhere.
+// Whether all that a graph refers to is there: a damaged graph must be refused, not followed to
+// places that do not exist.
 bool Sound(const PlanGraph& graph) {
   const auto within = [](const std::vector<uint32_t>& indexes, size_t size) {
     return std::ranges::all_of(indexes, [size](uint32_t index) { return index < size; });

@@ -7,7 +7,7 @@
 namespace dfsmr::rows {
 
 void PutGraph(const Writer& writer, const Instance& instance, const PlanGraph& graph);
-// kNotFound when it is not there. The schemas' checks are not made: only their texts are kept.
+// The graph that instance.plan names. kDataLoss when it is missing or damaged.
 Result<PlanGraph> GetGraph(const Reader& reader, const Instance& instance);
 
 }  // namespace dfsmr::rows

@@ -51,10 +51,10 @@ Result<std::optional<Spec>> FindSpec(const Reader& reader, InstanceName name);
 // By node.
 Result<std::map<std::string, std::string>> GetOutputs(const Reader& reader, InstanceName name);
 
-// Live or stopped instances of after.ns (of all namespaces when that is empty) with ids after
-// after.id, in order of id, until `visit` returns false. Rows that cannot be what `wanted` asks for
-// are skipped without being read in full, which is what makes a search through millions of them
-// bearable; those visited may still be others.
+// Visits live or stopped instances of after.ns (of all namespaces when that is empty) with ids
+// after after.id, in order of id, until `visit` returns false. Rows that cannot be what `wanted`
+// asks for are skipped without being read in full, which is what makes a search through millions of
+// them bearable; an instance that is visited need not match in all.
 struct Wanted {
   std::string machine;  // empty, kNone: any
   std::string node;

@@ -41,17 +41,20 @@ struct ChildStart {
 };
 void PutStarts(const Writer& writer, InstanceName name, NodeIndex home,
                const std::vector<ChildStart>& starts);
+// kDataLoss when there are none.
 Result<std::vector<ChildStart>> GetStarts(const Reader& reader, InstanceName name, NodeIndex home);
+// The flow that a planner has reported for a step.
 void PutPlanned(const Writer& writer, InstanceName name, std::string_view step,
                 std::string_view flow);
+// By step.
 Result<std::map<std::string, std::string>> GetPlanned(const Reader& reader, InstanceName name);
 // Children that could not be started, by their numbers.
 void PutUnstarted(const Writer& writer, InstanceName name, NodeIndex home, uint64_t number);
 void DropUnstarted(const Writer& writer, InstanceName name, NodeIndex home, uint64_t number);
 Result<bool> IsUnstarted(const Reader& reader, InstanceName name, NodeIndex home, uint64_t number);
-// The rows of steps: those of a graph of planners mean others in the one that comes after it.
+// The rows of steps, when one graph takes the place of another: the same numbers mean other steps.
 void DropSteps(const Writer& writer, InstanceName name);
-// Everything that a plan has left behind but the instance itself: before it is planned anew.
+// Everything that a plan has left behind except the instance itself: before it is planned anew.
 void DropPlan(const Writer& writer, InstanceName name);
 
 }  // namespace dfsmr::rows

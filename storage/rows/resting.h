@@ -8,9 +8,8 @@
 
 namespace dfsmr::rows {
 
-// All that live, for a start: millions of them in seconds. Most are of a plain machine, stand on
-// one node unclaimed or are yet to start, and are told as they lie in the store; the others in
-// full.
+// An instance that rests: of a plain machine, and either on one node without a claim, or yet to
+// start. The texts point into its row.
 struct Resting {
   std::string_view ns;
   std::string_view id;
@@ -24,6 +23,9 @@ struct Resting {
   TokenState token = TokenState::kNone;
   Timestamp available_at = kNever;
 };
+// All instances that have not stopped, when a server starts: millions of them in seconds, since
+// most rest and are passed to `visit` without being decoded in full. The others go to
+// `visit_other`. The first error of either ends the scan and is returned.
 Result<Ok> ScanLive(const Reader& reader, const Resolve& resolve,
                     const std::function<Result<Ok>(const Resting&)>& visit,
                     const std::function<Result<Ok>(Instance)>& visit_other);

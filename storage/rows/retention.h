@@ -9,6 +9,7 @@
 
 namespace dfsmr::rows {
 
+// An instance that may go.
 struct Expired {
   std::string ns;
   std::string id;
@@ -25,11 +26,13 @@ Result<std::vector<Expired>> ScanExpired(const Reader& reader, Timestamp from, T
 // Everything of a stopped instance, also what is kept of it from before the feed's begin.
 Result<Ok> DropInstance(const Reader& reader, const Writer& writer, const Instance& instance,
                         uint64_t feed_begin, Timestamp expiry);
-// The same for a bare one none of whose records the feed has dropped.
+// The same for a bare instance, while the feed still has all of its records.
 void DropBare(const Writer& writer, const Expired& expired);
+// Its expiry alone: it need not go any more, or is gone.
 void DropExpiry(const Writer& writer, const Expired& expired);
 
-// An instance that had stopped lives again: its row goes, and its expiry.
+// Removes the row of a stopped instance that lives again, and its expiry. PutInstance then writes
+// it among the live ones.
 void Revive(const Writer& writer, InstanceName name, Timestamp expiry);
 
 }  // namespace dfsmr::rows

@@ -196,8 +196,8 @@ inline Error NoSuchInstance(std::string_view ns, std::string_view id) {
   return NoSuchInstance({ns, id});
 }
 
-// The parts of PutInstance, as the engine calls them: PutSpec and PutOutput first, which note whether
-// the instance is bare. PutInstance cuts a full page off its history and answers it.
+// The parts of PutInstance, as the engine calls them: PutSpec and PutOutput first, which note
+// whether the instance is bare. PutInstance cuts a full page off its history and returns it.
 void PutSpec(const Writer& writer, const Instance& instance, const Spec& spec);  // of instance.cc
 inline void PutSpec(Batch* batch, PartitionId partition, Instance* instance, const Spec& spec) {
   instance->bare = spec.labels.empty() && instance->parent.empty() && !instance->plan;

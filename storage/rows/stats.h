@@ -27,7 +27,7 @@ struct StatsRow {
   std::map<std::string, Latency::Snapshot> latencies;  // by node
 };
 void PutStats(const Writer& writer, const StatsRow& row);
-// Everything up to this record of the feed is in the stats rows.
+// The last record of the feed that the stats rows account for; 0 when none was ever put.
 void PutStatsSeq(const Writer& writer, uint64_t seq);
 Result<uint64_t> GetStatsSeq(const Reader& reader);
 Result<Ok> ScanStats(const Reader& reader, const std::function<void(StatsRow)>& visit);

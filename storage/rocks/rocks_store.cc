@@ -308,32 +308,33 @@ RocksStore::RocksStore(fs::path path, std::unique_ptr<rocksdb::DB> db,
 
 RocksStore::~RocksStore() {
   {
-    const std::lock_guard lock(closing_mutex_);
+    const Lock lock(closing_mutex_);
     closing_ = true;
   }
-  closing_changed_.notify_one();
+  closing_changed_.NotifyOne();
   follower_.join();
 }
 
 void RocksStore::FollowHighWater(std::chrono::milliseconds period) {
-  std::unique_lock lock(closing_mutex_);
+  Lock lock(closing_mutex_);
   for (bool last = false; !last;) {
-    last = closing_changed_.wait_for(lock, period, [this] { return closing_; });
-    lock.unlock();
+    last = closing_changed_.WaitFor(lock, period,
+                                    [this]() REQUIRES(closing_mutex_) { return closing_; });
+    lock.Unlock();
     const auto synced = high_water_->Sync();
     if (!synced) Stop(synced.error().message);
-    lock.lock();
+    lock.Relock();
   }
 }
 
 RocksStore::Owner& RocksStore::OwnerOf(PartitionId partition) {
-  const std::lock_guard lock(owners_mutex_);
+  const Lock lock(owners_mutex_);
   return owners_[partition];
 }
 
 Result<Epoch> RocksStore::Acquire(PartitionId partition) {
   Owner& owner = OwnerOf(partition);
-  const std::lock_guard lock(owner.mutex);
+  const Lock lock(owner.mutex);
   const std::string key = EpochKey(partition);
   const auto stored = Get(key);
   if (!stored) return stored.error();
@@ -367,7 +368,7 @@ Result<Ok> RocksStore::ScanOnce(std::string_view begin, std::string_view end,
 
 Result<Ok> RocksStore::Write(PartitionId partition, Epoch epoch, const Batch& batch) {
   Owner& owner = OwnerOf(partition);
-  const std::lock_guard lock(owner.mutex);
+  const Lock lock(owner.mutex);
   if (owner.epoch == 0 || epoch != owner.epoch) return Superseded(partition, epoch, owner.epoch);
   rocksdb::WriteBatch rows = ToRocks(batch, partition, epoch);
   return Commit(rows);
@@ -392,7 +393,7 @@ Result<Ok> RocksStore::Commit(rocksdb::WriteBatch& batch) {
 
 Error RocksStore::Stop(std::string_view why) {
   {
-    const std::lock_guard lock(why_stopped_mutex_);
+    const Lock lock(why_stopped_mutex_);
     if (!stopped_) why_stopped_ = why;
     stopped_ = true;
   }
@@ -401,7 +402,7 @@ Error RocksStore::Stop(std::string_view why) {
 
 std::optional<Error> RocksStore::Stopped() const {
   if (!stopped_) return std::nullopt;
-  const std::lock_guard lock(why_stopped_mutex_);
+  const Lock lock(why_stopped_mutex_);
   return Error{Code::kUnavailable, Reason::kNone,
                "a write to store " + path_.string() + " failed: " + why_stopped_ +
                    "; whether it was kept shows after a restart, and until then nothing more is " +

@@ -13,17 +13,16 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
 
+#include "fsm/base/mutex.h"
 #include "storage/rocks/high_water.h"
 #include "storage/store.h"
 
@@ -76,8 +75,8 @@ class RocksStore final : public Store {
 
  private:
   struct Owner {
-    std::mutex mutex;  // held while writing, so that no write of an old owner ends after Acquire
-    Epoch epoch = 0;   // 0: nobody yet
+    Mutex mutex;  // held while writing, so that no write of an old owner ends after Acquire
+    Epoch epoch GUARDED(mutex) = 0;   // 0: nobody yet
   };
 
   RocksStore(std::filesystem::path path, std::unique_ptr<rocksdb::DB> db,
@@ -92,21 +91,21 @@ class RocksStore final : public Store {
   const std::filesystem::path path_;
   const std::unique_ptr<rocksdb::DB> db_;
 
-  std::mutex owners_mutex_;
-  std::map<PartitionId, Owner> owners_;
+  Mutex owners_mutex_;
+  std::map<PartitionId, Owner> owners_ GUARDED(owners_mutex_);
 
   std::atomic<bool> stopped_ = false;
-  mutable std::mutex why_stopped_mutex_;
-  std::string why_stopped_;
+  mutable Mutex why_stopped_mutex_;
+  std::string why_stopped_ GUARDED(why_stopped_mutex_);
 
   // RocksDB numbers operations without gaps. This counts those of successful writes only; its own
   // counter may run ahead of the disk.
   std::atomic<uint64_t> durable_sequence_;
   const std::unique_ptr<HighWater> high_water_;  // follower_'s alone
   const uint64_t incarnation_;
-  std::mutex closing_mutex_;
-  std::condition_variable closing_changed_;
-  bool closing_ = false;
+  Mutex closing_mutex_;
+  Condition closing_changed_;
+  bool closing_ GUARDED(closing_mutex_) = false;
   std::thread follower_;
 };
 

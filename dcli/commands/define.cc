@@ -64,12 +64,24 @@ void PrintDefined(Context& context, const v1::Defined& defined, const std::strin
               << Painted(ChangeText(defined), context.look) << EffectText(defined) << '\n';
 }
 
-// The reply to one source: warnings to standard error, then one line for each definition, or the
-// reply as it is where a program reads. `only` says that it is the only source.
-void PrintReply(Context& context, const Source& source, const v1::DefineResponse& reply,
-                bool only) {
+void PrintWarnings(Context& context, const v1::DefineResponse& reply) {
   context.out.flush();
   for (const auto& wire : reply.diagnostics()) context.err << LineOf(FromWire(wire));
+}
+
+v1::DefineRequest RequestOf(const Context& context, const Source& source, bool validate_only) {
+  v1::DefineRequest request;
+  request.set_namespace_(context.name_space);
+  request.set_source(source.text);
+  request.set_source_name(source.name);
+  request.set_validate_only(validate_only);
+  return request;
+}
+
+// The reply to one source: one line for each definition, or the reply as it is where a program
+// reads. `only` says that it is the only source.
+void PrintReply(Context& context, const Source& source, const v1::DefineResponse& reply,
+                bool only) {
   if (only ? context.Print(reply) : context.PrintOne(reply)) return;
   const auto plans = PlansIn(source.text);
   for (const v1::Defined& defined : reply.defined()) {
@@ -137,16 +149,13 @@ int Define(Context& context, const DefineOptions& options) {
   // line, and is tried again for as long as another file has been accepted since.
   std::deque<const Source*> open;
   for (const Source& source : *sources) open.push_back(&source);
+  // A warning may be gone once a later file is defined: warnings are asked for again at the end.
+  std::vector<const Source*> warned;
   size_t refused = 0;  // files at the end of the line, refused since the last one was accepted
   while (open.size() > refused) {
     const Source& source = *open.front();
     open.pop_front();
-    v1::DefineRequest request;
-    request.set_namespace_(context.name_space);
-    request.set_source(source.text);
-    request.set_source_name(source.name);
-    request.set_validate_only(options.dry_run);
-    const auto reply = context.client->Define(request);
+    const auto reply = context.client->Define(RequestOf(context, source, options.dry_run));
     if (!reply && reply.error().code == Code::kInvalidArgument) {
       Add(reply.error(), &refusals);
       open.push_back(&source);
@@ -158,7 +167,15 @@ int Define(Context& context, const DefineOptions& options) {
       refused = 0;
       refusals = Refusals();
     }
+    const bool final = sources->size() == 1 || options.dry_run;
+    if (final) PrintWarnings(context, *reply);
+    if (!final && reply->diagnostics_size() > 0) warned.push_back(&source);
     PrintReply(context, source, *reply, sources->size() == 1);
+  }
+  for (const Source* source : warned) {
+    const auto reply = context.client->Define(RequestOf(context, *source, true));
+    if (!reply) return context.Fail(reply.error());
+    PrintWarnings(context, *reply);
   }
   if (options.dry_run) context.Note("a dry run: nothing was defined");
   return Summary(context, refusals, sources->size(), "refused");

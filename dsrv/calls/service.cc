@@ -77,13 +77,16 @@ std::string DiagnosticsTrailer(const std::vector<Diagnostic>& diagnostics) {
 // What reading has found, and what compiling has, in the order of the source.
 std::vector<Diagnostic> AllOf(std::vector<Diagnostic> found,
                               const std::vector<Engine::DefineProblem>& problems,
-                              const v1::DefineRequest& request, const std::string& source_name) {
+                              const YamlTree& tree, const std::string& source_name) {
   if (problems.empty()) return found;
   Reporter reporter(source_name);
-  const YamlPlaces places(request.source());
   for (const auto& [machine, problem] : problems) {
-    Written written = places.Find(problem);
-    reporter.Error(written.at, std::move(written.path), problem.message);
+    Written written = PlaceOf(problem, tree);
+    if (problem.warning) {
+      reporter.Warning(written.at, std::move(written.path), problem.message);
+    } else {
+      reporter.Error(written.at, std::move(written.path), problem.message);
+    }
   }
   std::ranges::move(std::move(reporter).Take(), std::back_inserter(found));
   std::ranges::stable_sort(found, {}, [](const Diagnostic& one) {
@@ -227,19 +230,21 @@ grpc::ServerUnaryReactor* RunnerService::Define(Context* context, const v1::Defi
         (void)engine.CompileAll(ns, machines, parsed->unsound, &problems);
       }
       engine.AfterCommit([=, this, problems = std::move(problems), defined = std::move(defined)] {
-        if (!parsed->ok() || !problems.empty()) {
+        if (!parsed->ok() || Engine::HasErrors(problems)) {
           // Where they are is looked for in the source, and other answers wait here.
           return backend_.pool.Post([=] {
             const bool sound = parsed->ok();
             const auto wrong = AllOf(sound ? std::vector<Diagnostic>() : parsed->diagnostics,
-                                     problems, *request, name);
+                                     problems, *parsed->tree, name);
             context->AddTrailingMetadata("dfsmr-diagnostics-bin", DiagnosticsTrailer(wrong));
             reactor->FinishWith(BadMachine(wrong));
           });
         }
         if (!defined) return reactor->FinishWith(defined.error());
         for (const Defined& one : *defined) ToProto(one, reply->add_defined());
-        for (const Diagnostic& one : parsed->diagnostics) ToProto(one, reply->add_diagnostics());
+        for (const Diagnostic& one : AllOf(parsed->diagnostics, problems, *parsed->tree, name)) {
+          ToProto(one, reply->add_diagnostics());
+        }
         reactor->FinishWell();
       });
     };
@@ -381,7 +386,7 @@ grpc::ServerUnaryReactor* RunnerService::ListInstances(Context* context,
       backend_, context, *caller, reply,
       [ns = query->ns](Engine& engine) { return engine.Settle(ns, ""); },
       [this, request, query = *query](v1::ListInstancesResponse* out) -> Result<Ok> {
-        auto page = ReadInstances(backend_.engine, query);
+        auto page = ReadInstances(Moment(backend_.engine), query);
         if (!page) return page.error();
         for (const InstanceView& view : page->instances) ToProto(view, out->add_instances());
         if (!page->last.empty())
@@ -407,11 +412,12 @@ grpc::ServerUnaryReactor* RunnerService::GetInstance(Context* context,
         return allowed ? engine.Settle(ns, id) : allowed;
       },
       [this, request, ns = *ns](v1::Instance* out) -> Result<Ok> {
-        auto view = ReadInstance(backend_.engine, ns, request->id());
+        const Moment moment(backend_.engine);
+        auto view = ReadInstance(moment, ns, request->id());
         if (!view) return view.error();
         ToProto(*view, out);
         if (!request->with_nodes()) return Ok{};
-        return ShowNodes(backend_.engine, view->instance, out);
+        return ShowNodes(moment, view->instance, out);
       });
 }
 
@@ -436,7 +442,7 @@ grpc::ServerUnaryReactor* RunnerService::GetHistory(Context* context,
       [ns = *ns, id = request->id()](Engine& engine) { return engine.Settle(ns, id); },
       [this, request, ns = *ns, filters, after, limit = *limit](
           v1::GetHistoryResponse* out) -> Result<Ok> {
-        auto page = ReadHistory(backend_.engine, ns, request->id(), after, limit);
+        auto page = ReadHistory(Moment(backend_.engine), ns, request->id(), after, limit);
         if (!page) return page.error();
         for (const Event& event : page->events) {
           ToProto(event, backend_.engine.partition(), out->add_changes());
@@ -594,7 +600,7 @@ grpc::ServerUnaryReactor* RunnerService::Controlled(Context* context, const Meth
         return outcome ? engine.Settle(ns, request->instance()) : outcome;
       },
       [this, ns = *ns, request](v1::Instance* out) -> Result<Ok> {
-        auto view = ReadInstance(backend_.engine, ns, request->instance());
+        auto view = ReadInstance(Moment(backend_.engine), ns, request->instance());
         if (!view) return view.error();
         ToProto(*view, out);
         return Ok{};

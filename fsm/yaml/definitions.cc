@@ -144,6 +144,7 @@ Parsed ParseDefinitions(std::string_view text, std::string_view source_name) {
     }
   }
   CheckIdsDiffer(tree, &reporter);
+  parsed.tree = std::make_shared<const YamlTree>(std::move(tree));
   parsed.diagnostics = std::move(reporter).Take();
   return parsed;
 }
@@ -171,6 +172,18 @@ std::shared_ptr<const PlanSource> ParseFlow(std::string_view text, std::string_v
   std::vector<Diagnostic> found = std::move(reporter).Take();
   diagnostics->insert(diagnostics->end(), found.begin(), found.end());
   return sound ? plan : nullptr;
+}
+
+Result<std::shared_ptr<const PlanSource>> ToFlow(std::string_view text) {
+  std::vector<Diagnostic> diagnostics;
+  auto flow = ParseFlow(text, "flow", &diagnostics);
+  if (flow) return flow;
+  Error error{Code::kInvalidArgument, Reason::kBadMachine, ""};
+  for (const Diagnostic& diagnostic : diagnostics) {
+    if (!diagnostic.error || error.message.size() > 4'000) continue;
+    error.message += (error.message.empty() ? "" : "\n") + Format(diagnostic);
+  }
+  return error;
 }
 
 std::vector<Setting> ParseSettings(std::string_view text, std::string_view source_name,

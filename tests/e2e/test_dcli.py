@@ -219,6 +219,20 @@ def test_check_lets_warnings_pass(offline, tmp_path):
     assert "forever.yaml:" in done.stdout + done.stderr
 
 
+def test_check_and_define_warn_of_actions_without_a_document(dcli, offline, tmp_path):
+    (tmp_path / "a.yaml").write_text("plan: p\nflow:\n  - {step: a, action: vm.craete}\n"
+                                     "  - {step: b, action: vm.create}\n")
+    (tmp_path / "b.yaml").write_text("action: vm.create\n")
+    warning = (f"{tmp_path}/a.yaml:3:5: flow[0]: warning: action 'vm.craete' is not defined "
+               "(did you mean 'vm.create'?); the step has the defaults\n")
+    done = offline("check", str(tmp_path))
+    assert (done.returncode, done.stderr) == (0, warning)
+    dcli.ok("define", f"{tmp_path}/b.yaml")
+    done = dcli("define", "--dry-run", f"{tmp_path}/a.yaml")
+    assert done.returncode == 0
+    assert warning in done.stderr
+
+
 def test_check_of_a_file_that_cannot_be_read_is_bad_usage(offline, tmp_path):
     check_failure(offline("check", "missing.yaml", cwd=tmp_path), 2, "missing.yaml")
 

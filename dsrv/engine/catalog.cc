@@ -232,7 +232,7 @@ Result<GraphPtr> Catalog::GraphOfPlan(const Instance& instance, VersionState& ve
   if (shared && version.shared_name == instance.plan->graph) {
     if (auto graph = version.shared.lock()) return graph;
   }
-  auto read = rows::GetGraph(turn_.store(), turn_.partition(), instance);
+  auto read = rows::GetGraph(turn_.view(), turn_.partition(), instance);
   if (!read) return read.error();
   for (dfsmr::Work& work : read->works) {
     if (!work.input.text.empty()) work.input.check = options_.schema(work.input.text, "input");

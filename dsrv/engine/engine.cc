@@ -6,6 +6,7 @@
 #include "fsm/base/json.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"
+#include "fsm/plan/inherit.h"
 
 namespace dfsmr {
 namespace {

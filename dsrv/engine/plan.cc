@@ -7,6 +7,8 @@
 #include "fsm/base/json.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"
+#include "fsm/plan/assemble.h"
+#include "fsm/plan/inherit.h"
 
 namespace dfsmr {
 namespace {
@@ -130,9 +132,11 @@ Result<Engine::GraphPtr> Engine::GraphOfPlan(const Instance& instance, VersionSt
   }
   auto read = rows::GetGraph(store_, options_.partition, instance);
   if (!read) return read.error();
-  for (dfsmr::Work& work : read->works) {
-    if (!work.input.text.empty()) work.input.check = options_.schema(work.input.text, "input");
-    if (!work.output.text.empty()) work.output.check = options_.schema(work.output.text, "output");
+  for (StepAction& action : read->actions) {
+    if (!action.input.text.empty())
+      action.input.check = options_.schema(action.input.text, "input");
+    if (!action.output.text.empty())
+      action.output.check = options_.schema(action.output.text, "output");
   }
   Machine machine;
   machine.id = instance.machine;
@@ -503,7 +507,7 @@ bool Engine::PrepareStep(Resident& resident, const Token& token, Task* task, std
   const PlanGraph& graph = *resident.machine().graph;
   const Node& node = resident.machine().nodes[token.node];
   const Step& step = graph.steps[node.step];
-  const dfsmr::Work& work = graph.works[step.work];
+  const StepAction& action = graph.actions[step.action];
   const uint64_t visit = token.visit;
   auto fail = [&](const std::string& why) {
     Change(resident, {}, [&](Scene& scene) { return FailStep(scene, visit, why), Ok{}; });
@@ -522,8 +526,8 @@ bool Engine::PrepareStep(Resident& resident, const Token& token, Task* task, std
     return fail("input: it has " + std::to_string(filled->size()) + " bytes; the limit is " +
                 std::to_string(limits::kJson));
   }
-  if (work.input.check && node.role != Role::kPlanner) {
-    if (auto violation = work.input.check->Violation(*filled)) return fail(*violation);
+  if (action.input.check && node.role != Role::kPlanner) {
+    if (auto violation = action.input.check->Violation(*filled)) return fail(*violation);
   }
   auto singleton = graph.singletons.find(node.step);
   if (singleton != graph.singletons.end() && node.role == Role::kRun) {
@@ -535,7 +539,7 @@ bool Engine::PrepareStep(Resident& resident, const Token& token, Task* task, std
       key->clear();  // since an earlier run
     } else if (!holder.empty()) {
       Change(resident, {}, [&](Scene& scene) {
-        return AwaitKey(scene, visit, *key, holder, work.on_conflict), Ok{};
+        return AwaitKey(scene, visit, *key, holder, action.on_conflict), Ok{};
       });
       MarkDirty(resident);
       return false;
@@ -547,7 +551,7 @@ bool Engine::PrepareStep(Resident& resident, const Token& token, Task* task, std
   task->phase = node.role == Role::kPlanner ? "plan"
                 : node.role == Role::kFinalize ? "finalize"
                                                : "run";
-  task->middleware = work.middleware;
+  task->middleware = action.middleware;
   const bool large = task->spec->params.size() > limits::kStepParams;
   if (large && node.role != Role::kPlanner) task->spec.reset();
   return true;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "fsm/plan/compile.h"
+#include "fsm/plan/graph.h"
 #include "fsm/rules/rules.h"
 
 namespace dfsmr::inside {
@@ -34,8 +34,8 @@ inline bool IsPlanned(const Scene& scene) {
 inline const Step& StepOf(const Scene& scene, const Token& token) {
   return scene.machine.graph->steps[scene.machine.nodes[token.node].step];
 }
-inline const Work& WorkOf(const Scene& scene, const Token& token) {
-  return scene.machine.graph->works[StepOf(scene, token).work];
+inline const StepAction& ActionOf(const Scene& scene, const Token& token) {
+  return scene.machine.graph->actions[StepOf(scene, token).action];
 }
 
 // steps.cc: reports and control of steps.

@@ -15,7 +15,7 @@ double WeightOf(const Scene& scene, const Node& node) {
     return 0;
   }
   const PlanGraph& graph = *scene.machine.graph;
-  const Weights& weight = graph.works[graph.steps[node.step].work].weight;
+  const Weights& weight = graph.actions[graph.steps[node.step].action].weight;
   return node.role == Role::kFinalize ? weight.finalize : weight.run;
 }
 
@@ -269,7 +269,7 @@ void Hold(Scene& scene, size_t slot, const std::string& error, const Led& led) {
 }
 
 void GiveUp(Scene& scene, size_t slot, const std::string& error, const Led& led) {
-  const Rescue rescue = WorkOf(scene, std::as_const(scene.instance.tokens)[slot]).rescue;
+  const Rescue rescue = ActionOf(scene, std::as_const(scene.instance.tokens)[slot]).rescue;
   Hold(scene, slot, error, led);
   if (scene.instance.cancel_requested) {
     scene.instance.tokens.Remove(slot);
@@ -378,12 +378,12 @@ bool TakeEvent(Scene& scene, size_t slot) {
 
 void Failed(Scene& scene, size_t slot, const std::string& error, const Led& led) {
   const Token& left = std::as_const(scene.instance.tokens)[slot];
-  const Work& work = WorkOf(scene, left);
+  const StepAction& action = ActionOf(scene, left);
   const Node& home = scene.machine.nodes[left.home];
   const StepState& step = *left.step;
-  const bool polled = step.event == "poll" && work.poll;
+  const bool polled = step.event == "poll" && action.poll;
   const bool goes_on = !scene.instance.cancel_requested;
-  if (goes_on && polled && step.poll_failures + 1 < work.poll->max_failures) {
+  if (goes_on && polled && step.poll_failures + 1 < action.poll->max_failures) {
     Token& token = MoveTo(scene, slot, home.FindTransition("suspend")->targets.front(),
                           TokenState::kWaiting, ChangeKind::kTransitioned, led);
     scene.events.back().note = error;
@@ -392,9 +392,9 @@ void Failed(Scene& scene, size_t slot, const std::string& error, const Led& led)
     TakeEvent(scene, slot);
     return;
   }
-  if (goes_on && !polled && step.tries + 1 < work.retry.limit) {
+  if (goes_on && !polled && step.tries + 1 < action.retry.limit) {
     const double fraction = Fraction(scene.random, left.visit);
-    const Duration delay = DelayOf(work.retry.delay, step.tries + 1, fraction);
+    const Duration delay = DelayOf(action.retry.delay, step.tries + 1, fraction);
     Token& token = MoveTo(scene, slot, left.home,
                           delay > Duration::zero() ? TokenState::kWaiting : TokenState::kReady,
                           ChangeKind::kTransitioned, led);
@@ -412,23 +412,23 @@ void Failed(Scene& scene, size_t slot, const std::string& error, const Led& led)
 void Suspended(Scene& scene, size_t slot, std::optional<Duration> wake_after) {
   Token& token = scene.instance.tokens.Mutable(slot);
   StepState& step = *token.step;
-  const Work& work = WorkOf(scene, token);
+  const StepAction& action = ActionOf(scene, token);
   std::optional<Duration> after;
   if (wake_after) {
     after = wake_after;
     step.wake = "wake";
   } else if (Awaits(token)) {
     step.wake.clear();
-  } else if (work.poll) {
-    const size_t index = std::min<size_t>(step.polls / std::max(work.poll->per_interval, 1u),
-                                          work.poll->intervals.size() - 1);
-    after = work.poll->intervals[index];
+  } else if (action.poll) {
+    const size_t index = std::min<size_t>(step.polls / std::max(action.poll->per_interval, 1u),
+                                          action.poll->intervals.size() - 1);
+    after = action.poll->intervals[index];
     step.wake = "poll";
   }
-  const bool limited = work.timeout.strategy == TimeoutPolicy::Strategy::kFixed &&
-                       work.timeout.value > 0 && !Awaits(token);
+  const bool limited = action.timeout.strategy == TimeoutPolicy::Strategy::kFixed &&
+                       action.timeout.value > 0 && !Awaits(token);
   if (limited) {
-    const Duration limit(static_cast<int64_t>(work.timeout.value * 1e6));
+    const Duration limit(static_cast<int64_t>(action.timeout.value * 1e6));
     if (!after || limit < *after) {
       after = limit;
       step.wake = "timeout";
@@ -507,9 +507,8 @@ void SettleSteps(Scene& scene) {
     return;
   }
   if (!settled || instance.state != InstanceState::kRunning) return;
-  const bool fail = std::ranges::all_of(tokens, [&](const Token& token) {
-    return WorkOf(scene, token).rescue == Rescue::kFail;
-  });
+  const bool fail = std::ranges::all_of(
+      tokens, [&](const Token& token) { return ActionOf(scene, token).rescue == Rescue::kFail; });
   const Token first = tokens.front();
   const std::string why = "step " + StepOf(scene, first).path + ": " +
                           (first.error.empty() ? "it failed" : first.error) +

@@ -40,13 +40,13 @@ struct StepReport {
 };
 
 Result<Ok> CheckOutput(const StepReport& report) {
-  const Work& work = WorkOf(report.scene, report.left);
-  if (!work.output.check || report.node.role == Role::kFinalize) return Ok{};
+  const StepAction& action = ActionOf(report.scene, report.left);
+  if (!action.output.check || report.node.role == Role::kFinalize) return Ok{};
   const std::string& output = report.args.output;
-  auto violation = work.output.check->Violation(output.empty() ? "{}" : std::string_view(output));
+  auto violation = action.output.check->Violation(output.empty() ? "{}" : std::string_view(output));
   if (!violation) return Ok{};
   return Error{Code::kInvalidArgument, Reason::kBadParams,
-               "action " + Quoted(work.action) + " does not allow this output: " + *violation};
+               "action " + Quoted(action.name) + " does not allow this output: " + *violation};
 }
 
 Result<std::vector<std::string>> Done(const StepReport& report) {
@@ -136,7 +136,7 @@ Result<std::vector<std::string>> SendEvent(const StepReport& report) {
 
 Result<std::vector<std::string>> Fail(const StepReport& report) {
   Scene& scene = report.scene;
-  const bool last = report.left.step->tries + 1 >= WorkOf(scene, report.left).retry.limit;
+  const bool last = report.left.step->tries + 1 >= ActionOf(scene, report.left).retry.limit;
   const bool cancelled = scene.instance.cancel_requested;
   if (report.node.role != Role::kPlanner || !(last || cancelled)) {
     Failed(scene, report.slot, report.args.error, report.led());
@@ -412,7 +412,7 @@ void Planned(Scene& scene) {
   PlanState& plan = *scene.instance.plan;
   plan.done_weight = plan.done_finalize = plan.partial = plan.weight = 0;
   for (const Step& step : graph.steps) {
-    const Weights& weight = graph.works[step.work].weight;
+    const Weights& weight = graph.actions[step.action].weight;
     if (step.kind != Step::Kind::kPass) plan.weight += weight.run;
     if (step.finalize) plan.weight += weight.finalize;
   }

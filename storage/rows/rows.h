@@ -44,7 +44,7 @@
 #include <vector>
 
 #include "fsm/derived/latency.h"
-#include "fsm/plan/compile.h"
+#include "fsm/plan/graph.h"
 #include "fsm/rules/instance.h"
 #include "storage/store.h"
 

@@ -7,6 +7,8 @@
 #include <functional>
 
 #include "fsm/base/limits.h"
+#include "fsm/plan/assemble.h"
+#include "fsm/plan/compile.h"
 #include "fsm/plan/library.h"
 #include "fsm/rules/rules.h"
 #include "fsm/yaml/definitions.h"
@@ -204,9 +206,9 @@ class Play {
       REQUIRE(token.step);
       CHECK(machine.nodes[token.node].home == token.home);
       CHECK(token.visit <= in.last_visit);
-      const Work& work = machine.graph->works[machine.graph->steps[home.step].work];
+      const StepAction& action = machine.graph->actions[machine.graph->steps[home.step].action];
       const double weight =
-          home.role == Role::kFinalize ? work.weight.finalize : work.weight.run;
+          home.role == Role::kFinalize ? action.weight.finalize : action.weight.run;
       partial += token.step->progress * weight;
     }
     CHECK(std::abs(partial - in.plan->partial) < 1e-9);

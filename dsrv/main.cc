@@ -10,7 +10,6 @@
 #include <cstring>
 #include <cstdio>
 #include <memory>
-#include <mutex>
 #include <random>
 
 #include "dsrv/access/acceptor.h"
@@ -26,6 +25,7 @@
 #include "dsrv/loop/disk.h"
 #include "dsrv/loop/loop.h"
 #include "fsm/base/limits.h"
+#include "fsm/base/mutex.h"
 #include "fsm/schema/schema.h"
 #include "fsm/yaml/definitions.h"
 #include "storage/rocks/rocks_store.h"
@@ -41,14 +41,15 @@ class ServerClock {
     const auto wall = std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
     const auto steady = std::chrono::duration_cast<Duration>(
         std::chrono::steady_clock::now().time_since_epoch());
-    std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     ahead_ = std::max(ahead_, wall - steady);
     return ahead_ + steady;
   }
 
  private:
-  std::mutex mutex_;
-  Timestamp ahead_;  // the wall clock when the steady one was at zero, by the latest reckoning
+  Mutex mutex_;
+  // The wall clock when the steady one was at zero, as last reckoned.
+  Timestamp ahead_ GUARDED(mutex_);
 };
 
 // Definitions in the store were accepted once; they are compiled again at each start.

@@ -2,8 +2,8 @@
 // whole contract of store.h, where "durable" means: until the object dies.
 #pragma once
 
-#include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -14,8 +14,10 @@
 namespace dfsmr {
 
 // A scan holds all other threads off until it ends. Its `visit` may Get and Scan, but not Write.
+// A snapshot costs nothing by itself, but the next write while it lives copies all rows.
 class MemoryStore : public Store {
  public:
+  std::unique_ptr<const View> Snapshot() const override;
   Result<Epoch> Acquire(PartitionId partition) override;
   Result<std::optional<std::string>> Get(std::string_view key) const override;
   Result<Ok> Scan(std::string_view begin, std::string_view end, const Visit& visit,
@@ -23,11 +25,16 @@ class MemoryStore : public Store {
   Result<Ok> Write(PartitionId partition, Epoch epoch, const Batch& batch) override;
 
  private:
+  using Rows = std::map<std::string, std::string, std::less<>>;
+  class Moment;
+
   void Apply(const Batch::Operation& operation);
 
   mutable std::recursive_mutex mutex_;  // recursive: for reads within a scan
   mutable int scans_ = 0;               // under way, nested ones included
-  std::map<std::string, std::string, std::less<>> rows_;
+  // Shared with snapshots, which take and drop their part under the mutex: what they share does not
+  // change.
+  std::shared_ptr<Rows> rows_ = std::make_shared<Rows>();
   std::map<PartitionId, Epoch> epochs_;
 };
 

@@ -1,17 +1,16 @@
 // Ordered map of byte strings with atomic, fenced, durable batches: all that the engine asks of a
 // disk, so that the disk can be RocksDB, memory, or something that fails on purpose.
-// Get and Scan: any thread. Write: only the thread that owns the partition.
+// Reads (view.h) and Snapshot: any thread. Write: only the thread that owns the partition.
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <deque>
 #include <memory>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "fsm/base/result.h"
+#include "storage/view.h"
 
 namespace dfsmr {
 
@@ -35,52 +34,44 @@ class Batch {
   }
   // For retention only: each live range tombstone costs every later read.
   void DeleteRange(std::string begin, std::string end) {
+    ranges_.push_back(operations_.size());
     operations_.push_back({Operation::Kind::kDeleteRange, std::move(begin), std::move(end)});
   }
-  const std::vector<Operation>& operations() const { return operations_; }
+  // An operation stays where it is in memory as others are added.
+  const std::deque<Operation>& operations() const { return operations_; }
+  // Which of them are DeleteRanges, in order.
+  const std::vector<size_t>& ranges() const { return ranges_; }
   size_t bytes() const { return bytes_; }
   bool empty() const { return operations_.empty(); }
 
  private:
-  std::vector<Operation> operations_;
+  std::deque<Operation> operations_;
+  std::vector<size_t> ranges_;
   size_t bytes_ = 0;
 };
 
 // Raised each time a partition gets an owner; a write under an old one fails.
 using Epoch = uint64_t;
 
-class Store {
+// Two reads of a store may see two states, since its owner writes meanwhile. Who needs several
+// reads to agree, takes a snapshot.
+class Store : public View {
  public:
-  // Return false to end the scan. The views die with the call.
-  using Visit = std::function<bool(std::string_view key, std::string_view value)>;
+  // The rows as they are now, for as long as the snapshot lives. Each write is in it whole or not
+  // at all: those that have returned are, those that begin later are not, and one under way is in
+  // it only if it is durable already. So what is read after an answer that rests on a commit shows
+  // the commit. Any thread; the snapshot may be read by several, and dropped by any. It must be
+  // dropped before the store is. Drop it soon: while it lives nothing that it shows can be
+  // reclaimed.
+  virtual std::unique_ptr<const View> Snapshot() const = 0;
 
-  virtual ~Store() = default;
-
-  // Makes the caller the owner of `partition`: durable on return, and greater than any epoch before.
+  // Makes the caller the owner of `partition`: durable on return, and greater than any epoch
+  // before.
   virtual Result<Epoch> Acquire(PartitionId partition) = 0;
-
-  // The value, or nullopt. Fails with kUnavailable (I/O) or kDataLoss (checksum) only.
-  virtual Result<std::optional<std::string>> Get(std::string_view key) const = 0;
-
-  // Rows with begin <= key < end, ascending (or descending with `reverse`), until `visit` returns
-  // false. Sees one consistent state. An empty `end` means: to the last key. Fails as Get does; rows
-  // visited before a failure were real, but some may be missing, so a failed scan proves nothing.
-  virtual Result<Ok> Scan(std::string_view begin, std::string_view end, const Visit& visit,
-                          bool reverse = false) const = 0;
-
-  // The same, ascending, of what is read once from end to end, however much: it drives nothing else
-  // out of memory, and may be read by another thread while this one visits.
-  virtual Result<Ok> ScanOnce(std::string_view begin, std::string_view end,
-                              const Visit& visit) const {
-    return Scan(begin, end, visit);
-  }
 
   // All or nothing, durable on return. kAborted: `epoch` has been superseded, nothing was written.
   // After any other failure the outcome is unknown: the owner must stop.
   virtual Result<Ok> Write(PartitionId partition, Epoch epoch, const Batch& batch) = 0;
 };
-
-// The first key after all those with `prefix`; empty when there is none.
-std::string PrefixEnd(std::string_view prefix);
 
 }  // namespace dfsmr

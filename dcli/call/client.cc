@@ -11,6 +11,7 @@
 #include "dcli/text/values.h"
 #include "dfsmr/v1/admin.grpc.pb.h"
 #include "dfsmr/v1/runner.grpc.pb.h"
+#include "fsm/base/mutex.h"
 
 namespace dfsmr::cli {
 namespace {
@@ -137,26 +138,26 @@ class Watchdog {
   explicit Watchdog(grpc::ClientContext* context) : thread_([this, context] { Watch(context); }) {}
   ~Watchdog() {
     {
-      const std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       over_ = true;
     }
-    changed_.notify_one();
+    changed_.NotifyOne();
     thread_.join();
   }
   // From now on the server has the word, or we have: a slow reader of ours is not its silence.
   void Listening(bool listening) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     listening_ = listening;
     last_ = std::chrono::steady_clock::now();
   }
   bool fired() const {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     return fired_;
   }
 
  private:
   void Watch(grpc::ClientContext* context) {
-    std::unique_lock lock(mutex_);
+    Lock lock(mutex_);
     while (!over_) {
       const auto now = std::chrono::steady_clock::now();
       if (listening_ && now >= last_ + kSilence) {
@@ -164,16 +165,17 @@ class Watchdog {
         context->TryCancel();
         return;
       }
-      changed_.wait_until(lock, (listening_ ? last_ : now) + kSilence);
+      const auto silence = (listening_ ? last_ : now) + kSilence;
+      changed_.WaitUntil(lock, silence, [this]() REQUIRES(mutex_) { return over_; });
     }
   }
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  bool over_ = false;
-  bool fired_ = false;
-  bool listening_ = true;
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+  mutable Mutex mutex_;
+  Condition changed_;
+  bool over_ GUARDED(mutex_) = false;
+  bool fired_ GUARDED(mutex_) = false;
+  bool listening_ GUARDED(mutex_) = true;
+  std::chrono::steady_clock::time_point last_ GUARDED(mutex_) = std::chrono::steady_clock::now();
   std::thread thread_;  // last: it uses the others
 };
 
@@ -184,14 +186,14 @@ class CallUnderWay {
  public:
   CallUnderWay(Canceller* canceller, grpc::ClientContext* context) : canceller_(canceller) {
     if (canceller_ == nullptr) return;
-    const std::lock_guard lock(canceller_->mutex_);
+    const Lock lock(canceller_->mutex_);
     if (canceller_->cancelled_) context->TryCancel();
     id_ = canceller_->next_++;
     canceller_->calls_[id_] = [context] { context->TryCancel(); };
   }
   ~CallUnderWay() {
     if (canceller_ == nullptr) return;
-    const std::lock_guard lock(canceller_->mutex_);
+    const Lock lock(canceller_->mutex_);
     canceller_->calls_.erase(id_);
   }
   CallUnderWay(const CallUnderWay&) = delete;
@@ -203,20 +205,20 @@ class CallUnderWay {
 };
 
 void Canceller::Cancel() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   cancelled_ = true;
   for (const auto& [id, cancel] : calls_) cancel();
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 bool Canceller::cancelled() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return cancelled_;
 }
 
 bool Canceller::SleepFor(milliseconds time) const {
-  std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, time, [this] { return cancelled_; });
+  Lock lock(mutex_);
+  return changed_.WaitFor(lock, time, [this]() REQUIRES(mutex_) { return cancelled_; });
 }
 
 milliseconds Backoff::Next() {
@@ -311,7 +313,7 @@ Client::Client(const std::string& server, Duration timeout, Credentials credenti
 Client::~Client() = default;
 
 std::shared_ptr<Client::Connection> Client::Connected() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (connection_ == nullptr) connection_ = std::make_shared<Connection>(server_, credentials_);
   return connection_;
 }
@@ -321,7 +323,7 @@ std::shared_ptr<Client::Connection> Client::Connected() {
 // our callers to decide.
 void Client::Lost(const std::shared_ptr<Connection>& connection, const Error& error) {
   if (error.code != Code::kUnavailable) return;
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (connection_ == connection) connection_ = nullptr;
 }
 

@@ -2,16 +2,15 @@
 // carry their reason.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <random>
 #include <string>
 
 #include "dfsmr/v1/admin.pb.h"
 #include "dfsmr/v1/runner.pb.h"
+#include "fsm/base/mutex.h"
 #include "fsm/base/result.h"
 #include "fsm/base/time.h"
 
@@ -27,11 +26,11 @@ class Canceller {
 
  private:
   friend class CallUnderWay;
-  mutable std::mutex mutex_;
-  mutable std::condition_variable changed_;
-  bool cancelled_ = false;
-  std::map<int, std::function<void()>> calls_;
-  int next_ = 0;
+  mutable Mutex mutex_;
+  mutable Condition changed_;
+  bool cancelled_ GUARDED(mutex_) = false;
+  std::map<int, std::function<void()>> calls_ GUARDED(mutex_);
+  int next_ GUARDED(mutex_) = 0;
 };
 
 // An error that came inside a reply.
@@ -136,8 +135,8 @@ class Client {
   const std::string server_;
   const Duration timeout_;
   const Credentials credentials_;
-  std::mutex mutex_;
-  std::shared_ptr<Connection> connection_;
+  Mutex mutex_;
+  std::shared_ptr<Connection> connection_ GUARDED(mutex_);
 };
 
 }  // namespace dfsmr::cli

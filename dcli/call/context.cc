@@ -84,7 +84,7 @@ bool Context::PrintOne(const google::protobuf::Message& message) {
 
 int Context::Fail(int status, std::string_view message, std::string_view hint,
                   std::string_view details) {
-  const std::lock_guard lock(err_mutex_);
+  const Lock lock(err_mutex_);
   out.flush();
   Wipe();
   err << "dcli: ";
@@ -116,7 +116,7 @@ int Context::Fail(const Error& error, std::string_view hint) {
 }
 
 void Context::Note(std::string_view message) {
-  const std::lock_guard lock(err_mutex_);
+  const Lock lock(err_mutex_);
   out.flush();
   Wipe();
   err << "dcli: " << Escaped(message) << '\n';
@@ -124,7 +124,7 @@ void Context::Note(std::string_view message) {
 }
 
 void Context::Status(std::string_view line) {
-  const std::lock_guard lock(err_mutex_);
+  const Lock lock(err_mutex_);
   const size_t width = err_look.width > 1 ? err_look.width - 1 : kStatusColumns;
   const std::string fitting = Shortened(Escaped(line), width);
   if (fitting == status_) return;

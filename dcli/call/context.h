@@ -2,13 +2,13 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <ostream>
 #include <string>
 #include <vector>
 
 #include "dcli/call/client.h"
 #include "dcli/text/output.h"
+#include "fsm/base/mutex.h"
 
 namespace dfsmr::cli {
 
@@ -65,10 +65,11 @@ class Context {
   void Status(std::string_view line);
 
  private:
-  void Wipe();
-  void Draw();
-  std::mutex err_mutex_;
-  std::string status_;
+  void Wipe() REQUIRES(err_mutex_);
+  void Draw() REQUIRES(err_mutex_);
+
+  Mutex err_mutex_;
+  std::string status_ GUARDED(err_mutex_);
 };
 
 // "someone@host", the name under which people do what dcli does.

@@ -2,12 +2,12 @@
 // slowly, or not at all, holds up the commands that write it, not the claims.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <thread>
+
+#include "fsm/base/mutex.h"
 
 namespace dfsmr::cli {
 
@@ -34,13 +34,13 @@ class Printer {
   };
   void Run();
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Job> jobs_;
-  size_t bytes_ = 0;
-  bool busy_ = false;
-  bool hurry_ = false;
-  bool ended_ = false;
+  mutable Mutex mutex_;
+  Condition changed_;
+  std::deque<Job> jobs_ GUARDED(mutex_);
+  size_t bytes_ GUARDED(mutex_) = 0;
+  bool busy_ GUARDED(mutex_) = false;
+  bool hurry_ GUARDED(mutex_) = false;
+  bool ended_ GUARDED(mutex_) = false;
   std::thread thread_;
 };
 

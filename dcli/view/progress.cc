@@ -71,10 +71,10 @@ PlanWatch::PlanWatch(Context& context, const std::string& instance)
 
 PlanWatch::~PlanWatch() {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     over_ = true;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
   canceller_.Cancel();
   thread_.join();
   context_.Status("");
@@ -84,27 +84,27 @@ void PlanWatch::Heard(const v1::Change& change) {
   const bool paused = change.kind() == v1::Change::PAUSED;
   if (!drawing_ && !paused) return;
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     news_ = true;
     if (paused) ++pauses_;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 void PlanWatch::Run() {
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return over_ || news_; });
+    changed_.Wait(lock, [this]() REQUIRES(mutex_) { return over_ || news_; });
     if (over_) return;
     news_ = false;
     const uint64_t pauses = pauses_;
-    lock.unlock();
+    lock.Unlock();
     const auto begun = std::chrono::steady_clock::now();
     TakeALook(pauses);
     const auto took = std::chrono::steady_clock::now() - begun;
     const auto rest = std::max<std::chrono::steady_clock::duration>(kFrame, took * kRest);
-    lock.lock();
-    if (changed_.wait_for(lock, rest, [this] { return over_; })) return;
+    lock.Relock();
+    if (changed_.WaitFor(lock, rest, [this]() REQUIRES(mutex_) { return over_; })) return;
   }
 }
 

@@ -1,13 +1,12 @@
 // How a plan gets on, told to those who wait for it.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <thread>
 
 #include "dcli/call/context.h"
+#include "fsm/base/mutex.h"
 
 namespace dfsmr::cli {
 
@@ -38,11 +37,11 @@ class PlanWatch {
   Canceller canceller_;
   uint64_t told_ = 0;  // pauses
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool over_ = false;
-  bool news_ = false;
-  uint64_t pauses_ = 0;
+  Mutex mutex_;
+  Condition changed_;
+  bool over_ GUARDED(mutex_) = false;
+  bool news_ GUARDED(mutex_) = false;
+  uint64_t pauses_ GUARDED(mutex_) = 0;
   std::thread thread_;
 };
 

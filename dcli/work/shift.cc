@@ -13,7 +13,7 @@ Shift::Shift(Context& shift_context)
 void Shift::Stop(int count) {
   if (count > 2) _exit(kInterrupted);
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     stage_ = std::max(stage_, count == 1 ? Stage::kFinishing : Stage::kAbandoning);
     if (count == 1 && in_hand_ > 0) {
       Say("finishing what is in hand (" + std::to_string(in_hand_) +
@@ -30,7 +30,7 @@ void Shift::Stop(int count) {
 
 void Shift::GiveUp(std::function<int()> fail) {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (!failure_) failure_ = std::move(fail);
     stage_ = std::max(stage_, Stage::kFinishing);
   }
@@ -38,29 +38,29 @@ void Shift::GiveUp(std::function<int()> fail) {
 }
 
 Shift::Stage Shift::stage() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return stage_;
 }
 
 int Shift::Close() {
   if (!printer_.Finish()) _exit(kInterrupted);
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (stage_ == Stage::kAbandoning) return kInterrupted;
   return failure_ ? failure_() : kSucceeded;
 }
 
 void Shift::Begin() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   ++in_hand_;
 }
 
 void Shift::End() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   --in_hand_;
 }
 
 bool Shift::Heard(const Error* error) {
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   if (error == nullptr) {
     if (lost_) Say("the server is back");
     lost_ = false;
@@ -68,7 +68,7 @@ bool Shift::Heard(const Error* error) {
     return true;
   }
   if (!Passing(*error) || (Unreached(*error) && !ever_heard_)) {
-    lock.unlock();
+    lock.Unlock();
     GiveUp([this, copy = *error] { return context.Fail(copy); });
     return false;
   }

@@ -3,12 +3,12 @@
 #pragma once
 
 #include <functional>
-#include <mutex>
 #include <string_view>
 
 #include "dcli/call/context.h"
 #include "dcli/system/printer.h"
 #include "dcli/system/process.h"
+#include "fsm/base/mutex.h"
 
 namespace dfsmr::cli {
 
@@ -53,12 +53,12 @@ class Shift {
   int abandoned() const { return abandoned_.get(); }  // a descriptor that can be read from then on
 
  private:
-  mutable std::mutex mutex_;
-  Stage stage_ = Stage::kWorking;
-  int in_hand_ = 0;
-  bool ever_heard_ = false;
-  bool lost_ = false;
-  std::function<int()> failure_;
+  mutable Mutex mutex_;
+  Stage stage_ GUARDED(mutex_) = Stage::kWorking;
+  int in_hand_ GUARDED(mutex_) = 0;
+  bool ever_heard_ GUARDED(mutex_) = false;
+  bool lost_ GUARDED(mutex_) = false;
+  std::function<int()> failure_ GUARDED(mutex_);
   Descriptor abandoned_;
   Printer printer_;  // of all that goes to the context's streams until Close
 };

@@ -208,10 +208,10 @@ Result<std::unique_ptr<Access>> Access::Open(Options options, const Store& store
 
 Access::~Access() {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     ended_ = true;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
   if (tender_.joinable()) tender_.join();
 }
 
@@ -316,24 +316,24 @@ Result<Caller> Access::Enter(const grpc::CallbackServerContext& context, const M
 
 void Access::Watch(const Caller& caller, std::weak_ptr<Revocable> call) {
   if (!caller.principal()) return;
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   leases_.push_back({caller.info_->who, std::move(call)});
 }
 
 void Access::Sweep() {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     sweep_ = true;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 void Access::Tend() {
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   while (!ended_) {
-    changed_.wait_for(lock, kTick, [this] { return sweep_ || ended_; });
+    changed_.WaitFor(lock, kTick, [this]() REQUIRES(mutex_) { return sweep_ || ended_; });
     sweep_ = false;
-    lock.unlock();
+    lock.Unlock();
     if (!options_.admin_token_file.empty()) {
       auto read = ReadAdminFile();
       const std::string problem = read ? "" : read.error().message;
@@ -342,7 +342,7 @@ void Access::Tend() {
       }
     }
     EndInvalid();
-    lock.lock();
+    lock.Relock();
   }
 }
 
@@ -350,7 +350,7 @@ void Access::EndInvalid() {
   const Timestamp now = options_.clock();
   std::vector<std::shared_ptr<Revocable>> over;
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     std::erase_if(leases_, [&](const Lease& lease) {
       auto call = lease.call.lock();
       if (call && lease.who->Valid(now)) return false;

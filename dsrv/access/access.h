@@ -5,10 +5,8 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -18,6 +16,7 @@
 #include "dsrv/access/credentials.h"
 #include "dsrv/access/roles.h"
 #include "dsrv/engine/engine.h"
+#include "fsm/base/mutex.h"
 
 namespace dfsmr {
 
@@ -129,11 +128,11 @@ class Access {
     PrincipalPtr who;
     std::weak_ptr<Revocable> call;
   };
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<Lease> leases_;
-  bool sweep_ = false;
-  bool ended_ = false;
+  Mutex mutex_;
+  Condition changed_;
+  std::vector<Lease> leases_ GUARDED(mutex_);
+  bool sweep_ GUARDED(mutex_) = false;
+  bool ended_ GUARDED(mutex_) = false;
   std::thread tender_;
 };
 

@@ -78,6 +78,7 @@ Audit::~Audit() {
 
 Result<std::unique_ptr<Audit>> Audit::Open(std::string path, std::function<Timestamp()> clock) {
   std::unique_ptr<Audit> audit(new Audit(std::move(path), std::move(clock)));
+  const Lock lock(audit->mutex_);
   if (!audit->path_.empty() && !audit->Reopen()) {
     return Error{
         Code::kUnavailable, Reason::kNone,
@@ -139,7 +140,7 @@ bool Audit::Admit(Timestamp now, Allowance* allowance, uint64_t* left_out) {
 
 void Audit::Note(const AuditEntry& entry) {
   const Timestamp now = clock_();
-  std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   uint64_t left_out = 0;
   Allowance* allowance = entry.token.empty() ? &unknown_ : &known_;
   if (entry.refused && !Admit(now, allowance, &left_out)) return;
@@ -151,7 +152,7 @@ void Audit::Note(const AuditEntry& entry) {
 }
 
 Result<Ok> Audit::Ready() {
-  std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const Timestamp now = clock_();
   if (failed_ && now - tried_ >= std::chrono::seconds(1)) {
     tried_ = now;

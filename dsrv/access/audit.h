@@ -4,9 +4,9 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 
+#include "fsm/base/mutex.h"
 #include "fsm/base/result.h"
 #include "fsm/base/time.h"
 
@@ -56,18 +56,18 @@ class Audit {
     uint64_t left_out = 0;
   };
   static bool Admit(Timestamp now, Allowance* allowance, uint64_t* left_out);
-  bool Reopen();
-  bool Write(std::string line);
+  bool Reopen() REQUIRES(mutex_);
+  bool Write(std::string line) REQUIRES(mutex_);
 
   const std::string path_;
   const std::function<Timestamp()> clock_;
-  std::mutex mutex_;
-  int file_ = -1;
-  bool failed_ = false;
-  bool torn_ = false;  // the last line in the file has no end
-  Timestamp tried_{};
-  Allowance known_;
-  Allowance unknown_;
+  Mutex mutex_;
+  int file_ GUARDED(mutex_) = -1;
+  bool failed_ GUARDED(mutex_) = false;
+  bool torn_ GUARDED(mutex_) = false;  // the last line in the file has no end
+  Timestamp tried_ GUARDED(mutex_){};
+  Allowance known_ GUARDED(mutex_);
+  Allowance unknown_ GUARDED(mutex_);
 };
 
 }  // namespace dfsmr

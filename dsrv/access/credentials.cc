@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <mutex>
 
 namespace dfsmr {
 
@@ -43,13 +42,13 @@ bool TokenBook::SameTime::operator()(const std::string& a, const std::string& b)
 
 PrincipalPtr TokenBook::Find(std::string_view secret) const {
   const std::string hash = HashOf(secret);
-  std::shared_lock lock(mutex_);
+  const ReadLock lock(mutex_);
   const auto found = by_hash_.find(hash);
   return found == by_hash_.end() ? nullptr : found->second;
 }
 
 PrincipalPtr TokenBook::FindId(std::string_view id) const {
-  std::shared_lock lock(mutex_);
+  const ReadLock lock(mutex_);
   for (const auto& [hash, principal] : by_hash_) {
     if (principal->row.id == id) return principal;
   }
@@ -57,13 +56,13 @@ PrincipalPtr TokenBook::FindId(std::string_view id) const {
 }
 
 void TokenBook::Add(PrincipalPtr principal) {
-  std::unique_lock lock(mutex_);
+  const WriteLock lock(mutex_);
   by_hash_[principal->row.hash] = std::move(principal);
 }
 
 void TokenBook::Remove(const PrincipalPtr& principal) {
   principal->revoked.store(true, std::memory_order_release);
-  std::unique_lock lock(mutex_);
+  const WriteLock lock(mutex_);
   const auto found = by_hash_.find(principal->row.hash);
   if (found != by_hash_.end() && found->second == principal) by_hash_.erase(found);
 }
@@ -71,7 +70,7 @@ void TokenBook::Remove(const PrincipalPtr& principal) {
 std::vector<PrincipalPtr> TokenBook::All() const {
   std::vector<PrincipalPtr> all;
   {
-    std::shared_lock lock(mutex_);
+    const ReadLock lock(mutex_);
     for (const auto& [hash, principal] : by_hash_) all.push_back(principal);
   }
   std::ranges::sort(all, {}, [](const PrincipalPtr& one) {

@@ -5,13 +5,13 @@
 #include <array>
 #include <atomic>
 #include <memory>
-#include <shared_mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "dsrv/access/roles.h"
+#include "fsm/base/mutex.h"
 #include "fsm/base/result.h"
 #include "storage/rows/rows.h"
 
@@ -59,8 +59,8 @@ class TokenBook {
   struct SameTime {  // whatever the two hold
     bool operator()(const std::string& a, const std::string& b) const;
   };
-  mutable std::shared_mutex mutex_;
-  std::unordered_map<std::string, PrincipalPtr, First, SameTime> by_hash_;
+  mutable SharedMutex mutex_;
+  std::unordered_map<std::string, PrincipalPtr, First, SameTime> by_hash_ GUARDED(mutex_);
 };
 
 }  // namespace dfsmr

@@ -118,18 +118,18 @@ TlsWatch::TlsWatch(TlsFiles files, std::function<Timestamp()> clock)
 
 TlsWatch::~TlsWatch() {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     ended_ = true;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
   if (thread_.joinable()) thread_.join();
 }
 
 void TlsWatch::Watch() {
   std::string seen = StampOf(files_);
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   const auto tick = std::chrono::seconds(kRefreshSeconds);
-  while (!changed_.wait_for(lock, tick, [this] { return ended_; })) {
+  while (!changed_.WaitFor(lock, tick, [this]() REQUIRES(mutex_) { return ended_; })) {
     const std::string now = StampOf(files_);
     if (now == std::exchange(seen, now)) continue;
     auto checked = CheckTls(files_, clock_());

@@ -3,13 +3,12 @@
 
 #include <grpcpp/security/server_credentials.h>
 
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 
+#include "fsm/base/mutex.h"
 #include "fsm/base/result.h"
 #include "fsm/base/time.h"
 
@@ -45,9 +44,9 @@ class TlsWatch {
 
   const TlsFiles files_;
   const std::function<Timestamp()> clock_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool ended_ = false;
+  Mutex mutex_;
+  Condition changed_;
+  bool ended_ GUARDED(mutex_) = false;
   std::thread thread_;
 };
 

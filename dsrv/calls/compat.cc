@@ -298,8 +298,9 @@ grpc::ServerUnaryReactor* OriginalService::Instances(Context* context, const ::I
         query.ns = kNamespace;
         query.limit = limits::kPage;
         size_t bytes = 0;
+        const Moment moment(backend_.engine);
         do {
-          auto page = ReadInstances(backend_.engine, query);
+          auto page = ReadInstances(moment, query);
           if (!page) return page.error();
           for (const InstanceView& view : page->instances) {
             ::TaskMessage task;
@@ -358,7 +359,7 @@ grpc::ServerUnaryReactor* OriginalService::Relinquish(Context* context,
         return node.error();
       },
       [this, request](::RelinquishReply* out) -> Result<Ok> {
-        auto view = ReadInstance(backend_.engine, kNamespace, request->instance());
+        auto view = ReadInstance(Moment(backend_.engine), kNamespace, request->instance());
         if (!view) return view.error();
         ::TaskMessage task;
         FromView(*view, &task);

@@ -5,8 +5,9 @@
 #include <grpcpp/support/message_allocator.h>
 
 #include <memory>
-#include <mutex>
 #include <vector>
+
+#include "fsm/base/mutex.h"
 
 namespace dfsmr {
 
@@ -15,7 +16,7 @@ template <typename Request, typename Reply>
 class MessagePool : public grpc::MessageAllocator<Request, Reply> {
  public:
   grpc::MessageHolder<Request, Reply>* AllocateMessages() override {
-    std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (spare_.empty()) return new Pair(*this);
     Pair* pair = spare_.back().release();
     spare_.pop_back();
@@ -35,7 +36,7 @@ class MessagePool : public grpc::MessageAllocator<Request, Reply> {
       if (request_.ByteSizeLong() > kBytes || reply_.ByteSizeLong() > kBytes) return;
       request_.Clear();
       reply_.Clear();
-      std::lock_guard lock(pool_.mutex_);
+      const Lock lock(pool_.mutex_);
       if (pool_.spare_.size() < kSpare) pool_.spare_.push_back(std::move(self));
     }
 
@@ -48,8 +49,8 @@ class MessagePool : public grpc::MessageAllocator<Request, Reply> {
   static constexpr size_t kSpare = 64;
   static constexpr size_t kBytes = 64 << 10;
 
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<Pair>> spare_;
+  Mutex mutex_;
+  std::vector<std::unique_ptr<Pair>> spare_ GUARDED(mutex_);
 };
 
 }  // namespace dfsmr

@@ -386,7 +386,7 @@ grpc::ServerUnaryReactor* RunnerService::ListInstances(Context* context,
       backend_, context, *caller, reply,
       [ns = query->ns](Engine& engine) { return engine.Settle(ns, ""); },
       [this, request, query = *query](v1::ListInstancesResponse* out) -> Result<Ok> {
-        auto page = ReadInstances(backend_.engine, query);
+        auto page = ReadInstances(Moment(backend_.engine), query);
         if (!page) return page.error();
         for (const InstanceView& view : page->instances) ToProto(view, out->add_instances());
         if (!page->last.empty())
@@ -412,11 +412,12 @@ grpc::ServerUnaryReactor* RunnerService::GetInstance(Context* context,
         return allowed ? engine.Settle(ns, id) : allowed;
       },
       [this, request, ns = *ns](v1::Instance* out) -> Result<Ok> {
-        auto view = ReadInstance(backend_.engine, ns, request->id());
+        const Moment moment(backend_.engine);
+        auto view = ReadInstance(moment, ns, request->id());
         if (!view) return view.error();
         ToProto(*view, out);
         if (!request->with_nodes()) return Ok{};
-        return ShowNodes(backend_.engine, view->instance, out);
+        return ShowNodes(moment, view->instance, out);
       });
 }
 
@@ -441,7 +442,7 @@ grpc::ServerUnaryReactor* RunnerService::GetHistory(Context* context,
       [ns = *ns, id = request->id()](Engine& engine) { return engine.Settle(ns, id); },
       [this, request, ns = *ns, filters, after, limit = *limit](
           v1::GetHistoryResponse* out) -> Result<Ok> {
-        auto page = ReadHistory(backend_.engine, ns, request->id(), after, limit);
+        auto page = ReadHistory(Moment(backend_.engine), ns, request->id(), after, limit);
         if (!page) return page.error();
         for (const Event& event : page->events) {
           ToProto(event, backend_.engine.partition(), out->add_changes());
@@ -599,7 +600,7 @@ grpc::ServerUnaryReactor* RunnerService::Controlled(Context* context, const Meth
         return outcome ? engine.Settle(ns, request->instance()) : outcome;
       },
       [this, ns = *ns, request](v1::Instance* out) -> Result<Ok> {
-        auto view = ReadInstance(backend_.engine, ns, request->instance());
+        auto view = ReadInstance(Moment(backend_.engine), ns, request->instance());
         if (!view) return view.error();
         ToProto(*view, out);
         return Ok{};

@@ -5,6 +5,7 @@
 
 #include "dsrv/calls/polls.h"
 #include "fsm/base/limits.h"
+#include "fsm/base/mutex.h"
 
 namespace dfsmr {
 namespace {
@@ -21,7 +22,7 @@ Error Crowded() {
 }
 
 struct Watchers {
-  std::mutex mutex;
+  Mutex mutex;
   std::set<ChangesStream*> open;
 };
 // One process serves one feed; what shutdown must end is known here.
@@ -50,7 +51,7 @@ WorkStream* WorkStream::Begin(const Backend& backend, grpc::CallbackServerContex
     stream->EndWith(Stopping());
     return stream;
   }
-  std::unique_lock lock(stream->mutex_);
+  Lock lock(stream->mutex_);
   stream->ReadOn(lock);
   return stream;
 }
@@ -87,7 +88,7 @@ void WorkStream::OnReadDone(bool ok) {
   // As long as reading_ holds, nobody else reads on, and incoming_ is ours.
   if (!ok) {
     {
-      std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       reading_ = false;
       read_ended_ = true;
     }
@@ -132,18 +133,18 @@ void WorkStream::OnReadDone(bool ok) {
   auto request = std::make_shared<v1::WorkRequest>(std::move(incoming_));
   incoming_.Clear();
   {
-    std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     ++unanswered_;
   }
   auto posted = Post([self = self_, request](Engine& engine) { self->Handle(engine, *request); },
                      request->ByteSizeLong());
   if (!posted) return EndWith(posted.error());
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   reading_ = false;
   ReadOn(lock);
 }
 
-void WorkStream::ReadOn(std::unique_lock<std::mutex>&) {
+void WorkStream::ReadOn(Lock&) {
   if (reading_ || read_ended_ || end_ || unanswered_ >= kUnanswered) return;
   if (next_.results_size() + next_.extended_size() >= kUnwritten) return;
   reading_ = true;
@@ -206,7 +207,7 @@ void WorkStream::CloseSession(Engine& engine) {
   std::vector<Task> undelivered;
   std::vector<Task> doubtful;
   {
-    std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     undelivered.swap(undelivered_);
     doubtful.swap(doubtful_);
   }
@@ -216,11 +217,11 @@ void WorkStream::CloseSession(Engine& engine) {
 }
 
 void WorkStream::Update(SessionUpdate update) {
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   if (end_) {  // OnDone, which is to come or closes the session again, gives them back
     std::ranges::move(update.tasks, std::back_inserter(undelivered_));
     if (finished_ && !self_) {
-      lock.unlock();
+      lock.Unlock();
       PostEnd([self = shared_from_this()](Engine& engine) { self->CloseSession(engine); });
     }
     return;
@@ -237,7 +238,7 @@ void WorkStream::Update(SessionUpdate update) {
 }
 
 void WorkStream::Answer(std::shared_ptr<v1::WorkResponse> answers, bool more) {
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   --unanswered_;
   next_filled_ = next_filled_ || answers->results_size() > 0 || answers->extended_size() > 0;
   for (auto& result : *answers->mutable_results()) next_.add_results()->Swap(&result);
@@ -247,7 +248,7 @@ void WorkStream::Answer(std::shared_ptr<v1::WorkResponse> answers, bool more) {
 }
 
 // One write at a time; what comes meanwhile is merged into the next one.
-void WorkStream::WriteOrFinish(std::unique_lock<std::mutex>& lock) {
+void WorkStream::WriteOrFinish(Lock& lock) {
   if (write_pending_ || finished_) return;
   if (next_filled_) {
     writing_.Clear();
@@ -264,7 +265,7 @@ void WorkStream::WriteOrFinish(std::unique_lock<std::mutex>& lock) {
 }
 
 void WorkStream::OnWriteDone(bool ok) {
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   write_pending_ = false;
   if (!ok) {
     // The stream is broken; OnReadDone or OnDone gives everything back.
@@ -280,20 +281,20 @@ void WorkStream::OnWriteDone(bool ok) {
 }
 
 void WorkStream::End(const grpc::Status& status) {
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   if (!end_) end_ = status;
   WriteOrFinish(lock);
 }
 
 void WorkStream::EndWith(const Error& error) {
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   if (!end_) end_ = Refuse(context_, error);
   unanswered_ = 0;
   WriteOrFinish(lock);
 }
 
 void WorkStream::OnCancel() {
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   if (!end_) end_ = grpc::Status(grpc::StatusCode::CANCELLED, "the call was cancelled");
   std::ranges::move(next_tasks_, std::back_inserter(undelivered_));
   next_tasks_.clear();
@@ -306,7 +307,7 @@ void WorkStream::OnCancel() {
 void WorkStream::OnDone() {
   std::shared_ptr<WorkStream> self;
   {
-    std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     finished_ = true;
     self.swap(self_);
   }
@@ -324,7 +325,7 @@ ChangesStream* ChangesStream::Begin(const Backend& backend, grpc::CallbackServer
   stream->admitted_ = backend.gate.Admit();
   bool crowded = false;
   {
-    std::lock_guard lock(watchers().mutex);
+    const Lock lock(watchers().mutex);
     crowded = watchers().open.size() >= limits::kWatchers;
     watchers().open.insert(stream);
   }
@@ -339,7 +340,7 @@ ChangesStream* ChangesStream::Begin(const Backend& backend, grpc::CallbackServer
     stream->End(Refuse(context, opened.error()));
   }
   {
-    std::lock_guard lock(stream->mutex_);
+    const Lock lock(stream->mutex_);
     stream->busy_ = false;
   }
   stream->Step();
@@ -349,9 +350,9 @@ ChangesStream* ChangesStream::Begin(const Backend& backend, grpc::CallbackServer
 void ChangesStream::EndAll() {
   std::vector<std::shared_ptr<ChangesStream>> open;
   {
-    std::lock_guard lock(watchers().mutex);
+    const Lock lock(watchers().mutex);
     for (ChangesStream* stream : watchers().open) {
-      std::lock_guard stream_lock(stream->mutex_);
+      const Lock stream_lock(stream->mutex_);
       if (stream->self_) open.push_back(stream->self_);
     }
   }
@@ -370,7 +371,7 @@ ChangesStream::ChangesStream(const Backend& backend, grpc::CallbackServerContext
       encode_(std::move(encode)) {}
 
 void ChangesStream::End(grpc::Status status) {
-  std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (!end_) end_ = std::move(status);
 }
 
@@ -378,7 +379,7 @@ void ChangesStream::End(grpc::Status status) {
 void ChangesStream::Step() {
   std::shared_ptr<ChangesStream> self;  // a cancel may end the stream while this goes on
   while (true) {
-    std::unique_lock lock(mutex_);
+    Lock lock(mutex_);
     if (busy_ || finished_) return;
     self = self_;
     if (end_) {
@@ -398,7 +399,7 @@ void ChangesStream::Step() {
       continue;
     }
     busy_ = true;
-    lock.unlock();
+    lock.Unlock();
     auto portion = changes_.Read(open_.after, open_.until, open_.filter);
     if (!portion) {
       changes_.pool().Post([self] {
@@ -410,7 +411,7 @@ void ChangesStream::Step() {
           self->End(Refuse(self->context_, read.error()));
         }
         {
-          std::lock_guard done(self->mutex_);
+          const Lock done(self->mutex_);
           self->busy_ = false;
         }
         self->Step();
@@ -419,10 +420,10 @@ void ChangesStream::Step() {
     }
     const bool at_head = portion->at_head;
     Take(portion);
-    lock.lock();
+    lock.Relock();
     busy_ = false;
     const bool idle = messages_.empty() && at_head && open_.after < open_.until;
-    lock.unlock();
+    lock.Unlock();
     if (idle) {
       changes_.WakeLater(self, open_.after);
       return;
@@ -434,11 +435,11 @@ void ChangesStream::Take(const Changes::PortionPtr& portion) {
   open_.after = std::max(open_.after, portion->up_to);
   const bool silent = std::chrono::steady_clock::now() - last_message_ >= kBeat;
   if (portion->changes.empty() && !(open_.beats && (first_ || silent))) {
-    std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (!open_.beats) first_ = false;
     return;
   }
-  std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   encode_(portion, CursorText(changes_.CursorAt(open_.after)), &messages_);
 }
 
@@ -446,7 +447,7 @@ void ChangesStream::Wake() { Step(); }
 
 void ChangesStream::Revoke(const Error& error) {
   {
-    std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (!end_) end_ = Refuse(context_, error);
   }
   Step();
@@ -454,7 +455,7 @@ void ChangesStream::Revoke(const Error& error) {
 
 void ChangesStream::OnWriteDone(bool ok) {
   {
-    std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     busy_ = false;
     messages_.pop_front();
     if (!ok && !end_) end_ = grpc::Status(grpc::StatusCode::CANCELLED, "the stream broke");
@@ -469,12 +470,12 @@ void ChangesStream::OnCancel() {
 
 void ChangesStream::OnDone() {
   {
-    std::lock_guard lock(watchers().mutex);
+    const Lock lock(watchers().mutex);
     watchers().open.erase(this);
   }
   if (admitted_) gate_.Leave();
   std::shared_ptr<ChangesStream> self;
-  std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   self.swap(self_);
 }
 

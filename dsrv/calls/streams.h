@@ -4,12 +4,12 @@
 
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <unordered_set>
 #include <vector>
 
 #include "dsrv/calls/calls.h"
+#include "fsm/base/mutex.h"
 
 namespace dfsmr {
 
@@ -45,8 +45,8 @@ class WorkStream : public grpc::ServerBidiReactor<v1::WorkRequest, v1::WorkRespo
   void Answer(std::shared_ptr<v1::WorkResponse> answers, bool more);
   void End(const grpc::Status& status);
   void EndWith(const Error& error);
-  void WriteOrFinish(std::unique_lock<std::mutex>& lock);
-  void ReadOn(std::unique_lock<std::mutex>& lock);
+  void WriteOrFinish(Lock& lock);
+  void ReadOn(Lock& lock);
 
   const Backend backend_;
   grpc::CallbackServerContext* const context_;
@@ -61,7 +61,7 @@ class WorkStream : public grpc::ServerBidiReactor<v1::WorkRequest, v1::WorkRespo
 
   v1::WorkRequest incoming_;
   bool opened_ = false;
-  std::mutex mutex_;
+  Mutex mutex_;
   v1::WorkResponse writing_;
   v1::WorkResponse next_;
   std::vector<Task> writing_tasks_;
@@ -117,7 +117,7 @@ class ChangesStream : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   Open open_;
   std::shared_ptr<ChangesStream> self_;  // until OnDone
 
-  std::mutex mutex_;
+  Mutex mutex_;
   bool busy_ = true;  // writing, or reading the store
   bool first_ = true;
   bool finished_ = false;

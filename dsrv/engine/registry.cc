@@ -1,11 +1,10 @@
 #include "dsrv/engine/registry.h"
 
-#include <mutex>
 
 namespace dfsmr {
 
 void Registry::Add(MachineVersionPtr definition) {
-  std::unique_lock lock(mutex_);
+  const WriteLock lock(mutex_);
   Versions& versions = machines_[{definition->ns, definition->machine.id}];
   Check(definition->version == versions.size() + 1, "versions are defined in order");
   versions.push_back(std::move(definition));
@@ -17,14 +16,14 @@ const Registry::Versions* Registry::VersionsOf(std::string_view ns, std::string_
 }
 
 MachineVersionPtr Registry::Find(std::string_view ns, std::string_view id, uint32_t version) const {
-  std::shared_lock lock(mutex_);
+  const ReadLock lock(mutex_);
   const Versions* versions = VersionsOf(ns, id);
   if (!versions || version > versions->size()) return nullptr;
   return version == 0 ? versions->back() : (*versions)[version - 1];
 }
 
 const Machine* Registry::Resolve(std::string_view ns, std::string_view id, uint32_t version) const {
-  std::shared_lock lock(mutex_);
+  const ReadLock lock(mutex_);
   const Versions* versions = VersionsOf(ns, id);
   if (!versions || version == 0 || version > versions->size()) return nullptr;
   return &(*versions)[version - 1]->machine;

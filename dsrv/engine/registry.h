@@ -3,11 +3,11 @@
 
 #include <map>
 #include <memory>
-#include <shared_mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "fsm/base/mutex.h"
 #include "fsm/base/time.h"
 #include "fsm/machine/machine.h"
 
@@ -32,10 +32,11 @@ class Registry {
 
  private:
   using Versions = std::vector<MachineVersionPtr>;  // version n at n - 1
-  const Versions* VersionsOf(std::string_view ns, std::string_view id) const;
+  const Versions* VersionsOf(std::string_view ns, std::string_view id) const
+      REQUIRES_SHARED(mutex_);
 
-  mutable std::shared_mutex mutex_;
-  std::map<std::pair<std::string, std::string>, Versions> machines_;
+  mutable SharedMutex mutex_;
+  std::map<std::pair<std::string, std::string>, Versions> machines_ GUARDED(mutex_);
 };
 
 }  // namespace dfsmr

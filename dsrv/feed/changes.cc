@@ -74,17 +74,17 @@ Changes::Changes(const Store& store, Cursor start, Pool& pool, Serialise seriali
 
 Changes::~Changes() {
   {
-    std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     stopped_ = true;
   }
-  published_.notify_all();
+  published_.NotifyAll();
   pump_.join();
 }
 
 void Changes::Publish(std::shared_ptr<const std::vector<rows::FeedPage>> pages) {
   bool awaited;
   {
-    std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     for (const rows::FeedPage& page : *pages) {
       recent_.push_back({{pages, &page}, {}, sizeof(Page) + page.bytes.size()});
       recent_bytes_ += recent_.back().bytes;
@@ -94,11 +94,11 @@ void Changes::Publish(std::shared_ptr<const std::vector<rows::FeedPage>> pages) 
     news_ = true;
     awaited = !waiting_.empty() && !resting_;
   }
-  if (awaited) published_.notify_one();
+  if (awaited) published_.NotifyOne();
 }
 
 void Changes::Trim(uint64_t first) {
-  std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   while (!recent_.empty() && recent_.front().encoded->first < first) DropPage();
 }
 
@@ -118,7 +118,7 @@ void Changes::Decode(Page* page) {
 }
 
 Changes::PortionPtr Changes::Read(uint64_t after, uint64_t until, const ChangeFilter& filter) {
-  std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const bool follows = until == UINT64_MAX;
   until = std::min(until, follows ? shown_ : head_.load(std::memory_order_relaxed));
   for (const Shared& one : shared_) {
@@ -189,12 +189,12 @@ Result<Changes::PortionPtr> Changes::ReadStore(uint64_t after, uint64_t until,
 void Changes::WakeLater(std::weak_ptr<Watcher> watcher, uint64_t after) {
   bool news;
   {
-    std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     waiting_.push_back(std::move(watcher));
     news_ = news_ || head_.load() > after;
     news = news_ && !resting_;
   }
-  if (news) published_.notify_one();
+  if (news) published_.NotifyOne();
 }
 
 // Rounds, not events: while one round of wakes goes on, more may be published, and the next round
@@ -205,11 +205,11 @@ void Changes::Pump() {
   Clock::duration rest{};
   while (true) {
     {
-      std::unique_lock lock(mutex_);
+      Lock lock(mutex_);
       resting_ = true;
-      published_.wait_for(lock, rest, [this] { return stopped_; });
+      published_.WaitFor(lock, rest, [this]() REQUIRES(mutex_) { return stopped_; });
       resting_ = false;
-      published_.wait_for(lock, kRound, [this] {
+      published_.WaitFor(lock, kRound, [this]() REQUIRES(mutex_) {
         return stopped_ || (news_ && !waiting_.empty());
       });
       if (stopped_) return;

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "dsrv/runtime/pool.h"
+#include "fsm/base/mutex.h"
 #include "fsm/rules/instance.h"
 #include "storage/rows/rows.h"
 #include "storage/store.h"
@@ -111,8 +111,8 @@ class Changes {
     PortionPtr portion;
   };
 
-  void Decode(Page* page);
-  void DropPage();  // the oldest
+  void Decode(Page* page) REQUIRES(mutex_);
+  void DropPage() REQUIRES(mutex_);  // the oldest
   void Pump();
 
   const Store& store_;
@@ -122,16 +122,16 @@ class Changes {
   const Serialise serialise_;
   std::atomic<uint64_t> head_;
 
-  std::mutex mutex_;
-  std::condition_variable published_;
-  std::deque<Page> recent_;  // consecutive; the last one ends at the head
-  size_t recent_bytes_ = 0;
-  uint64_t shown_;  // to those who follow
-  std::deque<Shared> shared_;  // what was read last
-  std::vector<std::weak_ptr<Watcher>> waiting_;
-  bool news_ = false;  // somebody who waits has not read the head
-  bool resting_ = false;  // the next round is not due yet
-  bool stopped_ = false;
+  Mutex mutex_;
+  Condition published_;
+  std::deque<Page> recent_ GUARDED(mutex_);  // consecutive; the last one ends at the head
+  size_t recent_bytes_ GUARDED(mutex_) = 0;
+  uint64_t shown_ GUARDED(mutex_);  // to those who follow
+  std::deque<Shared> shared_ GUARDED(mutex_);  // what was read last
+  std::vector<std::weak_ptr<Watcher>> waiting_ GUARDED(mutex_);
+  bool news_ GUARDED(mutex_) = false;  // somebody who waits has not read the head
+  bool resting_ GUARDED(mutex_) = false;  // the next round is not due yet
+  bool stopped_ GUARDED(mutex_) = false;
   std::thread pump_;
 };
 

@@ -35,7 +35,7 @@ bool Mailbox::FullAt(Moment now) const {
 
 bool Mailbox::Full() {
   const auto now = std::chrono::steady_clock::now();
-  std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return FullAt(now);
 }
 
@@ -43,22 +43,22 @@ bool Mailbox::Post(Mail mail) {
   mail.posted = std::chrono::steady_clock::now();
   bool first;
   {
-    std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (closed_ || (!mail.owed && FullAt(mail.posted))) return false;
     first = mail_.empty();
     bytes_ += mail.bytes;
     mail_.push_back(std::move(mail));
   }
-  if (first) arrived_.notify_one();
+  if (first) arrived_.NotifyOne();
   return true;
 }
 
 std::optional<Mailbox::Taken> Mailbox::Take(std::chrono::steady_clock::time_point until,
                                             const std::atomic<bool>* meanwhile) {
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   const bool busy = !mail_.empty();
   wakeable_ = meanwhile != nullptr;
-  arrived_.wait_until(lock, until, [&] {
+  arrived_.WaitUntil(lock, until, [&]() REQUIRES(mutex_) {
     return closed_ || !mail_.empty() || (meanwhile && !*meanwhile);
   });
   wakeable_ = false;
@@ -86,18 +86,18 @@ std::optional<Mailbox::Taken> Mailbox::Take(std::chrono::steady_clock::time_poin
 
 void Mailbox::Wake() {
   {
-    std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (!wakeable_) return;
   }
-  arrived_.notify_one();
+  arrived_.NotifyOne();
 }
 
 void Mailbox::Close() {
   {
-    std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     closed_ = true;
   }
-  arrived_.notify_one();
+  arrived_.NotifyOne();
 }
 
 Loop::Loop(Engine& engine, Store& store, Outside outside)
@@ -182,56 +182,56 @@ void Loop::Decide() {
     meter_.Add(Meter::kTurns, 1);
     HandOver(std::move(turn));
   }
-  std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   ended_ = true;
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 void Loop::HandOver(Turn turn) {
   if (turn.batch.empty() && turn.after.empty()) {
     // Nothing to write and nobody waits: but later turns may only be committed after this one.
-    std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (!turn_) engine_.Committed(turn.number);
     return;
   }
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return !turn_; });
+  Lock lock(mutex_);
+  changed_.Wait(lock, [this]() REQUIRES(mutex_) { return !turn_; });
   turn_ = std::move(turn);
   writing_ = true;
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 void Loop::Commit() {
   StageClock clock(meter_);
   while (true) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return turn_ || ended_; });
+    Lock lock(mutex_);
+    changed_.Wait(lock, [this]() REQUIRES(mutex_) { return turn_ || ended_; });
     if (!turn_) return;
-    // Only this thread takes it away, so it may be read without the lock.
-    lock.unlock();
-    if (!turn_->batch.empty()) {
+    const Turn& turn = *turn_;  // only this thread takes it away: it may be read without the lock
+    lock.Unlock();
+    if (!turn.batch.empty()) {
       const auto begin = std::chrono::steady_clock::now();
-      auto written = store_.Write(engine_.partition(), engine_.epoch(), turn_->batch);
+      auto written = store_.Write(engine_.partition(), engine_.epoch(), turn.batch);
       if (!written) {
         outside_.fail(written.error());
         return;
       }
-      meter_.AddCommit(turn_->batch, begin);
+      meter_.AddCommit(turn.batch, begin);
       clock.Lap(Meter::kCommitUs);
     }
-    engine_.Committed(turn_->number);
-    if (!turn_->feed->empty()) {
-      meter_.Add(Meter::kRecords, turn_->records());
-      outside_.publish(turn_->feed);
+    engine_.Committed(turn.number);
+    if (!turn.feed->empty()) {
+      meter_.Add(Meter::kRecords, turn.records());
+      outside_.publish(turn.feed);
     }
-    if (turn_->feed_start) outside_.trimmed(turn_->feed_start);
-    for (auto& tell : turn_->after) tell();
+    if (turn.feed_start) outside_.trimmed(turn.feed_start);
+    for (auto& tell : turn.after) tell();
     clock.Lap(Meter::kReplyUs);
-    lock.lock();
+    lock.Relock();
     turn_.reset();
     writing_ = false;
-    changed_.notify_all();
-    lock.unlock();
+    changed_.NotifyAll();
+    lock.Unlock();
     mailbox_.Wake();
   }
 }

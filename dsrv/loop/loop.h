@@ -3,17 +3,16 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
 
 #include "dsrv/engine/engine.h"
 #include "dsrv/loop/meter.h"
+#include "fsm/base/mutex.h"
 #include "storage/store.h"
 
 namespace dfsmr {
@@ -52,20 +51,20 @@ class Mailbox {
  private:
   using Moment = std::chrono::steady_clock::time_point;
 
-  bool FullAt(Moment now) const;
+  bool FullAt(Moment now) const REQUIRES(mutex_);
 
-  std::mutex mutex_;
-  std::condition_variable arrived_;
-  std::deque<Mail> mail_;
-  size_t bytes_ = 0;
-  bool closed_ = false;
-  bool wakeable_ = false;  // who waits does so only as long as something holds
+  Mutex mutex_;
+  Condition arrived_;
+  std::deque<Mail> mail_ GUARDED(mutex_);
+  size_t bytes_ GUARDED(mutex_) = 0;
+  bool closed_ GUARDED(mutex_) = false;
+  bool wakeable_ GUARDED(mutex_) = false;  // who waits does so only as long as something holds
   // How long full turns of late kept the engine busy, the older the less they count.
-  double busy_seconds_ = 0;
-  double busy_bytes_ = 0;
-  Moment taken_at_{};
-  double taken_bytes_ = 0;
-  bool left_over_ = false;  // more was there than one turn takes
+  double busy_seconds_ GUARDED(mutex_) = 0;
+  double busy_bytes_ GUARDED(mutex_) = 0;
+  Moment taken_at_ GUARDED(mutex_){};
+  double taken_bytes_ GUARDED(mutex_) = 0;
+  bool left_over_ GUARDED(mutex_) = false;  // more was there than one turn takes
 };
 
 class Loop {
@@ -113,11 +112,11 @@ class Loop {
   Mailbox mailbox_;
   Meter meter_;
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::optional<Turn> turn_;  // handed over, not yet answered
+  Mutex mutex_;
+  Condition changed_;
+  std::optional<Turn> turn_ GUARDED(mutex_);  // handed over, not yet answered
   std::atomic<bool> writing_ = false;  // turn_, for who does not want to wait for the lock
-  bool ended_ = false;
+  bool ended_ GUARDED(mutex_) = false;
 
   std::chrono::steady_clock::time_point room_due_;  // decider_'s alone
 

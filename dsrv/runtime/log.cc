@@ -5,8 +5,8 @@
 #include <spdlog/spdlog.h>
 
 #include <chrono>
-#include <mutex>
 
+#include "fsm/base/mutex.h"
 #include "fsm/base/names.h"
 
 namespace dfsmr {
@@ -15,7 +15,7 @@ namespace {
 constexpr int kLinesPerSecond = 10;
 
 struct RefusalLog {
-  std::mutex mutex;
+  Mutex mutex;
   std::map<std::string, uint64_t> counts;
   std::chrono::steady_clock::time_point second;
   int lines = 0;
@@ -58,7 +58,7 @@ void NoteRefusal(const Error& error, std::string_view peer) {
   RefusalLog& log = refusal_log();
   uint64_t held_back = 0;
   {
-    std::lock_guard lock(log.mutex);
+    const Lock lock(log.mutex);
     ++log.counts[reason];
     const auto now = std::chrono::steady_clock::now();
     if (now - log.second >= std::chrono::seconds(1)) {
@@ -79,7 +79,7 @@ void NoteRefusal(const Error& error, std::string_view peer) {
 
 std::map<std::string, uint64_t> Refusals() {
   RefusalLog& log = refusal_log();
-  std::lock_guard lock(log.mutex);
+  const Lock lock(log.mutex);
   return log.counts;
 }
 

@@ -3,12 +3,12 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <vector>
+
+#include "fsm/base/mutex.h"
 
 namespace dfsmr {
 
@@ -22,7 +22,7 @@ class Pool {
   // Whether a crowd waits, and the first of it for longer than `patience`.
   bool Behind(std::chrono::steady_clock::duration patience) {
     constexpr size_t kCrowd = 100;
-    std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     return jobs_.size() > kCrowd &&
            std::chrono::steady_clock::now() - jobs_.front().posted > patience;
   }
@@ -30,20 +30,20 @@ class Pool {
   // Any thread. After Stop the job is dropped.
   void Post(std::function<void()> job) {
     {
-      std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       if (stopped_) return;
       jobs_.push_back({std::move(job), std::chrono::steady_clock::now()});
     }
-    posted_.notify_one();
+    posted_.NotifyOne();
   }
 
   // Finishes what was posted. Once.
   void Stop() {
     {
-      std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       stopped_ = true;
     }
-    posted_.notify_all();
+    posted_.NotifyAll();
     for (std::thread& thread : threads_) {
       if (thread.joinable()) thread.join();
     }
@@ -57,20 +57,20 @@ class Pool {
 
   void Run() {
     while (true) {
-      std::unique_lock lock(mutex_);
-      posted_.wait(lock, [this] { return stopped_ || !jobs_.empty(); });
+      Lock lock(mutex_);
+      posted_.Wait(lock, [this]() REQUIRES(mutex_) { return stopped_ || !jobs_.empty(); });
       if (jobs_.empty()) return;
       auto job = std::move(jobs_.front().run);
       jobs_.pop_front();
-      lock.unlock();
+      lock.Unlock();
       job();
     }
   }
 
-  std::mutex mutex_;
-  std::condition_variable posted_;
-  std::deque<Job> jobs_;
-  bool stopped_ = false;
+  Mutex mutex_;
+  Condition posted_;
+  std::deque<Job> jobs_ GUARDED(mutex_);
+  bool stopped_ GUARDED(mutex_) = false;
   std::vector<std::thread> threads_;
 };
 

@@ -417,18 +417,6 @@ Result<Ok> CheckBatch(int items, std::string_view what) {
                    std::to_string(limits::kBatchItems)};
 }
 
-Result<std::shared_ptr<const PlanSource>> ToFlow(std::string_view text) {
-  std::vector<Diagnostic> diagnostics;
-  auto flow = ParseFlow(text, "flow", &diagnostics);
-  if (flow) return flow;
-  Error error{Code::kInvalidArgument, Reason::kBadMachine, ""};
-  for (const Diagnostic& diagnostic : diagnostics) {
-    if (!diagnostic.error || error.message.size() > 4'000) continue;
-    error.message += (error.message.empty() ? "" : "\n") + Format(diagnostic);
-  }
-  return error;
-}
-
 Result<StartArgs> ToStart(const v1::StartRequest& request) {
   StartArgs args;
   auto ns = ToNamespace(request.namespace_());

@@ -30,7 +30,6 @@ void ToProto(const Event& event, PartitionId partition, v1::Change* out);
 
 // Requests. `peer` is the caller's address, which names a worker that names itself not.
 Result<std::string> ToNamespace(const std::string& given);
-Result<std::shared_ptr<const PlanSource>> ToFlow(std::string_view text);
 Result<StartArgs> ToStart(const v1::StartRequest& request);
 struct ReportCommand {
   std::string ns;

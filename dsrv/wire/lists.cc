@@ -11,12 +11,12 @@ namespace {
 constexpr size_t kPageBytes = limits::kMessage * 3 / 4;  // so that a page fits a message
 constexpr size_t kSampled = 500;
 
-// The names of the nodes that it stands on, one for each token.
-Result<std::vector<std::string>> NodesOf(const Engine& engine, const Instance& instance) {
+// The names of the nodes that an instance stands on, one for each token.
+Result<std::vector<std::string>> NodesOf(const Moment& moment, const Instance& instance) {
   std::vector<std::string> nodes;
   if (!instance.plan) {
     const Machine* machine =
-        engine.registry().Resolve(instance.ns, instance.machine, instance.version);
+        moment.registry.Resolve(instance.ns, instance.machine, instance.version);
     for (const Token& token : instance.tokens) {
       nodes.emplace_back(NodeName(*machine, token.node));
     }
@@ -24,20 +24,19 @@ Result<std::vector<std::string>> NodesOf(const Engine& engine, const Instance& i
   }
   if (instance.Stopped()) {
     for (const Token& token : instance.tokens) {
-      nodes.push_back(token.node == kElsewhere       ? instance.plan->ended_at
+      nodes.push_back(token.node == kElsewhere      ? instance.plan->ended_at
                       : token.node == kAbortedIndex ? std::string(kAbortedNode)
                                                     : std::string(kCancelledNode));
     }
     return nodes;
   }
-  auto scanned = rows::ScanSteps(engine.store(), engine.partition(), instance.ns, instance.id,
+  auto scanned = rows::ScanSteps(*moment.rows, moment.partition, instance.ns, instance.id,
                                  [&nodes](const rows::StepRow& row) {
                                    if (row.token) nodes.push_back(row.node);
                                    return true;
                                  });
   if (!scanned) return scanned.error();
-  // Between the two reads it may have moved on: then some names are missing.
-  nodes.resize(instance.tokens.size());
+  Check(nodes.size() == instance.tokens.size(), "an instance and its steps are of one moment");
   return nodes;
 }
 
@@ -51,8 +50,7 @@ bool StandsAt(const std::vector<std::string>& nodes, const std::string& node) {
 // One list: what matches, from the narrowest source there is.
 class Lister {
  public:
-  Lister(const Engine& engine, const InstanceQuery& query)
-      : engine_(engine), store_(engine.store()), query_(query), resolve_(engine.resolve()) {}
+  Lister(const Moment& moment, const InstanceQuery& query) : moment_(moment), query_(query) {}
 
   Result<InstancePage> Read() {
     auto outcome = Gather();
@@ -86,12 +84,12 @@ class Lister {
     auto visit_id = [this](std::string_view id) { return VisitId(id); };
     Result<Ok> outcome = Ok{};
     if (!query_.parent.empty()) {
-      outcome = rows::ScanChildren(store_, engine_.partition(), query_.ns, query_.parent,
+      outcome = rows::ScanChildren(*moment_.rows, moment_.partition, query_.ns, query_.parent,
                                    query_.after, visit_id);
     } else if (!query_.labels.empty()) {
       const auto& [key, value] = *query_.labels.begin();
-      outcome = rows::ScanLabel(store_, engine_.partition(), query_.ns, key, value, query_.after,
-                                visit_id);
+      outcome = rows::ScanLabel(*moment_.rows, moment_.partition, query_.ns, key, value,
+                                query_.after, visit_id);
     } else {
       return GatherFromTables();
     }
@@ -99,12 +97,12 @@ class Lister {
   }
 
   Result<Ok> GatherFromTables() {
-    const bool live = query_.state != InstanceState::kStopped &&
-                      (query_.result == InstanceResult::kNone ||
-                       query_.result == InstanceResult::kPending);
-    const bool stopped = (query_.state == InstanceState::kNone ||
-                          query_.state == InstanceState::kStopped) &&
-                         query_.result != InstanceResult::kPending;
+    const bool live =
+        query_.state != InstanceState::kStopped &&
+        (query_.result == InstanceResult::kNone || query_.result == InstanceResult::kPending);
+    const bool stopped =
+        (query_.state == InstanceState::kNone || query_.state == InstanceState::kStopped) &&
+        query_.result != InstanceResult::kPending;
     for (bool table : {false, true}) {
       if (!(table ? stopped : live)) continue;
       auto outcome = GatherFrom(table);
@@ -120,11 +118,11 @@ class Lister {
     found_.clear();
     auto outcome =
         !query_.machine.empty() && Sparse(stopped)
-            ? rows::ScanMachine(store_, engine_.partition(), query_.ns, query_.machine,
+            ? rows::ScanMachine(*moment_.rows, moment_.partition, query_.ns, query_.machine,
                                 query_.after,
                                 [&](std::string_view id) { return VisitId(id, stopped); })
-            : rows::ScanInstances(store_, engine_.partition(), stopped, query_.ns, query_.after,
-                                  resolve_,
+            : rows::ScanInstances(*moment_.rows, moment_.partition, stopped, query_.ns,
+                                  query_.after, moment_.resolve,
                                   [&](Instance instance) {
                                     Consider(std::move(instance));
                                     return !Full();
@@ -138,8 +136,8 @@ class Lister {
   bool Sparse(bool stopped) {
     size_t scanned = 0;
     size_t of_machine = 0;
-    (void)rows::ScanInstances(store_, engine_.partition(), stopped, query_.ns, query_.after,
-                              resolve_, [&](const Instance& instance) {
+    (void)rows::ScanInstances(*moment_.rows, moment_.partition, stopped, query_.ns, query_.after,
+                              moment_.resolve, [&](const Instance& instance) {
                                 of_machine += instance.machine == query_.machine;
                                 return ++scanned < kSampled;
                               });
@@ -147,7 +145,8 @@ class Lister {
   }
 
   bool VisitId(std::string_view id, std::optional<bool> stopped = std::nullopt) {
-    auto instance = rows::GetInstance(store_, engine_.partition(), query_.ns, id, resolve_);
+    auto instance =
+        rows::GetInstance(*moment_.rows, moment_.partition, query_.ns, id, moment_.resolve);
     if (instance) {
       if (!stopped || instance->Stopped() == *stopped) Consider(*std::move(instance));
     } else if (instance.error().code != Code::kNotFound) {
@@ -163,7 +162,7 @@ class Lister {
         (query_.result == InstanceResult::kNone || query_.result == instance.result) &&
         (query_.parent.empty() || query_.parent == instance.parent);
     if (!matches) return;
-    auto nodes = NodesOf(engine_, instance);
+    auto nodes = NodesOf(moment_, instance);
     if (!nodes) {
       failed_ = nodes.error();
       return;
@@ -186,56 +185,53 @@ class Lister {
 
   Result<Ok> Fill(InstanceView* view) {
     if (view->spec) return Ok{};
-    auto spec = rows::GetSpec(store_, engine_.partition(), view->instance.ns, view->instance.id);
+    auto spec =
+        rows::GetSpec(*moment_.rows, moment_.partition, view->instance.ns, view->instance.id);
     if (!spec) return spec.error();
     view->spec = std::make_shared<const Spec>(*std::move(spec));
     return Ok{};
   }
 
-  const Engine& engine_;
-  const Store& store_;
+  const Moment& moment_;
   const InstanceQuery& query_;
-  const rows::Resolve resolve_;
   std::vector<InstanceView> found_;
   std::optional<Error> failed_;
 };
 
 }  // namespace
 
-Result<InstanceView> ReadInstance(const Engine& engine, const std::string& ns,
+Result<InstanceView> ReadInstance(const Moment& moment, const std::string& ns,
                                   const std::string& id) {
-  auto instance =
-      rows::GetInstance(engine.store(), engine.partition(), ns, id, engine.resolve());
+  auto instance = rows::GetInstance(*moment.rows, moment.partition, ns, id, moment.resolve);
   if (!instance) return instance.error();
-  auto spec = rows::GetSpec(engine.store(), engine.partition(), ns, id);
+  auto spec = rows::GetSpec(*moment.rows, moment.partition, ns, id);
   if (!spec) return spec.error();
-  auto outputs = rows::GetOutputs(engine.store(), engine.partition(), ns, id);
+  auto outputs = rows::GetOutputs(*moment.rows, moment.partition, ns, id);
   if (!outputs) return outputs.error();
   // What does not fit a message with the rest is left out, the last by name first.
   size_t bytes = spec->params.size();
   std::erase_if(*outputs, [&bytes](const auto& output) {
     return (bytes += output.first.size() + output.second.size()) > kPageBytes;
   });
-  auto nodes = NodesOf(engine, *instance);
+  auto nodes = NodesOf(moment, *instance);
   if (!nodes) return nodes.error();
   return InstanceView{*std::move(instance), std::make_shared<const Spec>(*std::move(spec)),
                       *std::move(nodes), *std::move(outputs)};
 }
 
-Result<InstancePage> ReadInstances(const Engine& engine, const InstanceQuery& query) {
-  return Lister(engine, query).Read();
+Result<InstancePage> ReadInstances(const Moment& moment, const InstanceQuery& query) {
+  return Lister(moment, query).Read();
 }
 
-Result<HistoryPage> ReadHistory(const Engine& engine, const std::string& ns, const std::string& id,
+Result<HistoryPage> ReadHistory(const Moment& moment, const std::string& ns, const std::string& id,
                                 uint64_t after, size_t limit) {
-  auto instance =
-      rows::GetInstance(engine.store(), engine.partition(), ns, id, engine.resolve());
+  auto instance = rows::GetInstance(*moment.rows, moment.partition, ns, id, moment.resolve);
   if (!instance) return instance.error();
-  auto seqs = rows::History(engine.store(), engine.partition(), *instance, after);
+  auto seqs = rows::History(*moment.rows, moment.partition, *instance, after);
   if (!seqs) return seqs.error();
   HistoryPage page;
   size_t bytes = 0;
-  rows::FeedReader feed(engine.store(), engine.partition());
+  rows::FeedReader feed(*moment.rows, moment.partition);
   for (uint64_t seq : *seqs) {
     if (page.events.size() == limit || bytes > kPageBytes) {
       page.last = page.events.back().seq;

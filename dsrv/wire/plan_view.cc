@@ -78,17 +78,21 @@ v1::Step::State PlanView::StateOf(NodeIndex home, v1::Step* out) {
     if (token.step->children) ToProto(*token.step->children, out->mutable_children());
   }
   switch (token.state) {
-    case TokenState::kReady: return v1::Step::READY;
-    case TokenState::kClaimed: return v1::Step::RUNNING;
-    case TokenState::kHeld: return v1::Step::HELD;
+    case TokenState::kReady:
+      return v1::Step::READY;
+    case TokenState::kClaimed:
+      return v1::Step::RUNNING;
+    case TokenState::kHeld:
+      return v1::Step::HELD;
     case TokenState::kWaiting:
-      // The rows are read after the graph: it may have been planned anew in between.
+      // The number comes from the step's row, which may be damaged.
       return token.node < machine_.nodes.size() &&
                      machine_.nodes[token.node].role == Role::kSuspended
                  ? v1::Step::SUSPENDED
                  : v1::Step::WAITING;
     case TokenState::kNone:
-    case TokenState::kDone: break;
+    case TokenState::kDone:
+      break;
   }
   return v1::Step::DONE;
 }
@@ -131,18 +135,18 @@ void PlanView::Show(v1::Instance* out) {
 
 }  // namespace
 
-Result<Ok> ShowNodes(const Engine& engine, const Instance& instance, v1::Instance* out) {
+Result<Ok> ShowNodes(const Moment& moment, const Instance& instance, v1::Instance* out) {
   if (!instance.plan) {
     const Machine* machine =
-        engine.registry().Resolve(instance.ns, instance.machine, instance.version);
+        moment.registry.Resolve(instance.ns, instance.machine, instance.version);
     for (const Node& node : machine->nodes) ToProto(node, *machine, out->add_nodes());
     return Ok{};
   }
   if (instance.plan->graph.empty()) return Ok{};  // not planned yet
-  auto graph = rows::GetGraph(engine.store(), engine.partition(), instance);
+  auto graph = rows::GetGraph(*moment.rows, moment.partition, instance);
   if (!graph) return graph.error();
   std::unordered_map<NodeIndex, rows::StepRow> rows;
-  auto scanned = rows::ScanSteps(engine.store(), engine.partition(), instance.ns, instance.id,
+  auto scanned = rows::ScanSteps(*moment.rows, moment.partition, instance.ns, instance.id,
                                  [&rows](rows::StepRow row) {
                                    const NodeIndex home = row.home;
                                    rows.emplace(home, std::move(row));

@@ -2,11 +2,12 @@
 // they block: for the pool.
 #pragma once
 
-#include "dsrv/engine/engine.h"
 #include "dsrv/wire/convert.h"
+#include "dsrv/wire/moment.h"
 
 namespace dfsmr {
 
-Result<Ok> ShowNodes(const Engine& engine, const Instance& instance, v1::Instance* out);
+// `instance` is one that was read at the same moment.
+Result<Ok> ShowNodes(const Moment& moment, const Instance& instance, v1::Instance* out);
 
 }  // namespace dfsmr

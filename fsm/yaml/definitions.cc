@@ -174,6 +174,18 @@ std::shared_ptr<const PlanSource> ParseFlow(std::string_view text, std::string_v
   return sound ? plan : nullptr;
 }
 
+Result<std::shared_ptr<const PlanSource>> ToFlow(std::string_view text) {
+  std::vector<Diagnostic> diagnostics;
+  auto flow = ParseFlow(text, "flow", &diagnostics);
+  if (flow) return flow;
+  Error error{Code::kInvalidArgument, Reason::kBadMachine, ""};
+  for (const Diagnostic& diagnostic : diagnostics) {
+    if (!diagnostic.error || error.message.size() > 4'000) continue;
+    error.message += (error.message.empty() ? "" : "\n") + Format(diagnostic);
+  }
+  return error;
+}
+
 std::vector<Setting> ParseSettings(std::string_view text, std::string_view source_name,
                                    std::vector<Diagnostic>* diagnostics) {
   std::vector<Setting> settings;

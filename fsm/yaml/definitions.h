@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fsm/base/diagnostic.h"
+#include "fsm/base/result.h"
 #include "fsm/machine/machine.h"
 #include "fsm/yaml/tree.h"
 
@@ -38,6 +39,9 @@ Parsed ParseDefinitions(std::string_view text, std::string_view source_name);
 // throws.
 std::shared_ptr<const PlanSource> ParseFlow(std::string_view text, std::string_view source_name,
                                             std::vector<Diagnostic>* diagnostics);
+// The same, with all that is wrong as one error, BAD_MACHINE: a line for each diagnostic, cut off
+// after about 4,000 bytes, because an error's text travels in headers.
+Result<std::shared_ptr<const PlanSource>> ToFlow(std::string_view text);
 
 // One `key: value` of a plain file of settings; a list gives one for each of its items.
 struct Setting {

@@ -92,6 +92,7 @@ Result<std::unique_ptr<HighWater>> HighWater::Open(const std::filesystem::path& 
     return Error{Code::kNotFound, Reason::kNone, "no file " + path.string()};
   if (file < 0) return FileError("open", path);
   std::unique_ptr<HighWater> opened(new HighWater(path, file, 0, {}));
+  const Lock lock(opened->mutex_);
   bool found = false;
   for (const size_t offset : {size_t{0}, kSlotBytes}) {
     const auto bytes = ReadAt(file, offset);
@@ -116,12 +117,12 @@ Result<std::unique_ptr<HighWater>> HighWater::Create(const std::filesystem::path
 HighWater::~HighWater() { close(file_); }
 
 HighWater::Mark HighWater::mark() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return mark_;
 }
 
 Result<Ok> HighWater::Raise(uint64_t sequence) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (sequence <= mark_.sequence) return Ok{};
   const Slot slot{turn_ + 1, {sequence, mark_.incarnation}};
   if (!WriteAt(file_, Encode(slot), slot.turn % 2 * kSlotBytes)) return FileError("write", path_);
@@ -133,7 +134,7 @@ Result<Ok> HighWater::Raise(uint64_t sequence) {
 
 Result<Ok> HighWater::Sync() {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (synced_) return Ok{};
     synced_ = true;
   }

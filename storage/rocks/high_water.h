@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <utility>
 
+#include "fsm/base/mutex.h"
 #include "fsm/base/result.h"
 
 namespace dfsmr {
@@ -49,10 +49,10 @@ class HighWater {
 
   const std::filesystem::path path_;
   const int file_;
-  mutable std::mutex mutex_;
-  uint64_t turn_;
-  Mark mark_;
-  bool synced_ = true;
+  mutable Mutex mutex_;
+  uint64_t turn_ GUARDED(mutex_);
+  Mark mark_ GUARDED(mutex_);
+  bool synced_ GUARDED(mutex_) = true;
 };
 
 }  // namespace dfsmr

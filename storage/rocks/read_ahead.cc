@@ -1,12 +1,12 @@
 #include "storage/rocks/read_ahead.h"
 
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "fsm/base/mutex.h"
 
 namespace dfsmr {
 namespace {
@@ -28,7 +28,7 @@ struct Chunk {
   }
 };
 
-bool VisitAll(const Chunk& chunk, const Store::Visit& visit) {
+bool VisitAll(const Chunk& chunk, const View::Visit& visit) {
   std::string_view rest = chunk.bytes;
   for (const auto& [key, value] : chunk.rows) {
     if (!visit(rest.substr(0, key), rest.substr(key, value))) return false;
@@ -42,40 +42,42 @@ class Pipe {
  public:
   // Waits for room. False: it is closed.
   bool Push(Chunk chunk) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return closed_ || chunks_.size() < kChunksAhead; });
+    Lock lock(mutex_);
+    changed_.Wait(lock, [this]() REQUIRES(mutex_) {
+      return closed_ || chunks_.size() < kChunksAhead;
+    });
     if (closed_) return false;
     chunks_.push_back(std::move(chunk));
-    changed_.notify_one();
+    changed_.NotifyOne();
     return true;
   }
   // Waits for a chunk; an empty one when it is closed and nothing is left.
   Chunk Pop() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return closed_ || !chunks_.empty(); });
+    Lock lock(mutex_);
+    changed_.Wait(lock, [this]() REQUIRES(mutex_) { return closed_ || !chunks_.empty(); });
     if (chunks_.empty()) return {};
     Chunk chunk = std::move(chunks_.front());
     chunks_.pop_front();
-    changed_.notify_one();
+    changed_.NotifyOne();
     return chunk;
   }
   void Close() {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     closed_ = true;
-    changed_.notify_one();
+    changed_.NotifyOne();
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Chunk> chunks_;
-  bool closed_ = false;
+  Mutex mutex_;
+  Condition changed_;
+  std::deque<Chunk> chunks_ GUARDED(mutex_);
+  bool closed_ GUARDED(mutex_) = false;
 };
 
 }  // namespace
 
-Result<Ok> ReadAhead(const std::function<Result<Ok>(const Store::Visit&)>& read,
-                     const Store::Visit& visit) {
+Result<Ok> ReadAhead(const std::function<Result<Ok>(const View::Visit&)>& read,
+                     const View::Visit& visit) {
   Pipe pipe;
   Result<Ok> outcome = Ok{};
   std::thread reader([&] {

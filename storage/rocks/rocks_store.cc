@@ -18,7 +18,7 @@
 
 #include "storage/fence.h"
 #include "storage/rocks/file.h"
-#include "storage/rocks/read_ahead.h"
+#include "storage/rocks/rocks_view.h"
 
 namespace dfsmr {
 namespace {
@@ -27,22 +27,9 @@ namespace fs = std::filesystem;
 
 constexpr int kFormat = 1;
 constexpr std::string_view kFormatText = "dfsmr store format ";
-constexpr std::string_view kEpochSuffix("\0epoch", 6);
 constexpr size_t kMemtables = 3;
 constexpr size_t kKindEnds = sizeof(PartitionId) + 1;  // in a key
 constexpr size_t kProtectionBytes = 8;  // a checksum per operation, from our batch to the table
-
-rocksdb::Slice ToSlice(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
-std::string_view ToView(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
-
-std::string EpochKey(PartitionId partition) {
-  std::string key{static_cast<char>(partition >> 8), static_cast<char>(partition & 0xff)};
-  return key.append(kEpochSuffix);
-}
-
-bool IsEpochKey(std::string_view key) {
-  return key.size() == sizeof(PartitionId) + kEpochSuffix.size() && key.ends_with(kEpochSuffix);
-}
 
 template <typename Number>
 std::optional<Number> ParseNumber(std::string_view text) {
@@ -50,13 +37,6 @@ std::optional<Number> ParseNumber(std::string_view text) {
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (failure != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return number;
-}
-
-Error ReadError(const rocksdb::Status& status) {
-  // A file that is not there any more is as lost as one that cannot be read.
-  const bool lost = status.IsCorruption() || status.IsPathNotFound();
-  return {lost ? Code::kDataLoss : Code::kUnavailable, Reason::kNone,
-          "cannot read the store: " + status.ToString()};
 }
 
 rocksdb::Options DatabaseOptions(const RocksStore::Options& ours) {
@@ -308,9 +288,8 @@ Result<std::unique_ptr<RocksStore>> RocksStore::Open(const Options& options) {
         ReplaceFile(path / "FORMAT", std::string(kFormatText) + std::to_string(kFormat) + "\n");
     if (!made) return made.error();
   }
-  return std::unique_ptr<RocksStore>(new RocksStore(std::move(path), std::move(db),
-                                                    *std::move(high_water),
-                                                    options.high_water_period));
+  return std::unique_ptr<RocksStore>(new RocksStore(
+      std::move(path), std::move(db), *std::move(high_water), options.high_water_period));
 }
 
 RocksStore::RocksStore(fs::path path, std::unique_ptr<rocksdb::DB> db,
@@ -329,32 +308,33 @@ RocksStore::RocksStore(fs::path path, std::unique_ptr<rocksdb::DB> db,
 
 RocksStore::~RocksStore() {
   {
-    const std::lock_guard lock(closing_mutex_);
+    const Lock lock(closing_mutex_);
     closing_ = true;
   }
-  closing_changed_.notify_one();
+  closing_changed_.NotifyOne();
   follower_.join();
 }
 
 void RocksStore::FollowHighWater(std::chrono::milliseconds period) {
-  std::unique_lock lock(closing_mutex_);
+  Lock lock(closing_mutex_);
   for (bool last = false; !last;) {
-    last = closing_changed_.wait_for(lock, period, [this] { return closing_; });
-    lock.unlock();
+    last = closing_changed_.WaitFor(lock, period,
+                                    [this]() REQUIRES(closing_mutex_) { return closing_; });
+    lock.Unlock();
     const auto synced = high_water_->Sync();
     if (!synced) Stop(synced.error().message);
-    lock.lock();
+    lock.Relock();
   }
 }
 
 RocksStore::Owner& RocksStore::OwnerOf(PartitionId partition) {
-  const std::lock_guard lock(owners_mutex_);
+  const Lock lock(owners_mutex_);
   return owners_[partition];
 }
 
 Result<Epoch> RocksStore::Acquire(PartitionId partition) {
   Owner& owner = OwnerOf(partition);
-  const std::lock_guard lock(owner.mutex);
+  const Lock lock(owner.mutex);
   const std::string key = EpochKey(partition);
   const auto stored = Get(key);
   if (!stored) return stored.error();
@@ -370,58 +350,25 @@ Result<Epoch> RocksStore::Acquire(PartitionId partition) {
   return owner.epoch = *epoch + 1;
 }
 
-Result<std::optional<std::string>> RocksStore::Get(std::string_view key) const {
-  std::string value;
-  const rocksdb::Status status = db_->Get(rocksdb::ReadOptions(), ToSlice(key), &value);
-  if (status.IsNotFound()) return std::optional<std::string>();
-  if (!status.ok()) return ReadError(status);
-  return std::optional(std::move(value));
-}
+std::unique_ptr<const View> RocksStore::Snapshot() const { return SnapshotOf(*db_); }
 
-// Visits the rows of `row`, which is at the first of them.
-static Result<Ok> Walk(rocksdb::Iterator& row, const Store::Visit& visit, bool reverse) {
-  for (; row.Valid(); reverse ? row.Prev() : row.Next()) {
-    if (IsEpochKey(ToView(row.key()))) continue;
-    if (!visit(ToView(row.key()), ToView(row.value()))) break;
-  }
-  // A block that cannot be read ends the loop just as the last row does.
-  if (!row.status().ok()) return ReadError(row.status());
-  return Ok{};
+Result<std::optional<std::string>> RocksStore::Get(std::string_view key) const {
+  return RocksView(*db_).Get(key);
 }
 
 Result<Ok> RocksStore::Scan(std::string_view begin, std::string_view end, const Visit& visit,
                             bool reverse) const {
-  if (!end.empty() && begin >= end) return Ok{};
-  const rocksdb::Slice lower = ToSlice(begin);
-  const rocksdb::Slice upper = ToSlice(end);
-  rocksdb::ReadOptions options;
-  options.iterate_lower_bound = &lower;
-  if (!end.empty()) options.iterate_upper_bound = &upper;
-  const std::unique_ptr<rocksdb::Iterator> row(db_->NewIterator(options));
-  reverse ? row->SeekToLast() : row->SeekToFirst();
-  return Walk(*row, visit, reverse);
+  return RocksView(*db_).Scan(begin, end, visit, reverse);
 }
 
 Result<Ok> RocksStore::ScanOnce(std::string_view begin, std::string_view end,
                                 const Visit& visit) const {
-  if (!end.empty() && begin >= end) return Ok{};
-  const rocksdb::Slice upper = ToSlice(end);
-  rocksdb::ReadOptions options;
-  if (!end.empty()) options.iterate_upper_bound = &upper;
-  options.fill_cache = false;
-  options.readahead_size = 2 << 20;
-  return ReadAhead(
-      [&](const Visit& take) {
-        const std::unique_ptr<rocksdb::Iterator> row(db_->NewIterator(options));
-        row->Seek(ToSlice(begin));
-        return Walk(*row, take, /*reverse=*/false);
-      },
-      visit);
+  return RocksView(*db_).ScanOnce(begin, end, visit);
 }
 
 Result<Ok> RocksStore::Write(PartitionId partition, Epoch epoch, const Batch& batch) {
   Owner& owner = OwnerOf(partition);
-  const std::lock_guard lock(owner.mutex);
+  const Lock lock(owner.mutex);
   if (owner.epoch == 0 || epoch != owner.epoch) return Superseded(partition, epoch, owner.epoch);
   rocksdb::WriteBatch rows = ToRocks(batch, partition, epoch);
   return Commit(rows);
@@ -446,7 +393,7 @@ Result<Ok> RocksStore::Commit(rocksdb::WriteBatch& batch) {
 
 Error RocksStore::Stop(std::string_view why) {
   {
-    const std::lock_guard lock(why_stopped_mutex_);
+    const Lock lock(why_stopped_mutex_);
     if (!stopped_) why_stopped_ = why;
     stopped_ = true;
   }
@@ -455,7 +402,7 @@ Error RocksStore::Stop(std::string_view why) {
 
 std::optional<Error> RocksStore::Stopped() const {
   if (!stopped_) return std::nullopt;
-  const std::lock_guard lock(why_stopped_mutex_);
+  const Lock lock(why_stopped_mutex_);
   return Error{Code::kUnavailable, Reason::kNone,
                "a write to store " + path_.string() + " failed: " + why_stopped_ +
                    "; whether it was kept shows after a restart, and until then nothing more is " +

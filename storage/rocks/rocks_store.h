@@ -5,25 +5,24 @@
 //   FORMAT      "dfsmr store format 1"; written last when a store is made, so that a directory
 //               without it holds no store, however much else is in it.
 //   HIGH_WATER  see high_water.h; written with each write, synced every `high_water_period`, and
-//               never ahead of the disk. To delete it is to accept whatever was lost. Delete it when a backup
-//               was put in place, too: the store then gets a new incarnation.
+//               never ahead of the disk. To delete it is to accept whatever was lost. Delete it
+//               when a backup was put in place, too: the store then gets a new incarnation.
 // Keys are `partition (2 bytes, big-endian) | kind (1 byte) | ...`. Kind 0 is the store's own: it
 // keeps the partition's epoch there, which scans do not show and ranges do not delete.
 #pragma once
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
 
+#include "fsm/base/mutex.h"
 #include "storage/rocks/high_water.h"
 #include "storage/store.h"
 
@@ -56,9 +55,10 @@ class RocksStore final : public Store {
   // kDataLoss: damaged, or less is there than was durable. The message says what to do.
   static Result<std::unique_ptr<RocksStore>> Open(const Options& options);
 
-  // No other call may be under way.
+  // No other call may be under way, and no snapshot be left.
   ~RocksStore() override;
 
+  std::unique_ptr<const View> Snapshot() const override;
   Result<Epoch> Acquire(PartitionId partition) override;
   Result<std::optional<std::string>> Get(std::string_view key) const override;
   Result<Ok> Scan(std::string_view begin, std::string_view end, const Visit& visit,
@@ -75,8 +75,8 @@ class RocksStore final : public Store {
 
  private:
   struct Owner {
-    std::mutex mutex;  // held while writing, so that no write of an old owner ends after Acquire
-    Epoch epoch = 0;   // 0: nobody yet
+    Mutex mutex;  // held while writing, so that no write of an old owner ends after Acquire
+    Epoch epoch GUARDED(mutex) = 0;   // 0: nobody yet
   };
 
   RocksStore(std::filesystem::path path, std::unique_ptr<rocksdb::DB> db,
@@ -91,21 +91,21 @@ class RocksStore final : public Store {
   const std::filesystem::path path_;
   const std::unique_ptr<rocksdb::DB> db_;
 
-  std::mutex owners_mutex_;
-  std::map<PartitionId, Owner> owners_;
+  Mutex owners_mutex_;
+  std::map<PartitionId, Owner> owners_ GUARDED(owners_mutex_);
 
   std::atomic<bool> stopped_ = false;
-  mutable std::mutex why_stopped_mutex_;
-  std::string why_stopped_;
+  mutable Mutex why_stopped_mutex_;
+  std::string why_stopped_ GUARDED(why_stopped_mutex_);
 
   // RocksDB numbers operations without gaps. This counts those of successful writes only; its own
   // counter may run ahead of the disk.
   std::atomic<uint64_t> durable_sequence_;
   const std::unique_ptr<HighWater> high_water_;  // follower_'s alone
   const uint64_t incarnation_;
-  std::mutex closing_mutex_;
-  std::condition_variable closing_changed_;
-  bool closing_ = false;
+  Mutex closing_mutex_;
+  Condition closing_changed_;
+  bool closing_ GUARDED(closing_mutex_) = false;
   std::thread follower_;
 };
 

@@ -20,7 +20,7 @@ void DropToken(Batch* batch, PartitionId partition, std::string_view id) {
   batch->Delete(Key(partition, kToken).Text(id));
 }
 
-Result<std::vector<TokenRow>> ScanTokens(const Store& store, PartitionId partition) {
+Result<std::vector<TokenRow>> ScanTokens(const View& view, PartitionId partition) {
   std::vector<TokenRow> rows;
   const std::string begin = Key(partition, kToken);
   auto read = [&rows](std::string_view key, std::string_view value) -> Result<bool> {
@@ -42,7 +42,7 @@ Result<std::vector<TokenRow>> ScanTokens(const Store& store, PartitionId partiti
     row.created_by = in.created_by();
     return true;
   };
-  auto scanned = ScanAll(store, begin, PrefixEnd(begin), read);
+  auto scanned = ScanAll(view, begin, PrefixEnd(begin), read);
   if (!scanned) return scanned.error();
   return rows;
 }

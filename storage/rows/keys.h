@@ -114,7 +114,7 @@ inline std::string StepKey(PartitionId partition, Kind kind, std::string_view ns
 }
 
 // Scan whose visitor may fail.
-Result<Ok> ScanAll(const Store& store, std::string_view begin, std::string_view end,
+Result<Ok> ScanAll(const View& view, std::string_view begin, std::string_view end,
                    const std::function<Result<bool>(std::string_view, std::string_view)>& visit);
 
 // States count tokens in arrays: one that is none must not get that far.

@@ -198,9 +198,9 @@ void PutGraph(Batch* batch, PartitionId partition, const Instance& instance,
   batch->Put(GraphKey(partition, instance), Encode(graph));
 }
 
-Result<PlanGraph> GetGraph(const Store& store, PartitionId partition, const Instance& instance) {
+Result<PlanGraph> GetGraph(const View& view, PartitionId partition, const Instance& instance) {
   const std::string key = GraphKey(partition, instance);
-  auto value = store.Get(key);
+  auto value = view.Get(key);
   if (!value) return value.error();
   google::protobuf::Arena arena;
   record::Graph& in = *google::protobuf::Arena::CreateMessage<record::Graph>(&arena);
@@ -228,11 +228,11 @@ Result<PlanGraph> GetGraph(const Store& store, PartitionId partition, const Inst
   return graph;
 }
 
-Result<Ok> ScanSteps(const Store& store, PartitionId partition, std::string_view ns,
+Result<Ok> ScanSteps(const View& view, PartitionId partition, std::string_view ns,
                      std::string_view id, const std::function<bool(StepRow)>& visit) {
   const std::string begin = Key(partition, kStep).Text(ns).Text(id);
   return ScanAll(
-      store, begin, PrefixEnd(begin),
+      view, begin, PrefixEnd(begin),
       [&](std::string_view key, std::string_view value) -> Result<bool> {
         record::Step in;
         if (!in.ParseFromArray(value.data(), static_cast<int>(value.size())) ||
@@ -287,11 +287,11 @@ void PutStarts(Batch* batch, PartitionId partition, const Instance& instance, No
              out.SerializeAsString());
 }
 
-Result<std::vector<ChildStart>> GetStarts(const Store& store, PartitionId partition,
+Result<std::vector<ChildStart>> GetStarts(const View& view, PartitionId partition,
                                           std::string_view ns, std::string_view id,
                                           NodeIndex home) {
   const std::string key = StepKey(partition, kStarts, ns, id, home);
-  auto value = store.Get(key);
+  auto value = view.Get(key);
   if (!value) return value.error();
   record::Starts in;
   if (!*value || !in.ParseFromString(**value)) return Corrupt("list of children", key);
@@ -321,11 +321,11 @@ void PutPlanned(Batch* batch, PartitionId partition, const Instance& instance,
              std::string(flow));
 }
 
-Result<std::map<std::string, std::string>> GetPlanned(const Store& store, PartitionId partition,
+Result<std::map<std::string, std::string>> GetPlanned(const View& view, PartitionId partition,
                                                       std::string_view ns, std::string_view id) {
   std::map<std::string, std::string> flows;
   const std::string begin = Key(partition, kPlanned).Text(ns).Text(id);
-  auto scanned = store.Scan(begin, PrefixEnd(begin), [&](std::string_view key, std::string_view v) {
+  auto scanned = view.Scan(begin, PrefixEnd(begin), [&](std::string_view key, std::string_view v) {
     key.remove_prefix(begin.size());
     flows.emplace(key.substr(0, key.size() - 1), v);
     return true;
@@ -353,9 +353,9 @@ void DropUnstarted(Batch* batch, PartitionId partition, const Instance& instance
   batch->Delete(UnstartedKey(partition, instance, home, number));
 }
 
-Result<bool> IsUnstarted(const Store& store, PartitionId partition, const Instance& instance,
+Result<bool> IsUnstarted(const View& view, PartitionId partition, const Instance& instance,
                          NodeIndex home, uint64_t number) {
-  auto value = store.Get(UnstartedKey(partition, instance, home, number));
+  auto value = view.Get(UnstartedKey(partition, instance, home, number));
   if (!value) return value.error();
   return value->has_value();
 }

@@ -323,13 +323,13 @@ Result<Instance> Decode(std::string_view ns, std::string_view id, std::string_vi
 }
 
 // With the tokens, when they are rows of their own.
-Result<Instance> DecodeWhole(const Store& store, PartitionId partition, std::string_view ns,
+Result<Instance> DecodeWhole(const View& view, PartitionId partition, std::string_view ns,
                              std::string_view id, std::string_view key, std::string_view value,
                              const Resolve& resolve) {
   auto instance = Decode(ns, id, key, value, resolve);
   if (!instance || !instance->plan || instance->Stopped()) return instance;
   Tokens& tokens = instance->tokens;
-  auto scanned = ScanSteps(store, partition, ns, id, [&tokens](StepRow row) {
+  auto scanned = ScanSteps(view, partition, ns, id, [&tokens](StepRow row) {
     if (row.token) tokens.Restore(*std::move(row.token));
     if (row.arrived > 0) tokens.RestoreArrived(row.home, row.arrived);
     if (row.doomed) tokens.RestoreDoomed(row.home);
@@ -461,10 +461,10 @@ Result<bool> VisitPage(uint64_t start, std::string_view bytes, uint64_t first,
 
 }  // namespace
 
-Result<Ok> ScanAll(const Store& store, std::string_view begin, std::string_view end,
+Result<Ok> ScanAll(const View& view, std::string_view begin, std::string_view end,
                    const std::function<Result<bool>(std::string_view, std::string_view)>& visit) {
   Result<Ok> outcome = Ok{};
-  auto scanned = store.Scan(begin, end, [&](std::string_view key, std::string_view value) {
+  auto scanned = view.Scan(begin, end, [&](std::string_view key, std::string_view value) {
     auto more = visit(key, value);
     if (more) return *more;
     outcome = more.error();
@@ -475,9 +475,9 @@ Result<Ok> ScanAll(const Store& store, std::string_view begin, std::string_view 
 
 namespace {
 
-Result<Ok> ScanIndex(const Store& store, Key prefix, std::string_view after, const VisitId& visit) {
+Result<Ok> ScanIndex(const View& view, Key prefix, std::string_view after, const VisitId& visit) {
   const std::string begin = prefix.bytes();
-  return store.Scan(Resume(std::move(prefix), after), PrefixEnd(begin),
+  return view.Scan(Resume(std::move(prefix), after), PrefixEnd(begin),
                     [&](std::string_view key, std::string_view) {
                       key.remove_prefix(begin.size());
                       return visit(key.substr(0, key.size() - 1));
@@ -490,8 +490,8 @@ void PutNumber(Batch* batch, std::string key, uint64_t number) {
   batch->Put(std::move(key), std::move(bytes));
 }
 
-Result<uint64_t> GetNumber(const Store& store, const std::string& key, uint64_t otherwise) {
-  auto value = store.Get(key);
+Result<uint64_t> GetNumber(const View& view, const std::string& key, uint64_t otherwise) {
+  auto value = view.Get(key);
   if (!value) return value.error();
   if (!*value) return otherwise;
   if ((*value)->size() != 8) return Corrupt("number", key);
@@ -515,10 +515,10 @@ void PutMachine(Batch* batch, PartitionId partition, const MachineRow& row) {
              out.SerializeAsString());
 }
 
-Result<Ok> ScanMachines(const Store& store, PartitionId partition,
+Result<Ok> ScanMachines(const View& view, PartitionId partition,
                         const std::function<void(MachineRow)>& visit) {
   const std::string begin = Key(partition, kMachine);
-  return ScanAll(store, begin, PrefixEnd(begin),
+  return ScanAll(view, begin, PrefixEnd(begin),
                  [&](std::string_view key, std::string_view value) -> Result<bool> {
                    record::Machine in;
                    if (!in.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
@@ -635,10 +635,10 @@ void PutOutput(Batch* batch, PartitionId partition, Instance* instance,
              std::string(json));
 }
 
-Result<std::optional<std::string>> GetOutput(const Store& store, PartitionId partition,
+Result<std::optional<std::string>> GetOutput(const View& view, PartitionId partition,
                                              std::string_view ns, std::string_view id,
                                              std::string_view node) {
-  return store.Get(Key(partition, kOutput).Text(ns).Text(id).Text(node).bytes());
+  return view.Get(Key(partition, kOutput).Text(ns).Text(id).Text(node).bytes());
 }
 
 Error NoSuchInstance(std::string_view ns, std::string_view id) {
@@ -646,21 +646,21 @@ Error NoSuchInstance(std::string_view ns, std::string_view id) {
           "there is no instance '" + std::string(id) + "' in namespace '" + std::string(ns) + "'"};
 }
 
-Result<Instance> GetInstance(const Store& store, PartitionId partition, std::string_view ns,
+Result<Instance> GetInstance(const View& view, PartitionId partition, std::string_view ns,
                              std::string_view id, const Resolve& resolve) {
   for (Kind kind : {kLive, kStopped}) {
     const std::string key = Key(partition, kind).Text(ns).Text(id);
-    auto value = store.Get(key);
+    auto value = view.Get(key);
     if (!value) return value.error();
-    if (*value) return DecodeWhole(store, partition, ns, id, key, **value, resolve);
+    if (*value) return DecodeWhole(view, partition, ns, id, key, **value, resolve);
   }
   return NoSuchInstance(ns, id);
 }
 
-Result<std::optional<Spec>> FindSpec(const Store& store, PartitionId partition,
+Result<std::optional<Spec>> FindSpec(const View& view, PartitionId partition,
                                      std::string_view ns, std::string_view id) {
   const std::string key = Key(partition, kSpec).Text(ns).Text(id);
-  auto value = store.Get(key);
+  auto value = view.Get(key);
   if (!value) return value.error();
   std::optional<Spec> found;
   if (!*value) return found;
@@ -676,19 +676,19 @@ Result<std::optional<Spec>> FindSpec(const Store& store, PartitionId partition,
   return found;
 }
 
-Result<Spec> GetSpec(const Store& store, PartitionId partition, std::string_view ns,
+Result<Spec> GetSpec(const View& view, PartitionId partition, std::string_view ns,
                      std::string_view id) {
-  auto spec = FindSpec(store, partition, ns, id);
+  auto spec = FindSpec(view, partition, ns, id);
   if (!spec) return spec.error();
   if (*spec) return **std::move(spec);
   return Corrupt("instance's params", Key(partition, kSpec).Text(ns).Text(id).bytes());
 }
 
-Result<std::map<std::string, std::string>> GetOutputs(const Store& store, PartitionId partition,
+Result<std::map<std::string, std::string>> GetOutputs(const View& view, PartitionId partition,
                                                       std::string_view ns, std::string_view id) {
   std::map<std::string, std::string> outputs;
   const std::string begin = Key(partition, kOutput).Text(ns).Text(id);
-  auto scanned = store.Scan(begin, PrefixEnd(begin), [&](std::string_view key, std::string_view v) {
+  auto scanned = view.Scan(begin, PrefixEnd(begin), [&](std::string_view key, std::string_view v) {
     key.remove_prefix(begin.size());
     outputs.emplace(key.substr(0, key.size() - 1), v);
     return true;
@@ -723,7 +723,7 @@ static std::string NodeNeedle(const Wanted& wanted) {
 static constexpr std::string_view kPlanTag = "\xAA\x01";  // field 21, of a length
 static_assert(record::Instance::kPlanFieldNumber == 21);
 
-Result<Ok> ScanInstances(const Store& store, PartitionId partition, bool stopped,
+Result<Ok> ScanInstances(const View& view, PartitionId partition, bool stopped,
                          std::string_view ns, std::string_view after, const Resolve& resolve,
                          const VisitInstance& visit, const Wanted& wanted) {
   const std::vector<std::string> needles = Needles(wanted);
@@ -731,7 +731,7 @@ Result<Ok> ScanInstances(const Store& store, PartitionId partition, bool stopped
   Key prefix(partition, stopped ? kStopped : kLive);
   if (!ns.empty()) prefix.Text(ns);
   const std::string begin = prefix.bytes();
-  return ScanAll(store, Resume(std::move(prefix), after), PrefixEnd(begin),
+  return ScanAll(view, Resume(std::move(prefix), after), PrefixEnd(begin),
                  [&](std::string_view key, std::string_view value) -> Result<bool> {
                    for (const std::string& needle : needles) {
                      if (value.find(needle) == std::string_view::npos) return true;
@@ -745,7 +745,7 @@ Result<Ok> ScanInstances(const Store& store, PartitionId partition, bool stopped
                    const std::string_view id = reader.Text();
                    auto instance =
                        wanted.tokens
-                           ? DecodeWhole(store, partition, in, id, key, value, resolve)
+                           ? DecodeWhole(view, partition, in, id, key, value, resolve)
                            : Decode(in, id, key, value, resolve);
                    if (!instance) return instance.error();
                    return visit(*std::move(instance));
@@ -851,12 +851,12 @@ std::optional<Resting> ReadResting(std::string_view value) {
 
 }  // namespace
 
-Result<Ok> ScanLive(const Store& store, PartitionId partition, const Resolve& resolve,
+Result<Ok> ScanLive(const View& view, PartitionId partition, const Resolve& resolve,
                     const std::function<Result<Ok>(const Resting&)>& visit,
                     const std::function<Result<Ok>(Instance)>& visit_other) {
   const std::string begin = Key(partition, kLive);
   Result<Ok> done = Ok{};
-  auto scanned = store.ScanOnce(
+  auto scanned = view.ScanOnce(
       begin, PrefixEnd(begin), [&](std::string_view key, std::string_view value) {
         KeyReader reader(key);
         const std::string_view ns = reader.Text();
@@ -866,7 +866,7 @@ Result<Ok> ScanLive(const Store& store, PartitionId partition, const Resolve& re
           resting->id = id;
           done = visit(*resting);
         } else {
-          auto instance = DecodeWhole(store, partition, ns, id, key, value, resolve);
+          auto instance = DecodeWhole(view, partition, ns, id, key, value, resolve);
           done = instance ? visit_other(*std::move(instance)) : instance.error();
         }
         return done.has_value();
@@ -874,20 +874,20 @@ Result<Ok> ScanLive(const Store& store, PartitionId partition, const Resolve& re
   return scanned ? done : scanned;
 }
 
-Result<Ok> ScanLabel(const Store& store, PartitionId partition, std::string_view ns,
+Result<Ok> ScanLabel(const View& view, PartitionId partition, std::string_view ns,
                      std::string_view key, std::string_view value, std::string_view after,
                      const VisitId& visit) {
-  return ScanIndex(store, Key(partition, kLabel).Text(ns).Text(key).Text(value), after, visit);
+  return ScanIndex(view, Key(partition, kLabel).Text(ns).Text(key).Text(value), after, visit);
 }
 
-Result<Ok> ScanMachine(const Store& store, PartitionId partition, std::string_view ns,
+Result<Ok> ScanMachine(const View& view, PartitionId partition, std::string_view ns,
                        std::string_view machine, std::string_view after, const VisitId& visit) {
-  return ScanIndex(store, Key(partition, kByMachine).Text(ns).Text(machine), after, visit);
+  return ScanIndex(view, Key(partition, kByMachine).Text(ns).Text(machine), after, visit);
 }
 
-Result<Ok> ScanChildren(const Store& store, PartitionId partition, std::string_view ns,
+Result<Ok> ScanChildren(const View& view, PartitionId partition, std::string_view ns,
                         std::string_view parent, std::string_view after, const VisitId& visit) {
-  return ScanIndex(store, Key(partition, kChildren).Text(ns).Text(parent), after, visit);
+  return ScanIndex(view, Key(partition, kChildren).Text(ns).Text(parent), after, visit);
 }
 
 void AddEvent(std::vector<FeedPage>* pages, const Event& event) {
@@ -910,10 +910,10 @@ Result<Ok> ReadPage(const FeedPage& page, uint64_t first, const std::function<bo
 }
 
 // The page that begins last, of those that begin at `from` to `to`; nullopt when there is none.
-static Result<std::optional<FeedPage>> LastPage(const Store& store, PartitionId partition,
+static Result<std::optional<FeedPage>> LastPage(const View& view, PartitionId partition,
                                                 uint64_t from, uint64_t to) {
   std::optional<FeedPage> page;
-  auto scanned = store.Scan(
+  auto scanned = view.Scan(
       FeedKey(partition, from), FeedKey(partition, to) + '\0',
       [&page](std::string_view key, std::string_view value) {
         page = {SeqOf(key), 0, std::string(value)};
@@ -929,42 +929,42 @@ static Result<std::optional<FeedPage>> LastPage(const Store& store, PartitionId 
 }
 
 // The page that may hold that record. Does not look through what was trimmed before it.
-static Result<std::optional<FeedPage>> PageOf(const Store& store, PartitionId partition,
+static Result<std::optional<FeedPage>> PageOf(const View& view, PartitionId partition,
                                               uint64_t seq) {
-  return LastPage(store, partition, seq < kPageRecords ? 0 : seq - kPageRecords + 1, seq);
+  return LastPage(view, partition, seq < kPageRecords ? 0 : seq - kPageRecords + 1, seq);
 }
 
-Result<uint64_t> PageStart(const Store& store, PartitionId partition, uint64_t seq) {
-  auto page = PageOf(store, partition, seq);
+Result<uint64_t> PageStart(const View& view, PartitionId partition, uint64_t seq) {
+  auto page = PageOf(view, partition, seq);
   if (!page) return page.error();
   return *page && (*page)->last >= seq ? (*page)->first : seq;
 }
 
-Result<Ok> ScanFeed(const Store& store, PartitionId partition, uint64_t first,
+Result<Ok> ScanFeed(const View& view, PartitionId partition, uint64_t first,
                     const std::function<bool(Event)>& visit) {
-  auto start = PageStart(store, partition, first);
+  auto start = PageStart(view, partition, first);
   if (!start) return start.error();
-  return ScanAll(store, FeedKey(partition, *start), PrefixEnd(Key(partition, kFeed).bytes()),
+  return ScanAll(view, FeedKey(partition, *start), PrefixEnd(Key(partition, kFeed).bytes()),
                  [&](std::string_view key, std::string_view value) {
                    return VisitPage(SeqOf(key), value, first, visit);
                  });
 }
 
-Result<uint64_t> LastSeq(const Store& store, PartitionId partition) {
-  auto first = FirstSeq(store, partition);
+Result<uint64_t> LastSeq(const View& view, PartitionId partition) {
+  auto first = FirstSeq(view, partition);
   if (!first) return first;
-  auto page = LastPage(store, partition, *first, UINT64_MAX);
+  auto page = LastPage(view, partition, *first, UINT64_MAX);
   if (!page) return page.error();
   return *page ? (*page)->last : *first - 1;
 }
 
-Result<uint64_t> FirstSeq(const Store& store, PartitionId partition) {
-  return GetNumber(store, Key(partition, kFeedStart), 1);
+Result<uint64_t> FirstSeq(const View& view, PartitionId partition) {
+  return GetNumber(view, Key(partition, kFeedStart), 1);
 }
 
 Result<Event> FeedReader::Get(uint64_t seq) {
   if (seq < page_.first || seq > page_.last) {
-    auto page = PageOf(store_, partition_, seq);
+    auto page = PageOf(view_, partition_, seq);
     if (!page) return page.error();
     if (*page) page_ = **std::move(page);
   }
@@ -976,18 +976,18 @@ Result<Event> FeedReader::Get(uint64_t seq) {
     });
     return walked ? found : walked.error();
   }
-  auto kept = store_.Get(Key(partition_, kKept).Number(seq).bytes());
+  auto kept = view_.Get(Key(partition_, kKept).Number(seq).bytes());
   if (!kept) return kept.error();
   if (*kept) return DecodeEvent(seq, **kept);
   return Error{Code::kNotFound, Reason::kNone,
                "record " + std::to_string(seq) + " is no longer kept"};
 }
 
-Result<std::vector<uint64_t>> History(const Store& store, PartitionId partition,
+Result<std::vector<uint64_t>> History(const View& view, PartitionId partition,
                                       const Instance& instance, uint64_t after) {
   std::vector<uint64_t> seqs;
   const std::string begin = Key(partition, kHistory).Text(instance.ns).Text(instance.id);
-  auto scanned = ScanAll(store, begin, PrefixEnd(begin),
+  auto scanned = ScanAll(view, begin, PrefixEnd(begin),
                          [&](std::string_view key, std::string_view value) -> Result<bool> {
                            record::HistoryPage page;
                            if (!page.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
@@ -1005,7 +1005,7 @@ Result<std::vector<uint64_t>> History(const Store& store, PartitionId partition,
   return seqs;
 }
 
-Result<Ok> HistoryBackwards(const Store& store, PartitionId partition, const Instance& instance,
+Result<Ok> HistoryBackwards(const View& view, PartitionId partition, const Instance& instance,
                             const std::function<bool(uint64_t seq)>& visit) {
   bool more = true;
   auto visit_all = [&](const auto& seqs) {
@@ -1015,7 +1015,7 @@ Result<Ok> HistoryBackwards(const Store& store, PartitionId partition, const Ins
   if (!more) return Ok{};
   const std::string begin = Key(partition, kHistory).Text(instance.ns).Text(instance.id);
   Result<Ok> outcome = Ok{};
-  auto scanned = store.Scan(
+  auto scanned = view.Scan(
       begin, PrefixEnd(begin),
       [&](std::string_view key, std::string_view value) {
         record::HistoryPage page;
@@ -1030,13 +1030,13 @@ Result<Ok> HistoryBackwards(const Store& store, PartitionId partition, const Ins
   return scanned ? outcome : scanned;
 }
 
-Result<uint64_t> TrimFeed(const Store& store, Batch* batch, PartitionId partition, uint64_t begin,
+Result<uint64_t> TrimFeed(const View& view, Batch* batch, PartitionId partition, uint64_t begin,
                           Timestamp horizon, size_t most,
                           const std::function<bool(const Event&)>& keep) {
   uint64_t first = begin;
   const std::string end = PrefixEnd(Key(partition, kFeed).bytes());
   auto scanned = ScanAll(
-      store, FeedKey(partition, begin), end,
+      view, FeedKey(partition, begin), end,
       [&](std::string_view key, std::string_view value) -> Result<bool> {
         if (first - begin >= most) return false;
         bool old = true;
@@ -1063,7 +1063,7 @@ Result<uint64_t> TrimFeed(const Store& store, Batch* batch, PartitionId partitio
   return first;
 }
 
-Result<std::vector<Expired>> ScanExpired(const Store& store, PartitionId partition, Timestamp from,
+Result<std::vector<Expired>> ScanExpired(const View& view, PartitionId partition, Timestamp from,
                                          Timestamp now, size_t limit) {
   std::vector<Expired> expired;
   auto read = [&](std::string_view key, std::string_view value) -> Result<bool> {
@@ -1083,17 +1083,17 @@ Result<std::vector<Expired>> ScanExpired(const Store& store, PartitionId partiti
     return expired.size() < limit;
   };
   auto scanned =
-      ScanAll(store, Key(partition, kExpiry).Number(static_cast<uint64_t>(Micros(from))).bytes(),
+      ScanAll(view, Key(partition, kExpiry).Number(static_cast<uint64_t>(Micros(from))).bytes(),
               Key(partition, kExpiry).Number(static_cast<uint64_t>(Micros(now))).bytes(), read);
   if (!scanned) return scanned.error();
   return expired;
 }
 
-Result<Ok> DropInstance(const Store& store, Batch* batch, PartitionId partition,
+Result<Ok> DropInstance(const View& view, Batch* batch, PartitionId partition,
                         const Instance& instance, uint64_t feed_begin, Timestamp expiry) {
-  auto spec = GetSpec(store, partition, instance.ns, instance.id);
+  auto spec = GetSpec(view, partition, instance.ns, instance.id);
   if (!spec) return spec.error();
-  auto history = History(store, partition, instance, 0);
+  auto history = History(view, partition, instance, 0);
   if (!history) return history.error();
   for (uint64_t seq : *history) {
     if (seq < feed_begin) batch->Delete(Key(partition, kKept).Number(seq));
@@ -1102,7 +1102,7 @@ Result<Ok> DropInstance(const Store& store, Batch* batch, PartitionId partition,
   if (instance.plan) kinds.insert(kinds.end(), {kStep, kStarts, kPlanned, kUnstarted});
   for (Kind kind : kinds) {
     const std::string begin = Key(partition, kind).Text(instance.ns).Text(instance.id);
-    auto scanned = store.Scan(begin, PrefixEnd(begin), [&](std::string_view key, std::string_view) {
+    auto scanned = view.Scan(begin, PrefixEnd(begin), [&](std::string_view key, std::string_view) {
       batch->Delete(std::string(key));
       return true;
     });
@@ -1200,11 +1200,11 @@ void PutDropped(Batch* batch, PartitionId partition, std::string_view ns, std::s
   batch->Put(Key(partition, kDropped).Text(ns).Text(machine), out.SerializeAsString());
 }
 
-Result<Ok> ScanDropped(const Store& store, PartitionId partition,
+Result<Ok> ScanDropped(const View& view, PartitionId partition,
                        const std::function<void(const std::string& ns, const std::string& machine,
                                                 const DroppedCounts&)>& visit) {
   const std::string begin = Key(partition, kDropped);
-  return ScanAll(store, begin, PrefixEnd(begin),
+  return ScanAll(view, begin, PrefixEnd(begin),
                  [&](std::string_view key, std::string_view value) -> Result<bool> {
                    record::Stats in;
                    if (!in.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
@@ -1223,14 +1223,14 @@ void PutStatsSeq(Batch* batch, PartitionId partition, uint64_t seq) {
   PutNumber(batch, Key(partition, kStatsSeq), seq);
 }
 
-Result<uint64_t> GetStatsSeq(const Store& store, PartitionId partition) {
-  return GetNumber(store, Key(partition, kStatsSeq), 0);
+Result<uint64_t> GetStatsSeq(const View& view, PartitionId partition) {
+  return GetNumber(view, Key(partition, kStatsSeq), 0);
 }
 
-Result<Ok> ScanStats(const Store& store, PartitionId partition,
+Result<Ok> ScanStats(const View& view, PartitionId partition,
                      const std::function<void(StatsRow)>& visit) {
   const std::string begin = Key(partition, kStats);
-  return ScanAll(store, begin, PrefixEnd(begin),
+  return ScanAll(view, begin, PrefixEnd(begin),
                  [&](std::string_view key, std::string_view value) -> Result<bool> {
                    record::Stats in;
                    if (!in.ParseFromArray(value.data(), static_cast<int>(value.size()))) {

@@ -62,7 +62,7 @@ struct MachineRow {
   Timestamp define_time;
 };
 void PutMachine(Batch* batch, PartitionId partition, const MachineRow& row);
-Result<Ok> ScanMachines(const Store& store, PartitionId partition,
+Result<Ok> ScanMachines(const View& view, PartitionId partition,
                         const std::function<void(MachineRow)>& visit);
 
 // Writes a changed instance, and moves it to the stopped ones when it has just stopped: then it may
@@ -76,21 +76,21 @@ void PutOutput(Batch* batch, PartitionId partition, Instance* instance,
                std::string_view node, std::string_view json);
 
 // The output of one node; nullopt when there is none.
-Result<std::optional<std::string>> GetOutput(const Store& store, PartitionId partition,
+Result<std::optional<std::string>> GetOutput(const View& view, PartitionId partition,
                                              std::string_view ns, std::string_view id,
                                              std::string_view node);
 
 Error NoSuchInstance(std::string_view ns, std::string_view id);  // kNotFound, in words
 
 // kNotFound when there is no such instance.
-Result<Instance> GetInstance(const Store& store, PartitionId partition, std::string_view ns,
+Result<Instance> GetInstance(const View& view, PartitionId partition, std::string_view ns,
                              std::string_view id, const Resolve& resolve);
-Result<Spec> GetSpec(const Store& store, PartitionId partition, std::string_view ns,
+Result<Spec> GetSpec(const View& view, PartitionId partition, std::string_view ns,
                      std::string_view id);
 // nullopt when there is no such instance.
-Result<std::optional<Spec>> FindSpec(const Store& store, PartitionId partition,
+Result<std::optional<Spec>> FindSpec(const View& view, PartitionId partition,
                                      std::string_view ns, std::string_view id);
-Result<std::map<std::string, std::string>> GetOutputs(const Store& store, PartitionId partition,
+Result<std::map<std::string, std::string>> GetOutputs(const View& view, PartitionId partition,
                                                       std::string_view ns, std::string_view id);
 
 // Live or stopped instances of one namespace (of all when `ns` is empty) with ids after `after`, in
@@ -105,7 +105,7 @@ struct Wanted {
   bool tokens = true;  // of plans that have not stopped, too: they are rows of their own
 };
 using VisitInstance = std::function<bool(Instance)>;
-Result<Ok> ScanInstances(const Store& store, PartitionId partition, bool stopped,
+Result<Ok> ScanInstances(const View& view, PartitionId partition, bool stopped,
                          std::string_view ns, std::string_view after, const Resolve& resolve,
                          const VisitInstance& visit, const Wanted& wanted = {});
 // All that live, for a start: millions of them in seconds. Most are of a plain machine, stand on one
@@ -123,18 +123,18 @@ struct Resting {
   TokenState token = TokenState::kNone;
   Timestamp available_at = kNever;
 };
-Result<Ok> ScanLive(const Store& store, PartitionId partition, const Resolve& resolve,
+Result<Ok> ScanLive(const View& view, PartitionId partition, const Resolve& resolve,
                     const std::function<Result<Ok>(const Resting&)>& visit,
                     const std::function<Result<Ok>(Instance)>& visit_other);
 
 // Ids that an index holds, after `after`, in order, until `visit` returns false.
 using VisitId = std::function<bool(std::string_view id)>;
-Result<Ok> ScanLabel(const Store& store, PartitionId partition, std::string_view ns,
+Result<Ok> ScanLabel(const View& view, PartitionId partition, std::string_view ns,
                      std::string_view key, std::string_view value, std::string_view after,
                      const VisitId& visit);
-Result<Ok> ScanMachine(const Store& store, PartitionId partition, std::string_view ns,
+Result<Ok> ScanMachine(const View& view, PartitionId partition, std::string_view ns,
                        std::string_view machine, std::string_view after, const VisitId& visit);
-Result<Ok> ScanChildren(const Store& store, PartitionId partition, std::string_view ns,
+Result<Ok> ScanChildren(const View& view, PartitionId partition, std::string_view ns,
                         std::string_view parent, std::string_view after, const VisitId& visit);
 
 // Plans. PutInstance writes the rows of the homes that are dirty; this reads them all.
@@ -147,13 +147,13 @@ struct StepRow {
   std::string input;  // in place of the step's own; empty: none
   std::optional<Ended> ended;
 };
-Result<Ok> ScanSteps(const Store& store, PartitionId partition, std::string_view ns,
+Result<Ok> ScanSteps(const View& view, PartitionId partition, std::string_view ns,
                      std::string_view id, const std::function<bool(StepRow)>& visit);
 
 void PutGraph(Batch* batch, PartitionId partition, const Instance& instance,
               const PlanGraph& graph);
 // kNotFound when it is not there. The schemas' checks are not made: only their texts are kept.
-Result<PlanGraph> GetGraph(const Store& store, PartitionId partition, const Instance& instance);
+Result<PlanGraph> GetGraph(const View& view, PartitionId partition, const Instance& instance);
 
 // What a worker asked to be started: the fields of a start that are its own.
 struct ChildStart {
@@ -169,19 +169,19 @@ struct ChildStart {
 };
 void PutStarts(Batch* batch, PartitionId partition, const Instance& instance, NodeIndex home,
                const std::vector<ChildStart>& starts);
-Result<std::vector<ChildStart>> GetStarts(const Store& store, PartitionId partition,
+Result<std::vector<ChildStart>> GetStarts(const View& view, PartitionId partition,
                                           std::string_view ns, std::string_view id,
                                           NodeIndex home);
 void PutPlanned(Batch* batch, PartitionId partition, const Instance& instance,
                 std::string_view step, std::string_view flow);
-Result<std::map<std::string, std::string>> GetPlanned(const Store& store, PartitionId partition,
+Result<std::map<std::string, std::string>> GetPlanned(const View& view, PartitionId partition,
                                                       std::string_view ns, std::string_view id);
 // Children that could not be started, by their numbers.
 void PutUnstarted(Batch* batch, PartitionId partition, const Instance& instance, NodeIndex home,
                   uint64_t number);
 void DropUnstarted(Batch* batch, PartitionId partition, const Instance& instance, NodeIndex home,
                    uint64_t number);
-Result<bool> IsUnstarted(const Store& store, PartitionId partition, const Instance& instance,
+Result<bool> IsUnstarted(const View& view, PartitionId partition, const Instance& instance,
                          NodeIndex home, uint64_t number);
 // The rows of steps: those of a graph of planners mean others in the one that comes after it.
 void DropSteps(Batch* batch, PartitionId partition, const Instance& instance);
@@ -203,38 +203,38 @@ void PutPages(Batch* batch, PartitionId partition, const std::vector<FeedPage>& 
 Result<Ok> ReadPage(const FeedPage& page, uint64_t first, const std::function<bool(Event)>& visit);
 
 // Records with first <= seq, ascending, until `visit` returns false.
-Result<Ok> ScanFeed(const Store& store, PartitionId partition, uint64_t first,
+Result<Ok> ScanFeed(const View& view, PartitionId partition, uint64_t first,
                     const std::function<bool(Event)>& visit);
 // The first number of the page that holds record `seq`; `seq` itself when none does.
-Result<uint64_t> PageStart(const Store& store, PartitionId partition, uint64_t seq);
+Result<uint64_t> PageStart(const View& view, PartitionId partition, uint64_t seq);
 // 0 when the feed is empty.
-Result<uint64_t> LastSeq(const Store& store, PartitionId partition);
+Result<uint64_t> LastSeq(const View& view, PartitionId partition);
 // The lowest seq that the feed holds, or would hold: 1 before anything was dropped.
-Result<uint64_t> FirstSeq(const Store& store, PartitionId partition);
+Result<uint64_t> FirstSeq(const View& view, PartitionId partition);
 // Records by their numbers, wherever they lie now. It keeps the page that it has read last, since
 // records of one instance are often neighbours. One thread.
 class FeedReader {
  public:
-  FeedReader(const Store& store, PartitionId partition) : store_(store), partition_(partition) {}
+  FeedReader(const View& view, PartitionId partition) : view_(view), partition_(partition) {}
   Result<Event> Get(uint64_t seq);  // kNotFound when it is gone
 
  private:
-  const Store& store_;
+  const View& view_;
   const PartitionId partition_;
   FeedPage page_;
 };
 // All numbers of an instance's history after `after`, ascending; `instance.history` is the last page.
-Result<std::vector<uint64_t>> History(const Store& store, PartitionId partition,
+Result<std::vector<uint64_t>> History(const View& view, PartitionId partition,
                                       const Instance& instance, uint64_t after);
 
 // The same, newest first, until `visit` returns false.
-Result<Ok> HistoryBackwards(const Store& store, PartitionId partition, const Instance& instance,
+Result<Ok> HistoryBackwards(const View& view, PartitionId partition, const Instance& instance,
                             const std::function<bool(uint64_t seq)>& visit);
 
 // Retention. Drops the pages at the feed's begin, which is `begin`, that hold nothing later than
 // `horizon`, until `most` records or a page more are gone, keeping elsewhere the records that
 // `keep` wants. Answers where the feed begins now.
-Result<uint64_t> TrimFeed(const Store& store, Batch* batch, PartitionId partition, uint64_t begin,
+Result<uint64_t> TrimFeed(const View& view, Batch* batch, PartitionId partition, uint64_t begin,
                           Timestamp horizon, size_t most,
                           const std::function<bool(const Event&)>& keep);
 struct Expired {
@@ -248,10 +248,10 @@ struct Expired {
 };
 // At most `limit` instances whose time is up, the longest overdue first. `from` skips what has been
 // dropped already, and with it the tombstones.
-Result<std::vector<Expired>> ScanExpired(const Store& store, PartitionId partition, Timestamp from,
+Result<std::vector<Expired>> ScanExpired(const View& view, PartitionId partition, Timestamp from,
                                          Timestamp now, size_t limit);
 // Everything of a stopped instance, also what is kept of it from before the feed's begin.
-Result<Ok> DropInstance(const Store& store, Batch* batch, PartitionId partition,
+Result<Ok> DropInstance(const View& view, Batch* batch, PartitionId partition,
                         const Instance& instance, uint64_t feed_begin, Timestamp expiry);
 // The same for a bare one none of whose records the feed has dropped.
 void DropBare(Batch* batch, PartitionId partition, const Expired& expired);
@@ -274,7 +274,7 @@ struct TokenRow {
 void PutToken(Batch* batch, PartitionId partition, const TokenRow& row);
 void DropToken(Batch* batch, PartitionId partition, std::string_view id);
 // All of them, by id.
-Result<std::vector<TokenRow>> ScanTokens(const Store& store, PartitionId partition);
+Result<std::vector<TokenRow>> ScanTokens(const View& view, PartitionId partition);
 
 // Counters and latencies of one machine.
 struct NodeCounts {
@@ -294,15 +294,15 @@ struct StatsRow {
 void PutStats(Batch* batch, PartitionId partition, const StatsRow& row);
 // Everything up to this record of the feed is in the stats rows.
 void PutStatsSeq(Batch* batch, PartitionId partition, uint64_t seq);
-Result<uint64_t> GetStatsSeq(const Store& store, PartitionId partition);
-Result<Ok> ScanStats(const Store& store, PartitionId partition,
+Result<uint64_t> GetStatsSeq(const View& view, PartitionId partition);
+Result<Ok> ScanStats(const View& view, PartitionId partition,
                      const std::function<void(StatsRow)>& visit);
 // Of the versions of one machine, how many stopped instances retention has dropped since PutStats,
 // which removes this row.
 using DroppedCounts = std::map<uint32_t, uint64_t>;
 void PutDropped(Batch* batch, PartitionId partition, std::string_view ns, std::string_view machine,
                 const DroppedCounts& dropped);
-Result<Ok> ScanDropped(const Store& store, PartitionId partition,
+Result<Ok> ScanDropped(const View& view, PartitionId partition,
                        const std::function<void(const std::string& ns, const std::string& machine,
                                                 const DroppedCounts&)>& visit);
 

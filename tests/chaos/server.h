@@ -11,13 +11,13 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "dfsmr/v1/runner.grpc.pb.h"
+#include "fsm/base/mutex.h"
 #include "tests/bench/process.h"
 
 namespace dfsmr::chaos {
@@ -46,13 +46,13 @@ class Broken : public std::runtime_error {
 class Findings {
  public:
   void Add(const std::string& what) {
-    std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (found_.size() < 20) found_.push_back(what);
     any_ = true;
   }
   bool any() const { return any_; }
   void Throw() const {
-    std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (found_.empty()) return;
     std::string all;
     for (const std::string& one : found_) all += (all.empty() ? "" : "\n  ") + one;
@@ -60,8 +60,8 @@ class Findings {
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::vector<std::string> found_;
+  mutable Mutex mutex_;
+  std::vector<std::string> found_ GUARDED(mutex_);
   std::atomic<bool> any_ = false;
 };
 

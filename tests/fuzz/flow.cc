@@ -1,11 +1,11 @@
 // Flows as they are sent with Start or reported by a planner, and the params they are planned with:
 // flow, zero byte, params.
-#include "dsrv/wire/convert.h"
 #include "fsm/plan/assemble.h"
 #include "fsm/plan/compile.h"
 #include "fsm/plan/library.h"
 #include "fsm/plan/source.h"
 #include "fsm/schema/schema.h"
+#include "fsm/yaml/definitions.h"
 #include "tests/fuzz/bytes.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

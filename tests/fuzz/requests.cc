@@ -346,20 +346,21 @@ class Caller {
     const std::string id = Instance();
     if (!CheckInstanceId(id)) return;
     const auto settled = world_.Do([&](Engine& e) { return e.Settle("ns", id); });
-    const auto view = ReadInstance(world_.engine(), "ns", id);
+    const Moment moment(world_.engine());
+    const auto view = ReadInstance(moment, "ns", id);
     Check(settled.has_value() == view.has_value(), "what is there can be read");
     if (!view) return;
     v1::Instance shown;
     ToProto(*view, &shown);
-    Check(ShowNodes(world_.engine(), view->instance, &shown).has_value(), "a graph can be shown");
-    Check(ReadHistory(world_.engine(), "ns", id, 0, 1 + bytes_.Below(5)).has_value(),
+    Check(ShowNodes(moment, view->instance, &shown).has_value(), "a graph can be shown");
+    Check(ReadHistory(moment, "ns", id, 0, 1 + bytes_.Below(5)).has_value(),
           "a history can be read");
     v1::ListInstancesRequest request;
     (void)Raw(&request);
     auto query = ToQuery(request);
     if (!query) return;
     query->ns = "ns";
-    Check(ReadInstances(world_.engine(), *query).has_value(), "instances can be listed");
+    Check(ReadInstances(moment, *query).has_value(), "instances can be listed");
   }
 
   Bytes bytes_;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -32,20 +33,18 @@ class FaultyStore final : public Store {
 
   Result<Epoch> Acquire(PartitionId partition) override { return below_.Acquire(partition); }
 
+  // Its reads count and fail like the store's own.
+  std::unique_ptr<const View> Snapshot() const override {
+    return std::make_unique<const Moment>(*this, below_.Snapshot());
+  }
+
   Result<std::optional<std::string>> Get(std::string_view key) const override {
-    if (!CountRow()) return Failed("a row cannot be read");
-    return below_.Get(key);
+    return GetFrom(below_, key);
   }
 
   Result<Ok> Scan(std::string_view begin, std::string_view end, const Visit& visit,
                   bool reverse) const override {
-    bool whole = CountRow();
-    auto scanned = below_.Scan(begin, end, [&](std::string_view key, std::string_view value) {
-      whole = whole && CountRow();
-      return whole && visit(key, value);
-    }, reverse);
-    if (!whole) return Failed("the rest of the rows cannot be read");
-    return scanned;
+    return ScanOf(below_, begin, end, visit, reverse);
   }
 
   Result<Ok> Write(PartitionId partition, Epoch epoch, const Batch& batch) override {
@@ -57,6 +56,37 @@ class FaultyStore final : public Store {
   }
 
  private:
+  class Moment final : public View {
+   public:
+    Moment(const FaultyStore& store, std::unique_ptr<const View> below)
+        : store_(store), below_(std::move(below)) {}
+    Result<std::optional<std::string>> Get(std::string_view key) const override {
+      return store_.GetFrom(*below_, key);
+    }
+    Result<Ok> Scan(std::string_view begin, std::string_view end, const Visit& visit,
+                    bool reverse) const override {
+      return store_.ScanOf(*below_, begin, end, visit, reverse);
+    }
+
+   private:
+    const FaultyStore& store_;
+    const std::unique_ptr<const View> below_;
+  };
+
+  Result<std::optional<std::string>> GetFrom(const View& view, std::string_view key) const {
+    if (!CountRow()) return Failed("a row cannot be read");
+    return view.Get(key);
+  }
+  Result<Ok> ScanOf(const View& view, std::string_view begin, std::string_view end,
+                    const Visit& visit, bool reverse) const {
+    bool whole = CountRow();
+    auto scanned = view.Scan(begin, end, [&](std::string_view key, std::string_view value) {
+      whole = whole && CountRow();
+      return whole && visit(key, value);
+    }, reverse);
+    if (!whole) return Failed("the rest of the rows cannot be read");
+    return scanned;
+  }
   bool CountRow() const {
     if (!rows_left_) return true;
     if (*rows_left_ == 0) return false;

@@ -175,7 +175,7 @@ void Sim::CheckLists(const std::map<std::string, Instance>& instances) {
   if (random_.Chance(20)) query.result = InstanceResult::kSuccess;
   std::string listed, expected;
   for (bool more = true; more;) {
-    auto page = ReadInstances(world_.engine(), query);
+    auto page = ReadInstances(Moment(world_.engine()), query);
     REQUIRE(page);
     for (const InstanceView& view : page->instances) {
       listed += view.instance.id + " ";
@@ -206,7 +206,7 @@ void Sim::CheckHistories(const std::map<std::string, Instance>& instances) {
   const size_t limit = 1 + random_.Below(4);
   uint64_t after = 0;
   for (bool more = true; more;) {
-    auto page = ReadHistory(world_.engine(), "ns", which->first, after, limit);
+    auto page = ReadHistory(Moment(world_.engine()), "ns", which->first, after, limit);
     REQUIRE(page);
     for (const Event& event : page->events) listed += std::to_string(event.seq) + " ";
     more = page->last != 0;

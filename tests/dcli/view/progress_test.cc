@@ -5,6 +5,7 @@
 #include <sstream>
 #include <streambuf>
 
+#include "fsm/base/mutex.h"
 #include "tests/dcli/dcli.h"
 #include "tests/dcli/fake_server.h"
 #include "tests/dcli/plans.h"
@@ -17,19 +18,19 @@ namespace {
 class Screen : public std::streambuf {
  public:
   void Await(const std::string& text) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return shown_.find(text) != std::string::npos; });
+    Lock lock(mutex_);
+    changed_.Wait(lock, [&]() REQUIRES(mutex_) { return shown_.find(text) != std::string::npos; });
   }
   std::string shown() {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     return shown_;
   }
 
  protected:
   std::streamsize xsputn(const char* text, std::streamsize count) override {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     shown_.append(text, static_cast<size_t>(count));
-    changed_.notify_all();
+    changed_.NotifyAll();
     return count;
   }
   int_type overflow(int_type c) override {
@@ -39,9 +40,9 @@ class Screen : public std::streambuf {
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::string shown_;
+  Mutex mutex_;
+  Condition changed_;
+  std::string shown_ GUARDED(mutex_);
 };
 
 struct Watched {

@@ -1,7 +1,6 @@
 // What a full disk stops, and what it does not.
 #include <doctest/doctest.h>
 
-#include "dsrv/loop/disk.h"
 #include "tests/dsrv/engine/world.h"
 
 namespace dfsmr {
@@ -34,31 +33,6 @@ Result<WaiterId> Poll(World& world, std::vector<Task>* tasks) {
     return e.Poll({.filter = {.ns = "ns"}, .worker = "w", .max_tasks = 10},
                   [tasks](std::vector<Task> given) { *tasks = std::move(given); });
   });
-}
-
-TEST_CASE("room is scarce below the reserve, none below half of it, and back a little later") {
-  struct Row {
-    uint64_t free;
-    Room was;
-    Room is;
-  };
-  using enum Room;
-  for (const auto& [free, was, is] : std::vector<Row>{{80, kAmple, kAmple},
-                                                      {79, kAmple, kScarce},
-                                                      {40, kAmple, kScarce},
-                                                      {39, kAmple, kNone},
-                                                      {80, kScarce, kScarce},
-                                                      {89, kScarce, kScarce},
-                                                      {90, kScarce, kAmple},
-                                                      {49, kNone, kNone},
-                                                      {50, kNone, kScarce},
-                                                      {89, kNone, kScarce},
-                                                      {90, kNone, kAmple}}) {
-    CAPTURE(free);
-    CAPTURE(was);
-    CHECK(RoomOf(free, 80, was) == is);
-  }
-  CHECK(RoomOf(0, 0, kNone) == kAmple);
 }
 
 TEST_CASE("where room is scarce nothing new begins, and what has begun goes on to its end") {

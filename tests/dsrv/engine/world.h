@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "dsrv/engine/engine.h"
-#include "dsrv/wire/convert.h"
 #include "fsm/schema/schema.h"
 #include "fsm/yaml/definitions.h"
 #include "storage/memory_store.h"

@@ -3,15 +3,14 @@
 
 #include <doctest/doctest.h>
 
-#include <condition_variable>
 #include <future>
 #include <limits>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
 #include "fsm/base/limits.h"
+#include "fsm/base/mutex.h"
 #include "storage/memory_store.h"
 
 namespace dfsmr {
@@ -22,32 +21,32 @@ using namespace std::chrono_literals;
 class SlowStore final : public MemoryStore {
  public:
   Result<Ok> Write(PartitionId partition, Epoch epoch, const Batch& batch) override {
-    std::unique_lock lock(mutex_);
+    Lock lock(mutex_);
     ++begun_;
-    changed_.notify_all();
-    changed_.wait(lock, [this] { return begun_ <= let_; });
+    changed_.NotifyAll();
+    changed_.Wait(lock, [this]() REQUIRES(mutex_) { return begun_ <= let_; });
     return MemoryStore::Write(partition, epoch, batch);
   }
 
   void AwaitBegun(int writes) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return begun_ >= writes; });
+    Lock lock(mutex_);
+    changed_.Wait(lock, [&]() REQUIRES(mutex_) { return begun_ >= writes; });
   }
   void Let(int writes) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     let_ = writes;
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
   int begun() {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     return begun_;
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  int begun_ = 0;
-  int let_ = 0;
+  Mutex mutex_;
+  Condition changed_;
+  int begun_ GUARDED(mutex_) = 0;
+  int let_ GUARDED(mutex_) = 0;
 };
 
 struct Rig {

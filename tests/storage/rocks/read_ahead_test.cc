@@ -27,7 +27,7 @@ Rows MakeRows() {
 
 // Gives all of them, notes how far it came, and then ends so.
 auto Giving(const Rows& rows, std::atomic<size_t>* given, Result<Ok> outcome = Ok{}) {
-  return [&rows, given, outcome](const Store::Visit& take) {
+  return [&rows, given, outcome](const View::Visit& take) {
     for (const auto& [key, value] : rows) {
       ++*given;
       if (!take(key, value)) return Result<Ok>(Ok{});

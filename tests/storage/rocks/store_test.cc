@@ -24,14 +24,14 @@ std::unique_ptr<Store> OpenRocks(const TemporaryFolder& folder) {
   return *std::move(store);
 }
 
-Rows ScanOf(const Store& store, std::string_view begin, std::string_view end, bool reverse = false,
+Rows ScanOf(const View& view, std::string_view begin, std::string_view end, bool reverse = false,
             size_t limit = SIZE_MAX) {
   Rows rows;
   const auto visit = [&rows, limit](std::string_view key, std::string_view value) {
     rows.emplace_back(key, value);
     return rows.size() < limit;
   };
-  REQUIRE(store.Scan(begin, end, visit, reverse));
+  REQUIRE(view.Scan(begin, end, visit, reverse));
   return rows;
 }
 
@@ -187,7 +187,75 @@ TEST_CASE("a scan sees one state while the owner writes on") {
   });
 }
 
-// The same random operations on both stores, one of which is closed and opened in between.
+TEST_CASE("a snapshot shows the rows as they were when it was taken, until it is dropped") {
+  OnEachStore([](Store& store) {
+    const std::string a = Key(1, 1, "a");
+    const std::string b = Key(1, 1, "b");
+    const std::string c = Key(1, 1, "c");
+    const Epoch epoch = AcquireOf(store, 1);
+    const auto empty = store.Snapshot();
+    Batch first;
+    first.Put(a, "1");
+    first.Put(b, "1");
+    REQUIRE(store.Write(1, epoch, first));
+    auto before = store.Snapshot();
+    const auto same = store.Snapshot();
+    Batch second;
+    second.DeleteRange(a, b);
+    second.Put(b, "2");
+    second.Put(c, "2");
+    REQUIRE(store.Write(1, epoch, second));
+    CHECK(ScanOf(*empty, "", "").empty());
+    CHECK(ScanOf(*before, "", "") == Rows{{a, "1"}, {b, "1"}});
+    CHECK(ScanOf(*before, "", "", true, 1) == Rows{{b, "1"}});
+    CHECK(*before->Get(a) == "1");
+    CHECK(*before->Get(c) == std::nullopt);
+    CHECK(ScanOf(*store.Snapshot(), "", "") == Rows{{b, "2"}, {c, "2"}});
+    before.reset();
+    CHECK(*same->Get(b) == "1");
+    Rows once;
+    REQUIRE(same->ScanOnce(b, "", [&once](std::string_view key, std::string_view value) {
+      once.emplace_back(key, value);
+      return true;
+    }));
+    CHECK(once == Rows{{b, "1"}});
+    CHECK(*store.Get(a) == std::nullopt);
+  });
+}
+
+TEST_CASE("a snapshot holds each write whole or not at all, and does not change") {
+  OnEachStore([](Store& store) {
+    const Epoch epoch = AcquireOf(store, 1);
+    const auto write = [&](int value) {
+      Batch batch;
+      for (const char* key : {"\1\1a", "\1\1m", "\1\1z"}) batch.Put(key, std::to_string(value));
+      return store.Write(1, epoch, batch);
+    };
+    std::atomic<int> written = 0;
+    std::atomic<bool> writing = true;
+    REQUIRE(write(0));
+    std::thread owner([&] {
+      for (int value = 1; value <= 300 && write(value); ++value) written = value;
+      writing = false;
+    });
+    bool consistent = true;
+    for (int round = 0; writing || round < 10; ++round) {
+      const int least = written;
+      const auto snapshot = store.Snapshot();
+      const std::string value = **snapshot->Get("\1\1a");
+      consistent = consistent && std::stoi(value) >= least &&
+                   ScanOf(*snapshot, "", "", round % 2 != 0) ==
+                       ScanOf(*snapshot, "", "", round % 2 != 0) &&
+                   *snapshot->Get("\1\1m") == value && *snapshot->Get("\1\1z") == value;
+    }
+    owner.join();
+    CHECK(written == 300);
+    CHECK(consistent);
+  });
+}
+
+// The same random operations on both stores, one of which is closed and opened in between, and on
+// snapshots of them.
 class Twins {
  public:
   explicit Twins(uint64_t seed) : random_(seed) { Reopen(); }
@@ -201,6 +269,8 @@ class Twins {
     } else if (dice < 95) {
       const std::string key = RandomKey(RandomPartition());
       CHECK(*memory_.Get(key) == *rocks_->Get(key));
+    } else if (dice < 97) {
+      Snapshot();
     } else if (dice < 98) {
       Acquire(RandomPartition());
     } else {
@@ -215,6 +285,7 @@ class Twins {
   }
 
   void Reopen() {
+    snapshots_.clear();
     rocks_.reset();
     rocks_ = OpenRocks(folder_);
     for (PartitionId partition = 0; partition < kPartitions; ++partition) Acquire(partition);
@@ -265,7 +336,21 @@ class Twins {
     if (!expected) CHECK(actual.error() == expected.error());
   }
 
+  // Takes another, of a few, and drops the oldest.
+  void Snapshot() {
+    snapshots_.push_back({memory_.Snapshot(), rocks_->Snapshot(), ScanOf(memory_, "", "")});
+    if (snapshots_.size() > 3) snapshots_.erase(snapshots_.begin());
+  }
+
   void Scan() {
+    for (const auto& [memory, rocks, rows] : snapshots_) {
+      const bool reverse = Draw(2) == 0;
+      const std::string key = RandomKey(RandomPartition());
+      CHECK(ScanOf(*memory, "", "") == rows);
+      CHECK(ScanOf(*memory, key, "", reverse, 5) == ScanOf(*rocks, key, "", reverse, 5));
+      CHECK(ScanOf(*rocks, "", "") == rows);
+      CHECK(*memory->Get(key) == *rocks->Get(key));
+    }
     const std::string begin = Draw(5) == 0 ? "" : RandomKey(RandomPartition());
     const std::string end = Draw(5) == 0 ? "" : RandomKey(RandomPartition());
     const bool reverse = Draw(2) == 0;
@@ -278,6 +363,12 @@ class Twins {
   const TemporaryFolder folder_;
   MemoryStore memory_;
   std::unique_ptr<Store> rocks_;
+  struct Moment {
+    std::unique_ptr<const View> memory;
+    std::unique_ptr<const View> rocks;
+    Rows rows;
+  };
+  std::vector<Moment> snapshots_;
   std::map<PartitionId, Epoch> epochs_;
 };
 

@@ -1,0 +1,37 @@
+// The rule by which free bytes become room.
+#include "dsrv/loop/disk.h"
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+namespace dfsmr {
+namespace {
+
+TEST_CASE("room is scarce below the reserve, none below half of it, and back a little later") {
+  struct Row {
+    uint64_t free;
+    Room was;
+    Room is;
+  };
+  using enum Room;
+  for (const Row& row : std::vector<Row>{{80, kAmple, kAmple},
+                                         {79, kAmple, kScarce},
+                                         {40, kAmple, kScarce},
+                                         {39, kAmple, kNone},
+                                         {80, kScarce, kScarce},
+                                         {89, kScarce, kScarce},
+                                         {90, kScarce, kAmple},
+                                         {49, kNone, kNone},
+                                         {50, kNone, kScarce},
+                                         {89, kNone, kScarce},
+                                         {90, kNone, kAmple}}) {
+    CAPTURE(row.free);
+    CAPTURE(row.was);
+    CHECK(RoomOf(row.free, 80, row.was) == row.is);
+  }
+  CHECK(RoomOf(0, 0, kNone) == kAmple);
+}
+
+}  // namespace
+}  // namespace dfsmr

@@ -1,0 +1,232 @@
+// What readers see while the engine goes on: between any two reads of the store a turn may be
+// written, and what one reply shows must have been true at once all the same.
+#include "dsrv/wire/lists.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "dsrv/wire/plan_view.h"
+#include "tests/dsrv/engine/world.h"
+
+namespace dfsmr {
+namespace {
+
+// Lets a turn be written before each read of it that a reader makes. Its snapshots are of one
+// moment, unless it is told to break them: to show that the turns would tear what is read.
+class BusyStore final : public MemoryStore {
+ public:
+  using Turn = std::function<void(int number)>;
+
+  void Overtake(Turn turn, bool broken_snapshots) {
+    turn_ = std::move(turn);
+    broken_snapshots_ = broken_snapshots;
+    turns_ = 0;
+  }
+  void Rest() { turn_ = nullptr; }
+
+  std::unique_ptr<const View> Snapshot() const override {
+    if (broken_snapshots_) return std::make_unique<const Now>(*this);
+    auto snapshot = MemoryStore::Snapshot();
+    Make();  // what is written next is not in it
+    return snapshot;
+  }
+  Result<std::optional<std::string>> Get(std::string_view key) const override {
+    Make();
+    return MemoryStore::Get(key);
+  }
+  Result<Ok> Scan(std::string_view begin, std::string_view end, const Visit& visit,
+                  bool reverse) const override {
+    Make();
+    return MemoryStore::Scan(begin, end, visit, reverse);
+  }
+
+ private:
+  class Now final : public View {
+   public:
+    explicit Now(const BusyStore& store) : store_(store) {}
+    Result<std::optional<std::string>> Get(std::string_view key) const override {
+      return store_.Get(key);
+    }
+    Result<Ok> Scan(std::string_view begin, std::string_view end, const Visit& visit,
+                    bool reverse) const override {
+      return store_.Scan(begin, end, visit, reverse);
+    }
+
+   private:
+    const BusyStore& store_;
+  };
+
+  void Make() const {
+    if (!turn_) return;
+    const Turn turn = std::exchange(turn_, nullptr);  // its own reads are the engine's
+    turn(turns_++);
+    turn_ = turn;
+  }
+
+  mutable Turn turn_;
+  mutable int turns_ = 0;
+  bool broken_snapshots_ = false;
+};
+
+constexpr std::string_view kMachines = R"(
+id: job
+nodes:
+  a: {start: true, transitions: {ok: z, loop: a}}
+  z: {final: true}
+---
+plan: p
+flow:
+  - sequence:
+      - {step: a, action: x}
+      - {step: b, action: x}
+      - {step: c, action: x}
+---
+plan: inner
+flow: {for_each: "${params.h}", as: n, do: {step: a, action: x}}
+---
+plan: child
+flow: [{step: b, plan: inner, input: {h: "${params.h}"}}]
+---
+plan: parent
+flow: [{step: s, spawn: {plan: child, for_each: [1], as: h, input: {h: "${h}"}}}]
+)";
+
+struct Busy {
+  BusyStore store;
+  World world{{}, &store};
+
+  Busy() { world.Define(kMachines); }
+
+  // What `read` answers while `turn` is made before each of its reads, if its moment is none.
+  template <typename Read>
+  auto Torn(BusyStore::Turn turn, Read read, bool broken = true) {
+    store.Overtake(std::move(turn), broken);
+    auto outcome = read(Moment(world.engine()));
+    store.Rest();
+    return outcome;
+  }
+  // The same, of a moment as it should be.
+  template <typename Read>
+  auto Whole(BusyStore::Turn turn, Read read) {
+    return Torn(std::move(turn), std::move(read), /*broken=*/false);
+  }
+  void Report(const std::string& transition = "ok") {
+    for (const Task& task : world.Ready()) {
+      REQUIRE(world.Report(task, transition));
+    }
+  }
+};
+
+TEST_CASE("a list shows an instance once that stops while it is read") {
+  Busy busy;
+  for (const char* id : {"0", "1", "2", "3"}) busy.world.Start("job", id);
+  const auto turn = [&busy](int number) {
+    if (number < 4) REQUIRE(busy.world.Move(std::to_string(number), "ok"));
+  };
+  const auto read = [](const Moment& moment) {
+    auto page = ReadInstances(moment, {.ns = "ns", .limit = 100});
+    REQUIRE(page);
+    std::string shown;
+    for (const InstanceView& one : page->instances) {
+      shown += one.instance.id + (one.instance.Stopped() ? " stopped " : " runs ");
+    }
+    return shown;
+  };
+  SUBCASE("") {
+    CHECK(busy.Whole(turn, read) == "0 runs 1 runs 2 runs 3 runs ");
+    CHECK(read(Moment(busy.world.engine())) == "0 stopped 1 runs 2 runs 3 runs ");
+  }
+  SUBCASE("of several moments") {
+    const std::string shown = busy.Torn(turn, read);
+    CHECK(shown.find("1 runs") != std::string::npos);
+    CHECK(shown.find("1 stopped") != std::string::npos);
+  }
+}
+
+TEST_CASE("a walk through the pages finds once what is there, though it stops on the way") {
+  Busy busy;
+  std::string all, shown;
+  for (char id = 'a'; id <= 'j'; ++id) {
+    busy.world.Start("job", std::string(1, id));
+    all += id;
+  }
+  const std::string order = "caebdgjfhi";  // in which they stop, before, on and behind the page
+  InstanceQuery query{.ns = "ns", .limit = 3};
+  size_t stopped = 0;
+  do {
+    auto page = busy.Whole(
+        [&](int) {
+          if (stopped < order.size()) {
+            REQUIRE(busy.world.Move(std::string(1, order[stopped++]), "ok"));
+          }
+        },
+        [&query](const Moment& moment) { return ReadInstances(moment, query); });
+    REQUIRE(page);
+    for (const InstanceView& one : page->instances) shown += one.instance.id;
+    query.after = page->last;
+  } while (!query.after.empty());
+  CHECK(stopped > 3);
+  CHECK(shown == all);
+}
+
+TEST_CASE("a history is read whole while a page of it is cut off") {
+  Busy busy;
+  busy.world.Start("job", "i");
+  for (int i = 0; i < 29; ++i) REQUIRE(busy.world.Move("i", "loop"));
+  const auto turn = [&busy](int) { REQUIRE(busy.world.Move("i", "loop")); };
+  const auto read = [](const Moment& moment) {
+    auto page = ReadHistory(moment, "ns", "i", 0, 1'000);
+    REQUIRE(page);
+    return page->events.size();
+  };
+  SUBCASE("") { CHECK(busy.Whole(turn, read) == 30); }
+  SUBCASE("of several moments") { CHECK(busy.Torn(turn, read) > 60); }
+}
+
+TEST_CASE("the steps of a plan are shown as its tokens stand") {
+  Busy busy;
+  busy.world.Start("p", "i");
+  const auto turn = [&busy](int) { busy.Report(); };
+  const auto read = [](const Moment& moment) {
+    auto view = ReadInstance(moment, "ns", "i");
+    REQUIRE(view);
+    v1::Instance shown;
+    REQUIRE(ShowNodes(moment, view->instance, &shown));
+    std::string text(Name(view->instance.state));
+    for (const std::string& node : view->nodes) text += " " + node;
+    for (const v1::Step& step : shown.steps()) text += " " + v1::Step::State_Name(step.state());
+    return text;
+  };
+  SUBCASE("") {
+    CHECK(busy.Whole(turn, read) == "RUNNING a READY PENDING PENDING");
+    CHECK(read(Moment(busy.world.engine())) == "RUNNING b DONE READY PENDING");
+  }
+}
+
+TEST_CASE("an instance that lives again is found all the time") {
+  Busy busy;
+  World& world = busy.world;
+  world.Start("parent", "i");
+  world.Drain();
+  REQUIRE(world.Must("i/s/0").Stopped());  // 1 is no list
+  world.Define("plan: inner\nflow: [{step: a, action: x}]\n");
+  const auto turn = [&world](int number) {
+    if (number != 1) return;
+    REQUIRE(world.Do([](Engine& e) { return e.Resume("ns", "i", "", false); }));
+    world.Drain();
+  };
+  const auto read = [](const Moment& moment) {
+    auto view = ReadInstance(moment, "ns", "i/s/0");
+    return view ? std::string(Name(view->instance.state)) : view.error().message;
+  };
+  SUBCASE("") { CHECK(busy.Whole(turn, read) == "STOPPED"); }
+  SUBCASE("of several moments") {
+    CHECK(busy.Torn(turn, read) == rows::NoSuchInstance("ns", "i/s/0").message);
+  }
+}
+
+}  // namespace
+}  // namespace dfsmr

@@ -147,7 +147,7 @@ void HandOuts::MakeClaim(Resident& resident, uint64_t visit, ClaimArgs args, Tas
   Scene scene = changer_.SceneOf(resident, &resident.pending);
   Token& token = *instance.tokens.FindMutable(visit);
   const Node& node = resident.machine().nodes[token.node];
-  const Claim& claim = TakeClaim(scene, token, std::move(args));
+  const Claim& claim = rules::TakeClaim(scene, token, std::move(args));
   Statistics::CountTokens(instance, *resident.graph, *resident.graph);
   instance.tokens.Forget();
   if (!key.empty()) singletons_.Taken(resident, key, visit);
@@ -160,7 +160,7 @@ void HandOuts::MakeClaim(Resident& resident, uint64_t visit, ClaimArgs args, Tas
   timers_.ArmClaim(resident, visit, claim);
   task->attempt = claim.attempt;
   task->claim_id = claim.id;
-  task->claim = ClaimText(instance, visit, claim.id);
+  task->claim = rules::ClaimText(instance, visit, claim.id);
   task->deadline = claim.deadline;
   throttle_.Claimed(*resident.version->machine, claim.retry);
 }
@@ -184,7 +184,7 @@ bool HandOuts::Prepare(Resident& resident, const Token& token, Task* task, std::
 }
 
 bool HandOuts::Fail(Resident& resident, uint64_t visit, const std::string& why) {
-  changer_.Apply(resident, [&](Scene& scene) { FailStep(scene, visit, why); });
+  changer_.Apply(resident, [&](Scene& scene) { rules::FailStep(scene, visit, why); });
   residents_.MarkDirty(resident);
   return false;
 }
@@ -232,7 +232,7 @@ bool HandOuts::TakeKey(Resident& resident, const Token& token, std::string* key)
   }
   const OnConflict on_conflict = graph.actions[graph.steps[node.step].action].on_conflict;
   changer_.Apply(resident,
-                 [&](Scene& scene) { AwaitKey(scene, visit, *name, holder, on_conflict); });
+                 [&](Scene& scene) { rules::AwaitKey(scene, visit, *name, holder, on_conflict); });
   residents_.MarkDirty(resident);
   return false;
 }

@@ -22,24 +22,23 @@
 // Scan besides lists the unwritten rows within its bounds: keep them narrow.
 //
 // With it the engine need not keep track of
-//   - outputs and planned flows that the store may not show yet (PlanCache::Unseen, before and
-//   last):
-//     write the rows when they are reported, and read them back like any others;
-//   - full pages of a history that may not be durable (Resident::pages, pages_before, before_turn):
-//     HistoryBackwards sees them;
-//   - turns of the feed that are not written (uncommitted_): FeedReader sees them, except for the
-//     pages that the turn under way is still filling, which are put when it ends;
-//   - instances that were dropped, and plans (dropped_, dropped_order_, dropped_turn, Forgotten):
-//     deletes and ranges hide the rows at once;
+//   - outputs and planned flows that the store may not show yet (PlanCache::last and before):
+//     put the rows when they are reported, and read them back like any others;
+//   - full pages of a history that may not be durable (Resident::pages, pages_before and
+//     before_turn): HistoryBackwards sees them;
+//   - the feed's turns that are not durable (OpenTurn::FindRecord): FeedReader sees them, except
+//     for the pages that the turn under way is still filling, which are put at its end;
+//   - instances and plans that were dropped (Residents::dropped_, dropped_order_, Forgotten,
+//     PlanCache::dropped_turn): deletes and ranges hide the rows at once;
 //   - children noted as unstarted (PlanItems::unstarted);
-//   - instances that a scan of the machine's index does not find yet (LeaveBehind's walk through
-//   all
-//     residents): only those of the turn under way whose rows are put at its end are not found,
-//     which are on the list of dirty ones;
-//   - whether a resident's row is durable before it is evicted: once its row is in a sealed batch
-//   it
-//     can be loaded from here. What only memory has (lazy) must still stay.
-// An expiry that is not durable may be acted upon, too: the drop comes in a later batch.
+//   - instances that a scan does not find yet (Residents::Unseen): it finds all, except for those
+//     that the turn under way has changed, whose rows are put at its end;
+//   - whether a resident's row is durable before it is evicted: once the row is in a sealed batch
+//     it can be loaded from here. What is in memory only (lazy) must still stay;
+//   - the begin of the oldest turn that is not durable (OpenTurn::OldestOpen): what expired before
+//     the turn under way began may be dropped, except for instances that it has changed itself,
+//     whose rows are still to be put and would bring them back.
+// It does not say what is durable: answers still wait for the commit of what they rest on.
 #pragma once
 
 #include <cstdint>

@@ -106,7 +106,7 @@ v1::DefineResponse ReplyOf(const Parsed& parsed) {
   return reply;
 }
 
-// "3 nodes" of a machine, where `compiled` is null, "4 steps" of a plan, nothing of an action.
+// "3 nodes" for a machine, where `compiled` is null, "4 steps" for a plan, "" for an action.
 std::string SizeText(const Machine& machine, const Machine* compiled) {
   if (machine.Kind() == "machine") return Plural(machine.nodes.size(), "node") + "  ";
   if (machine.Kind() == "action" || compiled == nullptr || !compiled->graph) return "";
@@ -124,7 +124,7 @@ void PrintChecked(Context& context, const Source& source, const Machine& machine
               << SizeText(machine, compiled) << Escaped(source.name) << '\n';
 }
 
-// The server's words: one diagnostic a line.
+// The server's message: one diagnostic a line.
 void Add(const Error& error, Refusals* refusals) {
   ++refusals->files;
   for (const std::string& line : Split(error.message, '\n')) {

@@ -25,7 +25,7 @@ void SetTime(Timestamp time, google::protobuf::Timestamp* out) {
   out->set_nanos(static_cast<int32_t>(Micros(time) % 1'000'000 * 1'000));
 }
 
-void ToProto(const rows::TokenRow& row, v1::AccessToken* out) {
+void ToProto(const rows::CredentialRow& row, v1::AccessToken* out) {
   out->set_id(row.id);
   out->set_name(row.name);
   out->set_namespace_(row.ns);
@@ -49,8 +49,8 @@ Result<std::vector<std::string>> ToNames(
   return std::vector<std::string>(names.begin(), names.end());
 }
 
-Result<rows::TokenRow> ToRow(const v1::CreateTokenRequest& request, Timestamp now) {
-  rows::TokenRow row;
+Result<rows::CredentialRow> ToRow(const v1::CreateTokenRequest& request, Timestamp now) {
+  rows::CredentialRow row;
   row.ns = request.namespace_().empty() ? "default" : request.namespace_();
   if (row.ns != "*") {
     if (auto problem = NameProblem("namespace", row.ns)) return Bad(*problem);
@@ -115,10 +115,10 @@ grpc::ServerUnaryReactor* TokenService::CreateToken(Context* context,
         }
         for (const PrincipalPtr& old : all) {
           if (After(old->row.expire_time, kKeptExpired) > row.create_time) continue;
-          rows::DropToken(&engine.batch(), engine.partition(), old->row.id);
+          rows::DropCredential({engine.batch(), engine.partition()}, old->row.id);
           access.book().Remove(old);
         }
-        rows::PutToken(&engine.batch(), engine.partition(), row);
+        rows::PutCredential({engine.batch(), engine.partition()}, row);
         return std::make_shared<const Principal>(row);
       },
       [&access, secret](const PrincipalPtr& principal, v1::CreateTokenResponse* out) {
@@ -161,7 +161,7 @@ grpc::ServerUnaryReactor* TokenService::RevokeToken(Context* context,
         if (!found || !caller.principal()->In(found->row.ns) || id == kAdminFile) {
           return NoSuchToken(id);
         }
-        rows::DropToken(&engine.batch(), engine.partition(), id);
+        rows::DropCredential({engine.batch(), engine.partition()}, id);
         access.book().Remove(found);
         access.Sweep();
         return found;

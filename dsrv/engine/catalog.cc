@@ -234,7 +234,7 @@ Result<GraphPtr> Catalog::GraphOfPlan(const Instance& instance, VersionState& ve
   if (shared && version.shared_name == instance.plan->graph) {
     if (auto graph = version.shared.lock()) return graph;
   }
-  auto read = rows::GetGraph(turn_.store(), turn_.partition(), instance);
+  auto read = rows::GetGraph(turn_.view(), turn_.partition(), instance);
   if (!read) return read.error();
   for (StepAction& action : read->actions) {
     if (!action.input.text.empty()) action.input.check = options_.schema(action.input.text, "input");

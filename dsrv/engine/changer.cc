@@ -23,9 +23,7 @@ void Changer::Move(Resident& resident) {
     const bool planned = resident.instance.plan && !resident.instance.plan->graph.empty();
     rules::Upgrade(scene, next.machine, next.version);
     if (planned) rows::DropPlan(&turn_.batch(), turn_.partition(), resident.instance);
-    resident.outputs.clear();
     resident.plan.reset();
-    if (planned) CacheOf(resident).dropped_turn = turn_.number();
   });
 }
 

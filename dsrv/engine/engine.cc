@@ -64,7 +64,6 @@ void Engine::ResumeTurn(Timestamp now, uint64_t random) {
 }
 
 void Engine::BeginPass() {
-  residents_.BeginPass();
   for (Part* part : parts_) part->BeginPass();
 }
 

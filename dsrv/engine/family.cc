@@ -28,8 +28,8 @@ const Family::Children* Family::ChildrenOf(const std::string& ns, const std::str
 void Family::Load(Resident& resident) {
   const Instance& instance = resident.instance;
   if (!instance.parent_step) return;
-  /*mutant recover-no-children*/ children_[ResidentKey(instance.ns, instance.parent)]
-                                         [instance.id] = instance.parent_step->generation; /*end*/
+  /*mutant recover-no-children*/ children_[ResidentKey(instance.ns, instance.parent)][instance.id] =
+      instance.parent_step->generation; /*end*/
 }
 
 void Family::Absorb(const Change& change) {

@@ -110,18 +110,9 @@ bool Planner::TakeKey(Resident& resident, const PlanSource& source) {
 }
 
 std::optional<std::string> Planner::ReadPlanned(Resident& resident, PlannedFlows* planned) {
-  using Flows = std::map<std::string, std::string>;
-  auto flows = residents_.Forgotten(resident)
-                   ? Result<Flows>(Flows())
-                   : rows::GetPlanned(turn_.store(), turn_.partition(), resident.instance.ns,
-                                      resident.instance.id);
-  if (!flows) {
-    turn_.Trust(flows);
-    return flows.error().message;
-  }
-  for (const PlanCache::Unseen* unseen : {&CacheOf(resident).before, &CacheOf(resident).last}) {
-    for (const auto& [step, flow] : unseen->planned) (*flows)[step] = flow;
-  }
+  const Instance& instance = resident.instance;
+  auto flows = rows::GetPlanned(turn_.view(), turn_.partition(), instance.ns, instance.id);
+  if (!turn_.Trust(flows)) return flows.error().message;
   for (const auto& [step, flow] : *flows) {
     auto parsed = options_.parse_flow(flow);
     if (!parsed)

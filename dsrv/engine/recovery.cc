@@ -15,9 +15,9 @@ Result<std::unique_ptr<Engine>> Engine::Open(Store& store, EngineOptions options
 }
 
 Result<Ok> Engine::Recover(uint64_t epoch, Timestamp now) {
-  auto first = rows::FirstSeq(turn_.store(), turn_.partition());
+  auto first = rows::FirstSeq(turn_.view(), turn_.partition());
   if (!first) return first.error();
-  auto last = rows::LastSeq(turn_.store(), turn_.partition());
+  auto last = rows::LastSeq(turn_.view(), turn_.partition());
   if (!last) return last.error();
   turn_.Recover(epoch, *first, *last, now);
   auto done = LoadMachines();
@@ -28,7 +28,7 @@ Result<Ok> Engine::Recover(uint64_t epoch, Timestamp now) {
 
 Result<Ok> Engine::LoadMachines() {
   Result<Ok> outcome = Ok{};
-  auto scanned = rows::ScanMachines(turn_.store(), turn_.partition(), [&](rows::MachineRow row) {
+  auto scanned = rows::ScanMachines(turn_.view(), turn_.partition(), [&](rows::MachineRow row) {
     auto machine = options_.compile(row.source);
     if (!machine) {
       outcome = Error{Code::kDataLoss, Reason::kStoreFailed,
@@ -108,7 +108,7 @@ Result<Ok> Engine::LoadResting(const rows::Resting& row, VersionState** version)
 Result<Ok> Engine::LoadLive() {
   VersionState* version = nullptr;
   auto scanned = rows::ScanLive(
-      turn_.store(), turn_.partition(), resolve(),
+      turn_.view(), turn_.partition(), resolve(),
       [&](const rows::Resting& row) { return LoadResting(row, &version); },
       [&](Instance instance) { return LoadOne(std::move(instance)); });
   if (!scanned) return scanned;

@@ -81,7 +81,6 @@ void Reports::Keep(Resident& resident, const ReportArgs& args, const Answer& ans
     const auto flow = json::Member(args.output, "flow");
     std::string text = flow ? std::string(*flow) : "[]";
     if (json::KindOf(text) == json::Kind::kString) text = json::Unquote(text);
-    CacheOf(resident).last.planned[answer.prev_node] = text;
     /*mutant planned-not-kept*/ rows::PutPlanned(&turn_.batch(), turn_.partition(), instance,
                                                  answer.prev_node, text); /*end*/
     return;
@@ -114,18 +113,13 @@ std::optional<Answer> Reports::FormerAnswer(Resident& resident, const ReportArgs
     }
     return false;
   };
-  rows::FeedReader feed(turn_.store(), turn_.partition());
-  Instance probe;  // its history, with the pages that the store may not show yet
-  probe.ns = resident.instance.ns;
-  probe.id = resident.instance.id;
-  probe.history = resident.pages_before;
-  std::ranges::copy(resident.pages, std::back_inserter(probe.history));
-  std::ranges::copy(resident.instance.history, std::back_inserter(probe.history));
-  auto scanned = rows::HistoryBackwards(turn_.store(), turn_.partition(), probe, [&](uint64_t seq) {
-    if (auto event = turn_.FindRecord(seq)) return consider(*event);
-    auto event = feed.Get(seq);
-    return turn_.Trust(event) ? consider(*event) : false;
-  });
+  rows::FeedReader feed(turn_.view(), turn_.partition());
+  auto scanned =
+      rows::HistoryBackwards(turn_.view(), turn_.partition(), resident.instance, [&](uint64_t seq) {
+        if (auto event = turn_.FindRecord(seq)) return consider(*event);
+        auto event = feed.Get(seq);
+        return turn_.Trust(event) ? consider(*event) : false;
+      });
   turn_.Trust(scanned);
   return answer;
 }

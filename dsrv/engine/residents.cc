@@ -61,20 +61,10 @@ Resident* Residents::InMemory(ResidentName name) {
 
 void Residents::Erase(Resident& resident) {
   NotLazy(resident);
+  Check(!Dirty(resident), "an instance leaves memory without a row that is to be written");
   Check(resident.claim_timers.empty(), "an instance leaves memory without its claims' timers");
   by_use_.erase(resident.place);
   residents_.erase(residents_.find(NameOf(resident)));
-}
-
-void Residents::Drop(Resident* resident, const std::string& ns, const std::string& id) {
-  if (resident) Erase(*resident);
-  std::string key = ResidentKey(ns, id);
-  dropped_order_.emplace_back(turn_.number(), key);
-  dropped_.insert(std::move(key));
-}
-
-bool Residents::Dropped(const std::string& ns, const std::string& id) const {
-  return dropped_.contains(ResidentKey(ns, id));
 }
 
 Result<Resident*> Residents::Load(const std::string& ns, const std::string& id) {
@@ -83,9 +73,7 @@ Result<Resident*> Residents::Load(const std::string& ns, const std::string& id) 
     return resident;
   }
   auto instance =
-      dropped_.contains(ResidentKey(ns, id))
-          ? rows::NoSuchInstance(ns, id)
-          : rows::GetInstance(turn_.store(), turn_.partition(), ns, id, catalog_.resolve());
+      rows::GetInstance(turn_.view(), turn_.partition(), ns, id, catalog_.resolve());
   if (!instance) {
     if (instance.error().code != Code::kNotFound) turn_.Trust(instance);
     return instance.error();
@@ -107,8 +95,7 @@ Result<std::optional<uint64_t>> Residents::FirstSeqOf(const std::string& ns,
     if (!spec) return spec.error();
     return first = (*spec)->first_seq;
   }
-  if (dropped_.contains(ResidentKey(ns, id))) return first;
-  auto spec = rows::FindSpec(turn_.store(), turn_.partition(), ns, id);
+  auto spec = rows::FindSpec(turn_.view(), turn_.partition(), ns, id);
   turn_.Trust(spec);
   if (!spec) return spec.error();
   if (*spec) first = (*spec)->first_seq;
@@ -118,7 +105,7 @@ Result<std::optional<uint64_t>> Residents::FirstSeqOf(const std::string& ns,
 Result<std::shared_ptr<const Spec>> Residents::SpecOf(Resident& resident) {
   if (!resident.spec) {
     auto spec =
-        rows::GetSpec(turn_.store(), turn_.partition(), resident.instance.ns, resident.instance.id);
+        rows::GetSpec(turn_.view(), turn_.partition(), resident.instance.ns, resident.instance.id);
     if (!spec) {
       turn_.Trust(spec);
       return spec.error();
@@ -155,23 +142,13 @@ InstanceView Residents::ViewOf(Resident& resident) {
 
 void Residents::MarkDirty(Resident& resident) {
   NotLazy(resident);
-  if (resident.dirty_turn == turn_.number()) return;
-  if (Durable(resident) || turn_.Durable(resident.before_turn)) {
-    const bool all = Durable(resident);
-    resident.pages_before = std::exchange(resident.pages, {});
-    if (all) resident.pages_before.clear();
-    if (resident.plan) {
-      resident.plan->before = std::exchange(resident.plan->last, {});
-      if (all) resident.plan->before = {};
-    }
-    resident.before_turn = resident.dirty_turn;
-  }
+  if (Dirty(resident)) return;
   resident.dirty_turn = turn_.number();
   dirty_.push_back(&resident);
 }
 
 void Residents::MarkLazy(Resident& resident) {
-  if (resident.lazy || resident.dirty_turn == turn_.number()) return;
+  if (resident.lazy || Dirty(resident)) return;
   resident.lazy = true;
   resident.lazy_place = lazy_.emplace(lazy_.end(), After(turn_.now(), options_.lazy), &resident);
 }
@@ -187,8 +164,7 @@ void Residents::Stage(Resident& resident, std::vector<Event>& events) {
     if (!event.output.empty()) {
       std::string node = event.prev_node;
       if (resident.instance.plan) node.resize(std::min(node.find('/'), node.size()));
-      if (resident.instance.plan) CacheOf(resident).last.outputs[node] = event.output;
-      resident.outputs.emplace_back(std::move(node), std::move(event.output));
+      rows::PutOutput(&turn_.batch(), turn_.partition(), &resident.instance, node, event.output);
       event.output.clear();
     }
     statistics_.Record(&event, resident.version);
@@ -215,24 +191,9 @@ void Residents::SettleDue() {
   while (SettleDueAt() <= turn_.now()) Settle(*lazy_.front().second);
 }
 
-std::vector<Resident*> Residents::Unseen(const MachineState& machine) const {
-  std::vector<Resident*> unseen;
-  for (Resident* resident : by_use_) {
-    if (resident->version->machine == &machine && !Durable(*resident)) unseen.push_back(resident);
-  }
-  return unseen;
-}
-
 Timestamp Residents::ExpiryOf(const Resident& resident) const {
   const auto& retention = resident.version->definition->machine.retention;
   return After(resident.instance.end_time, retention.value_or(options_.retention));
-}
-
-void Residents::BeginPass() {
-  while (!dropped_order_.empty() && turn_.Durable(dropped_order_.front().first)) {
-    dropped_.erase(dropped_order_.front().second);
-    dropped_order_.pop_front();
-  }
 }
 
 void Residents::Write() {
@@ -248,18 +209,12 @@ void Residents::WriteOne(Resident& resident) {
   if (resident.created) {
     rows::PutSpec(&turn_.batch(), turn_.partition(), &instance, *resident.spec);
   }
-  for (const auto& [node, json] : resident.outputs) {
-    rows::PutOutput(&turn_.batch(), turn_.partition(), &instance, node, json);
-  }
-  const std::vector<uint64_t> page =
-      rows::PutInstance(&turn_.batch(), turn_.partition(), &instance, resident.machine(),
-                        just_stopped, ExpiryOf(resident));
-  std::ranges::copy(page, std::back_inserter(resident.pages));
+  rows::PutInstance(&turn_.batch(), turn_.partition(), &instance, resident.machine(), just_stopped,
+                    ExpiryOf(resident));
   if (resident.plan && resident.plan->new_graph && resident.machine().graph) {
     rows::PutGraph(&turn_.batch(), turn_.partition(), instance, *resident.machine().graph);
     resident.plan->new_graph = false;
   }
-  resident.outputs.clear();
   resident.created = false;
   resident.stopped_on_disk = instance.Stopped();
 }

@@ -4,15 +4,12 @@
 
 #include <absl/container/flat_hash_set.h>
 
-#include <deque>
 #include <list>
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -29,7 +26,6 @@ struct PlanItems {
   size_t at = 0;     // where in `list` the item number `next` begins
   uint64_t next = 0;
   std::vector<rows::ChildStart> starts;  // as a worker asked for them
-  std::set<uint64_t> unstarted;          // numbers noted as such, maybe not durable yet
 };
 
 // What is kept of an instance of a plan while it is in memory.
@@ -37,15 +33,7 @@ struct PlanCache {
   std::shared_ptr<const PlanSource> source;
   std::map<std::string, std::string_view> params;  // members of large ones; in the resident's spec
   bool new_graph = false;                          // its row is to be written this turn
-  uint64_t dropped_turn = 0;  // until it is written the store has outputs and flows that are gone
-  // What the store may not show yet: of the last turns, and of those before them.
-  struct Unseen {
-    std::map<std::string, std::string> outputs;  // by step
-    std::map<std::string, std::string> planned;  // by step
-  };
-  Unseen last;
-  Unseen before;
-  std::map<uint64_t, PlanItems> items;  // by generation
+  std::map<uint64_t, PlanItems> items;             // by generation
 };
 
 struct Resident {
@@ -55,14 +43,8 @@ struct Resident {
   std::shared_ptr<const Spec> spec;        // null: not loaded yet
   std::list<Resident*>::iterator place{};  // in order of use
   std::vector<Event> pending;              // CLAIMED events that are not in the feed yet
-  std::vector<std::pair<std::string, std::string>> outputs;  // of this turn: node → JSON
   // The timers' keys of live claims' deadlines.
   std::vector<std::pair<ClaimId, std::pair<Timestamp, uint64_t>>> claim_timers;
-  // Pages of its history, written but maybe not durable yet: as PlanCache's, of the last turns and
-  // of those up to `before_turn`. An instance that is busy in every turn is never wholly durable.
-  std::vector<uint64_t> pages;
-  std::vector<uint64_t> pages_before;
-  uint64_t before_turn = 0;
   uint64_t dirty_turn = 0;  // the last turn that wrote its row
   bool used = false;        // since its place in the order of use was looked at
   bool lazy = false;        // something is only in memory: it has a
@@ -110,9 +92,6 @@ class Residents {
   Resident* InMemory(ResidentName name);  // null: it is not
   Resident* Insert(Instance instance, VersionState* version, GraphPtr graph);
   void Erase(Resident& resident);
-  // Forgets an instance whose rows go with this turn.
-  void Drop(Resident* resident, const std::string& ns, const std::string& id);
-  bool Dropped(const std::string& ns, const std::string& id) const;
 
   // The number of an instance's first record, without bringing it into memory. nullopt: there is no
   // such instance.
@@ -136,16 +115,13 @@ class Residents {
   bool Durable(const Resident& resident) const {
     return /*mutant durable-at-once*/ turn_.Durable(resident.dirty_turn) /*end*/;
   }
-  // Whether the store still has outputs and flows of it that an upgrade has dropped.
-  bool Forgotten(const Resident& resident) const {
-    return resident.plan && !turn_.Durable(resident.plan->dropped_turn);
-  }
-  // Those that are of `machine` and that a scan of the store may not see as they are.
-  std::vector<Resident*> Unseen(const MachineState& machine) const;
+  // What has changed in this turn: its rows are written when the turn ends, and not seen by scans
+  // before that.
+  const std::vector<Resident*>& dirty() const { return dirty_; }
+  bool Dirty(const Resident& resident) const { return resident.dirty_turn == turn_.number(); }
   // How long a stopped instance is kept.
   Timestamp ExpiryOf(const Resident& resident) const;
 
-  void BeginPass();
   // At the end of a turn: the rows of all that it has changed.
   void Write();
   // Makes room in memory, a bounded amount of work.
@@ -171,9 +147,6 @@ class Residents {
   std::list<Resident*> by_use_;                      // the first is the next that may leave memory
   std::list<std::pair<Timestamp, Resident*>> lazy_;  // to be written by then, the first due first
   std::vector<Resident*> dirty_;
-  // Instances dropped in turns that are not durable yet: the store still has them.
-  std::deque<std::pair<uint64_t, std::string>> dropped_order_;
-  std::unordered_set<std::string> dropped_;
 };
 
 }  // namespace dfsmr

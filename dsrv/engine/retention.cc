@@ -16,13 +16,13 @@ void Retention::Work() {
   if (turn_.now() >= trim_due_) TrimFeed();
 }
 
-// Of what expired before the oldest turn that is not written began: no row appears behind that any
-// more, however short a machine's retention is.
+// Of what expired before this turn began: no row appears behind that any more, however short a
+// machine's retention is.
 void Retention::DropExpired() {
   expiry_due_ = After(turn_.now(), std::chrono::seconds(1));
   const size_t most = kDropsPerPass + turn_.records() / 2;  // an instance has at least two
-  const Timestamp until = turn_.OldestOpen();
-  auto expired = rows::ScanExpired(turn_.store(), turn_.partition(), expired_up_to_, until, most);
+  auto expired =
+      rows::ScanExpired(turn_.view(), turn_.partition(), expired_up_to_, turn_.began(), most);
   if (!turn_.Trust(expired)) return;
   for (const rows::Expired& one : *expired) {
     if (!Drop(one)) break;
@@ -36,7 +36,6 @@ void Retention::DropExpired() {
 }
 
 bool Retention::Drop(const rows::Expired& one) {
-  if (residents_.Dropped(one.ns, one.id)) return true;
   const bool bare = one.version != 0 && one.first_seq >= turn_.feed_start();
   Resident* resident = residents_.InMemory({one.ns, one.id});
   VersionState* version =
@@ -45,19 +44,19 @@ bool Retention::Drop(const rows::Expired& one) {
     auto loaded = residents_.Load(one.ns, one.id);
     if (!loaded) return true;
     resident = *loaded;
-    if (!residents_.Durable(*resident)) return false;
     if (!resident->instance.Stopped()) return true;
     version = resident->version;
   }
+  if (resident && residents_.Dirty(*resident)) return false;
   if (bare) {
     rows::DropBare(&turn_.batch(), turn_.partition(), one);
   } else {
-    auto outcome = rows::DropInstance(turn_.store(), &turn_.batch(), turn_.partition(),
+    auto outcome = rows::DropInstance(turn_.view(), &turn_.batch(), turn_.partition(),
                                       resident->instance, turn_.feed_start(), one.at);
     turn_.Trust(outcome);
   }
   statistics_.NoteDropped(*version);
-  residents_.Drop(resident, one.ns, one.id);
+  if (resident) residents_.Erase(*resident);
   return true;
 }
 
@@ -74,7 +73,7 @@ void Retention::TrimFeed() {
   const size_t most = kTrimsPerPass + turn_.records();
   std::pair<std::string, std::string> last;  // records of one instance are often neighbours
   std::optional<uint64_t> last_first;
-  auto first = rows::TrimFeed(turn_.store(), &turn_.batch(), turn_.partition(), turn_.feed_start(),
+  auto first = rows::TrimFeed(turn_.view(), &turn_.batch(), turn_.partition(), turn_.feed_start(),
                               horizon, most, [&](const Event& event) {
                                 if (event.instance.empty()) return false;
                                 if (last.second != event.instance || last.first != event.ns) {

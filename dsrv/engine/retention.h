@@ -26,7 +26,7 @@ class Retention {
 
  private:
   void DropExpired();
-  // False when it must wait for a commit.
+  // False when it must wait for the end of the turn.
   bool Drop(const rows::Expired& one);
   void TrimFeed();
 

@@ -32,7 +32,8 @@ void Singletons::Taken(Resident& resident, const std::string& key, uint64_t visi
 
 void Singletons::Load(Resident& resident) {
   const Instance& instance = resident.instance;
-  /*mutant recover-no-singletons*/ if (!instance.plan) return; /*end*/
+  /*mutant recover-no-singletons*/ if (!instance.plan)
+    return; /*end*/
   const bool waits =
       instance.plan->waits_for_key || std::ranges::any_of(instance.tokens, [](const Token& token) {
         return token.step && token.step->waits_for_key;

@@ -105,7 +105,6 @@ void Spawner::StartNext(Resident& resident, const Token& token) {
   }
   if (!error.empty()) {
     const uint64_t number = children.first + children.started;
-    ItemsOf(resident, token).unstarted.insert(number);
     rows::PutUnstarted(&turn_.batch(), turn_.partition(), resident.instance, token.home, number);
   }
   changer_.Apply(resident, [&](Scene& scene) { rules::ChildStarted(scene, token.home, error); });
@@ -141,13 +140,11 @@ void Spawner::RestartChild(Resident& resident, const Token& token) {
   auto args = ChildOf(resident, token, number);
   if (!args) return advance();
   const uint64_t named = children.first + number;
-  std::set<uint64_t>& unstarted = ItemsOf(resident, token).unstarted;
   auto noted =
-      rows::IsUnstarted(turn_.store(), turn_.partition(), resident.instance, token.home, named);
+      rows::IsUnstarted(turn_.view(), turn_.partition(), resident.instance, token.home, named);
   turn_.Trust(noted);
-  if (unstarted.contains(named) || (noted && *noted)) {
+  if (noted && *noted) {
     if (starter_.Start(*std::move(args))) {
-      unstarted.erase(named);
       rows::DropUnstarted(&turn_.batch(), turn_.partition(), resident.instance, token.home, named);
       changer_.Apply(resident, [&](Scene& scene) {
         rules::ChildMoved(scene, token.home, children.generation, ChildClass::kFailed,
@@ -187,7 +184,6 @@ void Spawner::Revive(Resident& resident) {
   }
   resident.graph = resident.version->graph;
   resident.plan.reset();
-  CacheOf(resident).dropped_turn = turn_.number();
   changer_.Apply(resident, [](Scene& scene) { rules::BeginAgain(scene); });
   residents_.MarkDirty(resident);
   FollowAgain(resident);
@@ -229,7 +225,7 @@ Result<StartArgs> Spawner::Asked(Resident& resident, const Token& token, uint64_
   PlanItems& items = ItemsOf(resident, token);
   if (items.starts.empty()) {
     auto starts =
-        rows::GetStarts(turn_.store(), turn_.partition(), args.ns, args.parent, token.home);
+        rows::GetStarts(turn_.view(), turn_.partition(), args.ns, args.parent, token.home);
     turn_.Trust(starts);
     if (!starts) return starts.error();
     items.starts = *std::move(starts);

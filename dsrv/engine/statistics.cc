@@ -5,9 +5,9 @@
 namespace dfsmr {
 
 Result<Ok> Statistics::Recover() {
-  auto seq = rows::GetStatsSeq(turn_.store(), turn_.partition());
+  auto seq = rows::GetStatsSeq(turn_.view(), turn_.partition());
   if (!seq) return seq.error();
-  auto scanned = rows::ScanStats(turn_.store(), turn_.partition(), [&](const rows::StatsRow& row) {
+  auto scanned = rows::ScanStats(turn_.view(), turn_.partition(), [&](const rows::StatsRow& row) {
     MachineState& machine = catalog_.StateOf(row.ns, row.machine);
     for (const auto& [number, counts] : row.versions) {
       VersionState* version = number == 0 ? &catalog_.ImplicitVersion(row.ns, row.machine)
@@ -26,7 +26,7 @@ Result<Ok> Statistics::Recover() {
   });
   if (!scanned) return scanned;
   saved_seq_ = *seq;
-  scanned = rows::ScanFeed(turn_.store(), turn_.partition(),
+  scanned = rows::ScanFeed(turn_.view(), turn_.partition(),
                            /*mutant recover-no-last-counts*/ *seq + 1 /*end*/,
                            [this](const Event& event) {
                              Learn(event, nullptr);
@@ -34,7 +34,7 @@ Result<Ok> Statistics::Recover() {
                            });
   if (!scanned) return scanned;
   return rows::ScanDropped(
-      turn_.store(), turn_.partition(),
+      turn_.view(), turn_.partition(),
       [this](const std::string& ns, const std::string& id, const rows::DroppedCounts& dropped) {
         if (dropped.contains(0)) catalog_.ImplicitVersion(ns, id);  // no stats row may tell of it
         MachineState& machine = catalog_.StateOf(ns, id);

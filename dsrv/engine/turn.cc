@@ -15,7 +15,6 @@ void OpenTurn::Begin(Timestamp now, uint64_t random) {
   Resume(now, random);
   began_ = now_;
   turn_.number++;
-  turn_.batch = Batch();
   turn_.after.clear();
   turn_.feed_start = 0;
   turn_.feed = std::make_shared<std::vector<rows::FeedPage>>();
@@ -25,15 +24,13 @@ void OpenTurn::Resume(Timestamp now, uint64_t random) {
   now_ = std::max(now, now_);
   random_ = random;
   more_ = false;
-  while (!open_.empty() && Durable(open_.front().turn)) open_.pop_front();
+  rows_.Committed(committed_.load(std::memory_order_acquire));
 }
 
 Turn OpenTurn::End() {
-  if (!turn_.feed->empty()) {
-    rows::PutPages(&turn_.batch, partition_, *turn_.feed);
-    open_.push_back({turn_.number, began_, turn_.feed});
-  }
+  rows::PutPages(&batch(), partition_, *turn_.feed);
   Turn turn = std::move(turn_);
+  turn.batch = rows_.Seal(turn.number);
   turn_.number = turn.number;
   return turn;
 }
@@ -45,17 +42,13 @@ void OpenTurn::Append(Event* event) {
 
 std::optional<Event> OpenTurn::FindRecord(uint64_t seq) const {
   std::optional<Event> found;
-  auto look_in = [&](const std::vector<rows::FeedPage>& pages) {
-    for (const rows::FeedPage& page : pages) {
-      if (seq < page.first || seq > page.last) continue;
-      (void)rows::ReadPage(page, seq, [&found](Event event) {
-        found = std::move(event);
-        return false;
-      });
-    }
-  };
-  for (const Open& turn : open_) look_in(*turn.feed);
-  look_in(*turn_.feed);
+  for (const rows::FeedPage& page : *turn_.feed) {
+    if (seq < page.first || seq > page.last) continue;
+    (void)rows::ReadPage(page, seq, [&found](Event event) {
+      found = std::move(event);
+      return false;
+    });
+  }
   return found;
 }
 

@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "dsrv/engine/types.h"
+#include "storage/workspace.h"
 
 namespace dfsmr {
 
@@ -25,7 +25,8 @@ inline uint64_t Mix(uint64_t x) {
 
 class OpenTurn {
  public:
-  OpenTurn(Store& store, PartitionId partition) : store_(store), partition_(partition) {}
+  OpenTurn(const Store& store, PartitionId partition)
+      : store_(store), partition_(partition), rows_(store) {}
   OpenTurn(const OpenTurn&) = delete;
   OpenTurn& operator=(const OpenTurn&) = delete;
 
@@ -54,11 +55,14 @@ class OpenTurn {
   ClaimId LastClaim() const { return {epoch_, next_claim_ - 1}; }
   uint64_t NextId() { return next_id_++; }
 
+  // The rows as they are once all that was decided is written. The deciding thread only.
+  const View& view() const { return rows_; }
+  // What is written. Any thread.
   const Store& store() const { return store_; }
   PartitionId partition() const { return partition_; }
   uint64_t epoch() const { return epoch_; }
 
-  Batch& batch() { return turn_.batch; }
+  Batch& batch() { return rows_.batch(); }
   // Gives the record the next number of the feed, and puts it there.
   void Append(Event* event);
   uint64_t last_seq() const { return last_seq_; }
@@ -71,9 +75,7 @@ class OpenTurn {
   // A turn is written: it and those before it are durable. Any thread.
   void Committed(uint64_t turn) { committed_.store(turn, std::memory_order_release); }
   bool Durable(uint64_t turn) const { return turn <= committed_.load(std::memory_order_acquire); }
-  // When the oldest turn began that is not durable and has changed an instance.
-  Timestamp OldestOpen() const { return open_.empty() ? began_ : open_.front().began; }
-  // A record of the turns that are not durable yet; nullopt when `seq` is of none of them.
+  // A record of this turn, whose pages are written when it ends; nullopt when `seq` is older.
   std::optional<Event> FindRecord(uint64_t seq) const;
 
   // Runs `tell` at the end of the pass when it rests on nothing unwritten, else once the turn is
@@ -103,7 +105,7 @@ class OpenTurn {
   std::optional<Error> NeedsRoom(Room least) const;
 
  private:
-  Store& store_;
+  const Store& store_;
   const PartitionId partition_;
   uint64_t epoch_ = 0;
   uint64_t last_seq_ = 0;
@@ -112,18 +114,13 @@ class OpenTurn {
   uint64_t next_id_ = 1;
   std::atomic<uint64_t> committed_{0};
 
+  Workspace rows_;
   Timestamp now_;
   Timestamp began_;
   uint64_t random_ = 0;
   Turn turn_;
   std::vector<std::function<void()>> answers_;
   bool more_ = false;
-  struct Open {
-    uint64_t turn;
-    Timestamp began;
-    std::shared_ptr<std::vector<rows::FeedPage>> feed;
-  };
-  std::deque<Open> open_;  // turns with records that may not be durable
   std::optional<Error> broken_;
   Room room_ = Room::kAmple;
 };

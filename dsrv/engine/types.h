@@ -140,7 +140,7 @@ using PollSink = std::function<void(std::vector<Task>)>;
 
 struct Turn {
   uint64_t number = 0;
-  Batch batch;
+  std::shared_ptr<const Batch> batch;                 // null while the turn is being decided
   std::vector<std::function<void()>> after;           // answers that the batch makes true
   std::shared_ptr<std::vector<rows::FeedPage>> feed;  // the batch's records, in order
   uint64_t feed_start = 0;  // not 0: the batch drops the records before this one

@@ -17,8 +17,10 @@ void Upgrades::LeaveBehind(VersionState& latest) {
   }
   machine.swept.clear();
   /*mutant upgrade-leaves-untouched*/ moving_.insert(&machine); /*end*/
-  // A scan of the store does not see what is not durable yet.
-  for (Resident* resident : residents_.Unseen(machine)) {
+  // Copied, since moving an instance adds to the list.
+  const std::vector<Resident*> dirty = residents_.dirty();
+  for (Resident* resident : dirty) {
+    if (resident->version->machine != &machine) continue;
     const auto [ns, id] = NameOf(*resident);
     (void)changer_.Touch(std::string(ns), std::string(id));
   }
@@ -35,7 +37,7 @@ void Upgrades::MoveSome(MachineState& machine) {
   size_t scanned = 0;
   bool done = true;
   auto outcome =
-      rows::ScanInstances(turn_.store(), turn_.partition(), /*stopped=*/false, machine.ns,
+      rows::ScanInstances(turn_.view(), turn_.partition(), /*stopped=*/false, machine.ns,
                           machine.swept, catalog_.resolve(),
                           [&](const Instance& instance) {
                             if (ids.size() == kMovesAtOnce || scanned == kScannedAtOnce) {

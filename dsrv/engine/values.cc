@@ -113,20 +113,10 @@ std::optional<std::string_view> Values::ParamAt(Resident& resident, std::string_
 }
 
 Result<std::string> Values::OutputOf(Resident& resident, const std::string& step) {
-  if (resident.plan) {
-    for (const PlanCache::Unseen* unseen : {&resident.plan->last, &resident.plan->before}) {
-      auto fresh = unseen->outputs.find(step);
-      if (fresh != unseen->outputs.end()) return fresh->second;
-    }
-  }
-  if (residents_.Forgotten(resident)) return std::string("{}");
-  auto output = rows::GetOutput(turn_.store(), turn_.partition(), resident.instance.ns,
+  auto output = rows::GetOutput(turn_.view(), turn_.partition(), resident.instance.ns,
                                 resident.instance.id, step);
-  if (!output) {
-    turn_.Trust(output);
-    return output.error();
-  }
-  return *output ? **output : std::string("{}");
+  if (!turn_.Trust(output)) return output.error();
+  return output->value_or("{}");
 }
 
 Result<std::string> Values::GroupValue(Resident& resident, const Group& group) {

@@ -6,19 +6,20 @@
 #include <memory>
 
 #include "dsrv/engine/engine.h"
+#include "storage/rows/instance.h"
 #include "storage/store.h"
 
 namespace dfsmr {
 
 struct Moment {
   explicit Moment(const Engine& engine)
-      : rows(engine.store().Snapshot()),
-        partition(engine.partition()),
+      : view(engine.store().Snapshot()),
+        rows{*view, engine.partition()},
         registry(engine.registry()),
         resolve(engine.resolve()) {}
 
-  const std::unique_ptr<const View> rows;
-  const PartitionId partition;
+  const std::unique_ptr<const View> view;
+  const rows::Reader rows;  // of `view`
   // Newer than the rows, but definitions are never removed: it has all that the rows name.
   const Registry& registry;
   const rows::Resolve resolve;

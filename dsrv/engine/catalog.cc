@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "fsm/base/names.h"
+#include "fsm/plan/assemble.h"
+#include "fsm/plan/inherit.h"
 #include "storage/rows/graph.h"
 #include "storage/rows/instance.h"
 
@@ -236,9 +238,9 @@ Result<GraphPtr> Catalog::GraphOfPlan(const Instance& instance, VersionState& ve
   }
   auto read = rows::GetGraph(turn_.reader(), instance);
   if (!read) return read.error();
-  for (dfsmr::Work& work : read->works) {
-    if (!work.input.text.empty()) work.input.check = options_.schema(work.input.text, "input");
-    if (!work.output.text.empty()) work.output.check = options_.schema(work.output.text, "output");
+  for (StepAction& action : read->actions) {
+    if (!action.input.text.empty()) action.input.check = options_.schema(action.input.text, "input");
+    if (!action.output.text.empty()) action.output.check = options_.schema(action.output.text, "output");
   }
   Machine machine;
   machine.id = instance.machine;

@@ -16,14 +16,14 @@ void Changer::Move(Resident& resident) {
   VersionState* from = resident.version;
   Apply(resident, [&](Scene& scene) {
     if (from->aborted_by) {
-      Abort(scene, from->aborted_by->definition->version);
+      rules::Abort(scene, from->aborted_by->definition->version);
       return;
     }
     resident.version = from->upgrades_to;
     resident.graph = resident.version->graph;
     const MachineVersion& next = *from->upgrades_to->definition;
     const bool planned = resident.instance.plan && !resident.instance.plan->graph.empty();
-    Upgrade(scene, next.machine, next.version);
+    rules::Upgrade(scene, next.machine, next.version);
     if (planned) rows::DropPlan(turn_.writer(), resident.instance);
     resident.plan.reset();
   });
@@ -50,7 +50,7 @@ void Changer::Run(Resident& resident, ClaimId self, const std::function<void(Sce
                 .graph = graph,
                 .killed = instance.killed,
                 .cancel_requested = instance.cancel_requested,
-                .child = ClassOf(instance),
+                .child = rules::ClassOf(instance),
                 .plan = plan != nullptr,
                 .key = plan ? plan->key : "",
                 .waits_for_key = plan && plan->waits_for_key};

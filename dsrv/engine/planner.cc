@@ -1,6 +1,7 @@
 #include "dsrv/engine/planner.h"
 
 #include "fsm/base/json.h"
+#include "fsm/plan/assemble.h"
 #include "storage/rows/plan.h"
 
 namespace dfsmr {
@@ -22,7 +23,7 @@ bool Planner::Work() {
 }
 
 void Planner::Fail(Resident& resident, const std::string& why) {
-  changer_.Apply(resident, [&](Scene& scene) { PlanningFailed(scene, why); });
+  changer_.Apply(resident, [&](Scene& scene) { rules::PlanningFailed(scene, why); });
 }
 
 // All at once: what is defined now is what the instance will be, whatever comes later.
@@ -41,7 +42,7 @@ void Planner::Plan(Resident& resident) {
     if (!label) return Fail(resident, "label: " + label.error().message);
     instance.plan->label = *std::move(label);
   }
-  changer_.Apply(resident, [](Scene& scene) { Planned(scene); });
+  changer_.Apply(resident, [](Scene& scene) { rules::Planned(scene); });
   residents_.MarkDirty(resident);
 }
 
@@ -103,7 +104,7 @@ bool Planner::TakeKey(Resident& resident, const PlanSource& source) {
     /*mutant two-hold-singleton*/ scene.key_holder = singletons_.HolderOf(resident.instance, *key);
     /*end*/
     scene.on_conflict = source.on_conflict;
-    dfsmr::TakeKey(scene);
+    rules::TakeKey(scene);
   });
   residents_.MarkDirty(resident);
   return resident.instance.state == InstanceState::kPlanning;

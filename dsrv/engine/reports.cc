@@ -30,7 +30,7 @@ Result<Answer> Reports::Report(const std::string& ns, const std::string& id, Rep
   }
   ClaimId self;
   std::optional<Claim> retried;
-  if (auto ref = ParseClaim(resident.instance, args.claim)) {
+  if (auto ref = rules::ParseClaim(resident.instance, args.claim)) {
     self = ref->id;
     const Token* token = std::as_const(resident.instance.tokens).Find(ref->visit);
     const Claim* claim = token ? token->FindClaim(self) : nullptr;
@@ -39,7 +39,7 @@ Result<Answer> Reports::Report(const std::string& ns, const std::string& id, Rep
   Breaker& breaker = resident.version->machine->breaker;
   auto answer = changer_.Apply(resident, self, [&](Scene& scene) {
     scene.born_after = claims_.BornAfter(resident, self);
-    return dfsmr::Report(scene, args);
+    return rules::Report(scene, args);
   });
   if (answer) {
     if (answer->repeated) return answer;
@@ -98,7 +98,7 @@ void Reports::Keep(Resident& resident, const ReportArgs& args, const Answer& ans
 }
 
 std::optional<Answer> Reports::FormerAnswer(Resident& resident, const ReportArgs& args) {
-  auto ref = ParseClaim(resident.instance, args.claim);
+  auto ref = rules::ParseClaim(resident.instance, args.claim);
   if (!ref) return std::nullopt;
   std::optional<Answer> answer;
   size_t looked = 0;

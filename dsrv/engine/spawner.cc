@@ -25,7 +25,7 @@ void Spawner::Load(Resident& resident) {
   const Instance& instance = resident.instance;
   if (!instance.plan) return;
   for (const Token& token : std::as_const(instance.tokens)) {
-    if (WantsChildren(instance, token)) Enlist(instance, token.visit);
+    if (rules::WantsChildren(instance, token)) Enlist(instance, token.visit);
   }
 }
 
@@ -34,11 +34,11 @@ void Spawner::Absorb(const Change& change) {
   if (!instance.plan) return;
   for (const Tokens::Touched& touched : change.touched()) {
     const Token* now = instance.tokens.Find(touched.visit);
-    if (now && WantsChildren(instance, *now)) Enlist(instance, touched.visit);
+    if (now && rules::WantsChildren(instance, *now)) Enlist(instance, touched.visit);
   }
   if (!Runs(instance.state) || change.state != InstanceState::kPaused) return;
   for (const Token& token : instance.tokens) {
-    if (WantsChildren(instance, token)) Enlist(instance, token.visit);
+    if (rules::WantsChildren(instance, token)) Enlist(instance, token.visit);
   }
 }
 
@@ -71,7 +71,7 @@ bool Spawner::SpawnSome(const Job& job, size_t* budget) {
   Resident& resident = **touched;
   while (true) {
     const Token* token = std::as_const(resident.instance.tokens).Find(job.second);
-    if (!token || !WantsChildren(resident.instance, *token)) return true;
+    if (!token || !rules::WantsChildren(resident.instance, *token)) return true;
     if (*budget == 0) return false;
     --*budget;
     residents_.MarkDirty(resident);
@@ -109,7 +109,7 @@ void Spawner::StartNext(Resident& resident, const Token& token) {
     const uint64_t number = children.first + children.started;
     rows::PutUnstarted(turn_.writer(), resident.instance, token.home, number);
   }
-  changer_.Apply(resident, [&](Scene& scene) { ChildStarted(scene, token.home, error); });
+  changer_.Apply(resident, [&](Scene& scene) { rules::ChildStarted(scene, token.home, error); });
 }
 
 void Spawner::CountItems(Resident& resident, const Token& token) {
@@ -122,12 +122,12 @@ void Spawner::CountItems(Resident& resident, const Token& token) {
     auto first = ItemOf(resident, spawn, &items, 0);
     if (!first && first.error().code != Code::kInternal) {
       const std::string why = first.error().message;
-      changer_.Apply(resident, [&](Scene& scene) { FailStep(scene, token.visit, why); });
+      changer_.Apply(resident, [&](Scene& scene) { rules::FailStep(scene, token.visit, why); });
       return;
     }
     json::ForEachItem(items.list, [&total](std::string_view) { return ++total, true; });
   }
-  changer_.Apply(resident, [&](Scene& scene) { CountChildren(scene, token.visit, total); });
+  changer_.Apply(resident, [&](Scene& scene) { rules::CountChildren(scene, token.visit, total); });
 }
 
 // The next child that may have to be begun again: one that never had a step ready, or that could
@@ -136,7 +136,8 @@ void Spawner::RestartChild(Resident& resident, const Token& token) {
   const ChildCounts& children = *token.step->children;
   const uint64_t number = children.restart_at;
   auto advance = [&] {
-    changer_.Apply(resident, [&](Scene& scene) { RestartedUpTo(scene, token.visit, number + 1); });
+    changer_.Apply(resident,
+                   [&](Scene& scene) { rules::RestartedUpTo(scene, token.visit, number + 1); });
   };
   auto args = ChildOf(resident, token, number);
   if (!args) return advance();
@@ -147,8 +148,8 @@ void Spawner::RestartChild(Resident& resident, const Token& token) {
     if (starter_.Start(*std::move(args))) {
       rows::DropUnstarted(turn_.writer(), resident.instance, token.home, named);
       changer_.Apply(resident, [&](Scene& scene) {
-        ChildMoved(scene, token.home, children.generation, ChildClass::kFailed,
-                   ChildClass::kRunning, /*unplanned=*/true);
+        rules::ChildMoved(scene, token.home, children.generation, ChildClass::kFailed,
+                          ChildClass::kRunning, /*unplanned=*/true);
       });
     }
     return advance();
@@ -184,7 +185,7 @@ void Spawner::Revive(Resident& resident) {
   }
   resident.graph = resident.version->graph;
   resident.plan.reset();
-  changer_.Apply(resident, [](Scene& scene) { BeginAgain(scene); });
+  changer_.Apply(resident, [](Scene& scene) { rules::BeginAgain(scene); });
   residents_.MarkDirty(resident);
   FollowAgain(resident);
 }
@@ -201,7 +202,7 @@ void Spawner::FollowAgain(Resident& resident) {
     }
     const InstanceResult result = other ? (*other)->instance.result : InstanceResult::kError;
     changer_.Apply(resident,
-                   [&](Scene& scene) { PrerequisiteStopped(scene, one.instance, result); });
+                   [&](Scene& scene) { rules::PrerequisiteStopped(scene, one.instance, result); });
   }
 }
 

@@ -5,7 +5,8 @@
 #include <cmath>
 #include <memory>
 
-#include "fsm/plan/compile.h"
+#include "fsm/plan/assemble.h"
+#include "fsm/plan/graph.h"
 #include "storage/rows/graph.h"
 #include "storage/rows/instance.h"
 #include "storage/rows/plan.h"
@@ -366,7 +367,7 @@ class PlanAudit {
         {world_.store(), world_.partition()}, {"ns", instance.id}, [&](const rows::StepRow& row) {
           const Node& home = known->nodes[row.home];
           if (home.step == kNoStep) return true;
-          const auto& weight = graph.works[graph.steps[home.step].work].weight;
+          const auto& weight = graph.actions[graph.steps[home.step].action].weight;
           const bool finalize = home.role == Role::kFinalize;
           const bool counts = home.role != Role::kPass && !finalize;
           if ((row.ended || row.doomed) && counts) done += weight.run;
@@ -379,8 +380,8 @@ class PlanAudit {
         });
     Expect(scanned.has_value(), "the steps can be read");
     for (const Step& step : graph.steps) {
-      if (step.kind != Step::Kind::kPass) all += graph.works[step.work].weight.run;
-      if (step.finalize) all += graph.works[step.work].weight.finalize;
+      if (step.kind != Step::Kind::kPass) all += graph.actions[step.action].weight.run;
+      if (step.finalize) all += graph.actions[step.action].weight.finalize;
     }
     Near(instance.id + "'s weight", all, plan.weight);
     if (instance.cancel_requested) return;  // what was dropped is not taken back

@@ -153,7 +153,8 @@ class Workspace::Merge {
   }
   // All ranges are newer than any row of the store.
   bool Hidden(std::string_view key) const {
-    return std::ranges::any_of(ranges_, [key](const Range& range) { return range.Covers(key); });
+    return /*mutant workspace-shows-dropped*/ std::ranges::any_of(
+        ranges_, [key](const Range& range) { return range.Covers(key); }) /*end*/;
   }
 
   const bool reverse_;
@@ -184,7 +185,7 @@ std::shared_ptr<const Batch> Workspace::Seal(uint64_t turn) {
 
 void Workspace::Committed(uint64_t turn) {
   Check(scans_ == 0, "Workspace: a scan's visit dropped what it is shown");
-  std::erase_if(layers_, [turn](const auto& layer) { return layer->turn <= turn; });
+  std::erase_if(layers_, [turn](const auto& layer) { return layer->turn <= /*mutant workspace-forgets*/ turn /*end*/; });
 }
 
 Result<std::optional<std::string>> Workspace::Get(std::string_view key) const {

@@ -15,7 +15,8 @@ void Followers::Load(Resident& resident) {
 void Followers::Absorb(const Change& change) {
   if (!change.Stopped() || waiting_.empty()) return;
   const Instance& instance = change.instance();
-  stopped_.push_back({instance.ns, instance.id, instance.result});
+  /*mutant followers-not-told*/ stopped_.push_back(
+      {instance.ns, instance.id, instance.result}); /*end*/
 }
 
 bool Followers::Work() {

@@ -67,7 +67,9 @@ void HandOuts::Absorb(const Change& change) {
     const bool was = touched.before && touched.before->state == TokenState::kReady;
     if (!was || !Runs(change.state)) Enqueue(change.resident, *token);
   }
-  if (change.state == InstanceState::kPaused) EnqueueUntouched(change);
+  /*mutant resumed-not-queued*/ if (change.state == InstanceState::kPaused) {
+    EnqueueUntouched(change);
+  } /*end*/
 }
 
 // The instance runs again: what lies ready and was not touched.

@@ -8,7 +8,9 @@ namespace dfsmr {
 
 void Planner::Enlist(const Instance& instance) {
   if (!instance.plan || instance.state != InstanceState::kPlanning) return;
-  if (instance.tokens.empty()) waiting_.push_back(ResidentKey(instance.ns, instance.id));
+  /*mutant plan-never-planned*/ if (instance.tokens.empty()) {
+    waiting_.push_back(ResidentKey(instance.ns, instance.id));
+  } /*end*/
 }
 
 bool Planner::Work() {

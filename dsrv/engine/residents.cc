@@ -164,7 +164,7 @@ void Residents::Stage(Resident& resident, std::vector<Event>& events) {
     if (!event.output.empty()) {
       std::string node = event.prev_node;
       if (resident.instance.plan) node.resize(std::min(node.find('/'), node.size()));
-      rows::PutOutput(turn_.writer(), resident.instance, node, event.output);
+      /*mutant output-not-kept*/ rows::PutOutput(turn_.writer(), resident.instance, node, event.output); /*end*/
       resident.got_outputs = true;
       event.output.clear();
     }
@@ -208,7 +208,7 @@ void Residents::WriteOne(Resident& resident) {
   Stage(resident, none);  // what the row tells, the history does, too
   rows::Changed changed;
   if (resident.created) changed.spec = resident.spec.get();
-  changed.has_outputs = resident.got_outputs;
+  /*mutant outputs-not-noted*/ changed.has_outputs = resident.got_outputs; /*end*/
   if (instance.Stopped() && !resident.stopped_on_disk) changed.expiry = ExpiryOf(resident);
   rows::Note(rows::PutInstance(turn_.writer(), instance, resident.machine(), changed), &instance);
   if (resident.plan && resident.plan->new_graph && resident.machine().graph) {

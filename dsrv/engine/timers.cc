@@ -87,7 +87,8 @@ void Timers::Absorb(const Change& change) {
     }
     const bool waited = touched.before && touched.before->state == TokenState::kWaiting;
     if (token->state == TokenState::kWaiting && token->available_at != kNever && !waited) {
-      Await(token->available_at, NameOf(change.resident), token->visit);
+      /*mutant delay-never-ends*/ Await(token->available_at, NameOf(change.resident),
+                                        token->visit); /*end*/
     }
   }
   if (!instance.Stopped()) AwaitStart(instance);

@@ -57,14 +57,16 @@ class OpenTurn {
   uint64_t NextId() { return next_id_++; }
 
   // The rows as they are once all that was decided is written. The deciding thread only.
-  const View& view() const { return rows_; }
+  const View& view() const {
+    /*mutant own-writes-unread*/ return rows_; /*end*/
+  }
   // What is written. Any thread.
   const Store& store() const { return store_; }
   PartitionId partition() const { return partition_; }
   uint64_t epoch() const { return epoch_; }
 
   // The rows of the partition, as in view(); and where this turn's are written.
-  rows::Reader reader() const { return {rows_, partition_}; }
+  rows::Reader reader() const { return {view(), partition_}; }
   rows::Writer writer() { return {rows_.batch(), partition_}; }
   // Gives the record the next number of the feed, and puts it there.
   void Append(Event* event);

@@ -20,7 +20,8 @@ void Upgrades::LeaveBehind(VersionState& latest) {
   machine.swept.clear();
   /*mutant upgrade-leaves-untouched*/ moving_.insert(&machine); /*end*/
   // Copied, since moving an instance adds to the list.
-  const std::vector<Resident*> dirty = residents_.dirty();
+  const std::vector<Resident*> dirty =
+      /*mutant upgrade-misses-dirty*/ residents_.dirty() /*end*/;
   for (Resident* resident : dirty) {
     if (resident->version->machine != &machine) continue;
     const auto [ns, id] = NameOf(*resident);

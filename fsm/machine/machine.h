@@ -6,12 +6,14 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "fsm/base/names.h"
 #include "fsm/base/params_check.h"
 #include "fsm/base/result.h"
 #include "fsm/base/time.h"
+#include "fsm/machine/definition.h"
 
 namespace dfsmr {
 
@@ -111,8 +113,6 @@ class NodeNames {
 };
 
 struct PlanGraph;
-struct PlanSource;
-struct ActionSource;
 
 struct Machine {
   std::string id;
@@ -126,13 +126,19 @@ struct Machine {
   // Equal for documents that differ only in comments, key order or layout.
   std::string fingerprint;
 
-  // Of a plan or an action, as written (null: a plain machine), and of the graph that `nodes` were
-  // made of (null: of none).
-  std::shared_ptr<const PlanSource> plan;
-  std::shared_ptr<const ActionSource> action;
-  std::shared_ptr<const PlanGraph> graph;
+  DefinedAs defined_as;
+  std::shared_ptr<const PlanGraph> graph;  // that `nodes` were made of; null: they were written
 
-  std::string_view Kind() const { return plan ? "plan" : action ? "action" : "machine"; }
+  bool IsPlain() const { return std::holds_alternative<PlainMachine>(defined_as); }
+  // The plan or action as written; null: it is not one.
+  const PlanSource* plan() const {
+    const PlanPtr* plan = std::get_if<PlanPtr>(&defined_as);
+    return plan ? plan->get() : nullptr;
+  }
+  const ActionSource* action() const {
+    const ActionPtr* action = std::get_if<ActionPtr>(&defined_as);
+    return action ? action->get() : nullptr;
+  }
 
   NodeIndex Find(std::string_view node) const { return names.Find(nodes, node); }
   NodeNames names;  // of the nodes; filled by Compile

@@ -13,13 +13,8 @@
 
 namespace dfsmr {
 
-// One document that is sound.
-struct Definition {
-  Machine machine;
-};
-
 struct Parsed {
-  std::vector<Definition> definitions;  // in the order of the text
+  std::vector<Machine> definitions;     // of the sound documents, in the order of the text
   std::vector<Diagnostic> diagnostics;  // of all documents, in the order of the text
   std::vector<std::string> unsound;     // ids of the other documents, "" for one without
   // For the places of what is found when the definitions are compiled. Points into the text.

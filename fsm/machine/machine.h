@@ -20,7 +20,8 @@ namespace dfsmr {
 using NodeIndex = uint32_t;
 inline constexpr NodeIndex kNoNode = UINT32_MAX;
 
-// System nodes: in every machine, passed through, never stood on by an instance that runs.
+// System nodes: part of every machine. Instances pass through them; a running one never stands
+// there.
 inline constexpr std::string_view kUpgradedNode = "dfsmr.upgraded";
 inline constexpr std::string_view kAbortedNode = "dfsmr.aborted";
 inline constexpr std::string_view kTimeoutNode = "dfsmr.timeout";      // also a transition
@@ -66,7 +67,7 @@ struct Edge {
   std::vector<NodeIndex> targets;  // one in a machine; several fork in a compiled plan
 };
 
-// What a node may be given beside its kind and where it leads.
+// What a document may say of a node besides its kind and its transitions.
 struct NodeSettings {
   TimeoutPolicy timeout;          // work
   std::string action;             // work: what a worker must be able to do; "<machine>.<node>"
@@ -76,9 +77,9 @@ struct NodeSettings {
   uint32_t max_visits = 0;        // 0: no limit
   std::string description;
 };
-std::shared_ptr<const NodeSettings> NoSettings();  // those of who is given none
+std::shared_ptr<const NodeSettings> NoSettings();  // the defaults
 
-// A plan has one to three for each of its steps: what many nodes have in common is shared.
+// A plan has one to three nodes for each of its steps, so the settings of many nodes are shared.
 struct Node {
   std::string id;
   std::vector<Edge> transitions;  // in document order; may hold dfsmr.timeout and dfsmr.exhausted
@@ -165,9 +166,8 @@ struct MachineDraft {
   std::vector<NodeDraft> nodes;
 };
 
-// Resolves names and checks soundness: everything under "Refused at define time" that is about the
-// graph rather than about the text. Appends all that it finds to `problems`; the machine is usable
-// only when none of them is an error.
+// Resolves names and checks soundness: all that is "Refused at define time" because of the graph,
+// not of the text. Appends what it finds to `problems`; the machine is usable only without errors.
 Machine Compile(MachineDraft draft, std::vector<Problem>* problems);
 
 }  // namespace dfsmr

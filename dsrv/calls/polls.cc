@@ -1,5 +1,7 @@
 #include "dsrv/calls/polls.h"
 
+#include "storage/rows/plan.h"
+
 namespace dfsmr {
 
 void PollCall::Arrived(const std::shared_ptr<State>& state) {

@@ -9,6 +9,7 @@
 #include "fsm/base/limits.h"
 #include "fsm/yaml/definitions.h"
 #include "fsm/yaml/places.h"
+#include "storage/rows/feed.h"
 
 namespace dfsmr {
 namespace {
@@ -128,7 +129,7 @@ Result<ChangesStream::Open> ToOpen(const Backend& backend, const v1::ChangesRequ
   if (request.after().empty()) {
     open.after = head;
   } else if (request.after() == "0") {
-    auto first = rows::FirstSeq(backend.engine.store(), backend.engine.partition());
+    auto first = rows::FirstSeq({backend.engine.store(), backend.engine.partition()});
     if (!first) return first.error();
     open.after = *first - 1;
   } else {

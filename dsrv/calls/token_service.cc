@@ -4,6 +4,7 @@
 
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"
+#include "storage/rows/credential.h"
 
 namespace dfsmr {
 namespace {
@@ -115,10 +116,10 @@ grpc::ServerUnaryReactor* TokenService::CreateToken(Context* context,
         }
         for (const PrincipalPtr& old : all) {
           if (After(old->row.expire_time, kKeptExpired) > row.create_time) continue;
-          rows::DropCredential({engine.batch(), engine.partition()}, old->row.id);
+          rows::DropCredential(engine.writer(), old->row.id);
           access.book().Remove(old);
         }
-        rows::PutCredential({engine.batch(), engine.partition()}, row);
+        rows::PutCredential(engine.writer(), row);
         return std::make_shared<const Principal>(row);
       },
       [&access, secret](const PrincipalPtr& principal, v1::CreateTokenResponse* out) {
@@ -161,7 +162,7 @@ grpc::ServerUnaryReactor* TokenService::RevokeToken(Context* context,
         if (!found || !caller.principal()->In(found->row.ns) || id == kAdminFile) {
           return NoSuchToken(id);
         }
-        rows::DropCredential({engine.batch(), engine.partition()}, id);
+        rows::DropCredential(engine.writer(), id);
         access.book().Remove(found);
         access.Sweep();
         return found;

@@ -1,5 +1,7 @@
 #include "dsrv/engine/changer.h"
 
+#include "storage/rows/plan.h"
+
 namespace dfsmr {
 
 Result<Resident*> Changer::Touch(const std::string& ns, const std::string& id) {
@@ -22,7 +24,7 @@ void Changer::Move(Resident& resident) {
     const MachineVersion& next = *from->upgrades_to->definition;
     const bool planned = resident.instance.plan && !resident.instance.plan->graph.empty();
     rules::Upgrade(scene, next.machine, next.version);
-    if (planned) rows::DropPlan(&turn_.batch(), turn_.partition(), resident.instance);
+    if (planned) rows::DropPlan(turn_.writer(), resident.instance);
     resident.plan.reset();
   });
 }

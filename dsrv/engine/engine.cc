@@ -5,6 +5,8 @@
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"
 #include "fsm/plan/inherit.h"
+#include "storage/rows/machine.h"
+#include "storage/rows/plan.h"
 
 namespace dfsmr {
 namespace {
@@ -149,7 +151,7 @@ Result<std::vector<Defined>> Engine::Define(const std::string& ns, std::vector<M
     if (!one.changed || validate_only) continue;
     auto definition = std::make_shared<const MachineVersion>(
         MachineVersion{ns, one.version, std::move(machines[i]), turn_.now()});
-    rows::PutMachine(&turn_.batch(), turn_.partition(),
+    rows::PutMachine(turn_.writer(),
                      {ns, one.id, one.version, definition->machine.source, turn_.now()});
     VersionState& added = catalog_.Add(definition, std::move(shown[i]));
     Event event;

@@ -2,6 +2,7 @@
 
 #include "fsm/base/json.h"
 #include "fsm/plan/assemble.h"
+#include "storage/rows/plan.h"
 
 namespace dfsmr {
 
@@ -80,7 +81,7 @@ Result<GraphPtr> Planner::Compile(Resident& resident, const PlanSource& source, 
 void Planner::Adopt(Resident& resident, GraphPtr graph, bool own) {
   Instance& instance = resident.instance;
   if (resident.machine().graph) {  // of planning: its rows mean other steps
-    rows::DropSteps(&turn_.batch(), turn_.partition(), instance);
+    rows::DropSteps(turn_.writer(), instance);
     instance.tokens.ForgetRows();
   }
   instance.plan->graph = own ? "own" : SharedName(instance);
@@ -111,7 +112,7 @@ bool Planner::TakeKey(Resident& resident, const PlanSource& source) {
 
 std::optional<std::string> Planner::ReadPlanned(Resident& resident, PlannedFlows* planned) {
   const Instance& instance = resident.instance;
-  auto flows = rows::GetPlanned(turn_.view(), turn_.partition(), instance.ns, instance.id);
+  auto flows = rows::GetPlanned(turn_.reader(), {instance.ns, instance.id});
   if (!turn_.Trust(flows)) return flows.error().message;
   for (const auto& [step, flow] : *flows) {
     auto parsed = options_.parse_flow(flow);

@@ -4,6 +4,8 @@
 
 #include "fsm/base/json.h"
 #include "fsm/base/names.h"
+#include "storage/rows/feed.h"
+#include "storage/rows/plan.h"
 
 namespace dfsmr {
 namespace {
@@ -81,8 +83,8 @@ void Reports::Keep(Resident& resident, const ReportArgs& args, const Answer& ans
     const auto flow = json::Member(args.output, "flow");
     std::string text = flow ? std::string(*flow) : "[]";
     if (json::KindOf(text) == json::Kind::kString) text = json::Unquote(text);
-    /*mutant planned-not-kept*/ rows::PutPlanned(&turn_.batch(), turn_.partition(), instance,
-                                                 answer.prev_node, text); /*end*/
+    /*mutant planned-not-kept*/ rows::PutPlanned(turn_.writer(), instance, answer.prev_node,
+                                                 text); /*end*/
     return;
   }
   if (children.empty() || args.transition != "suspend") return;
@@ -91,7 +93,7 @@ void Reports::Keep(Resident& resident, const ReportArgs& args, const Answer& ans
   if (!slot) return;
   const Token& token = std::as_const(instance.tokens)[*slot];
   if (!token.step->children) return;
-  rows::PutStarts(&turn_.batch(), turn_.partition(), instance, home, children);
+  rows::PutStarts(turn_.writer(), instance, home, children);
   CacheOf(resident).items[token.step->children->generation].starts = children;
 }
 
@@ -113,13 +115,12 @@ std::optional<Answer> Reports::FormerAnswer(Resident& resident, const ReportArgs
     }
     return false;
   };
-  rows::FeedReader feed(turn_.view(), turn_.partition());
-  auto scanned =
-      rows::HistoryBackwards(turn_.view(), turn_.partition(), resident.instance, [&](uint64_t seq) {
-        if (auto event = turn_.FindRecord(seq)) return consider(*event);
-        auto event = feed.Get(seq);
-        return turn_.Trust(event) ? consider(*event) : false;
-      });
+  rows::FeedReader feed(turn_.reader());
+  auto scanned = rows::HistoryBackwards(turn_.reader(), resident.instance, [&](uint64_t seq) {
+    if (auto event = turn_.FindRecord(seq)) return consider(*event);
+    auto event = feed.Get(seq);
+    return turn_.Trust(event) ? consider(*event) : false;
+  });
   turn_.Trust(scanned);
   return answer;
 }

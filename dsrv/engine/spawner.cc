@@ -5,6 +5,8 @@
 #include "fsm/base/json.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"
+#include "storage/rows/plan.h"
+#include "storage/rows/retention.h"
 
 namespace dfsmr {
 namespace {
@@ -105,7 +107,7 @@ void Spawner::StartNext(Resident& resident, const Token& token) {
   }
   if (!error.empty()) {
     const uint64_t number = children.first + children.started;
-    rows::PutUnstarted(&turn_.batch(), turn_.partition(), resident.instance, token.home, number);
+    rows::PutUnstarted(turn_.writer(), resident.instance, token.home, number);
   }
   changer_.Apply(resident, [&](Scene& scene) { rules::ChildStarted(scene, token.home, error); });
 }
@@ -140,12 +142,11 @@ void Spawner::RestartChild(Resident& resident, const Token& token) {
   auto args = ChildOf(resident, token, number);
   if (!args) return advance();
   const uint64_t named = children.first + number;
-  auto noted =
-      rows::IsUnstarted(turn_.view(), turn_.partition(), resident.instance, token.home, named);
+  auto noted = rows::IsUnstarted(turn_.reader(), resident.instance, token.home, named);
   turn_.Trust(noted);
   if (noted && *noted) {
     if (starter_.Start(*std::move(args))) {
-      rows::DropUnstarted(&turn_.batch(), turn_.partition(), resident.instance, token.home, named);
+      rows::DropUnstarted(turn_.writer(), resident.instance, token.home, named);
       changer_.Apply(resident, [&](Scene& scene) {
         rules::ChildMoved(scene, token.home, children.generation, ChildClass::kFailed,
                           ChildClass::kRunning, /*unplanned=*/true);
@@ -169,11 +170,11 @@ void Spawner::RestartChild(Resident& resident, const Token& token) {
 void Spawner::Revive(Resident& resident) {
   Instance& instance = resident.instance;
   if (resident.stopped_on_disk) {
-    rows::Revive(&turn_.batch(), turn_.partition(), instance, residents_.ExpiryOf(resident));
+    rows::Revive(turn_.writer(), instance, residents_.ExpiryOf(resident));
     resident.stopped_on_disk = false;
   }
   statistics_.NoteDropped(*resident.version);  // as if it were
-  rows::DropPlan(&turn_.batch(), turn_.partition(), instance);
+  rows::DropPlan(turn_.writer(), instance);
   // As if it were started now: what kept it from being planned may have been mended since.
   if (VersionState* latest = catalog_.VersionOf(instance.ns, instance.machine, 0);
       latest && latest->plan) {
@@ -224,8 +225,7 @@ Result<StartArgs> Spawner::Asked(Resident& resident, const Token& token, uint64_
                                  StartArgs args) {
   PlanItems& items = ItemsOf(resident, token);
   if (items.starts.empty()) {
-    auto starts =
-        rows::GetStarts(turn_.view(), turn_.partition(), args.ns, args.parent, token.home);
+    auto starts = rows::GetStarts(turn_.reader(), {args.ns, args.parent}, token.home);
     turn_.Trust(starts);
     if (!starts) return starts.error();
     items.starts = *std::move(starts);

@@ -7,6 +7,9 @@
 
 #include "fsm/plan/assemble.h"
 #include "fsm/plan/graph.h"
+#include "storage/rows/graph.h"
+#include "storage/rows/instance.h"
+#include "storage/rows/plan.h"
 #include "tests/sim/audit.h"
 
 namespace dfsmr {
@@ -260,7 +263,7 @@ class PlanAudit {
 
  private:
   void LoadGraph(const Instance& instance) {
-    auto graph = rows::GetGraph(world_.store(), world_.partition(), instance);
+    auto graph = rows::GetGraph({world_.store(), world_.partition()}, instance);
     Expect(graph.has_value(), instance.id + " has its graph");
     if (!graph) return;
     Machine machine;
@@ -361,7 +364,7 @@ class PlanAudit {
     const PlanState& plan = *instance.plan;
     double done = 0, partial = 0, all = 0;
     const auto scanned = rows::ScanSteps(
-        world_.store(), world_.partition(), "ns", instance.id, [&](const rows::StepRow& row) {
+        {world_.store(), world_.partition()}, {"ns", instance.id}, [&](const rows::StepRow& row) {
           const Node& home = known->nodes[row.home];
           if (home.step == kNoStep) return true;
           const auto& weight = graph.actions[graph.steps[home.step].action].weight;
@@ -546,7 +549,7 @@ class PlanAudit {
   void Hooks() {
     std::map<std::string, int> hooks;
     for (const auto& [id, instance] : instances()) {
-      auto spec = rows::GetSpec(world_.store(), world_.partition(), "ns", id);
+      auto spec = rows::GetSpec({world_.store(), world_.partition()}, {"ns", id});
       Expect(spec.has_value(), id + " has its params");
       if (spec && spec->client.starts_with("hook of ")) ++hooks[spec->client.substr(8)];
     }

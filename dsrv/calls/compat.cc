@@ -198,7 +198,7 @@ grpc::ServerUnaryReactor* OriginalService::Define(Context* context, const ::Defi
       [=](Engine& engine) -> Result<bool> {
         auto latest = engine.registry().Find(kNamespace, request->id());
         if (latest && SameNodes(latest->machine, *request)) return false;
-        std::vector<Machine> machines{parsed->definitions.front().machine};
+        std::vector<Machine> machines{parsed->definitions.front()};
         std::vector<Engine::DefineProblem> problems;
         auto defined = engine.Define(kNamespace, std::move(machines), false, &problems);
         if (!defined) return defined.error();

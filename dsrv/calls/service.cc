@@ -171,9 +171,9 @@ Result<Caller> AdmitItems(const Backend& backend, const grpc::CallbackServerCont
   return entered ? caller : Result<Caller>(entered.error());
 }
 
-std::string IdsOf(const std::vector<Definition>& definitions) {
+std::string IdsOf(const std::vector<Machine>& definitions) {
   std::string ids;
-  for (const Definition& one : definitions) ids += (ids.empty() ? "" : " ") + one.machine.id;
+  for (const Machine& one : definitions) ids += (ids.empty() ? "" : " ") + one.id;
   return ids;
 }
 
@@ -220,8 +220,8 @@ grpc::ServerUnaryReactor* RunnerService::Define(Context* context, const v1::Defi
     mail.bytes = request->source().size();
     mail.run = [=, this, validate_only = request->validate_only()](Engine& engine) {
       std::vector<Machine> machines;
-      for (Definition& definition : parsed->definitions) {
-        machines.push_back(std::move(definition.machine));
+      for (Machine& definition : parsed->definitions) {
+        machines.push_back(std::move(definition));
       }
       std::vector<Engine::DefineProblem> problems;
       Result<std::vector<Defined>> defined = std::vector<Defined>();

@@ -11,15 +11,15 @@
 #include <cstdio>
 #include <memory>
 #include <random>
+#include <vector>
 
 #include "dsrv/access/acceptor.h"
 #include "dsrv/access/access.h"
 #include "dsrv/access/audit.h"
 #include "dsrv/access/tls.h"
-#include "dsrv/calls/compat.h"
-#include "dsrv/calls/service.h"
-#include "dsrv/calls/streams.h"
-#include "dsrv/calls/token_service.h"
+#include "dsrv/calls/changes_stream.h"
+#include "dsrv/calls/feed.h"
+#include "dsrv/calls/services.h"
 #include "dsrv/feed/changes.h"
 #include "dsrv/flags.h"
 #include "dsrv/loop/disk.h"
@@ -74,7 +74,7 @@ int Fail(const Error& error) {
   return error.code == Code::kInvalidArgument ? 2 : 1;
 }
 
-// A store that has failed holds nobody knows what: no answer, no clean-up, no second try.
+// Nobody knows what a store holds that has failed: no answer, no clean-up, no second try.
 [[noreturn]] void StopAtOnce(const Error& error) {
   spdlog::critical(
       "the store failed: {}; the outcome of what was being written is unknown, so the server stops "
@@ -83,8 +83,9 @@ int Fail(const Error& error) {
   std::_Exit(1);
 }
 
-std::unique_ptr<grpc::Server> Listen(const Flags& flags, RunnerService* service,
-                                     TokenService* tokens, OriginalService* original,
+using Services = std::vector<std::unique_ptr<grpc::Service>>;
+
+std::unique_ptr<grpc::Server> Listen(const Flags& flags, const Services& services,
                                      Acceptor* acceptor) {
   grpc::EnableDefaultHealthCheckService(true);
   if (flags.reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
@@ -98,13 +99,11 @@ std::unique_ptr<grpc::Server> Listen(const Flags& flags, RunnerService* service,
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
-  // Who connects and says nothing is hung up on.
+  // Hang up on clients that connect and then say nothing.
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10'000);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
                              static_cast<int>(limits::kStreamsPerConnection));
-  builder.RegisterService(service);
-  builder.RegisterService(tokens);
-  if (flags.compat) builder.RegisterService(original);
+  for (const auto& service : services) builder.RegisterService(service.get());
   auto server = builder.BuildAndStart();
   if (!server) return nullptr;
   server->GetHealthCheckService()->SetServingStatus("dfsmr.v1.RunnerService", true);
@@ -132,7 +131,7 @@ sigset_t BlockSignals() {
   return signals;
 }
 
-// Returns the signal that is to stop the server. SIGUSR1 is to tell what it has done.
+// Returns the signal that stops the server. SIGUSR1 logs what the server has done.
 int AwaitStop(const sigset_t& signals, const Meter& meter) {
   for (int signal = 0;;) {
     sigwait(&signals, &signal);
@@ -147,17 +146,17 @@ void Drain(grpc::Server& server, const Backend& backend, Duration grace) {
   backend.gate.Close();
   backend.loop.Post(
       {.run = [](Engine& engine) { engine.StopHandingOut(); }, .drop = [] {}, .owed = true});
-  ChangesStream::EndAll();
+  backend.watchers.EndAll();
   if (backend.gate.WaitEmpty(std::chrono::steady_clock::now() + grace)) return;
   spdlog::warn("some calls did not end within the grace period; they are cut off");
   server.Shutdown(std::chrono::system_clock::now());
   server.Wait();
 }
 
-// Null where nothing is to be noted.
+// Null where there is no audit trail.
 Result<std::unique_ptr<Audit>> OpenAudit(const Flags& flags,
                                          const std::function<Timestamp()>& clock) {
-  if (!flags.tokens && flags.audit_log.empty()) return std::unique_ptr<Audit>();
+  if (!flags.auth && flags.audit_log.empty()) return std::unique_ptr<Audit>();
   return Audit::Open(flags.audit_log, clock);
 }
 
@@ -174,7 +173,7 @@ Result<std::unique_ptr<Engine>> OpenEngine(const Flags& flags, Store& store, Tim
 Result<std::unique_ptr<Access>> OpenAccess(const Flags& flags,
                                            const std::function<Timestamp()>& clock,
                                            const Engine& engine, Audit* audit) {
-  return Access::Open({.asks = flags.tokens,
+  return Access::Open({.asks = flags.auth,
                        .admin_token_file = flags.admin_token_file,
                        .mutual_tls = !flags.tls.client_ca.empty(),
                        .clock = clock},
@@ -221,17 +220,18 @@ int Run(const Flags& flags) {
   auto acceptor = Acceptor::Listen(flags.addr);
   if (!acceptor) return Fail(acceptor.error());
   Gate gate;
-  const Backend backend{**engine, loop, changes, pool, gate, **access, clock};
-  RunnerService service(backend);
-  TokenService tokens(backend);
-  OriginalService original(backend);
-  auto server = Listen(flags, &service, &tokens, &original, acceptor->get());
+  Watchers watchers;
+  Refusals refusals;
+  const Backend backend{**engine, loop,      changes, watchers, pool,
+                        gate,     **access, refusals, clock};
+  const Services services = MakeServices(backend, flags.compat);
+  auto server = Listen(flags, services, acceptor->get());
   if (!server) return Fail({Code::kUnavailable, Reason::kNone, "gRPC does not start"});
   spdlog::info(
       "dsrv listens on {} port={} tls={} auth={} data={} epoch={} last_change={} incarnation={:x}",
       flags.addr, (*acceptor)->port(),
       flags.tls.empty() ? "off" : flags.tls.client_ca.empty() ? "on" : "mutual",
-      flags.tokens ? "tokens" : "off", flags.data, (*engine)->epoch(), (*engine)->last_seq(), life);
+      flags.auth ? "tokens" : "off", flags.data, (*engine)->epoch(), (*engine)->last_seq(), life);
 
   const TlsWatch tls_watch(flags.tls, clock);
   const int signal = AwaitStop(signals, loop.meter());
@@ -239,12 +239,13 @@ int Run(const Flags& flags) {
   Drain(*server, backend, flags.grace);
   pool.Stop();
   loop.Stop();
-  for (const auto& [reason, count] : Refusals())
+  for (const auto& [reason, count] : refusals.Counts()) {
     spdlog::info("refused in all: {} {}", reason, count);
+  }
   store->reset();
   spdlog::info("dsrv has stopped");
-  // Until the very end whoever calls is told UNAVAILABLE by the gate; gRPC's own shutdown would
-  // tell them CANCELLED, and wait seconds for idle clients to hang up.
+  // Until the very end the gate answers calls with UNAVAILABLE. gRPC's own shutdown would answer
+  // CANCELLED, and wait seconds for idle clients to hang up.
   std::_Exit(0);
 }
 

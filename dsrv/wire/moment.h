@@ -5,17 +5,19 @@
 
 #include <memory>
 
-#include "dsrv/engine/engine.h"
+#include "dsrv/engine/reader.h"
 #include "storage/store.h"
 
 namespace dfsmr {
 
 struct Moment {
-  explicit Moment(const Engine& engine)
-      : rows(engine.store().Snapshot()),
-        partition(engine.partition()),
-        registry(engine.registry()),
-        resolve(engine.resolve()) {}
+  explicit Moment(const Reader& reader)
+      : rows(reader.store.Snapshot()),
+        partition(reader.partition),
+        registry(reader.registry),
+        resolve([&known = registry](std::string_view ns, std::string_view id, uint32_t version) {
+          return known.Resolve(ns, id, version);
+        }) {}
 
   const std::unique_ptr<const View> rows;
   const PartitionId partition;

@@ -1,5 +1,6 @@
 // dsrv: flags → objects → run → drain on SIGTERM.
 #include <absl/synchronization/mutex.h>
+#include <grpc/support/log.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <spdlog/spdlog.h>
@@ -25,6 +26,7 @@
 #include "dsrv/loop/disk.h"
 #include "dsrv/loop/loop.h"
 #include "fsm/base/limits.h"
+#include "fsm/base/names.h"
 #include "fsm/base/mutex.h"
 #include "fsm/schema/schema.h"
 #include "fsm/yaml/definitions.h"
@@ -61,6 +63,14 @@ Result<Machine> CompileSource(std::string_view source) {
   std::string message;
   for (const Diagnostic& diagnostic : parsed.diagnostics) message += Format(diagnostic) + "; ";
   return Error{Code::kDataLoss, Reason::kBadMachine, message};
+}
+
+// gRPC's own log goes into ours.
+void GrpcLog(gpr_log_func_args* args) {
+  const auto level = args->severity == GPR_LOG_SEVERITY_ERROR  ? spdlog::level::warn
+                     : args->severity == GPR_LOG_SEVERITY_INFO ? spdlog::level::debug
+                                                               : spdlog::level::trace;
+  spdlog::log(level, "grpc: {}", OneLine(args->message));
 }
 
 std::shared_ptr<const ParamsCheck> CompileSchema(std::string_view schema,
@@ -185,6 +195,7 @@ int Run(const Flags& flags) {
   RaiseFileLimit();
   auto log = StartLog(flags.log_level, flags.log_format == "json");
   if (!log) return Fail(log.error());
+  gpr_set_log_function(GrpcLog);
 
   auto clock = [clock = std::make_shared<ServerClock>()] { return (*clock)(); };
   if (!flags.tls.empty()) {

@@ -6,6 +6,9 @@
 #include <utility>
 
 #include "dsrv/calls/method.h"
+#include "dsrv/wire/checks.h"
+#include "dsrv/wire/pages.h"
+#include "dsrv/wire/replies.h"
 #include "fsm/base/limits.h"
 #include "fsm/yaml/definitions.h"
 #include "fsm/yaml/places.h"

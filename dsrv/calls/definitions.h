@@ -7,7 +7,6 @@
 
 #include "dfsmr/v1/runner.pb.h"
 #include "dsrv/calls/call.h"
-#include "dsrv/wire/convert.h"
 
 namespace dfsmr {
 

@@ -2,7 +2,8 @@
 
 #include <string_view>
 
-#include "dsrv/wire/convert.h"
+#include "dsrv/wire/replies.h"
+#include "dsrv/wire/requests.h"
 
 namespace dfsmr {
 namespace {

@@ -1,6 +1,6 @@
 #include "dsrv/calls/grpc_call.h"
 
-#include "dsrv/wire/convert.h"
+#include "dsrv/wire/replies.h"
 
 namespace dfsmr {
 

@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "dsrv/wire/lists.h"
+#include "dsrv/wire/pages.h"
 #include "dsrv/wire/plan_view.h"
+#include "dsrv/wire/replies.h"
 #include "fsm/base/limits.h"
 
 namespace dfsmr {

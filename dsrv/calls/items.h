@@ -5,7 +5,7 @@
 #include <string>
 
 #include "dsrv/access/access.h"
-#include "dsrv/wire/convert.h"
+#include "dsrv/wire/requests.h"
 
 namespace dfsmr {
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "dsrv/wire/lists.h"
+#include "dsrv/wire/replies.h"
 #include "fsm/base/limits.h"
 
 namespace dfsmr::original {

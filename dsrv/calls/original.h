@@ -11,7 +11,7 @@
 #include "dsrv/calls/call.h"
 #include "dsrv/calls/changes_stream.h"
 #include "dsrv/calls/polls.h"
-#include "dsrv/wire/convert.h"
+#include "dsrv/wire/requests.h"
 #include "fsm/yaml/definitions.h"
 
 namespace dfsmr::original {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "dsrv/calls/call.h"
-#include "dsrv/wire/convert.h"
+#include "dsrv/wire/requests.h"
 
 namespace dfsmr {
 

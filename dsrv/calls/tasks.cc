@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "dsrv/calls/items.h"
+#include "dsrv/wire/replies.h"
 #include "fsm/base/limits.h"
 
 namespace dfsmr {

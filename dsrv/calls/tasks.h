@@ -8,7 +8,7 @@
 #include "dfsmr/v1/runner.pb.h"
 #include "dsrv/calls/call.h"
 #include "dsrv/calls/polls.h"
-#include "dsrv/wire/convert.h"
+#include "dsrv/wire/requests.h"
 
 namespace dfsmr {
 

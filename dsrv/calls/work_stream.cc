@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "dsrv/calls/items.h"
+#include "dsrv/wire/replies.h"
+#include "dsrv/wire/requests.h"
 #include "fsm/base/limits.h"
 
 namespace dfsmr {

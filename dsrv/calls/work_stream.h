@@ -8,7 +8,6 @@
 
 #include "dfsmr/v1/runner.pb.h"
 #include "dsrv/calls/grpc_call.h"
-#include "dsrv/wire/convert.h"
 #include "fsm/base/mutex.h"
 
 namespace dfsmr {

@@ -1,6 +1,5 @@
 #include "dsrv/runtime/log.h"
 
-#include <grpc/support/log.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
@@ -10,13 +9,6 @@ namespace dfsmr {
 namespace {
 
 constexpr int kLinesPerSecond = 10;
-
-void GrpcLog(gpr_log_func_args* args) {
-  const auto level = args->severity == GPR_LOG_SEVERITY_ERROR  ? spdlog::level::warn
-                     : args->severity == GPR_LOG_SEVERITY_INFO ? spdlog::level::debug
-                                                               : spdlog::level::trace;
-  spdlog::log(level, "grpc: {}", OneLine(args->message));
-}
 
 }  // namespace
 
@@ -34,7 +26,6 @@ Result<Ok> StartLog(const std::string& level, bool json) {
                            : "%Y-%m-%dT%H:%M:%S.%eZ %^%-5l%$ %v",
                       spdlog::pattern_time_type::utc);
   spdlog::set_default_logger(std::move(logger));
-  gpr_set_log_function(GrpcLog);
   return Ok{};
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "dsrv/wire/replies.h"
 #include "fsm/plan/compile.h"
 
 namespace dfsmr {

@@ -1,4 +1,4 @@
-// What every store answers to a writer whose time is over.
+// What every store answers to a writer that does not own the partition (any more).
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace dfsmr {
 
-// Epochs start at 1; a partition that nobody has acquired since the store was opened is at 0, and
-// then every write is refused: an owner says so first.
+// Epochs start at 1. `current` is 0 when nobody has acquired the partition since the store was
+// opened: then every write is refused.
 inline Error Superseded(PartitionId partition, Epoch epoch, Epoch current) {
   const std::string name = "partition " + std::to_string(partition);
   return {Code::kAborted, Reason::kNone,

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,14 +34,19 @@ class Batch {
   }
   // For retention only: each live range tombstone costs every later read.
   void DeleteRange(std::string begin, std::string end) {
+    ranges_.push_back(operations_.size());
     operations_.push_back({Operation::Kind::kDeleteRange, std::move(begin), std::move(end)});
   }
-  const std::vector<Operation>& operations() const { return operations_; }
+  // An operation stays where it is in memory as others are added.
+  const std::deque<Operation>& operations() const { return operations_; }
+  // Which of them are DeleteRanges, in order.
+  const std::vector<size_t>& ranges() const { return ranges_; }
   size_t bytes() const { return bytes_; }
   bool empty() const { return operations_.empty(); }
 
  private:
-  std::vector<Operation> operations_;
+  std::deque<Operation> operations_;
+  std::vector<size_t> ranges_;
   size_t bytes_ = 0;
 };
 

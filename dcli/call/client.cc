@@ -29,7 +29,7 @@ bool IsLoopback(const std::string& server) {
          server.starts_with("[::1]") || server.starts_with("unix:");
 }
 
-// Whether what is sent there stays on this machine, whatever a resolver says.
+// True when what is sent to that address stays on this machine, whatever a resolver says.
 bool StaysHere(const std::string& server) {
   if (server.starts_with("unix:")) return true;
   const std::string host = server.substr(0, server.rfind(':'));
@@ -56,7 +56,8 @@ Result<std::string> TokenOf(const Credentials& credentials) {
                "the token file \"" + credentials.token_file + "\" must hold one word"};
 }
 
-// The token that it sends; none when its file is gone for a moment: the server will say so.
+// The token to send; "" when its file is missing for a moment: then the server will refuse the
+// call.
 std::string SendToken(const Credentials& credentials, grpc::ClientContext* context) {
   auto token = TokenOf(credentials);
   if (!token || token->empty()) return "";
@@ -64,7 +65,7 @@ std::string SendToken(const Credentials& credentials, grpc::ClientContext* conte
   return *std::move(token);
 }
 
-// Whether a call that came with `sent` was refused because that has been replaced meanwhile.
+// True when a call with the token `sent` was refused because the token has been replaced meanwhile.
 bool Replaced(const Credentials& credentials, const std::string& sent, const Error& error) {
   if (error.reason != Reason::kBadToken) return false;
   const auto token = TokenOf(credentials);
@@ -98,13 +99,13 @@ std::shared_ptr<grpc::Channel> Connect(const std::string& server, const Credenti
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kLargestReply);
   arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kLargestMetadata);
-  // A connection that was lost is replaced, not mended: see Client::Lost.
+  // A lost connection is replaced, not repaired: see Client::Lost.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   if (IsLoopback(server)) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   return grpc::CreateCustomChannel(server, ChannelOf(credentials), arguments);
 }
 
-// A word of a newer server's stays readable, in the message.
+// A reason that only a newer server knows stays readable: it is put into the message.
 void SetReason(std::string_view word, Error* error) {
   error->reason = ReasonNamed(word);
   if (error->reason == Reason::kOther) error->message += " (" + std::string(word) + ")";
@@ -144,7 +145,7 @@ class Watchdog {
     changed_.NotifyOne();
     thread_.join();
   }
-  // From now on the server has the word, or we have: a slow reader of ours is not its silence.
+  // Silence is counted only while we wait for the server, not while our own reader is slow.
   void Listening(bool listening) {
     const Lock lock(mutex_);
     listening_ = listening;
@@ -181,7 +182,7 @@ class Watchdog {
 
 }  // namespace
 
-// Enters a call with its canceller for as long as it lives.
+// While it lives, the canceller can cancel the call.
 class CallUnderWay {
  public:
   CallUnderWay(Canceller* canceller, grpc::ClientContext* context) : canceller_(canceller) {
@@ -245,7 +246,7 @@ bool Passing(const Error& error) {
          error.reason == Reason::kDiskFull;
 }
 
-// gRPC wraps what went wrong in layers of its own; the last one is what matters.
+// gRPC wraps the cause in layers of its own; the innermost one matters.
 std::string Cause(const Error& error) {
   if (error.code == Code::kDeadlineExceeded) return "no answer in time";
   const size_t last = error.message.rfind(": ");
@@ -307,9 +308,7 @@ struct Client::Connection {
 };
 
 Client::Client(const std::string& server, Duration timeout, Credentials credentials)
-    : server_(ServerAddress(server)),
-      timeout_(timeout),
-      credentials_(std::move(credentials)) {}
+    : server_(ServerAddress(server)), timeout_(timeout), credentials_(std::move(credentials)) {}
 Client::~Client() = default;
 
 std::shared_ptr<Client::Connection> Client::Connected() {
@@ -319,8 +318,8 @@ std::shared_ptr<Client::Connection> Client::Connected() {
 }
 
 // gRPC's own way back to a server that was away goes through backoffs and a resolver that together
-// take up to ten seconds after the server's return. A new channel tries at once; how often is for
-// our callers to decide.
+// take up to ten seconds after the server's return. A new channel tries at once; our
+// callers decide how often.
 void Client::Lost(const std::shared_ptr<Connection>& connection, const Error& error) {
   if (error.code != Code::kUnavailable) return;
   const Lock lock(mutex_);
@@ -367,8 +366,7 @@ Result<v1::StartBatchResponse> Client::StartBatch(const v1::StartBatchRequest& r
 Result<v1::ListInstancesResponse> Client::ListInstances(const v1::ListInstancesRequest& request) {
   return Call<v1::ListInstancesResponse>(&Stub::ListInstances, request, true);
 }
-Result<v1::Instance> Client::GetInstance(const v1::GetInstanceRequest& request,
-                                         Canceller* cancel) {
+Result<v1::Instance> Client::GetInstance(const v1::GetInstanceRequest& request, Canceller* cancel) {
   return Call<v1::Instance>(&Stub::GetInstance, request, true, Duration::zero(), cancel);
 }
 Result<v1::GetHistoryResponse> Client::GetHistory(const v1::GetHistoryRequest& request) {

@@ -16,12 +16,13 @@
 
 namespace dfsmr::cli {
 
-// Cuts short the calls that it was given to, those under way and those to come. Any thread.
+// Ends the calls that were made with it, both those under way and later ones, with kCancelled. Any
+// thread.
 class Canceller {
  public:
   void Cancel();
   bool cancelled() const;
-  // Waits; true as soon as it is cancelled, false when the time is over.
+  // Waits for so long. True, at once, when it is cancelled; false when the time is over.
   bool SleepFor(std::chrono::milliseconds time) const;
 
  private:
@@ -36,8 +37,8 @@ class Canceller {
 // An error that came inside a reply.
 Error FromProto(const v1::Error& error);
 
-// Waits between tries: 100 ms, doubling to 2 s, with a share of chance, so that a server that comes
-// back is not met by all its clients at once.
+// The waits between tries: 100 ms, doubling to 2 s, varied at random, so that not all clients
+// return at once to a server that was away.
 class Backoff {
  public:
   std::chrono::milliseconds Next();
@@ -50,38 +51,40 @@ class Backoff {
   std::minstd_rand random_{std::random_device{}()};
 };
 
-// True for errors that pass by themselves: the server was not reached, dropped the call or has too
-// much to do. So does a call that we cancelled: ask the canceller first.
+// True for errors after which the same call may succeed: the server was not reached, dropped the
+// call, or has too much to do. It is true of a call that we cancelled, too: ask the canceller
+// first.
 bool Passing(const Error& error);
-// True when the error did not come from a server's rules but from none being reached in time.
+// True when no server was reached in time; false when a server refused the call.
 bool Unreached(const Error& error);
 
-// What went wrong in the words that a reader can act on: "Connection refused".
+// The innermost cause, in words that a reader can act on: "Connection refused".
 std::string Cause(const Error& error);
 
 // Where to connect for what the user wrote: ":3004" means this machine, "host" its port 3004.
 std::string ServerAddress(const std::string& server);
 
-// How the server knows us, and we it. Files are read again for each connection, the token's for
-// each call: they may be replaced under a worker that runs for months.
+// How the server knows us, and how we know the server. The files are read again for each
+// connection, and the token's file for each call: they may be replaced while a worker runs for
+// months.
 struct Credentials {
   std::string token;
   std::string token_file;  // wins over `token`
-  std::string ca;          // PEM, or "system": TLS, with a server that one of these signed
-  std::string cert;        // PEM, for mutual TLS
+  std::string ca;    // PEM file, or "system": use TLS; one of these signs the server's certificate
+  std::string cert;  // PEM, for mutual TLS
   std::string key;
-  bool insecure = false;   // the token may be sent in the clear to another machine
+  bool insecure = false;  // the token may be sent to another machine without TLS
 
   bool tls() const { return !ca.empty() || !cert.empty() || !key.empty(); }
 };
 // What DFSMR_TOKEN_FILE, DFSMR_TOKEN, DFSMR_TLS_CA, DFSMR_TLS_CERT and DFSMR_TLS_KEY say.
 Credentials CredentialsFromEnvironment();
-// What would keep calls to `server` from being made with them: a file that cannot be read, or a
-// token that everybody on the way could read.
+// Fails when calls to `server` must not be made with them: a file cannot be read, or the token
+// would be readable on the way.
 Result<Ok> CheckCredentials(const Credentials& credentials, const std::string& server);
 
-// Any thread. Connects at the first call. A call without a `cancel` ends by its timeout; one that
-// was cancelled fails with kCancelled.
+// Any thread. Connects at the first call. A call ends at its timeout; a call that was cancelled
+// fails with kCancelled.
 class Client {
  public:
   // `timeout` bounds each call, in addition to what a call itself waits for.

@@ -1,4 +1,4 @@
-// What every command has at hand: the server, the place to write to, and one way to fail.
+// What every command is given: the server, the streams to write to, and one way to fail.
 #pragma once
 
 #include <memory>
@@ -33,7 +33,7 @@ class Context {
  public:
   Context(std::ostream& out_stream, std::ostream& err_stream) : out(out_stream), err(err_stream) {}
 
-  // Takes the flags over; fails with a message when one of them is malformed.
+  // Sets everything by the flags; fails with a message when one of them is malformed.
   Result<Ok> Apply(const Globals& globals);
 
   std::ostream& out;
@@ -45,23 +45,25 @@ class Context {
   std::string command;  // for hints: "start"
   std::unique_ptr<Client> client;
 
-  // Writes `message` as JSON or YAML when that was asked for; false when a person is to read it.
+  // Writes `message` as JSON or YAML, if -o says so, and returns true. False: the caller prints it
+  // for people.
   bool Print(const google::protobuf::Message& message);
-  // One of several: the same, but YAML documents are kept apart.
+  // The same for one of several messages: YAML documents are separated.
   bool PrintOne(const google::protobuf::Message& message);
   bool wide() const { return format == OutputFormat::kWide; }
   bool names() const { return format == OutputFormat::kName; }
 
-  // Say what was wrong and what to do about it; return the exit status. `details` are whole lines.
+  // Prints what was wrong and what to do about it; returns `status`. `details` are whole lines.
   int Fail(int status, std::string_view message, std::string_view hint = "",
            std::string_view details = "");
   int FailUsage(const Error& error) { return Fail(kBadUsage, error.message); }
-  // An error of the server, or of not reaching it. `hint` replaces the one for its reason.
+  // The same for an error of a call; the status says whether the server was reached. `hint`
+  // replaces the one for the error's reason.
   int Fail(const Error& error, std::string_view hint = "");
   // A line for people on standard error, "dcli: " in front. Any thread.
   void Note(std::string_view message);
-  // The last line of the terminal behind standard error, until the next one; notes go above it. An
-  // empty one takes it away. Any thread.
+  // Shows `line` as the last line of the terminal behind standard error, in place of the one
+  // before; notes go above it. An empty line removes it. Any thread.
   void Status(std::string_view line);
 
  private:
@@ -72,9 +74,9 @@ class Context {
   std::string status_ GUARDED(err_mutex_);
 };
 
-// "someone@host", the name under which people do what dcli does.
+// "someone@host", the name of the person in front of dcli.
 std::string UserName();
-// "host:pid", the name of a consumer.
+// "host:pid", the name of a worker without --worker.
 std::string WorkerName();
 
 }  // namespace dfsmr::cli

@@ -1,5 +1,5 @@
-// The commands, one function each: what stood on the command line goes in, the exit status comes
-// out. They write to the context's streams and nowhere else.
+// The commands, one function each: they take what stood on the command line, and return the exit
+// status. They write to the context's streams only.
 #pragma once
 
 #include <string>
@@ -71,7 +71,7 @@ struct InstanceOptions {
 int Show(Context& context, const InstanceOptions& options);
 int History(Context& context, const InstanceOptions& options);
 
-// tasks.cc
+// claims.cc
 struct ReadyOptions {
   std::string machine;
   std::string node;

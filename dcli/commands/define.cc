@@ -15,7 +15,7 @@ std::string Plural(size_t count, const std::string& what) {
 
 std::string LineOf(const Diagnostic& diagnostic) { return Escaped(Format(diagnostic)) + '\n'; }
 
-// What was wrong with several files: told together, below the sentence that says how many.
+// The errors of several files, printed together below the sentence that counts the files.
 struct Refusals {
   size_t files = 0;
   std::string lines;
@@ -48,16 +48,46 @@ std::string EffectText(const v1::Defined& defined) {
          Plural(defined.affected_instances(), "instance") + ")";
 }
 
-// `kind` is "plan", "action", or empty for a machine.
+// "new" for the first version of an id, else whether this is another version than the one before.
+std::string_view ChangeText(const v1::Defined& defined) {
+  if (!defined.changed()) return "unchanged";
+  return defined.version() == 1 ? "new" : "changed";
+}
+
+// "plan site  v2  changed". `kind` is "machine", "plan" or "action".
 void PrintDefined(Context& context, const v1::Defined& defined, const std::string& kind) {
   if (context.names()) {
     context.out << Escaped(defined.id()) << '\n';
     return;
   }
-  context.out << (kind.empty() ? "" : kind + " ") << Escaped(defined.id())
-              << (kind.empty() ? "  v" : " version ") << defined.version() << "  "
-              << Painted(defined.changed() ? "changed" : "unchanged", context.look)
-              << EffectText(defined) << '\n';
+  context.out << kind << ' ' << Escaped(defined.id()) << "  v" << defined.version() << "  "
+              << Painted(ChangeText(defined), context.look) << EffectText(defined) << '\n';
+}
+
+void PrintWarnings(Context& context, const v1::DefineResponse& reply) {
+  context.out.flush();
+  for (const auto& wire : reply.diagnostics()) context.err << LineOf(FromWire(wire));
+}
+
+v1::DefineRequest RequestOf(const Context& context, const Source& source, bool validate_only) {
+  v1::DefineRequest request;
+  request.set_namespace_(context.name_space);
+  request.set_source(source.text);
+  request.set_source_name(source.name);
+  request.set_validate_only(validate_only);
+  return request;
+}
+
+// The reply to one source: one line for each definition, or the reply as it is where a program
+// reads. `only` says that it is the only source.
+void PrintReply(Context& context, const Source& source, const v1::DefineResponse& reply,
+                bool only) {
+  if (only ? context.Print(reply) : context.PrintOne(reply)) return;
+  const auto plans = PlansIn(source.text);
+  for (const v1::Defined& defined : reply.defined()) {
+    const auto plan = plans.find(defined.id());
+    PrintDefined(context, defined, plan == plans.end() ? "machine" : plan->second);
+  }
 }
 
 // What Define would answer, as far as it can be known without a server.
@@ -76,7 +106,7 @@ v1::DefineResponse ReplyOf(const Parsed& parsed) {
   return reply;
 }
 
-// "3 nodes" of a machine, where `compiled` is null, "4 steps" of a plan, nothing of an action.
+// "3 nodes" for a machine, where `compiled` is null, "4 steps" for a plan, "" for an action.
 std::string SizeText(const Machine& machine, const Machine* compiled) {
   if (machine.Kind() == "machine") return Plural(machine.nodes.size(), "node") + "  ";
   if (machine.Kind() == "action" || compiled == nullptr || !compiled->graph) return "";
@@ -94,7 +124,7 @@ void PrintChecked(Context& context, const Source& source, const Machine& machine
               << SizeText(machine, compiled) << Escaped(source.name) << '\n';
 }
 
-// The server's words: one diagnostic a line.
+// The server's message: one diagnostic a line.
 void Add(const Error& error, Refusals* refusals) {
   ++refusals->files;
   for (const std::string& line : Split(error.message, '\n')) {
@@ -115,20 +145,17 @@ int Define(Context& context, const DefineOptions& options) {
   const auto sources = ReadSources(options.sources);
   if (!sources) return context.FailUsage(sources.error());
   Refusals refusals;
-  // What one file extends or plans may be in a later one: what is refused is tried again as long as
-  // others have been taken since.
+  // A file may extend or plan what a later file defines. So a refused file goes to the end of the
+  // line, and is tried again for as long as another file has been accepted since.
   std::deque<const Source*> open;
   for (const Source& source : *sources) open.push_back(&source);
-  size_t refused = 0;  // of those that are last in line, since
+  // A warning may be gone once a later file is defined: warnings are asked for again at the end.
+  std::vector<const Source*> warned;
+  size_t refused = 0;  // files at the end of the line, refused since the last one was accepted
   while (open.size() > refused) {
     const Source& source = *open.front();
     open.pop_front();
-    v1::DefineRequest request;
-    request.set_namespace_(context.name_space);
-    request.set_source(source.text);
-    request.set_source_name(source.name);
-    request.set_validate_only(options.dry_run);
-    const auto reply = context.client->Define(request);
+    const auto reply = context.client->Define(RequestOf(context, source, options.dry_run));
     if (!reply && reply.error().code == Code::kInvalidArgument) {
       Add(reply.error(), &refusals);
       open.push_back(&source);
@@ -140,13 +167,15 @@ int Define(Context& context, const DefineOptions& options) {
       refused = 0;
       refusals = Refusals();
     }
-    context.out.flush();
-    for (const auto& wire : reply->diagnostics()) context.err << LineOf(FromWire(wire));
-    if (sources->size() == 1 ? context.Print(*reply) : context.PrintOne(*reply)) continue;
-    auto kinds = PlansIn(source.text);
-    for (const v1::Defined& defined : reply->defined()) {
-      PrintDefined(context, defined, kinds[defined.id()]);
-    }
+    const bool final = sources->size() == 1 || options.dry_run;
+    if (final) PrintWarnings(context, *reply);
+    if (!final && reply->diagnostics_size() > 0) warned.push_back(&source);
+    PrintReply(context, source, *reply, sources->size() == 1);
+  }
+  for (const Source* source : warned) {
+    const auto reply = context.client->Define(RequestOf(context, *source, true));
+    if (!reply) return context.Fail(reply.error());
+    PrintWarnings(context, *reply);
   }
   if (options.dry_run) context.Note("a dry run: nothing was defined");
   return Summary(context, refusals, sources->size(), "refused");

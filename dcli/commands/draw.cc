@@ -27,7 +27,7 @@ int PrintDrawing(Context& context, const Drawing& drawing, const std::string& fo
   return kSucceeded;
 }
 
-// As a server would show it, as far as drawings look at it.
+// The machine as a server would show it, with the fields that drawings need.
 v1::Machine WireOf(const Machine& machine) {
   v1::Machine wire;
   wire.set_id(machine.id);
@@ -77,7 +77,7 @@ int DrawFile(Context& context, const GraphOptions& options) {
     if (!parsed->ok()) return context.Fail(kRefused, source.name + " has errors");
     for (size_t d = 0; d < parsed->definitions.size(); ++d) {
       const Machine& machine = parsed->definitions[d].machine;
-      // Beside a plan its actions are not what is meant, unless one is named.
+      // In a file with a plan and its actions, the plan is drawn unless --machine names an action.
       if (options.machine.empty() ? machine.Kind() == "action" : options.machine != machine.id) {
         continue;
       }
@@ -109,7 +109,7 @@ Result<v1::Machine> GetMachine(Context& context, const std::string& id, uint32_t
   return context.client->GetMachine(request);
 }
 
-// Before it is planned an instance has the steps of its plan.
+// An instance that is not planned yet has no steps of its own: those of its plan are drawn.
 int DrawSteps(Context& context, const v1::Instance& instance, const GraphOptions& options) {
   if (instance.steps_size() > 0) {
     return PrintDrawing(context, FlowOf(instance), options.format);
@@ -141,7 +141,7 @@ int DrawInstance(Context& context, const GraphOptions& options) {
   return PrintDrawing(context, DrawingOf(*instance, instance->nodes()), options.format);
 }
 
-// A folder that happens to be called like a machine is not meant, unless it is written as one.
+// A folder with the name of a machine is taken for the machine, unless it is written as a path.
 bool IsFile(const std::string& subject) {
   if (subject == "-") return true;
   struct stat found {};
@@ -149,7 +149,7 @@ bool IsFile(const std::string& subject) {
   return !S_ISDIR(found.st_mode) || subject == "." || subject.find('/') != std::string::npos;
 }
 
-// Whether a machine can be called so at all; a server need not be asked for what cannot be.
+// True when a machine may have this name; else the server need not be asked.
 std::optional<MachineRef> PossibleMachine(const std::string& subject) {
   const auto ref = ParseMachineRef(subject);
   if (!ref || subject.find('/') != std::string::npos) return std::nullopt;
@@ -177,7 +177,8 @@ int Graph(Context& context, const GraphOptions& options) {
       return DrawMachine(context, *machine, options);
     }
     const Code code = machine.error().code;
-    const bool no_name = code == Code::kInvalidArgument;  // instances may be called what it may not
+    const bool no_name =
+        code == Code::kInvalidArgument;  // instances may have names that machines may not
     if (code != Code::kNotFound && !no_name) return context.Fail(machine.error());
   }
   return DrawInstance(context, options);

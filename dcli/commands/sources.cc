@@ -93,6 +93,23 @@ std::map<std::string, std::string> PlansIn(std::string_view text) {
   return plans;
 }
 
+namespace {
+
+// A source with errors gets no such warnings: the errors come first.
+void Warn(const Parsed& parsed, const Definitions& definitions, Reporter* reporter) {
+  std::vector<PlanProblem> warnings;
+  for (const Definition& definition : parsed.definitions) {
+    WarnOfUnknownActions(definition.machine, definitions, &warnings);
+  }
+  for (const PlanProblem& warning : warnings) {
+    if (definitions.Doubtful(warning)) continue;
+    Written written = PlaceOf(warning, *parsed.tree);
+    reporter->Warning(written.at, std::move(written.path), warning.message);
+  }
+}
+
+}  // namespace
+
 std::vector<Compiled> CompileSources(const std::vector<Source>& sources) {
   std::vector<Compiled> parsed;
   Definitions definitions;
@@ -106,18 +123,17 @@ std::vector<Compiled> CompileSources(const std::vector<Source>& sources) {
   definitions.Index();
   for (size_t i = 0; i < parsed.size(); ++i) {
     Reporter reporter(sources[i].name);
-    std::optional<YamlPlaces> places;  // read once, and only where there is a problem
     std::vector<std::shared_ptr<const Machine>> compiled;
     for (const Definition& definition : parsed[i].definitions) {
       std::vector<PlanProblem> problems;
       compiled.push_back(CompileDefinition(definition.machine, definitions, &problems));
       std::erase_if(problems, [&](const auto& one) { return definitions.Doubtful(one); });
-      if (!problems.empty() && !places) places.emplace(sources[i].text);
       for (const PlanProblem& problem : problems) {
-        Written written = places->Find(problem);
+        Written written = PlaceOf(problem, *parsed[i].tree);
         reporter.Error(written.at, std::move(written.path), problem.message);
       }
     }
+    if (parsed[i].ok() && reporter.errors() == 0) Warn(parsed[i], definitions, &reporter);
     std::ranges::move(std::move(reporter).Take(), std::back_inserter(parsed[i].diagnostics));
     parsed[i].compiled = std::move(compiled);
   }

@@ -21,8 +21,8 @@ struct Source {
 // "-" for standard input. Fails when anything cannot be read, or when a folder has none.
 Result<std::vector<Source>> ReadSources(const std::vector<std::string>& paths);
 
-// What the documents of `text` define: "plan" or "action" by its id. Machines are left out, and so
-// is what cannot be read.
+// The plans and actions that `text` defines: "plan" or "action" by id. Leaves out machines, and
+// documents that cannot be read.
 std::map<std::string, std::string> PlansIn(std::string_view text);
 
 // The definitions of a file, with everything that is wrong with it; `compiled` holds the nodes of
@@ -30,7 +30,7 @@ std::map<std::string, std::string> PlansIn(std::string_view text);
 struct Compiled : Parsed {
   std::vector<std::shared_ptr<const Machine>> compiled;  // as definitions
 };
-// Plans are compiled with all that the sources define, and nothing else.
+// Compiles plans against everything that the sources define, and nothing else.
 std::vector<Compiled> CompileSources(const std::vector<Source>& sources);
 
 }  // namespace dfsmr::cli

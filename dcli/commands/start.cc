@@ -32,8 +32,8 @@ Error Bad(std::string message) {
   return {Code::kInvalidArgument, Reason::kNone, std::move(message)};
 }
 
-// What to start and with what: with a flow the machine may be left out, so that the first word may
-// be a parameter.
+// The machine and the params. With --flow the machine may be missing; then the first word may be a
+// parameter.
 Result<Ok> SetSubject(const StartOptions& options, v1::StartRequest* request) {
   std::string machine = options.machine;
   std::vector<std::string> pairs = options.pairs;
@@ -99,8 +99,8 @@ void PrintStarted(Context& context, const v1::StartResponse& started, bool alone
   }
 }
 
-// Starts in batches until `count` are started or one is refused; says on the way what was started,
-// unless that is to come later.
+// Starts in batches until `count` are started or one is refused, and prints each of them as it
+// goes, unless they are printed later.
 class Starter {
  public:
   Starter(Context& context, bool quiet) : context_(context), quiet_(quiet) {}
@@ -166,7 +166,8 @@ int PrintEnded(Context& context, std::vector<v1::StartResponse> started,
   return all_well ? kSucceeded : kRefused;
 }
 
-// Whether what is started has steps; a server that does not know will say so when it starts.
+// True when the instance will have steps. An unknown machine counts as one without: the start will
+// be refused.
 bool StartsPlan(Context& context, const v1::StartRequest& start) {
   if (!start.flow().empty()) return true;
   v1::GetMachineRequest request;

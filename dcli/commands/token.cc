@@ -16,8 +16,8 @@ std::string Expiry(const v1::AccessToken& token, const Look& look) {
 
 void PrintTable(Context& context,
                 const google::protobuf::RepeatedPtrField<v1::AccessToken>& tokens) {
-  Table table({"ID", "ROLE", "NAMESPACE", "MACHINES", "QUEUES", "CREATED", "BY", "EXPIRES",
-               "NAME"});
+  Table table(
+      {"ID", "ROLE", "NAMESPACE", "MACHINES", "QUEUES", "CREATED", "BY", "EXPIRES", "NAME"});
   for (const v1::AccessToken& token : tokens) {
     table.Add({token.id(), Lower(v1::AccessToken::Role_Name(token.role())), token.namespace_(),
                Joined(token.machines()), Joined(token.queues()),
@@ -49,7 +49,7 @@ Result<v1::CreateTokenRequest> RequestOf(const Context& context, const TokenOpti
   return request;
 }
 
-// The secret alone goes to standard output, so that it can be sent to a file.
+// Only the secret goes to standard output, so that it can be redirected to a file.
 int Create(Context& context, const TokenOptions& options) {
   const auto request = RequestOf(context, options);
   if (!request) return context.FailUsage(request.error());
@@ -80,7 +80,7 @@ int List(Context& context) {
   return kSucceeded;
 }
 
-// One token, by what it may do.
+// One token with what it may do.
 int Show(Context& context, const v1::AccessToken& token, std::string_view remark) {
   if (context.Print(token)) return kSucceeded;
   if (context.names()) {
@@ -115,9 +115,9 @@ int Token(Context& context, const TokenOptions& options) {
     return reply ? Show(context, reply->token(), "it is revoked: what it has open ends now")
                  : context.Fail(reply.error());
   }
-  return context.Fail(kBadUsage, "token does not know \"" + options.action + "\"" +
-                                     DidYouMean(options.action,
-                                                {"create", "list", "revoke", "whoami"}));
+  return context.Fail(kBadUsage,
+                      "token does not know \"" + options.action + "\"" +
+                          DidYouMean(options.action, {"create", "list", "revoke", "whoami"}));
 }
 
 }  // namespace dfsmr::cli

@@ -57,8 +57,8 @@ Result<v1::Instance> EndOfInstances::PollToEnd(const std::string& id, Canceller*
 
 Result<std::vector<v1::Instance>> EndOfInstances::Await(
     const std::vector<v1::StartResponse>& started, Canceller* cancel) {
-  // The feed says when to look; what is then seen is what counts. So a feed that cannot be read
-  // makes this slower, not wrong. Of what has stopped already it does not tell.
+  // The feed only says when to look at the instance. So a feed that cannot be read makes this
+  // slower, not wrong. An instance that has stopped already is not in the feed any more.
   std::set<std::string> open;
   for (const v1::StartResponse& one : started) {
     if (one.instance().state() != v1::Instance::STOPPED) open.insert(one.instance().id());

@@ -13,13 +13,14 @@ class EndOfInstances {
  public:
   explicit EndOfInstances(Context& context) : context_(context) {}
 
-  // Remembers where the feed stands. To be called before the instances are started, so that nothing
-  // that happens to them can be missed.
+  // Remembers where the feed stands. Call it before the instances are started, so that no change of
+  // them is missed.
   Result<Ok> Begin(const std::string& machine);
-  // What happens to a single instance is told on standard error as it goes; after this, which is
-  // for plans, only how far it is.
+  // The changes of a single instance are printed on standard error as they happen. After this call,
+  // which is for plans, only its progress is.
   void ShowProgress() { progress_ = true; }
-  // The instances, which were started, as they ended, in the order given. kCancelled after Ctrl-C.
+  // Waits for the instances that were started, and returns them as they ended, in the order given.
+  // kCancelled after Ctrl-C.
   Result<std::vector<v1::Instance>> Await(const std::vector<v1::StartResponse>& started,
                                           Canceller* cancel);
 

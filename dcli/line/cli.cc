@@ -18,8 +18,7 @@ namespace {
 
 constexpr const char* kVersion = "1.0.0";
 
-// One command while its table row is written: each line adds a flag or an argument both to the
-// parser and to the grammar.
+// Adds flags and arguments of one command, each both to the parser and to the grammar.
 class Row {
  public:
   Row(CLI::App* app, CommandShape* shape) : app_(app), shape_(shape) {}
@@ -69,7 +68,8 @@ class CommandLine {
     AddGlobals();
     AddDefinitionCommands();
     AddInstanceCommands();
-    AddWorkCommands();
+    AddClaimCommands();
+    AddWorkCommand();
     AddControlCommands();
     AddTokenCommand();
     AddCompletion();
@@ -93,7 +93,8 @@ class CommandLine {
   void AddGlobals();
   void AddDefinitionCommands();
   void AddInstanceCommands();
-  void AddWorkCommands();
+  void AddClaimCommands();
+  void AddWorkCommand();
   void AddControlCommands();
   void AddTokenCommand();
   void AddCompletion();
@@ -240,7 +241,7 @@ void CommandLine::AddInstanceCommands() {
       .Example("changes --after 0 --no-follow -o json");
 }
 
-void CommandLine::AddWorkCommands() {
+void CommandLine::AddClaimCommands() {
   auto ready = std::make_shared<ReadyOptions>();
   Command("ready", "[MACHINE [NODE]]", "Claim work", Ready, ready)
       .Argument("MACHINE", Word::kMachine, &ready->machine, false)
@@ -286,7 +287,9 @@ void CommandLine::AddWorkCommands() {
       .Flag("--by", "DURATION", &extend->by, "from now (default: the node's timeout)")
       .Example("extend crawl-42 --claim C --by 5m");
   app_.get_subcommand("extend")->get_option("--claim")->required();
+}
 
+void CommandLine::AddWorkCommand() {
   Command("work", "[MACHINE [NODE]] [flags] -- COMMAND [ARG...]", "Run COMMAND for each task", Work,
           work_)
       .Argument("MACHINE", Word::kMachine, &work_->machine, false)
@@ -370,7 +373,7 @@ void CommandLine::AddCompletion() {
       .Example("completion bash > ~/.local/share/bash-completion/completions/dcli");
 }
 
-// The place of the command among the words; flags may stand before it.
+// The index of the command among the words; flags may stand before it.
 std::optional<size_t> CommandLine::FindCommand(const std::vector<std::string>& words) const {
   for (size_t i = 0; i < words.size(); ++i) {
     if (!words[i].starts_with('-')) return i;
@@ -380,7 +383,7 @@ std::optional<size_t> CommandLine::FindCommand(const std::vector<std::string>& w
   return std::nullopt;
 }
 
-// What stands after "--" is for the command that `work` runs, not for us to parse.
+// The words after "--" are the command that `work` runs: they are not parsed.
 void CommandLine::TakeWorkCommand(std::vector<std::string>* words) {
   const auto dashes = std::find(words->begin(), words->end(), "--");
   if (dashes == words->end()) return;

@@ -74,12 +74,12 @@ end
 complete -c dcli -f -a '(__dcli_complete)'
 )";
 
-// The words before the one to complete, taken apart.
+// The words before the one to complete, parsed.
 struct Before {
   const CommandShape* command = nullptr;
   std::vector<std::string> arguments;
   std::map<std::string, std::string> values;  // of flags, by their long names
-  std::string open_flag;                      // one whose value comes next
+  std::string open_flag;                      // a flag whose value comes next
 };
 
 Before TakeApart(const Grammar& grammar, const std::vector<std::string>& words) {
@@ -183,7 +183,7 @@ class Lookup {
     if (instance->steps_size() > 0) answer->Offer("patch", "change the input of a held step");
   }
 
-  // Where it can be told apart: the steps of a plan that are under way, else where it stands.
+  // For a plan the steps that are under way, else the nodes on which the instance stands.
   void Steps(Answer* answer, const std::string& instance_id) {
     const auto instance = GetInstance(instance_id);
     if (!instance) return;
@@ -209,7 +209,7 @@ class Lookup {
     return client_.GetInstance(request);
   }
 
-  // None where they would not do: then the server says nothing.
+  // Null when the credentials cannot be used: then nothing is offered.
   static Credentials Known(const Before& before) {
     Credentials credentials = CredentialsFromEnvironment();
     auto take = [&before](const char* flag, std::string* to) {
@@ -317,7 +317,7 @@ Result<std::string> CompletionScript(std::string_view shell, const Grammar& gram
 
 void Complete(const Grammar& grammar, const std::vector<std::string>& words, std::ostream& out) {
   Answer answer(words.empty() ? "" : words.back(), out);
-  // After a "--" come words of others; the one that is being written may become a flag.
+  // Words after a "--" belong to another command. The word that is being written may become a flag.
   if (!words.empty() && std::find(words.begin(), words.end() - 1, "--") != words.end() - 1) return;
   const Before before = TakeApart(grammar, words);
   if (!before.open_flag.empty()) return OfferValues(before, &answer);

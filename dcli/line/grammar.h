@@ -1,4 +1,4 @@
-// The commands and flags as values: what help, completion and "did you mean" are made of.
+// The commands and flags as values: help, completion and "did you mean" are made from them.
 #pragma once
 
 #include <string>
@@ -9,7 +9,15 @@ namespace dfsmr::cli {
 
 // What may stand at a place on the command line.
 enum class Word {
-  kAnything, kFile, kMachine, kNode, kInstance, kSubject, kTransition, kStep, kShell,
+  kAnything,
+  kFile,
+  kMachine,
+  kNode,
+  kInstance,
+  kSubject,
+  kTransition,
+  kStep,
+  kShell,
   kTokenAction
 };
 
@@ -37,10 +45,10 @@ struct Grammar {
 };
 
 const FlagShape* FindFlag(const std::vector<FlagShape>& flags, std::string_view name);
-// The flag that `word` ("--server", "--server=x", "-ojson") is about, global or of `command` (which
-// may be null); null when there is none.
+// The flag in `word` ("--server", "--server=x", "-ojson"), global or of `command` (which may be
+// null); null when `word` is not a known flag.
 const FlagShape* FlagOf(const Grammar& grammar, const CommandShape* command, std::string_view word);
-// Whether the value of `flag` is the next word rather than a part of `word`.
+// True when the value of `flag` is the next word, false when it is a part of `word`, or not wanted.
 bool ValueIsNext(const FlagShape& flag, std::string_view word);
 
 std::string HelpOf(const Grammar& grammar);

@@ -1,5 +1,5 @@
-// Prints what the lanes of `dcli work` have to say, in a thread of its own: whoever reads it
-// slowly, or not at all, holds up the commands that write it, not the claims.
+// Prints the output of `dcli work` in a thread of its own: a reader that is slow, or does not read
+// at all, holds up the commands that write, but not the heartbeats of their claims.
 #pragma once
 
 #include <cstddef>
@@ -14,16 +14,17 @@ namespace dfsmr::cli {
 // Any thread.
 class Printer {
  public:
-  // What Finish has not seen printed is printed first.
+  // Prints what was added and is not printed yet.
   ~Printer();
 
-  // `print` writes so many bytes. In the order of the calls, one at a time. The first call starts
-  // the thread: by then the signals are blocked that are not for it.
+  // Runs `print`, which writes so many bytes, in the order of the calls, one at a time. The first
+  // call starts the thread; signals that are not for the thread must be blocked by then.
   void Add(size_t bytes, std::function<void()> print);
-  // So much waits that commands had better wait, too.
+  // True when so much waits to be printed that commands should wait, too.
   bool Full() const;
-  // All that was added is printed. Nothing may be added after it. False when it is not, a second
-  // after HurryUp was called: then the streams are stuck, and the process had better end.
+  // Waits until everything is printed. REQUIRES: nothing is added after it. False when something is
+  // still not printed a second after HurryUp was called: then the streams are stuck, and the
+  // process should end.
   bool Finish();
   void HurryUp();
 

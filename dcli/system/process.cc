@@ -40,7 +40,7 @@ void SetNonBlocking(const Descriptor& descriptor) {
   fcntl(descriptor.get(), F_SETFL, fcntl(descriptor.get(), F_GETFL) | O_NONBLOCK);
 }
 
-// What the child gets: our environment, where `ours` does not say otherwise.
+// The child's environment: that of this process, with the names of `ours` replaced or added.
 std::vector<std::string> Merged(const std::vector<std::string>& ours) {
   std::vector<std::string> merged = ours;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -60,7 +60,7 @@ std::vector<char*> Pointers(std::vector<std::string>& strings) {
   return pointers;
 }
 
-// Group of its own, and none of our signal settings.
+// In a process group of its own, with default signal settings.
 class Attributes {
  public:
   Attributes() {
@@ -98,8 +98,8 @@ class Actions {
   posix_spawn_file_actions_t value_;
 };
 
-// Reads what is there, which is at most what a pipe holds: a child that was left behind may go on
-// writing for ever. Closes at the end of the stream.
+// Reads what is there, at most as much as a pipe holds: a child that was left behind may go on
+// writing for ever. Closes the descriptor at the end of the stream.
 void Pull(Descriptor& from, const Process::Sink& sink) {
   constexpr int kReads = 64;
   std::array<char, 16'384> buffer;
@@ -162,7 +162,8 @@ Result<std::unique_ptr<Process>> Process::Start(Plan plan) {
   if (error != 0) {
     process->ended_ = true;
     const Code code = error == ENOENT || error == EACCES ? Code::kNotFound : Code::kInternal;
-    return Error{code, Reason::kNone, "cannot run " + process->plan_.command[0] + ": " + std::strerror(error)};
+    return Error{code, Reason::kNone,
+                 "cannot run " + process->plan_.command[0] + ": " + std::strerror(error)};
   }
   process->end_ = Descriptor(OpenPidfd(process->pid_));
   process->in_ = std::move(in->write);

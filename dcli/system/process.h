@@ -1,4 +1,4 @@
-// A command that runs in a process group of its own, with its three streams in our hands.
+// A command that runs in a process group of its own, with its three streams connected to us.
 #pragma once
 
 #include <sys/types.h>
@@ -36,7 +36,8 @@ class Tail {
   explicit Tail(size_t limit) : limit_(limit) {}
   void Add(std::string_view text);
   const std::string& text() const { return text_; }
-  // What the line began with that text() begins in, blanks aside; 0 when nothing of it is lost.
+  // When text() begins in the middle of a line: the first character of that line that is not a
+  // blank. 0 when the line is complete.
   char first() const { return first_; }
 
  private:
@@ -51,22 +52,23 @@ class Process {
   using Sink = std::function<void(std::string_view)>;
   struct Plan {
     std::vector<std::string> command;      // found on PATH
-    std::vector<std::string> environment;  // "NAME=value", over those that we have
-    std::string input;                     // what its standard input gets
+    std::vector<std::string> environment;  // "NAME=value", added to ours or in place of ours
+    std::string input;                     // for its standard input
     Sink out;
     Sink err;
-    std::function<bool()> full = {};  // as long as it holds, what is written is not read
+    std::function<bool()> full = {};  // while it returns true, its output is not read
   };
 
   // kNotFound when there is no such command, kInternal when it cannot be started.
   static Result<std::unique_ptr<Process>> Start(Plan plan);
-  // Kills the whole group if it is still running, and takes its status.
+  // Kills the whole group if it is still running, and waits for it.
   ~Process();
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
-  // Moves bytes until the command has ended (true), the time is over, or `wake` (a descriptor, or
-  // -1) can be read (false). Children that it left behind with its streams open are not waited for.
+  // Moves bytes until the command has ended: true. False when the time is over first, or when
+  // `wake` (a descriptor, or -1) becomes readable. Does not wait for children that the command has
+  // left behind with its streams open.
   bool Run(std::chrono::milliseconds at_most, int wake);
   // To the whole group.
   void Signal(int signal);
@@ -84,7 +86,7 @@ class Process {
   bool ended_ = false;
   int status_ = 0;
   size_t fed_ = 0;
-  Descriptor end_;  // readable when it has ended; not open where the kernel has no such thing
+  Descriptor end_;  // a pidfd, readable when it has ended; not open where the kernel has none
   Descriptor in_;
   Descriptor out_;
   Descriptor err_;

@@ -12,9 +12,9 @@ namespace dfsmr::cli {
 // For commands that have nothing to tidy up: SIGINT ends the process with status 130.
 void ExitOnInterrupt();
 
-// For the others: while it lives, SIGINT and SIGTERM are taken from all threads that are started
-// after it, and told to `on_signal` (from a thread of its own) with 1 for the first, 2 for the
-// second, …
+// For the other commands. While it lives, SIGINT and SIGTERM are blocked in this thread and in
+// those started after it; a thread of its own calls `on_signal` with 1 for the first signal, 2 for
+// the second, …
 class Interrupts {
  public:
   explicit Interrupts(std::function<void(int)> on_signal);

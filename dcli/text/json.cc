@@ -60,8 +60,8 @@ class Scanner {
   size_t at_ = 0;
 };
 
-// Plain YAML scalars are taken for numbers, booleans or times by one reader or another; only words
-// that nobody could mistake go unquoted.
+// Readers of YAML take some plain scalars for numbers, booleans or times; only words that no reader
+// mistakes are left without quotes.
 std::string YamlText(const std::string& text) {
   const auto plain = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' || c == '.' ||
@@ -169,8 +169,8 @@ std::string ObjectOf(const std::vector<Member>& members) {
 }
 
 std::string Quoted(std::string_view text) {
-  const std::string json = Json(std::string(text)).dump(-1, ' ', false,
-                                                        Json::error_handler_t::replace);
+  const std::string json =
+      Json(std::string(text)).dump(-1, ' ', false, Json::error_handler_t::replace);
   // JSON lets DEL and U+0080 to U+009F stand as they are, YAML and terminals do not.
   std::string quoted;
   for (size_t i = 0; i < json.size(); ++i) {

@@ -1,4 +1,4 @@
-// JSON that is passed on, not understood: what is inside an object keeps every digit and space.
+// JSON that is passed on as it is: the values inside an object keep every digit and space.
 #pragma once
 
 #include <string>
@@ -22,7 +22,7 @@ std::vector<Member> Members(std::string_view object);
 std::vector<std::string> Items(std::string_view array);
 // The value of `key` (the last one, when it is there twice), or null.
 const Member* Find(const std::vector<Member>& members, std::string_view key);
-// Replaces the value of `member.key` where it stands, or adds it at the end.
+// Replaces the value of `member.key` in its place, or adds the member at the end.
 void Set(std::vector<Member>* members, Member member);
 std::string ObjectOf(const std::vector<Member>& members);
 

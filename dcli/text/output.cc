@@ -22,7 +22,7 @@ const char* ColorOf(std::string_view word) {
   const bool symbol = space != word.npos && space > 1 && Columns(word.substr(0, space)) == 1;
   if (symbol) word.remove_prefix(space + 1);  // "✓ DONE"
   static const Color kColors[] = {
-      {"32", {"SUCCESS", "ok", "closed", "changed", "DONE"}},
+      {"32", {"SUCCESS", "ok", "closed", "new", "changed", "DONE"}},
       {"31", {"ERROR", "ABORTED", "CANCELLED", "open", "TIMED_OUT"}},
       {"33", {"WARNING", "PAUSED", "HELD", "half-open", "SKIPPED", "BREAKER_OPENED"}},
       {"36", {"RUNNING", "CLAIMED", "READY", "PLANNING", "STARTED"}},

@@ -15,18 +15,18 @@ namespace dfsmr::cli {
 enum class OutputFormat { kTable, kWide, kJson, kYaml, kName };
 Result<OutputFormat> ParseFormat(std::string_view text);
 
-// What the place that we write to can show. The defaults are those of a file or a pipe: no colour,
-// nothing shortened, times in full.
+// What the file or terminal that we write to can show. The defaults are for a file or a pipe: no
+// colours, nothing shortened, times in full.
 struct Look {
   bool color = false;
-  size_t width = 0;       // columns; 0: no end
+  size_t width = 0;       // columns; 0: no limit
   bool relative = false;  // "5m ago" instead of a time
   Timestamp now;
 };
 // Looks at the terminal behind `fd`, NO_COLOR and TERM.
 Look LookOf(int fd, bool no_color);
 
-// "5m3s ago", "in 12s" or the time in full; "" for a time that is not there (seconds = nanos = 0).
+// "5m3s ago", "in 12s" or the time in full; "" for a missing time (seconds = nanos = 0).
 std::string When(const google::protobuf::Timestamp& time, const Look& look);
 
 // `text`, coloured when it is the name of a state or result; the text must be escaped already.

@@ -128,7 +128,7 @@ std::string Join(const std::vector<std::string>& parts, std::string_view separat
 
 std::optional<std::string> Nearest(std::string_view word, const std::vector<std::string>& known) {
   std::optional<std::string> nearest;
-  size_t best = 2 + word.size() / 4;  // further away than this is another word
+  size_t best = 2 + word.size() / 4;  // a word with more edits is a different word
   for (const std::string& candidate : known) {
     const bool begun = word.size() >= 2 && candidate.starts_with(word);
     const size_t distance = begun ? 0 : Distance(Lower(word), Lower(candidate));

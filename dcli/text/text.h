@@ -12,10 +12,10 @@ namespace dfsmr::cli {
 // bytes that are not UTF-8 appear as \n, \t, \x1b, \u202e. Other text is not touched.
 std::string Escaped(std::string_view text);
 
-// How many columns a terminal needs for UTF-8 text; every character is taken to be one wide.
+// How many columns a terminal needs for UTF-8 text, with one column for each character.
 size_t Columns(std::string_view text);
 
-// At most `columns` wide, with "…" in place of what was cut.
+// `text` cut to at most `columns`, with "…" at the end if something was cut.
 std::string Shortened(std::string_view text, size_t columns);
 
 bool EqualsIgnoringCase(std::string_view a, std::string_view b);

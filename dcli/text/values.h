@@ -30,16 +30,16 @@ google::protobuf::Timestamp ToProto(Timestamp time);
 Duration FromProto(const google::protobuf::Duration& duration);
 Timestamp FromProto(const google::protobuf::Timestamp& time);
 
-// One JSON object out of `--params` and KEY=VALUE (a string) or KEY:=JSON arguments; the latter
-// win. Empty when there is nothing at all.
+// One JSON object made of `--params` and of KEY=VALUE (a string) or KEY:=JSON arguments, which win.
+// Empty when all are missing.
 Result<std::string> ParseParams(std::string_view params, const std::vector<std::string>& pairs);
-// `text` when it is one JSON object or empty; `what` is the flag that it came with.
+// `text`, if it is one JSON object or empty; else an error that names the flag `what`.
 Result<std::string> ParseObject(std::string_view text, std::string_view what);
 Result<Ok> ParseLabels(const std::vector<std::string>& pairs,
                        google::protobuf::Map<std::string, std::string>* labels);
 
-// The number of the value of `type` that is called `text` in any case; the first one, for
-// "unspecified", is not known. `what` is the word for it in messages, such as "state".
+// The number of the value of `type` with the name `text`, in upper or lower case. The first value,
+// "unspecified", has no name here. `what` is the noun for messages, such as "state".
 Result<int> ParseEnum(const google::protobuf::EnumDescriptor* type, std::string_view text,
                       std::string_view what);
 

@@ -18,7 +18,7 @@ std::string EnumText(Enum value) {
 constexpr int kTokensShown = 3;
 constexpr std::string_view kEndOfPlan = "/end";
 
-// "crawl (claimed)"; of a plan's nodes for what went wrong or waits, the step and what it does.
+// "crawl (claimed)". For a plan's nodes for errors and waits: the step, and what is the matter.
 std::string PlaceText(const v1::Token& token) {
   std::string_view node = token.node();
   std::string state = Lower(NameOf(token.state()));

@@ -18,18 +18,18 @@ std::string NameOf(v1::Change::Kind kind);
 bool IsPlan(const v1::Machine& machine);
 // "crawler v2".
 std::string MachineText(const std::string& machine, uint32_t version);
-// Where it stands: "crawl (claimed)", "a (ready), b (held), c (ready), 17 more".
+// Where an instance stands: "crawl (claimed)", "a (ready), b (held), c (ready), 17 more".
 std::string StandingText(const v1::Instance& instance);
-// "a=1,b=2", by key.
+// "a=1,b=2", in the order of the keys.
 std::string LabelsText(const google::protobuf::Map<std::string, std::string>& labels);
-// "crawl -[ok]-> success"; as much of it as the change has.
+// "crawl -[ok]-> success", or the parts of it that the change has.
 std::string MoveText(const v1::Change& change);
 // "ok -> success, error -> cool_down".
 std::string TransitionsText(const v1::Node& node);
 // "37 %".
 std::string PercentText(double share);
 
-// "crawler-1  RUNNING  PENDING  at crawl (ready)", where an instance's state is the answer.
+// "crawler-1  RUNNING  PENDING  at crawl (ready)": the answer of commands that change an instance.
 void PrintInstance(std::ostream& out, const v1::Instance& instance, const Look& look,
                    std::string_view remark = "");
 // A change as one line of the feed.

@@ -10,7 +10,7 @@
 namespace dfsmr::cli {
 namespace {
 
-constexpr size_t kMostArrows = 400;  // that one gate may stand for
+constexpr size_t kMostArrows = 400;  // a gate with more of them is drawn as a gate
 
 std::string FillOf(v1::Step::State state) {
   switch (state) {
@@ -38,11 +38,11 @@ bool Underway(v1::Step::State state) {
 }
 
 GraphNode NodeOf(const v1::Step& step) {
-  GraphNode node{.id = step.path(),
-                 .kind = step.has_children() ? "spawn" : "work",
-                 .marked = Underway(step.state()) || step.finalize() == v1::Step::HELD,
-                 .fill = FillOf(step.finalize() == v1::Step::HELD ? step.finalize()
-                                                                  : step.state())};
+  GraphNode node{
+      .id = step.path(),
+      .kind = step.has_children() ? "spawn" : "work",
+      .marked = Underway(step.state()) || step.finalize() == v1::Step::HELD,
+      .fill = FillOf(step.finalize() == v1::Step::HELD ? step.finalize() : step.state())};
   if (!step.action().empty() && step.action() != step.path()) {
     node.remarks.push_back(step.action());
   }
@@ -56,10 +56,11 @@ GraphNode NodeOf(const v1::Step& step) {
   return node;
 }
 
-// The nodes of a compiled plan: which are steps, which lead on to others, which are none of ours.
-class Compiled {
+// The nodes of a compiled plan: which are steps, which are gates between steps, which are not
+// drawn.
+class CompiledNodes {
  public:
-  explicit Compiled(const v1::Machine& machine) : machine_(machine) {
+  explicit CompiledNodes(const v1::Machine& machine) : machine_(machine) {
     for (const v1::Node& node : machine.nodes()) {
       nodes_[node.id()] = &node;
       for (const std::string& to : TargetsOf(node)) ++arrows_in_[to];
@@ -156,6 +157,6 @@ Drawing FlowOf(const v1::Instance& instance) {
   return drawing;
 }
 
-Drawing FlowOf(const v1::Machine& machine) { return Compiled(machine).Draw(); }
+Drawing FlowOf(const v1::Machine& machine) { return CompiledNodes(machine).Draw(); }
 
 }  // namespace dfsmr::cli

@@ -107,7 +107,7 @@ std::vector<std::string> LinesOf(const GraphNode& node) {
 struct Shape {
   const char* open;  // Mermaid's brackets
   const char* close;
-  const char* dot;   // DOT's attributes
+  const char* dot;  // DOT's attributes
   bool dashed = false;
 };
 
@@ -228,7 +228,7 @@ std::string Dot(const Drawing& drawing) {
 }
 
 Result<std::string> Svg(const Drawing& drawing) {
-  signal(SIGPIPE, SIG_IGN);  // what dot has to say when it does not read on comes below
+  signal(SIGPIPE, SIG_IGN);  // dot may end before it has read everything; its message comes below
   std::string svg;
   std::string complaint;
   auto process = Process::Start({.command = {"dot", "-Tsvg"},

@@ -15,7 +15,7 @@ struct GraphNode {
   bool start = false;
   bool final = false;
   std::string result;                // of a final node, where it is not a success
-  std::vector<std::string> remarks;  // under the name: what stands there
+  std::vector<std::string> remarks;  // lines under the name, such as how many instances stand there
   bool marked = false;               // an instance stands here
   std::string fill;                  // a colour, "#ccffcc"; empty: none
   friend bool operator==(const GraphNode&, const GraphNode&) = default;
@@ -32,18 +32,19 @@ struct Drawing {
   std::vector<GraphEdge> edges;
 };
 
-// With how many stand where.
+// A machine as a server describes it, with the number of instances on each node.
 Drawing DrawingOf(const v1::Machine& machine);
-// With where it stands. `nodes` is its graph.
+// An instance, with the nodes marked on which it stands. `nodes` is its graph.
 Drawing DrawingOf(const v1::Instance& instance,
                   const google::protobuf::RepeatedPtrField<v1::Node>& nodes);
-// As it was written.
+// A machine from a file.
 Drawing DrawingOf(const Machine& machine);
 
-// Steps and what waits for what, as an instance has them.
+// The steps of an instance, with an arrow from each step to those that wait for it.
 Drawing FlowOf(const v1::Instance& instance);
-// The same from the nodes that a plan was compiled to, with how many stand where. Gates are passed
-// through, save those with so many arrows in and out that nobody could follow them.
+// The steps of a plan, from the nodes that it was compiled to, with the number of instances on
+// each. Gates are drawn as arrows from step to step, except those with so many arrows in and out
+// that nobody could follow them.
 Drawing FlowOf(const v1::Machine& machine);
 
 // Start nodes are round (Mermaid: stadium), final ones have a double border, delays are hexagons,

@@ -13,7 +13,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kFrame{250};
-constexpr int kRest = 4;  // a big plan takes time to fetch: rest that many times longer
+constexpr int kRest = 4;  // rest so many times longer than fetching the instance took
 constexpr int kBarColumns = 20;
 constexpr size_t kMostHeld = 3;
 
@@ -51,9 +51,8 @@ std::string CountsText(const v1::Instance& instance) {
 std::string ProgressLine(const v1::Instance& instance) {
   const double share = std::clamp(instance.progress(), 0.0, 1.0);
   const auto filled = static_cast<size_t>(std::floor(share * kBarColumns));
-  const std::string bar = "[" + std::string(filled, '#') +
-                          std::string(kBarColumns - filled, ' ') + "] " +
-                          std::to_string(static_cast<int>(std::floor(share * 100))) + "%";
+  const std::string bar = "[" + std::string(filled, '#') + std::string(kBarColumns - filled, ' ') +
+                          "] " + std::to_string(static_cast<int>(std::floor(share * 100))) + "%";
   const bool moving = instance.state() == v1::Instance::RUNNING ||
                       instance.state() == v1::Instance::STATE_UNSPECIFIED;
   const std::string counts = CountsText(instance);
@@ -110,7 +109,7 @@ void PlanWatch::Run() {
 
 void PlanWatch::TakeALook(uint64_t pauses) {
   const auto instance = context_.client->GetInstance(request_, &canceller_);
-  if (!instance) return;  // whoever follows the feed says what is the matter
+  if (!instance) return;  // the thread that follows the feed reports the error
   if (instance->state() == v1::Instance::PAUSED && told_ != pauses) {
     told_ = pauses;
     TellPaused(*instance);
@@ -130,8 +129,8 @@ void PlanWatch::TellPaused(const v1::Instance& instance) {
     context_.Note("held: " + HeldText(*held[i]));
   }
   const std::string step = StepOfNode(held.front()->node());
-  context_.Note("try again with: dcli resume " + id + "; leave it out with: dcli skip " + id +
-                " " + step + "; all of it: dcli show " + id);
+  context_.Note("try again with: dcli resume " + id + "; leave it out with: dcli skip " + id + " " +
+                step + "; all of it: dcli show " + id);
 }
 
 }  // namespace dfsmr::cli

@@ -1,4 +1,4 @@
-// How a plan gets on, told to those who wait for it.
+// The progress of a plan, for people who wait for it.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@ namespace dfsmr::cli {
 // "[#####     ] 52%  3 running, 1 held: web.vm: no disk".
 std::string ProgressLine(const v1::Instance& instance);
 
-// While it lives: on a terminal the instance's progress as the status line, drawn anew when
-// something happened, at most four times a second; there and elsewhere what to do when it is
-// paused, once each time.
+// While it lives, shows the instance's progress as the status line, if standard error is a
+// terminal: drawn again when something has happened, at most four times a second. On a terminal or
+// not, it says once for each pause what to do.
 class PlanWatch {
  public:
   PlanWatch(Context& context, const std::string& instance);
@@ -23,7 +23,7 @@ class PlanWatch {
   PlanWatch(const PlanWatch&) = delete;
   PlanWatch& operator=(const PlanWatch&) = delete;
 
-  // Something happened to it.
+  // Call it for each change of the instance.
   void Heard(const v1::Change& change);
 
  private:
@@ -35,7 +35,7 @@ class PlanWatch {
   v1::GetInstanceRequest request_;
   const bool drawing_;
   Canceller canceller_;
-  uint64_t told_ = 0;  // pauses
+  uint64_t told_ = 0;  // how many pauses were said
 
   Mutex mutex_;
   Condition changed_;

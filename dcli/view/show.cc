@@ -12,18 +12,18 @@ namespace {
 
 constexpr size_t kMostOutputs = 20;  // of a plan's steps
 constexpr int kMostClaims = 20;
-constexpr size_t kMostHints = 3;        // steps that are named in what to type next
+constexpr size_t kMostHints = 3;  // steps named under "Next"
 
 std::string ProgressText(const v1::Instance& instance) {
   Tally tally;
   for (const v1::Step& step : instance.steps()) tally.Add(step);
-  std::string text = tally.all() > 0 || instance.progress() > 0 ? PercentText(instance.progress())
-                                                                : "";
+  std::string text =
+      tally.all() > 0 || instance.progress() > 0 ? PercentText(instance.progress()) : "";
   if (tally.all() > 0) text += ", " + TallyText(tally);
   return text;
 }
 
-// In full: the table of steps may have to cut it.
+// The whole text: the table of steps may have to shorten it.
 void AddHeld(const v1::Instance& instance, Description* text) {
   size_t count = 0;
   for (const v1::Step& step : instance.steps()) {
@@ -108,7 +108,7 @@ void PrintTransitions(Context& context, const v1::Instance& instance) {
     const v1::Node* node = FindNode(instance.nodes(), token.node());
     if (node == nullptr || token.state() == v1::Token::DONE) continue;
     for (const v1::Edge& edge : node->transitions()) {
-      if (edge.transition().starts_with("dfsmr.")) continue;  // not for anybody to report
+      if (edge.transition().starts_with("dfsmr.")) continue;  // nobody may report it
       const std::vector<std::string> targets(edge.targets().begin(), edge.targets().end());
       table.Add({node->id(), edge.transition(), Join(targets, ", ")});
     }
@@ -162,8 +162,8 @@ std::vector<std::string> NextOfSteps(const v1::Instance& instance) {
     if (stuck) held.push_back(&step);
     if (step.state() == v1::Step::SUSPENDED) suspended.push_back(&step);
   }
-  const bool children = std::ranges::any_of(
-      held, [](const v1::Step* step) { return step->children().failed() > 0; });
+  const bool children =
+      std::ranges::any_of(held, [](const v1::Step* step) { return step->children().failed() > 0; });
   if (children) next.push_back("instances --parent " + instance.id() + " --state paused");
   if (!held.empty() || instance.state() == v1::Instance::PAUSED) {
     next.push_back("resume " + instance.id());

@@ -1,4 +1,4 @@
-// One instance, in full, for people.
+// One instance in full, for people.
 #pragma once
 
 #include "dcli/call/context.h"

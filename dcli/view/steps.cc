@@ -11,7 +11,7 @@ namespace {
 
 using State = v1::Step::State;
 
-constexpr int kMostInFull = 200;  // steps of which each has its line
+constexpr int kMostInFull = 200;  // up to so many steps have a line each
 
 const char* SymbolOf(State state) {
   switch (state) {
@@ -42,13 +42,13 @@ bool Settled(State state) {
   return state == v1::Step::DONE || state == v1::Step::SKIPPED || state == v1::Step::LEFT_OUT;
 }
 
-// Where one line can speak for many: nobody is at work there and nothing went wrong.
+// True when one line may stand for all of them: nobody works on them and nothing went wrong.
 enum class Quiet { kUnknown, kSettled, kPending, kReady, kNo };
 
 Quiet QuietOf(const v1::Step& step) {
   const State finalize = step.finalize();
-  const bool at_rest = finalize == v1::Step::STATE_UNSPECIFIED ||
-                       finalize == v1::Step::PENDING || Settled(finalize);
+  const bool at_rest =
+      finalize == v1::Step::STATE_UNSPECIFIED || finalize == v1::Step::PENDING || Settled(finalize);
   if (!at_rest) return Quiet::kNo;
   if (Settled(step.state())) return Quiet::kSettled;
   if (step.state() == v1::Step::PENDING) return Quiet::kPending;
@@ -77,7 +77,7 @@ std::string Noted(const v1::Step& step, const Look& look, const Dues& due) {
   return Join(notes, "; ");
 }
 
-// What stands in front of a name in a tree, and in front of the lines below it.
+// The lines of the tree in front of a name, and in front of the lines below it.
 std::string Twig(const std::string& margin, bool top, bool last) {
   return margin + (top ? "" : last ? "└─ " : "├─ ");
 }
@@ -132,7 +132,7 @@ class TreeRows {
     }
   }
 
-  // Whether the branches from `i` to `end` share a line that says less than theirs would.
+  // True when the branches from `i` to `end` share one line.
   bool Together(const std::vector<size_t>& below, size_t i, size_t* end) const {
     const Quiet quiet = sums_[below[i]].quiet;
     *end = i + 1;
@@ -174,7 +174,7 @@ class TreeRows {
   Table table_{{"STEP", "STATE", "ACTION", "STARTED", "TOOK", "PROGRESS", "NOTE"}};
 };
 
-// What holds nothing but one other is written in front of it.
+// A branch with nothing but one branch below it is written in front of that one.
 void Straighten(PathTree* tree, size_t index) {
   for (size_t i = 0; i < tree->branches[index].below.size(); ++i) {
     const size_t below = tree->branches[index].below[i];
@@ -242,8 +242,7 @@ std::string StateText(State state) {
 
 std::string ChildrenText(const v1::Children& children) {
   const uint64_t ended = children.success() + children.failed();
-  std::string text =
-      "children " + std::to_string(ended) + "/" + std::to_string(children.total());
+  std::string text = "children " + std::to_string(ended) + "/" + std::to_string(children.total());
   if (children.running() > 0) text += ", " + std::to_string(children.running()) + " running";
   if (children.failed() > 0) text += ", " + std::to_string(children.failed()) + " failed";
   return text;
@@ -274,7 +273,7 @@ uint64_t Tally::all() const {
   return sum;
 }
 
-uint64_t Tally::settled() const {
+uint64_t Tally::over() const {
   return of[v1::Step::DONE] + of[v1::Step::SKIPPED] + of[v1::Step::LEFT_OUT];
 }
 
@@ -283,7 +282,7 @@ State Tally::state() const {
                             v1::Step::WAITING, v1::Step::READY}) {
     if (of[static_cast<size_t>(state)] > 0) return state;
   }
-  if (of[v1::Step::PENDING] > 0) return settled() > 0 ? v1::Step::RUNNING : v1::Step::PENDING;
+  if (of[v1::Step::PENDING] > 0) return over() > 0 ? v1::Step::RUNNING : v1::Step::PENDING;
   if (of[v1::Step::DONE] > 0) return v1::Step::DONE;
   return of[v1::Step::SKIPPED] > 0 ? v1::Step::SKIPPED : v1::Step::LEFT_OUT;
 }
@@ -293,9 +292,9 @@ std::string TallyText(const Tally& tally) {
   std::string text = std::to_string(tally.of[v1::Step::DONE]) + " of " + std::to_string(all) +
                      (all == 1 ? " step done" : " steps done");
   const std::pair<State, const char*> kOthers[] = {
-      {v1::Step::RUNNING, "running"}, {v1::Step::READY, "ready"},
-      {v1::Step::WAITING, "waiting"}, {v1::Step::SUSPENDED, "suspended"},
-      {v1::Step::HELD, "held"},       {v1::Step::SKIPPED, "skipped"},
+      {v1::Step::RUNNING, "running"},  {v1::Step::READY, "ready"},
+      {v1::Step::WAITING, "waiting"},  {v1::Step::SUSPENDED, "suspended"},
+      {v1::Step::HELD, "held"},        {v1::Step::SKIPPED, "skipped"},
       {v1::Step::LEFT_OUT, "left out"}};
   for (const auto& [state, word] : kOthers) {
     const uint64_t count = tally.of[static_cast<size_t>(state)];

@@ -1,4 +1,4 @@
-// The steps of a plan in the words of tables: a tree of their paths, states, sums.
+// The steps of a plan as tables: a tree of their paths, their states, and sums over them.
 #pragma once
 
 #include <array>
@@ -15,12 +15,12 @@ namespace dfsmr::cli {
 
 using Steps = google::protobuf::RepeatedPtrField<v1::Step>;
 
-// Paths taken apart at their dots: what several of them begin with stands over them, in the order
-// in which it came first.
+// Paths split at their dots: a beginning that several paths share becomes a branch above them, in
+// the order of its first path.
 struct PathTree {
   struct Branch {
-    std::string name;           // what it adds to the path of the branch that it stands under
-    int64_t path = -1;          // its number among the paths; -1: it only holds others
+    std::string name;           // the part of the path that it adds to the branch above it
+    int64_t path = -1;          // its number among the paths; -1: it only has branches below
     std::vector<size_t> below;  // branches
   };
   std::vector<Branch> branches;  // the first is the root
@@ -38,7 +38,8 @@ std::string NameOf(v1::Step::State state);
 std::string StateText(v1::Step::State state);
 // "children 12/100, 3 running, 1 failed".
 std::string ChildrenText(const v1::Children& children);
-// From its start to its end, or until now while it goes on; "" before and while it is held.
+// The time from its start to its end, or until now while it runs; "" before its start and while it
+// is held.
 std::string TookText(const v1::Step& step, const Look& look);
 
 // How many steps are in which state.
@@ -48,20 +49,20 @@ struct Tally {
   void Add(const Tally& other);
   uint64_t all() const;
   // Done, skipped or left out.
-  uint64_t settled() const;
-  // What stands for all of them: the state that wants attention first.
+  uint64_t over() const;
+  // The state to show for all of them: the one that needs attention most.
   v1::Step::State state() const;
 };
 // "14 of 27 steps done, 3 running, 1 held".
 std::string TallyText(const Tally& tally);
 
-// One line for each step and each name over several; a step's line comes before what is below it.
-// With `collapse`, neighbours that are all settled, all pending or all ready share one line.
-// `due` says when what waits is handed out by itself, by path.
+// One line for each step, and one for each name above several steps; a line comes before those
+// below it. With `collapse`, neighbours that are all over, all pending or all ready share one line.
+// `due` says, by path, when a waiting step is handed out by itself.
 using Dues = std::map<std::string, google::protobuf::Timestamp>;
 Table StepTable(const Steps& steps, bool collapse, const Look& look, const Dues& due = {});
 
-// What a plan with steps has where a machine has tokens.
+// What is shown of a plan's steps, in place of a machine's tokens.
 void PrintSteps(Context& context, const v1::Instance& instance);
 
 }  // namespace dfsmr::cli

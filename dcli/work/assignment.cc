@@ -9,14 +9,20 @@ namespace dfsmr::cli {
 namespace {
 
 std::vector<std::string> Environment(const v1::Task& task, const Context& context) {
-  return {"DFSMR_INSTANCE=" + task.instance(),   "DFSMR_MACHINE=" + task.machine(),
-          "DFSMR_NODE=" + task.node(),           "DFSMR_ATTEMPT=" + std::to_string(task.attempt()),
-          "DFSMR_CLAIM=" + task.claim(),         "DFSMR_SERVER=" + context.client->server(),
-          "DFSMR_NAMESPACE=" + task.namespace_(), "DFSMR_ACTION=" + task.action(),
-          "DFSMR_PHASE=" + task.phase(),         "DFSMR_EVENT=" + task.event()};
+  return {"DFSMR_INSTANCE=" + task.instance(),
+          "DFSMR_MACHINE=" + task.machine(),
+          "DFSMR_NODE=" + task.node(),
+          "DFSMR_ATTEMPT=" + std::to_string(task.attempt()),
+          "DFSMR_CLAIM=" + task.claim(),
+          "DFSMR_SERVER=" + context.client->server(),
+          "DFSMR_NAMESPACE=" + task.namespace_(),
+          "DFSMR_ACTION=" + task.action(),
+          "DFSMR_PHASE=" + task.phase(),
+          "DFSMR_EVENT=" + task.event()};
 }
 
-// What leads on from a plan's step, which all have alike; empty for a machine's node.
+// The transitions that a plan's step may report, the same for all steps; empty for a machine's
+// node.
 std::vector<std::string> TransitionsOf(const std::string& phase) {
   if (phase.empty()) return {};
   if (phase == "plan") return {"planned", "error"};
@@ -43,22 +49,22 @@ Verdict Failure(std::string error) {
   return verdict;
 }
 
-// The middleware around the command, outermost first: each is given the rest as its arguments and
-// runs it, or does not.
-Result<std::vector<std::string>> Wrapped(const Trade& trade, const v1::Task& task) {
-  std::vector<std::string> command;
+// The command in its middleware, outermost first: each gets the rest as its arguments, and runs the
+// rest or does not.
+Result<std::vector<std::string>> Wrapped(const TaskCommand& command, const v1::Task& task) {
+  std::vector<std::string> words;
   for (const std::string& name : task.middleware()) {
-    const auto found = trade.middleware.find(name);
-    if (found == trade.middleware.end()) {
+    const auto found = command.middleware.find(name);
+    if (found == command.middleware.end()) {
       return Error{Code::kNotFound, Reason::kNone,
                    "this worker has no middleware \"" + name + "\""};
     }
     for (std::string& word : Split(found->second, ' ')) {
-      if (!word.empty()) command.push_back(std::move(word));
+      if (!word.empty()) words.push_back(std::move(word));
     }
   }
-  command.insert(command.end(), trade.command.begin(), trade.command.end());
-  return command;
+  words.insert(words.end(), command.command.begin(), command.command.end());
+  return words;
 }
 
 }  // namespace
@@ -71,9 +77,9 @@ void Assignment::Perform() {
   if (const auto verdict = Run()) Report(*verdict);
 }
 
-// Nothing when there is nothing to report: the claim is lost, or was given back.
+// Nullopt when there is nothing to report: the claim is lost, or was given back.
 std::optional<Verdict> Assignment::Run() {
-  auto command = Wrapped(trade_, task_);
+  auto command = Wrapped(command_, task_);
   if (!command) return Failure(command.error().message);
   const auto process = Launch(*std::move(command));
   if (!process) {
@@ -108,7 +114,7 @@ Result<std::unique_ptr<Process>> Assignment::Launch(std::vector<std::string> com
                          .full = [this] { return shift_.Full(); }});
 }
 
-// True when the command came to its end, false when its result is not wanted any more.
+// True when the command has ended by itself, false when its result is of no use any more.
 bool Assignment::SeeThrough(Process& process) {
   Heartbeat heartbeat(*shift_.context.client, task_, &shift_.calls);
   while (!process.Run(heartbeat.Left(), shift_.abandoned())) {
@@ -125,7 +131,7 @@ bool Assignment::SeeThrough(Process& process) {
   return true;
 }
 
-// False when the work is to stop at once.
+// Sends a heartbeat and acts on the answer. False when the command must be killed at once.
 bool Assignment::Heed(Process& process, Heartbeat& heartbeat) {
   std::string why;
   switch (heartbeat.Beat(&why)) {
@@ -153,7 +159,7 @@ void Assignment::Report(const Verdict& verdict) {
   if (!reply && reply.error().code != Code::kCancelled) Refused(verdict, reply.error());
 }
 
-// Until the server has answered: the same report by the same claim may be sent again and again.
+// Sends the report until the server has answered: repeating it under the same claim is harmless.
 Result<v1::TransitionResponse> Assignment::Send(const Verdict& verdict) {
   v1::TransitionRequest request;
   request.set_namespace_(task_.namespace_());
@@ -209,7 +215,8 @@ void Assignment::NoSuchTransition(const Verdict& verdict, const Error& error) {
   });
 }
 
-// Asked when a report was refused, which ends the shift or happens with the node's only transition.
+// The transitions that the node has. Asked for when a report was refused: the shift is about to
+// end, or the node's only transition is taken instead.
 Result<std::vector<std::string>> Assignment::LegalTransitions() {
   if (!task_.phase().empty()) return TransitionsOf(task_.phase());
   v1::GetInstanceRequest request;

@@ -9,23 +9,23 @@
 
 #include "dcli/system/process.h"
 #include "dcli/work/heartbeat.h"
-#include "dcli/work/report.h"
 #include "dcli/work/shift.h"
+#include "dcli/work/verdict.h"
 
 namespace dfsmr::cli {
 
 // What is run for each task.
-struct Trade {
+struct TaskCommand {
   std::vector<std::string> command;
   std::map<std::string, std::string> middleware;  // the command line of each, by name
 };
 
-// One thread uses it. Whatever goes wrong is said through the shift; a task that cannot be reported
-// is given back and ends the shift.
+// One thread uses it. It says through the shift what goes wrong; a task that cannot be reported is
+// given back, and ends the shift.
 class Assignment {
  public:
-  Assignment(Shift& shift, const Trade& trade, const v1::Task& task)
-      : shift_(shift), trade_(trade), task_(task) {}
+  Assignment(Shift& shift, const TaskCommand& command, const v1::Task& task)
+      : shift_(shift), command_(command), task_(task) {}
 
   void Perform();
 
@@ -45,7 +45,7 @@ class Assignment {
   std::string Name() const;
 
   Shift& shift_;
-  const Trade& trade_;
+  const TaskCommand& command_;
   const v1::Task& task_;
   Tail out_{kOutBytes};
   Tail err_{kErrBytes};

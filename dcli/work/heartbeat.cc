@@ -10,8 +10,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// A third of what is left, so that two beats may fail. Never further apart than this: a beat also
-// brings the news that the task was cancelled, and our clock need not be the server's.
+// Beats come after a third of the time that is left, so that two may fail, and at least this often:
+// a beat also brings the news of a cancellation, and our clock may differ from the server's.
 constexpr milliseconds kSlowest{2'000};
 constexpr milliseconds kFastest{25};
 

@@ -1,4 +1,4 @@
-// Keeps a claim alive while its task is worked on, and hears when it is not wanted any more.
+// Extends a claim while its command runs, and learns from the answers when the task is cancelled.
 #pragma once
 
 #include <chrono>
@@ -10,14 +10,16 @@ namespace dfsmr::cli {
 // One thread uses it.
 class Heartbeat {
  public:
+  // What the answer to a heartbeat says: nothing new; stop in good order; stop at once; the claim
+  // is somebody else's.
   enum class News { kNone, kCancel, kKill, kLost };
 
-  // Asks `client` in the name of the task's claim.
+  // Extends the claim of `task`. Calls end early when `cancel` is cancelled.
   Heartbeat(Client& client, const v1::Task& task, Canceller* cancel);
 
-  // How long the next beat can wait.
+  // How long until the next beat is due.
   std::chrono::milliseconds Left() const;
-  // Extends the claim. `why` says what happened when it is lost.
+  // Extends the claim. For kLost, `why` is set to the reason.
   News Beat(std::string* why);
 
  private:

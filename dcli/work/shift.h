@@ -1,5 +1,5 @@
-// What the lanes of `dcli work` share: whether to go on, whether the server is there, and the
-// streams that they write to.
+// What the lanes of `dcli work` (one thread for each of --jobs) share: whether to go on, whether
+// the server is there, and the streams that they write to.
 #pragma once
 
 #include <functional>
@@ -17,40 +17,42 @@ class Shift {
  public:
   enum class Stage {
     kWorking,
-    kFinishing,   // no more tasks; what is in hand is finished
-    kAbandoning,  // what is in hand is killed and given back, but for what runs at most once
+    kFinishing,   // no more tasks are taken; those in hand are finished
+    kAbandoning,  // those in hand are killed and given back, except on at-most-once nodes
   };
 
   explicit Shift(Context& shift_context);
 
-  // Ctrl-C, for the count-th time: finish, then abandon, then out.
+  // Ctrl-C, for the count-th time. First: finish. Second: abandon. Third: end the process.
   void Stop(int count);
-  // Finish, and end with what `fail` says and returns: it is called by Close.
+  // Finishes. Then Close calls `fail`, which says what was wrong, and returns its status.
   void GiveUp(std::function<int()> fail);
   Stage stage() const;
-  // The exit status, after the last lane has ended and all that was said is printed, however slowly
-  // it is read. After the second Ctrl-C it ends the process itself when that takes longer than a
-  // second.
+  // Call it after the last lane has ended. Waits until everything is printed, however slowly it is
+  // read, and returns the exit status. After the second Ctrl-C, if that takes longer than a second,
+  // it ends the process.
   int Close();
 
-  // Around each task.
+  // Each lane calls Begin before a task and End after it.
   void Begin();
   void End();
 
-  // What the server's answers (or their absence) say about it; tells people when it changes.
-  // False for an error that will not pass, or when the server was never there: then it gave up.
+  // Notes an answer of the server (null), or the error of a call, and says so when the server goes
+  // away or comes back. False for an error that will not pass, or when the server was never
+  // reached: then the shift has given up.
   bool Heard(const Error* error);
 
+  // A line of our own on standard error.
   void Say(std::string_view message);
-  // What commands write, as it is.
+  // Bytes that a command has written.
   void Pass(std::ostream& to, std::string_view text);
-  // Whoever reads it is slow: commands had better wait.
+  // True while our reader is so slow that commands should wait.
   bool Full() const { return printer_.Full(); }
 
   Context& context;
-  Canceller polls;  // cut short when no more is to be taken
-  Canceller calls;  // all others, cut short when everything is dropped
-  int abandoned() const { return abandoned_.get(); }  // a descriptor that can be read from then on
+  Canceller polls;  // cancelled when no more tasks are to be taken
+  Canceller calls;  // all other calls; cancelled on the way out
+  int abandoned() const { return abandoned_.get(); }  // a descriptor, readable from kAbandoning on
 
  private:
   mutable Mutex mutex_;
@@ -60,7 +62,7 @@ class Shift {
   bool lost_ GUARDED(mutex_) = false;
   std::function<int()> failure_ GUARDED(mutex_);
   Descriptor abandoned_;
-  Printer printer_;  // of all that goes to the context's streams until Close
+  Printer printer_;  // prints everything that goes to the context's streams until Close
 };
 
 }  // namespace dfsmr::cli

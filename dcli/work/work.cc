@@ -16,9 +16,9 @@ namespace {
 constexpr std::chrono::seconds kPoll{20};
 constexpr int kMostJobs = 1'000;
 
-// Tasks come by long polls and are reported one by one, not on a Work stream: a claim that a poll
-// brought outlives the connection, so that what is in hand when the server restarts can still be
-// reported; what was handed out on a stream is given back with it.
+// Tasks come by long polls and are reported one by one, not on a Work stream. A claim that came by
+// a poll outlives the connection, so that a task in hand can still be reported after the server has
+// restarted; the tasks of a stream are given back when it breaks.
 v1::ReadyRequest RequestOf(const Context& context, const WorkOptions& options) {
   v1::ReadyRequest request;
   request.set_namespace_(context.name_space);
@@ -32,7 +32,7 @@ v1::ReadyRequest RequestOf(const Context& context, const WorkOptions& options) {
   return request;
 }
 
-// The next task; nothing when the shift is over.
+// The next task; nullopt when the shift is over.
 std::optional<v1::Task> Take(Shift& shift, const v1::ReadyRequest& request) {
   for (Backoff backoff; shift.stage() == Shift::Stage::kWorking;) {
     const auto asked = std::chrono::steady_clock::now();
@@ -50,10 +50,11 @@ std::optional<v1::Task> Take(Shift& shift, const v1::ReadyRequest& request) {
   return std::nullopt;
 }
 
-void Lane(Shift& shift, const Trade& trade, const v1::ReadyRequest& request, bool once) {
+// Does one task after the other until the shift is over, or one task with `once`.
+void Lane(Shift& shift, const TaskCommand& command, const v1::ReadyRequest& request, bool once) {
   while (const auto task = Take(shift, request)) {
     shift.Begin();
-    Assignment(shift, trade, *task).Perform();
+    Assignment(shift, command, *task).Perform();
     shift.End();
     if (once) return;
   }
@@ -64,7 +65,7 @@ Error Bad(std::string message) {
 }
 
 // NAME=COMMAND.
-Result<Ok> AddMiddleware(const std::string& pair, Trade* trade) {
+Result<Ok> AddMiddleware(const std::string& pair, TaskCommand* to) {
   const size_t equals = pair.find('=');
   if (equals == std::string::npos || equals == 0 || equals + 1 == pair.size()) {
     return Bad("--middleware \"" + pair + "\" is not NAME=COMMAND");
@@ -73,34 +74,34 @@ Result<Ok> AddMiddleware(const std::string& pair, Trade* trade) {
   const size_t first = std::min(line.find_first_not_of(' '), line.size());
   const std::string program = line.substr(first, line.find(' ', first) - first);
   if (!IsOnPath(program)) return Bad("cannot run the middleware " + program + ": not found");
-  trade->middleware[pair.substr(0, equals)] = line;
+  to->middleware[pair.substr(0, equals)] = line;
   return Ok{};
 }
 
-Result<Trade> TradeOf(const WorkOptions& options) {
+Result<TaskCommand> TaskCommandOf(const WorkOptions& options) {
   if (options.command.empty()) return Bad("there is no command: put it after \"--\"");
   if (!IsOnPath(options.command[0])) return Bad("cannot run " + options.command[0] + ": not found");
   if (options.jobs < 1 || options.jobs > kMostJobs) return Bad("--jobs must be from 1 to 1000");
-  Trade trade{.command = options.command, .middleware = {}};
+  TaskCommand command{.command = options.command, .middleware = {}};
   for (const std::string& pair : options.middleware) {
-    const auto added = AddMiddleware(pair, &trade);
+    const auto added = AddMiddleware(pair, &command);
     if (!added) return added.error();
   }
-  return trade;
+  return command;
 }
 
 }  // namespace
 
 int Work(Context& context, const WorkOptions& options) {
-  const auto trade = TradeOf(options);
-  if (!trade) return context.FailUsage(trade.error());
+  const auto command = TaskCommandOf(options);
+  if (!command) return context.FailUsage(command.error());
   signal(SIGPIPE, SIG_IGN);  // a command need not read its standard input
   Shift shift(context);
   const Interrupts interrupts([&shift](int count) { shift.Stop(count); });
   const v1::ReadyRequest request = RequestOf(context, options);
   std::vector<std::thread> lanes;
   for (int i = 0; i < (options.once ? 1 : options.jobs); ++i) {
-    lanes.emplace_back([&] { Lane(shift, *trade, request, options.once); });
+    lanes.emplace_back([&] { Lane(shift, *command, request, options.once); });
   }
   for (std::thread& lane : lanes) lane.join();
   return shift.Close();

@@ -25,7 +25,7 @@ std::string Joined(const std::vector<std::string>& names) {
 }
 
 // "machine 'a' and queue 'b'".
-std::string LimitsOf(const rows::TokenRow& row) {
+std::string LimitsOf(const rows::CredentialRow& row) {
   std::string text;
   if (!row.machines.empty()) text = "machine " + Joined(row.machines);
   if (!row.queues.empty()) text += (text.empty() ? "queue " : " and queue ") + Joined(row.queues);
@@ -164,11 +164,11 @@ Access::Access(Options options, Audit* audit) : options_(std::move(options)), au
 Result<std::unique_ptr<Access>> Access::Open(Options options, const Store& store,
                                              PartitionId partition, Audit* audit) {
   std::unique_ptr<Access> access(new Access(std::move(options), audit));
-  auto rows = rows::ScanTokens(store, partition);
+  auto rows = rows::ScanCredentials({store, partition});
   if (!rows) return rows.error();
   const Timestamp now = access->options_.clock();
   bool admin = false;
-  for (rows::TokenRow& row : *rows) {
+  for (rows::CredentialRow& row : *rows) {
     auto principal = std::make_shared<Principal>(std::move(row));
     admin = admin || (principal->Valid(now) && principal->InAll() &&
                       principal->role() == v1::AccessToken::ADMIN);
@@ -223,7 +223,7 @@ Result<Ok> Access::ReadAdminFile() {
                                  "openssl rand -hex 32"
                            : "cannot be read")};
   }
-  rows::TokenRow row{.id = std::string(kAdminFile), .hash = HashOf(secret), .name = path, .ns = "*",
+  rows::CredentialRow row{.id = std::string(kAdminFile), .hash = HashOf(secret), .name = path, .ns = "*",
                      .role = v1::AccessToken::ADMIN, .create_time = options_.clock()};
   if (admin_ && admin_->row.hash == row.hash) return Ok{};
   struct stat there {};

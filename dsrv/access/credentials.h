@@ -24,7 +24,7 @@ std::string RandomHex(size_t bytes);
 
 // Who calls: the holder of one credential, whose row never changes.
 struct Principal {
-  explicit Principal(rows::TokenRow given) : row(std::move(given)) {}
+  explicit Principal(rows::CredentialRow given) : row(std::move(given)) {}
 
   AccessRole role() const { return static_cast<AccessRole>(row.role); }
   bool InAll() const { return row.ns == "*"; }
@@ -35,7 +35,7 @@ struct Principal {
     return !revoked.load(std::memory_order_acquire) && now < row.expire_time;
   }
 
-  const rows::TokenRow row;
+  const rows::CredentialRow row;
   mutable std::atomic<bool> revoked{false};
 };
 using PrincipalPtr = std::shared_ptr<const Principal>;

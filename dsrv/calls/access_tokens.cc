@@ -27,7 +27,7 @@ void SetTime(Timestamp time, google::protobuf::Timestamp* out) {
   out->set_nanos(static_cast<int32_t>(Micros(time) % 1'000'000 * 1'000));
 }
 
-void ToProto(const rows::TokenRow& row, v1::AccessToken* out) {
+void ToProto(const rows::CredentialRow& row, v1::AccessToken* out) {
   out->set_id(row.id);
   out->set_name(row.name);
   out->set_namespace_(row.ns);
@@ -51,8 +51,8 @@ Result<std::vector<std::string>> ToNames(
   return std::vector<std::string>(names.begin(), names.end());
 }
 
-Result<rows::TokenRow> ToRow(const v1::CreateTokenRequest& request, Timestamp now) {
-  rows::TokenRow row;
+Result<rows::CredentialRow> ToRow(const v1::CreateTokenRequest& request, Timestamp now) {
+  rows::CredentialRow row;
   row.ns = request.namespace_().empty() ? "default" : request.namespace_();
   if (row.ns != "*") {
     if (auto problem = NameProblem("namespace", row.ns)) return Bad(*problem);
@@ -113,10 +113,10 @@ Result<PrincipalPtr> RunCreateToken(Engine& engine, const Caller&, NewCredential
   }
   for (const PrincipalPtr& old : all) {
     if (After(old->row.expire_time, kKeptExpired) > made.row.create_time) continue;
-    rows::DropToken(&engine.batch(), engine.partition(), old->row.id);
+    rows::DropCredential({engine.batch(), engine.partition()}, old->row.id);
     book.Remove(old);
   }
-  rows::PutToken(&engine.batch(), engine.partition(), made.row);
+  rows::PutCredential({engine.batch(), engine.partition()}, made.row);
   return PrincipalPtr(std::make_shared<const Principal>(made.row));
 }
 
@@ -149,7 +149,7 @@ Result<PrincipalPtr> RunRevokeToken(Engine& engine, const Caller& caller, Revoke
   if (!found || !caller.principal()->In(found->row.ns) || command.id == kAdminFile) {
     return NoSuchCredential(command.id);
   }
-  rows::DropToken(&engine.batch(), engine.partition(), command.id);
+  rows::DropCredential({engine.batch(), engine.partition()}, command.id);
   command.access.book().Remove(found);
   command.access.Sweep();
   return found;

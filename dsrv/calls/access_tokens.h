@@ -11,7 +11,7 @@ namespace dfsmr {
 
 struct NewCredential {
   Access& access;
-  rows::TokenRow row;
+  rows::CredentialRow row;
   std::string secret;
 };
 Result<NewCredential> ParseCreateToken(const v1::CreateTokenRequest& request, const Call& call);

@@ -62,13 +62,16 @@ std::string DiagnosticsTrailer(const std::vector<Diagnostic>& diagnostics) {
 // What reading has found, and what compiling has, in the order of the source.
 std::vector<Diagnostic> AllOf(std::vector<Diagnostic> found,
                               const std::vector<Engine::DefineProblem>& problems,
-                              const v1::DefineRequest& request, const std::string& source_name) {
+                              const YamlTree& tree, const std::string& source_name) {
   if (problems.empty()) return found;
   Reporter reporter(source_name);
-  const YamlPlaces places(request.source());
   for (const auto& [machine, problem] : problems) {
-    Written written = places.Find(problem);
-    reporter.Error(written.at, std::move(written.path), problem.message);
+    Written written = PlaceOf(problem, tree);
+    if (problem.warning) {
+      reporter.Warning(written.at, std::move(written.path), problem.message);
+    } else {
+      reporter.Error(written.at, std::move(written.path), problem.message);
+    }
   }
   std::ranges::move(std::move(reporter).Take(), std::back_inserter(found));
   std::ranges::stable_sort(found, {}, [](const Diagnostic& one) {
@@ -117,19 +120,21 @@ class DefineCall : public std::enable_shared_from_this<DefineCall> {
   }
 
   void Answer() {
-    if (!parsed_.ok() || !problems_.empty()) {
+    if (!parsed_.ok() || Engine::HasErrors(problems_)) {
       // Their places are looked for in the source, and other answers wait for this thread.
       return call_.backend().pool.Post([self = shared_from_this()] { self->AnswerProblems(); });
     }
     if (!defined_) return call_.Fail(defined_.error());
     for (const Defined& one : *defined_) ToProto(one, reply_->add_defined());
-    for (const Diagnostic& one : parsed_.diagnostics) ToProto(one, reply_->add_diagnostics());
+    for (const Diagnostic& one : AllOf(parsed_.diagnostics, problems_, *parsed_.tree, name_)) {
+      ToProto(one, reply_->add_diagnostics());
+    }
     call_.Succeed();
   }
 
   void AnswerProblems() {
     const auto wrong = AllOf(parsed_.ok() ? std::vector<Diagnostic>() : parsed_.diagnostics,
-                             problems_, request_, name_);
+                             problems_, *parsed_.tree, name_);
     call_.AddTrailer("dfsmr-diagnostics-bin", DiagnosticsTrailer(wrong));
     call_.Fail(BadMachine(wrong));
   }

@@ -1,6 +1,5 @@
 #include "dsrv/engine/registry.h"
 
-
 namespace dfsmr {
 
 void Registry::Add(MachineVersionPtr definition) {

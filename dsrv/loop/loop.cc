@@ -94,7 +94,7 @@ void Loop::Decide() {
 }
 
 void Loop::HandOver(Turn turn) {
-  if (turn.batch.empty() && turn.after.empty()) {
+  if (turn.batch->empty() && turn.after.empty()) {
     // There is nothing to write and no answer waits. But turns are committed in their order.
     const Lock lock(mutex_);
     if (!turn_) engine_.Committed(turn.number);
@@ -115,14 +115,14 @@ void Loop::Commit() {
     if (!turn_) return;
     const Turn& turn = *turn_;  // only this thread takes it away: it may be read without the lock
     lock.Unlock();
-    if (!turn.batch.empty()) {
+    if (!turn.batch->empty()) {
       const auto begin = std::chrono::steady_clock::now();
-      auto written = store_.Write(engine_.partition(), engine_.epoch(), turn.batch);
+      auto written = store_.Write(engine_.partition(), engine_.epoch(), *turn.batch);
       if (!written) {
         outside_.fail(written.error());
         return;
       }
-      meter_.AddCommit(turn.batch, begin);
+      meter_.AddCommit(*turn.batch, begin);
       clock.Lap(Meter::kCommitUs);
     }
     engine_.Committed(turn.number);

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "fsm/base/limits.h"
-#include "storage/rows/rows.h"
+#include "storage/rows/feed.h"
+#include "storage/rows/instance.h"
+#include "storage/rows/plan.h"
 
 namespace dfsmr {
 namespace {
@@ -30,11 +32,10 @@ Result<std::vector<std::string>> NodesOf(const Moment& moment, const Instance& i
     }
     return nodes;
   }
-  auto scanned = rows::ScanSteps(*moment.rows, moment.partition, instance.ns, instance.id,
-                                 [&nodes](const rows::StepRow& row) {
-                                   if (row.token) nodes.push_back(row.node);
-                                   return true;
-                                 });
+  auto scanned = rows::ScanSteps(moment.rows, instance, [&nodes](const rows::StepRow& row) {
+    if (row.token) nodes.push_back(row.node);
+    return true;
+  });
   if (!scanned) return scanned.error();
   Check(nodes.size() == instance.tokens.size(), "an instance and its steps are of one moment");
   return nodes;
@@ -84,12 +85,11 @@ class Lister {
     auto visit_id = [this](std::string_view id) { return VisitId(id); };
     Result<Ok> outcome = Ok{};
     if (!query_.parent.empty()) {
-      outcome = rows::ScanChildren(*moment_.rows, moment_.partition, query_.ns, query_.parent,
-                                   query_.after, visit_id);
+      outcome =
+          rows::ScanChildren(moment_.rows, {query_.ns, query_.after}, query_.parent, visit_id);
     } else if (!query_.labels.empty()) {
       const auto& [key, value] = *query_.labels.begin();
-      outcome = rows::ScanLabel(*moment_.rows, moment_.partition, query_.ns, key, value,
-                                query_.after, visit_id);
+      outcome = rows::ScanLabel(moment_.rows, {query_.ns, query_.after}, key, value, visit_id);
     } else {
       return GatherFromTables();
     }
@@ -118,11 +118,9 @@ class Lister {
     found_.clear();
     auto outcome =
         !query_.machine.empty() && Sparse(stopped)
-            ? rows::ScanMachine(*moment_.rows, moment_.partition, query_.ns, query_.machine,
-                                query_.after,
+            ? rows::ScanMachine(moment_.rows, {query_.ns, query_.after}, query_.machine,
                                 [&](std::string_view id) { return VisitId(id, stopped); })
-            : rows::ScanInstances(*moment_.rows, moment_.partition, stopped, query_.ns,
-                                  query_.after, moment_.resolve,
+            : rows::ScanInstances(moment_.rows, stopped, {query_.ns, query_.after}, moment_.resolve,
                                   [&](Instance instance) {
                                     Consider(std::move(instance));
                                     return !Full();
@@ -136,8 +134,8 @@ class Lister {
   bool Sparse(bool stopped) {
     size_t scanned = 0;
     size_t of_machine = 0;
-    (void)rows::ScanInstances(*moment_.rows, moment_.partition, stopped, query_.ns, query_.after,
-                              moment_.resolve, [&](const Instance& instance) {
+    (void)rows::ScanInstances(moment_.rows, stopped, {query_.ns, query_.after}, moment_.resolve,
+                              [&](const Instance& instance) {
                                 of_machine += instance.machine == query_.machine;
                                 return ++scanned < kSampled;
                               });
@@ -145,8 +143,7 @@ class Lister {
   }
 
   bool VisitId(std::string_view id, std::optional<bool> stopped = std::nullopt) {
-    auto instance =
-        rows::GetInstance(*moment_.rows, moment_.partition, query_.ns, id, moment_.resolve);
+    auto instance = rows::GetInstance(moment_.rows, {query_.ns, id}, moment_.resolve);
     if (instance) {
       if (!stopped || instance->Stopped() == *stopped) Consider(*std::move(instance));
     } else if (instance.error().code != Code::kNotFound) {
@@ -185,8 +182,7 @@ class Lister {
 
   Result<Ok> Fill(InstanceView* view) {
     if (view->spec) return Ok{};
-    auto spec =
-        rows::GetSpec(*moment_.rows, moment_.partition, view->instance.ns, view->instance.id);
+    auto spec = rows::GetSpec(moment_.rows, view->instance);
     if (!spec) return spec.error();
     view->spec = std::make_shared<const Spec>(*std::move(spec));
     return Ok{};
@@ -202,11 +198,11 @@ class Lister {
 
 Result<InstanceView> ReadInstance(const Moment& moment, const std::string& ns,
                                   const std::string& id) {
-  auto instance = rows::GetInstance(*moment.rows, moment.partition, ns, id, moment.resolve);
+  auto instance = rows::GetInstance(moment.rows, {ns, id}, moment.resolve);
   if (!instance) return instance.error();
-  auto spec = rows::GetSpec(*moment.rows, moment.partition, ns, id);
+  auto spec = rows::GetSpec(moment.rows, {ns, id});
   if (!spec) return spec.error();
-  auto outputs = rows::GetOutputs(*moment.rows, moment.partition, ns, id);
+  auto outputs = rows::GetOutputs(moment.rows, {ns, id});
   if (!outputs) return outputs.error();
   // What does not fit a message with the rest is left out, the last by name first.
   size_t bytes = spec->params.size();
@@ -225,13 +221,13 @@ Result<InstancePage> ReadInstances(const Moment& moment, const InstanceQuery& qu
 
 Result<HistoryPage> ReadHistory(const Moment& moment, const std::string& ns, const std::string& id,
                                 uint64_t after, size_t limit) {
-  auto instance = rows::GetInstance(*moment.rows, moment.partition, ns, id, moment.resolve);
+  auto instance = rows::GetInstance(moment.rows, {ns, id}, moment.resolve);
   if (!instance) return instance.error();
-  auto seqs = rows::History(*moment.rows, moment.partition, *instance, after);
+  auto seqs = rows::History(moment.rows, *instance, after);
   if (!seqs) return seqs.error();
   HistoryPage page;
   size_t bytes = 0;
-  rows::FeedReader feed(*moment.rows, moment.partition);
+  rows::FeedReader feed(moment.rows);
   for (uint64_t seq : *seqs) {
     if (page.events.size() == limit || bytes > kPageBytes) {
       page.last = page.events.back().seq;

@@ -6,21 +6,22 @@
 #include <memory>
 
 #include "dsrv/engine/reader.h"
+#include "storage/rows/instance.h"
 #include "storage/store.h"
 
 namespace dfsmr {
 
 struct Moment {
   explicit Moment(const Reader& reader)
-      : rows(reader.store.Snapshot()),
-        partition(reader.partition),
+      : view(reader.store.Snapshot()),
+        rows{*view, reader.partition},
         registry(reader.registry),
         resolve([&known = registry](std::string_view ns, std::string_view id, uint32_t version) {
           return known.Resolve(ns, id, version);
         }) {}
 
-  const std::unique_ptr<const View> rows;
-  const PartitionId partition;
+  const std::unique_ptr<const View> view;
+  const rows::Reader rows;  // of `view`
   // Newer than the rows, but definitions are never removed: it has all that the rows name.
   const Registry& registry;
   const rows::Resolve resolve;

@@ -7,6 +7,8 @@
 
 #include "dsrv/wire/replies.h"
 #include "fsm/plan/compile.h"
+#include "storage/rows/graph.h"
+#include "storage/rows/plan.h"
 
 namespace dfsmr {
 namespace {
@@ -143,15 +145,14 @@ Result<Ok> ShowNodes(const Moment& moment, const Instance& instance, v1::Instanc
     return Ok{};
   }
   if (instance.plan->graph.empty()) return Ok{};  // not planned yet
-  auto graph = rows::GetGraph(*moment.rows, moment.partition, instance);
+  auto graph = rows::GetGraph(moment.rows, instance);
   if (!graph) return graph.error();
   std::unordered_map<NodeIndex, rows::StepRow> rows;
-  auto scanned = rows::ScanSteps(*moment.rows, moment.partition, instance.ns, instance.id,
-                                 [&rows](rows::StepRow row) {
-                                   const NodeIndex home = row.home;
-                                   rows.emplace(home, std::move(row));
-                                   return true;
-                                 });
+  auto scanned = rows::ScanSteps(moment.rows, instance, [&rows](rows::StepRow row) {
+    const NodeIndex home = row.home;
+    rows.emplace(home, std::move(row));
+    return true;
+  });
   if (!scanned) return scanned;
   Machine named;
   named.id = instance.machine;

@@ -37,8 +37,10 @@ std::vector<const ActionSource*> Lineage(const ActionSource& action, const Libra
     const ActionSource* next = library.FindAction(base);
     if (!next) {
       problems->push_back({lineage.back()->extends_written,
-                           "there is no action " + Quoted(base) + " to extend; define it first, or "
-                           "in the same source"});
+                           "there is no action " + Quoted(base) +
+                               " to extend; define it first, or "
+                               "in the same source",
+                           {base}});
       break;
     }
     lineage.push_back(next);
@@ -46,14 +48,17 @@ std::vector<const ActionSource*> Lineage(const ActionSource& action, const Libra
   return lineage;
 }
 
-void InheritMiddleware(const MiddlewareSource& own, MiddlewareSource* chain,
-                       std::vector<PlanProblem>* problems) {
+// `bases`: the ids of the actions that the chain comes from.
+void InheritMiddleware(const MiddlewareSource& own, const std::vector<std::string>& bases,
+                       MiddlewareSource* chain, std::vector<PlanProblem>* problems) {
   AddUses(own.use, &chain->use);
   for (const std::string& name : ApplyChanges(own, &chain->use)) {
     Nearest nearest(name);
     for (const Use& use : chain->use) nearest.Try(use.name);
-    problems->push_back({own.written, "there is no middleware " + Quoted(name) +
-                                          " to replace or do without" + nearest.Hint()});
+    problems->push_back(
+        {own.written,
+         "there is no middleware " + Quoted(name) + " to replace or do without" + nearest.Hint(),
+         bases});
   }
 }
 
@@ -80,18 +85,23 @@ void OverrideKeys(const ActionSource& own, ActionSource* action) {
 ActionSource Inherited(const ActionSource& action, const Library& library,
                        std::vector<PlanProblem>* problems) {
   const std::vector<const ActionSource*> lineage = Lineage(action, library, problems);
+  std::vector<std::string> bases;
+  for (const ActionSource* one : lineage) {
+    if (!one->extends.empty()) bases.push_back(one->extends);
+  }
   ActionSource result;
   for (size_t i = lineage.size(); i-- > 0;) {
     OverrideKeys(*lineage[i], &result);
     // What is wrong with a base is said of the base.
     std::vector<PlanProblem> unheard;
-    InheritMiddleware(lineage[i]->middleware, &result.middleware, i == 0 ? problems : &unheard);
+    InheritMiddleware(lineage[i]->middleware, bases, &result.middleware,
+                      i == 0 ? problems : &unheard);
   }
   std::string cycle;
   InOrder(result.middleware.use, &cycle);
   if (!cycle.empty()) {
     problems->push_back({action.middleware.written,
-                         "middleware cannot be put in order, there is a cycle: " + cycle});
+                         "middleware cannot be put in order, there is a cycle: " + cycle, bases});
   }
   result.id = action.id;
   result.description = action.description;

@@ -88,24 +88,33 @@ void AddReaders(const PlanGraph& graph, const std::vector<uint32_t>& groups,
 
 }  // namespace
 
-void ProblemList::Add(const Where& where, const std::string& message) {
-  PlanProblem problem;
-  std::string path;
+void ProblemList::Add(const Where& where, std::string message) {
+  Add(where, PlanProblem{.message = std::move(message)});
+}
+
+void ProblemList::Add(const Where& where, PlanProblem problem) {
+  std::string path, prefix;
   if (where.written) {
     problem.written = *where.written;
     path = where.written->path;
     if (!where.key.empty()) path += (path.empty() ? "" : ".") + std::string(where.key);
   }
   if (!where.subscriber.empty()) {
-    problem.message = "action " + Quoted(where.subscriber) + " subscribes to it: ";
+    prefix = "action " + Quoted(where.subscriber) + " subscribes to it: ";
+    problem.about.emplace_back(where.subscriber);
+    problem.reference.clear();  // it stands in that action
   }
   if (where.body && where.body->site) {
     problem.written = *where.body->site;
-    problem.message += where.body->title + ", " + path + ": ";
+    prefix += where.body->title + ", " + path + ": ";
+    problem.reference.clear();  // it stands in that plan
   } else {
     problem.written.path = path;
   }
-  problem.message += message;
+  for (const Body* body = where.body; body && body->site; body = body->around) {
+    if (!body->plan.empty()) problem.about.push_back(body->plan);
+  }
+  problem.message.insert(0, prefix);
   const std::string key = std::to_string(problem.written.at.line) + ":" +
                           std::to_string(problem.written.at.column) + " " +
                           problem.written.path + " " + problem.message;
@@ -131,6 +140,8 @@ std::shared_ptr<const PlanGraph> CompilePlan(const PlanningArgs& args,
   if (draft.graph.steps.size() > limits::kSteps) {
     problems->push_back({args.plan->written,
                          "the plan has more than " + std::to_string(limits::kSteps) + " steps",
+                         {},
+                         {},
                          /*too_large=*/true});
     return nullptr;
   }

@@ -128,7 +128,14 @@ class Library {
 struct PlanProblem {
   Written written;
   std::string message;
-  bool too_large = false;  // compiling what else was written with it would take as long again
+  // Ids of other definitions that the problem depends on: with other content of theirs, or once
+  // they exist, it may be gone.
+  std::vector<std::string> about;
+  // The reference that is wrong, as it stands in the text at `written`: "${a.output}"; may be
+  // empty.
+  std::string reference;
+  bool too_large = false;  // compiling the rest of its source would take as long again
+  bool warning = false;    // the definition may be used all the same
 };
 
 // What planner steps have said so far, by their paths.

@@ -116,7 +116,9 @@ struct AfterDraft {
 class ProblemList {
  public:
   explicit ProblemList(std::vector<PlanProblem>* problems) : problems_(problems) {}
-  void Add(const Where& where, const std::string& message);
+  void Add(const Where& where, std::string message);
+  // `problem` holds all but where it was written.
+  void Add(const Where& where, PlanProblem problem);
   bool any() const { return !seen_.empty(); }
   bool full() const { return seen_.size() >= kMax; }
 

@@ -40,8 +40,20 @@ bool ReadsTriggersOutput(const std::string& with) {
 }  // namespace
 
 void PlanExpander::Fail(const FlowNode& node, const Scope& scope, std::string_view key,
-                        const std::string& message) {
-  draft_.problems.Add({scope.body, &node.written, key}, message);
+                        std::string message, std::vector<std::string> about) {
+  draft_.problems.Add({scope.body, &node.written, key},
+                      {.message = std::move(message), .about = std::move(about)});
+}
+
+// When the plan is only defined, a value that is not known yet is no problem.
+void PlanExpander::FailUnknown(const FlowNode& node, const Scope& scope, std::string_view key,
+                               const PlanNames::Value& value) {
+  const Where where = {scope.body, &node.written, key};
+  if (!value.later) {
+    draft_.problems.Add(where, {.message = value.message, .reference = value.reference});
+  } else if (!draft_.Defining()) {
+    draft_.problems.Add(where, "'instance.id' is not known here");
+  }
 }
 
 bool PlanExpander::Stopped() { return stopped_ || draft_.problems.full(); }
@@ -126,19 +138,16 @@ Span PlanExpander::NeverEmpty(Span span) {
 bool PlanExpander::LeavesOut(const FlowNode& node, const Scope& scope) {
   if (node.when.empty()) return false;
   draft_.graph.depends_on_params = true;
-  Result<std::string> value = names_.Known(node.when, scope);
-  if (!value) {
-    if (!PlanNames::Later(value.error())) Fail(node, scope, "when", value.error().message);
-    if (!draft_.Defining() && PlanNames::Later(value.error())) {
-      Fail(node, scope, "when", "'instance.id' is not known here");
-    }
+  const PlanNames::Value value = names_.Known(node.when, scope);
+  if (!value.json) {
+    FailUnknown(node, scope, "when", value);
     return false;
   }
-  if (json::KindOf(*value) == json::Kind::kBoolean) {
-    return json::Trim(*value) == "false" && !draft_.Defining();
+  if (json::KindOf(*value.json) == json::Kind::kBoolean) {
+    return json::Trim(*value.json) == "false" && !draft_.Defining();
   }
   Fail(node, scope, "when",
-       "'when' wants true or false; this is " + std::string(KindName(*value)));
+       "'when' wants true or false; this is " + std::string(KindName(*value.json)));
   return false;
 }
 
@@ -175,18 +184,14 @@ Span PlanExpander::ExpandKind(const FlowNode& node, Scope* scope, bool left_out)
 // The list, as JSON; nullopt when there was a problem, or when it is not known yet.
 std::optional<std::string> PlanExpander::Items(const FlowNode& node, const Scope& scope) {
   draft_.graph.depends_on_params = true;
-  Result<std::string> value = names_.Known(node.items, scope);
-  if (!value) {
-    if (!PlanNames::Later(value.error())) {
-      Fail(node, scope, "for_each", value.error().message);
-    } else if (!draft_.Defining()) {
-      Fail(node, scope, "for_each", "'instance.id' is not known here");
-    }
+  PlanNames::Value value = names_.Known(node.items, scope);
+  if (!value.json) {
+    FailUnknown(node, scope, "for_each", value);
     return std::nullopt;
   }
-  if (json::KindOf(*value) == json::Kind::kArray) return *std::move(value);
+  if (json::KindOf(*value.json) == json::Kind::kArray) return std::move(value.json);
   Fail(node, scope, "for_each",
-       "'for_each' wants a list; this is " + std::string(KindName(*value)));
+       "'for_each' wants a list; this is " + std::string(KindName(*value.json)));
   return std::nullopt;
 }
 
@@ -310,7 +315,8 @@ Span PlanExpander::ExpandSpawn(const FlowNode& node, Scope* scope, std::string p
   const std::string& machine = node.spawn->machine;
   if (machine != draft_.args.plan->id && !library.HasMachine(machine) &&
       !library.FindPlan(machine) && !library.FindAction(machine)) {
-    Fail(node, *scope, "spawn", "there is no plan, machine or action " + Quoted(machine));
+    Fail(node, *scope, "spawn", "there is no plan, machine or action " + Quoted(machine),
+         {machine});
   }
   CheckAs(node, node.spawn->as, *scope);
   const WorkInfo& work = works_.Of("", node.own, scope->body->context, where);
@@ -330,7 +336,9 @@ bool PlanExpander::GoesRound(const FlowNode& node, const PlanSource& plan, const
     if (at->plan != plan.id) continue;
     std::string path;
     for (size_t i = around.size(); i-- > 0;) path += std::string(around[i]) + " → ";
-    draft_.problems.Add({&body, &node.written, "plan"}, "plans hold each other: " + path + plan.id);
+    draft_.problems.Add(
+        {&body, &node.written, "plan"},
+        {.message = "plans hold each other: " + path + plan.id, .about = {plan.id}});
     return true;
   }
   return false;
@@ -338,14 +346,14 @@ bool PlanExpander::GoesRound(const FlowNode& node, const PlanSource& plan, const
 
 void PlanExpander::CheckParams(const FlowNode& node, const PlanSource& plan, const Scope& scope) {
   if (!plan.params.check) return;
-  Result<std::string> input = names_.Known(node.input, scope);
-  if (!input) {
-    if (PlanNames::Later(input.error())) draft_.graph.depends_on_params = true;
+  const PlanNames::Value input = names_.Known(node.input, scope);
+  if (!input.json) {
+    if (input.later) draft_.graph.depends_on_params = true;
     return;
   }
-  if (auto violation = plan.params.check->Violation(*input)) {
+  if (auto violation = plan.params.check->Violation(*input.json)) {
     Fail(node, scope, "input",
-         "it does not fit the params of plan " + Quoted(plan.id) + ": " + *violation);
+         "it does not fit the params of plan " + Quoted(plan.id) + ": " + *violation, {plan.id});
   }
 }
 
@@ -358,7 +366,7 @@ Span PlanExpander::ExpandPlan(const FlowNode& node, Scope* scope, std::string pa
     std::string hint;
     if (library.HasMachine(node.plan)) hint = "; it is a machine, which can be spawned";
     if (library.FindAction(node.plan)) hint = "; it is an action: write 'action:'";
-    Fail(node, *scope, "plan", "there is no plan " + Quoted(node.plan) + hint);
+    Fail(node, *scope, "plan", "there is no plan " + Quoted(node.plan) + hint, {node.plan});
     return {};
   }
   if (GoesRound(node, *plan, *scope->body)) return {};
@@ -477,7 +485,9 @@ Span PlanExpander::AddSubscribers(const Task& task, Entity trigger, uint32_t ste
     if (auto seen = std::ranges::find(triggers, action->id); seen != triggers.end()) {
       std::string path;
       for (; seen != triggers.end(); ++seen) path += std::string(*seen) + " → ";
-      draft_.problems.Add(task.where, "actions subscribe to each other: " + path + action->id);
+      draft_.problems.Add(task.where,
+                          {.message = "actions subscribe to each other: " + path + action->id,
+                           .about = {action->id}});
       continue;
     }
     Scope* scope = AddScope({.body = task.scope->body,

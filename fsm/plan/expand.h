@@ -68,8 +68,10 @@ class PlanExpander {
   void CheckParams(const FlowNode& node, const PlanSource& plan, const Scope& scope);
   bool GoesRound(const FlowNode& node, const PlanSource& plan, const Body& body);
   bool Stopped();
-  void Fail(const FlowNode& node, const Scope& scope, std::string_view key,
-            const std::string& message);
+  void Fail(const FlowNode& node, const Scope& scope, std::string_view key, std::string message,
+            std::vector<std::string> about = {});
+  void FailUnknown(const FlowNode& node, const Scope& scope, std::string_view key,
+                   const PlanNames::Value& value);
 
   PlanDraft& draft_;
   PlanNames& names_;

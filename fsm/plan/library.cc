@@ -5,6 +5,54 @@
 #include "fsm/base/names.h"
 
 namespace dfsmr {
+namespace {
+
+// Guessing what a name meant compares it with every action: so often in one plan, then no more.
+constexpr size_t kComparisonsMax = 50'000;
+
+class UnknownActions {
+ public:
+  UnknownActions(const Definitions& definitions, std::vector<PlanProblem>* problems)
+      : definitions_(definitions), problems_(*problems) {}
+
+  void Visit(const FlowNode& node) {
+    for (const FlowNode& child : node.children) Visit(child);
+    if (node.action.empty() || definitions_.FindAction(node.action)) return;
+    if (problems_.size() >= kWarningsMax) return;
+    auto [known, is_new] = messages_.try_emplace(node.action);
+    if (is_new) known->second = MessageOf(node.action);
+    problems_.push_back({.written = node.written,
+                         .message = known->second,
+                         .about = {node.action},
+                         .warning = true});
+  }
+
+ private:
+  std::string MessageOf(const std::string& action) {
+    std::string hint;
+    if (definitions_.FindPlan(action)) hint = "; there is a plan of that name: write 'plan:'";
+    if (definitions_.HasMachine(action)) hint = "; the machine of that name can be spawned";
+    Nearest nearest(action);
+    for (const auto& [id, machine] : definitions_.latest()) {
+      if (!hint.empty() || ++comparisons_ > kComparisonsMax) break;
+      if (machine->action) nearest.Try(id);
+    }
+    return "action " + Quoted(action) + " is not defined" + nearest.Hint() +
+           "; the step has the defaults" + hint;
+  }
+
+  const Definitions& definitions_;
+  std::vector<PlanProblem>& problems_;
+  std::map<std::string_view, std::string> messages_;  // by action
+  size_t comparisons_ = 0;
+};
+
+}  // namespace
+
+void WarnOfUnknownActions(const Machine& machine, const Definitions& definitions,
+                          std::vector<PlanProblem>* problems) {
+  if (machine.plan) UnknownActions(definitions, problems).Visit(machine.plan->flow);
+}
 
 void Definitions::Index() {
   subscribers_.clear();
@@ -21,7 +69,7 @@ void Definitions::Index() {
 
 bool Definitions::Doubtful(const PlanProblem& problem) const {
   return std::ranges::any_of(unsound_, [&problem](const std::string& id) {
-    return id.empty() || problem.message.find(Quoted(id)) != std::string::npos;
+    return id.empty() || std::ranges::find(problem.about, id) != problem.about.end();
   });
 }
 
@@ -59,9 +107,10 @@ std::shared_ptr<const Machine> CompileDefinition(const Machine& machine, const L
   const PlanSource source = machine.plan ? *machine.plan : PlanOfAction(*machine.action);
   for (const HookSource& hook : source.hooks) {
     if (!library.FindPlan(hook.action) && !library.HasMachine(hook.action)) continue;
-    problems->push_back({hook.written, "a hook starts an action, and " + Quoted(hook.action) +
-                                           " is a " +
-                                           (library.HasMachine(hook.action) ? "machine" : "plan")});
+    problems->push_back({hook.written,
+                         "a hook starts an action, and " + Quoted(hook.action) + " is a " +
+                             (library.HasMachine(hook.action) ? "machine" : "plan"),
+                         {hook.action}});
   }
   if (problems->size() > before) return nullptr;
   auto graph = CompilePlan({&source, &library, std::nullopt, nullptr, {}}, problems);

@@ -26,6 +26,7 @@ class Definitions : public Library {
   const PlanSource* FindPlan(std::string_view id) const override;
   bool HasMachine(std::string_view id) const override;
   std::vector<const ActionSource*> SubscribersOf(std::string_view action) const override;
+  const std::map<std::string, const Machine*, std::less<>>& latest() const { return latest_; }
 
  private:
   const Machine* Latest(std::string_view id) const;
@@ -34,6 +35,13 @@ class Definitions : public Library {
   std::vector<std::string> unsound_;
   std::map<std::string, std::vector<const ActionSource*>, std::less<>> subscribers_;
 };
+
+// Warns of each step of a plan whose action has no document: that is legal, and the step has the
+// defaults, but often the name is misspelt. Nothing of a machine or an action. Stops when
+// `problems` holds kWarningsMax, so that a reply can hold them.
+inline constexpr size_t kWarningsMax = 1'000;
+void WarnOfUnknownActions(const Machine& machine, const Definitions& definitions,
+                          std::vector<PlanProblem>* problems);
 
 // A plan or action with the nodes that it has before any instance gives it params; null for a plain
 // machine, and when there is a problem.

@@ -36,6 +36,11 @@ class Neighbours {
   std::vector<uint32_t> items_;
 };
 
+void SortUnique(std::vector<PlanOrder::Spot>* spots) {
+  std::ranges::sort(*spots);
+  spots->erase(std::unique(spots->begin(), spots->end()), spots->end());
+}
+
 // `self` when several different ones are meant by `numbers`, else the one, or kNone.
 uint32_t OnlyOne(uint32_t self, std::span<const uint32_t> numbers,
                  const std::vector<uint32_t>& meant) {
@@ -51,15 +56,64 @@ uint32_t OnlyOne(uint32_t self, std::span<const uint32_t> numbers,
 
 }  // namespace
 
+void PlanOrder::AddList(const std::vector<Spot>& from, Spot to) {
+  if (from.size() == 1) return AddEdge(from[0], to);
+  std::vector<Spot>& list = lists_[to];
+  list.insert(list.end(), from.begin(), from.end());
+}
+
+void PlanOrder::AddGateBetween(const std::vector<Spot>& from, const std::vector<Spot>& to) {
+  const Spot gate = AddGate();
+  for (Spot spot : from) AddEdge(spot, gate);
+  for (Spot spot : to) AddEdge(gate, spot);
+}
+
+// Two rounds. Spots with equal lists share a gate. Of the lists that have no equal, the entries
+// that lead to the same spots share one where that saves edges: lists often agree but for an entry
+// each.
+void PlanOrder::ExpandLists() {
+  first_list_gate_ = gates_;
+  std::map<std::vector<Spot>, std::vector<Spot>> by_list;
+  for (auto& [to, from] : lists_) {
+    SortUnique(&from);
+    by_list[from].push_back(to);
+  }
+  std::map<Spot, std::vector<Spot>> rest;
+  for (const auto& [from, to] : by_list) {
+    if (from.size() > 1 && to.size() > 1) {
+      AddGateBetween(from, to);
+    } else {
+      for (Spot spot : from) rest[spot].insert(rest[spot].end(), to.begin(), to.end());
+    }
+  }
+  std::map<std::vector<Spot>, std::vector<Spot>> by_targets;
+  for (auto& [from, to] : rest) {
+    SortUnique(&to);
+    by_targets[to].push_back(from);
+  }
+  for (const auto& [to, from] : by_targets) {
+    if (from.size() * to.size() > from.size() + to.size()) {
+      AddGateBetween(from, to);
+      continue;
+    }
+    for (Spot before : from) {
+      for (Spot after : to) AddEdge(before, after);
+    }
+  }
+  lists_.clear();
+}
+
 std::optional<std::vector<uint32_t>> PlanOrder::FindCycle(size_t steps) {
   steps_ = static_cast<uint32_t>(steps);
+  ExpandLists();
   for (auto& [from, to] : edges_) {
     from = Number(from);
     to = Number(to);
   }
   SortEdges();
   std::ranges::copy_if(edges_, std::back_inserter(direct_), [this](const auto& edge) {
-    return !IsGate(edge.first) && !IsGate(edge.second);
+    auto written = [this](uint32_t number) { return !IsGate(number) || IsListGate(number); };
+    return written(edge.first) && written(edge.second);
   });
   const size_t count = steps_ + gates_;
   const Neighbours next(count, edges_, true);
@@ -152,8 +206,8 @@ void PlanOrder::DropImplied() {
       }
     }
     for (size_t i = begin; i < end && !reached.empty(); ++i) {
-      implied[i] = reached.contains(edges_[i].second) &&
-                   !std::ranges::binary_search(direct_, edges_[i]);
+      implied[i] =
+          reached.contains(edges_[i].second) && !std::ranges::binary_search(direct_, edges_[i]);
     }
   }
   Edges kept;

@@ -1,10 +1,11 @@
-// What waits for what in a plan while it is compiled: steps, and gates that may turn out not to be
-// needed. Gates are cheap here: each block has one in front and one behind, so that edges grow with
-// its size; Places drops those that are not between several and several, and edges past gates that
-// others imply. What leads from step to step is kept as it was said.
+// The order of a plan's steps while the plan is compiled. Its spots are steps and gates. Gates are
+// cheap here: each block has one in front and one behind, so that edges grow with the block's size.
+// Places drops the gates that are not between several spots and several others, and the edges that
+// other edges imply, except those that were written from step to step.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -21,6 +22,9 @@ class PlanOrder {
 
   Spot AddGate() { return kGate | gates_++; }
   void AddEdge(Spot from, Spot to) { edges_.emplace_back(from, to); }
+  // `to` waits for each of `from`, as an `after:` list says. Lists that name the same spots share a
+  // gate, so n lists of the same m spots make m + n edges.
+  void AddList(const std::vector<Spot>& from, Spot to);
 
   // The steps of a cycle in its order, the lowest first; nullopt when there is none. `steps`: how
   // many there are.
@@ -35,6 +39,9 @@ class PlanOrder {
   // Spots as numbers without a hole: steps, then gates.
   uint32_t Number(Spot spot) const { return spot & kGate ? steps_ + (spot & ~kGate) : spot; }
   bool IsGate(uint32_t number) const { return number >= steps_; }
+  bool IsListGate(uint32_t number) const { return number >= steps_ + first_list_gate_; }
+  void ExpandLists();
+  void AddGateBetween(const std::vector<Spot>& from, const std::vector<Spot>& to);
   void DropGatesAfterOne();
   void DropGatesBeforeOne();
   void SortEdges();
@@ -44,8 +51,10 @@ class PlanOrder {
 
   uint32_t steps_ = 0;
   uint32_t gates_ = 0;
+  uint32_t first_list_gate_ = 0;             // it and all later gates stand for lists
+  std::map<Spot, std::vector<Spot>> lists_;  // what each spot waits for by lists of several
   Edges edges_;
-  Edges direct_;  // from step to step, in order
+  Edges direct_;  // edges that were written: between steps and gates of lists; sorted
   std::vector<uint32_t> sorted_;  // all numbers, topologically
   // Of a gate that is dropped, what stands in for it: as a source, and as a target. Else itself.
   std::vector<uint32_t> source_;

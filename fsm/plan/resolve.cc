@@ -30,7 +30,8 @@ Error TooMany() {
 std::span<const Part> Rest(const Reference& reference) {
   return std::span(reference.parts).subspan(1);
 }
-std::string Braced(const Reference& reference) { return "'${" + reference.text + "}'"; }
+std::string TextOf(const Reference& reference) { return "${" + reference.text + "}"; }
+std::string Braced(const Reference& reference) { return "'" + TextOf(reference) + "'"; }
 
 // The keys before the first index.
 std::vector<std::string_view> LeadingKeys(const Reference& reference) {
@@ -74,9 +75,11 @@ std::optional<size_t> Number(std::string_view key) {
 
 }  // namespace
 
-void PlanNames::Fail(const Where& where, const Reader& reader, const std::string& message) {
+void PlanNames::Fail(const Where& where, const Reader& reader, const Reference& reference,
+                     const std::string& message) {
   if (reader.planner) return;  // said when the planner has been asked, and all names are known
-  draft_.problems.Add(where, message);
+  draft_.problems.Add(where,
+                      {.message = Braced(reference) + message, .reference = TextOf(reference)});
 }
 
 bool PlanNames::Afford(size_t bytes, Cost* cost) {
@@ -112,20 +115,23 @@ const Scope* PlanNames::ItemScope(const Scope& scope, std::string_view as) const
 
 // ---- Values that are known already.
 
-Result<std::string> PlanNames::Known(std::string_view json, const Scope& scope) {
+PlanNames::Value PlanNames::Known(std::string_view json, const Scope& scope) {
   Cost cost;
-  return KnownIn(json, scope, &cost);
+  Result<std::string> value = KnownIn(json, scope, &cost);
+  if (value) return {.json = *std::move(value)};
+  if (value.error().code == Code::kUnavailable) return {.later = true};
+  return {.message = value.error().message, .reference = std::move(cost.unknown)};
 }
 
 Result<std::string> PlanNames::KnownIn(std::string_view json, const Scope& scope, Cost* cost) {
-  return Evaluate(json, [&](const Reference& reference) {
-    return KnownReference(reference, scope, cost);
-  });
+  return Evaluate(
+      json, [&](const Reference& reference) { return KnownReference(reference, scope, cost); });
 }
 
 Result<std::string> PlanNames::KnownReference(const Reference& reference, const Scope& scope,
                                               Cost* cost) {
   if (!Afford(0, cost)) return TooMany();
+  cost->unknown = TextOf(reference);
   const std::string& root = reference.parts[0].key;
   if (const Scope* items = ItemScope(scope, root)) {
     if (!items->item) return NotYet();
@@ -199,8 +205,7 @@ std::optional<PlanNames::Found> PlanNames::FindIn(const Scope& scope, Keys keys,
   return std::nullopt;
 }
 
-std::optional<PlanNames::Found> PlanNames::Find(const Scope& scope, Keys keys,
-                                                bool output) const {
+std::optional<PlanNames::Found> PlanNames::Find(const Scope& scope, Keys keys, bool output) const {
   std::vector<uint32_t> inside;  // of these planners
   for (const Scope* at = &scope; at && at->trigger == kNothing; at = at->outer) {
     auto found = FindIn(*at, keys, 0, output);
@@ -229,8 +234,8 @@ std::string PlanNames::UnknownName(const Scope& scope, Keys keys, bool output) {
              ".output}'";
     }
   }
-  const size_t end = output ? static_cast<size_t>(std::ranges::find(keys, "output") - keys.begin())
-                            : keys.size();
+  const size_t end =
+      output ? static_cast<size_t>(std::ranges::find(keys, "output") - keys.begin()) : keys.size();
   const std::string name = JoinKeys(keys.first(std::max<size_t>(end, 1)));
   Nearest nearest(name);
   for (const Scope* at = &scope; at && ++hints_ <= kHintsMax; at = at->outer) {
@@ -306,8 +311,8 @@ std::optional<std::string> PlanNames::OutputOf(const Entity& entity, std::string
   std::vector<uint32_t>& readers =
       group ? draft_.graph.groups[index].readers : draft_.graph.steps[index].readers;
   if (readers.empty() || readers.back() != reader->step) readers.push_back(reader->step);
-  return "\"${" + std::string(group ? "@" : "#") + std::to_string(index) + "." +
-         std::string(path) + "}\"";
+  return "\"${" + std::string(group ? "@" : "#") + std::to_string(index) + "." + std::string(path) +
+         "}\"";
 }
 
 std::optional<std::string> PlanNames::Output(const Reference& reference, const Scope& scope,
@@ -315,28 +320,29 @@ std::optional<std::string> PlanNames::Output(const Reference& reference, const S
   const std::vector<std::string_view> keys = LeadingKeys(reference);
   auto found = Find(scope, keys, true);
   if (!found) {
-    Fail(where, *reader, Braced(reference) + ": " + UnknownName(scope, keys, true));
+    Fail(where, *reader, reference, ": " + UnknownName(scope, keys, true));
     return std::nullopt;
   }
   if (found->entity.kind == Entity::Kind::kNone) return std::nullopt;  // said where it stands
   if (found->entity.kind == Entity::Kind::kStep && found->entity.index == reader->step) {
-    Fail(where, *reader, Braced(reference) + " is the step's own output");
+    Fail(where, *reader, reference, " is the step's own output");
     return std::nullopt;
   }
-  return OutputOf(found->entity, PathText(std::span(reference.parts).subspan(found->used)),
-                  reader);
+  return OutputOf(found->entity, PathText(std::span(reference.parts).subspan(found->used)), reader);
 }
 
 // ---- Templates.
 
 std::string PlanNames::Compile(std::string_view json, const Scope& scope, const Where& where,
                                Reader* reader) {
+  std::string last;
   auto replace = [&](const Reference& reference) {
+    last = TextOf(reference);
     return Replace(reference, scope, where, reader);
   };
   Result<std::string> compiled = Instantiate(json, replace);
   if (compiled) return *std::move(compiled);
-  draft_.problems.Add(where, compiled.error().message);
+  draft_.problems.Add(where, {.message = compiled.error().message, .reference = std::move(last)});
   return "null";
 }
 
@@ -367,7 +373,7 @@ Result<std::optional<std::string>> PlanNames::Replaced(const Reference& referenc
   if (root == "params") return Param(reference, scope, where, reader);
   if (root == "instance") {
     if (reference.text != "instance.id") {
-      Fail(where, *reader, Braced(reference) + ": of the instance there is only '${instance.id}'");
+      Fail(where, *reader, reference, ": of the instance there is only '${instance.id}'");
     }
     return Template();
   }
@@ -375,27 +381,25 @@ Result<std::optional<std::string>> PlanNames::Replaced(const Reference& referenc
     return Trigger(reference, scope, where, reader);
   }
   if (root == "trigger" && !Find(scope, LeadingKeys(reference), true)) {
-    Fail(where, *reader,
-         Braced(reference) + ": a trigger is there only in 'with' of an action that subscribes");
+    Fail(where, *reader, reference,
+         ": a trigger is there only in 'with' of an action that subscribes");
     return Template();
   }
   if (reader->top_level) {
-    Fail(where, *reader, Braced(reference) + ": only params and 'instance.id' are known here");
+    Fail(where, *reader, reference, ": only params and 'instance.id' are known here");
     return Template();
   }
   return Output(reference, scope, where, reader);
 }
 
-Result<std::optional<std::string>> PlanNames::Param(const Reference& reference,
-                                                    const Scope& scope, const Where& where,
-                                                    Reader* reader) {
+Result<std::optional<std::string>> PlanNames::Param(const Reference& reference, const Scope& scope,
+                                                    const Where& where, Reader* reader) {
   const Scope* plan = PlanScope(scope);
   if (!plan->caller) return std::optional<std::string>();
   const FlowNode& call = *plan->call;
   auto passed = FindTemplate(call.input, Rest(reference));
   if (!passed) {
-    Fail(where, *reader,
-         Braced(reference) + ": the input of step " + Quoted(call.name) + " has none");
+    Fail(where, *reader, reference, ": the input of step " + Quoted(call.name) + " has none");
     return std::optional<std::string>();
   }
   if (!Afford(passed->size(), &reader->cost)) return TooMany();
@@ -419,9 +423,8 @@ Result<std::optional<std::string>> PlanNames::Trigger(const Reference& reference
     return OutputOf(scope.trigger_entity, PathText(rest), reader);
   }
   if (what != "input") {
-    Fail(where, *reader,
-         Braced(reference) + ": of the trigger there are '${trigger.input}' and "
-                             "'${trigger.output}'");
+    Fail(where, *reader, reference,
+         ": of the trigger there are '${trigger.input}' and '${trigger.output}'");
     return Template();
   }
   const StepDraft& trigger = draft_.steps[scope.trigger];
@@ -473,15 +476,17 @@ void PlanNames::CompilePlanner(uint32_t index) {
 }
 
 void PlanNames::CompileAfter(const AfterDraft& after) {
+  std::vector<Spot> before;
   for (const std::string& name : after.node->after) {
     const std::vector<std::string_view> keys = SplitName(name);
     auto found = Find(*after.scope, keys, false);
     if (!found) {
       draft_.problems.Add(after.where, UnknownName(*after.scope, keys, false));
     } else if (found->entity.kind != Entity::Kind::kNone) {
-      draft_.order.AddEdge(OutOf(found->entity), after.in);
+      before.push_back(OutOf(found->entity));
     }
   }
+  draft_.order.AddList(before, after.in);
 }
 
 void PlanNames::CheckCall(const Scope& nested) {

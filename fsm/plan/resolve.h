@@ -18,11 +18,16 @@ class PlanNames {
  public:
   explicit PlanNames(PlanDraft* draft) : draft_(*draft) {}
 
-  // The value of a template that needs only params, items and the instance's id. Fails when it
-  // needs a step's output, or something that the params do not have; and with an error that is
-  // Later when it will be known once there are params.
-  Result<std::string> Known(std::string_view json, const Scope& scope);
-  static bool Later(const Error& error) { return error.code == Code::kUnavailable; }
+  // What a template comes to, or why that is not known.
+  struct Value {
+    std::optional<std::string> json;  // absent: not known
+    bool later = false;               // it will be known once there are params
+    std::string message;              // else: why it will not be
+    std::string reference;            // the one that has no value, "${a.output}"; may be empty
+  };
+  // The value of a template that needs only params, items and the instance's id: not one that needs
+  // a step's output, or something that the params do not have.
+  Value Known(std::string_view json, const Scope& scope);
 
   // Whether so much more text may be kept; the plan is refused when not.
   bool Keep(size_t bytes);
@@ -42,6 +47,7 @@ class PlanNames {
   struct Cost {
     size_t references = 0;
     size_t bytes = 0;
+    std::string unknown;  // the reference whose value was not found
   };
   // What one template is compiled for.
   struct Reader {
@@ -91,7 +97,9 @@ class PlanNames {
   Spot OutOf(const Entity& entity);
   uint32_t GroupOf(uint32_t bundle);
   void NoteReader(const Entity& entity, uint32_t step);
-  void Fail(const Where& where, const Reader& reader, const std::string& message);
+  // `message` says what is wrong with the reference.
+  void Fail(const Where& where, const Reader& reader, const Reference& reference,
+            const std::string& message);
 
   PlanDraft& draft_;
   Cost total_;               // of all templates

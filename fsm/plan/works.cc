@@ -106,7 +106,10 @@ const ActionSource& PlanWorks::Base(std::string_view action, const Where& where)
     std::vector<PlanProblem> problems;
     base = Inherited(*known, *draft_.args.library, &problems);
     for (const PlanProblem& problem : problems) {
-      draft_.problems.Add(where, "action " + Quoted(action) + ": " + problem.message);
+      std::vector<std::string> about = problem.about;
+      about.emplace_back(action);
+      draft_.problems.Add(where, {.message = "action " + Quoted(action) + ": " + problem.message,
+                                  .about = std::move(about)});
     }
   }
   base.id = action;
@@ -153,13 +156,15 @@ std::vector<std::string> PlanWorks::Chain(const ActionSource& base, const Action
   AddUses(own.middleware.use, &chain);
   const std::vector<Use> before = chain;
   for (const std::string& name : ApplyChanges(own.middleware, &chain)) {
-    draft_.problems.Add(where, NoMiddleware(name, before));
+    draft_.problems.Add(where, {.message = NoMiddleware(name, before), .about = {base.id}});
   }
   for (const MiddlewareSource* plan : plans) ApplyPlan(*plan, &chain);
   std::string cycle;
   std::vector<std::string> names = InOrder(chain, &cycle);
   if (!cycle.empty()) {
-    draft_.problems.Add(where, "middleware cannot be put in order, there is a cycle: " + cycle);
+    draft_.problems.Add(where,
+                        {.message = "middleware cannot be put in order, there is a cycle: " + cycle,
+                         .about = {base.id}});
   }
   return names;
 }
@@ -175,13 +180,17 @@ void PlanWorks::ApplyPlan(const MiddlewareSource& change, std::vector<Use>* chai
 }
 
 void PlanWorks::ReportUnused() {
+  std::vector<std::string> actions;
+  for (const auto& [id, base] : bases_) actions.push_back(id);
   for (const Context& context : contexts_) {
     if (!context.middleware || context.outer != 0) continue;  // a nested plan is checked by itself
     if (context.middleware != &draft_.args.plan->middleware) continue;
     auto check = [&](const std::string& name) {
       if (used_.contains({context.middleware, name})) return;
+      const std::string message =
+          "no step has middleware " + Quoted(name) + " to replace or do without";
       draft_.problems.Add({.written = &context.middleware->written},
-                          "no step has middleware " + Quoted(name) + " to replace or do without");
+                          {.message = message, .about = actions});
     };
     for (const auto& [name, replacement] : context.middleware->replace) check(name);
     for (const std::string& name : context.middleware->without) check(name);

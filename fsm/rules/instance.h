@@ -112,7 +112,7 @@ struct Instance {
   Boxed<ParentStep> parent_step;  // null: no step waits for it
 
   // The history's index: numbers of this instance's records in the feed. Full pages are rows of
-  // their own; this is the page being filled. rows.h says more.
+  // their own; this is the page being filled. storage/rows/keys.h says more.
   std::vector<uint64_t> history;
   // The store holds no rows of it but its own, its spec and its place among its machine's: to be
   // dropped, it need not be read.

@@ -144,6 +144,7 @@ Parsed ParseDefinitions(std::string_view text, std::string_view source_name) {
     }
   }
   CheckIdsDiffer(tree, &reporter);
+  parsed.tree = std::make_shared<const YamlTree>(std::move(tree));
   parsed.diagnostics = std::move(reporter).Take();
   return parsed;
 }

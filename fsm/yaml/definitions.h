@@ -9,6 +9,7 @@
 #include "fsm/base/diagnostic.h"
 #include "fsm/base/result.h"
 #include "fsm/machine/machine.h"
+#include "fsm/yaml/tree.h"
 
 namespace dfsmr {
 
@@ -21,6 +22,8 @@ struct Parsed {
   std::vector<Definition> definitions;  // in the order of the text
   std::vector<Diagnostic> diagnostics;  // of all documents, in the order of the text
   std::vector<std::string> unsound;     // ids of the other documents, "" for one without
+  // For the places of what is found when the definitions are compiled. Points into the text.
+  std::shared_ptr<const YamlTree> tree;
 
   // Whether all documents may be defined; there may be warnings.
   bool ok() const { return !HasErrors(diagnostics); }

@@ -60,24 +60,12 @@ bool FindText(std::string_view text, Spot* spot) {
   return false;
 }
 
-// The "${a.output}" that a message names first; empty when there is none.
-std::string_view ReferenceOf(std::string_view message) {
-  const size_t begin = message.find("${");
-  const size_t end = message.find('}', begin);
-  return end == message.npos ? std::string_view() : message.substr(begin, end + 1 - begin);
-}
-
 }  // namespace
 
-YamlPlaces::YamlPlaces(std::string_view text) {
-  Reporter reporter("");
-  tree_ = ReadYaml(text, &reporter, OnEmpty::kAccept);
-}
-
-Written YamlPlaces::Find(const PlanProblem& problem) const {
+Written PlaceOf(const PlanProblem& problem, const YamlTree& tree) {
   const Written& written = problem.written;
   Spot spot{nullptr, written.at, written.path};
-  for (const YamlDocument& document : tree_.documents) {
+  for (const YamlDocument& document : tree.documents) {
     if (document.root && document.root->at <= written.at) spot.node = document.root;
   }
   std::string_view path = written.path;
@@ -90,8 +78,7 @@ Written YamlPlaces::Find(const PlanProblem& problem) const {
     while (!path.empty() && Descend(&path, &spot)) continue;
   }
   if (!spot.node || spot.path.empty() || !path.empty()) return written;
-  const auto reference = ReferenceOf(problem.message);
-  if (!reference.empty()) (void)FindText(reference, &spot);
+  if (!problem.reference.empty()) (void)FindText(problem.reference, &spot);
   return {spot.at, std::move(spot.path)};
 }
 

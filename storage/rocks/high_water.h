@@ -1,6 +1,6 @@
 // How far a store was known to be durable, kept outside of it. No recovery mode of a database
-// notices a log that is gone, or cut between two records: it opens with less, and all is well. One
-// who remembers how much there was notices.
+// notices a log that is gone, or cut between two records: it opens with less, as if all were well.
+// Only a note of how much there was shows it.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A scan in two threads: one reads the rows, the other, which called, visits them meanwhile.
+// A scan in two threads: one reads the rows while the other, the caller's, visits them.
 #pragma once
 
 #include <functional>

@@ -42,8 +42,8 @@ std::optional<Number> ParseNumber(std::string_view text) {
 rocksdb::Options DatabaseOptions(const RocksStore::Options& ours) {
   rocksdb::Options options;
   // After a power cut the log may end in half a record, which was never acknowledged. Anything else
-  // that cannot be read is a loss, and refused; RocksDB's default mode would quietly drop all that
-  // follows. This mode rules out recycled log files: RocksDB turns them off.
+  // that cannot be read is a loss, and refused; RocksDB's default mode would quietly drop all rows
+  // after it. This mode rules out recycled log files: RocksDB turns them off.
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
   options.track_and_verify_wals_in_manifest = true;
   options.paranoid_checks = true;

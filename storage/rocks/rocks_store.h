@@ -1,7 +1,7 @@
 // The store on one machine: RocksDB, set up so that what was acknowledged is there after a crash,
 // and so that it refuses to open, with a reason and what to do, when it is not.
 //
-// Beside RocksDB's files its directory has two of ours:
+// Besides RocksDB's files its directory has two of ours:
 //   FORMAT      "dfsmr store format 1"; written last when a store is made, so that a directory
 //               without it holds no store, however much else is in it.
 //   HIGH_WATER  see high_water.h; written with each write, synced every `high_water_period`, and

@@ -19,7 +19,7 @@ bool IsEpochKey(std::string_view key) {
 }
 
 Error ReadError(const rocksdb::Status& status) {
-  // A file that is not there any more is as lost as one that cannot be read.
+  // A missing file is as lost as an unreadable one.
   const bool lost = status.IsCorruption() || status.IsPathNotFound();
   return {lost ? Code::kDataLoss : Code::kUnavailable, Reason::kNone,
           "cannot read the store: " + status.ToString()};

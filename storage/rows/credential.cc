@@ -1,8 +1,10 @@
+#include "storage/rows/credential.h"
+
 #include "storage/rows/keys.h"
 
 namespace dfsmr::rows {
 
-void PutToken(Batch* batch, PartitionId partition, const TokenRow& row) {
+void PutCredential(const Writer& writer, const CredentialRow& row) {
   record::AccessToken out;
   out.set_hash(row.hash);
   out.set_name(row.name);
@@ -13,23 +15,23 @@ void PutToken(Batch* batch, PartitionId partition, const TokenRow& row) {
   out.set_create_time(Micros(row.create_time));
   out.set_expire_time(DeadlineMicros(row.expire_time));
   out.set_created_by(row.created_by);
-  batch->Put(Key(partition, kToken).Text(row.id), out.SerializeAsString());
+  writer.batch.Put(Key(writer.partition, kCredential).Text(row.id), out.SerializeAsString());
 }
 
-void DropToken(Batch* batch, PartitionId partition, std::string_view id) {
-  batch->Delete(Key(partition, kToken).Text(id));
+void DropCredential(const Writer& writer, std::string_view id) {
+  writer.batch.Delete(Key(writer.partition, kCredential).Text(id));
 }
 
-Result<std::vector<TokenRow>> ScanTokens(const View& view, PartitionId partition) {
-  std::vector<TokenRow> rows;
-  const std::string begin = Key(partition, kToken);
+Result<std::vector<CredentialRow>> ScanCredentials(const Reader& reader) {
+  std::vector<CredentialRow> rows;
+  const std::string begin = Key(reader.partition, kCredential);
   auto read = [&rows](std::string_view key, std::string_view value) -> Result<bool> {
     record::AccessToken in;
     if (!in.ParseFromArray(value.data(), static_cast<int>(value.size())) ||
         in.hash().size() != 32) {
-      return Corrupt("token", key);
+      return Corrupt("access token", key);
     }
-    TokenRow& row = rows.emplace_back();
+    CredentialRow& row = rows.emplace_back();
     row.id = KeyReader(key).Text();
     row.hash = in.hash();
     row.name = in.name();
@@ -42,7 +44,7 @@ Result<std::vector<TokenRow>> ScanTokens(const View& view, PartitionId partition
     row.created_by = in.created_by();
     return true;
   };
-  auto scanned = ScanAll(view, begin, PrefixEnd(begin), read);
+  auto scanned = ScanAll(reader, begin, PrefixEnd(begin), read);
   if (!scanned) return scanned.error();
   return rows;
 }

@@ -1,12 +1,51 @@
-// Keys, and what the files that encode rows share. Included by rows*.cc only.
+// Keys: how rows are found, and what all that encode rows share. Included by the sources of this
+// folder only: nothing else knows how values rest in the store.
+//
+// A key is  partition (2 bytes, big endian) | kind (1 byte) | …  Texts in keys end with a zero byte
+// (names and ids are printable), numbers are big endian, so that bytes sort as values do. Kinds are
+// never reused.
+//
+//   0x00                                   the store's own (the epoch)
+//   0x01 machine   ns machine version(4)   record.Machine
+//   0x02 live      ns instance             record.Instance, of one that has not stopped
+//   0x03 stopped   ns instance             record.Instance, of one that has
+//   0x04 spec      ns instance             record.Spec: params and labels, written once
+//   0x05 output    ns instance node        the JSON object that the node's worker reported
+//   0x06 feed      seq(8)                  a page of record.Event, from this number on
+//   0x07 history   ns instance seq(8)      record.HistoryPage: numbers of its records in the feed
+//   0x08 kept      seq(8)                  record.Event that the feed no longer holds but a history
+//   does 0x09 expiry    time(8) ns instance     record.Expiry: when a stopped instance may go 0x0A
+//   label     ns key value instance   index 0x0B machine's ns machine instance     index 0x0C
+//   children  ns parent instance      index 0x0D stats     ns machine              record.Stats
+//   0x0E feed's start                      the lowest seq that the feed still holds (8)
+//   0x0F stats' seq                        the last record that the stats rows account for (8)
+//   0x10 step      ns instance home(4)     record.Step: a token of a plan, a join, or how it ended
+//   0x11 graph     ns instance             record.Graph, of one whose params made it
+//   0x12 graphs    ns name                 record.Graph, shared by all planned under the same
+//   definitions 0x13 starts    ns instance home(4)     record.Starts: the children that a worker
+//   asked for 0x14 planned   ns instance step        the flow that a planner reported 0x15
+//   unstarted ns instance home(4) number(8)  a child that could not be started 0x16 credential id
+//   record.AccessToken 0x17 dropped   ns machine              record.Stats: stopped instances that
+//   were dropped since
+//                                          the stats row was written, so that it need not be
+//
+// A transition of a plain machine writes its instance's row, nothing else; the records of a whole
+// turn share the pages of the feed. The history of an instance is the list of its records' numbers:
+// the page being filled lies in the instance's row, and each full one in a row of its own.
+//
+// A page of the feed: a zero byte, then each record behind its length as a varint. A value that
+// begins with another byte is one record alone, as the feed was written before there were pages.
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "record.pb.h"
-#include "storage/rows/rows.h"
+#include "storage/rows/reader.h"
 
 namespace dfsmr::rows {
 
@@ -32,7 +71,7 @@ enum Kind : uint8_t {
   kStarts = 0x13,
   kPlanned = 0x14,
   kUnstarted = 0x15,
-  kToken = 0x16,
+  kCredential = 0x16,
   kDropped = 0x17,
 };
 
@@ -49,6 +88,7 @@ class Key {
     bytes_ += '\0';
     return *this;
   }
+  Key& Of(InstanceName name) { return Text(name.ns).Text(name.id); }
   Key& Number(uint64_t number) { return BigEndian(number, 8); }
   Key& Version(uint32_t version) { return BigEndian(version, 4); }
   const std::string& bytes() const { return bytes_; }
@@ -108,20 +148,25 @@ inline std::string Resume(Key prefix, std::string_view after) {
 inline int64_t DeadlineMicros(Timestamp t) { return t == kNever ? 0 : Micros(t); }
 inline Timestamp DeadlineFrom(int64_t us) { return us == 0 ? kNever : FromMicros(us); }
 
-inline std::string StepKey(PartitionId partition, Kind kind, std::string_view ns,
-                           std::string_view id, NodeIndex home) {
-  return Key(partition, kind).Text(ns).Text(id).Version(home);
+inline std::string StepKey(PartitionId partition, Kind kind, InstanceName name, NodeIndex home) {
+  return Key(partition, kind).Of(name).Version(home);
+}
+inline std::string ExpiryKey(PartitionId partition, Timestamp at, InstanceName name) {
+  return Key(partition, kExpiry).Number(static_cast<uint64_t>(Micros(at))).Of(name);
+}
+inline std::string FeedKey(PartitionId partition, uint64_t seq) {
+  return Key(partition, kFeed).Number(seq);
 }
 
 // Scan whose visitor may fail.
-Result<Ok> ScanAll(const View& view, std::string_view begin, std::string_view end,
+Result<Ok> ScanAll(const Reader& reader, std::string_view begin, std::string_view end,
                    const std::function<Result<bool>(std::string_view, std::string_view)>& visit);
 
-// States count tokens in arrays: one that is none must not get that far.
-inline bool Sound(const record::Token& in) {
-  return in.state() <= static_cast<uint32_t>(TokenState::kDone);
-}
-Token Decode(const record::Token& in);  // but for its node
-ChildCounts Decode(const record::Children& in);
+// A number as a row's whole value.
+void PutNumber(const Writer& writer, std::string key, uint64_t number);
+Result<uint64_t> GetNumber(const Reader& reader, const std::string& key, uint64_t otherwise);
+
+// A varint taken off the front of `bytes`; nullopt: it does not end within `bits`.
+std::optional<uint64_t> TakeVarint(std::string_view* bytes, int bits);
 
 }  // namespace dfsmr::rows

@@ -1,266 +1,47 @@
-// The rows of plans: graphs, steps, and what planners and workers asked for.
-#include <google/protobuf/arena.h>
+#include "storage/rows/plan.h"
 
-#include "record.pb.h"
+#include "storage/rows/encoding.h"
 #include "storage/rows/keys.h"
-#include "storage/rows/rows.h"
 
 namespace dfsmr::rows {
-namespace {
 
-void Encode(const Work& work, record::Work* out) {
-  out->set_action(work.action);
-  out->set_queue(work.queue);
-  out->set_priority(work.priority);
-  out->set_timeout_strategy(static_cast<uint32_t>(work.timeout.strategy));
-  out->set_timeout(work.timeout.value);
-  out->set_timeout_initial(work.timeout.initial.count());
-  out->set_timeout_min(work.timeout.min.count());
-  out->set_timeout_max(work.timeout.max.count());
-  out->set_retry_limit(work.retry.limit);
-  out->set_retry_initial(work.retry.delay.initial.count());
-  out->set_retry_factor(work.retry.delay.factor);
-  out->set_retry_max(work.retry.delay.max.count());
-  out->set_retry_jitter(work.retry.delay.jitter);
-  if (work.poll) {
-    out->set_polls(true);
-    for (Duration interval : work.poll->intervals) out->add_poll_intervals(interval.count());
-    out->set_poll_per_interval(work.poll->per_interval);
-    out->set_poll_max_failures(work.poll->max_failures);
-  }
-  out->set_rescue(static_cast<uint32_t>(work.rescue));
-  out->set_weight_run(work.weight.run);
-  out->set_weight_finalize(work.weight.finalize);
-  for (const std::string& name : work.middleware) out->add_middleware(name);
-  out->set_input(work.input.text);
-  out->set_output(work.output.text);
-  out->set_on_conflict(static_cast<uint32_t>(work.on_conflict));
+Result<Ok> ScanSteps(const Reader& reader, InstanceName name,
+                     const std::function<bool(StepRow)>& visit) {
+  const std::string begin = Key(reader.partition, kStep).Of(name);
+  return ScanAll(reader, begin, PrefixEnd(begin),
+                 [&](std::string_view key, std::string_view value) -> Result<bool> {
+                   record::Step in;
+                   if (!in.ParseFromArray(value.data(), static_cast<int>(value.size())) ||
+                       !Sound(in.token())) {
+                     return Corrupt("step", key);
+                   }
+                   StepRow row;
+                   row.home =
+                       static_cast<NodeIndex>(KeyReader(key.substr(begin.size() - 3)).Number(4));
+                   if (in.has_token()) {
+                     row.token = Decode(in.token());
+                     row.token->node = in.node();
+                     row.token->home = row.home;
+                     row.node = in.token().node();
+                   }
+                   row.arrived = in.arrived();
+                   row.doomed = in.doomed();
+                   row.input = in.input();
+                   if (in.has_ended()) {
+                     row.ended = Ended{in.ended().skipped(),
+                                       in.ended().visit(),
+                                       FromMicros(in.ended().start_time()),
+                                       FromMicros(in.ended().end_time()),
+                                       {}};
+                     if (in.ended().has_children()) {
+                       row.ended->children = rows::Decode(in.ended().children());
+                     }
+                   }
+                   return visit(std::move(row));
+                 });
 }
 
-Work Decode(const record::Work& in) {
-  Work work;
-  work.action = in.action();
-  work.queue = in.queue();
-  work.priority = in.priority();
-  work.timeout.strategy = static_cast<TimeoutPolicy::Strategy>(in.timeout_strategy());
-  work.timeout.value = in.timeout();
-  work.timeout.initial = Duration(in.timeout_initial());
-  work.timeout.min = Duration(in.timeout_min());
-  work.timeout.max = Duration(in.timeout_max());
-  work.retry.limit = in.retry_limit();
-  work.retry.delay.initial = Duration(in.retry_initial());
-  work.retry.delay.factor = in.retry_factor();
-  work.retry.delay.max = Duration(in.retry_max());
-  work.retry.delay.jitter = in.retry_jitter();
-  if (in.polls()) {
-    PollPolicy poll;
-    for (int64_t interval : in.poll_intervals()) poll.intervals.push_back(Duration(interval));
-    poll.per_interval = in.poll_per_interval();
-    poll.max_failures = in.poll_max_failures();
-    work.poll = std::move(poll);
-  }
-  work.rescue = static_cast<Rescue>(in.rescue());
-  work.weight = {in.weight_run(), in.weight_finalize()};
-  work.middleware.assign(in.middleware().begin(), in.middleware().end());
-  work.input.text = in.input();
-  work.output.text = in.output();
-  work.on_conflict = static_cast<OnConflict>(in.on_conflict());
-  return work;
-}
-
-void Encode(const Step& step, record::GraphStep* out) {
-  out->set_path(step.path);
-  if (step.of != step.path) out->set_of(step.of);
-  out->set_kind(static_cast<uint32_t>(step.kind));
-  out->set_finalize(step.finalize);
-  out->set_left_out(step.left_out);
-  out->set_planner(step.planner);
-  out->set_work(step.work);
-  out->set_input(step.input);
-  for (uint32_t reader : step.readers) out->add_readers(reader);
-  for (uint32_t group : step.groups) out->add_groups(group);
-}
-
-Step Decode(const record::GraphStep& in) {
-  Step step;
-  step.path = in.path();
-  step.of = in.of().empty() ? in.path() : in.of();
-  step.kind = static_cast<Step::Kind>(in.kind());
-  step.finalize = in.finalize();
-  step.left_out = in.left_out();
-  step.planner = in.planner();
-  step.work = in.work();
-  step.input = in.input();
-  step.readers.assign(in.readers().begin(), in.readers().end());
-  step.groups.assign(in.groups().begin(), in.groups().end());
-  return step;
-}
-
-void Encode(const Spawn& spawn, record::Spawn* out) {
-  out->set_machine(spawn.machine);
-  out->set_listed(spawn.items.has_value());
-  out->set_items(spawn.items.value_or(""));
-  out->set_as(spawn.as);
-  out->set_input(spawn.input);
-  out->set_concurrency(spawn.concurrency);
-}
-
-Spawn Decode(const record::Spawn& in) {
-  Spawn spawn;
-  spawn.machine = in.machine();
-  if (in.listed()) spawn.items = in.items();
-  spawn.as = in.as();
-  spawn.input = in.input();
-  spawn.concurrency = in.concurrency();
-  return spawn;
-}
-
-bool Sound(const Work& work) {
-  return work.timeout.strategy <= TimeoutPolicy::Strategy::kFixed && work.rescue <= Rescue::kFail &&
-         work.on_conflict <= OnConflict::kWait && (!work.poll || !work.poll->intervals.empty());
-}
-
-// Whether all that a graph refers to is there, so that one that was damaged is refused and not
-// followed into nowhere.
-bool Sound(const PlanGraph& graph) {
-  const auto within = [](const std::vector<uint32_t>& indexes, size_t size) {
-    return std::ranges::all_of(indexes, [size](uint32_t index) { return index < size; });
-  };
-  const auto step_is = [&](const Step& step) {
-    const bool works = graph.planning || step.finalize || step.kind == Step::Kind::kWork;
-    return step.kind <= Step::Kind::kPass &&
-           (step.work < graph.works.size() || (!works && step.work == 0)) &&
-           within(step.readers, graph.steps.size()) && within(step.groups, graph.groups.size());
-  };
-  const auto group_is = [&](const Group& group) {
-    const auto member_is = [&](const Group::Member& member) {
-      return member.index < (member.group ? graph.groups.size() : graph.steps.size());
-    };
-    return std::ranges::all_of(group.members, member_is) &&
-           within(group.readers, graph.steps.size()) && within(group.groups, graph.groups.size());
-  };
-  const auto place_is = [&](const Place& place) {
-    return (place.step == UINT32_MAX || place.step < graph.steps.size()) &&
-           within(place.next, graph.places.size());
-  };
-  const auto spawn_is = [&graph](const auto& spawn) {
-    return spawn.first < graph.steps.size() &&
-           graph.steps[spawn.first].kind == Step::Kind::kSpawn;
-  };
-  const auto spawning = std::ranges::count(graph.steps, Step::Kind::kSpawn, &Step::kind);
-  return static_cast<size_t>(spawning) == graph.spawns.size() &&
-         std::ranges::all_of(graph.spawns, spawn_is) &&
-         std::ranges::all_of(graph.works, [](const Work& work) { return Sound(work); }) &&
-         std::ranges::all_of(graph.steps, step_is) && std::ranges::all_of(graph.groups, group_is) &&
-         std::ranges::all_of(graph.places, place_is);
-}
-
-std::string Encode(const PlanGraph& graph) {
-  google::protobuf::Arena arena;  // it may have a hundred thousand parts
-  record::Graph& out = *google::protobuf::Arena::CreateMessage<record::Graph>(&arena);
-  out.set_planning(graph.planning);
-  for (const Work& work : graph.works) Encode(work, out.add_works());
-  for (const Step& step : graph.steps) Encode(step, out.add_steps());
-  for (const Group& group : graph.groups) {
-    record::Group* to = out.add_groups();
-    to->set_list(group.list);
-    for (uint32_t reader : group.readers) to->add_readers(reader);
-    for (uint32_t outer : group.groups) to->add_groups(outer);
-    for (const Group::Member& member : group.members) {
-      record::Member* at = to->add_members();
-      at->set_name(member.name);
-      at->set_group(member.group);
-      at->set_index(member.index);
-    }
-  }
-  for (const Place& place : graph.places) {
-    record::Place* to = out.add_places();
-    to->set_step(place.step + 1);  // UINT32_MAX, a gate, becomes 0
-    to->set_gate(place.gate);
-    for (uint32_t next : place.next) to->add_next(next);
-  }
-  for (const auto& [step, spawn] : graph.spawns) Encode(spawn, &(*out.mutable_spawns())[step]);
-  for (const auto& [step, key] : graph.singletons) (*out.mutable_singletons())[step] = key;
-  return out.SerializeAsString();
-}
-
-std::string GraphKey(PartitionId partition, const Instance& instance) {
-  if (instance.plan->own_graph) return Key(partition, kGraph).Text(instance.ns).Text(instance.id);
-  return Key(partition, kSharedGraph).Text(instance.ns).Text(instance.plan->graph);
-}
-
-}  // namespace
-
-void PutGraph(Batch* batch, PartitionId partition, const Instance& instance,
-              const PlanGraph& graph) {
-  batch->Put(GraphKey(partition, instance), Encode(graph));
-}
-
-Result<PlanGraph> GetGraph(const View& view, PartitionId partition, const Instance& instance) {
-  const std::string key = GraphKey(partition, instance);
-  auto value = view.Get(key);
-  if (!value) return value.error();
-  google::protobuf::Arena arena;
-  record::Graph& in = *google::protobuf::Arena::CreateMessage<record::Graph>(&arena);
-  if (!*value || !in.ParseFromString(**value)) return Corrupt("plan's graph", key);
-  PlanGraph graph;
-  graph.planning = in.planning();
-  for (const auto& work : in.works()) graph.works.push_back(Decode(work));
-  for (const auto& step : in.steps()) graph.steps.push_back(Decode(step));
-  for (const auto& group : in.groups()) {
-    Group& to = graph.groups.emplace_back();
-    to.list = group.list();
-    to.readers.assign(group.readers().begin(), group.readers().end());
-    to.groups.assign(group.groups().begin(), group.groups().end());
-    for (const auto& member : group.members()) {
-      to.members.push_back({member.name(), member.group(), member.index()});
-    }
-  }
-  for (const auto& place : in.places()) {
-    graph.places.push_back(
-        {place.step() - 1, place.gate(), {place.next().begin(), place.next().end()}});
-  }
-  for (const auto& [step, spawn] : in.spawns()) graph.spawns[step] = Decode(spawn);
-  for (const auto& [step, singleton] : in.singletons()) graph.singletons[step] = singleton;
-  if (!Sound(graph)) return Corrupt("plan's graph", key);
-  return graph;
-}
-
-Result<Ok> ScanSteps(const View& view, PartitionId partition, std::string_view ns,
-                     std::string_view id, const std::function<bool(StepRow)>& visit) {
-  const std::string begin = Key(partition, kStep).Text(ns).Text(id);
-  return ScanAll(
-      view, begin, PrefixEnd(begin),
-      [&](std::string_view key, std::string_view value) -> Result<bool> {
-        record::Step in;
-        if (!in.ParseFromArray(value.data(), static_cast<int>(value.size())) ||
-            !Sound(in.token())) {
-          return Corrupt("step", key);
-        }
-        StepRow row;
-        row.home = static_cast<NodeIndex>(KeyReader(key.substr(begin.size() - 3)).Number(4));
-        if (in.has_token()) {
-          row.token = Decode(in.token());
-          row.token->node = in.node();
-          row.token->home = row.home;
-          row.node = in.token().node();
-        }
-        row.arrived = in.arrived();
-        row.doomed = in.doomed();
-        row.input = in.input();
-        if (in.has_ended()) {
-          row.ended = Ended{in.ended().skipped(), in.ended().visit(),
-                            FromMicros(in.ended().start_time()),
-                            FromMicros(in.ended().end_time()), {}};
-          if (in.ended().has_children()) {
-            row.ended->children = rows::Decode(in.ended().children());
-          }
-        }
-        return visit(std::move(row));
-      });
-}
-
-void PutStarts(Batch* batch, PartitionId partition, const Instance& instance, NodeIndex home,
+void PutStarts(const Writer& writer, InstanceName name, NodeIndex home,
                const std::vector<ChildStart>& starts) {
   record::Starts out;
   for (const ChildStart& start : starts) {
@@ -281,15 +62,12 @@ void PutStarts(Batch* batch, PartitionId partition, const Instance& instance, No
       after->set_any_result(one.any_result);
     }
   }
-  batch->Put(StepKey(partition, kStarts, instance.ns, instance.id, home),
-             out.SerializeAsString());
+  writer.batch.Put(StepKey(writer.partition, kStarts, name, home), out.SerializeAsString());
 }
 
-Result<std::vector<ChildStart>> GetStarts(const View& view, PartitionId partition,
-                                          std::string_view ns, std::string_view id,
-                                          NodeIndex home) {
-  const std::string key = StepKey(partition, kStarts, ns, id, home);
-  auto value = view.Get(key);
+Result<std::vector<ChildStart>> GetStarts(const Reader& reader, InstanceName name, NodeIndex home) {
+  const std::string key = StepKey(reader.partition, kStarts, name, home);
+  auto value = reader.view.Get(key);
   if (!value) return value.error();
   record::Starts in;
   if (!*value || !in.ParseFromString(**value)) return Corrupt("list of children", key);
@@ -313,67 +91,84 @@ Result<std::vector<ChildStart>> GetStarts(const View& view, PartitionId partitio
   return starts;
 }
 
-void PutPlanned(Batch* batch, PartitionId partition, const Instance& instance,
-                std::string_view step, std::string_view flow) {
-  batch->Put(Key(partition, kPlanned).Text(instance.ns).Text(instance.id).Text(step),
-             std::string(flow));
+void PutPlanned(const Writer& writer, InstanceName name, std::string_view step,
+                std::string_view flow) {
+  writer.batch.Put(Key(writer.partition, kPlanned).Of(name).Text(step), std::string(flow));
 }
 
-Result<std::map<std::string, std::string>> GetPlanned(const View& view, PartitionId partition,
-                                                      std::string_view ns, std::string_view id) {
+Result<std::map<std::string, std::string>> GetPlanned(const Reader& reader, InstanceName name) {
   std::map<std::string, std::string> flows;
-  const std::string begin = Key(partition, kPlanned).Text(ns).Text(id);
-  auto scanned = view.Scan(begin, PrefixEnd(begin), [&](std::string_view key, std::string_view v) {
-    key.remove_prefix(begin.size());
-    flows.emplace(key.substr(0, key.size() - 1), v);
-    return true;
-  });
+  const std::string begin = Key(reader.partition, kPlanned).Of(name);
+  auto scanned =
+      reader.view.Scan(begin, PrefixEnd(begin), [&](std::string_view key, std::string_view value) {
+        key.remove_prefix(begin.size());
+        flows.emplace(key.substr(0, key.size() - 1), value);
+        return true;
+      });
   if (!scanned) return scanned.error();
   return flows;
 }
 
-static std::string UnstartedKey(PartitionId partition, const Instance& instance, NodeIndex home,
+static std::string UnstartedKey(PartitionId partition, InstanceName name, NodeIndex home,
                                 uint64_t number) {
-  return Key(partition, kUnstarted)
-      .Text(instance.ns)
-      .Text(instance.id)
-      .Version(home)
-      .Number(number);
+  return Key(partition, kUnstarted).Of(name).Version(home).Number(number);
 }
 
-void PutUnstarted(Batch* batch, PartitionId partition, const Instance& instance, NodeIndex home,
-                  uint64_t number) {
-  batch->Put(UnstartedKey(partition, instance, home, number), "");
+void PutUnstarted(const Writer& writer, InstanceName name, NodeIndex home, uint64_t number) {
+  writer.batch.Put(UnstartedKey(writer.partition, name, home, number), "");
 }
 
-void DropUnstarted(Batch* batch, PartitionId partition, const Instance& instance, NodeIndex home,
-                   uint64_t number) {
-  batch->Delete(UnstartedKey(partition, instance, home, number));
+void DropUnstarted(const Writer& writer, InstanceName name, NodeIndex home, uint64_t number) {
+  writer.batch.Delete(UnstartedKey(writer.partition, name, home, number));
 }
 
-Result<bool> IsUnstarted(const View& view, PartitionId partition, const Instance& instance,
-                         NodeIndex home, uint64_t number) {
-  auto value = view.Get(UnstartedKey(partition, instance, home, number));
+Result<bool> IsUnstarted(const Reader& reader, InstanceName name, NodeIndex home, uint64_t number) {
+  auto value = reader.view.Get(UnstartedKey(reader.partition, name, home, number));
   if (!value) return value.error();
   return value->has_value();
 }
 
-void DropSteps(Batch* batch, PartitionId partition, const Instance& instance) {
-  const std::string begin = Key(partition, kStep).Text(instance.ns).Text(instance.id);
-  batch->DeleteRange(begin, PrefixEnd(begin));
+void DropSteps(const Writer& writer, InstanceName name) {
+  const std::string begin = Key(writer.partition, kStep).Of(name);
+  writer.batch.DeleteRange(begin, PrefixEnd(begin));
 }
 
-void DropPlan(Batch* batch, PartitionId partition, const Instance& instance) {
+void DropPlan(const Writer& writer, InstanceName name) {
   for (Kind kind : {kStep, kOutput, kStarts, kPlanned, kUnstarted}) {
-    const std::string begin = Key(partition, kind).Text(instance.ns).Text(instance.id);
-    batch->DeleteRange(begin, PrefixEnd(begin));
+    const std::string begin = Key(writer.partition, kind).Of(name);
+    writer.batch.DeleteRange(begin, PrefixEnd(begin));
   }
-  batch->Delete(Key(partition, kGraph).Text(instance.ns).Text(instance.id));
+  writer.batch.Delete(Key(writer.partition, kGraph).Of(name));
 }
 
-void Revive(Batch* batch, PartitionId partition, const Instance& instance, Timestamp expiry) {
-  batch->Delete(Key(partition, kStopped).Text(instance.ns).Text(instance.id));
-  DropExpiry(batch, partition, {.ns = instance.ns, .id = instance.id, .at = expiry});
+// An instance that has stopped keeps what its steps were.
+static void PutStep(const Writer& writer, const Instance& instance, const Machine& machine,
+                    NodeIndex home) {
+  record::Step out;
+  const Tokens& tokens = instance.tokens;
+  if (auto slot = tokens.SlotOfHome(home)) {
+    Encode(tokens[*slot], machine, out.mutable_token());
+    out.set_node(tokens[*slot].node);
+  } else if (const Ended* ended = tokens.EndedAt(home)) {
+    record::Ended* to = out.mutable_ended();
+    to->set_skipped(ended->skipped);
+    to->set_visit(ended->visit);
+    to->set_start_time(Micros(ended->start_time));
+    to->set_end_time(Micros(ended->end_time));
+    if (ended->children) Encode(*ended->children, to->mutable_children());
+  } else if (instance.Stopped()) {
+    return;
+  }
+  if (auto arrived = tokens.arrived().find(home); arrived != tokens.arrived().end()) {
+    out.set_arrived(arrived->second);
+  }
+  out.set_doomed(tokens.Doomed(home));
+  if (const std::string* input = tokens.Patched(home)) out.set_input(*input);
+  writer.batch.Put(StepKey(writer.partition, kStep, instance, home), out.SerializeAsString());
+}
+
+void PutSteps(const Writer& writer, const Instance& instance, const Machine& machine) {
+  for (NodeIndex home : instance.tokens.dirty()) PutStep(writer, instance, machine, home);
 }
 
 }  // namespace dfsmr::rows

@@ -124,6 +124,20 @@ def test_define_prints_each_id_version_and_whether_it_changed(dcli, folder):
     assert re.search(r"\bjob\b.*\bv2\b", dcli.ok("define", "machines/job.yaml", cwd=folder))
 
 
+def test_define_says_new_changed_or_unchanged(dcli, tmp_path):
+    def define(text, *flags):
+        (tmp_path / "it.yaml").write_text(text)
+        return dcli.ok("define", "it.yaml", *flags, cwd=tmp_path)
+
+    action, plan = "action: vm\nqueue: fast\n", "plan: site\nflow: [{step: a, action: vm}]\n"
+    assert define(JOB, "--dry-run") == "machine job  v1  new\n"
+    assert define(JOB) == "machine job  v1  new\n"
+    assert define(JOB) == "machine job  v1  unchanged\n"
+    assert define(f"{action}---\n{plan}") == "action vm  v1  new\nplan site  v1  new\n"
+    action = action.replace("fast", "slow")
+    assert define(action) == "action vm  v2  changed  (continue: old instances go on)\n"
+
+
 def test_define_for_programs(dcli, folder):
     defined = only(message(dcli.ok("-o", "json", "define", "machines/job.yaml", cwd=folder),
                            v1.DefineResponse).defined)
@@ -203,6 +217,20 @@ def test_check_lets_warnings_pass(offline, tmp_path):
     done = offline("check", "forever.yaml", cwd=tmp_path)
     assert done.returncode == 0
     assert "forever.yaml:" in done.stdout + done.stderr
+
+
+def test_check_and_define_warn_of_actions_without_a_document(dcli, offline, tmp_path):
+    (tmp_path / "a.yaml").write_text("plan: p\nflow:\n  - {step: a, action: vm.craete}\n"
+                                     "  - {step: b, action: vm.create}\n")
+    (tmp_path / "b.yaml").write_text("action: vm.create\n")
+    warning = (f"{tmp_path}/a.yaml:3:5: flow[0]: warning: action 'vm.craete' is not defined "
+               "(did you mean 'vm.create'?); the step has the defaults\n")
+    done = offline("check", str(tmp_path))
+    assert (done.returncode, done.stderr) == (0, warning)
+    dcli.ok("define", f"{tmp_path}/b.yaml")
+    done = dcli("define", "--dry-run", f"{tmp_path}/a.yaml")
+    assert done.returncode == 0
+    assert warning in done.stderr
 
 
 def test_check_of_a_file_that_cannot_be_read_is_bad_usage(offline, tmp_path):

@@ -657,6 +657,62 @@ def test_what_is_wrong_in_a_key_of_a_step_is_told_where_it_stands(space):
             (line, path, places)
 
 
+MISSPELT = """\
+action: vm.create
+---
+plan: p
+hooks: [{on: paused, action: vm.create}]
+flow:
+  - {step: a, action: vm.craete}
+  - step: b
+    action: vm.create
+  - for_each: "${params.list}"
+    as: item
+    do:
+      sequence:
+        - {step: c, action: elsewhere.defined}
+        - {step: d, action: nowhere.to.be.found}
+        - {step: e, plan: q}
+---
+plan: q
+flow: [{step: a, action: q}]
+"""
+
+
+@pytest.mark.parametrize("validate_only", [True, False])
+def test_a_step_whose_action_has_no_document_gets_a_warning(space, validate_only):
+    space.define("action: elsewhere.defined\n")
+    reply = space.call("Define", v1.DefineRequest(namespace=space.name, source=MISSPELT,
+                                                  source_name="p.yaml",
+                                                  validate_only=validate_only))
+    assert [one.id for one in reply.defined] == ["vm.create", "p", "q"]
+    assert {d.severity for d in reply.diagnostics} == {v1.Diagnostic.WARNING}
+    assert {d.source_name for d in reply.diagnostics} == {"p.yaml"}
+    assert [(d.line, d.column, d.path) for d in reply.diagnostics] == [
+        (6, 5, "flow[0]"), (14, 11, "flow[2].do.sequence[1]"), (18, 8, "flow[0]")]
+    misspelt, unknown, a_plan = [d.message for d in reply.diagnostics]
+    assert "'vm.craete'" in misspelt and "did you mean 'vm.create'?" in misspelt
+    assert "'nowhere.to.be.found'" in unknown and "did you mean" not in unknown
+    assert "'q'" in a_plan and "write 'plan:'" in a_plan
+
+
+def test_a_warning_of_an_action_comes_again_until_it_is_defined(space):
+    source = steps("{step: a, action: late}")
+    for changed in (True, False):
+        reply = space.define(source)
+        assert only(reply.defined).changed == changed
+        assert "'late'" in only(reply.diagnostics).message
+    space.define("action: late\n")
+    assert not space.define(source).diagnostics
+    space.start("p")
+
+
+def test_errors_come_without_warnings_of_actions(space):
+    with refused("INVALID_ARGUMENT", "BAD_MACHINE") as caught:
+        space.define(steps("{step: a, action: unknown, after: [ghost]}"))
+    assert "ghost" in only(caught[0].diagnostics).message
+
+
 def test_a_cycle_is_refused_with_its_path_and_nothing_that_is_not_on_it(space):
     with refused("INVALID_ARGUMENT", "BAD_MACHINE") as caught:
         space.define(steps("{step: outsider, action: x}",

@@ -1,6 +1,7 @@
-"""README.md is true: its machine, its commands and what they print, its consumer, its tables."""
+"""The pages are true: their commands and what they print, their programs, tables and links."""
 import functools
 import http.server
+import inspect
 import os
 import re
 import shlex
@@ -16,44 +17,62 @@ from certificates import Authority
 from stubs import REPOSITORY
 from support import BIN, DSRV, SOON, eventually, free_port, result
 
-README = (REPOSITORY / "README.md").read_text()
+PAGES = {page: (REPOSITORY / page).read_text() for page in [
+    "README.md", "dcli/README.md", "dsrv/README.md", "dsrv/access/README.md",
+    "dsrv/engine/README.md", "fsm/plan/README.md", "machines/README.md", "proto/README.md",
+    "storage/README.md", "tests/README.md", "tests/bench/README.md"]}
 
 
 class Block(typing.NamedTuple):
+    page: str
     section: str
     language: str
     text: str
 
 
 def blocks():
-    found, section, fence = [], "", None
-    for line in README.splitlines():
-        if fence is not None:
-            if line == "```":
-                found.append(Block(section, fence[0], "".join(fence[1:])))
-                fence = None
-            else:
-                fence.append(line + "\n")
-        elif line.startswith("```"):
-            fence = [line[3:]]
-        elif line.startswith("#"):
-            section = line.lstrip("# ")
+    found = []
+    for page, text in PAGES.items():
+        section, fence = "", None
+        for line in text.splitlines():
+            if fence is not None:
+                if line == "```":
+                    found.append(Block(page, section, fence[0], "".join(fence[1:])))
+                    fence = None
+                else:
+                    fence.append(line + "\n")
+            elif line.startswith("```"):
+                fence = [line[3:]]
+            elif line.startswith("#"):
+                section = line.lstrip("# ")
     return found
 
 
-def texts(section, language):
-    found = [block.text for block in blocks() if block[:2] == (section, language)]
-    assert found, f"README.md has no {language} under '{section}'"
+def texts(page, section, language):
+    found = [block.text for block in blocks() if block[:3] == (page, section, language)]
+    assert found, f"{page} has no {language} under '{section}'"
     return found
 
 
-def section(title):
-    return README.split(f"\n## {title}\n")[1].split("\n## ")[0]
+def section(page, title):
+    """What stands under a heading, up to the next one of its level or above."""
+    level, rest = re.search(rf"(?m)^(#+) {re.escape(title)}\n([\s\S]*)", PAGES[page]).groups()
+    return re.split(rf"(?m)^#{{1,{len(level)}}} (?=[A-Z])", rest)[0]
+
+
+def table(page, head):
+    """The first cells of the table whose head begins with `head`."""
+    [rows] = re.findall(rf"(?m)^\| {re.escape(head)} \|.*\n\| --- .*\n((?:\|.*\n)+)", PAGES[page])
+    return [row.split("|")[1].strip() for row in rows.splitlines()]
+
+
+def words_in(cells):
+    return [word for cell in cells for word in re.findall(r"`([^`]+)`", cell)]
 
 
 @pytest.fixture
 def shell(server, tmp_path):
-    """Runs commands as in the repository, with the programs in the path and the server's address."""
+    """Runs commands as in the repository, with the programs on PATH and the server's address."""
     folder = tmp_path / "shell"
     folder.mkdir()
     for name in ("machines", "proto"):
@@ -74,18 +93,84 @@ def finish(process, within=60):
         pytest.fail(f"{process.args} did not end:\n{process.communicate()[0]}")
 
 
-# The machine ----------------------------------------------------------------------------------
+# Machines and plans ---------------------------------------------------------------------------
 
 
-def test_the_machine_has_ten_lines_and_its_picture_is_what_graph_prints(shell, tmp_path):
-    [machine] = texts("A machine in ten lines", "yaml")
-    [picture] = texts("A machine in ten lines", "mermaid")
-    assert len(machine.splitlines()) == 10
-    file = tmp_path / "crawler.fsm.yaml"
-    file.write_text(machine)
-    check = shell(["dcli", "check", file])
-    assert (finish(check), check.returncode) == (f"crawler  ok  3 nodes  {file}\n", 0)
-    assert finish(shell(["dcli", "graph", file])) == picture
+@pytest.mark.parametrize("section, name, flags", [
+    ("A machine in ten lines", "crawler  ok  3 nodes", []),
+    ("A plan in ten lines", "plan release  ok  5 steps", ["--flow"]),
+])
+def test_ten_lines_and_their_picture_are_what_graph_prints(shell, tmp_path, section, name, flags):
+    [source] = texts("README.md", section, "yaml")
+    [picture] = texts("README.md", section, "mermaid")
+    assert len(source.splitlines()) == 10
+    file = tmp_path / "ten.yaml"
+    file.write_text(source)
+    check = shell(["dcli", "check", file], stderr=subprocess.DEVNULL)
+    assert (finish(check), check.returncode) == (f"{name}  {file}\n", 0)
+    assert finish(shell(["dcli", "graph", file, *flags])) == picture
+
+
+@pytest.mark.parametrize("section", ["Machines", "Actions", "Plans"])
+def test_the_documents_are_valid(shell, tmp_path, section):
+    [source] = texts("machines/README.md", section, "yaml")
+    (tmp_path / "it.yaml").write_text(source)
+    check = shell(["dcli", "check", tmp_path / "it.yaml"])
+    printed = finish(check)
+    assert check.returncode == 0, printed
+
+
+def test_the_examples_are_checked_as_it_says(shell):
+    take(shell, "machines/README.md", "Machines, plans and actions")
+
+
+WRONG = """\
+id: m
+wrong: 1
+nodes:
+  a: {start: true, transitions: {ok: b}}
+  b: {delay: {initial: 1s, wrong: 1}, transitions: {ok: c}}
+  c: {final: true}
+---
+action: x
+wrong: 1
+retry: {limit: 2, wrong: 1}
+poll: {wrong: 1}
+use: [{name: a, wrong: 1}]
+weight: {wrong: 1}
+---
+plan: p
+wrong: 1
+hooks: [{on: paused, action: x, wrong: 1}]
+flow:
+  - {step: a, action: x, wrong: 1}
+  - {sequence: [], wrong: 1}
+  - {concurrence: [], wrong: 1}
+  - {for_each: "${params.a}", do: {step: b, action: x}, wrong: 1}
+  - {step: c, spawn: {plan: q, wrong: 1}}
+"""
+TIMEOUT = {"timeout_strategy", "timeout", "timeout_initial", "timeout_min", "timeout_max"}
+
+
+def test_the_keys_are_those_that_documents_have(shell, tmp_path):
+    (tmp_path / "wrong.yaml").write_text(WRONG)
+    printed = finish(shell(["dcli", "check", tmp_path / "wrong.yaml"]))
+    kinds = dict(re.findall(r"unknown key 'wrong'; an? ([a-z_]+) has (.*)", printed))
+    assert len(kinds) == 14
+    for kind, keys in kinds.items():
+        wanted = set(re.findall(r"[a-z_]+", re.sub(r"\b(and with|and|or|one of)\b", "", keys)))
+        if "the keys of a timeout" in keys:
+            wanted = wanted - {"the", "keys", "of", "a", "timeout"} | TIMEOUT
+        article = "an" if kind == "action" else "a"
+        listed = words_in(table("machines/README.md", f"key of {article} {kind}"))
+        assert sorted(listed) == sorted(wanted), kind
+
+
+def test_the_keys_of_nodes_are_those_that_nodes_have(shell, tmp_path):
+    keys = words_in(table("machines/README.md", "key of a node"))
+    assert TIMEOUT <= set(keys) and len(set(keys)) == len(keys)
+    source = (REPOSITORY / "fsm/yaml/node.cc").read_text()
+    assert set(keys) == set(re.findall(r'(?m)^    \{"(\w+)", k\w+', source))
 
 
 # The tour -------------------------------------------------------------------------------------
@@ -111,9 +196,9 @@ class Step(typing.NamedTuple):
     lines: list
 
 
-def tour(section):
+def tour(page, section):
     steps = []
-    for block in texts(section, "console"):
+    for block in texts(page, section, "console"):
         for line in block.splitlines():
             if line.startswith("$ "):
                 steps.append(Step(line[2:], []))
@@ -143,10 +228,10 @@ def check_step(shell, step, command):
     return printed or "\n"
 
 
-def take(shell, section):
+def take(shell, page, section):
     """Runs the commands of a section, which must print what it says."""
     background, claims = [], {}
-    for step in tour(section):
+    for step in tour(page, section):
         command = CLAIM.sub(lambda claim: claims[claim[0]], step.command)
         if command.endswith("&"):
             background.append(shell(shlex.split(command.removesuffix("&"))))
@@ -162,13 +247,34 @@ def take(shell, section):
 
 
 def test_the_tour_prints_what_it_says(shell):
-    take(shell, "The command line")
+    take(shell, "dcli/README.md", "The tour")
+
+
+def test_the_server_of_the_tour_starts_as_it_says(shell, tmp_path):
+    [serve] = texts("dcli/README.md", "The tour", "sh")
+    address = f"localhost:{free_port()}"
+    serve = serve.replace("/tmp/dfsmr-tour", f"{tmp_path}/tour --addr {address}")
+    server = shell(["bash", "-ec", serve.replace("\ndsrv", "\nexec dsrv")], cwd=REPOSITORY)
+    try:
+        command = ["dcli", "machines", "--server", address]
+        eventually(lambda: finished_well(shell(command)) is not None, 4 * SOON)
+    finally:
+        server.terminate()
+        assert server.wait(4 * SOON) == 0, finish(server)
 
 
 def test_the_plan_is_run_as_it_says(shell):
-    [plan] = texts("Plans", "yaml")
+    [plan] = texts("dcli/README.md", "A plan", "yaml")
     (shell.keywords["cwd"] / "site.yaml").write_text(plan)
-    take(shell, "Plans")
+    take(shell, "dcli/README.md", "A plan")
+
+
+def test_the_commands_and_flags_are_those_of_dcli(shell):
+    commands, flags = finish(shell(["dcli", "--help"])).split("Global flags")
+    assert words_in(table("dcli/README.md", "command")) == re.findall(r"(?m)^  ([a-z]+) ", commands)
+    listed = [flag.split()[0] for flag in words_in(table("dcli/README.md", "flag"))]
+    known = re.findall(r"(?m)^  (--?[a-z-]+)", flags)
+    assert listed == [flag for flag in known if flag not in ("-h", "--version")]
 
 
 # Security -------------------------------------------------------------------------------------
@@ -180,7 +286,8 @@ def test_the_server_is_secured_as_it_says(shell, tmp_path):
     for file, name in zip(authority.sign("server"), ("server.pem", "server.key")):
         assert file == folder / name
     serve, use = (text.replace("3004", str(port)).replace("/var/lib/dfsmr", str(tmp_path / "data"))
-                  for port in [free_port()] for text in texts("Security", "sh"))
+                  for port in [free_port()]
+                  for text in texts("dsrv/access/README.md", "Security", "sh"))
     server = shell(["bash", "-ec", serve.replace("\ndsrv", "\nexec dsrv")])
     try:
         eventually(lambda: (folder / "admin.token").exists() and (folder / "audit.log").exists())
@@ -220,12 +327,12 @@ def test_the_consumer_works_on_stubs_made_as_it_says(server, shell, site, tmp_pa
     def here(text):
         return text.replace("/tmp/consumer", str(tmp_path / "consumer"))
 
-    make_stubs, run = map(here, texts("A consumer in Python", "sh"))
+    make_stubs, run = map(here, texts("proto/README.md", "A consumer in Python", "sh"))
     make_stubs = re.sub(r"(?m)^apt-get .*\n", "", make_stubs)
     process = shell(["bash", "-ec", make_stubs])
     printed = finish(process)
     assert process.returncode == 0, printed
-    [source] = texts("A consumer in Python", "python")
+    [source] = texts("proto/README.md", "A consumer in Python", "python")
     (tmp_path / "consumer" / "consumer.py").write_text(source)
 
     space = server.space("default")
@@ -245,7 +352,7 @@ def test_the_consumer_works_on_stubs_made_as_it_says(server, shell, site, tmp_pa
     assert printed == ""
 
 
-# Operations, and the rest ---------------------------------------------------------------------
+# Operations -----------------------------------------------------------------------------------
 
 
 def test_the_flags_are_those_of_dsrv_with_their_defaults():
@@ -253,7 +360,7 @@ def test_the_flags_are_those_of_dsrv_with_their_defaults():
     lines = re.findall(r"(?m)^  (?:-\w,)?(--.*)$", help)
     flags = {flag for line in lines for flag in re.findall(r"--[a-z-]+", line.split("  ")[0])}
     defaults = dict(re.findall(r"(?m)^  (--[a-z-]+) \S.*?=([^\s=]+)(?:\s|$)", help))
-    rows = re.findall(r"(?m)^\| (`--.*?) \| (.*?) ?\| ", section("Operations"))
+    rows = re.findall(r"(?m)^\| (`--.*?) \| (.*?) ?\| ", section("dsrv/README.md", "Flags"))
     told = {flag: default.strip("`") for names, default in rows
             for flag in re.findall(r"--[a-z-]+", names)}
     assert set(told) == flags - {"--help", "--version"}
@@ -261,7 +368,7 @@ def test_the_flags_are_those_of_dsrv_with_their_defaults():
 
 
 def test_the_config_file_is_accepted(new_server, tmp_path):
-    [config] = texts("Operations", "yaml")
+    [config] = texts("dsrv/README.md", "Flags", "yaml")
     file = tmp_path / "dfsmr.yaml"
     file.write_text(config)
     server = new_server("--config", file).start()
@@ -269,14 +376,143 @@ def test_the_config_file_is_accepted(new_server, tmp_path):
     assert '"level":"info"' in server.log
 
 
-def test_what_it_links_to_exists():
-    links = re.findall(r"\]\(([^)#]+)\)", README)
-    assert [link for link in links
-            if "://" not in link and not (REPOSITORY / link).exists()] == []
+PIDOF = """\
+#!/bin/sh
+# The only server that this test has to do with.
+kill -0 $PID 2>/dev/null && ! grep -q '^State:.Z' /proc/$PID/status && echo $PID
+"""
+
+
+def test_a_backup_is_made_and_restored_as_it_says(shell, new_server, tmp_path):
+    server = new_server()
+    server.start()
+    space = server.space("default")
+    space.define((REPOSITORY / "machines/crawler.fsm.yaml").read_text())
+    page = space.start("crawler", params={"url": "https://example.org/"})
+    tools, backups = tmp_path / "tools", tmp_path / "backups"
+    tools.mkdir()
+    backups.mkdir()
+    (tools / "pidof").write_text(PIDOF)
+    (tools / "pidof").chmod(0o755)
+    [copy] = texts("dsrv/README.md", "Backup", "sh")
+    copy = copy.replace("/var/lib/dfsmr", str(server.data)).replace("/backup", str(backups))
+    environment = {**shell.keywords["env"], "PID": str(server.process.pid)}
+    environment["PATH"] = f"{tools}:{environment['PATH']}"
+    process = shell(["bash", "-ec", copy], env=environment)
+    printed = finish(process)
+    assert process.returncode == 0, printed
+    [restored] = backups.iterdir()
+    (restored / "HIGH_WATER").unlink()
+    again = new_server(data=restored)
+    again.start()
+    assert again.space("default").get(page).id == page
+
+
+# The tables -----------------------------------------------------------------------------------
+
+
+def test_the_methods_are_those_of_the_services():
+    protos = [(REPOSITORY / f"proto/dfsmr/v1/{name}.proto").read_text()
+              for name in ("runner", "admin")]
+    methods = re.findall(r"(?m)^  rpc (\w+)", "".join(protos))
+    assert words_in(table("proto/README.md", "method")) == methods
+
+
+def test_the_reasons_are_those_that_the_server_gives():
+    rows = re.findall(r"(?m)^\|(?: `([A-Z_]+)`)? \| `([A-Z_]+)` \|",
+                      section("proto/README.md", "Reasons"))
+    listed, code = {}, ""
+    for at, reason in rows:
+        code = at or code
+        listed.setdefault(code, set()).add(reason)
+    source = "".join(file.read_text() for file in (REPOSITORY / "fsm/base").glob("reason.*"))
+    assert set.union(*listed.values()) == set(re.findall(r'"([A-Z_]{4,})"', source))
+    proto = (REPOSITORY / "proto/dfsmr/v1/runner.proto").read_text().split("// Reasons (")[1]
+    wanted = re.sub(r",\n// +", ", ", proto)
+    for code, reasons in re.findall(r"(?m)^//   ([A-Z_]+) +([A-Z_, ]+)$", wanted):
+        assert set(reasons.split(", ")) <= listed[code]
+
+
+def test_the_kinds_of_rows_are_those_of_the_store():
+    kinds = {cell.split()[0].strip("`") for cell in table("storage/README.md", "kind")}
+    headers = "".join(file.read_text() for file in (REPOSITORY / "storage/rows").glob("*.h"))
+    assert kinds - {"0x00"} == set(re.findall(r"k\w+ = (0x[0-9A-F]{2}),", headers))
+
+
+# All pages ------------------------------------------------------------------------------------
+
+
+# Which test runs the blocks of a section.
+RUN = {
+    ("README.md", "dfsmr", "sh"): "test_the_words_after_make_are_targets",
+    ("README.md", "A machine in ten lines", "yaml"):
+        "test_ten_lines_and_their_picture_are_what_graph_prints",
+    ("README.md", "A machine in ten lines", "mermaid"):
+        "test_ten_lines_and_their_picture_are_what_graph_prints",
+    ("README.md", "A plan in ten lines", "yaml"):
+        "test_ten_lines_and_their_picture_are_what_graph_prints",
+    ("README.md", "A plan in ten lines", "mermaid"):
+        "test_ten_lines_and_their_picture_are_what_graph_prints",
+    ("dcli/README.md", "The tour", "sh"): "test_the_server_of_the_tour_starts_as_it_says",
+    ("dcli/README.md", "The tour", "console"): "test_the_tour_prints_what_it_says",
+    ("dcli/README.md", "A plan", "yaml"): "test_the_plan_is_run_as_it_says",
+    ("dcli/README.md", "A plan", "console"): "test_the_plan_is_run_as_it_says",
+    ("dsrv/README.md", "Flags", "yaml"): "test_the_config_file_is_accepted",
+    ("dsrv/README.md", "Backup", "sh"): "test_a_backup_is_made_and_restored_as_it_says",
+    ("dsrv/access/README.md", "Security", "sh"): "test_the_server_is_secured_as_it_says",
+    ("machines/README.md", "Machines, plans and actions", "console"):
+        "test_the_examples_are_checked_as_it_says",
+    ("machines/README.md", "Machines", "yaml"): "test_the_documents_are_valid",
+    ("machines/README.md", "Actions", "yaml"): "test_the_documents_are_valid",
+    ("machines/README.md", "Plans", "yaml"): "test_the_documents_are_valid",
+    ("proto/README.md", "A consumer in Python", "sh"):
+        "test_the_consumer_works_on_stubs_made_as_it_says",
+    ("proto/README.md", "A consumer in Python", "python"):
+        "test_the_consumer_works_on_stubs_made_as_it_says",
+}
+
+
+def test_every_block_is_run():
+    assert {block[:3] for block in blocks() if block.language != "text"} == set(RUN)
+    for test in RUN.values():
+        assert inspect.isfunction(globals()[test])
+
+
+def test_every_page_is_known_and_the_first_is_short():
+    built = re.compile(r"^(build|\.)")
+    found = [path.relative_to(REPOSITORY) for path in REPOSITORY.rglob("README.md")]
+    assert {str(path) for path in found if not built.match(path.parts[0])} == set(PAGES)
+    assert len(PAGES["README.md"].splitlines()) <= 250
+
+
+def anchors(page):
+    titles = re.findall(r"(?m)^#+ (.*)", re.sub(r"(?ms)^```.*?^```", "", page))
+    return {re.sub(r"[^\w\- ]", "", title).lower().replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_what_it_links_to_exists(page):
+    folder = (REPOSITORY / page).parent
+    for link in re.findall(r"\]\(([^)]+)\)", re.sub(r"(?ms)^```.*?^```", "", PAGES[page])):
+        if "://" in link:
+            continue
+        path, _, anchor = link.partition("#")
+        target = (folder / path).resolve() if path else REPOSITORY / page
+        assert target.exists(), link
+        if anchor:
+            assert anchor in anchors(target.read_text()), link
+
+
+def test_every_page_is_reached_from_the_first():
+    links = re.findall(r"\]\(([^)#]+README.md)", PAGES["README.md"])
+    assert set(links) == set(PAGES) - {"README.md"}
 
 
 def test_the_words_after_make_are_targets():
     makefile = (REPOSITORY / "Makefile").read_text()
-    words = set(re.findall(r"(?m)(?:^|`)make (\w+)", README))
-    assert {"demo", "test", "bench"} <= words
-    assert [word for word in words if not re.search(rf"(?m)^{word}:", makefile)] == []
+    [phony] = re.findall(r"(?m)^\.PHONY: (.*)", makefile)
+    targets = set(phony.split()) - {"programs", "chaos_program"}
+    listed = [word.removeprefix("make ") for word in words_in(table("tests/README.md", "word"))]
+    assert set(listed) == targets | {"make"}
+    for text in PAGES.values():
+        assert set(re.findall(r"(?m)(?:^|`)make (\w+)", text)) <= targets

@@ -4,7 +4,7 @@
 #include "dcli/text/json.h"
 #include "dcli/text/text.h"
 #include "dcli/text/values.h"
-#include "dcli/work/report.h"
+#include "dcli/work/verdict.h"
 #include "fsm/base/names.h"
 #include "tests/fuzz/bytes.h"
 #include "tests/fuzz/quiet.h"

@@ -102,7 +102,7 @@ class Audit {
     }
   }
 
-  // An instance that is gone has left no row behind. Keys are as storage/rows.h describes them.
+  // An instance that is gone has left no row behind. Keys are as storage/rows/keys.h describes them.
   void NothingLeft() {
     struct Where {
       size_t numbers;  // bytes of them, before the texts

@@ -267,14 +267,14 @@ void Sim::TakeOver() {
     Expect(!written && written.error().code == Code::kAborted,
            "an engine wrote that had been superseded");
   };
-  if (former.in_flight) write(former.in_flight->batch);
+  if (former.in_flight) write(*former.in_flight->batch);
   former.engine->BeginTurn(world_.now(), random_.Next());
   (void)former.engine->Start({.ns = "ns", .machine = AnyMachine(), .id = "late"});
   (void)former.engine->Poll({.filter = {.ns = "ns"}, .worker = "w", .max_tasks = 3},
                             [this](std::vector<Task> tasks) { Receive(std::move(tasks)); });
   former.engine->Work();
   for (auto& tell : former.engine->TakeAnswers()) tell();
-  write(former.engine->EndTurn().batch);
+  write(*former.engine->EndTurn().batch);
   StartAgain();
 }
 

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "dcli/commands/sources.h"
+#include "dcli/text/output.h"
 #include "tests/dcli/dcli.h"
 #include "tests/dcli/fake_server.h"
 #include "tests/dcli/plans.h"
@@ -138,21 +139,29 @@ TEST_CASE("a plan is described by its steps, and by its nodes when it is to be w
   CHECK(Has(Dcli({"machines", "--server", server.address}).out, "infra    v3       action"));
 }
 
-TEST_CASE("what was defined is called what it is") {
+TEST_CASE("define says of machines, plans and actions alike what became of them") {
   const TemporaryFile file(kInfra);
   FakeServer server;
-  for (const char* id : {"vm.create", "infra", "a"}) {
+  const auto define = [&](const char* id, uint32_t version, bool changed) {
     auto* defined = server.definitions.add_defined();
     defined->set_id(id);
-    defined->set_version(1);
-    defined->set_changed(true);
-  }
+    defined->set_version(version);
+    defined->set_changed(changed);
+    return defined;
+  };
+  define("vm.create", 1, true);
+  auto* infra = define("infra", 3, true);
+  infra->set_upgrade_strategy("upgrade");
+  infra->set_affected_instances(7);
+  define("a", 1, false);
   CHECK(Dcli({"define", file.path, "--server", server.address}).out ==
-        "action vm.create version 1  changed\n"
-        "plan infra version 1  changed\n"
-        "a  v1  changed\n");
+        "action vm.create  v1  new\n"
+        "plan infra  v3  changed  (upgrade: 7 instances)\n"
+        "machine a  v1  unchanged\n");
   CHECK(Dcli({"define", file.path, "-o", "name", "--server", server.address}).out ==
         "vm.create\ninfra\na\n");
+  CHECK(Dcli({"define", file.path, "-o", "json", "--server", server.address}).out ==
+        JsonOf(server.definitions) + '\n');
 }
 
 TEST_CASE("plans are found among the documents of a file") {

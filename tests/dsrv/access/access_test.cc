@@ -18,7 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-rows::TokenRow Row(const std::string& id, const std::string& secret) {
+rows::CredentialRow Row(const std::string& id, const std::string& secret) {
   return {.id = id, .hash = HashOf(secret), .ns = "shop", .role = v1::AccessToken::VIEWER};
 }
 
@@ -50,7 +50,7 @@ TEST_CASE("a token is found by its secret and by nothing else, until it is remov
 }
 
 TEST_CASE("a token is valid before it expires, and not then") {
-  rows::TokenRow row = Row("one", "secret");
+  rows::CredentialRow row = Row("one", "secret");
   row.expire_time = FromMicros(1'000);
   const Principal principal(row);
   CHECK(principal.Valid(FromMicros(999)));

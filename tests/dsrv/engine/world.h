@@ -99,7 +99,7 @@ class World {
     commands(*engine_);
     if (!FinishPass()) return;
     Turn turn = engine_->EndTurn();
-    if (turn.batch.empty() && turn.after.empty()) {
+    if (turn.batch->empty() && turn.after.empty()) {
       if (!in_flight_) engine_->Committed(turn.number);
       return;
     }
@@ -122,8 +122,8 @@ class World {
   }
   // The two halves of Commit.
   bool Write() {
-    if (!in_flight_->batch.empty()) {
-      auto written = store_->Write(engine_->partition(), engine_->epoch(), in_flight_->batch);
+    if (!in_flight_->batch->empty()) {
+      auto written = store_->Write(engine_->partition(), engine_->epoch(), *in_flight_->batch);
       if (!written) failed_ = written.error().message;
       if (!written) return false;
     }

@@ -68,6 +68,7 @@ class Flows {
     for (FlowNode& child : node->children) AddReferences(names, &child);
     if (names.empty() || !HasSteps(*node)) return;
     if (Pick(12) == 0) node->after.push_back(names[Pick(names.size())]);
+    if (Pick(24) == 0) node->after = names;  // the same list again and again
     if (node->kind != FlowNode::Kind::kStep) return;
     std::string input = "{\"x\": 1";
     if (Pick(3) == 0) input = "{\"x\": \"${" + names[Pick(names.size())] + ".output}\"";
@@ -256,6 +257,34 @@ TEST_CASE("edges grow with m + n, never with m times n") {
   graph = nested.With(PlanOf("inner", Par({Act("x"), Act("y", "{}", {"x"}), Act("w")}))).Graph();
   CHECK(graph->steps.size() == limits::kSteps);
   CHECK(EdgeCount(*graph) == limits::kSteps - 1);
+}
+
+TEST_CASE("steps after the same list share a gate") {
+  Names before, after;
+  std::vector<FlowNode> steps;
+  for (int i = 0; i < 60; ++i) {
+    before.push_back("a" + std::to_string(i));
+    steps.push_back(Act(before.back()));
+  }
+  for (int i = 0; i < 60; ++i) steps.push_back(Act("b" + std::to_string(i), "{}", before));
+  auto graph = GraphOf(Par(steps));
+  CHECK(EdgeCount(*graph) == 120);
+  CHECK(Gates(*graph) == Names{"b0/gate"});
+  CHECK(OrderOf(*graph).size() == 3'600);
+
+  // Lists that agree but for an entry each.
+  for (int i = 0; i < 60; ++i) steps[60 + i].after.push_back("c" + std::to_string(i));
+  for (int i = 0; i < 60; ++i) steps.push_back(Act("c" + std::to_string(i)));
+  graph = GraphOf(Par(steps));
+  CHECK(EdgeCount(*graph) == 180);
+  CHECK(Gates(*graph) == Names{"b0/gate"});
+
+  // What is written stays, though other steps imply it; a list of its own needs no gate.
+  CHECK(Edges(*GraphOf(Par({Act("a"), Act("b", "{}", {"a"}), Act("c", "{}", {"a", "b"}),
+                            Act("d", "{}", {"b", "a", "b"}), Act("e", "{}", {"a", "d"})}))) ==
+        Names{"a>b", "a>c/gate", "a>e", "b>c/gate", "c/gate>c", "c/gate>d", "d>e"});
+  CHECK(ProblemsOf(Par({Act("a", "{}", {"a", "b"}), Act("b"), Act("c", "{}", {"a", "b"})})) ==
+        "a: a cycle of steps that wait for each other: a → a\n");
 }
 
 TEST_CASE("a plan has so many steps at most") {

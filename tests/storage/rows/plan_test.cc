@@ -1,4 +1,6 @@
 // The rows of plans: what was put is what is got, and what is dropped leaves nothing behind.
+#include "storage/rows/plan.h"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -6,7 +8,9 @@
 #include "fsm/plan/library.h"
 #include "fsm/yaml/definitions.h"
 #include "storage/memory_store.h"
-#include "storage/rows/rows.h"
+#include "storage/rows/graph.h"
+#include "storage/rows/instance.h"
+#include "storage/rows/retention.h"
 
 namespace dfsmr {
 namespace {
@@ -91,20 +95,20 @@ struct World {
     return instance;
   }
   void Write(const Batch& batch) { REQUIRE(store.Write(kPartition, epoch, batch)); }
-  void Put(Instance* instance, bool just_stopped = false, Timestamp expiry = kNever) {
+  void Put(Instance* instance, const rows::Changed& changed = {}) {
     Batch batch;
-    rows::PutInstance(&batch, kPartition, instance, machine, just_stopped, expiry);
+    rows::Note(rows::PutInstance({batch, kPartition}, *instance, machine, changed), instance);
     Write(batch);
   }
   Instance Get(const std::string& id, const std::string& ns = "ns") {
-    auto instance = rows::GetInstance(store, kPartition, ns, id,
+    auto instance = rows::GetInstance({store, kPartition}, {ns, id},
                                       [](auto, auto, auto) -> const Machine* { return nullptr; });
     REQUIRE_MESSAGE(instance, (instance ? "" : instance.error().message));
     return *instance;
   }
   std::vector<rows::StepRow> Steps(const std::string& id) {
     std::vector<rows::StepRow> found;
-    REQUIRE(rows::ScanSteps(store, kPartition, "ns", id, [&](rows::StepRow row) {
+    REQUIRE(rows::ScanSteps({store, kPartition}, {"ns", id}, [&](rows::StepRow row) {
       found.push_back(std::move(row));
       return true;
     }));
@@ -144,10 +148,20 @@ struct World {
     step.waits_for_key = true;
     step.ready_since = FromMicros(77);
     step.next_child = 12;
-    ChildCounts children{.generation = visit, .total = 10, .started = 9, .running = 2,
-                         .paused = 1, .success = 3, .failed = 3, .cancelled = 1,
-                         .unplanned = 2, .first = 2, .concurrency = 5, .counted = true,
-                         .restart = true, .error = "no"};
+    ChildCounts children{.generation = visit,
+                         .total = 10,
+                         .started = 9,
+                         .running = 2,
+                         .paused = 1,
+                         .success = 3,
+                         .failed = 3,
+                         .cancelled = 1,
+                         .unplanned = 2,
+                         .first = 2,
+                         .concurrency = 5,
+                         .counted = true,
+                         .restart = true,
+                         .error = "no"};
     step.children = std::move(children);
     token.step = std::move(step);
     return token;
@@ -246,11 +260,11 @@ TEST_CASE("a graph is read as it was written") {
     instance.plan->own_graph = false;
     instance.plan->graph = "p@1.4";
   }
-  CHECK(rows::GetGraph(world.store, kPartition, instance).error().code == Code::kDataLoss);
+  CHECK(rows::GetGraph({world.store, kPartition}, instance).error().code == Code::kDataLoss);
   Batch batch;
-  rows::PutGraph(&batch, kPartition, instance, *world.graph);
+  rows::PutGraph({batch, kPartition}, instance, *world.graph);
   world.Write(batch);
-  auto read = rows::GetGraph(world.store, kPartition, instance);
+  auto read = rows::GetGraph({world.store, kPartition}, instance);
   REQUIRE(read);
   Same(*world.graph, *read);
   Machine named;
@@ -281,9 +295,9 @@ TEST_CASE("a graph that refers to what is not there is damaged") {
   SUBCASE("intervals of a poll") { graph.works.front().poll.emplace(); }
   Instance instance = world.Make("i");
   Batch batch;
-  rows::PutGraph(&batch, kPartition, instance, graph);
+  rows::PutGraph({batch, kPartition}, instance, graph);
   world.Write(batch);
-  const auto read = rows::GetGraph(world.store, kPartition, instance);
+  const auto read = rows::GetGraph({world.store, kPartition}, instance);
   REQUIRE_FALSE(read);
   CHECK(read.error().code == Code::kDataLoss);
 }
@@ -345,7 +359,7 @@ TEST_CASE("only the steps that changed are written, and how they ended is kept")
   instance.tokens.Remove(*instance.tokens.SlotOf(3));
   instance.tokens.End(world.Home("one"), {true, 3, kNoon, kNoon + 1s});
   Batch batch;
-  rows::PutInstance(&batch, kPartition, &instance, world.machine, false, kNever);
+  rows::Note(rows::PutInstance({batch, kPartition}, instance, world.machine, {}), &instance);
   CHECK(batch.operations().size() == 2);  // the instance and that step
   world.Write(batch);
   for (const rows::StepRow& row : world.Steps("i")) {
@@ -370,7 +384,7 @@ TEST_CASE("only the steps that changed are written, and how they ended is kept")
   done.visit = 9;
   done.state = TokenState::kDone;
   instance.tokens.Add(done);
-  world.Put(&instance, true, kNoon);
+  world.Put(&instance, {.expiry = kNoon});
   const Instance read = world.Get("i");
   CHECK(read.tokens.size() == 1);
   CHECK(read.tokens.front().node == kElsewhere);
@@ -396,16 +410,21 @@ TEST_CASE("joins and dooms that are over are written, too") {
 TEST_CASE("what a worker asked to be started is read as it was written") {
   World world;
   const Instance instance = world.Make("i");
-  rows::ChildStart full{.machine = "m", .version = 2, .id = "c", .priority = -3,
-                        .spec = {.params = R"({"a":1})", .labels = {{"l", "v"}}, .client = "",
-                                 .flow = "[]"},
-                        .start_at = kNoon, .start_before = kNoon + 1s, .hold = true,
-                        .after = {{"x", true}, {"y", false}}};
+  rows::ChildStart full{
+      .machine = "m",
+      .version = 2,
+      .id = "c",
+      .priority = -3,
+      .spec = {.params = R"({"a":1})", .labels = {{"l", "v"}}, .client = "", .flow = "[]"},
+      .start_at = kNoon,
+      .start_before = kNoon + 1s,
+      .hold = true,
+      .after = {{"x", true}, {"y", false}}};
   Batch batch;
-  rows::PutStarts(&batch, kPartition, instance, 5, {full, {.machine = "n"}});
-  rows::PutStarts(&batch, kPartition, instance, 6, {});
+  rows::PutStarts({batch, kPartition}, instance, 5, {full, {.machine = "n"}});
+  rows::PutStarts({batch, kPartition}, instance, 6, {});
   world.Write(batch);
-  auto read = rows::GetStarts(world.store, kPartition, "ns", "i", 5);
+  auto read = rows::GetStarts({world.store, kPartition}, {"ns", "i"}, 5);
   REQUIRE(read);
   REQUIRE(read->size() == 2);
   const rows::ChildStart& one = read->front();
@@ -420,23 +439,23 @@ TEST_CASE("what a worker asked to be started is read as it was written") {
   CHECK(one.after == full.after);
   CHECK(read->back().start_before == kNever);
   CHECK(read->back().start_at == Timestamp());
-  CHECK(rows::GetStarts(world.store, kPartition, "ns", "i", 6)->empty());
-  CHECK(rows::GetStarts(world.store, kPartition, "ns", "i", 7).error().code == Code::kDataLoss);
+  CHECK(rows::GetStarts({world.store, kPartition}, {"ns", "i"}, 6)->empty());
+  CHECK(rows::GetStarts({world.store, kPartition}, {"ns", "i"}, 7).error().code == Code::kDataLoss);
 }
 
 TEST_CASE("what planners said is read by step") {
   World world;
   const Instance instance = world.Make("i");
   Batch batch;
-  rows::PutPlanned(&batch, kPartition, instance, "b", "[]");
-  rows::PutPlanned(&batch, kPartition, instance, "b.x", "[{step: a, action: y}]");
-  rows::PutPlanned(&batch, kPartition, world.Make("ii"), "other", "[]");
+  rows::PutPlanned({batch, kPartition}, instance, "b", "[]");
+  rows::PutPlanned({batch, kPartition}, instance, "b.x", "[{step: a, action: y}]");
+  rows::PutPlanned({batch, kPartition}, world.Make("ii"), "other", "[]");
   world.Write(batch);
-  auto read = rows::GetPlanned(world.store, kPartition, "ns", "i");
+  auto read = rows::GetPlanned({world.store, kPartition}, {"ns", "i"});
   REQUIRE(read);
-  CHECK(*read == std::map<std::string, std::string>{{"b", "[]"},
-                                                     {"b.x", "[{step: a, action: y}]"}});
-  CHECK(rows::GetPlanned(world.store, kPartition, "ns", "none")->empty());
+  CHECK(*read ==
+        std::map<std::string, std::string>{{"b", "[]"}, {"b.x", "[{step: a, action: y}]"}});
+  CHECK(rows::GetPlanned({world.store, kPartition}, {"ns", "none"})->empty());
 }
 
 // Two instances with all that a plan may have, whose ids are alike.
@@ -447,11 +466,13 @@ void PutAll(World& world, Instance* instance) {
   Batch batch;
   Spec spec;
   spec.labels = {{"l", "v"}};
-  rows::PutSpec(&batch, kPartition, &*instance, spec);
-  rows::PutOutput(&batch, kPartition, &*instance, "one", "{}");
-  rows::PutGraph(&batch, kPartition, *instance, *world.graph);
-  rows::PutStarts(&batch, kPartition, *instance, 5, {});
-  rows::PutPlanned(&batch, kPartition, *instance, "b", "[]");
+  rows::Note(rows::PutInstance({batch, kPartition}, *instance, world.machine,
+                               {.spec = &spec, .has_outputs = true}),
+             instance);
+  rows::PutOutput({batch, kPartition}, *instance, "one", "{}");
+  rows::PutGraph({batch, kPartition}, *instance, *world.graph);
+  rows::PutStarts({batch, kPartition}, *instance, 5, {});
+  rows::PutPlanned({batch, kPartition}, *instance, "b", "[]");
   world.Write(batch);
   world.Put(instance);
 }
@@ -469,20 +490,19 @@ TEST_CASE("a plan that is dropped leaves only its instance behind") {
   Batch bare;
   Spec spec;
   spec.labels = {{"l", "v"}};
-  rows::PutSpec(&bare, kPartition, &plain, spec);
-  rows::PutInstance(&bare, kPartition, &plain, world.machine, false, kNever);
+  rows::PutInstance({bare, kPartition}, plain, world.machine, {.spec = &spec});
   world.Write(bare);
   const size_t least = world.KeysOf("i");
   PutAll(world, &instance);
   CHECK(world.KeysOf("i") > least);
   Batch batch;
-  rows::DropPlan(&batch, kPartition, instance);
+  rows::DropPlan({batch, kPartition}, instance);
   world.Write(batch);
   CHECK(world.KeysOf("i") == least);
   CHECK(world.Steps("i").empty());
-  CHECK(rows::GetOutputs(world.store, kPartition, "ns", "i")->empty());
+  CHECK(rows::GetOutputs({world.store, kPartition}, {"ns", "i"})->empty());
   CHECK(world.KeysOf("ii") + world.KeysOf("i/s/0") == others);
-  REQUIRE(rows::GetGraph(world.store, kPartition, other));
+  REQUIRE(rows::GetGraph({world.store, kPartition}, other));
 }
 
 TEST_CASE("an instance that is dropped leaves nothing behind") {
@@ -496,9 +516,9 @@ TEST_CASE("an instance that is dropped leaves nothing behind") {
   const size_t others = world.KeysOf("ii") + world.KeysOf("i/s/0");
   PutAll(world, &instance);
   instance.state = InstanceState::kStopped;
-  world.Put(&instance, true, kNoon);
+  world.Put(&instance, {.expiry = kNoon});
   Batch batch;
-  REQUIRE(rows::DropInstance(world.store, &batch, kPartition, instance, 1, kNoon));
+  REQUIRE(rows::DropInstance({world.store, kPartition}, {batch, kPartition}, instance, 1, kNoon));
   world.Write(batch);
   CHECK(world.KeysOf("i") == 0);
   CHECK(world.KeysOf("ii") + world.KeysOf("i/s/0") == others);
@@ -508,14 +528,14 @@ TEST_CASE("an instance that is revived has no row among the stopped, and does no
   World world;
   Instance instance = world.Make("i");
   instance.state = InstanceState::kStopped;
-  world.Put(&instance, true, kNoon);
+  world.Put(&instance, {.expiry = kNoon});
   Batch batch;
-  rows::Revive(&batch, kPartition, instance, kNoon);
+  rows::Revive({batch, kPartition}, instance, kNoon);
   instance.state = InstanceState::kPlanning;
-  rows::PutInstance(&batch, kPartition, &instance, world.machine, false, kNever);
+  rows::Note(rows::PutInstance({batch, kPartition}, instance, world.machine, {}), &instance);
   world.Write(batch);
   CHECK(world.Get("i").state == InstanceState::kPlanning);
-  CHECK(rows::ScanExpired(world.store, kPartition, {}, kNoon + 1h, 10)->empty());
+  CHECK(rows::ScanExpired({world.store, kPartition}, {}, kNoon + 1h, 10)->empty());
   CHECK(world.KeysOf("i") == 1);
 }
 

@@ -1,10 +1,13 @@
-#include "storage/rows/rows.h"
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
 
 #include "storage/memory_store.h"
+#include "storage/rows/feed.h"
+#include "storage/rows/instance.h"
+#include "storage/rows/machine.h"
+#include "storage/rows/retention.h"
+#include "storage/rows/stats.h"
 #include "tests/storage/rows/two_nodes.h"
 
 namespace dfsmr {
@@ -32,9 +35,9 @@ struct World {
     instance.state = InstanceState::kRunning;
     return instance;
   }
-  void Put(Instance* instance, bool just_stopped = false, Timestamp expiry = kNever) {
+  void Put(Instance* instance, const rows::Changed& changed = {}) {
     Batch batch;
-    rows::PutInstance(&batch, kPartition, instance, machine, just_stopped, expiry);
+    rows::Note(rows::PutInstance({batch, kPartition}, *instance, machine, changed), instance);
     Write(batch);
   }
   // In the values of all rows, as a damaged disk would.
@@ -51,7 +54,7 @@ struct World {
     Write(batch);
   }
   Result<Instance> Get(const std::string& id, const std::string& ns = "ns") {
-    return rows::GetInstance(store, kPartition, ns, id, resolve());
+    return rows::GetInstance({store, kPartition}, {ns, id}, resolve());
   }
   void Feed(uint64_t first, uint64_t last, const std::string& instance) {
     std::vector<rows::FeedPage> pages;
@@ -65,12 +68,12 @@ struct World {
       rows::AddEvent(&pages, event);
     }
     Batch batch;
-    rows::PutPages(&batch, kPartition, pages);
+    rows::PutPages({batch, kPartition}, pages);
     Write(batch);
   }
   std::vector<uint64_t> FeedSeqs(uint64_t first = 0) {
     std::vector<uint64_t> seqs;
-    REQUIRE(rows::ScanFeed(store, kPartition, first, [&](const Event& event) {
+    REQUIRE(rows::ScanFeed({store, kPartition}, first, [&](const Event& event) {
       seqs.push_back(event.seq);
       return true;
     }));
@@ -79,7 +82,7 @@ struct World {
   std::vector<std::string> Ids(bool stopped, const std::string& ns = "ns",
                                const std::string& after = "", size_t limit = SIZE_MAX) {
     std::vector<std::string> ids;
-    REQUIRE(rows::ScanInstances(store, kPartition, stopped, ns, after, resolve(),
+    REQUIRE(rows::ScanInstances({store, kPartition}, stopped, {ns, after}, resolve(),
                                 [&](const Instance& instance) {
                                   ids.push_back(instance.id);
                                   return ids.size() < limit;
@@ -151,8 +154,11 @@ Instance FullInstance(World& world) {
   instance.tokens.Add(Token{.node = kCancelledIndex});
   instance.tokens.Add(Token{.node = 1, .available_at = kNoon});
   instance.entries = {{"a", 3}};
-  instance.last_answer = Answer{.claim = {2, 3}, .transition = "ok", .prev_node = "a",
-                                .nodes = {"end", "a"}, .visit = 4,
+  instance.last_answer = Answer{.claim = {2, 3},
+                                .transition = "ok",
+                                .prev_node = "a",
+                                .nodes = {"end", "a"},
+                                .visit = 4,
                                 .state = InstanceState::kStopped,
                                 .result = InstanceResult::kError};
   instance.history = {1, 5, UINT64_MAX};
@@ -209,14 +215,18 @@ TEST_CASE("an event comes back as it was written, but for the output that lies e
   event.params = "{}";
   event.note = "note";
   event.left_visit = 10;
-  event.answer = Answer{.claim = {1, 2}, .transition = "t", .prev_node = "p", .nodes = {"n"},
-                        .visit = 11, .state = InstanceState::kRunning,
+  event.answer = Answer{.claim = {1, 2},
+                        .transition = "t",
+                        .prev_node = "p",
+                        .nodes = {"n"},
+                        .visit = 11,
+                        .state = InstanceState::kRunning,
                         .result = InstanceResult::kPending};
   event.samples = {{"p", 5s, true, 3s, true}, {"p", 1us, false, 0us, false}};
   std::vector<rows::FeedPage> pages;
   rows::AddEvent(&pages, event);
   Batch batch;
-  rows::PutPages(&batch, kPartition, pages);
+  rows::PutPages({batch, kPartition}, pages);
   world.Write(batch);
   rows::FeedReader feed(world.store, kPartition);
   auto read = feed.Get(9);
@@ -232,16 +242,17 @@ TEST_CASE("specs and outputs come back byte for byte") {
   Instance other = world.Make("i2");
   const Spec spec{R"({ "a" : [1,  2] })", {{"k", "v"}, {"k2", "ü x"}}, "client"};
   Batch batch;
-  rows::PutSpec(&batch, kPartition, &instance, spec);
-  rows::PutOutput(&batch, kPartition, &instance, "a", R"({"x" :1})");
-  rows::PutOutput(&batch, kPartition, &instance, "a", R"({"x" :2})");
-  rows::PutOutput(&batch, kPartition, &instance, "b", "{}");
-  rows::PutOutput(&batch, kPartition, &other, "c", "{}");
+  rows::PutInstance({batch, kPartition}, instance, world.machine,
+                    {.spec = &spec, .has_outputs = true});
+  rows::PutOutput({batch, kPartition}, instance, "a", R"({"x" :1})");
+  rows::PutOutput({batch, kPartition}, instance, "a", R"({"x" :2})");
+  rows::PutOutput({batch, kPartition}, instance, "b", "{}");
+  rows::PutOutput({batch, kPartition}, other, "c", "{}");
   world.Write(batch);
-  auto read = rows::GetSpec(world.store, kPartition, "ns", "i");
+  auto read = rows::GetSpec({world.store, kPartition}, {"ns", "i"});
   REQUIRE(read);
   CHECK(*read == spec);
-  auto outputs = rows::GetOutputs(world.store, kPartition, "ns", "i");
+  auto outputs = rows::GetOutputs({world.store, kPartition}, {"ns", "i"});
   REQUIRE(outputs);
   CHECK(*outputs == std::map<std::string, std::string>{{"a", R"({"x" :2})"}, {"b", "{}"}});
 }
@@ -250,12 +261,12 @@ TEST_CASE("machines come back in order of version") {
   World world;
   Batch batch;
   for (uint32_t version : {300u, 2u, 1u, 256u}) {
-    rows::PutMachine(&batch, kPartition, {"ns", "m", version, "source", kNoon});
+    rows::PutMachine({batch, kPartition}, {"ns", "m", version, "source", kNoon});
   }
-  rows::PutMachine(&batch, kPartition, {"ns", "m.x", 1, "", kNoon});
+  rows::PutMachine({batch, kPartition}, {"ns", "m.x", 1, "", kNoon});
   world.Write(batch);
   std::vector<std::pair<std::string, uint32_t>> seen;
-  REQUIRE(rows::ScanMachines(world.store, kPartition, [&](const rows::MachineRow& row) {
+  REQUIRE(rows::ScanMachines({world.store, kPartition}, [&](const rows::MachineRow& row) {
     seen.emplace_back(row.id, row.version);
     CHECK(row.ns == "ns");
     CHECK(row.define_time == kNoon);
@@ -277,12 +288,12 @@ TEST_CASE("counters and latencies come back") {
   row.versions[2] = {0, {}};
   row.latencies["a"] = latency.Save();
   Batch batch;
-  rows::PutStats(&batch, kPartition, row);
-  rows::PutStatsSeq(&batch, kPartition, 99);
+  rows::PutStats({batch, kPartition}, row);
+  rows::PutStatsSeq({batch, kPartition}, 99);
   world.Write(batch);
-  CHECK(*rows::GetStatsSeq(world.store, kPartition) == 99);
+  CHECK(*rows::GetStatsSeq({world.store, kPartition}) == 99);
   int seen = 0;
-  REQUIRE(rows::ScanStats(world.store, kPartition, [&](const rows::StatsRow& read) {
+  REQUIRE(rows::ScanStats({world.store, kPartition}, [&](const rows::StatsRow& read) {
     ++seen;
     CHECK(read.machine == "m");
     REQUIRE(read.versions.size() == 2);
@@ -302,20 +313,20 @@ TEST_CASE("what was dropped since the counters were written is told until they a
   using Told = std::map<std::string, rows::DroppedCounts>;
   auto told = [&] {
     Told all;
-    REQUIRE(rows::ScanDropped(world.store, kPartition,
-                              [&](const std::string& ns, const std::string& machine,
-                                  const rows::DroppedCounts& dropped) {
-                                all[ns + "/" + machine] = dropped;
-                              }));
+    REQUIRE(rows::ScanDropped(
+        {world.store, kPartition},
+        [&](const std::string& ns, const std::string& machine, const rows::DroppedCounts& dropped) {
+          all[ns + "/" + machine] = dropped;
+        }));
     return all;
   };
   Batch batch;
-  rows::PutDropped(&batch, kPartition, "ns", "m", {{1, 5}, {2, 7}});
-  rows::PutDropped(&batch, kPartition, "ns", "other", {{0, 1}});
+  rows::PutDropped({batch, kPartition}, "ns", "m", {{1, 5}, {2, 7}});
+  rows::PutDropped({batch, kPartition}, "ns", "other", {{0, 1}});
   world.Write(batch);
   CHECK(told() == Told{{"ns/m", {{1, 5}, {2, 7}}}, {"ns/other", {{0, 1}}}});
   Batch stats;
-  rows::PutStats(&stats, kPartition, {"ns", "m", {}, {}});
+  rows::PutStats({stats, kPartition}, {"ns", "m", {}, {}});
   world.Write(stats);
   CHECK(told() == Told{{"ns/other", {{0, 1}}}});
 }
@@ -347,7 +358,7 @@ TEST_CASE("what cannot be read is said to be damaged, with its key") {
   auto read = world.Get("i");
   REQUIRE_FALSE(read);
   CHECK(read.error().code == Code::kDataLoss);
-  const auto scanned = rows::ScanInstances(world.store, kPartition, false, "ns", "",
+  const auto scanned = rows::ScanInstances({world.store, kPartition}, false, {"ns", ""},
                                            world.resolve(), [](const Instance&) { return true; });
   REQUIRE_FALSE(scanned);
   CHECK(scanned.error().code == Code::kDataLoss);
@@ -378,8 +389,8 @@ TEST_CASE("partitions do not see each other") {
   Instance instance = world.Make("i");
   world.Put(&instance);
   for (PartitionId partition : std::vector<PartitionId>{2, 4, 0x0300}) {
-    CHECK_FALSE(rows::GetInstance(world.store, partition, "ns", "i", world.resolve()));
-    CHECK(*rows::LastSeq(world.store, partition) == 0);
+    CHECK_FALSE(rows::GetInstance({world.store, partition}, {"ns", "i"}, world.resolve()));
+    CHECK(*rows::LastSeq({world.store, partition}) == 0);
   }
 }
 
@@ -388,7 +399,7 @@ TEST_CASE("an instance that stops moves, and is found all the same") {
   Instance instance = world.Make("i");
   world.Put(&instance);
   instance.state = InstanceState::kStopped;
-  world.Put(&instance, true, kNoon);
+  world.Put(&instance, {.expiry = kNoon});
   CHECK(world.Ids(false).empty());
   CHECK(world.Ids(true) == Ids{"i"});
   CHECK(world.Get("i")->Stopped());
@@ -400,26 +411,28 @@ TEST_CASE("indexes find by label, machine and parent, a page at a time") {
   for (const char* id : {"c", "a", "b"}) {
     Instance instance = world.Make(id);
     instance.parent = "p";
-    rows::PutSpec(&batch, kPartition, &instance, {"", {{"k", "v"}}, ""});
+    const Spec spec{"", {{"k", "v"}}, ""};
+    rows::PutInstance({batch, kPartition}, instance, world.machine, {.spec = &spec});
   }
-  Instance orphan = world.Make("d");
-  rows::PutSpec(&batch, kPartition, &orphan, {"", {{"k", "v2"}, {"k2", "v"}}, ""});
+  const Instance orphan = world.Make("d");
+  const Spec spec{"", {{"k", "v2"}, {"k2", "v"}}, ""};
+  rows::PutInstance({batch, kPartition}, orphan, world.machine, {.spec = &spec});
   world.Write(batch);
   Ids ids;
   auto visit = [&ids](std::string_view id) {
     ids.emplace_back(id);
     return true;
   };
-  REQUIRE(rows::ScanLabel(world.store, kPartition, "ns", "k", "v", "", visit));
+  REQUIRE(rows::ScanLabel({world.store, kPartition}, {"ns", ""}, "k", "v", visit));
   CHECK(ids == Ids{"a", "b", "c"});
   ids.clear();
-  REQUIRE(rows::ScanLabel(world.store, kPartition, "ns", "k", "v", "a", visit));
+  REQUIRE(rows::ScanLabel({world.store, kPartition}, {"ns", "a"}, "k", "v", visit));
   CHECK(ids == Ids{"b", "c"});
   ids.clear();
-  REQUIRE(rows::ScanChildren(world.store, kPartition, "ns", "p", "b", visit));
+  REQUIRE(rows::ScanChildren({world.store, kPartition}, {"ns", "b"}, "p", visit));
   CHECK(ids == Ids{"c"});
   ids.clear();
-  REQUIRE(rows::ScanMachine(world.store, kPartition, "ns", "m", "", visit));
+  REQUIRE(rows::ScanMachine({world.store, kPartition}, {"ns", ""}, "m", visit));
   CHECK(ids == Ids{"a", "b", "c", "d"});
 }
 
@@ -427,13 +440,13 @@ TEST_CASE("indexes find by label, machine and parent, a page at a time") {
 
 TEST_CASE("the feed is in order of number, from where one asks") {
   World world;
-  CHECK(*rows::LastSeq(world.store, kPartition) == 0);
-  CHECK(*rows::FirstSeq(world.store, kPartition) == 1);
+  CHECK(*rows::LastSeq({world.store, kPartition}) == 0);
+  CHECK(*rows::FirstSeq({world.store, kPartition}) == 1);
   world.Feed(250, 260, "i");
   world.Feed(1, 3, "i");
   CHECK(world.FeedSeqs(255) == std::vector<uint64_t>{255, 256, 257, 258, 259, 260});
   CHECK(world.FeedSeqs().front() == 1);
-  CHECK(*rows::LastSeq(world.store, kPartition) == 260);
+  CHECK(*rows::LastSeq({world.store, kPartition}) == 260);
 }
 
 TEST_CASE("a history is read in pages, forwards and backwards") {
@@ -453,24 +466,23 @@ TEST_CASE("a history is read in pages, forwards and backwards") {
       world.Put(&other);
     }
     CHECK(instance.history.size() < 40);
-    CHECK(*rows::History(world.store, kPartition, instance, 0) == all);
+    CHECK(*rows::History({world.store, kPartition}, instance, 0) == all);
     for (uint64_t after : {1u, 95u, 96u, 97u, 400u}) {
       std::vector<uint64_t> rest;
       std::ranges::copy_if(all, std::back_inserter(rest),
                            [after](uint64_t seq) { return seq > after; });
-      CHECK(*rows::History(world.store, kPartition, instance, after) == rest);
+      CHECK(*rows::History({world.store, kPartition}, instance, after) == rest);
     }
     std::vector<uint64_t> back;
-    REQUIRE(rows::HistoryBackwards(world.store, kPartition, instance, [&](uint64_t seq) {
+    REQUIRE(rows::HistoryBackwards({world.store, kPartition}, instance, [&](uint64_t seq) {
       back.push_back(seq);
       return true;
     }));
     std::ranges::reverse(back);
     CHECK(back == all);
     size_t visited = 0;
-    REQUIRE(rows::HistoryBackwards(world.store, kPartition, instance, [&](uint64_t) {
-      return ++visited < 40;
-    }));
+    REQUIRE(rows::HistoryBackwards({world.store, kPartition}, instance,
+                                   [&](uint64_t) { return ++visited < 40; }));
     CHECK(visited == std::min<size_t>(count, 40));
   }
 }
@@ -482,12 +494,12 @@ TEST_CASE("trimming drops the front of the feed, and keeps what a history needs"
   world.Feed(11, 15, "gone");
   auto trim = [&](int64_t horizon, size_t most = 100) {
     Batch batch;
-    auto first = rows::TrimFeed(world.store, &batch, kPartition,
-                                *rows::FirstSeq(world.store, kPartition), FromMicros(horizon), most,
-                                [](const Event& event) { return event.instance == "kept"; });
+    auto first = rows::TrimFeed({world.store, kPartition}, {batch, kPartition},
+                                *rows::FirstSeq({world.store, kPartition}), FromMicros(horizon),
+                                most, [](const Event& event) { return event.instance == "kept"; });
     REQUIRE(first);
     world.Write(batch);
-    CHECK(*rows::FirstSeq(world.store, kPartition) == *first);
+    CHECK(*rows::FirstSeq({world.store, kPartition}) == *first);
     return *first;
   };
   CHECK(trim(4) == 1);  // a page goes as a whole
@@ -498,8 +510,8 @@ TEST_CASE("trimming drops the front of the feed, and keeps what a history needs"
   CHECK(trim(15, 1) == 11);
   CHECK(trim(15, 1) == 16);
   CHECK(world.FeedSeqs().empty());
-  CHECK(*rows::LastSeq(world.store, kPartition) == 15);  // numbers are not used again
-  CHECK(*rows::FirstSeq(world.store, kPartition) == 16);
+  CHECK(*rows::LastSeq({world.store, kPartition}) == 15);  // numbers are not used again
+  CHECK(*rows::FirstSeq({world.store, kPartition}) == 16);
   rows::FeedReader trimmed(world.store, kPartition);
   CHECK(trimmed.Get(7)->instance == "kept");
   CHECK(trimmed.Get(10)->instance == "kept");
@@ -508,22 +520,22 @@ TEST_CASE("trimming drops the front of the feed, and keeps what a history needs"
 
 TEST_CASE("the feed is read from any record on, wherever its pages begin") {
   World world;
-  CHECK(*rows::LastSeq(world.store, kPartition) == 0);
+  CHECK(*rows::LastSeq({world.store, kPartition}) == 0);
   CHECK(world.FeedSeqs().empty());
-  CHECK(*rows::PageStart(world.store, kPartition, 1) == 1);
+  CHECK(*rows::PageStart({world.store, kPartition}, 1) == 1);
   world.Feed(1, 3, "i");
   world.Feed(4, 4, "i");
   world.Feed(5, 1'000, "i");  // more than one page
-  CHECK(*rows::LastSeq(world.store, kPartition) == 1'000);
+  CHECK(*rows::LastSeq({world.store, kPartition}) == 1'000);
   for (uint64_t first : {0, 1, 2, 3, 4, 5, 6, 260, 261, 262, 999, 1'000}) {
     CHECK(world.FeedSeqs(first) == Seqs(std::max<uint64_t>(first, 1), 1'000));
   }
   CHECK(world.FeedSeqs(1'001).empty());
-  CHECK(*rows::PageStart(world.store, kPartition, 3) == 1);
-  CHECK(*rows::PageStart(world.store, kPartition, 4) == 4);
-  CHECK(*rows::PageStart(world.store, kPartition, 260) == 5);
-  CHECK(*rows::PageStart(world.store, kPartition, 261) == 261);
-  CHECK(*rows::PageStart(world.store, kPartition, 1'001) == 1'001);
+  CHECK(*rows::PageStart({world.store, kPartition}, 3) == 1);
+  CHECK(*rows::PageStart({world.store, kPartition}, 4) == 4);
+  CHECK(*rows::PageStart({world.store, kPartition}, 260) == 5);
+  CHECK(*rows::PageStart({world.store, kPartition}, 261) == 261);
+  CHECK(*rows::PageStart({world.store, kPartition}, 1'001) == 1'001);
   rows::FeedReader feed(world.store, kPartition);
   for (uint64_t seq : {1, 1'000, 260, 261, 5, 4, 3}) CHECK(feed.Get(seq)->seq == seq);
 }
@@ -538,7 +550,7 @@ TEST_CASE("a record that stands alone, as older stores have it, is a page") {
   batch.Put(std::string("\0\3\x06\0\0\0\0\0\0\0\3", 11), record);
   world.Write(batch);
   CHECK(world.FeedSeqs() == Seqs(1, 3));
-  CHECK(*rows::LastSeq(world.store, kPartition) == 3);
+  CHECK(*rows::LastSeq({world.store, kPartition}) == 3);
 }
 
 TEST_CASE("a damaged page is an error, not fewer records") {
@@ -552,11 +564,11 @@ TEST_CASE("a damaged page is an error, not fewer records") {
     batch.Put(key, cut);
     world.Write(batch);
     uint64_t seen = 0;
-    auto scanned = rows::ScanFeed(world.store, kPartition, 1, [&](const Event& event) {
+    auto scanned = rows::ScanFeed({world.store, kPartition}, 1, [&](const Event& event) {
       seen = event.seq;
       return true;
     });
-    if (scanned) CHECK(*rows::LastSeq(world.store, kPartition) == seen);  // cut between records
+    if (scanned) CHECK(*rows::LastSeq({world.store, kPartition}) == seen);  // cut between records
     if (!scanned) CHECK(scanned.error().code == Code::kDataLoss);
   }
 }
@@ -568,10 +580,10 @@ TEST_CASE("what has expired is found, the longest overdue first, up to a limit")
   for (int i = 0; i < 10; ++i) {
     Instance instance = world.Make("i" + std::to_string(i));
     instance.state = InstanceState::kStopped;
-    world.Put(&instance, true, kNoon + Duration((i * 7 % 10) * 1s));
+    world.Put(&instance, {.expiry = kNoon + Duration((i * 7 % 10) * 1s)});
   }
   auto expired = [&](Timestamp from, Timestamp now, size_t limit) {
-    auto found = rows::ScanExpired(world.store, kPartition, from, now, limit);
+    auto found = rows::ScanExpired({world.store, kPartition}, from, now, limit);
     REQUIRE(found);
     Ids ids;
     for (const rows::Expired& one : *found) ids.push_back(one.id);
@@ -589,18 +601,17 @@ TEST_CASE("dropping an instance leaves nothing of it") {
   const size_t empty = world.Rows();
   Instance kept = world.Make("i2");
   kept.history = {999};
-  world.Put(&kept);
-  Batch spec_of_kept;
-  rows::PutSpec(&spec_of_kept, kPartition, &kept, {"", {{"k", "v"}}, ""});
-  world.Write(spec_of_kept);
+  const Spec spec_of_kept{"", {{"k", "v"}}, ""};
+  world.Put(&kept, {.spec = &spec_of_kept});
   const size_t before = world.Rows();
 
   Instance instance = world.Make("i");
   instance.parent = "p";
+  const Spec spec{"{}", {{"k", "v"}, {"l", "w"}}, "c"};
+  world.Put(&instance, {.spec = &spec, .has_outputs = true});
   Batch batch;
-  rows::PutSpec(&batch, kPartition, &instance, {"{}", {{"k", "v"}, {"l", "w"}}, "c"});
-  rows::PutOutput(&batch, kPartition, &instance, "a", "{}");
-  rows::PutOutput(&batch, kPartition, &instance, "b", "{}");
+  rows::PutOutput({batch, kPartition}, instance, "a", "{}");
+  rows::PutOutput({batch, kPartition}, instance, "b", "{}");
   world.Write(batch);
   for (uint64_t seq = 1; seq <= 100; ++seq) {
     instance.history.push_back(seq);
@@ -608,14 +619,14 @@ TEST_CASE("dropping an instance leaves nothing of it") {
   }
   world.Feed(1, 100, "i");
   Batch trim;
-  REQUIRE(rows::TrimFeed(world.store, &trim, kPartition, 1, kNoon, 100,
+  REQUIRE(rows::TrimFeed({world.store, kPartition}, {trim, kPartition}, 1, kNoon, 100,
                          [](const Event&) { return true; }));
   world.Write(trim);
   instance.state = InstanceState::kStopped;
-  world.Put(&instance, true, kNoon);
+  world.Put(&instance, {.expiry = kNoon});
 
   Batch drop;
-  REQUIRE(rows::DropInstance(world.store, &drop, kPartition, instance, 101, kNoon));
+  REQUIRE(rows::DropInstance({world.store, kPartition}, {drop, kPartition}, instance, 101, kNoon));
   world.Write(drop);
   CHECK(world.Rows() == before + 1);  // where the feed starts
   CHECK_FALSE(world.Get("i"));
@@ -625,17 +636,17 @@ TEST_CASE("dropping an instance leaves nothing of it") {
 
 TEST_CASE("a bare instance is dropped without being read, and nothing of it is left") {
   auto put = [](World& world, Instance instance, const Spec& spec, int records, bool output) {
+    world.Put(&instance, {.spec = &spec, .has_outputs = output});
     Batch batch;
-    rows::PutSpec(&batch, kPartition, &instance, spec);
-    if (output) rows::PutOutput(&batch, kPartition, &instance, "a", "{}");
+    if (output) rows::PutOutput({batch, kPartition}, instance, "a", "{}");
     world.Write(batch);
     for (int seq = 0; seq < records; ++seq) {
       instance.history.push_back(7 + static_cast<uint64_t>(seq));
       world.Put(&instance);
     }
     instance.state = InstanceState::kStopped;
-    world.Put(&instance, true, kNoon);
-    auto expired = rows::ScanExpired(world.store, kPartition, {}, kNoon + 1s, 10);
+    world.Put(&instance, {.expiry = kNoon});
+    auto expired = rows::ScanExpired({world.store, kPartition}, {}, kNoon + 1s, 10);
     REQUIRE(expired);
     REQUIRE(expired->size() == 1);
     return expired->front();
@@ -656,7 +667,7 @@ TEST_CASE("a bare instance is dropped without being read, and nothing of it is l
   CHECK(bare.version == instance.version);
   CHECK(bare.first_seq == 7);
   Batch drop;
-  rows::DropBare(&drop, kPartition, bare);
+  rows::DropBare({drop, kPartition}, bare);
   other.Write(drop);
   CHECK(other.Rows() == before);
   CHECK_FALSE(other.Get("i"));

@@ -1,4 +1,4 @@
-// What a command's end means: from exit status and last line to a report.
+// What the end of a command means: its exit status and its last line, made into a report.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +23,14 @@ struct Child {
   friend bool operator==(const Child&, const Child&) = default;
 };
 
+// What to report about a task.
 struct Verdict {
   std::string transition;
-  bool named = false;  // by the command itself, on its last line
+  bool named = false;  // the command itself has named it, on its last line
   std::string params;  // JSON objects, or empty
   std::string output;
   std::string error;
-  // With a transition that suspends.
+  // For a transition that suspends.
   std::optional<Duration> wake_after;
   std::vector<Child> children;
   uint32_t children_concurrency = 0;
@@ -37,13 +38,14 @@ struct Verdict {
 };
 
 // Exit status 0 is `success`, another one or a signal is "error" with the last lines of `err`. When
-// the last line of `out` is a JSON object, its "transition", "params", "output", "error",
-// "wake_after", "children" and "children_concurrency" come first; one of them with the wrong type
-// makes it an "error" that says so. "wakeAfter" and "childrenConcurrency" will do, too.
+// the last line of `out` is a JSON object, its members "transition", "params", "output", "error",
+// "wake_after", "children" and "children_concurrency" win; a member of the wrong type
+// makes it an "error" that says so. "wakeAfter" and "childrenConcurrency" are
+// accepted, too.
 Verdict VerdictOf(int status, std::string_view out, std::string_view err,
                   std::string_view success = "ok");
 
-// The last line with something on it, without its line break.
+// The last line that is not blank, without its line break.
 std::string_view LastLine(std::string_view text);
 
 }  // namespace dfsmr::cli

@@ -1,4 +1,4 @@
-#include "dcli/work/report.h"
+#include "dcli/work/verdict.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "dcli/work/report.h"
+#include "dcli/work/verdict.h"
 
 #include <sys/wait.h>
 
@@ -14,8 +14,8 @@
 namespace dfsmr::cli {
 namespace {
 
-constexpr size_t kErrorBytes = 2'000;  // of standard error, kept with the report
-constexpr size_t kToldBytes = 32'000;  // of what the command says itself: the server takes more
+constexpr size_t kErrorBytes = 2'000;  // of standard error, sent with the report
+constexpr size_t kToldBytes = 32'000;  // of an error text by the command itself
 constexpr int kErrorLines = 5;
 
 std::string_view Trimmed(std::string_view text) {
@@ -23,7 +23,7 @@ std::string_view Trimmed(std::string_view text) {
   return end == text.npos ? std::string_view() : text.substr(0, end + 1);
 }
 
-// Text that came in pieces may begin or end inside a character; a report must be UTF-8.
+// A piece of a text may begin or end inside a character; a report must be UTF-8.
 std::string ValidUtf8(std::string_view text) { return Unquoted(Quoted(text)); }
 
 std::string_view LastLines(std::string_view text) {
@@ -47,8 +47,8 @@ std::string CamelCase(std::string_view key) {
   return camel;
 }
 
-// The members of what a command said. Each of these leaves `to` alone where there is none, and is
-// false when there is one of another type.
+// The members of the object on a command's last line. Each method leaves `to` alone where the
+// member is missing, and returns false when the member has another type.
 class Said {
  public:
   explicit Said(std::string_view object) : members_(Members(object)) {}
@@ -69,7 +69,7 @@ class Said {
     const auto read = std::from_chars(value->data(), end, *to);
     return read.ec == std::errc() && read.ptr == end;
   }
-  // A key that is none of `known`, or "".
+  // A key that is not among `known`; "" when all are.
   std::string Other(std::initializer_list<std::string_view> known) const {
     for (const Member& member : members_) {
       if (std::find(known.begin(), known.end(), member.key) == known.end()) return member.key;
@@ -108,7 +108,7 @@ std::string TakeChild(const std::string& item, Child* child) {
   return other.empty() ? "" : "it takes machine, id and params, and no \"" + other + "\"";
 }
 
-// What goes with suspending.
+// The members that go with suspending.
 std::string TakeWaiting(const Said& said, Verdict* verdict) {
   std::string after;
   if (!said.String("wake_after", &after)) return "\"wake_after\" is not a string such as \"30s\"";
@@ -131,7 +131,7 @@ std::string TakeWaiting(const Said& said, Verdict* verdict) {
   return "";
 }
 
-// Takes over what the command said; returns what is wrong with it, or "".
+// Puts the members into the verdict; returns what is wrong with them, or "".
 std::string Take(const Said& said, Verdict* verdict) {
   std::string transition;
   if (!said.String("transition", &transition)) return "\"transition\" is not a string";

@@ -22,8 +22,8 @@ void PrintTasks(Context& context, const v1::ReadyResponse& reply) {
         task.has_deadline() ? When(task.deadline(), context.look) : "never",
         task.claim()};
     if (context.wide()) {
-      row.insert(row.end(), {task.action(), task.queue(), task.phase(), task.event(),
-                             task.node_params()});
+      row.insert(row.end(),
+                 {task.action(), task.queue(), task.phase(), task.event(), task.node_params()});
     }
     row.push_back(task.instance_params());
     table.Add(std::move(row));
@@ -62,7 +62,7 @@ Result<Ok> AddChild(const std::string& text, v1::TransitionRequest* request) {
   return Ok{};
 }
 
-// What goes with suspending.
+// The fields that go with suspending.
 Result<Ok> AddWaiting(const TransitionOptions& options, v1::TransitionRequest* request) {
   if (!options.wake_after.empty()) {
     const auto after = ParseDuration(options.wake_after);
@@ -77,7 +77,7 @@ Result<Ok> AddWaiting(const TransitionOptions& options, v1::TransitionRequest* r
   return Ok{};
 }
 
-// Nothing is entered where what comes next waits for others.
+// No node is entered when the next one still waits for others.
 std::string EnteredText(const v1::TransitionResponse& reply) {
   const std::vector<std::string> nodes(reply.nodes().begin(), reply.nodes().end());
   if (nodes.size() > 1) return " -> " + Join(nodes, " + ");

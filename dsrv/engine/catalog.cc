@@ -1,0 +1,331 @@
+#include "dsrv/engine/catalog.h"
+
+#include <algorithm>
+
+#include "fsm/base/names.h"
+
+namespace dfsmr {
+namespace {
+
+constexpr size_t kImplicitNames = 10'000;
+
+}  // namespace
+
+Error NoSuchMachine(const std::string& ns, const std::string& id, uint32_t version) {
+  return {Code::kNotFound, Reason::kNoSuchMachine,
+          "namespace " + Quoted(ns) + " has no " +
+              (version ? "version " + std::to_string(version) + " of machine " : "machine ") +
+              Quoted(id)};
+}
+
+// What a node is counted as: in a plan, without the numbers that for_each gave it. (A step may be
+// called by a number, too: then the plan as it is shown has it.)
+std::string StatsName(const VersionState& version, std::string_view node) {
+  if (!version.plan || (version.shown && version.shown->Find(node) != kNoNode)) {
+    return std::string(node);
+  }
+  std::string name;
+  std::string_view rest = node;
+  std::string_view phase;
+  if (const size_t slash = node.find('/'); slash != std::string_view::npos && slash > 0) {
+    rest = node.substr(0, slash);
+    phase = node.substr(slash);
+  }
+  while (!rest.empty()) {
+    const std::string_view part = rest.substr(0, rest.find('.'));
+    rest.remove_prefix(std::min(part.size() + 1, rest.size()));
+    const bool number = std::ranges::all_of(part, [](char c) { return c >= '0' && c <= '9'; });
+    if (number && !name.empty()) continue;
+    if (!name.empty()) name += '.';
+    name += part;
+  }
+  name += phase;
+  const bool crowded = version.definition->version == 0 && version.nodes.size() > kImplicitNames;
+  return crowded && !version.nodes.contains(name) ? "other" : name;
+}
+
+rows::Resolve Catalog::resolve() const {
+  return [this](std::string_view ns, std::string_view id, uint32_t version) {
+    return registry_.Resolve(ns, id, version);
+  };
+}
+
+// Machines and versions -------------------------------------------------------------------------
+
+MachineState& Catalog::StateOf(const std::string& ns, const std::string& id) {
+  auto& machine = machines_[{ns, id}];
+  if (!machine) {
+    machine = std::make_unique<MachineState>();
+    machine->ns = ns;
+    machine->id = id;
+  }
+  return *machine;
+}
+
+VersionState* Catalog::VersionOf(std::string_view ns, std::string_view id, uint32_t version) {
+  auto machine = machines_.find({std::string(ns), std::string(id)});
+  if (machine == machines_.end() || machine->second->versions.empty()) return nullptr;
+  auto& versions = machine->second->versions;
+  if (version == 0) {  // the latest; what nobody has defined is none
+    return versions.rbegin()->first == 0 ? nullptr : &versions.rbegin()->second;
+  }
+  auto it = versions.find(version);
+  return it == versions.end() ? nullptr : &it->second;
+}
+
+VersionState* Catalog::VersionFor(const Instance& instance) {
+  if (instance.version == 0) return &ImplicitVersion(instance.ns, instance.machine);
+  return VersionOf(instance.ns, instance.machine, instance.version);
+}
+
+VersionState& Catalog::ImplicitVersion(const std::string& ns, const std::string& id) {
+  MachineState& machine = StateOf(ns, id);
+  VersionState& state = machine.versions[0];
+  if (state.definition) return state;
+  Machine unplanned;
+  unplanned.id = id;
+  state.definition =
+      std::make_shared<const MachineVersion>(MachineVersion{ns, 0, unplanned, turn_.now()});
+  state.machine = &machine;
+  ActionSource action;
+  action.id = id;
+  state.plan = std::make_shared<const PlanSource>(PlanOfAction(action));
+  state.graph = GraphOf(state, std::make_shared<const Machine>(std::move(unplanned)));
+  return state;
+}
+
+VersionState& Catalog::Add(MachineVersionPtr definition, std::shared_ptr<const Machine> shown) {
+  MachineState& machine = StateOf(definition->ns, definition->machine.id);
+  VersionState& state = machine.versions[definition->version];
+  state.definition = definition;
+  state.machine = &machine;
+  const Machine& defined = definition->machine;
+  state.plan = defined.plan;
+  state.shown = std::move(shown);
+  if (defined.action)
+    state.plan = std::make_shared<const PlanSource>(PlanOfAction(*defined.action));
+  if (state.plan) {
+    Machine unplanned;
+    unplanned.id = defined.id;
+    state.graph = GraphOf(state, std::make_shared<const Machine>(std::move(unplanned)));
+  } else {
+    state.graph = GraphOf(state, std::shared_ptr<const Machine>(definition, &defined));
+  }
+  definitions_.erase(definition->ns);
+  registry_.Add(std::move(definition));
+  SetDestinations(machine, state);
+  return state;
+}
+
+// What `latest`'s upgrade_strategy makes of the versions before it.
+void Catalog::SetDestinations(MachineState& machine, VersionState& latest) {
+  const UpgradeStrategy strategy = latest.definition->machine.upgrade_strategy;
+  if (strategy == UpgradeStrategy::kContinue) return;
+  for (auto& [number, version] : machine.versions) {
+    if (&version == &latest || version.aborted_by || number == 0) continue;
+    if (strategy == UpgradeStrategy::kAbort) {
+      version.aborted_by = &latest;
+    } else {
+      version.upgrades_to = &latest;
+    }
+  }
+}
+
+Defined Catalog::Preview(const std::string& ns, const Machine& machine) {
+  Defined one{machine.id, 1, true, machine.upgrade_strategy, 0};
+  const VersionState* latest = VersionOf(ns, machine.id, 0);
+  if (!latest) return one;
+  one.version = latest->definition->version;
+  one.changed = latest->definition->machine.fingerprint != machine.fingerprint;
+  if (!one.changed) return one;
+  ++one.version;
+  for (const auto& [number, version] : latest->machine->versions) {
+    const bool moves = one.strategy != UpgradeStrategy::kContinue && number > 0;
+    if (moves) one.affected += version.Alive();
+  }
+  return one;
+}
+
+std::shared_ptr<const DefinitionSet> Catalog::DefinitionsOf(const std::string& ns) {
+  auto& known = definitions_[ns];
+  if (known) return known;
+  auto fresh = std::make_shared<DefinitionSet>();
+  for (auto it = machines_.lower_bound({ns, ""}); it != machines_.end() && it->first.first == ns;
+       ++it) {
+    for (const auto& [number, version] : it->second->versions) {
+      if (number == 0) continue;
+      ++fresh->generation;
+      fresh->kept.push_back(version.definition);
+      fresh->definitions.Add(version.definition->machine);
+    }
+  }
+  fresh->definitions.Index();
+  known = fresh;
+  return known;
+}
+
+std::vector<std::shared_ptr<const Machine>> Catalog::CompileAll(
+    const std::string& ns, const std::vector<Machine>& machines,
+    const std::vector<std::string>& unsound, std::vector<Problem>* problems) {
+  Definitions definitions = DefinitionsOf(ns)->definitions;
+  for (const Machine& machine : machines) definitions.Add(machine);
+  for (const std::string& id : unsound) definitions.AddUnsound(id);
+  definitions.Index();
+  std::vector<std::shared_ptr<const Machine>> shown;
+  for (size_t i = 0; i < machines.size(); ++i) {
+    std::vector<PlanProblem> found;
+    shown.push_back(CompileDefinition(machines[i], definitions, &found));
+    const bool too_large = std::ranges::any_of(found, &PlanProblem::too_large);
+    for (PlanProblem& problem : found) {
+      if (!definitions.Doubtful(problem)) problems->push_back({i, std::move(problem)});
+    }
+    if (too_large) break;
+  }
+  if (!problems->empty() || !unsound.empty()) return shown;
+  for (size_t i = 0; i < machines.size(); ++i) {
+    std::vector<PlanProblem> found;
+    if (problems->size() < kWarningsMax) WarnOfUnknownActions(machines[i], definitions, &found);
+    for (PlanProblem& problem : found) problems->push_back({i, std::move(problem)});
+  }
+  return shown;
+}
+
+void Catalog::CompileDefined() {
+  for (auto& [key, machine] : machines_) {
+    for (auto& [number, version] : machine->versions) {
+      if (!version.plan || number == 0) continue;
+      std::vector<PlanProblem> problems;
+      version.shown = CompileDefinition(version.definition->machine,
+                                        DefinitionsOf(key.first)->definitions, &problems);
+    }
+  }
+}
+
+// Graphs ----------------------------------------------------------------------------------------
+
+GraphPtr Catalog::GraphOf(VersionState& version, std::shared_ptr<const Machine> machine) {
+  auto graph = std::make_shared<Graph>();
+  graph->machine = std::move(machine);
+  graph->states.reserve(graph->machine->nodes.size());
+  for (const Node& node : graph->machine->nodes) {
+    const std::string name = StatsName(version, node.id);
+    NodeState& state = version.nodes[name];
+    if (node.kind == NodeKind::kWork && !state.latency) {
+      state.latency = &version.machine->latencies[name];
+    }
+    graph->states.push_back(&state);
+  }
+  return graph;
+}
+
+Result<GraphPtr> Catalog::LoadGraph(const Instance& instance, VersionState& version) {
+  if (!instance.plan || instance.plan->graph.empty() || instance.Stopped()) return version.graph;
+  auto graph = GraphOfPlan(instance, version);
+  if (!graph || instance.tokens.Within((*graph)->machine->nodes.size())) return graph;
+  return Error{Code::kDataLoss, Reason::kStoreFailed,
+               "the store holds a damaged step of instance '" + instance.id +
+                   "': its plan has no such node"};
+}
+
+Result<GraphPtr> Catalog::GraphOfPlan(const Instance& instance, VersionState& version) {
+  const bool shared = !instance.plan->own_graph;
+  if (shared && version.shared_name == instance.plan->graph) {
+    if (auto graph = version.shared.lock()) return graph;
+  }
+  auto read = rows::GetGraph(turn_.view(), turn_.partition(), instance);
+  if (!read) return read.error();
+  for (dfsmr::Work& work : read->works) {
+    if (!work.input.text.empty()) work.input.check = options_.schema(work.input.text, "input");
+    if (!work.output.text.empty()) work.output.check = options_.schema(work.output.text, "output");
+  }
+  Machine machine;
+  machine.id = instance.machine;
+  auto graph = GraphOf(
+      version, std::make_shared<const Machine>(Assemble(
+                   std::make_shared<const PlanGraph>(*std::move(read)), std::move(machine))));
+  if (shared) {
+    version.shared_name = instance.plan->graph;
+    version.shared = graph;
+  }
+  return graph;
+}
+
+GraphPtr Catalog::Share(const Instance& instance, VersionState& version, GraphPtr graph) {
+  const std::string& name = instance.plan->graph;
+  if (version.shared_name == name) {
+    if (auto known = version.shared.lock()) return known;
+  }
+  if (version.written.insert(name).second) {
+    auto stored = LoadGraph(instance, version);
+    if (!stored && stored.error().code == Code::kUnavailable) turn_.Trust(stored);
+    if (stored && (*stored)->machine->graph) return *stored;
+    rows::PutGraph(&turn_.batch(), turn_.partition(), instance, *graph->machine->graph);
+  }
+  version.shared_name = name;
+  version.shared = graph;
+  return graph;
+}
+
+// Views -----------------------------------------------------------------------------------------
+
+MachineView Catalog::View(const VersionState& version) const {
+  MachineView view;
+  view.definition = version.definition;
+  view.stats = {version.scheduled,
+                version.running,
+                version.paused,
+                version.stopped,
+                version.machine->breaker.RetryShare(),
+                Name(version.machine->breaker.state())};
+  view.machine = version.plan ? version.shown : version.graph->machine;
+  if (!view.machine) view.machine = version.graph->machine;
+  for (const Node& defined : view.machine->nodes) {
+    NodeStats& node = view.nodes.emplace_back();
+    auto it = version.nodes.find(StatsName(version, defined.id));
+    if (it == version.nodes.end()) {  // nothing ever stood there
+      if (defined.kind == NodeKind::kWork) {
+        node.timeout_now = Latency().Timeout(defined.settings->timeout, /*retry=*/false, 0);
+      }
+      continue;
+    }
+    const NodeState& state = it->second;
+    node.ready = state.ready;
+    node.claimed = state.claimed;
+    node.waiting = state.waiting;
+    node.held = state.held;
+    node.completed = state.completed;
+    node.timed_out = state.timed_out;
+    if (!state.latency) continue;
+    node.p50 = state.latency->Quantile(50);
+    node.p95 = state.latency->Quantile(95);
+    node.timeout_now =
+        state.latency->Timeout(defined.settings->timeout, /*retry=*/false, state.claimed);
+  }
+  return view;
+}
+
+Result<MachineView> Catalog::GetMachine(const std::string& ns, const std::string& id,
+                                        uint32_t version) {
+  const VersionState* state = VersionOf(ns, id, version);
+  if (!state) return NoSuchMachine(ns, id, version);
+  return View(*state);
+}
+
+std::vector<MachineView> Catalog::ListMachines(const std::string& ns, bool all_versions,
+                                               const std::pair<std::string, uint32_t>& after,
+                                               size_t limit) const {
+  std::vector<MachineView> views;
+  for (auto it = machines_.lower_bound({ns, after.first});
+       it != machines_.end() && it->first.first == ns && views.size() < limit; ++it) {
+    const auto& versions = it->second->versions;
+    auto version = all_versions ? versions.lower_bound(1) : std::prev(versions.end());
+    if (version != versions.end() && version->first == 0) continue;
+    for (; version != versions.end() && views.size() < limit; ++version) {
+      const bool seen = it->first.second == after.first && version->first <= after.second;
+      if (!seen) views.push_back(View(version->second));
+    }
+  }
+  return views;
+}
+
+}  // namespace dfsmr

@@ -1,0 +1,67 @@
+#include "dsrv/engine/changer.h"
+
+namespace dfsmr {
+
+Result<Resident*> Changer::Touch(const std::string& ns, const std::string& id) {
+  auto resident = residents_.Load(ns, id);
+  if (resident && (*resident)->version->LeftBehind() && !(*resident)->instance.Stopped()) {
+    Move(**resident);
+  }
+  return resident;
+}
+
+void Changer::Move(Resident& resident) {
+  VersionState* from = resident.version;
+  Apply(resident, [&](Scene& scene) {
+    if (from->aborted_by) {
+      Abort(scene, from->aborted_by->definition->version);
+      return;
+    }
+    resident.version = from->upgrades_to;
+    resident.graph = resident.version->graph;
+    const MachineVersion& next = *from->upgrades_to->definition;
+    const bool planned = resident.instance.plan && !resident.instance.plan->graph.empty();
+    Upgrade(scene, next.machine, next.version);
+    if (planned) rows::DropPlan(&turn_.batch(), turn_.partition(), resident.instance);
+    resident.plan.reset();
+  });
+}
+
+Scene Changer::SceneOf(Resident& resident, std::vector<Event>* events) {
+  return {resident.machine(), resident.instance, turn_.now(), turn_.epoch(),
+          turn_.random(),     *events,           {},          {}};
+}
+
+void Changer::Run(Resident& resident, ClaimId self, const std::function<void(Scene&)>& rule) {
+  Instance& instance = resident.instance;
+  Check(instance.tokens.touched().empty(), "one change of an instance ends before the next begins");
+  const PlanState* plan = instance.plan ? &*instance.plan : nullptr;
+  const GraphPtr graph = resident.graph;  // an upgrade may put another in its place
+  turn_.NextChange();
+  std::vector<Event> events;
+  Scene scene = SceneOf(resident, &events);
+  Change change{.resident = resident,
+                .self = self,
+                .entered = scene.entered,
+                .state = instance.state,
+                .version = resident.version,
+                .graph = graph,
+                .killed = instance.killed,
+                .cancel_requested = instance.cancel_requested,
+                .child = ClassOf(instance),
+                .plan = plan != nullptr,
+                .key = plan ? plan->key : "",
+                .waits_for_key = plan && plan->waits_for_key};
+  /*mutant change-counted-twice*/ Statistics::CountState(*resident.version, instance.state, -1);
+  /*end*/
+  for (Part* part : parts_) part->Advise(resident, &scene);
+  rule(scene);
+  Statistics::CountState(*resident.version, instance.state, +1);
+  Statistics::CountTokens(instance, *graph, *resident.graph);
+  if (!events.empty()) residents_.Stage(resident, events);
+  if (events.empty() && !instance.tokens.touched().empty()) residents_.MarkLazy(resident);
+  for (Part* part : parts_) part->Absorb(change);
+  instance.tokens.Forget();
+}
+
+}  // namespace dfsmr

@@ -1,0 +1,71 @@
+// Claims after the hand-out: what their workers do to them besides reporting, and their deadlines.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "dsrv/engine/changer.h"
+#include "dsrv/engine/part.h"
+#include "dsrv/engine/residents.h"
+#include "dsrv/engine/throttle.h"
+#include "dsrv/engine/timers.h"
+
+namespace dfsmr {
+
+class Claims : public Part {
+ public:
+  Claims(OpenTurn& turn, Catalog& catalog, Statistics& statistics, Residents& residents,
+         Changer& changer, Throttle& throttle)
+      : turn_(turn),
+        catalog_(catalog),
+        statistics_(statistics),
+        residents_(residents),
+        changer_(changer),
+        throttle_(throttle) {}
+
+  Result<std::string> Relinquish(const std::string& ns, const std::string& id,
+                                 const std::string& claim, const std::string& client);
+  Extended Extend(const std::string& ns, const std::string& id, const std::string& claim,
+                  std::optional<Duration> by, double progress);
+  // As Engine::Undelivered.
+  void Undelivered(const std::vector<Task>& tasks, bool perhaps);
+  // Gives one claim back for its worker, as when its stream ends; not on a node that runs at most
+  // once.
+  void Abandon(const std::string& ns, const std::string& id, uint64_t visit, ClaimId claim);
+  void TimeOut(const ClaimDeadline& due);
+
+  // A report came too late and is refused, but how long its attempt took is worth knowing.
+  void LateReport(const Instance& instance, const std::string& claim);
+  // The last claim that was made before the instance was started; none where that cannot matter.
+  // Only a claim that a crash may have lost can be of another instance that had its id.
+  ClaimId BornAfter(Resident& resident, ClaimId claim);
+
+  void Absorb(const Change& change) override;
+
+ private:
+  // A claim whose visit went on without it: its worker's late report still tells how long it took.
+  struct Ended {
+    Latency* latency;
+    Timestamp claim_time;
+    Duration censored_at;
+    bool retry;
+  };
+
+  void Lose(const Change& change, NodeIndex node, const Claim& claim);
+  Timestamp NewDeadline(const Resident& resident, const Token* token, std::optional<Duration> by);
+
+  OpenTurn& turn_;
+  Catalog& catalog_;
+  Statistics& statistics_;
+  Residents& residents_;
+  Changer& changer_;
+  Throttle& throttle_;
+  std::unordered_map<uint64_t, Ended> ended_;  // by serial, of this epoch
+  std::deque<uint64_t> ended_order_;
+};
+
+}  // namespace dfsmr

@@ -1,0 +1,243 @@
+#include "dsrv/engine/desk.h"
+
+#include <algorithm>
+
+#include "fsm/base/limits.h"
+
+namespace dfsmr {
+namespace {
+
+constexpr size_t kTasksPerMessage = 200;  // of a stream, so that one message stays small
+
+}  // namespace
+
+Desk::Stream* Desk::StreamOf(SessionId session) {
+  auto it = waiters_.find(session);
+  return it == waiters_.end() ? nullptr : std::get_if<Stream>(&it->second.kind);
+}
+
+size_t Desk::CapacityOf(const Waiter& waiter) {
+  const Stream& stream = std::get<Stream>(waiter.kind);
+  if (stream.draining || stream.in_hand.size() >= waiter.max) return 0;
+  return waiter.max - stream.in_hand.size();
+}
+
+std::optional<Error> Desk::Crowded(std::string_view what) const {
+  if (waiters_.size() < limits::kWaiters) return std::nullopt;
+  return Error{Code::kResourceExhausted, Reason::kOverloaded,
+               "the server holds " + std::to_string(limits::kWaiters) +
+                   " waiting polls and streams already" + std::string(what)};
+}
+
+WaiterId Desk::Park(WaiterId id, Waiter waiter) {
+  agenda_.AddWaiter(id, waiter.filter);
+  waiters_.emplace(id, std::move(waiter));
+  return id;
+}
+
+// Polls -----------------------------------------------------------------------------------------
+
+Result<WaiterId> Desk::Poll(PollArgs args, PollSink sink) {
+  if (auto full = turn_.NeedsRoom(Room::kScarce)) return *std::move(full);
+  bool durable = true;
+  const auto max = static_cast<size_t>(args.max_tasks);
+  auto tasks = handouts_.Take(args.filter, args.worker, max, 0, &durable);
+  if (!tasks.empty() || args.until <= turn_.now() || handouts_.stopped()) {
+    turn_.Answer(durable, [sink = std::move(sink), tasks = std::move(tasks)]() mutable {
+      sink(std::move(tasks));
+    });
+    return WaiterId{0};
+  }
+  if (auto crowded = Crowded("; try again with a shorter wait")) return *std::move(crowded);
+  const WaiterId id = turn_.NextId();
+  const Timers::Key timer = timers_.Arm(args.until, PollEnd{id});
+  return Park(
+      id, {std::move(args.filter), std::move(args.worker), max, Parked{std::move(sink), timer}});
+}
+
+bool Desk::CancelPoll(WaiterId poll) {
+  auto it = waiters_.find(poll);
+  const Parked* parked = it == waiters_.end() ? nullptr : std::get_if<Parked>(&it->second.kind);
+  if (!parked) return false;
+  timers_.Disarm(parked->timer);
+  agenda_.RemoveWaiter(poll);
+  waiters_.erase(it);
+  return true;
+}
+
+void Desk::AnswerPoll(WaiterId poll, std::vector<Task> tasks, bool durable) {
+  auto tell = [sink = std::get<Parked>(waiters_.at(poll).kind).sink,
+               tasks = std::move(tasks)]() mutable { sink(std::move(tasks)); };
+  turn_.Answer(durable, std::move(tell));
+  CancelPoll(poll);
+}
+
+void Desk::Expire(WaiterId poll) {
+  if (waiters_.contains(poll)) AnswerPoll(poll, {}, /*durable=*/true);
+}
+
+// Streams ---------------------------------------------------------------------------------------
+
+Result<SessionId> Desk::OpenSession(Filter filter, std::string worker, int32_t capacity,
+                                    SessionSink sink) {
+  if (auto full = turn_.NeedsRoom(Room::kScarce)) return *std::move(full);
+  if (auto crowded = Crowded("")) return *std::move(crowded);
+  const SessionId id =
+      Park(turn_.NextId(), {std::move(filter), std::move(worker), static_cast<size_t>(capacity),
+                            Stream{std::move(sink)}});
+  if (handouts_.stopped()) DrainSession(id);
+  return id;
+}
+
+void Desk::DrainSession(SessionId session) {
+  Stream* stream = StreamOf(session);
+  if (!stream || stream->draining) return;
+  stream->draining = true;
+  agenda_.RemoveWaiter(session);
+  if (!stream->in_hand.empty()) return;
+  Tell(session, [](SessionUpdate& update) { update.drained = true; });
+}
+
+void Desk::CloseSession(SessionId session) {
+  Stream* stream = StreamOf(session);
+  if (!stream) return;
+  const auto in_hand = std::move(stream->in_hand);
+  const std::string ns = waiters_.at(session).filter.ns;
+  agenda_.RemoveWaiter(session);
+  waiters_.erase(session);
+  for (const auto& [claim, held] : in_hand) {
+    claims_.Abandon(ns, held.instance, held.visit, claim);
+  }
+}
+
+void Desk::StopHandingOut() {
+  handouts_.Stop();
+  std::vector<WaiterId> all;
+  for (const auto& [id, waiter] : waiters_) all.push_back(id);
+  for (WaiterId id : all) {
+    if (StreamOf(id)) {
+      DrainSession(id);
+    } else {
+      AnswerPoll(id, {}, /*durable=*/true);
+    }
+  }
+}
+
+void Desk::AfterCommit(SessionId session, std::function<void(bool)> tell) {
+  answers_[session].push_back(std::move(tell));
+}
+
+void Desk::Tell(SessionId session, const std::function<void(SessionUpdate&)>& note, bool durable) {
+  note(updates_[session]);
+  if (!durable) updates_wait_.insert(session);
+}
+
+void Desk::TellSessions() {
+  for (auto& [session, answers] : answers_) {
+    const bool open = waiters_.contains(session);  // else no two need be of one stream
+    const bool updated = updates_wait_.contains(session);
+    for (size_t i = 0; i < answers.size(); ++i) {
+      const bool more = open && (updated || i + 1 < answers.size());
+      turn_.AfterCommit([tell = std::move(answers[i]), more] { tell(more); });
+    }
+  }
+  answers_.clear();
+  for (auto& [session, update] : updates_) {
+    const Stream* stream = StreamOf(session);
+    if (!stream) continue;
+    turn_.Answer(
+        !updates_wait_.contains(session),
+        [sink = stream->sink, update = std::move(update)]() mutable { sink(std::move(update)); });
+  }
+  updates_.clear();
+  updates_wait_.clear();
+}
+
+// Hand-outs -------------------------------------------------------------------------------------
+
+bool Desk::Serve() {
+  bool served = false;
+  while (auto match = agenda_.NextMatch()) {
+    ServeOne(match->first, match->second);
+    served = true;
+  }
+  return served;
+}
+
+void Desk::ServeOne(WaiterId id, const Filter& filter) {
+  Waiter& waiter = waiters_.at(id);
+  bool durable = true;
+  Stream* stream = std::get_if<Stream>(&waiter.kind);
+  if (!stream) {
+    auto tasks = handouts_.Take(filter, waiter.worker, waiter.max, 0, &durable);
+    if (!tasks.empty()) AnswerPoll(id, std::move(tasks), durable);
+    return;
+  }
+  const size_t most = std::min(CapacityOf(waiter), kTasksPerMessage);
+  auto tasks = handouts_.Take(filter, waiter.worker, most, id, &durable);
+  if (tasks.empty()) return;
+  for (const Task& task : tasks) stream->in_hand[task.claim_id] = {task.instance, task.visit};
+  if (CapacityOf(waiter) == 0) agenda_.RemoveWaiter(id);
+  Tell(
+      id,
+      [&](SessionUpdate& update) { std::ranges::move(tasks, std::back_inserter(update.tasks)); },
+      durable);
+}
+
+// Claims of streams -----------------------------------------------------------------------------
+
+void Desk::Absorb(const Change& change) {
+  const Instance& instance = change.instance();
+  for (const Tokens::Touched& touched : change.touched()) {
+    const Token* token = instance.Stopped() ? nullptr : instance.tokens.Find(touched.visit);
+    if (touched.before) {
+      for (const Claim& was : touched.before->claims) {
+        const Claim* claim = token ? token->FindClaim(was.id) : nullptr;
+        if (was.Live() && !(claim && claim->Live())) Free(change, touched.visit, was);
+      }
+    }
+    if (!token) continue;
+    for (const Claim& claim : token->claims) {
+      if (claim.Live() && claim.session != 0) HoldInHand(instance, token->visit, claim);
+    }
+  }
+  if (instance.Stopped() || !change.Cancelled()) return;
+  for (const Token& token : instance.tokens) {
+    for (const Claim& claim : token.claims) {
+      if (!claim.Live() || claim.session == 0) continue;
+      Tell(claim.session, [&](SessionUpdate& update) {
+        update.cancelled.push_back(ClaimText(instance, token.visit, claim.id));
+      });
+    }
+  }
+}
+
+// A claim has ended: its stream may have another task, and hears of it unless it ended it itself.
+void Desk::Free(const Change& change, uint64_t visit, const Claim& claim) {
+  Stream* stream = claim.session == 0 ? nullptr : StreamOf(claim.session);
+  if (!stream) return;
+  const Waiter& waiter = waiters_.at(claim.session);
+  const bool full = CapacityOf(waiter) == 0;
+  stream->in_hand.erase(claim.id);
+  if (full && CapacityOf(waiter) > 0) agenda_.AddWaiter(claim.session, waiter.filter);
+  const bool drained = stream->draining && stream->in_hand.empty();
+  if (claim.id == change.self && !drained) return;
+  Tell(claim.session, [&](SessionUpdate& update) {
+    if (claim.id != change.self) {
+      std::string text = ClaimText(change.instance(), visit, claim.id);
+      if (change.instance().killed) update.killed.push_back(text);
+      update.cancelled.push_back(std::move(text));
+    }
+    update.drained = drained;
+  });
+}
+
+// A claim that had timed out is alive again: it counts against its stream's capacity as before.
+void Desk::HoldInHand(const Instance& instance, uint64_t visit, const Claim& claim) {
+  Stream* stream = StreamOf(claim.session);
+  if (!stream || stream->in_hand.contains(claim.id)) return;
+  stream->in_hand[claim.id] = {instance.id, visit};
+  if (CapacityOf(waiters_.at(claim.session)) == 0) agenda_.RemoveWaiter(claim.session);
+}
+
+}  // namespace dfsmr

@@ -1,0 +1,92 @@
+// Those that wait for work, polls and Work streams, and what streams are told.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "dsrv/engine/claims.h"
+#include "dsrv/engine/handouts.h"
+#include "dsrv/engine/part.h"
+#include "dsrv/engine/timers.h"
+
+namespace dfsmr {
+
+class Desk : public Part {
+ public:
+  Desk(OpenTurn& turn, Agenda& agenda, Timers& timers, Claims& claims, HandOuts& handouts)
+      : turn_(turn), agenda_(agenda), timers_(timers), claims_(claims), handouts_(handouts) {}
+
+  // As Engine's methods of the same names.
+  Result<WaiterId> Poll(PollArgs args, PollSink sink);
+  bool CancelPoll(WaiterId poll);
+  Result<SessionId> OpenSession(Filter filter, std::string worker, int32_t capacity,
+                                SessionSink sink);
+  void DrainSession(SessionId session);
+  void CloseSession(SessionId session);
+  void StopHandingOut();
+  void AfterCommit(SessionId session, std::function<void(bool more)> tell);
+
+  // A poll has waited long enough.
+  void Expire(WaiterId poll);
+  // Gives work to those that wait for it. False: there is none for them.
+  bool Serve();
+  // At the end of a pass: passes on what streams are to be told. In each pass, because a stream
+  // that ends in the next one may have been given work in this one.
+  void TellSessions();
+
+  void Absorb(const Change& change) override;
+
+ private:
+  struct Parked {
+    PollSink sink;
+    Timers::Key timer;
+  };
+  struct Stream {
+    SessionSink sink;
+    bool draining = false;
+    struct InHand {
+      std::string instance;
+      uint64_t visit;
+    };
+    std::map<ClaimId, InHand> in_hand = {};
+  };
+  struct Waiter {
+    Filter filter;
+    std::string worker;
+    size_t max = 1;  // tasks of the answer, or capacity of the stream
+    std::variant<Parked, Stream> kind;
+  };
+
+  // Null when the session has ended.
+  Stream* StreamOf(SessionId session);
+  // How many more tasks a stream may have.
+  static size_t CapacityOf(const Waiter& waiter);
+  std::optional<Error> Crowded(std::string_view what) const;
+  WaiterId Park(WaiterId id, Waiter waiter);
+  void AnswerPoll(WaiterId poll, std::vector<Task> tasks, bool durable);
+  void ServeOne(WaiterId id, const Filter& filter);
+  void Free(const Change& change, uint64_t visit, const Claim& claim);
+  void HoldInHand(const Instance& instance, uint64_t visit, const Claim& claim);
+  // Adds to what a stream is told after this pass: after the commit unless `durable`.
+  void Tell(SessionId session, const std::function<void(SessionUpdate&)>& note,
+            bool durable = false);
+
+  OpenTurn& turn_;
+  Agenda& agenda_;
+  Timers& timers_;
+  Claims& claims_;
+  HandOuts& handouts_;
+  std::unordered_map<WaiterId, Waiter> waiters_;
+  std::map<SessionId, std::vector<std::function<void(bool)>>> answers_;
+  std::map<SessionId, SessionUpdate> updates_;
+  std::set<SessionId> updates_wait_;  // for the commit
+};
+
+}  // namespace dfsmr

@@ -1,0 +1,145 @@
+#include "dsrv/engine/family.h"
+
+#include <set>
+
+namespace dfsmr {
+namespace {
+
+constexpr size_t kCancelsPerPass = 128;
+
+// How the children of an instance that is being cancelled are cancelled.
+CancelMode ModeOf(const Instance& instance) {
+  if (instance.killed) return CancelMode::kKill;
+  return instance.forced ? CancelMode::kForce : CancelMode::kCancel;
+}
+
+}  // namespace
+
+bool Unplanned(const Instance& instance) {
+  if (!instance.Stopped() || instance.result != InstanceResult::kError) return false;
+  return instance.plan ? !instance.plan->ran : instance.start_time == Timestamp();
+}
+
+const Family::Children* Family::ChildrenOf(const std::string& ns, const std::string& parent) const {
+  auto it = children_.find(ResidentKey(ns, parent));
+  return it == children_.end() ? nullptr : &it->second;
+}
+
+void Family::Load(Resident& resident) {
+  const Instance& instance = resident.instance;
+  if (!instance.parent_step) return;
+  /*mutant recover-no-children*/ children_[ResidentKey(instance.ns, instance.parent)][instance.id] =
+      instance.parent_step->generation; /*end*/
+}
+
+void Family::Absorb(const Change& change) {
+  const Instance& instance = change.instance();
+  if (!instance.parent_step) return;
+  const ChildClass from =
+      change.state == InstanceState::kNone ? ChildClass::kRunning : change.child;
+  const ChildClass to = ClassOf(instance);
+  if (from != to) {
+    const bool unplanned = from == ChildClass::kFailed || Unplanned(instance);
+    moved_.push_back({instance.ns, instance.parent, *instance.parent_step, from, to, unplanned});
+  }
+  const std::string parent = ResidentKey(instance.ns, instance.parent);
+  auto& siblings = children_[parent];
+  if (instance.Stopped()) {
+    siblings.erase(instance.id);
+    if (siblings.empty()) children_.erase(parent);
+  } else {
+    siblings[instance.id] = instance.parent_step->generation;
+  }
+}
+
+bool Family::Work() {
+  if (moved_.empty()) return false;
+  const Moved move = std::move(moved_.front());
+  moved_.pop_front();
+  auto parent = changer_.Touch(move.ns, move.parent);
+  if (!parent) return true;
+  changer_.Apply(**parent, [&](Scene& scene) {
+    ChildMoved(scene, move.step.home, move.step.generation, move.from, move.to, move.unplanned);
+  });
+  if (!(*parent)->instance.Stopped()) residents_.MarkDirty(**parent);
+  return true;
+}
+
+// Children whose parent was cancelled, has stopped, or has gone on without them.
+void Canceller::Loaded() {
+  for (const auto& [key, children] : family_.all()) {
+    const auto [ns, id] = SplitKey(key);
+    auto parent = residents_.Load(ns, id);
+    std::set<uint64_t> waited_for;
+    if (parent && !(*parent)->instance.Stopped() && !(*parent)->instance.cancel_requested) {
+      for (const Token& token : std::as_const((*parent)->instance.tokens)) {
+        if (token.step && token.step->children) waited_for.insert(token.step->children->generation);
+      }
+    }
+    Job job{ns, {}, parent ? ModeOf((*parent)->instance) : CancelMode::kCancel};
+    for (const auto& [child, generation] : children) {
+      if (!waited_for.contains(generation)) job.ids.push_back(child);
+    }
+    if (!job.ids.empty()) jobs_.push_back(std::move(job));
+  }
+}
+
+void Canceller::Absorb(const Change& change) {
+  const Instance& instance = change.instance();
+  if (!instance.plan && !change.plan) return;
+  if (!family_.ChildrenOf(instance.ns, instance.id)) return;
+  /*mutant children-outlive-parent*/ if (change.Cancelled() || change.Stopped() || change.Moved()) {
+    return CancelChildren(instance, std::nullopt, ModeOf(instance));
+  } /*end*/
+  for (const Tokens::Touched& touched : change.touched()) {
+    const auto& was = touched.before;
+    if (was && was->step && was->step->children) CheckLeft(instance, *was);
+  }
+}
+
+// A token that waited for children has gone on: without them, when they have not all stopped.
+void Canceller::CheckLeft(const Instance& instance, const Token& before) {
+  const uint64_t generation = before.step->children->generation;
+  const auto slot = instance.tokens.SlotOfHome(before.home);
+  if (slot) {
+    const StepState& step = *instance.tokens[*slot].step;
+    if (step.children && step.children->generation == generation) return;
+  }
+  CancelChildren(instance, generation, CancelMode::kCancel);
+}
+
+void Canceller::CancelChildren(const Instance& instance, std::optional<uint64_t> generation,
+                               CancelMode mode) {
+  const Family::Children* children = family_.ChildrenOf(instance.ns, instance.id);
+  if (!children) return;
+  Job job{instance.ns, {}, mode};
+  for (const auto& [id, of] : *children) {
+    if (!generation || of == *generation) job.ids.push_back(id);
+  }
+  if (!job.ids.empty()) jobs_.push_back(std::move(job));
+}
+
+void Canceller::BeginPass() { left_ = kCancelsPerPass; }
+
+bool Canceller::Work() {
+  if (jobs_.empty()) return false;
+  if (left_ == 0) {
+    turn_.WantMore();
+    return false;
+  }
+  --left_;
+  Job& job = jobs_.front();
+  const std::string id = std::move(job.ids.back());
+  job.ids.pop_back();
+  const std::string ns = job.ns;
+  const CancelMode mode = job.mode;
+  if (job.ids.empty()) jobs_.pop_front();
+  auto loaded = residents_.Load(ns, id);
+  if (!loaded || (*loaded)->instance.Stopped()) return true;
+  auto child = changer_.Touch(ns, id);
+  auto outcome = changer_.Apply(**child, [&](Scene& scene) { return Cancel(scene, mode); });
+  if (outcome && !(*child)->instance.Stopped()) residents_.MarkDirty(**child);
+  return true;
+}
+
+}  // namespace dfsmr

@@ -1,0 +1,85 @@
+// Children of plans' steps: which of them live, and what their changes mean for the steps that
+// started them. Kept in memory, rebuilt from the live instances.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "dsrv/engine/changer.h"
+#include "dsrv/engine/part.h"
+
+namespace dfsmr {
+
+// It has stopped before any of its steps was ready.
+bool Unplanned(const Instance& instance);
+
+class Family : public Part {
+ public:
+  using Children = std::map<std::string, uint64_t>;  // id → generation of the step that started it
+
+  Family(Residents& residents, Changer& changer) : residents_(residents), changer_(changer) {}
+
+  // Those of an instance that have not stopped; null: it has none.
+  const Children* ChildrenOf(const std::string& ns, const std::string& parent) const;
+  // By their parents' ns\0id.
+  const std::unordered_map<std::string, Children>& all() const { return children_; }
+
+  void Load(Resident& resident) override;
+  void Absorb(const Change& change) override;
+  // Counts one child's change at its parent's step.
+  bool Work() override;
+
+ private:
+  struct Moved {
+    std::string ns;
+    std::string parent;
+    ParentStep step;
+    ChildClass from;
+    ChildClass to;
+    bool unplanned;
+  };
+
+  Residents& residents_;
+  Changer& changer_;
+  std::unordered_map<std::string, Children> children_;  // by ns\0parent
+  std::deque<Moved> moved_;
+};
+
+// Cancels children that nobody waits for any more: of an instance that is cancelled, stopped or
+// upgraded, and of a step that has gone on without them. A bounded number a pass.
+class Canceller : public Part {
+ public:
+  Canceller(OpenTurn& turn, Residents& residents, Changer& changer, Family& family)
+      : turn_(turn), residents_(residents), changer_(changer), family_(family) {}
+
+  // At start, when all are loaded: children that had not heard of it when the server ended.
+  void Loaded();
+  void Absorb(const Change& change) override;
+  void BeginPass() override;
+  bool Work() override;
+
+ private:
+  struct Job {
+    std::string ns;
+    std::vector<std::string> ids;
+    CancelMode mode;
+  };
+
+  void CheckLeft(const Instance& instance, const Token& before);
+  // Of one generation, or of all.
+  void CancelChildren(const Instance& instance, std::optional<uint64_t> generation,
+                      CancelMode mode);
+
+  OpenTurn& turn_;
+  Residents& residents_;
+  Changer& changer_;
+  Family& family_;
+  std::deque<Job> jobs_;
+  size_t left_ = 0;  // in this pass
+};
+
+}  // namespace dfsmr

@@ -1,0 +1,40 @@
+// Instances that begin after others have stopped: which wait for which. They hear of it in the same
+// commit. Kept in memory, rebuilt from the live instances.
+#pragma once
+
+#include <deque>
+#include <set>
+#include <string>
+#include <unordered_map>
+
+#include "dsrv/engine/changer.h"
+#include "dsrv/engine/part.h"
+
+namespace dfsmr {
+
+class Followers : public Part {
+ public:
+  Followers(Residents& residents, Changer& changer) : residents_(residents), changer_(changer) {}
+
+  // `follower` waits for the instance `id` of its namespace.
+  void Add(const Instance& follower, const std::string& id);
+
+  void Load(Resident& resident) override;
+  void Absorb(const Change& change) override;
+  // Tells those that wait for one instance that it has stopped.
+  bool Work() override;
+
+ private:
+  struct Stopped {
+    std::string ns;
+    std::string id;
+    InstanceResult result;
+  };
+
+  Residents& residents_;
+  Changer& changer_;
+  std::unordered_map<std::string, std::set<std::string>> waiting_;  // ns\0id → followers' ids
+  std::deque<Stopped> stopped_;
+};
+
+}  // namespace dfsmr

@@ -1,0 +1,258 @@
+#include "dsrv/engine/handouts.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "fsm/base/json.h"
+#include "fsm/base/limits.h"
+#include "fsm/base/names.h"
+
+namespace dfsmr {
+namespace {
+
+// What one reply holds, so that with one more task of the largest size it is still a message.
+constexpr size_t kTaskBytes = limits::kMessage - 2 * limits::kJson - (64 << 10);
+constexpr size_t kTasksAtFirst = 16;  // room for so many, when there is one
+
+}  // namespace
+
+Agenda::Queue* HandOuts::QueueOf(VersionState& version, const Graph& graph, NodeIndex index) {
+  NodeState& state = *graph.states[index];
+  if (state.queue) return state.queue;
+  const MachineVersion& definition = *version.definition;
+  const Node& node = graph.machine->nodes[index];
+  Agenda::Queue* queue =
+      agenda_.QueueFor({definition.ns, definition.machine.id, definition.version,
+                        StatsName(version, node.id), node.settings->action, node.settings->queue});
+  // Steps of one name may be of several actions, in the plans of several instances.
+  if (!version.plan) state.queue = queue;
+  return queue;
+}
+
+ReadyEntry HandOuts::EntryOf(const Graph& graph, std::string id, int32_t priority,
+                             const Token& token) {
+  // In 64 bits, then clamped: both priorities come from outside.
+  const int64_t sum = int64_t{graph.machine->nodes[token.node].settings->priority} + priority;
+  return {std::move(id), token.visit, token.available_at,
+          static_cast<int32_t>(std::clamp<int64_t>(sum, INT32_MIN, INT32_MAX))};
+}
+
+void HandOuts::Enqueue(Resident& resident, const Token& token) {
+  agenda_.Push(QueueOf(*resident.version, *resident.graph, token.node),
+               EntryOf(*resident.graph, resident.instance.id, resident.instance.priority, token));
+}
+
+void HandOuts::Load(Resident& resident) {
+  if (!Runs(resident.instance.state) || resident.version->LeftBehind()) return;
+  const Instance& instance = resident.instance;
+  for (const Token& token : std::as_const(instance.tokens)) {
+    if (token.state != TokenState::kReady) continue;
+    agenda_.Load(QueueOf(*resident.version, *resident.graph, token.node),
+                 EntryOf(*resident.graph, instance.id, instance.priority, token));
+  }
+}
+
+void HandOuts::LoadResting(VersionState& version, std::string id, int32_t priority,
+                           const Token& token) {
+  agenda_.Load(QueueOf(version, *version.graph, token.node),
+               EntryOf(*version.graph, std::move(id), priority, token));
+}
+
+void HandOuts::Absorb(const Change& change) {
+  const Instance& instance = change.instance();
+  if (instance.Stopped() || !Runs(instance.state)) return;
+  for (const Tokens::Touched& touched : change.touched()) {
+    const Token* token = instance.tokens.Find(touched.visit);
+    if (!token || token->state != TokenState::kReady) continue;
+    const bool was = touched.before && touched.before->state == TokenState::kReady;
+    if (!was || !Runs(change.state)) Enqueue(change.resident, *token);
+  }
+  if (change.state == InstanceState::kPaused) EnqueueUntouched(change);
+}
+
+// The instance runs again: what lies ready and was not touched.
+void HandOuts::EnqueueUntouched(const Change& change) {
+  const Instance& instance = change.instance();
+  std::unordered_set<uint64_t> touched;
+  size_t ready = instance.tokens.Count(TokenState::kReady);
+  for (const Tokens::Touched& one : change.touched()) {
+    const Token* now = instance.tokens.Find(one.visit);
+    if (!now || now->state != TokenState::kReady) continue;
+    touched.insert(one.visit);
+    --ready;
+  }
+  for (auto token = instance.tokens.begin(); ready > 0 && token != instance.tokens.end(); ++token) {
+    if (token->state != TokenState::kReady || touched.contains(token->visit)) continue;
+    Enqueue(change.resident, *token);
+    --ready;
+  }
+}
+
+std::vector<Task> HandOuts::Take(const Filter& filter, const std::string& worker, size_t max,
+                                 SessionId session, bool* durable) {
+  std::vector<Task> tasks;
+  size_t bytes = 0;
+  size_t sweeps =
+      max / Upgrades::kMovesAtOnce + 2;  // enough to fill the reply, and no more than that
+  while (tasks.size() < max && bytes < kTaskBytes && !stopped_) {
+    auto popped = agenda_.Pop(filter);
+    if (!popped && sweeps > 0 && upgrades_.MoveFor(filter)) {
+      --sweeps;
+      continue;
+    }
+    if (!popped) break;
+    if (tasks.empty()) tasks.reserve(std::min(max, kTasksAtFirst));
+    Task& task = tasks.emplace_back();
+    if (TakeOne(*std::move(popped), worker, session, &task, durable)) {
+      if (task.spec) bytes += task.spec->params.size();
+      bytes += task.node_params.size() + task.event_data.size() + 256;
+    } else {
+      tasks.pop_back();
+    }
+  }
+  return tasks;
+}
+
+bool HandOuts::TakeOne(Agenda::Popped popped, const std::string& worker, SessionId session,
+                       Task* task, bool* durable) {
+  auto touched = changer_.Touch(Agenda::KeyOf(popped.queue).ns, popped.entry.instance);
+  if (!touched) return false;
+  Resident& resident = **touched;
+  const Instance& instance = resident.instance;
+  MachineState& machine = *resident.version->machine;
+  const Token* token = instance.tokens.Find(popped.entry.visit);
+  if (!token || token->state != TokenState::kReady || !Runs(instance.state)) {
+    throttle_.NotNeeded(machine, popped);
+    return false;
+  }
+  if (token->TimedOutBefore() && throttle_.HoldsBack(machine, popped)) return false;
+  std::string key;
+  if (!Prepare(resident, *token, task, &key)) return false;
+  const NodeState& state = resident.StateOf(token->node);
+  const TimeoutPolicy& policy = resident.machine().nodes[token->node].settings->timeout;
+  const auto timeout = state.latency->Timeout(policy, token->TimedOutBefore(), state.claimed);
+  MakeClaim(resident, token->visit,
+            {turn_.NextClaim(), worker, timeout ? After(turn_.now(), *timeout) : kNever, session,
+             std::move(key)},
+            task, durable);
+  return true;
+}
+
+// Not by the changer: a claim that may be lost in a crash is neither a change of its instance's row
+// nor a record of the feed before something else happens to it.
+void HandOuts::MakeClaim(Resident& resident, uint64_t visit, ClaimArgs args, Task* task,
+                         bool* durable) {
+  Instance& instance = resident.instance;
+  const std::string key = args.key;
+  Scene scene = changer_.SceneOf(resident, &resident.pending);
+  Token& token = *instance.tokens.FindMutable(visit);
+  const Node& node = resident.machine().nodes[token.node];
+  const Claim& claim = TakeClaim(scene, token, std::move(args));
+  Statistics::CountTokens(instance, *resident.graph, *resident.graph);
+  instance.tokens.Forget();
+  if (!key.empty()) singletons_.Taken(resident, key, visit);
+  if (/*mutant at-most-once-not-durable*/ node.AtMostOnce() /*end*/) {
+    residents_.Settle(resident);
+  } else {
+    residents_.MarkLazy(resident);
+  }
+  *durable = *durable && residents_.Durable(resident);
+  timers_.ArmClaim(resident, visit, claim);
+  task->attempt = claim.attempt;
+  task->claim_id = claim.id;
+  task->claim = ClaimText(instance, visit, claim.id);
+  task->deadline = claim.deadline;
+  throttle_.Claimed(*resident.version->machine, claim.retry);
+}
+
+bool HandOuts::Prepare(Resident& resident, const Token& token, Task* task, std::string* key) {
+  auto spec = residents_.SpecOf(resident);
+  if (!spec) return false;
+  const Instance& instance = resident.instance;
+  const Node& node = resident.machine().nodes[token.node];
+  task->ns = instance.ns;
+  task->instance = instance.id;
+  task->machine = instance.machine;
+  task->version = instance.version;
+  task->node = node.id;
+  task->visit = token.visit;
+  task->spec = *std::move(spec);
+  task->node_params = token.params;
+  task->action = node.settings->action;
+  task->queue = node.settings->queue;
+  return !token.step || PrepareStep(resident, token, task, key);
+}
+
+bool HandOuts::Fail(Resident& resident, uint64_t visit, const std::string& why) {
+  changer_.Apply(resident, [&](Scene& scene) { FailStep(scene, visit, why); });
+  residents_.MarkDirty(resident);
+  return false;
+}
+
+Result<std::string> HandOuts::InputOf(Resident& resident, const Token& token) {
+  const Node& node = resident.machine().nodes[token.node];
+  const PlanGraph& graph = *resident.machine().graph;
+  const Step& step = graph.steps[node.step];
+  const std::string* patched = resident.instance.tokens.Patched(token.home);
+  const std::string& input = patched ? *patched : step.input;
+  const bool planner = node.role == Role::kPlanner;
+  auto invalid = [](std::string why) {
+    return Error{Code::kInvalidArgument, Reason::kNone, std::move(why)};
+  };
+  auto filled = values_.Fill(resident, input);
+  if (planner && !filled) filled = input;  // outputs are to come
+  if (!filled) return invalid("input: " + filled.error().message);
+  if (json::KindOf(*filled) != json::Kind::kObject) {
+    return invalid("input: expected an object, but it is " + Quoted(*filled));
+  }
+  if (filled->size() > limits::kJson) {
+    return invalid("input: it has " + std::to_string(filled->size()) + " bytes; the limit is " +
+                   std::to_string(limits::kJson));
+  }
+  const auto& check = graph.works[step.work].input.check;
+  if (check && !planner) {
+    if (auto violation = check->Violation(*filled)) return invalid(*violation);
+  }
+  return filled;
+}
+
+bool HandOuts::TakeKey(Resident& resident, const Token& token, std::string* key) {
+  const PlanGraph& graph = *resident.machine().graph;
+  const Node& node = resident.machine().nodes[token.node];
+  auto singleton = graph.singletons.find(node.step);
+  if (singleton == graph.singletons.end() || node.role != Role::kRun) return true;
+  const uint64_t visit = token.visit;
+  auto name = TextOf(values_.Fill(resident, singleton->second));
+  if (!name) return Fail(resident, visit, "singleton: " + name.error().message);
+  if (token.step->key == *name) return true;  // it has it since an earlier run
+  const std::string holder = singletons_.HolderOf(resident.instance, *name);
+  if (holder.empty()) {
+    *key = *std::move(name);
+    return true;
+  }
+  const OnConflict on_conflict = graph.works[graph.steps[node.step].work].on_conflict;
+  changer_.Apply(resident,
+                 [&](Scene& scene) { AwaitKey(scene, visit, *name, holder, on_conflict); });
+  residents_.MarkDirty(resident);
+  return false;
+}
+
+bool HandOuts::PrepareStep(Resident& resident, const Token& token, Task* task, std::string* key) {
+  const PlanGraph& graph = *resident.machine().graph;
+  const Node& node = resident.machine().nodes[token.node];
+  auto input = InputOf(resident, token);
+  if (!input) return Fail(resident, token.visit, input.error().message);
+  if (!TakeKey(resident, token, key)) return false;
+  task->node_params = *std::move(input);
+  task->event = token.step->event;
+  task->event_data = token.step->event_data;
+  task->phase = node.role == Role::kPlanner    ? "plan"
+                : node.role == Role::kFinalize ? "finalize"
+                                               : "run";
+  task->middleware = graph.works[graph.steps[node.step].work].middleware;
+  const bool large = task->spec->params.size() > limits::kStepParams;
+  if (large && node.role != Role::kPlanner) task->spec.reset();
+  return true;
+}
+
+}  // namespace dfsmr

@@ -1,0 +1,78 @@
+// Hands out what is ready: puts tokens into the agenda when they become ready, and turns what the
+// agenda gives into tasks under claims.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "dsrv/engine/changer.h"
+#include "dsrv/engine/part.h"
+#include "dsrv/engine/singletons.h"
+#include "dsrv/engine/throttle.h"
+#include "dsrv/engine/timers.h"
+#include "dsrv/engine/upgrades.h"
+#include "dsrv/engine/values.h"
+
+namespace dfsmr {
+
+class HandOuts : public Part {
+ public:
+  HandOuts(OpenTurn& turn, Agenda& agenda, Residents& residents, Changer& changer, Values& values,
+           Singletons& singletons, Throttle& throttle, Timers& timers, Upgrades& upgrades)
+      : turn_(turn),
+        agenda_(agenda),
+        residents_(residents),
+        changer_(changer),
+        values_(values),
+        singletons_(singletons),
+        throttle_(throttle),
+        timers_(timers),
+        upgrades_(upgrades) {}
+
+  // At most `max` tasks for the filter, under claims of `worker`. `durable` turns false when one of
+  // them rests on something that is not durable yet.
+  std::vector<Task> Take(const Filter& filter, const std::string& worker, size_t max,
+                         SessionId session, bool* durable);
+  // Hands out nothing more.
+  void Stop() { stopped_ = true; }
+  bool stopped() const { return stopped_; }
+
+  void Load(Resident& resident) override;
+  // At start, of a plain machine's instance that is not brought into memory.
+  void LoadResting(VersionState& version, std::string id, int32_t priority, const Token& token);
+  void Absorb(const Change& change) override;
+
+ private:
+  Agenda::Queue* QueueOf(VersionState& version, const Graph& graph, NodeIndex node);
+  static ReadyEntry EntryOf(const Graph& graph, std::string id, int32_t priority,
+                            const Token& token);
+  void Enqueue(Resident& resident, const Token& token);
+  void EnqueueUntouched(const Change& change);
+  // False when it is not to be handed out after all.
+  bool TakeOne(Agenda::Popped popped, const std::string& worker, SessionId session, Task* task,
+               bool* durable);
+  void MakeClaim(Resident& resident, uint64_t visit, ClaimArgs args, Task* task, bool* durable);
+  // What its worker is told of a ready token, except for the claim. False when it cannot be handed
+  // out: then it is not ready any more.
+  bool Prepare(Resident& resident, const Token& token, Task* task, std::string* key);
+  // The same of a step: its input, its event, the singleton that it takes.
+  bool PrepareStep(Resident& resident, const Token& token, Task* task, std::string* key);
+  Result<std::string> InputOf(Resident& resident, const Token& token);
+  // The singleton that the step takes with this claim; empty: none, or it has it already. False:
+  // another instance holds it, and the step waits or has failed.
+  bool TakeKey(Resident& resident, const Token& token, std::string* key);
+  bool Fail(Resident& resident, uint64_t visit, const std::string& why);
+
+  OpenTurn& turn_;
+  Agenda& agenda_;
+  Residents& residents_;
+  Changer& changer_;
+  Values& values_;
+  Singletons& singletons_;
+  Throttle& throttle_;
+  Timers& timers_;
+  Upgrades& upgrades_;
+  bool stopped_ = false;
+};
+
+}  // namespace dfsmr

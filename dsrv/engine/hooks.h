@@ -1,0 +1,31 @@
+// Hooks of plans: actions that are started when an instance enters a state.
+#pragma once
+
+#include <deque>
+
+#include "dsrv/engine/catalog.h"
+#include "dsrv/engine/part.h"
+#include "dsrv/engine/starter.h"
+#include "dsrv/engine/values.h"
+
+namespace dfsmr {
+
+class Hooks : public Part {
+ public:
+  Hooks(Catalog& catalog, Values& values, Starter& starter)
+      : catalog_(catalog), values_(values), starter_(starter) {}
+
+  void Absorb(const Change& change) override;
+  // Starts the next one.
+  bool Work() override;
+
+ private:
+  void Fire(Resident& resident, const HookSource& hook, std::string_view word);
+
+  Catalog& catalog_;
+  Values& values_;
+  Starter& starter_;
+  std::deque<StartArgs> fired_;
+};
+
+}  // namespace dfsmr

@@ -1,0 +1,121 @@
+// Start-up: what is kept in memory is rebuilt from what lives.
+#include <algorithm>
+
+#include "dsrv/engine/engine.h"
+
+namespace dfsmr {
+
+Result<std::unique_ptr<Engine>> Engine::Open(Store& store, EngineOptions options, Timestamp now) {
+  auto epoch = store.Acquire(options.partition);
+  if (!epoch) return epoch.error();
+  std::unique_ptr<Engine> engine(new Engine(store, std::move(options)));
+  auto recovered = engine->Recover(*epoch, now);
+  if (!recovered) return recovered.error();
+  return engine;
+}
+
+Result<Ok> Engine::Recover(uint64_t epoch, Timestamp now) {
+  auto first = rows::FirstSeq(turn_.view(), turn_.partition());
+  if (!first) return first.error();
+  auto last = rows::LastSeq(turn_.view(), turn_.partition());
+  if (!last) return last.error();
+  turn_.Recover(epoch, *first, *last, now);
+  auto done = LoadMachines();
+  if (done) done = statistics_.Recover();
+  if (done) done = LoadLive();
+  return done;
+}
+
+Result<Ok> Engine::LoadMachines() {
+  Result<Ok> outcome = Ok{};
+  auto scanned = rows::ScanMachines(turn_.view(), turn_.partition(), [&](rows::MachineRow row) {
+    auto machine = options_.compile(row.source);
+    if (!machine) {
+      outcome = Error{Code::kDataLoss, Reason::kStoreFailed,
+                      "version " + std::to_string(row.version) + " of machine '" + row.id +
+                          "' in the store is not accepted any more: " + machine.error().message};
+      return;
+    }
+    catalog_.Add(std::make_shared<const MachineVersion>(
+                     MachineVersion{row.ns, row.version, *std::move(machine), row.define_time}),
+                 nullptr);
+  });
+  if (!scanned || !outcome) return scanned ? outcome : scanned;
+  catalog_.CompileDefined();
+  return Ok{};
+}
+
+// One instance that has not stopped: what is kept of it in memory besides itself.
+Result<Ok> Engine::LoadOne(Instance instance) {
+  VersionState* version = catalog_.VersionFor(instance);
+  auto graph = catalog_.LoadGraph(instance, *version);
+  if (!graph) return graph.error();
+  Resident passing;
+  Resident* resident = &passing;
+  if (instance.HasLiveClaim()) {
+    resident = residents_.Insert(std::move(instance), version, *std::move(graph));
+  } else {
+    passing.instance = std::move(instance);
+    passing.version = version;
+    passing.graph = *std::move(graph);
+  }
+  Statistics::CountState(*version, resident->instance.state, +1);
+  for (const Token& token : std::as_const(resident->instance.tokens)) {
+    Statistics::CountToken(*resident->graph, token, +1);
+  }
+  for (Part* part : parts_) part->Load(*resident);
+  return Ok{};
+}
+
+// The same, of the common kind. `version` is that of the one before, likely the same.
+Result<Ok> Engine::LoadResting(const rows::Resting& row, VersionState** version) {
+  const auto same = [&](const MachineVersion& one) {
+    return one.version == row.version && one.machine.id == row.machine && one.ns == row.ns;
+  };
+  if (!*version || !same(*(*version)->definition)) {
+    *version = catalog_.VersionOf(row.ns, row.machine, row.version);
+  }
+  VersionState* const of = *version;
+  const NodeIndex node = of && !row.node.empty() ? of->graph->machine->Find(row.node) : kNoNode;
+  if (!of || of->plan || (!row.node.empty() && node == kNoNode)) {
+    return Error{Code::kDataLoss, Reason::kStoreFailed,
+                 "instance '" + std::string(row.id) + "' runs on version " +
+                     std::to_string(row.version) + " of machine '" + std::string(row.machine) +
+                     "', which the store does not hold"};
+  }
+  upgrades_.Note(*of);
+  if (node == kNoNode) {
+    ++of->scheduled;
+    timers_.Await(row.start_at, {row.ns, row.id}, 0);
+    return Ok{};
+  }
+  ++of->running;
+  Token token;
+  token.node = node;
+  token.visit = row.visit;
+  token.state = row.token;
+  token.available_at = row.available_at;
+  Statistics::CountToken(*of->graph, token, +1);
+  if (row.token == TokenState::kWaiting && row.available_at != kNever) {
+    timers_.Await(row.available_at, {row.ns, row.id}, row.visit);
+  }
+  if (row.token == TokenState::kReady && !of->LeftBehind()) {
+    handouts_.LoadResting(*of, std::string(row.id), row.priority, token);
+  }
+  return Ok{};
+}
+
+Result<Ok> Engine::LoadLive() {
+  VersionState* version = nullptr;
+  auto scanned = rows::ScanLive(
+      turn_.view(), turn_.partition(), resolve(),
+      [&](const rows::Resting& row) { return LoadResting(row, &version); },
+      [&](Instance instance) { return LoadOne(std::move(instance)); });
+  if (!scanned) return scanned;
+  agenda_.Loaded();
+  canceller_.Loaded();
+  singletons_.Loaded();
+  return Ok{};
+}
+
+}  // namespace dfsmr

@@ -1,0 +1,127 @@
+#include "dsrv/engine/reports.h"
+
+#include <algorithm>
+
+#include "fsm/base/json.h"
+#include "fsm/base/names.h"
+
+namespace dfsmr {
+namespace {
+
+// How far back a report that may be a repetition is looked for: further than all workers together
+// could have reported since.
+constexpr size_t kLookedBack = 100'000;
+
+}  // namespace
+
+Result<Answer> Reports::Report(const std::string& ns, const std::string& id, ReportArgs args,
+                               const std::vector<rows::ChildStart>& children) {
+  auto touched = changer_.Touch(ns, id);
+  if (!touched) return touched.error();
+  Resident& resident = **touched;
+  if (auto full = turn_.NeedsRoom(children.empty() ? Room::kScarce : Room::kAmple)) {
+    return *std::move(full);
+  }
+  if (auto possible = CheckSuspend(resident, args, children); !possible) {
+    if (args.claim.empty()) return possible.error();
+    args.fault = possible.error();
+  }
+  ClaimId self;
+  std::optional<Claim> retried;
+  if (auto ref = ParseClaim(resident.instance, args.claim)) {
+    self = ref->id;
+    const Token* token = std::as_const(resident.instance.tokens).Find(ref->visit);
+    const Claim* claim = token ? token->FindClaim(self) : nullptr;
+    if (claim && claim->retry) retried = *claim;
+  }
+  Breaker& breaker = resident.version->machine->breaker;
+  auto answer = changer_.Apply(resident, self, [&](Scene& scene) {
+    scene.born_after = claims_.BornAfter(resident, self);
+    return dfsmr::Report(scene, args);
+  });
+  if (answer) {
+    if (answer->repeated) return answer;
+    if (resident.instance.plan) Keep(resident, args, *answer, children);
+    if (retried) breaker.RetrySucceeded(retried->claim_time);
+    return answer;
+  }
+  if (answer.error().reason == Reason::kStaleClaim) {
+    /*mutant former-answer-forgotten*/ if (auto former = FormerAnswer(resident, args)) {
+      return *former;
+    } /*end*/
+    claims_.LateReport(resident.instance, args.claim);
+  }
+  return answer;
+}
+
+Result<Ok> Reports::CheckSuspend(const Resident& resident, const ReportArgs& args,
+                                 const std::vector<rows::ChildStart>& children) {
+  if (!resident.instance.plan && (!children.empty() || args.wake_after)) {
+    return Error{Code::kInvalidArgument, Reason::kBadRequest,
+                 "instance " + Quoted(resident.instance.id) +
+                     " is of a plain machine: only steps "
+                     "of a plan suspend, with 'wake_after' or 'children'"};
+  }
+  for (const rows::ChildStart& child : children) {
+    if (!child.spec.flow.empty() ||
+        catalog_.VersionOf(resident.instance.ns, child.machine, child.version)) {
+      continue;
+    }
+    return Error{Code::kNotFound, Reason::kNoSuchMachine,
+                 "'children': namespace " + Quoted(resident.instance.ns) + " has no machine " +
+                     Quoted(child.machine)};
+  }
+  return Ok{};
+}
+
+void Reports::Keep(Resident& resident, const ReportArgs& args, const Answer& answer,
+                   const std::vector<rows::ChildStart>& children) {
+  Instance& instance = resident.instance;
+  if (args.transition == "planned" && instance.state != InstanceState::kStopped) {
+    const auto flow = json::Member(args.output, "flow");
+    std::string text = flow ? std::string(*flow) : "[]";
+    if (json::KindOf(text) == json::Kind::kString) text = json::Unquote(text);
+    /*mutant planned-not-kept*/ rows::PutPlanned(&turn_.batch(), turn_.partition(), instance,
+                                                 answer.prev_node, text); /*end*/
+    return;
+  }
+  if (children.empty() || args.transition != "suspend") return;
+  const NodeIndex home = resident.machine().Find(answer.prev_node);
+  const auto slot = instance.tokens.SlotOfHome(home);
+  if (!slot) return;
+  const Token& token = std::as_const(instance.tokens)[*slot];
+  if (!token.step->children) return;
+  rows::PutStarts(&turn_.batch(), turn_.partition(), instance, home, children);
+  CacheOf(resident).items[token.step->children->generation].starts = children;
+}
+
+std::optional<Answer> Reports::FormerAnswer(Resident& resident, const ReportArgs& args) {
+  auto ref = ParseClaim(resident.instance, args.claim);
+  if (!ref) return std::nullopt;
+  std::optional<Answer> answer;
+  size_t looked = 0;
+  auto consider = [&](const Event& event) {  // false: looked far enough
+    // What stops an instance may tell of a visit that was over by then.
+    const bool entry =
+        event.visit == ref->visit &&
+        (event.kind == ChangeKind::kStarted || event.kind == ChangeKind::kTransitioned ||
+         event.kind == ChangeKind::kSuspended || event.kind == ChangeKind::kWoken);
+    if (event.left_visit != ref->visit) return !entry && ++looked < kLookedBack;
+    if (event.answer && event.answer->claim == ref->id && event.transition == args.transition) {
+      answer = event.answer;
+      answer->repeated = true;
+    }
+    return false;
+  };
+  rows::FeedReader feed(turn_.view(), turn_.partition());
+  auto scanned =
+      rows::HistoryBackwards(turn_.view(), turn_.partition(), resident.instance, [&](uint64_t seq) {
+        if (auto event = turn_.FindRecord(seq)) return consider(*event);
+        auto event = feed.Get(seq);
+        return turn_.Trust(event) ? consider(*event) : false;
+      });
+  turn_.Trust(scanned);
+  return answer;
+}
+
+}  // namespace dfsmr

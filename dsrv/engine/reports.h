@@ -1,0 +1,42 @@
+// Reports: of workers about their claims, and from outside.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dsrv/engine/catalog.h"
+#include "dsrv/engine/changer.h"
+#include "dsrv/engine/claims.h"
+#include "dsrv/engine/residents.h"
+
+namespace dfsmr {
+
+class Reports {
+ public:
+  Reports(OpenTurn& turn, Catalog& catalog, Residents& residents, Changer& changer, Claims& claims)
+      : turn_(turn), catalog_(catalog), residents_(residents), changer_(changer), claims_(claims) {}
+
+  // `children` are what a suspending report asks to be started. A repetition is answered as the
+  // report was.
+  Result<Answer> Report(const std::string& ns, const std::string& id, ReportArgs args,
+                        const std::vector<rows::ChildStart>& children);
+
+ private:
+  // Whether what the report asks for beyond its transition is possible.
+  Result<Ok> CheckSuspend(const Resident& resident, const ReportArgs& args,
+                          const std::vector<rows::ChildStart>& children);
+  // Keeps what an accepted report of a plan's step brings beyond its transition.
+  void Keep(Resident& resident, const ReportArgs& args, const Answer& answer,
+            const std::vector<rows::ChildStart>& children);
+  // The answer to a report that was accepted before the last one: from the history.
+  std::optional<Answer> FormerAnswer(Resident& resident, const ReportArgs& args);
+
+  OpenTurn& turn_;
+  Catalog& catalog_;
+  Residents& residents_;
+  Changer& changer_;
+  Claims& claims_;
+};
+
+}  // namespace dfsmr

@@ -1,0 +1,248 @@
+#include "dsrv/engine/residents.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "fsm/base/limits.h"
+
+namespace dfsmr {
+
+std::string ResidentKey(std::string_view ns, std::string_view id) {
+  std::string key;
+  key.reserve(ns.size() + id.size() + 1);
+  key += ns;
+  key += '\0';
+  key += id;
+  return key;
+}
+
+std::pair<std::string, std::string> SplitKey(const std::string& key) {
+  const size_t zero = key.find('\0');
+  return {key.substr(0, zero), key.substr(zero + 1)};
+}
+
+template <typename One>
+size_t Residents::ByName::operator()(const One& one) const {
+  if constexpr (std::is_same_v<One, ResidentName>) {
+    const std::hash<std::string_view> hash;
+    return hash(one.id) ^ Mix(hash(one.ns));
+  } else {
+    return (*this)(NameOf(*one));
+  }
+}
+
+template <typename One, typename Other>
+bool Residents::ByName::operator()(const One& one, const Other& other) const {
+  if constexpr (!std::is_same_v<One, ResidentName>) {
+    return (*this)(NameOf(*one), other);
+  } else if constexpr (!std::is_same_v<Other, ResidentName>) {
+    return one == NameOf(*other);
+  } else {
+    return one == other;
+  }
+}
+
+Resident* Residents::Insert(Instance instance, VersionState* version, GraphPtr graph) {
+  auto resident = std::make_unique<Resident>();
+  resident->instance = std::move(instance);
+  resident->version = version;
+  resident->graph = std::move(graph);
+  resident->stopped_on_disk = resident->instance.Stopped();
+  Resident* added = resident.get();
+  resident->place = by_use_.insert(by_use_.end(), added);
+  residents_.insert(std::move(resident));
+  return added;
+}
+
+Resident* Residents::InMemory(ResidentName name) {
+  auto it = residents_.find(name);
+  return it == residents_.end() ? nullptr : it->get();
+}
+
+void Residents::Erase(Resident& resident) {
+  NotLazy(resident);
+  Check(!Dirty(resident), "an instance leaves memory without a row that is to be written");
+  Check(resident.claim_timers.empty(), "an instance leaves memory without its claims' timers");
+  by_use_.erase(resident.place);
+  residents_.erase(residents_.find(NameOf(resident)));
+}
+
+Result<Resident*> Residents::Load(const std::string& ns, const std::string& id) {
+  if (Resident* resident = InMemory({ns, id})) {
+    resident->used = true;
+    return resident;
+  }
+  auto instance =
+      rows::GetInstance(turn_.view(), turn_.partition(), ns, id, catalog_.resolve());
+  if (!instance) {
+    if (instance.error().code != Code::kNotFound) turn_.Trust(instance);
+    return instance.error();
+  }
+  VersionState* version = catalog_.VersionFor(*instance);
+  auto graph = catalog_.LoadGraph(*instance, *version);
+  if (!graph) {
+    turn_.Trust(graph);
+    return graph.error();
+  }
+  return Insert(*std::move(instance), version, *std::move(graph));
+}
+
+Result<std::optional<uint64_t>> Residents::FirstSeqOf(const std::string& ns,
+                                                      const std::string& id) {
+  std::optional<uint64_t> first;
+  if (Resident* resident = InMemory({ns, id})) {
+    auto spec = SpecOf(*resident);
+    if (!spec) return spec.error();
+    return first = (*spec)->first_seq;
+  }
+  auto spec = rows::FindSpec(turn_.view(), turn_.partition(), ns, id);
+  turn_.Trust(spec);
+  if (!spec) return spec.error();
+  if (*spec) first = (*spec)->first_seq;
+  return first;
+}
+
+Result<std::shared_ptr<const Spec>> Residents::SpecOf(Resident& resident) {
+  if (!resident.spec) {
+    auto spec =
+        rows::GetSpec(turn_.view(), turn_.partition(), resident.instance.ns, resident.instance.id);
+    if (!spec) {
+      turn_.Trust(spec);
+      return spec.error();
+    }
+    resident.spec = std::make_shared<const Spec>(*std::move(spec));
+  }
+  return resident.spec;
+}
+
+InstanceView Residents::ViewOf(Resident& resident) {
+  auto spec = SpecOf(resident);
+  InstanceView view;
+  view.spec = spec ? *spec : std::make_shared<const Spec>();
+  Tokens& tokens = resident.instance.tokens;
+  if (tokens.size() <= limits::kTokensShown) {
+    view.instance = resident.instance;
+  } else {
+    Tokens all = std::move(tokens);
+    tokens = {};
+    view.instance = resident.instance;
+    tokens = std::move(all);
+    for (size_t slot = 0; slot < limits::kTokensShown; ++slot) {
+      view.instance.tokens.Restore(std::as_const(tokens)[slot]);
+    }
+  }
+  for (const Token& token : view.instance.tokens) {
+    view.nodes.emplace_back(token.node == kElsewhere ? resident.instance.plan->ended_at
+                                                     : NodeName(resident.machine(), token.node));
+  }
+  return view;
+}
+
+// What is to be written --------------------------------------------------------------------------
+
+void Residents::MarkDirty(Resident& resident) {
+  NotLazy(resident);
+  if (Dirty(resident)) return;
+  resident.dirty_turn = turn_.number();
+  dirty_.push_back(&resident);
+}
+
+void Residents::MarkLazy(Resident& resident) {
+  if (resident.lazy || Dirty(resident)) return;
+  resident.lazy = true;
+  resident.lazy_place = lazy_.emplace(lazy_.end(), After(turn_.now(), options_.lazy), &resident);
+}
+
+void Residents::NotLazy(Resident& resident) {
+  if (std::exchange(resident.lazy, false)) lazy_.erase(resident.lazy_place);
+}
+
+void Residents::Stage(Resident& resident, std::vector<Event>& events) {
+  if (events.empty() && resident.pending.empty()) return;
+  MarkDirty(resident);  // before anything is noted that the store does not have yet
+  auto append = [&](Event& event) {
+    if (!event.output.empty()) {
+      std::string node = event.prev_node;
+      if (resident.instance.plan) node.resize(std::min(node.find('/'), node.size()));
+      rows::PutOutput(&turn_.batch(), turn_.partition(), &resident.instance, node, event.output);
+      event.output.clear();
+    }
+    statistics_.Record(&event, resident.version);
+    /*mutant record-not-in-history*/ resident.instance.history.push_back(turn_.last_seq()); /*end*/
+  };
+  for (Event& event : resident.pending) append(event);
+  for (Event& event : events) append(event);
+  /*mutant hand-out-told-twice*/ resident.pending = std::vector<Event>();
+  /*end*/  // with its memory: most are at rest most of the time
+}
+
+void Residents::Settle(Resident& resident) {
+  if (!resident.lazy && resident.pending.empty()) return;
+  std::vector<Event> none;
+  Stage(resident, none);
+  MarkDirty(resident);
+}
+
+void Residents::SettleAll() {
+  while (!lazy_.empty()) Settle(*lazy_.front().second);
+}
+
+void Residents::SettleDue() {
+  while (SettleDueAt() <= turn_.now()) Settle(*lazy_.front().second);
+}
+
+Timestamp Residents::ExpiryOf(const Resident& resident) const {
+  const auto& retention = resident.version->definition->machine.retention;
+  return After(resident.instance.end_time, retention.value_or(options_.retention));
+}
+
+void Residents::Write() {
+  for (Resident* resident : dirty_) WriteOne(*resident);
+  dirty_.clear();
+}
+
+void Residents::WriteOne(Resident& resident) {
+  Instance& instance = resident.instance;
+  const bool just_stopped = instance.Stopped() && !resident.stopped_on_disk;
+  std::vector<Event> none;
+  Stage(resident, none);  // what the row tells, the history does, too
+  if (resident.created) {
+    rows::PutSpec(&turn_.batch(), turn_.partition(), &instance, *resident.spec);
+  }
+  rows::PutInstance(&turn_.batch(), turn_.partition(), &instance, resident.machine(), just_stopped,
+                    ExpiryOf(resident));
+  if (resident.plan && resident.plan->new_graph && resident.machine().graph) {
+    rows::PutGraph(&turn_.batch(), turn_.partition(), instance, *resident.machine().graph);
+    resident.plan->new_graph = false;
+  }
+  resident.created = false;
+  resident.stopped_on_disk = instance.Stopped();
+}
+
+// Second-chance eviction. Unwritten and claimed residents stay. Stops after limits::kTurnItems of
+// those in a row, or after kChances second chances, so that the work of one turn is bounded.
+void Residents::Evict() {
+  constexpr size_t kChances = 10'000;
+  size_t kept = 0;
+  size_t chances = 0;
+  while (residents_.size() > options_.cached_instances && kept < limits::kTurnItems &&
+         chances < kChances) {
+    Resident* resident = by_use_.front();
+    if (std::exchange(resident->used, false)) {
+      by_use_.splice(by_use_.end(), by_use_, by_use_.begin());
+      ++chances;
+      continue;
+    }
+    if (/*mutant memory-only-evicted*/ resident->lazy || !Durable(*resident) /*end*/ ||
+        !resident->claim_timers.empty() ||
+        resident->instance.tokens.Count(TokenState::kClaimed) > 0) {
+      by_use_.splice(by_use_.end(), by_use_, by_use_.begin());
+      ++kept;
+      continue;
+    }
+    kept = 0;
+    Erase(*resident);
+  }
+}
+
+}  // namespace dfsmr

@@ -1,0 +1,152 @@
+// The instances that are in memory: loaded when they are touched, evicted when nothing keeps them,
+// written at the end of a turn that has changed them.
+#pragma once
+
+#include <absl/container/flat_hash_set.h>
+
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "dsrv/engine/catalog.h"
+#include "dsrv/engine/statistics.h"
+#include "dsrv/engine/turn.h"
+#include "fsm/base/boxed.h"
+
+namespace dfsmr {
+
+// What a step starts children for, and how far it has come.
+struct PlanItems {
+  std::string list;  // of a spawn: a JSON list
+  size_t at = 0;     // where in `list` the item number `next` begins
+  uint64_t next = 0;
+  std::vector<rows::ChildStart> starts;  // as a worker asked for them
+};
+
+// What is kept of an instance of a plan while it is in memory.
+struct PlanCache {
+  std::shared_ptr<const PlanSource> source;
+  std::map<std::string, std::string_view> params;  // members of large ones; in the resident's spec
+  bool new_graph = false;                          // its row is to be written this turn
+  std::map<uint64_t, PlanItems> items;             // by generation
+};
+
+struct Resident {
+  Instance instance;
+  VersionState* version = nullptr;
+  GraphPtr graph;
+  std::shared_ptr<const Spec> spec;        // null: not loaded yet
+  std::list<Resident*>::iterator place{};  // in order of use
+  std::vector<Event> pending;              // CLAIMED events that are not in the feed yet
+  // The timers' keys of live claims' deadlines.
+  std::vector<std::pair<ClaimId, std::pair<Timestamp, uint64_t>>> claim_timers;
+  uint64_t dirty_turn = 0;  // the last turn that wrote its row
+  bool used = false;        // since its place in the order of use was looked at
+  bool lazy = false;        // something is only in memory: it has a
+  std::list<std::pair<Timestamp, Resident*>>::iterator lazy_place{};
+  bool created = false;  // in this turn: its spec is to be written
+  bool stopped_on_disk = false;
+  Boxed<PlanCache> plan;
+
+  const Machine& machine() const { return *graph->machine; }
+  NodeState& StateOf(NodeIndex node) const { return *graph->states[node]; }
+};
+
+inline PlanCache& CacheOf(Resident& resident) {
+  if (!resident.plan) resident.plan = PlanCache();
+  return *resident.plan;
+}
+
+// Residents are found by name, without a key made for it.
+struct ResidentName {
+  std::string_view ns;
+  std::string_view id;
+  friend bool operator==(const ResidentName&, const ResidentName&) = default;
+};
+inline ResidentName NameOf(const Resident& resident) {
+  return {resident.instance.ns, resident.instance.id};
+}
+
+// ns\0id, where a name is kept as one text; and back.
+std::string ResidentKey(std::string_view ns, std::string_view id);
+std::pair<std::string, std::string> SplitKey(const std::string& key);
+
+// Whether what is ready is handed out.
+inline bool Runs(InstanceState state) {
+  return /*mutant paused-handed-out*/ state == InstanceState::kRunning ||
+         state == InstanceState::kPlanning /*end*/;
+}
+
+class Residents {
+ public:
+  Residents(OpenTurn& turn, Catalog& catalog, Statistics& statistics, const EngineOptions& options)
+      : turn_(turn), catalog_(catalog), statistics_(statistics), options_(options) {}
+
+  // The instance as it is, from memory or the store. kNotFound; any other error is the store's.
+  Result<Resident*> Load(const std::string& ns, const std::string& id);
+  Resident* InMemory(ResidentName name);  // null: it is not
+  Resident* Insert(Instance instance, VersionState* version, GraphPtr graph);
+  void Erase(Resident& resident);
+
+  // The number of an instance's first record, without bringing it into memory. nullopt: there is no
+  // such instance.
+  Result<std::optional<uint64_t>> FirstSeqOf(const std::string& ns, const std::string& id);
+  Result<std::shared_ptr<const Spec>> SpecOf(Resident& resident);
+  InstanceView ViewOf(Resident& resident);
+
+  // Its row is written with this turn.
+  void MarkDirty(Resident& resident);
+  // Something of it is only in memory, and may be for a short while.
+  void MarkLazy(Resident& resident);
+  // Puts what happened to it into the feed and its history, what came before it first.
+  void Stage(Resident& resident, std::vector<Event>& events);
+  // Brings what is only in memory of it into this turn's batch.
+  void Settle(Resident& resident);
+  void SettleAll();
+  void SettleDue();
+  Timestamp SettleDueAt() const { return lazy_.empty() ? kNever : lazy_.front().first; }
+
+  // Whether the store has it as it is.
+  bool Durable(const Resident& resident) const {
+    return /*mutant durable-at-once*/ turn_.Durable(resident.dirty_turn) /*end*/;
+  }
+  // What has changed in this turn: its rows are written when the turn ends, and not seen by scans
+  // before that.
+  const std::vector<Resident*>& dirty() const { return dirty_; }
+  bool Dirty(const Resident& resident) const { return resident.dirty_turn == turn_.number(); }
+  // How long a stopped instance is kept.
+  Timestamp ExpiryOf(const Resident& resident) const;
+
+  // At the end of a turn: the rows of all that it has changed.
+  void Write();
+  // Makes room in memory, a bounded amount of work.
+  void Evict();
+
+ private:
+  struct ByName {
+    using is_transparent = void;
+    template <typename One>
+    size_t operator()(const One& one) const;
+    template <typename One, typename Other>
+    bool operator()(const One& one, const Other& other) const;
+  };
+
+  void NotLazy(Resident& resident);
+  void WriteOne(Resident& resident);
+
+  OpenTurn& turn_;
+  Catalog& catalog_;
+  Statistics& statistics_;
+  const EngineOptions& options_;
+  absl::flat_hash_set<std::unique_ptr<Resident>, ByName, ByName> residents_;  // has no order
+  std::list<Resident*> by_use_;                      // the first is the next that may leave memory
+  std::list<std::pair<Timestamp, Resident*>> lazy_;  // to be written by then, the first due first
+  std::vector<Resident*> dirty_;
+};
+
+}  // namespace dfsmr

@@ -1,0 +1,98 @@
+#include "dsrv/engine/retention.h"
+
+#include <algorithm>
+
+namespace dfsmr {
+namespace {
+
+// Besides as many as the turn brings: what retention drops keeps up with what comes in.
+constexpr size_t kDropsPerPass = 50;
+constexpr size_t kTrimsPerPass = 500;
+
+}  // namespace
+
+void Retention::Work() {
+  if (turn_.now() >= expiry_due_) DropExpired();
+  if (turn_.now() >= trim_due_) TrimFeed();
+}
+
+// Of what expired before this turn began: no row appears behind that any more, however short a
+// machine's retention is.
+void Retention::DropExpired() {
+  expiry_due_ = After(turn_.now(), std::chrono::seconds(1));
+  const size_t most = kDropsPerPass + turn_.records() / 2;  // an instance has at least two
+  auto expired =
+      rows::ScanExpired(turn_.view(), turn_.partition(), expired_up_to_, turn_.began(), most);
+  if (!turn_.Trust(expired)) return;
+  for (const rows::Expired& one : *expired) {
+    if (!Drop(one)) break;
+    expired_up_to_ = one.at;
+  }
+  expired_pending_ = expired->size() == most;
+  if (expired_pending_) {
+    expiry_due_ = turn_.now();
+    turn_.WantMore();
+  }
+}
+
+bool Retention::Drop(const rows::Expired& one) {
+  const bool bare = one.version != 0 && one.first_seq >= turn_.feed_start();
+  Resident* resident = residents_.InMemory({one.ns, one.id});
+  VersionState* version =
+      bare && !resident ? catalog_.VersionOf(one.ns, one.machine, one.version) : nullptr;
+  if (!version) {
+    auto loaded = residents_.Load(one.ns, one.id);
+    if (!loaded) return true;
+    resident = *loaded;
+    if (!resident->instance.Stopped()) return true;
+    version = resident->version;
+  }
+  if (resident && residents_.Dirty(*resident)) return false;
+  if (bare) {
+    rows::DropBare(&turn_.batch(), turn_.partition(), one);
+  } else {
+    auto outcome = rows::DropInstance(turn_.view(), &turn_.batch(), turn_.partition(),
+                                      resident->instance, turn_.feed_start(), one.at);
+    turn_.Trust(outcome);
+  }
+  statistics_.NoteDropped(*version);
+  if (resident) residents_.Erase(*resident);
+  return true;
+}
+
+// The feed is kept an eighth longer than stopped instances, so that most records have outlived
+// their instance by then and need not be moved to where its history finds them; if those are
+// dropped late, it waits for them.
+void Retention::TrimFeed() {
+  const Duration period =
+      std::clamp<Duration>(options_.retention / 16, std::chrono::milliseconds(250),
+                           expired_pending_ ? std::chrono::seconds(1) : std::chrono::minutes(1));
+  trim_due_ = After(turn_.now(), period);
+  const Timestamp horizon = (expired_pending_ ? expired_up_to_ : turn_.now()) - options_.retention -
+                            options_.retention / 8;
+  const size_t most = kTrimsPerPass + turn_.records();
+  std::pair<std::string, std::string> last;  // records of one instance are often neighbours
+  std::optional<uint64_t> last_first;
+  auto first = rows::TrimFeed(turn_.view(), &turn_.batch(), turn_.partition(), turn_.feed_start(),
+                              horizon, most, [&](const Event& event) {
+                                if (event.instance.empty()) return false;
+                                if (last.second != event.instance || last.first != event.ns) {
+                                  last = {event.ns, event.instance};
+                                  auto found = residents_.FirstSeqOf(event.ns, event.instance);
+                                  last_first = found ? *found : std::nullopt;
+                                }
+                                // What is older is of an instance that had the same id.
+                                return last_first && event.seq >= *last_first;
+                              });
+  if (!turn_.Trust(first)) return;
+  if (*first - turn_.feed_start() >= most) {
+    trim_due_ = turn_.now();
+    turn_.WantMore();
+  }
+  if (*first == turn_.feed_start()) return;
+  turn_.TrimFeed(*first);
+  if (turn_.feed_start() > statistics_.saved_seq() + 1)
+    statistics_.Save();  // a restart could not count them any more
+}
+
+}  // namespace dfsmr

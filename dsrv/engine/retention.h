@@ -1,0 +1,44 @@
+// Drops stopped instances whose time is up, and the begin of the feed behind them: a bounded amount
+// each pass, in the same batch as the rest of the turn.
+#pragma once
+
+#include <algorithm>
+
+#include "dsrv/engine/catalog.h"
+#include "dsrv/engine/residents.h"
+#include "dsrv/engine/statistics.h"
+#include "dsrv/engine/turn.h"
+
+namespace dfsmr {
+
+class Retention {
+ public:
+  Retention(OpenTurn& turn, Catalog& catalog, Statistics& statistics, Residents& residents,
+            const EngineOptions& options)
+      : turn_(turn),
+        catalog_(catalog),
+        statistics_(statistics),
+        residents_(residents),
+        options_(options) {}
+
+  void Work();
+  Timestamp Due() const { return std::min(expiry_due_, trim_due_); }
+
+ private:
+  void DropExpired();
+  // False when it must wait for the end of the turn.
+  bool Drop(const rows::Expired& one);
+  void TrimFeed();
+
+  OpenTurn& turn_;
+  Catalog& catalog_;
+  Statistics& statistics_;
+  Residents& residents_;
+  const EngineOptions& options_;
+  Timestamp expiry_due_;
+  Timestamp trim_due_;
+  Timestamp expired_up_to_{};
+  bool expired_pending_ = false;  // there are more
+};
+
+}  // namespace dfsmr

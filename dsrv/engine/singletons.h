@@ -1,0 +1,63 @@
+// Who holds which singleton of a namespace, and who waits for it: plans as a whole, and steps. Kept
+// in memory, rebuilt from the live instances.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "dsrv/engine/changer.h"
+#include "dsrv/engine/part.h"
+#include "dsrv/engine/values.h"
+
+namespace dfsmr {
+
+class Singletons : public Part {
+ public:
+  Singletons(OpenTurn& turn, Residents& residents, Changer& changer, Values& values)
+      : turn_(turn), residents_(residents), changer_(changer), values_(values) {}
+
+  // The other instance that holds `key`; empty: nobody else does.
+  std::string HolderOf(const Instance& instance, const std::string& key) const;
+  // Whether a paused plan may go on: it gave its singleton back when it paused.
+  Result<Ok> MayResume(Resident& resident);
+  // A hand-out has taken `key` for the step of `visit`.
+  void Taken(Resident& resident, const std::string& key, uint64_t visit);
+
+  void Load(Resident& resident) override;
+  // At start, when all are loaded: waiting instances have their turn in the order of their starts.
+  void Loaded();
+  // Which singleton the plan asks for, and who holds it.
+  void Advise(Resident& resident, Scene* scene) override;
+  void Absorb(const Change& change) override;
+  // Hands on a singleton that is free: those that wait for it ask again, in their order, until one
+  // of them has it.
+  bool Work() override;
+
+ private:
+  struct Singleton {
+    std::string holder;  // an instance
+    size_t held = 0;     // how often: by the instance and by its steps
+    std::deque<std::pair<std::string, uint64_t>> waiting;  // instance, visit (0: itself)
+  };
+  // What an instance (visit 0) or a step has of a key: it holds it, or waits for it.
+  struct Hold {
+    std::string key;
+    bool waits = false;
+  };
+
+  void Note(Resident& resident, const Hold& was, const Hold& is, uint64_t visit);
+  void HandOn(const std::string& key);
+
+  OpenTurn& turn_;
+  Residents& residents_;
+  Changer& changer_;
+  Values& values_;
+  std::map<std::string, Singleton> keys_;  // by ns\0key
+  std::deque<std::string> freed_;
+  std::unordered_map<std::string, uint64_t> first_seq_;  // during Load: ns\0id → its first record
+};
+
+}  // namespace dfsmr

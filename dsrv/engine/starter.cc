@@ -1,0 +1,175 @@
+#include "dsrv/engine/starter.h"
+
+#include <algorithm>
+
+#include "fsm/base/json.h"
+#include "fsm/base/names.h"
+
+namespace dfsmr {
+namespace {
+
+// Sorts by time: 10 characters of milliseconds, 10 of entropy, in Crockford's base 32.
+std::string NewId(Timestamp now, uint64_t random) {
+  static constexpr char kDigits[] = "0123456789abcdefghjkmnpqrstvwxyz";
+  auto ms = static_cast<uint64_t>(Micros(now) / 1000);
+  std::string id(20, '0');
+  for (size_t i = 10; i-- > 0; ms >>= 5) id[i] = kDigits[ms & 31];
+  for (size_t i = 20; i-- > 10; random >>= 5) id[i] = kDigits[random & 31];
+  return id;
+}
+
+// What is wrong with a start, whatever exists: its params and its times.
+std::optional<Error> RefusalOf(const StartArgs& args, const ParamsCheck* check, Timestamp now) {
+  if (check) {
+    const std::string& given = args.spec.params;
+    if (auto violation = check->Violation(given.empty() ? "{}" : std::string_view(given))) {
+      return Error{
+          Code::kInvalidArgument, Reason::kBadParams,
+          "machine " + Quoted(args.machine) + " does not accept these params: " + *violation};
+    }
+  }
+  if (args.start_before == kNever) return std::nullopt;
+  if (args.start_before <= now) {
+    return Error{Code::kInvalidArgument, Reason::kBadRequest, "start_before has passed already"};
+  }
+  if (args.start_before < args.start_at) {
+    return Error{Code::kInvalidArgument, Reason::kBadRequest, "start_before is before start_at"};
+  }
+  return std::nullopt;
+}
+
+// Of several that name the same instance, one: the strictest.
+std::vector<Instance::Prerequisite> EachOnce(const std::vector<Instance::Prerequisite>& all) {
+  std::vector<Instance::Prerequisite> once;
+  for (const Instance::Prerequisite& one : all) {
+    auto same = std::ranges::find(once, one.instance, &Instance::Prerequisite::instance);
+    if (same != once.end()) {
+      same->any_result = same->any_result && one.any_result;
+    } else {
+      once.push_back(one);
+    }
+  }
+  return once;
+}
+
+}  // namespace
+
+// The id is taken: by the same instance, which was started before, or by another one.
+Result<Started> Starter::StartAgain(const StartArgs& args) {
+  auto existing = changer_.Touch(args.ns, args.id);
+  if (!existing) return existing.error();
+  InstanceView view = residents_.ViewOf(**existing);
+  const bool same_machine = view.instance.machine == args.machine;
+  if (same_machine &&
+      /*mutant other-params-same-start*/ json::Same(view.spec->params, args.spec.params) /*end*/) {
+    return Started{std::move(view), false};
+  }
+  return Error{Code::kAlreadyExists, Reason::kInstanceExists,
+               "instance " + Quoted(args.id) + " exists already, of machine " +
+                   Quoted(view.instance.machine) + (same_machine ? " with other params" : "") +
+                   "; choose another id"};
+}
+
+// Those that have stopped already, of the instances that must have before another one begins.
+Result<Starter::Ended> Starter::EndedOf(const std::string& ns,
+                                        const std::vector<Instance::Prerequisite>& after) {
+  Ended ended;
+  for (const Instance::Prerequisite& one : after) {
+    auto prerequisite = changer_.Touch(ns, one.instance);
+    if (!prerequisite) {
+      Error error = prerequisite.error();
+      error.message = "'after': " + error.message;
+      return error;
+    }
+    const Instance& other = (*prerequisite)->instance;
+    if (other.Stopped()) ended.emplace_back(other.id, other.result);
+  }
+  return ended;
+}
+
+Resident& Starter::Create(StartArgs args, std::vector<Instance::Prerequisite> after,
+                          VersionState* version) {
+  Instance instance;
+  instance.after = std::move(after);
+  instance.ns = std::move(args.ns);
+  instance.id =
+      args.id.empty()
+          ? NewId(turn_.now(), Mix(turn_.random() + turn_.NextId() * 0x9e3779b97f4a7c15ull))
+          : std::move(args.id);
+  instance.machine = version->definition->machine.id;
+  instance.version = version->definition->version;
+  instance.priority = args.priority;
+  instance.start_at = args.start_at;
+  instance.start_before = args.start_before;
+  instance.hold = args.hold;
+  instance.parent = std::move(args.parent);
+  instance.parent_step = args.parent_step;
+  if (version->plan || args.flow) instance.plan = PlanState();
+  Resident& resident = *residents_.Insert(std::move(instance), version, version->graph);
+  if (args.flow) CacheOf(resident).source = std::move(args.flow);
+  args.spec.first_seq = turn_.last_seq() + 1;
+  args.spec.born_after = turn_.LastClaim();
+  resident.spec = std::make_shared<const Spec>(std::move(args.spec));
+  resident.created = true;
+  return resident;
+}
+
+Result<VersionState*> Starter::VersionOf(const StartArgs& args) {
+  if (args.flow) return &catalog_.ImplicitVersion(args.ns, args.machine);
+  VersionState* version = catalog_.VersionOf(args.ns, args.machine, args.version);
+  if (!version && args.implicit) return &catalog_.ImplicitVersion(args.ns, args.machine);
+  if (!version) return NoSuchMachine(args.ns, args.machine, args.version);
+  if (!version->LeftBehind()) return version;
+  return Error{Code::kFailedPrecondition, Reason::kSupersededVersion,
+               "version " + std::to_string(args.version) + " of machine " + Quoted(args.machine) +
+                   " has been left behind by an upgrade or abort; start the latest, version " +
+                   std::to_string(version->machine->versions.rbegin()->first)};
+}
+
+Result<Started> Starter::Start(StartArgs args) {
+  if (args.flow && args.machine.empty()) {
+    args.machine = args.flow->id.empty() ? "adhoc" : args.flow->id;
+  }
+  if (!args.id.empty()) {
+    auto taken = residents_.FirstSeqOf(args.ns, args.id);
+    if (!taken) return taken.error();
+    if (*taken) return StartAgain(args);
+  }
+  auto version = VersionOf(args);
+  if (!version) return version.error();
+  const Machine& machine = (*version)->definition->machine;
+  const ParamsCheck* check = args.flow ? args.flow->params.check.get() : machine.params.get();
+  if (auto refusal = RefusalOf(args, check, turn_.now())) return *std::move(refusal);
+  std::vector<Instance::Prerequisite> after = EachOnce(args.after);
+  auto ended = EndedOf(args.ns, after);
+  if (!ended) return ended.error();
+  // What the server starts by itself belongs to something that has begun.
+  if (args.parent.empty() && !args.implicit) {
+    if (auto full = turn_.NeedsRoom(Room::kAmple)) return *std::move(full);
+  }
+  Resident& resident = Create(std::move(args), std::move(after), *version);
+  Begin(resident, *ended);
+  return Started{residents_.ViewOf(resident), true};
+}
+
+void Starter::Begin(Resident& resident, const Ended& ended) {
+  changer_.Apply(resident, [&](Scene& scene) {
+    dfsmr::Start(scene);
+    for (Event& event : scene.events) {
+      event.client = resident.spec->client;
+      if (event.kind == ChangeKind::kStarted || event.kind == ChangeKind::kScheduled) {
+        event.params = resident.spec->params;
+      }
+    }
+  });
+  for (const auto& [id, result] : ended) {
+    changer_.Apply(resident, [&](Scene& scene) { PrerequisiteStopped(scene, id, result); });
+  }
+  const Instance& instance = resident.instance;
+  if (!instance.Stopped()) {
+    for (const auto& one : instance.after) followers_.Add(instance, one.instance);
+  }
+  if (instance.state == InstanceState::kPlanning) planner_.Plan(resident);
+}
+
+}  // namespace dfsmr

@@ -1,0 +1,176 @@
+#include "dsrv/engine/statistics.h"
+
+#include <algorithm>
+
+namespace dfsmr {
+
+Result<Ok> Statistics::Recover() {
+  auto seq = rows::GetStatsSeq(turn_.view(), turn_.partition());
+  if (!seq) return seq.error();
+  auto scanned = rows::ScanStats(turn_.view(), turn_.partition(), [&](const rows::StatsRow& row) {
+    MachineState& machine = catalog_.StateOf(row.ns, row.machine);
+    for (const auto& [number, counts] : row.versions) {
+      VersionState* version = number == 0 ? &catalog_.ImplicitVersion(row.ns, row.machine)
+                                          : catalog_.VersionOf(row.ns, row.machine, number);
+      if (!version) continue;
+      version->stopped = counts.stopped;
+      for (const auto& [name, count] : counts.nodes) {
+        NodeState& node = version->nodes[name];
+        node.completed = count.completed;
+        node.timed_out = count.timed_out;
+      }
+    }
+    for (const auto& [node, snapshot] : row.latencies) {
+      machine.latencies[node] = Latency::Restore(snapshot);
+    }
+  });
+  if (!scanned) return scanned;
+  saved_seq_ = *seq;
+  scanned = rows::ScanFeed(turn_.view(), turn_.partition(),
+                           /*mutant recover-no-last-counts*/ *seq + 1 /*end*/,
+                           [this](const Event& event) {
+                             Learn(event, nullptr);
+                             return true;
+                           });
+  if (!scanned) return scanned;
+  return rows::ScanDropped(
+      turn_.view(), turn_.partition(),
+      [this](const std::string& ns, const std::string& id, const rows::DroppedCounts& dropped) {
+        if (dropped.contains(0)) catalog_.ImplicitVersion(ns, id);  // no stats row may tell of it
+        MachineState& machine = catalog_.StateOf(ns, id);
+        machine.dropped = dropped;
+        unsaved_.insert(&machine);
+        for (auto& [number, version] : machine.versions) {
+          const auto it = dropped.find(number);
+          if (/*mutant recover-counts-dropped*/ it != dropped.end() /*end*/)
+            version.stopped -= std::min(version.stopped, it->second);
+        }
+      });
+}
+
+void Statistics::Record(Event* event, VersionState* version) {
+  turn_.Append(event);
+  Learn(*event, version);
+}
+
+// What the counters and latencies take from a record; at recovery from those of the last seconds.
+void Statistics::Learn(const Event& event, VersionState* version) {
+  const bool ended = event.kind == ChangeKind::kFinished;
+  const bool left = event.kind == ChangeKind::kTransitioned && event.left_visit != 0;
+  const bool timed_out = event.kind == ChangeKind::kTimedOut;
+  if (!ended && !left && !timed_out && event.samples.empty()) return;
+  if (!version || version->definition->version != event.version) {
+    auto machine = catalog_.machines().find({event.ns, event.machine});
+    if (machine == catalog_.machines().end()) return;
+    auto it = machine->second->versions.find(event.version);
+    if (it == machine->second->versions.end()) return;
+    version = &it->second;
+  }
+  auto node_of = [&](const std::string& name) -> NodeState* {
+    // At recovery no graph of a plan has been read yet, that would have made its nodes known.
+    if (version->plan) return &version->nodes[StatsName(*version, name)];
+    auto found = version->nodes.find(name);
+    return found == version->nodes.end() ? nullptr : &found->second;
+  };
+  if (ended) ++version->stopped;
+  NodeState* node = left || timed_out ? node_of(event.prev_node) : nullptr;
+  if (node) ++(left ? node->completed : node->timed_out);
+  for (const Event::Sample& sample : event.samples) {
+    version->machine->latencies[StatsName(*version, sample.node)].Learn(
+        {sample.took, sample.censored, sample.replaces, sample.retry}, event.time);
+  }
+  unsaved_.insert(version->machine);
+}
+
+void Statistics::CountState(VersionState& version, InstanceState state, int64_t by) {
+  auto add = [by](uint64_t& counter) { counter += static_cast<uint64_t>(by); };
+  switch (state) {
+    case InstanceState::kScheduled:
+      add(version.scheduled);
+      break;
+    case InstanceState::kPlanning:
+    case InstanceState::kRunning:
+      add(version.running);
+      break;
+    case InstanceState::kPaused:
+      add(version.paused);
+      break;
+    case InstanceState::kNone:
+    case InstanceState::kStopped:
+      break;  // stopped ones are counted by their FINISHED
+  }
+}
+
+void Statistics::CountToken(const Graph& graph, const Token& token, int64_t by) {
+  if (token.node >= graph.states.size()) return;
+  NodeState& node = *graph.states[token.node];
+  auto add = [by](uint64_t& counter) { counter += static_cast<uint64_t>(by); };
+  switch (token.state) {
+    case TokenState::kReady:
+      add(node.ready);
+      break;
+    case TokenState::kClaimed:
+      add(node.claimed);
+      break;
+    case TokenState::kWaiting:
+      add(node.waiting);
+      break;
+    case TokenState::kHeld:
+      add(node.held);
+      break;
+    case TokenState::kNone:
+    case TokenState::kDone:
+      break;
+  }
+}
+
+void Statistics::CountTokens(const Instance& instance, const Graph& before, const Graph& now) {
+  const Tokens& tokens = instance.tokens;
+  for (const Tokens::Touched& touched : tokens.touched()) {
+    if (touched.before) /*mutant token-not-uncounted*/
+      CountToken(before, *touched.before, -1) /*end*/;
+    if (const Token* token = tokens.Find(touched.visit)) CountToken(now, *token, +1);
+  }
+}
+
+void Statistics::NoteDropped(VersionState& version) {
+  /*mutant dropped-still-counted*/ --version.stopped; /*end*/
+  ++version.machine->dropped[version.definition->version];
+  unsaved_.insert(version.machine);
+  dropped_from_.insert(version.machine);
+}
+
+void Statistics::Save() {
+  for (MachineState* machine : unsaved_) {
+    rows::StatsRow row;
+    row.ns = machine->ns;
+    row.machine = machine->id;
+    for (const auto& [number, version] : machine->versions) {
+      rows::VersionCounts& counts = row.versions[number];
+      counts.stopped = version.stopped;
+      for (const auto& [name, node] : version.nodes) {
+        if (node.completed == 0 && node.timed_out == 0) continue;
+        counts.nodes[name] = {node.completed, node.timed_out};
+      }
+    }
+    for (const auto& [node, latency] : machine->latencies) {
+      if (latency.Samples() > 0) row.latencies[node] = latency.Save();
+    }
+    rows::PutStats(&turn_.batch(), turn_.partition(), row);
+    machine->dropped.clear();
+    dropped_from_.erase(machine);
+  }
+  rows::PutStatsSeq(&turn_.batch(), turn_.partition(), turn_.last_seq());
+  saved_seq_ = turn_.last_seq();
+  unsaved_.clear();
+  due_ = After(turn_.now(), every_);
+}
+
+void Statistics::Stage() {
+  for (const MachineState* machine : dropped_from_) {
+    rows::PutDropped(&turn_.batch(), turn_.partition(), machine->ns, machine->id, machine->dropped);
+  }
+  dropped_from_.clear();
+}
+
+}  // namespace dfsmr

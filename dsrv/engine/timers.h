@@ -1,0 +1,80 @@
+// What comes by itself when its time has come. Timers are taken back more often than they are due:
+// deadlines of claims, polls that have waited long enough, a breaker that may let a retry go.
+// Alarms come whatever happens meanwhile: an instance starts, or a wait of it ends. There may be
+// millions of alarms, so an alarm holds the name of its instance and little else.
+#pragma once
+
+#include <absl/container/btree_map.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "dsrv/engine/part.h"
+#include "dsrv/engine/turn.h"
+
+namespace dfsmr {
+
+struct ClaimDeadline {
+  Resident* resident;  // what is claimed stays in memory
+  uint64_t visit;
+  ClaimId claim;
+};
+struct BreakerTick {
+  MachineState* machine;
+};
+struct PollEnd {
+  WaiterId poll;
+};
+using Timer = std::variant<ClaimDeadline, BreakerTick, PollEnd>;
+struct Alarm {
+  std::string ns;
+  std::string id;
+  uint64_t visit;  // whose wait is over; 0: the instance may start
+};
+using Happening = std::variant<ClaimDeadline, BreakerTick, PollEnd, Alarm>;
+
+class Timers : public Part {
+ public:
+  using Key = std::pair<Timestamp, uint64_t>;
+
+  explicit Timers(OpenTurn& turn) : turn_(turn) {}
+
+  Key Arm(Timestamp at, Timer timer);
+  void Disarm(const Key& key) { timers_.erase(key); }
+  void Await(Timestamp at, ResidentName name, uint64_t visit);
+  // One timer for a live claim, at its deadline as it is now.
+  void ArmClaim(Resident& resident, uint64_t visit, const Claim& claim);
+
+  // What is due, the earliest first; nullopt when nothing is.
+  std::optional<Happening> PopDue();
+  // When the next is due; kNever when there is none.
+  Timestamp Due() const;
+
+  void Load(Resident& resident) override;
+  // Keeps one timer for each live claim, at its deadline as it is now; and an alarm for what waits.
+  void Absorb(const Change& change) override;
+
+ private:
+  // An Alarm in one block of bytes: the visit, then ns and id, each ended by a zero byte.
+  class Packed {
+   public:
+    Packed(ResidentName name, uint64_t visit);
+    Alarm Unpack() const;
+
+   private:
+    std::unique_ptr<char[]> bytes_;
+  };
+
+  void DisarmClaim(Resident& resident, ClaimId claim);
+  void AwaitStart(const Instance& instance);
+
+  OpenTurn& turn_;
+  std::map<Key, Timer> timers_;
+  absl::btree_map<Key, Packed> alarms_;
+};
+
+}  // namespace dfsmr

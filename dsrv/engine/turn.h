@@ -1,0 +1,128 @@
+// The turn that is being decided: its time and randomness, what it writes, what it tells the feed,
+// and which answers wait for its commit. Every part of the engine writes through it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dsrv/engine/types.h"
+#include "storage/workspace.h"
+
+namespace dfsmr {
+
+// The finaliser of MurmurHash3: spreads what little entropy a counter has.
+inline uint64_t Mix(uint64_t x) {
+  x ^= x >> 33;
+  x *= 0xff51afd7ed558ccdull;
+  x ^= x >> 33;
+  return x;
+}
+
+class OpenTurn {
+ public:
+  OpenTurn(const Store& store, PartitionId partition)
+      : store_(store), partition_(partition), rows_(store) {}
+  OpenTurn(const OpenTurn&) = delete;
+  OpenTurn& operator=(const OpenTurn&) = delete;
+
+  // What the store says at start: the owner's epoch, and where the feed begins and ends.
+  void Recover(uint64_t epoch, uint64_t first_seq, uint64_t last_seq, Timestamp now);
+
+  // A turn has one pass or more, each with a time and randomness of its own.
+  void Begin(Timestamp now, uint64_t random);
+  void Resume(Timestamp now, uint64_t random);
+  // What is to be written, and what follows the write. The next turn may begin at once.
+  Turn End();
+
+  // A clock that goes back stands still. `now` is a little later with each change, so that no two
+  // changes have the same time and "oldest first" needs no second key.
+  Timestamp now() const { return now_; }
+  Timestamp began() const { return began_; }
+  uint64_t random() const { return random_; }
+  void NextChange() {
+    random_ = Mix(random_ + 0x9e3779b97f4a7c15ull);
+    now_ += Duration(1);
+  }
+
+  // Numbers that this owner of the partition has not given before: of claims, and of whatever else
+  // needs a name within the engine.
+  ClaimId NextClaim() { return {epoch_, next_claim_++}; }
+  ClaimId LastClaim() const { return {epoch_, next_claim_ - 1}; }
+  uint64_t NextId() { return next_id_++; }
+
+  // The rows as they are once all that was decided is written. The deciding thread only.
+  const View& view() const { return rows_; }
+  // What is written. Any thread.
+  const Store& store() const { return store_; }
+  PartitionId partition() const { return partition_; }
+  uint64_t epoch() const { return epoch_; }
+
+  Batch& batch() { return rows_.batch(); }
+  // Gives the record the next number of the feed, and puts it there.
+  void Append(Event* event);
+  uint64_t last_seq() const { return last_seq_; }
+  uint64_t number() const { return turn_.number; }
+  size_t records() const { return turn_.records(); }
+  // The lowest number that the feed holds once all turns are written.
+  uint64_t feed_start() const { return feed_start_; }
+  void TrimFeed(uint64_t first) { turn_.feed_start = feed_start_ = first; }
+
+  // A turn is written: it and those before it are durable. Any thread.
+  void Committed(uint64_t turn) { committed_.store(turn, std::memory_order_release); }
+  bool Durable(uint64_t turn) const { return turn <= committed_.load(std::memory_order_acquire); }
+  // A record of this turn, whose pages are written when it ends; nullopt when `seq` is older.
+  std::optional<Event> FindRecord(uint64_t seq) const;
+
+  // Runs `tell` at the end of the pass when it rests on nothing unwritten, else once the turn is
+  // durable.
+  void Answer(bool durable, std::function<void()> tell) {
+    (durable ? answers_ : turn_.after).push_back(std::move(tell));
+  }
+  void AfterCommit(std::function<void()> tell) {
+    /*mutant answers-before-commit*/ Answer(false, std::move(tell)); /*end*/
+  }
+  std::vector<std::function<void()>> TakeAnswers() { return std::exchange(answers_, {}); }
+
+  // Something in the background has more to do than this pass may.
+  void WantMore() { more_ = true; }
+  bool more() const { return more_; }
+
+  // Notes that the store has failed; then the process must stop. Answers whether `result` is good.
+  template <typename T>
+  bool Trust(const Result<T>& result) {
+    if (!result && !broken_) broken_ = result.error();
+    return result.has_value();
+  }
+  const std::optional<Error>& broken() const { return broken_; }
+
+  void SetRoom(Room room) { room_ = room; }
+  // The refusal when the disk has less room than `least`; nullopt when it has enough.
+  std::optional<Error> NeedsRoom(Room least) const;
+
+ private:
+  const Store& store_;
+  const PartitionId partition_;
+  uint64_t epoch_ = 0;
+  uint64_t last_seq_ = 0;
+  uint64_t feed_start_ = 1;
+  uint64_t next_claim_ = 1;
+  uint64_t next_id_ = 1;
+  std::atomic<uint64_t> committed_{0};
+
+  Workspace rows_;
+  Timestamp now_;
+  Timestamp began_;
+  uint64_t random_ = 0;
+  Turn turn_;
+  std::vector<std::function<void()>> answers_;
+  bool more_ = false;
+  std::optional<Error> broken_;
+  Room room_ = Room::kAmple;
+};
+
+}  // namespace dfsmr

@@ -1,0 +1,167 @@
+// What the engine takes and answers, as values. Any thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dsrv/engine/registry.h"
+#include "fsm/derived/agenda.h"
+#include "fsm/plan/compile.h"
+#include "fsm/rules/rules.h"
+#include "storage/rows/rows.h"
+#include "storage/store.h"
+
+namespace dfsmr {
+
+// An instance as it is shown.
+struct InstanceView {
+  Instance instance;
+  std::shared_ptr<const Spec> spec;
+  std::vector<std::string> nodes;  // the tokens', by name
+  std::map<std::string, std::string> outputs;
+};
+
+struct Task {
+  std::string ns;
+  std::string instance;
+  std::string machine;
+  uint32_t version = 0;
+  std::string node;
+  uint64_t visit = 0;
+  uint32_t attempt = 0;
+  ClaimId claim_id;
+  std::string claim;  // as text
+  Timestamp deadline = kNever;
+  std::shared_ptr<const Spec> spec;  // null: a step's, and too large to be sent with each
+  std::string node_params;
+  std::string action;
+  std::string queue;
+  std::string event;
+  std::string event_data;
+  std::string phase;
+  std::vector<std::string> middleware;
+};
+
+struct StartArgs {
+  std::string ns;
+  std::string machine;
+  uint32_t version = 0;
+  std::string id;
+  Spec spec;
+  int32_t priority = 0;
+  Timestamp start_at;
+  Timestamp start_before = kNever;
+  bool hold = false;
+  std::vector<Instance::Prerequisite> after;
+  std::shared_ptr<const PlanSource> flow;  // of spec.flow
+  // Of instances that the server starts by itself.
+  std::string parent;
+  Boxed<ParentStep> parent_step;
+  bool implicit = false;  // the machine may be an action that nobody has defined
+};
+struct Started {
+  InstanceView view;
+  bool created = false;
+};
+
+struct Defined {
+  std::string id;
+  uint32_t version = 0;
+  bool changed = false;
+  UpgradeStrategy strategy = UpgradeStrategy::kContinue;
+  uint64_t affected = 0;
+};
+
+struct NodeStats {
+  uint64_t ready = 0;
+  uint64_t claimed = 0;
+  uint64_t waiting = 0;
+  uint64_t held = 0;
+  uint64_t completed = 0;
+  uint64_t timed_out = 0;
+  std::optional<Duration> p50;
+  std::optional<Duration> p95;
+  std::optional<Duration> timeout_now;
+};
+struct MachineStats {
+  uint64_t scheduled = 0;
+  uint64_t running = 0;
+  uint64_t paused = 0;
+  uint64_t stopped = 0;
+  double retry_rate = 0;
+  std::string_view breaker;
+};
+struct MachineView {
+  MachineVersionPtr definition;
+  std::shared_ptr<const Machine> machine;  // with its nodes: of a plan, as it is before any params
+  MachineStats stats;
+  std::vector<NodeStats> nodes;  // as machine->nodes
+};
+
+struct PollArgs {
+  Filter filter;
+  std::string worker;
+  int32_t max_tasks = 1;
+  Timestamp until;  // waits for the first task until then; not later than now: does not wait
+};
+
+// How much room the disk has for the store. What makes the store grow is refused while there is
+// still enough for the rest, since a write that fails ends the process.
+enum class Room : uint8_t {
+  kAmple,
+  kScarce,  // nothing new: no definitions, no starts
+  kNone,    // nor is work handed out or reported, except to polls and streams that wait already
+};
+
+struct Extended {
+  Timestamp deadline = kNever;
+  bool cancel_requested = false;
+  bool kill_requested = false;
+  std::optional<Error> error;
+};
+
+// What a Work stream is told. The engine calls it after the commit that made it true.
+struct SessionUpdate {
+  std::vector<Task> tasks;
+  std::vector<std::string> cancelled;
+  std::vector<std::string> killed;
+  bool drained = false;  // nothing is in hand and nothing more will come
+};
+using SessionSink = std::function<void(SessionUpdate)>;
+using SessionId = WaiterId;
+
+using PollSink = std::function<void(std::vector<Task>)>;
+
+struct Turn {
+  uint64_t number = 0;
+  std::shared_ptr<const Batch> batch;                 // null while the turn is being decided
+  std::vector<std::function<void()>> after;           // answers that the batch makes true
+  std::shared_ptr<std::vector<rows::FeedPage>> feed;  // the batch's records, in order
+  uint64_t feed_start = 0;  // not 0: the batch drops the records before this one
+
+  size_t records() const { return feed->empty() ? 0 : feed->back().last - feed->front().first + 1; }
+};
+
+struct EngineOptions {
+  PartitionId partition = 0;
+  Duration retention = std::chrono::hours(24 * 7);
+  Duration lazy = std::chrono::milliseconds(300);  // at most this long is a claim unwritten
+  Duration stats_every = std::chrono::seconds(5);
+  size_t cached_instances = 100'000;
+  // Text → the one machine, plan or action in it; what was once accepted must be accepted for ever.
+  std::function<Result<Machine>(std::string_view source)> compile;
+  // Text of a flow, as sent with Start or by a planner.
+  std::function<Result<std::shared_ptr<const PlanSource>>(std::string_view text)> parse_flow;
+  // A JSON Schema that was accepted once. `subject` is what its violations call the value.
+  std::function<std::shared_ptr<const ParamsCheck>(std::string_view schema,
+                                                   std::string_view subject)>
+      schema;
+};
+
+}  // namespace dfsmr

@@ -1,0 +1,71 @@
+#include "dsrv/engine/upgrades.h"
+
+namespace dfsmr {
+namespace {
+
+constexpr size_t kScannedAtOnce = 1'024;
+
+}  // namespace
+
+void Upgrades::LeaveBehind(VersionState& latest) {
+  MachineState& machine = *latest.machine;
+  throttle_.Forget(machine);
+  agenda_.DropVersions(machine.ns, machine.id, latest.definition->version);
+  for (auto& [number, version] : machine.versions) {
+    if (number >= latest.definition->version) break;
+    for (auto& [name, node] : version.nodes) node.queue = nullptr;
+  }
+  machine.swept.clear();
+  /*mutant upgrade-leaves-untouched*/ moving_.insert(&machine); /*end*/
+  // Copied, since moving an instance adds to the list.
+  const std::vector<Resident*> dirty = residents_.dirty();
+  for (Resident* resident : dirty) {
+    if (resident->version->machine != &machine) continue;
+    const auto [ns, id] = NameOf(*resident);
+    (void)changer_.Touch(std::string(ns), std::string(id));
+  }
+}
+
+void Upgrades::MoveSome() {
+  if (moving_.empty()) return;
+  MoveSome(**moving_.begin());
+  if (!moving_.empty()) turn_.WantMore();
+}
+
+void Upgrades::MoveSome(MachineState& machine) {
+  std::vector<std::string> ids;
+  size_t scanned = 0;
+  bool done = true;
+  auto outcome =
+      rows::ScanInstances(turn_.view(), turn_.partition(), /*stopped=*/false, machine.ns,
+                          machine.swept, catalog_.resolve(),
+                          [&](const Instance& instance) {
+                            if (ids.size() == kMovesAtOnce || scanned == kScannedAtOnce) {
+                              done = false;
+                              return false;
+                            }
+                            ++scanned;
+                            machine.swept = instance.id;
+                            if (instance.machine == machine.id) ids.push_back(instance.id);
+                            return true;
+                          },
+                          {.tokens = false});
+  if (!outcome) {
+    turn_.Trust(outcome);
+    return;
+  }
+  for (const std::string& id : ids) (void)changer_.Touch(machine.ns, id);
+  if (done) moving_.erase(&machine);
+}
+
+bool Upgrades::MoveFor(const Filter& filter) {
+  for (MachineState* machine : moving_) {
+    if (machine->ns != filter.ns) continue;
+    if (!filter.machine.empty() && machine->id != filter.machine) continue;
+    MoveSome(*machine);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace dfsmr

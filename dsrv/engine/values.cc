@@ -1,0 +1,146 @@
+#include "dsrv/engine/values.h"
+
+#include <algorithm>
+
+#include "fsm/base/json.h"
+#include "fsm/base/limits.h"
+#include "fsm/base/names.h"
+
+namespace dfsmr {
+namespace {
+
+// The number in "#12" or "@12".
+size_t IndexIn(const std::string& key) { return std::strtoul(key.c_str() + 1, nullptr, 10); }
+
+}  // namespace
+
+Error Missing(const Reference& reference, const std::string& why) {
+  return {Code::kInvalidArgument, Reason::kNone, "${" + reference.text + "}: " + why};
+}
+
+std::string TextOf(const std::string& json) {
+  return json::KindOf(json) == json::Kind::kString ? json::Unquote(json) : json;
+}
+
+Result<std::string> TextOf(const Result<std::string>& filled) {
+  return filled ? Result<std::string>(TextOf(*filled)) : filled;
+}
+
+Result<std::shared_ptr<const PlanSource>> Values::SourceOf(Resident& resident) {
+  if (resident.plan && resident.plan->source) return resident.plan->source;
+  std::shared_ptr<const PlanSource> source = resident.version->plan;
+  if (resident.instance.version == 0) {
+    auto spec = residents_.SpecOf(resident);
+    if (!spec) return spec.error();
+    if (!(*spec)->flow.empty()) {
+      auto parsed = options_.parse_flow((*spec)->flow);
+      if (!parsed) return parsed;
+      source = *std::move(parsed);
+    }
+  }
+  CacheOf(resident).source = source;
+  return source;
+}
+
+Result<std::string> Values::KeyOf(Resident& resident, const PlanSource& source) {
+  if (source.singleton.empty()) return std::string();
+  return TextOf(Fill(resident, json::Quote(source.singleton)));
+}
+
+Result<std::string> Values::Fill(Resident& resident, std::string_view json) {
+  return Evaluate(json, [&](const Reference& reference) { return Value(resident, reference); });
+}
+
+Result<std::string> Values::Value(Resident& resident, const Reference& reference) {
+  const std::string& root = reference.parts.front().key;
+  std::span<const Reference::Part> path = std::span(reference.parts).subspan(1);
+  if (root == "instance") {
+    if (path.size() == 1 && path[0].key == "id") return json::Quote(resident.instance.id);
+    return Missing(reference, "of an instance there is only instance.id");
+  }
+  if (root == "params") {
+    auto spec = residents_.SpecOf(resident);
+    if (!spec) return spec.error();
+    auto found = ParamAt(resident, (*spec)->params, path);
+    if (found) return std::string(*found);
+    return Missing(reference, "the instance's params have no " + PathText(path));
+  }
+  return OutputAt(resident, reference);
+}
+
+Result<std::string> Values::OutputAt(Resident& resident, const Reference& reference) {
+  const std::string& root = reference.parts.front().key;
+  std::span<const Reference::Part> path = std::span(reference.parts).subspan(1);
+  const PlanGraph* graph = resident.machine().graph.get();
+  const bool step = root.starts_with('#');
+  if (!graph || (!step && !root.starts_with('@'))) {
+    return Missing(reference, "there is no " + Quoted(root));
+  }
+  const size_t index = IndexIn(root);
+  if (index >= (step ? graph->steps.size() : graph->groups.size())) {
+    return Missing(reference, "there is no such step");
+  }
+  if (step && graph->steps[index].left_out) return std::string("null");
+  auto output =
+      step ? StepValue(resident, graph->steps[index]) : GroupValue(resident, graph->groups[index]);
+  if (!output) return output;
+  path = path.subspan(std::min<size_t>(1, path.size()));  // past "output"
+  auto found = Find(*output, path);
+  if (found) return std::string(*found);
+  const std::string name = step ? graph->steps[index].path : reference.text;
+  const std::string rest = PathText(path);
+  return Error{Code::kInvalidArgument, Reason::kNone,
+               "${" + name + ".output" + (rest.starts_with('[') ? "" : ".") + rest +
+                   "}: the output of step " + name + " has no " + rest};
+}
+
+// The params may hold the list that the steps were made of: they are read once, not for each step.
+std::optional<std::string_view> Values::ParamAt(Resident& resident, std::string_view params,
+                                                std::span<const Reference::Part> path) {
+  if (params.size() <= limits::kStepParams || path.empty()) {
+    return Find(params.empty() ? "{}" : params, path);
+  }
+  auto& members = CacheOf(resident).params;
+  if (members.empty()) {
+    json::ForEachMember(params, [&members](std::string_view name, std::string_view value) {
+      members.insert_or_assign(std::string(name), value);
+      return true;
+    });
+  }
+  auto member = members.find(path.front().key);
+  if (path.front().key.empty() || member == members.end()) return std::nullopt;
+  return Find(member->second, path.subspan(1));
+}
+
+Result<std::string> Values::OutputOf(Resident& resident, const std::string& step) {
+  auto output = rows::GetOutput(turn_.view(), turn_.partition(), resident.instance.ns,
+                                resident.instance.id, step);
+  if (!turn_.Trust(output)) return output.error();
+  return output->value_or("{}");
+}
+
+Result<std::string> Values::GroupValue(Resident& resident, const Group& group) {
+  const PlanGraph& graph = *resident.machine().graph;
+  std::string value(1, group.list ? '[' : '{');
+  for (const Group::Member& member : group.members) {
+    auto one = member.group ? GroupValue(resident, graph.groups[member.index])
+                            : StepValue(resident, graph.steps[member.index]);
+    if (!one) return one;
+    if (value.size() > 1) value += ',';
+    if (!group.list) value += json::Quote(member.name) + ":";
+    value += *one;
+    if (value.size() > limits::kJson) {
+      return Error{
+          Code::kInvalidArgument, Reason::kNone,
+          "more than " + std::to_string(limits::kJson) + " bytes of outputs in one reference"};
+    }
+  }
+  return value + (group.list ? ']' : '}');
+}
+
+Result<std::string> Values::StepValue(Resident& resident, const Step& step) {
+  if (step.left_out) return std::string("null");
+  return OutputOf(resident, step.path);
+}
+
+}  // namespace dfsmr

@@ -1,0 +1,29 @@
+// What the sources of this folder share to turn values into records and back.
+#pragma once
+
+#include "record.pb.h"
+#include "storage/rows/instance.h"
+
+namespace dfsmr::rows {
+
+// States count tokens in arrays: a number that is no state must not get that far.
+inline bool Sound(const record::Token& in) {
+  return in.state() <= static_cast<uint32_t>(TokenState::kDone);
+}
+void Encode(const Token& token, const Machine& machine, record::Token* out);
+Token Decode(const record::Token& in);  // except for its node
+
+void Encode(const ChildCounts& children, record::Children* out);
+ChildCounts Decode(const record::Children& in);
+
+void Encode(const Answer& answer, record::Answer* out);
+Answer Decode(const record::Answer& in);
+
+// The instance in a row, with the tokens that are rows of their own.
+Result<Instance> DecodeInstance(const Reader& reader, InstanceName name, std::string_view key,
+                                std::string_view value, const Resolve& resolve);
+
+// Writes the rows of the homes that have changed.
+void PutSteps(const Writer& writer, const Instance& instance, const Machine& machine);
+
+}  // namespace dfsmr::rows

@@ -1,0 +1,294 @@
+#include "storage/rows/feed.h"
+
+#include <google/protobuf/io/coded_stream.h>
+
+#include "storage/rows/encoding.h"
+#include "storage/rows/keys.h"
+
+namespace dfsmr::rows {
+namespace {
+
+void Append(const Event& event, std::string* bytes) {
+  thread_local record::Event out;  // used again: its texts keep their memory
+  out.Clear();
+  out.set_time(Micros(event.time));
+  out.set_kind(static_cast<uint32_t>(event.kind));
+  out.set_ns(event.ns);
+  out.set_machine(event.machine);
+  out.set_version(event.version);
+  out.set_instance(event.instance);
+  out.set_prev_node(event.prev_node);
+  out.set_node(event.node);
+  out.set_transition(event.transition);
+  out.set_visit(event.visit);
+  out.set_attempt(event.attempt);
+  out.set_client(event.client);
+  out.set_params(event.params);
+  out.set_note(event.note);
+  out.set_left_visit(event.left_visit);
+  if (event.answer) Encode(*event.answer, out.mutable_answer());
+  for (const Event::Sample& sample : event.samples) {
+    record::Sample* to = out.add_samples();
+    to->set_node(sample.node);
+    to->set_took(sample.took.count());
+    to->set_censored(sample.censored);
+    to->set_replaces(sample.replaces.count());
+    to->set_retry(sample.retry);
+  }
+  using google::protobuf::io::CodedOutputStream;
+  const size_t size = out.ByteSizeLong();
+  const size_t begin = bytes->size();
+  bytes->resize(begin + CodedOutputStream::VarintSize64(size) + size);
+  auto* const at = reinterpret_cast<uint8_t*>(bytes->data() + begin);
+  out.SerializeWithCachedSizesToArray(CodedOutputStream::WriteVarint64ToArray(size, at));
+}
+
+Result<Event> DecodeEvent(uint64_t seq, std::string_view value) {
+  record::Event in;
+  if (!in.ParseFromArray(value.data(), static_cast<int>(value.size())) ||
+      in.kind() > static_cast<uint32_t>(ChangeKind::kBreakerClosed)) {
+    return Error{Code::kDataLoss, Reason::kStoreFailed,
+                 "the store holds a damaged record of the feed, number " + std::to_string(seq)};
+  }
+  Event event;
+  event.seq = seq;
+  event.time = FromMicros(in.time());
+  event.kind = static_cast<ChangeKind>(in.kind());
+  event.ns = in.ns();
+  event.machine = in.machine();
+  event.version = in.version();
+  event.instance = in.instance();
+  event.prev_node = in.prev_node();
+  event.node = in.node();
+  event.transition = in.transition();
+  event.visit = in.visit();
+  event.attempt = in.attempt();
+  event.client = in.client();
+  event.params = in.params();
+  event.note = in.note();
+  event.left_visit = in.left_visit();
+  if (in.has_answer()) event.answer = Decode(in.answer());
+  for (const auto& sample : in.samples()) {
+    event.samples.push_back({sample.node(), Duration(sample.took()), sample.censored(),
+                             Duration(sample.replaces()), sample.retry()});
+  }
+  return event;
+}
+
+constexpr char kPage = '\0';
+constexpr size_t kPageBytes = 16 << 10;  // a page takes records until it is that large,
+constexpr size_t kPageRecords = 256;     // or has that many
+
+// The records of a page, still encoded, until `visit` returns false. Returns the number after the
+// last one that was visited.
+using VisitRecord = std::function<bool(uint64_t seq, std::string_view record)>;
+Result<uint64_t> WalkPage(uint64_t first, std::string_view bytes, const VisitRecord& visit) {
+  if (bytes.empty() || bytes.front() != kPage) {
+    visit(first, bytes);
+    return first + 1;
+  }
+  bytes.remove_prefix(1);
+  uint64_t seq = first;
+  while (!bytes.empty()) {
+    const auto length = TakeVarint(&bytes, 35);
+    if (!length || *length > bytes.size()) {
+      return Error{Code::kDataLoss, Reason::kStoreFailed,
+                   "the store holds a damaged page of the feed, at record " + std::to_string(seq)};
+    }
+    if (!visit(seq++, bytes.substr(0, *length))) break;
+    bytes.remove_prefix(*length);
+  }
+  return seq;
+}
+
+// Decodes those of a page from `first` on; false when `visit` has seen enough.
+Result<bool> VisitPage(uint64_t start, std::string_view bytes, uint64_t first,
+                       const std::function<bool(Event)>& visit) {
+  Result<bool> more = true;
+  auto walked = WalkPage(start, bytes, [&](uint64_t seq, std::string_view record) {
+    if (seq < first) return true;
+    auto event = DecodeEvent(seq, record);
+    more = event ? Result<bool>(visit(*std::move(event))) : Result<bool>(event.error());
+    return more.has_value() && *more;
+  });
+  if (!walked) return walked.error();
+  return more;
+}
+
+uint64_t SeqOf(std::string_view key) { return KeyReader(key).Number(); }
+
+}  // namespace
+
+void AddEvent(std::vector<FeedPage>* pages, const Event& event) {
+  if (pages->empty() || pages->back().bytes.size() >= kPageBytes ||
+      event.seq - pages->back().first >= kPageRecords) {
+    pages->push_back({event.seq, 0, std::string(1, kPage)});
+  }
+  Append(event, &pages->back().bytes);
+  pages->back().last = event.seq;
+}
+
+void PutPages(const Writer& writer, const std::vector<FeedPage>& pages) {
+  for (const FeedPage& page : pages)
+    writer.batch.Put(FeedKey(writer.partition, page.first), page.bytes);
+}
+
+Result<Ok> ReadPage(const FeedPage& page, uint64_t first, const std::function<bool(Event)>& visit) {
+  auto read = VisitPage(page.first, page.bytes, first, visit);
+  if (!read) return read.error();
+  return Ok{};
+}
+
+// The page that begins last, of those that begin at `from` to `to`; nullopt when there is none.
+static Result<std::optional<FeedPage>> LastPage(const Reader& reader, uint64_t from, uint64_t to) {
+  std::optional<FeedPage> page;
+  auto scanned = reader.view.Scan(
+      FeedKey(reader.partition, from), FeedKey(reader.partition, to) + '\0',
+      [&page](std::string_view key, std::string_view value) {
+        page = {SeqOf(key), 0, std::string(value)};
+        return false;
+      },
+      /*reverse=*/true);
+  if (!scanned) return scanned.error();
+  if (!page) return page;
+  auto end = WalkPage(page->first, page->bytes, [](uint64_t, std::string_view) { return true; });
+  if (!end) return end.error();
+  page->last = *end - 1;
+  return page;
+}
+
+// The page that may hold that record. Does not look through what was trimmed before it.
+static Result<std::optional<FeedPage>> PageOf(const Reader& reader, uint64_t seq) {
+  return LastPage(reader, seq < kPageRecords ? 0 : seq - kPageRecords + 1, seq);
+}
+
+Result<uint64_t> PageStart(const Reader& reader, uint64_t seq) {
+  auto page = PageOf(reader, seq);
+  if (!page) return page.error();
+  return *page && (*page)->last >= seq ? (*page)->first : seq;
+}
+
+Result<Ok> ScanFeed(const Reader& reader, uint64_t first, const std::function<bool(Event)>& visit) {
+  auto start = PageStart(reader, first);
+  if (!start) return start.error();
+  return ScanAll(reader, FeedKey(reader.partition, *start),
+                 PrefixEnd(Key(reader.partition, kFeed).bytes()),
+                 [&](std::string_view key, std::string_view value) {
+                   return VisitPage(SeqOf(key), value, first, visit);
+                 });
+}
+
+Result<uint64_t> LastSeq(const Reader& reader) {
+  auto first = FirstSeq(reader);
+  if (!first) return first;
+  auto page = LastPage(reader, *first, UINT64_MAX);
+  if (!page) return page.error();
+  return *page ? (*page)->last : *first - 1;
+}
+
+Result<uint64_t> FirstSeq(const Reader& reader) {
+  return GetNumber(reader, Key(reader.partition, kFeedStart), 1);
+}
+
+Result<Event> FeedReader::Get(uint64_t seq) {
+  if (seq < page_.first || seq > page_.last) {
+    auto page = PageOf(reader_, seq);
+    if (!page) return page.error();
+    if (*page) page_ = **std::move(page);
+  }
+  if (seq >= page_.first && seq <= page_.last) {
+    Result<Event> found = Error{Code::kNotFound, Reason::kNone, ""};
+    auto walked = WalkPage(page_.first, page_.bytes, [&](uint64_t at, std::string_view record) {
+      if (at == seq) found = DecodeEvent(seq, record);
+      return at < seq;
+    });
+    return walked ? found : walked.error();
+  }
+  auto kept = reader_.view.Get(Key(reader_.partition, kKept).Number(seq).bytes());
+  if (!kept) return kept.error();
+  if (*kept) return DecodeEvent(seq, **kept);
+  return Error{Code::kNotFound, Reason::kNone,
+               "record " + std::to_string(seq) + " is no longer kept"};
+}
+
+Result<std::vector<uint64_t>> History(const Reader& reader, const Instance& instance,
+                                      uint64_t after) {
+  std::vector<uint64_t> seqs;
+  const std::string begin = Key(reader.partition, kHistory).Of(instance);
+  auto scanned = ScanAll(reader, begin, PrefixEnd(begin),
+                         [&](std::string_view key, std::string_view value) -> Result<bool> {
+                           record::HistoryPage page;
+                           if (!page.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
+                             return Corrupt("page of a history", key);
+                           }
+                           for (uint64_t seq : page.seqs()) {
+                             if (seq > after) seqs.push_back(seq);
+                           }
+                           return true;
+                         });
+  if (!scanned) return scanned.error();
+  for (uint64_t seq : instance.history) {
+    if (seq > after) seqs.push_back(seq);
+  }
+  return seqs;
+}
+
+Result<Ok> HistoryBackwards(const Reader& reader, const Instance& instance,
+                            const std::function<bool(uint64_t seq)>& visit) {
+  bool more = true;
+  auto visit_all = [&](const auto& seqs) {
+    for (auto seq = seqs.rbegin(); more && seq != seqs.rend(); ++seq) more = visit(*seq);
+  };
+  visit_all(instance.history);
+  if (!more) return Ok{};
+  const std::string begin = Key(reader.partition, kHistory).Of(instance);
+  Result<Ok> outcome = Ok{};
+  auto scanned = reader.view.Scan(
+      begin, PrefixEnd(begin),
+      [&](std::string_view key, std::string_view value) {
+        record::HistoryPage page;
+        if (page.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
+          visit_all(page.seqs());
+        } else {
+          outcome = Corrupt("page of a history", key);
+        }
+        return more && outcome.has_value();
+      },
+      /*reverse=*/true);
+  return scanned ? outcome : scanned;
+}
+
+Result<uint64_t> TrimFeed(const Reader& reader, const Writer& writer, uint64_t begin,
+                          Timestamp horizon, size_t most,
+                          const std::function<bool(const Event&)>& keep) {
+  uint64_t first = begin;
+  const std::string end = PrefixEnd(Key(reader.partition, kFeed).bytes());
+  auto scanned =
+      ScanAll(reader, FeedKey(reader.partition, begin), end,
+              [&](std::string_view key, std::string_view value) -> Result<bool> {
+                if (first - begin >= most) return false;
+                bool old = true;
+                std::vector<std::pair<uint64_t, std::string_view>> kept;
+                Result<Ok> sound = Ok{};
+                auto next = WalkPage(SeqOf(key), value, [&](uint64_t seq, std::string_view record) {
+                  auto event = DecodeEvent(seq, record);
+                  if (!event) sound = event.error();
+                  old = event && event->time <= horizon;
+                  if (old && keep(*event)) kept.emplace_back(seq, record);
+                  return old;
+                });
+                if (!next || !sound) return next ? sound.error() : next.error();
+                if (!old) return false;
+                for (const auto& [seq, record] : kept) {
+                  writer.batch.Put(Key(writer.partition, kKept).Number(seq), std::string(record));
+                }
+                writer.batch.Delete(std::string(key));
+                first = *next;
+                return true;
+              });
+  if (!scanned) return scanned.error();
+  if (first > begin) PutNumber(writer, Key(writer.partition, kFeedStart), first);
+  return first;
+}
+
+}  // namespace dfsmr::rows

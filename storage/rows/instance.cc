@@ -1,0 +1,397 @@
+#include "storage/rows/instance.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "storage/rows/encoding.h"
+#include "storage/rows/keys.h"
+#include "storage/rows/plan.h"
+
+namespace dfsmr::rows {
+namespace {
+
+// Not hidden by those below.
+using rows::Decode;
+using rows::Encode;
+
+constexpr size_t kHistoryPage = 32;
+
+// `machine` is null for an instance of a plan: then it has stopped, and may stand on any of its
+// nodes.
+Token Decode(const record::Token& in, const Machine* machine) {
+  Token token = Decode(in);
+  if (machine) {
+    token.node = NodeNamed(*machine, in.node());
+  } else if (in.node() == kAbortedNode) {
+    token.node = kAbortedIndex;
+  } else {
+    token.node = in.node() == kCancelledNode ? kCancelledIndex : kElsewhere;
+  }
+  return token;
+}
+
+void Encode(const PlanState& plan, record::Plan* out) {
+  out->set_graph(plan.graph);
+  out->set_own_graph(plan.own_graph);
+  out->set_label(plan.label);
+  out->set_key(plan.key);
+  out->set_waits_for_key(plan.waits_for_key);
+  out->set_pause_requested(plan.pause_requested);
+  out->set_skipped(plan.skipped);
+  out->set_done_weight(plan.done_weight);
+  out->set_done_finalize(plan.done_finalize);
+  out->set_weight(plan.weight);
+  out->set_ended_at(plan.ended_at);
+  out->set_partial(plan.partial);
+  out->set_ran(plan.ran);
+  out->set_upgraded(plan.upgraded);
+  out->set_children(plan.children);
+  out->set_first_child(plan.first_child);
+}
+
+PlanState Decode(const record::Plan& in) {
+  PlanState plan;
+  plan.graph = in.graph();
+  plan.own_graph = in.own_graph();
+  plan.label = in.label();
+  plan.key = in.key();
+  plan.waits_for_key = in.waits_for_key();
+  plan.pause_requested = in.pause_requested();
+  plan.skipped = in.skipped();
+  plan.done_weight = in.done_weight();
+  plan.done_finalize = in.done_finalize();
+  plan.weight = in.weight();
+  plan.ended_at = in.ended_at();
+  plan.partial = in.partial();
+  plan.ran = in.ran();
+  plan.upgraded = in.upgraded();
+  plan.children = in.children();
+  plan.first_child = in.first_child();
+  return plan;
+}
+// `written`: what the row says in place of the instance.
+std::string Encode(const Instance& instance, const Machine& machine, const Written& written) {
+  thread_local record::Instance out;  // used again: its texts keep their memory
+  out.Clear();
+  out.set_machine(instance.machine);
+  out.set_version(instance.version);
+  out.set_state(static_cast<uint32_t>(instance.state));
+  out.set_result(static_cast<uint32_t>(instance.result));
+  out.set_priority(instance.priority);
+  out.set_start_time(Micros(instance.start_time));
+  out.set_end_time(Micros(instance.end_time));
+  out.set_start_at(Micros(instance.start_at));
+  out.set_start_before(DeadlineMicros(instance.start_before));
+  out.set_hold(instance.hold);
+  out.set_cancel_requested(instance.cancel_requested);
+  out.set_killed(instance.killed);
+  out.set_forced(instance.forced);
+  out.set_parent(instance.parent);
+  out.set_error(instance.error);
+  out.set_last_visit(instance.last_visit);
+  if (!instance.plan || instance.Stopped()) {
+    for (const Token& token : instance.tokens) Encode(token, machine, out.add_tokens());
+  }
+  if (instance.plan) Encode(*instance.plan, out.mutable_plan());
+  if (instance.parent_step) {
+    out.mutable_parent_step()->set_home(instance.parent_step->home);
+    out.mutable_parent_step()->set_generation(instance.parent_step->generation);
+  }
+  for (const auto& [node, count] : instance.entries) (*out.mutable_entries())[node] = count;
+  if (instance.last_answer) Encode(*instance.last_answer, out.mutable_last_answer());
+  if (written.page.empty()) {
+    for (uint64_t seq : instance.history) out.add_history(seq);
+  }
+  out.set_bare(written.bare);
+  for (const Instance::Prerequisite& one : instance.after) {
+    record::Prerequisite* to = out.add_after();
+    to->set_instance(one.instance);
+    to->set_any_result(one.any_result);
+  }
+  return out.SerializeAsString();
+}
+
+Result<Instance> Decode(InstanceName name, std::string_view key, std::string_view value,
+                        const Resolve& resolve) {
+  record::Instance in;
+  if (!in.ParseFromArray(value.data(), static_cast<int>(value.size())) ||
+      in.state() > static_cast<uint32_t>(InstanceState::kStopped) ||
+      in.result() > static_cast<uint32_t>(InstanceResult::kAborted)) {
+    return Corrupt("instance", key);
+  }
+  const Machine* machine = in.has_plan() ? nullptr : resolve(name.ns, in.machine(), in.version());
+  if (!machine && !in.has_plan()) {
+    return Error{Code::kDataLoss, Reason::kStoreFailed,
+                 "instance '" + std::string(name.id) + "' runs on version " +
+                     std::to_string(in.version()) + " of machine '" + in.machine() +
+                     "', which the store does not hold"};
+  }
+  Instance instance;
+  instance.ns = name.ns;
+  instance.id = name.id;
+  instance.machine = in.machine();
+  instance.version = in.version();
+  instance.state = static_cast<InstanceState>(in.state());
+  instance.result = static_cast<InstanceResult>(in.result());
+  instance.priority = in.priority();
+  instance.start_time = FromMicros(in.start_time());
+  instance.end_time = FromMicros(in.end_time());
+  instance.start_at = FromMicros(in.start_at());
+  instance.start_before = DeadlineFrom(in.start_before());
+  instance.hold = in.hold();
+  instance.cancel_requested = in.cancel_requested();
+  instance.killed = in.killed();
+  instance.forced = in.forced();
+  instance.parent = in.parent();
+  instance.error = in.error();
+  instance.last_visit = in.last_visit();
+  for (const auto& one : in.tokens()) {
+    Token token = Decode(one, machine);
+    if (!Sound(one) || token.node == kNoNode) return Corrupt("instance", key);
+    instance.tokens.Restore(std::move(token));
+  }
+  if (in.has_plan()) instance.plan = Decode(in.plan());
+  if (in.has_parent_step()) {
+    instance.parent_step = ParentStep{in.parent_step().home(), in.parent_step().generation()};
+  }
+  for (const auto& [node, count] : in.entries()) instance.entries.emplace_back(node, count);
+  if (in.has_last_answer()) instance.last_answer = Decode(in.last_answer());
+  instance.history.assign(in.history().begin(), in.history().end());
+  instance.bare = in.bare();
+  for (const auto& one : in.after()) instance.after.push_back({one.instance(), one.any_result()});
+  return instance;
+}
+
+}  // namespace
+
+Result<Instance> DecodeInstance(const Reader& reader, InstanceName name, std::string_view key,
+                                std::string_view value, const Resolve& resolve) {
+  auto instance = Decode(name, key, value, resolve);
+  if (!instance || !instance->plan || instance->Stopped()) return instance;
+  Tokens& tokens = instance->tokens;
+  auto scanned = ScanSteps(reader, name, [&tokens](StepRow row) {
+    if (row.token) tokens.Restore(*std::move(row.token));
+    if (row.arrived > 0) tokens.RestoreArrived(row.home, row.arrived);
+    if (row.doomed) tokens.RestoreDoomed(row.home);
+    if (!row.input.empty()) tokens.RestorePatched(row.home, std::move(row.input));
+    return true;
+  });
+  if (!scanned) return scanned.error();
+  return instance;
+}
+
+void PutSpec(const Writer& writer, const Instance& instance, const Spec& spec) {
+  const auto& [ns, id, machine] = std::tie(instance.ns, instance.id, instance.machine);
+  record::Spec out;
+  out.set_params(spec.params);
+  for (const auto& [key, value] : spec.labels) {
+    (*out.mutable_labels())[key] = value;
+    writer.batch.Put(Key(writer.partition, kLabel).Text(ns).Text(key).Text(value).Text(id), "");
+  }
+  out.set_client(spec.client);
+  out.set_flow(spec.flow);
+  out.set_first_seq(spec.first_seq);
+  out.set_born_epoch(spec.born_after.epoch);
+  out.set_born_serial(spec.born_after.serial);
+  writer.batch.Put(Key(writer.partition, kSpec).Of(instance), out.SerializeAsString());
+  writer.batch.Put(Key(writer.partition, kByMachine).Text(ns).Text(machine).Text(id), "");
+  if (!instance.parent.empty()) {
+    writer.batch.Put(Key(writer.partition, kChildren).Text(ns).Text(instance.parent).Text(id), "");
+  }
+}
+
+// A bare one can be dropped without being read.
+static std::string EncodeExpiry(const Instance& instance, const Written& written) {
+  if (!written.bare || instance.plan || instance.history.empty()) return "";
+  record::Expiry out;
+  out.set_machine(instance.machine);
+  out.set_version(instance.version);
+  out.set_first_seq(instance.history.front());
+  return out.SerializeAsString();
+}
+
+Written PutInstance(const Writer& writer, const Instance& instance, const Machine& machine,
+                    const Changed& changed) {
+  Written written{.bare = instance.bare && !changed.has_outputs};
+  if (changed.spec) {
+    PutSpec(writer, instance, *changed.spec);
+    written.bare = changed.spec->labels.empty() && instance.parent.empty() && !instance.plan &&
+                   !changed.has_outputs;
+  }
+  if (instance.history.size() >= kHistoryPage) {
+    written = {instance.history, /*bare=*/false};
+    record::HistoryPage page;
+    for (uint64_t seq : written.page) page.add_seqs(seq);
+    writer.batch.Put(Key(writer.partition, kHistory).Of(instance).Number(written.page.front()),
+                     page.SerializeAsString());
+  }
+  if (changed.expiry) {
+    /*mutant stopped-stays-live*/ writer.batch.Delete(
+        Key(writer.partition, kLive).Of(instance)); /*end*/
+    writer.batch.Put(ExpiryKey(writer.partition, *changed.expiry, instance),
+                     EncodeExpiry(instance, written));
+  }
+  writer.batch.Put(Key(writer.partition, instance.Stopped() ? kStopped : kLive).Of(instance),
+                   Encode(instance, machine, written));
+  if (instance.plan) PutSteps(writer, instance, machine);
+  return written;
+}
+
+void Note(const Written& written, Instance* instance) {
+  instance->bare = written.bare;
+  if (!written.page.empty()) {
+    Check(instance->history == written.page, "an instance has changed since it was written");
+    instance->history.clear();
+  }
+  if (instance->plan) instance->tokens.ForgetRows();
+}
+
+void PutOutput(const Writer& writer, InstanceName name, std::string_view node,
+               std::string_view json) {
+  writer.batch.Put(Key(writer.partition, kOutput).Of(name).Text(node), std::string(json));
+}
+
+Result<std::optional<std::string>> GetOutput(const Reader& reader, InstanceName name,
+                                             std::string_view node) {
+  return reader.view.Get(Key(reader.partition, kOutput).Of(name).Text(node).bytes());
+}
+
+Error NoSuchInstance(InstanceName name) {
+  return {Code::kNotFound, Reason::kNoSuchInstance,
+          "there is no instance '" + std::string(name.id) + "' in namespace '" +
+              std::string(name.ns) + "'"};
+}
+
+Result<Instance> GetInstance(const Reader& reader, InstanceName name, const Resolve& resolve) {
+  for (Kind kind : {kLive, kStopped}) {
+    const std::string key = Key(reader.partition, kind).Of(name);
+    auto value = reader.view.Get(key);
+    if (!value) return value.error();
+    if (*value) return DecodeInstance(reader, name, key, **value, resolve);
+  }
+  return NoSuchInstance(name);
+}
+
+Result<std::optional<Spec>> FindSpec(const Reader& reader, InstanceName name) {
+  const std::string key = Key(reader.partition, kSpec).Of(name);
+  auto value = reader.view.Get(key);
+  if (!value) return value.error();
+  std::optional<Spec> found;
+  if (!*value) return found;
+  record::Spec in;
+  if (!in.ParseFromString(**value)) return Corrupt("instance's params", key);
+  Spec& spec = found.emplace();
+  spec.params = in.params();
+  spec.labels = {in.labels().begin(), in.labels().end()};
+  spec.client = in.client();
+  spec.flow = in.flow();
+  spec.first_seq = in.first_seq();
+  spec.born_after = {in.born_epoch(), in.born_serial()};
+  return found;
+}
+
+Result<Spec> GetSpec(const Reader& reader, InstanceName name) {
+  auto spec = FindSpec(reader, name);
+  if (!spec) return spec.error();
+  if (*spec) return **std::move(spec);
+  return Corrupt("instance's params", Key(reader.partition, kSpec).Of(name).bytes());
+}
+
+Result<std::map<std::string, std::string>> GetOutputs(const Reader& reader, InstanceName name) {
+  std::map<std::string, std::string> outputs;
+  const std::string begin = Key(reader.partition, kOutput).Of(name);
+  auto scanned =
+      reader.view.Scan(begin, PrefixEnd(begin), [&](std::string_view key, std::string_view value) {
+        key.remove_prefix(begin.size());
+        outputs.emplace(key.substr(0, key.size() - 1), value);
+        return true;
+      });
+  if (!scanned) return scanned.error();
+  return outputs;
+}
+
+namespace {
+
+// A text stands behind its field's tag and its length, when that is short enough for one byte.
+std::string Needle(int field, const std::string& value) {
+  if (value.empty() || value.size() > 127) return "";
+  return std::string{static_cast<char>(field << 3 | 2), static_cast<char>(value.size())} + value;
+}
+
+// Byte strings that the row of every instance that is wanted must contain.
+std::vector<std::string> Needles(const Wanted& wanted) {
+  std::vector<std::string> needles;
+  auto number = [&needles](int field, auto value) {
+    if (static_cast<int>(value) == 0) return;
+    needles.push_back({static_cast<char>(field << 3), static_cast<char>(value)});
+  };
+  number(record::Instance::kStateFieldNumber, wanted.state);
+  number(record::Instance::kResultFieldNumber, wanted.result);
+  needles.push_back(Needle(record::Instance::kMachineFieldNumber, wanted.machine));
+  return needles;
+}
+
+// The same of the node, unless the tokens are rows of their own.
+std::string NodeNeedle(const Wanted& wanted) {
+  return Needle(record::Token::kNodeFieldNumber, wanted.node);
+}
+constexpr std::string_view kPlanTag = "\xAA\x01";  // field 21, of a length
+static_assert(record::Instance::kPlanFieldNumber == 21);
+
+}  // namespace
+
+Result<Ok> ScanInstances(const Reader& reader, bool stopped, InstanceName after,
+                         const Resolve& resolve, const VisitInstance& visit, const Wanted& wanted) {
+  const std::vector<std::string> needles = Needles(wanted);
+  const std::string node = NodeNeedle(wanted);
+  const auto may_be = [&](std::string_view value) {
+    const auto has = [value](std::string_view needle) {
+      return value.find(needle) != std::string_view::npos;
+    };
+    return std::ranges::all_of(needles, has) && (node.empty() || has(node) || has(kPlanTag));
+  };
+  Key prefix(reader.partition, stopped ? kStopped : kLive);
+  if (!after.ns.empty()) prefix.Text(after.ns);
+  const std::string begin = prefix.bytes();
+  return ScanAll(reader, Resume(std::move(prefix), after.id), PrefixEnd(begin),
+                 [&](std::string_view key, std::string_view value) -> Result<bool> {
+                   if (!may_be(value)) return true;
+                   KeyReader parts(key);
+                   const std::string_view ns = parts.Text();
+                   const InstanceName name(ns, parts.Text());
+                   auto instance = wanted.tokens ? DecodeInstance(reader, name, key, value, resolve)
+                                                 : Decode(name, key, value, resolve);
+                   if (!instance) return instance.error();
+                   return visit(*std::move(instance));
+                 });
+}
+
+static Result<Ok> ScanIndex(const Reader& reader, Key prefix, std::string_view after,
+                            const VisitId& visit) {
+  const std::string begin = prefix.bytes();
+  return reader.view.Scan(Resume(std::move(prefix), after), PrefixEnd(begin),
+                          [&](std::string_view key, std::string_view) {
+                            key.remove_prefix(begin.size());
+                            return visit(key.substr(0, key.size() - 1));
+                          });
+}
+
+Result<Ok> ScanLabel(const Reader& reader, InstanceName after, std::string_view key,
+                     std::string_view value, const VisitId& visit) {
+  return ScanIndex(reader, Key(reader.partition, kLabel).Text(after.ns).Text(key).Text(value),
+                   after.id, visit);
+}
+
+Result<Ok> ScanMachine(const Reader& reader, InstanceName after, std::string_view machine,
+                       const VisitId& visit) {
+  return ScanIndex(reader, Key(reader.partition, kByMachine).Text(after.ns).Text(machine), after.id,
+                   visit);
+}
+
+Result<Ok> ScanChildren(const Reader& reader, InstanceName after, std::string_view parent,
+                        const VisitId& visit) {
+  return ScanIndex(reader, Key(reader.partition, kChildren).Text(after.ns).Text(parent), after.id,
+                   visit);
+}
+
+}  // namespace dfsmr::rows

@@ -1,0 +1,35 @@
+#include "storage/rows/machine.h"
+
+#include "storage/rows/keys.h"
+
+namespace dfsmr::rows {
+
+void PutMachine(const Writer& writer, const MachineRow& row) {
+  record::Machine out;
+  out.set_source(row.source);
+  out.set_define_time(Micros(row.define_time));
+  writer.batch.Put(Key(writer.partition, kMachine).Text(row.ns).Text(row.id).Version(row.version),
+                   out.SerializeAsString());
+}
+
+Result<Ok> ScanMachines(const Reader& reader, const std::function<void(MachineRow)>& visit) {
+  const std::string begin = Key(reader.partition, kMachine);
+  return ScanAll(reader, begin, PrefixEnd(begin),
+                 [&](std::string_view key, std::string_view value) -> Result<bool> {
+                   record::Machine in;
+                   if (!in.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
+                     return Corrupt("machine", key);
+                   }
+                   KeyReader parts(key);
+                   MachineRow row;
+                   row.ns = parts.Text();
+                   row.id = parts.Text();
+                   row.version = static_cast<uint32_t>(parts.Number(4));
+                   row.source = in.source();
+                   row.define_time = FromMicros(in.define_time());
+                   visit(std::move(row));
+                   return true;
+                 });
+}
+
+}  // namespace dfsmr::rows

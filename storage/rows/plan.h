@@ -1,0 +1,60 @@
+// The rows of plans: their steps, and what planners and workers asked for. graph.h has their
+// graphs.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "storage/rows/reader.h"
+
+namespace dfsmr::rows {
+
+// What is known of one place of a plan. PutInstance writes those that have changed.
+struct StepRow {
+  NodeIndex home = kNoNode;
+  std::optional<Token> token;
+  std::string node;  // the token's, by name
+  uint32_t arrived = 0;
+  bool doomed = false;
+  std::string input;  // in place of the step's own; empty: none
+  std::optional<Ended> ended;
+};
+// All of an instance, by home, until `visit` returns false.
+Result<Ok> ScanSteps(const Reader& reader, InstanceName name,
+                     const std::function<bool(StepRow)>& visit);
+
+// What a worker asked to be started: the fields of a start that are its own.
+struct ChildStart {
+  std::string machine;
+  uint32_t version = 0;
+  std::string id;
+  int32_t priority = 0;
+  Spec spec;
+  Timestamp start_at;
+  Timestamp start_before = kNever;
+  bool hold = false;
+  std::vector<Instance::Prerequisite> after;
+};
+void PutStarts(const Writer& writer, InstanceName name, NodeIndex home,
+               const std::vector<ChildStart>& starts);
+// kDataLoss when there are none.
+Result<std::vector<ChildStart>> GetStarts(const Reader& reader, InstanceName name, NodeIndex home);
+// The flow that a planner has reported for a step.
+void PutPlanned(const Writer& writer, InstanceName name, std::string_view step,
+                std::string_view flow);
+// By step.
+Result<std::map<std::string, std::string>> GetPlanned(const Reader& reader, InstanceName name);
+// Children that could not be started, by their numbers.
+void PutUnstarted(const Writer& writer, InstanceName name, NodeIndex home, uint64_t number);
+void DropUnstarted(const Writer& writer, InstanceName name, NodeIndex home, uint64_t number);
+Result<bool> IsUnstarted(const Reader& reader, InstanceName name, NodeIndex home, uint64_t number);
+// The rows of steps, when one graph takes the place of another: the same numbers mean other steps.
+void DropSteps(const Writer& writer, InstanceName name);
+// Everything that a plan has left behind except the instance itself: before it is planned anew.
+void DropPlan(const Writer& writer, InstanceName name);
+
+}  // namespace dfsmr::rows

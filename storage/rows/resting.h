@@ -1,0 +1,33 @@
+// What a start reads of the instances that live.
+#pragma once
+
+#include <functional>
+#include <string_view>
+
+#include "storage/rows/instance.h"
+
+namespace dfsmr::rows {
+
+// An instance that rests: of a plain machine, and either on one node without a claim, or yet to
+// start. The texts point into its row.
+struct Resting {
+  std::string_view ns;
+  std::string_view id;
+  std::string_view machine;
+  uint32_t version = 0;
+  InstanceState state = InstanceState::kNone;
+  int32_t priority = 0;
+  Timestamp start_at;
+  std::string_view node;  // empty: it has not begun
+  uint64_t visit = 0;
+  TokenState token = TokenState::kNone;
+  Timestamp available_at = kNever;
+};
+// All instances that have not stopped, when a server starts: millions of them in seconds, since
+// most rest and are passed to `visit` without being decoded in full. The others go to
+// `visit_other`. The first error of either ends the scan and is returned.
+Result<Ok> ScanLive(const Reader& reader, const Resolve& resolve,
+                    const std::function<Result<Ok>(const Resting&)>& visit,
+                    const std::function<Result<Ok>(Instance)>& visit_other);
+
+}  // namespace dfsmr::rows

@@ -1,0 +1,175 @@
+// Tokens and what hangs on them: claims, steps, children, answers.
+#include "storage/rows/encoding.h"
+#include "storage/rows/keys.h"
+
+namespace dfsmr::rows {
+
+void Encode(const ChildCounts& children, record::Children* out) {
+  out->set_generation(children.generation);
+  out->set_total(children.total);
+  out->set_started(children.started);
+  out->set_running(children.running);
+  out->set_paused(children.paused);
+  out->set_success(children.success);
+  out->set_failed(children.failed);
+  out->set_cancelled(children.cancelled);
+  out->set_unplanned(children.unplanned);
+  out->set_first(children.first);
+  out->set_concurrency(children.concurrency);
+  out->set_counted(children.counted);
+  out->set_restart(children.restart);
+  out->set_told(children.told);
+  out->set_restart_at(children.restart_at);
+  out->set_error(children.error);
+}
+
+ChildCounts Decode(const record::Children& in) {
+  ChildCounts children;
+  children.generation = in.generation();
+  children.total = in.total();
+  children.started = in.started();
+  children.running = in.running();
+  children.paused = in.paused();
+  children.success = in.success();
+  children.failed = in.failed();
+  children.cancelled = in.cancelled();
+  children.unplanned = in.unplanned();
+  children.first = in.first();
+  children.concurrency = in.concurrency();
+  children.counted = in.counted();
+  children.restart = in.restart();
+  children.told = in.told();
+  children.restart_at = in.restart_at();
+  children.error = in.error();
+  return children;
+}
+
+namespace {
+
+// Not hidden by those below.
+using rows::Decode;
+using rows::Encode;
+
+void Encode(const Claim& claim, record::Claim* out) {
+  out->set_epoch(claim.id.epoch);
+  out->set_serial(claim.id.serial);
+  out->set_worker(claim.worker);
+  out->set_attempt(claim.attempt);
+  out->set_claim_time(Micros(claim.claim_time));
+  out->set_deadline(DeadlineMicros(claim.deadline));
+  out->set_timed_out(claim.timed_out);
+  out->set_given_back(claim.given_back);
+  out->set_retry(claim.retry);
+  out->set_progress(claim.progress);
+  out->set_sampled(claim.sampled.count());
+}
+
+Claim Decode(const record::Claim& in) {
+  Claim claim;
+  claim.id = {in.epoch(), in.serial()};
+  claim.worker = in.worker();
+  claim.attempt = in.attempt();
+  claim.claim_time = FromMicros(in.claim_time());
+  claim.deadline = DeadlineFrom(in.deadline());
+  claim.timed_out = in.timed_out();
+  claim.given_back = in.given_back();
+  claim.retry = in.retry();
+  claim.progress = in.progress();
+  claim.sampled = Duration(in.sampled());
+  return claim;
+}
+
+void Encode(const StepState& step, record::StepState* out) {
+  out->set_start_time(Micros(step.start_time));
+  out->set_event(step.event);
+  out->set_event_data(step.event_data);
+  for (const auto& [event, data] : step.inbox) {
+    out->add_inbox(event);
+    out->add_inbox(data);
+  }
+  out->set_tries(step.tries);
+  out->set_polls(step.polls);
+  out->set_poll_failures(step.poll_failures);
+  out->set_wake(step.wake);
+  out->set_progress(step.progress);
+  out->set_key(step.key);
+  out->set_waits_for_key(step.waits_for_key);
+  out->set_ready_since(Micros(step.ready_since));
+  out->set_next_child(step.next_child);
+  if (step.children) Encode(*step.children, out->mutable_children());
+}
+
+StepState Decode(const record::StepState& in) {
+  StepState step;
+  step.start_time = FromMicros(in.start_time());
+  step.event = in.event();
+  step.event_data = in.event_data();
+  for (int i = 0; i + 1 < in.inbox_size(); i += 2) {
+    step.inbox.emplace_back(in.inbox(i), in.inbox(i + 1));
+  }
+  step.tries = in.tries();
+  step.polls = in.polls();
+  step.poll_failures = in.poll_failures();
+  step.wake = in.wake();
+  step.progress = in.progress();
+  step.key = in.key();
+  step.waits_for_key = in.waits_for_key();
+  step.ready_since = FromMicros(in.ready_since());
+  step.next_child = in.next_child();
+  if (in.has_children()) step.children = Decode(in.children());
+  return step;
+}
+
+}  // namespace
+
+void Encode(const Token& token, const Machine& machine, record::Token* out) {
+  out->set_node(std::string(NodeName(machine, token.node)));
+  out->set_visit(token.visit);
+  out->set_state(static_cast<uint32_t>(token.state));
+  out->set_attempt(token.attempt);
+  out->set_params(token.params);
+  for (const Claim& claim : token.claims) Encode(claim, out->add_claims());
+  out->set_available_at(token.available_at == kNever ? -1 : Micros(token.available_at));
+  out->set_error(token.error);
+  out->set_forgotten_epoch(token.forgotten_epoch);
+  if (token.step) Encode(*token.step, out->mutable_step());
+}
+
+Token Decode(const record::Token& in) {
+  Token token;
+  token.visit = in.visit();
+  token.state = static_cast<TokenState>(in.state());
+  token.attempt = in.attempt();
+  token.params = in.params();
+  for (const auto& claim : in.claims()) token.claims.push_back(Decode(claim));
+  token.available_at = in.available_at() == -1 ? kNever : FromMicros(in.available_at());
+  token.error = in.error();
+  token.forgotten_epoch = in.forgotten_epoch();
+  if (in.has_step()) token.step = Decode(in.step());
+  return token;
+}
+
+void Encode(const Answer& answer, record::Answer* out) {
+  out->set_epoch(answer.claim.epoch);
+  out->set_serial(answer.claim.serial);
+  out->set_transition(answer.transition);
+  out->set_prev_node(answer.prev_node);
+  for (const std::string& node : answer.nodes) out->add_nodes(node);
+  out->set_visit(answer.visit);
+  out->set_state(static_cast<uint32_t>(answer.state));
+  out->set_result(static_cast<uint32_t>(answer.result));
+}
+
+Answer Decode(const record::Answer& in) {
+  Answer answer;
+  answer.claim = {in.epoch(), in.serial()};
+  answer.transition = in.transition();
+  answer.prev_node = in.prev_node();
+  answer.nodes.assign(in.nodes().begin(), in.nodes().end());
+  answer.visit = in.visit();
+  answer.state = static_cast<InstanceState>(in.state());
+  answer.result = static_cast<InstanceResult>(in.result());
+  return answer;
+}
+
+}  // namespace dfsmr::rows

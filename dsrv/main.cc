@@ -190,6 +190,26 @@ Result<std::unique_ptr<Access>> OpenAccess(const Flags& flags,
                       engine.store(), engine.partition(), audit);
 }
 
+Result<std::unique_ptr<RocksStore>> OpenStore(const Flags& flags) {
+  return RocksStore::Open({.path = flags.data,
+                           .verify_checksums = flags.verify,
+                           .cache_mb = flags.cache_mb,
+                           .memtable_mb = flags.memtable_mb});
+}
+
+void LogStart(const Flags& flags, int port, const Engine& engine, uint64_t incarnation) {
+  spdlog::info(
+      "dsrv listens on {} port={} tls={} auth={} data={} epoch={} last_change={} incarnation={:x}",
+      flags.addr, port, flags.tls.empty() ? "off" : flags.tls.client_ca.empty() ? "on" : "mutual",
+      flags.auth ? "tokens" : "off", flags.data, engine.epoch(), engine.last_seq(), incarnation);
+}
+
+void LogRefusals(const Refusals& refusals) {
+  for (const auto& [reason, count] : refusals.Counts()) {
+    spdlog::info("refused in all: {} {}", reason, count);
+  }
+}
+
 int Run(const Flags& flags) {
   const sigset_t signals = BlockSignals();
   RaiseFileLimit();
@@ -205,10 +225,7 @@ int Run(const Flags& flags) {
   auto audit = OpenAudit(flags, clock);
   if (!audit) return Fail(audit.error());
 
-  auto store = RocksStore::Open({.path = flags.data,
-                                 .verify_checksums = flags.verify,
-                                 .cache_mb = flags.cache_mb,
-                                 .memtable_mb = flags.memtable_mb});
+  auto store = OpenStore(flags);
   if (!store) return Fail(store.error());
   auto engine = OpenEngine(flags, **store, clock());
   if (!engine) return Fail(engine.error());
@@ -238,11 +255,7 @@ int Run(const Flags& flags) {
   const Services services = MakeServices(backend, flags.compat);
   auto server = Listen(flags, services, acceptor->get());
   if (!server) return Fail({Code::kUnavailable, Reason::kNone, "gRPC does not start"});
-  spdlog::info(
-      "dsrv listens on {} port={} tls={} auth={} data={} epoch={} last_change={} incarnation={:x}",
-      flags.addr, (*acceptor)->port(),
-      flags.tls.empty() ? "off" : flags.tls.client_ca.empty() ? "on" : "mutual",
-      flags.auth ? "tokens" : "off", flags.data, (*engine)->epoch(), (*engine)->last_seq(), life);
+  LogStart(flags, (*acceptor)->port(), **engine, life);
 
   const TlsWatch tls_watch(flags.tls, clock);
   const int signal = AwaitStop(signals, loop.meter());
@@ -250,9 +263,7 @@ int Run(const Flags& flags) {
   Drain(*server, backend, flags.grace);
   pool.Stop();
   loop.Stop();
-  for (const auto& [reason, count] : refusals.Counts()) {
-    spdlog::info("refused in all: {} {}", reason, count);
-  }
+  LogRefusals(refusals);
   store->reset();
   spdlog::info("dsrv has stopped");
   // Until the very end the gate answers calls with UNAVAILABLE. gRPC's own shutdown would answer

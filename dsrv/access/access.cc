@@ -223,8 +223,12 @@ Result<Ok> Access::ReadAdminFile() {
                                  "openssl rand -hex 32"
                            : "cannot be read")};
   }
-  rows::CredentialRow row{.id = std::string(kAdminFile), .hash = HashOf(secret), .name = path, .ns = "*",
-                     .role = v1::AccessToken::ADMIN, .create_time = options_.clock()};
+  rows::CredentialRow row{.id = std::string(kAdminFile),
+                          .hash = HashOf(secret),
+                          .name = path,
+                          .ns = "*",
+                          .role = v1::AccessToken::ADMIN,
+                          .create_time = options_.clock()};
   if (admin_ && admin_->row.hash == row.hash) return Ok{};
   struct stat there {};
   if (stat(path.c_str(), &there) == 0 && (there.st_mode & 07) != 0) {

@@ -1,7 +1,7 @@
 // The door: who calls, whether this caller may, and what the audit trail says of it. Every call of
-// ours is admitted here first, whatever protocol it comes by. (gRPC 1.51 has no place to do it once:
-// an interceptor cannot stop a call, and its AuthMetadataProcessor aborts the process on a port
-// without TLS.)
+// ours is admitted here first, whatever protocol it comes by. (gRPC 1.51 has no place to do it
+// once: an interceptor cannot stop a call, and its AuthMetadataProcessor aborts the process on a
+// port without TLS.)
 #pragma once
 
 #include <functional>

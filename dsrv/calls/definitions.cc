@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "dsrv/calls/method.h"
@@ -50,7 +51,7 @@ std::string DiagnosticsTrailer(const std::vector<Diagnostic>& diagnostics) {
     ToProto(diagnostics[told], response.add_diagnostics());
   }
   if (told < diagnostics.size()) {
-    const auto untold = std::ranges::subrange(diagnostics.begin() + told, diagnostics.end());
+    const auto untold = std::span(diagnostics).subspan(told);
     v1::Diagnostic* last = response.add_diagnostics();
     last->set_severity(std::ranges::any_of(untold, &Diagnostic::error) ? v1::Diagnostic::ERROR
                                                                        : v1::Diagnostic::WARNING);

@@ -28,10 +28,12 @@ Engine::Extended ExtendAs(const Caller& caller, Engine& engine, const std::strin
     auto allowed = caller.MayReport(engine, ns, extend->instance, extend->claim);
     if (!allowed) extend = allowed.error();
   }
-  if (extend) return engine.Extend(ns, extend->instance, extend->claim, extend->by, extend->progress);
-  Engine::Extended refused;
-  refused.error = extend.error();
-  return refused;
+  if (!extend) {
+    Engine::Extended refused;
+    refused.error = extend.error();
+    return refused;
+  }
+  return engine.Extend(ns, extend->instance, extend->claim, extend->by, extend->progress);
 }
 
 Result<std::string> RelinquishAs(const Caller& caller, Engine& engine, const std::string& ns,

@@ -30,8 +30,8 @@ struct Anywhere {
   void operator()(const Request&, Enter) const {}
 };
 
-// `run` decides in the loop; when all that it did is durable, `reply` shows the outcome. `parse` may
-// keep in the command what `reply` needs.
+// `run` decides in the loop; when all that it did is durable, `reply` shows the outcome. `parse`
+// may keep in the command what `reply` needs.
 template <typename Namespaces, typename Request, typename Command, typename Outcome, typename Reply>
 struct DecideRow {
   using Parse = Result<Command>(const Request&, const Call&);

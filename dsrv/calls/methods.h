@@ -1,5 +1,5 @@
-// Every method of every service that this server has, in one table: name, roles, the namespaces of a
-// request, how it is parsed, what is done, and how the reply is made. A new method is a row here.
+// Every method of every service that this server has, in one table: name, roles, the namespaces of
+// a request, how it is parsed, what is done, and how the reply is made. A new method is a row here.
 #pragma once
 
 #include <array>

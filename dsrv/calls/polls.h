@@ -1,5 +1,5 @@
-// Calls that hand out tasks, and may wait for them: Ready and Report. A task that does not reach its
-// worker goes back as if it had never been claimed.
+// Calls that hand out tasks, and may wait for them: Ready and Report. A task that does not reach
+// its worker goes back as if it had never been claimed.
 #pragma once
 
 #include <atomic>

@@ -16,8 +16,8 @@ class Disk {
   Disk(std::filesystem::path path, std::optional<uint64_t> reserve);
 
   // Scarce below the reserve, none below half of it. Each step back comes an eighth of the reserve
-  // later, so that a disk that hovers at a limit does not flicker. Logs a change. Room is ample when
-  // the system does not say how much is free: the next write will show.
+  // later, so that a disk that hovers at a limit does not flicker. Logs a change. Room is ample
+  // when the system does not say how much is free: the next write will show.
   Room Look();
 
  private:

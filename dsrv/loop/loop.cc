@@ -20,9 +20,9 @@ void Loop::Stop() {
   if (committer_.joinable()) committer_.join();
 }
 
-// Nothing waits for room to come back: callers that were refused ask again. So a server at rest need
-// not look, and a server that has slept looks before it does anything. In 10 ms no disk takes more
-// than a part of the reserve; a look takes a microsecond or two.
+// Nothing waits for room to come back: callers that were refused ask again. So a server at rest
+// need not look, and a server that has slept looks before it does anything. In 10 ms no disk takes
+// more than a part of the reserve; a look takes a microsecond or two.
 void Loop::LookForRoom() {
   const auto now = std::chrono::steady_clock::now();
   if (!outside_.room || now < room_due_) return;

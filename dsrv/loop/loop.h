@@ -1,5 +1,5 @@
-// Drives an engine: one thread decides, another writes and then answers. While a turn is written the
-// next one is decided; what arrives meanwhile joins that one, and shares its commit.
+// Drives an engine: one thread decides, another writes and then answers. While a turn is written
+// the next one is decided; what arrives meanwhile joins that one, and shares its commit.
 #pragma once
 
 #include <atomic>

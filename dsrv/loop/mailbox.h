@@ -47,9 +47,9 @@ class Mailbox {
   bool Post(Mail mail);
   // Whether it is full: a question for callers whose mail is costly to make.
   bool Full();
-  // What is there, at most a turn's worth. Waits for the first item until `until`; with `meanwhile`,
-  // only as long as it is true: whoever makes it false calls Wake. Nullopt once the mailbox is
-  // closed and empty.
+  // What is there, at most a turn's worth. Waits for the first item until `until`; with
+  // `meanwhile`, only as long as it is true: whoever makes it false calls Wake. Nullopt once the
+  // mailbox is closed and empty.
   std::optional<Taken> Take(std::chrono::steady_clock::time_point until,
                             const std::atomic<bool>* meanwhile = nullptr);
   void Wake();

@@ -13,8 +13,8 @@
 
 namespace dfsmr {
 
-// Sets the process's logger up. `level` is one of trace, debug, info, warn, error, off. With `json`,
-// a JSON object a line.
+// Sets the process's logger up. `level` is one of trace, debug, info, warn, error, off. With
+// `json`, a JSON object a line.
 Result<Ok> StartLog(const std::string& level, bool json);
 
 // The calls that the server has refused. Any thread.

@@ -3,7 +3,7 @@
 #include "dcli/commands/commands.h"
 #include "dcli/commands/sources.h"
 #include "dcli/text/text.h"
-#include "fsm/plan/compile.h"
+#include "fsm/plan/graph.h"
 #include "fsm/yaml/definitions.h"
 
 namespace dfsmr::cli {

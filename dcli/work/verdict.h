@@ -39,9 +39,8 @@ struct Verdict {
 
 // Exit status 0 is `success`, another one or a signal is "error" with the last lines of `err`. When
 // the last line of `out` is a JSON object, its members "transition", "params", "output", "error",
-// "wake_after", "children" and "children_concurrency" win; a member of the wrong type
-// makes it an "error" that says so. "wakeAfter" and "childrenConcurrency" are
-// accepted, too.
+// "wake_after", "children" and "children_concurrency" win; a member of the wrong type makes it an
+// "error" that says so. "wakeAfter" and "childrenConcurrency" are accepted, too.
 Verdict VerdictOf(int status, std::string_view out, std::string_view err,
                   std::string_view success = "ok");
 

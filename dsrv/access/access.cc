@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "fsm/base/names.h"
+#include "storage/rows/credential.h"
 
 namespace dfsmr {
 namespace {

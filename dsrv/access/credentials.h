@@ -13,7 +13,7 @@
 #include "dsrv/access/roles.h"
 #include "fsm/base/mutex.h"
 #include "fsm/base/result.h"
-#include "storage/rows/rows.h"
+#include "storage/rows/credential.h"
 
 namespace dfsmr {
 

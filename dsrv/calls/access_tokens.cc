@@ -113,10 +113,10 @@ Result<PrincipalPtr> RunCreateToken(Engine& engine, const Caller&, NewCredential
   }
   for (const PrincipalPtr& old : all) {
     if (After(old->row.expire_time, kKeptExpired) > made.row.create_time) continue;
-    rows::DropCredential({engine.batch(), engine.partition()}, old->row.id);
+    rows::DropCredential(engine.writer(), old->row.id);
     book.Remove(old);
   }
-  rows::PutCredential({engine.batch(), engine.partition()}, made.row);
+  rows::PutCredential(engine.writer(), made.row);
   return PrincipalPtr(std::make_shared<const Principal>(made.row));
 }
 
@@ -149,7 +149,7 @@ Result<PrincipalPtr> RunRevokeToken(Engine& engine, const Caller& caller, Revoke
   if (!found || !caller.principal()->In(found->row.ns) || command.id == kAdminFile) {
     return NoSuchCredential(command.id);
   }
-  rows::DropCredential({engine.batch(), engine.partition()}, command.id);
+  rows::DropCredential(engine.writer(), command.id);
   command.access.book().Remove(found);
   command.access.Sweep();
   return found;

@@ -6,6 +6,7 @@
 
 #include "dfsmr/v1/admin.pb.h"
 #include "dsrv/calls/call.h"
+#include "storage/rows/credential.h"
 
 namespace dfsmr {
 

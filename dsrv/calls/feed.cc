@@ -4,6 +4,7 @@
 
 #include "dsrv/wire/replies.h"
 #include "dsrv/wire/requests.h"
+#include "storage/rows/feed.h"
 
 namespace dfsmr {
 namespace {
@@ -42,7 +43,7 @@ Result<ChangesStream::Open> ToOpen(const Backend& backend, const v1::ChangesRequ
   if (request.after().empty()) {
     open.after = head;
   } else if (request.after() == "0") {
-    auto first = rows::FirstSeq(backend.reader.store, backend.reader.partition);
+    auto first = rows::FirstSeq({backend.reader.store, backend.reader.partition});
     if (!first) return first.error();
     open.after = *first - 1;
   } else {

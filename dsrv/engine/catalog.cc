@@ -3,6 +3,10 @@
 #include <algorithm>
 
 #include "fsm/base/names.h"
+#include "fsm/plan/assemble.h"
+#include "fsm/plan/inherit.h"
+#include "storage/rows/graph.h"
+#include "storage/rows/instance.h"
 
 namespace dfsmr {
 namespace {
@@ -232,11 +236,11 @@ Result<GraphPtr> Catalog::GraphOfPlan(const Instance& instance, VersionState& ve
   if (shared && version.shared_name == instance.plan->graph) {
     if (auto graph = version.shared.lock()) return graph;
   }
-  auto read = rows::GetGraph(turn_.view(), turn_.partition(), instance);
+  auto read = rows::GetGraph(turn_.reader(), instance);
   if (!read) return read.error();
-  for (dfsmr::Work& work : read->works) {
-    if (!work.input.text.empty()) work.input.check = options_.schema(work.input.text, "input");
-    if (!work.output.text.empty()) work.output.check = options_.schema(work.output.text, "output");
+  for (StepAction& action : read->actions) {
+    if (!action.input.text.empty()) action.input.check = options_.schema(action.input.text, "input");
+    if (!action.output.text.empty()) action.output.check = options_.schema(action.output.text, "output");
   }
   Machine machine;
   machine.id = instance.machine;
@@ -259,7 +263,7 @@ GraphPtr Catalog::Share(const Instance& instance, VersionState& version, GraphPt
     auto stored = LoadGraph(instance, version);
     if (!stored && stored.error().code == Code::kUnavailable) turn_.Trust(stored);
     if (stored && (*stored)->machine->graph) return *stored;
-    rows::PutGraph(&turn_.batch(), turn_.partition(), instance, *graph->machine->graph);
+    rows::PutGraph(turn_.writer(), instance, *graph->machine->graph);
   }
   version.shared_name = name;
   version.shared = graph;

@@ -16,6 +16,8 @@
 #include "fsm/derived/breaker.h"
 #include "fsm/derived/latency.h"
 #include "fsm/plan/library.h"
+#include "storage/rows/instance.h"
+#include "storage/rows/stats.h"
 
 namespace dfsmr {
 

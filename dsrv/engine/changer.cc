@@ -1,5 +1,7 @@
 #include "dsrv/engine/changer.h"
 
+#include "storage/rows/plan.h"
+
 namespace dfsmr {
 
 Result<Resident*> Changer::Touch(const std::string& ns, const std::string& id) {
@@ -14,15 +16,15 @@ void Changer::Move(Resident& resident) {
   VersionState* from = resident.version;
   Apply(resident, [&](Scene& scene) {
     if (from->aborted_by) {
-      Abort(scene, from->aborted_by->definition->version);
+      rules::Abort(scene, from->aborted_by->definition->version);
       return;
     }
     resident.version = from->upgrades_to;
     resident.graph = resident.version->graph;
     const MachineVersion& next = *from->upgrades_to->definition;
     const bool planned = resident.instance.plan && !resident.instance.plan->graph.empty();
-    Upgrade(scene, next.machine, next.version);
-    if (planned) rows::DropPlan(&turn_.batch(), turn_.partition(), resident.instance);
+    rules::Upgrade(scene, next.machine, next.version);
+    if (planned) rows::DropPlan(turn_.writer(), resident.instance);
     resident.plan.reset();
   });
 }
@@ -48,7 +50,7 @@ void Changer::Run(Resident& resident, ClaimId self, const std::function<void(Sce
                 .graph = graph,
                 .killed = instance.killed,
                 .cancel_requested = instance.cancel_requested,
-                .child = ClassOf(instance),
+                .child = rules::ClassOf(instance),
                 .plan = plan != nullptr,
                 .key = plan ? plan->key : "",
                 .waits_for_key = plan && plan->waits_for_key};

@@ -15,7 +15,7 @@ Result<std::string> Claims::Relinquish(const std::string& ns, const std::string&
   if (!resident) return resident.error();
   const Tokens& tokens = (*resident)->instance.tokens;
   ClaimId self;
-  if (auto ref = ParseClaim((*resident)->instance, claim)) {
+  if (auto ref = rules::ParseClaim((*resident)->instance, claim)) {
     self = ref->id;
     const Token* token = tokens.Find(ref->visit);
     const Claim* one = token ? token->FindClaim(self) : nullptr;
@@ -29,7 +29,7 @@ Result<std::string> Claims::Relinquish(const std::string& ns, const std::string&
   }
   auto node = changer_.Apply(**resident, self, [&](Scene& scene) {
     scene.born_after = BornAfter(**resident, self);
-    return dfsmr::Relinquish(scene, claim, client);
+    return rules::Relinquish(scene, claim, client);
   });
   if (node && claim.empty())
     residents_.MarkDirty(**resident);  // it may have voided what nobody knows of
@@ -57,12 +57,12 @@ Extended Claims::Extend(const std::string& ns, const std::string& id, const std:
   }
   Resident& resident = **touched;
   const Instance& instance = resident.instance;
-  auto ref = ParseClaim(instance, text);
+  auto ref = rules::ParseClaim(instance, text);
   const Token* token = ref ? instance.tokens.Find(ref->visit) : nullptr;
   const Timestamp deadline = NewDeadline(resident, token, by);
   auto outcome = changer_.Apply(resident, [&](Scene& scene) {
     if (ref) scene.born_after = BornAfter(resident, ref->id);
-    return dfsmr::Extend(scene, text, deadline, progress);
+    return rules::Extend(scene, text, deadline, progress);
   });
   if (outcome) {
     residents_.MarkLazy(resident);
@@ -93,7 +93,7 @@ void Claims::Undelivered(const std::vector<Task>& tasks, bool perhaps) {
     });
     const bool unseen = resident.pending.size() < told;  // by the feed
     changer_.Apply(resident, task->claim_id, [&](Scene& scene) {
-      Unclaim(scene, task->visit, task->claim_id, /*told=*/!unseen);
+      rules::Unclaim(scene, task->visit, task->claim_id, /*told=*/!unseen);
       return Ok{};
     });
   }
@@ -110,9 +110,9 @@ void Claims::Abandon(const std::string& ns, const std::string& id, uint64_t visi
     return;
   }
   throttle_.GivenBack(*resident.version->machine, *claim);
-  const std::string text = ClaimText(resident.instance, visit, which);
+  const std::string text = rules::ClaimText(resident.instance, visit, which);
   (void)changer_.Apply(resident, which,
-                       [&](Scene& scene) { return dfsmr::Relinquish(scene, text, ""); });
+                       [&](Scene& scene) { return rules::Relinquish(scene, text, ""); });
 }
 
 void Claims::TimeOut(const ClaimDeadline& due) {
@@ -126,12 +126,12 @@ void Claims::TimeOut(const ClaimDeadline& due) {
   const bool retry = claim->retry;
   const Timestamp claimed_at = claim->claim_time;
   MachineState& machine = *resident.version->machine;
-  changer_.Apply(resident, [&](Scene& scene) { dfsmr::TimeOut(scene, due.visit, due.claim); });
+  changer_.Apply(resident, [&](Scene& scene) { rules::TimeOut(scene, due.visit, due.claim); });
   if (retry) machine.breaker.RetryFailed(claimed_at);
 }
 
 void Claims::LateReport(const Instance& instance, const std::string& claim) {
-  auto ref = ParseClaim(instance, claim);
+  auto ref = rules::ParseClaim(instance, claim);
   if (!ref || ref->id.epoch != turn_.epoch()) return;
   auto it = ended_.find(ref->id.serial);
   if (it == ended_.end()) return;

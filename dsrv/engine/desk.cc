@@ -206,7 +206,7 @@ void Desk::Absorb(const Change& change) {
     for (const Claim& claim : token.claims) {
       if (!claim.Live() || claim.session == 0) continue;
       Tell(claim.session, [&](SessionUpdate& update) {
-        update.cancelled.push_back(ClaimText(instance, token.visit, claim.id));
+        update.cancelled.push_back(rules::ClaimText(instance, token.visit, claim.id));
       });
     }
   }
@@ -224,7 +224,7 @@ void Desk::Free(const Change& change, uint64_t visit, const Claim& claim) {
   if (claim.id == change.self && !drained) return;
   Tell(claim.session, [&](SessionUpdate& update) {
     if (claim.id != change.self) {
-      std::string text = ClaimText(change.instance(), visit, claim.id);
+      std::string text = rules::ClaimText(change.instance(), visit, claim.id);
       if (change.instance().killed) update.killed.push_back(text);
       update.cancelled.push_back(std::move(text));
     }

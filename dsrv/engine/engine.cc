@@ -4,6 +4,9 @@
 
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"
+#include "fsm/plan/inherit.h"
+#include "storage/rows/machine.h"
+#include "storage/rows/plan.h"
 
 namespace dfsmr {
 namespace {
@@ -93,7 +96,8 @@ void Engine::FireTimers() {
                             auto touched = changer_.Touch(alarm.ns, alarm.id);
                             if (!touched) return;
                             changer_.Apply(**touched, [&](Scene& scene) {
-                              alarm.visit == 0 ? StartDue(scene) : EndWait(scene, alarm.visit);
+                              alarm.visit == 0 ? rules::StartDue(scene)
+                                               : rules::EndWait(scene, alarm.visit);
                             });
                           }},
                *timers_.PopDue());
@@ -147,7 +151,7 @@ Result<std::vector<Defined>> Engine::Define(const std::string& ns, std::vector<M
     if (!one.changed || validate_only) continue;
     auto definition = std::make_shared<const MachineVersion>(
         MachineVersion{ns, one.version, std::move(machines[i]), turn_.now()});
-    rows::PutMachine(&turn_.batch(), turn_.partition(),
+    rows::PutMachine(turn_.writer(),
                      {ns, one.id, one.version, definition->machine.source, turn_.now()});
     VersionState& added = catalog_.Add(definition, std::move(shown[i]));
     Event event;
@@ -210,7 +214,7 @@ Result<Ok> Engine::Control(const std::string& ns, const std::string& id, Rule ru
 }
 
 Result<Ok> Engine::Pause(const std::string& ns, const std::string& id) {
-  return Control(ns, id, [](Scene& scene) { return dfsmr::Pause(scene); });
+  return Control(ns, id, [](Scene& scene) { return rules::Pause(scene); });
 }
 
 Result<Ok> Engine::Resume(const std::string& ns, const std::string& id, const std::string& node,
@@ -218,15 +222,15 @@ Result<Ok> Engine::Resume(const std::string& ns, const std::string& id, const st
   auto resident = changer_.Touch(ns, id);
   if (!resident) return resident.error();
   if (auto may = singletons_.MayResume(**resident); !may) return may;
-  return Control(ns, id, [&](Scene& scene) { return dfsmr::Resume(scene, node, force); });
+  return Control(ns, id, [&](Scene& scene) { return rules::Resume(scene, node, force); });
 }
 
 Result<Ok> Engine::Skip(const std::string& ns, const std::string& id, const std::string& node) {
-  return Control(ns, id, [&](Scene& scene) { return dfsmr::Skip(scene, node); });
+  return Control(ns, id, [&](Scene& scene) { return rules::Skip(scene, node); });
 }
 
 Result<Ok> Engine::Cancel(const std::string& ns, const std::string& id, CancelMode mode) {
-  return Control(ns, id, [&](Scene& scene) { return dfsmr::Cancel(scene, mode); });
+  return Control(ns, id, [&](Scene& scene) { return rules::Cancel(scene, mode); });
 }
 
 Result<Ok> Engine::Settle(const std::string& ns, const std::string& id) {
@@ -256,7 +260,7 @@ bool Engine::Concerns(const std::string& ns, const std::string& id, const std::s
   };
   if (!among(machines, resident.instance.machine)) return false;
   if (claim.empty()) return queues.empty() || std::ranges::any_of(tokens, stands_there);
-  auto ref = ParseClaim(resident.instance, claim);
+  auto ref = rules::ParseClaim(resident.instance, claim);
   if (!ref) return false;
   const Token* token = tokens.Find(ref->visit);
   return !token || stands_there(*token);

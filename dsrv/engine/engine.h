@@ -47,6 +47,10 @@
 #include "dsrv/engine/types.h"
 #include "dsrv/engine/upgrades.h"
 #include "dsrv/engine/values.h"
+#include "storage/rows/instance.h"
+#include "storage/rows/plan.h"
+#include "storage/rows/reader.h"
+#include "storage/rows/resting.h"
 
 namespace dfsmr {
 
@@ -72,7 +76,7 @@ class Engine {
   size_t TurnRecords() const { return turn_.records(); }  // of the feed, so far
 
   // Where rows of others than the engine go, to be durable with this turn.
-  Batch& batch() { return turn_.batch(); }
+  rows::Writer writer() { return turn_.writer(); }
 
   // Runs `tell` when all that this turn and those before it have done is durable.
   void AfterCommit(std::function<void()> tell);

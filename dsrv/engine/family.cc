@@ -37,7 +37,7 @@ void Family::Absorb(const Change& change) {
   if (!instance.parent_step) return;
   const ChildClass from =
       change.state == InstanceState::kNone ? ChildClass::kRunning : change.child;
-  const ChildClass to = ClassOf(instance);
+  const ChildClass to = rules::ClassOf(instance);
   if (from != to) {
     const bool unplanned = from == ChildClass::kFailed || Unplanned(instance);
     moved_.push_back({instance.ns, instance.parent, *instance.parent_step, from, to, unplanned});
@@ -59,7 +59,8 @@ bool Family::Work() {
   auto parent = changer_.Touch(move.ns, move.parent);
   if (!parent) return true;
   changer_.Apply(**parent, [&](Scene& scene) {
-    ChildMoved(scene, move.step.home, move.step.generation, move.from, move.to, move.unplanned);
+    rules::ChildMoved(scene, move.step.home, move.step.generation, move.from, move.to,
+                      move.unplanned);
   });
   if (!(*parent)->instance.Stopped()) residents_.MarkDirty(**parent);
   return true;
@@ -137,7 +138,7 @@ bool Canceller::Work() {
   auto loaded = residents_.Load(ns, id);
   if (!loaded || (*loaded)->instance.Stopped()) return true;
   auto child = changer_.Touch(ns, id);
-  auto outcome = changer_.Apply(**child, [&](Scene& scene) { return Cancel(scene, mode); });
+  auto outcome = changer_.Apply(**child, [&](Scene& scene) { return rules::Cancel(scene, mode); });
   if (outcome && !(*child)->instance.Stopped()) residents_.MarkDirty(**child);
   return true;
 }

@@ -29,8 +29,9 @@ bool Followers::Work() {
   for (const std::string& id : waiting) {
     auto resident = changer_.Touch(stopped.ns, id);
     if (!resident) continue;
-    changer_.Apply(**resident,
-                   [&](Scene& scene) { PrerequisiteStopped(scene, stopped.id, stopped.result); });
+    changer_.Apply(**resident, [&](Scene& scene) {
+      rules::PrerequisiteStopped(scene, stopped.id, stopped.result);
+    });
     residents_.MarkDirty(**resident);
   }
   return true;

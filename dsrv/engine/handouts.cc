@@ -147,7 +147,7 @@ void HandOuts::MakeClaim(Resident& resident, uint64_t visit, ClaimArgs args, Tas
   Scene scene = changer_.SceneOf(resident, &resident.pending);
   Token& token = *instance.tokens.FindMutable(visit);
   const Node& node = resident.machine().nodes[token.node];
-  const Claim& claim = TakeClaim(scene, token, std::move(args));
+  const Claim& claim = rules::TakeClaim(scene, token, std::move(args));
   Statistics::CountTokens(instance, *resident.graph, *resident.graph);
   instance.tokens.Forget();
   if (!key.empty()) singletons_.Taken(resident, key, visit);
@@ -160,7 +160,7 @@ void HandOuts::MakeClaim(Resident& resident, uint64_t visit, ClaimArgs args, Tas
   timers_.ArmClaim(resident, visit, claim);
   task->attempt = claim.attempt;
   task->claim_id = claim.id;
-  task->claim = ClaimText(instance, visit, claim.id);
+  task->claim = rules::ClaimText(instance, visit, claim.id);
   task->deadline = claim.deadline;
   throttle_.Claimed(*resident.version->machine, claim.retry);
 }
@@ -184,7 +184,7 @@ bool HandOuts::Prepare(Resident& resident, const Token& token, Task* task, std::
 }
 
 bool HandOuts::Fail(Resident& resident, uint64_t visit, const std::string& why) {
-  changer_.Apply(resident, [&](Scene& scene) { FailStep(scene, visit, why); });
+  changer_.Apply(resident, [&](Scene& scene) { rules::FailStep(scene, visit, why); });
   residents_.MarkDirty(resident);
   return false;
 }
@@ -209,7 +209,7 @@ Result<std::string> HandOuts::InputOf(Resident& resident, const Token& token) {
     return invalid("input: it has " + std::to_string(filled->size()) + " bytes; the limit is " +
                    std::to_string(limits::kJson));
   }
-  const auto& check = graph.works[step.work].input.check;
+  const auto& check = graph.actions[step.action].input.check;
   if (check && !planner) {
     if (auto violation = check->Violation(*filled)) return invalid(*violation);
   }
@@ -230,9 +230,9 @@ bool HandOuts::TakeKey(Resident& resident, const Token& token, std::string* key)
     *key = *std::move(name);
     return true;
   }
-  const OnConflict on_conflict = graph.works[graph.steps[node.step].work].on_conflict;
+  const OnConflict on_conflict = graph.actions[graph.steps[node.step].action].on_conflict;
   changer_.Apply(resident,
-                 [&](Scene& scene) { AwaitKey(scene, visit, *name, holder, on_conflict); });
+                 [&](Scene& scene) { rules::AwaitKey(scene, visit, *name, holder, on_conflict); });
   residents_.MarkDirty(resident);
   return false;
 }
@@ -249,7 +249,7 @@ bool HandOuts::PrepareStep(Resident& resident, const Token& token, Task* task, s
   task->phase = node.role == Role::kPlanner    ? "plan"
                 : node.role == Role::kFinalize ? "finalize"
                                                : "run";
-  task->middleware = graph.works[graph.steps[node.step].work].middleware;
+  task->middleware = graph.actions[graph.steps[node.step].action].middleware;
   const bool large = task->spec->params.size() > limits::kStepParams;
   if (large && node.role != Role::kPlanner) task->spec.reset();
   return true;

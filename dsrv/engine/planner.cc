@@ -1,6 +1,8 @@
 #include "dsrv/engine/planner.h"
 
 #include "fsm/base/json.h"
+#include "fsm/plan/assemble.h"
+#include "storage/rows/plan.h"
 
 namespace dfsmr {
 
@@ -21,7 +23,7 @@ bool Planner::Work() {
 }
 
 void Planner::Fail(Resident& resident, const std::string& why) {
-  changer_.Apply(resident, [&](Scene& scene) { PlanningFailed(scene, why); });
+  changer_.Apply(resident, [&](Scene& scene) { rules::PlanningFailed(scene, why); });
 }
 
 // All at once: what is defined now is what the instance will be, whatever comes later.
@@ -40,7 +42,7 @@ void Planner::Plan(Resident& resident) {
     if (!label) return Fail(resident, "label: " + label.error().message);
     instance.plan->label = *std::move(label);
   }
-  changer_.Apply(resident, [](Scene& scene) { Planned(scene); });
+  changer_.Apply(resident, [](Scene& scene) { rules::Planned(scene); });
   residents_.MarkDirty(resident);
 }
 
@@ -79,7 +81,7 @@ Result<GraphPtr> Planner::Compile(Resident& resident, const PlanSource& source, 
 void Planner::Adopt(Resident& resident, GraphPtr graph, bool own) {
   Instance& instance = resident.instance;
   if (resident.machine().graph) {  // of planning: its rows mean other steps
-    rows::DropSteps(&turn_.batch(), turn_.partition(), instance);
+    rows::DropSteps(turn_.writer(), instance);
     instance.tokens.ForgetRows();
   }
   instance.plan->graph = own ? "own" : SharedName(instance);
@@ -102,7 +104,7 @@ bool Planner::TakeKey(Resident& resident, const PlanSource& source) {
     /*mutant two-hold-singleton*/ scene.key_holder = singletons_.HolderOf(resident.instance, *key);
     /*end*/
     scene.on_conflict = source.on_conflict;
-    dfsmr::TakeKey(scene);
+    rules::TakeKey(scene);
   });
   residents_.MarkDirty(resident);
   return resident.instance.state == InstanceState::kPlanning;
@@ -110,7 +112,7 @@ bool Planner::TakeKey(Resident& resident, const PlanSource& source) {
 
 std::optional<std::string> Planner::ReadPlanned(Resident& resident, PlannedFlows* planned) {
   const Instance& instance = resident.instance;
-  auto flows = rows::GetPlanned(turn_.view(), turn_.partition(), instance.ns, instance.id);
+  auto flows = rows::GetPlanned(turn_.reader(), {instance.ns, instance.id});
   if (!turn_.Trust(flows)) return flows.error().message;
   for (const auto& [step, flow] : *flows) {
     auto parsed = options_.parse_flow(flow);

@@ -2,6 +2,9 @@
 #include <algorithm>
 
 #include "dsrv/engine/engine.h"
+#include "storage/rows/feed.h"
+#include "storage/rows/machine.h"
+#include "storage/rows/resting.h"
 
 namespace dfsmr {
 
@@ -15,9 +18,9 @@ Result<std::unique_ptr<Engine>> Engine::Open(Store& store, EngineOptions options
 }
 
 Result<Ok> Engine::Recover(uint64_t epoch, Timestamp now) {
-  auto first = rows::FirstSeq(turn_.view(), turn_.partition());
+  auto first = rows::FirstSeq(turn_.reader());
   if (!first) return first.error();
-  auto last = rows::LastSeq(turn_.view(), turn_.partition());
+  auto last = rows::LastSeq(turn_.reader());
   if (!last) return last.error();
   turn_.Recover(epoch, *first, *last, now);
   auto done = LoadMachines();
@@ -28,7 +31,7 @@ Result<Ok> Engine::Recover(uint64_t epoch, Timestamp now) {
 
 Result<Ok> Engine::LoadMachines() {
   Result<Ok> outcome = Ok{};
-  auto scanned = rows::ScanMachines(turn_.view(), turn_.partition(), [&](rows::MachineRow row) {
+  auto scanned = rows::ScanMachines(turn_.reader(), [&](rows::MachineRow row) {
     auto machine = options_.compile(row.source);
     if (!machine) {
       outcome = Error{Code::kDataLoss, Reason::kStoreFailed,
@@ -108,7 +111,7 @@ Result<Ok> Engine::LoadResting(const rows::Resting& row, VersionState** version)
 Result<Ok> Engine::LoadLive() {
   VersionState* version = nullptr;
   auto scanned = rows::ScanLive(
-      turn_.view(), turn_.partition(), resolve(),
+      turn_.reader(), resolve(),
       [&](const rows::Resting& row) { return LoadResting(row, &version); },
       [&](Instance instance) { return LoadOne(std::move(instance)); });
   if (!scanned) return scanned;

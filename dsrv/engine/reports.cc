@@ -4,6 +4,8 @@
 
 #include "fsm/base/json.h"
 #include "fsm/base/names.h"
+#include "storage/rows/feed.h"
+#include "storage/rows/plan.h"
 
 namespace dfsmr {
 namespace {
@@ -28,7 +30,7 @@ Result<Answer> Reports::Report(const std::string& ns, const std::string& id, Rep
   }
   ClaimId self;
   std::optional<Claim> retried;
-  if (auto ref = ParseClaim(resident.instance, args.claim)) {
+  if (auto ref = rules::ParseClaim(resident.instance, args.claim)) {
     self = ref->id;
     const Token* token = std::as_const(resident.instance.tokens).Find(ref->visit);
     const Claim* claim = token ? token->FindClaim(self) : nullptr;
@@ -37,7 +39,7 @@ Result<Answer> Reports::Report(const std::string& ns, const std::string& id, Rep
   Breaker& breaker = resident.version->machine->breaker;
   auto answer = changer_.Apply(resident, self, [&](Scene& scene) {
     scene.born_after = claims_.BornAfter(resident, self);
-    return dfsmr::Report(scene, args);
+    return rules::Report(scene, args);
   });
   if (answer) {
     if (answer->repeated) return answer;
@@ -81,8 +83,8 @@ void Reports::Keep(Resident& resident, const ReportArgs& args, const Answer& ans
     const auto flow = json::Member(args.output, "flow");
     std::string text = flow ? std::string(*flow) : "[]";
     if (json::KindOf(text) == json::Kind::kString) text = json::Unquote(text);
-    /*mutant planned-not-kept*/ rows::PutPlanned(&turn_.batch(), turn_.partition(), instance,
-                                                 answer.prev_node, text); /*end*/
+    /*mutant planned-not-kept*/ rows::PutPlanned(turn_.writer(), instance, answer.prev_node,
+                                                 text); /*end*/
     return;
   }
   if (children.empty() || args.transition != "suspend") return;
@@ -91,12 +93,12 @@ void Reports::Keep(Resident& resident, const ReportArgs& args, const Answer& ans
   if (!slot) return;
   const Token& token = std::as_const(instance.tokens)[*slot];
   if (!token.step->children) return;
-  rows::PutStarts(&turn_.batch(), turn_.partition(), instance, home, children);
+  rows::PutStarts(turn_.writer(), instance, home, children);
   CacheOf(resident).items[token.step->children->generation].starts = children;
 }
 
 std::optional<Answer> Reports::FormerAnswer(Resident& resident, const ReportArgs& args) {
-  auto ref = ParseClaim(resident.instance, args.claim);
+  auto ref = rules::ParseClaim(resident.instance, args.claim);
   if (!ref) return std::nullopt;
   std::optional<Answer> answer;
   size_t looked = 0;
@@ -113,13 +115,12 @@ std::optional<Answer> Reports::FormerAnswer(Resident& resident, const ReportArgs
     }
     return false;
   };
-  rows::FeedReader feed(turn_.view(), turn_.partition());
-  auto scanned =
-      rows::HistoryBackwards(turn_.view(), turn_.partition(), resident.instance, [&](uint64_t seq) {
-        if (auto event = turn_.FindRecord(seq)) return consider(*event);
-        auto event = feed.Get(seq);
-        return turn_.Trust(event) ? consider(*event) : false;
-      });
+  rows::FeedReader feed(turn_.reader());
+  auto scanned = rows::HistoryBackwards(turn_.reader(), resident.instance, [&](uint64_t seq) {
+    if (auto event = turn_.FindRecord(seq)) return consider(*event);
+    auto event = feed.Get(seq);
+    return turn_.Trust(event) ? consider(*event) : false;
+  });
   turn_.Trust(scanned);
   return answer;
 }

@@ -9,6 +9,7 @@
 #include "dsrv/engine/changer.h"
 #include "dsrv/engine/claims.h"
 #include "dsrv/engine/residents.h"
+#include "storage/rows/plan.h"
 
 namespace dfsmr {
 

@@ -4,6 +4,8 @@
 #include <functional>
 
 #include "fsm/base/limits.h"
+#include "storage/rows/graph.h"
+#include "storage/rows/instance.h"
 
 namespace dfsmr {
 
@@ -72,8 +74,7 @@ Result<Resident*> Residents::Load(const std::string& ns, const std::string& id) 
     resident->used = true;
     return resident;
   }
-  auto instance =
-      rows::GetInstance(turn_.view(), turn_.partition(), ns, id, catalog_.resolve());
+  auto instance = rows::GetInstance(turn_.reader(), {ns, id}, catalog_.resolve());
   if (!instance) {
     if (instance.error().code != Code::kNotFound) turn_.Trust(instance);
     return instance.error();
@@ -95,7 +96,7 @@ Result<std::optional<uint64_t>> Residents::FirstSeqOf(const std::string& ns,
     if (!spec) return spec.error();
     return first = (*spec)->first_seq;
   }
-  auto spec = rows::FindSpec(turn_.view(), turn_.partition(), ns, id);
+  auto spec = rows::FindSpec(turn_.reader(), {ns, id});
   turn_.Trust(spec);
   if (!spec) return spec.error();
   if (*spec) first = (*spec)->first_seq;
@@ -104,8 +105,7 @@ Result<std::optional<uint64_t>> Residents::FirstSeqOf(const std::string& ns,
 
 Result<std::shared_ptr<const Spec>> Residents::SpecOf(Resident& resident) {
   if (!resident.spec) {
-    auto spec =
-        rows::GetSpec(turn_.view(), turn_.partition(), resident.instance.ns, resident.instance.id);
+    auto spec = rows::GetSpec(turn_.reader(), {resident.instance.ns, resident.instance.id});
     if (!spec) {
       turn_.Trust(spec);
       return spec.error();
@@ -164,7 +164,8 @@ void Residents::Stage(Resident& resident, std::vector<Event>& events) {
     if (!event.output.empty()) {
       std::string node = event.prev_node;
       if (resident.instance.plan) node.resize(std::min(node.find('/'), node.size()));
-      rows::PutOutput(&turn_.batch(), turn_.partition(), &resident.instance, node, event.output);
+      rows::PutOutput(turn_.writer(), resident.instance, node, event.output);
+      resident.got_outputs = true;
       event.output.clear();
     }
     statistics_.Record(&event, resident.version);
@@ -203,19 +204,19 @@ void Residents::Write() {
 
 void Residents::WriteOne(Resident& resident) {
   Instance& instance = resident.instance;
-  const bool just_stopped = instance.Stopped() && !resident.stopped_on_disk;
   std::vector<Event> none;
   Stage(resident, none);  // what the row tells, the history does, too
-  if (resident.created) {
-    rows::PutSpec(&turn_.batch(), turn_.partition(), &instance, *resident.spec);
-  }
-  rows::PutInstance(&turn_.batch(), turn_.partition(), &instance, resident.machine(), just_stopped,
-                    ExpiryOf(resident));
+  rows::Changed changed;
+  if (resident.created) changed.spec = resident.spec.get();
+  changed.has_outputs = resident.got_outputs;
+  if (instance.Stopped() && !resident.stopped_on_disk) changed.expiry = ExpiryOf(resident);
+  rows::Note(rows::PutInstance(turn_.writer(), instance, resident.machine(), changed), &instance);
   if (resident.plan && resident.plan->new_graph && resident.machine().graph) {
-    rows::PutGraph(&turn_.batch(), turn_.partition(), instance, *resident.machine().graph);
+    rows::PutGraph(turn_.writer(), instance, *resident.machine().graph);
     resident.plan->new_graph = false;
   }
   resident.created = false;
+  resident.got_outputs = false;
   resident.stopped_on_disk = instance.Stopped();
 }
 

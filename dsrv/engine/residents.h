@@ -17,6 +17,7 @@
 #include "dsrv/engine/statistics.h"
 #include "dsrv/engine/turn.h"
 #include "fsm/base/boxed.h"
+#include "storage/rows/plan.h"
 
 namespace dfsmr {
 
@@ -49,7 +50,8 @@ struct Resident {
   bool used = false;        // since its place in the order of use was looked at
   bool lazy = false;        // something is only in memory: it has a
   std::list<std::pair<Timestamp, Resident*>>::iterator lazy_place{};
-  bool created = false;  // in this turn: its spec is to be written
+  bool created = false;      // in this turn: its spec is to be written
+  bool got_outputs = false;  // in this turn
   bool stopped_on_disk = false;
   Boxed<PlanCache> plan;
 

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "storage/rows/feed.h"
+#include "storage/rows/retention.h"
+
 namespace dfsmr {
 namespace {
 
@@ -21,8 +24,7 @@ void Retention::Work() {
 void Retention::DropExpired() {
   expiry_due_ = After(turn_.now(), std::chrono::seconds(1));
   const size_t most = kDropsPerPass + turn_.records() / 2;  // an instance has at least two
-  auto expired =
-      rows::ScanExpired(turn_.view(), turn_.partition(), expired_up_to_, turn_.began(), most);
+  auto expired = rows::ScanExpired(turn_.reader(), expired_up_to_, turn_.began(), most);
   if (!turn_.Trust(expired)) return;
   for (const rows::Expired& one : *expired) {
     if (!Drop(one)) break;
@@ -49,10 +51,10 @@ bool Retention::Drop(const rows::Expired& one) {
   }
   if (resident && residents_.Dirty(*resident)) return false;
   if (bare) {
-    rows::DropBare(&turn_.batch(), turn_.partition(), one);
+    rows::DropBare(turn_.writer(), one);
   } else {
-    auto outcome = rows::DropInstance(turn_.view(), &turn_.batch(), turn_.partition(),
-                                      resident->instance, turn_.feed_start(), one.at);
+    auto outcome = rows::DropInstance(turn_.reader(), turn_.writer(), resident->instance,
+                                      turn_.feed_start(), one.at);
     turn_.Trust(outcome);
   }
   statistics_.NoteDropped(*version);
@@ -73,8 +75,8 @@ void Retention::TrimFeed() {
   const size_t most = kTrimsPerPass + turn_.records();
   std::pair<std::string, std::string> last;  // records of one instance are often neighbours
   std::optional<uint64_t> last_first;
-  auto first = rows::TrimFeed(turn_.view(), &turn_.batch(), turn_.partition(), turn_.feed_start(),
-                              horizon, most, [&](const Event& event) {
+  auto first = rows::TrimFeed(turn_.reader(), turn_.writer(), turn_.feed_start(), horizon, most,
+                              [&](const Event& event) {
                                 if (event.instance.empty()) return false;
                                 if (last.second != event.instance || last.first != event.ns) {
                                   last = {event.ns, event.instance};

@@ -8,6 +8,7 @@
 #include "dsrv/engine/residents.h"
 #include "dsrv/engine/statistics.h"
 #include "dsrv/engine/turn.h"
+#include "storage/rows/retention.h"
 
 namespace dfsmr {
 

@@ -140,8 +140,9 @@ void Singletons::HandOn(const std::string& key) {
     waiting.pop_front();
     auto resident = changer_.Touch(ns, id);
     if (!resident || (*resident)->instance.Stopped()) continue;
-    changer_.Apply(**resident,
-                   [at = visit](Scene& scene) { at == 0 ? KeyFreed(scene) : RetryKey(scene, at); });
+    changer_.Apply(**resident, [at = visit](Scene& scene) {
+      at == 0 ? rules::KeyFreed(scene) : rules::RetryKey(scene, at);
+    });
     residents_.MarkDirty(**resident);
     const Instance& instance = (*resident)->instance;
     if (visit == 0 && instance.plan && instance.plan->waits_for_key) still.emplace_back(id, visit);

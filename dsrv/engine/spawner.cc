@@ -5,6 +5,8 @@
 #include "fsm/base/json.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"
+#include "storage/rows/plan.h"
+#include "storage/rows/retention.h"
 
 namespace dfsmr {
 namespace {
@@ -23,7 +25,7 @@ void Spawner::Load(Resident& resident) {
   const Instance& instance = resident.instance;
   if (!instance.plan) return;
   for (const Token& token : std::as_const(instance.tokens)) {
-    if (WantsChildren(instance, token)) Enlist(instance, token.visit);
+    if (rules::WantsChildren(instance, token)) Enlist(instance, token.visit);
   }
 }
 
@@ -32,11 +34,11 @@ void Spawner::Absorb(const Change& change) {
   if (!instance.plan) return;
   for (const Tokens::Touched& touched : change.touched()) {
     const Token* now = instance.tokens.Find(touched.visit);
-    if (now && WantsChildren(instance, *now)) Enlist(instance, touched.visit);
+    if (now && rules::WantsChildren(instance, *now)) Enlist(instance, touched.visit);
   }
   if (!Runs(instance.state) || change.state != InstanceState::kPaused) return;
   for (const Token& token : instance.tokens) {
-    if (WantsChildren(instance, token)) Enlist(instance, token.visit);
+    if (rules::WantsChildren(instance, token)) Enlist(instance, token.visit);
   }
 }
 
@@ -69,7 +71,7 @@ bool Spawner::SpawnSome(const Job& job, size_t* budget) {
   Resident& resident = **touched;
   while (true) {
     const Token* token = std::as_const(resident.instance.tokens).Find(job.second);
-    if (!token || !WantsChildren(resident.instance, *token)) return true;
+    if (!token || !rules::WantsChildren(resident.instance, *token)) return true;
     if (*budget == 0) return false;
     --*budget;
     residents_.MarkDirty(resident);
@@ -105,9 +107,9 @@ void Spawner::StartNext(Resident& resident, const Token& token) {
   }
   if (!error.empty()) {
     const uint64_t number = children.first + children.started;
-    rows::PutUnstarted(&turn_.batch(), turn_.partition(), resident.instance, token.home, number);
+    rows::PutUnstarted(turn_.writer(), resident.instance, token.home, number);
   }
-  changer_.Apply(resident, [&](Scene& scene) { ChildStarted(scene, token.home, error); });
+  changer_.Apply(resident, [&](Scene& scene) { rules::ChildStarted(scene, token.home, error); });
 }
 
 void Spawner::CountItems(Resident& resident, const Token& token) {
@@ -120,12 +122,12 @@ void Spawner::CountItems(Resident& resident, const Token& token) {
     auto first = ItemOf(resident, spawn, &items, 0);
     if (!first && first.error().code != Code::kInternal) {
       const std::string why = first.error().message;
-      changer_.Apply(resident, [&](Scene& scene) { FailStep(scene, token.visit, why); });
+      changer_.Apply(resident, [&](Scene& scene) { rules::FailStep(scene, token.visit, why); });
       return;
     }
     json::ForEachItem(items.list, [&total](std::string_view) { return ++total, true; });
   }
-  changer_.Apply(resident, [&](Scene& scene) { CountChildren(scene, token.visit, total); });
+  changer_.Apply(resident, [&](Scene& scene) { rules::CountChildren(scene, token.visit, total); });
 }
 
 // The next child that may have to be begun again: one that never had a step ready, or that could
@@ -134,20 +136,20 @@ void Spawner::RestartChild(Resident& resident, const Token& token) {
   const ChildCounts& children = *token.step->children;
   const uint64_t number = children.restart_at;
   auto advance = [&] {
-    changer_.Apply(resident, [&](Scene& scene) { RestartedUpTo(scene, token.visit, number + 1); });
+    changer_.Apply(resident,
+                   [&](Scene& scene) { rules::RestartedUpTo(scene, token.visit, number + 1); });
   };
   auto args = ChildOf(resident, token, number);
   if (!args) return advance();
   const uint64_t named = children.first + number;
-  auto noted =
-      rows::IsUnstarted(turn_.view(), turn_.partition(), resident.instance, token.home, named);
+  auto noted = rows::IsUnstarted(turn_.reader(), resident.instance, token.home, named);
   turn_.Trust(noted);
   if (noted && *noted) {
     if (starter_.Start(*std::move(args))) {
-      rows::DropUnstarted(&turn_.batch(), turn_.partition(), resident.instance, token.home, named);
+      rows::DropUnstarted(turn_.writer(), resident.instance, token.home, named);
       changer_.Apply(resident, [&](Scene& scene) {
-        ChildMoved(scene, token.home, children.generation, ChildClass::kFailed,
-                   ChildClass::kRunning, /*unplanned=*/true);
+        rules::ChildMoved(scene, token.home, children.generation, ChildClass::kFailed,
+                          ChildClass::kRunning, /*unplanned=*/true);
       });
     }
     return advance();
@@ -168,11 +170,11 @@ void Spawner::RestartChild(Resident& resident, const Token& token) {
 void Spawner::Revive(Resident& resident) {
   Instance& instance = resident.instance;
   if (resident.stopped_on_disk) {
-    rows::Revive(&turn_.batch(), turn_.partition(), instance, residents_.ExpiryOf(resident));
+    rows::Revive(turn_.writer(), instance, residents_.ExpiryOf(resident));
     resident.stopped_on_disk = false;
   }
   statistics_.NoteDropped(*resident.version);  // as if it were
-  rows::DropPlan(&turn_.batch(), turn_.partition(), instance);
+  rows::DropPlan(turn_.writer(), instance);
   // As if it were started now: what kept it from being planned may have been mended since.
   if (VersionState* latest = catalog_.VersionOf(instance.ns, instance.machine, 0);
       latest && latest->plan) {
@@ -183,7 +185,7 @@ void Spawner::Revive(Resident& resident) {
   }
   resident.graph = resident.version->graph;
   resident.plan.reset();
-  changer_.Apply(resident, [](Scene& scene) { BeginAgain(scene); });
+  changer_.Apply(resident, [](Scene& scene) { rules::BeginAgain(scene); });
   residents_.MarkDirty(resident);
   FollowAgain(resident);
 }
@@ -200,7 +202,7 @@ void Spawner::FollowAgain(Resident& resident) {
     }
     const InstanceResult result = other ? (*other)->instance.result : InstanceResult::kError;
     changer_.Apply(resident,
-                   [&](Scene& scene) { PrerequisiteStopped(scene, one.instance, result); });
+                   [&](Scene& scene) { rules::PrerequisiteStopped(scene, one.instance, result); });
   }
 }
 
@@ -223,8 +225,7 @@ Result<StartArgs> Spawner::Asked(Resident& resident, const Token& token, uint64_
                                  StartArgs args) {
   PlanItems& items = ItemsOf(resident, token);
   if (items.starts.empty()) {
-    auto starts =
-        rows::GetStarts(turn_.view(), turn_.partition(), args.ns, args.parent, token.home);
+    auto starts = rows::GetStarts(turn_.reader(), {args.ns, args.parent}, token.home);
     turn_.Trust(starts);
     if (!starts) return starts.error();
     items.starts = *std::move(starts);

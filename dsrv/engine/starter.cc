@@ -154,7 +154,7 @@ Result<Started> Starter::Start(StartArgs args) {
 
 void Starter::Begin(Resident& resident, const Ended& ended) {
   changer_.Apply(resident, [&](Scene& scene) {
-    dfsmr::Start(scene);
+    rules::Start(scene);
     for (Event& event : scene.events) {
       event.client = resident.spec->client;
       if (event.kind == ChangeKind::kStarted || event.kind == ChangeKind::kScheduled) {
@@ -163,7 +163,7 @@ void Starter::Begin(Resident& resident, const Ended& ended) {
     }
   });
   for (const auto& [id, result] : ended) {
-    changer_.Apply(resident, [&](Scene& scene) { PrerequisiteStopped(scene, id, result); });
+    changer_.Apply(resident, [&](Scene& scene) { rules::PrerequisiteStopped(scene, id, result); });
   }
   const Instance& instance = resident.instance;
   if (!instance.Stopped()) {

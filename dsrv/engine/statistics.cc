@@ -2,12 +2,15 @@
 
 #include <algorithm>
 
+#include "storage/rows/feed.h"
+#include "storage/rows/stats.h"
+
 namespace dfsmr {
 
 Result<Ok> Statistics::Recover() {
-  auto seq = rows::GetStatsSeq(turn_.view(), turn_.partition());
+  auto seq = rows::GetStatsSeq(turn_.reader());
   if (!seq) return seq.error();
-  auto scanned = rows::ScanStats(turn_.view(), turn_.partition(), [&](const rows::StatsRow& row) {
+  auto scanned = rows::ScanStats(turn_.reader(), [&](const rows::StatsRow& row) {
     MachineState& machine = catalog_.StateOf(row.ns, row.machine);
     for (const auto& [number, counts] : row.versions) {
       VersionState* version = number == 0 ? &catalog_.ImplicitVersion(row.ns, row.machine)
@@ -26,26 +29,25 @@ Result<Ok> Statistics::Recover() {
   });
   if (!scanned) return scanned;
   saved_seq_ = *seq;
-  scanned = rows::ScanFeed(turn_.view(), turn_.partition(),
+  scanned = rows::ScanFeed(turn_.reader(),
                            /*mutant recover-no-last-counts*/ *seq + 1 /*end*/,
                            [this](const Event& event) {
                              Learn(event, nullptr);
                              return true;
                            });
   if (!scanned) return scanned;
-  return rows::ScanDropped(
-      turn_.view(), turn_.partition(),
-      [this](const std::string& ns, const std::string& id, const rows::DroppedCounts& dropped) {
-        if (dropped.contains(0)) catalog_.ImplicitVersion(ns, id);  // no stats row may tell of it
-        MachineState& machine = catalog_.StateOf(ns, id);
-        machine.dropped = dropped;
-        unsaved_.insert(&machine);
-        for (auto& [number, version] : machine.versions) {
-          const auto it = dropped.find(number);
-          if (/*mutant recover-counts-dropped*/ it != dropped.end() /*end*/)
-            version.stopped -= std::min(version.stopped, it->second);
-        }
-      });
+  return rows::ScanDropped(turn_.reader(), [this](const std::string& ns, const std::string& id,
+                                                  const rows::DroppedCounts& dropped) {
+    if (dropped.contains(0)) catalog_.ImplicitVersion(ns, id);  // no stats row may tell of it
+    MachineState& machine = catalog_.StateOf(ns, id);
+    machine.dropped = dropped;
+    unsaved_.insert(&machine);
+    for (auto& [number, version] : machine.versions) {
+      const auto it = dropped.find(number);
+      if (/*mutant recover-counts-dropped*/ it != dropped.end() /*end*/)
+        version.stopped -= std::min(version.stopped, it->second);
+    }
+  });
 }
 
 void Statistics::Record(Event* event, VersionState* version) {
@@ -156,11 +158,11 @@ void Statistics::Save() {
     for (const auto& [node, latency] : machine->latencies) {
       if (latency.Samples() > 0) row.latencies[node] = latency.Save();
     }
-    rows::PutStats(&turn_.batch(), turn_.partition(), row);
+    rows::PutStats(turn_.writer(), row);
     machine->dropped.clear();
     dropped_from_.erase(machine);
   }
-  rows::PutStatsSeq(&turn_.batch(), turn_.partition(), turn_.last_seq());
+  rows::PutStatsSeq(turn_.writer(), turn_.last_seq());
   saved_seq_ = turn_.last_seq();
   unsaved_.clear();
   due_ = After(turn_.now(), every_);
@@ -168,7 +170,7 @@ void Statistics::Save() {
 
 void Statistics::Stage() {
   for (const MachineState* machine : dropped_from_) {
-    rows::PutDropped(&turn_.batch(), turn_.partition(), machine->ns, machine->id, machine->dropped);
+    rows::PutDropped(turn_.writer(), machine->ns, machine->id, machine->dropped);
   }
   dropped_from_.clear();
 }

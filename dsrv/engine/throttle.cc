@@ -49,11 +49,11 @@ void Throttle::Forget(MachineState& machine) {
 }
 
 // Opening and closing are changes in the feed.
-void Throttle::Note(MachineState& machine, Breaker::Turn turn) {
-  if (turn == Breaker::Turn::kNone) return;
+void Throttle::Note(MachineState& machine, Breaker::Effect effect) {
+  if (effect == Breaker::Effect::kNone) return;
   Event event;
   event.kind =
-      turn == Breaker::Turn::kOpened ? ChangeKind::kBreakerOpened : ChangeKind::kBreakerClosed;
+      effect == Breaker::Effect::kOpened ? ChangeKind::kBreakerOpened : ChangeKind::kBreakerClosed;
   event.time = turn_.now();
   event.ns = machine.ns;
   event.machine = machine.id;

@@ -27,7 +27,7 @@ class Throttle {
   void Forget(MachineState& machine);
 
  private:
-  void Note(MachineState& machine, Breaker::Turn turn);
+  void Note(MachineState& machine, Breaker::Effect effect);
   void Release(MachineState& machine);
   void Arm(MachineState& machine);
 

@@ -94,8 +94,8 @@ void Timers::Absorb(const Change& change) {
 }
 
 void Timers::AwaitStart(const Instance& instance) {
-  if (!instance.tokens.empty() || NextStart(instance) == kNever) return;
-  Await(NextStart(instance), {instance.ns, instance.id}, 0);
+  if (!instance.tokens.empty() || rules::NextStart(instance) == kNever) return;
+  Await(rules::NextStart(instance), {instance.ns, instance.id}, 0);
 }
 
 void Timers::ArmClaim(Resident& resident, uint64_t visit, const Claim& claim) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "storage/rows/feed.h"
+
 namespace dfsmr {
 
 void OpenTurn::Recover(uint64_t epoch, uint64_t first_seq, uint64_t last_seq, Timestamp now) {
@@ -28,7 +30,7 @@ void OpenTurn::Resume(Timestamp now, uint64_t random) {
 }
 
 Turn OpenTurn::End() {
-  rows::PutPages(&batch(), partition_, *turn_.feed);
+  rows::PutPages(writer(), *turn_.feed);
   Turn turn = std::move(turn_);
   turn.batch = rows_.Seal(turn.number);
   turn_.number = turn.number;

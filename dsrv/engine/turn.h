@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "dsrv/engine/types.h"
+#include "storage/rows/reader.h"
 #include "storage/workspace.h"
 
 namespace dfsmr {
@@ -62,7 +63,9 @@ class OpenTurn {
   PartitionId partition() const { return partition_; }
   uint64_t epoch() const { return epoch_; }
 
-  Batch& batch() { return rows_.batch(); }
+  // The rows of the partition, as in view(); and where this turn's are written.
+  rows::Reader reader() const { return {rows_, partition_}; }
+  rows::Writer writer() { return {rows_.batch(), partition_}; }
   // Gives the record the next number of the feed, and puts it there.
   void Append(Event* event);
   uint64_t last_seq() const { return last_seq_; }

@@ -14,7 +14,7 @@
 #include "fsm/derived/agenda.h"
 #include "fsm/plan/compile.h"
 #include "fsm/rules/rules.h"
-#include "storage/rows/rows.h"
+#include "storage/rows/feed.h"
 #include "storage/store.h"
 
 namespace dfsmr {

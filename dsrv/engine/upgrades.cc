@@ -1,5 +1,7 @@
 #include "dsrv/engine/upgrades.h"
 
+#include "storage/rows/instance.h"
+
 namespace dfsmr {
 namespace {
 
@@ -36,20 +38,19 @@ void Upgrades::MoveSome(MachineState& machine) {
   std::vector<std::string> ids;
   size_t scanned = 0;
   bool done = true;
-  auto outcome =
-      rows::ScanInstances(turn_.view(), turn_.partition(), /*stopped=*/false, machine.ns,
-                          machine.swept, catalog_.resolve(),
-                          [&](const Instance& instance) {
-                            if (ids.size() == kMovesAtOnce || scanned == kScannedAtOnce) {
-                              done = false;
-                              return false;
-                            }
-                            ++scanned;
-                            machine.swept = instance.id;
-                            if (instance.machine == machine.id) ids.push_back(instance.id);
-                            return true;
-                          },
-                          {.tokens = false});
+  auto outcome = rows::ScanInstances(
+      turn_.reader(), /*stopped=*/false, {machine.ns, machine.swept}, catalog_.resolve(),
+      [&](const Instance& instance) {
+        if (ids.size() == kMovesAtOnce || scanned == kScannedAtOnce) {
+          done = false;
+          return false;
+        }
+        ++scanned;
+        machine.swept = instance.id;
+        if (instance.machine == machine.id) ids.push_back(instance.id);
+        return true;
+      },
+      {.tokens = false});
   if (!outcome) {
     turn_.Trust(outcome);
     return;

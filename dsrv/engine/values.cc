@@ -5,6 +5,7 @@
 #include "fsm/base/json.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"
+#include "storage/rows/instance.h"
 
 namespace dfsmr {
 namespace {
@@ -113,8 +114,7 @@ std::optional<std::string_view> Values::ParamAt(Resident& resident, std::string_
 }
 
 Result<std::string> Values::OutputOf(Resident& resident, const std::string& step) {
-  auto output = rows::GetOutput(turn_.view(), turn_.partition(), resident.instance.ns,
-                                resident.instance.id, step);
+  auto output = rows::GetOutput(turn_.reader(), {resident.instance.ns, resident.instance.id}, step);
   if (!turn_.Trust(output)) return output.error();
   return output->value_or("{}");
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "storage/rows/feed.h"
+
 namespace dfsmr {
 namespace {
 
@@ -156,7 +158,7 @@ Changes::PortionPtr Changes::Read(uint64_t after, uint64_t until, const ChangeFi
 
 Result<Changes::PortionPtr> Changes::ReadStore(uint64_t after, uint64_t until,
                                                const ChangeFilter& filter) const {
-  auto first = rows::FirstSeq(store_, partition_);
+  auto first = rows::FirstSeq({store_, partition_});
   if (!first) return first.error();
   if (after + 1 < *first) return Expired(*first);
   /*mutant watcher-sees-unpublished*/ until = std::min(until, head()); /*end*/
@@ -166,7 +168,7 @@ Result<Changes::PortionPtr> Changes::ReadStore(uint64_t after, uint64_t until,
   size_t bytes = 0;
   size_t scanned = 0;
   bool gap = false;
-  auto outcome = rows::ScanFeed(store_, partition_, after + 1, [&](const Event& event) {
+  auto outcome = rows::ScanFeed({store_, partition_}, after + 1, [&](const Event& event) {
     if (event.seq > until) return false;
     if (event.seq != portion->up_to + 1) gap = true;  // retention dropped it since we looked
     if (gap) return false;

@@ -17,7 +17,7 @@
 #include "dsrv/runtime/pool.h"
 #include "fsm/base/mutex.h"
 #include "fsm/rules/instance.h"
-#include "storage/rows/rows.h"
+#include "storage/rows/feed.h"
 #include "storage/store.h"
 
 namespace dfsmr {

@@ -7,6 +7,7 @@
 
 #include "dsrv/engine/reader.h"
 #include "storage/rows/instance.h"
+#include "storage/rows/reader.h"
 #include "storage/store.h"
 
 namespace dfsmr {

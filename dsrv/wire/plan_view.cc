@@ -6,7 +6,8 @@
 #include <unordered_map>
 
 #include "dsrv/wire/replies.h"
-#include "fsm/plan/compile.h"
+#include "fsm/plan/assemble.h"
+#include "fsm/plan/graph.h"
 #include "storage/rows/graph.h"
 #include "storage/rows/plan.h"
 
@@ -102,7 +103,7 @@ v1::Step::State PlanView::StateOf(NodeIndex home, v1::Step* out) {
 void PlanView::ShowStep(uint32_t index, v1::Step* out) {
   const Step& step = graph_.steps[index];
   out->set_path(step.path);
-  if (step.kind == Step::Kind::kWork) out->set_action(graph_.works[step.work].action);
+  if (step.kind == Step::Kind::kWork) out->set_action(graph_.actions[step.action].name);
   const NodeIndex home = machine_.Find(step.path);
   v1::Step finalize;
   if (step.finalize) {

@@ -12,6 +12,7 @@
 #include "dsrv/engine/engine.h"
 #include "dsrv/feed/changes.h"
 #include "dsrv/wire/checks.h"
+#include "storage/rows/plan.h"
 
 namespace dfsmr {
 

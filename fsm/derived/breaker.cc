@@ -17,7 +17,7 @@ int64_t SecondOf(Timestamp t) {
 
 }  // namespace
 
-Breaker::Turn Breaker::Claimed(bool retry, Timestamp now) {
+Breaker::Effect Breaker::Claimed(bool retry, Timestamp now) {
   Pass(now);
   for (Slot* slot : {&slots_[static_cast<size_t>(second_ % kSlots)], &sum_}) {
     ++slot->claims;
@@ -27,7 +27,7 @@ Breaker::Turn Breaker::Claimed(bool retry, Timestamp now) {
   return Judge(now);
 }
 
-Breaker::Turn Breaker::GivenBack(bool retry, Timestamp claimed_at, Timestamp now) {
+Breaker::Effect Breaker::GivenBack(bool retry, Timestamp claimed_at, Timestamp now) {
   Pass(now);
   const int64_t second = SecondOf(claimed_at);
   if (second > second_ - kSlots && second <= second_) {
@@ -52,7 +52,7 @@ void Breaker::RetryFailed(Timestamp claimed_at) {
   if (HandedOutSinceOpening(claimed_at)) rate_ = std::max(rate_ / 2, kRateLeast);
 }
 
-Breaker::Turn Breaker::Tick(Timestamp now) {
+Breaker::Effect Breaker::Tick(Timestamp now) {
   Pass(now);
   return Judge(now);
 }
@@ -95,17 +95,17 @@ void Breaker::Pass(Timestamp now) {
   second_ = second;
 }
 
-Breaker::Turn Breaker::Judge(Timestamp now) {
+Breaker::Effect Breaker::Judge(Timestamp now) {
   if (state_ == State::kClosed) {
-    if (sum_.claims < kClaimsLeast || sum_.retries * 2 < sum_.claims) return Turn::kNone;
+    if (sum_.claims < kClaimsLeast || sum_.retries * 2 < sum_.claims) return Effect::kNone;
     state_ = State::kOpen;
     rate_ = kRateAtOpening;
     opened_at_ = last_retry_ = now;
-    return Turn::kOpened;
+    return Effect::kOpened;
   }
-  if (sum_.claims > 0 && sum_.retries * 10 >= sum_.claims) return Turn::kNone;
+  if (sum_.claims > 0 && sum_.retries * 10 >= sum_.claims) return Effect::kNone;
   state_ = State::kClosed;
-  return Turn::kClosed;
+  return Effect::kClosed;
 }
 
 bool Breaker::HandedOutSinceOpening(Timestamp claimed_at) const {

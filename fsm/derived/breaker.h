@@ -26,19 +26,19 @@ namespace dfsmr {
 class Breaker {
  public:
   enum class State : uint8_t { kClosed, kOpen, kHalfOpen };  // half-open: a success since it opened
-  enum class Turn : uint8_t { kNone, kOpened, kClosed };     // what a call has brought about
+  enum class Effect : uint8_t { kNone, kOpened, kClosed };   // what a call has brought about
 
   // A claim was handed out.
-  [[nodiscard]] Turn Claimed(bool retry, Timestamp now);
+  [[nodiscard]] Effect Claimed(bool retry, Timestamp now);
   // The claim handed out at `claimed_at` was given back: it was none. A retry's turn is spent all
   // the same, or a worker that gives back all it gets would undo the brake.
-  [[nodiscard]] Turn GivenBack(bool retry, Timestamp claimed_at, Timestamp now);
+  [[nodiscard]] Effect GivenBack(bool retry, Timestamp claimed_at, Timestamp now);
   // A retry's report was accepted, whatever the transition; also one that had timed out.
   void RetrySucceeded(Timestamp claimed_at);
   // A retry timed out.
   void RetryFailed(Timestamp claimed_at);
   // Lets time pass. Due at NextTick.
-  [[nodiscard]] Turn Tick(Timestamp now);
+  [[nodiscard]] Effect Tick(Timestamp now);
 
   // When time alone may close the breaker. kNever while it is closed: that time alone opens it (old
   // first attempts leave the minute) matters to the next claim only, and is noticed there.
@@ -60,7 +60,7 @@ class Breaker {
   };
 
   void Pass(Timestamp now);
-  Turn Judge(Timestamp now);
+  Effect Judge(Timestamp now);
   bool HandedOutSinceOpening(Timestamp claimed_at) const;
 
   std::array<Slot, kSlots> slots_{};  // that of a second at its number modulo 60

@@ -1,6 +1,4 @@
-// The graph of a plan as the nodes of a machine.
-
-#include "fsm/plan/compile.h"
+#include "fsm/plan/assemble.h"
 
 namespace dfsmr {
 namespace {
@@ -10,10 +8,12 @@ class Assembler {
   Assembler(std::shared_ptr<const PlanGraph> graph, Machine machine)
       : graph_(*graph), machine_(std::move(machine)) {
     machine_.graph = std::move(graph);
-    for (const Work& work : graph_.works) {
-      settings_.push_back(std::make_shared<const NodeSettings>(NodeSettings{
-          .timeout = work.timeout, .action = work.action, .queue = work.queue,
-          .priority = work.priority}));
+    for (const StepAction& action : graph_.actions) {
+      settings_.push_back(
+          std::make_shared<const NodeSettings>(NodeSettings{.timeout = action.timeout,
+                                                            .action = action.name,
+                                                            .queue = action.queue,
+                                                            .priority = action.priority}));
     }
   }
 
@@ -43,7 +43,7 @@ class Assembler {
 
   const PlanGraph& graph_;
   Machine machine_;
-  std::vector<std::shared_ptr<const NodeSettings>> settings_;  // of each work
+  std::vector<std::shared_ptr<const NodeSettings>> settings_;  // of each action
   std::vector<NodeIndex> first_;      // of each place
   std::vector<uint32_t> finalizers_;  // steps with a finalize phase
   NodeIndex finalize_ = 0;            // the first of their nodes, each followed by its held one
@@ -113,7 +113,7 @@ void Assembler::AddWork(uint32_t step, const std::vector<NodeIndex>& next) {
   const std::string& path = graph_.steps[step].path;
   const NodeIndex home = Here();
   Node& run = Add(path, NodeKind::kWork, Role::kRun, step);
-  run.settings = settings_[graph_.steps[step].work];
+  run.settings = settings_[graph_.steps[step].action];
   run.transitions.reserve(3);
   run.transitions.push_back(To("ok", next));
   run.transitions.push_back(To("error", {home + 1}));
@@ -156,7 +156,7 @@ void Assembler::AddPlace(const Place& place) {
   const Step& step = graph_.steps[place.step];
   if (graph_.planning) {
     Node& node = Add(step.path, NodeKind::kWork, Role::kPlanner, place.step);
-    node.settings = settings_[step.work];
+    node.settings = settings_[step.action];
     node.transitions.push_back(To("planned", {end_}));
     return;
   }
@@ -173,7 +173,7 @@ void Assembler::AddFinalize(size_t position) {
   const NodeIndex home = Here();
   const NodeIndex next = FinalizeNode(position + 1);  // after the last, the end
   Node& finalize = Add(path, NodeKind::kWork, Role::kFinalize, step);
-  finalize.settings = settings_[graph_.steps[step].work];
+  finalize.settings = settings_[graph_.steps[step].action];
   finalize.transitions.reserve(2);
   finalize.transitions.push_back(To("ok", {next}));
   finalize.transitions.push_back(To("error", {home + 1}));

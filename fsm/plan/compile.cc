@@ -10,7 +10,7 @@
 #include "fsm/plan/expand.h"
 #include "fsm/plan/order.h"
 #include "fsm/plan/resolve.h"
-#include "fsm/plan/works.h"
+#include "fsm/plan/step_actions.h"
 
 namespace dfsmr {
 namespace {
@@ -76,67 +76,15 @@ void CompileAll(PlanDraft* draft, PlanNames* names) {
                                        graph.steps[cycle->front()].path);
 }
 
-void AddReaders(const PlanGraph& graph, const std::vector<uint32_t>& groups,
-                std::set<uint32_t>* seen, std::vector<uint32_t>* readers) {
-  for (uint32_t group : groups) {
-    if (!seen->insert(group).second) continue;
-    const Group& part = graph.groups[group];
-    readers->insert(readers->end(), part.readers.begin(), part.readers.end());
-    AddReaders(graph, part.groups, seen, readers);
-  }
-}
-
 }  // namespace
-
-void ProblemList::Add(const Where& where, std::string message) {
-  Add(where, PlanProblem{.message = std::move(message)});
-}
-
-void ProblemList::Add(const Where& where, PlanProblem problem) {
-  std::string path, prefix;
-  if (where.written) {
-    problem.written = *where.written;
-    path = where.written->path;
-    if (!where.key.empty()) path += (path.empty() ? "" : ".") + std::string(where.key);
-  }
-  if (!where.subscriber.empty()) {
-    prefix = "action " + Quoted(where.subscriber) + " subscribes to it: ";
-    problem.about.emplace_back(where.subscriber);
-    problem.reference.clear();  // it stands in that action
-  }
-  if (where.body && where.body->site) {
-    problem.written = *where.body->site;
-    prefix += where.body->title + ", " + path + ": ";
-    problem.reference.clear();  // it stands in that plan
-  } else {
-    problem.written.path = path;
-  }
-  for (const Body* body = where.body; body && body->site; body = body->around) {
-    if (!body->plan.empty()) problem.about.push_back(body->plan);
-  }
-  problem.message.insert(0, prefix);
-  const std::string key = std::to_string(problem.written.at.line) + ":" +
-                          std::to_string(problem.written.at.column) + " " +
-                          problem.written.path + " " + problem.message;
-  if (!full() && seen_.insert(key).second) problems_->push_back(std::move(problem));
-}
-
-std::vector<uint32_t> ReadersOf(const PlanGraph& graph, uint32_t step) {
-  std::vector<uint32_t> readers = graph.steps[step].readers;
-  std::set<uint32_t> seen;
-  AddReaders(graph, graph.steps[step].groups, &seen, &readers);
-  std::ranges::sort(readers);
-  readers.erase(std::unique(readers.begin(), readers.end()), readers.end());
-  return readers;
-}
 
 std::shared_ptr<const PlanGraph> CompilePlan(const PlanningArgs& args,
                                              std::vector<PlanProblem>* problems) {
   PlanDraft draft(args, problems);
   PlanNames names(&draft);
-  PlanWorks works(&draft);
+  StepActions actions(&draft);
   TakeTopLevel(*args.plan, &names, &draft.graph);
-  PlanExpander(&draft, &names, &works).Run();
+  PlanExpander(&draft, &names, &actions).Run();
   if (draft.graph.steps.size() > limits::kSteps) {
     problems->push_back({args.plan->written,
                          "the plan has more than " + std::to_string(limits::kSteps) + " steps",
@@ -146,7 +94,7 @@ std::shared_ptr<const PlanGraph> CompilePlan(const PlanningArgs& args,
     return nullptr;
   }
   if (!draft.problems.any()) CheckPaths(&draft);
-  if (draft.Defining()) works.ReportUnused();
+  if (draft.Defining()) actions.ReportUnused();
   if (draft.unplanned.empty()) {
     CompileAll(&draft, &names);
   } else if (!draft.problems.any()) {

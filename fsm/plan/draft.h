@@ -12,8 +12,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "fsm/plan/compile.h"
+#include "fsm/plan/graph.h"
 #include "fsm/plan/order.h"
+#include "fsm/plan/planning.h"
 
 namespace dfsmr {
 

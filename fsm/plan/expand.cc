@@ -261,7 +261,7 @@ Span PlanExpander::ExpandItem(const FlowNode& body, Scope* scope,
 
 // ---- Steps.
 
-uint32_t PlanExpander::AddStep(Step::Kind kind, std::string path, std::string of, uint32_t work,
+uint32_t PlanExpander::AddStep(Step::Kind kind, std::string path, std::string of, uint32_t action,
                                StepDraft draft) {
   const auto index = static_cast<uint32_t>(draft_.graph.steps.size());
   if (index >= limits::kSteps) stopped_ = true;  // CompilePlan says it
@@ -274,7 +274,7 @@ uint32_t PlanExpander::AddStep(Step::Kind kind, std::string path, std::string of
   step.path = std::move(path);
   step.of = std::move(of);
   step.kind = kind;
-  step.work = work;
+  step.action = action;
   draft.in = index;
   draft_.steps.push_back(std::move(draft));
   return index;
@@ -300,8 +300,8 @@ Span PlanExpander::ExpandStep(const FlowNode& node, Scope* scope, bool left_out)
 Span PlanExpander::ExpandLeftOut(const FlowNode& node, Scope* scope, std::string path,
                                  std::string of) {
   const Where where = {scope->body, &node.written, ""};
-  const WorkInfo& work = works_.Of(node.action, node.own, scope->body->context, where);
-  const uint32_t step = AddStep(Step::Kind::kPass, std::move(path), std::move(of), work.work,
+  const StepForm& form = actions_.Of(node.action, node.own, scope->body->context, where);
+  const uint32_t step = AddStep(Step::Kind::kPass, std::move(path), std::move(of), form.action,
                                 {.where = where, .scope = scope, .opaque = true});
   draft_.graph.steps[step].left_out = true;
   SetEntity(scope, node.name, {Entity::Kind::kStep, step});
@@ -319,8 +319,8 @@ Span PlanExpander::ExpandSpawn(const FlowNode& node, Scope* scope, std::string p
          {machine});
   }
   CheckAs(node, node.spawn->as, *scope);
-  const WorkInfo& work = works_.Of("", node.own, scope->body->context, where);
-  const uint32_t step = AddStep(Step::Kind::kSpawn, std::move(path), std::move(of), work.work,
+  const StepForm& form = actions_.Of("", node.own, scope->body->context, where);
+  const uint32_t step = AddStep(Step::Kind::kSpawn, std::move(path), std::move(of), form.action,
                                 {.where = where, .scope = scope, .spawn = &*node.spawn});
   SetEntity(scope, node.name, {Entity::Kind::kStep, step});
   return {step, step};
@@ -385,7 +385,7 @@ Span PlanExpander::ExpandPlan(const FlowNode& node, Scope* scope, std::string pa
   body.site = scope->body->site ? scope->body->site : &node.written;
   body.prefix = path + ".";
   body.of_prefix = of + ".";
-  body.context = works_.Enter(scope->body->context, *plan);
+  body.context = actions_.Enter(scope->body->context, *plan);
   Scope* inner = AddScope({.body = &body,
                            .symbols = &SymbolsOf(plan->flow, &body),
                            .caller = scope,
@@ -401,32 +401,32 @@ Span PlanExpander::ExpandPlan(const FlowNode& node, Scope* scope, std::string pa
 // ---- Actions.
 
 Span PlanExpander::ExpandAction(Task task, Entity* entity) {
-  const WorkInfo& work = works_.Of(task.action, *task.own, task.scope->body->context, task.where);
+  const StepForm& form = actions_.Of(task.action, *task.own, task.scope->body->context, task.where);
   StepDraft draft{.where = task.where, .scope = task.scope, .input = task.input};
-  if (!draft.input) draft.input = &work.with;
-  if (work.singleton) draft.singleton = &*work.singleton;
-  const bool asks = work.planner && !draft_.Defining();
+  if (!draft.input) draft.input = &form.with;
+  if (form.singleton) draft.singleton = &*form.singleton;
+  const bool asks = form.planner && !draft_.Defining();
   const PlannedFlows* flows = draft_.args.planned;
   auto planned = asks && flows ? flows->find(task.path) : PlannedFlows::const_iterator();
   const bool unplanned = asks && (!flows || planned == flows->end());
-  draft.opaque = work.planner;
+  draft.opaque = form.planner;
   const uint32_t step =
-      AddStep(work.run || unplanned || (work.planner && draft_.Defining()) ? Step::Kind::kWork
+      AddStep(form.run || unplanned || (form.planner && draft_.Defining()) ? Step::Kind::kWork
                                                                            : Step::Kind::kPass,
-              task.path, task.of, work.work, std::move(draft));
-  draft_.graph.steps[step].finalize = work.finalize;
+              task.path, task.of, form.action, std::move(draft));
+  draft_.graph.steps[step].finalize = form.finalize;
   *entity = {Entity::Kind::kStep, step};
   Span span = {step, step};
-  if (work.planner) draft_.graph.depends_on_params = true;
+  if (form.planner) draft_.graph.depends_on_params = true;
   if (unplanned) {
     draft_.unplanned.push_back(step);
   } else if (asks) {
-    span = ExpandPlanned(task, step, work, *planned->second, entity);
+    span = ExpandPlanned(task, step, form, *planned->second, entity);
   }
   return AddSubscribers(task, *entity, step, span);
 }
 
-Span PlanExpander::ExpandPlanned(const Task& task, uint32_t step, const WorkInfo& work,
+Span PlanExpander::ExpandPlanned(const Task& task, uint32_t step, const StepForm& form,
                                  const PlanSource& planned, Entity* entity) {
   draft_.steps[step].opaque = false;
   Body& body = draft_.bodies.emplace_back();
@@ -435,7 +435,7 @@ Span PlanExpander::ExpandPlanned(const Task& task, uint32_t step, const WorkInfo
   body.site = task.scope->body->site ? task.scope->body->site : task.where.written;
   body.prefix = task.path + ".";
   body.of_prefix = task.of + ".";
-  body.context = works_.Enter(task.scope->body->context, planned);
+  body.context = actions_.Enter(task.scope->body->context, planned);
   body.planner = step;
   const auto bundle = static_cast<uint32_t>(draft_.bundles.size());
   Scope* inner = AddScope({.body = &body,
@@ -443,7 +443,7 @@ Span PlanExpander::ExpandPlanned(const Task& task, uint32_t step, const WorkInfo
                            .symbols = &SymbolsOf(planned.flow, &body),
                            .planner = bundle});
   draft_.bundles.push_back(
-      {.kind = Bundle::Kind::kPlanner, .scope = inner, .own = step, .runs = work.run});
+      {.kind = Bundle::Kind::kPlanner, .scope = inner, .own = step, .runs = form.run});
   *entity = {Entity::Kind::kBundle, bundle};
   Span span = Expand(planned.flow, inner, false);
   if (!body.self_placed) span = Concurrent({{step, step}, span});
@@ -517,7 +517,7 @@ void PlanExpander::Run() {
   const PlanSource& plan = *draft_.args.plan;
   Body& body = draft_.bodies.emplace_back();
   body.plan = plan.id;
-  body.context = works_.Enter(0, plan);
+  body.context = actions_.Enter(0, plan);
   Scope* scope = AddScope({.body = &body, .symbols = &SymbolsOf(plan.flow, &body)});
   Expand(plan.flow, scope, false);
 }

@@ -11,14 +11,14 @@
 
 #include "fsm/plan/draft.h"
 #include "fsm/plan/resolve.h"
-#include "fsm/plan/works.h"
+#include "fsm/plan/step_actions.h"
 
 namespace dfsmr {
 
 class PlanExpander {
  public:
-  PlanExpander(PlanDraft* draft, PlanNames* names, PlanWorks* works)
-      : draft_(*draft), names_(*names), works_(*works) {}
+  PlanExpander(PlanDraft* draft, PlanNames* names, StepActions* actions)
+      : draft_(*draft), names_(*names), actions_(*actions) {}
 
   void Run();
 
@@ -48,11 +48,11 @@ class PlanExpander {
   Span ExpandSelf(const FlowNode& node, Scope* scope, bool left_out);
 
   Span ExpandAction(Task task, Entity* entity);
-  Span ExpandPlanned(const Task& task, uint32_t step, const WorkInfo& work,
+  Span ExpandPlanned(const Task& task, uint32_t step, const StepForm& form,
                      const PlanSource& planned, Entity* entity);
   Span AddSubscribers(const Task& task, Entity trigger, uint32_t step, Span span);
 
-  uint32_t AddStep(Step::Kind kind, std::string path, std::string of, uint32_t work,
+  uint32_t AddStep(Step::Kind kind, std::string path, std::string of, uint32_t action,
                    StepDraft draft);
   Span Concurrent(const std::vector<Span>& spans);
   Span Sequential(const std::vector<Span>& spans);
@@ -75,7 +75,7 @@ class PlanExpander {
 
   PlanDraft& draft_;
   PlanNames& names_;
-  PlanWorks& works_;
+  StepActions& actions_;
   std::map<std::string, std::vector<const ActionSource*>, std::less<>> subscribers_;
   std::map<const FlowNode*, std::string_view> lists_;  // the last of each for_each
   size_t depth_ = 0;

@@ -3,6 +3,9 @@
 #include <algorithm>
 
 #include "fsm/base/names.h"
+#include "fsm/plan/assemble.h"
+#include "fsm/plan/compile.h"
+#include "fsm/plan/inherit.h"
 
 namespace dfsmr {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "fsm/machine/machine.h"
-#include "fsm/plan/compile.h"
+#include "fsm/plan/planning.h"
 
 namespace dfsmr {
 

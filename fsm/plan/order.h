@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "fsm/plan/compile.h"
+#include "fsm/plan/graph.h"
 
 namespace dfsmr {
 

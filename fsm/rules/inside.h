@@ -1,32 +1,37 @@
-// What the rules of machines (rules.cc) and those of plans' steps (steps*.cc) share. Included by
-// these only.
+// What the rules share among each other; only fsm/rules includes it.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "fsm/plan/compile.h"
+#include "fsm/plan/graph.h"
 #include "fsm/rules/rules.h"
 
-namespace dfsmr::inside {
+namespace dfsmr::rules {
+
+// scene.cc ---------------------------------------------------------------------------------------
 
 Error Refused(Reason reason, std::string message);
+Error Stale(const Instance& instance, const std::string& why);
+Error Stopped(const Instance& instance);
 std::string Named(const Instance& instance);  // "instance 'x'"
 std::string HeldBy(const std::string& key, const std::string& holder);  // of a singleton
+// The node and the visit of an instance with one token; "" and 0 for any other.
+std::string Where(const Scene& scene);
+uint64_t VisitOf(const Scene& scene);
 
 Event& Emit(Scene& scene, ChangeKind kind);
 void SetState(Scene& scene, InstanceState state);
-// Ends the instance on a node; `where` kElsewhere: of a plan, on instance.plan->ended_at.
+// Ends the instance on a node; kElsewhere: of a plan, on instance.plan->ended_at. It keeps one DONE
+// token there, none when `where` is kNoNode.
 void Stop(Scene& scene, InstanceResult result, NodeIndex where, uint64_t visit,
           std::string error = "");
 void StopCancelled(Scene& scene);
+// A cancel waits for claimed work: the end of the last claim ends the instance.
+void StopIfCancelled(Scene& scene);
 Duration DelayOf(const DelayPolicy& policy, uint32_t entry, double fraction);
 double Fraction(uint64_t random, uint64_t salt);  // uniform in [0, 1)
-void SampleReport(Scene& scene, const Token& token, const Claim* claim, Event& event);
-void GiveBack(Scene& scene, Token& token, Claim& claim, const std::string& client,
-              std::string note = "");
-void Rerun(Scene& scene, uint64_t visit);
 
 inline bool IsPlanned(const Scene& scene) {
   return scene.instance.plan && scene.machine.graph != nullptr;
@@ -34,53 +39,112 @@ inline bool IsPlanned(const Scene& scene) {
 inline const Step& StepOf(const Scene& scene, const Token& token) {
   return scene.machine.graph->steps[scene.machine.nodes[token.node].step];
 }
-inline const Work& WorkOf(const Scene& scene, const Token& token) {
-  return scene.machine.graph->works[StepOf(scene, token).work];
+inline const StepAction& ActionOf(const Scene& scene, const Token& token) {
+  return scene.machine.graph->actions[StepOf(scene, token).action];
+}
+// Whether the token waits for children.
+inline bool Awaits(const Token& token) {
+  return token.step && token.step->children && token.step->children->Awaited();
+}
+template <typename Predicate>
+std::vector<uint64_t> VisitsWith(const Instance& instance, Predicate wanted) {
+  std::vector<uint64_t> visits;
+  for (const Token& token : instance.tokens) {
+    if (wanted(token)) visits.push_back(token.visit);
+  }
+  return visits;
 }
 
-// steps.cc: reports and control of steps.
+// enter.cc ---------------------------------------------------------------------------------------
+
+struct Arrival {
+  NodeIndex node = kNoNode;
+  std::string prev_node;
+  std::string transition;
+  std::string params;
+  std::string client;
+};
+// Puts the token at `slot` on a node, past nodes that have no visits left, and emits TRANSITIONED
+// for each of them. `announce` false: not for the first, which STARTED has named. False when the
+// instance stopped on the way.
+bool Enter(Scene& scene, size_t slot, Arrival arrival, bool announce = true);
+// Ends the visit of the token at `slot` along `edge`. Answers the nodes that were entered.
+std::vector<std::string> Follow(Scene& scene, size_t slot, const Edge& edge, Arrival arrival);
+
+// start.cc ---------------------------------------------------------------------------------------
+
+// It began on an earlier version, was moved to a plan, and has not been planned since.
+bool BegunBefore(const Instance& instance);
+
+// claim.cc ---------------------------------------------------------------------------------------
+
+// The token that a worker's claim is about.
+Result<size_t> ClaimedSlot(Scene& scene, const ClaimRef& ref);
+// What the node's latency learns from a report, by `claim` (null: without one), and from the other
+// live claims of the visit.
+void SampleReport(Scene& scene, const Token& token, const Claim* claim, Event& event);
+// Live claims other than `winner` lost their visit: each lasted at least this long. When that
+// happens does not depend on how long the claim would have taken, so counting it is fair.
+void SampleAbandoned(Scene& scene, const Token& token, ClaimId winner, Event& event);
+void GiveBack(Scene& scene, Token& token, Claim& claim, const std::string& client,
+              std::string note = "");
+// Runs a claimed visit again: its claims are void, whatever became of their workers.
+void Rerun(Scene& scene, uint64_t visit);
+
+// step_report.cc, step_control.cc ----------------------------------------------------------------
+
 Result<Answer> ReportStep(Scene& scene, size_t slot, ClaimId claim, const ReportArgs& args);
 Result<Ok> ResumeSteps(Scene& scene, const std::string& node, bool force);
 Result<Ok> SkipStep(Scene& scene, const std::string& node);
-// Where a call from outside means, by the step's path or the exact node; empty: the only token.
+// The token that a call from outside names, by its step's path or its exact node; the only one when
+// `node` is empty.
 Result<size_t> StepSlot(const Scene& scene, const std::string& node);
+// Whether a paused plan may go on: it gave its singleton back when it paused.
+Result<Ok> KeyIsFree(const Scene& scene);
+void CancelSteps(Scene& scene);
+// Removes a token that nobody works on any more when the instance is being cancelled.
+void DropIfCancelled(Scene& scene, uint64_t visit);
+// To be called after any change to the tokens: pauses, resumes or stops the instance as they say.
+void JudgeSteps(Scene& scene);
 
-// steps_moves.cc: how tokens of a plan move.
+// children.cc ------------------------------------------------------------------------------------
+
+// Goes on, or is held, once all children that the token waits for have ended.
+void JudgeChildren(Scene& scene, uint64_t visit);
+
+// moves.cc ---------------------------------------------------------------------------------------
+
 // What a node's phase counts in the progress.
 double WeightOf(const Scene& scene, const Node& home);
+// What leads a token on, for the event.
 struct Led {
   std::string transition;
   std::string params;
   std::string client;
 };
-// Takes the token at `slot` away, its step's phase ended, and goes on along `edge`. Answers the
-// nodes that were entered, the first kNamed of them.
+// Removes the token at `slot`, whose phase has ended, and goes on along `edge`. Answers the nodes
+// that were entered, the first hundred of them.
 std::vector<std::string> LeadOn(Scene& scene, size_t slot, const Edge& edge, bool skipped,
                                 const Led& led);
-// Puts the token at `slot` on another node of its family, in a new visit, and emits `kind`.
+// Puts the token at `slot` on another node of its step, in a new visit, and emits `kind`.
 Token& MoveTo(Scene& scene, size_t slot, NodeIndex node, TokenState state, ChangeKind kind,
               const Led& led);
 void EnterPlan(Scene& scene);
 void Wake(Scene& scene, size_t slot, const std::string& event, const std::string& data,
           const std::string& client);
 void Hold(Scene& scene, size_t slot, const std::string& error, const Led& led);
-// The step at `slot` has failed for good: held, skipped by its rescue, or dropped in a cancel.
+// The step at `slot` has failed for good: held, skipped by its rescue, or removed in a cancel.
 void GiveUp(Scene& scene, size_t slot, const std::string& error, const Led& led);
+// Leaves the failed step at `slot` out, and goes on without it.
 void SkipHeld(Scene& scene, size_t slot, const std::string& client);
 void Retry(Scene& scene, size_t slot, const std::string& client);
 // Another try of the run at `slot`, or its end in S/error. `led.transition` is "error".
 void Failed(Scene& scene, size_t slot, const std::string& error, const Led& led);
-// Sets when the step that has just suspended at `slot` is woken by itself, and by what.
+// Decides when the step that has just suspended at `slot` is woken by itself, and by which event.
 void Suspended(Scene& scene, size_t slot, std::optional<Duration> wake_after);
-// Hands the oldest event that waits to the step suspended at `slot`. False: there is none.
+// Hands the oldest event that waits to the step suspended at `slot`. False: no event waits.
 bool TakeEvent(Scene& scene, size_t slot);
-// Goes on, or is held, once the children that the token waits for have all ended.
-void JudgeChildren(Scene& scene, uint64_t visit);
+// What a waiting step's token waits for by the clock has come: its wake-up, or its next try.
 void EndWaitOfStep(Scene& scene, size_t slot);
-void CancelSteps(Scene& scene);
-// Nobody works on the token any more: when the instance is being cancelled, nobody will.
-void DropIfCancelled(Scene& scene, uint64_t visit);
-// After any change: paused, running or stopped by what the tokens are.
-void SettleSteps(Scene& scene);
 
-}  // namespace dfsmr::inside
+}  // namespace dfsmr::rules

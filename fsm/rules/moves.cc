@@ -3,33 +3,25 @@
 #include <algorithm>
 #include <deque>
 
-#include "fsm/base/json.h"
 #include "fsm/base/names.h"
 #include "fsm/rules/inside.h"
 
-namespace dfsmr {
-namespace inside {
+namespace dfsmr::rules {
 
 double WeightOf(const Scene& scene, const Node& node) {
   if (node.role != Role::kRun && node.role != Role::kSpawn && node.role != Role::kFinalize) {
     return 0;
   }
   const PlanGraph& graph = *scene.machine.graph;
-  const Weights& weight = graph.works[graph.steps[node.step].work].weight;
+  const Weights& weight = graph.actions[graph.steps[node.step].action].weight;
   return node.role == Role::kFinalize ? weight.finalize : weight.run;
 }
-
 namespace {
 
 constexpr size_t kNamed = 100;  // nodes that an answer names
 
-// Whether the token waits for children.
-bool Awaits(const Token& token) {
-  return token.step && token.step->children && token.step->children->Awaited();
-}
-
-// Along ok and skip edges to all that has to open now. One walk may pass through many gates, so it
-// keeps a list and does not recurse.
+// Goes along ok and skip edges to all nodes that open now. One walk may pass through many gates, so
+// it keeps a list and does not recurse.
 class Walk {
  public:
   Walk(Scene& scene, const Led& led) : scene_(scene), led_(led) {}
@@ -41,11 +33,11 @@ class Walk {
     }
     for (NodeIndex target : edge.targets) open_.push_back({target, from, transition});
   }
-  // To a node that has been open before: nothing is waited for.
+  // To a node that has been open before: it opens at once.
   void Again(NodeIndex to, NodeIndex from, const std::string& transition) {
     open_.push_back({to, from, transition, true});
   }
-  // Answers the nodes that were entered, the first kNamed of them.
+  // Answers the first kNamed nodes that were entered.
   std::vector<std::string> Go();
 
  private:
@@ -97,7 +89,7 @@ void Walk::Arrive(const Arrow& arrow) {
   if (doomed || node.kind == NodeKind::kGate) {
     Pass(node, arrow.to, visit);
   } else if (node.kind == NodeKind::kFinal) {
-    if (scene_.machine.graph->planning) return;  // to be compiled, with what was planned
+    if (scene_.machine.graph->planning) return;  // what was planned is compiled next
     Stop(scene_,
          /*mutant skipped-is-success*/ instance.plan->skipped ? InstanceResult::kWarning
                                                               : InstanceResult::kSuccess /*end*/,
@@ -130,14 +122,15 @@ void Walk::Stand(const Node& node, NodeIndex index, uint64_t visit) {
   scene_.instance.tokens.Add(std::move(token));
 }
 
-// A phase that has not begun is left out: it counts as done.
-void Skip(Scene& scene, NodeIndex home) {
+// Leaves out a phase that has not begun. It counts as done.
+void LeaveOut(Scene& scene, NodeIndex home) {
   if (scene.instance.tokens.Doomed(home)) return;
   scene.instance.tokens.Doom(home);
   scene.instance.plan->done_weight += WeightOf(scene, scene.machine.nodes[home]);
 }
 
-// A phase of a step is over: it counts in full, and what needs its output is passed over with it.
+// Ends a phase of a step: it counts in full. When it is skipped, the steps that need its output are
+// skipped, too.
 void EndPhase(Scene& scene, const Node& home, NodeIndex index, Ended ended) {
   Instance& instance = scene.instance;
   const bool counted = instance.tokens.Doomed(index);  // when it was doomed
@@ -153,25 +146,25 @@ void EndPhase(Scene& scene, const Node& home, NodeIndex index, Ended ended) {
     instance.tokens.Doom(index);
     return;
   }
-  // They are skipped now, and passed over when their turn comes, so that the order holds.
+  // The readers are marked now and passed when the walk reaches them, so that the order holds.
   const Machine& machine = scene.machine;
   std::vector<uint32_t> skipped{home.step};
   while (!skipped.empty()) {
     const uint32_t at = skipped.back();
     const Step& step = machine.graph->steps[at];
     skipped.pop_back();
-    if (step.finalize) Skip(scene, machine.Find(step.path + "/finalize"));
+    if (step.finalize) LeaveOut(scene, machine.Find(step.path + "/finalize"));
     for (uint32_t reader : ReadersOf(*machine.graph, at)) {
       const NodeIndex node = machine.Find(machine.graph->steps[reader].path);
       /*mutant doomed-not-skipped*/ if (instance.tokens.Doomed(node))
         continue; /*end*/
-      Skip(scene, node);
+      LeaveOut(scene, node);
       skipped.push_back(reader);
     }
   }
 }
 
-// Gates, steps without a run phase, and what is skipped: nothing stands there.
+// Passes a node where no token stands: a gate, a step without a run phase, or a skipped step.
 void Walk::Pass(const Node& node, NodeIndex index, uint64_t visit) {
   std::string transition = "ok";
   if (node.step != kNoStep) {
@@ -225,6 +218,8 @@ Token& MoveTo(Scene& scene, size_t slot, NodeIndex node, TokenState state, Chang
               const Led& led) {
   Instance& instance = scene.instance;
   const Token& left = std::as_const(instance.tokens)[slot];
+  Check(static_cast<bool>(left.step) && scene.machine.nodes[node].home == left.home,
+        "a step's token moves among the nodes of its step");
   Token token;
   token.node = node;
   token.visit = ++instance.last_visit;
@@ -233,7 +228,7 @@ Token& MoveTo(Scene& scene, size_t slot, NodeIndex node, TokenState state, Chang
   token.available_at = state == TokenState::kReady ? scene.now : kNever;
   token.step = left.step;
   if (std::exchange(token.step->waits_for_key, false)) {
-    token.step->key.clear();  // it had none
+    token.step->key.clear();  // it waited for it
     token.step->ready_since = {};
   }
   Event& event = Emit(scene, kind);
@@ -269,7 +264,7 @@ void Hold(Scene& scene, size_t slot, const std::string& error, const Led& led) {
 }
 
 void GiveUp(Scene& scene, size_t slot, const std::string& error, const Led& led) {
-  const Rescue rescue = WorkOf(scene, std::as_const(scene.instance.tokens)[slot]).rescue;
+  const Rescue rescue = ActionOf(scene, std::as_const(scene.instance.tokens)[slot]).rescue;
   Hold(scene, slot, error, led);
   if (scene.instance.cancel_requested) {
     scene.instance.tokens.Remove(slot);
@@ -278,7 +273,6 @@ void GiveUp(Scene& scene, size_t slot, const std::string& error, const Led& led)
   }
 }
 
-// A failed step is left out; goes on without it.
 void SkipHeld(Scene& scene, size_t slot, const std::string& client) {
   const Token& held = std::as_const(scene.instance.tokens)[slot];
   const Node& node = scene.machine.nodes[held.node];
@@ -291,9 +285,10 @@ void SkipHeld(Scene& scene, size_t slot, const std::string& client) {
   event.note = held.error;
   LeadOn(scene, slot, *node.FindTransition("skip"), /*skipped=*/true, {"skip", {}, client});
 }
+namespace {
 
-// A failed finalize phase: all of them run again, save those that were skipped.
-static void RetryFinalize(Scene& scene, size_t slot, const std::string& client) {
+// After a failed finalize phase all of them run again, except those that were skipped.
+void RetryFinalize(Scene& scene, size_t slot, const std::string& client) {
   PlanState& plan = *scene.instance.plan;
   const Token held = std::as_const(scene.instance.tokens)[slot];
   scene.instance.tokens.Remove(slot);
@@ -305,6 +300,8 @@ static void RetryFinalize(Scene& scene, size_t slot, const std::string& client) 
   walk.Again(first.targets.front(), held.node, "retry");
   walk.Go();
 }
+
+}  // namespace
 
 void Retry(Scene& scene, size_t slot, const std::string& client) {
   const Token& held = std::as_const(scene.instance.tokens)[slot];
@@ -321,50 +318,11 @@ void Retry(Scene& scene, size_t slot, const std::string& client) {
   step.event.clear();
   step.event_data.clear();
   if (!waits) return;
-  // Those that were never planned are started again; what else failed is waited for if it runs.
+  // Children that were never planned are started again. The other failed ones are waited for if
+  // they run again.
   step.children->restart = step.children->unplanned > 0;
   const uint64_t visit = token.visit;
   if (!TakeEvent(scene, slot)) JudgeChildren(scene, visit);
-}
-
-static std::string OutputOf(const ChildCounts& children) {
-  auto member = [](const char* name, uint64_t count) {
-    return json::Quote(name) + ":" + std::to_string(count);
-  };
-  return "{" + member("total", children.total) + "," + member("success", children.success) + "," +
-         member("failed", children.failed + children.paused) + "," +
-         member("cancelled", children.cancelled) + "}";
-}
-
-void JudgeChildren(Scene& scene, uint64_t visit) {
-  Instance& instance = scene.instance;
-  const auto slot = instance.tokens.SlotOf(visit);
-  if (!slot) return;
-  const Token token = std::as_const(instance.tokens)[*slot];
-  if (token.state != TokenState::kWaiting || !Awaits(token)) return;
-  if (!token.step->children->AllEnded()) return;
-  const ChildCounts& children = *token.step->children;
-  const Node& home = scene.machine.nodes[token.home];
-  const bool spawn = home.role == Role::kSpawn;
-  if (!spawn && token.node == token.home) return;  // it waits to be tried again, and asks then
-  const uint64_t failed = children.failed + children.paused;
-  if (instance.cancel_requested) {
-    if (children.paused > 0) return;  // they are told, and stop
-    if (spawn) instance.tokens.Remove(*slot);
-  } else if (failed > 0) {
-    std::string why = std::to_string(failed) + " of " + std::to_string(children.total) +
-                      (children.total == 1 ? " child" : " children") + " failed";
-    if (!children.error.empty()) why += "; " + children.error;
-    GiveUp(scene, *slot, why, {"error", {}, {}});
-  } else if (spawn) {
-    const size_t first = scene.events.size();
-    const std::string output = OutputOf(children);
-    LeadOn(scene, *slot, *home.FindTransition("ok"), /*skipped=*/false, {"ok", {}, {}});
-    scene.events[first].output = output;
-  } else {
-    Wake(scene, *slot, "children", OutputOf(children), "");
-    instance.tokens.FindMutable(instance.last_visit)->step->children->told = true;
-  }
 }
 
 bool TakeEvent(Scene& scene, size_t slot) {
@@ -378,12 +336,12 @@ bool TakeEvent(Scene& scene, size_t slot) {
 
 void Failed(Scene& scene, size_t slot, const std::string& error, const Led& led) {
   const Token& left = std::as_const(scene.instance.tokens)[slot];
-  const Work& work = WorkOf(scene, left);
+  const StepAction& action = ActionOf(scene, left);
   const Node& home = scene.machine.nodes[left.home];
   const StepState& step = *left.step;
-  const bool polled = step.event == "poll" && work.poll;
+  const bool polled = step.event == "poll" && action.poll;
   const bool goes_on = !scene.instance.cancel_requested;
-  if (goes_on && polled && step.poll_failures + 1 < work.poll->max_failures) {
+  if (goes_on && polled && step.poll_failures + 1 < action.poll->max_failures) {
     Token& token = MoveTo(scene, slot, home.FindTransition("suspend")->targets.front(),
                           TokenState::kWaiting, ChangeKind::kTransitioned, led);
     scene.events.back().note = error;
@@ -392,9 +350,9 @@ void Failed(Scene& scene, size_t slot, const std::string& error, const Led& led)
     TakeEvent(scene, slot);
     return;
   }
-  if (goes_on && !polled && step.tries + 1 < work.retry.limit) {
+  if (goes_on && !polled && step.tries + 1 < action.retry.limit) {
     const double fraction = Fraction(scene.random, left.visit);
-    const Duration delay = DelayOf(work.retry.delay, step.tries + 1, fraction);
+    const Duration delay = DelayOf(action.retry.delay, step.tries + 1, fraction);
     Token& token = MoveTo(scene, slot, left.home,
                           delay > Duration::zero() ? TokenState::kWaiting : TokenState::kReady,
                           ChangeKind::kTransitioned, led);
@@ -408,27 +366,26 @@ void Failed(Scene& scene, size_t slot, const std::string& error, const Led& led)
   GiveUp(scene, slot, error, led);
 }
 
-// When a step that has just suspended is woken by itself, and by what.
 void Suspended(Scene& scene, size_t slot, std::optional<Duration> wake_after) {
   Token& token = scene.instance.tokens.Mutable(slot);
   StepState& step = *token.step;
-  const Work& work = WorkOf(scene, token);
+  const StepAction& action = ActionOf(scene, token);
   std::optional<Duration> after;
   if (wake_after) {
     after = wake_after;
     step.wake = "wake";
   } else if (Awaits(token)) {
     step.wake.clear();
-  } else if (work.poll) {
-    const size_t index = std::min<size_t>(step.polls / std::max(work.poll->per_interval, 1u),
-                                          work.poll->intervals.size() - 1);
-    after = work.poll->intervals[index];
+  } else if (action.poll) {
+    const size_t index = std::min<size_t>(step.polls / std::max(action.poll->per_interval, 1u),
+                                          action.poll->intervals.size() - 1);
+    after = action.poll->intervals[index];
     step.wake = "poll";
   }
-  const bool limited = work.timeout.strategy == TimeoutPolicy::Strategy::kFixed &&
-                       work.timeout.value > 0 && !Awaits(token);
+  const bool limited = action.timeout.strategy == TimeoutPolicy::Strategy::kFixed &&
+                       action.timeout.value > 0 && !Awaits(token);
   if (limited) {
-    const Duration limit(static_cast<int64_t>(work.timeout.value * 1e6));
+    const Duration limit(static_cast<int64_t>(action.timeout.value * 1e6));
     if (!after || limit < *after) {
       after = limit;
       step.wake = "timeout";
@@ -449,80 +406,7 @@ void EndWaitOfStep(Scene& scene, size_t slot) {
     token.state = TokenState::kReady;
     token.available_at = scene.now;
   }
-  SettleSteps(scene);
+  JudgeSteps(scene);
 }
 
-void DropIfCancelled(Scene& scene, uint64_t visit) {
-  Instance& instance = scene.instance;
-  if (!instance.cancel_requested || !IsPlanned(scene)) return;
-  const auto slot = instance.tokens.SlotOf(visit);
-  if (!slot) return;
-  const Token& token = std::as_const(instance.tokens)[*slot];
-  if (token.state != TokenState::kReady || token.step->event == "cancel") return;
-  instance.tokens.Remove(*slot);
-}
-
-void CancelSteps(Scene& scene) {
-  Instance& instance = scene.instance;
-  std::vector<uint64_t> visits;
-  for (const Token& token : instance.tokens) visits.push_back(token.visit);
-  for (uint64_t visit : visits) {
-    const size_t slot = *instance.tokens.SlotOf(visit);
-    const Token& token = std::as_const(instance.tokens)[slot];
-    const Role role = scene.machine.nodes[token.node].role;
-    if (token.state == TokenState::kClaimed) continue;
-    if (role == Role::kSuspended) {
-      Wake(scene, slot, "cancel", "", "");
-    } else if (role == Role::kSpawn &&
-               token.step->children->running + token.step->children->paused > 0) {
-      ChildCounts& children = *instance.tokens.Mutable(slot).step->children;
-      children.total = children.started;  // no more of them; those that run are told
-      children.counted = true;
-      children.restart = false;
-    } else if (token.state == TokenState::kReady && !token.step->event.empty()) {
-      StepState& step = *instance.tokens.Mutable(slot).step;
-      step.event = "cancel";
-      step.event_data.clear();
-    } else {
-      instance.tokens.Remove(slot);
-    }
-  }
-}
-
-void SettleSteps(Scene& scene) {
-  Instance& instance = scene.instance;
-  if (instance.Stopped() || !IsPlanned(scene)) return;
-  if (instance.cancel_requested) {
-    if (instance.tokens.empty()) StopCancelled(scene);
-    return;
-  }
-  const Tokens& tokens = instance.tokens;
-  const size_t held = tokens.Count(TokenState::kHeld);
-  const bool settled = held > 0 && held == tokens.size();
-  if (instance.state == InstanceState::kPaused && !settled && !instance.plan->pause_requested) {
-    instance.plan->key = scene.key;
-    instance.error.clear();
-    SetState(scene, InstanceState::kRunning);
-    Emit(scene, ChangeKind::kResumed);
-    return;
-  }
-  if (!settled || instance.state != InstanceState::kRunning) return;
-  const bool fail = std::ranges::all_of(tokens, [&](const Token& token) {
-    return WorkOf(scene, token).rescue == Rescue::kFail;
-  });
-  const Token first = tokens.front();
-  const std::string why = "step " + StepOf(scene, first).path + ": " +
-                          (first.error.empty() ? "it failed" : first.error) +
-                          (held > 1 ? " (and " + std::to_string(held - 1) + " more)" : "");
-  if (fail) return Stop(scene, InstanceResult::kError, first.node, first.visit, why);
-  instance.error = why;
-  instance.plan->key.clear();
-  SetState(scene, InstanceState::kPaused);
-  Event& event = Emit(scene, ChangeKind::kPaused);
-  event.node = scene.machine.nodes[first.node].id;
-  event.visit = first.visit;
-  event.note = why;
-}
-
-}  // namespace inside
-}  // namespace dfsmr
+}  // namespace dfsmr::rules

@@ -1,6 +1,6 @@
-// The rules: what a command does to an instance. Pure: everything that a rule may know is handed
-// in, everything that it does is the changed instance and the events. A rule that refuses has
-// changed nothing.
+// The rules: what a command does to an instance. They are pure: a rule knows only what it is given,
+// and all that it does is change the instance and add events. A rule that refuses has changed
+// nothing. They are declared here by the file that defines them.
 #pragma once
 
 #include <optional>
@@ -14,6 +14,7 @@
 
 namespace dfsmr {
 
+// What a rule is given, and where it puts what it does.
 struct Scene {
   const Machine& machine;  // the version that the instance is pinned to
   Instance& instance;
@@ -21,36 +22,23 @@ struct Scene {
   uint64_t epoch = 0;   // of the partition's owner
   uint64_t random = 0;  // for jitter
   std::vector<Event>& events;
-  // Who else holds the singleton that the plan asks for; empty: nobody, or it asks for none.
+  // The singleton that the plan asks for, and which other instance holds it; empty: it asks for
+  // none, no other holds it.
   std::string key;
   std::string key_holder;
   OnConflict on_conflict = OnConflict::kFail;
   std::vector<InstanceState> entered;  // the states that it went through, in order
-  // The last claim that was made before the instance was started: it and those before it are of an
-  // instance that had the same id.
+  // The last claim that was made before the instance was started. Earlier claims belong to another
+  // instance, which had the same id.
   ClaimId born_after = {};
 };
 
-// Names a claim of a visit to a worker: opaque to it, refused by arithmetic when it is late.
+// A claim of a visit, as its text says. A late claim is refused by these numbers.
 struct ClaimRef {
   uint64_t visit = 0;
   ClaimId id;
 };
-std::string ClaimText(const Instance& instance, uint64_t visit, ClaimId id);
-// kFailedPrecondition STALE_CLAIM when the text is no claim of this instance.
-Result<ClaimRef> ParseClaim(const Instance& instance, std::string_view text);
 
-// A new instance: begins it, or leaves it SCHEDULED when it is held or start_at is to come.
-void Start(Scene& scene);
-// What time does to a SCHEDULED instance: begins it at start_at, stops it after start_before.
-void StartDue(Scene& scene);
-// One of `instance.after` has stopped: it is waited for no longer, or, when it did not end as it had
-// to, this instance stops with ERROR.
-void PrerequisiteStopped(Scene& scene, const std::string& id, InstanceResult result);
-// When StartDue has something to do next; kNever when only someone can act.
-Timestamp NextStart(const Instance& instance);
-
-// Hands out a ready token: the caller has checked that it is ready and that the instance runs.
 struct ClaimArgs {
   ClaimId id;
   std::string worker;
@@ -58,90 +46,125 @@ struct ClaimArgs {
   uint64_t session = 0;
   std::string key = {};  // the singleton that the step holds from now on; empty: none
 };
-const Claim& TakeClaim(Scene& scene, Token& token, ClaimArgs args);
 
 struct ReportArgs {
   std::string transition;
   std::string params;
-  std::string claim;  // empty: it comes from outside
+  std::string claim;  // empty: the report comes from outside
   std::string node;
   std::string output;
   std::string error;
   std::string client;
-  // Of a suspending report.
+  // Of a report that suspends.
   std::optional<Duration> wake_after;
   size_t children = 0;  // instances to start and wait for
   uint32_t concurrency = 0;
-  // What is wrong with all that is not the claim and its transition: a repetition is answered as
-  // before whatever else it holds.
+  // What is wrong with the rest of the report. It is not looked at when the claim and its
+  // transition repeat an earlier report, which is answered as before.
   std::optional<Error> fault = {};
 };
-Result<Answer> Report(Scene& scene, const ReportArgs& args);
-
-// Gives a claim back, or all of them when `claim` is empty. Answers the node.
-Result<std::string> Relinquish(Scene& scene, std::string_view claim, const std::string& client);
-// Takes back a claim that its worker never saw, as if it had not been made: its number is free again.
-// `told`: the feed has told of it, and so tells of its end.
-void Unclaim(Scene& scene, uint64_t visit, ClaimId id, bool told = false);
 
 struct Extension {
   Timestamp deadline = kNever;
   bool cancel_requested = false;
 };
-// Moves a live or timed-out claim's deadline to `deadline`, never to an earlier time.
-Result<Extension> Extend(Scene& scene, std::string_view claim, Timestamp deadline, double progress);
 
-// The deadline of a claim has passed. Nothing happens when the claim is not live or was extended.
+// What a child is to its parent's step.
+enum class ChildClass : uint8_t { kNone, kRunning, kPaused, kSuccess, kFailed, kCancelled };
+
+namespace rules {
+
+// start.cc ---------------------------------------------------------------------------------------
+
+// Begins a new instance, or leaves it SCHEDULED while it is held or waits for start_at.
+void Start(Scene& scene);
+// Begins a SCHEDULED instance at its start_at, and stops it after its start_before.
+void StartDue(Scene& scene);
+// When StartDue has something to do next; kNever when only a call or another instance can change
+// it.
+Timestamp NextStart(const Instance& instance);
+// An instance of `instance.after` has stopped. It is no longer waited for; or this instance stops
+// with ERROR, because the other did not end as it had to.
+void PrerequisiteStopped(Scene& scene, const std::string& id, InstanceResult result);
+// The singleton that a scheduled instance waits for may be free: it asks again.
+void KeyFreed(Scene& scene);
+// Begins a stopped instance that never ran, because the step that started it is tried again.
+void BeginAgain(Scene& scene);
+
+// claim.cc ---------------------------------------------------------------------------------------
+
+// A claim as workers see it: opaque text.
+std::string ClaimText(const Instance& instance, uint64_t visit, ClaimId id);
+// kFailedPrecondition STALE_CLAIM when the text is not a claim of this instance.
+Result<ClaimRef> ParseClaim(const Instance& instance, std::string_view text);
+// Hands out a token. REQUIRES: the token is READY.
+const Claim& TakeClaim(Scene& scene, Token& token, ClaimArgs args);
+// Gives a claim back, or all claims of the instance when `claim` is empty. Answers the node.
+Result<std::string> Relinquish(Scene& scene, std::string_view claim, const std::string& client);
+// Takes back a claim that its worker never saw, as if it had not been made: its attempt number is
+// free again. `told`: the feed has announced the claim, so it announces its end, too.
+void Unclaim(Scene& scene, uint64_t visit, ClaimId id, bool told = false);
+// Moves the deadline of a live or timed-out claim to `deadline`, never to an earlier time.
+Result<Extension> Extend(Scene& scene, std::string_view claim, Timestamp deadline, double progress);
+// The deadline of a claim has passed. Does nothing when the claim is not live or was extended.
 void TimeOut(Scene& scene, uint64_t visit, ClaimId id);
-// What a waiting token waits for has come: its delay is over, or its step's wake-up is due. Nothing
-// happens when it does not wait any more.
+
+// report.cc --------------------------------------------------------------------------------------
+
+// Moves the token that a report is about along the transition that it names. A repeated report of
+// the last claim is answered as before, and does nothing.
+Result<Answer> Report(Scene& scene, const ReportArgs& args);
+// The time that a waiting token waits for has come: the end of its delay, or its step's wake-up.
+// Does nothing when the token no longer waits.
 void EndWait(Scene& scene, uint64_t visit);
 
+// control.cc -------------------------------------------------------------------------------------
+
 Result<Ok> Pause(Scene& scene);
+// `node` empty: the instance as a whole. `force` also runs claimed work again.
 Result<Ok> Resume(Scene& scene, const std::string& node, bool force);
 Result<Ok> Skip(Scene& scene, const std::string& node);
 Result<Ok> Cancel(Scene& scene, CancelMode mode);
 
+// upgrade.cc -------------------------------------------------------------------------------------
+
 // Moves an instance that has not stopped from scene.machine to `next` and its start node.
 void Upgrade(Scene& scene, const Machine& next, uint32_t next_version);
+// Stops an instance whose version is aborted by a later one.
 void Abort(Scene& scene, uint32_t by_version);
 
-// Plans ------------------------------------------------------------------------------------------
+// planning.cc ------------------------------------------------------------------------------------
 
-// The instance of a plan that is PLANNING has its graph: scene.machine. A planning graph keeps it
-// PLANNING, with its planners' tasks ready; another sets it RUNNING.
+// The graph of an instance that is PLANNING is scene.machine. With a planning graph it stays
+// PLANNING, and its planners' tasks are ready; with any other it is RUNNING.
 void Planned(Scene& scene);
-// It is PLANNING and asks for the singleton of scene.key: takes it, waits its turn, or stops.
+// An instance that is PLANNING asks for the singleton scene.key: takes it, waits its turn, or
+// stops.
 void TakeKey(Scene& scene);
-// Stops it with ERROR: no step was ever ready.
+// Stops an instance with ERROR before any of its steps was ready.
 void PlanningFailed(Scene& scene, const std::string& why);
-
 // Fails the run of a step that cannot be handed out, or whose children cannot be started.
 void FailStep(Scene& scene, uint64_t visit, const std::string& why);
-// A ready step whose singleton somebody else holds: fails, or waits its turn.
+// A ready step needs a singleton that another instance holds: it fails, or waits its turn.
 void AwaitKey(Scene& scene, uint64_t visit, const std::string& key, const std::string& holder,
               OnConflict on_conflict);
-// The key may be free: a scheduled instance, or a waiting step, asks again.
-void KeyFreed(Scene& scene);
+// The singleton that a step waits for may be free: the step is ready again, and asks.
 void RetryKey(Scene& scene, uint64_t visit);
 
-// What a child is to its parent's step.
-enum class ChildClass : uint8_t { kNone, kRunning, kPaused, kSuccess, kFailed, kCancelled };
+// children.cc ------------------------------------------------------------------------------------
+
 ChildClass ClassOf(const Instance& child);
-// How many children there will be. Goes on at once when there are none.
+// Whether the token's step wants more children now.
+bool WantsChildren(const Instance& instance, const Token& token);
+// Says how many children there will be. The step goes on at once when there are none.
 void CountChildren(Scene& scene, uint64_t visit, uint64_t total);
-// One more child was given a number; an error when it could not be started.
+// One more child was given a number. `error`, when not empty: it could not be started.
 void ChildStarted(Scene& scene, NodeIndex home, const std::string& error);
 // A child went from one class to another. `unplanned`: it stopped before any of its steps was ready.
 void ChildMoved(Scene& scene, NodeIndex home, uint64_t generation, ChildClass from, ChildClass to,
                 bool unplanned);
-
-// The unplanned ones among those before this number have been started again.
+// Unplanned children with lower numbers than this have been started again.
 void RestartedUpTo(Scene& scene, uint64_t visit, uint64_t number);
-// A stopped instance that never began, of a step that is tried again, begins.
-void BeginAgain(Scene& scene);
 
-// Whether the token's step wants more children now.
-bool WantsChildren(const Instance& instance, const Token& token);
-
+}  // namespace rules
 }  // namespace dfsmr

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 
+#include "fsm/base/result.h"
+
 namespace dfsmr {
+
 const Claim* Token::FindClaim(ClaimId id) const {
   auto it = std::ranges::find(claims, id, &Claim::id);
   return it == claims.end() ? nullptr : &*it;
@@ -66,7 +69,7 @@ bool Tokens::Within(size_t nodes) const {
          std::ranges::all_of(plan.patched, within, [](const auto& one) { return one.first; });
 }
 
-// Whether what the token was is not noted yet.
+// Whether the token as it was before is not noted yet; then the caller notes it.
 bool Tokens::NoteFirst(const Token& token) {
   if (token.home == kNoNode) {
     return std::ranges::find(touched_, token.visit, &Touched::visit) == touched_.end();
@@ -109,6 +112,7 @@ void Tokens::Unindex(size_t slot) {
 }
 
 Token& Tokens::Mutable(size_t slot) {
+  Check(slot < tokens_.size(), "a token that changes is there");
   Note(tokens_[slot]);
   return tokens_[slot];
 }
@@ -119,6 +123,8 @@ Token* Tokens::FindMutable(uint64_t visit) {
 }
 
 Token& Tokens::Add(Token token) {
+  Check(!SlotOf(token.visit), "a visit has one token");
+  Check(token.home == kNoNode || !SlotOfHome(token.home), "a phase of a step has one token");
   tokens_.push_back(std::move(token));
   Index(tokens_.size() - 1);
   NoteNew(tokens_.back().visit);
@@ -126,6 +132,7 @@ Token& Tokens::Add(Token token) {
 }
 
 void Tokens::Replace(size_t slot, Token token) {
+  Check(slot < tokens_.size(), "a token that is replaced is there");
   Unindex(slot);
   std::swap(tokens_[slot], token);
   if (NoteFirst(token)) touched_.push_back({token.visit, std::move(token)});
@@ -134,6 +141,7 @@ void Tokens::Replace(size_t slot, Token token) {
 }
 
 void Tokens::Remove(size_t slot) {
+  Check(slot < tokens_.size(), "a token that is removed is there");
   Unindex(slot);
   Token& gone = tokens_[slot];
   if (NoteFirst(gone)) touched_.push_back({gone.visit, std::move(gone)});

@@ -1,8 +1,8 @@
 // Where an instance stands: its tokens, and what has arrived at the joins of its plan.
 //
 // A plain machine has a handful of tokens; a plan may have a hundred thousand. So a plan's tokens
-// are found through indexes, and whatever changes is noted, so that the engine draws the
-// consequences of what changed and writes nothing else.
+// are found through indexes, and each change is noted, so that the engine acts on the changes alone
+// and writes nothing else.
 #pragma once
 
 #include <array>
@@ -39,11 +39,11 @@ struct Claim {
   Timestamp claim_time;
   Timestamp deadline = kNever;
   bool timed_out = false;
-  bool given_back = false;  // void: kept only so that it is known as such after a restart
+  bool given_back = false;  // void; kept so that it is void after a restart, too
   bool retry = false;       // an earlier claim of the visit had timed out
   double progress = 0;
   Duration sampled{};       // not zero: counted as having lasted at least this long
-  uint64_t session = 0;     // the stream it was handed out on, 0 for none; not kept on disk
+  uint64_t session = 0;     // the stream that it was handed out on; 0: none; not kept on disk
 
   bool Live() const { return !timed_out && !given_back; }
   friend bool operator==(const Claim&, const Claim&) = default;
@@ -51,7 +51,7 @@ struct Claim {
 
 // The instances that a step has started and waits for.
 struct ChildCounts {
-  uint64_t generation = 0;   // the visit that started them: tells them from those of another time
+  uint64_t generation = 0;  // the visit that started them: others are of an earlier visit
   uint64_t total = 0;
   uint64_t started = 0;      // the numbers 0 to started - 1 have been given out
   uint64_t running = 0;      // neither stopped nor paused
@@ -60,16 +60,16 @@ struct ChildCounts {
   uint64_t failed = 0;       // stopped with ERROR, CANCELLED or ABORTED, or could not be started
   uint64_t cancelled = 0;    // of the failed
   uint64_t unplanned = 0;    // of the failed: never had a step ready
-  uint64_t first = 0;        // the number of the first of them
+  uint64_t first = 0;        // the number of the first child
   uint32_t concurrency = 0;  // 0: no limit
   bool counted = false;      // total is known
   bool restart = false;      // the unplanned ones are to be started again
-  uint64_t restart_at = 0;   // those before this number have been looked at
-  bool told = false;         // the worker that asked for them has been told that all have ended
+  uint64_t restart_at = 0;   // children with lower numbers have been looked at
+  bool told = false;         // the worker that asked for them was told that all have ended
   std::string error;         // why one could not be started
 
   bool AllEnded() const { return counted && !restart && started >= total && running == 0; }
-  // Somebody still waits for them.
+  // Whether the step still waits for them.
   bool Awaited() const { return !told; }
   friend bool operator==(const ChildCounts&, const ChildCounts&) = default;
 };
@@ -87,13 +87,13 @@ struct StepState {
   double progress = 0;
   std::string key;               // the singleton that it holds
   bool waits_for_key = false;    // waiting: until the key is free
-  Timestamp ready_since;         // and since when it has been ready but for that
-  uint64_t next_child = 0;       // the number of the next one that it starts
+  Timestamp ready_since;         // when it became ready, for its place in line meanwhile
+  uint64_t next_child = 0;       // the number of the next child that it starts
   Boxed<ChildCounts> children;
   friend bool operator==(const StepState&, const StepState&) = default;
 };
 
-// One place where an instance stands.
+// One node where an instance stands.
 struct Token {
   NodeIndex node = kNoNode;
   uint64_t visit = 0;
@@ -103,7 +103,7 @@ struct Token {
   std::vector<Claim> claims;
   Timestamp available_at;  // ready: since when; waiting: until when (kNever: until someone acts)
   std::string error;
-  uint64_t forgotten_epoch = 0;  // claims of this and earlier epochs that are not listed are void
+  uint64_t forgotten_epoch = 0;  // unlisted claims of this epoch and of earlier ones are void
   NodeIndex home = kNoNode;      // of a plan: the node's home
   Boxed<StepState> step;         // of a plan
 
@@ -151,20 +151,20 @@ class Tokens {
   void Remove(size_t slot);
   void Clear();  // tokens and arrivals
 
-  // Joins: how many have arrived at a node, this one included. Open forgets them.
+  // Joins. Arrive answers how many arrivals the node has had, with this one; Open resets it.
   uint32_t Arrive(NodeIndex node);
   void Open(NodeIndex node);
   const std::unordered_map<NodeIndex, uint32_t>& arrived() const { return InPlan().arrived; }
-  // Steps to be passed over when their turn comes (by home), or that were.
+  // Steps that are skipped, by home: the walk passes them when it reaches them, or has passed them.
   void Doom(NodeIndex home);
   bool Doomed(NodeIndex home) const { return InPlan().doomed.contains(home); }
   void End(NodeIndex home, Ended ended);
-  // A template in place of the step's own input, from now on. Null: there is none.
+  // A template that takes the place of the step's own input from now on; null: there is none.
   void Patch(NodeIndex home, std::string input);
   const std::string* Patched(NodeIndex home) const;
 
-  // What has changed since the last Forget: tokens as they were before (without one: it was not
-  // there), by visit, each once. A visit that is gone now has left.
+  // The tokens that have changed since the last Forget, each once, as they were before; nullopt:
+  // the token is new. When Find no longer knows the visit, the token has left it.
   struct Touched {
     uint64_t visit;
     std::optional<Token> before;
@@ -172,14 +172,14 @@ class Tokens {
   const std::vector<Touched>& touched() const { return touched_; }
   void Forget();
 
-  // Homes whose rows have to be written, since the last ForgetRows, with those that ended.
+  // Homes whose rows have to be written, changed or ended since the last ForgetRows.
   const std::set<NodeIndex>& dirty() const { return InPlan().dirty; }
   const Ended* EndedAt(NodeIndex home) const;
   void ForgetRows();
 
-  // When it is read from the store: nothing of it is a change.
+  // For reading from the store: what is restored does not count as changed.
   void Restore(Token token);
-  // Whether all nodes and homes in it are among so many.
+  // Whether all nodes and homes in it are below `nodes`.
   bool Within(size_t nodes) const;
   void RestoreArrived(NodeIndex node, uint32_t count) { OfPlan().arrived[node] = count; }
   void RestoreDoomed(NodeIndex home) { OfPlan().doomed.insert(home); }
@@ -193,7 +193,7 @@ class Tokens {
   }
 
  private:
-  // What only a plan has.
+  // What only the tokens of a plan have.
   struct Plan {
     std::unordered_map<uint64_t, size_t> by_visit;
     std::unordered_map<NodeIndex, size_t> by_home;

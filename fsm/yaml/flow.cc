@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::array<std::string_view, 5> kForms = {"step", "sequence", "concurrence", "for_each",
                                                     "self"};
-constexpr std::array<std::string_view, 3> kWorks = {"action", "plan", "spawn"};
+// What a step runs.
+constexpr std::array<std::string_view, 3> kSubjects = {"action", "plan", "spawn"};
 constexpr std::array<std::string_view, 3> kForEachKeys = {"for_each", "as", "do"};
 constexpr std::array<std::string_view, 6> kSpawnKeys = {"plan", "machine", "for_each",
                                                         "as",   "input",   "concurrency"};
@@ -69,10 +70,9 @@ std::string_view GuessForm(const YamlNode& map) {
     for (std::string_view form : kForms) nearest.Try(form);
     if (!nearest.Best().empty()) return nearest.Best();
   }
-  const bool works = std::ranges::any_of(kWorks, [&map](std::string_view work) {
-    return map.Find(work) != nullptr;
-  });
-  return works ? "step" : "";
+  const bool is_step = std::ranges::any_of(
+      kSubjects, [&map](std::string_view subject) { return map.Find(subject) != nullptr; });
+  return is_step ? "step" : "";
 }
 
 // A name for the items of a for_each, as references begin with it.
@@ -105,7 +105,7 @@ class FlowReader {
   void ReadForEach(const Keys& keys, const Field& field, FlowNode* to);
   void ReadSelf(const Field& field, FlowNode* to);
   void ReadStep(const Field& field, FlowNode* to);
-  void ReadWork(const Keys& keys, const Field& field, FlowNode* to);
+  void ReadSubject(const Keys& keys, const Field& field, FlowNode* to);
   void ReadSpawn(const Field& field, SpawnSource* to);
   void ReadSpawnMap(const Field& field, SpawnSource* to);
   void ReadOrder(const Keys& keys, FlowNode* to);
@@ -266,28 +266,28 @@ void FlowReader::ReadSpawn(const Field& field, SpawnSource* to) {
   }
 }
 
-void FlowReader::ReadWork(const Keys& keys, const Field& field, FlowNode* to) {
-  std::vector<std::string_view> works = Among(keys, kWorks);
+void FlowReader::ReadSubject(const Keys& keys, const Field& field, FlowNode* to) {
+  std::vector<std::string_view> subjects = Among(keys, kSubjects);
   const std::string step = to->name.empty() ? "the step" : "step " + Quoted(to->name);
-  if (works.empty()) {
+  if (subjects.empty()) {
     return reporter_->Error(field.key_at, field.path,
                             step + " does nothing; add 'action: NAME', 'plan: NAME' or "
                                    "'spawn: NAME'");
   }
-  if (works.size() > 1) {
+  if (subjects.size() > 1) {
     reporter_->Error(field.key_at, field.path,
-                     step + " has " + Quote(works) + "; keep one of them");
+                     step + " has " + Quote(subjects) + "; keep one of them");
   }
   if (auto action = keys.Take("action")) ReadName(*action, "action", &to->action);
   if (auto plan = keys.Take("plan")) ReadName(*plan, "plan", &to->plan);
   if (auto spawn = keys.Take("spawn")) ReadSpawn(*spawn, &to->spawn.emplace());
-  if (works[0] == "action") return ReadOwnKeys(keys, true, reporter_, &to->own);
+  if (subjects[0] == "action") return ReadOwnKeys(keys, true, reporter_, &to->own);
   for (std::string_view key : OwnKeys()) {
     auto own = keys.Take(key);
     if (!own) continue;
     reporter_->Error(own->key_at, own->path,
                      "key " + Quoted(key) + " is for steps with 'action', and this is a step " +
-                         "with " + Quoted(works[0]));
+                         "with " + Quoted(subjects[0]));
   }
 }
 
@@ -300,7 +300,7 @@ void FlowReader::ReadStep(const Field& field, FlowNode* to) {
   } else {
     reporter_->Error(field.key_at, field.path, "the step has no name; add 'step: NAME'");
   }
-  ReadWork(keys, field, to);
+  ReadSubject(keys, field, to);
   ReadOrder(keys, to);
   auto input = keys.Take("input");
   if (!input) return;

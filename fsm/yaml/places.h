@@ -2,7 +2,7 @@
 // where its steps were written, not where each of their keys was.
 #pragma once
 
-#include "fsm/plan/compile.h"
+#include "fsm/plan/planning.h"
 #include "fsm/yaml/tree.h"
 
 namespace dfsmr {

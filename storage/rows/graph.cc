@@ -9,64 +9,64 @@
 namespace dfsmr::rows {
 namespace {
 
-void Encode(const Work& work, record::Work* out) {
-  out->set_action(work.action);
-  out->set_queue(work.queue);
-  out->set_priority(work.priority);
-  out->set_timeout_strategy(static_cast<uint32_t>(work.timeout.strategy));
-  out->set_timeout(work.timeout.value);
-  out->set_timeout_initial(work.timeout.initial.count());
-  out->set_timeout_min(work.timeout.min.count());
-  out->set_timeout_max(work.timeout.max.count());
-  out->set_retry_limit(work.retry.limit);
-  out->set_retry_initial(work.retry.delay.initial.count());
-  out->set_retry_factor(work.retry.delay.factor);
-  out->set_retry_max(work.retry.delay.max.count());
-  out->set_retry_jitter(work.retry.delay.jitter);
-  if (work.poll) {
+void Encode(const StepAction& action, record::Work* out) {
+  out->set_action(action.name);
+  out->set_queue(action.queue);
+  out->set_priority(action.priority);
+  out->set_timeout_strategy(static_cast<uint32_t>(action.timeout.strategy));
+  out->set_timeout(action.timeout.value);
+  out->set_timeout_initial(action.timeout.initial.count());
+  out->set_timeout_min(action.timeout.min.count());
+  out->set_timeout_max(action.timeout.max.count());
+  out->set_retry_limit(action.retry.limit);
+  out->set_retry_initial(action.retry.delay.initial.count());
+  out->set_retry_factor(action.retry.delay.factor);
+  out->set_retry_max(action.retry.delay.max.count());
+  out->set_retry_jitter(action.retry.delay.jitter);
+  if (action.poll) {
     out->set_polls(true);
-    for (Duration interval : work.poll->intervals) out->add_poll_intervals(interval.count());
-    out->set_poll_per_interval(work.poll->per_interval);
-    out->set_poll_max_failures(work.poll->max_failures);
+    for (Duration interval : action.poll->intervals) out->add_poll_intervals(interval.count());
+    out->set_poll_per_interval(action.poll->per_interval);
+    out->set_poll_max_failures(action.poll->max_failures);
   }
-  out->set_rescue(static_cast<uint32_t>(work.rescue));
-  out->set_weight_run(work.weight.run);
-  out->set_weight_finalize(work.weight.finalize);
-  for (const std::string& name : work.middleware) out->add_middleware(name);
-  out->set_input(work.input.text);
-  out->set_output(work.output.text);
-  out->set_on_conflict(static_cast<uint32_t>(work.on_conflict));
+  out->set_rescue(static_cast<uint32_t>(action.rescue));
+  out->set_weight_run(action.weight.run);
+  out->set_weight_finalize(action.weight.finalize);
+  for (const std::string& name : action.middleware) out->add_middleware(name);
+  out->set_input(action.input.text);
+  out->set_output(action.output.text);
+  out->set_on_conflict(static_cast<uint32_t>(action.on_conflict));
 }
 
-Work Decode(const record::Work& in) {
-  Work work;
-  work.action = in.action();
-  work.queue = in.queue();
-  work.priority = in.priority();
-  work.timeout.strategy = static_cast<TimeoutPolicy::Strategy>(in.timeout_strategy());
-  work.timeout.value = in.timeout();
-  work.timeout.initial = Duration(in.timeout_initial());
-  work.timeout.min = Duration(in.timeout_min());
-  work.timeout.max = Duration(in.timeout_max());
-  work.retry.limit = in.retry_limit();
-  work.retry.delay.initial = Duration(in.retry_initial());
-  work.retry.delay.factor = in.retry_factor();
-  work.retry.delay.max = Duration(in.retry_max());
-  work.retry.delay.jitter = in.retry_jitter();
+StepAction Decode(const record::Work& in) {
+  StepAction action;
+  action.name = in.action();
+  action.queue = in.queue();
+  action.priority = in.priority();
+  action.timeout.strategy = static_cast<TimeoutPolicy::Strategy>(in.timeout_strategy());
+  action.timeout.value = in.timeout();
+  action.timeout.initial = Duration(in.timeout_initial());
+  action.timeout.min = Duration(in.timeout_min());
+  action.timeout.max = Duration(in.timeout_max());
+  action.retry.limit = in.retry_limit();
+  action.retry.delay.initial = Duration(in.retry_initial());
+  action.retry.delay.factor = in.retry_factor();
+  action.retry.delay.max = Duration(in.retry_max());
+  action.retry.delay.jitter = in.retry_jitter();
   if (in.polls()) {
     PollPolicy poll;
     for (int64_t interval : in.poll_intervals()) poll.intervals.push_back(Duration(interval));
     poll.per_interval = in.poll_per_interval();
     poll.max_failures = in.poll_max_failures();
-    work.poll = std::move(poll);
+    action.poll = std::move(poll);
   }
-  work.rescue = static_cast<Rescue>(in.rescue());
-  work.weight = {in.weight_run(), in.weight_finalize()};
-  work.middleware.assign(in.middleware().begin(), in.middleware().end());
-  work.input.text = in.input();
-  work.output.text = in.output();
-  work.on_conflict = static_cast<OnConflict>(in.on_conflict());
-  return work;
+  action.rescue = static_cast<Rescue>(in.rescue());
+  action.weight = {in.weight_run(), in.weight_finalize()};
+  action.middleware.assign(in.middleware().begin(), in.middleware().end());
+  action.input.text = in.input();
+  action.output.text = in.output();
+  action.on_conflict = static_cast<OnConflict>(in.on_conflict());
+  return action;
 }
 
 void Encode(const Step& step, record::GraphStep* out) {
@@ -76,7 +76,7 @@ void Encode(const Step& step, record::GraphStep* out) {
   out->set_finalize(step.finalize);
   out->set_left_out(step.left_out);
   out->set_planner(step.planner);
-  out->set_work(step.work);
+  out->set_work(step.action);
   out->set_input(step.input);
   for (uint32_t reader : step.readers) out->add_readers(reader);
   for (uint32_t group : step.groups) out->add_groups(group);
@@ -90,7 +90,7 @@ Step Decode(const record::GraphStep& in) {
   step.finalize = in.finalize();
   step.left_out = in.left_out();
   step.planner = in.planner();
-  step.work = in.work();
+  step.action = in.work();
   step.input = in.input();
   step.readers.assign(in.readers().begin(), in.readers().end());
   step.groups.assign(in.groups().begin(), in.groups().end());
@@ -116,9 +116,9 @@ Spawn Decode(const record::Spawn& in) {
   return spawn;
 }
 
-bool Sound(const Work& work) {
-  return work.timeout.strategy <= TimeoutPolicy::Strategy::kFixed && work.rescue <= Rescue::kFail &&
-         work.on_conflict <= OnConflict::kWait && (!work.poll || !work.poll->intervals.empty());
+bool Sound(const StepAction& action) {
+  return action.timeout.strategy <= TimeoutPolicy::Strategy::kFixed && action.rescue <= Rescue::kFail &&
+         action.on_conflict <= OnConflict::kWait && (!action.poll || !action.poll->intervals.empty());
 }
 
 // Whether all that a graph refers to is there: a damaged graph must be refused, not followed to
@@ -128,9 +128,9 @@ bool Sound(const PlanGraph& graph) {
     return std::ranges::all_of(indexes, [size](uint32_t index) { return index < size; });
   };
   const auto step_is = [&](const Step& step) {
-    const bool works = graph.planning || step.finalize || step.kind == Step::Kind::kWork;
+    const bool runs = graph.planning || step.finalize || step.kind == Step::Kind::kWork;
     return step.kind <= Step::Kind::kPass &&
-           (step.work < graph.works.size() || (!works && step.work == 0)) &&
+           (step.action < graph.actions.size() || (!runs && step.action == 0)) &&
            within(step.readers, graph.steps.size()) && within(step.groups, graph.groups.size());
   };
   const auto group_is = [&](const Group& group) {
@@ -150,7 +150,7 @@ bool Sound(const PlanGraph& graph) {
   const auto spawning = std::ranges::count(graph.steps, Step::Kind::kSpawn, &Step::kind);
   return static_cast<size_t>(spawning) == graph.spawns.size() &&
          std::ranges::all_of(graph.spawns, spawn_is) &&
-         std::ranges::all_of(graph.works, [](const Work& work) { return Sound(work); }) &&
+         std::ranges::all_of(graph.actions, [](const StepAction& action) { return Sound(action); }) &&
          std::ranges::all_of(graph.steps, step_is) && std::ranges::all_of(graph.groups, group_is) &&
          std::ranges::all_of(graph.places, place_is);
 }
@@ -159,7 +159,7 @@ std::string Encode(const PlanGraph& graph) {
   google::protobuf::Arena arena;  // it may have a hundred thousand parts
   record::Graph& out = *google::protobuf::Arena::CreateMessage<record::Graph>(&arena);
   out.set_planning(graph.planning);
-  for (const Work& work : graph.works) Encode(work, out.add_works());
+  for (const StepAction& action : graph.actions) Encode(action, out.add_works());
   for (const Step& step : graph.steps) Encode(step, out.add_steps());
   for (const Group& group : graph.groups) {
     record::Group* to = out.add_groups();
@@ -204,7 +204,7 @@ Result<PlanGraph> GetGraph(const Reader& reader, const Instance& instance) {
   if (!*value || !in.ParseFromString(**value)) return Corrupt("plan's graph", key);
   PlanGraph graph;
   graph.planning = in.planning();
-  for (const auto& work : in.works()) graph.works.push_back(Decode(work));
+  for (const auto& action : in.works()) graph.actions.push_back(Decode(action));
   for (const auto& step : in.steps()) graph.steps.push_back(Decode(step));
   for (const auto& group : in.groups()) {
     Group& to = graph.groups.emplace_back();

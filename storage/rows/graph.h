@@ -1,7 +1,7 @@
 // The rows of plans' graphs.
 #pragma once
 
-#include "fsm/plan/compile.h"
+#include "fsm/plan/graph.h"
 #include "storage/rows/reader.h"
 
 namespace dfsmr::rows {

@@ -180,7 +180,7 @@ Result<Instance> DecodeInstance(const Reader& reader, InstanceName name, std::st
   return instance;
 }
 
-void PutSpec(const Writer& writer, const Instance& instance, const Spec& spec) {
+static void PutSpec(const Writer& writer, const Instance& instance, const Spec& spec) {
   const auto& [ns, id, machine] = std::tie(instance.ns, instance.id, instance.machine);
   record::Spec out;
   out.set_params(spec.params);

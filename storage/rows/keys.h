@@ -13,20 +13,22 @@
 //   0x05 output    ns instance node        the JSON object that the node's worker reported
 //   0x06 feed      seq(8)                  a page of record.Event, from this number on
 //   0x07 history   ns instance seq(8)      record.HistoryPage: numbers of its records in the feed
-//   0x08 kept      seq(8)                  record.Event that the feed no longer holds but a history
-//   does 0x09 expiry    time(8) ns instance     record.Expiry: when a stopped instance may go 0x0A
-//   label     ns key value instance   index 0x0B machine's ns machine instance     index 0x0C
-//   children  ns parent instance      index 0x0D stats     ns machine              record.Stats
+//   0x08 kept      seq(8)                  record.Event, gone from the feed, still of a history
+//   0x09 expiry    time(8) ns instance     record.Expiry: when a stopped instance may go
+//   0x0A label     ns key value instance   index
+//   0x0B machine's ns machine instance     index
+//   0x0C children  ns parent instance      index
+//   0x0D stats     ns machine              record.Stats
 //   0x0E feed's start                      the lowest seq that the feed still holds (8)
 //   0x0F stats' seq                        the last record that the stats rows account for (8)
 //   0x10 step      ns instance home(4)     record.Step: a token of a plan, a join, or how it ended
 //   0x11 graph     ns instance             record.Graph, of one whose params made it
-//   0x12 graphs    ns name                 record.Graph, shared by all planned under the same
-//   definitions 0x13 starts    ns instance home(4)     record.Starts: the children that a worker
-//   asked for 0x14 planned   ns instance step        the flow that a planner reported 0x15
-//   unstarted ns instance home(4) number(8)  a child that could not be started 0x16 credential id
-//   record.AccessToken 0x17 dropped   ns machine              record.Stats: stopped instances that
-//   were dropped since
+//   0x12 graphs    ns name                 record.Graph, of all planned under the same definitions
+//   0x13 starts    ns instance home(4)     record.Starts: the children that a worker asked for
+//   0x14 planned   ns instance step        the flow that a planner reported
+//   0x15 unstarted ns instance home(4) number(8)  a child that could not be started
+//   0x16 credential id                     record.AccessToken
+//   0x17 dropped   ns machine              record.Stats: stopped instances that were dropped since
 //                                          the stats row was written, so that it need not be
 //
 // A transition of a plain machine writes its instance's row, nothing else; the records of a whole

@@ -120,8 +120,9 @@ def test_the_documents_are_valid(shell, tmp_path, section):
     assert check.returncode == 0, printed
 
 
-def test_the_examples_are_checked_as_it_says(shell):
-    take(shell, "machines/README.md", "Machines, plans and actions")
+@pytest.mark.parametrize("section", ["Machines, plans and actions", "Actions"])
+def test_files_are_checked_as_it_says(shell, section):
+    take(shell, "machines/README.md", section)
 
 
 WRONG = """\
@@ -461,7 +462,8 @@ RUN = {
     ("dsrv/README.md", "Backup", "sh"): "test_a_backup_is_made_and_restored_as_it_says",
     ("dsrv/access/README.md", "Security", "sh"): "test_the_server_is_secured_as_it_says",
     ("machines/README.md", "Machines, plans and actions", "console"):
-        "test_the_examples_are_checked_as_it_says",
+        "test_files_are_checked_as_it_says",
+    ("machines/README.md", "Actions", "console"): "test_files_are_checked_as_it_says",
     ("machines/README.md", "Machines", "yaml"): "test_the_documents_are_valid",
     ("machines/README.md", "Actions", "yaml"): "test_the_documents_are_valid",
     ("machines/README.md", "Plans", "yaml"): "test_the_documents_are_valid",

@@ -1,9 +1,12 @@
 // YAML documents as they come with Define, through to the nodes of what they compile to.
+#include "fsm/yaml/definitions.h"
+
 #include "fsm/base/result.h"
+#include "fsm/plan/assemble.h"
 #include "fsm/plan/compile.h"
+#include "fsm/plan/inherit.h"
 #include "fsm/plan/library.h"
 #include "fsm/plan/source.h"
-#include "fsm/yaml/definitions.h"
 #include "tests/fuzz/bytes.h"
 
 namespace dfsmr {

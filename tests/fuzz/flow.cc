@@ -1,5 +1,6 @@
 // Flows as they are sent with Start or reported by a planner, and the params they are planned with:
 // flow, zero byte, params.
+#include "fsm/plan/assemble.h"
 #include "fsm/plan/compile.h"
 #include "fsm/plan/library.h"
 #include "fsm/plan/source.h"

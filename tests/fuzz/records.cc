@@ -1,5 +1,6 @@
 // What lies in the store, whatever it is: rows of every kind, of damaged values and keys, are read
 // or refused. A row is: kind, whether its key is made up too, length (2 bytes), value.
+#include "fsm/plan/assemble.h"
 #include "record.pb.h"
 #include "storage/memory_store.h"
 #include "storage/rows/feed.h"

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "storage/rows/feed.h"
+#include "storage/rows/instance.h"
 #include "tests/dsrv/engine/world.h"
 
 namespace dfsmr {
@@ -33,7 +35,7 @@ class Audit {
     }
     for (bool stopped : {false, true}) {
       const auto scanned = rows::ScanInstances(
-          world.store(), world.partition(), stopped, "", "", world.engine().resolve(),
+          {world.store(), world.partition()}, stopped, {"", ""}, world.engine().resolve(),
           [&](Instance instance) {
             Expect(instance.Stopped() == stopped, instance.id + " lies where it belongs");
             Expect(!instances_.contains(instance.id), instance.id + " is there once");
@@ -65,7 +67,7 @@ class Audit {
 
   // Numbers without gaps, and what was published is what is kept.
   void Feed() {
-    const auto first = rows::FirstSeq(world_.store(), world_.partition());
+    const auto first = rows::FirstSeq({world_.store(), world_.partition()});
     Expect(first.has_value(), "the feed's start can be read");
     if (!first) return;
     uint64_t next = *first;

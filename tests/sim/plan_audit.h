@@ -5,7 +5,11 @@
 #include <cmath>
 #include <memory>
 
-#include "fsm/plan/compile.h"
+#include "fsm/plan/assemble.h"
+#include "fsm/plan/graph.h"
+#include "storage/rows/graph.h"
+#include "storage/rows/instance.h"
+#include "storage/rows/plan.h"
 #include "tests/sim/audit.h"
 
 namespace dfsmr {
@@ -259,7 +263,7 @@ class PlanAudit {
 
  private:
   void LoadGraph(const Instance& instance) {
-    auto graph = rows::GetGraph(world_.store(), world_.partition(), instance);
+    auto graph = rows::GetGraph({world_.store(), world_.partition()}, instance);
     Expect(graph.has_value(), instance.id + " has its graph");
     if (!graph) return;
     Machine machine;
@@ -360,10 +364,10 @@ class PlanAudit {
     const PlanState& plan = *instance.plan;
     double done = 0, partial = 0, all = 0;
     const auto scanned = rows::ScanSteps(
-        world_.store(), world_.partition(), "ns", instance.id, [&](const rows::StepRow& row) {
+        {world_.store(), world_.partition()}, {"ns", instance.id}, [&](const rows::StepRow& row) {
           const Node& home = known->nodes[row.home];
           if (home.step == kNoStep) return true;
-          const auto& weight = graph.works[graph.steps[home.step].work].weight;
+          const auto& weight = graph.actions[graph.steps[home.step].action].weight;
           const bool finalize = home.role == Role::kFinalize;
           const bool counts = home.role != Role::kPass && !finalize;
           if ((row.ended || row.doomed) && counts) done += weight.run;
@@ -376,8 +380,8 @@ class PlanAudit {
         });
     Expect(scanned.has_value(), "the steps can be read");
     for (const Step& step : graph.steps) {
-      if (step.kind != Step::Kind::kPass) all += graph.works[step.work].weight.run;
-      if (step.finalize) all += graph.works[step.work].weight.finalize;
+      if (step.kind != Step::Kind::kPass) all += graph.actions[step.action].weight.run;
+      if (step.finalize) all += graph.actions[step.action].weight.finalize;
     }
     Near(instance.id + "'s weight", all, plan.weight);
     if (instance.cancel_requested) return;  // what was dropped is not taken back
@@ -545,7 +549,7 @@ class PlanAudit {
   void Hooks() {
     std::map<std::string, int> hooks;
     for (const auto& [id, instance] : instances()) {
-      auto spec = rows::GetSpec(world_.store(), world_.partition(), "ns", id);
+      auto spec = rows::GetSpec({world_.store(), world_.partition()}, {"ns", id});
       Expect(spec.has_value(), id + " has its params");
       if (spec && spec->client.starts_with("hook of ")) ++hooks[spec->client.substr(8)];
     }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "storage/rows/feed.h"
+#include "storage/rows/plan.h"
 #include "tests/sim/definitions.h"
 
 namespace dfsmr {
@@ -681,7 +683,7 @@ void Sim::Watch() {
   if (portion && random_.Chance(70)) return CheckPortion(watcher, *portion, cursor->seq);
   auto stored = changes_->ReadStore(cursor->seq, UINT64_MAX, watcher.filter);
   if (stored) return CheckPortion(watcher, **stored, cursor->seq);
-  const auto first = rows::FirstSeq(store_, world_.partition());
+  const auto first = rows::FirstSeq({store_, world_.partition()});
   REQUIRE(first);
   Expect(stored.error().reason == Reason::kCursorExpired && cursor->seq + 1 < *first,
          "a watcher was refused: " + stored.error().message);

@@ -13,6 +13,7 @@
 
 #include "dsrv/feed/changes.h"
 #include "dsrv/runtime/pool.h"
+#include "storage/rows/plan.h"
 #include "tests/dsrv/engine/world.h"
 #include "tests/sim/audit.h"
 #include "tests/sim/faults.h"

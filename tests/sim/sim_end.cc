@@ -2,6 +2,8 @@
 #include <algorithm>
 
 #include "dsrv/wire/lists.h"
+#include "storage/rows/graph.h"
+#include "storage/rows/instance.h"
 #include "tests/sim/definitions.h"
 #include "tests/sim/plan_audit.h"
 #include "tests/sim/sim.h"
@@ -59,7 +61,7 @@ std::string StandsOf(World& world) {
   std::multiset<std::string> stands;
   for (bool stopped : {false, true}) {
     REQUIRE(rows::ScanInstances(
-        world.store(), world.partition(), stopped, "", "", world.engine().resolve(),
+        {world.store(), world.partition()}, stopped, {"", ""}, world.engine().resolve(),
         [&stands](const Instance& instance) {
           std::string text = Given(instance.id) + " " + std::string(Name(instance.state)) + " " +
                              std::string(Name(instance.result));
@@ -281,7 +283,7 @@ void Sim::Rebuilt() {
 std::vector<Instance> Sim::Live() {
   (void)world_.Do([](Engine& engine) { return engine.Settle("ns", ""); });
   std::vector<Instance> live;
-  REQUIRE(rows::ScanInstances(store_, world_.partition(), false, "", "",
+  REQUIRE(rows::ScanInstances({store_, world_.partition()}, false, {"", ""},
                               world_.engine().resolve(), [&live](Instance instance) {
                                 live.push_back(std::move(instance));
                                 return true;
@@ -352,7 +354,7 @@ void Sim::PushPlan(const Instance& instance, int round) {
     resume("", false);
   }
   if (instance.tokens.empty() || instance.plan->graph.empty()) return;
-  auto graph = rows::GetGraph(store_, world_.partition(), instance);
+  auto graph = rows::GetGraph({store_, world_.partition()}, instance);
   REQUIRE(graph);
   Machine machine = Assemble(std::make_shared<const PlanGraph>(*std::move(graph)), Machine());
   for (const Token& token : instance.tokens) {

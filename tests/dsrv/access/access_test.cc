@@ -10,6 +10,7 @@
 #include "dsrv/access/audit.h"
 #include "dsrv/access/credentials.h"
 #include "dsrv/access/tls.h"
+#include "storage/rows/credential.h"
 #include "tests/dsrv/engine/world.h"
 #include "tests/storage/rocks/temporary_folder.h"
 

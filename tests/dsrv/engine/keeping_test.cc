@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "storage/rows/feed.h"
+#include "storage/rows/instance.h"
 #include "tests/dsrv/engine/world.h"
 
 namespace dfsmr {
@@ -21,7 +23,7 @@ nodes:
 
 void CheckFeed(World& world) {
   const auto feed = world.Feed();
-  const auto first = rows::FirstSeq(world.store(), 0);
+  const auto first = rows::FirstSeq({world.store(), 0});
   REQUIRE(first);
   for (size_t i = 0; i < feed.size(); ++i) CHECK(feed[i].seq == *first + i);
   CHECK(world.engine().last_seq() == *first + feed.size() - 1);
@@ -135,7 +137,7 @@ TEST_CASE("a stopped instance goes when its retention is over, and its id is fre
   REQUIRE(started);
   CHECK(started->created);
   std::vector<std::string> labelled;
-  REQUIRE(rows::ScanLabel(world.store(), 0, "ns", "l", "v", "", [&](std::string_view id) {
+  REQUIRE(rows::ScanLabel({world.store(), 0}, {"ns", ""}, "l", "v", [&](std::string_view id) {
     labelled.emplace_back(id);
     return true;
   }));
@@ -159,7 +161,7 @@ TEST_CASE("the feed is trimmed, and what lives keeps its history") {
   world.Start("m", "i");
   REQUIRE(world.Do([](Engine& e) { return e.Cancel("ns", "i", CancelMode::kForce); }));
   world.Elapse(3h);
-  const auto first = rows::FirstSeq(world.store(), 0);
+  const auto first = rows::FirstSeq({world.store(), 0});
   REQUIRE(first);
   CHECK(*first > 100);
   CheckFeed(world);
@@ -250,7 +252,7 @@ TEST_CASE("an id that is used again does not keep the records of its first insta
   SUBCASE("the second one in the store") { reread = true; }
   if (reread) world.Crash();
   world.Elapse(3h);
-  CHECK(*rows::FirstSeq(world.store(), 0) > last);
+  CHECK(*rows::FirstSeq({world.store(), 0}) > last);
   for (uint64_t seq = 1; seq <= last; ++seq) {
     CHECK_FALSE(rows::FeedReader(world.store(), 0).Get(seq));
   }

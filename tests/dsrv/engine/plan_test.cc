@@ -1,8 +1,11 @@
 // The engine on plans: planning, graphs, children, singletons, hooks, and a crash anywhere.
+#include "storage/rows/plan.h"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
 
+#include "storage/rows/instance.h"
 #include "tests/dsrv/engine/world.h"
 #include "tests/sim/plan_audit.h"
 
@@ -408,7 +411,7 @@ flow: [{step: n, action: x}, {step: m, action: x, after: [n]}]
   SUBCASE("crash") { world.Crash(); }
   world.Drain();
   CHECK(Ended(world, "i/s/0") == "STOPPED CANCELLED");
-  CHECK(rows::GetOutputs(world.store(), 0, "ns", "i")->empty());
+  CHECK(rows::GetOutputs({world.store(), 0}, {"ns", "i"})->empty());
   Ok(world, "n");
   Ok(world, "m");
   CHECK(Ended(world, "i") == "STOPPED SUCCESS");
@@ -629,7 +632,7 @@ size_t Play(size_t at, bool written) {
   CAPTURE(written);
   for (const char* id : {"i", "j"}) {
     CHECK(Ended(world, id) == "STOPPED SUCCESS");
-    const auto outputs = rows::GetOutputs(world.store(), 0, "ns", id);
+    const auto outputs = rows::GetOutputs({world.store(), 0}, {"ns", id});
     CHECK(outputs->at("s") == R"({"total":3,"success":3,"failed":0,"cancelled":0})");
     for (int child = 0; child < 3; ++child) {
       CHECK(Ended(world, std::string(id) + "/s/" + std::to_string(child)) == "STOPPED SUCCESS");

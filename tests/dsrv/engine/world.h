@@ -19,6 +19,8 @@
 #include "fsm/schema/schema.h"
 #include "fsm/yaml/definitions.h"
 #include "storage/memory_store.h"
+#include "storage/rows/feed.h"
+#include "storage/rows/instance.h"
 
 namespace dfsmr {
 
@@ -267,7 +269,7 @@ class World {
   Result<Instance> Get(const std::string& id) {
     auto settled = Do([&](Engine& e) { return e.Settle("ns", id); });
     if (!settled) return settled.error();
-    return rows::GetInstance(*store_, options_.partition, "ns", id, engine_->resolve());
+    return rows::GetInstance({*store_, options_.partition}, {"ns", id}, engine_->resolve());
   }
   Instance Must(const std::string& id) {
     auto instance = Get(id);
@@ -283,7 +285,7 @@ class World {
   // The feed as the store has it.
   std::vector<Event> Feed(uint64_t first = 1) {
     std::vector<Event> events;
-    REQUIRE(rows::ScanFeed(*store_, options_.partition, first, [&](Event event) {
+    REQUIRE(rows::ScanFeed({*store_, options_.partition}, first, [&](Event event) {
       events.push_back(std::move(event));
       return true;
     }));
@@ -299,7 +301,7 @@ class World {
     return rows;
   }
   std::vector<Event> HistoryOf(const Instance& instance) {
-    auto seqs = rows::History(*store_, options_.partition, instance, 0);
+    auto seqs = rows::History({*store_, options_.partition}, instance, 0);
     REQUIRE(seqs);
     std::vector<Event> events;
     rows::FeedReader feed(*store_, options_.partition);

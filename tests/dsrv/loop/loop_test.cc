@@ -83,7 +83,7 @@ struct Rig {
     Call call{decided->get_future(), told->get_future()};
     REQUIRE(loop->Post({.run =
                             [=](Engine& in) {
-                              in.batch().Put(key, "");
+                              in.writer().batch.Put(key, "");
                               in.AfterCommit([told] { told->set_value(); });
                               decided->set_value();
                             },

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "dsrv/wire/plan_view.h"
+#include "storage/rows/instance.h"
 #include "tests/dsrv/engine/world.h"
 
 namespace dfsmr {

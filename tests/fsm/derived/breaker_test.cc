@@ -12,13 +12,13 @@ using std::chrono::hours;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using State = Breaker::State;
-using Turn = Breaker::Turn;
+using Effect = Breaker::Effect;
 
 const Timestamp kStart = FromMicros(1'700'000'000'000'000);
 
 // The last turn of `times` claims.
-Turn Claim(Breaker& breaker, bool retry, int times, Timestamp now = kStart) {
-  Turn last = Turn::kNone;
+Effect Claim(Breaker& breaker, bool retry, int times, Timestamp now = kStart) {
+  Effect last = Effect::kNone;
   for (int i = 0; i < times; ++i) last = breaker.Claimed(retry, now);
   return last;
 }
@@ -26,9 +26,9 @@ Turn Claim(Breaker& breaker, bool retry, int times, Timestamp now = kStart) {
 // Opened at kStart by 10 first attempts and 10 retries.
 Breaker Opened() {
   Breaker breaker;
-  CHECK(Claim(breaker, false, 10) == Turn::kNone);
-  CHECK(Claim(breaker, true, 9) == Turn::kNone);
-  CHECK(Claim(breaker, true, 1) == Turn::kOpened);
+  CHECK(Claim(breaker, false, 10) == Effect::kNone);
+  CHECK(Claim(breaker, true, 9) == Effect::kNone);
+  CHECK(Claim(breaker, true, 1) == Effect::kOpened);
   return breaker;
 }
 
@@ -42,55 +42,55 @@ TEST_CASE("it opens when half of twenty claims are retries") {
 
 TEST_CASE("nineteen claims do not open it, whatever they are") {
   Breaker breaker;
-  CHECK(Claim(breaker, true, 19) == Turn::kNone);
+  CHECK(Claim(breaker, true, 19) == Effect::kNone);
   CHECK(breaker.MayRetry(kStart));
-  CHECK(Claim(breaker, true, 1) == Turn::kOpened);
+  CHECK(Claim(breaker, true, 1) == Effect::kOpened);
 }
 
 TEST_CASE("fewer than half do not open it") {
   Breaker breaker;
   Claim(breaker, false, 51);
-  CHECK(Claim(breaker, true, 50) == Turn::kNone);
-  CHECK(Claim(breaker, true, 1) == Turn::kOpened);
+  CHECK(Claim(breaker, true, 50) == Effect::kNone);
+  CHECK(Claim(breaker, true, 1) == Effect::kOpened);
 }
 
 TEST_CASE("only the last minute counts") {
   Breaker breaker;
   Claim(breaker, true, 19);
-  CHECK(breaker.Claimed(true, kStart + seconds(60)) == Turn::kNone);
+  CHECK(breaker.Claimed(true, kStart + seconds(60)) == Effect::kNone);
   CHECK(breaker.RetryShare() == 1);
   Breaker within;
   Claim(within, true, 19);
-  CHECK(within.Claimed(true, kStart + seconds(59)) == Turn::kOpened);
+  CHECK(within.Claimed(true, kStart + seconds(59)) == Effect::kOpened);
 }
 
 TEST_CASE("it opens when the first attempts that kept it closed are a minute old") {
   Breaker breaker;
   Claim(breaker, false, 100);
   Claim(breaker, true, 30, kStart + seconds(30));
-  CHECK(breaker.Tick(kStart + seconds(59)) == Turn::kNone);
-  CHECK(breaker.Tick(kStart + seconds(60)) == Turn::kOpened);
+  CHECK(breaker.Tick(kStart + seconds(59)) == Effect::kNone);
+  CHECK(breaker.Tick(kStart + seconds(60)) == Effect::kOpened);
 }
 
 TEST_CASE("claims given back are none") {
   Breaker breaker;
   Claim(breaker, true, 19);
-  CHECK(breaker.GivenBack(true, kStart, kStart + seconds(1)) == Turn::kNone);
-  CHECK(Claim(breaker, true, 1, kStart + seconds(1)) == Turn::kNone);
-  CHECK(Claim(breaker, true, 1, kStart + seconds(1)) == Turn::kOpened);
+  CHECK(breaker.GivenBack(true, kStart, kStart + seconds(1)) == Effect::kNone);
+  CHECK(Claim(breaker, true, 1, kStart + seconds(1)) == Effect::kNone);
+  CHECK(Claim(breaker, true, 1, kStart + seconds(1)) == Effect::kOpened);
   Breaker other;
   Claim(other, false, 11);
   Claim(other, true, 10);
-  CHECK(other.GivenBack(false, kStart, kStart) == Turn::kOpened);
+  CHECK(other.GivenBack(false, kStart, kStart) == Effect::kOpened);
 }
 
 TEST_CASE("a claim given back after a minute changes nothing") {
   Breaker breaker;
   Claim(breaker, true, 5);
   Claim(breaker, true, 5, kStart + seconds(70));
-  CHECK(breaker.GivenBack(true, kStart, kStart + seconds(70)) == Turn::kNone);
-  CHECK(breaker.GivenBack(true, kStart + seconds(80), kStart + seconds(70)) == Turn::kNone);
-  CHECK(breaker.GivenBack(false, kStart + seconds(70), kStart + seconds(70)) == Turn::kNone);
+  CHECK(breaker.GivenBack(true, kStart, kStart + seconds(70)) == Effect::kNone);
+  CHECK(breaker.GivenBack(true, kStart + seconds(80), kStart + seconds(70)) == Effect::kNone);
+  CHECK(breaker.GivenBack(false, kStart + seconds(70), kStart + seconds(70)) == Effect::kNone);
   CHECK(breaker.RetryShare() == 1);
 }
 
@@ -101,7 +101,7 @@ TEST_CASE("once open it hands out a retry a second") {
   CHECK(breaker.NextRetry(kStart) == kStart + seconds(1));
   CHECK(breaker.MayRetry(kStart + seconds(1)));
   const Timestamp later = kStart + milliseconds(1'700);
-  CHECK(breaker.Claimed(true, later) == Turn::kNone);
+  CHECK(breaker.Claimed(true, later) == Effect::kNone);
   CHECK(!breaker.MayRetry(later));
   CHECK(breaker.NextRetry(later) == later + seconds(1));
 }
@@ -139,7 +139,7 @@ TEST_CASE("it is half-open from the first success on, until it closes") {
   CHECK(breaker.state() == State::kHalfOpen);
   breaker.RetryFailed(claimed);
   CHECK(breaker.state() == State::kHalfOpen);
-  CHECK(Claim(breaker, false, 81, claimed) == Turn::kClosed);
+  CHECK(Claim(breaker, false, 81, claimed) == Effect::kClosed);
   CHECK(breaker.state() == State::kClosed);
 }
 
@@ -154,8 +154,8 @@ TEST_CASE("retries handed out before the opening do not move the rate") {
 
 TEST_CASE("it closes when less than a tenth of the claims are retries") {
   Breaker breaker = Opened();  // 10 of 20
-  CHECK(Claim(breaker, false, 80) == Turn::kNone);
-  CHECK(breaker.Claimed(false, kStart) == Turn::kClosed);
+  CHECK(Claim(breaker, false, 80) == Effect::kNone);
+  CHECK(breaker.Claimed(false, kStart) == Effect::kClosed);
   CHECK(breaker.state() == State::kClosed);
   CHECK(breaker.MayRetry(kStart));
   CHECK(breaker.NextTick() == kNever);
@@ -165,16 +165,16 @@ TEST_CASE("it closes when the retries are a minute old") {
   Breaker breaker = Opened();
   Claim(breaker, false, 1, kStart + seconds(30));
   CHECK(breaker.NextTick() == kStart + seconds(60));
-  CHECK(breaker.Tick(kStart + seconds(59)) == Turn::kNone);
-  CHECK(breaker.Tick(kStart + seconds(60)) == Turn::kClosed);
+  CHECK(breaker.Tick(kStart + seconds(59)) == Effect::kNone);
+  CHECK(breaker.Tick(kStart + seconds(60)) == Effect::kClosed);
 }
 
 TEST_CASE("it closes after a minute without claims") {
   Breaker breaker = Opened();
-  CHECK(breaker.Tick(breaker.NextTick()) == Turn::kClosed);
+  CHECK(breaker.Tick(breaker.NextTick()) == Effect::kClosed);
   CHECK(breaker.RetryShare() == 0);
   Breaker asleep = Opened();
-  CHECK(asleep.Tick(kStart + hours(1'000)) == Turn::kClosed);
+  CHECK(asleep.Tick(kStart + hours(1'000)) == Effect::kClosed);
 }
 
 TEST_CASE("it stays open while only retries are handed out, however few") {
@@ -182,7 +182,7 @@ TEST_CASE("it stays open while only retries are handed out, however few") {
   Timestamp now = kStart;
   for (int i = 0; i < 100; ++i) {
     now = breaker.NextRetry(now);
-    CHECK(breaker.Claimed(true, now) == Turn::kNone);
+    CHECK(breaker.Claimed(true, now) == Effect::kNone);
     breaker.RetryFailed(now);
   }
   CHECK(breaker.state() == State::kOpen);
@@ -196,7 +196,7 @@ TEST_CASE("it opens again, with a rate of one a second") {
   Claim(breaker, false, 81, before);
   CHECK(breaker.state() == State::kClosed);
   const Timestamp again = kStart + seconds(100);
-  CHECK(Claim(breaker, true, 20, again) == Turn::kOpened);
+  CHECK(Claim(breaker, true, 20, again) == Effect::kOpened);
   CHECK(breaker.state() == State::kOpen);
   breaker.RetryFailed(before);  // handed out before this opening
   CHECK(breaker.NextRetry(again) == again + seconds(1));
@@ -206,13 +206,13 @@ TEST_CASE("a clock that is set back holds no retry for long") {
   Breaker breaker = Opened();
   const Timestamp back = kStart - hours(5) - seconds(7);
   CHECK(breaker.MayRetry(back));
-  CHECK(breaker.Claimed(true, back) == Turn::kNone);
+  CHECK(breaker.Claimed(true, back) == Effect::kNone);
   CHECK(breaker.NextRetry(back) == back + seconds(1));
   CHECK(breaker.RetryShare() == doctest::Approx(11.0 / 21));
   breaker.RetrySucceeded(back + seconds(1));
   CHECK(breaker.state() == State::kHalfOpen);
-  CHECK(breaker.Tick(back + seconds(59)) == Turn::kNone);
-  CHECK(breaker.Tick(back + seconds(60)) == Turn::kClosed);
+  CHECK(breaker.Tick(back + seconds(59)) == Effect::kNone);
+  CHECK(breaker.Tick(back + seconds(60)) == Effect::kClosed);
 }
 
 TEST_CASE("the sums are those of the claims of the last minute") {
@@ -229,11 +229,11 @@ TEST_CASE("the sums are those of the claims of the last minute") {
     now += milliseconds(random() % 400 == 0 ? random() % 90'000 : random() % 600);
     const bool retry = random() % 100 < (random() % 2 + i / 1'000 % 2) * 45;
     made.push_back({Micros(now) / 1'000'000, retry});
-    Turn turn = breaker.Claimed(retry, now);
+    Effect turn = breaker.Claimed(retry, now);
     if (random() % 10 == 0) {
       made.pop_back();
-      const Turn then = breaker.GivenBack(retry, now, now);
-      if (then != Turn::kNone) turn = then;
+      const Effect then = breaker.GivenBack(retry, now, now);
+      if (then != Effect::kNone) turn = then;
       before = breaker.state();  // it may have opened and closed in between
     }
     while (!made.empty() && made.front().second <= Micros(now) / 1'000'000 - 60) made.pop_front();
@@ -242,12 +242,12 @@ TEST_CASE("the sums are those of the claims of the last minute") {
     const auto claims = static_cast<uint32_t>(made.size());
     REQUIRE(breaker.RetryShare() == (claims == 0 ? 0 : double(retries) / claims));
     if (before == State::kClosed && breaker.state() != State::kClosed) {
-      REQUIRE(turn == Turn::kOpened);
+      REQUIRE(turn == Effect::kOpened);
       REQUIRE(claims >= 20);
       REQUIRE(retries * 2 >= claims);
     }
     if (before != State::kClosed && breaker.state() == State::kClosed) {
-      REQUIRE(turn == Turn::kClosed);
+      REQUIRE(turn == Effect::kClosed);
       REQUIRE((claims == 0 || retries * 10 < claims));
     }
     before = breaker.state();

@@ -1,6 +1,7 @@
 // Planners, subscribers, middleware and what else actions bring to plans.
 #include <doctest/doctest.h>
 
+#include "fsm/plan/inherit.h"
 #include "tests/fsm/plan/plans.h"
 
 namespace dfsmr {
@@ -112,7 +113,7 @@ TEST_CASE("subscribers stand beside what they subscribe to, or after it when the
   CHECK(StepOf(*graph, "vm.beside").input == R"({"n": "${params.name}", "i": "${instance.id}"})");
   CHECK(StepOf(*graph, "vm.follow").input ==
         R"({"ip": "${#2.output.ip}", "p": "${#0.output.k}"})");
-  CHECK(graph->works[StepOf(*graph, "vm.follow").work].action == "follow");
+  CHECK(graph->actions[StepOf(*graph, "vm.follow").action].name == "follow");
   CHECK(Gates(*graph) == Names{"vm.follow/gate", "vm/gate"});
   CHECK(Least(*graph) == Names{"p>vm", "p>vm.beside", "q>vm", "q>vm.beside", "vm>vm.follow",
                                "vm>vm.follow.deeper", "vm>z"});
@@ -151,13 +152,13 @@ TEST_CASE("actions inherit from what they extend, and steps have the last word")
   FlowNode c = a;
   c.name = "c";
   auto graph = Compiled(Par({a, b, c}), nullptr).With(base).With(derived).Graph();
-  CHECK(graph->works.size() == 2);
-  CHECK(graph->steps[0].work == graph->steps[2].work);
-  const Work& work = graph->works[graph->steps[0].work];
-  CHECK(work.action == "derived");
-  CHECK(work.queue == "slow");
-  CHECK(work.priority == 5);
-  CHECK(graph->works[graph->steps[1].work].queue == "fast");
+  CHECK(graph->actions.size() == 2);
+  CHECK(graph->steps[0].action == graph->steps[2].action);
+  const StepAction& action = graph->actions[graph->steps[0].action];
+  CHECK(action.name == "derived");
+  CHECK(action.queue == "slow");
+  CHECK(action.priority == 5);
+  CHECK(graph->actions[graph->steps[1].action].queue == "fast");
   CHECK(graph->steps[0].finalize);
   CHECK(graph->steps[1].kind == Step::Kind::kPass);
   CHECK(graph->singletons.at(2) == R"("k-${params.k}")");
@@ -174,7 +175,7 @@ Names ChainOf(PlanSource plan, std::vector<ActionSource> actions) {
   Compiled compiled(std::move(plan));
   for (ActionSource& action : actions) compiled.With(std::move(action));
   auto graph = compiled.Graph();
-  return graph->works[graph->steps[0].work].middleware;
+  return graph->actions[graph->steps[0].action].middleware;
 }
 
 TEST_CASE("middleware is a chain from the plan to the step") {
@@ -207,7 +208,7 @@ TEST_CASE("middleware is a chain from the plan to the step") {
   PlanSource outer = PlanOf("p", Nested("n", "inner"));
   outer.middleware.use = {{.name = "around"}};
   auto graph = Compiled(outer).With(inner).With(Using("x", {{.name = "own"}})).Graph();
-  CHECK(graph->works[0].middleware == Names{"around", "within", "own"});
+  CHECK(graph->actions[0].middleware == Names{"around", "within", "own"});
 }
 
 TEST_CASE("middleware that cannot be is refused") {
@@ -235,7 +236,7 @@ TEST_CASE("an action by itself is a plan of one step") {
   auto graph = plan.With(action).With(Subscriber("s", "vm.create")).Graph();
   CHECK(Paths(*graph) == Names{"vm.create", "vm.create.s"});
   CHECK(graph->steps[0].input == R"("${params}")");
-  CHECK(graph->works[graph->steps[0].work].queue == "slow");
+  CHECK(graph->actions[graph->steps[0].action].queue == "slow");
   CHECK(graph->singletons.at(0) == "\"one\"");
   CHECK(!graph->depends_on_params);
 }

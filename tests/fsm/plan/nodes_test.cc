@@ -1,6 +1,7 @@
 // Compiled plans as nodes.
 #include <doctest/doctest.h>
 
+#include "fsm/plan/assemble.h"
 #include "tests/fsm/plan/plans.h"
 
 namespace dfsmr {

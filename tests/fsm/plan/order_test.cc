@@ -240,7 +240,7 @@ TEST_CASE("edges grow with m + n, never with m times n") {
   CHECK(graph->steps.size() == limits::kSteps);
   CHECK(EdgeCount(*graph) == limits::kSteps);
   CHECK(Gates(*graph) == Names{"b.0/gate"});
-  CHECK(graph->works.size() == 1);
+  CHECK(graph->actions.size() == 1);
 
   graph = GraphOf(Par({ForEach(list, "i", Act("a")), ForEach(list, "i", Reads("b", {"a.output"}))}),
                   params.c_str());

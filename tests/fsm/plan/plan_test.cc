@@ -62,7 +62,7 @@ TEST_CASE("the plan of the manual") {
     CHECK(std::ranges::find(edges, edge) != edges.end());
   }
   CHECK(edges.size() == 3 * 4 + 3);
-  CHECK(graph->works.size() == 2);  // act, and none of the spawn
+  CHECK(graph->actions.size() == 2);  // act, and none of the spawn
   REQUIRE(graph->spawns.size() == 1);
   const Spawn& spawn = graph->spawns.at(12);
   CHECK(spawn.machine == "machine");

@@ -61,7 +61,7 @@ struct World {
   }
 
   World& Start() {
-    Do([](Scene& scene) { dfsmr::Start(scene); });
+    Do([](Scene& scene) { rules::Start(scene); });
     return *this;
   }
   Token& token() { return instance.tokens.front(); }
@@ -70,20 +70,20 @@ struct World {
     const ClaimId id{epoch, ++serial};
     Do([&](Scene& scene) {
       const Timestamp deadline = timeout == Duration::max() ? kNever : now + timeout;
-      TakeClaim(scene, token(), {id, worker, deadline});
+      rules::TakeClaim(scene, token(), {id, worker, deadline});
     });
     last = id;
-    return ClaimText(instance, token().visit, id);
+    return rules::ClaimText(instance, token().visit, id);
   }
   Result<Answer> Report(ReportArgs args) {
-    return Do([&](Scene& scene) { return dfsmr::Report(scene, args); });
+    return Do([&](Scene& scene) { return rules::Report(scene, args); });
   }
   std::string RefuseReport(ReportArgs args) {
-    return Refuse([&](Scene& scene) { return dfsmr::Report(scene, args); });
+    return Refuse([&](Scene& scene) { return rules::Report(scene, args); });
   }
   void TimeOut() {
     now = now + 10s;
-    Do([&](Scene& scene) { dfsmr::TimeOut(scene, token().visit, last); });
+    Do([&](Scene& scene) { rules::TimeOut(scene, token().visit, last); });
   }
   // A crash: what the row of the instance says is what is left.
   void Crash() {
@@ -156,7 +156,7 @@ TEST_CASE("when an instance begins") {
     world.instance.hold = row.hold;
     world.Start();
     world.now = kNoon + row.now;
-    world.Do([](Scene& scene) { StartDue(scene); });
+    world.Do([](Scene& scene) { rules::StartDue(scene); });
     CHECK(world.instance.state == row.state);
     CHECK(world.instance.result == row.result);
   }
@@ -167,12 +167,12 @@ TEST_CASE("a scheduled instance says so, and starts once") {
   world.instance.start_at = kNoon + 10s;
   world.Start();
   CHECK(world.kinds() == Kinds{kScheduled});
-  CHECK(NextStart(world.instance) == kNoon + 10s);
+  CHECK(rules::NextStart(world.instance) == kNoon + 10s);
   world.now = kNoon + 10s;
-  world.Do([](Scene& scene) { StartDue(scene); });
+  world.Do([](Scene& scene) { rules::StartDue(scene); });
   CHECK(world.kinds() == Kinds{kStarted});
-  CHECK(NextStart(world.instance) == kNever);
-  world.Do([](Scene& scene) { StartDue(scene); });
+  CHECK(rules::NextStart(world.instance) == kNever);
+  world.Do([](Scene& scene) { rules::StartDue(scene); });
   CHECK(world.events.empty());
 }
 
@@ -181,15 +181,15 @@ TEST_CASE("a held instance begins when it is resumed, at start_at at the earlies
   world.instance.hold = true;
   SUBCASE("without start_at") {
     world.Start();
-    REQUIRE(world.Do([](Scene& scene) { return Resume(scene, "", false); }));
+    REQUIRE(world.Do([](Scene& scene) { return rules::Resume(scene, "", false); }));
     CHECK(world.kinds() == Kinds{kResumed, kStarted});
   }
   SUBCASE("with one to come") {
     world.instance.start_at = kNoon + 10s;
     world.Start();
-    REQUIRE(world.Do([](Scene& scene) { return Resume(scene, "", false); }));
+    REQUIRE(world.Do([](Scene& scene) { return rules::Resume(scene, "", false); }));
     CHECK(world.instance.state == InstanceState::kScheduled);
-    CHECK(NextStart(world.instance) == kNoon + 10s);
+    CHECK(rules::NextStart(world.instance) == kNoon + 10s);
   }
 }
 
@@ -199,7 +199,7 @@ TEST_CASE("an instance that waits for others begins when the last of them has st
   world.Start();
   CHECK(world.instance.state == InstanceState::kScheduled);
   auto stopped = [&](const char* id, InstanceResult result) {
-    world.Do([&](Scene& scene) { PrerequisiteStopped(scene, id, result); });
+    world.Do([&](Scene& scene) { rules::PrerequisiteStopped(scene, id, result); });
   };
   stopped("other", InstanceResult::kError);
   CHECK(world.events.empty());
@@ -225,7 +225,7 @@ TEST_CASE("a claim is numbered by attempt, and known by its text") {
   CHECK(world.events[0].attempt == 1);
   CHECK(world.events[0].client == "w");
   CHECK(world.token().state == TokenState::kClaimed);
-  const auto ref = ParseClaim(world.instance, text);
+  const auto ref = rules::ParseClaim(world.instance, text);
   REQUIRE(ref);
   CHECK(ref->visit == 1);
   CHECK(ref->id == world.last);
@@ -243,7 +243,7 @@ TEST_CASE("what is no claim of this instance is stale") {
        {std::string("x"), std::string("1-1-1"), std::string("---"), good + "0", good + "-1",
         good.substr(1), " " + good, std::string(10'000, '1'), std::string("\0", 1),
         std::string("-1-1-1-1"), std::string("ffffffffffffffffff-1-1-1"),
-        ClaimText(other, 1, world.last), ClaimText(elsewhere, 1, world.last)}) {
+        rules::ClaimText(other, 1, world.last), rules::ClaimText(elsewhere, 1, world.last)}) {
     CAPTURE(text.substr(0, 40));
     CHECK(world.RefuseReport({.transition = "ok", .claim = text}) == "STALE_CLAIM");
   }
@@ -489,9 +489,9 @@ TEST_CASE("a claim that a crash lost may report on an at-least-once node only") 
     CHECK(world.Report({.transition = "ok", .claim = claim}));
   } else {
     CHECK(world.RefuseReport({.transition = "ok", .claim = claim}) == "STALE_CLAIM");
-    CHECK(world.Refuse([&](Scene& scene) { return Extend(scene, claim, kNoon + 1h, 0); }) ==
+    CHECK(world.Refuse([&](Scene& scene) { return rules::Extend(scene, claim, kNoon + 1h, 0); }) ==
           "STALE_CLAIM");
-    CHECK(world.Refuse([&](Scene& scene) { return Relinquish(scene, claim, ""); }) ==
+    CHECK(world.Refuse([&](Scene& scene) { return rules::Relinquish(scene, claim, ""); }) ==
           "STALE_CLAIM");
   }
 }
@@ -500,7 +500,7 @@ TEST_CASE("a claim of this epoch that is not listed was taken back, so it is sta
   World world;
   world.Start();
   const std::string claim = world.Claim();
-  world.Do([&](Scene& scene) { Unclaim(scene, 1, world.last); });
+  world.Do([&](Scene& scene) { rules::Unclaim(scene, 1, world.last); });
   CHECK(world.events.empty());
   CHECK(world.token().state == TokenState::kReady);
   CHECK(world.token().attempt == 0);
@@ -515,14 +515,14 @@ TEST_CASE("a lost claim that is extended lives again, one that is relinquished i
   world.instance = saved;
   world.Crash();
   SUBCASE("extended") {
-    REQUIRE(world.Do([&](Scene& scene) { return Extend(scene, claim, kNoon + 1h, 0.5); }));
+    REQUIRE(world.Do([&](Scene& scene) { return rules::Extend(scene, claim, kNoon + 1h, 0.5); }));
     CHECK(world.token().state == TokenState::kClaimed);
     CHECK(world.token().attempt == 1);
     CHECK(world.token().claims[0].deadline == kNoon + 1h);
     CHECK(world.Report({.transition = "ok", .claim = claim}));
   }
   SUBCASE("relinquished") {
-    REQUIRE(world.Do([&](Scene& scene) { return Relinquish(scene, claim, ""); }));
+    REQUIRE(world.Do([&](Scene& scene) { return rules::Relinquish(scene, claim, ""); }));
     CHECK(world.token().state == TokenState::kReady);
     CHECK(world.RefuseReport({.transition = "ok", .claim = claim}) == "STALE_CLAIM");
     world.Crash();
@@ -534,7 +534,7 @@ TEST_CASE("of many claims of a visit the oldest that are over are forgotten, and
   World world;
   world.Start();
   const std::string first = world.Claim();
-  REQUIRE(world.Do([&](Scene& scene) { return Relinquish(scene, first, ""); }));
+  REQUIRE(world.Do([&](Scene& scene) { return rules::Relinquish(scene, first, ""); }));
   for (size_t i = 0; i < limits::kClaimsPerVisit + 20; ++i) {
     world.Claim();
     world.TimeOut();
@@ -553,16 +553,17 @@ TEST_CASE("a relinquished claim is void, and the node ready in its old place") {
   world.Start();
   world.now += 1s;
   const std::string claim = world.Claim();
-  auto node = world.Do([&](Scene& scene) { return Relinquish(scene, claim, ""); });
+  auto node = world.Do([&](Scene& scene) { return rules::Relinquish(scene, claim, ""); });
   REQUIRE(node);
   CHECK(*node == "a");
   CHECK(world.kinds() == Kinds{kRelinquished});
   CHECK(world.token().state == TokenState::kReady);
   CHECK(world.token().available_at == kNoon);
   CHECK(world.token().visit == 1);
-  CHECK(world.Refuse([&](Scene& scene) { return Relinquish(scene, claim, ""); }) == "STALE_CLAIM");
+  CHECK(world.Refuse([&](Scene& scene) { return rules::Relinquish(scene, claim, ""); }) ==
+        "STALE_CLAIM");
   CHECK(world.RefuseReport({.transition = "ok", .claim = claim}) == "STALE_CLAIM");
-  CHECK(world.Refuse([&](Scene& scene) { return Extend(scene, claim, kNoon + 1h, 0); }) ==
+  CHECK(world.Refuse([&](Scene& scene) { return rules::Extend(scene, claim, kNoon + 1h, 0); }) ==
         "STALE_CLAIM");
   world.Claim();
   CHECK(world.token().attempt == 2);
@@ -574,16 +575,16 @@ TEST_CASE("relinquishing without a claim gives back all of them, timed-out ones 
   const std::string slow = world.Claim();
   world.TimeOut();
   const std::string quick = world.Claim();
-  REQUIRE(world.Do([](Scene& scene) { return Relinquish(scene, "", "op"); }));
+  REQUIRE(world.Do([](Scene& scene) { return rules::Relinquish(scene, "", "op"); }));
   CHECK(world.kinds() == Kinds{kRelinquished, kRelinquished});
   CHECK(world.events[0].client == "op");
   for (const std::string& claim : {slow, quick}) {
     CHECK(world.RefuseReport({.transition = "ok", .claim = claim}) == "STALE_CLAIM");
   }
-  CHECK(world.Do([](Scene& scene) { return Relinquish(scene, "", "op"); }));
+  CHECK(world.Do([](Scene& scene) { return rules::Relinquish(scene, "", "op"); }));
   CHECK(world.events.empty());
   REQUIRE(world.Report({.transition = "bad"}));
-  CHECK(world.Refuse([](Scene& scene) { return Relinquish(scene, "", "op"); }) ==
+  CHECK(world.Refuse([](Scene& scene) { return rules::Relinquish(scene, "", "op"); }) ==
         "INSTANCE_STOPPED");
 }
 
@@ -593,7 +594,7 @@ TEST_CASE("giving back one of two claims leaves the other") {
   const std::string slow = world.Claim();
   world.TimeOut();
   const std::string quick = world.Claim();
-  REQUIRE(world.Do([&](Scene& scene) { return Relinquish(scene, slow, ""); }));
+  REQUIRE(world.Do([&](Scene& scene) { return rules::Relinquish(scene, slow, ""); }));
   CHECK(world.token().state == TokenState::kClaimed);
   CHECK(world.Report({.transition = "ok", .claim = quick}));
 }
@@ -605,7 +606,7 @@ TEST_CASE("who extends without saying how far it is, is as far as it said last")
   world.Start();
   const std::string claim = world.Claim(10s);
   for (double progress : {0.5, 0.0}) {
-    REQUIRE(world.Do([&](Scene& scene) { return Extend(scene, claim, kNoon, progress); }));
+    REQUIRE(world.Do([&](Scene& scene) { return rules::Extend(scene, claim, kNoon, progress); }));
     CHECK(world.token().claims[0].progress == 0.5);
   }
 }
@@ -615,17 +616,17 @@ TEST_CASE("extending never shortens, and tells of a cancel") {
   world.Start();
   const std::string claim = world.Claim(10s);
   auto extend = [&](Timestamp deadline) {
-    return world.Do([&](Scene& scene) { return Extend(scene, claim, deadline, 0.25); });
+    return world.Do([&](Scene& scene) { return rules::Extend(scene, claim, deadline, 0.25); });
   };
   CHECK(extend(kNoon + 5s)->deadline == kNoon + 10s);
   CHECK(extend(kNoon + 20s)->deadline == kNoon + 20s);
   CHECK(world.events.empty());
   CHECK(world.token().claims[0].progress == 0.25);
   CHECK_FALSE(extend(kNoon)->cancel_requested);
-  REQUIRE(world.Do([](Scene& scene) { return Cancel(scene, CancelMode::kCancel); }));
+  REQUIRE(world.Do([](Scene& scene) { return rules::Cancel(scene, CancelMode::kCancel); }));
   CHECK(extend(kNoon)->cancel_requested);
   world.now = kNoon + 15s;  // the timer of the old deadline
-  world.Do([&](Scene& scene) { TimeOut(scene, 1, world.last); });
+  world.Do([&](Scene& scene) { rules::TimeOut(scene, 1, world.last); });
   CHECK(world.events.empty());
 }
 
@@ -633,7 +634,8 @@ TEST_CASE("a claim without deadline keeps none") {
   World world("  a: {start: true, timeout: 0.0, transitions: {ok: done}}\n  done: {final: true}\n");
   world.Start();
   const std::string claim = world.Claim(Duration::max());
-  auto extended = world.Do([&](Scene& scene) { return Extend(scene, claim, kNoon + 1s, 0); });
+  auto extended =
+      world.Do([&](Scene& scene) { return rules::Extend(scene, claim, kNoon + 1s, 0); });
   REQUIRE(extended);
   CHECK(extended->deadline == kNever);
 }
@@ -644,7 +646,7 @@ TEST_CASE("extending brings a timed-out claim of an open visit back to life") {
   const std::string claim = world.Claim();
   world.TimeOut();
   CHECK(world.token().state == TokenState::kReady);
-  REQUIRE(world.Do([&](Scene& scene) { return Extend(scene, claim, world.now + 5s, 0); }));
+  REQUIRE(world.Do([&](Scene& scene) { return rules::Extend(scene, claim, world.now + 5s, 0); }));
   CHECK(world.token().state == TokenState::kClaimed);
   CHECK(world.token().claims[0].Live());
   CHECK(world.token().claims[0].deadline == world.now + 5s);
@@ -673,7 +675,7 @@ TEST_CASE("a deadline makes the node ready again, in the same visit") {
   CHECK(world.token().state == TokenState::kReady);
   CHECK(world.token().visit == 1);
   CHECK(world.token().available_at == kNoon);
-  world.Do([&](Scene& scene) { TimeOut(scene, 1, world.last); });
+  world.Do([&](Scene& scene) { rules::TimeOut(scene, 1, world.last); });
   CHECK(world.events.empty());
   world.now += 5s;
   REQUIRE(world.Report({.transition = "ok", .claim = claim}));
@@ -687,9 +689,9 @@ TEST_CASE("a deadline that has not passed does nothing") {
   world.Claim();
   world.now += 9s;
   const Instance before = world.instance;
-  world.Do([&](Scene& scene) { TimeOut(scene, 1, world.last); });
-  world.Do([&](Scene& scene) { TimeOut(scene, 2, world.last); });
-  world.Do([&](Scene& scene) { TimeOut(scene, 1, {7, 7}); });
+  world.Do([&](Scene& scene) { rules::TimeOut(scene, 1, world.last); });
+  world.Do([&](Scene& scene) { rules::TimeOut(scene, 2, world.last); });
+  world.Do([&](Scene& scene) { rules::TimeOut(scene, 1, {7, 7}); });
   CHECK(world.events.empty());
   CHECK(world.instance == before);
 }
@@ -718,11 +720,11 @@ TEST_CASE("of two live claims one may time out while the other goes on") {
   const std::string first = world.Claim();
   world.TimeOut();
   const ClaimId late = world.last;
-  REQUIRE(world.Do([&](Scene& scene) { return Extend(scene, first, world.now + 5s, 0); }));
+  REQUIRE(world.Do([&](Scene& scene) { return rules::Extend(scene, first, world.now + 5s, 0); }));
   world.token().state = TokenState::kReady;
   world.Claim(1h);
   world.now += 5s;
-  world.Do([&](Scene& scene) { TimeOut(scene, 1, late); });
+  world.Do([&](Scene& scene) { rules::TimeOut(scene, 1, late); });
   CHECK(world.kinds() == Kinds{kTimedOut});
   CHECK(world.token().state == TokenState::kClaimed);
 }
@@ -740,10 +742,10 @@ TEST_CASE("a delay grows with the entries into its node, up to its max") {
     CHECK(world.token().state == TokenState::kWaiting);
     CHECK(world.token().available_at - world.now == expected);
     world.now = world.token().available_at - 1us;
-    world.Do([&](Scene& scene) { EndWait(scene, world.token().visit); });
+    world.Do([&](Scene& scene) { rules::EndWait(scene, world.token().visit); });
     CHECK(world.events.empty());
     world.now += 1us;
-    world.Do([&](Scene& scene) { EndWait(scene, world.token().visit); });
+    world.Do([&](Scene& scene) { rules::EndWait(scene, world.token().visit); });
     CHECK(world.kinds() == Kinds{kTransitioned});
     CHECK(world.events[0].transition == "ok");
     REQUIRE(world.Report({.transition = "ok"}));
@@ -799,7 +801,7 @@ TEST_CASE("the end of a delay that was ended from outside does nothing") {
   world.Start();
   REQUIRE(world.Report({.transition = "ok"}));
   world.now += 1h;
-  world.Do([](Scene& scene) { EndWait(scene, 1); });
+  world.Do([](Scene& scene) { rules::EndWait(scene, 1); });
   CHECK(world.events.empty());
   CHECK(world.node() == "a2");
 }
@@ -863,7 +865,7 @@ TEST_CASE("where exhausted nodes lead in a circle the instance stops with an err
   }
   SUBCASE("unless it was cancelled") {
     const std::string claim = world.Claim();
-    REQUIRE(world.Do([](Scene& scene) { return Cancel(scene, CancelMode::kCancel); }));
+    REQUIRE(world.Do([](Scene& scene) { return rules::Cancel(scene, CancelMode::kCancel); }));
     auto answer = world.Report({.transition = "ok", .claim = claim});
     REQUIRE(answer);
     CHECK(answer->result == InstanceResult::kCancelled);
@@ -889,7 +891,7 @@ TEST_CASE("claimed work of a paused instance may report, and it stays paused") {
   World world;
   world.Start();
   const std::string claim = world.Claim();
-  REQUIRE(world.Do([](Scene& scene) { return Pause(scene); }));
+  REQUIRE(world.Do([](Scene& scene) { return rules::Pause(scene); }));
   CHECK(world.kinds() == Kinds{kPaused});
   REQUIRE(world.Report({.transition = "ok", .claim = claim}));
   CHECK(world.instance.state == InstanceState::kPaused);
@@ -907,12 +909,12 @@ TEST_CASE("deadlines and delays of a paused instance pass") {
 )");
   world.Start();
   world.Claim();
-  REQUIRE(world.Do([](Scene& scene) { return Pause(scene); }));
+  REQUIRE(world.Do([](Scene& scene) { return rules::Pause(scene); }));
   world.TimeOut();
   CHECK(world.kinds() == Kinds{kTimedOut});
   REQUIRE(world.Report({.transition = "ok"}));
   world.now += 5s;
-  world.Do([&](Scene& scene) { EndWait(scene, world.token().visit); });
+  world.Do([&](Scene& scene) { rules::EndWait(scene, world.token().visit); });
   CHECK(world.node() == "c");
   CHECK(world.instance.state == InstanceState::kPaused);
 }
@@ -921,15 +923,15 @@ TEST_CASE("pausing the paused and resuming the running changes nothing and is fi
   World world;
   world.Start();
   const Instance running = world.instance;
-  CHECK(world.Do([](Scene& scene) { return Resume(scene, "", false); }));
+  CHECK(world.Do([](Scene& scene) { return rules::Resume(scene, "", false); }));
   CHECK(world.events.empty());
   CHECK(world.instance == running);
-  REQUIRE(world.Do([](Scene& scene) { return Pause(scene); }));
+  REQUIRE(world.Do([](Scene& scene) { return rules::Pause(scene); }));
   const Instance paused = world.instance;
-  CHECK(world.Do([](Scene& scene) { return Pause(scene); }));
+  CHECK(world.Do([](Scene& scene) { return rules::Pause(scene); }));
   CHECK(world.events.empty());
   CHECK(world.instance == paused);
-  REQUIRE(world.Do([](Scene& scene) { return Resume(scene, "", false); }));
+  REQUIRE(world.Do([](Scene& scene) { return rules::Resume(scene, "", false); }));
   CHECK(world.kinds() == Kinds{kResumed});
   CHECK(world.instance == running);
 }
@@ -938,11 +940,11 @@ TEST_CASE("a paused instance that has not begun does not begin before it is resu
   World world;
   world.instance.start_at = kNoon + 10s;
   world.Start();
-  REQUIRE(world.Do([](Scene& scene) { return Pause(scene); }));
+  REQUIRE(world.Do([](Scene& scene) { return rules::Pause(scene); }));
   world.now += 20s;
-  world.Do([](Scene& scene) { StartDue(scene); });
+  world.Do([](Scene& scene) { rules::StartDue(scene); });
   CHECK(world.instance.state == InstanceState::kPaused);
-  REQUIRE(world.Do([](Scene& scene) { return Resume(scene, "", false); }));
+  REQUIRE(world.Do([](Scene& scene) { return rules::Resume(scene, "", false); }));
   CHECK(world.kinds() == Kinds{kResumed, kStarted});
 }
 
@@ -950,13 +952,13 @@ TEST_CASE("resuming with force runs claimed work again") {
   World world("  a: {start: true, timeout: 0.0, transitions: {ok: done}}\n  done: {final: true}\n");
   world.Start();
   const std::string claim = world.Claim(Duration::max());
-  CHECK(world.Refuse([](Scene& scene) { return Resume(scene, "a", false); }) == "NOT_HELD");
-  CHECK(world.Do([](Scene& scene) { return Resume(scene, "", false); }));
+  CHECK(world.Refuse([](Scene& scene) { return rules::Resume(scene, "a", false); }) == "NOT_HELD");
+  CHECK(world.Do([](Scene& scene) { return rules::Resume(scene, "", false); }));
   CHECK(world.token().state == TokenState::kClaimed);
   std::string node;
   SUBCASE("all of it") {}
   SUBCASE("of one node") { node = "a"; }
-  REQUIRE(world.Do([&](Scene& scene) { return Resume(scene, node, true); }));
+  REQUIRE(world.Do([&](Scene& scene) { return rules::Resume(scene, node, true); }));
   CHECK(world.kinds() == Kinds{kResumed, kRelinquished});
   CHECK(world.token().state == TokenState::kReady);
   CHECK(world.RefuseReport({.transition = "ok", .claim = claim}) == "STALE_CLAIM");
@@ -965,19 +967,20 @@ TEST_CASE("resuming with force runs claimed work again") {
 TEST_CASE("what is not there or has stopped can be neither paused, resumed nor skipped") {
   World world;
   world.Start();
-  CHECK(world.Refuse([](Scene& scene) { return Resume(scene, "none", true); }) == "NO_SUCH_NODE");
-  CHECK(world.Refuse([](Scene& scene) { return Resume(scene, "b", true); }) == "NOT_HELD");
-  CHECK(world.Refuse([](Scene& scene) { return Skip(scene, "none"); }) == "NO_SUCH_NODE");
-  CHECK(world.Refuse([](Scene& scene) { return Skip(scene, "a"); }) == "NOT_HELD");
-  CHECK(world.Refuse([](Scene& scene) { return Skip(scene, ""); }) == "NOT_HELD");
+  CHECK(world.Refuse([](Scene& scene) { return rules::Resume(scene, "none", true); }) ==
+        "NO_SUCH_NODE");
+  CHECK(world.Refuse([](Scene& scene) { return rules::Resume(scene, "b", true); }) == "NOT_HELD");
+  CHECK(world.Refuse([](Scene& scene) { return rules::Skip(scene, "none"); }) == "NO_SUCH_NODE");
+  CHECK(world.Refuse([](Scene& scene) { return rules::Skip(scene, "a"); }) == "NOT_HELD");
+  CHECK(world.Refuse([](Scene& scene) { return rules::Skip(scene, ""); }) == "NOT_HELD");
   REQUIRE(world.Report({.transition = "bad"}));
   const std::vector<std::function<Result<Ok>(Scene&)>> rules = {
-      [](Scene& s) { return Pause(s); },
-      [](Scene& s) { return Resume(s, "", false); },
-      [](Scene& s) { return Resume(s, "a", true); },
-      [](Scene& s) { return Skip(s, "a"); },
-      [](Scene& s) { return Cancel(s, CancelMode::kCancel); },
-      [](Scene& s) { return Cancel(s, CancelMode::kKill); }};
+      [](Scene& s) { return rules::Pause(s); },
+      [](Scene& s) { return rules::Resume(s, "", false); },
+      [](Scene& s) { return rules::Resume(s, "a", true); },
+      [](Scene& s) { return rules::Skip(s, "a"); },
+      [](Scene& s) { return rules::Cancel(s, CancelMode::kCancel); },
+      [](Scene& s) { return rules::Cancel(s, CancelMode::kKill); }};
   for (const auto& rule : rules) CHECK(world.Refuse(rule) == "INSTANCE_STOPPED");
 }
 
@@ -988,7 +991,7 @@ TEST_CASE("a cancel stops at once what nobody works on") {
   SUBCASE("ready") { world.Start(); }
   SUBCASE("paused") {
     world.Start();
-    REQUIRE(world.Do([](Scene& scene) { return Pause(scene); }));
+    REQUIRE(world.Do([](Scene& scene) { return rules::Pause(scene); }));
   }
   SUBCASE("scheduled") {
     world.instance.hold = true;
@@ -999,7 +1002,7 @@ TEST_CASE("a cancel stops at once what nobody works on") {
     world.Claim();
     world.TimeOut();
   }
-  REQUIRE(world.Do([](Scene& scene) { return Cancel(scene, CancelMode::kCancel); }));
+  REQUIRE(world.Do([](Scene& scene) { return rules::Cancel(scene, CancelMode::kCancel); }));
   CHECK(world.kinds() == Kinds{kCancelled, kFinished});
   CHECK(world.events[0].node == "dfsmr.cancelled");
   CHECK(world.instance.result == InstanceResult::kCancelled);
@@ -1007,7 +1010,7 @@ TEST_CASE("a cancel stops at once what nobody works on") {
   REQUIRE(world.instance.tokens.size() == 1);
   CHECK(world.node() == "dfsmr.cancelled");
   CHECK(world.token().state == TokenState::kDone);
-  CHECK(world.Do([](Scene& scene) { return Cancel(scene, CancelMode::kForce); }));
+  CHECK(world.Do([](Scene& scene) { return rules::Cancel(scene, CancelMode::kForce); }));
   CHECK(world.events.empty());
 }
 
@@ -1015,7 +1018,7 @@ TEST_CASE("a cancel waits for claimed work, whatever ends it") {
   World world;
   world.Start();
   const std::string claim = world.Claim();
-  REQUIRE(world.Do([](Scene& scene) { return Cancel(scene, CancelMode::kCancel); }));
+  REQUIRE(world.Do([](Scene& scene) { return rules::Cancel(scene, CancelMode::kCancel); }));
   CHECK(world.events.empty());
   CHECK(world.instance.state == InstanceState::kRunning);
   SUBCASE("a report") {
@@ -1033,7 +1036,7 @@ TEST_CASE("a cancel waits for claimed work, whatever ends it") {
     CHECK(answer->result == InstanceResult::kCancelled);
   }
   SUBCASE("giving it back") {
-    REQUIRE(world.Do([&](Scene& scene) { return Relinquish(scene, claim, ""); }));
+    REQUIRE(world.Do([&](Scene& scene) { return rules::Relinquish(scene, claim, ""); }));
     CHECK(world.kinds() == Kinds{kRelinquished, kCancelled, kFinished});
   }
   SUBCASE("its deadline") {
@@ -1041,11 +1044,11 @@ TEST_CASE("a cancel waits for claimed work, whatever ends it") {
     CHECK(world.kinds() == Kinds{kTimedOut, kCancelled, kFinished});
   }
   SUBCASE("force") {
-    REQUIRE(world.Do([](Scene& scene) { return Cancel(scene, CancelMode::kForce); }));
+    REQUIRE(world.Do([](Scene& scene) { return rules::Cancel(scene, CancelMode::kForce); }));
     CHECK(world.kinds() == Kinds{kCancelled, kFinished});
   }
   SUBCASE("kill") {
-    REQUIRE(world.Do([](Scene& scene) { return Cancel(scene, CancelMode::kKill); }));
+    REQUIRE(world.Do([](Scene& scene) { return rules::Cancel(scene, CancelMode::kKill); }));
     CHECK(world.instance.killed);
   }
   CHECK(world.instance.result == InstanceResult::kCancelled);
@@ -1059,9 +1062,9 @@ TEST_CASE("cancelling what is being cancelled changes nothing") {
   World world;
   world.Start();
   world.Claim();
-  REQUIRE(world.Do([](Scene& scene) { return Cancel(scene, CancelMode::kCancel); }));
+  REQUIRE(world.Do([](Scene& scene) { return rules::Cancel(scene, CancelMode::kCancel); }));
   const Instance before = world.instance;
-  CHECK(world.Do([](Scene& scene) { return Cancel(scene, CancelMode::kCancel); }));
+  CHECK(world.Do([](Scene& scene) { return rules::Cancel(scene, CancelMode::kCancel); }));
   CHECK(world.instance == before);
   CHECK(world.events.empty());
 }
@@ -1074,7 +1077,7 @@ TEST_CASE("an upgrade moves an instance to the new version's start node") {
   z: {start: true, transitions: {ok: end}}
   end: {final: true}
 )");
-  auto upgrade = [&] { world.Do([&](Scene& scene) { Upgrade(scene, next, 2); }); };
+  auto upgrade = [&] { world.Do([&](Scene& scene) { rules::Upgrade(scene, next, 2); }); };
   SUBCASE("running") {
     world.Start();
     const std::string claim = world.Claim();
@@ -1094,7 +1097,7 @@ TEST_CASE("an upgrade moves an instance to the new version's start node") {
   }
   SUBCASE("paused stays paused") {
     world.Start();
-    REQUIRE(world.Do([](Scene& scene) { return Pause(scene); }));
+    REQUIRE(world.Do([](Scene& scene) { return rules::Pause(scene); }));
     upgrade();
     CHECK(world.instance.state == InstanceState::kPaused);
   }
@@ -1109,7 +1112,7 @@ TEST_CASE("an upgrade moves an instance to the new version's start node") {
   SUBCASE("being cancelled stops") {
     world.Start();
     world.Claim();
-    REQUIRE(world.Do([](Scene& scene) { return Cancel(scene, CancelMode::kCancel); }));
+    REQUIRE(world.Do([](Scene& scene) { return rules::Cancel(scene, CancelMode::kCancel); }));
     upgrade();
     CHECK(world.instance.result == InstanceResult::kCancelled);
     CHECK(world.node() == "dfsmr.cancelled");
@@ -1124,13 +1127,13 @@ TEST_CASE("an abort stops an instance with result ABORTED") {
   }
   SUBCASE("paused") {
     world.Start();
-    REQUIRE(world.Do([](Scene& scene) { return Pause(scene); }));
+    REQUIRE(world.Do([](Scene& scene) { return rules::Pause(scene); }));
   }
   SUBCASE("scheduled") {
     world.instance.hold = true;
     world.Start();
   }
-  world.Do([](Scene& scene) { Abort(scene, 2); });
+  world.Do([](Scene& scene) { rules::Abort(scene, 2); });
   CHECK(world.kinds() == Kinds{kAborted, kFinished});
   CHECK(world.events[0].node == "dfsmr.aborted");
   CHECK(world.instance.result == InstanceResult::kAborted);
@@ -1141,9 +1144,9 @@ TEST_CASE("an instance that is to be cancelled ends so, also when a new version 
   World world;
   world.Start();
   world.Claim();
-  REQUIRE(world.Do([](Scene& scene) { return Cancel(scene, CancelMode::kCancel); }));
+  REQUIRE(world.Do([](Scene& scene) { return rules::Cancel(scene, CancelMode::kCancel); }));
   REQUIRE(world.instance.state == InstanceState::kRunning);
-  world.Do([](Scene& scene) { Abort(scene, 2); });
+  world.Do([](Scene& scene) { rules::Abort(scene, 2); });
   CHECK(world.kinds() == Kinds{kCancelled, kFinished});
   CHECK(world.instance.result == InstanceResult::kCancelled);
 }

@@ -7,6 +7,8 @@
 #include <functional>
 
 #include "fsm/base/limits.h"
+#include "fsm/plan/assemble.h"
+#include "fsm/plan/compile.h"
 #include "fsm/plan/library.h"
 #include "fsm/rules/rules.h"
 #include "fsm/yaml/definitions.h"
@@ -65,10 +67,10 @@ class Play {
     instance.machine = "p";
     instance.version = 1;
     instance.plan = PlanState();
-    Do([](Scene& scene) { dfsmr::Start(scene); });
+    Do([](Scene& scene) { rules::Start(scene); });
     if (instance.state != InstanceState::kPlanning) return;
     machine = Assemble(graph, std::move(machine));
-    Do([](Scene& scene) { Planned(scene); });
+    Do([](Scene& scene) { rules::Planned(scene); });
   }
 
   // Does what must be refused, and answers why.
@@ -94,16 +96,16 @@ class Play {
     const ClaimId id{1, ++serial};
     const uint64_t visit = At(step).visit;
     Do([&](Scene& scene) {
-      TakeClaim(scene, *instance.tokens.FindMutable(visit), {id, "w", now + timeout});
+      rules::TakeClaim(scene, *instance.tokens.FindMutable(visit), {id, "w", now + timeout});
     });
     last = id;
-    return ClaimText(instance, visit, id);
+    return rules::ClaimText(instance, visit, id);
   }
   Result<Answer> Report(ReportArgs args) {
-    return Do([&](Scene& scene) { return dfsmr::Report(scene, args); });
+    return Do([&](Scene& scene) { return rules::Report(scene, args); });
   }
   std::string RefuseReport(ReportArgs args) {
-    return Refuse([&](Scene& scene) { return dfsmr::Report(scene, args); });
+    return Refuse([&](Scene& scene) { return rules::Report(scene, args); });
   }
   // Claims a step and reports; the answer must be positive.
   Answer Run(const std::string& step, ReportArgs args) {
@@ -130,27 +132,27 @@ class Play {
   void Elapse(Duration by, const std::string& step) {
     now += by;
     const uint64_t visit = At(step).visit;
-    Do([&](Scene& scene) { EndWait(scene, visit); });
+    Do([&](Scene& scene) { rules::EndWait(scene, visit); });
   }
   void Cancel(CancelMode mode = CancelMode::kCancel) {
-    REQUIRE(Do([&](Scene& scene) { return dfsmr::Cancel(scene, mode); }));
+    REQUIRE(Do([&](Scene& scene) { return rules::Cancel(scene, mode); }));
   }
   Result<dfsmr::Ok> Resume(const std::string& node = "", bool force = false) {
-    return Do([&](Scene& scene) { return dfsmr::Resume(scene, node, force); });
+    return Do([&](Scene& scene) { return rules::Resume(scene, node, force); });
   }
   void Child(const std::string& step, ChildClass from, ChildClass to, bool unplanned = false) {
     const Token& token = At(step);
     const NodeIndex home = token.home;
     const uint64_t generation = token.step->children->generation;
-    Do([&](Scene& scene) { ChildMoved(scene, home, generation, from, to, unplanned); });
+    Do([&](Scene& scene) { rules::ChildMoved(scene, home, generation, from, to, unplanned); });
   }
   void StartChild(const std::string& step, const std::string& error = "") {
     const NodeIndex home = At(step).home;
-    Do([&](Scene& scene) { ChildStarted(scene, home, error); });
+    Do([&](Scene& scene) { rules::ChildStarted(scene, home, error); });
   }
   void Count(const std::string& step, uint64_t total) {
     const uint64_t visit = At(step).visit;
-    Do([&](Scene& scene) { CountChildren(scene, visit, total); });
+    Do([&](Scene& scene) { rules::CountChildren(scene, visit, total); });
   }
 
   // "a ready, b/error held", in order of their names.
@@ -204,16 +206,16 @@ class Play {
       REQUIRE(token.step);
       CHECK(machine.nodes[token.node].home == token.home);
       CHECK(token.visit <= in.last_visit);
-      const Work& work = machine.graph->works[machine.graph->steps[home.step].work];
+      const StepAction& action = machine.graph->actions[machine.graph->steps[home.step].action];
       const double weight =
-          home.role == Role::kFinalize ? work.weight.finalize : work.weight.run;
+          home.role == Role::kFinalize ? action.weight.finalize : action.weight.run;
       partial += token.step->progress * weight;
     }
     CHECK(std::abs(partial - in.plan->partial) < 1e-9);
     const size_t held = in.tokens.Count(TokenState::kHeld);
-    const bool settled = held > 0 && held == in.tokens.size();
+    const bool stuck = held > 0 && held == in.tokens.size();
     if (in.cancel_requested) return;
-    CHECK((in.state == InstanceState::kPaused) == (settled || in.plan->pause_requested));
+    CHECK((in.state == InstanceState::kPaused) == (stuck || in.plan->pause_requested));
     CHECK((!in.tokens.empty() || in.state == InstanceState::kPlanning));
   }
 };
@@ -288,7 +290,7 @@ TEST_CASE("what a step has no word for is refused") {
   CHECK(play.RefuseReport({.transition = "ok", .node = "a/error"}) == "ILLEGAL_TRANSITION");
   CHECK(play.RefuseReport({.transition = "ok", .node = "/end"}) == "ILLEGAL_TRANSITION");
   CHECK(play.RefuseReport({.transition = "ok", .node = "nope"}) == "NO_SUCH_NODE");
-  play.Ok("a");
+  REQUIRE(play.Report({.transition = "ok", .claim = claim}));  // a is handed out once
   CHECK(play.RefuseReport({.transition = "ok"}) == "AMBIGUOUS_NODE");
   CHECK(play.RefuseReport({.transition = "ok", .node = "a"}) == "ILLEGAL_TRANSITION");
 }
@@ -344,7 +346,7 @@ TEST_CASE("a failed step is held; the instance pauses when nothing more can move
     CHECK(play.kinds() == Kinds{kTransitioned, kResumed});
   }
   SUBCASE("skip leaves it out") {
-    REQUIRE(play.Do([](Scene& scene) { return Skip(scene, "b"); }));
+    REQUIRE(play.Do([](Scene& scene) { return rules::Skip(scene, "b"); }));
     CHECK(play.Where() == "d ready");  // it is only ordered after b
     CHECK(play.instance.state == InstanceState::kRunning);
     play.Ok("d");
@@ -353,7 +355,7 @@ TEST_CASE("a failed step is held; the instance pauses when nothing more can move
   }
   SUBCASE("asked to pause besides, nothing changes") {
     const Instance before = play.instance;
-    REQUIRE(play.Do([](Scene& scene) { return Pause(scene); }));
+    REQUIRE(play.Do([](Scene& scene) { return rules::Pause(scene); }));
     CHECK(play.events.empty());
     CHECK(play.instance == before);
     play.Outside("b", "retry");
@@ -369,19 +371,19 @@ TEST_CASE("a held step is skipped or retried while others run") {
   Play play(kDiamond);
   play.Ok("a");
   play.Error("b");
-  CHECK(play.Refuse([](Scene& scene) { return Skip(scene, "c"); }) == "NOT_HELD");
-  CHECK(play.Refuse([](Scene& scene) { return Skip(scene, "nope"); }) == "NO_SUCH_NODE");
-  CHECK(play.Refuse([](Scene& scene) { return dfsmr::Resume(scene, "c", false); }) == "NOT_HELD");
+  CHECK(play.Refuse([](Scene& scene) { return rules::Skip(scene, "c"); }) == "NOT_HELD");
+  CHECK(play.Refuse([](Scene& scene) { return rules::Skip(scene, "nope"); }) == "NO_SUCH_NODE");
+  CHECK(play.Refuse([](Scene& scene) { return rules::Resume(scene, "c", false); }) == "NOT_HELD");
   REQUIRE(play.Resume("b"));
   CHECK(play.Where() == "b ready, c ready");
   play.Error("b");
   play.Error("c");
   CHECK(play.instance.state == InstanceState::kPaused);
-  CHECK(play.Refuse([](Scene& scene) { return Skip(scene, ""); }) == "AMBIGUOUS_NODE");
-  REQUIRE(play.Do([](Scene& scene) { return Skip(scene, "b"); }));
+  CHECK(play.Refuse([](Scene& scene) { return rules::Skip(scene, ""); }) == "AMBIGUOUS_NODE");
+  REQUIRE(play.Do([](Scene& scene) { return rules::Skip(scene, "b"); }));
   CHECK(play.Where() == "c/error held");
   CHECK(play.instance.state == InstanceState::kPaused);
-  REQUIRE(play.Do([](Scene& scene) { return Skip(scene, ""); }));
+  REQUIRE(play.Do([](Scene& scene) { return rules::Skip(scene, ""); }));
   CHECK(play.Where() == "d ready");
 }
 
@@ -490,7 +492,7 @@ flow:
     play.Error("c");
     play.Ok("b");
     CHECK(play.instance.state == InstanceState::kPaused);
-    REQUIRE(play.Do([](Scene& scene) { return Skip(scene, "c"); }));
+    REQUIRE(play.Do([](Scene& scene) { return rules::Skip(scene, "c"); }));
     CHECK(play.instance.state == InstanceState::kPaused);  // it has been left to somebody
   }
 }
@@ -532,7 +534,7 @@ flow: [{step: a, action: x}]
   const std::string claim = play.Claim("a");
   const uint64_t visit = play.At("a").visit;
   play.now += 10s;
-  play.Do([&](Scene& scene) { TimeOut(scene, visit, play.last); });
+  play.Do([&](Scene& scene) { rules::TimeOut(scene, visit, play.last); });
   CHECK(play.kinds() == Kinds{kTimedOut});
   CHECK(play.Where() == "a ready");
   CHECK(play.At("a").step->tries == 0);
@@ -551,7 +553,7 @@ plan: p
 flow: [{step: a, action: x}]
 )");
   const uint64_t visit = play.At("a").visit;
-  play.Do([&](Scene& scene) { FailStep(scene, visit, "no input"); });
+  play.Do([&](Scene& scene) { rules::FailStep(scene, visit, "no input"); });
   CHECK(play.Where() == "a/error held");
   CHECK(play.instance.state == InstanceState::kPaused);
 }
@@ -705,20 +707,21 @@ TEST_CASE("cancel waits for what is claimed, and nothing else starts") {
   CHECK(play.Where() == "b claimed, c claimed");
   play.Cancel();  // again: nothing changes
   CHECK(play.Where() == "b claimed, c claimed");
-  CHECK(play.Do([&](Scene& s) { return Extend(s, b, play.now + 1s, 0.5); })->cancel_requested);
+  CHECK(
+      play.Do([&](Scene& s) { return rules::Extend(s, b, play.now + 1s, 0.5); })->cancel_requested);
   REQUIRE(play.Report({.transition = "ok", .claim = b}));
   SUBCASE("a report") { REQUIRE(play.Report({.transition = "ok", .claim = c})); }
   SUBCASE("an error") { REQUIRE(play.Report({.transition = "error", .claim = c})); }
   SUBCASE("a relinquish") {
-    REQUIRE(play.Do([&](Scene& scene) { return Relinquish(scene, c, ""); }));
+    REQUIRE(play.Do([&](Scene& scene) { return rules::Relinquish(scene, c, ""); }));
   }
   SUBCASE("an operator's relinquish") {
-    REQUIRE(play.Do([&](Scene& scene) { return Relinquish(scene, "", ""); }));
+    REQUIRE(play.Do([&](Scene& scene) { return rules::Relinquish(scene, "", ""); }));
   }
   SUBCASE("a timeout") {
     const uint64_t visit = play.At("c").visit;
     play.now += 10s;
-    play.Do([&](Scene& scene) { TimeOut(scene, visit, play.last); });
+    play.Do([&](Scene& scene) { rules::TimeOut(scene, visit, play.last); });
   }
   SUBCASE("force") { play.Cancel(CancelMode::kForce); }
   CHECK(play.Ended() == "STOPPED CANCELLED ");
@@ -733,7 +736,7 @@ TEST_CASE("cancel wakes what is suspended, and waits for what it says then") {
   CHECK(play.At("a").step->event == "cancel");
   const std::string claim = play.Claim("a");
   SUBCASE("given back, it is handed out again with the event") {
-    REQUIRE(play.Do([&](Scene& scene) { return Relinquish(scene, claim, ""); }));
+    REQUIRE(play.Do([&](Scene& scene) { return rules::Relinquish(scene, claim, ""); }));
     CHECK(play.Where() == "a ready");
     CHECK(play.At("a").step->event == "cancel");
     play.Ok("a");
@@ -786,7 +789,7 @@ TEST_CASE("a step that cannot be handed out while it is being cancelled ends it"
   play.Suspend("a");
   play.Cancel();
   const uint64_t visit = play.At("a").visit;
-  play.Do([&](Scene& scene) { FailStep(scene, visit, "no input"); });
+  play.Do([&](Scene& scene) { rules::FailStep(scene, visit, "no input"); });
   CHECK(play.Ended() == "STOPPED CANCELLED ");
 }
 
@@ -809,7 +812,7 @@ flow: [{step: a, action: x}, {step: b, action: y}, {step: c, action: x}]
 TEST_CASE("a paused plan takes reports and stays paused") {
   Play play(kDiamond);
   const std::string claim = play.Claim("a");
-  REQUIRE(play.Do([](Scene& scene) { return Pause(scene); }));
+  REQUIRE(play.Do([](Scene& scene) { return rules::Pause(scene); }));
   REQUIRE(play.Report({.transition = "ok", .claim = claim}));
   CHECK(play.instance.state == InstanceState::kPaused);
   CHECK(play.Where() == "b ready, c ready");
@@ -823,7 +826,7 @@ TEST_CASE("a paused plan takes reports and stays paused") {
 TEST_CASE("resume with force runs claimed work again") {
   Play play(kDiamond);
   const std::string claim = play.Claim("a");
-  CHECK(play.Refuse([](Scene& scene) { return dfsmr::Resume(scene, "a", false); }) == "NOT_HELD");
+  CHECK(play.Refuse([](Scene& scene) { return rules::Resume(scene, "a", false); }) == "NOT_HELD");
   REQUIRE(play.Resume("a", true));
   CHECK(play.Where() == "a ready");
   CHECK(play.RefuseReport({.transition = "ok", .claim = claim}) == "STALE_CLAIM");
@@ -905,17 +908,17 @@ using ChildClass::kSuccess;
 TEST_CASE("a spawn step starts as many as may run, and goes on when all have ended well") {
   Play play(kSpawns);
   CHECK(play.Where() == "s waiting");
-  CHECK(WantsChildren(play.instance, play.At("s")));  // to count them
+  CHECK(rules::WantsChildren(play.instance, play.At("s")));  // to count them
   play.Count("s", 3);
   for (int i = 0; i < 2; ++i) play.StartChild("s");
-  CHECK_FALSE(WantsChildren(play.instance, play.At("s")));
+  CHECK_FALSE(rules::WantsChildren(play.instance, play.At("s")));
   play.Child("s", kRunning, ChildClass::kPaused);  // it has made room
-  CHECK(WantsChildren(play.instance, play.At("s")));
+  CHECK(rules::WantsChildren(play.instance, play.At("s")));
   play.Child("s", ChildClass::kPaused, kRunning);
   play.Child("s", kRunning, kSuccess);
-  CHECK(WantsChildren(play.instance, play.At("s")));
+  CHECK(rules::WantsChildren(play.instance, play.At("s")));
   play.StartChild("s");
-  CHECK_FALSE(WantsChildren(play.instance, play.At("s")));
+  CHECK_FALSE(rules::WantsChildren(play.instance, play.At("s")));
   play.Child("s", kRunning, kSuccess);
   play.Child("s", kRunning, kSuccess);
   CHECK(play.events[0].output == R"({"total":3,"success":3,"failed":0,"cancelled":0})");
@@ -972,11 +975,11 @@ TEST_CASE("children that never were planned are started again when the step is r
   CHECK(play.At("s").error == "2 of 2 children failed; no such thing");
   REQUIRE(play.Resume());
   CHECK(play.Where() == "s waiting");
-  CHECK(WantsChildren(play.instance, play.At("s")));
+  CHECK(rules::WantsChildren(play.instance, play.At("s")));
   play.Child("s", kFailed, kRunning, true);
   play.Child("s", kFailed, kRunning, true);
   const uint64_t visit = play.At("s").visit;
-  play.Do([&](Scene& scene) { RestartedUpTo(scene, visit, 2); });
+  play.Do([&](Scene& scene) { rules::RestartedUpTo(scene, visit, 2); });
   CHECK(play.At("s").step->children->unplanned == 0);
   play.Child("s", kRunning, kSuccess);
   play.Child("s", kRunning, kSuccess);
@@ -999,7 +1002,7 @@ TEST_CASE("a child of another time is not counted") {
   play.StartChild("s");
   const NodeIndex home = play.At("s").home;
   const uint64_t generation = play.At("s").step->children->generation;
-  play.Do([&](Scene& s) { ChildMoved(s, home, generation + 1, kRunning, kSuccess, false); });
+  play.Do([&](Scene& s) { rules::ChildMoved(s, home, generation + 1, kRunning, kSuccess, false); });
   CHECK(play.Where() == "s waiting");
 }
 
@@ -1009,7 +1012,7 @@ TEST_CASE("a cancelled spawn waits for the children that run, and starts no more
   play.StartChild("s");
   play.Cancel();
   CHECK(play.Where() == "s waiting");
-  CHECK_FALSE(WantsChildren(play.instance, play.At("s")));
+  CHECK_FALSE(rules::WantsChildren(play.instance, play.At("s")));
   play.Child("s", kRunning, ChildClass::kCancelled);
   CHECK(play.Ended() == "STOPPED CANCELLED ");
 }
@@ -1037,9 +1040,9 @@ TEST_CASE("a cancelled spawn without children ends at once") {
 TEST_CASE("a worker's children wake its step when all have ended") {
   Play play(kOne);
   play.Run("a", {.transition = "suspend", .children = 2, .concurrency = 1});
-  CHECK(WantsChildren(play.instance, play.At("a")));
+  CHECK(rules::WantsChildren(play.instance, play.At("a")));
   play.StartChild("a");
-  CHECK_FALSE(WantsChildren(play.instance, play.At("a")));
+  CHECK_FALSE(rules::WantsChildren(play.instance, play.At("a")));
   play.Child("a", kRunning, kSuccess);
   play.StartChild("a");
   SUBCASE("at once") {
@@ -1085,7 +1088,7 @@ TEST_CASE("a plan that is to be cancelled is not paused: its steps have to hear 
   const std::string claim = play.Claim("a");
   play.Cancel();
   const Instance before = play.instance;
-  REQUIRE(play.Do([](Scene& scene) { return Pause(scene); }));
+  REQUIRE(play.Do([](Scene& scene) { return rules::Pause(scene); }));
   CHECK(play.instance == before);
   REQUIRE(play.Report({.transition = "suspend", .claim = claim}));
   CHECK(play.instance.state == InstanceState::kRunning);
@@ -1125,21 +1128,21 @@ TEST_CASE("a step whose singleton is held fails, or waits its turn") {
   const uint64_t visit = play.At("a").visit;
   const Timestamp since = play.At("a").available_at;
   SUBCASE("fails") {
-    play.Do([&](Scene& s) { AwaitKey(s, visit, "k", "other", OnConflict::kFail); });
+    play.Do([&](Scene& s) { rules::AwaitKey(s, visit, "k", "other", OnConflict::kFail); });
     CHECK(play.Where() == "a/error held");
   }
   SUBCASE("waits") {
-    play.Do([&](Scene& s) { AwaitKey(s, visit, "k", "other", OnConflict::kWait); });
+    play.Do([&](Scene& s) { rules::AwaitKey(s, visit, "k", "other", OnConflict::kWait); });
     CHECK(play.Where() == "a waiting");
     play.Elapse(1h, "a");
     CHECK(play.Where() == "a waiting");
-    play.Do([&](Scene& scene) { RetryKey(scene, visit); });
+    play.Do([&](Scene& scene) { rules::RetryKey(scene, visit); });
     CHECK(play.Where() == "a ready");
     CHECK(play.At("a").available_at == since);  // no later ones overtake it
     CHECK(play.At("a").step->key.empty());
   }
   SUBCASE("waits no longer when it is moved on from outside") {
-    play.Do([&](Scene& s) { AwaitKey(s, visit, "k", "other", OnConflict::kWait); });
+    play.Do([&](Scene& s) { rules::AwaitKey(s, visit, "k", "other", OnConflict::kWait); });
     play.Outside("a", "suspend");
     CHECK(play.At("a").step->key.empty());
     CHECK_FALSE(play.At("a").step->waits_for_key);
@@ -1164,7 +1167,7 @@ TEST_CASE("a paused plan does not go on while somebody else holds its singleton"
   play.holder = "other";
   CHECK(play.RefuseReport({.transition = "retry", .node = "a"}) == "ILLEGAL_TRANSITION");
   CHECK(play.RefuseReport({.transition = "skip", .node = "a"}) == "ILLEGAL_TRANSITION");
-  CHECK(play.Refuse([](Scene& s) { return Skip(s, "a"); }) == "ILLEGAL_TRANSITION");
+  CHECK(play.Refuse([](Scene& s) { return rules::Skip(s, "a"); }) == "ILLEGAL_TRANSITION");
   play.Outside("a", "patch", R"({"v":1})");
   play.Cancel();
   CHECK(play.Ended() == "STOPPED CANCELLED ");
@@ -1181,14 +1184,14 @@ plan: p
 flow: [{step: a, action: x}, {step: b, action: y}]
 )");
   const std::string claim = play.Claim("a");
-  REQUIRE(play.Do([&](Scene& s) { return Extend(s, claim, play.now, 0.5); }));
+  REQUIRE(play.Do([&](Scene& s) { return rules::Extend(s, claim, play.now, 0.5); }));
   CHECK(play.progress() == doctest::Approx(1.5 / 4));
   REQUIRE(play.Report({.transition = "suspend", .claim = claim}));
   CHECK(play.progress() == doctest::Approx(1.5 / 4));
   play.Outside("a", "go");
   play.Error("a");
   CHECK(play.progress() == doctest::Approx(1.5 / 4));
-  REQUIRE(play.Do([](Scene& scene) { return Skip(scene, "a"); }));
+  REQUIRE(play.Do([](Scene& scene) { return rules::Skip(scene, "a"); }));
   CHECK(play.progress() == doctest::Approx(3.0 / 4));
 }
 
@@ -1200,7 +1203,7 @@ TEST_CASE("an upgraded plan is planned anew, and nothing of before is left in it
   Machine next;
   next.id = "p";
   next.plan = std::make_shared<PlanSource>();
-  play.Do([&](Scene& scene) { Upgrade(scene, next, 2); });
+  play.Do([&](Scene& scene) { rules::Upgrade(scene, next, 2); });
   CHECK(play.instance.state == InstanceState::kPlanning);
   CHECK(play.instance.tokens.empty());
   CHECK(play.instance.plan->graph.empty());

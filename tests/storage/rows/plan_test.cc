@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "fsm/plan/assemble.h"
+#include "fsm/plan/compile.h"
 #include "fsm/plan/library.h"
 #include "fsm/yaml/definitions.h"
 #include "storage/memory_store.h"
@@ -184,8 +186,8 @@ struct World {
   Machine machine;
 };
 
-void Same(const Work& a, const Work& b) {
-  CHECK(a.action == b.action);
+void Same(const StepAction& a, const StepAction& b) {
+  CHECK(a.name == b.name);
   CHECK(a.queue == b.queue);
   CHECK(a.priority == b.priority);
   CHECK(a.timeout == b.timeout);
@@ -207,7 +209,7 @@ void Same(const Step& a, const Step& b) {
   CHECK(a.finalize == b.finalize);
   CHECK(a.left_out == b.left_out);
   CHECK(a.planner == b.planner);
-  CHECK(a.work == b.work);
+  CHECK(a.action == b.action);
   CHECK(a.input == b.input);
   CHECK(a.readers == b.readers);
   CHECK(a.groups == b.groups);
@@ -215,8 +217,8 @@ void Same(const Step& a, const Step& b) {
 
 void Same(const PlanGraph& a, const PlanGraph& b) {
   CHECK(a.planning == b.planning);
-  REQUIRE(a.works.size() == b.works.size());
-  for (size_t i = 0; i < a.works.size(); ++i) Same(a.works[i], b.works[i]);
+  REQUIRE(a.actions.size() == b.actions.size());
+  for (size_t i = 0; i < a.actions.size(); ++i) Same(a.actions[i], b.actions[i]);
   REQUIRE(a.steps.size() == b.steps.size());
   for (size_t i = 0; i < a.steps.size(); ++i) Same(a.steps[i], b.steps[i]);
   REQUIRE(a.groups.size() == b.groups.size());
@@ -281,7 +283,7 @@ TEST_CASE("a graph that refers to what is not there is damaged") {
   World world;
   PlanGraph graph = *world.graph;
   constexpr uint32_t kNowhere = 1'000;
-  SUBCASE("the work of a step") { graph.steps.front().work = kNowhere; }
+  SUBCASE("the action of a step") { graph.steps.front().action = kNowhere; }
   SUBCASE("a reader of a step") { graph.steps.front().readers.push_back(kNowhere); }
   SUBCASE("a group of a step") { graph.steps.front().groups.push_back(kNowhere); }
   SUBCASE("a member of a group") { graph.groups.front().members.front().index = kNowhere; }
@@ -292,7 +294,7 @@ TEST_CASE("a graph that refers to what is not there is damaged") {
   SUBCASE("what a step spawns") { graph.spawns.erase(graph.spawns.begin()); }
   SUBCASE("the step that spawns") { graph.spawns[kNowhere] = {}; }
   SUBCASE("a kind of step") { graph.steps.front().kind = static_cast<Step::Kind>(9); }
-  SUBCASE("intervals of a poll") { graph.works.front().poll.emplace(); }
+  SUBCASE("intervals of a poll") { graph.actions.front().poll.emplace(); }
   Instance instance = world.Make("i");
   Batch batch;
   rows::PutGraph({batch, kPartition}, instance, graph);

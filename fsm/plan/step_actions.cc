@@ -1,10 +1,11 @@
-#include "fsm/plan/works.h"
+#include "fsm/plan/step_actions.h"
 
 #include <algorithm>
 #include <bit>
 
 #include "fsm/base/json.h"
 #include "fsm/base/names.h"
+#include "fsm/plan/inherit.h"
 #include "fsm/plan/middleware.h"
 
 namespace dfsmr {
@@ -16,7 +17,7 @@ bool GivesNothing(const ActionSource& own) {
          !own.input && !own.output && !own.singleton && !own.on_conflict && own.middleware.empty();
 }
 
-// All of a Work as text: equal for equal ones.
+// All of a StepAction as text: equal for equal ones.
 class Content {
  public:
   Content& Add(std::string_view text) {
@@ -48,37 +49,37 @@ class Content {
   std::string text_;
 };
 
-std::string ContentOf(const Work& work) {
+std::string ContentOf(const StepAction& action) {
   Content content;
-  content.Add(work.action).Add(work.queue).Add(int64_t{work.priority}).Add(work.timeout);
-  content.Add(work.retry).Add(work.poll).Add(static_cast<int64_t>(work.rescue));
-  content.Add(work.weight.run).Add(work.weight.finalize);
-  content.Add(static_cast<int64_t>(work.middleware.size()));
-  for (const std::string& name : work.middleware) content.Add(name);
-  content.Add(work.input.text).Add(work.output.text);
-  content.Add(static_cast<int64_t>(work.on_conflict));
+  content.Add(action.name).Add(action.queue).Add(int64_t{action.priority}).Add(action.timeout);
+  content.Add(action.retry).Add(action.poll).Add(static_cast<int64_t>(action.rescue));
+  content.Add(action.weight.run).Add(action.weight.finalize);
+  content.Add(static_cast<int64_t>(action.middleware.size()));
+  for (const std::string& name : action.middleware) content.Add(name);
+  content.Add(action.input.text).Add(action.output.text);
+  content.Add(static_cast<int64_t>(action.on_conflict));
   return std::move(content).Take();
 }
 
-// What its timeout keys come to wrong together goes to `problems`.
-Work WorkOf(const ActionSource& action, std::vector<std::string>* problems) {
-  Work work;
-  work.action = action.id;
-  if (action.queue) work.queue = *action.queue;
-  if (action.priority) work.priority = *action.priority;
+// What is wrong with its timeout keys taken together goes to `problems`.
+StepAction StepActionOf(const ActionSource& action, std::vector<std::string>* problems) {
+  StepAction made;
+  made.name = action.id;
+  if (action.queue) made.queue = *action.queue;
+  if (action.priority) made.priority = *action.priority;
   std::vector<TimeoutProblem> wrong;
-  work.timeout = PolicyOf(action.timeout, &wrong);
+  made.timeout = PolicyOf(action.timeout, &wrong);
   for (const TimeoutProblem& one : wrong) {
     problems->push_back(std::string(one.key) + ": " + one.message);
   }
-  if (action.retry) work.retry = *action.retry;
-  work.poll = action.poll;
-  if (action.rescue) work.rescue = *action.rescue;
-  if (action.weight) work.weight = *action.weight;
-  if (action.input) work.input = *action.input;
-  if (action.output) work.output = *action.output;
-  if (action.on_conflict) work.on_conflict = *action.on_conflict;
-  return work;
+  if (action.retry) made.retry = *action.retry;
+  made.poll = action.poll;
+  if (action.rescue) made.rescue = *action.rescue;
+  if (action.weight) made.weight = *action.weight;
+  if (action.input) made.input = *action.input;
+  if (action.output) made.output = *action.output;
+  if (action.on_conflict) made.on_conflict = *action.on_conflict;
+  return made;
 }
 
 std::string NoMiddleware(std::string_view name, const std::vector<Use>& chain) {
@@ -89,15 +90,15 @@ std::string NoMiddleware(std::string_view name, const std::vector<Use>& chain) {
 
 }  // namespace
 
-uint32_t PlanWorks::Enter(uint32_t outer, const PlanSource& plan) {
+uint32_t StepActions::Enter(uint32_t outer, const PlanSource& plan) {
   if (plan.middleware.empty()) return outer;
-  auto [it, is_new] = context_ids_.try_emplace({outer, &plan.middleware},
-                                               static_cast<uint32_t>(contexts_.size()));
+  auto [it, is_new] =
+      context_ids_.try_emplace({outer, &plan.middleware}, static_cast<uint32_t>(contexts_.size()));
   if (is_new) contexts_.push_back({outer, &plan.middleware});
   return it->second;
 }
 
-const ActionSource& PlanWorks::Base(std::string_view action, const Where& where) {
+const ActionSource& StepActions::Base(std::string_view action, const Where& where) {
   auto it = bases_.find(action);
   if (it != bases_.end()) return it->second;
   const ActionSource* known = action.empty() ? nullptr : draft_.args.library->FindAction(action);
@@ -116,36 +117,36 @@ const ActionSource& PlanWorks::Base(std::string_view action, const Where& where)
   return bases_.emplace(action, std::move(base)).first->second;
 }
 
-const WorkInfo& PlanWorks::Of(std::string_view action, const ActionSource& own, uint32_t context,
-                              const Where& where) {
+const StepForm& StepActions::Of(std::string_view action, const ActionSource& own, uint32_t context,
+                                const Where& where) {
   const ActionSource& base = Base(action, where);
   const void* key = GivesNothing(own) ? &base : &own;
-  auto it = infos_.find({key, context});
-  if (it != infos_.end()) return it->second;
-  return infos_.emplace(std::pair(key, context), Make(base, own, context, where)).first->second;
+  auto it = forms_.find({key, context});
+  if (it != forms_.end()) return it->second;
+  return forms_.emplace(std::pair(key, context), Make(base, own, context, where)).first->second;
 }
 
-WorkInfo PlanWorks::Make(const ActionSource& base, const ActionSource& own, uint32_t context,
-                         const Where& where) {
+StepForm StepActions::Make(const ActionSource& base, const ActionSource& own, uint32_t context,
+                           const Where& where) {
   ActionSource action = base;
   OverrideKeys(own, &action);
-  WorkInfo info;
+  StepForm form;
   const Phases phases = action.phases.value_or(Phases{});
-  info.run = phases.run;
-  info.finalize = phases.finalize;
-  info.planner = action.planned_by_worker.value_or(false);
-  if (action.singleton) info.singleton = json::Quote(*action.singleton);
-  if (action.with) info.with = *action.with;
+  form.run = phases.run;
+  form.finalize = phases.finalize;
+  form.planner = action.planned_by_worker.value_or(false);
+  if (action.singleton) form.singleton = json::Quote(*action.singleton);
+  if (action.with) form.with = *action.with;
   std::vector<std::string> wrong;
-  Work work = WorkOf(action, &wrong);
+  StepAction made = StepActionOf(action, &wrong);
   for (const std::string& problem : wrong) draft_.problems.Add(where, problem);
-  if (!action.id.empty()) work.middleware = Chain(base, own, context, where);
-  info.work = Intern(std::move(work));
-  return info;
+  if (!action.id.empty()) made.middleware = Chain(base, own, context, where);
+  form.action = Intern(std::move(made));
+  return form;
 }
 
-std::vector<std::string> PlanWorks::Chain(const ActionSource& base, const ActionSource& own,
-                                          uint32_t context, const Where& where) {
+std::vector<std::string> StepActions::Chain(const ActionSource& base, const ActionSource& own,
+                                            uint32_t context, const Where& where) {
   std::vector<const MiddlewareSource*> plans;  // innermost first
   for (uint32_t at = context; at != 0; at = contexts_[at].outer) {
     plans.push_back(contexts_[at].middleware);
@@ -169,7 +170,7 @@ std::vector<std::string> PlanWorks::Chain(const ActionSource& base, const Action
   return names;
 }
 
-void PlanWorks::ApplyPlan(const MiddlewareSource& change, std::vector<Use>* chain) {
+void StepActions::ApplyPlan(const MiddlewareSource& change, std::vector<Use>* chain) {
   if (change.replace.empty() && change.without.empty()) return;
   const std::vector<std::string> missing = ApplyChanges(change, chain);
   auto note = [&](const std::string& name) {
@@ -179,7 +180,7 @@ void PlanWorks::ApplyPlan(const MiddlewareSource& change, std::vector<Use>* chai
   for (const std::string& name : change.without) note(name);
 }
 
-void PlanWorks::ReportUnused() {
+void StepActions::ReportUnused() {
   std::vector<std::string> actions;
   for (const auto& [id, base] : bases_) actions.push_back(id);
   for (const Context& context : contexts_) {
@@ -197,10 +198,10 @@ void PlanWorks::ReportUnused() {
   }
 }
 
-uint32_t PlanWorks::Intern(Work work) {
-  auto [it, is_new] = interned_.try_emplace(ContentOf(work),
-                                            static_cast<uint32_t>(draft_.graph.works.size()));
-  if (is_new) draft_.graph.works.push_back(std::move(work));
+uint32_t StepActions::Intern(StepAction action) {
+  auto [it, is_new] =
+      interned_.try_emplace(ContentOf(action), static_cast<uint32_t>(draft_.graph.actions.size()));
+  if (is_new) draft_.graph.actions.push_back(std::move(action));
   return it->second;
 }
 

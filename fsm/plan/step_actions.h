@@ -1,5 +1,4 @@
-// The kinds of work in a plan: actions with what their steps and the plans around them add, each
-// kept once.
+// The actions of a plan with what their steps and the plans around them add, each kept once.
 #pragma once
 
 #include <map>
@@ -14,8 +13,9 @@
 
 namespace dfsmr {
 
-struct WorkInfo {
-  uint32_t work = 0;  // in graph.works
+// What an action, with the keys of a step, makes of that step.
+struct StepForm {
+  uint32_t action = 0;  // in graph.actions
   bool run = true;
   bool finalize = false;
   bool planner = false;
@@ -23,14 +23,14 @@ struct WorkInfo {
   std::string with = "{}";               // of a subscriber
 };
 
-class PlanWorks {
+class StepActions {
  public:
-  explicit PlanWorks(PlanDraft* draft) : draft_(*draft) {}
+  explicit StepActions(PlanDraft* draft) : draft_(*draft) {}
 
   // The middleware context inside of a plan that stands in `outer`; 0 is outside of all.
   uint32_t Enter(uint32_t outer, const PlanSource& plan);
   // Of a step with that action (empty: none, of a spawn) and those keys of its own.
-  const WorkInfo& Of(std::string_view action, const ActionSource& own, uint32_t context,
+  const StepForm& Of(std::string_view action, const ActionSource& own, uint32_t context,
                      const Where& where);
   // What plans replace or do without, though none of their steps had it.
   void ReportUnused();
@@ -42,18 +42,18 @@ class PlanWorks {
   };
 
   const ActionSource& Base(std::string_view action, const Where& where);
-  WorkInfo Make(const ActionSource& base, const ActionSource& own, uint32_t context,
+  StepForm Make(const ActionSource& base, const ActionSource& own, uint32_t context,
                 const Where& where);
   std::vector<std::string> Chain(const ActionSource& base, const ActionSource& own,
                                  uint32_t context, const Where& where);
   void ApplyPlan(const MiddlewareSource& change, std::vector<Use>* chain);
-  uint32_t Intern(Work work);
+  uint32_t Intern(StepAction action);
 
   PlanDraft& draft_;
   std::vector<Context> contexts_{1};
   std::map<std::pair<uint32_t, const MiddlewareSource*>, uint32_t> context_ids_;
   std::map<std::string, ActionSource, std::less<>> bases_;
-  std::map<std::pair<const void*, uint32_t>, WorkInfo> infos_;
+  std::map<std::pair<const void*, uint32_t>, StepForm> forms_;
   std::map<std::string, uint32_t> interned_;
   std::set<std::pair<const MiddlewareSource*, std::string>> used_;
 };

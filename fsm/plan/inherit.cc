@@ -1,9 +1,9 @@
-// Actions as they take part in plans: with what they extend, and as plans of their own.
+#include "fsm/plan/inherit.h"
+
 #include <algorithm>
 
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"
-#include "fsm/plan/compile.h"
 #include "fsm/plan/middleware.h"
 
 namespace dfsmr {
@@ -25,13 +25,13 @@ std::vector<const ActionSource*> Lineage(const ActionSource& action, const Libra
     if (seen != lineage.end()) {
       std::string path;
       for (; seen != lineage.end(); ++seen) path += (*seen)->id + " → ";
-      problems->push_back({action.extends_written,
-                           "a cycle of actions that extend each other: " + path + base});
+      problems->push_back(
+          {action.extends_written, "a cycle of actions that extend each other: " + path + base});
       break;
     }
     if (lineage.size() == limits::kExtends) {
       problems->push_back({action.extends_written, "more than " + std::to_string(limits::kExtends) +
-                                               " actions extend one another"});
+                                                       " actions extend one another"});
       break;
     }
     const ActionSource* next = library.FindAction(base);

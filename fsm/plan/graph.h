@@ -1,0 +1,115 @@
+// The graph of one instance of a plan, as compiled: plain values, kept with the instance.
+//
+// It is a DAG of places: a place is a step, or a gate between several places and several others.
+// The places that a place leads to wait for it; a place with several before it waits for all of
+// them. Nothing else is ordered.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fsm/machine/machine.h"
+#include "fsm/plan/source.h"
+
+namespace dfsmr {
+
+// What the steps of one kind have in common: an action as it stood when the plan was compiled, with
+// the keys that its steps give themselves.
+struct StepAction {
+  std::string name;
+  std::string queue = "default";
+  int32_t priority = 0;
+  TimeoutPolicy timeout;
+  RetryPolicy retry;
+  std::optional<PollPolicy> poll;
+  Rescue rescue = Rescue::kPause;
+  Weights weight;
+  std::vector<std::string> middleware;  // outermost first
+  Schema input;
+  Schema output;
+  OnConflict on_conflict = OnConflict::kFail;
+};
+
+struct Spawn {
+  std::string machine;
+  std::optional<std::string> items;  // a template whose value is a list; absent: one child
+  std::string as;
+  std::string input;         // a template; `as` is left in it
+  uint32_t concurrency = 0;  // 0: no limit
+};
+
+// A step. In its templates references are compiled: `${#12.output.ip}` is the output of step 12,
+// `${@3.output[1]}` that of group 3; `params`, `instance` and what cannot be known before it is
+// handed out stay as written. In a planner's input references to outputs are text, `$${a.output}`,
+// for its worker to pass on.
+struct Step {
+  enum class Kind : uint8_t {
+    kWork,   // a worker runs it
+    kSpawn,  // starts instances and waits for them
+    kPass,   // nothing to run: `when` left it out, or its action has no run phase
+  };
+  std::string path;
+  std::string of;  // its path without the numbers of for_each: what its timings go by
+  Kind kind = Kind::kWork;
+  bool finalize = false;     // has a finalize phase
+  bool left_out = false;     // by `when`: its output is null
+  bool planner = false;      // of a planning graph: its worker says what comes below it
+  uint32_t action = 0;       // in actions
+  std::string input = "{}";  // a template
+  // Steps that need its output by itself. Those that need it as part of a group are that group's
+  // readers, so that m members and n readers cost m + n: ReadersOf gives all.
+  std::vector<uint32_t> readers;
+  std::vector<uint32_t> groups;  // that it is a member of
+};
+
+// What `${node.output}` gives when node is a for_each (a list) or a nested plan (an object).
+struct Group {
+  struct Member {
+    std::string name;    // in an object
+    bool group = false;  // of groups, else of steps
+    uint32_t index = 0;
+  };
+  bool list = false;
+  std::vector<Member> members;
+  std::vector<uint32_t> readers;  // steps that need it
+  std::vector<uint32_t> groups;   // that it is a member of
+};
+
+struct Place {
+  uint32_t step = UINT32_MAX;  // none: a gate
+  std::string gate;            // its name, of a gate
+  std::vector<uint32_t> next;  // places that wait for this one, each once
+};
+
+struct PlanGraph {
+  bool planning = false;  // holds only planners' steps: what they say is to be compiled next
+  std::vector<StepAction> actions;
+  std::vector<Step> steps;  // in the order written, subscribers after what they subscribe to
+  std::vector<Group> groups;
+  std::vector<Place> places;                   // of the steps, numbered as they are; then the gates
+  std::map<uint32_t, Spawn> spawns;            // by step
+  std::map<uint32_t, std::string> singletons;  // by step: a template text as JSON string
+
+  // Of the instance as a whole, from its plan; templates over params and instance.id.
+  std::string label;      // a JSON string; empty: none
+  std::string singleton;  // a JSON string; empty: none
+  OnConflict on_conflict = OnConflict::kFail;
+  struct Hook {
+    std::vector<std::string> on;
+    std::string action;
+    std::string input;
+  };
+  std::vector<Hook> hooks;
+
+  // Whether this graph could differ for other params of the same plan under the same definitions.
+  bool depends_on_params = false;
+};
+
+// The steps that need the output of this one, by itself or as part of a group: each once,
+// ascending.
+std::vector<uint32_t> ReadersOf(const PlanGraph& graph, uint32_t step);
+
+}  // namespace dfsmr

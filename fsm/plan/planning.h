@@ -1,0 +1,53 @@
+// What a plan is compiled with: the definitions beside it, the params of the instance and what its
+// planners have said. And what is found wrong with it.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fsm/plan/source.h"
+
+namespace dfsmr {
+
+// The definitions that a plan may name, of one namespace, as they stand.
+class Library {
+ public:
+  virtual ~Library() = default;
+  virtual const ActionSource* FindAction(std::string_view id) const = 0;  // null: not defined
+  virtual const PlanSource* FindPlan(std::string_view id) const = 0;
+  virtual bool HasMachine(std::string_view id) const = 0;  // a plain machine of that name
+  // Actions whose subscribes_to (their own or inherited) names this action, in order of id.
+  virtual std::vector<const ActionSource*> SubscribersOf(std::string_view action) const = 0;
+};
+
+struct PlanProblem {
+  Written written;
+  std::string message;
+  // Ids of other definitions that the problem depends on: with other content of theirs, or once
+  // they exist, it may be gone.
+  std::vector<std::string> about;
+  // The reference that is wrong, as it stands in the text at `written`: "${a.output}"; may be
+  // empty.
+  std::string reference;
+  bool too_large = false;  // compiling the rest of its source would take as long again
+  bool warning = false;    // the definition may be used all the same
+};
+
+// What planner steps have said so far, by their paths.
+using PlannedFlows = std::map<std::string, std::shared_ptr<const PlanSource>, std::less<>>;
+
+struct PlanningArgs {
+  const PlanSource* plan = nullptr;
+  const Library* library = nullptr;
+  // The instance's params, a JSON object. Absent when the plan is only defined: then each for_each
+  // has one template step, named without a number, and `when` leaves nothing out.
+  std::optional<std::string_view> params;
+  const PlannedFlows* planned = nullptr;
+  std::string_view instance;  // its id; empty when the plan is only defined
+};
+
+}  // namespace dfsmr

@@ -1,0 +1,162 @@
+// The instances that a step starts and waits for.
+#include <algorithm>
+
+#include "fsm/base/json.h"
+#include "fsm/rules/inside.h"
+
+namespace dfsmr::rules {
+
+ChildClass ClassOf(const Instance& child) {
+  if (child.state == InstanceState::kPaused) return ChildClass::kPaused;
+  if (!child.Stopped()) return ChildClass::kRunning;
+  switch (child.result) {
+    case InstanceResult::kSuccess:
+    case InstanceResult::kWarning:
+      return ChildClass::kSuccess;
+    case InstanceResult::kCancelled:
+      return ChildClass::kCancelled;
+    default:
+      return ChildClass::kFailed;
+  }
+}
+
+bool WantsChildren(const Instance& instance, const Token& token) {
+  if (instance.Stopped() || !token.step || !token.step->children) return false;
+  if (token.state != TokenState::kWaiting) return false;
+  const ChildCounts& children = *token.step->children;
+  if (!children.Awaited()) return false;
+  if (instance.state != InstanceState::kRunning || instance.cancel_requested) return false;
+  if (!children.counted) return true;
+  if (!children.restart && children.started >= children.total) return false;
+  return children.concurrency == 0 || children.running < children.concurrency;
+}
+namespace {
+
+std::string OutputOf(const ChildCounts& children) {
+  auto member = [](const char* name, uint64_t count) {
+    return json::Quote(name) + ":" + std::to_string(count);
+  };
+  return "{" + member("total", children.total) + "," + member("success", children.success) + "," +
+         member("failed", children.failed + children.paused) + "," +
+         member("cancelled", children.cancelled) + "}";
+}
+
+}  // namespace
+
+void JudgeChildren(Scene& scene, uint64_t visit) {
+  Instance& instance = scene.instance;
+  const auto slot = instance.tokens.SlotOf(visit);
+  if (!slot) return;
+  const Token token = std::as_const(instance.tokens)[*slot];
+  if (token.state != TokenState::kWaiting || !Awaits(token)) return;
+  if (!token.step->children->AllEnded()) return;
+  const ChildCounts& children = *token.step->children;
+  const Node& home = scene.machine.nodes[token.home];
+  const bool spawn = home.role == Role::kSpawn;
+  if (!spawn && token.node == token.home) return;  // it waits for its next try, which asks again
+  const uint64_t failed = children.failed + children.paused;
+  if (instance.cancel_requested) {
+    if (children.paused > 0) return;  // they are told of the cancel, and stop
+    if (spawn) instance.tokens.Remove(*slot);
+  } else if (failed > 0) {
+    std::string why = std::to_string(failed) + " of " + std::to_string(children.total) +
+                      (children.total == 1 ? " child" : " children") + " failed";
+    if (!children.error.empty()) why += "; " + children.error;
+    GiveUp(scene, *slot, why, {"error", {}, {}});
+  } else if (spawn) {
+    const size_t first = scene.events.size();
+    const std::string output = OutputOf(children);
+    LeadOn(scene, *slot, *home.FindTransition("ok"), /*skipped=*/false, {"ok", {}, {}});
+    scene.events[first].output = output;
+  } else {
+    Wake(scene, *slot, "children", OutputOf(children), "");
+    instance.tokens.FindMutable(instance.last_visit)->step->children->told = true;
+  }
+}
+
+void CountChildren(Scene& scene, uint64_t visit, uint64_t total) {
+  Token* token = scene.instance.tokens.FindMutable(visit);
+  if (!token || !token->step->children) return;
+  token->step->children->total = total;
+  token->step->children->counted = true;
+  JudgeChildren(scene, visit);
+  JudgeSteps(scene);
+}
+
+void ChildStarted(Scene& scene, NodeIndex home, const std::string& error) {
+  const auto slot = scene.instance.tokens.SlotOfHome(home);
+  if (!slot) return;
+  Token& token = scene.instance.tokens.Mutable(*slot);
+  ChildCounts& children = *token.step->children;
+  ++children.started;
+  uint64_t& highest = scene.instance.plan->children;
+  highest = std::max(highest, children.first + children.started);
+  if (error.empty()) {
+    ++children.running;
+    return;
+  }
+  ++children.failed;
+  ++children.unplanned;
+  if (children.error.empty()) children.error = error;
+  JudgeChildren(scene, token.visit);
+  JudgeSteps(scene);
+}
+namespace {
+
+void CountChild(ChildCounts& children, ChildClass child, int64_t by) {
+  auto add = [by](uint64_t& count) { count += static_cast<uint64_t>(by); };
+  switch (child) {
+    case ChildClass::kNone:
+    case ChildClass::kRunning:
+      add(children.running);
+      break;
+    case ChildClass::kPaused:
+      add(children.paused);
+      break;
+    case ChildClass::kSuccess:
+      add(children.success);
+      break;
+    case ChildClass::kCancelled:
+      add(children.cancelled);
+      [[fallthrough]];
+    case ChildClass::kFailed:
+      add(children.failed);
+      break;
+  }
+}
+
+}  // namespace
+
+void ChildMoved(Scene& scene, NodeIndex home, uint64_t generation, ChildClass from, ChildClass to,
+                bool unplanned) {
+  Instance& instance = scene.instance;
+  const auto slot = instance.Stopped() ? std::nullopt : instance.tokens.SlotOfHome(home);
+  if (!slot) return;
+  const Token& standing = std::as_const(instance.tokens)[*slot];
+  if (!standing.step || !standing.step->children ||
+      standing.step->children->generation != generation) {
+    return;
+  }
+  Token& token = instance.tokens.Mutable(*slot);
+  ChildCounts& children = *token.step->children;
+  /*mutant stopped-child-running*/ CountChild(children, from, -1); /*end*/
+  CountChild(children, to, +1);
+  if (unplanned && to == ChildClass::kFailed) ++children.unplanned;
+  if (unplanned && from == ChildClass::kFailed) --children.unplanned;
+  JudgeChildren(scene, token.visit);
+  JudgeSteps(scene);
+}
+
+void RestartedUpTo(Scene& scene, uint64_t visit, uint64_t number) {
+  Token* token = scene.instance.tokens.FindMutable(visit);
+  if (!token || !token->step->children) return;
+  ChildCounts& children = *token->step->children;
+  children.restart_at = number;
+  if (number < children.started) return;
+  children.restart = false;
+  children.restart_at = 0;
+  JudgeChildren(scene, visit);
+  JudgeSteps(scene);
+}
+
+}  // namespace dfsmr::rules

@@ -1,0 +1,305 @@
+// Claims: handed out, given back, extended, timed out, and refused when they are late.
+#include <algorithm>
+#include <charconv>
+
+#include "fsm/base/limits.h"
+#include "fsm/base/names.h"
+#include "fsm/rules/inside.h"
+
+namespace dfsmr::rules {
+namespace {
+
+// A hash of the instance's name (FNV-1a). Claims carry it, so that a claim is refused at another
+// instance.
+uint32_t Tag(const Instance& instance) {
+  uint32_t hash = 2166136261u;
+  auto mix = [&hash](std::string_view text) {
+    for (char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 16777619u;
+    hash = hash * 16777619u;
+  };
+  mix(instance.ns);
+  mix(instance.id);
+  return hash;
+}
+
+void AppendHex(std::string& text, uint64_t number) {
+  char digits[17];
+  const auto end = std::to_chars(digits, digits + sizeof digits, number, 16).ptr;
+  text.append(digits, end);
+}
+
+}  // namespace
+
+std::string ClaimText(const Instance& instance, uint64_t visit, ClaimId id) {
+  std::string text;
+  text.reserve(32);
+  for (uint64_t number : {visit, id.epoch, id.serial}) {
+    AppendHex(text, number);
+    text += '-';
+  }
+  AppendHex(text, Tag(instance));
+  return text;
+}
+
+Result<ClaimRef> ParseClaim(const Instance& instance, std::string_view text) {
+  uint64_t numbers[4];
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  bool good = true;
+  for (int i = 0; i < 4 && good; ++i) {
+    const auto [next, error] = std::from_chars(at, end, numbers[i], 16);
+    good = error == std::errc() && (i == 3 ? next == end : next != end && *next == '-');
+    at = next + 1;
+  }
+  if (!good) return Stale(instance, Quoted(text.substr(0, 64)) + " is no claim that Ready gave");
+  if (/*mutant claim-of-another-instance*/ numbers[3] != Tag(instance) /*end*/)
+    return Stale(instance, "it belongs to another instance");
+  return ClaimRef{numbers[0], {numbers[1], numbers[2]}};
+}
+namespace {
+
+// Whether a claim that is not listed was lost in a crash, before any fsync covered it. Otherwise it
+// is void.
+bool LostInCrash(const Scene& scene, const Token& token, ClaimId id) {
+  return /*mutant never-handed-out-accepted*/ id.epoch < scene.epoch &&
+         id.epoch > token.forgotten_epoch /*end*/ && id > scene.born_after &&
+         scene.machine.nodes[token.node].kind == NodeKind::kWork &&
+         !scene.machine.nodes[token.node].AtMostOnce();
+}
+
+}  // namespace
+
+Result<size_t> ClaimedSlot(Scene& scene, const ClaimRef& ref) {
+  Instance& instance = scene.instance;
+  if (instance.Stopped()) {
+    return Stale(instance, "the instance has stopped with " + std::string(Name(instance.result)));
+  }
+  const auto slot = instance.tokens.SlotOf(ref.visit);
+  if (!slot) {
+    return Stale(instance, "visit " + std::to_string(ref.visit) +
+                               " is over, another report or an upgrade ended it; the instance "
+                               "is at visit " +
+                               std::to_string(instance.last_visit) +
+                               (Where(scene).empty() ? "" : ", " + Quoted(Where(scene))));
+  }
+  const Token& token = std::as_const(instance.tokens)[*slot];
+  const Claim* claim = token.FindClaim(ref.id);
+  if (/*mutant given-back-accepted*/ claim ? claim->given_back
+                                           : !LostInCrash(scene, token, ref.id) /*end*/) {
+    return Stale(instance, "it was given back; ask Ready for a new one");
+  }
+  return *slot;
+}
+
+void SampleAbandoned(Scene& scene, const Token& token, ClaimId winner, Event& event) {
+  const Node& node = scene.machine.nodes[token.node];
+  for (const Claim& claim : token.claims) {
+    if (!claim.Live() || claim.id == winner) continue;
+    event.samples.push_back(
+        {node.id, scene.now - claim.claim_time, true, claim.sampled, claim.retry});
+  }
+}
+
+void SampleReport(Scene& scene, const Token& token, const Claim* claim, Event& event) {
+  const Node& node = scene.machine.nodes[token.node];
+  if (claim) {
+    event.samples.push_back(
+        {node.id, scene.now - claim->claim_time, false, claim->sampled, claim->retry});
+  }
+  SampleAbandoned(scene, token, claim ? claim->id : ClaimId{}, event);
+}
+namespace {
+
+void TrimClaims(Token& token) {
+  while (token.claims.size() > limits::kClaimsPerVisit) {
+    auto oldest = std::ranges::find_if_not(token.claims, &Claim::Live);
+    if (oldest == token.claims.end()) return;
+    token.forgotten_epoch = std::max(token.forgotten_epoch, oldest->id.epoch);
+    token.claims.erase(oldest);
+  }
+}
+
+// Lists a claim that a crash had lost and whose worker still has it. It counts from now on.
+std::vector<Claim>::iterator Recover(Scene& scene, Token& token, ClaimId id) {
+  Claim claim;
+  claim.id = id;
+  claim.worker = "unknown";  // the name was lost, too
+  claim.attempt = ++token.attempt;
+  claim.claim_time = scene.now;
+  Event& event = Emit(scene, ChangeKind::kClaimed);
+  event.node = NodeName(scene.machine, token.node);
+  event.visit = token.visit;
+  event.attempt = claim.attempt;
+  event.client = claim.worker;
+  event.note = "claimed before a crash, and heard of again";
+  return token.claims.insert(token.claims.end(), std::move(claim));
+}
+
+// Makes the claims of the token that a crash lost void, as if they had been given back.
+void ForgetLost(Scene& scene, Token& token) {
+  token.forgotten_epoch = std::max(token.forgotten_epoch, scene.epoch - 1);
+}
+
+void FreeIfUnclaimed(Scene& scene, uint64_t visit) {
+  Token& token = *scene.instance.tokens.FindMutable(visit);
+  /*mutant timed-out-not-ready*/ if (token.state != TokenState::kClaimed || token.HasLiveClaim())
+    return;                          /*end*/
+  token.state = TokenState::kReady;  // its place in line stays: available_at
+  DropIfCancelled(scene, visit);
+}
+
+}  // namespace
+
+void GiveBack(Scene& scene, Token& token, Claim& claim, const std::string& client,
+              std::string note) {
+  /*mutant given-back-stays-alive*/ claim.given_back = true; /*end*/
+  Event& event = Emit(scene, ChangeKind::kRelinquished);
+  event.node = NodeName(scene.machine, token.node);
+  event.visit = token.visit;
+  event.attempt = claim.attempt;
+  event.client = client.empty() ? claim.worker : client;
+  event.note = std::move(note);
+}
+
+const Claim& TakeClaim(Scene& scene, Token& token, ClaimArgs args) {
+  Check(token.state == TokenState::kReady, "only a ready token is handed out");
+  Claim claim;
+  claim.id = args.id;
+  claim.worker = std::move(args.worker);
+  claim.attempt = ++token.attempt;
+  claim.claim_time = scene.now;
+  claim.deadline = args.deadline;
+  claim.session = args.session;
+  claim.retry = token.TimedOutBefore();
+  token.state = TokenState::kClaimed;
+  if (token.step) {
+    if (token.step->start_time == Timestamp()) token.step->start_time = scene.now;
+    if (!args.key.empty()) token.step->key = std::move(args.key);
+  }
+  Event& event = Emit(scene, ChangeKind::kClaimed);
+  event.node = NodeName(scene.machine, token.node);
+  event.visit = token.visit;
+  event.attempt = claim.attempt;
+  event.client = claim.worker;
+  token.claims.push_back(std::move(claim));
+  TrimClaims(token);
+  return token.claims.back();
+}
+
+Result<std::string> Relinquish(Scene& scene, std::string_view text, const std::string& client) {
+  Instance& instance = scene.instance;
+  if (text.empty()) {
+    if (instance.Stopped()) return Stopped(instance);
+    const std::string node = Where(scene);
+    for (uint64_t visit : VisitsWith(instance, [](const Token& token) {
+           return token.state == TokenState::kReady || token.state == TokenState::kClaimed;
+         })) {
+      Token& token = *instance.tokens.FindMutable(visit);
+      ForgetLost(scene, token);
+      for (Claim& claim : token.claims) {
+        if (!claim.given_back) GiveBack(scene, token, claim, client);
+      }
+      FreeIfUnclaimed(scene, visit);
+    }
+    StopIfCancelled(scene);
+    return node;
+  }
+  auto ref = ParseClaim(instance, text);
+  if (!ref) return ref.error();
+  auto slot = ClaimedSlot(scene, *ref);
+  if (!slot) return slot.error();
+  Token& token = instance.tokens[*slot];
+  std::string node(NodeName(scene.machine, token.node));
+  auto claim = std::ranges::find(token.claims, ref->id, &Claim::id);
+  if (claim == token.claims.end()) claim = Recover(scene, token, ref->id);
+  GiveBack(scene, token, *claim, client);
+  FreeIfUnclaimed(scene, ref->visit);
+  StopIfCancelled(scene);
+  return node;
+}
+
+void Unclaim(Scene& scene, uint64_t visit, ClaimId id, bool told) {
+  Token* token = scene.instance.tokens.FindMutable(visit);
+  if (!token) return;
+  auto claim = std::ranges::find(token->claims, id, &Claim::id);
+  if (claim == token->claims.end() || claim->given_back) return;
+  --token->attempt;
+  if (token->attempt == 0 && token->step && token->step->event.empty()) token->step->key.clear();
+  if (told) {
+    GiveBack(scene, *token, *claim, "", "its worker never saw it");
+  } else {
+    token->claims.erase(claim);
+  }
+  FreeIfUnclaimed(scene, visit);
+  StopIfCancelled(scene);
+}
+
+Result<Extension> Extend(Scene& scene, std::string_view text, Timestamp deadline, double progress) {
+  auto ref = ParseClaim(scene.instance, text);
+  if (!ref) return ref.error();
+  auto slot = ClaimedSlot(scene, *ref);
+  if (!slot) return slot.error();
+  Token& token = scene.instance.tokens[*slot];
+  auto claim = std::ranges::find(token.claims, ref->id, &Claim::id);
+  if (claim == token.claims.end()) {
+    claim = Recover(scene, token, ref->id);
+    claim->deadline = deadline;
+  }
+  if (claim->timed_out) {
+    claim->timed_out = false;
+    claim->deadline = deadline;
+  }
+  if (claim->deadline != kNever) claim->deadline = std::max(claim->deadline, deadline);
+  if (progress > 0) claim->progress = progress;
+  if (token.step && progress > 0) {
+    const double weight = WeightOf(scene, scene.machine.nodes[token.home]);
+    scene.instance.plan->partial += (progress - token.step->progress) * weight;
+    token.step->progress = progress;
+  }
+  token.state = TokenState::kClaimed;
+  return Extension{claim->deadline, scene.instance.cancel_requested};
+}
+
+void TimeOut(Scene& scene, uint64_t visit, ClaimId id) {
+  const auto slot = scene.instance.tokens.SlotOf(visit);
+  if (!slot || scene.instance.Stopped()) return;
+  Token* token = &scene.instance.tokens.Mutable(*slot);
+  auto claim = std::ranges::find(token->claims, id, &Claim::id);
+  if (claim == token->claims.end() || !claim->Live() || claim->deadline > scene.now) return;
+  claim->timed_out = true;
+  const Node& node = scene.machine.nodes[token->node];
+  {
+    Event& event = Emit(scene, ChangeKind::kTimedOut);
+    event.prev_node = node.id;
+    event.node = kTimeoutNode;
+    event.visit = visit;
+    event.attempt = claim->attempt;
+    event.client = claim->worker;
+    const Duration lasted = claim->deadline - claim->claim_time;
+    event.samples.push_back({node.id, lasted, true, claim->sampled, claim->retry});
+    claim->sampled = lasted;
+  }
+  if (const Edge* edge = node.FindTransition(kTimeoutNode)) {
+    SampleAbandoned(scene, *token, id, scene.events.back());
+    Follow(scene, *slot, *edge,
+           {.node = kNoNode,
+            .prev_node = std::string(kTimeoutNode),
+            .transition = std::string(kTimeoutNode),
+            .params = token->params,
+            .client = {}});
+  } else {
+    FreeIfUnclaimed(scene, visit);
+  }
+  StopIfCancelled(scene);
+}
+
+void Rerun(Scene& scene, uint64_t visit) {
+  Token& token = *scene.instance.tokens.FindMutable(visit);
+  for (Claim& claim : token.claims) {
+    if (!claim.given_back) GiveBack(scene, token, claim, "", "resumed with force");
+  }
+  ForgetLost(scene, token);
+  FreeIfUnclaimed(scene, visit);
+}
+
+}  // namespace dfsmr::rules

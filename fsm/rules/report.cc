@@ -1,0 +1,138 @@
+// Reports of workers and of callers from outside, and the end of a wait.
+#include <algorithm>
+
+#include "fsm/base/names.h"
+#include "fsm/rules/inside.h"
+
+namespace dfsmr::rules {
+namespace {
+
+// The token that a call from outside is about: the one at `node`, or the only one.
+Result<size_t> OutsideSlot(Scene& scene, const std::string& node) {
+  Instance& instance = scene.instance;
+  if (instance.Stopped()) return Stopped(instance);
+  if (IsPlanned(scene)) return StepSlot(scene, node);
+  if (!node.empty()) {
+    const NodeIndex index = scene.machine.Find(node);
+    if (index == kNoNode) {
+      return Error{Code::kNotFound, Reason::kNoSuchNode,
+                   "machine " + Quoted(instance.machine) + " version " +
+                       std::to_string(instance.version) + " has no node " + Quoted(node)};
+    }
+    auto it = std::ranges::find(instance.tokens, index, &Token::node);
+    if (it == instance.tokens.end()) {
+      return Refused(
+          Reason::kIllegalTransition,
+          Named(instance) + " does not stand at " + Quoted(node) +
+              (instance.tokens.empty() ? ", it has not begun" : " but at " + Quoted(Where(scene))));
+    }
+    return static_cast<size_t>(it - instance.tokens.begin());
+  }
+  if (instance.tokens.empty()) {
+    return Refused(Reason::kIllegalTransition,
+                   Named(instance) + " has not begun; it is " + std::string(Name(instance.state)));
+  }
+  if (instance.tokens.size() > 1) {
+    std::string nodes;
+    for (const Token& token : instance.tokens) {
+      nodes += (nodes.empty() ? "" : ", ") + std::string(NodeName(scene.machine, token.node));
+    }
+    return Refused(Reason::kAmbiguousNode, Named(instance) + " stands on several nodes (" + nodes +
+                                               "): say which one with 'node'");
+  }
+  return size_t{0};
+}
+
+Result<const Edge*> LegalEdge(const Scene& scene, const Token& token,
+                              const std::string& transition) {
+  const Node& node = scene.machine.nodes[token.node];
+  const bool reserved = transition.starts_with(kSystemPrefix);
+  const Edge* edge = reserved ? nullptr : node.FindTransition(transition);
+  if (edge) return edge;
+  const std::string legal = node.LegalTransitions();
+  return Refused(Reason::kIllegalTransition,
+                 Named(scene.instance) + " stands at " + Quoted(node.id) +
+                     ", which has no transition " + Quoted(transition) +
+                     (reserved ? " that may be reported: 'dfsmr.' belongs to the server" : "") +
+                     (legal.empty() ? "; nothing leads on from there" : "; it has: " + legal));
+}
+
+}  // namespace
+
+Result<Answer> Report(Scene& scene, const ReportArgs& args) {
+  Instance& instance = scene.instance;
+  Result<size_t> slot = size_t{0};
+  ClaimRef ref;
+  if (args.claim.empty()) {
+    slot = OutsideSlot(scene, args.node);
+  } else {
+    auto parsed = ParseClaim(instance, args.claim);
+    if (!parsed) return parsed.error();
+    ref = *parsed;
+    const auto& last = instance.last_answer;
+    if (last && last->claim == ref.id && last->transition == args.transition) {
+      Answer again = *last;
+      again.repeated = true;
+      return again;
+    }
+    slot = ClaimedSlot(scene, ref);
+  }
+  if (!slot) return slot.error();
+  if (args.fault) return *args.fault;
+  if (IsPlanned(scene)) return ReportStep(scene, *slot, ref.id, args);
+  const Token left = std::as_const(instance.tokens)[*slot];
+  auto edge = LegalEdge(scene, left, args.transition);
+  if (!edge) return edge.error();
+
+  const Claim* claim = ref.id ? left.FindClaim(ref.id) : nullptr;
+  Arrival arrival{.node = kNoNode,
+                  .prev_node = scene.machine.nodes[left.node].id,
+                  .transition = args.transition,
+                  .params = args.params,
+                  .client = args.client};
+  if (arrival.client.empty() && claim) arrival.client = claim->worker;
+  if (!args.error.empty()) instance.error = args.error;
+  const size_t first = scene.events.size();
+  Answer answer;
+  answer.claim = ref.id;
+  answer.transition = args.transition;
+  answer.prev_node = arrival.prev_node;
+  answer.nodes = Follow(scene, *slot, **edge, std::move(arrival));
+  Check(scene.events.size() > first, "an accepted report makes an event");
+  answer.visit = scene.events[first].visit;
+  StopIfCancelled(scene);
+  answer.state = instance.state;
+  answer.result = instance.result;
+
+  Event& event = scene.events[first];
+  event.attempt = claim ? claim->attempt : 0;
+  event.note = args.error;
+  /*mutant report-ends-no-visit*/ event.left_visit = left.visit; /*end*/
+  event.output = args.output;
+  SampleReport(scene, left, claim, event);
+  if (ref.id) {
+    event.answer = answer;
+    instance.last_answer = answer;
+  }
+  return answer;
+}
+
+void EndWait(Scene& scene, uint64_t visit) {
+  const auto slot = scene.instance.tokens.SlotOf(visit);
+  if (!slot) return;
+  const Token& token = std::as_const(scene.instance.tokens)[*slot];
+  if (token.state != TokenState::kWaiting || token.available_at > scene.now) return;
+  if (IsPlanned(scene)) return EndWaitOfStep(scene, *slot);
+  const Node& node = scene.machine.nodes[token.node];
+  const Edge* edge = node.FindTransition("ok");
+  const size_t first = scene.events.size();
+  Follow(scene, *slot, *edge,
+         {.node = kNoNode,
+          .prev_node = node.id,
+          .transition = "ok",
+          .params = token.params,
+          .client = {}});
+  scene.events[first].left_visit = visit;
+}
+
+}  // namespace dfsmr::rules

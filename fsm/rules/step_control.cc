@@ -1,0 +1,210 @@
+// What operators do to the steps of a plan, and how its state follows from its tokens.
+#include <algorithm>
+
+#include "fsm/base/names.h"
+#include "fsm/rules/inside.h"
+
+namespace dfsmr::rules {
+
+Result<size_t> StepSlot(const Scene& scene, const std::string& node) {
+  const Instance& instance = scene.instance;
+  if (node.empty()) {
+    if (instance.tokens.size() == 1) return size_t{0};
+    if (instance.tokens.empty()) {
+      return Refused(Reason::kIllegalTransition, Named(instance) + " stands nowhere; it is " +
+                                                     std::string(Name(instance.state)));
+    }
+    std::string nodes;
+    for (size_t i = 0; i < instance.tokens.size() && i < 10; ++i) {
+      nodes += (i ? ", " : "") + scene.machine.nodes[instance.tokens[i].node].id;
+    }
+    if (instance.tokens.size() > 10) nodes += ", …";
+    return Refused(Reason::kAmbiguousNode, Named(instance) + " stands on several nodes (" + nodes +
+                                               "): say which one with 'node'");
+  }
+  const NodeIndex index = scene.machine.Find(node);
+  if (index == kNoNode) {
+    return Error{
+        Code::kNotFound, Reason::kNoSuchNode,
+        Named(instance) + " of plan " + Quoted(instance.machine) + " has no step " + Quoted(node)};
+  }
+  const Node& meant = scene.machine.nodes[index];
+  const bool exact = meant.role == Role::kError || meant.role == Role::kSuspended ||
+                     meant.role == Role::kFinalizeError;
+  auto slot = instance.tokens.SlotOfHome(meant.home);
+  if (exact && slot && instance.tokens[*slot].node != index) slot.reset();
+  if (!slot && !exact) {
+    const NodeIndex finalize = scene.machine.Find(node + "/finalize");
+    if (finalize != kNoNode) slot = instance.tokens.SlotOfHome(finalize);
+  }
+  if (slot) return *slot;
+  return Refused(Reason::kIllegalTransition, Named(instance) + " does not stand at " +
+                                                 Quoted(node) +
+                                                 ": the step has not begun, or has ended");
+}
+
+Result<Ok> KeyIsFree(const Scene& scene) {
+  const Instance& instance = scene.instance;
+  const bool stays = instance.state != InstanceState::kPaused || instance.plan->pause_requested;
+  if (stays || scene.key_holder.empty()) return Ok{};
+  return Refused(Reason::kIllegalTransition,
+                 HeldBy(scene.key, scene.key_holder) + "; let this one go on when that has ended");
+}
+namespace {
+
+std::vector<uint64_t> VisitsIn(const Instance& instance, TokenState state) {
+  std::vector<uint64_t> visits;
+  for (const Token& token : instance.tokens) {
+    if (token.state == state) visits.push_back(token.visit);
+  }
+  std::ranges::sort(visits);
+  return visits;
+}
+
+Error NotHeld(const Scene& scene, const std::string& node, const std::string& hint) {
+  return Refused(Reason::kNotHeld, "nothing of " + Named(scene.instance) + " is held" +
+                                       (node.empty() ? "" : " at " + Quoted(node)) + hint);
+}
+
+}  // namespace
+
+Result<Ok> ResumeSteps(Scene& scene, const std::string& node, bool force) {
+  Instance& instance = scene.instance;
+  std::vector<uint64_t> held;
+  std::vector<uint64_t> claimed;
+  if (node.empty()) {
+    held = VisitsIn(instance, TokenState::kHeld);
+    if (force) claimed = VisitsIn(instance, TokenState::kClaimed);
+  } else {
+    auto slot = StepSlot(scene, node);
+    if (!slot && slot.error().reason == Reason::kNoSuchNode) return slot.error();
+    const Token* token = slot ? &std::as_const(instance.tokens)[*slot] : nullptr;
+    if (token && token->state == TokenState::kHeld) held.push_back(token->visit);
+    if (token && force && token->state == TokenState::kClaimed) claimed.push_back(token->visit);
+    if (held.empty() && claimed.empty()) {
+      return NotHeld(scene, node, force ? "" : "; 'force' runs claimed work again");
+    }
+  }
+  const bool paused = instance.plan->pause_requested && node.empty();
+  if (!paused && held.empty() && claimed.empty()) return Ok{};
+  if (node.empty()) instance.plan->pause_requested = false;
+  const bool was_paused = instance.state == InstanceState::kPaused;
+  if (was_paused && !instance.plan->pause_requested) {
+    instance.plan->key = scene.key;
+    instance.error.clear();
+    SetState(scene,
+             scene.machine.graph->planning ? InstanceState::kPlanning : InstanceState::kRunning);
+  }
+  Emit(scene, ChangeKind::kResumed).node = node;
+  bool finalized = false;  // retrying one finalize phase retries all
+  for (uint64_t visit : held) {
+    const auto slot = instance.tokens.SlotOf(visit);
+    if (!slot) continue;
+    const Token& token = std::as_const(instance.tokens)[*slot];
+    if (scene.machine.nodes[token.home].role == Role::kFinalize && std::exchange(finalized, true)) {
+      continue;
+    }
+    Retry(scene, *slot, "");
+  }
+  for (uint64_t visit : claimed) Rerun(scene, visit);
+  JudgeSteps(scene);
+  return Ok{};
+}
+
+Result<Ok> SkipStep(Scene& scene, const std::string& node) {
+  Instance& instance = scene.instance;
+  std::vector<uint64_t> held;
+  if (node.empty()) {
+    held = VisitsIn(instance, TokenState::kHeld);
+    if (held.size() > 1) {
+      return Refused(Reason::kAmbiguousNode, std::to_string(held.size()) + " steps of " +
+                                                 Named(instance) +
+                                                 " are held: say which one with 'node'");
+    }
+  } else {
+    auto slot = StepSlot(scene, node);
+    if (!slot && slot.error().reason == Reason::kNoSuchNode) return slot.error();
+    if (slot && std::as_const(instance.tokens)[*slot].state == TokenState::kHeld) {
+      held.push_back(std::as_const(instance.tokens)[*slot].visit);
+    }
+  }
+  if (held.empty()) return NotHeld(scene, node, "; only a held step can be skipped");
+  auto free = KeyIsFree(scene);
+  if (!free) return free;
+  SkipHeld(scene, *instance.tokens.SlotOf(held.front()), "");
+  JudgeSteps(scene);
+  return Ok{};
+}
+
+void DropIfCancelled(Scene& scene, uint64_t visit) {
+  Instance& instance = scene.instance;
+  if (!instance.cancel_requested || !IsPlanned(scene)) return;
+  const auto slot = instance.tokens.SlotOf(visit);
+  if (!slot) return;
+  const Token& token = std::as_const(instance.tokens)[*slot];
+  if (token.state != TokenState::kReady || token.step->event == "cancel") return;
+  instance.tokens.Remove(*slot);
+}
+
+void CancelSteps(Scene& scene) {
+  Instance& instance = scene.instance;
+  std::vector<uint64_t> visits;
+  for (const Token& token : instance.tokens) visits.push_back(token.visit);
+  for (uint64_t visit : visits) {
+    const size_t slot = *instance.tokens.SlotOf(visit);
+    const Token& token = std::as_const(instance.tokens)[slot];
+    const Role role = scene.machine.nodes[token.node].role;
+    if (token.state == TokenState::kClaimed) continue;
+    if (role == Role::kSuspended) {
+      Wake(scene, slot, "cancel", "", "");
+    } else if (role == Role::kSpawn &&
+               token.step->children->running + token.step->children->paused > 0) {
+      ChildCounts& children = *instance.tokens.Mutable(slot).step->children;
+      children.total = children.started;  // no more are started, and those that run are told
+      children.counted = true;
+      children.restart = false;
+    } else if (token.state == TokenState::kReady && !token.step->event.empty()) {
+      StepState& step = *instance.tokens.Mutable(slot).step;
+      step.event = "cancel";
+      step.event_data.clear();
+    } else {
+      instance.tokens.Remove(slot);
+    }
+  }
+}
+
+void JudgeSteps(Scene& scene) {
+  Instance& instance = scene.instance;
+  if (instance.Stopped() || !IsPlanned(scene)) return;
+  if (instance.cancel_requested) {
+    if (instance.tokens.empty()) StopCancelled(scene);
+    return;
+  }
+  const Tokens& tokens = instance.tokens;
+  const size_t held = tokens.Count(TokenState::kHeld);
+  const bool stuck = held > 0 && held == tokens.size();
+  if (instance.state == InstanceState::kPaused && !stuck && !instance.plan->pause_requested) {
+    instance.plan->key = scene.key;
+    instance.error.clear();
+    SetState(scene, InstanceState::kRunning);
+    Emit(scene, ChangeKind::kResumed);
+    return;
+  }
+  if (!stuck || instance.state != InstanceState::kRunning) return;
+  const bool fail = std::ranges::all_of(
+      tokens, [&](const Token& token) { return ActionOf(scene, token).rescue == Rescue::kFail; });
+  const Token first = tokens.front();
+  const std::string why = "step " + StepOf(scene, first).path + ": " +
+                          (first.error.empty() ? "it failed" : first.error) +
+                          (held > 1 ? " (and " + std::to_string(held - 1) + " more)" : "");
+  if (fail) return Stop(scene, InstanceResult::kError, first.node, first.visit, why);
+  instance.error = why;
+  instance.plan->key.clear();
+  SetState(scene, InstanceState::kPaused);
+  Event& event = Emit(scene, ChangeKind::kPaused);
+  event.node = scene.machine.nodes[first.node].id;
+  event.visit = first.visit;
+  event.note = why;
+}
+
+}  // namespace dfsmr::rules

@@ -1,0 +1,273 @@
+// Reports on the steps of a plan.
+#include <algorithm>
+#include <array>
+
+#include "fsm/base/json.h"
+#include "fsm/base/limits.h"
+#include "fsm/base/names.h"
+#include "fsm/base/template.h"
+#include "fsm/rules/inside.h"
+
+namespace dfsmr::rules {
+namespace {
+
+constexpr std::array<std::string_view, 7> kVerbs = {"ok",   "error", "suspend", "retry",
+                                                    "skip", "patch", "planned"};
+
+bool IsVerb(std::string_view word) { return std::ranges::find(kVerbs, word) != kVerbs.end(); }
+
+Error NotThere(const Scene& scene, const Node& node, const std::string& transition,
+               std::string_view legal) {
+  return Refused(Reason::kIllegalTransition,
+                 Named(scene.instance) + " stands at " + Quoted(node.id) + ", which has no " +
+                     "transition " + Quoted(transition) + "; it has: " + std::string(legal));
+}
+
+struct StepReport {
+  Scene& scene;
+  size_t slot;
+  ClaimId claim;
+  const ReportArgs& args;
+  const Token left;
+  const Node& node;
+  const size_t first;  // of the events that it makes
+  std::string client;
+
+  Led led() const { return {args.transition, args.params, client}; }
+};
+
+Result<Ok> CheckOutput(const StepReport& report) {
+  const StepAction& action = ActionOf(report.scene, report.left);
+  if (!action.output.check || report.node.role == Role::kFinalize) return Ok{};
+  const std::string& output = report.args.output;
+  auto violation = action.output.check->Violation(output.empty() ? "{}" : std::string_view(output));
+  if (!violation) return Ok{};
+  return Error{Code::kInvalidArgument, Reason::kBadParams,
+               "action " + Quoted(action.name) + " does not allow this output: " + *violation};
+}
+
+Result<std::vector<std::string>> Done(const StepReport& report) {
+  auto checked = CheckOutput(report);
+  if (!checked) return checked.error();
+  const Edge& ok = *report.scene.machine.nodes[report.left.home].FindTransition("ok");
+  return LeadOn(report.scene, report.slot, ok, /*skipped=*/false, report.led());
+}
+
+// The nodes that the report has led to so far, the first hundred of them.
+std::vector<std::string> Entered(const StepReport& report) {
+  std::vector<std::string> nodes;
+  for (size_t i = report.first; i < report.scene.events.size() && nodes.size() < 100; ++i) {
+    const Event& event = report.scene.events[i];
+    const bool entry = event.kind == ChangeKind::kTransitioned ||
+                       event.kind == ChangeKind::kSuspended || event.kind == ChangeKind::kWoken;
+    if (entry && event.visit != 0) nodes.push_back(event.node);
+  }
+  return nodes;
+}
+
+Result<std::vector<std::string>> Suspend(const StepReport& report) {
+  Scene& scene = report.scene;
+  const NodeIndex node = report.node.FindTransition("suspend")->targets.front();
+  Token& token =
+      MoveTo(scene, report.slot, node, TokenState::kWaiting, ChangeKind::kSuspended, report.led());
+  StepState& step = *token.step;
+  const std::string was = step.event;
+  if (was == "poll") step.poll_failures = 0;
+  if (report.args.children > 0) {
+    ChildCounts children;
+    children.first = step.next_child;
+    step.next_child += report.args.children;
+    children.generation = token.visit;
+    children.total = report.args.children;
+    children.counted = true;
+    children.concurrency = report.args.concurrency;
+    step.children = std::move(children);
+  }
+  Suspended(scene, report.slot, report.args.wake_after);
+  auto entered = Entered(report);
+  // Children of an earlier suspend may still run.
+  const bool waits_still = report.args.children == 0 && step.children && step.children->Awaited();
+  if (scene.instance.cancel_requested) {
+    if (was == "cancel") {
+      scene.instance.tokens.Remove(report.slot);
+    } else {
+      Wake(scene, report.slot, "cancel", "", "");
+    }
+  } else if (!TakeEvent(scene, report.slot) && waits_still) {
+    JudgeChildren(scene, scene.instance.last_visit);
+  }
+  return entered;
+}
+
+// The report changes what the token carries, and the token stays where it is.
+Result<std::vector<std::string>> Stays(const StepReport& report, std::string note) {
+  Event& event = Emit(report.scene, ChangeKind::kTransitioned);
+  event.prev_node = event.node = report.node.id;
+  event.transition = report.args.transition;
+  event.visit = report.left.visit;
+  event.client = report.client;
+  event.params = report.args.params;
+  event.note = std::move(note);
+  return std::vector<std::string>{report.node.id};
+}
+
+Result<std::vector<std::string>> SendEvent(const StepReport& report) {
+  Scene& scene = report.scene;
+  if (report.node.role == Role::kSuspended) {
+    Wake(scene, report.slot, report.args.transition, report.args.params, report.client);
+    return Entered(report);
+  }
+  const std::vector<std::pair<std::string, std::string>>& waiting = report.left.step->inbox;
+  size_t bytes = report.args.params.size();
+  for (const auto& [event, data] : waiting) bytes += event.size() + data.size();
+  if (waiting.size() >= limits::kEvents || bytes > limits::kEventBytes) {
+    return Error{Code::kResourceExhausted, Reason::kOverloaded,
+                 "step " + Quoted(report.node.id) + " has " + std::to_string(waiting.size()) +
+                     " events waiting already, of " + std::to_string(bytes) +
+                     " bytes with this one; send more when it has taken some"};
+  }
+  StepState& step = *scene.instance.tokens.Mutable(report.slot).step;
+  step.inbox.emplace_back(report.args.transition, report.args.params);
+  return Stays(report, "waits until the step suspends");
+}
+
+Result<std::vector<std::string>> Fail(const StepReport& report) {
+  Scene& scene = report.scene;
+  const bool last = report.left.step->tries + 1 >= ActionOf(scene, report.left).retry.limit;
+  const bool cancelled = scene.instance.cancel_requested;
+  if (report.node.role != Role::kPlanner || !(last || cancelled)) {
+    Failed(scene, report.slot, report.args.error, report.led());
+    return Entered(report);
+  }
+  Event& event = Emit(scene, ChangeKind::kTransitioned);
+  event.prev_node = report.node.id;
+  event.transition = report.args.transition;
+  event.client = report.client;
+  event.left_visit = report.left.visit;
+  if (cancelled) {
+    scene.instance.tokens.Remove(report.slot);
+  } else {
+    FailStep(scene, report.left.visit,
+             report.args.error.empty() ? "its planner reported an error" : report.args.error);
+  }
+  return std::vector<std::string>{};
+}
+
+// Changes the input of this phase, and of the finalize phase that is still to come.
+Result<std::vector<std::string>> Patch(const StepReport& report) {
+  Tokens& tokens = report.scene.instance.tokens;
+  const Machine& machine = report.scene.machine;
+  const PlanGraph& graph = *machine.graph;
+  const NodeIndex home = report.left.home;
+  const Step& step = graph.steps[report.node.step];
+  const auto spawn = graph.spawns.find(report.node.step);
+  const std::string& own = spawn == graph.spawns.end() ? step.input : spawn->second.input;
+  const std::string* patched = tokens.Patched(home);
+  const std::string input = json::Merge(
+      patched ? *patched : own, Literal(report.args.params.empty() ? "{}" : report.args.params));
+  tokens.Patch(home, input);
+  const bool run = machine.nodes[home].role != Role::kFinalize;
+  if (run && step.finalize) tokens.Patch(machine.Find(step.path + "/finalize"), input);
+  return Stays(report, "input changed");
+}
+
+Result<std::vector<std::string>> Held(const StepReport& report) {
+  const std::string& verb = report.args.transition;
+  if (verb == "patch") return Patch(report);
+  if (verb != "retry" && verb != "skip") {
+    return NotThere(report.scene, report.node, verb, "retry, skip, patch (changes its input)");
+  }
+  auto free = KeyIsFree(report.scene);
+  if (!free) return free.error();
+  if (verb == "retry") {
+    Retry(report.scene, report.slot, report.client);
+    return Entered(report);
+  }
+  SkipHeld(report.scene, report.slot, report.client);
+  return Entered(report);
+}
+
+Result<std::vector<std::string>> Act(const StepReport& report) {
+  const std::string& verb = report.args.transition;
+  const bool outside = !report.claim;
+  const Role role = report.node.role;
+  if (verb.starts_with(kSystemPrefix)) {
+    return NotThere(report.scene, report.node, verb, report.node.LegalTransitions());
+  }
+  switch (role) {
+    case Role::kError:
+    case Role::kFinalizeError:
+      return Held(report);
+    case Role::kRun:
+    case Role::kSuspended:
+      if (verb == "ok") return Done(report);
+      if (verb == "error") return Fail(report);
+      if (verb == "suspend" && role == Role::kRun) return Suspend(report);
+      if (outside && !IsVerb(verb)) return SendEvent(report);
+      return NotThere(report.scene, report.node, verb,
+                      role == Role::kRun ? "ok, error, suspend; events come from outside, without "
+                                           "a claim"
+                                         : "ok, error, and any event that wakes it");
+    case Role::kFinalize:
+      if (verb == "ok") return Done(report);
+      if (verb == "error") return Fail(report);
+      return NotThere(report.scene, report.node, verb, "ok, error");
+    case Role::kPlanner:
+      if (verb == "planned") {
+        return LeadOn(report.scene, report.slot, *report.node.FindTransition("planned"),
+                      /*skipped=*/false, report.led());
+      }
+      if (verb == "error") return Fail(report);
+      return NotThere(report.scene, report.node, verb, "planned, error");
+    case Role::kSpawn:
+    case Role::kPass:
+    case Role::kNone:
+      break;
+  }
+  return Refused(Reason::kIllegalTransition,
+                 Named(report.scene.instance) + " waits at " + Quoted(report.node.id) +
+                     " for the instances that the step has started; it goes on when they have "
+                     "stopped");
+}
+
+}  // namespace
+
+Result<Answer> ReportStep(Scene& scene, size_t slot, ClaimId id, const ReportArgs& args) {
+  const Token& token = std::as_const(scene.instance.tokens)[slot];
+  StepReport report{
+      scene,      slot, id, args, token, scene.machine.nodes[token.node], scene.events.size(),
+      args.client};
+  const Claim* claim = id ? report.left.FindClaim(id) : nullptr;
+  if (report.client.empty() && claim) report.client = claim->worker;
+  const size_t first = report.first;
+  auto entered = Act(report);
+  if (!entered) return entered.error();
+  Check(scene.events.size() > first, "an accepted report makes an event");
+  JudgeSteps(scene);
+  Answer answer;
+  answer.claim = id;
+  answer.transition = args.transition;
+  answer.prev_node = report.node.id;
+  answer.nodes = *std::move(entered);
+  answer.state = scene.instance.state;
+  answer.result = scene.instance.result;
+  for (size_t i = first; i < scene.events.size() && answer.visit == 0; ++i) {
+    const bool entry = scene.events[i].kind != ChangeKind::kFinished &&
+                       scene.events[i].kind != ChangeKind::kSkipped;
+    if (entry) answer.visit = scene.events[i].visit;
+  }
+  Event& event = scene.events[first];
+  event.attempt = claim ? claim->attempt : 0;
+  if (event.note.empty()) event.note = args.error;
+  const bool puts_out = args.transition == "ok" || args.transition == "suspend";
+  if (puts_out && report.node.role != Role::kFinalize) event.output = args.output;
+  const bool worked = report.node.kind == NodeKind::kWork && event.left_visit != 0;
+  if (worked) SampleReport(scene, report.left, claim, event);
+  if (id) {
+    event.answer = answer;
+    scene.instance.last_answer = answer;
+  }
+  return answer;
+}
+
+}  // namespace dfsmr::rules

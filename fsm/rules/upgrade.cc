@@ -1,0 +1,66 @@
+// What a new version does to instances of earlier ones.
+#include "fsm/rules/inside.h"
+
+namespace dfsmr::rules {
+
+void Upgrade(Scene& scene, const Machine& next, uint32_t next_version) {
+  Instance& instance = scene.instance;
+  Check(!instance.Stopped(), "a stopped instance stays on its version");
+  const std::string from = Where(scene);
+  instance.version = next_version;
+  instance.entries.clear();
+  const bool begun = !instance.tokens.empty() || instance.state == InstanceState::kPlanning ||
+                     BegunBefore(instance);
+  Event& event = Emit(scene, ChangeKind::kUpgraded);
+  event.prev_node = from;
+  event.node = kUpgradedNode;
+  event.visit = VisitOf(scene);
+  for (const Token& token : instance.tokens) SampleAbandoned(scene, token, {}, event);
+  if (instance.tokens.size() != 1) instance.tokens.Clear();
+  if (next.Kind() != "machine") {
+    // It is planned anew, whether it was a plan or a machine, and keeps its singleton meanwhile. If
+    // it waited for one it asks again, since the new version may want another or none.
+    PlanState plan;
+    if (instance.plan) {
+      plan.key = instance.plan->key;
+      plan.pause_requested = instance.plan->pause_requested;
+      plan.children = plan.first_child = instance.plan->children;
+    }
+    plan.upgraded = begun;
+    instance.plan = std::move(plan);
+    instance.tokens.Clear();
+    instance.tokens.ForgetRows();  // they are dropped with the graph
+    const bool paused = instance.state == InstanceState::kPaused;
+    if (begun && !paused) SetState(scene, InstanceState::kPlanning);
+    if (paused) instance.plan->pause_requested = true;
+    if (instance.cancel_requested) StopCancelled(scene);  // all claims are gone
+    return;
+  }
+  instance.plan.reset();
+  if (!begun) return;  // it will start on the new version
+  // It may have been SCHEDULED again, for the singleton of the version that it leaves.
+  if (instance.state != InstanceState::kPaused) SetState(scene, InstanceState::kRunning);
+  Scene on_next{next, instance, scene.now, scene.epoch, scene.random, scene.events, {}, {}};
+  Enter(on_next, 0,
+        {.node = next.start,
+         .prev_node = std::string(kUpgradedNode),
+         .transition = std::string(kUpgradedNode),
+         .params = {},
+         .client = {}});
+  StopIfCancelled(on_next);
+}
+
+void Abort(Scene& scene, uint32_t by_version) {
+  Instance& instance = scene.instance;
+  if (instance.cancel_requested) return StopCancelled(scene);  // all claims are gone
+  Event& event = Emit(scene, ChangeKind::kAborted);
+  event.prev_node = Where(scene);
+  event.node = kAbortedNode;
+  event.visit = VisitOf(scene);
+  for (const Token& token : instance.tokens) SampleAbandoned(scene, token, {}, event);
+  Stop(scene, InstanceResult::kAborted, kAbortedIndex, instance.last_visit,
+       "version " + std::to_string(by_version) + " of machine '" + instance.machine +
+           "' aborts what earlier versions started");
+}
+
+}  // namespace dfsmr::rules

@@ -2,12 +2,14 @@
 # make demo     crawls a web site of this machine with a durable crawler
 # make test     builds everything and runs all tests
 # make fuzz     looks for inputs that break the code: TARGET=name, SECONDS=n for each target
+# make tsan     looks for data races in the engine, the loop and the feed
+# make tidy     lets clang and clang-tidy read the programs: locks, and a short list of mistakes
 # make sim      runs the simulator for SECONDS=600; SEED=7 replays one seed with its trace
 # make mutants  breaks the server in many ways; the simulator must notice each
 # make crash    kills a server ROUNDS=300 times under load, and audits it
 # make overload ten times the load, and clients that misbehave; make soak: MINUTES=60 at 70 % of it
 # Those that need more than a compiler install the Debian packages that are missing (make deps).
-.PHONY: programs deps demo test unit e2e chaos chaos_program crash overload soak bench sim mutants asan fuzz format clean
+.PHONY: programs deps demo test unit e2e chaos chaos_program crash overload soak bench sim mutants asan tsan tidy fuzz format clean
 .NOTPARALLEL:
 
 programs: build/build.ninja
@@ -70,6 +72,16 @@ asan: deps
 	cmake --build --preset asan
 	ctest --preset asan
 
+tsan: deps
+	cmake --preset tsan
+	cmake --build --preset tsan
+	ctest --preset tsan
+
+tidy: deps
+	@.ci/deps clang-14 clang-tidy-14
+	cmake --preset tidy
+	cmake --build --preset tidy
+
 fuzz: deps
 	tests/fuzz/run $(or $(TARGET),all) $(or $(SECONDS),60)
 
@@ -77,4 +89,4 @@ format:
 	clang-format -i $$(find fsm storage dsrv dcli tests -name '*.cc' -o -name '*.h')
 
 clean:
-	rm -rf build build-release build-asan build-fuzz
+	rm -rf build build-release build-asan build-tsan build-tidy build-fuzz

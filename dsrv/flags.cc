@@ -56,7 +56,7 @@ void AddSecurity(CLI::App& app, Flags& flags) {
   app.add_option("--tls-client-ca", flags.tls.client_ca,
                  "a PEM file: clients must have a certificate signed by one of these (mutual TLS)");
   app.add_option_function<std::string>(
-         "--auth", [&flags](const std::string& auth) { flags.tokens = auth == "tokens"; },
+         "--auth", [&flags](const std::string& auth) { flags.auth = auth == "tokens"; },
          "tokens: every call needs a token; off: nobody is asked who they are")
       ->check(CLI::IsMember({"off", "tokens"}))
       ->default_str("off");
@@ -86,10 +86,10 @@ Result<Ok> CheckAddr(const std::string& addr) {
 
 // Whoever reaches a port beyond this machine must be asked who they are, where nobody listens in.
 Result<Ok> CheckSecurity(const Flags& flags) {
-  if (IsLoopback(flags.addr) || flags.insecure || (!flags.tls.empty() && flags.tokens)) return Ok{};
+  if (IsLoopback(flags.addr) || flags.insecure || (!flags.tls.empty() && flags.auth)) return Ok{};
   std::string missing;
   if (flags.tls.empty()) missing = "--tls-cert FILE --tls-key FILE";
-  if (!flags.tokens) missing += (missing.empty() ? "" : " ") + std::string("--auth tokens");
+  if (!flags.auth) missing += (missing.empty() ? "" : " ") + std::string("--auth tokens");
   return Error{Code::kInvalidArgument, Reason::kNone,
                "--addr " + flags.addr +
                    " can be reached from other machines, so it takes TLS and tokens: add " +

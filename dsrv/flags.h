@@ -24,7 +24,7 @@ struct Flags {
   bool compat = true;
   bool reflection = true;
   TlsFiles tls;
-  bool tokens = false;
+  bool auth = false;  // asks every call for an access token
   std::string admin_token_file;
   std::string audit_log;
   bool insecure = false;

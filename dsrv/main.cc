@@ -1,5 +1,6 @@
 // dsrv: flags → objects → run → drain on SIGTERM.
 #include <absl/synchronization/mutex.h>
+#include <grpc/support/log.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <spdlog/spdlog.h>
@@ -11,20 +12,21 @@
 #include <cstdio>
 #include <memory>
 #include <random>
+#include <vector>
 
 #include "dsrv/access/acceptor.h"
 #include "dsrv/access/access.h"
 #include "dsrv/access/audit.h"
 #include "dsrv/access/tls.h"
-#include "dsrv/calls/compat.h"
-#include "dsrv/calls/service.h"
-#include "dsrv/calls/streams.h"
-#include "dsrv/calls/token_service.h"
+#include "dsrv/calls/changes_stream.h"
+#include "dsrv/calls/feed.h"
+#include "dsrv/calls/services.h"
 #include "dsrv/feed/changes.h"
 #include "dsrv/flags.h"
 #include "dsrv/loop/disk.h"
 #include "dsrv/loop/loop.h"
 #include "fsm/base/limits.h"
+#include "fsm/base/names.h"
 #include "fsm/base/mutex.h"
 #include "fsm/schema/schema.h"
 #include "fsm/yaml/definitions.h"
@@ -63,6 +65,14 @@ Result<Machine> CompileSource(std::string_view source) {
   return Error{Code::kDataLoss, Reason::kBadMachine, message};
 }
 
+// gRPC's own log goes into ours.
+void GrpcLog(gpr_log_func_args* args) {
+  const auto level = args->severity == GPR_LOG_SEVERITY_ERROR  ? spdlog::level::warn
+                     : args->severity == GPR_LOG_SEVERITY_INFO ? spdlog::level::debug
+                                                               : spdlog::level::trace;
+  spdlog::log(level, "grpc: {}", OneLine(args->message));
+}
+
 std::shared_ptr<const ParamsCheck> CompileSchema(std::string_view schema,
                                                  std::string_view subject) {
   std::vector<SchemaProblem> problems;
@@ -74,7 +84,7 @@ int Fail(const Error& error) {
   return error.code == Code::kInvalidArgument ? 2 : 1;
 }
 
-// A store that has failed holds nobody knows what: no answer, no clean-up, no second try.
+// Nobody knows what a store holds that has failed: no answer, no clean-up, no second try.
 [[noreturn]] void StopAtOnce(const Error& error) {
   spdlog::critical(
       "the store failed: {}; the outcome of what was being written is unknown, so the server stops "
@@ -83,8 +93,9 @@ int Fail(const Error& error) {
   std::_Exit(1);
 }
 
-std::unique_ptr<grpc::Server> Listen(const Flags& flags, RunnerService* service,
-                                     TokenService* tokens, OriginalService* original,
+using Services = std::vector<std::unique_ptr<grpc::Service>>;
+
+std::unique_ptr<grpc::Server> Listen(const Flags& flags, const Services& services,
                                      Acceptor* acceptor) {
   grpc::EnableDefaultHealthCheckService(true);
   if (flags.reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
@@ -98,13 +109,11 @@ std::unique_ptr<grpc::Server> Listen(const Flags& flags, RunnerService* service,
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
-  // Who connects and says nothing is hung up on.
+  // Hang up on clients that connect and then say nothing.
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10'000);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
                              static_cast<int>(limits::kStreamsPerConnection));
-  builder.RegisterService(service);
-  builder.RegisterService(tokens);
-  if (flags.compat) builder.RegisterService(original);
+  for (const auto& service : services) builder.RegisterService(service.get());
   auto server = builder.BuildAndStart();
   if (!server) return nullptr;
   server->GetHealthCheckService()->SetServingStatus("dfsmr.v1.RunnerService", true);
@@ -132,7 +141,7 @@ sigset_t BlockSignals() {
   return signals;
 }
 
-// Returns the signal that is to stop the server. SIGUSR1 is to tell what it has done.
+// Returns the signal that stops the server. SIGUSR1 logs what the server has done.
 int AwaitStop(const sigset_t& signals, const Meter& meter) {
   for (int signal = 0;;) {
     sigwait(&signals, &signal);
@@ -147,17 +156,17 @@ void Drain(grpc::Server& server, const Backend& backend, Duration grace) {
   backend.gate.Close();
   backend.loop.Post(
       {.run = [](Engine& engine) { engine.StopHandingOut(); }, .drop = [] {}, .owed = true});
-  ChangesStream::EndAll();
+  backend.watchers.EndAll();
   if (backend.gate.WaitEmpty(std::chrono::steady_clock::now() + grace)) return;
   spdlog::warn("some calls did not end within the grace period; they are cut off");
   server.Shutdown(std::chrono::system_clock::now());
   server.Wait();
 }
 
-// Null where nothing is to be noted.
+// Null where there is no audit trail.
 Result<std::unique_ptr<Audit>> OpenAudit(const Flags& flags,
                                          const std::function<Timestamp()>& clock) {
-  if (!flags.tokens && flags.audit_log.empty()) return std::unique_ptr<Audit>();
+  if (!flags.auth && flags.audit_log.empty()) return std::unique_ptr<Audit>();
   return Audit::Open(flags.audit_log, clock);
 }
 
@@ -174,11 +183,31 @@ Result<std::unique_ptr<Engine>> OpenEngine(const Flags& flags, Store& store, Tim
 Result<std::unique_ptr<Access>> OpenAccess(const Flags& flags,
                                            const std::function<Timestamp()>& clock,
                                            const Engine& engine, Audit* audit) {
-  return Access::Open({.asks = flags.tokens,
+  return Access::Open({.asks = flags.auth,
                        .admin_token_file = flags.admin_token_file,
                        .mutual_tls = !flags.tls.client_ca.empty(),
                        .clock = clock},
                       engine.store(), engine.partition(), audit);
+}
+
+Result<std::unique_ptr<RocksStore>> OpenStore(const Flags& flags) {
+  return RocksStore::Open({.path = flags.data,
+                           .verify_checksums = flags.verify,
+                           .cache_mb = flags.cache_mb,
+                           .memtable_mb = flags.memtable_mb});
+}
+
+void LogStart(const Flags& flags, int port, const Engine& engine, uint64_t incarnation) {
+  spdlog::info(
+      "dsrv listens on {} port={} tls={} auth={} data={} epoch={} last_change={} incarnation={:x}",
+      flags.addr, port, flags.tls.empty() ? "off" : flags.tls.client_ca.empty() ? "on" : "mutual",
+      flags.auth ? "tokens" : "off", flags.data, engine.epoch(), engine.last_seq(), incarnation);
+}
+
+void LogRefusals(const Refusals& refusals) {
+  for (const auto& [reason, count] : refusals.Counts()) {
+    spdlog::info("refused in all: {} {}", reason, count);
+  }
 }
 
 int Run(const Flags& flags) {
@@ -186,6 +215,7 @@ int Run(const Flags& flags) {
   RaiseFileLimit();
   auto log = StartLog(flags.log_level, flags.log_format == "json");
   if (!log) return Fail(log.error());
+  gpr_set_log_function(GrpcLog);
 
   auto clock = [clock = std::make_shared<ServerClock>()] { return (*clock)(); };
   if (!flags.tls.empty()) {
@@ -195,10 +225,7 @@ int Run(const Flags& flags) {
   auto audit = OpenAudit(flags, clock);
   if (!audit) return Fail(audit.error());
 
-  auto store = RocksStore::Open({.path = flags.data,
-                                 .verify_checksums = flags.verify,
-                                 .cache_mb = flags.cache_mb,
-                                 .memtable_mb = flags.memtable_mb});
+  auto store = OpenStore(flags);
   if (!store) return Fail(store.error());
   auto engine = OpenEngine(flags, **store, clock());
   if (!engine) return Fail(engine.error());
@@ -221,17 +248,14 @@ int Run(const Flags& flags) {
   auto acceptor = Acceptor::Listen(flags.addr);
   if (!acceptor) return Fail(acceptor.error());
   Gate gate;
-  const Backend backend{**engine, loop, changes, pool, gate, **access, clock};
-  RunnerService service(backend);
-  TokenService tokens(backend);
-  OriginalService original(backend);
-  auto server = Listen(flags, &service, &tokens, &original, acceptor->get());
+  Watchers watchers;
+  Refusals refusals;
+  const Backend backend{**engine, loop,      changes, watchers, pool,
+                        gate,     **access, refusals, clock};
+  const Services services = MakeServices(backend, flags.compat);
+  auto server = Listen(flags, services, acceptor->get());
   if (!server) return Fail({Code::kUnavailable, Reason::kNone, "gRPC does not start"});
-  spdlog::info(
-      "dsrv listens on {} port={} tls={} auth={} data={} epoch={} last_change={} incarnation={:x}",
-      flags.addr, (*acceptor)->port(),
-      flags.tls.empty() ? "off" : flags.tls.client_ca.empty() ? "on" : "mutual",
-      flags.tokens ? "tokens" : "off", flags.data, (*engine)->epoch(), (*engine)->last_seq(), life);
+  LogStart(flags, (*acceptor)->port(), **engine, life);
 
   const TlsWatch tls_watch(flags.tls, clock);
   const int signal = AwaitStop(signals, loop.meter());
@@ -239,12 +263,11 @@ int Run(const Flags& flags) {
   Drain(*server, backend, flags.grace);
   pool.Stop();
   loop.Stop();
-  for (const auto& [reason, count] : Refusals())
-    spdlog::info("refused in all: {} {}", reason, count);
+  LogRefusals(refusals);
   store->reset();
   spdlog::info("dsrv has stopped");
-  // Until the very end whoever calls is told UNAVAILABLE by the gate; gRPC's own shutdown would
-  // tell them CANCELLED, and wait seconds for idle clients to hang up.
+  // Until the very end the gate answers calls with UNAVAILABLE. gRPC's own shutdown would answer
+  // CANCELLED, and wait seconds for idle clients to hang up.
   std::_Exit(0);
 }
 

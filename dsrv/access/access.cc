@@ -37,23 +37,9 @@ Error NotAllowed(std::string message) {
   return {Code::kPermissionDenied, Reason::kNotAllowed, std::move(message)};
 }
 
-// What stands after "Bearer"; empty when there is no such thing.
-std::string_view BearerOf(const grpc::CallbackServerContext& context) {
-  const auto& metadata = context.client_metadata();
-  const auto found = metadata.find("authorization");
-  if (found == metadata.end()) return {};
-  const std::string_view value(found->second.data(), found->second.size());
-  constexpr std::string_view kScheme = "bearer ";
-  if (value.size() < kScheme.size()) return {};
-  for (size_t i = 0; i < kScheme.size(); ++i) {
-    if ((value[i] | 0x20) != kScheme[i]) return {};
-  }
-  return value.substr(kScheme.size());
-}
-
 }  // namespace
 
-Error BadToken() {
+Error BadCredential() {
   return {Code::kUnauthenticated, Reason::kBadToken,
           "the server asks for a token, and this call has none that is valid: send the metadata "
           "'authorization: Bearer TOKEN'"};
@@ -61,12 +47,12 @@ Error BadToken() {
 
 // Caller -----------------------------------------------------------------------------------------
 
-Error Caller::Denied(const Method& method, std::string_view ns, std::string_view why) const {
+Error Caller::Denied(const Deed& deed, std::string_view ns, std::string_view why) const {
   Error error = NotAllowed(std::string(why));
   if (info_->audit) {
     AuditEntry entry = Entry();
     entry.refused = true;
-    entry.method = method.name;
+    entry.method = deed.Name();
     entry.ns = ns;
     entry.result = Name(error.reason);
     info_->audit->Note(entry);
@@ -74,14 +60,17 @@ Error Caller::Denied(const Method& method, std::string_view ns, std::string_view
   return error;
 }
 
-Result<Ok> Caller::MayEnter(const std::string& ns) const {
+std::string Caller::WrongRole(const Deed& deed, std::optional<std::string_view> ns,
+                              const Principal& who) {
+  return deed.Name() + " takes the role " + NamesOf(deed.roles()) +
+         (ns ? " in namespace " + Quoted(*ns) : "") + "; this token has the role " +
+         std::string(NameOf(who.role())) + " in namespace " + Quoted(who.row.ns);
+}
+
+Result<Ok> Caller::MayEnter(std::string_view ns) const {
   const Principal* who = principal();
   if (!who || who->In(OrDefault(ns))) return Ok{};
-  return Denied(*info_->method, ns,
-                std::string(info_->method->name) + " takes the role " +
-                    NamesOf(info_->method->roles) + " in namespace " + Quoted(OrDefault(ns)) +
-                    "; this token has the role " + std::string(NameOf(who->role())) +
-                    " in namespace " + Quoted(who->row.ns));
+  return Denied(info_->deed, ns, WrongRole(info_->deed, OrDefault(ns), *who));
 }
 
 Result<Ok> Caller::Narrow(Filter* filter) const {
@@ -94,7 +83,7 @@ Result<Ok> Caller::Narrow(Filter* filter) const {
   const bool machine = narrow(who->row.machines, &filter->machine);
   const bool queue = narrow(who->row.queues, &filter->queue);
   if (machine && queue) return Ok{};
-  return Denied(*info_->method, filter->ns,
+  return Denied(info_->deed, filter->ns,
                 "this token is limited to " + LimitsOf(who->row) + ": ask for one of " +
                     (machine ? "these queues" : "these machines") + " by name");
 }
@@ -104,7 +93,7 @@ Result<Ok> Caller::MayStart(const std::string& machine, bool flow) const {
   if (!who || who->row.machines.empty()) return Ok{};
   const auto& machines = who->row.machines;
   if (!flow && std::ranges::find(machines, machine) != machines.end()) return Ok{};
-  return Denied(*info_->method, info_->ns,
+  return Denied(info_->deed, info_->ns,
                 "this token is limited to " + LimitsOf(who->row) + ": it may start these, and no "
                 "flow of its own");
 }
@@ -114,17 +103,17 @@ Result<Ok> Caller::MayReport(Engine& engine, const std::string& ns, const std::s
   if (!info_) return Ok{};
   const Principal* who = principal();
   if (claim.empty()) {
-    if (who && !Among(who->role(), kOutside.roles)) {
-      return Denied(kOutside, ns,
+    if (who && !Among(who->role(), kOutsiders)) {
+      return Denied({info_->deed.method, /*outside=*/true}, ns,
                     "without a claim this comes from outside, and takes the role " +
-                        NamesOf(kOutside.roles) + " in namespace " + Quoted(ns) +
+                        NamesOf(kOutsiders) + " in namespace " + Quoted(ns) +
                         "; this token has the role " + std::string(NameOf(who->role())));
     }
     return AuditedOutside() ? info_->audit->Ready() : Ok{};
   }
   if (!who || !who->Limited()) return Ok{};
   if (engine.Concerns(ns, instance, claim, who->row.machines, who->row.queues)) return Ok{};
-  return Denied(*info_->method, ns,
+  return Denied(info_->deed, ns,
                 "this token is limited to the tasks of " + LimitsOf(who->row));
 }
 
@@ -133,7 +122,7 @@ Result<Ok> Caller::MaySee(Engine& engine, const std::string& ns,
   const Principal* who = principal();
   if (!who || !who->Limited()) return Ok{};
   if (engine.Concerns(ns, instance, "", who->row.machines, who->row.queues)) return Ok{};
-  return Denied(*info_->method, ns,
+  return Denied(info_->deed, ns,
                 "this token is limited to the tasks of " + LimitsOf(who->row));
 }
 
@@ -145,10 +134,10 @@ void Caller::On(std::string_view ids, std::string_view detail) const {
 
 AuditEntry Caller::Entry() const {
   AuditEntry entry;
-  entry.method = info_->method->name;
+  entry.method = info_->deed.Name();
   entry.ns = info_->ns;
   if (info_->who) {
-    entry.token = info_->who->row.id;
+    entry.credential = info_->who->row.id;
     entry.name = info_->who->row.name;
     entry.role = NameOf(info_->who->role());
   }
@@ -216,7 +205,7 @@ Access::~Access() {
   if (tender_.joinable()) tender_.join();
 }
 
-// Its content is the token. When it changes, the old one is revoked.
+// The file's content is the access token. When it changes, the old one is revoked.
 Result<Ok> Access::ReadAdminFile() {
   const std::string& path = options_.admin_token_file;
   std::ifstream file(path);
@@ -235,8 +224,12 @@ Result<Ok> Access::ReadAdminFile() {
                                  "openssl rand -hex 32"
                            : "cannot be read")};
   }
-  rows::CredentialRow row{.id = std::string(kAdminFile), .hash = HashOf(secret), .name = path, .ns = "*",
-                     .role = v1::AccessToken::ADMIN, .create_time = options_.clock()};
+  rows::CredentialRow row{.id = std::string(kAdminFile),
+                          .hash = HashOf(secret),
+                          .name = path,
+                          .ns = "*",
+                          .role = v1::AccessToken::ADMIN,
+                          .create_time = options_.clock()};
   if (admin_ && admin_->row.hash == row.hash) return Ok{};
   struct stat there {};
   if (stat(path.c_str(), &there) == 0 && (there.st_mode & 07) != 0) {
@@ -248,49 +241,37 @@ Result<Ok> Access::ReadAdminFile() {
   return Ok{};
 }
 
-PrincipalPtr Access::WhoIs(const grpc::CallbackServerContext& context) const {
-  const std::string_view bearer = BearerOf(context);
+PrincipalPtr Access::WhoIs(const Origin& origin) const {
+  const std::string_view bearer = origin.Bearer();
   if (bearer.empty() || bearer.size() > kLongestSecret) return nullptr;
   PrincipalPtr who = book_.Find(bearer);
   return who && who->Valid(options_.clock()) ? who : nullptr;
 }
 
-Result<Caller> Access::Admit(const grpc::CallbackServerContext& context, const Method& method,
-                             std::string_view ns) const {
-  if (!options_.asks && !audit_) return Caller();
-  return Enter(context, method, ns, options_.asks, false);
+Result<Caller> Access::Admit(const Origin& origin, const Deed& deed, std::string_view ns) const {
+  return Enter(origin, deed, OrDefault(ns));
 }
 
-Result<Caller> Access::AdmitAnywhere(const grpc::CallbackServerContext& context,
-                                     const Method& method) const {
-  if (!options_.asks && !audit_) return Caller();
-  return Enter(context, method, "", options_.asks, true);
+Result<Caller> Access::AdmitAnywhere(const Origin& origin, const Deed& deed) const {
+  return Enter(origin, deed, std::nullopt);
 }
 
-Result<Caller> Access::AdmitToken(const grpc::CallbackServerContext& context, const Method& method,
-                                  std::string_view ns, bool anywhere) const {
-  return Enter(context, method, ns, true, anywhere);
-}
-
-Result<Caller> Access::Enter(const grpc::CallbackServerContext& context, const Method& method,
-                             std::string_view ns, bool ask, bool anywhere) const {
+Result<Caller> Access::Enter(const Origin& origin, const Deed& deed,
+                             std::optional<std::string_view> ns) const {
+  const bool ask = options_.asks || deed.method->always_asks;
   Caller caller;
+  if (!ask && !audit_) return caller;
   caller.info_ = std::make_shared<Caller::Info>();
   Caller::Info& info = *caller.info_;
-  info.method = &method;
+  info.deed = deed;
   info.audit = audit_;
-  info.ns = anywhere ? ns : OrDefault(ns);
-  info.peer = context.peer();
-  if (options_.mutual_tls) {
-    for (const grpc::string_ref& name :
-         context.auth_context()->FindPropertyValues("x509_common_name")) {
-      info.certificate.assign(name.data(), name.size());
-    }
-  }
+  info.ns = ns.value_or("");
+  info.peer = origin.Peer();
+  if (options_.mutual_tls) info.certificate = origin.Certificate();
   if (ask) {
-    info.who = WhoIs(context);
+    info.who = WhoIs(origin);
     if (!info.who) {
-      const Error error = BadToken();
+      const Error error = BadCredential();
       if (audit_) {
         AuditEntry entry = caller.Entry();
         entry.refused = true;
@@ -299,13 +280,8 @@ Result<Caller> Access::Enter(const grpc::CallbackServerContext& context, const M
       }
       return error;
     }
-    if (!Among(info.who->role(), method.roles) || (!anywhere && !info.who->In(info.ns))) {
-      return caller.Denied(method, info.ns,
-                           std::string(method.name) + " takes the role " + NamesOf(method.roles) +
-                               (anywhere ? "" : " in namespace " + Quoted(info.ns)) +
-                               "; this token has the role " +
-                               std::string(NameOf(info.who->role())) + " in namespace " +
-                               Quoted(info.who->row.ns));
+    if (!Among(info.who->role(), deed.roles()) || (ns && !info.who->In(*ns))) {
+      return caller.Denied(deed, info.ns, Caller::WrongRole(deed, ns, *info.who));
     }
   }
   if (caller.Audited()) {
@@ -359,7 +335,7 @@ void Access::EndInvalid() {
       return true;
     });
   }
-  for (const auto& call : over) call->Revoke(BadToken());
+  for (const auto& call : over) call->Revoke(BadCredential());
 }
 
 }  // namespace dfsmr

@@ -1,12 +1,12 @@
-// The door: who calls, whether this caller may, and what is to be noted of it. Every method of ours
-// asks here first. (gRPC 1.51 has no place to do it once: an interceptor cannot stop a call, and
-// its AuthMetadataProcessor aborts the process on a port without TLS.)
+// The door: who calls, whether this caller may, and what the audit trail says of it. Every call of
+// ours is admitted here first, whatever protocol it comes by. (gRPC 1.51 has no place to do it
+// once: an interceptor cannot stop a call, and its AuthMetadataProcessor aborts the process on a
+// port without TLS.)
 #pragma once
-
-#include <grpcpp/grpcpp.h>
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -20,41 +20,54 @@
 
 namespace dfsmr {
 
-// One call's caller. Copies cheaply; empty, and then everything is allowed, where nobody is asked
-// and nothing is noted. Any thread, also after the call.
+// Where a call comes from, as far as the protocol that it came by can tell. Asked while the call is
+// under way.
+class Origin {
+ public:
+  virtual ~Origin() = default;
+  virtual std::string Peer() const = 0;  // the address
+  // What follows "Bearer" in the call's authorization; empty: nothing does.
+  virtual std::string_view Bearer() const = 0;
+  // The common name in the client's certificate; empty: it showed none.
+  virtual std::string Certificate() const = 0;
+};
+
+// One call's caller. Copies cheaply. Empty where the server asks nobody and notes nothing; then
+// everything is allowed. Any thread, also after the call.
 class Caller {
  public:
   Caller() = default;
 
-  // Whether it is let into this namespace, too (empty: "default"), as the call's own was.
-  Result<Ok> MayEnter(const std::string& ns) const;
-  // Whether it may take what the filter asks for. A limited worker's filter that says nothing is
-  // narrowed to what it is limited to, where that is one.
+  // Whether the caller may enter this namespace, too (empty: "default").
+  Result<Ok> MayEnter(std::string_view ns) const;
+  // Whether the caller may take the tasks that the filter asks for. A worker whose credential is
+  // limited to one machine or queue need not name it: the filter is narrowed to it.
   Result<Ok> Narrow(Filter* filter) const;
   Result<Ok> MayStart(const std::string& machine, bool flow) const;
-  // Whether it may report on a claim, extend it or give it back; or, without one, do so from
-  // outside. In the loop.
+  // Whether the caller may report on a claim, extend it or give it back. Without a claim the rule
+  // for what comes from outside decides. In the loop.
   Result<Ok> MayReport(Engine& engine, const std::string& ns, const std::string& instance,
                        const std::string& claim) const;
   Result<Ok> MaySee(Engine& engine, const std::string& ns, const std::string& instance) const;
 
-  // Null where nobody is asked.
+  // Null where the server asks nobody.
   const Principal* principal() const { return info_ ? info_->who.get() : nullptr; }
 
   // What the call is about, for the audit trail. One thread at a time.
   void On(std::string_view ids, std::string_view detail = "") const;
-  // Whether what it changes goes into the audit trail; always so for what comes from outside.
-  bool Audited() const { return info_ && info_->audit && info_->method->changes && Changer(); }
+  // Whether the audit trail tells what this call changes.
+  bool Audited() const { return AuditedOutside() && info_->deed.changes(); }
+  // Whether it tells what an item of this call changes that comes from outside.
   bool AuditedOutside() const { return info_ && info_->audit && Changer(); }
-  // How a change ended. Does nothing when it is not Audited.
+  // Says in the audit trail how a change ended. Does nothing when the call is not Audited.
   void Note(const Error* error) const;
   void NoteOutside(std::string_view on, std::string_view detail, const Error* error) const;
 
  private:
   friend class Access;
   struct Info {
-    const Method* method = nullptr;
-    PrincipalPtr who;  // null where nobody is asked
+    Deed deed;
+    PrincipalPtr who;  // null where the server asks nobody
     Audit* audit = nullptr;
     std::string ns;
     std::string peer;
@@ -64,12 +77,16 @@ class Caller {
   };
   bool Changer() const { return !info_->who || Among(info_->who->role(), kChangers); }
   AuditEntry Entry() const;
-  Error Denied(const Method& method, std::string_view ns, std::string_view why) const;
+  Error Denied(const Deed& deed, std::string_view ns, std::string_view why) const;
+  // "S/M takes the role viewer in namespace 'a'; this token has the role …". No namespace where it
+  // is not known yet.
+  static std::string WrongRole(const Deed& deed, std::optional<std::string_view> ns,
+                               const Principal& who);
 
   std::shared_ptr<Info> info_;
 };
 
-// A call that goes on for a while, and ends when the token that it came with does.
+// A call that goes on for a while, and ends when the credential that it came with does.
 class Revocable {
  public:
   virtual ~Revocable() = default;
@@ -79,48 +96,44 @@ class Revocable {
 class Access {
  public:
   struct Options {
-    bool asks = false;             // for tokens; else they are looked at by the token service only
-    std::string admin_token_file;  // whose content lets an admin of all namespaces in; may be empty
+    bool asks = false;  // for a credential; else only methods that always ask do
+    // A file whose content is the access token of an admin of all namespaces. Empty: there is none.
+    std::string admin_token_file;
     bool mutual_tls = false;
     std::function<Timestamp()> clock;
   };
-  // Reads the tokens of the store. Fails when the file cannot be read or nobody could ever get in.
-  // `audit` may be null.
+  // Reads the store's credentials. Fails when the file cannot be read or nobody could ever get in.
+  // Without an audit trail `audit` is null.
   static Result<std::unique_ptr<Access>> Open(Options options, const Store& store,
                                               PartitionId partition, Audit* audit);
   ~Access();
 
-  // UNAUTHENTICATED, PERMISSION_DENIED, or the caller; `ns` is the request's.
-  Result<Caller> Admit(const grpc::CallbackServerContext& context, const Method& method,
-                       std::string_view ns) const;
-  // The same where the namespace is not known yet: Caller::MayEnter is for later.
-  Result<Caller> AdmitAnywhere(const grpc::CallbackServerContext& context,
-                               const Method& method) const;
-  // The same for a method that asks for a token whether the others do or not. Its caller has a
-  // principal. `anywhere`: what it may touch is looked at later.
-  Result<Caller> AdmitToken(const grpc::CallbackServerContext& context, const Method& method,
-                            std::string_view ns, bool anywhere) const;
+  // UNAUTHENTICATED, PERMISSION_DENIED, or the caller; `ns` is the request's (empty: "default").
+  Result<Caller> Admit(const Origin& origin, const Deed& deed, std::string_view ns) const;
+  // The same where the namespace is not known yet: Caller::MayEnter has to follow.
+  Result<Caller> AdmitAnywhere(const Origin& origin, const Deed& deed) const;
 
-  // Ends `call` when the caller's token is revoked or expires, within a second of it.
+  // Ends `call` when the caller's credential is revoked or expires, within a second of it.
   void Watch(const Caller& caller, std::weak_ptr<Revocable> call);
 
-  TokenBook& book() { return book_; }
-  // Call it when one was revoked, so that what it has open ends at once.
+  CredentialBook& book() { return book_; }
+  // Ends at once what callers have open whose credential has been revoked.
   void Sweep();
 
  private:
   explicit Access(Options options, Audit* audit);
 
-  Result<Caller> Enter(const grpc::CallbackServerContext& context, const Method& method,
-                       std::string_view ns, bool ask, bool anywhere) const;
-  PrincipalPtr WhoIs(const grpc::CallbackServerContext& context) const;
+  // No namespace: it is not known yet.
+  Result<Caller> Enter(const Origin& origin, const Deed& deed,
+                       std::optional<std::string_view> ns) const;
+  PrincipalPtr WhoIs(const Origin& origin) const;
   Result<Ok> ReadAdminFile();
   void Tend();
   void EndInvalid();
 
   const Options options_;
   Audit* const audit_;
-  TokenBook book_;
+  CredentialBook book_;
   PrincipalPtr admin_;  // of the file
   std::string admin_problem_;
 
@@ -136,10 +149,10 @@ class Access {
   std::thread tender_;
 };
 
-// The id of what is in the admin token file.
+// The id of the credential in the admin token file.
 inline constexpr std::string_view kAdminFile = "admin-token-file";
 
-// The one text for all that is wrong with a token.
-Error BadToken();
+// The one text for all that is wrong with a credential.
+Error BadCredential();
 
 }  // namespace dfsmr

@@ -35,7 +35,7 @@ template <typename Field>
 void ForEachField(const AuditEntry& entry, Field field) {
   const std::pair<const char*, const std::string*> fields[] = {
       {"method", &entry.method}, {"namespace", &entry.ns}, {"on", &entry.on},
-      {"detail", &entry.detail}, {"token", &entry.token},  {"name", &entry.name},
+      {"detail", &entry.detail}, {"token", &entry.credential}, {"name", &entry.name},
       {"role", &entry.role},     {"peer", &entry.peer},    {"certificate", &entry.certificate},
       {"result", &entry.result}};
   for (const auto& [name, value] : fields) {
@@ -142,7 +142,7 @@ void Audit::Note(const AuditEntry& entry) {
   const Timestamp now = clock_();
   const Lock lock(mutex_);
   uint64_t left_out = 0;
-  Allowance* allowance = entry.token.empty() ? &unknown_ : &known_;
+  Allowance* allowance = entry.credential.empty() ? &unknown_ : &known_;
   if (entry.refused && !Admit(now, allowance, &left_out)) return;
   if (path_.empty()) {
     spdlog::info(LogLine(entry, left_out));

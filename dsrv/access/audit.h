@@ -13,17 +13,17 @@
 namespace dfsmr {
 
 struct AuditEntry {
-  bool refused = false;   // else something was changed, or tried to be
-  std::string method;     // "dfsmr.v1.RunnerService/Cancel"
+  bool refused = false;  // else something was changed, or tried to be
+  std::string method;    // "dfsmr.v1.RunnerService/Cancel"
   std::string ns;
-  std::string on;         // ids of instances, machines or a token
+  std::string on;  // ids of instances, machines or an access token
   std::string detail;
-  std::string token;      // the id; empty: none, or no valid one
-  std::string name;       // the token's
+  std::string credential;  // its id; empty: missing or invalid
+  std::string name;        // the credential's
   std::string role;
   std::string peer;
   std::string certificate;  // the client's common name, with mutual TLS
-  std::string result;     // "OK", or the reason
+  std::string result;       // "OK", or the reason
 };
 
 // Any thread. A line is handed to the kernel before the call that it is about is answered; how soon
@@ -31,20 +31,19 @@ struct AuditEntry {
 class Audit {
  public:
   // Writes to `path`, or to the log when it is empty. Fails when the file cannot be opened.
-  static Result<std::unique_ptr<Audit>> Open(std::string path,
-                                             std::function<Timestamp()> clock);
+  static Result<std::unique_ptr<Audit>> Open(std::string path, std::function<Timestamp()> clock);
   ~Audit();
   Audit(const Audit&) = delete;
   Audit& operator=(const Audit&) = delete;
 
   // Refusals beyond sixty at once and one a second are only counted: the next line of one says how
-  // many were left out. Those of callers with a valid token and of all others are counted apart, so
-  // that strangers cannot hide what insiders try. A change always gets its line: where the file
-  // does not take it, in the log.
+  // many were left out. Those of callers with a valid credential and of all others are counted
+  // apart, so that strangers cannot hide what insiders try. A change always gets its line: in the
+  // log when the file cannot be written.
   void Note(const AuditEntry& entry);
 
-  // kUnavailable AUDIT_FAILED while the file does not take what is written: nothing may be changed
-  // then. Tries again, once a second.
+  // kUnavailable AUDIT_FAILED while the file cannot be written: nothing may be changed then. Tries
+  // again, once a second.
   Result<Ok> Ready();
 
  private:

@@ -30,24 +30,24 @@ std::string RandomHex(size_t bytes) {
   return hex;
 }
 
-size_t TokenBook::First::operator()(const std::string& hash) const {
+size_t CredentialBook::First::operator()(const std::string& hash) const {
   size_t first = 0;
   std::memcpy(&first, hash.data(), std::min(sizeof first, hash.size()));
   return first;
 }
 
-bool TokenBook::SameTime::operator()(const std::string& a, const std::string& b) const {
+bool CredentialBook::SameTime::operator()(const std::string& a, const std::string& b) const {
   return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
-PrincipalPtr TokenBook::Find(std::string_view secret) const {
+PrincipalPtr CredentialBook::Find(std::string_view secret) const {
   const std::string hash = HashOf(secret);
   const ReadLock lock(mutex_);
   const auto found = by_hash_.find(hash);
   return found == by_hash_.end() ? nullptr : found->second;
 }
 
-PrincipalPtr TokenBook::FindId(std::string_view id) const {
+PrincipalPtr CredentialBook::FindId(std::string_view id) const {
   const ReadLock lock(mutex_);
   for (const auto& [hash, principal] : by_hash_) {
     if (principal->row.id == id) return principal;
@@ -55,19 +55,19 @@ PrincipalPtr TokenBook::FindId(std::string_view id) const {
   return nullptr;
 }
 
-void TokenBook::Add(PrincipalPtr principal) {
+void CredentialBook::Add(PrincipalPtr principal) {
   const WriteLock lock(mutex_);
   by_hash_[principal->row.hash] = std::move(principal);
 }
 
-void TokenBook::Remove(const PrincipalPtr& principal) {
+void CredentialBook::Remove(const PrincipalPtr& principal) {
   principal->revoked.store(true, std::memory_order_release);
   const WriteLock lock(mutex_);
   const auto found = by_hash_.find(principal->row.hash);
   if (found != by_hash_.end() && found->second == principal) by_hash_.erase(found);
 }
 
-std::vector<PrincipalPtr> TokenBook::All() const {
+std::vector<PrincipalPtr> CredentialBook::All() const {
   std::vector<PrincipalPtr> all;
   {
     const ReadLock lock(mutex_);

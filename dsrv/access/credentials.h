@@ -1,5 +1,5 @@
-// The tokens that let callers in, by the hashes of their secrets. Nothing here knows a secret
-// longer than it takes to hash it.
+// The credentials (access tokens, in the words of users) that let callers in, by the hashes of
+// their secrets. Nothing here keeps a secret longer than it takes to hash it.
 #pragma once
 
 #include <array>
@@ -22,14 +22,14 @@ std::string HashOf(std::string_view secret);
 // So many bytes from the system's generator, as hexadecimal digits.
 std::string RandomHex(size_t bytes);
 
-// Who calls. Its row never changes.
+// Who calls: the holder of one credential, whose row never changes.
 struct Principal {
   explicit Principal(rows::CredentialRow given) : row(std::move(given)) {}
 
   AccessRole role() const { return static_cast<AccessRole>(row.role); }
   bool InAll() const { return row.ns == "*"; }
   bool In(std::string_view ns) const { return InAll() || row.ns == ns; }
-  // Only workers are.
+  // To some machines or queues: a worker only.
   bool Limited() const { return !row.machines.empty() || !row.queues.empty(); }
   bool Valid(Timestamp now) const {
     return !revoked.load(std::memory_order_acquire) && now < row.expire_time;
@@ -41,13 +41,13 @@ struct Principal {
 using PrincipalPtr = std::shared_ptr<const Principal>;
 
 // Any thread.
-class TokenBook {
+class CredentialBook {
  public:
-  // Null when there is none with this secret. It may have expired.
+  // Null when no credential has this secret. What is found may have expired.
   PrincipalPtr Find(std::string_view secret) const;
   PrincipalPtr FindId(std::string_view id) const;
   void Add(PrincipalPtr principal);
-  // From now on it is revoked.
+  // Revokes it.
   void Remove(const PrincipalPtr& principal);
   std::vector<PrincipalPtr> All() const;
 

@@ -1,8 +1,8 @@
-// Who may call what: every method of every service with the roles that may call it, in one table.
+// Roles, and what a method says of who may call it. The methods stand in dsrv/calls/methods.h.
 //
-// Not in it, because they are gRPC's own and answer without a token: grpc.health.v1.Health, which
-// tells that the server serves, and grpc.reflection (--no-reflection turns it off), which tells
-// what proto/ tells everybody. Neither shows anything that the store holds.
+// gRPC's own methods answer without an access token: grpc.health.v1.Health, which tells that the
+// server serves, and grpc.reflection (--no-reflection turns it off), which tells what proto/ tells
+// everybody. Neither shows anything that the store holds.
 #pragma once
 
 #include <cstdint>
@@ -26,61 +26,32 @@ inline constexpr Roles kReaders = kChangers | Only(v1::AccessToken::VIEWER);
 inline constexpr Roles kWorkers = kChangers | Only(v1::AccessToken::WORKER);
 inline constexpr Roles kAnybody = kReaders | kWorkers;
 
+// The rule for what comes from outside: an event, or an operator's hand. A report, an extension or
+// a return without a claim does, in whatever call it comes. It takes one of these roles, and it is
+// noted in the audit trail and not done without.
+inline constexpr Roles kOutsiders = kChangers;
+
 struct Method {
   std::string_view name;  // as in the path of the call, without the slash in front
   Roles roles;
   // What an operator or admin does with it is noted in the audit trail, and not done without.
   bool changes = false;
+  // Asks for an access token even where the server asks for none.
+  bool always_asks = false;
 };
 
-inline constexpr Method kMethods[] = {
-    {"dfsmr.v1.RunnerService/Define", kChangers, true},
-    {"dfsmr.v1.RunnerService/ListMachines", kReaders},
-    {"dfsmr.v1.RunnerService/GetMachine", kReaders},
-    {"dfsmr.v1.RunnerService/Start", kWorkers, true},       // a worker: of its machines
-    {"dfsmr.v1.RunnerService/StartBatch", kWorkers, true},  // the same
-    {"dfsmr.v1.RunnerService/ListInstances", kReaders},
-    {"dfsmr.v1.RunnerService/GetInstance", kAnybody},       // a worker: of its machines and queues
-    {"dfsmr.v1.RunnerService/GetHistory", kReaders},
-    {"dfsmr.v1.RunnerService/Ready", kWorkers},             // a worker: of its machines and queues
-    {"dfsmr.v1.RunnerService/Transition", kWorkers},        // the same
-    {"dfsmr.v1.RunnerService/Report", kWorkers},            // the same
-    {"dfsmr.v1.RunnerService/Relinquish", kWorkers},        // the same
-    {"dfsmr.v1.RunnerService/Extend", kWorkers},            // the same
-    {"dfsmr.v1.RunnerService/Work", kWorkers},              // the same
-    // Without a claim it comes from outside: an event, or an operator. Also in Report and Work.
-    {"dfsmr.v1.RunnerService/Transition without a claim", kChangers, true},
-    {"dfsmr.v1.RunnerService/Relinquish without a claim", kChangers, true},
-    {"dfsmr.v1.RunnerService/Pause", kChangers, true},
-    {"dfsmr.v1.RunnerService/Resume", kChangers, true},
-    {"dfsmr.v1.RunnerService/Skip", kChangers, true},
-    {"dfsmr.v1.RunnerService/Cancel", kChangers, true},
-    {"dfsmr.v1.RunnerService/Changes", kReaders},
-    {"dfsmr.v1.TokenService/CreateToken", kAdmins, true},
-    {"dfsmr.v1.TokenService/ListTokens", kAdmins},
-    {"dfsmr.v1.TokenService/RevokeToken", kAdmins, true},
-    {"dfsmr.v1.TokenService/GetCaller", kAnybody},
-    // The original service, in namespace "default". Its calls carry no claims.
-    {"DistributedFSMRunner/Define", kChangers, true},
-    {"DistributedFSMRunner/Start", kWorkers, true},
-    {"DistributedFSMRunner/Ready", kWorkers},
-    {"DistributedFSMRunner/Changes", kReaders},
-    {"DistributedFSMRunner/Machines", kReaders},
-    {"DistributedFSMRunner/Instances", kReaders},
-    {"DistributedFSMRunner/Transition", kChangers, true},
-    {"DistributedFSMRunner/Relinquish", kChangers, true},
-};
+// What one call does: its method, with the request's claim or from outside.
+struct Deed {
+  const Method* method = nullptr;
+  bool outside = false;
 
-// A name that is not in the table does not compile.
-consteval const Method& RuleOf(std::string_view name) {
-  for (const Method& method : kMethods) {
-    if (method.name == name) return method;
+  Roles roles() const { return outside ? kOutsiders : method->roles; }
+  bool changes() const { return outside || method->changes; }
+  // For people: "dfsmr.v1.RunnerService/Transition without a claim".
+  std::string Name() const {
+    return std::string(method->name) + (outside ? " without a claim" : "");
   }
-  throw "no such method in kMethods";
-}
-
-inline constexpr const Method& kOutside =
-    RuleOf("dfsmr.v1.RunnerService/Transition without a claim");
+};
 
 constexpr bool Among(AccessRole role, Roles roles) { return (roles & Only(role)) != 0; }
 

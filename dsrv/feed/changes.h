@@ -1,7 +1,7 @@
-// The feed as it is watched: in order, without gaps, each watcher at its own pace. Near the head
-// from memory, where each change is serialised once, and each message is made once for all watchers
-// who ask the same and keep up; behind it from the store. A watcher that does not read holds one
-// message and costs nothing else.
+// The feed for its watchers: in order, without gaps, each watcher at its own pace. Near the head it
+// comes from memory, where each change is serialised once and each message is made once for all
+// watchers that ask the same and keep up; further back it comes from the store. A watcher that does
+// not read holds one message and costs nothing else.
 #pragma once
 
 #include <atomic>
@@ -26,8 +26,8 @@ namespace dfsmr {
 struct Cursor {
   PartitionId partition = 0;
   uint64_t seq = 0;  // the last record before it
-  // The store's incarnation: what was read before a backup was put in place may never have happened
-  // in the life that followed.
+  // The store's incarnation. After a backup was put in place, what was read before may never have
+  // happened.
   uint64_t life = 0;
 };
 std::string CursorText(const Cursor& cursor);
@@ -51,7 +51,7 @@ class Changes {
     uint64_t up_to = 0;  // all records up to this one have been considered
     bool at_head = false;
 
-    // What `make` makes of it, made once. Any thread.
+    // What the first `make` makes of it, for all. Any thread.
     template <typename Make>
     const std::string& Message(Make make) const {
       std::call_once(made_, [&] { message_ = make(); });
@@ -83,15 +83,16 @@ class Changes {
   PartitionId partition() const { return partition_; }
   Cursor CursorAt(uint64_t seq) const { return {partition_, seq, life_}; }
 
-  // What follows `after` and matches, from memory; null when it is not all there any more. Who
-  // follows sees the feed as it was at the last round of wakes: so that many see the same.
+  // What follows `after` and matches, from memory. Null when some of it is not there any more. With
+  // `until` UINT64_MAX the watcher follows the feed, and sees it as it was at the last round of
+  // wakes, so that many watchers see the same.
   PortionPtr Read(uint64_t after, uint64_t until, const ChangeFilter& filter);
   // The same from the store. Blocks. OUT_OF_RANGE CURSOR_EXPIRED when retention has overtaken it.
   Result<PortionPtr> ReadStore(uint64_t after, uint64_t until, const ChangeFilter& filter) const;
   Pool& pool() { return pool_; }
 
-  // Wakes `watcher`, which has read up to `after`, when there is more, or within 5 s; once.
-  // Forgotten when it is gone.
+  // Wakes `watcher`, which has read up to `after`, once: when there is more, or within 5 s. A
+  // watcher that is gone by then is forgotten.
   void WakeLater(std::weak_ptr<Watcher> watcher, uint64_t after);
 
  private:
@@ -126,10 +127,10 @@ class Changes {
   Condition published_;
   std::deque<Page> recent_ GUARDED(mutex_);  // consecutive; the last one ends at the head
   size_t recent_bytes_ GUARDED(mutex_) = 0;
-  uint64_t shown_ GUARDED(mutex_);  // to those who follow
+  uint64_t shown_ GUARDED(mutex_);  // the end of the feed for watchers that follow it
   std::deque<Shared> shared_ GUARDED(mutex_);  // what was read last
   std::vector<std::weak_ptr<Watcher>> waiting_ GUARDED(mutex_);
-  bool news_ GUARDED(mutex_) = false;  // somebody who waits has not read the head
+  bool news_ GUARDED(mutex_) = false;  // a watcher that waits has not read the head
   bool resting_ GUARDED(mutex_) = false;  // the next round is not due yet
   bool stopped_ GUARDED(mutex_) = false;
   std::thread pump_;

@@ -15,9 +15,9 @@ class Disk {
   // `reserve` bytes are to stay free; absent: 5 % of the disk, at most 256 MiB. 0: room is ample.
   Disk(std::filesystem::path path, std::optional<uint64_t> reserve);
 
-  // Scarce below the reserve, none below half of it, and ample again an eighth of it later, so that
-  // one who hovers does not flicker. Logs a change. A disk that does not tell has room: the next
-  // write shows.
+  // Scarce below the reserve, none below half of it. Each step back comes an eighth of the reserve
+  // later, so that a disk that hovers at a limit does not flicker. Logs a change. Room is ample
+  // when the system does not say how much is free: the next write will show.
   Room Look();
 
  private:
@@ -26,7 +26,7 @@ class Disk {
   Room room_ = Room::kAmple;
 };
 
-// The rule alone: what `was` becomes with `free` bytes.
+// The rule alone: what comes after `was` with `free` bytes.
 Room RoomOf(uint64_t free, uint64_t reserve, Room was);
 
 }  // namespace dfsmr

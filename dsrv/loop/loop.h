@@ -1,9 +1,8 @@
-// Drives an engine: one thread decides, one writes and then answers. While a turn is written the
-// next one is decided; what arrives meanwhile joins it, and shares its commit.
+// Drives an engine: one thread decides, another writes and then answers. While a turn is written
+// the next one is decided; what arrives meanwhile joins that one, and shares its commit.
 #pragma once
 
 #include <atomic>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -11,74 +10,25 @@
 #include <vector>
 
 #include "dsrv/engine/engine.h"
+#include "dsrv/loop/mailbox.h"
 #include "dsrv/loop/meter.h"
 #include "fsm/base/mutex.h"
 #include "storage/store.h"
 
 namespace dfsmr {
 
-// What waits for the engine: bounded by count, bytes and time, refused at once when full.
-class Mailbox {
- public:
-  struct Mail {
-    std::function<void(Engine&)> run;
-    std::function<void()>
-        drop;  // instead of run: its caller's deadline passed, or the server ended
-    Timestamp deadline = kNever;
-    size_t bytes = 0;
-    bool owed = false;  // ends what was let in before: taken however full it is
-    std::chrono::steady_clock::time_point posted = {};  // set by Post
-  };
-
-  struct Taken {
-    std::vector<Mail> mail;
-    size_t bytes = 0;
-  };
-
-  // False when it is full or closed: nothing was taken. It is full, too, when a crowd waits whose
-  // oldest has waited for long, or whose last would have to, as fast as mail was taken of late: a
-  // pause of the disk alone does not fill it.
-  bool Post(Mail mail);
-  // Whether it is full: to ask before there is work in what is to be posted.
-  bool Full();
-  // What is there, at most a turn's worth; waits for the first of it until `until`, and no longer
-  // than `meanwhile` holds: who ends that calls Wake. Nullopt once the mailbox is closed and empty.
-  std::optional<Taken> Take(std::chrono::steady_clock::time_point until,
-                            const std::atomic<bool>* meanwhile = nullptr);
-  void Wake();
-  void Close();
-
- private:
-  using Moment = std::chrono::steady_clock::time_point;
-
-  bool FullAt(Moment now) const REQUIRES(mutex_);
-
-  Mutex mutex_;
-  Condition arrived_;
-  std::deque<Mail> mail_ GUARDED(mutex_);
-  size_t bytes_ GUARDED(mutex_) = 0;
-  bool closed_ GUARDED(mutex_) = false;
-  bool wakeable_ GUARDED(mutex_) = false;  // who waits does so only as long as something holds
-  // How long full turns of late kept the engine busy, the older the less they count.
-  double busy_seconds_ GUARDED(mutex_) = 0;
-  double busy_bytes_ GUARDED(mutex_) = 0;
-  Moment taken_at_ GUARDED(mutex_){};
-  double taken_bytes_ GUARDED(mutex_) = 0;
-  bool left_over_ GUARDED(mutex_) = false;  // more was there than one turn takes
-};
-
 class Loop {
  public:
   struct Outside {
     std::function<Timestamp()> clock;
     std::function<uint64_t()> entropy;
-    // How much room the disk has; asked at most every 10 ms. Null: ample.
+    // How much room the disk has; asked at most every 10 ms. Null: always ample.
     std::function<Room()> room;
     // The records of one commit, in order, before any answer that rests on them.
     std::function<void(std::shared_ptr<const std::vector<rows::FeedPage>>)> publish;
     // The feed's records before this one are gone.
     std::function<void(uint64_t)> trimmed;
-    // The store has failed: what it holds is unknown, nothing may be answered any more.
+    // The store has failed: what it holds is unknown, so nothing may be answered any more.
     std::function<void(const Error&)> fail;
   };
 
@@ -115,10 +65,10 @@ class Loop {
   Mutex mutex_;
   Condition changed_;
   std::optional<Turn> turn_ GUARDED(mutex_);  // handed over, not yet answered
-  std::atomic<bool> writing_ = false;  // turn_, for who does not want to wait for the lock
+  std::atomic<bool> writing_ = false;         // whether turn_ is there, without the lock
   bool ended_ GUARDED(mutex_) = false;
 
-  std::chrono::steady_clock::time_point room_due_;  // decider_'s alone
+  std::chrono::steady_clock::time_point room_due_;  // decider_ alone uses it
 
   std::thread committer_;
   std::thread decider_;

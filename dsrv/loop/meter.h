@@ -26,7 +26,7 @@ class Meter {
     kDeletes,
     kBytes,     // keys and values of what was put and deleted
     kWriteUs,   // by the clock on the wall: from the begin of each commit until it was on disk
-    kDecideUs,  // the rest is CPU time. What was asked is decided, and handed out
+    kDecideUs,  // CPU time, as all below: requests are decided, work is handed out
     kEncodeUs,  // what was decided becomes rows
     kCommitUs,  // rows go to the log and the memtable; what the sync computes, not its waiting
     kReplyUs,   // answers and the feed's records are handed to gRPC, which often sends them at once

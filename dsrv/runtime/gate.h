@@ -1,4 +1,5 @@
-// Who is inside: calls are admitted until the server stops, and then it waits for those inside.
+// Counts the calls that are under way. They are admitted until the server stops, which then waits
+// for their end.
 #pragma once
 
 #include <chrono>
@@ -10,7 +11,7 @@ namespace dfsmr {
 // Any thread.
 class Gate {
  public:
-  // False once it is closed; who was admitted must leave.
+  // False once the gate is closed. Whatever was admitted must leave.
   bool Admit() {
     const Lock lock(mutex_);
     if (closed_) return false;

@@ -1,37 +1,14 @@
 #include "dsrv/runtime/log.h"
 
-#include <grpc/support/log.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
-#include <chrono>
-
-#include "fsm/base/mutex.h"
 #include "fsm/base/names.h"
 
 namespace dfsmr {
 namespace {
 
 constexpr int kLinesPerSecond = 10;
-
-struct RefusalLog {
-  Mutex mutex;
-  std::map<std::string, uint64_t> counts;
-  std::chrono::steady_clock::time_point second;
-  int lines = 0;
-  uint64_t held_back = 0;
-};
-RefusalLog& refusal_log() {
-  static RefusalLog log;
-  return log;
-}
-
-void GrpcLog(gpr_log_func_args* args) {
-  const auto level = args->severity == GPR_LOG_SEVERITY_ERROR  ? spdlog::level::warn
-                     : args->severity == GPR_LOG_SEVERITY_INFO ? spdlog::level::debug
-                                                               : spdlog::level::trace;
-  spdlog::log(level, "grpc: {}", OneLine(args->message));
-}
 
 }  // namespace
 
@@ -49,25 +26,23 @@ Result<Ok> StartLog(const std::string& level, bool json) {
                            : "%Y-%m-%dT%H:%M:%S.%eZ %^%-5l%$ %v",
                       spdlog::pattern_time_type::utc);
   spdlog::set_default_logger(std::move(logger));
-  gpr_set_log_function(GrpcLog);
   return Ok{};
 }
 
-void NoteRefusal(const Error& error, std::string_view peer) {
+void Refusals::Note(const Error& error, std::string_view peer) {
   const std::string reason = ReasonOrCode(error);
-  RefusalLog& log = refusal_log();
   uint64_t held_back = 0;
   {
-    const Lock lock(log.mutex);
-    ++log.counts[reason];
+    const Lock lock(mutex_);
+    ++counts_[reason];
     const auto now = std::chrono::steady_clock::now();
-    if (now - log.second >= std::chrono::seconds(1)) {
-      log.second = now;
-      log.lines = 0;
-      held_back = std::exchange(log.held_back, 0);
+    if (now - second_ >= std::chrono::seconds(1)) {
+      second_ = now;
+      lines_ = 0;
+      held_back = std::exchange(held_back_, 0);
     }
-    if (++log.lines > kLinesPerSecond) {
-      ++log.held_back;
+    if (++lines_ > kLinesPerSecond) {
+      ++held_back_;
       return;
     }
   }
@@ -77,10 +52,9 @@ void NoteRefusal(const Error& error, std::string_view peer) {
   spdlog::info("refused reason={} peer={} {}", reason, peer, message);
 }
 
-std::map<std::string, uint64_t> Refusals() {
-  RefusalLog& log = refusal_log();
-  const Lock lock(log.mutex);
-  return log.counts;
+std::map<std::string, uint64_t> Refusals::Counts() const {
+  const Lock lock(mutex_);
+  return counts_;
 }
 
 }  // namespace dfsmr

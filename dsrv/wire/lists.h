@@ -8,7 +8,7 @@
 // repeated, and those added meanwhile come last.
 #pragma once
 
-#include "dsrv/wire/convert.h"
+#include "dsrv/wire/requests.h"
 #include "dsrv/wire/moment.h"
 
 namespace dfsmr {

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "dsrv/engine/engine.h"
+#include "dsrv/engine/reader.h"
 #include "storage/rows/instance.h"
 #include "storage/rows/reader.h"
 #include "storage/store.h"
@@ -13,11 +13,13 @@
 namespace dfsmr {
 
 struct Moment {
-  explicit Moment(const Engine& engine)
-      : view(engine.store().Snapshot()),
-        rows{*view, engine.partition()},
-        registry(engine.registry()),
-        resolve(engine.resolve()) {}
+  explicit Moment(const Reader& reader)
+      : view(reader.store.Snapshot()),
+        rows{*view, reader.partition},
+        registry(reader.registry),
+        resolve([&known = registry](std::string_view ns, std::string_view id, uint32_t version) {
+          return known.Resolve(ns, id, version);
+        }) {}
 
   const std::unique_ptr<const View> view;
   const rows::Reader rows;  // of `view`

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "dsrv/wire/replies.h"
 #include "fsm/plan/assemble.h"
 #include "fsm/plan/graph.h"
 #include "storage/rows/graph.h"

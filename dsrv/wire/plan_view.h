@@ -2,7 +2,7 @@
 // they block: for the pool.
 #pragma once
 
-#include "dsrv/wire/convert.h"
+#include "dfsmr/v1/runner.pb.h"
 #include "dsrv/wire/moment.h"
 
 namespace dfsmr {

@@ -112,7 +112,7 @@ LOOK = {"viewer", "operator", "admin"}
 WORK = {"worker", "operator", "admin"}
 CHANGE = {"operator", "admin"}
 ANY = LOOK | WORK
-# Written down a second time, so that nobody changes the table of dsrv/roles.h by mistake.
+# Written down a second time, so that nobody changes the table of dsrv/calls/methods.h by mistake.
 ALLOWED = {
     "dfsmr.v1.RunnerService": {
         "Define": CHANGE, "ListMachines": LOOK, "GetMachine": LOOK, "Start": WORK,

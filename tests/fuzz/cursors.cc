@@ -1,7 +1,8 @@
 // What clients hand back as they were given it, or not: cursors, page tokens and the requests that
 // carry them. The first byte says which.
 #include "dsrv/feed/changes.h"
-#include "dsrv/wire/convert.h"
+#include "dsrv/wire/pages.h"
+#include "dsrv/wire/requests.h"
 #include "tests/fuzz/bytes.h"
 #include "tests/fuzz/quiet.h"
 

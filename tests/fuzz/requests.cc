@@ -6,7 +6,9 @@
 #include <doctest/doctest.h>
 
 #include "dsrv/wire/lists.h"
+#include "dsrv/wire/pages.h"
 #include "dsrv/wire/plan_view.h"
+#include "dsrv/wire/replies.h"
 #include "tests/dsrv/engine/world.h"
 #include "tests/fuzz/bytes.h"
 #include "tests/fuzz/quiet.h"

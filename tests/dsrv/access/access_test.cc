@@ -1,4 +1,4 @@
-// Who may call what, and what is noted of it. The calls are made in tests/e2e/test_security.py.
+// Credentials and the audit trail. Calls are made in tests/e2e/test_security.py.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -6,12 +6,9 @@
 #include <set>
 #include <sstream>
 
-#include "dfsmr.pb.h"
 #include "dfsmr/v1/admin.pb.h"
-#include "dfsmr/v1/runner.pb.h"
 #include "dsrv/access/audit.h"
 #include "dsrv/access/credentials.h"
-#include "dsrv/access/roles.h"
 #include "dsrv/access/tls.h"
 #include "storage/rows/credential.h"
 #include "tests/dsrv/engine/world.h"
@@ -21,17 +18,6 @@ namespace dfsmr {
 namespace {
 
 using namespace std::chrono_literals;
-
-std::set<std::string> MethodsOf(const google::protobuf::FileDescriptor* file) {
-  std::set<std::string> names;
-  for (int i = 0; i < file->service_count(); ++i) {
-    const auto* service = file->service(i);
-    for (int j = 0; j < service->method_count(); ++j) {
-      names.insert(service->full_name() + "/" + service->method(j)->name());
-    }
-  }
-  return names;
-}
 
 rows::CredentialRow Row(const std::string& id, const std::string& secret) {
   return {.id = id, .hash = HashOf(secret), .ns = "shop", .role = v1::AccessToken::VIEWER};
@@ -46,28 +32,8 @@ std::vector<std::string> LinesOf(const std::filesystem::path& path) {
 
 }  // namespace
 
-TEST_CASE("every method of every service is in the table, once, and nothing else is") {
-  std::set<std::string> methods = MethodsOf(v1::StartRequest::descriptor()->file());
-  methods.merge(MethodsOf(v1::AccessToken::descriptor()->file()));
-  methods.merge(MethodsOf(::TaskMessage::descriptor()->file()));
-  REQUIRE(methods.size() > 25);
-  std::set<std::string> listed;
-  for (const Method& method : kMethods) {
-    const std::string name(method.name.substr(0, method.name.find(' ')));
-    CAPTURE(name);
-    CHECK(methods.contains(name));
-    CHECK(listed.insert(std::string(method.name)).second);
-    CHECK(Among(v1::AccessToken::ADMIN, method.roles));
-    CHECK(!Among(v1::AccessToken::ROLE_UNSPECIFIED, method.roles));
-  }
-  for (const std::string& name : methods) {
-    CAPTURE(name);
-    CHECK(listed.contains(name));
-  }
-}
-
 TEST_CASE("a token is found by its secret and by nothing else, until it is removed") {
-  TokenBook book;
+  CredentialBook book;
   auto one = std::make_shared<const Principal>(Row("one", "secret one"));
   auto two = std::make_shared<const Principal>(Row("two", "secret two"));
   book.Add(one);
@@ -126,7 +92,7 @@ TEST_CASE("the audit trail: one JSON object a line, whatever it is told") {
   Timestamp now = FromMicros(1'700'000'000'123'000);
   auto audit = Audit::Open(path.string(), [&now] { return now; });
   REQUIRE(audit);
-  (*audit)->Note({.method = "S/Cancel", .ns = "shop", .on = "a\n\"b\"\xff", .token = "t1",
+  (*audit)->Note({.method = "S/Cancel", .ns = "shop", .on = "a\n\"b\"\xff", .credential = "t1",
                   .result = "OK"});
   const auto lines = LinesOf(path);
   REQUIRE(lines.size() == 1);
@@ -146,7 +112,7 @@ TEST_CASE("the audit trail: refusals are bounded and counted, changes are not") 
   CHECK(LinesOf(path).size() == 60);
   CHECK(std::filesystem::file_size(path) < 60 * 400);
   for (int i = 0; i < 199; ++i) (*audit)->Note({.method = "S/Change"});
-  (*audit)->Note({.refused = true, .method = "S/M", .token = "an insider's"});
+  (*audit)->Note({.refused = true, .method = "S/M", .credential = "an insider's"});
   CHECK(LinesOf(path).size() == 260);
   now += 2s;
   for (int i = 0; i < 10; ++i) (*audit)->Note(refusal);

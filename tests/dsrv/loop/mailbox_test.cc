@@ -5,7 +5,7 @@
 #include <optional>
 #include <thread>
 
-#include "dsrv/loop/loop.h"
+#include "dsrv/loop/mailbox.h"
 #include "fsm/base/limits.h"
 
 namespace dfsmr {

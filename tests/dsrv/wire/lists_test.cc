@@ -225,7 +225,7 @@ TEST_CASE("an instance that lives again is found all the time") {
   };
   SUBCASE("") { CHECK(busy.Whole(turn, read) == "STOPPED"); }
   SUBCASE("of several moments") {
-    CHECK(busy.Torn(turn, read) == rows::NoSuchInstance("ns", "i/s/0").message);
+    CHECK(busy.Torn(turn, read) == rows::NoSuchInstance({"ns", "i/s/0"}).message);
   }
 }
 

@@ -1,0 +1,168 @@
+#include "dsrv/calls/access_tokens.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "fsm/base/limits.h"
+#include "fsm/base/names.h"
+
+namespace dfsmr {
+namespace {
+
+constexpr size_t kMostCredentials = 10'000;
+constexpr int kMostNames = 100;  // machines, or queues, that a credential may be limited to
+constexpr auto kKeptExpired = std::chrono::hours(24 * 7);  // after that the next one made drops it
+
+Error Bad(std::string message) {
+  return {Code::kInvalidArgument, Reason::kBadRequest, std::move(message)};
+}
+
+Error NoSuchCredential(const std::string& id) {
+  return {Code::kNotFound, Reason::kNoSuchToken, "there is no token " + Quoted(id)};
+}
+
+void SetTime(Timestamp time, google::protobuf::Timestamp* out) {
+  out->set_seconds(Micros(time) / 1'000'000);
+  out->set_nanos(static_cast<int32_t>(Micros(time) % 1'000'000 * 1'000));
+}
+
+void ToProto(const rows::CredentialRow& row, v1::AccessToken* out) {
+  out->set_id(row.id);
+  out->set_name(row.name);
+  out->set_namespace_(row.ns);
+  out->set_role(static_cast<AccessRole>(row.role));
+  for (const std::string& machine : row.machines) out->add_machines(machine);
+  for (const std::string& queue : row.queues) out->add_queues(queue);
+  SetTime(row.create_time, out->mutable_create_time());
+  if (row.expire_time != kNever) SetTime(row.expire_time, out->mutable_expire_time());
+  out->set_created_by(row.created_by);
+}
+
+Result<std::vector<std::string>> ToNames(
+    std::string_view what, const google::protobuf::RepeatedPtrField<std::string>& names) {
+  if (names.size() > kMostNames) {
+    return Bad("a token is limited to at most " + std::to_string(kMostNames) + " " +
+               std::string(what) + "s");
+  }
+  for (const std::string& name : names) {
+    if (auto problem = NameProblem(what, name)) return Bad(*problem);
+  }
+  return std::vector<std::string>(names.begin(), names.end());
+}
+
+Result<rows::CredentialRow> ToRow(const v1::CreateTokenRequest& request, Timestamp now) {
+  rows::CredentialRow row;
+  row.ns = request.namespace_().empty() ? "default" : request.namespace_();
+  if (row.ns != "*") {
+    if (auto problem = NameProblem("namespace", row.ns)) return Bad(*problem);
+  }
+  if (!v1::AccessToken::Role_IsValid(request.role()) ||
+      request.role() == v1::AccessToken::ROLE_UNSPECIFIED) {
+    return Bad("a token has one of the roles " + NamesOf(kAnybody));
+  }
+  row.role = request.role();
+  if (!request.name().empty() && !ValidWorkerName(request.name())) {
+    return Bad("the name of a token is at most " + std::to_string(limits::kWorkerName) +
+               " characters that can be printed");
+  }
+  row.name = request.name();
+  auto machines = ToNames("machine", request.machines());
+  if (!machines) return machines.error();
+  auto queues = ToNames("queue", request.queues());
+  if (!queues) return queues.error();
+  row.machines = *std::move(machines);
+  row.queues = *std::move(queues);
+  if (row.role != v1::AccessToken::WORKER && !(row.machines.empty() && row.queues.empty())) {
+    return Bad("only a worker's token is limited to machines and queues, not one with the role " +
+               std::string(NameOf(request.role())));
+  }
+  row.create_time = now;
+  if (request.has_expire_time()) {
+    const int64_t seconds = request.expire_time().seconds();
+    // Far beyond what a timestamp may hold is never.
+    if (seconds < 253'402'300'800) {
+      row.expire_time = FromMicros(seconds * 1'000'000 + request.expire_time().nanos() / 1'000);
+    }
+    if (row.expire_time <= now) return Bad("expire_time has passed already");
+  }
+  return row;
+}
+
+}  // namespace
+
+Result<NewCredential> ParseCreateToken(const v1::CreateTokenRequest& request, const Call& call) {
+  auto row = ToRow(request, call.backend().clock());
+  if (!row) return row.error();
+  row->id = RandomHex(6);
+  row->created_by = call.caller().principal()->row.id;
+  std::string secret = "dfsmr_" + row->id + "_" + RandomHex(32);
+  row->hash = HashOf(secret);
+  call.caller().On(row->id, std::string(NameOf(request.role())) + " in " + row->ns +
+                                (row->name.empty() ? "" : " for " + row->name));
+  return NewCredential{call.backend().access, *std::move(row), std::move(secret)};
+}
+
+Result<PrincipalPtr> RunCreateToken(Engine& engine, const Caller&, NewCredential& made) {
+  CredentialBook& book = made.access.book();
+  const auto all = book.All();
+  if (all.size() >= kMostCredentials) {
+    return Error{Code::kResourceExhausted, Reason::kTooLarge,
+                 "there are " + std::to_string(all.size()) +
+                     " tokens, as many as there may be; revoke some"};
+  }
+  for (const PrincipalPtr& old : all) {
+    if (After(old->row.expire_time, kKeptExpired) > made.row.create_time) continue;
+    rows::DropCredential(engine.writer(), old->row.id);
+    book.Remove(old);
+  }
+  rows::PutCredential(engine.writer(), made.row);
+  return PrincipalPtr(std::make_shared<const Principal>(made.row));
+}
+
+void ReplyCreateToken(const PrincipalPtr& principal, const NewCredential& made,
+                      v1::CreateTokenResponse* reply) {
+  made.access.book().Add(principal);
+  ToProto(principal->row, reply->mutable_token());
+  reply->set_secret(made.secret);
+}
+
+void ServeListTokens(Call& call, const v1::ListTokensRequest& request,
+                     v1::ListTokensResponse* reply) {
+  const bool all = request.namespace_().empty();
+  for (const PrincipalPtr& one : call.backend().access.book().All()) {
+    const bool shown = all ? call.caller().principal()->In(one->row.ns)
+                           : one->row.ns == request.namespace_();
+    // What the admin's token file holds is not in the store, and only the file's owner revokes it.
+    if (shown && one->row.id != kAdminFile) ToProto(one->row, reply->add_tokens());
+  }
+  call.Succeed();
+}
+
+Result<RevokeCommand> ParseRevokeToken(const v1::RevokeTokenRequest& request, const Call& call) {
+  call.caller().On(request.id());
+  return RevokeCommand{call.backend().access, request.id()};
+}
+
+Result<PrincipalPtr> RunRevokeToken(Engine& engine, const Caller& caller, RevokeCommand& command) {
+  PrincipalPtr found = command.access.book().FindId(command.id);
+  if (!found || !caller.principal()->In(found->row.ns) || command.id == kAdminFile) {
+    return NoSuchCredential(command.id);
+  }
+  rows::DropCredential(engine.writer(), command.id);
+  command.access.book().Remove(found);
+  command.access.Sweep();
+  return found;
+}
+
+void ReplyRevokeToken(const PrincipalPtr& principal, const RevokeCommand&,
+                      v1::RevokeTokenResponse* reply) {
+  ToProto(principal->row, reply->mutable_token());
+}
+
+void ServeGetCaller(Call& call, const v1::GetCallerRequest&, v1::AccessToken* reply) {
+  ToProto(call.caller().principal()->row, reply);
+  call.Succeed();
+}
+
+}  // namespace dfsmr

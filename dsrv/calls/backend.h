@@ -1,0 +1,30 @@
+// All that a service needs to serve. main makes it, and makes it outlive the services.
+#pragma once
+
+#include <functional>
+
+#include "dsrv/access/access.h"
+#include "dsrv/engine/reader.h"
+#include "dsrv/feed/changes.h"
+#include "dsrv/loop/loop.h"
+#include "dsrv/runtime/gate.h"
+#include "dsrv/runtime/log.h"
+#include "dsrv/runtime/pool.h"
+
+namespace dfsmr {
+
+class Watchers;
+
+struct Backend {
+  Reader reader;
+  Loop& loop;
+  Changes& changes;
+  Watchers& watchers;
+  Pool& pool;
+  Gate& gate;
+  Access& access;
+  Refusals& refusals;
+  std::function<Timestamp()> clock;
+};
+
+}  // namespace dfsmr

@@ -1,0 +1,52 @@
+#include "dsrv/calls/call.h"
+
+namespace dfsmr {
+
+Error Overloaded() {
+  return {Code::kResourceExhausted, Reason::kOverloaded,
+          "more requests wait than the server can answer soon; wait a little, then try again, each "
+          "time for longer"};
+}
+
+Error DeadlinePassed() {
+  return {Code::kDeadlineExceeded, Reason::kNone,
+          "the deadline passed before the server came to the request"};
+}
+
+Error Stopping() {
+  return {Code::kUnavailable, Reason::kNotReady,
+          "the server is stopping; try again when it is back"};
+}
+
+void Call::Refuse(const Error& error) {
+  backend_.refusals.Note(error, Peer());
+  if (error.reason != Reason::kNone) AddTrailer("dfsmr-reason", std::string(Name(error.reason)));
+  Send(&error);
+}
+
+void Call::Fail(const Error& error) {
+  caller_.Note(&error);
+  Refuse(error);
+}
+
+void Call::Succeed() {
+  caller_.Note(nullptr);
+  Send(nullptr);
+}
+
+bool Call::Enter() {
+  entered_ = backend_.gate.Admit();
+  if (!entered_) Fail(Stopping());
+  return entered_;
+}
+
+void Call::Cancelled() {
+  if (follower_) follower_->OnCancel();
+}
+
+void Call::Done(bool cancelled) {
+  if (follower_) follower_->OnDone(cancelled);
+  if (entered_) backend_.gate.Leave();
+}
+
+}  // namespace dfsmr

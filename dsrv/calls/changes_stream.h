@@ -1,0 +1,91 @@
+// Changes, of either service: a stream that sends the feed.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "dsrv/calls/grpc_call.h"
+#include "fsm/base/mutex.h"
+
+namespace dfsmr {
+
+class ChangesStream : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
+                      public Changes::Watcher,
+                      public Revocable {
+ public:
+  // Turns a portion into messages.
+  using Encode = std::function<void(const Changes::PortionPtr&, const std::string& cursor,
+                                    std::deque<grpc::ByteBuffer>* out)>;
+  struct Open {
+    ChangeFilter filter;
+    uint64_t after = 0;
+    uint64_t until = UINT64_MAX;  // the stream ends there; UINT64_MAX: it follows the feed
+    bool beats = true;            // sends a message now and then when there is nothing to say
+  };
+  // `caller` is who has been admitted, or the refusal. `open` is asked when all else is well. Owns
+  // itself until it is done.
+  static ChangesStream* Begin(const Backend& backend, grpc::CallbackServerContext* context,
+                              const Result<Caller>& caller,
+                              const std::function<Result<Open>()>& open, Encode encode);
+
+ private:
+  friend class Watchers;
+  enum class Stage {
+    kIdle,     // waits to be woken
+    kBusy,     // writes, or reads the feed: whoever has made it so goes on with it
+    kFinished  // gRPC has been told the end
+  };
+
+  ChangesStream(const Backend& backend, grpc::CallbackServerContext* context, Encode encode);
+
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
+  void Wake() override { Step(); }
+  void Revoke(const Error& error) override;
+
+  void Step();
+  // False: there is nothing to write, and the feed is to be read.
+  bool WriteOrFinish() REQUIRES(mutex_);
+  void ReadStore(const std::shared_ptr<ChangesStream>& self);
+  void Take(const Changes::PortionPtr& portion);
+  void End(grpc::Status status);
+
+  const Backend& backend_;
+  grpc::CallbackServerContext* const context_;
+  const Encode encode_;
+  bool entered_ = false;  // through the gate
+
+  // Changed while kBusy, by whoever has made it so.
+  Open open_;
+
+  Mutex mutex_;
+  std::shared_ptr<ChangesStream> self_ GUARDED(mutex_);  // until OnDone
+  Stage stage_ GUARDED(mutex_) = Stage::kBusy;
+  bool first_ GUARDED(mutex_) = true;  // nothing has been sent yet
+  std::optional<grpc::Status> end_ GUARDED(mutex_);
+  std::deque<grpc::ByteBuffer> messages_ GUARDED(mutex_);
+  std::chrono::steady_clock::time_point last_message_ GUARDED(mutex_);
+};
+
+// The streams that watch the feed: their number is limited, and a stop ends them all. Any thread;
+// outlives them.
+class Watchers {
+ public:
+  // False: there are as many already as there may be. Then it is one more, for a moment.
+  bool Add(ChangesStream* stream);
+  void Remove(ChangesStream* stream);
+  // Ends all that are open with UNAVAILABLE.
+  void EndAll();
+
+ private:
+  Mutex mutex_;
+  std::set<ChangesStream*> open_ GUARDED(mutex_);
+};
+
+}  // namespace dfsmr

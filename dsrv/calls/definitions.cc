@@ -1,0 +1,223 @@
+#include "dsrv/calls/definitions.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "dsrv/calls/method.h"
+#include "dsrv/wire/checks.h"
+#include "dsrv/wire/pages.h"
+#include "dsrv/wire/replies.h"
+#include "fsm/base/limits.h"
+#include "fsm/yaml/definitions.h"
+#include "fsm/yaml/places.h"
+
+namespace dfsmr {
+namespace {
+
+constexpr size_t kReplyBytes = limits::kMessage - (64 << 10);  // for what else is in the message
+
+// A status and its trailer travel in headers, which hold little. What does not fit is counted.
+constexpr size_t kStatusBytes = 4'000;
+constexpr size_t kTrailerBytes = 3'000;
+
+std::string MoreProblems(size_t untold) {
+  return "… and " + std::to_string(untold) + " more, told once these are mended";
+}
+
+Error BadMachine(const std::vector<Diagnostic>& diagnostics) {
+  Error error{Code::kInvalidArgument, Reason::kBadMachine, ""};
+  size_t untold = 0;
+  for (const Diagnostic& diagnostic : diagnostics) {
+    if (!diagnostic.error) continue;
+    if (error.message.size() > kStatusBytes) {
+      ++untold;
+      continue;
+    }
+    if (!error.message.empty()) error.message += '\n';
+    error.message += Format(diagnostic);
+  }
+  if (untold > 0) error.message += '\n' + MoreProblems(untold);
+  return error;
+}
+
+// The diagnostics as a serialised DefineResponse.
+std::string DiagnosticsTrailer(const std::vector<Diagnostic>& diagnostics) {
+  v1::DefineResponse response;
+  size_t told = 0;
+  for (; told < diagnostics.size() && response.ByteSizeLong() <= kTrailerBytes; ++told) {
+    ToProto(diagnostics[told], response.add_diagnostics());
+  }
+  if (told < diagnostics.size()) {
+    const auto untold = std::span(diagnostics).subspan(told);
+    v1::Diagnostic* last = response.add_diagnostics();
+    last->set_severity(std::ranges::any_of(untold, &Diagnostic::error) ? v1::Diagnostic::ERROR
+                                                                       : v1::Diagnostic::WARNING);
+    last->set_message(MoreProblems(diagnostics.size() - told));
+  }
+  return response.SerializeAsString();
+}
+
+// What reading has found, and what compiling has, in the order of the source.
+std::vector<Diagnostic> AllOf(std::vector<Diagnostic> found,
+                              const std::vector<Engine::DefineProblem>& problems,
+                              const YamlTree& tree, const std::string& source_name) {
+  if (problems.empty()) return found;
+  Reporter reporter(source_name);
+  for (const auto& [machine, problem] : problems) {
+    Written written = PlaceOf(problem, tree);
+    if (problem.warning) {
+      reporter.Warning(written.at, std::move(written.path), problem.message);
+    } else {
+      reporter.Error(written.at, std::move(written.path), problem.message);
+    }
+  }
+  std::ranges::move(std::move(reporter).Take(), std::back_inserter(found));
+  std::ranges::stable_sort(found, {}, [](const Diagnostic& one) {
+    return std::pair(one.line, one.column);
+  });
+  return found;
+}
+
+std::string IdsOf(const std::vector<Machine>& definitions) {
+  std::string ids;
+  for (const Machine& one : definitions) ids += (ids.empty() ? "" : " ") + one.id;
+  return ids;
+}
+
+// One Define on its way: parsed in the pool, decided in the loop, and answered from there, or, when
+// it is refused, from the pool again.
+class DefineCall : public std::enable_shared_from_this<DefineCall> {
+ public:
+  DefineCall(Call& call, const v1::DefineRequest& request, v1::DefineResponse* reply,
+             std::string ns)
+      : call_(call),
+        request_(request),
+        reply_(reply),
+        ns_(std::move(ns)),
+        name_(request.source_name().empty() ? "source" : request.source_name()) {}
+
+  void Parse() {
+    parsed_ = ParseDefinitions(request_.source(), name_);
+    call_.caller().On(IdsOf(parsed_.definitions), request_.validate_only() ? "validate only" : "");
+    PostFor(call_, request_.source().size(),
+            [self = shared_from_this()](Engine& engine) { self->Decide(engine); });
+  }
+
+ private:
+  void Decide(Engine& engine) {
+    if (parsed_.ok()) {
+      defined_ = engine.Define(ns_, std::move(parsed_.definitions), request_.validate_only(),
+                               &problems_);
+    } else {
+      (void)engine.CompileAll(ns_, parsed_.definitions, parsed_.unsound, &problems_);
+    }
+    engine.AfterCommit([self = shared_from_this()] { self->Answer(); });
+  }
+
+  void Answer() {
+    if (!parsed_.ok() || Engine::HasErrors(problems_)) {
+      // Their places are looked for in the source, and other answers wait for this thread.
+      return call_.backend().pool.Post([self = shared_from_this()] { self->AnswerProblems(); });
+    }
+    if (!defined_) return call_.Fail(defined_.error());
+    for (const Defined& one : *defined_) ToProto(one, reply_->add_defined());
+    for (const Diagnostic& one : AllOf(parsed_.diagnostics, problems_, *parsed_.tree, name_)) {
+      ToProto(one, reply_->add_diagnostics());
+    }
+    call_.Succeed();
+  }
+
+  void AnswerProblems() {
+    const auto wrong = AllOf(parsed_.ok() ? std::vector<Diagnostic>() : parsed_.diagnostics,
+                             problems_, *parsed_.tree, name_);
+    call_.AddTrailer("dfsmr-diagnostics-bin", DiagnosticsTrailer(wrong));
+    call_.Fail(BadMachine(wrong));
+  }
+
+  Call& call_;
+  const v1::DefineRequest& request_;
+  v1::DefineResponse* const reply_;
+  const std::string ns_;
+  const std::string name_;  // of the source
+  Parsed parsed_;
+  std::vector<Engine::DefineProblem> problems_;
+  Result<std::vector<Defined>> defined_ = std::vector<Defined>();
+};
+
+}  // namespace
+
+void ServeDefine(Call& call, const v1::DefineRequest& request, v1::DefineResponse* reply) {
+  auto ns = ToNamespace(request.namespace_());
+  if (!ns) return call.Refuse(ns.error());
+  if (request.source().size() > limits::kSource) {
+    return call.Refuse({Code::kInvalidArgument, Reason::kTooLarge,
+                        "the source is " + std::to_string(request.source().size()) +
+                            " bytes long; the limit is " + std::to_string(limits::kSource)});
+  }
+  if (!call.Enter()) return;
+  if (call.backend().pool.Behind(limits::kMailboxWait)) return call.Fail(Overloaded());
+  auto define = std::make_shared<DefineCall>(call, request, reply, *std::move(ns));
+  call.backend().pool.Post([define] { define->Parse(); });
+}
+
+Result<ListMachinesCommand> ParseListMachines(const v1::ListMachinesRequest& request,
+                                              const Call&) {
+  auto ns = ToNamespace(request.namespace_());
+  if (!ns) return ns.error();
+  auto limit = ToPageSize(request.page_size());
+  if (!limit) return limit.error();
+  const std::string filters = *ns + (request.all_versions() ? "*" : "");
+  auto last = ParsePageToken(filters, request.page_token());
+  if (!last) return last.error();
+  ListMachinesCommand command{*ns, request.all_versions(), *limit, filters, {}};
+  if (!last->empty()) {
+    const size_t end = last->find('\n');
+    const auto version = std::strtoul(last->c_str() + end + 1, nullptr, 10);
+    command.after = {last->substr(0, end), static_cast<uint32_t>(version)};
+  }
+  return command;
+}
+
+Result<std::vector<MachineView>> RunListMachines(Engine& engine, const Caller&,
+                                                 ListMachinesCommand& command) {
+  return engine.ListMachines(command.ns, command.all_versions, command.after, command.limit + 1);
+}
+
+void ReplyListMachines(const std::vector<MachineView>& views, const ListMachinesCommand& command,
+                       v1::ListMachinesResponse* reply) {
+  size_t bytes = 0;
+  for (const MachineView& view : views) {
+    v1::Machine machine;
+    ToProto(view, &machine);
+    if (machine.ByteSizeLong() > kReplyBytes) machine.clear_nodes();  // GetMachine shows them
+    bytes += machine.ByteSizeLong();
+    const bool full = reply->machines_size() == static_cast<int>(command.limit) ||
+                      bytes > kReplyBytes;
+    if (full && reply->machines_size() > 0) {
+      const v1::Machine& previous = *reply->machines().rbegin();
+      reply->set_next_page_token(PageToken(
+          command.filters, previous.id() + '\n' + std::to_string(previous.version())));
+      break;
+    }
+    *reply->add_machines() = std::move(machine);
+  }
+}
+
+Result<GetMachineCommand> ParseGetMachine(const v1::GetMachineRequest& request, const Call&) {
+  auto ns = ToNamespace(request.namespace_());
+  if (!ns) return ns.error();
+  return GetMachineCommand{*std::move(ns), request.id(), request.version()};
+}
+
+Result<MachineView> RunGetMachine(Engine& engine, const Caller&, GetMachineCommand& command) {
+  return engine.GetMachine(command.ns, command.id, command.version);
+}
+
+void ReplyGetMachine(const MachineView& view, const GetMachineCommand&, v1::Machine* reply) {
+  ToProto(view, reply);
+}
+
+}  // namespace dfsmr

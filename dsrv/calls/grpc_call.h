@@ -1,0 +1,53 @@
+// Calls that come by gRPC.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <string>
+#include <string_view>
+
+#include "dsrv/calls/call.h"
+
+namespace dfsmr {
+
+class GrpcOrigin final : public Origin {
+ public:
+  explicit GrpcOrigin(const grpc::CallbackServerContext& context) : context_(context) {}
+  std::string Peer() const override { return context_.peer(); }
+  std::string_view Bearer() const override;
+  std::string Certificate() const override;
+
+ private:
+  const grpc::CallbackServerContext& context_;
+};
+
+// Turns an error into the status of a stream, with its reason in the trailer.
+grpc::Status RefuseStream(const Backend& backend, grpc::CallbackServerContext* context,
+                          const Error& error);
+
+// A unary call. Deletes itself when it is done.
+class UnaryCall final : public Call, public grpc::ServerUnaryReactor {
+ public:
+  UnaryCall(const Backend& backend, grpc::CallbackServerContext* context)
+      : Call(backend), context_(context) {}
+
+  std::string Peer() const override { return context_->peer(); }
+  std::string_view Bearer() const override { return GrpcOrigin(*context_).Bearer(); }
+  std::string Certificate() const override { return GrpcOrigin(*context_).Certificate(); }
+  Timestamp Deadline() const override;
+  void AddTrailer(const std::string& key, const std::string& value) override {
+    context_->AddTrailingMetadata(key, value);
+  }
+
+ private:
+  void Send(const Error* error) override;
+  void OnCancel() override { Cancelled(); }
+  void OnDone() override;
+  // As gRPC's default reactor does: what follows the end of a call, or its cancellation, is too
+  // short to be worth another thread. gRPC need not ask; then it takes that thread.
+  bool InternalInlineable() final { return true; }
+
+  grpc::CallbackServerContext* const context_;
+};
+
+}  // namespace dfsmr

@@ -1,0 +1,250 @@
+#include "dsrv/calls/instances.h"
+
+#include <cstdlib>
+#include <utility>
+
+#include "dsrv/wire/lists.h"
+#include "dsrv/wire/pages.h"
+#include "dsrv/wire/plan_view.h"
+#include "dsrv/wire/replies.h"
+#include "fsm/base/limits.h"
+
+namespace dfsmr {
+namespace {
+
+// To what the instance is, and how it stands.
+void Shorten(v1::StartResponse* started) {
+  v1::Instance whole = std::move(*started->mutable_instance());
+  v1::Instance* instance = started->mutable_instance();
+  instance->Clear();
+  instance->set_namespace_(whole.namespace_());
+  instance->set_id(whole.id());
+  instance->set_machine(whole.machine());
+  instance->set_version(whole.version());
+  instance->set_state(whole.state());
+  instance->set_result(whole.result());
+}
+
+const std::string& NameOf(const v1::StartRequest& start) {
+  return start.id().empty() ? start.machine() : start.id();
+}
+
+std::string NamesOf(const google::protobuf::RepeatedPtrField<v1::StartRequest>& starts) {
+  std::string names;
+  for (const v1::StartRequest& start : starts) names += (names.empty() ? "" : " ") + NameOf(start);
+  return names;
+}
+
+// One start, alone or of a batch.
+Result<StartArgs> ToAllowedStart(const v1::StartRequest& request, const Call& call) {
+  auto allowed = call.caller().MayStart(request.machine(), !request.flow().empty());
+  if (!allowed) return allowed.error();
+  auto args = ToStart(request);
+  if (args) args->spec.client = call.Peer();
+  return args;
+}
+
+template <typename Request>
+Result<ControlCommand> ToControl(const Request& request, const Call& call,
+                                 std::string_view detail) {
+  call.caller().On(request.instance(), detail);
+  auto ns = ToNamespace(request.namespace_());
+  if (!ns) return ns.error();
+  auto checked = CheckInstanceId(request.instance());
+  if (!checked) return checked.error();
+  ControlCommand command;
+  command.ns = *std::move(ns);
+  command.instance = request.instance();
+  return command;
+}
+
+Result<Ok> Settled(Engine& engine, const ControlCommand& command, const Result<Ok>& outcome) {
+  return outcome ? engine.Settle(command.ns, command.instance) : outcome;
+}
+
+}  // namespace
+
+// Start ------------------------------------------------------------------------------------------
+
+Result<StartArgs> ParseStart(const v1::StartRequest& request, const Call& call) {
+  call.caller().On(NameOf(request), request.machine());
+  return ToAllowedStart(request, call);
+}
+
+Result<Started> RunStart(Engine& engine, const Caller&, StartArgs& args) {
+  return engine.Start(std::move(args));
+}
+
+void ReplyStart(const Started& started, const StartArgs&, v1::StartResponse* reply) {
+  ToProto(started.view, reply->mutable_instance());
+  reply->set_created(started.created);
+}
+
+Result<Starts> ParseStartBatch(const v1::StartBatchRequest& request, const Call& call) {
+  if (call.caller().Audited()) call.caller().On(NamesOf(request.starts()));
+  if (call.backend().loop.Overloaded()) return Overloaded();
+  auto checked = CheckBatch(request.starts_size(), "starts");
+  if (!checked) return checked.error();
+  Starts starts;
+  starts.reserve(static_cast<size_t>(request.starts_size()));
+  for (const auto& start : request.starts()) starts.push_back(ToAllowedStart(start, call));
+  return starts;
+}
+
+Result<std::vector<Result<Started>>> RunStartBatch(Engine& engine, const Caller&, Starts& starts) {
+  std::vector<Result<Started>> results;
+  results.reserve(starts.size());
+  for (auto& start : starts) {
+    results.push_back(start ? engine.Start(*std::move(start)) : Result<Started>(start.error()));
+  }
+  starts.clear();
+  return results;
+}
+
+void ReplyStartBatch(const std::vector<Result<Started>>& results, const Starts&,
+                     v1::StartBatchResponse* reply) {
+  size_t bytes = 0;
+  for (const auto& result : results) {
+    v1::StartResult* to = reply->add_results();
+    if (!result) {
+      ToProto(result.error(), to->mutable_error());
+      continue;
+    }
+    v1::StartResponse* started = to->mutable_started();
+    ReplyStart(*result, {}, started);
+    // A reply must fit a message. The caller has what it sent; GetInstance shows the rest.
+    if (bytes + started->ByteSizeLong() > limits::kMessage - limits::kJson) Shorten(started);
+    bytes += started->ByteSizeLong();
+  }
+}
+
+// Reads ------------------------------------------------------------------------------------------
+
+Result<ListCommand> ParseListInstances(const v1::ListInstancesRequest& request, const Call&) {
+  auto query = ToQuery(request);
+  if (!query) return query.error();
+  return ListCommand{*std::move(query), FiltersOf(request)};
+}
+
+Result<Ok> SettleListInstances(Engine& engine, const Caller&, const ListCommand& command) {
+  return engine.Settle(command.query.ns, "");
+}
+
+Result<Ok> ReadListInstances(const Reader& reader, const ListCommand& command,
+                             v1::ListInstancesResponse* reply) {
+  auto page = ReadInstances(Moment(reader), command.query);
+  if (!page) return page.error();
+  for (const InstanceView& view : page->instances) ToProto(view, reply->add_instances());
+  if (!page->last.empty()) reply->set_next_page_token(PageToken(command.filters, page->last));
+  return Ok{};
+}
+
+Result<GetInstanceCommand> ParseGetInstance(const v1::GetInstanceRequest& request, const Call&) {
+  auto ns = ToNamespace(request.namespace_());
+  if (!ns) return ns.error();
+  auto checked = CheckInstanceId(request.id());
+  if (!checked) return checked.error();
+  return GetInstanceCommand{*std::move(ns), request.id(), request.with_nodes()};
+}
+
+Result<Ok> SettleGetInstance(Engine& engine, const Caller& caller,
+                             const GetInstanceCommand& command) {
+  auto allowed = caller.MaySee(engine, command.ns, command.id);
+  return allowed ? engine.Settle(command.ns, command.id) : allowed;
+}
+
+Result<Ok> ReadGetInstance(const Reader& reader, const GetInstanceCommand& command,
+                           v1::Instance* reply) {
+  const Moment moment(reader);
+  auto view = ReadInstance(moment, command.ns, command.id);
+  if (!view) return view.error();
+  ToProto(*view, reply);
+  return command.with_nodes ? ShowNodes(moment, view->instance, reply) : Ok{};
+}
+
+Result<HistoryCommand> ParseGetHistory(const v1::GetHistoryRequest& request, const Call&) {
+  auto ns = ToNamespace(request.namespace_());
+  if (!ns) return ns.error();
+  auto checked = CheckInstanceId(request.id());
+  if (!checked) return checked.error();
+  auto limit = ToPageSize(request.page_size());
+  if (!limit) return limit.error();
+  std::string filters = *ns + '\n' + request.id();
+  auto last = ParsePageToken(filters, request.page_token());
+  if (!last) return last.error();
+  const uint64_t after = last->empty() ? 0 : std::strtoull(last->c_str(), nullptr, 10);
+  return HistoryCommand{*std::move(ns), request.id(), std::move(filters), after, *limit};
+}
+
+Result<Ok> SettleGetHistory(Engine& engine, const Caller&, const HistoryCommand& command) {
+  return engine.Settle(command.ns, command.id);
+}
+
+Result<Ok> ReadGetHistory(const Reader& reader, const HistoryCommand& command,
+                          v1::GetHistoryResponse* reply) {
+  auto page = ReadHistory(Moment(reader), command.ns, command.id, command.after, command.limit);
+  if (!page) return page.error();
+  for (const Event& event : page->events) ToProto(event, reader.partition, reply->add_changes());
+  if (page->last != 0) {
+    reply->set_next_page_token(PageToken(command.filters, std::to_string(page->last)));
+  }
+  return Ok{};
+}
+
+// Control ----------------------------------------------------------------------------------------
+
+Result<ControlCommand> ParsePause(const v1::PauseRequest& request, const Call& call) {
+  return ToControl(request, call, "");
+}
+
+Result<ControlCommand> ParseResume(const v1::ResumeRequest& request, const Call& call) {
+  auto command = ToControl(request, call, request.node() + (request.force() ? " force" : ""));
+  if (!command) return command;
+  command->node = request.node();
+  command->force = request.force();
+  return command;
+}
+
+Result<ControlCommand> ParseSkip(const v1::SkipRequest& request, const Call& call) {
+  auto command = ToControl(request, call, request.node());
+  if (command) command->node = request.node();
+  return command;
+}
+
+Result<ControlCommand> ParseCancel(const v1::CancelRequest& request, const Call& call) {
+  auto command = ToControl(request, call,
+                           v1::CancelRequest::Mode_IsValid(request.mode())
+                               ? v1::CancelRequest::Mode_Name(request.mode())
+                               : "");
+  if (command) command->mode = request.mode();
+  return command;
+}
+
+Result<Ok> SettlePause(Engine& engine, const Caller&, const ControlCommand& command) {
+  return Settled(engine, command, engine.Pause(command.ns, command.instance));
+}
+
+Result<Ok> SettleResume(Engine& engine, const Caller&, const ControlCommand& command) {
+  return Settled(engine, command,
+                 engine.Resume(command.ns, command.instance, command.node, command.force));
+}
+
+Result<Ok> SettleSkip(Engine& engine, const Caller&, const ControlCommand& command) {
+  return Settled(engine, command, engine.Skip(command.ns, command.instance, command.node));
+}
+
+Result<Ok> SettleCancel(Engine& engine, const Caller&, const ControlCommand& command) {
+  auto mode = ToCancelMode(command.mode);
+  if (!mode) return mode.error();
+  return Settled(engine, command, engine.Cancel(command.ns, command.instance, *mode));
+}
+
+Result<Ok> ReadControlled(const Reader& reader, const ControlCommand& command,
+                          v1::Instance* reply) {
+  auto view = ReadInstance(Moment(reader), command.ns, command.instance);
+  if (!view) return view.error();
+  ToProto(*view, reply);
+  return Ok{};
+}
+
+}  // namespace dfsmr

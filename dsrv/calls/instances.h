@@ -1,0 +1,81 @@
+// Start and StartBatch; what reads instances; Pause, Resume, Skip and Cancel.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "dfsmr/v1/runner.pb.h"
+#include "dsrv/calls/call.h"
+#include "dsrv/wire/requests.h"
+
+namespace dfsmr {
+
+Result<StartArgs> ParseStart(const v1::StartRequest& request, const Call& call);
+Result<Started> RunStart(Engine& engine, const Caller&, StartArgs& args);
+void ReplyStart(const Started& started, const StartArgs&, v1::StartResponse* reply);
+
+struct OfStarts {  // the namespaces
+  template <typename Enter>
+  void operator()(const v1::StartBatchRequest& request, Enter enter) const {
+    if (request.starts().empty()) enter("");
+    for (const v1::StartRequest& start : request.starts()) enter(start.namespace_());
+  }
+};
+using Starts = std::vector<Result<StartArgs>>;
+Result<Starts> ParseStartBatch(const v1::StartBatchRequest& request, const Call& call);
+Result<std::vector<Result<Started>>> RunStartBatch(Engine& engine, const Caller&, Starts& starts);
+void ReplyStartBatch(const std::vector<Result<Started>>& results, const Starts&,
+                     v1::StartBatchResponse* reply);
+
+struct ListCommand {
+  InstanceQuery query;
+  std::string filters;  // that the page token holds for
+};
+Result<ListCommand> ParseListInstances(const v1::ListInstancesRequest& request, const Call&);
+Result<Ok> SettleListInstances(Engine& engine, const Caller&, const ListCommand& command);
+Result<Ok> ReadListInstances(const Reader& reader, const ListCommand& command,
+                             v1::ListInstancesResponse* reply);
+
+struct GetInstanceCommand {
+  std::string ns;
+  std::string id;
+  bool with_nodes = false;
+};
+Result<GetInstanceCommand> ParseGetInstance(const v1::GetInstanceRequest& request, const Call&);
+Result<Ok> SettleGetInstance(Engine& engine, const Caller& caller,
+                             const GetInstanceCommand& command);
+Result<Ok> ReadGetInstance(const Reader& reader, const GetInstanceCommand& command,
+                           v1::Instance* reply);
+
+struct HistoryCommand {
+  std::string ns;
+  std::string id;
+  std::string filters;  // that the page token holds for
+  uint64_t after = 0;
+  size_t limit = 0;
+};
+Result<HistoryCommand> ParseGetHistory(const v1::GetHistoryRequest& request, const Call&);
+Result<Ok> SettleGetHistory(Engine& engine, const Caller&, const HistoryCommand& command);
+Result<Ok> ReadGetHistory(const Reader& reader, const HistoryCommand& command,
+                          v1::GetHistoryResponse* reply);
+
+// Pause, Resume, Skip and Cancel answer the instance as it is afterwards.
+struct ControlCommand {
+  std::string ns;
+  std::string instance;
+  std::string node;                                           // Resume, Skip
+  bool force = false;                                         // Resume
+  v1::CancelRequest::Mode mode = v1::CancelRequest::MODE_UNSPECIFIED;  // Cancel
+};
+Result<ControlCommand> ParsePause(const v1::PauseRequest& request, const Call& call);
+Result<ControlCommand> ParseResume(const v1::ResumeRequest& request, const Call& call);
+Result<ControlCommand> ParseSkip(const v1::SkipRequest& request, const Call& call);
+Result<ControlCommand> ParseCancel(const v1::CancelRequest& request, const Call& call);
+Result<Ok> SettlePause(Engine& engine, const Caller&, const ControlCommand& command);
+Result<Ok> SettleResume(Engine& engine, const Caller&, const ControlCommand& command);
+Result<Ok> SettleSkip(Engine& engine, const Caller&, const ControlCommand& command);
+Result<Ok> SettleCancel(Engine& engine, const Caller&, const ControlCommand& command);
+Result<Ok> ReadControlled(const Reader& reader, const ControlCommand& command,
+                          v1::Instance* reply);
+
+}  // namespace dfsmr

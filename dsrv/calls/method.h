@@ -1,0 +1,213 @@
+// The kinds of rows that the table of methods (methods.h) is made of, and how a row serves a call.
+// A row says: the method's name and roles, the namespaces of a request, how the request is parsed,
+// what is done, and how the reply is made of it. A protocol turns its bytes into the request, makes
+// a Call, and calls Serve.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "dsrv/calls/call.h"
+#include "dsrv/calls/polls.h"
+#include "fsm/base/limits.h"
+
+namespace dfsmr {
+
+// The namespaces that a request wants to enter: `enter` is called with each, the call's own first
+// (empty: "default"). With none the call is admitted first, and its namespaces are looked at later.
+struct Its {
+  template <typename Request, typename Enter>
+  void operator()(const Request& request, Enter enter) const {
+    enter(request.namespace_());
+  }
+};
+struct Anywhere {
+  template <typename Request, typename Enter>
+  void operator()(const Request&, Enter) const {}
+};
+
+// `run` decides in the loop; when all that it did is durable, `reply` shows the outcome. `parse`
+// may keep in the command what `reply` needs.
+template <typename Namespaces, typename Request, typename Command, typename Outcome, typename Reply>
+struct DecideRow {
+  using Parse = Result<Command>(const Request&, const Call&);
+  using Run = Result<Outcome>(Engine&, const Caller&, Command&);
+  using Show = void(const Outcome&, const Command&, Reply*);
+
+  constexpr DecideRow(Method its, Namespaces spaces, Parse* parse_it, Run* run_it, Show* show)
+      : method(its), namespaces(spaces), parse(parse_it), run(run_it), reply(show) {}
+
+  const Method method;
+  const Namespaces namespaces;
+  Parse* const parse;
+  Run* const run;
+  Show* const reply;
+};
+
+// `settle` runs in the loop, and writes down what `read` is to see; `read` then reads the store for
+// the reply, in the pool.
+template <typename Namespaces, typename Request, typename Command, typename Reply>
+struct ReadRow {
+  using Parse = Result<Command>(const Request&, const Call&);
+  using Settle = Result<Ok>(Engine&, const Caller&, const Command&);
+  using Read = Result<Ok>(const Reader&, const Command&, Reply*);
+
+  constexpr ReadRow(Method its, Namespaces spaces, Parse* parse_it, Settle* settle_it,
+                    Read* read_it)
+      : method(its), namespaces(spaces), parse(parse_it), settle(settle_it), read(read_it) {}
+
+  const Method method;
+  const Namespaces namespaces;
+  Parse* const parse;
+  Settle* const settle;
+  Read* const read;
+};
+
+// Reports, and a poll that may wait for tasks. `answer` appends what became of one report; `hand`
+// puts the tasks into the reply, or says why the call fails without any.
+template <typename Namespaces, typename Request, typename Reply>
+struct PollRow {
+  using Parse = Result<PollCommand>(const Request&, const Call&);
+  using AnswerOne = void(const std::string& instance, const Result<Answer>&, Reply*);
+  using Hand = std::optional<Error>(const std::vector<Task>&, const PollCommand::Asked&, Reply*);
+
+  constexpr PollRow(Method its, Namespaces spaces, Parse* parse_it, AnswerOne* answer_it,
+                    Hand* hand_it)
+      : method(its), namespaces(spaces), parse(parse_it), answer(answer_it), hand(hand_it) {}
+
+  const Method method;
+  const Namespaces namespaces;
+  Parse* const parse;
+  AnswerOne* const answer;
+  Hand* const hand;
+};
+// For a method that takes no reports.
+template <typename Reply>
+void NoReports(const std::string&, const Result<Answer>&, Reply*) {}
+
+// A method that goes a way of its own once its caller is admitted. `serve` ends the call.
+template <typename Namespaces, typename Request, typename Reply>
+struct OwnRow {
+  using Serve = void(Call&, const Request&, Reply*);
+
+  constexpr OwnRow(Method its, Namespaces spaces, Serve* serve_it)
+      : method(its), namespaces(spaces), serve(serve_it) {}
+
+  const Method method;
+  const Namespaces namespaces;
+  Serve* const serve;
+};
+
+// A stream: its reactor does the rest.
+template <typename Namespaces>
+struct StreamRow {
+  constexpr StreamRow(Method its, Namespaces spaces) : method(its), namespaces(spaces) {}
+
+  const Method method;
+  const Namespaces namespaces;
+};
+
+// Posts to the loop what ends the call. A call whose deadline passes first, or that the loop has no
+// place for, fails.
+inline void PostFor(Call& call, size_t bytes, std::function<void(Engine&)> run) {
+  Mailbox::Mail mail{.run = std::move(run), .drop = [&call] { call.Fail(DeadlinePassed()); }};
+  mail.deadline = call.Deadline();
+  mail.bytes = bytes;
+  if (!call.backend().loop.Post(std::move(mail))) call.Fail(Overloaded());
+}
+
+template <typename N, typename Request, typename Command, typename Outcome, typename Reply>
+void Run(const DecideRow<N, Request, Command, Outcome, Reply>& row, Call& call,
+         const Request& request, Reply* reply) {
+  auto parsed = row.parse(request, call);
+  if (!parsed) return call.Refuse(parsed.error());
+  if (!call.Enter()) return;
+  PostFor(call, request.ByteSizeLong(),
+          [&row, &call, reply, command = *std::move(parsed)](Engine& engine) mutable {
+            auto outcome = row.run(engine, call.caller(), command);
+            engine.AfterCommit([&row, &call, reply, command = std::move(command),
+                                outcome = std::move(outcome)] {
+              if (!outcome) return call.Fail(outcome.error());
+              row.reply(*outcome, command, reply);
+              call.Succeed();
+            });
+          });
+}
+
+template <typename N, typename Request, typename Command, typename Reply>
+void Run(const ReadRow<N, Request, Command, Reply>& row, Call& call, const Request& request,
+         Reply* reply) {
+  auto parsed = row.parse(request, call);
+  if (!parsed) return call.Refuse(parsed.error());
+  if (!call.Enter()) return;
+  if (call.backend().pool.Behind(limits::kMailboxWait)) return call.Fail(Overloaded());
+  auto command = std::make_shared<const Command>(*std::move(parsed));
+  PostFor(call, request.ByteSizeLong(), [&row, &call, reply, command](Engine& engine) {
+    auto settled = row.settle(engine, call.caller(), *command);
+    engine.AfterCommit([&row, &call, reply, command, settled = std::move(settled)] {
+      if (!settled) return call.Fail(settled.error());
+      call.backend().pool.Post([&row, &call, reply, command] {
+        auto outcome = row.read(call.backend().reader, *command, reply);
+        outcome ? call.Succeed() : call.Fail(outcome.error());
+      });
+    });
+  });
+}
+
+template <typename N, typename Request, typename Reply>
+void Run(const PollRow<N, Request, Reply>& row, Call& call, const Request& request, Reply* reply) {
+  auto command = row.parse(request, call);
+  if (!command) return call.Refuse(command.error());
+  if (!call.Enter()) return;
+  Poll::Sinks sinks;
+  sinks.answer = [&row, reply](const std::string& instance, const Result<Answer>& answer) {
+    row.answer(instance, answer, reply);
+  };
+  sinks.hand = [&row, reply, asked = command->asked](const std::vector<Task>& tasks) {
+    return row.hand(tasks, asked, reply);
+  };
+  Poll::Begin(call, *std::move(command), std::move(sinks));
+}
+
+template <typename N, typename Request, typename Reply>
+void Run(const OwnRow<N, Request, Reply>& row, Call& call, const Request& request, Reply* reply) {
+  row.serve(call, request, reply);
+}
+
+// With the request's claim or from outside: the latter when it could name a claim and does not.
+template <typename Request>
+Deed DeedOf(const Method& method, const Request& request) {
+  if constexpr (requires { request.claim(); }) return {&method, request.claim().empty()};
+  return {&method, false};
+}
+
+template <typename Row, typename Request>
+Result<Caller> Admit(const Row& row, const Access& access, const Origin& origin,
+                     const Request& request) {
+  const Deed deed = DeedOf(row.method, request);
+  std::optional<Result<Caller>> caller;
+  row.namespaces(request, [&](std::string_view ns) {
+    if (!caller) {
+      caller = access.Admit(origin, deed, ns);
+    } else if (*caller && (**caller).principal()) {
+      auto entered = (**caller).MayEnter(ns);
+      if (!entered) caller = entered.error();
+    }
+  });
+  return caller ? *std::move(caller) : access.AdmitAnywhere(origin, deed);
+}
+
+// Serves a call by its row; the call ends now or later. `request` and `reply` live as long as it.
+template <typename Row, typename Request, typename Reply>
+void Serve(const Row& row, Call& call, const Request& request, Reply* reply) {
+  auto caller = Admit(row, call.backend().access, call, request);
+  if (!caller) return call.Refuse(caller.error());
+  call.SetCaller(*std::move(caller));
+  Run(row, call, request, reply);
+}
+
+}  // namespace dfsmr

@@ -1,0 +1,145 @@
+// Every method of every service that this server has, in one table: name, roles, the namespaces of
+// a request, how it is parsed, what is done, and how the reply is made. A new method is a row here.
+#pragma once
+
+#include <array>
+
+#include "dsrv/access/roles.h"
+#include "dsrv/calls/access_tokens.h"
+#include "dsrv/calls/definitions.h"
+#include "dsrv/calls/instances.h"
+#include "dsrv/calls/method.h"
+#include "dsrv/calls/original.h"
+#include "dsrv/calls/tasks.h"
+
+namespace dfsmr {
+
+inline constexpr bool kChange = true;      // goes into the audit trail, see Method
+inline constexpr bool kAlwaysAsks = true;  // for an access token, see Method
+
+// clang-format off
+namespace runner {
+inline constexpr OwnRow kDefine(
+    {"dfsmr.v1.RunnerService/Define", kChangers, kChange},
+    Its(), ServeDefine);
+inline constexpr DecideRow kListMachines(
+    {"dfsmr.v1.RunnerService/ListMachines", kReaders},
+    Its(), ParseListMachines, RunListMachines, ReplyListMachines);
+inline constexpr DecideRow kGetMachine(
+    {"dfsmr.v1.RunnerService/GetMachine", kReaders},
+    Its(), ParseGetMachine, RunGetMachine, ReplyGetMachine);
+
+inline constexpr DecideRow kStart(  // a worker: of its machines
+    {"dfsmr.v1.RunnerService/Start", kWorkers, kChange},
+    Its(), ParseStart, RunStart, ReplyStart);
+inline constexpr DecideRow kStartBatch(  // the same
+    {"dfsmr.v1.RunnerService/StartBatch", kWorkers, kChange},
+    OfStarts(), ParseStartBatch, RunStartBatch, ReplyStartBatch);
+inline constexpr ReadRow kListInstances(
+    {"dfsmr.v1.RunnerService/ListInstances", kReaders},
+    Its(), ParseListInstances, SettleListInstances, ReadListInstances);
+inline constexpr ReadRow kGetInstance(  // a worker: of its machines and queues
+    {"dfsmr.v1.RunnerService/GetInstance", kAnybody},
+    Its(), ParseGetInstance, SettleGetInstance, ReadGetInstance);
+inline constexpr ReadRow kGetHistory(
+    {"dfsmr.v1.RunnerService/GetHistory", kReaders},
+    Its(), ParseGetHistory, SettleGetHistory, ReadGetHistory);
+
+// A worker: of its machines and queues. What comes without a claim comes from outside, see
+// kOutsiders.
+inline constexpr PollRow kReady(
+    {"dfsmr.v1.RunnerService/Ready", kWorkers},
+    Its(), ParseReady, NoReports<v1::ReadyResponse>, HandReady);
+inline constexpr DecideRow kTransition(
+    {"dfsmr.v1.RunnerService/Transition", kWorkers},
+    Its(), ParseTransition, RunTransition, ReplyTransition);
+inline constexpr PollRow kReport(
+    {"dfsmr.v1.RunnerService/Report", kWorkers},
+    OfReports(), ParseReport, AnswerReport, HandReport);
+inline constexpr DecideRow kRelinquish(
+    {"dfsmr.v1.RunnerService/Relinquish", kWorkers},
+    Its(), ParseRelinquish, RunRelinquish, ReplyRelinquish);
+inline constexpr DecideRow kExtend(
+    {"dfsmr.v1.RunnerService/Extend", kWorkers},
+    Its(), ParseExtend, RunExtend, ReplyExtend);
+inline constexpr StreamRow kWork{
+    {"dfsmr.v1.RunnerService/Work", kWorkers},
+    Anywhere()};
+
+inline constexpr ReadRow kPause(
+    {"dfsmr.v1.RunnerService/Pause", kChangers, kChange},
+    Its(), ParsePause, SettlePause, ReadControlled);
+inline constexpr ReadRow kResume(
+    {"dfsmr.v1.RunnerService/Resume", kChangers, kChange},
+    Its(), ParseResume, SettleResume, ReadControlled);
+inline constexpr ReadRow kSkip(
+    {"dfsmr.v1.RunnerService/Skip", kChangers, kChange},
+    Its(), ParseSkip, SettleSkip, ReadControlled);
+inline constexpr ReadRow kCancel(
+    {"dfsmr.v1.RunnerService/Cancel", kChangers, kChange},
+    Its(), ParseCancel, SettleCancel, ReadControlled);
+inline constexpr StreamRow kChanges{
+    {"dfsmr.v1.RunnerService/Changes", kReaders},
+    Its()};
+}  // namespace runner
+
+namespace access_tokens {
+inline constexpr DecideRow kCreateToken(
+    {"dfsmr.v1.TokenService/CreateToken", kAdmins, kChange, kAlwaysAsks},
+    Its(), ParseCreateToken, RunCreateToken, ReplyCreateToken);
+inline constexpr OwnRow kListTokens(
+    {"dfsmr.v1.TokenService/ListTokens", kAdmins, !kChange, kAlwaysAsks},
+    ItsIfGiven(), ServeListTokens);
+inline constexpr DecideRow kRevokeToken(
+    {"dfsmr.v1.TokenService/RevokeToken", kAdmins, kChange, kAlwaysAsks},
+    Anywhere(), ParseRevokeToken, RunRevokeToken, ReplyRevokeToken);
+inline constexpr OwnRow kGetCaller(
+    {"dfsmr.v1.TokenService/GetCaller", kAnybody, !kChange, kAlwaysAsks},
+    Anywhere(), ServeGetCaller);
+}  // namespace access_tokens
+
+// The original service, in namespace "default". Its calls carry no claims.
+namespace original {
+inline constexpr DecideRow kDefine(
+    {"DistributedFSMRunner/Define", kChangers, kChange},
+    InDefault(), ParseDefine, RunDefine, ReplyDefine);
+inline constexpr DecideRow kStart(
+    {"DistributedFSMRunner/Start", kWorkers, kChange},
+    InDefault(), ParseStart, RunStart, ReplyStart);
+inline constexpr PollRow kReady(
+    {"DistributedFSMRunner/Ready", kWorkers},
+    InDefault(), ParseReady, NoReports<::TaskMessage>, HandReady);
+inline constexpr DecideRow kMachines(
+    {"DistributedFSMRunner/Machines", kReaders},
+    InDefault(), ParseMachines, RunMachines, ReplyMachines);
+inline constexpr ReadRow kInstances(
+    {"DistributedFSMRunner/Instances", kReaders},
+    InDefault(), ParseInstances, SettleInstances, ReadInstances);
+inline constexpr DecideRow kTransition(
+    {"DistributedFSMRunner/Transition", kChangers, kChange},
+    InDefault(), ParseTransition, RunTransition, ReplyTransition);
+inline constexpr ReadRow kRelinquish(
+    {"DistributedFSMRunner/Relinquish", kChangers, kChange},
+    InDefault(), ParseRelinquish, SettleRelinquish, ReadRelinquished);
+inline constexpr StreamRow kChanges{
+    {"DistributedFSMRunner/Changes", kReaders},
+    InDefault()};
+}  // namespace original
+// clang-format on
+
+// All rows, for whoever goes through them: `visit` takes any row.
+template <typename Visit>
+constexpr void ForEachMethod(Visit visit) {
+  using namespace runner;  // NOLINT: here every row is named
+  (visit(kDefine), visit(kListMachines), visit(kGetMachine), visit(kStart), visit(kStartBatch),
+   visit(kListInstances), visit(kGetInstance), visit(kGetHistory), visit(kReady),
+   visit(kTransition), visit(kReport), visit(kRelinquish), visit(kExtend), visit(kWork),
+   visit(kPause), visit(kResume), visit(kSkip), visit(kCancel), visit(kChanges));
+  (visit(access_tokens::kCreateToken), visit(access_tokens::kListTokens),
+   visit(access_tokens::kRevokeToken), visit(access_tokens::kGetCaller));
+  (visit(original::kDefine), visit(original::kStart), visit(original::kReady),
+   visit(original::kMachines), visit(original::kInstances), visit(original::kTransition),
+   visit(original::kRelinquish), visit(original::kChanges));
+}
+
+}  // namespace dfsmr

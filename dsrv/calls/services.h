@@ -1,0 +1,17 @@
+// The services by gRPC. Each method hands its messages and its row of the table over.
+#pragma once
+
+#include <grpcpp/impl/codegen/service_type.h>
+
+#include <memory>
+#include <vector>
+
+#include "dsrv/calls/backend.h"
+
+namespace dfsmr {
+
+// RunnerService, TokenService and, with `original`, the service of the original dfsmr. `backend`
+// must outlive them.
+std::vector<std::unique_ptr<grpc::Service>> MakeServices(const Backend& backend, bool original);
+
+}  // namespace dfsmr

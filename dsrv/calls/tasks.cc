@@ -1,0 +1,126 @@
+#include "dsrv/calls/tasks.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "dsrv/calls/items.h"
+#include "dsrv/wire/replies.h"
+#include "fsm/base/limits.h"
+
+namespace dfsmr {
+
+Result<PollArgs> ToAllowedPoll(const v1::ReadyRequest& request, const Call& call) {
+  auto poll = ToPoll(request, call.Peer(), call.backend().clock());
+  if (!poll) return poll;
+  auto allowed = call.caller().Narrow(&poll->filter);
+  if (!allowed) return allowed.error();
+  poll->max_tasks = std::min(poll->max_tasks, limits::kTasks);
+  return poll;
+}
+
+Result<PollCommand> ParseReady(const v1::ReadyRequest& request, const Call& call) {
+  auto poll = ToAllowedPoll(request, call);
+  if (!poll) return poll.error();
+  PollCommand command;
+  command.poll = *std::move(poll);
+  command.bytes = 256;
+  return command;
+}
+
+std::optional<Error> HandReady(const std::vector<Task>& tasks, const PollCommand::Asked&,
+                               v1::ReadyResponse* reply) {
+  for (const Task& task : tasks) ToProto(task, reply->add_tasks());
+  return std::nullopt;
+}
+
+Result<ReportCommand> ParseTransition(const v1::TransitionRequest& request, const Call& call) {
+  call.caller().On(request.instance(), request.transition());
+  auto report = ToReport(request);
+  if (!report) return report;
+  if (report->args.client.empty() && report->args.claim.empty()) report->args.client = call.Peer();
+  return report;
+}
+
+Result<Answer> RunTransition(Engine& engine, const Caller& caller, ReportCommand& command) {
+  return ReportAs(caller, engine, &command);
+}
+
+void ReplyTransition(const Answer& answer, const ReportCommand& command,
+                     v1::TransitionResponse* reply) {
+  ToProto(command.instance, answer, reply);
+}
+
+Result<PollCommand> ParseReport(const v1::ReportRequest& request, const Call& call) {
+  if (call.backend().loop.Overloaded()) return Overloaded();
+  auto checked = CheckBatch(request.transitions_size(), "transitions");
+  if (!checked) return checked.error();
+  PollCommand command;
+  if (request.has_next()) {
+    auto next = ToAllowedPoll(request.next(), call);
+    if (!next) return next.error();
+    command.poll = *std::move(next);
+  }
+  command.reports.reserve(static_cast<size_t>(request.transitions_size()));
+  for (const auto& transition : request.transitions()) {
+    command.reports.push_back(ToReport(transition));
+  }
+  command.bytes = request.ByteSizeLong();
+  return command;
+}
+
+void AnswerReport(const std::string& instance, const Result<Answer>& answer,
+                  v1::ReportResponse* reply) {
+  ToProto(instance, answer, reply->add_results());
+}
+
+std::optional<Error> HandReport(const std::vector<Task>& tasks, const PollCommand::Asked&,
+                                v1::ReportResponse* reply) {
+  for (const Task& task : tasks) ToProto(task, reply->add_tasks());
+  return std::nullopt;
+}
+
+Result<RelinquishCommand> ParseRelinquish(const v1::RelinquishRequest& request, const Call& call) {
+  call.caller().On(request.instance());
+  auto ns = ToNamespace(request.namespace_());
+  if (!ns) return ns.error();
+  auto checked = CheckInstanceId(request.instance());
+  if (!checked) return checked.error();
+  return RelinquishCommand{*std::move(ns), request.instance(), request.claim(),
+                           request.claim().empty() ? call.Peer() : ""};
+}
+
+Result<std::string> RunRelinquish(Engine& engine, const Caller& caller,
+                                  RelinquishCommand& command) {
+  return RelinquishAs(caller, engine, command.ns, command.instance, command.claim, command.client);
+}
+
+void ReplyRelinquish(const std::string& node, const RelinquishCommand& command,
+                     v1::RelinquishResponse* reply) {
+  reply->set_instance(command.instance);
+  reply->set_node(node);
+}
+
+Result<ExtendAll> ParseExtend(const v1::ExtendRequest& request, const Call&) {
+  auto ns = ToNamespace(request.namespace_());
+  if (!ns) return ns.error();
+  auto checked = CheckBatch(request.items_size(), "items");
+  if (!checked) return checked.error();
+  return ExtendAll{*std::move(ns), {request.items().begin(), request.items().end()}};
+}
+
+Result<std::vector<Engine::Extended>> RunExtend(Engine& engine, const Caller& caller,
+                                                ExtendAll& command) {
+  std::vector<Engine::Extended> items;
+  items.reserve(command.items.size());
+  for (const auto& item : command.items) {
+    items.push_back(ExtendAs(caller, engine, command.ns, item));
+  }
+  return items;
+}
+
+void ReplyExtend(const std::vector<Engine::Extended>& items, const ExtendAll&,
+                 v1::ExtendResponse* reply) {
+  for (const Engine::Extended& item : items) ToProto(item, reply->add_items());
+}
+
+}  // namespace dfsmr

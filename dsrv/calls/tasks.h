@@ -1,0 +1,64 @@
+// Ready, Transition, Report, Relinquish and Extend: what workers call. (Work: work_stream.h.)
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dfsmr/v1/runner.pb.h"
+#include "dsrv/calls/call.h"
+#include "dsrv/calls/polls.h"
+#include "dsrv/wire/requests.h"
+
+namespace dfsmr {
+
+// A poll as the caller may make it, for at most as many tasks as one reply holds.
+Result<PollArgs> ToAllowedPoll(const v1::ReadyRequest& request, const Call& call);
+
+Result<PollCommand> ParseReady(const v1::ReadyRequest& request, const Call& call);
+std::optional<Error> HandReady(const std::vector<Task>& tasks, const PollCommand::Asked&,
+                               v1::ReadyResponse* reply);
+
+Result<ReportCommand> ParseTransition(const v1::TransitionRequest& request, const Call& call);
+Result<Answer> RunTransition(Engine& engine, const Caller& caller, ReportCommand& command);
+void ReplyTransition(const Answer& answer, const ReportCommand& command,
+                     v1::TransitionResponse* reply);
+
+struct OfReports {  // the namespaces
+  template <typename Enter>
+  void operator()(const v1::ReportRequest& request, Enter enter) const {
+    if (!request.transitions().empty()) enter(request.transitions(0).namespace_());
+    if (request.has_next()) enter(request.next().namespace_());
+    if (request.transitions().empty() && !request.has_next()) enter("");
+    for (const auto& transition : request.transitions()) enter(transition.namespace_());
+  }
+};
+Result<PollCommand> ParseReport(const v1::ReportRequest& request, const Call& call);
+void AnswerReport(const std::string& instance, const Result<Answer>& answer,
+                  v1::ReportResponse* reply);
+std::optional<Error> HandReport(const std::vector<Task>& tasks, const PollCommand::Asked&,
+                                v1::ReportResponse* reply);
+
+struct RelinquishCommand {
+  std::string ns;
+  std::string instance;
+  std::string claim;
+  std::string client;  // empty: with a claim
+};
+Result<RelinquishCommand> ParseRelinquish(const v1::RelinquishRequest& request, const Call& call);
+Result<std::string> RunRelinquish(Engine& engine, const Caller& caller,
+                                  RelinquishCommand& command);
+void ReplyRelinquish(const std::string& node, const RelinquishCommand& command,
+                     v1::RelinquishResponse* reply);
+
+struct ExtendAll {
+  std::string ns;
+  std::vector<v1::ExtendRequest::Item> items;
+};
+Result<ExtendAll> ParseExtend(const v1::ExtendRequest& request, const Call&);
+Result<std::vector<Engine::Extended>> RunExtend(Engine& engine, const Caller& caller,
+                                                ExtendAll& command);
+void ReplyExtend(const std::vector<Engine::Extended>& items, const ExtendAll&,
+                 v1::ExtendResponse* reply);
+
+}  // namespace dfsmr

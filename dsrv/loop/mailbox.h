@@ -1,0 +1,79 @@
+// What waits for the engine, in the order in which it came.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "fsm/base/limits.h"
+#include "fsm/base/mutex.h"
+#include "fsm/base/time.h"
+
+namespace dfsmr {
+
+class Engine;
+
+// Bounded by count, bytes and time: what finds it full is refused at once. Any thread posts; one
+// thread takes.
+class Mailbox {
+ public:
+  // What one turn takes, besides limits::kTurnItems: enough for group commit, and so little that
+  // what comes next does not wait for long. It holds some three thousand items.
+  static constexpr size_t kTurnBytes = 256 << 10;
+
+  struct Mail {
+    std::function<void(Engine&)> run;
+    // Instead of run: the caller's deadline passed.
+    std::function<void()> drop;
+    Timestamp deadline = kNever;
+    size_t bytes = 0;
+    // Ends something that was let in before: taken however full the mailbox is.
+    bool owed = false;
+    std::chrono::steady_clock::time_point posted = {};  // set by Post
+  };
+
+  struct Taken {
+    std::vector<Mail> mail;
+    size_t bytes = 0;
+  };
+
+  // False: the mailbox is full or closed, and took nothing. It is full at limits::kMailboxItems and
+  // kMailboxBytes; also when more than a turn's worth waits and the oldest item has waited for
+  // limits::kMailboxWait, or the newest would at the pace of recent full turns. One slow fsync does
+  // not fill it.
+  bool Post(Mail mail);
+  // Whether it is full: a question for callers whose mail is costly to make.
+  bool Full();
+  // What is there, at most a turn's worth. Waits for the first item until `until`; with
+  // `meanwhile`, only as long as it is true: whoever makes it false calls Wake. Nullopt once the
+  // mailbox is closed and empty.
+  std::optional<Taken> Take(std::chrono::steady_clock::time_point until,
+                            const std::atomic<bool>* meanwhile = nullptr);
+  void Wake();
+  void Close();
+
+ private:
+  using Moment = std::chrono::steady_clock::time_point;
+
+  bool FullAt(Moment now) const REQUIRES(mutex_);
+
+  Mutex mutex_;
+  Condition arrived_;
+  std::deque<Mail> mail_ GUARDED(mutex_);
+  size_t bytes_ GUARDED(mutex_) = 0;
+  bool closed_ GUARDED(mutex_) = false;
+  bool wakeable_ GUARDED(mutex_) = false;  // Take waits, and only as long as `meanwhile` is true
+  // The pace: how long full turns kept the engine busy, and how much they took. Recent turns count
+  // most. Zero after the mailbox was empty.
+  double busy_seconds_ GUARDED(mutex_) = 0;
+  double busy_bytes_ GUARDED(mutex_) = 0;
+  // The last Take: when, how much, and whether more was there than it took.
+  Moment taken_at_ GUARDED(mutex_){};
+  double taken_bytes_ GUARDED(mutex_) = 0;
+  bool left_over_ GUARDED(mutex_) = false;
+};
+
+}  // namespace dfsmr

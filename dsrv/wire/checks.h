@@ -1,0 +1,46 @@
+// Fields of requests, checked against limits.h before anything is done with them. `what` is how a
+// refusal calls the field.
+#pragma once
+
+#include <google/protobuf/duration.pb.h>
+#include <google/protobuf/timestamp.pb.h>
+
+#include <string>
+#include <string_view>
+
+#include "fsm/base/result.h"
+#include "fsm/base/time.h"
+
+namespace dfsmr {
+
+Error Bad(std::string message);  // INVALID_ARGUMENT BAD_REQUEST
+Error TooLarge(std::string_view what, size_t is, size_t limit);
+
+// A time before 1970 becomes 1970: it has passed, too.
+Result<Timestamp> ToTimestamp(std::string_view what, const google::protobuf::Timestamp& t);
+// At most `most`: what is longer is cut to it.
+Result<Duration> ToDuration(std::string_view what, const google::protobuf::Duration& d,
+                            Duration most);
+
+Result<Ok> CheckJson(std::string_view what, const std::string& text);  // an object, or empty
+Result<Ok> CheckName(std::string_view what, const std::string& name);
+// A name, or nothing. Nothing need be called so yet.
+Result<Ok> CheckFilter(std::string_view what, const std::string& name);
+// A node: in compiled plans, names joined by '/'.
+Result<Ok> CheckNode(std::string_view what, const std::string& name);
+Result<Ok> Required(std::string_view what, const std::string& name);
+Result<Ok> CheckWorker(std::string_view what, const std::string& name);
+Result<Ok> CheckInstanceId(const std::string& id);
+Result<Ok> CheckBatch(int items, std::string_view what);
+// Empty is "default".
+Result<std::string> ToNamespace(const std::string& given);
+
+// The first failure of several checks.
+template <typename... Checks>
+Result<Ok> All(Checks&&... checks) {
+  Result<Ok> outcome = Ok{};
+  ((outcome.has_value() ? void(outcome = checks()) : void()), ...);
+  return outcome;
+}
+
+}  // namespace dfsmr

@@ -1,0 +1,253 @@
+#include "dsrv/wire/replies.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "fsm/base/limits.h"
+
+namespace dfsmr {
+namespace {
+
+static_assert(static_cast<int>(InstanceState::kStopped) == v1::Instance::STOPPED);
+static_assert(static_cast<int>(InstanceResult::kAborted) == v1::Instance::ABORTED);
+static_assert(static_cast<int>(TokenState::kDone) == v1::Token::DONE);
+static_assert(static_cast<int>(ChangeKind::kBreakerClosed) == v1::Change::BREAKER_CLOSED);
+
+void Set(Timestamp t, google::protobuf::Timestamp* out) {
+  const int64_t us = Micros(t);
+  out->set_seconds(us / 1'000'000);
+  out->set_nanos(static_cast<int32_t>(us % 1'000'000 * 1'000));
+}
+
+void Set(Duration d, google::protobuf::Duration* out) {
+  out->set_seconds(d.count() / 1'000'000);
+  out->set_nanos(static_cast<int32_t>(d.count() % 1'000'000 * 1'000));
+}
+
+}  // namespace
+
+grpc::Status ToStatus(const Error& error) {
+  return {static_cast<grpc::StatusCode>(error.code), error.message};
+}
+
+void ToProto(const Error& error, v1::Error* out) {
+  out->set_code(static_cast<int>(error.code));
+  out->set_reason(std::string(Name(error.reason)));
+  out->set_message(error.message);
+}
+
+void ToProto(const Diagnostic& diagnostic, v1::Diagnostic* out) {
+  out->set_severity(diagnostic.error ? v1::Diagnostic::ERROR : v1::Diagnostic::WARNING);
+  out->set_source_name(diagnostic.source_name);
+  out->set_line(diagnostic.line);
+  out->set_column(diagnostic.column);
+  out->set_path(diagnostic.path);
+  out->set_message(diagnostic.message);
+}
+
+void ToProto(const Defined& defined, v1::Defined* out) {
+  out->set_id(defined.id);
+  out->set_version(defined.version);
+  out->set_changed(defined.changed);
+  out->set_upgrade_strategy(std::string(Name(defined.strategy)));
+  out->set_affected_instances(defined.affected);
+}
+
+void ToProto(const Node& node, const Machine& machine, v1::Node* out) {
+  out->set_id(node.id);
+  out->set_kind(std::string(Name(node.kind)));
+  out->set_start(node.start);
+  out->set_final(node.kind == NodeKind::kFinal);
+  out->set_join(node.join == Join::kAll ? "all" : "any");
+  for (const Edge& edge : node.transitions) {
+    v1::Edge* to = out->add_transitions();
+    to->set_transition(edge.transition);
+    for (NodeIndex target : edge.targets) to->add_targets(machine.nodes[target].id);
+  }
+  if (node.kind != NodeKind::kWork) return;
+  const bool fixed = node.settings->timeout.strategy == TimeoutPolicy::Strategy::kFixed;
+  out->set_timeout_strategy(fixed ? "fixed" : "percentile");
+  out->set_timeout(node.settings->timeout.value);
+  out->set_action(node.settings->action);
+  out->set_queue(node.settings->queue);
+}
+
+namespace {
+
+void ToProto(const NodeStats& stats, v1::NodeStats* out) {
+  out->set_ready(stats.ready);
+  out->set_claimed(stats.claimed);
+  out->set_waiting(stats.waiting);
+  out->set_held(stats.held);
+  out->set_completed(stats.completed);
+  out->set_timed_out(stats.timed_out);
+  if (stats.p50) Set(*stats.p50, out->mutable_p50());
+  if (stats.p95) Set(*stats.p95, out->mutable_p95());
+  if (stats.timeout_now) Set(*stats.timeout_now, out->mutable_timeout_now());
+}
+
+void ToProto(const Claim& claim, v1::Claim* out) {
+  out->set_worker(claim.worker);
+  out->set_attempt(claim.attempt);
+  Set(claim.claim_time, out->mutable_claim_time());
+  if (claim.deadline != kNever) Set(claim.deadline, out->mutable_deadline());
+  out->set_timed_out(claim.timed_out);
+  out->set_progress(claim.progress);
+}
+
+void ToProto(const Token& token, const std::string& node, v1::Token* out) {
+  out->set_node(node);
+  out->set_visit(token.visit);
+  out->set_state(static_cast<v1::Token::State>(token.state));
+  out->set_attempt(token.attempt);
+  out->set_params(token.params);
+  for (const Claim& claim : token.claims) {
+    if (!claim.given_back) ToProto(claim, out->add_claims());
+  }
+  if (token.state != TokenState::kDone && token.available_at != kNever) {
+    Set(token.available_at, out->mutable_available_at());
+  }
+  out->set_error(token.error);
+}
+
+}  // namespace
+
+// Of a plan the weighted mean of its steps, of a machine what the worker last said.
+static double ProgressOf(const Instance& instance) {
+  if (instance.plan) {
+    const PlanState& plan = *instance.plan;
+    const double progress = (plan.done_weight + plan.partial) / plan.weight;
+    if (!std::isfinite(progress)) return instance.Stopped() ? 1 : 0;  // nothing weighs, or too much
+    return std::clamp(progress, 0.0, 1.0);
+  }
+  double progress = instance.Stopped() ? 1 : 0;
+  for (const Token& token : instance.tokens) {
+    for (const Claim& claim : token.claims) progress = std::max(progress, claim.progress);
+  }
+  return progress;
+}
+
+void ToProto(const MachineView& view, v1::Machine* out) {
+  const Machine& machine = view.definition->machine;
+  const Machine& shown = *view.machine;
+  out->set_namespace_(view.definition->ns);
+  out->set_id(machine.id);
+  out->set_version(view.definition->version);
+  out->set_kind(std::string(KindName(machine.defined_as)));
+  out->set_source(machine.source);
+  out->set_upgrade_strategy(std::string(Name(machine.upgrade_strategy)));
+  for (size_t i = 0; i < shown.nodes.size(); ++i) {
+    v1::Node* node = out->add_nodes();
+    ToProto(shown.nodes[i], shown, node);
+    ToProto(view.nodes[i], node->mutable_stats());
+  }
+  for (std::string_view system : {kUpgradedNode, kAbortedNode, kTimeoutNode, kCancelledNode}) {
+    v1::Node* node = out->add_nodes();
+    node->set_id(std::string(system));
+    node->set_kind("system");
+    node->set_join("any");
+  }
+  Set(view.definition->define_time, out->mutable_define_time());
+  v1::MachineStats* stats = out->mutable_stats();
+  stats->set_scheduled(view.stats.scheduled);
+  stats->set_running(view.stats.running);
+  stats->set_paused(view.stats.paused);
+  stats->set_stopped(view.stats.stopped);
+  stats->set_retry_rate(view.stats.retry_rate);
+  stats->set_breaker(std::string(view.stats.breaker));
+}
+
+void ToProto(const InstanceView& view, v1::Instance* out) {
+  const Instance& instance = view.instance;
+  out->set_namespace_(instance.ns);
+  out->set_id(instance.id);
+  out->set_machine(instance.machine);
+  out->set_version(instance.version);
+  out->set_state(static_cast<v1::Instance::State>(instance.state));
+  out->set_result(static_cast<v1::Instance::Result>(instance.result));
+  out->set_params(view.spec->params.empty() ? "{}" : view.spec->params);
+  for (size_t i = 0; i < instance.tokens.size() && i < limits::kTokensShown; ++i) {
+    ToProto(instance.tokens[i], view.nodes[i], out->add_tokens());
+  }
+  out->set_priority(instance.priority);
+  out->mutable_labels()->insert(view.spec->labels.begin(), view.spec->labels.end());
+  if (instance.start_time != Timestamp()) Set(instance.start_time, out->mutable_start_time());
+  if (instance.end_time != Timestamp()) Set(instance.end_time, out->mutable_end_time());
+  if (instance.start_at != Timestamp()) Set(instance.start_at, out->mutable_start_at());
+  if (instance.start_before != kNever) Set(instance.start_before, out->mutable_start_before());
+  out->set_parent(instance.parent);
+  out->mutable_outputs()->insert(view.outputs.begin(), view.outputs.end());
+  out->set_progress(ProgressOf(instance));
+  if (instance.plan) out->set_label(instance.plan->label);
+  out->set_error(instance.error);
+}
+
+void ToProto(const Task& task, v1::Task* out) {
+  out->set_namespace_(task.ns);
+  out->set_instance(task.instance);
+  out->set_machine(task.machine);
+  out->set_version(task.version);
+  out->set_node(task.node);
+  out->set_visit(task.visit);
+  out->set_attempt(task.attempt);
+  out->set_claim(task.claim);
+  if (task.deadline != kNever) Set(task.deadline, out->mutable_deadline());
+  if (task.spec) out->set_instance_params(task.spec->params.empty() ? "{}" : task.spec->params);
+  out->set_node_params(task.node_params.empty() ? "{}" : task.node_params);
+  out->set_action(task.action);
+  out->set_queue(task.queue);
+  out->set_event(task.event);
+  if (!task.event.empty()) out->set_event_data(task.event_data.empty() ? "{}" : task.event_data);
+  out->set_phase(task.phase);
+  for (const std::string& name : task.middleware) out->add_middleware(name);
+}
+
+void ToProto(const std::string& instance, const Answer& answer, v1::TransitionResponse* out) {
+  out->set_instance(instance);
+  out->set_prev_node(answer.prev_node);
+  if (!answer.nodes.empty()) out->set_node(answer.nodes.front());
+  for (const std::string& node : answer.nodes) out->add_nodes(node);
+  out->set_visit(answer.visit);
+  out->set_repeated_report(answer.repeated);
+  out->set_state(static_cast<v1::Instance::State>(answer.state));
+  out->set_result(static_cast<v1::Instance::Result>(answer.result));
+}
+
+void ToProto(const std::string& instance, const Result<Answer>& answer,
+             v1::TransitionResult* out) {
+  if (answer) {
+    ToProto(instance, *answer, out->mutable_accepted());
+  } else {
+    ToProto(answer.error(), out->mutable_error());
+  }
+}
+
+void ToProto(const Engine::Extended& extended, v1::ExtendResponse::Item* out) {
+  if (!extended.error && extended.deadline != kNever) {
+    Set(extended.deadline, out->mutable_deadline());
+  }
+  out->set_cancel_requested(extended.cancel_requested);
+  out->set_kill_requested(extended.kill_requested);
+  if (extended.error) ToProto(*extended.error, out->mutable_error());
+}
+
+void ToProto(const Event& event, PartitionId partition, v1::Change* out) {
+  out->set_partition(partition);
+  out->set_seq(event.seq);
+  Set(event.time, out->mutable_time());
+  out->set_kind(static_cast<v1::Change::Kind>(event.kind));
+  out->set_namespace_(event.ns);
+  out->set_machine(event.machine);
+  out->set_version(event.version);
+  out->set_instance(event.instance);
+  out->set_prev_node(event.prev_node);
+  out->set_node(event.node);
+  out->set_transition(event.transition);
+  out->set_visit(event.visit);
+  out->set_attempt(event.attempt);
+  out->set_client(event.client);
+  out->set_params(event.params);
+  out->set_note(event.note);
+}
+
+}  // namespace dfsmr

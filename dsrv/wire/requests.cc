@@ -1,0 +1,229 @@
+#include "dsrv/wire/requests.h"
+
+#include "dsrv/wire/pages.h"
+#include "fsm/base/limits.h"
+#include "fsm/base/names.h"
+#include "fsm/yaml/definitions.h"
+
+namespace dfsmr {
+
+static_assert(static_cast<int>(CancelMode::kKill) == v1::CancelRequest::KILL);
+
+Result<StartArgs> ToStart(const v1::StartRequest& request) {
+  StartArgs args;
+  auto ns = ToNamespace(request.namespace_());
+  if (!ns) return ns.error();
+  args.ns = *ns;
+  if (!request.flow().empty()) {
+    auto flow = ToFlow(request.flow());
+    if (!flow) return flow.error();
+    args.flow = *std::move(flow);
+    args.spec.flow = request.flow();
+  }
+  auto few = CheckBatch(request.after_size(), "prerequisites in 'after'");
+  if (!few) return few.error();
+  for (const v1::After& after : request.after()) {
+    auto id = CheckInstanceId(after.instance());
+    if (!id) return id.error();
+    args.after.push_back({after.instance(), after.any_result()});
+  }
+  auto checked = All(
+      [&] {
+        return args.flow && request.machine().empty() ? Result<Ok>(Ok{})
+                                                      : Required("machine", request.machine());
+      },
+      [&] {
+        return args.flow ? CheckNode("machine", request.machine()) : Result<Ok>(Ok{});
+      },
+      [&] { return request.id().empty() ? Result<Ok>(Ok{}) : CheckInstanceId(request.id()); },
+      [&] { return CheckJson("params", request.params()); });
+  if (!checked) return checked.error();
+  if (request.labels_size() > static_cast<int>(limits::kLabels)) {
+    return TooLarge("the list of labels", static_cast<size_t>(request.labels_size()),
+                    limits::kLabels);
+  }
+  for (const auto& [key, value] : request.labels()) {
+    auto named = CheckName("label", key);
+    if (!named) return named.error();
+    if (Characters(value) > limits::kLabelValue) {
+      return TooLarge("the value of label " + Quoted(key), Characters(value), limits::kLabelValue);
+    }
+    args.spec.labels.emplace(key, value);
+  }
+  args.machine = request.machine();
+  args.version = request.version();
+  args.id = request.id();
+  args.spec.params = request.params();
+  args.priority = request.priority();
+  args.hold = request.hold();
+  if (request.has_start_at()) {
+    auto at = ToTimestamp("start_at", request.start_at());
+    if (!at) return at.error();
+    args.start_at = *at;
+  }
+  if (request.has_start_before()) {
+    auto before = ToTimestamp("start_before", request.start_before());
+    if (!before) return before.error();
+    args.start_before = *before;
+  }
+  return args;
+}
+
+namespace {
+
+// All of a report but its claim and transition.
+Result<Ok> FillReport(const v1::TransitionRequest& request, ReportCommand* command) {
+  const bool suspends = request.transition() == "suspend";
+  if (request.children_size() > 0 && !suspends) {
+    return Bad("'children' are started by a step that reports 'suspend', not " +
+               Quoted(request.transition()));
+  }
+  if (request.has_wake_after() && !suspends) {
+    return Bad("'wake_after' goes with 'suspend', not with " + Quoted(request.transition()));
+  }
+  auto checked = All([&] { return CheckBatch(request.children_size(), "children"); },
+                     [&] { return CheckNode("node", request.node()); },
+                     [&] { return CheckJson("node_params", request.node_params()); },
+                     [&] { return CheckJson("output", request.output()); },
+                     [&] { return CheckWorker("client", request.client()); });
+  if (!checked) return checked;
+  if (request.error().size() > limits::kErrorText) {
+    return TooLarge("error", request.error().size(), limits::kErrorText);
+  }
+  ReportArgs& args = command->args;
+  args.params = request.node_params();
+  args.node = request.node();
+  args.output = request.output();
+  args.error = request.error();
+  args.client = request.client();
+  args.concurrency = request.children_concurrency();
+  if (request.has_wake_after()) {
+    auto after = ToDuration("wake_after", request.wake_after(), limits::kExtend);
+    if (!after) return after.error();
+    args.wake_after = *after;
+  }
+  for (const v1::StartRequest& child : request.children()) {
+    auto start = ToStart(child);
+    if (!start) return start.error();
+    command->children.push_back({start->machine, start->version, start->id, start->priority,
+                                 start->spec, start->start_at, start->start_before, start->hold,
+                                 start->after});
+  }
+  args.children = command->children.size();
+  return Ok{};
+}
+
+}  // namespace
+
+Result<ReportCommand> ToReport(const v1::TransitionRequest& request) {
+  auto ns = ToNamespace(request.namespace_());
+  if (!ns) return ns.error();
+  auto checked = All([&] { return CheckInstanceId(request.instance()); },
+                     [&] { return Required("transition", request.transition()); });
+  if (!checked) return checked.error();
+  ReportCommand command{*std::move(ns), request.instance(), {}, {}};
+  command.args.transition = request.transition();
+  command.args.claim = request.claim();
+  auto filled = FillReport(request, &command);
+  if (filled) return command;
+  if (request.claim().empty()) return filled.error();
+  command.args.fault = filled.error();
+  return command;
+}
+
+Result<PollArgs> ToPoll(const v1::ReadyRequest& request, const std::string& peer, Timestamp now) {
+  PollArgs args;
+  auto ns = ToNamespace(request.namespace_());
+  if (!ns) return ns.error();
+  auto checked = All([&] { return CheckWorker("worker", request.worker()); },
+                     [&] { return CheckFilter("machine", request.machine()); },
+                     [&] { return CheckNode("node", request.node()); },
+                     [&] { return CheckFilter("action", request.action()); },
+                     [&] { return CheckFilter("queue", request.queue()); });
+  if (!checked) return checked.error();
+  if (request.max_tasks() < 0) return Bad("max_tasks must not be negative");
+  auto wait = ToDuration("wait", request.wait(), limits::kWait);
+  if (!wait) return wait.error();
+  args.filter = {*ns, request.machine(), request.node(), request.action(), request.queue()};
+  args.worker = request.worker().empty() ? peer : request.worker();
+  args.max_tasks = request.max_tasks() == 0 ? 1 : request.max_tasks();
+  args.until = now + *wait;
+  return args;
+}
+
+Result<ExtendCommand> ToExtend(const v1::ExtendRequest::Item& item) {
+  ExtendCommand command{item.instance(), item.claim(), std::nullopt, item.progress()};
+  auto checked = CheckInstanceId(item.instance());
+  if (!checked) return checked.error();
+  if (!(item.progress() >= 0 && item.progress() <= 1)) {
+    return Bad("progress must lie between 0 and 1");
+  }
+  if (item.has_by()) {
+    auto by = ToDuration("by", item.by(), limits::kExtend);
+    if (!by) return by.error();
+    command.by = *by;
+  }
+  return command;
+}
+
+Result<CancelMode> ToCancelMode(v1::CancelRequest::Mode mode) {
+  if (v1::CancelRequest::Mode_IsValid(mode)) return static_cast<CancelMode>(mode);
+  return Bad("mode " + std::to_string(mode) + " is none of CANCEL, FORCE, KILL");
+}
+
+Result<ChangeFilter> ToChangeFilter(const v1::ChangesRequest& request) {
+  auto ns = ToNamespace(request.namespace_());
+  if (!ns) return ns.error();
+  auto checked = All([&] { return CheckFilter("machine", request.machine()); },
+                     [&] {
+                       return request.instance().empty() ? Result<Ok>(Ok{})
+                                                         : CheckInstanceId(request.instance());
+                     });
+  if (!checked) return checked.error();
+  ChangeFilter filter{*ns, request.machine(), request.instance(), {}};
+  for (int kind : request.kinds()) {
+    if (!v1::Change::Kind_IsValid(kind) || kind == v1::Change::KIND_UNSPECIFIED) {
+      return Bad("kind " + std::to_string(kind) + " is none that Change has");
+    }
+    filter.kinds.insert(static_cast<ChangeKind>(kind));
+  }
+  return filter;
+}
+
+Result<InstanceQuery> ToQuery(const v1::ListInstancesRequest& request) {
+  InstanceQuery query;
+  auto ns = ToNamespace(request.namespace_());
+  if (!ns) return ns.error();
+  if (!v1::Instance::State_IsValid(request.state())) {
+    return Bad("state " + std::to_string(request.state()) + " is none that Instance has");
+  }
+  if (!v1::Instance::Result_IsValid(request.result())) {
+    return Bad("result " + std::to_string(request.result()) + " is none that Instance has");
+  }
+  auto checked = All([&] { return CheckFilter("machine", request.machine()); },
+                     [&] { return CheckNode("node", request.node()); },
+                     [&] {
+                       return request.parent().empty() ? Result<Ok>(Ok{})
+                                                       : CheckInstanceId(request.parent());
+                     });
+  for (const auto& [key, value] : request.labels()) {
+    if (checked) checked = CheckName("label", key);
+  }
+  if (!checked) return checked.error();
+  auto limit = ToPageSize(request.page_size());
+  if (!limit) return limit.error();
+  auto after = ParsePageToken(FiltersOf(request), request.page_token());
+  if (!after) return after.error();
+  query.ns = *ns;
+  query.machine = request.machine();
+  query.node = request.node();
+  query.state = static_cast<InstanceState>(request.state());
+  query.result = static_cast<InstanceResult>(request.result());
+  query.labels = {request.labels().begin(), request.labels().end()};
+  query.parent = request.parent();
+  query.limit = *limit;
+  query.after = *after;
+  return query;
+}
+
+}  // namespace dfsmr

@@ -1,0 +1,54 @@
+// Requests of dfsmr.v1 as our values. What comes from outside is checked here, against limits.h,
+// before anything is done with it.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dfsmr/v1/runner.pb.h"
+#include "dsrv/engine/engine.h"
+#include "dsrv/feed/changes.h"
+#include "dsrv/wire/checks.h"
+#include "storage/rows/plan.h"
+
+namespace dfsmr {
+
+Result<StartArgs> ToStart(const v1::StartRequest& request);
+struct ReportCommand {
+  std::string ns;
+  std::string instance;
+  ReportArgs args;
+  std::vector<rows::ChildStart> children;
+};
+// A report with a claim is taken even when something else in it is wrong: then its fault is in the
+// arguments, and the engine ends the claim with it.
+Result<ReportCommand> ToReport(const v1::TransitionRequest& request);
+// `peer` is the caller's address: the name of a worker that gives none.
+Result<PollArgs> ToPoll(const v1::ReadyRequest& request, const std::string& peer, Timestamp now);
+struct ExtendCommand {
+  std::string instance;
+  std::string claim;
+  std::optional<Duration> by;
+  double progress = 0;
+};
+Result<ExtendCommand> ToExtend(const v1::ExtendRequest::Item& item);
+Result<CancelMode> ToCancelMode(v1::CancelRequest::Mode mode);
+Result<ChangeFilter> ToChangeFilter(const v1::ChangesRequest& request);
+
+struct InstanceQuery {
+  std::string ns;
+  std::string machine;
+  std::string node;
+  InstanceState state = InstanceState::kNone;
+  InstanceResult result = InstanceResult::kNone;
+  std::map<std::string, std::string> labels;
+  std::string parent;
+  size_t limit = 0;
+  std::string after;
+};
+Result<InstanceQuery> ToQuery(const v1::ListInstancesRequest& request);
+
+}  // namespace dfsmr

@@ -62,7 +62,7 @@ std::string DiagnosticsTrailer(const std::vector<Diagnostic>& diagnostics) {
 
 // What reading has found, and what compiling has, in the order of the source.
 std::vector<Diagnostic> AllOf(std::vector<Diagnostic> found,
-                              const std::vector<Engine::DefineProblem>& problems,
+                              const std::vector<DefineProblem>& problems,
                               const YamlTree& tree, const std::string& source_name) {
   if (problems.empty()) return found;
   Reporter reporter(source_name);
@@ -87,8 +87,12 @@ std::string IdsOf(const std::vector<Machine>& definitions) {
   return ids;
 }
 
-// One Define on its way: parsed in the pool, decided in the loop, and answered from there, or, when
-// it is refused, from the pool again.
+// After so many it is compiled in the loop, so that a Define does not wait for ever.
+constexpr int kOvertakenMax = 3;
+
+// One Define on its way. The loop tells what is defined, the pool compiles the source under that, and
+// the loop decides, since only there nothing else is defined meanwhile; when something was, the pool
+// compiles again.
 class DefineCall : public std::enable_shared_from_this<DefineCall> {
  public:
   DefineCall(Call& call, const v1::DefineRequest& request, v1::DefineResponse* reply,
@@ -102,37 +106,50 @@ class DefineCall : public std::enable_shared_from_this<DefineCall> {
   void Parse() {
     parsed_ = ParseDefinitions(request_.source(), name_);
     call_.caller().On(IdsOf(parsed_.definitions), request_.validate_only() ? "validate only" : "");
-    PostFor(call_, request_.source().size(),
-            [self = shared_from_this()](Engine& engine) { self->Decide(engine); });
+    Look(request_.source().size());
   }
 
  private:
+  void Look(size_t bytes) {
+    PostFor(call_, bytes, [self = shared_from_this()](Engine& engine) {
+      self->CompileUnder(engine.DefinitionsOf(self->ns_));
+    });
+  }
+
+  void CompileUnder(std::shared_ptr<const DefinitionSet> under) {
+    call_.backend().pool.Post([self = shared_from_this(), under = std::move(under)] {
+      self->compiled_ = CompileAll(under, self->parsed_.definitions, self->parsed_.unsound);
+      PostFor(self->call_, 0, [self](Engine& engine) { self->Decide(engine); });
+    });
+  }
+
   void Decide(Engine& engine) {
     if (parsed_.ok()) {
-      defined_ = engine.Define(ns_, std::move(parsed_.definitions), request_.validate_only(),
-                               &problems_);
-    } else {
-      (void)engine.CompileAll(ns_, parsed_.definitions, parsed_.unsound, &problems_);
+      const bool validate_only = request_.validate_only();
+      auto defined = engine.Define(ns_, &parsed_.definitions, compiled_, validate_only);
+      if (!defined && ++overtaken_ <= kOvertakenMax) return CompileUnder(engine.DefinitionsOf(ns_));
+      defined_ = defined ? *std::move(defined)
+                         : engine.Define(ns_, std::move(parsed_.definitions), validate_only,
+                                         &compiled_.problems);
     }
     engine.AfterCommit([self = shared_from_this()] { self->Answer(); });
   }
 
   void Answer() {
-    if (!parsed_.ok() || Engine::HasErrors(problems_)) {
+    if (!parsed_.ok() || !compiled_.Sound()) {
       // Their places are looked for in the source, and other answers wait for this thread.
       return call_.backend().pool.Post([self = shared_from_this()] { self->AnswerProblems(); });
     }
     if (!defined_) return call_.Fail(defined_.error());
     for (const Defined& one : *defined_) ToProto(one, reply_->add_defined());
-    for (const Diagnostic& one : AllOf(parsed_.diagnostics, problems_, *parsed_.tree, name_)) {
-      ToProto(one, reply_->add_diagnostics());
-    }
+    const auto warnings = AllOf(parsed_.diagnostics, compiled_.problems, *parsed_.tree, name_);
+    for (const Diagnostic& one : warnings) ToProto(one, reply_->add_diagnostics());
     call_.Succeed();
   }
 
   void AnswerProblems() {
     const auto wrong = AllOf(parsed_.ok() ? std::vector<Diagnostic>() : parsed_.diagnostics,
-                             problems_, *parsed_.tree, name_);
+                             compiled_.problems, *parsed_.tree, name_);
     call_.AddTrailer("dfsmr-diagnostics-bin", DiagnosticsTrailer(wrong));
     call_.Fail(BadMachine(wrong));
   }
@@ -143,7 +160,8 @@ class DefineCall : public std::enable_shared_from_this<DefineCall> {
   const std::string ns_;
   const std::string name_;  // of the source
   Parsed parsed_;
-  std::vector<Engine::DefineProblem> problems_;
+  Compiled compiled_;
+  int overtaken_ = 0;  // how often something else was defined while this was compiled
   Result<std::vector<Defined>> defined_ = std::vector<Defined>();
 };
 

@@ -178,7 +178,7 @@ Result<bool> RunDefine(Engine& engine, const Caller&, DefineCommand& command) {
   auto latest = engine.registry().Find(kNamespace, command.request.id());
   if (latest && SameNodes(latest->machine, command.request)) return false;
   std::vector<Machine> machines{std::move(command.machine)};
-  std::vector<Engine::DefineProblem> problems;
+  std::vector<DefineProblem> problems;
   auto defined = engine.Define(kNamespace, std::move(machines), false, &problems);
   if (!defined) return defined.error();
   return defined->front().changed;

@@ -48,6 +48,34 @@ std::string StatsName(const VersionState& version, std::string_view node) {
   return crowded && !version.nodes.contains(name) ? "other" : name;
 }
 
+Compiled CompileAll(std::shared_ptr<const DefinitionSet> under,
+                    const std::vector<Machine>& machines,
+                    const std::vector<std::string>& unsound) {
+  Compiled compiled;
+  Definitions definitions = under->definitions;
+  compiled.under = std::move(under);
+  for (const Machine& machine : machines) definitions.Add(machine);
+  for (const std::string& id : unsound) definitions.AddUnsound(id);
+  definitions.Index();
+  for (size_t i = 0; i < machines.size(); ++i) {
+    std::vector<PlanProblem> found;
+    compiled.shown.push_back(CompileDefinition(machines[i], definitions, &found));
+    const bool too_large = std::ranges::any_of(found, &PlanProblem::too_large);
+    for (PlanProblem& problem : found) {
+      if (!definitions.Doubtful(problem)) compiled.problems.push_back({i, std::move(problem)});
+    }
+    if (too_large) break;
+  }
+  if (!compiled.problems.empty() || !unsound.empty()) return compiled;
+  for (size_t i = 0; i < machines.size(); ++i) {
+    if (compiled.problems.size() >= kWarningsMax) break;
+    std::vector<PlanProblem> found;
+    WarnOfUnknownActions(machines[i], definitions, &found);
+    for (PlanProblem& problem : found) compiled.problems.push_back({i, std::move(problem)});
+  }
+  return compiled;
+}
+
 rows::Resolve Catalog::resolve() const {
   return [this](std::string_view ns, std::string_view id, uint32_t version) {
     return registry_.Resolve(ns, id, version);
@@ -168,32 +196,6 @@ std::shared_ptr<const DefinitionSet> Catalog::DefinitionsOf(const std::string& n
   fresh->definitions.Index();
   known = fresh;
   return known;
-}
-
-std::vector<std::shared_ptr<const Machine>> Catalog::CompileAll(
-    const std::string& ns, const std::vector<Machine>& machines,
-    const std::vector<std::string>& unsound, std::vector<Problem>* problems) {
-  Definitions definitions = DefinitionsOf(ns)->definitions;
-  for (const Machine& machine : machines) definitions.Add(machine);
-  for (const std::string& id : unsound) definitions.AddUnsound(id);
-  definitions.Index();
-  std::vector<std::shared_ptr<const Machine>> shown;
-  for (size_t i = 0; i < machines.size(); ++i) {
-    std::vector<PlanProblem> found;
-    shown.push_back(CompileDefinition(machines[i], definitions, &found));
-    const bool too_large = std::ranges::any_of(found, &PlanProblem::too_large);
-    for (PlanProblem& problem : found) {
-      if (!definitions.Doubtful(problem)) problems->push_back({i, std::move(problem)});
-    }
-    if (too_large) break;
-  }
-  if (!problems->empty() || !unsound.empty()) return shown;
-  for (size_t i = 0; i < machines.size(); ++i) {
-    std::vector<PlanProblem> found;
-    if (problems->size() < kWarningsMax) WarnOfUnknownActions(machines[i], definitions, &found);
-    for (PlanProblem& problem : found) problems->push_back({i, std::move(problem)});
-  }
-  return shown;
 }
 
 void Catalog::CompileDefined() {

@@ -107,6 +107,25 @@ struct DefinitionSet {
   uint64_t generation = 0;
 };
 
+// What is wrong with a machine of a source, given what else is defined.
+struct DefineProblem {
+  size_t machine;  // its index
+  PlanProblem problem;
+};
+// The machines of a source, compiled.
+struct Compiled {
+  std::shared_ptr<const DefinitionSet> under;         // what was defined beside them
+  std::vector<std::shared_ptr<const Machine>> shown;  // their nodes; null: of a plain machine
+  std::vector<DefineProblem> problems;  // warnings only where there is no error
+
+  bool Sound() const { return problems.empty() || problems.front().problem.warning; }
+};
+// Each plan and action of `machines` with the others beside what is defined; `unsound` are documents
+// of the same source that cannot be read. Stops at one that is too large. Any thread.
+Compiled CompileAll(std::shared_ptr<const DefinitionSet> under,
+                    const std::vector<Machine>& machines,
+                    const std::vector<std::string>& unsound);
+
 // What a node is counted as: in a plan, without the numbers that for_each gave it. (A step may be
 // called by a number, too: then the plan as it is shown has it.)
 std::string StatsName(const VersionState& version, std::string_view node);
@@ -116,11 +135,6 @@ Error NoSuchMachine(const std::string& ns, const std::string& id, uint32_t versi
 
 class Catalog {
  public:
-  struct Problem {
-    size_t machine;  // among those that were compiled
-    PlanProblem problem;
-  };
-
   Catalog(OpenTurn& turn, const EngineOptions& options) : turn_(turn), options_(options) {}
 
   const Registry& registry() const { return registry_; }
@@ -139,19 +153,13 @@ class Catalog {
     return machines_;
   }
 
-  // Each plan and action of `machines` compiled with the others beside what is defined; `unsound`
-  // are documents of the same source that cannot be read. Answers the nodes of those plans that are
-  // sound, as `machines`; stops at one that is too large.
-  std::vector<std::shared_ptr<const Machine>> CompileAll(const std::string& ns,
-                                                         const std::vector<Machine>& machines,
-                                                         const std::vector<std::string>& unsound,
-                                                         std::vector<Problem>* problems);
   // What defining `machine` would come to.
   Defined Preview(const std::string& ns, const Machine& machine);
   // The next version of its machine. `shown`: its nodes, of a plan.
   VersionState& Add(MachineVersionPtr definition, std::shared_ptr<const Machine> shown);
   // At start, once all versions are added: compiles the plans as they would be compiled now.
   void CompileDefined();
+  // As they are now: another set once something has been defined.
   std::shared_ptr<const DefinitionSet> DefinitionsOf(const std::string& ns);
 
   // Graphs. A graph is the machine's own or, of a plan, the one that its instances share or own.

@@ -135,42 +135,55 @@ void Engine::Flush() {
 
 // Definitions -----------------------------------------------------------------------------------
 
+std::shared_ptr<const DefinitionSet> Engine::DefinitionsOf(const std::string& ns) {
+  return catalog_.DefinitionsOf(ns);
+}
+
 Result<std::vector<Defined>> Engine::Define(const std::string& ns, std::vector<Machine> machines,
                                             bool validate_only,
                                             std::vector<DefineProblem>* problems) {
-  auto shown = CompileAll(ns, machines, {}, problems);
-  if (HasErrors(*problems)) {
-    return Error{Code::kInvalidArgument, Reason::kBadMachine, problems->front().problem.message};
+  Compiled compiled = CompileAll(catalog_.DefinitionsOf(ns), machines, {});
+  auto defined = *Define(ns, &machines, compiled, validate_only);
+  *problems = std::move(compiled.problems);
+  return defined;
+}
+
+std::optional<Result<std::vector<Defined>>> Engine::Define(const std::string& ns,
+                                                           std::vector<Machine>* machines,
+                                                           const Compiled& compiled,
+                                                           bool validate_only) {
+  if (compiled.under != catalog_.DefinitionsOf(ns)) return std::nullopt;
+  if (!compiled.Sound()) {
+    return Error{Code::kInvalidArgument, Reason::kBadMachine,
+                 compiled.problems.front().problem.message};
   }
   auto full = validate_only ? std::nullopt : turn_.NeedsRoom(Room::kAmple);
   if (full) return *std::move(full);
   std::vector<Defined> defined;
-  for (size_t i = 0; i < machines.size(); ++i) {
-    const Defined one = catalog_.Preview(ns, machines[i]);
-    defined.push_back(one);
-    if (!one.changed || validate_only) continue;
-    auto definition = std::make_shared<const MachineVersion>(
-        MachineVersion{ns, one.version, std::move(machines[i]), turn_.now()});
-    rows::PutMachine(turn_.writer(),
-                     {ns, one.id, one.version, definition->machine.source, turn_.now()});
-    VersionState& added = catalog_.Add(definition, std::move(shown[i]));
-    Event event;
-    event.kind = ChangeKind::kDefined;
-    event.time = turn_.now();
-    event.ns = ns;
-    event.machine = one.id;
-    event.version = one.version;
-    statistics_.Record(&event, nullptr);
-    const bool moves = one.strategy != UpgradeStrategy::kContinue;
-    if (moves && one.version > 1) upgrades_.LeaveBehind(added);
+  for (size_t i = 0; i < machines->size(); ++i) {
+    defined.push_back(catalog_.Preview(ns, (*machines)[i]));
+    if (!defined.back().changed || validate_only) continue;
+    AddVersion(ns, defined.back(), std::move((*machines)[i]), compiled.shown[i]);
   }
   return defined;
 }
 
-std::vector<std::shared_ptr<const Machine>> Engine::CompileAll(
-    const std::string& ns, const std::vector<Machine>& machines,
-    const std::vector<std::string>& unsound, std::vector<DefineProblem>* problems) {
-  return catalog_.CompileAll(ns, machines, unsound, problems);
+void Engine::AddVersion(const std::string& ns, const Defined& one, Machine machine,
+                        std::shared_ptr<const Machine> shown) {
+  auto definition = std::make_shared<const MachineVersion>(
+      MachineVersion{ns, one.version, std::move(machine), turn_.now()});
+  rows::PutMachine(turn_.writer(),
+                   {ns, one.id, one.version, definition->machine.source, turn_.now()});
+  VersionState& added = catalog_.Add(definition, std::move(shown));
+  Event event;
+  event.kind = ChangeKind::kDefined;
+  event.time = turn_.now();
+  event.ns = ns;
+  event.machine = one.id;
+  event.version = one.version;
+  statistics_.Record(&event, nullptr);
+  const bool moves = one.strategy != UpgradeStrategy::kContinue;
+  if (moves && one.version > 1) upgrades_.LeaveBehind(added);
 }
 
 Result<MachineView> Engine::GetMachine(const std::string& ns, const std::string& id,

@@ -84,22 +84,17 @@ class Engine {
   // update. Then one message is enough for both.
   void AfterCommit(SessionId session, std::function<void(bool more)> tell);
 
-  // All or none. `validate_only` tells what would happen. What is wrong with plans, given what else
-  // is defined, goes to `problems`, each with the machine of `machines` that it is about: then the
-  // answer is an error, unless they are warnings.
-  using DefineProblem = Catalog::Problem;
-  // Warnings come only where there is no error.
-  static bool HasErrors(const std::vector<DefineProblem>& problems) {
-    return !problems.empty() && !problems.front().problem.warning;
-  }
+  // What is defined in a namespace, to compile a source under: any thread may read it.
+  std::shared_ptr<const DefinitionSet> DefinitionsOf(const std::string& ns);
+  // Defines what was compiled, all or none; an error when it is not sound. `validate_only` tells
+  // what would happen. nullopt: something else has been defined since; then `machines` is left as
+  // it is, and is to be compiled again.
+  std::optional<Result<std::vector<Defined>>> Define(const std::string& ns,
+                                                     std::vector<Machine>* machines,
+                                                     const Compiled& compiled, bool validate_only);
+  // The same in one, which holds up others for as long as compiling takes.
   Result<std::vector<Defined>> Define(const std::string& ns, std::vector<Machine> machines,
                                       bool validate_only, std::vector<DefineProblem>* problems);
-  // What is wrong with the plans of a source of which some documents (`unsound`) cannot be read.
-  // Answers the nodes of those plans that are sound, as `machines`.
-  std::vector<std::shared_ptr<const Machine>> CompileAll(const std::string& ns,
-                                                         const std::vector<Machine>& machines,
-                                                         const std::vector<std::string>& unsound,
-                                                         std::vector<DefineProblem>* problems);
   Result<MachineView> GetMachine(const std::string& ns, const std::string& id, uint32_t version);
   // Ordered by (id, version) after `after`, at most `limit`.
   std::vector<MachineView> ListMachines(const std::string& ns, bool all_versions,
@@ -170,6 +165,8 @@ class Engine {
   Result<Ok> LoadOne(Instance instance);
   Result<Ok> LoadResting(const rows::Resting& row, VersionState** version);
 
+  void AddVersion(const std::string& ns, const Defined& one, Machine machine,
+                  std::shared_ptr<const Machine> shown);
   template <typename Rule>
   Result<Ok> Control(const std::string& ns, const std::string& id, Rule rule);
   void BeginPass();

@@ -50,7 +50,7 @@ inline Result<Machine> CompileOne(std::string_view source) {
 
 inline Result<std::vector<Defined>> TryDefine(Engine& engine, std::vector<Machine> machines,
                                               bool validate_only = false) {
-  std::vector<Engine::DefineProblem> problems;
+  std::vector<DefineProblem> problems;
   return engine.Define("ns", std::move(machines), validate_only, &problems);
 }
 

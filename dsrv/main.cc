@@ -58,7 +58,7 @@ class ServerClock {
 Result<Machine> CompileSource(std::string_view source) {
   Parsed parsed = ParseDefinitions(source, "store");
   if (parsed.ok() && parsed.definitions.size() == 1) {
-    return std::move(parsed.definitions.front().machine);
+    return std::move(parsed.definitions.front());
   }
   std::string message;
   for (const Diagnostic& diagnostic : parsed.diagnostics) message += Format(diagnostic) + "; ";

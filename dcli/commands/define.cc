@@ -94,10 +94,10 @@ void PrintReply(Context& context, const Source& source, const v1::DefineResponse
 v1::DefineResponse ReplyOf(const Parsed& parsed) {
   v1::DefineResponse reply;
   if (parsed.ok()) {
-    for (const Definition& definition : parsed.definitions) {
+    for (const Machine& definition : parsed.definitions) {
       v1::Defined* defined = reply.add_defined();
-      defined->set_id(definition.machine.id);
-      defined->set_upgrade_strategy(std::string(Name(definition.machine.upgrade_strategy)));
+      defined->set_id(definition.id);
+      defined->set_upgrade_strategy(std::string(Name(definition.upgrade_strategy)));
     }
   }
   for (const Diagnostic& diagnostic : parsed.diagnostics) {
@@ -108,8 +108,8 @@ v1::DefineResponse ReplyOf(const Parsed& parsed) {
 
 // "3 nodes" for a machine, where `compiled` is null, "4 steps" for a plan, "" for an action.
 std::string SizeText(const Machine& machine, const Machine* compiled) {
-  if (machine.Kind() == "machine") return Plural(machine.nodes.size(), "node") + "  ";
-  if (machine.Kind() == "action" || compiled == nullptr || !compiled->graph) return "";
+  if (machine.IsPlain()) return Plural(machine.nodes.size(), "node") + "  ";
+  if (machine.action() != nullptr || compiled == nullptr || !compiled->graph) return "";
   return Plural(compiled->graph->steps.size(), "step") + "  ";
 }
 
@@ -119,7 +119,7 @@ void PrintChecked(Context& context, const Source& source, const Machine& machine
     context.out << Escaped(machine.id) << '\n';
     return;
   }
-  if (machine.Kind() != "machine") context.out << machine.Kind() << ' ';
+  if (!machine.IsPlain()) context.out << KindName(machine.defined_as) << ' ';
   context.out << Escaped(machine.id) << "  " << Painted("ok", context.look) << "  "
               << SizeText(machine, compiled) << Escaped(source.name) << '\n';
 }
@@ -199,7 +199,7 @@ int CheckSources(Context& context, const DefineOptions& options) {
     if (sources->size() == 1 ? context.Print(reply) : context.PrintOne(reply)) continue;
     if (!parsed->ok()) continue;
     for (size_t d = 0; d < parsed->definitions.size(); ++d) {
-      PrintChecked(context, source, parsed->definitions[d].machine, parsed->compiled[d].get());
+      PrintChecked(context, source, parsed->definitions[d], parsed->compiled[d].get());
     }
   }
   return Summary(context, refusals, sources->size(),

@@ -31,7 +31,7 @@ int PrintDrawing(Context& context, const Drawing& drawing, const std::string& fo
 v1::Machine WireOf(const Machine& machine) {
   v1::Machine wire;
   wire.set_id(machine.id);
-  wire.set_kind(std::string(machine.Kind()));
+  wire.set_kind(std::string(KindName(machine.defined_as)));
   for (const Node& node : machine.nodes) {
     v1::Node* to = wire.add_nodes();
     to->set_id(node.id);
@@ -76,9 +76,9 @@ int DrawFile(Context& context, const GraphOptions& options) {
     }
     if (!parsed->ok()) return context.Fail(kRefused, source.name + " has errors");
     for (size_t d = 0; d < parsed->definitions.size(); ++d) {
-      const Machine& machine = parsed->definitions[d].machine;
+      const Machine& machine = parsed->definitions[d];
       // In a file with a plan and its actions, the plan is drawn unless --machine names an action.
-      if (options.machine.empty() ? machine.Kind() == "action" : options.machine != machine.id) {
+      if (options.machine.empty() ? machine.action() != nullptr : options.machine != machine.id) {
         continue;
       }
       ids.push_back(machine.id);

@@ -98,8 +98,8 @@ namespace {
 // A source with errors gets no such warnings: the errors come first.
 void Warn(const Parsed& parsed, const Definitions& definitions, Reporter* reporter) {
   std::vector<PlanProblem> warnings;
-  for (const Definition& definition : parsed.definitions) {
-    WarnOfUnknownActions(definition.machine, definitions, &warnings);
+  for (const Machine& definition : parsed.definitions) {
+    WarnOfUnknownActions(definition, definitions, &warnings);
   }
   for (const PlanProblem& warning : warnings) {
     if (definitions.Doubtful(warning)) continue;
@@ -117,16 +117,16 @@ std::vector<Compiled> CompileSources(const std::vector<Source>& sources) {
     parsed.push_back({ParseDefinitions(source.text, source.name), {}});
   }
   for (const Compiled& one : parsed) {
-    for (const Definition& definition : one.definitions) definitions.Add(definition.machine);
+    for (const Machine& definition : one.definitions) definitions.Add(definition);
     for (const std::string& id : one.unsound) definitions.AddUnsound(id);
   }
   definitions.Index();
   for (size_t i = 0; i < parsed.size(); ++i) {
     Reporter reporter(sources[i].name);
     std::vector<std::shared_ptr<const Machine>> compiled;
-    for (const Definition& definition : parsed[i].definitions) {
+    for (const Machine& definition : parsed[i].definitions) {
       std::vector<PlanProblem> problems;
-      compiled.push_back(CompileDefinition(definition.machine, definitions, &problems));
+      compiled.push_back(CompileDefinition(definition, definitions, &problems));
       std::erase_if(problems, [&](const auto& one) { return definitions.Doubtful(one); });
       for (const PlanProblem& problem : problems) {
         Written written = PlaceOf(problem, *parsed[i].tree);

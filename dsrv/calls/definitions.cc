@@ -81,9 +81,9 @@ std::vector<Diagnostic> AllOf(std::vector<Diagnostic> found,
   return found;
 }
 
-std::string IdsOf(const std::vector<Definition>& definitions) {
+std::string IdsOf(const std::vector<Machine>& definitions) {
   std::string ids;
-  for (const Definition& one : definitions) ids += (ids.empty() ? "" : " ") + one.machine.id;
+  for (const Machine& one : definitions) ids += (ids.empty() ? "" : " ") + one.id;
   return ids;
 }
 
@@ -108,10 +108,7 @@ class DefineCall : public std::enable_shared_from_this<DefineCall> {
 
  private:
   void Decide(Engine& engine) {
-    std::vector<Machine> machines;
-    for (Definition& definition : parsed_.definitions) {
-      machines.push_back(std::move(definition.machine));
-    }
+    std::vector<Machine> machines = std::move(parsed_.definitions);
     if (parsed_.ok()) {
       defined_ = engine.Define(ns_, std::move(machines), request_.validate_only(), &problems_);
     } else {

@@ -165,7 +165,7 @@ std::string Line(const v1::Change& change) {
 Result<DefineCommand> ParseDefine(const ::DefineRequest& request, const Call& call) {
   call.caller().On(request.id());
   Parsed parsed = ParseDefinitions(ToYaml(request), request.id());
-  if (parsed.ok()) return DefineCommand{request, std::move(parsed.definitions.front().machine)};
+  if (parsed.ok()) return DefineCommand{request, std::move(parsed.definitions.front())};
   std::string message;
   for (const Diagnostic& diagnostic : parsed.diagnostics) {
     if (!diagnostic.error || message.size() > 4'000) continue;

@@ -104,10 +104,12 @@ VersionState& Catalog::Add(MachineVersionPtr definition, std::shared_ptr<const M
   state.definition = definition;
   state.machine = &machine;
   const Machine& defined = definition->machine;
-  state.plan = defined.plan;
   state.shown = std::move(shown);
-  if (defined.action)
-    state.plan = std::make_shared<const PlanSource>(PlanOfAction(*defined.action));
+  if (const PlanPtr* plan = std::get_if<PlanPtr>(&defined.defined_as)) {
+    state.plan = *plan;
+  } else if (defined.action()) {
+    state.plan = std::make_shared<const PlanSource>(PlanOfAction(*defined.action()));
+  }
   if (state.plan) {
     Machine unplanned;
     unplanned.id = defined.id;

@@ -66,7 +66,7 @@ void Hooks::Absorb(const Change& change) {
 
 void Hooks::Fire(Resident& resident, const HookSource& hook, std::string_view word) {
   const VersionState* defined = catalog_.VersionOf(resident.instance.ns, hook.action, 0);
-  if (defined && !defined->definition->machine.action) return;  // a hook starts no plan
+  if (defined && !defined->definition->machine.action()) return;  // a hook starts no plan
   StartArgs args;
   args.ns = resident.instance.ns;
   args.machine = hook.action;

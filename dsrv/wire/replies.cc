@@ -133,7 +133,7 @@ void ToProto(const MachineView& view, v1::Machine* out) {
   out->set_namespace_(view.definition->ns);
   out->set_id(machine.id);
   out->set_version(view.definition->version);
-  out->set_kind(std::string(machine.Kind()));
+  out->set_kind(std::string(KindName(machine.defined_as)));
   out->set_source(machine.source);
   out->set_upgrade_strategy(std::string(Name(machine.upgrade_strategy)));
   for (size_t i = 0; i < shown.nodes.size(); ++i) {

@@ -1,5 +1,5 @@
-// JSON text, read where it lies: nothing is parsed into a tree, numbers keep their text. What comes
-// in here is well-formed already; of what is not, something harmless is made.
+// JSON text, read in place: it is not parsed into a tree, and numbers keep their text. Callers pass
+// well-formed text; any other gives a harmless result.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@ size_t StringEnd(std::string_view text, size_t open);
 // Without the space around it.
 std::string_view Trim(std::string_view value);
 
-// The value of a member, as text; of several with one name, the last. nullopt when there is none,
-// or when `object` is no object.
+// The value of a member, as text; the last one of that name. nullopt when the member is missing or
+// `object` is not an object.
 std::optional<std::string_view> Member(std::string_view object, std::string_view name);
 std::optional<std::string_view> Item(std::string_view array, size_t index);
 

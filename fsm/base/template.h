@@ -54,7 +54,7 @@ Result<std::string> Instantiate(std::string_view json, const Substitute& substit
 // A template that evaluates to this JSON text.
 std::string Literal(std::string_view json);
 
-// What lies at `path` in a JSON value; nullopt when there is nothing.
+// The value at `path` in a JSON value; nullopt when there is none.
 std::optional<std::string_view> Find(std::string_view json, std::span<const Reference::Part> path);
 // The same in a template: a path that leads into a reference is that reference, prolonged:
 // [a, b] in {"a": "${x.output}"} gives "${x.output.b}" (with quotes, as JSON text).

@@ -1,11 +1,11 @@
-// What is ready, and who waits for it: derived from the live instances, kept in memory, rebuilt at
-// start. Pure bookkeeping: it never looks at an instance; what it hands back may have moved on
-// meanwhile, and the caller checks.
+// What is ready, and which polls wait for it: derived from the live instances, kept in memory,
+// rebuilt at start. It never looks at an instance. A token that it hands back may have moved since,
+// so the caller checks.
 //
 // Ready tokens sit in queues, one per (namespace, machine, version, node, action, queue). A filter
-// is what a poll asks for; it is matched against the queues once and then remembers those that
-// match, ordered by whose turn it is: higher priority first. Then, for a filter that names a
-// machine, the queue with the oldest entry; for any other the one that was served longest ago, so
+// is what a poll asks for. It is matched against the queues once, and then keeps the queues that
+// match in the order in which they are served: higher priority first. Then, for a filter that names
+// a machine, the queue with the oldest entry; for any other the one that was served longest ago, so
 // that a flood on one does not starve another. Within a queue: higher priority, then oldest.
 #pragma once
 
@@ -48,7 +48,7 @@ struct Filter {
 struct ReadyEntry {
   std::string instance;
   uint64_t visit = 0;
-  Timestamp since;  // its age: what is given back or timed out keeps its place
+  Timestamp since;  // its place in line, which a token keeps when it is given back or timed out
   int32_t priority = 0;
 };
 
@@ -66,7 +66,7 @@ class Agenda {
   // The queue of a node; made on first use. Stable until its version is dropped.
   Queue* QueueFor(const QueueKey& key);
   void Push(Queue* queue, ReadyEntry entry);
-  // At start: the same for many at once, in any order; Loaded puts them in theirs.
+  // For the start: adds many entries in any order; Loaded then sorts them.
   void Load(Queue* queue, ReadyEntry entry);
   void Loaded();
 
@@ -79,15 +79,15 @@ class Agenda {
 
   static const QueueKey& KeyOf(const Queue* queue);
 
-  // Forgets all queues of versions before `version`: nothing of them is handed out any more.
+  // Drops the queues of versions before `version`: none of their entries is handed out any more.
   void DropVersions(const std::string& ns, const std::string& machine, uint32_t before);
 
-  // Parks a waiter; it is named by NextMatch when its filter has work, longest waiting first.
+  // Parks a waiter. NextMatch answers it when its filter has work, the longest waiting first.
   void AddWaiter(WaiterId waiter, const Filter& filter);
   void RemoveWaiter(WaiterId waiter);
   size_t waiters() const { return waiters_.size(); }
-  // A waiter for whose filter something is queued, with that filter; nullopt when there is none.
-  // The waiter stays parked, last in line; remove it when it wants nothing more.
+  // A waiter whose filter has an entry queued, with that filter; nullopt when no waiter has. The
+  // waiter stays parked, last in line; remove it when it wants nothing more.
   std::optional<std::pair<WaiterId, Filter>> NextMatch();
 
  private:

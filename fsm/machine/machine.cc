@@ -13,7 +13,7 @@ namespace dfsmr {
 namespace {
 
 constexpr std::string_view kOk = "ok";
-// Guessing what a name meant compares it with every node; after so many it stops being a help.
+// Guessing what a name meant compares it with every node. After this many guesses no more are made.
 constexpr int kHintsMax = 20;
 
 // Everything below works on positions in `draft_.nodes`, which are those in the machine's nodes.
@@ -146,7 +146,7 @@ void Compiler::CheckDelay(const NodeDraft& draft) {
   const std::string name = "delay node " + Quoted(draft.node.id);
   for (const auto& [transition, target] : draft.transitions) {
     if (transition == kOk || transition == kExhausted) continue;
-    if (transition == kTimeoutNode) continue;  // said by CheckSystemTransitions
+    if (transition == kTimeoutNode) continue;  // reported by CheckSystemTransitions
     Fail(Path(draft, transition), name + " has transition " + Quoted(transition) +
                                       "; a delay takes 'ok' by itself and may list only 'ok' and "
                                       "'dfsmr.exhausted'");
@@ -215,8 +215,7 @@ void Compiler::ResolveTargets() {
   }
 }
 
-// An entry that 'dfsmr.exhausted' diverts may be diverted again where that leads; it must come to
-// rest.
+// An entry that 'dfsmr.exhausted' diverts may be diverted again at its target. The chain must end.
 void Compiler::CheckDiversions() {
   std::vector<NodeIndex> next(draft_.nodes.size(), kNoNode);
   for (NodeIndex i = 0; i < draft_.nodes.size(); ++i) {
@@ -239,7 +238,7 @@ void Compiler::CheckDiversions() {
   }
 }
 
-// Marks what can be reached along `edges` from what is marked already.
+// Marks the nodes that can be reached along `edges` from marked ones.
 void Spread(const std::vector<std::vector<NodeIndex>>& edges, std::vector<bool>* marked) {
   std::vector<NodeIndex> open;
   for (NodeIndex i = 0; i < marked->size(); ++i) {
@@ -257,7 +256,7 @@ void Spread(const std::vector<std::vector<NodeIndex>>& edges, std::vector<bool>*
 }
 
 void Compiler::CheckReachable() {
-  if (starts_.empty()) return;  // said already, and it would be said of every node
+  if (starts_.empty()) return;  // reported already, and would be reported for every node
   std::vector<bool> reached(draft_.nodes.size());
   for (NodeIndex start : starts_) reached[start] = true;
   Spread(targets_, &reached);
@@ -279,8 +278,8 @@ void Compiler::CheckFinishes() {
                               " has no final node: its instances never stop by themselves"});
     return;
   }
-  // A node that leads nowhere or to a name that is not there was reported for that; what leads to
-  // it may well be sound.
+  // A node without transitions, or with one to an unknown name, was reported for that. The nodes
+  // that lead to it may be sound.
   std::vector<bool> finishes(draft_.nodes.size());
   for (NodeIndex i = 0; i < finishes.size(); ++i) {
     finishes[i] = final(draft_.nodes[i]) || draft_.nodes[i].transitions.empty();

@@ -6,19 +6,22 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "fsm/base/names.h"
 #include "fsm/base/params_check.h"
 #include "fsm/base/result.h"
 #include "fsm/base/time.h"
+#include "fsm/machine/definition.h"
 
 namespace dfsmr {
 
 using NodeIndex = uint32_t;
 inline constexpr NodeIndex kNoNode = UINT32_MAX;
 
-// System nodes: in every machine, passed through, never stood on by an instance that runs.
+// System nodes: part of every machine. Instances pass through them; a running one never stands
+// there.
 inline constexpr std::string_view kUpgradedNode = "dfsmr.upgraded";
 inline constexpr std::string_view kAbortedNode = "dfsmr.aborted";
 inline constexpr std::string_view kTimeoutNode = "dfsmr.timeout";      // also a transition
@@ -64,7 +67,7 @@ struct Edge {
   std::vector<NodeIndex> targets;  // one in a machine; several fork in a compiled plan
 };
 
-// What a node may be given beside its kind and where it leads.
+// What a document may say of a node besides its kind and its transitions.
 struct NodeSettings {
   TimeoutPolicy timeout;          // work
   std::string action;             // work: what a worker must be able to do; "<machine>.<node>"
@@ -74,9 +77,9 @@ struct NodeSettings {
   uint32_t max_visits = 0;        // 0: no limit
   std::string description;
 };
-std::shared_ptr<const NodeSettings> NoSettings();  // those of who is given none
+std::shared_ptr<const NodeSettings> NoSettings();  // the defaults
 
-// A plan has one to three for each of its steps: what many nodes have in common is shared.
+// A plan has one to three nodes for each of its steps, so the settings of many nodes are shared.
 struct Node {
   std::string id;
   std::vector<Edge> transitions;  // in document order; may hold dfsmr.timeout and dfsmr.exhausted
@@ -111,8 +114,6 @@ class NodeNames {
 };
 
 struct PlanGraph;
-struct PlanSource;
-struct ActionSource;
 
 struct Machine {
   std::string id;
@@ -126,13 +127,19 @@ struct Machine {
   // Equal for documents that differ only in comments, key order or layout.
   std::string fingerprint;
 
-  // Of a plan or an action, as written (null: a plain machine), and of the graph that `nodes` were
-  // made of (null: of none).
-  std::shared_ptr<const PlanSource> plan;
-  std::shared_ptr<const ActionSource> action;
-  std::shared_ptr<const PlanGraph> graph;
+  DefinedAs defined_as;
+  std::shared_ptr<const PlanGraph> graph;  // that `nodes` were made of; null: they were written
 
-  std::string_view Kind() const { return plan ? "plan" : action ? "action" : "machine"; }
+  bool IsPlain() const { return std::holds_alternative<PlainMachine>(defined_as); }
+  // The plan or action as written; null: it is not one.
+  const PlanSource* plan() const {
+    const PlanPtr* plan = std::get_if<PlanPtr>(&defined_as);
+    return plan ? plan->get() : nullptr;
+  }
+  const ActionSource* action() const {
+    const ActionPtr* action = std::get_if<ActionPtr>(&defined_as);
+    return action ? action->get() : nullptr;
+  }
 
   NodeIndex Find(std::string_view node) const { return names.Find(nodes, node); }
   NodeNames names;  // of the nodes; filled by Compile
@@ -159,9 +166,8 @@ struct MachineDraft {
   std::vector<NodeDraft> nodes;
 };
 
-// Resolves names and checks soundness: everything under "Refused at define time" that is about the
-// graph rather than about the text. Appends all that it finds to `problems`; the machine is usable
-// only when none of them is an error.
+// Resolves names and checks soundness: all that is "Refused at define time" because of the graph,
+// not of the text. Appends what it finds to `problems`; the machine is usable only without errors.
 Machine Compile(MachineDraft draft, std::vector<Problem>* problems);
 
 }  // namespace dfsmr

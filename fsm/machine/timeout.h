@@ -1,5 +1,5 @@
-// The keys of a timeout, each as it is given or not, so that every one of them can be inherited by
-// itself; and what they come to together.
+// The keys of a timeout, each given or not, so that each can be inherited by itself; and the policy
+// that they make together.
 #pragma once
 
 #include <optional>
@@ -20,7 +20,7 @@ struct TimeoutKeys {
   std::optional<Duration> max;
 
   bool empty() const { return *this == TimeoutKeys{}; }
-  // These keys, and those of `base` that are not among them.
+  // These keys, and the keys of `base` that are not given here.
   TimeoutKeys Over(const TimeoutKeys& base) const;
   friend bool operator==(const TimeoutKeys&, const TimeoutKeys&) = default;
 };
@@ -30,8 +30,8 @@ struct TimeoutProblem {
   std::string message;
 };
 
-// What is said explicitly bends the default of the other; both said must agree. Appends what is
-// wrong to `problems`; the policy is usable only when nothing is.
+// A key that is given changes the defaults of the others; keys that are given must agree. Appends
+// what is wrong to `problems`; the policy is usable only when nothing is.
 TimeoutPolicy PolicyOf(const TimeoutKeys& keys, std::vector<TimeoutProblem>* problems);
 
 }  // namespace dfsmr

@@ -29,7 +29,7 @@ class Assembler {
   void AddFinalize(size_t position);
 
   Node& Add(std::string id, NodeKind kind, Role role, uint32_t step);
-  // Where what waits for this place begins.
+  // The first nodes of the places that wait for this one.
   std::vector<NodeIndex> After(const Place& place) const;
   void CountWaits();
 
@@ -90,7 +90,7 @@ std::vector<NodeIndex> Assembler::After(const Place& place) const {
   std::vector<NodeIndex> targets;
   targets.reserve(place.next.size());
   for (uint32_t next : place.next) targets.push_back(first_[next]);
-  if (targets.empty()) targets.push_back(finalize_);  // of none, that is the end
+  if (targets.empty()) targets.push_back(finalize_);  // without finalize phases, that is the end
   return targets;
 }
 
@@ -185,7 +185,7 @@ void Assembler::AddFinalize(size_t position) {
   error.transitions.push_back(To("skip", {next}));
 }
 
-// Skipping leads where ok does, from beside it: the two are one that is waited for.
+// A skip edge enters the same nodes as its ok edge, so a join counts the two as one arrival.
 void Assembler::CountWaits() {
   for (const Node& node : machine_.nodes) {
     for (const Edge& edge : node.transitions) {

@@ -1,5 +1,5 @@
-// Plans: a flow compiled to the graph of one instance. Pure; what is defined beside the plan is
-// handed in as a Library.
+// Plans: a flow compiled to the graph of one instance. It is pure: the other definitions come as a
+// Library.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace dfsmr {
 
-// Null when there is a problem; all of them are appended. What is in the result with `planning` set
-// is one more round of planners.
+// Appends everything that is wrong to `problems`; then null. A graph with `planning` set holds one
+// more round of planners, whose flows have to be known first.
 std::shared_ptr<const PlanGraph> CompilePlan(const PlanningArgs& args,
                                              std::vector<PlanProblem>* problems);
 

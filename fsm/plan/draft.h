@@ -1,5 +1,5 @@
-// A plan while it is compiled: its steps with where they were written, and what the names mean that
-// stand there. Everything points into the sources, which outlive it.
+// A plan while it is compiled: its steps, where they were written, and what the names in them mean.
+// Everything points into the sources, which outlive it.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace dfsmr {
 using Spot = PlanOrder::Spot;
 inline constexpr uint32_t kNothing = UINT32_MAX;
 
-// The steps of one plan, or those that a planner's worker has said.
+// The steps of one plan, or of the flow that a planner's worker has reported.
 struct Body {
   const Body* around = nullptr;    // null: the plan itself
   std::string plan;                // its id; empty: a planner's
@@ -30,7 +30,7 @@ struct Body {
   std::string prefix;              // of the paths of its steps: "web."
   std::string of_prefix;           // the same without numbers
   uint32_t context = 0;            // of middleware
-  uint32_t planner = kNothing;     // the planner's step, whose place `self: run` may say
+  uint32_t planner = kNothing;     // the planner's step, which `self: run` may place
   bool self_placed = false;
 };
 
@@ -57,13 +57,13 @@ struct Scope {
 
   std::string numbers;               // of for_each: ".0.1"
   std::string_view as;               // in a for_each; empty: none
-  std::optional<std::string_view> item;  // what it stands for; none when it cannot be known
+  std::optional<std::string_view> item;  // its value; nullopt while it is not known
 
   const Scope* caller = nullptr;     // of a nested plan: where its step stands
   const FlowNode* call = nullptr;    // that step, whose input its params are
 
-  uint32_t planner = kNothing;       // of what a planner has said: its bundle
-  uint32_t trigger = kNothing;       // of a subscriber: the step that it came for
+  uint32_t planner = kNothing;  // of a planner's flow: its bundle
+  uint32_t trigger = kNothing;  // of a subscriber: the step that it subscribes to
   Entity trigger_entity;
 };
 
@@ -79,7 +79,7 @@ struct Bundle {
   uint32_t group = kNothing;         // in graph.groups, when wanted
 };
 
-// In front of, and behind, a part of a flow.
+// The spots in front of and behind a part of a flow.
 struct Span {
   Spot in = PlanOrder::kNone;
   Spot out = PlanOrder::kNone;
@@ -94,7 +94,7 @@ struct Where {
   std::string_view subscriber;  // in `with` of this action, which came for what was written
 };
 
-// Beside the Step of the same number.
+// What is known of the step of the same number while it is compiled.
 struct StepDraft {
   Where where;
   const Scope* scope = nullptr;
@@ -102,7 +102,8 @@ struct StepDraft {
   const SpawnSource* spawn = nullptr;
   const std::string* singleton = nullptr;
   Spot in = PlanOrder::kNone;
-  // Names below it are not known, and mean itself: a plan left out, a planner not asked yet.
+  // Names below it are not known and mean the step itself: it was left out, or is a planner that
+  // has not been asked yet.
   bool opaque = false;
 };
 
@@ -113,7 +114,7 @@ struct AfterDraft {
   Spot in = PlanOrder::kNone;
 };
 
-// Problems, each once, in terms of the outermost plan's text.
+// Collects problems, each once, at places in the outermost plan's text.
 class ProblemList {
  public:
   explicit ProblemList(std::vector<PlanProblem>* problems) : problems_(problems) {}

@@ -9,7 +9,7 @@
 namespace dfsmr {
 namespace {
 
-// Blocks, iterations and plans, with or without steps in them; a plan counts for several.
+// Blocks, iterations and plans that are visited, with or without steps; a plan counts for several.
 constexpr size_t kVisitsMax = 10 * limits::kSteps;
 constexpr size_t kVisitsOfPlan = 4;
 
@@ -126,7 +126,7 @@ Span PlanExpander::Sequential(const std::vector<Span>& spans) {
   return all;
 }
 
-// What has a name, or waits for something, has a place in the order though there is nothing to it.
+// A part that has a name, or waits for something, has a spot in the order though it has no steps.
 Span PlanExpander::NeverEmpty(Span span) {
   if (!span.empty()) return span;
   const Spot gate = draft_.order.AddGate();
@@ -213,7 +213,7 @@ Span PlanExpander::ExpandForEach(const FlowNode& node, Scope* scope, bool left_o
   return ExpandItems(node, "[null]", scope);
 }
 
-// Often it is the same one in all the iterations around.
+// Keeps the text of a list. Iterations around it often have the same list, which is kept once.
 std::string_view PlanExpander::KeepList(const FlowNode& node, std::string_view items) {
   std::string_view& last = lists_[&node];
   if (last == items) return last;
@@ -264,7 +264,7 @@ Span PlanExpander::ExpandItem(const FlowNode& body, Scope* scope,
 uint32_t PlanExpander::AddStep(Step::Kind kind, std::string path, std::string of, uint32_t action,
                                StepDraft draft) {
   const auto index = static_cast<uint32_t>(draft_.graph.steps.size());
-  if (index >= limits::kSteps) stopped_ = true;  // CompilePlan says it
+  if (index >= limits::kSteps) stopped_ = true;  // CompilePlan reports it
   if (path.size() > limits::kStepPath) {
     stopped_ = true;
     draft_.problems.Add(draft.where, "the step's path " + Quoted(path) + " is longer than " +
@@ -471,8 +471,8 @@ Span PlanExpander::ExpandSelf(const FlowNode& node, Scope* scope, bool left_out)
   return {body.planner, body.planner};
 }
 
-// Beside what they subscribe to they wait for what it waits for; when they need its output, for it.
-// Nothing waits for them.
+// A subscriber waits for what its trigger waits for; when it needs the trigger's output, for the
+// trigger. Nothing waits for a subscriber.
 Span PlanExpander::AddSubscribers(const Task& task, Entity trigger, uint32_t step, Span span) {
   auto [known, is_new] = subscribers_.try_emplace(std::string(task.action));
   if (is_new) known->second = draft_.args.library->SubscribersOf(task.action);

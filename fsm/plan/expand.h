@@ -1,6 +1,6 @@
-// The first pass over a plan: flows become steps and what orders them, nested plans, for_each,
-// `when`, planners and subscribers included. Templates are left for the second, when all names are
-// known.
+// The first pass over a plan: turns its flow into steps and their order, with nested plans,
+// for_each, `when`, planners and subscribers. Templates are left to the second pass, when all names
+// are known.
 #pragma once
 
 #include <deque>

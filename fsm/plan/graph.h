@@ -16,8 +16,8 @@
 
 namespace dfsmr {
 
-// What the steps of one kind have in common: an action as it stood when the plan was compiled, with
-// the keys that its steps give themselves.
+// What steps with the same action and keys have in common: the action as it was when the plan was
+// compiled, with the keys that the steps give themselves.
 struct StepAction {
   std::string name;
   std::string queue = "default";

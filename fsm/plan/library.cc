@@ -38,7 +38,7 @@ class UnknownActions {
     Nearest nearest(action);
     for (const auto& [id, machine] : definitions_.latest()) {
       if (!hint.empty() || ++comparisons_ > kComparisonsMax) break;
-      if (machine->action) nearest.Try(id);
+      if (machine->action()) nearest.Try(id);
     }
     return "action " + Quoted(action) + " is not defined" + nearest.Hint() +
            "; the step has the defaults" + hint;
@@ -54,18 +54,18 @@ class UnknownActions {
 
 void WarnOfUnknownActions(const Machine& machine, const Definitions& definitions,
                           std::vector<PlanProblem>* problems) {
-  if (machine.plan) UnknownActions(definitions, problems).Visit(machine.plan->flow);
+  if (machine.plan()) UnknownActions(definitions, problems).Visit(machine.plan()->flow);
 }
 
 void Definitions::Index() {
   subscribers_.clear();
   std::vector<PlanProblem> problems;  // said when the action itself is compiled
   for (const auto& [id, machine] : latest_) {
-    if (!machine->action) continue;
-    const ActionSource inherited = Inherited(*machine->action, *this, &problems);
+    if (!machine->action()) continue;
+    const ActionSource inherited = Inherited(*machine->action(), *this, &problems);
     if (!inherited.subscribes_to) continue;
     for (const std::string& trigger : *inherited.subscribes_to) {
-      subscribers_[trigger].push_back(machine->action.get());
+      subscribers_[trigger].push_back(machine->action());
     }
   }
 }
@@ -83,17 +83,17 @@ const Machine* Definitions::Latest(std::string_view id) const {
 
 const ActionSource* Definitions::FindAction(std::string_view id) const {
   const Machine* machine = Latest(id);
-  return machine ? machine->action.get() : nullptr;
+  return machine ? machine->action() : nullptr;
 }
 
 const PlanSource* Definitions::FindPlan(std::string_view id) const {
   const Machine* machine = Latest(id);
-  return machine ? machine->plan.get() : nullptr;
+  return machine ? machine->plan() : nullptr;
 }
 
 bool Definitions::HasMachine(std::string_view id) const {
   const Machine* machine = Latest(id);
-  return machine && machine->Kind() == "machine";
+  return machine && machine->IsPlain();
 }
 
 std::vector<const ActionSource*> Definitions::SubscribersOf(std::string_view action) const {
@@ -103,11 +103,11 @@ std::vector<const ActionSource*> Definitions::SubscribersOf(std::string_view act
 
 std::shared_ptr<const Machine> CompileDefinition(const Machine& machine, const Library& library,
                                                  std::vector<PlanProblem>* problems) {
-  if (machine.Kind() == "machine") return nullptr;
+  if (machine.IsPlain()) return nullptr;
   const size_t before = problems->size();
-  if (machine.action) (void)Inherited(*machine.action, library, problems);
+  if (machine.action()) (void)Inherited(*machine.action(), library, problems);
   if (problems->size() > before) return nullptr;
-  const PlanSource source = machine.plan ? *machine.plan : PlanOfAction(*machine.action);
+  const PlanSource source = machine.plan() ? *machine.plan() : PlanOfAction(*machine.action());
   for (const HookSource& hook : source.hooks) {
     if (!library.FindPlan(hook.action) && !library.HasMachine(hook.action)) continue;
     problems->push_back({hook.written,

@@ -15,11 +15,11 @@ class Definitions : public Library {
  public:
   // `machine` must outlive this. A later one of the same id takes the place of an earlier one.
   void Add(const Machine& machine) { latest_[machine.id] = &machine; }
-  // One that is there but cannot be read: nothing can be said of what needs it.
+  // A document that cannot be read: problems of definitions that need it are doubtful.
   void AddUnsound(const std::string& id) { unsound_.push_back(id); }
   // To be called when all are there.
   void Index();
-  // Whether a problem may be due to one that cannot be read.
+  // Whether a problem may be due to a document that cannot be read.
   bool Doubtful(const PlanProblem& problem) const;
 
   const ActionSource* FindAction(std::string_view id) const override;

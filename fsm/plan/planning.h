@@ -1,5 +1,5 @@
-// What a plan is compiled with: the definitions beside it, the params of the instance and what its
-// planners have said. And what is found wrong with it.
+// What a plan is compiled with: the other definitions, the params of the instance and the flows
+// that its planners have reported. And the problems that compiling it finds.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@
 
 namespace dfsmr {
 
-// The definitions that a plan may name, of one namespace, as they stand.
+// The definitions of one namespace, which a plan may name.
 class Library {
  public:
   virtual ~Library() = default;
@@ -37,7 +37,7 @@ struct PlanProblem {
   bool warning = false;    // the definition may be used all the same
 };
 
-// What planner steps have said so far, by their paths.
+// The flows that planner steps have reported so far, by their paths.
 using PlannedFlows = std::map<std::string, std::shared_ptr<const PlanSource>, std::less<>>;
 
 struct PlanningArgs {

@@ -1,5 +1,5 @@
-// What the names in a plan mean: templates as far as they are known while it is compiled, and the
-// references that are left, by number.
+// What the names in a plan mean. Templates are filled in as far as their values are known while the
+// plan is compiled; the references that are left are written by number.
 #pragma once
 
 #include <cstdint>
@@ -29,21 +29,20 @@ class PlanNames {
   // a step's output, or something that the params do not have.
   Value Known(std::string_view json, const Scope& scope);
 
-  // Whether so much more text may be kept; the plan is refused when not.
+  // Whether so many more bytes of text may be kept; if not, the plan is refused.
   bool Keep(size_t bytes);
 
-  // What of a step needs names: its templates are compiled into the graph, and what it waits for is
-  // put in the order.
+  // Compiles the templates of a step into the graph, and adds what the step waits for to the order.
   void CompileStep(uint32_t step);
-  // The same for a planner that is to be asked: references to outputs are left to it as text.
+  // The same for a planner that has to be asked: references to outputs stay text, for its worker.
   void CompilePlanner(uint32_t step);
   void CompileAfter(const AfterDraft& after);
-  // Looks for problems alone.
+  // These only look for problems.
   void CheckCall(const Scope& nested);
   void CheckTopLevel(std::string_view json, const Where& where);
 
  private:
-  // What one template has taken so far: where plans pass params on, references multiply.
+  // What one template has cost so far: references multiply where plans pass params on.
   struct Cost {
     size_t references = 0;
     size_t bytes = 0;
@@ -82,8 +81,8 @@ class PlanNames {
   Result<std::string> KnownParam(const Reference& reference, const Scope& scope, Cost* cost);
   Result<std::string> KnownIn(std::string_view json, const Scope& scope, Cost* cost);
 
-  // The step or bundle that `keys` begin with, up to the key `output`, or, without `output`, that
-  // they are.
+  // The step or bundle that `keys` name: up to the key `output`, or by all of them when `output` is
+  // false.
   std::optional<Found> Find(const Scope& scope, Keys keys, bool output) const;
   std::optional<Found> FindIn(const Scope& scope, Keys keys, size_t at, bool output) const;
   std::optional<Found> Descend(const Entity& entity, Keys keys, size_t at, bool output) const;
@@ -91,7 +90,7 @@ class PlanNames {
   const Scope* ItemScope(const Scope& scope, std::string_view as) const;
   static const Scope* PlanScope(const Scope& scope);
 
-  // Counts one more reference, for which so much text is put in; false when it is too much.
+  // Counts one more reference, which puts in so many bytes; false when it is too much.
   bool Afford(size_t bytes, Cost* cost);
 
   Spot OutOf(const Entity& entity);

@@ -27,12 +27,12 @@ class StepActions {
  public:
   explicit StepActions(PlanDraft* draft) : draft_(*draft) {}
 
-  // The middleware context inside of a plan that stands in `outer`; 0 is outside of all.
+  // The middleware context of a plan inside the context `outer`; 0 is outside of all plans.
   uint32_t Enter(uint32_t outer, const PlanSource& plan);
-  // Of a step with that action (empty: none, of a spawn) and those keys of its own.
+  // The form of a step with this action (empty: a spawn has none) and these keys of its own.
   const StepForm& Of(std::string_view action, const ActionSource& own, uint32_t context,
                      const Where& where);
-  // What plans replace or do without, though none of their steps had it.
+  // Reports middleware that the plan replaces or does without, though no step has it.
   void ReportUnused();
 
  private:

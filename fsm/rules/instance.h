@@ -52,22 +52,22 @@ struct Answer {
   friend bool operator==(const Answer&, const Answer&) = default;
 };
 
-// What an instance of a plan has besides.
+// What only an instance of a plan has.
 struct PlanState {
   std::string graph;       // names the row of its graph; empty: not planned yet
-  bool own_graph = false;  // nobody else has that graph: it goes when the instance goes
+  bool own_graph = false;  // no other instance has that graph: both are dropped together
   std::string label;
   std::string key;         // the singleton that it holds
   bool waits_for_key = false;    // scheduled: until the key is free
-  bool pause_requested = false;  // paused because somebody said so
-  bool skipped = false;          // a step was: the result is WARNING
-  bool ran = false;              // was RUNNING once: its steps were ready
-  bool upgraded = false;         // and has not entered its graph since
+  bool pause_requested = false;  // paused by a call, not because its steps failed
+  bool skipped = false;          // a step was skipped: the result is WARNING
+  bool ran = false;              // it was RUNNING once: its steps were ready
+  bool upgraded = false;         // it was upgraded, and has not entered its graph since
   uint64_t children = 0;         // one more than the highest number that a child was given
-  uint64_t first_child = 0;      // the lowest that one may be given: after an upgrade
+  uint64_t first_child = 0;      // the lowest number for a child; above 0 after an upgrade
   double done_weight = 0;        // of the steps that are done or skipped
-  double done_finalize = 0;      // the part of it that is of finalize phases
-  double partial = 0;            // of the steps under way, as far as they say to be
+  double done_finalize = 0;      // the part of done_weight that finalize phases have
+  double partial = 0;            // of the steps under way, by the progress that they report
   double weight = 0;             // of all
   std::string ended_at;          // stopped: the node
   friend bool operator==(const PlanState&, const PlanState&) = default;
@@ -114,8 +114,8 @@ struct Instance {
   // The history's index: numbers of this instance's records in the feed. Full pages are rows of
   // their own; this is the page being filled. storage/rows/keys.h says more.
   std::vector<uint64_t> history;
-  // The store holds no rows of it but its own, its spec and its place among its machine's: to be
-  // dropped, it need not be read.
+  // The store holds only its own row, its spec and its row in the index of its machine. So it can
+  // be dropped without being read.
   bool bare = false;
 
   bool Stopped() const { return state == InstanceState::kStopped; }
@@ -124,8 +124,8 @@ struct Instance {
   friend bool operator==(const Instance&, const Instance&) = default;
 };
 
-// What is fixed at start and read only when work is handed out or shown: kept apart, so that a
-// transition does not write it again.
+// What is fixed at start, and read only when work is handed out or shown. It is kept apart so that
+// a transition does not write it again.
 struct Spec {
   std::string params;  // JSON object, byte for byte; empty means {}
   std::map<std::string, std::string> labels;

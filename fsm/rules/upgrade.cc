@@ -17,7 +17,7 @@ void Upgrade(Scene& scene, const Machine& next, uint32_t next_version) {
   event.visit = VisitOf(scene);
   for (const Token& token : instance.tokens) SampleAbandoned(scene, token, {}, event);
   if (instance.tokens.size() != 1) instance.tokens.Clear();
-  if (next.Kind() != "machine") {
+  if (!next.IsPlain()) {
     // It is planned anew, whether it was a plan or a machine, and keeps its singleton meanwhile. If
     // it waited for one it asks again, since the new version may want another or none.
     PlanState plan;

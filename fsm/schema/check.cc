@@ -11,7 +11,7 @@ namespace {
 using Json = nlohmann::json;
 using Sentences = std::vector<std::string>;
 
-// A check that needs more is not worth its answer: schemas can be written that take for ever.
+// A check that needs more steps is given up, because a schema can be written that takes for ever.
 constexpr size_t kWorkMax = 1'000'000;
 constexpr int kDepthMax = 600;
 constexpr size_t kReasonMax = 200;
@@ -35,7 +35,7 @@ class Checker {
  public:
   explicit Checker(const Schema& schema) : schema_(schema) {}
 
-  // With `out` null it stops at the first thing wrong.
+  // When `out` is null it stops at the first violation.
   bool Check(const Json& schema, const Json& value, const Place& place, Sentences* out);
   bool exhausted() const { return exhausted_; }
 

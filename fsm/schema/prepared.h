@@ -1,5 +1,5 @@
 // A JSON Schema as it is checked: the document itself, with its references resolved and its
-// patterns compiled. Behind params_schema.h, which is what others use.
+// patterns compiled. Other folders use schema.h.
 #pragma once
 
 #include <cstddef>

@@ -18,8 +18,8 @@ struct SchemaProblem {
 
 // Null when anything is wrong with the schema; then `problems` has all of it. `subject` is what
 // violations call the value that they are about: "params" gives "params.url: expected a string, but
-// it is 5". The result never throws, recurses a bounded way, and works a bounded time: values that
-// take longer to check are violations.
+// it is 5". The result never throws, and its depth and time are bounded: a value that takes longer
+// to check is a violation.
 std::shared_ptr<const ParamsCheck> CompileParamsSchema(std::string_view schema_json,
                                                        std::string_view subject,
                                                        std::vector<SchemaProblem>* problems);

@@ -1,4 +1,4 @@
-// An action's document, and the keys of an action that others have too. Behind yaml.h.
+// An action's document, and the keys that actions share with steps and plans.
 #pragma once
 
 #include <optional>
@@ -10,13 +10,13 @@
 
 namespace dfsmr {
 
-// Everything wrong is reported; nullopt when something is.
+// Reports everything that is wrong; then nullopt.
 std::optional<ActionSource> ReadAction(const YamlNode& root, Reporter* reporter);
 std::span<const std::string_view> ActionKeys();
 
 // The keys of an action that a step may give for itself: queue, priority, a timeout's, retry, …
 std::span<const std::string_view> OwnKeys();
-// `inherits`: what is not given may come from elsewhere, so that its absence says nothing.
+// `inherits`: a missing key may be inherited, so a missing key is not an error.
 void ReadOwnKeys(const Keys& keys, bool inherits, Reporter* reporter, ActionSource* to);
 
 // use, replace and without.
@@ -25,7 +25,7 @@ void ReadMiddleware(const Keys& keys, MiddlewareSource* to);
 Written WrittenAt(const Field& field);
 std::optional<OnConflict> ReadOnConflict(const Keys& keys);
 inline constexpr std::string_view kSingletonExample = "\"infra-${params.site}\"";
-// on_conflict alone says nothing.
+// Refuses on_conflict without singleton.
 void CheckSingleton(const Keys& keys);
 
 }  // namespace dfsmr

@@ -1,5 +1,5 @@
-// From the events of the YAML library to a tree; the guard against aliases and nesting. Behind
-// yaml_tree.h.
+// Builds a tree from the events of the YAML library, and guards against aliases and nesting. Other
+// files use tree.h.
 #pragma once
 
 #include <yaml-cpp/eventhandler.h>
@@ -33,8 +33,8 @@ class Lines {
   }
   size_t StartOf(size_t line) const { return starts_[std::min(line, starts_.size() - 1)]; }
 
-  // Counts from where the last call stopped: callers ask mostly from front to back, and a line may
-  // be a mebibyte long.
+  // Counts on from where the last call stopped, since callers mostly ask from front to back and a
+  // line may be a mebibyte long.
   Position At(size_t offset) {
     offset = std::min(offset, text_.size());
     size_t line = LineOf(offset);

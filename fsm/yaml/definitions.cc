@@ -42,11 +42,11 @@ Kind KindOf(const YamlNode& root) {
 }
 
 template <typename Source>
-Machine MachineOf(Source source, std::shared_ptr<const Source> Machine::* place) {
+Machine MachineOf(Source source) {
   Machine machine;
   machine.id = source.id;
   machine.description = source.description;
-  machine.*place = std::make_shared<const Source>(std::move(source));
+  machine.defined_as = std::make_shared<const Source>(std::move(source));
   return machine;
 }
 
@@ -54,21 +54,21 @@ std::optional<Machine> ReadKind(const Kind& kind, const YamlNode& root, Reporter
   if (kind.name == "plan") {
     std::optional<PlanSource> plan = ReadPlan(root, reporter);
     if (!plan) return std::nullopt;
-    Machine machine = MachineOf(std::move(*plan), &Machine::plan);
-    machine.upgrade_strategy = machine.plan->upgrade_strategy;
-    machine.retention = machine.plan->retention;
-    machine.params = machine.plan->params.check;
+    Machine machine = MachineOf(*std::move(plan));
+    machine.upgrade_strategy = machine.plan()->upgrade_strategy;
+    machine.retention = machine.plan()->retention;
+    machine.params = machine.plan()->params.check;
     return machine;
   }
   if (kind.name == "action") {
     std::optional<ActionSource> action = ReadAction(root, reporter);
     if (!action) return std::nullopt;
-    return MachineOf(std::move(*action), &Machine::action);
+    return MachineOf(*std::move(action));
   }
   return ReadMachine(root, reporter);
 }
 
-std::optional<Definition> ReadDefinition(const YamlDocument& document, Reporter* reporter) {
+std::optional<Machine> ReadDefinition(const YamlDocument& document, Reporter* reporter) {
   const YamlNode& root = *document.root;
   if (!root.IsMap()) {
     reporter->Error(root.at, "",
@@ -80,7 +80,7 @@ std::optional<Definition> ReadDefinition(const YamlDocument& document, Reporter*
   if (!machine) return std::nullopt;
   machine->source = std::string(document.source);
   machine->fingerprint = CanonicalText(root);
-  return Definition{std::move(*machine)};
+  return machine;
 }
 
 // Several documents under one id: only one of them can be the next version. Machines, plans and
@@ -136,7 +136,7 @@ Parsed ParseDefinitions(std::string_view text, std::string_view source_name) {
   YamlTree tree = ReadYaml(text, &reporter);
   for (const YamlDocument& document : tree.documents) {
     if (!document.root || reporter.Full()) continue;
-    std::optional<Definition> definition = ReadDefinition(document, &reporter);
+    std::optional<Machine> definition = ReadDefinition(document, &reporter);
     if (definition && document.sound) {
       parsed.definitions.push_back(std::move(*definition));
     } else {

@@ -1,4 +1,4 @@
-// YAML text → definitions, with line and column for all that is wrong with it.
+// YAML text → definitions, and a diagnostic with line and column for each thing that is wrong.
 #pragma once
 
 #include <memory>
@@ -13,16 +13,11 @@
 
 namespace dfsmr {
 
-// One document that is sound.
-struct Definition {
-  Machine machine;
-};
-
 struct Parsed {
-  std::vector<Definition> definitions;  // in the order of the text
+  std::vector<Machine> definitions;     // of the sound documents, in the order of the text
   std::vector<Diagnostic> diagnostics;  // of all documents, in the order of the text
   std::vector<std::string> unsound;     // ids of the other documents, "" for one without
-  // For the places of what is found when the definitions are compiled. Points into the text.
+  // Finds the places of problems that show when the definitions are compiled. Points into the text.
   std::shared_ptr<const YamlTree> tree;
 
   // Whether all documents may be defined; there may be warnings.

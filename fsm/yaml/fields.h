@@ -1,5 +1,5 @@
-// Reading single values out of a YAML tree: each function reports what is wrong and returns whether
-// nothing was; `out` changes only then.
+// Reading single values out of a YAML tree. Each function reports what is wrong and returns false,
+// or sets `out` and returns true.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace dfsmr {
 
-// A value under a key, where it was written, and whom to tell what is wrong with it.
+// A value under a key, where it was written, and where to report what is wrong with it.
 struct Field {
   Field(const YamlEntry& entry, std::string path_, Reporter* reporter_)
       : value(*entry.value), key_at(entry.at), path(std::move(path_)), reporter(reporter_) {}
@@ -42,11 +42,12 @@ struct Field {
   }
 };
 
-// The keys of a map, those that are unknown reported. A misspelt key is taken for what was meant,
-// so that nothing seems to be missing.
+// The keys of a map. Unknown keys are reported; a misspelt one is taken for the key that was meant,
+// so that this is not reported as missing, too.
 class Keys {
  public:
-  // `known` outlives this. `all` is said where no known key is near: "a delay has initial and max".
+  // `known` outlives this. `all` is the hint when no known key is near: "a delay has initial and
+  // max".
   Keys(const Field& map, std::span<const std::string_view> known, std::string_view all);
 
   // Nullopt when there is no such key.

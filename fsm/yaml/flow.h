@@ -1,4 +1,4 @@
-// The flow of a plan: lists, blocks and steps. Behind yaml.h.
+// The flow of a plan: lists, blocks and steps.
 #pragma once
 
 #include "fsm/plan/source.h"
@@ -8,7 +8,8 @@ namespace dfsmr {
 
 // Whether a map says by its keys that it is a block or a step.
 bool IsFlow(const YamlNode& map);
-// Everything wrong is reported. `planner`: what a planner said, with a place for its own run.
+// Reports everything that is wrong. `planner`: the flow comes from a planner's worker, and may say
+// where the planner's own run stands.
 FlowNode ReadFlow(const Field& field, bool planner);
 
 }  // namespace dfsmr

@@ -1,4 +1,4 @@
-// One YAML document → one machine. Behind yaml.h.
+// One YAML document → one machine.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@ namespace dfsmr {
 
 std::span<const std::string_view> MachineKeys();
 
-// Nullopt when anything is wrong with it; all of that goes to `reporter`. `root` is a map.
+// Reports everything that is wrong to `reporter`; then nullopt. `root` is a map.
 std::optional<Machine> ReadMachine(const YamlNode& root, Reporter* reporter);
 
 }  // namespace dfsmr

@@ -1,4 +1,4 @@
-// One node of a machine's document. Behind yaml.h.
+// One node of a machine's document.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace dfsmr {
 
-// A node as it is read: what it says itself, or has from 'defaults'. The keys of a timeout are
-// judged together, when all of them are known.
+// A node as it is read: its own keys, or those from 'defaults'. The keys of a timeout are checked
+// together, once all of them are known.
 struct NodeReading {
   NodeDraft draft;
   bool complete = true;  // all of its transitions could be read
@@ -21,15 +21,15 @@ class NodeReader {
  public:
   explicit NodeReader(Reporter* reporter) : reporter_(reporter) {}
 
-  // For the work nodes that are read from then on.
+  // Applies to the work nodes that are read afterwards.
   void ReadDefaults(const Field& field);
-  // Everything wrong is reported.
+  // Reports everything that is wrong.
   NodeDraft Read(const Field& field, const std::string& id);
-  // False when parts of the graph could not be read: what is missing from it then says nothing.
+  // False when parts of the graph could not be read. Then a missing part is not an error.
   bool complete() const { return complete_; }
 
  private:
-  // The kinds that a node is written as; two are an error.
+  // The kinds that the keys of a node belong to; two are an error.
   unsigned KindsOf(const Field& node, const std::string& id);
   void ReadKeys(const Field& node, unsigned kinds, NodeReading* reading);
 

@@ -1,4 +1,4 @@
-// A plan's document. Behind yaml.h.
+// A plan's document.
 #pragma once
 
 #include <optional>
@@ -12,10 +12,10 @@ namespace dfsmr {
 
 std::span<const std::string_view> PlanKeys();
 
-// Everything wrong is reported; nullopt when something is.
+// Reports everything that is wrong; then nullopt.
 std::optional<PlanSource> ReadPlan(const YamlNode& root, Reporter* reporter);
-// What was said outside of a document: a list, a block or a step, or the keys of a plan, which then
-// need not be named.
+// A flow that came with Start or from a planner: a list, a block or a step, or a map with keys of a
+// plan, where `plan` may be missing.
 std::optional<PlanSource> ReadGivenFlow(const YamlNode& root, Reporter* reporter);
 
 }  // namespace dfsmr

@@ -1,4 +1,4 @@
-// A JSON Schema in a document. Behind yaml.h.
+// A JSON Schema in a document.
 #pragma once
 
 #include <string_view>
@@ -8,7 +8,7 @@
 
 namespace dfsmr {
 
-// `subject` is what violations call the value. Everything wrong is reported.
+// `subject` is what violations call the value. Reports everything that is wrong.
 bool ReadSchema(const Field& field, std::string_view subject, Schema* out);
 
 }  // namespace dfsmr

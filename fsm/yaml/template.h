@@ -1,5 +1,5 @@
 // Templates in a document: values whose texts may hold references, `${step.output.path}`. Each
-// function reports what is wrong, at the text that it is in. Behind yaml.h.
+// function reports what is wrong at the text where it stands.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace dfsmr {
 
-// Text, not empty, as it stands: `machine ${params.name}`.
+// Text that is not empty, unchanged: `machine ${params.name}`.
 bool ReadTextTemplate(const Field& field, std::string_view example, std::string* text);
 // A map, or a reference that gives one; nothing is an empty one. As JSON text.
 bool ReadMapTemplate(const Field& field, std::string* json);

@@ -1,4 +1,4 @@
-// The keys of a timeout in a document. Behind yaml.h.
+// The keys of a timeout in a document.
 #pragma once
 
 #include <map>
@@ -10,19 +10,19 @@
 
 namespace dfsmr {
 
-// They are judged together, when all of them are known.
+// They are checked together, once all of them are known.
 struct TimeoutReading {
   struct Place {
     Position at;
     std::string path;
   };
   TimeoutKeys keys;
-  bool timeout_given = false;  // though perhaps not readable
+  bool timeout_given = false;                // also when it could not be read
   std::map<std::string_view, Place> places;  // of the keys that were read
 
-  // Whether `key` is one of a timeout; then it was read, and what is wrong with it reported.
+  // Reads `key` and reports what is wrong with it; false when it is not a key of a timeout.
   bool Read(std::string_view key, const Field& field);
-  // Reports what is wrong with the keys together. `partial`: what is not given will be inherited.
+  // Reports what is wrong with the keys together. `partial`: missing keys will be inherited.
   TimeoutPolicy Judge(bool partial, Reporter* reporter) const;
 };
 

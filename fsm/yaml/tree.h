@@ -1,5 +1,5 @@
-// YAML text → trees of plain values that know where they were written. The only user of the YAML
-// library, and the guard in front of it: size, nesting, aliases, duplicate keys, encoding.
+// YAML text → trees of plain values that know where they were written. This is the only user of the
+// YAML library, and guards it against size, nesting, aliases, duplicate keys and bad encoding.
 #pragma once
 
 #include <deque>
@@ -55,7 +55,7 @@ inline constexpr size_t kYamlNodesMax = 200'000;
 
 enum class OnEmpty : uint8_t { kRefuse, kAccept };
 
-// `text` must outlive the tree. Never throws; what is wrong goes to `reporter`, for all documents.
+// `text` must outlive the tree. Never throws. Reports what is wrong with any of the documents.
 YamlTree ReadYaml(std::string_view text, Reporter* reporter, OnEmpty on_empty = OnEmpty::kRefuse);
 
 // "a map", "a list", "nothing", "'30s'": what is there, for messages.
@@ -63,7 +63,7 @@ std::string Describe(const YamlNode& node);
 
 // The YAML core schema: JSON text, numbers as written where JSON allows it.
 std::string JsonText(const YamlNode& node);
-// JSON text in a form that is YAML too, which it almost is; other text as it stands.
+// JSON text changed so that it is YAML, too; other text as it stands.
 std::string YamlOfJson(std::string_view text);
 // Equal for trees that differ in comments, layout and the order of keys only.
 std::string CanonicalText(const YamlNode& node);

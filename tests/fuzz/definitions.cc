@@ -25,9 +25,9 @@ void CheckDiagnostics(const std::vector<Diagnostic>& diagnostics, std::string_vi
 void CheckAcceptedAgain(const Machine& machine) {
   const Parsed again = ParseDefinitions(machine.source, "store");
   Check(again.ok() && again.definitions.size() == 1, "an accepted document is accepted again");
-  Check(again.definitions.front().machine.fingerprint == machine.fingerprint,
+  Check(again.definitions.front().fingerprint == machine.fingerprint,
         "a document means the same again");
-  Check(again.definitions.front().machine.id == machine.id, "a document keeps its id");
+  Check(again.definitions.front().id == machine.id, "a document keeps its id");
 }
 
 void Plan(const PlanSource& plan, const Library& library) {
@@ -45,14 +45,14 @@ void Plan(const PlanSource& plan, const Library& library) {
 
 void Compile(const Parsed& parsed) {
   Definitions library;
-  for (const Definition& one : parsed.definitions) library.Add(one.machine);
+  for (const Machine& one : parsed.definitions) library.Add(one);
   for (const std::string& id : parsed.unsound) library.AddUnsound(id);
   library.Index();
-  for (const Definition& one : parsed.definitions) {
+  for (const Machine& one : parsed.definitions) {
     std::vector<PlanProblem> problems;
-    (void)CompileDefinition(one.machine, library, &problems);
-    if (one.machine.plan) Plan(*one.machine.plan, library);
-    if (one.machine.action) Plan(PlanOfAction(*one.machine.action), library);
+    (void)CompileDefinition(one, library, &problems);
+    if (one.plan()) Plan(*one.plan(), library);
+    if (one.action()) Plan(PlanOfAction(*one.action()), library);
   }
 }
 
@@ -64,7 +64,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text = Bytes(data, size).Rest();
   const Parsed parsed = ParseDefinitions(text, "fuzz");
   CheckDiagnostics(parsed.diagnostics, text);
-  for (const Definition& one : parsed.definitions) CheckAcceptedAgain(one.machine);
+  for (const Machine& one : parsed.definitions) CheckAcceptedAgain(one);
   Compile(parsed);
   return 0;
 }

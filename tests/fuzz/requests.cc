@@ -321,7 +321,7 @@ class Caller {
     });
     Parsed parsed = ParseDefinitions(text, "fuzz");
     std::vector<Machine> machines;
-    for (Definition& one : parsed.definitions) machines.push_back(std::move(one.machine));
+    for (Machine& one : parsed.definitions) machines.push_back(std::move(one));
     const bool validate_only = bytes_.Chance(32);
     Decide([&](Engine& e) {
       if (parsed.ok()) (void)TryDefine(e, std::move(machines), validate_only);

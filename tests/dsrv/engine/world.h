@@ -32,7 +32,7 @@ inline std::vector<Machine> ParseMachines(std::string_view text) {
   for (const Diagnostic& diagnostic : parsed.diagnostics) problems += Format(diagnostic) + "\n";
   REQUIRE_MESSAGE(parsed.ok(), problems);
   std::vector<Machine> machines;
-  for (Definition& one : parsed.definitions) machines.push_back(std::move(one.machine));
+  for (Machine& one : parsed.definitions) machines.push_back(std::move(one));
   return machines;
 }
 
@@ -43,7 +43,7 @@ inline Result<Machine> CompileOne(std::string_view source) {
   Parsed parsed = ParseDefinitions(source, "store");
   if (parsed.ok() && parsed.definitions.size() == 1) {
     if (known.size() > 1'000) known.clear();
-    return known[std::string(source)] = std::move(parsed.definitions.front().machine);
+    return known[std::string(source)] = std::move(parsed.definitions.front());
   }
   return Error{Code::kDataLoss, Reason::kBadMachine, "not one sound machine"};
 }

@@ -12,11 +12,11 @@ namespace {
 struct Found {
   explicit Found(std::string_view text, const std::string& unsound = "none")
       : parsed(ParseDefinitions(text, "f")) {
-    for (const Definition& one : parsed.definitions) library.Add(one.machine);
+    for (const Machine& one : parsed.definitions) library.Add(one);
     library.AddUnsound(unsound);
     library.Index();
-    for (const Definition& one : parsed.definitions) {
-      (void)CompileDefinition(one.machine, library, &problems);
+    for (const Machine& one : parsed.definitions) {
+      (void)CompileDefinition(one, library, &problems);
     }
     for (const PlanProblem& problem : problems) {
       if (!library.Doubtful(problem)) certain.push_back(problem);

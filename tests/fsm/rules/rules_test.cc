@@ -24,7 +24,7 @@ Machine MachineOf(std::string_view nodes) {
   std::string problems;
   for (const Diagnostic& diagnostic : parsed.diagnostics) problems += Format(diagnostic) + "\n";
   REQUIRE_MESSAGE(parsed.ok(), problems);
-  return std::move(parsed.definitions.front().machine);
+  return std::move(parsed.definitions.front());
 }
 
 constexpr std::string_view kPlain = R"(

@@ -56,7 +56,7 @@ class Play {
     for (const Diagnostic& diagnostic : parsed.diagnostics) problems += Format(diagnostic) + "\n";
     REQUIRE_MESSAGE(parsed.ok(), problems);
     Definitions library;
-    for (const Definition& one : parsed.definitions) library.Add(one.machine);
+    for (const Machine& one : parsed.definitions) library.Add(one);
     library.Index();
     std::vector<PlanProblem> wrong;
     auto graph = CompilePlan({library.FindPlan("p"), &library, params, nullptr, "i"}, &wrong);
@@ -1202,7 +1202,7 @@ TEST_CASE("an upgraded plan is planned anew, and nothing of before is left in it
   play.Ok("a");
   Machine next;
   next.id = "p";
-  next.plan = std::make_shared<PlanSource>();
+  next.defined_as = std::make_shared<const PlanSource>();
   play.Do([&](Scene& scene) { rules::Upgrade(scene, next, 2); });
   CHECK(play.instance.state == InstanceState::kPlanning);
   CHECK(play.instance.tokens.empty());

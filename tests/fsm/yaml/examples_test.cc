@@ -25,8 +25,8 @@ TEST_CASE("every machine in the examples folder can be defined") {
     CHECK_MESSAGE(problems.empty(), problems);
     CHECK_FALSE(parsed.definitions.empty());
     machines += static_cast<int>(parsed.definitions.size());
-    for (const Definition& one : parsed.definitions) {
-      CHECK_MESSAGE(!one.machine.description.empty(), one.machine.id, " says what it is for");
+    for (const Machine& one : parsed.definitions) {
+      CHECK_MESSAGE(!one.description.empty(), one.id, " says what it is for");
     }
   }
   CHECK(machines > 0);

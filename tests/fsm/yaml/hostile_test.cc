@@ -232,8 +232,8 @@ TEST_CASE("mangled plans") {
       CHECK(diagnostic.line >= 1);
       CHECK_FALSE(diagnostic.message.empty());
     }
-    for (const Definition& definition : parsed.definitions) {
-      CHECK_FALSE(definition.machine.id.empty());
+    for (const Machine& definition : parsed.definitions) {
+      CHECK_FALSE(definition.id.empty());
     }
     FirstOfFlow(text);
   }

@@ -20,7 +20,7 @@ Machine Read(std::string_view text) {
   Parsed parsed = ParseDefinitions(text, "f");
   REQUIRE_MESSAGE(parsed.diagnostics.empty(), Format(parsed.diagnostics.front()));
   REQUIRE(parsed.definitions.size() == 1);
-  return std::move(parsed.definitions[0].machine);
+  return std::move(parsed.definitions[0]);
 }
 
 const Node& NodeOf(const Machine& machine, std::string_view id) {
@@ -363,9 +363,9 @@ TEST_CASE("several documents: each has its own text, and all are reported on") {
       "f");
   CHECK(parsed.diagnostics.empty());
   REQUIRE(parsed.definitions.size() == 2);
-  CHECK(parsed.definitions[0].machine.source ==
+  CHECK(parsed.definitions[0].source ==
         "id: a\nnodes: {x: {start: true, final: true}}  # its comment\n");
-  CHECK(parsed.definitions[1].machine.source ==
+  CHECK(parsed.definitions[1].source ==
         " # after the dashes\nid: b\nnodes: {x: {start: true, final: true}}\n");
 
   CHECK(Told("id: a\nnodes: [\n---\nid: b\nnodes: {x: {final: true}}\n---\n- c\n") ==
@@ -414,8 +414,8 @@ TEST_CASE("a stored source reads as the same machine") {
       std::string("---\n") + std::string(kCrawler) + "\n--- {id: m, nodes: {a: {start: true, "
       "final: true}}}\n", "f");
   REQUIRE(parsed.definitions.size() == 2);
-  for (const Definition& definition : parsed.definitions) {
-    CHECK(Read(definition.machine.source).fingerprint == definition.machine.fingerprint);
+  for (const Machine& definition : parsed.definitions) {
+    CHECK(Read(definition.source).fingerprint == definition.fingerprint);
   }
 }
 

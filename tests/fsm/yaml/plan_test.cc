@@ -26,8 +26,8 @@ std::vector<Machine> ReadAll(std::string_view text) {
   Parsed parsed = ParseDefinitions(text, "f");
   REQUIRE_MESSAGE(parsed.diagnostics.empty(), Format(parsed.diagnostics.front()));
   std::vector<Machine> machines;
-  for (Definition& definition : parsed.definitions) {
-    machines.push_back(std::move(definition.machine));
+  for (Machine& definition : parsed.definitions) {
+    machines.push_back(std::move(definition));
   }
   return machines;
 }
@@ -35,15 +35,15 @@ std::vector<Machine> ReadAll(std::string_view text) {
 PlanSource ReadPlan(std::string_view text) {
   std::vector<Machine> machines = ReadAll(text);
   REQUIRE(machines.size() == 1);
-  REQUIRE(machines[0].plan);
-  return *machines[0].plan;
+  REQUIRE(machines[0].plan());
+  return *machines[0].plan();
 }
 
 ActionSource ReadAction(std::string_view text) {
   std::vector<Machine> machines = ReadAll(text);
   REQUIRE(machines.size() == 1);
-  REQUIRE(machines[0].action);
-  return *machines[0].action;
+  REQUIRE(machines[0].action());
+  return *machines[0].action();
 }
 
 // The plan of a flow, and the one node that it has.
@@ -96,11 +96,11 @@ flow:
 TEST_CASE("the action of the manual") {
   const Machine machine = ReadAll(kManual)[0];
   CHECK(machine.id == "vm.create");
-  CHECK(machine.Kind() == "action");
+  CHECK(KindName(machine.defined_as) == "action");
   CHECK(machine.source.starts_with("action: vm.create  "));
   CHECK(machine.source.ends_with("required: [ip]}\n"));
-  REQUIRE(machine.action);
-  const ActionSource& action = *machine.action;
+  REQUIRE(machine.action());
+  const ActionSource& action = *machine.action();
   CHECK(action.id == "vm.create");
   CHECK(action.phases == Phases{.run = true, .finalize = true});
   CHECK(action.queue == "slow");
@@ -127,11 +127,11 @@ TEST_CASE("the action of the manual") {
 
 TEST_CASE("a plan of the manual: steps beside each other") {
   const Machine machine = ReadAll(kManual)[1];
-  CHECK(machine.Kind() == "plan");
+  CHECK(KindName(machine.defined_as) == "plan");
   REQUIRE(machine.params);
   CHECK(machine.params->Violation("{}") == "params: missing required 'name'");
-  REQUIRE(machine.plan);
-  const PlanSource& plan = *machine.plan;
+  REQUIRE(machine.plan());
+  const PlanSource& plan = *machine.plan();
   CHECK(plan.id == "machine");
   CHECK(plan.label == "machine ${params.name}");
   CHECK(plan.singleton.empty());
@@ -155,8 +155,8 @@ TEST_CASE("a plan of the manual: steps beside each other") {
 TEST_CASE("a plan of the manual: blocks, nested plans, children and hooks") {
   const Machine machine = ReadAll(kManual)[2];
   CHECK_FALSE(machine.params);
-  REQUIRE(machine.plan);
-  const PlanSource& plan = *machine.plan;
+  REQUIRE(machine.plan());
+  const PlanSource& plan = *machine.plan();
   CHECK(plan.singleton == "infra-${params.site}");
   CHECK(plan.on_conflict == OnConflict::kFail);
   REQUIRE(plan.hooks.size() == 1);
@@ -263,15 +263,15 @@ TEST_CASE("every key of a plan") {
   CHECK(machine.description == "d");
   CHECK(machine.upgrade_strategy == UpgradeStrategy::kAbort);
   CHECK(machine.retention == Duration(24h * 3));
-  CHECK(machine.plan->upgrade_strategy == UpgradeStrategy::kAbort);
-  CHECK(machine.plan->retention == Duration(24h * 3));
-  CHECK(machine.plan->singleton == "key");
-  CHECK(machine.plan->on_conflict == OnConflict::kWait);
-  CHECK(machine.plan->hooks[0].on == Names{"stopped"});
-  CHECK(machine.plan->hooks[0].input == "{}");
-  CHECK(machine.plan->middleware.without == Names{"c"});
-  CHECK(machine.plan->label == "5");
-  CHECK(machine.plan->flow.children.empty());
+  CHECK(machine.plan()->upgrade_strategy == UpgradeStrategy::kAbort);
+  CHECK(machine.plan()->retention == Duration(24h * 3));
+  CHECK(machine.plan()->singleton == "key");
+  CHECK(machine.plan()->on_conflict == OnConflict::kWait);
+  CHECK(machine.plan()->hooks[0].on == Names{"stopped"});
+  CHECK(machine.plan()->hooks[0].input == "{}");
+  CHECK(machine.plan()->middleware.without == Names{"c"});
+  CHECK(machine.plan()->label == "5");
+  CHECK(machine.plan()->flow.children.empty());
   CHECK(machine.nodes.empty());
 }
 

@@ -72,7 +72,7 @@ struct World {
     std::string problems;
     for (const Diagnostic& diagnostic : parsed.diagnostics) problems += Format(diagnostic) + "\n";
     REQUIRE_MESSAGE(parsed.ok(), problems);
-    for (const Definition& one : parsed.definitions) library.Add(one.machine);
+    for (const Machine& one : parsed.definitions) library.Add(one);
     library.Index();
     std::vector<PlanProblem> wrong;
     graph = CompilePlan({library.FindPlan("p"), &library, R"({"n":1})", nullptr, "i"}, &wrong);

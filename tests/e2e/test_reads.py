@@ -4,10 +4,18 @@ import contextlib
 import threading
 
 from stubs import v1
-from support import JOB, state, step_state, token_state
+from support import state, step_state, token_state
 
 ROUNDS = 60
 
+# No claim times out, however slow the machine is that runs the tests.
+PATIENT = "timeout_strategy: fixed, timeout: 600.0"
+JOB = f"""\
+id: job
+nodes:
+  work: {{start: true, {PATIENT}, transitions: {{ok: done}}}}
+  done: {{final: true}}
+"""
 LOOP = """\
 id: loop
 nodes:
@@ -16,7 +24,8 @@ nodes:
   done: {final: true}
 """
 STEPS = 60
-FAN = "plan: fan\nflow:\n" + "".join(f"  - {{step: s{i}, action: t.a}}\n" for i in range(STEPS))
+FAN = "plan: fan\nflow:\n" + "".join(
+    f"  - {{step: s{i}, action: t.a, {PATIENT}}}\n" for i in range(STEPS))
 
 
 @contextlib.contextmanager

@@ -28,7 +28,7 @@ nodes:
 Drawing Crawler() {
   const Parsed parsed = ParseDefinitions(kCrawler, "crawler.yaml");
   REQUIRE(parsed.ok());
-  return DrawingOf(parsed.definitions.at(0).machine);
+  return DrawingOf(parsed.definitions.at(0));
 }
 
 v1::Machine CrawlerOnServer() {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "dsrv/calls/method.h"
+#include "dsrv/engine/catalog.h"
 #include "dsrv/wire/checks.h"
 #include "dsrv/wire/pages.h"
 #include "dsrv/wire/replies.h"

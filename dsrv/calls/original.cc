@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "dsrv/engine/catalog.h"
 #include "dsrv/wire/lists.h"
 #include "dsrv/wire/replies.h"
 #include "fsm/base/limits.h"

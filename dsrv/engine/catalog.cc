@@ -49,8 +49,7 @@ std::string StatsName(const VersionState& version, std::string_view node) {
 }
 
 Compiled CompileAll(std::shared_ptr<const DefinitionSet> under,
-                    const std::vector<Machine>& machines,
-                    const std::vector<std::string>& unsound) {
+                    const std::vector<Machine>& machines, const std::vector<std::string>& unsound) {
   Compiled compiled;
   Definitions definitions = under->definitions;
   compiled.under = std::move(under);
@@ -243,8 +242,10 @@ Result<GraphPtr> Catalog::GraphOfPlan(const Instance& instance, VersionState& ve
   auto read = rows::GetGraph(turn_.reader(), instance);
   if (!read) return read.error();
   for (StepAction& action : read->actions) {
-    if (!action.input.text.empty()) action.input.check = options_.schema(action.input.text, "input");
-    if (!action.output.text.empty()) action.output.check = options_.schema(action.output.text, "output");
+    if (!action.input.text.empty())
+      action.input.check = options_.schema(action.input.text, "input");
+    if (!action.output.text.empty())
+      action.output.check = options_.schema(action.output.text, "output");
   }
   Machine machine;
   machine.id = instance.machine;

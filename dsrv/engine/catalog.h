@@ -116,15 +116,14 @@ struct DefineProblem {
 struct Compiled {
   std::shared_ptr<const DefinitionSet> under;         // what was defined beside them
   std::vector<std::shared_ptr<const Machine>> shown;  // their nodes; null: of a plain machine
-  std::vector<DefineProblem> problems;  // warnings only where there is no error
+  std::vector<DefineProblem> problems;                // warnings only where there is no error
 
   bool Sound() const { return problems.empty() || problems.front().problem.warning; }
 };
-// Each plan and action of `machines` with the others beside what is defined; `unsound` are documents
-// of the same source that cannot be read. Stops at one that is too large. Any thread.
+// Each plan and action of `machines` with the others beside what is defined; `unsound` are
+// documents of the same source that cannot be read. Stops at one that is too large. Any thread.
 Compiled CompileAll(std::shared_ptr<const DefinitionSet> under,
-                    const std::vector<Machine>& machines,
-                    const std::vector<std::string>& unsound);
+                    const std::vector<Machine>& machines, const std::vector<std::string>& unsound);
 
 // What a node is counted as: in a plan, without the numbers that for_each gave it. (A step may be
 // called by a number, too: then the plan as it is shown has it.)

@@ -62,7 +62,8 @@ void Changer::Run(Resident& resident, ClaimId self, const std::function<void(Sce
   Statistics::CountTokens(instance, *graph, *resident.graph);
   if (!events.empty()) residents_.Stage(resident, events);
   if (events.empty() && !instance.tokens.touched().empty()) residents_.MarkLazy(resident);
-  /*mutant part-not-told*/ for (Part* part : parts_) part->Absorb(change); /*end*/
+  /*mutant part-not-told*/ for (Part* part : parts_)
+    part->Absorb(change); /*end*/
   instance.tokens.Forget();
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/parts.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"
 #include "fsm/plan/inherit.h"
@@ -22,129 +23,146 @@ Overloaded(Cases...) -> Overloaded<Cases...>;  // clang 14 cannot deduce them wi
 
 }  // namespace
 
-Engine::Engine(Store& store, EngineOptions options)
-    : options_(std::move(options)),
-      turn_(store, options_.partition),
-      catalog_(turn_, options_),
-      statistics_(turn_, catalog_, options_),
-      residents_(turn_, catalog_, statistics_, options_),
-      changer_(turn_, residents_),
-      timers_(turn_),
-      throttle_(turn_, statistics_, timers_, agenda_),
-      claims_(turn_, catalog_, statistics_, residents_, changer_, throttle_),
-      upgrades_(turn_, catalog_, residents_, changer_, agenda_, throttle_),
-      values_(turn_, residents_, options_),
-      singletons_(turn_, residents_, changer_, values_),
-      planner_(turn_, catalog_, residents_, changer_, values_, singletons_, options_),
-      followers_(residents_, changer_),
-      starter_(turn_, catalog_, residents_, changer_, followers_, planner_),
-      hooks_(catalog_, values_, starter_),
-      family_(residents_, changer_),
-      canceller_(turn_, residents_, changer_, family_),
-      spawner_(turn_, catalog_, statistics_, residents_, changer_, values_, followers_, family_,
-               starter_, options_),
-      reports_(turn_, catalog_, residents_, changer_, claims_),
-      handouts_(turn_, agenda_, residents_, changer_, values_, singletons_, throttle_, timers_,
-                upgrades_),
-      desk_(turn_, agenda_, timers_, claims_, handouts_),
-      retention_(turn_, catalog_, statistics_, residents_, options_),
-      parts_{&followers_, &planner_,  &family_, &singletons_, &hooks_, &spawner_,
-             &canceller_, &upgrades_, &claims_, &timers_,     &desk_,  &handouts_} {
-  changer_.Tell(parts_);
+Engine::Parts::Parts(Store& store, EngineOptions given)
+    : options(std::move(given)),
+      turn(store, options.partition),
+      catalog(turn, options),
+      statistics(turn, catalog, options),
+      residents(turn, catalog, statistics, options),
+      changer(turn, residents),
+      timers(turn),
+      throttle(turn, statistics, timers, agenda),
+      claims(turn, catalog, statistics, residents, changer, throttle),
+      upgrades(turn, catalog, residents, changer, agenda, throttle),
+      values(turn, residents, options),
+      singletons(turn, residents, changer, values),
+      planner(turn, catalog, residents, changer, values, singletons, options),
+      followers(residents, changer),
+      starter(turn, catalog, residents, changer, followers, planner),
+      hooks(catalog, values, starter),
+      family(residents, changer),
+      canceller(turn, residents, changer, family),
+      spawner(turn, catalog, statistics, residents, changer, values, followers, family, starter,
+              options),
+      reports(turn, catalog, residents, changer, claims),
+      handouts(turn, agenda, residents, changer, values, singletons, throttle, timers, upgrades),
+      desk(turn, agenda, timers, claims, handouts),
+      retention(turn, catalog, statistics, residents, options),
+      all{&followers, &planner,  &family, &singletons, &hooks, &spawner,
+          &canceller, &upgrades, &claims, &timers,     &desk,  &handouts} {
+  changer.Tell(all);
 }
 
+Engine::Engine(Store& store, EngineOptions options)
+    : parts_(std::make_unique<Parts>(store, std::move(options))) {}
+
 Engine::~Engine() = default;
+
+void Engine::SetRoom(Room room) { parts_->turn.SetRoom(room); }
+void Engine::Committed(uint64_t turn) { parts_->turn.Committed(turn); }
+bool Engine::WorkLeft() const { return NextDeadline() <= parts_->turn.now(); }
+size_t Engine::TurnRecords() const { return parts_->turn.records(); }
+rows::Writer Engine::writer() { return parts_->turn.writer(); }
+const std::optional<Error>& Engine::broken() const { return parts_->turn.broken(); }
+uint64_t Engine::epoch() const { return parts_->turn.epoch(); }
+PartitionId Engine::partition() const { return parts_->turn.partition(); }
+uint64_t Engine::last_seq() const { return parts_->turn.last_seq(); }
+const Registry& Engine::registry() const { return parts_->catalog.registry(); }
+const Store& Engine::store() const { return parts_->turn.store(); }
+rows::Resolve Engine::resolve() const { return parts_->catalog.resolve(); }
 
 // Turns -----------------------------------------------------------------------------------------
 
 void Engine::BeginTurn(Timestamp now, uint64_t random) {
-  turn_.Begin(now, random);
+  parts_->turn.Begin(now, random);
   BeginPass();
 }
 
 void Engine::ResumeTurn(Timestamp now, uint64_t random) {
-  turn_.Resume(now, random);
+  parts_->turn.Resume(now, random);
   BeginPass();
 }
 
 void Engine::BeginPass() {
-  for (Part* part : parts_) part->BeginPass();
+  for (Part* part : parts_->all) part->BeginPass();
 }
 
 void Engine::Work() {
   FireTimers();
-  residents_.SettleDue();
-  upgrades_.MoveSome();
-  retention_.Work();
-  if (statistics_.Due() <= turn_.now()) statistics_.Save();
+  parts_->residents.SettleDue();
+  parts_->upgrades.MoveSome();
+  parts_->retention.Work();
+  if (parts_->statistics.Due() <= parts_->turn.now()) parts_->statistics.Save();
   // A hand-out may fail its step, which may stop an instance: what follows is of the same commit.
   do {
     while (WorkOne()) {
     }
-  } while (desk_.Serve());
+  } while (parts_->desk.Serve());
 }
 
 bool Engine::WorkOne() {
-  return std::ranges::any_of(parts_, [](Part* part) { return part->Work(); });
+  return std::ranges::any_of(parts_->all, [](Part* part) { return part->Work(); });
 }
 
 void Engine::FireTimers() {
-  for (size_t fired = 0; timers_.Due() <= turn_.now(); ++fired) {
-    if (fired == kTimersPerPass) return turn_.WantMore();
-    std::visit(Overloaded{[this](const ClaimDeadline& deadline) { claims_.TimeOut(deadline); },
-                          [this](const BreakerTick& tick) { throttle_.Tick(*tick.machine); },
-                          [this](const PollEnd& end) { desk_.Expire(end.poll); },
-                          [this](const Alarm& alarm) {
-                            auto touched = changer_.Touch(alarm.ns, alarm.id);
-                            if (!touched) return;
-                            changer_.Apply(**touched, [&](Scene& scene) {
-                              alarm.visit == 0 ? rules::StartDue(scene)
-                                               : rules::EndWait(scene, alarm.visit);
-                            });
-                          }},
-               *timers_.PopDue());
+  for (size_t fired = 0; parts_->timers.Due() <= parts_->turn.now(); ++fired) {
+    if (fired == kTimersPerPass) return parts_->turn.WantMore();
+    std::visit(
+        Overloaded{[this](const ClaimDeadline& deadline) { parts_->claims.TimeOut(deadline); },
+                   [this](const BreakerTick& tick) { parts_->throttle.Tick(*tick.machine); },
+                   [this](const PollEnd& end) { parts_->desk.Expire(end.poll); },
+                   [this](const Alarm& alarm) {
+                     auto touched = parts_->changer.Touch(alarm.ns, alarm.id);
+                     if (!touched) return;
+                     parts_->changer.Apply(**touched, [&](Scene& scene) {
+                       alarm.visit == 0 ? rules::StartDue(scene)
+                                        : rules::EndWait(scene, alarm.visit);
+                     });
+                   }},
+        *parts_->timers.PopDue());
   }
 }
 
 std::vector<std::function<void()>> Engine::TakeAnswers() {
-  desk_.TellSessions();
-  return turn_.TakeAnswers();
+  parts_->desk.TellSessions();
+  return parts_->turn.TakeAnswers();
 }
 
 Turn Engine::EndTurn() {
-  residents_.Write();
-  statistics_.Stage();
-  Turn turn = turn_.End();
-  residents_.Evict();
+  parts_->residents.Write();
+  parts_->statistics.Stage();
+  Turn turn = parts_->turn.End();
+  parts_->residents.Evict();
   return turn;
 }
 
 Timestamp Engine::NextDeadline() const {
-  if (turn_.more()) return turn_.now();
-  return std::min({retention_.Due(), statistics_.Due(), timers_.Due(), residents_.SettleDueAt()});
+  if (parts_->turn.more()) return parts_->turn.now();
+  return std::min({parts_->retention.Due(), parts_->statistics.Due(), parts_->timers.Due(),
+                   parts_->residents.SettleDueAt()});
 }
 
-void Engine::AfterCommit(std::function<void()> tell) { turn_.AfterCommit(std::move(tell)); }
+void Engine::AfterCommit(std::function<void()> tell) { parts_->turn.AfterCommit(std::move(tell)); }
 
 void Engine::AfterCommit(SessionId session, std::function<void(bool)> tell) {
-  desk_.AfterCommit(session, std::move(tell));
+  parts_->desk.AfterCommit(session, std::move(tell));
 }
 
 void Engine::Flush() {
-  residents_.SettleAll();
-  statistics_.Save();
+  parts_->residents.SettleAll();
+  parts_->statistics.Save();
 }
 
 // Definitions -----------------------------------------------------------------------------------
 
 std::shared_ptr<const DefinitionSet> Engine::DefinitionsOf(const std::string& ns) {
-  return catalog_.DefinitionsOf(ns);
+  return parts_->catalog.DefinitionsOf(ns);
 }
 
 Result<std::vector<Defined>> Engine::Define(const std::string& ns, std::vector<Machine> machines,
                                             bool validate_only,
                                             std::vector<DefineProblem>* problems) {
-  Compiled compiled = CompileAll(catalog_.DefinitionsOf(ns), machines, {});
+  Compiled compiled = CompileAll(parts_->catalog.DefinitionsOf(ns), machines, {});
   auto defined = *Define(ns, &machines, compiled, validate_only);
   *problems = std::move(compiled.problems);
   return defined;
@@ -154,16 +172,16 @@ std::optional<Result<std::vector<Defined>>> Engine::Define(const std::string& ns
                                                            std::vector<Machine>* machines,
                                                            const Compiled& compiled,
                                                            bool validate_only) {
-  if (compiled.under != catalog_.DefinitionsOf(ns)) return std::nullopt;
+  if (compiled.under != parts_->catalog.DefinitionsOf(ns)) return std::nullopt;
   if (!compiled.Sound()) {
     return Error{Code::kInvalidArgument, Reason::kBadMachine,
                  compiled.problems.front().problem.message};
   }
-  auto full = validate_only ? std::nullopt : turn_.NeedsRoom(Room::kAmple);
+  auto full = validate_only ? std::nullopt : parts_->turn.NeedsRoom(Room::kAmple);
   if (full) return *std::move(full);
   std::vector<Defined> defined;
   for (size_t i = 0; i < machines->size(); ++i) {
-    defined.push_back(catalog_.Preview(ns, (*machines)[i]));
+    defined.push_back(parts_->catalog.Preview(ns, (*machines)[i]));
     if (!defined.back().changed || validate_only) continue;
     AddVersion(ns, defined.back(), std::move((*machines)[i]), compiled.shown[i]);
   }
@@ -173,58 +191,58 @@ std::optional<Result<std::vector<Defined>>> Engine::Define(const std::string& ns
 void Engine::AddVersion(const std::string& ns, const Defined& one, Machine machine,
                         std::shared_ptr<const Machine> shown) {
   auto definition = std::make_shared<const MachineVersion>(
-      MachineVersion{ns, one.version, std::move(machine), turn_.now()});
-  rows::PutMachine(turn_.writer(),
-                   {ns, one.id, one.version, definition->machine.source, turn_.now()});
-  VersionState& added = catalog_.Add(definition, std::move(shown));
+      MachineVersion{ns, one.version, std::move(machine), parts_->turn.now()});
+  rows::PutMachine(parts_->turn.writer(),
+                   {ns, one.id, one.version, definition->machine.source, parts_->turn.now()});
+  VersionState& added = parts_->catalog.Add(definition, std::move(shown));
   Event event;
   event.kind = ChangeKind::kDefined;
-  event.time = turn_.now();
+  event.time = parts_->turn.now();
   event.ns = ns;
   event.machine = one.id;
   event.version = one.version;
-  statistics_.Record(&event, nullptr);
+  parts_->statistics.Record(&event, nullptr);
   const bool moves = one.strategy != UpgradeStrategy::kContinue;
-  if (moves && one.version > 1) upgrades_.LeaveBehind(added);
+  if (moves && one.version > 1) parts_->upgrades.LeaveBehind(added);
 }
 
 Result<MachineView> Engine::GetMachine(const std::string& ns, const std::string& id,
                                        uint32_t version) {
-  return catalog_.GetMachine(ns, id, version);
+  return parts_->catalog.GetMachine(ns, id, version);
 }
 
 std::vector<MachineView> Engine::ListMachines(const std::string& ns, bool all_versions,
                                               const std::pair<std::string, uint32_t>& after,
                                               size_t limit) {
-  return catalog_.ListMachines(ns, all_versions, after, limit);
+  return parts_->catalog.ListMachines(ns, all_versions, after, limit);
 }
 
 // Instances -------------------------------------------------------------------------------------
 
-Result<Started> Engine::Start(StartArgs args) { return starter_.Start(std::move(args)); }
+Result<Started> Engine::Start(StartArgs args) { return parts_->starter.Start(std::move(args)); }
 
 Result<Answer> Engine::Report(const std::string& ns, const std::string& id, ReportArgs args,
                               const std::vector<rows::ChildStart>& children) {
-  return reports_.Report(ns, id, std::move(args), children);
+  return parts_->reports.Report(ns, id, std::move(args), children);
 }
 
 Result<std::string> Engine::Relinquish(const std::string& ns, const std::string& id,
                                        const std::string& claim, const std::string& client) {
-  return claims_.Relinquish(ns, id, claim, client);
+  return parts_->claims.Relinquish(ns, id, claim, client);
 }
 
 Engine::Extended Engine::Extend(const std::string& ns, const std::string& id,
                                 const std::string& claim, std::optional<Duration> by,
                                 double progress) {
-  return claims_.Extend(ns, id, claim, by, progress);
+  return parts_->claims.Extend(ns, id, claim, by, progress);
 }
 
 template <typename Rule>
 Result<Ok> Engine::Control(const std::string& ns, const std::string& id, Rule rule) {
-  auto resident = changer_.Touch(ns, id);
+  auto resident = parts_->changer.Touch(ns, id);
   if (!resident) return resident.error();
-  auto outcome = changer_.Apply(**resident, rule);
-  if (outcome && !(*resident)->instance.Stopped()) residents_.MarkDirty(**resident);
+  auto outcome = parts_->changer.Apply(**resident, rule);
+  if (outcome && !(*resident)->instance.Stopped()) parts_->residents.MarkDirty(**resident);
   return outcome;
 }
 
@@ -234,9 +252,9 @@ Result<Ok> Engine::Pause(const std::string& ns, const std::string& id) {
 
 Result<Ok> Engine::Resume(const std::string& ns, const std::string& id, const std::string& node,
                           bool force) {
-  auto resident = changer_.Touch(ns, id);
+  auto resident = parts_->changer.Touch(ns, id);
   if (!resident) return resident.error();
-  if (auto may = singletons_.MayResume(**resident); !may) return may;
+  if (auto may = parts_->singletons.MayResume(**resident); !may) return may;
   return Control(ns, id, [&](Scene& scene) { return rules::Resume(scene, node, force); });
 }
 
@@ -250,12 +268,12 @@ Result<Ok> Engine::Cancel(const std::string& ns, const std::string& id, CancelMo
 
 Result<Ok> Engine::Settle(const std::string& ns, const std::string& id) {
   if (id.empty()) {
-    residents_.SettleAll();
+    parts_->residents.SettleAll();
     return Ok{};
   }
-  auto resident = changer_.Touch(ns, id);
+  auto resident = parts_->changer.Touch(ns, id);
   if (!resident) return resident.error();
-  residents_.Settle(**resident);
+  parts_->residents.Settle(**resident);
   return Ok{};
 }
 
@@ -265,7 +283,7 @@ bool Engine::Concerns(const std::string& ns, const std::string& id, const std::s
   auto among = [](const std::vector<std::string>& names, const std::string& name) {
     return names.empty() || std::ranges::find(names, name) != names.end();
   };
-  auto loaded = residents_.Load(ns, id);
+  auto loaded = parts_->residents.Load(ns, id);
   if (!loaded) return false;
   const Resident& resident = **loaded;
   const Tokens& tokens = resident.instance.tokens;
@@ -284,24 +302,24 @@ bool Engine::Concerns(const std::string& ns, const std::string& id, const std::s
 // Work ------------------------------------------------------------------------------------------
 
 Result<WaiterId> Engine::Poll(PollArgs args, PollSink sink) {
-  return desk_.Poll(std::move(args), std::move(sink));
+  return parts_->desk.Poll(std::move(args), std::move(sink));
 }
 
-bool Engine::CancelPoll(WaiterId poll) { return desk_.CancelPoll(poll); }
+bool Engine::CancelPoll(WaiterId poll) { return parts_->desk.CancelPoll(poll); }
 
 void Engine::Undelivered(const std::vector<Task>& tasks, bool perhaps) {
-  claims_.Undelivered(tasks, perhaps);
+  parts_->claims.Undelivered(tasks, perhaps);
 }
 
 Result<SessionId> Engine::OpenSession(Filter filter, std::string worker, int32_t capacity,
                                       SessionSink sink) {
-  return desk_.OpenSession(std::move(filter), std::move(worker), capacity, std::move(sink));
+  return parts_->desk.OpenSession(std::move(filter), std::move(worker), capacity, std::move(sink));
 }
 
-void Engine::DrainSession(SessionId session) { desk_.DrainSession(session); }
+void Engine::DrainSession(SessionId session) { parts_->desk.DrainSession(session); }
 
-void Engine::CloseSession(SessionId session) { desk_.CloseSession(session); }
+void Engine::CloseSession(SessionId session) { parts_->desk.CloseSession(session); }
 
-void Engine::StopHandingOut() { desk_.StopHandingOut(); }
+void Engine::StopHandingOut() { parts_->desk.StopHandingOut(); }
 
 }  // namespace dfsmr

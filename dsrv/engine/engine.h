@@ -25,34 +25,20 @@
 #include <utility>
 #include <vector>
 
-#include "dsrv/engine/catalog.h"
-#include "dsrv/engine/changer.h"
-#include "dsrv/engine/claims.h"
-#include "dsrv/engine/desk.h"
-#include "dsrv/engine/family.h"
-#include "dsrv/engine/followers.h"
-#include "dsrv/engine/handouts.h"
-#include "dsrv/engine/hooks.h"
-#include "dsrv/engine/planner.h"
-#include "dsrv/engine/reports.h"
-#include "dsrv/engine/residents.h"
-#include "dsrv/engine/retention.h"
-#include "dsrv/engine/singletons.h"
-#include "dsrv/engine/spawner.h"
-#include "dsrv/engine/starter.h"
-#include "dsrv/engine/statistics.h"
-#include "dsrv/engine/throttle.h"
-#include "dsrv/engine/timers.h"
-#include "dsrv/engine/turn.h"
+#include "dsrv/engine/registry.h"
 #include "dsrv/engine/types.h"
-#include "dsrv/engine/upgrades.h"
-#include "dsrv/engine/values.h"
 #include "storage/rows/instance.h"
 #include "storage/rows/plan.h"
 #include "storage/rows/reader.h"
 #include "storage/rows/resting.h"
 
 namespace dfsmr {
+
+// What a source compiles to, and what is wrong with it: catalog.h.
+struct Compiled;
+struct DefinitionSet;
+struct DefineProblem;
+struct VersionState;
 
 class Engine {
  public:
@@ -63,20 +49,20 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   // kAmple at first; holds from the next call on.
-  void SetRoom(Room room) { turn_.SetRoom(room); }
+  void SetRoom(Room room);
   void BeginTurn(Timestamp now, uint64_t random);
   void ResumeTurn(Timestamp now, uint64_t random);
   void Work();  // timers, background moves, hand-outs: after the commands
   std::vector<std::function<void()>> TakeAnswers();  // those that rest on nothing unwritten
   Turn EndTurn();
-  void Committed(uint64_t turn) { turn_.Committed(turn); }
+  void Committed(uint64_t turn);
   // When Work next has something to do. WorkLeft: it has now.
   Timestamp NextDeadline() const;
-  bool WorkLeft() const { return NextDeadline() <= turn_.now(); }
-  size_t TurnRecords() const { return turn_.records(); }  // of the feed, so far
+  bool WorkLeft() const;
+  size_t TurnRecords() const;  // of the feed, so far
 
   // Where rows of others than the engine go, to be durable with this turn.
-  rows::Writer writer() { return turn_.writer(); }
+  rows::Writer writer();
 
   // Runs `tell` when all that this turn and those before it have done is durable.
   void AfterCommit(std::function<void()> tell);
@@ -146,14 +132,14 @@ class Engine {
   void StopHandingOut();
 
   // Set once the store has lied: what it holds can no longer be trusted, the process must stop.
-  const std::optional<Error>& broken() const { return turn_.broken(); }
+  const std::optional<Error>& broken() const;
 
-  uint64_t epoch() const { return turn_.epoch(); }
-  PartitionId partition() const { return turn_.partition(); }
-  uint64_t last_seq() const { return turn_.last_seq(); }
-  const Registry& registry() const { return catalog_.registry(); }
-  const Store& store() const { return turn_.store(); }
-  rows::Resolve resolve() const { return catalog_.resolve(); }
+  uint64_t epoch() const;
+  PartitionId partition() const;
+  uint64_t last_seq() const;
+  const Registry& registry() const;
+  const Store& store() const;
+  rows::Resolve resolve() const;
 
  private:
   Engine(Store& store, EngineOptions options);
@@ -174,34 +160,8 @@ class Engine {
   // Does one thing that follows from changes. False: there is none.
   bool WorkOne();
 
-  const EngineOptions options_;
-  // Each part is given what stands above it.
-  OpenTurn turn_;
-  Catalog catalog_;
-  Statistics statistics_;
-  Residents residents_;
-  Changer changer_;
-  Agenda agenda_;
-  Timers timers_;
-  Throttle throttle_;
-  Claims claims_;
-  Upgrades upgrades_;
-  Values values_;
-  Singletons singletons_;
-  Planner planner_;
-  Followers followers_;
-  Starter starter_;
-  Hooks hooks_;
-  Family family_;
-  Canceller canceller_;
-  Spawner spawner_;
-  Reports reports_;
-  HandOuts handouts_;
-  Desk desk_;
-  Retention retention_;
-  // Those that hear of changes, in the order in which what follows from changes is done: the next
-  // part has its turn only when those before it have nothing left.
-  const std::vector<Part*> parts_;
+  struct Parts;  // parts.h: so that a change to a part's header rebuilds the engine alone
+  const std::unique_ptr<Parts> parts_;
 };
 
 }  // namespace dfsmr

@@ -40,7 +40,8 @@ void Family::Absorb(const Change& change) {
   const ChildClass to = rules::ClassOf(instance);
   if (from != to) {
     const bool unplanned = from == ChildClass::kFailed || Unplanned(instance);
-    /*mutant child-not-counted*/ moved_.push_back({instance.ns, instance.parent, *instance.parent_step, from, to, unplanned}); /*end*/
+    /*mutant child-not-counted*/ moved_.push_back(
+        {instance.ns, instance.parent, *instance.parent_step, from, to, unplanned}); /*end*/
   }
   const std::string parent = ResidentKey(instance.ns, instance.parent);
   auto& siblings = children_[parent];

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "dsrv/engine/engine.h"
+#include "dsrv/engine/parts.h"
 #include "storage/rows/feed.h"
 #include "storage/rows/machine.h"
 #include "storage/rows/resting.h"
@@ -18,45 +19,45 @@ Result<std::unique_ptr<Engine>> Engine::Open(Store& store, EngineOptions options
 }
 
 Result<Ok> Engine::Recover(uint64_t epoch, Timestamp now) {
-  auto first = rows::FirstSeq(turn_.reader());
+  auto first = rows::FirstSeq(parts_->turn.reader());
   if (!first) return first.error();
-  auto last = rows::LastSeq(turn_.reader());
+  auto last = rows::LastSeq(parts_->turn.reader());
   if (!last) return last.error();
-  turn_.Recover(epoch, *first, *last, now);
+  parts_->turn.Recover(epoch, *first, *last, now);
   auto done = LoadMachines();
-  if (done) done = statistics_.Recover();
+  if (done) done = parts_->statistics.Recover();
   if (done) done = LoadLive();
   return done;
 }
 
 Result<Ok> Engine::LoadMachines() {
   Result<Ok> outcome = Ok{};
-  auto scanned = rows::ScanMachines(turn_.reader(), [&](rows::MachineRow row) {
-    auto machine = options_.compile(row.source);
+  auto scanned = rows::ScanMachines(parts_->turn.reader(), [&](rows::MachineRow row) {
+    auto machine = parts_->options.compile(row.source);
     if (!machine) {
       outcome = Error{Code::kDataLoss, Reason::kStoreFailed,
                       "version " + std::to_string(row.version) + " of machine '" + row.id +
                           "' in the store is not accepted any more: " + machine.error().message};
       return;
     }
-    catalog_.Add(std::make_shared<const MachineVersion>(
-                     MachineVersion{row.ns, row.version, *std::move(machine), row.define_time}),
-                 nullptr);
+    parts_->catalog.Add(std::make_shared<const MachineVersion>(MachineVersion{
+                            row.ns, row.version, *std::move(machine), row.define_time}),
+                        nullptr);
   });
   if (!scanned || !outcome) return scanned ? outcome : scanned;
-  catalog_.CompileDefined();
+  parts_->catalog.CompileDefined();
   return Ok{};
 }
 
 // One instance that has not stopped: what is kept of it in memory besides itself.
 Result<Ok> Engine::LoadOne(Instance instance) {
-  VersionState* version = catalog_.VersionFor(instance);
-  auto graph = catalog_.LoadGraph(instance, *version);
+  VersionState* version = parts_->catalog.VersionFor(instance);
+  auto graph = parts_->catalog.LoadGraph(instance, *version);
   if (!graph) return graph.error();
   Resident passing;
   Resident* resident = &passing;
   if (instance.HasLiveClaim()) {
-    resident = residents_.Insert(std::move(instance), version, *std::move(graph));
+    resident = parts_->residents.Insert(std::move(instance), version, *std::move(graph));
   } else {
     passing.instance = std::move(instance);
     passing.version = version;
@@ -66,7 +67,7 @@ Result<Ok> Engine::LoadOne(Instance instance) {
   for (const Token& token : std::as_const(resident->instance.tokens)) {
     Statistics::CountToken(*resident->graph, token, +1);
   }
-  for (Part* part : parts_) part->Load(*resident);
+  for (Part* part : parts_->all) part->Load(*resident);
   return Ok{};
 }
 
@@ -76,7 +77,7 @@ Result<Ok> Engine::LoadResting(const rows::Resting& row, VersionState** version)
     return one.version == row.version && one.machine.id == row.machine && one.ns == row.ns;
   };
   if (!*version || !same(*(*version)->definition)) {
-    *version = catalog_.VersionOf(row.ns, row.machine, row.version);
+    *version = parts_->catalog.VersionOf(row.ns, row.machine, row.version);
   }
   VersionState* const of = *version;
   const NodeIndex node = of && !row.node.empty() ? of->graph->machine->Find(row.node) : kNoNode;
@@ -86,10 +87,10 @@ Result<Ok> Engine::LoadResting(const rows::Resting& row, VersionState** version)
                      std::to_string(row.version) + " of machine '" + std::string(row.machine) +
                      "', which the store does not hold"};
   }
-  upgrades_.Note(*of);
+  parts_->upgrades.Note(*of);
   if (node == kNoNode) {
     ++of->scheduled;
-    timers_.Await(row.start_at, {row.ns, row.id}, 0);
+    parts_->timers.Await(row.start_at, {row.ns, row.id}, 0);
     return Ok{};
   }
   ++of->running;
@@ -100,10 +101,10 @@ Result<Ok> Engine::LoadResting(const rows::Resting& row, VersionState** version)
   token.available_at = row.available_at;
   Statistics::CountToken(*of->graph, token, +1);
   if (row.token == TokenState::kWaiting && row.available_at != kNever) {
-    timers_.Await(row.available_at, {row.ns, row.id}, row.visit);
+    parts_->timers.Await(row.available_at, {row.ns, row.id}, row.visit);
   }
   if (row.token == TokenState::kReady && !of->LeftBehind()) {
-    handouts_.LoadResting(*of, std::string(row.id), row.priority, token);
+    parts_->handouts.LoadResting(*of, std::string(row.id), row.priority, token);
   }
   return Ok{};
 }
@@ -111,13 +112,13 @@ Result<Ok> Engine::LoadResting(const rows::Resting& row, VersionState** version)
 Result<Ok> Engine::LoadLive() {
   VersionState* version = nullptr;
   auto scanned = rows::ScanLive(
-      turn_.reader(), resolve(),
+      parts_->turn.reader(), resolve(),
       [&](const rows::Resting& row) { return LoadResting(row, &version); },
       [&](Instance instance) { return LoadOne(std::move(instance)); });
   if (!scanned) return scanned;
-  agenda_.Loaded();
-  canceller_.Loaded();
-  singletons_.Loaded();
+  parts_->agenda.Loaded();
+  parts_->canceller.Loaded();
+  parts_->singletons.Loaded();
   return Ok{};
 }
 

@@ -34,7 +34,8 @@ void Spawner::Absorb(const Change& change) {
   if (!instance.plan) return;
   for (const Tokens::Touched& touched : change.touched()) {
     const Token* now = instance.tokens.Find(touched.visit);
-    /*mutant children-not-spawned*/ if (now && rules::WantsChildren(instance, *now)) Enlist(instance, touched.visit); /*end*/
+    /*mutant children-not-spawned*/ if (now && rules::WantsChildren(instance, *now))
+      Enlist(instance, touched.visit); /*end*/
   }
   if (!Runs(instance.state) || change.state != InstanceState::kPaused) return;
   for (const Token& token : instance.tokens) {

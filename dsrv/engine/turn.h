@@ -57,9 +57,7 @@ class OpenTurn {
   uint64_t NextId() { return next_id_++; }
 
   // The rows as they are once all that was decided is written. The deciding thread only.
-  const View& view() const {
-    /*mutant own-writes-unread*/ return rows_; /*end*/
-  }
+  const View& view() const { /*mutant own-writes-unread*/ return rows_; /*end*/ }
   // What is written. Any thread.
   const Store& store() const { return store_; }
   PartitionId partition() const { return partition_; }

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "dsrv/engine/catalog.h"
 #include "dsrv/engine/engine.h"
 #include "fsm/schema/schema.h"
 #include "fsm/yaml/definitions.h"

@@ -1,0 +1,64 @@
+// The engine's parts, put together. Included by engine.cc and recovery.cc only.
+#pragma once
+
+#include <vector>
+
+#include "dsrv/engine/catalog.h"
+#include "dsrv/engine/changer.h"
+#include "dsrv/engine/claims.h"
+#include "dsrv/engine/desk.h"
+#include "dsrv/engine/engine.h"
+#include "dsrv/engine/family.h"
+#include "dsrv/engine/followers.h"
+#include "dsrv/engine/handouts.h"
+#include "dsrv/engine/hooks.h"
+#include "dsrv/engine/planner.h"
+#include "dsrv/engine/reports.h"
+#include "dsrv/engine/residents.h"
+#include "dsrv/engine/retention.h"
+#include "dsrv/engine/singletons.h"
+#include "dsrv/engine/spawner.h"
+#include "dsrv/engine/starter.h"
+#include "dsrv/engine/statistics.h"
+#include "dsrv/engine/throttle.h"
+#include "dsrv/engine/timers.h"
+#include "dsrv/engine/turn.h"
+#include "dsrv/engine/upgrades.h"
+#include "dsrv/engine/values.h"
+
+namespace dfsmr {
+
+struct Engine::Parts {
+  Parts(Store& store, EngineOptions given);
+
+  const EngineOptions options;
+  // Each part is given what stands above it.
+  OpenTurn turn;
+  Catalog catalog;
+  Statistics statistics;
+  Residents residents;
+  Changer changer;
+  Agenda agenda;
+  Timers timers;
+  Throttle throttle;
+  Claims claims;
+  Upgrades upgrades;
+  Values values;
+  Singletons singletons;
+  Planner planner;
+  Followers followers;
+  Starter starter;
+  Hooks hooks;
+  Family family;
+  Canceller canceller;
+  Spawner spawner;
+  Reports reports;
+  HandOuts handouts;
+  Desk desk;
+  Retention retention;
+  // Those that hear of changes, in the order in which what follows from changes is done: the next
+  // part has its turn only when those before it have nothing left.
+  const std::vector<Part*> all;
+};
+
+}  // namespace dfsmr

@@ -153,8 +153,7 @@ class Workspace::Merge {
   }
   // All ranges are newer than any row of the store.
   bool Hidden(std::string_view key) const {
-    return /*mutant workspace-shows-dropped*/ std::ranges::any_of(
-        ranges_, [key](const Range& range) { return range.Covers(key); }) /*end*/;
+    return std::ranges::any_of(ranges_, [key](const Range& range) { return range.Covers(key); });
   }
 
   const bool reverse_;

@@ -38,7 +38,6 @@ void Changer::Run(Resident& resident, ClaimId self, const std::function<void(Sce
   Instance& instance = resident.instance;
   Check(instance.tokens.touched().empty(), "one change of an instance ends before the next begins");
   const PlanState* plan = instance.plan ? &*instance.plan : nullptr;
-  const GraphPtr graph = resident.graph;  // an upgrade may put another in its place
   turn_.NextChange();
   std::vector<Event> events;
   Scene scene = SceneOf(resident, &events);
@@ -47,7 +46,7 @@ void Changer::Run(Resident& resident, ClaimId self, const std::function<void(Sce
                 .entered = scene.entered,
                 .state = instance.state,
                 .version = resident.version,
-                .graph = graph,
+                .graph = resident.graph,  // an upgrade may put another in its place
                 .killed = instance.killed,
                 .cancel_requested = instance.cancel_requested,
                 .child = rules::ClassOf(instance),
@@ -56,14 +55,17 @@ void Changer::Run(Resident& resident, ClaimId self, const std::function<void(Sce
                 .waits_for_key = plan && plan->waits_for_key};
   /*mutant change-counted-twice*/ Statistics::CountState(*resident.version, instance.state, -1);
   /*end*/
-  for (Part* part : parts_) part->Advise(resident, &scene);
+  if (plan) {
+    for (Part* part : parts_) part->Advise(resident, &scene);
+  }
   rule(scene);
   Statistics::CountState(*resident.version, instance.state, +1);
-  Statistics::CountTokens(instance, *graph, *resident.graph);
+  Statistics::CountTokens(instance, *change.graph, *resident.graph);
   if (!events.empty()) residents_.Stage(resident, events);
   if (events.empty() && !instance.tokens.touched().empty()) residents_.MarkLazy(resident);
-  /*mutant part-not-told*/ for (Part* part : parts_)
-    part->Absorb(change); /*end*/
+  /*mutant part-not-told*/ for (Part* part : parts_) {
+    part->Absorb(change);
+  } /*end*/
   instance.tokens.Forget();
 }
 

@@ -42,7 +42,7 @@ class Part {
   virtual ~Part() = default;
   // At start, for each instance that has not stopped: what the part keeps of it in memory.
   virtual void Load(Resident&) {}
-  // Before a rule runs on an instance: what the rule may know of others.
+  // Before a rule runs on an instance of a plan: what the rule may know of others.
   virtual void Advise(Resident&, Scene*) {}
   // After a change: what follows from it. Other instances are changed in Work, not here.
   virtual void Absorb(const Change&) {}

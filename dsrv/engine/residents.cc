@@ -164,8 +164,7 @@ void Residents::Stage(Resident& resident, std::vector<Event>& events) {
     if (!event.output.empty()) {
       std::string node = event.prev_node;
       if (resident.instance.plan) node.resize(std::min(node.find('/'), node.size()));
-      /*mutant output-not-kept*/ rows::PutOutput(turn_.writer(), resident.instance, node,
-                                                 event.output); /*end*/
+      rows::PutOutput(turn_.writer(), resident.instance, node, event.output);
       resident.got_outputs = true;
       event.output.clear();
     }

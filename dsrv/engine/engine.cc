@@ -35,7 +35,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       claims(turn, catalog, statistics, residents, changer, throttle),
       upgrades(turn, catalog, residents, changer, agenda, throttle),
       values(turn, residents, options),
-      singletons(turn, residents, changer, values),
+      singletons(residents, changer, values),
       planner(turn, catalog, residents, changer, values, singletons, options),
       followers(residents, changer),
       starter(turn, catalog, residents, changer, followers, planner),

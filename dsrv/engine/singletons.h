@@ -16,8 +16,8 @@ namespace dfsmr {
 
 class Singletons : public Part {
  public:
-  Singletons(OpenTurn& turn, Residents& residents, Changer& changer, Values& values)
-      : turn_(turn), residents_(residents), changer_(changer), values_(values) {}
+  Singletons(Residents& residents, Changer& changer, Values& values)
+      : residents_(residents), changer_(changer), values_(values) {}
 
   // The other instance that holds `key`; empty: nobody else does.
   std::string HolderOf(const Instance& instance, const std::string& key) const;
@@ -51,7 +51,6 @@ class Singletons : public Part {
   void Note(Resident& resident, const Hold& was, const Hold& is, uint64_t visit);
   void HandOn(const std::string& key);
 
-  OpenTurn& turn_;
   Residents& residents_;
   Changer& changer_;
   Values& values_;

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <deque>
 #include <functional>
 #include <iterator>
 #include <map>
@@ -80,6 +81,9 @@ class World {
     options_.schema = [](std::string_view schema, std::string_view subject) {
       std::vector<SchemaProblem> problems;
       return CompileParamsSchema(schema, subject, &problems);
+    };
+    options_.offload = [this](const EngineOptions::Job& job) {
+      keep_jobs_ ? jobs_.push_back(job) : job()();
     };
     Crash();
   }
@@ -182,6 +186,22 @@ class World {
     return turns;
   }
 
+  // What the engine offloads waits from now on, until FinishJob; or it is done at once.
+  void KeepJobs(bool keep) {
+    keep_jobs_ = keep;
+    while (!keep && !jobs_.empty()) {
+      Decide([this](Engine&) { FinishJob(); });
+      Commit();
+    }
+  }
+  size_t jobs() const { return jobs_.size(); }
+  // Does the oldest job. Among the commands of a turn.
+  void FinishJob() {
+    const EngineOptions::Job job = std::move(jobs_.front());
+    jobs_.pop_front();
+    job()();
+  }
+
   // What was not written is gone, with all answers that waited for it.
   void Crash() {
     REQUIRE_MESSAGE(TryCrash(), failed_);
@@ -189,6 +209,7 @@ class World {
   // False: the start failed, too (`failed` says why).
   bool TryCrash() {
     in_flight_.reset();
+    jobs_.clear();
     engine_.reset();
     failed_.clear();
     auto opened = Engine::Open(*store_, options_, now_);
@@ -336,6 +357,8 @@ class World {
   uint64_t entropy_ = 1;
   std::unique_ptr<Engine> engine_;
   std::optional<Turn> in_flight_;
+  bool keep_jobs_ = false;
+  std::deque<EngineOptions::Job> jobs_;
   std::vector<Event> feed_;
   std::string failed_;
   CommitTold on_commit_;

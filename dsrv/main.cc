@@ -173,7 +173,10 @@ Result<std::unique_ptr<Audit>> OpenAudit(const Flags& flags,
 // The job runs in the pool; what it answers goes to the engine by mail.
 void Offload(Pool& pool, Mailbox& mailbox, EngineOptions::Job job) {
   pool.Post([&mailbox, job = std::move(job)] {
-    mailbox.Post({.run = [then = job()](Engine&) { then(); }, .drop = [] {}, .owed = true});
+    auto then = job();
+    if (!then) return;
+    mailbox.Post(
+        {.run = [then = std::move(then)](Engine&) { then(); }, .drop = [] {}, .owed = true});
   });
 }
 

@@ -239,6 +239,19 @@ NodeState& Graph::LookUp(NodeIndex index) const {
   return *(states_[index] = &state);
 }
 
+GraphPtr Catalog::GraphOf(VersionState& version, std::shared_ptr<const Machine> machine) const {
+  if (machine->nodes.size() <= options_.steps_at_once) {
+    return std::make_shared<const Graph>(version, std::move(machine));
+  }
+  auto free_aside = [offload = options_.offload, machine](const Machine*) mutable {
+    offload([machine = std::move(machine)] { return nullptr; });
+  };
+  const Machine* of = machine.get();
+  machine.reset();
+  return std::make_shared<const Graph>(version,
+                                       std::shared_ptr<const Machine>(of, std::move(free_aside)));
+}
+
 Result<GraphPtr> Catalog::LoadGraph(const Instance& instance, VersionState& version) {
   if (!instance.plan || instance.plan->graph.empty() || instance.Stopped()) return version.graph;
   auto graph = GraphOfPlan(instance, version);
@@ -263,7 +276,7 @@ Result<GraphPtr> Catalog::GraphOfPlan(const Instance& instance, VersionState& ve
   }
   Machine machine;
   machine.id = instance.machine;
-  auto graph = std::make_shared<const Graph>(
+  auto graph = GraphOf(
       version, std::make_shared<const Machine>(Assemble(
                    std::make_shared<const PlanGraph>(*std::move(read)), std::move(machine))));
   if (shared) {

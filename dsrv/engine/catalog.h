@@ -178,6 +178,8 @@ class Catalog {
   std::shared_ptr<const DefinitionSet> DefinitionsOf(const std::string& ns);
 
   // Graphs. A graph is the machine's own or, of a plan, the one that its instances share or own.
+  // This makes one of a plan; a large one is freed where it holds up nobody.
+  GraphPtr GraphOf(VersionState& version, std::shared_ptr<const Machine> machine) const;
   // The graph of an instance as the store has it. Fails with kDataLoss when it does not fit.
   Result<GraphPtr> LoadGraph(const Instance& instance, VersionState& version);
   // The one graph under the name that `instance` has for it: the store's when there is one, so that

@@ -22,7 +22,11 @@ template <typename... Cases>
 Overloaded(Cases...) -> Overloaded<Cases...>;  // clang 14 cannot deduce them without
 
 EngineOptions WithDefaults(EngineOptions options) {
-  if (!options.offload) options.offload = [](const EngineOptions::Job& job) { job()(); };
+  if (!options.offload) {
+    options.offload = [](const EngineOptions::Job& job) {
+      if (auto then = job()) then();
+    };
+  }
   return options;
 }
 

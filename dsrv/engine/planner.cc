@@ -95,7 +95,7 @@ void Planner::Take(const Planning& planning, PlanningResult result) {
 void Planner::Finish(Resident& resident, const Planning& planning, PlanningResult result) {
   if (!result.machine) return Fail(resident, result.problem);
   Instance& instance = resident.instance;
-  GraphPtr graph = std::make_shared<const Graph>(*resident.version, std::move(result.machine));
+  GraphPtr graph = catalog_.GraphOf(*resident.version, std::move(result.machine));
   const bool own = result.own || instance.version == 0;
   Adopt(resident, graph, own ? "own" : SharedName(instance, *planning.definitions));
   instance.plan->own_graph = own;

@@ -162,8 +162,9 @@ struct EngineOptions {
   std::function<std::shared_ptr<const ParamsCheck>(std::string_view schema,
                                                    std::string_view subject)>
       schema;
-  // Runs a job where it holds up nobody, and later, in a turn of the engine, what the job answers:
-  // on the engine's thread, and not after the engine is gone. Null: both happen at once.
+  // Runs a job where it holds up nobody, and later, in a turn of the engine, what the job answers
+  // (null: nothing): on the engine's thread, and not after the engine is gone. Absent: both happen
+  // at once.
   using Job = std::function<std::function<void()>()>;
   std::function<void(Job)> offload;
   // How many steps of one plan are planned, or reached, within a turn: what is more is offloaded,

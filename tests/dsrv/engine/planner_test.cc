@@ -194,6 +194,21 @@ flow: {for_each: "${params.list}", as: n, do: {step: b, action: x, input: {n: "$
   }
 }
 
+TEST_CASE("a large graph is freed beside the turns") {
+  Large world;
+  world.StartEach(kTwenty);
+  world.FinishNext();
+  world.Drain();
+  REQUIRE(world.jobs() == 0);
+  world.Define("plan: each\nupgrade_strategy: upgrade\nflow: [{step: z, action: x}]\n");
+  world.Drain();
+  CHECK(world.StateOf() == "RUNNING 1");
+  CHECK(world.jobs() == 1);
+  world.FinishNext();
+  CHECK(world.jobs() == 0);
+  world.Finish();
+}
+
 TEST_CASE("a large plan that cannot be planned stops with its problem") {
   Large world;
   world.Define(R"(

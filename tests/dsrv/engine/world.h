@@ -83,7 +83,8 @@ class World {
       return CompileParamsSchema(schema, subject, &problems);
     };
     options_.offload = [this](const EngineOptions::Job& job) {
-      keep_jobs_ ? jobs_.push_back(job) : job()();
+      jobs_.push_back(job);
+      if (!keep_jobs_) FinishJob();
     };
     Crash();
   }
@@ -199,7 +200,7 @@ class World {
   void FinishJob() {
     const EngineOptions::Job job = std::move(jobs_.front());
     jobs_.pop_front();
-    job()();
+    if (auto then = job()) then();
   }
 
   // What was not written is gone, with all answers that waited for it.
@@ -209,8 +210,8 @@ class World {
   // False: the start failed, too (`failed` says why).
   bool TryCrash() {
     in_flight_.reset();
-    jobs_.clear();
     engine_.reset();
+    jobs_.clear();
     failed_.clear();
     auto opened = Engine::Open(*store_, options_, now_);
     if (!opened) failed_ = opened.error().message;
@@ -355,10 +356,10 @@ class World {
   StoreOf store_;
   Timestamp now_ = FromMicros(1'700'000'000'000'000);
   uint64_t entropy_ = 1;
-  std::unique_ptr<Engine> engine_;
-  std::optional<Turn> in_flight_;
   bool keep_jobs_ = false;
   std::deque<EngineOptions::Job> jobs_;
+  std::unique_ptr<Engine> engine_;  // which gives away a job as it ends
+  std::optional<Turn> in_flight_;
   std::vector<Event> feed_;
   std::string failed_;
   CommitTold on_commit_;

@@ -16,7 +16,7 @@ std::string CheckDuration(const std::string& text) {
   return duration ? "" : duration.error().message;
 }
 
-// Feeds the file's settings to the parser as if they had been given, unless the command line has.
+// Adds the file's settings to `args`, except those that the command line has given.
 Result<Ok> ReadFile(const std::string& path, CLI::App& app, std::vector<std::string>* args) {
   std::ifstream file(path);
   if (!file)
@@ -84,7 +84,7 @@ Result<Ok> CheckAddr(const std::string& addr) {
                    "from 0 to 65535"};
 }
 
-// Whoever reaches a port beyond this machine must be asked who they are, where nobody listens in.
+// Callers from other machines must show a token, over a connection that nobody can listen in to.
 Result<Ok> CheckSecurity(const Flags& flags) {
   if (IsLoopback(flags.addr) || flags.insecure || (!flags.tls.empty() && flags.auth)) return Ok{};
   std::string missing;
@@ -98,7 +98,7 @@ Result<Ok> CheckSecurity(const Flags& flags) {
                    "whoever reaches the port may do everything"};
 }
 
-// What is read before it is checked.
+// Flags as text, before they are parsed.
 struct Texts {
   std::string config;
   std::string grace = "10s";
@@ -160,7 +160,7 @@ Result<Flags> ParseFlags(int argc, char** argv) {
   CLI::App app{"dsrv: the server of dfsmr, the distributed finite state machine runner", "dsrv"};
   AddFlags(app, flags, texts);
 
-  // As the flags of the original: one dash will do.
+  // One dash is enough, as for the flags of the original.
   std::vector<std::string> args;
   for (int i = 1; i < argc; ++i) {
     std::string arg = argv[i];
@@ -169,7 +169,7 @@ Result<Flags> ParseFlags(int argc, char** argv) {
   }
   try {
     auto parse = [&app](std::vector<std::string> all) {
-      std::reverse(all.begin(), all.end());  // as CLI11 wants them
+      std::reverse(all.begin(), all.end());  // CLI11 takes them from the end
       app.parse(std::move(all));
     };
     parse(args);

@@ -21,8 +21,8 @@ WorkStream* WorkStream::Begin(const Backend& backend, grpc::CallbackServerContex
                               const Method& method) {
   auto* stream = new WorkStream(backend, context);
   stream->self_.reset(stream);
-  // A caller who may enter no namespace at all need not be heard. Which one it wants to enter its
-  // first message says.
+  // Refuses a caller who may enter no namespace at all. The first message says which namespace it
+  // wants to enter.
   auto caller = backend.access.AdmitAnywhere(GrpcOrigin(*context), {&method});
   if (!caller) {
     stream->EndWith(caller.error());
@@ -115,7 +115,7 @@ void WorkStream::OnReadDone(bool ok) {
       const Lock lock(mutex_);
       exchange_.ReadEnded();
     }
-    // What is in hand goes back, and then the stream ends.
+    // The tasks in hand are given back, and then the stream ends.
     PostEnd([self = self_](Engine& engine) {
       self->CloseSession(engine);
       engine.AfterCommit([self] {

@@ -16,7 +16,7 @@ class WorkStream : public grpc::ServerBidiReactor<v1::WorkRequest, v1::WorkRespo
                    public Revocable,
                    public std::enable_shared_from_this<WorkStream> {
  public:
-  // Owns itself until it is done.
+  // The stream owns itself until it is done.
   static WorkStream* Begin(const Backend& backend, grpc::CallbackServerContext* context,
                            const Method& method);
 

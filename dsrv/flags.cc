@@ -57,15 +57,16 @@ void AddSecurity(CLI::App& app, Flags& flags) {
                  "a PEM file: clients must have a certificate signed by one of these (mutual TLS)");
   app.add_option_function<std::string>(
          "--auth", [&flags](const std::string& auth) { flags.auth = auth == "tokens"; },
-         "tokens: every call needs a token; off: nobody is asked who they are")
+         "tokens: every call needs a token; off: no call does")
       ->check(CLI::IsMember({"off", "tokens"}))
       ->default_str("off");
   app.add_option("--admin-token-file", flags.admin_token_file,
                  "a file with a secret of 32 characters or more, which is an admin's token; read "
                  "again when it changes");
-  app.add_option("--audit-log", flags.audit_log,
-                 "where to append who was refused, and who changed what by hand, as lines of JSON; "
-                 "with --auth tokens and without this: in the log");
+  app.add_option(
+      "--audit-log", flags.audit_log,
+      "a file to append refusals and changes by hand to, with their callers, as lines of "
+      "JSON; with --auth tokens and without this they are logged");
   app.add_flag("--insecure{true}", flags.insecure,
                "listen beyond this machine without both TLS and tokens");
 }
@@ -80,8 +81,7 @@ Result<Ok> CheckAddr(const std::string& addr) {
   if (number && !bare && std::stoul(port) <= 65'535) return Ok{};
   return Error{Code::kInvalidArgument, Reason::kNone,
                "--addr " + Quoted(addr) +
-                   " is no HOST:PORT, such as localhost:3004, with a port "
-                   "from 0 to 65535"};
+                   " is not HOST:PORT, such as localhost:3004, with a port from 0 to 65535"};
 }
 
 // Callers from other machines must show a token, over a connection that nobody can listen in to.
@@ -95,7 +95,7 @@ Result<Ok> CheckSecurity(const Flags& flags) {
                    " can be reached from other machines, so it takes TLS and tokens: add " +
                    missing +
                    "; or stay on this machine with --addr localhost:PORT; or say --insecure, and "
-                   "whoever reaches the port may do everything"};
+                   "anyone who reaches the port may do everything"};
 }
 
 // Flags as text, before they are parsed.

@@ -238,7 +238,7 @@ Result<std::string> Svg(const Drawing& drawing) {
                                  .err = [&](std::string_view text) { complaint += text; }});
   if (!process) {
     return Error{process.error().code, Reason::kNone,
-                 "an SVG is drawn by Graphviz, whose program dot is not here"};
+                 "Graphviz draws the SVG, and its program dot is not installed"};
   }
   while (!(*process)->Run(std::chrono::hours(1), -1)) continue;
   if ((*process)->status() == 0) return svg;

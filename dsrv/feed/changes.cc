@@ -25,7 +25,7 @@ size_t SizeOf(const Event& event) {
 Error Expired(uint64_t first) {
   return {Code::kOutOfRange, Reason::kCursorExpired,
           "the cursor is older than the feed, which starts at record " + std::to_string(first) +
-              "; read on from '0', the oldest, and list the instances anew"};
+              "; read on from '0', the oldest, and list the instances again"};
 }
 
 }  // namespace
@@ -53,7 +53,7 @@ Result<Cursor> ParseCursor(std::string_view text) {
   return Error{
       Code::kInvalidArgument, Reason::kBadRequest,
       "'" + std::string(text.substr(0, 64)) +
-          "' is no cursor: take one that Changes gave, '0' for the oldest change, or leave "
+          "' is not a cursor: take one from Changes, or '0' for the oldest change, or leave "
           "it empty to begin now"};
 }
 

@@ -150,11 +150,12 @@ Result<bool> Inspect(const fs::path& path, bool create_if_missing) {
   if (failure) return FileError("list", path);
   for (const auto& entry : entries) {
     if (IsLeftover(entry)) continue;
-    return Error{Code::kFailedPrecondition, Reason::kNone,
-                 path.string() + " is not empty (" + entry.path().filename().string() +
-                     "), and no store, as there is no file FORMAT: name an empty directory; or, " +
-                     "if only that file was lost, put it back: it says \"" +
-                     std::string(kFormatText) + std::to_string(kFormat) + "\""};
+    return Error{
+        Code::kFailedPrecondition, Reason::kNone,
+        path.string() + " is not empty (" + entry.path().filename().string() +
+            "), and not a store, since it has no file FORMAT: name an empty directory; or, " +
+            "if only that file was lost, put it back: it says \"" + std::string(kFormatText) +
+            std::to_string(kFormat) + "\""};
   }
   if (!create_if_missing) return none;
   return false;
@@ -217,7 +218,7 @@ Result<std::unique_ptr<HighWater>> CheckHighWater(const fs::path& path, uint64_t
       " and start again";
   if (!opened && opened.error().code == Code::kDataLoss) {
     return Error{Code::kDataLoss, Reason::kNone,
-                 "store " + path.string() + " may have lost writes, there is no telling: " +
+                 "store " + path.string() + " may have lost writes, and nothing shows whether: " +
                      opened.error().message + ";" + accept};
   }
   if (!opened) return opened.error();

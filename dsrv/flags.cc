@@ -57,7 +57,7 @@ void AddSecurity(CLI::App& app, Flags& flags) {
                  "a PEM file: clients must have a certificate signed by one of these (mutual TLS)");
   app.add_option_function<std::string>(
          "--auth", [&flags](const std::string& auth) { flags.auth = auth == "tokens"; },
-         "tokens: every call needs a token; off: no call does")
+         "tokens: every call needs a token; off: calls are not asked for one")
       ->check(CLI::IsMember({"off", "tokens"}))
       ->default_str("off");
   app.add_option("--admin-token-file", flags.admin_token_file,

@@ -54,7 +54,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       canceller(turn, residents, changer, family),
       spawner(turn, catalog, statistics, residents, changer, values, followers, family, starter,
               options),
-      reports(turn, catalog, residents, changer, claims),
+      reports(turn, catalog, changer, claims),
       handouts(turn, agenda, residents, changer, values, singletons, throttle, timers, upgrades),
       desk(turn, agenda, timers, claims, handouts),
       retention(turn, catalog, statistics, residents, options),

@@ -58,8 +58,8 @@ struct Engine::Parts {
   HandOuts handouts;
   Desk desk;
   Retention retention;
-  // Those that hear of changes, in the order in which what follows from changes is done: the next
-  // part has its turn only when those before it have nothing left.
+  // The parts that hear of changes, in this order. Their work is done in this order, too: a part
+  // works only when the parts before it have nothing left to do.
   const std::vector<Part*> all;
 };
 

@@ -162,8 +162,9 @@ void Starter::Begin(Resident& resident, const Ended& ended) {
       }
     }
   });
-  for (const auto& [id, result] : ended) {
-    changer_.Apply(resident, [&](Scene& scene) { rules::PrerequisiteStopped(scene, id, result); });
+  for (const auto& one : ended) {
+    changer_.Apply(resident,
+                   [&](Scene& scene) { rules::PrerequisiteStopped(scene, one.first, one.second); });
   }
   const Instance& instance = resident.instance;
   if (!instance.Stopped()) {

@@ -119,12 +119,13 @@ Spawn Decode(const record::Spawn& in) {
 }
 
 bool Sound(const StepAction& action) {
-  return action.timeout.strategy <= TimeoutPolicy::Strategy::kFixed && action.rescue <= Rescue::kFail &&
-         action.on_conflict <= OnConflict::kWait && (!action.poll || !action.poll->intervals.empty());
+  return action.timeout.strategy <= TimeoutPolicy::Strategy::kFixed &&
+         action.rescue <= Rescue::kFail && action.on_conflict <= OnConflict::kWait &&
+         (!action.poll || !action.poll->intervals.empty());
 }
 
-// Whether all that a graph refers to is there: a damaged graph must be refused, not followed to
-// places that do not exist.
+// Whether everything that the graph refers to exists. A damaged graph must be refused, since the
+// engine follows its indexes unchecked.
 bool Sound(const PlanGraph& graph) {
   const auto within = [](const std::vector<uint32_t>& indexes, size_t size) {
     return std::ranges::all_of(indexes, [size](uint32_t index) { return index < size; });
@@ -152,7 +153,8 @@ bool Sound(const PlanGraph& graph) {
   const auto spawning = std::ranges::count(graph.steps, Step::Kind::kSpawn, &Step::kind);
   return static_cast<size_t>(spawning) == graph.spawns.size() &&
          std::ranges::all_of(graph.spawns, spawn_is) &&
-         std::ranges::all_of(graph.actions, [](const StepAction& action) { return Sound(action); }) &&
+         std::ranges::all_of(graph.actions,
+                             [](const StepAction& action) { return Sound(action); }) &&
          std::ranges::all_of(graph.steps, step_is) && std::ranges::all_of(graph.groups, group_is) &&
          std::ranges::all_of(graph.places, place_is);
 }

@@ -148,7 +148,7 @@ void DropIfCancelled(Scene& scene, uint64_t visit) {
 
 void CancelSteps(Scene& scene) {
   Instance& instance = scene.instance;
-  /*mutant cancelled-goes-on*/ instance.plan->open.clear(); /*end*/
+  instance.plan->open.clear();
   std::vector<uint64_t> visits;
   for (const Token& token : instance.tokens) visits.push_back(token.visit);
   for (uint64_t visit : visits) {

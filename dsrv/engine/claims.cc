@@ -71,8 +71,8 @@ Extended Claims::Extend(const std::string& ns, const std::string& id, const std:
     return extended;
   }
   extended.error = outcome.error();
-  extended.cancel_requested = instance.cancel_requested;
-  extended.kill_requested = instance.killed;
+  extended.cancel_requested = instance.Cancelling();
+  extended.kill_requested = instance.cancel == CancelMode::kKill;
   return extended;
 }
 
@@ -160,8 +160,8 @@ void Claims::Absorb(const Change& change) {
 }
 
 void Claims::Lose(const Change& change, NodeIndex node, const Claim& claim) {
-  if (claim.id.epoch != turn_.epoch() || node >= change.graph->states.size()) return;
-  Latency* latency = change.graph->states[node]->latency;
+  if (claim.id.epoch != turn_.epoch() || node >= change.before.graph->states.size()) return;
+  Latency* latency = change.before.graph->states[node]->latency;
   if (!latency) return;
   const Duration censored_at =
       claim.timed_out ? claim.sampled : std::max(turn_.now() - claim.claim_time, Duration(1));

@@ -86,8 +86,7 @@ void Planner::Adopt(Resident& resident, GraphPtr graph, bool own) {
     rows::DropSteps(turn_.writer(), instance);
     instance.tokens.ForgetRows();
   }
-  instance.plan->graph = own ? "own" : SharedName(instance);
-  instance.plan->own_graph = own;
+  instance.plan->graph = own ? std::string(kOwnGraph) : SharedName(instance);
   if (!own) graph = catalog_.Share(instance, *resident.version, std::move(graph));
   resident.graph = std::move(graph);
   CacheOf(resident).new_graph = own;

@@ -257,7 +257,7 @@ Result<Extension> Extend(Scene& scene, std::string_view text, Timestamp deadline
     token.step->progress = progress;
   }
   token.state = TokenState::kClaimed;
-  return Extension{claim->deadline, scene.instance.cancel_requested};
+  return Extension{claim->deadline, scene.instance.Cancelling()};
 }
 
 void TimeOut(Scene& scene, uint64_t visit, ClaimId id) {

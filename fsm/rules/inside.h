@@ -23,6 +23,11 @@ uint64_t VisitOf(const Scene& scene);
 
 Event& Emit(Scene& scene, ChangeKind kind);
 void SetState(Scene& scene, InstanceState state);
+// Gives the instance a reason not to run: it is PAUSED or SCHEDULED from now on.
+void KeepFromRunning(Scene& scene, Wait reason);
+// Takes reasons not to run away. When no reason is left, an instance that had begun goes on;
+// StartDue begins any other.
+void LetRun(Scene& scene, Waits reasons);
 // Ends the instance on a node; kElsewhere: of a plan, on instance.plan->ended_at. It keeps one DONE
 // token there, none when `where` is kNoNode.
 void Stop(Scene& scene, InstanceResult result, NodeIndex where, uint64_t visit,
@@ -70,11 +75,6 @@ struct Arrival {
 bool Enter(Scene& scene, size_t slot, Arrival arrival, bool announce = true);
 // Ends the visit of the token at `slot` along `edge`. Answers the nodes that were entered.
 std::vector<std::string> Follow(Scene& scene, size_t slot, const Edge& edge, Arrival arrival);
-
-// start.cc ---------------------------------------------------------------------------------------
-
-// It began on an earlier version, was moved to a plan, and has not been planned since.
-bool BegunBefore(const Instance& instance);
 
 // claim.cc ---------------------------------------------------------------------------------------
 

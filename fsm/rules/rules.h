@@ -76,9 +76,11 @@ namespace rules {
 
 // start.cc ---------------------------------------------------------------------------------------
 
-// Begins a new instance, or leaves it SCHEDULED while it is held or waits for start_at.
+// Begins a new instance, or leaves it SCHEDULED while it is held, or waits for start_at or for the
+// instances of `after`. What the call asked for is in the instance, with Wait::kHold if it is held.
 void Start(Scene& scene);
-// Begins a SCHEDULED instance at its start_at, and stops it after its start_before.
+// Looks again at what the instance waits for: its start_at and its singleton may have come. Begins
+// it when it waits for nothing any more, and stops it after its start_before.
 void StartDue(Scene& scene);
 // When StartDue has something to do next; kNever when only a call or another instance can change
 // it.
@@ -86,8 +88,6 @@ Timestamp NextStart(const Instance& instance);
 // An instance of `instance.after` has stopped. It is no longer waited for; or this instance stops
 // with ERROR, because the other did not end as it had to.
 void PrerequisiteStopped(Scene& scene, const std::string& id, InstanceResult result);
-// The singleton that a scheduled instance waits for may be free: it asks again.
-void KeyFreed(Scene& scene);
 // Begins a stopped instance that never ran, because the step that started it is tried again.
 void BeginAgain(Scene& scene);
 
@@ -138,9 +138,9 @@ void Abort(Scene& scene, uint32_t by_version);
 // The graph of an instance that is PLANNING is scene.machine. With a planning graph it stays
 // PLANNING, and its planners' tasks are ready; with any other it is RUNNING.
 void Planned(Scene& scene);
-// An instance that is PLANNING asks for the singleton scene.key: takes it, waits its turn, or
-// stops.
-void TakeKey(Scene& scene);
+// An instance of a plan asks for the singleton scene.key before its steps begin. False: another
+// instance holds it, so this one waits its turn, or has stopped.
+bool TakeKey(Scene& scene);
 // Stops an instance with ERROR before any of its steps was ready.
 void PlanningFailed(Scene& scene, const std::string& why);
 // Fails the run of a step that cannot be handed out, or whose children cannot be started.

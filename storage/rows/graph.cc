@@ -185,7 +185,7 @@ std::string Encode(const PlanGraph& graph) {
 }
 
 std::string GraphKey(PartitionId partition, const Instance& instance) {
-  if (instance.plan->own_graph) return Key(partition, kGraph).Of(instance);
+  if (instance.plan->OwnsGraph()) return Key(partition, kGraph).Of(instance);
   return Key(partition, kSharedGraph).Text(instance.ns).Text(instance.plan->graph);
 }
 

@@ -92,7 +92,6 @@ struct World {
     instance.last_visit = 9;
     PlanState plan;
     plan.graph = "own";
-    plan.own_graph = true;
     instance.plan = std::move(plan);
     return instance;
   }
@@ -258,10 +257,7 @@ TEST_CASE("a graph is read as it was written") {
   CHECK_FALSE(world.graph->singletons.empty());
   Instance instance = world.Make("i");
   SUBCASE("its own") {}
-  SUBCASE("shared") {
-    instance.plan->own_graph = false;
-    instance.plan->graph = "p@1.4";
-  }
+  SUBCASE("shared") { instance.plan->graph = "p@1.4"; }
   CHECK(rows::GetGraph({world.store, kPartition}, instance).error().code == Code::kDataLoss);
   Batch batch;
   rows::PutGraph({batch, kPartition}, instance, *world.graph);
@@ -323,8 +319,8 @@ TEST_CASE("tokens of a plan are rows of their own, read with their instance") {
   instance.tokens.Doom(world.Home("t"));
   instance.plan->label = "l";
   instance.plan->key = "k";
-  instance.plan->waits_for_key = true;
-  instance.plan->pause_requested = true;
+  instance.state = InstanceState::kPaused;
+  instance.waits = {Wait::kKey, Wait::kPause};
   instance.plan->skipped = true;
   instance.plan->done_weight = 4;
   instance.plan->done_finalize = 1;
@@ -336,6 +332,7 @@ TEST_CASE("tokens of a plan are rows of their own, read with their instance") {
   CHECK(instance.tokens.dirty().empty());
   const Instance read = world.Get("i");
   CHECK(read.plan == instance.plan);
+  CHECK(read.waits == instance.waits);
   CHECK(read.parent_step == instance.parent_step);
   CHECK(read.tokens.touched().empty());
   for (const Token& token : std::as_const(instance.tokens)) {

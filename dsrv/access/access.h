@@ -47,7 +47,7 @@ class Caller {
   // Whether the caller may report on a claim, extend it or give it back. Without a claim the rule
   // for what comes from outside decides. In the loop.
   Result<Ok> MayReport(Engine& engine, const std::string& ns, const std::string& instance,
-                       const std::string& claim) const;
+                       const ClaimRef& claim) const;
   Result<Ok> MaySee(Engine& engine, const std::string& ns, const std::string& instance) const;
 
   // Null where the server asks nobody.

@@ -8,7 +8,7 @@ Result<Answer> ReportAs(const Caller& caller, Engine& engine, ReportCommand* rep
     if (allowed) allowed = caller.MayStart(child.machine, !child.spec.flow.empty());
   }
   if (!allowed) return allowed.error();
-  const bool outside = report->args.claim.empty() && caller.AuditedOutside() && !caller.Audited();
+  const bool outside = !report->args.claim.given() && caller.AuditedOutside() && !caller.Audited();
   const std::string transition = outside ? report->args.transition : "";
   auto answer = engine.Report(report->ns, report->instance, std::move(report->args),
                               report->children);
@@ -37,7 +37,7 @@ Engine::Extended ExtendAs(const Caller& caller, Engine& engine, const std::strin
 }
 
 Result<std::string> RelinquishAs(const Caller& caller, Engine& engine, const std::string& ns,
-                                 const std::string& instance, const std::string& claim,
+                                 const std::string& instance, const ClaimRef& claim,
                                  const std::string& client) {
   auto allowed = caller.MayReport(engine, ns, instance, claim);
   if (!allowed) return allowed.error();

@@ -18,7 +18,7 @@ Engine::Extended ExtendAs(const Caller& caller, Engine& engine, const std::strin
 
 // Answers the node. `client` is who does it without a claim.
 Result<std::string> RelinquishAs(const Caller& caller, Engine& engine, const std::string& ns,
-                                 const std::string& instance, const std::string& claim,
+                                 const std::string& instance, const ClaimRef& claim,
                                  const std::string& client);
 
 }  // namespace dfsmr

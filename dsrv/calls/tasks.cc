@@ -37,7 +37,7 @@ Result<ReportCommand> ParseTransition(const v1::TransitionRequest& request, cons
   call.caller().On(request.instance(), request.transition());
   auto report = ToReport(request);
   if (!report) return report;
-  if (report->args.client.empty() && report->args.claim.empty()) report->args.client = call.Peer();
+  if (report->args.client.empty() && !report->args.claim.given()) report->args.client = call.Peer();
   return report;
 }
 
@@ -85,7 +85,7 @@ Result<RelinquishCommand> ParseRelinquish(const v1::RelinquishRequest& request, 
   if (!ns) return ns.error();
   auto checked = CheckInstanceId(request.instance());
   if (!checked) return checked.error();
-  return RelinquishCommand{*std::move(ns), request.instance(), request.claim(),
+  return RelinquishCommand{*std::move(ns), request.instance(), ClaimRef::Read(request.claim()),
                            request.claim().empty() ? call.Peer() : ""};
 }
 

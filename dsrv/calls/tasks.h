@@ -42,7 +42,7 @@ std::optional<Error> HandReport(const std::vector<Task>& tasks, const PollComman
 struct RelinquishCommand {
   std::string ns;
   std::string instance;
-  std::string claim;
+  ClaimRef claim;
   std::string client;  // empty: with a claim
 };
 Result<RelinquishCommand> ParseRelinquish(const v1::RelinquishRequest& request, const Call& call);

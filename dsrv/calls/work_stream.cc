@@ -227,7 +227,7 @@ void WorkStream::Handle(Engine& engine, const v1::WorkRequest& request) {
   for (const auto& item : request.relinquishes()) {
     auto ns = item.namespace_().empty() ? Result<std::string>(ns_) : ToNamespace(item.namespace_());
     if (ns && CheckInstanceId(item.instance())) {
-      (void)RelinquishAs(caller_, engine, *ns, item.instance(), item.claim(), "");
+      (void)RelinquishAs(caller_, engine, *ns, item.instance(), ClaimRef::Read(item.claim()), "");
     }
   }
   // The call may be done by now, and self_ with it.

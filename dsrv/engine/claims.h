@@ -28,8 +28,8 @@ class Claims : public Part {
         throttle_(throttle) {}
 
   Result<std::string> Relinquish(const std::string& ns, const std::string& id,
-                                 const std::string& claim, const std::string& client);
-  Extended Extend(const std::string& ns, const std::string& id, const std::string& claim,
+                                 const ClaimRef& claim, const std::string& client);
+  Extended Extend(const std::string& ns, const std::string& id, const ClaimRef& claim,
                   std::optional<Duration> by, double progress);
   // As Engine::Undelivered.
   void Undelivered(const std::vector<Task>& tasks, bool perhaps);
@@ -39,7 +39,7 @@ class Claims : public Part {
   void TimeOut(const ClaimDeadline& due);
 
   // A report came too late and is refused, but how long its attempt took is worth knowing.
-  void LateReport(const Instance& instance, const std::string& claim);
+  void LateReport(const Instance& instance, ClaimId claim);
   // The last claim that was made before the instance was started; none where that cannot matter.
   // Only a claim that a crash may have lost can be of another instance that had its id.
   ClaimId BornAfter(Resident& resident, ClaimId claim);

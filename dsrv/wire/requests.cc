@@ -123,10 +123,10 @@ Result<ReportCommand> ToReport(const v1::TransitionRequest& request) {
   if (!checked) return checked.error();
   ReportCommand command{*std::move(ns), request.instance(), {}, {}};
   command.args.transition = request.transition();
-  command.args.claim = request.claim();
+  command.args.claim = ClaimRef::Read(request.claim());
   auto filled = FillReport(request, &command);
   if (filled) return command;
-  if (request.claim().empty()) return filled.error();
+  if (!command.args.claim.given()) return filled.error();
   command.args.fault = filled.error();
   return command;
 }
@@ -152,7 +152,8 @@ Result<PollArgs> ToPoll(const v1::ReadyRequest& request, const std::string& peer
 }
 
 Result<ExtendCommand> ToExtend(const v1::ExtendRequest::Item& item) {
-  ExtendCommand command{item.instance(), item.claim(), std::nullopt, item.progress()};
+  ExtendCommand command{item.instance(), ClaimRef::Read(item.claim()), std::nullopt,
+                        item.progress()};
   auto checked = CheckInstanceId(item.instance());
   if (!checked) return checked.error();
   if (!(item.progress() >= 0 && item.progress() <= 1)) {

@@ -30,7 +30,7 @@ Result<ReportCommand> ToReport(const v1::TransitionRequest& request);
 Result<PollArgs> ToPoll(const v1::ReadyRequest& request, const std::string& peer, Timestamp now);
 struct ExtendCommand {
   std::string instance;
-  std::string claim;
+  ClaimRef claim;
   std::optional<Duration> by;
   double progress = 0;
 };

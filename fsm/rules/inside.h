@@ -78,8 +78,8 @@ std::vector<std::string> Follow(Scene& scene, size_t slot, const Edge& edge, Arr
 
 // claim.cc ---------------------------------------------------------------------------------------
 
-// The token that a worker's claim is about.
-Result<size_t> ClaimedSlot(Scene& scene, const ClaimRef& ref);
+// The token that a worker's claim is about, once the claim is known to be of this instance.
+Result<size_t> ClaimedSlot(Scene& scene, const ClaimRef& claim);
 // What the node's latency learns from a report, by `claim` (null: without one), and from the other
 // live claims of the visit.
 void SampleReport(Scene& scene, const Token& token, const Claim* claim, Event& event);

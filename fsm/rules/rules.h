@@ -3,8 +3,10 @@
 // nothing. They are declared here by the file that defines them.
 #pragma once
 
+#include <concepts>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "fsm/base/result.h"
@@ -33,10 +35,22 @@ struct Scene {
   ClaimId born_after = {};
 };
 
-// A claim of a visit, as its text says. A late claim is refused by these numbers.
+// A claim as a request names it, read from its text once. By these numbers a late claim is refused.
 struct ClaimRef {
+  ClaimRef() = default;  // the request names no claim: it comes from outside
+  // As Read. A text converts, since it says the same.
+  template <std::convertible_to<std::string_view> Text>
+  ClaimRef(const Text& text) : ClaimRef(Read(text)) {}  // NOLINT(google-explicit-constructor)
+  // Of empty text: no claim. Text that no worker was given makes a claim that the rules refuse.
+  static ClaimRef Read(std::string_view text);
+
+  bool given() const { return read || !unreadable.empty(); }
+
   uint64_t visit = 0;
   ClaimId id;
+  uint64_t tag = 0;        // of the instance's name
+  bool read = false;       // the numbers above are what the text says
+  std::string unreadable;  // the begin of a text that says none
 };
 
 struct ClaimArgs {
@@ -50,7 +64,7 @@ struct ClaimArgs {
 struct ReportArgs {
   std::string transition;
   std::string params;
-  std::string claim;  // empty: the report comes from outside
+  ClaimRef claim;
   std::string node;
   std::string output;
   std::string error;
@@ -93,19 +107,20 @@ void BeginAgain(Scene& scene);
 
 // claim.cc ---------------------------------------------------------------------------------------
 
+ClaimRef ClaimOf(const Instance& instance, uint64_t visit, ClaimId id);
 // A claim as workers see it: opaque text.
 std::string ClaimText(const Instance& instance, uint64_t visit, ClaimId id);
-// kFailedPrecondition STALE_CLAIM when the text is not a claim of this instance.
-Result<ClaimRef> ParseClaim(const Instance& instance, std::string_view text);
+// kFailedPrecondition STALE_CLAIM when it is not a claim of this instance, or not given.
+Result<Ok> CheckClaim(const Instance& instance, const ClaimRef& claim);
 // Hands out a token. REQUIRES: the token is READY.
 const Claim& TakeClaim(Scene& scene, Token& token, ClaimArgs args);
-// Gives a claim back, or all claims of the instance when `claim` is empty. Answers the node.
-Result<std::string> Relinquish(Scene& scene, std::string_view claim, const std::string& client);
+// Gives a claim back, or all claims of the instance when none is given. Answers the node.
+Result<std::string> Relinquish(Scene& scene, const ClaimRef& claim, const std::string& client);
 // Takes back a claim that its worker never saw, as if it had not been made: its attempt number is
 // free again. `told`: the feed has announced the claim, so it announces its end, too.
 void Unclaim(Scene& scene, uint64_t visit, ClaimId id, bool told = false);
 // Moves the deadline of a live or timed-out claim to `deadline`, never to an earlier time.
-Result<Extension> Extend(Scene& scene, std::string_view claim, Timestamp deadline, double progress);
+Result<Extension> Extend(Scene& scene, const ClaimRef& claim, Timestamp deadline, double progress);
 // The deadline of a claim has passed. Does nothing when the claim is not live or was extended.
 void TimeOut(Scene& scene, uint64_t visit, ClaimId id);
 

@@ -334,10 +334,37 @@ TEST_CASE("a claim is numbered by attempt, and known by its text") {
   CHECK(world.events[0].attempt == 1);
   CHECK(world.events[0].client == "w");
   CHECK(world.token().state == TokenState::kClaimed);
-  const auto ref = rules::ParseClaim(world.instance, text);
-  REQUIRE(ref);
-  CHECK(ref->visit == 1);
-  CHECK(ref->id == world.last);
+  const ClaimRef claim = ClaimRef::Read(text);
+  REQUIRE(rules::CheckClaim(world.instance, claim));
+  CHECK(claim.given());
+  CHECK(claim.visit == 1);
+  CHECK(claim.id == world.last);
+}
+
+TEST_CASE("what no worker was given is refused by its own words, and no text is no claim") {
+  World world;
+  world.Start();
+  CHECK_FALSE(ClaimRef().given());
+  CHECK_FALSE(ClaimRef::Read("").given());
+  struct Row {
+    std::string text, shown;
+  };
+  for (const Row& row : {Row{"junk", "junk"}, Row{"1-2-3", "1-2-3"}, Row{"1-2-3-4-", "1-2-3-4-"},
+                         Row{std::string(100, 'x'), std::string(64, 'x')}}) {
+    const ClaimRef claim = ClaimRef::Read(row.text);
+    CHECK(claim.given());
+    CHECK_FALSE(claim.id);
+    const auto answer = world.Report({.transition = "ok", .claim = claim});
+    REQUIRE_FALSE(answer);
+    CHECK(answer.error().reason == Reason::kStaleClaim);
+    CHECK(answer.error().message ==
+          "the claim of instance 'i' is stale: '" + row.shown + "' is no claim that Ready gave");
+  }
+  // Only a report may come without a claim.
+  const auto extended = world.Do([](Scene& scene) { return rules::Extend(scene, {}, kNoon, 0); });
+  REQUIRE_FALSE(extended);
+  CHECK(extended.error().message ==
+        "the claim of instance 'i' is stale: '' is no claim that Ready gave");
 }
 
 TEST_CASE("what is no claim of this instance is stale") {

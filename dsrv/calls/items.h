@@ -11,14 +11,13 @@ namespace dfsmr {
 
 // Moves the report's arguments away. What an operator does from outside is in the audit trail when
 // it is durable, unless the whole call is noted there.
-Result<Answer> ReportAs(const Caller& caller, Engine& engine, ReportCommand* report);
+Result<Answer> ReportAs(Engine& engine, const Caller& caller, ReportCommand& report);
 
-Engine::Extended ExtendAs(const Caller& caller, Engine& engine, const std::string& ns,
-                          const v1::ExtendRequest::Item& item);
+Engine::Extended ExtendAs(Engine& engine, const Caller& caller,
+                          const Result<ExtendCommand>& extend);
 
-// Answers the node. `client` is who does it without a claim.
-Result<std::string> RelinquishAs(const Caller& caller, Engine& engine, const std::string& ns,
-                                 const std::string& instance, const ClaimRef& claim,
-                                 const std::string& client);
+// Answers the node.
+Result<std::string> RelinquishAs(Engine& engine, const Caller& caller,
+                                 RelinquishCommand& relinquish);
 
 }  // namespace dfsmr

@@ -151,8 +151,8 @@ Result<PollArgs> ToPoll(const v1::ReadyRequest& request, const std::string& peer
   return args;
 }
 
-Result<ExtendCommand> ToExtend(const v1::ExtendRequest::Item& item) {
-  ExtendCommand command{item.instance(), ClaimRef::Read(item.claim()), std::nullopt,
+Result<ExtendCommand> ToExtend(const std::string& ns, const v1::ExtendRequest::Item& item) {
+  ExtendCommand command{ns, item.instance(), ClaimRef::Read(item.claim()), std::nullopt,
                         item.progress()};
   auto checked = CheckInstanceId(item.instance());
   if (!checked) return checked.error();
@@ -165,6 +165,14 @@ Result<ExtendCommand> ToExtend(const v1::ExtendRequest::Item& item) {
     command.by = *by;
   }
   return command;
+}
+
+Result<RelinquishCommand> ToRelinquish(const v1::RelinquishRequest& request) {
+  auto ns = ToNamespace(request.namespace_());
+  if (!ns) return ns.error();
+  auto checked = CheckInstanceId(request.instance());
+  if (!checked) return checked.error();
+  return RelinquishCommand{*std::move(ns), request.instance(), ClaimRef::Read(request.claim()), {}};
 }
 
 Result<CancelMode> ToCancelMode(v1::CancelRequest::Mode mode) {

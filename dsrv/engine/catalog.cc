@@ -262,7 +262,7 @@ Result<GraphPtr> Catalog::LoadGraph(const Instance& instance, VersionState& vers
 }
 
 Result<GraphPtr> Catalog::GraphOfPlan(const Instance& instance, VersionState& version) {
-  const bool shared = !instance.plan->own_graph;
+  const bool shared = !instance.plan->OwnsGraph();
   if (shared && version.shared_name == instance.plan->graph) {
     if (auto graph = version.shared.lock()) return graph;
   }

@@ -225,7 +225,7 @@ void Desk::Free(const Change& change, uint64_t visit, const Claim& claim) {
   Tell(claim.session, [&](SessionUpdate& update) {
     if (claim.id != change.self) {
       std::string text = rules::ClaimText(change.instance(), visit, claim.id);
-      if (change.instance().killed) update.killed.push_back(text);
+      if (change.instance().cancel == CancelMode::kKill) update.killed.push_back(text);
       update.cancelled.push_back(std::move(text));
     }
     update.drained = drained;

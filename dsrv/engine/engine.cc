@@ -237,13 +237,12 @@ Result<Answer> Engine::Report(const std::string& ns, const std::string& id, Repo
 }
 
 Result<std::string> Engine::Relinquish(const std::string& ns, const std::string& id,
-                                       const std::string& claim, const std::string& client) {
+                                       const ClaimRef& claim, const std::string& client) {
   return parts_->claims.Relinquish(ns, id, claim, client);
 }
 
-Engine::Extended Engine::Extend(const std::string& ns, const std::string& id,
-                                const std::string& claim, std::optional<Duration> by,
-                                double progress) {
+Engine::Extended Engine::Extend(const std::string& ns, const std::string& id, const ClaimRef& claim,
+                                std::optional<Duration> by, double progress) {
   return parts_->claims.Extend(ns, id, claim, by, progress);
 }
 
@@ -287,7 +286,7 @@ Result<Ok> Engine::Settle(const std::string& ns, const std::string& id) {
   return Ok{};
 }
 
-bool Engine::Concerns(const std::string& ns, const std::string& id, const std::string& claim,
+bool Engine::Concerns(const std::string& ns, const std::string& id, const ClaimRef& claim,
                       const std::vector<std::string>& machines,
                       const std::vector<std::string>& queues) {
   auto among = [](const std::vector<std::string>& names, const std::string& name) {
@@ -302,10 +301,9 @@ bool Engine::Concerns(const std::string& ns, const std::string& id, const std::s
     return token.node < nodes.size() && among(queues, nodes[token.node].settings->queue);
   };
   if (!among(machines, resident.instance.machine)) return false;
-  if (claim.empty()) return queues.empty() || std::ranges::any_of(tokens, stands_there);
-  auto ref = rules::ParseClaim(resident.instance, claim);
-  if (!ref) return false;
-  const Token* token = tokens.Find(ref->visit);
+  if (!claim.given()) return queues.empty() || std::ranges::any_of(tokens, stands_there);
+  if (!rules::CheckClaim(resident.instance, claim)) return false;
+  const Token* token = tokens.Find(claim.visit);
   return !token || stands_there(*token);
 }
 

@@ -92,9 +92,9 @@ class Engine {
   Result<Answer> Report(const std::string& ns, const std::string& instance, ReportArgs args,
                         const std::vector<rows::ChildStart>& children = {});
   Result<std::string> Relinquish(const std::string& ns, const std::string& instance,
-                                 const std::string& claim, const std::string& client);
+                                 const ClaimRef& claim, const std::string& client);
   using Extended = dfsmr::Extended;
-  Extended Extend(const std::string& ns, const std::string& instance, const std::string& claim,
+  Extended Extend(const std::string& ns, const std::string& instance, const ClaimRef& claim,
                   std::optional<Duration> by, double progress);
   Result<Ok> Pause(const std::string& ns, const std::string& instance);
   Result<Ok> Resume(const std::string& ns, const std::string& instance, const std::string& node,
@@ -103,10 +103,10 @@ class Engine {
   Result<Ok> Cancel(const std::string& ns, const std::string& instance, CancelMode mode);
 
   // Whether an instance is of one of `machines` and stands in one of `queues` (empty: any): with
-  // the visit of `claim`, or anywhere when that is empty. A claim whose visit is over changes
+  // the visit of `claim`, or anywhere when none is given. A claim whose visit is over changes
   // nothing any more, and is left to be told so. False when there is no such instance, or it is not
   // its claim.
-  bool Concerns(const std::string& ns, const std::string& instance, const std::string& claim,
+  bool Concerns(const std::string& ns, const std::string& instance, const ClaimRef& claim,
                 const std::vector<std::string>& machines, const std::vector<std::string>& queues);
 
   // Brings what is only in memory of one instance (of all, when `instance` is empty) into this

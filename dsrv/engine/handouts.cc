@@ -65,9 +65,9 @@ void HandOuts::Absorb(const Change& change) {
     const Token* token = instance.tokens.Find(touched.visit);
     if (!token || token->state != TokenState::kReady) continue;
     const bool was = touched.before && touched.before->state == TokenState::kReady;
-    if (!was || !Runs(change.state)) Enqueue(change.resident, *token);
+    if (!was || !Runs(change.before.state)) Enqueue(change.resident, *token);
   }
-  /*mutant resumed-not-queued*/ if (change.state == InstanceState::kPaused) {
+  /*mutant resumed-not-queued*/ if (change.before.state == InstanceState::kPaused) {
     EnqueueUntouched(change);
   } /*end*/
 }

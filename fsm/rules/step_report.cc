@@ -87,7 +87,7 @@ Result<std::vector<std::string>> Suspend(const StepReport& report) {
   auto entered = Entered(report);
   // Children of an earlier suspend may still run.
   const bool waits_still = report.args.children == 0 && step.children && step.children->Awaited();
-  if (scene.instance.cancel_requested) {
+  if (scene.instance.Cancelling()) {
     if (was == "cancel") {
       scene.instance.tokens.Remove(report.slot);
     } else {
@@ -134,7 +134,7 @@ Result<std::vector<std::string>> SendEvent(const StepReport& report) {
 Result<std::vector<std::string>> Fail(const StepReport& report) {
   Scene& scene = report.scene;
   const bool last = report.left.step->tries + 1 >= ActionOf(scene, report.left).retry.limit;
-  const bool cancelled = scene.instance.cancel_requested;
+  const bool cancelled = scene.instance.Cancelling();
   if (report.node.role != Role::kPlanner || !(last || cancelled)) {
     Failed(scene, report.slot, report.args.error, report.led());
     return Entered(report);

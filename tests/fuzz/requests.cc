@@ -273,7 +273,7 @@ class Caller {
       item.set_progress(bytes_.Byte() / 256.0);
       if (bytes_.Chance(128)) item.mutable_by()->set_seconds(bytes_.Byte());
     }
-    auto extend = ToExtend(item);
+    auto extend = ToExtend("ns", item);
     if (!extend) return;
     Decide([&](Engine& e) {
       v1::ExtendResponse::Item shown;

@@ -152,7 +152,7 @@ class Audit {
     const Machine& machine = MachineOf(instance);
     const std::string who = instance.id + " has no next step";
     if (instance.tokens.empty()) {
-      const bool waits = instance.hold || !instance.after.empty() ||
+      const bool waits = instance.waits.Has(Wait::kHold) || !instance.after.empty() ||
                          instance.start_at > world_.now();
       Expect((instance.state == InstanceState::kScheduled && waits) ||
                  instance.state == InstanceState::kPaused, who);
@@ -177,7 +177,7 @@ class Audit {
           Expect(false, who);
       }
     }
-    Expect(!instance.cancel_requested || instance.HasLiveClaim(), instance.id + " hangs in cancel");
+    Expect(!instance.Cancelling() || instance.HasLiveClaim(), instance.id + " hangs in cancel");
   }
 
   // Whom it waits for is still to stop, and no later version of its machine has taken it on.

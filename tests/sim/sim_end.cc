@@ -347,7 +347,7 @@ void Sim::PushPlan(const Instance& instance, int round) {
   auto resume = [&](const std::string& node, bool force) {
     (void)world_.Do([&](Engine& e) { return e.Resume("ns", instance.id, node, force); });
   };
-  const bool skips = round % 4 == 3 && !instance.plan->pause_requested &&
+  const bool skips = round % 4 == 3 && !instance.waits.Has(Wait::kPause) &&
                      instance.tokens.Count(TokenState::kHeld) > 0;
   if (!skips && (instance.state == InstanceState::kPaused ||
                  instance.state == InstanceState::kScheduled)) {

@@ -21,15 +21,15 @@ Result<Answer> ReportAs(const Caller& caller, Engine& engine, ReportCommand* rep
   return answer;
 }
 
-Engine::Extended ExtendAs(const Caller& caller, Engine& engine, const std::string& ns,
-                          const v1::ExtendRequest::Item& item) {
+Extended ExtendAs(const Caller& caller, Engine& engine, const std::string& ns,
+                  const v1::ExtendRequest::Item& item) {
   auto extend = ToExtend(item);
   if (extend) {
     auto allowed = caller.MayReport(engine, ns, extend->instance, extend->claim);
     if (!allowed) extend = allowed.error();
   }
   if (!extend) {
-    Engine::Extended refused;
+    Extended refused;
     refused.error = extend.error();
     return refused;
   }

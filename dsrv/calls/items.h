@@ -13,8 +13,8 @@ namespace dfsmr {
 // durable, unless the whole call does.
 Result<Answer> ReportAs(const Caller& caller, Engine& engine, ReportCommand* report);
 
-Engine::Extended ExtendAs(const Caller& caller, Engine& engine, const std::string& ns,
-                          const v1::ExtendRequest::Item& item);
+Extended ExtendAs(const Caller& caller, Engine& engine, const std::string& ns,
+                  const v1::ExtendRequest::Item& item);
 
 // Returns the node. `client` names the caller who relinquishes without a claim.
 Result<std::string> RelinquishAs(const Caller& caller, Engine& engine, const std::string& ns,

@@ -108,9 +108,8 @@ Result<ExtendAll> ParseExtend(const v1::ExtendRequest& request, const Call&) {
   return ExtendAll{*std::move(ns), {request.items().begin(), request.items().end()}};
 }
 
-Result<std::vector<Engine::Extended>> RunExtend(Engine& engine, const Caller& caller,
-                                                ExtendAll& command) {
-  std::vector<Engine::Extended> items;
+Result<std::vector<Extended>> RunExtend(Engine& engine, const Caller& caller, ExtendAll& command) {
+  std::vector<Extended> items;
   items.reserve(command.items.size());
   for (const auto& item : command.items) {
     items.push_back(ExtendAs(caller, engine, command.ns, item));
@@ -118,9 +117,8 @@ Result<std::vector<Engine::Extended>> RunExtend(Engine& engine, const Caller& ca
   return items;
 }
 
-void ReplyExtend(const std::vector<Engine::Extended>& items, const ExtendAll&,
-                 v1::ExtendResponse* reply) {
-  for (const Engine::Extended& item : items) ToProto(item, reply->add_items());
+void ReplyExtend(const std::vector<Extended>& items, const ExtendAll&, v1::ExtendResponse* reply) {
+  for (const Extended& item : items) ToProto(item, reply->add_items());
 }
 
 }  // namespace dfsmr

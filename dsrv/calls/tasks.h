@@ -56,9 +56,7 @@ struct ExtendAll {
   std::vector<v1::ExtendRequest::Item> items;
 };
 Result<ExtendAll> ParseExtend(const v1::ExtendRequest& request, const Call&);
-Result<std::vector<Engine::Extended>> RunExtend(Engine& engine, const Caller& caller,
-                                                ExtendAll& command);
-void ReplyExtend(const std::vector<Engine::Extended>& items, const ExtendAll&,
-                 v1::ExtendResponse* reply);
+Result<std::vector<Extended>> RunExtend(Engine& engine, const Caller& caller, ExtendAll& command);
+void ReplyExtend(const std::vector<Extended>& items, const ExtendAll&, v1::ExtendResponse* reply);
 
 }  // namespace dfsmr

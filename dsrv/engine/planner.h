@@ -25,8 +25,8 @@ class Planner : public Part {
         singletons_(singletons),
         options_(options) {}
 
-  // Plans an instance that is PLANNING and stands nowhere, under the definitions as they are now;
-  // or stops it with the reason why it cannot be planned.
+  // Plans an instance that is PLANNING and stands nowhere, under the present definitions; or stops
+  // it with the reason why it cannot be planned.
   void Plan(Resident& resident);
 
   void Load(Resident& resident) override { Enlist(resident.instance); }
@@ -37,13 +37,15 @@ class Planner : public Part {
  private:
   void Enlist(const Instance& instance);
   void Fail(Resident& resident, const std::string& why);
-  // The singleton that the plan asks for now. False: planning does not go on.
+  // Asks for the plan's singleton, if it has one. False: planning does not go on now.
   bool TakeKey(Resident& resident, const PlanSource& source);
-  // What planners have said so far. Answers what is wrong with it.
+  // Reads the flows that planners have reported so far. Returns what is wrong with them; nullopt:
+  // nothing.
   std::optional<std::string> ReadPlanned(Resident& resident, PlannedFlows* planned);
-  // The graph of an instance. `own`: nobody else may share it. Fails with the plan's problem.
+  // Compiles the graph of an instance. Sets `own` when no other instance may share it. Fails with
+  // the plan's first problem.
   Result<GraphPtr> Compile(Resident& resident, const PlanSource& source, bool* own);
-  // Puts the graph in the place of the one it has.
+  // Replaces the instance's graph.
   void Adopt(Resident& resident, GraphPtr graph, bool own);
   std::string SharedName(const Instance& instance);
 

@@ -49,13 +49,15 @@ class Catalog {
   // The present definitions. Each definition that is added makes another set.
   std::shared_ptr<const DefinitionSet> DefinitionsOf(const std::string& ns);
 
-  // A graph of the version, with the nodes of `machine`.
-  static GraphPtr GraphOf(VersionState& version, std::shared_ptr<const Machine> machine);
+  // A graph of the version, a plan's, with the nodes of `machine`. A large one is freed where that
+  // holds up no other work.
+  GraphPtr GraphOf(VersionState& version, std::shared_ptr<const Machine> machine) const;
   // The graph of an instance from the store. kDataLoss: it does not fit the instance.
   Result<GraphPtr> LoadGraph(const Instance& instance, VersionState& version);
   // The graph to use for `graph` under the name that `instance` has for it: the one in the store if
-  // there is one, so that all instances that share the name use the same graph.
-  GraphPtr Share(const Instance& instance, VersionState& version, GraphPtr graph);
+  // there is one, so that all instances that share the name use the same graph. Otherwise stores
+  // `row`, which is the row of `graph`.
+  GraphPtr Share(const Instance& instance, VersionState& version, GraphPtr graph, std::string row);
 
   Result<MachineView> GetMachine(const std::string& ns, const std::string& id, uint32_t version);
   // Ordered by (id, version) after `after`, at most `limit`.

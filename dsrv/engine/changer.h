@@ -16,7 +16,8 @@ namespace dfsmr {
 
 class Changer {
  public:
-  Changer(OpenTurn& turn, Residents& residents) : turn_(turn), residents_(residents) {}
+  Changer(OpenTurn& turn, Residents& residents, const EngineOptions& options)
+      : turn_(turn), residents_(residents), options_(options) {}
 
   // Sets the parts that hear of changes, in this order. Call it once, before the first change.
   void Tell(std::vector<Part*> parts) { parts_ = std::move(parts); }
@@ -53,6 +54,7 @@ class Changer {
 
   OpenTurn& turn_;
   Residents& residents_;
+  const EngineOptions& options_;
   std::vector<Part*> parts_;
 };
 

@@ -33,4 +33,20 @@ std::string StatsName(const VersionState& version, std::string_view node) {
   return crowded && !version.nodes.contains(name) ? "other" : name;
 }
 
+Graph::Graph(VersionState& version, std::shared_ptr<const Machine> of)
+    : machine(std::move(of)), version_(version), states_(machine->nodes.size()) {
+  if (machine->graph) return;
+  for (size_t i = 0; i < states_.size(); ++i) LookUp(static_cast<NodeIndex>(i));
+}
+
+NodeState& Graph::LookUp(NodeIndex index) const {
+  const Node& node = machine->nodes[index];
+  const std::string name = StatsName(version_, node.id);
+  NodeState& state = version_.nodes[name];
+  if (node.kind == NodeKind::kWork && !state.latency) {
+    state.latency = &version_.machine->latencies[name];
+  }
+  return *(states_[index] = &state);
+}
+
 }  // namespace dfsmr

@@ -24,6 +24,7 @@
 namespace dfsmr {
 
 struct MachineState;
+struct VersionState;
 
 // How many tokens stand on a node, and how many have left it. `statistics` keeps the numbers.
 struct NodeState {
@@ -39,9 +40,24 @@ struct NodeState {
 
 // The nodes of an instance, and the state in which each is counted. All instances of a version of a
 // plain machine share a graph; those of a plan share one unless their params make a difference.
-struct Graph {
-  std::shared_ptr<const Machine> machine;
-  std::vector<NodeState*> states;  // as machine->nodes
+class Graph {
+ public:
+  // A plan may have a hundred thousand nodes, so the state of a plan's node is looked up when a
+  // token first stands there.
+  Graph(VersionState& version, std::shared_ptr<const Machine> of);
+
+  const std::shared_ptr<const Machine> machine;
+  bool Has(NodeIndex node) const { return node < states_.size(); }
+  NodeState& StateOf(NodeIndex node) const {
+    NodeState* state = states_[node];
+    return state ? *state : LookUp(node);
+  }
+
+ private:
+  NodeState& LookUp(NodeIndex node) const;
+
+  VersionState& version_;
+  mutable std::vector<NodeState*> states_;  // as machine->nodes; null: not looked up yet
 };
 using GraphPtr = std::shared_ptr<const Graph>;
 

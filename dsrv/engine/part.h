@@ -27,6 +27,7 @@ struct Change {
   bool plan;        // whether it was of a plan
   std::string key;  // the singleton of its plan
   bool waits_for_key;
+  bool open;  // the way through its plan was not at its end
 
   const Instance& instance() const { return resident.instance; }
   const std::vector<Tokens::Touched>& touched() const { return resident.instance.tokens.touched(); }

@@ -25,6 +25,7 @@
 #include "dsrv/engine/turn.h"
 #include "dsrv/engine/upgrades.h"
 #include "dsrv/engine/values.h"
+#include "dsrv/engine/walker.h"
 
 namespace dfsmr {
 
@@ -44,6 +45,7 @@ struct Engine::Parts {
   Claims claims;
   Upgrades upgrades;
   Values values;
+  Walker walker;
   Singletons singletons;
   Planner planner;
   Followers followers;

@@ -170,7 +170,7 @@ void Starter::Begin(Resident& resident, const Ended& ended) {
   if (!instance.Stopped()) {
     for (const auto& one : instance.after) followers_.Add(instance, one.instance);
   }
-  if (instance.state == InstanceState::kPlanning) planner_.Plan(resident);
+  if (rules::AwaitsGraph(instance)) planner_.Plan(resident);
 }
 
 }  // namespace dfsmr

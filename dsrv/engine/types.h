@@ -162,6 +162,14 @@ struct EngineOptions {
   std::function<std::shared_ptr<const ParamsCheck>(std::string_view schema,
                                                    std::string_view subject)>
       schema;
+  // Runs a job where it holds up nobody, and later, in a turn of the engine, what the job answers
+  // (null: nothing): on the engine's thread, and not after the engine is gone. Absent: both happen
+  // at once.
+  using Job = std::function<std::function<void()>()>;
+  std::function<void(Job)> offload;
+  // How many steps of one plan are planned, or reached, within a turn: what is more is offloaded,
+  // or left to later turns.
+  size_t steps_at_once = 1'000;
 };
 
 }  // namespace dfsmr

@@ -32,8 +32,8 @@ class Loop {
     std::function<void(const Error&)> fail;
   };
 
-  // `engine` and `store` must outlive it.
-  Loop(Engine& engine, Store& store, Outside outside);
+  // `engine`, `store` and `mailbox`, from which it takes what the engine is to do, must outlive it.
+  Loop(Engine& engine, Store& store, Mailbox& mailbox, Outside outside);
   ~Loop();
 
   // Any thread. False: the server is overloaded.
@@ -59,7 +59,7 @@ class Loop {
   Engine& engine_;
   Store& store_;
   const Outside outside_;
-  Mailbox mailbox_;
+  Mailbox& mailbox_;
   Meter meter_;
 
   Mutex mutex_;

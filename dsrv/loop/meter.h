@@ -30,11 +30,12 @@ class Meter {
     kEncodeUs,  // making rows of the changes
     kCommitUs,  // writing rows to the log and the memtable; not waiting for the sync
     kReplyUs,   // handing answers and the feed's records to gRPC, which often sends them at once
+    kLongTurns,  // turns in which the deciding thread computed for more than 20 ms
     kCounts
   };
   static constexpr std::array<const char*, kCounts> kNames = {
-      "turns",    "records",   "commits",   "puts",      "deletes", "bytes",
-      "write_us", "decide_us", "encode_us", "commit_us", "reply_us"};
+      "turns",    "records",   "commits",   "puts",      "deletes",  "bytes",
+      "write_us", "decide_us", "encode_us", "commit_us", "reply_us", "long_turns"};
 
   void Add(Count what, uint64_t amount) {
     counts_[what].fetch_add(amount, std::memory_order_relaxed);
@@ -76,6 +77,12 @@ class StageClock {
     meter_.Add(stage, now - last_us_);
     last_us_ = now;
   }
+  // A turn is over.
+  void EndTurn() {
+    meter_.Add(Meter::kTurns, 1);
+    if (last_us_ - turn_us_ > kLongUs) meter_.Add(Meter::kLongTurns, 1);
+    turn_us_ = last_us_;
+  }
 
  private:
   static uint64_t Now() {
@@ -85,8 +92,11 @@ class StageClock {
            static_cast<uint64_t>(time.tv_nsec) / 1'000;
   }
 
+  static constexpr uint64_t kLongUs = 20'000;
+
   Meter& meter_;
   uint64_t last_us_;
+  uint64_t turn_us_ = last_us_;  // when the turn began
 };
 
 }  // namespace dfsmr

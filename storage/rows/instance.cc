@@ -46,6 +46,15 @@ void Encode(const PlanState& plan, record::Plan* out) {
   out->set_upgraded(plan.upgraded);
   out->set_children(plan.children);
   out->set_first_child(plan.first_child);
+  for (const OpenEdge& edge : plan.open) {
+    record::OpenEdge* to = out->add_open();
+    to->set_from(edge.from);
+    to->set_owner(edge.owner);
+    to->set_edge(edge.edge);
+    to->set_next(edge.next);
+    to->set_transition(edge.transition);
+    to->set_client(edge.client);
+  }
 }
 
 PlanState Decode(const record::Plan& in) {
@@ -66,6 +75,10 @@ PlanState Decode(const record::Plan& in) {
   plan.upgraded = in.upgraded();
   plan.children = in.children();
   plan.first_child = in.first_child();
+  for (const auto& edge : in.open()) {
+    plan.open.push_back(
+        {edge.from(), edge.owner(), edge.edge(), edge.next(), edge.transition(), edge.client()});
+  }
   return plan;
 }
 // `written`: what the row says that differs from the instance.

@@ -9,12 +9,51 @@
 namespace dfsmr {
 
 enum class Fault : uint8_t {
-  kCrash, kCrashWritten, kTornWrite, kUnknownWrite, kSlowWrite, kJoined, kFailedRead, kFailedStart,
-  kTakeOver, kRestart, kClockForward, kClockBack, kClockBackRestart, kDeadWorker, kStalledWorker,
-  kRepeated, kReordered, kStaleClaim, kWrongInstance, kWrongTransition, kWrongNode, kUndelivered,
-  kStreamClosed, kRetriedStart, kConflictingStart, kPause, kResume, kForce, kCancel, kKill, kSkip,
-  kOperator, kContinue, kUpgrade, kAbort, kPlanner, kChildren, kWatcher, kPages, kRetention,
-  kEviction, kRebuilt, kCount
+  kCrash,
+  kCrashWritten,
+  kTornWrite,
+  kUnknownWrite,
+  kSlowWrite,
+  kJoined,
+  kFailedRead,
+  kFailedStart,
+  kTakeOver,
+  kRestart,
+  kClockForward,
+  kClockBack,
+  kClockBackRestart,
+  kDeadWorker,
+  kStalledWorker,
+  kRepeated,
+  kReordered,
+  kStaleClaim,
+  kWrongInstance,
+  kWrongTransition,
+  kWrongNode,
+  kUndelivered,
+  kStreamClosed,
+  kRetriedStart,
+  kConflictingStart,
+  kPause,
+  kResume,
+  kForce,
+  kCancel,
+  kKill,
+  kSkip,
+  kOperator,
+  kContinue,
+  kUpgrade,
+  kAbort,
+  kPlanner,
+  kChildren,
+  kWatcher,
+  kPages,
+  kRetention,
+  kEviction,
+  kRebuilt,
+  kOffload,
+  kPortions,
+  kCount
 };
 
 inline constexpr std::array<std::string_view, static_cast<size_t>(Fault::kCount)> kFaultNames = {
@@ -60,6 +99,8 @@ inline constexpr std::array<std::string_view, static_cast<size_t>(Fault::kCount)
     "retention drops instances and the feed",
     "few instances are kept in memory",
     "memory is rebuilt and compared",
+    "plans are planned beside the server's turns",
+    "plans are entered in portions",
 };
 
 using FaultCounts = std::array<uint64_t, static_cast<size_t>(Fault::kCount)>;

@@ -30,7 +30,7 @@ class Meter {
     kEncodeUs,  // making rows of the changes
     kCommitUs,  // writing rows to the log and the memtable; not waiting for the sync
     kReplyUs,   // handing answers and the feed's records to gRPC, which often sends them at once
-    kLongTurns,  // turns in which the deciding thread computed for more than 20 ms
+    kLongTurns,  // turns that took the deciding thread more than 20 ms of CPU time
     kCounts
   };
   static constexpr std::array<const char*, kCounts> kNames = {

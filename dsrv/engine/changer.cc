@@ -1,5 +1,7 @@
 #include "dsrv/engine/changer.h"
 
+#include <utility>
+
 #include "storage/rows/plan.h"
 
 namespace dfsmr {
@@ -54,7 +56,7 @@ void Changer::Run(Resident& resident, ClaimId self, const std::function<void(Sce
   Instance& instance = resident.instance;
   Check(instance.tokens.touched().empty(), "one change of an instance ends before the next begins");
   turn_.NextChange();
-  std::vector<Event> events;
+  std::vector<Event> events = std::exchange(events_, {});
   Scene scene = SceneOf(resident, &events);
   const Change change{resident, self, scene.entered, Before(resident)};
   /*mutant change-counted-twice*/ Statistics::CountState(*resident.version, instance.state, -1);
@@ -71,6 +73,10 @@ void Changer::Run(Resident& resident, ClaimId self, const std::function<void(Sce
     part->Absorb(change);
   } /*end*/
   instance.tokens.Forget();
+  constexpr size_t kKept = 64;  // a large change does not keep its memory
+  if (events.capacity() > kKept) return;
+  events.clear();
+  events_ = std::move(events);
 }
 
 }  // namespace dfsmr

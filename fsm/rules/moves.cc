@@ -71,7 +71,7 @@ std::vector<std::string> Walk::Go() {
   PlanState& plan = *scene_.instance.plan;
   size_t left = scene_.portion;
   for (; !open_.empty() && !scene_.instance.Stopped() && left > 0; --left) Step();
-  if (!scene_.instance.Stopped() && !scene_.instance.cancel_requested) {
+  if (!scene_.instance.Stopped() && !scene_.instance.Cancelling()) {
     /*mutant way-forgotten*/ std::ranges::move(open_, std::back_inserter(plan.open)); /*end*/
   }
   return std::move(entered_);

@@ -20,12 +20,11 @@ Result<Answer> ReportAs(Engine& engine, const Caller& caller, ReportCommand& rep
   return answer;
 }
 
-Engine::Extended ExtendAs(Engine& engine, const Caller& caller,
-                          const Result<ExtendCommand>& extend) {
+Extended ExtendAs(Engine& engine, const Caller& caller, const Result<ExtendCommand>& extend) {
   auto allowed = extend ? caller.MayReport(engine, extend->ns, extend->instance, extend->claim)
                         : Result<Ok>(extend.error());
   if (!allowed) {
-    Engine::Extended refused;
+    Extended refused;
     refused.error = allowed.error();
     return refused;
   }

@@ -13,8 +13,7 @@ namespace dfsmr {
 // durable, unless the whole call does.
 Result<Answer> ReportAs(Engine& engine, const Caller& caller, ReportCommand& report);
 
-Engine::Extended ExtendAs(Engine& engine, const Caller& caller,
-                          const Result<ExtendCommand>& extend);
+Extended ExtendAs(Engine& engine, const Caller& caller, const Result<ExtendCommand>& extend);
 
 // Returns the node.
 Result<std::string> RelinquishAs(Engine& engine, const Caller& caller,

@@ -99,17 +99,15 @@ Result<Extends> ParseExtend(const v1::ExtendRequest& request, const Call&) {
   return extends;
 }
 
-Result<std::vector<Engine::Extended>> RunExtend(Engine& engine, const Caller& caller,
-                                                Extends& extends) {
-  std::vector<Engine::Extended> items;
+Result<std::vector<Extended>> RunExtend(Engine& engine, const Caller& caller, Extends& extends) {
+  std::vector<Extended> items;
   items.reserve(extends.size());
   for (const auto& extend : extends) items.push_back(ExtendAs(engine, caller, extend));
   return items;
 }
 
-void ReplyExtend(const std::vector<Engine::Extended>& items, const Extends&,
-                 v1::ExtendResponse* reply) {
-  for (const Engine::Extended& item : items) ToProto(item, reply->add_items());
+void ReplyExtend(const std::vector<Extended>& items, const Extends&, v1::ExtendResponse* reply) {
+  for (const Extended& item : items) ToProto(item, reply->add_items());
 }
 
 }  // namespace dfsmr

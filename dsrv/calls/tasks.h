@@ -44,9 +44,7 @@ void ReplyRelinquish(const std::string& node, const RelinquishCommand& command,
 
 using Extends = std::vector<Result<ExtendCommand>>;
 Result<Extends> ParseExtend(const v1::ExtendRequest& request, const Call&);
-Result<std::vector<Engine::Extended>> RunExtend(Engine& engine, const Caller& caller,
-                                                Extends& extends);
-void ReplyExtend(const std::vector<Engine::Extended>& items, const Extends&,
-                 v1::ExtendResponse* reply);
+Result<std::vector<Extended>> RunExtend(Engine& engine, const Caller& caller, Extends& extends);
+void ReplyExtend(const std::vector<Extended>& items, const Extends&, v1::ExtendResponse* reply);
 
 }  // namespace dfsmr

@@ -75,11 +75,10 @@ size_t Engine::TurnRecords() const { return parts_->turn.records(); }
 rows::Writer Engine::writer() { return parts_->turn.writer(); }
 const std::optional<Error>& Engine::broken() const { return parts_->turn.broken(); }
 uint64_t Engine::epoch() const { return parts_->turn.epoch(); }
-PartitionId Engine::partition() const { return parts_->turn.partition(); }
 uint64_t Engine::last_seq() const { return parts_->turn.last_seq(); }
-const Registry& Engine::registry() const { return parts_->catalog.registry(); }
-const Store& Engine::store() const { return parts_->turn.store(); }
-rows::Resolve Engine::resolve() const { return parts_->catalog.resolve(); }
+Reader Engine::reader() const {
+  return {parts_->catalog.registry(), parts_->turn.store(), parts_->turn.partition()};
+}
 
 // Turns -----------------------------------------------------------------------------------------
 
@@ -169,15 +168,6 @@ std::shared_ptr<const DefinitionSet> Engine::DefinitionsOf(const std::string& ns
   return parts_->catalog.DefinitionsOf(ns);
 }
 
-Result<std::vector<Defined>> Engine::Define(const std::string& ns, std::vector<Machine> machines,
-                                            bool validate_only,
-                                            std::vector<DefineProblem>* problems) {
-  Compiled compiled = CompileAll(parts_->catalog.DefinitionsOf(ns), machines, {});
-  auto defined = *Define(ns, &machines, compiled, validate_only);
-  *problems = std::move(compiled.problems);
-  return defined;
-}
-
 std::optional<Result<std::vector<Defined>>> Engine::Define(const std::string& ns,
                                                            std::vector<Machine>* machines,
                                                            const Compiled& compiled,
@@ -241,8 +231,8 @@ Result<std::string> Engine::Relinquish(const std::string& ns, const std::string&
   return parts_->claims.Relinquish(ns, id, claim, client);
 }
 
-Engine::Extended Engine::Extend(const std::string& ns, const std::string& id, const ClaimRef& claim,
-                                std::optional<Duration> by, double progress) {
+Extended Engine::Extend(const std::string& ns, const std::string& id, const ClaimRef& claim,
+                        std::optional<Duration> by, double progress) {
   return parts_->claims.Extend(ns, id, claim, by, progress);
 }
 
@@ -329,5 +319,14 @@ void Engine::DrainSession(SessionId session) { parts_->desk.DrainSession(session
 void Engine::CloseSession(SessionId session) { parts_->desk.CloseSession(session); }
 
 void Engine::StopHandingOut() { parts_->desk.StopHandingOut(); }
+
+Result<std::vector<Defined>> DefineAtOnce(Engine& engine, const std::string& ns,
+                                          std::vector<Machine> machines, bool validate_only,
+                                          std::vector<DefineProblem>* problems) {
+  Compiled compiled = CompileAll(engine.DefinitionsOf(ns), machines, {});
+  auto defined = *engine.Define(ns, &machines, compiled, validate_only);
+  *problems = std::move(compiled.problems);
+  return defined;
+}
 
 }  // namespace dfsmr

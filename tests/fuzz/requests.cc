@@ -348,7 +348,7 @@ class Caller {
     const std::string id = Instance();
     if (!CheckInstanceId(id)) return;
     const auto settled = world_.Do([&](Engine& e) { return e.Settle("ns", id); });
-    const Moment moment(world_.engine());
+    const Moment moment(world_.engine().reader());
     const auto view = ReadInstance(moment, "ns", id);
     Check(settled.has_value() == view.has_value(), "what is there can be read");
     if (!view) return;

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "dsrv/engine/catalog.h"
+#include "dsrv/engine/compile.h"
 #include "dsrv/engine/engine.h"
 #include "fsm/schema/schema.h"
 #include "fsm/yaml/definitions.h"
@@ -53,7 +53,7 @@ inline Result<Machine> CompileOne(std::string_view source) {
 inline Result<std::vector<Defined>> TryDefine(Engine& engine, std::vector<Machine> machines,
                                               bool validate_only = false) {
   std::vector<DefineProblem> problems;
-  return engine.Define("ns", std::move(machines), validate_only, &problems);
+  return DefineAtOnce(engine, "ns", std::move(machines), validate_only, &problems);
 }
 
 // A store of its own, or the one it is given.
@@ -131,7 +131,8 @@ class World {
   // The two halves of Commit.
   bool Write() {
     if (!in_flight_->batch->empty()) {
-      auto written = store_->Write(engine_->partition(), engine_->epoch(), *in_flight_->batch);
+      auto written =
+          store_->Write(engine_->reader().partition, engine_->epoch(), *in_flight_->batch);
       if (!written) failed_ = written.error().message;
       if (!written) return false;
     }
@@ -292,7 +293,8 @@ class World {
   Result<Instance> Get(const std::string& id) {
     auto settled = Do([&](Engine& e) { return e.Settle("ns", id); });
     if (!settled) return settled.error();
-    return rows::GetInstance({*store_, options_.partition}, {"ns", id}, engine_->resolve());
+    return rows::GetInstance({*store_, options_.partition}, {"ns", id},
+                             engine_->reader().registry.resolve());
   }
   Instance Must(const std::string& id) {
     auto instance = Get(id);
@@ -302,7 +304,8 @@ class World {
   std::string NodeOf(const std::string& id) {
     const Instance instance = Must(id);
     if (instance.tokens.empty()) return "";
-    const auto* machine = engine_->registry().Resolve("ns", instance.machine, instance.version);
+    const auto* machine =
+        engine_->reader().registry.Resolve("ns", instance.machine, instance.version);
     return std::string(NodeName(*machine, instance.tokens.front().node));
   }
   // The feed as the store has it.

@@ -83,8 +83,8 @@ class World {
       return CompileParamsSchema(schema, subject, &problems);
     };
     options_.offload = [this](const EngineOptions::Job& job) {
-      jobs_.push_back(job);
-      if (!keep_jobs_) FinishJob();
+      if (keep_jobs_) return jobs_.push_back(job);
+      if (auto then = job()) then();
     };
     Crash();
   }

@@ -86,8 +86,8 @@ void StartDue(Scene& scene) {
   if (!IsKeptFromRunning(instance)) return;
   Waits& waits = instance.waits;
   if (instance.start_at <= scene.now) waits.Remove(Wait::kStartAt);
-  // As long as it waits for anything else, too, it keeps its place in line for the singleton.
-  if (waits == Waits{Wait::kKey} && scene.key_holder.empty()) waits.Remove(Wait::kKey);
+  // As long as it is paused it keeps its place in line for the singleton.
+  if (!waits.Paused() && scene.key_holder.empty()) waits.Remove(Wait::kKey);
   const Timestamp latest = LatestStart(instance);
   if (scene.now > latest || (!waits.empty() && scene.now == latest)) {
     Stop(scene, InstanceResult::kError, kNoNode, 0, "it could not start before its start_before");

@@ -479,9 +479,7 @@ class PlanAudit {
         Expect(holders.contains(token.step->key),
                id + " waits for singleton " + token.step->key + ", which nobody holds");
       }
-      // With another reason to wait it keeps its place in line, and asks when that reason is gone: a
-      // clock that was set back brings its start_at back.
-      if (instance.Stopped() || instance.waits != Waits{Wait::kKey}) continue;
+      if (instance.Stopped() || !instance.waits.Has(Wait::kKey)) continue;
       Expect(!holders.empty(), id + " waits for a singleton that nobody holds");
     }
   }

@@ -250,7 +250,7 @@ TEST_CASE("an instance begins when the last reason is gone, in whatever order th
   }
 }
 
-TEST_CASE("a plan waits for its singleton, and keeps its place while it waits for more") {
+TEST_CASE("a plan waits for its singleton, and keeps its place while it is paused") {
   World world;
   world.instance.plan = PlanState();
   auto with_holder = [&world](const std::string& holder, auto rule) {
@@ -283,7 +283,7 @@ TEST_CASE("a plan waits for its singleton, and keeps its place while it waits fo
     world.instance.start_at = kNoon + 10s;
     world.instance.waits.Add(Wait::kStartAt);
     with_holder("", look);
-    CHECK(world.instance.waits == Waits{Wait::kStartAt, Wait::kKey});
+    CHECK(world.instance.waits == Waits{Wait::kStartAt});  // it asks again then
     CHECK(rules::NextStart(world.instance) == kNoon + 10s);
     world.now = kNoon + 10s;
     with_holder("", look);

@@ -79,7 +79,8 @@ void Claims::Undelivered(const std::vector<Task>& tasks, bool perhaps) {
     const Token* token = std::as_const(resident.instance.tokens).Find(task->visit);
     const Claim* claim = token ? token->FindClaim(task->claim_id) : nullptr;
     if (!claim || !claim->Live()) continue;
-    if (perhaps && resident.machine().nodes[token->node].AtMostOnce()) continue;
+    /*mutant planted-16*/ if (perhaps && resident.machine().nodes[token->node].AtMostOnce())
+      continue; /*end*/
     throttle_.GivenBack(*resident.version->machine, *claim);
     const size_t told = resident.pending.size();
     std::erase_if(resident.pending, [&](const Event& event) {

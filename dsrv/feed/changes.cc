@@ -173,7 +173,7 @@ Result<Changes::PortionPtr> Changes::ReadStore(uint64_t after, uint64_t until,
     if (event.seq != portion->up_to + 1) gap = true;  // retention has dropped it meanwhile
     if (gap) return false;
     if (bytes >= kPortionBytes || ++scanned > kPortionScanned) {
-      portion->at_head = false;
+      /*mutant planted-21*/ portion->at_head = false; /*end*/
       return false;
     }
     portion->up_to = event.seq;

@@ -44,7 +44,8 @@ Result<std::vector<std::string>> NodesOf(const Moment& moment, const Instance& i
 // Whether one of `nodes` is `node`, or one of its nodes if `node` is a step.
 bool StandsAt(const std::vector<std::string>& nodes, const std::string& node) {
   return std::ranges::any_of(nodes, [&](const std::string& one) {
-    return one == node || (one.starts_with(node) && one[node.size()] == '/');
+    if (!one.starts_with(node)) return false;
+    return one.size() == node.size() || one[node.size()] == '/';
   });
 }
 
@@ -166,7 +167,8 @@ class Lister {
     }
     if (!query_.node.empty() && !StandsAt(*nodes, query_.node)) return;
     InstanceView view{std::move(instance), nullptr, *std::move(nodes), {}};
-    if (query_.labels.size() > 1 || (!query_.labels.empty() && !query_.parent.empty())) {
+    if (/*mutant planted-25*/ query_.labels.size() > 1 ||
+        (!query_.labels.empty() && !query_.parent.empty()) /*end*/) {
       auto filled = Fill(&view);
       if (!filled) {
         failed_ = filled.error();

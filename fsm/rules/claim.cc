@@ -123,8 +123,8 @@ void SampleAbandoned(Scene& scene, const Token& token, ClaimId winner, Event& ev
   const Node& node = scene.machine.nodes[token.node];
   for (const Claim& claim : token.claims) {
     if (!claim.Live() || claim.id == winner) continue;
-    event.samples.push_back(
-        {node.id, scene.now - claim.claim_time, true, claim.sampled, claim.retry});
+    event.samples.push_back({node.id, scene.now - claim.claim_time,
+                             /*mutant planted-07*/ true /*end*/, claim.sampled, claim.retry});
   }
 }
 
@@ -257,7 +257,7 @@ void Unclaim(Scene& scene, uint64_t visit, ClaimId id, bool told) {
   if (!token) return;
   auto claim = std::ranges::find(token->claims, id, &Claim::id);
   if (claim == token->claims.end() || claim->given_back) return;
-  --token->attempt;
+  /*mutant planted-01*/ --token->attempt; /*end*/
   if (token->attempt == 0 && token->step && token->step->event.empty()) token->step->key.clear();
   if (told) {
     GiveBack(scene, *token, *claim, "", "its worker never saw it");
@@ -283,7 +283,8 @@ Result<Extension> Extend(Scene& scene, const ClaimRef& of, Timestamp deadline, d
     claim->timed_out = false;
     claim->deadline = deadline;
   }
-  if (claim->deadline != kNever) claim->deadline = std::max(claim->deadline, deadline);
+  /*mutant planted-15*/ if (claim->deadline != kNever)
+    claim->deadline = std::max(claim->deadline, deadline); /*end*/
   if (progress > 0) claim->progress = progress;
   if (token.step && progress > 0) {
     const double weight = WeightOf(scene, scene.machine.nodes[token.home]);

@@ -51,7 +51,9 @@ Result<Ok> Resume(Scene& scene, const std::string& node, bool force) {
   }
   const bool held = instance.waits.Has(Wait::kHold) || instance.waits.Has(Wait::kPause);
   if (!(held && node.empty()) && chosen->empty()) return Ok{};
-  if (node.empty()) LetRun(scene, {Wait::kHold, Wait::kPause});
+  if (node.empty()) {
+    /*mutant planted-03*/ LetRun(scene, {Wait::kHold, Wait::kPause}); /*end*/
+  }
   Event& event = Emit(scene, ChangeKind::kResumed);
   event.node = node.empty() ? Where(scene) : node;
   event.visit = VisitOf(scene);

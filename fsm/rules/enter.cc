@@ -73,7 +73,9 @@ bool Enter(Scene& scene, size_t slot, Arrival arrival, bool announce) {
     announce = true;
     const Node& node = scene.machine.nodes[arrival.node];
     const uint32_t most = node.settings->max_visits;
-    if (/*mutant max-visits-ignored*/ most == 0 || instance.Entries(node.id) < most /*end*/) break;
+    const uint32_t entries =
+        most == 0 ? 0 : /*mutant planted-02*/ instance.Entries(node.id) /*end*/;
+    if (/*mutant max-visits-ignored*/ most == 0 || entries < most /*end*/) break;
     if (hops > scene.machine.nodes.size()) {
       if (instance.Cancelling()) return StopCancelled(scene), false;
       Stop(scene, InstanceResult::kError, arrival.node, visit,

@@ -66,7 +66,8 @@ Result<Answer> Report(Scene& scene, const ReportArgs& args) {
     auto ours = CheckClaim(instance, args.claim);
     if (!ours) return ours.error();
     const auto& last = instance.last_answer;
-    if (last && last->claim == id && last->transition == args.transition) {
+    if (last && last->claim == id &&
+        /*mutant planted-06*/ last->transition == args.transition /*end*/) {
       Answer again = *last;
       again.repeated = true;
       return again;

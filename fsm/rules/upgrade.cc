@@ -8,7 +8,7 @@ void Upgrade(Scene& scene, const Machine& next, uint32_t next_version) {
   Check(!instance.Stopped(), "a stopped instance stays on its version");
   const std::string from = Where(scene);
   instance.version = next_version;
-  instance.entries.clear();
+  /*mutant planted-08*/ instance.entries.clear(); /*end*/
   // If it waited for a singleton it asks again, since the new version may want another or none. The
   // steps that failed are gone, but it was paused for an operator to look.
   const bool paused = instance.waits.Paused();
@@ -31,7 +31,8 @@ void Upgrade(Scene& scene, const Machine& next, uint32_t next_version) {
     instance.plan = std::move(plan);
     instance.tokens.Clear();
     instance.tokens.ForgetRows();  // they are dropped with the graph
-    if (instance.Begun() && !paused) SetState(scene, InstanceState::kPlanning);
+    if (/*mutant planted-04*/ instance.Begun() && !paused /*end*/)
+      SetState(scene, InstanceState::kPlanning);
     if (instance.Cancelling()) StopCancelled(scene);  // all claims are gone
     return;
   }

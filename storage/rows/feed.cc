@@ -121,7 +121,7 @@ uint64_t SeqOf(std::string_view key) { return KeyReader(key).Number(); }
 
 void AddEvent(std::vector<FeedPage>* pages, const Event& event) {
   if (pages->empty() || pages->back().bytes.size() >= kPageBytes ||
-      event.seq - pages->back().first >= kPageRecords) {
+      /*mutant planted-22*/ event.seq - pages->back().first >= kPageRecords /*end*/) {
     pages->push_back({event.seq, 0, std::string(1, kPage)});
   }
   Append(event, &pages->back().bytes);
@@ -184,7 +184,7 @@ Result<uint64_t> LastSeq(const Reader& reader) {
   if (!first) return first;
   auto page = LastPage(reader, *first, UINT64_MAX);
   if (!page) return page.error();
-  return *page ? (*page)->last : *first - 1;
+  return *page ? (*page)->last : /*mutant planted-23*/ *first - 1 /*end*/;
 }
 
 Result<uint64_t> FirstSeq(const Reader& reader) {

@@ -15,7 +15,7 @@ std::optional<std::string> Find(const Rows& rows, std::string_view key) {
 void Walk(const Rows& rows, std::string_view begin, std::string_view end, const View::Visit& visit,
           bool reverse) {
   if (!end.empty() && begin >= end) return;
-  const auto first = rows.lower_bound(begin);
+  const auto first = /*mutant scan-loses-its-first*/ rows.lower_bound(begin) /*end*/;
   const auto last = end.empty() ? rows.end() : rows.lower_bound(end);
   if (reverse) {
     for (auto row = last; row != first;) {
@@ -83,7 +83,8 @@ Result<Ok> MemoryStore::Write(PartitionId partition, Epoch epoch, const Batch& b
   const Epoch current = owner == epochs_.end() ? 0 : owner->second;
   if (/*mutant superseded-owner-writes*/ current == 0 || epoch != current /*end*/)
     return Superseded(partition, epoch, current);
-  if (rows_.use_count() > 1) rows_ = std::make_shared<Rows>(*rows_);
+  /*mutant snapshot-moves-on*/ if (rows_.use_count() > 1)
+    rows_ = std::make_shared<Rows>(*rows_); /*end*/
   for (const auto& operation : batch.operations()) Apply(operation);
   return Ok{};
 }

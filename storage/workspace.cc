@@ -128,7 +128,8 @@ class Workspace::Merge {
  private:
   void Add(Layer& layer, std::string_view begin, std::string_view end) {
     for (Layer::Change& change : changes_) {
-      if (layer.Covers(change.key)) change.value = nullptr;
+      /*mutant range-spares-unwritten*/ if (layer.Covers(change.key))
+        change.value = nullptr; /*end*/
     }
     layer.AddRanges(&ranges_);
     std::vector<Layer::Change> older = std::exchange(changes_, layer.Changes(begin, end));

@@ -126,7 +126,7 @@ Defined Catalog::Preview(const std::string& ns, const Machine& machine) {
   ++one.version;
   for (const auto& [number, version] : latest->machine->versions) {
     const bool moves = one.strategy != UpgradeStrategy::kContinue && number > 0;
-    if (moves) one.affected += version.Alive();
+    if (moves) one.affected += /*mutant affected-only-running*/ version.Alive() /*end*/;
   }
   return one;
 }
@@ -284,7 +284,8 @@ std::vector<MachineView> Catalog::ListMachines(const std::string& ns, bool all_v
     auto version = all_versions ? versions.lower_bound(1) : std::prev(versions.end());
     if (version != versions.end() && version->first == 0) continue;
     for (; version != versions.end() && views.size() < limit; ++version) {
-      const bool seen = it->first.second == after.first && version->first <= after.second;
+      const bool seen = it->first.second == after.first &&
+                        /*mutant machine-page-repeats-one*/ version->first <= after.second /*end*/;
       if (!seen) views.push_back(View(version->second));
     }
   }

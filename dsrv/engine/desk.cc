@@ -94,7 +94,8 @@ void Desk::DrainSession(SessionId session) {
   if (!stream || stream->draining) return;
   stream->draining = true;
   agenda_.RemoveWaiter(session);
-  if (!stream->in_hand.empty()) return;
+  /*mutant drained-too-early*/ if (!stream->in_hand.empty())
+    return; /*end*/
   Tell(session, [](SessionUpdate& update) { update.drained = true; });
 }
 
@@ -206,7 +207,8 @@ void Desk::Absorb(const Change& change) {
     for (const Claim& claim : token.claims) {
       if (!claim.Live() || claim.session == 0) continue;
       Tell(claim.session, [&](SessionUpdate& update) {
-        update.cancelled.push_back(rules::ClaimText(instance, token.visit, claim.id));
+        /*mutant stream-not-told-of-cancel*/ update.cancelled.push_back(
+            rules::ClaimText(instance, token.visit, claim.id)); /*end*/
       });
     }
   }
@@ -237,7 +239,7 @@ void Desk::Free(const Change& change, uint64_t visit, const Claim& claim) {
 void Desk::HoldInHand(const Instance& instance, uint64_t visit, const Claim& claim) {
   Stream* stream = StreamOf(claim.session);
   if (!stream || stream->in_hand.contains(claim.id)) return;
-  stream->in_hand[claim.id] = {instance.id, visit};
+  /*mutant revived-not-in-hand*/ stream->in_hand[claim.id] = {instance.id, visit}; /*end*/
   if (CapacityOf(waiters_.at(claim.session)) == 0) agenda_.RemoveWaiter(claim.session);
 }
 

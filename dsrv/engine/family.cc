@@ -10,7 +10,8 @@ constexpr size_t kCancelsPerPass = 128;
 
 // How the children of an instance that has ended, or is being cancelled, are cancelled.
 CancelMode ModeOf(const Instance& instance) {
-  return std::max(instance.cancel, CancelMode::kCancel);
+  const CancelMode asked = /*mutant children-cancelled-gently*/ instance.cancel /*end*/;
+  return std::max(asked, CancelMode::kCancel);
 }
 
 }  // namespace

@@ -248,7 +248,7 @@ bool HandOuts::PrepareStep(Resident& resident, const Token& token, Task* task, s
   if (!TakeKey(resident, token, key)) return false;
   task->node_params = *std::move(input);
   task->event = token.step->event;
-  task->event_data = token.step->event_data;
+  /*mutant event-data-not-handed*/ task->event_data = token.step->event_data; /*end*/
   task->phase = node.role == Role::kPlanner    ? "plan"
                 : node.role == Role::kFinalize ? "finalize"
                                                : "run";

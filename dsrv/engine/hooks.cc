@@ -40,7 +40,7 @@ std::vector<std::string_view> WordsFor(const std::vector<InstanceState>& entered
         words.push_back("warning");
         break;
       case InstanceResult::kCancelled:
-        words.push_back("cancelled");
+        words.push_back(/*mutant cancelled-fires-failure*/ "cancelled" /*end*/);
         break;
       default:
         words.push_back("failure");

@@ -15,7 +15,7 @@ constexpr size_t kBytesAtOnce = 64 << 10;
 
 std::string SharedName(const Instance& instance, const DefinitionSet& definitions) {
   return instance.machine + "@" + std::to_string(instance.version) + "." +
-         std::to_string(definitions.generation);
+         /*mutant graph-of-old-definitions*/ std::to_string(definitions.generation) /*end*/;
 }
 
 }  // namespace

@@ -87,7 +87,7 @@ Result<Ok> Engine::LoadResting(const rows::Resting& row, VersionState** version)
                      std::to_string(row.version) + " of machine '" + std::string(row.machine) +
                      "', which the store does not hold"};
   }
-  parts_->upgrades.Note(*of);
+  /*mutant recover-upgrade-stalls*/ parts_->upgrades.Note(*of); /*end*/
   if (node == kNoNode) {
     ++of->scheduled;
     parts_->timers.Await(row.start_at, {row.ns, row.id}, 0);

@@ -41,7 +41,8 @@ Result<Answer> Reports::Report(const std::string& ns, const std::string& id, Rep
   if (answer) {
     if (answer->repeated) return answer;
     if (resident.instance.plan) Keep(resident, args, *answer, children);
-    if (retried) breaker.RetrySucceeded(*retried);
+    /*mutant breaker-hears-no-success*/ if (retried)
+      breaker.RetrySucceeded(*retried); /*end*/
     return answer;
   }
   const bool late = answer.error().reason == Reason::kStaleClaim &&
@@ -50,7 +51,7 @@ Result<Answer> Reports::Report(const std::string& ns, const std::string& id, Rep
     /*mutant former-answer-forgotten*/ if (auto former = FormerAnswer(resident, args)) {
       return *former;
     } /*end*/
-    claims_.LateReport(resident.instance, self);
+    /*mutant late-report-not-learned*/ claims_.LateReport(resident.instance, self); /*end*/
   }
   return answer;
 }

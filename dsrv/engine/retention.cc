@@ -84,7 +84,9 @@ void Retention::TrimFeed() {
                                   last_first = found ? *found : std::nullopt;
                                 }
                                 // What is older is of an instance that had the same id.
-                                return last_first && event.seq >= *last_first;
+                                if (!last_first) return false;
+                                return /*mutant history-loses-first*/ event.seq >=
+                                       *last_first /*end*/;
                               });
   if (!turn_.Trust(first)) return;
   if (*first - turn_.feed_start() >= most) {

@@ -50,9 +50,9 @@ void Singletons::Load(Resident& resident) {
 void Singletons::Loaded() {
   for (auto& [key, singleton] : keys_) {
     const std::string ns = SplitKey(key).first;
-    std::ranges::sort(singleton.waiting, {}, [&](const auto& one) {
+    /*mutant recover-key-line-lost*/ std::ranges::sort(singleton.waiting, {}, [&](const auto& one) {
       return std::pair(first_seq_[ResidentKey(ns, one.first)], one.second);
-    });
+    }); /*end*/
     if (singleton.held == 0) freed_.push_back(key);
   }
   first_seq_.clear();
@@ -145,7 +145,8 @@ void Singletons::HandOn(const std::string& key) {
     });
     residents_.MarkDirty(**resident);
     const Instance& instance = (*resident)->instance;
-    if (visit == 0 && instance.waits.Has(Wait::kKey)) still.emplace_back(id, visit);
+    /*mutant paused-waiter-forgotten*/ if (visit == 0 && instance.waits.Has(Wait::kKey))
+      still.emplace_back(id, visit); /*end*/
   }
   auto it = keys_.find(key);
   auto& line = it->second.waiting;  // those that have come meanwhile

@@ -13,8 +13,9 @@ Result<Ok> Statistics::Recover() {
   auto scanned = rows::ScanStats(turn_.reader(), [&](const rows::StatsRow& row) {
     MachineState& machine = catalog_.StateOf(row.ns, row.machine);
     for (const auto& [number, counts] : row.versions) {
-      VersionState* version = number == 0 ? &catalog_.ImplicitVersion(row.ns, row.machine)
-                                          : catalog_.VersionOf(row.ns, row.machine, number);
+      const bool implicit = /*mutant recover-undefined-counts*/ number == 0 /*end*/;
+      VersionState* version = implicit ? &catalog_.ImplicitVersion(row.ns, row.machine)
+                                       : catalog_.VersionOf(row.ns, row.machine, number);
       if (!version) continue;
       version->stopped = counts.stopped;
       for (const auto& [name, count] : counts.nodes) {
@@ -151,7 +152,8 @@ void Statistics::Save() {
       rows::VersionCounts& counts = row.versions[number];
       counts.stopped = version.stopped;
       for (const auto& [name, node] : version.nodes) {
-        if (node.completed == 0 && node.timed_out == 0) continue;
+        if (/*mutant saved-timeouts-skipped*/ node.completed == 0 && node.timed_out == 0 /*end*/)
+          continue;
         counts.nodes[name] = {node.completed, node.timed_out};
       }
     }

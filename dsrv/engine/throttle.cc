@@ -25,7 +25,7 @@ void Throttle::NotNeeded(MachineState& machine, const Agenda::Popped& popped) {
   if (held_back == machine.held_back.end()) return;
   if (held_back->second.released != popped.entry.instance) return;
   held_back->second.released.clear();
-  Release(machine);
+  /*mutant held-back-starves*/ Release(machine); /*end*/
 }
 
 void Throttle::Claimed(MachineState& machine, bool retry) {

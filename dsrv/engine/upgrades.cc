@@ -43,7 +43,7 @@ void Upgrades::MoveSome(MachineState& machine) {
       turn_.reader(), /*stopped=*/false, {machine.ns, machine.swept}, catalog_.resolve(),
       [&](const Instance& instance) {
         if (ids.size() == kMovesAtOnce || scanned == kScannedAtOnce) {
-          done = false;
+          /*mutant upgrade-skips-one*/ done = false; /*end*/
           return false;
         }
         ++scanned;

@@ -139,7 +139,8 @@ Result<std::string> Values::GroupValue(Resident& resident, const Group& group) {
 }
 
 Result<std::string> Values::StepValue(Resident& resident, const Step& step) {
-  if (step.left_out) return std::string("null");
+  /*mutant left-out-has-output*/ if (step.left_out)
+    return std::string("null"); /*end*/
   return OutputOf(resident, step.path);
 }
 

@@ -59,7 +59,8 @@ Result<Cursor> ParseCursor(std::string_view text) {
 
 bool ChangeFilter::Matches(const Event& event) const {
   return (ns.empty() || ns == event.ns) && (machine.empty() || machine == event.machine) &&
-         (instance.empty() || instance == event.instance) &&
+         (instance.empty() ||
+          /*mutant watcher-sees-children*/ instance == event.instance /*end*/) &&
          (kinds.empty() || kinds.contains(event.kind));
 }
 
@@ -132,7 +133,8 @@ Changes::PortionPtr Changes::Read(uint64_t after, uint64_t until, const ChangeFi
   if (after >= until) return portion;
   auto page = std::ranges::upper_bound(recent_, after + 1, {},
                                        [](const Page& one) { return one.encoded->first; });
-  if (page == recent_.begin()) return nullptr;
+  /*mutant watcher-behind-memory-starves*/ if (page == recent_.begin())
+    return nullptr; /*end*/
   --page;
   size_t bytes = 0;
   size_t scanned = 0;

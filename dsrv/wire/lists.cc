@@ -45,7 +45,8 @@ Result<std::vector<std::string>> NodesOf(const Moment& moment, const Instance& i
 bool StandsAt(const std::vector<std::string>& nodes, const std::string& node) {
   return std::ranges::any_of(nodes, [&](const std::string& one) {
     if (!one.starts_with(node)) return false;
-    return one.size() == node.size() || one[node.size()] == '/';
+    return one.size() == node.size() ||
+           /*mutant list-node-by-prefix*/ one[node.size()] == '/' /*end*/;
   });
 }
 
@@ -63,7 +64,7 @@ class Lister {
     for (InstanceView& view : found_) {
       if (page.instances.size() == query_.limit ||
           (bytes > kPageBytes && !page.instances.empty())) {
-        page.last = page.instances.back().instance.id;
+        /*mutant list-page-skips-one*/ page.last = page.instances.back().instance.id; /*end*/
         break;
       }
       auto filled = Fill(&view);
@@ -232,7 +233,7 @@ Result<HistoryPage> ReadHistory(const Moment& moment, const std::string& ns, con
   rows::FeedReader feed(moment.rows);
   for (uint64_t seq : *seqs) {
     if (page.events.size() == limit || bytes > kPageBytes) {
-      page.last = page.events.back().seq;
+      /*mutant history-page-skips-one*/ page.last = page.events.back().seq; /*end*/
       break;
     }
     auto event = feed.Get(seq);

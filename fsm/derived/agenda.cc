@@ -10,7 +10,7 @@ namespace dfsmr {
 bool Filter::Matches(const QueueKey& key) const {
   return ns == key.ns && (machine.empty() || machine == key.machine) &&
          (node.empty() || node == key.node) && (action.empty() || action == key.action) &&
-         (queue.empty() || queue == key.queue);
+         /*mutant filter-ignores-queue*/ (queue.empty() || queue == key.queue) /*end*/;
 }
 
 class Agenda::Queue {
@@ -52,8 +52,8 @@ struct Agenda::RankLess {
 struct Agenda::Group {
   // Of one machine the oldest is next; of several their queues take turns.
   Rank RankOf(Queue* queue, const Queue::Place& place) const {
-    const int64_t turn = filter.machine.empty() ? static_cast<int64_t>(place.served)
-                                                : Micros(place.oldest);
+    const bool several = /*mutant machines-take-no-turns*/ filter.machine.empty() /*end*/;
+    const int64_t turn = several ? static_cast<int64_t>(place.served) : Micros(place.oldest);
     return {place.priority, turn, queue};
   }
 
@@ -129,7 +129,8 @@ void Agenda::Push(Queue* queue, ReadyEntry entry) {
   auto& level = queue->levels[entry.priority];
   auto place = level.end();
   if (!level.empty() && level.back().since > entry.since) {
-    place = std::ranges::upper_bound(level, entry.since, {}, &ReadyEntry::since);
+    /*mutant given-back-goes-last*/ place =
+        std::ranges::upper_bound(level, entry.since, {}, &ReadyEntry::since); /*end*/
   }
   /*mutant ready-not-announced*/ level.insert(place, std::move(entry));
   Rerank(queue); /*end*/
@@ -143,7 +144,8 @@ void Agenda::Loaded() {
   for (auto& [address, queue] : queues_) {
     for (auto& [priority, level] : queue->levels) {
       auto sorted = std::ranges::is_sorted_until(level, {}, &ReadyEntry::since);
-      if (sorted != level.end()) std::ranges::sort(level, {}, &ReadyEntry::since);
+      /*mutant recover-order-lost*/ if (sorted != level.end())
+        std::ranges::sort(level, {}, &ReadyEntry::since); /*end*/
     }
     Rerank(queue.get());
   }
@@ -218,7 +220,8 @@ void Agenda::AddWaiter(WaiterId waiter, const Filter& filter) {
   Group* group = GroupFor(filter);
   group->waiters.push_back({waiter, ++tick_});
   waiters_[waiter] = {group, std::prev(group->waiters.end())};
-  if (!group->ranks.empty()) matched_.insert(group);
+  /*mutant waiter-not-matched*/ if (!group->ranks.empty())
+    matched_.insert(group); /*end*/
 }
 
 void Agenda::RemoveWaiter(WaiterId waiter) {

@@ -35,7 +35,7 @@ Breaker::Effect Breaker::GivenBack(bool retry, Timestamp claimed_at, Timestamp n
     if ((retry ? slot.retries : slot.claims - slot.retries) > 0) {
       for (Slot* from : {&slot, &sum_}) {
         --from->claims;
-        from->retries -= retry;
+        /*mutant given-back-retry-counts*/ from->retries -= retry; /*end*/
       }
     }
   }
@@ -97,7 +97,9 @@ void Breaker::Pass(Timestamp now) {
 
 Breaker::Effect Breaker::Judge(Timestamp now) {
   if (state_ == State::kClosed) {
-    if (sum_.claims < kClaimsLeast || sum_.retries * 2 < sum_.claims) return Effect::kNone;
+    if (/*mutant breaker-opens-late*/ sum_.claims < kClaimsLeast /*end*/ ||
+        sum_.retries * 2 < sum_.claims)
+      return Effect::kNone;
     state_ = State::kOpen;
     rate_ = kRateAtOpening;
     opened_at_ = last_retry_ = now;

@@ -185,7 +185,8 @@ std::vector<Sketch::SavedSlice> Sketch::Save() const {
       if (to.counts.empty() || to.counts.back().bucket != bucket) {
         to.counts.push_back({.bucket = bucket});
       }
-      ++(mark & kCensored ? to.counts.back().censored : to.counts.back().exact);
+      /*mutant saved-censored-as-exact*/ ++(mark & kCensored ? to.counts.back().censored
+                                                             : to.counts.back().exact); /*end*/
     }
   }
   return saved;
@@ -210,7 +211,7 @@ void Sketch::Restore(const SavedSlice& saved) {
 
 void Latency::Learn(const Sample& sample, Timestamp now) {
   Sketch& sketch = sample.retry ? retries_ : first_;
-  if (sample.replaces != Duration::zero()) {
+  if (/*mutant late-report-counts-twice*/ sample.replaces != Duration::zero() /*end*/) {
     sketch.Replace(sample.replaces, sample.took, sample.censored);
     return;
   }
@@ -223,12 +224,14 @@ std::optional<Duration> Latency::Timeout(const TimeoutPolicy& policy, bool retry
   if (policy.AtMostOnce()) return std::nullopt;
   if (policy.strategy == TimeoutPolicy::Strategy::kFixed) return FromDouble(policy.value * 1e6);
   Duration timeout = policy.initial;
-  const bool warm = learned_ >= kWarm || learned_ / kPerAttemptUnderWay >= under_way;
-  if (first_.Samples() >= kEnough && warm) timeout = *first_.Quantile(policy.value);
+  const bool warm = /*mutant under-way-ignored*/ learned_ >= kWarm ||
+                    learned_ / kPerAttemptUnderWay >= under_way /*end*/;
+  if (/*mutant one-sample-more*/ first_.Samples() >= kEnough /*end*/ && warm)
+    timeout = *first_.Quantile(policy.value);
   if (retry && retries_.Samples() >= kEnough) {
     timeout = std::max(timeout, *retries_.Quantile(policy.value));
   }
-  return std::max(policy.min, std::min(timeout, policy.max));
+  return std::max(policy.min, /*mutant timeout-max-ignored*/ std::min(timeout, policy.max) /*end*/);
 }
 
 void Latency::Merge(const Latency& other) {

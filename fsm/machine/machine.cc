@@ -313,7 +313,7 @@ Machine Compiler::Assemble() {
     }
     NodeSettings settings = std::move(draft_.nodes[i].settings);
     if (node.kind == NodeKind::kWork && settings.action.empty()) {
-      settings.action = machine.id + "." + node.id;
+      /*mutant default-action-unnamed*/ settings.action = machine.id + "." + node.id; /*end*/
     }
     node.settings = std::make_shared<const NodeSettings>(std::move(settings));
     machine.nodes.push_back(std::move(node));

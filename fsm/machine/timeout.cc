@@ -44,7 +44,7 @@ TimeoutKeys TimeoutKeys::Over(const TimeoutKeys& base) const {
   Inherit(base.timeout, &keys.timeout);
   Inherit(base.strategy, &keys.strategy);
   Inherit(base.initial, &keys.initial);
-  Inherit(base.min, &keys.min);
+  /*mutant timeout-min-not-inherited*/ Inherit(base.min, &keys.min); /*end*/
   Inherit(base.max, &keys.max);
   return keys;
 }

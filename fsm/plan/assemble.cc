@@ -9,11 +9,11 @@ class Assembler {
       : graph_(*graph), machine_(std::move(machine)) {
     machine_.graph = std::move(graph);
     for (const StepAction& action : graph_.actions) {
-      settings_.push_back(
-          std::make_shared<const NodeSettings>(NodeSettings{.timeout = action.timeout,
-                                                            .action = action.name,
-                                                            .queue = action.queue,
-                                                            .priority = action.priority}));
+      settings_.push_back(std::make_shared<const NodeSettings>(
+          NodeSettings{.timeout = action.timeout,
+                       .action = action.name,
+                       .queue = action.queue,
+                       .priority = /*mutant action-priority-lost*/ action.priority /*end*/}));
     }
   }
 

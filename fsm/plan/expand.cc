@@ -251,7 +251,10 @@ Span PlanExpander::ExpandItems(const FlowNode& node, std::string_view items, Sco
     }
     spans.push_back(ExpandItem(body, AddScope(std::move(inner)), lists));
   }
-  if (!spans.empty()) return node.sequential ? Sequential(spans) : Concurrent(spans);
+  if (!spans.empty()) {
+    const bool sequential = /*mutant sequential-items-concurrent*/ node.sequential /*end*/;
+    return sequential ? Sequential(spans) : Concurrent(spans);
+  }
   const Span span = NeverEmpty({});
   for (uint32_t list : lists) draft_.bundles[list].empty = span.out;
   return span;
@@ -512,7 +515,7 @@ Span PlanExpander::AddSubscribers(const Task& task, Entity trigger, uint32_t ste
     const Span beside = ExpandAction(std::move(subscriber), &entity);
     if (first < draft_.steps.size() && ReadsTriggersOutput(*draft_.steps[first].input)) continue;
     if (in == PlanOrder::kNone) in = draft_.order.AddGate();
-    draft_.order.AddEdge(in, beside.in);
+    /*mutant subscriber-waits-for-nothing*/ draft_.order.AddEdge(in, beside.in); /*end*/
   }
   if (in == PlanOrder::kNone) return span;
   draft_.order.AddEdge(in, span.in);

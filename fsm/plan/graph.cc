@@ -12,7 +12,7 @@ void AddReaders(const PlanGraph& graph, const std::vector<uint32_t>& groups,
     if (!seen->insert(group).second) continue;
     const Group& part = graph.groups[group];
     readers->insert(readers->end(), part.readers.begin(), part.readers.end());
-    AddReaders(graph, part.groups, seen, readers);
+    /*mutant outer-readers-not-skipped*/ AddReaders(graph, part.groups, seen, readers); /*end*/
   }
 }
 

@@ -72,7 +72,7 @@ void OverrideKeys(const ActionSource& own, ActionSource* action) {
   action->timeout = own.timeout.Over(action->timeout);
   Override(own.retry, &action->retry);
   Override(own.poll, &action->poll);
-  Override(own.rescue, &action->rescue);
+  /*mutant step-rescue-ignored*/ Override(own.rescue, &action->rescue); /*end*/
   Override(own.weight, &action->weight);
   Override(own.input, &action->input);
   Override(own.output, &action->output);

@@ -258,7 +258,8 @@ Spot PlanNames::OutOf(const Entity& entity) {
   Bundle& bundle = draft_.bundles[entity.index];
   if (bundle.out != PlanOrder::kNone) return bundle.out;
   bundle.out = draft_.order.AddGate();
-  if (bundle.empty != PlanOrder::kNone) draft_.order.AddEdge(bundle.empty, bundle.out);
+  /*mutant empty-list-waits-for-nothing*/ if (bundle.empty != PlanOrder::kNone)
+    draft_.order.AddEdge(bundle.empty, bundle.out); /*end*/
   for (const Entity& item : bundle.items) {
     if (item.kind != Entity::Kind::kNone) draft_.order.AddEdge(OutOf(item), bundle.out);
   }
@@ -484,7 +485,7 @@ void PlanNames::CompileAfter(const AfterDraft& after) {
     if (!found) {
       draft_.problems.Add(after.where, UnknownName(*after.scope, keys, false));
     } else if (found->entity.kind != Entity::Kind::kNone) {
-      before.push_back(OutOf(found->entity));
+      /*mutant only-last-after*/ before.push_back(OutOf(found->entity)); /*end*/
     }
   }
   draft_.order.AddList(before, after.in);

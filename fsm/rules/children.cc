@@ -12,7 +12,7 @@ ChildClass ClassOf(const Instance& child) {
   switch (child.result) {
     case InstanceResult::kSuccess:
     case InstanceResult::kWarning:
-      return ChildClass::kSuccess;
+      /*mutant warning-child-failed*/ return ChildClass::kSuccess; /*end*/
     case InstanceResult::kCancelled:
       return ChildClass::kCancelled;
     default:
@@ -28,7 +28,8 @@ bool WantsChildren(const Instance& instance, const Token& token) {
   if (instance.state != InstanceState::kRunning || instance.Cancelling()) return false;
   if (!children.counted) return true;
   if (!children.restart && children.started >= children.total) return false;
-  return children.concurrency == 0 || children.running < children.concurrency;
+  return children.concurrency == 0 ||
+         /*mutant one-child-too-many*/ children.running < children.concurrency /*end*/;
 }
 namespace {
 
@@ -90,7 +91,8 @@ void ChildStarted(Scene& scene, NodeIndex home, const std::string& error) {
   ChildCounts& children = *token.step->children;
   ++children.started;
   uint64_t& highest = scene.instance.plan->children;
-  highest = std::max(highest, children.first + children.started);
+  /*mutant child-numbers-reused*/ highest =
+      std::max(highest, children.first + children.started); /*end*/
   if (error.empty()) {
     ++children.running;
     return;
@@ -117,7 +119,7 @@ void CountChild(ChildCounts& children, ChildClass child, int64_t by) {
       add(children.success);
       break;
     case ChildClass::kCancelled:
-      add(children.cancelled);
+      /*mutant cancelled-children-not-told*/ add(children.cancelled); /*end*/
       [[fallthrough]];
     case ChildClass::kFailed:
       add(children.failed);

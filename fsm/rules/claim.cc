@@ -224,7 +224,7 @@ Result<std::string> RelinquishAll(Scene& scene, const std::string& client) {
          return token.state == TokenState::kReady || token.state == TokenState::kClaimed;
        })) {
     Token& token = *instance.tokens.FindMutable(visit);
-    ForgetLost(scene, token);
+    /*mutant relinquish-spares-lost*/ ForgetLost(scene, token); /*end*/
     for (Claim& claim : token.claims) {
       if (!claim.given_back) GiveBack(scene, token, claim, client);
     }
@@ -308,7 +308,7 @@ void TimeOut(Scene& scene, uint64_t visit, ClaimId id) {
     event.prev_node = node.id;
     event.node = kTimeoutNode;
     event.visit = visit;
-    event.attempt = claim->attempt;
+    event.attempt = /*mutant timeout-of-latest-attempt*/ claim->attempt /*end*/;
     event.client = claim->worker;
     const Duration lasted = claim->deadline - claim->claim_time;
     event.samples.push_back({node.id, lasted, true, claim->sampled, claim->retry});

@@ -12,7 +12,8 @@ Result<Ok> Pause(Scene& scene) {
   if (instance.waits.Paused()) return Ok{};
   // A plan that is being cancelled is not paused: its remaining steps have to be told.
   if (instance.plan && instance.Cancelling()) return Ok{};
-  if (instance.plan) instance.plan->key.clear();
+  /*mutant pause-keeps-singleton*/ if (instance.plan)
+    instance.plan->key.clear(); /*end*/
   KeepFromRunning(scene, Wait::kPause);
   Event& event = Emit(scene, ChangeKind::kPaused);
   event.node = Where(scene);
@@ -81,7 +82,7 @@ Result<Ok> Cancel(Scene& scene, CancelMode mode) {
     return Stopped(instance);
   }
   instance.cancel = std::max({instance.cancel, mode, CancelMode::kCancel});
-  if (mode >= CancelMode::kForce) {
+  if (/*mutant kill-waits*/ mode >= CancelMode::kForce /*end*/) {
     StopCancelled(scene);
     return Ok{};
   }

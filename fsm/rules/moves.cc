@@ -328,7 +328,7 @@ void RetryFinalize(Scene& scene, size_t slot, const std::string& client) {
   const Token held = std::as_const(scene.instance.tokens)[slot];
   scene.instance.tokens.Remove(slot);
   plan.partial -= held.step->progress * WeightOf(scene, scene.machine.nodes[held.home]);
-  plan.done_weight -= std::exchange(plan.done_finalize, 0);
+  /*mutant finalize-weighs-twice*/ plan.done_weight -= std::exchange(plan.done_finalize, 0); /*end*/
   const Led led{"retry", {}, client};
   Walk walk(scene, led);
   const Edge& first = *scene.machine.nodes[held.node].FindTransition("retry");
@@ -385,7 +385,7 @@ void Failed(Scene& scene, size_t slot, const std::string& error, const Led& led)
     TakeEvent(scene, slot);
     return;
   }
-  if (goes_on && !polled && step.tries + 1 < action.retry.limit) {
+  if (goes_on && !polled && /*mutant one-try-more*/ step.tries + 1 /*end*/ < action.retry.limit) {
     const double fraction = Fraction(scene.random, left.visit);
     const Duration delay = DelayOf(action.retry.delay, step.tries + 1, fraction);
     Token& token = MoveTo(scene, slot, left.home,
@@ -421,7 +421,7 @@ void Suspended(Scene& scene, size_t slot, std::optional<Duration> wake_after) {
                        action.timeout.value > 0 && !Awaits(token);
   if (limited) {
     const Duration limit(static_cast<int64_t>(action.timeout.value * 1e6));
-    if (!after || limit < *after) {
+    if (/*mutant wake-beyond-timeout*/ !after || limit < *after /*end*/) {
       after = limit;
       step.wake = "timeout";
     }

@@ -17,7 +17,8 @@ void Planned(Scene& scene) {
   for (const Step& step : graph.steps) {
     const Weights& weight = graph.actions[step.action].weight;
     if (step.kind != Step::Kind::kPass) plan.weight += weight.run;
-    if (step.finalize) plan.weight += weight.finalize;
+    /*mutant finalize-weighs-nothing*/ if (step.finalize)
+      plan.weight += weight.finalize; /*end*/
   }
   if (!graph.planning) {
     SetState(scene, InstanceState::kRunning);

@@ -14,7 +14,7 @@ Result<size_t> OutsideSlot(Scene& scene, const std::string& node) {
   if (IsPlanned(scene)) return StepSlot(scene, node);
   if (!node.empty()) {
     const NodeIndex index = scene.machine.Find(node);
-    if (index == kNoNode) {
+    if (/*mutant wrong-node-illegal*/ index == kNoNode /*end*/) {
       return Error{Code::kNotFound, Reason::kNoSuchNode,
                    "machine " + Quoted(instance.machine) + " version " +
                        std::to_string(instance.version) + " has no node " + Quoted(node)};

@@ -86,7 +86,8 @@ void Stop(Scene& scene, InstanceResult result, NodeIndex where, uint64_t visit, 
   instance.result = result;
   instance.end_time = scene.now;
   if (!error.empty()) instance.error = std::move(error);
-  if (result == InstanceResult::kSuccess) instance.error.clear();  // of a failure on the way
+  /*mutant success-keeps-error*/ if (result == InstanceResult::kSuccess)
+    instance.error.clear(); /*end*/  // of a failure on the way
   instance.tokens.Clear();
   instance.entries.clear();
   instance.waits.Remove({Wait::kKey, Wait::kPause, Wait::kStuck});

@@ -36,7 +36,7 @@ void Begin(Scene& scene) {
 // The time by which it must have begun. kNever for an instance that has: on an earlier version, if
 // it is SCHEDULED again.
 Timestamp LatestStart(const Instance& instance) {
-  return instance.Begun() ? kNever : instance.start_before;
+  return /*mutant begun-stopped-as-late*/ instance.Begun() /*end*/ ? kNever : instance.start_before;
 }
 
 bool IsKeptFromRunning(const Instance& instance) {

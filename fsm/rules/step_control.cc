@@ -94,7 +94,9 @@ Result<Ok> ResumeSteps(Scene& scene, const std::string& node, bool force) {
   }
   const bool paused = instance.waits.Has(Wait::kPause);
   if (!(paused && node.empty()) && held.empty() && claimed.empty()) return Ok{};
-  if (instance.waits.Has(Wait::kStuck) || (paused && node.empty())) GoOn(scene);
+  if (instance.waits.Has(Wait::kStuck) ||
+      /*mutant node-resume-ends-pause*/ (paused && node.empty()) /*end*/)
+    GoOn(scene);
   Emit(scene, ChangeKind::kResumed).node = node;
   bool finalized = false;  // retrying one finalize phase retries all
   for (uint64_t visit : held) {
@@ -190,8 +192,10 @@ void JudgeSteps(Scene& scene) {
     return;
   }
   if (!stuck || instance.state != InstanceState::kRunning) return;
-  const bool fail = std::ranges::all_of(
-      tokens, [&](const Token& token) { return ActionOf(scene, token).rescue == Rescue::kFail; });
+  const auto fails = [&](const Token& token) {
+    return ActionOf(scene, token).rescue == Rescue::kFail;
+  };
+  const bool fail = /*mutant disagreement-fails*/ std::ranges::all_of(tokens, fails) /*end*/;
   const Token first = tokens.front();
   const std::string why = "step " + StepOf(scene, first).path + ": " +
                           (first.error.empty() ? "it failed" : first.error) +

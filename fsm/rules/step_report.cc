@@ -72,7 +72,8 @@ Result<std::vector<std::string>> Suspend(const StepReport& report) {
       MoveTo(scene, report.slot, node, TokenState::kWaiting, ChangeKind::kSuspended, report.led());
   StepState& step = *token.step;
   const std::string was = step.event;
-  if (was == "poll") step.poll_failures = 0;
+  /*mutant poll-errors-add-up*/ if (was == "poll")
+    step.poll_failures = 0; /*end*/
   if (report.args.children > 0) {
     ChildCounts children;
     children.first = step.next_child;
@@ -127,7 +128,8 @@ Result<std::vector<std::string>> SendEvent(const StepReport& report) {
                      " bytes with this one; send more when it has taken some"};
   }
   StepState& step = *scene.instance.tokens.Mutable(report.slot).step;
-  step.inbox.emplace_back(report.args.transition, report.args.params);
+  /*mutant newest-event-first*/ step.inbox.emplace_back(report.args.transition,
+                                                        report.args.params); /*end*/
   return Stays(report, "waits until the step suspends");
 }
 
@@ -261,7 +263,8 @@ Result<Answer> ReportStep(Scene& scene, size_t slot, ClaimId id, const ReportArg
   event.attempt = claim ? claim->attempt : 0;
   if (event.note.empty()) event.note = args.error;
   const bool puts_out = args.transition == "ok" || args.transition == "suspend";
-  if (puts_out && report.node.role != Role::kFinalize) event.output = args.output;
+  if (/*mutant finalize-output-kept*/ puts_out && report.node.role != Role::kFinalize /*end*/)
+    event.output = args.output;
   const bool worked = report.node.kind == NodeKind::kWork && event.left_visit != 0;
   if (worked) SampleReport(scene, report.left, claim, event);
   if (id) {

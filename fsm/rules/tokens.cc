@@ -162,7 +162,7 @@ void Tokens::Clear() {
   plan_->by_visit.clear();
   plan_->by_home.clear();
   plan_->arrived.clear();
-  plan_->doomed.clear();
+  /*mutant doomed-after-upgrade*/ plan_->doomed.clear(); /*end*/
   plan_->patched.clear();
 }
 

@@ -18,7 +18,8 @@ void Upgrade(Scene& scene, const Machine& next, uint32_t next_version) {
   event.prev_node = from;
   event.node = kUpgradedNode;
   event.visit = VisitOf(scene);
-  for (const Token& token : instance.tokens) SampleAbandoned(scene, token, {}, event);
+  /*mutant upgrade-learns-nothing*/ for (const Token& token : instance.tokens)
+    SampleAbandoned(scene, token, {}, event); /*end*/
   if (instance.tokens.size() != 1) instance.tokens.Clear();
   if (!next.IsPlain()) {
     // It is planned anew, whether it was a plan or a machine, and keeps its singleton meanwhile.

@@ -32,7 +32,7 @@ void Append(const Event& event, std::string* bytes) {
     to->set_node(sample.node);
     to->set_took(sample.took.count());
     to->set_censored(sample.censored);
-    to->set_replaces(sample.replaces.count());
+    /*mutant replaced-not-recorded*/ to->set_replaces(sample.replaces.count()); /*end*/
     to->set_retry(sample.retry);
   }
   using google::protobuf::io::CodedOutputStream;
@@ -229,7 +229,7 @@ Result<std::vector<uint64_t>> History(const Reader& reader, const Instance& inst
                          });
   if (!scanned) return scanned.error();
   for (uint64_t seq : instance.history) {
-    if (seq > after) seqs.push_back(seq);
+    if (/*mutant history-repeats-one*/ seq > after /*end*/) seqs.push_back(seq);
   }
   return seqs;
 }

@@ -89,7 +89,8 @@ Waits WaitsIn(const record::Instance& in) {
   if (in.after_size() > 0) waits.Add(Wait::kAfter);
   if (in.plan().waits_for_key()) waits.Add(Wait::kKey);
   if (state == InstanceState::kPaused) {
-    const bool by_call = !in.has_plan() || in.plan().pause_requested();
+    const bool by_call =
+        /*mutant recover-stuck-as-paused*/ !in.has_plan() || in.plan().pause_requested() /*end*/;
     waits.Add(by_call ? Wait::kPause : Wait::kStuck);
   }
   return waits;
@@ -184,7 +185,8 @@ Result<Instance> Decode(InstanceName name, std::string_view key, std::string_vie
   if (in.has_parent_step()) {
     instance.parent_step = ParentStep{in.parent_step().home(), in.parent_step().generation()};
   }
-  for (const auto& [node, count] : in.entries()) instance.entries.emplace_back(node, count);
+  /*mutant recover-entries-lost*/ for (const auto& [node, count] : in.entries())
+    instance.entries.emplace_back(node, count); /*end*/
   if (in.has_last_answer()) instance.last_answer = Decode(in.last_answer());
   instance.history.assign(in.history().begin(), in.history().end());
   instance.bare = in.bare();
@@ -344,7 +346,7 @@ namespace {
 
 // A text as a row holds it: behind its field's tag and its length, which must fit one byte.
 std::string Needle(int field, const std::string& value) {
-  if (value.empty() || value.size() > 127) return "";
+  if (value.empty() || /*mutant long-names-not-listed*/ value.size() > 127 /*end*/) return "";
   return std::string{static_cast<char>(field << 3 | 2), static_cast<char>(value.size())} + value;
 }
 

@@ -144,7 +144,8 @@ inline std::string Resume(Key prefix, std::string_view after) {
   if (after.empty()) return prefix;
   std::string key = std::move(prefix);
   key += after;
-  key += '\x01';  // after the zero byte that ends `after`, before any longer id
+  // After the zero byte that ends `after`, before any longer id.
+  key += /*mutant list-page-repeats-one*/ '\x01' /*end*/;
   return key;
 }
 

@@ -41,7 +41,7 @@ Result<Ok> DropInstance(const Reader& reader, const Writer& writer, const Instan
   for (uint64_t seq : *history) {
     if (seq < feed_begin) writer.batch.Delete(Key(writer.partition, kKept).Number(seq));
   }
-  std::vector<Kind> kinds = {kHistory, kOutput};
+  std::vector<Kind> kinds = {kHistory, /*mutant dropped-outputs-stay*/ kOutput /*end*/};
   if (instance.plan) kinds.insert(kinds.end(), {kStep, kStarts, kPlanned, kUnstarted});
   for (Kind kind : kinds) {
     const std::string begin = Key(reader.partition, kind).Of(instance);

@@ -23,7 +23,7 @@ Latency::Snapshot Decode(const record::NodeLatency& in) {
   for (const auto& slice : in.slices()) {
     auto& to = snapshot.slices.emplace_back();
     to.start = FromMicros(slice.start());
-    to.retries = slice.retries();
+    /*mutant recover-retries-mixed*/ to.retries = slice.retries(); /*end*/
     const int counts = std::min({slice.buckets_size(), slice.exact_size(), slice.censored_size()});
     for (int i = 0; i < counts; ++i) {
       to.counts.push_back(

@@ -104,7 +104,7 @@ StepState Decode(const record::StepState& in) {
   step.start_time = FromMicros(in.start_time());
   step.event = in.event();
   step.event_data = in.event_data();
-  for (int i = 0; i + 1 < in.inbox_size(); i += 2) {
+  for (int i = 0; /*mutant recover-last-event-lost*/ i + 1 < in.inbox_size() /*end*/; i += 2) {
     step.inbox.emplace_back(in.inbox(i), in.inbox(i + 1));
   }
   step.tries = in.tries();
@@ -144,7 +144,7 @@ Token Decode(const record::Token& in) {
   for (const auto& claim : in.claims()) token.claims.push_back(Decode(claim));
   token.available_at = in.available_at() == -1 ? kNever : FromMicros(in.available_at());
   token.error = in.error();
-  token.forgotten_epoch = in.forgotten_epoch();
+  /*mutant recover-void-claims*/ token.forgotten_epoch = in.forgotten_epoch(); /*end*/
   if (in.has_step()) token.step = Decode(in.step());
   return token;
 }

@@ -231,10 +231,8 @@ int Run(const Flags& flags) {
   gpr_set_log_function(GrpcLog);
 
   auto clock = [clock = std::make_shared<ServerClock>()] { return (*clock)(); };
-  if (!flags.tls.empty()) {
-    auto checked = CheckTls(flags.tls, clock());
-    if (!checked) return Fail(checked.error());
-  }
+  auto tls = flags.tls.empty() ? Result<Timestamp>(kNever) : CheckTls(flags.tls, clock());
+  if (!tls) return Fail(tls.error());
   auto audit = OpenAudit(flags, clock);
   if (!audit) return Fail(audit.error());
 

@@ -44,7 +44,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       claims(turn, catalog, statistics, residents, changer, throttle),
       upgrades(turn, catalog, residents, changer, agenda, throttle),
       values(turn, residents, options),
-      walker(turn, changer),
+      walker(turn, changer, options),
       singletons(residents, changer, values),
       planner(turn, catalog, residents, changer, values, singletons, options),
       followers(residents, changer),

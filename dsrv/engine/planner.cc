@@ -114,7 +114,11 @@ void Planner::Enter(Resident& resident, const PlanSource& source) {
     if (!label) return Fail(resident, "label: " + label.error().message);
     resident.instance.plan->label = *std::move(label);
   }
-  changer_.Apply(resident, [](Scene& scene) { rules::Planned(scene); });
+  const bool large = resident.machine().graph->steps.size() > options_.steps_at_once;
+  changer_.Apply(resident, [&](Scene& scene) {
+    if (large) scene.portion = options_.portion;
+    rules::Planned(scene);
+  });
   residents_.MarkDirty(resident);
 }
 

@@ -433,7 +433,10 @@ TEST_CASE("extending a claim moves its deadline, never to an earlier time") {
   };
   CHECK(extend(1s).deadline == task.deadline);
   CHECK(extend(60s).deadline - world.now() - 60s < World::kSlack);
-  world.Elapse(59s);
+  world.Elapse(9s);
+  // The old deadline is not waited for: a timer that has moved would ring in vain.
+  CHECK(world.engine().NextDeadline() > task.deadline + World::kSlack);
+  world.Elapse(50s);
   CHECK(world.Ready().empty());
   SUBCASE("it times out then") {
     world.Elapse(1s);
@@ -609,6 +612,29 @@ TEST_CASE("a cancel waits for claimed work and outlives a crash") {
   CHECK(world.Must("i").state == InstanceState::kRunning);
   world.Crash();
   REQUIRE(world.Report(task, "ok"));
+  CHECK(world.Must("i").result == InstanceResult::kCancelled);
+}
+
+TEST_CASE("a cancel that was acknowledged holds over pause, resume and restarts") {
+  World world;
+  world.Define(kTwoSteps);
+  world.Define("plan: p\nflow: [{step: a, action: x}, {step: b, action: x, after: [a]}]\n");
+  std::string machine;
+  SUBCASE("of a machine") { machine = "m"; }
+  SUBCASE("of a plan") { machine = "p"; }
+  const std::vector<std::function<void()>> between = {
+      [&] { REQUIRE(world.Do([](Engine& e) { return e.Pause("ns", "i"); })); },
+      [&] { (void)world.Do([](Engine& e) { return e.Resume("ns", "i", "", false); }); }};
+  world.Start(machine);
+  const Task task = world.ReadyOne();
+  REQUIRE(world.Do([](Engine& e) { return e.Cancel("ns", "i", CancelMode::kCancel); }));
+  for (const auto& call : between) {
+    call();
+    world.Crash();
+    CHECK(world.Ready().empty());
+  }
+  REQUIRE(world.Report(task, "ok"));
+  CHECK(world.Ready().empty());
   CHECK(world.Must("i").result == InstanceResult::kCancelled);
 }
 

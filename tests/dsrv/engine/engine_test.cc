@@ -638,6 +638,49 @@ TEST_CASE("a cancel that was acknowledged holds over pause, resume and restarts"
   CHECK(world.Must("i").result == InstanceResult::kCancelled);
 }
 
+// Priorities --------------------------------------------------------------------------------------
+
+constexpr std::string_view kExtremes = R"(
+id: low
+nodes: {a: {start: true, priority: -2147483648, transitions: {ok: z}}, z: {final: true}}
+---
+id: mid
+nodes: {a: {start: true, transitions: {ok: z}}, z: {final: true}}
+---
+id: high
+nodes: {a: {start: true, priority: 2147483647, transitions: {ok: z}}, z: {final: true}}
+)";
+
+TEST_CASE("the priorities of node and instance add up, whatever their sum, over a restart") {
+  World world;
+  world.Define(kExtremes);
+  struct Row {
+    const char* id;
+    const char* machine;
+    int32_t priority;
+  };
+  // The lowest sum is the oldest.
+  const std::vector<Row> rows = {{"1", "low", INT32_MIN}, {"2", "low", -1},
+                                 {"3", "low", 0},         {"4", "mid", INT32_MIN + 1},
+                                 {"5", "mid", -1},        {"6", "mid", 0},
+                                 {"7", "mid", 1},         {"8", "high", -1},
+                                 {"9", "high", 0},        {"a", "high", 1},
+                                 {"b", "high", INT32_MAX}};
+  std::string order;
+  for (const Row& row : rows) {
+    auto started = world.TryStart({.machine = row.machine, .id = row.id, .priority = row.priority});
+    REQUIRE(started);
+    order.insert(0, row.id);
+    world.Elapse(1ms);
+  }
+  SUBCASE("") {}
+  SUBCASE("of what rests in the store") { world.Restart(); }
+  SUBCASE("after a crash") { world.Crash(); }
+  std::string handed_out;
+  for (const Task& task : world.Ready()) handed_out += task.instance;
+  CHECK(handed_out == order);
+}
+
 // Followers ---------------------------------------------------------------------------------------
 
 TEST_CASE("an instance starts after others, in the commit that ends the last of them") {

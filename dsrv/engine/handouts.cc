@@ -31,11 +31,8 @@ Agenda::Queue* HandOuts::QueueOf(VersionState& version, const Graph& graph, Node
 
 ReadyEntry HandOuts::EntryOf(const Graph& graph, std::string id, int32_t priority,
                              const Token& token) {
-  // In 64 bits, then clamped: both priorities come from outside.
-  const int64_t sum = int64_t{graph.machine->nodes[token.node].settings->priority} + priority;
-  return {std::move(id), token.visit, token.available_at,
-          static_cast<int32_t>(
-              /*mutant planted-14*/ std::clamp<int64_t>(sum, INT32_MIN, INT32_MAX) /*end*/)};
+  const int64_t of_node = graph.machine->nodes[token.node].settings->priority;
+  return {std::move(id), token.visit, token.available_at, /*mutant planted-14*/ of_node + priority /*end*/};
 }
 
 void HandOuts::Enqueue(Resident& resident, const Token& token) {

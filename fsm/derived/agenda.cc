@@ -18,16 +18,16 @@ class Agenda::Queue {
   Queue(const QueueKey& k, uint64_t n) : key(k), number(n) {}
 
   bool empty() const { return levels.empty(); }
-  int32_t priority() const { return levels.begin()->first; }
+  int64_t priority() const { return levels.begin()->first; }
   Timestamp oldest() const { return levels.begin()->second.front().since; }
 
   QueueKey key;
   const uint64_t number;  // orders equals: by address no two runs would be alike
-  std::map<int32_t, std::deque<ReadyEntry>, std::greater<>> levels;  // by priority, none empty
+  std::map<int64_t, std::deque<ReadyEntry>, std::greater<>> levels;  // by priority, none empty
   uint64_t served = 0;             // tick of the last hand-out
   std::vector<Group*> groups;      // the filters that match it
   struct Place {
-    int32_t priority = 0;
+    int64_t priority = 0;
     Timestamp oldest;
     uint64_t served = 0;
     friend bool operator==(const Place&, const Place&) = default;
@@ -36,7 +36,7 @@ class Agenda::Queue {
 };
 
 struct Agenda::Rank {
-  int32_t priority;
+  int64_t priority;
   int64_t turn;  // the lower the sooner
   Queue* queue;
 };

@@ -49,7 +49,7 @@ struct ReadyEntry {
   std::string instance;
   uint64_t visit = 0;
   Timestamp since;  // its place in line, which a token keeps when it is given back or timed out
-  int32_t priority = 0;
+  int64_t priority = 0;  // of node and instance together, which is more than 32 bits hold
 };
 
 using WaiterId = uint64_t;

@@ -772,6 +772,17 @@ def test_a_held_step_may_be_given_another_input_and_that_is_in_the_history(space
     assert from_json(space.get(id).params) == {"url": "htp://x"}
 
 
+def test_a_patch_of_a_run_phase_holds_for_its_finalize_phase_too(space, run):
+    id = run("action: x\nphases: [run, finalize]\n---\n"
+             "plan: p\nflow: [{step: a, action: x, input: {v: 1, w: 2}}]\n")
+    space.fail("a")
+    space.event(id, "patch", "a", {"v": 3})
+    space.event(id, "retry", "a")
+    assert input_of(only(space.do("a"))) == {"v": 3, "w": 2}
+    assert input_of(only(space.do("a/finalize"))) == {"v": 3, "w": 2}
+    space.ends(id, "SUCCESS")
+
+
 def test_a_patch_gives_what_a_reference_did_not_find(space, run):
     id = run(flow("{step: a, action: x}", "{step: b, action: y, input: {v: '${a.output.v}'}}"))
     space.do("a", output={})

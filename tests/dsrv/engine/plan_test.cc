@@ -202,6 +202,24 @@ TEST_CASE("at most so many children run, and the parent goes on with the last") 
   Healthy(world);
 }
 
+TEST_CASE("a worker's children have the names of their numbers, however often it asks for some") {
+  World world;
+  world.Define(
+      "plan: c\nflow: [{step: a, action: x}]\n---\nplan: p\nflow: [{step: w, action: x}]\n");
+  world.Start("p");
+  int number = 0;
+  for (const size_t children : {2, 3, 1, 2}) {
+    REQUIRE(ReportStep(world, TaskOf(world, "w"), {.transition = "suspend"},
+                       std::vector<rows::ChildStart>(children, {.machine = "c"})));
+    world.Drain();
+    for (size_t i = 0; i < children; ++i) Ok(world, "a", "i/w/" + std::to_string(number++));
+    world.Drain();
+  }
+  const Task task = TaskOf(world, "w");
+  CHECK(task.event_data == R"({"total":2,"success":2,"failed":0,"cancelled":0})");
+  Healthy(world);
+}
+
 TEST_CASE("children that could not be started are started again, no more at once than may run") {
   World world;
   world.Define(R"(
@@ -295,6 +313,64 @@ flow: [{step: s, spawn: {plan: mid, for_each: [1, 2]}}]
   Healthy(world);
 }
 
+// What a step is given ---------------------------------------------------------------------------
+
+TEST_CASE("the outputs of a list's items come in the order of the list, more than ten, too") {
+  World world;
+  world.Define(R"(
+plan: p
+flow:
+  - for_each: "${params.list}"
+    as: n
+    do: {step: each, action: x}
+  - {step: last, action: x, input: {all: "${each.output}"}}
+)");
+  std::string list, outputs;
+  for (int i = 0; i < 12; ++i) {
+    list += (i > 0 ? "," : "") + std::to_string(i);
+    outputs += (i > 0 ? "," : "") + ("{\"n\":" + std::to_string(i)) + "}";
+  }
+  StartList(world, "[" + list + "]");
+  world.Drain();
+  auto tasks = world.Ready();
+  REQUIRE(tasks.size() == 12);
+  std::ranges::reverse(tasks);  // not in the order in which they end
+  SUBCASE("") {}
+  SUBCASE("over a restart") { world.Restart(); }
+  for (const Task& task : tasks) {
+    const std::string number = task.node.substr(task.node.find('.') + 1);
+    REQUIRE(ReportStep(world, task,
+                       {.transition = "ok", .output = "{\"n\":" + std::string(number) + "}"}));
+  }
+  CHECK(TaskOf(world, "last").node_params == "{\"all\":[" + outputs + "]}");
+}
+
+TEST_CASE("a patch of a held run phase changes what its finalize phase is given, over a restart") {
+  World world;
+  world.Define(R"(
+action: x
+phases: [run, finalize]
+---
+plan: p
+flow: [{step: a, action: x, input: {v: 1, w: 2}}]
+)");
+  world.Start("p");
+  Fail(world, "a");
+  auto outside = [&](const std::string& verb, const std::string& params = "") {
+    REQUIRE(world.Do([&](Engine& e) {
+      return e.Report("ns", "i", {.transition = verb, .params = params, .node = "a"});
+    }));
+  };
+  outside("patch", R"({"v":3})");
+  SUBCASE("") {}
+  SUBCASE("crash") { world.Crash(); }
+  outside("retry");
+  const Task run = TaskOf(world, "a");
+  CHECK(run.node_params == R"({"v":3,"w":2})");
+  REQUIRE(ReportStep(world, run, {.transition = "ok"}));
+  CHECK(TaskOf(world, "a/finalize").node_params == R"({"v":3,"w":2})");
+}
+
 // Singletons and hooks ---------------------------------------------------------------------------
 
 TEST_CASE("who waits for a singleton has it in the order of the starts, over a restart") {
@@ -310,6 +386,71 @@ TEST_CASE("who waits for a singleton has it in the order of the starts, over a r
     world.Drain();
     Healthy(world);
   }
+}
+
+TEST_CASE("a singleton that is free goes past those in line that have stopped") {
+  World world;
+  world.Define(R"(
+plan: p
+singleton: k
+on_conflict: wait
+flow: [{step: a, action: x}]
+---
+plan: left
+upgrade_strategy: abort
+singleton: k
+on_conflict: wait
+flow: [{step: a, action: x}]
+)");
+  world.Start("p", "a");
+  SUBCASE("cancelled") {
+    for (const char* id : {"b", "c"}) world.Start("p", id);
+    for (const char* id : {"b", "c"}) REQUIRE(Cancel(world, id));
+  }
+  SUBCASE("cancelled, and a crash later") {
+    for (const char* id : {"b", "c"}) world.Start("p", id);
+    for (const char* id : {"b", "c"}) REQUIRE(Cancel(world, id));
+    world.Crash();
+  }
+  SUBCASE("aborted") {
+    for (const char* id : {"b", "c"}) world.Start("left", id);
+    world.Define("plan: left\nupgrade_strategy: abort\nflow: [{step: b, action: x}]\n");
+    world.Drain();
+    for (const char* id : {"b", "c"}) CHECK(Ended(world, id) == "STOPPED ABORTED");
+  }
+  SUBCASE("too late to begin") {
+    for (const char* id : {"b", "c"}) {
+      REQUIRE(world.TryStart({.machine = "p", .id = id, .start_before = world.now() + 10s}));
+    }
+    world.Elapse(10s);
+    for (const char* id : {"b", "c"}) CHECK(Ended(world, id) == "STOPPED ERROR");
+  }
+  world.Start("p", "d");
+  CHECK(Ended(world, "d") == "SCHEDULED PENDING");
+  Ok(world, "a", "a");
+  world.Drain();
+  CHECK(Ended(world, "d") == "RUNNING PENDING");
+  Healthy(world);
+}
+
+TEST_CASE("a step's singleton that is free goes past the steps in line that are gone") {
+  World world;
+  world.Define(R"(
+action: x
+singleton: k
+on_conflict: wait
+---
+plan: p
+flow: [{step: a, action: x}]
+)");
+  for (const char* id : {"a", "b", "c", "d"}) world.Start("p", id);
+  const Task task = TaskOf(world, "a", "a");
+  for (const char* id : {"b", "c"}) REQUIRE(Cancel(world, id));
+  CHECK(world.Ready().empty());
+  REQUIRE(ReportStep(world, task, {.transition = "ok"}));
+  world.Drain();
+  CHECK(TaskOf(world, "a").instance == "d");
+  Healthy(world);
 }
 
 TEST_CASE("who is paused while it waits for a singleton does not lose its turn for good") {

@@ -173,6 +173,52 @@ TEST_CASE("a walk through the pages finds once what is there, though it stops on
   CHECK(shown == all);
 }
 
+TEST_CASE("a list shows what meets all that is asked for") {
+  Busy busy;
+  World& world = busy.world;
+  auto labelled = [](std::map<std::string, std::string> labels) {
+    return Spec{.labels = std::move(labels)};
+  };
+  for (const char* id : {"i", "j"}) {
+    REQUIRE(world.TryStart({.machine = "p", .id = id, .spec = labelled({{"l", "1"}})}));
+    const std::vector<rows::ChildStart> children = {
+        {.machine = "job", .spec = labelled({{"l", "1"}, {"k", "a"}})},
+        {.machine = "job", .spec = labelled({{"l", "2"}, {"k", "a"}})},
+        {.machine = "job", .spec = labelled({{"l", "1"}, {"k", "b"}})},
+        {.machine = "job"}};
+    const std::vector<Task> tasks = world.Ready({.machine = "p"});
+    REQUIRE(tasks.size() == 1);
+    ReportArgs args{.transition = "suspend", .claim = tasks[0].claim, .children = children.size()};
+    REQUIRE(world.Do([&](Engine& e) { return e.Report("ns", id, args, children); }));
+    world.Drain();
+  }
+  REQUIRE(world.Move("i/a/2", "ok"));
+  auto list = [&](InstanceQuery query) {
+    query.ns = "ns";
+    query.limit = 1;  // so that the walk from page to page is checked, too
+    std::string shown;
+    do {
+      auto page = ReadInstances(Moment(world.engine().reader()), query);
+      REQUIRE(page);
+      for (const InstanceView& one : page->instances) shown += one.instance.id + " ";
+      query.after = page->last;
+    } while (!query.after.empty());
+    return shown;
+  };
+  CHECK(list({.parent = "i"}) == "i/a/0 i/a/1 i/a/2 i/a/3 ");
+  CHECK(list({.labels = {{"l", "1"}}, .parent = "i"}) == "i/a/0 i/a/2 ");
+  CHECK(list({.labels = {{"l", "1"}, {"k", "b"}}, .parent = "i"}) == "i/a/2 ");
+  CHECK(list({.labels = {{"l", "3"}}, .parent = "i"}) == "");
+  CHECK(list({.labels = {{"l", "1"}}}) == "i i/a/0 i/a/2 j j/a/0 j/a/2 ");
+  CHECK(list({.labels = {{"k", "a"}, {"l", "1"}}}) == "i/a/0 j/a/0 ");
+  CHECK(list({.machine = "p", .labels = {{"l", "1"}}}) == "i j ");
+  CHECK(list({.state = InstanceState::kStopped, .labels = {{"l", "1"}}}) == "i/a/2 ");
+  CHECK(list({.result = InstanceResult::kPending, .labels = {{"l", "1"}}, .parent = "i"}) ==
+        "i/a/0 ");
+  CHECK(list({.node = "z", .parent = "i"}) == "i/a/2 ");
+  CHECK(list({.node = "a", .labels = {{"l", "1"}}, .parent = "j"}) == "j/a/0 j/a/2 ");
+}
+
 TEST_CASE("a history is read whole while a page of it is cut off") {
   Busy busy;
   busy.world.Start("job", "i");

@@ -577,6 +577,39 @@ TEST_CASE("of two claims of a visit the first to report wins") {
 
 // Forks, as compiled plans have them --------------------------------------------------------------
 
+TEST_CASE("the claims that another report overtakes have lasted at least that long, no more") {
+  World world;
+  world.Start();
+  const std::string first = world.Claim();
+  world.TimeOut();  // after 10 s, which it was a sample of then
+  const std::string second = world.Claim(1h, "w2");
+  world.now += 5s;
+  SUBCASE("of a claim that lives again, what it was a sample of before is replaced") {
+    REQUIRE(world.Do([&](Scene& scene) { return rules::Extend(scene, first, world.now + 1h, 0); }));
+    REQUIRE(world.Report({.transition = "ok", .claim = second}));
+    REQUIRE(world.events[0].samples.size() == 2);
+    CHECK(world.events[0].samples[0] == Event::Sample{"a", 5s, false, 0s, true});
+    CHECK(world.events[0].samples[1] == Event::Sample{"a", 15s, true, 10s, false});
+  }
+  SUBCASE("a late report replaces what its deadline had made a sample") {
+    REQUIRE(world.Report({.transition = "ok", .claim = first}));
+    REQUIRE(world.events[0].samples.size() == 2);
+    CHECK(world.events[0].samples[0] == Event::Sample{"a", 15s, false, 10s, false});
+    CHECK(world.events[0].samples[1] == Event::Sample{"a", 5s, true, 0s, true});
+  }
+  SUBCASE("a claim that is over, and stays a sample, is none again") {
+    REQUIRE(world.Report({.transition = "ok", .claim = second}));
+    REQUIRE(world.events[0].samples.size() == 1);
+    CHECK(world.events[0].samples[0] == Event::Sample{"a", 5s, false, 0s, true});
+  }
+  SUBCASE("a report from outside overtakes all of them") {
+    REQUIRE(world.Report({.transition = "ok"}));
+    REQUIRE(world.events[0].samples.size() == 1);
+    CHECK(world.events[0].samples[0] == Event::Sample{"a", 5s, true, 0s, true});
+  }
+  CHECK(world.node() == "b");
+}
+
 TEST_CASE("an edge with two targets leaves two tokens, and asks which one is meant") {
   World world;
   Machine& machine = world.machine;
@@ -1192,6 +1225,34 @@ TEST_CASE("a cancel waits for claimed work, whatever ends it") {
   auto again = world.Report({.transition = "again", .claim = claim});
   CHECK_FALSE(again);
   CHECK(world.instance == before);
+}
+
+TEST_CASE("no pause and no resume takes back a cancel that was acknowledged") {
+  World world;
+  world.Start();
+  const std::string claim = world.Claim();
+  bool force = false;
+  SUBCASE("asked for while it runs") {
+    REQUIRE(world.Do([](Scene& scene) { return rules::Cancel(scene, CancelMode::kCancel); }));
+    REQUIRE(world.Do([](Scene& scene) { return rules::Pause(scene); }));
+  }
+  SUBCASE("asked for while it is paused") {
+    REQUIRE(world.Do([](Scene& scene) { return rules::Pause(scene); }));
+    REQUIRE(world.Do([](Scene& scene) { return rules::Cancel(scene, CancelMode::kCancel); }));
+  }
+  SUBCASE("resumed with force") {
+    REQUIRE(world.Do([](Scene& scene) { return rules::Cancel(scene, CancelMode::kCancel); }));
+    REQUIRE(world.Do([](Scene& scene) { return rules::Pause(scene); }));
+    force = true;
+  }
+  // Whatever it answers.
+  (void)world.Do([force](Scene& scene) { return rules::Resume(scene, "", force); });
+  const auto extended =
+      world.Do([&](Scene& scene) { return rules::Extend(scene, claim, world.now + 20s, 0); });
+  CHECK((!extended || extended->cancel_requested));
+  (void)world.Report({.transition = "ok", .claim = claim});
+  CHECK(world.instance.state == InstanceState::kStopped);
+  CHECK(world.instance.result == InstanceResult::kCancelled);
 }
 
 TEST_CASE("cancelling what is being cancelled changes nothing") {

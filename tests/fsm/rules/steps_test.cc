@@ -404,6 +404,41 @@ TEST_CASE("patch changes what a held step is given, and is told") {
   CHECK(*play.instance.tokens.Patched(play.At("a").home) == input);
 }
 
+TEST_CASE("a patch changes what a step's phases to come are given, and none that is over") {
+  Play play(R"(
+action: x
+phases: [run, finalize]
+---
+plan: p
+flow: [{step: a, action: x, input: {v: 1, w: 2}}, {step: b, action: x}]
+)");
+  const NodeIndex run = play.machine.Find("a");
+  const NodeIndex finalize = play.machine.Find("a/finalize");
+  SUBCASE("while the run phase is held") {
+    play.Error("a");
+    play.Outside("a", "patch", R"({"v":3})");
+    play.Outside("a", "retry");
+    play.Ok("a");
+    play.Ok("b");
+    CHECK(play.Where() == "a/finalize ready");
+    REQUIRE(play.instance.tokens.Patched(run));
+    REQUIRE(play.instance.tokens.Patched(finalize));
+    CHECK(*play.instance.tokens.Patched(finalize) == *play.instance.tokens.Patched(run));
+    CHECK(play.instance.tokens.Patched(finalize)->find("\"v\":3") != std::string::npos);
+    CHECK(play.instance.tokens.Patched(finalize)->find("\"w\":2") != std::string::npos);
+  }
+  SUBCASE("while the finalize phase is held") {
+    play.Ok("a");
+    play.Ok("b");
+    play.Error("a/finalize");
+    play.Outside("a", "patch", R"({"v":3})");
+    CHECK_FALSE(play.instance.tokens.Patched(run));
+    REQUIRE(play.instance.tokens.Patched(finalize));
+    CHECK(play.instance.tokens.Patched(finalize)->find("\"v\":3") != std::string::npos);
+  }
+  CHECK_FALSE(play.instance.tokens.Patched(play.machine.Find("b/finalize")));
+}
+
 TEST_CASE("a patch of a spawn step changes what its children get, and keeps the rest") {
   Play play(R"(
 id: m
@@ -1063,6 +1098,19 @@ TEST_CASE("a worker's children wake its step when all have ended") {
   CHECK(play.At("a").step->children->told);
 }
 
+TEST_CASE("the children of one step are numbered on, however often it asks for some") {
+  Play play(kOne);
+  uint64_t number = 0;
+  for (const size_t children : {2, 3, 1, 2}) {
+    play.Run("a", {.transition = "suspend", .children = children});
+    CHECK(play.At("a").step->children->first == number);
+    for (size_t i = 0; i < children; ++i) play.StartChild("a");
+    for (size_t i = 0; i < children; ++i) play.Child("a", kRunning, kSuccess);
+    CHECK(play.Where() == "a ready");
+    number += children;
+  }
+}
+
 TEST_CASE("children that end between two tries of their step do not cut the wait short") {
   Play play(R"(
 action: x
@@ -1094,6 +1142,27 @@ TEST_CASE("a plan that is to be cancelled is not paused: its steps have to hear 
   REQUIRE(play.Report({.transition = "suspend", .claim = claim}));
   CHECK(play.instance.state == InstanceState::kRunning);
   CHECK(play.At("a").step->event == "cancel");
+}
+
+TEST_CASE("no pause and no resume takes back a plan's cancel that was acknowledged") {
+  Play play("plan: p\nflow: [{step: a, action: x}, {step: b, action: x, after: [a]}]\n");
+  const std::string claim = play.Claim("a");
+  bool force = false;
+  SUBCASE("asked for while it runs") {
+    play.Cancel();
+    REQUIRE(play.Do([](Scene& scene) { return rules::Pause(scene); }));
+  }
+  SUBCASE("asked for while it is paused") {
+    REQUIRE(play.Do([](Scene& scene) { return rules::Pause(scene); }));
+    play.Cancel();
+  }
+  SUBCASE("resumed with force") {
+    play.Cancel();
+    force = true;
+  }
+  (void)play.Resume("", force);  // whatever it answers
+  (void)play.Report({.transition = "ok", .claim = claim});
+  CHECK(play.Ended() == "STOPPED CANCELLED ");
 }
 
 TEST_CASE("events that came before a step failed are told before those that come after") {

@@ -311,7 +311,8 @@ class PlanAudit {
       const bool waits = instance.hold || !instance.after.empty() || plan.waits_for_key ||
                          instance.start_at > world_.now();
       Expect((instance.state == InstanceState::kScheduled && waits) ||
-                 instance.state == InstanceState::kPaused, who);
+                 instance.state == InstanceState::kPaused,
+             who);
       Expect(!instance.cancel_requested, instance.id + " hangs in cancel");
       return;
     }

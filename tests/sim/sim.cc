@@ -342,9 +342,11 @@ void Sim::StartOne(Asked& engine) {
   StartArgs args{.ns = "ns", .machine = AnyMachine(), .id = AnyId()};
   // What retention has dropped would begin a second life under the same name.
   if (On(Fault::kRetention) && Finished(args.id)) args.id = "i" + std::to_string(random_.Next());
-  args.spec.params = random_.Chance(50) ? R"({"list":[1,2],"flag":true})"
-                                        : R"({"list":[],"flag":false})";
-  args.priority = static_cast<int32_t>(random_.Below(3));
+  args.spec.params = random_.Chance(45)   ? R"({"list":[1,2],"flag":true})"
+                     : random_.Chance(90) ? R"({"list":[],"flag":false})"
+                                          : R"({"list":[1,2,3,4,5,6,7,8,9,10,11,12],"flag":true})";
+  args.priority = random_.Priority();
+  if (random_.Chance(50)) args.spec.labels["kind"] = random_.Chance(50) ? "a" : "b";
   if (random_.Chance(15)) args.start_at = world_.now() + Duration(1'000 * random_.Below(5'000));
   if (random_.Chance(8)) args.hold = true;
   if (random_.Chance(8)) {
@@ -415,7 +417,7 @@ void Sim::PollOne(Asked& engine) {
   if (*poll != 0) polls_.push_back(*poll);
   if (!polls_.empty() && random_.Chance(20)) (void)engine.CancelPoll(random_.Of(polls_));
   if (!undelivered_.empty() && random_.Chance(50)) {
-    engine.Undelivered(undelivered_, /*perhaps=*/false);
+    engine.Undelivered(undelivered_, /*perhaps=*/random_.Chance(30));
     undelivered_.clear();
   }
 }
@@ -511,6 +513,7 @@ ReportArgs Sim::ArgsFor(const Task& task, const std::string& transition,
       for (rows::ChildStart& child : *children) {
         child.machine = random_.Of<std::string>({"leaf", "twig", "m"});
         if (random_.Chance(5)) child.id = "i0";  // it may exist already
+        if (random_.Chance(50)) child.spec.labels["kind"] = random_.Chance(50) ? "a" : "b";
       }
       args.children = children->size();
       args.concurrency = static_cast<uint32_t>(random_.Below(3));

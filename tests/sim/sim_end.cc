@@ -177,6 +177,13 @@ void Sim::CheckLists(const std::map<std::string, Instance>& instances) {
         {InstanceState::kRunning, InstanceState::kPaused, InstanceState::kStopped});
   }
   if (random_.Chance(20)) query.result = InstanceResult::kSuccess;
+  if (random_.Chance(40)) query.labels["kind"] = random_.Chance(50) ? "a" : "b";
+  if (!plans_ && random_.Chance(30)) query.node = "n" + std::to_string(random_.Below(3));
+  if (plans_ && random_.Chance(50) && !instances.empty()) {  // of one that may have children
+    auto which = instances.begin();
+    std::advance(which, random_.Below(instances.size()));
+    query.parent = which->second.parent.empty() ? which->first : which->second.parent;
+  }
   std::string listed, expected;
   for (bool more = true; more;) {
     auto page = ReadInstances(Moment(world_.engine()), query);
@@ -193,7 +200,21 @@ void Sim::CheckLists(const std::map<std::string, Instance>& instances) {
     query.after = page->last;
   }
   for (const auto& [id, instance] : instances) {
-    if ((query.machine.empty() || query.machine == instance.machine) &&
+    auto spec = rows::GetSpec({store_, world_.partition()}, {"ns", id});
+    REQUIRE(spec);
+    const bool labelled = std::ranges::all_of(query.labels, [&](const auto& label) {
+      const auto it = spec->labels.find(label.first);
+      return it != spec->labels.end() && it->second == label.second;
+    });
+    const bool there =
+        query.node.empty() || std::ranges::any_of(instance.tokens, [&](const Token& token) {
+          const Machine* machine =
+              world_.engine().registry().Resolve("ns", instance.machine, instance.version);
+          return NodeName(*machine, token.node) == query.node;
+        });
+    if (!labelled || !there) continue;
+    if ((query.parent.empty() || query.parent == instance.parent) &&
+        (query.machine.empty() || query.machine == instance.machine) &&
         (query.state == InstanceState::kNone || query.state == instance.state) &&
         (query.result == InstanceResult::kNone || query.result == instance.result)) {
       expected += id + " ";

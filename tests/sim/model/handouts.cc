@@ -79,6 +79,7 @@ void Model::CheckDeadline(const Task& task, const Life& life, const Stand& stand
 void Model::HandOut(const Task& task, const Filter* filter, uint64_t stream) {
   const auto known = lives_.find(task.instance);
   if (known == lives_.end() || known->second.opaque) {
+    NoteAttempt(task.machine, {task.claim_id, now_, true, true});
     if (stream != 0) waiters_[stream].blind = true;
     return;
   }
@@ -110,6 +111,7 @@ void Model::HandOut(const Task& task, const Filter* filter, uint64_t stream) {
   claim.id = task.claim_id;
   claim.deadline = task.deadline;
   claim.stream = stream;
+  NoteAttempt(life.machine, {claim.id, now_, stand.TimedOutBefore(), false});
   RulesOf(life).Claim(stand, claim);
   Match(life);
 }
@@ -204,6 +206,7 @@ void Model::Undelivered(const std::vector<Task>& tasks, bool perhaps) {
     if (claim == at->second.claims.end() || !claim->Live()) continue;
     if (perhaps && NodeOf(MachineOf(life), at->second.node).AtMostOnce()) continue;
     voided_.insert(task->claim);
+    NoteGivenBack(task->claim_id);
     // The feed tells of a claim that it has told of, and of no other.
     auto& queue = queues_[life.id];
     const bool told = std::ranges::none_of(

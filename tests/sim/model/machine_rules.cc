@@ -159,6 +159,7 @@ void MachineRules::GiveBack(Stand& stand, Claimed& claim) {
   told.event.node = stand.node;
   told.event.visit = stand.visit;
   told.event.attempt = claim.attempt;
+  told.claim = claim.id;
 }
 
 // A task that never reached its worker was never claimed: its attempt is free again.

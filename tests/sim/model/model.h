@@ -152,6 +152,22 @@ class Model {
   bool HasWork(const Filter& filter, std::string* which) const;
   size_t InHand(uint64_t stream) const;
   void CheckWaiters();
+  // The breaker of a machine: what its claims of the last minute say of it.
+  struct Attempt {
+    ClaimId claim;
+    Timestamp at;
+    bool retry = false;
+    bool given_back = false;
+  };
+  struct Minute {
+    size_t claims = 0;
+    size_t retries = 0;
+  };
+  Minute Claims(const std::string& machine, Timestamp from, Timestamp to, bool given_back) const;
+  void NoteAttempt(const std::string& machine, Attempt attempt);
+  void NoteGivenBack(ClaimId claim);
+  void CheckBreaker(const Event& event);
+  void CheckOpenBreakers();
   bool ServeOne(const Served& served, bool late);
 
   Life LifeOf(const Row& row) const;
@@ -168,11 +184,13 @@ class Model {
   std::map<std::string, Handed> handed_;  // by claim, all that workers were ever told of
   std::set<std::string> voided_;          // of them, those that no crash brings back
   std::map<uint64_t, Waiter> waiters_;
-  std::set<std::string> open_breakers_;   // machines whose breaker was open at times in this turn
-  std::set<std::string> closed_now_;      // it closed in this turn
-  std::map<ClaimId, Event> claimed_now_;  // as the feed tells in this turn
-  std::map<std::string, std::deque<Event>> queues_;  // of this turn, by instance
-  std::set<std::string> touched_;                    // by this turn
+  std::set<std::string> open_breakers_;  // machines whose breaker was open at times in this turn
+  std::set<std::string> closed_now_;     // it closed in this turn
+  std::vector<Event> breakers_;          // what the feed tells of them in this turn
+  std::map<std::string, std::deque<Attempt>> attempts_;  // by machine
+  std::map<ClaimId, Event> claimed_now_;                 // as the feed tells in this turn
+  std::map<std::string, std::deque<Event>> queues_;      // of this turn, by instance
+  std::set<std::string> touched_;                        // by this turn
 };
 
 }  // namespace dfsmr::model

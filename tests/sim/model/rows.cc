@@ -156,12 +156,15 @@ void Model::Crashed(const std::vector<Event>& events, const Rows& rows,
     }
     life.expected.clear();
     const auto row = rows.find(id);
-    if (row != rows.end() && !unknown.contains(id)) CompareOne(row->second, /*exact=*/false);
+    bool heard = row != rows.end() && !unknown.contains(id);
+    for (const auto& one : life.after) heard = heard && !unknown.contains(one.instance);
+    if (heard) CompareOne(row->second, /*exact=*/false);
   }
   Adopt(rows, unknown);
   waiters_.clear();
   queues_.clear();
   open_breakers_.clear();
+  attempts_.clear();
   closed_now_.clear();
   stopping_ = false;
   now_ = now;

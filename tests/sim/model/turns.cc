@@ -34,6 +34,9 @@ void Model::BeginTurn(std::vector<Event> events) {
   for (Event& event : events) {
     if (event.kind == ChangeKind::kBreakerOpened) open_breakers_.insert(event.machine);
     if (event.kind == ChangeKind::kBreakerClosed) closed_now_.insert(event.machine);
+    if (event.kind == ChangeKind::kBreakerOpened || event.kind == ChangeKind::kBreakerClosed) {
+      breakers_.push_back(event);
+    }
     if (event.instance.empty()) continue;
     touched_.insert(event.instance);
     queues_[event.instance].push_back(std::move(event));
@@ -70,6 +73,7 @@ void Model::Matched(Life& life, const Expected& expected, const Event& event) {
     life.claimed_at[expected.claim] = event.time;
     claimed_now_[expected.claim] = event;
   }
+  if (event.kind == ChangeKind::kRelinquished) NoteGivenBack(expected.claim);
   if (event.kind == ChangeKind::kFinished) life.ended_at = event.time;
   const auto entered = life.stands.find(expected.enters);
   if (expected.enters == 0 || entered == life.stands.end()) return;
@@ -203,6 +207,7 @@ void Model::EndPass() {
     if (!life.opaque) Overdue(life);
   }
   CheckWaiters();
+  CheckOpenBreakers();
 }
 
 void Model::EndTurn() {
@@ -230,6 +235,8 @@ void Model::EndTurn() {
       Expect(one.event.kind == ChangeKind::kClaimed, "the feed does not tell " + Text(one.event));
     }
   }
+  for (const Event& event : breakers_) CheckBreaker(event);
+  breakers_.clear();
   for (const std::string& machine : closed_now_) open_breakers_.erase(machine);
   closed_now_.clear();
 }

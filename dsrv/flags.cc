@@ -16,7 +16,7 @@ std::string CheckDuration(const std::string& text) {
   return duration ? "" : duration.error().message;
 }
 
-// Feeds the file's settings to the parser as if they had been given, unless the command line has.
+// Adds the file's settings to `args`, except those that the command line has given.
 Result<Ok> ReadFile(const std::string& path, CLI::App& app, std::vector<std::string>* args) {
   std::ifstream file(path);
   if (!file)
@@ -57,15 +57,16 @@ void AddSecurity(CLI::App& app, Flags& flags) {
                  "a PEM file: clients must have a certificate signed by one of these (mutual TLS)");
   app.add_option_function<std::string>(
          "--auth", [&flags](const std::string& auth) { flags.auth = auth == "tokens"; },
-         "tokens: every call needs a token; off: nobody is asked who they are")
+         "tokens: every call needs a token; off: calls are not asked for one")
       ->check(CLI::IsMember({"off", "tokens"}))
       ->default_str("off");
   app.add_option("--admin-token-file", flags.admin_token_file,
                  "a file with a secret of 32 characters or more, which is an admin's token; read "
                  "again when it changes");
-  app.add_option("--audit-log", flags.audit_log,
-                 "where to append who was refused, and who changed what by hand, as lines of JSON; "
-                 "with --auth tokens and without this: in the log");
+  app.add_option(
+      "--audit-log", flags.audit_log,
+      "a file to append refusals and changes by hand to, with their callers, as lines of "
+      "JSON; with --auth tokens and without this they are logged");
   app.add_flag("--insecure{true}", flags.insecure,
                "listen beyond this machine without both TLS and tokens");
 }
@@ -80,11 +81,10 @@ Result<Ok> CheckAddr(const std::string& addr) {
   if (number && !bare && std::stoul(port) <= 65'535) return Ok{};
   return Error{Code::kInvalidArgument, Reason::kNone,
                "--addr " + Quoted(addr) +
-                   " is no HOST:PORT, such as localhost:3004, with a port "
-                   "from 0 to 65535"};
+                   " is not HOST:PORT, such as localhost:3004, with a port from 0 to 65535"};
 }
 
-// Whoever reaches a port beyond this machine must be asked who they are, where nobody listens in.
+// Callers from other machines must show a token, over a connection that nobody can listen in to.
 Result<Ok> CheckSecurity(const Flags& flags) {
   if (IsLoopback(flags.addr) || flags.insecure || (!flags.tls.empty() && flags.auth)) return Ok{};
   std::string missing;
@@ -95,10 +95,10 @@ Result<Ok> CheckSecurity(const Flags& flags) {
                    " can be reached from other machines, so it takes TLS and tokens: add " +
                    missing +
                    "; or stay on this machine with --addr localhost:PORT; or say --insecure, and "
-                   "whoever reaches the port may do everything"};
+                   "anyone who reaches the port may do everything"};
 }
 
-// What is read before it is checked.
+// Flags as text, before they are parsed.
 struct Texts {
   std::string config;
   std::string grace = "10s";
@@ -160,7 +160,7 @@ Result<Flags> ParseFlags(int argc, char** argv) {
   CLI::App app{"dsrv: the server of dfsmr, the distributed finite state machine runner", "dsrv"};
   AddFlags(app, flags, texts);
 
-  // As the flags of the original: one dash will do.
+  // One dash is enough, as for the flags of the original.
   std::vector<std::string> args;
   for (int i = 1; i < argc; ++i) {
     std::string arg = argv[i];
@@ -169,7 +169,7 @@ Result<Flags> ParseFlags(int argc, char** argv) {
   }
   try {
     auto parse = [&app](std::vector<std::string> all) {
-      std::reverse(all.begin(), all.end());  // as CLI11 wants them
+      std::reverse(all.begin(), all.end());  // CLI11 takes them from the end
       app.parse(std::move(all));
     };
     parse(args);

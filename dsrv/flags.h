@@ -19,7 +19,7 @@ struct Flags {
   size_t cache_mb = 256;
   size_t memtable_mb = 64;
   size_t cached_instances = 100'000;
-  std::optional<size_t> min_free_mb;  // absent: what disk.h says
+  std::optional<size_t> min_free_mb;  // nullopt: the default of disk.h
   bool verify = false;
   bool compat = true;
   bool reflection = true;
@@ -32,8 +32,8 @@ struct Flags {
   std::string log_format = "text";
 };
 
-// Exits with 0 after --help and --version. The error says what is wrong with the command line, or,
-// as FILE:LINE:COL, with the file.
+// Exits with 0 after --help and --version. The error says what is wrong with the command line, or
+// with the file, at FILE:LINE:COL.
 Result<Flags> ParseFlags(int argc, char** argv);
 
 }  // namespace dfsmr

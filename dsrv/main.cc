@@ -170,14 +170,27 @@ Result<std::unique_ptr<Audit>> OpenAudit(const Flags& flags,
   return Audit::Open(flags.audit_log, clock);
 }
 
-Result<std::unique_ptr<Engine>> OpenEngine(const Flags& flags, Store& store, Timestamp now) {
-  return Engine::Open(store,
-                      {.retention = flags.retention,
-                       .cached_instances = flags.cached_instances,
-                       .compile = CompileSource,
-                       .parse_flow = ToFlow,
-                       .schema = CompileSchema},
-                      now);
+// The job runs in the pool; what it answers goes to the engine by mail.
+void Offload(Pool& pool, Mailbox& mailbox, EngineOptions::Job job) {
+  pool.Post([&mailbox, job = std::move(job)] {
+    auto then = job();
+    if (!then) return;
+    mailbox.Post(
+        {.run = [then = std::move(then)](Engine&) { then(); }, .drop = [] {}, .owed = true});
+  });
+}
+
+Result<std::unique_ptr<Engine>> OpenEngine(const Flags& flags, Store& store, Pool& pool,
+                                           Mailbox& mailbox, Timestamp now) {
+  return Engine::Open(
+      store,
+      {.retention = flags.retention,
+       .cached_instances = flags.cached_instances,
+       .compile = CompileSource,
+       .parse_flow = ToFlow,
+       .schema = CompileSchema,
+       .offload = [&](EngineOptions::Job job) { Offload(pool, mailbox, std::move(job)); }},
+      now);
 }
 
 Result<std::unique_ptr<Access>> OpenAccess(const Flags& flags,
@@ -227,18 +240,19 @@ int Run(const Flags& flags) {
 
   auto store = OpenStore(flags);
   if (!store) return Fail(store.error());
-  auto engine = OpenEngine(flags, **store, clock());
+  Pool pool(2);
+  Mailbox mailbox;
+  auto engine = OpenEngine(flags, **store, pool, mailbox, clock());
   if (!engine) return Fail(engine.error());
   auto access = OpenAccess(flags, clock, **engine, audit->get());
   if (!access) return Fail(access.error());
 
-  Pool pool(2);
   const uint64_t life = (*store)->incarnation() & UINT32_MAX;  // enough to tell two lives apart
   Changes changes(**store, {(*engine)->partition(), (*engine)->last_seq(), life}, pool,
                   SerialiseChange);
   std::mt19937_64 entropy{std::random_device{}()};
   Disk disk(flags.data, flags.min_free_mb ? std::optional(*flags.min_free_mb << 20) : std::nullopt);
-  Loop loop(**engine, **store,
+  Loop loop(**engine, **store, mailbox,
             {.clock = clock,
              .entropy = [&entropy] { return entropy(); },
              .room = [&disk] { return disk.Look(); },

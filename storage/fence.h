@@ -1,4 +1,4 @@
-// What every store answers to a writer that does not own the partition (any more).
+// The error with which every store refuses a writer that does not own the partition, or no longer.
 #pragma once
 
 #include <string>

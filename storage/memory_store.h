@@ -1,5 +1,5 @@
-// The store without a disk: for tests, the simulator, and servers that may forget. It keeps the
-// whole contract of store.h, where "durable" means: until the object dies.
+// The store without a disk: for tests, the simulator, and servers that may lose everything when
+// they stop. It keeps the whole contract of store.h; "durable" means until the object dies.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@
 
 namespace dfsmr {
 
-// A scan holds all other threads off until it ends. Its `visit` may Get and Scan, but not Write.
+// A scan makes all other threads wait until it ends. Its `visit` may Get and Scan, but not Write.
 // A snapshot costs nothing by itself, but the next write while it lives copies all rows.
 class MemoryStore : public Store {
  public:
@@ -30,10 +30,10 @@ class MemoryStore : public Store {
 
   void Apply(const Batch::Operation& operation);
 
-  mutable std::recursive_mutex mutex_;  // recursive: for reads within a scan
+  mutable std::recursive_mutex mutex_;  // recursive: a scan's visitor may read
   mutable int scans_ = 0;               // under way, nested ones included
-  // Shared with snapshots, which take and drop their part under the mutex: what they share does not
-  // change.
+  // Shared with snapshots, which take and drop their reference under the mutex. A write copies the
+  // rows first when they are shared, so a snapshot's rows do not change.
   std::shared_ptr<Rows> rows_ = std::make_shared<Rows>();
   std::map<PartitionId, Epoch> epochs_;
 };

@@ -1,5 +1,5 @@
-// Ordered map of byte strings with atomic, fenced, durable batches: all that the engine asks of a
-// disk, so that the disk can be RocksDB, memory, or something that fails on purpose.
+// An ordered map of byte strings with atomic, fenced, durable batches. The engine asks nothing else
+// of a disk, so the disk can be RocksDB, memory, or a store that fails on purpose.
 // Reads (view.h) and Snapshot: any thread. Write: only the thread that owns the partition.
 #pragma once
 
@@ -21,8 +21,8 @@ class Batch {
  public:
   struct Operation {
     enum class Kind : uint8_t { kPut, kDelete, kDeleteRange } kind;
-    std::string key;    // kDeleteRange: first key that goes
-    std::string value;  // kDeleteRange: first key that stays
+    std::string key;    // kDeleteRange: the first key to delete
+    std::string value;  // kDeleteRange: the first key after those
   };
   void Put(std::string key, std::string value) {
     bytes_ += key.size() + value.size();
@@ -37,9 +37,9 @@ class Batch {
     ranges_.push_back(operations_.size());
     operations_.push_back({Operation::Kind::kDeleteRange, std::move(begin), std::move(end)});
   }
-  // An operation stays where it is in memory as others are added.
+  // Adding an operation does not move the others in memory.
   const std::deque<Operation>& operations() const { return operations_; }
-  // Which of them are DeleteRanges, in order.
+  // The indexes of the DeleteRanges among them, ascending.
   const std::vector<size_t>& ranges() const { return ranges_; }
   size_t bytes() const { return bytes_; }
   bool empty() const { return operations_.empty(); }
@@ -50,27 +50,26 @@ class Batch {
   size_t bytes_ = 0;
 };
 
-// Raised each time a partition gets an owner; a write under an old one fails.
+// Raised each time a partition gets an owner; a write under an earlier epoch fails.
 using Epoch = uint64_t;
 
-// Two reads of a store may see two states, since its owner writes meanwhile. Who needs several
-// reads to agree, takes a snapshot.
+// Two reads of a store may see two states, since its owner writes meanwhile. Take a snapshot where
+// several reads must agree.
 class Store : public View {
  public:
-  // The rows as they are now, for as long as the snapshot lives. Each write is in it whole or not
-  // at all: those that have returned are, those that begin later are not, and one under way is in
-  // it only if it is durable already. So what is read after an answer that rests on a commit shows
-  // the commit. Any thread; the snapshot may be read by several, and dropped by any. It must be
-  // dropped before the store is. Drop it soon: while it lives nothing that it shows can be
-  // reclaimed.
+  // The rows as they are now, for as long as the snapshot lives. It holds each write in full or not
+  // at all: every write that has returned, no write that begins later, and a write under way only
+  // if it is durable already. So a snapshot taken after a commit was answered shows the commit. Any
+  // thread may take, read and drop a snapshot, several at a time. Drop it before the store, and
+  // soon: as long as it lives, the store cannot reclaim the space of anything that it shows.
   virtual std::unique_ptr<const View> Snapshot() const = 0;
 
-  // Makes the caller the owner of `partition`: durable on return, and greater than any epoch
-  // before.
+  // Makes the caller the owner of `partition`, under a new epoch, greater than any before. Durable
+  // on return.
   virtual Result<Epoch> Acquire(PartitionId partition) = 0;
 
-  // All or nothing, durable on return. kAborted: `epoch` has been superseded, nothing was written.
-  // After any other failure the outcome is unknown: the owner must stop.
+  // All or nothing, durable on return. kAborted: `epoch` has been superseded, and nothing was
+  // written. After any other failure nobody knows what was written: the owner must stop.
   virtual Result<Ok> Write(PartitionId partition, Epoch epoch, const Batch& batch) = 0;
 };
 

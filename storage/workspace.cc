@@ -10,10 +10,10 @@ namespace {
 
 using Kind = Batch::Operation::Kind;
 
-// What the operations that are not durable make of a row.
+// A row as the operations of one batch leave it.
 struct Unwritten {
   bool touched = false;                // false: the row is what the layers below say
-  const std::string* value = nullptr;  // null: it is gone
+  const std::string* value = nullptr;  // null: it is deleted
 };
 
 struct Range {
@@ -27,24 +27,24 @@ Range RangeOf(const Batch::Operation& operation) {
   return {operation.key, operation.value};
 }
 
-// Whether a key is past a bound that is not part of the scan; an empty bound is past all keys.
+// Whether a key comes before the end of a scan; an empty end comes after all keys.
 bool Before(std::string_view key, std::string_view end) { return end.empty() || key < end; }
 
 }  // namespace
 
-// One batch, and the tables that find its rows: made when they are asked for, and brought up to
-// date when they are asked again.
+// One batch, and the tables that find its rows. A table is made when it is first needed, and
+// brought up to date each time it is used.
 class Workspace::Layer {
  public:
   Layer(std::shared_ptr<const Batch> batch) : batch_(std::move(batch)) {}
 
-  // A change of a scan's: the last operation on a key.
+  // The last operation on a key within a scan's bounds.
   struct Change {
     std::string_view key;
-    const std::string* value;  // null: the row is gone
+    const std::string* value;  // null: the row is deleted
   };
 
-  uint64_t turn = UINT64_MAX;  // in which it was sealed
+  uint64_t turn = UINT64_MAX;  // that it was sealed as
 
   bool empty() const { return batch_->empty(); }
 
@@ -100,8 +100,8 @@ class Workspace::Layer {
   size_t ordered_to_ = 0;
 };
 
-// What is not durable of the rows between two bounds, in the order of a scan; merges itself into
-// the rows of the store. Complete when it is made: what is written later is not in it.
+// The unwritten changes between two bounds, in the order of a scan; merges them into the rows of
+// the store. Changes that are made after its construction are not in it.
 class Workspace::Merge {
  public:
   Merge(const std::vector<std::unique_ptr<Layer>>& layers, std::string_view begin,
@@ -135,10 +135,12 @@ class Workspace::Merge {
     if (older.empty()) return;
     const auto middle = static_cast<std::ptrdiff_t>(changes_.size());
     std::ranges::move(older, std::back_inserter(changes_));
-    // Stable: of two with one key the newer comes first, and stays.
+    // The merge is stable: of two changes of one key the newer comes first, and is kept.
     std::ranges::inplace_merge(changes_, changes_.begin() + middle, {}, &Layer::Change::key);
-    const auto repeated = std::ranges::unique(changes_, {}, &Layer::Change::key);
-    changes_.erase(repeated.begin(), repeated.end());
+    const auto repeated =
+        std::unique(changes_.begin(), changes_.end(),
+                    [](const Layer::Change& a, const Layer::Change& b) { return a.key == b.key; });
+    changes_.erase(repeated, changes_.end());
   }
   // Shows the changes that come before the key.
   bool Flush(std::string_view key, const Visit& visit) {
@@ -184,7 +186,9 @@ std::shared_ptr<const Batch> Workspace::Seal(uint64_t turn) {
 
 void Workspace::Committed(uint64_t turn) {
   Check(scans_ == 0, "Workspace: a scan's visit dropped what it is shown");
-  std::erase_if(layers_, [turn](const auto& layer) { return layer->turn <= /*mutant workspace-forgets*/ turn /*end*/; });
+  std::erase_if(layers_, [turn](const auto& layer) {
+    return layer->turn <= /*mutant workspace-forgets*/ turn /*end*/;
+  });
 }
 
 Result<std::optional<std::string>> Workspace::Get(std::string_view key) const {

@@ -47,7 +47,7 @@ v1::Machine WireOf(const Machine& machine) {
 }
 
 int NoSteps(Context& context, const std::string& what) {
-  return context.Fail(kRefused, what + " is no plan: it has no steps to draw",
+  return context.Fail(kRefused, what + " is not a plan: it has no steps to draw",
                       "without --flow its nodes are drawn");
 }
 

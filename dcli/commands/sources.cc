@@ -112,6 +112,7 @@ void Warn(const Parsed& parsed, const Definitions& definitions, Reporter* report
 
 std::vector<Compiled> CompileSources(const std::vector<Source>& sources) {
   std::vector<Compiled> parsed;
+  parsed.reserve(sources.size());
   Definitions definitions;
   for (const Source& source : sources) {
     parsed.push_back({ParseDefinitions(source.text, source.name), {}});

@@ -126,8 +126,7 @@ class Answer {
 // Ids and names that only the server knows.
 class Lookup {
  public:
-  Lookup(const Before& before)
-      : before_(before), client_(Server(before), kPatience, Known(before)) {
+  Lookup(const Before& before) : client_(Server(before), kPatience, Known(before)) {
     const auto given = before.values.find("--namespace");
     const char* set = std::getenv("DFSMR_NAMESPACE");
     if (given != before.values.end()) {
@@ -231,7 +230,6 @@ class Lookup {
     return set != nullptr && *set != '\0' ? set : Globals().server;
   }
 
-  const Before& before_;
   Client client_;
   std::string name_space_;
 };

@@ -8,7 +8,7 @@
 namespace dfsmr::cli {
 namespace {
 
-// Numbers that this build does not know, and the unspecified one, have no name to show.
+// Empty for the unspecified number, and for numbers that this build does not know.
 template <typename Enum>
 std::string EnumText(Enum value) {
   const auto* found = google::protobuf::GetEnumDescriptor<Enum>()->FindValueByNumber(value);
@@ -18,7 +18,7 @@ std::string EnumText(Enum value) {
 constexpr int kTokensShown = 3;
 constexpr std::string_view kEndOfPlan = "/end";
 
-// "crawl (claimed)". For a plan's nodes for errors and waits: the step, and what is the matter.
+// "crawl (claimed)". On a plan's nodes for errors and waits: the step, and what it waits for.
 std::string PlaceText(const v1::Token& token) {
   std::string_view node = token.node();
   std::string state = Lower(NameOf(token.state()));
@@ -60,11 +60,10 @@ std::string StandingText(const v1::Instance& instance) {
 }
 
 std::string LabelsText(const google::protobuf::Map<std::string, std::string>& labels) {
-  std::vector<std::string> parts;
   const std::map<std::string, std::string> sorted(labels.begin(), labels.end());
-  for (const auto& [key, value] : sorted) {
-    parts.push_back(key + "=" + value);
-  }
+  std::vector<std::string> parts;
+  parts.reserve(sorted.size());
+  for (const auto& [key, value] : sorted) parts.push_back(key + "=" + value);
   return Join(parts, ",");
 }
 

@@ -10,7 +10,7 @@
 namespace dfsmr::cli {
 namespace {
 
-constexpr size_t kMostArrows = 400;  // a gate with more of them is drawn as a gate
+constexpr size_t kMostArrows = 400;  // a gate that stands for more arrows is drawn as a gate
 
 std::string FillOf(v1::Step::State state) {
   switch (state) {
@@ -56,8 +56,8 @@ GraphNode NodeOf(const v1::Step& step) {
   return node;
 }
 
-// The nodes of a compiled plan: which are steps, which are gates between steps, which are not
-// drawn.
+// The nodes of a compiled plan: which of them are steps, which are gates between steps, and which
+// are not drawn.
 class CompiledNodes {
  public:
   explicit CompiledNodes(const v1::Machine& machine) : machine_(machine) {

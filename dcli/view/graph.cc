@@ -32,7 +32,7 @@ std::vector<std::string> CountsOf(const v1::NodeStats& stats) {
 
 void AddGraph(const Nodes& nodes, Drawing* drawing) {
   for (const v1::Node& node : nodes) {
-    if (node.kind() == "system") continue;  // in every machine, and passed through
+    if (node.kind() == "system") continue;  // every machine has it, and instances only pass it
     drawing->nodes.push_back(
         {.id = node.id(), .kind = node.kind(), .start = node.start(), .final = node.final()});
     for (const v1::Edge& edge : node.transitions()) {
@@ -43,7 +43,7 @@ void AddGraph(const Nodes& nodes, Drawing* drawing) {
   }
 }
 
-// Mermaid's own words, which cannot name a node.
+// Whether it is a word of Mermaid's, which cannot name a node.
 bool IsKeyword(const std::string& id) {
   static const std::set<std::string> kWords = {
       "end",      "graph",   "flowchart", "subgraph",  "style", "linkstyle", "class",
@@ -70,8 +70,8 @@ class MermaidIds {
   std::set<std::string> taken_;
 };
 
-// Inside a quoted label, for both languages: names are plain, remarks come from us, but ids of
-// instances in a title may hold anything printable.
+// Escapes a text for a quoted label. Names and remarks need no escapes, but an instance's id in a
+// title may hold any printable character.
 std::string MermaidText(const std::string& text) {
   std::string safe;
   for (const char c : Escaped(text)) {
@@ -228,7 +228,7 @@ std::string Dot(const Drawing& drawing) {
 }
 
 Result<std::string> Svg(const Drawing& drawing) {
-  signal(SIGPIPE, SIG_IGN);  // dot may end before it has read everything; its message comes below
+  signal(SIGPIPE, SIG_IGN);  // dot may end before it has read everything: that is reported below
   std::string svg;
   std::string complaint;
   auto process = Process::Start({.command = {"dot", "-Tsvg"},
@@ -238,7 +238,7 @@ Result<std::string> Svg(const Drawing& drawing) {
                                  .err = [&](std::string_view text) { complaint += text; }});
   if (!process) {
     return Error{process.error().code, Reason::kNone,
-                 "an SVG is drawn by Graphviz, whose program dot is not here"};
+                 "Graphviz draws the SVG, and its program dot is not installed"};
   }
   while (!(*process)->Run(std::chrono::hours(1), -1)) continue;
   if ((*process)->status() == 0) return svg;

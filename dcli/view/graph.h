@@ -1,4 +1,4 @@
-// A machine as a drawing: Mermaid or DOT text, the same for the same input.
+// A machine as a drawing, in Mermaid or DOT. The same input always gives the same text.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ struct GraphNode {
   std::string kind;  // as runner.proto's Node.kind
   bool start = false;
   bool final = false;
-  std::string result;                // of a final node, where it is not a success
+  std::string result;                // of a final node, if it is not a success
   std::vector<std::string> remarks;  // lines under the name, such as how many instances stand there
   bool marked = false;               // an instance stands here
   std::string fill;                  // a colour, "#ccffcc"; empty: none
@@ -43,15 +43,15 @@ Drawing DrawingOf(const Machine& machine);
 // The steps of an instance, with an arrow from each step to those that wait for it.
 Drawing FlowOf(const v1::Instance& instance);
 // The steps of a plan, from the nodes that it was compiled to, with the number of instances on
-// each. Gates are drawn as arrows from step to step, except those with so many arrows in and out
-// that nobody could follow them.
+// each. Gates are drawn as arrows from step to step, except where nobody could follow so many
+// arrows.
 Drawing FlowOf(const v1::Machine& machine);
 
 // Start nodes are round (Mermaid: stadium), final ones have a double border, delays are hexagons,
 // manual and held nodes slanted, gates diamonds, work is a box.
 std::string Mermaid(const Drawing& drawing);
 std::string Dot(const Drawing& drawing);
-// Through Graphviz. kNotFound when its `dot` is not installed.
+// Drawn by Graphviz. kNotFound: its `dot` is not installed.
 Result<std::string> Svg(const Drawing& drawing);
 
 }  // namespace dfsmr::cli

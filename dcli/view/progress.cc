@@ -13,7 +13,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kFrame{250};
-constexpr int kRest = 4;  // rest so many times longer than fetching the instance took
+constexpr int kRest = 4;  // the time between two looks, in multiples of what a look took
 constexpr int kBarColumns = 20;
 constexpr size_t kMostHeld = 3;
 

@@ -13,9 +13,9 @@ namespace dfsmr::cli {
 // "[#####     ] 52%  3 running, 1 held: web.vm: no disk".
 std::string ProgressLine(const v1::Instance& instance);
 
-// While it lives, shows the instance's progress as the status line, if standard error is a
-// terminal: drawn again when something has happened, at most four times a second. On a terminal or
-// not, it says once for each pause what to do.
+// As long as it lives and standard error is a terminal, shows the instance's progress as the status
+// line, which is updated after changes, at most four times a second. Terminal or not, it says once
+// for each pause what to do.
 class PlanWatch {
  public:
   PlanWatch(Context& context, const std::string& instance);
@@ -23,7 +23,7 @@ class PlanWatch {
   PlanWatch(const PlanWatch&) = delete;
   PlanWatch& operator=(const PlanWatch&) = delete;
 
-  // Call it for each change of the instance.
+  // Call this for each change of the instance.
   void Heard(const v1::Change& change);
 
  private:
@@ -35,7 +35,7 @@ class PlanWatch {
   v1::GetInstanceRequest request_;
   const bool drawing_;
   Canceller canceller_;
-  uint64_t told_ = 0;  // how many pauses were said
+  uint64_t told_ = 0;  // how many pauses there were when it last said what to do
 
   Mutex mutex_;
   Condition changed_;

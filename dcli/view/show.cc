@@ -23,7 +23,7 @@ std::string ProgressText(const v1::Instance& instance) {
   return text;
 }
 
-// The whole text: the table of steps may have to shorten it.
+// The errors of held steps in full, which the table of steps may have to shorten.
 void AddHeld(const v1::Instance& instance, Description* text) {
   size_t count = 0;
   for (const v1::Step& step : instance.steps()) {
@@ -108,7 +108,7 @@ void PrintTransitions(Context& context, const v1::Instance& instance) {
     const v1::Node* node = FindNode(instance.nodes(), token.node());
     if (node == nullptr || token.state() == v1::Token::DONE) continue;
     for (const v1::Edge& edge : node->transitions()) {
-      if (edge.transition().starts_with("dfsmr.")) continue;  // nobody may report it
+      if (edge.transition().starts_with("dfsmr.")) continue;  // clients may not report it
       const std::vector<std::string> targets(edge.targets().begin(), edge.targets().end());
       table.Add({node->id(), edge.transition(), Join(targets, ", ")});
     }
@@ -183,7 +183,7 @@ std::vector<std::string> NextOfMachine(const v1::Instance& instance) {
   if (instance.state() == v1::Instance::PAUSED || AnyHeld(instance)) next.push_back("resume " + id);
   if (AnyHeld(instance)) next.push_back("skip " + id);
   if (instance.state() == v1::Instance::SCHEDULED && !instance.has_start_at()) {
-    next.push_back("resume " + id);  // held back, or waiting for others to end
+    next.push_back("resume " + id);  // it was started with hold, or waits for others to stop
   }
   if (instance.state() == v1::Instance::RUNNING) {
     const std::string transition = FirstTransition(instance);

@@ -5,8 +5,8 @@
 
 namespace dfsmr::cli {
 
-// What it is, where it stands, who has it, what leads on, and what to type next. `instance.nodes`
-// should hold its graph; one with steps is shown by them.
+// Prints what the instance is, where it stands, which workers have it, what it waits for, and which
+// commands could come next. `instance.nodes` should hold its graph. A plan is shown by its steps.
 void PrintWhole(Context& context, const v1::Instance& instance);
 
 void PrintHistory(Context& context, const v1::GetHistoryResponse& history);

@@ -11,7 +11,7 @@ namespace {
 
 using State = v1::Step::State;
 
-constexpr int kMostInFull = 200;  // up to so many steps have a line each
+constexpr int kMostInFull = 200;  // plans with more steps are shown collapsed
 
 const char* SymbolOf(State state) {
   switch (state) {
@@ -38,19 +38,20 @@ const char* SymbolOf(State state) {
   }
 }
 
-bool Settled(State state) {
+bool Over(State state) {
   return state == v1::Step::DONE || state == v1::Step::SKIPPED || state == v1::Step::LEFT_OUT;
 }
 
-// True when one line may stand for all of them: nobody works on them and nothing went wrong.
-enum class Quiet { kUnknown, kSettled, kPending, kReady, kNo };
+// Neighbours of the same kind may share a line, except for kNo: a worker has them, they wait, or
+// something went wrong.
+enum class Quiet { kUnknown, kOver, kPending, kReady, kNo };
 
 Quiet QuietOf(const v1::Step& step) {
   const State finalize = step.finalize();
   const bool at_rest =
-      finalize == v1::Step::STATE_UNSPECIFIED || finalize == v1::Step::PENDING || Settled(finalize);
+      finalize == v1::Step::STATE_UNSPECIFIED || finalize == v1::Step::PENDING || Over(finalize);
   if (!at_rest) return Quiet::kNo;
-  if (Settled(step.state())) return Quiet::kSettled;
+  if (Over(step.state())) return Quiet::kOver;
   if (step.state() == v1::Step::PENDING) return Quiet::kPending;
   return step.state() == v1::Step::READY ? Quiet::kReady : Quiet::kNo;
 }
@@ -77,7 +78,7 @@ std::string Noted(const v1::Step& step, const Look& look, const Dues& due) {
   return Join(notes, "; ");
 }
 
-// The lines of the tree in front of a name, and in front of the lines below it.
+// The part of the drawn tree in front of a name, and in front of the lines below it.
 std::string Twig(const std::string& margin, bool top, bool last) {
   return margin + (top ? "" : last ? "└─ " : "├─ ");
 }
@@ -132,7 +133,7 @@ class TreeRows {
     }
   }
 
-  // True when the branches from `i` to `end` share one line.
+  // Whether the branches from `i` up to `end` share one line; sets `end`.
   bool Together(const std::vector<size_t>& below, size_t i, size_t* end) const {
     const Quiet quiet = sums_[below[i]].quiet;
     *end = i + 1;
@@ -151,7 +152,7 @@ class TreeRows {
   }
 
   void AddStep(const std::string& name, const v1::Step& step) {
-    const bool part = step.progress() > 0 && !Settled(step.state());
+    const bool part = step.progress() > 0 && !Over(step.state());
     table_.Add({name, StateText(step.state()), step.action(), When(step.start_time(), look_),
                 TookText(step, look_), part ? PercentText(step.progress()) : "",
                 Noted(step, look_, due_)});
@@ -174,7 +175,7 @@ class TreeRows {
   Table table_{{"STEP", "STATE", "ACTION", "STARTED", "TOOK", "PROGRESS", "NOTE"}};
 };
 
-// A branch with nothing but one branch below it is written in front of that one.
+// Joins a branch without a path with the one branch below it, if there is only one.
 void Straighten(PathTree* tree, size_t index) {
   for (size_t i = 0; i < tree->branches[index].below.size(); ++i) {
     const size_t below = tree->branches[index].below[i];

@@ -15,8 +15,8 @@ namespace dfsmr::cli {
 
 using Steps = google::protobuf::RepeatedPtrField<v1::Step>;
 
-// Paths split at their dots: a beginning that several paths share becomes a branch above them, in
-// the order of its first path.
+// Paths, split at their dots: a beginning that several paths share becomes a branch above them. The
+// order is that of the first path of each branch.
 struct PathTree {
   struct Branch {
     std::string name;           // the part of the path that it adds to the branch above it

@@ -99,8 +99,10 @@ int Work(Context& context, const WorkOptions& options) {
   Shift shift(context);
   const Interrupts interrupts([&shift](int count) { shift.Stop(count); });
   const v1::ReadyRequest request = RequestOf(context, options);
+  const size_t jobs = options.once ? 1 : static_cast<size_t>(options.jobs);
   std::vector<std::thread> lanes;
-  for (int i = 0; i < (options.once ? 1 : options.jobs); ++i) {
+  lanes.reserve(jobs);
+  for (size_t i = 0; i < jobs; ++i) {
     lanes.emplace_back([&] { Lane(shift, *command, request, options.once); });
   }
   for (std::thread& lane : lanes) lane.join();

@@ -19,7 +19,7 @@
 namespace dfsmr {
 namespace {
 
-constexpr int kReserved = 200;  // open files that the store and the rest of the server may need
+constexpr int kReserved = 200;  // open files for the store and the rest of the server
 constexpr auto kBetweenWarnings = std::chrono::seconds(10);
 
 struct HostPort {
@@ -86,7 +86,7 @@ Result<std::unique_ptr<Acceptor>> Acceptor::Listen(const std::string& address) {
   return acceptor;
 }
 
-// With errno when it fails.
+// False: errno says why.
 bool Acceptor::Bind(int family, const void* address, unsigned size) {
   sockaddr_storage own{};
   std::memcpy(&own, address, std::min<std::size_t>(size, sizeof(own)));
@@ -143,7 +143,7 @@ void Acceptor::Run() {
 
 void Acceptor::Accept(int listener) {
   const int connection = accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-  // The lowest free number is given out, so it says how many are open.
+  // A new file gets the lowest free number, so the number tells how many files are open.
   const bool full = connection >= files_most_ || (connection < 0 && (errno == EMFILE ||
                                                                      errno == ENFILE));
   if (full) {
@@ -160,7 +160,7 @@ void Acceptor::Accept(int listener) {
     if (connection < 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));
     return;
   }
-  if (connection < 0) return;  // it hung up before its turn
+  if (connection < 0) return;  // the client has hung up already
   const int yes = 1;
   setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
   grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;

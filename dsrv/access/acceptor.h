@@ -1,5 +1,5 @@
-// Where connections come in. gRPC's own listener closes for good when the process has no files left
-// to open; this one turns such connections away, says so, and goes on.
+// Accepts connections. gRPC's own listener stops for good when the process cannot open more files;
+// this one turns the connections away, logs a warning, and goes on.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -19,15 +19,16 @@ class Acceptor {
  public:
   using Handler = std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor>;
 
-  // Listens on HOST:PORT, on every address of HOST; ':PORT' is every interface, port 0 any free
-  // one. UNAVAILABLE when an address is not this machine's, or taken.
+  // Listens on HOST:PORT, on every address of HOST. ':PORT' means every interface, and port 0 any
+  // free port. UNAVAILABLE when an address does not belong to this machine, or is in use.
   static Result<std::unique_ptr<Acceptor>> Listen(const std::string& address);
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
   ~Acceptor();
 
   int port() const { return port_; }
-  // Hands connections to `handler` from now on, in a thread of its own. Once; the server must run.
+  // Hands connections to `handler` from now on, on a thread of its own. Call it once, when the gRPC
+  // server has started.
   void Serve(Handler handler);
 
  private:
@@ -39,7 +40,7 @@ class Acceptor {
   std::vector<int> listeners_;
   int port_ = 0;
   int files_most_ = 0;  // connections beyond this are turned away
-  int stop_ = -1;       // readable once it is to end
+  int stop_ = -1;       // an eventfd: readable when the thread is to end
   uint64_t turned_away_ = 0;
   std::chrono::steady_clock::time_point next_warning_;
   Handler handler_;

@@ -181,14 +181,13 @@ Result<std::unique_ptr<Access>> Access::Open(Options options, const Store& store
   } else if (access->options_.asks && !admin) {
     return Error{
         Code::kInvalidArgument, Reason::kNone,
-        "--auth tokens, but the store has no admin's token, so nobody could make any. "
+        "--auth tokens, but the store has no admin's token, so nobody can make tokens. "
         "Make the first:\n  (umask 077; openssl rand -hex 32 > admin.token)\n  dsrv --auth "
         "tokens --admin-token-file admin.token ...\n  dcli token create --role admin "
         "--namespace '*' --token-file admin.token"};
   }
   if (!access->options_.asks && !rows->empty()) {
-    spdlog::warn("the store holds {} tokens, and nobody is asked for one: see --auth",
-                 rows->size());
+    spdlog::warn("the store holds {} tokens, but no call needs one: see --auth", rows->size());
   }
   if (access->options_.asks || access->admin_ || !rows->empty()) {
     access->tender_ = std::thread([&self = *access] { self.Tend(); });
@@ -315,7 +314,7 @@ void Access::Tend() {
       auto read = ReadAdminFile();
       const std::string problem = read ? "" : read.error().message;
       if (problem != std::exchange(admin_problem_, problem) && !problem.empty()) {
-        spdlog::warn("{}; until it does, nobody gets in by it", problem);
+        spdlog::warn("{}; until then it lets nobody in", problem);
       }
     }
     EndInvalid();

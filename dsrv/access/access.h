@@ -1,7 +1,7 @@
-// The door: who calls, whether this caller may, and what the audit trail says of it. Every call of
-// ours is admitted here first, whatever protocol it comes by. (gRPC 1.51 has no place to do it
-// once: an interceptor cannot stop a call, and its AuthMetadataProcessor aborts the process on a
-// port without TLS.)
+// Admits callers: finds out who calls and whether the caller may, and writes the audit trail. Every
+// call of every protocol is admitted here first. (gRPC 1.51 offers no single place for that: an
+// interceptor cannot stop a call, and its AuthMetadataProcessor aborts the process on a port
+// without TLS.)
 #pragma once
 
 #include <functional>
@@ -20,20 +20,19 @@
 
 namespace dfsmr {
 
-// Where a call comes from, as far as the protocol that it came by can tell. Asked while the call is
-// under way.
+// Where a call comes from, as far as its protocol can tell. Valid while the call is under way.
 class Origin {
  public:
   virtual ~Origin() = default;
   virtual std::string Peer() const = 0;  // the address
-  // What follows "Bearer" in the call's authorization; empty: nothing does.
+  // The text after "Bearer" in the call's authorization; empty: there is none.
   virtual std::string_view Bearer() const = 0;
   // The common name in the client's certificate; empty: it showed none.
   virtual std::string Certificate() const = 0;
 };
 
-// One call's caller. Copies cheaply. Empty where the server asks nobody and notes nothing; then
-// everything is allowed. Any thread, also after the call.
+// The caller of one call. Copies cheaply. Empty when the server asks for no credentials and keeps
+// no audit trail; then everything is allowed. Any thread, also after the call.
 class Caller {
  public:
   Caller() = default;
@@ -44,20 +43,20 @@ class Caller {
   // limited to one machine or queue need not name it: the filter is narrowed to it.
   Result<Ok> Narrow(Filter* filter) const;
   Result<Ok> MayStart(const std::string& machine, bool flow) const;
-  // Whether the caller may report on a claim, extend it or give it back. Without a claim the rule
-  // for what comes from outside decides. In the loop.
+  // Whether the caller may report on a claim, extend it or give it back. Without a claim this is
+  // decided by the rule for calls from outside. In the loop.
   Result<Ok> MayReport(Engine& engine, const std::string& ns, const std::string& instance,
                        const std::string& claim) const;
   Result<Ok> MaySee(Engine& engine, const std::string& ns, const std::string& instance) const;
 
-  // Null where the server asks nobody.
+  // Null when the server asks for no credentials.
   const Principal* principal() const { return info_ ? info_->who.get() : nullptr; }
 
-  // What the call is about, for the audit trail. One thread at a time.
+  // Notes what the call is about, for the audit trail. One thread at a time.
   void On(std::string_view ids, std::string_view detail = "") const;
-  // Whether the audit trail tells what this call changes.
+  // Whether the audit trail has to say what this call changes.
   bool Audited() const { return AuditedOutside() && info_->deed.changes(); }
-  // Whether it tells what an item of this call changes that comes from outside.
+  // Whether it has to say what an item of this call changes that comes from outside.
   bool AuditedOutside() const { return info_ && info_->audit && Changer(); }
   // Says in the audit trail how a change ended. Does nothing when the call is not Audited.
   void Note(const Error* error) const;
@@ -67,7 +66,7 @@ class Caller {
   friend class Access;
   struct Info {
     Deed deed;
-    PrincipalPtr who;  // null where the server asks nobody
+    PrincipalPtr who;  // null when the server asks for no credentials
     Audit* audit = nullptr;
     std::string ns;
     std::string peer;
@@ -78,15 +77,15 @@ class Caller {
   bool Changer() const { return !info_->who || Among(info_->who->role(), kChangers); }
   AuditEntry Entry() const;
   Error Denied(const Deed& deed, std::string_view ns, std::string_view why) const;
-  // "S/M takes the role viewer in namespace 'a'; this token has the role …". No namespace where it
-  // is not known yet.
+  // "S/M takes the role viewer in namespace 'a'; this token has the role …". Without a namespace
+  // when it is not known yet.
   static std::string WrongRole(const Deed& deed, std::optional<std::string_view> ns,
                                const Principal& who);
 
   std::shared_ptr<Info> info_;
 };
 
-// A call that goes on for a while, and ends when the credential that it came with does.
+// A call that goes on for a while, and ends when its caller's credential does.
 class Revocable {
  public:
   virtual ~Revocable() = default;
@@ -96,34 +95,34 @@ class Revocable {
 class Access {
  public:
   struct Options {
-    bool asks = false;  // for a credential; else only methods that always ask do
+    bool asks = false;  // every call for a credential; false: only methods that always ask do
     // A file whose content is the access token of an admin of all namespaces. Empty: there is none.
     std::string admin_token_file;
     bool mutual_tls = false;
     std::function<Timestamp()> clock;
   };
-  // Reads the store's credentials. Fails when the file cannot be read or nobody could ever get in.
-  // Without an audit trail `audit` is null.
+  // Reads the store's credentials. Fails when the file cannot be read, or when nobody could ever be
+  // admitted. `audit` null: there is no audit trail.
   static Result<std::unique_ptr<Access>> Open(Options options, const Store& store,
                                               PartitionId partition, Audit* audit);
   ~Access();
 
   // UNAUTHENTICATED, PERMISSION_DENIED, or the caller; `ns` is the request's (empty: "default").
   Result<Caller> Admit(const Origin& origin, const Deed& deed, std::string_view ns) const;
-  // The same where the namespace is not known yet: Caller::MayEnter has to follow.
+  // The same when the namespace is not known yet: Caller::MayEnter has to follow.
   Result<Caller> AdmitAnywhere(const Origin& origin, const Deed& deed) const;
 
   // Ends `call` when the caller's credential is revoked or expires, within a second of it.
   void Watch(const Caller& caller, std::weak_ptr<Revocable> call);
 
   CredentialBook& book() { return book_; }
-  // Ends at once what callers have open whose credential has been revoked.
+  // Ends the open calls whose caller's credential has been revoked, at once.
   void Sweep();
 
  private:
   explicit Access(Options options, Audit* audit);
 
-  // No namespace: it is not known yet.
+  // nullopt: the namespace is not known yet.
   Result<Caller> Enter(const Origin& origin, const Deed& deed,
                        std::optional<std::string_view> ns) const;
   PrincipalPtr WhoIs(const Origin& origin) const;
@@ -134,7 +133,7 @@ class Access {
   const Options options_;
   Audit* const audit_;
   CredentialBook book_;
-  PrincipalPtr admin_;  // of the file
+  PrincipalPtr admin_;  // of the admin token file
   std::string admin_problem_;
 
   struct Lease {
@@ -152,7 +151,7 @@ class Access {
 // The id of the credential in the admin token file.
 inline constexpr std::string_view kAdminFile = "admin-token-file";
 
-// The one text for all that is wrong with a credential.
+// The error for every invalid credential: it does not say what is wrong with it.
 Error BadCredential();
 
 }  // namespace dfsmr

@@ -1,5 +1,5 @@
-// The audit trail: who was refused, and who changed what by hand. One JSON object a line, appended
-// to a file, or a line of the log when there is none.
+// The audit trail: which callers were refused, and which changed what by hand. Each entry is a JSON
+// object on a line of its own, appended to a file, or to the log when there is no file.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 namespace dfsmr {
 
 struct AuditEntry {
-  bool refused = false;  // else something was changed, or tried to be
+  bool refused = false;  // false: the caller changed something, or tried to
   std::string method;    // "dfsmr.v1.RunnerService/Cancel"
   std::string ns;
   std::string on;  // ids of instances, machines or an access token
@@ -26,8 +26,8 @@ struct AuditEntry {
   std::string result;       // "OK", or the reason
 };
 
-// Any thread. A line is handed to the kernel before the call that it is about is answered; how soon
-// that reaches the disk is up to the file system.
+// Any thread. A line is handed to the kernel before its call is answered; how soon it reaches the
+// disk is up to the file system.
 class Audit {
  public:
   // Writes to `path`, or to the log when it is empty. Fails when the file cannot be opened.
@@ -36,14 +36,14 @@ class Audit {
   Audit(const Audit&) = delete;
   Audit& operator=(const Audit&) = delete;
 
-  // Refusals beyond sixty at once and one a second are only counted: the next line of one says how
-  // many were left out. Those of callers with a valid credential and of all others are counted
-  // apart, so that strangers cannot hide what insiders try. A change always gets its line: in the
-  // log when the file cannot be written.
+  // Refusals beyond sixty at once and one a second are only counted, and the next line of a refusal
+  // says how many were left out. Callers with a valid credential and all others are counted
+  // separately, so that strangers cannot hide what insiders try. A change always gets its line; it
+  // goes to the log when the file cannot be written.
   void Note(const AuditEntry& entry);
 
-  // kUnavailable AUDIT_FAILED while the file cannot be written: nothing may be changed then. Tries
-  // again, once a second.
+  // kUnavailable AUDIT_FAILED as long as the file cannot be written: then nothing may be changed.
+  // Tries to write again once a second.
   Result<Ok> Ready();
 
  private:
@@ -51,7 +51,7 @@ class Audit {
 
   struct Allowance {
     Timestamp counted{};
-    double left = 0;  // refusals that may be noted
+    double left = 0;  // how many refusals may still be noted
     uint64_t left_out = 0;
   };
   static bool Admit(Timestamp now, Allowance* allowance, uint64_t* left_out);
@@ -63,7 +63,7 @@ class Audit {
   Mutex mutex_;
   int file_ GUARDED(mutex_) = -1;
   bool failed_ GUARDED(mutex_) = false;
-  bool torn_ GUARDED(mutex_) = false;  // the last line in the file has no end
+  bool torn_ GUARDED(mutex_) = false;  // the last line in the file is incomplete
   Timestamp tried_ GUARDED(mutex_){};
   Allowance known_ GUARDED(mutex_);
   Allowance unknown_ GUARDED(mutex_);

@@ -1,5 +1,5 @@
-// The credentials (access tokens, in the words of users) that let callers in, by the hashes of
-// their secrets. Nothing here keeps a secret longer than it takes to hash it.
+// The credentials that let callers in (users call them access tokens), by the hashes of their
+// secrets. No secret is kept longer than it takes to hash it.
 #pragma once
 
 #include <array>
@@ -19,17 +19,17 @@ namespace dfsmr {
 
 // SHA-256, 32 bytes.
 std::string HashOf(std::string_view secret);
-// So many bytes from the system's generator, as hexadecimal digits.
+// `bytes` random bytes from the system's generator, as hexadecimal digits.
 std::string RandomHex(size_t bytes);
 
-// Who calls: the holder of one credential, whose row never changes.
+// The holder of one credential. Its row never changes.
 struct Principal {
   explicit Principal(rows::CredentialRow given) : row(std::move(given)) {}
 
   AccessRole role() const { return static_cast<AccessRole>(row.role); }
   bool InAll() const { return row.ns == "*"; }
   bool In(std::string_view ns) const { return InAll() || row.ns == ns; }
-  // To some machines or queues: a worker only.
+  // Whether it is limited to some machines or queues, as only a worker's can be.
   bool Limited() const { return !row.machines.empty() || !row.queues.empty(); }
   bool Valid(Timestamp now) const {
     return !revoked.load(std::memory_order_acquire) && now < row.expire_time;
@@ -43,7 +43,7 @@ using PrincipalPtr = std::shared_ptr<const Principal>;
 // Any thread.
 class CredentialBook {
  public:
-  // Null when no credential has this secret. What is found may have expired.
+  // The holder of this secret, whose credential may have expired. Null: there is none.
   PrincipalPtr Find(std::string_view secret) const;
   PrincipalPtr FindId(std::string_view id) const;
   void Add(PrincipalPtr principal);
@@ -52,7 +52,7 @@ class CredentialBook {
   std::vector<PrincipalPtr> All() const;
 
  private:
-  // The hash of a secret that others cannot choose: its first bytes are as good as any others.
+  // Hashes are of secrets that callers cannot choose, so their first bytes are distributed evenly.
   struct First {
     size_t operator()(const std::string& hash) const;
   };

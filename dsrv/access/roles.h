@@ -1,8 +1,8 @@
-// Roles, and what a method says of who may call it. The methods stand in dsrv/calls/methods.h.
+// Roles, and what a method says of its callers. The methods are in dsrv/calls/methods.h.
 //
-// gRPC's own methods answer without an access token: grpc.health.v1.Health, which tells that the
-// server serves, and grpc.reflection (--no-reflection turns it off), which tells what proto/ tells
-// everybody. Neither shows anything that the store holds.
+// gRPC's own methods need no access token: grpc.health.v1.Health, which says whether the server
+// serves, and grpc.reflection (--no-reflection turns it off), which shows what proto/ shows to
+// everybody. Neither shows anything of the store.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 namespace dfsmr {
 
 using AccessRole = v1::AccessToken::Role;
-using Roles = uint8_t;  // a bit for each
+using Roles = uint8_t;  // a bit for each role
 
 constexpr Roles Only(AccessRole role) {
   return static_cast<Roles>(1u << static_cast<unsigned>(role));
@@ -26,21 +26,21 @@ inline constexpr Roles kReaders = kChangers | Only(v1::AccessToken::VIEWER);
 inline constexpr Roles kWorkers = kChangers | Only(v1::AccessToken::WORKER);
 inline constexpr Roles kAnybody = kReaders | kWorkers;
 
-// The rule for what comes from outside: an event, or an operator's hand. A report, an extension or
-// a return without a claim does, in whatever call it comes. It takes one of these roles, and it is
-// noted in the audit trail and not done without.
+// The rule for what comes from outside: an event, or an operator's intervention. A report, an
+// extension or a return without a claim comes from outside, in any call. It takes one of these
+// roles, and it is done only if the audit trail can note it.
 inline constexpr Roles kOutsiders = kChangers;
 
 struct Method {
   std::string_view name;  // as in the path of the call, without the slash in front
   Roles roles;
-  // What an operator or admin does with it is noted in the audit trail, and not done without.
+  // What an operator or admin does with it is done only if the audit trail can note it.
   bool changes = false;
-  // Asks for an access token even where the server asks for none.
+  // Asks for an access token even when the server asks for none.
   bool always_asks = false;
 };
 
-// What one call does: its method, with the request's claim or from outside.
+// What one call does: its method, and whether it comes from outside.
 struct Deed {
   const Method* method = nullptr;
   bool outside = false;

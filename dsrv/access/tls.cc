@@ -43,7 +43,7 @@ Result<Owned<X509>> ReadCertificate(const std::string& what, const std::string& 
   return cert;
 }
 
-// Another one whenever a file is written or replaced.
+// A text that differs whenever one of the files was written or replaced.
 std::string StampOf(const TlsFiles& files) {
   std::string stamp;
   for (const std::string& path : {files.cert, files.key, files.client_ca}) {
@@ -69,7 +69,7 @@ bool IsLoopback(const std::string& addr) {
   if (addr.starts_with("unix:")) return true;
   const std::string host = addr.substr(0, addr.rfind(':'));
   if (host == "localhost" || host == "[::1]" || host == "::1") return true;
-  // 127.0.0.0/8, as numbers: a name may begin with "127." too.
+  // 127.0.0.0/8, in digits: a host name may begin with "127.", too.
   return host.starts_with("127.") && host.find_first_not_of("0123456789.") == std::string::npos;
 }
 
@@ -82,7 +82,7 @@ Result<Timestamp> CheckTls(const TlsFiles& files, Timestamp now) {
   if (!cert) return cert.error();
   auto file = OpenFile("--tls-key", files.key);
   if (!file) return file.error();
-  // A key under a password could not be read again later: nobody would be there to type it.
+  // A key with a password is refused: nobody could type the password when the file is read again.
   char none[] = "";
   Owned<EVP_PKEY> key(PEM_read_PrivateKey(file->get(), nullptr, nullptr, none));
   if (!key) return Bad("--tls-key", files.key, "holds no private key in PEM without a password");

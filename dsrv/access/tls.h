@@ -1,4 +1,4 @@
-// The port: what it is protected with, and when it must be.
+// The protection of the server's port by TLS.
 #pragma once
 
 #include <grpcpp/security/server_credentials.h>
@@ -15,25 +15,25 @@
 namespace dfsmr {
 
 struct TlsFiles {
-  std::string cert;       // PEM: the server's certificate, and those that lead to its root
+  std::string cert;       // PEM: the server's certificate, and those between it and its root
   std::string key;        // PEM
-  std::string client_ca;  // PEM: with it, clients must have a certificate that one of these signed
+  std::string client_ca;  // PEM; if given, clients must have a certificate that it has signed
   bool empty() const { return cert.empty() && key.empty() && client_ca.empty(); }
 };
 
 // Whether only this machine can reach the address, HOST:PORT.
 bool IsLoopback(const std::string& addr);
 
-// What is wrong with the files: unreadable, no PEM, a key of another certificate, expired. Answers
-// when the certificate expires.
+// Checks the files, and returns when the certificate expires. The error says which file is
+// unreadable, not PEM, expired, or a key of another certificate.
 Result<Timestamp> CheckTls(const TlsFiles& files, Timestamp now);
 
-// TLS 1.2 or 1.3 with these files, which are read again when they change: connections made after
-// that, within two seconds, are served the new ones.
+// TLS 1.2 or 1.3 with these files. When they change they are read again within two seconds, and new
+// connections use the new files.
 std::shared_ptr<grpc::ServerCredentials> TlsCredentials(const TlsFiles& files);
 
-// Tells the log when the files change, and what is wrong with the new ones: then connections fail
-// until that is mended. Does nothing without files.
+// Logs that the files have changed, and what is wrong with the new ones; as long as they are wrong,
+// connections fail. Does nothing when there are no files.
 class TlsWatch {
  public:
   TlsWatch(TlsFiles files, std::function<Timestamp()> clock);

@@ -61,7 +61,7 @@ Result<rows::CredentialRow> ToRow(const v1::CreateTokenRequest& request, Timesta
       request.role() == v1::AccessToken::ROLE_UNSPECIFIED) {
     return Bad("a token has one of the roles " + NamesOf(kAnybody));
   }
-  row.role = request.role();
+  row.role = static_cast<uint32_t>(request.role());
   if (!request.name().empty() && !ValidWorkerName(request.name())) {
     return Bad("the name of a token is at most " + std::to_string(limits::kWorkerName) +
                " characters that can be printed");

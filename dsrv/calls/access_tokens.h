@@ -1,5 +1,5 @@
-// dfsmr.v1.TokenService: admins make, list and revoke access tokens, whether the other services ask
-// for them or not.
+// dfsmr.v1.TokenService: admins make, list and revoke access tokens, even when the other services
+// do not ask for them.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ Result<PrincipalPtr> RunCreateToken(Engine& engine, const Caller&, NewCredential
 void ReplyCreateToken(const PrincipalPtr& principal, const NewCredential& made,
                       v1::CreateTokenResponse* reply);
 
-struct ItsIfGiven {  // the namespaces; without one the list is of all that the caller may see
+struct ItsIfGiven {  // the namespaces; without one the list shows all that the caller may see
   template <typename Enter>
   void operator()(const v1::ListTokensRequest& request, Enter enter) const {
     if (!request.namespace_().empty()) enter(request.namespace_());

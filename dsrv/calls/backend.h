@@ -1,4 +1,4 @@
-// All that a service needs to serve. main makes it, and makes it outlive the services.
+// Everything that a service needs to serve its calls. main makes it, and it outlives the services.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
-// One call with one request and one reply, on its way through the server, whatever protocol it came
-// by. A protocol derives from it once; the methods know nothing else.
+// One call with one request and one reply, on its way through the server, whatever its protocol.
+// Each protocol derives one class from it; the methods see only this one.
 #pragma once
 
 #include <memory>
@@ -10,19 +10,19 @@
 
 namespace dfsmr {
 
-// The server, or the disk, has more to do than it can.
+// The server or the disk has more work than it can do.
 Error Overloaded();
 Error DeadlinePassed();
 Error Stopping();
 
 class Call : public Origin {
  public:
-  // What must be undone when a call ends without its reply having arrived.
+  // Undoes what was done for a call when it ends and its reply has not arrived.
   class Follower {
    public:
     virtual ~Follower() = default;
-    virtual void OnCancel() = 0;               // the caller gave up, or is gone
-    virtual void OnDone(bool cancelled) = 0;  // the call is over; after OnCancel, if that comes
+    virtual void OnCancel() = 0;              // the caller has given up, or is gone
+    virtual void OnDone(bool cancelled) = 0;  // the call is over; after OnCancel, if it is called
   };
 
   explicit Call(const Backend& backend) : backend_(backend) {}
@@ -30,12 +30,12 @@ class Call : public Origin {
   Call& operator=(const Call&) = delete;
 
   virtual Timestamp Deadline() const = 0;  // kNever: the caller waits for ever
-  // Travels behind the reply, or the error. Before one of the three below.
+  // Goes out after the reply or the error. Call it before one of the three methods below.
   virtual void AddTrailer(const std::string& key, const std::string& value) = 0;
 
-  // Each call ends by one of these, once; then it may be gone. Refuse is for a request that nothing
-  // was done for: the audit trail has heard of it at the door, if it had to. Fail and Succeed tell
-  // the audit trail how a change ended.
+  // Each call ends with exactly one of these, and may be deleted at once. Refuse is for a request
+  // for which nothing was done; a refusal that belongs into the audit trail is there already. Fail
+  // and Succeed tell the audit trail how a change ended.
   void Refuse(const Error& error);
   void Fail(const Error& error);
   void Succeed();
@@ -43,21 +43,21 @@ class Call : public Origin {
   const Backend& backend() const { return backend_; }
   const Caller& caller() const { return caller_; }
   void SetCaller(Caller caller) { caller_ = std::move(caller); }
-  // Lets the call in, so that a stop waits for its end. False: the server stops, and the call has
-  // failed.
+  // From now on a stop of the server waits for the end of the call. False: the server is stopping,
+  // and the call has failed.
   bool Enter();
-  // At most one follower, from before the call's handler returns.
+  // At most one follower. Call it before the call's handler returns.
   void Follow(std::shared_ptr<Follower> follower) { follower_ = std::move(follower); }
 
  protected:
   ~Call() override = default;  // a protocol's call deletes itself
 
-  // The protocol calls them.
+  // For the protocol to call.
   void Cancelled();
   void Done(bool cancelled);  // after it the call may be deleted
 
  private:
-  // Null: all went well.
+  // Null: the call succeeded.
   virtual void Send(const Error* error) = 0;
 
   const Backend& backend_;

@@ -1,4 +1,4 @@
-// Changes, of either service: a stream that sends the feed.
+// The stream that sends the feed, for Changes of either service.
 #pragma once
 
 #include <chrono>
@@ -25,10 +25,10 @@ class ChangesStream : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
     ChangeFilter filter;
     uint64_t after = 0;
     uint64_t until = UINT64_MAX;  // the stream ends there; UINT64_MAX: it follows the feed
-    bool beats = true;            // sends a message now and then when there is nothing to say
+    bool beats = true;            // sends a message now and then when there are no changes
   };
-  // `caller` is who has been admitted, or the refusal. `open` is asked when all else is well. Owns
-  // itself until it is done.
+  // `caller` is the caller who was admitted, or the refusal. `open` is called last, when nothing
+  // else refuses the stream. The stream owns itself until it is done.
   static ChangesStream* Begin(const Backend& backend, grpc::CallbackServerContext* context,
                               const Result<Caller>& caller,
                               const std::function<Result<Open>()>& open, Encode encode);
@@ -37,7 +37,7 @@ class ChangesStream : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   friend class Watchers;
   enum class Stage {
     kIdle,     // waits to be woken
-    kBusy,     // writes, or reads the feed: whoever has made it so goes on with it
+    kBusy,     // writes, or reads the feed: the thread that set it goes on with the stream
     kFinished  // gRPC has been told the end
   };
 
@@ -61,7 +61,7 @@ class ChangesStream : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   const Encode encode_;
   bool entered_ = false;  // through the gate
 
-  // Changed while kBusy, by whoever has made it so.
+  // Changed while kBusy, by the thread that set it.
   Open open_;
 
   Mutex mutex_;
@@ -73,11 +73,11 @@ class ChangesStream : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   std::chrono::steady_clock::time_point last_message_ GUARDED(mutex_);
 };
 
-// The streams that watch the feed: their number is limited, and a stop ends them all. Any thread;
-// outlives them.
+// The streams that watch the feed. Their number is limited, and a stop ends them all. Any thread.
+// It must outlive them.
 class Watchers {
  public:
-  // False: there are as many already as there may be. Then it is one more, for a moment.
+  // False: there are too many. The stream was added nevertheless, until it ends and is removed.
   bool Add(ChangesStream* stream);
   void Remove(ChangesStream* stream);
   // Ends all that are open with UNAVAILABLE.

@@ -91,9 +91,9 @@ std::string IdsOf(const std::vector<Machine>& definitions) {
 // After so many it is compiled in the loop, so that a Define does not wait for ever.
 constexpr int kOvertakenMax = 3;
 
-// One Define on its way. The loop tells what is defined, the pool compiles the source under that, and
-// the loop decides, since only there nothing else is defined meanwhile; when something was, the pool
-// compiles again.
+// One Define on its way. The loop tells what is defined, the pool compiles the source under that,
+// and the loop decides, since only there nothing else is defined meanwhile; when something was, the
+// pool compiles again.
 class DefineCall : public std::enable_shared_from_this<DefineCall> {
  public:
   DefineCall(Call& call, const v1::DefineRequest& request, v1::DefineResponse* reply,

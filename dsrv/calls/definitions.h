@@ -10,15 +10,15 @@
 
 namespace dfsmr {
 
-// Parses in the pool, since a megabyte of YAML takes a while. A source that is refused is answered
-// with its diagnostics in the trailer.
+// Parses in the pool, since a megabyte of YAML takes a while. When the source is refused, the
+// trailer holds its diagnostics.
 void ServeDefine(Call& call, const v1::DefineRequest& request, v1::DefineResponse* reply);
 
 struct ListMachinesCommand {
   std::string ns;
   bool all_versions = false;
   size_t limit = 0;
-  std::string filters;                     // that the page token holds for
+  std::string filters;                     // the filters that the page token is valid for
   std::pair<std::string, uint32_t> after;  // id and version
 };
 Result<ListMachinesCommand> ParseListMachines(const v1::ListMachinesRequest& request, const Call&);

@@ -1,4 +1,4 @@
-// Changes of dfsmr.v1: where in the feed a stream begins, and how its messages are made.
+// Changes of dfsmr.v1: where a stream begins in the feed, and how its messages are made.
 #pragma once
 
 #include <deque>
@@ -9,14 +9,15 @@
 
 namespace dfsmr {
 
-// OUT_OF_RANGE for a cursor that is expired, or of another store.
+// OUT_OF_RANGE when the cursor has expired, or belongs to another store.
 Result<ChangesStream::Open> ToOpen(const Backend& backend, const v1::ChangesRequest& request);
 
-// A ChangesResponse from changes that are serialised already. All whom it goes to share its bytes.
+// Makes a ChangesResponse of changes that are serialised already. All its receivers share its
+// bytes.
 void EncodeResponse(const Changes::PortionPtr& portion, const std::string& cursor,
                     std::deque<grpc::ByteBuffer>* out);
 
-// A change as a field of ChangesResponse would hold it.
+// A change, serialised as it is within a ChangesResponse.
 std::string SerialiseChange(const Event& event, PartitionId partition);
 
 }  // namespace dfsmr

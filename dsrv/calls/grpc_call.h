@@ -1,4 +1,4 @@
-// Calls that come by gRPC.
+// Calls by gRPC.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -43,8 +43,8 @@ class UnaryCall final : public Call, public grpc::ServerUnaryReactor {
   void Send(const Error* error) override;
   void OnCancel() override { Cancelled(); }
   void OnDone() override;
-  // As gRPC's default reactor does: what follows the end of a call, or its cancellation, is too
-  // short to be worth another thread. gRPC need not ask; then it takes that thread.
+  // As in gRPC's default reactor: what happens after the end of a call or its cancellation is too
+  // short to be worth another thread. gRPC is free to use one nevertheless.
   bool InternalInlineable() final { return true; }
 
   grpc::CallbackServerContext* const context_;

@@ -1,4 +1,4 @@
-// Start and StartBatch; what reads instances; Pause, Resume, Skip and Cancel.
+// Start and StartBatch; GetInstance, ListInstances and GetHistory; Pause, Resume, Skip and Cancel.
 #pragma once
 
 #include <string>
@@ -29,7 +29,7 @@ void ReplyStartBatch(const std::vector<Result<Started>>& results, const Starts&,
 
 struct ListCommand {
   InstanceQuery query;
-  std::string filters;  // that the page token holds for
+  std::string filters;  // the filters that the page token is valid for
 };
 Result<ListCommand> ParseListInstances(const v1::ListInstancesRequest& request, const Call&);
 Result<Ok> SettleListInstances(Engine& engine, const Caller&, const ListCommand& command);
@@ -50,7 +50,7 @@ Result<Ok> ReadGetInstance(const Reader& reader, const GetInstanceCommand& comma
 struct HistoryCommand {
   std::string ns;
   std::string id;
-  std::string filters;  // that the page token holds for
+  std::string filters;  // the filters that the page token is valid for
   uint64_t after = 0;
   size_t limit = 0;
 };
@@ -59,7 +59,7 @@ Result<Ok> SettleGetHistory(Engine& engine, const Caller&, const HistoryCommand&
 Result<Ok> ReadGetHistory(const Reader& reader, const HistoryCommand& command,
                           v1::GetHistoryResponse* reply);
 
-// Pause, Resume, Skip and Cancel answer the instance as it is afterwards.
+// Pause, Resume, Skip and Cancel reply with the instance as it is afterwards.
 struct ControlCommand {
   std::string ns;
   std::string instance;

@@ -1,5 +1,5 @@
-// The messages of a busy method, used again: their fields keep their memory, so that a batch of
-// tasks does not cost an allocation for each text in it.
+// Reuses the messages of a busy method: their fields keep their memory, so that a batch of tasks
+// does not cost an allocation for each text in it.
 #pragma once
 
 #include <grpcpp/support/message_allocator.h>
@@ -32,7 +32,7 @@ class MessagePool : public grpc::MessageAllocator<Request, Reply> {
     }
     void Release() override {
       std::unique_ptr<Pair> self(this);
-      // What was large once would stay so.
+      // A message that was large keeps its memory, which is too much to keep.
       if (request_.ByteSizeLong() > kBytes || reply_.ByteSizeLong() > kBytes) return;
       request_.Clear();
       reply_.Clear();

@@ -1,7 +1,7 @@
-// The kinds of rows that the table of methods (methods.h) is made of, and how a row serves a call.
-// A row says: the method's name and roles, the namespaces of a request, how the request is parsed,
-// what is done, and how the reply is made of it. A protocol turns its bytes into the request, makes
-// a Call, and calls Serve.
+// The kinds of rows in the table of methods (methods.h), and how a row serves a call. A row holds
+// the method's name and roles, the namespaces of a request, and the functions that parse the
+// request, do the work and make the reply. A protocol turns its bytes into the request, makes a
+// Call, and calls Serve.
 #pragma once
 
 #include <memory>
@@ -17,8 +17,9 @@
 
 namespace dfsmr {
 
-// The namespaces that a request wants to enter: `enter` is called with each, the call's own first
-// (empty: "default"). With none the call is admitted first, and its namespaces are looked at later.
+// The namespaces that a request wants to enter: calls `enter` with each of them, the request's own
+// first (empty: "default"). A request without any is admitted if its caller may enter some
+// namespace; the method checks later which.
 struct Its {
   template <typename Request, typename Enter>
   void operator()(const Request& request, Enter enter) const {
@@ -30,7 +31,7 @@ struct Anywhere {
   void operator()(const Request&, Enter) const {}
 };
 
-// `run` decides in the loop; when all that it did is durable, `reply` shows the outcome. `parse`
+// `run` decides in the loop. When all that it did is durable, `reply` fills in the reply. `parse`
 // may keep in the command what `reply` needs.
 template <typename Namespaces, typename Request, typename Command, typename Outcome, typename Reply>
 struct DecideRow {
@@ -48,8 +49,8 @@ struct DecideRow {
   Show* const reply;
 };
 
-// `settle` runs in the loop, and writes down what `read` is to see; `read` then reads the store for
-// the reply, in the pool.
+// `settle` runs in the loop and puts everything that `read` needs to see into the turn's batch.
+// When that is durable, `read` reads the store for the reply, in the pool.
 template <typename Namespaces, typename Request, typename Command, typename Reply>
 struct ReadRow {
   using Parse = Result<Command>(const Request&, const Call&);
@@ -67,8 +68,9 @@ struct ReadRow {
   Read* const read;
 };
 
-// Reports, and a poll that may wait for tasks. `answer` appends what became of one report; `hand`
-// puts the tasks into the reply, or says why the call fails without any.
+// Reports, and a poll that may wait for tasks. `answer` appends the result of one report. `hand`
+// puts the tasks into the reply, or returns the error with which the call fails because there are
+// none.
 template <typename Namespaces, typename Request, typename Reply>
 struct PollRow {
   using Parse = Result<PollCommand>(const Request&, const Call&);
@@ -89,7 +91,7 @@ struct PollRow {
 template <typename Reply>
 void NoReports(const std::string&, const Result<Answer>&, Reply*) {}
 
-// A method that goes a way of its own once its caller is admitted. `serve` ends the call.
+// A method that does everything by itself once its caller is admitted. `serve` ends the call.
 template <typename Namespaces, typename Request, typename Reply>
 struct OwnRow {
   using Serve = void(Call&, const Request&, Reply*);
@@ -102,7 +104,7 @@ struct OwnRow {
   Serve* const serve;
 };
 
-// A stream: its reactor does the rest.
+// A stream, which its reactor serves.
 template <typename Namespaces>
 struct StreamRow {
   constexpr StreamRow(Method its, Namespaces spaces) : method(its), namespaces(spaces) {}
@@ -111,8 +113,8 @@ struct StreamRow {
   const Namespaces namespaces;
 };
 
-// Posts to the loop what ends the call. A call whose deadline passes first, or that the loop has no
-// place for, fails.
+// Posts `run`, which ends the call, to the loop. The call fails when the loop has no room for it,
+// or when its deadline passes first.
 inline void PostFor(Call& call, size_t bytes, std::function<void(Engine&)> run) {
   Mailbox::Mail mail{.run = std::move(run), .drop = [&call] { call.Fail(DeadlinePassed()); }};
   mail.deadline = call.Deadline();
@@ -178,7 +180,7 @@ void Run(const OwnRow<N, Request, Reply>& row, Call& call, const Request& reques
   row.serve(call, request, reply);
 }
 
-// With the request's claim or from outside: the latter when it could name a claim and does not.
+// A request that can name a claim but does not comes from outside.
 template <typename Request>
 Deed DeedOf(const Method& method, const Request& request) {
   if constexpr (requires { request.claim(); }) return {&method, request.claim().empty()};

@@ -1,5 +1,6 @@
-// Every method of every service that this server has, in one table: name, roles, the namespaces of
-// a request, how it is parsed, what is done, and how the reply is made. A new method is a row here.
+// All methods of all services of this server in one table: name, roles, the namespaces of a
+// request, and the functions that parse it, do the work and make the reply. A new method is a row
+// here.
 #pragma once
 
 #include <array>
@@ -45,7 +46,7 @@ inline constexpr ReadRow kGetHistory(
     {"dfsmr.v1.RunnerService/GetHistory", kReaders},
     Its(), ParseGetHistory, SettleGetHistory, ReadGetHistory);
 
-// A worker: of its machines and queues. What comes without a claim comes from outside, see
+// A worker: of its machines and queues. A report without a claim comes from outside, see
 // kOutsiders.
 inline constexpr PollRow kReady(
     {"dfsmr.v1.RunnerService/Ready", kWorkers},
@@ -127,7 +128,7 @@ inline constexpr StreamRow kChanges{
 }  // namespace original
 // clang-format on
 
-// All rows, for whoever goes through them: `visit` takes any row.
+// Calls `visit`, which takes any kind of row, with each row.
 template <typename Visit>
 constexpr void ForEachMethod(Visit visit) {
   using namespace runner;  // NOLINT: here every row is named

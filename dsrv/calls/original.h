@@ -1,4 +1,4 @@
-// The service of the original dfsmr over the same engine, in namespace "default".
+// The service of the original dfsmr, on the same engine, in namespace "default".
 #pragma once
 
 #include <deque>
@@ -61,7 +61,7 @@ Result<Ok> SettleRelinquish(Engine& engine, const Caller&, const RelinquishComma
 Result<Ok> ReadRelinquished(const Reader& reader, const RelinquishCommand& command,
                             ::RelinquishReply* reply);
 
-// Changes: what comes from now on, a line each.
+// Changes: one line for each change from now on.
 ChangesStream::Open OpenChanges(const Backend& backend);
 void EncodeLines(const Changes::PortionPtr& portion, const std::string& cursor,
                  std::deque<grpc::ByteBuffer>* out);

@@ -1,5 +1,5 @@
-// Calls that hand out tasks, and may wait for them: Ready and Report. A task that does not reach
-// its worker goes back as if it had never been claimed.
+// Calls that hand out tasks and may wait for them: Ready and Report. A task that does not reach its
+// worker goes back as if it had never been claimed.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@
 
 namespace dfsmr {
 
-// What such a call asks for: first its reports, then the poll.
+// What such a call asks for. The reports are taken before the poll begins.
 struct PollCommand {
   struct Asked {
     std::string worker;
@@ -23,18 +23,18 @@ struct PollCommand {
   std::vector<Result<ReportCommand>> reports;
   std::optional<PollArgs> poll;  // absent: reports only
   Asked asked;
-  size_t bytes = 0;  // what it takes in the mailbox
+  size_t bytes = 0;  // its size in the mailbox
 };
 
-// One call on its way. Ends it when its reports are durable and its poll is answered.
+// Serves one such call, and ends it when its reports are durable and its poll is answered.
 class Poll final : public Call::Follower,
                    public Revocable,
                    public std::enable_shared_from_this<Poll> {
  public:
   struct Sinks {
-    // What became of one report.
+    // Takes the result of one report.
     std::function<void(const std::string& instance, const Result<Answer>&)> answer;
-    // Puts tasks into the reply, or says why the call fails without any.
+    // Puts tasks into the reply, or returns the error with which the call fails without any.
     std::function<std::optional<Error>(const std::vector<Task>&)> hand;
   };
   static void Begin(Call& call, PollCommand command, Sinks sinks);
@@ -49,16 +49,16 @@ class Poll final : public Call::Follower,
   // In the loop.
   void Run(Engine& engine, PollCommand& command);
   void Park(Engine& engine, PollArgs poll);
-  // One of the things that the reply waits for has come.
+  // One of the things that the reply waits for has happened.
   void Arrived();
 
-  Call& call_;  // not touched once it has ended: this lives on while the engine holds the poll
+  Call& call_;  // not used after it has ended: the poll may live longer, in the engine
   Loop& loop_;
   const Caller caller_;
   const Sinks sinks_;
   std::atomic<bool> cancelled_{false};
-  bool sent_ = false;  // the reply was on its way: it may have arrived, whatever gRPC says later
-  std::atomic<int> awaited_{0};  // what the reply still waits for
+  bool sent_ = false;  // the reply may have arrived, even if gRPC says that the call was cancelled
+  std::atomic<int> awaited_{0};  // how many things the reply still waits for
   WaiterId waiter_ = 0;          // in the loop only
   std::vector<Task> tasks_;
   std::optional<Error> error_;

@@ -1,4 +1,4 @@
-// The services by gRPC. Each method hands its messages and its row of the table over.
+// The gRPC services. Each of their methods passes its messages on to its row of the table.
 #pragma once
 
 #include <grpcpp/impl/codegen/service_type.h>

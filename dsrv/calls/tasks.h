@@ -12,7 +12,7 @@
 
 namespace dfsmr {
 
-// A poll as the caller may make it, for at most as many tasks as one reply holds.
+// The poll, narrowed to what the caller may see, and to as many tasks as one reply holds.
 Result<PollArgs> ToAllowedPoll(const v1::ReadyRequest& request, const Call& call);
 
 Result<PollCommand> ParseReady(const v1::ReadyRequest& request, const Call& call);
@@ -43,7 +43,7 @@ struct RelinquishCommand {
   std::string ns;
   std::string instance;
   std::string claim;
-  std::string client;  // empty: with a claim
+  std::string client;  // empty when a claim is given
 };
 Result<RelinquishCommand> ParseRelinquish(const v1::RelinquishRequest& request, const Call& call);
 Result<std::string> RunRelinquish(Engine& engine, const Caller& caller,

@@ -1,7 +1,6 @@
 #include "dsrv/calls/work_stream.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "dsrv/calls/items.h"
@@ -12,76 +11,18 @@
 namespace dfsmr {
 namespace {
 
-// So many messages of a stream may be unanswered before the next one is read.
-constexpr size_t kUnanswered = 32;
-// So many answers may wait for a client that does not read before no more is read from it.
-constexpr int kUnwritten = 10'000;
-
 Error BadMessage(std::string message) {
   return {Code::kInvalidArgument, Reason::kBadRequest, std::move(message)};
 }
 
-void Append(std::vector<Task>* from, std::vector<Task>* to) {
-  std::ranges::move(*from, std::back_inserter(*to));
-  from->clear();
-}
-
 }  // namespace
-
-// Outbox -----------------------------------------------------------------------------------------
-
-bool Outbox::Filled() const {
-  return next_.tasks_size() + next_.results_size() + next_.extended_size() +
-             next_.cancelled_claims_size() + next_.killed_claims_size() >
-         0;
-}
-
-void Outbox::Add(SessionUpdate update) {
-  for (const Task& task : update.tasks) ToProto(task, next_.add_tasks());
-  for (std::string& claim : update.cancelled) next_.add_cancelled_claims(std::move(claim));
-  for (std::string& claim : update.killed) next_.add_killed_claims(std::move(claim));
-  Append(&update.tasks, &next_tasks_);
-}
-
-void Outbox::Add(v1::WorkResponse* answers) {
-  for (auto& result : *answers->mutable_results()) next_.add_results()->Swap(&result);
-  for (auto& item : *answers->mutable_extended()) next_.add_extended()->Swap(&item);
-}
-
-const v1::WorkResponse* Outbox::Write() {
-  current_.Clear();
-  current_.Swap(&next_);
-  current_tasks_ = std::exchange(next_tasks_, {});
-  writing_ = true;
-  return &current_;
-}
-
-void Outbox::Written() {
-  writing_ = false;
-  current_tasks_.clear();
-}
-
-void Outbox::Broke() {
-  Append(&current_tasks_, &unsent_.doubtful);
-  Drop();
-  writing_ = false;
-}
-
-void Outbox::Drop() {
-  Append(&next_tasks_, &unsent_.undelivered);
-  next_.Clear();
-}
-
-void Outbox::Return(std::vector<Task> tasks) { Append(&tasks, &unsent_.undelivered); }
-
-// WorkStream -------------------------------------------------------------------------------------
 
 WorkStream* WorkStream::Begin(const Backend& backend, grpc::CallbackServerContext* context,
                               const Method& method) {
   auto* stream = new WorkStream(backend, context);
   stream->self_.reset(stream);
-  // A caller who may enter no namespace at all need not be heard. Which one it wants to enter its
-  // first message says.
+  // Refuses a caller who may enter no namespace at all. The first message says which namespace it
+  // wants to enter.
   auto caller = backend.access.AdmitAnywhere(GrpcOrigin(*context), {&method});
   if (!caller) {
     stream->EndWith(caller.error());
@@ -162,7 +103,7 @@ Result<Ok> WorkStream::Take() {
   incoming_.Clear();
   {
     const Lock lock(mutex_);
-    ++unanswered_;
+    exchange_.Expect();
   }
   return Post([self = self_, request](Engine& engine) { self->Handle(engine, *request); },
               request->ByteSizeLong());
@@ -172,14 +113,14 @@ void WorkStream::OnReadDone(bool ok) {
   if (!ok) {
     {
       const Lock lock(mutex_);
-      reading_ = Reading::kEnded;
+      exchange_.ReadEnded();
     }
-    // What is in hand goes back, and then the stream ends.
+    // The tasks in hand are given back, and then the stream ends.
     PostEnd([self = self_](Engine& engine) {
       self->CloseSession(engine);
       engine.AfterCommit([self] {
         const Lock lock(self->mutex_);
-        self->End(grpc::Status::OK);
+        self->exchange_.End(grpc::Status::OK);
         self->WriteOrFinish();
       });
     });
@@ -188,15 +129,12 @@ void WorkStream::OnReadDone(bool ok) {
   auto taken = Take();
   if (!taken) return EndWith(taken.error());
   const Lock lock(mutex_);
-  reading_ = Reading::kPaused;
+  exchange_.ReadDone();
   ReadOn();
 }
 
 void WorkStream::ReadOn() {
-  if (reading_ != Reading::kPaused || stage_ != Stage::kServing) return;
-  if (unanswered_ >= kUnanswered || outbox_.answers() >= kUnwritten) return;
-  reading_ = Reading::kActive;
-  StartRead(&incoming_);
+  if (exchange_.BeginRead()) StartRead(&incoming_);
 }
 
 // The loop ---------------------------------------------------------------------------------------
@@ -204,10 +142,9 @@ void WorkStream::ReadOn() {
 void WorkStream::OpenSession(Engine& engine, Filter filter, std::string worker, int32_t capacity) {
   if (session_ == Session::kClosed) return;
   ns_ = filter.ns;
-  auto session = engine.OpenSession(std::move(filter), std::move(worker), capacity,
-                                    [self = shared_from_this()](SessionUpdate update) {
-                                      self->Update(std::move(update));
-                                    });
+  auto session = engine.OpenSession(
+      std::move(filter), std::move(worker), capacity,
+      [self = shared_from_this()](SessionUpdate update) { self->Update(std::move(update)); });
   if (!session) return EndWith(session.error());
   session_ = Session::kOpen;
   session_id_ = *session;
@@ -241,7 +178,7 @@ void WorkStream::CloseSession(Engine& engine) {
   Outbox::Unsent unsent;
   {
     const Lock lock(mutex_);
-    unsent = outbox_.TakeUnsent();
+    unsent = exchange_.TakeUnsent();
   }
   engine.Undelivered(unsent.undelivered, /*perhaps=*/false);
   engine.Undelivered(unsent.doubtful, /*perhaps=*/true);
@@ -253,74 +190,53 @@ void WorkStream::CloseSession(Engine& engine) {
 
 void WorkStream::Update(SessionUpdate update) {
   Lock lock(mutex_);
-  if (stage_ != Stage::kServing) {
-    outbox_.Return(std::move(update.tasks));
-    // Until then OnDone, which is to come, closes the session (again) and gives them back.
-    const bool done = stage_ == Stage::kDone;
+  if (!exchange_.Add(std::move(update))) {
+    // OnDone closes the session and gives the tasks back. If it has run already, they are given
+    // back here.
+    const bool done = exchange_.done();
     lock.Unlock();
     if (done) PostEnd([self = shared_from_this()](Engine& engine) { self->CloseSession(engine); });
     return;
   }
-  const bool drained = update.drained;
-  outbox_.Add(std::move(update));
   // Tasks that time out unread make room for others, which nobody would read, either.
-  if (outbox_.tasks() > static_cast<size_t>(limits::kCapacity)) context_->TryCancel();
-  if (drained) End(grpc::Status::OK);
+  if (exchange_.tasks() > static_cast<size_t>(limits::kCapacity)) context_->TryCancel();
   WriteOrFinish();
 }
 
 void WorkStream::AnswerWith(v1::WorkResponse* answers, bool more) {
   const Lock lock(mutex_);
-  if (unanswered_ > 0) --unanswered_;
-  outbox_.Add(answers);
+  exchange_.Answer(answers);
   ReadOn();
   if (!more) WriteOrFinish();
 }
 
 void WorkStream::WriteOrFinish() {
-  if (outbox_.writing() || stage_ >= Stage::kFinished) return;
-  if (outbox_.Ready()) {
-    StartWrite(outbox_.Write());
+  if (const auto* message = exchange_.BeginWrite()) {
+    StartWrite(message);
     ReadOn();
-  } else if (stage_ == Stage::kEnding && unanswered_ == 0) {
-    stage_ = Stage::kFinished;
-    Finish(*end_);
+  } else if (auto end = exchange_.TakeEnd()) {
+    Finish(*std::move(end));
   }
 }
 
 void WorkStream::OnWriteDone(bool ok) {
   const Lock lock(mutex_);
-  if (ok) {
-    outbox_.Written();
-  } else {
-    // OnReadDone or OnDone gives back what was not delivered.
-    outbox_.Broke();
-    unanswered_ = 0;
-    End({grpc::StatusCode::CANCELLED, "the stream broke"});
-  }
+  // OnReadDone or OnDone gives back what was not delivered.
+  exchange_.WriteDone(ok);
   WriteOrFinish();
 }
 
 // The end ----------------------------------------------------------------------------------------
 
-void WorkStream::End(const grpc::Status& status) {
-  if (stage_ != Stage::kServing) return;
-  stage_ = Stage::kEnding;
-  end_ = status;
-}
-
 void WorkStream::EndWith(const Error& error) {
   const Lock lock(mutex_);
-  if (stage_ == Stage::kServing) End(RefuseStream(backend_, context_, error));
-  unanswered_ = 0;
+  exchange_.Break(exchange_.serving() ? RefuseStream(backend_, context_, error) : ToStatus(error));
   WriteOrFinish();
 }
 
 void WorkStream::OnCancel() {
   const Lock lock(mutex_);
-  End({grpc::StatusCode::CANCELLED, "the call was cancelled"});
-  outbox_.Drop();
-  unanswered_ = 0;
+  exchange_.Cancel({grpc::StatusCode::CANCELLED, "the call was cancelled"});
   WriteOrFinish();
 }
 
@@ -328,7 +244,7 @@ void WorkStream::OnDone() {
   std::shared_ptr<WorkStream> self;
   {
     const Lock lock(mutex_);
-    stage_ = Stage::kDone;
+    exchange_.Done();
     self.swap(self_);
   }
   PostEnd([self](Engine& engine) { self->CloseSession(engine); });

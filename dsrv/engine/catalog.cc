@@ -13,6 +13,16 @@ namespace {
 
 constexpr size_t kImplicitNames = 10'000;
 
+// Whether an instance stands only where its graph has nodes.
+bool Fits(const Instance& instance, const std::vector<Node>& nodes) {
+  return instance.tokens.Within(nodes.size()) &&
+         std::ranges::all_of(instance.plan->open, [&](const OpenEdge& open) {
+           return open.from < nodes.size() && open.owner < nodes.size() &&
+                  open.edge < nodes[open.owner].transitions.size() &&
+                  open.next < nodes[open.owner].transitions[open.edge].targets.size();
+         });
+}
+
 }  // namespace
 
 Error NoSuchMachine(const std::string& ns, const std::string& id, uint32_t version) {
@@ -121,7 +131,8 @@ VersionState& Catalog::ImplicitVersion(const std::string& ns, const std::string&
   ActionSource action;
   action.id = id;
   state.plan = std::make_shared<const PlanSource>(PlanOfAction(action));
-  state.graph = GraphOf(state, std::make_shared<const Machine>(std::move(unplanned)));
+  state.graph =
+      std::make_shared<const Graph>(state, std::make_shared<const Machine>(std::move(unplanned)));
   return state;
 }
 
@@ -140,9 +151,11 @@ VersionState& Catalog::Add(MachineVersionPtr definition, std::shared_ptr<const M
   if (state.plan) {
     Machine unplanned;
     unplanned.id = defined.id;
-    state.graph = GraphOf(state, std::make_shared<const Machine>(std::move(unplanned)));
+    state.graph =
+        std::make_shared<const Graph>(state, std::make_shared<const Machine>(std::move(unplanned)));
   } else {
-    state.graph = GraphOf(state, std::shared_ptr<const Machine>(definition, &defined));
+    state.graph =
+        std::make_shared<const Graph>(state, std::shared_ptr<const Machine>(definition, &defined));
   }
   definitions_.erase(definition->ns);
   registry_.Add(std::move(definition));
@@ -210,25 +223,39 @@ void Catalog::CompileDefined() {
 
 // Graphs ----------------------------------------------------------------------------------------
 
-GraphPtr Catalog::GraphOf(VersionState& version, std::shared_ptr<const Machine> machine) {
-  auto graph = std::make_shared<Graph>();
-  graph->machine = std::move(machine);
-  graph->states.reserve(graph->machine->nodes.size());
-  for (const Node& node : graph->machine->nodes) {
-    const std::string name = StatsName(version, node.id);
-    NodeState& state = version.nodes[name];
-    if (node.kind == NodeKind::kWork && !state.latency) {
-      state.latency = &version.machine->latencies[name];
-    }
-    graph->states.push_back(&state);
+Graph::Graph(VersionState& version, std::shared_ptr<const Machine> of)
+    : machine(std::move(of)), version_(version), states_(machine->nodes.size()) {
+  if (machine->graph) return;
+  for (size_t i = 0; i < states_.size(); ++i) LookUp(static_cast<NodeIndex>(i));
+}
+
+NodeState& Graph::LookUp(NodeIndex index) const {
+  const Node& node = machine->nodes[index];
+  const std::string name = StatsName(version_, node.id);
+  NodeState& state = version_.nodes[name];
+  if (node.kind == NodeKind::kWork && !state.latency) {
+    state.latency = &version_.machine->latencies[name];
   }
-  return graph;
+  return *(states_[index] = &state);
+}
+
+GraphPtr Catalog::GraphOf(VersionState& version, std::shared_ptr<const Machine> machine) const {
+  if (machine->nodes.size() <= options_.steps_at_once) {
+    return std::make_shared<const Graph>(version, std::move(machine));
+  }
+  auto free_aside = [offload = options_.offload, machine](const Machine*) mutable {
+    offload([machine = std::move(machine)] { return nullptr; });
+  };
+  const Machine* of = machine.get();
+  machine.reset();
+  return std::make_shared<const Graph>(version,
+                                       std::shared_ptr<const Machine>(of, std::move(free_aside)));
 }
 
 Result<GraphPtr> Catalog::LoadGraph(const Instance& instance, VersionState& version) {
   if (!instance.plan || instance.plan->graph.empty() || instance.Stopped()) return version.graph;
   auto graph = GraphOfPlan(instance, version);
-  if (!graph || instance.tokens.Within((*graph)->machine->nodes.size())) return graph;
+  if (!graph || Fits(instance, (*graph)->machine->nodes)) return graph;
   return Error{Code::kDataLoss, Reason::kStoreFailed,
                "the store holds a damaged step of instance '" + instance.id +
                    "': its plan has no such node"};
@@ -259,16 +286,21 @@ Result<GraphPtr> Catalog::GraphOfPlan(const Instance& instance, VersionState& ve
   return graph;
 }
 
-GraphPtr Catalog::Share(const Instance& instance, VersionState& version, GraphPtr graph) {
+GraphPtr Catalog::Share(const Instance& instance, VersionState& version, GraphPtr graph,
+                        std::string row) {
   const std::string& name = instance.plan->graph;
   if (version.shared_name == name) {
     if (auto known = version.shared.lock()) return known;
   }
   if (version.written.insert(name).second) {
-    auto stored = LoadGraph(instance, version);
-    if (!stored && stored.error().code == Code::kUnavailable) turn_.Trust(stored);
-    if (stored && (*stored)->machine->graph) return *stored;
-    rows::PutGraph(turn_.writer(), instance, *graph->machine->graph);
+    auto known = rows::GetGraphRow(turn_.reader(), instance);
+    if (!turn_.Trust(known)) return graph;
+    if (!*known) {
+      rows::PutGraph(turn_.writer(), instance, std::move(row));
+    } else if (**known != row) {  // it is read only where it may differ: it can be large
+      auto stored = LoadGraph(instance, version);
+      if (stored) return *stored;
+    }
   }
   version.shared_name = name;
   version.shared = graph;
@@ -290,25 +322,24 @@ MachineView Catalog::View(const VersionState& version) const {
   if (!view.machine) view.machine = version.graph->machine;
   for (const Node& defined : view.machine->nodes) {
     NodeStats& node = view.nodes.emplace_back();
-    auto it = version.nodes.find(StatsName(version, defined.id));
-    if (it == version.nodes.end()) {  // nothing ever stood there
-      if (defined.kind == NodeKind::kWork) {
-        node.timeout_now = Latency().Timeout(defined.settings->timeout, /*retry=*/false, 0);
-      }
-      continue;
+    const std::string name = StatsName(version, defined.id);
+    const auto counted = version.nodes.find(name);
+    if (counted != version.nodes.end()) {
+      const NodeState& state = counted->second;
+      node.ready = state.ready;
+      node.claimed = state.claimed;
+      node.waiting = state.waiting;
+      node.held = state.held;
+      node.completed = state.completed;
+      node.timed_out = state.timed_out;
     }
-    const NodeState& state = it->second;
-    node.ready = state.ready;
-    node.claimed = state.claimed;
-    node.waiting = state.waiting;
-    node.held = state.held;
-    node.completed = state.completed;
-    node.timed_out = state.timed_out;
-    if (!state.latency) continue;
-    node.p50 = state.latency->Quantile(50);
-    node.p95 = state.latency->Quantile(95);
-    node.timeout_now =
-        state.latency->Timeout(defined.settings->timeout, /*retry=*/false, state.claimed);
+    if (defined.kind != NodeKind::kWork) continue;
+    const auto known = version.machine->latencies.find(name);
+    const Latency none;  // nobody has worked there
+    const Latency& latency = known == version.machine->latencies.end() ? none : known->second;
+    node.p50 = latency.Quantile(50);
+    node.p95 = latency.Quantile(95);
+    node.timeout_now = latency.Timeout(defined.settings->timeout, /*retry=*/false, node.claimed);
   }
   return view;
 }

@@ -22,6 +22,7 @@
 namespace dfsmr {
 
 struct MachineState;
+struct VersionState;
 
 // How many tokens stand on a node, and have; `statistics` keeps the numbers.
 struct NodeState {
@@ -37,9 +38,24 @@ struct NodeState {
 
 // The nodes of an instance, and where each of them is counted. All instances of a plain machine
 // share one; those of a plan share one as long as their params make no difference.
-struct Graph {
-  std::shared_ptr<const Machine> machine;
-  std::vector<NodeState*> states;  // as machine->nodes
+class Graph {
+ public:
+  // A plan may have a hundred thousand nodes: each of its nodes is looked up when a token first
+  // stands there.
+  Graph(VersionState& version, std::shared_ptr<const Machine> of);
+
+  const std::shared_ptr<const Machine> machine;
+  bool Has(NodeIndex node) const { return node < states_.size(); }
+  NodeState& StateOf(NodeIndex node) const {
+    NodeState* state = states_[node];
+    return state ? *state : LookUp(node);
+  }
+
+ private:
+  NodeState& LookUp(NodeIndex node) const;
+
+  VersionState& version_;
+  mutable std::vector<NodeState*> states_;  // as machine->nodes; null: not looked up yet
 };
 using GraphPtr = std::shared_ptr<const Graph>;
 
@@ -162,12 +178,13 @@ class Catalog {
   std::shared_ptr<const DefinitionSet> DefinitionsOf(const std::string& ns);
 
   // Graphs. A graph is the machine's own or, of a plan, the one that its instances share or own.
-  static GraphPtr GraphOf(VersionState& version, std::shared_ptr<const Machine> machine);
+  // This makes one of a plan; a large one is freed where it holds up nobody.
+  GraphPtr GraphOf(VersionState& version, std::shared_ptr<const Machine> machine) const;
   // The graph of an instance as the store has it. Fails with kDataLoss when it does not fit.
   Result<GraphPtr> LoadGraph(const Instance& instance, VersionState& version);
   // The one graph under the name that `instance` has for it: the store's when there is one, so that
-  // all instances that share it agree about it.
-  GraphPtr Share(const Instance& instance, VersionState& version, GraphPtr graph);
+  // all instances that share it agree about it. `row`: of `graph`, to be stored.
+  GraphPtr Share(const Instance& instance, VersionState& version, GraphPtr graph, std::string row);
 
   Result<MachineView> GetMachine(const std::string& ns, const std::string& id, uint32_t version);
   // Ordered by (id, version) after `after`, at most `limit`.

@@ -30,8 +30,13 @@ void Changer::Move(Resident& resident) {
 }
 
 Scene Changer::SceneOf(Resident& resident, std::vector<Event>* events) {
-  return {resident.machine(), resident.instance, turn_.now(), turn_.epoch(),
-          turn_.random(),     *events,           {},          {}};
+  return {.machine = resident.machine(),
+          .instance = resident.instance,
+          .now = turn_.now(),
+          .epoch = turn_.epoch(),
+          .random = turn_.random(),
+          .events = *events,
+          .portion = options_.steps_at_once};
 }
 
 void Changer::Run(Resident& resident, ClaimId self, const std::function<void(Scene&)>& rule) {
@@ -52,7 +57,8 @@ void Changer::Run(Resident& resident, ClaimId self, const std::function<void(Sce
                 .child = rules::ClassOf(instance),
                 .plan = plan != nullptr,
                 .key = plan ? plan->key : "",
-                .waits_for_key = plan && plan->waits_for_key};
+                .waits_for_key = plan && plan->waits_for_key,
+                .open = rules::HasOpenEdges(instance)};
   /*mutant change-counted-twice*/ Statistics::CountState(*resident.version, instance.state, -1);
   /*end*/
   if (plan) {

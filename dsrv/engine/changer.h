@@ -1,5 +1,5 @@
-// The one way in which an instance changes: a rule decides, what it did is staged, and every part
-// hears of it.
+// The only way in which an instance changes: a rule decides, its changes are staged, and every part
+// hears of them.
 #pragma once
 
 #include <functional>
@@ -16,17 +16,18 @@ namespace dfsmr {
 
 class Changer {
  public:
-  Changer(OpenTurn& turn, Residents& residents) : turn_(turn), residents_(residents) {}
+  Changer(OpenTurn& turn, Residents& residents, const EngineOptions& options)
+      : turn_(turn), residents_(residents), options_(options) {}
 
-  // Those that hear of changes, in this order. Once, before the first change.
+  // Sets the parts that hear of changes, in this order. Call it once, before the first change.
   void Tell(std::vector<Part*> parts) { parts_ = std::move(parts); }
 
-  // The instance, moved to its machine's newest version when an upgrade has left its own behind.
-  // kNotFound; any other error is the store's.
+  // The instance, which is first moved to its machine's newest version when an upgrade has left its
+  // own version behind. kNotFound: there is none. Any other error is the store's.
   Result<Resident*> Touch(const std::string& ns, const std::string& id);
 
-  // One change of an instance: decides by `rule`, stages what it did, draws the consequences.
-  // Answers what `rule` answers. `self`: as Change::self.
+  // One change of an instance: runs `rule`, stages its changes, and tells the parts. Returns what
+  // `rule` returns. `self`: as Change::self.
   template <typename Rule>
   auto Apply(Resident& resident, ClaimId self, Rule rule) {
     using Answered = decltype(rule(std::declval<Scene&>()));
@@ -44,7 +45,7 @@ class Changer {
     return Apply(resident, {}, std::move(rule));
   }
 
-  // What a rule sees, for one that changes nothing.
+  // What a rule sees, for a rule that changes nothing.
   Scene SceneOf(Resident& resident, std::vector<Event>* events);
 
  private:
@@ -53,6 +54,7 @@ class Changer {
 
   OpenTurn& turn_;
   Residents& residents_;
+  const EngineOptions& options_;
   std::vector<Part*> parts_;
 };
 

@@ -39,7 +39,7 @@ Result<std::string> Claims::Relinquish(const std::string& ns, const std::string&
 Timestamp Claims::NewDeadline(const Resident& resident, const Token* token,
                               std::optional<Duration> by) {
   if (by) return After(turn_.now(), *by);
-  if (!token || token->node >= resident.graph->states.size()) return kNever;
+  if (!token || !resident.graph->Has(token->node)) return kNever;
   const NodeState& counts = resident.StateOf(token->node);
   if (!counts.latency) return kNever;
   const TimeoutPolicy& policy = resident.machine().nodes[token->node].settings->timeout;
@@ -160,8 +160,8 @@ void Claims::Absorb(const Change& change) {
 }
 
 void Claims::Lose(const Change& change, NodeIndex node, const Claim& claim) {
-  if (claim.id.epoch != turn_.epoch() || node >= change.graph->states.size()) return;
-  Latency* latency = change.graph->states[node]->latency;
+  if (claim.id.epoch != turn_.epoch() || !change.graph->Has(node)) return;
+  Latency* latency = change.graph->StateOf(node).latency;
   if (!latency) return;
   const Duration censored_at =
       claim.timed_out ? claim.sampled : std::max(turn_.now() - claim.claim_time, Duration(1));

@@ -1,4 +1,4 @@
-// Claims after the hand-out: what their workers do to them besides reporting, and their deadlines.
+// Claims after the hand-out: what workers do to them besides reporting, and their deadlines.
 #pragma once
 
 #include <deque>
@@ -33,21 +33,22 @@ class Claims : public Part {
                   std::optional<Duration> by, double progress);
   // As Engine::Undelivered.
   void Undelivered(const std::vector<Task>& tasks, bool perhaps);
-  // Gives one claim back for its worker, as when its stream ends; not on a node that runs at most
-  // once.
+  // Gives a claim back in place of its worker, whose stream has ended. Does nothing on a node that
+  // runs at most once.
   void Abandon(const std::string& ns, const std::string& id, uint64_t visit, ClaimId claim);
   void TimeOut(const ClaimDeadline& due);
 
-  // A report came too late and is refused, but how long its attempt took is worth knowing.
+  // Learns from a report that came too late and is refused how long its attempt took.
   void LateReport(const Instance& instance, const std::string& claim);
-  // The last claim that was made before the instance was started; none where that cannot matter.
-  // Only a claim that a crash may have lost can be of another instance that had its id.
+  // The last claim that was made before the instance was started: a claim that is not later belongs
+  // to an earlier instance with the same id. Empty when `claim` is of this epoch: only claims that
+  // a crash may have lost need this.
   ClaimId BornAfter(Resident& resident, ClaimId claim);
 
   void Absorb(const Change& change) override;
 
  private:
-  // A claim whose visit went on without it: its worker's late report still tells how long it took.
+  // A claim that ended without a report. A late report of its worker tells how long it took.
   struct Ended {
     Latency* latency;
     Timestamp claim_time;

@@ -21,20 +21,30 @@ struct Overloaded : Cases... {
 template <typename... Cases>
 Overloaded(Cases...) -> Overloaded<Cases...>;  // clang 14 cannot deduce them without
 
+EngineOptions WithDefaults(EngineOptions options) {
+  if (!options.offload) {
+    options.offload = [](const EngineOptions::Job& job) {
+      if (auto then = job()) then();
+    };
+  }
+  return options;
+}
+
 }  // namespace
 
 Engine::Parts::Parts(Store& store, EngineOptions given)
-    : options(std::move(given)),
+    : options(WithDefaults(std::move(given))),
       turn(store, options.partition),
       catalog(turn, options),
       statistics(turn, catalog, options),
       residents(turn, catalog, statistics, options),
-      changer(turn, residents),
+      changer(turn, residents, options),
       timers(turn),
       throttle(turn, statistics, timers, agenda),
       claims(turn, catalog, statistics, residents, changer, throttle),
       upgrades(turn, catalog, residents, changer, agenda, throttle),
       values(turn, residents, options),
+      walker(turn, changer),
       singletons(residents, changer, values),
       planner(turn, catalog, residents, changer, values, singletons, options),
       followers(residents, changer),
@@ -44,12 +54,12 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       canceller(turn, residents, changer, family),
       spawner(turn, catalog, statistics, residents, changer, values, followers, family, starter,
               options),
-      reports(turn, catalog, residents, changer, claims),
+      reports(turn, catalog, changer, claims),
       handouts(turn, agenda, residents, changer, values, singletons, throttle, timers, upgrades),
       desk(turn, agenda, timers, claims, handouts),
       retention(turn, catalog, statistics, residents, options),
-      all{&followers, &planner,  &family, &singletons, &hooks, &spawner,
-          &canceller, &upgrades, &claims, &timers,     &desk,  &handouts} {
+      all{&followers, &planner,  &walker, &family, &singletons, &hooks,   &spawner,
+          &canceller, &upgrades, &claims, &timers, &desk,       &handouts} {
   changer.Tell(all);
 }
 

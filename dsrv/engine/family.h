@@ -1,5 +1,5 @@
-// Children of plans' steps: which of them live, and what their changes mean for the steps that
-// started them. Kept in memory, rebuilt from the live instances.
+// Children of plans' steps: which of them have not stopped, and what their changes mean for the
+// steps that started them. Kept in memory, rebuilt from the live instances.
 #pragma once
 
 #include <deque>
@@ -14,7 +14,7 @@
 
 namespace dfsmr {
 
-// It has stopped before any of its steps was ready.
+// Whether the instance failed before any of its steps was ready.
 bool Unplanned(const Instance& instance);
 
 class Family : public Part {
@@ -23,14 +23,14 @@ class Family : public Part {
 
   Family(Residents& residents, Changer& changer) : residents_(residents), changer_(changer) {}
 
-  // Those of an instance that have not stopped; null: it has none.
+  // The children of an instance that have not stopped; null: it has none.
   const Children* ChildrenOf(const std::string& ns, const std::string& parent) const;
-  // By their parents' ns\0id.
+  // All children that have not stopped, by their parents' ns\0id.
   const std::unordered_map<std::string, Children>& all() const { return children_; }
 
   void Load(Resident& resident) override;
   void Absorb(const Change& change) override;
-  // Counts one child's change at its parent's step.
+  // Counts the change of one child at its parent's step.
   bool Work() override;
 
  private:
@@ -49,14 +49,15 @@ class Family : public Part {
   std::deque<Moved> moved_;
 };
 
-// Cancels children that nobody waits for any more: of an instance that is cancelled, stopped or
-// upgraded, and of a step that has gone on without them. A bounded number a pass.
+// Cancels children that no step waits for any more: those of an instance that is cancelled, stopped
+// or upgraded, and those of a step that has gone on without them. A bounded number in each pass.
 class Canceller : public Part {
  public:
   Canceller(OpenTurn& turn, Residents& residents, Changer& changer, Family& family)
       : turn_(turn), residents_(residents), changer_(changer), family_(family) {}
 
-  // At start, when all are loaded: children that had not heard of it when the server ended.
+  // At start, when all instances are loaded: cancels children that the server had not come to when
+  // it ended.
   void Loaded();
   void Absorb(const Change& change) override;
   void BeginPass() override;
@@ -70,7 +71,7 @@ class Canceller : public Part {
   };
 
   void CheckLeft(const Instance& instance, const Token& before);
-  // Of one generation, or of all.
+  // The children of one generation, or of all.
   void CancelChildren(const Instance& instance, std::optional<uint64_t> generation,
                       CancelMode mode);
 

@@ -1,5 +1,5 @@
-// Instances that begin after others have stopped: which wait for which. They hear of it in the same
-// commit. Kept in memory, rebuilt from the live instances.
+// Instances that begin after others have stopped: which of them wait for which. A follower hears of
+// a stop in the same commit. Kept in memory, rebuilt from the live instances.
 #pragma once
 
 #include <deque>
@@ -21,7 +21,7 @@ class Followers : public Part {
 
   void Load(Resident& resident) override;
   void Absorb(const Change& change) override;
-  // Tells those that wait for one instance that it has stopped.
+  // Tells the followers of one instance that it has stopped.
   bool Work() override;
 
  private:

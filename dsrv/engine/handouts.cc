@@ -17,7 +17,7 @@ constexpr size_t kTasksAtFirst = 16;  // room for so many, when there is one
 }  // namespace
 
 Agenda::Queue* HandOuts::QueueOf(VersionState& version, const Graph& graph, NodeIndex index) {
-  NodeState& state = *graph.states[index];
+  NodeState& state = graph.StateOf(index);
   if (state.queue) return state.queue;
   const MachineVersion& definition = *version.definition;
   const Node& node = graph.machine->nodes[index];

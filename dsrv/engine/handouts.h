@@ -1,5 +1,5 @@
-// Hands out what is ready: puts tokens into the agenda when they become ready, and turns what the
-// agenda gives into tasks under claims.
+// Hands out ready tokens: puts them into the agenda when they become ready, and makes tasks under
+// claims of those that the agenda gives out.
 #pragma once
 
 #include <string>
@@ -29,8 +29,8 @@ class HandOuts : public Part {
         timers_(timers),
         upgrades_(upgrades) {}
 
-  // At most `max` tasks for the filter, under claims of `worker`. `durable` turns false when one of
-  // them rests on something that is not durable yet.
+  // At most `max` tasks for the filter, under claims of `worker`. Sets `durable` to false when one
+  // of them depends on something that is not durable yet.
   std::vector<Task> Take(const Filter& filter, const std::string& worker, size_t max,
                          SessionId session, bool* durable);
   // Hands out nothing more.
@@ -38,7 +38,7 @@ class HandOuts : public Part {
   bool stopped() const { return stopped_; }
 
   void Load(Resident& resident) override;
-  // At start, of a plain machine's instance that is not brought into memory.
+  // At start, for a plain machine's instance that is not brought into memory.
   void LoadResting(VersionState& version, std::string id, int32_t priority, const Token& token);
   void Absorb(const Change& change) override;
 
@@ -48,18 +48,18 @@ class HandOuts : public Part {
                             const Token& token);
   void Enqueue(Resident& resident, const Token& token);
   void EnqueueUntouched(const Change& change);
-  // False when it is not to be handed out after all.
+  // Makes a task of what the agenda gave out. False: it is not handed out after all.
   bool TakeOne(Agenda::Popped popped, const std::string& worker, SessionId session, Task* task,
                bool* durable);
   void MakeClaim(Resident& resident, uint64_t visit, ClaimArgs args, Task* task, bool* durable);
-  // What its worker is told of a ready token, except for the claim. False when it cannot be handed
-  // out: then it is not ready any more.
+  // Fills in the task of a ready token, except for its claim. False: it cannot be handed out, and
+  // is not ready any more.
   bool Prepare(Resident& resident, const Token& token, Task* task, std::string* key);
-  // The same of a step: its input, its event, the singleton that it takes.
+  // The same for a step: its input, its event, and the singleton that it takes.
   bool PrepareStep(Resident& resident, const Token& token, Task* task, std::string* key);
   Result<std::string> InputOf(Resident& resident, const Token& token);
-  // The singleton that the step takes with this claim; empty: none, or it has it already. False:
-  // another instance holds it, and the step waits or has failed.
+  // Sets `key` to the singleton that the step takes with this claim; empty: the step needs none, or
+  // has it already. False: another instance holds it, and the step waits or has failed.
   bool TakeKey(Resident& resident, const Token& token, std::string* key);
   bool Fail(Resident& resident, uint64_t visit, const std::string& why);
 

@@ -1,4 +1,4 @@
-// Hooks of plans: actions that are started when an instance enters a state.
+// Hooks of plans: actions that start when an instance enters a state.
 #pragma once
 
 #include <deque>
@@ -16,7 +16,7 @@ class Hooks : public Part {
       : catalog_(catalog), values_(values), starter_(starter) {}
 
   void Absorb(const Change& change) override;
-  // Starts the next one.
+  // Starts the next action.
   bool Work() override;
 
  private:

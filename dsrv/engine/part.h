@@ -1,5 +1,5 @@
-// What the parts of the engine have in common: a change of one instance, and the verbs by which the
-// engine conducts the parts.
+// What the parts of the engine have in common: the change of an instance that they hear of, and the
+// verbs by which the engine conducts them.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@
 
 namespace dfsmr {
 
-// One change of one instance. What it was before the rule, and what it went through; what it is now
-// is in `resident`.
+// One change of one instance: the states that it entered, and below them what it was before the
+// rule ran. `resident` has what it is now.
 struct Change {
   Resident& resident;
-  // The claim that a worker itself reports on or gives back: its stream need not hear of its end.
+  // The claim that a worker itself reports on or gives back; its stream is not told that it ended.
   ClaimId self;
   const std::vector<InstanceState>& entered;  // the states that it entered, in order
 
@@ -24,9 +24,10 @@ struct Change {
   bool killed;
   bool cancel_requested;
   ChildClass child;
-  bool plan;        // it was of a plan
+  bool plan;        // whether it was of a plan
   std::string key;  // the singleton of its plan
   bool waits_for_key;
+  bool open;  // the way through its plan was not at its end
 
   const Instance& instance() const { return resident.instance; }
   const std::vector<Tokens::Touched>& touched() const { return resident.instance.tokens.touched(); }
@@ -42,13 +43,14 @@ class Part {
   virtual ~Part() = default;
   // At start, for each instance that has not stopped: what the part keeps of it in memory.
   virtual void Load(Resident&) {}
-  // Before a rule runs on an instance of a plan: what the rule may know of others.
+  // Before a rule runs on an instance of a plan: adds what the rule needs to know of other
+  // instances.
   virtual void Advise(Resident&, Scene*) {}
-  // After a change: what follows from it. Other instances are changed in Work, not here.
+  // After a change: notes what follows from it. Work changes other instances, Absorb does not.
   virtual void Absorb(const Change&) {}
-  // At the begin of each pass.
+  // At the beginning of each pass.
   virtual void BeginPass() {}
-  // Does one thing that is due because of changes. False: there is none.
+  // Does one thing that is due because of changes. False: nothing is due.
   virtual bool Work() { return false; }
 };
 

@@ -25,6 +25,7 @@
 #include "dsrv/engine/turn.h"
 #include "dsrv/engine/upgrades.h"
 #include "dsrv/engine/values.h"
+#include "dsrv/engine/walker.h"
 
 namespace dfsmr {
 
@@ -44,6 +45,7 @@ struct Engine::Parts {
   Claims claims;
   Upgrades upgrades;
   Values values;
+  Walker walker;
   Singletons singletons;
   Planner planner;
   Followers followers;
@@ -56,8 +58,8 @@ struct Engine::Parts {
   HandOuts handouts;
   Desk desk;
   Retention retention;
-  // Those that hear of changes, in the order in which what follows from changes is done: the next
-  // part has its turn only when those before it have nothing left.
+  // The parts that hear of changes, in this order. Their work is done in this order, too: a part
+  // works only when the parts before it have nothing left to do.
   const std::vector<Part*> all;
 };
 

@@ -1,26 +1,50 @@
 #include "dsrv/engine/planner.h"
 
+#include <utility>
+
 #include "fsm/base/json.h"
-#include "fsm/plan/assemble.h"
+#include "fsm/base/limits.h"
+#include "storage/rows/graph.h"
 #include "storage/rows/plan.h"
 
 namespace dfsmr {
+namespace {
+
+// More text than this is not read within a turn.
+constexpr size_t kBytesAtOnce = 64 << 10;
+
+std::string SharedName(const Instance& instance, const DefinitionSet& definitions) {
+  return instance.machine + "@" + std::to_string(instance.version) + "." +
+         std::to_string(definitions.generation);
+}
+
+}  // namespace
 
 void Planner::Enlist(const Instance& instance) {
-  if (!instance.plan || instance.state != InstanceState::kPlanning) return;
-  /*mutant plan-never-planned*/ if (instance.tokens.empty()) {
+  /*mutant plan-never-planned*/ if (rules::AwaitsGraph(instance)) {
     waiting_.push_back(ResidentKey(instance.ns, instance.id));
   } /*end*/
 }
 
+void Planner::Absorb(const Change& change) {
+  const Instance& instance = change.instance();
+  if (beside_ && (change.Moved() || !rules::AwaitsGraph(instance)) &&
+      beside_->key == ResidentKey(instance.ns, instance.id)) {
+    /*mutant planned-for-another*/ beside_->wanted = false; /*end*/
+  }
+  Enlist(instance);
+}
+
 bool Planner::Work() {
-  if (waiting_.empty()) return false;
-  const auto [ns, id] = SplitKey(waiting_.front());
-  waiting_.pop_front();
+  const bool large = waiting_.empty();
+  if (large && (large_.empty() || beside_)) return false;
+  std::deque<std::string>& queue = large ? large_ : waiting_;
+  const auto [ns, id] = SplitKey(queue.front());
+  queue.pop_front();
   auto resident = changer_.Touch(ns, id);
-  if (!resident) return true;
-  const Instance& instance = (*resident)->instance;
-  if (instance.state == InstanceState::kPlanning && instance.tokens.empty()) Plan(**resident);
+  if (resident && rules::AwaitsGraph((*resident)->instance)) {
+    PlanAs(**resident, large ? Size::kLarge : Size::kUnknown);
+  }
   return true;
 }
 
@@ -28,69 +52,103 @@ void Planner::Fail(Resident& resident, const std::string& why) {
   changer_.Apply(resident, [&](Scene& scene) { rules::PlanningFailed(scene, why); });
 }
 
-// All at once: what is defined now is what the instance will be, whatever comes later.
-void Planner::Plan(Resident& resident) {
-  Instance& instance = resident.instance;
+void Planner::Plan(Resident& resident) { PlanAs(resident, Size::kUnknown); }
+
+void Planner::PlanAs(Resident& resident, Size size) {
+  const Instance& instance = resident.instance;
+  const std::string key = ResidentKey(instance.ns, instance.id);
+  if (beside_ && beside_->wanted && beside_->key == key) return;
   auto source = values_.SourceOf(resident);
   if (!source) return Fail(resident, source.error().message);
   if (!residents_.SpecOf(resident)) return;
   if (!TakeKey(resident, **source)) return;
-  bool own = false;
-  auto graph = Compile(resident, **source, &own);
-  if (!graph) return Fail(resident, graph.error().message);
-  Adopt(resident, *std::move(graph), own);
-  if (!(*source)->label.empty()) {
-    auto label = TextOf(values_.Fill(resident, json::Quote((*source)->label)));
+  auto read = PlanningOf(resident, *source);
+  if (!read) return Fail(resident, read.error().message);
+  const auto planning = std::make_shared<const Planning>(*std::move(read));
+  if (GraphPtr shared = SharedGraph(resident, *planning)) {
+    Adopt(resident, std::move(shared), resident.version->shared_name);
+    return Enter(resident, **source);
+  }
+  if (size == Size::kUnknown && planning->bytes() <= kBytesAtOnce) {
+    PlanningResult result = MakeGraph(*planning, options_.steps_at_once);
+    if (!result.too_large) return Finish(resident, *planning, std::move(result));
+  }
+  PlanBeside(key, planning);
+}
+
+void Planner::PlanBeside(const std::string& key, std::shared_ptr<const Planning> planning) {
+  if (beside_) return large_.push_back(key);
+  beside_ = {.key = key};
+  options_.offload([this, planning = std::move(planning)]() -> std::function<void()> {
+    auto result = std::make_shared<PlanningResult>(MakeGraph(*planning, limits::kSteps));
+    return [this, planning, result] { Take(*planning, std::move(*result)); };
+  });
+}
+
+void Planner::Take(const Planning& planning, PlanningResult result) {
+  const auto [ns, id] = SplitKey(beside_->key);
+  auto resident = changer_.Touch(ns, id);  // which may find that it is wanted no more
+  const bool wanted = std::exchange(beside_, std::nullopt)->wanted;
+  if (resident && wanted) Finish(**resident, planning, std::move(result));
+}
+
+void Planner::Finish(Resident& resident, const Planning& planning, PlanningResult result) {
+  if (!result.machine) return Fail(resident, result.problem);
+  Instance& instance = resident.instance;
+  GraphPtr graph = catalog_.GraphOf(*resident.version, std::move(result.machine));
+  const bool own = result.own || instance.version == 0;
+  Adopt(resident, graph, own ? "own" : SharedName(instance, *planning.definitions));
+  instance.plan->own_graph = own;
+  if (own) {
+    rows::PutGraph(turn_.writer(), instance, std::move(result.row));
+  } else {
+    resident.graph =
+        catalog_.Share(instance, *resident.version, std::move(graph), std::move(result.row));
+  }
+  Enter(resident, *planning.source);
+}
+
+void Planner::Enter(Resident& resident, const PlanSource& source) {
+  if (!source.label.empty()) {
+    auto label = TextOf(values_.Fill(resident, json::Quote(source.label)));
     if (!label) return Fail(resident, "label: " + label.error().message);
-    instance.plan->label = *std::move(label);
+    resident.instance.plan->label = *std::move(label);
   }
   changer_.Apply(resident, [](Scene& scene) { rules::Planned(scene); });
   residents_.MarkDirty(resident);
 }
 
-std::string Planner::SharedName(const Instance& instance) {
-  return instance.machine + "@" + std::to_string(instance.version) + "." +
-         std::to_string(catalog_.DefinitionsOf(instance.ns)->generation);
-}
-
-Result<GraphPtr> Planner::Compile(Resident& resident, const PlanSource& source, bool* own) {
+Result<Planning> Planner::PlanningOf(Resident& resident, std::shared_ptr<const PlanSource> source) {
   const Instance& instance = resident.instance;
-  PlannedFlows planned;
-  if (auto why = ReadPlanned(resident, &planned)) {
-    return Error{Code::kFailedPrecondition, Reason::kNone, *why};
-  }
-  const bool may_share = instance.version != 0 && planned.empty();
-  if (may_share && resident.version->shared_name == SharedName(instance)) {
-    if (auto shared = resident.version->shared.lock()) return shared;
-  }
-  const auto definitions = catalog_.DefinitionsOf(instance.ns);
-  const std::string params = resident.spec->params.empty() ? "{}" : resident.spec->params;
-  std::vector<PlanProblem> problems;
-  auto compiled =
-      CompilePlan({&source, &definitions->definitions, params, &planned, instance.id}, &problems);
-  if (!compiled) {
-    const PlanProblem& first = problems.front();
-    const std::string where = first.written.path.empty() ? "" : first.written.path + ": ";
-    return Error{Code::kFailedPrecondition, Reason::kNone, where + first.message};
-  }
-  *own = !may_share || compiled->depends_on_params || compiled->planning;
-  Machine machine;
-  machine.id = instance.machine;
-  return Catalog::GraphOf(*resident.version, std::make_shared<const Machine>(Assemble(
-                                                 std::move(compiled), std::move(machine))));
+  auto flows = rows::GetPlanned(turn_.reader(), {instance.ns, instance.id});
+  if (!turn_.Trust(flows)) return flows.error();
+  return Planning{.instance = instance.id,
+                  .machine = instance.machine,
+                  .source = std::move(source),
+                  .spec = resident.spec,
+                  .definitions = catalog_.DefinitionsOf(instance.ns),
+                  .flows = *std::move(flows),
+                  .parse_flow = options_.parse_flow};
 }
 
-void Planner::Adopt(Resident& resident, GraphPtr graph, bool own) {
+GraphPtr Planner::SharedGraph(const Resident& resident, const Planning& planning) const {
+  const bool may_share = resident.instance.version != 0 && planning.flows.empty();
+  const VersionState& version = *resident.version;
+  if (!may_share || version.shared_name != SharedName(resident.instance, *planning.definitions)) {
+    return nullptr;
+  }
+  return version.shared.lock();
+}
+
+void Planner::Adopt(Resident& resident, GraphPtr graph, std::string name) {
   Instance& instance = resident.instance;
   if (resident.machine().graph) {  // of planning: its rows mean other steps
     rows::DropSteps(turn_.writer(), instance);
     instance.tokens.ForgetRows();
   }
-  instance.plan->graph = own ? "own" : SharedName(instance);
-  instance.plan->own_graph = own;
-  if (!own) graph = catalog_.Share(instance, *resident.version, std::move(graph));
+  instance.plan->graph = std::move(name);
+  instance.plan->own_graph = false;
   resident.graph = std::move(graph);
-  CacheOf(resident).new_graph = own;
 }
 
 bool Planner::TakeKey(Resident& resident, const PlanSource& source) {
@@ -110,19 +168,6 @@ bool Planner::TakeKey(Resident& resident, const PlanSource& source) {
   });
   residents_.MarkDirty(resident);
   return resident.instance.state == InstanceState::kPlanning;
-}
-
-std::optional<std::string> Planner::ReadPlanned(Resident& resident, PlannedFlows* planned) {
-  const Instance& instance = resident.instance;
-  auto flows = rows::GetPlanned(turn_.reader(), {instance.ns, instance.id});
-  if (!turn_.Trust(flows)) return flows.error().message;
-  for (const auto& [step, flow] : *flows) {
-    auto parsed = options_.parse_flow(flow);
-    if (!parsed)
-      return "the flow that was planned for step " + step + ": " + parsed.error().message;
-    (*planned)[step] = *std::move(parsed);
-  }
-  return std::nullopt;
 }
 
 }  // namespace dfsmr

@@ -1,13 +1,16 @@
-// Makes the graphs of instances that are PLANNING.
+// Makes the graphs of instances that are PLANNING. Small ones are made at once; large ones beside
+// the engine, one at a time, so that they hold up nobody: meanwhile the instance stays PLANNING.
 #pragma once
 
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "dsrv/engine/catalog.h"
 #include "dsrv/engine/changer.h"
 #include "dsrv/engine/part.h"
+#include "dsrv/engine/planning.h"
 #include "dsrv/engine/singletons.h"
 #include "dsrv/engine/values.h"
 
@@ -25,27 +28,41 @@ class Planner : public Part {
         singletons_(singletons),
         options_(options) {}
 
-  // Plans an instance that is PLANNING and stands nowhere, under the definitions as they are now;
+  // Plans an instance that awaits its graph, under the definitions as they are now, or begins to;
   // or stops it with the reason why it cannot be planned.
   void Plan(Resident& resident);
 
   void Load(Resident& resident) override { Enlist(resident.instance); }
-  void Absorb(const Change& change) override { Enlist(change.instance()); }
+  void Absorb(const Change& change) override;
   // Plans the next instance.
   bool Work() override;
 
  private:
+  // Whether one is to be planned here and now however large it is, or beside the engine.
+  enum class Size : uint8_t { kUnknown, kLarge };
+  // The planning that is under way beside the engine.
+  struct Beside {
+    std::string key;     // of the instance
+    bool wanted = true;  // false: the instance has changed, and is planned anew if need be
+  };
+
   void Enlist(const Instance& instance);
+  void PlanAs(Resident& resident, Size size);
+  void PlanBeside(const std::string& key, std::shared_ptr<const Planning> planning);
+  // What was planned beside the engine has come.
+  void Take(const Planning& planning, PlanningResult result);
+  void Finish(Resident& resident, const Planning& planning, PlanningResult result);
   void Fail(Resident& resident, const std::string& why);
   // The singleton that the plan asks for now. False: planning does not go on.
   bool TakeKey(Resident& resident, const PlanSource& source);
-  // What planners have said so far. Answers what is wrong with it.
-  std::optional<std::string> ReadPlanned(Resident& resident, PlannedFlows* planned);
-  // The graph of an instance. `own`: nobody else may share it. Fails with the plan's problem.
-  Result<GraphPtr> Compile(Resident& resident, const PlanSource& source, bool* own);
-  // Puts the graph in the place of the one it has.
-  void Adopt(Resident& resident, GraphPtr graph, bool own);
-  std::string SharedName(const Instance& instance);
+  // Fails only with the store.
+  Result<Planning> PlanningOf(Resident& resident, std::shared_ptr<const PlanSource> source);
+  // The graph that the instance shares with others of its plan; null: there is none yet.
+  GraphPtr SharedGraph(const Resident& resident, const Planning& planning) const;
+  // Puts a graph, under the name that it has, in the place of the one that the instance has.
+  void Adopt(Resident& resident, GraphPtr graph, std::string name);
+  // Sets the instance going in its graph.
+  void Enter(Resident& resident, const PlanSource& source);
 
   OpenTurn& turn_;
   Catalog& catalog_;
@@ -55,6 +72,8 @@ class Planner : public Part {
   Singletons& singletons_;
   const EngineOptions& options_;
   std::deque<std::string> waiting_;  // ns\0id
+  std::deque<std::string> large_;    // the same, until nothing else is planned beside the engine
+  std::optional<Beside> beside_;
 };
 
 }  // namespace dfsmr

@@ -1,13 +1,13 @@
-// What threads other than the loop may see of an engine.
+// The part of an engine that threads other than the loop may see.
 #pragma once
 
 #include "dsrv/engine/engine.h"
 
 namespace dfsmr {
 
-// The definitions and the store, of one partition. Any thread; outlived by the engine.
+// The definitions and the store of one partition. Any thread. The engine must outlive it.
 struct Reader {
-  Reader(const Engine& engine)  // NOLINT: an engine can be read, and a reader does nothing else
+  Reader(const Engine& engine)  // NOLINT: an engine serves where a reader is wanted
       : registry(engine.registry()), store(engine.store()), partition(engine.partition()) {}
 
   const Registry& registry;

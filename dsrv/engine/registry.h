@@ -1,4 +1,4 @@
-// The definitions by name. Written by the engine when they are durable, read by any thread.
+// The definitions by name. The engine adds to them; any thread may read them.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@
 
 namespace dfsmr {
 
-// One version of a machine. Never changes.
+// One version of a machine. It never changes.
 struct MachineVersion {
   std::string ns;
   uint32_t version = 0;
@@ -25,9 +25,9 @@ using MachineVersionPtr = std::shared_ptr<const MachineVersion>;
 class Registry {
  public:
   void Add(MachineVersionPtr definition);
-  // Null when there is none. Version 0 is the latest.
+  // Version 0 is the latest. Null: there is no such version.
   MachineVersionPtr Find(std::string_view ns, std::string_view id, uint32_t version = 0) const;
-  // Stays valid as long as the registry: definitions are never removed.
+  // The same. Valid as long as the registry, because definitions are never removed.
   const Machine* Resolve(std::string_view ns, std::string_view id, uint32_t version) const;
 
  private:

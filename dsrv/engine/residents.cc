@@ -211,10 +211,6 @@ void Residents::WriteOne(Resident& resident) {
   /*mutant outputs-not-noted*/ changed.has_outputs = resident.got_outputs; /*end*/
   if (instance.Stopped() && !resident.stopped_on_disk) changed.expiry = ExpiryOf(resident);
   rows::Note(rows::PutInstance(turn_.writer(), instance, resident.machine(), changed), &instance);
-  if (resident.plan && resident.plan->new_graph && resident.machine().graph) {
-    rows::PutGraph(turn_.writer(), instance, *resident.machine().graph);
-    resident.plan->new_graph = false;
-  }
   resident.created = false;
   resident.got_outputs = false;
   resident.stopped_on_disk = instance.Stopped();

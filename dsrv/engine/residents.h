@@ -33,7 +33,6 @@ struct PlanItems {
 struct PlanCache {
   std::shared_ptr<const PlanSource> source;
   std::map<std::string, std::string_view> params;  // members of large ones; in the resident's spec
-  bool new_graph = false;                          // its row is to be written this turn
   std::map<uint64_t, PlanItems> items;             // by generation
 };
 
@@ -56,7 +55,7 @@ struct Resident {
   Boxed<PlanCache> plan;
 
   const Machine& machine() const { return *graph->machine; }
-  NodeState& StateOf(NodeIndex node) const { return *graph->states[node]; }
+  NodeState& StateOf(NodeIndex node) const { return graph->StateOf(node); }
 };
 
 inline PlanCache& CacheOf(Resident& resident) {

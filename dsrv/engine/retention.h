@@ -1,5 +1,5 @@
-// Drops stopped instances whose time is up, and the begin of the feed behind them: a bounded amount
-// each pass, in the same batch as the rest of the turn.
+// Drops stopped instances whose time is up, and the beginning of the feed: a bounded amount in each
+// pass, in the same batch as the rest of the turn.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ class Retention {
 
  private:
   void DropExpired();
-  // False when it must wait for the end of the turn.
+  // False: the instance changed in this turn, and must stay until the turn ends.
   bool Drop(const rows::Expired& one);
   void TrimFeed();
 
@@ -39,7 +39,7 @@ class Retention {
   Timestamp expiry_due_;
   Timestamp trim_due_;
   Timestamp expired_up_to_{};
-  bool expired_pending_ = false;  // there are more
+  bool expired_pending_ = false;  // more are due than a pass may drop
 };
 
 }  // namespace dfsmr

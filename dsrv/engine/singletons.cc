@@ -14,8 +14,8 @@ std::string Singletons::HolderOf(const Instance& instance, const std::string& ke
 
 Result<Ok> Singletons::MayResume(Resident& resident) {
   const Instance& instance = resident.instance;
-  const bool begun = instance.plan && (!instance.plan->graph.empty() ||
-                                       (instance.plan->upgraded && !instance.plan->waits_for_key));
+  const bool begun =
+      instance.plan && instance.start_time != Timestamp() && !instance.plan->waits_for_key;
   if (!begun || instance.state != InstanceState::kPaused) return Ok{};
   std::vector<Event> events;
   Scene scene = changer_.SceneOf(resident, &events);

@@ -1,5 +1,5 @@
-// Who holds which singleton of a namespace, and who waits for it: plans as a whole, and steps. Kept
-// in memory, rebuilt from the live instances.
+// Which instance holds a singleton of a namespace, and which wait for it. Both plans as a whole and
+// single steps take singletons. Kept in memory, rebuilt from the live instances.
 #pragma once
 
 #include <deque>
@@ -19,7 +19,7 @@ class Singletons : public Part {
   Singletons(Residents& residents, Changer& changer, Values& values)
       : residents_(residents), changer_(changer), values_(values) {}
 
-  // The other instance that holds `key`; empty: nobody else does.
+  // The id of the other instance that holds `key`; empty: no other instance does.
   std::string HolderOf(const Instance& instance, const std::string& key) const;
   // Whether a paused plan may go on: it gave its singleton back when it paused.
   Result<Ok> MayResume(Resident& resident);
@@ -27,22 +27,22 @@ class Singletons : public Part {
   void Taken(Resident& resident, const std::string& key, uint64_t visit);
 
   void Load(Resident& resident) override;
-  // At start, when all are loaded: waiting instances have their turn in the order of their starts.
+  // At start, when all instances are loaded: puts those that wait in the order of their starts.
   void Loaded();
-  // Which singleton the plan asks for, and who holds it.
+  // Tells the rule which singleton the plan asks for, and which instance holds it.
   void Advise(Resident& resident, Scene* scene) override;
   void Absorb(const Change& change) override;
-  // Hands on a singleton that is free: those that wait for it ask again, in their order, until one
-  // of them has it.
+  // Hands on a singleton that is free: the instances that wait for it ask again, in their order,
+  // until one of them has it.
   bool Work() override;
 
  private:
   struct Singleton {
-    std::string holder;  // an instance
-    size_t held = 0;     // how often: by the instance and by its steps
+    std::string holder;  // the instance that holds it
+    size_t held = 0;     // how many times: by the instance itself and by its steps
     std::deque<std::pair<std::string, uint64_t>> waiting;  // instance, visit (0: itself)
   };
-  // What an instance (visit 0) or a step has of a key: it holds it, or waits for it.
+  // The key that an instance (visit 0) or a step holds or waits for.
   struct Hold {
     std::string key;
     bool waits = false;

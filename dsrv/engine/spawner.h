@@ -1,4 +1,4 @@
-// Starts the children of plans' steps, as many at a time as a step and a pass may.
+// Starts the children of plans' steps, as many at a time as the step and the pass allow.
 #pragma once
 
 #include <deque>
@@ -34,7 +34,8 @@ class Spawner : public Part {
   void Load(Resident& resident) override;
   void Absorb(const Change& change) override;
   void BeginPass() override;
-  // Starts children of the step that has waited longest; it goes last in line when it wants more.
+  // Starts children of the step that has waited longest, which goes to the end of the line when it
+  // wants more.
   bool Work() override;
 
  private:
@@ -44,20 +45,20 @@ class Spawner : public Part {
   // Starts as many children of one step as may run, and as the budget allows. False: more are
   // wanted.
   bool SpawnSome(const Job& job, size_t* budget);
-  // One thing for a step that wants children: counts its items, looks at a child that may have to
-  // begin again, or starts the next one.
+  // Does one thing for a step that wants children: counts its items, or starts a child again, or
+  // starts the next child.
   void SpawnOne(Resident& resident, const Token& token);
   void CountItems(Resident& resident, const Token& token);
   void RestartChild(Resident& resident, const Token& token);
   void Revive(Resident& resident);
   void FollowAgain(Resident& resident);
   void StartNext(Resident& resident, const Token& token);
-  // What the child of this number is started with.
+  // The start of the child of this number.
   Result<StartArgs> ChildOf(Resident& resident, const Token& token, uint64_t number);
   Result<StartArgs> Asked(Resident& resident, const Token& token, uint64_t number, StartArgs args);
   Result<StartArgs> Spawned(Resident& resident, const Token& token, uint64_t number,
                             StartArgs args);
-  // An item of a spawn's list. kInternal: the list ends before it.
+  // The item of this number in a spawn's list. kInternal: the list is shorter.
   Result<std::string> ItemOf(Resident& resident, const Spawn& spawn, PlanItems* items,
                              uint64_t number);
   static PlanItems& ItemsOf(Resident& resident, const Token& token) {

@@ -162,14 +162,15 @@ void Starter::Begin(Resident& resident, const Ended& ended) {
       }
     }
   });
-  for (const auto& [id, result] : ended) {
-    changer_.Apply(resident, [&](Scene& scene) { rules::PrerequisiteStopped(scene, id, result); });
+  for (const auto& one : ended) {
+    changer_.Apply(resident,
+                   [&](Scene& scene) { rules::PrerequisiteStopped(scene, one.first, one.second); });
   }
   const Instance& instance = resident.instance;
   if (!instance.Stopped()) {
     for (const auto& one : instance.after) followers_.Add(instance, one.instance);
   }
-  if (instance.state == InstanceState::kPlanning) planner_.Plan(resident);
+  if (rules::AwaitsGraph(instance)) planner_.Plan(resident);
 }
 
 }  // namespace dfsmr

@@ -104,8 +104,8 @@ void Statistics::CountState(VersionState& version, InstanceState state, int64_t 
 }
 
 void Statistics::CountToken(const Graph& graph, const Token& token, int64_t by) {
-  if (token.node >= graph.states.size()) return;
-  NodeState& node = *graph.states[token.node];
+  if (!graph.Has(token.node)) return;
+  NodeState& node = graph.StateOf(token.node);
   auto add = [by](uint64_t& counter) { counter += static_cast<uint64_t>(by); };
   switch (token.state) {
     case TokenState::kReady:

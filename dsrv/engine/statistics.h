@@ -1,5 +1,5 @@
-// The counters of versions and nodes, and what latencies learn. Kept in memory; rows of them are
-// written every few seconds, and the records since then are counted again at start.
+// The counters of versions and nodes, and the latencies of nodes. Kept in memory; their rows are
+// written every few seconds, and the feed's records since then are counted again at start.
 #pragma once
 
 #include "dsrv/engine/catalog.h"
@@ -12,32 +12,33 @@ class Statistics {
   Statistics(OpenTurn& turn, Catalog& catalog, const EngineOptions& options)
       : turn_(turn), catalog_(catalog), every_(options.stats_every) {}
 
-  // Reads the rows, and the records of the feed that they do not account for. Call it once all
-  // definitions are there.
+  // Reads the rows, and the records of the feed that they do not account for. Call it when all
+  // definitions are loaded.
   Result<Ok> Recover();
 
-  // Puts a record into the feed, and learns from it. `version`: of its instance; null: not known.
+  // Appends a record to the feed, and learns from it. `version`: its instance's; null: unknown.
   void Record(Event* event, VersionState* version);
 
-  // Adds what an instance as a whole contributes to the counters, or with -1 takes it away.
+  // Adds (`by` 1) or takes away (-1) what an instance as a whole, or one token, counts for.
   static void CountState(VersionState& version, InstanceState state, int64_t by);
   static void CountToken(const Graph& graph, const Token& token, int64_t by);
-  // What the touched tokens of an instance contribute, before and now.
+  // Takes away what the touched tokens of an instance counted for, and adds what they count for
+  // now.
   static void CountTokens(const Instance& instance, const Graph& before, const Graph& now);
 
-  // The latency of one of its nodes has learned something.
+  // The latency of one of the machine's nodes has changed.
   void Changed(MachineState& machine) { unsaved_.insert(&machine); }
-  // A stopped instance of the version is no more. The feed does not tell, so a row of this turn
-  // does.
+  // Retention has dropped a stopped instance of the version. The feed has no record of that, so a
+  // row of this turn says it.
   void NoteDropped(VersionState& version);
 
-  // Writes the rows of what has changed.
+  // Writes the rows of the machines that have changed.
   void Save();
   // The last record that the rows account for.
   uint64_t saved_seq() const { return saved_seq_; }
   // When Save should be called; kNever when nothing has changed.
   Timestamp Due() const { return unsaved_.empty() ? kNever : due_; }
-  // At the end of a turn: what was dropped in it.
+  // At the end of a turn: writes how many instances were dropped in it.
   void Stage();
 
  private:

@@ -1,5 +1,5 @@
-// Keeps machines from drowning in their own retries: asks a machine's breaker before a retry is
-// handed out, and holds it back while the breaker is open.
+// Keeps machines from drowning in their own retries: asks a machine's breaker before it hands out a
+// retry, and holds the retry back while the breaker is open.
 #pragma once
 
 #include "dsrv/engine/catalog.h"
@@ -14,16 +14,16 @@ class Throttle {
   Throttle(OpenTurn& turn, Statistics& statistics, Timers& timers, Agenda& agenda)
       : turn_(turn), statistics_(statistics), timers_(timers), agenda_(agenda) {}
 
-  // Whether an open breaker holds this retry back. Then it has been put aside, and comes back to
-  // the agenda by itself.
+  // True: the breaker is open, and the retry has been put aside; it comes back to the agenda by
+  // itself.
   bool HoldsBack(MachineState& machine, Agenda::Popped& popped);
-  // What was popped is not ready any more, and so nobody needs it: the next one may come.
+  // The entry is not ready any more and is not handed out, so the breaker may let out the next one.
   void NotNeeded(MachineState& machine, const Agenda::Popped& popped);
 
   void Claimed(MachineState& machine, bool retry);
   void GivenBack(MachineState& machine, const Claim& claim);
   void Tick(MachineState& machine);
-  // Versions before the latest are left behind: nothing of them is handed out any more.
+  // An upgrade has left versions before the latest behind: drops the retries held back for them.
   void Forget(MachineState& machine);
 
  private:

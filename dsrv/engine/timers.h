@@ -1,7 +1,7 @@
-// What comes by itself when its time has come. Timers are taken back more often than they are due:
-// deadlines of claims, polls that have waited long enough, a breaker that may let a retry go.
-// Alarms come whatever happens meanwhile: an instance starts, or a wait of it ends. There may be
-// millions of alarms, so an alarm holds the name of its instance and little else.
+// What happens when its time has come. Timers are usually disarmed before they are due: deadlines
+// of claims, the ends of polls, breakers that let a retry go. Alarms are not: the start of an
+// instance, or the end of a wait. There may be millions of alarms, so an alarm holds little more
+// than the name of its instance.
 #pragma once
 
 #include <absl/container/btree_map.h>
@@ -19,7 +19,7 @@
 namespace dfsmr {
 
 struct ClaimDeadline {
-  Resident* resident;  // what is claimed stays in memory
+  Resident* resident;  // stays in memory as long as it is claimed
   uint64_t visit;
   ClaimId claim;
 };
@@ -33,7 +33,7 @@ using Timer = std::variant<ClaimDeadline, BreakerTick, PollEnd>;
 struct Alarm {
   std::string ns;
   std::string id;
-  uint64_t visit;  // whose wait is over; 0: the instance may start
+  uint64_t visit;  // of the token whose wait is over; 0: the instance may start
 };
 using Happening = std::variant<ClaimDeadline, BreakerTick, PollEnd, Alarm>;
 
@@ -49,13 +49,13 @@ class Timers : public Part {
   // One timer for a live claim, at its deadline as it is now.
   void ArmClaim(Resident& resident, uint64_t visit, const Claim& claim);
 
-  // What is due, the earliest first; nullopt when nothing is.
+  // The earliest that is due; nullopt: nothing is due.
   std::optional<Happening> PopDue();
-  // When the next is due; kNever when there is none.
+  // When the next is due; kNever: there is none.
   Timestamp Due() const;
 
   void Load(Resident& resident) override;
-  // Keeps one timer for each live claim, at its deadline as it is now; and an alarm for what waits.
+  // Keeps one timer for each live claim, at its present deadline, and an alarm for each wait.
   void Absorb(const Change& change) override;
 
  private:

@@ -1,5 +1,6 @@
-// The turn that is being decided: its time and randomness, what it writes, what it tells the feed,
-// and which answers wait for its commit. Every part of the engine writes through it.
+// The turn that is being decided: its time and randomness, the rows that it writes, the records
+// that it adds to the feed, and the answers that wait for its commit. Every part of the engine
+// writes through it.
 #pragma once
 
 #include <atomic>
@@ -16,7 +17,7 @@
 
 namespace dfsmr {
 
-// The finaliser of MurmurHash3: spreads what little entropy a counter has.
+// The finaliser of MurmurHash3: spreads the little entropy of a counter over all bits.
 inline uint64_t Mix(uint64_t x) {
   x ^= x >> 33;
   x *= 0xff51afd7ed558ccdull;
@@ -31,17 +32,17 @@ class OpenTurn {
   OpenTurn(const OpenTurn&) = delete;
   OpenTurn& operator=(const OpenTurn&) = delete;
 
-  // What the store says at start: the owner's epoch, and where the feed begins and ends.
+  // At start, from the store: the owner's epoch, and where the feed begins and ends.
   void Recover(uint64_t epoch, uint64_t first_seq, uint64_t last_seq, Timestamp now);
 
-  // A turn has one pass or more, each with a time and randomness of its own.
+  // A turn has one or more passes, each with its own time and randomness.
   void Begin(Timestamp now, uint64_t random);
   void Resume(Timestamp now, uint64_t random);
-  // What is to be written, and what follows the write. The next turn may begin at once.
+  // The batch to write, and the answers that follow the write. The next turn may begin at once.
   Turn End();
 
-  // A clock that goes back stands still. `now` is a little later with each change, so that no two
-  // changes have the same time and "oldest first" needs no second key.
+  // While the clock goes back, the time stands still. `now` is a little later with each change, so
+  // that no two changes have the same time and "oldest first" needs no second key.
   Timestamp now() const { return now_; }
   Timestamp began() const { return began_; }
   uint64_t random() const { return random_; }
@@ -50,23 +51,23 @@ class OpenTurn {
     now_ += Duration(1);
   }
 
-  // Numbers that this owner of the partition has not given before: of claims, and of whatever else
-  // needs a name within the engine.
+  // Numbers that this owner of the partition has not given before: for claims, and for other things
+  // that need a name within the engine.
   ClaimId NextClaim() { return {epoch_, next_claim_++}; }
   ClaimId LastClaim() const { return {epoch_, next_claim_ - 1}; }
   uint64_t NextId() { return next_id_++; }
 
-  // The rows as they are once all that was decided is written. The deciding thread only.
+  // The rows as they will be once everything that was decided is written. The deciding thread only.
   const View& view() const { /*mutant own-writes-unread*/ return rows_; /*end*/ }
-  // What is written. Any thread.
+  // The rows that are written. Any thread.
   const Store& store() const { return store_; }
   PartitionId partition() const { return partition_; }
   uint64_t epoch() const { return epoch_; }
 
-  // The rows of the partition, as in view(); and where this turn's are written.
+  // The rows of the partition, as in view(), and where to put this turn's.
   rows::Reader reader() const { return {view(), partition_}; }
   rows::Writer writer() { return {rows_.batch(), partition_}; }
-  // Gives the record the next number of the feed, and puts it there.
+  // Gives the record the next number of the feed, and appends it to the feed.
   void Append(Event* event);
   uint64_t last_seq() const { return last_seq_; }
   uint64_t number() const { return turn_.number; }
@@ -75,14 +76,14 @@ class OpenTurn {
   uint64_t feed_start() const { return feed_start_; }
   void TrimFeed(uint64_t first) { turn_.feed_start = feed_start_ = first; }
 
-  // A turn is written: it and those before it are durable. Any thread.
+  // The turn and those before it are durable. Any thread.
   void Committed(uint64_t turn) { committed_.store(turn, std::memory_order_release); }
   bool Durable(uint64_t turn) const { return turn <= committed_.load(std::memory_order_acquire); }
-  // A record of this turn, whose pages are written when it ends; nullopt when `seq` is older.
+  // A record of this turn, whose pages are put when the turn ends; nullopt when `seq` is older.
   std::optional<Event> FindRecord(uint64_t seq) const;
 
-  // Runs `tell` at the end of the pass when it rests on nothing unwritten, else once the turn is
-  // durable.
+  // Runs `tell` once the turn is durable. `durable`: at the end of the pass, because the answer
+  // depends on nothing unwritten.
   void Answer(bool durable, std::function<void()> tell) {
     (durable ? answers_ : turn_.after).push_back(std::move(tell));
   }
@@ -91,11 +92,11 @@ class OpenTurn {
   }
   std::vector<std::function<void()>> TakeAnswers() { return std::exchange(answers_, {}); }
 
-  // Something in the background has more to do than this pass may.
+  // Some background work is left that did not fit into this pass.
   void WantMore() { more_ = true; }
   bool more() const { return more_; }
 
-  // Notes that the store has failed; then the process must stop. Answers whether `result` is good.
+  // Keeps the store's first error, after which the process must stop. False: `result` is an error.
   template <typename T>
   bool Trust(const Result<T>& result) {
     if (!result && !broken_) broken_ = result.error();
@@ -104,7 +105,7 @@ class OpenTurn {
   const std::optional<Error>& broken() const { return broken_; }
 
   void SetRoom(Room room) { room_ = room; }
-  // The refusal when the disk has less room than `least`; nullopt when it has enough.
+  // The refusal for work that needs at least the room `least`; nullopt when there is enough.
   std::optional<Error> NeedsRoom(Room least) const;
 
  private:

@@ -1,4 +1,4 @@
-// What the engine takes and answers, as values. Any thread.
+// The values that the engine takes and returns. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace dfsmr {
 
-// An instance as it is shown.
+// An instance as clients see it.
 struct InstanceView {
   Instance instance;
   std::shared_ptr<const Spec> spec;
@@ -38,7 +38,7 @@ struct Task {
   ClaimId claim_id;
   std::string claim;  // as text
   Timestamp deadline = kNever;
-  std::shared_ptr<const Spec> spec;  // null: a step's, and too large to be sent with each
+  std::shared_ptr<const Spec> spec;  // null: of a step, and too large to send with each task
   std::string node_params;
   std::string action;
   std::string queue;
@@ -60,7 +60,7 @@ struct StartArgs {
   bool hold = false;
   std::vector<Instance::Prerequisite> after;
   std::shared_ptr<const PlanSource> flow;  // of spec.flow
-  // Of instances that the server starts by itself.
+  // For instances that the server starts by itself.
   std::string parent;
   Boxed<ParentStep> parent_step;
   bool implicit = false;  // the machine may be an action that nobody has defined
@@ -108,15 +108,15 @@ struct PollArgs {
   Filter filter;
   std::string worker;
   int32_t max_tasks = 1;
-  Timestamp until;  // waits for the first task until then; not later than now: does not wait
+  Timestamp until;  // how long to wait for the first task; not later than now: does not wait
 };
 
-// How much room the disk has for the store. What makes the store grow is refused while there is
-// still enough for the rest, since a write that fails ends the process.
+// How much room the disk has for the store. A write that fails ends the process, so whatever makes
+// the store grow is refused while there is still enough room for everything else.
 enum class Room : uint8_t {
   kAmple,
-  kScarce,  // nothing new: no definitions, no starts
-  kNone,    // nor is work handed out or reported, except to polls and streams that wait already
+  kScarce,  // definitions and starts are refused
+  kNone,    // hand-outs and reports, too, except to polls and streams that wait already
 };
 
 struct Extended {
@@ -126,7 +126,7 @@ struct Extended {
   std::optional<Error> error;
 };
 
-// What a Work stream is told. The engine calls it after the commit that made it true.
+// What a Work stream is told. The engine passes it on after the commit that makes it true.
 struct SessionUpdate {
   std::vector<Task> tasks;
   std::vector<std::string> cancelled;
@@ -141,9 +141,9 @@ using PollSink = std::function<void(std::vector<Task>)>;
 struct Turn {
   uint64_t number = 0;
   std::shared_ptr<const Batch> batch;                 // null while the turn is being decided
-  std::vector<std::function<void()>> after;           // answers that the batch makes true
+  std::vector<std::function<void()>> after;           // answers to run when the batch is durable
   std::shared_ptr<std::vector<rows::FeedPage>> feed;  // the batch's records, in order
-  uint64_t feed_start = 0;  // not 0: the batch drops the records before this one
+  uint64_t feed_start = 0;  // the batch drops the records before this one; 0: it drops none
 
   size_t records() const { return feed->empty() ? 0 : feed->back().last - feed->front().first + 1; }
 };
@@ -151,17 +151,25 @@ struct Turn {
 struct EngineOptions {
   PartitionId partition = 0;
   Duration retention = std::chrono::hours(24 * 7);
-  Duration lazy = std::chrono::milliseconds(300);  // at most this long is a claim unwritten
+  Duration lazy = std::chrono::milliseconds(300);  // a claim is written after at most this long
   Duration stats_every = std::chrono::seconds(5);
   size_t cached_instances = 100'000;
-  // Text → the one machine, plan or action in it; what was once accepted must be accepted for ever.
+  // Text → the one machine, plan or action in it. Must accept for ever what it has once accepted.
   std::function<Result<Machine>(std::string_view source)> compile;
-  // Text of a flow, as sent with Start or by a planner.
+  // Parses the text of a flow, as sent with Start or by a planner.
   std::function<Result<std::shared_ptr<const PlanSource>>(std::string_view text)> parse_flow;
-  // A JSON Schema that was accepted once. `subject` is what its violations call the value.
+  // Compiles a JSON Schema that was accepted before. Violations call the checked value `subject`.
   std::function<std::shared_ptr<const ParamsCheck>(std::string_view schema,
                                                    std::string_view subject)>
       schema;
+  // Runs a job where it holds up nobody, and later, in a turn of the engine, what the job answers
+  // (null: nothing): on the engine's thread, and not after the engine is gone. Absent: both happen
+  // at once.
+  using Job = std::function<std::function<void()>()>;
+  std::function<void(Job)> offload;
+  // How many steps of one plan are planned, or reached, within a turn: what is more is offloaded,
+  // or left to later turns.
+  size_t steps_at_once = 1'000;
 };
 
 }  // namespace dfsmr

@@ -1,6 +1,6 @@
-// Moves what a new version of a machine has left behind: at once when it is touched, the rest in
-// the background, a bounded number of instances a pass, in order of id. After a restart the
-// background begins again with the first one, and finds most of them moved.
+// Moves instances that a new version of a machine has left behind: at once when they are touched,
+// the others in the background, a bounded number in each pass, in order of id. After a restart the
+// background work begins again with the first instance, and finds most of them moved.
 #pragma once
 
 #include "dsrv/engine/catalog.h"
@@ -22,12 +22,12 @@ class Upgrades : public Part {
         agenda_(agenda),
         throttle_(throttle) {}
 
-  // From now on nothing of the versions before `latest` is handed out.
+  // From now on no work of the versions before `latest` is handed out.
   void LeaveBehind(VersionState& latest);
-  // Moves some of what a filter asks for, so that what an upgrade has made ready is found although
-  // the background has not come to it. False when there is nothing of the kind.
+  // Moves some instances of the machines that the filter asks for, so that work is found which an
+  // upgrade has made ready but the background has not come to. False: there are none to move.
   bool MoveFor(const Filter& filter);
-  // Moves some of one machine.
+  // Moves some instances of one machine.
   void MoveSome();
 
   void Load(Resident& resident) override { Note(*resident.version); }

@@ -1,4 +1,4 @@
-// What templates of a plan come to for one instance: its params, and outputs of its steps.
+// The values of a plan's templates for one instance, from its params and the outputs of its steps.
 #pragma once
 
 #include <memory>
@@ -13,11 +13,11 @@
 
 namespace dfsmr {
 
-// The text that a template came to, whatever it is: a JSON string without its quotes.
+// The value of a template as text: JSON, or a JSON string's content without its quotes.
 std::string TextOf(const std::string& json);
 Result<std::string> TextOf(const Result<std::string>& filled);
 
-// The error of a reference that leads nowhere.
+// The error of a reference to something that does not exist.
 Error Missing(const Reference& reference, const std::string& why);
 
 class Values {
@@ -25,11 +25,11 @@ class Values {
   Values(OpenTurn& turn, Residents& residents, const EngineOptions& options)
       : turn_(turn), residents_(residents), options_(options) {}
 
-  // The plan of an instance as it was written; its own when it came with the start.
+  // The source of an instance's plan; its own source if a flow came with its start.
   Result<std::shared_ptr<const PlanSource>> SourceOf(Resident& resident);
   // The singleton that its plan asks for; "" when it asks for none.
   Result<std::string> KeyOf(Resident& resident, const PlanSource& source);
-  // A JSON text with its references replaced. Fails when one of them leads nowhere.
+  // A JSON text with its references replaced. Fails when one of them refers to nothing.
   Result<std::string> Fill(Resident& resident, std::string_view json);
   Result<std::string> Value(Resident& resident, const Reference& reference);
 

@@ -12,9 +12,9 @@ constexpr size_t kRecentBytes = 32 << 20;
 constexpr size_t kPortionBytes = 64 << 10;
 constexpr size_t kPortionScanned = 10'000;
 constexpr size_t kShared = 16;
-constexpr auto kRound = std::chrono::seconds(2);  // at least: those with nothing to read beat
-// Between two rounds passes so many times what a round took, so that watchers, however many, take
-// their changes in few messages rather than in many.
+constexpr auto kRound = std::chrono::seconds(2);  // at most, so that idle watchers send their beats
+// The time between two rounds, in multiples of what the last round took. So even many watchers get
+// their changes in few large messages.
 constexpr int kRest = 9;
 constexpr auto kLongestRest = std::chrono::milliseconds(50);
 
@@ -25,7 +25,7 @@ size_t SizeOf(const Event& event) {
 Error Expired(uint64_t first) {
   return {Code::kOutOfRange, Reason::kCursorExpired,
           "the cursor is older than the feed, which starts at record " + std::to_string(first) +
-              "; read on from '0', the oldest, and list the instances anew"};
+              "; read on from '0', the oldest, and list the instances again"};
 }
 
 }  // namespace
@@ -53,7 +53,7 @@ Result<Cursor> ParseCursor(std::string_view text) {
   return Error{
       Code::kInvalidArgument, Reason::kBadRequest,
       "'" + std::string(text.substr(0, 64)) +
-          "' is no cursor: take one that Changes gave, '0' for the oldest change, or leave "
+          "' is not a cursor: take one from Changes, or '0' for the oldest change, or leave "
           "it empty to begin now"};
 }
 
@@ -170,7 +170,7 @@ Result<Changes::PortionPtr> Changes::ReadStore(uint64_t after, uint64_t until,
   bool gap = false;
   auto outcome = rows::ScanFeed({store_, partition_}, after + 1, [&](const Event& event) {
     if (event.seq > until) return false;
-    if (event.seq != portion->up_to + 1) gap = true;  // retention dropped it since we looked
+    if (event.seq != portion->up_to + 1) gap = true;  // retention has dropped it meanwhile
     if (gap) return false;
     if (bytes >= kPortionBytes || ++scanned > kPortionScanned) {
       portion->at_head = false;
@@ -199,8 +199,8 @@ void Changes::WakeLater(std::weak_ptr<Watcher> watcher, uint64_t after) {
   if (news) published_.NotifyOne();
 }
 
-// Rounds, not events: while one round of wakes goes on, more may be published, and the next round
-// takes it together.
+// Wakes watchers in rounds, not for each change: what is published during a round is read in the
+// next one, all of it together.
 void Changes::Pump() {
   using Clock = std::chrono::steady_clock;
   std::vector<std::weak_ptr<Watcher>> woken;

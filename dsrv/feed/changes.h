@@ -1,7 +1,7 @@
-// The feed for its watchers: in order, without gaps, each watcher at its own pace. Near the head it
-// comes from memory, where each change is serialised once and each message is made once for all
-// watchers that ask the same and keep up; further back it comes from the store. A watcher that does
-// not read holds one message and costs nothing else.
+// Serves the feed to its watchers: in order, without gaps, each watcher at its own pace. Recent
+// changes come from memory: each is serialised once, and each message is made once for all watchers
+// that have the same filter and keep up. Older changes come from the store. A watcher that does not
+// read holds one message and costs nothing else.
 #pragma once
 
 #include <atomic>
@@ -22,12 +22,12 @@
 
 namespace dfsmr {
 
-// A place in the feed, for every partition. Its text is opaque to clients.
+// A place in the feed of a partition. Its text is opaque to clients.
 struct Cursor {
   PartitionId partition = 0;
   uint64_t seq = 0;  // the last record before it
-  // The store's incarnation. After a backup was put in place, what was read before may never have
-  // happened.
+  // The store's incarnation. After a backup was restored, changes that were read before may not
+  // exist any more.
   uint64_t life = 0;
 };
 std::string CursorText(const Cursor& cursor);
@@ -48,10 +48,10 @@ class Changes {
   // One message's worth: serialised changes, and where to go on.
   struct Portion {
     std::vector<std::shared_ptr<const std::string>> changes;
-    uint64_t up_to = 0;  // all records up to this one have been considered
+    uint64_t up_to = 0;  // includes all matching records up to this one
     bool at_head = false;
 
-    // What the first `make` makes of it, for all. Any thread.
+    // What `make` returned for the first caller; `make` is called once for all. Any thread.
     template <typename Make>
     const std::string& Message(Make make) const {
       std::call_once(made_, [&] { message_ = make(); });
@@ -71,7 +71,7 @@ class Changes {
     virtual void Wake() = 0;
   };
 
-  // `pool` and `store` must outlive it. `start` is where the feed ends now.
+  // `start` is where the feed ends now. `pool` and `store` must outlive it.
   Changes(const Store& store, Cursor start, Pool& pool, Serialise serialise);
   ~Changes();
 
@@ -83,16 +83,17 @@ class Changes {
   PartitionId partition() const { return partition_; }
   Cursor CursorAt(uint64_t seq) const { return {partition_, seq, life_}; }
 
-  // What follows `after` and matches, from memory. Null when some of it is not there any more. With
-  // `until` UINT64_MAX the watcher follows the feed, and sees it as it was at the last round of
-  // wakes, so that many watchers see the same.
+  // The matching changes after `after`, from memory. Null: memory does not hold all of them any
+  // more. With `until` UINT64_MAX the watcher follows the feed, and sees it as it was at the last
+  // round of wakes, so that many watchers get the same message.
   PortionPtr Read(uint64_t after, uint64_t until, const ChangeFilter& filter);
-  // The same from the store. Blocks. OUT_OF_RANGE CURSOR_EXPIRED when retention has overtaken it.
+  // The same from the store. Blocks. OUT_OF_RANGE CURSOR_EXPIRED: retention has dropped some of
+  // them.
   Result<PortionPtr> ReadStore(uint64_t after, uint64_t until, const ChangeFilter& filter) const;
   Pool& pool() { return pool_; }
 
-  // Wakes `watcher`, which has read up to `after`, once: when there is more, or within 5 s. A
-  // watcher that is gone by then is forgotten.
+  // Wakes `watcher`, which has read up to `after`, once: when there is more to read, or within 5 s.
+  // The watcher may be deleted before.
   void WakeLater(std::weak_ptr<Watcher> watcher, uint64_t after);
 
  private:

@@ -12,12 +12,13 @@ namespace dfsmr {
 // One thread uses it.
 class Disk {
  public:
-  // `reserve` bytes are to stay free; absent: 5 % of the disk, at most 256 MiB. 0: room is ample.
+  // `reserve` bytes should stay free; nullopt: 5 % of the disk, at most 256 MiB. 0: room is always
+  // ample.
   Disk(std::filesystem::path path, std::optional<uint64_t> reserve);
 
-  // Scarce below the reserve, none below half of it. Each step back comes an eighth of the reserve
-  // later, so that a disk that hovers at a limit does not flicker. Logs a change. Room is ample
-  // when the system does not say how much is free: the next write will show.
+  // Room is scarce below the reserve, and there is none below half of it. It improves again only an
+  // eighth of the reserve above these limits, so that the result does not flicker. Logs a change.
+  // Room is ample when the system does not say how much is free: the next write will show.
   Room Look();
 
  private:
@@ -26,7 +27,7 @@ class Disk {
   Room room_ = Room::kAmple;
 };
 
-// The rule alone: what comes after `was` with `free` bytes.
+// The rule alone: the room with `free` bytes when it was `was` before.
 Room RoomOf(uint64_t free, uint64_t reserve, Room was);
 
 }  // namespace dfsmr

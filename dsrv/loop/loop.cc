@@ -6,8 +6,8 @@
 
 namespace dfsmr {
 
-Loop::Loop(Engine& engine, Store& store, Outside outside)
-    : engine_(engine), store_(store), outside_(std::move(outside)) {
+Loop::Loop(Engine& engine, Store& store, Mailbox& mailbox, Outside outside)
+    : engine_(engine), store_(store), outside_(std::move(outside)), mailbox_(mailbox) {
   committer_ = std::thread([this] { Commit(); });
   decider_ = std::thread([this] { Decide(); });
 }
@@ -85,7 +85,7 @@ void Loop::Decide() {
     more = DecideTurn(&clock);
     Turn turn = engine_.EndTurn();
     clock.Lap(Meter::kEncodeUs);
-    meter_.Add(Meter::kTurns, 1);
+    clock.EndTurn();
     HandOver(std::move(turn));
   }
   const Lock lock(mutex_);

@@ -1,5 +1,5 @@
-// Drives an engine: one thread decides, another writes and then answers. While a turn is written
-// the next one is decided; what arrives meanwhile joins that one, and shares its commit.
+// Drives an engine: one thread decides, another writes and then answers. While a turn is written,
+// the next one is decided; commands that arrive meanwhile join it and share its commit.
 #pragma once
 
 #include <atomic>
@@ -24,22 +24,22 @@ class Loop {
     std::function<uint64_t()> entropy;
     // How much room the disk has; asked at most every 10 ms. Null: always ample.
     std::function<Room()> room;
-    // The records of one commit, in order, before any answer that rests on them.
+    // Publishes the records of one commit, in order, before any answer that depends on them.
     std::function<void(std::shared_ptr<const std::vector<rows::FeedPage>>)> publish;
-    // The feed's records before this one are gone.
+    // The feed's records before this one were dropped.
     std::function<void(uint64_t)> trimmed;
-    // The store has failed: what it holds is unknown, so nothing may be answered any more.
+    // The store has failed: nobody knows what it holds, so nothing may be answered any more.
     std::function<void(const Error&)> fail;
   };
 
-  // `engine` and `store` must outlive it.
-  Loop(Engine& engine, Store& store, Outside outside);
+  // `engine`, `store` and `mailbox`, from which it takes what the engine is to do, must outlive it.
+  Loop(Engine& engine, Store& store, Mailbox& mailbox, Outside outside);
   ~Loop();
 
-  // Any thread. False when the server is overloaded.
+  // Any thread. False: the server is overloaded.
   bool Post(Mailbox::Mail mail) { return mailbox_.Post(std::move(mail)); }
   bool Overloaded() { return mailbox_.Full(); }
-  // Finishes what is in the mailbox, saves the counters, and ends. Once.
+  // Finishes the mail in the mailbox, saves the counters, and ends the threads. Call it once.
   void Stop();
 
   // Any thread.
@@ -59,16 +59,16 @@ class Loop {
   Engine& engine_;
   Store& store_;
   const Outside outside_;
-  Mailbox mailbox_;
+  Mailbox& mailbox_;
   Meter meter_;
 
   Mutex mutex_;
   Condition changed_;
-  std::optional<Turn> turn_ GUARDED(mutex_);  // handed over, not yet answered
-  std::atomic<bool> writing_ = false;         // whether turn_ is there, without the lock
+  std::optional<Turn> turn_ GUARDED(mutex_);  // handed to the writing thread, not yet answered
+  std::atomic<bool> writing_ = false;         // whether turn_ is set, to be read without the lock
   bool ended_ GUARDED(mutex_) = false;
 
-  std::chrono::steady_clock::time_point room_due_;  // decider_ alone uses it
+  std::chrono::steady_clock::time_point room_due_;  // used by decider_ only
 
   std::thread committer_;
   std::thread decider_;

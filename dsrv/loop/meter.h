@@ -1,6 +1,6 @@
-// What the server has done since it began, and which stage took how much of a CPU: the counters
-// that SIGUSR1 logs. They cost one reading of a thread's clock for each stage of a turn. Any thread
-// may read them; each is true by itself, not all of them at one moment.
+// Counters that SIGUSR1 logs: what the server has done since it started, and how much CPU time each
+// stage took. They cost one reading of a thread's clock for each stage of a turn. Any thread may
+// read them; each is correct by itself, but they do not all show the same moment.
 #pragma once
 
 #include <algorithm>
@@ -25,16 +25,17 @@ class Meter {
     kPuts,
     kDeletes,
     kBytes,     // keys and values of what was put and deleted
-    kWriteUs,   // by the clock on the wall: from the begin of each commit until it was on disk
-    kDecideUs,  // CPU time, as all below: requests are decided, work is handed out
-    kEncodeUs,  // what was decided becomes rows
-    kCommitUs,  // rows go to the log and the memtable; what the sync computes, not its waiting
-    kReplyUs,   // answers and the feed's records are handed to gRPC, which often sends them at once
+    kWriteUs,   // wall-clock time from the beginning of each commit until it was on disk
+    kDecideUs,  // CPU time, like all below: deciding requests, handing out work
+    kEncodeUs,  // making rows of the changes
+    kCommitUs,  // writing rows to the log and the memtable; not waiting for the sync
+    kReplyUs,   // handing answers and the feed's records to gRPC, which often sends them at once
+    kLongTurns,  // turns that took the deciding thread more than 20 ms of CPU time
     kCounts
   };
   static constexpr std::array<const char*, kCounts> kNames = {
-      "turns",    "records",   "commits",   "puts",      "deletes", "bytes",
-      "write_us", "decide_us", "encode_us", "commit_us", "reply_us"};
+      "turns",    "records",   "commits",   "puts",      "deletes",  "bytes",
+      "write_us", "decide_us", "encode_us", "commit_us", "reply_us", "long_turns"};
 
   void Add(Count what, uint64_t amount) {
     counts_[what].fetch_add(amount, std::memory_order_relaxed);
@@ -70,11 +71,17 @@ class StageClock {
  public:
   explicit StageClock(Meter& meter) : meter_(meter), last_us_(Now()) {}
 
-  // What the thread has used since the last call was `stage`.
+  // Counts the CPU time of the thread since the last call as `stage`.
   void Lap(Meter::Count stage) {
     const uint64_t now = Now();
     meter_.Add(stage, now - last_us_);
     last_us_ = now;
+  }
+  // A turn is over.
+  void EndTurn() {
+    meter_.Add(Meter::kTurns, 1);
+    if (last_us_ - turn_us_ > kLongUs) meter_.Add(Meter::kLongTurns, 1);
+    turn_us_ = last_us_;
   }
 
  private:
@@ -85,8 +92,11 @@ class StageClock {
            static_cast<uint64_t>(time.tv_nsec) / 1'000;
   }
 
+  static constexpr uint64_t kLongUs = 20'000;
+
   Meter& meter_;
   uint64_t last_us_;
+  uint64_t turn_us_ = last_us_;  // when the turn began
 };
 
 }  // namespace dfsmr

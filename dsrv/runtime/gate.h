@@ -1,5 +1,5 @@
-// Counts the calls that are under way. They are admitted until the server stops, which then waits
-// for their end.
+// Counts the calls that are under way. Calls are admitted until the server stops; the stop then
+// waits for their end.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,7 @@ namespace dfsmr {
 // Any thread.
 class Gate {
  public:
-  // False once the gate is closed. Whatever was admitted must leave.
+  // False: the gate is closed. Each call that was admitted must leave.
   bool Admit() {
     const Lock lock(mutex_);
     if (closed_) return false;
@@ -26,7 +26,7 @@ class Gate {
     const Lock lock(mutex_);
     closed_ = true;
   }
-  // Whether all have left by then.
+  // Waits until all calls have left. False: some had not left by `until`.
   bool WaitEmpty(std::chrono::steady_clock::time_point until) {
     Lock lock(mutex_);
     return empty_.WaitUntil(lock, until, [this]() REQUIRES(mutex_) { return inside_ == 0; });

@@ -16,7 +16,7 @@ Result<Ok> StartLog(const std::string& level, bool json) {
   const auto parsed = spdlog::level::from_str(level);
   if (parsed == spdlog::level::off && level != "off") {
     return Error{Code::kInvalidArgument, Reason::kNone,
-                 "log level '" + level + "' is none of trace, debug, info, warn, error, off"};
+                 "log level '" + level + "' is not one of trace, debug, info, warn, error, off"};
   }
   auto logger =
       std::make_shared<spdlog::logger>("dsrv", std::make_shared<spdlog::sinks::stderr_sink_mt>());

@@ -1,5 +1,5 @@
-// A few threads for what may block: reads of the store that neither the loop nor gRPC's own threads
-// may wait for.
+// A few threads for jobs that may block, such as reads of the store: neither the loop nor gRPC's
+// own threads may wait for these.
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,7 @@ class Pool {
   }
   ~Pool() { Stop(); }
 
-  // Whether a crowd waits, and the first of it for longer than `patience`.
+  // Whether many jobs wait, the first of them longer than `patience`.
   bool Behind(std::chrono::steady_clock::duration patience) {
     constexpr size_t kCrowd = 100;
     const Lock lock(mutex_);
@@ -37,7 +37,7 @@ class Pool {
     posted_.NotifyOne();
   }
 
-  // Finishes what was posted. Once.
+  // Finishes the jobs that were posted. Call it once.
   void Stop() {
     {
       const Lock lock(mutex_);

@@ -66,11 +66,11 @@ Error TooLarge(std::string_view what, size_t is, size_t limit) {
               std::to_string(limit)};
 }
 
-// Whatever is before 1970 is as long ago as that.
+// Times before 1970 become 1970.
 Result<Timestamp> ToTimestamp(std::string_view what, const google::protobuf::Timestamp& t) {
   if (t.seconds() < kSecondsMin || t.seconds() > kSecondsMax || t.nanos() < 0 ||
       t.nanos() > 999'999'999) {
-    return Bad(std::string(what) + " is no time between the years 1 and 9999");
+    return Bad(std::string(what) + " is not between the years 1 and 9999");
   }
   if (t.seconds() < 0) return Timestamp();
   return FromMicros(t.seconds() * 1'000'000 + t.nanos() / 1'000);

@@ -1,5 +1,5 @@
-// Fields of requests, checked against limits.h before anything is done with them. `what` is how a
-// refusal calls the field.
+// Checks fields of requests against limits.h before they are used. A refusal calls the field
+// `what`.
 #pragma once
 
 #include <google/protobuf/duration.pb.h>
@@ -18,13 +18,13 @@ Error TooLarge(std::string_view what, size_t is, size_t limit);
 
 // A time before 1970 becomes 1970: it has passed, too.
 Result<Timestamp> ToTimestamp(std::string_view what, const google::protobuf::Timestamp& t);
-// At most `most`: what is longer is cut to it.
+// At most `most`: a longer one is cut to it.
 Result<Duration> ToDuration(std::string_view what, const google::protobuf::Duration& d,
                             Duration most);
 
 Result<Ok> CheckJson(std::string_view what, const std::string& text);  // an object, or empty
 Result<Ok> CheckName(std::string_view what, const std::string& name);
-// A name, or nothing. Nothing need be called so yet.
+// A name, or nothing. Nothing with this name need exist.
 Result<Ok> CheckFilter(std::string_view what, const std::string& name);
 // A node: in compiled plans, names joined by '/'.
 Result<Ok> CheckNode(std::string_view what, const std::string& name);

@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kPageBytes = limits::kMessage * 3 / 4;  // so that a page fits a message
 constexpr size_t kSampled = 500;
 
-// The names of the nodes that an instance stands on, one for each token.
+// The name of the node that each token of the instance stands on.
 Result<std::vector<std::string>> NodesOf(const Moment& moment, const Instance& instance) {
   std::vector<std::string> nodes;
   if (!instance.plan) {
@@ -41,14 +41,14 @@ Result<std::vector<std::string>> NodesOf(const Moment& moment, const Instance& i
   return nodes;
 }
 
-// `node` is a node, or a step: then any of the step's nodes will do.
+// Whether one of `nodes` is `node`, or one of its nodes if `node` is a step.
 bool StandsAt(const std::vector<std::string>& nodes, const std::string& node) {
   return std::ranges::any_of(nodes, [&](const std::string& one) {
     return one == node || (one.starts_with(node) && one[node.size()] == '/');
   });
 }
 
-// One list: what matches, from the narrowest source there is.
+// Makes one list: finds the instances that match, by the index that holds the fewest others.
 class Lister {
  public:
   Lister(const Moment& moment, const InstanceQuery& query) : moment_(moment), query_(query) {}
@@ -78,7 +78,7 @@ class Lister {
   }
 
  private:
-  // One more than a page tells whether there is a next one.
+  // One instance more than a page holds shows whether there is a next page.
   bool Full() const { return /*mutant last-page-lost*/ found_.size() > query_.limit /*end*/; }
 
   Result<Ok> Gather() {
@@ -111,8 +111,8 @@ class Lister {
     return failed_ ? Result<Ok>(*failed_) : Result<Ok>(Ok{});
   }
 
-  // Rows in order are a hundred times cheaper to read than rows found one by one through an index:
-  // the index of the machine pays only where few rows are that machine's.
+  // Reading rows in order is a hundred times cheaper than finding them one by one through an index.
+  // So the index of the machine pays only where few of the rows belong to that machine.
   Result<Ok> GatherFrom(bool stopped) {
     std::vector<InstanceView> elsewhere = std::move(found_);
     found_.clear();
@@ -130,7 +130,7 @@ class Lister {
     return outcome;
   }
 
-  // Whether few of the next rows are the machine's.
+  // Whether only few of the next rows belong to the machine.
   bool Sparse(bool stopped) {
     size_t scanned = 0;
     size_t of_machine = 0;
@@ -204,7 +204,7 @@ Result<InstanceView> ReadInstance(const Moment& moment, const std::string& ns,
   if (!spec) return spec.error();
   auto outputs = rows::GetOutputs(moment.rows, {ns, id});
   if (!outputs) return outputs.error();
-  // What does not fit a message with the rest is left out, the last by name first.
+  // Outputs that do not fit into the message are left out, the last by name first.
   size_t bytes = spec->params.size();
   std::erase_if(*outputs, [&bytes](const auto& output) {
     return (bytes += output.first.size() + output.second.size()) > kPageBytes;

@@ -1,11 +1,11 @@
 // Reads of the store for GetInstance, ListInstances and GetHistory. They block: for the pool.
 //
-// A reply is of one moment; the pages of a list are of several, one each. A page holds what matches
-// at its moment of the ids after the last of the page before, live and stopped instances alike. So
-// while a caller walks through the pages, an instance that exists and matches all the time is on
-// exactly one of them, however it moves; one that appears, ceases to match or goes meanwhile is on
-// one or on none; and none is on two. The pages of a history are alike: records are never lost or
-// repeated, and those added meanwhile come last.
+// A reply shows one moment, but each page of a list shows a moment of its own: the instances, live
+// or stopped, that match then and whose ids come after the last id of the page before. So while a
+// caller walks through the pages, an instance that exists and matches all the time is on exactly
+// one page, whatever state it goes to. An instance that begins to match, ceases to match or is
+// removed meanwhile is on one page or on none. No instance is on two. The pages of a history are
+// similar: records are never lost or repeated, and those added meanwhile come last.
 #pragma once
 
 #include "dsrv/wire/requests.h"
@@ -18,13 +18,13 @@ Result<InstanceView> ReadInstance(const Moment& moment, const std::string& ns,
 
 struct InstancePage {
   std::vector<InstanceView> instances;  // by id
-  std::string last;                     // where the next page begins; empty: there is none
+  std::string last;                     // the next page begins after it; empty: there is none
 };
 Result<InstancePage> ReadInstances(const Moment& moment, const InstanceQuery& query);
 
 struct HistoryPage {
   std::vector<Event> events;  // oldest first
-  uint64_t last = 0;          // where the next page begins; 0: there is none
+  uint64_t last = 0;          // the next page begins after it; 0: there is none
 };
 Result<HistoryPage> ReadHistory(const Moment& moment, const std::string& ns, const std::string& id,
                                 uint64_t after, size_t limit);

@@ -1,6 +1,7 @@
 // What a call that only reads sees: the rows of an engine's partition as they were when the moment
-// was made, and the machines that they name. All that goes into one reply is read from one moment,
-// so it was true at once. Any thread; as short as the call, for the store's sake.
+// was made, and the machines that they name. Everything in one reply is read from one moment, so it
+// was all true at the same time. Any thread. Keep it no longer than the call, since the store keeps
+// all that a moment shows.
 #pragma once
 
 #include <memory>
@@ -23,7 +24,7 @@ struct Moment {
 
   const std::unique_ptr<const View> view;
   const rows::Reader rows;  // of `view`
-  // Newer than the rows, but definitions are never removed: it has all that the rows name.
+  // May be newer than the rows, but has everything that they name: definitions are never removed.
   const Registry& registry;
   const rows::Resolve resolve;
 };

@@ -37,7 +37,7 @@ std::string PageToken(const std::string& filters, const std::string& last) {
 Result<std::string> ParsePageToken(const std::string& filters, const std::string& token) {
   if (token.empty()) return std::string();
   const Error malformed =
-      Bad("page_token is none that this server gave; leave it empty for the first page");
+      Bad("page_token does not come from this server; leave it empty for the first page");
   if (token.size() < 18 || token.size() % 2 != 0) return malformed;
   auto value = [](char c) {
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;

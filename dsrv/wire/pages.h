@@ -1,4 +1,4 @@
-// Lists come in pages. A page token names the last item of a page, and holds for the same filters
+// Pages of lists. A page token names the last item of a page, and is valid for the same filters
 // only.
 #pragma once
 

@@ -14,7 +14,7 @@
 namespace dfsmr {
 namespace {
 
-constexpr size_t kAfterShown = 200'000;  // names, over all steps
+constexpr size_t kAfterShown = 200'000;  // names of steps before others, in one reply
 
 using google::protobuf::util::TimeUtil;
 
@@ -88,7 +88,7 @@ v1::Step::State PlanView::StateOf(NodeIndex home, v1::Step* out) {
     case TokenState::kHeld:
       return v1::Step::HELD;
     case TokenState::kWaiting:
-      // The number comes from the step's row, which may be damaged.
+      // The node's number comes from the step's row, which may be damaged.
       return token.node < machine_.nodes.size() &&
                      machine_.nodes[token.node].role == Role::kSuspended
                  ? v1::Step::SUSPENDED
@@ -112,7 +112,7 @@ void PlanView::ShowStep(uint32_t index, v1::Step* out) {
   }
   out->set_state(step.left_out ? v1::Step::LEFT_OUT : StateOf(home, out));
   if (place_of_[index] == UINT32_MAX) return;
-  // Through gates to the steps before.
+  // The steps before this one, through the gates between.
   std::vector<uint32_t> open = before_[place_of_[index]];
   std::vector<bool> seen;
   while (!open.empty() && after_shown_ < kAfterShown) {

@@ -1,5 +1,5 @@
-// The graph of one instance, as shown: its nodes, and of a plan its steps. Reads of the store;
-// they block: for the pool.
+// The graph of one instance as clients see it: its nodes and, for a plan, its steps. Reads the
+// store, which blocks: call it in the pool.
 #pragma once
 
 #include "dfsmr/v1/runner.pb.h"
@@ -7,7 +7,7 @@
 
 namespace dfsmr {
 
-// `instance` is one that was read at the same moment.
+// `instance` was read at `moment`.
 Result<Ok> ShowNodes(const Moment& moment, const Instance& instance, v1::Instance* out);
 
 }  // namespace dfsmr

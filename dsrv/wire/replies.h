@@ -1,4 +1,4 @@
-// Our values as the messages of dfsmr.v1, and errors as gRPC's status.
+// Turns values into the messages of dfsmr.v1, and errors into gRPC's status.
 #pragma once
 
 #include <grpcpp/support/status.h>

@@ -168,7 +168,7 @@ Result<ExtendCommand> ToExtend(const v1::ExtendRequest::Item& item) {
 
 Result<CancelMode> ToCancelMode(v1::CancelRequest::Mode mode) {
   if (v1::CancelRequest::Mode_IsValid(mode)) return static_cast<CancelMode>(mode);
-  return Bad("mode " + std::to_string(mode) + " is none of CANCEL, FORCE, KILL");
+  return Bad("mode " + std::to_string(mode) + " is not CANCEL, FORCE or KILL");
 }
 
 Result<ChangeFilter> ToChangeFilter(const v1::ChangesRequest& request) {
@@ -183,7 +183,7 @@ Result<ChangeFilter> ToChangeFilter(const v1::ChangesRequest& request) {
   ChangeFilter filter{*ns, request.machine(), request.instance(), {}};
   for (int kind : request.kinds()) {
     if (!v1::Change::Kind_IsValid(kind) || kind == v1::Change::KIND_UNSPECIFIED) {
-      return Bad("kind " + std::to_string(kind) + " is none that Change has");
+      return Bad("kind " + std::to_string(kind) + " is not a kind of Change");
     }
     filter.kinds.insert(static_cast<ChangeKind>(kind));
   }
@@ -195,10 +195,10 @@ Result<InstanceQuery> ToQuery(const v1::ListInstancesRequest& request) {
   auto ns = ToNamespace(request.namespace_());
   if (!ns) return ns.error();
   if (!v1::Instance::State_IsValid(request.state())) {
-    return Bad("state " + std::to_string(request.state()) + " is none that Instance has");
+    return Bad("state " + std::to_string(request.state()) + " is not a state of Instance");
   }
   if (!v1::Instance::Result_IsValid(request.result())) {
-    return Bad("result " + std::to_string(request.result()) + " is none that Instance has");
+    return Bad("result " + std::to_string(request.result()) + " is not a result of Instance");
   }
   auto checked = All([&] { return CheckFilter("machine", request.machine()); },
                      [&] { return CheckNode("node", request.node()); },

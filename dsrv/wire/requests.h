@@ -1,5 +1,5 @@
-// Requests of dfsmr.v1 as our values. What comes from outside is checked here, against limits.h,
-// before anything is done with it.
+// Turns requests of dfsmr.v1 into values, and checks them against limits.h before anything is done
+// with them.
 #pragma once
 
 #include <map>
@@ -23,10 +23,10 @@ struct ReportCommand {
   ReportArgs args;
   std::vector<rows::ChildStart> children;
 };
-// A report with a claim is taken even when something else in it is wrong: then its fault is in the
-// arguments, and the engine ends the claim with it.
+// A report with a claim is taken even when something else in it is wrong. Then its arguments hold
+// the error, and the engine ends the claim with it.
 Result<ReportCommand> ToReport(const v1::TransitionRequest& request);
-// `peer` is the caller's address: the name of a worker that gives none.
+// `peer` is the caller's address, which names a worker that gives no name.
 Result<PollArgs> ToPoll(const v1::ReadyRequest& request, const std::string& peer, Timestamp now);
 struct ExtendCommand {
   std::string instance;

@@ -315,10 +315,15 @@ Number ReadNumber(std::string_view text) {
   return number.digits.empty() ? Number() : number;
 }
 
+struct Part;
 struct Value {
   std::string_view text;
   // Of an object by name, each once; of an array in their order, without names.
-  std::vector<std::pair<std::string, Value>> parts;
+  std::vector<Part> parts;
+};
+struct Part {
+  std::string name;
+  Value value;
 };
 
 // The value at `*at`, which is left after it. What is nested too deep is kept as text.
@@ -346,15 +351,17 @@ Value ReadValue(std::string_view text, size_t* at, size_t depth) {
     const size_t before = *at;
     Value part = ReadValue(text, at, depth - 1);
     if (*at == before) break;
-    value.parts.emplace_back(std::move(name), std::move(part));
+    value.parts.push_back({std::move(name), std::move(part)});
   }
   if (*at < text.size()) ++*at;  // the bracket
   value.text = text.substr(begin, *at - begin);
   if (open == '[') return value;
-  std::ranges::stable_sort(value.parts, {}, &std::pair<std::string, Value>::first);
-  const auto overridden = std::ranges::unique(
-      value.parts.rbegin(), value.parts.rend(), {}, &std::pair<std::string, Value>::first);
-  value.parts.erase(value.parts.begin(), overridden.begin().base());
+  // Of members with the same name the last one counts.
+  std::ranges::stable_sort(value.parts, {}, &Part::name);
+  const auto overridden =
+      std::unique(value.parts.rbegin(), value.parts.rend(),
+                  [](const Part& a, const Part& b) { return a.name == b.name; });
+  value.parts.erase(value.parts.begin(), overridden.base());
   return value;
 }
 
@@ -365,8 +372,8 @@ bool Same(const Value& a, const Value& b) {
   if (kind == Kind::kNumber) return ReadNumber(a.text) == ReadNumber(b.text);
   if (kind == Kind::kString) return Unquote(a.text) == Unquote(b.text);
   if (kind != Kind::kObject && kind != Kind::kArray) return false;
-  return std::ranges::equal(a.parts, b.parts, [](const auto& one, const auto& other) {
-    return one.first == other.first && Same(one.second, other.second);
+  return std::ranges::equal(a.parts, b.parts, [](const Part& one, const Part& other) {
+    return one.name == other.name && Same(one.value, other.value);
   });
 }
 

@@ -85,9 +85,9 @@ std::shared_ptr<const PlanGraph> CompilePlan(const PlanningArgs& args,
   StepActions actions(&draft);
   TakeTopLevel(*args.plan, &names, &draft.graph);
   PlanExpander(&draft, &names, &actions).Run();
-  if (draft.graph.steps.size() > limits::kSteps) {
+  if (draft.graph.steps.size() > args.steps_max) {
     problems->push_back({args.plan->written,
-                         "the plan has more than " + std::to_string(limits::kSteps) + " steps",
+                         "the plan has more than " + std::to_string(args.steps_max) + " steps",
                          {},
                          {},
                          /*too_large=*/true});

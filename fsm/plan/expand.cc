@@ -9,8 +9,9 @@
 namespace dfsmr {
 namespace {
 
-// Blocks, iterations and plans that are visited, with or without steps; a plan counts for several.
-constexpr size_t kVisitsMax = 10 * limits::kSteps;
+// For each step of the most that there may be: blocks, iterations and plans that are visited, with
+// or without steps; a plan counts for several.
+constexpr size_t kVisitsOfStep = 10;
 constexpr size_t kVisitsOfPlan = 4;
 
 std::string_view KindName(std::string_view json) {
@@ -153,10 +154,16 @@ bool PlanExpander::LeavesOut(const FlowNode& node, const Scope& scope) {
 
 Span PlanExpander::Expand(const FlowNode& node, Scope* scope, bool left_out) {
   if (Stopped()) return {};
-  if (depth_ >= limits::kFlowDepth || ++visited_ > kVisitsMax) {
+  if (depth_ >= limits::kFlowDepth) {
     stopped_ = true;
-    Fail(node, *scope, "", depth_ >= limits::kFlowDepth ? "blocks and plans are nested too deeply"
-                                                        : "the plan has too many parts");
+    Fail(node, *scope, "", "blocks and plans are nested too deeply");
+    return {};
+  }
+  if (++visited_ > kVisitsOfStep * draft_.args.steps_max) {
+    stopped_ = true;
+    const Where where = {scope->body, &node.written, ""};
+    draft_.problems.Add(where,
+                        PlanProblem{.message = "the plan has too many parts", .too_large = true});
     return {};
   }
   ++depth_;
@@ -264,7 +271,7 @@ Span PlanExpander::ExpandItem(const FlowNode& body, Scope* scope,
 uint32_t PlanExpander::AddStep(Step::Kind kind, std::string path, std::string of, uint32_t action,
                                StepDraft draft) {
   const auto index = static_cast<uint32_t>(draft_.graph.steps.size());
-  if (index >= limits::kSteps) stopped_ = true;  // CompilePlan reports it
+  if (index >= draft_.args.steps_max) stopped_ = true;  // CompilePlan reports it
   if (path.size() > limits::kStepPath) {
     stopped_ = true;
     draft_.problems.Add(draft.where, "the step's path " + Quoted(path) + " is longer than " +

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "fsm/base/limits.h"
 #include "fsm/plan/source.h"
 
 namespace dfsmr {
@@ -48,6 +49,9 @@ struct PlanningArgs {
   std::optional<std::string_view> params;
   const PlannedFlows* planned = nullptr;
   std::string_view instance;  // its id; empty when the plan is only defined
+  // A plan of more steps is not compiled: a problem with `too_large` says so, after work that grows
+  // with this number and not with the plan.
+  size_t steps_max = limits::kSteps;
 };
 
 }  // namespace dfsmr

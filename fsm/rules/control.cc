@@ -58,7 +58,7 @@ Result<Ok> Resume(Scene& scene, const std::string& node, bool force) {
   if (paused) {
     if (instance.plan) instance.plan->pause_requested = false;
     SetState(scene, !instance.tokens.empty() ? InstanceState::kRunning
-                    : BegunBefore(instance) && !instance.plan->waits_for_key
+                    : instance.start_time != Timestamp() && !instance.plan->waits_for_key
                         ? InstanceState::kPlanning
                         : InstanceState::kScheduled);
   }

@@ -71,11 +71,6 @@ bool Enter(Scene& scene, size_t slot, Arrival arrival, bool announce = true);
 // Ends the visit of the token at `slot` along `edge`. Answers the nodes that were entered.
 std::vector<std::string> Follow(Scene& scene, size_t slot, const Edge& edge, Arrival arrival);
 
-// start.cc ---------------------------------------------------------------------------------------
-
-// It began on an earlier version, was moved to a plan, and has not been planned since.
-bool BegunBefore(const Instance& instance);
-
 // claim.cc ---------------------------------------------------------------------------------------
 
 // The token that a worker's claim is about.

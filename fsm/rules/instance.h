@@ -52,6 +52,17 @@ struct Answer {
   friend bool operator==(const Answer&, const Answer&) = default;
 };
 
+// An edge of a plan's graph that the instance goes along, and has not reached the end of.
+struct OpenEdge {
+  NodeIndex from = kNoNode;   // the node that was left
+  NodeIndex owner = kNoNode;  // the node that has the edge: from, or its home
+  uint32_t edge = 0;          // in the owner's transitions
+  uint32_t next = 0;          // in the edge's targets: those before it have been reached
+  std::string transition;     // what the events call it
+  std::string client;
+  friend bool operator==(const OpenEdge&, const OpenEdge&) = default;
+};
+
 // What only an instance of a plan has.
 struct PlanState {
   std::string graph;       // names the row of its graph; empty: not planned yet
@@ -70,6 +81,7 @@ struct PlanState {
   double partial = 0;            // of the steps under way, by the progress that they report
   double weight = 0;             // of all
   std::string ended_at;          // stopped: the node
+  std::vector<OpenEdge> open;    // the way that is left when many nodes are reached at once
   friend bool operator==(const PlanState&, const PlanState&) = default;
 };
 

@@ -2,6 +2,7 @@
 // suspensions and out of them.
 #include <algorithm>
 #include <deque>
+#include <iterator>
 
 #include "fsm/base/names.h"
 #include "fsm/rules/inside.h"
@@ -21,51 +22,75 @@ namespace {
 constexpr size_t kNamed = 100;  // nodes that an answer names
 
 // Goes along ok and skip edges to all nodes that open now. One walk may pass through many gates, so
-// it keeps a list and does not recurse.
+// it keeps a list and does not recurse. It ends after scene.portion nodes, and leaves the rest of
+// the way with the instance.
 class Walk {
  public:
-  Walk(Scene& scene, const Led& led) : scene_(scene), led_(led) {}
+  Walk(Scene& scene, Led led) : scene_(scene), led_(std::move(led)) {}
 
-  void Along(const Edge& edge, NodeIndex from, const std::string& transition) {
-    constexpr size_t kMany = 1'000;
-    if (edge.targets.size() > kMany) {
-      scene_.events.reserve(scene_.events.size() + edge.targets.size() + 1);
-    }
-    for (NodeIndex target : edge.targets) open_.push_back({target, from, transition});
-  }
-  // To a node that has been open before: it opens at once.
-  void Again(NodeIndex to, NodeIndex from, const std::string& transition) {
-    open_.push_back({to, from, transition, true});
-  }
-  // Answers the first kNamed nodes that were entered.
-  std::vector<std::string> Go();
-
- private:
+  // One arrow of the way.
   struct Arrow {
     NodeIndex to;
     NodeIndex from;
     std::string transition;
-    bool again = false;
+    bool again = false;  // it has been open before: it opens at once
   };
 
+  void Along(const Edge& edge, NodeIndex from, const std::string& transition);
+  // At once, before the edges that are still open.
   void Arrive(const Arrow& arrow);
+  // Answers the first kNamed nodes that were entered.
+  std::vector<std::string> Go();
+  // Goes on where another walk has ended.
+  void GoOn();
+
+ private:
+  void Step();
   void Stand(const Node& node, NodeIndex index, uint64_t visit);
   void Pass(const Node& node, NodeIndex index, uint64_t visit);
 
   Scene& scene_;
-  const Led& led_;
-  std::deque<Arrow> open_;
+  Led led_;
+  std::deque<OpenEdge> open_;
   std::vector<std::string> entered_;
   bool first_ = true;
 };
 
+void Walk::Along(const Edge& edge, NodeIndex from, const std::string& transition) {
+  for (NodeIndex owner : {from, scene_.machine.nodes[from].home}) {
+    const std::vector<Edge>& edges = scene_.machine.nodes[owner].transitions;
+    const auto index = static_cast<size_t>(&edge - edges.data());
+    if (index >= edges.size()) continue;
+    open_.push_back({from, owner, static_cast<uint32_t>(index), 0, transition, led_.client});
+    return;
+  }
+  Check(false, "a walk leaves a step along one of its edges");
+}
+
 std::vector<std::string> Walk::Go() {
-  while (!open_.empty() && !scene_.instance.Stopped()) {
-    const Arrow arrow = std::move(open_.front());
-    open_.pop_front();
-    Arrive(arrow);
+  PlanState& plan = *scene_.instance.plan;
+  size_t left = scene_.portion;
+  for (; !open_.empty() && !scene_.instance.Stopped() && left > 0; --left) Step();
+  if (!scene_.instance.Stopped() && !scene_.instance.cancel_requested) {
+    /*mutant way-forgotten*/ std::ranges::move(open_, std::back_inserter(plan.open)); /*end*/
   }
   return std::move(entered_);
+}
+
+void Walk::GoOn() {
+  PlanState& plan = *scene_.instance.plan;
+  std::ranges::move(std::exchange(plan.open, {}), std::back_inserter(open_));
+  Go();
+}
+
+void Walk::Step() {
+  OpenEdge& edge = open_.front();
+  const std::vector<NodeIndex>& targets =
+      scene_.machine.nodes[edge.owner].transitions[edge.edge].targets;
+  led_.client = edge.client;
+  const Arrow arrow{targets[edge.next], edge.from, edge.transition};
+  if (++edge.next == targets.size()) open_.pop_front();
+  Arrive(arrow);
 }
 
 void Walk::Arrive(const Arrow& arrow) {
@@ -209,9 +234,19 @@ void EnterPlan(Scene& scene) {
   Walk walk(scene, led);
   const bool upgraded = std::exchange(scene.instance.plan->upgraded, false);
   const size_t first = scene.events.size();
-  walk.Along({"", {scene.machine.start}}, kNoNode, std::string(upgraded ? kUpgradedNode : ""));
+  walk.Arrive({scene.machine.start, kNoNode, std::string(upgraded ? kUpgradedNode : "")});
   walk.Go();
   if (upgraded) scene.events[first].prev_node = kUpgradedNode;
+}
+
+bool HasOpenEdges(const Instance& instance) {
+  return instance.plan && !instance.plan->open.empty();
+}
+
+void GoOn(Scene& scene) {
+  if (!HasOpenEdges(scene.instance)) return;
+  Walk(scene, {}).GoOn();
+  JudgeSteps(scene);
 }
 
 Token& MoveTo(Scene& scene, size_t slot, NodeIndex node, TokenState state, ChangeKind kind,
@@ -297,7 +332,7 @@ void RetryFinalize(Scene& scene, size_t slot, const std::string& client) {
   const Led led{"retry", {}, client};
   Walk walk(scene, led);
   const Edge& first = *scene.machine.nodes[held.node].FindTransition("retry");
-  walk.Again(first.targets.front(), held.node, "retry");
+  walk.Arrive({first.targets.front(), held.node, "retry", /*again=*/true});
   walk.Go();
 }
 

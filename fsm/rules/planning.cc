@@ -3,9 +3,14 @@
 
 namespace dfsmr::rules {
 
+bool AwaitsGraph(const Instance& instance) {
+  return instance.plan && instance.state == InstanceState::kPlanning && instance.tokens.empty() &&
+         !HasOpenEdges(instance);
+}
+
 void Planned(Scene& scene) {
   Check(IsPlanned(scene), "only an instance of a plan is planned");
-  Check(scene.instance.tokens.empty(), "an instance is planned before its steps begin");
+  Check(AwaitsGraph(scene.instance), "an instance is planned before its steps begin");
   const PlanGraph& graph = *scene.machine.graph;
   PlanState& plan = *scene.instance.plan;
   plan.done_weight = plan.done_finalize = plan.partial = plan.weight = 0;

@@ -31,6 +31,8 @@ struct Scene {
   // The last claim that was made before the instance was started. Earlier claims belong to another
   // instance, which had the same id.
   ClaimId born_after = {};
+  // How many nodes of a plan are reached in one change, at most; GoOn reaches the next ones.
+  size_t portion = SIZE_MAX;
 };
 
 // A claim of a visit, as its text says. A late claim is refused by these numbers.
@@ -133,8 +135,17 @@ void Upgrade(Scene& scene, const Machine& next, uint32_t next_version);
 // Stops an instance whose version is aborted by a later one.
 void Abort(Scene& scene, uint32_t by_version);
 
+// moves.cc ---------------------------------------------------------------------------------------
+
+// Whether a change has left nodes of the plan to be reached: see Scene::portion.
+bool HasOpenEdges(const Instance& instance);
+// Reaches the next nodes, at most scene.portion of them. Does nothing when there are none.
+void GoOn(Scene& scene);
+
 // planning.cc ------------------------------------------------------------------------------------
 
+// Whether the instance is to be given a graph: it is PLANNING, and has no work of planners left.
+bool AwaitsGraph(const Instance& instance);
 // The graph of an instance that is PLANNING is scene.machine. With a planning graph it stays
 // PLANNING, and its planners' tasks are ready; with any other it is RUNNING.
 void Planned(Scene& scene);

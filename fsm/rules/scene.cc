@@ -68,6 +68,7 @@ void Stop(Scene& scene, InstanceResult result, NodeIndex where, uint64_t visit, 
   if (instance.plan) {
     instance.plan->key.clear();
     instance.plan->waits_for_key = false;
+    instance.plan->open.clear();
     if (planned) instance.plan->ended_at = scene.machine.nodes[where].id;
   }
   if (where != kNoNode) {

@@ -46,10 +46,10 @@ void Begin(Scene& scene) {
       /*announce=*/false);
 }
 
-// The time by which it must have begun. kNever for an instance that has begun on an earlier
-// version: it may wait for a singleton again.
+// The time by which it must have begun. kNever for an instance that has begun, and waits for a
+// singleton again.
 Timestamp LatestStart(const Instance& instance) {
-  return BegunBefore(instance) ? kNever : instance.start_before;
+  return instance.start_time != Timestamp() ? kNever : instance.start_before;
 }
 
 // Whether planning has begun, though there is no token yet.
@@ -58,8 +58,6 @@ bool Begun(const Instance& instance) {
 }
 
 }  // namespace
-
-bool BegunBefore(const Instance& instance) { return instance.plan && instance.plan->upgraded; }
 
 Timestamp NextStart(const Instance& instance) {
   if (instance.Stopped() || !instance.tokens.empty() || Begun(instance)) return kNever;

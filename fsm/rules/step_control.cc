@@ -148,6 +148,7 @@ void DropIfCancelled(Scene& scene, uint64_t visit) {
 
 void CancelSteps(Scene& scene) {
   Instance& instance = scene.instance;
+  instance.plan->open.clear();
   std::vector<uint64_t> visits;
   for (const Token& token : instance.tokens) visits.push_back(token.visit);
   for (uint64_t visit : visits) {
@@ -182,7 +183,7 @@ void JudgeSteps(Scene& scene) {
   }
   const Tokens& tokens = instance.tokens;
   const size_t held = tokens.Count(TokenState::kHeld);
-  const bool stuck = held > 0 && held == tokens.size();
+  const bool stuck = held > 0 && held == tokens.size() && !HasOpenEdges(instance);
   if (instance.state == InstanceState::kPaused && !stuck && !instance.plan->pause_requested) {
     instance.plan->key = scene.key;
     instance.error.clear();

@@ -9,8 +9,7 @@ void Upgrade(Scene& scene, const Machine& next, uint32_t next_version) {
   const std::string from = Where(scene);
   instance.version = next_version;
   instance.entries.clear();
-  const bool begun = !instance.tokens.empty() || instance.state == InstanceState::kPlanning ||
-                     BegunBefore(instance);
+  const bool begun = instance.start_time != Timestamp();
   Event& event = Emit(scene, ChangeKind::kUpgraded);
   event.prev_node = from;
   event.node = kUpgradedNode;

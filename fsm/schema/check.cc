@@ -11,13 +11,13 @@ namespace {
 using Json = nlohmann::json;
 using Sentences = std::vector<std::string>;
 
-// A check that needs more steps is given up, because a schema can be written that takes for ever.
+// A check that needs more steps than this is given up: some schemas would take for ever.
 constexpr size_t kWorkMax = 1'000'000;
 constexpr int kDepthMax = 600;
 constexpr size_t kReasonMax = 200;
 constexpr size_t kSentencesMax = 20;
 
-// Where a value stands, as a list from the inside out: a path is only needed when it is wrong.
+// Where a value is, as a list from the inside out. The path is made only when the value is wrong.
 struct Place {
   const Place* outer;
   std::string_view key;  // of an object
@@ -35,12 +35,12 @@ class Checker {
  public:
   explicit Checker(const Schema& schema) : schema_(schema) {}
 
-  // When `out` is null it stops at the first violation.
+  // False: there are violations, and `out` has them. `out` null: stops at the first.
   bool Check(const Json& schema, const Json& value, const Place& place, Sentences* out);
   bool exhausted() const { return exhausted_; }
 
  private:
-  // One place of one check.
+  // A value to check, and the schema to check it by.
   struct At {
     const Json& schema;
     const Json& value;

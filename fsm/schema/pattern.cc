@@ -1,6 +1,6 @@
-// Regular expressions that come from outside, matched against text that comes from outside.
+// Regular expressions from outside, matched against text from outside.
 //
-// g++ 12 finds fault with the inside of std::regex when it is built with sanitizers.
+// g++ 12 warns of std::regex's own code when it is built with sanitizers.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
@@ -17,8 +17,9 @@ namespace {
 constexpr size_t kTextMax = 1'000;
 constexpr size_t kSizeMax = 2'000;
 
-// libstdc++'s matcher that advances all threads together: linear in the text, and its recursion is
-// bounded by the pattern. The other one backtracks, recursing for every character.
+// Selects libstdc++'s matcher that advances all threads together: its time is linear in the text,
+// and its recursion is bounded by the pattern. The default matcher backtracks, and recurses for
+// every character.
 constexpr auto kFlags = std::regex_constants::ECMAScript | std::regex_constants::__polynomial;
 
 std::wstring Widen(std::string_view utf8) {
@@ -37,8 +38,9 @@ std::wstring Widen(std::string_view utf8) {
   return out;
 }
 
-// No fewer states than the pattern compiles to, up to a factor: counted repetitions copy what they
-// repeat, those of groups whatever is inside. Saturates at kSizeMax + 1.
+// An upper bound, up to a constant factor, of the states that the pattern compiles to. Counted
+// repetitions copy what they repeat; a repeated group copies everything in it. Saturates at
+// kSizeMax + 1.
 size_t SizeOf(std::string_view text) {
   size_t sum = text.size();
   size_t product = 1;
@@ -76,7 +78,7 @@ Result<Pattern> Pattern::Compile(std::string_view text) {
   }
   std::wstring wide = Widen(text);
   try {
-    std::wregex alone(wide, kFlags);  // so that nothing in it can reach out of the group below
+    std::wregex alone(wide, kFlags);  // checked alone, so that it cannot close the group below
     pattern.regex_ = std::wregex(L"[^]*?(?:" + wide + L")", kFlags);
   } catch (const std::regex_error& e) {
     if (e.code() == std::regex_constants::error_complexity) {

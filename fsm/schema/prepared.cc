@@ -14,7 +14,7 @@ namespace {
 using Json = nlohmann::json;
 using Where = std::vector<std::string>;
 
-// What a keyword's value must look like.
+// The form that a keyword's value must have.
 enum class Shape {
   kSchema, kSchemas, kSchemaMap, kPatternMap, kItems, kDependencies, kType, kRef, kPattern,
   kNames, kValues, kNumber, kPositive, kCount, kBoolean, kText,
@@ -81,7 +81,7 @@ bool IsListOfStrings(const Json& value) {
          std::ranges::all_of(value, [](const Json& item) { return item.is_string(); });
 }
 
-// Schemas wait in a queue instead of on the stack: references can make chains of any length.
+// Keeps schemas in a queue, not on the stack, because references can make chains of any length.
 class Preparation {
  public:
   Preparation(Schema* schema, std::vector<SchemaProblem>* problems)
@@ -113,7 +113,7 @@ class Preparation {
   std::vector<SchemaProblem>* problems_;
   std::vector<Pending> queue_;
   std::unordered_map<const Json*, Where> seen_;
-  // From each schema to those that look at the same value.
+  // For each schema, those that it applies to the same value.
   std::unordered_map<const Json*, std::vector<const Json*>> in_place_;
 };
 
@@ -135,7 +135,7 @@ void Preparation::Visit(const Pending& pending) {
     return;
   }
   if (auto ref = schema.find("$ref"); ref != schema.end()) {
-    // The draft ignores what stands beside a $ref.
+    // By the draft, a schema with a $ref ignores its other keywords.
     return VisitKeyword(pending, {"$ref", Shape::kRef, true}, *ref);
   }
   for (const Keyword& keyword : kKeywords) {
@@ -257,7 +257,7 @@ void Preparation::AddPattern(const std::string& text, const Where& where) {
   schema_->patterns.emplace(text, std::move(*pattern));
 }
 
-// A pointer's part: %XX, then ~1 and ~0.
+// Decodes a part of a JSON pointer: first %XX, then ~1 and ~0.
 std::optional<std::string> DecodePart(std::string_view part) {
   std::string out;
   for (size_t i = 0; i < part.size(); ++i) {
@@ -280,7 +280,7 @@ std::optional<std::string> DecodePart(std::string_view part) {
   return out;
 }
 
-// What `#/a/b` refers to, and the way there; null when nothing.
+// The schema that `#/a/b` refers to, and the path to it; null: there is none.
 const Json* Resolve(const Json& root, std::string_view ref, Where* where) {
   const Json* at = &root;
   ref.remove_prefix(1);
@@ -319,8 +319,8 @@ void Preparation::FollowRef(const Pending& from, const Keyword& keyword, const J
   Enqueue(from, keyword, *target, std::move(where));
 }
 
-// A schema that comes back to itself without having looked into the value would be checked for
-// ever. Depth-first, on a stack of our own.
+// Refuses a schema that leads back to itself without looking into the value: checking it would
+// never end. The search is depth-first, with a stack of its own.
 void Preparation::RefuseLoops() {
   enum class State : uint8_t { kNew, kOpen, kDone };
   std::unordered_map<const Json*, State> states;

@@ -22,7 +22,7 @@ class Pattern {
   // The error's message says what is wrong with `text`.
   static Result<Pattern> Compile(std::string_view text);
   bool Matches(std::string_view utf8) const;
-  size_t size() const { return size_; }  // matching costs this much a character
+  size_t size() const { return size_; }  // the cost of matching one character
 
  private:
   std::wregex regex_;

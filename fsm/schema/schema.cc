@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// How deep brackets nest outside of strings; right for what is JSON.
+// How deep brackets nest outside of strings. Correct for valid JSON only.
 size_t DepthOf(std::string_view json) {
   size_t depth = 0;
   size_t deepest = 0;
@@ -33,8 +33,8 @@ size_t DepthOf(std::string_view json) {
   return deepest;
 }
 
-// Nullopt when `text` is not JSON, or nested too deep for code that recurses over it. (A callback
-// of the parser could watch the depth, but then its time is quadratic in the size of objects.)
+// Nullopt: `text` is not JSON, or is nested too deep for code that recurses over it. (A callback of
+// the parser could check the depth, but would make its time quadratic in the size of objects.)
 std::optional<Json> Parse(std::string_view text) {
   if (DepthOf(text) > limits::kJsonDepth) return std::nullopt;
   Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);

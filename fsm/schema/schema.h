@@ -1,5 +1,5 @@
 // JSON Schema, draft 7: compiled once when a machine is defined, checked at each start. `$ref` is
-// local only; defaults are not applied; `format` is a remark, as the draft allows.
+// local only, defaults are not applied, and `format` checks nothing, as the draft allows.
 #pragma once
 
 #include <memory>
@@ -16,10 +16,9 @@ struct SchemaProblem {
   std::string message;
 };
 
-// Null when anything is wrong with the schema; then `problems` has all of it. `subject` is what
-// violations call the value that they are about: "params" gives "params.url: expected a string, but
-// it is 5". The result never throws, and its depth and time are bounded: a value that takes longer
-// to check is a violation.
+// Null: something is wrong with the schema, and `problems` lists everything. Violations call the
+// value `subject`: "params" gives "params.url: expected a string, but it is 5". The result never
+// throws, and its depth and time are bounded: a value that takes too long to check is a violation.
 std::shared_ptr<const ParamsCheck> CompileParamsSchema(std::string_view schema_json,
                                                        std::string_view subject,
                                                        std::vector<SchemaProblem>* problems);

@@ -42,13 +42,13 @@ bool IsMultiple(const Json& value, const Json& divisor) {
   if (value.is_number_integer() && divisor.is_number_integer()) {
     return std::fmod(Number(value), Number(divisor)) == 0;
   }
-  // 0.3 is a multiple of 0.1 to people, though not to binary fractions.
+  // To people 0.3 is a multiple of 0.1, although its binary fraction is not.
   long double quotient = Number(value) / Number(divisor);
   return std::isfinite(quotient) &&
          std::fabs(quotient - std::round(quotient)) < 1e-9L * std::max(1.0L, std::fabs(quotient));
 }
 
-// Whether or not it was written with a point.
+// 1.0 is an integer, too.
 static bool IsInteger(const Json& value) {
   if (!value.is_number()) return false;
   return value.is_number_integer() || std::trunc(Number(value)) == Number(value);

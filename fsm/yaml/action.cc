@@ -23,7 +23,7 @@ constexpr std::array<std::string_view, 3> kUseKeys = {"name", "before", "after"}
 
 constexpr std::array<std::string_view, 5> kTimeoutKeys = {
     "timeout_strategy", "timeout", "timeout_initial", "timeout_min", "timeout_max"};
-// The document's first, those that a step has too behind them.
+// First the keys of the document, then those that a step may have, too.
 constexpr std::array<std::string_view, 25> kKeys = {
     "action", "description", "extends", "phases", "plan", "input", "output", "subscribes_to",
     "with",

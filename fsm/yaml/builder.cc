@@ -25,7 +25,7 @@ YamlNode* TreeBuilder::NewNode(YamlNode::Kind kind, size_t offset) {
   return &node;
 }
 
-// The parser does not tell `null`, `~` and nothing apart, but names are read as text.
+// The text of a null: the parser does not distinguish `null`, `~` and nothing, but names are text.
 std::string TreeBuilder::NullText(size_t offset) const {
   std::string_view rest = text_.substr(offset);
   for (std::string_view word : {"~", "null", "Null", "NULL"}) {
@@ -51,7 +51,8 @@ void TreeBuilder::OnScalar(const YAML::Mark& mark, const std::string& tag, YAML:
   AddScalar(offset, tag == "?", value, anchor);
 }
 
-// The parser lets the end of the text close a quote, and so would take a whole file for one value.
+// Refuses an open quote, which the parser would close at the end of the text: a whole file would be
+// one value.
 void TreeBuilder::CheckClosed(size_t offset) const {
   size_t at = offset;
   while (at < text_.size() && (text_[at] == '&' || text_[at] == '!')) {
@@ -65,7 +66,7 @@ void TreeBuilder::CheckClosed(size_t offset) const {
       ++i;
     } else if (text_[i] == quote) {
       if (quote == '"' || i + 1 == text_.size() || text_[i + 1] != quote) return;
-      ++i;  // '' is one that stands in the text
+      ++i;  // '' is a quote within the text
     }
   }
   throw Refused{at, Path(), "not YAML: a quote is not closed"};

@@ -16,7 +16,7 @@
 
 namespace dfsmr::yaml {
 
-// Where bytes are, for people: lines and characters from 1.
+// The lines and characters of offsets, counted from 1.
 class Lines {
  public:
   explicit Lines(std::string_view text) : text_(text) {
@@ -33,7 +33,7 @@ class Lines {
   }
   size_t StartOf(size_t line) const { return starts_[std::min(line, starts_.size() - 1)]; }
 
-  // Counts on from where the last call stopped, since callers mostly ask from front to back and a
+  // Counts on from where the last call stopped, since callers mostly go from front to back, and a
   // line may be a mebibyte long.
   Position At(size_t offset) {
     offset = std::min(offset, text_.size());
@@ -74,7 +74,7 @@ struct Extent {
   size_t levels = 0;
 };
 
-// Ends the reading of a document.
+// Thrown to end the reading of a document.
 struct Refused {
   size_t offset;
   std::string path;
@@ -84,8 +84,8 @@ struct Refused {
 // Builds the tree of one document from the events of the parser.
 class TreeBuilder : public YAML::EventHandler {
  public:
-  // `text` is the whole source, the document a segment of it. `total` is what all documents of the
-  // source have come to.
+  // `text` is the whole source, and the document is `segment` of it. `total` is the extent of all
+  // documents of the source so far.
   TreeBuilder(std::string_view text, Segment segment, Lines* lines, YamlTree* tree, Extent* total,
               Reporter* reporter)
       : text_(text.substr(0, segment.end)),
@@ -98,12 +98,12 @@ class TreeBuilder : public YAML::EventHandler {
 
   const YamlNode* root() const { return root_; }
   std::string Path() const;
-  // Where the innermost list or map that is not closed yet starts; `otherwise` when none is open.
+  // Where the innermost open list or map starts; `otherwise` when none is open.
   Position LastOpened(Position otherwise) const {
     return frames_.empty() ? otherwise : frames_.back().node->at;
   }
 
-  // The parser counts bytes, from where the document starts.
+  // The parser counts bytes from the start of the document.
   size_t OffsetOf(const YAML::Mark& mark) const {
     if (mark.is_null() || mark.line < 0) return begin_;
     auto column = static_cast<size_t>(mark.column);
@@ -133,8 +133,8 @@ class TreeBuilder : public YAML::EventHandler {
   struct Frame {
     YamlNode* node;
     YAML::anchor_t anchor;
-    Extent before;       // the total when it was opened
-    size_t levels = 1;   // so far, itself included
+    Extent before;      // the total when it was opened
+    size_t levels = 1;  // so far, including its own
     bool has_key = false;
     bool key_twice = false;
     YamlEntry key{};

@@ -15,11 +15,11 @@ namespace {
 
 struct Kind {
   std::string_view name;
-  std::string_view id;  // the key that names it
+  std::string_view id;  // the key that holds its id
   std::span<const std::string_view> keys;
 };
 
-// What a document defines shows in the key that names it; where that is missing, in the others.
+// The key that holds the id says what a document defines; if it is missing, the other keys do.
 Kind KindOf(const YamlNode& root) {
   const Kind machine = {"machine", "id", MachineKeys()};
   const Kind plan = {"plan", "plan", PlanKeys()};
@@ -83,8 +83,8 @@ std::optional<Machine> ReadDefinition(const YamlDocument& document, Reporter* re
   return machine;
 }
 
-// Several documents under one id: only one of them can be the next version. Machines, plans and
-// actions have their ids in common.
+// Reports documents with the same id: only one of them can be the next version. Machines, plans and
+// actions share their ids.
 void CheckIdsDiffer(const YamlTree& tree, Reporter* reporter) {
   struct First {
     std::string_view kind;
@@ -121,7 +121,7 @@ void AddSetting(const YamlEntry& entry, const YamlNode& value, Reporter* reporte
 
 }  // namespace
 
-// What a document calls what it defines; "" when that cannot be read.
+// The id of what a document defines; "" when it cannot be read.
 static std::string IdIn(const YamlNode& root) {
   for (std::string_view key : {"id", "plan", "action"}) {
     const YamlEntry* entry = root.IsMap() ? root.Find(key) : nullptr;

@@ -16,8 +16,8 @@ namespace dfsmr {
 struct Parsed {
   std::vector<Machine> definitions;     // of the sound documents, in the order of the text
   std::vector<Diagnostic> diagnostics;  // of all documents, in the order of the text
-  std::vector<std::string> unsound;     // ids of the other documents, "" for one without
-  // Finds the places of problems that show when the definitions are compiled. Points into the text.
+  std::vector<std::string> unsound;     // ids of the other documents; "" for one without an id
+  // For finding the places of problems that compiling the definitions shows. Points into the text.
   std::shared_ptr<const YamlTree> tree;
 
   // Whether all documents may be defined; there may be warnings.
@@ -25,20 +25,19 @@ struct Parsed {
 };
 
 // Reads all documents of `text` and reports everything that is wrong with any of them.
-// `source_name` is what diagnostics call it. Never throws; hostile text costs a bounded time.
+// Diagnostics call the text `source_name`. Never throws; hostile text takes a bounded time.
 Parsed ParseDefinitions(std::string_view text, std::string_view source_name);
 
-// Reads what is sent with Start, or what a planner reports, as YAML or JSON text: a list (the flow),
-// a block or a step, or a map with `flow` and any other key of a plan; without `plan` its id is
-// empty. Null when anything is wrong with it; all of that is appended to `diagnostics`. Never
-// throws.
+// Reads what is sent with Start, or what a planner reports, as YAML or JSON text: a list (the
+// flow), a block or a step, or a map with `flow` and any other key of a plan; without `plan` its id
+// is empty. Null: something is wrong, and `diagnostics` has everything that is. Never throws.
 std::shared_ptr<const PlanSource> ParseFlow(std::string_view text, std::string_view source_name,
                                             std::vector<Diagnostic>* diagnostics);
-// The same, with all that is wrong as one error, BAD_MACHINE: a line for each diagnostic, cut off
-// after about 4,000 bytes, because an error's text travels in headers.
+// The same, but everything that is wrong is one error, BAD_MACHINE: a line for each diagnostic, cut
+// off after about 4,000 bytes, because an error's text is sent in headers.
 Result<std::shared_ptr<const PlanSource>> ToFlow(std::string_view text);
 
-// One `key: value` of a plain file of settings; a list gives one for each of its items.
+// One `key: value` of a file of settings; a list gives one for each of its items.
 struct Setting {
   std::string key;
   std::string value;

@@ -21,7 +21,7 @@ std::string WithArticle(std::string_view what) {
   return (what.starts_with('a') || what.starts_with('i') ? "an " : "a ") + std::string(what);
 }
 
-// The whole text as a number; nullopt when it is none or not finite.
+// The whole text as a number; nullopt when it is not a number or not finite.
 template <typename T>
 std::optional<T> Parse(std::string_view text) {
   T value{};

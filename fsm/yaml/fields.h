@@ -26,11 +26,11 @@ struct Field {
       : value(item), key_at(item.at), path(std::move(path_)), reporter(reporter_) {}
 
   const YamlNode& value;
-  Position key_at;  // of an item of a list: its own
+  Position key_at;  // for an item of a list: the item's
   std::string path;
   Reporter* reporter;
 
-  // Points at a scalar itself, and at the key of anything larger.
+  // The place of a scalar itself, or of the key of a list or map.
   Position At() const { return value.IsScalar() ? value.at : key_at; }
   void Fail(std::string message) const { reporter->Error(At(), path, std::move(message)); }
   Field Below(const YamlEntry& entry) const {
@@ -42,12 +42,12 @@ struct Field {
   }
 };
 
-// The keys of a map. Unknown keys are reported; a misspelt one is taken for the key that was meant,
-// so that this is not reported as missing, too.
+// The keys of a map. Reports unknown keys. A misspelt key stands for the key that it resembles,
+// which is then not reported as missing, too.
 class Keys {
  public:
-  // `known` outlives this. `all` is the hint when no known key is near: "a delay has initial and
-  // max".
+  // `known` must outlive this. `all` is the hint for a key that resembles no known key: "a delay
+  // has initial and max".
   Keys(const Field& map, std::span<const std::string_view> known, std::string_view all);
 
   // Nullopt when there is no such key.
@@ -60,7 +60,7 @@ class Keys {
   const YamlNode& map_;
   std::string path_;
   Reporter* reporter_;
-  std::vector<std::pair<std::string_view, const YamlEntry*>> misspelt_;  // by what was meant
+  std::vector<std::pair<std::string_view, const YamlEntry*>> misspelt_;  // by the key meant
 };
 
 bool ReadText(const Field& field, std::string* out);  // nothing is the empty text

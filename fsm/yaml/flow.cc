@@ -62,7 +62,7 @@ std::span<const std::string_view> AllStepKeys() {
   return kAll;
 }
 
-// What the writer of a map without a form meant; empty when nothing is near.
+// The form that a map without a form was probably meant to have; empty: there is no guess.
 std::string_view GuessForm(const YamlNode& map) {
   for (const YamlEntry& entry : map.entries) {
     if (std::ranges::find(AllStepKeys(), entry.key) != AllStepKeys().end()) continue;
@@ -75,7 +75,7 @@ std::string_view GuessForm(const YamlNode& map) {
   return is_step ? "step" : "";
 }
 
-// A name for the items of a for_each, as references begin with it.
+// Reads the name of the items of a for_each, with which references to an item begin.
 void ReadAs(const Field& field, std::string* to) {
   std::string name;
   if (!ReadName(field, "item", &name)) return;
@@ -94,11 +94,11 @@ class FlowReader {
  public:
   FlowReader(bool planner, Reporter* reporter) : planner_(planner), reporter_(reporter) {}
 
-  // The tree bounds how deep this goes.
+  // Recurses as deep as the tree, whose depth is limited.
   FlowNode Read(const Field& field);
 
  private:
-  // Empty when there is none, or several, which is reported.
+  // Empty: there is none or more than one, which is reported.
   std::string_view FormOf(const Field& field);
   void ReadParts(const Field& field, FlowNode* to);
   void ReadBlock(const Field& field, std::string_view form, FlowNode* to);

@@ -1,4 +1,4 @@
-// Trees as JSON text: the YAML core schema decides what a plain scalar stands for.
+// Trees as JSON text. The YAML core schema decides what a plain scalar means.
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
@@ -34,7 +34,7 @@ bool IsNumber(std::string_view text) {
   return exponent < text.size() && SkipDigits(text, exponent) == text.size();
 }
 
-// 0x1F and 0o17 as decimal digits; empty when it is none, or too large to be exact.
+// 0x1F and 0o17 in decimal digits; empty: `text` is neither, or too large to be exact.
 std::string FromOtherBase(std::string_view text) {
   int base = text.starts_with("0x") ? 16 : text.starts_with("0o") ? 8 : 0;
   if (base == 0) return "";
@@ -61,7 +61,7 @@ std::string JsonNumber(std::string_view text) {
   return out + std::string(text);
 }
 
-// JSON text of what a plain scalar stands for when that is no string, else empty.
+// The JSON text of a plain scalar that means a number, boolean or null; empty: it means a string.
 std::string Resolve(const YamlNode& scalar) {
   std::string_view text = scalar.text;
   if (!scalar.plain) return "";
@@ -74,7 +74,7 @@ std::string Resolve(const YamlNode& scalar) {
 
 constexpr std::string_view kHex = "0123456789abcdef";
 
-// What `\uXXXX` at the start of the text is above `base`, when it is one of the 1024 from there on.
+// How far the `\uXXXX` at the start of the text is above `base`; nullopt: not by 0 to 1023.
 std::optional<uint32_t> Half(std::string_view text, uint32_t base) {
   uint32_t code = 0;
   if (text.size() < 6 || !text.starts_with("\\u")) return std::nullopt;
@@ -106,7 +106,7 @@ void AppendScalar(const YamlNode& node, bool canonical, std::string* out) {
   if (resolved.empty()) {
     AppendString(node.text, out);
   } else {
-    // By its text: where a name is wanted, 1e3 and 1000.0 differ.
+    // The text counts, since 1e3 and 1000.0 are different names.
     *out += canonical ? node.text : resolved;
   }
 }
@@ -139,7 +139,7 @@ std::string JsonText(const YamlNode& node) {
   return out;
 }
 
-// YAML has no escapes of two halves.
+// YAML has no surrogate pairs: two escapes that form one become the character itself.
 std::string YamlOfJson(std::string_view text) {
   if (text.size() > limits::kSource || text.find("\\u") == std::string_view::npos ||
       !nlohmann::json::accept(text)) {

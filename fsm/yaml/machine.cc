@@ -30,7 +30,7 @@ class MachineReader {
  private:
   void ReadId();
   void ReadParams();
-  // False when the graph is not all there, so that judging it makes no sense.
+  // False: parts of the graph could not be read, so checking it makes no sense.
   bool ReadNodes();
   Position PlaceOf(const std::string& path);
 
@@ -43,7 +43,7 @@ class MachineReader {
 };
 
 void MachineReader::ReadId() {
-  draft_.machine.id = "unnamed";  // nothing more is to be said of an id that is not there
+  draft_.machine.id = "unnamed";  // so that a missing id is reported only once
   auto id = keys_.Take("id");
   if (!id) {
     reporter_->Error(root_.at, "id", "the document has no 'id'; add 'id: NAME'");
@@ -77,7 +77,7 @@ bool MachineReader::ReadNodes() {
   return reader.complete();
 }
 
-// Where the value at `path` was written, or the nearest thing around it.
+// Where the value at `path` was written, or else the innermost thing around it.
 Position MachineReader::PlaceOf(const std::string& path) {
   auto add = [this](const YamlEntry& entry, const std::string& at) {
     places_.emplace(at, entry.value->IsScalar() ? entry.value->at : entry.at);

@@ -15,12 +15,12 @@ constexpr std::array<std::string_view, 4> kDelayKeys = {"initial", "factor", "ma
 constexpr size_t kSharedDescription = 1'024;  // it is copied to every node
 
 void Start(const Field& field, NodeReading* to) {
-  // Whoever writes 'yes' means it; refused all the same.
+  // 'yes' is refused, but its meaning is clear, so nothing else is reported because of it.
   if (!ReadBoolean(field, &to->draft.node.start)) to->draft.node.start = true;
 }
 
 void KindFlag(const Field& field, NodeReading*) {
-  bool said = false;  // KindsOf has looked at it
+  bool said = false;  // KindsOf has used its value
   ReadBoolean(field, &said);
 }
 
@@ -112,7 +112,7 @@ void Priority(const Field& field, NodeReading* to) {
 void MaxVisits(const Field& field, NodeReading* to) {
   int64_t value = 0;
   if (!ReadInteger(field, 1, INT32_MAX, &value)) {
-    // Said once: with a limit of some kind the transition 'dfsmr.exhausted' is right.
+    // A limit was meant, so that the transition 'dfsmr.exhausted' is not reported, too.
     value = 1;
   }
   to->draft.settings.max_visits = static_cast<uint32_t>(value);
@@ -134,8 +134,8 @@ constexpr std::array kKinds = {NodeKind::kWork, NodeKind::kDelay, NodeKind::kMan
 struct Key {
   std::string_view name;
   unsigned kinds;  // of the nodes that may have it
-  bool shared;     // whether it may stand under 'defaults'
-  void (*read)(const Field&, NodeReading*);  // null: of a timeout
+  bool shared;     // whether 'defaults' may hold it
+  void (*read)(const Field&, NodeReading*);  // null: a key of a timeout
 };
 constexpr std::array<Key, 16> kKeys = {{
     {"start", kEvery, false, Start},
@@ -176,7 +176,7 @@ std::string List(unsigned kinds) {
   return list;
 }
 
-// What was meant by a key that is none; null when nothing is near.
+// The key that an unknown one resembles; null: none.
 const Key* GuessKey(std::string_view name) {
   Nearest nearest(name);
   for (const Key& key : kKeys) nearest.Try(key.name);
@@ -190,7 +190,7 @@ bool Says(const YamlNode& node, std::string_view key) {
   return text == "true" || text == "True" || text == "TRUE";
 }
 
-// Of several kinds, the one that fits the rest of the node.
+// The one of several kinds that fits the rest of the node.
 NodeKind Choose(unsigned kinds, bool leads_on) {
   if ((kinds & kFinal) && !leads_on) return NodeKind::kFinal;
   return *std::ranges::find_if(kKinds, [kinds](NodeKind kind) { return (kinds & Bit(kind)) != 0; });
@@ -247,7 +247,7 @@ void NodeReader::ReadKeys(const Field& node, unsigned kinds, NodeReading* readin
       std::string hint = meant ? Hint(entry.key, {{meant->name}}) : "";
       reporter_->Error(entry.at, below.path, "unknown key " + Quoted(entry.key) + hint);
       if (!meant || node.value.Find(meant->name)) continue;
-      key = meant;  // go on as if it were right, so that nothing seems to be missing
+      key = meant;  // read it as the key that was meant, so that this is not missing, too
     }
     if ((key->kinds & kinds) == 0) {
       reporter_->Error(entry.at, below.path,

@@ -12,7 +12,7 @@ struct Spot {
   std::string path;
 };
 
-// The index that a path begins with, "[3]"; how long it is, 0 when there is none.
+// Reads the index that a path begins with, "[3]". Returns its length; 0: there is none.
 size_t ReadIndex(std::string_view path, size_t* index) {
   if (!path.starts_with('[')) return 0;
   const char* end = path.data() + path.size();
@@ -22,7 +22,7 @@ size_t ReadIndex(std::string_view path, size_t* index) {
              : 0;
 }
 
-// One step along `path`, which keeps what is left of it. False when there is no such thing.
+// Takes one step along `path`, and removes it there. False: the tree has no such thing.
 bool Descend(std::string_view* path, Spot* spot) {
   size_t index = 0;
   if (const size_t length = ReadIndex(*path, &index); length > 0 && spot->node->IsList()) {
@@ -70,7 +70,7 @@ Written PlaceOf(const PlanProblem& problem, const YamlTree& tree) {
   }
   std::string_view path = written.path;
   if (spot.node) {
-    // What a document says of itself stands beside the key that says what it is.
+    // The keys of the document itself are beside the key that says what it defines.
     for (std::string_view kind : {"plan.", "action."}) {
       if (path.starts_with(kind)) path.remove_prefix(kind.size());
     }

@@ -1,5 +1,5 @@
-// Where in a source something is that was found only when the source was compiled: a plan keeps
-// where its steps were written, not where each of their keys was.
+// Finds the places of problems that show only when a source is compiled: a plan keeps where its
+// steps were written, but not where each of their keys was.
 #pragma once
 
 #include "fsm/plan/planning.h"
@@ -7,8 +7,8 @@
 
 namespace dfsmr {
 
-// The place of a problem of a definition in `tree`: where its path leads to, and within that the
-// first text that holds its reference. As `problem.written` says when the tree has no such path.
+// The place of a definition's problem in `tree`: the value at its path, and within that the first
+// text that holds its reference. If the tree has no such path it is `problem.written`.
 Written PlaceOf(const PlanProblem& problem, const YamlTree& tree);
 
 }  // namespace dfsmr

@@ -60,7 +60,7 @@ void ReadHooks(const Field& field, std::vector<HookSource>* to) {
   }
 }
 
-// All but its name and flow.
+// Reads all keys of a plan except `plan` and `flow`.
 void ReadAround(const Keys& keys, PlanSource* to) {
   if (auto field = keys.Take("description")) ReadText(*field, &to->description);
   if (auto field = keys.Take("params")) ReadSchema(*field, "params", &to->params);

@@ -14,7 +14,7 @@ std::span<const std::string_view> PlanKeys();
 
 // Reports everything that is wrong; then nullopt.
 std::optional<PlanSource> ReadPlan(const YamlNode& root, Reporter* reporter);
-// A flow that came with Start or from a planner: a list, a block or a step, or a map with keys of a
+// Reads a flow from Start or from a planner: a list, a block or a step, or a map with keys of a
 // plan, where `plan` may be missing.
 std::optional<PlanSource> ReadGivenFlow(const YamlNode& root, Reporter* reporter);
 

@@ -5,7 +5,7 @@
 namespace dfsmr {
 namespace {
 
-// At the innermost thing in the document that the problem is about.
+// Reports the problem at the innermost thing in the document that it is about.
 void Report(const Field& field, const SchemaProblem& problem) {
   Position at = field.key_at;
   std::string path = field.path;

@@ -15,7 +15,7 @@ std::string JsonString(std::string_view text) {
   return JsonText(node);
 }
 
-// Text by text, so that what is wrong is told where it stands.
+// Checks each text by itself, so that a problem is reported at its place.
 bool CheckReferences(const Field& field) {
   if (!MayRefer(field.value)) return true;
   bool sound = true;
@@ -31,7 +31,7 @@ bool CheckReferences(const Field& field) {
   return references.has_value();
 }
 
-// One reference and nothing else.
+// Whether the value is one reference and nothing else.
 bool IsReference(const YamlNode& node) {
   if (!node.IsScalar() || !node.text.starts_with("${")) return false;
   Result<std::vector<Reference>> references = References(JsonString(node.text));
@@ -39,7 +39,8 @@ bool IsReference(const YamlNode& node) {
          references->front().text.size() + 3 == node.text.size();
 }
 
-// Says nothing more of a reference that is malformed.
+// Reports that a template is not `expected`, unless one of its references is malformed, which is
+// reported already.
 bool RefuseTemplate(const Field& field, std::string_view expected) {
   if (field.value.IsScalar() && !CheckReferences(field)) return false;
   field.Fail("expected " + std::string(expected) + ", not " + Describe(field.value));

@@ -10,11 +10,11 @@ namespace dfsmr {
 
 // Text that is not empty, unchanged: `machine ${params.name}`.
 bool ReadTextTemplate(const Field& field, std::string_view example, std::string* text);
-// A map, or a reference that gives one; nothing is an empty one. As JSON text.
+// A map, or a reference to one; nothing means an empty map. As JSON text.
 bool ReadMapTemplate(const Field& field, std::string* json);
-// A list, or a reference that gives one. As JSON text.
+// A list, or a reference to one. As JSON text.
 bool ReadListTemplate(const Field& field, std::string* json);
-// A boolean, or a reference that gives one. As JSON text.
+// A boolean, or a reference to one. As JSON text.
 bool ReadCondition(const Field& field, std::string* json);
 
 }  // namespace dfsmr

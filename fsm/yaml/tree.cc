@@ -27,7 +27,7 @@ bool IsNullText(std::string_view text) {
   return text.empty() || text == "~" || text == "null" || text == "Null" || text == "NULL";
 }
 
-// The parser's messages are terse; these mistakes are common enough to be explained.
+// Explains the parser's terse messages for the most common mistakes.
 std::string Explain(std::string_view message) {
   struct Case {
     std::string_view message;
@@ -64,8 +64,8 @@ bool IsBlank(std::string_view text) {
   return text.find_first_not_of(" \t\r\n") == std::string_view::npos;
 }
 
-// A line that starts with a marker ends a document wherever it stands, in quoted text too, so they
-// can be told apart before any of them is parsed: one that is broken hides no other.
+// A line that starts with a marker ends a document anywhere, even in quoted text. So documents can
+// be separated before any of them is parsed, and a broken one does not hide the others.
 std::vector<Segment> Split(std::string_view text) {
   std::vector<Segment> segments;
   size_t begin = 0;
@@ -82,7 +82,7 @@ std::vector<Segment> Split(std::string_view text) {
   return segments;
 }
 
-// Nothing but blank lines, comments and directives.
+// False: there are only blank lines, comments and directives.
 bool HasContent(std::string_view document) {
   while (!document.empty()) {
     size_t end = std::min(document.find('\n'), document.size());
@@ -101,7 +101,7 @@ const YamlNode* ReadDocument(std::string_view text, Segment segment, Lines* line
     std::istringstream in(std::string(text.substr(segment.begin, segment.end - segment.begin)));
     YAML::Parser parser(in);
     if (!parser.HandleNextDocument(builder)) return nullptr;
-    // The parser takes what follows a complete value for another document.
+    // The parser takes text that follows a complete value for another document.
     TreeBuilder rest(text, segment, lines, tree, total, reporter);
     if (!parser.HandleNextDocument(rest)) return builder.root();
     reporter->Error(rest.root() ? rest.root()->at : Position{}, "",
@@ -112,7 +112,7 @@ const YamlNode* ReadDocument(std::string_view text, Segment segment, Lines* line
   } catch (const YAML::Exception& e) {
     size_t offset = builder.OffsetOf(e.mark);
     Position at = lines->At(offset);
-    // What ran on to the end of the document went wrong where it started.
+    // An error at the end of the document comes from something that was not closed: show its start.
     bool at_end = offset >= segment.end || IsBlank(text.substr(offset, segment.end - offset));
     const bool reference = offset > 0 && text.substr(offset - 1).starts_with("${");
     reporter->Error(at_end ? builder.LastOpened(at) : at, builder.Path(),
@@ -123,7 +123,7 @@ const YamlNode* ReadDocument(std::string_view text, Segment segment, Lines* line
   return nullptr;
 }
 
-// The parser would take some of these for the end of the text, or for something else.
+// What is wrong with the character at `i`, which the parser could take for the end of the text.
 std::optional<std::string> CharacterProblem(std::string_view text, size_t i) {
   unsigned char c = static_cast<unsigned char>(text[i]);
   if (c == '\r' && i + 1 < text.size() && text[i + 1] == '\n') return std::nullopt;

@@ -38,13 +38,13 @@ struct YamlNode {
 };
 
 struct YamlDocument {
-  std::string_view source;  // its own text, a part of the whole
+  std::string_view source;         // its text, a part of the whole
   const YamlNode* root = nullptr;  // null: not YAML, and reported
-  bool sound = true;               // nothing was reported of it
+  bool sound = true;               // no error was reported in it
 };
 
-// Owns the nodes; an anchored node is shared by all aliases to it. Walking a document through its
-// aliases meets at most kYamlNodesMax nodes more than it has, and never more than
+// Owns the nodes. All aliases to an anchored node share it. A walk of a document through its
+// aliases meets at most kYamlNodesMax nodes more than the document has, and at most
 // limits::kYamlDepth levels.
 struct YamlTree {
   std::deque<YamlNode> nodes;
@@ -58,12 +58,12 @@ enum class OnEmpty : uint8_t { kRefuse, kAccept };
 // `text` must outlive the tree. Never throws. Reports what is wrong with any of the documents.
 YamlTree ReadYaml(std::string_view text, Reporter* reporter, OnEmpty on_empty = OnEmpty::kRefuse);
 
-// "a map", "a list", "nothing", "'30s'": what is there, for messages.
+// "a map", "a list", "nothing", "'30s'": the value, for messages.
 std::string Describe(const YamlNode& node);
 
 // The YAML core schema: JSON text, numbers as written where JSON allows it.
 std::string JsonText(const YamlNode& node);
-// JSON text changed so that it is YAML, too; other text as it stands.
+// JSON text, changed so that it is YAML, too; any other text unchanged.
 std::string YamlOfJson(std::string_view text);
 // Equal for trees that differ in comments, layout and the order of keys only.
 std::string CanonicalText(const YamlNode& node);

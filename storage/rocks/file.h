@@ -1,4 +1,4 @@
-// The little that we do with files ourselves, done durably.
+// The few operations on files that are not RocksDB's, done durably.
 #pragma once
 
 #include <filesystem>
@@ -8,13 +8,13 @@
 
 namespace dfsmr {
 
-// Puts `bytes` at `path`: after a crash there is the old file or the new one, whole.
+// Writes `bytes` to `path`: after a crash the file is either the old one or the new one, complete.
 Result<Ok> ReplaceFile(const std::filesystem::path& path, std::string_view bytes);
 
 // Makes `path` and the folders above it that are missing; they survive a crash.
 Result<Ok> CreateFolders(const std::filesystem::path& path);
 
-// All of `bytes` at `offset`. False: errno says why.
+// Writes all of `bytes` at `offset`. False: errno says why it failed.
 bool WriteAt(int file, std::string_view bytes, size_t offset);
 
 // kUnavailable: "cannot write /x/y: No space left on device", from errno.

@@ -13,7 +13,7 @@
 namespace dfsmr {
 namespace {
 
-constexpr size_t kSlotBytes = 4096;  // a page: what is torn in one cannot reach the other
+constexpr size_t kSlotBytes = 4096;  // a page: a torn write of one slot cannot touch the other
 constexpr std::string_view kMagic = "dfsmr-hw";
 constexpr uint64_t kVersion = 1;
 
@@ -68,7 +68,7 @@ std::optional<Slot> Decode(std::string_view bytes) {
   return slot;
 }
 
-// The bytes that are there, up to kSlotBytes.
+// Up to kSlotBytes, fewer at the end of the file; nullopt: errno says why it failed.
 std::optional<std::string> ReadAt(int file, size_t offset) {
   std::string bytes(kSlotBytes, '\0');
   size_t size = 0;
@@ -138,7 +138,8 @@ Result<Ok> HighWater::Sync() {
     if (synced_) return Ok{};
     synced_ = true;
   }
-  // Not under the lock: writers go on meanwhile, and what they raise is for the next one.
+  // Not under the lock, so that writers can go on. What they raise meanwhile waits for the next
+  // Sync.
   if (fdatasync(file_) != 0) return FileError("write", path_);
   return Ok{};
 }

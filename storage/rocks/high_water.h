@@ -1,6 +1,6 @@
-// How far a store was known to be durable, kept outside of it. No recovery mode of a database
-// notices a log that is gone, or cut between two records: it opens with less, as if all were well.
-// Only a note of how much there was shows it.
+// A note, kept outside of a store, of how far the store was known to be durable. No recovery mode
+// of RocksDB notices that a log file is missing, or was cut between two records: the database opens
+// with fewer rows, as if all were well. Comparing it with this note shows the loss.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +13,22 @@
 
 namespace dfsmr {
 
-// A file of two slots of 4 KiB, overwritten in turn, so that a torn write leaves the other one. A
-// slot, its numbers 64 bits big-endian: "dfsmr-hw" | version 1 | turn | sequence | incarnation |
-// FNV-1a of all that. Of the readable slots, the one of the greater turn counts.
+// A file of two slots of 4 KiB, overwritten alternately, so that a torn write leaves the other slot
+// intact. A slot is "dfsmr-hw" | version 1 | turn | sequence | incarnation | FNV-1a of all that,
+// with numbers of 64 bits, big-endian. The readable slot with the greater turn counts.
 // Any thread.
 class HighWater {
  public:
   struct Mark {
     uint64_t sequence = 0;     // all up to here was durable when this was written
-    uint64_t incarnation = 0;  // drawn when the file was made: a new file is a new life
+    uint64_t incarnation = 0;  // drawn at random when the file was made
     friend bool operator==(const Mark&, const Mark&) = default;
   };
 
-  // kNotFound: there is no such file. kDataLoss: there is, and neither slot can be read.
+  // kNotFound: there is no such file. kDataLoss: neither of its slots can be read.
   static Result<std::unique_ptr<HighWater>> Open(const std::filesystem::path& path);
 
-  // The file appears whole or not at all, and replaces an older one.
+  // Replaces an older file. After a crash the file is complete or as it was before.
   static Result<std::unique_ptr<HighWater>> Create(const std::filesystem::path& path, Mark mark);
 
   ~HighWater();
@@ -37,10 +37,10 @@ class HighWater {
 
   Mark mark() const;
 
-  // Written, not synced: survives the process, and the machine once Sync has passed over it. Does
-  // nothing when `sequence` is not above the mark.
+  // Writes without syncing: the mark survives a crash of the process, and after Sync also a crash
+  // of the machine. Does nothing when `sequence` is not above the mark.
   Result<Ok> Raise(uint64_t sequence);
-  // Durable on return. Does nothing when nothing was raised since the last one.
+  // The mark is durable on return. Does nothing when it was not raised since the last Sync.
   Result<Ok> Sync();
 
  private:

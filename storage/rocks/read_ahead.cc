@@ -37,10 +37,10 @@ bool VisitAll(const Chunk& chunk, const View::Visit& visit) {
   return true;
 }
 
-// Both ends may close it: the reader has nothing more, the visitor wants nothing more.
+// Either end may close it: the reader when it has no more rows, the visitor when it wants no more.
 class Pipe {
  public:
-  // Waits for room. False: it is closed.
+  // Waits for space. False: the pipe is closed.
   bool Push(Chunk chunk) {
     Lock lock(mutex_);
     changed_.Wait(lock, [this]() REQUIRES(mutex_) {
@@ -51,7 +51,7 @@ class Pipe {
     changed_.NotifyOne();
     return true;
   }
-  // Waits for a chunk; an empty one when it is closed and nothing is left.
+  // Waits for a chunk; an empty one when the pipe is closed and nothing is left.
   Chunk Pop() {
     Lock lock(mutex_);
     changed_.Wait(lock, [this]() REQUIRES(mutex_) { return closed_ || !chunks_.empty(); });

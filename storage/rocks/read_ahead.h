@@ -1,4 +1,4 @@
-// A scan in two threads: one reads the rows while the other, the caller's, visits them.
+// A scan in two threads: a new thread reads the rows while the calling thread visits them.
 #pragma once
 
 #include <functional>
@@ -7,9 +7,10 @@
 
 namespace dfsmr {
 
-// Calls `visit` on this thread for each row that `read` gives on another, in order, until one of
-// them has enough. `read` runs ahead by a few MiB at most, and has returned when this does. Returns
-// what `read` did; when `visit` had enough, what lies ahead of it does not matter.
+// Runs `read` on another thread, and calls `visit` on this one for each row that `read` passes on,
+// in order, until `read` ends or `visit` returns false. `read` is ahead by a few MiB at most, and
+// has ended when this returns. Returns the result of `read`; Ok when `visit` returned false, since
+// a failure to read later rows does not matter then.
 Result<Ok> ReadAhead(const std::function<Result<Ok>(const View::Visit&)>& read,
                      const View::Visit& visit);
 

@@ -87,7 +87,7 @@ rocksdb::Options DatabaseOptions(const RocksStore::Options& ours) {
   return options;
 }
 
-// What RocksDB and we leave behind when making a store was cut short: it holds no rows yet.
+// A file that a crash leaves behind while a store is being made, before it holds any rows.
 bool IsLeftover(const fs::directory_entry& entry) {
   const std::string name = entry.path().filename();
   for (const std::string_view exact : {"CURRENT", "IDENTITY", "LOCK", "LOG", "HIGH_WATER",
@@ -124,8 +124,8 @@ Result<Ok> CheckFormat(const fs::path& path) {
   return Ok{};
 }
 
-// Left to itself RocksDB makes a new database wherever CURRENT is missing, over an old one too.
-// True: there is a store, so RocksDB must not make one. False: there is none, one may be made.
+// By itself RocksDB makes a new database wherever CURRENT is missing, even on top of an old one.
+// True: there is a store, so RocksDB must not make one. False: there is none, and one may be made.
 Result<bool> Inspect(const fs::path& path, bool create_if_missing) {
   const Error none{Code::kNotFound, Reason::kNone, "no store in " + path.string()};
   std::error_code failure;
@@ -150,11 +150,12 @@ Result<bool> Inspect(const fs::path& path, bool create_if_missing) {
   if (failure) return FileError("list", path);
   for (const auto& entry : entries) {
     if (IsLeftover(entry)) continue;
-    return Error{Code::kFailedPrecondition, Reason::kNone,
-                 path.string() + " is not empty (" + entry.path().filename().string() +
-                     "), and no store, as there is no file FORMAT: name an empty directory; or, " +
-                     "if only that file was lost, put it back: it says \"" +
-                     std::string(kFormatText) + std::to_string(kFormat) + "\""};
+    return Error{
+        Code::kFailedPrecondition, Reason::kNone,
+        path.string() + " is not empty (" + entry.path().filename().string() +
+            "), and not a store, since it has no file FORMAT: name an empty directory; or, " +
+            "if only that file was lost, put it back: it says \"" + std::string(kFormatText) +
+            std::to_string(kFormat) + "\""};
   }
   if (!create_if_missing) return none;
   return false;
@@ -182,8 +183,8 @@ Error OpenError(const fs::path& path, const rocksdb::Status& status) {
   return {Code::kFailedPrecondition, Reason::kNone, store + " cannot be opened: " + text};
 }
 
-// To be opened a store needs room for what its logs become, and a little more. RocksDB itself ends
-// the process by an assertion when it meets a disk that is full to the last byte meanwhile.
+// Opening a store writes tables from its logs, so it needs as much space and a little more. RocksDB
+// ends the process by an assertion when the disk is full while it does that.
 Result<Ok> CheckRoom(const fs::path& path) {
   uintmax_t needed = 1 << 20;
   std::error_code failure;
@@ -217,7 +218,7 @@ Result<std::unique_ptr<HighWater>> CheckHighWater(const fs::path& path, uint64_t
       " and start again";
   if (!opened && opened.error().code == Code::kDataLoss) {
     return Error{Code::kDataLoss, Reason::kNone,
-                 "store " + path.string() + " may have lost writes, there is no telling: " +
+                 "store " + path.string() + " may have lost writes, and nothing shows whether: " +
                      opened.error().message + ";" + accept};
   }
   if (!opened) return opened.error();
@@ -254,7 +255,7 @@ rocksdb::WriteBatch ToRocks(const Batch& batch, PartitionId partition, Epoch epo
         break;
     }
   }
-  // A range may cover the whole partition, but not the fence.
+  // A range may cover the whole partition, but must not delete its epoch.
   if (ranges) rows.Put(EpochKey(partition), std::to_string(epoch));
   return rows;
 }
@@ -278,7 +279,7 @@ Result<std::unique_ptr<RocksStore>> RocksStore::Open(const Options& options) {
     if (const auto sound = db->VerifyChecksum(); !sound.ok()) return OpenError(path, sound);
   }
 
-  // What recovery read from the log it has flushed: all up to here is durable.
+  // Recovery has flushed what it read from the log: all up to here is durable.
   const uint64_t sequence = db->GetLatestSequenceNumber();
   auto high_water = *exists ? CheckHighWater(path, sequence)
                             : HighWater::Create(path / "HIGH_WATER", {sequence, DrawIncarnation()});

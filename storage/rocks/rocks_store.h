@@ -1,14 +1,15 @@
-// The store on one machine: RocksDB, set up so that what was acknowledged is there after a crash,
-// and so that it refuses to open, with a reason and what to do, when it is not.
+// The store on one machine: RocksDB, set up so that acknowledged writes are there after a crash.
+// When some are missing it refuses to open, and says why and what to do.
 //
-// Besides RocksDB's files its directory has two of ours:
+// Besides RocksDB's files its directory has two files of the store itself:
 //   FORMAT      "dfsmr store format 1"; written last when a store is made, so that a directory
-//               without it holds no store, however much else is in it.
+//               without it holds no store, whatever else is in it.
 //   HIGH_WATER  see high_water.h; written with each write, synced every `high_water_period`, and
-//               never ahead of the disk. To delete it is to accept whatever was lost. Delete it
-//               when a backup was put in place, too: the store then gets a new incarnation.
-// Keys are `partition (2 bytes, big-endian) | kind (1 byte) | ...`. Kind 0 is the store's own: it
-// keeps the partition's epoch there, which scans do not show and ranges do not delete.
+//               never ahead of the disk. Deleting it accepts whatever was lost. Delete it also
+//               after restoring a backup: the store then gets a new incarnation.
+// Keys are `partition (2 bytes, big-endian) | kind (1 byte) | ...`. Kind 0 is reserved for the
+// store, which keeps the partition's epoch there: scans do not show it, and ranges do not delete
+// it.
 #pragma once
 
 #include <atomic>
@@ -40,22 +41,24 @@ class RocksStore final : public Store {
     bool create_if_missing = true;
     // Reads every block of every table before serving: minutes for a large store.
     bool verify_checksums = false;
-    // What is cached of the tables: blocks, indexes and filters. The memtables come on top of it,
-    // and lend it what they do not use.
+    // The cache of the tables' blocks, indexes and filters. The memtables have memory of their own
+    // besides, and what they do not use serves the cache.
     size_t cache_mb = 256;
-    // One memtable. Up to three exist; a restart replays at most that much of the log.
+    // The size of one memtable. Up to three exist, and a restart replays at most as much of the
+    // log.
     size_t memtable_mb = 64;
     int max_open_files = 1024;
     int background_threads = 2;
     std::chrono::milliseconds high_water_period{1000};
   };
 
-  // kNotFound: no store there, and not told to make one. kFailedPrecondition: held by another
-  // process, of a newer format, not a directory, or not a store. kUnavailable: I/O, permissions.
-  // kDataLoss: damaged, or less is there than was durable. The message says what to do.
+  // kNotFound: there is no store, and create_if_missing is false. kFailedPrecondition: another
+  // process holds it, its format is newer, or the path is not a directory or not a store.
+  // kUnavailable: I/O, permissions. kDataLoss: it is damaged, or durable writes are missing. The
+  // message says what to do.
   static Result<std::unique_ptr<RocksStore>> Open(const Options& options);
 
-  // No other call may be under way, and no snapshot be left.
+  // No other call may be under way, and no snapshot may be left.
   ~RocksStore() override;
 
   std::unique_ptr<const View> Snapshot() const override;
@@ -65,18 +68,18 @@ class RocksStore final : public Store {
                   bool reverse = false) const override;
   Result<Ok> ScanOnce(std::string_view begin, std::string_view end,
                       const Visit& visit) const override;
-  // Owners of several partitions share syncs. After the first failure every further write fails,
-  // and so does Acquire: what the disk holds is known again after a restart only.
+  // Owners of several partitions share syncs. After the first failure every further Write and
+  // Acquire fails: only a restart shows what the disk holds.
   Result<Ok> Write(PartitionId partition, Epoch epoch, const Batch& batch) override;
 
-  // Changes when the store was restored (see HIGH_WATER): what was promised in an earlier one, such
-  // as a cursor, may never have happened in this one.
+  // Changes when the store was restored (see HIGH_WATER): a cursor from an earlier incarnation may
+  // follow records that do not exist in this one.
   uint64_t incarnation() const { return incarnation_; }
 
  private:
   struct Owner {
     Mutex mutex;  // held while writing, so that no write of an old owner ends after Acquire
-    Epoch epoch GUARDED(mutex) = 0;   // 0: nobody yet
+    Epoch epoch GUARDED(mutex) = 0;  // 0: no owner since the store was opened
   };
 
   RocksStore(std::filesystem::path path, std::unique_ptr<rocksdb::DB> db,
@@ -98,10 +101,10 @@ class RocksStore final : public Store {
   mutable Mutex why_stopped_mutex_;
   std::string why_stopped_ GUARDED(why_stopped_mutex_);
 
-  // RocksDB numbers operations without gaps. This counts those of successful writes only; its own
-  // counter may run ahead of the disk.
+  // RocksDB numbers operations without gaps. This is the number of the last one that was written
+  // successfully; RocksDB's own counter may be ahead of the disk.
   std::atomic<uint64_t> durable_sequence_;
-  const std::unique_ptr<HighWater> high_water_;  // follower_'s alone
+  const std::unique_ptr<HighWater> high_water_;  // synced by follower_
   const uint64_t incarnation_;
   Mutex closing_mutex_;
   Condition closing_changed_;

@@ -19,7 +19,7 @@ bool IsEpochKey(std::string_view key) {
 }
 
 Error ReadError(const rocksdb::Status& status) {
-  // A missing file is as lost as an unreadable one.
+  // A missing file is data loss just as an unreadable one is.
   const bool lost = status.IsCorruption() || status.IsPathNotFound();
   return {lost ? Code::kDataLoss : Code::kUnavailable, Reason::kNone,
           "cannot read the store: " + status.ToString()};

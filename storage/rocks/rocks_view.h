@@ -1,4 +1,4 @@
-// Reads of a RocksDB, as it is now or as it was when a snapshot of it was taken.
+// Reads a RocksDB database as it is now, or as it was when a snapshot of it was taken.
 #pragma once
 
 #include <string_view>
@@ -12,10 +12,10 @@ class Snapshot;
 
 namespace dfsmr {
 
-// Shows all rows but those of the epochs, which are the store's own: Get finds them, scans do not.
+// Get finds every row. Scans do not show the rows of the epochs, which belong to the store itself.
 class RocksView : public View {
  public:
-  // `snapshot` null: as it is at each read. Neither is owned.
+  // `snapshot` null: each read sees the database as it is then. Owns neither.
   explicit RocksView(rocksdb::DB& db, const rocksdb::Snapshot* snapshot = nullptr)
       : db_(db), snapshot_(snapshot) {}
 
@@ -30,10 +30,10 @@ class RocksView : public View {
   const rocksdb::Snapshot* const snapshot_;
 };
 
-// Takes a snapshot, and releases it when it is dropped.
+// Takes a snapshot, and releases it when the view is destroyed.
 std::unique_ptr<const View> SnapshotOf(rocksdb::DB& db);
 
-// Where the store keeps the epoch of a partition: kind 0, which is nobody else's.
+// The key under which the store keeps the epoch of a partition: kind 0, which has no other rows.
 std::string EpochKey(PartitionId partition);
 
 }  // namespace dfsmr

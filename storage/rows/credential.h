@@ -1,4 +1,4 @@
-// What lets a caller in: access tokens, without their secrets.
+// The rows of access tokens, without their secrets.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What the sources of this folder share to turn values into records and back.
+// Conversions between values and records that several sources of this folder need.
 #pragma once
 
 #include "record.pb.h"
@@ -6,7 +6,8 @@
 
 namespace dfsmr::rows {
 
-// States count tokens in arrays: a number that is no state must not get that far.
+// Whether the token's state is a known one. Arrays are indexed by states, so an unknown number must
+// be refused as damage.
 inline bool Sound(const record::Token& in) {
   return in.state() <= static_cast<uint32_t>(TokenState::kDone);
 }
@@ -19,11 +20,11 @@ ChildCounts Decode(const record::Children& in);
 void Encode(const Answer& answer, record::Answer* out);
 Answer Decode(const record::Answer& in);
 
-// The instance in a row, with the tokens that are rows of their own.
+// The instance in a row, with the tokens that have rows of their own.
 Result<Instance> DecodeInstance(const Reader& reader, InstanceName name, std::string_view key,
                                 std::string_view value, const Resolve& resolve);
 
-// Writes the rows of the homes that have changed.
+// Writes the rows of the steps that have changed.
 void PutSteps(const Writer& writer, const Instance& instance, const Machine& machine);
 
 }  // namespace dfsmr::rows

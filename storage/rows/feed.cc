@@ -9,7 +9,7 @@ namespace dfsmr::rows {
 namespace {
 
 void Append(const Event& event, std::string* bytes) {
-  thread_local record::Event out;  // used again: its texts keep their memory
+  thread_local record::Event out;  // reused, so that its texts keep their memory
   out.Clear();
   out.set_time(Micros(event.time));
   out.set_kind(static_cast<uint32_t>(event.kind));
@@ -101,7 +101,7 @@ Result<uint64_t> WalkPage(uint64_t first, std::string_view bytes, const VisitRec
   return seq;
 }
 
-// Decodes those of a page from `first` on; false when `visit` has seen enough.
+// Decodes the records of a page from `first` on. False: `visit` has returned false.
 Result<bool> VisitPage(uint64_t start, std::string_view bytes, uint64_t first,
                        const std::function<bool(Event)>& visit) {
   Result<bool> more = true;
@@ -139,7 +139,8 @@ Result<Ok> ReadPage(const FeedPage& page, uint64_t first, const std::function<bo
   return Ok{};
 }
 
-// The page that begins last, of those that begin at `from` to `to`; nullopt when there is none.
+// Of the pages that begin between `from` and `to`, the one that begins last; nullopt when there is
+// none.
 static Result<std::optional<FeedPage>> LastPage(const Reader& reader, uint64_t from, uint64_t to) {
   std::optional<FeedPage> page;
   auto scanned = reader.view.Scan(
@@ -157,7 +158,7 @@ static Result<std::optional<FeedPage>> LastPage(const Reader& reader, uint64_t f
   return page;
 }
 
-// The page that may hold that record. Does not look through what was trimmed before it.
+// The page that may hold the record. Does not scan the tombstones of pages trimmed before it.
 static Result<std::optional<FeedPage>> PageOf(const Reader& reader, uint64_t seq) {
   return LastPage(reader, seq < kPageRecords ? 0 : seq - kPageRecords + 1, seq);
 }

@@ -1,6 +1,8 @@
 #include "storage/rows/graph.h"
 
 #include <google/protobuf/arena.h>
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
 #include <algorithm>
 
@@ -117,12 +119,13 @@ Spawn Decode(const record::Spawn& in) {
 }
 
 bool Sound(const StepAction& action) {
-  return action.timeout.strategy <= TimeoutPolicy::Strategy::kFixed && action.rescue <= Rescue::kFail &&
-         action.on_conflict <= OnConflict::kWait && (!action.poll || !action.poll->intervals.empty());
+  return action.timeout.strategy <= TimeoutPolicy::Strategy::kFixed &&
+         action.rescue <= Rescue::kFail && action.on_conflict <= OnConflict::kWait &&
+         (!action.poll || !action.poll->intervals.empty());
 }
 
-// Whether all that a graph refers to is there: a damaged graph must be refused, not followed to
-// places that do not exist.
+// Whether everything that the graph refers to exists. A damaged graph must be refused, since the
+// engine follows its indexes unchecked.
 bool Sound(const PlanGraph& graph) {
   const auto within = [](const std::vector<uint32_t>& indexes, size_t size) {
     return std::ranges::all_of(indexes, [size](uint32_t index) { return index < size; });
@@ -150,12 +153,31 @@ bool Sound(const PlanGraph& graph) {
   const auto spawning = std::ranges::count(graph.steps, Step::Kind::kSpawn, &Step::kind);
   return static_cast<size_t>(spawning) == graph.spawns.size() &&
          std::ranges::all_of(graph.spawns, spawn_is) &&
-         std::ranges::all_of(graph.actions, [](const StepAction& action) { return Sound(action); }) &&
+         std::ranges::all_of(graph.actions,
+                             [](const StepAction& action) { return Sound(action); }) &&
          std::ranges::all_of(graph.steps, step_is) && std::ranges::all_of(graph.groups, group_is) &&
          std::ranges::all_of(graph.places, place_is);
 }
 
-std::string Encode(const PlanGraph& graph) {
+// The same bytes each time, maps included.
+std::string Serialized(const google::protobuf::Message& message) {
+  std::string bytes;
+  google::protobuf::io::StringOutputStream stream(&bytes);
+  google::protobuf::io::CodedOutputStream out(&stream);
+  out.SetSerializationDeterministic(true);
+  message.SerializeToCodedStream(&out);
+  out.Trim();
+  return bytes;
+}
+
+std::string GraphKey(PartitionId partition, const Instance& instance) {
+  if (instance.plan->own_graph) return Key(partition, kGraph).Of(instance);
+  return Key(partition, kSharedGraph).Text(instance.ns).Text(instance.plan->graph);
+}
+
+}  // namespace
+
+std::string GraphRow(const PlanGraph& graph) {
   google::protobuf::Arena arena;  // it may have a hundred thousand parts
   record::Graph& out = *google::protobuf::Arena::CreateMessage<record::Graph>(&arena);
   out.set_planning(graph.planning);
@@ -181,23 +203,20 @@ std::string Encode(const PlanGraph& graph) {
   }
   for (const auto& [step, spawn] : graph.spawns) Encode(spawn, &(*out.mutable_spawns())[step]);
   for (const auto& [step, key] : graph.singletons) (*out.mutable_singletons())[step] = key;
-  return out.SerializeAsString();
+  return Serialized(out);
 }
 
-std::string GraphKey(PartitionId partition, const Instance& instance) {
-  if (instance.plan->own_graph) return Key(partition, kGraph).Of(instance);
-  return Key(partition, kSharedGraph).Text(instance.ns).Text(instance.plan->graph);
+void PutGraph(const Writer& writer, const Instance& instance, std::string row) {
+  writer.batch.Put(GraphKey(writer.partition, instance), std::move(row));
 }
 
-}  // namespace
-
-void PutGraph(const Writer& writer, const Instance& instance, const PlanGraph& graph) {
-  writer.batch.Put(GraphKey(writer.partition, instance), Encode(graph));
+Result<std::optional<std::string>> GetGraphRow(const Reader& reader, const Instance& instance) {
+  return reader.view.Get(GraphKey(reader.partition, instance));
 }
 
 Result<PlanGraph> GetGraph(const Reader& reader, const Instance& instance) {
   const std::string key = GraphKey(reader.partition, instance);
-  auto value = reader.view.Get(key);
+  auto value = GetGraphRow(reader, instance);
   if (!value) return value.error();
   google::protobuf::Arena arena;
   record::Graph& in = *google::protobuf::Arena::CreateMessage<record::Graph>(&arena);

@@ -16,8 +16,7 @@ using rows::Encode;
 
 constexpr size_t kHistoryPage = 32;
 
-// `machine` is null for an instance of a plan: then it has stopped, and may stand on any of its
-// nodes.
+// `machine` is null for a stopped instance of a plan, which may have ended on any of its nodes.
 Token Decode(const record::Token& in, const Machine* machine) {
   Token token = Decode(in);
   if (machine) {
@@ -47,6 +46,15 @@ void Encode(const PlanState& plan, record::Plan* out) {
   out->set_upgraded(plan.upgraded);
   out->set_children(plan.children);
   out->set_first_child(plan.first_child);
+  for (const OpenEdge& edge : plan.open) {
+    record::OpenEdge* to = out->add_open();
+    to->set_from(edge.from);
+    to->set_owner(edge.owner);
+    to->set_edge(edge.edge);
+    to->set_next(edge.next);
+    to->set_transition(edge.transition);
+    to->set_client(edge.client);
+  }
 }
 
 PlanState Decode(const record::Plan& in) {
@@ -67,11 +75,15 @@ PlanState Decode(const record::Plan& in) {
   plan.upgraded = in.upgraded();
   plan.children = in.children();
   plan.first_child = in.first_child();
+  for (const auto& edge : in.open()) {
+    plan.open.push_back(
+        {edge.from(), edge.owner(), edge.edge(), edge.next(), edge.transition(), edge.client()});
+  }
   return plan;
 }
-// `written`: what the row says in place of the instance.
+// `written`: what the row says that differs from the instance.
 std::string Encode(const Instance& instance, const Machine& machine, const Written& written) {
-  thread_local record::Instance out;  // used again: its texts keep their memory
+  thread_local record::Instance out;  // reused, so that its texts keep their memory
   out.Clear();
   out.set_machine(instance.machine);
   out.set_version(instance.version);
@@ -312,13 +324,13 @@ Result<std::map<std::string, std::string>> GetOutputs(const Reader& reader, Inst
 
 namespace {
 
-// A text stands behind its field's tag and its length, when that is short enough for one byte.
+// A text as a row holds it: behind its field's tag and its length, which must fit one byte.
 std::string Needle(int field, const std::string& value) {
   if (value.empty() || value.size() > 127) return "";
   return std::string{static_cast<char>(field << 3 | 2), static_cast<char>(value.size())} + value;
 }
 
-// Byte strings that the row of every instance that is wanted must contain.
+// Byte strings that a row must contain if its instance is wanted.
 std::vector<std::string> Needles(const Wanted& wanted) {
   std::vector<std::string> needles;
   auto number = [&needles](int field, auto value) {
@@ -331,7 +343,8 @@ std::vector<std::string> Needles(const Wanted& wanted) {
   return needles;
 }
 
-// The same of the node, unless the tokens are rows of their own.
+// The byte string for the node; a row of a plan need not contain it, since tokens have their own
+// rows.
 std::string NodeNeedle(const Wanted& wanted) {
   return Needle(record::Token::kNodeFieldNumber, wanted.node);
 }

@@ -17,31 +17,31 @@ namespace dfsmr::rows {
 using Resolve =
     std::function<const Machine*(std::string_view ns, std::string_view machine, uint32_t version)>;
 
-// What a changed instance needs to be written, besides itself.
+// What PutInstance needs to know of a change, besides the instance.
 struct Changed {
-  const Spec* spec = nullptr;       // of one that was created: written once, with its indexes
-  bool has_outputs = false;         // since it was written last it got some: see PutOutput
-  std::optional<Timestamp> expiry;  // it has just stopped, and may go then: it moves to the stopped
+  const Spec* spec = nullptr;       // set when it was created: written once, with its indexes
+  bool has_outputs = false;         // it got outputs since it was last written: see PutOutput
+  std::optional<Timestamp> expiry;  // set when it has stopped: it moves to the stopped instances
 };
-// What its row says now that the instance does not know yet.
+// What the row says that the instance in memory does not say yet.
 struct Written {
-  std::vector<uint64_t> page;  // the start of its history, a full page: now a row of its own
+  std::vector<uint64_t> page;  // the full page of its history that is now a row of its own
   bool bare = false;
 };
-// Writes an instance, and of a plan the steps that have changed (instance.tokens.dirty()).
+// Writes an instance, and for a plan also the steps that have changed (instance.tokens.dirty()).
 Written PutInstance(const Writer& writer, const Instance& instance, const Machine& machine,
                     const Changed& changed);
-// Tells the instance, which must not have changed meanwhile: then both agree again.
+// Brings the instance up to date with its row. It must not have changed since PutInstance.
 void Note(const Written& written, Instance* instance);
 
-// A row of its own; the instance's says only that it has some.
+// The output has a row of its own; the instance's row says only that there are outputs.
 void PutOutput(const Writer& writer, InstanceName name, std::string_view node,
                std::string_view json);
 // The output of one node; nullopt when there is none.
 Result<std::optional<std::string>> GetOutput(const Reader& reader, InstanceName name,
                                              std::string_view node);
 
-Error NoSuchInstance(InstanceName name);  // kNotFound, in words
+Error NoSuchInstance(InstanceName name);  // kNotFound, with a message
 
 // kNotFound when there is no such instance.
 Result<Instance> GetInstance(const Reader& reader, InstanceName name, const Resolve& resolve);
@@ -52,22 +52,23 @@ Result<std::optional<Spec>> FindSpec(const Reader& reader, InstanceName name);
 Result<std::map<std::string, std::string>> GetOutputs(const Reader& reader, InstanceName name);
 
 // Visits live or stopped instances of after.ns (of all namespaces when that is empty) with ids
-// after after.id, in order of id, until `visit` returns false. Rows that cannot be what `wanted`
-// asks for are skipped without being read in full, which is what makes a search through millions of
-// them bearable; an instance that is visited need not match in all.
+// after after.id, in order of id, until `visit` returns false. Rows that cannot match `wanted` are
+// skipped without being decoded, which makes a search through millions of rows bearable. An
+// instance that is visited may still not match: check it.
 struct Wanted {
   std::string machine;  // empty, kNone: any
   std::string node;
   InstanceState state = InstanceState::kNone;
   InstanceResult result = InstanceResult::kNone;
-  bool tokens = true;  // of plans that have not stopped, too: they are rows of their own
+  bool tokens = true;  // read the tokens of live plans, which have rows of their own
 };
 using VisitInstance = std::function<bool(Instance)>;
 Result<Ok> ScanInstances(const Reader& reader, bool stopped, InstanceName after,
                          const Resolve& resolve, const VisitInstance& visit,
                          const Wanted& wanted = {});
 
-// Ids of after.ns that an index holds, after after.id, in order, until `visit` returns false.
+// Visits the ids of after.ns in an index, those after after.id, in order, until `visit` returns
+// false.
 using VisitId = std::function<bool(std::string_view id)>;
 Result<Ok> ScanLabel(const Reader& reader, InstanceName after, std::string_view key,
                      std::string_view value, const VisitId& visit);

@@ -1,42 +1,43 @@
-// Keys: how rows are found, and what all that encode rows share. Included by the sources of this
-// folder only: nothing else knows how values rest in the store.
+// The keys of rows, and what all sources that encode rows share. Included by the sources of this
+// folder only: no other code knows how values are stored.
 //
 // A key is  partition (2 bytes, big endian) | kind (1 byte) | …  Texts in keys end with a zero byte
 // (names and ids are printable), numbers are big endian, so that bytes sort as values do. Kinds are
 // never reused.
 //
-//   0x00                                   the store's own (the epoch)
+//   0x00                                   reserved for the store (the epoch)
 //   0x01 machine   ns machine version(4)   record.Machine
-//   0x02 live      ns instance             record.Instance, of one that has not stopped
-//   0x03 stopped   ns instance             record.Instance, of one that has
+//   0x02 live      ns instance             record.Instance that has not stopped
+//   0x03 stopped   ns instance             record.Instance that has stopped
 //   0x04 spec      ns instance             record.Spec: params and labels, written once
 //   0x05 output    ns instance node        the JSON object that the node's worker reported
 //   0x06 feed      seq(8)                  a page of record.Event, from this number on
 //   0x07 history   ns instance seq(8)      record.HistoryPage: numbers of its records in the feed
-//   0x08 kept      seq(8)                  record.Event, gone from the feed, still of a history
-//   0x09 expiry    time(8) ns instance     record.Expiry: when a stopped instance may go
+//   0x08 kept      seq(8)                  record.Event of a history, dropped from the feed
+//   0x09 expiry    time(8) ns instance     record.Expiry: when a stopped instance may be removed
 //   0x0A label     ns key value instance   index
 //   0x0B machine's ns machine instance     index
 //   0x0C children  ns parent instance      index
 //   0x0D stats     ns machine              record.Stats
 //   0x0E feed's start                      the lowest seq that the feed still holds (8)
 //   0x0F stats' seq                        the last record that the stats rows account for (8)
-//   0x10 step      ns instance home(4)     record.Step: a token of a plan, a join, or how it ended
-//   0x11 graph     ns instance             record.Graph, of one whose params made it
-//   0x12 graphs    ns name                 record.Graph, of all planned under the same definitions
+//   0x10 step      ns instance home(4)     record.Step: a plan's token, a join, or how a step ended
+//   0x11 graph     ns instance             record.Graph of one instance, made for its params
+//   0x12 graphs    ns name                 record.Graph that instances share
 //   0x13 starts    ns instance home(4)     record.Starts: the children that a worker asked for
 //   0x14 planned   ns instance step        the flow that a planner reported
 //   0x15 unstarted ns instance home(4) number(8)  a child that could not be started
 //   0x16 credential id                     record.AccessToken
-//   0x17 dropped   ns machine              record.Stats: stopped instances that were dropped since
-//                                          the stats row was written, so that it need not be
+//   0x17 dropped   ns machine              record.Stats: how many stopped instances were dropped
+//                                          since the stats row was written
 //
-// A transition of a plain machine writes its instance's row, nothing else; the records of a whole
-// turn share the pages of the feed. The history of an instance is the list of its records' numbers:
-// the page being filled lies in the instance's row, and each full one in a row of its own.
+// A transition of a plain machine writes its instance's row and nothing else; the records of a
+// whole turn share the pages of the feed. The history of an instance is the list of its records'
+// numbers: the page being filled is part of the instance's row, and each full page has a row of its
+// own.
 //
-// A page of the feed: a zero byte, then each record behind its length as a varint. A value that
-// begins with another byte is one record alone, as the feed was written before there were pages.
+// A page of the feed is a zero byte, then each record behind its length as a varint. A value that
+// begins with another byte is a single record, as the feed was written before there were pages.
 #pragma once
 
 #include <algorithm>
@@ -138,7 +139,7 @@ inline Error Corrupt(std::string_view what, std::string_view key) {
           "the store holds a damaged " + std::string(what) + " under key " + hex};
 }
 
-// The key after `begin`'s prefix at which a scan resumes when ids up to `after` are done.
+// The key with `prefix` at which a scan resumes after the id `after`; the first when that is empty.
 inline std::string Resume(Key prefix, std::string_view after) {
   if (after.empty()) return prefix;
   std::string key = std::move(prefix);
@@ -160,7 +161,7 @@ inline std::string FeedKey(PartitionId partition, uint64_t seq) {
   return Key(partition, kFeed).Number(seq);
 }
 
-// Scan whose visitor may fail.
+// A scan whose visitor may fail.
 Result<Ok> ScanAll(const Reader& reader, std::string_view begin, std::string_view end,
                    const std::function<Result<bool>(std::string_view, std::string_view)>& visit);
 
@@ -168,7 +169,7 @@ Result<Ok> ScanAll(const Reader& reader, std::string_view begin, std::string_vie
 void PutNumber(const Writer& writer, std::string key, uint64_t number);
 Result<uint64_t> GetNumber(const Reader& reader, const std::string& key, uint64_t otherwise);
 
-// A varint taken off the front of `bytes`; nullopt: it does not end within `bits`.
+// Takes a varint off the front of `bytes`; nullopt: it does not end within `bits`.
 std::optional<uint64_t> TakeVarint(std::string_view* bytes, int bits);
 
 }  // namespace dfsmr::rows

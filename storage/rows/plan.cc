@@ -141,7 +141,7 @@ void DropPlan(const Writer& writer, InstanceName name) {
   writer.batch.Delete(Key(writer.partition, kGraph).Of(name));
 }
 
-// An instance that has stopped keeps what its steps were.
+// A stopped instance keeps the rows of its steps.
 static void PutStep(const Writer& writer, const Instance& instance, const Machine& machine,
                     NodeIndex home) {
   record::Step out;

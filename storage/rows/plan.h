@@ -1,5 +1,5 @@
-// The rows of plans: their steps, and what planners and workers asked for. graph.h has their
-// graphs.
+// The rows of plans: their steps, and what planners and workers asked for. Their graphs are in
+// graph.h.
 #pragma once
 
 #include <functional>
@@ -13,21 +13,21 @@
 
 namespace dfsmr::rows {
 
-// What is known of one place of a plan. PutInstance writes those that have changed.
+// The state of one place of a plan. PutInstance writes the rows that have changed.
 struct StepRow {
   NodeIndex home = kNoNode;
   std::optional<Token> token;
   std::string node;  // the token's, by name
   uint32_t arrived = 0;
   bool doomed = false;
-  std::string input;  // in place of the step's own; empty: none
+  std::string input;  // replaces the step's own; empty: does not
   std::optional<Ended> ended;
 };
-// All of an instance, by home, until `visit` returns false.
+// All steps of an instance, by home, until `visit` returns false.
 Result<Ok> ScanSteps(const Reader& reader, InstanceName name,
                      const std::function<bool(StepRow)>& visit);
 
-// What a worker asked to be started: the fields of a start that are its own.
+// A child that a worker asked to be started: the fields of a start that the worker chooses.
 struct ChildStart {
   std::string machine;
   uint32_t version = 0;
@@ -52,9 +52,10 @@ Result<std::map<std::string, std::string>> GetPlanned(const Reader& reader, Inst
 void PutUnstarted(const Writer& writer, InstanceName name, NodeIndex home, uint64_t number);
 void DropUnstarted(const Writer& writer, InstanceName name, NodeIndex home, uint64_t number);
 Result<bool> IsUnstarted(const Reader& reader, InstanceName name, NodeIndex home, uint64_t number);
-// The rows of steps, when one graph takes the place of another: the same numbers mean other steps.
+// Drops the rows of the steps when another graph replaces the instance's: there the same numbers
+// mean other steps.
 void DropSteps(const Writer& writer, InstanceName name);
-// Everything that a plan has left behind except the instance itself: before it is planned anew.
+// Drops all rows of a plan except the instance's own, before it is planned again.
 void DropPlan(const Writer& writer, InstanceName name);
 
 }  // namespace dfsmr::rows

@@ -1,4 +1,4 @@
-// Where rows are read from and written to, and what an instance's rows are found by. Functions on
+// Where rows are read from and written to, and the name that finds an instance's rows. Functions on
 // rows take these first: rows::GetSpec({view, partition}, {ns, id}).
 #pragma once
 
@@ -21,7 +21,7 @@ struct Writer {
   PartitionId partition;
 };
 
-// Borrowed: valid as long as what it was made of.
+// Borrows its texts: valid as long as they are.
 struct InstanceName {
   InstanceName(std::string_view given_ns, std::string_view given_id) : ns(given_ns), id(given_id) {}
   InstanceName(const Instance& instance) : ns(instance.ns), id(instance.id) {}  // NOLINT: its name

@@ -6,12 +6,12 @@
 namespace dfsmr::rows {
 namespace {
 
-// Reads protobuf's wire format in place. A field of a kind that we never write ends it.
+// Reads protobuf's wire format in place. Ends at a field of a wire type that is never written.
 class WireReader {
  public:
   explicit WireReader(std::string_view bytes) : rest_(bytes) {}
 
-  // The next field; false at the end, or where it cannot go on.
+  // Reads the next field. False: there is none, or the bytes are damaged.
   bool Next() {
     if (rest_.empty()) return false;
     const uint64_t tag = Varint();
@@ -40,7 +40,7 @@ class WireReader {
   std::string_view rest_;
 };
 
-// False: the token has more to it.
+// False: the token holds more than a resting one.
 bool ReadResting(std::string_view token, Resting* out) {
   using Field = record::Token;
   int64_t available_at = 0;

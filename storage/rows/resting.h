@@ -1,4 +1,4 @@
-// What a start reads of the instances that live.
+// Reading the live instances when a server starts.
 #pragma once
 
 #include <functional>
@@ -8,8 +8,8 @@
 
 namespace dfsmr::rows {
 
-// An instance that rests: of a plain machine, and either on one node without a claim, or yet to
-// start. The texts point into its row.
+// An instance of a plain machine that rests: it stands on one node without a claim, or has not
+// started yet. The texts point into its row.
 struct Resting {
   std::string_view ns;
   std::string_view id;
@@ -23,9 +23,9 @@ struct Resting {
   TokenState token = TokenState::kNone;
   Timestamp available_at = kNever;
 };
-// All instances that have not stopped, when a server starts: millions of them in seconds, since
-// most rest and are passed to `visit` without being decoded in full. The others go to
-// `visit_other`. The first error of either ends the scan and is returned.
+// Visits all instances that have not stopped: millions of them in seconds, since most rest and are
+// passed to `visit` without being decoded in full. The others go to `visit_other`. The first error
+// of either ends the scan and is returned.
 Result<Ok> ScanLive(const Reader& reader, const Resolve& resolve,
                     const std::function<Result<Ok>(const Resting&)>& visit,
                     const std::function<Result<Ok>(Instance)>& visit_other);

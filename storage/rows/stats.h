@@ -1,4 +1,4 @@
-// Counters and latencies of machines.
+// The rows of machines' counters and latencies.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ void PutStats(const Writer& writer, const StatsRow& row);
 void PutStatsSeq(const Writer& writer, uint64_t seq);
 Result<uint64_t> GetStatsSeq(const Reader& reader);
 Result<Ok> ScanStats(const Reader& reader, const std::function<void(StatsRow)>& visit);
-// Of the versions of one machine, how many stopped instances retention has dropped since PutStats,
+// How many stopped instances of each version of a machine retention has dropped since PutStats,
 // which removes this row.
 using DroppedCounts = std::map<uint32_t, uint64_t>;
 void PutDropped(const Writer& writer, std::string_view ns, std::string_view machine,

@@ -1,4 +1,4 @@
-// Tokens and what hangs on them: claims, steps, children, answers.
+// Tokens and what belongs to them: claims, steps, children, answers.
 #include "storage/rows/encoding.h"
 #include "storage/rows/keys.h"
 

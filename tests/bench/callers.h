@@ -99,6 +99,9 @@ class Starter final : public ClosedLoop, public Event {
     int64_t delay_seconds = 0;  // the instances are not due before
     int64_t ends = 1;     // one is owed each time that so many instances have ended
     bool beside = false;  // the load is another's: nothing is counted
+    // Each instance is one of a large plan, of so many steps, and the next one is started when all
+    // of these are ready; 0: when the server has answered.
+    int64_t steps = 0;
   };
 
   Starter(Loop* loop, const ChannelPtr& channel, Plan plan)
@@ -143,14 +146,53 @@ class Starter final : public ClosedLoop, public Event {
       if (Failed(status)) Next();
       return;
     }
-    uint64_t accepted = 1;
-    if (plan_.batch > 1) accepted = CountAccepted();
-    if (loop_.recording() && !plan_.beside) {
-      loop_.tally().started += accepted;
-      if (!plan_.owed) loop_.CountLatency(since_, Clock::now(), accepted);
-    }
+    if (plan_.steps > 0) return ready_.Ask();
+    Count(plan_.batch > 1 ? CountAccepted() : 1);
     Next();
   }
+
+  void Count(uint64_t accepted) {
+    if (!loop_.recording() || plan_.beside) return;
+    loop_.tally().started += accepted;
+    if (!plan_.owed) loop_.CountLatency(since_, Clock::now(), accepted);
+  }
+
+  // Asks again and again how many steps are ready, until all of the instances started so far are.
+  class AllReady final : public Event {
+   public:
+    explicit AllReady(Starter* starter) : starter_(*starter) {
+      request_.set_id(starter_.plan_.machine);
+    }
+    void Ask() {
+      asking_ = true;
+      machine_.Issue(&starter_.loop_, &starter_.stub_, &Stub::AsyncGetMachine, request_, this);
+    }
+
+   private:
+    void Done(bool) override {
+      if (!std::exchange(asking_, false)) return Ask();
+      if (!machine_.status.ok()) {
+        if (starter_.Failed(machine_.status)) starter_.Next();
+        return;
+      }
+      uint64_t ready = 0;
+      for (const v1::Node& node : machine_.response.nodes()) ready += node.stats().ready();
+      if (ready >= starter_.started_ * static_cast<uint64_t>(starter_.plan_.steps)) {
+        starter_.Count(1);
+        return starter_.Next();
+      }
+      if (starter_.loop_.stopping()) return;
+      constexpr auto kPause = std::chrono::milliseconds(5);
+      alarm_.Set(starter_.loop_.queue(), std::chrono::system_clock::now() + kPause, this);
+      starter_.loop_.Expect();
+    }
+
+    Starter& starter_;
+    bool asking_ = false;
+    v1::GetMachineRequest request_;
+    Call<v1::Machine> machine_;
+    grpc::Alarm alarm_;
+  };
 
   uint64_t CountAccepted() {
     uint64_t accepted = 0;
@@ -172,6 +214,7 @@ class Starter final : public ClosedLoop, public Event {
   v1::StartBatchRequest request_;
   Call<v1::StartResponse> single_;
   Call<v1::StartBatchResponse> many_;
+  AllReady ready_{this};
 };
 
 // A caller that claims tasks and reports "ok" for each.

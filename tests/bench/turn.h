@@ -121,8 +121,11 @@ class Turn {
       loop->Add(std::make_unique<Watcher>(loop, server_.Connect()));
     }
     for (int i = 0; i < case_.planners; ++i) {
-      Starter::Plan plan{.machine = "big", .id_prefix = IdPrefix("big", i),
-                         .params = NumbersUpTo(case_.planner_steps), .beside = true};
+      Starter::Plan plan{.machine = "big",
+                         .id_prefix = IdPrefix("big", i),
+                         .params = NumbersUpTo(case_.planner_steps),
+                         .beside = true,
+                         .steps = case_.planner_steps};
       loop->Add(std::make_unique<Starter>(loop, server_.Connect(), std::move(plan)));
     }
   }
@@ -186,7 +189,8 @@ class Turn {
                                      Starter::Plan{.machine = "bench",
                                                    .id_prefix = IdPrefix("start", number),
                                                    .batch = case_.batch,
-                                                   .params = ParamsOf(case_)});
+                                                   .params = ParamsOf(case_),
+                                                   .steps = case_.batch == 1 ? case_.steps : 0});
   }
 
   void SetRecording(bool recording) {
@@ -263,6 +267,7 @@ class Turn {
       (*figures)[name] = (value - At(before.counters, name)) / items;
     }
     Figures& all = *figures;
+    all["long_turns"] *= items;  // a number of turns, not a cost of items
     all["wire_us"] = std::max(0.0, all["cpu_us"] - all["decide_us"] - all["encode_us"] -
                                        all["commit_us"] - all["reply_us"] - all["background_us"]);
     if (all["commits"] > 0) {

@@ -404,3 +404,30 @@ def test_a_join_counts_right_across_crashes(new_server):
             assert space.report(task).repeated_report
     space.do("z")
     space.ends(id, "SUCCESS")
+
+
+def test_a_large_plan_is_planned_and_entered_whatever_kills_the_server(new_server):
+    """Killed while it is planned, and then while its steps become ready, a portion at a time."""
+    steps = 30_000
+    server = new_server().start()
+    space = server.space("")
+    space.define("plan: big\nflow: {for_each: '${params.n}', as: n, do: {step: s, action: a}}\n")
+    begun = space.begin("big", "i", {"n": list(range(steps))}).instance
+    assert state(begun) == "PLANNING"
+
+    def ready():
+        return sum(node.stats.ready for node in space.machine("big").nodes)
+
+    seen = []
+    for goal in (0, 1, steps // 4, steps // 2, steps):
+        eventually(lambda: ready() >= goal, within=30)
+        seen.append(ready())
+        if goal == steps:
+            break
+        server.kill()
+        server.start()
+    assert seen == sorted(seen) and seen[-1] == steps
+    assert state(space.get("i")) == "RUNNING"
+    entered = [change.node for change in space.changes("0")[0]
+               if kind(change) == "TRANSITIONED" and change.visit and change.node.startswith("s.")]
+    assert len(entered) == len(set(entered)) == steps

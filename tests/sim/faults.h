@@ -51,6 +51,8 @@ enum class Fault : uint8_t {
   kRetention,
   kEviction,
   kRebuilt,
+  kOffload,
+  kPortions,
   kCount
 };
 
@@ -97,6 +99,8 @@ inline constexpr std::array<std::string_view, static_cast<size_t>(Fault::kCount)
     "retention drops instances and the feed",
     "few instances are kept in memory",
     "memory is rebuilt and compared",
+    "plans are planned beside the server's turns",
+    "plans are entered in portions",
 };
 
 using FaultCounts = std::array<uint64_t, static_cast<size_t>(Fault::kCount)>;

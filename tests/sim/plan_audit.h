@@ -302,7 +302,9 @@ class PlanAudit {
     const std::string who = instance.id + " has no next step";
     const size_t held = static_cast<size_t>(
         std::ranges::count(instance.tokens, TokenState::kHeld, &Token::state));
-    const bool settled = held > 0 && held == instance.tokens.size();
+    const bool goes_on = rules::HasOpenEdges(instance);
+    Expect(!goes_on || world_.engine().WorkLeft(), who + ", though edges are open");
+    const bool settled = held > 0 && held == instance.tokens.size() && !goes_on;
     if (!instance.cancel_requested) {
       Expect((instance.state == InstanceState::kPaused) == (settled || plan.pause_requested),
              instance.id + " is paused when only held steps are left, or when asked to be");
@@ -310,7 +312,8 @@ class PlanAudit {
     if (instance.tokens.empty()) {
       const bool waits = instance.hold || !instance.after.empty() || plan.waits_for_key ||
                          instance.start_at > world_.now();
-      Expect((instance.state == InstanceState::kScheduled && waits) ||
+      const bool planned = rules::AwaitsGraph(instance) && world_.jobs() > 0;
+      Expect((instance.state == InstanceState::kScheduled && waits) || goes_on || planned ||
                  instance.state == InstanceState::kPaused,
              who);
       Expect(!instance.cancel_requested, instance.id + " hangs in cancel");

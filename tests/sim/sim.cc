@@ -27,10 +27,11 @@ std::string Text(const Event& event) {
 
 // The run ----------------------------------------------------------------------------------------
 
-EngineOptions Sim::Options(Random& random, bool few, bool retention) {
+EngineOptions Sim::Options(Random& random, bool few, bool retention, bool portions) {
   EngineOptions options;
   options.stats_every = 1s;
   options.cached_instances = few ? 1 + random.Below(6) : 1'000;
+  if (portions) options.steps_at_once = 1 + random.Below(5);
   if (retention) options.retention = Duration(5'000'000 + random.Below(30'000'000));
   return options;
 }
@@ -51,7 +52,7 @@ Sim::Sim(uint64_t seed, Store* below, bool trace)
         return on;
       }()),
       store_(below ? *below : static_cast<Store&>(memory_)),
-      options_(Options(random_, On(Fault::kEviction), On(Fault::kRetention))),
+      options_(Options(random_, On(Fault::kEviction), On(Fault::kRetention), On(Fault::kPortions))),
       world_(options_, &store_),
       lockstep_(world_, below ? *below : memory_, options_.retention) {
   world_.Watch(&lockstep_);
@@ -63,6 +64,8 @@ Sim::Sim(uint64_t seed, Store* below, bool trace)
                             : length < 99 ? 50 + random_.Below(70)
                                           : 300);
   if (On(Fault::kEviction)) Hit(Fault::kEviction);
+  if (plans_ && On(Fault::kPortions)) Hit(Fault::kPortions);
+  world_.KeepJobs(On(Fault::kOffload));
   StartAgain();
   DefineAll();
 }
@@ -89,6 +92,7 @@ std::string Sim::Run() {
     if (step % 100 == 99) Verify();
   }
   if (problem_.empty()) Verify();
+  if (problem_.empty()) world_.KeepJobs(false);
   if (problem_.empty()) Rebuilt();
   if (problem_.empty()) Finish();
   if (problem_.empty()) Verify();
@@ -122,6 +126,10 @@ void Sim::Step() {
     Asked engine(asked, lockstep_);
     do {
       for (size_t n = random_.Below(5); n > 0; --n) Command(engine);
+      if (world_.jobs() > 0 && random_.Chance(30)) {
+        Hit(Fault::kOffload);
+        world_.FinishJob();
+      }
     } while (Joined());
   });
   const bool slow = Draw(Fault::kSlowWrite, 60);

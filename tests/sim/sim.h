@@ -49,7 +49,7 @@ class Sim {
   };
 
   // What the seed draws before the run.
-  static EngineOptions Options(Random& random, bool few, bool retention);
+  static EngineOptions Options(Random& random, bool few, bool retention, bool portions);
   bool On(Fault fault) const { return on_.contains(fault); }
   bool Draw(Fault fault, int percent) { return On(fault) && random_.Chance(percent); }
   void Hit(Fault fault) { ++hits_[static_cast<size_t>(fault)]; }

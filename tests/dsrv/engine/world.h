@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <deque>
 #include <functional>
 #include <iterator>
 #include <map>
@@ -80,6 +81,10 @@ class World {
     options_.schema = [](std::string_view schema, std::string_view subject) {
       std::vector<SchemaProblem> problems;
       return CompileParamsSchema(schema, subject, &problems);
+    };
+    options_.offload = [this](const EngineOptions::Job& job) {
+      jobs_.push_back(job);
+      if (!keep_jobs_) FinishJob();
     };
     Crash();
   }
@@ -201,6 +206,22 @@ class World {
     return turns;
   }
 
+  // What the engine offloads waits from now on, until FinishJob; or it is done at once.
+  void KeepJobs(bool keep) {
+    keep_jobs_ = keep;
+    while (!keep && !jobs_.empty()) {
+      Decide([this](Engine&) { FinishJob(); });
+      Commit();
+    }
+  }
+  size_t jobs() const { return jobs_.size(); }
+  // Does the oldest job. Among the commands of a turn.
+  void FinishJob() {
+    const EngineOptions::Job job = std::move(jobs_.front());
+    jobs_.pop_front();
+    if (auto then = job()) then();
+  }
+
   // What was not written is gone, with all answers that waited for it.
   void Crash() {
     REQUIRE_MESSAGE(TryCrash(), failed_);
@@ -209,6 +230,7 @@ class World {
   bool TryCrash() {
     in_flight_.reset();
     engine_.reset();
+    jobs_.clear();
     failed_.clear();
     auto opened = Engine::Open(*store_, options_, now_);
     if (!opened) failed_ = opened.error().message;
@@ -356,7 +378,9 @@ class World {
   StoreOf store_;
   Timestamp now_ = FromMicros(1'700'000'000'000'000);
   uint64_t entropy_ = 1;
-  std::unique_ptr<Engine> engine_;
+  bool keep_jobs_ = false;
+  std::deque<EngineOptions::Job> jobs_;
+  std::unique_ptr<Engine> engine_;  // which gives away a job as it ends
   std::optional<Turn> in_flight_;
   std::vector<Event> feed_;
   std::string failed_;

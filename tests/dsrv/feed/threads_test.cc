@@ -84,7 +84,7 @@ class Server {
       : engine_(Open(store_)),
         changes_(store_, {engine_->partition(), engine_->last_seq(), 1}, pool_,
                  [](const Event& event, PartitionId) { return std::to_string(event.seq); }),
-        loop_(*engine_, store_,
+        loop_(*engine_, store_, mailbox_,
               {.clock = Now,
                .entropy = [this] { return entropy_(); },
                .room = nullptr,
@@ -147,6 +147,7 @@ class Server {
   std::mt19937_64 entropy_{1};
   std::unique_ptr<Engine> engine_;
   Changes changes_;
+  Mailbox mailbox_;
   Loop loop_;
 };
 

@@ -55,11 +55,12 @@ struct Rig {
     REQUIRE(opened);
     engine = *std::move(opened);
     loop = std::make_unique<Loop>(
-        *engine, store,
-        Loop::Outside{.clock = [] {
-                        return std::chrono::time_point_cast<Duration>(
-                            std::chrono::system_clock::now());
-                      },
+        *engine, store, mailbox,
+        Loop::Outside{.clock =
+                          [] {
+                            return std::chrono::time_point_cast<Duration>(
+                                std::chrono::system_clock::now());
+                          },
                       .entropy = [] { return uint64_t{1}; },
                       .room = nullptr,
                       .publish = [](auto) {},
@@ -93,6 +94,7 @@ struct Rig {
 
   SlowStore store;
   std::unique_ptr<Engine> engine;
+  Mailbox mailbox;
   std::unique_ptr<Loop> loop;
 };
 

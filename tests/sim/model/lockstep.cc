@@ -6,6 +6,11 @@ namespace dfsmr::model {
 
 void Lockstep::Note(std::function<void(Model&)> step) { open_.steps.push_back(std::move(step)); }
 
+void Lockstep::Note(const std::string& id, std::function<void(Model&)> step) {
+  open_.asked.insert(id);
+  Note(std::move(step));
+}
+
 void Lockstep::Began(Timestamp now) {
   latest_ = std::max(latest_, now);
   open_.clocks->push_back(now);
@@ -81,6 +86,8 @@ void Lockstep::Told(const std::vector<Task>& tasks, uint64_t waiter, bool stream
 }
 
 void Lockstep::Opened() {
+  std::set<std::string> unheard_of;  // nobody was told whether the calls for these were written
+  for (const OneTurn& one : decided_) unheard_of.insert(one.asked.begin(), one.asked.end());
   open_ = {};
   served_.clear();
   decided_.clear();
@@ -98,7 +105,7 @@ void Lockstep::Opened() {
   for (const MachineView& view : views) {
     if (view.definition->version > 0) defined.push_back(&view.definition->machine);
   }
-  if (problem().empty()) model_.Crashed(unheard, Rows(), defined, latest_, world_.now());
+  if (problem().empty()) model_.Crashed(unheard, std::move(unheard_of), Rows(), defined, latest_, world_.now());
   latest_ = world_.now();
 }
 
@@ -147,53 +154,52 @@ Result<Started> Asked::Start(const StartArgs& args) {
 Result<Answer> Asked::Report(const std::string& ns, const std::string& id, const ReportArgs& args,
                              const std::vector<rows::ChildStart>& children) {
   auto answer = engine_.Report(ns, id, args, children);
-  lockstep_.Note([id, args, answer](Model& model) { model.Report(id, args, answer); });
+  lockstep_.Note(id, [id, args, answer](Model& model) { model.Report(id, args, answer); });
   return answer;
 }
 
 Result<std::string> Asked::Relinquish(const std::string& ns, const std::string& id,
                                       const std::string& claim, const std::string& client) {
   auto answer = engine_.Relinquish(ns, id, claim, client);
-  lockstep_.Note([id, claim, answer](Model& model) { model.Relinquish(id, claim, answer); });
+  lockstep_.Note(id, [id, claim, answer](Model& model) { model.Relinquish(id, claim, answer); });
   return answer;
 }
 
 Extended Asked::Extend(const std::string& ns, const std::string& id, const std::string& claim,
                        std::optional<Duration> by, double progress) {
   auto answer = engine_.Extend(ns, id, claim, by, progress);
-  lockstep_.Note([id, claim, by, answer](Model& model) { model.Extend(id, claim, by, answer); });
+  lockstep_.Note(id, [id, claim, by, answer](Model& model) { model.Extend(id, claim, by, answer); });
   return answer;
 }
 
 Result<Ok> Asked::Pause(const std::string& ns, const std::string& id) {
   auto answer = engine_.Pause(ns, id);
-  lockstep_.Note([id, answer](Model& model) { model.Pause(id, answer); });
+  lockstep_.Note(id, [id, answer](Model& model) { model.Pause(id, answer); });
   return answer;
 }
 
 Result<Ok> Asked::Resume(const std::string& ns, const std::string& id, const std::string& node,
                          bool force) {
   auto answer = engine_.Resume(ns, id, node, force);
-  lockstep_.Note(
-      [id, node, force, answer](Model& model) { model.Resume(id, node, force, answer); });
+  lockstep_.Note(id, [id, node, force, answer](Model& model) { model.Resume(id, node, force, answer); });
   return answer;
 }
 
 Result<Ok> Asked::Skip(const std::string& ns, const std::string& id, const std::string& node) {
   auto answer = engine_.Skip(ns, id, node);
-  lockstep_.Note([id, node, answer](Model& model) { model.Skip(id, node, answer); });
+  lockstep_.Note(id, [id, node, answer](Model& model) { model.Skip(id, node, answer); });
   return answer;
 }
 
 Result<Ok> Asked::Cancel(const std::string& ns, const std::string& id, CancelMode mode) {
   auto answer = engine_.Cancel(ns, id, mode);
-  lockstep_.Note([id, mode, answer](Model& model) { model.Cancel(id, mode, answer); });
+  lockstep_.Note(id, [id, mode, answer](Model& model) { model.Cancel(id, mode, answer); });
   return answer;
 }
 
 Result<Ok> Asked::Settle(const std::string& ns, const std::string& id) {
   auto answer = engine_.Settle(ns, id);
-  lockstep_.Note([id, answer](Model& model) { model.Settle(id, answer); });
+  lockstep_.Note(id, [id, answer](Model& model) { model.Settle(id, answer); });
   return answer;
 }
 
@@ -225,6 +231,7 @@ bool Asked::CancelPoll(WaiterId poll) {
 
 void Asked::Undelivered(const std::vector<Task>& tasks, bool perhaps) {
   engine_.Undelivered(tasks, perhaps);
+  for (const Task& task : tasks) lockstep_.Note(task.instance, [](Model&) {});
   lockstep_.Note([tasks, perhaps](Model& model) { model.Undelivered(tasks, perhaps); });
 }
 

@@ -25,6 +25,8 @@ class Lockstep final : public World::Watcher {
   const std::string& problem() const { return model_.problem(); }
   // Something of the turn that is being decided, in its place.
   void Note(std::function<void(Model&)> step);
+  // A call for one instance.
+  void Note(const std::string& id, std::function<void(Model&)> step);
   // Waiters are numbered here.
   uint64_t NextWaiter() { return ++last_waiter_; }
   void Know(WaiterId engines, uint64_t waiter) { waiters_[engines] = waiter; }
@@ -54,6 +56,7 @@ class Lockstep final : public World::Watcher {
   struct OneTurn {
     uint64_t number = 0;
     std::vector<std::function<void(Model&)>> steps;
+    std::set<std::string> asked;  // instances that calls are about
     std::shared_ptr<std::vector<Model::Served>> late =
         std::make_shared<std::vector<Model::Served>>();
     std::shared_ptr<std::vector<Timestamp>> clocks = std::make_shared<std::vector<Timestamp>>();

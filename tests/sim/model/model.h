@@ -83,7 +83,8 @@ class Model {
   // The server's memory is gone, with what was not durable. `events`: records that nobody was told
   // of. From here on the rows are taken for true.
   // `latest` is what the engine's clock may have shown; `defined` is all that is defined.
-  void Crashed(const std::vector<Event>& events, const Rows& rows,
+  // `unknown`: instances of calls that may have been written, and were not answered.
+  void Crashed(const std::vector<Event>& events, std::set<std::string> unknown, const Rows& rows,
                const std::vector<const Machine*>& defined, Timestamp latest, Timestamp now);
   // All that the server knows is written: `rows` are all instances.
   void Compare(const Rows& rows);

@@ -138,11 +138,11 @@ void Model::Compare(const Rows& rows) {
 
 // All that the server had not written is forgotten: claims that the feed has not told of, and what
 // was not durable of the rest.
-void Model::Crashed(const std::vector<Event>& events, const Rows& rows,
+void Model::Crashed(const std::vector<Event>& events, std::set<std::string> unknown,
+                    const Rows& rows,
                     const std::vector<const Machine*>& defined, Timestamp latest, Timestamp now) {
   now_ = std::max(now_, latest);
   AdoptDefinitions(defined, !events.empty());
-  std::set<std::string> unknown;  // nobody was told what became of them
   for (const Event& event : events) {
     unknown.insert(event.instance);
     if (event.answer) lives_[event.instance].answers[event.answer->claim] = *event.answer;

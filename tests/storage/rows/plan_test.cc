@@ -91,6 +91,9 @@ struct World {
     instance.state = InstanceState::kRunning;
     instance.last_visit = 9;
     PlanState plan;
+    plan.open = {
+        {.from = 5, .owner = 4, .edge = 1, .next = 70'000, .transition = "skip", .client = "w"},
+        {.from = 1, .owner = 1, .edge = 0, .next = 0, .transition = "ok", .client = ""}};
     plan.graph = "own";
     plan.own_graph = true;
     instance.plan = std::move(plan);
@@ -264,7 +267,7 @@ TEST_CASE("a graph is read as it was written") {
   }
   CHECK(rows::GetGraph({world.store, kPartition}, instance).error().code == Code::kDataLoss);
   Batch batch;
-  rows::PutGraph({batch, kPartition}, instance, *world.graph);
+  rows::PutGraph({batch, kPartition}, instance, rows::GraphRow(*world.graph));
   world.Write(batch);
   auto read = rows::GetGraph({world.store, kPartition}, instance);
   REQUIRE(read);
@@ -297,7 +300,7 @@ TEST_CASE("a graph that refers to what is not there is damaged") {
   SUBCASE("intervals of a poll") { graph.actions.front().poll.emplace(); }
   Instance instance = world.Make("i");
   Batch batch;
-  rows::PutGraph({batch, kPartition}, instance, graph);
+  rows::PutGraph({batch, kPartition}, instance, rows::GraphRow(graph));
   world.Write(batch);
   const auto read = rows::GetGraph({world.store, kPartition}, instance);
   REQUIRE_FALSE(read);
@@ -472,7 +475,7 @@ void PutAll(World& world, Instance* instance) {
                                {.spec = &spec, .has_outputs = true}),
              instance);
   rows::PutOutput({batch, kPartition}, *instance, "one", "{}");
-  rows::PutGraph({batch, kPartition}, *instance, *world.graph);
+  rows::PutGraph({batch, kPartition}, *instance, rows::GraphRow(*world.graph));
   rows::PutStarts({batch, kPartition}, *instance, 5, {});
   rows::PutPlanned({batch, kPartition}, *instance, "b", "[]");
   world.Write(batch);

@@ -84,7 +84,7 @@ void Claims::Undelivered(const std::vector<Task>& tasks, bool perhaps) {
     const Token* token = std::as_const(resident.instance.tokens).Find(task->visit);
     const Claim* claim = token ? token->FindClaim(task->claim_id) : nullptr;
     if (!claim || !claim->Live()) continue;
-    if (perhaps && resident.machine().nodes[token->node].AtMostOnce()) continue;
+    if (/*mutant perhaps-given-back*/ perhaps && resident.machine().nodes[token->node].AtMostOnce() /*end*/) continue;
     throttle_.GivenBack(*resident.version->machine, *claim);
     const size_t told = resident.pending.size();
     std::erase_if(resident.pending, [&](const Event& event) {

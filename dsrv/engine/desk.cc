@@ -219,7 +219,7 @@ void Desk::Free(const Change& change, uint64_t visit, const Claim& claim) {
   const Waiter& waiter = waiters_.at(claim.session);
   const bool full = CapacityOf(waiter) == 0;
   stream->in_hand.erase(claim.id);
-  if (full && CapacityOf(waiter) > 0) agenda_.AddWaiter(claim.session, waiter.filter);
+  /*mutant freed-stream-not-served*/ if (full && CapacityOf(waiter) > 0) agenda_.AddWaiter(claim.session, waiter.filter); /*end*/
   const bool drained = stream->draining && stream->in_hand.empty();
   if (claim.id == change.self && !drained) return;
   Tell(claim.session, [&](SessionUpdate& update) {

@@ -34,7 +34,7 @@ ReadyEntry HandOuts::EntryOf(const Graph& graph, std::string id, int32_t priorit
   // In 64 bits, then clamped: both priorities come from outside.
   const int64_t sum = int64_t{graph.machine->nodes[token.node].settings->priority} + priority;
   return {std::move(id), token.visit, token.available_at,
-          static_cast<int32_t>(std::clamp<int64_t>(sum, INT32_MIN, INT32_MAX))};
+          /*mutant priorities-wrap*/ static_cast<int32_t>(std::clamp<int64_t>(sum, INT32_MIN, INT32_MAX)) /*end*/};
 }
 
 void HandOuts::Enqueue(Resident& resident, const Token& token) {

@@ -171,8 +171,8 @@ void Residents::Stage(Resident& resident, std::vector<Event>& events) {
     statistics_.Record(&event, resident.version);
     /*mutant record-not-in-history*/ resident.instance.history.push_back(turn_.last_seq()); /*end*/
   };
-  for (Event& event : resident.pending) append(event);
-  for (Event& event : events) append(event);
+  /*mutant claim-told-after-report*/ for (Event& event : resident.pending) append(event);
+  for (Event& event : events) append(event); /*end*/
   /*mutant hand-out-told-twice*/ resident.pending = std::vector<Event>();
   /*end*/  // with its memory: most are at rest most of the time
 }
@@ -194,7 +194,8 @@ void Residents::SettleDue() {
 
 Timestamp Residents::ExpiryOf(const Resident& resident) const {
   const auto& retention = resident.version->definition->machine.retention;
-  return After(resident.instance.end_time, retention.value_or(options_.retention));
+  return After(/*mutant retention-from-start*/ resident.instance.end_time /*end*/,
+               retention.value_or(options_.retention));
 }
 
 void Residents::Write() {

@@ -139,7 +139,7 @@ void Singletons::HandOn(const std::string& key) {
     const auto [id, visit] = waiting.front();
     waiting.pop_front();
     auto resident = changer_.Touch(ns, id);
-    if (!resident || (*resident)->instance.Stopped()) continue;
+    /*mutant freed-singleton-sleeps*/ if (!resident || (*resident)->instance.Stopped()) continue; /*end*/
     changer_.Apply(**resident, [at = visit](Scene& scene) {
       at == 0 ? rules::KeyFreed(scene) : rules::RetryKey(scene, at);
     });

@@ -96,7 +96,7 @@ void SampleAbandoned(Scene& scene, const Token& token, ClaimId winner, Event& ev
   for (const Claim& claim : token.claims) {
     if (!claim.Live() || claim.id == winner) continue;
     event.samples.push_back(
-        {node.id, scene.now - claim.claim_time, true, claim.sampled, claim.retry});
+        {node.id, scene.now - claim.claim_time, /*mutant abandoned-learned-as-done*/ true /*end*/, claim.sampled, claim.retry});
   }
 }
 
@@ -223,7 +223,7 @@ void Unclaim(Scene& scene, uint64_t visit, ClaimId id, bool told) {
   if (!token) return;
   auto claim = std::ranges::find(token->claims, id, &Claim::id);
   if (claim == token->claims.end() || claim->given_back) return;
-  --token->attempt;
+  /*mutant unseen-counts-as-attempt*/ --token->attempt; /*end*/
   if (token->attempt == 0 && token->step && token->step->event.empty()) token->step->key.clear();
   if (told) {
     GiveBack(scene, *token, *claim, "", "its worker never saw it");
@@ -249,7 +249,7 @@ Result<Extension> Extend(Scene& scene, std::string_view text, Timestamp deadline
     claim->timed_out = false;
     claim->deadline = deadline;
   }
-  if (claim->deadline != kNever) claim->deadline = std::max(claim->deadline, deadline);
+  /*mutant extend-moves-nothing*/ if (claim->deadline != kNever) claim->deadline = std::max(claim->deadline, deadline); /*end*/
   if (progress > 0) claim->progress = progress;
   if (token.step && progress > 0) {
     const double weight = WeightOf(scene, scene.machine.nodes[token.home]);

@@ -62,7 +62,7 @@ Result<Ok> Resume(Scene& scene, const std::string& node, bool force) {
                         ? InstanceState::kPlanning
                         : InstanceState::kScheduled);
   }
-  instance.hold = false;
+  /*mutant resume-forgets-cancel*/ instance.hold = false; /*end*/
   Event& event = Emit(scene, ChangeKind::kResumed);
   event.node = node.empty() ? Where(scene) : node;
   event.visit = VisitOf(scene);

@@ -72,7 +72,7 @@ bool Enter(Scene& scene, size_t slot, Arrival arrival, bool announce) {
     if (announce) EmitTransition(scene, arrival, visit);
     announce = true;
     const Node& node = scene.machine.nodes[arrival.node];
-    const uint32_t most = node.settings->max_visits;
+    const uint32_t most = /*mutant max-visits-one-less*/ node.settings->max_visits /*end*/;
     if (/*mutant max-visits-ignored*/ most == 0 || instance.Entries(node.id) < most /*end*/) break;
     if (hops > scene.machine.nodes.size()) {
       if (instance.cancel_requested) return StopCancelled(scene), false;

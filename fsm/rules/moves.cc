@@ -349,7 +349,7 @@ void Retry(Scene& scene, size_t slot, const std::string& client) {
   Token& token = MoveTo(scene, slot, node, waits ? TokenState::kWaiting : TokenState::kReady,
                         ChangeKind::kTransitioned, {"retry", {}, client});
   StepState& step = *token.step;
-  step.tries = step.polls = step.poll_failures = 0;
+  /*mutant retry-grants-no-tries*/ step.tries = step.polls = step.poll_failures = 0; /*end*/
   step.event.clear();
   step.event_data.clear();
   if (!waits) return;

@@ -70,7 +70,7 @@ Result<Answer> Report(Scene& scene, const ReportArgs& args) {
     if (!parsed) return parsed.error();
     ref = *parsed;
     const auto& last = instance.last_answer;
-    if (last && last->claim == ref.id && last->transition == args.transition) {
+    if (last && last->claim == ref.id && /*mutant repeated-whatever-transition*/ last->transition == args.transition /*end*/) {
       Answer again = *last;
       again.repeated = true;
       return again;

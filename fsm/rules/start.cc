@@ -86,7 +86,7 @@ void PrerequisiteStopped(Scene& scene, const std::string& id, InstanceResult res
   Instance& instance = scene.instance;
   auto it = std::ranges::find(instance.after, id, &Instance::Prerequisite::instance);
   if (it == instance.after.end() || instance.Stopped()) return;
-  if (!it->any_result && result != InstanceResult::kSuccess) {
+  if (/*mutant begins-after-any-result*/ !it->any_result && result != InstanceResult::kSuccess /*end*/) {
     Stop(scene, InstanceResult::kError, kNoNode, 0,
          "it was to start after instance " + Quoted(id) + ", which ended with " +
              std::string(Name(result)) + " instead of SUCCESS");

@@ -76,7 +76,7 @@ Result<std::vector<std::string>> Suspend(const StepReport& report) {
   if (report.args.children > 0) {
     ChildCounts children;
     children.first = step.next_child;
-    step.next_child += report.args.children;
+    /*mutant children-numbered-again*/ step.next_child += report.args.children; /*end*/
     children.generation = token.visit;
     children.total = report.args.children;
     children.counted = true;
@@ -167,7 +167,7 @@ Result<std::vector<std::string>> Patch(const StepReport& report) {
       patched ? *patched : own, Literal(report.args.params.empty() ? "{}" : report.args.params));
   tokens.Patch(home, input);
   const bool run = machine.nodes[home].role != Role::kFinalize;
-  if (run && step.finalize) tokens.Patch(machine.Find(step.path + "/finalize"), input);
+  /*mutant patch-not-finalized*/ if (run && step.finalize) tokens.Patch(machine.Find(step.path + "/finalize"), input); /*end*/
   return Stays(report, "input changed");
 }
 

@@ -8,7 +8,7 @@ void Upgrade(Scene& scene, const Machine& next, uint32_t next_version) {
   Check(!instance.Stopped(), "a stopped instance stays on its version");
   const std::string from = Where(scene);
   instance.version = next_version;
-  instance.entries.clear();
+  /*mutant upgrade-keeps-entries*/ instance.entries.clear(); /*end*/
   const bool begun = instance.start_time != Timestamp();
   Event& event = Emit(scene, ChangeKind::kUpgraded);
   event.prev_node = from;
@@ -38,7 +38,7 @@ void Upgrade(Scene& scene, const Machine& next, uint32_t next_version) {
   instance.plan.reset();
   if (!begun) return;  // it will start on the new version
   // It may have been SCHEDULED again, for the singleton of the version that it leaves.
-  if (instance.state != InstanceState::kPaused) SetState(scene, InstanceState::kRunning);
+  if (/*mutant upgrade-resumes*/ instance.state != InstanceState::kPaused /*end*/) SetState(scene, InstanceState::kRunning);
   Scene on_next{next, instance, scene.now, scene.epoch, scene.random, scene.events, {}, {}};
   Enter(on_next, 0,
         {.node = next.start,

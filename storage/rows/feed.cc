@@ -184,7 +184,7 @@ Result<uint64_t> LastSeq(const Reader& reader) {
   if (!first) return first;
   auto page = LastPage(reader, *first, UINT64_MAX);
   if (!page) return page.error();
-  return *page ? (*page)->last : *first - 1;
+  return *page ? (*page)->last : /*mutant trimmed-feed-begins-anew*/ *first - 1 /*end*/;
 }
 
 Result<uint64_t> FirstSeq(const Reader& reader) {

@@ -84,7 +84,7 @@ class World {
     };
     options_.offload = [this](const EngineOptions::Job& job) {
       jobs_.push_back(job);
-      if (!keep_jobs_) FinishJob();
+      if (!keep_jobs_) FinishJob(jobs_.size() - 1);
     };
     Crash();
   }
@@ -216,11 +216,7 @@ class World {
   }
   size_t jobs() const { return jobs_.size(); }
   // Does the oldest job. Among the commands of a turn.
-  void FinishJob() {
-    const EngineOptions::Job job = std::move(jobs_.front());
-    jobs_.pop_front();
-    if (auto then = job()) then();
-  }
+  void FinishJob() { FinishJob(0); }
 
   // What was not written is gone, with all answers that waited for it.
   void Crash() {
@@ -364,6 +360,11 @@ class World {
   const std::vector<Event>& published() const { return feed_; }
 
  private:
+  void FinishJob(size_t which) {
+    const EngineOptions::Job job = std::move(jobs_[which]);
+    jobs_.erase(jobs_.begin() + static_cast<std::ptrdiff_t>(which));
+    if (auto then = job()) then();
+  }
   bool FinishPass() {
     engine_->Work();
     if (engine_->broken()) failed_ = engine_->broken()->message;

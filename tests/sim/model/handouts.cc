@@ -80,6 +80,7 @@ void Model::HandOut(const Task& task, const Filter* filter, uint64_t stream) {
   const auto known = lives_.find(task.instance);
   if (known == lives_.end() || known->second.opaque) {
     NoteAttempt(task.machine, {task.claim_id, now_, true, true});
+    if (known != lives_.end()) CheckStep(task, known->second);
     if (stream != 0) waiters_[stream].blind = true;
     return;
   }

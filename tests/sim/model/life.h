@@ -6,12 +6,14 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "fsm/plan/graph.h"
 #include "fsm/rules/instance.h"
 
 namespace dfsmr::model {
@@ -96,6 +98,15 @@ struct Life {
   std::map<uint64_t, Stand> stands;  // by visit
   std::map<std::string, uint32_t> entries;
   std::map<ClaimId, Answer> answers;  // of accepted reports
+
+  // Of a plan.
+  bool paused = false;
+  bool unheard = false;  // some of its records came before a crash and were not followed
+  uint64_t paused_in = 0;                      // the turn
+  std::shared_ptr<const PlanGraph> graph;      // null: not looked at yet
+  std::map<std::string, uint32_t> tries;       // by home, that failed
+  std::set<uint64_t> polled;                   // visits that a poll has begun
+  std::map<std::string, std::string> patched;  // by home: the params of the patch
 
   std::deque<Expected> expected;
   std::map<ClaimId, Timestamp> claimed_at;  // as the feed has told

@@ -1,5 +1,7 @@
 #include "tests/sim/model/lockstep.h"
 
+#include "storage/rows/graph.h"
+
 namespace dfsmr::model {
 
 // Turns ------------------------------------------------------------------------------------------
@@ -105,7 +107,8 @@ void Lockstep::Opened() {
   for (const MachineView& view : views) {
     if (view.definition->version > 0) defined.push_back(&view.definition->machine);
   }
-  if (problem().empty()) model_.Crashed(unheard, std::move(unheard_of), Rows(), defined, latest_, world_.now());
+  if (problem().empty())
+    model_.Crashed(unheard, std::move(unheard_of), Rows(), defined, latest_, world_.now());
   latest_ = world_.now();
 }
 
@@ -126,6 +129,14 @@ Model::Rows Lockstep::Rows() const {
 Spec Lockstep::SpecOf(const std::string& id) const {
   auto spec = rows::GetSpec({store_, world_.partition()}, {"ns", id});
   return spec ? *spec : Spec();
+}
+
+std::shared_ptr<const PlanGraph> Lockstep::GraphOf(const std::string& id) const {
+  auto row = rows::GetInstance({store_, world_.partition()}, {"ns", id}, world_.engine().resolve());
+  if (!row || !row->plan || row->plan->graph.empty()) return nullptr;
+  auto graph = rows::GetGraph({store_, world_.partition()}, *row);
+  if (!graph) return nullptr;
+  return std::make_shared<const PlanGraph>(*std::move(graph));
 }
 
 void Lockstep::Compare() {
@@ -168,7 +179,8 @@ Result<std::string> Asked::Relinquish(const std::string& ns, const std::string& 
 Extended Asked::Extend(const std::string& ns, const std::string& id, const std::string& claim,
                        std::optional<Duration> by, double progress) {
   auto answer = engine_.Extend(ns, id, claim, by, progress);
-  lockstep_.Note(id, [id, claim, by, answer](Model& model) { model.Extend(id, claim, by, answer); });
+  lockstep_.Note(id,
+                 [id, claim, by, answer](Model& model) { model.Extend(id, claim, by, answer); });
   return answer;
 }
 
@@ -181,7 +193,8 @@ Result<Ok> Asked::Pause(const std::string& ns, const std::string& id) {
 Result<Ok> Asked::Resume(const std::string& ns, const std::string& id, const std::string& node,
                          bool force) {
   auto answer = engine_.Resume(ns, id, node, force);
-  lockstep_.Note(id, [id, node, force, answer](Model& model) { model.Resume(id, node, force, answer); });
+  lockstep_.Note(
+      id, [id, node, force, answer](Model& model) { model.Resume(id, node, force, answer); });
   return answer;
 }
 

@@ -20,7 +20,9 @@ class Lockstep final : public World::Watcher {
  public:
   // `store`: the rows as they are, whatever fails above them.
   Lockstep(World& world, const Store& store, Duration retention)
-      : world_(world), store_(store), model_(retention) {}
+      : world_(world),
+        store_(store),
+        model_(retention, [this](const std::string& id) { return GraphOf(id); }) {}
 
   const std::string& problem() const { return model_.problem(); }
   // Something of the turn that is being decided, in its place.
@@ -65,6 +67,7 @@ class Lockstep final : public World::Watcher {
   void Replay(OneTurn turn);
   Model::Rows Rows() const;
   Spec SpecOf(const std::string& id) const;
+  std::shared_ptr<const PlanGraph> GraphOf(const std::string& id) const;
 
   World& world_;
   const Store& store_;

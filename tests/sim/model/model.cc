@@ -83,8 +83,17 @@ Life* Model::Touch(const std::string& id, const char* call, bool ok, Reason reas
 
 void Model::MoveOn(Life& life) {
   Match(life);
-  const auto move = LeftBehind(life.machine, life.version);
+  auto move = LeftBehind(life.machine, life.version);
   if (!move || life.Stopped()) return;
+  const auto& queue = queues_[life.id];
+  if (!queue.empty() && queue.front().kind == ChangeKind::kUpgraded) {
+    // It was moved before the last of several versions that this turn has defined.
+    const uint32_t to = queue.front().version;
+    const auto& versions = machines_.at(life.machine);
+    const bool may = to > life.version && to <= versions.size() &&
+                     versions[to - 1].upgrade_strategy == UpgradeStrategy::kUpgrade;
+    if (may) move = Move{to, false};
+  }
   if (move->abort) {
     RulesOf(life).Abort();
   } else {
@@ -146,6 +155,7 @@ void Model::Start(const StartArgs& args, const Result<Started>& answer) {
   Expect(answer && answer->created, "the start of " + args.id + " is refused");
   if (!answer) return;
   Life& life = lives_[args.id];
+  clients_.insert(args.id);
   life.id = args.id;
   life.machine = args.machine;
   life.version = static_cast<uint32_t>(machines_[args.machine].size());
@@ -208,6 +218,10 @@ void Model::StartDue(Life& life, bool) {
 
 void Model::Report(const std::string& id, const ReportArgs& args, const Result<Answer>& answer) {
   Life* life = Touch(id, "Report", answer.has_value(), ReasonOf(answer));
+  const auto plan = lives_.find(id);
+  if (answer && !answer->repeated && args.transition == "patch" && plan != lives_.end()) {
+    Patched(plan->second, answer->prev_node, args.params);
+  }
   if (!life) return;
   Answer predicted;
   const Reason reason = RulesOf(*life).Report(ShownBy(*life, args.claim), args, &predicted);
@@ -284,6 +298,10 @@ void Model::Skip(const std::string& id, const std::string& node, const Result<Ok
 
 void Model::Cancel(const std::string& id, CancelMode mode, const Result<Ok>& answer) {
   Life* life = Touch(id, "Cancel", answer.has_value(), ReasonOf(answer));
+  const auto plan = lives_.find(id);
+  if (answer && plan != lives_.end() && plan->second.opaque && !plan->second.Stopped()) {
+    plan->second.cancel_requested = true;
+  }
   if (!life) return;
   Same(*life, "Cancel", RulesOf(*life).Cancel(mode), ReasonOf(answer));
   Match(*life);

@@ -10,6 +10,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -25,7 +26,9 @@ namespace dfsmr::model {
 class Model {
  public:
   // `retention`: what the server keeps stopped instances for.
-  explicit Model(Duration retention) : retention_(retention) {}
+  // `graphs`: the graph of an instance of a plan as the store has it; null: it has none.
+  using Graphs = std::function<std::shared_ptr<const PlanGraph>(const std::string& id)>;
+  Model(Duration retention, Graphs graphs) : retention_(retention), graphs_(std::move(graphs)) {}
 
   // The first thing that was found wrong; empty: all is well.
   const std::string& problem() const { return problem_; }
@@ -133,6 +136,15 @@ class Model {
   void Follow(Life& life);  // of an opaque one
   void Overdue(const Life& life);
 
+  // Plans.
+  const PlanGraph* GraphOf(Life& life);
+  void CheckLists(const PlanGraph& graph);
+  void FollowPlan(Life& life, const Event& event);
+  bool Planned(const Life& life);
+  void Tried(Life& life, const Event& event);
+  void CheckStep(const Task& task, Life& life);
+  void Patched(Life& life, const std::string& node, const std::string& params);
+
   // Calls.
   Life* Touch(const std::string& id, const char* call, bool ok, Reason reason);
   void MoveOn(Life& life);
@@ -176,7 +188,10 @@ class Model {
   void AdoptDefinitions(const std::vector<const Machine*>& defined, bool unheard);
 
   const Duration retention_;
+  const Graphs graphs_;
   std::string problem_;
+  uint64_t turn_ = 0;
+  bool unheard_ = false;  // calls may have been written that were not answered
   Timestamp now_;
   Timestamp until_ = kNever;
   bool stopping_ = false;
@@ -184,6 +199,7 @@ class Model {
   std::map<std::string, Life> lives_;
   std::map<std::string, Handed> handed_;  // by claim, all that workers were ever told of
   std::set<std::string> voided_;          // of them, those that no crash brings back
+  std::set<std::string> clients_;         // instances that clients have started
   std::map<uint64_t, Waiter> waiters_;
   std::set<std::string> open_breakers_;  // machines whose breaker was open at times in this turn
   std::set<std::string> closed_now_;     // it closed in this turn

@@ -75,6 +75,7 @@ Life Model::LifeOf(const Row& stored) const {
   life.last_visit = row.last_visit;
   life.stands.clear();
   life.expected.clear();
+  life.paused = row.state == InstanceState::kPaused;
   if (life.opaque) return life;
   life.entries.clear();
   for (const auto& [node, entries] : row.entries) life.entries[node] = entries;
@@ -110,7 +111,10 @@ void Model::CompareOne(const Row& stored, bool exact) {
     return Expect(row.plan || !row.parent.empty(), row.id + " was never started");
   }
   const Life& life = known->second;
-  if (life.opaque) return;
+  if (life.opaque) {
+    return Expect(!life.cancel_requested || row.cancel_requested || row.Stopped(),
+                  row.id + " was cancelled, and does not know");
+  }
   const Life other = LifeOf(stored);
   bool same = life.machine == other.machine && life.version == other.version &&
               life.state == other.state && life.result == other.result && life.hold == other.hold &&
@@ -139,9 +143,10 @@ void Model::Compare(const Rows& rows) {
 // All that the server had not written is forgotten: claims that the feed has not told of, and what
 // was not durable of the rest.
 void Model::Crashed(const std::vector<Event>& events, std::set<std::string> unknown,
-                    const Rows& rows,
-                    const std::vector<const Machine*>& defined, Timestamp latest, Timestamp now) {
+                    const Rows& rows, const std::vector<const Machine*>& defined, Timestamp latest,
+                    Timestamp now) {
   now_ = std::max(now_, latest);
+  unheard_ = unheard_ || !events.empty() || !unknown.empty();
   AdoptDefinitions(defined, !events.empty());
   for (const Event& event : events) {
     unknown.insert(event.instance);
@@ -194,6 +199,7 @@ void Model::Adopt(const Rows& rows, const std::set<std::string>& unknown) {
         if (!listed && !once) stand.lost.insert(handed.id);
       }
     }
+    life.unheard = life.unheard || unknown.contains(id);
     lives[id] = std::move(life);
   }
   for (const auto& [id, life] : lives_) {

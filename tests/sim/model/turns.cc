@@ -29,6 +29,7 @@ bool SameSample(const Life& life, const Lasted& expected, const Event& event,
 }  // namespace
 
 void Model::BeginTurn(std::vector<Event> events) {
+  ++turn_;
   touched_.clear();
   claimed_now_.clear();
   for (Event& event : events) {
@@ -113,13 +114,18 @@ void Model::Follow(Life& life) {
     if (event.kind == ChangeKind::kScheduled || event.kind == ChangeKind::kStarted) {
       life.state = InstanceState::kRunning;
     }
-    if (event.kind != ChangeKind::kFinished) continue;
-    life.state = InstanceState::kStopped;
-    life.ended_at = event.time;
-    for (size_t i = 0; i <= static_cast<size_t>(InstanceResult::kAborted); ++i) {
-      const auto result = static_cast<InstanceResult>(i);
-      if (event.note.starts_with(Name(result))) life.result = result;
+    if (event.kind == ChangeKind::kFinished) {
+      life.state = InstanceState::kStopped;
+      life.ended_at = event.time;
+      for (size_t i = 0; i <= static_cast<size_t>(InstanceResult::kAborted); ++i) {
+        const auto result = static_cast<InstanceResult>(i);
+        if (event.note.starts_with(Name(result))) life.result = result;
+      }
     }
+    if (event.kind == ChangeKind::kClaimed) {
+      NoteAttempt(life.machine, {{}, event.time, true, true});
+    }
+    FollowPlan(life, event);
   }
   queue.clear();
 }

@@ -119,6 +119,10 @@ void Model::HandOut(const Task& task, const Filter* filter, uint64_t stream) {
 
 bool Model::HasWork(const Filter& filter, std::string* which) const {
   for (const auto& [id, life] : lives_) {
+    const auto queue = queues_.find(id);  // the feed has it handed out in this turn
+    const bool untold = queue != queues_.end() && !queue->second.empty() &&
+                        queue->second.front().kind == ChangeKind::kClaimed;
+    if (untold) continue;
     for (const auto& [visit, stand] : life.stands) {
       if (!MayHandOut(life, stand) || !Matches(filter, life, stand)) continue;
       *which = id + " at " + stand.node;
@@ -178,6 +182,7 @@ void Model::Drain(uint64_t waiter) { waiters_[waiter].draining = true; }
 
 // What a closed stream has in hand goes back, but for what runs at most once.
 void Model::Close(uint64_t waiter) {
+  closed_ = true;
   waiters_.erase(waiter);
   for (auto& [id, life] : lives_) {
     for (auto& [visit, stand] : std::map(life.stands)) {

@@ -108,6 +108,7 @@ struct Life {
   std::set<uint64_t> polled;                   // visits that a poll has begun
   std::map<std::string, std::string> patched;  // by home: the params of the patch
 
+  bool adopt = false;  // its row says more than the model was told
   std::deque<Expected> expected;
   std::map<ClaimId, Timestamp> claimed_at;  // as the feed has told
 

@@ -28,7 +28,7 @@ void Lockstep::Worked() {
 void Lockstep::Passed() {
   Note([served = std::exchange(served_, {}), late = open_.late](Model& model) {
     model.Serve(served, late.get());
-    model.EndPass();
+    model.EndPass(/*served=*/late->empty());
   });
 }
 

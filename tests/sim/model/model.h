@@ -48,7 +48,8 @@ class Model {
   // and so may be of a later pass; what has found its place is taken out.
   void Serve(std::vector<Served> served, std::vector<Served>* late);
   // A pass is over: nothing that is due is left, and nobody waits for work that is there.
-  void EndPass();
+  // `served`: all that was handed out up to now has found its place.
+  void EndPass(bool served);
   void EndTurn();
 
   // Calls, with their answers.
@@ -191,6 +192,7 @@ class Model {
   const Graphs graphs_;
   std::string problem_;
   uint64_t turn_ = 0;
+  bool closed_ = false;  // a stream, in this turn
   bool unheard_ = false;  // calls may have been written that were not answered
   Timestamp now_;
   Timestamp until_ = kNever;

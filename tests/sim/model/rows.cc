@@ -110,6 +110,10 @@ void Model::CompareOne(const Row& stored, bool exact) {
   if (known == lives_.end()) {
     return Expect(row.plan || !row.parent.empty(), row.id + " was never started");
   }
+  if (known->second.adopt) {
+    known->second = LifeOf(stored);
+    known->second.adopt = false;
+  }
   const Life& life = known->second;
   if (life.opaque) {
     return Expect(!life.cancel_requested || row.cancel_requested || row.Stopped(),

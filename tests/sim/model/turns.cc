@@ -30,6 +30,7 @@ bool SameSample(const Life& life, const Lasted& expected, const Event& event,
 
 void Model::BeginTurn(std::vector<Event> events) {
   ++turn_;
+  closed_ = false;
   touched_.clear();
   claimed_now_.clear();
   for (Event& event : events) {
@@ -208,11 +209,11 @@ void Model::Overdue(const Life& life) {
   Expect(life.start_before >= now_, life.id + " is too late and does not stop");
 }
 
-void Model::EndPass() {
+void Model::EndPass(bool served) {
   for (const auto& [id, life] : lives_) {
     if (!life.opaque) Overdue(life);
   }
-  CheckWaiters();
+  if (served) CheckWaiters();
   CheckOpenBreakers();
 }
 

@@ -182,7 +182,6 @@ void Model::Drain(uint64_t waiter) { waiters_[waiter].draining = true; }
 
 // What a closed stream has in hand goes back, but for what runs at most once.
 void Model::Close(uint64_t waiter) {
-  closed_ = true;
   waiters_.erase(waiter);
   for (auto& [id, life] : lives_) {
     for (auto& [visit, stand] : std::map(life.stands)) {
@@ -236,11 +235,31 @@ void Model::Serve(std::vector<Served> served, std::vector<Served>* late) {
   std::vector<std::pair<Served, bool>> all;
   for (Served& one : served) all.emplace_back(std::move(one), false);
   for (const Served& one : *late) all.emplace_back(one, true);
+  std::set<uint64_t> later;  // polls that are answered in a later pass, with all of their tasks
+  for (const Served& one : *late) {
+    const auto waiter = waiters_.find(one.waiter);
+    const bool poll = waiter != waiters_.end() && !waiter->second.stream;
+    if (poll && !Fits(one, waiter->second)) later.insert(one.waiter);
+  }
   std::ranges::sort(all, {}, [](const auto& one) { return one.first.task.claim_id; });
   for (const auto& [one, is_late] : all) {
+    if (is_late && later.contains(one.waiter)) continue;
     if (!ServeOne(one, is_late) || !is_late) continue;
     std::erase_if(*late, [&](const Served& o) { return o.task.claim == one.task.claim; });
   }
+}
+
+// Whether it may have been handed out just now.
+bool Model::Fits(const Served& served, const Waiter& waiter) const {
+  const auto known = lives_.find(served.task.instance);
+  if (known == lives_.end()) return false;  // it starts in a later pass, or is a plan's child
+  const Life& life = known->second;
+  if (life.opaque) return true;
+  const auto at = life.stands.find(served.task.visit);
+  const bool ready = at != life.stands.end() && at->second.attempts + 1 == served.task.attempt &&
+                     at->second.state == TokenState::kReady &&
+                     life.state == InstanceState::kRunning;
+  return ready && (!waiter.stream || waiter.blind || InHand(served.waiter) < waiter.capacity);
 }
 
 // False: it is handed out in a later pass of this turn.
@@ -251,18 +270,9 @@ bool Model::ServeOne(const Served& served, bool late) {
     return false;
   }
   const Waiter is = it->second;
-  const auto known = lives_.find(served.task.instance);
-  if (late && known == lives_.end()) {  // it starts in a later pass, or is a plan's child
-    it->second.blind = true;
+  if (late && !Fits(served, is)) {
+    it->second.blind = it->second.blind || !lives_.contains(served.task.instance);
     return false;
-  }
-  if (late && !known->second.opaque) {
-    const Life& life = known->second;
-    const auto at = life.stands.find(served.task.visit);
-    const bool now = at != life.stands.end() && at->second.attempts + 1 == served.task.attempt &&
-                     at->second.state == TokenState::kReady &&
-                     life.state == InstanceState::kRunning;
-    if (!now || (is.stream && !is.blind && InHand(served.waiter) >= is.capacity)) return false;
   }
   HandOut(served.task, &is.filter, is.stream ? served.waiter : 0);
   if (is.stream) {

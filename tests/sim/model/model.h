@@ -182,6 +182,7 @@ class Model {
   void NoteGivenBack(ClaimId claim);
   void CheckBreaker(const Event& event);
   void CheckOpenBreakers();
+  bool Fits(const Served& served, const Waiter& waiter) const;
   bool ServeOne(const Served& served, bool late);
 
   Life LifeOf(const Row& row) const;
@@ -192,7 +193,6 @@ class Model {
   const Graphs graphs_;
   std::string problem_;
   uint64_t turn_ = 0;
-  bool closed_ = false;  // a stream, in this turn
   bool unheard_ = false;  // calls may have been written that were not answered
   Timestamp now_;
   Timestamp until_ = kNever;

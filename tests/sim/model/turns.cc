@@ -30,7 +30,6 @@ bool SameSample(const Life& life, const Lasted& expected, const Event& event,
 
 void Model::BeginTurn(std::vector<Event> events) {
   ++turn_;
-  closed_ = false;
   touched_.clear();
   claimed_now_.clear();
   for (Event& event : events) {
@@ -231,7 +230,16 @@ void Model::EndTurn() {
   }
   until_ = kNever;
   ExplainAll();
-  for (const auto& [id, queue] : queues_) {
+  for (auto& [id, queue] : queues_) {
+    // Handed out to somebody who was not told, as its stream was closed meanwhile; or in a pass that
+    // cannot be told from what they were told. It was ready, and that is all that the model knows.
+    if (!queue.empty() && queue.front().kind == ChangeKind::kClaimed) {
+      Life& life = lives_.at(id);
+      const auto at = life.stands.find(queue.front().visit);
+      life.adopt = at != life.stands.end() && at->second.state == TokenState::kReady &&
+                   at->second.attempts + 1 == queue.front().attempt;
+      if (life.adopt) queue.clear();
+    }
     Expect(queue.empty(),
            "nobody asked for this, nor was it due: " + (queue.empty() ? "" : Text(queue.front())));
   }

@@ -200,7 +200,7 @@ Result<std::unique_ptr<Access>> OpenAccess(const Flags& flags,
                        .admin_token_file = flags.admin_token_file,
                        .mutual_tls = !flags.tls.client_ca.empty(),
                        .clock = clock},
-                      engine.store(), engine.partition(), audit);
+                      engine.reader().store, engine.reader().partition, audit);
 }
 
 Result<std::unique_ptr<RocksStore>> OpenStore(const Flags& flags) {
@@ -231,10 +231,8 @@ int Run(const Flags& flags) {
   gpr_set_log_function(GrpcLog);
 
   auto clock = [clock = std::make_shared<ServerClock>()] { return (*clock)(); };
-  if (!flags.tls.empty()) {
-    auto checked = CheckTls(flags.tls, clock());
-    if (!checked) return Fail(checked.error());
-  }
+  auto tls = flags.tls.empty() ? Result<Timestamp>(kNever) : CheckTls(flags.tls, clock());
+  if (!tls) return Fail(tls.error());
   auto audit = OpenAudit(flags, clock);
   if (!audit) return Fail(audit.error());
 
@@ -248,7 +246,7 @@ int Run(const Flags& flags) {
   if (!access) return Fail(access.error());
 
   const uint64_t life = (*store)->incarnation() & UINT32_MAX;  // enough to tell two lives apart
-  Changes changes(**store, {(*engine)->partition(), (*engine)->last_seq(), life}, pool,
+  Changes changes(**store, {(*engine)->reader().partition, (*engine)->last_seq(), life}, pool,
                   SerialiseChange);
   std::mt19937_64 entropy{std::random_device{}()};
   Disk disk(flags.data, flags.min_free_mb ? std::optional(*flags.min_free_mb << 20) : std::nullopt);
@@ -264,8 +262,8 @@ int Run(const Flags& flags) {
   Gate gate;
   Watchers watchers;
   Refusals refusals;
-  const Backend backend{**engine, loop,      changes, watchers, pool,
-                        gate,     **access, refusals, clock};
+  const Backend backend{
+      (*engine)->reader(), loop, changes, watchers, pool, gate, **access, refusals, clock};
   const Services services = MakeServices(backend, flags.compat);
   auto server = Listen(flags, services, acceptor->get());
   if (!server) return Fail({Code::kUnavailable, Reason::kNone, "gRPC does not start"});

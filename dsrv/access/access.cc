@@ -99,10 +99,10 @@ Result<Ok> Caller::MayStart(const std::string& machine, bool flow) const {
 }
 
 Result<Ok> Caller::MayReport(Engine& engine, const std::string& ns, const std::string& instance,
-                             const std::string& claim) const {
+                             const ClaimRef& claim) const {
   if (!info_) return Ok{};
   const Principal* who = principal();
-  if (claim.empty()) {
+  if (!claim.given()) {
     if (who && !Among(who->role(), kOutsiders)) {
       return Denied({info_->deed.method, /*outside=*/true}, ns,
                     "without a claim this comes from outside, and takes the role " +
@@ -121,7 +121,7 @@ Result<Ok> Caller::MaySee(Engine& engine, const std::string& ns,
                           const std::string& instance) const {
   const Principal* who = principal();
   if (!who || !who->Limited()) return Ok{};
-  if (engine.Concerns(ns, instance, "", who->row.machines, who->row.queues)) return Ok{};
+  if (engine.Concerns(ns, instance, ClaimRef(), who->row.machines, who->row.queues)) return Ok{};
   return Denied(info_->deed, ns,
                 "this token is limited to the tasks of " + LimitsOf(who->row));
 }

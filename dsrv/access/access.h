@@ -46,7 +46,7 @@ class Caller {
   // Whether the caller may report on a claim, extend it or give it back. Without a claim this is
   // decided by the rule for calls from outside. In the loop.
   Result<Ok> MayReport(Engine& engine, const std::string& ns, const std::string& instance,
-                       const std::string& claim) const;
+                       const ClaimRef& claim) const;
   Result<Ok> MaySee(Engine& engine, const std::string& ns, const std::string& instance) const;
 
   // Null when the server asks for no credentials.

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "dsrv/calls/method.h"
-#include "dsrv/engine/catalog.h"
+#include "dsrv/engine/compile.h"
 #include "dsrv/wire/checks.h"
 #include "dsrv/wire/pages.h"
 #include "dsrv/wire/replies.h"
@@ -130,8 +130,8 @@ class DefineCall : public std::enable_shared_from_this<DefineCall> {
       auto defined = engine.Define(ns_, &parsed_.definitions, compiled_, validate_only);
       if (!defined && ++overtaken_ <= kOvertakenMax) return CompileUnder(engine.DefinitionsOf(ns_));
       defined_ = defined ? *std::move(defined)
-                         : engine.Define(ns_, std::move(parsed_.definitions), validate_only,
-                                         &compiled_.problems);
+                         : DefineAtOnce(engine, ns_, std::move(parsed_.definitions), validate_only,
+                                        &compiled_.problems);
     }
     engine.AfterCommit([self = shared_from_this()] { self->Answer(); });
   }

@@ -11,14 +11,12 @@ namespace dfsmr {
 
 // Moves the report's arguments away. A report from outside goes into the audit trail when it is
 // durable, unless the whole call does.
-Result<Answer> ReportAs(const Caller& caller, Engine& engine, ReportCommand* report);
+Result<Answer> ReportAs(Engine& engine, const Caller& caller, ReportCommand& report);
 
-Engine::Extended ExtendAs(const Caller& caller, Engine& engine, const std::string& ns,
-                          const v1::ExtendRequest::Item& item);
+Extended ExtendAs(Engine& engine, const Caller& caller, const Result<ExtendCommand>& extend);
 
-// Returns the node. `client` names the caller who relinquishes without a claim.
-Result<std::string> RelinquishAs(const Caller& caller, Engine& engine, const std::string& ns,
-                                 const std::string& instance, const std::string& claim,
-                                 const std::string& client);
+// Returns the node.
+Result<std::string> RelinquishAs(Engine& engine, const Caller& caller,
+                                 RelinquishCommand& relinquish);
 
 }  // namespace dfsmr

@@ -9,6 +9,7 @@
 #include "dsrv/calls/access_tokens.h"
 #include "dsrv/calls/definitions.h"
 #include "dsrv/calls/instances.h"
+#include "dsrv/calls/items.h"
 #include "dsrv/calls/method.h"
 #include "dsrv/calls/original.h"
 #include "dsrv/calls/tasks.h"
@@ -53,13 +54,13 @@ inline constexpr PollRow kReady(
     Its(), ParseReady, NoReports<v1::ReadyResponse>, HandReady);
 inline constexpr DecideRow kTransition(
     {"dfsmr.v1.RunnerService/Transition", kWorkers},
-    Its(), ParseTransition, RunTransition, ReplyTransition);
+    Its(), ParseTransition, ReportAs, ReplyTransition);
 inline constexpr PollRow kReport(
     {"dfsmr.v1.RunnerService/Report", kWorkers},
     OfReports(), ParseReport, AnswerReport, HandReport);
 inline constexpr DecideRow kRelinquish(
     {"dfsmr.v1.RunnerService/Relinquish", kWorkers},
-    Its(), ParseRelinquish, RunRelinquish, ReplyRelinquish);
+    Its(), ParseRelinquish, RelinquishAs, ReplyRelinquish);
 inline constexpr DecideRow kExtend(
     {"dfsmr.v1.RunnerService/Extend", kWorkers},
     Its(), ParseExtend, RunExtend, ReplyExtend);

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "dsrv/engine/catalog.h"
+#include "dsrv/engine/compile.h"
 #include "dsrv/wire/lists.h"
 #include "dsrv/wire/replies.h"
 #include "fsm/base/limits.h"
@@ -176,11 +176,11 @@ Result<DefineCommand> ParseDefine(const ::DefineRequest& request, const Call& ca
 }
 
 Result<bool> RunDefine(Engine& engine, const Caller&, DefineCommand& command) {
-  auto latest = engine.registry().Find(kNamespace, command.request.id());
+  auto latest = engine.reader().registry.Find(kNamespace, command.request.id());
   if (latest && SameNodes(latest->machine, command.request)) return false;
   std::vector<Machine> machines{std::move(command.machine)};
   std::vector<DefineProblem> problems;
-  auto defined = engine.Define(kNamespace, std::move(machines), false, &problems);
+  auto defined = DefineAtOnce(engine, kNamespace, std::move(machines), false, &problems);
   if (!defined) return defined.error();
   return defined->front().changed;
 }
@@ -309,7 +309,7 @@ Result<RelinquishCommand> ParseRelinquish(const ::RelinquishRequest& request, co
 }
 
 Result<Ok> SettleRelinquish(Engine& engine, const Caller&, const RelinquishCommand& command) {
-  auto node = engine.Relinquish(kNamespace, command.instance, "", command.client);
+  auto node = engine.Relinquish(kNamespace, command.instance, ClaimRef(), command.client);
   // What has stopped is free as it is.
   if (node || node.error().reason == Reason::kInstanceStopped) return Ok{};
   return node.error();

@@ -24,8 +24,8 @@ void Poll::Begin(Call& call, PollCommand command, Sinks sinks) {
 
 void Poll::Run(Engine& engine, PollCommand& command) {
   for (auto& report : command.reports) {
-    Result<Answer> answer = report ? ReportAs(caller_, engine, &*report)
-                                   : Result<Answer>(report.error());
+    Result<Answer> answer =
+        report ? ReportAs(engine, caller_, *report) : Result<Answer>(report.error());
     sinks_.answer(report ? report->instance : std::string(), answer);
   }
   if (!command.reports.empty() || !command.poll) {

@@ -37,12 +37,8 @@ Result<ReportCommand> ParseTransition(const v1::TransitionRequest& request, cons
   call.caller().On(request.instance(), request.transition());
   auto report = ToReport(request);
   if (!report) return report;
-  if (report->args.client.empty() && report->args.claim.empty()) report->args.client = call.Peer();
+  if (report->args.client.empty() && !report->args.claim.given()) report->args.client = call.Peer();
   return report;
-}
-
-Result<Answer> RunTransition(Engine& engine, const Caller& caller, ReportCommand& command) {
-  return ReportAs(caller, engine, &command);
 }
 
 void ReplyTransition(const Answer& answer, const ReportCommand& command,
@@ -81,17 +77,9 @@ std::optional<Error> HandReport(const std::vector<Task>& tasks, const PollComman
 
 Result<RelinquishCommand> ParseRelinquish(const v1::RelinquishRequest& request, const Call& call) {
   call.caller().On(request.instance());
-  auto ns = ToNamespace(request.namespace_());
-  if (!ns) return ns.error();
-  auto checked = CheckInstanceId(request.instance());
-  if (!checked) return checked.error();
-  return RelinquishCommand{*std::move(ns), request.instance(), request.claim(),
-                           request.claim().empty() ? call.Peer() : ""};
-}
-
-Result<std::string> RunRelinquish(Engine& engine, const Caller& caller,
-                                  RelinquishCommand& command) {
-  return RelinquishAs(caller, engine, command.ns, command.instance, command.claim, command.client);
+  auto relinquish = ToRelinquish(request);
+  if (relinquish && !relinquish->claim.given()) relinquish->client = call.Peer();
+  return relinquish;
 }
 
 void ReplyRelinquish(const std::string& node, const RelinquishCommand& command,
@@ -100,27 +88,26 @@ void ReplyRelinquish(const std::string& node, const RelinquishCommand& command,
   reply->set_node(node);
 }
 
-Result<ExtendAll> ParseExtend(const v1::ExtendRequest& request, const Call&) {
+Result<Extends> ParseExtend(const v1::ExtendRequest& request, const Call&) {
   auto ns = ToNamespace(request.namespace_());
   if (!ns) return ns.error();
   auto checked = CheckBatch(request.items_size(), "items");
   if (!checked) return checked.error();
-  return ExtendAll{*std::move(ns), {request.items().begin(), request.items().end()}};
+  Extends extends;
+  extends.reserve(static_cast<size_t>(request.items_size()));
+  for (const auto& item : request.items()) extends.push_back(ToExtend(*ns, item));
+  return extends;
 }
 
-Result<std::vector<Engine::Extended>> RunExtend(Engine& engine, const Caller& caller,
-                                                ExtendAll& command) {
-  std::vector<Engine::Extended> items;
-  items.reserve(command.items.size());
-  for (const auto& item : command.items) {
-    items.push_back(ExtendAs(caller, engine, command.ns, item));
-  }
+Result<std::vector<Extended>> RunExtend(Engine& engine, const Caller& caller, Extends& extends) {
+  std::vector<Extended> items;
+  items.reserve(extends.size());
+  for (const auto& extend : extends) items.push_back(ExtendAs(engine, caller, extend));
   return items;
 }
 
-void ReplyExtend(const std::vector<Engine::Extended>& items, const ExtendAll&,
-                 v1::ExtendResponse* reply) {
-  for (const Engine::Extended& item : items) ToProto(item, reply->add_items());
+void ReplyExtend(const std::vector<Extended>& items, const Extends&, v1::ExtendResponse* reply) {
+  for (const Extended& item : items) ToProto(item, reply->add_items());
 }
 
 }  // namespace dfsmr

@@ -20,7 +20,6 @@ std::optional<Error> HandReady(const std::vector<Task>& tasks, const PollCommand
                                v1::ReadyResponse* reply);
 
 Result<ReportCommand> ParseTransition(const v1::TransitionRequest& request, const Call& call);
-Result<Answer> RunTransition(Engine& engine, const Caller& caller, ReportCommand& command);
 void ReplyTransition(const Answer& answer, const ReportCommand& command,
                      v1::TransitionResponse* reply);
 
@@ -39,26 +38,13 @@ void AnswerReport(const std::string& instance, const Result<Answer>& answer,
 std::optional<Error> HandReport(const std::vector<Task>& tasks, const PollCommand::Asked&,
                                 v1::ReportResponse* reply);
 
-struct RelinquishCommand {
-  std::string ns;
-  std::string instance;
-  std::string claim;
-  std::string client;  // empty when a claim is given
-};
 Result<RelinquishCommand> ParseRelinquish(const v1::RelinquishRequest& request, const Call& call);
-Result<std::string> RunRelinquish(Engine& engine, const Caller& caller,
-                                  RelinquishCommand& command);
 void ReplyRelinquish(const std::string& node, const RelinquishCommand& command,
                      v1::RelinquishResponse* reply);
 
-struct ExtendAll {
-  std::string ns;
-  std::vector<v1::ExtendRequest::Item> items;
-};
-Result<ExtendAll> ParseExtend(const v1::ExtendRequest& request, const Call&);
-Result<std::vector<Engine::Extended>> RunExtend(Engine& engine, const Caller& caller,
-                                                ExtendAll& command);
-void ReplyExtend(const std::vector<Engine::Extended>& items, const ExtendAll&,
-                 v1::ExtendResponse* reply);
+using Extends = std::vector<Result<ExtendCommand>>;
+Result<Extends> ParseExtend(const v1::ExtendRequest& request, const Call&);
+Result<std::vector<Extended>> RunExtend(Engine& engine, const Caller& caller, Extends& extends);
+void ReplyExtend(const std::vector<Extended>& items, const Extends&, v1::ExtendResponse* reply);
 
 }  // namespace dfsmr

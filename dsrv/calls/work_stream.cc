@@ -74,6 +74,7 @@ Result<Ok> WorkStream::TakeOpen() {
   backend_.access.Watch(caller_, std::weak_ptr<Revocable>(self_));
   const int32_t capacity = std::min(poll->max_tasks, limits::kCapacity);
   opened_ = true;
+  ns_ = poll->filter.ns;
   return Post(
       [self = self_, poll = *poll, capacity](Engine& engine) {
         self->OpenSession(engine, poll.filter, poll.worker, capacity);
@@ -99,14 +100,30 @@ Result<Ok> WorkStream::Take() {
     return Error{Code::kInvalidArgument, Reason::kTooLarge,
                  "one message holds more than " + std::to_string(kMost) + " items"};
   }
-  auto request = std::make_shared<v1::WorkRequest>(std::move(incoming_));
+  auto message = std::make_shared<Message>(Read());
+  const size_t bytes = incoming_.ByteSizeLong();
   incoming_.Clear();
   {
     const Lock lock(mutex_);
     exchange_.Expect();
   }
-  return Post([self = self_, request](Engine& engine) { self->Handle(engine, *request); },
-              request->ByteSizeLong());
+  return Post([self = self_, message](Engine& engine) { self->Handle(engine, *message); }, bytes);
+}
+
+WorkStream::Message WorkStream::Read() const {
+  Message message;
+  for (v1::TransitionRequest transition : incoming_.transitions()) {
+    if (transition.namespace_().empty()) transition.set_namespace_(ns_);
+    message.reports.push_back({transition.instance(), ToReport(transition)});
+  }
+  for (const auto& item : incoming_.extends()) message.extends.push_back(ToExtend(ns_, item));
+  for (v1::RelinquishRequest item : incoming_.relinquishes()) {
+    if (item.namespace_().empty()) item.set_namespace_(ns_);
+    auto relinquish = ToRelinquish(item);
+    if (relinquish) message.relinquishes.push_back(*std::move(relinquish));  // else: no answer
+  }
+  message.drain = incoming_.drain();
+  return message;
 }
 
 void WorkStream::OnReadDone(bool ok) {
@@ -141,7 +158,6 @@ void WorkStream::ReadOn() {
 
 void WorkStream::OpenSession(Engine& engine, Filter filter, std::string worker, int32_t capacity) {
   if (session_ == Session::kClosed) return;
-  ns_ = filter.ns;
   auto session = engine.OpenSession(
       std::move(filter), std::move(worker), capacity,
       [self = shared_from_this()](SessionUpdate update) { self->Update(std::move(update)); });
@@ -150,28 +166,23 @@ void WorkStream::OpenSession(Engine& engine, Filter filter, std::string worker, 
   session_id_ = *session;
 }
 
-void WorkStream::Handle(Engine& engine, const v1::WorkRequest& request) {
+void WorkStream::Handle(Engine& engine, Message& message) {
   auto answers = std::make_shared<v1::WorkResponse>();
-  for (v1::TransitionRequest transition : request.transitions()) {
-    if (transition.namespace_().empty()) transition.set_namespace_(ns_);
-    auto report = ToReport(transition);
-    auto answer = report ? ReportAs(caller_, engine, &*report) : Result<Answer>(report.error());
-    ToProto(transition.instance(), answer, answers->add_results());
+  for (auto& [instance, report] : message.reports) {
+    auto answer = report ? ReportAs(engine, caller_, *report) : Result<Answer>(report.error());
+    ToProto(instance, answer, answers->add_results());
   }
-  for (const auto& item : request.extends()) {
-    ToProto(ExtendAs(caller_, engine, ns_, item), answers->add_extended());
+  for (const auto& extend : message.extends) {
+    ToProto(ExtendAs(engine, caller_, extend), answers->add_extended());
   }
-  for (const auto& item : request.relinquishes()) {
-    auto ns = item.namespace_().empty() ? Result<std::string>(ns_) : ToNamespace(item.namespace_());
-    if (ns && CheckInstanceId(item.instance())) {
-      (void)RelinquishAs(caller_, engine, *ns, item.instance(), item.claim(), "");
-    }
+  for (RelinquishCommand& relinquish : message.relinquishes) {
+    (void)RelinquishAs(engine, caller_, relinquish);
   }
   // The call may be done by now, and self_ with it.
   engine.AfterCommit(session_id_, [self = shared_from_this(), answers](bool more) {
     self->AnswerWith(answers.get(), more);
   });
-  if (request.drain() && session_id_ != 0) engine.DrainSession(session_id_);
+  if (message.drain && session_id_ != 0) engine.DrainSession(session_id_);
 }
 
 void WorkStream::CloseSession(Engine& engine) {

@@ -8,6 +8,7 @@
 #include "dfsmr/v1/runner.pb.h"
 #include "dsrv/calls/exchange.h"
 #include "dsrv/calls/grpc_call.h"
+#include "dsrv/wire/requests.h"
 #include "fsm/base/mutex.h"
 
 namespace dfsmr {
@@ -37,9 +38,22 @@ class WorkStream : public grpc::ServerBidiReactor<v1::WorkRequest, v1::WorkRespo
   Result<Ok> Take();
   Result<Ok> TakeOpen();
 
+  // What a message asks for. Read before it enters the loop, which others wait for.
+  struct Message {
+    struct Report {
+      std::string instance;
+      Result<ReportCommand> command;
+    };
+    std::vector<Report> reports;
+    std::vector<Result<ExtendCommand>> extends;
+    std::vector<RelinquishCommand> relinquishes;
+    bool drain = false;
+  };
+  Message Read() const;
+
   // In the loop.
   void OpenSession(Engine& engine, Filter filter, std::string worker, int32_t capacity);
-  void Handle(Engine& engine, const v1::WorkRequest& request);
+  void Handle(Engine& engine, Message& message);
   void CloseSession(Engine& engine);
 
   Result<Ok> Post(std::function<void(Engine&)> run, size_t bytes);
@@ -63,11 +77,11 @@ class WorkStream : public grpc::ServerBidiReactor<v1::WorkRequest, v1::WorkRespo
   // The loop's.
   Session session_ = Session::kNone;
   SessionId session_id_ = 0;
-  std::string ns_;
 
   // The reader's, while a read is under way or its message is being dealt with.
   v1::WorkRequest incoming_;
   bool opened_ = false;  // the first message has been taken
+  std::string ns_;       // of the stream, for items that name none
 
   Mutex mutex_;
   Exchange exchange_ GUARDED(mutex_);

@@ -11,8 +11,6 @@
 namespace dfsmr {
 namespace {
 
-constexpr size_t kImplicitNames = 10'000;
-
 // Whether an instance stands only where its graph has nodes.
 bool Fits(const Instance& instance, const std::vector<Node>& nodes) {
   return instance.tokens.Within(nodes.size()) &&
@@ -30,65 +28,6 @@ Error NoSuchMachine(const std::string& ns, const std::string& id, uint32_t versi
           "namespace " + Quoted(ns) + " has no " +
               (version ? "version " + std::to_string(version) + " of machine " : "machine ") +
               Quoted(id)};
-}
-
-// What a node is counted as: in a plan, without the numbers that for_each gave it. (A step may be
-// called by a number, too: then the plan as it is shown has it.)
-std::string StatsName(const VersionState& version, std::string_view node) {
-  if (!version.plan || (version.shown && version.shown->Find(node) != kNoNode)) {
-    return std::string(node);
-  }
-  std::string name;
-  std::string_view rest = node;
-  std::string_view phase;
-  if (const size_t slash = node.find('/'); slash != std::string_view::npos && slash > 0) {
-    rest = node.substr(0, slash);
-    phase = node.substr(slash);
-  }
-  while (!rest.empty()) {
-    const std::string_view part = rest.substr(0, rest.find('.'));
-    rest.remove_prefix(std::min(part.size() + 1, rest.size()));
-    const bool number = std::ranges::all_of(part, [](char c) { return c >= '0' && c <= '9'; });
-    if (number && !name.empty()) continue;
-    if (!name.empty()) name += '.';
-    name += part;
-  }
-  name += phase;
-  const bool crowded = version.definition->version == 0 && version.nodes.size() > kImplicitNames;
-  return crowded && !version.nodes.contains(name) ? "other" : name;
-}
-
-Compiled CompileAll(std::shared_ptr<const DefinitionSet> under,
-                    const std::vector<Machine>& machines, const std::vector<std::string>& unsound) {
-  Compiled compiled;
-  Definitions definitions = under->definitions;
-  compiled.under = std::move(under);
-  for (const Machine& machine : machines) definitions.Add(machine);
-  for (const std::string& id : unsound) definitions.AddUnsound(id);
-  definitions.Index();
-  for (size_t i = 0; i < machines.size(); ++i) {
-    std::vector<PlanProblem> found;
-    compiled.shown.push_back(CompileDefinition(machines[i], definitions, &found));
-    const bool too_large = std::ranges::any_of(found, &PlanProblem::too_large);
-    for (PlanProblem& problem : found) {
-      if (!definitions.Doubtful(problem)) compiled.problems.push_back({i, std::move(problem)});
-    }
-    if (too_large) break;
-  }
-  if (!compiled.problems.empty() || !unsound.empty()) return compiled;
-  for (size_t i = 0; i < machines.size(); ++i) {
-    if (compiled.problems.size() >= kWarningsMax) break;
-    std::vector<PlanProblem> found;
-    WarnOfUnknownActions(machines[i], definitions, &found);
-    for (PlanProblem& problem : found) compiled.problems.push_back({i, std::move(problem)});
-  }
-  return compiled;
-}
-
-rows::Resolve Catalog::resolve() const {
-  return [this](std::string_view ns, std::string_view id, uint32_t version) {
-    return registry_.Resolve(ns, id, version);
-  };
 }
 
 // Machines and versions -------------------------------------------------------------------------
@@ -223,22 +162,6 @@ void Catalog::CompileDefined() {
 
 // Graphs ----------------------------------------------------------------------------------------
 
-Graph::Graph(VersionState& version, std::shared_ptr<const Machine> of)
-    : machine(std::move(of)), version_(version), states_(machine->nodes.size()) {
-  if (machine->graph) return;
-  for (size_t i = 0; i < states_.size(); ++i) LookUp(static_cast<NodeIndex>(i));
-}
-
-NodeState& Graph::LookUp(NodeIndex index) const {
-  const Node& node = machine->nodes[index];
-  const std::string name = StatsName(version_, node.id);
-  NodeState& state = version_.nodes[name];
-  if (node.kind == NodeKind::kWork && !state.latency) {
-    state.latency = &version_.machine->latencies[name];
-  }
-  return *(states_[index] = &state);
-}
-
 GraphPtr Catalog::GraphOf(VersionState& version, std::shared_ptr<const Machine> machine) const {
   if (machine->nodes.size() <= options_.steps_at_once) {
     return std::make_shared<const Graph>(version, std::move(machine));
@@ -262,7 +185,7 @@ Result<GraphPtr> Catalog::LoadGraph(const Instance& instance, VersionState& vers
 }
 
 Result<GraphPtr> Catalog::GraphOfPlan(const Instance& instance, VersionState& version) {
-  const bool shared = !instance.plan->own_graph;
+  const bool shared = !instance.plan->OwnsGraph();
   if (shared && version.shared_name == instance.plan->graph) {
     if (auto graph = version.shared.lock()) return graph;
   }

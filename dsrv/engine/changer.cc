@@ -1,8 +1,21 @@
 #include "dsrv/engine/changer.h"
 
+#include <utility>
+
 #include "storage/rows/plan.h"
 
 namespace dfsmr {
+
+Before::Before(const Resident& resident)
+    : state(resident.instance.state),
+      cancel(resident.instance.cancel),
+      child(rules::ClassOf(resident.instance)),
+      waits(resident.instance.waits),
+      plan(static_cast<bool>(resident.instance.plan)),
+      open(rules::HasOpenEdges(resident.instance)),
+      key(plan ? resident.instance.plan->key : ""),
+      version(resident.version),
+      graph(resident.graph) {}
 
 Result<Resident*> Changer::Touch(const std::string& ns, const std::string& id) {
   auto resident = residents_.Load(ns, id);
@@ -42,37 +55,28 @@ Scene Changer::SceneOf(Resident& resident, std::vector<Event>* events) {
 void Changer::Run(Resident& resident, ClaimId self, const std::function<void(Scene&)>& rule) {
   Instance& instance = resident.instance;
   Check(instance.tokens.touched().empty(), "one change of an instance ends before the next begins");
-  const PlanState* plan = instance.plan ? &*instance.plan : nullptr;
   turn_.NextChange();
-  std::vector<Event> events;
+  std::vector<Event> events = std::exchange(events_, {});
   Scene scene = SceneOf(resident, &events);
-  Change change{.resident = resident,
-                .self = self,
-                .entered = scene.entered,
-                .state = instance.state,
-                .version = resident.version,
-                .graph = resident.graph,  // an upgrade may put another in its place
-                .killed = instance.killed,
-                .cancel_requested = instance.cancel_requested,
-                .child = rules::ClassOf(instance),
-                .plan = plan != nullptr,
-                .key = plan ? plan->key : "",
-                .waits_for_key = plan && plan->waits_for_key,
-                .open = rules::HasOpenEdges(instance)};
+  const Change change{resident, self, scene.entered, Before(resident)};
   /*mutant change-counted-twice*/ Statistics::CountState(*resident.version, instance.state, -1);
   /*end*/
-  if (plan) {
+  if (instance.plan) {
     for (Part* part : parts_) part->Advise(resident, &scene);
   }
   rule(scene);
   Statistics::CountState(*resident.version, instance.state, +1);
-  Statistics::CountTokens(instance, *change.graph, *resident.graph);
+  Statistics::CountTokens(instance, *change.before.graph, *resident.graph);
   if (!events.empty()) residents_.Stage(resident, events);
   if (events.empty() && !instance.tokens.touched().empty()) residents_.MarkLazy(resident);
   /*mutant part-not-told*/ for (Part* part : parts_) {
     part->Absorb(change);
   } /*end*/
   instance.tokens.Forget();
+  constexpr size_t kKept = 64;  // a large change does not keep its memory
+  if (events.capacity() > kKept) return;
+  events.clear();
+  events_ = std::move(events);
 }
 
 }  // namespace dfsmr

@@ -56,6 +56,7 @@ class Changer {
   Residents& residents_;
   const EngineOptions& options_;
   std::vector<Part*> parts_;
+  std::vector<Event> events_;  // empty: the memory of a change's events, for the next one
 };
 
 }  // namespace dfsmr

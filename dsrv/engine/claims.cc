@@ -10,29 +10,26 @@ constexpr size_t kEndedClaims = 65'536;
 }  // namespace
 
 Result<std::string> Claims::Relinquish(const std::string& ns, const std::string& id,
-                                       const std::string& claim, const std::string& client) {
+                                       const ClaimRef& claim, const std::string& client) {
   auto resident = changer_.Touch(ns, id);
   if (!resident) return resident.error();
-  const Tokens& tokens = (*resident)->instance.tokens;
-  ClaimId self;
-  if (auto ref = rules::ParseClaim((*resident)->instance, claim)) {
-    self = ref->id;
-    const Token* token = tokens.Find(ref->visit);
-    const Claim* one = token ? token->FindClaim(self) : nullptr;
-    if (one && one->Live()) throttle_.GivenBack(*(*resident)->version->machine, *one);
-  } else if (claim.empty()) {
-    for (const Token& token : tokens) {
-      for (const Claim& one : token.claims) {
-        if (one.Live()) throttle_.GivenBack(*(*resident)->version->machine, one);
-      }
-    }
+  const Instance& instance = (*resident)->instance;
+  const auto given_back = [&](const Claim& one) {
+    if (one.Live()) throttle_.GivenBack(*(*resident)->version->machine, one);
+  };
+  const bool all = !claim.given();
+  if (all) {
+    for (const Token& token : instance.tokens) std::ranges::for_each(token.claims, given_back);
+  } else if (rules::CheckClaim(instance, claim)) {
+    const Token* token = instance.tokens.Find(claim.visit);
+    const Claim* one = token ? token->FindClaim(claim.id) : nullptr;
+    if (one) given_back(*one);
   }
-  auto node = changer_.Apply(**resident, self, [&](Scene& scene) {
-    scene.born_after = BornAfter(**resident, self);
+  auto node = changer_.Apply(**resident, claim.id, [&](Scene& scene) {
+    scene.born_after = BornAfter(**resident, claim.id);
     return rules::Relinquish(scene, claim, client);
   });
-  if (node && claim.empty())
-    residents_.MarkDirty(**resident);  // it may have voided what nobody knows of
+  if (node && all) residents_.MarkDirty(**resident);  // it may have voided what nobody knows of
   return node;
 }
 
@@ -47,7 +44,7 @@ Timestamp Claims::NewDeadline(const Resident& resident, const Token* token,
   return timeout ? After(turn_.now(), *timeout) : kNever;
 }
 
-Extended Claims::Extend(const std::string& ns, const std::string& id, const std::string& text,
+Extended Claims::Extend(const std::string& ns, const std::string& id, const ClaimRef& claim,
                         std::optional<Duration> by, double progress) {
   Extended extended;
   auto touched = changer_.Touch(ns, id);
@@ -57,12 +54,10 @@ Extended Claims::Extend(const std::string& ns, const std::string& id, const std:
   }
   Resident& resident = **touched;
   const Instance& instance = resident.instance;
-  auto ref = rules::ParseClaim(instance, text);
-  const Token* token = ref ? instance.tokens.Find(ref->visit) : nullptr;
-  const Timestamp deadline = NewDeadline(resident, token, by);
+  const Timestamp deadline = NewDeadline(resident, instance.tokens.Find(claim.visit), by);
   auto outcome = changer_.Apply(resident, [&](Scene& scene) {
-    if (ref) scene.born_after = BornAfter(resident, ref->id);
-    return rules::Extend(scene, text, deadline, progress);
+    scene.born_after = BornAfter(resident, claim.id);
+    return rules::Extend(scene, claim, deadline, progress);
   });
   if (outcome) {
     residents_.MarkLazy(resident);
@@ -71,8 +66,8 @@ Extended Claims::Extend(const std::string& ns, const std::string& id, const std:
     return extended;
   }
   extended.error = outcome.error();
-  extended.cancel_requested = instance.cancel_requested;
-  extended.kill_requested = instance.killed;
+  extended.cancel_requested = instance.Cancelling();
+  extended.kill_requested = instance.cancel == CancelMode::kKill;
   return extended;
 }
 
@@ -84,7 +79,9 @@ void Claims::Undelivered(const std::vector<Task>& tasks, bool perhaps) {
     const Token* token = std::as_const(resident.instance.tokens).Find(task->visit);
     const Claim* claim = token ? token->FindClaim(task->claim_id) : nullptr;
     if (!claim || !claim->Live()) continue;
-    if (/*mutant perhaps-given-back*/ perhaps && resident.machine().nodes[token->node].AtMostOnce() /*end*/) continue;
+    if (/*mutant perhaps-given-back*/ perhaps &&
+        resident.machine().nodes[token->node].AtMostOnce() /*end*/)
+      continue;
     throttle_.GivenBack(*resident.version->machine, *claim);
     const size_t told = resident.pending.size();
     std::erase_if(resident.pending, [&](const Event& event) {
@@ -110,9 +107,9 @@ void Claims::Abandon(const std::string& ns, const std::string& id, uint64_t visi
     return;
   }
   throttle_.GivenBack(*resident.version->machine, *claim);
-  const std::string text = rules::ClaimText(resident.instance, visit, which);
-  (void)changer_.Apply(resident, which,
-                       [&](Scene& scene) { return rules::Relinquish(scene, text, ""); });
+  (void)changer_.Apply(resident, which, [&](Scene& scene) {
+    return rules::Relinquish(scene, rules::ClaimOf(scene.instance, visit, which), "");
+  });
 }
 
 void Claims::TimeOut(const ClaimDeadline& due) {
@@ -130,10 +127,9 @@ void Claims::TimeOut(const ClaimDeadline& due) {
   if (retry) machine.breaker.RetryFailed(claimed_at);
 }
 
-void Claims::LateReport(const Instance& instance, const std::string& claim) {
-  auto ref = rules::ParseClaim(instance, claim);
-  if (!ref || ref->id.epoch != turn_.epoch()) return;
-  auto it = ended_.find(ref->id.serial);
+void Claims::LateReport(const Instance& instance, ClaimId claim) {
+  if (claim.epoch != turn_.epoch()) return;
+  auto it = ended_.find(claim.serial);
   if (it == ended_.end()) return;
   const Ended& ended = it->second;
   ended.latency->Learn({turn_.now() - ended.claim_time, false, ended.censored_at, ended.retry},
@@ -160,8 +156,9 @@ void Claims::Absorb(const Change& change) {
 }
 
 void Claims::Lose(const Change& change, NodeIndex node, const Claim& claim) {
-  if (claim.id.epoch != turn_.epoch() || !change.graph->Has(node)) return;
-  Latency* latency = change.graph->StateOf(node).latency;
+  const Graph& graph = *change.before.graph;
+  if (claim.id.epoch != turn_.epoch() || !graph.Has(node)) return;
+  Latency* latency = graph.StateOf(node).latency;
   if (!latency) return;
   const Duration censored_at =
       claim.timed_out ? claim.sampled : std::max(turn_.now() - claim.claim_time, Duration(1));

@@ -28,8 +28,8 @@ class Claims : public Part {
         throttle_(throttle) {}
 
   Result<std::string> Relinquish(const std::string& ns, const std::string& id,
-                                 const std::string& claim, const std::string& client);
-  Extended Extend(const std::string& ns, const std::string& id, const std::string& claim,
+                                 const ClaimRef& claim, const std::string& client);
+  Extended Extend(const std::string& ns, const std::string& id, const ClaimRef& claim,
                   std::optional<Duration> by, double progress);
   // As Engine::Undelivered.
   void Undelivered(const std::vector<Task>& tasks, bool perhaps);
@@ -39,7 +39,7 @@ class Claims : public Part {
   void TimeOut(const ClaimDeadline& due);
 
   // Learns from a report that came too late and is refused how long its attempt took.
-  void LateReport(const Instance& instance, const std::string& claim);
+  void LateReport(const Instance& instance, ClaimId claim);
   // The last claim that was made before the instance was started: a claim that is not later belongs
   // to an earlier instance with the same id. Empty when `claim` is of this epoch: only claims that
   // a crash may have lost need this.

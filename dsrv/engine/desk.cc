@@ -219,13 +219,14 @@ void Desk::Free(const Change& change, uint64_t visit, const Claim& claim) {
   const Waiter& waiter = waiters_.at(claim.session);
   const bool full = CapacityOf(waiter) == 0;
   stream->in_hand.erase(claim.id);
-  /*mutant freed-stream-not-served*/ if (full && CapacityOf(waiter) > 0) agenda_.AddWaiter(claim.session, waiter.filter); /*end*/
+  /*mutant freed-stream-not-served*/ if (full && CapacityOf(waiter) > 0)
+    agenda_.AddWaiter(claim.session, waiter.filter); /*end*/
   const bool drained = stream->draining && stream->in_hand.empty();
   if (claim.id == change.self && !drained) return;
   Tell(claim.session, [&](SessionUpdate& update) {
     if (claim.id != change.self) {
       std::string text = rules::ClaimText(change.instance(), visit, claim.id);
-      if (change.instance().killed) update.killed.push_back(text);
+      if (change.instance().cancel == CancelMode::kKill) update.killed.push_back(text);
       update.cancelled.push_back(std::move(text));
     }
     update.drained = drained;

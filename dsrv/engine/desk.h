@@ -1,4 +1,4 @@
-// Those that wait for work, polls and Work streams, and what streams are told.
+// Polls and Work streams that wait for work, and what streams are told.
 #pragma once
 
 #include <functional>
@@ -35,10 +35,10 @@ class Desk : public Part {
 
   // A poll has waited long enough.
   void Expire(WaiterId poll);
-  // Gives work to those that wait for it. False: there is none for them.
+  // Gives work to polls and streams that wait for it. False: there is no work for any of them.
   bool Serve();
-  // At the end of a pass: passes on what streams are to be told. In each pass, because a stream
-  // that ends in the next one may have been given work in this one.
+  // At the end of each pass: passes on what streams are to be told. Not later, because a stream
+  // that ends in the next pass may have been given work in this one.
   void TellSessions();
 
   void Absorb(const Change& change) override;
@@ -64,9 +64,9 @@ class Desk : public Part {
     std::variant<Parked, Stream> kind;
   };
 
-  // Null when the session has ended.
+  // Null: the session has ended.
   Stream* StreamOf(SessionId session);
-  // How many more tasks a stream may have.
+  // How many more tasks the stream may have.
   static size_t CapacityOf(const Waiter& waiter);
   std::optional<Error> Crowded(std::string_view what) const;
   WaiterId Park(WaiterId id, Waiter waiter);
@@ -74,7 +74,7 @@ class Desk : public Part {
   void ServeOne(WaiterId id, const Filter& filter);
   void Free(const Change& change, uint64_t visit, const Claim& claim);
   void HoldInHand(const Instance& instance, uint64_t visit, const Claim& claim);
-  // Adds to what a stream is told after this pass: after the commit unless `durable`.
+  // Adds to what a stream is told: after the commit or, if `durable`, after this pass.
   void Tell(SessionId session, const std::function<void(SessionUpdate&)>& note,
             bool durable = false);
 
@@ -86,7 +86,7 @@ class Desk : public Part {
   std::unordered_map<WaiterId, Waiter> waiters_;
   std::map<SessionId, std::vector<std::function<void(bool)>>> answers_;
   std::map<SessionId, SessionUpdate> updates_;
-  std::set<SessionId> updates_wait_;  // for the commit
+  std::set<SessionId> updates_wait_;  // whose updates wait for the commit
 };
 
 }  // namespace dfsmr

@@ -44,7 +44,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       claims(turn, catalog, statistics, residents, changer, throttle),
       upgrades(turn, catalog, residents, changer, agenda, throttle),
       values(turn, residents, options),
-      walker(turn, changer),
+      walker(turn, changer, options),
       singletons(residents, changer, values),
       planner(turn, catalog, residents, changer, values, singletons, options),
       followers(residents, changer),
@@ -75,11 +75,10 @@ size_t Engine::TurnRecords() const { return parts_->turn.records(); }
 rows::Writer Engine::writer() { return parts_->turn.writer(); }
 const std::optional<Error>& Engine::broken() const { return parts_->turn.broken(); }
 uint64_t Engine::epoch() const { return parts_->turn.epoch(); }
-PartitionId Engine::partition() const { return parts_->turn.partition(); }
 uint64_t Engine::last_seq() const { return parts_->turn.last_seq(); }
-const Registry& Engine::registry() const { return parts_->catalog.registry(); }
-const Store& Engine::store() const { return parts_->turn.store(); }
-rows::Resolve Engine::resolve() const { return parts_->catalog.resolve(); }
+Reader Engine::reader() const {
+  return {parts_->catalog.registry(), parts_->turn.store(), parts_->turn.partition()};
+}
 
 // Turns -----------------------------------------------------------------------------------------
 
@@ -169,15 +168,6 @@ std::shared_ptr<const DefinitionSet> Engine::DefinitionsOf(const std::string& ns
   return parts_->catalog.DefinitionsOf(ns);
 }
 
-Result<std::vector<Defined>> Engine::Define(const std::string& ns, std::vector<Machine> machines,
-                                            bool validate_only,
-                                            std::vector<DefineProblem>* problems) {
-  Compiled compiled = CompileAll(parts_->catalog.DefinitionsOf(ns), machines, {});
-  auto defined = *Define(ns, &machines, compiled, validate_only);
-  *problems = std::move(compiled.problems);
-  return defined;
-}
-
 std::optional<Result<std::vector<Defined>>> Engine::Define(const std::string& ns,
                                                            std::vector<Machine>* machines,
                                                            const Compiled& compiled,
@@ -237,13 +227,12 @@ Result<Answer> Engine::Report(const std::string& ns, const std::string& id, Repo
 }
 
 Result<std::string> Engine::Relinquish(const std::string& ns, const std::string& id,
-                                       const std::string& claim, const std::string& client) {
+                                       const ClaimRef& claim, const std::string& client) {
   return parts_->claims.Relinquish(ns, id, claim, client);
 }
 
-Engine::Extended Engine::Extend(const std::string& ns, const std::string& id,
-                                const std::string& claim, std::optional<Duration> by,
-                                double progress) {
+Extended Engine::Extend(const std::string& ns, const std::string& id, const ClaimRef& claim,
+                        std::optional<Duration> by, double progress) {
   return parts_->claims.Extend(ns, id, claim, by, progress);
 }
 
@@ -287,7 +276,7 @@ Result<Ok> Engine::Settle(const std::string& ns, const std::string& id) {
   return Ok{};
 }
 
-bool Engine::Concerns(const std::string& ns, const std::string& id, const std::string& claim,
+bool Engine::Concerns(const std::string& ns, const std::string& id, const ClaimRef& claim,
                       const std::vector<std::string>& machines,
                       const std::vector<std::string>& queues) {
   auto among = [](const std::vector<std::string>& names, const std::string& name) {
@@ -302,10 +291,9 @@ bool Engine::Concerns(const std::string& ns, const std::string& id, const std::s
     return token.node < nodes.size() && among(queues, nodes[token.node].settings->queue);
   };
   if (!among(machines, resident.instance.machine)) return false;
-  if (claim.empty()) return queues.empty() || std::ranges::any_of(tokens, stands_there);
-  auto ref = rules::ParseClaim(resident.instance, claim);
-  if (!ref) return false;
-  const Token* token = tokens.Find(ref->visit);
+  if (!claim.given()) return queues.empty() || std::ranges::any_of(tokens, stands_there);
+  if (!rules::CheckClaim(resident.instance, claim)) return false;
+  const Token* token = tokens.Find(claim.visit);
   return !token || stands_there(*token);
 }
 
@@ -331,5 +319,14 @@ void Engine::DrainSession(SessionId session) { parts_->desk.DrainSession(session
 void Engine::CloseSession(SessionId session) { parts_->desk.CloseSession(session); }
 
 void Engine::StopHandingOut() { parts_->desk.StopHandingOut(); }
+
+Result<std::vector<Defined>> DefineAtOnce(Engine& engine, const std::string& ns,
+                                          std::vector<Machine> machines, bool validate_only,
+                                          std::vector<DefineProblem>* problems) {
+  Compiled compiled = CompileAll(engine.DefinitionsOf(ns), machines, {});
+  auto defined = *engine.Define(ns, &machines, compiled, validate_only);
+  *problems = std::move(compiled.problems);
+  return defined;
+}
 
 }  // namespace dfsmr

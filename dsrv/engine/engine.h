@@ -1,5 +1,5 @@
-// One partition: the loop's body. It takes commands, decides them by fsm's rules, and turns them
-// into one batch a turn. No thread, no clock, no gRPC, no RocksDB of its own: whoever drives it
+// The engine of one partition. It takes commands, decides them by fsm's rules, and makes one batch
+// of them in each turn. It has no thread, no clock, no gRPC and no RocksDB of its own: its driver
 // (loop.h in the server, the simulator in the tests) hands in time, entropy and the store, writes
 // the batch, and only then lets the answers out.
 //
@@ -13,9 +13,9 @@
 //   for (auto& tell : turn.after) tell();
 //
 // The next turn may begin before the last one is written: it decides on top of it, and its answers
-// wait for its own commit. Until then it may take more than was there when it began, in further
-// passes: ResumeTurn, commands, Work, TakeAnswers. One thread at a time, but for Committed,
-// registry() and store().
+// wait for its own commit. Until the last one is written it may take more commands, in further
+// passes: ResumeTurn, commands, Work, TakeAnswers. One thread at a time, except for Committed and
+// reader().
 #pragma once
 
 #include <functional>
@@ -25,76 +25,71 @@
 #include <utility>
 #include <vector>
 
-#include "dsrv/engine/registry.h"
+#include "dsrv/engine/reader.h"
 #include "dsrv/engine/types.h"
-#include "storage/rows/instance.h"
 #include "storage/rows/plan.h"
 #include "storage/rows/reader.h"
 #include "storage/rows/resting.h"
 
 namespace dfsmr {
 
-// What a source compiles to, and what is wrong with it: catalog.h.
+// compile.h
 struct Compiled;
 struct DefinitionSet;
 struct DefineProblem;
-struct VersionState;
+struct VersionState;  // machine_state.h
 
 class Engine {
  public:
-  // Takes over the partition and rebuilds what is kept in memory. Fails when the store is damaged.
+  // Takes over the partition and rebuilds the state in memory. Fails when the store is damaged.
   static Result<std::unique_ptr<Engine>> Open(Store& store, EngineOptions options, Timestamp now);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // kAmple at first; holds from the next call on.
+  // How much room the disk has: kAmple at first. In force from the next call on.
   void SetRoom(Room room);
   void BeginTurn(Timestamp now, uint64_t random);
   void ResumeTurn(Timestamp now, uint64_t random);
   void Work();  // timers, background moves, hand-outs: after the commands
-  std::vector<std::function<void()>> TakeAnswers();  // those that rest on nothing unwritten
+  std::vector<std::function<void()>> TakeAnswers();  // that depend on nothing unwritten
   Turn EndTurn();
   void Committed(uint64_t turn);
-  // When Work next has something to do. WorkLeft: it has now.
+  // When Work next has something to do. WorkLeft: it has something to do now.
   Timestamp NextDeadline() const;
   bool WorkLeft() const;
-  size_t TurnRecords() const;  // of the feed, so far
+  size_t TurnRecords() const;  // the feed's records of this turn, so far
 
-  // Where rows of others than the engine go, to be durable with this turn.
+  // Takes rows that are not the engine's own, and are to be durable with this turn.
   rows::Writer writer();
 
-  // Runs `tell` when all that this turn and those before it have done is durable.
+  // Runs `tell` when this turn and those before it are durable.
   void AfterCommit(std::function<void()> tell);
-  // The same of a session; told whether more of this session's follows at once, which may be an
-  // update. Then one message is enough for both.
+  // The same for a session. `more`: another answer or update for the session follows at once, so
+  // that one message can hold both.
   void AfterCommit(SessionId session, std::function<void(bool more)> tell);
 
-  // What is defined in a namespace, to compile a source under: any thread may read it.
+  // The definitions of a namespace, for compiling a source; any thread may read the set.
   std::shared_ptr<const DefinitionSet> DefinitionsOf(const std::string& ns);
-  // Defines what was compiled, all or none; an error when it is not sound. `validate_only` tells
-  // what would happen. nullopt: something else has been defined since; then `machines` is left as
-  // it is, and is to be compiled again.
+  // Defines the machines that were compiled, all or none; an error when they are not sound.
+  // `validate_only`: only returns what would happen. nullopt: something else has been defined
+  // since, so compile `machines`, which are unchanged, again.
   std::optional<Result<std::vector<Defined>>> Define(const std::string& ns,
                                                      std::vector<Machine>* machines,
                                                      const Compiled& compiled, bool validate_only);
-  // The same in one, which holds up others for as long as compiling takes.
-  Result<std::vector<Defined>> Define(const std::string& ns, std::vector<Machine> machines,
-                                      bool validate_only, std::vector<DefineProblem>* problems);
   Result<MachineView> GetMachine(const std::string& ns, const std::string& id, uint32_t version);
-  // Ordered by (id, version) after `after`, at most `limit`.
+  // At most `limit` machines after `after`, ordered by (id, version).
   std::vector<MachineView> ListMachines(const std::string& ns, bool all_versions,
                                         const std::pair<std::string, uint32_t>& after,
                                         size_t limit);
 
   Result<Started> Start(StartArgs args);
-  // `children` are what a suspending report asks to be started.
+  // `children` are the instances that a suspending report asks to be started.
   Result<Answer> Report(const std::string& ns, const std::string& instance, ReportArgs args,
                         const std::vector<rows::ChildStart>& children = {});
   Result<std::string> Relinquish(const std::string& ns, const std::string& instance,
-                                 const std::string& claim, const std::string& client);
-  using Extended = dfsmr::Extended;
-  Extended Extend(const std::string& ns, const std::string& instance, const std::string& claim,
+                                 const ClaimRef& claim, const std::string& client);
+  Extended Extend(const std::string& ns, const std::string& instance, const ClaimRef& claim,
                   std::optional<Duration> by, double progress);
   Result<Ok> Pause(const std::string& ns, const std::string& instance);
   Result<Ok> Resume(const std::string& ns, const std::string& instance, const std::string& node,
@@ -102,49 +97,48 @@ class Engine {
   Result<Ok> Skip(const std::string& ns, const std::string& instance, const std::string& node);
   Result<Ok> Cancel(const std::string& ns, const std::string& instance, CancelMode mode);
 
-  // Whether an instance is of one of `machines` and stands in one of `queues` (empty: any): with
-  // the visit of `claim`, or anywhere when that is empty. A claim whose visit is over changes
-  // nothing any more, and is left to be told so. False when there is no such instance, or it is not
-  // its claim.
-  bool Concerns(const std::string& ns, const std::string& instance, const std::string& claim,
+  // Whether an instance is of one of `machines` and stands in one of `queues` (empty: any) with the
+  // visit of `claim`, or with any token when none is given. False: there is no such instance, or
+  // the claim is not of this instance. A claim whose visit is over is in every queue: it cannot
+  // change anything any more, and the caller learns so when it uses the claim.
+  bool Concerns(const std::string& ns, const std::string& instance, const ClaimRef& claim,
                 const std::vector<std::string>& machines, const std::vector<std::string>& queues);
 
-  // Brings what is only in memory of one instance (of all, when `instance` is empty) into this
-  // turn's batch, so that a read of the store after it shows what was told. kNotFound.
+  // Puts what is only in memory of one instance (of all, when `instance` is empty) into this turn's
+  // batch, so that reads of the store after its commit show everything that was answered before.
+  // kNotFound: there is no such instance.
   Result<Ok> Settle(const std::string& ns, const std::string& instance);
 
-  // Answers at once, or when work comes, or empty at args.until. The id cancels it; 0: answered.
+  // Calls `sink` at once, or when there is work, or with no tasks at args.until. Returns the id for
+  // CancelPoll; 0: `sink` was called already.
   Result<WaiterId> Poll(PollArgs args, PollSink sink);
-  // Whether it was still waiting; then its sink is never called.
+  // True: the poll was still waiting, and its sink will never be called.
   bool CancelPoll(WaiterId poll);
-  // Tasks that did not reach their worker: as if they had never been claimed. `perhaps`: they were
-  // on their way, and nobody knows; then those that run at most once stay claimed.
+  // Takes back tasks that did not reach their worker, as if they had never been claimed. `perhaps`:
+  // they may have reached it; then those that run at most once stay claimed.
   void Undelivered(const std::vector<Task>& tasks, bool perhaps);
 
   Result<SessionId> OpenSession(Filter filter, std::string worker, int32_t capacity,
                                 SessionSink sink);
   void DrainSession(SessionId session);
-  // Gives its claims back, except on nodes that run at most once.
+  // Gives the session's claims back, except on nodes that run at most once.
   void CloseSession(SessionId session);
-  // Puts all that is only in memory into this turn's batch: before a stop.
+  // Before a stop: puts everything that is only in memory into this turn's batch.
   void Flush();
-  // Hands out nothing more: polls are answered empty, sessions drained.
+  // Stops handing out work: answers polls without tasks, and drains sessions.
   void StopHandingOut();
 
-  // Set once the store has lied: what it holds can no longer be trusted, the process must stop.
+  // The store's first error, after which it cannot be trusted and the process must stop.
   const std::optional<Error>& broken() const;
 
   uint64_t epoch() const;
-  PartitionId partition() const;
   uint64_t last_seq() const;
-  const Registry& registry() const;
-  const Store& store() const;
-  rows::Resolve resolve() const;
+  Reader reader() const;
 
  private:
   Engine(Store& store, EngineOptions options);
 
-  // Start-up (recovery.cc): what is kept in memory is rebuilt from what lives.
+  // Start-up (recovery.cc): rebuilds the state in memory from the live instances.
   Result<Ok> Recover(uint64_t epoch, Timestamp now);
   Result<Ok> LoadMachines();
   Result<Ok> LoadLive();
@@ -157,11 +151,17 @@ class Engine {
   Result<Ok> Control(const std::string& ns, const std::string& id, Rule rule);
   void BeginPass();
   void FireTimers();
-  // Does one thing that follows from changes. False: there is none.
+  // Does one thing that follows from changes. False: there is nothing to do.
   bool WorkOne();
 
-  struct Parts;  // parts.h: so that a change to a part's header rebuilds the engine alone
+  struct Parts;  // parts.h; so a change to a part's header does not rebuild the engine's users
   const std::unique_ptr<Parts> parts_;
 };
+
+// Compiles and defines machines at once, which holds up all other work as long as compiling takes.
+// All or none. `problems` has everything that is wrong, or warnings.
+Result<std::vector<Defined>> DefineAtOnce(Engine& engine, const std::string& ns,
+                                          std::vector<Machine> machines, bool validate_only,
+                                          std::vector<DefineProblem>* problems);
 
 }  // namespace dfsmr

@@ -1,5 +1,6 @@
 #include "dsrv/engine/family.h"
 
+#include <algorithm>
 #include <set>
 
 namespace dfsmr {
@@ -7,17 +8,16 @@ namespace {
 
 constexpr size_t kCancelsPerPass = 128;
 
-// How the children of an instance that is being cancelled are cancelled.
+// How the children of an instance that has ended, or is being cancelled, are cancelled.
 CancelMode ModeOf(const Instance& instance) {
-  if (instance.killed) return CancelMode::kKill;
-  return instance.forced ? CancelMode::kForce : CancelMode::kCancel;
+  return std::max(instance.cancel, CancelMode::kCancel);
 }
 
 }  // namespace
 
 bool Unplanned(const Instance& instance) {
   if (!instance.Stopped() || instance.result != InstanceResult::kError) return false;
-  return instance.plan ? !instance.plan->ran : instance.start_time == Timestamp();
+  return instance.plan ? !instance.plan->ran : !instance.Begun();
 }
 
 const Family::Children* Family::ChildrenOf(const std::string& ns, const std::string& parent) const {
@@ -35,8 +35,7 @@ void Family::Load(Resident& resident) {
 void Family::Absorb(const Change& change) {
   const Instance& instance = change.instance();
   if (!instance.parent_step) return;
-  const ChildClass from =
-      change.state == InstanceState::kNone ? ChildClass::kRunning : change.child;
+  const ChildClass from = change.before.child;
   const ChildClass to = rules::ClassOf(instance);
   if (from != to) {
     const bool unplanned = from == ChildClass::kFailed || Unplanned(instance);
@@ -73,7 +72,7 @@ void Canceller::Loaded() {
     const auto [ns, id] = SplitKey(key);
     auto parent = residents_.Load(ns, id);
     std::set<uint64_t> waited_for;
-    if (parent && !(*parent)->instance.Stopped() && !(*parent)->instance.cancel_requested) {
+    if (parent && !(*parent)->instance.Stopped() && !(*parent)->instance.Cancelling()) {
       for (const Token& token : std::as_const((*parent)->instance.tokens)) {
         if (token.step && token.step->children) waited_for.insert(token.step->children->generation);
       }
@@ -88,7 +87,7 @@ void Canceller::Loaded() {
 
 void Canceller::Absorb(const Change& change) {
   const Instance& instance = change.instance();
-  if (!instance.plan && !change.plan) return;
+  if (!instance.plan && !change.before.plan) return;
   if (!family_.ChildrenOf(instance.ns, instance.id)) return;
   /*mutant children-outlive-parent*/ if (change.Cancelled() || change.Stopped() || change.Moved()) {
     return CancelChildren(instance, std::nullopt, ModeOf(instance));

@@ -34,7 +34,8 @@ ReadyEntry HandOuts::EntryOf(const Graph& graph, std::string id, int32_t priorit
   // In 64 bits, then clamped: both priorities come from outside.
   const int64_t sum = int64_t{graph.machine->nodes[token.node].settings->priority} + priority;
   return {std::move(id), token.visit, token.available_at,
-          /*mutant priorities-wrap*/ static_cast<int32_t>(std::clamp<int64_t>(sum, INT32_MIN, INT32_MAX)) /*end*/};
+          /*mutant priorities-wrap*/
+          static_cast<int32_t>(std::clamp<int64_t>(sum, INT32_MIN, INT32_MAX)) /*end*/};
 }
 
 void HandOuts::Enqueue(Resident& resident, const Token& token) {
@@ -65,9 +66,9 @@ void HandOuts::Absorb(const Change& change) {
     const Token* token = instance.tokens.Find(touched.visit);
     if (!token || token->state != TokenState::kReady) continue;
     const bool was = touched.before && touched.before->state == TokenState::kReady;
-    if (!was || !Runs(change.state)) Enqueue(change.resident, *token);
+    if (!was || !Runs(change.before.state)) Enqueue(change.resident, *token);
   }
-  /*mutant resumed-not-queued*/ if (change.state == InstanceState::kPaused) {
+  /*mutant resumed-not-queued*/ if (change.before.state == InstanceState::kPaused) {
     EnqueueUntouched(change);
   } /*end*/
 }

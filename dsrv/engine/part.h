@@ -10,30 +10,35 @@
 
 namespace dfsmr {
 
-// One change of one instance: the states that it entered, and below them what it was before the
-// rule ran. `resident` has what it is now.
+// What an instance was before a change.
+struct Before {
+  explicit Before(const Resident& resident);
+
+  InstanceState state;
+  CancelMode cancel;
+  ChildClass child;
+  Waits waits;
+  bool plan;        // whether it was of a plan
+  bool open;        // whether edges of its plan were open
+  std::string key;  // the singleton of its plan
+  VersionState* version;
+  GraphPtr graph;
+};
+
+// One change of one instance: what it was before the rule, and the states that it entered.
+// `resident` has what it is now.
 struct Change {
   Resident& resident;
   // The claim that a worker itself reports on or gives back; its stream is not told that it ended.
   ClaimId self;
   const std::vector<InstanceState>& entered;  // the states that it entered, in order
-
-  InstanceState state;
-  VersionState* version;
-  GraphPtr graph;
-  bool killed;
-  bool cancel_requested;
-  ChildClass child;
-  bool plan;        // whether it was of a plan
-  std::string key;  // the singleton of its plan
-  bool waits_for_key;
-  bool open;  // the way through its plan was not at its end
+  const Before before;
 
   const Instance& instance() const { return resident.instance; }
   const std::vector<Tokens::Touched>& touched() const { return resident.instance.tokens.touched(); }
-  bool Cancelled() const { return instance().cancel_requested && !cancel_requested; }
-  bool Stopped() const { return instance().Stopped() && state != InstanceState::kStopped; }
-  bool Moved() const { return version != resident.version; }  // to another version
+  bool Cancelled() const { return instance().Cancelling() && before.cancel == CancelMode::kNone; }
+  bool Stopped() const { return instance().Stopped() && before.state != InstanceState::kStopped; }
+  bool Moved() const { return before.version != resident.version; }  // to another version
 };
 
 // A part owns its members, knows what its constructor is given, and hears of every change in the

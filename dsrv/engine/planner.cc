@@ -97,8 +97,8 @@ void Planner::Finish(Resident& resident, const Planning& planning, PlanningResul
   Instance& instance = resident.instance;
   GraphPtr graph = catalog_.GraphOf(*resident.version, std::move(result.machine));
   const bool own = result.own || instance.version == 0;
-  Adopt(resident, graph, own ? "own" : SharedName(instance, *planning.definitions));
-  instance.plan->own_graph = own;
+  Adopt(resident, graph,
+        own ? std::string(kOwnGraph) : SharedName(instance, *planning.definitions));
   if (own) {
     rows::PutGraph(turn_.writer(), instance, std::move(result.row));
   } else {
@@ -114,7 +114,11 @@ void Planner::Enter(Resident& resident, const PlanSource& source) {
     if (!label) return Fail(resident, "label: " + label.error().message);
     resident.instance.plan->label = *std::move(label);
   }
-  changer_.Apply(resident, [](Scene& scene) { rules::Planned(scene); });
+  const bool large = resident.machine().graph->steps.size() > options_.steps_at_once;
+  changer_.Apply(resident, [&](Scene& scene) {
+    if (large) scene.portion = options_.portion;
+    rules::Planned(scene);
+  });
   residents_.MarkDirty(resident);
 }
 
@@ -147,7 +151,6 @@ void Planner::Adopt(Resident& resident, GraphPtr graph, std::string name) {
     instance.tokens.ForgetRows();
   }
   instance.plan->graph = std::move(name);
-  instance.plan->own_graph = false;
   resident.graph = std::move(graph);
 }
 

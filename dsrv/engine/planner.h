@@ -28,8 +28,8 @@ class Planner : public Part {
         singletons_(singletons),
         options_(options) {}
 
-  // Plans an instance that awaits its graph, under the definitions as they are now, or begins to;
-  // or stops it with the reason why it cannot be planned.
+  // Plans an instance that awaits its graph, under the present definitions, or begins to; or stops
+  // it with the reason why it cannot be planned.
   void Plan(Resident& resident);
 
   void Load(Resident& resident) override { Enlist(resident.instance); }
@@ -53,7 +53,7 @@ class Planner : public Part {
   void Take(const Planning& planning, PlanningResult result);
   void Finish(Resident& resident, const Planning& planning, PlanningResult result);
   void Fail(Resident& resident, const std::string& why);
-  // The singleton that the plan asks for now. False: planning does not go on.
+  // Asks for the plan's singleton, if it has one. False: planning does not go on now.
   bool TakeKey(Resident& resident, const PlanSource& source);
   // Fails only with the store.
   Result<Planning> PlanningOf(Resident& resident, std::shared_ptr<const PlanSource> source);

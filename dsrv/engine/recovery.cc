@@ -112,7 +112,7 @@ Result<Ok> Engine::LoadResting(const rows::Resting& row, VersionState** version)
 Result<Ok> Engine::LoadLive() {
   VersionState* version = nullptr;
   auto scanned = rows::ScanLive(
-      parts_->turn.reader(), resolve(),
+      parts_->turn.reader(), parts_->catalog.resolve(),
       [&](const rows::Resting& row) { return LoadResting(row, &version); },
       [&](Instance instance) { return LoadOne(std::move(instance)); });
   if (!scanned) return scanned;

@@ -28,4 +28,10 @@ const Machine* Registry::Resolve(std::string_view ns, std::string_view id, uint3
   return &(*versions)[version - 1]->machine;
 }
 
+rows::Resolve Registry::resolve() const {
+  return [this](std::string_view ns, std::string_view id, uint32_t version) {
+    return Resolve(ns, id, version);
+  };
+}
+
 }  // namespace dfsmr

@@ -10,6 +10,7 @@
 #include "fsm/base/mutex.h"
 #include "fsm/base/time.h"
 #include "fsm/machine/machine.h"
+#include "storage/rows/instance.h"
 
 namespace dfsmr {
 
@@ -29,6 +30,7 @@ class Registry {
   MachineVersionPtr Find(std::string_view ns, std::string_view id, uint32_t version = 0) const;
   // The same. Valid as long as the registry, because definitions are never removed.
   const Machine* Resolve(std::string_view ns, std::string_view id, uint32_t version) const;
+  rows::Resolve resolve() const;  // calls Resolve
 
  private:
   using Versions = std::vector<MachineVersionPtr>;  // version n at n - 1

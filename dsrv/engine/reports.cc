@@ -25,17 +25,14 @@ Result<Answer> Reports::Report(const std::string& ns, const std::string& id, Rep
     return *std::move(full);
   }
   if (auto possible = CheckSuspend(resident, args, children); !possible) {
-    if (args.claim.empty()) return possible.error();
+    if (!args.claim.given()) return possible.error();
     args.fault = possible.error();
   }
-  ClaimId self;
-  std::optional<Claim> retried;
-  if (auto ref = rules::ParseClaim(resident.instance, args.claim)) {
-    self = ref->id;
-    const Token* token = std::as_const(resident.instance.tokens).Find(ref->visit);
-    const Claim* claim = token ? token->FindClaim(self) : nullptr;
-    if (claim && claim->retry) retried = *claim;
-  }
+  const ClaimId self = args.claim.id;
+  const Token* token = std::as_const(resident.instance.tokens).Find(args.claim.visit);
+  const Claim* claim = token ? token->FindClaim(self) : nullptr;
+  std::optional<Timestamp> retried;  // when its worker took the claim
+  if (claim && claim->retry) retried = claim->claim_time;
   Breaker& breaker = resident.version->machine->breaker;
   auto answer = changer_.Apply(resident, self, [&](Scene& scene) {
     scene.born_after = claims_.BornAfter(resident, self);
@@ -44,14 +41,16 @@ Result<Answer> Reports::Report(const std::string& ns, const std::string& id, Rep
   if (answer) {
     if (answer->repeated) return answer;
     if (resident.instance.plan) Keep(resident, args, *answer, children);
-    if (retried) breaker.RetrySucceeded(retried->claim_time);
+    if (retried) breaker.RetrySucceeded(*retried);
     return answer;
   }
-  if (answer.error().reason == Reason::kStaleClaim) {
+  const bool late = answer.error().reason == Reason::kStaleClaim &&
+                    rules::CheckClaim(resident.instance, args.claim).has_value();
+  if (late) {
     /*mutant former-answer-forgotten*/ if (auto former = FormerAnswer(resident, args)) {
       return *former;
     } /*end*/
-    claims_.LateReport(resident.instance, args.claim);
+    claims_.LateReport(resident.instance, self);
   }
   return answer;
 }
@@ -98,18 +97,17 @@ void Reports::Keep(Resident& resident, const ReportArgs& args, const Answer& ans
 }
 
 std::optional<Answer> Reports::FormerAnswer(Resident& resident, const ReportArgs& args) {
-  auto ref = rules::ParseClaim(resident.instance, args.claim);
-  if (!ref) return std::nullopt;
+  const ClaimRef& claim = args.claim;
   std::optional<Answer> answer;
   size_t looked = 0;
   auto consider = [&](const Event& event) {  // false: looked far enough
     // What stops an instance may tell of a visit that was over by then.
     const bool entry =
-        event.visit == ref->visit &&
+        event.visit == claim.visit &&
         (event.kind == ChangeKind::kStarted || event.kind == ChangeKind::kTransitioned ||
          event.kind == ChangeKind::kSuspended || event.kind == ChangeKind::kWoken);
-    if (event.left_visit != ref->visit) return !entry && ++looked < kLookedBack;
-    if (event.answer && event.answer->claim == ref->id && event.transition == args.transition) {
+    if (event.left_visit != claim.visit) return !entry && ++looked < kLookedBack;
+    if (event.answer && event.answer->claim == claim.id && event.transition == args.transition) {
       answer = event.answer;
       answer->repeated = true;
     }

@@ -171,7 +171,8 @@ void Residents::Stage(Resident& resident, std::vector<Event>& events) {
     statistics_.Record(&event, resident.version);
     /*mutant record-not-in-history*/ resident.instance.history.push_back(turn_.last_seq()); /*end*/
   };
-  /*mutant claim-told-after-report*/ for (Event& event : resident.pending) append(event);
+  /*mutant claim-told-after-report*/ for (Event& event : resident.pending)
+    append(event);
   for (Event& event : events) append(event); /*end*/
   /*mutant hand-out-told-twice*/ resident.pending = std::vector<Event>();
   /*end*/  // with its memory: most are at rest most of the time

@@ -1,4 +1,4 @@
-// The instances that are in memory: loaded when they are touched, evicted when nothing keeps them,
+// The instances in memory: loaded when they are touched, evicted when nothing keeps them, and
 // written at the end of a turn that has changed them.
 #pragma once
 
@@ -21,18 +21,18 @@
 
 namespace dfsmr {
 
-// What a step starts children for, and how far it has come.
+// The items for which a step starts children, and how far it has come with them.
 struct PlanItems {
   std::string list;  // of a spawn: a JSON list
-  size_t at = 0;     // where in `list` the item number `next` begins
+  size_t at = 0;     // where item number `next` begins in `list`
   uint64_t next = 0;
   std::vector<rows::ChildStart> starts;  // as a worker asked for them
 };
 
-// What is kept of an instance of a plan while it is in memory.
+// What an instance of a plan has in memory besides.
 struct PlanCache {
   std::shared_ptr<const PlanSource> source;
-  std::map<std::string, std::string_view> params;  // members of large ones; in the resident's spec
+  std::map<std::string, std::string_view> params;  // members of large params; point into the spec
   std::map<uint64_t, PlanItems> items;             // by generation
 };
 
@@ -46,8 +46,8 @@ struct Resident {
   // The timers' keys of live claims' deadlines.
   std::vector<std::pair<ClaimId, std::pair<Timestamp, uint64_t>>> claim_timers;
   uint64_t dirty_turn = 0;  // the last turn that wrote its row
-  bool used = false;        // since its place in the order of use was looked at
-  bool lazy = false;        // something is only in memory: it has a
+  bool used = false;        // since eviction last looked at it
+  bool lazy = false;        // something of it is only in memory, and it has a
   std::list<std::pair<Timestamp, Resident*>>::iterator lazy_place{};
   bool created = false;      // in this turn: its spec is to be written
   bool got_outputs = false;  // in this turn
@@ -63,7 +63,7 @@ inline PlanCache& CacheOf(Resident& resident) {
   return *resident.plan;
 }
 
-// Residents are found by name, without a key made for it.
+// Finds residents by name without making a key.
 struct ResidentName {
   std::string_view ns;
   std::string_view id;
@@ -73,7 +73,7 @@ inline ResidentName NameOf(const Resident& resident) {
   return {resident.instance.ns, resident.instance.id};
 }
 
-// ns\0id, where a name is kept as one text; and back.
+// ns\0id: a name as one text, and back.
 std::string ResidentKey(std::string_view ns, std::string_view id);
 std::pair<std::string, std::string> SplitKey(const std::string& key);
 
@@ -88,44 +88,45 @@ class Residents {
   Residents(OpenTurn& turn, Catalog& catalog, Statistics& statistics, const EngineOptions& options)
       : turn_(turn), catalog_(catalog), statistics_(statistics), options_(options) {}
 
-  // The instance as it is, from memory or the store. kNotFound; any other error is the store's.
+  // The instance as it is, from memory or the store. kNotFound: there is none. Any other error is
+  // the store's.
   Result<Resident*> Load(const std::string& ns, const std::string& id);
   Resident* InMemory(ResidentName name);  // null: it is not
   Resident* Insert(Instance instance, VersionState* version, GraphPtr graph);
   void Erase(Resident& resident);
 
-  // The number of an instance's first record, without bringing it into memory. nullopt: there is no
-  // such instance.
+  // The number of an instance's first record, without bringing the instance into memory. nullopt:
+  // there is no such instance.
   Result<std::optional<uint64_t>> FirstSeqOf(const std::string& ns, const std::string& id);
   Result<std::shared_ptr<const Spec>> SpecOf(Resident& resident);
   InstanceView ViewOf(Resident& resident);
 
-  // Its row is written with this turn.
+  // Has its row written with this turn.
   void MarkDirty(Resident& resident);
-  // Something of it is only in memory, and may be for a short while.
+  // Something of it is only in memory. It is settled after a short while.
   void MarkLazy(Resident& resident);
-  // Puts what happened to it into the feed and its history, what came before it first.
+  // Puts the events into the feed and the instance's history, after those that were held back.
   void Stage(Resident& resident, std::vector<Event>& events);
-  // Brings what is only in memory of it into this turn's batch.
+  // Puts what is only in memory of it into this turn's batch.
   void Settle(Resident& resident);
   void SettleAll();
   void SettleDue();
   Timestamp SettleDueAt() const { return lazy_.empty() ? kNever : lazy_.front().first; }
 
-  // Whether the store has it as it is.
+  // Whether the store has the instance as it is now.
   bool Durable(const Resident& resident) const {
     return /*mutant durable-at-once*/ turn_.Durable(resident.dirty_turn) /*end*/;
   }
-  // What has changed in this turn: its rows are written when the turn ends, and not seen by scans
-  // before that.
+  // The residents that this turn has changed. Their rows are put when the turn ends, so scans do
+  // not see the changes before.
   const std::vector<Resident*>& dirty() const { return dirty_; }
   bool Dirty(const Resident& resident) const { return resident.dirty_turn == turn_.number(); }
-  // How long a stopped instance is kept.
+  // When a stopped instance may be removed.
   Timestamp ExpiryOf(const Resident& resident) const;
 
-  // At the end of a turn: the rows of all that it has changed.
+  // At the end of a turn: puts the rows of all residents that it has changed.
   void Write();
-  // Makes room in memory, a bounded amount of work.
+  // Makes room in memory, with a bounded amount of work.
   void Evict();
 
  private:

@@ -14,9 +14,8 @@ std::string Singletons::HolderOf(const Instance& instance, const std::string& ke
 
 Result<Ok> Singletons::MayResume(Resident& resident) {
   const Instance& instance = resident.instance;
-  const bool begun =
-      instance.plan && instance.start_time != Timestamp() && !instance.plan->waits_for_key;
-  if (!begun || instance.state != InstanceState::kPaused) return Ok{};
+  const bool goes_on = instance.plan && instance.Begun() && !instance.waits.Has(Wait::kKey);
+  if (!goes_on || !instance.waits.Paused()) return Ok{};
   std::vector<Event> events;
   Scene scene = changer_.SceneOf(resident, &events);
   Advise(resident, &scene);
@@ -34,14 +33,14 @@ void Singletons::Load(Resident& resident) {
   const Instance& instance = resident.instance;
   /*mutant recover-no-singletons*/ if (!instance.plan)
     return; /*end*/
-  const bool waits =
-      instance.plan->waits_for_key || std::ranges::any_of(instance.tokens, [](const Token& token) {
-        return token.step && token.step->waits_for_key;
-      });
+  const bool waits = instance.waits.Has(Wait::kKey) ||
+                     std::ranges::any_of(instance.tokens, [](const Token& token) {
+                       return token.step && token.step->waits_for_key;
+                     });
   if (waits && !instance.history.empty()) {
     first_seq_[ResidentKey(instance.ns, instance.id)] = instance.history.front();
   }
-  Note(resident, {}, {instance.plan->key, instance.plan->waits_for_key}, 0);
+  Note(resident, {}, {instance.plan->key, instance.waits.Has(Wait::kKey)}, 0);
   for (const Token& token : std::as_const(instance.tokens)) {
     if (!token.step || token.step->key.empty()) continue;
     Note(resident, {}, {token.step->key, token.step->waits_for_key}, token.visit);
@@ -78,9 +77,9 @@ void Singletons::Advise(Resident& resident, Scene* scene) {
 
 void Singletons::Absorb(const Change& change) {
   const Instance& instance = change.instance();
-  if (!instance.plan && !change.plan) return;
-  const Hold is = instance.plan ? Hold{instance.plan->key, instance.plan->waits_for_key} : Hold{};
-  Note(change.resident, {change.key, change.waits_for_key}, is, 0);
+  if (!instance.plan && !change.before.plan) return;
+  Note(change.resident, {change.before.key, change.before.waits.Has(Wait::kKey)},
+       {instance.plan ? instance.plan->key : "", instance.waits.Has(Wait::kKey)}, 0);
   for (const Tokens::Touched& touched : change.touched()) {
     const Token* now = instance.tokens.Find(touched.visit);
     auto hold_of = [](const Token* token) {
@@ -139,13 +138,14 @@ void Singletons::HandOn(const std::string& key) {
     const auto [id, visit] = waiting.front();
     waiting.pop_front();
     auto resident = changer_.Touch(ns, id);
-    /*mutant freed-singleton-sleeps*/ if (!resident || (*resident)->instance.Stopped()) continue; /*end*/
+    /*mutant freed-singleton-sleeps*/ if (!resident || (*resident)->instance.Stopped())
+      continue; /*end*/
     changer_.Apply(**resident, [at = visit](Scene& scene) {
-      at == 0 ? rules::KeyFreed(scene) : rules::RetryKey(scene, at);
+      at == 0 ? rules::StartDue(scene) : rules::RetryKey(scene, at);
     });
     residents_.MarkDirty(**resident);
     const Instance& instance = (*resident)->instance;
-    if (visit == 0 && instance.plan && instance.plan->waits_for_key) still.emplace_back(id, visit);
+    if (visit == 0 && instance.waits.Has(Wait::kKey)) still.emplace_back(id, visit);
   }
   auto it = keys_.find(key);
   auto& line = it->second.waiting;  // those that have come meanwhile

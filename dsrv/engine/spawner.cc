@@ -37,7 +37,7 @@ void Spawner::Absorb(const Change& change) {
     /*mutant children-not-spawned*/ if (now && rules::WantsChildren(instance, *now))
       Enlist(instance, touched.visit); /*end*/
   }
-  if (!Runs(instance.state) || change.state != InstanceState::kPaused) return;
+  if (!Runs(instance.state) || change.before.state != InstanceState::kPaused) return;
   for (const Token& token : instance.tokens) {
     if (rules::WantsChildren(instance, token)) Enlist(instance, token.visit);
   }

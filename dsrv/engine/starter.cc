@@ -101,7 +101,7 @@ Resident& Starter::Create(StartArgs args, std::vector<Instance::Prerequisite> af
   instance.priority = args.priority;
   instance.start_at = args.start_at;
   instance.start_before = args.start_before;
-  instance.hold = args.hold;
+  if (args.hold) instance.waits.Add(Wait::kHold);
   instance.parent = std::move(args.parent);
   instance.parent_step = args.parent_step;
   if (version->plan || args.flow) instance.plan = PlanState();

@@ -25,13 +25,13 @@ class Starter {
         followers_(followers),
         planner_(planner) {}
 
-  // The started instance; or the one that has this id already, when it was started the same way.
+  // The started instance, or an earlier one with the same id that was started in the same way.
   Result<Started> Start(StartArgs args);
 
  private:
   using Ended = std::vector<std::pair<std::string, InstanceResult>>;
 
-  // The version that `args` names, or why it cannot be started.
+  // The version that `args` names, or the reason why it cannot be started.
   Result<VersionState*> VersionOf(const StartArgs& args);
   Result<Started> StartAgain(const StartArgs& args);
   Result<Ended> EndedOf(const std::string& ns, const std::vector<Instance::Prerequisite>& after);

@@ -2,7 +2,7 @@
 // retry, and holds the retry back while the breaker is open.
 #pragma once
 
-#include "dsrv/engine/catalog.h"
+#include "dsrv/engine/machine_state.h"
 #include "dsrv/engine/statistics.h"
 #include "dsrv/engine/timers.h"
 #include "dsrv/engine/turn.h"

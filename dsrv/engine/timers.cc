@@ -95,8 +95,8 @@ void Timers::Absorb(const Change& change) {
 }
 
 void Timers::AwaitStart(const Instance& instance) {
-  if (!instance.tokens.empty() || rules::NextStart(instance) == kNever) return;
-  Await(rules::NextStart(instance), {instance.ns, instance.id}, 0);
+  const Timestamp next = rules::NextStart(instance);
+  if (next != kNever) Await(next, {instance.ns, instance.id}, 0);
 }
 
 void Timers::ArmClaim(Resident& resident, uint64_t visit, const Claim& claim) {

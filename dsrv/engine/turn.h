@@ -57,15 +57,16 @@ class OpenTurn {
   ClaimId LastClaim() const { return {epoch_, next_claim_ - 1}; }
   uint64_t NextId() { return next_id_++; }
 
-  // The rows as they will be once everything that was decided is written. The deciding thread only.
-  const View& view() const { /*mutant own-writes-unread*/ return rows_; /*end*/ }
   // The rows that are written. Any thread.
   const Store& store() const { return store_; }
   PartitionId partition() const { return partition_; }
   uint64_t epoch() const { return epoch_; }
 
-  // The rows of the partition, as in view(), and where to put this turn's.
-  rows::Reader reader() const { return {view(), partition_}; }
+  // The partition's rows as they will be once everything that was decided is written, and where to
+  // put this turn's. The deciding thread only.
+  rows::Reader reader() const { /*mutant own-writes-unread*/
+    return {rows_, partition_}; /*end*/
+  }
   rows::Writer writer() { return {rows_.batch(), partition_}; }
   // Gives the record the next number of the feed, and appends it to the feed.
   void Append(Event* event);

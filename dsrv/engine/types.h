@@ -167,9 +167,10 @@ struct EngineOptions {
   // at once.
   using Job = std::function<std::function<void()>()>;
   std::function<void(Job)> offload;
-  // How many steps of one plan are planned, or reached, within a turn: what is more is offloaded,
-  // or left to later turns.
+  // How many steps of one plan are planned, or reached, in one change: what is more is offloaded,
+  // or left to later passes. Each of these reaches `portion` steps, so that it holds up nobody.
   size_t steps_at_once = 1'000;
+  size_t portion = 250;
 };
 
 }  // namespace dfsmr

@@ -9,7 +9,7 @@ void Walker::Enlist(const Instance& instance) {
 }
 
 void Walker::Absorb(const Change& change) {
-  if (!change.open) Enlist(change.instance());
+  if (!change.before.open) Enlist(change.instance());
 }
 
 bool Walker::Work() {
@@ -24,7 +24,10 @@ bool Walker::Work() {
   auto resident = changer_.Touch(ns, id);
   if (!resident || !rules::HasOpenEdges((*resident)->instance)) return true;
   walked_ = true;
-  changer_.Apply(**resident, [](Scene& scene) { rules::GoOn(scene); });
+  changer_.Apply(**resident, [this](Scene& scene) {
+    scene.portion = portion_;
+    rules::ReachMore(scene);
+  });
   if (rules::HasOpenEdges((*resident)->instance)) waiting_.push_back(key);
   return true;
 }

@@ -13,7 +13,8 @@ namespace dfsmr {
 
 class Walker : public Part {
  public:
-  Walker(OpenTurn& turn, Changer& changer) : turn_(turn), changer_(changer) {}
+  Walker(OpenTurn& turn, Changer& changer, const EngineOptions& options)
+      : turn_(turn), changer_(changer), portion_(options.portion) {}
 
   void Load(Resident& resident) override { Enlist(resident.instance); }
   void Absorb(const Change& change) override;
@@ -25,6 +26,7 @@ class Walker : public Part {
 
   OpenTurn& turn_;
   Changer& changer_;
+  const size_t portion_;
   std::deque<std::string> waiting_;  // ns\0id
   bool walked_ = false;              // in this pass
 };

@@ -117,7 +117,7 @@ void Loop::Commit() {
     lock.Unlock();
     if (!turn.batch->empty()) {
       const auto begin = std::chrono::steady_clock::now();
-      auto written = store_.Write(engine_.partition(), engine_.epoch(), *turn.batch);
+      auto written = store_.Write(engine_.reader().partition, engine_.epoch(), *turn.batch);
       if (!written) {
         outside_.fail(written.error());
         return;

@@ -166,7 +166,8 @@ class Lister {
     }
     if (!query_.node.empty() && !StandsAt(*nodes, query_.node)) return;
     InstanceView view{std::move(instance), nullptr, *std::move(nodes), {}};
-    if (/*mutant list-ignores-label*/ query_.labels.size() > 1 || (!query_.labels.empty() && !query_.parent.empty()) /*end*/) {
+    if (/*mutant list-ignores-label*/ query_.labels.size() > 1 ||
+        (!query_.labels.empty() && !query_.parent.empty()) /*end*/) {
       auto filled = Fill(&view);
       if (!filled) {
         failed_ = filled.error();

@@ -18,9 +18,7 @@ struct Moment {
       : view(reader.store.Snapshot()),
         rows{*view, reader.partition},
         registry(reader.registry),
-        resolve([&known = registry](std::string_view ns, std::string_view id, uint32_t version) {
-          return known.Resolve(ns, id, version);
-        }) {}
+        resolve(registry.resolve()) {}
 
   const std::unique_ptr<const View> view;
   const rows::Reader rows;  // of `view`

@@ -222,7 +222,7 @@ void ToProto(const std::string& instance, const Result<Answer>& answer,
   }
 }
 
-void ToProto(const Engine::Extended& extended, v1::ExtendResponse::Item* out) {
+void ToProto(const Extended& extended, v1::ExtendResponse::Item* out) {
   if (!extended.error && extended.deadline != kNever) {
     Set(extended.deadline, out->mutable_deadline());
   }

@@ -21,7 +21,7 @@ void ToProto(const InstanceView& view, v1::Instance* out);
 void ToProto(const Task& task, v1::Task* out);
 void ToProto(const std::string& instance, const Answer& answer, v1::TransitionResponse* out);
 void ToProto(const std::string& instance, const Result<Answer>& answer, v1::TransitionResult* out);
-void ToProto(const Engine::Extended& extended, v1::ExtendResponse::Item* out);
+void ToProto(const Extended& extended, v1::ExtendResponse::Item* out);
 void ToProto(const Event& event, PartitionId partition, v1::Change* out);
 
 }  // namespace dfsmr

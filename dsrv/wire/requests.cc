@@ -123,10 +123,10 @@ Result<ReportCommand> ToReport(const v1::TransitionRequest& request) {
   if (!checked) return checked.error();
   ReportCommand command{*std::move(ns), request.instance(), {}, {}};
   command.args.transition = request.transition();
-  command.args.claim = request.claim();
+  command.args.claim = ClaimRef::Read(request.claim());
   auto filled = FillReport(request, &command);
   if (filled) return command;
-  if (request.claim().empty()) return filled.error();
+  if (!command.args.claim.given()) return filled.error();
   command.args.fault = filled.error();
   return command;
 }
@@ -151,8 +151,9 @@ Result<PollArgs> ToPoll(const v1::ReadyRequest& request, const std::string& peer
   return args;
 }
 
-Result<ExtendCommand> ToExtend(const v1::ExtendRequest::Item& item) {
-  ExtendCommand command{item.instance(), item.claim(), std::nullopt, item.progress()};
+Result<ExtendCommand> ToExtend(const std::string& ns, const v1::ExtendRequest::Item& item) {
+  ExtendCommand command{ns, item.instance(), ClaimRef::Read(item.claim()), std::nullopt,
+                        item.progress()};
   auto checked = CheckInstanceId(item.instance());
   if (!checked) return checked.error();
   if (!(item.progress() >= 0 && item.progress() <= 1)) {
@@ -164,6 +165,14 @@ Result<ExtendCommand> ToExtend(const v1::ExtendRequest::Item& item) {
     command.by = *by;
   }
   return command;
+}
+
+Result<RelinquishCommand> ToRelinquish(const v1::RelinquishRequest& request) {
+  auto ns = ToNamespace(request.namespace_());
+  if (!ns) return ns.error();
+  auto checked = CheckInstanceId(request.instance());
+  if (!checked) return checked.error();
+  return RelinquishCommand{*std::move(ns), request.instance(), ClaimRef::Read(request.claim()), {}};
 }
 
 Result<CancelMode> ToCancelMode(v1::CancelRequest::Mode mode) {

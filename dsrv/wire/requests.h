@@ -29,12 +29,20 @@ Result<ReportCommand> ToReport(const v1::TransitionRequest& request);
 // `peer` is the caller's address, which names a worker that gives no name.
 Result<PollArgs> ToPoll(const v1::ReadyRequest& request, const std::string& peer, Timestamp now);
 struct ExtendCommand {
+  std::string ns;
   std::string instance;
-  std::string claim;
+  ClaimRef claim;
   std::optional<Duration> by;
   double progress = 0;
 };
-Result<ExtendCommand> ToExtend(const v1::ExtendRequest::Item& item);
+Result<ExtendCommand> ToExtend(const std::string& ns, const v1::ExtendRequest::Item& item);
+struct RelinquishCommand {
+  std::string ns;
+  std::string instance;
+  ClaimRef claim;
+  std::string client;  // who does it without a claim
+};
+Result<RelinquishCommand> ToRelinquish(const v1::RelinquishRequest& request);
 Result<CancelMode> ToCancelMode(v1::CancelRequest::Mode mode);
 Result<ChangeFilter> ToChangeFilter(const v1::ChangesRequest& request);
 

@@ -103,7 +103,8 @@ Breaker::Effect Breaker::Judge(Timestamp now) {
     opened_at_ = last_retry_ = now;
     return Effect::kOpened;
   }
-  if (/*mutant breaker-stays-open*/ sum_.claims > 0 /*end*/ && sum_.retries * 10 >= sum_.claims) return Effect::kNone;
+  if (/*mutant breaker-stays-open*/ sum_.claims > 0 /*end*/ && sum_.retries * 10 >= sum_.claims)
+    return Effect::kNone;
   state_ = State::kClosed;
   return Effect::kClosed;
 }

@@ -287,7 +287,8 @@ uint32_t PlanNames::GroupOf(uint32_t index) {
     members.push_back(std::move(member));
   };
   const Bundle& bundle = draft_.bundles[index];
-  /*mutant outputs-sorted-as-text*/ for (const Entity& item : bundle.items) add("", item); /*end*/
+  /*mutant outputs-sorted-as-text*/ for (const Entity& item : bundle.items)
+    add("", item); /*end*/
   if (bundle.scope) {
     for (size_t i = 0; i < bundle.scope->entities.size(); ++i) {
       add(bundle.scope->symbols->names[i], bundle.scope->entities[i]);

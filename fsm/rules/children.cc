@@ -25,7 +25,7 @@ bool WantsChildren(const Instance& instance, const Token& token) {
   if (token.state != TokenState::kWaiting) return false;
   const ChildCounts& children = *token.step->children;
   if (!children.Awaited()) return false;
-  if (instance.state != InstanceState::kRunning || instance.cancel_requested) return false;
+  if (instance.state != InstanceState::kRunning || instance.Cancelling()) return false;
   if (!children.counted) return true;
   if (!children.restart && children.started >= children.total) return false;
   return children.concurrency == 0 || children.running < children.concurrency;
@@ -55,7 +55,7 @@ void JudgeChildren(Scene& scene, uint64_t visit) {
   const bool spawn = home.role == Role::kSpawn;
   if (!spawn && token.node == token.home) return;  // it waits for its next try, which asks again
   const uint64_t failed = children.failed + children.paused;
-  if (instance.cancel_requested) {
+  if (instance.Cancelling()) {
     if (children.paused > 0) return;  // they are told of the cancel, and stop
     if (spawn) instance.tokens.Remove(*slot);
   } else if (failed > 0) {

@@ -6,6 +6,32 @@
 #include "fsm/base/names.h"
 #include "fsm/rules/inside.h"
 
+namespace dfsmr {
+
+ClaimRef ClaimRef::Read(std::string_view text) {
+  uint64_t numbers[4];
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  bool good = true;
+  for (int i = 0; i < 4 && good; ++i) {
+    const auto [next, error] = std::from_chars(at, end, numbers[i], 16);
+    good = error == std::errc() && (i == 3 ? next == end : next != end && *next == '-');
+    at = next + 1;
+  }
+  ClaimRef claim;
+  claim.read = good;
+  if (good) {
+    claim.visit = numbers[0];
+    claim.id = {numbers[1], numbers[2]};
+    claim.tag = numbers[3];
+  } else {
+    claim.unreadable = text.substr(0, 64);
+  }
+  return claim;
+}
+
+}  // namespace dfsmr
+
 namespace dfsmr::rules {
 namespace {
 
@@ -30,6 +56,15 @@ void AppendHex(std::string& text, uint64_t number) {
 
 }  // namespace
 
+ClaimRef ClaimOf(const Instance& instance, uint64_t visit, ClaimId id) {
+  ClaimRef claim;
+  claim.visit = visit;
+  claim.id = id;
+  claim.tag = Tag(instance);
+  claim.read = true;
+  return claim;
+}
+
 std::string ClaimText(const Instance& instance, uint64_t visit, ClaimId id) {
   std::string text;
   text.reserve(32);
@@ -41,20 +76,13 @@ std::string ClaimText(const Instance& instance, uint64_t visit, ClaimId id) {
   return text;
 }
 
-Result<ClaimRef> ParseClaim(const Instance& instance, std::string_view text) {
-  uint64_t numbers[4];
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  bool good = true;
-  for (int i = 0; i < 4 && good; ++i) {
-    const auto [next, error] = std::from_chars(at, end, numbers[i], 16);
-    good = error == std::errc() && (i == 3 ? next == end : next != end && *next == '-');
-    at = next + 1;
+Result<Ok> CheckClaim(const Instance& instance, const ClaimRef& claim) {
+  if (!claim.read) {
+    return Stale(instance, Quoted(claim.unreadable) + " is no claim that Ready gave");
   }
-  if (!good) return Stale(instance, Quoted(text.substr(0, 64)) + " is no claim that Ready gave");
-  if (/*mutant claim-of-another-instance*/ numbers[3] != Tag(instance) /*end*/)
+  if (/*mutant claim-of-another-instance*/ claim.tag != Tag(instance) /*end*/)
     return Stale(instance, "it belongs to another instance");
-  return ClaimRef{numbers[0], {numbers[1], numbers[2]}};
+  return Ok{};
 }
 namespace {
 
@@ -69,23 +97,23 @@ bool LostInCrash(const Scene& scene, const Token& token, ClaimId id) {
 
 }  // namespace
 
-Result<size_t> ClaimedSlot(Scene& scene, const ClaimRef& ref) {
+Result<size_t> ClaimedSlot(Scene& scene, const ClaimRef& claim) {
   Instance& instance = scene.instance;
   if (instance.Stopped()) {
     return Stale(instance, "the instance has stopped with " + std::string(Name(instance.result)));
   }
-  const auto slot = instance.tokens.SlotOf(ref.visit);
+  const auto slot = instance.tokens.SlotOf(claim.visit);
   if (!slot) {
-    return Stale(instance, "visit " + std::to_string(ref.visit) +
+    return Stale(instance, "visit " + std::to_string(claim.visit) +
                                " is over, another report or an upgrade ended it; the instance "
                                "is at visit " +
                                std::to_string(instance.last_visit) +
                                (Where(scene).empty() ? "" : ", " + Quoted(Where(scene))));
   }
   const Token& token = std::as_const(instance.tokens)[*slot];
-  const Claim* claim = token.FindClaim(ref.id);
-  if (/*mutant given-back-accepted*/ claim ? claim->given_back
-                                           : !LostInCrash(scene, token, ref.id) /*end*/) {
+  const Claim* listed = token.FindClaim(claim.id);
+  if (/*mutant given-back-accepted*/ listed ? listed->given_back
+                                            : !LostInCrash(scene, token, claim.id) /*end*/) {
     return Stale(instance, "it was given back; ask Ready for a new one");
   }
   return *slot;
@@ -95,8 +123,9 @@ void SampleAbandoned(Scene& scene, const Token& token, ClaimId winner, Event& ev
   const Node& node = scene.machine.nodes[token.node];
   for (const Claim& claim : token.claims) {
     if (!claim.Live() || claim.id == winner) continue;
-    event.samples.push_back(
-        {node.id, scene.now - claim.claim_time, /*mutant abandoned-learned-as-done*/ true /*end*/, claim.sampled, claim.retry});
+    event.samples.push_back({node.id, scene.now - claim.claim_time,
+                             /*mutant abandoned-learned-as-done*/ true /*end*/, claim.sampled,
+                             claim.retry});
   }
 }
 
@@ -186,34 +215,40 @@ const Claim& TakeClaim(Scene& scene, Token& token, ClaimArgs args) {
   return token.claims.back();
 }
 
-Result<std::string> Relinquish(Scene& scene, std::string_view text, const std::string& client) {
+namespace {
+
+Result<std::string> RelinquishAll(Scene& scene, const std::string& client) {
   Instance& instance = scene.instance;
-  if (text.empty()) {
-    if (instance.Stopped()) return Stopped(instance);
-    const std::string node = Where(scene);
-    for (uint64_t visit : VisitsWith(instance, [](const Token& token) {
-           return token.state == TokenState::kReady || token.state == TokenState::kClaimed;
-         })) {
-      Token& token = *instance.tokens.FindMutable(visit);
-      ForgetLost(scene, token);
-      for (Claim& claim : token.claims) {
-        if (!claim.given_back) GiveBack(scene, token, claim, client);
-      }
-      FreeIfUnclaimed(scene, visit);
+  if (instance.Stopped()) return Stopped(instance);
+  const std::string node = Where(scene);
+  for (uint64_t visit : VisitsWith(instance, [](const Token& token) {
+         return token.state == TokenState::kReady || token.state == TokenState::kClaimed;
+       })) {
+    Token& token = *instance.tokens.FindMutable(visit);
+    ForgetLost(scene, token);
+    for (Claim& claim : token.claims) {
+      if (!claim.given_back) GiveBack(scene, token, claim, client);
     }
-    StopIfCancelled(scene);
-    return node;
+    FreeIfUnclaimed(scene, visit);
   }
-  auto ref = ParseClaim(instance, text);
-  if (!ref) return ref.error();
-  auto slot = ClaimedSlot(scene, *ref);
+  StopIfCancelled(scene);
+  return node;
+}
+
+}  // namespace
+
+Result<std::string> Relinquish(Scene& scene, const ClaimRef& claim, const std::string& client) {
+  if (!claim.given()) return RelinquishAll(scene, client);
+  auto ours = CheckClaim(scene.instance, claim);
+  if (!ours) return ours.error();
+  auto slot = ClaimedSlot(scene, claim);
   if (!slot) return slot.error();
-  Token& token = instance.tokens[*slot];
+  Token& token = scene.instance.tokens[*slot];
   std::string node(NodeName(scene.machine, token.node));
-  auto claim = std::ranges::find(token.claims, ref->id, &Claim::id);
-  if (claim == token.claims.end()) claim = Recover(scene, token, ref->id);
-  GiveBack(scene, token, *claim, client);
-  FreeIfUnclaimed(scene, ref->visit);
+  auto listed = std::ranges::find(token.claims, claim.id, &Claim::id);
+  if (listed == token.claims.end()) listed = Recover(scene, token, claim.id);
+  GiveBack(scene, token, *listed, client);
+  FreeIfUnclaimed(scene, claim.visit);
   StopIfCancelled(scene);
   return node;
 }
@@ -234,22 +269,23 @@ void Unclaim(Scene& scene, uint64_t visit, ClaimId id, bool told) {
   StopIfCancelled(scene);
 }
 
-Result<Extension> Extend(Scene& scene, std::string_view text, Timestamp deadline, double progress) {
-  auto ref = ParseClaim(scene.instance, text);
-  if (!ref) return ref.error();
-  auto slot = ClaimedSlot(scene, *ref);
+Result<Extension> Extend(Scene& scene, const ClaimRef& of, Timestamp deadline, double progress) {
+  auto ours = CheckClaim(scene.instance, of);
+  if (!ours) return ours.error();
+  auto slot = ClaimedSlot(scene, of);
   if (!slot) return slot.error();
   Token& token = scene.instance.tokens[*slot];
-  auto claim = std::ranges::find(token.claims, ref->id, &Claim::id);
+  auto claim = std::ranges::find(token.claims, of.id, &Claim::id);
   if (claim == token.claims.end()) {
-    claim = Recover(scene, token, ref->id);
+    claim = Recover(scene, token, of.id);
     claim->deadline = deadline;
   }
   if (claim->timed_out) {
     claim->timed_out = false;
     claim->deadline = deadline;
   }
-  /*mutant extend-moves-nothing*/ if (claim->deadline != kNever) claim->deadline = std::max(claim->deadline, deadline); /*end*/
+  /*mutant extend-moves-nothing*/ if (claim->deadline != kNever)
+    claim->deadline = std::max(claim->deadline, deadline); /*end*/
   if (progress > 0) claim->progress = progress;
   if (token.step && progress > 0) {
     const double weight = WeightOf(scene, scene.machine.nodes[token.home]);
@@ -257,7 +293,7 @@ Result<Extension> Extend(Scene& scene, std::string_view text, Timestamp deadline
     token.step->progress = progress;
   }
   token.state = TokenState::kClaimed;
-  return Extension{claim->deadline, scene.instance.cancel_requested};
+  return Extension{claim->deadline, scene.instance.Cancelling()};
 }
 
 void TimeOut(Scene& scene, uint64_t visit, ClaimId id) {

@@ -9,14 +9,11 @@ namespace dfsmr::rules {
 Result<Ok> Pause(Scene& scene) {
   Instance& instance = scene.instance;
   if (instance.Stopped()) return Stopped(instance);
-  if (instance.state == InstanceState::kPaused) return Ok{};
+  if (instance.waits.Paused()) return Ok{};
   // A plan that is being cancelled is not paused: its remaining steps have to be told.
-  if (instance.plan && instance.cancel_requested) return Ok{};
-  if (instance.plan) {
-    instance.plan->pause_requested = true;
-    instance.plan->key.clear();
-  }
-  SetState(scene, InstanceState::kPaused);
+  if (instance.plan && instance.Cancelling()) return Ok{};
+  if (instance.plan) instance.plan->key.clear();
+  KeepFromRunning(scene, Wait::kPause);
   Event& event = Emit(scene, ChangeKind::kPaused);
   event.node = Where(scene);
   event.visit = VisitOf(scene);
@@ -52,17 +49,10 @@ Result<Ok> Resume(Scene& scene, const std::string& node, bool force) {
                                          Quoted(node) +
                                          (force ? "" : "; 'force' runs claimed work again"));
   }
-  const bool held = instance.hold;
-  const bool paused = instance.state == InstanceState::kPaused && node.empty();
-  if (!held && !paused && chosen->empty()) return Ok{};
-  if (paused) {
-    if (instance.plan) instance.plan->pause_requested = false;
-    SetState(scene, !instance.tokens.empty() ? InstanceState::kRunning
-                    : instance.start_time != Timestamp() && !instance.plan->waits_for_key
-                        ? InstanceState::kPlanning
-                        : InstanceState::kScheduled);
-  }
-  /*mutant resume-forgets-cancel*/ instance.hold = false; /*end*/
+  const bool held = instance.waits.Has(Wait::kHold) || instance.waits.Has(Wait::kPause);
+  if (!(held && node.empty()) && chosen->empty()) return Ok{};
+  /*mutant resume-forgets-cancel*/ if (node.empty())
+    LetRun(scene, {Wait::kHold, Wait::kPause}); /*end*/
   Event& event = Emit(scene, ChangeKind::kResumed);
   event.node = node.empty() ? Where(scene) : node;
   event.visit = VisitOf(scene);
@@ -89,20 +79,16 @@ Result<Ok> Cancel(Scene& scene, CancelMode mode) {
     if (instance.result == InstanceResult::kCancelled) return Ok{};
     return Stopped(instance);
   }
-  instance.cancel_requested = true;
-  if (mode == CancelMode::kKill) instance.killed = true;
-  if (mode == CancelMode::kForce || mode == CancelMode::kKill) {
-    instance.forced = true;
+  instance.cancel = std::max({instance.cancel, mode, CancelMode::kCancel});
+  if (mode >= CancelMode::kForce) {
     StopCancelled(scene);
     return Ok{};
   }
   if (IsPlanned(scene)) {
     CancelSteps(scene);
     // The remaining steps have to be told, also when somebody had paused the plan.
-    if (!instance.tokens.empty() && instance.state == InstanceState::kPaused) {
-      instance.plan->pause_requested = false;
-      SetState(scene,
-               scene.machine.graph->planning ? InstanceState::kPlanning : InstanceState::kRunning);
+    if (!instance.tokens.empty() && instance.waits.Paused()) {
+      LetRun(scene, {Wait::kPause, Wait::kStuck});
       Emit(scene, ChangeKind::kResumed).note = "to be cancelled";
     }
   }

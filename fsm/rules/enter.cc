@@ -75,7 +75,7 @@ bool Enter(Scene& scene, size_t slot, Arrival arrival, bool announce) {
     const uint32_t most = /*mutant max-visits-one-less*/ node.settings->max_visits /*end*/;
     if (/*mutant max-visits-ignored*/ most == 0 || instance.Entries(node.id) < most /*end*/) break;
     if (hops > scene.machine.nodes.size()) {
-      if (instance.cancel_requested) return StopCancelled(scene), false;
+      if (instance.Cancelling()) return StopCancelled(scene), false;
       Stop(scene, InstanceResult::kError, arrival.node, visit,
            "no node left to go to: every node on the way had been visited as often as its "
            "max_visits allows");
@@ -100,7 +100,7 @@ bool Enter(Scene& scene, size_t slot, Arrival arrival, bool announce) {
     instance.tokens.Add(std::move(token));
   }
   if (node.kind != NodeKind::kFinal) return true;
-  if (instance.cancel_requested) {
+  if (instance.Cancelling()) {
     StopCancelled(scene);
   } else {
     Stop(scene, ResultOf(node.result), arrival.node, visit);

@@ -23,6 +23,11 @@ uint64_t VisitOf(const Scene& scene);
 
 Event& Emit(Scene& scene, ChangeKind kind);
 void SetState(Scene& scene, InstanceState state);
+// Gives the instance a reason not to run: it is PAUSED or SCHEDULED from now on.
+void KeepFromRunning(Scene& scene, Wait reason);
+// Takes reasons not to run away. When no reason is left, an instance that had begun goes on;
+// StartDue begins any other.
+void LetRun(Scene& scene, Waits reasons);
 // Ends the instance on a node; kElsewhere: of a plan, on instance.plan->ended_at. It keeps one DONE
 // token there, none when `where` is kNoNode.
 void Stop(Scene& scene, InstanceResult result, NodeIndex where, uint64_t visit,
@@ -73,8 +78,8 @@ std::vector<std::string> Follow(Scene& scene, size_t slot, const Edge& edge, Arr
 
 // claim.cc ---------------------------------------------------------------------------------------
 
-// The token that a worker's claim is about.
-Result<size_t> ClaimedSlot(Scene& scene, const ClaimRef& ref);
+// The token that a worker's claim is about, once the claim is known to be of this instance.
+Result<size_t> ClaimedSlot(Scene& scene, const ClaimRef& claim);
 // What the node's latency learns from a report, by `claim` (null: without one), and from the other
 // live claims of the visit.
 void SampleReport(Scene& scene, const Token& token, const Claim* claim, Event& event);

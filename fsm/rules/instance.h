@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <string>
@@ -27,7 +28,7 @@ enum class ChangeKind : uint8_t {
   kFinished, kScheduled, kPaused, kResumed, kSkipped, kCancelled, kSuspended, kWoken,
   kBreakerOpened, kBreakerClosed
 };
-enum class CancelMode : uint8_t { kNone, kCancel, kForce, kKill };
+enum class CancelMode : uint8_t { kNone, kCancel, kForce, kKill };  // the later, the harder
 
 std::string_view Name(InstanceState state);    // "RUNNING"
 std::string_view Name(InstanceResult result);  // "SUCCESS"
@@ -38,6 +39,40 @@ inline constexpr NodeIndex kCancelledIndex = kNoNode - 2;
 inline constexpr NodeIndex kElsewhere = kNoNode - 3;  // of a plan: plan->ended_at names it
 std::string_view NodeName(const Machine& machine, NodeIndex node);
 NodeIndex NodeNamed(const Machine& machine, std::string_view name);  // kNoNode when there is none
+
+// A reason why an instance does not run.
+enum class Wait : uint8_t {
+  kHold,     // it was started held, until it is resumed
+  kStartAt,  // its start_at has not come
+  kAfter,    // an instance of `after` has not stopped
+  kKey,      // another instance holds its plan's singleton
+  kPause,    // it was paused by a call, until it is resumed
+  kStuck,    // all steps that are left of the plan have failed, until one of them is dealt with
+};
+
+// All reasons why an instance does not run. It begins, or goes on, when none is left. As long as
+// there is one it is PAUSED or SCHEDULED; once it has stopped, they say why it never began.
+class Waits {
+ public:
+  constexpr Waits() = default;
+  constexpr Waits(std::initializer_list<Wait> reasons) {
+    for (Wait reason : reasons) Add(reason);
+  }
+  constexpr bool empty() const { return bits_ == 0; }
+  constexpr bool Has(Wait reason) const { return (bits_ & Bit(reason)) != 0; }
+  constexpr void Add(Wait reason) { bits_ |= Bit(reason); }
+  constexpr void Remove(Wait reason) { Remove(Waits{reason}); }
+  constexpr void Remove(Waits reasons) { bits_ &= static_cast<uint8_t>(~reasons.bits_); }
+  // Whether it is PAUSED, rather than SCHEDULED.
+  constexpr bool Paused() const { return Has(Wait::kPause) || Has(Wait::kStuck); }
+  friend bool operator==(const Waits&, const Waits&) = default;
+
+ private:
+  static constexpr uint8_t Bit(Wait reason) {
+    return static_cast<uint8_t>(1 << static_cast<uint8_t>(reason));
+  }
+  uint8_t bits_ = 0;
+};
 
 // The answer to the last accepted report, so that its repetition needs no look into the history.
 struct Answer {
@@ -63,17 +98,18 @@ struct OpenEdge {
   friend bool operator==(const OpenEdge&, const OpenEdge&) = default;
 };
 
+inline constexpr std::string_view kOwnGraph = "own";
+
 // What only an instance of a plan has.
 struct PlanState {
-  std::string graph;       // names the row of its graph; empty: not planned yet
-  bool own_graph = false;  // no other instance has that graph: both are dropped together
+  // Names the row of its graph; empty: not planned yet. With kOwnGraph no other instance has that
+  // graph, and both are dropped together.
+  std::string graph;
   std::string label;
-  std::string key;         // the singleton that it holds
-  bool waits_for_key = false;    // scheduled: until the key is free
-  bool pause_requested = false;  // paused by a call, not because its steps failed
-  bool skipped = false;          // a step was skipped: the result is WARNING
-  bool ran = false;              // it was RUNNING once: its steps were ready
-  bool upgraded = false;         // it was upgraded, and has not entered its graph since
+  std::string key;        // the singleton that it holds
+  bool skipped = false;   // a step was skipped: the result is WARNING
+  bool ran = false;       // it was RUNNING once: its steps were ready
+  bool upgraded = false;  // it had begun when it was upgraded, and has not entered its graph since
   uint64_t children = 0;         // one more than the highest number that a child was given
   uint64_t first_child = 0;      // the lowest number for a child; above 0 after an upgrade
   double done_weight = 0;        // of the steps that are done or skipped
@@ -82,6 +118,8 @@ struct PlanState {
   double weight = 0;             // of all
   std::string ended_at;          // stopped: the node
   std::vector<OpenEdge> open;    // the way that is left when many nodes are reached at once
+
+  bool OwnsGraph() const { return graph == kOwnGraph; }
   friend bool operator==(const PlanState&, const PlanState&) = default;
 };
 
@@ -104,16 +142,14 @@ struct Instance {
   Timestamp end_time;               // zero before
   Timestamp start_at;               // scheduled for; zero: not scheduled
   Timestamp start_before = kNever;  // too late after this
-  bool hold = false;                // scheduled, and not due before it is resumed
+  Waits waits;
   struct Prerequisite {
     std::string instance;  // must have stopped before this one begins
     bool any_result = false;
     friend bool operator==(const Prerequisite&, const Prerequisite&) = default;
   };
   std::vector<Prerequisite> after;  // those that have not stopped yet
-  bool cancel_requested = false;
-  bool killed = false;
-  bool forced = false;
+  CancelMode cancel = CancelMode::kNone;  // as it was asked for
   std::string parent;
   std::string error;
   uint64_t last_visit = 0;  // the highest visit number given out
@@ -131,6 +167,9 @@ struct Instance {
   bool bare = false;
 
   bool Stopped() const { return state == InstanceState::kStopped; }
+  // It may be SCHEDULED again after it began: for the singleton of a version that it was moved to.
+  bool Begun() const { return start_time != Timestamp(); }
+  bool Cancelling() const { return cancel != CancelMode::kNone; }
   bool HasLiveClaim() const;
   uint32_t& Entries(const std::string& node);
   friend bool operator==(const Instance&, const Instance&) = default;

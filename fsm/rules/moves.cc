@@ -71,7 +71,7 @@ std::vector<std::string> Walk::Go() {
   PlanState& plan = *scene_.instance.plan;
   size_t left = scene_.portion;
   for (; !open_.empty() && !scene_.instance.Stopped() && left > 0; --left) Step();
-  if (!scene_.instance.Stopped() && !scene_.instance.cancel_requested) {
+  if (!scene_.instance.Stopped() && !scene_.instance.Cancelling()) {
     /*mutant way-forgotten*/ std::ranges::move(open_, std::back_inserter(plan.open)); /*end*/
   }
   return std::move(entered_);
@@ -97,7 +97,7 @@ void Walk::Arrive(const Arrow& arrow) {
   Instance& instance = scene_.instance;
   const Node& node = scene_.machine.nodes[arrow.to];
   const bool opens =
-      !instance.cancel_requested &&
+      !instance.Cancelling() &&
       (arrow.again || node.waits_for <= 1 ||
        /*mutant join-opens-early*/ instance.tokens.Arrive(arrow.to) == node.waits_for /*end*/);
   Event& event = Emit(scene_, ChangeKind::kTransitioned);
@@ -243,7 +243,7 @@ bool HasOpenEdges(const Instance& instance) {
   return instance.plan && !instance.plan->open.empty();
 }
 
-void GoOn(Scene& scene) {
+void ReachMore(Scene& scene) {
   if (!HasOpenEdges(scene.instance)) return;
   Walk(scene, {}).GoOn();
   JudgeSteps(scene);
@@ -301,7 +301,7 @@ void Hold(Scene& scene, size_t slot, const std::string& error, const Led& led) {
 void GiveUp(Scene& scene, size_t slot, const std::string& error, const Led& led) {
   const Rescue rescue = ActionOf(scene, std::as_const(scene.instance.tokens)[slot]).rescue;
   Hold(scene, slot, error, led);
-  if (scene.instance.cancel_requested) {
+  if (scene.instance.Cancelling()) {
     scene.instance.tokens.Remove(slot);
   } else if (rescue == Rescue::kSkip) {
     SkipHeld(scene, slot, "");
@@ -375,7 +375,7 @@ void Failed(Scene& scene, size_t slot, const std::string& error, const Led& led)
   const Node& home = scene.machine.nodes[left.home];
   const StepState& step = *left.step;
   const bool polled = step.event == "poll" && action.poll;
-  const bool goes_on = !scene.instance.cancel_requested;
+  const bool goes_on = !scene.instance.Cancelling();
   if (goes_on && polled && step.poll_failures + 1 < action.poll->max_failures) {
     Token& token = MoveTo(scene, slot, home.FindTransition("suspend")->targets.front(),
                           TokenState::kWaiting, ChangeKind::kTransitioned, led);

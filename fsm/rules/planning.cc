@@ -27,20 +27,19 @@ void Planned(Scene& scene) {
   JudgeSteps(scene);
 }
 
-void TakeKey(Scene& scene) {
+bool TakeKey(Scene& scene) {
   Instance& instance = scene.instance;
   Check(static_cast<bool>(instance.plan), "only an instance of a plan takes a singleton");
   if (scene.key_holder.empty()) {
     instance.plan->key = scene.key;
-    instance.plan->waits_for_key = false;
-    return;
+    return true;
   }
   instance.plan->key.clear();
   const std::string why = HeldBy(scene.key, scene.key_holder);
-  if (scene.on_conflict == OnConflict::kFail) return PlanningFailed(scene, why);
-  instance.plan->waits_for_key = true;
-  SetState(scene, InstanceState::kScheduled);
+  if (scene.on_conflict == OnConflict::kFail) return PlanningFailed(scene, why), false;
+  KeepFromRunning(scene, Wait::kKey);
   Emit(scene, ChangeKind::kScheduled).note = why + "; it waits its turn";
+  return false;
 }
 
 void PlanningFailed(Scene& scene, const std::string& why) {
@@ -66,7 +65,7 @@ void AwaitKey(Scene& scene, uint64_t visit, const std::string& key, const std::s
   if (on_conflict == OnConflict::kFail) return FailStep(scene, visit, why);
   Token* token = scene.instance.tokens.FindMutable(visit);
   if (!token) return;
-  if (scene.instance.cancel_requested) {  // the step has not begun, and will not
+  if (scene.instance.Cancelling()) {  // the step has not begun, and will not
     scene.instance.tokens.Remove(*scene.instance.tokens.SlotOf(visit));
     return JudgeSteps(scene);
   }

@@ -61,30 +61,27 @@ Result<const Edge*> LegalEdge(const Scene& scene, const Token& token,
 
 Result<Answer> Report(Scene& scene, const ReportArgs& args) {
   Instance& instance = scene.instance;
-  Result<size_t> slot = size_t{0};
-  ClaimRef ref;
-  if (args.claim.empty()) {
-    slot = OutsideSlot(scene, args.node);
-  } else {
-    auto parsed = ParseClaim(instance, args.claim);
-    if (!parsed) return parsed.error();
-    ref = *parsed;
+  const ClaimId id = args.claim.id;
+  if (args.claim.given()) {
+    auto ours = CheckClaim(instance, args.claim);
+    if (!ours) return ours.error();
     const auto& last = instance.last_answer;
-    if (last && last->claim == ref.id && /*mutant repeated-whatever-transition*/ last->transition == args.transition /*end*/) {
+    if (last && last->claim == id &&
+        /*mutant repeated-whatever-transition*/ last->transition == args.transition /*end*/) {
       Answer again = *last;
       again.repeated = true;
       return again;
     }
-    slot = ClaimedSlot(scene, ref);
   }
+  auto slot = args.claim.given() ? ClaimedSlot(scene, args.claim) : OutsideSlot(scene, args.node);
   if (!slot) return slot.error();
   if (args.fault) return *args.fault;
-  if (IsPlanned(scene)) return ReportStep(scene, *slot, ref.id, args);
+  if (IsPlanned(scene)) return ReportStep(scene, *slot, id, args);
   const Token left = std::as_const(instance.tokens)[*slot];
   auto edge = LegalEdge(scene, left, args.transition);
   if (!edge) return edge.error();
 
-  const Claim* claim = ref.id ? left.FindClaim(ref.id) : nullptr;
+  const Claim* claim = id ? left.FindClaim(id) : nullptr;
   Arrival arrival{.node = kNoNode,
                   .prev_node = scene.machine.nodes[left.node].id,
                   .transition = args.transition,
@@ -94,7 +91,7 @@ Result<Answer> Report(Scene& scene, const ReportArgs& args) {
   if (!args.error.empty()) instance.error = args.error;
   const size_t first = scene.events.size();
   Answer answer;
-  answer.claim = ref.id;
+  answer.claim = id;
   answer.transition = args.transition;
   answer.prev_node = arrival.prev_node;
   answer.nodes = Follow(scene, *slot, **edge, std::move(arrival));
@@ -110,7 +107,7 @@ Result<Answer> Report(Scene& scene, const ReportArgs& args) {
   /*mutant report-ends-no-visit*/ event.left_visit = left.visit; /*end*/
   event.output = args.output;
   SampleReport(scene, left, claim, event);
-  if (ref.id) {
+  if (id) {
     event.answer = answer;
     instance.last_answer = answer;
   }

@@ -3,8 +3,10 @@
 // nothing. They are declared here by the file that defines them.
 #pragma once
 
+#include <concepts>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "fsm/base/result.h"
@@ -31,14 +33,26 @@ struct Scene {
   // The last claim that was made before the instance was started. Earlier claims belong to another
   // instance, which had the same id.
   ClaimId born_after = {};
-  // How many nodes of a plan are reached in one change, at most; GoOn reaches the next ones.
+  // How many nodes of a plan are reached in one change, at most; ReachMore reaches the next ones.
   size_t portion = SIZE_MAX;
 };
 
-// A claim of a visit, as its text says. A late claim is refused by these numbers.
+// A claim as a request names it, read from its text once. By these numbers a late claim is refused.
 struct ClaimRef {
+  ClaimRef() = default;  // the request names no claim: it comes from outside
+  // As Read. A text converts, since it says the same.
+  template <std::convertible_to<std::string_view> Text>
+  ClaimRef(const Text& text) : ClaimRef(Read(text)) {}  // NOLINT(google-explicit-constructor)
+  // Of empty text: no claim. Text that no worker was given makes a claim that the rules refuse.
+  static ClaimRef Read(std::string_view text);
+
+  bool given() const { return read || !unreadable.empty(); }
+
   uint64_t visit = 0;
   ClaimId id;
+  uint64_t tag = 0;        // of the instance's name
+  bool read = false;       // the numbers above are what the text says
+  std::string unreadable;  // the begin of a text that says none
 };
 
 struct ClaimArgs {
@@ -52,7 +66,7 @@ struct ClaimArgs {
 struct ReportArgs {
   std::string transition;
   std::string params;
-  std::string claim;  // empty: the report comes from outside
+  ClaimRef claim;
   std::string node;
   std::string output;
   std::string error;
@@ -78,9 +92,11 @@ namespace rules {
 
 // start.cc ---------------------------------------------------------------------------------------
 
-// Begins a new instance, or leaves it SCHEDULED while it is held or waits for start_at.
+// Begins a new instance, or leaves it SCHEDULED while it is held, or waits for start_at or for the
+// instances of `after`. What the call asked for is in the instance, with Wait::kHold if it is held.
 void Start(Scene& scene);
-// Begins a SCHEDULED instance at its start_at, and stops it after its start_before.
+// Looks again at what the instance waits for: its start_at and its singleton may have come. Begins
+// it when it waits for nothing any more, and stops it after its start_before.
 void StartDue(Scene& scene);
 // When StartDue has something to do next; kNever when only a call or another instance can change
 // it.
@@ -88,26 +104,25 @@ Timestamp NextStart(const Instance& instance);
 // An instance of `instance.after` has stopped. It is no longer waited for; or this instance stops
 // with ERROR, because the other did not end as it had to.
 void PrerequisiteStopped(Scene& scene, const std::string& id, InstanceResult result);
-// The singleton that a scheduled instance waits for may be free: it asks again.
-void KeyFreed(Scene& scene);
 // Begins a stopped instance that never ran, because the step that started it is tried again.
 void BeginAgain(Scene& scene);
 
 // claim.cc ---------------------------------------------------------------------------------------
 
+ClaimRef ClaimOf(const Instance& instance, uint64_t visit, ClaimId id);
 // A claim as workers see it: opaque text.
 std::string ClaimText(const Instance& instance, uint64_t visit, ClaimId id);
-// kFailedPrecondition STALE_CLAIM when the text is not a claim of this instance.
-Result<ClaimRef> ParseClaim(const Instance& instance, std::string_view text);
+// kFailedPrecondition STALE_CLAIM when it is not a claim of this instance, or not given.
+Result<Ok> CheckClaim(const Instance& instance, const ClaimRef& claim);
 // Hands out a token. REQUIRES: the token is READY.
 const Claim& TakeClaim(Scene& scene, Token& token, ClaimArgs args);
-// Gives a claim back, or all claims of the instance when `claim` is empty. Answers the node.
-Result<std::string> Relinquish(Scene& scene, std::string_view claim, const std::string& client);
+// Gives a claim back, or all claims of the instance when none is given. Answers the node.
+Result<std::string> Relinquish(Scene& scene, const ClaimRef& claim, const std::string& client);
 // Takes back a claim that its worker never saw, as if it had not been made: its attempt number is
 // free again. `told`: the feed has announced the claim, so it announces its end, too.
 void Unclaim(Scene& scene, uint64_t visit, ClaimId id, bool told = false);
 // Moves the deadline of a live or timed-out claim to `deadline`, never to an earlier time.
-Result<Extension> Extend(Scene& scene, std::string_view claim, Timestamp deadline, double progress);
+Result<Extension> Extend(Scene& scene, const ClaimRef& claim, Timestamp deadline, double progress);
 // The deadline of a claim has passed. Does nothing when the claim is not live or was extended.
 void TimeOut(Scene& scene, uint64_t visit, ClaimId id);
 
@@ -140,7 +155,7 @@ void Abort(Scene& scene, uint32_t by_version);
 // Whether a change has left nodes of the plan to be reached: see Scene::portion.
 bool HasOpenEdges(const Instance& instance);
 // Reaches the next nodes, at most scene.portion of them. Does nothing when there are none.
-void GoOn(Scene& scene);
+void ReachMore(Scene& scene);
 
 // planning.cc ------------------------------------------------------------------------------------
 
@@ -149,9 +164,9 @@ bool AwaitsGraph(const Instance& instance);
 // The graph of an instance that is PLANNING is scene.machine. With a planning graph it stays
 // PLANNING, and its planners' tasks are ready; with any other it is RUNNING.
 void Planned(Scene& scene);
-// An instance that is PLANNING asks for the singleton scene.key: takes it, waits its turn, or
-// stops.
-void TakeKey(Scene& scene);
+// An instance of a plan asks for the singleton scene.key before its steps begin. False: another
+// instance holds it, so this one waits its turn, or has stopped.
+bool TakeKey(Scene& scene);
 // Stops an instance with ERROR before any of its steps was ready.
 void PlanningFailed(Scene& scene, const std::string& why);
 // Fails the run of a step that cannot be handed out, or whose children cannot be started.

@@ -55,6 +55,31 @@ void SetState(Scene& scene, InstanceState state) {
   scene.entered.push_back(state);
 }
 
+namespace {
+
+// What follows from why it does not run, and from how far it has come.
+InstanceState StateOf(const Scene& scene) {
+  const Instance& instance = scene.instance;
+  if (instance.waits.Paused()) return InstanceState::kPaused;
+  if (!instance.waits.empty() || !instance.Begun()) return InstanceState::kScheduled;
+  const bool planning =
+      IsPlanned(scene) ? scene.machine.graph->planning : static_cast<bool>(instance.plan);
+  return planning ? InstanceState::kPlanning : InstanceState::kRunning;
+}
+
+}  // namespace
+
+void KeepFromRunning(Scene& scene, Wait reason) {
+  scene.instance.waits.Add(reason);
+  SetState(scene, StateOf(scene));
+}
+
+void LetRun(Scene& scene, Waits reasons) {
+  scene.instance.waits.Remove(reasons);
+  const InstanceState state = StateOf(scene);
+  if (state != scene.instance.state) SetState(scene, state);
+}
+
 void Stop(Scene& scene, InstanceResult result, NodeIndex where, uint64_t visit, std::string error) {
   Instance& instance = scene.instance;
   SetState(scene, InstanceState::kStopped);
@@ -64,10 +89,10 @@ void Stop(Scene& scene, InstanceResult result, NodeIndex where, uint64_t visit, 
   if (result == InstanceResult::kSuccess) instance.error.clear();  // of a failure on the way
   instance.tokens.Clear();
   instance.entries.clear();
+  instance.waits.Remove({Wait::kKey, Wait::kPause, Wait::kStuck});
   const bool planned = IsPlanned(scene) && where < scene.machine.nodes.size();
   if (instance.plan) {
     instance.plan->key.clear();
-    instance.plan->waits_for_key = false;
     instance.plan->open.clear();
     if (planned) instance.plan->ended_at = scene.machine.nodes[where].id;
   }
@@ -95,7 +120,7 @@ void StopCancelled(Scene& scene) {
 
 void StopIfCancelled(Scene& scene) {
   const Instance& instance = scene.instance;
-  /*mutant cancel-never-ends*/ if (instance.Stopped() || !instance.cancel_requested)
+  /*mutant cancel-never-ends*/ if (instance.Stopped() || !instance.Cancelling())
     return; /*end*/
   if (IsPlanned(scene) ? instance.tokens.empty() : !instance.HasLiveClaim()) StopCancelled(scene);
 }

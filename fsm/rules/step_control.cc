@@ -45,8 +45,8 @@ Result<size_t> StepSlot(const Scene& scene, const std::string& node) {
 
 Result<Ok> KeyIsFree(const Scene& scene) {
   const Instance& instance = scene.instance;
-  const bool stays = instance.state != InstanceState::kPaused || instance.plan->pause_requested;
-  if (stays || scene.key_holder.empty()) return Ok{};
+  // One that was paused by a call stays so.
+  if (!instance.waits.Has(Wait::kStuck) || scene.key_holder.empty()) return Ok{};
   return Refused(Reason::kIllegalTransition,
                  HeldBy(scene.key, scene.key_holder) + "; let this one go on when that has ended");
 }
@@ -59,6 +59,13 @@ std::vector<uint64_t> VisitsIn(const Instance& instance, TokenState state) {
   }
   std::ranges::sort(visits);
   return visits;
+}
+
+// Lets a paused plan go on, which takes its singleton again.
+void GoOn(Scene& scene) {
+  scene.instance.plan->key = scene.key;
+  scene.instance.error.clear();
+  LetRun(scene, {Wait::kPause, Wait::kStuck});
 }
 
 Error NotHeld(const Scene& scene, const std::string& node, const std::string& hint) {
@@ -85,16 +92,9 @@ Result<Ok> ResumeSteps(Scene& scene, const std::string& node, bool force) {
       return NotHeld(scene, node, force ? "" : "; 'force' runs claimed work again");
     }
   }
-  const bool paused = instance.plan->pause_requested && node.empty();
-  if (!paused && held.empty() && claimed.empty()) return Ok{};
-  if (node.empty()) instance.plan->pause_requested = false;
-  const bool was_paused = instance.state == InstanceState::kPaused;
-  if (was_paused && !instance.plan->pause_requested) {
-    instance.plan->key = scene.key;
-    instance.error.clear();
-    SetState(scene,
-             scene.machine.graph->planning ? InstanceState::kPlanning : InstanceState::kRunning);
-  }
+  const bool paused = instance.waits.Has(Wait::kPause);
+  if (!(paused && node.empty()) && held.empty() && claimed.empty()) return Ok{};
+  if (instance.waits.Has(Wait::kStuck) || (paused && node.empty())) GoOn(scene);
   Emit(scene, ChangeKind::kResumed).node = node;
   bool finalized = false;  // retrying one finalize phase retries all
   for (uint64_t visit : held) {
@@ -138,7 +138,7 @@ Result<Ok> SkipStep(Scene& scene, const std::string& node) {
 
 void DropIfCancelled(Scene& scene, uint64_t visit) {
   Instance& instance = scene.instance;
-  if (!instance.cancel_requested || !IsPlanned(scene)) return;
+  if (!instance.Cancelling() || !IsPlanned(scene)) return;
   const auto slot = instance.tokens.SlotOf(visit);
   if (!slot) return;
   const Token& token = std::as_const(instance.tokens)[*slot];
@@ -177,17 +177,15 @@ void CancelSteps(Scene& scene) {
 void JudgeSteps(Scene& scene) {
   Instance& instance = scene.instance;
   if (instance.Stopped() || !IsPlanned(scene)) return;
-  if (instance.cancel_requested) {
+  if (instance.Cancelling()) {
     if (instance.tokens.empty()) StopCancelled(scene);
     return;
   }
   const Tokens& tokens = instance.tokens;
   const size_t held = tokens.Count(TokenState::kHeld);
   const bool stuck = held > 0 && held == tokens.size() && !HasOpenEdges(instance);
-  if (instance.state == InstanceState::kPaused && !stuck && !instance.plan->pause_requested) {
-    instance.plan->key = scene.key;
-    instance.error.clear();
-    SetState(scene, InstanceState::kRunning);
+  if (instance.waits.Has(Wait::kStuck) && !stuck) {
+    GoOn(scene);
     Emit(scene, ChangeKind::kResumed);
     return;
   }
@@ -201,7 +199,7 @@ void JudgeSteps(Scene& scene) {
   if (fail) return Stop(scene, InstanceResult::kError, first.node, first.visit, why);
   instance.error = why;
   instance.plan->key.clear();
-  SetState(scene, InstanceState::kPaused);
+  KeepFromRunning(scene, Wait::kStuck);
   Event& event = Emit(scene, ChangeKind::kPaused);
   event.node = scene.machine.nodes[first.node].id;
   event.visit = first.visit;

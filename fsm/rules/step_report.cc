@@ -87,7 +87,7 @@ Result<std::vector<std::string>> Suspend(const StepReport& report) {
   auto entered = Entered(report);
   // Children of an earlier suspend may still run.
   const bool waits_still = report.args.children == 0 && step.children && step.children->Awaited();
-  if (scene.instance.cancel_requested) {
+  if (scene.instance.Cancelling()) {
     if (was == "cancel") {
       scene.instance.tokens.Remove(report.slot);
     } else {
@@ -134,7 +134,7 @@ Result<std::vector<std::string>> SendEvent(const StepReport& report) {
 Result<std::vector<std::string>> Fail(const StepReport& report) {
   Scene& scene = report.scene;
   const bool last = report.left.step->tries + 1 >= ActionOf(scene, report.left).retry.limit;
-  const bool cancelled = scene.instance.cancel_requested;
+  const bool cancelled = scene.instance.Cancelling();
   if (report.node.role != Role::kPlanner || !(last || cancelled)) {
     Failed(scene, report.slot, report.args.error, report.led());
     return Entered(report);
@@ -167,7 +167,8 @@ Result<std::vector<std::string>> Patch(const StepReport& report) {
       patched ? *patched : own, Literal(report.args.params.empty() ? "{}" : report.args.params));
   tokens.Patch(home, input);
   const bool run = machine.nodes[home].role != Role::kFinalize;
-  /*mutant patch-not-finalized*/ if (run && step.finalize) tokens.Patch(machine.Find(step.path + "/finalize"), input); /*end*/
+  /*mutant patch-not-finalized*/ if (run && step.finalize)
+    tokens.Patch(machine.Find(step.path + "/finalize"), input); /*end*/
   return Stays(report, "input changed");
 }
 

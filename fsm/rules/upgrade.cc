@@ -9,7 +9,11 @@ void Upgrade(Scene& scene, const Machine& next, uint32_t next_version) {
   const std::string from = Where(scene);
   instance.version = next_version;
   /*mutant upgrade-keeps-entries*/ instance.entries.clear(); /*end*/
-  const bool begun = instance.start_time != Timestamp();
+  // If it waited for a singleton it asks again, since the new version may want another or none. The
+  // steps that failed are gone, but it was paused for an operator to look.
+  const bool paused = instance.waits.Paused();
+  instance.waits.Remove({Wait::kKey, Wait::kStuck});
+  if (paused) instance.waits.Add(Wait::kPause);
   Event& event = Emit(scene, ChangeKind::kUpgraded);
   event.prev_node = from;
   event.node = kUpgradedNode;
@@ -17,28 +21,24 @@ void Upgrade(Scene& scene, const Machine& next, uint32_t next_version) {
   for (const Token& token : instance.tokens) SampleAbandoned(scene, token, {}, event);
   if (instance.tokens.size() != 1) instance.tokens.Clear();
   if (!next.IsPlain()) {
-    // It is planned anew, whether it was a plan or a machine, and keeps its singleton meanwhile. If
-    // it waited for one it asks again, since the new version may want another or none.
+    // It is planned anew, whether it was a plan or a machine, and keeps its singleton meanwhile.
     PlanState plan;
     if (instance.plan) {
       plan.key = instance.plan->key;
-      plan.pause_requested = instance.plan->pause_requested;
       plan.children = plan.first_child = instance.plan->children;
     }
-    plan.upgraded = begun;
+    plan.upgraded = instance.Begun();
     instance.plan = std::move(plan);
     instance.tokens.Clear();
     instance.tokens.ForgetRows();  // they are dropped with the graph
-    const bool paused = instance.state == InstanceState::kPaused;
-    if (begun && !paused) SetState(scene, InstanceState::kPlanning);
-    if (paused) instance.plan->pause_requested = true;
-    if (instance.cancel_requested) StopCancelled(scene);  // all claims are gone
+    if (instance.Begun() && !paused) SetState(scene, InstanceState::kPlanning);
+    if (instance.Cancelling()) StopCancelled(scene);  // all claims are gone
     return;
   }
   instance.plan.reset();
-  if (!begun) return;  // it will start on the new version
+  if (!instance.Begun()) return;  // it will start on the new version
   // It may have been SCHEDULED again, for the singleton of the version that it leaves.
-  if (/*mutant upgrade-resumes*/ instance.state != InstanceState::kPaused /*end*/) SetState(scene, InstanceState::kRunning);
+  if (/*mutant upgrade-resumes*/ !paused /*end*/) SetState(scene, InstanceState::kRunning);
   Scene on_next{next, instance, scene.now, scene.epoch, scene.random, scene.events, {}, {}};
   Enter(on_next, 0,
         {.node = next.start,
@@ -51,7 +51,7 @@ void Upgrade(Scene& scene, const Machine& next, uint32_t next_version) {
 
 void Abort(Scene& scene, uint32_t by_version) {
   Instance& instance = scene.instance;
-  if (instance.cancel_requested) return StopCancelled(scene);  // all claims are gone
+  if (instance.Cancelling()) return StopCancelled(scene);  // all claims are gone
   Event& event = Emit(scene, ChangeKind::kAborted);
   event.prev_node = Where(scene);
   event.node = kAbortedNode;

@@ -171,7 +171,7 @@ std::string Serialized(const google::protobuf::Message& message) {
 }
 
 std::string GraphKey(PartitionId partition, const Instance& instance) {
-  if (instance.plan->own_graph) return Key(partition, kGraph).Of(instance);
+  if (instance.plan->OwnsGraph()) return Key(partition, kGraph).Of(instance);
   return Key(partition, kSharedGraph).Text(instance.ns).Text(instance.plan->graph);
 }
 

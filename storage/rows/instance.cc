@@ -29,13 +29,13 @@ Token Decode(const record::Token& in, const Machine* machine) {
   return token;
 }
 
-void Encode(const PlanState& plan, record::Plan* out) {
+void Encode(const PlanState& plan, Waits waits, record::Plan* out) {
   out->set_graph(plan.graph);
-  out->set_own_graph(plan.own_graph);
+  out->set_own_graph(plan.OwnsGraph());
   out->set_label(plan.label);
   out->set_key(plan.key);
-  out->set_waits_for_key(plan.waits_for_key);
-  out->set_pause_requested(plan.pause_requested);
+  out->set_waits_for_key(waits.Has(Wait::kKey));
+  out->set_pause_requested(waits.Has(Wait::kPause));
   out->set_skipped(plan.skipped);
   out->set_done_weight(plan.done_weight);
   out->set_done_finalize(plan.done_finalize);
@@ -59,12 +59,9 @@ void Encode(const PlanState& plan, record::Plan* out) {
 
 PlanState Decode(const record::Plan& in) {
   PlanState plan;
-  plan.graph = in.graph();
-  plan.own_graph = in.own_graph();
+  plan.graph = in.own_graph() ? std::string(kOwnGraph) : in.graph();
   plan.label = in.label();
   plan.key = in.key();
-  plan.waits_for_key = in.waits_for_key();
-  plan.pause_requested = in.pause_requested();
   plan.skipped = in.skipped();
   plan.done_weight = in.done_weight();
   plan.done_finalize = in.done_finalize();
@@ -81,6 +78,29 @@ PlanState Decode(const record::Plan& in) {
   }
   return plan;
 }
+// A row has no set of reasons: each follows from what else it says. Whether its start_at has come
+// the rules find out again.
+Waits WaitsIn(const record::Instance& in) {
+  const auto state = static_cast<InstanceState>(in.state());
+  if (state == InstanceState::kPlanning || state == InstanceState::kRunning) return {};
+  Waits waits;
+  if (in.hold()) waits.Add(Wait::kHold);
+  if (in.start_at() != 0 && in.start_time() == 0) waits.Add(Wait::kStartAt);
+  if (in.after_size() > 0) waits.Add(Wait::kAfter);
+  if (in.plan().waits_for_key()) waits.Add(Wait::kKey);
+  if (state == InstanceState::kPaused) {
+    const bool by_call = !in.has_plan() || in.plan().pause_requested();
+    waits.Add(by_call ? Wait::kPause : Wait::kStuck);
+  }
+  return waits;
+}
+
+CancelMode CancelModeIn(const record::Instance& in) {
+  if (in.killed()) return CancelMode::kKill;
+  if (in.forced()) return CancelMode::kForce;
+  return in.cancel_requested() ? CancelMode::kCancel : CancelMode::kNone;
+}
+
 // `written`: what the row says that differs from the instance.
 std::string Encode(const Instance& instance, const Machine& machine, const Written& written) {
   thread_local record::Instance out;  // reused, so that its texts keep their memory
@@ -94,17 +114,17 @@ std::string Encode(const Instance& instance, const Machine& machine, const Writt
   out.set_end_time(Micros(instance.end_time));
   out.set_start_at(Micros(instance.start_at));
   out.set_start_before(DeadlineMicros(instance.start_before));
-  out.set_hold(instance.hold);
-  out.set_cancel_requested(instance.cancel_requested);
-  out.set_killed(instance.killed);
-  out.set_forced(instance.forced);
+  out.set_hold(instance.waits.Has(Wait::kHold));
+  out.set_cancel_requested(instance.Cancelling());
+  out.set_killed(instance.cancel == CancelMode::kKill);
+  out.set_forced(instance.cancel >= CancelMode::kForce);
   out.set_parent(instance.parent);
   out.set_error(instance.error);
   out.set_last_visit(instance.last_visit);
   if (!instance.plan || instance.Stopped()) {
     for (const Token& token : instance.tokens) Encode(token, machine, out.add_tokens());
   }
-  if (instance.plan) Encode(*instance.plan, out.mutable_plan());
+  if (instance.plan) Encode(*instance.plan, instance.waits, out.mutable_plan());
   if (instance.parent_step) {
     out.mutable_parent_step()->set_home(instance.parent_step->home);
     out.mutable_parent_step()->set_generation(instance.parent_step->generation);
@@ -150,10 +170,8 @@ Result<Instance> Decode(InstanceName name, std::string_view key, std::string_vie
   instance.end_time = FromMicros(in.end_time());
   instance.start_at = FromMicros(in.start_at());
   instance.start_before = DeadlineFrom(in.start_before());
-  instance.hold = in.hold();
-  instance.cancel_requested = in.cancel_requested();
-  instance.killed = in.killed();
-  instance.forced = in.forced();
+  instance.waits = WaitsIn(in);
+  instance.cancel = CancelModeIn(in);
   instance.parent = in.parent();
   instance.error = in.error();
   instance.last_visit = in.last_visit();

@@ -89,7 +89,8 @@ std::optional<Resting> ReadResting(std::string_view value) {
         break;
       case Field::kPriorityFieldNumber: {  // sint32: zigzag
         const auto priority = static_cast<uint32_t>(reader.number);
-        out.priority = /*mutant zigzag-not-undone*/ static_cast<int32_t>(priority >> 1 ^ (0 - (priority & 1))) /*end*/;
+        out.priority = /*mutant zigzag-not-undone*/ static_cast<int32_t>(
+            priority >> 1 ^ (0 - (priority & 1))) /*end*/;
         break;
       }
       case Field::kStartAtFieldNumber:

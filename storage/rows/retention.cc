@@ -60,7 +60,7 @@ Result<Ok> DropInstance(const Reader& reader, const Writer& writer, const Instan
     writer.batch.Delete(
         Key(writer.partition, kChildren).Text(instance.ns).Text(instance.parent).Text(instance.id));
   }
-  if (instance.plan && instance.plan->own_graph) {
+  if (instance.plan && instance.plan->OwnsGraph()) {
     writer.batch.Delete(Key(writer.partition, kGraph).Of(instance));
   }
   DropBare(writer,

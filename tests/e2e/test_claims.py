@@ -87,6 +87,39 @@ def test_a_relinquished_node_goes_to_a_poll_that_waits(space):
     assert only(poll.result().tasks).instance == id
 
 
+# Text that is no claim ------------------------------------------------------------------------
+
+
+def test_text_that_is_no_claim_is_refused_alike_by_every_method(space):
+    space.define(JOB)
+    id = space.start("job")
+    task = space.take("job")
+    for text in ("no claim at all", task.claim + "-", task.claim.rpartition("-")[0]):
+        said = f"the claim of instance '{id}' is stale: '{text}' is no claim that Ready gave"
+        request = space.transition_request(id, "ok", claim=text)
+        item = v1.ExtendRequest.Item(instance=id, claim=text)
+        with refused("FAILED_PRECONDITION", "STALE_CLAIM", said):
+            space.call("Transition", request)
+        with refused("FAILED_PRECONDITION", "STALE_CLAIM", said):
+            space.relinquish(id, text)
+        reported = only(space.report_all([request]).results)
+        check_error(reported.error, "FAILED_PRECONDITION", "STALE_CLAIM", said)
+        extended = only(space.extend_all(item))
+        check_error(extended.error, "FAILED_PRECONDITION", "STALE_CLAIM", said)
+        with space.work(machine="none") as work:
+            work.send(transitions=[request], extends=[item], relinquishes=[
+                v1.RelinquishRequest(instance=id, claim=text)])
+            for answer in (only(work.await_results(1)), only(work.extended)):
+                check_error(answer.error, "FAILED_PRECONDITION", "STALE_CLAIM", said)
+        with refused("NOT_FOUND", "NO_SUCH_INSTANCE"):
+            space.relinquish("ghost", text)
+    with refused("FAILED_PRECONDITION", "STALE_CLAIM", "it belongs to another instance"):
+        space.relinquish(space.start("job"), task.claim)
+    empty = only(space.extend_all(v1.ExtendRequest.Item(instance=id)))
+    check_error(empty.error, "FAILED_PRECONDITION", "STALE_CLAIM", "'' is no claim that Ready gave")
+    assert space.report(task).node == "done"
+
+
 # Extend ---------------------------------------------------------------------------------------
 
 

@@ -273,7 +273,7 @@ class Caller {
       item.set_progress(bytes_.Byte() / 256.0);
       if (bytes_.Chance(128)) item.mutable_by()->set_seconds(bytes_.Byte());
     }
-    auto extend = ToExtend(item);
+    auto extend = ToExtend("ns", item);
     if (!extend) return;
     Decide([&](Engine& e) {
       v1::ExtendResponse::Item shown;
@@ -348,7 +348,7 @@ class Caller {
     const std::string id = Instance();
     if (!CheckInstanceId(id)) return;
     const auto settled = world_.Do([&](Engine& e) { return e.Settle("ns", id); });
-    const Moment moment(world_.engine());
+    const Moment moment(world_.engine().reader());
     const auto view = ReadInstance(moment, "ns", id);
     Check(settled.has_value() == view.has_value(), "what is there can be read");
     if (!view) return;

@@ -35,8 +35,8 @@ class Audit {
     }
     for (bool stopped : {false, true}) {
       const auto scanned = rows::ScanInstances(
-          {world.store(), world.partition()}, stopped, {"", ""}, world.engine().resolve(),
-          [&](Instance instance) {
+          {world.store(), world.partition()}, stopped, {"", ""},
+          world.engine().reader().registry.resolve(), [&](Instance instance) {
             Expect(instance.Stopped() == stopped, instance.id + " lies where it belongs");
             Expect(!instances_.contains(instance.id), instance.id + " is there once");
             instances_.emplace(instance.id, std::move(instance));
@@ -152,7 +152,7 @@ class Audit {
     const Machine& machine = MachineOf(instance);
     const std::string who = instance.id + " has no next step";
     if (instance.tokens.empty()) {
-      const bool waits = instance.hold || !instance.after.empty() ||
+      const bool waits = instance.waits.Has(Wait::kHold) || !instance.after.empty() ||
                          instance.start_at > world_.now();
       Expect((instance.state == InstanceState::kScheduled && waits) ||
                  instance.state == InstanceState::kPaused, who);
@@ -177,7 +177,7 @@ class Audit {
           Expect(false, who);
       }
     }
-    Expect(!instance.cancel_requested || instance.HasLiveClaim(), instance.id + " hangs in cancel");
+    Expect(!instance.Cancelling() || instance.HasLiveClaim(), instance.id + " hangs in cancel");
   }
 
   // Whom it waits for is still to stop, and no later version of its machine has taken it on.
@@ -187,7 +187,7 @@ class Audit {
       Expect(other != instances_.end() && !other->second.Stopped(),
              instance.id + " waits for " + one.instance + ", which has stopped");
     }
-    const auto& registry = world_.engine().registry();
+    const auto& registry = world_.engine().reader().registry;
     for (uint32_t version = instance.version + 1; instance.version > 0; ++version) {
       const auto later = registry.Find(instance.ns, instance.machine, version);
       if (!later) break;
@@ -247,7 +247,8 @@ class Audit {
   }
 
   const Machine& MachineOf(const Instance& instance) {
-    return *world_.engine().registry().Resolve(instance.ns, instance.machine, instance.version);
+    return *world_.engine().reader().registry.Resolve(instance.ns, instance.machine,
+                                                      instance.version);
   }
 
  private:
@@ -292,7 +293,7 @@ class Audit {
       const std::string who = instance.id + " at " + node + ": " + Text(event);
       Expect(!stopped, who + " after it had stopped");
       const auto* machine =
-          world_.engine().registry().Resolve(event.ns, event.machine, event.version);
+          world_.engine().reader().registry.Resolve(event.ns, event.machine, event.version);
       const NodeIndex at = machine->Find(node);
       switch (event.kind) {
         case kScheduled:

@@ -86,7 +86,7 @@ class PlanPath {
     for (const Token& token : instance.tokens) {
       tokens[token.visit] = machine_.nodes[token.node].id;
     }
-    if (instance.cancel_requested) {
+    if (instance.Cancelling()) {
       for (const auto& one : tokens) {
         expect_(standing_.contains(one.first),
                 id + " stands at " + one.second + ", says no record");
@@ -298,25 +298,25 @@ class PlanAudit {
   void NextStep(const Instance& instance) {
     if (instance.Stopped()) return;
     audit_.Awaited(instance);
-    const PlanState& plan = *instance.plan;
     const std::string who = instance.id + " has no next step";
     const size_t held = static_cast<size_t>(
         std::ranges::count(instance.tokens, TokenState::kHeld, &Token::state));
     const bool goes_on = rules::HasOpenEdges(instance);
     Expect(!goes_on || world_.engine().WorkLeft(), who + ", though edges are open");
     const bool settled = held > 0 && held == instance.tokens.size() && !goes_on;
-    if (!instance.cancel_requested) {
-      Expect((instance.state == InstanceState::kPaused) == (settled || plan.pause_requested),
+    if (!instance.Cancelling()) {
+      const bool asked = instance.waits.Has(Wait::kPause);
+      Expect((instance.state == InstanceState::kPaused) == (settled || asked),
              instance.id + " is paused when only held steps are left, or when asked to be");
     }
     if (instance.tokens.empty()) {
-      const bool waits = instance.hold || !instance.after.empty() || plan.waits_for_key ||
-                         instance.start_at > world_.now();
+      const bool waits = instance.waits.Has(Wait::kHold) || !instance.after.empty() ||
+                         instance.waits.Has(Wait::kKey) || instance.start_at > world_.now();
       const bool planned = rules::AwaitsGraph(instance) && world_.jobs() > 0;
       Expect((instance.state == InstanceState::kScheduled && waits) || goes_on || planned ||
                  instance.state == InstanceState::kPaused,
              who);
-      Expect(!instance.cancel_requested, instance.id + " hangs in cancel");
+      Expect(!instance.Cancelling(), instance.id + " hangs in cancel");
       return;
     }
     const Machine* known = machine(instance.id);
@@ -328,7 +328,7 @@ class PlanAudit {
   void Token1(const Instance& instance, const Machine& known, const Token& token) {
     const Node& node = known.nodes[token.node];
     const std::string who = instance.id + " at " + node.id + " has no next step";
-    const bool cancel = instance.cancel_requested;
+    const bool cancel = instance.Cancelling();
     Expect(token.step && token.home == node.home, who + ": it is no step's");
     switch (token.state) {
       case TokenState::kReady:
@@ -388,7 +388,7 @@ class PlanAudit {
       if (step.finalize) all += graph.actions[step.action].weight.finalize;
     }
     Near(instance.id + "'s weight", all, plan.weight);
-    if (instance.cancel_requested) return;  // what was dropped is not taken back
+    if (instance.Cancelling()) return;  // what was dropped is not taken back
     Near(instance.id + "'s done weight", done, plan.done_weight - plan.done_finalize);
     Near(instance.id + "'s partial weight", partial, plan.partial);
   }
@@ -440,10 +440,10 @@ class PlanAudit {
   // A child that runs is waited for, or it has been told to end.
   void Orphans() {
     for (const auto& [id, child] : instances()) {
-      if (child.Stopped() || !child.parent_step || child.cancel_requested) continue;
+      if (child.Stopped() || !child.parent_step || child.Cancelling()) continue;
       const auto parent = instances().find(child.parent);
       bool awaited = false;
-      if (parent != instances().end() && !parent->second.cancel_requested) {
+      if (parent != instances().end() && !parent->second.Cancelling()) {
         for (const Token& token : parent->second.tokens) {
           awaited |= token.step && token.step->children &&
                      token.step->children->generation == child.parent_step->generation;
@@ -479,7 +479,7 @@ class PlanAudit {
         Expect(holders.contains(token.step->key),
                id + " waits for singleton " + token.step->key + ", which nobody holds");
       }
-      if (instance.Stopped() || !instance.plan->waits_for_key) continue;
+      if (instance.Stopped() || !instance.waits.Has(Wait::kKey)) continue;
       Expect(!holders.empty(), id + " waits for a singleton that nobody holds");
     }
   }

@@ -31,7 +31,7 @@ EngineOptions Sim::Options(Random& random, bool few, bool retention, bool portio
   EngineOptions options;
   options.stats_every = 1s;
   options.cached_instances = few ? 1 + random.Below(6) : 1'000;
-  if (portions) options.steps_at_once = 1 + random.Below(5);
+  if (portions) options.steps_at_once = options.portion = 1 + random.Below(5);
   if (retention) options.retention = Duration(5'000'000 + random.Below(30'000'000));
   return options;
 }

@@ -61,8 +61,8 @@ std::string StandsOf(World& world) {
   std::multiset<std::string> stands;
   for (bool stopped : {false, true}) {
     REQUIRE(rows::ScanInstances(
-        {world.store(), world.partition()}, stopped, {"", ""}, world.engine().resolve(),
-        [&stands](const Instance& instance) {
+        {world.store(), world.partition()}, stopped, {"", ""},
+        world.engine().reader().registry.resolve(), [&stands](const Instance& instance) {
           std::string text = Given(instance.id) + " " + std::string(Name(instance.state)) + " " +
                              std::string(Name(instance.result));
           std::set<std::string> tokens;
@@ -186,7 +186,7 @@ void Sim::CheckLists(const std::map<std::string, Instance>& instances) {
   }
   std::string listed, expected;
   for (bool more = true; more;) {
-    auto page = ReadInstances(Moment(world_.engine()), query);
+    auto page = ReadInstances(Moment(world_.engine().reader()), query);
     REQUIRE(page);
     for (const InstanceView& view : page->instances) {
       listed += view.instance.id + " ";
@@ -209,7 +209,7 @@ void Sim::CheckLists(const std::map<std::string, Instance>& instances) {
     const bool there =
         query.node.empty() || std::ranges::any_of(instance.tokens, [&](const Token& token) {
           const Machine* machine =
-              world_.engine().registry().Resolve("ns", instance.machine, instance.version);
+              world_.engine().reader().registry.Resolve("ns", instance.machine, instance.version);
           return NodeName(*machine, token.node) == query.node;
         });
     if (!labelled || !there) continue;
@@ -231,7 +231,7 @@ void Sim::CheckHistories(const std::map<std::string, Instance>& instances) {
   const size_t limit = 1 + random_.Below(4);
   uint64_t after = 0;
   for (bool more = true; more;) {
-    auto page = ReadHistory(Moment(world_.engine()), "ns", which->first, after, limit);
+    auto page = ReadHistory(Moment(world_.engine().reader()), "ns", which->first, after, limit);
     REQUIRE(page);
     for (const Event& event : page->events) listed += std::to_string(event.seq) + " ";
     more = page->last != 0;
@@ -318,7 +318,8 @@ std::vector<Instance> Sim::Live() {
   (void)Do([](Asked& engine) { return engine.Settle("ns", ""); });
   std::vector<Instance> live;
   REQUIRE(rows::ScanInstances({store_, world_.partition()}, false, {"", ""},
-                              world_.engine().resolve(), [&live](Instance instance) {
+                              world_.engine().reader().registry.resolve(),
+                              [&live](Instance instance) {
                                 live.push_back(std::move(instance));
                                 return true;
                               }));
@@ -369,7 +370,8 @@ void Sim::Push(const Instance& instance, int round) {
     (void)Do([&](Asked& e) { return e.Resume("ns", instance.id, "", false); });
   }
   if (instance.tokens.empty()) return;
-  const Machine* machine = engine.registry().Resolve("ns", instance.machine, instance.version);
+  const Machine* machine =
+      engine.reader().registry.Resolve("ns", instance.machine, instance.version);
   const Token& token = instance.tokens.front();
   if (machine->nodes[token.node].kind == NodeKind::kManual)
     (void)Do([&](Asked& e) { return e.Report("ns", instance.id, {.transition = "ok"}); });
@@ -382,7 +384,7 @@ void Sim::PushPlan(const Instance& instance, int round) {
   auto resume = [&](const std::string& node, bool force) {
     (void)Do([&](Asked& e) { return e.Resume("ns", instance.id, node, force); });
   };
-  const bool skips = round % 4 == 3 && !instance.plan->pause_requested &&
+  const bool skips = round % 4 == 3 && !instance.waits.Has(Wait::kPause) &&
                      instance.tokens.Count(TokenState::kHeld) > 0;
   if (!skips && (instance.state == InstanceState::kPaused ||
                  instance.state == InstanceState::kScheduled)) {

@@ -173,7 +173,8 @@ TEST_CASE("what the row of an instance says of claims, its history says too") {
   world.Decide([](Engine& e) { REQUIRE(e.Cancel("ns", "i", CancelMode::kCancel)); });
   world.Commit();
   world.Crash();
-  const auto row = rows::GetInstance({world.store(), 0}, {"ns", "i"}, world.engine().resolve());
+  const auto row = rows::GetInstance({world.store(), 0}, {"ns", "i"},
+                                     world.engine().reader().registry.resolve());
   REQUIRE(row);
   const auto told = std::ranges::count(world.HistoryOf(*row), ChangeKind::kClaimed, &Event::kind);
   CHECK(static_cast<size_t>(told) == row->tokens.front().claims.size());

@@ -89,9 +89,9 @@ flow: {for_each: "${params.list}", as: n, do: {step: a, action: x, input: {n: "$
   world.Start("same", "i");
   world.Start("same", "j");
   CHECK(GraphOf(world, "i") == GraphOf(world, "j"));
-  CHECK_FALSE(world.Must("i").plan->own_graph);
+  CHECK_FALSE(world.Must("i").plan->OwnsGraph());
   REQUIRE(world.TryStart({.machine = "each", .id = "k", .spec = {.params = R"({"list":[1,2]})"}}));
-  CHECK(world.Must("k").plan->own_graph);
+  CHECK(world.Must("k").plan->OwnsGraph());
   world.Crash();
   world.Start("same", "l");
   CHECK(GraphOf(world, "l") == GraphOf(world, "i"));

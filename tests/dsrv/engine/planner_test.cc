@@ -30,7 +30,7 @@ constexpr std::string_view kTwenty =
 
 // With three steps at once, and jobs that wait.
 struct Large : World {
-  Large() : World({.steps_at_once = 3}) {
+  Large() : World({.steps_at_once = 3, .portion = 3}) {
     Define(kPlans);
     KeepJobs(true);
   }

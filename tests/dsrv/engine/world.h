@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "dsrv/engine/catalog.h"
+#include "dsrv/engine/compile.h"
 #include "dsrv/engine/engine.h"
 #include "fsm/schema/schema.h"
 #include "fsm/yaml/definitions.h"
@@ -53,7 +53,7 @@ inline Result<Machine> CompileOne(std::string_view source) {
 inline Result<std::vector<Defined>> TryDefine(Engine& engine, std::vector<Machine> machines,
                                               bool validate_only = false) {
   std::vector<DefineProblem> problems;
-  return engine.Define("ns", std::move(machines), validate_only, &problems);
+  return DefineAtOnce(engine, "ns", std::move(machines), validate_only, &problems);
 }
 
 // A store of its own, or the one it is given.
@@ -83,8 +83,8 @@ class World {
       return CompileParamsSchema(schema, subject, &problems);
     };
     options_.offload = [this](const EngineOptions::Job& job) {
-      jobs_.push_back(job);
-      if (!keep_jobs_) FinishJob(jobs_.size() - 1);
+      if (keep_jobs_) return jobs_.push_back(job);
+      if (auto then = job()) then();
     };
     Crash();
   }
@@ -148,7 +148,8 @@ class World {
   // The two halves of Commit.
   bool Write() {
     if (!in_flight_->batch->empty()) {
-      auto written = store_->Write(engine_->partition(), engine_->epoch(), *in_flight_->batch);
+      auto written =
+          store_->Write(engine_->reader().partition, engine_->epoch(), *in_flight_->batch);
       if (!written) failed_ = written.error().message;
       if (!written) return false;
     }
@@ -216,7 +217,11 @@ class World {
   }
   size_t jobs() const { return jobs_.size(); }
   // Does the oldest job. Among the commands of a turn.
-  void FinishJob() { FinishJob(0); }
+  void FinishJob() {
+    const EngineOptions::Job job = std::move(jobs_.front());
+    jobs_.pop_front();
+    if (auto then = job()) then();
+  }
 
   // What was not written is gone, with all answers that waited for it.
   void Crash() {
@@ -308,7 +313,8 @@ class World {
   Result<Instance> Get(const std::string& id) {
     auto settled = Do([&](Engine& e) { return e.Settle("ns", id); });
     if (!settled) return settled.error();
-    return rows::GetInstance({*store_, options_.partition}, {"ns", id}, engine_->resolve());
+    return rows::GetInstance({*store_, options_.partition}, {"ns", id},
+                             engine_->reader().registry.resolve());
   }
   Instance Must(const std::string& id) {
     auto instance = Get(id);
@@ -318,7 +324,8 @@ class World {
   std::string NodeOf(const std::string& id) {
     const Instance instance = Must(id);
     if (instance.tokens.empty()) return "";
-    const auto* machine = engine_->registry().Resolve("ns", instance.machine, instance.version);
+    const auto* machine =
+        engine_->reader().registry.Resolve("ns", instance.machine, instance.version);
     return std::string(NodeName(*machine, instance.tokens.front().node));
   }
   // The feed as the store has it.
@@ -360,11 +367,6 @@ class World {
   const std::vector<Event>& published() const { return feed_; }
 
  private:
-  void FinishJob(size_t which) {
-    const EngineOptions::Job job = std::move(jobs_[which]);
-    jobs_.erase(jobs_.begin() + static_cast<std::ptrdiff_t>(which));
-    if (auto then = job()) then();
-  }
   bool FinishPass() {
     engine_->Work();
     if (engine_->broken()) failed_ = engine_->broken()->message;

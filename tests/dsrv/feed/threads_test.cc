@@ -82,7 +82,7 @@ class Server {
  public:
   Server()
       : engine_(Open(store_)),
-        changes_(store_, {engine_->partition(), engine_->last_seq(), 1}, pool_,
+        changes_(store_, {engine_->reader().partition, engine_->last_seq(), 1}, pool_,
                  [](const Event& event, PartitionId) { return std::to_string(event.seq); }),
         loop_(*engine_, store_, mailbox_,
               {.clock = Now,
@@ -133,7 +133,7 @@ class Server {
   }
 
   Changes& changes() { return changes_; }
-  Reader reader() const { return *engine_; }
+  Reader reader() const { return engine_->reader(); }
 
  private:
   static std::unique_ptr<Engine> Open(Store& store) {

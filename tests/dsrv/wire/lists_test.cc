@@ -105,7 +105,7 @@ struct Busy {
   template <typename Read>
   auto Torn(BusyStore::Turn turn, Read read, bool broken = true) {
     store.Overtake(std::move(turn), broken);
-    auto outcome = read(Moment(world.engine()));
+    auto outcome = read(Moment(world.engine().reader()));
     store.Rest();
     return outcome;
   }
@@ -138,7 +138,7 @@ TEST_CASE("a list shows an instance once that stops while it is read") {
   };
   SUBCASE("") {
     CHECK(busy.Whole(turn, read) == "0 runs 1 runs 2 runs 3 runs ");
-    CHECK(read(Moment(busy.world.engine())) == "0 stopped 1 runs 2 runs 3 runs ");
+    CHECK(read(Moment(busy.world.engine().reader())) == "0 stopped 1 runs 2 runs 3 runs ");
   }
   SUBCASE("of several moments") {
     const std::string shown = busy.Torn(turn, read);
@@ -203,7 +203,7 @@ TEST_CASE("the steps of a plan are shown as its tokens stand") {
   };
   SUBCASE("") {
     CHECK(busy.Whole(turn, read) == "RUNNING a READY PENDING PENDING");
-    CHECK(read(Moment(busy.world.engine())) == "RUNNING b DONE READY PENDING");
+    CHECK(read(Moment(busy.world.engine().reader())) == "RUNNING b DONE READY PENDING");
   }
 }
 

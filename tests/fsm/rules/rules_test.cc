@@ -153,7 +153,7 @@ TEST_CASE("when an instance begins") {
     World world;
     world.instance.start_at = kNoon + row.start_at;
     if (row.start_before != 0s) world.instance.start_before = kNoon + row.start_before;
-    world.instance.hold = row.hold;
+    if (row.hold) world.instance.waits.Add(Wait::kHold);
     world.Start();
     world.now = kNoon + row.now;
     world.Do([](Scene& scene) { rules::StartDue(scene); });
@@ -178,7 +178,7 @@ TEST_CASE("a scheduled instance says so, and starts once") {
 
 TEST_CASE("a held instance begins when it is resumed, at start_at at the earliest") {
   World world;
-  world.instance.hold = true;
+  world.instance.waits.Add(Wait::kHold);
   SUBCASE("without start_at") {
     world.Start();
     REQUIRE(world.Do([](Scene& scene) { return rules::Resume(scene, "", false); }));
@@ -215,6 +215,115 @@ TEST_CASE("an instance that waits for others begins when the last of them has st
   }
 }
 
+TEST_CASE("an instance begins when the last reason is gone, in whatever order they go") {
+  std::vector<Wait> order = {Wait::kHold, Wait::kStartAt, Wait::kAfter};
+  for (const bool paused : {false, true}) {
+    CAPTURE(paused);
+    do {
+      World world;
+      world.instance.waits.Add(Wait::kHold);
+      world.instance.start_at = kNoon + 10s;
+      world.instance.after = {{"p", false}};
+      world.Start();
+      CHECK(world.instance.waits == Waits{Wait::kHold, Wait::kStartAt, Wait::kAfter});
+      if (paused) REQUIRE(world.Do([](Scene& scene) { return rules::Pause(scene); }));
+      for (const Wait gone : order) {
+        CHECK(world.instance.tokens.empty());
+        CHECK(world.instance.waits.Has(gone));
+        CHECK(world.instance.waits.Paused() == (world.instance.state == InstanceState::kPaused));
+        if (gone == Wait::kStartAt) {
+          CHECK(rules::NextStart(world.instance) == kNoon + 10s);
+          world.now = kNoon + 10s;
+          world.Do([](Scene& scene) { rules::StartDue(scene); });
+        } else if (gone == Wait::kAfter) {
+          world.Do([](Scene& scene) {
+            rules::PrerequisiteStopped(scene, "p", InstanceResult::kSuccess);
+          });
+        } else {
+          REQUIRE(world.Do([](Scene& scene) { return rules::Resume(scene, "", false); }));
+        }
+        CHECK_FALSE(world.instance.waits.Has(gone));
+      }
+      CHECK(world.instance.state == InstanceState::kRunning);
+      CHECK(world.instance.waits.empty());
+    } while (std::ranges::next_permutation(order).found);
+  }
+}
+
+TEST_CASE("a plan waits for its singleton, and keeps its place while it is paused") {
+  World world;
+  world.instance.plan = PlanState();
+  auto with_holder = [&world](const std::string& holder, auto rule) {
+    world.events.clear();
+    Scene scene{world.machine, world.instance, world.now, world.epoch, world.random, world.events};
+    scene.key = "k";
+    scene.key_holder = holder;
+    scene.on_conflict = OnConflict::kWait;
+    return rule(scene);
+  };
+  const auto look = [](Scene& scene) { rules::StartDue(scene); };
+  with_holder("other", [](Scene& scene) { rules::Start(scene); });
+  CHECK(world.kinds() == Kinds{kScheduled});
+  CHECK(world.instance.waits == Waits{Wait::kKey});
+  CHECK(rules::NextStart(world.instance) == kNever);
+  with_holder("other", look);
+  CHECK(world.events.empty());
+  SUBCASE("and begins when it is free") {
+    with_holder("", look);
+    CHECK(world.kinds() == Kinds{kStarted});
+  }
+  SUBCASE("and begins when it is resumed, if it is free by then") {
+    REQUIRE(with_holder("other", [](Scene& scene) { return rules::Pause(scene); }));
+    with_holder("", look);
+    CHECK(world.instance.waits == Waits{Wait::kKey, Wait::kPause});
+    REQUIRE(with_holder("", [](Scene& scene) { return rules::Resume(scene, "", false); }));
+    CHECK(world.kinds() == Kinds{kResumed, kStarted});
+  }
+  SUBCASE("and for its start_at again, when the clock was set back over a restart") {
+    world.instance.start_at = kNoon + 10s;
+    world.instance.waits.Add(Wait::kStartAt);
+    with_holder("", look);
+    CHECK(world.instance.waits == Waits{Wait::kStartAt});  // it asks again then
+    CHECK(rules::NextStart(world.instance) == kNoon + 10s);
+    world.now = kNoon + 10s;
+    with_holder("", look);
+    CHECK(world.kinds() == Kinds{kStarted});
+  }
+  SUBCASE("and stops at its start_before") {
+    world.instance.start_before = kNoon;
+    with_holder("other", look);
+    CHECK(world.instance.result == InstanceResult::kError);
+    CHECK(world.instance.waits.empty());
+    return;
+  }
+  CHECK(world.instance.state == InstanceState::kPlanning);
+  CHECK(world.instance.waits.empty());
+  CHECK(world.instance.plan->key == "k");
+  CHECK(rules::NextStart(world.instance) == kNever);
+  // Paused before it is planned it goes on with that, and does not begin twice.
+  REQUIRE(with_holder("", [](Scene& scene) { return rules::Pause(scene); }));
+  CHECK(world.instance.plan->key.empty());
+  REQUIRE(with_holder("", [](Scene& scene) { return rules::Resume(scene, "", false); }));
+  CHECK(world.kinds() == Kinds{kResumed});
+  CHECK(world.instance.state == InstanceState::kPlanning);
+}
+
+TEST_CASE("what stops before it begins keeps no pause, and begins again as it was asked to") {
+  World world;
+  world.instance.waits.Add(Wait::kHold);
+  world.instance.start_before = kNoon + 10s;
+  world.Start();
+  REQUIRE(world.Do([](Scene& scene) { return rules::Pause(scene); }));
+  world.now = kNoon + 10s;
+  world.Do([](Scene& scene) { rules::StartDue(scene); });
+  CHECK(world.instance.result == InstanceResult::kError);
+  CHECK(world.instance.waits == Waits{Wait::kHold});
+  world.now = kNoon;
+  world.Do([](Scene& scene) { rules::BeginAgain(scene); });
+  CHECK(world.instance.state == InstanceState::kScheduled);
+  CHECK(world.instance.waits == Waits{Wait::kHold});
+}
+
 // Claims and reports ------------------------------------------------------------------------------
 
 TEST_CASE("a claim is numbered by attempt, and known by its text") {
@@ -225,10 +334,37 @@ TEST_CASE("a claim is numbered by attempt, and known by its text") {
   CHECK(world.events[0].attempt == 1);
   CHECK(world.events[0].client == "w");
   CHECK(world.token().state == TokenState::kClaimed);
-  const auto ref = rules::ParseClaim(world.instance, text);
-  REQUIRE(ref);
-  CHECK(ref->visit == 1);
-  CHECK(ref->id == world.last);
+  const ClaimRef claim = ClaimRef::Read(text);
+  REQUIRE(rules::CheckClaim(world.instance, claim));
+  CHECK(claim.given());
+  CHECK(claim.visit == 1);
+  CHECK(claim.id == world.last);
+}
+
+TEST_CASE("what no worker was given is refused by its own words, and no text is no claim") {
+  World world;
+  world.Start();
+  CHECK_FALSE(ClaimRef().given());
+  CHECK_FALSE(ClaimRef::Read("").given());
+  struct Row {
+    std::string text, shown;
+  };
+  for (const Row& row : {Row{"junk", "junk"}, Row{"1-2-3", "1-2-3"}, Row{"1-2-3-4-", "1-2-3-4-"},
+                         Row{std::string(100, 'x'), std::string(64, 'x')}}) {
+    const ClaimRef claim = ClaimRef::Read(row.text);
+    CHECK(claim.given());
+    CHECK_FALSE(claim.id);
+    const auto answer = world.Report({.transition = "ok", .claim = claim});
+    REQUIRE_FALSE(answer);
+    CHECK(answer.error().reason == Reason::kStaleClaim);
+    CHECK(answer.error().message ==
+          "the claim of instance 'i' is stale: '" + row.shown + "' is no claim that Ready gave");
+  }
+  // Only a report may come without a claim.
+  const auto extended = world.Do([](Scene& scene) { return rules::Extend(scene, {}, kNoon, 0); });
+  REQUIRE_FALSE(extended);
+  CHECK(extended.error().message ==
+        "the claim of instance 'i' is stale: '' is no claim that Ready gave");
 }
 
 TEST_CASE("what is no claim of this instance is stale") {
@@ -347,7 +483,7 @@ TEST_CASE("refused reports") {
     }
   }
   SUBCASE("before it has begun") {
-    world.instance.hold = true;
+    world.instance.waits.Add(Wait::kHold);
     world.Start();
     CHECK(world.RefuseReport({.transition = "ok"}) == "ILLEGAL_TRANSITION");
     CHECK(world.RefuseReport({.transition = "ok", .node = "a"}) == "ILLEGAL_TRANSITION");
@@ -994,7 +1130,7 @@ TEST_CASE("a cancel stops at once what nobody works on") {
     REQUIRE(world.Do([](Scene& scene) { return rules::Pause(scene); }));
   }
   SUBCASE("scheduled") {
-    world.instance.hold = true;
+    world.instance.waits.Add(Wait::kHold);
     world.Start();
   }
   SUBCASE("timed out") {
@@ -1049,7 +1185,7 @@ TEST_CASE("a cancel waits for claimed work, whatever ends it") {
   }
   SUBCASE("kill") {
     REQUIRE(world.Do([](Scene& scene) { return rules::Cancel(scene, CancelMode::kKill); }));
-    CHECK(world.instance.killed);
+    CHECK(world.instance.cancel == CancelMode::kKill);
   }
   CHECK(world.instance.result == InstanceResult::kCancelled);
   const Instance before = world.instance;
@@ -1102,7 +1238,7 @@ TEST_CASE("an upgrade moves an instance to the new version's start node") {
     CHECK(world.instance.state == InstanceState::kPaused);
   }
   SUBCASE("scheduled stays scheduled") {
-    world.instance.hold = true;
+    world.instance.waits.Add(Wait::kHold);
     world.Start();
     upgrade();
     CHECK(world.kinds() == Kinds{kUpgraded});
@@ -1130,7 +1266,7 @@ TEST_CASE("an abort stops an instance with result ABORTED") {
     REQUIRE(world.Do([](Scene& scene) { return rules::Pause(scene); }));
   }
   SUBCASE("scheduled") {
-    world.instance.hold = true;
+    world.instance.waits.Add(Wait::kHold);
     world.Start();
   }
   world.Do([](Scene& scene) { rules::Abort(scene, 2); });

@@ -214,8 +214,9 @@ class Play {
     CHECK(std::abs(partial - in.plan->partial) < 1e-9);
     const size_t held = in.tokens.Count(TokenState::kHeld);
     const bool stuck = held > 0 && held == in.tokens.size();
-    if (in.cancel_requested) return;
-    CHECK((in.state == InstanceState::kPaused) == (stuck || in.plan->pause_requested));
+    if (in.Cancelling()) return;
+    CHECK((in.state == InstanceState::kPaused) == (stuck || in.waits.Has(Wait::kPause)));
+    CHECK((in.state == InstanceState::kPaused) == in.waits.Paused());
     CHECK((!in.tokens.empty() || in.state == InstanceState::kPlanning));
   }
 };

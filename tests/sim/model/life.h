@@ -101,8 +101,8 @@ struct Life {
 
   // Of a plan.
   bool paused = false;
-  bool unheard = false;  // some of its records came before a crash and were not followed
-  uint64_t paused_in = 0;                      // the turn
+  bool unheard = false;    // some of its records came before a crash and were not followed
+  uint64_t paused_in = 0;  // the turn
   std::shared_ptr<const PlanGraph> graph;      // null: not looked at yet
   std::map<std::string, uint32_t> tries;       // by home, that failed
   std::set<uint64_t> polled;                   // visits that a poll has begun

@@ -54,8 +54,8 @@ void Lockstep::Answered() {
   }
   // What the turn has changed is in the store now, and nothing of a later turn is.
   for (const std::string& id : model_.touched()) {
-    auto row =
-        rows::GetInstance({store_, world_.partition()}, {"ns", id}, world_.engine().resolve());
+    auto row = rows::GetInstance({store_, world_.partition()}, {"ns", id},
+                                 world_.engine().reader().registry.resolve());
     if (row && problem().empty()) model_.CompareOne({*row, SpecOf(id)}, /*exact=*/true);
   }
 }
@@ -116,7 +116,7 @@ Model::Rows Lockstep::Rows() const {
   Model::Rows rows;
   for (bool stopped : {false, true}) {
     (void)rows::ScanInstances({store_, world_.partition()}, stopped, {"", ""},
-                              world_.engine().resolve(), [&](Instance instance) {
+                              world_.engine().reader().registry.resolve(), [&](Instance instance) {
                                 Model::Row row{std::move(instance), {}};
                                 row.spec = SpecOf(row.instance.id);
                                 rows.emplace(row.instance.id, std::move(row));
@@ -132,7 +132,8 @@ Spec Lockstep::SpecOf(const std::string& id) const {
 }
 
 std::shared_ptr<const PlanGraph> Lockstep::GraphOf(const std::string& id) const {
-  auto row = rows::GetInstance({store_, world_.partition()}, {"ns", id}, world_.engine().resolve());
+  auto row = rows::GetInstance({store_, world_.partition()}, {"ns", id},
+                               world_.engine().reader().registry.resolve());
   if (!row || !row->plan || row->plan->graph.empty()) return nullptr;
   auto graph = rows::GetGraph({store_, world_.partition()}, *row);
   if (!graph) return nullptr;

@@ -103,11 +103,15 @@ void Model::MoveOn(Life& life) {
   Match(life);
 }
 
-Shown Model::ShownBy(const Life& life, const std::string& claim) const {
-  Shown shown{!claim.empty(), false, 0, {}};
-  const auto handed = handed_.find(claim);
-  if (handed == handed_.end() || handed->second.instance != life.id) return shown;
-  return {true, true, handed->second.visit, handed->second.id};
+Shown Model::ShownBy(const Life& life, const ClaimRef& claim) const {
+  if (!claim.given()) return {};
+  for (const auto& [text, handed] : handed_) {
+    if (handed.instance == life.id && claim.read && handed.id == claim.id &&
+        handed.visit == claim.visit) {
+      return {true, true, handed.visit, handed.id};
+    }
+  }
+  return {true, false, 0, {}};
 }
 
 void Model::Same(const Life& life, const std::string& call, Reason predicted, Reason told) {

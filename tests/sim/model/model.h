@@ -152,7 +152,7 @@ class Model {
   void StartDue(Life& life, bool told);
   void Prerequisites(Life& life);
   void VoidLost(const Life& life);
-  Shown ShownBy(const Life& life, const std::string& claim) const;
+  Shown ShownBy(const Life& life, const ClaimRef& claim) const;
   void Same(const Life& life, const std::string& call, Reason predicted, Reason told);
   MachineRules RulesOf(Life& life);
 

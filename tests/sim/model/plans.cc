@@ -117,11 +117,11 @@ void Model::FollowPlan(Life& life, const Event& event) {
       if (event.note.find("exists already") == std::string::npos || clash == std::string::npos) {
         break;
       }
-      const std::string id = event.note.substr(clash + 10, event.note.find('\'', clash + 10) -
-                                                               clash - 10);
+      const std::string id =
+          event.note.substr(clash + 10, event.note.find('\'', clash + 10) - clash - 10);
       // The generator's clash is i0.
-      Expect(clients_.contains(id) || id == "i0" || unheard_, life.id + " cannot start its child " + id +
-                                        ", and nobody else has taken that id");
+      Expect(clients_.contains(id) || id == "i0" || unheard_,
+             life.id + " cannot start its child " + id + ", and nobody else has taken that id");
       break;
     }
     case ChangeKind::kFinished:
@@ -135,11 +135,11 @@ void Model::FollowPlan(Life& life, const Event& event) {
 }
 
 void Model::CheckStep(const Task& task, Life& life) {
-  const bool resumed = std::ranges::any_of(queues_[life.id], [](const Event& event) {
-    return event.kind == ChangeKind::kResumed;
-  });
+  const bool resumed = std::ranges::any_of(
+      queues_[life.id], [](const Event& event) { return event.kind == ChangeKind::kResumed; });
   if (Planned(life)) return;
-  Expect(!life.paused || resumed || life.paused_in == turn_, life.id + " is paused, and gets a task at " + task.node);
+  Expect(!life.paused || resumed || life.paused_in == turn_,
+         life.id + " is paused, and gets a task at " + task.node);
   Expect(!life.cancel_requested || task.event == "cancel",
          life.id + " is being cancelled, and gets a task at " + task.node);
   const auto patch = life.patched.find(task.node);

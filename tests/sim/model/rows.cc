@@ -68,10 +68,10 @@ Life Model::LifeOf(const Row& stored) const {
   life.start_at = row.start_at;
   life.start_before = row.start_before;
   life.ended_at = row.end_time;
-  life.hold = row.hold;
+  life.hold = row.waits.Has(Wait::kHold);
   life.opaque = static_cast<bool>(row.plan) || row.parent_step || life.opaque;
   life.after = row.after;
-  life.cancel_requested = row.cancel_requested;
+  life.cancel_requested = row.Cancelling();
   life.last_visit = row.last_visit;
   life.stands.clear();
   life.expected.clear();
@@ -116,7 +116,7 @@ void Model::CompareOne(const Row& stored, bool exact) {
   }
   const Life& life = known->second;
   if (life.opaque) {
-    return Expect(!life.cancel_requested || row.cancel_requested || row.Stopped(),
+    return Expect(!life.cancel_requested || row.Cancelling() || row.Stopped(),
                   row.id + " was cancelled, and does not know");
   }
   const Life other = LifeOf(stored);

@@ -231,8 +231,9 @@ void Model::EndTurn() {
   until_ = kNever;
   ExplainAll();
   for (auto& [id, queue] : queues_) {
-    // Handed out to somebody who was not told, as its stream was closed meanwhile; or in a pass that
-    // cannot be told from what they were told. It was ready, and that is all that the model knows.
+    // Handed out to somebody who was not told, as its stream was closed meanwhile; or in a pass
+    // that cannot be told from what they were told. It was ready, and that is all that the model
+    // knows.
     if (!queue.empty() && queue.front().kind == ChangeKind::kClaimed) {
       Life& life = lives_.at(id);
       const auto at = life.stands.find(queue.front().visit);

@@ -95,7 +95,6 @@ struct World {
         {.from = 5, .owner = 4, .edge = 1, .next = 70'000, .transition = "skip", .client = "w"},
         {.from = 1, .owner = 1, .edge = 0, .next = 0, .transition = "ok", .client = ""}};
     plan.graph = "own";
-    plan.own_graph = true;
     instance.plan = std::move(plan);
     return instance;
   }
@@ -261,10 +260,7 @@ TEST_CASE("a graph is read as it was written") {
   CHECK_FALSE(world.graph->singletons.empty());
   Instance instance = world.Make("i");
   SUBCASE("its own") {}
-  SUBCASE("shared") {
-    instance.plan->own_graph = false;
-    instance.plan->graph = "p@1.4";
-  }
+  SUBCASE("shared") { instance.plan->graph = "p@1.4"; }
   CHECK(rows::GetGraph({world.store, kPartition}, instance).error().code == Code::kDataLoss);
   Batch batch;
   rows::PutGraph({batch, kPartition}, instance, rows::GraphRow(*world.graph));
@@ -326,8 +322,8 @@ TEST_CASE("tokens of a plan are rows of their own, read with their instance") {
   instance.tokens.Doom(world.Home("t"));
   instance.plan->label = "l";
   instance.plan->key = "k";
-  instance.plan->waits_for_key = true;
-  instance.plan->pause_requested = true;
+  instance.state = InstanceState::kPaused;
+  instance.waits = {Wait::kKey, Wait::kPause};
   instance.plan->skipped = true;
   instance.plan->done_weight = 4;
   instance.plan->done_finalize = 1;
@@ -339,6 +335,7 @@ TEST_CASE("tokens of a plan are rows of their own, read with their instance") {
   CHECK(instance.tokens.dirty().empty());
   const Instance read = world.Get("i");
   CHECK(read.plan == instance.plan);
+  CHECK(read.waits == instance.waits);
   CHECK(read.parent_step == instance.parent_step);
   CHECK(read.tokens.touched().empty());
   for (const Token& token : std::as_const(instance.tokens)) {

@@ -1,0 +1,42 @@
+// Compiling a source under what is defined: a pure function, for any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dsrv/engine/registry.h"
+#include "fsm/plan/library.h"
+
+namespace dfsmr {
+
+// The definitions of one namespace, for compiling plans. It keeps them alive.
+struct DefinitionSet {
+  Definitions definitions;
+  std::vector<MachineVersionPtr> kept;
+  // The number of versions: it differs under other definitions, and is the same after a restart.
+  uint64_t generation = 0;
+};
+
+// A problem of a machine in a source, under the other definitions.
+struct DefineProblem {
+  size_t machine;  // its index
+  PlanProblem problem;
+};
+// The machines of a source, compiled.
+struct Compiled {
+  std::shared_ptr<const DefinitionSet> under;         // what else was defined
+  std::vector<std::shared_ptr<const Machine>> shown;  // the nodes of plans; null: a plain machine
+  std::vector<DefineProblem> problems;                // only errors, or only warnings
+
+  bool Sound() const { return problems.empty() || problems.front().problem.warning; }
+};
+// Compiles each plan and action of `machines`, which may refer to each other and to what is
+// defined. `unsound` are the ids of documents of the same source that cannot be read. Stops at a
+// plan that is too large. Any thread.
+Compiled CompileAll(std::shared_ptr<const DefinitionSet> under,
+                    const std::vector<Machine>& machines, const std::vector<std::string>& unsound);
+
+}  // namespace dfsmr

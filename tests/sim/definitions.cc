@@ -133,7 +133,7 @@ std::string RandomMachine(Random& random, const std::string& id, const std::stri
       if (timeout != 0 && random.Chance(30)) {
         edges += ", dfsmr.timeout: " + name(random.Below(count));
       }
-      if (random.Chance(30)) text += "    priority: " + std::to_string(random.Below(3)) + "\n";
+      if (random.Chance(30)) text += "    priority: " + std::to_string(random.Priority()) + "\n";
     }
     if (random.Chance(25)) {
       text += "    max_visits: " + std::to_string(1 + random.Below(3)) + "\n";

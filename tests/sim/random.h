@@ -18,6 +18,12 @@ class Random {
   }
   size_t Below(size_t n) { return static_cast<size_t>(Next() % n); }
   bool Chance(int percent) { return Below(100) < static_cast<size_t>(percent); }
+  // Mostly small, with both ends of the range and beyond zero.
+  int32_t Priority() {
+    static constexpr int32_t kPriorities[] = {0, 1,  2,  0,          1,
+                                              2, -1, -2, 2147483647, -2147483647 - 1};
+    return kPriorities[Below(10)];
+  }
   template <typename T>
   const T& Of(const std::vector<T>& list) {
     return list[Below(list.size())];

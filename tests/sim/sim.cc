@@ -53,7 +53,9 @@ Sim::Sim(uint64_t seed, Store* below, bool trace)
       }()),
       store_(below ? *below : static_cast<Store&>(memory_)),
       options_(Options(random_, On(Fault::kEviction), On(Fault::kRetention), On(Fault::kPortions))),
-      world_(options_, &store_) {
+      world_(options_, &store_),
+      lockstep_(world_, below ? *below : memory_, options_.retention) {
+  world_.Watch(&lockstep_);
   world_.OnCommit([this](const Turn& turn, const std::vector<Event>& events) {
     Committed(turn, events);
   });
@@ -78,8 +80,7 @@ void Sim::DefineAll() {
   singletons_ = source_.find("singleton") != std::string::npos;
   if (trace_) std::printf("%s\n", source_.c_str());
   auto machines = ParseMachines(source_);
-  auto defined =
-      world_.Do([&](Engine& engine) { return TryDefine(engine, std::move(machines)); });
+  auto defined = Do([&](Asked& engine) { return engine.Define(std::move(machines)); });
   Expect(defined.has_value(),
          "the definitions were refused: " + (defined ? "" : defined.error().message));
 }
@@ -87,6 +88,7 @@ void Sim::DefineAll() {
 std::string Sim::Run() {
   for (int step = 0; step < steps_ && problem_.empty(); ++step) {
     Step();
+    Expect(lockstep_.problem().empty(), lockstep_.problem());
     if (step % 100 == 99) Verify();
   }
   if (problem_.empty()) Verify();
@@ -94,6 +96,7 @@ std::string Sim::Run() {
   if (problem_.empty()) Rebuilt();
   if (problem_.empty()) Finish();
   if (problem_.empty()) Verify();
+  Expect(lockstep_.problem().empty(), lockstep_.problem());
   if (trace_) PrintFeed();
   return problem_;
 }
@@ -119,7 +122,8 @@ void Sim::PrintFeed() {
 void Sim::Step() {
   InjectFault();
   if (world_.InFlight()) Hit(Fault::kSlowWrite);
-  world_.Decide([this](Engine& engine) {
+  world_.Decide([this](Engine& asked) {
+    Asked engine(asked, lockstep_);
     do {
       for (size_t n = random_.Below(5); n > 0; --n) Command(engine);
       if (world_.jobs() > 0 && random_.Chance(30)) {
@@ -206,7 +210,8 @@ void Sim::CrashSometimes() {
   } else if (Draw(Fault::kRestart, 1)) {
     Hit(Fault::kRestart);
     Note("restart");
-    world_.Decide([](Engine& engine) {
+    world_.Decide([this](Engine& asked) {
+      Asked engine(asked, lockstep_);
       engine.StopHandingOut();
       engine.Flush();
     });
@@ -281,7 +286,10 @@ void Sim::TakeOver() {
   former.engine->BeginTurn(world_.now(), random_.Next());
   (void)former.engine->Start({.ns = "ns", .machine = AnyMachine(), .id = "late"});
   (void)former.engine->Poll({.filter = {.ns = "ns"}, .worker = "w", .max_tasks = 3},
-                            [this](std::vector<Task> tasks) { Receive(std::move(tasks)); });
+                            [this](std::vector<Task> tasks) {
+                              lockstep_.Strange(tasks);
+                              Receive(std::move(tasks));
+                            });
   former.engine->Work();
   for (auto& tell : former.engine->TakeAnswers()) tell();
   write(*former.engine->EndTurn().batch);
@@ -315,7 +323,7 @@ std::pair<std::string, std::string> Sim::AnyStep() {
 
 bool Sim::Finished(const std::string& id) const { return finished_.contains(id); }
 
-void Sim::Command(Engine& engine) {
+void Sim::Command(Asked& engine) {
   const size_t dice = random_.Below(200);
   if (dice < 32) {
     StartOne(engine);
@@ -338,13 +346,15 @@ void Sim::Command(Engine& engine) {
   }
 }
 
-void Sim::StartOne(Engine& engine) {
+void Sim::StartOne(Asked& engine) {
   StartArgs args{.ns = "ns", .machine = AnyMachine(), .id = AnyId()};
   // What retention has dropped would begin a second life under the same name.
   if (On(Fault::kRetention) && Finished(args.id)) args.id = "i" + std::to_string(random_.Next());
-  args.spec.params = random_.Chance(50) ? R"({"list":[1,2],"flag":true})"
-                                        : R"({"list":[],"flag":false})";
-  args.priority = static_cast<int32_t>(random_.Below(3));
+  args.spec.params = random_.Chance(45)   ? R"({"list":[1,2],"flag":true})"
+                     : random_.Chance(90) ? R"({"list":[],"flag":false})"
+                                          : R"({"list":[1,2,3,4,5,6,7,8,9,10,11,12],"flag":true})";
+  args.priority = random_.Priority();
+  if (random_.Chance(50)) args.spec.labels["kind"] = random_.Chance(50) ? "a" : "b";
   if (random_.Chance(15)) args.start_at = world_.now() + Duration(1'000 * random_.Below(5'000));
   if (random_.Chance(8)) args.hold = true;
   if (random_.Chance(8)) {
@@ -368,7 +378,7 @@ void Sim::StartOne(Engine& engine) {
 }
 
 // The client that did not hear the answer, or does not trust it.
-void Sim::RetryStart(Engine& engine) {
+void Sim::RetryStart(Asked& engine) {
   if (started_.empty() || !On(Fault::kRetriedStart)) return;
   auto which = started_.begin();
   std::advance(which, random_.Below(started_.size()));
@@ -395,7 +405,7 @@ void Sim::Receive(std::vector<Task> tasks) {
   while (hands_.size() > 60) hands_.erase(hands_.begin() + static_cast<long>(random_.Below(30)));
 }
 
-void Sim::PollOne(Engine& engine) {
+void Sim::PollOne(Asked& engine) {
   PollArgs args{.filter = {.ns = "ns"}, .worker = "w"};
   if (random_.Chance(30)) args.filter.machine = AnyMachine();
   if (!plans_ && random_.Chance(20)) args.filter.node = "n" + std::to_string(random_.Below(3));
@@ -415,12 +425,12 @@ void Sim::PollOne(Engine& engine) {
   if (*poll != 0) polls_.push_back(*poll);
   if (!polls_.empty() && random_.Chance(20)) (void)engine.CancelPoll(random_.Of(polls_));
   if (!undelivered_.empty() && random_.Chance(50)) {
-    engine.Undelivered(undelivered_, /*perhaps=*/false);
+    engine.Undelivered(undelivered_, /*perhaps=*/random_.Chance(30));
     undelivered_.clear();
   }
 }
 
-void Sim::UseTask(Engine& engine) {
+void Sim::UseTask(Asked& engine) {
   if (hands_.empty()) return;
   const size_t which = random_.Below(hands_.size());
   const Task task = hands_[On(Fault::kReordered) ? which : 0];
@@ -459,7 +469,7 @@ void Sim::UseTask(Engine& engine) {
 }
 
 // Claims that are not what they say.
-void Sim::Lie(Engine& engine, const Task& task) {
+void Sim::Lie(Asked& engine, const Task& task) {
   if (Draw(Fault::kWrongInstance, 50)) {
     const std::string other = AnyId();
     auto answer = engine.Report("ns", other, {.transition = "ok", .claim = task.claim});
@@ -511,6 +521,7 @@ ReportArgs Sim::ArgsFor(const Task& task, const std::string& transition,
       for (rows::ChildStart& child : *children) {
         child.machine = random_.Of<std::string>({"leaf", "twig", "m"});
         if (random_.Chance(5)) child.id = "i0";  // it may exist already
+        if (random_.Chance(50)) child.spec.labels["kind"] = random_.Chance(50) ? "a" : "b";
       }
       args.children = children->size();
       args.concurrency = static_cast<uint32_t>(random_.Below(3));
@@ -519,7 +530,7 @@ ReportArgs Sim::ArgsFor(const Task& task, const std::string& transition,
   return args;
 }
 
-void Sim::ReportTask(Engine& engine, const Task& task, const std::string& transition) {
+void Sim::ReportTask(Asked& engine, const Task& task, const std::string& transition) {
   std::vector<rows::ChildStart> children;
   const ReportArgs args = ArgsFor(task, transition, &children);
   auto answer = engine.Report("ns", task.instance, args, children);
@@ -564,7 +575,7 @@ void Sim::CheckAnswer(const Task& task, const std::string& transition, Answer an
 }
 
 // Calls without a claim.
-void Sim::Operate(Engine& engine) {
+void Sim::Operate(Asked& engine) {
   if (!On(Fault::kOperator)) return;
   if (plans_ && random_.Chance(70)) return OperatePlan(engine);
   const std::string id = AnyId();
@@ -582,7 +593,7 @@ void Sim::Operate(Engine& engine) {
   if (!moved && !args.node.empty()) Hit(Fault::kWrongNode);
 }
 
-void Sim::OperatePlan(Engine& engine) {
+void Sim::OperatePlan(Asked& engine) {
   const auto [id, step] = AnyStep();
   const std::string word = random_.Of<std::string>(
       {"go", "go", "poke", "cancel", "ok", "error", "suspend", "retry", "skip", "patch", "none"});
@@ -596,7 +607,7 @@ void Sim::OperatePlan(Engine& engine) {
   if (!moved && node.empty()) Hit(Fault::kWrongNode);
 }
 
-void Sim::Control(Engine& engine) {
+void Sim::Control(Asked& engine) {
   const auto [id, step] = AnyStep();
   // Of a plain machine the history does not tell whether it is still paused then.
   const std::string node = random_.Chance(40) && step.starts_with('s') ? step : "";
@@ -620,7 +631,7 @@ void Sim::Control(Engine& engine) {
   }
 }
 
-void Sim::Cancel(Engine& engine, const std::string& id) {
+void Sim::Cancel(Asked& engine, const std::string& id) {
   if (Draw(Fault::kCancel, 35) && engine.Cancel("ns", id, CancelMode::kCancel)) {
     Hit(Fault::kCancel);
     ++frees_[id];  // what was suspended hears of it
@@ -630,7 +641,7 @@ void Sim::Cancel(Engine& engine, const std::string& id) {
   }
 }
 
-void Sim::Streams(Engine& engine) {
+void Sim::Streams(Asked& engine) {
   if (!On(Fault::kStreamClosed)) return;
   if (streams_.size() < 3 && random_.Chance(50)) {
     const auto capacity = 1 + static_cast<int32_t>(random_.Below(4));
@@ -651,7 +662,7 @@ void Sim::Streams(Engine& engine) {
   }
 }
 
-void Sim::Redefine(Engine& engine) {
+void Sim::Redefine(Asked& engine) {
   const auto [fault, strategy] = random_.Of<std::pair<Fault, std::string>>(
       {{Fault::kContinue, "continue"}, {Fault::kUpgrade, "upgrade"}, {Fault::kAbort, "abort"}});
   if (!On(fault)) return;
@@ -661,7 +672,7 @@ void Sim::Redefine(Engine& engine) {
   if (text.ends_with("---\n")) text.resize(text.size() - 4);
   singletons_ = singletons_ || text.find("singleton") != std::string::npos;
   if (trace_) std::printf("%s", text.c_str());
-  auto defined = TryDefine(engine, ParseMachines(text));
+  auto defined = engine.Define(ParseMachines(text));
   Expect(defined.has_value(), "a definition was refused: " +
                                   (defined ? "" : defined.error().message) + "\n" + text);
   Hit(fault);

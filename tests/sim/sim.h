@@ -18,6 +18,7 @@
 #include "tests/sim/audit.h"
 #include "tests/sim/faults.h"
 #include "tests/sim/faulty_store.h"
+#include "tests/sim/model/lockstep.h"
 #include "tests/sim/random.h"
 
 namespace dfsmr {
@@ -35,6 +36,7 @@ class Sim {
   const Ledger& ledger() const { return ledger_; }
 
  private:
+  using Asked = model::Asked;
   struct Accepted {
     std::string instance;
     std::string transition;
@@ -54,6 +56,15 @@ class Sim {
   void Expect(bool good, const std::string& what);
   void Note(const std::string& what);
   void DefineAll();
+  // A command in a turn of its own, that the model sees.
+  template <typename Command>
+  auto Do(Command command) {
+    return world_.Do([&](Engine& engine) {
+      Asked asked(engine, lockstep_);
+      return command(asked);
+    });
+  }
+  std::vector<Task> Ready();
 
   // The server.
   void Step();
@@ -67,24 +78,24 @@ class Sim {
   void Extend();
 
   // What is asked of it.
-  void Command(Engine& engine);
-  void StartOne(Engine& engine);
-  void RetryStart(Engine& engine);
-  void PollOne(Engine& engine);
+  void Command(Asked& engine);
+  void StartOne(Asked& engine);
+  void RetryStart(Asked& engine);
+  void PollOne(Asked& engine);
   void Receive(std::vector<Task> tasks);
-  void UseTask(Engine& engine);
-  void Lie(Engine& engine, const Task& task);
-  void ReportTask(Engine& engine, const Task& task, const std::string& transition);
+  void UseTask(Asked& engine);
+  void Lie(Asked& engine, const Task& task);
+  void ReportTask(Asked& engine, const Task& task, const std::string& transition);
   std::string WordFor(const Task& task);
   ReportArgs ArgsFor(const Task& task, const std::string& transition,
                      std::vector<rows::ChildStart>* children);
   void CheckAnswer(const Task& task, const std::string& transition, Answer answer);
-  void Operate(Engine& engine);
-  void OperatePlan(Engine& engine);
-  void Control(Engine& engine);
-  void Cancel(Engine& engine, const std::string& id);
-  void Streams(Engine& engine);
-  void Redefine(Engine& engine);
+  void Operate(Asked& engine);
+  void OperatePlan(Asked& engine);
+  void Control(Asked& engine);
+  void Cancel(Asked& engine, const std::string& id);
+  void Streams(Asked& engine);
+  void Redefine(Asked& engine);
   void Watch();
   void CheckPortion(Watcher& watcher, const Changes::Portion& portion, uint64_t after);
 
@@ -117,6 +128,7 @@ class Sim {
   FaultyStore store_;
   EngineOptions options_;
   World world_;
+  model::Lockstep lockstep_;
   Pool no_threads_{0};
   std::unique_ptr<Changes> changes_;
   FaultCounts hits_{};

@@ -115,10 +115,12 @@ void Sim::Verify() {
   world_.Drain();
   // More than once: the turn that settles may hand out something more.
   for (int i = 0; i < 3; ++i) {
-    (void)world_.Do([](Engine& engine) { return engine.Settle("ns", ""); });
+    (void)Do([](Asked& engine) { return engine.Settle("ns", ""); });
   }
   Expect(world_.failed().empty(), "the engine gave up on a sound store: " + world_.failed());
   if (!problem_.empty()) return;
+  lockstep_.Compare();
+  Expect(lockstep_.problem().empty(), lockstep_.problem());
   PlanAudit audit(world_, ledger_);
   audit.All();
   Expect(audit.problem().empty(), audit.problem());
@@ -175,6 +177,13 @@ void Sim::CheckLists(const std::map<std::string, Instance>& instances) {
         {InstanceState::kRunning, InstanceState::kPaused, InstanceState::kStopped});
   }
   if (random_.Chance(20)) query.result = InstanceResult::kSuccess;
+  if (random_.Chance(40)) query.labels["kind"] = random_.Chance(50) ? "a" : "b";
+  if (!plans_ && random_.Chance(30)) query.node = "n" + std::to_string(random_.Below(3));
+  if (plans_ && random_.Chance(50) && !instances.empty()) {  // of one that may have children
+    auto which = instances.begin();
+    std::advance(which, random_.Below(instances.size()));
+    query.parent = which->second.parent.empty() ? which->first : which->second.parent;
+  }
   std::string listed, expected;
   for (bool more = true; more;) {
     auto page = ReadInstances(Moment(world_.engine().reader()), query);
@@ -191,7 +200,21 @@ void Sim::CheckLists(const std::map<std::string, Instance>& instances) {
     query.after = page->last;
   }
   for (const auto& [id, instance] : instances) {
-    if ((query.machine.empty() || query.machine == instance.machine) &&
+    auto spec = rows::GetSpec({store_, world_.partition()}, {"ns", id});
+    REQUIRE(spec);
+    const bool labelled = std::ranges::all_of(query.labels, [&](const auto& label) {
+      const auto it = spec->labels.find(label.first);
+      return it != spec->labels.end() && it->second == label.second;
+    });
+    const bool there =
+        query.node.empty() || std::ranges::any_of(instance.tokens, [&](const Token& token) {
+          const Machine* machine =
+              world_.engine().reader().registry.Resolve("ns", instance.machine, instance.version);
+          return NodeName(*machine, token.node) == query.node;
+        });
+    if (!labelled || !there) continue;
+    if ((query.parent.empty() || query.parent == instance.parent) &&
+        (query.machine.empty() || query.machine == instance.machine) &&
         (query.state == InstanceState::kNone || query.state == instance.state) &&
         (query.result == InstanceResult::kNone || query.result == instance.result)) {
       expected += id + " ";
@@ -222,7 +245,7 @@ void Sim::CheckHistories(const std::map<std::string, Instance>& instances) {
 }
 
 void Sim::Tidy() {
-  (void)world_.Do([this](Engine& engine) {
+  (void)Do([this](Asked& engine) {
     for (SessionId stream : streams_) engine.CloseSession(stream);
     for (WaiterId poll : polls_) (void)engine.CancelPoll(poll);
     engine.Flush();
@@ -231,7 +254,7 @@ void Sim::Tidy() {
   streams_.clear();
   polls_.clear();
   world_.Drain();
-  (void)world_.Do([](Engine& engine) { return engine.Flush(), 0; });
+  (void)Do([](Asked& engine) { return engine.Flush(), 0; });
 }
 
 // What is derived from the store must come out as it was: an engine that starts on a copy of the
@@ -257,7 +280,7 @@ void Sim::Rebuilt() {
   std::string here, there;
   std::set<std::string> offered_here, offered_there;
   for (int i = 0; i < 3 && (i == 0 || here != there); ++i) {
-    const std::vector<Task> tasks = world_.Ready();
+    const std::vector<Task> tasks = Ready();
     here = Offered(tasks, &offered_here);
     there = Offered(twin.Ready(), &offered_there);
     Receive(tasks);
@@ -280,8 +303,19 @@ void Sim::Rebuilt() {
          "after a restart time does something else: " + FirstDifference(stand, restand));
 }
 
+// All that is ready.
+std::vector<Task> Sim::Ready() {
+  std::vector<Task> tasks;
+  auto polled = Do([&](Asked& engine) {
+    return engine.Poll({.filter = {.ns = "ns"}, .worker = "w", .max_tasks = 1'000},
+                       [&tasks](std::vector<Task> given) { tasks = std::move(given); });
+  });
+  REQUIRE(polled);
+  return tasks;
+}
+
 std::vector<Instance> Sim::Live() {
-  (void)world_.Do([](Engine& engine) { return engine.Settle("ns", ""); });
+  (void)Do([](Asked& engine) { return engine.Settle("ns", ""); });
   std::vector<Instance> live;
   REQUIRE(rows::ScanInstances({store_, world_.partition()}, false, {"", ""},
                               world_.engine().reader().registry.resolve(),
@@ -304,10 +338,10 @@ void Sim::Finish() {
     const std::vector<Instance> live = Live();
     if (live.empty()) return;
     for (const Instance& instance : live) Push(instance, round);
-    for (const Task& task : world_.Ready()) {
+    for (const Task& task : Ready()) {
       const bool plans = task.phase == "plan";
       const bool step = !task.phase.empty();
-      (void)world_.Do([&](Engine& engine) {
+      (void)Do([&](Asked& engine) {
         return engine.Report("ns", task.instance,
                              {.transition = plans ? "planned" : "ok", .claim = task.claim,
                               .output = plans  ? R"({"flow":"[{step: t, action: y}]"})"
@@ -333,21 +367,22 @@ void Sim::Push(const Instance& instance, int round) {
   if (instance.plan) return PushPlan(instance, round);
   auto& engine = world_.engine();
   if (instance.state == InstanceState::kPaused || instance.state == InstanceState::kScheduled) {
-    (void)world_.Do([&](Engine& e) { return e.Resume("ns", instance.id, "", false); });
+    (void)Do([&](Asked& e) { return e.Resume("ns", instance.id, "", false); });
   }
   if (instance.tokens.empty()) return;
   const Machine* machine =
       engine.reader().registry.Resolve("ns", instance.machine, instance.version);
   const Token& token = instance.tokens.front();
-  if (machine->nodes[token.node].kind == NodeKind::kManual) (void)world_.Move(instance.id, "ok");
+  if (machine->nodes[token.node].kind == NodeKind::kManual)
+    (void)Do([&](Asked& e) { return e.Report("ns", instance.id, {.transition = "ok"}); });
   if (token.state == TokenState::kClaimed) {  // at most once, or with a deadline that is far off
-    (void)world_.Do([&](Engine& e) { return e.Resume("ns", instance.id, "", true); });
+    (void)Do([&](Asked& e) { return e.Resume("ns", instance.id, "", true); });
   }
 }
 
 void Sim::PushPlan(const Instance& instance, int round) {
   auto resume = [&](const std::string& node, bool force) {
-    (void)world_.Do([&](Engine& e) { return e.Resume("ns", instance.id, node, force); });
+    (void)Do([&](Asked& e) { return e.Resume("ns", instance.id, node, force); });
   };
   const bool skips = round % 4 == 3 && !instance.waits.Has(Wait::kPause) &&
                      instance.tokens.Count(TokenState::kHeld) > 0;
@@ -367,12 +402,12 @@ void Sim::PushPlan(const Instance& instance, int round) {
     if (held && !skips) resume(step, false);
     // Of its children some cannot be resumed any more, or its input is not there.
     if (held && skips) {
-      (void)world_.Do([&](Engine& e) { return e.Skip("ns", instance.id, step); });
+      (void)Do([&](Asked& e) { return e.Skip("ns", instance.id, step); });
     }
     // Children may wait for a singleton that the step holds.
     const bool stuck = token.step->children && round % 8 == 7;
     if (node.role == Role::kSuspended && (stuck || !token.step->children)) {
-      (void)world_.Do([&](Engine& e) {
+      (void)Do([&](Asked& e) {
         return e.Report("ns", instance.id, {.transition = stuck ? "ok" : "go", .node = step});
       });
     }

@@ -89,6 +89,20 @@ class World {
     Crash();
   }
 
+  // Told of each turn as it goes, by whoever drives the world; all of it happens in this order.
+  class Watcher {
+   public:
+    virtual ~Watcher() = default;
+    virtual void Began(Timestamp now) = 0;  // a turn, or a further pass of it
+    virtual void Worked() = 0;              // the pass is decided
+    virtual void Passed() = 0;              // and its first answers are out
+    virtual void Ended(uint64_t turn) = 0;
+    virtual void Published(uint64_t turn, const std::vector<Event>& events) = 0;  // it is written
+    virtual void Answered() = 0;  // and all of its answers are out
+    virtual void Opened() = 0;    // another engine has taken over
+  };
+  void Watch(Watcher* watcher) { watcher_ = watcher; }
+
   Engine& engine() { return *engine_; }
   Store& store() { return *store_; }
   Timestamp now() const { return now_; }
@@ -104,9 +118,11 @@ class World {
   template <typename Commands>
   void Decide(Commands commands) {
     engine_->BeginTurn(now_, entropy_ += 0x9e3779b97f4a7c15ull);
+    if (watcher_) watcher_->Began(now_);
     commands(*engine_);
     if (!FinishPass()) return;
     Turn turn = engine_->EndTurn();
+    if (watcher_) watcher_->Ended(turn.number);
     if (turn.batch->empty() && turn.after.empty()) {
       if (!in_flight_) engine_->Committed(turn.number);
       return;
@@ -121,6 +137,7 @@ class World {
   bool NextPass() {
     if (!FinishPass()) return false;
     engine_->ResumeTurn(now_, entropy_ += 0x9e3779b97f4a7c15ull);
+    if (watcher_) watcher_->Began(now_);
     return true;
   }
   // Writes the turn in flight, if there is one, and lets its answers out.
@@ -148,10 +165,12 @@ class World {
       }));
     }
     if (on_commit_) on_commit_(*in_flight_, events);
+    if (watcher_) watcher_->Published(in_flight_->number, events);
     std::ranges::move(events, std::back_inserter(feed_));
     Turn turn = *std::move(in_flight_);
     in_flight_.reset();
     for (auto& tell : turn.after) tell();
+    if (watcher_) watcher_->Answered();
   }
   bool InFlight() const { return in_flight_.has_value(); }
 
@@ -217,6 +236,7 @@ class World {
     auto opened = Engine::Open(*store_, options_, now_);
     if (!opened) failed_ = opened.error().message;
     if (opened) engine_ = *std::move(opened);
+    if (opened && watcher_) watcher_->Opened();
     return opened.has_value();
   }
   // Another engine takes the store over; what is left of the former one, with what it was writing.
@@ -351,7 +371,9 @@ class World {
     engine_->Work();
     if (engine_->broken()) failed_ = engine_->broken()->message;
     if (!failed_.empty()) return false;
+    if (watcher_) watcher_->Worked();
     for (auto& tell : engine_->TakeAnswers()) tell();
+    if (watcher_) watcher_->Passed();
     return true;
   }
 
@@ -366,6 +388,7 @@ class World {
   std::vector<Event> feed_;
   std::string failed_;
   CommitTold on_commit_;
+  Watcher* watcher_ = nullptr;
 };
 
 }  // namespace dfsmr

@@ -1,0 +1,285 @@
+// Who is given which work, in which order, and that nobody waits for work that is there.
+#include <algorithm>
+
+#include "fsm/base/json.h"
+#include "tests/sim/model/model.h"
+
+namespace dfsmr::model {
+namespace {
+
+constexpr Duration kSlack = std::chrono::milliseconds(10);
+
+const Node& NodeOf(const Machine& machine, const std::string& name) {
+  for (const Node& node : machine.nodes) {
+    if (node.id == name) return node;
+  }
+  return machine.nodes.front();
+}
+
+bool Same(const std::string& wanted, const std::string& is) {
+  return wanted.empty() || wanted == is;
+}
+
+}  // namespace
+
+bool Model::Matches(const Filter& filter, const Life& life, const Stand& stand) const {
+  const Node& node = NodeOf(MachineOf(life), stand.node);
+  return ::dfsmr::model::Same(filter.machine, life.machine) &&
+         ::dfsmr::model::Same(filter.node, stand.node) &&
+         ::dfsmr::model::Same(filter.action, node.settings->action) &&
+         ::dfsmr::model::Same(filter.queue, node.settings->queue);
+}
+
+// It is ready, nobody has paused it, and no new version has left it behind. While a breaker is not
+// closed it decides when retries are handed out.
+bool Model::MayHandOut(const Life& life, const Stand& stand) const {
+  if (life.opaque || life.state != InstanceState::kRunning) return false;
+  if (stand.state != TokenState::kReady || LeftBehind(life.machine, life.version)) return false;
+  return !stand.TimedOutBefore() || !open_breakers_.contains(life.machine);
+}
+
+// Node priority and instance priority add up.
+int64_t Model::PriorityOf(const Life& life, const Stand& stand) const {
+  return int64_t{NodeOf(MachineOf(life), stand.node).settings->priority} + life.priority;
+}
+
+void Model::CheckOrder(const Task& task, const Life& given, const Stand& stand,
+                       const Filter& filter) {
+  for (const auto& [id, life] : lives_) {
+    for (const auto& [visit, other] : life.stands) {
+      if (&other == &stand || !MayHandOut(life, other) || !Matches(filter, life, other)) continue;
+      const int64_t more = PriorityOf(life, other) - PriorityOf(given, stand);
+      Expect(more <= 0,
+             task.instance + " is handed out before " + id + ", which has a higher priority");
+      const bool one_queue = life.machine == given.machine &&
+                             (!filter.machine.empty() || other.node == stand.node) &&
+                             life.version == given.version;
+      Expect(more != 0 || !one_queue || other.since >= stand.since,
+             task.instance + " is handed out before " + id + ", which is older");
+    }
+  }
+}
+
+// A fixed timeout is what it says; a percentile stays within its bounds.
+void Model::CheckDeadline(const Task& task, const Life& life, const Stand& stand) {
+  const TimeoutPolicy& policy = NodeOf(MachineOf(life), stand.node).settings->timeout;
+  if (policy.AtMostOnce()) {
+    return Expect(task.deadline == kNever, "work that runs at most once has a deadline");
+  }
+  Duration least = policy.min, most = policy.max;
+  if (policy.strategy == TimeoutPolicy::Strategy::kFixed) {
+    least = most = Duration(static_cast<int64_t>(policy.value * 1e6));
+  }
+  Expect(task.deadline >= now_ + least && task.deadline <= now_ + most + kSlack,
+         "the deadline of " + task.instance + " at " + task.node + " is not its node's");
+}
+
+void Model::HandOut(const Task& task, const Filter* filter, uint64_t stream) {
+  const auto known = lives_.find(task.instance);
+  if (known == lives_.end() || known->second.opaque) {
+    NoteAttempt(task.machine, {task.claim_id, now_, true, true});
+    if (known != lives_.end()) CheckStep(task, known->second);
+    if (stream != 0) waiters_[stream].blind = true;
+    return;
+  }
+  Life& life = known->second;
+  while (problem_.empty() && Explain(life)) {
+  }
+  const auto at = life.stands.find(task.visit);
+  const bool ready = at != life.stands.end() && at->second.state == TokenState::kReady &&
+                     life.state == InstanceState::kRunning;
+  Expect(ready, "a task of " + task.instance + " is handed out in visit " +
+                    std::to_string(task.visit) + ", where it is not ready");
+  if (!ready) return;
+  Stand& stand = at->second;
+  const Node& node = NodeOf(MachineOf(life), stand.node);
+  Expect(task.node == stand.node && task.machine == life.machine && task.version == life.version &&
+             task.action == node.settings->action && task.queue == node.settings->queue,
+         "a task of " + task.instance + " says another node, machine, version, action or queue");
+  Expect(task.attempt == stand.attempts + 1, "attempt " + std::to_string(task.attempt) + " of " +
+                                                 task.instance + " is handed out after " +
+                                                 std::to_string(stand.attempts));
+  Expect(task.node_params == stand.params && task.spec && task.spec->params == life.params,
+         "a task of " + task.instance + " holds other params");
+  CheckDeadline(task, life, stand);
+  if (filter) {
+    Expect(Matches(*filter, life, stand), task.instance + " is handed out to another filter");
+    CheckOrder(task, life, stand, *filter);
+  }
+  Claimed claim;
+  claim.id = task.claim_id;
+  claim.deadline = task.deadline;
+  claim.stream = stream;
+  NoteAttempt(life.machine, {claim.id, now_, stand.TimedOutBefore(), false});
+  RulesOf(life).Claim(stand, claim);
+  Match(life);
+}
+
+bool Model::HasWork(const Filter& filter, std::string* which) const {
+  for (const auto& [id, life] : lives_) {
+    const auto queue = queues_.find(id);  // the feed has it handed out in this turn
+    const bool untold = queue != queues_.end() && !queue->second.empty() &&
+                        queue->second.front().kind == ChangeKind::kClaimed;
+    if (untold) continue;
+    for (const auto& [visit, stand] : life.stands) {
+      if (!MayHandOut(life, stand) || !Matches(filter, life, stand)) continue;
+      *which = id + " at " + stand.node;
+      return true;
+    }
+  }
+  return false;
+}
+
+size_t Model::InHand(uint64_t stream) const {
+  size_t count = 0;
+  for (const auto& [id, life] : lives_) {
+    for (const auto& [visit, stand] : life.stands) {
+      for (const Claimed& claim : stand.claims) count += claim.Live() && claim.stream == stream;
+    }
+  }
+  return count;
+}
+
+void Model::CheckWaiters() {
+  std::string which;
+  for (const auto& [id, waiter] : waiters_) {
+    if (waiter.draining || stopping_ || waiter.blind) continue;
+    if (waiter.stream && InHand(id) >= waiter.capacity) continue;
+    const bool work = HasWork(waiter.filter, &which);
+    Expect(!work, std::string(waiter.stream ? "a stream with room" : "a poll") + " waits, and " +
+                      which + " is ready");
+  }
+}
+
+void Model::Poll(const PollArgs& args, uint64_t waiter, bool waits,
+                 const std::vector<Task>& tasks) {
+  std::string which;
+  if (waits) {
+    waiters_[waiter] = {
+        .filter = args.filter, .capacity = 0, .max = static_cast<size_t>(args.max_tasks)};
+    return;
+  }
+  for (const Task& task : tasks) HandOut(task, &args.filter, 0);
+  const auto most = static_cast<size_t>(args.max_tasks);
+  Expect(tasks.size() <= most, "a poll is given more than it asked for");
+  const bool more = !stopping_ && tasks.size() < most && HasWork(args.filter, &which);
+  Expect(!more,
+         "a poll is given " + std::to_string(tasks.size()) + " tasks, and " + which + " is ready");
+}
+
+void Model::EndPoll(uint64_t waiter) {
+  const auto it = waiters_.find(waiter);
+  if (it != waiters_.end() && !it->second.stream) waiters_.erase(it);
+}
+
+void Model::Open(uint64_t waiter, const Filter& filter, size_t capacity) {
+  waiters_[waiter] = {.filter = filter, .capacity = capacity, .stream = true};
+}
+
+void Model::Drain(uint64_t waiter) { waiters_[waiter].draining = true; }
+
+// What a closed stream has in hand goes back, but for what runs at most once.
+void Model::Close(uint64_t waiter) {
+  waiters_.erase(waiter);
+  for (auto& [id, life] : lives_) {
+    for (auto& [visit, stand] : std::map(life.stands)) {
+      for (const Claimed& claim : stand.claims) {
+        if (!claim.Live() || claim.stream != waiter) continue;
+        MoveOn(life);
+        if (!life.stands.contains(visit)) break;
+        if (NodeOf(MachineOf(life), stand.node).AtMostOnce()) continue;
+        std::string node;
+        (void)RulesOf(life).Relinquish({true, true, visit, claim.id}, &node);
+        Match(life);
+      }
+    }
+  }
+}
+
+// `perhaps`: nobody knows whether they arrived; what runs at most once stays claimed then.
+void Model::Undelivered(const std::vector<Task>& tasks, bool perhaps) {
+  for (auto task = tasks.rbegin(); task != tasks.rend(); ++task) {
+    const auto known = lives_.find(task->instance);
+    if (known == lives_.end() || known->second.opaque) continue;
+    Life& life = known->second;
+    MoveOn(life);
+    const auto at = life.stands.find(task->visit);
+    if (at == life.stands.end()) continue;
+    const auto claim = std::ranges::find(at->second.claims, task->claim_id, &Claimed::id);
+    if (claim == at->second.claims.end() || !claim->Live()) continue;
+    if (perhaps && NodeOf(MachineOf(life), at->second.node).AtMostOnce()) continue;
+    voided_.insert(task->claim);
+    NoteGivenBack(task->claim_id);
+    // The feed tells of a claim that it has told of, and of no other.
+    auto& queue = queues_[life.id];
+    const bool told = std::ranges::none_of(
+        life.expected, [&](const Expected& one) { return one.claim == task->claim_id; });
+    const bool ends = !queue.empty() && queue.front().kind == ChangeKind::kRelinquished;
+    const auto now = claimed_now_.find(task->claim_id);
+    const bool another = told && !ends && now != claimed_now_.end();
+    if (another) queue.push_front(now->second);  // it is of the claim that came after
+    RulesOf(life).Unclaim(at->second, task->claim_id, told && !another);
+    Match(life);
+  }
+}
+
+void Model::StopHandingOut() {
+  stopping_ = true;
+  waiters_.clear();
+}
+
+// Claims are numbered in the order in which they are made.
+void Model::Serve(std::vector<Served> served, std::vector<Served>* late) {
+  std::vector<std::pair<Served, bool>> all;
+  for (Served& one : served) all.emplace_back(std::move(one), false);
+  for (const Served& one : *late) all.emplace_back(one, true);
+  std::set<uint64_t> later;  // polls that are answered in a later pass, with all of their tasks
+  for (const Served& one : *late) {
+    const auto waiter = waiters_.find(one.waiter);
+    const bool poll = waiter != waiters_.end() && !waiter->second.stream;
+    if (poll && !Fits(one, waiter->second)) later.insert(one.waiter);
+  }
+  std::ranges::sort(all, {}, [](const auto& one) { return one.first.task.claim_id; });
+  for (const auto& [one, is_late] : all) {
+    if (is_late && later.contains(one.waiter)) continue;
+    if (!ServeOne(one, is_late) || !is_late) continue;
+    std::erase_if(*late, [&](const Served& o) { return o.task.claim == one.task.claim; });
+  }
+}
+
+// Whether it may have been handed out just now.
+bool Model::Fits(const Served& served, const Waiter& waiter) const {
+  const auto known = lives_.find(served.task.instance);
+  if (known == lives_.end()) return false;  // it starts in a later pass, or is a plan's child
+  const Life& life = known->second;
+  if (life.opaque) return true;
+  const auto at = life.stands.find(served.task.visit);
+  const bool ready = at != life.stands.end() && at->second.attempts + 1 == served.task.attempt &&
+                     at->second.state == TokenState::kReady &&
+                     life.state == InstanceState::kRunning;
+  return ready && (!waiter.stream || waiter.blind || InHand(served.waiter) < waiter.capacity);
+}
+
+// False: it is handed out in a later pass of this turn.
+bool Model::ServeOne(const Served& served, bool late) {
+  const auto it = waiters_.find(served.waiter);
+  if (it == waiters_.end()) {
+    Expect(late, "somebody who does not wait is given a task");
+    return false;
+  }
+  const Waiter is = it->second;
+  if (late && !Fits(served, is)) {
+    it->second.blind = it->second.blind || !lives_.contains(served.task.instance);
+    return false;
+  }
+  HandOut(served.task, &is.filter, is.stream ? served.waiter : 0);
+  if (is.stream) {
+    Expect(is.blind || InHand(served.waiter) <= is.capacity,
+           "a stream is given more than it can hold");
+  } else if (served.last) {
+    waiters_.erase(served.waiter);
+  }
+  return true;
+}
+
+}  // namespace dfsmr::model

@@ -1,0 +1,127 @@
+// What the reference model knows of one instance: where it stands, who has claimed it, what was
+// promised about it, and what the feed must tell of it next. Plain values, looked for by whole
+// scans.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fsm/plan/graph.h"
+#include "fsm/rules/instance.h"
+
+namespace dfsmr::model {
+
+// A claim as its worker was told of it.
+struct Claimed {
+  ClaimId id;
+  uint32_t attempt = 0;
+  Timestamp deadline = kNever;
+  bool timed_out = false;
+  bool given_back = false;
+  bool retry = false;                  // an earlier claim of its visit had timed out
+  std::optional<Timestamp> outlasted;  // it has timed out once, at this deadline
+  uint64_t stream = 0;                 // that it was handed out on; 0: none
+
+  bool Live() const { return !timed_out && !given_back; }
+};
+
+// One place where an instance stands.
+struct Stand {
+  std::string node;
+  uint64_t visit = 0;
+  TokenState state = TokenState::kNone;
+  uint32_t attempts = 0;
+  std::string params;
+  std::vector<Claimed> claims;
+  // Claims that workers hold and that a crash took from the server's memory: they count again when
+  // they are heard of.
+  std::set<ClaimId> lost;
+  Timestamp since;             // its place in line
+  Timestamp earliest, latest;  // a wait ends between these; kNever: somebody has to end it
+
+  bool HasLive() const {
+    for (const Claimed& claim : claims) {
+      if (claim.Live()) return true;
+    }
+    return false;
+  }
+  bool TimedOutBefore() const {
+    for (const Claimed& claim : claims) {
+      if (claim.timed_out) return true;
+    }
+    return false;
+  }
+};
+
+// What a record tells of how long an attempt took.
+struct Lasted {
+  std::string node;
+  ClaimId claim;
+  std::optional<Timestamp> until;  // its deadline; absent: the time of the record
+  bool censored = false;
+  std::optional<Timestamp> replaces;  // it was told before that the claim outlasted this deadline
+  bool retry = false;
+};
+
+// What the feed must tell next of an instance. Of the event count the fields that the contract
+// fixes; of FINISHED the note begins with the result.
+struct Expected {
+  Event event;
+  std::vector<Lasted> samples;
+  ClaimId claim;        // of CLAIMED
+  uint64_t enters = 0;  // the visit that this record begins; 0: none
+};
+
+struct Life {
+  std::string id;
+  std::string machine;
+  uint32_t version = 0;
+  InstanceState state = InstanceState::kNone;
+  InstanceResult result = InstanceResult::kPending;
+  int32_t priority = 0;
+  std::string params;
+  Timestamp start_at;
+  Timestamp start_before = kNever;
+  Timestamp ended_at;
+  bool hold = false;
+  bool opaque = false;  // a plan: the model only follows what the feed tells of it
+  std::vector<Instance::Prerequisite> after;
+  bool cancel_requested = false;
+  uint64_t last_visit = 0;
+  std::map<uint64_t, Stand> stands;  // by visit
+  std::map<std::string, uint32_t> entries;
+  std::map<ClaimId, Answer> answers;  // of accepted reports
+
+  // Of a plan.
+  bool paused = false;
+  bool unheard = false;    // some of its records came before a crash and were not followed
+  uint64_t paused_in = 0;  // the turn
+  std::shared_ptr<const PlanGraph> graph;      // null: not looked at yet
+  std::map<std::string, uint32_t> tries;       // by home, that failed
+  std::set<uint64_t> polled;                   // visits that a poll has begun
+  std::map<std::string, std::string> patched;  // by home: the params of the patch
+
+  bool adopt = false;  // its row says more than the model was told
+  std::deque<Expected> expected;
+  std::map<ClaimId, Timestamp> claimed_at;  // as the feed has told
+
+  bool Stopped() const { return state == InstanceState::kStopped; }
+  bool HasLive() const {
+    for (const auto& [visit, stand] : stands) {
+      if (stand.HasLive()) return true;
+    }
+    return false;
+  }
+  // The node of an instance that stands on one; "" for any other.
+  std::string Where() const { return stands.size() == 1 ? stands.begin()->second.node : ""; }
+  uint64_t Visit() const { return stands.size() == 1 ? stands.begin()->first : 0; }
+};
+
+}  // namespace dfsmr::model

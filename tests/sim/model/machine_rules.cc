@@ -1,0 +1,446 @@
+#include "tests/sim/model/machine_rules.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace dfsmr::model {
+
+const Node* MachineRules::NodeOf(const std::string& name) const {
+  for (const Node& node : machine_.nodes) {
+    if (node.id == name) return &node;
+  }
+  return nullptr;
+}
+
+Expected& MachineRules::Tell(ChangeKind kind) {
+  Expected& expected = life_.expected.emplace_back();
+  expected.event.kind = kind;
+  expected.event.instance = life_.id;
+  expected.event.machine = life_.machine;
+  expected.event.version = life_.version;
+  return expected;
+}
+
+// Beginning and ending ---------------------------------------------------------------------------
+
+void MachineRules::Begin() {
+  life_.state = InstanceState::kRunning;
+  life_.hold = false;
+  const std::string start = machine_.nodes[machine_.start].id;
+  Expected& told = Tell(ChangeKind::kStarted);
+  told.event.node = start;
+  told.event.visit = life_.last_visit + 1;
+  Enter(start, "", "", "", /*announce=*/false);
+}
+
+void MachineRules::Schedule(const std::string&) {
+  life_.state = InstanceState::kScheduled;
+  Tell(ChangeKind::kScheduled);
+}
+
+void MachineRules::Stop(InstanceResult result, const std::string& node, uint64_t visit) {
+  life_.state = InstanceState::kStopped;
+  life_.result = result;
+  life_.stands.clear();
+  life_.entries.clear();
+  if (!node.empty()) {
+    Stand stand;
+    stand.node = node;
+    stand.visit = visit;
+    stand.state = TokenState::kDone;
+    life_.stands[visit] = stand;
+  }
+  Expected& told = Tell(ChangeKind::kFinished);
+  told.event.node = node;
+  told.event.visit = visit;
+  told.event.note = Name(result);
+}
+
+void MachineRules::StopCancelled() {
+  Expected& told = Tell(ChangeKind::kCancelled);
+  told.event.prev_node = life_.Where();
+  told.event.node = kCancelledNode;
+  told.event.visit = life_.Visit();
+  Stop(InstanceResult::kCancelled, std::string(kCancelledNode), life_.last_visit);
+}
+
+// Once cancel was asked for the result is CANCELLED, as soon as nobody has work in hand.
+void MachineRules::StopIfCancelled() {
+  if (life_.Stopped() || !life_.cancel_requested || life_.HasLive()) return;
+  StopCancelled();
+}
+
+// Moving -----------------------------------------------------------------------------------------
+
+// Entry n + 1 to a node with max_visits n is diverted at once, and does not count.
+void MachineRules::Enter(const std::string& to, const std::string& prev,
+                         const std::string& transition, const std::string& params, bool announce) {
+  const uint64_t visit = ++life_.last_visit;
+  std::string node = to, from = prev, by = transition;
+  for (size_t hops = 0;; ++hops) {
+    if (announce) {
+      Expected& told = Tell(ChangeKind::kTransitioned);
+      told.event.prev_node = from;
+      told.event.node = node;
+      told.event.transition = by;
+      told.event.visit = visit;
+      told.event.params = params;
+    }
+    announce = true;
+    const Node& at = *NodeOf(node);
+    const uint32_t most = at.settings->max_visits;
+    if (most == 0 || life_.entries[node] < most) break;
+    if (hops > machine_.nodes.size()) {  // all of them point at each other
+      if (life_.cancel_requested) return StopCancelled();
+      return Stop(InstanceResult::kError, node, visit);
+    }
+    for (const Edge& edge : at.transitions) {
+      if (edge.transition != kExhausted) continue;
+      from = at.id;
+      by = std::string(kExhausted);
+      node = machine_.nodes[edge.targets.front()].id;
+      break;
+    }
+  }
+  Place(*NodeOf(node), visit, params, life_.expected.size() - 1);
+}
+
+void MachineRules::Place(const Node& node, uint64_t visit, const std::string& params, size_t told) {
+  ++life_.entries[node.id];
+  Stand stand;
+  stand.node = node.id;
+  stand.visit = visit;
+  stand.params = params;
+  stand.since = now_;
+  stand.latest = stand.earliest = kNever;
+  stand.state = node.kind == NodeKind::kWork    ? TokenState::kReady
+                : node.kind == NodeKind::kFinal ? TokenState::kDone
+                                                : TokenState::kWaiting;
+  if (node.kind == NodeKind::kDelay) {
+    // initial × factor^(n-1), n counting entries, at most max, then ± jitter.
+    const DelayPolicy& delay = node.settings->delay;
+    double wait = static_cast<double>(delay.initial.count()) *
+                  std::pow(delay.factor, life_.entries[node.id] - 1);
+    wait = std::min(wait, static_cast<double>(delay.max.count()));
+    stand.earliest = After(now_, Duration(static_cast<int64_t>(wait * (1 - delay.jitter))));
+    stand.latest = After(now_, Duration(static_cast<int64_t>(wait * (1 + delay.jitter)) + 1));
+  }
+  life_.stands.clear();
+  life_.stands[visit] = stand;
+  life_.expected[told].enters = visit;
+  if (node.kind != NodeKind::kFinal) return;
+  if (life_.cancel_requested) return StopCancelled();
+  const InstanceResult results[] = {InstanceResult::kSuccess, InstanceResult::kWarning,
+                                    InstanceResult::kError};
+  Stop(results[static_cast<size_t>(node.result)], node.id, visit);
+}
+
+// Claims -----------------------------------------------------------------------------------------
+
+void MachineRules::Claim(Stand& stand, Claimed claim) {
+  claim.attempt = ++stand.attempts;
+  claim.retry = stand.TimedOutBefore();
+  stand.state = TokenState::kClaimed;
+  Expected& told = Tell(ChangeKind::kClaimed);
+  told.event.node = stand.node;
+  told.event.visit = stand.visit;
+  told.event.attempt = claim.attempt;
+  told.claim = claim.id;
+  stand.claims.push_back(claim);
+}
+
+void MachineRules::Free(Stand& stand) {
+  if (stand.state == TokenState::kClaimed && !stand.HasLive()) stand.state = TokenState::kReady;
+}
+
+void MachineRules::GiveBack(Stand& stand, Claimed& claim) {
+  claim.given_back = true;
+  Expected& told = Tell(ChangeKind::kRelinquished);
+  told.event.node = stand.node;
+  told.event.visit = stand.visit;
+  told.event.attempt = claim.attempt;
+  told.claim = claim.id;
+}
+
+// A task that never reached its worker was never claimed: its attempt is free again.
+void MachineRules::Unclaim(Stand& stand, ClaimId id, bool told) {
+  const auto claim = std::ranges::find(stand.claims, id, &Claimed::id);
+  if (claim == stand.claims.end() || claim->given_back) return;
+  --stand.attempts;
+  if (told) {
+    GiveBack(stand, *claim);
+  } else {
+    std::erase_if(life_.expected, [&](const Expected& one) { return one.claim == id; });
+    stand.claims.erase(claim);
+  }
+  Free(stand);
+  StopIfCancelled();
+}
+
+Stand* MachineRules::Held(const Shown& claim) {
+  if (!claim.known || life_.Stopped()) return nullptr;
+  const auto at = life_.stands.find(claim.visit);
+  if (at == life_.stands.end()) return nullptr;
+  for (const Claimed& one : at->second.claims) {
+    if (one.id == claim.id) return one.given_back ? nullptr : &at->second;
+  }
+  return at->second.lost.contains(claim.id) ? &at->second : nullptr;
+}
+
+// A claim that a crash took from the server's memory counts from now on.
+Claimed* MachineRules::Recover(Stand& stand, ClaimId id) {
+  for (Claimed& one : stand.claims) {
+    if (one.id == id) return &one;
+  }
+  stand.lost.erase(id);
+  Claimed claim;
+  claim.id = id;
+  claim.attempt = ++stand.attempts;
+  Expected& told = Tell(ChangeKind::kClaimed);
+  told.event.node = stand.node;
+  told.event.visit = stand.visit;
+  told.event.attempt = claim.attempt;
+  told.claim = id;
+  stand.claims.push_back(claim);
+  return &stand.claims.back();
+}
+
+// Every attempt that somebody else's report cuts short lasted at least until now.
+void MachineRules::Abandoned(const Stand& stand, ClaimId winner, std::vector<Lasted>* samples) {
+  for (const Claimed& claim : stand.claims) {
+    if (!claim.Live() || claim.id == winner) continue;
+    samples->push_back(
+        {stand.node, claim.id, std::nullopt, /*censored=*/true, claim.outlasted, claim.retry});
+  }
+}
+
+// Calls ------------------------------------------------------------------------------------------
+
+Reason MachineRules::Report(const Shown& claim, const ReportArgs& args, Answer* answer) {
+  Stand* at = nullptr;
+  if (claim.given) {
+    const auto before = life_.answers.find(claim.id);
+    if (claim.known && before != life_.answers.end() &&
+        before->second.transition == args.transition) {
+      *answer = before->second;
+      answer->repeated = true;
+      return Reason::kNone;
+    }
+    at = Held(claim);
+    if (!at) return Reason::kStaleClaim;
+  } else {
+    if (life_.Stopped()) return Reason::kInstanceStopped;
+    if (!args.node.empty() && !NodeOf(args.node)) return Reason::kNoSuchNode;
+    if (life_.stands.empty()) return Reason::kIllegalTransition;
+    at = &life_.stands.begin()->second;
+    if (!args.node.empty() && at->node != args.node) return Reason::kIllegalTransition;
+  }
+  const Edge* edge = nullptr;
+  for (const Edge& one : NodeOf(at->node)->transitions) {
+    if (one.transition == args.transition && !args.transition.starts_with("dfsmr.")) edge = &one;
+  }
+  if (!edge) return Reason::kIllegalTransition;
+  const Stand left = *at;
+  const size_t first = life_.expected.size();
+  Follow(left, machine_.nodes[edge->targets.front()].id, left.node, args.transition, args.params);
+  answer->claim = claim.id;
+  answer->transition = args.transition;
+  answer->prev_node = left.node;
+  answer->visit = life_.expected[first].event.visit;
+  for (size_t i = first; i < life_.expected.size(); ++i) {
+    const Event& event = life_.expected[i].event;
+    if (event.kind == ChangeKind::kTransitioned) answer->nodes = {event.node};
+  }
+  StopIfCancelled();
+  answer->state = life_.state;
+  answer->result = life_.result;
+  Expected& told = life_.expected[first];
+  told.event.left_visit = left.visit;
+  for (const Claimed& one : left.claims) {
+    if (!claim.given || one.id != claim.id) continue;
+    told.event.attempt = one.attempt;
+    told.samples.push_back({left.node, one.id, std::nullopt, false, one.outlasted, one.retry});
+  }
+  Abandoned(left, claim.id, &told.samples);
+  if (claim.given) {
+    told.event.answer = *answer;
+    life_.answers[claim.id] = *answer;
+  }
+  return Reason::kNone;
+}
+
+void MachineRules::Follow(Stand, const std::string& to, const std::string& prev,
+                          const std::string& transition, const std::string& params) {
+  Enter(to, prev, transition, params, /*announce=*/true);
+}
+
+Reason MachineRules::Relinquish(const Shown& claim, std::string* node) {
+  if (!claim.given) {
+    if (life_.Stopped()) return Reason::kInstanceStopped;
+    *node = life_.Where();
+    for (auto& [visit, stand] : life_.stands) {
+      if (stand.state != TokenState::kReady && stand.state != TokenState::kClaimed) continue;
+      stand.lost.clear();
+      for (Claimed& one : stand.claims) {
+        if (!one.given_back) GiveBack(stand, one);
+      }
+      Free(stand);
+    }
+    StopIfCancelled();
+    return Reason::kNone;
+  }
+  Stand* stand = Held(claim);
+  if (!stand) return Reason::kStaleClaim;
+  *node = stand->node;
+  GiveBack(*stand, *Recover(*stand, claim.id));
+  Free(*stand);
+  StopIfCancelled();
+  return Reason::kNone;
+}
+
+// `deadline`: what was asked for. It never shortens, and brings a timed-out claim back to life.
+Reason MachineRules::Extend(const Shown& claim, Timestamp* deadline, bool by_given,
+                            Timestamp answered) {
+  Stand* stand = Held(claim);
+  if (!stand) return Reason::kStaleClaim;
+  bool known = false;
+  for (const Claimed& one : stand->claims) known = known || one.id == claim.id;
+  Claimed& one = *Recover(*stand, claim.id);
+  // Without `by` it is the node's timeout now, which the model does not predict.
+  const Timestamp asked = by_given ? *deadline : answered;
+  if (!known || one.timed_out) one.deadline = asked;
+  one.timed_out = false;
+  if (one.deadline != kNever) one.deadline = std::max(one.deadline, asked);
+  *deadline = one.deadline;
+  stand->state = TokenState::kClaimed;
+  return Reason::kNone;
+}
+
+Reason MachineRules::Pause() {
+  if (life_.Stopped()) return Reason::kInstanceStopped;
+  if (life_.state == InstanceState::kPaused) return Reason::kNone;
+  life_.state = InstanceState::kPaused;
+  Expected& told = Tell(ChangeKind::kPaused);
+  told.event.node = life_.Where();
+  told.event.visit = life_.Visit();
+  return Reason::kNone;
+}
+
+// `begins`: it is SCHEDULED and nothing holds it any more, so that it begins if it is due.
+Reason MachineRules::Resume(const std::string& node, bool force, bool* begins) {
+  if (life_.Stopped()) return Reason::kInstanceStopped;
+  if (!node.empty() && !NodeOf(node)) return Reason::kNoSuchNode;
+  std::vector<uint64_t> again;
+  for (const auto& [visit, stand] : life_.stands) {
+    if (!node.empty() && stand.node != node) continue;
+    if (force && stand.state == TokenState::kClaimed) again.push_back(visit);
+  }
+  if (!node.empty() && again.empty()) return Reason::kNotHeld;
+  const bool paused = life_.state == InstanceState::kPaused && node.empty();
+  if (!life_.hold && !paused && again.empty()) return Reason::kNone;
+  if (paused) {
+    life_.state = life_.stands.empty() ? InstanceState::kScheduled : InstanceState::kRunning;
+  }
+  life_.hold = false;
+  Expected& told = Tell(ChangeKind::kResumed);
+  told.event.node = node.empty() ? life_.Where() : node;
+  told.event.visit = life_.Visit();
+  for (uint64_t visit : again) {
+    Stand& stand = life_.stands.at(visit);
+    stand.lost.clear();
+    for (Claimed& one : stand.claims) {
+      if (!one.given_back) GiveBack(stand, one);
+    }
+    Free(stand);
+  }
+  *begins = life_.state == InstanceState::kScheduled;
+  return Reason::kNone;
+}
+
+Reason MachineRules::Skip(const std::string& node) {
+  if (life_.Stopped()) return Reason::kInstanceStopped;
+  if (!node.empty() && !NodeOf(node)) return Reason::kNoSuchNode;
+  return Reason::kNotHeld;  // only steps of plans are
+}
+
+Reason MachineRules::Cancel(CancelMode mode) {
+  if (life_.Stopped()) {
+    return life_.result == InstanceResult::kCancelled ? Reason::kNone : Reason::kInstanceStopped;
+  }
+  life_.cancel_requested = true;
+  if (mode != CancelMode::kCancel) {
+    StopCancelled();
+  } else {
+    StopIfCancelled();
+  }
+  return Reason::kNone;
+}
+
+// By itself --------------------------------------------------------------------------------------
+
+void MachineRules::TimeOut(Stand& stand, Claimed& claim) {
+  claim.timed_out = true;
+  Expected& told = Tell(ChangeKind::kTimedOut);
+  told.event.prev_node = stand.node;
+  told.event.node = kTimeoutNode;
+  told.event.visit = stand.visit;
+  told.event.attempt = claim.attempt;
+  told.samples.push_back(
+      {stand.node, claim.id, claim.deadline, /*censored=*/true, claim.outlasted, claim.retry});
+  claim.outlasted = claim.deadline;
+  const Edge* diverts = nullptr;
+  for (const Edge& edge : NodeOf(stand.node)->transitions) {
+    if (edge.transition == kTimeoutNode) diverts = &edge;
+  }
+  if (diverts) {
+    Abandoned(stand, claim.id, &told.samples);
+    const Stand left = stand;
+    Follow(left, machine_.nodes[diverts->targets.front()].id, std::string(kTimeoutNode),
+           std::string(kTimeoutNode), left.params);
+  } else {
+    Free(stand);
+  }
+  StopIfCancelled();
+}
+
+void MachineRules::EndWait(Stand& stand) {
+  const Stand left = stand;
+  for (const Edge& edge : NodeOf(left.node)->transitions) {
+    if (edge.transition != "ok") continue;
+    const size_t first = life_.expected.size();
+    Follow(left, machine_.nodes[edge.targets.front()].id, left.node, "ok", left.params);
+    life_.expected[first].event.left_visit = left.visit;
+    return;
+  }
+}
+
+// Paused instances are moved and stay paused, scheduled ones start on the new version.
+void MachineRules::Upgrade(const Machine& next, uint32_t version) {
+  const std::string from = life_.Where();
+  const uint64_t visit = life_.Visit();
+  life_.version = version;
+  life_.entries.clear();  // an upgrade starts the count anew
+  Expected& told = Tell(ChangeKind::kUpgraded);
+  told.event.prev_node = from;
+  told.event.node = kUpgradedNode;
+  told.event.visit = visit;
+  for (const auto& [number, stand] : life_.stands) Abandoned(stand, {}, &told.samples);
+  if (life_.stands.empty()) return;
+  if (life_.state != InstanceState::kPaused) life_.state = InstanceState::kRunning;
+  MachineRules on_next(next, life_, now_);
+  on_next.Enter(next.nodes[next.start].id, std::string(kUpgradedNode), std::string(kUpgradedNode),
+                "", /*announce=*/true);
+  on_next.StopIfCancelled();
+}
+
+void MachineRules::Abort() {
+  if (life_.cancel_requested) return StopCancelled();
+  Expected& told = Tell(ChangeKind::kAborted);
+  told.event.prev_node = life_.Where();
+  told.event.node = kAbortedNode;
+  told.event.visit = life_.Visit();
+  for (const auto& [number, stand] : life_.stands) Abandoned(stand, {}, &told.samples);
+  Stop(InstanceResult::kAborted, std::string(kAbortedNode), life_.last_visit);
+}
+
+}  // namespace dfsmr::model

@@ -1,0 +1,67 @@
+// What the contract's page on machines says of one instance of a plain machine, as code that is
+// slow and plain. A function changes the life and adds what the feed must tell of it. Those that
+// may be refused answer a reason, kNone when all is well, and have changed nothing when they
+// refuse.
+#pragma once
+
+#include <string>
+
+#include "fsm/machine/machine.h"
+#include "fsm/rules/rules.h"
+#include "tests/sim/model/life.h"
+
+namespace dfsmr::model {
+
+// A worker's claim that is shown; `known`: it is one that was handed out for this instance.
+struct Shown {
+  bool given = false;  // false: the call shows none
+  bool known = false;
+  uint64_t visit = 0;
+  ClaimId id;
+};
+
+class MachineRules {
+ public:
+  MachineRules(const Machine& machine, Life& life, Timestamp now)
+      : machine_(machine), life_(life), now_(now) {}
+
+  void Begin();
+  void Schedule(const std::string& params);
+  Reason Report(const Shown& claim, const ReportArgs& args, Answer* answer);
+  Reason Relinquish(const Shown& claim, std::string* node);
+  Reason Extend(const Shown& claim, Timestamp* deadline, bool by_given, Timestamp answered);
+  Reason Pause();
+  Reason Resume(const std::string& node, bool force, bool* begins);
+  Reason Skip(const std::string& node);
+  Reason Cancel(CancelMode mode);
+  void Claim(Stand& stand, Claimed claim);
+  void Unclaim(Stand& stand, ClaimId id, bool told);
+  void GiveBack(Stand& stand, Claimed& claim);
+  void Free(Stand& stand);
+  void TimeOut(Stand& stand, Claimed& claim);
+  void EndWait(Stand& stand);
+  void Upgrade(const Machine& next, uint32_t version);
+  void Abort();
+  void Stop(InstanceResult result, const std::string& node, uint64_t visit);
+  void StopCancelled();
+  void StopIfCancelled();
+
+ private:
+  Expected& Tell(ChangeKind kind);
+  void Abandoned(const Stand& stand, ClaimId winner, std::vector<Lasted>* samples);
+  // The stand that a claim is about; null: it is stale.
+  Stand* Held(const Shown& claim);
+  Claimed* Recover(Stand& stand, ClaimId id);
+  void Follow(Stand left, const std::string& to, const std::string& prev,
+              const std::string& transition, const std::string& params);
+  void Enter(const std::string& to, const std::string& prev, const std::string& transition,
+             const std::string& params, bool announce);
+  void Place(const Node& node, uint64_t visit, const std::string& params, size_t told);
+  const Node* NodeOf(const std::string& name) const;
+
+  const Machine& machine_;
+  Life& life_;
+  const Timestamp now_;
+};
+
+}  // namespace dfsmr::model

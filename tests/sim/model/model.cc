@@ -1,0 +1,325 @@
+// Calls and their answers.
+#include "tests/sim/model/model.h"
+
+#include <algorithm>
+
+#include "fsm/base/json.h"
+
+namespace dfsmr::model {
+namespace {
+
+std::string Quote(const std::string& text) { return "'" + text + "'"; }
+
+template <typename T>
+Reason ReasonOf(const Result<T>& answer) {
+  return answer ? Reason::kNone : answer.error().reason;
+}
+
+}  // namespace
+
+void Model::Fail(const std::string& what) {
+  if (problem_.empty()) problem_ = "model: " + what;
+}
+
+// Definitions ------------------------------------------------------------------------------------
+
+const Machine& Model::MachineOf(const Life& life) const {
+  return machines_.at(life.machine)[life.version - 1];
+}
+
+MachineRules Model::RulesOf(Life& life) { return {MachineOf(life), life, now_}; }
+
+std::optional<Model::Move> Model::LeftBehind(const std::string& machine, uint32_t version) const {
+  std::optional<Move> move;
+  const auto known = machines_.find(machine);
+  if (known == machines_.end() || version == 0) return move;
+  for (uint32_t later = version + 1; later <= known->second.size(); ++later) {
+    const UpgradeStrategy strategy = known->second[later - 1].upgrade_strategy;
+    if (strategy == UpgradeStrategy::kAbort) return Move{later, true};
+    if (strategy == UpgradeStrategy::kUpgrade) move = Move{later, false};
+  }
+  return move;
+}
+
+// Other content under the same id makes version n + 1.
+void Model::Define(const std::vector<Machine>& machines,
+                   const Result<std::vector<Defined>>& answer) {
+  if (!answer) return;  // the generator's are sound, and the simulator says so
+  for (size_t i = 0; i < machines.size(); ++i) {
+    const Machine& machine = machines[i];
+    std::vector<Machine>& versions = machines_[machine.id];
+    const bool same = !versions.empty() && versions.back().fingerprint == machine.fingerprint;
+    if (!same) versions.push_back(machine);
+    const Defined& told = (*answer)[i];
+    Expect(told.id == machine.id && told.version == versions.size() && told.changed == !same,
+           "Define answers version " + std::to_string(told.version) + " of " + machine.id +
+               " instead of " + std::to_string(versions.size()));
+  }
+}
+
+// Instances --------------------------------------------------------------------------------------
+
+// Before a call: the instance that it names, moved when a new version has left it behind. Null:
+// there is none, and the answer must say so; or there is nothing to predict.
+Life* Model::Touch(const std::string& id, const char* call, bool ok, Reason reason) {
+  const auto it = lives_.find(id);
+  const bool missing = !ok && reason == Reason::kNoSuchInstance;
+  if (it == lives_.end()) {
+    Expect(missing, std::string(call) + " of " + id + ", which does not exist, is answered with " +
+                        (ok ? "OK" : std::string(Name(reason))));
+    return nullptr;
+  }
+  Life& life = it->second;
+  if (life.opaque) return nullptr;
+  if (missing) {
+    Expect(life.Stopped() && life.ended_at + retention_ <= now_,
+           id + " is not found, and its retention has not ended");
+    lives_.erase(it);
+    return nullptr;
+  }
+  MoveOn(life);
+  return &life;
+}
+
+void Model::MoveOn(Life& life) {
+  Match(life);
+  auto move = LeftBehind(life.machine, life.version);
+  if (!move || life.Stopped()) return;
+  const auto& queue = queues_[life.id];
+  if (!queue.empty() && queue.front().kind == ChangeKind::kUpgraded) {
+    // It was moved before the last of several versions that this turn has defined.
+    const uint32_t to = queue.front().version;
+    const auto& versions = machines_.at(life.machine);
+    const bool may = to > life.version && to <= versions.size() &&
+                     versions[to - 1].upgrade_strategy == UpgradeStrategy::kUpgrade;
+    if (may) move = Move{to, false};
+  }
+  if (move->abort) {
+    RulesOf(life).Abort();
+  } else {
+    MachineRules(MachineOf(life), life, now_)
+        .Upgrade(machines_.at(life.machine)[move->to - 1], move->to);
+  }
+  Match(life);
+}
+
+Shown Model::ShownBy(const Life& life, const ClaimRef& claim) const {
+  if (!claim.given()) return {};
+  for (const auto& [text, handed] : handed_) {
+    if (handed.instance == life.id && claim.read && handed.id == claim.id &&
+        handed.visit == claim.visit) {
+      return {true, true, handed.visit, handed.id};
+    }
+  }
+  return {true, false, 0, {}};
+}
+
+void Model::Same(const Life& life, const std::string& call, Reason predicted, Reason told) {
+  Expect(predicted == told, call + " of " + life.id + " is answered with " +
+                                (told == Reason::kNone ? "OK" : std::string(Name(told))) +
+                                " instead of " +
+                                (predicted == Reason::kNone ? "OK" : std::string(Name(predicted))));
+}
+
+void Model::Start(const StartArgs& args, const Result<Started>& answer) {
+  const auto known = lives_.find(args.id);
+  const bool gone = known != lives_.end() && known->second.Stopped() && answer && answer->created &&
+                    known->second.ended_at + retention_ <= now_;
+  if (gone) lives_.erase(known);
+  if (known != lives_.end() && !gone) {
+    Life& life = known->second;
+    if (!life.opaque) MoveOn(life);
+    const bool same = life.machine == args.machine && json::Same(life.params, args.spec.params);
+    Expect(same ? answer && !answer->created
+                : !answer && answer.error().reason == Reason::kInstanceExists,
+           "a second start of " + args.id + " of " + args.machine + " " + args.spec.params +
+               ", which is of " + life.machine + " " + life.params + ", is answered with " +
+               (!answer           ? answer.error().message
+                : answer->created ? "a new one"
+                                  : "that"));
+    Expect(!answer || life.opaque || answer->view.instance.state == life.state,
+           "a second start shows another state of " + args.id);
+    return;
+  }
+  if (args.start_before != kNever && args.start_before <= now_) {
+    return Same({.id = args.id}, "Start", Reason::kBadRequest, ReasonOf(answer));
+  }
+  if (!answer && answer.error().reason == Reason::kBadRequest) {  // it passed a moment ago
+    return Expect(args.start_before <= now_ + std::chrono::milliseconds(10),
+                  "the start of " + args.id + " is refused: " + answer.error().message);
+  }
+  for (const Instance::Prerequisite& one : args.after) {
+    if (!lives_.contains(one.instance)) {
+      return Same({.id = args.id}, "Start", Reason::kNoSuchInstance, ReasonOf(answer));
+    }
+    if (!answer && answer.error().reason == Reason::kNoSuchInstance) return;  // retention's
+    Life& other = lives_.at(one.instance);
+    if (!other.opaque) MoveOn(other);
+  }
+  Expect(answer && answer->created, "the start of " + args.id + " is refused");
+  if (!answer) return;
+  Life& life = lives_[args.id];
+  clients_.insert(args.id);
+  life.id = args.id;
+  life.machine = args.machine;
+  life.version = static_cast<uint32_t>(machines_[args.machine].size());
+  life.opaque = !machines_[args.machine].back().IsPlain();
+  life.priority = args.priority;
+  life.params = args.spec.params;
+  life.start_at = args.start_at;
+  life.start_before = args.start_before;
+  life.hold = args.hold;
+  life.after = args.after;
+  if (life.opaque) return Follow(life);
+  life.state = InstanceState::kScheduled;
+  Match(life);
+  const auto& queue = queues_[life.id];
+  const bool begins = !queue.empty() && queue.front().kind == ChangeKind::kStarted;
+  const bool waits = args.hold || !args.after.empty();
+  if (begins) {
+    Expect(!waits && args.start_at <= now_ + std::chrono::milliseconds(10),
+           args.id + " begins before it may");
+    RulesOf(life).Begin();
+  } else {
+    Expect(waits || args.start_at > now_, args.id + " is due and does not begin");
+    RulesOf(life).Schedule(args.spec.params);
+  }
+  Match(life);
+  Prerequisites(life);
+  Expect(answer->view.instance.state == life.state, "Start shows another state of " + args.id);
+}
+
+// Those that have stopped are waited for no longer; one that ended otherwise than it had to stops
+// this one.
+void Model::Prerequisites(Life& life) {
+  for (const Instance::Prerequisite& one : std::vector(life.after)) {
+    const auto other = lives_.find(one.instance);
+    if (life.Stopped() || other == lives_.end() || !other->second.Stopped()) continue;
+    if (!one.any_result && other->second.result != InstanceResult::kSuccess) {
+      RulesOf(life).Stop(InstanceResult::kError, "", 0);
+      return Match(life);
+    }
+    std::erase(life.after, one);
+    if (life.after.empty()) StartDue(life, /*told=*/true);
+  }
+}
+
+// Begins what may begin, as the feed tells; Overdue finds what should have.
+void Model::StartDue(Life& life, bool) {
+  Match(life);
+  if (life.Stopped() || !life.stands.empty()) return;
+  const auto& queue = queues_[life.id];
+  if (queue.empty()) return;
+  const Timestamp soon = now_ + std::chrono::milliseconds(10);
+  const bool due = life.state == InstanceState::kScheduled && !life.hold && life.after.empty() &&
+                   life.start_at <= soon;
+  if (due && queue.front().kind == ChangeKind::kStarted) RulesOf(life).Begin();
+  if (life.start_before <= soon && queue.front().kind == ChangeKind::kFinished) {
+    RulesOf(life).Stop(InstanceResult::kError, "", 0);
+  }
+  Match(life);
+}
+
+void Model::Report(const std::string& id, const ReportArgs& args, const Result<Answer>& answer) {
+  Life* life = Touch(id, "Report", answer.has_value(), ReasonOf(answer));
+  const auto plan = lives_.find(id);
+  if (answer && !answer->repeated && args.transition == "patch" && plan != lives_.end()) {
+    Patched(plan->second, answer->prev_node, args.params);
+  }
+  if (!life) return;
+  Answer predicted;
+  const Reason reason = RulesOf(*life).Report(ShownBy(*life, args.claim), args, &predicted);
+  Same(*life, "Report " + Quote(args.transition), reason, ReasonOf(answer));
+  Expect(!answer || predicted == *answer,
+         "a report of " + id + " leads to " +
+             (answer && !answer->nodes.empty() ? answer->nodes.front() : "nowhere") + " in visit " +
+             std::to_string(answer ? answer->visit : 0) + " instead of " +
+             (predicted.nodes.empty() ? "nowhere" : predicted.nodes.front()) + " in visit " +
+             std::to_string(predicted.visit));
+  Match(*life);
+}
+
+void Model::Relinquish(const std::string& id, const std::string& claim,
+                       const Result<std::string>& answer) {
+  Life* life = Touch(id, "Relinquish", answer.has_value(), ReasonOf(answer));
+  if (!life) return;
+  std::string node;
+  const Shown shown = ShownBy(*life, claim);
+  if (claim.empty()) VoidLost(*life);
+  Same(*life, "Relinquish", RulesOf(*life).Relinquish(shown, &node), ReasonOf(answer));
+  Expect(!answer || *answer == node, "a relinquish of " + id + " answers another node");
+  Match(*life);
+}
+
+void Model::Extend(const std::string& id, const std::string& claim, std::optional<Duration> by,
+                   const Extended& answer) {
+  const Reason told = answer.error ? answer.error->reason : Reason::kNone;
+  Life* life = Touch(id, "Extend", !answer.error, told);
+  if (!life) return;
+  Timestamp deadline = by ? After(now_, *by) : kNever;
+  const Timestamp asked = deadline;
+  Same(*life, "Extend",
+       RulesOf(*life).Extend(ShownBy(*life, claim), &deadline, by.has_value(), answer.deadline),
+       told);
+  Match(*life);
+  if (answer.error) return;
+  Expect(answer.cancel_requested == life->cancel_requested,
+         "an extend of " + id + " does not tell whether it is being cancelled");
+  Expect(answer.deadline == deadline || (deadline == asked && answer.deadline >= asked &&
+                                         answer.deadline <= asked + std::chrono::milliseconds(10)),
+         "an extend of " + id + " answers a deadline that was not asked for");
+  for (auto& [visit, stand] : life->stands) {
+    for (Claimed& one : stand.claims) {
+      if (one.id == ShownBy(*life, claim).id) one.deadline = answer.deadline;
+    }
+  }
+}
+
+void Model::Pause(const std::string& id, const Result<Ok>& answer) {
+  Life* life = Touch(id, "Pause", answer.has_value(), ReasonOf(answer));
+  if (!life) return;
+  Same(*life, "Pause", RulesOf(*life).Pause(), ReasonOf(answer));
+  Match(*life);
+}
+
+void Model::Resume(const std::string& id, const std::string& node, bool force,
+                   const Result<Ok>& answer) {
+  Life* life = Touch(id, "Resume", answer.has_value(), ReasonOf(answer));
+  if (!life) return;
+  bool begins = false;
+  if (force) VoidLost(*life);
+  Same(*life, "Resume", RulesOf(*life).Resume(node, force, &begins), ReasonOf(answer));
+  Match(*life);
+  if (begins) StartDue(*life, true);
+  if (!life->Stopped()) RulesOf(*life).StopIfCancelled();
+  Match(*life);
+}
+
+void Model::Skip(const std::string& id, const std::string& node, const Result<Ok>& answer) {
+  Life* life = Touch(id, "Skip", answer.has_value(), ReasonOf(answer));
+  if (life) Same(*life, "Skip", RulesOf(*life).Skip(node), ReasonOf(answer));
+}
+
+void Model::Cancel(const std::string& id, CancelMode mode, const Result<Ok>& answer) {
+  Life* life = Touch(id, "Cancel", answer.has_value(), ReasonOf(answer));
+  const auto plan = lives_.find(id);
+  if (answer && plan != lives_.end() && plan->second.opaque && !plan->second.Stopped()) {
+    plan->second.cancel_requested = true;
+  }
+  if (!life) return;
+  Same(*life, "Cancel", RulesOf(*life).Cancel(mode), ReasonOf(answer));
+  Match(*life);
+}
+
+void Model::Settle(const std::string& id, const Result<Ok>& answer) {
+  if (!id.empty()) (void)Touch(id, "Settle", answer.has_value(), ReasonOf(answer));
+}
+
+// Who takes a whole visit back takes it also from those whom a crash has made forget.
+void Model::VoidLost(const Life& life) {
+  for (const auto& [text, handed] : handed_) {
+    if (handed.instance == life.id && life.stands.contains(handed.visit)) voided_.insert(text);
+  }
+}
+
+}  // namespace dfsmr::model

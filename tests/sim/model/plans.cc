@@ -1,0 +1,160 @@
+// Plans: the model does not walk them (tests/sim/plan_audit.h does), but keeps what was promised of
+// them. A cancel ends in CANCELLED, what is paused gets no task, a step errs as often as its retry
+// says before it is held, a patch reaches each task to come, outputs come in the order of their
+// list, and a child's id is nobody else's.
+#include <algorithm>
+
+#include "fsm/base/json.h"
+#include "tests/sim/model/model.h"
+
+namespace dfsmr::model {
+namespace {
+
+// "s" of s, s/error and s/suspended; "s/finalize" of s/finalize and s/finalize/error.
+std::string HomeOf(const std::string& node) {
+  for (const char* suffix : {"/error", "/suspended"}) {
+    if (node.ends_with(suffix)) return node.substr(0, node.rfind('/'));
+  }
+  return node;
+}
+
+std::string StepOf(const std::string& node) { return node.substr(0, node.find('/', 1)); }
+
+// The last number in a step's path: 12 of nodes.12 and of nodes.12.vm.
+uint64_t NumberIn(const std::string& path, size_t part) {
+  const size_t at = path.find_first_of("0123456789", part);
+  return at == std::string::npos ? 0 : std::strtoull(path.c_str() + at, nullptr, 10);
+}
+
+const StepAction* ActionOf(const PlanGraph& graph, const std::string& step) {
+  for (const Step& one : graph.steps) {
+    if (one.path == step) return &graph.actions[one.action];
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+// The graph that the instance has in the store.
+const PlanGraph* Model::GraphOf(Life& life) {
+  if (!life.graph && graphs_) {
+    life.graph = graphs_(life.id);
+    if (life.graph) CheckLists(*life.graph);
+  }
+  return life.graph.get();
+}
+
+// `${node.output}` of a for_each is the list in order.
+void Model::CheckLists(const PlanGraph& graph) {
+  for (const Group& group : graph.groups) {
+    std::string last;
+    for (const Group::Member& member : group.members) {
+      if (!group.list || member.group) continue;
+      const std::string& path = graph.steps[member.index].path;
+      const auto differs = std::ranges::mismatch(last, path).in2 - path.begin();
+      size_t part = static_cast<size_t>(differs);
+      while (part > 0 && std::isdigit(path[part - 1])) --part;
+      Expect(last.empty() || NumberIn(last, part) < NumberIn(path, part),
+             "the outputs of a for_each have " + path + " after " + last);
+      last = path;
+    }
+  }
+}
+
+// It is planned anew in this turn, so that the store's graph is not that of all of its records.
+bool Model::Planned(const Life& life) {
+  return std::ranges::any_of(queues_[life.id], [](const Event& event) {
+    return event.kind == ChangeKind::kUpgraded || event.kind == ChangeKind::kScheduled ||
+           event.kind == ChangeKind::kStarted || event.transition == "planned";
+  });
+}
+
+void Model::Tried(Life& life, const Event& event) {
+  const std::string home = HomeOf(event.prev_node);
+  if (event.transition == "retry" || HomeOf(event.node) != home) {
+    life.tries.erase(HomeOf(event.node));
+    return;
+  }
+  const bool reported = event.answer || !event.client.empty();
+  const bool polled = life.polled.erase(event.left_visit) > 0;
+  if (event.transition != "error" || !reported || polled) return;
+  const uint32_t tries = ++life.tries[home];
+  const bool child = life.id.find('/') != std::string::npos;  // its parent may have cancelled it
+  if (life.cancel_requested || life.unheard || Planned(life) || child) return;
+  const PlanGraph* graph = GraphOf(life);
+  const StepAction* action = graph ? ActionOf(*graph, StepOf(home)) : nullptr;
+  if (!action) return;
+  const bool held = event.node.ends_with("/error");
+  Expect(held == (tries >= action->retry.limit),
+         home + " of " + life.id + (held ? " is held" : " is tried again") + " after " +
+             std::to_string(tries) + " tries of " + std::to_string(action->retry.limit));
+}
+
+void Model::FollowPlan(Life& life, const Event& event) {
+  switch (event.kind) {
+    case ChangeKind::kScheduled:
+    case ChangeKind::kStarted:
+    case ChangeKind::kUpgraded:
+      life.graph.reset();
+      life.tries.clear();
+      life.patched.clear();
+      life.polled.clear();
+      break;
+    case ChangeKind::kPaused:
+      life.paused = true;
+      life.paused_in = turn_;
+      break;
+    case ChangeKind::kResumed:
+      life.paused = false;
+      break;
+    case ChangeKind::kWoken:
+      if (event.transition == "poll") life.polled.insert(event.visit);
+      break;
+    case ChangeKind::kTransitioned: {
+      if (event.transition == "planned") life.graph.reset();
+      if (event.visit != 0 || event.left_visit != 0) Tried(life, event);
+      const size_t clash = event.note.find("instance '");
+      if (event.note.find("exists already") == std::string::npos || clash == std::string::npos) {
+        break;
+      }
+      const std::string id =
+          event.note.substr(clash + 10, event.note.find('\'', clash + 10) - clash - 10);
+      // The generator's clash is i0.
+      Expect(clients_.contains(id) || id == "i0" || unheard_,
+             life.id + " cannot start its child " + id + ", and nobody else has taken that id");
+      break;
+    }
+    case ChangeKind::kFinished:
+      Expect(!life.cancel_requested || life.result == InstanceResult::kCancelled,
+             life.id + " was cancelled, and ends with " + std::string(Name(life.result)));
+      life.cancel_requested = life.paused = false;
+      break;
+    default:
+      break;
+  }
+}
+
+void Model::CheckStep(const Task& task, Life& life) {
+  const bool resumed = std::ranges::any_of(
+      queues_[life.id], [](const Event& event) { return event.kind == ChangeKind::kResumed; });
+  if (Planned(life)) return;
+  Expect(!life.paused || resumed || life.paused_in == turn_,
+         life.id + " is paused, and gets a task at " + task.node);
+  Expect(!life.cancel_requested || task.event == "cancel",
+         life.id + " is being cancelled, and gets a task at " + task.node);
+  const auto patch = life.patched.find(task.node);
+  if (patch == life.patched.end()) return;
+  const auto patched = json::Member(patch->second, "v");
+  const auto given = json::Member(task.node_params, "v");
+  Expect(patched == given, "the input of " + task.node + " of " + life.id +
+                               " was patched, and its task holds " + task.node_params);
+}
+
+// A held run phase is patched for the finalize phase to come, too.
+void Model::Patched(Life& life, const std::string& node, const std::string& params) {
+  const std::string home = HomeOf(node);
+  life.patched[home] = params;
+  if (!home.ends_with("/finalize")) life.patched[home + "/finalize"] = params;
+}
+
+}  // namespace dfsmr::model

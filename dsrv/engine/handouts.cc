@@ -32,7 +32,8 @@ Agenda::Queue* HandOuts::QueueOf(VersionState& version, const Graph& graph, Node
 ReadyEntry HandOuts::EntryOf(const Graph& graph, std::string id, int32_t priority,
                              const Token& token) {
   const int64_t of_node = graph.machine->nodes[token.node].settings->priority;
-  return {std::move(id), token.visit, token.available_at, /*mutant planted-14*/ of_node + priority /*end*/};
+  return {std::move(id), token.visit, token.available_at,
+          /*mutant planted-14*/ of_node + priority /*end*/};
 }
 
 void HandOuts::Enqueue(Resident& resident, const Token& token) {

@@ -218,12 +218,12 @@ GraphPtr Catalog::Share(const Instance& instance, VersionState& version, GraphPt
   if (version.written.insert(name).second) {
     auto known = rows::GetGraphRow(turn_.reader(), instance);
     if (!turn_.Trust(known)) return graph;
-    if (!*known) {
-      rows::PutGraph(turn_.writer(), instance, std::move(row));
-    } else if (**known != row) {  // it is read only where it may differ: it can be large
+    if (*known && **known != row) {  // it is read only where it may differ: it can be large
       auto stored = LoadGraph(instance, version);
       if (stored) return *stored;
+      if (stored.error().code == Code::kUnavailable) turn_.Trust(stored);
     }
+    if (*known != row) rows::PutGraph(turn_.writer(), instance, std::move(row));
   }
   version.shared_name = name;
   version.shared = graph;

@@ -247,15 +247,7 @@ MachineView Catalog::View(const VersionState& version) const {
     NodeStats& node = view.nodes.emplace_back();
     const std::string name = StatsName(version, defined.id);
     const auto counted = version.nodes.find(name);
-    if (counted != version.nodes.end()) {
-      const NodeState& state = counted->second;
-      node.ready = state.ready;
-      node.claimed = state.claimed;
-      node.waiting = state.waiting;
-      node.held = state.held;
-      node.completed = state.completed;
-      node.timed_out = state.timed_out;
-    }
+    if (counted != version.nodes.end()) static_cast<NodeCounts&>(node) = counted->second;
     if (defined.kind != NodeKind::kWork) continue;
     const auto known = version.machine->latencies.find(name);
     const Latency none;  // nobody has worked there

@@ -17,6 +17,7 @@
 #include "dsrv/engine/registry.h"
 #include "fsm/derived/agenda.h"
 #include "fsm/derived/breaker.h"
+#include "dsrv/engine/types.h"
 #include "fsm/derived/latency.h"
 #include "fsm/plan/source.h"
 #include "storage/rows/stats.h"
@@ -26,14 +27,8 @@ namespace dfsmr {
 struct MachineState;
 struct VersionState;
 
-// How many tokens stand on a node, and how many have left it. `statistics` keeps the numbers.
-struct NodeState {
-  uint64_t ready = 0;
-  uint64_t claimed = 0;
-  uint64_t waiting = 0;
-  uint64_t held = 0;
-  uint64_t completed = 0;
-  uint64_t timed_out = 0;
+// What is kept of a node. `statistics` keeps the counts.
+struct NodeState : NodeCounts {
   Agenda::Queue* queue = nullptr;  // of a work node; null before its first ready token
   Latency* latency = nullptr;      // of a work node; the versions of the machine share it
 };

@@ -78,13 +78,16 @@ struct Defined {
   uint64_t affected = 0;
 };
 
-struct NodeStats {
+// How many tokens stand on a node, and how many have left it.
+struct NodeCounts {
   uint64_t ready = 0;
   uint64_t claimed = 0;
   uint64_t waiting = 0;
   uint64_t held = 0;
   uint64_t completed = 0;
   uint64_t timed_out = 0;
+};
+struct NodeStats : NodeCounts {
   std::optional<Duration> p50;
   std::optional<Duration> p95;
   std::optional<Duration> timeout_now;

@@ -12,8 +12,10 @@ enum class Reason : uint8_t {
   kOther,  // a word of another version's: only a client meets it
   kBadRequest, kBadMachine, kBadParams, kTooLarge,
   kNoSuchMachine, kNoSuchInstance, kNoSuchNode, kNoSuchToken,
+  kNoSuchSchedule, kNoSuchTrigger, kNoSuchLimit, kNoSuchOccurrence, kNoSuchGroup,
   kInstanceExists,
   kIllegalTransition, kStaleClaim, kNotHeld, kInstanceStopped, kAmbiguousNode, kSupersededVersion,
+  kLimitReached, kNotVirtual,
   kCursorExpired, kCursorAhead,
   kOverloaded, kDiskFull,
   kNotReady, kStoreFailed, kAuditFailed,

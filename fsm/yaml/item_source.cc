@@ -339,9 +339,12 @@ bool ReadSource(const Field& field, ItemSource* to) {
   }
   const Field from = *keys.Take(kSources[*found]);
   switch (static_cast<SourceKind>(*found)) {
-    case SourceKind::kChange: return ReadChange(from, &to->from.emplace<ChangeSource>());
-    case SourceKind::kPoll: return ReadPoll(from, &to->from.emplace<PollSource>());
-    case SourceKind::kWebhook: break;
+    case SourceKind::kChange:
+      return ReadChange(from, &to->from.emplace<ChangeSource>());
+    case SourceKind::kPoll:
+      return ReadPoll(from, &to->from.emplace<PollSource>());
+    case SourceKind::kWebhook:
+      break;
   }
   return ReadWebhook(from, &to->from.emplace<WebhookSource>());
 }

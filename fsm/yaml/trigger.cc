@@ -5,7 +5,6 @@
 #include <set>
 
 #include "fsm/base/duration.h"
-#include "fsm/base/json.h"
 #include "fsm/base/names.h"
 #include "fsm/yaml/condition.h"
 #include "fsm/yaml/fields.h"
@@ -16,9 +15,9 @@
 namespace dfsmr {
 namespace {
 
-constexpr std::array<std::string_view, 11> kKeys = {
-    "trigger", "description", "on",      "if",           "dedupe", "gather",
-    "start",   "send",        "overlap", "stop_on_fail", "paused"};
+constexpr std::array<std::string_view, 11> kKeys = {"trigger", "description",  "on",    "if",
+                                                    "dedupe",  "gather",       "start", "send",
+                                                    "overlap", "stop_on_fail", "paused"};
 constexpr std::string_view kAll =
     "a trigger has trigger, description, on, if, dedupe, gather, start or send, overlap, "
     "stop_on_fail and paused";
@@ -68,22 +67,12 @@ Problem Refusal(const TriggerSource& source, const Reference& reference, bool la
                         : "expected the name of a source behind 'last.'" + Hint(second, names));
 }
 
-// Checks the references of a text template by itself.
-bool CheckText(const Field& field, const TriggerSource& source, const std::string& text) {
-  auto references = References(json::Quote(text));
-  if (!references) return false;  // reported already
-  for (const Reference& reference : *references) {
-    if (auto problem = Refusal(source, reference, /*launch=*/false)) {
-      field.Fail(*problem);
-      return false;
-    }
-  }
-  return true;
-}
-
 bool ReadKey(const Field& field, std::string_view example, const TriggerSource& source,
              std::string* to) {
-  return ReadTextTemplate(field, example, to) && CheckText(field, source, *to);
+  return ReadTextTemplate(field, example, to) &&
+         CheckReferences(field, [&source](const Reference& reference) {
+           return Refusal(source, reference, /*launch=*/false);
+         });
 }
 
 void ReadDedupe(const Field& field, TriggerSource* to) {
@@ -97,7 +86,8 @@ void ReadDedupe(const Field& field, TriggerSource* to) {
   if (auto key = keys.Take("key")) {
     ReadKey(*key, kExample, *to, &dedupe.key);
   } else {
-    field.Fail("dedupe has no 'key'; add the text by which items are the same: 'key: \"${item.id}\"'");
+    field.Fail(
+        "dedupe has no 'key'; add the text by which items are the same: 'key: \"${item.id}\"'");
   }
   auto window = keys.Take("for");
   if (window && ReadDurationAboveZero(*window, &dedupe.window) && dedupe.window > kDedupeMax) {
@@ -124,8 +114,9 @@ void ReadGather(const Field& field, TriggerSource* to) {
   if (auto by = keys.Take("by")) ReadKey(*by, "\"${item.id}\"", *to, &gather.by);
   if (auto all = keys.Take("all"); all && ReadBoolean(*all, &gather.all) && gather.all) {
     if (to->on.size() == 1) {
-      all->Fail("'all' waits until each of several sources has come, and this trigger has one; "
-                "with one source say 'count', 'quiet' or 'within'");
+      all->Fail(
+          "'all' waits until each of several sources has come, and this trigger has one; "
+          "with one source say 'count', 'quiet' or 'within'");
     }
   }
   if (auto count = keys.Take("count")) {
@@ -137,8 +128,10 @@ void ReadGather(const Field& field, TriggerSource* to) {
   ReadTimeOf(keys.Take("quiet"), &gather.quiet);
   ReadTimeOf(keys.Take("within"), &gather.within);
   if (!gather.all && !keys.Has("count") && !keys.Has("quiet") && !keys.Has("within")) {
-    field.Fail("nothing says when a gathering is complete; add one of all, count, quiet and "
-               "within, as in " + std::string(kExample));
+    field.Fail(
+        "nothing says when a gathering is complete; add one of all, count, quiet and "
+        "within, as in " +
+        std::string(kExample));
   }
   to->gather = gather;
 }
@@ -170,22 +163,18 @@ std::shared_ptr<const TriggerSource> ReadTrigger(const YamlNode& root, Reporter*
   }
   if (auto dedupe = keys.Take("dedupe")) ReadDedupe(*dedupe, source.get());
   if (auto gather = keys.Take("gather")) ReadGather(*gather, source.get());
-  const auto refuse = [&](const Reference& reference, bool launch) {
-    return Refusal(*source, reference, launch);
+  const auto problem = [&source](bool launch) {
+    return [&source, launch](const Reference& reference) {
+      return Refusal(*source, reference, launch);
+    };
   };
   if (auto condition = keys.Take("if")) {
     Condition read;
-    const ConditionRules rules{.refuse = [&](const Reference& reference) {
-      return refuse(reference, false);
-    }};
-    if (ReadIf(*condition, rules, &read)) {
+    if (ReadIf(*condition, {.refuse = problem(false)}, &read)) {
       source->condition = std::make_shared<const Condition>(std::move(read));
     }
   }
-  ReadLaunch(whole, keys, {.refuse = [&](const Reference& reference) {
-               return refuse(reference, true);
-             }},
-             &source->launch);
+  ReadLaunch(keys, whole, problem(true), &source->launch);
   return reporter->errors() == errors ? source : nullptr;
 }
 

@@ -32,6 +32,12 @@
 //                                          since the stats row was written
 //   0x18 document  ns kind(1) name         record.DocumentHead: of a schedule, trigger or limit
 //   0x19 text      ns kind(1) name version(4)  record.Document
+//   0x1D trigger   ns name                 record.Trigger; without a name the last record of the feed
+//                                          that all triggers which follow it have looked at (8)
+//   0x1E gathering ns trigger number(8)    record.Gathering
+//   0x1F gathered  ns trigger number(8) index(8)  record.Gathered: an item of a gathering
+//   0x20 seen      ns trigger 1 text       until when items with this text are duplicates (8)
+//                  ns trigger 2 time(8) text   index: when that is over
 //
 // A transition of a plain machine writes its instance's row and nothing else; the records of a
 // whole turn share the pages of the feed. The history of an instance is the list of its records'
@@ -80,6 +86,10 @@ enum Kind : uint8_t {
   kDropped = 0x17,
   kDocument = 0x18,
   kDocumentText = 0x19,
+  kTrigger = 0x1D,
+  kGathering = 0x1E,
+  kGathered = 0x1F,
+  kSeen = 0x20,
 };
 
 // Builds keys: Key(partition, kind).Text(ns).Number(seq).

@@ -1,5 +1,6 @@
 #include "dsrv/engine/changer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "storage/rows/plan.h"
@@ -72,6 +73,13 @@ void Changer::Run(Resident& resident, ClaimId self, const std::function<void(Sce
       event.about = Event::About{.cause = instance.provenance->cause,
                                  .group = instance.provenance->group,
                                  .depth = instance.provenance->depth};
+    }
+  }
+  if (because_) {
+    for (Event& event : events) {
+      if (!event.about) event.about = Event::About{};
+      event.about->cause = because_->cause;
+      event.about->depth = std::max(event.about->depth, because_->depth);
     }
   }
   if (!events.empty()) residents_.Stage(resident, events);

@@ -45,6 +45,20 @@ class Changer {
     return Apply(resident, {}, std::move(rule));
   }
 
+  // While one lives, the feed says of each change why it happened, whoever started the instance.
+  class Because {
+   public:
+    Because(Changer& changer, Event::About why) : changer_(changer) {
+      changer_.because_ = std::move(why);
+    }
+    ~Because() { changer_.because_.reset(); }
+    Because(const Because&) = delete;
+    Because& operator=(const Because&) = delete;
+
+   private:
+    Changer& changer_;
+  };
+
   // What a rule sees, for a rule that changes nothing.
   Scene SceneOf(Resident& resident, std::vector<Event>* events);
 
@@ -56,6 +70,7 @@ class Changer {
   Residents& residents_;
   const EngineOptions& options_;
   std::vector<Part*> parts_;
+  Boxed<Event::About> because_;
   std::vector<Event> events_;  // empty: the memory of a change's events, for the next one
 };
 

@@ -37,6 +37,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       turn(store, options.partition),
       catalog(turn, options),
       documents(turn, options),
+      occurrences(turn, options),
       statistics(turn, catalog, options),
       residents(turn, catalog, statistics, options),
       changer(turn, residents, options),
@@ -56,11 +57,12 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       spawner(turn, catalog, statistics, residents, changer, values, followers, family, starter,
               options),
       reports(turn, catalog, changer, claims),
+      launcher(turn, changer, starter, reports),
       handouts(turn, agenda, residents, changer, values, singletons, throttle, timers, upgrades),
       desk(turn, agenda, timers, claims, handouts),
       retention(turn, catalog, statistics, residents, options),
       all{&followers, &planner,  &walker, &family, &singletons, &hooks,   &spawner,
-          &canceller, &upgrades, &claims, &timers, &desk,       &handouts} {
+          &launcher, &canceller, &upgrades, &claims, &timers, &desk,       &handouts} {
   changer.Tell(all);
 }
 
@@ -103,6 +105,7 @@ void Engine::Work() {
   parts_->residents.SettleDue();
   parts_->upgrades.MoveSome();
   parts_->retention.Work();
+  parts_->occurrences.Work();
   if (parts_->statistics.Due() <= parts_->turn.now()) parts_->statistics.Save();
   // A hand-out may fail its step, which may stop an instance: what follows is of the same commit.
   do {
@@ -149,7 +152,7 @@ Turn Engine::EndTurn() {
 
 Timestamp Engine::NextDeadline() const {
   if (parts_->turn.more()) return parts_->turn.now();
-  return std::min({parts_->retention.Due(), parts_->statistics.Due(), parts_->timers.Due(),
+  return std::min({parts_->retention.Due(), parts_->occurrences.Due(), parts_->statistics.Due(), parts_->timers.Due(),
                    parts_->residents.SettleDueAt()});
 }
 

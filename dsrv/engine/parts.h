@@ -13,6 +13,8 @@
 #include "dsrv/engine/followers.h"
 #include "dsrv/engine/handouts.h"
 #include "dsrv/engine/hooks.h"
+#include "dsrv/engine/launcher.h"
+#include "dsrv/engine/occurrences.h"
 #include "dsrv/engine/planner.h"
 #include "dsrv/engine/reports.h"
 #include "dsrv/engine/residents.h"
@@ -38,6 +40,7 @@ struct Engine::Parts {
   OpenTurn turn;
   Catalog catalog;
   Documents documents;
+  Occurrences occurrences;
   Statistics statistics;
   Residents residents;
   Changer changer;
@@ -57,6 +60,7 @@ struct Engine::Parts {
   Canceller canceller;
   Spawner spawner;
   Reports reports;
+  Launcher launcher;
   HandOuts handouts;
   Desk desk;
   Retention retention;

@@ -131,6 +131,8 @@ struct Provenance {
   std::string group;   // that it is a member of; empty: of none
   std::string cause;   // "schedule:NAME" or "trigger:NAME"; empty: a caller
   uint32_t depth = 0;  // in a chain of change triggers
+  bool backfill = false;  // of a schedule: its overlap and failures do not count
+  Timestamp time{};       // of the occurrence that started it
   friend bool operator==(const Provenance&, const Provenance&) = default;
 };
 

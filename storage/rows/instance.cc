@@ -134,6 +134,8 @@ std::string Encode(const Instance& instance, const Machine& machine, const Writt
     out.mutable_provenance()->set_group(instance.provenance->group);
     out.mutable_provenance()->set_cause(instance.provenance->cause);
     out.mutable_provenance()->set_depth(instance.provenance->depth);
+    out.mutable_provenance()->set_backfill(instance.provenance->backfill);
+    out.mutable_provenance()->set_time(Micros(instance.provenance->time));
   }
   for (const auto& [node, count] : instance.entries) (*out.mutable_entries())[node] = count;
   if (instance.last_answer) Encode(*instance.last_answer, out.mutable_last_answer());
@@ -192,7 +194,8 @@ Result<Instance> Decode(InstanceName name, std::string_view key, std::string_vie
   }
   if (in.has_provenance()) {
     instance.provenance =
-        Provenance{in.provenance().group(), in.provenance().cause(), in.provenance().depth()};
+        Provenance{in.provenance().group(), in.provenance().cause(), in.provenance().depth(),
+                   in.provenance().backfill(), FromMicros(in.provenance().time())};
   }
   /*mutant recover-entries-lost*/ for (const auto& [node, count] : in.entries())
     instance.entries.emplace_back(node, count); /*end*/

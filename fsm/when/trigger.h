@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -12,8 +13,8 @@
 #include <variant>
 #include <vector>
 
+#include "fsm/base/template.h"
 #include "fsm/base/time.h"
-#include "fsm/condition/condition.h"
 #include "fsm/plan/source.h"
 #include "fsm/rules/instance.h"
 #include "fsm/when/launch.h"
@@ -82,9 +83,12 @@ struct GatherSource {
 inline constexpr uint64_t kGatheredItems = 1'000;
 inline constexpr size_t kGatheredBytes = 1 << 20;
 
+// What a reference leads to, as JSON text; nullopt: to nothing.
+using LookUp = std::function<std::optional<std::string>(const Reference&)>;
+
 struct TriggerSource {
   std::vector<ItemSource> on;
-  ConditionPtr condition;  // null: all items
+  std::function<bool(const LookUp&)> condition;  // its `if`; null: takes all items
   std::optional<DedupeSource> dedupe;
   std::optional<GatherSource> gather;
   LaunchSource launch;

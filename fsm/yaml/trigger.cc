@@ -171,7 +171,9 @@ std::shared_ptr<const TriggerSource> ReadTrigger(const YamlNode& root, Reporter*
   if (auto condition = keys.Take("if")) {
     Condition read;
     if (ReadIf(*condition, {.refuse = problem(false)}, &read)) {
-      source->condition = std::make_shared<const Condition>(std::move(read));
+      source->condition = [read = std::move(read)](const LookUp& value) {
+        return Holds(read, {.value = value});
+      };
     }
   }
   ReadLaunch(keys, whole, problem(true), &source->launch);

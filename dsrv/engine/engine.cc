@@ -61,8 +61,9 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       handouts(turn, agenda, residents, changer, values, singletons, throttle, timers, upgrades),
       desk(turn, agenda, timers, claims, handouts),
       retention(turn, catalog, statistics, residents, options),
+      triggers({turn, documents, occurrences, residents, starter, launcher, retention, options}),
       all{&followers, &planner,  &walker, &family, &singletons, &hooks,   &spawner,
-          &launcher, &canceller, &upgrades, &claims, &timers, &desk,       &handouts} {
+          &launcher, &canceller, &upgrades, &claims, &timers, &desk,       &handouts, &triggers} {
   changer.Tell(all);
 }
 
@@ -144,6 +145,7 @@ std::vector<std::function<void()>> Engine::TakeAnswers() {
 
 Turn Engine::EndTurn() {
   parts_->residents.Write();
+  parts_->triggers.Stage();
   parts_->statistics.Stage();
   Turn turn = parts_->turn.End();
   parts_->residents.Evict();
@@ -152,7 +154,7 @@ Turn Engine::EndTurn() {
 
 Timestamp Engine::NextDeadline() const {
   if (parts_->turn.more()) return parts_->turn.now();
-  return std::min({parts_->retention.Due(), parts_->occurrences.Due(), parts_->statistics.Due(), parts_->timers.Due(),
+  return std::min({parts_->retention.Due(), parts_->occurrences.Due(), parts_->triggers.Due(), parts_->statistics.Due(), parts_->timers.Due(),
                    parts_->residents.SettleDueAt()});
 }
 
@@ -184,6 +186,7 @@ std::optional<Result<std::vector<Defined>>> Engine::Define(const std::string& ns
   }
   auto full = validate_only ? std::nullopt : parts_->turn.NeedsRoom(Room::kAmple);
   if (full) return *std::move(full);
+  if (auto refused = parts_->triggers.Refuse(ns, sources->documents)) return *std::move(refused);
   std::vector<Defined> defined;
   auto document = sources->documents.begin();
   for (size_t i = 0;; ++i) {
@@ -201,6 +204,7 @@ std::optional<Result<std::vector<Defined>>> Engine::Define(const std::string& ns
 }
 
 Documents& Engine::documents() { return parts_->documents; }
+Triggers& Engine::triggers() { return parts_->triggers; }
 
 void Engine::AddVersion(const std::string& ns, const Defined& one, Machine machine,
                         std::shared_ptr<const Machine> shown) {

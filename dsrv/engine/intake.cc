@@ -168,7 +168,7 @@ Result<Ok> Intake::LoadGatherings(TriggerState& state) {
 }
 
 void Intake::ForgetGatherings(TriggerState& state) {
-  std::erase_if(deadlines_, [&state](const Deadline& one) { return std::get<1>(one) == &state; });
+  std::erase_if(deadlines_, [&state](const Deadline& one) { return one.state == &state; });
 }
 
 void Intake::TimeGatherings(TriggerState& state) {
@@ -180,13 +180,14 @@ void Intake::TimeGatherings(TriggerState& state) {
 }
 
 Timestamp Intake::Due() const {
-  return deadlines_.empty() ? kNever : std::get<0>(*deadlines_.begin());
+  return deadlines_.empty() ? kNever : deadlines_.begin()->at;
 }
 
 bool Intake::EndGathering() {
   if (Due() > turn_.now()) return false;
-  const auto [at, state, key] = *deadlines_.begin();
-  const rows::GatheringRow row = state->gatherings.at(key);
+  const Timestamp at = deadlines_.begin()->at;
+  TriggerState* const state = deadlines_.begin()->state;
+  const rows::GatheringRow row = state->gatherings.at(deadlines_.begin()->key);
   const auto& gather = state->source().gather;
   const bool expires = gather && gather->all && gather->within &&
                        at == After(row.first, *gather->within) && !Complete(state->source(), row);

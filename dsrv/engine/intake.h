@@ -54,7 +54,14 @@ class Intake {
   Timestamp Due() const;
 
  private:
-  using Deadline = std::tuple<Timestamp, TriggerState*, std::string>;
+  struct Deadline {
+    Timestamp at;
+    TriggerState* state;
+    std::string key;
+    friend bool operator<(const Deadline& a, const Deadline& b) {
+      return std::tie(a.at, a.state->serial, a.key) < std::tie(b.at, b.state->serial, b.key);
+    }
+  };
 
   Result<Occurrence> Gather(TriggerState& state, const Item& item, Given given);
   Result<Occurrence> FinishGathering(TriggerState& state, const rows::GatheringRow& row,

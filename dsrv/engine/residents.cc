@@ -194,6 +194,7 @@ void Residents::SettleDue() {
 }
 
 Timestamp Residents::ExpiryOf(const Resident& resident) const {
+  if (resident.fleeting) return resident.instance.end_time;
   const auto& retention = resident.version->definition->machine.retention;
   return After(/*mutant planted-20*/ resident.instance.end_time /*end*/,
                retention.value_or(options_.retention));

@@ -23,6 +23,8 @@ class Retention {
         options_(options) {}
 
   void Work();
+  // What this turn lets expire is dropped in the next one.
+  void Hurry() { expiry_due_ = turn_.now(); }
   Timestamp Due() const { return std::min(expiry_due_, trim_due_); }
 
  private:

@@ -27,6 +27,7 @@ enum class Reading : uint8_t {
 struct TriggerState {
   std::string ns;
   std::string name;
+  uint64_t serial = 0;  // by which triggers are ordered where their names do not matter
   uint32_t version = 0;
   std::shared_ptr<const Document> document;
   rows::TriggerRow row;
@@ -51,6 +52,7 @@ class TriggerStates {
   explicit TriggerStates(OpenTurn& turn) : turn_(turn) {}
 
   TriggerState& Add(std::unique_ptr<TriggerState> state) {
+    state->serial = ++serial_;
     auto& place = all_[{state->ns, state->name}];
     place = std::move(state);
     return *place;
@@ -82,6 +84,7 @@ class TriggerStates {
   OpenTurn& turn_;
   std::map<Name, std::unique_ptr<TriggerState>> all_;
   std::vector<TriggerState*> dirty_;
+  uint64_t serial_ = 0;
 };
 
 }  // namespace dfsmr

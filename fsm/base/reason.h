@@ -1,4 +1,5 @@
-// Why a call was refused, as a word that programs may branch on: the words at the end of runner.proto.
+// Why a call was refused, as a word that programs may branch on: the words of runner.proto
+// and schedule.proto.
 // Messages are for people, and may be reworded; nothing is read out of them.
 #pragma once
 
@@ -10,13 +11,35 @@ namespace dfsmr {
 enum class Reason : uint8_t {
   kNone,   // the contract names no word for it
   kOther,  // a word of another version's: only a client meets it
-  kBadRequest, kBadMachine, kBadParams, kTooLarge,
-  kNoSuchMachine, kNoSuchInstance, kNoSuchNode, kNoSuchToken,
+  kBadRequest,
+  kBadMachine,
+  kBadParams,
+  kTooLarge,
+  kNoSuchMachine,
+  kNoSuchInstance,
+  kNoSuchNode,
+  kNoSuchToken,
+  kNoSuchSchedule,
+  kNoSuchTrigger,
+  kNoSuchLimit,
+  kNoSuchOccurrence,
+  kNoSuchGroup,
   kInstanceExists,
-  kIllegalTransition, kStaleClaim, kNotHeld, kInstanceStopped, kAmbiguousNode, kSupersededVersion,
-  kCursorExpired, kCursorAhead,
-  kOverloaded, kDiskFull,
-  kNotReady, kStoreFailed, kAuditFailed,
+  kIllegalTransition,
+  kStaleClaim,
+  kNotHeld,
+  kInstanceStopped,
+  kAmbiguousNode,
+  kSupersededVersion,
+  kLimitReached,
+  kNotVirtual,
+  kCursorExpired,
+  kCursorAhead,
+  kOverloaded,
+  kDiskFull,
+  kNotReady,
+  kStoreFailed,
+  kAuditFailed,
   kBadToken,
   kNotAllowed,
 };

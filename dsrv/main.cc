@@ -125,7 +125,9 @@ std::unique_ptr<grpc::Server> Listen(const Flags& flags, const Services& service
   for (const auto& service : services) builder.RegisterService(service.get());
   auto server = builder.BuildAndStart();
   if (!server) return nullptr;
-  server->GetHealthCheckService()->SetServingStatus("dfsmr.v1.RunnerService", true);
+  for (const char* name : {"dfsmr.v1.RunnerService", "dfsmr.v1.ScheduleService"}) {
+    server->GetHealthCheckService()->SetServingStatus(name, true);
+  }
   acceptor->Serve(std::move(handler));
   return server;
 }

@@ -39,6 +39,9 @@ struct DefinitionSet;
 struct DefineProblem;
 struct Sources;
 class Documents;      // documents.h
+class Launcher;       // launcher.h
+class Occurrences;    // occurrences.h
+class Schedules;      // schedules.h
 struct VersionState;  // machine_state.h
 
 class Engine {
@@ -81,6 +84,9 @@ class Engine {
                                                      const Compiled& compiled, bool validate_only);
   // Schedules, triggers and limits as they were defined.
   Documents& documents();
+  Occurrences& occurrences();
+  Launcher& launcher();
+  Schedules& schedules();
   Result<MachineView> GetMachine(const std::string& ns, const std::string& id, uint32_t version);
   // At most `limit` machines after `after`, ordered by (id, version).
   std::vector<MachineView> ListMachines(const std::string& ns, bool all_versions,

@@ -140,6 +140,11 @@ Result<Launched> Launcher::Start(const LaunchOrder& order) {
                         FormatDuration(*order.source.start()->before) + " of its time",
                     id};
   }
+  const Overlap overlap = order.overlap.value_or(order.source.overlap);
+  const Counts counts = CountsOf(order.ns, order.cause);
+  if (!order.backfill && overlap == Overlap::kSkip && counts.running + counts.waiting > 0) {
+    return Launched{OccurrenceOutcome::kSkipped, "an earlier instance goes on", id};
+  }
   auto started = starter_.Start(*std::move(args));
   if (started) {
     return Launched{started->created ? OccurrenceOutcome::kStarted : OccurrenceOutcome::kExists, "",

@@ -189,6 +189,15 @@ Launcher::Counts Launcher::CountsOf(const std::string& ns, const std::string& ca
   return found == counts_.end() ? Counts{} : found->second;
 }
 
+std::map<std::string, Launcher::Counts> Launcher::CountsIn(const std::string& ns) const {
+  std::map<std::string, Counts> counts;
+  for (const auto& [key, one] : counts_) {
+    auto [of, cause] = SplitKey(key);
+    if (of == ns) counts.emplace(std::move(cause), one);
+  }
+  return counts;
+}
+
 void Launcher::Count(const Instance& instance, InstanceState state, int64_t by) {
   const bool waits = state == InstanceState::kScheduled;
   const bool runs = state == InstanceState::kPlanning || state == InstanceState::kRunning;

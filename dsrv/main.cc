@@ -31,6 +31,7 @@
 #include "fsm/schema/schema.h"
 #include "fsm/yaml/definitions.h"
 #include "storage/rocks/rocks_store.h"
+#include "storage/zones/zones.h"
 
 namespace dfsmr {
 namespace {
@@ -68,8 +69,8 @@ Result<Machine> CompileSource(std::string_view source) {
   }
   return NotSound(parsed);
 }
-Result<Document> ParseDocument(std::string_view source) {
-  Parsed parsed = ParseDefinitions(source, "store");
+Result<Document> ParseDocument(std::string_view source, const FindZone& zones) {
+  Parsed parsed = ParseDefinitions(source, "store", zones);
   if (parsed.ok() && parsed.documents.size() == 1) return std::move(parsed.documents.front());
   return NotSound(parsed);
 }
@@ -125,7 +126,9 @@ std::unique_ptr<grpc::Server> Listen(const Flags& flags, const Services& service
   for (const auto& service : services) builder.RegisterService(service.get());
   auto server = builder.BuildAndStart();
   if (!server) return nullptr;
-  server->GetHealthCheckService()->SetServingStatus("dfsmr.v1.RunnerService", true);
+  for (const char* name : {"dfsmr.v1.RunnerService", "dfsmr.v1.ScheduleService"}) {
+    server->GetHealthCheckService()->SetServingStatus(name, true);
+  }
   acceptor->Serve(std::move(handler));
   return server;
 }
@@ -190,13 +193,14 @@ void Offload(Pool& pool, Mailbox& mailbox, EngineOptions::Job job) {
 }
 
 Result<std::unique_ptr<Engine>> OpenEngine(const Flags& flags, Store& store, Pool& pool,
-                                           Mailbox& mailbox, Timestamp now) {
+                                           Mailbox& mailbox, const FindZone& zones,
+                                           Timestamp now) {
   return Engine::Open(
       store,
       {.retention = flags.retention,
        .cached_instances = flags.cached_instances,
        .compile = CompileSource,
-       .parse_document = ParseDocument,
+       .parse_document = [zones](std::string_view text) { return ParseDocument(text, zones); },
        .parse_flow = ToFlow,
        .schema = CompileSchema,
        .offload = [&](EngineOptions::Job job) { Offload(pool, mailbox, std::move(job)); }},
@@ -250,7 +254,9 @@ int Run(const Flags& flags) {
   if (!store) return Fail(store.error());
   Pool pool(2);
   Mailbox mailbox;
-  auto engine = OpenEngine(flags, **store, pool, mailbox, clock());
+  Zones zones;
+  const FindZone find_zone = [&zones](std::string_view name) { return zones.Find(name); };
+  auto engine = OpenEngine(flags, **store, pool, mailbox, find_zone, clock());
   if (!engine) return Fail(engine.error());
   auto access = OpenAccess(flags, clock, **engine, audit->get());
   if (!access) return Fail(access.error());
@@ -273,7 +279,8 @@ int Run(const Flags& flags) {
   Watchers watchers;
   Refusals refusals;
   const Backend backend{
-      (*engine)->reader(), loop, changes, watchers, pool, gate, **access, refusals, clock};
+      (*engine)->reader(), loop, changes, watchers, pool, gate, **access, refusals, clock,
+      find_zone};
   const Services services = MakeServices(backend, flags.compat);
   auto server = Listen(flags, services, acceptor->get());
   if (!server) return Fail({Code::kUnavailable, Reason::kNone, "gRPC does not start"});

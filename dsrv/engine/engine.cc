@@ -58,13 +58,19 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
               options),
       reports(turn, catalog, changer, claims),
       launcher(turn, changer, starter, reports),
+      schedules(turn, documents, occurrences, launcher),
       handouts(turn, agenda, residents, changer, values, singletons, throttle, timers, upgrades),
       desk(turn, agenda, timers, claims, handouts),
       retention(turn, catalog, statistics, residents, options),
       triggers({turn, documents, occurrences, residents, starter, launcher, retention, options}),
       all{&followers, &planner,  &walker, &family, &singletons, &hooks,   &spawner,
-          &launcher, &canceller, &upgrades, &claims, &timers, &desk,       &handouts, &triggers} {
+          &launcher, &schedules, &canceller, &upgrades, &claims, &timers, &desk, &handouts,
+          &triggers} {
   changer.Tell(all);
+  documents.SetKeeper(DocumentKind::kSchedule, &schedules);
+  launcher.SetKeeper(DocumentKind::kSchedule, &schedules);
+  documents.SetKeeper(DocumentKind::kTrigger, &triggers);
+  launcher.SetKeeper(DocumentKind::kTrigger, &triggers);
 }
 
 Engine::Engine(Store& store, EngineOptions options)
@@ -154,7 +160,8 @@ Turn Engine::EndTurn() {
 
 Timestamp Engine::NextDeadline() const {
   if (parts_->turn.more()) return parts_->turn.now();
-  return std::min({parts_->retention.Due(), parts_->occurrences.Due(), parts_->triggers.Due(), parts_->statistics.Due(), parts_->timers.Due(),
+  return std::min({parts_->retention.Due(), parts_->occurrences.Due(), parts_->statistics.Due(),
+                   parts_->timers.Due(), parts_->schedules.Due(), parts_->triggers.Due(),
                    parts_->residents.SettleDueAt()});
 }
 
@@ -204,6 +211,9 @@ std::optional<Result<std::vector<Defined>>> Engine::Define(const std::string& ns
 }
 
 Documents& Engine::documents() { return parts_->documents; }
+Occurrences& Engine::occurrences() { return parts_->occurrences; }
+Launcher& Engine::launcher() { return parts_->launcher; }
+Schedules& Engine::schedules() { return parts_->schedules; }
 Triggers& Engine::triggers() { return parts_->triggers; }
 
 void Engine::AddVersion(const std::string& ns, const Defined& one, Machine machine,

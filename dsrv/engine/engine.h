@@ -39,6 +39,9 @@ struct DefinitionSet;
 struct DefineProblem;
 struct Sources;
 class Documents;      // documents.h
+class Launcher;       // launcher.h
+class Occurrences;    // occurrences.h
+class Schedules;      // schedules.h
 class Triggers;       // triggers.h
 struct VersionState;  // machine_state.h
 
@@ -82,6 +85,9 @@ class Engine {
                                                      const Compiled& compiled, bool validate_only);
   // Schedules, triggers and limits as they were defined.
   Documents& documents();
+  Occurrences& occurrences();
+  Launcher& launcher();
+  Schedules& schedules();
   Triggers& triggers();
   Result<MachineView> GetMachine(const std::string& ns, const std::string& id, uint32_t version);
   // At most `limit` machines after `after`, ordered by (id, version).

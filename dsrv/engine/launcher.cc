@@ -140,6 +140,11 @@ Result<Launched> Launcher::Start(const LaunchOrder& order) {
                         FormatDuration(*order.source.start()->before) + " of its time",
                     id};
   }
+  const Overlap overlap = order.overlap.value_or(order.source.overlap);
+  const Counts counts = CountsOf(order.ns, order.cause);
+  if (!order.backfill && overlap == Overlap::kSkip && counts.running + counts.waiting > 0) {
+    return Launched{OccurrenceOutcome::kSkipped, "an earlier instance goes on", id};
+  }
   auto started = starter_.Start(*std::move(args));
   if (started) {
     return Launched{started->created ? OccurrenceOutcome::kStarted : OccurrenceOutcome::kExists, "",
@@ -182,6 +187,15 @@ Result<Launched> Launcher::Send(const LaunchOrder& order) {
 Launcher::Counts Launcher::CountsOf(const std::string& ns, const std::string& cause) const {
   auto found = counts_.find(ResidentKey(ns, cause));
   return found == counts_.end() ? Counts{} : found->second;
+}
+
+std::map<std::string, Launcher::Counts> Launcher::CountsIn(const std::string& ns) const {
+  std::map<std::string, Counts> counts;
+  for (const auto& [key, one] : counts_) {
+    auto [of, cause] = SplitKey(key);
+    if (of == ns) counts.emplace(std::move(cause), one);
+  }
+  return counts;
 }
 
 void Launcher::Count(const Instance& instance, InstanceState state, int64_t by) {

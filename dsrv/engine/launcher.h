@@ -87,6 +87,8 @@ class Launcher : public Part {
     uint64_t waiting = 0;  // SCHEDULED
   };
   Counts CountsOf(const std::string& ns, const std::string& cause) const;
+  // Of all in a namespace, by cause; only of those of which some go on.
+  std::map<std::string, Counts> CountsIn(const std::string& ns) const;
 
   void Load(Resident& resident) override;
   void Absorb(const Change& change) override;

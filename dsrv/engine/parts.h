@@ -19,6 +19,7 @@
 #include "dsrv/engine/reports.h"
 #include "dsrv/engine/residents.h"
 #include "dsrv/engine/retention.h"
+#include "dsrv/engine/schedules.h"
 #include "dsrv/engine/singletons.h"
 #include "dsrv/engine/spawner.h"
 #include "dsrv/engine/starter.h"
@@ -62,6 +63,7 @@ struct Engine::Parts {
   Spawner spawner;
   Reports reports;
   Launcher launcher;
+  Schedules schedules;
   HandOuts handouts;
   Desk desk;
   Retention retention;

@@ -27,6 +27,7 @@ Result<Ok> Engine::Recover(uint64_t epoch, Timestamp now) {
   auto done = LoadMachines();
   if (done) done = parts_->statistics.Recover();
   if (done) done = LoadLive();
+  if (done) done = parts_->schedules.Recover();
   if (done) done = parts_->triggers.Recover();
   return done;
 }

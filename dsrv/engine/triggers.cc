@@ -36,8 +36,6 @@ Triggers::Triggers(const Below& below)
       polling_(below.turn, states_, below.residents, below.starter, below.retention, intake_,
                below.options) {
   intake_.OnPause([this](TriggerState& state) { PausedByFailures(state); });
-  documents_.SetKeeper(DocumentKind::kTrigger, this);
-  launcher_.SetKeeper(DocumentKind::kTrigger, this);
 }
 
 Result<Ok> Triggers::Recover() {

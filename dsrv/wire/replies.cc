@@ -28,6 +28,9 @@ void Set(Duration d, google::protobuf::Duration* out) {
 
 }  // namespace
 
+void ToProto(Timestamp t, google::protobuf::Timestamp* out) { Set(t, out); }
+void ToProto(Duration d, google::protobuf::Duration* out) { Set(d, out); }
+
 grpc::Status ToStatus(const Error& error) {
   return {static_cast<grpc::StatusCode>(error.code), error.message};
 }

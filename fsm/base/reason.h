@@ -1,4 +1,5 @@
-// Why a call was refused, as a word that programs may branch on: the words at the end of runner.proto.
+// Why a call was refused, as a word that programs may branch on: the words of runner.proto and
+// schedule.proto.
 // Messages are for people, and may be reworded; nothing is read out of them.
 #pragma once
 

@@ -16,6 +16,7 @@
 #include "dsrv/calls/original.h"
 #include "dsrv/calls/schedules.h"
 #include "dsrv/calls/tasks.h"
+#include "dsrv/calls/triggers.h"
 
 namespace dfsmr {
 
@@ -117,6 +118,16 @@ inline constexpr DecideRow kRunSchedule(
     {"dfsmr.v1.ScheduleService/RunSchedule", kChangers, kChange},
     Its(), ParseRunSchedule, RunRunSchedule, ReplyRunSchedule);
 
+inline constexpr ReadRow kListTriggers(
+    {"dfsmr.v1.ScheduleService/ListTriggers", kReaders},
+    Its(), ParseListTriggers, SettleListTriggers, ReadListTriggers);
+inline constexpr ReadRow kGetTrigger(
+    {"dfsmr.v1.ScheduleService/GetTrigger", kReaders},
+    Its(), ParseGetTrigger, SettleGetTrigger, ReadGetTrigger);
+inline constexpr DecideRow kFireTrigger(
+    {"dfsmr.v1.ScheduleService/FireTrigger", kChangers, kChange},
+    Its(), ParseFireTrigger, RunFireTrigger, ReplyFireTrigger);
+
 inline constexpr ReadRow kSetPaused(
     {"dfsmr.v1.ScheduleService/SetPaused", kChangers, kChange},
     Its(), ParseSetPaused, SettleSetPaused, ReadSetPaused);
@@ -179,6 +190,8 @@ constexpr void ForEachMethod(Visit visit) {
    visit(access_tokens::kRevokeToken), visit(access_tokens::kGetCaller));
   (visit(schedules::kListSchedules), visit(schedules::kGetSchedule),
    visit(schedules::kPreviewSchedule), visit(schedules::kRunSchedule));
+  (visit(schedules::kListTriggers), visit(schedules::kGetTrigger),
+   visit(schedules::kFireTrigger));
   (visit(schedules::kSetPaused), visit(schedules::kListOccurrences),
    visit(schedules::kRetryOccurrences), visit(schedules::kDeleteDefinition));
   (visit(schedules::kGetClock), visit(schedules::kAdvanceClock));

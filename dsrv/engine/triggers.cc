@@ -189,6 +189,7 @@ TriggerView Triggers::ViewOf(const TriggerState& state, DocumentVersion definiti
   view.counts = launcher_.CountsOf(state.ns, CauseOf(DocumentKind::kTrigger, state.name));
   view.open_gatherings = state.gatherings.size();
   if (state.source().Has(SourceKind::kChange)) {
+    view.listens = true;
     view.position = listening_.PositionOf(state);
     view.lag = turn_.last_seq() - view.position;
   }

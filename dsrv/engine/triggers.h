@@ -30,6 +30,7 @@ struct TriggerView {
   std::optional<Occurrence> last;
   Launcher::Counts counts;
   uint64_t open_gatherings = 0;
+  bool listens = false;   // to changes; else the two below mean nothing
   uint64_t position = 0;  // all records of the feed up to it have been looked at
   uint64_t lag = 0;       // how many are behind it
 };

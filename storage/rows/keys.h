@@ -39,6 +39,7 @@
 //          0x02    ns kind(1) name id      the number (8) of the one with this id
 //          0x03    ns kind(1) name number(8)  of one that is FAILED
 //          0x04    time(8) ns kind(1) name number(8)  when it was listed
+//   0x30 clock                             record.Clock, of a partition whose clock is virtual
 //
 // A transition of a plain machine writes its instance's row and nothing else; the records of a
 // whole turn share the pages of the feed. The history of an instance is the list of its records'
@@ -90,6 +91,7 @@ enum Kind : uint8_t {
   kOccurrence = 0x1A,
   kSchedule = 0x1B,
   kOccurrenceIndex = 0x1C,
+  kClock = 0x30,
 };
 
 // Builds keys: Key(partition, kind).Text(ns).Number(seq).

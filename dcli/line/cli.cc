@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "dcli/commands/commands.h"
+#include "dcli/commands/schedules.h"
 #include "dcli/line/completion.h"
 #include "dcli/line/grammar.h"
 #include "dcli/text/text.h"
@@ -72,6 +73,7 @@ class CommandLine {
     AddWorkCommand();
     AddControlCommands();
     AddTokenCommand();
+    AddSchedulesCommand();
     AddClockCommand();
     AddCompletion();
   }
@@ -98,6 +100,7 @@ class CommandLine {
   void AddWorkCommand();
   void AddControlCommands();
   void AddTokenCommand();
+  void AddSchedulesCommand();
   void AddClockCommand();
   void AddCompletion();
 
@@ -337,6 +340,38 @@ void CommandLine::AddControlCommands() {
       .Example("cancel crawl-42 --force");
   CLI::App* app = app_.get_subcommand("cancel");
   app->get_option("--kill")->excludes(app->get_option("--force"));
+}
+
+void CommandLine::AddSchedulesCommand() {
+  auto schedules = std::make_shared<SchedulesOptions>();
+  Command("schedules",
+          "[NAME | show|next|run|backfill|history|retry|drop|pause|resume|delete NAME ...]",
+          "List schedules, tell their times, run, pause and retry them", Schedules, schedules)
+      .Argument("ACTION", Word::kScheduleAction, &schedules->action, false)
+      .Arguments("WORDS", Word::kAnything, &schedules->words, false)
+      .Flag("-n", "N", &schedules->count, "next: so many times (default 10)")
+      .Flag("--after", "TIME", &schedules->after, "next: after this time (default: now)")
+      .Flag("--params", "JSON", &schedules->params, "run: its keys win over the schedule's params")
+      .Flag("--overlap", "WORD", &schedules->overlap,
+            "run: allow, wait, latest, skip, cancel or replace")
+      .Flag("--wait", &schedules->wait, "run, backfill: follow it to its end; exit 0 for SUCCESS")
+      .Flag("--from", "TIME", &schedules->from, "backfill: from this time or date on")
+      .Flag("--to", "TIME", &schedules->to, "backfill: up to this time or date")
+      .Flag("--max-running", "N", &schedules->max_running, "backfill: so many at once (default 1)")
+      .Flag("--again", "WHICH", &schedules->again, "backfill: failed or all run again")
+      .Flag("--reverse", &schedules->reverse, "backfill: newest first")
+      .Flag("--priority", "N", &schedules->priority, "backfill: of its instances")
+      .Flag("--dry-run", &schedules->dry_run, "backfill: only tell the times")
+      .Flag("--outcome", "OUTCOME", &schedules->outcomes,
+            "history: started, missed, failed, ...; may be repeated")
+      .Flag("--limit", "N", &schedules->limit, "history: at most so many (default 100; 0: all)")
+      .Flag("--all", &schedules->all, "retry, drop: all that are FAILED")
+      .Flag("--note", "TEXT", &schedules->note, "pause: why")
+      .Example("schedules nightly")
+      .Example("schedules next nightly.yaml -n 3")
+      .Example("schedules run nightly day=2026-01-31 --wait")
+      .Example("schedules backfill nightly --from 2026-01-01 --to 2026-01-31 --dry-run")
+      .Example("schedules pause nightly --note 'the disk is full'");
 }
 
 void CommandLine::AddClockCommand() {

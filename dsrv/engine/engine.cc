@@ -58,9 +58,10 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       reports(turn, catalog, changer, claims),
       handouts(turn, agenda, residents, changer, values, singletons, throttle, timers, upgrades),
       desk(turn, agenda, timers, claims, handouts),
-      retention(turn, catalog, statistics, residents, options),
-      all{&followers, &planner,  &walker, &family, &singletons, &hooks,   &spawner,
-          &canceller, &upgrades, &claims, &timers, &desk,       &handouts} {
+      groups(turn, residents, changer, singletons),
+      retention(turn, catalog, statistics, residents, groups, options),
+      all{&followers, &planner,  &walker, &family, &singletons, &hooks,    &spawner,
+          &canceller, &upgrades, &claims, &timers, &desk,       &handouts, &groups} {
   changer.Tell(all);
 }
 
@@ -102,6 +103,7 @@ void Engine::Work() {
   FireTimers();
   parts_->residents.SettleDue();
   parts_->upgrades.MoveSome();
+  parts_->groups.FollowSome();
   parts_->retention.Work();
   if (parts_->statistics.Due() <= parts_->turn.now()) parts_->statistics.Save();
   // A hand-out may fail its step, which may stop an instance: what follows is of the same commit.
@@ -141,6 +143,7 @@ std::vector<std::function<void()>> Engine::TakeAnswers() {
 
 Turn Engine::EndTurn() {
   parts_->residents.Write();
+  parts_->groups.Write();
   parts_->statistics.Stage();
   Turn turn = parts_->turn.End();
   parts_->residents.Evict();
@@ -198,6 +201,7 @@ std::optional<Result<std::vector<Defined>>> Engine::Define(const std::string& ns
 }
 
 Documents& Engine::documents() { return parts_->documents; }
+Groups& Engine::groups() { return parts_->groups; }
 
 void Engine::AddVersion(const std::string& ns, const Defined& one, Machine machine,
                         std::shared_ptr<const Machine> shown) {

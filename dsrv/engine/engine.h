@@ -39,6 +39,7 @@ struct DefinitionSet;
 struct DefineProblem;
 struct Sources;
 class Documents;      // documents.h
+class Groups;         // groups.h
 struct VersionState;  // machine_state.h
 
 class Engine {
@@ -81,6 +82,8 @@ class Engine {
                                                      const Compiled& compiled, bool validate_only);
   // Schedules, triggers and limits as they were defined.
   Documents& documents();
+  // Instances under one name.
+  Groups& groups();
   Result<MachineView> GetMachine(const std::string& ns, const std::string& id, uint32_t version);
   // At most `limit` machines after `after`, ordered by (id, version).
   std::vector<MachineView> ListMachines(const std::string& ns, bool all_versions,

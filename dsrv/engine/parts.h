@@ -11,6 +11,7 @@
 #include "dsrv/engine/engine.h"
 #include "dsrv/engine/family.h"
 #include "dsrv/engine/followers.h"
+#include "dsrv/engine/groups.h"
 #include "dsrv/engine/handouts.h"
 #include "dsrv/engine/hooks.h"
 #include "dsrv/engine/planner.h"
@@ -59,6 +60,7 @@ struct Engine::Parts {
   Reports reports;
   HandOuts handouts;
   Desk desk;
+  Groups groups;
   Retention retention;
   // The parts that hear of changes, in this order. Their work is done in this order, too: a part
   // works only when the parts before it have nothing left to do.

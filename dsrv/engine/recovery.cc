@@ -26,6 +26,7 @@ Result<Ok> Engine::Recover(uint64_t epoch, Timestamp now) {
   parts_->turn.Recover(epoch, *first, *last, now);
   auto done = LoadMachines();
   if (done) done = parts_->statistics.Recover();
+  if (done) done = parts_->groups.Recover();
   if (done) done = LoadLive();
   return done;
 }

@@ -1,9 +1,7 @@
 #include "dsrv/wire/replies.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include "fsm/base/limits.h"
+#include "fsm/rules/group.h"
 
 namespace dfsmr {
 namespace {
@@ -117,21 +115,6 @@ void ToProto(const Token& token, const std::string& node, v1::Token* out) {
 }
 
 }  // namespace
-
-// Of a plan the weighted mean of its steps, of a machine what the worker last said.
-static double ProgressOf(const Instance& instance) {
-  if (instance.plan) {
-    const PlanState& plan = *instance.plan;
-    const double progress = (plan.done_weight + plan.partial) / plan.weight;
-    if (!std::isfinite(progress)) return instance.Stopped() ? 1 : 0;  // nothing weighs, or too much
-    return std::clamp(progress, 0.0, 1.0);
-  }
-  double progress = instance.Stopped() ? 1 : 0;
-  for (const Token& token : instance.tokens) {
-    for (const Claim& claim : token.claims) progress = std::max(progress, claim.progress);
-  }
-  return progress;
-}
 
 void ToProto(const MachineView& view, v1::Machine* out) {
   const Machine& machine = view.definition->machine;

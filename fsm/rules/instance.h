@@ -50,6 +50,7 @@ enum class Wait : uint8_t {
   kKey,      // another instance holds its plan's singleton
   kPause,    // it was paused by a call, until it is resumed
   kStuck,    // all steps that are left of the plan have failed, until one of them is dealt with
+  kGroup,    // its group lets no member begin
 };
 
 // All reasons why an instance does not run. It begins, or goes on, when none is left. As long as

@@ -35,6 +35,8 @@ struct Scene {
   ClaimId born_after = {};
   // How many nodes of a plan are reached in one change, at most; ReachMore reaches the next ones.
   size_t portion = SIZE_MAX;
+  // The group that it is a member of lets no member begin.
+  bool group_closed = false;
 };
 
 // A claim as a request names it, read from its text once. By these numbers a late claim is refused.

@@ -32,6 +32,9 @@
 //                                          since the stats row was written
 //   0x18 document  ns kind(1) name         record.DocumentHead: of a schedule, trigger or limit
 //   0x19 text      ns kind(1) name version(4)  record.Document
+//   0x24 group     ns group                record.InstanceGroup
+//   0x25 members   ns group instance       index
+//   0x26 causes    ns cause instance       index: what a schedule or trigger has started
 //
 // A transition of a plain machine writes its instance's row and nothing else; the records of a
 // whole turn share the pages of the feed. The history of an instance is the list of its records'
@@ -80,6 +83,9 @@ enum Kind : uint8_t {
   kDropped = 0x17,
   kDocument = 0x18,
   kDocumentText = 0x19,
+  kGroupHead = 0x24,
+  kMember = 0x25,
+  kByCause = 0x26,
 };
 
 // Builds keys: Key(partition, kind).Text(ns).Number(seq).

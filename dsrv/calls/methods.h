@@ -9,6 +9,7 @@
 #include "dsrv/calls/access_tokens.h"
 #include "dsrv/calls/clock.h"
 #include "dsrv/calls/definitions.h"
+#include "dsrv/calls/groups.h"
 #include "dsrv/calls/instances.h"
 #include "dsrv/calls/items.h"
 #include "dsrv/calls/method.h"
@@ -108,6 +109,18 @@ inline constexpr DecideRow kGetClock(
 inline constexpr OwnRow kAdvanceClock(
     {"dfsmr.v1.ScheduleService/AdvanceClock", kAdmins, kChange},
     Everywhere(), ServeAdvanceClock);
+inline constexpr DecideRow kListGroups(
+    {"dfsmr.v1.ScheduleService/ListGroups", kReaders},
+    Its(), ParseListGroups, RunListGroups, ReplyListGroups);
+inline constexpr DecideRow kGetGroup(
+    {"dfsmr.v1.ScheduleService/GetGroup", kReaders},
+    Its(), ParseGetGroup, RunGetGroup, ReplyGetGroup);
+inline constexpr DecideRow kSetGroup(
+    {"dfsmr.v1.ScheduleService/SetGroup", kChangers, kChange},
+    Its(), ParseSetGroup, RunSetGroup, ReplySetGroup);
+inline constexpr DecideRow kControlGroup(
+    {"dfsmr.v1.ScheduleService/ControlGroup", kChangers, kChange},
+    Its(), ParseControlGroup, RunControlGroup, ReplyControlGroup);
 }  // namespace schedules
 
 // The original service, in namespace "default". Its calls carry no claims.
@@ -150,6 +163,8 @@ constexpr void ForEachMethod(Visit visit) {
   (visit(access_tokens::kCreateToken), visit(access_tokens::kListTokens),
    visit(access_tokens::kRevokeToken), visit(access_tokens::kGetCaller));
   (visit(schedules::kGetClock), visit(schedules::kAdvanceClock));
+  (visit(schedules::kListGroups), visit(schedules::kGetGroup), visit(schedules::kSetGroup),
+   visit(schedules::kControlGroup));
   (visit(original::kDefine), visit(original::kStart), visit(original::kReady),
    visit(original::kMachines), visit(original::kInstances), visit(original::kTransition),
    visit(original::kRelinquish), visit(original::kChanges));

@@ -101,6 +101,10 @@ class Schedules final : public v1::ScheduleService::CallbackService {
  private:
   METHOD(schedules, GetClock)
   METHOD(schedules, AdvanceClock)
+  METHOD(schedules, ListGroups)
+  METHOD(schedules, GetGroup)
+  METHOD(schedules, SetGroup)
+  METHOD(schedules, ControlGroup)
 
   const Backend& backend_;
 };

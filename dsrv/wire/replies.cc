@@ -173,6 +173,11 @@ void ToProto(const InstanceView& view, v1::Instance* out) {
   out->set_group(instance.provenance->group);
   out->set_cause(instance.provenance->cause);
   out->set_depth(instance.provenance->depth);
+  if (view.waits_for_group) {
+    v1::Wait* wait = out->add_waits_for();
+    wait->set_kind(v1::Wait::GROUP_PAUSED);
+    wait->set_key(instance.provenance->group);
+  }
 }
 
 void ToProto(const Task& task, v1::Task* out) {

@@ -5,7 +5,7 @@
 namespace dfsmr::rows {
 namespace {
 
-using Kind = MemberShare::Kind;
+using Member = MemberShare::Kind;
 
 std::string GroupKey(PartitionId partition, GroupName name) {
   return Key(partition, kGroupHead).Text(name.ns).Text(name.name);
@@ -24,14 +24,14 @@ Result<GroupRow> Decode(std::string_view key, std::string_view value) {
   group.paused = in.paused();
   group.note = in.note();
   group.failures = in.failures();
-  const auto count = [&](Kind kind) -> uint64_t& {
+  const auto count = [&](Member kind) -> uint64_t& {
     return group.counts.members[static_cast<size_t>(kind)];
   };
-  count(Kind::kSuccess) = in.success();
-  count(Kind::kWarning) = in.warning();
-  count(Kind::kError) = in.error();
-  count(Kind::kCancelled) = in.cancelled();
-  count(Kind::kAborted) = in.aborted();
+  count(Member::kSuccess) = in.success();
+  count(Member::kWarning) = in.warning();
+  count(Member::kError) = in.error();
+  count(Member::kCancelled) = in.cancelled();
+  count(Member::kAborted) = in.aborted();
   group.counts.progress_stopped = in.progress();
   group.schedule = in.schedule();
   group.own_max = in.own_max();
@@ -49,11 +49,11 @@ void PutGroup(const Writer& writer, GroupName name, const GroupRow& group) {
   out.set_paused(group.paused);
   out.set_note(group.note);
   out.set_failures(group.failures);
-  out.set_success(group.counts.Of(Kind::kSuccess));
-  out.set_warning(group.counts.Of(Kind::kWarning));
-  out.set_error(group.counts.Of(Kind::kError));
-  out.set_cancelled(group.counts.Of(Kind::kCancelled));
-  out.set_aborted(group.counts.Of(Kind::kAborted));
+  out.set_success(group.counts.Of(Member::kSuccess));
+  out.set_warning(group.counts.Of(Member::kWarning));
+  out.set_error(group.counts.Of(Member::kError));
+  out.set_cancelled(group.counts.Of(Member::kCancelled));
+  out.set_aborted(group.counts.Of(Member::kAborted));
   out.set_progress(group.counts.progress_stopped);
   out.set_schedule(group.schedule);
   out.set_own_max(group.own_max);

@@ -17,34 +17,34 @@ Error Bad(std::string message) {
 }
 
 Table TableOf(const Context& context) {
-  std::vector<std::string> header = {"GROUP", "STATE",  "RESULT", "TOTAL", "WAITING", "RUNNING",
-                                     "DONE",  "FAILED", "MAX",    "PROGRESS"};
+  std::vector<std::string> header = {"GROUP",   "STATE", "RESULT", "TOTAL", "WAITING",
+                                     "RUNNING", "DONE",  "FAILED", "MAX",   "PROGRESS"};
   if (context.wide()) {
-    header.insert(header.end(), {"PAUSED", "CANCELLED", "STOP ON FAIL", "SCHEDULE", "MADE", "NOTE"});
+    header.insert(header.end(),
+                  {"PAUSED", "CANCELLED", "STOP ON FAIL", "SCHEDULE", "MADE", "NOTE"});
   }
   return Table(header);
 }
 
 void AddTo(Table* table, const Context& context, const v1::Group& group) {
-  const uint64_t done = group.success() + group.warning() + group.error() + group.cancelled() +
-                        group.aborted();
+  const uint64_t done =
+      group.success() + group.warning() + group.error() + group.cancelled() + group.aborted();
   const bool empty = group.state() == v1::Instance::STATE_UNSPECIFIED;
-  std::vector<std::string> row = {
-      group.name(),
-      empty ? "EMPTY" : NameOf(group.state()),
-      NameOf(group.result()),
-      Count(group.total()),
-      Count(group.scheduled() + group.to_come()),
-      Count(group.running()),
-      Count(done),
-      Count(group.failed()),
-      group.has_max_running() ? Count(group.max_running()) : "none",
-      PercentText(group.progress())};
+  std::vector<std::string> row = {group.name(),
+                                  empty ? "EMPTY" : NameOf(group.state()),
+                                  NameOf(group.result()),
+                                  Count(group.total()),
+                                  Count(group.scheduled() + group.to_come()),
+                                  Count(group.running()),
+                                  Count(done),
+                                  Count(group.failed()),
+                                  group.has_max_running() ? Count(group.max_running()) : "none",
+                                  PercentText(group.progress())};
   if (context.wide()) {
-    row.insert(row.end(), {Count(group.paused_members()), Count(group.cancelled()),
-                           group.stop_on_fail() > 0 ? Count(group.stop_on_fail()) : "",
-                           group.schedule(), When(group.create_time(), context.look),
-                           group.note()});
+    row.insert(row.end(),
+               {Count(group.paused_members()), Count(group.cancelled()),
+                group.stop_on_fail() > 0 ? Count(group.stop_on_fail()) : "", group.schedule(),
+                When(group.create_time(), context.look), group.note()});
   }
   table->Add(std::move(row));
 }
@@ -129,7 +129,8 @@ int Set(Context& context, const GroupsOptions& options) {
   return Answer(context, context.client->schedules().SetGroup(*request));
 }
 
-int Control(Context& context, const GroupsOptions& options, v1::ControlGroupRequest::Action action) {
+int Control(Context& context, const GroupsOptions& options,
+            v1::ControlGroupRequest::Action action) {
   v1::ControlGroupRequest request;
   request.set_namespace_(context.name_space);
   request.set_name(options.name);
@@ -183,8 +184,7 @@ int Do(Context& context, const GroupsOptions& options) {
   using Request = v1::ControlGroupRequest;
   const std::string& action = options.action;
   if (action == "show") {
-    return Answer(context,
-                  context.client->schedules().GetGroup(RequestFor(context, options.name)));
+    return Answer(context, context.client->schedules().GetGroup(RequestFor(context, options.name)));
   }
   if (action == "set") return Set(context, options);
   if (action == "pause") return Control(context, options, Request::PAUSE);
@@ -229,8 +229,10 @@ int Groups(Context& context, const GroupsOptions& given) {
                                        DidYouMean(options.action, kActions));
   }
   if (acts && options.name.empty()) {
-    return context.Fail(kBadUsage, "groups " + options.action + " needs the NAME of the group; a "
-                                   "group of that name is shown by groups show " + options.action);
+    return context.Fail(kBadUsage, "groups " + options.action +
+                                       " needs the NAME of the group; a "
+                                       "group of that name is shown by groups show " +
+                                       options.action);
   }
   if (!acts && !options.action.empty()) {
     options.name = options.action;

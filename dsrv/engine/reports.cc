@@ -50,7 +50,7 @@ Result<Answer> Reports::Report(const std::string& ns, const std::string& id, Rep
   if (late) {
     /*mutant former-answer-forgotten*/ if (auto former = FormerAnswer(resident, args)) {
       return *former;
-    } /*end*/
+    }                                                                               /*end*/
     /*mutant late-report-not-learned*/ claims_.LateReport(resident.instance, self); /*end*/
   }
   return answer;

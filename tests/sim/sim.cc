@@ -555,9 +555,8 @@ void Sim::ReportTask(Asked& engine, const Task& task, const std::string& transit
   if (transition == "planned") Hit(Fault::kPlanner);
   Expect(!relinquished_.contains(task.claim) || answer->repeated,
          "a relinquished claim was accepted: " + task.claim);
-  engine.AfterCommit([this, task, transition, answer = *answer] {
-    CheckAnswer(task, transition, answer);
-  });
+  engine.AfterCommit(
+      [this, task, transition, answer = *answer] { CheckAnswer(task, transition, answer); });
 }
 
 // Told once; the second time it must be the same.

@@ -56,9 +56,9 @@ Result<Answer> Reports::Report(const std::string& ns, const std::string& id, Rep
   const bool late = answer.error().reason == Reason::kStaleClaim &&
                     rules::CheckClaim(resident.instance, args.claim).has_value();
   if (late) {
-    /*mutant former-answer-forgotten*/ if (auto former = FormerAnswer(resident, args)) {
-      /*mutant repeated-report-starts-again*/ return *former; /*end*/
-    } /*end*/
+    const auto former = /*mutant former-answer-forgotten*/ FormerAnswer(resident, args) /*end*/;
+    /*mutant repeated-report-starts-again*/ if (former)
+      return *former;                                                               /*end*/
     /*mutant late-report-not-learned*/ claims_.LateReport(resident.instance, self); /*end*/
   }
   return answer;
@@ -70,12 +70,13 @@ std::vector<Starter::Prepared> Reports::Prepare(std::vector<StartArgs> starts,
   for (StartArgs& start : starts) start.spec.client = client;
   auto prepared = starter_.Prepare(std::move(starts));
   if (!prepared) {
-    args->fault = prepared.error();
+    /*mutant refused-start-ignored*/ args->fault = prepared.error(); /*end*/
     return {};
   }
   std::vector<Begun> begun;
   begun.reserve(prepared->size());
-  for (const Starter::Prepared& one : *prepared) begun.push_back({one.args.id, one.version != nullptr});
+  for (const Starter::Prepared& one : *prepared)
+    begun.push_back({one.args.id, one.version != nullptr});
   args->started = std::move(begun);
   return *std::move(prepared);
 }

@@ -191,8 +191,7 @@ Result<std::vector<Starter::Prepared>> Starter::Prepare(std::vector<StartArgs> s
     auto one = Examine(std::move(args), earlier);
     if (!one) return RefusedStart(prepared.size(), machine, id, one.error());
     const StartArgs& added = prepared.emplace_back(*std::move(one)).args;
-    /*mutant starts-unaware-of-each-other*/ earlier.emplace(std::pair(added.ns, added.id), &added);
-    /*end*/
+    earlier.emplace(std::pair(added.ns, added.id), &added);
   }
   return prepared;
 }

@@ -30,8 +30,9 @@ class Starter {
 
   // A start that is possible.
   struct Prepared {
-    StartArgs args;                   // with the id of the instance
-    VersionState* version = nullptr;  // of the instance that will be made; null: it is there already
+    StartArgs args;  // with the id of the instance
+    VersionState* version =
+        nullptr;  // of the instance that will be made; null: it is there already
   };
   // Looks whether all of `starts` are possible, one after the other, and changes nothing. The error
   // names the first start that is not.

@@ -583,9 +583,9 @@ void Sim::ReportTask(Asked& engine, const Task& task, const std::string& transit
   engine.AfterCommit([this, task, transition, starts, answer = *answer] {
     CheckAnswer(task, transition, answer);
     for (size_t i = 0; i < starts.size() && !answer.repeated && answer.started; ++i) {
-      StartArgs args = starts[i];
-      args.id = (*answer.started)[i].id;
-      Know(args, (*answer.started)[i].created);
+      StartArgs one = starts[i];
+      one.id = (*answer.started)[i].id;
+      Know(one, (*answer.started)[i].created);
     }
   });
 }

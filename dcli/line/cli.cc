@@ -72,6 +72,7 @@ class CommandLine {
     AddClaimCommands();
     AddWorkCommand();
     AddControlCommands();
+    AddGroupsCommand();
     AddTokenCommand();
     AddSchedulesCommand();
     AddClockCommand();
@@ -99,6 +100,7 @@ class CommandLine {
   void AddClaimCommands();
   void AddWorkCommand();
   void AddControlCommands();
+  void AddGroupsCommand();
   void AddTokenCommand();
   void AddSchedulesCommand();
   void AddClockCommand();
@@ -204,6 +206,7 @@ void CommandLine::AddInstanceCommands() {
       .Flag("--flow", "FILE|-", &start->flow, "instead of MACHINE: the steps to run, YAML or JSON")
       .Flag("--priority", "N", &start->priority, "higher is handed out first")
       .Flag("--label", "KEY=VALUE", &start->labels, "a label; may be repeated")
+      .Flag("--group", "GROUP", &start->group, "a member of this group; the first one makes it")
       .Flag("--count", "N", &start->count, "start N of them")
       .Flag("--wait", &start->wait, "follow it to its end; exit 0 when that is SUCCESS, else 1")
       .Example("start crawler url=https://example.org depth:=2 --wait")
@@ -218,6 +221,7 @@ void CommandLine::AddInstanceCommands() {
       .Flag("--result", "RESULT", &instances->result,
             "pending, success, warning, error, cancelled, aborted")
       .Flag("--parent", "INSTANCE", &instances->parent, "that a step of this one started")
+      .Flag("--group", "GROUP", &instances->group, "members of this group")
       .Flag("--label", "KEY=VALUE", &instances->labels, "with this label; may be repeated")
       .Flag("--limit", "N", &instances->limit, "at most so many (default 100; 0: all)")
       .Example("instances --machine crawler --state paused");
@@ -385,6 +389,27 @@ void CommandLine::AddClockCommand() {
       .Example("clock")
       .Example("clock advance 1d")
       .Example("clock advance --next");
+}
+
+void CommandLine::AddGroupsCommand() {
+  auto groups = std::make_shared<GroupsOptions>();
+  Command("groups", "[[show] NAME|set NAME|pause NAME|resume NAME|cancel NAME|wait NAME]",
+          "List groups, or set one, or give an order to all its members", Groups, groups)
+      .Argument("ACTION", Word::kAnything, &groups->action, false)
+      .Argument("NAME", Word::kAnything, &groups->name, false)
+      .Flag("--max-running", "N|none", &groups->max_running, "set: so many members run at once")
+      .Flag("--stop-on-fail", "N", &groups->stop_on_fail,
+            "set: pause it after so many failed members; 0: never")
+      .Flag("--members", &groups->members,
+            "pause, resume: also those that run, or those that are paused")
+      .Flag("--force", &groups->force, "cancel: do not wait for claimed work")
+      .Flag("--kill", &groups->kill, "cancel: have its workers kill it")
+      .Flag("--note", "TEXT", &groups->note, "pause, resume, cancel: why")
+      .Example("groups set import --max-running 4 --stop-on-fail 3")
+      .Example("groups pause import --note 'the disk is full'")
+      .Example("groups wait import");
+  CLI::App* app = app_.get_subcommand("groups");
+  app->get_option("--kill")->excludes(app->get_option("--force"));
 }
 
 void CommandLine::AddTokenCommand() {

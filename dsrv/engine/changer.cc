@@ -15,6 +15,7 @@ Before::Before(const Resident& resident)
       plan(static_cast<bool>(resident.instance.plan)),
       open(rules::HasOpenEdges(resident.instance)),
       key(plan ? resident.instance.plan->key : ""),
+      share(resident.instance.provenance ? ShareOf(resident.instance) : MemberShare()),
       version(resident.version),
       graph(resident.graph) {}
 
@@ -63,7 +64,7 @@ void Changer::Run(Resident& resident, ClaimId self, const std::function<void(Sce
   const Change change{resident, self, scene.entered, Before(resident)};
   /*mutant change-counted-twice*/ Statistics::CountState(*resident.version, instance.state, -1);
   /*end*/
-  if (instance.plan) {
+  if (instance.plan || instance.provenance) {
     for (Part* part : parts_) part->Advise(resident, &scene);
   }
   rule(scene);

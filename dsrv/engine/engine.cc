@@ -64,14 +64,16 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       canceller(turn, residents, changer, family),
       spawner(turn, catalog, statistics, residents, changer, values, followers, family, starter,
               options),
-      reports(turn, catalog, changer, claims),
+      reports(turn, catalog, changer, claims, starter),
       launcher(turn, changer, starter, reports),
       schedules(turn, documents, occurrences, launcher),
       handouts(turn, agenda, residents, changer, values, singletons, throttle, timers, upgrades),
       desk(turn, agenda, claims, handouts),
-      retention(turn, catalog, statistics, residents, options),
-      all{&followers, &planner,  &walker, &family, &singletons, &hooks,   &spawner,
-          &launcher, &schedules, &canceller, &upgrades, &claims, &timers, &desk,       &handouts} {
+      groups(turn, residents, changer, singletons),
+      retention(turn, catalog, statistics, residents, groups, options),
+      all{&followers, &planner,   &walker,    &family,    &singletons, &hooks,  &spawner,
+          &launcher,  &schedules, &canceller, &upgrades,  &claims,     &timers, &desk,
+          &handouts,  &groups} {
   changer.Tell(all);
   documents.SetKeeper(DocumentKind::kSchedule, &schedules);
   launcher.SetKeeper(DocumentKind::kSchedule, &schedules);
@@ -118,6 +120,7 @@ void Engine::Work() {
   parts_->desk.EndPolls();
   parts_->residents.SettleDue();
   parts_->upgrades.MoveSome();
+  parts_->groups.FollowSome();
   parts_->retention.Work();
   parts_->occurrences.Work();
   if (parts_->statistics.Due() <= parts_->turn.real()) parts_->statistics.Save();
@@ -157,6 +160,7 @@ std::vector<std::function<void()>> Engine::TakeAnswers() {
 
 Turn Engine::EndTurn() {
   parts_->residents.Write();
+  parts_->groups.Write();
   parts_->statistics.Stage();
   Turn turn = parts_->turn.End();
   parts_->residents.Evict();
@@ -246,6 +250,7 @@ Documents& Engine::documents() { return parts_->documents; }
 Occurrences& Engine::occurrences() { return parts_->occurrences; }
 Launcher& Engine::launcher() { return parts_->launcher; }
 Schedules& Engine::schedules() { return parts_->schedules; }
+Groups& Engine::groups() { return parts_->groups; }
 
 void Engine::AddVersion(const std::string& ns, const Defined& one, Machine machine,
                         std::shared_ptr<const Machine> shown) {
@@ -281,8 +286,9 @@ std::vector<MachineView> Engine::ListMachines(const std::string& ns, bool all_ve
 Result<Started> Engine::Start(StartArgs args) { return parts_->starter.Start(std::move(args)); }
 
 Result<Answer> Engine::Report(const std::string& ns, const std::string& id, ReportArgs args,
-                              const std::vector<rows::ChildStart>& children) {
-  return parts_->reports.Report(ns, id, std::move(args), children);
+                              const std::vector<rows::ChildStart>& children,
+                              std::vector<StartArgs> starts) {
+  return parts_->reports.Report(ns, id, std::move(args), children, std::move(starts));
 }
 
 Result<std::string> Engine::Relinquish(const std::string& ns, const std::string& id,

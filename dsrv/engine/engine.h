@@ -43,6 +43,7 @@ class Documents;      // documents.h
 class Launcher;       // launcher.h
 class Occurrences;    // occurrences.h
 class Schedules;      // schedules.h
+class Groups;         // groups.h
 struct VersionState;  // machine_state.h
 
 class Engine {
@@ -106,6 +107,8 @@ class Engine {
   Occurrences& occurrences();
   Launcher& launcher();
   Schedules& schedules();
+  // Instances under one name.
+  Groups& groups();
   Result<MachineView> GetMachine(const std::string& ns, const std::string& id, uint32_t version);
   // At most `limit` machines after `after`, ordered by (id, version).
   std::vector<MachineView> ListMachines(const std::string& ns, bool all_versions,
@@ -113,9 +116,11 @@ class Engine {
                                         size_t limit);
 
   Result<Started> Start(StartArgs args);
-  // `children` are the instances that a suspending report asks to be started.
+  // `children` are the instances that a suspending report asks to be started. `starts` are started
+  // with the report, all of them or none: one that cannot be started refuses the report.
   Result<Answer> Report(const std::string& ns, const std::string& instance, ReportArgs args,
-                        const std::vector<rows::ChildStart>& children = {});
+                        const std::vector<rows::ChildStart>& children = {},
+                        std::vector<StartArgs> starts = {});
   Result<std::string> Relinquish(const std::string& ns, const std::string& instance,
                                  const ClaimRef& claim, const std::string& client);
   Extended Extend(const std::string& ns, const std::string& instance, const ClaimRef& claim,

@@ -80,6 +80,7 @@ bool Retention::Drop(const rows::Expired& one) {
     auto outcome = rows::DropInstance(turn_.reader(), turn_.writer(), resident->instance,
                                       turn_.feed_start(), one.at);
     turn_.Trust(outcome);
+    groups_.NoteDropped(resident->instance);
   }
   statistics_.NoteDropped(*version);
   if (resident) residents_.Erase(*resident);

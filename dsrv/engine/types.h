@@ -26,6 +26,7 @@ struct InstanceView {
   std::shared_ptr<const Spec> spec;
   std::vector<std::string> nodes;  // the tokens', by name
   std::map<std::string, std::string> outputs;
+  bool waits_for_group = false;  // its group lets no member begin
 };
 
 struct Task {
@@ -71,6 +72,8 @@ struct Started {
   InstanceView view;
   bool created = false;
 };
+// The refusal of a report because of one of its starts, number `at` from 0.
+Error RefusedStart(size_t at, const std::string& machine, const std::string& id, Error why);
 
 struct Defined {
   std::string_view kind;  // "machine", "plan", "action", "schedule", "trigger" or "limit"

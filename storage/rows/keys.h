@@ -40,6 +40,9 @@
 //          0x03    ns kind(1) name number(8)  of one that is FAILED
 //          0x04    time(8) ns kind(1) name number(8)  when it was listed
 //   0x30 clock                             record.Clock, of a partition whose clock is virtual
+//   0x24 group     ns group                record.InstanceGroup
+//   0x25 members   ns group instance       index
+//   0x26 causes    ns cause instance       index: what a schedule or trigger has started
 //
 // A transition of a plain machine writes its instance's row and nothing else; the records of a
 // whole turn share the pages of the feed. The history of an instance is the list of its records'
@@ -92,6 +95,9 @@ enum Kind : uint8_t {
   kSchedule = 0x1B,
   kOccurrenceIndex = 0x1C,
   kClock = 0x30,
+  kGroupHead = 0x24,
+  kMember = 0x25,
+  kByCause = 0x26,
 };
 
 // Builds keys: Key(partition, kind).Text(ns).Number(seq).

@@ -18,7 +18,9 @@ enum class Word {
   kTransition,
   kStep,
   kShell,
-  kTokenAction
+  kTokenAction,
+  kScheduleAction,
+  kClockAction
 };
 
 struct FlagShape {

@@ -9,6 +9,7 @@
 #include "dsrv/calls/access_tokens.h"
 #include "dsrv/calls/clock.h"
 #include "dsrv/calls/definitions.h"
+#include "dsrv/calls/groups.h"
 #include "dsrv/calls/instances.h"
 #include "dsrv/calls/items.h"
 #include "dsrv/calls/method.h"
@@ -51,17 +52,17 @@ inline constexpr ReadRow kGetHistory(
     {"dfsmr.v1.RunnerService/GetHistory", kReaders},
     Its(), ParseGetHistory, SettleGetHistory, ReadGetHistory);
 
-// A worker: of its machines and queues. A report without a claim comes from outside, see
-// kOutsiders.
+// A worker: of its machines and queues; what it starts with a report, as with Start. A report
+// without a claim comes from outside, see kOutsiders.
 inline constexpr PollRow kReady(
     {"dfsmr.v1.RunnerService/Ready", kWorkers},
     Its(), ParseReady, NoReports<v1::ReadyResponse>, HandReady);
 inline constexpr DecideRow kTransition(
     {"dfsmr.v1.RunnerService/Transition", kWorkers},
-    Its(), ParseTransition, ReportAs, ReplyTransition);
+    OfReport(), ParseTransition, ReportAs, ReplyTransition);
 inline constexpr PollRow kReport(
     {"dfsmr.v1.RunnerService/Report", kWorkers},
-    OfReports(), ParseReport, AnswerReport, HandReport);
+    OfReports(), ParseReport, AnswerReport, HandReport, AnswerStarts);
 inline constexpr DecideRow kRelinquish(
     {"dfsmr.v1.RunnerService/Relinquish", kWorkers},
     Its(), ParseRelinquish, RelinquishAs, ReplyRelinquish);
@@ -147,6 +148,18 @@ inline constexpr DecideRow kGetClock(
 inline constexpr OwnRow kAdvanceClock(
     {"dfsmr.v1.ScheduleService/AdvanceClock", kAdmins, kChange},
     Everywhere(), ServeAdvanceClock);
+inline constexpr DecideRow kListGroups(
+    {"dfsmr.v1.ScheduleService/ListGroups", kReaders},
+    Its(), ParseListGroups, RunListGroups, ReplyListGroups);
+inline constexpr DecideRow kGetGroup(
+    {"dfsmr.v1.ScheduleService/GetGroup", kReaders},
+    Its(), ParseGetGroup, RunGetGroup, ReplyGetGroup);
+inline constexpr DecideRow kSetGroup(
+    {"dfsmr.v1.ScheduleService/SetGroup", kChangers, kChange},
+    Its(), ParseSetGroup, RunSetGroup, ReplySetGroup);
+inline constexpr DecideRow kControlGroup(
+    {"dfsmr.v1.ScheduleService/ControlGroup", kChangers, kChange},
+    Its(), ParseControlGroup, RunControlGroup, ReplyControlGroup);
 }  // namespace schedules
 
 // The original service, in namespace "default". Its calls carry no claims.
@@ -195,6 +208,8 @@ constexpr void ForEachMethod(Visit visit) {
   (visit(schedules::kSetPaused), visit(schedules::kListOccurrences),
    visit(schedules::kRetryOccurrences), visit(schedules::kDeleteDefinition));
   (visit(schedules::kGetClock), visit(schedules::kAdvanceClock));
+  (visit(schedules::kListGroups), visit(schedules::kGetGroup), visit(schedules::kSetGroup),
+   visit(schedules::kControlGroup));
   (visit(original::kDefine), visit(original::kStart), visit(original::kReady),
    visit(original::kMachines), visit(original::kInstances), visit(original::kTransition),
    visit(original::kRelinquish), visit(original::kChanges));

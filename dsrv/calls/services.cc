@@ -112,6 +112,10 @@ class ScheduleCalls final : public v1::ScheduleService::CallbackService {
   METHOD(schedules, DeleteDefinition)
   METHOD(schedules, GetClock)
   METHOD(schedules, AdvanceClock)
+  METHOD(schedules, ListGroups)
+  METHOD(schedules, GetGroup)
+  METHOD(schedules, SetGroup)
+  METHOD(schedules, ControlGroup)
 
   const Backend& backend_;
 };

@@ -15,6 +15,7 @@ Before::Before(const Resident& resident)
       plan(static_cast<bool>(resident.instance.plan)),
       open(rules::HasOpenEdges(resident.instance)),
       key(plan ? resident.instance.plan->key : ""),
+      share(resident.instance.provenance ? ShareOf(resident.instance) : MemberShare()),
       version(resident.version),
       graph(resident.graph) {}
 
@@ -50,7 +51,8 @@ Scene Changer::SceneOf(Resident& resident, std::vector<Event>* events) {
           .epoch = turn_.epoch(),
           .random = turn_.random(),
           .events = *events,
-          .portion = options_.steps_at_once};
+          .portion = options_.steps_at_once,
+          .clock = turn_.has_virtual_clock() ? std::optional(turn_.clock()) : std::nullopt};
 }
 
 void Changer::Run(Resident& resident, ClaimId self, const std::function<void(Scene&)>& rule) {
@@ -62,7 +64,7 @@ void Changer::Run(Resident& resident, ClaimId self, const std::function<void(Sce
   const Change change{resident, self, scene.entered, Before(resident)};
   /*mutant change-counted-twice*/ Statistics::CountState(*resident.version, instance.state, -1);
   /*end*/
-  if (instance.plan) {
+  if (instance.plan || instance.provenance) {
     for (Part* part : parts_) part->Advise(resident, &scene);
   }
   rule(scene);

@@ -64,7 +64,7 @@ std::string SourceName(const ItemSource& source) {
 Result<Occurrence> Intake::Take(TriggerState& state, const Item& item) {
   if (auto full = Full()) return *std::move(full);
   const TriggerSource& source = state.source();
-  Given given{.items = {{SourceName(item.source), item.json, item.depth}}, .time = turn_.now()};
+  Given given{.items = {{SourceName(item.source), item.json, item.depth}}, .time = turn_.clock()};
   const Resolver resolve = ResolverOf(state.name, given, 0);
   const LookUp value = [&resolve](const Reference& reference) -> std::optional<std::string> {
     auto found = resolve(reference);
@@ -73,7 +73,7 @@ Result<Occurrence> Intake::Take(TriggerState& state, const Item& item) {
   if (source.condition && !source.condition(value)) {
     ++state.row.filtered;
     states_.MarkDirty(state);
-    return Unlisted(OccurrenceOutcome::kFiltered, state, item, turn_.now());
+    return Unlisted(OccurrenceOutcome::kFiltered, state, item, turn_.clock());
   }
   if (source.dedupe) {
     auto key = FillText(source.dedupe->key, "dedupe", resolve);
@@ -82,14 +82,14 @@ Result<Occurrence> Intake::Take(TriggerState& state, const Item& item) {
     }
     auto until = rows::GetSeen(turn_.reader(), state.trigger(), *key);
     if (!turn_.Trust(until)) return until.error();
-    if (*until && /*mutant dedupe-forever*/ **until > turn_.now() /*end*/) {
+    if (*until && /*mutant dedupe-forever*/ **until > turn_.clock() /*end*/) {
       ++state.row.duplicates;
       states_.MarkDirty(state);
-      return Unlisted(OccurrenceOutcome::kDuplicate, state, item, turn_.now());
+      return Unlisted(OccurrenceOutcome::kDuplicate, state, item, turn_.clock());
     }
-    rows::PutSeen(turn_.writer(), state.trigger(), *key, After(turn_.now(), source.dedupe->window));
+    rows::PutSeen(turn_.writer(), state.trigger(), *key, After(turn_.clock(), source.dedupe->window));
     turn_.Trust(
-        rows::DropSeen(turn_.reader(), turn_.writer(), state.trigger(), turn_.now(), kSeenDropped));
+        rows::DropSeen(turn_.reader(), turn_.writer(), state.trigger(), turn_.clock(), kSeenDropped));
   }
   if (source.gather) return Gather(state, item, std::move(given));
   return Launch(state, given, item.kind);
@@ -107,9 +107,9 @@ Result<Occurrence> Intake::Gather(TriggerState& state, const Item& item, Given g
     row = open->second;
     deadlines_.erase({EndOf(state.source(), row), &state, *key});
   } else {
-    row = {.number = ++state.row.gatherings, .key = *key, .first = turn_.now()};
+    row = {.number = ++state.row.gatherings, .key = *key, .first = turn_.clock()};
   }
-  row.last = turn_.now();
+  row.last = turn_.clock();
   row.bytes += item.json.size();
   const std::string& name = item.source.name;
   if (std::ranges::find(row.sources, name) == row.sources.end()) row.sources.push_back(name);
@@ -120,7 +120,7 @@ Result<Occurrence> Intake::Gather(TriggerState& state, const Item& item, Given g
   ++state.row.gathered;
   rows::PutGathering(turn_.writer(), state.trigger(), row);
   if (!state.row.paused) deadlines_.insert({EndOf(state.source(), row), &state, *key});
-  return Unlisted(OccurrenceOutcome::kGathered, state, item, turn_.now());
+  return Unlisted(OccurrenceOutcome::kGathered, state, item, turn_.clock());
 }
 
 Result<Occurrence> Intake::FinishGathering(TriggerState& state, const rows::GatheringRow& row,
@@ -184,7 +184,7 @@ Timestamp Intake::Due() const {
 }
 
 bool Intake::EndGathering() {
-  if (Due() > turn_.now()) return false;
+  if (Due() > turn_.clock()) return false;
   const Timestamp at = deadlines_.begin()->at;
   TriggerState* const state = deadlines_.begin()->state;
   const rows::GatheringRow row = state->gatherings.at(deadlines_.begin()->key);
@@ -213,7 +213,7 @@ Result<Ok> Intake::Try(TriggerState& state, const Given& given, uint64_t number,
                           .source = state.source().launch,
                           .resolve = ResolverOf(state.name, given, number),
                           .default_id = state.name + "-" + std::to_string(number),
-                          .time = turn_.now(),
+                          .time = turn_.clock(),
                           .depth = given.depth()};
   auto launched = launcher_.Launch(order);
   if (!launched) return launched.error();
@@ -260,7 +260,7 @@ void Intake::Miss(TriggerState& state, uint64_t count) {
   Occurrence one;
   one.outcome = OccurrenceOutcome::kMissed;
   one.version = state.version;
-  one.time = one.until_time = turn_.now();
+  one.time = one.until_time = turn_.clock();
   one.count = std::min<uint64_t>(count, 10'000);
   one.error = "the feed keeps its records for a time, and " + std::to_string(count) +
               " were gone before the trigger looked at them";
@@ -285,7 +285,7 @@ void Intake::Failed(TriggerState& state, const std::string& why) {
   state.row.note = "the last of " + std::to_string(state.row.failures) +
                    (state.row.failures == 1 ? " failure: " : " failures in a row: ") + why;
   state.row.paused_by = "stop_on_fail";
-  state.row.pause_time = turn_.now();
+  state.row.pause_time = turn_.clock();
   paused_(state);
 }
 

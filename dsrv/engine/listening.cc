@@ -290,7 +290,7 @@ bool Listening::Work() {
 }
 
 Timestamp Listening::Due() const {
-  return noted_.empty() && behind_.empty() ? kNever : turn_.now();
+  return noted_.empty() && behind_.empty() ? kNever : turn_.clock();
 }
 
 void Listening::Stage() {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "dsrv/engine/residents.h"
+#include "fsm/rules/group.h"
 #include "fsm/rules/rules.h"
 
 namespace dfsmr {
@@ -21,6 +22,7 @@ struct Before {
   bool plan;        // whether it was of a plan
   bool open;        // whether edges of its plan were open
   std::string key;  // the singleton of its plan
+  MemberShare share;  // what it counted in its group
   VersionState* version;
   GraphPtr graph;
 };
@@ -48,8 +50,8 @@ class Part {
   virtual ~Part() = default;
   // At start, for each instance that has not stopped: what the part keeps of it in memory.
   virtual void Load(Resident&) {}
-  // Before a rule runs on an instance of a plan: adds what the rule needs to know of other
-  // instances.
+  // Before a rule runs on an instance of a plan, or on one with a provenance: adds what the rule
+  // needs to know of other instances.
   virtual void Advise(Resident&, Scene*) {}
   // After a change: notes what follows from it. Work changes other instances, Absorb does not.
   virtual void Absorb(const Change&) {}

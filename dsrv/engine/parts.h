@@ -11,6 +11,7 @@
 #include "dsrv/engine/engine.h"
 #include "dsrv/engine/family.h"
 #include "dsrv/engine/followers.h"
+#include "dsrv/engine/groups.h"
 #include "dsrv/engine/handouts.h"
 #include "dsrv/engine/hooks.h"
 #include "dsrv/engine/launcher.h"
@@ -66,6 +67,7 @@ struct Engine::Parts {
   Schedules schedules;
   HandOuts handouts;
   Desk desk;
+  Groups groups;
   Retention retention;
   Triggers triggers;
   // The parts that hear of changes, in this order. Their work is done in this order, too: a part

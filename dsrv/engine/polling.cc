@@ -51,7 +51,7 @@ void Polling::Begin(TriggerState& state) {
     rows::PollRow fresh;
     fresh.source = one.name;
     fresh.action = source->action;
-    fresh.next = turn_.now();
+    fresh.next = turn_.clock();
     polls.push_back(same ? *known : fresh);
   }
   if (polls != state.row.poll) {
@@ -89,8 +89,15 @@ void Polling::Absorb(const Change& change) {
   running_.erase(poll);
 }
 
+// Their rows are there when the turn has ended.
+void Polling::BeginPass() {
+  if (emptied_ == 0 || emptied_ == turn_.number()) return;
+  emptied_ = 0;
+  retention_.Hurry();
+}
+
 Timestamp Polling::Due() const {
-  if (!ended_.empty()) return turn_.now();
+  if (!ended_.empty() || emptied_ != 0) return turn_.clock();
   return due_.empty() ? kNever : due_.begin()->first;
 }
 
@@ -101,7 +108,7 @@ bool Polling::Work() {
     Take(poll);
     return true;
   }
-  if (due_.empty() || due_.begin()->first > turn_.now()) return false;
+  if (due_.empty() || due_.begin()->first > turn_.clock()) return false;
   const Poll poll = due_.begin()->second;
   due_.erase(due_.begin());
   Start(poll);
@@ -160,7 +167,7 @@ void Polling::Failed(const Poll& poll, const std::string& why) {
   row.taken = 0;
   ++row.failures;
   row.error = why.substr(0, limits::kErrorText);
-  Schedule(poll, After(turn_.now(), SourceOf(poll)->every));
+  Schedule(poll, After(turn_.clock(), SourceOf(poll)->every));
 }
 
 // What it brings ----------------------------------------------------------------------------------
@@ -216,7 +223,7 @@ void Polling::Take(const Poll& poll) {
   if (output->items.empty()) {
     resident->fleeting = true;
     residents_.MarkDirty(*resident);
-    retention_.Hurry();
+    emptied_ = turn_.number();
   }
   if (!output->cursor.empty())   /*mutant poll-cursor-lost*/
     row.cursor = output->cursor; /*end*/
@@ -224,8 +231,8 @@ void Polling::Take(const Poll& poll) {
   row.taken = 0;
   row.failures = 0;
   row.error.clear();
-  row.last = turn_.now();
-  Schedule(poll, output->more ? turn_.now() : After(turn_.now(), SourceOf(poll)->every));
+  row.last = turn_.clock();
+  Schedule(poll, output->more ? turn_.clock() : After(turn_.clock(), SourceOf(poll)->every));
 }
 
 // False: not all of them were taken: the rest follows, when the trigger goes on.

@@ -39,6 +39,7 @@ class Polling {
   void End(TriggerState& state);
 
   void Absorb(const Change& change);
+  void BeginPass();
   // Begins a poll, or takes items that one has brought. False: nothing is due.
   bool Work();
   Timestamp Due() const;
@@ -77,7 +78,8 @@ class Polling {
   const EngineOptions& options_;
   std::set<std::pair<Timestamp, Poll>> due_;
   absl::flat_hash_map<std::string, Poll> running_;  // by ns\0id of the instance
-  std::deque<Poll> ended_;                          // whose instances have stopped
+  uint64_t emptied_ = 0;    // the turn in which polls ended that are to leave no instance; 0: none
+  std::deque<Poll> ended_;  // whose instances have stopped
 };
 
 }  // namespace dfsmr

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "dsrv/engine/catalog.h"
+#include "dsrv/engine/groups.h"
 #include "dsrv/engine/residents.h"
 #include "dsrv/engine/statistics.h"
 #include "dsrv/engine/turn.h"
@@ -15,20 +16,25 @@ namespace dfsmr {
 class Retention {
  public:
   Retention(OpenTurn& turn, Catalog& catalog, Statistics& statistics, Residents& residents,
-            const EngineOptions& options)
+            Groups& groups, const EngineOptions& options)
       : turn_(turn),
         catalog_(catalog),
         statistics_(statistics),
         residents_(residents),
+        groups_(groups),
         options_(options) {}
 
   void Work();
-  // What this turn lets expire is dropped in the next one.
+  // Drops in this pass what has expired by now.
   void Hurry() { expiry_due_ = turn_.now(); }
   Timestamp Due() const { return std::min(expiry_due_, trim_due_); }
+  // For a virtual clock: when the next stopped instance is to be dropped.
+  Timestamp NextExpiry();
 
  private:
-  void DropExpired();
+  void WorkByVirtualClock();
+  // Drops those that had expired by `until`, or some of them. False: not all.
+  bool DropExpired(Timestamp until);
   // False: the instance changed in this turn, and must stay until the turn ends.
   bool Drop(const rows::Expired& one);
   void TrimFeed();
@@ -37,10 +43,12 @@ class Retention {
   Catalog& catalog_;
   Statistics& statistics_;
   Residents& residents_;
+  Groups& groups_;
   const EngineOptions& options_;
   Timestamp expiry_due_;
   Timestamp trim_due_;
   Timestamp expired_up_to_{};
+  Timestamp dropped_up_to_{};     // for a virtual clock: none is left that expired by then
   bool expired_pending_ = false;  // more are due than a pass may drop
 };
 

@@ -110,7 +110,7 @@ rows::TriggerRow Triggers::FirstRow(const DocumentVersion& version) {
   if (source.launch.paused) {
     row.paused = true;
     row.note = *source.launch.paused;
-    row.pause_time = turn_.now();
+    row.pause_time = turn_.clock();
   }
   return row;
 }
@@ -242,7 +242,7 @@ Result<Ok> Triggers::Pause(const std::string& ns, const std::string& name, const
   row.note = note;
   row.paused_by = client;
   if (!row.paused) {
-    row.pause_time = turn_.now();
+    row.pause_time = turn_.clock();
     End(**state);
     row.paused = true;
     Begin(**state);
@@ -306,17 +306,18 @@ Result<Occurrence> Triggers::Receive(const std::string& ns, const std::string& p
 void Triggers::BeginPass() {
   pieces_left_ = kPiecesPerPass;
   listening_.BeginPass();
+  polling_.BeginPass();
 }
 
 bool Triggers::Work() {
-  const bool due = std::min({intake_.Due(), polling_.Due(), listening_.Due()}) <= turn_.now();
+  const bool due = std::min({intake_.Due(), polling_.Due(), listening_.Due()}) <= turn_.clock();
   if (!due) return false;
   if (intake_.Full()) {
-    waits_until_ = After(turn_.now(), kRoomAgain);
+    waits_until_ = After(turn_.clock(), kRoomAgain);
     return false;
   }
   if (listening_.Work()) return true;
-  if (std::min(intake_.Due(), polling_.Due()) > turn_.now()) return false;
+  if (std::min(intake_.Due(), polling_.Due()) > turn_.clock()) return false;
   if (pieces_left_ == 0) {
     turn_.WantMore();
     return false;

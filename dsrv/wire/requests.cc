@@ -1,5 +1,6 @@
 #include "dsrv/wire/requests.h"
 
+#include "dsrv/wire/groups.h"
 #include "dsrv/wire/pages.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"
@@ -56,6 +57,11 @@ Result<StartArgs> ToStart(const v1::StartRequest& request) {
   args.spec.params = request.params();
   args.priority = request.priority();
   args.hold = request.hold();
+  if (!request.group().empty()) {
+    auto group = CheckGroup(request.group());
+    if (!group) return group.error();
+    args.provenance = Provenance{.group = request.group()};
+  }
   if (request.has_start_at()) {
     auto at = ToTimestamp("start_at", request.start_at());
     if (!at) return at.error();
@@ -70,6 +76,22 @@ Result<StartArgs> ToStart(const v1::StartRequest& request) {
 }
 
 namespace {
+
+// The instances to start with a report. A start that names no namespace means the report's.
+Result<Ok> FillStarts(const v1::TransitionRequest& request, ReportCommand* command) {
+  auto few = CheckBatch(request.starts_size(), "starts");
+  if (!few) return few;
+  command->starts.reserve(static_cast<size_t>(request.starts_size()));
+  for (const v1::StartRequest& start : request.starts()) {
+    auto args = ToStart(start);
+    if (!args) {
+      return RefusedStart(command->starts.size(), start.machine(), start.id(), args.error());
+    }
+    if (start.namespace_().empty()) args->ns = command->ns;
+    command->starts.push_back(*std::move(args));
+  }
+  return Ok{};
+}
 
 // All of a report but its claim and transition.
 Result<Ok> FillReport(const v1::TransitionRequest& request, ReportCommand* command) {
@@ -110,7 +132,7 @@ Result<Ok> FillReport(const v1::TransitionRequest& request, ReportCommand* comma
                                  start->after});
   }
   args.children = command->children.size();
-  return Ok{};
+  return FillStarts(request, command);
 }
 
 }  // namespace
@@ -121,12 +143,13 @@ Result<ReportCommand> ToReport(const v1::TransitionRequest& request) {
   auto checked = All([&] { return CheckInstanceId(request.instance()); },
                      [&] { return Required("transition", request.transition()); });
   if (!checked) return checked.error();
-  ReportCommand command{*std::move(ns), request.instance(), {}, {}};
+  ReportCommand command{*std::move(ns), request.instance(), {}, {}, {}};
   command.args.transition = request.transition();
   command.args.claim = ClaimRef::Read(request.claim());
   auto filled = FillReport(request, &command);
   if (filled) return command;
   if (!command.args.claim.given()) return filled.error();
+  command.starts.clear();
   command.args.fault = filled.error();
   return command;
 }
@@ -209,12 +232,13 @@ Result<InstanceQuery> ToQuery(const v1::ListInstancesRequest& request) {
   if (!v1::Instance::Result_IsValid(request.result())) {
     return Bad("result " + std::to_string(request.result()) + " is not a result of Instance");
   }
-  auto checked = All([&] { return CheckFilter("machine", request.machine()); },
-                     [&] { return CheckNode("node", request.node()); },
-                     [&] {
-                       return request.parent().empty() ? Result<Ok>(Ok{})
-                                                       : CheckInstanceId(request.parent());
-                     });
+  auto checked =
+      All([&] { return CheckFilter("machine", request.machine()); },
+          [&] { return CheckNode("node", request.node()); },
+          [&] {
+            return request.parent().empty() ? Result<Ok>(Ok{}) : CheckInstanceId(request.parent());
+          },
+          [&] { return request.group().empty() ? Result<Ok>(Ok{}) : CheckGroup(request.group()); });
   for (const auto& [key, value] : request.labels()) {
     if (checked) checked = CheckName("label", key);
   }
@@ -230,6 +254,8 @@ Result<InstanceQuery> ToQuery(const v1::ListInstancesRequest& request) {
   query.result = static_cast<InstanceResult>(request.result());
   query.labels = {request.labels().begin(), request.labels().end()};
   query.parent = request.parent();
+  query.group = request.group();
+  query.cause = request.cause();
   query.limit = *limit;
   query.after = *after;
   return query;

@@ -22,6 +22,7 @@ struct ReportCommand {
   std::string instance;
   ReportArgs args;
   std::vector<rows::ChildStart> children;
+  std::vector<StartArgs> starts;
 };
 // A report with a claim is taken even when something else in it is wrong. Then its arguments hold
 // the error, and the engine ends the claim with it.
@@ -54,6 +55,8 @@ struct InstanceQuery {
   InstanceResult result = InstanceResult::kNone;
   std::map<std::string, std::string> labels;
   std::string parent;
+  std::string group;
+  std::string cause;
   size_t limit = 0;
   std::string after;
 };

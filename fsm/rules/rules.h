@@ -35,6 +35,14 @@ struct Scene {
   ClaimId born_after = {};
   // How many nodes of a plan are reached in one change, at most; ReachMore reaches the next ones.
   size_t portion = SIZE_MAX;
+  // The group that it is a member of lets no member begin.
+  bool group_closed = false;
+  // What the clock shows, when that is not `now`: a virtual clock stands, while each change has a
+  // time of its own.
+  std::optional<Timestamp> clock = {};
+
+  // The time that waits count from.
+  Timestamp Clock() const { return clock.value_or(now); }
 };
 
 // A claim as a request names it, read from its text once. By these numbers a late claim is refused.
@@ -78,6 +86,8 @@ struct ReportArgs {
   // What is wrong with the rest of the report. It is not looked at when the claim and its
   // transition repeat an earlier report, which is answered as before.
   std::optional<Error> fault = {};
+  // What is started with the report if it is accepted. The rules only put it into the answer.
+  Boxed<std::vector<Begun>> started = {};
 };
 
 struct Extension {

@@ -14,6 +14,7 @@ void Upgrade(Scene& scene, const Machine& next, uint32_t next_version) {
   const bool paused = instance.waits.Paused();
   instance.waits.Remove({Wait::kKey, Wait::kStuck});
   if (paused) instance.waits.Add(Wait::kPause);
+  if (instance.Begun()) instance.waits.Remove(Wait::kGroup);  // it goes on, and begins nothing
   Event& event = Emit(scene, ChangeKind::kUpgraded);
   event.prev_node = from;
   event.node = kUpgradedNode;
@@ -42,6 +43,7 @@ void Upgrade(Scene& scene, const Machine& next, uint32_t next_version) {
   // It may have been SCHEDULED again, for the singleton of the version that it leaves.
   if (!paused) SetState(scene, InstanceState::kRunning);
   Scene on_next{next, instance, scene.now, scene.epoch, scene.random, scene.events, {}, {}};
+  on_next.clock = scene.clock;
   Enter(on_next, 0,
         {.node = next.start,
          .prev_node = std::string(kUpgradedNode),

@@ -45,6 +45,10 @@
 //   0x1F gathered  ns trigger number(8) index(8)  record.Gathered: an item of a gathering
 //   0x20 seen      ns trigger 1 text       until when items with this text are duplicates (8)
 //                  ns trigger 2 time(8) text   index: when that is over
+//   0x30 clock                             record.Clock, of a partition whose clock is virtual
+//   0x24 group     ns group                record.InstanceGroup
+//   0x25 members   ns group instance       index
+//   0x26 causes    ns cause instance       index: what a schedule or trigger has started
 //
 // A transition of a plain machine writes its instance's row and nothing else; the records of a
 // whole turn share the pages of the feed. The history of an instance is the list of its records'
@@ -100,6 +104,10 @@ enum Kind : uint8_t {
   kGathering = 0x1E,
   kGathered = 0x1F,
   kSeen = 0x20,
+  kClock = 0x30,
+  kGroupHead = 0x24,
+  kMember = 0x25,
+  kByCause = 0x26,
 };
 
 // Builds keys: Key(partition, kind).Text(ns).Number(seq).

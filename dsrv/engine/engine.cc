@@ -70,6 +70,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       handouts(turn, agenda, residents, changer, values, singletons, throttle, timers, upgrades),
       desk(turn, agenda, claims, handouts),
       groups(turn, residents, changer, singletons),
+      backfills(turn, documents, residents, schedules, groups),
       retention(turn, catalog, statistics, residents, groups, options),
       all{&followers, &planner,   &walker,    &family,    &singletons, &hooks,  &spawner,
           &launcher,  &schedules, &canceller, &upgrades,  &claims,     &timers, &desk,
@@ -77,6 +78,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
   changer.Tell(all);
   documents.SetKeeper(DocumentKind::kSchedule, &schedules);
   launcher.SetKeeper(DocumentKind::kSchedule, &schedules);
+  groups.SetSource(&backfills);
 }
 
 Engine::Engine(Store& store, EngineOptions options)
@@ -250,6 +252,7 @@ Documents& Engine::documents() { return parts_->documents; }
 Occurrences& Engine::occurrences() { return parts_->occurrences; }
 Launcher& Engine::launcher() { return parts_->launcher; }
 Schedules& Engine::schedules() { return parts_->schedules; }
+Backfills& Engine::backfills() { return parts_->backfills; }
 Groups& Engine::groups() { return parts_->groups; }
 
 void Engine::AddVersion(const std::string& ns, const Defined& one, Machine machine,

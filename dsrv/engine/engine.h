@@ -40,6 +40,7 @@ struct DefinitionSet;
 struct DefineProblem;
 struct Sources;
 class Documents;      // documents.h
+class Backfills;      // backfills.h
 class Launcher;       // launcher.h
 class Occurrences;    // occurrences.h
 class Schedules;      // schedules.h
@@ -107,6 +108,7 @@ class Engine {
   Occurrences& occurrences();
   Launcher& launcher();
   Schedules& schedules();
+  Backfills& backfills();
   // Instances under one name.
   Groups& groups();
   Result<MachineView> GetMachine(const std::string& ns, const std::string& id, uint32_t version);

@@ -94,6 +94,10 @@ std::optional<CauseName> ReadCause(std::string_view cause) {
   return std::nullopt;
 }
 
+Result<std::string> Launcher::IdOf(const LaunchSource& source, const Resolver& resolve) {
+  return Text("id", source.start()->id, resolve);
+}
+
 Result<StartArgs> Launcher::Fill(const LaunchOrder& order) {
   const LaunchStart& start = *order.source.start();
   StartArgs args;

@@ -1,6 +1,7 @@
 #include "dsrv/engine/schedules.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "fsm/base/names.h"
 
@@ -31,6 +32,22 @@ void ReadGiven(const std::string& given, LaunchOrder* order) {
     }
   }
   if (end < given.size()) order->params = given.substr(end + 1);
+}
+
+// The same of a backfill: the group, the suffix and the priority.
+std::string GivenText(const BackfillRun& run) {
+  return run.group + "\n" + run.suffix + "\n" +
+         (run.priority ? std::to_string(*run.priority) : "");
+}
+void ReadBackfillGiven(const std::string& given, LaunchOrder* order) {
+  const size_t first = std::min(given.find('\n'), given.size());
+  const size_t second = std::min(given.find('\n', first + 1), given.size());
+  order->backfill = true;
+  order->group = given.substr(0, first);
+  if (first < second) order->id_suffix = given.substr(first + 1, second - first - 1);
+  if (second + 1 < given.size()) {
+    order->priority = static_cast<int32_t>(std::strtol(given.c_str() + second + 1, nullptr, 10));
+  }
 }
 
 }  // namespace
@@ -266,6 +283,7 @@ Result<Occurrence> Schedules::Launch(One& one, Occurrence occurrence) {
     order.id_suffix = "-run-" + std::to_string(occurrence.number);
     ReadGiven(occurrence.given, &order);
   }
+  if (occurrence.kind == OccurrenceKind::kBackfill) ReadBackfillGiven(occurrence.given, &order);
   auto launched = launcher_.Launch(order);
   if (!launched) return launched.error();
   occurrence.outcome = launched->outcome;
@@ -321,6 +339,19 @@ Result<Occurrence> Schedules::Retry(const std::string& ns, const std::string& na
   auto launched = Launch(*one, *std::move(occurrence));
   if (launched && one->state != before) Put(*one);
   return launched;
+}
+
+Result<Occurrence> Schedules::Backfill(const DocumentVersion& version, Timestamp time,
+                                       const BackfillRun& run) {
+  auto state = StateOf(version.ns, version.document->name);
+  if (!state) return state.error();
+  One one{version.ns, state->value_or(rows::ScheduleState{}), version};
+  Occurrence occurrence;
+  occurrence.version = version.version;
+  occurrence.kind = OccurrenceKind::kBackfill;
+  occurrence.time = time;
+  occurrence.given = GivenText(run);
+  return Launch(one, std::move(occurrence));
 }
 
 // Failures --------------------------------------------------------------------------------------

@@ -39,6 +39,7 @@
 //          0x02    ns kind(1) name id      the number (8) of the one with this id
 //          0x03    ns kind(1) name number(8)  of one that is FAILED
 //          0x04    time(8) ns kind(1) name number(8)  when it was listed
+//          0x05    ns group                record.Backfill
 //   0x30 clock                             record.Clock, of a partition whose clock is virtual
 //   0x24 group     ns group                record.InstanceGroup
 //   0x25 members   ns group instance       index

@@ -159,7 +159,13 @@ Result<EveryRule> ReadCalendar(const std::vector<std::string_view>& words) {
   const std::optional<Unit> unit = next < words.size() ? ReadUnit(words[next]) : std::nullopt;
   if (!unit) {
     const std::string_view word = next < words.size() ? words[next] : words[0];
-    return Bad(Quoted(word) + " is no unit" + Hint(Lower(word), kUnits) + std::string(kForms));
+    const std::string lower = Lower(word);
+    for (const std::string_view clock : {"hour", "minute", "second"}) {
+      if (!lower.starts_with(clock)) continue;
+      return Bad(Quoted(word) + " is no unit of the calendar; elapsed time is written " +
+                 std::to_string(rule.n) + std::string(clock.substr(0, 1)));
+    }
+    return Bad(Quoted(word) + " is no unit" + Hint(lower, kUnits) + std::string(kForms));
   }
   rule.unit = *unit;
   if (auto error = ReadLists(words, next + 1, rule)) return *error;

@@ -30,11 +30,20 @@ struct Anywhere {
   template <typename Request, typename Enter>
   void operator()(const Request&, Enter) const {}
 };
+// All there are: for what concerns the server as a whole.
+struct Everywhere {
+  template <typename Request, typename Enter>
+  void operator()(const Request&, Enter enter) const {
+    enter("*");
+  }
+};
 
 // `run` decides in the loop. When all that it did is durable, `reply` fills in the reply. `parse`
 // may keep in the command what `reply` needs.
 template <typename Namespaces, typename Request, typename Command, typename Outcome, typename Reply>
 struct DecideRow {
+  using Takes = Request;
+  using Gives = Reply;
   using Parse = Result<Command>(const Request&, const Call&);
   using Run = Result<Outcome>(Engine&, const Caller&, Command&);
   using Show = void(const Outcome&, const Command&, Reply*);
@@ -53,6 +62,8 @@ struct DecideRow {
 // When that is durable, `read` reads the store for the reply, in the pool.
 template <typename Namespaces, typename Request, typename Command, typename Reply>
 struct ReadRow {
+  using Takes = Request;
+  using Gives = Reply;
   using Parse = Result<Command>(const Request&, const Call&);
   using Settle = Result<Ok>(Engine&, const Caller&, const Command&);
   using Read = Result<Ok>(const Reader&, const Command&, Reply*);
@@ -73,6 +84,8 @@ struct ReadRow {
 // none.
 template <typename Namespaces, typename Request, typename Reply>
 struct PollRow {
+  using Takes = Request;
+  using Gives = Reply;
   using Parse = Result<PollCommand>(const Request&, const Call&);
   using AnswerOne = void(const std::string& instance, const Result<Answer>&, Reply*);
   using Hand = std::optional<Error>(const std::vector<Task>&, const PollCommand::Asked&, Reply*);
@@ -94,6 +107,8 @@ void NoReports(const std::string&, const Result<Answer>&, Reply*) {}
 // A method that does everything by itself once its caller is admitted. `serve` ends the call.
 template <typename Namespaces, typename Request, typename Reply>
 struct OwnRow {
+  using Takes = Request;
+  using Gives = Reply;
   using Serve = void(Call&, const Request&, Reply*);
 
   constexpr OwnRow(Method its, Namespaces spaces, Serve* serve_it)

@@ -7,6 +7,7 @@
 
 #include "dsrv/access/roles.h"
 #include "dsrv/calls/access_tokens.h"
+#include "dsrv/calls/clock.h"
 #include "dsrv/calls/definitions.h"
 #include "dsrv/calls/instances.h"
 #include "dsrv/calls/items.h"
@@ -100,6 +101,15 @@ inline constexpr OwnRow kGetCaller(
     Anywhere(), ServeGetCaller);
 }  // namespace access_tokens
 
+namespace schedules {
+inline constexpr DecideRow kGetClock(
+    {"dfsmr.v1.ScheduleService/GetClock", kReaders},
+    Anywhere(), ParseGetClock, RunGetClock, ReplyGetClock);
+inline constexpr OwnRow kAdvanceClock(
+    {"dfsmr.v1.ScheduleService/AdvanceClock", kAdmins, kChange},
+    Everywhere(), ServeAdvanceClock);
+}  // namespace schedules
+
 // The original service, in namespace "default". Its calls carry no claims.
 namespace original {
 inline constexpr DecideRow kDefine(
@@ -139,6 +149,7 @@ constexpr void ForEachMethod(Visit visit) {
    visit(kPause), visit(kResume), visit(kSkip), visit(kCancel), visit(kChanges));
   (visit(access_tokens::kCreateToken), visit(access_tokens::kListTokens),
    visit(access_tokens::kRevokeToken), visit(access_tokens::kGetCaller));
+  (visit(schedules::kGetClock), visit(schedules::kAdvanceClock));
   (visit(original::kDefine), visit(original::kStart), visit(original::kReady),
    visit(original::kMachines), visit(original::kInstances), visit(original::kTransition),
    visit(original::kRelinquish), visit(original::kChanges));

@@ -104,6 +104,7 @@ Resident& Starter::Create(StartArgs args, std::vector<Instance::Prerequisite> af
   if (args.hold) instance.waits.Add(Wait::kHold);
   instance.parent = std::move(args.parent);
   instance.parent_step = args.parent_step;
+  instance.provenance = std::move(args.provenance);
   if (version->plan || args.flow) instance.plan = PlanState();
   Resident& resident = *residents_.Insert(std::move(instance), version, version->graph);
   if (args.flow) CacheOf(resident).source = std::move(args.flow);

@@ -27,7 +27,7 @@ inline Timestamp Utc(std::string_view text) {
 }
 
 // The keys of a schedule; a list is separated by ";".
-struct Written {
+struct Texts {
   std::string_view cron = "", every = "", at = "", except = "";
   std::string_view timezone = "Europe/Berlin";
   std::string_view from = "", until = "";
@@ -51,7 +51,7 @@ T Good(Result<T> result) {
   return *std::move(result);
 }
 
-inline CalendarRules RulesOf(const Written& written) {
+inline CalendarRules RulesOf(const Texts& written) {
   CalendarRules rules;
   for (auto text : Split(written.cron)) rules.cron.push_back(Good(ParseCron(text)).rule);
   for (auto text : Split(written.every)) rules.every.push_back(Good(ParseEvery(text)));
@@ -65,7 +65,7 @@ inline CalendarRules RulesOf(const Written& written) {
   return rules;
 }
 
-inline Calendar CalendarOf(const Written& written) {
+inline Calendar CalendarOf(const Texts& written) {
   return Calendar(RulesOf(written), ZoneOf(written.timezone));
 }
 
@@ -94,7 +94,7 @@ inline std::string TimesOf(const Calendar& calendar, std::string_view from, std:
   return all;
 }
 
-inline std::string TimesOf(const Written& written, std::string_view from, std::string_view to) {
+inline std::string TimesOf(const Texts& written, std::string_view from, std::string_view to) {
   return TimesOf(CalendarOf(written), from, to);
 }
 

@@ -86,9 +86,9 @@ TEST_CASE("an every that cannot be read says why") {
 }
 
 TEST_CASE("times are read with an offset, of the local clock, or as a date") {
-  CHECK(Good(ParseMoment("2026-01-02")).kind == Moment::Kind::kDate);
-  CHECK(Good(ParseMoment("2026-01-02T17:00")).kind == Moment::Kind::kLocal);
-  CHECK(Good(ParseMoment("2026-01-02 17:00:30")).kind == Moment::Kind::kLocal);
+  CHECK(Good(ParseTimeText("2026-01-02")).kind == WrittenTime::Kind::kDate);
+  CHECK(Good(ParseTimeText("2026-01-02T17:00")).kind == WrittenTime::Kind::kLocal);
+  CHECK(Good(ParseTimeText("2026-01-02 17:00:30")).kind == WrittenTime::Kind::kLocal);
   CHECK(Utc("2026-01-02T17:00:00+01:00") == Utc("2026-01-02T16:00:00Z"));
   CHECK(Utc("2026-01-02T17:00:00.25z") ==
         Utc("2026-01-02T17:00:00Z") + std::chrono::milliseconds(250));
@@ -99,7 +99,7 @@ TEST_CASE("times are read with an offset, of the local clock, or as a date") {
         "2026-01-02T10:00:00+25:00", "2026-01-02T10:00:00.Z", "2026-01-02x10:00",
         "2026-01-02T10:00 Z", "2026-01-02T10:00.5Z"}) {
     CAPTURE(text);
-    const auto moment = ParseMoment(text);
+    const auto moment = ParseTimeText(text);
     CHECK(!moment);
     if (!moment) CHECK(Says(moment.error().message, "; write a date and a time"));
   }
@@ -107,16 +107,16 @@ TEST_CASE("times are read with an offset, of the local clock, or as a date") {
 
 TEST_CASE("bounds are whole seconds within") {
   const auto zone = ZoneOf("Europe/Berlin");
-  const Moment moment = Good(ParseMoment("2026-01-02T17:00:00.5Z"));
+  const WrittenTime moment = Good(ParseTimeText("2026-01-02T17:00:00.5Z"));
   CHECK(UtcText(moment.Begin(*zone)) == "2026-01-02T17:00:01Z");
   CHECK(UtcText(moment.End(*zone)) == "2026-01-02T17:00:00Z");
-  const Moment day = Good(ParseMoment("2026-03-29"));
+  const WrittenTime day = Good(ParseTimeText("2026-03-29"));
   CHECK(UtcText(day.Begin(*zone)) == "2026-03-28T23:00:00Z");
   CHECK(UtcText(day.End(*zone)) == "2026-03-29T21:59:59Z");
   // Where midnight is skipped, and where it comes twice.
-  CHECK(UtcText(Good(ParseMoment("2026-03-08")).Begin(*ZoneOf("America/Havana"))) ==
+  CHECK(UtcText(Good(ParseTimeText("2026-03-08")).Begin(*ZoneOf("America/Havana"))) ==
         "2026-03-08T05:00:00Z");
-  CHECK(UtcText(Good(ParseMoment("2026-11-01")).Begin(*ZoneOf("America/Havana"))) ==
+  CHECK(UtcText(Good(ParseTimeText("2026-11-01")).Begin(*ZoneOf("America/Havana"))) ==
         "2026-11-01T04:00:00Z");
 }
 

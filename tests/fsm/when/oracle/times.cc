@@ -48,9 +48,9 @@ std::string Kept(const Result<T>& result, Keep keep) {
 }
 
 std::string ReadRules(const Case& read, CalendarRules& rules) {
-  auto moment = [](std::optional<Moment>& where) {
+  auto moment = [](std::optional<WrittenTime>& where) {
     return [&where](const std::string& text) {
-      return Kept(ParseMoment(text), [&where](const Moment& m) { where = m; });
+      return Kept(ParseTimeText(text), [&where](const WrittenTime& m) { where = m; });
     };
   };
   std::string error = Each(read.keys[0], [&rules](const std::string& text) {
@@ -64,7 +64,7 @@ std::string ReadRules(const Case& read, CalendarRules& rules) {
     });
   if (error.empty())
     error = Each(read.keys[2], [&rules](const std::string& text) {
-      return Kept(ParseMoment(text), [&rules](const Moment& at) { rules.at.push_back(at); });
+      return Kept(ParseTimeText(text), [&rules](const WrittenTime& at) { rules.at.push_back(at); });
     });
   if (error.empty())
     error = Each(read.keys[3], [&rules](const std::string& text) {

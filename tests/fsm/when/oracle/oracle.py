@@ -461,8 +461,12 @@ def check_croniter(case, times):
     cron = Cron(text)
     strange = "?" in text or "@" in text or len(text.split()) != 5 or any(
         c in text.upper().replace("JUL", "").replace("JULY", "") for c in "L#")
-    if strange or cron.day_given != (cron.fields[2] != "*") or cron.weekday_given != (
-            cron.fields[4] != "*"):
+    # To croniter a field that says all days is not given, whatever it begins with.
+    for field, all_days in ((2, 31), (4, 7)):
+        days = {day % 7 if field == 4 else day for day in cron.all(field)} if not strange else ()
+        if cron.fields[field] != "*" and ("*" in cron.fields[field] or len(days) == all_days):
+            return False
+    if strange:
         return False
     try:
         rule = croniter(text, EPOCH + datetime.timedelta(seconds=case.low - 1))

@@ -466,7 +466,8 @@ def check_croniter(case, times):
         days = {day % 7 if field == 4 else day for day in cron.all(field)} if not strange else ()
         if cron.fields[field] != "*" and ("*" in cron.fields[field] or len(days) == all_days):
             return False
-    if strange:
+    # Of "1/30" it loses March 1, because February has no 31.
+    if strange or cron.day_given and max(cron.all(2)) > 28:
         return False
     try:
         rule = croniter(text, EPOCH + datetime.timedelta(seconds=case.low - 1))

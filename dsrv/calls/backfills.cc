@@ -12,7 +12,7 @@
 #include "dsrv/wire/groups.h"
 #include "dsrv/wire/schedules.h"
 #include "fsm/base/names.h"
-#include "fsm/when/moment.h"
+#include "fsm/when/written_time.h"
 #include "storage/rows/schedule.h"
 
 namespace dfsmr {
@@ -47,14 +47,12 @@ Result<BackfillArgs> ToArgs(const v1::BackfillScheduleRequest& request) {
   return args;
 }
 
-Result<Moment> ToMoment(std::string_view what, const std::string& text);
-
 // The range's ends, in the schedule's zone.
 Result<Ok> SetRange(const v1::BackfillScheduleRequest& request, const Zone& zone, Timestamp now,
                     BackfillArgs* args) {
-  auto read = [](std::string_view what, const std::string& text) -> Result<dfsmr::Moment> {
+  auto read = [](std::string_view what, const std::string& text) -> Result<WrittenTime> {
     if (text.empty()) return Bad(std::string(what) + " is missing");
-    auto moment = ParseMoment(text);
+    auto moment = ParseTimeText(text);
     if (!moment) return Bad(std::string(what) + ": " + moment.error().message);
     return moment;
   };
@@ -107,7 +105,7 @@ class BackfillCall : public std::enable_shared_from_this<BackfillCall> {
   }
 
   Result<Ok> Count() {
-    const ReadMoment moment(call_.backend().reader);
+    const Moment moment(call_.backend().reader);
     auto stored = ReadDocumentOf(moment, call_.backend().zones,
                                  {args_.ns, DocumentKind::kSchedule, args_.name}, 0);
     if (!stored) return stored.error();

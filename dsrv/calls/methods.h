@@ -8,6 +8,7 @@
 #include "dsrv/access/roles.h"
 #include "dsrv/calls/access_tokens.h"
 #include "dsrv/calls/clock.h"
+#include "dsrv/calls/backfills.h"
 #include "dsrv/calls/definitions.h"
 #include "dsrv/calls/groups.h"
 #include "dsrv/calls/instances.h"
@@ -118,6 +119,10 @@ inline constexpr DecideRow kRunSchedule(
     {"dfsmr.v1.ScheduleService/RunSchedule", kChangers, kChange},
     Its(), ParseRunSchedule, RunRunSchedule, ReplyRunSchedule);
 
+inline constexpr OwnRow kBackfillSchedule(
+    {"dfsmr.v1.ScheduleService/BackfillSchedule", kChangers, kChange},
+    Its(), ServeBackfillSchedule);
+
 inline constexpr ReadRow kSetPaused(
     {"dfsmr.v1.ScheduleService/SetPaused", kChangers, kChange},
     Its(), ParseSetPaused, SettleSetPaused, ReadSetPaused);
@@ -191,7 +196,8 @@ constexpr void ForEachMethod(Visit visit) {
   (visit(access_tokens::kCreateToken), visit(access_tokens::kListTokens),
    visit(access_tokens::kRevokeToken), visit(access_tokens::kGetCaller));
   (visit(schedules::kListSchedules), visit(schedules::kGetSchedule),
-   visit(schedules::kPreviewSchedule), visit(schedules::kRunSchedule));
+   visit(schedules::kPreviewSchedule), visit(schedules::kRunSchedule),
+   visit(schedules::kBackfillSchedule));
   (visit(schedules::kSetPaused), visit(schedules::kListOccurrences),
    visit(schedules::kRetryOccurrences), visit(schedules::kDeleteDefinition));
   (visit(schedules::kGetClock), visit(schedules::kAdvanceClock));

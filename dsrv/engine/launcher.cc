@@ -68,8 +68,10 @@ Result<std::string> FillGroup(const LaunchOrder& order, const LaunchStart& start
   auto group = order.group ? Result<std::string>(*order.group)
                            : Text("group", start.group, order.resolve);
   if (!group || group->empty()) return group;
-  if (auto problem = NameProblem("group", *group)) return Unusable("group", *problem);
-  return group;
+  if (ValidInstanceId(*group)) return group;
+  return Unusable("group", Quoted(*group) + " cannot be a group's name: that is 1 to " +
+                               std::to_string(limits::kInstanceId) +
+                               " printable characters without space");
 }
 
 bool Failed(InstanceResult result) {

@@ -26,7 +26,7 @@ nodes:
 )";
 
 Timestamp At(std::string_view text) {
-  auto moment = ParseMoment(text);
+  auto moment = ParseTimeText(text);
   REQUIRE(moment);
   return moment->Begin(*Zone::Utc());
 }

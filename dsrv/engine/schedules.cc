@@ -58,7 +58,7 @@ Result<Ok> Schedules::Recover() {
   return rows::ScanScheduleStates(
       turn_.reader(),
       [this](std::string_view ns, std::string_view name, const rows::ScheduleState& state) {
-        Await(std::string(ns), std::string(name), state);
+        /*mutant recover-schedule-asleep*/ Await(std::string(ns), std::string(name), state); /*end*/
       });
 }
 
@@ -101,7 +101,8 @@ void Schedules::Put(One& one) {
   one.state.next_time = times.Next(one.state.position);
   one.state.next_begin =
       one.state.next_time == kNever ? kNever : times.Begin(one.state.next_time);
-  rows::PutScheduleState(turn_.writer(), one.ns, one.name(), one.state);
+  /*mutant position-not-written*/ rows::PutScheduleState(turn_.writer(), one.ns, one.name(),
+                                                         one.state); /*end*/
   Await(one.ns, one.name(), one.state);
 }
 
@@ -145,7 +146,7 @@ void Schedules::Deleted(const std::string& ns, const std::string& name) {
 
 Result<Ok> Schedules::SetPaused(const std::string& ns, const std::string& name, bool paused,
                                 const std::string& note, const std::string& client) {
-  if (paused) TakeDue(ns, name);  // they came before it was paused
+  /*mutant pause-drops-due*/ if (paused) TakeDue(ns, name); /*end*/  // they came before it was paused
   auto one = Find(ns, name);
   if (!one) return one.error();
   rows::ScheduleState& state = one->state;
@@ -213,7 +214,10 @@ bool Schedules::TakeOne(One& one) {
   if (!newest || *newest <= one.state.position) return false;
   const auto take = FirstTaken(one, *newest);
   const auto before = take ? times.Previous(*take) : newest;
-  if (before && *before > one.state.position && !Miss(one, *before)) return false;
+  if (before && /*mutant missed-told-again*/ *before > one.state.position /*end*/ &&
+      !Miss(one, *before)) {
+    return false;
+  }
   if (take) {
     Occurrence occurrence{.version = one.version.version, .time = *take};
     auto launched = Launch(one, std::move(occurrence));
@@ -359,7 +363,7 @@ Result<Occurrence> Schedules::Backfill(const DocumentVersion& version, Timestamp
 void Schedules::Note(One& one, bool failed, const std::string& what) {
   rows::ScheduleState& state = one.state;
   if (!failed) {
-    state.failures = 0;
+    /*mutant failures-add-up*/ state.failures = 0; /*end*/
     return;
   }
   ++state.failures;
@@ -374,6 +378,7 @@ void Schedules::Note(One& one, bool failed, const std::string& what) {
 
 void Schedules::LaunchEnded(const std::string& ns, const std::string& name,
                             const std::string& instance, bool failed, Timestamp time) {
+  if (failed) TakeDue(ns, name);  // they came before the failure was known
   auto one = Find(ns, name);
   if (!one) return;
   const rows::ScheduleState before = one->state;

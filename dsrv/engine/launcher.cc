@@ -181,7 +181,7 @@ Result<Launched> Launcher::Send(const LaunchOrder& order) {
   Result<Answer> answer = Answer();
   {
     const Changer::Because because(changer_, {.cause = order.cause, .depth = order.depth});
-    answer = reports_.Report(order.ns, *instance, std::move(args), {});
+    answer = reports_.Report(order.ns, *instance, std::move(args), {}, {});
   }
   if (answer) return Launched{OccurrenceOutcome::kSent, "", *std::move(instance)};
   if (answer.error().reason == Reason::kDiskFull) return answer.error();

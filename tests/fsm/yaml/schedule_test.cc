@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "fsm/when/schedule.h"
 #include "fsm/yaml/definitions.h"
 
 namespace dfsmr {
@@ -103,7 +104,7 @@ TEST_CASE("a schedule may send a transition") {
 
 TEST_CASE("what is wrong is told where it is") {
   CHECK(Wrong("cron: 61 * * * *").starts_with("2:7 cron: "));
-  CHECK(Wrong("cron: [\"* * * * *\", 61 * * * *]").starts_with("2:22 cron[1]: "));
+  CHECK(Wrong("cron: [\"* * * * *\", 61 * * * *]").starts_with("2:21 cron[1]: "));
   CHECK(Wrong("cron: 0 0 13 * FRI").starts_with("2:7 cron: warning: "));
   CHECK(Wrong("at: tomorrow").starts_with("2:5 at: "));
   CHECK(Wrong("except: never").starts_with("2:9 except: "));

@@ -271,7 +271,7 @@ std::vector<CalendarProblem> Calendar::Barren(const CalendarRules& rules, Timest
     all.except_ = {};
     if (all.FindOf<Forward>(rule, low, high)) {
       message += ": `except` leaves all of them out";
-    } else if (const auto later = FindOf<Forward>(rule, low, low + kHorizon)) {
+    } else if (const auto later = all.FindOf<Forward>(rule, low, low + kHorizon)) {
       message += "; its next one is " + LocalText(ToTimestamp(*later), *zone_);
     } else {
       message += ", and none after";

@@ -88,7 +88,8 @@ class Calendar {
   Duration jitter() const { return jitter_; }
 
   // The first time after `after`; kNever: none is to come, at least in a hundred years. No
-  // allocation; some 100 ns for a usual rule, below a millisecond for one that is very sparse.
+  // allocation; 0.1 to 0.2 us for a usual rule, 6 us for February 29 on a Friday, some 10 ms where
+  // `except` leaves out all times of a hundred years.
   Timestamp Next(Timestamp after) const;
   // The last time before `before`.
   std::optional<Timestamp> Previous(Timestamp before) const;

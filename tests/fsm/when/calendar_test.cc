@@ -198,6 +198,10 @@ TEST_CASE("the rarest day is found, and what never comes is not") {
   CHECK(CalendarOf({.cron = "* * * * * *", .except = "* * * * *"}).Next(Utc("2026-11-01")) ==
         kNever);
   CHECK(CalendarOf({.every = "2s", .except = "*/2 * * * * *"}).Next(Utc("2026-11-01")) == kNever);
+  std::string each_second;  // sixty texts that together leave out everything
+  for (int i = 0; i < 60; ++i) each_second += std::to_string(i) + " * * * * *;";
+  CHECK(CalendarOf({.cron = "* * * * * *", .every = "1s;2s;day", .except = each_second})
+            .Next(Utc("2026-11-01")) == kNever);
   CHECK(CalendarOf({.cron = "* * * * *"}).Next(kNever) == kNever);
   CHECK(CalendarOf({.cron = "* * * * *"}).Next(Utc("9999-12-31T23:59:00Z")) == kNever);
 }

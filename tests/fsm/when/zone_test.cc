@@ -43,8 +43,8 @@ TEST_CASE("First and Latest turn each other around") {
   for (const char* name : {"Europe/Berlin", "America/Havana", "Australia/Lord_Howe", "Pacific/Apia",
                            "America/St_Johns", "Africa/Casablanca"}) {
     const ZonePtr zone = ZoneOf(name);
-    for (int i = 0; i < 20'000; ++i) {
-      const Instant at = Instant(seconds(1'300'000'000)) + i * std::chrono::minutes(17 * 60 + 13);
+    for (int i = 0; i < 4'000; ++i) {
+      const Instant at = Instant(seconds(1'300'000'000)) + i * std::chrono::minutes(87 * 60 + 13);
       const LocalTime latest = zone->Latest(at);
       CHECK(zone->First(latest) <= at);
       CHECK(zone->First(latest + seconds(1)) > at);

@@ -49,7 +49,8 @@ Scene Changer::SceneOf(Resident& resident, std::vector<Event>* events) {
           .epoch = turn_.epoch(),
           .random = turn_.random(),
           .events = *events,
-          .portion = options_.steps_at_once};
+          .portion = options_.steps_at_once,
+          .clock = turn_.has_virtual_clock() ? std::optional(turn_.clock()) : std::nullopt};
 }
 
 void Changer::Run(Resident& resident, ClaimId self, const std::function<void(Scene&)>& rule) {

@@ -35,6 +35,12 @@ struct Scene {
   ClaimId born_after = {};
   // How many nodes of a plan are reached in one change, at most; ReachMore reaches the next ones.
   size_t portion = SIZE_MAX;
+  // What the clock shows, when that is not `now`: a virtual clock stands, while each change has a
+  // time of its own.
+  std::optional<Timestamp> clock = {};
+
+  // The time that waits count from.
+  Timestamp Clock() const { return clock.value_or(now); }
 };
 
 // A claim as a request names it, read from its text once. By these numbers a late claim is refused.

@@ -79,8 +79,9 @@ struct ReadRow {
   Read* const read;
 };
 
-// Reports, and a poll that may wait for tasks. `answer` appends the result of one report. `hand`
-// puts the tasks into the reply, or returns the error with which the call fails because there are
+// Reports, starts beside them, and a poll that may wait for tasks. `answer` appends the result of
+// one report. `hand` puts the tasks into the reply, or returns the error with which the call fails
+// because there are none. `started` puts the results of the starts into it; null: the method has
 // none.
 template <typename Namespaces, typename Request, typename Reply>
 struct PollRow {
@@ -90,15 +91,23 @@ struct PollRow {
   using AnswerOne = void(const std::string& instance, const Result<Answer>&, Reply*);
   using Hand = std::optional<Error>(const std::vector<Task>&, const PollCommand::Asked&, Reply*);
 
+  using AnswerStarts = void(const std::vector<Result<Started>>&, Reply*);
+
   constexpr PollRow(Method its, Namespaces spaces, Parse* parse_it, AnswerOne* answer_it,
-                    Hand* hand_it)
-      : method(its), namespaces(spaces), parse(parse_it), answer(answer_it), hand(hand_it) {}
+                    Hand* hand_it, AnswerStarts* started_it = nullptr)
+      : method(its),
+        namespaces(spaces),
+        parse(parse_it),
+        answer(answer_it),
+        hand(hand_it),
+        started(started_it) {}
 
   const Method method;
   const Namespaces namespaces;
   Parse* const parse;
   AnswerOne* const answer;
   Hand* const hand;
+  AnswerStarts* const started;
 };
 // For a method that takes no reports.
 template <typename Reply>
@@ -186,6 +195,9 @@ void Run(const PollRow<N, Request, Reply>& row, Call& call, const Request& reque
   };
   sinks.hand = [&row, reply, asked = command->asked](const std::vector<Task>& tasks) {
     return row.hand(tasks, asked, reply);
+  };
+  sinks.started = [&row, reply](const std::vector<Result<Started>>& results) {
+    row.started(results, reply);
   };
   Poll::Begin(call, *std::move(command), std::move(sinks));
 }

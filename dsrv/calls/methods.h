@@ -48,17 +48,17 @@ inline constexpr ReadRow kGetHistory(
     {"dfsmr.v1.RunnerService/GetHistory", kReaders},
     Its(), ParseGetHistory, SettleGetHistory, ReadGetHistory);
 
-// A worker: of its machines and queues. A report without a claim comes from outside, see
-// kOutsiders.
+// A worker: of its machines and queues; what it starts with a report, as with Start. A report
+// without a claim comes from outside, see kOutsiders.
 inline constexpr PollRow kReady(
     {"dfsmr.v1.RunnerService/Ready", kWorkers},
     Its(), ParseReady, NoReports<v1::ReadyResponse>, HandReady);
 inline constexpr DecideRow kTransition(
     {"dfsmr.v1.RunnerService/Transition", kWorkers},
-    Its(), ParseTransition, ReportAs, ReplyTransition);
+    OfReport(), ParseTransition, ReportAs, ReplyTransition);
 inline constexpr PollRow kReport(
     {"dfsmr.v1.RunnerService/Report", kWorkers},
-    OfReports(), ParseReport, AnswerReport, HandReport);
+    OfReports(), ParseReport, AnswerReport, HandReport, AnswerStarts);
 inline constexpr DecideRow kRelinquish(
     {"dfsmr.v1.RunnerService/Relinquish", kWorkers},
     Its(), ParseRelinquish, RelinquishAs, ReplyRelinquish);

@@ -63,7 +63,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       canceller(turn, residents, changer, family),
       spawner(turn, catalog, statistics, residents, changer, values, followers, family, starter,
               options),
-      reports(turn, catalog, changer, claims),
+      reports(turn, catalog, changer, claims, starter),
       handouts(turn, agenda, residents, changer, values, singletons, throttle, timers, upgrades),
       desk(turn, agenda, claims, handouts),
       retention(turn, catalog, statistics, residents, options),
@@ -270,8 +270,9 @@ std::vector<MachineView> Engine::ListMachines(const std::string& ns, bool all_ve
 Result<Started> Engine::Start(StartArgs args) { return parts_->starter.Start(std::move(args)); }
 
 Result<Answer> Engine::Report(const std::string& ns, const std::string& id, ReportArgs args,
-                              const std::vector<rows::ChildStart>& children) {
-  return parts_->reports.Report(ns, id, std::move(args), children);
+                              const std::vector<rows::ChildStart>& children,
+                              std::vector<StartArgs> starts) {
+  return parts_->reports.Report(ns, id, std::move(args), children, std::move(starts));
 }
 
 Result<std::string> Engine::Relinquish(const std::string& ns, const std::string& id,

@@ -107,9 +107,11 @@ class Engine {
                                         size_t limit);
 
   Result<Started> Start(StartArgs args);
-  // `children` are the instances that a suspending report asks to be started.
+  // `children` are the instances that a suspending report asks to be started. `starts` are started
+  // with the report, all of them or none: one that cannot be started refuses the report.
   Result<Answer> Report(const std::string& ns, const std::string& instance, ReportArgs args,
-                        const std::vector<rows::ChildStart>& children = {});
+                        const std::vector<rows::ChildStart>& children = {},
+                        std::vector<StartArgs> starts = {});
   Result<std::string> Relinquish(const std::string& ns, const std::string& instance,
                                  const ClaimRef& claim, const std::string& client);
   Extended Extend(const std::string& ns, const std::string& instance, const ClaimRef& claim,

@@ -71,6 +71,8 @@ struct Started {
   InstanceView view;
   bool created = false;
 };
+// The refusal of a report because of one of its starts, number `at` from 0.
+Error RefusedStart(size_t at, const std::string& machine, const std::string& id, Error why);
 
 struct Defined {
   std::string_view kind;  // "machine", "plan", "action", "schedule", "trigger" or "limit"

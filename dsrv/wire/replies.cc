@@ -221,6 +221,12 @@ void ToProto(const std::string& instance, const Answer& answer, v1::TransitionRe
   out->set_repeated_report(answer.repeated);
   out->set_state(static_cast<v1::Instance::State>(answer.state));
   out->set_result(static_cast<v1::Instance::Result>(answer.result));
+  if (!answer.started) return;
+  for (const Begun& begun : *answer.started) {
+    v1::Begun* to = out->add_started();
+    to->set_id(begun.id);
+    to->set_created(begun.created);
+  }
 }
 
 void ToProto(const std::string& instance, const Result<Answer>& answer,

@@ -76,7 +76,16 @@ class Waits {
   uint8_t bits_ = 0;
 };
 
-// The answer to the last accepted report, so that its repetition needs no look into the history.
+// An instance that a report has started, or has found started in the same way.
+struct Begun {
+  std::string id;
+  bool created = false;
+  friend bool operator==(const Begun&, const Begun&) = default;
+};
+
+// The answer to an accepted report. An instance keeps the last one, so that its repetition needs no
+// look into the history; an answer that says what was started is kept in its record only, because
+// it may be long, and the instance's row is written often.
 struct Answer {
   ClaimId claim;
   std::string transition;
@@ -86,6 +95,7 @@ struct Answer {
   InstanceState state = InstanceState::kNone;
   InstanceResult result = InstanceResult::kNone;
   bool repeated = false;  // set when it is given again
+  Boxed<std::vector<Begun>> started = {};
   friend bool operator==(const Answer&, const Answer&) = default;
 };
 

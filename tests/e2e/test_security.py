@@ -326,7 +326,20 @@ def test_a_worker_of_a_machine_works_on_that_alone(root):
     check_no_touching(stranger, task)
     assert worker.get("a").id == "a"
     assert worker.extend(task, 60).HasField("deadline")
-    worker.report(task)
+    # A report starts what Start would.
+    with refused("PERMISSION_DENIED", "NOT_ALLOWED", "starts[1]", "'job'"):
+        worker.report(task, starts=[worker.start_request("job", "d"),
+                                    worker.start_request("trade", "e")])
+    with refused("PERMISSION_DENIED", "NOT_ALLOWED"):
+        worker.report(task, starts=[v1.StartRequest(namespace="elsewhere", machine="job")])
+    beside = worker.call("Report", v1.ReportRequest(
+        starts=[worker.start_request("trade", "e"), worker.start_request("job", "a")])).started
+    assert beside[0].error.reason == "NOT_ALLOWED" and not beside[1].started.created
+    assert [one.id for one in worker.report(task, starts=[worker.start_request("job", "d")]).started] \
+        == ["d"]
+    with refused("NOT_FOUND", "NO_SUCH_INSTANCE"):
+        space.get("e")
+    space.cancel("d", "FORCE")
     # Too late is too late, as for everybody.
     with refused("FAILED_PRECONDITION", "STALE_CLAIM"):
         worker.report(task, "error")
@@ -681,7 +694,11 @@ def test_every_change_by_hand_is_in_the_audit_trail(guarded, root):
     space.cancel("a", "FORCE")
     space.transition("b", "ok")
     worker.start("job", "c")
-    worker.report(only(worker.ready()))
+    worker.report(only(worker.ready()), starts=[worker.start_request("job", "d")])
+    task = only(space.ready())
+    space.report(task, starts=[space.start_request("job", "e")])
+    space.call("Report", v1.ReportRequest(starts=[space.start_request("job", "f"),
+                                                  space.start_request("nowhere")]))
     root.revoke(ann)
 
     lines = audited(guarded, token=ann.token.id)
@@ -689,9 +706,11 @@ def test_every_change_by_hand_is_in_the_audit_trail(guarded, root):
     assert what == [
         ("Define", "job", "OK"), ("Start", "a", "OK"), ("Start", "b", "OK"), ("Pause", "a", "OK"),
         ("Resume", "a", "OK"), ("Skip", "a", lines[5]["result"]), ("Cancel", "a", "OK"),
-        ("Transition without a claim", "b", "OK")]
+        ("Transition without a claim", "b", "OK"), ("Transition", "d", "OK"),
+        ("Report", "f", "OK"), ("Report", "nowhere", "NO_SUCH_MACHINE")]
     assert lines[5]["result"] in ("NOT_HELD", "INSTANCE_STOPPED", "ILLEGAL_TRANSITION")
     assert lines[6]["detail"] == "FORCE" and lines[7]["detail"] == "ok"
+    assert lines[8]["detail"] == "ok start:e" and lines[9]["detail"] == "job"
     for line in lines:
         assert line["event"] == "changed" and line["namespace"] == "audit"
         assert line["name"] == "ann" and line["role"] == "operator"

@@ -1,3 +1,5 @@
+#include "dcli/commands/clock.h"
+
 #include <google/protobuf/util/time_util.h>
 
 #include "dcli/commands/commands.h"
@@ -31,7 +33,6 @@ Result<Ok> CheckUsage(const ClockOptions& options) {
                        : "clock advances by DURATION, --to TIME or --next: say one of them");
 }
 
-// "+1h" counts from the server's time, which need not be ours.
 Result<v1::AdvanceClockRequest> RequestOf(Context& context, const ClockOptions& options) {
   v1::AdvanceClockRequest request;
   if (options.next) request.set_to_next(true);
@@ -41,13 +42,7 @@ Result<v1::AdvanceClockRequest> RequestOf(Context& context, const ClockOptions& 
     *request.mutable_by() = ToProto(*by);
   }
   if (!options.to.empty()) {
-    Timestamp now;
-    if (options.to.starts_with('+')) {
-      const auto clock = context.client->schedules().GetClock(v1::GetClockRequest());
-      if (!clock) return clock.error();
-      now = FromProto(clock->time());
-    }
-    const auto to = ParseTime(options.to, now);
+    const auto to = ParseServerTime(context, options.to);
     if (!to) return to.error();
     *request.mutable_to() = ToProto(*to);
   }
@@ -56,6 +51,15 @@ Result<v1::AdvanceClockRequest> RequestOf(Context& context, const ClockOptions& 
 
 }  // namespace
 
+Result<Timestamp> ParseServerTime(Context& context, std::string_view text) {
+  Timestamp now = context.look.now;
+  if (text.starts_with('+')) {
+    const auto clock = context.client->schedules().GetClock(v1::GetClockRequest());
+    if (clock && clock->is_virtual()) now = FromProto(clock->time());
+  }
+  return ParseTime(text, now);
+}
+
 int Clock(Context& context, const ClockOptions& options) {
   if (options.action.empty() && options.to.empty() && !options.next) {
     const auto clock = context.client->schedules().GetClock(v1::GetClockRequest());
@@ -63,16 +67,13 @@ int Clock(Context& context, const ClockOptions& options) {
   }
   if (const auto usable = CheckUsage(options); !usable) return context.FailUsage(usable.error());
   const auto request = RequestOf(context, options);
-  if (!request && request.error().code != Code::kInvalidArgument) {
-    return context.Fail(request.error());
-  }
   if (!request) return context.FailUsage(request.error());
   const auto clock = context.client->schedules().AdvanceClock(*request);
   if (!clock) return context.Fail(clock.error());
   ShowClock(context, *clock);
-  const std::string due = clock->timers() == 1 ? "1 timer was due on the way"
-                                               : std::to_string(clock->timers()) +
-                                                     " timers were due on the way";
+  const std::string due = clock->timers() == 1
+                              ? "1 timer was due on the way"
+                              : std::to_string(clock->timers()) + " timers were due on the way";
   context.Note(due + (clock->has_next_due() ? "; the next is due at " + Text(clock->next_due())
                                             : "; none is to come"));
   return kSucceeded;

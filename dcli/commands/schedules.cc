@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <filesystem>
 #include <utility>
 
-#include "dcli/commands/clock.h"
+#include "dcli/commands/commands.h"
 #include "dcli/commands/occurrences.h"
 #include "dcli/commands/sources.h"
 #include "dcli/commands/wait.h"
@@ -152,7 +153,7 @@ int Next(Context& context, const SchedulesOptions& options) {
     request.set_name(subject);
   }
   if (!options.after.empty()) {
-    const auto after = ParseServerTime(context, options.after);
+    const auto after = ParseTime(options.after, context.look.now);
     if (!after) return context.FailUsage(after.error());
     *request.mutable_after() = ToProto(*after);
   }
@@ -234,6 +235,68 @@ int Run(Context& context, const SchedulesOptions& options) {
   return AwaitRun(context, end, *occurrence, &canceller);
 }
 
+Result<v1::BackfillScheduleRequest> BackfillRequest(const Context& context,
+                                                    const SchedulesOptions& options) {
+  v1::BackfillScheduleRequest request;
+  request.set_namespace_(context.name_space);
+  request.set_name(options.words[0]);
+  if (options.from.empty() || options.to.empty()) return Bad("backfill needs --from and --to");
+  request.set_from_time(options.from);
+  request.set_to_time(options.to);
+  const auto number = [](const std::string& text, std::string_view flag) -> Result<long> {
+    char* end = nullptr;
+    const long value = std::strtol(text.c_str(), &end, 10);
+    if (!text.empty() && *end == '\0') return value;
+    return Bad(std::string(flag) + " takes a number, not \"" + text + "\"");
+  };
+  if (!options.max_running.empty()) {
+    const auto max = number(options.max_running, "--max-running");
+    if (!max) return max.error();
+    if (*max < 0) return Bad("--max-running must not be negative");
+    request.set_max_running(static_cast<uint32_t>(*max));
+  }
+  if (!options.priority.empty()) {
+    const auto priority = number(options.priority, "--priority");
+    if (!priority) return priority.error();
+    request.set_priority(static_cast<int32_t>(*priority));
+  }
+  request.set_again(options.again);
+  request.set_reverse(options.reverse);
+  request.set_dry_run(options.dry_run);
+  return request;
+}
+
+int Backfill(Context& context, const SchedulesOptions& options) {
+  const auto request = BackfillRequest(context, options);
+  if (!request) return context.FailUsage(request.error());
+  if (options.dry_run && options.wait) {
+    return context.FailUsage(Bad("--wait has nothing to wait for in a dry run"));
+  }
+  const auto reply = context.client->schedules().BackfillSchedule(*request);
+  if (!reply) return context.Fail(reply.error());
+  if (options.dry_run) {
+    if (context.Print(*reply)) return kSucceeded;
+    if (context.names()) {
+      for (const auto& one : reply->times()) context.out << TimeOf(one.time()) << '\n';
+    } else {
+      PrintTimes(context, reply->times());
+    }
+    context.Note(std::to_string(reply->total()) + " would run; " +
+                 std::to_string(reply->existing()) + " are there already");
+    return kSucceeded;
+  }
+  const std::string group = reply->group().name();
+  if (!options.wait) {
+    if (context.Print(*reply)) return kSucceeded;
+    context.Note(std::to_string(reply->total()) + " will run; " +
+                 std::to_string(reply->existing()) + " are there already");
+    return Groups(context, {.action = "show", .name = group});
+  }
+  context.Note("group " + group + ": " + std::to_string(reply->total()) + " will run");
+  if (reply->total() == 0) return Groups(context, {.action = "show", .name = group});
+  return Groups(context, {.action = "wait", .name = group});
+}
+
 int Pause(Context& context, const SchedulesOptions& options, bool paused) {
   const auto reply = SetPaused(context, {.name = options.words[0]}, paused, options.note);
   return reply ? PrintLine(context, reply->schedule()) : context.Fail(reply.error());
@@ -257,6 +320,7 @@ int Act(Context& context, const SchedulesOptions& options) {
   const std::vector<std::string> ids(options.words.begin() + 1, options.words.end());
   if (action == "next") return Next(context, options);
   if (action == "run") return Run(context, options);
+  if (action == "backfill") return Backfill(context, options);
   if (action == "show") return ShowOne(context, of.name);
   if (action == "history") return PrintHistory(context, of, options.outcomes, options.limit);
   if (action == "retry" || action == "drop") {
@@ -272,8 +336,8 @@ int Act(Context& context, const SchedulesOptions& options) {
 }  // namespace
 
 int Schedules(Context& context, const SchedulesOptions& options) {
-  static constexpr std::array<std::string_view, 9> kActions = {
-      "next", "run", "show", "history", "retry", "drop", "pause", "resume", "delete"};
+  static constexpr std::array<std::string_view, 10> kActions = {
+      "next", "run", "backfill", "show", "history", "retry", "drop", "pause", "resume", "delete"};
   if (options.action.empty()) return List(context);
   const bool acts = std::ranges::find(kActions, options.action) != kActions.end();
   if (!acts && options.words.empty()) return ShowOne(context, options.action);

@@ -58,8 +58,7 @@ bool Proven(const WebhookSource& webhook, const std::optional<std::string>& proo
   if (!proof->starts_with(webhook.prefix)) return false;
   const std::string given = proof->substr(webhook.prefix.size());
   const std::string digest = Hmac(secret, body);
-  return /*mutant webhook-unproven*/ webhook.base64 ? Same(given, Base64(digest))
-                                                    : Same(Lower(given), Hex(digest)) /*end*/;
+  return webhook.base64 ? Same(given, Base64(digest)) : Same(Lower(given), Hex(digest));
 }
 
 }  // namespace dfsmr

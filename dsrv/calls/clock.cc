@@ -91,7 +91,7 @@ void ServeAdvanceClock(Call& call, const v1::AdvanceClockRequest& request, v1::C
   Loop& loop = call.backend().loop;
   if (!loop.has_virtual_clock()) return call.Fail(NotVirtual());
   auto checked = CheckAdvance(request);
-  if (!checked) return call.Fail(checked.error());
+  if (!checked) return call.Refuse(checked.error());
   if (!call.Enter()) return;
   call.caller().On("clock", request.ShortDebugString());
   Loop::Advance advance;

@@ -8,6 +8,7 @@
 #include "dsrv/access/roles.h"
 #include "dsrv/calls/access_tokens.h"
 #include "dsrv/calls/clock.h"
+#include "dsrv/calls/backfills.h"
 #include "dsrv/calls/definitions.h"
 #include "dsrv/calls/groups.h"
 #include "dsrv/calls/instances.h"
@@ -119,6 +120,9 @@ inline constexpr DecideRow kRunSchedule(
     {"dfsmr.v1.ScheduleService/RunSchedule", kChangers, kChange},
     Its(), ParseRunSchedule, RunRunSchedule, ReplyRunSchedule);
 
+inline constexpr OwnRow kBackfillSchedule(
+    {"dfsmr.v1.ScheduleService/BackfillSchedule", kChangers, kChange},
+    Its(), ServeBackfillSchedule);
 inline constexpr ReadRow kListTriggers(
     {"dfsmr.v1.ScheduleService/ListTriggers", kReaders},
     Its(), ParseListTriggers, SettleListTriggers, ReadListTriggers);
@@ -202,7 +206,8 @@ constexpr void ForEachMethod(Visit visit) {
   (visit(access_tokens::kCreateToken), visit(access_tokens::kListTokens),
    visit(access_tokens::kRevokeToken), visit(access_tokens::kGetCaller));
   (visit(schedules::kListSchedules), visit(schedules::kGetSchedule),
-   visit(schedules::kPreviewSchedule), visit(schedules::kRunSchedule));
+   visit(schedules::kPreviewSchedule), visit(schedules::kRunSchedule),
+   visit(schedules::kBackfillSchedule));
   (visit(schedules::kListTriggers), visit(schedules::kGetTrigger),
    visit(schedules::kFireTrigger));
   (visit(schedules::kSetPaused), visit(schedules::kListOccurrences),

@@ -103,6 +103,7 @@ class ScheduleCalls final : public v1::ScheduleService::CallbackService {
   METHOD(schedules, GetSchedule)
   METHOD(schedules, PreviewSchedule)
   METHOD(schedules, RunSchedule)
+  METHOD(schedules, BackfillSchedule)
   METHOD(schedules, ListTriggers)
   METHOD(schedules, GetTrigger)
   METHOD(schedules, FireTrigger)

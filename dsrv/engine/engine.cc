@@ -70,6 +70,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       handouts(turn, agenda, residents, changer, values, singletons, throttle, timers, upgrades),
       desk(turn, agenda, claims, handouts),
       groups(turn, residents, changer, singletons),
+      backfills(turn, documents, residents, schedules, groups),
       retention(turn, catalog, statistics, residents, groups, options),
       triggers({turn, documents, occurrences, residents, starter, launcher, retention, options}),
       all{&followers, &planner,   &walker,    &family,    &singletons, &hooks,  &spawner,
@@ -78,6 +79,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
   changer.Tell(all);
   documents.SetKeeper(DocumentKind::kSchedule, &schedules);
   launcher.SetKeeper(DocumentKind::kSchedule, &schedules);
+  groups.SetSource(&backfills);
   documents.SetKeeper(DocumentKind::kTrigger, &triggers);
   launcher.SetKeeper(DocumentKind::kTrigger, &triggers);
 }
@@ -256,6 +258,7 @@ Documents& Engine::documents() { return parts_->documents; }
 Occurrences& Engine::occurrences() { return parts_->occurrences; }
 Launcher& Engine::launcher() { return parts_->launcher; }
 Schedules& Engine::schedules() { return parts_->schedules; }
+Backfills& Engine::backfills() { return parts_->backfills; }
 Triggers& Engine::triggers() { return parts_->triggers; }
 Groups& Engine::groups() { return parts_->groups; }
 

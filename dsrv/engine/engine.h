@@ -40,6 +40,7 @@ struct DefinitionSet;
 struct DefineProblem;
 struct Sources;
 class Documents;      // documents.h
+class Backfills;      // backfills.h
 class Launcher;       // launcher.h
 class Occurrences;    // occurrences.h
 class Schedules;      // schedules.h
@@ -108,6 +109,7 @@ class Engine {
   Occurrences& occurrences();
   Launcher& launcher();
   Schedules& schedules();
+  Backfills& backfills();
   // Instances under one name.
   Groups& groups();
   Triggers& triggers();

@@ -68,8 +68,10 @@ Result<std::string> FillGroup(const LaunchOrder& order, const LaunchStart& start
   auto group = order.group ? Result<std::string>(*order.group)
                            : Text("group", start.group, order.resolve);
   if (!group || group->empty()) return group;
-  if (auto problem = NameProblem("group", *group)) return Unusable("group", *problem);
-  return group;
+  if (ValidInstanceId(*group)) return group;
+  return Unusable("group", Quoted(*group) + " cannot be a group's name: that is 1 to " +
+                               std::to_string(limits::kInstanceId) +
+                               " printable characters without space");
 }
 
 bool Failed(InstanceResult result) {
@@ -92,6 +94,10 @@ std::optional<CauseName> ReadCause(std::string_view cause) {
     return CauseName{kind, cause.substr(word.size() + 1)};
   }
   return std::nullopt;
+}
+
+Result<std::string> Launcher::IdOf(const LaunchSource& source, const Resolver& resolve) {
+  return Text("id", source.start()->id, resolve);
 }
 
 Result<StartArgs> Launcher::Fill(const LaunchOrder& order) {
@@ -175,7 +181,7 @@ Result<Launched> Launcher::Send(const LaunchOrder& order) {
   Result<Answer> answer = Answer();
   {
     const Changer::Because because(changer_, {.cause = order.cause, .depth = order.depth});
-    answer = reports_.Report(order.ns, *instance, std::move(args), {});
+    answer = reports_.Report(order.ns, *instance, std::move(args), {}, {});
   }
   if (answer) return Launched{OccurrenceOutcome::kSent, "", *std::move(instance)};
   if (answer.error().reason == Reason::kDiskFull) return answer.error();

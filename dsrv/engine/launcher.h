@@ -77,6 +77,9 @@ class Launcher : public Part {
   // cannot be used. Changes nothing. REQUIRES: the source starts.
   static Result<StartArgs> Fill(const LaunchOrder& order);
 
+  // The id that a source names, filled in. REQUIRES: it starts, and names one.
+  static Result<std::string> IdOf(const LaunchSource& source, const Resolver& resolve);
+
   // Starts or sends. Only one error: there is no room (DISK_FULL), nothing has happened, and the
   // launch is to be tried again later. All else that is wrong is an outcome.
   Result<Launched> Launch(const LaunchOrder& order);

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "dsrv/engine/backfills.h"
 #include "dsrv/engine/catalog.h"
 #include "dsrv/engine/changer.h"
 #include "dsrv/engine/claims.h"
@@ -68,6 +69,7 @@ struct Engine::Parts {
   HandOuts handouts;
   Desk desk;
   Groups groups;
+  Backfills backfills;
   Retention retention;
   Triggers triggers;
   // The parts that hear of changes, in this order. Their work is done in this order, too: a part

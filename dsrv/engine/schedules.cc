@@ -1,6 +1,7 @@
 #include "dsrv/engine/schedules.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "fsm/base/names.h"
 
@@ -33,6 +34,22 @@ void ReadGiven(const std::string& given, LaunchOrder* order) {
   if (end < given.size()) order->params = given.substr(end + 1);
 }
 
+// The same of a backfill: the group, the suffix and the priority.
+std::string GivenText(const BackfillRun& run) {
+  return run.group + "\n" + run.suffix + "\n" +
+         (run.priority ? std::to_string(*run.priority) : "");
+}
+void ReadBackfillGiven(const std::string& given, LaunchOrder* order) {
+  const size_t first = std::min(given.find('\n'), given.size());
+  const size_t second = std::min(given.find('\n', first + 1), given.size());
+  order->backfill = true;
+  order->group = given.substr(0, first);
+  if (first < second) order->id_suffix = given.substr(first + 1, second - first - 1);
+  if (second + 1 < given.size()) {
+    order->priority = static_cast<int32_t>(std::strtol(given.c_str() + second + 1, nullptr, 10));
+  }
+}
+
 }  // namespace
 
 // Where it has come to -------------------------------------------------------------------------
@@ -41,7 +58,7 @@ Result<Ok> Schedules::Recover() {
   return rows::ScanScheduleStates(
       turn_.reader(),
       [this](std::string_view ns, std::string_view name, const rows::ScheduleState& state) {
-        Await(std::string(ns), std::string(name), state);
+        /*mutant recover-schedule-asleep*/ Await(std::string(ns), std::string(name), state); /*end*/
       });
 }
 
@@ -84,7 +101,8 @@ void Schedules::Put(One& one) {
   one.state.next_time = times.Next(one.state.position);
   one.state.next_begin =
       one.state.next_time == kNever ? kNever : times.Begin(one.state.next_time);
-  rows::PutScheduleState(turn_.writer(), one.ns, one.name(), one.state);
+  /*mutant position-not-written*/ rows::PutScheduleState(turn_.writer(), one.ns, one.name(),
+                                                         one.state); /*end*/
   Await(one.ns, one.name(), one.state);
 }
 
@@ -128,7 +146,7 @@ void Schedules::Deleted(const std::string& ns, const std::string& name) {
 
 Result<Ok> Schedules::SetPaused(const std::string& ns, const std::string& name, bool paused,
                                 const std::string& note, const std::string& client) {
-  if (paused) TakeDue(ns, name);  // they came before it was paused
+  /*mutant pause-drops-due*/ if (paused) TakeDue(ns, name); /*end*/  // they came before it was paused
   auto one = Find(ns, name);
   if (!one) return one.error();
   rows::ScheduleState& state = one->state;
@@ -196,7 +214,10 @@ bool Schedules::TakeOne(One& one) {
   if (!newest || *newest <= one.state.position) return false;
   const auto take = FirstTaken(one, *newest);
   const auto before = take ? times.Previous(*take) : newest;
-  if (before && *before > one.state.position && !Miss(one, *before)) return false;
+  if (before && /*mutant missed-told-again*/ *before > one.state.position /*end*/ &&
+      !Miss(one, *before)) {
+    return false;
+  }
   if (take) {
     Occurrence occurrence{.version = one.version.version, .time = *take};
     auto launched = Launch(one, std::move(occurrence));
@@ -266,6 +287,7 @@ Result<Occurrence> Schedules::Launch(One& one, Occurrence occurrence) {
     order.id_suffix = "-run-" + std::to_string(occurrence.number);
     ReadGiven(occurrence.given, &order);
   }
+  if (occurrence.kind == OccurrenceKind::kBackfill) ReadBackfillGiven(occurrence.given, &order);
   auto launched = launcher_.Launch(order);
   if (!launched) return launched.error();
   occurrence.outcome = launched->outcome;
@@ -323,12 +345,25 @@ Result<Occurrence> Schedules::Retry(const std::string& ns, const std::string& na
   return launched;
 }
 
+Result<Occurrence> Schedules::Backfill(const DocumentVersion& version, Timestamp time,
+                                       const BackfillRun& run) {
+  auto state = StateOf(version.ns, version.document->name);
+  if (!state) return state.error();
+  One one{version.ns, state->value_or(rows::ScheduleState{}), version};
+  Occurrence occurrence;
+  occurrence.version = version.version;
+  occurrence.kind = OccurrenceKind::kBackfill;
+  occurrence.time = time;
+  occurrence.given = GivenText(run);
+  return Launch(one, std::move(occurrence));
+}
+
 // Failures --------------------------------------------------------------------------------------
 
 void Schedules::Note(One& one, bool failed, const std::string& what) {
   rows::ScheduleState& state = one.state;
   if (!failed) {
-    state.failures = 0;
+    /*mutant failures-add-up*/ state.failures = 0; /*end*/
     return;
   }
   ++state.failures;
@@ -343,6 +378,7 @@ void Schedules::Note(One& one, bool failed, const std::string& what) {
 
 void Schedules::LaunchEnded(const std::string& ns, const std::string& name,
                             const std::string& instance, bool failed, Timestamp time) {
+  if (failed) TakeDue(ns, name);  // they came before the failure was known
   auto one = Find(ns, name);
   if (!one) return;
   const rows::ScheduleState before = one->state;

@@ -29,6 +29,13 @@ struct RunArgs {
   std::optional<Timestamp> time;  // absent: now, to the second
 };
 
+// How a time runs in a backfill.
+struct BackfillRun {
+  std::string group;
+  std::string suffix;  // of the id
+  std::optional<int32_t> priority;
+};
+
 class Schedules : public Part, public DocumentKeeper, public LaunchKeeper {
  public:
   Schedules(OpenTurn& turn, Documents& documents, Occurrences& occurrences, Launcher& launcher)
@@ -46,6 +53,10 @@ class Schedules : public Part, public DocumentKeeper, public LaunchKeeper {
   Result<Occurrence> Run(const RunArgs& args);
   // Tries a FAILED occurrence again, with the version that stands now.
   Result<Occurrence> Retry(const std::string& ns, const std::string& name, const std::string& id);
+
+  // Launches a time of a version as a member of a backfill.
+  Result<Occurrence> Backfill(const DocumentVersion& version, Timestamp time,
+                              const BackfillRun& run);
 
   void Defined(const DocumentVersion& version, bool first) override;
   void Deleted(const std::string& ns, const std::string& name) override;

@@ -102,9 +102,10 @@ std::optional<Instant> FindElapsed(const AnchoredEvery& every, const Exceptions&
 std::optional<AnchoredEvery::From> FromOf(const CalendarRules& rules, const Zone& zone) {
   if (!rules.from) return std::nullopt;
   // To the second, also where `from` has a fraction: what lies before it is left out anyway.
-  const Moment& from = *rules.from;
-  const Instant at = from.kind == Moment::Kind::kInstant ? FloorSecond(Timestamp(from.since_1970))
-                                                         : zone.First(from.Local(zone));
+  const WrittenTime& from = *rules.from;
+  const Instant at = from.kind == WrittenTime::Kind::kInstant
+                         ? FloorSecond(Timestamp(from.since_1970))
+                         : zone.First(from.Local(zone));
   return AnchoredEvery::From{at, from.Local(zone)};
 }
 
@@ -121,10 +122,10 @@ Calendar::Calendar(const CalendarRules& rules, ZonePtr zone)
       jitter_(rules.jitter) {
   const auto from = FromOf(rules, *zone_);
   for (const EveryRule& every : rules.every) every_.emplace_back(every, from);
-  for (const Moment& moment : rules.at) {
+  for (const WrittenTime& moment : rules.at) {
     const LocalTime local = moment.Local(*zone_);
     if (except_.Has(local)) continue;
-    const bool absolute = moment.kind == Moment::Kind::kInstant;
+    const bool absolute = moment.kind == WrittenTime::Kind::kInstant;
     at_.push_back(
         {absolute ? FloorSecond(Timestamp(moment.since_1970)) : zone_->First(local), local});
   }
@@ -270,7 +271,7 @@ std::vector<CalendarProblem> Calendar::Barren(const CalendarRules& rules, Timest
     all.except_ = {};
     if (all.FindOf<Forward>(rule, low, high)) {
       message += ": `except` leaves all of them out";
-    } else if (const auto later = FindOf<Forward>(rule, low, low + kHorizon)) {
+    } else if (const auto later = all.FindOf<Forward>(rule, low, low + kHorizon)) {
       message += "; its next one is " + LocalText(ToTimestamp(*later), *zone_);
     } else {
       message += ", and none after";

@@ -2,7 +2,7 @@
 //
 // From texts to times:
 //   1. CalendarRules is filled by the reader of the document, one text after the other: ParseCron,
-//      ParseEvery, ParseMoment (for `at`, `from`, `until`), AddExcept. What a text says wrong is
+//      ParseEvery, ParseTimeText (for `at`, `from`, `until`), AddExcept. What a text says wrong is
 //      its error, what is odd about it its warning.
 //   2. Problems(rules) finds what is wrong with them together. It needs no zone.
 //   3. A Calendar is made of the rules and the zone of that name (storage/zones finds it, and the
@@ -29,7 +29,7 @@
 #include "fsm/when/cron.h"
 #include "fsm/when/every.h"
 #include "fsm/when/exceptions.h"
-#include "fsm/when/moment.h"
+#include "fsm/when/written_time.h"
 #include "fsm/when/zone.h"
 
 namespace dfsmr {
@@ -47,12 +47,12 @@ inline constexpr uint64_t kMissedCount = 10'000;  // how far missed times are co
 struct CalendarRules {
   std::vector<CronRule> cron;
   std::vector<EveryRule> every;
-  std::vector<Moment> at;
+  std::vector<WrittenTime> at;
   std::vector<CronRule> except;
   std::vector<LocalDay> except_dates;
   std::string timezone = "UTC";
-  std::optional<Moment> from;
-  std::optional<Moment> until;
+  std::optional<WrittenTime> from;
+  std::optional<WrittenTime> until;
   std::optional<int64_t> count;
   Duration jitter{0};
   friend bool operator==(const CalendarRules&, const CalendarRules&) = default;
@@ -88,7 +88,8 @@ class Calendar {
   Duration jitter() const { return jitter_; }
 
   // The first time after `after`; kNever: none is to come, at least in a hundred years. No
-  // allocation; some 100 ns for a usual rule, below a millisecond for one that is very sparse.
+  // allocation; 0.1 to 0.2 us for a usual rule, 6 us for February 29 on a Friday, some 10 ms where
+  // `except` leaves out all times of a hundred years.
   Timestamp Next(Timestamp after) const;
   // The last time before `before`.
   std::optional<Timestamp> Previous(Timestamp before) const;

@@ -55,7 +55,7 @@ std::string Range(const Field& field) {
 
 // What people know from other crons, and what says it here.
 std::string Advice(const Field& field, std::string_view word) {
-  const std::string upper = Upper(word);
+  const std::string upper = UpperCase(word);
   if (upper == "L" && field.name == kWeekday.name) return "; the last Friday is 5L or FRIL";
   if (upper == "L") return "; L, the last one, is for days and weekdays (5L)";
   if (upper.find('W') != std::string::npos && field.name == kDay.name) {
@@ -66,9 +66,9 @@ std::string Advice(const Field& field, std::string_view word) {
 }
 
 Result<int> ReadValue(const Field& field, std::string_view item, std::string_view word) {
-  const auto name = std::ranges::find(field.names, Upper(word));
+  const auto name = std::ranges::find(field.names, UpperCase(word));
   if (name != field.names.end()) return field.least + static_cast<int>(name - field.names.begin());
-  const std::optional<int> number = ReadNumber(word);
+  const std::optional<int> number = ReadWhole(word);
   if (number && *number >= field.least && *number <= field.most) return *number;
   if (word.empty()) return Bad(field, item, " lacks a value; it takes " + Range(field));
   if (number) return Bad(field, item, " is out of range; it takes " + Range(field));
@@ -81,7 +81,7 @@ Result<uint64_t> ReadItem(const Field& field, std::string_view item) {
   const std::string_view range = item.substr(0, slash);
   int step = 1;
   if (slash != std::string_view::npos) {
-    const auto number = ReadNumber(item.substr(slash + 1));
+    const auto number = ReadWhole(item.substr(slash + 1));
     const int values = field.most - field.least + 1;
     if (!number || *number < 1 || *number > values) {
       return Bad(field, item,
@@ -165,7 +165,7 @@ Result<bool> ReadPlace(std::string_view item, WeekdaySet& weekdays) {
     weekdays.last |= bit;
     return true;
   }
-  const auto number = ReadNumber(item.substr(hash + 1));
+  const auto number = ReadWhole(item.substr(hash + 1));
   if (!number || *number < 1 || *number > 5) {
     return Bad(kWeekday, item, " counts no weeks of a month: after # stands 1 to 5");
   }
@@ -211,12 +211,12 @@ Error UnknownNickname(std::string_view text) {
 }
 
 Result<CronText> Parse(std::string_view text, uint64_t seconds_of_five) {
-  std::vector<std::string_view> fields = Words(text);
+  std::vector<std::string_view> fields = SplitWords(text);
   if (fields.size() == 1 && fields[0].starts_with('@')) {
-    const std::string lower = Lower(fields[0]);
+    const std::string lower = LowerCase(fields[0]);
     const auto known = std::ranges::find(kNicknames, lower, &Nickname::name);
     if (known == kNicknames.end()) return UnknownNickname(fields[0]);
-    fields = Words(known->text);
+    fields = SplitWords(known->text);
   }
   if (fields.size() != 5 && fields.size() != 6) {
     return Error{

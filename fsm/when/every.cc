@@ -40,7 +40,7 @@ Result<EveryRule> ReadElapsed(const std::vector<std::string_view>& words) {
   if (*n < 1) return Bad(Quoted(words[0]) + " is too short; 1s or more is needed");
   rule.n = *n;
   if (words.size() == 1) return rule;
-  if (Lower(words[1]) != "offset" || words.size() != 3) {
+  if (LowerCase(words[1]) != "offset" || words.size() != 3) {
     return Bad(Quoted(words[1]) + " cannot follow " + Quoted(words[0]) +
                "; of elapsed time only an offset can be told: 6h offset 1h");
   }
@@ -54,7 +54,7 @@ Result<EveryRule> ReadElapsed(const std::vector<std::string_view>& words) {
 }
 
 std::optional<Unit> ReadUnit(std::string_view word) {
-  const std::string lower = Lower(word);
+  const std::string lower = LowerCase(word);
   for (size_t i = 0; i < kUnits.size(); ++i) {
     const std::string_view unit = kUnits[i];
     const bool plural = lower.size() == unit.size() + 1 && lower.back() == 's';
@@ -66,7 +66,7 @@ std::optional<Unit> ReadUnit(std::string_view word) {
 
 // `MO`, `2MO`, `LFR` into the rule's days.
 std::optional<Error> ReadDay(std::string_view word, EveryRule& rule) {
-  const std::string upper = Upper(word);
+  const std::string upper = UpperCase(word);
   const std::string_view name =
       std::string_view(upper).substr(upper.size() < 2 ? 0 : upper.size() - 2);
   const std::string_view place = std::string_view(upper).substr(0, upper.size() - name.size());
@@ -106,7 +106,7 @@ std::optional<Error> ReadList(const std::vector<std::string_view>& words, size_t
   const std::string_view key = words[next++];
   std::string list;
   for (; next < words.size(); ++next) {
-    const std::string lower = Lower(words[next]);
+    const std::string lower = LowerCase(words[next]);
     if (lower == "on" || lower == "at") break;
     if (!list.empty() && list.back() != ',' && words[next].front() != ',') {
       return Bad(Quoted(words[next]) + " cannot follow " + Quoted(words[next - 1]) +
@@ -127,7 +127,7 @@ std::optional<Error> ReadLists(const std::vector<std::string_view>& words, size_
                                EveryRule& rule) {
   bool on = false, at = false;
   while (next < words.size()) {
-    const std::string key = Lower(words[next]);
+    const std::string key = LowerCase(words[next]);
     std::optional<Error> error;
     if (key == "on" && !on && !at) {
       on = true;
@@ -148,7 +148,7 @@ std::optional<Error> ReadLists(const std::vector<std::string_view>& words, size_
 Result<EveryRule> ReadCalendar(const std::vector<std::string_view>& words) {
   EveryRule rule;
   size_t next = 0;
-  if (const auto n = ReadNumber(words[0])) {
+  if (const auto n = ReadWhole(words[0])) {
     if (*n < 1 || *n > kMost) {
       return Bad(Quoted(words[0]) + " is out of range; 1 to " + std::to_string(kMost) +
                  " can be told");
@@ -159,7 +159,13 @@ Result<EveryRule> ReadCalendar(const std::vector<std::string_view>& words) {
   const std::optional<Unit> unit = next < words.size() ? ReadUnit(words[next]) : std::nullopt;
   if (!unit) {
     const std::string_view word = next < words.size() ? words[next] : words[0];
-    return Bad(Quoted(word) + " is no unit" + Hint(Lower(word), kUnits) + std::string(kForms));
+    const std::string lower = LowerCase(word);
+    for (const std::string_view clock : {"hour", "minute", "second"}) {
+      if (!lower.starts_with(clock)) continue;
+      return Bad(Quoted(word) + " is no unit of the calendar; elapsed time is written " +
+                 std::to_string(rule.n) + std::string(clock.substr(0, 1)));
+    }
+    return Bad(Quoted(word) + " is no unit" + Hint(lower, kUnits) + std::string(kForms));
   }
   rule.unit = *unit;
   if (auto error = ReadLists(words, next + 1, rule)) return *error;
@@ -180,10 +186,10 @@ std::string_view EveryRule::NeedsFrom() const {
 }
 
 Result<EveryRule> ParseEvery(std::string_view text) {
-  const std::vector<std::string_view> words = Words(text);
+  const std::vector<std::string_view> words = SplitWords(text);
   if (words.empty()) return Bad("it is empty" + std::string(kForms));
   const bool digit = words[0][0] >= '0' && words[0][0] <= '9';
-  const bool number = ReadNumber(words[0]).has_value();
+  const bool number = ReadWhole(words[0]).has_value();
   return digit && !(number && words.size() > 1) ? ReadElapsed(words) : ReadCalendar(words);
 }
 

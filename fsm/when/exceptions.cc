@@ -24,6 +24,17 @@ Exceptions::Day Exceptions::On(LocalDay day, const Month& month) const {
   return on;
 }
 
+bool Exceptions::Spent::Covers(const Day& day) const {
+  for (size_t i = 0; i < std::min(added_, days_.size()); ++i) {
+    if ((day.matching_ & days_[i]) == days_[i]) return true;
+  }
+  return false;
+}
+
+void Exceptions::Spent::Add(const Day& day) {
+  if (day.rules_ != nullptr) days_[added_++ % days_.size()] = day.matching_;
+}
+
 bool Exceptions::Has(LocalTime time) const {
   if (empty()) return false;
   const LocalDay day = std::chrono::floor<std::chrono::days>(time);

@@ -1,7 +1,9 @@
 // The local times that `except` leaves out of all rules.
 #pragma once
 
+#include <array>
 #include <bitset>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -35,6 +37,18 @@ class Exceptions {
     bool whole_ = false;
   };
   Day On(LocalDay day, const Month& month) const;
+
+  // Days of which nothing was left to a rule, so that none like them is searched again: many texts
+  // that together leave everything out would cost a search of all minutes of each day.
+  class Spent {
+   public:
+    bool Covers(const Day& day) const;
+    void Add(const Day& day);
+
+   private:
+    std::array<std::bitset<kRules>, 8> days_;
+    size_t added_ = 0;
+  };
 
  private:
   std::vector<CronRule> rules_;

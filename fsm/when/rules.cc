@@ -59,7 +59,7 @@ std::vector<CalendarProblem> Problems(const CalendarRules& rules) {
 }
 
 Result<std::string> AddExcept(std::string_view text, CalendarRules& rules) {
-  const std::vector<std::string_view> words = Words(text);
+  const std::vector<std::string_view> words = SplitWords(text);
   if (words.size() == 1 && words[0][0] != '@') {
     const auto day = ReadDate(words[0]);
     if (!day) {

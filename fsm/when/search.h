@@ -80,17 +80,21 @@ std::optional<LocalTime> FindLocal(const Rule& rule, const Exceptions& except, L
                                    LocalTime limit) {
   const LocalDay first_day = std::chrono::floor<std::chrono::days>(from);
   Month month = MonthOf(first_day);
+  Exceptions::Spent spent;
   uint64_t days = Direction::Clip(rule.Days(month), DayOfMonth(first_day, month));
   while (true) {
     while (days != 0) {
       const LocalDay day = month.first + std::chrono::days(Take<Direction>(days) - 1);
       if (Direction::Beyond(Direction::Begin(day), limit)) return std::nullopt;
       const Exceptions::Day left_out = except.On(day, month);
-      if (left_out.whole()) continue;
+      if (left_out.whole() || spent.Covers(left_out)) continue;
       const int start =
           day == first_day ? static_cast<int>((from - day).count()) : Direction::kFirstSecond;
       const auto second = FindTime<Direction>(rule, left_out, start);
-      if (!second) continue;
+      if (!second) {
+        if (start == Direction::kFirstSecond) spent.Add(left_out);
+        continue;
+      }
       const LocalTime found = day + std::chrono::seconds(*second);
       if (Direction::Beyond(found, limit)) return std::nullopt;
       return found;

@@ -177,10 +177,11 @@ std::string EveryWords(const EveryRule& rule) {
   return text;
 }
 
-std::string MomentWords(const Moment& moment) {
-  if (moment.kind == Moment::Kind::kInstant) return UtcText(Timestamp(moment.since_1970));
+std::string WrittenTimeWords(const WrittenTime& moment) {
+  if (moment.kind == WrittenTime::Kind::kInstant) return UtcText(Timestamp(moment.since_1970));
   std::string text = UtcText(Timestamp(moment.since_1970));
-  return moment.kind == Moment::Kind::kDate ? text.substr(0, 10) : text.substr(0, text.size() - 1);
+  return moment.kind == WrittenTime::Kind::kDate ? text.substr(0, 10)
+                                                 : text.substr(0, text.size() - 1);
 }
 
 // The first few, and how many more there are.
@@ -206,10 +207,10 @@ std::string Summary(const CalendarRules& rules) {
   std::vector<std::string> items;
   for (const CronRule& cron : rules.cron) items.push_back(CronWords(cron));
   for (const EveryRule& every : rules.every) items.push_back(EveryWords(every));
-  for (const Moment& at : rules.at) items.push_back("at " + MomentWords(at));
+  for (const WrittenTime& at : rules.at) items.push_back("at " + WrittenTimeWords(at));
   std::string text = Joined(std::move(items), "rules") + ", " + rules.timezone;
-  if (rules.from) text += ", from " + MomentWords(*rules.from);
-  if (rules.until) text += ", until " + MomentWords(*rules.until);
+  if (rules.from) text += ", from " + WrittenTimeWords(*rules.from);
+  if (rules.until) text += ", until " + WrittenTimeWords(*rules.until);
   if (rules.count)
     text += *rules.count == 1 ? ", once" : ", " + std::to_string(*rules.count) + " times";
   text += ExceptionsWords(rules);

@@ -4,7 +4,7 @@
 
 namespace dfsmr {
 
-std::vector<std::string_view> Words(std::string_view text) {
+std::vector<std::string_view> SplitWords(std::string_view text) {
   constexpr std::string_view kSpace = " \t\r\n";
   std::vector<std::string_view> words;
   for (size_t at = text.find_first_not_of(kSpace); at != std::string_view::npos;
@@ -16,7 +16,7 @@ std::vector<std::string_view> Words(std::string_view text) {
   return words;
 }
 
-std::string Upper(std::string_view text) {
+std::string UpperCase(std::string_view text) {
   std::string upper(text);
   for (char& c : upper) {
     if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
@@ -24,7 +24,7 @@ std::string Upper(std::string_view text) {
   return upper;
 }
 
-std::string Lower(std::string_view text) {
+std::string LowerCase(std::string_view text) {
   std::string lower(text);
   for (char& c : lower) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
@@ -32,7 +32,7 @@ std::string Lower(std::string_view text) {
   return lower;
 }
 
-std::optional<int> ReadNumber(std::string_view text) {
+std::optional<int> ReadWhole(std::string_view text) {
   if (text.empty() || text.size() > 6) return std::nullopt;
   int value = 0;
   for (char c : text) {

@@ -9,11 +9,11 @@
 namespace dfsmr {
 
 // What stands between spaces and tabs.
-std::vector<std::string_view> Words(std::string_view text);
+std::vector<std::string_view> SplitWords(std::string_view text);
 // ASCII letters only.
-std::string Upper(std::string_view text);
-std::string Lower(std::string_view text);
+std::string UpperCase(std::string_view text);
+std::string LowerCase(std::string_view text);
 // Digits only, up to 6 of them.
-std::optional<int> ReadNumber(std::string_view text);
+std::optional<int> ReadWhole(std::string_view text);
 
 }  // namespace dfsmr

@@ -32,10 +32,14 @@ bool ReadFilledText(const Field& field, std::string_view example, const Referenc
   return !wrong;
 }
 
-std::optional<std::string> IdProblem(const std::string& id) {
+std::optional<std::string> IdProblem(const std::string& id, std::string_view what) {
   if (ValidInstanceId(id)) return std::nullopt;
-  return Quoted(id) + " cannot be an instance's id: that is 1 to " +
+  return Quoted(id) + " cannot be " + std::string(what) + ": that is 1 to " +
          std::to_string(limits::kInstanceId) + " printable characters without space";
+}
+
+std::optional<std::string> InstanceIdProblem(const std::string& id) {
+  return IdProblem(id, "an instance's id");
 }
 
 bool ReadParams(const Field& field, const ReferenceProblem& problem, std::string* params) {
@@ -102,12 +106,12 @@ bool ReadStart(const Field& field, const ReferenceProblem& problem, LaunchSource
     start.priority = static_cast<int32_t>(number);
   }
   if (auto id = keys.Take("id")) {
-    ReadFilledText(*id, "\"pay-${schedule.date}\"", problem, IdProblem, &start.id);
+    ReadFilledText(*id, "\"pay-${schedule.date}\"", problem, InstanceIdProblem, &start.id);
   }
   if (auto group = keys.Take("group")) {
     ReadFilledText(
         *group, "nightly", problem,
-        [](const std::string& name) { return NameProblem("group", name); }, &start.group);
+        [](const std::string& name) { return IdProblem(name, "a group's name"); }, &start.group);
   }
   if (auto params = keys.Take("params")) ReadParams(*params, problem, &start.params);
   if (auto labels = keys.Take("labels")) ReadLabels(*labels, problem, &start);
@@ -136,7 +140,8 @@ bool ReadSend(const Field& field, const ReferenceProblem& problem, LaunchSource*
     };
   };
   if (auto instance = keys.Take("instance")) {
-    ReadFilledText(*instance, "\"order-${schedule.date}\"", problem, IdProblem, &send.instance);
+    ReadFilledText(*instance, "\"order-${schedule.date}\"", problem, InstanceIdProblem,
+                   &send.instance);
   }
   if (auto transition = keys.Take("transition")) {
     ReadFilledText(*transition, "wake", problem, name("transition"), &send.transition);

@@ -56,7 +56,7 @@ void ReadRules(const Keys& keys, CalendarRules* rules) {
     rules->every.push_back(*std::move(every));
   });
   ForEachText(keys, "at", "2026-12-24T18:00", limits::kCalendarTimes, [&](const Field& field) {
-    auto at = ParseMoment(field.value.text);
+    auto at = ParseTimeText(field.value.text);
     if (!at) return field.Fail(at.error().message);
     rules->at.push_back(*at);
   });
@@ -68,14 +68,14 @@ void ReadRules(const Keys& keys, CalendarRules* rules) {
               });
 }
 
-void ReadMoment(const Keys& keys, std::string_view key, std::optional<Moment>* out) {
+void ReadMoment(const Keys& keys, std::string_view key, std::optional<WrittenTime>* out) {
   const auto field = keys.Take(key);
   if (!field) return;
   if (!field->value.IsScalar() || field->value.IsEmpty()) {
     return field->Fail("expected a time such as 2026-01-02 or 2026-01-02T17:00, not " +
                        Describe(field->value));
   }
-  auto moment = ParseMoment(field->value.text);
+  auto moment = ParseTimeText(field->value.text);
   if (!moment) return field->Fail(moment.error().message);
   *out = *moment;
 }

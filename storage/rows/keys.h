@@ -39,6 +39,7 @@
 //          0x02    ns kind(1) name id      the number (8) of the one with this id
 //          0x03    ns kind(1) name number(8)  of one that is FAILED
 //          0x04    time(8) ns kind(1) name number(8)  when it was listed
+//          0x05    ns group                record.Backfill
 //   0x1D trigger   ns name                 record.Trigger; without a name the last record of the feed
 //                                          that all triggers which follow it have looked at (8)
 //   0x1E gathering ns trigger number(8)    record.Gathering

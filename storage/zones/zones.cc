@@ -90,10 +90,10 @@ Error Zones::Unknown(std::string_view name) const {
                 folder_ + "; install it (Debian: apt install tzdata), or use UTC"};
   }
   // Letters of another case, a place without its area (Berlin), a slip of the hand.
-  const std::string lower = Lower(name);
+  const std::string lower = LowerCase(name);
   std::string hint;
   for (const std::string& known : names) {
-    const std::string other = Lower(known);
+    const std::string other = LowerCase(known);
     if (other == lower || (hint.empty() && other.ends_with("/" + lower))) {
       hint = " (did you mean " + Quoted(known) + "?)";
     }
@@ -101,7 +101,7 @@ Error Zones::Unknown(std::string_view name) const {
   }
   if (hint.empty()) {
     std::vector<std::string> lowered;
-    for (const std::string& known : names) lowered.push_back(Lower(known));
+    for (const std::string& known : names) lowered.push_back(LowerCase(known));
     Nearest nearest(lower);
     for (const std::string& known : lowered) nearest.Try(known);
     const auto best = std::ranges::find(lowered, nearest.Best());

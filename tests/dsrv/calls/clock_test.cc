@@ -1,7 +1,6 @@
 #include "dsrv/calls/clock.h"
 
 #include <doctest/doctest.h>
-
 #include <google/protobuf/util/time_util.h>
 
 namespace dfsmr {

@@ -8,10 +8,10 @@ namespace dfsmr {
 namespace {
 
 // The day before the clocks of Berlin go forward, or back, in 2026.
-std::string Spring(const Written& written) {
+std::string Spring(const Texts& written) {
   return TimesOf(written, "2026-03-28T23:00:00Z", "2026-03-29T22:00:00Z");
 }
-std::string Autumn(const Written& written) {
+std::string Autumn(const Texts& written) {
   return TimesOf(written, "2026-10-24T22:00:00Z", "2026-10-25T23:00:00Z");
 }
 
@@ -22,7 +22,7 @@ TEST_CASE("daylight saving is as in the table of the page") {
   CHECK(Autumn({.cron = "*/30 2 * * *"}) == "25 00:00, 25 00:30");
   CHECK(Spring({.cron = "0 2,3 * * *"}) == "29 01:00");
   CHECK(Autumn({.cron = "0 2,3 * * *"}) == "25 00:00, 25 02:00");
-  const Written by_elapsed{.cron = "*/30 * * * *"};
+  const Texts by_elapsed{.cron = "*/30 * * * *"};
   CHECK(TimesOf(by_elapsed, "2026-03-29T00:30:00Z", "2026-03-29T02:00:00Z") ==
         "29 00:30, 29 01:00, 29 01:30");
   CHECK(TimesOf(by_elapsed, "2026-10-25T00:00:00Z", "2026-10-25T02:30:00Z") ==
@@ -52,13 +52,13 @@ TEST_CASE("at and every go by the clock, and elapsed time does not") {
 }
 
 TEST_CASE("the examples of every are as on the page") {
-  const Written weeks{.every = "2 weeks on MO,TU", .timezone = "UTC", .from = "2018-01-01"};
+  const Texts weeks{.every = "2 weeks on MO,TU", .timezone = "UTC", .from = "2018-01-01"};
   CHECK(TimesOf(weeks, "2018-01-01", "2018-02-01") ==
         "01 00:00, 02 00:00, 15 00:00, 16 00:00, 29 00:00, 30 00:00");
-  const Written months{.every = "2 months on 2MO,3TU", .timezone = "UTC", .from = "2018-01-01"};
+  const Texts months{.every = "2 months on 2MO,3TU", .timezone = "UTC", .from = "2018-01-01"};
   CHECK(TimesOf(months, "2018-01-01", "2018-02-28") == "08 00:00, 16 00:00");
   CHECK(TimesOf(months, "2018-03-01", "2018-04-30") == "12 00:00, 20 00:00");
-  const Written payroll{.every = "2 weeks on FR at 17:00", .from = "2026-01-02"};
+  const Texts payroll{.every = "2 weeks on FR at 17:00", .from = "2026-01-02"};
   CHECK(TimesOf(payroll, "2026-01-01", "2026-02-01") == "02 16:00, 16 16:00, 30 16:00");
 }
 
@@ -143,10 +143,10 @@ TEST_CASE("what is excepted is left out as the rule says it, before a gap moves 
 }
 
 TEST_CASE("from and until are inclusive, and a date is its whole day") {
-  const Written hours{.cron = "0 */6 * * *", .from = "2026-11-02", .until = "2026-11-03"};
+  const Texts hours{.cron = "0 */6 * * *", .from = "2026-11-02", .until = "2026-11-03"};
   CHECK(TimesOf(hours, "2026-11-01", "2026-11-05") ==
         "01 23:00, 02 05:00, 02 11:00, 02 17:00, 02 23:00, 03 05:00, 03 11:00, 03 17:00");
-  const Written exact{
+  const Texts exact{
       .cron = "0 */6 * * *", .from = "2026-11-02T06:00", .until = "2026-11-02T17:00:00Z"};
   CHECK(TimesOf(exact, "2026-11-01", "2026-11-05") == "02 05:00, 02 11:00, 02 17:00");
   const Calendar calendar = CalendarOf(exact);
@@ -173,10 +173,10 @@ TEST_CASE("count takes the first times since from, after except") {
   calendar.EndAt(last);
   CHECK(calendar.Next(Utc("2026-11-03T12:00:00Z")) == last);
   CHECK(calendar.Next(last) == kNever);
-  const Written elapsed{.every = "1s", .timezone = "UTC", .from = "2026-01-01", .count = 1'000'000};
+  const Texts elapsed{.every = "1s", .timezone = "UTC", .from = "2026-01-01", .count = 1'000'000};
   CHECK(CalendarOf(elapsed).LastOfCount(defined) ==
         Utc("2026-01-01T00:00:00Z") + std::chrono::seconds(999'999));
-  const Written ended{.cron = "@daily", .timezone = "UTC", .until = "2026-11-03", .count = 3};
+  const Texts ended{.cron = "@daily", .timezone = "UTC", .until = "2026-11-03", .count = 3};
   CHECK(CalendarOf(ended).LastOfCount(defined) == kNever);
   CHECK(CalendarOf({.cron = "@daily"}).LastOfCount(defined) == kNever);
 }
@@ -198,6 +198,10 @@ TEST_CASE("the rarest day is found, and what never comes is not") {
   CHECK(CalendarOf({.cron = "* * * * * *", .except = "* * * * *"}).Next(Utc("2026-11-01")) ==
         kNever);
   CHECK(CalendarOf({.every = "2s", .except = "*/2 * * * * *"}).Next(Utc("2026-11-01")) == kNever);
+  std::string each_second;  // sixty texts that together leave out everything
+  for (int i = 0; i < 60; ++i) each_second += std::to_string(i) + " * * * * *;";
+  CHECK(CalendarOf({.cron = "* * * * * *", .every = "1s;2s;day", .except = each_second})
+            .Next(Utc("2026-11-01")) == kNever);
   CHECK(CalendarOf({.cron = "* * * * *"}).Next(kNever) == kNever);
   CHECK(CalendarOf({.cron = "* * * * *"}).Next(Utc("9999-12-31T23:59:00Z")) == kNever);
 }
@@ -209,7 +213,7 @@ std::string Found(const std::vector<CalendarProblem>& problems) {
   }
   return text;
 }
-std::string Barren(const Written& written, std::string_view defined) {
+std::string Barren(const Texts& written, std::string_view defined) {
   return Found(CalendarOf(written).Barren(RulesOf(written), Utc(defined)));
 }
 
@@ -231,7 +235,7 @@ TEST_CASE("rules without a time in eight years are found") {
 }
 
 TEST_CASE("what is wrong with rules together is found") {
-  auto found = [](const Written& written) { return Found(Problems(RulesOf(written))); };
+  auto found = [](const Texts& written) { return Found(Problems(RulesOf(written))); };
   CHECK(found({}) == "[0]: it has no time: write cron, every or at\n");
   CHECK(found({.every = "15m;2 weeks on MO;month;day"}) ==
         "every[1]: it needs `from`: a number of days, weeks, months or years is counted from it\n"
@@ -271,7 +275,7 @@ TEST_CASE("a plan says what is odd") {
   CHECK(plan[1].note == "02:30 does not exist on this day");
   CHECK(plan[1].begin == plan[1].time);
   CHECK(plan[2].local == "2026-03-30T02:30:00+02:00");
-  auto notes = [](const Written& written, std::string_view after, size_t most) {
+  auto notes = [](const Texts& written, std::string_view after, size_t most) {
     std::string text;
     for (const auto& time : CalendarOf(written).Plan("default", "x", Utc(after), most)) {
       text += time.local + " " + time.note + "\n";

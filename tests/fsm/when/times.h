@@ -21,13 +21,13 @@ inline ZonePtr ZoneOf(std::string_view name) {
 
 // RFC 3339, or a date or date-time of UTC.
 inline Timestamp Utc(std::string_view text) {
-  const auto moment = ParseMoment(text);
+  const auto moment = ParseTimeText(text);
   REQUIRE_MESSAGE(moment, text);
   return Timestamp(moment->since_1970);
 }
 
 // The keys of a schedule; a list is separated by ";".
-struct Written {
+struct Texts {
   std::string_view cron = "", every = "", at = "", except = "";
   std::string_view timezone = "Europe/Berlin";
   std::string_view from = "", until = "";
@@ -51,21 +51,21 @@ T Good(Result<T> result) {
   return *std::move(result);
 }
 
-inline CalendarRules RulesOf(const Written& written) {
+inline CalendarRules RulesOf(const Texts& written) {
   CalendarRules rules;
   for (auto text : Split(written.cron)) rules.cron.push_back(Good(ParseCron(text)).rule);
   for (auto text : Split(written.every)) rules.every.push_back(Good(ParseEvery(text)));
-  for (auto text : Split(written.at)) rules.at.push_back(Good(ParseMoment(text)));
+  for (auto text : Split(written.at)) rules.at.push_back(Good(ParseTimeText(text)));
   for (auto text : Split(written.except)) (void)Good(AddExcept(text, rules));
   rules.timezone = written.timezone;
-  if (!written.from.empty()) rules.from = Good(ParseMoment(written.from));
-  if (!written.until.empty()) rules.until = Good(ParseMoment(written.until));
+  if (!written.from.empty()) rules.from = Good(ParseTimeText(written.from));
+  if (!written.until.empty()) rules.until = Good(ParseTimeText(written.until));
   if (written.count != 0) rules.count = written.count;
   rules.jitter = written.jitter;
   return rules;
 }
 
-inline Calendar CalendarOf(const Written& written) {
+inline Calendar CalendarOf(const Texts& written) {
   return Calendar(RulesOf(written), ZoneOf(written.timezone));
 }
 
@@ -94,7 +94,7 @@ inline std::string TimesOf(const Calendar& calendar, std::string_view from, std:
   return all;
 }
 
-inline std::string TimesOf(const Written& written, std::string_view from, std::string_view to) {
+inline std::string TimesOf(const Texts& written, std::string_view from, std::string_view to) {
   return TimesOf(CalendarOf(written), from, to);
 }
 

@@ -10,7 +10,7 @@
 
 namespace dfsmr {
 
-struct Moment {
+struct WrittenTime {
   enum class Kind : uint8_t {
     kInstant,  // with an offset, or Z
     kLocal,    // a date and a time of day
@@ -18,7 +18,7 @@ struct Moment {
   };
   Kind kind = Kind::kInstant;
   Duration since_1970{0};  // of UTC, or of the local clock
-  friend bool operator==(const Moment&, const Moment&) = default;
+  friend bool operator==(const WrittenTime&, const WrittenTime&) = default;
 
   // Its first second that begins no earlier, and its last one: of a date those of its whole day.
   // Local times that do not exist, or twice: as calendars take them.
@@ -29,6 +29,6 @@ struct Moment {
 };
 
 // 2026-01-02T17:00:00+01:00, 2026-01-02T17:00, 2026-01-02 17:00:30, 2026-01-02.
-Result<Moment> ParseMoment(std::string_view text);
+Result<WrittenTime> ParseTimeText(std::string_view text);
 
 }  // namespace dfsmr

@@ -1,4 +1,4 @@
-#include "fsm/when/moment.h"
+#include "fsm/when/written_time.h"
 
 #include <optional>
 #include <string>
@@ -55,30 +55,30 @@ LocalTime AsLocal(Duration since_1970, bool up) {
 
 }  // namespace
 
-Instant Moment::Begin(const Zone& zone) const {
+Instant WrittenTime::Begin(const Zone& zone) const {
   if (kind == Kind::kInstant) return AsUtc(since_1970, true);
   return zone.First(AsLocal(since_1970, true));
 }
 
-Instant Moment::End(const Zone& zone) const {
+Instant WrittenTime::End(const Zone& zone) const {
   if (kind == Kind::kInstant) return AsUtc(since_1970, false);
   if (kind == Kind::kLocal) return zone.First(AsLocal(since_1970, false));
   return zone.First(AsLocal(since_1970 + days(1), false)) - seconds(1);
 }
 
-LocalTime Moment::Local(const Zone& zone) const {
+LocalTime WrittenTime::Local(const Zone& zone) const {
   if (kind == Kind::kInstant) return zone.Local(AsUtc(since_1970, false));
   return AsLocal(since_1970, false);
 }
 
-Result<Moment> ParseMoment(std::string_view text) {
+Result<WrittenTime> ParseTimeText(std::string_view text) {
   const auto day = ReadDate(text.substr(0, 10));
   if (!day) {
     const bool is_date = text.size() >= 10 && text[4] == '-' && text[7] == '-';
     return Bad(text, is_date ? " names a day that does not exist" : " is not a time");
   }
   const auto midnight = std::chrono::duration_cast<Duration>(day->time_since_epoch());
-  if (text.size() == 10) return Moment{Moment::Kind::kDate, midnight};
+  if (text.size() == 10) return WrittenTime{WrittenTime::Kind::kDate, midnight};
   std::string_view rest = text.substr(10);
   if (rest[0] != 'T' && rest[0] != 't' && rest[0] != ' ') return Bad(text, " is not a time");
   rest.remove_prefix(1);
@@ -90,10 +90,10 @@ Result<Moment> ParseMoment(std::string_view text) {
   const auto fraction = TakeFraction(rest);
   if (!fraction || (*fraction != Duration(0) && size != 8)) return Bad(text, " is not a time");
   const Duration local = midnight + seconds(*clock) + *fraction;
-  if (rest.empty()) return Moment{Moment::Kind::kLocal, local};
+  if (rest.empty()) return WrittenTime{WrittenTime::Kind::kLocal, local};
   const auto offset = ReadOffset(rest);
   if (!offset) return Bad(text, " has an offset that cannot be read");
-  return Moment{Moment::Kind::kInstant, local - *offset};
+  return WrittenTime{WrittenTime::Kind::kInstant, local - *offset};
 }
 
 }  // namespace dfsmr

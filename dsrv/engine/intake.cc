@@ -47,7 +47,7 @@ bool AllHaveCome(const TriggerSource& source, const rows::GatheringRow& row) {
 
 bool Complete(const TriggerSource& source, const rows::GatheringRow& row) {
   const GatherSource& gather = *source.gather;
-  if (gather.all && /*mutant gather-all-ignored*/ AllHaveCome(source, row) /*end*/) return true;
+  if (gather.all && AllHaveCome(source, row)) return true;
   if (gather.count != 0 && row.count >= gather.count) return true;
   return row.count >= kGatheredItems || row.bytes >= kGatheredBytes;
 }
@@ -87,9 +87,10 @@ Result<Occurrence> Intake::Take(TriggerState& state, const Item& item) {
       states_.MarkDirty(state);
       return Unlisted(OccurrenceOutcome::kDuplicate, state, item, turn_.clock());
     }
-    rows::PutSeen(turn_.writer(), state.trigger(), *key, After(turn_.clock(), source.dedupe->window));
-    turn_.Trust(
-        rows::DropSeen(turn_.reader(), turn_.writer(), state.trigger(), turn_.clock(), kSeenDropped));
+    const Timestamp end = After(turn_.clock(), source.dedupe->window);
+    /*mutant seen-not-kept*/ rows::PutSeen(turn_.writer(), state.trigger(), *key, end); /*end*/
+    turn_.Trust(rows::DropSeen(turn_.reader(), turn_.writer(), state.trigger(), turn_.clock(),
+                               kSeenDropped));
   }
   if (source.gather) return Gather(state, item, std::move(given));
   return Launch(state, given, item.kind);
@@ -118,7 +119,7 @@ Result<Occurrence> Intake::Gather(TriggerState& state, const Item& item, Given g
   states_.MarkDirty(state);
   if (Complete(state.source(), row)) return FinishGathering(state, row, item.kind);
   ++state.row.gathered;
-  rows::PutGathering(turn_.writer(), state.trigger(), row);
+  /*mutant gathered-not-kept*/ rows::PutGathering(turn_.writer(), state.trigger(), row); /*end*/
   if (!state.row.paused) deadlines_.insert({EndOf(state.source(), row), &state, *key});
   return Unlisted(OccurrenceOutcome::kGathered, state, item, turn_.clock());
 }
@@ -179,9 +180,7 @@ void Intake::TimeGatherings(TriggerState& state) {
   }
 }
 
-Timestamp Intake::Due() const {
-  return deadlines_.empty() ? kNever : deadlines_.begin()->at;
-}
+Timestamp Intake::Due() const { return deadlines_.empty() ? kNever : deadlines_.begin()->at; }
 
 bool Intake::EndGathering() {
   if (Due() > turn_.clock()) return false;

@@ -111,6 +111,7 @@ void Listening::Note(const Candidates& candidates, const Event& event, EventPtr*
     }
     if (state.queued == kNotedMax || noted_bytes_ > kNotedBytes) {
       FallBehind(state);
+      state.row.position = std::min(state.row.position, event.seq - 1);
       continue;
     }
     if (!*shared) {
@@ -125,7 +126,7 @@ void Listening::Note(const Candidates& candidates, const Event& event, EventPtr*
 
 // It reads from the disk what is not looked at yet. The index may still have it.
 void Listening::FallBehind(TriggerState& state) {
-  state.row.position = PositionOf(state);
+  /*mutant pause-forgets-position*/ state.row.position = PositionOf(state); /*end*/
   state.row.following = false;
   states_.MarkDirty(state);
   state.reading = Reading::kBehind;
@@ -190,7 +191,8 @@ bool Listening::CatchUp() {
   bool arrived = false;
   for (TriggerState* one : readers) {
     // A failure may have paused it.
-    if (one->reading != Reading::kBehind || one->row.position != turn_.last_seq()) continue;
+    if (one->reading != Reading::kBehind) continue;
+    if (/*mutant at-head-too-early*/ one->row.position != turn_.last_seq() /*end*/) continue;
     one->reading = Reading::kAtHead;
     one->row.following = true;
     states_.MarkDirty(*one);
@@ -260,9 +262,7 @@ void Listening::Look(TriggerState& state, const Event& event,
     }
     auto taken = intake_.Take(state, {*source, item_, DepthOf(event) + 1});
     if (!taken) return;
-    if (/*mutant trigger-position-late*/ state.row.position < event.seq /*end*/) {
-      state.row.position = event.seq;
-    }
+    state.row.position = std::max(state.row.position, event.seq);
     states_.MarkDirty(state);
     const bool changed = taken->outcome != OccurrenceOutcome::kFiltered &&
                          taken->outcome != OccurrenceOutcome::kDuplicate;
@@ -295,7 +295,9 @@ Timestamp Listening::Due() const {
 
 void Listening::Stage() {
   if (at_head_ == 0) return;
-  const uint64_t up_to = noted_.empty() ? turn_.last_seq() : noted_.front().event->seq - 1;
+  const uint64_t up_to = /*mutant followed-too-far*/ noted_.empty()
+                             ? turn_.last_seq()
+                             : noted_.front().event->seq - 1 /*end*/;
   if (up_to <= followed_) return;
   followed_ = up_to;
   rows::PutFollowed(turn_.writer(), up_to);

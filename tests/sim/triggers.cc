@@ -76,7 +76,7 @@ void TriggerSim::Step() {
   for (size_t turn = 0; turn < turns && problem_.empty(); ++turn) {
     world_.Decide([this](Engine& engine) {
       // At times more than a trigger takes in one pass.
-      const size_t most = random_.Chance(5) ? 300 : 6;
+      const size_t most = random_.Chance(5) ? 600 : 6;
       for (size_t n = random_.Below(most); n > 0; --n) {
         random_.Chance(60) ? StartOne(engine) : EndOne(engine);
       }

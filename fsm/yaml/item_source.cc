@@ -382,8 +382,11 @@ bool ReadItemSources(const Field& field, std::vector<ItemSource>* to) {
       field.reporter->Error(entry.at, one.path, *problem);
       sound = false;
     }
-    if (!one.value.IsMap()) {
-      const std::string hint = Hint(entry.key, kSources);
+    const std::string hint = Hint(entry.key, kSources);
+    const bool source = std::ranges::any_of(one.value.entries, [](const YamlEntry& below) {
+      return std::ranges::find(kSources, below.key) != kSources.end();
+    });
+    if (!one.value.IsMap() || (!hint.empty() && !source)) {
       field.reporter->Error(entry.at, one.path,
                             "expected one of change, poll and webhook, or a source with a name: "
                             "'NAME: " +

@@ -114,7 +114,7 @@ TEST_CASE("what is wrong with the sources is reported where it stands") {
   CheckWrong(On("{chnage: {}}"), "did you mean 'change'");
   CheckWrong(On("{change: {}, poll: {action: a, every: 1s}}"), "t:2:18: on.poll: several sources");
   CheckWrong(On("{change: {knd: finished}}"), "did you mean 'kind'");
-  CheckWrong(On("{change: {kind: finish}}"), "t:2:20: on.change.kind: expected");
+  CheckWrong(On("{change: {kind: finish}}"), "t:2:21: on.change.kind: expected");
   CheckWrong(On("{change: {kind: []}}"), "the list is empty");
   CheckWrong(On("{change: {result: good}}"), "on.change.result: expected success, warning");
   CheckWrong(On("{change: {cause: nightly}}"), "such as schedule:nightly");
@@ -124,7 +124,7 @@ TEST_CASE("what is wrong with the sources is reported where it stands") {
   CheckWrong(On("{poll: {action: a}}"), "the poll has no 'every'");
   CheckWrong(On("{poll: {action: a, every: 500ms}}"), "expected 1s or more");
   CheckWrong(On("{poll: {action: a, every: 1s, input: {cursor: 1}}}"),
-             "t:2:38: on.poll.input.cursor: the input of a poll has no key 'cursor'");
+             "t:2:43: on.poll.input.cursor: the input of a poll has no key 'cursor'");
   CheckWrong(On("{webhook: {open: true}}"), "the webhook has no 'path'");
   CheckWrong(On("{webhook: {path: /a, open: true}}"), "without a slash in front");
   CheckWrong(On("{webhook: {path: a//b, open: true}}"), "expected a path of names");

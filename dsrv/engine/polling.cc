@@ -53,6 +53,8 @@ void Polling::Begin(TriggerState& state) {
     fresh.action = source->action;
     fresh.next = turn_.clock();
     polls.push_back(same ? *known : fresh);
+    // With another `every` it does not wait as long as the last version said.
+    polls.back().next = std::min(polls.back().next, After(turn_.clock(), source->every));
   }
   if (polls != state.row.poll) {
     state.row.poll = std::move(polls);

@@ -507,8 +507,8 @@ TEST_CASE("a poll brings items and a cursor, at once, then after a while") {
   }));
   world.Drain();
   CHECK(InstancesOf(world, "deploy") == std::vector<std::string>{"order-1", "order-2"});
-  world.Move("order-1", "ok");
-  world.Move("order-2", "ok");
+  REQUIRE(world.Move("order-1", "ok"));
+  REQUIRE(world.Move("order-2", "ok"));
   CHECK(ViewOf(world, "orders").row.poll.front().cursor == R"({"at":2})");
   CHECK(world.Ready().empty());
   world.Elapse(29s);

@@ -292,7 +292,7 @@ void Model::Relinquish(const std::string& id, const std::string& claim,
   if (!life) return;
   std::string node;
   const Shown shown = ShownBy(*life, claim);
-  if (claim.empty()) VoidLost(*life);
+  if (claim.empty() && answer) VoidLost(*life);
   Same(*life, "Relinquish", RulesOf(*life).Relinquish(shown, &node), ReasonOf(answer));
   Expect(!answer || *answer == node, "a relinquish of " + id + " answers another node");
   Match(*life);
@@ -334,7 +334,7 @@ void Model::Resume(const std::string& id, const std::string& node, bool force,
   Life* life = Touch(id, "Resume", answer.has_value(), ReasonOf(answer));
   if (!life) return;
   bool begins = false;
-  if (force) VoidLost(*life);
+  if (force && answer) VoidLost(*life);
   Same(*life, "Resume", RulesOf(*life).Resume(node, force, &begins), ReasonOf(answer));
   Match(*life);
   if (begins) StartDue(*life, true);

@@ -211,7 +211,7 @@ std::string Take(const Said& said, Verdict* verdict) {
 
 }  // namespace
 
-bool operator==(const AskedStart& a, const AskedStart& b) {
+bool operator==(const StartCall& a, const StartCall& b) {
   return google::protobuf::util::MessageDifferencer::Equals(a.request, b.request);
 }
 

@@ -54,15 +54,24 @@ class ServerClock {
   Timestamp ahead_ GUARDED(mutex_);
 };
 
+Error NotSound(const Parsed& parsed) {
+  std::string message;
+  for (const Diagnostic& diagnostic : parsed.diagnostics) message += Format(diagnostic) + "; ";
+  return {Code::kDataLoss, Reason::kBadMachine, message};
+}
+
 // Definitions in the store were accepted once; they are compiled again at each start.
 Result<Machine> CompileSource(std::string_view source) {
   Parsed parsed = ParseDefinitions(source, "store");
   if (parsed.ok() && parsed.definitions.size() == 1) {
     return std::move(parsed.definitions.front());
   }
-  std::string message;
-  for (const Diagnostic& diagnostic : parsed.diagnostics) message += Format(diagnostic) + "; ";
-  return Error{Code::kDataLoss, Reason::kBadMachine, message};
+  return NotSound(parsed);
+}
+Result<Document> ParseDocument(std::string_view source) {
+  Parsed parsed = ParseDefinitions(source, "store");
+  if (parsed.ok() && parsed.documents.size() == 1) return std::move(parsed.documents.front());
+  return NotSound(parsed);
 }
 
 // gRPC's own log goes into ours.
@@ -116,7 +125,9 @@ std::unique_ptr<grpc::Server> Listen(const Flags& flags, const Services& service
   for (const auto& service : services) builder.RegisterService(service.get());
   auto server = builder.BuildAndStart();
   if (!server) return nullptr;
-  server->GetHealthCheckService()->SetServingStatus("dfsmr.v1.RunnerService", true);
+  for (const char* name : {"dfsmr.v1.RunnerService", "dfsmr.v1.ScheduleService"}) {
+    server->GetHealthCheckService()->SetServingStatus(name, true);
+  }
   acceptor->Serve(std::move(handler));
   return server;
 }
@@ -187,6 +198,7 @@ Result<std::unique_ptr<Engine>> OpenEngine(const Flags& flags, Store& store, Poo
       {.retention = flags.retention,
        .cached_instances = flags.cached_instances,
        .compile = CompileSource,
+       .parse_document = ParseDocument,
        .parse_flow = ToFlow,
        .schema = CompileSchema,
        .offload = [&](EngineOptions::Job job) { Offload(pool, mailbox, std::move(job)); }},

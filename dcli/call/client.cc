@@ -11,12 +11,14 @@
 #include "dcli/text/values.h"
 #include "dfsmr/v1/admin.grpc.pb.h"
 #include "dfsmr/v1/runner.grpc.pb.h"
+#include "dfsmr/v1/schedule.grpc.pb.h"
 #include "fsm/base/mutex.h"
 
 namespace dfsmr::cli {
 namespace {
 
 using Stub = v1::RunnerService::Stub;
+using ScheduleStub = v1::ScheduleService::Stub;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kSilence{20'000};
@@ -292,7 +294,8 @@ struct Client::Connection {
   Connection(const std::string& server, const Credentials& credentials)
       : channel(Connect(server, credentials)),
         stub(v1::RunnerService::NewStub(channel)),
-        tokens(v1::TokenService::NewStub(channel)) {}
+        tokens(v1::TokenService::NewStub(channel)),
+        schedules(v1::ScheduleService::NewStub(channel)) {}
   template <typename... Arguments>
   Stub& Of(grpc::Status (Stub::*)(Arguments...)) const {
     return *stub;
@@ -301,10 +304,15 @@ struct Client::Connection {
   v1::TokenService::Stub& Of(grpc::Status (v1::TokenService::Stub::*)(Arguments...)) const {
     return *tokens;
   }
+  template <typename... Arguments>
+  ScheduleStub& Of(grpc::Status (ScheduleStub::*)(Arguments...)) const {
+    return *schedules;
+  }
 
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<Stub> stub;
   std::unique_ptr<v1::TokenService::Stub> tokens;
+  std::unique_ptr<ScheduleStub> schedules;
 };
 
 Client::Client(const std::string& server, Duration timeout, Credentials credentials)
@@ -410,6 +418,84 @@ Result<v1::RevokeTokenResponse> Client::RevokeToken(const v1::RevokeTokenRequest
 }
 Result<v1::AccessToken> Client::GetCaller() {
   return Call<v1::AccessToken>(&v1::TokenService::Stub::GetCaller, v1::GetCallerRequest(), true);
+}
+
+ScheduleCalls Client::schedules() { return ScheduleCalls(*this); }
+
+Result<v1::ListSchedulesResponse> ScheduleCalls::ListSchedules(
+    const v1::ListSchedulesRequest& request) {
+  return client_.Call<v1::ListSchedulesResponse>(&ScheduleStub::ListSchedules, request, true);
+}
+Result<v1::Schedule> ScheduleCalls::GetSchedule(const v1::GetScheduleRequest& request) {
+  return client_.Call<v1::Schedule>(&ScheduleStub::GetSchedule, request, true);
+}
+Result<v1::PreviewScheduleResponse> ScheduleCalls::PreviewSchedule(
+    const v1::PreviewScheduleRequest& request) {
+  return client_.Call<v1::PreviewScheduleResponse>(&ScheduleStub::PreviewSchedule, request, true);
+}
+Result<v1::Occurrence> ScheduleCalls::RunSchedule(const v1::RunScheduleRequest& request) {
+  return client_.Call<v1::Occurrence>(&ScheduleStub::RunSchedule, request, false);
+}
+Result<v1::BackfillScheduleResponse> ScheduleCalls::BackfillSchedule(
+    const v1::BackfillScheduleRequest& request) {
+  return client_.Call<v1::BackfillScheduleResponse>(&ScheduleStub::BackfillSchedule, request,
+                                                    false);
+}
+Result<v1::ListTriggersResponse> ScheduleCalls::ListTriggers(
+    const v1::ListTriggersRequest& request) {
+  return client_.Call<v1::ListTriggersResponse>(&ScheduleStub::ListTriggers, request, true);
+}
+Result<v1::Trigger> ScheduleCalls::GetTrigger(const v1::GetTriggerRequest& request) {
+  return client_.Call<v1::Trigger>(&ScheduleStub::GetTrigger, request, true);
+}
+Result<v1::Occurrence> ScheduleCalls::FireTrigger(const v1::FireTriggerRequest& request) {
+  return client_.Call<v1::Occurrence>(&ScheduleStub::FireTrigger, request, false);
+}
+Result<v1::SetPausedResponse> ScheduleCalls::SetPaused(const v1::SetPausedRequest& request) {
+  return client_.Call<v1::SetPausedResponse>(&ScheduleStub::SetPaused, request, true);
+}
+Result<v1::ListOccurrencesResponse> ScheduleCalls::ListOccurrences(
+    const v1::ListOccurrencesRequest& request) {
+  return client_.Call<v1::ListOccurrencesResponse>(&ScheduleStub::ListOccurrences, request, true);
+}
+Result<v1::RetryOccurrencesResponse> ScheduleCalls::RetryOccurrences(
+    const v1::RetryOccurrencesRequest& request) {
+  return client_.Call<v1::RetryOccurrencesResponse>(&ScheduleStub::RetryOccurrences, request,
+                                                    false);
+}
+Result<v1::DeleteDefinitionResponse> ScheduleCalls::DeleteDefinition(
+    const v1::DeleteDefinitionRequest& request) {
+  return client_.Call<v1::DeleteDefinitionResponse>(&ScheduleStub::DeleteDefinition, request,
+                                                    false);
+}
+Result<v1::ListLimitsResponse> ScheduleCalls::ListLimits(const v1::ListLimitsRequest& request) {
+  return client_.Call<v1::ListLimitsResponse>(&ScheduleStub::ListLimits, request, true);
+}
+Result<v1::Limit> ScheduleCalls::GetLimit(const v1::GetLimitRequest& request) {
+  return client_.Call<v1::Limit>(&ScheduleStub::GetLimit, request, true);
+}
+Result<v1::Limit> ScheduleCalls::SetLimit(const v1::SetLimitRequest& request) {
+  return client_.Call<v1::Limit>(&ScheduleStub::SetLimit, request, true);
+}
+Result<v1::ListGroupsResponse> ScheduleCalls::ListGroups(const v1::ListGroupsRequest& request) {
+  return client_.Call<v1::ListGroupsResponse>(&ScheduleStub::ListGroups, request, true);
+}
+Result<v1::Group> ScheduleCalls::GetGroup(const v1::GetGroupRequest& request) {
+  return client_.Call<v1::Group>(&ScheduleStub::GetGroup, request, true);
+}
+Result<v1::Group> ScheduleCalls::SetGroup(const v1::SetGroupRequest& request) {
+  return client_.Call<v1::Group>(&ScheduleStub::SetGroup, request, true);
+}
+Result<v1::Group> ScheduleCalls::ControlGroup(const v1::ControlGroupRequest& request) {
+  return client_.Call<v1::Group>(&ScheduleStub::ControlGroup, request, false);
+}
+Result<v1::Clock> ScheduleCalls::GetClock(const v1::GetClockRequest& request) {
+  return client_.Call<v1::Clock>(&ScheduleStub::GetClock, request, true);
+}
+Result<v1::Clock> ScheduleCalls::AdvanceClock(const v1::AdvanceClockRequest& request) {
+  // A year takes as long as it takes.
+  return client_.Call<v1::Clock>(&ScheduleStub::AdvanceClock, request, false,
+                                 std::chrono::hours(1));
 }
 
 Result<Ok> Client::Changes(const v1::ChangesRequest& request, Canceller* cancel,

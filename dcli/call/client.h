@@ -10,6 +10,7 @@
 
 #include "dfsmr/v1/admin.pb.h"
 #include "dfsmr/v1/runner.pb.h"
+#include "dfsmr/v1/schedule.pb.h"
 #include "fsm/base/mutex.h"
 #include "fsm/base/result.h"
 #include "fsm/base/time.h"
@@ -83,6 +84,8 @@ Credentials CredentialsFromEnvironment();
 // would be readable on the way.
 Result<Ok> CheckCredentials(const Credentials& credentials, const std::string& server);
 
+class ScheduleCalls;
+
 // Any thread. Connects at the first call. A call ends at its timeout; a call that was cancelled
 // fails with kCancelled.
 class Client {
@@ -122,12 +125,15 @@ class Client {
   Result<v1::RevokeTokenResponse> RevokeToken(const v1::RevokeTokenRequest& request);
   Result<v1::AccessToken> GetCaller();
 
+  ScheduleCalls schedules();
+
   // Hands each message of the stream to `visit` until that returns false or the stream ends. The
   // server says something at least every 5 s; after 20 s of silence it counts as lost.
   Result<Ok> Changes(const v1::ChangesRequest& request, Canceller* cancel,
                      const std::function<bool(const v1::ChangesResponse&)>& visit);
 
  private:
+  friend class ScheduleCalls;
   struct Connection;
   std::shared_ptr<Connection> Connected();
   void Lost(const std::shared_ptr<Connection>& connection, const Error& error);
@@ -140,6 +146,37 @@ class Client {
   const Credentials credentials_;
   Mutex mutex_;
   std::shared_ptr<Connection> connection_ GUARDED(mutex_);
+};
+
+// The calls of ScheduleService. Valid as long as their client.
+class ScheduleCalls {
+ public:
+  explicit ScheduleCalls(Client& client) : client_(client) {}
+
+  Result<v1::ListSchedulesResponse> ListSchedules(const v1::ListSchedulesRequest& request);
+  Result<v1::Schedule> GetSchedule(const v1::GetScheduleRequest& request);
+  Result<v1::PreviewScheduleResponse> PreviewSchedule(const v1::PreviewScheduleRequest& request);
+  Result<v1::Occurrence> RunSchedule(const v1::RunScheduleRequest& request);
+  Result<v1::BackfillScheduleResponse> BackfillSchedule(const v1::BackfillScheduleRequest& request);
+  Result<v1::ListTriggersResponse> ListTriggers(const v1::ListTriggersRequest& request);
+  Result<v1::Trigger> GetTrigger(const v1::GetTriggerRequest& request);
+  Result<v1::Occurrence> FireTrigger(const v1::FireTriggerRequest& request);
+  Result<v1::SetPausedResponse> SetPaused(const v1::SetPausedRequest& request);
+  Result<v1::ListOccurrencesResponse> ListOccurrences(const v1::ListOccurrencesRequest& request);
+  Result<v1::RetryOccurrencesResponse> RetryOccurrences(const v1::RetryOccurrencesRequest& request);
+  Result<v1::DeleteDefinitionResponse> DeleteDefinition(const v1::DeleteDefinitionRequest& request);
+  Result<v1::ListLimitsResponse> ListLimits(const v1::ListLimitsRequest& request);
+  Result<v1::Limit> GetLimit(const v1::GetLimitRequest& request);
+  Result<v1::Limit> SetLimit(const v1::SetLimitRequest& request);
+  Result<v1::ListGroupsResponse> ListGroups(const v1::ListGroupsRequest& request);
+  Result<v1::Group> GetGroup(const v1::GetGroupRequest& request);
+  Result<v1::Group> SetGroup(const v1::SetGroupRequest& request);
+  Result<v1::Group> ControlGroup(const v1::ControlGroupRequest& request);
+  Result<v1::Clock> GetClock(const v1::GetClockRequest& request);
+  Result<v1::Clock> AdvanceClock(const v1::AdvanceClockRequest& request);
+
+ private:
+  Client& client_;
 };
 
 }  // namespace dfsmr::cli

@@ -38,6 +38,11 @@ constexpr Hint kHints[] = {
      "dcli token create"},
     {Reason::kNotAllowed, "dcli token whoami says what your token may do"},
     {Reason::kNoSuchToken, "dcli token list shows their ids"},
+    {Reason::kNoSuchSchedule, "dcli schedules lists what is defined"},
+    {Reason::kNoSuchTrigger, "dcli triggers lists what is defined"},
+    {Reason::kNoSuchLimit, "dcli limits lists what there is"},
+    {Reason::kNoSuchGroup, "dcli groups lists what there is"},
+    {Reason::kNotVirtual, "start dsrv with --virtual-clock TIME and a data directory of its own"},
     {Reason::kAuditFailed, "the server cannot write its audit log: look at its log"},
 };
 

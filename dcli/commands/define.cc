@@ -43,6 +43,7 @@ v1::Diagnostic ToWire(const Diagnostic& diagnostic) {
 
 std::string EffectText(const v1::Defined& defined) {
   if (!defined.changed() || defined.version() < 2) return "";
+  if (defined.upgrade_strategy().empty()) return "";
   if (defined.upgrade_strategy() == "continue") return "  (continue: old instances go on)";
   return "  (" + Escaped(defined.upgrade_strategy()) + ": " +
          Plural(defined.affected_instances(), "instance") + ")";
@@ -54,13 +55,13 @@ std::string_view ChangeText(const v1::Defined& defined) {
   return defined.version() == 1 ? "new" : "changed";
 }
 
-// "plan site  v2  changed". `kind` is "machine", "plan" or "action".
-void PrintDefined(Context& context, const v1::Defined& defined, const std::string& kind) {
+// "plan site  v2  changed".
+void PrintDefined(Context& context, const v1::Defined& defined) {
   if (context.names()) {
     context.out << Escaped(defined.id()) << '\n';
     return;
   }
-  context.out << kind << ' ' << Escaped(defined.id()) << "  v" << defined.version() << "  "
+  context.out << Escaped(defined.kind()) << ' ' << Escaped(defined.id()) << "  v" << defined.version() << "  "
               << Painted(ChangeText(defined), context.look) << EffectText(defined) << '\n';
 }
 
@@ -80,14 +81,9 @@ v1::DefineRequest RequestOf(const Context& context, const Source& source, bool v
 
 // The reply to one source: one line for each definition, or the reply as it is where a program
 // reads. `only` says that it is the only source.
-void PrintReply(Context& context, const Source& source, const v1::DefineResponse& reply,
-                bool only) {
+void PrintReply(Context& context, const v1::DefineResponse& reply, bool only) {
   if (only ? context.Print(reply) : context.PrintOne(reply)) return;
-  const auto plans = PlansIn(source.text);
-  for (const v1::Defined& defined : reply.defined()) {
-    const auto plan = plans.find(defined.id());
-    PrintDefined(context, defined, plan == plans.end() ? "machine" : plan->second);
-  }
+  for (const v1::Defined& defined : reply.defined()) PrintDefined(context, defined);
 }
 
 // What Define would answer, as far as it can be known without a server.
@@ -170,7 +166,7 @@ int Define(Context& context, const DefineOptions& options) {
     const bool final = sources->size() == 1 || options.dry_run;
     if (final) PrintWarnings(context, *reply);
     if (!final && reply->diagnostics_size() > 0) warned.push_back(&source);
-    PrintReply(context, source, *reply, sources->size() == 1);
+    PrintReply(context, *reply, sources->size() == 1);
   }
   for (const Source* source : warned) {
     const auto reply = context.client->Define(RequestOf(context, *source, true));

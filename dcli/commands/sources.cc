@@ -77,22 +77,6 @@ Result<std::vector<Source>> ReadSources(const std::vector<std::string>& paths) {
   return sources;
 }
 
-std::map<std::string, std::string> PlansIn(std::string_view text) {
-  std::map<std::string, std::string> plans;
-  Reporter reporter("");
-  const YamlTree tree = ReadYaml(text, &reporter, OnEmpty::kAccept);
-  for (const YamlDocument& document : tree.documents) {
-    if (document.root == nullptr || !document.root->IsMap()) continue;
-    for (const char* kind : {"action", "plan"}) {  // an action may have a key `plan`, too
-      const YamlEntry* id = document.root->Find(kind);
-      if (id == nullptr || id->value == nullptr || !id->value->IsScalar()) continue;
-      plans.emplace(id->value->text, kind);
-      break;
-    }
-  }
-  return plans;
-}
-
 namespace {
 
 // A source with errors gets no such warnings: the errors come first.

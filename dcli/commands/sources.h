@@ -1,7 +1,6 @@
 // The YAML that define, check, graph and start read.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -20,10 +19,6 @@ struct Source {
 // Files as they are, folders with every *.yaml and *.yml under them in the order of their names,
 // "-" for standard input. Fails when anything cannot be read, or when a folder has none.
 Result<std::vector<Source>> ReadSources(const std::vector<std::string>& paths);
-
-// The plans and actions that `text` defines: "plan" or "action" by id. Leaves out machines, and
-// documents that cannot be read.
-std::map<std::string, std::string> PlansIn(std::string_view text);
 
 // The definitions of a file, with everything that is wrong with it; `compiled` holds the nodes of
 // its plans and actions, null for machines.

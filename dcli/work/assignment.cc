@@ -170,6 +170,7 @@ Result<v1::TransitionResponse> Assignment::Send(const Verdict& verdict) {
   request.set_output(verdict.output);
   request.set_error(verdict.error);
   AddWaiting(verdict, &request);
+  for (const Start& start : verdict.starts) *request.add_starts() = start.request;
   for (Backoff backoff;;) {
     auto reply = shift_.context.client->Transition(request, &shift_.calls);
     if (shift_.calls.cancelled() && !reply)
@@ -185,9 +186,11 @@ void Assignment::Refused(const Verdict& verdict, const Error& error) {
   if (error.reason == Reason::kIllegalTransition) return NoSuchTransition(verdict, error);
   const bool too_large =
       error.code == Code::kResourceExhausted && error.reason == Reason::kNone;  // by gRPC
-  const bool unfit =
-      error.code == Code::kInvalidArgument || error.reason == Reason::kNoSuchMachine || too_large;
-  if (unfit && verdict.transition != "error") {
+  const bool lost = error.reason == Reason::kStaleClaim;
+  const bool starts = !verdict.starts.empty() && !lost;  // they may be what is wrong
+  const bool unfit = error.code == Code::kInvalidArgument ||
+                     error.reason == Reason::kNoSuchMachine || too_large || starts;
+  if (unfit && (verdict.transition != "error" || starts)) {
     return Report(Failure("its report was refused: " + error.message));
   }
   if (unfit) {

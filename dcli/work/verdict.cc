@@ -1,5 +1,7 @@
 #include "dcli/work/verdict.h"
 
+#include <google/protobuf/util/json_util.h>
+#include <google/protobuf/util/message_differencer.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -108,6 +110,61 @@ std::string TakeChild(const std::string& item, Child* child) {
   return other.empty() ? "" : "it takes machine, id and params, and no \"" + other + "\"";
 }
 
+// What the item says as text in JSON, and the request as text of its own.
+std::string TakeTexts(std::vector<Member>* members, v1::StartRequest* request) {
+  const auto take = [members](std::string_view key) {
+    const Member* member = Find(*members, key);
+    const std::string value = member == nullptr ? "" : member->value;
+    std::erase_if(*members, [key](const Member& one) { return one.key == key; });
+    return value == "null" ? "" : value;
+  };
+  const std::string machine = take("machine");
+  const std::string params = take("params");
+  const std::string flow = take("flow");
+  if (!machine.empty() && !machine.starts_with('"')) return "\"machine\" is not a string";
+  if (machine.empty() && flow.empty()) return "without a \"machine\"";
+  if (!machine.empty()) {
+    const auto ref = ParseMachineRef(Unquoted(machine));
+    if (!ref) return ref.error().message;
+    request->set_machine(ref->id);
+    request->set_version(ref->version);
+  }
+  if (!params.empty() && !params.starts_with('{')) return "\"params\" is not an object";
+  request->set_params(params);
+  if (flow.starts_with('"')) {
+    request->set_flow(Unquoted(flow));
+  } else if (flow.starts_with('[') || flow.starts_with('{')) {
+    request->set_flow(flow);
+  } else if (!flow.empty()) {
+    return "\"flow\" is no list, object or text";
+  }
+  return "";
+}
+
+std::string TakeStart(const std::string& item, v1::StartRequest* request) {
+  if (!item.starts_with('{')) return "not an object";
+  std::vector<Member> members = Members(item);
+  v1::StartRequest texts;
+  const std::string wrong = TakeTexts(&members, &texts);
+  if (!wrong.empty()) return wrong;
+  const auto rest = google::protobuf::util::JsonStringToMessage(ObjectOf(members), request);
+  if (!rest.ok()) return std::string(rest.message());
+  request->MergeFrom(texts);
+  return "";
+}
+
+std::string TakeStarts(const Said& said, Verdict* verdict) {
+  std::string starts;
+  if (!said.Array("start", &starts)) return "\"start\" is not an array";
+  if (starts.empty()) return "";
+  for (const std::string& item : Items(starts)) {
+    const std::string which = "\"start\"[" + std::to_string(verdict->starts.size()) + "]";
+    const std::string wrong = TakeStart(item, &verdict->starts.emplace_back().request);
+    if (!wrong.empty()) return which + ": " + wrong;
+  }
+  return "";
+}
+
 // The members that go with suspending.
 std::string TakeWaiting(const Said& said, Verdict* verdict) {
   std::string after;
@@ -138,7 +195,8 @@ std::string Take(const Said& said, Verdict* verdict) {
   if (!said.String("error", &verdict->error)) return "\"error\" is not a string";
   if (!said.Object("params", &verdict->params)) return "\"params\" is not an object";
   if (!said.Object("output", &verdict->output)) return "\"output\" is not an object";
-  const std::string wrong = TakeWaiting(said, verdict);
+  std::string wrong = TakeWaiting(said, verdict);
+  if (wrong.empty()) wrong = TakeStarts(said, verdict);
   if (!wrong.empty()) return wrong;
   const bool waiting = verdict->wake_after || !verdict->children.empty();
   if (waiting && transition.empty()) {
@@ -152,6 +210,10 @@ std::string Take(const Said& said, Verdict* verdict) {
 }
 
 }  // namespace
+
+bool operator==(const Start& a, const Start& b) {
+  return google::protobuf::util::MessageDifferencer::Equals(a.request, b.request);
+}
 
 std::string TaskJson(const v1::Task& task) {
   v1::Task rest = task;

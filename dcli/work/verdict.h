@@ -23,6 +23,12 @@ struct Child {
   friend bool operator==(const Child&, const Child&) = default;
 };
 
+// An instance to start with the report.
+struct Start {
+  v1::StartRequest request;
+  friend bool operator==(const Start& a, const Start& b);
+};
+
 // What to report about a task.
 struct Verdict {
   std::string transition;
@@ -34,13 +40,17 @@ struct Verdict {
   std::optional<Duration> wake_after;
   std::vector<Child> children;
   uint32_t children_concurrency = 0;
+  // With any transition.
+  std::vector<Start> starts;
   friend bool operator==(const Verdict&, const Verdict&) = default;
 };
 
 // Exit status 0 is `success`, another one or a signal is "error" with the last lines of `err`. When
 // the last line of `out` is a JSON object, its members "transition", "params", "output", "error",
-// "wake_after", "children" and "children_concurrency" win; a member of the wrong type makes it an
-// "error" that says so. "wakeAfter" and "childrenConcurrency" are accepted, too.
+// "wake_after", "children", "children_concurrency" and "start" win; a member of the wrong type
+// makes it an "error" that says so. "wakeAfter" and "childrenConcurrency" are accepted, too. The
+// items of "start" have the fields of StartRequest, where "machine" may be MACHINE@VERSION,
+// "params" is an object, and "flow" may be a list or an object.
 Verdict VerdictOf(int status, std::string_view out, std::string_view err,
                   std::string_view success = "ok");
 

@@ -109,7 +109,7 @@ Result<Ok> Caller::MayReport(Engine& engine, const std::string& ns, const std::s
                         NamesOf(kOutsiders) + " in namespace " + Quoted(ns) +
                         "; this token has the role " + std::string(NameOf(who->role())));
     }
-    return AuditedOutside() ? info_->audit->Ready() : Ok{};
+    return MayNoteOutside();
   }
   if (!who || !who->Limited()) return Ok{};
   if (engine.Concerns(ns, instance, claim, who->row.machines, who->row.queues)) return Ok{};

@@ -56,8 +56,10 @@ class Caller {
   void On(std::string_view ids, std::string_view detail = "") const;
   // Whether the audit trail has to say what this call changes.
   bool Audited() const { return AuditedOutside() && info_->deed.changes(); }
-  // Whether it has to say what an item of this call changes that comes from outside.
+  // Whether it has to say what an item of this call changes that comes from outside, or starts.
   bool AuditedOutside() const { return info_ && info_->audit && Changer(); }
+  // An error when it has to, and cannot.
+  Result<Ok> MayNoteOutside() const { return AuditedOutside() ? info_->audit->Ready() : Ok{}; }
   // Says in the audit trail how a change ended. Does nothing when the call is not Audited.
   void Note(const Error* error) const;
   void NoteOutside(std::string_view on, std::string_view detail, const Error* error) const;

@@ -67,7 +67,7 @@ std::vector<Diagnostic> AllOf(std::vector<Diagnostic> found,
                               const YamlTree& tree, const std::string& source_name) {
   if (problems.empty()) return found;
   Reporter reporter(source_name);
-  for (const auto& [machine, problem] : problems) {
+  for (const auto& [definition, problem] : problems) {
     Written written = PlaceOf(problem, tree);
     if (problem.warning) {
       reporter.Warning(written.at, std::move(written.path), problem.message);
@@ -82,9 +82,10 @@ std::vector<Diagnostic> AllOf(std::vector<Diagnostic> found,
   return found;
 }
 
-std::string IdsOf(const std::vector<Machine>& definitions) {
+std::string IdsOf(const Sources& sources) {
   std::string ids;
-  for (const Machine& one : definitions) ids += (ids.empty() ? "" : " ") + one.id;
+  for (const Machine& one : sources.machines) ids += (ids.empty() ? "" : " ") + one.id;
+  for (const Document& one : sources.documents) ids += (ids.empty() ? "" : " ") + one.name;
   return ids;
 }
 
@@ -106,31 +107,34 @@ class DefineCall : public std::enable_shared_from_this<DefineCall> {
 
   void Parse() {
     parsed_ = ParseDefinitions(request_.source(), name_);
-    call_.caller().On(IdsOf(parsed_.definitions), request_.validate_only() ? "validate only" : "");
+    sources_ = {std::move(parsed_.definitions), std::move(parsed_.documents)};
+    call_.caller().On(IdsOf(sources_), request_.validate_only() ? "validate only" : "");
     Look(request_.source().size());
   }
 
  private:
   void Look(size_t bytes) {
     PostFor(call_, bytes, [self = shared_from_this()](Engine& engine) {
-      self->CompileUnder(engine.DefinitionsOf(self->ns_));
+      self->CompileUnder(engine);
     });
   }
 
-  void CompileUnder(std::shared_ptr<const DefinitionSet> under) {
-    call_.backend().pool.Post([self = shared_from_this(), under = std::move(under)] {
-      self->compiled_ = CompileAll(under, self->parsed_.definitions, self->parsed_.unsound);
-      PostFor(self->call_, 0, [self](Engine& engine) { self->Decide(engine); });
+  // In the loop: has the pool compile the source under what is defined now.
+  void CompileUnder(Engine& engine) {
+    call_.backend().pool.Post([self = shared_from_this(), now = engine.now(),
+                               under = engine.DefinitionsOf(ns_)] {
+      self->compiled_ = CompileAll(under, self->sources_, self->parsed_.unsound, now);
+      PostFor(self->call_, 0, [self](Engine& deciding) { self->Decide(deciding); });
     });
   }
 
   void Decide(Engine& engine) {
     if (parsed_.ok()) {
       const bool validate_only = request_.validate_only();
-      auto defined = engine.Define(ns_, &parsed_.definitions, compiled_, validate_only);
-      if (!defined && ++overtaken_ <= kOvertakenMax) return CompileUnder(engine.DefinitionsOf(ns_));
+      auto defined = engine.Define(ns_, &sources_, compiled_, validate_only);
+      if (!defined && ++overtaken_ <= kOvertakenMax) return CompileUnder(engine);
       defined_ = defined ? *std::move(defined)
-                         : DefineAtOnce(engine, ns_, std::move(parsed_.definitions), validate_only,
+                         : DefineAtOnce(engine, ns_, std::move(sources_), validate_only,
                                         &compiled_.problems);
     }
     engine.AfterCommit([self = shared_from_this()] { self->Answer(); });
@@ -160,7 +164,8 @@ class DefineCall : public std::enable_shared_from_this<DefineCall> {
   v1::DefineResponse* const reply_;
   const std::string ns_;
   const std::string name_;  // of the source
-  Parsed parsed_;
+  Parsed parsed_;    // except for what it defines
+  Sources sources_;  // what it defines
   Compiled compiled_;
   int overtaken_ = 0;  // how often something else was defined while this was compiled
   Result<std::vector<Defined>> defined_ = std::vector<Defined>();

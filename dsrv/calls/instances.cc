@@ -29,7 +29,7 @@ const std::string& NameOf(const v1::StartRequest& start) {
   return start.id().empty() ? start.machine() : start.id();
 }
 
-std::string NamesOf(const google::protobuf::RepeatedPtrField<v1::StartRequest>& starts) {
+std::string NamesOf(const StartRequests& starts) {
   std::string names;
   for (const v1::StartRequest& start : starts) names += (names.empty() ? "" : " ") + NameOf(start);
   return names;
@@ -83,11 +83,15 @@ void ReplyStart(const Started& started, const StartArgs&, v1::StartResponse* rep
 Result<Starts> ParseStartBatch(const v1::StartBatchRequest& request, const Call& call) {
   if (call.caller().Audited()) call.caller().On(NamesOf(request.starts()));
   if (call.backend().loop.Overloaded()) return Overloaded();
-  auto checked = CheckBatch(request.starts_size(), "starts");
+  return ToAllowedStarts(request.starts(), call);
+}
+
+Result<Starts> ToAllowedStarts(const StartRequests& requests, const Call& call) {
+  auto checked = CheckBatch(requests.size(), "starts");
   if (!checked) return checked.error();
   Starts starts;
-  starts.reserve(static_cast<size_t>(request.starts_size()));
-  for (const auto& start : request.starts()) starts.push_back(ToAllowedStart(start, call));
+  starts.reserve(static_cast<size_t>(requests.size()));
+  for (const auto& start : requests) starts.push_back(ToAllowedStart(start, call));
   return starts;
 }
 
@@ -103,18 +107,23 @@ Result<std::vector<Result<Started>>> RunStartBatch(Engine& engine, const Caller&
 
 void ReplyStartBatch(const std::vector<Result<Started>>& results, const Starts&,
                      v1::StartBatchResponse* reply) {
-  size_t bytes = 0;
+  // A reply must fit a message. The caller has what it sent; GetInstance shows the rest.
+  ToProto(results, limits::kMessage - limits::kJson, reply->mutable_results());
+}
+
+void ToProto(const std::vector<Result<Started>>& results, size_t bytes,
+             google::protobuf::RepeatedPtrField<v1::StartResult>* out) {
+  size_t shown = 0;
   for (const auto& result : results) {
-    v1::StartResult* to = reply->add_results();
+    v1::StartResult* to = out->Add();
     if (!result) {
       ToProto(result.error(), to->mutable_error());
       continue;
     }
     v1::StartResponse* started = to->mutable_started();
     ReplyStart(*result, {}, started);
-    // A reply must fit a message. The caller has what it sent; GetInstance shows the rest.
-    if (bytes + started->ByteSizeLong() > limits::kMessage - limits::kJson) Shorten(started);
-    bytes += started->ByteSizeLong();
+    if (shown + started->ByteSizeLong() > bytes) Shorten(started);
+    shown += started->ByteSizeLong();
   }
 }
 

@@ -22,6 +22,12 @@ struct OfStarts {  // the namespaces
   }
 };
 using Starts = std::vector<Result<StartArgs>>;
+using StartRequests = google::protobuf::RepeatedPtrField<v1::StartRequest>;
+// Each alone: those that the caller may not start, and malformed ones, are errors.
+Result<Starts> ToAllowedStarts(const StartRequests& requests, const Call& call);
+// Shows no more than what the instances are once the whole has more than `bytes`.
+void ToProto(const std::vector<Result<Started>>& results, size_t bytes,
+             google::protobuf::RepeatedPtrField<v1::StartResult>* out);
 Result<Starts> ParseStartBatch(const v1::StartBatchRequest& request, const Call& call);
 Result<std::vector<Result<Started>>> RunStartBatch(Engine& engine, const Caller&, Starts& starts);
 void ReplyStartBatch(const std::vector<Result<Started>>& results, const Starts&,

@@ -1,6 +1,29 @@
 #include "dsrv/calls/items.h"
 
+#include "fsm/base/limits.h"
+
 namespace dfsmr {
+
+namespace {
+
+Result<Ok> MayStartAll(const Caller& caller, const ReportCommand& report) {
+  for (size_t i = 0; i < report.starts.size(); ++i) {
+    const StartArgs& start = report.starts[i];
+    auto allowed = caller.MayStart(start.machine, start.flow != nullptr);
+    if (!allowed) return RefusedStart(i, start.machine, start.id, allowed.error());
+  }
+  return report.starts.empty() ? Ok{} : caller.MayNoteOutside();
+}
+
+}  // namespace
+
+std::string DetailOf(const ReportCommand& report) {
+  std::string detail = report.args.transition;
+  for (const StartArgs& start : report.starts) {
+    detail += " start:" + (start.id.empty() ? start.machine : start.id);
+  }
+  return detail;
+}
 
 Result<Answer> ReportAs(Engine& engine, const Caller& caller, ReportCommand& report) {
   auto allowed = caller.MayReport(engine, report.ns, report.instance, report.args.claim);
@@ -8,16 +31,51 @@ Result<Answer> ReportAs(Engine& engine, const Caller& caller, ReportCommand& rep
     if (allowed) allowed = caller.MayStart(child.machine, !child.spec.flow.empty());
   }
   if (!allowed) return allowed.error();
-  const bool outside = !report.args.claim.given() && caller.AuditedOutside() && !caller.Audited();
-  const std::string transition = outside ? report.args.transition : "";
-  auto answer = engine.Report(report.ns, report.instance, std::move(report.args), report.children);
-  if (!outside) return answer;
+  auto starts = MayStartAll(caller, report);
+  if (!starts && !report.args.fault) report.args.fault = starts.error();
+  const bool noted = (!report.args.claim.given() || !report.starts.empty()) &&
+                     caller.AuditedOutside() && !caller.Audited();
+  const std::string detail = noted ? DetailOf(report) : "";
+  auto answer = engine.Report(report.ns, report.instance, std::move(report.args), report.children,
+                              std::move(report.starts));
+  if (!noted) return answer;
   std::optional<Error> error;
   if (!answer) error = answer.error();
-  engine.AfterCommit([caller, instance = report.instance, transition, error] {
-    caller.NoteOutside(instance, transition, error ? &*error : nullptr);
+  engine.AfterCommit([caller, instance = report.instance, detail, error] {
+    caller.NoteOutside(instance, detail, error ? &*error : nullptr);
   });
   return answer;
+}
+
+Result<Started> StartAs(Engine& engine, const Caller& caller, Result<StartArgs>& start) {
+  if (!start) return start.error();
+  auto noted = caller.MayNoteOutside();
+  if (!noted) return noted.error();
+  const bool notes = caller.AuditedOutside() && !caller.Audited();
+  const std::string machine = start->machine;
+  const std::string name = start->id.empty() ? machine : start->id;
+  auto started = engine.Start(*std::move(start));
+  if (!notes) return started;
+  std::optional<Error> error;
+  if (!started) error = started.error();
+  engine.AfterCommit([caller, name, machine, error] {
+    caller.NoteOutside(name, machine, error ? &*error : nullptr);
+  });
+  return started;
+}
+
+Result<Ok> CheckStarts(const google::protobuf::RepeatedPtrField<v1::TransitionRequest>& transitions,
+                       int besides) {
+  constexpr int kMost = static_cast<int>(limits::kBatchItems);
+  int64_t starts = besides;
+  for (const v1::TransitionRequest& transition : transitions) {
+    // A list that is too long by itself refuses its own report only.
+    if (transition.starts_size() <= kMost) starts += transition.starts_size();
+  }
+  if (starts <= kMost) return Ok{};
+  return Error{Code::kInvalidArgument, Reason::kTooLarge,
+               std::to_string(starts) + " starts in one message; the limit is " +
+                   std::to_string(kMost) + ", of all its reports together"};
 }
 
 Extended ExtendAs(Engine& engine, const Caller& caller, const Result<ExtendCommand>& extend) {

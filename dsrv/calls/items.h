@@ -9,9 +9,19 @@
 
 namespace dfsmr {
 
-// Moves the report's arguments away. A report from outside goes into the audit trail when it is
-// durable, unless the whole call does.
+// Moves the report's arguments away. A report from outside, and what a changer's report starts, go
+// into the audit trail when they are durable, unless the whole call does.
 Result<Answer> ReportAs(Engine& engine, const Caller& caller, ReportCommand& report);
+
+// What the audit trail says of a report: its transition, and what it starts.
+std::string DetailOf(const ReportCommand& report);
+
+// A start beside reports, which ToAllowedStarts has admitted. Moves its arguments away.
+Result<Started> StartAs(Engine& engine, const Caller& caller, Result<StartArgs>& start);
+
+// kTooLarge when the reports of one message, and `besides` starts in it, start too many instances.
+Result<Ok> CheckStarts(const google::protobuf::RepeatedPtrField<v1::TransitionRequest>& transitions,
+                       int besides);
 
 Extended ExtendAs(Engine& engine, const Caller& caller, const Result<ExtendCommand>& extend);
 

@@ -30,11 +30,20 @@ struct Anywhere {
   template <typename Request, typename Enter>
   void operator()(const Request&, Enter) const {}
 };
+// All there are: for what concerns the server as a whole.
+struct Everywhere {
+  template <typename Request, typename Enter>
+  void operator()(const Request&, Enter enter) const {
+    enter("*");
+  }
+};
 
 // `run` decides in the loop. When all that it did is durable, `reply` fills in the reply. `parse`
 // may keep in the command what `reply` needs.
 template <typename Namespaces, typename Request, typename Command, typename Outcome, typename Reply>
 struct DecideRow {
+  using Takes = Request;
+  using Gives = Reply;
   using Parse = Result<Command>(const Request&, const Call&);
   using Run = Result<Outcome>(Engine&, const Caller&, Command&);
   using Show = void(const Outcome&, const Command&, Reply*);
@@ -53,6 +62,8 @@ struct DecideRow {
 // When that is durable, `read` reads the store for the reply, in the pool.
 template <typename Namespaces, typename Request, typename Command, typename Reply>
 struct ReadRow {
+  using Takes = Request;
+  using Gives = Reply;
   using Parse = Result<Command>(const Request&, const Call&);
   using Settle = Result<Ok>(Engine&, const Caller&, const Command&);
   using Read = Result<Ok>(const Reader&, const Command&, Reply*);
@@ -68,24 +79,35 @@ struct ReadRow {
   Read* const read;
 };
 
-// Reports, and a poll that may wait for tasks. `answer` appends the result of one report. `hand`
-// puts the tasks into the reply, or returns the error with which the call fails because there are
+// Reports, starts beside them, and a poll that may wait for tasks. `answer` appends the result of
+// one report. `hand` puts the tasks into the reply, or returns the error with which the call fails
+// because there are none. `started` puts the results of the starts into it; null: the method has
 // none.
 template <typename Namespaces, typename Request, typename Reply>
 struct PollRow {
+  using Takes = Request;
+  using Gives = Reply;
   using Parse = Result<PollCommand>(const Request&, const Call&);
   using AnswerOne = void(const std::string& instance, const Result<Answer>&, Reply*);
   using Hand = std::optional<Error>(const std::vector<Task>&, const PollCommand::Asked&, Reply*);
 
+  using AnswerStarts = void(const std::vector<Result<Started>>&, Reply*);
+
   constexpr PollRow(Method its, Namespaces spaces, Parse* parse_it, AnswerOne* answer_it,
-                    Hand* hand_it)
-      : method(its), namespaces(spaces), parse(parse_it), answer(answer_it), hand(hand_it) {}
+                    Hand* hand_it, AnswerStarts* started_it = nullptr)
+      : method(its),
+        namespaces(spaces),
+        parse(parse_it),
+        answer(answer_it),
+        hand(hand_it),
+        started(started_it) {}
 
   const Method method;
   const Namespaces namespaces;
   Parse* const parse;
   AnswerOne* const answer;
   Hand* const hand;
+  AnswerStarts* const started;
 };
 // For a method that takes no reports.
 template <typename Reply>
@@ -94,6 +116,8 @@ void NoReports(const std::string&, const Result<Answer>&, Reply*) {}
 // A method that does everything by itself once its caller is admitted. `serve` ends the call.
 template <typename Namespaces, typename Request, typename Reply>
 struct OwnRow {
+  using Takes = Request;
+  using Gives = Reply;
   using Serve = void(Call&, const Request&, Reply*);
 
   constexpr OwnRow(Method its, Namespaces spaces, Serve* serve_it)
@@ -171,6 +195,9 @@ void Run(const PollRow<N, Request, Reply>& row, Call& call, const Request& reque
   };
   sinks.hand = [&row, reply, asked = command->asked](const std::vector<Task>& tasks) {
     return row.hand(tasks, asked, reply);
+  };
+  sinks.started = [&row, reply](const std::vector<Result<Started>>& results) {
+    row.started(results, reply);
   };
   Poll::Begin(call, *std::move(command), std::move(sinks));
 }

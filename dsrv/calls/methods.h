@@ -7,6 +7,7 @@
 
 #include "dsrv/access/roles.h"
 #include "dsrv/calls/access_tokens.h"
+#include "dsrv/calls/clock.h"
 #include "dsrv/calls/definitions.h"
 #include "dsrv/calls/instances.h"
 #include "dsrv/calls/items.h"
@@ -47,17 +48,17 @@ inline constexpr ReadRow kGetHistory(
     {"dfsmr.v1.RunnerService/GetHistory", kReaders},
     Its(), ParseGetHistory, SettleGetHistory, ReadGetHistory);
 
-// A worker: of its machines and queues. A report without a claim comes from outside, see
-// kOutsiders.
+// A worker: of its machines and queues; what it starts with a report, as with Start. A report
+// without a claim comes from outside, see kOutsiders.
 inline constexpr PollRow kReady(
     {"dfsmr.v1.RunnerService/Ready", kWorkers},
     Its(), ParseReady, NoReports<v1::ReadyResponse>, HandReady);
 inline constexpr DecideRow kTransition(
     {"dfsmr.v1.RunnerService/Transition", kWorkers},
-    Its(), ParseTransition, ReportAs, ReplyTransition);
+    OfReport(), ParseTransition, ReportAs, ReplyTransition);
 inline constexpr PollRow kReport(
     {"dfsmr.v1.RunnerService/Report", kWorkers},
-    OfReports(), ParseReport, AnswerReport, HandReport);
+    OfReports(), ParseReport, AnswerReport, HandReport, AnswerStarts);
 inline constexpr DecideRow kRelinquish(
     {"dfsmr.v1.RunnerService/Relinquish", kWorkers},
     Its(), ParseRelinquish, RelinquishAs, ReplyRelinquish);
@@ -100,6 +101,15 @@ inline constexpr OwnRow kGetCaller(
     Anywhere(), ServeGetCaller);
 }  // namespace access_tokens
 
+namespace schedules {
+inline constexpr DecideRow kGetClock(
+    {"dfsmr.v1.ScheduleService/GetClock", kReaders},
+    Anywhere(), ParseGetClock, RunGetClock, ReplyGetClock);
+inline constexpr OwnRow kAdvanceClock(
+    {"dfsmr.v1.ScheduleService/AdvanceClock", kAdmins, kChange},
+    Everywhere(), ServeAdvanceClock);
+}  // namespace schedules
+
 // The original service, in namespace "default". Its calls carry no claims.
 namespace original {
 inline constexpr DecideRow kDefine(
@@ -139,6 +149,7 @@ constexpr void ForEachMethod(Visit visit) {
    visit(kPause), visit(kResume), visit(kSkip), visit(kCancel), visit(kChanges));
   (visit(access_tokens::kCreateToken), visit(access_tokens::kListTokens),
    visit(access_tokens::kRevokeToken), visit(access_tokens::kGetCaller));
+  (visit(schedules::kGetClock), visit(schedules::kAdvanceClock));
   (visit(original::kDefine), visit(original::kStart), visit(original::kReady),
    visit(original::kMachines), visit(original::kInstances), visit(original::kTransition),
    visit(original::kRelinquish), visit(original::kChanges));

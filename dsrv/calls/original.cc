@@ -178,9 +178,10 @@ Result<DefineCommand> ParseDefine(const ::DefineRequest& request, const Call& ca
 Result<bool> RunDefine(Engine& engine, const Caller&, DefineCommand& command) {
   auto latest = engine.reader().registry.Find(kNamespace, command.request.id());
   if (latest && SameNodes(latest->machine, command.request)) return false;
-  std::vector<Machine> machines{std::move(command.machine)};
+  Sources sources;
+  sources.machines.push_back(std::move(command.machine));
   std::vector<DefineProblem> problems;
-  auto defined = DefineAtOnce(engine, kNamespace, std::move(machines), false, &problems);
+  auto defined = DefineAtOnce(engine, kNamespace, std::move(sources), false, &problems);
   if (!defined) return defined.error();
   return defined->front().changed;
 }

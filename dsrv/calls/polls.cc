@@ -10,7 +10,8 @@ Poll::Poll(Call& call, Sinks sinks)
 void Poll::Begin(Call& call, PollCommand command, Sinks sinks) {
   const std::shared_ptr<Poll> poll(new Poll(call, std::move(sinks)));
   call.Follow(poll);
-  poll->awaited_ = command.reports.empty() || !command.poll ? 1 : 2;
+  const bool changes = !command.reports.empty() || !command.starts.empty();
+  poll->awaited_ = changes && command.poll ? 2 : 1;
   if (command.poll) call.backend().access.Watch(call.caller(), poll);
   Mailbox::Mail mail;
   mail.deadline = call.Deadline();
@@ -28,7 +29,9 @@ void Poll::Run(Engine& engine, PollCommand& command) {
         report ? ReportAs(engine, caller_, *report) : Result<Answer>(report.error());
     sinks_.answer(report ? report->instance : std::string(), answer);
   }
-  if (!command.reports.empty() || !command.poll) {
+  started_.reserve(command.starts.size());
+  for (auto& start : command.starts) started_.push_back(StartAs(engine, caller_, start));
+  if (!command.reports.empty() || !command.starts.empty() || !command.poll) {
     engine.AfterCommit([self = shared_from_this()] { self->Arrived(); });
   }
   if (command.poll) Park(engine, *std::move(command.poll));
@@ -54,6 +57,7 @@ void Poll::Park(Engine& engine, PollArgs poll) {
 void Poll::Arrived() {
   if (awaited_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   if (error_) return call_.Fail(*error_);
+  if (!started_.empty()) sinks_.started(started_);
   sent_ = !cancelled_;
   call_.Succeed();
 }

@@ -14,14 +14,15 @@
 
 namespace dfsmr {
 
-// What such a call asks for. The reports are taken before the poll begins.
+// What such a call asks for. The reports and starts are taken before the poll begins.
 struct PollCommand {
   struct Asked {
     std::string worker;
     Timestamp at;
   };
   std::vector<Result<ReportCommand>> reports;
-  std::optional<PollArgs> poll;  // absent: reports only
+  std::vector<Result<StartArgs>> starts;
+  std::optional<PollArgs> poll;  // absent: reports and starts only
   Asked asked;
   size_t bytes = 0;  // its size in the mailbox
 };
@@ -34,6 +35,8 @@ class Poll final : public Call::Follower,
   struct Sinks {
     // Takes the result of one report.
     std::function<void(const std::string& instance, const Result<Answer>&)> answer;
+    // Takes the results of all starts.
+    std::function<void(const std::vector<Result<Started>>&)> started;
     // Puts tasks into the reply, or returns the error with which the call fails without any.
     std::function<std::optional<Error>(const std::vector<Task>&)> hand;
   };
@@ -60,6 +63,7 @@ class Poll final : public Call::Follower,
   bool sent_ = false;  // the reply may have arrived, even if gRPC says that the call was cancelled
   std::atomic<int> awaited_{0};  // how many things the reply still waits for
   WaiterId waiter_ = 0;          // in the loop only
+  std::vector<Result<Started>> started_;
   std::vector<Task> tasks_;
   std::optional<Error> error_;
 };

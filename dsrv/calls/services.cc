@@ -5,6 +5,7 @@
 #include "dfsmr.grpc.pb.h"
 #include "dfsmr/v1/admin.grpc.pb.h"
 #include "dfsmr/v1/runner.grpc.pb.h"
+#include "dfsmr/v1/schedule.grpc.pb.h"
 #include "dsrv/calls/feed.h"
 #include "dsrv/calls/grpc_call.h"
 #include "dsrv/calls/message_pool.h"
@@ -35,27 +36,28 @@ class Runner final
   }
 
  private:
-#define METHOD(ROWS, NAME, REQUEST, REPLY)                                       \
-  Unary* NAME(Context* context, const REQUEST* request, REPLY* reply) override { \
-    return By(ROWS::k##NAME, backend_, context, request, reply);                 \
+#define METHOD(ROWS, NAME)                                                     \
+  Unary* NAME(Context* context, const decltype(ROWS::k##NAME)::Takes* request, \
+              decltype(ROWS::k##NAME)::Gives* reply) override {                \
+    return By(ROWS::k##NAME, backend_, context, request, reply);               \
   }
-  METHOD(runner, Define, v1::DefineRequest, v1::DefineResponse)
-  METHOD(runner, ListMachines, v1::ListMachinesRequest, v1::ListMachinesResponse)
-  METHOD(runner, GetMachine, v1::GetMachineRequest, v1::Machine)
-  METHOD(runner, Start, v1::StartRequest, v1::StartResponse)
-  METHOD(runner, StartBatch, v1::StartBatchRequest, v1::StartBatchResponse)
-  METHOD(runner, ListInstances, v1::ListInstancesRequest, v1::ListInstancesResponse)
-  METHOD(runner, GetInstance, v1::GetInstanceRequest, v1::Instance)
-  METHOD(runner, GetHistory, v1::GetHistoryRequest, v1::GetHistoryResponse)
-  METHOD(runner, Ready, v1::ReadyRequest, v1::ReadyResponse)
-  METHOD(runner, Transition, v1::TransitionRequest, v1::TransitionResponse)
-  METHOD(runner, Report, v1::ReportRequest, v1::ReportResponse)
-  METHOD(runner, Relinquish, v1::RelinquishRequest, v1::RelinquishResponse)
-  METHOD(runner, Extend, v1::ExtendRequest, v1::ExtendResponse)
-  METHOD(runner, Pause, v1::PauseRequest, v1::Instance)
-  METHOD(runner, Resume, v1::ResumeRequest, v1::Instance)
-  METHOD(runner, Skip, v1::SkipRequest, v1::Instance)
-  METHOD(runner, Cancel, v1::CancelRequest, v1::Instance)
+  METHOD(runner, Define)
+  METHOD(runner, ListMachines)
+  METHOD(runner, GetMachine)
+  METHOD(runner, Start)
+  METHOD(runner, StartBatch)
+  METHOD(runner, ListInstances)
+  METHOD(runner, GetInstance)
+  METHOD(runner, GetHistory)
+  METHOD(runner, Ready)
+  METHOD(runner, Transition)
+  METHOD(runner, Report)
+  METHOD(runner, Relinquish)
+  METHOD(runner, Extend)
+  METHOD(runner, Pause)
+  METHOD(runner, Resume)
+  METHOD(runner, Skip)
+  METHOD(runner, Cancel)
 
   grpc::ServerBidiReactor<v1::WorkRequest, v1::WorkResponse>* Work(Context* context) override {
     return WorkStream::Begin(backend_, context, runner::kWork.method);
@@ -84,10 +86,21 @@ class AccessTokens final : public v1::TokenService::CallbackService {
   explicit AccessTokens(const Backend& backend) : backend_(backend) {}
 
  private:
-  METHOD(access_tokens, CreateToken, v1::CreateTokenRequest, v1::CreateTokenResponse)
-  METHOD(access_tokens, ListTokens, v1::ListTokensRequest, v1::ListTokensResponse)
-  METHOD(access_tokens, RevokeToken, v1::RevokeTokenRequest, v1::RevokeTokenResponse)
-  METHOD(access_tokens, GetCaller, v1::GetCallerRequest, v1::AccessToken)
+  METHOD(access_tokens, CreateToken)
+  METHOD(access_tokens, ListTokens)
+  METHOD(access_tokens, RevokeToken)
+  METHOD(access_tokens, GetCaller)
+
+  const Backend& backend_;
+};
+
+class Schedules final : public v1::ScheduleService::CallbackService {
+ public:
+  explicit Schedules(const Backend& backend) : backend_(backend) {}
+
+ private:
+  METHOD(schedules, GetClock)
+  METHOD(schedules, AdvanceClock)
 
   const Backend& backend_;
 };
@@ -99,13 +112,13 @@ class Original final
   explicit Original(const Backend& backend) : backend_(backend) {}
 
  private:
-  METHOD(original, Define, ::DefineRequest, ::DefineReply)
-  METHOD(original, Start, ::TaskMessage, ::TaskMessage)
-  METHOD(original, Ready, ::ReadyRequest, ::TaskMessage)
-  METHOD(original, Machines, ::MachinesRequest, ::MachinesReply)
-  METHOD(original, Instances, ::InstancesRequest, ::InstancesReply)
-  METHOD(original, Transition, ::TransitionRequest, ::TransitionReply)
-  METHOD(original, Relinquish, ::RelinquishRequest, ::RelinquishReply)
+  METHOD(original, Define)
+  METHOD(original, Start)
+  METHOD(original, Ready)
+  METHOD(original, Machines)
+  METHOD(original, Instances)
+  METHOD(original, Transition)
+  METHOD(original, Relinquish)
 #undef METHOD
 
   Feed* Changes(Context* context, const grpc::ByteBuffer*) override {
@@ -126,6 +139,7 @@ std::vector<std::unique_ptr<grpc::Service>> MakeServices(const Backend& backend,
   std::vector<std::unique_ptr<grpc::Service>> services;
   services.push_back(std::make_unique<Runner>(backend));
   services.push_back(std::make_unique<AccessTokens>(backend));
+  services.push_back(std::make_unique<Schedules>(backend));
   if (original) services.push_back(std::make_unique<Original>(backend));
   return services;
 }

@@ -10,8 +10,8 @@
 
 namespace dfsmr {
 
-// RunnerService, TokenService and, with `original`, the service of the original dfsmr. `backend`
-// must outlive them.
+// RunnerService, TokenService, ScheduleService and, with `original`, the service of the original
+// dfsmr. `backend` must outlive them.
 std::vector<std::unique_ptr<grpc::Service>> MakeServices(const Backend& backend, bool original);
 
 }  // namespace dfsmr

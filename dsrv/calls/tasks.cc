@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "dsrv/calls/instances.h"
 #include "dsrv/calls/items.h"
 #include "dsrv/wire/replies.h"
 #include "fsm/base/limits.h"
@@ -38,6 +39,9 @@ Result<ReportCommand> ParseTransition(const v1::TransitionRequest& request, cons
   auto report = ToReport(request);
   if (!report) return report;
   if (report->args.client.empty() && !report->args.claim.given()) report->args.client = call.Peer();
+  if (!report->starts.empty() && call.caller().Audited()) {
+    call.caller().On(request.instance(), DetailOf(*report));
+  }
   return report;
 }
 
@@ -49,8 +53,14 @@ void ReplyTransition(const Answer& answer, const ReportCommand& command,
 Result<PollCommand> ParseReport(const v1::ReportRequest& request, const Call& call) {
   if (call.backend().loop.Overloaded()) return Overloaded();
   auto checked = CheckBatch(request.transitions_size(), "transitions");
+  if (checked) checked = CheckStarts(request.transitions(), request.starts_size());
   if (!checked) return checked.error();
   PollCommand command;
+  if (!request.starts().empty()) {
+    auto starts = ToAllowedStarts(request.starts(), call);
+    if (!starts) return starts.error();
+    command.starts = *std::move(starts);
+  }
   if (request.has_next()) {
     auto next = ToAllowedPoll(request.next(), call);
     if (!next) return next.error();
@@ -67,6 +77,11 @@ Result<PollCommand> ParseReport(const v1::ReportRequest& request, const Call& ca
 void AnswerReport(const std::string& instance, const Result<Answer>& answer,
                   v1::ReportResponse* reply) {
   ToProto(instance, answer, reply->add_results());
+}
+
+void AnswerStarts(const std::vector<Result<Started>>& results, v1::ReportResponse* reply) {
+  // The rest of the reply has room, too.
+  ToProto(results, limits::kMessage / 4, reply->mutable_started());
 }
 
 std::optional<Error> HandReport(const std::vector<Task>& tasks, const PollCommand::Asked&,

@@ -23,18 +23,37 @@ Result<ReportCommand> ParseTransition(const v1::TransitionRequest& request, cons
 void ReplyTransition(const Answer& answer, const ReportCommand& command,
                      v1::TransitionResponse* reply);
 
-struct OfReports {  // the namespaces
+// The namespaces of a report, without its own: those of what it starts.
+template <typename Enter>
+void EnterStarts(const v1::TransitionRequest& request, Enter enter) {
+  for (const v1::StartRequest& start : request.starts()) {
+    if (!start.namespace_().empty()) enter(start.namespace_());  // empty: the report's
+  }
+}
+struct OfReport {
+  template <typename Enter>
+  void operator()(const v1::TransitionRequest& request, Enter enter) const {
+    enter(request.namespace_());
+    EnterStarts(request, enter);
+  }
+};
+struct OfReports {
   template <typename Enter>
   void operator()(const v1::ReportRequest& request, Enter enter) const {
     if (!request.transitions().empty()) enter(request.transitions(0).namespace_());
     if (request.has_next()) enter(request.next().namespace_());
-    if (request.transitions().empty() && !request.has_next()) enter("");
-    for (const auto& transition : request.transitions()) enter(transition.namespace_());
+    for (const auto& start : request.starts()) enter(start.namespace_());
+    if (request.transitions().empty() && request.starts().empty() && !request.has_next()) enter("");
+    for (const auto& transition : request.transitions()) {
+      enter(transition.namespace_());
+      EnterStarts(transition, enter);
+    }
   }
 };
 Result<PollCommand> ParseReport(const v1::ReportRequest& request, const Call& call);
 void AnswerReport(const std::string& instance, const Result<Answer>& answer,
                   v1::ReportResponse* reply);
+void AnswerStarts(const std::vector<Result<Started>>& results, v1::ReportResponse* reply);
 std::optional<Error> HandReport(const std::vector<Task>& tasks, const PollCommand::Asked&,
                                 v1::ReportResponse* reply);
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "dsrv/calls/items.h"
+#include "dsrv/calls/tasks.h"
 #include "dsrv/wire/replies.h"
 #include "dsrv/wire/requests.h"
 #include "fsm/base/limits.h"
@@ -61,7 +62,10 @@ Result<Ok> WorkStream::MayEnter() const {
   auto enter = [&](const std::string& ns) {
     if (entered && !ns.empty()) entered = caller_.MayEnter(ns);  // empty: the stream's
   };
-  for (const auto& item : incoming_.transitions()) enter(item.namespace_());
+  for (const auto& item : incoming_.transitions()) {
+    enter(item.namespace_());
+    EnterStarts(item, enter);
+  }
   for (const auto& item : incoming_.relinquishes()) enter(item.namespace_());
   return entered;
 }
@@ -100,6 +104,8 @@ Result<Ok> WorkStream::Take() {
     return Error{Code::kInvalidArgument, Reason::kTooLarge,
                  "one message holds more than " + std::to_string(kMost) + " items"};
   }
+  auto few = CheckStarts(incoming_.transitions(), 0);
+  if (!few) return few;
   auto message = std::make_shared<Message>(Read());
   const size_t bytes = incoming_.ByteSizeLong();
   incoming_.Clear();

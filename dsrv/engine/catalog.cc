@@ -117,7 +117,7 @@ void Catalog::SetDestinations(MachineState& machine, VersionState& latest) {
 }
 
 Defined Catalog::Preview(const std::string& ns, const Machine& machine) {
-  Defined one{machine.id, 1, true, machine.upgrade_strategy, 0};
+  Defined one{KindName(machine.defined_as), machine.id, 1, true, machine.upgrade_strategy, 0};
   const VersionState* latest = VersionOf(ns, machine.id, 0);
   if (!latest) return one;
   one.version = latest->definition->version;
@@ -125,7 +125,7 @@ Defined Catalog::Preview(const std::string& ns, const Machine& machine) {
   if (!one.changed) return one;
   ++one.version;
   for (const auto& [number, version] : latest->machine->versions) {
-    const bool moves = one.strategy != UpgradeStrategy::kContinue && number > 0;
+    const bool moves = machine.upgrade_strategy != UpgradeStrategy::kContinue && number > 0;
     if (moves) one.affected += /*mutant affected-only-running*/ version.Alive() /*end*/;
   }
   return one;

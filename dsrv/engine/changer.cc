@@ -73,6 +73,13 @@ void Changer::Run(Resident& resident, ClaimId self, const std::function<void(Sce
   rule(scene);
   Statistics::CountState(*resident.version, instance.state, +1);
   Statistics::CountTokens(instance, *change.before.graph, *resident.graph);
+  if (instance.provenance) {
+    for (Event& event : events) {
+      event.about = Event::About{.cause = instance.provenance->cause,
+                                 .group = instance.provenance->group,
+                                 .depth = instance.provenance->depth};
+    }
+  }
   if (!events.empty()) residents_.Stage(resident, events);
   if (events.empty() && !instance.tokens.touched().empty()) residents_.MarkLazy(resident);
   /*mutant part-not-told*/ for (Part* part : parts_) {

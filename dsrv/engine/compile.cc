@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "fsm/when/check.h"
+
 namespace dfsmr {
 
-Compiled CompileAll(std::shared_ptr<const DefinitionSet> under,
-                    const std::vector<Machine>& machines, const std::vector<std::string>& unsound) {
+Compiled CompileAll(std::shared_ptr<const DefinitionSet> under, const Sources& sources,
+                    const std::vector<std::string>& unsound, Timestamp now) {
+  const std::vector<Machine>& machines = sources.machines;
   Compiled compiled;
   Definitions definitions = under->definitions;
   compiled.under = std::move(under);
@@ -22,7 +25,18 @@ Compiled CompileAll(std::shared_ptr<const DefinitionSet> under,
     }
     if (too_large) break;
   }
+  std::vector<DefineProblem> warnings;
+  for (size_t i = 0; i < sources.documents.size(); ++i) {
+    std::vector<PlanProblem> found;
+    CheckDocument(sources.documents[i], definitions, now, &found);
+    for (PlanProblem& problem : found) {
+      if (definitions.Doubtful(problem)) continue;
+      auto& among = problem.warning ? warnings : compiled.problems;
+      among.push_back({machines.size() + i, std::move(problem)});
+    }
+  }
   if (!compiled.problems.empty() || !unsound.empty()) return compiled;
+  compiled.problems = std::move(warnings);
   for (size_t i = 0; i < machines.size(); ++i) {
     if (compiled.problems.size() >= kWarningsMax) break;
     std::vector<PlanProblem> found;

@@ -9,6 +9,7 @@
 
 #include "dsrv/engine/registry.h"
 #include "fsm/plan/library.h"
+#include "fsm/when/document.h"
 
 namespace dfsmr {
 
@@ -20,12 +21,17 @@ struct DefinitionSet {
   uint64_t generation = 0;
 };
 
+// What a source defines.
+struct Sources {
+  std::vector<Machine> machines;
+  std::vector<Document> documents;
+};
 // A problem of a machine in a source, under the other definitions.
 struct DefineProblem {
-  size_t machine;  // its index
+  size_t definition;  // the index of a machine, or the number of machines plus that of a document
   PlanProblem problem;
 };
-// The machines of a source, compiled.
+// The definitions of a source, compiled.
 struct Compiled {
   std::shared_ptr<const DefinitionSet> under;         // what else was defined
   std::vector<std::shared_ptr<const Machine>> shown;  // the nodes of plans; null: a plain machine
@@ -33,10 +39,10 @@ struct Compiled {
 
   bool Sound() const { return problems.empty() || problems.front().problem.warning; }
 };
-// Compiles each plan and action of `machines`, which may refer to each other and to what is
-// defined. `unsound` are the ids of documents of the same source that cannot be read. Stops at a
-// plan that is too large. Any thread.
-Compiled CompileAll(std::shared_ptr<const DefinitionSet> under,
-                    const std::vector<Machine>& machines, const std::vector<std::string>& unsound);
+// Compiles each plan and action of `sources`, which may refer to each other and to what is defined,
+// and checks its schedules, triggers and limits as of `now`. `unsound` are the ids of documents of
+// the same source that cannot be read. Stops at a plan that is too large. Any thread.
+Compiled CompileAll(std::shared_ptr<const DefinitionSet> under, const Sources& sources,
+                    const std::vector<std::string>& unsound, Timestamp now);
 
 }  // namespace dfsmr

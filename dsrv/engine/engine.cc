@@ -36,6 +36,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
     : options(WithDefaults(std::move(given))),
       turn(store, options.partition),
       catalog(turn, options),
+      documents(turn, options),
       statistics(turn, catalog, options),
       residents(turn, catalog, statistics, options),
       changer(turn, residents, options),
@@ -54,7 +55,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       canceller(turn, residents, changer, family),
       spawner(turn, catalog, statistics, residents, changer, values, followers, family, starter,
               options),
-      reports(turn, catalog, changer, claims),
+      reports(turn, catalog, changer, claims, starter),
       handouts(turn, agenda, residents, changer, values, singletons, throttle, timers, upgrades),
       desk(turn, agenda, timers, claims, handouts),
       retention(turn, catalog, statistics, residents, options),
@@ -74,6 +75,7 @@ Engine::~Engine() = default;
 void Engine::SetRoom(Room room) { parts_->turn.SetRoom(room); }
 void Engine::Committed(uint64_t turn) { parts_->turn.Committed(turn); }
 bool Engine::WorkLeft() const { return NextDeadline() <= parts_->turn.now(); }
+Timestamp Engine::now() const { return parts_->turn.now(); }
 size_t Engine::TurnRecords() const { return parts_->turn.records(); }
 rows::Writer Engine::writer() { return parts_->turn.writer(); }
 const std::optional<Error>& Engine::broken() const { return parts_->turn.broken(); }
@@ -172,7 +174,7 @@ std::shared_ptr<const DefinitionSet> Engine::DefinitionsOf(const std::string& ns
 }
 
 std::optional<Result<std::vector<Defined>>> Engine::Define(const std::string& ns,
-                                                           std::vector<Machine>* machines,
+                                                           Sources* sources,
                                                            const Compiled& compiled,
                                                            bool validate_only) {
   if (compiled.under != parts_->catalog.DefinitionsOf(ns)) return std::nullopt;
@@ -183,13 +185,22 @@ std::optional<Result<std::vector<Defined>>> Engine::Define(const std::string& ns
   auto full = validate_only ? std::nullopt : parts_->turn.NeedsRoom(Room::kAmple);
   if (full) return *std::move(full);
   std::vector<Defined> defined;
-  for (size_t i = 0; i < machines->size(); ++i) {
-    defined.push_back(parts_->catalog.Preview(ns, (*machines)[i]));
+  auto document = sources->documents.begin();
+  for (size_t i = 0;; ++i) {
+    for (; document != sources->documents.end() && document->machines_before == i; ++document) {
+      auto one = parts_->documents.Preview(ns, *document);
+      if (!one) return one.error();
+      defined.push_back(*one);
+      if (one->changed && !validate_only) parts_->documents.Add(ns, *one, std::move(*document));
+    }
+    if (i == sources->machines.size()) return defined;
+    defined.push_back(parts_->catalog.Preview(ns, sources->machines[i]));
     if (!defined.back().changed || validate_only) continue;
-    AddVersion(ns, defined.back(), std::move((*machines)[i]), compiled.shown[i]);
+    AddVersion(ns, defined.back(), std::move(sources->machines[i]), compiled.shown[i]);
   }
-  return defined;
 }
+
+Documents& Engine::documents() { return parts_->documents; }
 
 void Engine::AddVersion(const std::string& ns, const Defined& one, Machine machine,
                         std::shared_ptr<const Machine> shown) {
@@ -205,7 +216,7 @@ void Engine::AddVersion(const std::string& ns, const Defined& one, Machine machi
   event.machine = one.id;
   event.version = one.version;
   parts_->statistics.Record(&event, nullptr);
-  const bool moves = one.strategy != UpgradeStrategy::kContinue;
+  const bool moves = definition->machine.upgrade_strategy != UpgradeStrategy::kContinue;
   if (moves && one.version > 1) parts_->upgrades.LeaveBehind(added);
 }
 
@@ -225,8 +236,9 @@ std::vector<MachineView> Engine::ListMachines(const std::string& ns, bool all_ve
 Result<Started> Engine::Start(StartArgs args) { return parts_->starter.Start(std::move(args)); }
 
 Result<Answer> Engine::Report(const std::string& ns, const std::string& id, ReportArgs args,
-                              const std::vector<rows::ChildStart>& children) {
-  return parts_->reports.Report(ns, id, std::move(args), children);
+                              const std::vector<rows::ChildStart>& children,
+                              std::vector<StartArgs> starts) {
+  return parts_->reports.Report(ns, id, std::move(args), children, std::move(starts));
 }
 
 Result<std::string> Engine::Relinquish(const std::string& ns, const std::string& id,
@@ -324,10 +336,10 @@ void Engine::CloseSession(SessionId session) { parts_->desk.CloseSession(session
 void Engine::StopHandingOut() { parts_->desk.StopHandingOut(); }
 
 Result<std::vector<Defined>> DefineAtOnce(Engine& engine, const std::string& ns,
-                                          std::vector<Machine> machines, bool validate_only,
+                                          Sources sources, bool validate_only,
                                           std::vector<DefineProblem>* problems) {
-  Compiled compiled = CompileAll(engine.DefinitionsOf(ns), machines, {});
-  auto defined = *engine.Define(ns, &machines, compiled, validate_only);
+  Compiled compiled = CompileAll(engine.DefinitionsOf(ns), sources, {}, engine.now());
+  auto defined = *engine.Define(ns, &sources, compiled, validate_only);
   *problems = std::move(compiled.problems);
   return defined;
 }

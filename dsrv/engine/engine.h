@@ -37,6 +37,8 @@ namespace dfsmr {
 struct Compiled;
 struct DefinitionSet;
 struct DefineProblem;
+struct Sources;
+class Documents;      // documents.h
 struct VersionState;  // machine_state.h
 
 class Engine {
@@ -57,6 +59,7 @@ class Engine {
   void Committed(uint64_t turn);
   // When Work next has something to do. WorkLeft: it has something to do now.
   Timestamp NextDeadline() const;
+  Timestamp now() const;  // of this pass
   bool WorkLeft() const;
   size_t TurnRecords() const;  // the feed's records of this turn, so far
 
@@ -71,12 +74,13 @@ class Engine {
 
   // The definitions of a namespace, for compiling a source; any thread may read the set.
   std::shared_ptr<const DefinitionSet> DefinitionsOf(const std::string& ns);
-  // Defines the machines that were compiled, all or none; an error when they are not sound.
-  // `validate_only`: only returns what would happen. nullopt: something else has been defined
-  // since, so compile `machines`, which are unchanged, again.
-  std::optional<Result<std::vector<Defined>>> Define(const std::string& ns,
-                                                     std::vector<Machine>* machines,
+  // Defines what was compiled, all or none, in the order of the text; an error when it is not
+  // sound. `validate_only`: only returns what would happen. nullopt: something else has been
+  // defined since, so compile `sources`, which are unchanged, again.
+  std::optional<Result<std::vector<Defined>>> Define(const std::string& ns, Sources* sources,
                                                      const Compiled& compiled, bool validate_only);
+  // Schedules, triggers and limits as they were defined.
+  Documents& documents();
   Result<MachineView> GetMachine(const std::string& ns, const std::string& id, uint32_t version);
   // At most `limit` machines after `after`, ordered by (id, version).
   std::vector<MachineView> ListMachines(const std::string& ns, bool all_versions,
@@ -84,9 +88,11 @@ class Engine {
                                         size_t limit);
 
   Result<Started> Start(StartArgs args);
-  // `children` are the instances that a suspending report asks to be started.
+  // `children` are the instances that a suspending report asks to be started. `starts` are started
+  // with the report, all of them or none: one that cannot be started refuses the report.
   Result<Answer> Report(const std::string& ns, const std::string& instance, ReportArgs args,
-                        const std::vector<rows::ChildStart>& children = {});
+                        const std::vector<rows::ChildStart>& children = {},
+                        std::vector<StartArgs> starts = {});
   Result<std::string> Relinquish(const std::string& ns, const std::string& instance,
                                  const ClaimRef& claim, const std::string& client);
   Extended Extend(const std::string& ns, const std::string& instance, const ClaimRef& claim,
@@ -158,10 +164,10 @@ class Engine {
   const std::unique_ptr<Parts> parts_;
 };
 
-// Compiles and defines machines at once, which holds up all other work as long as compiling takes.
+// Compiles and defines a source at once, which holds up all other work as long as compiling takes.
 // All or none. `problems` has everything that is wrong, or warnings.
 Result<std::vector<Defined>> DefineAtOnce(Engine& engine, const std::string& ns,
-                                          std::vector<Machine> machines, bool validate_only,
+                                          Sources sources, bool validate_only,
                                           std::vector<DefineProblem>* problems);
 
 }  // namespace dfsmr

@@ -7,6 +7,7 @@
 #include "dsrv/engine/changer.h"
 #include "dsrv/engine/claims.h"
 #include "dsrv/engine/desk.h"
+#include "dsrv/engine/documents.h"
 #include "dsrv/engine/engine.h"
 #include "dsrv/engine/family.h"
 #include "dsrv/engine/followers.h"
@@ -36,6 +37,7 @@ struct Engine::Parts {
   // Each part is given what stands above it.
   OpenTurn turn;
   Catalog catalog;
+  Documents documents;
   Statistics statistics;
   Residents residents;
   Changer changer;

@@ -17,7 +17,8 @@ constexpr size_t kLookedBack = 100'000;
 }  // namespace
 
 Result<Answer> Reports::Report(const std::string& ns, const std::string& id, ReportArgs args,
-                               const std::vector<rows::ChildStart>& children) {
+                               const std::vector<rows::ChildStart>& children,
+                               std::vector<StartArgs> starts) {
   auto touched = changer_.Touch(ns, id);
   if (!touched) return touched.error();
   Resident& resident = **touched;
@@ -34,6 +35,11 @@ Result<Answer> Reports::Report(const std::string& ns, const std::string& id, Rep
   std::optional<Timestamp> retried;  // when its worker took the claim
   if (claim && claim->retry) retried = claim->claim_time;
   Breaker& breaker = resident.version->machine->breaker;
+  std::vector<Starter::Prepared> prepared;
+  if (!starts.empty()) {
+    const bool worker = args.client.empty() && claim;
+    prepared = Prepare(std::move(starts), worker ? claim->worker : args.client, &args);
+  }
   auto answer = changer_.Apply(resident, self, [&](Scene& scene) {
     scene.born_after = claims_.BornAfter(resident, self);
     return rules::Report(scene, args);
@@ -43,17 +49,36 @@ Result<Answer> Reports::Report(const std::string& ns, const std::string& id, Rep
     if (resident.instance.plan) Keep(resident, args, *answer, children);
     /*mutant breaker-hears-no-success*/ if (retried)
       breaker.RetrySucceeded(*retried); /*end*/
+    /*mutant starts-lost*/ for (Starter::Prepared& one : prepared)
+      starter_.Begin(std::move(one)); /*end*/
     return answer;
   }
   const bool late = answer.error().reason == Reason::kStaleClaim &&
                     rules::CheckClaim(resident.instance, args.claim).has_value();
   if (late) {
-    /*mutant former-answer-forgotten*/ if (auto former = FormerAnswer(resident, args)) {
-      return *former;
-    } /*end*/
+    const auto former = /*mutant former-answer-forgotten*/ FormerAnswer(resident, args) /*end*/;
+    /*mutant repeated-report-starts-again*/ if (former)
+      return *former;                                                               /*end*/
     /*mutant late-report-not-learned*/ claims_.LateReport(resident.instance, self); /*end*/
   }
   return answer;
+}
+
+std::vector<Starter::Prepared> Reports::Prepare(std::vector<StartArgs> starts,
+                                                const std::string& client, ReportArgs* args) {
+  if (args->fault) return {};
+  for (StartArgs& start : starts) start.spec.client = client;
+  auto prepared = starter_.Prepare(std::move(starts));
+  if (!prepared) {
+    /*mutant refused-start-ignored*/ args->fault = prepared.error(); /*end*/
+    return {};
+  }
+  std::vector<Begun> begun;
+  begun.reserve(prepared->size());
+  for (const Starter::Prepared& one : *prepared)
+    begun.push_back({one.args.id, one.version != nullptr});
+  args->started = std::move(begun);
+  return *std::move(prepared);
 }
 
 Result<Ok> Reports::CheckSuspend(const Resident& resident, const ReportArgs& args,

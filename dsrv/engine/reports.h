@@ -9,21 +9,28 @@
 #include "dsrv/engine/changer.h"
 #include "dsrv/engine/claims.h"
 #include "dsrv/engine/residents.h"
+#include "dsrv/engine/starter.h"
 #include "storage/rows/plan.h"
 
 namespace dfsmr {
 
 class Reports {
  public:
-  Reports(OpenTurn& turn, Catalog& catalog, Changer& changer, Claims& claims)
-      : turn_(turn), catalog_(catalog), changer_(changer), claims_(claims) {}
+  Reports(OpenTurn& turn, Catalog& catalog, Changer& changer, Claims& claims, Starter& starter)
+      : turn_(turn), catalog_(catalog), changer_(changer), claims_(claims), starter_(starter) {}
 
-  // `children` are what a suspending report asks to be started. A report that is repeated gets the
-  // answer that it got before.
+  // `children` are what a suspending report asks to be started. `starts` are started in the commit
+  // of the report, all of them, or none if it is refused. A report that is repeated gets the answer
+  // that it got before, and starts nothing.
   Result<Answer> Report(const std::string& ns, const std::string& id, ReportArgs args,
-                        const std::vector<rows::ChildStart>& children);
+                        const std::vector<rows::ChildStart>& children,
+                        std::vector<StartArgs> starts);
 
  private:
+  // Finds out whether all of `starts` can be started. What is wrong with them becomes the report's
+  // fault.
+  std::vector<Starter::Prepared> Prepare(std::vector<StartArgs> starts, const std::string& client,
+                                         ReportArgs* args);
   // Refuses what the report asks for besides its transition if it is impossible.
   Result<Ok> CheckSuspend(const Resident& resident, const ReportArgs& args,
                           const std::vector<rows::ChildStart>& children);
@@ -38,6 +45,7 @@ class Reports {
   Catalog& catalog_;
   Changer& changer_;
   Claims& claims_;
+  Starter& starter_;
 };
 
 }  // namespace dfsmr

@@ -38,6 +38,20 @@ std::optional<Error> RefusalOf(const StartArgs& args, const ParamsCheck* check, 
   return std::nullopt;
 }
 
+// True: an instance of `machine` with `params` and the id of `args` was started in the same way. An
+// error: in another way.
+Result<bool> SameStart(const StartArgs& args, const std::string& machine,
+                       const std::string& params) {
+  const bool same_machine = machine == args.machine;
+  if (same_machine &&
+      /*mutant other-params-same-start*/ json::Same(params, args.spec.params) /*end*/) {
+    return true;
+  }
+  return Error{Code::kAlreadyExists, Reason::kInstanceExists,
+               "instance " + Quoted(args.id) + " exists already, of machine " + Quoted(machine) +
+                   (same_machine ? " with other params" : "") + "; choose another id"};
+}
+
 // Of several that name the same instance, one: the strictest.
 std::vector<Instance::Prerequisite> EachOnce(const std::vector<Instance::Prerequisite>& all) {
   std::vector<Instance::Prerequisite> once;
@@ -54,28 +68,33 @@ std::vector<Instance::Prerequisite> EachOnce(const std::vector<Instance::Prerequ
 
 }  // namespace
 
-// The id is taken: by the same instance, which was started before, or by another one.
-Result<Started> Starter::StartAgain(const StartArgs& args) {
-  auto existing = changer_.Touch(args.ns, args.id);
-  if (!existing) return existing.error();
-  InstanceView view = residents_.ViewOf(**existing);
-  const bool same_machine = view.instance.machine == args.machine;
-  if (same_machine &&
-      /*mutant other-params-same-start*/ json::Same(view.spec->params, args.spec.params) /*end*/) {
-    return Started{std::move(view), false};
-  }
-  return Error{Code::kAlreadyExists, Reason::kInstanceExists,
-               "instance " + Quoted(args.id) + " exists already, of machine " +
-                   Quoted(view.instance.machine) + (same_machine ? " with other params" : "") +
-                   "; choose another id"};
+Error RefusedStart(size_t at, const std::string& machine, const std::string& id, Error why) {
+  why.message = "starts[" + std::to_string(at) + "] (" +
+                (id.empty() ? "" : "instance " + Quoted(id) + " of ") + "machine " +
+                Quoted(machine) + "): " + why.message + "; so the report is refused";
+  return why;
 }
 
-// Those that have stopped already, of the instances that must have before another one begins.
-Result<Starter::Ended> Starter::EndedOf(const std::string& ns,
-                                        const std::vector<Instance::Prerequisite>& after) {
+Result<bool> Starter::Exists(const StartArgs& args, const Earlier& earlier) {
+  const auto before = earlier.find({args.ns, args.id});
+  if (before != earlier.end()) {
+    return SameStart(args, before->second->machine, before->second->spec.params);
+  }
+  auto taken = residents_.FirstSeqOf(args.ns, args.id);
+  if (!taken) return taken.error();
+  if (!*taken) return false;
+  auto existing = changer_.Touch(args.ns, args.id);
+  if (!existing) return existing.error();
+  auto spec = residents_.SpecOf(**existing);
+  if (!spec) return spec.error();
+  return SameStart(args, (*existing)->instance.machine, (*spec)->params);
+}
+
+Result<Starter::Ended> Starter::EndedOf(const StartArgs& args, const Earlier& earlier) {
   Ended ended;
-  for (const Instance::Prerequisite& one : after) {
-    auto prerequisite = changer_.Touch(ns, one.instance);
+  for (const Instance::Prerequisite& one : args.after) {
+    if (earlier.contains({args.ns, one.instance})) continue;
+    auto prerequisite = changer_.Touch(args.ns, one.instance);
     if (!prerequisite) {
       Error error = prerequisite.error();
       error.message = "'after': " + error.message;
@@ -87,15 +106,13 @@ Result<Starter::Ended> Starter::EndedOf(const std::string& ns,
   return ended;
 }
 
-Resident& Starter::Create(StartArgs args, std::vector<Instance::Prerequisite> after,
-                          VersionState* version) {
+Resident& Starter::Create(Prepared prepared) {
+  StartArgs& args = prepared.args;
+  VersionState* version = prepared.version;
   Instance instance;
-  instance.after = std::move(after);
+  instance.after = std::move(args.after);
   instance.ns = std::move(args.ns);
-  instance.id =
-      args.id.empty()
-          ? NewId(turn_.now(), Mix(turn_.random() + turn_.NextId() * 0x9e3779b97f4a7c15ull))
-          : std::move(args.id);
+  instance.id = std::move(args.id);
   instance.machine = version->definition->machine.id;
   instance.version = version->definition->version;
   instance.priority = args.priority;
@@ -104,6 +121,7 @@ Resident& Starter::Create(StartArgs args, std::vector<Instance::Prerequisite> af
   if (args.hold) instance.waits.Add(Wait::kHold);
   instance.parent = std::move(args.parent);
   instance.parent_step = args.parent_step;
+  instance.provenance = std::move(args.provenance);
   if (version->plan || args.flow) {
     instance.plan = PlanState();
     instance.plan->wait_after_fail = args.wait_after_fail;
@@ -130,33 +148,70 @@ Result<VersionState*> Starter::VersionOf(const StartArgs& args) {
                    std::to_string(version->machine->versions.rbegin()->first)};
 }
 
-Result<Started> Starter::Start(StartArgs args) {
+Result<Starter::Prepared> Starter::Examine(StartArgs args, const Earlier& earlier) {
   if (args.flow && args.machine.empty()) {
     args.machine = args.flow->id.empty() ? "adhoc" : args.flow->id;
   }
   if (!args.id.empty()) {
-    auto taken = residents_.FirstSeqOf(args.ns, args.id);
-    if (!taken) return taken.error();
-    if (*taken) return StartAgain(args);
+    auto exists = Exists(args, earlier);
+    if (!exists) return exists.error();
+    if (*exists) return Prepared{std::move(args)};
   }
   auto version = VersionOf(args);
   if (!version) return version.error();
   const Machine& machine = (*version)->definition->machine;
   const ParamsCheck* check = args.flow ? args.flow->params.check.get() : machine.params.get();
   if (auto refusal = RefusalOf(args, check, turn_.now())) return *std::move(refusal);
-  std::vector<Instance::Prerequisite> after = EachOnce(args.after);
-  auto ended = EndedOf(args.ns, after);
+  args.after = EachOnce(args.after);
+  auto ended = EndedOf(args, earlier);
   if (!ended) return ended.error();
   // What the server starts by itself belongs to something that has begun.
   if (args.parent.empty() && !args.implicit) {
     if (auto full = turn_.NeedsRoom(Room::kAmple)) return *std::move(full);
   }
-  Resident& resident = Create(std::move(args), std::move(after), *version);
-  Begin(resident, *ended);
-  return Started{residents_.ViewOf(resident), true};
+  if (args.id.empty()) {
+    const uint64_t random = turn_.random() + turn_.NextId() * 0x9e3779b97f4a7c15ull;
+    args.id = NewId(turn_.now(), Mix(random));
+  }
+  return Prepared{std::move(args), *version};
 }
 
-void Starter::Begin(Resident& resident, const Ended& ended) {
+Result<Started> Starter::Start(StartArgs args) {
+  auto prepared = Examine(std::move(args), {});
+  if (!prepared) return prepared.error();
+  const bool created = prepared->version != nullptr;
+  if (created) return Started{residents_.ViewOf(*Begin(*std::move(prepared))), created};
+  auto existing = changer_.Touch(prepared->args.ns, prepared->args.id);
+  if (!existing) return existing.error();
+  return Started{residents_.ViewOf(**existing), created};
+}
+
+Result<std::vector<Starter::Prepared>> Starter::Prepare(std::vector<StartArgs> starts) {
+  std::vector<Prepared> prepared;
+  prepared.reserve(starts.size());  // `earlier` points into it
+  Earlier earlier;
+  for (StartArgs& args : starts) {
+    const std::string machine = args.machine;
+    const std::string id = args.id;
+    auto one = Examine(std::move(args), earlier);
+    if (!one) return RefusedStart(prepared.size(), machine, id, one.error());
+    const StartArgs& added = prepared.emplace_back(*std::move(one)).args;
+    earlier.emplace(std::pair(added.ns, added.id), &added);
+  }
+  return prepared;
+}
+
+Resident* Starter::Begin(Prepared prepared) {
+  if (!prepared.version) return nullptr;
+  // Nothing that was there when it was prepared is gone; only the store may fail, and then the turn
+  // does, too.
+  auto ended = EndedOf(prepared.args, {});
+  Resident& resident = Create(std::move(prepared));
+  Run(resident, ended ? *ended : Ended());
+  return &resident;
+}
+
+void Starter::Run(Resident& resident, const Ended& ended) {
   changer_.Apply(resident, [&](Scene& scene) {
     rules::Start(scene);
     for (Event& event : scene.events) {

@@ -1,7 +1,7 @@
 // Starts instances: for callers, and for the server itself.
 #pragma once
 
-#include <optional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,16 +28,36 @@ class Starter {
   // The started instance, or an earlier one with the same id that was started in the same way.
   Result<Started> Start(StartArgs args);
 
+  // A start that is possible.
+  struct Prepared {
+    StartArgs args;  // with the id of the instance
+    VersionState* version =
+        nullptr;  // of the instance that will be made; null: it is there already
+  };
+  // Looks whether all of `starts` are possible, one after the other, and changes nothing. The error
+  // names the first start that is not.
+  Result<std::vector<Prepared>> Prepare(std::vector<StartArgs> starts);
+  // Makes the instance, unless it is there already. Call it in the turn of Prepare, in the same
+  // order, and with at most one change of one instance between the two. Returns null when the
+  // instance was there.
+  Resident* Begin(Prepared prepared);
+
  private:
   using Ended = std::vector<std::pair<std::string, InstanceResult>>;
+  using Earlier = std::map<std::pair<std::string, std::string>, const StartArgs*>;  // by ns and id
 
+  // `earlier`: the starts of the same report that come before this one.
+  Result<Prepared> Examine(StartArgs args, const Earlier& earlier);
+  // Whether the id is taken by an instance that was started in the same way. An error: by another
+  // one.
+  Result<bool> Exists(const StartArgs& args, const Earlier& earlier);
   // The version that `args` names, or the reason why it cannot be started.
   Result<VersionState*> VersionOf(const StartArgs& args);
-  Result<Started> StartAgain(const StartArgs& args);
-  Result<Ended> EndedOf(const std::string& ns, const std::vector<Instance::Prerequisite>& after);
-  Resident& Create(StartArgs args, std::vector<Instance::Prerequisite> after,
-                   VersionState* version);
-  void Begin(Resident& resident, const Ended& ended);
+  // Those that have stopped already, of the instances that must have before another one begins. An
+  // instance of `earlier` has not.
+  Result<Ended> EndedOf(const StartArgs& args, const Earlier& earlier);
+  Resident& Create(Prepared prepared);
+  void Run(Resident& resident, const Ended& ended);
 
   OpenTurn& turn_;
   Catalog& catalog_;

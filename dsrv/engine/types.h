@@ -14,6 +14,7 @@
 #include "fsm/derived/agenda.h"
 #include "fsm/plan/compile.h"
 #include "fsm/rules/rules.h"
+#include "fsm/when/document.h"
 #include "storage/rows/feed.h"
 #include "storage/store.h"
 
@@ -64,18 +65,22 @@ struct StartArgs {
   // For instances that the server starts by itself.
   std::string parent;
   Boxed<ParentStep> parent_step;
+  Boxed<Provenance> provenance;  // null: it is in no group, and a caller starts it
   bool implicit = false;  // the machine may be an action that nobody has defined
 };
 struct Started {
   InstanceView view;
   bool created = false;
 };
+// The refusal of a report because of one of its starts, number `at` from 0.
+Error RefusedStart(size_t at, const std::string& machine, const std::string& id, Error why);
 
 struct Defined {
+  std::string_view kind;  // "machine", "plan", "action", "schedule", "trigger" or "limit"
   std::string id;
   uint32_t version = 0;
   bool changed = false;
-  UpgradeStrategy strategy = UpgradeStrategy::kContinue;
+  std::optional<UpgradeStrategy> strategy;  // of a machine, plan or action
   uint64_t affected = 0;
 };
 
@@ -160,6 +165,8 @@ struct EngineOptions {
   size_t cached_instances = 100'000;
   // Text → the one machine, plan or action in it. Must accept for ever what it has once accepted.
   std::function<Result<Machine>(std::string_view source)> compile;
+  // The same of a schedule, trigger or limit.
+  std::function<Result<Document>(std::string_view source)> parse_document;
   // Parses the text of a flow, as sent with Start or by a planner.
   std::function<Result<std::shared_ptr<const PlanSource>>(std::string_view text)> parse_flow;
   // Compiles a JSON Schema that was accepted before. Violations call the checked value `subject`.

@@ -13,6 +13,8 @@ static_assert(static_cast<int>(InstanceState::kStopped) == v1::Instance::STOPPED
 static_assert(static_cast<int>(InstanceResult::kAborted) == v1::Instance::ABORTED);
 static_assert(static_cast<int>(TokenState::kDone) == v1::Token::DONE);
 static_assert(static_cast<int>(ChangeKind::kBreakerClosed) == v1::Change::BREAKER_CLOSED);
+static_assert(static_cast<int>(ChangeKind::kOccurred) == v1::Change::OCCURRED);
+static_assert(static_cast<int>(ChangeKind::kStartRefused) == v1::Change::START_REFUSED);
 
 void Set(Timestamp t, google::protobuf::Timestamp* out) {
   const int64_t us = Micros(t);
@@ -26,6 +28,9 @@ void Set(Duration d, google::protobuf::Duration* out) {
 }
 
 }  // namespace
+
+void ToProto(Timestamp t, google::protobuf::Timestamp* out) { Set(t, out); }
+void ToProto(Duration d, google::protobuf::Duration* out) { Set(d, out); }
 
 grpc::Status ToStatus(const Error& error) {
   return {static_cast<grpc::StatusCode>(error.code), error.message};
@@ -47,10 +52,11 @@ void ToProto(const Diagnostic& diagnostic, v1::Diagnostic* out) {
 }
 
 void ToProto(const Defined& defined, v1::Defined* out) {
+  out->set_kind(std::string(defined.kind));
   out->set_id(defined.id);
   out->set_version(defined.version);
   out->set_changed(defined.changed);
-  out->set_upgrade_strategy(std::string(Name(defined.strategy)));
+  if (defined.strategy) out->set_upgrade_strategy(std::string(Name(*defined.strategy)));
   out->set_affected_instances(defined.affected);
 }
 
@@ -184,6 +190,10 @@ void ToProto(const InstanceView& view, v1::Instance* out) {
   out->set_progress(ProgressOf(instance));
   if (instance.plan) out->set_label(instance.plan->label);
   out->set_error(instance.error);
+  if (!instance.provenance) return;
+  out->set_group(instance.provenance->group);
+  out->set_cause(instance.provenance->cause);
+  out->set_depth(instance.provenance->depth);
 }
 
 void ToProto(const Task& task, v1::Task* out) {
@@ -215,6 +225,12 @@ void ToProto(const std::string& instance, const Answer& answer, v1::TransitionRe
   out->set_repeated_report(answer.repeated);
   out->set_state(static_cast<v1::Instance::State>(answer.state));
   out->set_result(static_cast<v1::Instance::Result>(answer.result));
+  if (!answer.started) return;
+  for (const Begun& begun : *answer.started) {
+    v1::Begun* to = out->add_started();
+    to->set_id(begun.id);
+    to->set_created(begun.created);
+  }
 }
 
 void ToProto(const std::string& instance, const Result<Answer>& answer,
@@ -252,6 +268,11 @@ void ToProto(const Event& event, PartitionId partition, v1::Change* out) {
   out->set_client(event.client);
   out->set_params(event.params);
   out->set_note(event.note);
+  if (!event.about) return;
+  out->set_cause(event.about->cause);
+  out->set_group(event.about->group);
+  out->set_outcome(event.about->outcome);
+  out->set_occurrence(event.about->occurrence);
 }
 
 }  // namespace dfsmr

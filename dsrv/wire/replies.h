@@ -12,6 +12,8 @@
 namespace dfsmr {
 
 grpc::Status ToStatus(const Error& error);
+void ToProto(Timestamp t, google::protobuf::Timestamp* out);
+void ToProto(Duration d, google::protobuf::Duration* out);
 void ToProto(const Error& error, v1::Error* out);
 void ToProto(const Diagnostic& diagnostic, v1::Diagnostic* out);
 void ToProto(const Defined& defined, v1::Defined* out);

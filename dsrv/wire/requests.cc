@@ -76,6 +76,22 @@ Result<StartArgs> ToStart(const v1::StartRequest& request) {
 
 namespace {
 
+// The instances to start with a report. A start that names no namespace means the report's.
+Result<Ok> FillStarts(const v1::TransitionRequest& request, ReportCommand* command) {
+  auto few = CheckBatch(request.starts_size(), "starts");
+  if (!few) return few;
+  command->starts.reserve(static_cast<size_t>(request.starts_size()));
+  for (const v1::StartRequest& start : request.starts()) {
+    auto args = ToStart(start);
+    if (!args) {
+      return RefusedStart(command->starts.size(), start.machine(), start.id(), args.error());
+    }
+    if (start.namespace_().empty()) args->ns = command->ns;
+    command->starts.push_back(*std::move(args));
+  }
+  return Ok{};
+}
+
 // All of a report but its claim and transition.
 Result<Ok> FillReport(const v1::TransitionRequest& request, ReportCommand* command) {
   const bool suspends = request.transition() == "suspend";
@@ -115,7 +131,7 @@ Result<Ok> FillReport(const v1::TransitionRequest& request, ReportCommand* comma
                                  start->after});
   }
   args.children = command->children.size();
-  return Ok{};
+  return FillStarts(request, command);
 }
 
 }  // namespace
@@ -126,12 +142,13 @@ Result<ReportCommand> ToReport(const v1::TransitionRequest& request) {
   auto checked = All([&] { return CheckInstanceId(request.instance()); },
                      [&] { return Required("transition", request.transition()); });
   if (!checked) return checked.error();
-  ReportCommand command{*std::move(ns), request.instance(), {}, {}};
+  ReportCommand command{*std::move(ns), request.instance(), {}, {}, {}};
   command.args.transition = request.transition();
   command.args.claim = ClaimRef::Read(request.claim());
   auto filled = FillReport(request, &command);
   if (filled) return command;
   if (!command.args.claim.given()) return filled.error();
+  command.starts.clear();
   command.args.fault = filled.error();
   return command;
 }

@@ -22,6 +22,7 @@ struct ReportCommand {
   std::string instance;
   ReportArgs args;
   std::vector<rows::ChildStart> children;
+  std::vector<StartArgs> starts;
 };
 // A report with a claim is taken even when something else in it is wrong. Then its arguments hold
 // the error, and the engine ends the claim with it.

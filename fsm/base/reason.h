@@ -1,4 +1,5 @@
-// Why a call was refused, as a word that programs may branch on: the words at the end of runner.proto.
+// Why a call was refused, as a word that programs may branch on: the words of runner.proto and
+// schedule.proto.
 // Messages are for people, and may be reworded; nothing is read out of them.
 #pragma once
 
@@ -12,8 +13,10 @@ enum class Reason : uint8_t {
   kOther,  // a word of another version's: only a client meets it
   kBadRequest, kBadMachine, kBadParams, kTooLarge,
   kNoSuchMachine, kNoSuchInstance, kNoSuchNode, kNoSuchToken,
+  kNoSuchSchedule, kNoSuchTrigger, kNoSuchLimit, kNoSuchOccurrence, kNoSuchGroup,
   kInstanceExists,
   kIllegalTransition, kStaleClaim, kNotHeld, kInstanceStopped, kAmbiguousNode, kSupersededVersion,
+  kLimitReached, kNotVirtual,
   kCursorExpired, kCursorAhead,
   kOverloaded, kDiskFull,
   kNotReady, kStoreFailed, kAuditFailed,

@@ -10,6 +10,11 @@
 
 namespace dfsmr::rules {
 
+// report.cc --------------------------------------------------------------------------------------
+
+// Keeps the answer to a claim's report for its repetition.
+void KeepAnswer(const Answer& answer, Instance* instance, Event* event);
+
 // scene.cc ---------------------------------------------------------------------------------------
 
 Error Refused(Reason reason, std::string message);

@@ -17,6 +17,14 @@ std::string_view Name(InstanceResult result) {
   return kNames[static_cast<size_t>(result)];
 }
 
+bool IsChangeKind(uint32_t number) {
+  const auto within = [number](ChangeKind first, ChangeKind last) {
+    return number >= static_cast<uint32_t>(first) && number <= static_cast<uint32_t>(last);
+  };
+  return within(ChangeKind::kDefined, ChangeKind::kBreakerClosed) ||
+         within(ChangeKind::kOccurred, ChangeKind::kStartRefused);
+}
+
 std::string_view NodeName(const Machine& machine, NodeIndex node) {
   if (node < machine.nodes.size()) return machine.nodes[node].id;
   if (node == kAbortedIndex) return kAbortedNode;

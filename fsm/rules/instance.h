@@ -26,8 +26,10 @@ enum class InstanceResult : uint8_t {
 enum class ChangeKind : uint8_t {
   kNone, kDefined, kStarted, kClaimed, kTransitioned, kRelinquished, kTimedOut, kUpgraded, kAborted,
   kFinished, kScheduled, kPaused, kResumed, kSkipped, kCancelled, kSuspended, kWoken,
-  kBreakerOpened, kBreakerClosed
+  kBreakerOpened, kBreakerClosed,
+  kOccurred = 30, kDeleted, kLimitSet, kGroupFinished, kStartRefused
 };
+bool IsChangeKind(uint32_t number);  // whether a kind has it; kNone has not
 enum class CancelMode : uint8_t { kNone, kCancel, kForce, kKill };  // the later, the harder
 
 std::string_view Name(InstanceState state);    // "RUNNING"
@@ -74,7 +76,16 @@ class Waits {
   uint8_t bits_ = 0;
 };
 
-// The answer to the last accepted report, so that its repetition needs no look into the history.
+// An instance that a report has started, or has found started in the same way.
+struct Begun {
+  std::string id;
+  bool created = false;
+  friend bool operator==(const Begun&, const Begun&) = default;
+};
+
+// The answer to an accepted report. An instance keeps the last one, so that its repetition needs no
+// look into the history; an answer that says what was started is kept in its record only, because
+// it may be long, and the instance's row is written often.
 struct Answer {
   ClaimId claim;
   std::string transition;
@@ -84,6 +95,7 @@ struct Answer {
   InstanceState state = InstanceState::kNone;
   InstanceResult result = InstanceResult::kNone;
   bool repeated = false;  // set when it is given again
+  Boxed<std::vector<Begun>> started = {};
   friend bool operator==(const Answer&, const Answer&) = default;
 };
 
@@ -128,6 +140,15 @@ struct PlanState {
   friend bool operator==(const PlanState&, const PlanState&) = default;
 };
 
+// Where an instance comes from: only of one that is in a group, or that a schedule or trigger has
+// started.
+struct Provenance {
+  std::string group;   // that it is a member of; empty: of none
+  std::string cause;   // "schedule:NAME" or "trigger:NAME"; empty: a caller
+  uint32_t depth = 0;  // in a chain of change triggers
+  friend bool operator==(const Provenance&, const Provenance&) = default;
+};
+
 // The step of `parent` that started an instance and waits for it.
 struct ParentStep {
   NodeIndex home = kNoNode;
@@ -163,6 +184,7 @@ struct Instance {
   std::optional<Answer> last_answer;
   Boxed<PlanState> plan;  // null: an instance of a plain machine
   Boxed<ParentStep> parent_step;  // null: no step waits for it
+  Boxed<Provenance> provenance;
 
   // The history's index: numbers of this instance's records in the feed. Full pages are rows of
   // their own; this is the page being filled. storage/rows/keys.h says more.
@@ -210,6 +232,17 @@ struct Event {
   std::string client;
   std::string params;
   std::string note;
+  // What it is about besides its instance. Those of an instance with a Provenance have it.
+  struct About {
+    std::string cause;  // "schedule:NAME" … that started or moved the instance; without an instance
+                        // what the change is about, also "limit:KEY" or "group:NAME"
+    std::string group;  // of the instance
+    std::string outcome;     // kOccurred
+    std::string occurrence;  // kOccurred: its id
+    uint32_t depth = 0;      // in a chain of change triggers
+    friend bool operator==(const About&, const About&) = default;
+  };
+  Boxed<About> about;
 
   uint64_t left_visit = 0;       // TRANSITIONED that ended a visit: which
   std::optional<Answer> answer;  // TRANSITIONED by a report: what was answered

@@ -102,6 +102,7 @@ Result<Answer> Report(Scene& scene, const ReportArgs& args) {
   StopIfCancelled(scene);
   answer.state = instance.state;
   answer.result = instance.result;
+  answer.started = args.started;
 
   Event& event = scene.events[first];
   event.attempt = claim ? claim->attempt : 0;
@@ -109,11 +110,14 @@ Result<Answer> Report(Scene& scene, const ReportArgs& args) {
   /*mutant report-ends-no-visit*/ event.left_visit = left.visit; /*end*/
   event.output = args.output;
   SampleReport(scene, left, claim, event);
-  if (id) {
-    event.answer = answer;
-    instance.last_answer = answer;
-  }
+  if (id) KeepAnswer(answer, &instance, &event);
   return answer;
+}
+
+void KeepAnswer(const Answer& answer, Instance* instance, Event* event) {
+  event->answer = answer;
+  instance->last_answer.reset();
+  if (!answer.started) instance->last_answer = answer;
 }
 
 void EndWait(Scene& scene, uint64_t visit) {

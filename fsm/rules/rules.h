@@ -90,6 +90,8 @@ struct ReportArgs {
   // What is wrong with the rest of the report. It is not looked at when the claim and its
   // transition repeat an earlier report, which is answered as before.
   std::optional<Error> fault = {};
+  // What is started with the report if it is accepted. The rules only put it into the answer.
+  Boxed<std::vector<Begun>> started = {};
 };
 
 struct Extension {

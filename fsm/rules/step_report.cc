@@ -258,6 +258,7 @@ Result<Answer> ReportStep(Scene& scene, size_t slot, ClaimId id, const ReportArg
   answer.nodes = *std::move(entered);
   answer.state = scene.instance.state;
   answer.result = scene.instance.result;
+  answer.started = args.started;
   for (size_t i = first; i < scene.events.size() && answer.visit == 0; ++i) {
     const bool entry = scene.events[i].kind != ChangeKind::kFinished &&
                        scene.events[i].kind != ChangeKind::kSkipped;
@@ -270,10 +271,7 @@ Result<Answer> ReportStep(Scene& scene, size_t slot, ClaimId id, const ReportArg
     event.output = args.output;
   const bool worked = report.node.kind == NodeKind::kWork && event.left_visit != 0;
   if (worked) SampleReport(scene, report.left, claim, event);
-  if (id) {
-    event.answer = answer;
-    scene.instance.last_answer = answer;
-  }
+  if (id) KeepAnswer(answer, &scene.instance, &event);
   return answer;
 }
 

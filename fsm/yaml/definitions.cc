@@ -1,11 +1,13 @@
 #include "fsm/yaml/definitions.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
-#include <unordered_map>
+#include <utility>
 
 #include "fsm/base/names.h"
 #include "fsm/yaml/action.h"
+#include "fsm/yaml/document.h"
 #include "fsm/yaml/machine.h"
 #include "fsm/yaml/plan.h"
 #include "fsm/yaml/tree.h"
@@ -70,12 +72,6 @@ std::optional<Machine> ReadKind(const Kind& kind, const YamlNode& root, Reporter
 
 std::optional<Machine> ReadDefinition(const YamlDocument& document, Reporter* reporter) {
   const YamlNode& root = *document.root;
-  if (!root.IsMap()) {
-    reporter->Error(root.at, "",
-                    "a document must be a map, such as 'id: NAME' and 'nodes:', not " +
-                        Describe(root));
-    return std::nullopt;
-  }
   std::optional<Machine> machine = ReadKind(KindOf(root), root, reporter);
   if (!machine) return std::nullopt;
   machine->source = std::string(document.source);
@@ -83,20 +79,46 @@ std::optional<Machine> ReadDefinition(const YamlDocument& document, Reporter* re
   return machine;
 }
 
+// Reads one document into `parsed`. False: it is not sound.
+bool ReadInto(const YamlDocument& document, Reporter* reporter, Parsed* parsed) {
+  const YamlNode& root = *document.root;
+  if (!root.IsMap()) {
+    reporter->Error(root.at, "",
+                    "a document must be a map, such as 'id: NAME' and 'nodes:', not " +
+                        Describe(root));
+    return false;
+  }
+  if (auto kind = DocumentKindOf(root)) {
+    auto read = ReadDocument(*kind, root, document.source, reporter);
+    if (!read || !document.sound) return false;
+    read->machines_before = parsed->definitions.size();
+    parsed->documents.push_back(*std::move(read));
+    return true;
+  }
+  auto definition = ReadDefinition(document, reporter);
+  if (!definition || !document.sound) return false;
+  parsed->definitions.push_back(*std::move(definition));
+  return true;
+}
+
 // Reports documents with the same id: only one of them can be the next version. Machines, plans and
-// actions share their ids.
+// actions share their ids; schedules, triggers and limits have their own.
 void CheckIdsDiffer(const YamlTree& tree, Reporter* reporter) {
   struct First {
     std::string_view kind;
     Position at;
   };
-  std::unordered_map<std::string_view, First> ids;
+  std::map<std::pair<std::string_view, std::string_view>, First> ids;  // by kind of name, and name
   for (const YamlDocument& document : tree.documents) {
     if (!document.root || !document.root->IsMap()) continue;
-    const Kind kind = KindOf(*document.root);
+    Kind kind = KindOf(*document.root);
+    const auto apart = DocumentKindOf(*document.root);
+    if (apart) kind = {Name(*apart), Name(*apart), {}};
     const YamlEntry* id = document.root->Find(kind.id);
     if (!id || !id->value->IsScalar()) continue;
-    auto [first, fresh] = ids.emplace(id->value->text, First{kind.name, id->value->at});
+    const std::string_view shared = apart ? kind.name : "";
+    auto [first, fresh] =
+        ids.try_emplace({shared, id->value->text}, First{kind.name, id->value->at});
     if (fresh) continue;
     const std::string line = std::to_string(first->second.at.line);
     const bool same = first->second.kind == kind.name;
@@ -136,12 +158,7 @@ Parsed ParseDefinitions(std::string_view text, std::string_view source_name) {
   YamlTree tree = ReadYaml(text, &reporter);
   for (const YamlDocument& document : tree.documents) {
     if (!document.root || reporter.Full()) continue;
-    std::optional<Machine> definition = ReadDefinition(document, &reporter);
-    if (definition && document.sound) {
-      parsed.definitions.push_back(std::move(*definition));
-    } else {
-      parsed.unsound.push_back(IdIn(*document.root));
-    }
+    if (!ReadInto(document, &reporter, &parsed)) parsed.unsound.push_back(IdIn(*document.root));
   }
   CheckIdsDiffer(tree, &reporter);
   parsed.tree = std::make_shared<const YamlTree>(std::move(tree));

@@ -9,14 +9,18 @@
 #include "fsm/base/diagnostic.h"
 #include "fsm/base/result.h"
 #include "fsm/machine/machine.h"
+#include "fsm/when/document.h"
 #include "fsm/yaml/tree.h"
 
 namespace dfsmr {
 
 struct Parsed {
-  std::vector<Machine> definitions;     // of the sound documents, in the order of the text
+  // Of the sound documents, in the order of the text: machines, plans and actions; and schedules,
+  // triggers and limits.
+  std::vector<Machine> definitions;
+  std::vector<Document> documents;
   std::vector<Diagnostic> diagnostics;  // of all documents, in the order of the text
-  std::vector<std::string> unsound;     // ids of the other documents; "" for one without an id
+  std::vector<std::string> unsound;     // ids of the other documents; "" for a document without an id
   // For finding the places of problems that compiling the definitions shows. Points into the text.
   std::shared_ptr<const YamlTree> tree;
 

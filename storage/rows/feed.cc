@@ -26,6 +26,14 @@ void Append(const Event& event, std::string* bytes) {
   out.set_params(event.params);
   out.set_note(event.note);
   out.set_left_visit(event.left_visit);
+  if (event.about) {
+    record::About* about = out.mutable_about();
+    about->set_cause(event.about->cause);
+    about->set_group(event.about->group);
+    about->set_outcome(event.about->outcome);
+    about->set_occurrence(event.about->occurrence);
+    about->set_depth(event.about->depth);
+  }
   if (event.answer) Encode(*event.answer, out.mutable_answer());
   for (const Event::Sample& sample : event.samples) {
     record::Sample* to = out.add_samples();
@@ -46,7 +54,7 @@ void Append(const Event& event, std::string* bytes) {
 Result<Event> DecodeEvent(uint64_t seq, std::string_view value) {
   record::Event in;
   if (!in.ParseFromArray(value.data(), static_cast<int>(value.size())) ||
-      in.kind() > static_cast<uint32_t>(ChangeKind::kBreakerClosed)) {
+      !(in.kind() == 0 || IsChangeKind(in.kind()))) {
     return Error{Code::kDataLoss, Reason::kStoreFailed,
                  "the store holds a damaged record of the feed, number " + std::to_string(seq)};
   }
@@ -67,6 +75,10 @@ Result<Event> DecodeEvent(uint64_t seq, std::string_view value) {
   event.params = in.params();
   event.note = in.note();
   event.left_visit = in.left_visit();
+  if (in.has_about()) {
+    event.about = Event::About{in.about().cause(), in.about().group(), in.about().outcome(),
+                               in.about().occurrence(), in.about().depth()};
+  }
   if (in.has_answer()) event.answer = Decode(in.answer());
   for (const auto& sample : in.samples()) {
     event.samples.push_back({sample.node(), Duration(sample.took()), sample.censored(),

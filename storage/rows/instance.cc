@@ -140,6 +140,11 @@ std::string Encode(const Instance& instance, const Machine& machine, const Writt
     out.mutable_parent_step()->set_home(instance.parent_step->home);
     out.mutable_parent_step()->set_generation(instance.parent_step->generation);
   }
+  if (instance.provenance) {
+    out.mutable_provenance()->set_group(instance.provenance->group);
+    out.mutable_provenance()->set_cause(instance.provenance->cause);
+    out.mutable_provenance()->set_depth(instance.provenance->depth);
+  }
   for (const auto& [node, count] : instance.entries) (*out.mutable_entries())[node] = count;
   if (instance.last_answer) Encode(*instance.last_answer, out.mutable_last_answer());
   if (written.page.empty()) {
@@ -194,6 +199,10 @@ Result<Instance> Decode(InstanceName name, std::string_view key, std::string_vie
   if (in.has_plan()) instance.plan = Decode(in.plan());
   if (in.has_parent_step()) {
     instance.parent_step = ParentStep{in.parent_step().home(), in.parent_step().generation()};
+  }
+  if (in.has_provenance()) {
+    instance.provenance =
+        Provenance{in.provenance().group(), in.provenance().cause(), in.provenance().depth()};
   }
   /*mutant recover-entries-lost*/ for (const auto& [node, count] : in.entries())
     instance.entries.emplace_back(node, count); /*end*/
@@ -259,7 +268,7 @@ Written PutInstance(const Writer& writer, const Instance& instance, const Machin
   if (changed.spec) {
     PutSpec(writer, instance, *changed.spec);
     written.bare = changed.spec->labels.empty() && instance.parent.empty() && !instance.plan &&
-                   !changed.has_outputs;
+                   !instance.provenance && !changed.has_outputs;
   }
   if (instance.history.size() >= kHistoryPage) {
     written = {instance.history, /*bare=*/false};

@@ -30,6 +30,8 @@
 //   0x16 credential id                     record.AccessToken
 //   0x17 dropped   ns machine              record.Stats: how many stopped instances were dropped
 //                                          since the stats row was written
+//   0x18 document  ns kind(1) name         record.DocumentHead: of a schedule, trigger or limit
+//   0x19 text      ns kind(1) name version(4)  record.Document
 //
 // A transition of a plain machine writes its instance's row and nothing else; the records of a
 // whole turn share the pages of the feed. The history of an instance is the list of its records'
@@ -76,6 +78,8 @@ enum Kind : uint8_t {
   kUnstarted = 0x15,
   kCredential = 0x16,
   kDropped = 0x17,
+  kDocument = 0x18,
+  kDocumentText = 0x19,
 };
 
 // Builds keys: Key(partition, kind).Text(ns).Number(seq).
@@ -89,6 +93,10 @@ class Key {
   Key& Text(std::string_view text) {
     bytes_ += text;
     bytes_ += '\0';
+    return *this;
+  }
+  Key& Byte(uint8_t byte) {
+    bytes_ += static_cast<char>(byte);
     return *this;
   }
   Key& Of(InstanceName name) { return Text(name.ns).Text(name.id); }

@@ -158,6 +158,12 @@ void Encode(const Answer& answer, record::Answer* out) {
   out->set_visit(answer.visit);
   out->set_state(static_cast<uint32_t>(answer.state));
   out->set_result(static_cast<uint32_t>(answer.result));
+  if (!answer.started) return;
+  /*mutant started-not-recorded*/ for (const Begun& begun : *answer.started) {
+    record::Begun* to = out->add_started();
+    to->set_id(begun.id);
+    to->set_created(begun.created);
+  } /*end*/
 }
 
 Answer Decode(const record::Answer& in) {
@@ -169,6 +175,10 @@ Answer Decode(const record::Answer& in) {
   answer.visit = in.visit();
   answer.state = static_cast<InstanceState>(in.state());
   answer.result = static_cast<InstanceResult>(in.result());
+  if (in.started().empty()) return answer;
+  std::vector<Begun> started;
+  for (const record::Begun& begun : in.started()) started.push_back({begun.id(), begun.created()});
+  answer.started = std::move(started);
   return answer;
 }
 

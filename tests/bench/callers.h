@@ -227,6 +227,10 @@ class Worker : public ClosedLoop {
     double period_seconds = 0;  // open loop: from one call to the next
     double phase = 0;
     Starter* starter = nullptr;  // gets a successor for each instance that ends
+    // Or the report that ends it, from this node, starts the successor. Empty: it does not.
+    std::string last_node = {};
+    std::string id_prefix = {};
+    std::string params = {};
   };
 
   Worker(Loop* loop, const ChannelPtr& channel, const Plan& plan)
@@ -240,7 +244,14 @@ class Worker : public ClosedLoop {
     request->mutable_wait()->set_seconds(1);
   }
 
-  void Answer(const v1::Task& task, v1::TransitionRequest* request) const {
+  void Answer(const v1::Task& task, v1::TransitionRequest* request) {
+    request->clear_starts();
+    if (task.node() == plan_.last_node) {
+      v1::StartRequest* start = request->add_starts();
+      start->set_machine("bench");
+      start->set_id(plan_.id_prefix + std::to_string(++started_));
+      start->set_params(plan_.params);
+    }
     request->set_instance(task.instance());
     request->set_claim(task.claim());
     request->set_transition("ok");
@@ -272,6 +283,7 @@ class Worker : public ClosedLoop {
 
   const Plan plan_;
   const std::string node_params_;
+  uint64_t started_ = 0;
 };
 
 // Ready, then Transition.

@@ -33,6 +33,7 @@ struct Case {
   double per_second = 0;      // open loop: transitions are due at this rate; 0: closed loop
   int nodes = 3;              // of the machine's chain
   bool lifecycle = false;     // the chain ends, and another instance starts; else it leads round
+  bool starts = false;        // of a lifecycle: the report that ends one starts the other
   int params_bytes = 200;     // given at start
   int node_params_bytes = 0;  // given with each transition
 

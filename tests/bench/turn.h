@@ -142,7 +142,7 @@ class Turn {
 
   // One for each thread, as callers share nothing across threads.
   void AddStarters() {
-    if (!case_.lifecycle) return;
+    if (!case_.lifecycle || case_.starts) return;
     for (int i = 0; i < options_.client_threads; ++i) {
       Starter::Plan plan{.machine = case_.children() ? "parent" : "bench",
                          .id_prefix = IdPrefix("next", i),
@@ -170,7 +170,11 @@ class Turn {
       plan.period_seconds = case_.callers * case_.batch / case_.per_second;
       plan.phase = static_cast<double>(number) / case_.callers;
     }
-    if (case_.lifecycle) {
+    if (case_.starts) {
+      plan.last_node = "n" + std::to_string(case_.nodes - 1);
+      plan.id_prefix = IdPrefix("next", number);
+      plan.params = ParamsOf(case_);
+    } else if (case_.lifecycle) {
       plan.starter = starters_[static_cast<std::size_t>(number % options_.client_threads)];
     }
     return plan;

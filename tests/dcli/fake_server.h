@@ -45,6 +45,7 @@ class FakeServer final : public v1::RunnerService::Service {
   std::deque<v1::Task> tasks;
   std::vector<std::string> legal = {"ok", "error"};  // the transitions of every node
   int absent = 0;                                    // so many reports find nobody
+  bool refuses_starts = false;                       // of reports
   std::function<v1::ExtendResponse::Item(int)> on_extend = [](int) {
     return v1::ExtendResponse::Item();
   };
@@ -79,6 +80,10 @@ class FakeServer final : public v1::RunnerService::Service {
                           v1::TransitionResponse* reply) override {
     const std::lock_guard lock(mutex_);
     if (absent-- > 0) return {grpc::StatusCode::UNAVAILABLE, "gone"};
+    if (refuses_starts && request->starts_size() > 0) {
+      return Refusal(context, grpc::StatusCode::ALREADY_EXISTS, "INSTANCE_EXISTS",
+                     "starts[0]: exists already");
+    }
     for (const std::string& name : legal) {
       if (name != request->transition()) continue;
       reports.push_back(*request);

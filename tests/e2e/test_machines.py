@@ -105,7 +105,9 @@ def crawl(space, dcli, site, first, within=None):
     with space.watch(kinds=["STARTED", "FINISHED"]) as watch:
         def ended():
             kinds = collections.Counter(map(kind, watch.changes))
-            return kinds["STARTED"] and kinds["STARTED"] == kinds["FINISHED"]
+            # What a page starts comes in the same commit as its end, but after it in the feed.
+            return kinds["STARTED"] and kinds["STARTED"] == kinds["FINISHED"] and \
+                not space.instances(machine="crawler", state="RUNNING").instances
         assert watch.wait(ended, 30), repr(watch)
     pages = [space.get(one.id) for one in space.instances(machine="crawler").instances]
     return {json.loads(page.params)["url"].removeprefix(site.root):

@@ -13,7 +13,7 @@ import grpc
 import pytest
 
 from certificates import Authority
-from stubs import admin, admin_grpc, original, original_grpc, v1, v1_grpc
+from stubs import admin, admin_grpc, original, original_grpc, schedule, v1, v1_grpc
 from support import (CALL, DSRV, JOB, SOON, Cli, Server, Space, WorkStream, eventually, free_port,
                      health, only, open_channel, refused, timestamp)
 
@@ -123,13 +123,14 @@ ALLOWED = {
     "dfsmr.v1.TokenService": {
         "CreateToken": {"admin"}, "ListTokens": {"admin"}, "RevokeToken": {"admin"},
         "GetCaller": ANY},
+    "dfsmr.v1.ScheduleService": {"GetClock": LOOK, "AdvanceClock": {"admin"}},
     "DistributedFSMRunner": {
         "Define": CHANGE, "Start": WORK, "Ready": WORK, "Changes": LOOK, "Machines": LOOK,
         "Instances": LOOK, "Transition": CHANGE, "Relinquish": CHANGE},
 }
 # Those of gRPC itself, which answer everybody.
 OPEN = {"grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"}
-FILES = [v1.DESCRIPTOR, admin.DESCRIPTOR, original.DESCRIPTOR]
+FILES = [v1.DESCRIPTOR, admin.DESCRIPTOR, schedule.DESCRIPTOR, original.DESCRIPTOR]
 
 
 def registered_services(channel):
@@ -141,9 +142,12 @@ def registered_services(channel):
 
 
 def methods():
+    """All there are; of ScheduleService those that are built."""
     for file in FILES:
         for service in file.services_by_name.values():
-            yield from service.methods
+            for method in service.methods:
+                if file is not schedule.DESCRIPTOR or method.name in ALLOWED[service.full_name]:
+                    yield method
 
 
 def request_of(method):
@@ -199,10 +203,13 @@ def test_every_method_with_every_role(guarded, root):
         name = f"{method.containing_service.full_name}/{method.name}"
         # A method that is not in the table above fails here: say who may call it.
         allowed = ALLOWED[method.containing_service.full_name][method.name]
-        anywhere = method.name in ("GetCaller", "ListTokens", "RevokeToken")
+        anywhere = method.name in ("GetCaller", "ListTokens", "RevokeToken", "GetClock")
+        nowhere = method.name == "AdvanceClock"  # takes an admin of all namespaces
         expected = [(who, holder, "unknown") for who, holder in strangers.items()]
-        expected += [(who, holder, "in" if who in allowed else "denied")
-                     for who, holder in [*roles.items(), *everywhere.items()]]
+        expected += [(who, holder, "in" if who in allowed and not nowhere else "denied")
+                     for who, holder in roles.items()]
+        expected += [(f"{who} of all namespaces", holder, "in" if who in allowed else "denied")
+                     for who, holder in everywhere.items()]
         expected += [(f"{who} of another namespace", holder,
                       "in" if who in allowed and anywhere else "denied")
                      for who, holder in others.items()]
@@ -319,7 +326,20 @@ def test_a_worker_of_a_machine_works_on_that_alone(root):
     check_no_touching(stranger, task)
     assert worker.get("a").id == "a"
     assert worker.extend(task, 60).HasField("deadline")
-    worker.report(task)
+    # A report starts what Start would.
+    with refused("PERMISSION_DENIED", "NOT_ALLOWED", "starts[1]", "'job'"):
+        worker.report(task, starts=[worker.start_request("job", "d"),
+                                    worker.start_request("trade", "e")])
+    with refused("PERMISSION_DENIED", "NOT_ALLOWED"):
+        worker.report(task, starts=[v1.StartRequest(namespace="elsewhere", machine="job")])
+    beside = worker.call("Report", v1.ReportRequest(
+        starts=[worker.start_request("trade", "e"), worker.start_request("job", "a")])).started
+    assert beside[0].error.reason == "NOT_ALLOWED" and not beside[1].started.created
+    assert [one.id for one in worker.report(task, starts=[worker.start_request("job", "d")]).started] \
+        == ["d"]
+    with refused("NOT_FOUND", "NO_SUCH_INSTANCE"):
+        space.get("e")
+    space.cancel("d", "FORCE")
     # Too late is too late, as for everybody.
     with refused("FAILED_PRECONDITION", "STALE_CLAIM"):
         worker.report(task, "error")
@@ -674,7 +694,11 @@ def test_every_change_by_hand_is_in_the_audit_trail(guarded, root):
     space.cancel("a", "FORCE")
     space.transition("b", "ok")
     worker.start("job", "c")
-    worker.report(only(worker.ready()))
+    worker.report(only(worker.ready()), starts=[worker.start_request("job", "d")])
+    task = only(space.ready())
+    space.report(task, starts=[space.start_request("job", "e")])
+    space.call("Report", v1.ReportRequest(starts=[space.start_request("job", "f"),
+                                                  space.start_request("nowhere")]))
     root.revoke(ann)
 
     lines = audited(guarded, token=ann.token.id)
@@ -682,9 +706,11 @@ def test_every_change_by_hand_is_in_the_audit_trail(guarded, root):
     assert what == [
         ("Define", "job", "OK"), ("Start", "a", "OK"), ("Start", "b", "OK"), ("Pause", "a", "OK"),
         ("Resume", "a", "OK"), ("Skip", "a", lines[5]["result"]), ("Cancel", "a", "OK"),
-        ("Transition without a claim", "b", "OK")]
+        ("Transition without a claim", "b", "OK"), ("Transition", "d", "OK"),
+        ("Report", "f", "OK"), ("Report", "nowhere", "NO_SUCH_MACHINE")]
     assert lines[5]["result"] in ("NOT_HELD", "INSTANCE_STOPPED", "ILLEGAL_TRANSITION")
     assert lines[6]["detail"] == "FORCE" and lines[7]["detail"] == "ok"
+    assert lines[8]["detail"] == "ok start:e" and lines[9]["detail"] == "job"
     for line in lines:
         assert line["event"] == "changed" and line["namespace"] == "audit"
         assert line["name"] == "ann" and line["role"] == "operator"

@@ -53,6 +53,7 @@ enum class Fault : uint8_t {
   kRebuilt,
   kOffload,
   kPortions,
+  kStarts,
   kCount
 };
 
@@ -101,6 +102,7 @@ inline constexpr std::array<std::string_view, static_cast<size_t>(Fault::kCount)
     "memory is rebuilt and compared",
     "plans are planned beside the server's turns",
     "plans are entered in portions",
+    "a worker's report starts instances",
 };
 
 using FaultCounts = std::array<uint64_t, static_cast<size_t>(Fault::kCount)>;

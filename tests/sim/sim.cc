@@ -367,14 +367,17 @@ void Sim::StartOne(Asked& engine) {
     if (started.error().reason == Reason::kInstanceExists) Hit(Fault::kConflictingStart);
     return;
   }
-  engine.AfterCommit([this, args, created = started->created] {
-    if (created) created_[args.id] = args;
-    const auto known = started_.find(args.id);
-    Expect(known == started_.end() || (known->second.machine == args.machine &&
-                                       known->second.spec.params == args.spec.params),
-           args.id + " was started as another");
-    started_[args.id] = args;
-  });
+  engine.AfterCommit([this, args, created = started->created] { Know(args, created); });
+}
+
+// A start has been acknowledged.
+void Sim::Know(const StartArgs& args, bool created) {
+  if (created) created_[args.id] = args;
+  const auto known = started_.find(args.id);
+  Expect(known == started_.end() || (known->second.machine == args.machine &&
+                                     known->second.spec.params == args.spec.params),
+         args.id + " was started as another");
+  started_[args.id] = args;
 }
 
 // The client that did not hear the answer, or does not trust it.
@@ -530,10 +533,31 @@ ReportArgs Sim::ArgsFor(const Task& task, const std::string& transition,
   return args;
 }
 
+// What a report starts: of machines that may be unknown, with ids that may be taken, by others of
+// the list too.
+std::vector<StartArgs> Sim::StartsFor() {
+  std::vector<StartArgs> starts;
+  if (!Draw(Fault::kStarts, 25)) return starts;
+  starts.resize(1 + random_.Below(3));
+  for (StartArgs& start : starts) {
+    start.ns = "ns";
+    start.machine = random_.Chance(95) ? AnyMachine() : "nowhere";
+    if (random_.Chance(60)) start.id = AnyId();
+    if (!start.id.empty() && random_.Chance(20)) start.id = starts.front().id;
+    if (On(Fault::kRetention) && Finished(start.id)) start.id.clear();
+    start.spec.params =
+        random_.Chance(80) ? R"({"list":[1,2],"flag":true})" : R"({"list":[],"flag":false})";
+    const std::string& first = starts.front().id;
+    if (!first.empty() && start.id != first && random_.Chance(20)) start.after = {{first, true}};
+  }
+  return starts;
+}
+
 void Sim::ReportTask(Asked& engine, const Task& task, const std::string& transition) {
   std::vector<rows::ChildStart> children;
   const ReportArgs args = ArgsFor(task, transition, &children);
-  auto answer = engine.Report("ns", task.instance, args, children);
+  const std::vector<StartArgs> starts = StartsFor();
+  auto answer = engine.Report("ns", task.instance, args, children, starts);
   const auto before = accepted_.find(task.claim);
   const bool repeats = before != accepted_.end() && before->second.transition == transition;
   if (!answer) {
@@ -555,8 +579,14 @@ void Sim::ReportTask(Asked& engine, const Task& task, const std::string& transit
   if (transition == "planned") Hit(Fault::kPlanner);
   Expect(!relinquished_.contains(task.claim) || answer->repeated,
          "a relinquished claim was accepted: " + task.claim);
-  engine.AfterCommit([this, task, transition, answer = *answer] {
+  if (!starts.empty() && !answer->repeated) Hit(Fault::kStarts);
+  engine.AfterCommit([this, task, transition, starts, answer = *answer] {
     CheckAnswer(task, transition, answer);
+    for (size_t i = 0; i < starts.size() && !answer.repeated && answer.started; ++i) {
+      StartArgs one = starts[i];
+      one.id = (*answer.started)[i].id;
+      Know(one, (*answer.started)[i].created);
+    }
   });
 }
 

@@ -89,6 +89,8 @@ class Sim {
   std::string WordFor(const Task& task);
   ReportArgs ArgsFor(const Task& task, const std::string& transition,
                      std::vector<rows::ChildStart>* children);
+  std::vector<StartArgs> StartsFor();
+  void Know(const StartArgs& args, bool created);
   void CheckAnswer(const Task& task, const std::string& transition, Answer answer);
   void Operate(Asked& engine);
   void OperatePlan(Asked& engine);
@@ -107,6 +109,7 @@ class Sim {
   // Afterwards.
   void Verify();
   void CheckStarts();
+  void CheckStartsOfReports();
   void CheckLists(const std::map<std::string, Instance>& instances);
   void CheckHistories(const std::map<std::string, Instance>& instances);
   void Rebuilt();

@@ -143,6 +143,7 @@ void Sim::Verify() {
            "report " + claim + " of " + accepted.instance + " was answered and is not in the feed");
   }
   CheckStarts();
+  CheckStartsOfReports();
   if (On(Fault::kPages)) CheckLists(audit.instances());
   if (On(Fault::kPages)) CheckHistories(audit.instances());
 }
@@ -161,6 +162,24 @@ void Sim::CheckStarts() {
     Expect(!args.hold || resumed.contains(args.id), args.id + " began while it was held");
     for (const Instance::Prerequisite& one : args.after) {
       Expect(finished.contains(one.instance), args.id + " began before " + one.instance);
+    }
+  }
+}
+
+// A report and what it starts are there together: what it says it has begun begins after it.
+void Sim::CheckStartsOfReports() {
+  std::map<std::string, uint64_t> begun;  // by instance, the last beginning
+  for (const auto& [seq, event] : ledger_) {
+    if (event.kind == ChangeKind::kStarted || event.kind == ChangeKind::kScheduled) {
+      begun[event.instance] = seq;
+    }
+  }
+  for (const auto& [seq, event] : ledger_) {
+    if (!event.answer || !event.answer->started) continue;
+    for (const Begun& one : *event.answer->started) {
+      const auto at = begun.find(one.id);
+      Expect(at != begun.end() && (!one.created || at->second > seq),
+             "a report of " + event.instance + " has started " + one.id + ", which did not begin");
     }
   }
 }
@@ -207,7 +226,8 @@ void Sim::CheckLists(const std::map<std::string, Instance>& instances) {
       return it != spec->labels.end() && it->second == label.second;
     });
     const bool there =
-        query.node.empty() || std::ranges::any_of(instance.tokens, [&](const Token& token) {
+        query.node.empty() ||
+        std::ranges::any_of(instance.tokens, [&, &instance = instance](const Token& token) {
           const Machine* machine =
               world_.engine().reader().registry.Resolve("ns", instance.machine, instance.version);
           return NodeName(*machine, token.node) == query.node;

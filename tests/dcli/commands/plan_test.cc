@@ -142,18 +142,19 @@ TEST_CASE("a plan is described by its steps, and by its nodes when it is to be w
 TEST_CASE("define says of machines, plans and actions alike what became of them") {
   const TemporaryFile file(kInfra);
   FakeServer server;
-  const auto define = [&](const char* id, uint32_t version, bool changed) {
+  const auto define = [&](const char* kind, const char* id, uint32_t version, bool changed) {
     auto* defined = server.definitions.add_defined();
+    defined->set_kind(kind);
     defined->set_id(id);
     defined->set_version(version);
     defined->set_changed(changed);
     return defined;
   };
-  define("vm.create", 1, true);
-  auto* infra = define("infra", 3, true);
+  define("action", "vm.create", 1, true);
+  auto* infra = define("plan", "infra", 3, true);
   infra->set_upgrade_strategy("upgrade");
   infra->set_affected_instances(7);
-  define("a", 1, false);
+  define("machine", "a", 1, false);
   CHECK(Dcli({"define", file.path, "--server", server.address}).out ==
         "action vm.create  v1  new\n"
         "plan infra  v3  changed  (upgrade: 7 instances)\n"
@@ -162,16 +163,6 @@ TEST_CASE("define says of machines, plans and actions alike what became of them"
         "vm.create\ninfra\na\n");
   CHECK(Dcli({"define", file.path, "-o", "json", "--server", server.address}).out ==
         JsonOf(server.definitions) + '\n');
-}
-
-TEST_CASE("plans are found among the documents of a file") {
-  CHECK(PlansIn(kInfra) ==
-        std::map<std::string, std::string>{{"infra", "plan"}, {"vm.create", "action"}});
-  CHECK(PlansIn("plan: worker\naction: a\n") ==
-        std::map<std::string, std::string>{{"a", "action"}});
-  CHECK(PlansIn("").empty());
-  CHECK(PlansIn("{plan: x, flow: [").empty());
-  CHECK(PlansIn("- plan: x\n").empty());
 }
 
 TEST_CASE("a plan is drawn by its steps, an instance before its planning too") {

@@ -119,11 +119,68 @@ TEST_CASE("what is wrong with what a command waits for is said") {
       {R"({"transition": "suspend", "children_concurrency": -1})", "from 0 on"},
       {R"({"transition": "suspend", "children_concurrency": 1.5})", "from 0 on"},
   };
-  for (const auto& [out, word] : kBad) {
+  for (const auto& bad : kBad) {
+    const char* const out = bad.first;
+    const char* const word = bad.second;
     CAPTURE(out);
     const Verdict verdict = VerdictOf(kExit0, out, "");
     CHECK(verdict.transition == "error");
     CHECK(verdict.children.empty());
+    CHECK(verdict.error.find(word) != std::string::npos);
+  }
+}
+
+TEST_CASE("a command may start others with its report") {
+  const Verdict verdict = VerdictOf(
+      kExit0,
+      R"({"output": {"n": 1}, "start": [{"machine": "page@2", "id": "a", "params": {"n": 1.0},)"
+      R"( "labels": {"kind": "leaf"}, "priority": 5, "start_at": "2030-01-02T03:04:05Z",)"
+      R"( "after": [{"instance": "b", "anyResult": true}], "hold": true},)"
+      R"( {"machine": "page"}, {"flow": [{"step": "s", "action": "x"}], "machine": "f"}]})",
+      "");
+  CHECK(verdict.error == "");
+  CHECK(verdict.transition == "ok");
+  CHECK(!verdict.named);
+  REQUIRE(verdict.starts.size() == 3);
+  const v1::StartRequest& first = verdict.starts[0].request;
+  CHECK(first.machine() == "page");
+  CHECK(first.version() == 2);
+  CHECK(first.id() == "a");
+  CHECK(first.params() == R"({"n": 1.0})");
+  CHECK(first.labels().at("kind") == "leaf");
+  CHECK(first.priority() == 5);
+  CHECK(first.start_at().seconds() == 1'893'553'445);
+  REQUIRE(first.after_size() == 1);
+  CHECK(first.after(0).any_result());
+  CHECK(first.hold());
+  CHECK(verdict.starts[1].request.machine() == "page");
+  CHECK(verdict.starts[1].request.params().empty());
+  CHECK(verdict.starts[2].request.flow() == R"([{"step": "s", "action": "x"}])");
+  CHECK(VerdictOf(kExit3, R"({"start": [{"machine": "m"}]})", "").starts.size() == 1);
+  CHECK(VerdictOf(kExit0, R"({"start": []})", "").error == "");
+  CHECK(VerdictOf(kExit0, R"({"start": null})", "") == Verdict{.transition = "ok"});
+}
+
+TEST_CASE("what is wrong with what a command starts is said") {
+  const std::pair<const char*, const char*> kBad[] = {
+      {R"({"start": {}})", "\"start\" is not an array"},
+      {R"({"start": [7]})", "\"start\"[0]: not an object"},
+      {R"({"start": [{"machine": "a"}, {}]})", "\"start\"[1]: without"},
+      {R"({"start": [{"machine": 5}]})", "\"machine\" is not a string"},
+      {R"({"start": [{"machine": "a@x"}]})", "MACHINE@VERSION"},
+      {R"({"start": [{"machine": "a", "params": "{}"}]})", "\"params\" is not an object"},
+      {R"({"start": [{"machine": "a", "parms": {}}]})", "parms"},
+      {R"({"start": [{"machine": "a", "labels": 5}]})", "labels"},
+      {R"({"start": [{"machine": "a", "flow": 5}]})", "\"flow\""},
+  };
+  for (const auto& bad : kBad) {
+    const char* const out = bad.first;
+    const char* const word = bad.second;
+    CAPTURE(out);
+    const Verdict verdict = VerdictOf(kExit0, out, "");
+    CHECK(verdict.transition == "error");
+    CHECK(verdict.starts.empty());
+    CAPTURE(verdict.error);
     CHECK(verdict.error.find(word) != std::string::npos);
   }
 }

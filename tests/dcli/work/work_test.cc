@@ -299,6 +299,42 @@ TEST_CASE("a step suspends with what it waits for") {
   CHECK(report.children(0).params() == R"({"n":1.0})");
 }
 
+TEST_CASE("a report starts what the command has found") {
+  FakeServer server;
+  server.tasks.push_back(OneTask());
+  const std::string line =
+      "echo '{\"start\":[{\"machine\":\"page@2\",\"id\":\"a\",\"params\":{\"n\":1.0}},"
+      "{\"machine\":\"page\"}]}'";
+  SUBCASE("with success") {
+    WorkOnce(server, line);
+    REQUIRE(server.reports.size() == 1);
+    const v1::TransitionRequest& report = server.reports[0];
+    CHECK(report.transition() == "ok");
+    REQUIRE(report.starts_size() == 2);
+    CHECK(report.starts(0).machine() == "page");
+    CHECK(report.starts(0).version() == 2);
+    CHECK(report.starts(0).id() == "a");
+    CHECK(report.starts(0).params() == R"({"n":1.0})");
+    CHECK(report.starts(1).machine() == "page");
+  }
+  SUBCASE("with an error") {
+    WorkOnce(server, line + "; exit 3");
+    REQUIRE(server.reports.size() == 1);
+    CHECK(server.reports[0].transition() == "error");
+    CHECK(server.reports[0].starts_size() == 2);
+  }
+  SUBCASE("and what cannot be started is the task's error") {
+    server.refuses_starts = true;
+    SUBCASE("of a success") { WorkOnce(server, line); }
+    SUBCASE("of an error") { WorkOnce(server, line + "; exit 3"); }
+    REQUIRE(server.reports.size() == 1);
+    CHECK(server.reports[0].transition() == "error");
+    CHECK(server.reports[0].error().find("starts[0]: exists already") != std::string::npos);
+    CHECK(server.reports[0].starts_size() == 0);
+    CHECK(server.given_back.empty());
+  }
+}
+
 TEST_CASE("a planner reports planned") {
   FakeServer server;
   server.legal = {"planned", "error"};

@@ -28,12 +28,15 @@ TEST_CASE("every method of every service is in the table, once, and nothing else
   methods.merge(MethodsOf(v1::AccessToken::descriptor()->file()));
   methods.merge(MethodsOf(::TaskMessage::descriptor()->file()));
   REQUIRE(methods.size() > 25);
+  // Those of ScheduleService join one by one, as they are built.
+  const auto schedules = MethodsOf(v1::GetClockRequest::descriptor()->file());
   std::set<std::string> listed;
   ForEachMethod([&](const auto& row) {
     const Method& method = row.method;
     CAPTURE(method.name);
-    CHECK(methods.contains(std::string(method.name)));
-    CHECK(listed.insert(std::string(method.name)).second);
+    const std::string name(method.name);
+    CHECK((methods.contains(name) || schedules.contains(name)));
+    CHECK(listed.insert(name).second);
     CHECK(Among(v1::AccessToken::ADMIN, method.roles));
     CHECK(!Among(v1::AccessToken::ROLE_UNSPECIFIED, method.roles));
   });
@@ -75,6 +78,15 @@ TEST_CASE("a request enters its own namespace first, and then those of its items
   report.add_transitions()->set_namespace_("a");
   report.add_transitions()->set_namespace_("b");
   CHECK(entered(runner::kReport, report) == Names{"a", "next", "a", "b"});
+  // What a report starts is in the report's namespace, unless it names another.
+  report.mutable_transitions(1)->add_starts();
+  report.mutable_transitions(1)->add_starts()->set_namespace_("c");
+  report.add_starts()->set_namespace_("d");
+  CHECK(entered(runner::kReport, report) == Names{"a", "next", "d", "a", "b", "c"});
+  CHECK(entered(runner::kTransition, report.transitions(1)) == Names{"b", "c"});
+  v1::ReportRequest starts;
+  starts.add_starts();
+  CHECK(entered(runner::kReport, starts) == Names{""});
   v1::StartBatchRequest batch;
   CHECK(entered(runner::kStartBatch, batch) == Names{""});
   batch.add_starts()->set_namespace_("a");
@@ -83,6 +95,58 @@ TEST_CASE("a request enters its own namespace first, and then those of its items
   CHECK(entered(runner::kWork, v1::WorkRequest()).empty());
   CHECK(entered(access_tokens::kListTokens, v1::ListTokensRequest()).empty());
   CHECK(entered(original::kStart, ::TaskMessage()) == Names{"default"});
+  CHECK(entered(schedules::kGetClock, v1::GetClockRequest()).empty());
+  CHECK(entered(schedules::kAdvanceClock, v1::AdvanceClockRequest()) == Names{"*"});
+}
+
+TEST_CASE("a message starts at most a thousand instances with all its reports") {
+  v1::ReportRequest message;
+  for (int i = 0; i < 4; ++i) {
+    auto* report = message.add_transitions();
+    for (int n = 0; n < 250; ++n) report->add_starts();
+  }
+  CHECK(CheckStarts(message.transitions(), 0));
+  const auto more = CheckStarts(message.transitions(), 1);
+  REQUIRE(!more);
+  CHECK(more.error().code == Code::kInvalidArgument);
+  CHECK(more.error().reason == Reason::kTooLarge);
+  CHECK(more.error().message.find("1001 starts") != std::string::npos);
+  // One report that is too long is refused by itself.
+  for (int n = 0; n < 1'001; ++n) message.add_transitions();
+  auto* report = message.mutable_transitions(4);
+  for (int n = 0; n < 1'001; ++n) report->add_starts()->set_machine("m");
+  CHECK(CheckStarts(message.transitions(), 0));
+  report->set_instance("i");
+  report->set_transition("ok");
+  report->set_claim("1-1-1-1");
+  const auto refused = ToReport(*report);
+  REQUIRE(refused);
+  REQUIRE(refused->args.fault);
+  CHECK(refused->args.fault->reason == Reason::kTooLarge);
+  CHECK(refused->starts.empty());
+}
+
+TEST_CASE("a start of a report is in the report's namespace, and is named when it is malformed") {
+  v1::TransitionRequest report;
+  report.set_namespace_("a");
+  report.set_instance("i");
+  report.set_transition("ok");
+  report.add_starts()->set_machine("m");
+  auto* other = report.add_starts();
+  other->set_machine("m");
+  other->set_id("x");
+  other->set_namespace_("b");
+  const auto command = ToReport(report);
+  REQUIRE(command);
+  REQUIRE(command->starts.size() == 2);
+  CHECK(command->starts[0].ns == "a");
+  CHECK(command->starts[1].ns == "b");
+  other->set_params("[1]");
+  const auto refused = ToReport(report);
+  REQUIRE(!refused);
+  CHECK(refused.error().reason == Reason::kBadParams);
+  CHECK(refused.error().message.find("starts[1] (instance 'x' of machine 'm')") !=
+        std::string::npos);
 }
 
 }  // namespace dfsmr

@@ -208,7 +208,7 @@ TEST_CASE("a worker's children have the names of their numbers, however often it
       "plan: c\nflow: [{step: a, action: x}]\n---\nplan: p\nflow: [{step: w, action: x}]\n");
   world.Start("p");
   int number = 0;
-  for (const size_t children : {2, 3, 1, 2}) {
+  for (const size_t children : {2u, 3u, 1u, 2u}) {
     REQUIRE(ReportStep(world, TaskOf(world, "w"), {.transition = "suspend"},
                        std::vector<rows::ChildStart>(children, {.machine = "c"})));
     world.Drain();

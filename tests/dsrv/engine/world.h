@@ -53,7 +53,7 @@ inline Result<Machine> CompileOne(std::string_view source) {
 inline Result<std::vector<Defined>> TryDefine(Engine& engine, std::vector<Machine> machines,
                                               bool validate_only = false) {
   std::vector<DefineProblem> problems;
-  return DefineAtOnce(engine, "ns", std::move(machines), validate_only, &problems);
+  return DefineAtOnce(engine, "ns", {std::move(machines), {}}, validate_only, &problems);
 }
 
 // A store of its own, or the one it is given.
@@ -77,6 +77,11 @@ class World {
   explicit World(EngineOptions options = {}, Store* store = nullptr)
       : options_(std::move(options)), store_(store) {
     options_.compile = CompileOne;
+    options_.parse_document = [](std::string_view source) -> Result<Document> {
+      Parsed parsed = ParseDefinitions(source, "store");
+      if (parsed.ok() && parsed.documents.size() == 1) return std::move(parsed.documents.front());
+      return Error{Code::kDataLoss, Reason::kBadMachine, "not one sound document"};
+    };
     options_.parse_flow = ToFlow;
     options_.schema = [](std::string_view schema, std::string_view subject) {
       std::vector<SchemaProblem> problems;

@@ -243,7 +243,8 @@ void Model::Serve(std::vector<Served> served, std::vector<Served>* late) {
   for (const auto& [one, is_late] : all) {
     if (is_late && later.contains(one.waiter)) continue;
     if (!ServeOne(one, is_late) || !is_late) continue;
-    std::erase_if(*late, [&](const Served& o) { return o.task.claim == one.task.claim; });
+    std::erase_if(*late,
+                  [&, &one = one](const Served& o) { return o.task.claim == one.task.claim; });
   }
 }
 

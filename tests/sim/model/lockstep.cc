@@ -164,9 +164,19 @@ Result<Started> Asked::Start(const StartArgs& args) {
 }
 
 Result<Answer> Asked::Report(const std::string& ns, const std::string& id, const ReportArgs& args,
-                             const std::vector<rows::ChildStart>& children) {
-  auto answer = engine_.Report(ns, id, args, children);
-  lockstep_.Note(id, [id, args, answer](Model& model) { model.Report(id, args, answer); });
+                             const std::vector<rows::ChildStart>& children,
+                             const std::vector<StartArgs>& starts) {
+  auto answer = engine_.Report(ns, id, args, children, starts);
+  const bool fresh = answer && !answer->repeated;
+  const bool refused = !answer && answer.error().message.starts_with("starts[");
+  ReportArgs told = args;
+  if (refused) told.fault = answer.error();
+  if (fresh) told.started = answer->started;
+  lockstep_.Note(id, [=](Model& model) {
+    if (refused) model.RefuseStarts(starts, answer.error());
+    model.Report(id, told, answer);
+    if (fresh) model.StartAll(starts, *answer);
+  });
   return answer;
 }
 

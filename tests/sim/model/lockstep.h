@@ -90,7 +90,8 @@ class Asked {
   Result<std::vector<Defined>> Define(std::vector<Machine> machines);
   Result<Started> Start(const StartArgs& args);
   Result<Answer> Report(const std::string& ns, const std::string& id, const ReportArgs& args,
-                        const std::vector<rows::ChildStart>& children = {});
+                        const std::vector<rows::ChildStart>& children = {},
+                        const std::vector<StartArgs>& starts = {});
   Result<std::string> Relinquish(const std::string& ns, const std::string& id,
                                  const std::string& claim, const std::string& client);
   Extended Extend(const std::string& ns, const std::string& id, const std::string& claim,

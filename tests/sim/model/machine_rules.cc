@@ -235,6 +235,7 @@ Reason MachineRules::Report(const Shown& claim, const ReportArgs& args, Answer* 
     at = &life_.stands.begin()->second;
     if (!args.node.empty() && at->node != args.node) return Reason::kIllegalTransition;
   }
+  if (args.fault) return args.fault->reason;
   const Edge* edge = nullptr;
   for (const Edge& one : NodeOf(at->node)->transitions) {
     if (one.transition == args.transition && !args.transition.starts_with("dfsmr.")) edge = &one;
@@ -254,6 +255,7 @@ Reason MachineRules::Report(const Shown& claim, const ReportArgs& args, Answer* 
   StopIfCancelled();
   answer->state = life_.state;
   answer->result = life_.result;
+  answer->started = args.started;
   Expected& told = life_.expected[first];
   told.event.left_visit = left.visit;
   for (const Claimed& one : left.claims) {

@@ -239,6 +239,55 @@ void Model::Report(const std::string& id, const ReportArgs& args, const Result<A
   Match(*life);
 }
 
+// Why a start of a report is refused, after those before it.
+Reason Model::WhyNot(const StartArgs& start,
+                     const std::map<std::string, const StartArgs*>& earlier) const {
+  const auto taken = [&](const std::string& machine, const std::string& params) {
+    const bool same = machine == start.machine && json::Same(params, start.spec.params);
+    return same ? Reason::kNone : Reason::kInstanceExists;
+  };
+  if (const auto before = earlier.find(start.id); before != earlier.end()) {
+    return taken(before->second->machine, before->second->spec.params);
+  }
+  const auto known = lives_.find(start.id);
+  if (known != lives_.end()) return taken(known->second.machine, known->second.params);
+  return machines_.contains(start.machine) ? Reason::kNone : Reason::kNoSuchMachine;
+}
+
+void Model::RefuseStarts(const std::vector<StartArgs>& starts, const Error& error) {
+  std::map<std::string, const StartArgs*> earlier;
+  for (const StartArgs& start : starts) {
+    const Reason reason = WhyNot(start, earlier);
+    if (reason == error.reason) return;
+    Expect(reason == Reason::kNone,
+           "a report is refused for another reason than the first: " + error.message);
+    if (!start.id.empty()) earlier.emplace(start.id, &start);
+  }
+  Fail("a report is refused although all can be started: " + error.message);
+}
+
+void Model::StartAll(const std::vector<StartArgs>& starts, const Answer& answer) {
+  const std::vector<Begun> begun = answer.started ? *answer.started : std::vector<Begun>();
+  Expect(begun.size() == starts.size(), "a report tells of " + std::to_string(begun.size()) +
+                                            " of its " + std::to_string(starts.size()) + " starts");
+  for (size_t i = 0; i < begun.size() && problem_.empty(); ++i) {
+    StartArgs args = starts[i];
+    Expect(args.id.empty() ? begun[i].created : args.id == begun[i].id,
+           "a report starts " + begun[i].id + " instead of " + args.id);
+    args.id = begun[i].id;
+    Expect(lives_.contains(args.id) || machines_.contains(args.machine),
+           "a report starts an instance of nothing: " + args.machine);
+    if (!problem_.empty()) return;
+    Started told{{}, begun[i].created};
+    const auto known = lives_.find(args.id);
+    if (known != lives_.end()) {
+      if (!known->second.opaque) MoveOn(known->second);
+      told.view.instance.state = known->second.state;
+    }
+    Start(args, told);
+  }
+}
+
 void Model::Relinquish(const std::string& id, const std::string& claim,
                        const Result<std::string>& answer) {
   Life* life = Touch(id, "Relinquish", answer.has_value(), ReasonOf(answer));

@@ -56,6 +56,9 @@ class Model {
   void Define(const std::vector<Machine>& machines, const Result<std::vector<Defined>>& answer);
   void Start(const StartArgs& args, const Result<Started>& answer);
   void Report(const std::string& id, const ReportArgs& args, const Result<Answer>& answer);
+  // What is started with a report that was accepted; or why it was refused.
+  void StartAll(const std::vector<StartArgs>& starts, const Answer& answer);
+  void RefuseStarts(const std::vector<StartArgs>& starts, const Error& error);
   void Relinquish(const std::string& id, const std::string& claim,
                   const Result<std::string>& answer);
   void Extend(const std::string& id, const std::string& claim, std::optional<Duration> by,
@@ -149,6 +152,8 @@ class Model {
   // Calls.
   Life* Touch(const std::string& id, const char* call, bool ok, Reason reason);
   void MoveOn(Life& life);
+  Reason WhyNot(const StartArgs& start,
+                const std::map<std::string, const StartArgs*>& earlier) const;
   void StartDue(Life& life, bool told);
   void Prerequisites(Life& life);
   void VoidLost(const Life& life);

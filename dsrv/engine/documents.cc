@@ -1,0 +1,128 @@
+#include "dsrv/engine/documents.h"
+
+#include "dsrv/engine/types.h"
+#include "fsm/base/names.h"
+
+namespace dfsmr {
+namespace {
+
+constexpr size_t kParsedMax = 4'000;
+
+rows::DocumentName NameOf(const std::string& ns, const Document& document) {
+  return {ns, document.kind(), document.name};
+}
+
+}  // namespace
+
+Error NoSuchDocument(const rows::DocumentName& name, uint32_t version) {
+  static constexpr Reason kReasons[] = {Reason::kNone, Reason::kNoSuchSchedule,
+                                        Reason::kNoSuchTrigger, Reason::kNoSuchLimit};
+  const std::string of = version > 0 ? "version " + std::to_string(version) + " of " : "";
+  return {Code::kNotFound, kReasons[static_cast<size_t>(name.kind)],
+          "namespace " + Quoted(name.ns) + " has no " + of + std::string(Name(name.kind)) + " " +
+              Quoted(name.name)};
+}
+
+void Documents::SetKeeper(DocumentKind kind, DocumentKeeper* keeper) { keepers_[kind] = keeper; }
+
+Result<std::optional<rows::DocumentHead>> Documents::HeadOf(const rows::DocumentName& name) {
+  auto head = rows::GetDocumentHead(turn_.reader(), name);
+  turn_.Trust(head);
+  return head;
+}
+
+Result<bool> Documents::Stands(const rows::DocumentName& name) {
+  auto head = HeadOf(name);
+  if (!head) return head.error();
+  return *head && !(*head)->deleted;
+}
+
+Result<Defined> Documents::Preview(const std::string& ns, const Document& document) {
+  Defined one{.kind = Name(document.kind()), .id = document.name, .version = 1, .changed = true};
+  auto head = HeadOf(NameOf(ns, document));
+  if (!head) return head.error();
+  if (!*head) return one;
+  one.version = (*head)->version;
+  if (!(*head)->deleted) {
+    auto latest = Read(NameOf(ns, document), **head, one.version);
+    if (!latest) return latest.error();
+    one.changed = latest->document->fingerprint != document.fingerprint;
+  }
+  if (one.changed) ++one.version;
+  return one;
+}
+
+void Documents::Add(const std::string& ns, const Defined& one, Document document) {
+  const auto shared = std::make_shared<const Document>(std::move(document));
+  const rows::DocumentName name = NameOf(ns, *shared);
+  auto head = HeadOf(name);
+  if (!head) return;
+  const bool first = !*head || (*head)->deleted;
+  const Timestamp now = turn_.now();
+  DocumentVersion added{ns, one.version, now, first ? now : (*head)->first_time, shared};
+  rows::PutDocumentText(turn_.writer(), name, one.version, {shared->source, now});
+  rows::PutDocumentHead(turn_.writer(), name, {one.version, added.first_time, false});
+  Append(ChangeKind::kDefined, name, one.version, "");
+  if (parsed_.size() >= kParsedMax) parsed_.clear();
+  parsed_[{ns, name.kind, shared->name, one.version}] = added;
+  if (auto keeper = keepers_.find(name.kind); keeper != keepers_.end()) {
+    keeper->second->Defined(added, first);
+  }
+}
+
+Result<Ok> Documents::Delete(const rows::DocumentName& name, const std::string& client) {
+  auto head = HeadOf(name);
+  if (!head) return head.error();
+  if (!*head || (*head)->deleted) return NoSuchDocument(name);
+  (*head)->deleted = true;
+  rows::PutDocumentHead(turn_.writer(), name, **head);
+  Append(ChangeKind::kDeleted, name, (*head)->version, client);
+  if (auto keeper = keepers_.find(name.kind); keeper != keepers_.end()) {
+    keeper->second->Deleted(std::string(name.ns), std::string(name.name));
+  }
+  return Ok{};
+}
+
+void Documents::Append(ChangeKind kind, const rows::DocumentName& name, uint32_t version,
+                       const std::string& client) {
+  Event event;
+  event.kind = kind;
+  event.time = turn_.now();
+  event.ns = name.ns;
+  event.version = version;
+  event.client = client;
+  event.about = Event::About{.cause = std::string(Name(name.kind)) + ":" + std::string(name.name)};
+  turn_.Append(&event);
+}
+
+Result<DocumentVersion> Documents::Find(const rows::DocumentName& name, uint32_t version) {
+  auto head = HeadOf(name);
+  if (!head) return head.error();
+  if (!*head || (*head)->deleted) return NoSuchDocument(name);
+  if (version > (*head)->version) return NoSuchDocument(name, version);
+  return Read(name, **head, version == 0 ? (*head)->version : version);
+}
+
+Result<DocumentVersion> Documents::Read(const rows::DocumentName& name,
+                                        const rows::DocumentHead& head, uint32_t version) {
+  const Id id{name.ns, name.kind, name.name, version};
+  if (auto known = parsed_.find(id); known != parsed_.end()) return known->second;
+  auto text = rows::GetDocumentText(turn_.reader(), name, version);
+  if (!turn_.Trust(text)) return text.error();
+  if (!*text) return NoSuchDocument(name, version);
+  auto document = options_.parse_document((*text)->source);
+  if (!document) {
+    Error error{Code::kDataLoss, Reason::kStoreFailed,
+                "version " + std::to_string(version) + " of " + std::string(Name(name.kind)) + " " +
+                    Quoted(name.name) +
+                    " in the store is not accepted any more: " + document.error().message};
+    return error;
+  }
+  DocumentVersion read{std::string(name.ns), version, (*text)->define_time, head.first_time,
+                       std::make_shared<const Document>(*std::move(document))};
+  if (parsed_.size() >= kParsedMax) parsed_.clear();
+  parsed_[id] = read;
+  return read;
+}
+
+}  // namespace dfsmr

@@ -1,0 +1,77 @@
+// Schedules, triggers and limits as they were defined: their versions, which rest in the store. The
+// parts that carry them out are their keepers, and hear of what is defined and deleted.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "dsrv/engine/turn.h"
+#include "fsm/when/document.h"
+#include "storage/rows/document.h"
+
+namespace dfsmr {
+
+struct DocumentVersion {
+  std::string ns;
+  uint32_t version = 0;
+  Timestamp define_time;
+  Timestamp first_time;  // when the first version was defined, since the last deletion
+  std::shared_ptr<const Document> document;
+};
+
+// A part that carries out documents of one kind.
+class DocumentKeeper {
+ public:
+  virtual ~DocumentKeeper() = default;
+  // A version was added. `first`: none stood before it.
+  virtual void Defined(const DocumentVersion& version, bool first) = 0;
+  virtual void Deleted(const std::string& ns, const std::string& name) = 0;
+};
+
+// NO_SUCH_SCHEDULE, NO_SUCH_TRIGGER or NO_SUCH_LIMIT. `version` 0: there is none at all.
+Error NoSuchDocument(const rows::DocumentName& name, uint32_t version = 0);
+
+class Documents {
+ public:
+  Documents(OpenTurn& turn, const EngineOptions& options) : turn_(turn), options_(options) {}
+  Documents(const Documents&) = delete;
+  Documents& operator=(const Documents&) = delete;
+
+  // Names the keeper of a kind. Call it before anything is defined.
+  void SetKeeper(DocumentKind kind, DocumentKeeper* keeper);
+
+  // The result that defining `document` would have.
+  Result<Defined> Preview(const std::string& ns, const Document& document);
+  // Adds the next version of a document, which `one` is the preview of.
+  void Add(const std::string& ns, const Defined& one, Document document);
+  // kNotFound: it is not defined, or was deleted already. `client`: who deletes it.
+  Result<Ok> Delete(const rows::DocumentName& name, const std::string& client);
+
+  // A version (0: the latest) of a document that stands. kNotFound: there is none.
+  Result<DocumentVersion> Find(const rows::DocumentName& name, uint32_t version = 0);
+  // Whether it stands: it is defined, and was not deleted.
+  Result<bool> Stands(const rows::DocumentName& name);
+
+ private:
+  using Id = std::tuple<std::string, DocumentKind, std::string, uint32_t>;
+
+  Result<std::optional<rows::DocumentHead>> HeadOf(const rows::DocumentName& name);
+  Result<DocumentVersion> Read(const rows::DocumentName& name, const rows::DocumentHead& head,
+                               uint32_t version);
+  void Append(ChangeKind kind, const rows::DocumentName& name, uint32_t version,
+              const std::string& client);
+
+  OpenTurn& turn_;
+  const EngineOptions& options_;
+  std::map<DocumentKind, DocumentKeeper*> keepers_;
+  std::map<Id, DocumentVersion> parsed_;  // some that were read from the store
+};
+
+}  // namespace dfsmr

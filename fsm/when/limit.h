@@ -1,0 +1,12 @@
+// A limit as it is written. Plain values, immutable once read.
+#pragma once
+
+#include "fsm/plan/source.h"
+
+namespace dfsmr {
+
+struct LimitSource {
+  Written written;  // the document
+};
+
+}  // namespace dfsmr

@@ -1,0 +1,19 @@
+// Reads a document 'limit: NAME'.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "fsm/base/diagnostic.h"
+#include "fsm/when/limit.h"
+#include "fsm/yaml/tree.h"
+
+namespace dfsmr {
+
+std::span<const std::string_view> LimitKeys();
+
+// Null: it cannot be used, and errors were reported. The caller reads the name and the description.
+std::shared_ptr<const LimitSource> ReadLimit(const YamlNode& root, Reporter* reporter);
+
+}  // namespace dfsmr

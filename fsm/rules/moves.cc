@@ -291,7 +291,9 @@ void Walk::Decided(const Node& node, NodeIndex index, uint64_t visit) {
     settling.outcome = StepOutcome::kSkipped;
     settling.note = "the 'if' of " + node.id + " is false: " + decision.text;
     SkipReaders(scene_, member);
-    if (!all) Announce(scene_, home);
+    if (all) continue;  // else it is passed in its turn
+    tokens.End(home, {true, 0, scene_.now, scene_.now, {}, settling.note});
+    Announce(scene_, home);
   }
   Event& event = Emit(scene_, ChangeKind::kSkipped);
   event.prev_node = event.node = node.id;

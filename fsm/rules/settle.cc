@@ -193,7 +193,6 @@ void Announce(Scene& scene, NodeIndex home) {
 
 bool CountBlocked(Scene& scene) {
   Tokens& tokens = scene.instance.tokens;
-  scene.instance.plan->failing = true;
   std::vector<NodeIndex> open;
   for (const Token& token : std::as_const(tokens)) open.push_back(token.home);
   for (const auto& [home, settling] : tokens.settlings()) {
@@ -234,7 +233,7 @@ void RunOut(Scene& scene, size_t slot) {
     plan.impatient = held.home;
     return;
   }
-  plan.stopping = plan.failing = true;
+  plan.stopping = true;
   const std::string why = Why(scene, held);
   const size_t portion = std::exchange(scene.portion, SIZE_MAX);
   WalkOn(scene);  // so that no part of the way is forgotten

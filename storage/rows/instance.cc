@@ -48,7 +48,6 @@ void Encode(const PlanState& plan, Waits waits, record::Plan* out) {
   out->set_first_child(plan.first_child);
   if (plan.wait_after_fail) out->set_wait_after_fail(plan.wait_after_fail->count() + 1);
   out->set_wait_given(plan.wait_given);
-  out->set_failing(plan.failing);
   out->set_stopping(plan.stopping);
   out->set_impatient(plan.impatient + 1);  // kNoNode becomes 0
   for (const OpenEdge& edge : plan.open) {
@@ -79,7 +78,6 @@ PlanState Decode(const record::Plan& in) {
   plan.first_child = in.first_child();
   if (in.wait_after_fail() > 0) plan.wait_after_fail = Duration(in.wait_after_fail() - 1);
   plan.wait_given = in.wait_given();
-  plan.failing = in.failing();
   plan.stopping = in.stopping();
   plan.impatient = in.impatient() - 1;
   for (const auto& edge : in.open()) {

@@ -70,6 +70,9 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       all{&followers, &planner,  &walker, &family, &singletons, &hooks,   &spawner,
           &canceller, &upgrades, &claims, &timers, &desk,       &handouts} {
   changer.Tell(all);
+  changer.Consult([this](Resident& resident, const Reference& reference, const FreshOutput& fresh) {
+    return values.ForCondition(resident, reference, fresh);
+  });
 }
 
 Engine::Engine(Store& store, EngineOptions options)

@@ -514,6 +514,7 @@ ReportArgs Sim::ArgsFor(const Task& task, const std::string& transition,
     args.output = R"({"flow":")" + RandomSteps(random_) + R"("})";
   } else if (task.phase.empty()) {
     args.output = random_.Chance(20) ? "{}" : "";
+    if (random_.Chance(50)) args.params = "{\"n\":" + std::to_string(random_.Below(4)) + "}";
   } else if (transition == "ok" && random_.Chance(90)) {
     args.output = random_.Chance(80) ? std::string(kOutput) : R"({"v":[2],"list":3})";
   } else if (transition == "error") {

@@ -63,6 +63,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       all{&followers, &planner,  &walker, &family, &singletons, &hooks,    &spawner,
           &canceller, &upgrades, &claims, &timers, &desk,       &handouts, &groups} {
   changer.Tell(all);
+  changer.SetGroups(&groups);
 }
 
 Engine::Engine(Store& store, EngineOptions options)

@@ -108,7 +108,8 @@ Result<GroupView> Groups::Control(const std::string& ns, const std::string& name
   rows::GroupRow& row = group->row;
   row.note = control.note;
   row.paused = control.action == Action::kPause;
-  if (control.action == Action::kResume) row.failures = 0;
+  /*mutant group-resume-keeps-count*/ if (control.action == Action::kResume)
+    row.failures = 0; /*end*/
   if (control.action >= Action::kCancel) {
     SetOrder(*group, std::max(control.action, row.order.action));
     if (group->to_come > 0) {
@@ -137,9 +138,8 @@ bool Groups::Closed(const std::string& ns, const std::string& group) const {
   return it != groups_.end() && !it->second.gone && it->second.Closed();
 }
 
-void Groups::Advise(Resident& resident, Scene* scene) {
-  const Instance& instance = resident.instance;
-  if (!instance.provenance || instance.provenance->group.empty()) return;
+void Groups::Advise(const Instance& instance, Scene* scene) const {
+  if (instance.provenance->group.empty()) return;
   scene->group_closed = Closed(instance.ns, instance.provenance->group);
 }
 
@@ -176,7 +176,8 @@ void Groups::Count(Group& group, const MemberShare& was, const MemberShare& is,
   /*mutant group-counts-twice*/ group.row.counts.Remove(was); /*end*/
   group.row.counts.Add(is);
   if (group.to_come > 0 && is.kind != was.kind) Stir(group);  // a place may be free
-  if (is.Stopped() != was.Stopped()) MarkDirty(group);
+  /*mutant group-row-stale*/ if (is.Stopped() != was.Stopped())
+    MarkDirty(group); /*end*/
   if (is.Stopped() && !was.Stopped()) {
     group.row.end_time = instance.end_time;
     group.ended = true;
@@ -268,7 +269,8 @@ bool Groups::Work() {
     stirred_.pop_back();
     group.stirred = false;
     if (!std::exchange(group.ended, false)) continue;
-    if (group.row.counts.Live() > 0 || group.to_come > 0) continue;
+    /*mutant group-finishes-early*/ if (group.row.counts.Live() > 0 || group.to_come > 0)
+      continue; /*end*/
     Finish(group);
     return true;
   }

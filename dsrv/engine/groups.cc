@@ -64,7 +64,7 @@ Groups::Group& Groups::Make(const std::string& ns, const std::string& name) {
 }
 
 GroupView Groups::ViewOf(const Group& group) const {
-  return {group.ns, group.name, group.row, group.to_come, std::nullopt};
+  return {group.ns, group.name, group.row, group.to_come, group.row.max_running};
 }
 
 Result<GroupView> Groups::Get(const std::string& ns, const std::string& name) {
@@ -91,6 +91,8 @@ std::vector<GroupView> Groups::List(const std::string& ns, InstanceState state,
 Result<GroupView> Groups::Set(const std::string& ns, const std::string& name,
                               const GroupSettings& settings) {
   Group& group = Make(ns, name);
+  if (settings.no_max_running) group.row.max_running.reset();
+  if (settings.max_running) group.row.max_running = settings.max_running;
   if (settings.stop_on_fail) group.row.stop_on_fail = *settings.stop_on_fail;
   if (!settings.schedule.empty()) group.row.schedule = settings.schedule;
   StopOnFail(group, "");
@@ -252,7 +254,9 @@ void Groups::BeginPass() {
 bool Groups::HasRoom(const Group& group) const {
   if (group.to_come == 0 || group.Closed()) return false;
   const uint64_t waiting = group.row.counts.Of(MemberShare::Kind::kScheduled);
-  return waiting < kWaitingAhead;
+  const uint64_t running = group.row.counts.Of(MemberShare::Kind::kRunning);
+  const std::optional<uint32_t> max = group.row.max_running;
+  return waiting < kWaitingAhead && (!max || running + waiting < *max);
 }
 
 bool Groups::Work() {

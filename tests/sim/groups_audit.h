@@ -56,8 +56,8 @@ class GroupsAudit {
     Go(seq);
     Known& known = groups_[group];
     if (unsure_.erase(group) > 0) known.pause = is;
-    Expect(known.pause == is, "group " + group + " is " + Text(is) + " instead of " +
-                                  Text(known.pause));
+    Expect(known.pause == is,
+           "group " + group + " is " + Text(is) + " instead of " + Text(known.pause));
   }
   // The group is gone with its last member.
   void Gone(const std::string& group, uint64_t seq) {

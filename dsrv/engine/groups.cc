@@ -118,8 +118,9 @@ Result<GroupView> Groups::Control(const std::string& ns, const std::string& name
       source_->DropRest(ns, name);
       SetToCome(*group, 0);
     }
-  } else if (!row.order.Cancels()) {  // a cancel outweighs
-    SetOrder(*group, control.members ? control.action : Action::kNone);
+  } else if (!row.order.Cancels()) {  // which outweighs
+    if (control.members) SetOrder(*group, control.action);
+    if (!control.members && row.order.action != control.action) SetOrder(*group, Action::kNone);
   }
   if (!group->Closed() && !group->held.empty()) FollowLater(*group);
   MarkDirty(*group);
@@ -130,6 +131,7 @@ Result<GroupView> Groups::Control(const std::string& ns, const std::string& name
 // What is started in this turn is not in the index yet, so its members follow from the next turn
 // on.
 void Groups::SetOrder(Group& group, Action action) {
+  if (group.row.counts.Live() == 0) action = Action::kNone;
   group.row.order = {action, ""};
   group.ordered_turn = turn_.number();
   if (action != Action::kNone) FollowLater(group);

@@ -39,8 +39,9 @@ void Sim::OrderGroups(Engine& engine) {
         .note = "drawn"};
     if (!engine.groups().Control("ns", mark->group, control)) return;
     mark->action = control.action;
-    for (auto& [id, frees] : frees_) ++frees;  // what was suspended hears of it
-    for (const Task& task : hands_) ++frees_[task.instance];
+    // What is suspended hears of a cancel, also in children.
+    for (const auto& [id, args] : started_) ++frees_[id];
+    for (const auto& [visit, times] : told_) ++frees_[visit.first];
     Note("order " + std::to_string(static_cast<int>(control.action)) + " to " + mark->group);
   }
   Hit(Fault::kGroups);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "dsrv/engine/groups.h"
 #include "storage/rows/plan.h"
 
 namespace dfsmr {
@@ -64,7 +65,8 @@ void Changer::Run(Resident& resident, ClaimId self, const std::function<void(Sce
   const Change change{resident, self, scene.entered, Before(resident)};
   /*mutant change-counted-twice*/ Statistics::CountState(*resident.version, instance.state, -1);
   /*end*/
-  if (instance.plan || instance.provenance) {
+  if (instance.provenance) groups_->Advise(instance, &scene);
+  if (instance.plan) {
     for (Part* part : parts_) part->Advise(resident, &scene);
   }
   rule(scene);

@@ -14,11 +14,15 @@
 
 namespace dfsmr {
 
+class Groups;  // groups.h
+
 class Changer {
  public:
   Changer(OpenTurn& turn, Residents& residents, const EngineOptions& options)
       : turn_(turn), residents_(residents), options_(options) {}
 
+  // Has rules ask `groups` whether a member may begin. Call it once, as Tell.
+  void SetGroups(const Groups* groups) { groups_ = groups; }
   // Sets the parts that hear of changes, in this order. Call it once, before the first change.
   void Tell(std::vector<Part*> parts) { parts_ = std::move(parts); }
 
@@ -71,6 +75,7 @@ class Changer {
   const EngineOptions& options_;
   std::vector<Part*> parts_;
   Boxed<Event::About> because_;
+  const Groups* groups_ = nullptr;
   std::vector<Event> events_;  // empty: the memory of a change's events, for the next one
 };
 

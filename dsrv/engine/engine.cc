@@ -79,6 +79,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
   documents.SetKeeper(DocumentKind::kSchedule, &schedules);
   launcher.SetKeeper(DocumentKind::kSchedule, &schedules);
   groups.SetSource(&backfills);
+  changer.SetGroups(&groups);
 }
 
 Engine::Engine(Store& store, EngineOptions options)

@@ -74,6 +74,33 @@ Result<std::string> FillGroup(const LaunchOrder& order, const LaunchStart& start
                                " printable characters without space");
 }
 
+// Overlap is the limit "schedule:NAME" of 1. False: this engine knows no limits of starts.
+template <typename Args>
+bool AskForRoom(const std::string& key, Overlap overlap, Args* args) {
+  if constexpr (requires { args->asks; }) {
+    if (overlap == Overlap::kAllow) return true;
+    using Ask = typename decltype(args->asks)::value_type;
+    using Word = decltype(Ask::on_conflict);
+    Ask ask;
+    ask.key = key;
+    switch (overlap) {
+      case Overlap::kAllow:
+      case Overlap::kWait:
+        ask.on_conflict = Word::kWait;
+        ask.waiting = kOverlapWaiting;
+        break;
+      case Overlap::kLatest: ask.on_conflict = Word::kLatest; break;
+      case Overlap::kSkip: ask.on_conflict = Word::kSkip; break;
+      case Overlap::kCancel: ask.on_conflict = Word::kCancel; break;
+      case Overlap::kReplace: ask.on_conflict = Word::kReplace; break;
+    }
+    args->asks.push_back(std::move(ask));
+    return true;
+  } else {
+    return false;
+  }
+}
+
 bool Failed(InstanceResult result) {
   return result == InstanceResult::kError || result == InstanceResult::kAborted;
 }
@@ -148,8 +175,12 @@ Result<Launched> Launcher::Start(const LaunchOrder& order) {
   }
   const Overlap overlap = order.overlap.value_or(order.source.overlap);
   const Counts counts = CountsOf(order.ns, order.cause);
-  if (!order.backfill && overlap == Overlap::kSkip && counts.running + counts.waiting > 0) {
-    return Launched{OccurrenceOutcome::kSkipped, "an earlier instance goes on", id};
+  if (!order.backfill && !AskForRoom(order.cause, overlap, &*args) && overlap == Overlap::kSkip &&
+      counts.running + counts.waiting > 0) {
+    return Launched{OccurrenceOutcome::kSkipped,
+                    "an earlier instance of " + order.cause +
+                        " goes on; 'overlap: allow' would start another one beside it",
+                    id};
   }
   auto started = starter_.Start(*std::move(args));
   if (started) {

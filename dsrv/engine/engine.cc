@@ -92,7 +92,9 @@ void Engine::Committed(uint64_t turn) { parts_->turn.Committed(turn); }
 Timestamp Engine::now() const { return parts_->turn.now(); }
 Timestamp Engine::clock() const { return parts_->turn.clock(); }
 bool Engine::has_virtual_clock() const { return parts_->turn.has_virtual_clock(); }
-uint64_t Engine::timers_fired() const { return parts_->timers.fired(); }
+uint64_t Engine::timers_fired() const {
+  return parts_->timers.fired() + parts_->schedules.fired();
+}
 size_t Engine::TurnRecords() const { return parts_->turn.records(); }
 rows::Writer Engine::writer() { return parts_->turn.writer(); }
 const std::optional<Error>& Engine::broken() const { return parts_->turn.broken(); }

@@ -166,12 +166,11 @@ Result<Launched> Launcher::Start(const LaunchOrder& order) {
   if (auto full = turn_.NeedsRoom(Room::kAmple)) return *std::move(full);
   auto args = Fill(order);
   if (!args) return Launched{OccurrenceOutcome::kFailed, args.error().message, ""};
-  const std::string id = args->id;
   if (args->start_before <= turn_.now()) {
     return Launched{OccurrenceOutcome::kFailed,
                     "it is too late: 'before' lets it begin within " +
                         FormatDuration(*order.source.start()->before) + " of its time",
-                    id};
+                    ""};
   }
   const Overlap overlap = order.overlap.value_or(order.source.overlap);
   const Counts counts = CountsOf(order.ns, order.cause);
@@ -180,7 +179,7 @@ Result<Launched> Launcher::Start(const LaunchOrder& order) {
     return Launched{OccurrenceOutcome::kSkipped,
                     "an earlier instance of " + order.cause +
                         " goes on; 'overlap: allow' would start another one beside it",
-                    id};
+                    ""};
   }
   auto started = starter_.Start(*std::move(args));
   if (started) {
@@ -190,7 +189,8 @@ Result<Launched> Launcher::Start(const LaunchOrder& order) {
   const Error& error = started.error();
   if (error.reason == Reason::kDiskFull) return error;
   const bool left_out = error.reason == Reason::kLimitReached;
-  return Launched{left_out ? OccurrenceOutcome::kSkipped : OccurrenceOutcome::kFailed, error.message, id};
+  return Launched{left_out ? OccurrenceOutcome::kSkipped : OccurrenceOutcome::kFailed,
+                  error.message, ""};
 }
 
 Result<Launched> Launcher::Send(const LaunchOrder& order) {
@@ -202,7 +202,7 @@ Result<Launched> Launcher::Send(const LaunchOrder& order) {
   auto node = Text("node", send.node, order.resolve);
   auto params = Object(send.params, order.resolve);
   for (const Result<std::string>* one : {&transition, &node, &params}) {
-    if (!*one) return Launched{OccurrenceOutcome::kFailed, one->error().message, *instance};
+    if (!*one) return Launched{OccurrenceOutcome::kFailed, one->error().message, ""};
   }
   ReportArgs args;
   args.transition = *std::move(transition);
@@ -216,7 +216,7 @@ Result<Launched> Launcher::Send(const LaunchOrder& order) {
   }
   if (answer) return Launched{OccurrenceOutcome::kSent, "", *std::move(instance)};
   if (answer.error().reason == Reason::kDiskFull) return answer.error();
-  return Launched{OccurrenceOutcome::kFailed, answer.error().message, *std::move(instance)};
+  return Launched{OccurrenceOutcome::kFailed, answer.error().message, ""};
 }
 
 // What goes on ----------------------------------------------------------------------------------

@@ -7,8 +7,8 @@ import pytest
 from stubs import schedule, v1
 from support import CALL, Cli, eventually, fresh_name, from_json, refused, seconds
 
-BEGIN = "2026-03-28T12:00:00Z"
-BEGAN = 1774699200.0
+BEGIN = "2026-03-28T12:00:30Z"
+BEGAN = 1774699200.0  # half a minute before
 MINUTE, HOUR, DAY = 60, 3600, 86400
 
 JOB = """\
@@ -159,7 +159,7 @@ def test_pause_note_run_and_delete(schedules, standing):
     standing.advance(by=3 * HOUR)
     assert schedules.lines() == []
     run = schedules.call("RunSchedule", name="s", params='{"a": 2}')
-    assert run.kind == schedule.Occurrence.MANUAL and run.instance == "s-20260328T150000Z-run-1"
+    assert run.kind == schedule.Occurrence.MANUAL and run.instance == "s-20260328T150030Z-run-1"
     assert from_json(schedules.space.get(run.instance).params) == {"a": 2}
     with refused("FAILED_PRECONDITION", "LIMIT_REACHED"):
         schedules.call("RunSchedule", name="s")

@@ -32,6 +32,7 @@
 #include "fsm/schema/schema.h"
 #include "fsm/yaml/definitions.h"
 #include "storage/rocks/rocks_store.h"
+#include "storage/zones/zones.h"
 
 namespace dfsmr {
 namespace {
@@ -69,8 +70,8 @@ Result<Machine> CompileSource(std::string_view source) {
   }
   return NotSound(parsed);
 }
-Result<Document> ParseDocument(std::string_view source) {
-  Parsed parsed = ParseDefinitions(source, "store");
+Result<Document> ParseDocument(std::string_view source, const FindZone& zones) {
+  Parsed parsed = ParseDefinitions(source, "store", zones);
   if (parsed.ok() && parsed.documents.size() == 1) return std::move(parsed.documents.front());
   return NotSound(parsed);
 }
@@ -203,14 +204,15 @@ void Offload(Pool& pool, Mailbox& mailbox, EngineOptions::Job job) {
 }
 
 Result<std::unique_ptr<Engine>> OpenEngine(const Flags& flags, Store& store, Pool& pool,
-                                           Mailbox& mailbox, Timestamp now) {
+                                           Mailbox& mailbox, const FindZone& zones,
+                                           Timestamp now) {
   return Engine::Open(
       store,
       {.retention = flags.retention,
        .cached_instances = flags.cached_instances,
        .virtual_clock = flags.virtual_clock.has_value(),
        .compile = CompileSource,
-       .parse_document = ParseDocument,
+       .parse_document = [zones](std::string_view text) { return ParseDocument(text, zones); },
        .parse_flow = ToFlow,
        .schema = CompileSchema,
        .offload = [&](EngineOptions::Job job) { Offload(pool, mailbox, std::move(job)); }},
@@ -264,7 +266,9 @@ int Run(const Flags& flags) {
   if (!store) return Fail(store.error());
   Pool pool(2);
   Mailbox mailbox;
-  auto engine = OpenEngine(flags, **store, pool, mailbox, clock());
+  Zones zones;
+  const FindZone find_zone = [&zones](std::string_view name) { return zones.Find(name); };
+  auto engine = OpenEngine(flags, **store, pool, mailbox, find_zone, clock());
   if (!engine) return FailOn(flags.data, engine.error());
   auto access = OpenAccess(flags, clock, **engine, audit->get());
   if (!access) return Fail(access.error());
@@ -288,7 +292,8 @@ int Run(const Flags& flags) {
   Watchers watchers;
   Refusals refusals;
   const Backend backend{
-      (*engine)->reader(), loop, changes, watchers, pool, gate, **access, refusals, clock};
+      (*engine)->reader(), loop, changes, watchers, pool, gate, **access, refusals, clock,
+      find_zone};
   const Services services = MakeServices(backend, flags.compat);
   auto server = Listen(flags, services, acceptor->get());
   if (!server) return Fail({Code::kUnavailable, Reason::kNone, "gRPC does not start"});

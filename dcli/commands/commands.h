@@ -45,6 +45,7 @@ struct StartOptions {
   std::vector<std::string> after;
   std::vector<std::string> after_any;
   std::vector<std::string> labels;
+  std::string group;
   int priority = 0;
   int count = 1;
   bool hold = false;
@@ -60,6 +61,7 @@ struct InstancesOptions {
   std::string state;
   std::string result;
   std::string parent;
+  std::string group;
   std::vector<std::string> labels;
   int limit = 100;  // 0: all
 };
@@ -129,6 +131,19 @@ int Pause(Context& context, const ControlOptions& options);
 int Resume(Context& context, const ControlOptions& options);
 int Skip(Context& context, const ControlOptions& options);
 int Cancel(Context& context, const ControlOptions& options);
+
+// groups.cc
+struct GroupsOptions {
+  std::string action;  // set, pause, resume, cancel, wait, show; or the name of a group to show
+  std::string name;
+  std::string max_running;  // a number, or "none"
+  std::string stop_on_fail;
+  std::string note;
+  bool members = false;
+  bool force = false;
+  bool kill = false;
+};
+int Groups(Context& context, const GroupsOptions& options);
 
 // token.cc
 struct TokenOptions {

@@ -71,7 +71,8 @@ int DrawFile(Context& context, const GraphOptions& options) {
   if (!sources) return context.FailUsage(sources.error());
   std::vector<std::string> ids;
   std::optional<Machine> chosen;
-  const std::vector<Compiled> compiled = CompileSources(*sources);
+  const std::vector<Compiled> compiled = CompileSources(
+      *sources, std::chrono::floor<Duration>(std::chrono::system_clock::now()));
   for (size_t i = 0; i < sources->size(); ++i) {
     const Source& source = (*sources)[i];
     const Compiled* parsed = &compiled[i];

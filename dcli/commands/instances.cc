@@ -16,6 +16,7 @@ Result<v1::ListInstancesRequest> RequestOf(const Context& context,
   request.set_machine(options.machine);
   request.set_node(options.node);
   request.set_parent(options.parent);
+  request.set_group(options.group);
   if (!options.state.empty()) {
     const auto state = ParseEnum(v1::Instance::State_descriptor(), options.state, "state");
     if (!state) return state.error();

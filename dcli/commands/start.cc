@@ -90,6 +90,7 @@ Result<v1::StartRequest> RequestOf(Context& context, const StartOptions& options
   request.set_id(options.id);
   request.set_priority(options.priority);
   request.set_hold(options.hold);
+  request.set_group(options.group);
   AddAfter(options.after, false, &request);
   AddAfter(options.after_any, true, &request);
   return request;

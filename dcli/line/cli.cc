@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "dcli/commands/commands.h"
+#include "dcli/commands/schedules.h"
 #include "dcli/line/completion.h"
 #include "dcli/line/grammar.h"
 #include "dcli/text/text.h"
@@ -71,7 +72,9 @@ class CommandLine {
     AddClaimCommands();
     AddWorkCommand();
     AddControlCommands();
+    AddGroupsCommand();
     AddTokenCommand();
+    AddSchedulesCommand();
     AddClockCommand();
     AddCompletion();
   }
@@ -97,7 +100,9 @@ class CommandLine {
   void AddClaimCommands();
   void AddWorkCommand();
   void AddControlCommands();
+  void AddGroupsCommand();
   void AddTokenCommand();
+  void AddSchedulesCommand();
   void AddClockCommand();
   void AddCompletion();
 
@@ -203,6 +208,7 @@ void CommandLine::AddInstanceCommands() {
       .Flag("--label", "KEY=VALUE", &start->labels, "a label; may be repeated")
       .Flag("--wait-after-fail", "DURATION", &start->wait_after_fail,
             "of a plan: how long others go on after a failure, in place of what it says")
+      .Flag("--group", "GROUP", &start->group, "a member of this group; the first one makes it")
       .Flag("--count", "N", &start->count, "start N of them")
       .Flag("--wait", &start->wait, "follow it to its end; exit 0 when that is SUCCESS, else 1")
       .Example("start crawler url=https://example.org depth:=2 --wait")
@@ -217,6 +223,7 @@ void CommandLine::AddInstanceCommands() {
       .Flag("--result", "RESULT", &instances->result,
             "pending, success, warning, error, cancelled, aborted")
       .Flag("--parent", "INSTANCE", &instances->parent, "that a step of this one started")
+      .Flag("--group", "GROUP", &instances->group, "members of this group")
       .Flag("--label", "KEY=VALUE", &instances->labels, "with this label; may be repeated")
       .Flag("--limit", "N", &instances->limit, "at most so many (default 100; 0: all)")
       .Example("instances --machine crawler --state paused");
@@ -341,6 +348,38 @@ void CommandLine::AddControlCommands() {
   app->get_option("--kill")->excludes(app->get_option("--force"));
 }
 
+void CommandLine::AddSchedulesCommand() {
+  auto schedules = std::make_shared<SchedulesOptions>();
+  Command("schedules",
+          "[NAME | show|next|run|backfill|history|retry|drop|pause|resume|delete NAME ...]",
+          "List schedules, tell their times, run, pause and retry them", Schedules, schedules)
+      .Argument("ACTION", Word::kScheduleAction, &schedules->action, false)
+      .Arguments("WORDS", Word::kAnything, &schedules->words, false)
+      .Flag("-n", "N", &schedules->count, "next: so many times (default 10)")
+      .Flag("--after", "TIME", &schedules->after, "next: after this time (default: now)")
+      .Flag("--params", "JSON", &schedules->params, "run: its keys win over the schedule's params")
+      .Flag("--overlap", "WORD", &schedules->overlap,
+            "run: allow, wait, latest, skip, cancel or replace")
+      .Flag("--wait", &schedules->wait, "run, backfill: follow it to its end; exit 0 for SUCCESS")
+      .Flag("--from", "TIME", &schedules->from, "backfill: from this time or date on")
+      .Flag("--to", "TIME", &schedules->to, "backfill: up to this time or date")
+      .Flag("--max-running", "N", &schedules->max_running, "backfill: so many at once (default 1)")
+      .Flag("--again", "WHICH", &schedules->again, "backfill: failed or all run again")
+      .Flag("--reverse", &schedules->reverse, "backfill: newest first")
+      .Flag("--priority", "N", &schedules->priority, "backfill: of its instances")
+      .Flag("--dry-run", &schedules->dry_run, "backfill: only tell the times")
+      .Flag("--outcome", "OUTCOME", &schedules->outcomes,
+            "history: started, missed, failed, ...; may be repeated")
+      .Flag("--limit", "N", &schedules->limit, "history: at most so many (default 100; 0: all)")
+      .Flag("--all", &schedules->all, "retry, drop: all that are FAILED")
+      .Flag("--note", "TEXT", &schedules->note, "pause: why")
+      .Example("schedules nightly")
+      .Example("schedules next nightly.yaml -n 3")
+      .Example("schedules run nightly day=2026-01-31 --wait")
+      .Example("schedules backfill nightly --from 2026-01-01 --to 2026-01-31 --dry-run")
+      .Example("schedules pause nightly --note 'the disk is full'");
+}
+
 void CommandLine::AddClockCommand() {
   auto clock = std::make_shared<ClockOptions>();
   Command("clock", "[advance DURATION|--to TIME|--next]",
@@ -352,6 +391,27 @@ void CommandLine::AddClockCommand() {
       .Example("clock")
       .Example("clock advance 1d")
       .Example("clock advance --next");
+}
+
+void CommandLine::AddGroupsCommand() {
+  auto groups = std::make_shared<GroupsOptions>();
+  Command("groups", "[[show] NAME|set NAME|pause NAME|resume NAME|cancel NAME|wait NAME]",
+          "List groups, or set one, or give an order to all its members", Groups, groups)
+      .Argument("ACTION", Word::kAnything, &groups->action, false)
+      .Argument("NAME", Word::kAnything, &groups->name, false)
+      .Flag("--max-running", "N|none", &groups->max_running, "set: so many members run at once")
+      .Flag("--stop-on-fail", "N", &groups->stop_on_fail,
+            "set: pause it after so many failed members; 0: never")
+      .Flag("--members", &groups->members,
+            "pause, resume: also those that run, or those that are paused")
+      .Flag("--force", &groups->force, "cancel: do not wait for claimed work")
+      .Flag("--kill", &groups->kill, "cancel: have its workers kill it")
+      .Flag("--note", "TEXT", &groups->note, "pause, resume, cancel: why")
+      .Example("groups set import --max-running 4 --stop-on-fail 3")
+      .Example("groups pause import --note 'the disk is full'")
+      .Example("groups wait import");
+  CLI::App* app = app_.get_subcommand("groups");
+  app->get_option("--kill")->excludes(app->get_option("--force"));
 }
 
 void CommandLine::AddTokenCommand() {

@@ -8,11 +8,15 @@
 #include "dsrv/access/roles.h"
 #include "dsrv/calls/access_tokens.h"
 #include "dsrv/calls/clock.h"
+#include "dsrv/calls/backfills.h"
 #include "dsrv/calls/definitions.h"
+#include "dsrv/calls/groups.h"
 #include "dsrv/calls/instances.h"
 #include "dsrv/calls/items.h"
 #include "dsrv/calls/method.h"
+#include "dsrv/calls/occurrences.h"
 #include "dsrv/calls/original.h"
+#include "dsrv/calls/schedules.h"
 #include "dsrv/calls/tasks.h"
 
 namespace dfsmr {
@@ -102,12 +106,54 @@ inline constexpr OwnRow kGetCaller(
 }  // namespace access_tokens
 
 namespace schedules {
+inline constexpr ReadRow kListSchedules(
+    {"dfsmr.v1.ScheduleService/ListSchedules", kReaders},
+    Its(), ParseListSchedules, SettleListSchedules, ReadListSchedules);
+inline constexpr ReadRow kGetSchedule(
+    {"dfsmr.v1.ScheduleService/GetSchedule", kReaders},
+    Its(), ParseGetSchedule, SettleGetSchedule, ReadGetSchedule);
+inline constexpr OwnRow kPreviewSchedule(
+    {"dfsmr.v1.ScheduleService/PreviewSchedule", kReaders},
+    Its(), ServePreviewSchedule);
+inline constexpr DecideRow kRunSchedule(
+    {"dfsmr.v1.ScheduleService/RunSchedule", kChangers, kChange},
+    Its(), ParseRunSchedule, RunRunSchedule, ReplyRunSchedule);
+
+inline constexpr OwnRow kBackfillSchedule(
+    {"dfsmr.v1.ScheduleService/BackfillSchedule", kChangers, kChange},
+    Its(), ServeBackfillSchedule);
+
+inline constexpr ReadRow kSetPaused(
+    {"dfsmr.v1.ScheduleService/SetPaused", kChangers, kChange},
+    Its(), ParseSetPaused, SettleSetPaused, ReadSetPaused);
+inline constexpr ReadRow kListOccurrences(
+    {"dfsmr.v1.ScheduleService/ListOccurrences", kReaders},
+    Its(), ParseListOccurrences, SettleListOccurrences, ReadListOccurrences);
+inline constexpr DecideRow kRetryOccurrences(
+    {"dfsmr.v1.ScheduleService/RetryOccurrences", kChangers, kChange},
+    Its(), ParseRetryOccurrences, RunRetryOccurrences, ReplyRetryOccurrences);
+inline constexpr DecideRow kDeleteDefinition(
+    {"dfsmr.v1.ScheduleService/DeleteDefinition", kChangers, kChange},
+    Its(), ParseDeleteDefinition, RunDeleteDefinition, ReplyDeleteDefinition);
+
 inline constexpr DecideRow kGetClock(
     {"dfsmr.v1.ScheduleService/GetClock", kReaders},
     Anywhere(), ParseGetClock, RunGetClock, ReplyGetClock);
 inline constexpr OwnRow kAdvanceClock(
     {"dfsmr.v1.ScheduleService/AdvanceClock", kAdmins, kChange},
     Everywhere(), ServeAdvanceClock);
+inline constexpr DecideRow kListGroups(
+    {"dfsmr.v1.ScheduleService/ListGroups", kReaders},
+    Its(), ParseListGroups, RunListGroups, ReplyListGroups);
+inline constexpr DecideRow kGetGroup(
+    {"dfsmr.v1.ScheduleService/GetGroup", kReaders},
+    Its(), ParseGetGroup, RunGetGroup, ReplyGetGroup);
+inline constexpr DecideRow kSetGroup(
+    {"dfsmr.v1.ScheduleService/SetGroup", kChangers, kChange},
+    Its(), ParseSetGroup, RunSetGroup, ReplySetGroup);
+inline constexpr DecideRow kControlGroup(
+    {"dfsmr.v1.ScheduleService/ControlGroup", kChangers, kChange},
+    Its(), ParseControlGroup, RunControlGroup, ReplyControlGroup);
 }  // namespace schedules
 
 // The original service, in namespace "default". Its calls carry no claims.
@@ -149,7 +195,14 @@ constexpr void ForEachMethod(Visit visit) {
    visit(kPause), visit(kResume), visit(kSkip), visit(kCancel), visit(kChanges));
   (visit(access_tokens::kCreateToken), visit(access_tokens::kListTokens),
    visit(access_tokens::kRevokeToken), visit(access_tokens::kGetCaller));
+  (visit(schedules::kListSchedules), visit(schedules::kGetSchedule),
+   visit(schedules::kPreviewSchedule), visit(schedules::kRunSchedule),
+   visit(schedules::kBackfillSchedule));
+  (visit(schedules::kSetPaused), visit(schedules::kListOccurrences),
+   visit(schedules::kRetryOccurrences), visit(schedules::kDeleteDefinition));
   (visit(schedules::kGetClock), visit(schedules::kAdvanceClock));
+  (visit(schedules::kListGroups), visit(schedules::kGetGroup), visit(schedules::kSetGroup),
+   visit(schedules::kControlGroup));
   (visit(original::kDefine), visit(original::kStart), visit(original::kReady),
    visit(original::kMachines), visit(original::kInstances), visit(original::kTransition),
    visit(original::kRelinquish), visit(original::kChanges));

@@ -1,7 +1,9 @@
 #include "dsrv/engine/changer.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "dsrv/engine/groups.h"
 #include "storage/rows/plan.h"
 
 namespace dfsmr {
@@ -14,6 +16,7 @@ Before::Before(const Resident& resident)
       plan(static_cast<bool>(resident.instance.plan)),
       open(rules::HasOpenEdges(resident.instance)),
       key(plan ? resident.instance.plan->key : ""),
+      share(resident.instance.provenance ? ShareOf(resident.instance) : MemberShare()),
       version(resident.version),
       graph(resident.graph) {}
 
@@ -68,6 +71,7 @@ void Changer::Run(Resident& resident, ClaimId self, const std::function<void(Sce
   const Change change{resident, self, scene.entered, Before(resident)};
   /*mutant change-counted-twice*/ Statistics::CountState(*resident.version, instance.state, -1);
   /*end*/
+  if (instance.provenance) groups_->AdviseMember(instance, &scene);
   if (instance.plan) {
     for (Part* part : parts_) part->Advise(resident, &scene);
   }
@@ -79,6 +83,13 @@ void Changer::Run(Resident& resident, ClaimId self, const std::function<void(Sce
       event.about = Event::About{.cause = instance.provenance->cause,
                                  .group = instance.provenance->group,
                                  .depth = instance.provenance->depth};
+    }
+  }
+  if (because_) {
+    for (Event& event : events) {
+      if (!event.about) event.about = Event::About{};
+      event.about->cause = because_->cause;
+      event.about->depth = std::max(event.about->depth, because_->depth);
     }
   }
   if (!events.empty()) residents_.Stage(resident, events);

@@ -14,11 +14,15 @@
 
 namespace dfsmr {
 
+class Groups;  // groups.h
+
 class Changer {
  public:
   Changer(OpenTurn& turn, Residents& residents, const EngineOptions& options)
       : turn_(turn), residents_(residents), options_(options) {}
 
+  // Has rules ask `groups` whether a member may begin. Call it once, as Tell.
+  void SetGroups(const Groups* groups) { groups_ = groups; }
   // Sets the parts that hear of changes, in this order. Call it once, before the first change.
   void Tell(std::vector<Part*> parts) { parts_ = std::move(parts); }
 
@@ -50,6 +54,20 @@ class Changer {
     return Apply(resident, {}, std::move(rule));
   }
 
+  // While one lives, the feed says of each change why it happened, whoever started the instance.
+  class Because {
+   public:
+    Because(Changer& changer, Event::About why) : changer_(changer) {
+      changer_.because_ = std::move(why);
+    }
+    ~Because() { changer_.because_.reset(); }
+    Because(const Because&) = delete;
+    Because& operator=(const Because&) = delete;
+
+   private:
+    Changer& changer_;
+  };
+
   // What a rule sees, for a rule that changes nothing.
   Scene SceneOf(Resident& resident, std::vector<Event>* events);
 
@@ -62,6 +80,8 @@ class Changer {
   const EngineOptions& options_;
   std::vector<Part*> parts_;
   Ask ask_;
+  Boxed<Event::About> because_;
+  const Groups* groups_ = nullptr;
   std::vector<Event> events_;  // empty: the memory of a change's events, for the next one
 };
 

@@ -45,6 +45,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       turn(store, options.partition, options.virtual_clock),
       catalog(turn, options),
       documents(turn, options),
+      occurrences(turn, options),
       statistics(turn, catalog, options),
       residents(turn, catalog, statistics, options),
       changer(turn, residents, options),
@@ -64,15 +65,24 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       spawner(turn, catalog, statistics, residents, changer, values, followers, family, starter,
               options),
       reports(turn, catalog, changer, claims, starter),
+      launcher(turn, changer, starter, reports),
+      schedules(turn, documents, occurrences, launcher),
       handouts(turn, agenda, residents, changer, values, singletons, throttle, timers, upgrades),
       desk(turn, agenda, claims, handouts),
-      retention(turn, catalog, statistics, residents, options),
-      all{&followers, &planner,  &walker, &family, &singletons, &hooks,   &spawner,
-          &canceller, &upgrades, &claims, &timers, &desk,       &handouts} {
+      groups(turn, residents, changer, singletons),
+      backfills(turn, documents, residents, schedules, groups),
+      retention(turn, catalog, statistics, residents, groups, options),
+      all{&followers, &planner,   &walker,    &family,    &singletons, &hooks,  &spawner,
+          &launcher,  &schedules, &canceller, &upgrades,  &claims,     &timers, &desk,
+          &handouts,  &groups} {
   changer.Tell(all);
   changer.Consult([this](Resident& resident, const Reference& reference, const FreshOutput& fresh) {
     return values.ForCondition(resident, reference, fresh);
   });
+  documents.SetKeeper(DocumentKind::kSchedule, &schedules);
+  launcher.SetKeeper(DocumentKind::kSchedule, &schedules);
+  groups.SetSource(&backfills);
+  changer.SetGroups(&groups);
 }
 
 Engine::Engine(Store& store, EngineOptions options)
@@ -85,7 +95,9 @@ void Engine::Committed(uint64_t turn) { parts_->turn.Committed(turn); }
 Timestamp Engine::now() const { return parts_->turn.now(); }
 Timestamp Engine::clock() const { return parts_->turn.clock(); }
 bool Engine::has_virtual_clock() const { return parts_->turn.has_virtual_clock(); }
-uint64_t Engine::timers_fired() const { return parts_->timers.fired(); }
+uint64_t Engine::timers_fired() const {
+  return parts_->timers.fired() + parts_->schedules.fired();
+}
 size_t Engine::TurnRecords() const { return parts_->turn.records(); }
 rows::Writer Engine::writer() { return parts_->turn.writer(); }
 const std::optional<Error>& Engine::broken() const { return parts_->turn.broken(); }
@@ -116,7 +128,9 @@ void Engine::Work() {
   parts_->desk.EndPolls();
   parts_->residents.SettleDue();
   parts_->upgrades.MoveSome();
+  parts_->groups.FollowSome();
   parts_->retention.Work();
+  parts_->occurrences.Work();
   if (parts_->statistics.Due() <= parts_->turn.real()) parts_->statistics.Save();
   // A hand-out may fail its step, which may stop an instance: what follows is of the same commit.
   do {
@@ -154,6 +168,7 @@ std::vector<std::function<void()>> Engine::TakeAnswers() {
 
 Turn Engine::EndTurn() {
   parts_->residents.Write();
+  parts_->groups.Write();
   parts_->statistics.Stage();
   Turn turn = parts_->turn.End();
   parts_->residents.Evict();
@@ -163,7 +178,7 @@ Turn Engine::EndTurn() {
 Timestamp Engine::NextDeadline() const {
   if (parts_->turn.more()) return parts_->turn.clock();
   if (parts_->turn.has_virtual_clock()) return NextDue();
-  return std::min({NextDue(), NextChore(), parts_->retention.Due()});
+  return std::min({NextDue(), NextChore(), parts_->retention.Due(), parts_->occurrences.Due()});
 }
 
 bool Engine::WorkLeft() const {
@@ -171,7 +186,9 @@ bool Engine::WorkLeft() const {
   return parts_->turn.has_virtual_clock() && NextChore() <= parts_->turn.real();
 }
 
-Timestamp Engine::NextDue() const { return parts_->timers.Due(); }
+Timestamp Engine::NextDue() const {
+  return std::min(parts_->timers.Due(), parts_->schedules.Due());
+}
 
 Timestamp Engine::NextEvent() {
   while (auto next = parts_->timers.NextAlarm()) {
@@ -238,6 +255,11 @@ std::optional<Result<std::vector<Defined>>> Engine::Define(const std::string& ns
 }
 
 Documents& Engine::documents() { return parts_->documents; }
+Occurrences& Engine::occurrences() { return parts_->occurrences; }
+Launcher& Engine::launcher() { return parts_->launcher; }
+Schedules& Engine::schedules() { return parts_->schedules; }
+Backfills& Engine::backfills() { return parts_->backfills; }
+Groups& Engine::groups() { return parts_->groups; }
 
 void Engine::AddVersion(const std::string& ns, const Defined& one, Machine machine,
                         std::shared_ptr<const Machine> shown) {

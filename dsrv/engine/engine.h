@@ -40,6 +40,11 @@ struct DefinitionSet;
 struct DefineProblem;
 struct Sources;
 class Documents;      // documents.h
+class Backfills;      // backfills.h
+class Launcher;       // launcher.h
+class Occurrences;    // occurrences.h
+class Schedules;      // schedules.h
+class Groups;         // groups.h
 struct VersionState;  // machine_state.h
 
 class Engine {
@@ -100,6 +105,12 @@ class Engine {
                                                      const Compiled& compiled, bool validate_only);
   // Schedules, triggers and limits as they were defined.
   Documents& documents();
+  Occurrences& occurrences();
+  Launcher& launcher();
+  Schedules& schedules();
+  Backfills& backfills();
+  // Instances under one name.
+  Groups& groups();
   Result<MachineView> GetMachine(const std::string& ns, const std::string& id, uint32_t version);
   // At most `limit` machines after `after`, ordered by (id, version).
   std::vector<MachineView> ListMachines(const std::string& ns, bool all_versions,

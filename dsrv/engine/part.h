@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "dsrv/engine/residents.h"
+#include "fsm/rules/group.h"
 #include "fsm/rules/rules.h"
 
 namespace dfsmr {
@@ -21,6 +22,7 @@ struct Before {
   bool plan;        // whether it was of a plan
   bool open;        // whether edges of its plan were open
   std::string key;  // the singleton of its plan
+  MemberShare share;  // what it counted in its group
   VersionState* version;
   GraphPtr graph;
 };

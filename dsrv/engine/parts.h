@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "dsrv/engine/backfills.h"
 #include "dsrv/engine/catalog.h"
 #include "dsrv/engine/changer.h"
 #include "dsrv/engine/claims.h"
@@ -11,12 +12,16 @@
 #include "dsrv/engine/engine.h"
 #include "dsrv/engine/family.h"
 #include "dsrv/engine/followers.h"
+#include "dsrv/engine/groups.h"
 #include "dsrv/engine/handouts.h"
 #include "dsrv/engine/hooks.h"
+#include "dsrv/engine/launcher.h"
+#include "dsrv/engine/occurrences.h"
 #include "dsrv/engine/planner.h"
 #include "dsrv/engine/reports.h"
 #include "dsrv/engine/residents.h"
 #include "dsrv/engine/retention.h"
+#include "dsrv/engine/schedules.h"
 #include "dsrv/engine/singletons.h"
 #include "dsrv/engine/spawner.h"
 #include "dsrv/engine/starter.h"
@@ -38,6 +43,7 @@ struct Engine::Parts {
   OpenTurn turn;
   Catalog catalog;
   Documents documents;
+  Occurrences occurrences;
   Statistics statistics;
   Residents residents;
   Changer changer;
@@ -57,8 +63,12 @@ struct Engine::Parts {
   Canceller canceller;
   Spawner spawner;
   Reports reports;
+  Launcher launcher;
+  Schedules schedules;
   HandOuts handouts;
   Desk desk;
+  Groups groups;
+  Backfills backfills;
   Retention retention;
   // The parts that hear of changes, in this order. Their work is done in this order, too: a part
   // works only when the parts before it have nothing left to do.

@@ -52,7 +52,10 @@ Result<Ok> Engine::Recover(uint64_t epoch, Timestamp now) {
   parts_->turn.Recover(epoch, *first, *last, std::max(now, clock.time), clock.last_change);
   done = LoadMachines();
   if (done) done = parts_->statistics.Recover();
+  if (done) done = parts_->groups.Recover();
   if (done) done = LoadLive();
+  if (done) done = parts_->schedules.Recover();
+  if (done) done = parts_->backfills.Recover();
   return done;
 }
 

@@ -118,6 +118,7 @@ Result<std::shared_ptr<const Spec>> Residents::SpecOf(Resident& resident) {
 InstanceView Residents::ViewOf(Resident& resident) {
   auto spec = SpecOf(resident);
   InstanceView view;
+  view.waits_for_group = resident.instance.waits.Has(Wait::kGroup);
   view.spec = spec ? *spec : std::make_shared<const Spec>();
   Tokens& tokens = resident.instance.tokens;
   if (tokens.size() <= limits::kTokensShown) {

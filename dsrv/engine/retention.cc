@@ -80,6 +80,7 @@ bool Retention::Drop(const rows::Expired& one) {
     auto outcome = rows::DropInstance(turn_.reader(), turn_.writer(), resident->instance,
                                       turn_.feed_start(), one.at);
     turn_.Trust(outcome);
+    groups_.NoteDropped(resident->instance);
   }
   statistics_.NoteDropped(*version);
   if (resident) residents_.Erase(*resident);
@@ -101,6 +102,8 @@ void Retention::TrimFeed() {
   std::optional<uint64_t> last_first;
   auto first = rows::TrimFeed(turn_.reader(), turn_.writer(), turn_.feed_start(), horizon, most,
                               [&](const Event& event) {
+                                // What names an instance is not of its history.
+                                if (event.kind == ChangeKind::kOccurred) return false;
                                 if (event.instance.empty()) return false;
                                 if (last.second != event.instance || last.first != event.ns) {
                                   last = {event.ns, event.instance};

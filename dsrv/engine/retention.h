@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "dsrv/engine/catalog.h"
+#include "dsrv/engine/groups.h"
 #include "dsrv/engine/residents.h"
 #include "dsrv/engine/statistics.h"
 #include "dsrv/engine/turn.h"
@@ -15,11 +16,12 @@ namespace dfsmr {
 class Retention {
  public:
   Retention(OpenTurn& turn, Catalog& catalog, Statistics& statistics, Residents& residents,
-            const EngineOptions& options)
+            Groups& groups, const EngineOptions& options)
       : turn_(turn),
         catalog_(catalog),
         statistics_(statistics),
         residents_(residents),
+        groups_(groups),
         options_(options) {}
 
   void Work();
@@ -39,6 +41,7 @@ class Retention {
   Catalog& catalog_;
   Statistics& statistics_;
   Residents& residents_;
+  Groups& groups_;
   const EngineOptions& options_;
   Timestamp expiry_due_;
   Timestamp trim_due_;

@@ -26,6 +26,7 @@ struct InstanceView {
   std::shared_ptr<const Spec> spec;
   std::vector<std::string> nodes;  // the tokens', by name
   std::map<std::string, std::string> outputs;
+  bool waits_for_group = false;  // its group lets no member begin
 };
 
 struct Task {

@@ -4,6 +4,7 @@
 
 #include "fsm/base/limits.h"
 #include "storage/rows/feed.h"
+#include "storage/rows/group.h"
 #include "storage/rows/instance.h"
 #include "storage/rows/plan.h"
 
@@ -50,6 +51,18 @@ bool StandsAt(const std::vector<std::string>& nodes, const std::string& node) {
   });
 }
 
+// Whether it has not begun, and its group lets no member begin.
+Result<bool> WaitsForGroup(const Moment& moment, const Instance& instance) {
+  if (!instance.provenance || instance.provenance->group.empty() ||
+      instance.state != InstanceState::kScheduled) {
+    return false;
+  }
+  if (instance.waits.Has(Wait::kGroup)) return true;
+  auto group = rows::GetGroup(moment.rows, {instance.ns, instance.provenance->group});
+  if (!group) return group.error();
+  return *group && ((*group)->paused || (*group)->order.Cancels());
+}
+
 // Makes one list: finds the instances that match, by the index that holds the fewest others.
 class Lister {
  public:
@@ -69,6 +82,9 @@ class Lister {
       }
       auto filled = Fill(&view);
       if (!filled) return filled.error();
+      auto closed = WaitsForGroup(moment_, view.instance);
+      if (!closed) return closed.error();
+      view.waits_for_group = *closed;
       bytes += view.spec->params.size() + 512;
       const Tokens& tokens = view.instance.tokens;
       for (size_t i = 0; i < std::min(tokens.size(), limits::kTokensShown); ++i) {
@@ -89,6 +105,10 @@ class Lister {
     if (!query_.parent.empty()) {
       outcome =
           rows::ScanChildren(moment_.rows, {query_.ns, query_.after}, query_.parent, visit_id);
+    } else if (!query_.group.empty()) {
+      outcome = rows::ScanMembers(moment_.rows, {query_.ns, query_.after}, query_.group, visit_id);
+    } else if (!query_.cause.empty()) {
+      outcome = rows::ScanCause(moment_.rows, {query_.ns, query_.after}, query_.cause, visit_id);
     } else if (!query_.labels.empty()) {
       const auto& [key, value] = *query_.labels.begin();
       outcome = rows::ScanLabel(moment_.rows, {query_.ns, query_.after}, key, value, visit_id);
@@ -159,7 +179,7 @@ class Lister {
         (query_.machine.empty() || query_.machine == instance.machine) &&
         (query_.state == InstanceState::kNone || query_.state == instance.state) &&
         (query_.result == InstanceResult::kNone || query_.result == instance.result) &&
-        (query_.parent.empty() || query_.parent == instance.parent);
+        (query_.parent.empty() || query_.parent == instance.parent) && IsFrom(instance);
     if (!matches) return;
     auto nodes = NodesOf(moment_, instance);
     if (!nodes) {
@@ -169,7 +189,7 @@ class Lister {
     if (!query_.node.empty() && !StandsAt(*nodes, query_.node)) return;
     InstanceView view{std::move(instance), nullptr, *std::move(nodes), {}};
     if (/*mutant planted-25*/ query_.labels.size() > 1 ||
-        (!query_.labels.empty() && !query_.parent.empty()) /*end*/) {
+        (!query_.labels.empty() && ByOtherIndex()) /*end*/) {
       auto filled = Fill(&view);
       if (!filled) {
         failed_ = filled.error();
@@ -181,6 +201,18 @@ class Lister {
       }
     }
     found_.push_back(std::move(view));
+  }
+
+  // Whether another index than that of the labels finds the instances.
+  bool ByOtherIndex() const {
+    return !query_.parent.empty() || !query_.group.empty() || !query_.cause.empty();
+  }
+
+  bool IsFrom(const Instance& instance) const {
+    if (query_.group.empty() && query_.cause.empty()) return true;
+    return instance.provenance &&
+           (query_.group.empty() || query_.group == instance.provenance->group) &&
+           (query_.cause.empty() || query_.cause == instance.provenance->cause);
   }
 
   Result<Ok> Fill(InstanceView* view) {
@@ -214,8 +246,12 @@ Result<InstanceView> ReadInstance(const Moment& moment, const std::string& ns,
   });
   auto nodes = NodesOf(moment, *instance);
   if (!nodes) return nodes.error();
-  return InstanceView{*std::move(instance), std::make_shared<const Spec>(*std::move(spec)),
-                      *std::move(nodes), *std::move(outputs)};
+  auto closed = WaitsForGroup(moment, *instance);
+  if (!closed) return closed.error();
+  InstanceView view{*std::move(instance), std::make_shared<const Spec>(*std::move(spec)),
+                    *std::move(nodes), *std::move(outputs)};
+  view.waits_for_group = *closed;
+  return view;
 }
 
 Result<InstancePage> ReadInstances(const Moment& moment, const InstanceQuery& query) {

@@ -1,10 +1,8 @@
 #include "dsrv/wire/replies.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include "fsm/base/limits.h"
 #include "fsm/condition/condition.h"
+#include "fsm/rules/group.h"
 
 namespace dfsmr {
 namespace {
@@ -122,21 +120,6 @@ void ToProto(const Token& token, const std::string& node, v1::Token* out) {
 
 }  // namespace
 
-// Of a plan the weighted mean of its steps, of a machine what the worker last said.
-static double ProgressOf(const Instance& instance) {
-  if (instance.plan) {
-    const PlanState& plan = *instance.plan;
-    const double progress = (plan.done_weight + plan.partial) / plan.weight;
-    if (!std::isfinite(progress)) return instance.Stopped() ? 1 : 0;  // nothing weighs, or too much
-    return std::clamp(progress, 0.0, 1.0);
-  }
-  double progress = instance.Stopped() ? 1 : 0;
-  for (const Token& token : instance.tokens) {
-    for (const Claim& claim : token.claims) progress = std::max(progress, claim.progress);
-  }
-  return progress;
-}
-
 void ToProto(const MachineView& view, v1::Machine* out) {
   const Machine& machine = view.definition->machine;
   const Machine& shown = *view.machine;
@@ -194,6 +177,11 @@ void ToProto(const InstanceView& view, v1::Instance* out) {
   out->set_group(instance.provenance->group);
   out->set_cause(instance.provenance->cause);
   out->set_depth(instance.provenance->depth);
+  if (view.waits_for_group) {
+    v1::Wait* wait = out->add_waits_for();
+    wait->set_kind(v1::Wait::GROUP_PAUSED);
+    wait->set_key(instance.provenance->group);
+  }
 }
 
 void ToProto(const Task& task, v1::Task* out) {

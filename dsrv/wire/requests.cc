@@ -1,5 +1,6 @@
 #include "dsrv/wire/requests.h"
 
+#include "dsrv/wire/groups.h"
 #include "dsrv/wire/pages.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"
@@ -56,6 +57,11 @@ Result<StartArgs> ToStart(const v1::StartRequest& request) {
   args.spec.params = request.params();
   args.priority = request.priority();
   args.hold = request.hold();
+  if (!request.group().empty()) {
+    auto group = CheckGroup(request.group());
+    if (!group) return group.error();
+    args.provenance = Provenance{.group = request.group()};
+  }
   if (request.has_start_at()) {
     auto at = ToTimestamp("start_at", request.start_at());
     if (!at) return at.error();
@@ -231,12 +237,13 @@ Result<InstanceQuery> ToQuery(const v1::ListInstancesRequest& request) {
   if (!v1::Instance::Result_IsValid(request.result())) {
     return Bad("result " + std::to_string(request.result()) + " is not a result of Instance");
   }
-  auto checked = All([&] { return CheckFilter("machine", request.machine()); },
-                     [&] { return CheckNode("node", request.node()); },
-                     [&] {
-                       return request.parent().empty() ? Result<Ok>(Ok{})
-                                                       : CheckInstanceId(request.parent());
-                     });
+  auto checked =
+      All([&] { return CheckFilter("machine", request.machine()); },
+          [&] { return CheckNode("node", request.node()); },
+          [&] {
+            return request.parent().empty() ? Result<Ok>(Ok{}) : CheckInstanceId(request.parent());
+          },
+          [&] { return request.group().empty() ? Result<Ok>(Ok{}) : CheckGroup(request.group()); });
   for (const auto& [key, value] : request.labels()) {
     if (checked) checked = CheckName("label", key);
   }
@@ -252,6 +259,8 @@ Result<InstanceQuery> ToQuery(const v1::ListInstancesRequest& request) {
   query.result = static_cast<InstanceResult>(request.result());
   query.labels = {request.labels().begin(), request.labels().end()};
   query.parent = request.parent();
+  query.group = request.group();
+  query.cause = request.cause();
   query.limit = *limit;
   query.after = *after;
   return query;

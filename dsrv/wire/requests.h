@@ -55,6 +55,8 @@ struct InstanceQuery {
   InstanceResult result = InstanceResult::kNone;
   std::map<std::string, std::string> labels;
   std::string parent;
+  std::string group;
+  std::string cause;
   size_t limit = 0;
   std::string after;
 };

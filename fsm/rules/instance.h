@@ -50,6 +50,7 @@ enum class Wait : uint8_t {
   kKey,      // another instance holds its plan's singleton
   kPause,    // it was paused by a call, until it is resumed
   kStuck,    // all steps that are left of the plan have failed, until one of them is dealt with
+  kGroup,    // its group lets no member begin
 };
 
 // All reasons why an instance does not run. It begins, or goes on, when none is left. As long as
@@ -145,6 +146,8 @@ struct Provenance {
   std::string group;   // that it is a member of; empty: of none
   std::string cause;   // "schedule:NAME" or "trigger:NAME"; empty: a caller
   uint32_t depth = 0;  // in a chain of change triggers
+  bool backfill = false;  // of a schedule: its overlap and failures do not count
+  Timestamp time{};       // of the occurrence that started it
   friend bool operator==(const Provenance&, const Provenance&) = default;
 };
 

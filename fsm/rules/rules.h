@@ -47,6 +47,8 @@ struct Scene {
   // JSON; nullopt: to nothing. Absent when the machine has no conditions.
   std::function<std::optional<std::string>(const Reference&, const FreshOutput&)> value = {};
   FreshOutput fresh = {};
+  // The group that it is a member of lets no member begin.
+  bool group_closed = false;
   // What the clock shows, when that is not `now`: a virtual clock stands, while each change has a
   // time of its own.
   std::optional<Timestamp> clock = {};

@@ -90,7 +90,7 @@ void Stop(Scene& scene, InstanceResult result, NodeIndex where, uint64_t visit, 
     instance.error.clear(); /*end*/  // of a failure on the way
   instance.tokens.Clear();
   instance.entries.clear();
-  instance.waits.Remove({Wait::kKey, Wait::kPause, Wait::kStuck});
+  instance.waits.Remove({Wait::kKey, Wait::kPause, Wait::kStuck, Wait::kGroup});
   const bool planned = IsPlanned(scene) && where < scene.machine.nodes.size();
   if (instance.plan) {
     instance.plan->key.clear();

@@ -39,6 +39,14 @@ Timestamp LatestStart(const Instance& instance) {
   return /*mutant begun-stopped-as-late*/ instance.Begun() /*end*/ ? kNever : instance.start_before;
 }
 
+// Whether its group lets it begin is asked again each time.
+void AskGroup(Scene& scene) {
+  Waits& waits = scene.instance.waits;
+  waits.Remove(Wait::kGroup);
+  /*mutant group-pause-ignored*/ if (scene.group_closed)
+    waits.Add(Wait::kGroup); /*end*/
+}
+
 bool IsKeptFromRunning(const Instance& instance) {
   return instance.state == InstanceState::kScheduled || instance.state == InstanceState::kPaused;
 }
@@ -59,10 +67,16 @@ void Start(Scene& scene) {
   if (instance.start_at > scene.now) instance.waits.Add(Wait::kStartAt);
   /*mutant begins-before-prerequisites*/ if (!instance.after.empty())
     instance.waits.Add(Wait::kAfter); /*end*/
+  AskGroup(scene);
   if (instance.waits.empty()) return Begin(scene);
   SetState(scene, InstanceState::kScheduled);
   Event& event = Emit(scene, ChangeKind::kScheduled);
-  if (instance.waits.Has(Wait::kHold)) event.note = "held until it is resumed";
+  if (instance.waits.Has(Wait::kHold)) {
+    event.note = "held until it is resumed";
+  } else if (instance.waits.Has(Wait::kGroup)) {
+    event.note = "group " + Quoted(instance.provenance->group) +
+                 " is paused; it waits until that is resumed";
+  }
 }
 
 void PrerequisiteStopped(Scene& scene, const std::string& id, InstanceResult result) {
@@ -88,6 +102,7 @@ void StartDue(Scene& scene) {
   if (instance.start_at <= scene.now) waits.Remove(Wait::kStartAt);
   // As long as it is paused it keeps its place in line for the singleton.
   if (!waits.Paused() && scene.key_holder.empty()) waits.Remove(Wait::kKey);
+  AskGroup(scene);
   const Timestamp latest = LatestStart(instance);
   if (scene.now > latest || (!waits.empty() && scene.now == latest)) {
     Stop(scene, InstanceResult::kError, kNoNode, 0, "it could not start before its start_before");

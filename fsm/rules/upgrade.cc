@@ -14,6 +14,7 @@ void Upgrade(Scene& scene, const Machine& next, uint32_t next_version) {
   const bool paused = instance.waits.Paused();
   instance.waits.Remove({Wait::kKey, Wait::kStuck});
   if (paused) instance.waits.Add(Wait::kPause);
+  if (instance.Begun()) instance.waits.Remove(Wait::kGroup);  // it goes on, and begins nothing
   Event& event = Emit(scene, ChangeKind::kUpgraded);
   event.prev_node = from;
   event.node = kUpgradedNode;

@@ -95,6 +95,7 @@ Waits WaitsIn(const record::Instance& in) {
   if (in.hold()) waits.Add(Wait::kHold);
   if (in.start_at() != 0 && in.start_time() == 0) waits.Add(Wait::kStartAt);
   if (in.after_size() > 0) waits.Add(Wait::kAfter);
+  if (in.provenance().waits_for_group()) waits.Add(Wait::kGroup);
   if (in.plan().waits_for_key()) waits.Add(Wait::kKey);
   if (state == InstanceState::kPaused) {
     const bool by_call =
@@ -142,6 +143,9 @@ std::string Encode(const Instance& instance, const Machine& machine, const Writt
     out.mutable_provenance()->set_group(instance.provenance->group);
     out.mutable_provenance()->set_cause(instance.provenance->cause);
     out.mutable_provenance()->set_depth(instance.provenance->depth);
+    out.mutable_provenance()->set_backfill(instance.provenance->backfill);
+    out.mutable_provenance()->set_time(Micros(instance.provenance->time));
+    out.mutable_provenance()->set_waits_for_group(instance.waits.Has(Wait::kGroup));
   }
   for (const auto& [node, count] : instance.entries) (*out.mutable_entries())[node] = count;
   if (instance.last_answer) Encode(*instance.last_answer, out.mutable_last_answer());
@@ -200,7 +204,8 @@ Result<Instance> Decode(InstanceName name, std::string_view key, std::string_vie
   }
   if (in.has_provenance()) {
     instance.provenance =
-        Provenance{in.provenance().group(), in.provenance().cause(), in.provenance().depth()};
+        Provenance{in.provenance().group(), in.provenance().cause(), in.provenance().depth(),
+                   in.provenance().backfill(), FromMicros(in.provenance().time())};
   }
   /*mutant recover-entries-lost*/ for (const auto& [node, count] : in.entries())
     instance.entries.emplace_back(node, count); /*end*/
@@ -248,6 +253,13 @@ static void PutSpec(const Writer& writer, const Instance& instance, const Spec& 
   if (!instance.parent.empty()) {
     writer.batch.Put(Key(writer.partition, kChildren).Text(ns).Text(instance.parent).Text(id), "");
   }
+  if (!instance.provenance) return;
+  const std::string& group = instance.provenance->group;
+  const std::string& cause = instance.provenance->cause;
+  if (!group.empty())
+    writer.batch.Put(Key(writer.partition, kMember).Text(ns).Text(group).Text(id), "");
+  if (!cause.empty())
+    writer.batch.Put(Key(writer.partition, kByCause).Text(ns).Text(cause).Text(id), "");
 }
 
 // A bare one can be dropped without being read.
@@ -443,6 +455,24 @@ Result<Ok> ScanChildren(const Reader& reader, InstanceName after, std::string_vi
                         const VisitId& visit) {
   return ScanIndex(reader, Key(reader.partition, kChildren).Text(after.ns).Text(parent), after.id,
                    visit);
+}
+
+Result<Ok> ScanMembers(const Reader& reader, InstanceName after, std::string_view group,
+                       const VisitId& visit) {
+  return ScanIndex(reader, Key(reader.partition, kMember).Text(after.ns).Text(group), after.id,
+                   visit);
+}
+
+Result<Ok> ScanCause(const Reader& reader, InstanceName after, std::string_view cause,
+                     const VisitId& visit) {
+  return ScanIndex(reader, Key(reader.partition, kByCause).Text(after.ns).Text(cause), after.id,
+                   visit);
+}
+
+Result<bool> IsLive(const Reader& reader, InstanceName name) {
+  auto value = reader.view.Get(Key(reader.partition, kLive).Of(name).bytes());
+  if (!value) return value.error();
+  return value->has_value();
 }
 
 }  // namespace dfsmr::rows

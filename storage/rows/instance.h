@@ -76,5 +76,12 @@ Result<Ok> ScanMachine(const Reader& reader, InstanceName after, std::string_vie
                        const VisitId& visit);
 Result<Ok> ScanChildren(const Reader& reader, InstanceName after, std::string_view parent,
                         const VisitId& visit);
+Result<Ok> ScanMembers(const Reader& reader, InstanceName after, std::string_view group,
+                       const VisitId& visit);
+Result<Ok> ScanCause(const Reader& reader, InstanceName after, std::string_view cause,
+                     const VisitId& visit);
+
+// Whether there is an instance that has not stopped, without reading what it holds.
+Result<bool> IsLive(const Reader& reader, InstanceName name);
 
 }  // namespace dfsmr::rows

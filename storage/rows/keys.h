@@ -32,7 +32,18 @@
 //                                          since the stats row was written
 //   0x18 document  ns kind(1) name         record.DocumentHead: of a schedule, trigger or limit
 //   0x19 text      ns kind(1) name version(4)  record.Document
+//   0x1A occurrence  ns kind(1) name number(8)  record.Occurrence of a schedule or trigger
+//   0x1B schedule  ns name                 record.ScheduleState
+//   0x1C occurrences' index, by its next byte:
+//          0x01    ns kind(1) name         record.OccurrenceHead
+//          0x02    ns kind(1) name id      the number (8) of the one with this id
+//          0x03    ns kind(1) name number(8)  of one that is FAILED
+//          0x04    time(8) ns kind(1) name number(8)  when it was listed
+//          0x05    ns group                record.Backfill
 //   0x30 clock                             record.Clock, of a partition whose clock is virtual
+//   0x24 group     ns group                record.InstanceGroup
+//   0x25 members   ns group instance       index
+//   0x26 causes    ns cause instance       index: what a schedule or trigger has started
 //
 // A transition of a plain machine writes its instance's row and nothing else; the records of a
 // whole turn share the pages of the feed. The history of an instance is the list of its records'
@@ -81,7 +92,13 @@ enum Kind : uint8_t {
   kDropped = 0x17,
   kDocument = 0x18,
   kDocumentText = 0x19,
+  kOccurrence = 0x1A,
+  kSchedule = 0x1B,
+  kOccurrenceIndex = 0x1C,
   kClock = 0x30,
+  kGroupHead = 0x24,
+  kMember = 0x25,
+  kByCause = 0x26,
 };
 
 // Builds keys: Key(partition, kind).Text(ns).Number(seq).

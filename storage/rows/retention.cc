@@ -60,6 +60,16 @@ Result<Ok> DropInstance(const Reader& reader, const Writer& writer, const Instan
     writer.batch.Delete(
         Key(writer.partition, kChildren).Text(instance.ns).Text(instance.parent).Text(instance.id));
   }
+  if (instance.provenance) {
+    writer.batch.Delete(Key(writer.partition, kMember)
+                            .Text(instance.ns)
+                            .Text(instance.provenance->group)
+                            .Text(instance.id));
+    writer.batch.Delete(Key(writer.partition, kByCause)
+                            .Text(instance.ns)
+                            .Text(instance.provenance->cause)
+                            .Text(instance.id));
+  }
   if (instance.plan && instance.plan->OwnsGraph()) {
     writer.batch.Delete(Key(writer.partition, kGraph).Of(instance));
   }

@@ -123,7 +123,9 @@ ALLOWED = {
     "dfsmr.v1.TokenService": {
         "CreateToken": {"admin"}, "ListTokens": {"admin"}, "RevokeToken": {"admin"},
         "GetCaller": ANY},
-    "dfsmr.v1.ScheduleService": {"GetClock": LOOK, "AdvanceClock": {"admin"}},
+    "dfsmr.v1.ScheduleService": {
+        "GetClock": LOOK, "AdvanceClock": {"admin"}, "ListGroups": LOOK, "GetGroup": LOOK,
+        "SetGroup": CHANGE, "ControlGroup": CHANGE},
     "DistributedFSMRunner": {
         "Define": CHANGE, "Start": WORK, "Ready": WORK, "Changes": LOOK, "Machines": LOOK,
         "Instances": LOOK, "Transition": CHANGE, "Relinquish": CHANGE},

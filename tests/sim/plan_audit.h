@@ -374,7 +374,8 @@ class PlanAudit {
     }
     if (instance.tokens.empty()) {
       const bool waits = instance.waits.Has(Wait::kHold) || !instance.after.empty() ||
-                         instance.waits.Has(Wait::kKey) || instance.start_at > world_.now();
+                         instance.waits.Has(Wait::kKey) || instance.waits.Has(Wait::kGroup) ||
+                         instance.start_at > world_.now();
       const bool planned = rules::AwaitsGraph(instance) && world_.jobs() > 0;
       Expect((instance.state == InstanceState::kScheduled && waits) || goes_on || planned ||
                  instance.state == InstanceState::kPaused,

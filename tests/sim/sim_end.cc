@@ -46,7 +46,7 @@ std::string CountersOf(World& world) {
     }
     text += "\n";
   }
-  return text;
+  return text + GroupsOf(world.engine());
 }
 
 // Ids that the server makes are drawn: of such a one what its children's ids add.
@@ -144,6 +144,7 @@ void Sim::Verify() {
   }
   CheckStarts();
   CheckStartsOfReports();
+  CheckGroups(audit.instances());
   if (On(Fault::kPages)) CheckLists(audit.instances());
   if (On(Fault::kPages)) CheckHistories(audit.instances());
 }
@@ -349,6 +350,7 @@ void Sim::Finish() {
   on_.erase(Fault::kFailedStart);
   StartAgain();
   world_.Advance(std::max(latest_, world_.now()) - world_.now());  // where the clock was before
+  OpenGroups();
   world_.Elapse(3min);  // breakers close, claims time out
   for (int round = 0; round < 400; ++round) {
     const std::vector<Instance> live = Live();

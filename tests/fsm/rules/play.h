@@ -130,9 +130,9 @@ class Play {
   Answer Suspend(const std::string& step, std::optional<Duration> wake_after = {}) {
     return Run(step, {.transition = "suspend", .wake_after = wake_after});
   }
-  Answer Outside(const std::string& step, const std::string& word, std::string params = "") {
+  Answer Outside(const std::string& step, const std::string& word, std::string given = "") {
     auto answer =
-        Report({.transition = word, .params = std::move(params), .node = step, .client = "op"});
+        Report({.transition = word, .params = std::move(given), .node = step, .client = "op"});
     REQUIRE_MESSAGE(answer, (answer ? "" : answer.error().message));
     return *answer;
   }

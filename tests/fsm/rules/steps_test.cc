@@ -900,7 +900,7 @@ TEST_CASE("a worker's children wake its step when all have ended") {
 TEST_CASE("the children of one step are numbered on, however often it asks for some") {
   Play play(kOne);
   uint64_t number = 0;
-  for (const size_t children : {2, 3, 1, 2}) {
+  for (const size_t children : {2u, 3u, 1u, 2u}) {
     play.Run("a", {.transition = "suspend", .children = children});
     CHECK(play.At("a").step->children->first == number);
     for (size_t i = 0; i < children; ++i) play.StartChild("a");

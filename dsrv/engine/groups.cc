@@ -1,0 +1,322 @@
+#include "dsrv/engine/groups.h"
+
+#include <algorithm>
+
+#include "fsm/base/names.h"
+
+namespace dfsmr {
+namespace {
+
+constexpr size_t kMadePerPass = 250;
+// With no other limit, so many members may wait before more are made.
+constexpr uint64_t kWaitingAhead = 100;
+constexpr size_t kErrorShown = 200;
+
+std::string Members(uint64_t count) {
+  return std::to_string(count) + (count == 1 ? " member" : " members");
+}
+
+std::string Begin(const std::string& text) {
+  if (text.size() <= kErrorShown) return text;
+  size_t end = kErrorShown;
+  while (end > 0 && (static_cast<uint8_t>(text[end]) & 0xC0) == 0x80) --end;  // whole characters
+  return text.substr(0, end) + "…";
+}
+
+}  // namespace
+
+Error NoSuchGroup(const std::string& ns, const std::string& name) {
+  return {Code::kNotFound, Reason::kNoSuchGroup,
+          "namespace " + Quoted(ns) + " has no group " + Quoted(name) +
+              "; the first instance that is started with it makes it"};
+}
+
+// What there is ----------------------------------------------------------------------------------
+
+Result<Ok> Groups::Recover() {
+  return rows::ScanGroups(turn_.reader(), [&](rows::GroupName name, rows::GroupRow row) {
+    Group& group = groups_[{std::string(name.ns), std::string(name.name)}];
+    group.ns = name.ns;
+    group.name = name.name;
+    group.row = std::move(row);
+    /*mutant group-order-lost*/ if (group.row.order.action != Action::kNone)
+      FollowLater(group); /*end*/
+  });
+}
+
+Groups::Group* Groups::Find(const std::string& ns, const std::string& name) {
+  const auto it = groups_.find({ns, name});
+  return it == groups_.end() || it->second.gone ? nullptr : &it->second;
+}
+
+Groups::Group& Groups::Make(const std::string& ns, const std::string& name) {
+  const auto [it, added] = groups_.try_emplace({ns, name});
+  Group& group = it->second;
+  if (!added && !group.gone) return group;
+  group.ns = ns;
+  group.name = name;
+  group.gone = false;
+  group.held.clear();
+  group.row = {};
+  group.row.create_time = turn_.now();
+  MarkDirty(group);
+  return group;
+}
+
+GroupView Groups::ViewOf(const Group& group) const {
+  return {group.ns, group.name, group.row, group.to_come, group.row.max_running};
+}
+
+Result<GroupView> Groups::Get(const std::string& ns, const std::string& name) {
+  const Group* group = Find(ns, name);
+  if (!group) return NoSuchGroup(ns, name);
+  return ViewOf(*group);
+}
+
+std::vector<GroupView> Groups::List(const std::string& ns, InstanceState state,
+                                    const std::string& schedule, const std::string& after,
+                                    size_t limit) {
+  std::vector<GroupView> views;
+  for (auto it = groups_.upper_bound({ns, after}); it != groups_.end(); ++it) {
+    const Group& group = it->second;
+    if (group.ns != ns || views.size() == limit) break;
+    if (group.gone) continue;
+    if (state != InstanceState::kNone && group.row.counts.State(group.to_come) != state) continue;
+    if (!schedule.empty() && group.row.schedule != schedule) continue;
+    views.push_back(ViewOf(group));
+  }
+  return views;
+}
+
+Result<GroupView> Groups::Set(const std::string& ns, const std::string& name,
+                              const GroupSettings& settings) {
+  Group& group = Make(ns, name);
+  if (settings.no_max_running) group.row.max_running.reset();
+  if (settings.max_running) group.row.max_running = settings.max_running;
+  if (settings.stop_on_fail) group.row.stop_on_fail = *settings.stop_on_fail;
+  if (!settings.schedule.empty()) group.row.schedule = settings.schedule;
+  StopOnFail(group, "");
+  MarkDirty(group);
+  Stir(group);
+  return ViewOf(group);
+}
+
+// Orders -----------------------------------------------------------------------------------------
+
+Result<GroupView> Groups::Control(const std::string& ns, const std::string& name,
+                                  const GroupControl& control) {
+  Group* group = Find(ns, name);
+  if (!group) return NoSuchGroup(ns, name);
+  rows::GroupRow& row = group->row;
+  row.note = control.note;
+  row.paused = control.action == Action::kPause;
+  /*mutant group-resume-keeps-count*/ if (control.action == Action::kResume)
+    row.failures = 0; /*end*/
+  if (control.action >= Action::kCancel) {
+    SetOrder(*group, std::max(control.action, row.order.action));
+    if (group->to_come > 0) {
+      source_->DropRest(ns, name);
+      SetToCome(*group, 0);
+    }
+  } else if (!row.order.Cancels()) {  // which outweighs
+    if (control.members) SetOrder(*group, control.action);
+    if (!control.members && row.order.action != control.action) SetOrder(*group, Action::kNone);
+  }
+  if (!group->Closed() && !group->held.empty()) FollowLater(*group);
+  MarkDirty(*group);
+  Stir(*group);
+  return ViewOf(*group);
+}
+
+// What is started in this turn is not in the index yet, so its members follow from the next turn
+// on.
+void Groups::SetOrder(Group& group, Action action) {
+  if (group.row.counts.Live() == 0) action = Action::kNone;
+  group.row.order = {action, ""};
+  group.ordered_turn = turn_.number();
+  if (action != Action::kNone) FollowLater(group);
+}
+
+bool Groups::Closed(const std::string& ns, const std::string& group) const {
+  const auto it = groups_.find({ns, group});
+  return it != groups_.end() && !it->second.gone && it->second.Closed();
+}
+
+void Groups::AdviseMember(const Instance& instance, Scene* scene) const {
+  if (instance.provenance->group.empty()) return;
+  scene->group_closed = Closed(instance.ns, instance.provenance->group);
+}
+
+// Counting ---------------------------------------------------------------------------------------
+
+void Groups::Load(Resident& resident) {
+  const Instance& instance = resident.instance;
+  const MemberShare is = ShareOf(instance);
+  if (is.kind == MemberShare::Kind::kNone) return;
+  Group& group = Make(instance.ns, instance.provenance->group);
+  group.row.counts.Add(is);
+  if (!instance.waits.Has(Wait::kGroup)) return;
+  group.held.insert(HeldOf(instance));
+  /*mutant recover-held-forgotten*/ if (!group.Closed())
+    FollowLater(group); /*end*/
+}
+
+void Groups::Absorb(const Change& change) {
+  const Instance& instance = change.instance();
+  if (!instance.provenance || instance.provenance->group.empty()) return;
+  const MemberShare is = ShareOf(instance);
+  const bool waited = change.before.waits.Has(Wait::kGroup);
+  const bool waits = instance.waits.Has(Wait::kGroup);
+  if (is == change.before.share && waits == waited) return;
+  Group& group = Make(instance.ns, instance.provenance->group);
+  if (is != change.before.share) Count(group, change.before.share, is, instance);
+  if (waits == waited) return;
+  if (waits) group.held.insert(HeldOf(instance));
+  residents_.MarkDirty(change.resident);
+}
+
+void Groups::Count(Group& group, const MemberShare& was, const MemberShare& is,
+                   const Instance& instance) {
+  /*mutant group-counts-twice*/ group.row.counts.Remove(was); /*end*/
+  group.row.counts.Add(is);
+  if (group.to_come > 0 && is.kind != was.kind) Stir(group);  // a place may be free
+  /*mutant group-row-stale*/ if (is.Stopped() != was.Stopped())
+    MarkDirty(group); /*end*/
+  if (is.Stopped() && !was.Stopped()) {
+    group.row.end_time = instance.end_time;
+    group.ended = true;
+    Stir(group);
+  }
+  if (is.failed && !was.failed) CountFailure(group, instance);
+  if (was.failed && !is.failed && group.row.failures > 0) {
+    --group.row.failures;
+    MarkDirty(group);
+  }
+}
+
+void Groups::CountFailure(Group& group, const Instance& instance) {
+  ++group.row.failures;
+  MarkDirty(group);
+  std::string last = Quoted(instance.id) + ", which " +
+                     (instance.Stopped() ? "ended with " + std::string(Name(instance.result))
+                                         : std::string("paused because steps failed"));
+  if (!instance.error.empty()) last += ": " + Begin(instance.error);
+  StopOnFail(group, last);
+}
+
+void Groups::StopOnFail(Group& group, const std::string& last) {
+  rows::GroupRow& row = group.row;
+  if (/*mutant group-stops-late*/ row.stop_on_fail == 0 ||
+      row.failures < row.stop_on_fail /*end*/) {
+    return;
+  }
+  if (row.paused) return;
+  row.paused = true;
+  row.note = Members(row.failures) + " failed" + (last.empty() ? "" : ", the last " + last);
+  MarkDirty(group);
+}
+
+void Groups::NoteDropped(const Instance& instance) {
+  const MemberShare was = ShareOf(instance);
+  if (was.kind == MemberShare::Kind::kNone) return;
+  Group* group = Find(instance.ns, instance.provenance->group);
+  if (!group) return;
+  group->row.counts.Remove(was);
+  group->gone = group->row.counts.Total() == 0 && group->to_come == 0;
+  MarkDirty(*group);
+}
+
+// Members to come, and the end -------------------------------------------------------------------
+
+void Groups::SetToCome(const std::string& ns, const std::string& name, uint64_t count) {
+  Group& group = Make(ns, name);
+  SetToCome(group, count);
+  Stir(group);
+}
+
+void Groups::SetToCome(Group& group, uint64_t count) {
+  Check(source_ != nullptr, "members to come have a source");
+  const bool had = group.to_come > 0;
+  group.to_come = count;
+  if (had == (count > 0)) return;
+  if (!had) {
+    sourced_.push_back(&group);
+    return;
+  }
+  std::erase(sourced_, &group);
+  group.ended = true;
+  Stir(group);
+}
+
+void Groups::BeginPass() {
+  made_ = 0;
+  for (Group* group : sourced_) Stir(*group);  // its limit may have changed
+}
+
+bool Groups::HasRoom(const Group& group) const {
+  if (group.to_come == 0 || group.Closed()) return false;
+  const uint64_t waiting = group.row.counts.Of(MemberShare::Kind::kScheduled);
+  const uint64_t running = group.row.counts.Of(MemberShare::Kind::kRunning);
+  const std::optional<uint32_t> max = group.row.max_running;
+  return waiting < kWaitingAhead && (!max || running + waiting < *max);
+}
+
+bool Groups::Work() {
+  while (!stirred_.empty()) {
+    Group& group = *stirred_.back();
+    if (HasRoom(group)) {
+      if (made_ < kMadePerPass) {
+        ++made_;
+        SetToCome(group, source_->MakeNext(group.ns, group.name));
+        return true;
+      }
+      turn_.WantMore();
+    }
+    stirred_.pop_back();
+    group.stirred = false;
+    if (!std::exchange(group.ended, false)) continue;
+    /*mutant group-finishes-early*/ if (group.row.counts.Live() > 0 || group.to_come > 0)
+      continue; /*end*/
+    Finish(group);
+    return true;
+  }
+  return false;
+}
+
+void Groups::Finish(Group& group) {
+  Event event;
+  event.kind = ChangeKind::kGroupFinished;
+  event.time = turn_.now();
+  event.ns = group.ns;
+  event.note = Name(group.row.counts.Result(0));
+  event.about = Event::About{.cause = "group:" + group.name, .group = group.name};
+  turn_.Append(&event);
+  group.gone = group.row.counts.Total() == 0;  // of those to come none became a member
+  if (group.gone) MarkDirty(group);
+}
+
+// Rows -------------------------------------------------------------------------------------------
+
+void Groups::MarkDirty(Group& group) {
+  if (!std::exchange(group.dirty, true)) dirty_.push_back(&group);
+}
+
+void Groups::Stir(Group& group) {
+  if (!std::exchange(group.stirred, true)) stirred_.push_back(&group);
+}
+
+void Groups::Write() {
+  for (Group* group : std::exchange(dirty_, {})) {
+    group->dirty = false;
+    if (!group->gone) {
+      rows::PutGroup(turn_.writer(), {group->ns, group->name}, group->row);
+    } else if (group->stirred || group->following) {
+      MarkDirty(*group);
+    } else {
+      rows::DropGroup(turn_.writer(), {group->ns, group->name});
+      groups_.erase({group->ns, group->name});
+    }
+  }
+}
+
+}  // namespace dfsmr

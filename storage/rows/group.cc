@@ -1,0 +1,96 @@
+#include "storage/rows/group.h"
+
+#include "storage/rows/keys.h"
+
+namespace dfsmr::rows {
+namespace {
+
+using Member = MemberShare::Kind;
+
+std::string GroupKey(PartitionId partition, GroupName name) {
+  return Key(partition, kGroupHead).Text(name.ns).Text(name.name);
+}
+
+Result<GroupRow> Decode(std::string_view key, std::string_view value) {
+  record::InstanceGroup in;
+  if (!in.ParseFromArray(value.data(), static_cast<int>(value.size())) ||
+      in.order().action() > static_cast<uint32_t>(GroupOrder::Action::kKill)) {
+    return Corrupt("group", key);
+  }
+  GroupRow group;
+  group.create_time = FromMicros(in.create_time());
+  group.end_time = FromMicros(in.end_time());
+  group.stop_on_fail = in.stop_on_fail();
+  group.paused = in.paused();
+  group.note = in.note();
+  group.failures = in.failures();
+  const auto count = [&](Member kind) -> uint64_t& {
+    return group.counts.members[static_cast<size_t>(kind)];
+  };
+  count(Member::kSuccess) = in.success();
+  count(Member::kWarning) = in.warning();
+  count(Member::kError) = in.error();
+  count(Member::kCancelled) = in.cancelled();
+  count(Member::kAborted) = in.aborted();
+  group.counts.progress_stopped = in.progress();
+  group.schedule = in.schedule();
+  if (in.has_max_running()) group.max_running = in.max_running();
+  group.order = {static_cast<GroupOrder::Action>(in.order().action()), in.order().swept()};
+  return group;
+}
+
+}  // namespace
+
+void PutGroup(const Writer& writer, GroupName name, const GroupRow& group) {
+  record::InstanceGroup out;
+  out.set_create_time(Micros(group.create_time));
+  out.set_end_time(Micros(group.end_time));
+  out.set_stop_on_fail(group.stop_on_fail);
+  out.set_paused(group.paused);
+  out.set_note(group.note);
+  out.set_failures(group.failures);
+  out.set_success(group.counts.Of(Member::kSuccess));
+  out.set_warning(group.counts.Of(Member::kWarning));
+  out.set_error(group.counts.Of(Member::kError));
+  out.set_cancelled(group.counts.Of(Member::kCancelled));
+  out.set_aborted(group.counts.Of(Member::kAborted));
+  out.set_progress(group.counts.progress_stopped);
+  out.set_schedule(group.schedule);
+  if (group.max_running) out.set_max_running(*group.max_running);
+  if (group.order.action != GroupOrder::Action::kNone) {
+    out.mutable_order()->set_action(static_cast<uint32_t>(group.order.action));
+    out.mutable_order()->set_swept(group.order.swept);
+  }
+  writer.batch.Put(GroupKey(writer.partition, name), out.SerializeAsString());
+}
+
+void DropGroup(const Writer& writer, GroupName name) {
+  writer.batch.Delete(GroupKey(writer.partition, name));
+}
+
+Result<std::optional<GroupRow>> GetGroup(const Reader& reader, GroupName name) {
+  const std::string key = GroupKey(reader.partition, name);
+  auto value = reader.view.Get(key);
+  if (!value) return value.error();
+  if (!*value) return std::optional<GroupRow>();
+  auto group = Decode(key, **value);
+  if (!group) return group.error();
+  return std::optional(*std::move(group));
+}
+
+Result<Ok> ScanGroups(const Reader& reader, const std::function<void(GroupName, GroupRow)>& visit) {
+  const std::string begin = Key(reader.partition, kGroupHead);
+  return ScanAll(reader, begin, PrefixEnd(begin),
+                 [&](std::string_view key, std::string_view value) -> Result<bool> {
+                   auto group = Decode(key, value);
+                   if (!group) return group.error();
+                   KeyReader parts(key);
+                   GroupName name{};
+                   name.ns = parts.Text();
+                   name.name = parts.Text();
+                   visit(name, *std::move(group));
+                   return true;
+                 });
+}
+
+}  // namespace dfsmr::rows

@@ -10,6 +10,7 @@
 
 #include "dcli/commands/commands.h"
 #include "dcli/commands/schedules.h"
+#include "dcli/commands/triggers.h"
 #include "dcli/line/completion.h"
 #include "dcli/line/grammar.h"
 #include "dcli/text/text.h"
@@ -75,6 +76,7 @@ class CommandLine {
     AddGroupsCommand();
     AddTokenCommand();
     AddSchedulesCommand();
+    AddTriggersCommand();
     AddClockCommand();
     AddCompletion();
   }
@@ -103,6 +105,7 @@ class CommandLine {
   void AddGroupsCommand();
   void AddTokenCommand();
   void AddSchedulesCommand();
+  void AddTriggersCommand();
   void AddClockCommand();
   void AddCompletion();
 
@@ -346,6 +349,28 @@ void CommandLine::AddControlCommands() {
       .Example("cancel crawl-42 --force");
   CLI::App* app = app_.get_subcommand("cancel");
   app->get_option("--kill")->excludes(app->get_option("--force"));
+}
+
+void CommandLine::AddTriggersCommand() {
+  auto triggers = std::make_shared<TriggersOptions>();
+  Command("triggers",
+          "[NAME] | fire|show|history|retry|drop|pause|resume|delete NAME [ID...]",
+          "List triggers, bring them items, pause and retry them", Triggers, triggers)
+      .Argument("ACTION", Word::kTriggerAction, &triggers->action, false)
+      .Arguments("WORDS", Word::kAnything, &triggers->words, false)
+      .Flag("--failed", &triggers->failed, "list: those with dead letters or failing polls")
+      .Flag("--on", "SOURCE", &triggers->on, "fire: which of several sources brings the item")
+      .Flag("--item", "JSON", &triggers->item, "fire: the item, as its source would bring it")
+      .Flag("--outcome", "OUTCOME", &triggers->outcomes,
+            "history: started, sent, exists, skipped, missed, expired, failed, dropped")
+      .Flag("--limit", "N", &triggers->limit, "history: at most so many (default 100; 0: all)")
+      .Flag("--all", &triggers->all, "retry, drop: all that are FAILED")
+      .Flag("--note", "TEXT", &triggers->note, "pause: why")
+      .Flag("--skip", &triggers->skip, "resume: what came meanwhile is passed over")
+      .Example("triggers deploy-after-build")
+      .Example("triggers fire push --item '{\"body\": {\"after\": \"4f2a\"}}'")
+      .Example("triggers history push --outcome failed")
+      .Example("triggers resume push --skip");
 }
 
 void CommandLine::AddSchedulesCommand() {

@@ -267,6 +267,12 @@ void OfferWord(Word word, const Before& before, Answer* answer) {
         answer->Offer(action);
       }
       return;
+    case Word::kTriggerAction:
+      for (const char* action :
+           {"show", "fire", "history", "retry", "drop", "pause", "resume", "delete"}) {
+        answer->Offer(action);
+      }
+      return;
     case Word::kClockAction:
       return answer->Offer("advance");
     case Word::kFile:

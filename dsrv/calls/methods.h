@@ -18,6 +18,7 @@
 #include "dsrv/calls/original.h"
 #include "dsrv/calls/schedules.h"
 #include "dsrv/calls/tasks.h"
+#include "dsrv/calls/triggers.h"
 
 namespace dfsmr {
 
@@ -122,6 +123,15 @@ inline constexpr DecideRow kRunSchedule(
 inline constexpr OwnRow kBackfillSchedule(
     {"dfsmr.v1.ScheduleService/BackfillSchedule", kChangers, kChange},
     Its(), ServeBackfillSchedule);
+inline constexpr ReadRow kListTriggers(
+    {"dfsmr.v1.ScheduleService/ListTriggers", kReaders},
+    Its(), ParseListTriggers, SettleListTriggers, ReadListTriggers);
+inline constexpr ReadRow kGetTrigger(
+    {"dfsmr.v1.ScheduleService/GetTrigger", kReaders},
+    Its(), ParseGetTrigger, SettleGetTrigger, ReadGetTrigger);
+inline constexpr DecideRow kFireTrigger(
+    {"dfsmr.v1.ScheduleService/FireTrigger", kChangers, kChange},
+    Its(), ParseFireTrigger, RunFireTrigger, ReplyFireTrigger);
 
 inline constexpr ReadRow kSetPaused(
     {"dfsmr.v1.ScheduleService/SetPaused", kChangers, kChange},
@@ -198,6 +208,8 @@ constexpr void ForEachMethod(Visit visit) {
   (visit(schedules::kListSchedules), visit(schedules::kGetSchedule),
    visit(schedules::kPreviewSchedule), visit(schedules::kRunSchedule),
    visit(schedules::kBackfillSchedule));
+  (visit(schedules::kListTriggers), visit(schedules::kGetTrigger),
+   visit(schedules::kFireTrigger));
   (visit(schedules::kSetPaused), visit(schedules::kListOccurrences),
    visit(schedules::kRetryOccurrences), visit(schedules::kDeleteDefinition));
   (visit(schedules::kGetClock), visit(schedules::kAdvanceClock));

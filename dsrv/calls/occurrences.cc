@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "dsrv/calls/triggers.h"
 #include "dsrv/engine/documents.h"
 #include "dsrv/engine/occurrences.h"
 #include "dsrv/engine/schedules.h"
@@ -52,14 +53,22 @@ Result<Ok> Pause(Engine& engine, const SetPausedCommand& command) {
     return engine.schedules().SetPaused(named.ns, named.name, command.paused, command.note,
                                         command.client);
   }
-  return NoSuchDocument(named.of());
+  auto paused = command.paused ? engine.triggers().Pause(named.ns, named.name, command.note,
+                                                         command.client)
+                               : engine.triggers().Resume(named.ns, named.name,
+                                                          command.skip_missed);
+  if (!paused) return paused;
+  auto view = engine.triggers().Get(named.ns, named.name, 0);
+  if (!view) return view.error();
+  *command.trigger = *std::move(view);
+  return Ok{};
 }
 
 Result<Occurrence> Retry(Engine& engine, const NamedDocument& named, const std::string& id) {
   if (named.kind == DocumentKind::kSchedule) {
     return engine.schedules().Retry(named.ns, named.name, id);
   }
-  return NoSuchDocument(named.of());
+  return engine.triggers().Retry(named.ns, named.name, id);
 }
 
 }  // namespace
@@ -77,7 +86,8 @@ Result<SetPausedCommand> ParseSetPaused(const v1::SetPausedRequest& request, con
     return Bad("skip_missed is for resuming a trigger");
   }
   return SetPausedCommand{*std::move(named),     request.paused(), request.note(),
-                          request.skip_missed(), call.Peer(),      call.backend().zones};
+                          request.skip_missed(), call.Peer(),      call.backend().zones,
+                          CursorsOf(call)};
 }
 
 Result<Ok> SettleSetPaused(Engine& engine, const Caller&, const SetPausedCommand& command) {
@@ -90,6 +100,10 @@ Result<Ok> SettleSetPaused(Engine& engine, const Caller&, const SetPausedCommand
 
 Result<Ok> ReadSetPaused(const Reader& reader, const SetPausedCommand& command,
                          v1::SetPausedResponse* reply) {
+  if (command.named.kind == DocumentKind::kTrigger) {
+    return ShowTrigger(Moment(reader), *command.trigger, command.cursor,
+                       reply->mutable_trigger());
+  }
   return ShowSchedule(Moment(reader), command.zones, *command.seen, command.named.of(), 0, 5,
                       reply->mutable_schedule());
 }

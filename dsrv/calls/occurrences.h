@@ -11,6 +11,7 @@
 #include "dfsmr/v1/schedule.pb.h"
 #include "dsrv/calls/call.h"
 #include "dsrv/wire/schedules.h"
+#include "dsrv/wire/triggers.h"
 
 namespace dfsmr {
 
@@ -29,7 +30,9 @@ struct SetPausedCommand {
   bool skip_missed = false;
   std::string client;
   FindZone zones;
+  CursorOf cursor;
   std::shared_ptr<Seen> seen = std::make_shared<Seen>();
+  std::shared_ptr<TriggerView> trigger = std::make_shared<TriggerView>();  // when it is one
 };
 Result<SetPausedCommand> ParseSetPaused(const v1::SetPausedRequest& request, const Call& call);
 Result<Ok> SettleSetPaused(Engine& engine, const Caller&, const SetPausedCommand& command);

@@ -72,9 +72,10 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       groups(turn, residents, changer, singletons),
       backfills(turn, documents, residents, schedules, groups),
       retention(turn, catalog, statistics, residents, groups, options),
+      triggers({turn, documents, occurrences, residents, starter, launcher, retention, options}),
       all{&followers, &planner,   &walker,    &family,    &singletons, &hooks,  &spawner,
           &launcher,  &schedules, &canceller, &upgrades,  &claims,     &timers, &desk,
-          &handouts,  &groups} {
+          &handouts,  &groups,    &triggers} {
   changer.Tell(all);
   changer.Consult([this](Resident& resident, const Reference& reference, const FreshOutput& fresh) {
     return values.ForCondition(resident, reference, fresh);
@@ -83,6 +84,8 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
   launcher.SetKeeper(DocumentKind::kSchedule, &schedules);
   groups.SetSource(&backfills);
   changer.SetGroups(&groups);
+  documents.SetKeeper(DocumentKind::kTrigger, &triggers);
+  launcher.SetKeeper(DocumentKind::kTrigger, &triggers);
 }
 
 Engine::Engine(Store& store, EngineOptions options)
@@ -169,6 +172,7 @@ std::vector<std::function<void()>> Engine::TakeAnswers() {
 Turn Engine::EndTurn() {
   parts_->residents.Write();
   parts_->groups.Write();
+  parts_->triggers.Stage();
   parts_->statistics.Stage();
   Turn turn = parts_->turn.End();
   parts_->residents.Evict();
@@ -187,7 +191,8 @@ bool Engine::WorkLeft() const {
 }
 
 Timestamp Engine::NextDue() const {
-  return std::min(parts_->timers.Due(), parts_->schedules.Due());
+  return std::min(
+      {parts_->timers.Due(), parts_->schedules.Due(), parts_->triggers.Due()});
 }
 
 Timestamp Engine::NextEvent() {
@@ -238,6 +243,7 @@ std::optional<Result<std::vector<Defined>>> Engine::Define(const std::string& ns
   }
   auto full = validate_only ? std::nullopt : parts_->turn.NeedsRoom(Room::kAmple);
   if (full) return *std::move(full);
+  if (auto refused = parts_->triggers.Refuse(ns, sources->documents)) return *std::move(refused);
   std::vector<Defined> defined;
   auto document = sources->documents.begin();
   for (size_t i = 0;; ++i) {
@@ -259,6 +265,7 @@ Occurrences& Engine::occurrences() { return parts_->occurrences; }
 Launcher& Engine::launcher() { return parts_->launcher; }
 Schedules& Engine::schedules() { return parts_->schedules; }
 Backfills& Engine::backfills() { return parts_->backfills; }
+Triggers& Engine::triggers() { return parts_->triggers; }
 Groups& Engine::groups() { return parts_->groups; }
 
 void Engine::AddVersion(const std::string& ns, const Defined& one, Machine machine,

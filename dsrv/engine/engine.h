@@ -45,6 +45,7 @@ class Launcher;       // launcher.h
 class Occurrences;    // occurrences.h
 class Schedules;      // schedules.h
 class Groups;         // groups.h
+class Triggers;       // triggers.h
 struct VersionState;  // machine_state.h
 
 class Engine {
@@ -111,6 +112,7 @@ class Engine {
   Backfills& backfills();
   // Instances under one name.
   Groups& groups();
+  Triggers& triggers();
   Result<MachineView> GetMachine(const std::string& ns, const std::string& id, uint32_t version);
   // At most `limit` machines after `after`, ordered by (id, version).
   std::vector<MachineView> ListMachines(const std::string& ns, bool all_versions,

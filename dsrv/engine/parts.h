@@ -28,6 +28,7 @@
 #include "dsrv/engine/statistics.h"
 #include "dsrv/engine/throttle.h"
 #include "dsrv/engine/timers.h"
+#include "dsrv/engine/triggers.h"
 #include "dsrv/engine/turn.h"
 #include "dsrv/engine/upgrades.h"
 #include "dsrv/engine/values.h"
@@ -70,6 +71,7 @@ struct Engine::Parts {
   Groups groups;
   Backfills backfills;
   Retention retention;
+  Triggers triggers;
   // The parts that hear of changes, in this order. Their work is done in this order, too: a part
   // works only when the parts before it have nothing left to do.
   const std::vector<Part*> all;

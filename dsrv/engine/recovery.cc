@@ -56,6 +56,7 @@ Result<Ok> Engine::Recover(uint64_t epoch, Timestamp now) {
   if (done) done = LoadLive();
   if (done) done = parts_->schedules.Recover();
   if (done) done = parts_->backfills.Recover();
+  if (done) done = parts_->triggers.Recover();
   return done;
 }
 

@@ -195,6 +195,8 @@ void Residents::SettleDue() {
 }
 
 Timestamp Residents::ExpiryOf(const Resident& resident) const {
+  // In the next turn, which drops what expired before it began.
+  if (resident.fleeting) return std::min(resident.instance.end_time, turn_.began());
   const auto& retention = resident.version->definition->machine.retention;
   const Timestamp expiry = After(/*mutant planted-20*/ resident.instance.end_time /*end*/,
                                  retention.value_or(options_.retention));

@@ -52,6 +52,7 @@ struct Resident {
   bool created = false;      // in this turn: its spec is to be written
   bool got_outputs = false;  // in this turn
   bool stopped_on_disk = false;
+  bool fleeting = false;  // once it has stopped it is removed at once
   Boxed<PlanCache> plan;
 
   const Machine& machine() const { return *graph->machine; }

@@ -25,6 +25,8 @@ class Retention {
         options_(options) {}
 
   void Work();
+  // Drops in this pass what has expired by now.
+  void Hurry() { expiry_due_ = turn_.now(); }
   Timestamp Due() const { return std::min(expiry_due_, trim_due_); }
   // For a virtual clock: when the next stopped instance is to be dropped.
   Timestamp NextExpiry();

@@ -49,18 +49,25 @@ Turn OpenTurn::End() {
 void OpenTurn::Append(Event* event) {
   event->seq = ++last_seq_;
   rows::AddEvent(turn_.feed.get(), *event);
+  if ((listens_ >> static_cast<unsigned>(event->kind) & 1) != 0) listener_->Appended(*event);
 }
 
 std::optional<Event> OpenTurn::FindRecord(uint64_t seq) const {
   std::optional<Event> found;
-  for (const rows::FeedPage& page : *turn_.feed) {
-    if (seq < page.first || seq > page.last) continue;
-    (void)rows::ReadPage(page, seq, [&found](Event event) {
-      found = std::move(event);
-      return false;
-    });
-  }
+  ReadRecords(seq, [&found, seq](Event event) {
+    if (event.seq == seq) found = std::move(event);
+    return false;
+  });
   return found;
+}
+
+void OpenTurn::ReadRecords(uint64_t first, const std::function<bool(Event)>& visit) const {
+  bool more = true;
+  for (const rows::FeedPage& page : *turn_.feed) {
+    if (!more) return;
+    if (page.last < first) continue;
+    (void)rows::ReadPage(page, first, [&](Event event) { return more = visit(std::move(event)); });
+  }
 }
 
 std::optional<Error> OpenTurn::NeedsRoom(Room least) const {

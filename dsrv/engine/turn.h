@@ -26,6 +26,14 @@ inline uint64_t Mix(uint64_t x) {
   return x;
 }
 
+// Hears of records of the feed as they are added to it, in the middle of a change: it only notes
+// them.
+class FeedListener {
+ public:
+  virtual ~FeedListener() = default;
+  virtual void Appended(const Event& event) = 0;
+};
+
 class OpenTurn {
  public:
   OpenTurn(const Store& store, PartitionId partition, bool virtual_clock = false)
@@ -83,6 +91,11 @@ class OpenTurn {
   rows::Writer writer() { return {rows_.batch(), partition_}; }
   // Gives the record the next number of the feed, and appends it to the feed.
   void Append(Event* event);
+  // Tells `listener` of records of these kinds, one bit for each, from now on.
+  void Listen(FeedListener* listener, uint64_t kinds) {
+    listener_ = listener;
+    listens_ = kinds;
+  }
   uint64_t last_seq() const { return last_seq_; }
   uint64_t number() const { return turn_.number; }
   size_t records() const { return turn_.records(); }
@@ -95,6 +108,8 @@ class OpenTurn {
   bool Durable(uint64_t turn) const { return turn <= committed_.load(std::memory_order_acquire); }
   // A record of this turn, whose pages are put when the turn ends; nullopt when `seq` is older.
   std::optional<Event> FindRecord(uint64_t seq) const;
+  // This turn's records from `first` on, ascending, until `visit` returns false.
+  void ReadRecords(uint64_t first, const std::function<bool(Event)>& visit) const;
 
   // Runs `tell` once the turn is durable. `durable`: at the end of the pass, because the answer
   // depends on nothing unwritten.
@@ -131,6 +146,8 @@ class OpenTurn {
   uint64_t feed_start_ = 1;
   uint64_t next_claim_ = 1;
   uint64_t next_id_ = 1;
+  FeedListener* listener_ = nullptr;
+  uint64_t listens_ = 0;
   std::atomic<uint64_t> committed_{0};
 
   Workspace rows_;

@@ -69,6 +69,12 @@ struct StartArgs {
   Boxed<Provenance> provenance;  // null: it is in no group, and a caller starts it
   bool implicit = false;  // the machine may be an action that nobody has defined
 };
+// As deep in a chain of change triggers as the instance that starts it, whatever way it does.
+inline void Deepen(const Instance& starter, StartArgs* args) {
+  if (!starter.provenance || starter.provenance->depth == 0) return;
+  if (!args->provenance) args->provenance = Provenance();
+  args->provenance->depth = starter.provenance->depth;
+}
 struct Started {
   InstanceView view;
   bool created = false;

@@ -40,6 +40,12 @@
 //          0x03    ns kind(1) name number(8)  of one that is FAILED
 //          0x04    time(8) ns kind(1) name number(8)  when it was listed
 //          0x05    ns group                record.Backfill
+//   0x1D trigger   ns name                 record.Trigger; without a name the last record of the feed
+//                                          that all triggers which follow it have looked at (8)
+//   0x1E gathering ns trigger number(8)    record.Gathering
+//   0x1F gathered  ns trigger number(8) index(8)  record.Gathered: an item of a gathering
+//   0x20 seen      ns trigger 1 text       until when items with this text are duplicates (8)
+//                  ns trigger 2 time(8) text   index: when that is over
 //   0x30 clock                             record.Clock, of a partition whose clock is virtual
 //   0x24 group     ns group                record.InstanceGroup
 //   0x25 members   ns group instance       index
@@ -95,6 +101,10 @@ enum Kind : uint8_t {
   kOccurrence = 0x1A,
   kSchedule = 0x1B,
   kOccurrenceIndex = 0x1C,
+  kTrigger = 0x1D,
+  kGathering = 0x1E,
+  kGathered = 0x1F,
+  kSeen = 0x20,
   kClock = 0x30,
   kGroupHead = 0x24,
   kMember = 0x25,

@@ -142,6 +142,15 @@ struct TokenOptions {
 };
 int Token(Context& context, const TokenOptions& options);
 
+// clock.cc
+struct ClockOptions {
+  std::string action;  // "advance"; to and next imply it
+  std::string by;
+  std::string to;
+  bool next = false;
+};
+int Clock(Context& context, const ClockOptions& options);
+
 // work.cc
 struct WorkOptions {
   std::string machine;

@@ -72,6 +72,7 @@ class CommandLine {
     AddWorkCommand();
     AddControlCommands();
     AddTokenCommand();
+    AddClockCommand();
     AddCompletion();
   }
 
@@ -97,6 +98,7 @@ class CommandLine {
   void AddWorkCommand();
   void AddControlCommands();
   void AddTokenCommand();
+  void AddClockCommand();
   void AddCompletion();
 
   std::optional<size_t> FindCommand(const std::vector<std::string>& words) const;
@@ -337,6 +339,19 @@ void CommandLine::AddControlCommands() {
       .Example("cancel crawl-42 --force");
   CLI::App* app = app_.get_subcommand("cancel");
   app->get_option("--kill")->excludes(app->get_option("--force"));
+}
+
+void CommandLine::AddClockCommand() {
+  auto clock = std::make_shared<ClockOptions>();
+  Command("clock", "[advance DURATION|--to TIME|--next]",
+          "Tell the server's time; let a virtual clock advance", Clock, clock)
+      .Argument("ACTION", Word::kClockAction, &clock->action, false)
+      .Argument("DURATION", Word::kAnything, &clock->by, false)
+      .Flag("--to", "TIME", &clock->to, "to this time: 2026-12-31T00:00:00Z, or +90d")
+      .Flag("--next", &clock->next, "to the next time at which something is due")
+      .Example("clock")
+      .Example("clock advance 1d")
+      .Example("clock advance --next");
 }
 
 void CommandLine::AddTokenCommand() {

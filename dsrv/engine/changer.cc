@@ -50,6 +50,7 @@ Scene Changer::SceneOf(Resident& resident, std::vector<Event>* events) {
               .random = turn_.random(),
               .events = *events,
               .portion = options_.steps_at_once};
+  if (turn_.has_virtual_clock()) scene.clock = turn_.clock();
   if (scene.machine.conditional) {
     scene.value = [this, &resident](const Reference& reference, const FreshOutput& fresh) {
       return ask_(resident, reference, fresh);

@@ -43,8 +43,9 @@ void Timers::Await(Timestamp at, ResidentName name, uint64_t visit) {
 }
 
 std::optional<Happening> Timers::PopDue() {
-  if (Due() > turn_.now()) return std::nullopt;
-  if (alarms_.empty() || (!timers_.empty() && timers_.begin()->first < alarms_.begin()->first)) {
+  if (Due() > turn_.clock()) return std::nullopt;
+  ++fired_;
+  if (!AlarmIsNext()) {
     const Timer timer = timers_.begin()->second;
     timers_.erase(timers_.begin());
     if (const auto* deadline = std::get_if<ClaimDeadline>(&timer)) {
@@ -56,6 +57,15 @@ std::optional<Happening> Timers::PopDue() {
   Alarm alarm = alarms_.begin()->second.Unpack();
   alarms_.erase(alarms_.begin());
   return alarm;
+}
+
+bool Timers::AlarmIsNext() const {
+  return !alarms_.empty() && (timers_.empty() || alarms_.begin()->first <= timers_.begin()->first);
+}
+
+std::optional<std::pair<Timestamp, Alarm>> Timers::NextAlarm() const {
+  if (!AlarmIsNext()) return std::nullopt;
+  return std::pair(alarms_.begin()->first.first, alarms_.begin()->second.Unpack());
 }
 
 Timestamp Timers::Due() const {

@@ -46,7 +46,7 @@ void SetTokenState(Scene& scene, Token& token) {
       const double fraction = Fraction(scene.random, token.visit);
       token.state = TokenState::kWaiting;
       token.available_at = After(
-          scene.now, DelayOf(node.settings->delay, scene.instance.Entries(node.id), fraction));
+          scene.Clock(), DelayOf(node.settings->delay, scene.instance.Entries(node.id), fraction));
       break;
     }
     case NodeKind::kHeld:

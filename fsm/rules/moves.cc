@@ -533,7 +533,7 @@ void Failed(Scene& scene, size_t slot, const std::string& error, const Led& led)
                           delay > Duration::zero() ? TokenState::kWaiting : TokenState::kReady,
                           ChangeKind::kTransitioned, led);
     scene.events.back().note = error;
-    if (token.state == TokenState::kWaiting) token.available_at = After(scene.now, delay);
+    if (token.state == TokenState::kWaiting) token.available_at = After(scene.Clock(), delay);
     ++token.step->tries;
     token.step->event.clear();
     token.step->event_data.clear();
@@ -567,7 +567,7 @@ void Suspended(Scene& scene, size_t slot, std::optional<Duration> wake_after) {
       step.wake = "timeout";
     }
   }
-  token.available_at = after ? After(scene.now, *after) : kNever;
+  token.available_at = after ? After(scene.Clock(), *after) : kNever;
   step.event.clear();
   step.event_data.clear();
 }

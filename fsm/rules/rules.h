@@ -47,6 +47,12 @@ struct Scene {
   // JSON; nullopt: to nothing. Absent when the machine has no conditions.
   std::function<std::optional<std::string>(const Reference&, const FreshOutput&)> value = {};
   FreshOutput fresh = {};
+  // What the clock shows, when that is not `now`: a virtual clock stands, while each change has a
+  // time of its own.
+  std::optional<Timestamp> clock = {};
+
+  // The time that waits count from.
+  Timestamp Clock() const { return clock.value_or(now); }
 };
 
 // A claim as a request names it, read from its text once. By these numbers a late claim is refused.

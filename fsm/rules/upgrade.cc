@@ -46,6 +46,7 @@ void Upgrade(Scene& scene, const Machine& next, uint32_t next_version) {
   // It may have been SCHEDULED again, for the singleton of the version that it leaves.
   if (!paused) SetState(scene, InstanceState::kRunning);
   Scene on_next{next, instance, scene.now, scene.epoch, scene.random, scene.events, {}, {}};
+  on_next.clock = scene.clock;
   on_next.value = scene.value;
   Enter(on_next, 0,
         {.node = next.start,

@@ -402,7 +402,8 @@ void Sim::Receive(std::vector<Task> tasks) {
                  std::to_string(task.visit));
     }
     Expect(claims_.insert(task.claim).second, "a claim was told twice: " + task.claim);
-    Note("task " + task.instance + " " + task.node + " visit " + std::to_string(task.visit));
+    Note("task " + task.instance + " " + task.node + " visit " + std::to_string(task.visit) +
+         " claim " + task.claim);
     hands_.push_back(std::move(task));
   }
   while (hands_.size() > 60) hands_.erase(hands_.begin() + static_cast<long>(random_.Below(30)));
@@ -574,7 +575,7 @@ void Sim::ReportTask(Asked& engine, const Task& task, const std::string& transit
     return;
   }
   Note("report " + task.instance + " visit " + std::to_string(task.visit) + " " + transition +
-       (answer->repeated ? ", again" : ""));
+       (answer->repeated ? ", again" : "") + " claim " + task.claim);
   if (answer->repeated) Hit(Fault::kRepeated);
   if (args.children > 0) Hit(Fault::kChildren);
   if (transition == "planned") Hit(Fault::kPlanner);

@@ -301,9 +301,9 @@ std::string TallyText(const Tally& tally) {
   std::string text = std::to_string(tally.of[v1::Step::DONE]) + " of " + std::to_string(all) +
                      (all == 1 ? " step done" : " steps done");
   const std::pair<State, const char*> kOthers[] = {
-      {v1::Step::RUNNING, "running"},  {v1::Step::READY, "ready"},
-      {v1::Step::WAITING, "waiting"},  {v1::Step::SUSPENDED, "suspended"},
-      {v1::Step::HELD, "held"},        {v1::Step::SKIPPED, "skipped"},
+      {v1::Step::RUNNING, "running"},   {v1::Step::READY, "ready"},
+      {v1::Step::WAITING, "waiting"},   {v1::Step::SUSPENDED, "suspended"},
+      {v1::Step::HELD, "held"},         {v1::Step::SKIPPED, "skipped"},
       {v1::Step::LEFT_OUT, "left out"}, {v1::Step::NOT_RUN, "not run"}};
   for (const auto& [state, word] : kOthers) {
     const uint64_t count = tally.of[static_cast<size_t>(state)];

@@ -118,8 +118,8 @@ Result<std::string> Values::FactOf(Resident& resident, const Reference& referenc
 std::optional<std::string> Values::ForCondition(Resident& resident, const Reference& reference,
                                                 const FreshOutput& fresh) {
   fresh_ = fresh;
-  Result<std::string> value = resident.instance.plan ? Value(resident, reference)
-                                                     : OfMachine(resident, reference);
+  Result<std::string> value =
+      resident.instance.plan ? Value(resident, reference) : OfMachine(resident, reference);
   fresh_ = {};
   if (!value) return std::nullopt;
   return *std::move(value);

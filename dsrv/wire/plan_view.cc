@@ -121,8 +121,8 @@ v1::Step::State PlanView::StateOf(NodeIndex home, v1::Step* out) {
 
 v1::Step::State PlanView::FinalStateOf(NodeIndex home, v1::Step* out) {
   const v1::Step::State state = StateOf(home, out);
-  const bool waits = state == v1::Step::PENDING || state == v1::Step::READY ||
-                     state == v1::Step::WAITING;
+  const bool waits =
+      state == v1::Step::PENDING || state == v1::Step::READY || state == v1::Step::WAITING;
   return stopped_ && waits && !out->has_start_time() ? v1::Step::NOT_RUN : state;
 }
 

@@ -200,15 +200,17 @@ std::string Compiler::PathOfEdge(const NodeDraft& draft, size_t edge) {
 void Compiler::CheckChoices(const NodeDraft& draft) {
   for (size_t edge = 0; edge < draft.transitions.size(); ++edge) {
     const std::string& transition = draft.transitions[edge].first;
-    const bool last = edge + 1 == draft.transitions.size() ||
-                      draft.transitions[edge + 1].first != transition;
+    const bool last =
+        edge + 1 == draft.transitions.size() || draft.transitions[edge + 1].first != transition;
     std::string path = PathOfEdge(draft, edge);
     if (last != (draft.choices[edge] == nullptr)) {
       const std::string name = "transition " + Quoted(transition);
-      Fail(std::move(path), last ? "the last choice of " + name + " has an 'if', so that none may "
-                                   "be open; end with one that has only 'to'"
-                                 : "this choice of " + name + " has no 'if', so that none behind "
-                                   "it is ever taken; give it one, or move it to the end");
+      Fail(std::move(path), last ? "the last choice of " + name +
+                                       " has an 'if', so that none may "
+                                       "be open; end with one that has only 'to'"
+                                 : "this choice of " + name +
+                                       " has no 'if', so that none behind "
+                                       "it is ever taken; give it one, or move it to the end");
       continue;
     }
     if (last) continue;
@@ -230,8 +232,9 @@ void Compiler::CheckReference(const Reference& reference, const std::string& pat
   const std::optional<std::string> node = NodeOfOutput(reference);
   if (node && index_.contains(*node)) return;
   if (!node) {
-    return Fail(path, name + ": a transition chooses by ${params…}, ${given…} (the report's "
-                             "params), ${NODE.output…} and ${instance.id}");
+    return Fail(path, name +
+                          ": a transition chooses by ${params…}, ${given…} (the report's "
+                          "params), ${NODE.output…} and ${instance.id}");
   }
   Nearest nearest(*node);
   if (++hints_ <= kHintsMax) {

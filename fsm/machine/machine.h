@@ -132,7 +132,7 @@ struct Machine {
   std::optional<Duration> retention;  // absent: the server's
   std::vector<Node> nodes;            // in document order
   NodeIndex start = 0;
-  bool conditional = false;           // a transition chooses, or a step has an `if`
+  bool conditional = false;                   // a transition chooses, or a step has an `if`
   std::shared_ptr<const ParamsCheck> params;  // null: anything goes
   std::string source;                 // the text of this document alone
   // Equal for documents that differ only in comments, key order or layout.

@@ -31,8 +31,8 @@ class Assembler {
   void AddFinalize(size_t position);
 
   Node& Add(std::string id, NodeKind kind, Role role, uint32_t step);
-  // The first nodes of the places that wait for this one; the first finalize phase, or the end, when
-  // none is sure to.
+  // The first nodes of the places that wait for this one; the first finalize phase, or the end,
+  // when none is sure to.
   std::vector<NodeIndex> After(const Place& place) const;
   void CountWaits();
   void NoteDecisions();
@@ -97,7 +97,8 @@ std::vector<NodeIndex> Assembler::After(const Place& place) const {
   // A step with an `if` may go before this place has led on, so the end waits for both.
   const bool may_pass = std::ranges::all_of(
       place.next, [this](uint32_t next) { return graph_.ifs.contains(graph_.places[next].step); });
-  /*mutant end-forgets-failed*/ if (may_pass) targets.push_back(finalize_); /*end*/
+  /*mutant end-forgets-failed*/ if (may_pass)
+    targets.push_back(finalize_); /*end*/
   return targets;
 }
 

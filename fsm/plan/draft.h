@@ -103,9 +103,9 @@ struct StepDraft {
   const std::string* input = nullptr;
   const SpawnSource* spawn = nullptr;
   const std::string* singleton = nullptr;
-  const FlowNode* decided = nullptr;  // the part of the flow whose `if` is decided at this step
+  const FlowNode* decided = nullptr;      // the part of the flow whose `if` is decided at this step
   std::pair<uint32_t, uint32_t> members;  // of that, when it is more than this step: from, up to
-  uint32_t decision = kNothing;       // the step at which its own `if` is decided
+  uint32_t decision = kNothing;           // the step at which its own `if` is decided
   Spot in = PlanOrder::kNone;
   // Names below it are not known and mean the step itself: it was left out, or is a planner that
   // has not been asked yet.

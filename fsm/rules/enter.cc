@@ -74,7 +74,8 @@ const Edge& Choose(Scene& scene, const Node& node, const Edge& first, Arrival* a
   Facts facts;
   facts.value = [&](const Reference& reference) -> std::optional<std::string> {
     if (reference.parts.front().key == "given") {
-      const std::string_view given = arrival->params.empty() ? "{}" : std::string_view(arrival->params);
+      const std::string_view given =
+          arrival->params.empty() ? "{}" : std::string_view(arrival->params);
       auto found = Find(given, std::span(reference.parts).subspan(1));
       if (!found) return std::nullopt;
       return std::string(*found);

@@ -131,7 +131,8 @@ void Announce(Scene& scene, NodeIndex home);
 // An entry of the plan's open way that stands for the decision of this node's `if`.
 inline constexpr uint32_t kDecision = UINT32_MAX;
 inline OpenEdge ToDecide(NodeIndex node) {
-  return {.from = node, .owner = node, .edge = kDecision, .next = 0, .transition = {}, .client = {}};
+  return {
+      .from = node, .owner = node, .edge = kDecision, .next = 0, .transition = {}, .client = {}};
 }
 // Nothing moves any more, and the plan is to stop: what is blocked counts as skipped from now on.
 // False: all of it did already.

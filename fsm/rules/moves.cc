@@ -185,7 +185,8 @@ bool Walk::OpensDecision(const Node& node, NodeIndex index) {
   Tokens& tokens = scene_.instance.tokens;
   const Settling* settling = tokens.SettlingOf(index);
   const Settling::Decision decision = settling ? settling->decision : kOpen;
-  /*mutant decided-twice*/ if (decision == kRuns || decision == kPassed) return false; /*end*/
+  /*mutant decided-twice*/ if (decision == kRuns || decision == kPassed)
+    return false; /*end*/
   const uint32_t arrived = tokens.Arrive(index);
   if (decision == kOpen) return arrived + (settling ? settling->early : 0) == node.waits_for;
   if (arrived < node.waits_for) return false;

@@ -75,9 +75,8 @@ std::optional<std::string> ValueFor(Scene& scene, const Reference& reference) {
     return outcome == StepOutcome::kSucceeded ? "null" : json::Quote(why);
   }
   const bool left_out = !named->group && scene.machine.graph->steps[named->index].left_out;
-  const bool given =
-      named->group || left_out ||
-      /*mutant output-of-failed-step*/ outcome == StepOutcome::kSucceeded /*end*/;
+  const bool given = named->group || left_out ||
+                     /*mutant output-of-failed-step*/ outcome == StepOutcome::kSucceeded /*end*/;
   if (!given || !scene.value) return std::nullopt;
   return scene.value(reference, scene.fresh);
 }
@@ -94,7 +93,8 @@ bool IsPlace(const Node& node) {
 }
 
 std::string Why(const Scene& scene, const Token& held) {
-  return "step " + StepOf(scene, held).path + ": " + (held.error.empty() ? "it failed" : held.error);
+  return "step " + StepOf(scene, held).path + ": " +
+         (held.error.empty() ? "it failed" : held.error);
 }
 
 // Takes a step away that is not done, since its plan stops.
@@ -238,9 +238,8 @@ void RunOut(Scene& scene, size_t slot) {
   const size_t portion = std::exchange(scene.portion, SIZE_MAX);
   WalkOn(scene);  // so that no part of the way is forgotten
   scene.portion = portion;
-  for (uint64_t visit : VisitsWith(scene.instance, [](const Token& token) {
-         return token.state != TokenState::kHeld;
-       })) {
+  for (uint64_t visit : VisitsWith(
+           scene.instance, [](const Token& token) { return token.state != TokenState::kHeld; })) {
     Drop(scene, visit, why);
   }
   scene.instance.error = why;

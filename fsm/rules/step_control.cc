@@ -235,8 +235,8 @@ void JudgeSteps(Scene& scene) {
       rest && /*mutant disagreement-fails*/ std::ranges::all_of(tokens, fails) /*end*/;
   if (fail && RunFinally(scene)) return;
   const size_t held = tokens.Count(TokenState::kHeld);
-  const Token first = impatient ? tokens[*tokens.SlotOfHome(instance.plan->impatient)]
-                                : tokens.front();
+  const Token first =
+      impatient ? tokens[*tokens.SlotOfHome(instance.plan->impatient)] : tokens.front();
   const std::string why = "step " + StepOf(scene, first).path + ": " +
                           (first.error.empty() ? "it failed" : first.error) +
                           (held > 1 ? " (and " + std::to_string(held - 1) + " more)" : "");

@@ -216,8 +216,7 @@ class Tokens {
   }
 
   friend bool operator==(const Tokens& a, const Tokens& b) {
-    return a.tokens_ == b.tokens_ && a.arrived() == b.arrived() &&
-           a.settlings() == b.settlings() &&
+    return a.tokens_ == b.tokens_ && a.arrived() == b.arrived() && a.settlings() == b.settlings() &&
            a.InPlan().doomed == b.InPlan().doomed && a.InPlan().patched == b.InPlan().patched;
   }
 

@@ -88,8 +88,10 @@ void AddTransition(const std::string& name, std::string target, ConditionPtr con
 bool ReadChoice(const Field& field, const std::string& name, NodeDraft* draft) {
   static constexpr std::array<std::string_view, 2> kChoiceKeys = {"if", "to"};
   if (!field.value.IsMap()) {
-    field.Fail("expected a choice such as {if: {value: \"${given.sum}\", greater: 10}, to: NODE}, "
-               "or {to: NODE} as the last, not " + Describe(field.value));
+    field.Fail(
+        "expected a choice such as {if: {value: \"${given.sum}\", greater: 10}, to: NODE}, "
+        "or {to: NODE} as the last, not " +
+        Describe(field.value));
     return false;
   }
   Keys keys(field, kChoiceKeys, "a choice has if and to");

@@ -45,8 +45,9 @@ def test_what_failed_is_null_in_a_step_with_an_if_and_its_state_and_error_tell(s
                   '{step: c, action: z, after: [b], if: always, input: {v: "${a.output.v}", '
                   'all: "${a.output}", state: "${a.state}", error: "${a.error}", '
                   'b: "${b.output.v}", ok: "${b.state}", none: "${b.error}"}}'))
-    space.fail("a", error="no room")
-    space.do("b", output={"v": 1})
+    a, b = space.claim("a", "b")
+    space.report(a, "error", error="no room")
+    space.report(b, output={"v": 1})
     task = only(space.claim("c"))
     assert input_of(task) == {"v": None, "all": None, "state": "failed", "error": "no room",
                               "b": 1, "ok": "succeeded", "none": None}
@@ -115,7 +116,7 @@ def test_a_nested_plan_is_skipped_as_a_whole(space, run):
 
 
 def test_a_wrong_condition_is_refused_where_it_stands(space):
-    with refused("INVALID_ARGUMENT", "BAD_MACHINE", "flow[1].if.failed", "no step 'b'"):
+    with refused("INVALID_ARGUMENT", "BAD_MACHINE", "flow[1].if", "no step 'b'"):
         space.define(flow("{step: a, action: x}", "{step: c, action: x, if: {failed: b}}"))
     with refused("INVALID_ARGUMENT", "BAD_MACHINE", "did you mean 'equals'"):
         space.define(flow("{step: a, action: x, if: {value: 1, equal: 1}}"))
@@ -216,4 +217,4 @@ def test_dcli_draws_choices_and_takes_wait_after_fail(space, dcli, tmp_path):
     dcli.ok("define", str(plan))
     dcli.ok("start", "p", "--id", "i", "--wait-after-fail", "0s")
     dcli.ok("transition", "i", "error", "--node", "a")
-    assert "PAUSED" in dcli.ok("get", "i")
+    assert "PAUSED" in dcli.ok("instances")

@@ -172,9 +172,8 @@ class PlanPath {
     return over_.contains(name) || (stays_.contains(name) && Ready(name));
   }
   bool Held(const std::string& home) const {
-    return std::ranges::any_of(standing_, [&](const auto& one) {
-      return one.second == home + "/error";
-    });
+    return std::ranges::any_of(standing_,
+                               [&](const auto& one) { return one.second == home + "/error"; });
   }
   // Whether conditions behind it may be decided.
   bool Settled(uint32_t place) const {
@@ -223,13 +222,14 @@ class PlanPath {
       dropped_.insert(home);
       return;
     }
-    if (const auto decides = ifs_.find(home); decides != ifs_.end() && event.prev_node == home &&
-                                              !skipped_.contains(home)) {
+    if (const auto decides = ifs_.find(home);
+        decides != ifs_.end() && event.prev_node == home && !skipped_.contains(home)) {
       standing_.erase(event.visit);
       over_.erase(home);
       (early_.contains(home) ? stays_ : over_).insert(home);
       Doom(home);
-      for (uint32_t member : graph_.ifs.at(decides->second).members) Doom(graph_.steps[member].path);
+      for (uint32_t member : graph_.ifs.at(decides->second).members)
+        Doom(graph_.steps[member].path);
       return;
     }
     if (event.prev_node != event.node) {  // a held one
@@ -264,10 +264,10 @@ class PlanPath {
   Expect expect_;
   std::map<std::string, uint32_t> place_, index_;  // by name: places; steps
   std::map<std::string, uint32_t> ifs_;            // steps that have one, by name
-  std::set<std::string> early_;    // decided before all before them had led on
-  std::set<std::string> stays_;    // and skipped
-  std::set<std::string> dropped_;  // by a plan that stopped after wait_after_fail
-  std::set<std::string> by_hand_;  // skipped, not by an `if`
+  std::set<std::string> early_;                    // decided before all before them had led on
+  std::set<std::string> stays_;                    // and skipped
+  std::set<std::string> dropped_;                  // by a plan that stopped after wait_after_fail
+  std::set<std::string> by_hand_;                  // skipped, not by an `if`
   std::vector<std::vector<uint32_t>> before_;      // by place
   std::vector<std::string> finalizers_;            // in their order
   std::map<uint64_t, std::string> standing_;       // visit → node
@@ -367,8 +367,7 @@ class PlanAudit {
     Expect(!goes_on || world_.engine().WorkLeft(), who + ", though edges are open");
     const bool settled = held > 0 && held == instance.tokens.size() && !goes_on;
     if (!instance.Cancelling()) {
-      const bool asked =
-          instance.waits.Has(Wait::kPause) || instance.plan->impatient != kNoNode;
+      const bool asked = instance.waits.Has(Wait::kPause) || instance.plan->impatient != kNoNode;
       Expect((instance.state == InstanceState::kPaused) == (settled || asked),
              instance.id + " is paused when only held steps are left, or when asked to be");
     }

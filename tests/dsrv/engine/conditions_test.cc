@@ -225,7 +225,8 @@ nodes:
     REQUIRE(world.TryStart({.machine = "m", .id = id, .spec = {.params = R"({"v":7})"}}));
     Run(world, "one", {.transition = "ok", .output = R"({"v":1})"});
     world.Crash();
-    Run(world, "two", {.transition = "ok", .params = std::move(params), .output = std::move(output)});
+    Run(world, "two",
+        {.transition = "ok", .params = std::move(params), .output = std::move(output)});
     return world.NodeOf(id);
   };
   CHECK(play("i", "", R"({"v":1})") == "same");

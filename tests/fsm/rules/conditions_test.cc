@@ -60,7 +60,8 @@ flow:
 }
 
 TEST_CASE("an if may ask for params that are not there") {
-  Play play("plan: p\nflow: [{step: a, action: x, if: {value: \"${params.on}\", exists: false}}]\n");
+  Play play(
+      "plan: p\nflow: [{step: a, action: x, if: {value: \"${params.on}\", exists: false}}]\n");
   CHECK(play.Where() == "a ready");
 }
 
@@ -482,7 +483,8 @@ struct Chooser {
                          const FreshOutput& fresh) -> std::optional<std::string> {
       std::string all = facts;
       if (!fresh.json.empty()) {
-        all = "{\"" + std::string(fresh.node) + "\": {\"output\": " + std::string(fresh.json) + "}}";
+        all =
+            "{\"" + std::string(fresh.node) + "\": {\"output\": " + std::string(fresh.json) + "}}";
       }
       const auto found = Find(all, reference.parts);
       return found ? std::optional(std::string(*found)) : std::nullopt;
@@ -558,8 +560,8 @@ TEST_CASE("a delay chooses, too, and so do timeouts and exhausted visits") {
   const uint64_t visit = chooser.instance.tokens.front().visit;
   chooser.Do([&](Scene& scene) { rules::EndWait(scene, visit); });
   CHECK(chooser.events.front().note == "chose high");
-  auto answer = chooser.Do(
-      [](Scene& scene) { return rules::Report(scene, ReportArgs{.transition = "ok"}); });
+  auto answer =
+      chooser.Do([](Scene& scene) { return rules::Report(scene, ReportArgs{.transition = "ok"}); });
   REQUIRE(answer);
   CHECK(answer->nodes.front() == "mine");
   CHECK(chooser.events[1].note == "chose mine: {value: \"${instance.id}\", equals: i}");

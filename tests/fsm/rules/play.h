@@ -23,8 +23,8 @@ using Texts = std::vector<std::string>;
 inline constexpr Timestamp kNoon = FromMicros(1'700'000'000'000'000);
 
 inline std::string_view Word(TokenState state) {
-  static constexpr std::string_view kWords[] = {"none", "ready", "claimed", "waiting", "held",
-                                                "done"};
+  static constexpr std::string_view kWords[] = {"none",    "ready", "claimed",
+                                                "waiting", "held",  "done"};
   return kWords[static_cast<size_t>(state)];
 }
 
@@ -243,8 +243,7 @@ class Play {
     }
     CHECK(std::abs(partial - in.plan->partial) < 1e-9);
     const size_t held = in.tokens.Count(TokenState::kHeld);
-    const bool stuck =
-        held > 0 && (held == in.tokens.size() || in.plan->impatient != kNoNode);
+    const bool stuck = held > 0 && (held == in.tokens.size() || in.plan->impatient != kNoNode);
     if (in.Cancelling()) return;
     CHECK((in.state == InstanceState::kPaused) == (stuck || in.waits.Has(Wait::kPause)));
     CHECK((in.state == InstanceState::kPaused) == in.waits.Paused());

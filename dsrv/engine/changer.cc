@@ -63,7 +63,7 @@ void Changer::Run(Resident& resident, ClaimId self, const std::function<void(Sce
   const Change change{resident, self, scene.entered, Before(resident)};
   /*mutant change-counted-twice*/ Statistics::CountState(*resident.version, instance.state, -1);
   /*end*/
-  if (instance.provenance) groups_->Advise(instance, &scene);
+  if (instance.provenance) groups_->AdviseMember(instance, &scene);
   if (instance.plan) {
     for (Part* part : parts_) part->Advise(resident, &scene);
   }

@@ -142,7 +142,7 @@ bool Groups::Closed(const std::string& ns, const std::string& group) const {
   return it != groups_.end() && !it->second.gone && it->second.Closed();
 }
 
-void Groups::Advise(const Instance& instance, Scene* scene) const {
+void Groups::AdviseMember(const Instance& instance, Scene* scene) const {
   if (instance.provenance->group.empty()) return;
   scene->group_closed = Closed(instance.ns, instance.provenance->group);
 }

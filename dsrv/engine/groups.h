@@ -101,7 +101,7 @@ class Groups : public Part {
   void Write();
 
   // Before a rule runs on an instance with a provenance: tells it whether its group is closed.
-  void Advise(const Instance& instance, Scene* scene) const;
+  void AdviseMember(const Instance& instance, Scene* scene) const;
 
   void Load(Resident& resident) override;
   void Absorb(const Change& change) override;

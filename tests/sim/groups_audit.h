@@ -55,7 +55,7 @@ class GroupsAudit {
   void Check(const std::string& group, const Pause& is, uint64_t seq) {
     Go(seq);
     Known& known = groups_[group];
-    if (unsure_.erase(group) > 0) known.pause = is;
+    if (unsure_.erase(group) > 0 || never_sure_.contains(group)) known.pause = is;
     Expect(known.pause == is,
            "group " + group + " is " + Text(is) + " instead of " + Text(known.pause));
   }
@@ -67,7 +67,7 @@ class GroupsAudit {
     unsure_.erase(group);
   }
   // What it knows of pauses may be of a group that is gone meanwhile.
-  void Unsure(const std::string& group) { unsure_.insert(group); }
+  void NeverSure(const std::string& group) { never_sure_.insert(group); }
 
  private:
   struct Known {
@@ -157,7 +157,7 @@ class GroupsAudit {
 
   // Whether orders to the group wait for their acknowledgement, or were lost.
   bool Unheard(const std::string& group) const {
-    if (unsure_.contains(group)) return true;
+    if (unsure_.contains(group) || never_sure_.contains(group)) return true;
     for (const auto& mark : marks_) {
       if (mark->group == group && !mark->durable) return true;
     }
@@ -187,6 +187,7 @@ class GroupsAudit {
   std::deque<std::shared_ptr<Mark>> marks_;
   std::deque<std::pair<std::vector<Event>, bool>> turns_;
   std::set<std::string> unsure_;
+  std::set<std::string> never_sure_;
   std::string problem_;
 };
 

@@ -26,7 +26,7 @@ void Sim::OrderGroups(Engine& engine) {
   auto mark = std::make_shared<GroupsAudit::Mark>();
   mark->seq = engine.last_seq();
   mark->group = NameOf(of_groups_.Below(kGroups));
-  std::optional<Error> refused;
+  if (On(Fault::kRetention)) groups_audit_.NeverSure(mark->group);
   if (of_groups_.Chance(25)) {
     mark->stop_on_fail = static_cast<uint32_t>(of_groups_.Below(4));
     (void)engine.groups().Set("ns", mark->group, {.stop_on_fail = mark->stop_on_fail});
@@ -54,6 +54,8 @@ void Sim::CheckGroups(const std::map<std::string, Instance>& instances) {
   if (!groups_) return;
   for (size_t i = 0; i < kGroups; ++i) {
     const std::string name = NameOf(i);
+    // With its last member it goes, and may be there again as another one.
+    if (On(Fault::kRetention)) groups_audit_.NeverSure(name);
     GroupCounts counts;
     for (const auto& [id, one] : instances) {
       if (one.provenance && one.provenance->group == name) counts.Add(ShareOf(one));
@@ -69,7 +71,6 @@ void Sim::CheckGroups(const std::map<std::string, Instance>& instances) {
            "group " + name + " counts " + std::to_string(view->row.counts.Total()) +
                " members instead of " + std::to_string(counts.Total()) + ", or others");
     Expect(view->row.order == rows::GroupOrder(), "group " + name + " has not followed an order");
-    if (On(Fault::kRetention)) groups_audit_.Unsure(name);  // it may have been gone meanwhile
     groups_audit_.Check(name, {view->row.paused, view->row.stop_on_fail, view->row.failures}, seq);
     if (!view->row.paused) CheckNobodyWaits(name, instances);
   }

@@ -50,6 +50,7 @@ struct StartOptions {
   int count = 1;
   bool hold = false;
   bool wait = false;
+  std::string wait_after_fail;
 };
 int Start(Context& context, const StartOptions& options);
 

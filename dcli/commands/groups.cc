@@ -10,13 +10,13 @@
 namespace dfsmr::cli {
 namespace {
 
-std::string Count(uint64_t n) { return std::to_string(n); }
+std::string NumberOf(uint64_t n) { return std::to_string(n); }
 
-Error Bad(std::string message) {
+Error BadWords(std::string message) {
   return {Code::kInvalidArgument, Reason::kNone, std::move(message)};
 }
 
-Table TableOf(const Context& context) {
+Table GroupTable(const Context& context) {
   std::vector<std::string> header = {"GROUP",   "STATE", "RESULT", "TOTAL", "WAITING",
                                      "RUNNING", "DONE",  "FAILED", "MAX",   "PROGRESS"};
   if (context.wide()) {
@@ -26,24 +26,24 @@ Table TableOf(const Context& context) {
   return Table(header);
 }
 
-void AddTo(Table* table, const Context& context, const v1::Group& group) {
+void AddGroup(Table* table, const Context& context, const v1::Group& group) {
   const uint64_t done =
       group.success() + group.warning() + group.error() + group.cancelled() + group.aborted();
   const bool empty = group.state() == v1::Instance::STATE_UNSPECIFIED;
   std::vector<std::string> row = {group.name(),
                                   empty ? "EMPTY" : NameOf(group.state()),
                                   NameOf(group.result()),
-                                  Count(group.total()),
-                                  Count(group.scheduled() + group.to_come()),
-                                  Count(group.running()),
-                                  Count(done),
-                                  Count(group.failed()),
-                                  group.has_max_running() ? Count(group.max_running()) : "none",
+                                  NumberOf(group.total()),
+                                  NumberOf(group.scheduled() + group.to_come()),
+                                  NumberOf(group.running()),
+                                  NumberOf(done),
+                                  NumberOf(group.failed()),
+                                  group.has_max_running() ? NumberOf(group.max_running()) : "none",
                                   PercentText(group.progress())};
   if (context.wide()) {
     row.insert(row.end(),
-               {Count(group.paused_members()), Count(group.cancelled()),
-                group.stop_on_fail() > 0 ? Count(group.stop_on_fail()) : "", group.schedule(),
+               {NumberOf(group.paused_members()), NumberOf(group.cancelled()),
+                group.stop_on_fail() > 0 ? NumberOf(group.stop_on_fail()) : "", group.schedule(),
                 When(group.create_time(), context.look), group.note()});
   }
   table->Add(std::move(row));
@@ -55,20 +55,20 @@ void PrintGroup(Context& context, const v1::Group& group) {
     context.out << group.name() << '\n';
     return;
   }
-  Table table = TableOf(context);
-  AddTo(&table, context, group);
+  Table table = GroupTable(context);
+  AddGroup(&table, context, group);
   table.Print(context.out, context.look);
   const std::string why = group.note().empty() ? "" : ": " + group.note();
   if (group.paused()) context.Note("group " + group.name() + " is paused" + why);
 }
 
-int Answer(Context& context, const Result<v1::Group>& group) {
+int AnswerGroup(Context& context, const Result<v1::Group>& group) {
   if (!group) return context.Fail(group.error());
   PrintGroup(context, *group);
   return kSucceeded;
 }
 
-v1::GetGroupRequest RequestFor(const Context& context, const std::string& name) {
+v1::GetGroupRequest GetRequestOf(const Context& context, const std::string& name) {
   v1::GetGroupRequest request;
   request.set_namespace_(context.name_space);
   request.set_name(name);
@@ -91,8 +91,8 @@ int ListGroups(Context& context) {
   } else if (all.groups_size() == 0) {
     context.Note("there is no group here; dcli start --group NAME makes one");
   } else {
-    Table table = TableOf(context);
-    for (const v1::Group& group : all.groups()) AddTo(&table, context, group);
+    Table table = GroupTable(context);
+    for (const v1::Group& group : all.groups()) AddGroup(&table, context, group);
     table.Print(context.out, context.look);
   }
   return kSucceeded;
@@ -106,13 +106,13 @@ Result<v1::SetGroupRequest> SetRequestOf(const Context& context, const GroupsOpt
     const bool digits = !text.empty() && text.size() <= 9 &&
                         text.find_first_not_of("0123456789") == std::string::npos;
     if (digits) return static_cast<uint32_t>(std::stoul(text));
-    return Bad(flag + " takes a number, 0 or more, and not \"" + text + "\"");
+    return BadWords(flag + " takes a number, 0 or more, and not \"" + text + "\"");
   };
   if (options.max_running == "none") {
     request.set_no_max_running(true);
   } else if (!options.max_running.empty()) {
     const auto max = number("--max-running", options.max_running);
-    if (!max) return Bad(max.error().message + "; or none");
+    if (!max) return BadWords(max.error().message + "; or none");
     request.set_max_running(*max);
   }
   if (!options.stop_on_fail.empty()) {
@@ -123,30 +123,30 @@ Result<v1::SetGroupRequest> SetRequestOf(const Context& context, const GroupsOpt
   return request;
 }
 
-int Set(Context& context, const GroupsOptions& options) {
+int SetOne(Context& context, const GroupsOptions& options) {
   const auto request = SetRequestOf(context, options);
   if (!request) return context.FailUsage(request.error());
-  return Answer(context, context.client->schedules().SetGroup(*request));
+  return AnswerGroup(context, context.client->schedules().SetGroup(*request));
 }
 
-int Control(Context& context, const GroupsOptions& options,
-            v1::ControlGroupRequest::Action action) {
+int OrderOne(Context& context, const GroupsOptions& options,
+             v1::ControlGroupRequest::Action action) {
   v1::ControlGroupRequest request;
   request.set_namespace_(context.name_space);
   request.set_name(options.name);
   request.set_action(action);
   request.set_members(options.members);
   request.set_note(options.note);
-  return Answer(context, context.client->schedules().ControlGroup(request));
+  return AnswerGroup(context, context.client->schedules().ControlGroup(request));
 }
 
-int Ended(Context& context, const v1::Group& group, const std::string& result) {
+int EndedAs(Context& context, const v1::Group& group, const std::string& result) {
   PrintGroup(context, group);
   return result == v1::Instance::Result_Name(v1::Instance::SUCCESS) ? kSucceeded : kRefused;
 }
 
 // The feed says when the group has finished. It may have done so before the wait began.
-int Wait(Context& context, const std::string& name) {
+int WaitForOne(Context& context, const std::string& name) {
   Canceller canceller;
   const Interrupts interrupts([&canceller](int) { canceller.Cancel(); });
   v1::ChangesRequest request;
@@ -156,10 +156,10 @@ int Wait(Context& context, const std::string& name) {
     return true;
   });
   if (!stands) return context.Fail(stands.error());
-  auto group = context.client->schedules().GetGroup(RequestFor(context, name));
+  auto group = context.client->schedules().GetGroup(GetRequestOf(context, name));
   if (!group) return context.Fail(group.error());
   if (group->state() == v1::Instance::STOPPED) {
-    return Ended(context, *group, v1::Instance::Result_Name(group->result()));
+    return EndedAs(context, *group, v1::Instance::Result_Name(group->result()));
   }
   request.set_follow(true);
   request.add_kinds(v1::Change::GROUP_FINISHED);
@@ -176,33 +176,34 @@ int Wait(Context& context, const std::string& name) {
     return kInterrupted;
   }
   if (!followed) return context.Fail(followed.error());
-  group = context.client->schedules().GetGroup(RequestFor(context, name));
-  return group ? Ended(context, *group, result) : context.Fail(group.error());
+  group = context.client->schedules().GetGroup(GetRequestOf(context, name));
+  return group ? EndedAs(context, *group, result) : context.Fail(group.error());
 }
 
-int Do(Context& context, const GroupsOptions& options) {
+int DoOne(Context& context, const GroupsOptions& options) {
   using Request = v1::ControlGroupRequest;
   const std::string& action = options.action;
   if (action == "show") {
-    return Answer(context, context.client->schedules().GetGroup(RequestFor(context, options.name)));
+    return AnswerGroup(context,
+                       context.client->schedules().GetGroup(GetRequestOf(context, options.name)));
   }
-  if (action == "set") return Set(context, options);
-  if (action == "pause") return Control(context, options, Request::PAUSE);
-  if (action == "resume") return Control(context, options, Request::RESUME);
-  if (action == "wait") return Wait(context, options.name);
-  return Control(context, options,
-                 options.kill    ? Request::KILL
-                 : options.force ? Request::FORCE
-                                 : Request::CANCEL);
+  if (action == "set") return SetOne(context, options);
+  if (action == "pause") return OrderOne(context, options, Request::PAUSE);
+  if (action == "resume") return OrderOne(context, options, Request::RESUME);
+  if (action == "wait") return WaitForOne(context, options.name);
+  return OrderOne(context, options,
+                  options.kill    ? Request::KILL
+                  : options.force ? Request::FORCE
+                                  : Request::CANCEL);
 }
 
 // Flags that belong to one action only.
-Result<Ok> CheckUsage(const GroupsOptions& options) {
+Result<Ok> CheckGroupsUsage(const GroupsOptions& options) {
   const std::string& action = options.action;
   const auto only = [&](bool given, const char* flag, bool may) -> Result<Ok> {
     if (!given || may) return Ok{};
-    return Bad(std::string(flag) + " does not go with groups" +
-               (action.empty() ? "" : " " + action));
+    return BadWords(std::string(flag) + " does not go with groups" +
+                    (action.empty() ? "" : " " + action));
   };
   for (const auto& checked :
        {only(!options.max_running.empty(), "--max-running", action == "set"),
@@ -238,8 +239,9 @@ int Groups(Context& context, const GroupsOptions& given) {
     options.name = options.action;
     options.action = "show";
   }
-  if (const auto usable = CheckUsage(options); !usable) return context.FailUsage(usable.error());
-  return options.action.empty() ? ListGroups(context) : Do(context, options);
+  if (const auto usable = CheckGroupsUsage(options); !usable)
+    return context.FailUsage(usable.error());
+  return options.action.empty() ? ListGroups(context) : DoOne(context, options);
 }
 
 }  // namespace dfsmr::cli

@@ -1,5 +1,6 @@
 #include "dcli/commands/occurrences.h"
 
+#include <algorithm>
 #include <set>
 
 #include "dcli/text/text.h"

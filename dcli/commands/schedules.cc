@@ -4,8 +4,10 @@
 #include <array>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
+#include "dcli/commands/clock.h"
 #include "dcli/commands/commands.h"
 #include "dcli/commands/occurrences.h"
 #include "dcli/commands/sources.h"
@@ -42,8 +44,8 @@ std::vector<std::string> RowOf(const v1::Schedule& schedule, const Look& look) {
           schedule.summary()};
 }
 
-template <typename Schedules>
-void PrintTable(Context& context, const Schedules& schedules) {
+template <typename Rows>
+void PrintTable(Context& context, const Rows& schedules) {
   Table table({"SCHEDULE", "VERSION", "STATE", "NEXT", "LAST", "OUTCOME", "RUNNING", "TIMES"});
   for (const v1::Schedule& one : schedules) table.Add(RowOf(one, context.look));
   table.Print(context.out, context.look);
@@ -153,7 +155,7 @@ int Next(Context& context, const SchedulesOptions& options) {
     request.set_name(subject);
   }
   if (!options.after.empty()) {
-    const auto after = ParseTime(options.after, context.look.now);
+    const auto after = ParseServerTime(context, options.after);
     if (!after) return context.FailUsage(after.error());
     *request.mutable_after() = ToProto(*after);
   }

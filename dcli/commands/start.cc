@@ -77,6 +77,11 @@ Result<v1::StartRequest> RequestOf(Context& context, const StartOptions& options
   if (!labels) return labels.error();
   const auto times = SetTimes(context, options, &request);
   if (!times) return times.error();
+  if (!options.wait_after_fail.empty()) {
+    const auto wait = ParseDuration(options.wait_after_fail);
+    if (!wait) return wait.error();
+    *request.mutable_wait_after_fail() = ToProto(*wait);
+  }
   if (options.count < 1) return Bad("--count must be at least 1");
   if (options.count > 1 && !options.id.empty()) {
     return Bad("--id names one instance: it cannot go with --count");

@@ -209,6 +209,8 @@ void CommandLine::AddInstanceCommands() {
       .Flag("--flow", "FILE|-", &start->flow, "instead of MACHINE: the steps to run, YAML or JSON")
       .Flag("--priority", "N", &start->priority, "higher is handed out first")
       .Flag("--label", "KEY=VALUE", &start->labels, "a label; may be repeated")
+      .Flag("--wait-after-fail", "DURATION", &start->wait_after_fail,
+            "of a plan: how long others go on after a failure, in place of what it says")
       .Flag("--group", "GROUP", &start->group, "a member of this group; the first one makes it")
       .Flag("--count", "N", &start->count, "start N of them")
       .Flag("--wait", &start->wait, "follow it to its end; exit 0 when that is SUCCESS, else 1")

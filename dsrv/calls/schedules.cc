@@ -5,6 +5,7 @@
 
 #include "dsrv/calls/definitions.h"
 #include "dsrv/calls/method.h"
+#include "dsrv/engine/compile.h"
 #include "dsrv/engine/schedules.h"
 #include "dsrv/wire/checks.h"
 #include "dsrv/wire/pages.h"

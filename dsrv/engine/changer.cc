@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "dsrv/engine/groups.h"
 #include "storage/rows/plan.h"
 
 namespace dfsmr {
@@ -45,14 +46,20 @@ void Changer::Move(Resident& resident) {
 }
 
 Scene Changer::SceneOf(Resident& resident, std::vector<Event>* events) {
-  return {.machine = resident.machine(),
-          .instance = resident.instance,
-          .now = turn_.now(),
-          .epoch = turn_.epoch(),
-          .random = turn_.random(),
-          .events = *events,
-          .portion = options_.steps_at_once,
-          .clock = turn_.has_virtual_clock() ? std::optional(turn_.clock()) : std::nullopt};
+  Scene scene{.machine = resident.machine(),
+              .instance = resident.instance,
+              .now = turn_.now(),
+              .epoch = turn_.epoch(),
+              .random = turn_.random(),
+              .events = *events,
+              .portion = options_.steps_at_once};
+  if (turn_.has_virtual_clock()) scene.clock = turn_.clock();
+  if (scene.machine.conditional) {
+    scene.value = [this, &resident](const Reference& reference, const FreshOutput& fresh) {
+      return ask_(resident, reference, fresh);
+    };
+  }
+  return scene;
 }
 
 void Changer::Run(Resident& resident, ClaimId self, const std::function<void(Scene&)>& rule) {
@@ -64,7 +71,8 @@ void Changer::Run(Resident& resident, ClaimId self, const std::function<void(Sce
   const Change change{resident, self, scene.entered, Before(resident)};
   /*mutant change-counted-twice*/ Statistics::CountState(*resident.version, instance.state, -1);
   /*end*/
-  if (instance.plan || instance.provenance) {
+  if (instance.provenance) groups_->AdviseMember(instance, &scene);
+  if (instance.plan) {
     for (Part* part : parts_) part->Advise(resident, &scene);
   }
   rule(scene);

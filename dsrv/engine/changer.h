@@ -14,13 +14,22 @@
 
 namespace dfsmr {
 
+class Groups;  // groups.h
+
 class Changer {
  public:
   Changer(OpenTurn& turn, Residents& residents, const EngineOptions& options)
       : turn_(turn), residents_(residents), options_(options) {}
 
+  // Has rules ask `groups` whether a member may begin. Call it once, as Tell.
+  void SetGroups(const Groups* groups) { groups_ = groups; }
   // Sets the parts that hear of changes, in this order. Call it once, before the first change.
   void Tell(std::vector<Part*> parts) { parts_ = std::move(parts); }
+
+  // Sets what conditions ask for the values of an instance. Call it once, before the first change.
+  using Ask =
+      std::function<std::optional<std::string>(Resident&, const Reference&, const FreshOutput&)>;
+  void Consult(Ask ask) { ask_ = std::move(ask); }
 
   // The instance, which is first moved to its machine's newest version when an upgrade has left its
   // own version behind. kNotFound: there is none. Any other error is the store's.
@@ -70,7 +79,9 @@ class Changer {
   Residents& residents_;
   const EngineOptions& options_;
   std::vector<Part*> parts_;
+  Ask ask_;
   Boxed<Event::About> because_;
+  const Groups* groups_ = nullptr;
   std::vector<Event> events_;  // empty: the memory of a change's events, for the next one
 };
 

@@ -77,9 +77,13 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
           &launcher,  &schedules, &canceller, &upgrades,  &claims,     &timers, &desk,
           &handouts,  &groups,    &triggers} {
   changer.Tell(all);
+  changer.Consult([this](Resident& resident, const Reference& reference, const FreshOutput& fresh) {
+    return values.ForCondition(resident, reference, fresh);
+  });
   documents.SetKeeper(DocumentKind::kSchedule, &schedules);
   launcher.SetKeeper(DocumentKind::kSchedule, &schedules);
   groups.SetSource(&backfills);
+  changer.SetGroups(&groups);
   documents.SetKeeper(DocumentKind::kTrigger, &triggers);
   launcher.SetKeeper(DocumentKind::kTrigger, &triggers);
 }
@@ -94,7 +98,9 @@ void Engine::Committed(uint64_t turn) { parts_->turn.Committed(turn); }
 Timestamp Engine::now() const { return parts_->turn.now(); }
 Timestamp Engine::clock() const { return parts_->turn.clock(); }
 bool Engine::has_virtual_clock() const { return parts_->turn.has_virtual_clock(); }
-uint64_t Engine::timers_fired() const { return parts_->timers.fired(); }
+uint64_t Engine::timers_fired() const {
+  return parts_->timers.fired() + parts_->schedules.fired();
+}
 size_t Engine::TurnRecords() const { return parts_->turn.records(); }
 rows::Writer Engine::writer() { return parts_->turn.writer(); }
 const std::optional<Error>& Engine::broken() const { return parts_->turn.broken(); }

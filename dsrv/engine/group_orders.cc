@@ -74,7 +74,9 @@ bool Groups::Sweep(Group& group) {
   }
   std::ranges::sort(turns);
   for (const Held& one : turns) {
-    if (auto resident = changer_.Touch(group.ns, std::get<2>(one))) Obey(order.action, **resident);
+    auto resident = changer_.Touch(group.ns, std::get<2>(one));
+    /*mutant group-member-disobeys*/ if (resident)
+      Obey(order.action, **resident); /*end*/
   }
   return done && (!order.Cancels() || CancelHeld(group));
 }

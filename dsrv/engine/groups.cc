@@ -64,7 +64,7 @@ Groups::Group& Groups::Make(const std::string& ns, const std::string& name) {
 }
 
 GroupView Groups::ViewOf(const Group& group) const {
-  return {group.ns, group.name, group.row, group.to_come, std::nullopt};
+  return {group.ns, group.name, group.row, group.to_come, group.row.max_running};
 }
 
 Result<GroupView> Groups::Get(const std::string& ns, const std::string& name) {
@@ -91,6 +91,8 @@ std::vector<GroupView> Groups::List(const std::string& ns, InstanceState state,
 Result<GroupView> Groups::Set(const std::string& ns, const std::string& name,
                               const GroupSettings& settings) {
   Group& group = Make(ns, name);
+  if (settings.no_max_running) group.row.max_running.reset();
+  if (settings.max_running) group.row.max_running = settings.max_running;
   if (settings.stop_on_fail) group.row.stop_on_fail = *settings.stop_on_fail;
   if (!settings.schedule.empty()) group.row.schedule = settings.schedule;
   StopOnFail(group, "");
@@ -108,15 +110,17 @@ Result<GroupView> Groups::Control(const std::string& ns, const std::string& name
   rows::GroupRow& row = group->row;
   row.note = control.note;
   row.paused = control.action == Action::kPause;
-  if (control.action == Action::kResume) row.failures = 0;
+  /*mutant group-resume-keeps-count*/ if (control.action == Action::kResume)
+    row.failures = 0; /*end*/
   if (control.action >= Action::kCancel) {
     SetOrder(*group, std::max(control.action, row.order.action));
     if (group->to_come > 0) {
       source_->DropRest(ns, name);
       SetToCome(*group, 0);
     }
-  } else if (!row.order.Cancels()) {  // a cancel outweighs
-    SetOrder(*group, control.members ? control.action : Action::kNone);
+  } else if (!row.order.Cancels()) {  // which outweighs
+    if (control.members) SetOrder(*group, control.action);
+    if (!control.members && row.order.action != control.action) SetOrder(*group, Action::kNone);
   }
   if (!group->Closed() && !group->held.empty()) FollowLater(*group);
   MarkDirty(*group);
@@ -127,6 +131,7 @@ Result<GroupView> Groups::Control(const std::string& ns, const std::string& name
 // What is started in this turn is not in the index yet, so its members follow from the next turn
 // on.
 void Groups::SetOrder(Group& group, Action action) {
+  if (group.row.counts.Live() == 0) action = Action::kNone;
   group.row.order = {action, ""};
   group.ordered_turn = turn_.number();
   if (action != Action::kNone) FollowLater(group);
@@ -137,9 +142,8 @@ bool Groups::Closed(const std::string& ns, const std::string& group) const {
   return it != groups_.end() && !it->second.gone && it->second.Closed();
 }
 
-void Groups::Advise(Resident& resident, Scene* scene) {
-  const Instance& instance = resident.instance;
-  if (!instance.provenance || instance.provenance->group.empty()) return;
+void Groups::AdviseMember(const Instance& instance, Scene* scene) const {
+  if (instance.provenance->group.empty()) return;
   scene->group_closed = Closed(instance.ns, instance.provenance->group);
 }
 
@@ -176,7 +180,8 @@ void Groups::Count(Group& group, const MemberShare& was, const MemberShare& is,
   /*mutant group-counts-twice*/ group.row.counts.Remove(was); /*end*/
   group.row.counts.Add(is);
   if (group.to_come > 0 && is.kind != was.kind) Stir(group);  // a place may be free
-  if (is.Stopped() != was.Stopped()) MarkDirty(group);
+  /*mutant group-row-stale*/ if (is.Stopped() != was.Stopped())
+    MarkDirty(group); /*end*/
   if (is.Stopped() && !was.Stopped()) {
     group.row.end_time = instance.end_time;
     group.ended = true;
@@ -251,7 +256,9 @@ void Groups::BeginPass() {
 bool Groups::HasRoom(const Group& group) const {
   if (group.to_come == 0 || group.Closed()) return false;
   const uint64_t waiting = group.row.counts.Of(MemberShare::Kind::kScheduled);
-  return waiting < kWaitingAhead;
+  const uint64_t running = group.row.counts.Of(MemberShare::Kind::kRunning);
+  const std::optional<uint32_t> max = group.row.max_running;
+  return waiting < kWaitingAhead && (!max || running + waiting < *max);
 }
 
 bool Groups::Work() {
@@ -268,7 +275,8 @@ bool Groups::Work() {
     stirred_.pop_back();
     group.stirred = false;
     if (!std::exchange(group.ended, false)) continue;
-    if (group.row.counts.Live() > 0 || group.to_come > 0) continue;
+    /*mutant group-finishes-early*/ if (group.row.counts.Live() > 0 || group.to_come > 0)
+      continue; /*end*/
     Finish(group);
     return true;
   }

@@ -100,8 +100,10 @@ class Groups : public Part {
   // At the end of a turn: puts the rows of the groups that it has changed.
   void Write();
 
+  // Before a rule runs on an instance with a provenance: tells it whether its group is closed.
+  void AdviseMember(const Instance& instance, Scene* scene) const;
+
   void Load(Resident& resident) override;
-  void Advise(Resident& resident, Scene* scene) override;
   void Absorb(const Change& change) override;
   void BeginPass() override;
   // Makes a member that is to come, or says that a group has finished.

@@ -74,6 +74,33 @@ Result<std::string> FillGroup(const LaunchOrder& order, const LaunchStart& start
                                " printable characters without space");
 }
 
+// Overlap is the limit "schedule:NAME" of 1. False: this engine knows no limits of starts.
+template <typename Args>
+bool AskForRoom(const std::string& key, Overlap overlap, Args* args) {
+  if constexpr (requires { args->asks; }) {
+    if (overlap == Overlap::kAllow) return true;
+    using Ask = typename decltype(args->asks)::value_type;
+    using Word = decltype(Ask::on_conflict);
+    Ask ask;
+    ask.key = key;
+    switch (overlap) {
+      case Overlap::kAllow:
+      case Overlap::kWait:
+        ask.on_conflict = Word::kWait;
+        ask.waiting = kOverlapWaiting;
+        break;
+      case Overlap::kLatest: ask.on_conflict = Word::kLatest; break;
+      case Overlap::kSkip: ask.on_conflict = Word::kSkip; break;
+      case Overlap::kCancel: ask.on_conflict = Word::kCancel; break;
+      case Overlap::kReplace: ask.on_conflict = Word::kReplace; break;
+    }
+    args->asks.push_back(std::move(ask));
+    return true;
+  } else {
+    return false;
+  }
+}
+
 bool Failed(InstanceResult result) {
   return result == InstanceResult::kError || result == InstanceResult::kAborted;
 }
@@ -139,17 +166,20 @@ Result<Launched> Launcher::Start(const LaunchOrder& order) {
   if (auto full = turn_.NeedsRoom(Room::kAmple)) return *std::move(full);
   auto args = Fill(order);
   if (!args) return Launched{OccurrenceOutcome::kFailed, args.error().message, ""};
-  const std::string id = args->id;
   if (args->start_before <= turn_.now()) {
     return Launched{OccurrenceOutcome::kFailed,
                     "it is too late: 'before' lets it begin within " +
                         FormatDuration(*order.source.start()->before) + " of its time",
-                    id};
+                    ""};
   }
   const Overlap overlap = order.overlap.value_or(order.source.overlap);
   const Counts counts = CountsOf(order.ns, order.cause);
-  if (!order.backfill && overlap == Overlap::kSkip && counts.running + counts.waiting > 0) {
-    return Launched{OccurrenceOutcome::kSkipped, "an earlier instance goes on", id};
+  if (!order.backfill && !AskForRoom(order.cause, overlap, &*args) && overlap == Overlap::kSkip &&
+      counts.running + counts.waiting > 0) {
+    return Launched{OccurrenceOutcome::kSkipped,
+                    "an earlier instance of " + order.cause +
+                        " goes on; 'overlap: allow' would start another one beside it",
+                    ""};
   }
   auto started = starter_.Start(*std::move(args));
   if (started) {
@@ -159,7 +189,8 @@ Result<Launched> Launcher::Start(const LaunchOrder& order) {
   const Error& error = started.error();
   if (error.reason == Reason::kDiskFull) return error;
   const bool left_out = error.reason == Reason::kLimitReached;
-  return Launched{left_out ? OccurrenceOutcome::kSkipped : OccurrenceOutcome::kFailed, error.message, id};
+  return Launched{left_out ? OccurrenceOutcome::kSkipped : OccurrenceOutcome::kFailed,
+                  error.message, ""};
 }
 
 Result<Launched> Launcher::Send(const LaunchOrder& order) {
@@ -171,7 +202,7 @@ Result<Launched> Launcher::Send(const LaunchOrder& order) {
   auto node = Text("node", send.node, order.resolve);
   auto params = Object(send.params, order.resolve);
   for (const Result<std::string>* one : {&transition, &node, &params}) {
-    if (!*one) return Launched{OccurrenceOutcome::kFailed, one->error().message, *instance};
+    if (!*one) return Launched{OccurrenceOutcome::kFailed, one->error().message, ""};
   }
   ReportArgs args;
   args.transition = *std::move(transition);
@@ -185,7 +216,7 @@ Result<Launched> Launcher::Send(const LaunchOrder& order) {
   }
   if (answer) return Launched{OccurrenceOutcome::kSent, "", *std::move(instance)};
   if (answer.error().reason == Reason::kDiskFull) return answer.error();
-  return Launched{OccurrenceOutcome::kFailed, answer.error().message, *std::move(instance)};
+  return Launched{OccurrenceOutcome::kFailed, answer.error().message, ""};
 }
 
 // What goes on ----------------------------------------------------------------------------------

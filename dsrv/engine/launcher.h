@@ -51,7 +51,7 @@ struct LaunchOrder {
 struct Launched {
   OccurrenceOutcome outcome = OccurrenceOutcome::kFailed;
   std::string error;     // kSkipped, kFailed: why
-  std::string instance;  // also of kSkipped and kFailed, if its id is known
+  std::string instance;  // kStarted, kSent, kExists: its own, the one it moved, the one there was
 };
 
 // Hears how what it started has ended.

@@ -50,8 +50,8 @@ class Part {
   virtual ~Part() = default;
   // At start, for each instance that has not stopped: what the part keeps of it in memory.
   virtual void Load(Resident&) {}
-  // Before a rule runs on an instance of a plan, or on one with a provenance: adds what the rule
-  // needs to know of other instances.
+  // Before a rule runs on an instance of a plan: adds what the rule needs to know of other
+  // instances.
   virtual void Advise(Resident&, Scene*) {}
   // After a change: notes what follows from it. Work changes other instances, Absorb does not.
   virtual void Absorb(const Change&) {}

@@ -125,9 +125,10 @@ void Schedules::Defined(const DocumentVersion& version, bool first) {
   const std::optional<int64_t>& count = one.source().rules.count;
   one.state.version = version.version;
   one.state.last_time =
-      count ? one.source().calendar->LastOfCount(version.first_time) : kNever;
+      count ? one.source().calendar->LastOfCount(first ? turn_.clock() : version.first_time)
+            : kNever;
   // Defining makes up for nothing: what would have begun before now is not taken.
-  const Timestamp just_before = version.define_time - Duration(1);
+  const Timestamp just_before = turn_.clock() - Duration(1);
   const Timestamp passed =
       first ? just_before : one.times().NewestBegun(just_before).value_or(Timestamp());
   /*mutant version-repeats-time*/ one.state.position = std::max(one.state.position, passed); /*end*/
@@ -159,7 +160,7 @@ Result<Ok> Schedules::SetPaused(const std::string& ns, const std::string& name, 
     state.note = note;
   } else {
     // While it was paused nothing occurred, and nothing was missed.
-    const auto passed = one->times().NewestBegun(turn_.now());
+    const auto passed = one->times().NewestBegun(turn_.clock());
     /*mutant pause-makes-up*/ state.position =
         std::max(state.position, passed.value_or(Timestamp())); /*end*/
     state.note.clear();
@@ -176,14 +177,14 @@ Result<Ok> Schedules::SetPaused(const std::string& ns, const std::string& name, 
 // What is due -----------------------------------------------------------------------------------
 
 bool Schedules::Work() {
-  if (Due() > turn_.now()) return false;
+  if (Due() > turn_.clock()) return false;
   if (left_ == 0) {
     turn_.WantMore();
     return false;
   }
   --left_;
   if (turn_.NeedsRoom(Room::kAmple)) {
-    no_room_until_ = turn_.now() + kNoRoomWait;
+    no_room_until_ = turn_.clock() + kNoRoomWait;
     return false;
   }
   const Waiting first = *due_.begin();
@@ -193,6 +194,7 @@ bool Schedules::Work() {
     due_.erase(first);
     return true;
   }
+  ++fired_;
   if (!TakeOne(*one)) Put(*one);
   if (!one->state.Awaits() || one->state.next_begin != first.first) due_.erase(first);
   return true;
@@ -202,7 +204,7 @@ void Schedules::TakeDue(const std::string& ns, const std::string& name) {
   if (turn_.NeedsRoom(Room::kAmple)) return;
   for (;;) {
     auto state = StateOf(ns, name);
-    if (!state || !*state || !(*state)->Awaits() || (*state)->next_begin > turn_.now()) return;
+    if (!state || !*state || !(*state)->Awaits() || (*state)->next_begin > turn_.clock()) return;
     auto one = Find(ns, name);
     if (!one || !TakeOne(*one)) return;
   }
@@ -210,7 +212,7 @@ void Schedules::TakeDue(const std::string& ns, const std::string& name) {
 
 bool Schedules::TakeOne(One& one) {
   const ScheduleTimes times = one.times();
-  const auto newest = times.NewestBegun(turn_.now());
+  const auto newest = times.NewestBegun(turn_.clock());
   if (!newest || *newest <= one.state.position) return false;
   const auto take = FirstTaken(one, *newest);
   const auto before = take ? times.Previous(*take) : newest;
@@ -238,7 +240,7 @@ std::optional<Timestamp> Schedules::FirstTaken(const One& one, Timestamp newest)
     if (next >= until) taking_.erase(found);
     if (next <= until) return next;
   }
-  auto age = [&](Timestamp time) { return turn_.now() - times.Begin(time); };
+  auto age = [&](Timestamp time) { return turn_.clock() - times.Begin(time); };
   if (age(newest) > missed.window) return std::nullopt;
   if (missed.take == MissedPolicy::Take::kSkip && age(newest) >= kSkipped) return std::nullopt;
   if (missed.take != MissedPolicy::Take::kAll) return newest;
@@ -323,7 +325,7 @@ Result<Occurrence> Schedules::Run(const RunArgs& args) {
   Occurrence occurrence;
   occurrence.version = one->version.version;
   occurrence.kind = OccurrenceKind::kManual;
-  occurrence.time = args.time.value_or(ToSeconds(turn_.now()));
+  occurrence.time = args.time.value_or(ToSeconds(turn_.clock()));
   occurrence.given = GivenText(args);
   const rows::ScheduleState before = one->state;
   auto launched = Launch(*one, std::move(occurrence));

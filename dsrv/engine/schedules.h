@@ -45,6 +45,8 @@ class Schedules : public Part, public DocumentKeeper, public LaunchKeeper {
   Result<Ok> Recover();
   // When the next one is due; kNever: none is.
   Timestamp Due() const;
+  // How often one was due since the start.
+  uint64_t fired() const { return fired_; }
 
   // Pausing a paused one changes its note; resuming one that is not changes nothing. NO_SUCH_SCHEDULE.
   Result<Ok> SetPaused(const std::string& ns, const std::string& name, bool paused,
@@ -112,7 +114,8 @@ class Schedules : public Part, public DocumentKeeper, public LaunchKeeper {
   absl::btree_set<Waiting> due_;
   // Those of which several times are taken one after another: up to which one.
   std::map<std::string, Timestamp> taking_;
-  size_t left_ = 0;         // to deal with in this pass
+  size_t left_ = 0;            // to deal with in this pass
+  uint64_t fired_ = 0;
   Timestamp no_room_until_{};  // the disk is full: nothing is begun before then
 };
 

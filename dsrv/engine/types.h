@@ -61,7 +61,8 @@ struct StartArgs {
   Timestamp start_before = kNever;
   bool hold = false;
   std::vector<Instance::Prerequisite> after;
-  std::shared_ptr<const PlanSource> flow;  // of spec.flow
+  std::optional<Duration> wait_after_fail;  // in place of the plan's
+  std::shared_ptr<const PlanSource> flow;   // of spec.flow
   // For instances that the server starts by itself.
   std::string parent;
   Boxed<ParentStep> parent_step;

@@ -95,7 +95,7 @@ class Loop {
   Meter meter_;
 
   Mutex mutex_;
-  Condition changed_;
+  ConditionVariable changed_;
   std::optional<Turn> turn_ GUARDED(mutex_);  // handed to the writing thread, not yet answered
   std::atomic<bool> writing_ = false;         // whether turn_ is set, to be read without the lock
   bool ended_ GUARDED(mutex_) = false;

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "fsm/base/json.h"
+#include "fsm/schema/pattern.h"
 
 namespace dfsmr {
 namespace {

@@ -13,17 +13,16 @@
 
 #include "fsm/base/result.h"
 #include "fsm/base/template.h"
-#include "fsm/schema/pattern.h"
+#include "fsm/condition/outcome.h"
 
 namespace dfsmr {
+namespace json_schema {
+class Pattern;
+}
 
 inline constexpr size_t kConditionParts = 100;  // below the outermost
 inline constexpr size_t kConditionLevels = 8;
 inline constexpr size_t kMatchedBytes = 64 << 10;  // of a text that a pattern is looked for in
-
-// What has become of a step that is settled.
-enum class StepOutcome : uint8_t { kNone, kSucceeded, kFailed, kSkipped };  // kNone: not settled
-std::string_view Name(StepOutcome outcome);  // "succeeded", "failed", "skipped"; "" of kNone
 
 struct Condition {
   enum class Kind : uint8_t { kAlways, kAll, kAny, kNone, kValue, kSteps };

@@ -383,10 +383,10 @@ bool ReadItemSources(const Field& field, std::vector<ItemSource>* to) {
       sound = false;
     }
     const std::string hint = Hint(entry.key, kSources);
-    const bool has_one = std::ranges::any_of(one.value.entries, [](const YamlEntry& below) {
+    const bool has_source = std::ranges::any_of(one.value.entries, [](const YamlEntry& below) {
       return std::ranges::find(kSources, below.key) != kSources.end();
     });
-    if (!one.value.IsMap() || (!hint.empty() && !has_one)) {
+    if (!one.value.IsMap() || (!hint.empty() && !has_source)) {
       field.reporter->Error(entry.at, one.path,
                             "expected one of change, poll and webhook, or a source with a name: "
                             "'NAME: " +

@@ -111,8 +111,8 @@ class Audit {
       size_t text;     // which of them is the id
     };
     static const std::map<char, Where> ids = {
-        {0x04, {0, 1}}, {0x05, {0, 1}}, {0x07, {0, 1}}, {0x09, {8, 1}},
-        {0x0A, {0, 3}}, {0x0B, {0, 2}}, {0x0C, {0, 2}}, {0x10, {0, 1}},
+        {0x04, {0, 1}}, {0x05, {0, 1}}, {0x07, {0, 1}}, {0x09, {8, 1}}, {0x0A, {0, 3}},
+        {0x0B, {0, 2}}, {0x0C, {0, 2}}, {0x10, {0, 1}}, {0x25, {0, 2}}, {0x26, {0, 2}},
         {0x11, {0, 1}}, {0x13, {0, 1}}, {0x14, {0, 1}}, {0x15, {0, 1}}};
     const auto scanned = world_.store().Scan("", "", [&](std::string_view key, std::string_view) {
       const char kind = key.size() > 2 ? key[2] : '\0';
@@ -152,8 +152,8 @@ class Audit {
     const Machine& machine = MachineOf(instance);
     const std::string who = instance.id + " has no next step";
     if (instance.tokens.empty()) {
-      const bool waits = instance.waits.Has(Wait::kHold) || !instance.after.empty() ||
-                         instance.start_at > world_.now();
+      const bool waits = instance.waits.Has(Wait::kHold) || instance.waits.Has(Wait::kGroup) ||
+                         !instance.after.empty() || instance.start_at > world_.now();
       Expect((instance.state == InstanceState::kScheduled && waits) ||
                  instance.state == InstanceState::kPaused, who);
     }
@@ -315,9 +315,11 @@ class Audit {
           } else {
             const NodeIndex from = node == kTimeoutNode ? timed_out_at_ : at;
             Expect(from != kNoNode, who);
-            const Edge* edge =
-                from == kNoNode ? nullptr : machine->nodes[from].FindTransition(event.transition);
-            Expect(edge && machine->nodes[edge->targets.front()].id == event.node,
+            const auto leads = [&](const Edge& edge) {
+              return edge.transition == event.transition &&
+                     machine->nodes[edge.targets.front()].id == event.node;
+            };
+            Expect(from != kNoNode && std::ranges::any_of(machine->nodes[from].transitions, leads),
                    who + " is no edge");
             const bool diverted = event.transition == kExhausted;
             Expect(event.visit == (diverted ? visit : visit + 1), who + " skips a visit");

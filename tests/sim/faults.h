@@ -54,6 +54,7 @@ enum class Fault : uint8_t {
   kOffload,
   kPortions,
   kStarts,
+  kGroups,
   kCount
 };
 
@@ -103,6 +104,7 @@ inline constexpr std::array<std::string_view, static_cast<size_t>(Fault::kCount)
     "plans are planned beside the server's turns",
     "plans are entered in portions",
     "a worker's report starts instances",
+    "an order to a group",
 };
 
 using FaultCounts = std::array<uint64_t, static_cast<size_t>(Fault::kCount)>;

@@ -255,7 +255,8 @@ void ScheduleSim::TakeOne(const std::string& name, Schedule* schedule, int64_t t
   const bool left_out = schedule->skips && !schedule->going.empty();
   if (!left_out) schedule->going.insert(instance);
   schedule->took.push_back(
-      LineOf(FreeId(schedule, time), left_out ? "SKIPPED" : "STARTED", instance));
+      LineOf(FreeId(schedule, time), left_out ? "SKIPPED" : "STARTED",
+                                  left_out ? "" : instance));
 }
 
 void ScheduleSim::Failed(const std::string&, Schedule* schedule) {

@@ -38,6 +38,8 @@ EngineOptions Sim::Options(Random& random, bool few, bool retention, bool portio
 
 Sim::Sim(uint64_t seed, Store* below, bool trace)
     : random_(seed),
+      of_groups_(~seed),
+      groups_(of_groups_.Chance(40)),
       trace_(trace),
       on_([this] {
         const size_t mix = random_.Below(10);
@@ -126,6 +128,7 @@ void Sim::Step() {
     Asked engine(asked, lockstep_);
     do {
       for (size_t n = random_.Below(5); n > 0; --n) Command(engine);
+      OrderGroups(asked);
       if (world_.jobs() > 0 && random_.Chance(30)) {
         Hit(Fault::kOffload);
         world_.FinishJob();
@@ -237,6 +240,7 @@ void Sim::StartAgain() {
   }
   world_.Crash();
   Extend();
+  groups_audit_.Crashed(world_.engine().last_seq());
   const Cursor head{world_.partition(), world_.engine().last_seq(), 7};
   changes_ = std::make_unique<Changes>(
       store_, head, no_threads_,
@@ -247,7 +251,9 @@ void Sim::StartAgain() {
 void Sim::Extend() {
   const uint64_t known = ledger_.empty() ? 0 : ledger_.rbegin()->first;
   Expect(world_.engine().last_seq() >= known, "records that were published are gone");
-  for (Event& event : world_.Feed(known + 1)) {
+  std::vector<Event> unheard = world_.Feed(known + 1);
+  groups_audit_.Told(unheard, /*turns=*/true);
+  for (Event& event : unheard) {
     Expect(ledger_.empty() || event.seq == ledger_.rbegin()->first + 1, "gap: " + Text(event));
     if (event.kind == ChangeKind::kFinished) finished_.insert(event.instance);
     ledger_.emplace(event.seq, std::move(event));
@@ -255,6 +261,7 @@ void Sim::Extend() {
 }
 
 void Sim::Committed(const Turn& turn, const std::vector<Event>& events) {
+  groups_audit_.Told(events);
   for (const Event& event : events) {
     Expect(event.seq == (ledger_.empty() ? 1 : ledger_.rbegin()->first + 1),
            "published out of order: " + Text(event));
@@ -362,6 +369,7 @@ void Sim::StartOne(Asked& engine) {
         std::max(world_.now(), args.start_at) + Duration(random_.Below(9'000'000));
   }
   if (random_.Chance(10)) args.after = {{AnyId(), random_.Chance(50)}};
+  Join(&args);
   auto started = engine.Start(args);
   if (!started) {
     if (started.error().reason == Reason::kInstanceExists) Hit(Fault::kConflictingStart);
@@ -402,7 +410,8 @@ void Sim::Receive(std::vector<Task> tasks) {
                  std::to_string(task.visit));
     }
     Expect(claims_.insert(task.claim).second, "a claim was told twice: " + task.claim);
-    Note("task " + task.instance + " " + task.node + " visit " + std::to_string(task.visit));
+    Note("task " + task.instance + " " + task.node + " visit " + std::to_string(task.visit) +
+         " claim " + task.claim);
     hands_.push_back(std::move(task));
   }
   while (hands_.size() > 60) hands_.erase(hands_.begin() + static_cast<long>(random_.Below(30)));
@@ -513,6 +522,7 @@ ReportArgs Sim::ArgsFor(const Task& task, const std::string& transition,
     args.output = R"({"flow":")" + RandomSteps(random_) + R"("})";
   } else if (task.phase.empty()) {
     args.output = random_.Chance(20) ? "{}" : "";
+    if (random_.Chance(50)) args.params = "{\"n\":" + std::to_string(random_.Below(4)) + "}";
   } else if (transition == "ok" && random_.Chance(90)) {
     args.output = random_.Chance(80) ? std::string(kOutput) : R"({"v":[2],"list":3})";
   } else if (transition == "error") {
@@ -573,7 +583,7 @@ void Sim::ReportTask(Asked& engine, const Task& task, const std::string& transit
     return;
   }
   Note("report " + task.instance + " visit " + std::to_string(task.visit) + " " + transition +
-       (answer->repeated ? ", again" : ""));
+       (answer->repeated ? ", again" : "") + " claim " + task.claim);
   if (answer->repeated) Hit(Fault::kRepeated);
   if (args.children > 0) Hit(Fault::kChildren);
   if (transition == "planned") Hit(Fault::kPlanner);

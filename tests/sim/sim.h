@@ -18,10 +18,14 @@
 #include "tests/sim/audit.h"
 #include "tests/sim/faults.h"
 #include "tests/sim/faulty_store.h"
+#include "tests/sim/groups_audit.h"
 #include "tests/sim/model/lockstep.h"
 #include "tests/sim/random.h"
 
 namespace dfsmr {
+
+// What an engine tells of its groups.
+std::string GroupsOf(Engine& engine);
 
 class Sim {
  public:
@@ -101,6 +105,13 @@ class Sim {
   void Watch();
   void CheckPortion(Watcher& watcher, const Changes::Portion& portion, uint64_t after);
 
+  // Groups (sim_groups.cc).
+  void Join(StartArgs* args);
+  void OrderGroups(Engine& engine);
+  void CheckGroups(const std::map<std::string, Instance>& instances);
+  void CheckNobodyWaits(const std::string& group, const std::map<std::string, Instance>& instances);
+  void OpenGroups();
+
   std::string AnyMachine();
   std::string AnyId();
   std::pair<std::string, std::string> AnyStep();
@@ -121,6 +132,9 @@ class Sim {
   void PrintFeed();
 
   Random random_;
+  Random of_groups_;  // of its own, so that seeds without groups stay what they were
+  bool groups_ = false;
+  GroupsAudit groups_audit_;
   const bool trace_;
   bool machines_ = false;  // plain machines m0 to m2
   bool plans_ = false;     // plans p0 to p2 and what they are made of

@@ -34,12 +34,17 @@ TEST_CASE("an advance goes by a duration, to a time, or to what is due next") {
   const Timestamp now = At("2026-01-31T08:00:00Z");
   v1::AdvanceClockRequest next;
   next.set_to_next(true);
-  CHECK(TargetOf(By(90s), now, kNever) == now + 90s);
-  CHECK(TargetOf(By(0s), now, kNever) == now);
-  CHECK(TargetOf(To("2026-01-31T08:00:00Z"), now, kNever) == now);
-  CHECK(TargetOf(To("2026-02-01T00:00:00Z"), now, kNever) == now + 16h);
-  CHECK(TargetOf(next, now, now + 5h) == now + 5h);
-  CHECK(TargetOf(next, now, kNever) == now);  // nothing is due: it stays
+  const auto target = [&now](const v1::AdvanceClockRequest& request, Timestamp due = kNever) {
+    auto at = TargetOf(request, now, due);
+    REQUIRE(at);
+    return *at;
+  };
+  CHECK(target(By(90s)) == now + 90s);
+  CHECK(target(By(0s)) == now);
+  CHECK(target(To("2026-01-31T08:00:00Z")) == now);
+  CHECK(target(To("2026-02-01T00:00:00Z")) == now + 16h);
+  CHECK(target(next, now + 5h) == now + 5h);
+  CHECK(target(next) == now);  // nothing is due: it stays
 }
 
 TEST_CASE("the clock neither goes back, nor further than ten years a call") {

@@ -488,6 +488,39 @@ TEST_CASE("members to come are made as there is room, and the group ends with th
   CHECK(CheckFinished(world) == 1);
 }
 
+TEST_CASE("of members to come no more are made than may run, each in the commit of a free place") {
+  World world;
+  world.Define(kJob);
+  Times times(world, 8);
+  world.Decide([&](Engine& e) {
+    e.groups().SetSource(&times);
+    REQUIRE(e.groups().Set("ns", "g", {.max_running = 2, .schedule = "nightly"}));
+    e.groups().SetToCome("ns", "g", times.left);
+  });
+  world.Commit();
+  CHECK(times.left == 6);
+  const Task task = world.ReadyOne();
+  const uint64_t before = world.engine().last_seq();
+  world.Decide([&](Engine& e) {
+    REQUIRE(e.Report("ns", task.instance, {.transition = "bad", .claim = task.claim}));
+    CHECK(times.left == 6);
+  });
+  CHECK(times.left == 5);
+  world.Commit();
+  CHECK(world.Feed(before + 1).back().kind == ChangeKind::kStarted);
+  REQUIRE(world.Do([](Engine& e) { return e.Pause("ns", "t7"); }));  // a paused one holds no place
+  CHECK(times.left == 4);
+  REQUIRE(world.Do([](Engine& e) { return e.groups().Set("ns", "g", {.max_running = 3}); }));
+  CHECK(times.left == 3);
+  StopOnFail(world, 1);  // one has failed already
+  CHECK(Get(world).row.paused);
+  for (const Task& one : world.Ready()) REQUIRE(world.Report(one, "ok"));
+  CHECK(times.left == 3);
+  Control(world, Action::kResume);
+  CHECK(times.left == 0);
+  CheckCounts(world);
+}
+
 TEST_CASE("a paused group makes no members, and a cancelled one never") {
   World world;
   world.Define(kJob);

@@ -2,9 +2,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "dsrv/engine/backfills.h"
 #include "dsrv/engine/documents.h"
 #include "dsrv/engine/launcher.h"
 #include "dsrv/engine/occurrences.h"
@@ -332,6 +334,121 @@ TEST_CASE("a run by hand has an id of its own") {
   REQUIRE(second);
   CHECK(second->id == "20260101T003000Z.2");
   CHECK(second->instance == "s-20260101T003000Z-run-2");
+}
+
+TEST_CASE("a pass takes so many schedules, and leaves the rest to the next") {
+  World world;
+  GoTo(world, At("2026-01-01T00:30:00Z"));
+  std::string many(kMachine);
+  for (int i = 0; i < 600; ++i) {
+    many += "schedule: s" + std::to_string(i) +
+            "\nevery: 1h\nstart: {machine: report}\n" + (i == 599 ? "" : "---\n");
+  }
+  DefineText(world, many);
+  GoTo(world, At("2026-01-01T01:00:00Z"));
+  world.Decide();
+  world.Commit();
+  auto taken = [&] {
+    size_t count = 0;
+    for (const Event& event : world.Feed()) count += event.kind == ChangeKind::kOccurred ? 1 : 0;
+    return count;
+  };
+  CHECK(taken() == 500);
+  CHECK(world.engine().WorkLeft());
+  world.Drain();
+  CHECK(taken() == 600);
+}
+
+// The times of January 1 to 5 at 03:00.
+BackfillArgs January() {
+  return {.ns = "ns",
+          .name = "s",
+          .version = 1,
+          .from = At("2026-01-01T00:00:00Z"),
+          .to = At("2026-01-05T23:59:59Z"),
+          .max_running = 1,
+          .group = "g",
+          .total = 5};
+}
+
+TEST_CASE("a backfill makes each of its times once, whatever crashes") {
+  for (int crash = -1; crash < 12; ++crash) {
+    CAPTURE(crash);
+    World world;
+    GoTo(world, At("2026-02-01T00:30:00Z"));
+    DefineAll(world, "schedule: s\ncron: 0 3 * * *\njitter: 1h\nstart: {machine: report}\n");
+    int turn = 0;
+    auto commit = [&] {
+      if (turn++ == crash) world.Crash();
+      world.Commit();
+    };
+    bool begun = false;
+    for (int round = 0; round < 12; ++round) {
+      world.Decide([&](Engine& e) {
+        if (!e.groups().Get("ns", "g")) {
+          REQUIRE(e.backfills().Begin(January()));
+        } else {
+          begun = true;
+        }
+      });
+      commit();
+      auto settled = world.Do([](Engine& e) { return e.Settle("ns", ""); });
+      REQUIRE(settled);
+      for (const Occurrence& one : Occurred(world)) {
+        auto instance = world.Get(one.instance);
+        REQUIRE(instance);
+        if (instance->state != InstanceState::kRunning) continue;
+        world.Decide([&](Engine& e) {
+          (void)e.Report("ns", one.instance, {.transition = "ok"}, {});
+        });
+        commit();
+        break;
+      }
+    }
+    CHECK(begun);
+    Strings ids;
+    for (const Occurrence& one : Occurred(world)) {
+      CHECK(one.kind == OccurrenceKind::kBackfill);
+      ids.push_back(one.instance);
+    }
+    CHECK(ids == Strings{"s-20260101T030000Z", "s-20260102T030000Z", "s-20260103T030000Z",
+                         "s-20260104T030000Z", "s-20260105T030000Z"});
+    CHECK(world.Do([](Engine& e) { return e.groups().Get("ns", "g"); })->to_come == 0);
+    CHECK(StateOf(world).failures == 0);
+  }
+}
+
+TEST_CASE("what a backfill finds stays, or runs again") {
+  World world;
+  GoTo(world, At("2026-02-01T00:30:00Z"));
+  DefineAll(world, "schedule: s\ncron: 0 3 * * *\nstart: {machine: report}\n");
+  const Parsed parsed = ParseDefinitions("schedule: s\ncron: 0 3 * * *\nstart: {machine: m}", "t");
+  const ScheduleSource& source = *std::get<0>(parsed.documents.front().body);
+  const ScheduleTimes times(*source.calendar, "ns", "s", kNever);
+  std::map<std::string, FormerRun> runs;
+  auto suffix = [&](Again again) {
+    auto found = SuffixOf(source, times, "s", At("2026-01-01T03:00:00Z"), again,
+                          [&](const std::string& id) -> Result<std::optional<FormerRun>> {
+                            auto run = runs.find(id);
+                            if (run == runs.end()) return std::optional<FormerRun>();
+                            return std::optional(run->second);
+                          });
+    REQUIRE(found);
+    return found->value_or("stays");
+  };
+  CHECK(suffix(Again::kNever).empty());
+  CHECK(suffix(Again::kFailed).empty());
+  runs["s-20260101T030000Z"] = {false, InstanceResult::kPending};
+  CHECK(suffix(Again::kAll) == "stays");
+  runs["s-20260101T030000Z"] = {true, InstanceResult::kSuccess};
+  CHECK(suffix(Again::kNever) == "stays");
+  CHECK(suffix(Again::kFailed) == "stays");
+  CHECK(suffix(Again::kAll) == "-again-1");
+  runs["s-20260101T030000Z"] = {true, InstanceResult::kCancelled};
+  CHECK(suffix(Again::kFailed) == "-again-1");
+  runs["s-20260101T030000Z-again-1"] = {true, InstanceResult::kSuccess};
+  CHECK(suffix(Again::kFailed) == "stays");
+  CHECK(suffix(Again::kAll) == "-again-2");
 }
 
 TEST_CASE("a schedule that cannot be used is refused") {

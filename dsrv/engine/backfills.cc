@@ -39,7 +39,7 @@ Result<std::optional<std::string>> SuffixOf(const ScheduleSource& source,
   auto run = find(id);
   if (!run) return run.error();
   if (!*run) return Suffix("");
-  if (!start->id.empty() || again == Again::kNever) return Suffix();
+  if (!start->id.empty() || again == Again::kNone) return Suffix();
   // The last one that has run decides.
   std::string suffix;
   for (uint64_t number = 1;; ++number) {

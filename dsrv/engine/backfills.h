@@ -14,7 +14,7 @@
 namespace dfsmr {
 
 // Which of the times run again that have run already.
-enum class Again : uint8_t { kNever, kFailed, kAll };
+enum class Again : uint8_t { kNone, kFailed, kAll };
 
 // A run of a time that is there already.
 struct FormerRun {
@@ -36,7 +36,7 @@ struct BackfillArgs {
   Timestamp from;        // both ends belong to it
   Timestamp to;
   std::optional<uint32_t> max_running;
-  Again again = Again::kNever;
+  Again again = Again::kNone;
   bool reverse = false;
   std::optional<int32_t> priority;
   std::string group;  // empty: backfill-NAME-STAMP

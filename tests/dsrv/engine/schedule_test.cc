@@ -436,12 +436,12 @@ TEST_CASE("what a backfill finds stays, or runs again") {
     REQUIRE(found);
     return found->value_or("stays");
   };
-  CHECK(suffix(Again::kNever).empty());
+  CHECK(suffix(Again::kNone).empty());
   CHECK(suffix(Again::kFailed).empty());
   runs["s-20260101T030000Z"] = {false, InstanceResult::kPending};
   CHECK(suffix(Again::kAll) == "stays");
   runs["s-20260101T030000Z"] = {true, InstanceResult::kSuccess};
-  CHECK(suffix(Again::kNever) == "stays");
+  CHECK(suffix(Again::kNone) == "stays");
   CHECK(suffix(Again::kFailed) == "stays");
   CHECK(suffix(Again::kAll) == "-again-1");
   runs["s-20260101T030000Z"] = {true, InstanceResult::kCancelled};

@@ -8,8 +8,8 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstring>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <random>
 #include <vector>
@@ -18,6 +18,7 @@
 #include "dsrv/access/access.h"
 #include "dsrv/access/audit.h"
 #include "dsrv/access/tls.h"
+#include "dsrv/calls/call.h"
 #include "dsrv/calls/changes_stream.h"
 #include "dsrv/calls/feed.h"
 #include "dsrv/calls/services.h"
@@ -26,11 +27,12 @@
 #include "dsrv/loop/disk.h"
 #include "dsrv/loop/loop.h"
 #include "fsm/base/limits.h"
-#include "fsm/base/names.h"
 #include "fsm/base/mutex.h"
+#include "fsm/base/names.h"
 #include "fsm/schema/schema.h"
 #include "fsm/yaml/definitions.h"
 #include "storage/rocks/rocks_store.h"
+#include "storage/zones/zones.h"
 
 namespace dfsmr {
 namespace {
@@ -68,8 +70,8 @@ Result<Machine> CompileSource(std::string_view source) {
   }
   return NotSound(parsed);
 }
-Result<Document> ParseDocument(std::string_view source) {
-  Parsed parsed = ParseDefinitions(source, "store");
+Result<Document> ParseDocument(std::string_view source, const FindZone& zones) {
+  Parsed parsed = ParseDefinitions(source, "store", zones);
   if (parsed.ok() && parsed.documents.size() == 1) return std::move(parsed.documents.front());
   return NotSound(parsed);
 }
@@ -91,6 +93,11 @@ std::shared_ptr<const ParamsCheck> CompileSchema(std::string_view schema,
 int Fail(const Error& error) {
   std::fprintf(stderr, "dsrv: %s\n", error.message.c_str());
   return error.code == Code::kInvalidArgument ? 2 : 1;
+}
+
+int FailOn(const std::string& data, Error error) {
+  error.message = data + ": " + error.message;
+  return Fail(error);
 }
 
 // Nobody knows what a store holds that has failed: no answer, no clean-up, no second try.
@@ -165,8 +172,13 @@ int AwaitStop(const sigset_t& signals, const Meter& meter) {
 void Drain(grpc::Server& server, const Backend& backend, Duration grace) {
   server.GetHealthCheckService()->SetServingStatus(false);
   backend.gate.Close();
-  backend.loop.Post(
-      {.run = [](Engine& engine) { engine.StopHandingOut(); }, .drop = [] {}, .owed = true});
+  backend.loop.Post({.run =
+                         [&loop = backend.loop](Engine& engine) {
+                           engine.StopHandingOut();
+                           loop.HaltClock(Stopping());
+                         },
+                     .drop = [] {},
+                     .owed = true});
   backend.watchers.EndAll();
   if (backend.gate.WaitEmpty(std::chrono::steady_clock::now() + grace)) return;
   spdlog::warn("some calls did not end within the grace period; they are cut off");
@@ -192,17 +204,19 @@ void Offload(Pool& pool, Mailbox& mailbox, EngineOptions::Job job) {
 }
 
 Result<std::unique_ptr<Engine>> OpenEngine(const Flags& flags, Store& store, Pool& pool,
-                                           Mailbox& mailbox, Timestamp now) {
+                                           Mailbox& mailbox, const FindZone& zones,
+                                           Timestamp now) {
   return Engine::Open(
       store,
       {.retention = flags.retention,
        .cached_instances = flags.cached_instances,
+       .virtual_clock = flags.virtual_clock.has_value(),
        .compile = CompileSource,
-       .parse_document = ParseDocument,
+       .parse_document = [zones](std::string_view text) { return ParseDocument(text, zones); },
        .parse_flow = ToFlow,
        .schema = CompileSchema,
        .offload = [&](EngineOptions::Job job) { Offload(pool, mailbox, std::move(job)); }},
-      now);
+      flags.virtual_clock.value_or(now));
 }
 
 Result<std::unique_ptr<Access>> OpenAccess(const Flags& flags,
@@ -252,8 +266,10 @@ int Run(const Flags& flags) {
   if (!store) return Fail(store.error());
   Pool pool(2);
   Mailbox mailbox;
-  auto engine = OpenEngine(flags, **store, pool, mailbox, clock());
-  if (!engine) return Fail(engine.error());
+  Zones zones;
+  const FindZone find_zone = [&zones](std::string_view name) { return zones.Find(name); };
+  auto engine = OpenEngine(flags, **store, pool, mailbox, find_zone, clock());
+  if (!engine) return FailOn(flags.data, engine.error());
   auto access = OpenAccess(flags, clock, **engine, audit->get());
   if (!access) return Fail(access.error());
 
@@ -264,6 +280,7 @@ int Run(const Flags& flags) {
   Disk disk(flags.data, flags.min_free_mb ? std::optional(*flags.min_free_mb << 20) : std::nullopt);
   Loop loop(**engine, **store, mailbox,
             {.clock = clock,
+             .virtual_clock = flags.virtual_clock.has_value(),
              .entropy = [&entropy] { return entropy(); },
              .room = [&disk] { return disk.Look(); },
              .publish = [&changes](auto feed) { changes.Publish(std::move(feed)); },
@@ -275,7 +292,8 @@ int Run(const Flags& flags) {
   Watchers watchers;
   Refusals refusals;
   const Backend backend{
-      (*engine)->reader(), loop, changes, watchers, pool, gate, **access, refusals, clock};
+      (*engine)->reader(), loop, changes, watchers, pool, gate, **access, refusals, clock,
+      find_zone};
   const Services services = MakeServices(backend, flags.compat);
   auto server = Listen(flags, services, acceptor->get());
   if (!server) return Fail({Code::kUnavailable, Reason::kNone, "gRPC does not start"});

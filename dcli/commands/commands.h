@@ -50,6 +50,7 @@ struct StartOptions {
   int count = 1;
   bool hold = false;
   bool wait = false;
+  std::string wait_after_fail;
 };
 int Start(Context& context, const StartOptions& options);
 
@@ -155,6 +156,15 @@ struct TokenOptions {
   std::vector<std::string> queues;
 };
 int Token(Context& context, const TokenOptions& options);
+
+// clock.cc
+struct ClockOptions {
+  std::string action;  // "advance"; to and next imply it
+  std::string by;
+  std::string to;
+  bool next = false;
+};
+int Clock(Context& context, const ClockOptions& options);
 
 // work.cc
 struct WorkOptions {

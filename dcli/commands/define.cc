@@ -4,10 +4,15 @@
 #include "dcli/commands/sources.h"
 #include "dcli/text/text.h"
 #include "fsm/plan/graph.h"
+#include "fsm/when/schedule.h"
 #include "fsm/yaml/definitions.h"
 
 namespace dfsmr::cli {
 namespace {
+
+Timestamp Now() {
+  return std::chrono::floor<Duration>(std::chrono::system_clock::now());
+}
 
 std::string Plural(size_t count, const std::string& what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
@@ -79,13 +84,6 @@ v1::DefineRequest RequestOf(const Context& context, const Source& source, bool v
   return request;
 }
 
-// The reply to one source: one line for each definition, or the reply as it is where a program
-// reads. `only` says that it is the only source.
-void PrintReply(Context& context, const v1::DefineResponse& reply, bool only) {
-  if (only ? context.Print(reply) : context.PrintOne(reply)) return;
-  for (const v1::Defined& defined : reply.defined()) PrintDefined(context, defined);
-}
-
 // What Define would answer, as far as it can be known without a server.
 v1::DefineResponse ReplyOf(const Parsed& parsed) {
   v1::DefineResponse reply;
@@ -94,6 +92,11 @@ v1::DefineResponse ReplyOf(const Parsed& parsed) {
       v1::Defined* defined = reply.add_defined();
       defined->set_id(definition.id);
       defined->set_upgrade_strategy(std::string(Name(definition.upgrade_strategy)));
+    }
+    for (const Document& document : parsed.documents) {
+      v1::Defined* defined = reply.add_defined();
+      defined->set_kind(std::string(Name(document.kind())));
+      defined->set_id(document.name);
     }
   }
   for (const Diagnostic& diagnostic : parsed.diagnostics) {
@@ -118,6 +121,57 @@ void PrintChecked(Context& context, const Source& source, const Machine& machine
   if (!machine.IsPlain()) context.out << KindName(machine.defined_as) << ' ';
   context.out << Escaped(machine.id) << "  " << Painted("ok", context.look) << "  "
               << SizeText(machine, compiled) << Escaped(source.name) << '\n';
+}
+
+constexpr int kTimesShown = 3;
+
+// One of a schedule's next times, below its line.
+void PrintTime(Context& context, const v1::PlannedTime& time) {
+  context.out << "  " << TimeText(FromProto(time.time())) << "  " << time.local();
+  if (!time.note().empty()) context.out << "  " << Escaped(time.note());
+  context.out << '\n';
+}
+
+void PrintChecked(Context& context, const Source& source, const Document& document) {
+  if (context.names()) {
+    context.out << Escaped(document.name) << '\n';
+    return;
+  }
+  context.out << Name(document.kind()) << ' ' << Escaped(document.name) << "  "
+              << Painted("ok", context.look) << "  " << Escaped(source.name) << '\n';
+  if (document.kind() != DocumentKind::kSchedule) return;
+  const ScheduleSource& schedule = *std::get<0>(document.body);
+  const ScheduleTimes times(*schedule.calendar, context.name_space, document.name,
+                            schedule.calendar->LastOfCount(Now()));
+  for (const PlannedTime& one : times.Plan(Now(), kTimesShown)) {
+    v1::PlannedTime shown;
+    *shown.mutable_time() = ToProto(one.time);
+    shown.set_local(one.local);
+    shown.set_note(one.note);
+    PrintTime(context, shown);
+  }
+}
+
+// The next times of a schedule that was defined.
+void PrintNext(Context& context, const v1::Defined& defined) {
+  if (defined.kind() != Name(DocumentKind::kSchedule) || context.names()) return;
+  v1::PreviewScheduleRequest request;
+  request.set_namespace_(context.name_space);
+  request.set_name(defined.id());
+  request.set_count(kTimesShown);
+  const auto preview = context.client->schedules().PreviewSchedule(request);
+  if (!preview) return;  // it is defined all the same
+  for (const v1::PlannedTime& one : preview->times()) PrintTime(context, one);
+}
+
+// The reply to one source: one line for each definition, or the reply as it is where a program
+// reads. `only` says that it is the only source, `times` that schedules show their next ones.
+void PrintReply(Context& context, const v1::DefineResponse& reply, bool only, bool times) {
+  if (only ? context.Print(reply) : context.PrintOne(reply)) return;
+  for (const v1::Defined& defined : reply.defined()) {
+    PrintDefined(context, defined);
+    if (times) PrintNext(context, defined);
+  }
 }
 
 // The server's message: one diagnostic a line.
@@ -166,7 +220,7 @@ int Define(Context& context, const DefineOptions& options) {
     const bool final = sources->size() == 1 || options.dry_run;
     if (final) PrintWarnings(context, *reply);
     if (!final && reply->diagnostics_size() > 0) warned.push_back(&source);
-    PrintReply(context, *reply, sources->size() == 1);
+    PrintReply(context, *reply, sources->size() == 1, !options.dry_run);
   }
   for (const Source* source : warned) {
     const auto reply = context.client->Define(RequestOf(context, *source, true));
@@ -181,7 +235,7 @@ int CheckSources(Context& context, const DefineOptions& options) {
   const auto sources = ReadSources(options.sources);
   if (!sources) return context.FailUsage(sources.error());
   Refusals refusals;
-  const std::vector<Compiled> compiled = CompileSources(*sources);
+  const std::vector<Compiled> compiled = CompileSources(*sources, Now());
   for (size_t i = 0; i < sources->size(); ++i) {
     const Source& source = (*sources)[i];
     const Compiled* parsed = &compiled[i];
@@ -197,6 +251,7 @@ int CheckSources(Context& context, const DefineOptions& options) {
     for (size_t d = 0; d < parsed->definitions.size(); ++d) {
       PrintChecked(context, source, parsed->definitions[d], parsed->compiled[d].get());
     }
+    for (const Document& document : parsed->documents) PrintChecked(context, source, document);
   }
   return Summary(context, refusals, sources->size(),
                  refusals.files == 1 ? "has errors" : "have errors");

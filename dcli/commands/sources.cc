@@ -9,8 +9,10 @@
 #include <sstream>
 
 #include "fsm/plan/library.h"
+#include "fsm/when/check.h"
 #include "fsm/yaml/places.h"
 #include "fsm/yaml/tree.h"
+#include "storage/zones/zones.h"
 
 namespace dfsmr::cli {
 namespace {
@@ -92,14 +94,39 @@ void Warn(const Parsed& parsed, const Definitions& definitions, Reporter* report
   }
 }
 
+// What is wrong with the schedules, triggers and limits of a source. A machine that the sources do
+// not define may be defined on the server, so that is a warning.
+void CheckDocuments(const Parsed& parsed, const Definitions& definitions, Timestamp now,
+                    Reporter* reporter) {
+  for (const Document& document : parsed.documents) {
+    std::vector<PlanProblem> problems;
+    CheckDocument(document, definitions, now, &problems);
+    for (const PlanProblem& problem : problems) {
+      if (definitions.Doubtful(problem)) continue;
+      const bool elsewhere = !problem.about.empty() &&
+                             std::ranges::none_of(problem.about, [&](const std::string& id) {
+                               return definitions.latest().contains(id);
+                             });
+      Written written = PlaceOf(problem, *parsed.tree);
+      if (problem.warning || elsewhere) {
+        reporter->Warning(written.at, std::move(written.path), problem.message);
+      } else {
+        reporter->Error(written.at, std::move(written.path), problem.message);
+      }
+    }
+  }
+}
+
 }  // namespace
 
-std::vector<Compiled> CompileSources(const std::vector<Source>& sources) {
+std::vector<Compiled> CompileSources(const std::vector<Source>& sources, Timestamp now) {
+  Zones zones;
+  const FindZone find = [&zones](std::string_view name) { return zones.Find(name); };
   std::vector<Compiled> parsed;
   parsed.reserve(sources.size());
   Definitions definitions;
   for (const Source& source : sources) {
-    parsed.push_back({ParseDefinitions(source.text, source.name), {}});
+    parsed.push_back({ParseDefinitions(source.text, source.name, find), {}});
   }
   for (const Compiled& one : parsed) {
     for (const Machine& definition : one.definitions) definitions.Add(definition);
@@ -118,6 +145,7 @@ std::vector<Compiled> CompileSources(const std::vector<Source>& sources) {
         reporter.Error(written.at, std::move(written.path), problem.message);
       }
     }
+    CheckDocuments(parsed[i], definitions, now, &reporter);
     if (parsed[i].ok() && reporter.errors() == 0) Warn(parsed[i], definitions, &reporter);
     std::ranges::move(std::move(reporter).Take(), std::back_inserter(parsed[i].diagnostics));
     parsed[i].compiled = std::move(compiled);

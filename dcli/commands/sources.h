@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fsm/base/result.h"
+#include "fsm/base/time.h"
 #include "fsm/yaml/definitions.h"
 
 namespace dfsmr::cli {
@@ -25,7 +26,8 @@ Result<std::vector<Source>> ReadSources(const std::vector<std::string>& paths);
 struct Compiled : Parsed {
   std::vector<std::shared_ptr<const Machine>> compiled;  // as definitions
 };
-// Compiles plans against everything that the sources define, and nothing else.
-std::vector<Compiled> CompileSources(const std::vector<Source>& sources);
+// Compiles plans, and checks schedules, triggers and limits as of `now`, against everything that the
+// sources define, and nothing else.
+std::vector<Compiled> CompileSources(const std::vector<Source>& sources, Timestamp now);
 
 }  // namespace dfsmr::cli

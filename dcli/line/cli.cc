@@ -9,6 +9,8 @@
 #include <type_traits>
 
 #include "dcli/commands/commands.h"
+#include "dcli/commands/schedules.h"
+#include "dcli/commands/triggers.h"
 #include "dcli/line/completion.h"
 #include "dcli/line/grammar.h"
 #include "dcli/text/text.h"
@@ -73,6 +75,9 @@ class CommandLine {
     AddControlCommands();
     AddGroupsCommand();
     AddTokenCommand();
+    AddSchedulesCommand();
+    AddTriggersCommand();
+    AddClockCommand();
     AddCompletion();
   }
 
@@ -99,6 +104,9 @@ class CommandLine {
   void AddControlCommands();
   void AddGroupsCommand();
   void AddTokenCommand();
+  void AddSchedulesCommand();
+  void AddTriggersCommand();
+  void AddClockCommand();
   void AddCompletion();
 
   std::optional<size_t> FindCommand(const std::vector<std::string>& words) const;
@@ -201,6 +209,8 @@ void CommandLine::AddInstanceCommands() {
       .Flag("--flow", "FILE|-", &start->flow, "instead of MACHINE: the steps to run, YAML or JSON")
       .Flag("--priority", "N", &start->priority, "higher is handed out first")
       .Flag("--label", "KEY=VALUE", &start->labels, "a label; may be repeated")
+      .Flag("--wait-after-fail", "DURATION", &start->wait_after_fail,
+            "of a plan: how long others go on after a failure, in place of what it says")
       .Flag("--group", "GROUP", &start->group, "a member of this group; the first one makes it")
       .Flag("--count", "N", &start->count, "start N of them")
       .Flag("--wait", &start->wait, "follow it to its end; exit 0 when that is SUCCESS, else 1")
@@ -339,6 +349,73 @@ void CommandLine::AddControlCommands() {
       .Example("cancel crawl-42 --force");
   CLI::App* app = app_.get_subcommand("cancel");
   app->get_option("--kill")->excludes(app->get_option("--force"));
+}
+
+void CommandLine::AddTriggersCommand() {
+  auto triggers = std::make_shared<TriggersOptions>();
+  Command("triggers",
+          "[NAME] | fire|show|history|retry|drop|pause|resume|delete NAME [ID...]",
+          "List triggers, bring them items, pause and retry them", Triggers, triggers)
+      .Argument("ACTION", Word::kTriggerAction, &triggers->action, false)
+      .Arguments("WORDS", Word::kAnything, &triggers->words, false)
+      .Flag("--failed", &triggers->failed, "list: those with dead letters or failing polls")
+      .Flag("--on", "SOURCE", &triggers->on, "fire: which of several sources brings the item")
+      .Flag("--item", "JSON", &triggers->item, "fire: the item, as its source would bring it")
+      .Flag("--outcome", "OUTCOME", &triggers->outcomes,
+            "history: started, sent, exists, skipped, missed, expired, failed, dropped")
+      .Flag("--limit", "N", &triggers->limit, "history: at most so many (default 100; 0: all)")
+      .Flag("--all", &triggers->all, "retry, drop: all that are FAILED")
+      .Flag("--note", "TEXT", &triggers->note, "pause: why")
+      .Flag("--skip", &triggers->skip, "resume: what came meanwhile is passed over")
+      .Example("triggers deploy-after-build")
+      .Example("triggers fire push --item '{\"body\": {\"after\": \"4f2a\"}}'")
+      .Example("triggers history push --outcome failed")
+      .Example("triggers resume push --skip");
+}
+
+void CommandLine::AddSchedulesCommand() {
+  auto schedules = std::make_shared<SchedulesOptions>();
+  Command("schedules",
+          "[NAME | show|next|run|backfill|history|retry|drop|pause|resume|delete NAME ...]",
+          "List schedules, tell their times, run, pause and retry them", Schedules, schedules)
+      .Argument("ACTION", Word::kScheduleAction, &schedules->action, false)
+      .Arguments("WORDS", Word::kAnything, &schedules->words, false)
+      .Flag("-n", "N", &schedules->count, "next: so many times (default 10)")
+      .Flag("--after", "TIME", &schedules->after, "next: after this time (default: now)")
+      .Flag("--params", "JSON", &schedules->params, "run: its keys win over the schedule's params")
+      .Flag("--overlap", "WORD", &schedules->overlap,
+            "run: allow, wait, latest, skip, cancel or replace")
+      .Flag("--wait", &schedules->wait, "run, backfill: follow it to its end; exit 0 for SUCCESS")
+      .Flag("--from", "TIME", &schedules->from, "backfill: from this time or date on")
+      .Flag("--to", "TIME", &schedules->to, "backfill: up to this time or date")
+      .Flag("--max-running", "N", &schedules->max_running, "backfill: so many at once (default 1)")
+      .Flag("--again", "WHICH", &schedules->again, "backfill: failed or all run again")
+      .Flag("--reverse", &schedules->reverse, "backfill: newest first")
+      .Flag("--priority", "N", &schedules->priority, "backfill: of its instances")
+      .Flag("--dry-run", &schedules->dry_run, "backfill: only tell the times")
+      .Flag("--outcome", "OUTCOME", &schedules->outcomes,
+            "history: started, missed, failed, ...; may be repeated")
+      .Flag("--limit", "N", &schedules->limit, "history: at most so many (default 100; 0: all)")
+      .Flag("--all", &schedules->all, "retry, drop: all that are FAILED")
+      .Flag("--note", "TEXT", &schedules->note, "pause: why")
+      .Example("schedules nightly")
+      .Example("schedules next nightly.yaml -n 3")
+      .Example("schedules run nightly day=2026-01-31 --wait")
+      .Example("schedules backfill nightly --from 2026-01-01 --to 2026-01-31 --dry-run")
+      .Example("schedules pause nightly --note 'the disk is full'");
+}
+
+void CommandLine::AddClockCommand() {
+  auto clock = std::make_shared<ClockOptions>();
+  Command("clock", "[advance DURATION|--to TIME|--next]",
+          "Tell the server's time; let a virtual clock advance", Clock, clock)
+      .Argument("ACTION", Word::kClockAction, &clock->action, false)
+      .Argument("DURATION", Word::kAnything, &clock->by, false)
+      .Flag("--to", "TIME", &clock->to, "to this time: 2026-12-31T00:00:00Z, or +90d")
+      .Flag("--next", &clock->next, "to the next time at which something is due")
+      .Example("clock")
+      .Example("clock advance 1d")
+      .Example("clock advance --next");
 }
 
 void CommandLine::AddGroupsCommand() {

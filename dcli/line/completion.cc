@@ -261,6 +261,20 @@ void OfferWord(Word word, const Before& before, Answer* answer) {
     case Word::kTokenAction:
       for (const char* action : {"create", "list", "revoke", "whoami"}) answer->Offer(action);
       return;
+    case Word::kScheduleAction:
+      for (const char* action : {"show", "next", "run", "backfill", "history", "retry", "drop",
+                                 "pause", "resume", "delete"}) {
+        answer->Offer(action);
+      }
+      return;
+    case Word::kTriggerAction:
+      for (const char* action :
+           {"show", "fire", "history", "retry", "drop", "pause", "resume", "delete"}) {
+        answer->Offer(action);
+      }
+      return;
+    case Word::kClockAction:
+      return answer->Offer("advance");
     case Word::kFile:
     case Word::kAnything:
       return;

@@ -18,7 +18,10 @@ enum class Word {
   kTransition,
   kStep,
   kShell,
-  kTokenAction
+  kTokenAction,
+  kScheduleAction,
+  kTriggerAction,
+  kClockAction
 };
 
 struct FlagShape {

@@ -10,6 +10,7 @@
 #include "dsrv/runtime/gate.h"
 #include "dsrv/runtime/log.h"
 #include "dsrv/runtime/pool.h"
+#include "fsm/when/zones.h"
 
 namespace dfsmr {
 
@@ -24,7 +25,8 @@ struct Backend {
   Gate& gate;
   Access& access;
   Refusals& refusals;
-  std::function<Timestamp()> clock;
+  std::function<Timestamp()> clock;  // real time; the server's own is loop.Now()
+  FindZone zones = OnlyUtc;
 };
 
 }  // namespace dfsmr

@@ -89,6 +89,15 @@ std::string IdsOf(const Sources& sources) {
   return ids;
 }
 
+}  // namespace
+
+void RefuseSource(Call& call, const std::vector<Diagnostic>& wrong) {
+  call.AddTrailer("dfsmr-diagnostics-bin", DiagnosticsTrailer(wrong));
+  call.Fail(BadMachine(wrong));
+}
+
+namespace {
+
 // After so many it is compiled in the loop, so that a Define does not wait for ever.
 constexpr int kOvertakenMax = 3;
 
@@ -106,7 +115,7 @@ class DefineCall : public std::enable_shared_from_this<DefineCall> {
         name_(request.source_name().empty() ? "source" : request.source_name()) {}
 
   void Parse() {
-    parsed_ = ParseDefinitions(request_.source(), name_);
+    parsed_ = ParseDefinitions(request_.source(), name_, call_.backend().zones);
     sources_ = {std::move(parsed_.definitions), std::move(parsed_.documents)};
     call_.caller().On(IdsOf(sources_), request_.validate_only() ? "validate only" : "");
     Look(request_.source().size());
@@ -155,8 +164,7 @@ class DefineCall : public std::enable_shared_from_this<DefineCall> {
   void AnswerProblems() {
     const auto wrong = AllOf(parsed_.ok() ? std::vector<Diagnostic>() : parsed_.diagnostics,
                              compiled_.problems, *parsed_.tree, name_);
-    call_.AddTrailer("dfsmr-diagnostics-bin", DiagnosticsTrailer(wrong));
-    call_.Fail(BadMachine(wrong));
+    RefuseSource(call_, wrong);
   }
 
   Call& call_;

@@ -7,12 +7,16 @@
 
 #include "dfsmr/v1/runner.pb.h"
 #include "dsrv/calls/call.h"
+#include "fsm/base/diagnostic.h"
 
 namespace dfsmr {
 
 // Parses in the pool, since a megabyte of YAML takes a while. When the source is refused, the
 // trailer holds its diagnostics.
 void ServeDefine(Call& call, const v1::DefineRequest& request, v1::DefineResponse* reply);
+
+// Fails a call because of what is wrong with its source, with the diagnostics in the trailer.
+void RefuseSource(Call& call, const std::vector<Diagnostic>& wrong);
 
 struct ListMachinesCommand {
   std::string ns;

@@ -8,13 +8,17 @@
 #include "dsrv/access/roles.h"
 #include "dsrv/calls/access_tokens.h"
 #include "dsrv/calls/clock.h"
+#include "dsrv/calls/backfills.h"
 #include "dsrv/calls/definitions.h"
 #include "dsrv/calls/groups.h"
 #include "dsrv/calls/instances.h"
 #include "dsrv/calls/items.h"
 #include "dsrv/calls/method.h"
+#include "dsrv/calls/occurrences.h"
 #include "dsrv/calls/original.h"
+#include "dsrv/calls/schedules.h"
 #include "dsrv/calls/tasks.h"
+#include "dsrv/calls/triggers.h"
 
 namespace dfsmr {
 
@@ -103,6 +107,45 @@ inline constexpr OwnRow kGetCaller(
 }  // namespace access_tokens
 
 namespace schedules {
+inline constexpr ReadRow kListSchedules(
+    {"dfsmr.v1.ScheduleService/ListSchedules", kReaders},
+    Its(), ParseListSchedules, SettleListSchedules, ReadListSchedules);
+inline constexpr ReadRow kGetSchedule(
+    {"dfsmr.v1.ScheduleService/GetSchedule", kReaders},
+    Its(), ParseGetSchedule, SettleGetSchedule, ReadGetSchedule);
+inline constexpr OwnRow kPreviewSchedule(
+    {"dfsmr.v1.ScheduleService/PreviewSchedule", kReaders},
+    Its(), ServePreviewSchedule);
+inline constexpr DecideRow kRunSchedule(
+    {"dfsmr.v1.ScheduleService/RunSchedule", kChangers, kChange},
+    Its(), ParseRunSchedule, RunRunSchedule, ReplyRunSchedule);
+
+inline constexpr OwnRow kBackfillSchedule(
+    {"dfsmr.v1.ScheduleService/BackfillSchedule", kChangers, kChange},
+    Its(), ServeBackfillSchedule);
+inline constexpr ReadRow kListTriggers(
+    {"dfsmr.v1.ScheduleService/ListTriggers", kReaders},
+    Its(), ParseListTriggers, SettleListTriggers, ReadListTriggers);
+inline constexpr ReadRow kGetTrigger(
+    {"dfsmr.v1.ScheduleService/GetTrigger", kReaders},
+    Its(), ParseGetTrigger, SettleGetTrigger, ReadGetTrigger);
+inline constexpr DecideRow kFireTrigger(
+    {"dfsmr.v1.ScheduleService/FireTrigger", kChangers, kChange},
+    Its(), ParseFireTrigger, RunFireTrigger, ReplyFireTrigger);
+
+inline constexpr ReadRow kSetPaused(
+    {"dfsmr.v1.ScheduleService/SetPaused", kChangers, kChange},
+    Its(), ParseSetPaused, SettleSetPaused, ReadSetPaused);
+inline constexpr ReadRow kListOccurrences(
+    {"dfsmr.v1.ScheduleService/ListOccurrences", kReaders},
+    Its(), ParseListOccurrences, SettleListOccurrences, ReadListOccurrences);
+inline constexpr DecideRow kRetryOccurrences(
+    {"dfsmr.v1.ScheduleService/RetryOccurrences", kChangers, kChange},
+    Its(), ParseRetryOccurrences, RunRetryOccurrences, ReplyRetryOccurrences);
+inline constexpr DecideRow kDeleteDefinition(
+    {"dfsmr.v1.ScheduleService/DeleteDefinition", kChangers, kChange},
+    Its(), ParseDeleteDefinition, RunDeleteDefinition, ReplyDeleteDefinition);
+
 inline constexpr DecideRow kGetClock(
     {"dfsmr.v1.ScheduleService/GetClock", kReaders},
     Anywhere(), ParseGetClock, RunGetClock, ReplyGetClock);
@@ -162,6 +205,13 @@ constexpr void ForEachMethod(Visit visit) {
    visit(kPause), visit(kResume), visit(kSkip), visit(kCancel), visit(kChanges));
   (visit(access_tokens::kCreateToken), visit(access_tokens::kListTokens),
    visit(access_tokens::kRevokeToken), visit(access_tokens::kGetCaller));
+  (visit(schedules::kListSchedules), visit(schedules::kGetSchedule),
+   visit(schedules::kPreviewSchedule), visit(schedules::kRunSchedule),
+   visit(schedules::kBackfillSchedule));
+  (visit(schedules::kListTriggers), visit(schedules::kGetTrigger),
+   visit(schedules::kFireTrigger));
+  (visit(schedules::kSetPaused), visit(schedules::kListOccurrences),
+   visit(schedules::kRetryOccurrences), visit(schedules::kDeleteDefinition));
   (visit(schedules::kGetClock), visit(schedules::kAdvanceClock));
   (visit(schedules::kListGroups), visit(schedules::kGetGroup), visit(schedules::kSetGroup),
    visit(schedules::kControlGroup));

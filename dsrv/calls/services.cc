@@ -94,11 +94,23 @@ class AccessTokens final : public v1::TokenService::CallbackService {
   const Backend& backend_;
 };
 
-class Schedules final : public v1::ScheduleService::CallbackService {
+class ScheduleCalls final : public v1::ScheduleService::CallbackService {
  public:
-  explicit Schedules(const Backend& backend) : backend_(backend) {}
+  explicit ScheduleCalls(const Backend& backend) : backend_(backend) {}
 
  private:
+  METHOD(schedules, ListSchedules)
+  METHOD(schedules, GetSchedule)
+  METHOD(schedules, PreviewSchedule)
+  METHOD(schedules, RunSchedule)
+  METHOD(schedules, BackfillSchedule)
+  METHOD(schedules, ListTriggers)
+  METHOD(schedules, GetTrigger)
+  METHOD(schedules, FireTrigger)
+  METHOD(schedules, SetPaused)
+  METHOD(schedules, ListOccurrences)
+  METHOD(schedules, RetryOccurrences)
+  METHOD(schedules, DeleteDefinition)
   METHOD(schedules, GetClock)
   METHOD(schedules, AdvanceClock)
   METHOD(schedules, ListGroups)
@@ -143,7 +155,7 @@ std::vector<std::unique_ptr<grpc::Service>> MakeServices(const Backend& backend,
   std::vector<std::unique_ptr<grpc::Service>> services;
   services.push_back(std::make_unique<Runner>(backend));
   services.push_back(std::make_unique<AccessTokens>(backend));
-  services.push_back(std::make_unique<Schedules>(backend));
+  services.push_back(std::make_unique<ScheduleCalls>(backend));
   if (original) services.push_back(std::make_unique<Original>(backend));
   return services;
 }

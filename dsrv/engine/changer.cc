@@ -1,5 +1,6 @@
 #include "dsrv/engine/changer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "dsrv/engine/groups.h"
@@ -45,13 +46,20 @@ void Changer::Move(Resident& resident) {
 }
 
 Scene Changer::SceneOf(Resident& resident, std::vector<Event>* events) {
-  return {.machine = resident.machine(),
-          .instance = resident.instance,
-          .now = turn_.now(),
-          .epoch = turn_.epoch(),
-          .random = turn_.random(),
-          .events = *events,
-          .portion = options_.steps_at_once};
+  Scene scene{.machine = resident.machine(),
+              .instance = resident.instance,
+              .now = turn_.now(),
+              .epoch = turn_.epoch(),
+              .random = turn_.random(),
+              .events = *events,
+              .portion = options_.steps_at_once};
+  if (turn_.has_virtual_clock()) scene.clock = turn_.clock();
+  if (scene.machine.conditional) {
+    scene.value = [this, &resident](const Reference& reference, const FreshOutput& fresh) {
+      return ask_(resident, reference, fresh);
+    };
+  }
+  return scene;
 }
 
 void Changer::Run(Resident& resident, ClaimId self, const std::function<void(Scene&)>& rule) {
@@ -75,6 +83,13 @@ void Changer::Run(Resident& resident, ClaimId self, const std::function<void(Sce
       event.about = Event::About{.cause = instance.provenance->cause,
                                  .group = instance.provenance->group,
                                  .depth = instance.provenance->depth};
+    }
+  }
+  if (because_) {
+    for (Event& event : events) {
+      if (!event.about) event.about = Event::About{};
+      event.about->cause = because_->cause;
+      event.about->depth = std::max(event.about->depth, because_->depth);
     }
   }
   if (!events.empty()) residents_.Stage(resident, events);

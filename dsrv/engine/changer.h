@@ -26,6 +26,11 @@ class Changer {
   // Sets the parts that hear of changes, in this order. Call it once, before the first change.
   void Tell(std::vector<Part*> parts) { parts_ = std::move(parts); }
 
+  // Sets what conditions ask for the values of an instance. Call it once, before the first change.
+  using Ask =
+      std::function<std::optional<std::string>(Resident&, const Reference&, const FreshOutput&)>;
+  void Consult(Ask ask) { ask_ = std::move(ask); }
+
   // The instance, which is first moved to its machine's newest version when an upgrade has left its
   // own version behind. kNotFound: there is none. Any other error is the store's.
   Result<Resident*> Touch(const std::string& ns, const std::string& id);
@@ -49,6 +54,20 @@ class Changer {
     return Apply(resident, {}, std::move(rule));
   }
 
+  // While one lives, the feed says of each change why it happened, whoever started the instance.
+  class Because {
+   public:
+    Because(Changer& changer, Event::About why) : changer_(changer) {
+      changer_.because_ = std::move(why);
+    }
+    ~Because() { changer_.because_.reset(); }
+    Because(const Because&) = delete;
+    Because& operator=(const Because&) = delete;
+
+   private:
+    Changer& changer_;
+  };
+
   // What a rule sees, for a rule that changes nothing.
   Scene SceneOf(Resident& resident, std::vector<Event>* events);
 
@@ -60,6 +79,8 @@ class Changer {
   Residents& residents_;
   const EngineOptions& options_;
   std::vector<Part*> parts_;
+  Ask ask_;
+  Boxed<Event::About> because_;
   const Groups* groups_ = nullptr;
   std::vector<Event> events_;  // empty: the memory of a change's events, for the next one
 };

@@ -21,6 +21,14 @@ struct Overloaded : Cases... {
 template <typename... Cases>
 Overloaded(Cases...) -> Overloaded<Cases...>;  // clang 14 cannot deduce them without
 
+// Whether an instance still waits for an alarm that was set for it.
+bool Awaits(const Instance& instance, uint64_t visit, Timestamp at) {
+  if (instance.Stopped()) return false;
+  if (visit == 0) return rules::NextStart(instance) == at;
+  const Token* token = instance.tokens.Find(visit);
+  return token && token->state == TokenState::kWaiting && token->available_at == at;
+}
+
 EngineOptions WithDefaults(EngineOptions options) {
   if (!options.offload) {
     options.offload = [](const EngineOptions::Job& job) {
@@ -34,9 +42,10 @@ EngineOptions WithDefaults(EngineOptions options) {
 
 Engine::Parts::Parts(Store& store, EngineOptions given)
     : options(WithDefaults(std::move(given))),
-      turn(store, options.partition),
+      turn(store, options.partition, options.virtual_clock),
       catalog(turn, options),
       documents(turn, options),
+      occurrences(turn, options),
       statistics(turn, catalog, options),
       residents(turn, catalog, statistics, options),
       changer(turn, residents, options),
@@ -56,14 +65,27 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       spawner(turn, catalog, statistics, residents, changer, values, followers, family, starter,
               options),
       reports(turn, catalog, changer, claims, starter),
+      launcher(turn, changer, starter, reports),
+      schedules(turn, documents, occurrences, launcher),
       handouts(turn, agenda, residents, changer, values, singletons, throttle, timers, upgrades),
-      desk(turn, agenda, timers, claims, handouts),
+      desk(turn, agenda, claims, handouts),
       groups(turn, residents, changer, singletons),
+      backfills(turn, documents, residents, schedules, groups),
       retention(turn, catalog, statistics, residents, groups, options),
-      all{&followers, &planner,  &walker, &family, &singletons, &hooks,    &spawner,
-          &canceller, &upgrades, &claims, &timers, &desk,       &handouts, &groups} {
+      triggers({turn, documents, occurrences, residents, starter, launcher, retention, options}),
+      all{&followers, &planner,   &walker,    &family,    &singletons, &hooks,  &spawner,
+          &launcher,  &schedules, &canceller, &upgrades,  &claims,     &timers, &desk,
+          &handouts,  &groups,    &triggers} {
   changer.Tell(all);
+  changer.Consult([this](Resident& resident, const Reference& reference, const FreshOutput& fresh) {
+    return values.ForCondition(resident, reference, fresh);
+  });
+  documents.SetKeeper(DocumentKind::kSchedule, &schedules);
+  launcher.SetKeeper(DocumentKind::kSchedule, &schedules);
+  groups.SetSource(&backfills);
   changer.SetGroups(&groups);
+  documents.SetKeeper(DocumentKind::kTrigger, &triggers);
+  launcher.SetKeeper(DocumentKind::kTrigger, &triggers);
 }
 
 Engine::Engine(Store& store, EngineOptions options)
@@ -73,8 +95,12 @@ Engine::~Engine() = default;
 
 void Engine::SetRoom(Room room) { parts_->turn.SetRoom(room); }
 void Engine::Committed(uint64_t turn) { parts_->turn.Committed(turn); }
-bool Engine::WorkLeft() const { return NextDeadline() <= parts_->turn.now(); }
 Timestamp Engine::now() const { return parts_->turn.now(); }
+Timestamp Engine::clock() const { return parts_->turn.clock(); }
+bool Engine::has_virtual_clock() const { return parts_->turn.has_virtual_clock(); }
+uint64_t Engine::timers_fired() const {
+  return parts_->timers.fired() + parts_->schedules.fired();
+}
 size_t Engine::TurnRecords() const { return parts_->turn.records(); }
 rows::Writer Engine::writer() { return parts_->turn.writer(); }
 const std::optional<Error>& Engine::broken() const { return parts_->turn.broken(); }
@@ -86,13 +112,13 @@ Reader Engine::reader() const {
 
 // Turns -----------------------------------------------------------------------------------------
 
-void Engine::BeginTurn(Timestamp now, uint64_t random) {
-  parts_->turn.Begin(now, random);
+void Engine::BeginTurn(Timestamp now, uint64_t random, std::optional<Timestamp> real) {
+  parts_->turn.Begin(now, random, real.value_or(now));
   BeginPass();
 }
 
-void Engine::ResumeTurn(Timestamp now, uint64_t random) {
-  parts_->turn.Resume(now, random);
+void Engine::ResumeTurn(Timestamp now, uint64_t random, std::optional<Timestamp> real) {
+  parts_->turn.Resume(now, random, real.value_or(now));
   BeginPass();
 }
 
@@ -102,11 +128,13 @@ void Engine::BeginPass() {
 
 void Engine::Work() {
   FireTimers();
+  parts_->desk.EndPolls();
   parts_->residents.SettleDue();
   parts_->upgrades.MoveSome();
   parts_->groups.FollowSome();
   parts_->retention.Work();
-  if (parts_->statistics.Due() <= parts_->turn.now()) parts_->statistics.Save();
+  parts_->occurrences.Work();
+  if (parts_->statistics.Due() <= parts_->turn.real()) parts_->statistics.Save();
   // A hand-out may fail its step, which may stop an instance: what follows is of the same commit.
   do {
     while (WorkOne()) {
@@ -119,12 +147,11 @@ bool Engine::WorkOne() {
 }
 
 void Engine::FireTimers() {
-  for (size_t fired = 0; parts_->timers.Due() <= parts_->turn.now(); ++fired) {
+  for (size_t fired = 0; parts_->timers.Due() <= parts_->turn.clock(); ++fired) {
     if (fired == kTimersPerPass) return parts_->turn.WantMore();
     std::visit(
         Overloaded{[this](const ClaimDeadline& deadline) { parts_->claims.TimeOut(deadline); },
                    [this](const BreakerTick& tick) { parts_->throttle.Tick(*tick.machine); },
-                   [this](const PollEnd& end) { parts_->desk.Expire(end.poll); },
                    [this](const Alarm& alarm) {
                      auto touched = parts_->changer.Touch(alarm.ns, alarm.id);
                      if (!touched) return;
@@ -145,6 +172,7 @@ std::vector<std::function<void()>> Engine::TakeAnswers() {
 Turn Engine::EndTurn() {
   parts_->residents.Write();
   parts_->groups.Write();
+  parts_->triggers.Stage();
   parts_->statistics.Stage();
   Turn turn = parts_->turn.End();
   parts_->residents.Evict();
@@ -152,9 +180,39 @@ Turn Engine::EndTurn() {
 }
 
 Timestamp Engine::NextDeadline() const {
-  if (parts_->turn.more()) return parts_->turn.now();
-  return std::min({parts_->retention.Due(), parts_->statistics.Due(), parts_->timers.Due(),
-                   parts_->residents.SettleDueAt()});
+  if (parts_->turn.more()) return parts_->turn.clock();
+  if (parts_->turn.has_virtual_clock()) return NextDue();
+  return std::min({NextDue(), NextChore(), parts_->retention.Due(), parts_->occurrences.Due()});
+}
+
+bool Engine::WorkLeft() const {
+  if (NextDeadline() <= parts_->turn.clock()) return true;
+  return parts_->turn.has_virtual_clock() && NextChore() <= parts_->turn.real();
+}
+
+Timestamp Engine::NextDue() const {
+  return std::min(
+      {parts_->timers.Due(), parts_->schedules.Due(), parts_->triggers.Due()});
+}
+
+Timestamp Engine::NextEvent() {
+  while (auto next = parts_->timers.NextAlarm()) {
+    const auto& [at, alarm] = *next;
+    auto loaded = parts_->residents.Load(alarm.ns, alarm.id);
+    if (loaded && Awaits((*loaded)->instance, alarm.visit, at)) break;
+    parts_->timers.ForgetNextAlarm();
+  }
+  return NextDue();
+}
+
+Timestamp Engine::NextStep() {
+  if (WorkLeft()) return parts_->turn.clock();
+  return std::min(NextEvent(), parts_->retention.NextExpiry());
+}
+
+Timestamp Engine::NextChore() const {
+  return std::min(
+      {parts_->statistics.Due(), parts_->residents.SettleDueAt(), parts_->desk.PollsDue()});
 }
 
 void Engine::AfterCommit(std::function<void()> tell) { parts_->turn.AfterCommit(std::move(tell)); }
@@ -185,6 +243,7 @@ std::optional<Result<std::vector<Defined>>> Engine::Define(const std::string& ns
   }
   auto full = validate_only ? std::nullopt : parts_->turn.NeedsRoom(Room::kAmple);
   if (full) return *std::move(full);
+  if (auto refused = parts_->triggers.Refuse(ns, sources->documents)) return *std::move(refused);
   std::vector<Defined> defined;
   auto document = sources->documents.begin();
   for (size_t i = 0;; ++i) {
@@ -202,6 +261,11 @@ std::optional<Result<std::vector<Defined>>> Engine::Define(const std::string& ns
 }
 
 Documents& Engine::documents() { return parts_->documents; }
+Occurrences& Engine::occurrences() { return parts_->occurrences; }
+Launcher& Engine::launcher() { return parts_->launcher; }
+Schedules& Engine::schedules() { return parts_->schedules; }
+Backfills& Engine::backfills() { return parts_->backfills; }
+Triggers& Engine::triggers() { return parts_->triggers; }
 Groups& Engine::groups() { return parts_->groups; }
 
 void Engine::AddVersion(const std::string& ns, const Defined& one, Machine machine,

@@ -71,6 +71,7 @@ void Hooks::Fire(Resident& resident, const HookSource& hook, std::string_view wo
   args.ns = resident.instance.ns;
   args.machine = hook.action;
   args.implicit = true;
+  Deepen(resident.instance, &args);
   args.spec.client = "hook of " + resident.instance.id + " on " + std::string(word);
   auto params = values_.Fill(resident, hook.input);
   // A hook whose input is not there runs all the same: that something happened is what matters.

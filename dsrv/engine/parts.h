@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "dsrv/engine/backfills.h"
 #include "dsrv/engine/catalog.h"
 #include "dsrv/engine/changer.h"
 #include "dsrv/engine/claims.h"
@@ -14,16 +15,20 @@
 #include "dsrv/engine/groups.h"
 #include "dsrv/engine/handouts.h"
 #include "dsrv/engine/hooks.h"
+#include "dsrv/engine/launcher.h"
+#include "dsrv/engine/occurrences.h"
 #include "dsrv/engine/planner.h"
 #include "dsrv/engine/reports.h"
 #include "dsrv/engine/residents.h"
 #include "dsrv/engine/retention.h"
+#include "dsrv/engine/schedules.h"
 #include "dsrv/engine/singletons.h"
 #include "dsrv/engine/spawner.h"
 #include "dsrv/engine/starter.h"
 #include "dsrv/engine/statistics.h"
 #include "dsrv/engine/throttle.h"
 #include "dsrv/engine/timers.h"
+#include "dsrv/engine/triggers.h"
 #include "dsrv/engine/turn.h"
 #include "dsrv/engine/upgrades.h"
 #include "dsrv/engine/values.h"
@@ -39,6 +44,7 @@ struct Engine::Parts {
   OpenTurn turn;
   Catalog catalog;
   Documents documents;
+  Occurrences occurrences;
   Statistics statistics;
   Residents residents;
   Changer changer;
@@ -58,10 +64,14 @@ struct Engine::Parts {
   Canceller canceller;
   Spawner spawner;
   Reports reports;
+  Launcher launcher;
+  Schedules schedules;
   HandOuts handouts;
   Desk desk;
   Groups groups;
+  Backfills backfills;
   Retention retention;
+  Triggers triggers;
   // The parts that hear of changes, in this order. Their work is done in this order, too: a part
   // works only when the parts before it have nothing left to do.
   const std::vector<Part*> all;

@@ -36,6 +36,7 @@ Result<Answer> Reports::Report(const std::string& ns, const std::string& id, Rep
   if (claim && claim->retry) retried = claim->claim_time;
   Breaker& breaker = resident.version->machine->breaker;
   std::vector<Starter::Prepared> prepared;
+  for (StartArgs& start : starts) Deepen(resident.instance, &start);
   if (!starts.empty()) {
     const bool worker = args.client.empty() && claim;
     prepared = Prepare(std::move(starts), worker ? claim->worker : args.client, &args);

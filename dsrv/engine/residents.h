@@ -52,6 +52,7 @@ struct Resident {
   bool created = false;      // in this turn: its spec is to be written
   bool got_outputs = false;  // in this turn
   bool stopped_on_disk = false;
+  bool fleeting = false;  // once it has stopped it is removed at once
   Boxed<PlanCache> plan;
 
   const Machine& machine() const { return *graph->machine; }
@@ -121,7 +122,7 @@ class Residents {
   // not see the changes before.
   const std::vector<Resident*>& dirty() const { return dirty_; }
   bool Dirty(const Resident& resident) const { return resident.dirty_turn == turn_.number(); }
-  // When a stopped instance may be removed.
+  // When a stopped instance may be removed: at the same time, whenever it is asked.
   Timestamp ExpiryOf(const Resident& resident) const;
 
   // At the end of a turn: puts the rows of all residents that it has changed.

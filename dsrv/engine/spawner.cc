@@ -216,6 +216,7 @@ Result<StartArgs> Spawner::ChildOf(Resident& resident, const Token& token, uint6
   args.priority = resident.instance.priority;
   args.parent = resident.instance.id;
   args.parent_step = ParentStep{token.home, children.generation};
+  Deepen(resident.instance, &args);
   args.id = resident.instance.id + "/" + step.path + "/" + std::to_string(children.first + number);
   return home.role == Role::kSpawn ? Spawned(resident, token, number, std::move(args))
                                    : Asked(resident, token, number, std::move(args));

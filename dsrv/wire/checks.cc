@@ -85,8 +85,7 @@ Result<Duration> ToDuration(std::string_view what, const google::protobuf::Durat
   return std::min(most, Duration(d.seconds() * 1'000'000 + d.nanos() / 1'000));
 }
 
-Result<Ok> CheckJson(std::string_view what, const std::string& text) {
-  if (text.empty()) return Ok{};
+Result<Ok> CheckAnyJson(std::string_view what, const std::string& text, bool object) {
   if (text.size() > limits::kJson) return TooLarge(what, text.size(), limits::kJson);
   JsonGuard guard;
   const bool whole = nlohmann::json::sax_parse(text, &guard);
@@ -95,12 +94,16 @@ Result<Ok> CheckJson(std::string_view what, const std::string& text) {
         Code::kInvalidArgument, Reason::kTooLarge,
         std::string(what) + " nests deeper than " + std::to_string(limits::kJsonDepth) + " levels"};
   }
-  if (whole && guard.object()) return Ok{};
+  if (whole && (guard.object() || !object)) return Ok{};
   std::string problem = guard.problem();
   if (const size_t at = problem.find("] "); at != std::string::npos) problem.erase(0, at + 2);
-  return Error{Code::kInvalidArgument, Reason::kBadParams,
+  return Error{Code::kInvalidArgument, object ? Reason::kBadParams : Reason::kBadRequest,
                std::string(what) + (whole ? " must be a JSON object, {\"key\": value, ...}"
                                           : " is not JSON: " + problem)};
+}
+
+Result<Ok> CheckJson(std::string_view what, const std::string& text) {
+  return text.empty() ? Result<Ok>(Ok{}) : CheckAnyJson(what, text, /*object=*/true);
 }
 
 Result<Ok> CheckName(std::string_view what, const std::string& name) {

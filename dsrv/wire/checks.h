@@ -23,6 +23,8 @@ Result<Duration> ToDuration(std::string_view what, const google::protobuf::Durat
                             Duration most);
 
 Result<Ok> CheckJson(std::string_view what, const std::string& text);  // an object, or empty
+// Any value, or an object only; not empty.
+Result<Ok> CheckAnyJson(std::string_view what, const std::string& text, bool object = false);
 Result<Ok> CheckName(std::string_view what, const std::string& name);
 // A name, or nothing. Nothing with this name need exist.
 Result<Ok> CheckFilter(std::string_view what, const std::string& name);

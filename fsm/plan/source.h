@@ -124,7 +124,9 @@ struct FlowNode {
   std::string as = "item";
   bool sequential = false;  // sequence: {for_each: …}
 
-  // kStep: exactly one of action, plan, spawn, self_run.
+  // kStep.
+  ConditionPtr condition;  // its `if`; null: none
+  // Exactly one of action, plan, spawn, self_run.
   std::string name;
   std::string action;
   std::string plan;
@@ -151,6 +153,7 @@ struct PlanSource {
   std::string label;      // template text, without quotes; empty: none
   std::string singleton;  // the same
   OnConflict on_conflict = OnConflict::kFail;
+  std::optional<Duration> wait_after_fail;  // absent: no end
   std::vector<HookSource> hooks;
   MiddlewareSource middleware;
   FlowNode flow;

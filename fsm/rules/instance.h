@@ -130,6 +130,10 @@ struct PlanState {
   double partial = 0;            // of the steps under way, by the progress that they report
   double weight = 0;             // of all
   std::string ended_at;          // stopped: the node
+  std::optional<Duration> wait_after_fail;  // how long others go on after a failure; absent: on
+  bool wait_given = false;                  // by the start, in place of the plan's
+  bool stopping = false;          // wait_after_fail is over, and the plan stops with ERROR
+  NodeIndex impatient = kNoNode;  // the held step because of which wait_after_fail has paused it
   std::vector<OpenEdge> open;    // the way that is left when many nodes are reached at once
 
   bool OwnsGraph() const { return graph == kOwnGraph; }
@@ -142,6 +146,8 @@ struct Provenance {
   std::string group;   // that it is a member of; empty: of none
   std::string cause;   // "schedule:NAME" or "trigger:NAME"; empty: a caller
   uint32_t depth = 0;  // in a chain of change triggers
+  bool backfill = false;  // of a schedule: its overlap and failures do not count
+  Timestamp time{};       // of the occurrence that started it
   friend bool operator==(const Provenance&, const Provenance&) = default;
 };
 

@@ -80,7 +80,8 @@ std::optional<Machine> ReadDefinition(const YamlDocument& document, Reporter* re
 }
 
 // Reads one document into `parsed`. False: it is not sound.
-bool ReadInto(const YamlDocument& document, Reporter* reporter, Parsed* parsed) {
+bool ReadInto(const YamlDocument& document, const FindZone& zones, Reporter* reporter,
+              Parsed* parsed) {
   const YamlNode& root = *document.root;
   if (!root.IsMap()) {
     reporter->Error(root.at, "",
@@ -89,7 +90,7 @@ bool ReadInto(const YamlDocument& document, Reporter* reporter, Parsed* parsed) 
     return false;
   }
   if (auto kind = DocumentKindOf(root)) {
-    auto read = ReadDocument(*kind, root, document.source, reporter);
+    auto read = ReadDocument(*kind, root, document.source, zones, reporter);
     if (!read || !document.sound) return false;
     read->machines_before = parsed->definitions.size();
     parsed->documents.push_back(*std::move(read));
@@ -152,13 +153,16 @@ static std::string IdIn(const YamlNode& root) {
   return "";
 }
 
-Parsed ParseDefinitions(std::string_view text, std::string_view source_name) {
+Parsed ParseDefinitions(std::string_view text, std::string_view source_name,
+                        const FindZone& zones) {
   Parsed parsed;
   Reporter reporter(source_name);
   YamlTree tree = ReadYaml(text, &reporter);
   for (const YamlDocument& document : tree.documents) {
     if (!document.root || reporter.Full()) continue;
-    if (!ReadInto(document, &reporter, &parsed)) parsed.unsound.push_back(IdIn(*document.root));
+    if (!ReadInto(document, zones, &reporter, &parsed)) {
+      parsed.unsound.push_back(IdIn(*document.root));
+    }
   }
   CheckIdsDiffer(tree, &reporter);
   parsed.tree = std::make_shared<const YamlTree>(std::move(tree));

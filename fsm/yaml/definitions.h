@@ -10,6 +10,7 @@
 #include "fsm/base/result.h"
 #include "fsm/machine/machine.h"
 #include "fsm/when/document.h"
+#include "fsm/when/zones.h"
 #include "fsm/yaml/tree.h"
 
 namespace dfsmr {
@@ -29,8 +30,10 @@ struct Parsed {
 };
 
 // Reads all documents of `text` and reports everything that is wrong with any of them.
-// Diagnostics call the text `source_name`. Never throws; hostile text takes a bounded time.
-Parsed ParseDefinitions(std::string_view text, std::string_view source_name);
+// Diagnostics call the text `source_name`; the zones of schedules are found by `zones`. Never throws;
+// hostile text takes a bounded time.
+Parsed ParseDefinitions(std::string_view text, std::string_view source_name,
+                        const FindZone& zones = OnlyUtc);
 
 // Reads what is sent with Start, or what a planner reports, as YAML or JSON text: a list (the
 // flow), a block or a step, or a map with `flow` and any other key of a plan; without `plan` its id

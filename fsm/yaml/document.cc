@@ -10,13 +10,14 @@
 namespace dfsmr {
 namespace {
 
-std::optional<DocumentBody> ReadBody(DocumentKind kind, const YamlNode& root, Reporter* reporter) {
+std::optional<DocumentBody> ReadBody(DocumentKind kind, const YamlNode& root,
+                                     const FindZone& zones, Reporter* reporter) {
   auto body = [](auto source) -> std::optional<DocumentBody> {
     if (!source) return std::nullopt;
     return DocumentBody(std::move(source));
   };
   switch (kind) {
-    case DocumentKind::kSchedule: return body(ReadSchedule(root, reporter));
+    case DocumentKind::kSchedule: return body(ReadSchedule(root, zones, reporter));
     case DocumentKind::kTrigger: return body(ReadTrigger(root, reporter));
     case DocumentKind::kLimit: break;
   }
@@ -37,7 +38,8 @@ std::optional<DocumentKind> DocumentKindOf(const YamlNode& root) {
 }
 
 std::optional<Document> ReadDocument(DocumentKind kind, const YamlNode& root,
-                                     std::string_view source, Reporter* reporter) {
+                                     std::string_view source, const FindZone& zones,
+                                     Reporter* reporter) {
   const size_t errors = reporter->errors();
   Document document;
   const YamlEntry& name = *root.Find(Name(kind));
@@ -45,7 +47,7 @@ std::optional<Document> ReadDocument(DocumentKind kind, const YamlNode& root,
   if (const YamlEntry* text = root.Find("description")) {
     ReadText(Field(*text, "description", reporter), &document.description);
   }
-  auto body = ReadBody(kind, root, reporter);
+  auto body = ReadBody(kind, root, zones, reporter);
   if (!body || reporter->errors() > errors) return std::nullopt;
   document.body = *std::move(body);
   document.source = std::string(source);

@@ -6,6 +6,7 @@
 
 #include "fsm/base/diagnostic.h"
 #include "fsm/when/document.h"
+#include "fsm/when/zones.h"
 #include "fsm/yaml/tree.h"
 
 namespace dfsmr {
@@ -15,6 +16,7 @@ std::optional<DocumentKind> DocumentKindOf(const YamlNode& root);
 
 // nullopt: it cannot be used, and errors were reported. `root` is of `kind`, and `source` its text.
 std::optional<Document> ReadDocument(DocumentKind kind, const YamlNode& root,
-                                     std::string_view source, Reporter* reporter);
+                                     std::string_view source, const FindZone& zones,
+                                     Reporter* reporter);
 
 }  // namespace dfsmr

@@ -46,6 +46,10 @@ void Encode(const PlanState& plan, Waits waits, record::Plan* out) {
   out->set_upgraded(plan.upgraded);
   out->set_children(plan.children);
   out->set_first_child(plan.first_child);
+  if (plan.wait_after_fail) out->set_wait_after_fail(plan.wait_after_fail->count() + 1);
+  out->set_wait_given(plan.wait_given);
+  out->set_stopping(plan.stopping);
+  out->set_impatient(plan.impatient + 1);  // kNoNode becomes 0
   for (const OpenEdge& edge : plan.open) {
     record::OpenEdge* to = out->add_open();
     to->set_from(edge.from);
@@ -72,6 +76,10 @@ PlanState Decode(const record::Plan& in) {
   plan.upgraded = in.upgraded();
   plan.children = in.children();
   plan.first_child = in.first_child();
+  if (in.wait_after_fail() > 0) plan.wait_after_fail = Duration(in.wait_after_fail() - 1);
+  plan.wait_given = in.wait_given();
+  plan.stopping = in.stopping();
+  plan.impatient = in.impatient() - 1;
   for (const auto& edge : in.open()) {
     plan.open.push_back(
         {edge.from(), edge.owner(), edge.edge(), edge.next(), edge.transition(), edge.client()});
@@ -135,6 +143,8 @@ std::string Encode(const Instance& instance, const Machine& machine, const Writt
     out.mutable_provenance()->set_group(instance.provenance->group);
     out.mutable_provenance()->set_cause(instance.provenance->cause);
     out.mutable_provenance()->set_depth(instance.provenance->depth);
+    out.mutable_provenance()->set_backfill(instance.provenance->backfill);
+    out.mutable_provenance()->set_time(Micros(instance.provenance->time));
     out.mutable_provenance()->set_waits_for_group(instance.waits.Has(Wait::kGroup));
   }
   for (const auto& [node, count] : instance.entries) (*out.mutable_entries())[node] = count;
@@ -194,7 +204,8 @@ Result<Instance> Decode(InstanceName name, std::string_view key, std::string_vie
   }
   if (in.has_provenance()) {
     instance.provenance =
-        Provenance{in.provenance().group(), in.provenance().cause(), in.provenance().depth()};
+        Provenance{in.provenance().group(), in.provenance().cause(), in.provenance().depth(),
+                   in.provenance().backfill(), FromMicros(in.provenance().time())};
   }
   /*mutant recover-entries-lost*/ for (const auto& [node, count] : in.entries())
     instance.entries.emplace_back(node, count); /*end*/
@@ -217,6 +228,7 @@ Result<Instance> DecodeInstance(const Reader& reader, InstanceName name, std::st
     if (row.arrived > 0) tokens.RestoreArrived(row.home, row.arrived);
     if (row.doomed) tokens.RestoreDoomed(row.home);
     if (!row.input.empty()) tokens.RestorePatched(row.home, std::move(row.input));
+    if (row.settling) tokens.RestoreSettling(row.home, *std::move(row.settling));
     return true;
   });
   if (!scanned) return scanned.error();

@@ -32,6 +32,21 @@
 //                                          since the stats row was written
 //   0x18 document  ns kind(1) name         record.DocumentHead: of a schedule, trigger or limit
 //   0x19 text      ns kind(1) name version(4)  record.Document
+//   0x1A occurrence  ns kind(1) name number(8)  record.Occurrence of a schedule or trigger
+//   0x1B schedule  ns name                 record.ScheduleState
+//   0x1C occurrences' index, by its next byte:
+//          0x01    ns kind(1) name         record.OccurrenceHead
+//          0x02    ns kind(1) name id      the number (8) of the one with this id
+//          0x03    ns kind(1) name number(8)  of one that is FAILED
+//          0x04    time(8) ns kind(1) name number(8)  when it was listed
+//          0x05    ns group                record.Backfill
+//   0x1D trigger   ns name                 record.Trigger; without a name the last record of the feed
+//                                          that all triggers which follow it have looked at (8)
+//   0x1E gathering ns trigger number(8)    record.Gathering
+//   0x1F gathered  ns trigger number(8) index(8)  record.Gathered: an item of a gathering
+//   0x20 seen      ns trigger 1 text       until when items with this text are duplicates (8)
+//                  ns trigger 2 time(8) text   index: when that is over
+//   0x30 clock                             record.Clock, of a partition whose clock is virtual
 //   0x24 group     ns group                record.InstanceGroup
 //   0x25 members   ns group instance       index
 //   0x26 causes    ns cause instance       index: what a schedule or trigger has started
@@ -83,6 +98,14 @@ enum Kind : uint8_t {
   kDropped = 0x17,
   kDocument = 0x18,
   kDocumentText = 0x19,
+  kOccurrence = 0x1A,
+  kSchedule = 0x1B,
+  kOccurrenceIndex = 0x1C,
+  kTrigger = 0x1D,
+  kGathering = 0x1E,
+  kGathered = 0x1F,
+  kSeen = 0x20,
+  kClock = 0x30,
   kGroupHead = 0x24,
   kMember = 0x25,
   kByCause = 0x26,

@@ -125,7 +125,11 @@ ALLOWED = {
         "GetCaller": ANY},
     "dfsmr.v1.ScheduleService": {
         "GetClock": LOOK, "AdvanceClock": {"admin"}, "ListGroups": LOOK, "GetGroup": LOOK,
-        "SetGroup": CHANGE, "ControlGroup": CHANGE},
+        "SetGroup": CHANGE, "ControlGroup": CHANGE,
+        "ListTriggers": LOOK, "GetTrigger": LOOK, "FireTrigger": CHANGE,
+        "ListSchedules": LOOK, "GetSchedule": LOOK, "PreviewSchedule": LOOK,
+        "RunSchedule": CHANGE, "BackfillSchedule": CHANGE, "SetPaused": CHANGE,
+        "ListOccurrences": LOOK, "RetryOccurrences": CHANGE, "DeleteDefinition": CHANGE},
     "DistributedFSMRunner": {
         "Define": CHANGE, "Start": WORK, "Ready": WORK, "Changes": LOOK, "Machines": LOOK,
         "Instances": LOOK, "Transition": CHANGE, "Relinquish": CHANGE},

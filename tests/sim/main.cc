@@ -18,7 +18,9 @@
 #include <string>
 
 #include "storage/rocks/rocks_store.h"
+#include "tests/sim/schedules.h"
 #include "tests/sim/sim.h"
+#include "tests/sim/triggers.h"
 #include "tests/storage/rocks/temporary_folder.h"
 
 namespace dfsmr {
@@ -64,6 +66,8 @@ Outcome RunSeed(uint64_t seed, Store* below, bool trace, FaultCounts* hits) {
     outcome.problem = sim.Run();
     outcome.ledger = sim.ledger();
     for (size_t i = 0; i < hits->size(); ++i) (*hits)[i] += sim.hits()[i];
+    if (outcome.problem.empty() && !below) outcome.problem = ScheduleSim(seed, trace).Run();
+    if (outcome.problem.empty() && !below) outcome.problem = TriggerSim(seed, trace).Run();
   } catch (const std::exception& error) {
     outcome.problem = error.what();
   }

@@ -1,0 +1,97 @@
+#include "dsrv/calls/webhooks.h"
+
+#include <memory>
+#include <utility>
+
+#include "dsrv/calls/call.h"
+#include "dsrv/engine/engine.h"
+#include "dsrv/engine/triggers.h"
+#include "dsrv/wire/checks.h"
+#include "fsm/base/names.h"
+
+namespace dfsmr {
+namespace {
+
+int StatusOf(const Error& error) {
+  switch (error.code) {
+    case Code::kNotFound:
+      return 404;
+    case Code::kUnauthenticated:
+      return 401;
+    case Code::kUnavailable:
+      return 503;
+    case Code::kResourceExhausted:
+      return 429;
+    default:
+      return 400;
+  }
+}
+
+// One call on its way: the loop finds the webhook, the proof is checked elsewhere, and the loop
+// takes the item.
+class Receiving : public std::enable_shared_from_this<Receiving> {
+ public:
+  Receiving(const WebhookDoor& door, WebhookRequest request,
+            std::function<void(WebhookAnswer)> answer)
+      : door_(door), request_(std::move(request)), answer_(std::move(answer)) {}
+
+  void Find() {
+    if (request_.body.size() > kWebhookBody) {
+      return Fail(TooLarge("the body", request_.body.size(), kWebhookBody), 413);
+    }
+    Post([self = shared_from_this()](Engine& engine) {
+      self->hook_ = engine.triggers().HookOf(self->request_.ns, self->request_.path);
+      self->door_.elsewhere([self] { self->Prove(); });
+    });
+  }
+
+ private:
+  void Prove() {
+    if (!hook_) {
+      return Fail({Code::kNotFound, Reason::kNoSuchTrigger,
+                   "no trigger of namespace " + Quoted(request_.ns) + " has a webhook at " +
+                       Quoted(request_.path)});
+    }
+    const WebhookSource& webhook = hook_->source;
+    std::string secret;
+    if (webhook.proof != WebhookSource::Proof::kOpen) {
+      secret = door_.secret(request_.ns, webhook.secret).value_or("");
+    }
+    if (!Proven(webhook, request_.Header(webhook.header), request_.body, secret)) {
+      return Fail({Code::kUnauthenticated, Reason::kBadToken,
+                   "the header " + Quoted(webhook.header) +
+                       " does not prove that the caller knows the webhook's secret"});
+    }
+    Post([self = shared_from_this(), item = ItemOf(request_, webhook)](Engine& engine) {
+      auto taken = engine.triggers().Receive(self->request_.ns, self->request_.path, item);
+      engine.AfterCommit([self, taken = std::move(taken)] {
+        if (!taken) return self->Fail(taken.error());
+        self->answer_({202, self->hook_->trigger, *taken, std::nullopt});
+      });
+    });
+  }
+
+  void Post(std::function<void(Engine&)> run) {
+    Mailbox::Mail mail{.run = std::move(run),
+                       .drop = [self = shared_from_this()] { self->Fail(Overloaded()); }};
+    mail.bytes = request_.body.size();
+    if (!door_.post(std::move(mail))) Fail(Overloaded());
+  }
+
+  void Fail(const Error& error) { Fail(error, StatusOf(error)); }
+  void Fail(const Error& error, int status) { answer_({status, "", std::nullopt, error}); }
+
+  const WebhookDoor& door_;
+  const WebhookRequest request_;
+  const std::function<void(WebhookAnswer)> answer_;
+  std::optional<Hook> hook_;
+};
+
+}  // namespace
+
+void ReceiveWebhook(const WebhookDoor& door, WebhookRequest request,
+                    std::function<void(WebhookAnswer)> answer) {
+  std::make_shared<Receiving>(door, std::move(request), std::move(answer))->Find();
+}
+
+}  // namespace dfsmr

@@ -1,0 +1,155 @@
+#include "dsrv/engine/backfills.h"
+
+#include <utility>
+
+#include "fsm/base/names.h"
+
+namespace dfsmr {
+namespace {
+
+rows::DocumentName NameOf(const std::string& ns, const std::string& schedule) {
+  return {ns, DocumentKind::kSchedule, schedule};
+}
+
+bool Failed(InstanceResult result) {
+  return result == InstanceResult::kError || result == InstanceResult::kAborted ||
+         result == InstanceResult::kCancelled;
+}
+
+bool RunsAgain(const FormerRun& run, Again again) {
+  if (!run.stopped) return false;
+  return again == Again::kAll || (again == Again::kFailed && Failed(run.result));
+}
+
+}  // namespace
+
+Result<std::optional<std::string>> SuffixOf(const ScheduleSource& source,
+                                            const ScheduleTimes& times, const std::string& name,
+                                            Timestamp time, Again again, const FindRun& find) {
+  using Suffix = std::optional<std::string>;
+  const LaunchStart* start = source.launch.start();
+  if (!start) return Suffix("");  // what was sent leaves nothing that could be there
+  std::string id = name + "-" + StampText(time);
+  if (!start->id.empty()) {
+    auto moment = MomentOf(times, name, OccurrenceKind::kBackfill, time, source.calendar->zone());
+    auto filled = Launcher::IdOf(source.launch, ResolverOf(std::move(moment)));
+    if (!filled) return Suffix("");  // the launch says what is wrong
+    id = *std::move(filled);
+  }
+  auto run = find(id);
+  if (!run) return run.error();
+  if (!*run) return Suffix("");
+  if (!start->id.empty() || again == Again::kNever) return Suffix();
+  // The last one that has run decides.
+  std::string suffix;
+  for (uint64_t number = 1;; ++number) {
+    suffix = "-again-" + std::to_string(number);
+    auto later = find(id + suffix);
+    if (!later) return later.error();
+    if (!*later) break;
+    run = later;
+  }
+  return RunsAgain(**run, again) ? Suffix(suffix) : Suffix();
+}
+
+Result<Ok> Backfills::Recover() {
+  return rows::ScanBackfills(turn_.reader(), [this](std::string_view ns, std::string_view group,
+                                                    const rows::BackfillRow& row) {
+    groups_.SetToCome(std::string(ns), std::string(group), row.to_come);
+  });
+}
+
+// A group that is there already may have members that are not the backfill's.
+Result<std::string> Backfills::NewGroup(const BackfillArgs& args) {
+  if (!args.group.empty()) {
+    if (!groups_.Get(args.ns, args.group)) return args.group;
+    return Error{Code::kAlreadyExists, Reason::kNone,
+                 "group " + Quoted(args.group) + " exists already; choose another one"};
+  }
+  const std::string name = "backfill-" + args.name + "-" + StampText(turn_.now());
+  std::string group = name;
+  for (int number = 2; groups_.Get(args.ns, group); ++number) {
+    group = name + "." + std::to_string(number);
+  }
+  return group;
+}
+
+Result<GroupView> Backfills::Begin(const BackfillArgs& args) {
+  if (auto full = turn_.NeedsRoom(Room::kAmple)) return *std::move(full);
+  auto stands = documents_.Stands(NameOf(args.ns, args.name));
+  if (!stands) return stands.error();
+  if (!*stands) return NoSuchDocument(NameOf(args.ns, args.name));
+  auto group = NewGroup(args);
+  if (!group) return group.error();
+  GroupSettings settings;
+  settings.max_running = args.max_running;
+  settings.schedule = args.name;
+  settings.client = args.client;
+  auto made = groups_.Set(args.ns, *group, settings);
+  if (!made || args.total == 0) return made;
+  rows::BackfillRow row{.schedule = args.name,
+                        .version = args.version,
+                        .from = args.from,
+                        .to = args.to,
+                        .position = args.reverse ? args.to + Duration(1) : args.from - Duration(1),
+                        .reverse = args.reverse,
+                        .again = static_cast<uint32_t>(args.again),
+                        .priority = args.priority,
+                        .to_come = args.total};
+  rows::PutBackfill(turn_.writer(), args.ns, *group, row);
+  groups_.SetToCome(args.ns, *group, args.total);
+  return groups_.Get(args.ns, *group);
+}
+
+Result<std::optional<FormerRun>> Backfills::RunOf(const std::string& ns, const std::string& id) {
+  auto first = residents_.FirstSeqOf(ns, id);
+  if (!first) return first.error();
+  if (!*first) return std::optional<FormerRun>();
+  auto resident = residents_.Load(ns, id);
+  if (!resident) return resident.error();
+  const Instance& instance = (*resident)->instance;
+  return std::optional(FormerRun{instance.Stopped(), instance.result});
+}
+
+uint64_t Backfills::MakeNext(const std::string& ns, const std::string& group) {
+  auto row = rows::GetBackfill(turn_.reader(), ns, group);
+  if (!turn_.Trust(row) || !*row) return 0;
+  if (turn_.NeedsRoom(Room::kAmple)) return (*row)->to_come;
+  auto next = Next(ns, group, &**row);
+  if (next && *next && (*row)->to_come > 0) {
+    rows::PutBackfill(turn_.writer(), ns, group, **row);
+    return (*row)->to_come;
+  }
+  rows::DropBackfill(turn_.writer(), ns, group);
+  return 0;
+}
+
+Result<bool> Backfills::Next(const std::string& ns, const std::string& group,
+                             rows::BackfillRow* row) {
+  auto version = documents_.Find(NameOf(ns, row->schedule), row->version);
+  if (!version) return version.error();
+  auto state = rows::GetScheduleState(turn_.reader(), ns, row->schedule);
+  if (!turn_.Trust(state)) return state.error();
+  const ScheduleSource& source = *std::get<0>(version->document->body);
+  const ScheduleTimes times(*source.calendar, ns, row->schedule,
+                            *state ? (*state)->last_time : kNever);
+  const Timestamp time = row->reverse ? times.Previous(row->position).value_or(kNever)
+                                      : times.Next(row->position);
+  if (time == kNever || time < row->from || time > row->to) return false;
+  auto suffix = SuffixOf(source, times, row->schedule, time, static_cast<Again>(row->again),
+                         [&](const std::string& id) { return RunOf(ns, id); });
+  if (!suffix) return suffix.error();
+  row->position = time;
+  if (!*suffix) return true;
+  auto launched =
+      schedules_.Backfill(*version, time, {.group = group, .suffix = **suffix, .priority = row->priority});
+  if (!launched) return launched.error();
+  --row->to_come;
+  return true;
+}
+
+void Backfills::DropRest(const std::string& ns, const std::string& group) {
+  rows::DropBackfill(turn_.writer(), ns, group);
+}
+
+}  // namespace dfsmr

@@ -1,0 +1,85 @@
+// Takes the items that triggers are brought, through `if`, `dedupe` and `gather` to what they start
+// or send. What becomes of an item is in the batch of the turn that takes it.
+#pragma once
+
+#include <functional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "dsrv/engine/items.h"
+#include "dsrv/engine/launcher.h"
+#include "dsrv/engine/occurrences.h"
+#include "dsrv/engine/trigger_state.h"
+#include "dsrv/engine/turn.h"
+
+namespace dfsmr {
+
+struct Item {
+  const ItemSource& source;  // that brings it
+  std::string json;
+  uint32_t depth = 0;  // of what it starts or sends, in a chain of change triggers
+  OccurrenceKind kind = OccurrenceKind::kRegular;
+};
+
+class Intake {
+ public:
+  Intake(OpenTurn& turn, TriggerStates& states, Launcher& launcher, Occurrences& occurrences)
+      : turn_(turn), states_(states), launcher_(launcher), occurrences_(occurrences) {}
+
+  // Sets what is to be done when a trigger is paused because of its failures.
+  void OnPause(std::function<void(TriggerState&)> paused) { paused_ = std::move(paused); }
+
+  // Why nothing can be taken now; nullopt: it can. Nothing of it changes during a pass.
+  std::optional<Error> Full() const { return turn_.NeedsRoom(Room::kAmple); }
+  // What became of an item: of FILTERED, DUPLICATE and GATHERED nothing is listed. An error: there
+  // is no room, and nothing has happened. REQUIRES: its document is the trigger's.
+  Result<Occurrence> Take(TriggerState& state, const Item& item);
+  // A dead letter again, with the version that stands now.
+  Result<Occurrence> Retry(TriggerState& state, Occurrence one);
+  // Lists what retention has taken away before the trigger looked at it.
+  void Miss(TriggerState& state, uint64_t count);
+
+  // How what it started has ended, for `stop_on_fail`.
+  void Ended(TriggerState& state, const std::string& instance, bool failed);
+
+  // Open gatherings: those of a trigger from the store, none any more, and with other rules.
+  Result<Ok> LoadGatherings(TriggerState& state);
+  void ForgetGatherings(TriggerState& state);
+  void TimeGatherings(TriggerState& state);
+  // Ends one gathering whose time has come. False: there is none.
+  bool EndGathering();
+  Timestamp Due() const;
+
+ private:
+  struct Deadline {
+    Timestamp at;
+    TriggerState* state;
+    std::string key;
+    friend bool operator<(const Deadline& a, const Deadline& b) {
+      return std::tie(a.at, a.state->serial, a.key) < std::tie(b.at, b.state->serial, b.key);
+    }
+  };
+
+  Result<Occurrence> Gather(TriggerState& state, const Item& item, Given given);
+  Result<Occurrence> FinishGathering(TriggerState& state, const rows::GatheringRow& row,
+                                     OccurrenceKind kind);
+  Result<Ok> Expire(TriggerState& state, const rows::GatheringRow& row);
+  void DropGathering(TriggerState& state, const rows::GatheringRow& row);
+  Result<Occurrence> Launch(TriggerState& state, const Given& given, OccurrenceKind kind);
+  // Fills in what was launched; an error as Launch.
+  Result<Ok> Try(TriggerState& state, const Given& given, uint64_t number, Occurrence* one);
+  Result<Occurrence> List(TriggerState& state, const Given& given, Occurrence one);
+  void Failed(TriggerState& state, const std::string& why);
+
+  OpenTurn& turn_;
+  TriggerStates& states_;
+  Launcher& launcher_;
+  Occurrences& occurrences_;
+  std::function<void(TriggerState&)> paused_;
+  std::set<Deadline> deadlines_;  // of the gatherings of triggers that are not paused
+};
+
+}  // namespace dfsmr

@@ -1,0 +1,280 @@
+#include "dsrv/engine/launcher.h"
+
+#include <utility>
+
+#include "dsrv/engine/values.h"
+#include "fsm/base/duration.h"
+#include "fsm/base/json.h"
+#include "fsm/base/limits.h"
+#include "fsm/base/names.h"
+
+namespace dfsmr {
+namespace {
+
+// A chain of change triggers that is deeper is taken for a loop.
+constexpr uint32_t kDepthMax = 16;
+
+Error Unusable(const std::string& what, std::string why) {
+  return {Code::kInvalidArgument, Reason::kBadRequest, what + ": " + std::move(why)};
+}
+
+// A template's text, filled in; "" of an empty one.
+Result<std::string> Text(const std::string& what, const std::string& text,
+                         const Resolver& resolve) {
+  if (text.empty()) return text;
+  auto filled = TextOf(Evaluate(json::Quote(text), resolve));
+  if (!filled) return Unusable(what, filled.error().message);
+  return filled;
+}
+
+Result<std::string> Object(const std::string& text, const Resolver& resolve) {
+  auto filled = Evaluate(text, resolve);
+  if (!filled) return Unusable("params", filled.error().message);
+  if (json::KindOf(*filled) != json::Kind::kObject) {
+    return Unusable("params", "they are to be an object such as {a: 1}, not " +
+                                  filled->substr(0, 100));
+  }
+  if (filled->size() > limits::kJson) {
+    return Unusable("params", "they take " + std::to_string(filled->size()) +
+                                  " bytes; the limit is " + std::to_string(limits::kJson));
+  }
+  return filled;
+}
+
+Result<Ok> FillLabels(const LaunchStart& start, const Resolver& resolve, StartArgs* args) {
+  for (const auto& [key, value] : start.labels) {
+    auto filled = Text("label " + Quoted(key), value, resolve);
+    if (!filled) return filled.error();
+    if (InvalidUtf8(*filled) || Characters(*filled) > limits::kLabelValue) {
+      return Unusable("label " + Quoted(key),
+                      "its value is longer than " + std::to_string(limits::kLabelValue) +
+                          " characters: " + Quoted(*filled));
+    }
+    args->spec.labels[key] = *std::move(filled);
+  }
+  return Ok{};
+}
+
+Result<std::string> FillId(const LaunchOrder& order, const LaunchStart& start) {
+  auto id = start.id.empty() ? Result<std::string>(order.default_id + order.id_suffix)
+                             : Text("id", start.id, order.resolve);
+  if (!id || ValidInstanceId(*id)) return id;
+  return Unusable("id", Quoted(*id) + " cannot be an instance's id: that is 1 to " +
+                            std::to_string(limits::kInstanceId) +
+                            " printable characters without space");
+}
+
+Result<std::string> FillGroup(const LaunchOrder& order, const LaunchStart& start) {
+  auto group = order.group ? Result<std::string>(*order.group)
+                           : Text("group", start.group, order.resolve);
+  if (!group || group->empty()) return group;
+  if (ValidInstanceId(*group)) return group;
+  return Unusable("group", Quoted(*group) + " cannot be a group's name: that is 1 to " +
+                               std::to_string(limits::kInstanceId) +
+                               " printable characters without space");
+}
+
+// Overlap is the limit "schedule:NAME" of 1. False: this engine knows no limits of starts.
+template <typename Args>
+bool AskForRoom(const std::string& key, Overlap overlap, Args* args) {
+  if constexpr (requires { args->asks; }) {
+    if (overlap == Overlap::kAllow) return true;
+    using Ask = typename decltype(args->asks)::value_type;
+    using Word = decltype(Ask::on_conflict);
+    Ask ask;
+    ask.key = key;
+    switch (overlap) {
+      case Overlap::kAllow:
+      case Overlap::kWait:
+        ask.on_conflict = Word::kWait;
+        ask.waiting = kOverlapWaiting;
+        break;
+      case Overlap::kLatest: ask.on_conflict = Word::kLatest; break;
+      case Overlap::kSkip: ask.on_conflict = Word::kSkip; break;
+      case Overlap::kCancel: ask.on_conflict = Word::kCancel; break;
+      case Overlap::kReplace: ask.on_conflict = Word::kReplace; break;
+    }
+    args->asks.push_back(std::move(ask));
+    return true;
+  } else {
+    return false;
+  }
+}
+
+bool Failed(InstanceResult result) {
+  return result == InstanceResult::kError || result == InstanceResult::kAborted;
+}
+bool Succeeded(InstanceResult result) {
+  return result == InstanceResult::kSuccess || result == InstanceResult::kWarning;
+}
+
+}  // namespace
+
+std::string CauseOf(DocumentKind kind, std::string_view name) {
+  return std::string(Name(kind)) + ":" + std::string(name);
+}
+
+std::optional<CauseName> ReadCause(std::string_view cause) {
+  for (DocumentKind kind : {DocumentKind::kSchedule, DocumentKind::kTrigger}) {
+    const std::string_view word = Name(kind);
+    if (!cause.starts_with(word) || !cause.substr(word.size()).starts_with(':')) continue;
+    return CauseName{kind, cause.substr(word.size() + 1)};
+  }
+  return std::nullopt;
+}
+
+Result<std::string> Launcher::IdOf(const LaunchSource& source, const Resolver& resolve) {
+  return Text("id", source.start()->id, resolve);
+}
+
+Result<StartArgs> Launcher::Fill(const LaunchOrder& order) {
+  const LaunchStart& start = *order.source.start();
+  StartArgs args;
+  auto id = FillId(order, start);
+  if (!id) return id.error();
+  auto params = Object(start.params, order.resolve);
+  if (!params) return params.error();
+  auto group = FillGroup(order, start);
+  if (!group) return group.error();
+  if (auto labels = FillLabels(start, order.resolve, &args); !labels) return labels.error();
+  args.ns = order.ns;
+  args.machine = start.machine;
+  args.version = start.version;
+  args.id = *std::move(id);
+  args.spec.params = order.params.empty() ? *std::move(params) : json::Merge(*params, order.params);
+  args.spec.client = order.cause;
+  args.priority = order.priority.value_or(start.priority);
+  if (start.before) args.start_before = After(order.time, *start.before);
+  args.provenance = Provenance{*std::move(group), order.cause, order.depth, order.backfill,
+                               order.time};
+  return args;
+}
+
+Result<Launched> Launcher::Launch(const LaunchOrder& order) {
+  if (order.depth > kDepthMax) {
+    return Launched{OccurrenceOutcome::kFailed,
+                    "it is the " + std::to_string(order.depth) +
+                        "th in a chain of change triggers, which may be " +
+                        std::to_string(kDepthMax) +
+                        " deep: do these triggers start one another in a loop?",
+                    ""};
+  }
+  return order.source.start() ? Start(order) : Send(order);
+}
+
+Result<Launched> Launcher::Start(const LaunchOrder& order) {
+  if (auto full = turn_.NeedsRoom(Room::kAmple)) return *std::move(full);
+  auto args = Fill(order);
+  if (!args) return Launched{OccurrenceOutcome::kFailed, args.error().message, ""};
+  if (args->start_before <= turn_.now()) {
+    return Launched{OccurrenceOutcome::kFailed,
+                    "it is too late: 'before' lets it begin within " +
+                        FormatDuration(*order.source.start()->before) + " of its time",
+                    ""};
+  }
+  const Overlap overlap = order.overlap.value_or(order.source.overlap);
+  const Counts counts = CountsOf(order.ns, order.cause);
+  if (!order.backfill && !AskForRoom(order.cause, overlap, &*args) && overlap == Overlap::kSkip &&
+      counts.running + counts.waiting > 0) {
+    return Launched{OccurrenceOutcome::kSkipped,
+                    "an earlier instance of " + order.cause +
+                        " goes on; 'overlap: allow' would start another one beside it",
+                    ""};
+  }
+  auto started = starter_.Start(*std::move(args));
+  if (started) {
+    return Launched{started->created ? OccurrenceOutcome::kStarted : OccurrenceOutcome::kExists, "",
+                    started->view.instance.id};
+  }
+  const Error& error = started.error();
+  if (error.reason == Reason::kDiskFull) return error;
+  const bool left_out = error.reason == Reason::kLimitReached;
+  return Launched{left_out ? OccurrenceOutcome::kSkipped : OccurrenceOutcome::kFailed,
+                  error.message, ""};
+}
+
+Result<Launched> Launcher::Send(const LaunchOrder& order) {
+  if (auto full = turn_.NeedsRoom(Room::kAmple)) return *std::move(full);
+  const LaunchSend& send = *order.source.send();
+  auto instance = Text("instance", send.instance, order.resolve);
+  if (!instance) return Launched{OccurrenceOutcome::kFailed, instance.error().message, ""};
+  auto transition = Text("transition", send.transition, order.resolve);
+  auto node = Text("node", send.node, order.resolve);
+  auto params = Object(send.params, order.resolve);
+  for (const Result<std::string>* one : {&transition, &node, &params}) {
+    if (!*one) return Launched{OccurrenceOutcome::kFailed, one->error().message, ""};
+  }
+  ReportArgs args;
+  args.transition = *std::move(transition);
+  args.node = *std::move(node);
+  args.params = order.params.empty() ? *std::move(params) : json::Merge(*params, order.params);
+  args.client = order.cause;
+  Result<Answer> answer = Answer();
+  {
+    const Changer::Because because(changer_, {.cause = order.cause, .depth = order.depth});
+    answer = reports_.Report(order.ns, *instance, std::move(args), {}, {});
+  }
+  if (answer) return Launched{OccurrenceOutcome::kSent, "", *std::move(instance)};
+  if (answer.error().reason == Reason::kDiskFull) return answer.error();
+  return Launched{OccurrenceOutcome::kFailed, answer.error().message, ""};
+}
+
+// What goes on ----------------------------------------------------------------------------------
+
+Launcher::Counts Launcher::CountsOf(const std::string& ns, const std::string& cause) const {
+  auto found = counts_.find(ResidentKey(ns, cause));
+  return found == counts_.end() ? Counts{} : found->second;
+}
+
+std::map<std::string, Launcher::Counts> Launcher::CountsIn(const std::string& ns) const {
+  std::map<std::string, Counts> counts;
+  for (const auto& [key, one] : counts_) {
+    auto [of, cause] = SplitKey(key);
+    if (of == ns) counts.emplace(std::move(cause), one);
+  }
+  return counts;
+}
+
+void Launcher::Count(const Instance& instance, InstanceState state, int64_t by) {
+  const bool waits = state == InstanceState::kScheduled;
+  const bool runs = state == InstanceState::kPlanning || state == InstanceState::kRunning;
+  if (!waits && !runs) return;
+  const std::string key = ResidentKey(instance.ns, instance.provenance->cause);
+  Counts& counts = counts_[key];
+  (waits ? counts.waiting : counts.running) += static_cast<uint64_t>(by);
+  if (counts.waiting == 0 && counts.running == 0) counts_.erase(key);
+}
+
+void Launcher::Load(Resident& resident) {
+  const Instance& instance = resident.instance;
+  if (!instance.provenance || instance.provenance->cause.empty()) return;
+  if (!instance.provenance->backfill) Count(instance, instance.state, +1);
+}
+
+void Launcher::Absorb(const Change& change) {
+  const Instance& instance = change.instance();
+  if (!instance.provenance || instance.provenance->cause.empty()) return;
+  if (instance.provenance->backfill || change.before.state == instance.state) return;
+  Count(instance, instance.state, +1);
+  Count(instance, change.before.state, -1);
+  const bool was_stuck = change.before.waits.Has(Wait::kStuck);
+  const bool stuck = !was_stuck && !instance.Stopped() && instance.waits.Has(Wait::kStuck);
+  const bool failed = change.Stopped() && Failed(instance.result) && !was_stuck;
+  const bool succeeded = change.Stopped() && Succeeded(instance.result);
+  if (!stuck && !failed && !succeeded) return;
+  ended_.push_back({instance.ns, instance.provenance->cause, instance.id, stuck || failed,
+                    instance.provenance->time});
+}
+
+bool Launcher::Work() {
+  if (ended_.empty()) return false;
+  const Ended one = std::move(ended_.front());
+  ended_.pop_front();
+  auto cause = ReadCause(one.cause);
+  auto keeper = cause ? keepers_.find(cause->kind) : keepers_.end();
+  if (keeper == keepers_.end()) return true;
+  keeper->second->LaunchEnded(one.ns, std::string(cause->name), one.instance, one.failed, one.time);
+  return true;
+}
+
+}  // namespace dfsmr

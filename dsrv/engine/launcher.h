@@ -1,0 +1,123 @@
+// Launches: what schedules and triggers start and send. And what becomes of what they started: how
+// many of it go on, and whether it succeeded.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "dsrv/engine/changer.h"
+#include "dsrv/engine/part.h"
+#include "dsrv/engine/reports.h"
+#include "dsrv/engine/starter.h"
+#include "fsm/base/template.h"
+#include "fsm/when/document.h"
+#include "fsm/when/launch.h"
+#include "fsm/when/occurrence.h"
+
+namespace dfsmr {
+
+// A schedule or trigger by its name, as text: "schedule:NAME".
+std::string CauseOf(DocumentKind kind, std::string_view name);
+// And back; nullopt: it is neither.
+struct CauseName {
+  DocumentKind kind;
+  std::string_view name;  // borrowed
+};
+std::optional<CauseName> ReadCause(std::string_view cause);
+
+// One launch: the source, what its references stand for, and what wins over it.
+struct LaunchOrder {
+  std::string ns;
+  std::string cause;  // CauseOf the schedule or trigger
+  const LaunchSource& source;
+  Resolver resolve;        // what a reference stands for: an error names what is missing
+  std::string default_id;  // of the instance, when the source names none
+  std::string id_suffix;   // is added to a default id: "-again-2"
+  Timestamp time;          // its time: `before` counts from it
+  uint32_t depth = 0;      // of what is started or sent, in a chain of change triggers
+  bool backfill = false;   // overlap and failures do not count
+  // What wins over the source.
+  std::string params;                 // a JSON object, whose members win; empty: none
+  std::optional<Overlap> overlap;
+  std::optional<std::string> group;
+  std::optional<int32_t> priority;
+};
+
+// What became of it: kStarted, kSent, kExists, kSkipped or kFailed.
+struct Launched {
+  OccurrenceOutcome outcome = OccurrenceOutcome::kFailed;
+  std::string error;     // kSkipped, kFailed: why
+  std::string instance;  // kStarted, kSent, kExists: its own, the one it moved, the one there was
+};
+
+// Hears how what it started has ended.
+class LaunchKeeper {
+ public:
+  virtual ~LaunchKeeper() = default;
+  // An instance that `name` started, and no backfill, has stopped, or was paused because steps
+  // failed; in the same commit. `failed`: with ERROR or ABORTED, or so paused. Else it stopped with
+  // SUCCESS or WARNING; CANCELLED is not told. `time`: that of its launch.
+  virtual void LaunchEnded(const std::string& ns, const std::string& name,
+                           const std::string& instance, bool failed, Timestamp time) = 0;
+};
+
+class Launcher : public Part {
+ public:
+  Launcher(OpenTurn& turn, Changer& changer, Starter& starter, Reports& reports)
+      : turn_(turn), changer_(changer), starter_(starter), reports_(reports) {}
+
+  // Names the keeper of schedules or triggers. Call it before the first change.
+  void SetKeeper(DocumentKind kind, LaunchKeeper* keeper) { keepers_[kind] = keeper; }
+
+  // The start that an order means, filled in. An error: a reference is missing, or what it gives
+  // cannot be used. Changes nothing. REQUIRES: the source starts.
+  static Result<StartArgs> Fill(const LaunchOrder& order);
+
+  // The id that a source names, filled in. REQUIRES: it starts, and names one.
+  static Result<std::string> IdOf(const LaunchSource& source, const Resolver& resolve);
+
+  // Starts or sends. Only one error: there is no room (DISK_FULL), nothing has happened, and the
+  // launch is to be tried again later. All else that is wrong is an outcome.
+  Result<Launched> Launch(const LaunchOrder& order);
+
+  // Its instances that go on, without those of backfills.
+  struct Counts {
+    uint64_t running = 0;  // begun, and neither stopped nor paused
+    uint64_t waiting = 0;  // SCHEDULED
+  };
+  Counts CountsOf(const std::string& ns, const std::string& cause) const;
+  // Of all in a namespace, by cause; only of those of which some go on.
+  std::map<std::string, Counts> CountsIn(const std::string& ns) const;
+
+  void Load(Resident& resident) override;
+  void Absorb(const Change& change) override;
+  // Tells a keeper of one end.
+  bool Work() override;
+
+ private:
+  struct Ended {
+    std::string ns;
+    std::string cause;
+    std::string instance;
+    bool failed;
+    Timestamp time;
+  };
+
+  Result<Launched> Start(const LaunchOrder& order);
+  Result<Launched> Send(const LaunchOrder& order);
+  void Count(const Instance& instance, InstanceState state, int64_t by);
+
+  OpenTurn& turn_;
+  Changer& changer_;
+  Starter& starter_;
+  Reports& reports_;
+  std::map<DocumentKind, LaunchKeeper*> keepers_;
+  absl::flat_hash_map<std::string, Counts> counts_;  // ns\0cause; only of those that go on
+  std::deque<Ended> ended_;
+};
+
+}  // namespace dfsmr

@@ -1,0 +1,85 @@
+// Polls: triggers start an action as an instance, for ordinary workers, and take the items of its
+// output; never two at once. The cursor that the output gives is in the batch of the last of the
+// items.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+
+#include <deque>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "dsrv/engine/intake.h"
+#include "dsrv/engine/part.h"
+#include "dsrv/engine/residents.h"
+#include "dsrv/engine/retention.h"
+#include "dsrv/engine/starter.h"
+#include "dsrv/engine/trigger_state.h"
+
+namespace dfsmr {
+
+class Polling {
+ public:
+  Polling(OpenTurn& turn, TriggerStates& states, Residents& residents, Starter& starter,
+          Retention& retention, Intake& intake, const EngineOptions& options)
+      : turn_(turn),
+        states_(states),
+        residents_(residents),
+        starter_(starter),
+        retention_(retention),
+        intake_(intake),
+        options_(options) {}
+
+  // Its polls go on, as the trigger's document says now. At start once its instances are there.
+  void Begin(TriggerState& state);
+  // None begins any more; what an instance that is under way brings waits in the instance.
+  void End(TriggerState& state);
+
+  void Absorb(const Change& change);
+  void BeginPass();
+  // Begins a poll, or takes items that one has brought. False: nothing is due.
+  bool Work();
+  Timestamp Due() const;
+
+ private:
+  struct Poll {
+    TriggerState* state;
+    std::string source;
+    friend bool operator<(const Poll& a, const Poll& b) {
+      return std::tie(a.state->serial, a.source) < std::tie(b.state->serial, b.source);
+    }
+  };
+  struct Output {
+    std::vector<std::string> items;
+    std::string cursor;  // empty: it gave none
+    bool more = false;
+  };
+
+  static rows::PollRow& RowOf(const Poll& poll);
+  static const PollSource* SourceOf(const Poll& poll);
+  static std::string IdOf(const Poll& poll);
+  void Schedule(const Poll& poll, Timestamp at);
+  void Start(const Poll& poll);
+  Result<Ok> StartInstance(const Poll& poll);
+  void Take(const Poll& poll);
+  Result<Output> OutputOf(const Poll& poll, Resident** resident);
+  bool TakeItems(const Poll& poll, const Output& output);
+  void Failed(const Poll& poll, const std::string& why);
+
+  OpenTurn& turn_;
+  TriggerStates& states_;
+  Residents& residents_;
+  Starter& starter_;
+  Retention& retention_;
+  Intake& intake_;
+  const EngineOptions& options_;
+  std::set<std::pair<Timestamp, Poll>> due_;
+  absl::flat_hash_map<std::string, Poll> running_;  // by ns\0id of the instance
+  uint64_t emptied_ = 0;    // the turn in which polls ended that are to leave no instance; 0: none
+  std::deque<Poll> ended_;  // whose instances have stopped
+};
+
+}  // namespace dfsmr

@@ -1,0 +1,339 @@
+#include "dsrv/engine/triggers.h"
+
+#include <algorithm>
+
+#include "fsm/base/names.h"
+
+namespace dfsmr {
+namespace {
+
+constexpr size_t kPiecesPerPass = 20;  // of work for polls and gatherings
+constexpr Duration kRoomAgain = std::chrono::seconds(1);
+
+Error BadRequest(std::string why) {
+  return {Code::kInvalidArgument, Reason::kBadRequest, std::move(why)};
+}
+
+Error NoSuchHook(const std::string& ns, const std::string& path) {
+  return {Code::kNotFound, Reason::kNoSuchTrigger,
+          "no trigger of namespace " + Quoted(ns) + " has a webhook at " + Quoted(path)};
+}
+
+const TriggerSource& SourceOf(const Document& document) {
+  return *std::get<std::shared_ptr<const TriggerSource>>(document.body);
+}
+
+}  // namespace
+
+Triggers::Triggers(const Below& below)
+    : turn_(below.turn),
+      documents_(below.documents),
+      occurrences_(below.occurrences),
+      launcher_(below.launcher),
+      states_(below.turn),
+      intake_(below.turn, states_, below.launcher, below.occurrences),
+      listening_(below.turn, states_, below.residents, intake_),
+      polling_(below.turn, states_, below.residents, below.starter, below.retention, intake_,
+               below.options) {
+  intake_.OnPause([this](TriggerState& state) { PausedByFailures(state); });
+}
+
+Result<Ok> Triggers::Recover() {
+  if (auto recovered = listening_.Recover(); !recovered) return recovered;
+  Result<Ok> outcome = Ok{};
+  auto scanned =
+      rows::ScanTriggers(turn_.reader(), [&](rows::TriggerName name, rows::TriggerRow row) {
+        if (outcome && !row.deleted) outcome = RecoverOne(name, std::move(row));
+      });
+  return scanned ? outcome : scanned;
+}
+
+Result<Ok> Triggers::RecoverOne(rows::TriggerName name, rows::TriggerRow row) {
+  auto version = documents_.Find({name.ns, DocumentKind::kTrigger, name.name});
+  if (!version) return version.error();
+  auto state = std::make_unique<TriggerState>();
+  state->ns = name.ns;
+  state->name = name.name;
+  state->version = version->version;
+  state->document = version->document;
+  state->row = std::move(row);
+  TriggerState& added = states_.Add(std::move(state));
+  if (auto loaded = intake_.LoadGatherings(added); !loaded) return loaded;
+  Begin(added);
+  return Ok{};
+}
+
+Result<TriggerState*> Triggers::Find(const std::string& ns, const std::string& name) {
+  if (TriggerState* state = states_.Find(ns, name)) return state;
+  return NoSuchDocument({ns, DocumentKind::kTrigger, name});
+}
+
+// Sources -----------------------------------------------------------------------------------------
+
+void Triggers::Begin(TriggerState& state) {
+  for (const ItemSource& one : state.source().on) {
+    if (one.webhook()) hooks_[{state.ns, one.webhook()->path}] = {&state, one.name};
+  }
+  intake_.TimeGatherings(state);
+  if (state.row.paused) return;
+  listening_.Begin(state);
+  polling_.Begin(state);
+}
+
+void Triggers::End(TriggerState& state) {
+  std::erase_if(hooks_, [&state](const auto& hook) { return hook.second.first == &state; });
+  intake_.ForgetGatherings(state);
+  listening_.End(state);
+  polling_.End(state);
+}
+
+void Triggers::PausedByFailures(TriggerState& state) {
+  End(state);
+  Begin(state);
+}
+
+// Documents ---------------------------------------------------------------------------------------
+
+// What was defined before keeps its numbers, and begins anew otherwise.
+rows::TriggerRow Triggers::FirstRow(const DocumentVersion& version) {
+  rows::TriggerRow row;
+  auto former = rows::GetTrigger(turn_.reader(), {version.ns, version.document->name});
+  if (turn_.Trust(former) && *former) {
+    row.polls = (*former)->polls;
+    row.gatherings = (*former)->gatherings;
+  }
+  const TriggerSource& source = SourceOf(*version.document);
+  const bool oldest = std::ranges::any_of(
+      source.on, [](const ItemSource& one) { return one.change() && one.change()->from_oldest; });
+  row.since = turn_.last_seq();
+  row.position = oldest ? turn_.feed_start() - 1 : row.since;
+  if (source.launch.paused) {
+    row.paused = true;
+    row.note = *source.launch.paused;
+    row.pause_time = turn_.clock();
+  }
+  return row;
+}
+
+// A trigger that has not listened to changes so far does so from now on.
+void Triggers::Defined(const DocumentVersion& version, bool first) {
+  TriggerState* state = states_.Find(version.ns, version.document->name);
+  if (!state) {
+    auto added = std::make_unique<TriggerState>();
+    added->ns = version.ns;
+    added->name = version.document->name;
+    added->document = version.document;
+    if (first) added->row = FirstRow(version);
+    state = &states_.Add(std::move(added));
+  } else {
+    End(*state);
+    if (!state->source().Has(SourceKind::kChange)) {
+      state->row.since = state->row.position = turn_.last_seq();
+    }
+  }
+  state->version = version.version;
+  state->document = version.document;
+  states_.MarkDirty(*state);
+  Begin(*state);
+}
+
+void Triggers::Deleted(const std::string& ns, const std::string& name) {
+  TriggerState* state = states_.Find(ns, name);
+  if (!state) return;
+  End(*state);
+  rows::DropGatherings(turn_.writer(), state->trigger());
+  rows::DropAllSeen(turn_.writer(), state->trigger());
+  state->row.deleted = true;
+  states_.Remove(*state);
+}
+
+std::optional<Error> Triggers::Refuse(const std::string& ns,
+                                      const std::vector<Document>& documents) const {
+  std::map<std::string, std::string> paths;  // to triggers
+  for (const auto& [hook, owner] : hooks_) {
+    const std::string& name = owner.first->name;
+    const bool again = std::ranges::any_of(documents, [&name](const Document& one) {
+      return one.kind() == DocumentKind::kTrigger && one.name == name;
+    });
+    if (hook.first == ns && !again) paths[hook.second] = name;
+  }
+  for (const Document& document : documents) {
+    if (document.kind() != DocumentKind::kTrigger) continue;
+    for (const ItemSource& one : SourceOf(document).on) {
+      if (!one.webhook()) continue;
+      const auto [taken, fresh] = paths.insert({one.webhook()->path, document.name});
+      if (fresh || taken->second == document.name) continue;
+      return BadRequest("trigger " + Quoted(document.name) + ": the path " +
+                        Quoted(one.webhook()->path) + " is that of trigger " +
+                        Quoted(taken->second) + " already; choose another");
+    }
+  }
+  return std::nullopt;
+}
+
+void Triggers::LaunchEnded(const std::string& ns, const std::string& name,
+                           const std::string& instance, bool failed, Timestamp) {
+  if (TriggerState* state = states_.Find(ns, name)) intake_.Ended(*state, instance, failed);
+}
+
+// Calls -------------------------------------------------------------------------------------------
+
+TriggerView Triggers::ViewOf(const TriggerState& state, DocumentVersion definition) {
+  TriggerView view;
+  view.definition = std::move(definition);
+  view.row = state.row;
+  if (auto head = occurrences_.HeadOf(state.of())) view.occurrences = *head;
+  if (view.occurrences.last != 0) {
+    if (auto last = occurrences_.Get(state.of(), view.occurrences.last)) view.last = *last;
+  }
+  view.counts = launcher_.CountsOf(state.ns, CauseOf(DocumentKind::kTrigger, state.name));
+  view.open_gatherings = state.gatherings.size();
+  if (state.source().Has(SourceKind::kChange)) {
+    view.listens = true;
+    view.position = listening_.PositionOf(state);
+    view.lag = turn_.last_seq() - view.position;
+  }
+  return view;
+}
+
+Result<TriggerView> Triggers::Get(const std::string& ns, const std::string& name,
+                                  uint32_t version) {
+  auto state = Find(ns, name);
+  if (!state) return state.error();
+  auto definition = documents_.Find((*state)->of(), version);
+  if (!definition) return definition.error();
+  return ViewOf(**state, *std::move(definition));
+}
+
+Result<Ok> Triggers::List(const std::string& ns, const std::string& after,
+                          const std::function<bool(const TriggerView&)>& visit) {
+  for (auto it = states_.all().upper_bound({ns, after});
+       it != states_.all().end() && it->first.first == ns; ++it) {
+    auto definition = documents_.Find(it->second->of());
+    if (!definition) return definition.error();
+    if (!visit(ViewOf(*it->second, *std::move(definition)))) break;
+  }
+  return Ok{};
+}
+
+Result<Occurrence> Triggers::Fire(const std::string& ns, const std::string& name,
+                                  const std::string& on, const std::string& item) {
+  auto state = Find(ns, name);
+  if (!state) return state.error();
+  const TriggerSource& source = (*state)->source();
+  const ItemSource* from = source.SourceNamed(on);
+  if (!from) {
+    std::string names;
+    for (const ItemSource& one : source.on) names += (names.empty() ? "" : ", ") + one.name;
+    if (names.empty()) names = "only one, without a name";
+    return BadRequest((on.empty() ? "the trigger has several sources; say which of them brings "
+                                    "the item: "
+                                  : "the trigger has no source " + Quoted(on) + "; it has ") +
+                      names);
+  }
+  return intake_.Take(**state, {*from, item.empty() ? "{}" : item, 0, OccurrenceKind::kManual});
+}
+
+Result<Ok> Triggers::Pause(const std::string& ns, const std::string& name, const std::string& note,
+                           const std::string& client) {
+  auto state = Find(ns, name);
+  if (!state) return state.error();
+  rows::TriggerRow& row = (*state)->row;
+  row.note = note;
+  row.paused_by = client;
+  if (!row.paused) {
+    row.pause_time = turn_.clock();
+    End(**state);
+    row.paused = true;
+    Begin(**state);
+  }
+  states_.MarkDirty(**state);
+  return Ok{};
+}
+
+Result<Ok> Triggers::Resume(const std::string& ns, const std::string& name, bool skip) {
+  auto state = Find(ns, name);
+  if (!state) return state.error();
+  rows::TriggerRow& row = (*state)->row;
+  if (!row.paused) return Ok{};
+  End(**state);
+  row.paused = false;
+  row.failures = 0;
+  row.note.clear();
+  row.paused_by.clear();
+  row.pause_time = {};
+  if (skip) {
+    row.position = turn_.last_seq();
+    for (rows::PollRow& poll : row.poll) poll.running = poll.taken = 0;
+  }
+  states_.MarkDirty(**state);
+  Begin(**state);
+  return Ok{};
+}
+
+Result<Occurrence> Triggers::Retry(const std::string& ns, const std::string& name,
+                                   const std::string& id) {
+  auto state = Find(ns, name);
+  if (!state) return state.error();
+  auto one = occurrences_.ToRetry((*state)->of(), id);
+  if (!one) return one;
+  return intake_.Retry(**state, *std::move(one));
+}
+
+std::optional<Hook> Triggers::HookOf(const std::string& ns, const std::string& path) const {
+  auto hook = hooks_.find({ns, path});
+  if (hook == hooks_.end()) return std::nullopt;
+  const TriggerState& state = *hook->second.first;
+  return Hook{state.name, *state.source().SourceNamed(hook->second.second)->webhook(),
+              state.row.paused};
+}
+
+Result<Occurrence> Triggers::Receive(const std::string& ns, const std::string& path,
+                                     const std::string& item) {
+  auto hook = hooks_.find({ns, path});
+  if (hook == hooks_.end()) return NoSuchHook(ns, path);
+  TriggerState& state = *hook->second.first;
+  if (state.row.paused) {
+    return Error{Code::kUnavailable, Reason::kNotReady,
+                 "trigger " + Quoted(state.name) + " is paused" +
+                     (state.row.note.empty() ? "" : ": " + state.row.note)};
+  }
+  return intake_.Take(state, {*state.source().SourceNamed(hook->second.second), item});
+}
+
+// Turns -------------------------------------------------------------------------------------------
+
+void Triggers::BeginPass() {
+  pieces_left_ = kPiecesPerPass;
+  listening_.BeginPass();
+  polling_.BeginPass();
+}
+
+bool Triggers::Work() {
+  const bool due = std::min({intake_.Due(), polling_.Due(), listening_.Due()}) <= turn_.clock();
+  if (!due) return false;
+  if (intake_.Full()) {
+    waits_until_ = After(turn_.clock(), kRoomAgain);
+    return false;
+  }
+  if (listening_.Work()) return true;
+  if (std::min(intake_.Due(), polling_.Due()) > turn_.clock()) return false;
+  if (pieces_left_ == 0) {
+    turn_.WantMore();
+    return false;
+  }
+  --pieces_left_;
+  return intake_.EndGathering() || polling_.Work();
+}
+
+Timestamp Triggers::Due() const {
+  const Timestamp due = std::min({intake_.Due(), polling_.Due(), listening_.Due()});
+  return due == kNever ? kNever : std::max(due, waits_until_);
+}
+
+void Triggers::Stage() {
+  listening_.Stage();
+  states_.Write();
+}
+
+}  // namespace dfsmr

@@ -1,0 +1,126 @@
+// Triggers: each is brought items by changes of the feed (listening.h), by polls (polling.h), by
+// webhooks and by hand, and what it takes (intake.h) starts or sends something.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "dsrv/engine/documents.h"
+#include "dsrv/engine/intake.h"
+#include "dsrv/engine/launcher.h"
+#include "dsrv/engine/listening.h"
+#include "dsrv/engine/occurrences.h"
+#include "dsrv/engine/part.h"
+#include "dsrv/engine/polling.h"
+#include "dsrv/engine/trigger_state.h"
+
+namespace dfsmr {
+
+// A trigger as clients see it.
+struct TriggerView {
+  DocumentVersion definition;
+  rows::TriggerRow row;
+  rows::OccurrenceHead occurrences;
+  std::optional<Occurrence> last;
+  Launcher::Counts counts;
+  uint64_t open_gatherings = 0;
+  bool listens = false;   // to changes; else the two below mean nothing
+  uint64_t position = 0;  // all records of the feed up to it have been looked at
+  uint64_t lag = 0;       // how many are behind it
+};
+
+// The trigger that a path of a namespace belongs to, and how a caller proves who it is.
+struct Hook {
+  std::string trigger;
+  WebhookSource source;
+  bool paused = false;
+};
+
+class Triggers : public Part, public DocumentKeeper, public LaunchKeeper {
+ public:
+  struct Below {  // what it is built on
+    OpenTurn& turn;
+    Documents& documents;
+    Occurrences& occurrences;
+    Residents& residents;
+    Starter& starter;
+    Launcher& launcher;
+    Retention& retention;
+    const EngineOptions& options;
+  };
+  explicit Triggers(const Below& below);
+  Triggers(const Triggers&) = delete;
+  Triggers& operator=(const Triggers&) = delete;
+
+  // At start, when the instances are there.
+  Result<Ok> Recover();
+
+  // For calls. NO_SUCH_TRIGGER. `version` 0: the latest.
+  Result<TriggerView> Get(const std::string& ns, const std::string& name, uint32_t version);
+  // In order of name after `after`, until `visit` returns false.
+  Result<Ok> List(const std::string& ns, const std::string& after,
+                  const std::function<bool(const TriggerView&)>& visit);
+  // An item by hand. `on` may be empty when there is one source. BAD_REQUEST: there is no such
+  // source, or `item` is no JSON. DISK_FULL.
+  Result<Occurrence> Fire(const std::string& ns, const std::string& name, const std::string& on,
+                          const std::string& item);
+  // Pausing what is paused changes the note; resuming what is not changes nothing. `skip`: what
+  // came while it was paused is passed over.
+  Result<Ok> Pause(const std::string& ns, const std::string& name, const std::string& note,
+                   const std::string& client);
+  Result<Ok> Resume(const std::string& ns, const std::string& name, bool skip);
+  // A dead letter again. NO_SUCH_TRIGGER, and as Occurrences::ToRetry.
+  Result<Occurrence> Retry(const std::string& ns, const std::string& name, const std::string& id);
+
+  // nullopt: no webhook has this path.
+  std::optional<Hook> HookOf(const std::string& ns, const std::string& path) const;
+  // An item of a webhook. NO_SUCH_TRIGGER: no webhook has this path. NOT_READY: it is paused.
+  // DISK_FULL.
+  Result<Occurrence> Receive(const std::string& ns, const std::string& path,
+                             const std::string& item);
+  // Why these documents cannot be defined: a path is taken by another trigger.
+  std::optional<Error> Refuse(const std::string& ns, const std::vector<Document>& documents) const;
+
+  void Defined(const DocumentVersion& version, bool first) override;
+  void Deleted(const std::string& ns, const std::string& name) override;
+  void LaunchEnded(const std::string& ns, const std::string& name, const std::string& instance,
+                   bool failed, Timestamp time) override;
+
+  void Absorb(const Change& change) override { polling_.Absorb(change); }
+  void BeginPass() override;
+  bool Work() override;
+  Timestamp Due() const;
+  // At the end of a turn, when its records are there: puts the rows of what has changed.
+  void Stage();
+
+ private:
+  using HookName = std::pair<std::string, std::string>;  // namespace and path
+
+  Result<TriggerState*> Find(const std::string& ns, const std::string& name);
+  Result<Ok> RecoverOne(rows::TriggerName name, rows::TriggerRow row);
+  TriggerView ViewOf(const TriggerState& state, DocumentVersion definition);
+  rows::TriggerRow FirstRow(const DocumentVersion& version);
+  void Begin(TriggerState& state);  // its sources bring items, unless it is paused
+  void End(TriggerState& state);
+  void PausedByFailures(TriggerState& state);
+
+  OpenTurn& turn_;
+  Documents& documents_;
+  Occurrences& occurrences_;
+  Launcher& launcher_;
+  TriggerStates states_;
+  Intake intake_;
+  Listening listening_;
+  Polling polling_;
+  std::map<HookName, std::pair<TriggerState*, std::string>> hooks_;  // the trigger, its source
+  size_t pieces_left_ = 0;                                           // of this pass
+  Timestamp waits_until_;                                            // for room on the disk
+};
+
+}  // namespace dfsmr

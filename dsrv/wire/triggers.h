@@ -1,0 +1,19 @@
+// Triggers as messages. What the engine knows of them is a value by then; the rest is read from one
+// moment of the store. The reads block: for the pool.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "dfsmr/v1/schedule.pb.h"
+#include "dsrv/engine/triggers.h"
+#include "dsrv/wire/moment.h"
+
+namespace dfsmr {
+
+// `cursor` makes the text of a place in the feed.
+using CursorOf = std::function<std::string(uint64_t seq)>;
+Result<Ok> ShowTrigger(const Moment& moment, const TriggerView& view, const CursorOf& cursor,
+                       v1::Trigger* out);
+
+}  // namespace dfsmr

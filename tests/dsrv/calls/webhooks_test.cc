@@ -1,0 +1,125 @@
+// Webhooks, as the HTTP door calls them.
+#include "dsrv/calls/webhooks.h"
+
+#include <doctest/doctest.h>
+
+#include <deque>
+
+#include "dsrv/engine/triggers.h"
+#include "tests/dsrv/engine/world.h"
+
+namespace dfsmr {
+namespace {
+
+constexpr const char* kTriggers = R"(
+trigger: push
+on: {webhook: {path: git/push, token: {secret: git, header: X-Token}}}
+dedupe: "${item.headers.x-delivery}"
+start: {machine: m, params: {after: "${item.body.after}"}}
+---
+id: m
+nodes:
+  work: {start: true, transitions: {ok: done}}
+  done: {final: true}
+)";
+
+// A door to a world: what it posts is run in turns, one after the other.
+class Door {
+ public:
+  Door() {
+    door_.post = [this](Mailbox::Mail mail) {
+      mail_.push_back(std::move(mail));
+      return !full;
+    };
+    door_.elsewhere = [this](std::function<void()> job) { jobs_.push_back(std::move(job)); };
+    door_.secret = [](std::string_view ns, std::string_view name) -> std::optional<std::string> {
+      if (ns == "ns" && name == "git") return "s3cret";
+      return std::nullopt;
+    };
+    Parsed parsed = ParseDefinitions(kTriggers, "test");
+    REQUIRE(parsed.ok());
+    std::vector<DefineProblem> problems;
+    REQUIRE(world.Do([&](Engine& engine) {
+      return DefineAtOnce(engine, "ns",
+                          {std::move(parsed.definitions), std::move(parsed.documents)}, false,
+                          &problems);
+    }));
+  }
+
+  WebhookAnswer Receive(const std::string& path, const std::string& token,
+                        const std::string& delivery, const std::string& body) {
+    std::optional<WebhookAnswer> answer;
+    ReceiveWebhook(door_,
+                   {.ns = "ns",
+                    .path = path,
+                    .headers = {{"Content-Type", "application/json"},
+                                {"X-Token", token},
+                                {"X-Delivery", delivery}},
+                    .body = body},
+                   [&answer](WebhookAnswer given) { answer = std::move(given); });
+    while (!answer && (!mail_.empty() || !jobs_.empty())) {
+      for (auto jobs = std::exchange(jobs_, {}); const auto& job : jobs) job();
+      for (auto mail = std::exchange(mail_, {}); auto& one : mail) {
+        world.Decide([&one](Engine& engine) { one.run(engine); });
+        if (answer) CHECK(answer->status != 202);  // not before it is durable
+        world.Commit();
+      }
+    }
+    REQUIRE(answer);
+    return *answer;
+  }
+
+  World world;
+  bool full = false;
+
+ private:
+  WebhookDoor door_;
+  std::deque<Mailbox::Mail> mail_;
+  std::deque<std::function<void()>> jobs_;
+};
+
+constexpr const char* kBody = R"({"after":"4f2a"})";
+
+}  // namespace
+
+TEST_CASE(
+    "a webhook that is proven starts what its trigger says, and answers when that is durable") {
+  Door door;
+  const WebhookAnswer answer = door.Receive("git/push", "s3cret", "1", kBody);
+  CHECK(answer.status == 202);
+  CHECK(answer.trigger == "push");
+  REQUIRE(answer.occurrence);
+  CHECK(answer.occurrence->outcome == OccurrenceOutcome::kStarted);
+  CHECK(door.world.Must("push-1").machine == "m");
+  const WebhookAnswer again = door.Receive("git/push", "s3cret", "1", kBody);
+  CHECK(again.status == 202);
+  CHECK(again.occurrence->outcome == OccurrenceOutcome::kDuplicate);
+  const WebhookAnswer failed = door.Receive("git/push", "s3cret", "2", "{}");
+  CHECK(failed.status == 202);
+  CHECK(failed.occurrence->outcome == OccurrenceOutcome::kFailed);
+}
+
+TEST_CASE("a webhook that is not proven leaves no trace") {
+  Door door;
+  const uint64_t before = door.world.engine().last_seq();
+  CHECK(door.Receive("git/push", "wrong", "1", kBody).status == 401);
+  CHECK(door.Receive("git", "s3cret", "1", kBody).status == 404);
+  CHECK(door.Receive("git/push", "s3cret", "1", std::string((1 << 20) + 1, 'x')).status == 413);
+  door.full = true;
+  CHECK(door.Receive("git/push", "s3cret", "1", kBody).status == 429);
+  CHECK(door.world.engine().last_seq() == before);
+}
+
+TEST_CASE("a webhook of a paused trigger is to be tried again later") {
+  Door door;
+  REQUIRE(door.world.Do(
+      [](Engine& engine) { return engine.triggers().Pause("ns", "push", "lunch", "me"); }));
+  const WebhookAnswer answer = door.Receive("git/push", "s3cret", "1", kBody);
+  CHECK(answer.status == 503);
+  CHECK(answer.error->message.find("lunch") != std::string::npos);
+  REQUIRE(
+      door.world.Do([](Engine& engine) { return engine.triggers().Resume("ns", "push", false); }));
+  CHECK(door.Receive("git/push", "s3cret", "1", kBody).status == 202);
+}
+
+}  // namespace dfsmr

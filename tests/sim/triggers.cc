@@ -149,11 +149,12 @@ void TriggerSim::Change() {
   Quiet();
   if (!problem_.empty()) return;
   if (!triggers_["p"].stands) {
-    world_.Do([](Engine& engine) {
+    const auto defined = world_.Do([](Engine& engine) {
       std::vector<DefineProblem> problems;
       return DefineAtOnce(engine, "ns", {{}, ParseDefinitions(kPoll, "sim").documents}, false,
                           &problems);
     });
+    Check(defined.has_value(), "the poll's trigger is sound");
     triggers_["p"].stands = triggers_["p"].paused = true;  // the model looks at it elsewhere
   }
   const std::string name = random_.Of<std::string>({"a", "b"});

@@ -86,7 +86,7 @@ start:
                                           "before": "2026-03-28T01:30:00Z"}
     assert instance.cause == "schedule:nightly" and dict(instance.labels) == {"kind": "REGULAR"}
     assert seconds(instance.start_time) == pytest.approx(BEGAN + 13 * HOUR, abs=0.01)
-    told = [change for change in schedules.space.changes(kinds=["OCCURRED"])]
+    told, _ = schedules.space.changes(kinds=["OCCURRED"])
     assert [change.occurrence for change in told] == ["20260329T010000Z", "20260330T003000Z"]
     assert {change.cause for change in told} == {"schedule:nightly"}
     assert schedules.get("nightly").running == 2

@@ -11,7 +11,7 @@
 namespace dfsmr::cli {
 namespace {
 
-constexpr int kLastShown = 5;
+constexpr int kOccurrencesShown = 5;
 
 Error UsageError(std::string message) {
   return {Code::kInvalidArgument, Reason::kNone, std::move(message)};
@@ -119,7 +119,7 @@ int ShowTrigger(Context& context, const std::string& name) {
     return context.names() ? PrintTriggerLine(context, *trigger) : kSucceeded;
   }
   DescribeTrigger(context, *trigger);
-  const auto last = ListOccurrences(context, {.trigger = true, .name = name}, {}, kLastShown);
+  const auto last = ListOccurrences(context, {.trigger = true, .name = name}, {}, kOccurrencesShown);
   if (!last) return context.Fail(last.error());
   if (last->occurrences_size() == 0) return kSucceeded;
   context.out << '\n';

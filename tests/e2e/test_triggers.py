@@ -7,7 +7,7 @@ import grpc
 import pytest
 
 from stubs import schedule, v1
-from support import CALL, eventually, fresh_name, refused, result
+from support import CALL, eventually, fresh_name, only, refused, result
 
 MACHINES = """\
 id: build
@@ -218,16 +218,16 @@ trigger: orders
 on: {poll: {action: shop.new_orders, every: 1s, input: {shop: 7}}}
 start: {machine: deploy, id: "order-${item.number}", params: "${item}"}
 """)
-    task = space.claim(action="shop.new_orders", wait=5)
+    task = only(space.ready(action="shop.new_orders", wait=5))
     assert task.instance == "orders/poll/1"
     assert json.loads(task.node_params) == {"shop": 7, "cursor": None}
     space.report(task, output={"items": [{"number": 1}, {"number": 2}], "cursor": [2]})
     eventually(lambda: deployed(triggers) == ["order-1", "order-2"])
-    task = space.claim(action="shop.new_orders", wait=5)
+    task = only(space.ready(action="shop.new_orders", wait=5))
     assert task.instance == "orders/poll/2"
     assert json.loads(task.node_params) == {"shop": 7, "cursor": [2]}
     space.report(task)
-    task = space.claim(action="shop.new_orders", wait=5)
+    task = only(space.ready(action="shop.new_orders", wait=5))
     with refused("NOT_FOUND", "NO_SUCH_INSTANCE"):
         space.get("orders/poll/2")
     space.report(task, output={"items": "none"})

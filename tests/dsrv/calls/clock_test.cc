@@ -61,7 +61,7 @@ TEST_CASE("the clock neither goes back, nor further than ten years a call") {
       {"2024-02-29T00:00:00Z", To("2034-02-28T00:00:00Z"), true},
       {"2026-01-31T08:00:00Z", By(24h * 3'650), true},
       {"2026-01-31T08:00:00Z", By(24h * 3'660), false},
-      {"2026-01-31T08:00:00Z", By(24h * 365 * 1'000'000), false},
+      {"2026-01-31T08:00:00Z", By(24h * 365 * 9'000), false},
       {"9995-01-01T00:00:00Z", By(24h * 365 * 9), false},
   };
   for (const Row& row : rows) {

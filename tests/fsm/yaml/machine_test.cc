@@ -255,8 +255,10 @@ TEST_CASE("refused at define time, with line, column and path") {
       {"id: m\nnodes:\n  a: {start: yes, transitions: {ok: z}}\n  z: {final: true}\n",
        "f:3:14: nodes.a.start: expected true or false, not 'yes'\n"},
       {"id: m\nnodes:\n  a: {start: true, transitions: {ok: [z, z]}}\n  z: {final: true}\n",
-       "f:3:34: nodes.a.transitions.ok: transition 'ok' leads to one node, by its name; not to a "
-       "list\n"},
+       "f:3:39: nodes.a.transitions.ok[0]: expected a choice such as {if: {value: \"${given.sum}\", "
+       "greater: 10}, to: NODE}, or {to: NODE} as the last, not 'z'\n"
+       "f:3:42: nodes.a.transitions.ok[1]: expected a choice such as {if: {value: \"${given.sum}\", "
+       "greater: 10}, to: NODE}, or {to: NODE} as the last, not 'z'\n"},
       {"id: m\nnodes:\n  a:\n    start: true\n    transitions:\n      ok: z\n      error: zz\n"
        "  z: {final: true}\n",
        "f:7:14: nodes.a.transitions.error: there is no node 'zz' (did you mean 'z'?)\n"},

@@ -498,12 +498,12 @@ TEST_CASE("plans that are refused") {
       {"flow: []\nlabel: x\n", "f:1:1: plan: the document has no 'plan'; add 'plan: NAME'\n"},
       {"id: q\nflow: []\n",
        "f:1:1: id: unknown key 'id'; a plan has plan, description, params, label, "
-       "upgrade_strategy, retention, singleton, on_conflict, hooks, use, replace, without and "
+       "upgrade_strategy, retention, singleton, on_conflict, wait_after_fail, hooks, use, replace, without and "
        "flow\n"
        "f:1:1: plan: the document has no 'plan'; add 'plan: NAME'\n"},
       {"plan: p\nid: q\nflow: []\n",
        "f:2:1: id: unknown key 'id'; a plan has plan, description, params, label, "
-       "upgrade_strategy, retention, singleton, on_conflict, hooks, use, replace, without and "
+       "upgrade_strategy, retention, singleton, on_conflict, wait_after_fail, hooks, use, replace, without and "
        "flow\n"},
       {"plan: dfsmr.p\nflow: []\n",
        "f:1:7: plan: plan name 'dfsmr.p' is reserved: names that start with 'dfsmr.' are the "
@@ -525,7 +525,7 @@ TEST_CASE("plans that are refused") {
        "\"infra-${params.site}\", or remove this\n"},
       {"plan: p\nflow: []\nqueue: q\n",
        "f:3:1: queue: unknown key 'queue'; a plan has plan, description, params, label, "
-       "upgrade_strategy, retention, singleton, on_conflict, hooks, use, replace, without and "
+       "upgrade_strategy, retention, singleton, on_conflict, wait_after_fail, hooks, use, replace, without and "
        "flow\n"},
       {"plan: p\nflow: []\nhooks: {on: paused, action: a}\n",
        "f:3:1: hooks: expected a list of hooks such as {on: [paused, failure], action: "
@@ -583,7 +583,7 @@ TEST_CASE("flows that are refused") {
        "'-'\n"},
       {"plan: p\nflow: [{step: s, action: a, colour: 1}]\n",
        "f:2:29: flow[0].colour: unknown key 'colour'; a step has step, one of action, plan and "
-       "spawn, input, after and when, and with 'action' queue, priority, the keys of a timeout, "
+       "spawn, input, after, when and if, and with 'action' queue, priority, the keys of a timeout, "
        "retry, poll, rescue, weight, use, replace, without, singleton and on_conflict\n"},
       {"plan: p\nflow: [{step: s, plan: a, queue: q, retry: 3}]\n",
        "f:2:27: flow[0].queue: key 'queue' is for steps with 'action', and this is a step with "
@@ -592,7 +592,7 @@ TEST_CASE("flows that are refused") {
        "'plan'\n"},
       {"plan: p\nflow: [{step: s, action: a, phases: [run]}]\n",
        "f:2:29: flow[0].phases: unknown key 'phases'; a step has step, one of action, plan and "
-       "spawn, input, after and when, and with 'action' queue, priority, the keys of a timeout, "
+       "spawn, input, after, when and if, and with 'action' queue, priority, the keys of a timeout, "
        "retry, poll, rescue, weight, use, replace, without, singleton and on_conflict\n"},
       {"plan: p\nflow: [{step: s, action: a, input: text}]\n",
        "f:2:36: flow[0].input: expected a map such as {name: \"${params.name}\"}, or a reference "
@@ -754,7 +754,7 @@ TEST_CASE("flows from elsewhere that are refused") {
       {"[]\n---\n[]\n", "flow:3:1: .: a flow is one document; remove this one\n"},
       {"flow: []\nqueue: q\n",
        "flow:2:1: queue: unknown key 'queue'; a plan has plan, description, params, label, "
-       "upgrade_strategy, retention, singleton, on_conflict, hooks, use, replace, without and "
+       "upgrade_strategy, retention, singleton, on_conflict, wait_after_fail, hooks, use, replace, without and "
        "flow\n"},
       {"{\"flow\": [{\"step\": \"a\", \"action\": \"dfsmr.x\"}]}",
        "flow:1:35: flow[0].action: action name 'dfsmr.x' is reserved: names that start with "

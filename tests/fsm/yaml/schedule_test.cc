@@ -120,7 +120,7 @@ TEST_CASE("what is wrong is told where it is") {
   CHECK(Wrong("paused: false").starts_with("2:9 paused: "));
   CHECK(Wrong("tiemzone: UTC").find("did you mean 'timezone'") != std::string::npos);
   CHECK(Wrong("send: {instance: a, transition: b}").starts_with("2:1 send: "));
-  CHECK(Wrong("", "start: {machine: m}").find("rule") != std::string::npos);
+  CHECK(Wrong("", "start: {machine: m}").find("write cron") != std::string::npos);
   CHECK(Wrong("", "every: 1h").find("'start'") != std::string::npos);
   CHECK(Wrong("start: {id: x}", "every: 1h").find("'machine'") != std::string::npos);
   CHECK(Wrong("start: {machine: m, id: a b}", "every: 1h").starts_with("2:25 start.id: "));

@@ -114,7 +114,7 @@ void Walk::Arrive(const Arrow& arrow) {
   event.client = led_.client;
   if (std::exchange(first_, false)) event.params = led_.params;
   if (!opens) return;
-  instance.tokens.Open(arrow.to);
+  if (!node.decides) instance.tokens.Open(arrow.to);
   const uint64_t visit = event.visit = ++instance.last_visit;
   if (entered_.size() < kNamed) entered_.push_back(node.id);
   if (node.decides) return Decided(node, arrow.to, visit);
@@ -274,9 +274,9 @@ void Walk::Decided(const Node& node, NodeIndex index, uint64_t visit) {
   const StepIf& decision = scene_.machine.graph->ifs.at(node.step);
   const bool doomed = tokens.Doomed(index);  // by the `if` of a plan around it
   const bool holds = !doomed && /*mutant if-always-true*/ Decide(scene_, node.step) /*end*/;
-  tokens.Open(index);
   Settling& here = tokens.Settle(index);
   const bool all = here.early == 0;
+  if (holds || all) tokens.Open(index);  // else it goes on counting those that lead here
   if (holds) {
     here.decision = Settling::Decision::kRuns;
     here.early = 0;

@@ -145,8 +145,8 @@ class PlanPath {
     early_.erase(home);
     if (event.transition == "if") {
       expect_(ifs_.contains(home) && !Ready(home), who + " is decided early");
-      early_.insert(home);
     }
+    if (ifs_.contains(home) && !Ready(home)) early_.insert(home);
     if (HomeOf(event.prev_node) != home || retried) Open(home, who);
     const bool gate = place_.contains(home) && !index_.contains(home);
     const bool pass = index_.contains(home) &&

@@ -305,8 +305,8 @@ def test_dcli_clock(standing, space):
     assert dcli.ok("clock") == BEGIN + "\n"
     space.define(SLOW)
     space.start("slow", "a", start_at=BEGAN + HOUR)
-    assert dcli.json("clock") == {"time": BEGIN, "is_virtual": True,
-                                  "next_due": "2026-01-31T09:00:00Z"}
+    assert dcli.json("clock") == {"time": BEGIN, "isVirtual": True,
+                                  "nextDue": "2026-01-31T09:00:00Z"}
     assert dcli.ok("clock", "advance", "30m") == "2026-01-31T08:30:00Z\n"
     done = dcli("clock", "advance", "--next")
     assert done.stdout == "2026-01-31T09:00:00Z\n" and "1 timer was due" in done.stderr
@@ -314,7 +314,7 @@ def test_dcli_clock(standing, space):
     assert dcli.ok("clock", "advance", "--to", "+1d") == "2026-02-02T00:00:00Z\n"
     assert json.loads(dcli.ok("-o", "json", "clock", "--next"))["time"] == "2026-02-02T00:00:00Z"
     dcli.ok("start", "slow", "--id", "b", "--at", "+1h")
-    assert dcli.json("clock")["next_due"] == "2026-02-02T01:00:00Z"
+    assert dcli.json("clock")["nextDue"] == "2026-02-02T01:00:00Z"
     back = dcli("clock", "--to", BEGIN)
     assert back.returncode == 1 and "2026-02-02T00:00:00Z" in back.stderr
     for words in (["advance"], ["advance", "soon"], ["back"], ["advance", "1h", "--next"],

@@ -51,6 +51,13 @@ PROVOKED = {
 # Provoked elsewhere, or out of reach of a client of plain machines.
 ELSEWHERE = {
     "CURSOR_EXPIRED": "test_changes",
+    "NO_SUCH_SCHEDULE": "test_schedules.py",
+    "NO_SUCH_TRIGGER": "test_triggers.py",
+    "NO_SUCH_OCCURRENCE": "test_schedules.py",
+    "NO_SUCH_GROUP": "test_groups.py",
+    "NO_SUCH_LIMIT": "documents of limits",
+    "LIMIT_REACHED": "test_schedules.py",
+    "NOT_VIRTUAL": "test_clock.py",
     "STORE_FAILED": "test_durability",
     "AMBIGUOUS_NODE": "only plans have several tokens",
     "OVERLOADED": "a full mailbox",

@@ -199,7 +199,7 @@ def test_orders_to_members(space, groups):
         task = space.take("job", node="work")
     groups.order(Order.CANCEL)
     eventually(lambda: groups.get().cancelled == 9)
-    assert space.get(task.instance).cancel == v1.CancelRequest.CANCEL
+    assert space.get(task.instance).state == v1.Instance.RUNNING  # its worker may finish
     groups.order(Order.FORCE)
     eventually(lambda: groups.get().state == v1.Instance.STOPPED)
     assert groups.get().result == v1.Instance.CANCELLED

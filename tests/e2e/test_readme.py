@@ -19,7 +19,7 @@ from support import BIN, DSRV, SOON, eventually, free_port, result
 
 PAGES = {page: (REPOSITORY / page).read_text() for page in [
     "README.md", "dcli/README.md", "dsrv/README.md", "dsrv/access/README.md",
-    "dsrv/engine/README.md", "fsm/plan/README.md", "machines/README.md", "proto/README.md",
+    "dsrv/engine/README.md", "fsm/plan/README.md", "fsm/when/README.md", "machines/README.md", "proto/README.md",
     "storage/README.md", "tests/README.md", "tests/bench/README.md"]}
 
 
@@ -111,7 +111,7 @@ def test_ten_lines_and_their_picture_are_what_graph_prints(shell, tmp_path, sect
     assert finish(shell(["dcli", "graph", file, *flags])) == picture
 
 
-@pytest.mark.parametrize("section", ["Machines", "Actions", "Plans"])
+@pytest.mark.parametrize("section", ["Machines", "Actions", "Plans", "Schedules"])
 def test_the_documents_are_valid(shell, tmp_path, section):
     [source] = texts("machines/README.md", section, "yaml")
     (tmp_path / "it.yaml").write_text(source)
@@ -414,8 +414,10 @@ def test_a_backup_is_made_and_restored_as_it_says(shell, new_server, tmp_path):
 
 def test_the_methods_are_those_of_the_services():
     protos = [(REPOSITORY / f"proto/dfsmr/v1/{name}.proto").read_text()
-              for name in ("runner", "admin")]
-    methods = re.findall(r"(?m)^  rpc (\w+)", "".join(protos))
+              for name in ("runner", "schedule", "admin")]
+    served = (REPOSITORY / "dsrv/calls/methods.h").read_text()
+    methods = [name for name in re.findall(r"(?m)^  rpc (\w+)", "".join(protos))
+               if re.search(rf"dfsmr\.v1\.\w+/{name}\"", served)]
     assert words_in(table("proto/README.md", "method")) == methods
 
 
@@ -467,6 +469,7 @@ RUN = {
     ("machines/README.md", "Machines", "yaml"): "test_the_documents_are_valid",
     ("machines/README.md", "Actions", "yaml"): "test_the_documents_are_valid",
     ("machines/README.md", "Plans", "yaml"): "test_the_documents_are_valid",
+    ("machines/README.md", "Schedules", "yaml"): "test_the_documents_are_valid",
     ("proto/README.md", "A consumer in Python", "sh"):
         "test_the_consumer_works_on_stubs_made_as_it_says",
     ("proto/README.md", "A consumer in Python", "python"):

@@ -179,7 +179,7 @@ def test_the_keys_of_nodes_are_those_that_nodes_have(shell, tmp_path):
 CLAIM = re.compile(r"\b\d+-\d+-\d+-[0-9a-f]+\b")
 # What is another at each run, and what stands for it.
 VOLATILE = [
-    (r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME"), (CLAIM.pattern, "CLAIM"),
+    (r"\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)", "TIME"), (CLAIM.pattern, "CLAIM"),
     (r"\b(\d+\.\d+)\.[0-9a-f]+$", r"\1.LIFE"),
     (r"ipv[46]:\S+", "PEER"), (r"\b[\w.-]+@[\w.-]+", "USER"),
     (r"\b(\d+h|\d+m|[\d.]+s|[\d.]+ms|[\d.]+µs|[\d.]+us)+(?!\w)", "DURATION"),

@@ -152,7 +152,8 @@ class PlanPath {
     const bool pass = index_.contains(home) &&
                       graph_.steps[index_[home]].kind == Step::Kind::kPass;
     if (gate || pass || skipped_.contains(home)) {
-      if ((!skipped_.contains(home) || pass) && !early_.contains(home)) Pass(home);
+      // What its `if` skips is said next; until then it leads on, be it decided early or not.
+      if (!skipped_.contains(home) || (pass && !early_.contains(home))) Pass(home);
       if (skipped_.contains(home)) passing_ = {home, event.visit};
       return;
     }

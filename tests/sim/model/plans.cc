@@ -80,7 +80,8 @@ void Model::Tried(Life& life, const Event& event) {
   if (event.transition != "error" || !reported || polled) return;
   const uint32_t tries = ++life.tries[home];
   const bool child = life.id.find('/') != std::string::npos;  // its parent may have cancelled it
-  if (life.cancel_requested || life.unheard || Planned(life) || child) return;
+  const bool member = event.about && !event.about->group.empty();  // an order may have cancelled it
+  if (life.cancel_requested || life.unheard || Planned(life) || child || member) return;
   const PlanGraph* graph = GraphOf(life);
   const StepAction* action = graph ? ActionOf(*graph, StepOf(home)) : nullptr;
   if (!action) return;

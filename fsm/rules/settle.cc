@@ -221,13 +221,14 @@ void AwaitOthers(Scene& scene, size_t slot) {
   const PlanState& plan = *scene.instance.plan;
   if (!plan.wait_after_fail) return;
   Token& token = scene.instance.tokens.Mutable(slot);
-  token.available_at = After(scene.now, *plan.wait_after_fail);
+  token.available_at = After(scene.Clock(), *plan.wait_after_fail);
   const bool runs = scene.instance.state == InstanceState::kRunning;
   if (runs && *plan.wait_after_fail == Duration::zero()) RunOut(scene, slot);
 }
 
 void RunOut(Scene& scene, size_t slot) {
   PlanState& plan = *scene.instance.plan;
+  if (plan.stopping) return;  // what runs now is what its conditions want to run at the end
   const Token held = std::as_const(scene.instance.tokens)[slot];
   if (ActionOf(scene, held).rescue != Rescue::kFail) {
     plan.impatient = held.home;

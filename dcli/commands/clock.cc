@@ -20,17 +20,14 @@ int ShowClock(Context& context, const v1::Clock& clock) {
 }
 
 Result<Ok> CheckUsage(const ClockOptions& options) {
-  const auto bad = [](std::string message) {
-    return Error{Code::kInvalidArgument, Reason::kNone, std::move(message)};
-  };
   if (!options.action.empty() && options.action != "advance") {
-    return bad("clock does not know \"" + options.action + "\"" +
-               DidYouMean(options.action, {"advance"}));
+    return BadUsage("clock does not know \"" + options.action + "\"" +
+                    DidYouMean(options.action, {"advance"}));
   }
   const int ways = int{!options.by.empty()} + int{!options.to.empty()} + int{options.next};
   if (ways == 1) return Ok{};
-  return bad(ways == 0 ? "clock advance needs DURATION, --to TIME or --next"
-                       : "clock advances by DURATION, --to TIME or --next: say one of them");
+  return BadUsage(ways == 0 ? "clock advance needs DURATION, --to TIME or --next"
+                            : "clock advances by DURATION, --to TIME or --next: say one of them");
 }
 
 Result<v1::AdvanceClockRequest> RequestOf(Context& context, const ClockOptions& options) {

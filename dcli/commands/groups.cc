@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "dcli/call/pages.h"
 #include "dcli/commands/commands.h"
 #include "dcli/commands/follow.h"
 #include "dcli/system/signals.h"
@@ -11,10 +12,6 @@ namespace dfsmr::cli {
 namespace {
 
 std::string NumberOf(uint64_t n) { return std::to_string(n); }
-
-Error BadWords(std::string message) {
-  return {Code::kInvalidArgument, Reason::kNone, std::move(message)};
-}
 
 Table GroupTable(const Context& context) {
   std::vector<std::string> header = {"GROUP",   "STATE", "RESULT", "TOTAL", "WAITING",
@@ -78,21 +75,17 @@ v1::GetGroupRequest GetRequestOf(const Context& context, const std::string& name
 int ListGroups(Context& context) {
   v1::ListGroupsRequest request;
   request.set_namespace_(context.name_space);
-  v1::ListGroupsResponse all;
-  do {
-    auto page = context.client->schedules().ListGroups(request);
-    if (!page) return context.Fail(page.error());
-    request.set_page_token(page->next_page_token());
-    all.mutable_groups()->MergeFrom(page->groups());
-  } while (!request.page_token().empty());
-  if (context.Print(all)) return kSucceeded;
+  const auto all = AllPages(
+      request, [&context](const auto& one) { return context.client->schedules().ListGroups(one); });
+  if (!all) return context.Fail(all.error());
+  if (context.Print(*all)) return kSucceeded;
   if (context.names()) {
-    for (const v1::Group& group : all.groups()) context.out << group.name() << '\n';
-  } else if (all.groups_size() == 0) {
+    for (const v1::Group& group : all->groups()) context.out << group.name() << '\n';
+  } else if (all->groups_size() == 0) {
     context.Note("there is no group here; dcli start --group NAME makes one");
   } else {
     Table table = GroupTable(context);
-    for (const v1::Group& group : all.groups()) AddGroup(&table, context, group);
+    for (const v1::Group& group : all->groups()) AddGroup(&table, context, group);
     table.Print(context.out, context.look);
   }
   return kSucceeded;
@@ -106,13 +99,13 @@ Result<v1::SetGroupRequest> SetRequestOf(const Context& context, const GroupsOpt
     const bool digits = !text.empty() && text.size() <= 9 &&
                         text.find_first_not_of("0123456789") == std::string::npos;
     if (digits) return static_cast<uint32_t>(std::stoul(text));
-    return BadWords(flag + " takes a number, 0 or more, and not \"" + text + "\"");
+    return BadUsage(flag + " takes a number, 0 or more, and not \"" + text + "\"");
   };
   if (options.max_running == "none") {
     request.set_no_max_running(true);
   } else if (!options.max_running.empty()) {
     const auto max = number("--max-running", options.max_running);
-    if (!max) return BadWords(max.error().message + "; or none");
+    if (!max) return BadUsage(max.error().message + "; or none");
     request.set_max_running(*max);
   }
   if (!options.stop_on_fail.empty()) {
@@ -202,7 +195,7 @@ Result<Ok> CheckGroupsUsage(const GroupsOptions& options) {
   const std::string& action = options.action;
   const auto only = [&](bool given, const char* flag, bool may) -> Result<Ok> {
     if (!given || may) return Ok{};
-    return BadWords(std::string(flag) + " does not go with groups" +
+    return BadUsage(std::string(flag) + " does not go with groups" +
                     (action.empty() ? "" : " " + action));
   };
   for (const auto& checked :

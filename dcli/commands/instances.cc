@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "dcli/call/pages.h"
 #include "dcli/commands/commands.h"
 #include "dcli/view/describe.h"
 #include "dcli/view/show.h"
@@ -126,18 +127,14 @@ int History(Context& context, const InstanceOptions& options) {
   v1::GetHistoryRequest request;
   request.set_namespace_(context.name_space);
   request.set_id(options.instance);
-  v1::GetHistoryResponse all;
-  do {
-    auto page = context.client->GetHistory(request);
-    if (!page) return context.Fail(page.error());
-    request.set_page_token(page->next_page_token());
-    for (v1::Change& change : *page->mutable_changes()) *all.add_changes() = std::move(change);
-  } while (!request.page_token().empty());
-  if (context.Print(all)) return kSucceeded;
+  const auto all =
+      AllPages(request, [&context](const auto& one) { return context.client->GetHistory(one); });
+  if (!all) return context.Fail(all.error());
+  if (context.Print(*all)) return kSucceeded;
   if (context.names()) {
-    for (const v1::Change& change : all.changes()) context.out << change.seq() << '\n';
+    for (const v1::Change& change : all->changes()) context.out << change.seq() << '\n';
   } else {
-    PrintHistory(context, all);
+    PrintHistory(context, *all);
   }
   return kSucceeded;
 }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 
+#include "dcli/call/pages.h"
 #include "dcli/commands/commands.h"
 #include "dcli/view/describe.h"
 #include "dcli/view/graph.h"
@@ -152,14 +153,8 @@ Result<v1::ListMachinesResponse> ListAll(Context& context, bool all_versions) {
   v1::ListMachinesRequest request;
   request.set_namespace_(context.name_space);
   request.set_all_versions(all_versions);
-  v1::ListMachinesResponse all;
-  do {
-    auto page = context.client->ListMachines(request);
-    if (!page) return page;
-    request.set_page_token(page->next_page_token());
-    all.mutable_machines()->MergeFrom(page->machines());
-  } while (!request.page_token().empty());
-  return all;
+  return AllPages(request,
+                  [&context](const auto& one) { return context.client->ListMachines(one); });
 }
 
 void PrintTable(Context& context, const v1::ListMachinesResponse& list) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "dcli/call/pages.h"
 #include "dcli/commands/clock.h"
 #include "dcli/commands/commands.h"
 #include "dcli/commands/occurrences.h"
@@ -14,6 +15,7 @@
 #include "dcli/commands/wait.h"
 #include "dcli/system/signals.h"
 #include "dcli/text/text.h"
+#include "dcli/text/values.h"
 #include "dcli/view/describe.h"
 
 namespace dfsmr::cli {
@@ -23,14 +25,6 @@ using PlannedTimes = google::protobuf::RepeatedPtrField<v1::PlannedTime>;
 
 constexpr int kLastShown = 5;
 constexpr int kNextShown = 10;
-
-Error BadSchedule(std::string message) {
-  return {Code::kInvalidArgument, Reason::kNone, std::move(message)};
-}
-
-std::string ScheduleTimeOf(const google::protobuf::Timestamp& time) {
-  return time.seconds() == 0 && time.nanos() == 0 ? "" : TimeText(FromProto(time));
-}
 
 std::vector<std::string> ScheduleRow(const v1::Schedule& schedule, const Look& look) {
   const bool occurred = schedule.has_last();
@@ -64,7 +58,7 @@ int PrintScheduleLine(Context& context, const v1::Schedule& schedule) {
 void PrintPlanned(Context& context, const PlannedTimes& times) {
   Table table({"TIME", "LOCAL", "BEGINS", "NOTE"});
   for (const v1::PlannedTime& one : times) {
-    table.Add({ScheduleTimeOf(one.time()), one.local(), ScheduleTimeOf(one.begin()), one.note()});
+    table.Add({TimeText(one.time()), one.local(), TimeText(one.begin()), one.note()});
   }
   table.Print(context.out, context.look);
 }
@@ -82,18 +76,15 @@ int ListSchedules(Context& context) {
   v1::ListSchedulesRequest request;
   request.set_namespace_(context.name_space);
   request.set_page_size(1'000);
-  v1::ListSchedulesResponse all;
-  do {
-    const auto page = context.client->schedules().ListSchedules(request);
-    if (!page) return context.Fail(page.error());
-    all.mutable_schedules()->MergeFrom(page->schedules());
-    request.set_page_token(page->next_page_token());
-  } while (!request.page_token().empty());
-  if (context.Print(all)) return kSucceeded;
+  const auto all = AllPages(request, [&context](const auto& one) {
+    return context.client->schedules().ListSchedules(one);
+  });
+  if (!all) return context.Fail(all.error());
+  if (context.Print(*all)) return kSucceeded;
   if (context.names()) {
-    for (const v1::Schedule& one : all.schedules()) context.out << one.name() << '\n';
-  } else if (all.schedules_size() > 0) {
-    PrintSchedules(context, all.schedules());
+    for (const v1::Schedule& one : all->schedules()) context.out << one.name() << '\n';
+  } else if (all->schedules_size() > 0) {
+    PrintSchedules(context, all->schedules());
   } else {
     context.Note("there is no schedule");
   }
@@ -107,18 +98,18 @@ void DescribeSchedule(Context& context, const v1::Schedule& one) {
   lines.Add("State", v1::Schedule::State_Name(one.state()));
   lines.Add("Note", one.note());
   lines.Add("Paused by", one.paused_by());
-  lines.Add("Paused", ScheduleTimeOf(one.pause_time()));
+  lines.Add("Paused", TimeText(one.pause_time()));
   lines.Add("Times", one.summary());
   lines.Add("Timezone", one.timezone());
   lines.Add("Starts", one.machine());
   lines.Add("Overlap", one.overlap());
-  lines.Add("Next", ScheduleTimeOf(one.next_time()));
-  lines.Add("Begins", ScheduleTimeOf(one.next_begin()));
+  lines.Add("Next", TimeText(one.next_time()));
+  lines.Add("Begins", TimeText(one.next_begin()));
   lines.Add("Occurrences", std::to_string(one.occurrences()));
   lines.Add("Failures", std::to_string(one.failures_in_a_row()) + " in a row");
   lines.Add("Running", std::to_string(one.running()));
   lines.Add("Waiting", std::to_string(one.waiting()));
-  lines.Add("Defined", ScheduleTimeOf(one.define_time()));
+  lines.Add("Defined", TimeText(one.define_time()));
   lines.Print(context.out, context.look);
 }
 
@@ -149,7 +140,8 @@ int PreviewNext(Context& context, const SchedulesOptions& options) {
   if (file) {
     const auto sources = ReadSources({subject});
     if (!sources) return context.FailUsage(sources.error());
-    if (sources->size() != 1) return context.FailUsage(BadSchedule("next takes one file, or a schedule"));
+    if (sources->size() != 1)
+      return context.FailUsage(BadUsage("next takes one file, or a schedule"));
     request.set_source(sources->front().text);
   } else {
     request.set_name(subject);
@@ -163,7 +155,7 @@ int PreviewNext(Context& context, const SchedulesOptions& options) {
   if (!preview) return context.Fail(preview.error());
   if (context.Print(*preview)) return kSucceeded;
   if (context.names()) {
-    for (const auto& one : preview->times()) context.out << ScheduleTimeOf(one.time()) << '\n';
+    for (const auto& one : preview->times()) context.out << TimeText(one.time()) << '\n';
   } else {
     PrintPlanned(context, preview->times());
   }
@@ -242,19 +234,19 @@ Result<v1::BackfillScheduleRequest> BackfillRequest(const Context& context,
   v1::BackfillScheduleRequest request;
   request.set_namespace_(context.name_space);
   request.set_name(options.words[0]);
-  if (options.from.empty() || options.to.empty()) return BadSchedule("backfill needs --from and --to");
+  if (options.from.empty() || options.to.empty()) return BadUsage("backfill needs --from and --to");
   request.set_from_time(options.from);
   request.set_to_time(options.to);
   const auto number = [](const std::string& text, std::string_view flag) -> Result<long> {
     char* end = nullptr;
     const long value = std::strtol(text.c_str(), &end, 10);
     if (!text.empty() && *end == '\0') return value;
-    return BadSchedule(std::string(flag) + " takes a number, not \"" + text + "\"");
+    return BadUsage(std::string(flag) + " takes a number, not \"" + text + "\"");
   };
   if (!options.max_running.empty()) {
     const auto max = number(options.max_running, "--max-running");
     if (!max) return max.error();
-    if (*max < 0) return BadSchedule("--max-running must not be negative");
+    if (*max < 0) return BadUsage("--max-running must not be negative");
     request.set_max_running(static_cast<uint32_t>(*max));
   }
   if (!options.priority.empty()) {
@@ -272,14 +264,14 @@ int BackfillSchedule(Context& context, const SchedulesOptions& options) {
   const auto request = BackfillRequest(context, options);
   if (!request) return context.FailUsage(request.error());
   if (options.dry_run && options.wait) {
-    return context.FailUsage(BadSchedule("--wait has nothing to wait for in a dry run"));
+    return context.FailUsage(BadUsage("--wait has nothing to wait for in a dry run"));
   }
   const auto reply = context.client->schedules().BackfillSchedule(*request);
   if (!reply) return context.Fail(reply.error());
   if (options.dry_run) {
     if (context.Print(*reply)) return kSucceeded;
     if (context.names()) {
-      for (const auto& one : reply->times()) context.out << ScheduleTimeOf(one.time()) << '\n';
+      for (const auto& one : reply->times()) context.out << TimeText(one.time()) << '\n';
     } else {
       PrintPlanned(context, reply->times());
     }
@@ -327,7 +319,7 @@ int ActOnSchedule(Context& context, const SchedulesOptions& options) {
   if (action == "history") return PrintHistory(context, of, options.outcomes, options.limit);
   if (action == "retry" || action == "drop") {
     if (ids.empty() != options.all) {
-      return context.FailUsage(BadSchedule("say which: ID..., or --all"));
+      return context.FailUsage(BadUsage("say which: ID..., or --all"));
     }
     return RetryOccurrences(context, of, ids, options.all, action == "drop");
   }
@@ -344,18 +336,21 @@ int Schedules(Context& context, const SchedulesOptions& options) {
   const bool acts = std::ranges::find(kActions, options.action) != kActions.end();
   if (!acts && options.words.empty()) return ShowSchedule(context, options.action);
   if (!acts) {
-    return context.FailUsage(BadSchedule("schedules does not know \"" + options.action + "\"" +
-                                 DidYouMean(options.action, {kActions.begin(), kActions.end()})));
+    return context.FailUsage(
+        BadUsage("schedules does not know \"" + options.action + "\"" +
+                 DidYouMean(options.action, {kActions.begin(), kActions.end()})));
   }
   if (options.words.empty()) {
-    return context.FailUsage(BadSchedule("schedules " + options.action +
-                                 " needs the NAME of a schedule; one that is called so itself is "
-                                 "shown by: schedules show " + options.action));
+    return context.FailUsage(
+        BadUsage("schedules " + options.action +
+                 " needs the NAME of a schedule; one that is called so itself is "
+                 "shown by: schedules show " +
+                 options.action));
   }
   const bool many = options.action == "run" || options.action == "retry" || options.action == "drop";
   if (!many && options.words.size() > 1) {
     return context.FailUsage(
-        BadSchedule("schedules " + options.action + " does not take \"" + options.words[1] + "\""));
+        BadUsage("schedules " + options.action + " does not take \"" + options.words[1] + "\""));
   }
   return ActOnSchedule(context, options);
 }

@@ -7,6 +7,7 @@
 #include "dcli/commands/sources.h"
 #include "dcli/commands/wait.h"
 #include "dcli/system/signals.h"
+#include "dcli/text/values.h"
 #include "dcli/view/describe.h"
 
 namespace dfsmr::cli {
@@ -29,10 +30,6 @@ Result<Ok> SetTimes(Context& context, const StartOptions& options, v1::StartRequ
   return Ok{};
 }
 
-Error Bad(std::string message) {
-  return {Code::kInvalidArgument, Reason::kNone, std::move(message)};
-}
-
 // The machine and the params. With --flow the machine may be missing; then the first word may be a
 // parameter.
 Result<Ok> SetSubject(const StartOptions& options, v1::StartRequest* request) {
@@ -44,7 +41,8 @@ Result<Ok> SetSubject(const StartOptions& options, v1::StartRequest* request) {
   const auto params = ParseParams(options.params, pairs);
   if (!params) return params.error();
   request->set_params(*params);
-  if (machine.empty() && options.flow.empty()) return Bad("say which MACHINE, or give a --flow");
+  if (machine.empty() && options.flow.empty())
+    return BadUsage("say which MACHINE, or give a --flow");
   if (!machine.empty()) {
     const auto ref = ParseMachineRef(machine);
     if (!ref) return ref.error();
@@ -54,8 +52,9 @@ Result<Ok> SetSubject(const StartOptions& options, v1::StartRequest* request) {
   if (options.flow.empty()) return Ok{};
   const auto sources = ReadSources({options.flow});
   if (!sources) return sources.error();
-  if (sources->size() != 1) return Bad("--flow takes one file, and " + options.flow + " is many");
-  if (sources->front().text.empty()) return Bad(options.flow + " is empty: it holds no flow");
+  if (sources->size() != 1)
+    return BadUsage("--flow takes one file, and " + options.flow + " is many");
+  if (sources->front().text.empty()) return BadUsage(options.flow + " is empty: it holds no flow");
   request->set_flow(sources->front().text);
   return Ok{};
 }
@@ -82,9 +81,9 @@ Result<v1::StartRequest> RequestOf(Context& context, const StartOptions& options
     if (!wait) return wait.error();
     *request.mutable_wait_after_fail() = ToProto(*wait);
   }
-  if (options.count < 1) return Bad("--count must be at least 1");
+  if (options.count < 1) return BadUsage("--count must be at least 1");
   if (options.count > 1 && !options.id.empty()) {
-    return Bad("--id names one instance: it cannot go with --count");
+    return BadUsage("--id names one instance: it cannot go with --count");
   }
   request.set_namespace_(context.name_space);
   request.set_id(options.id);

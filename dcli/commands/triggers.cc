@@ -4,22 +4,16 @@
 #include <array>
 #include <utility>
 
+#include "dcli/call/pages.h"
 #include "dcli/commands/occurrences.h"
 #include "dcli/text/text.h"
+#include "dcli/text/values.h"
 #include "dcli/view/describe.h"
 
 namespace dfsmr::cli {
 namespace {
 
 constexpr int kOccurrencesShown = 5;
-
-Error UsageError(std::string message) {
-  return {Code::kInvalidArgument, Reason::kNone, std::move(message)};
-}
-
-std::string TextOf(const google::protobuf::Timestamp& time) {
-  return time.seconds() == 0 && time.nanos() == 0 ? "" : TimeText(FromProto(time));
-}
 
 template <typename Triggers>
 void PrintTriggers(Context& context, const Triggers& triggers) {
@@ -55,18 +49,15 @@ int ListAll(Context& context, const TriggersOptions& options) {
   request.set_namespace_(context.name_space);
   request.set_failed(options.failed);
   request.set_page_size(1'000);
-  v1::ListTriggersResponse all;
-  do {
-    const auto page = context.client->schedules().ListTriggers(request);
-    if (!page) return context.Fail(page.error());
-    all.mutable_triggers()->MergeFrom(page->triggers());
-    request.set_page_token(page->next_page_token());
-  } while (!request.page_token().empty());
-  if (context.Print(all)) return kSucceeded;
+  const auto all = AllPages(request, [&context](const auto& one) {
+    return context.client->schedules().ListTriggers(one);
+  });
+  if (!all) return context.Fail(all.error());
+  if (context.Print(*all)) return kSucceeded;
   if (context.names()) {
-    for (const v1::Trigger& one : all.triggers()) context.out << one.name() << '\n';
-  } else if (all.triggers_size() > 0) {
-    PrintTriggers(context, all.triggers());
+    for (const v1::Trigger& one : all->triggers()) context.out << one.name() << '\n';
+  } else if (all->triggers_size() > 0) {
+    PrintTriggers(context, all->triggers());
   } else {
     context.Note("there is no trigger");
   }
@@ -79,8 +70,8 @@ void DescribePoll(const v1::Trigger& one, Description* lines) {
   }
   lines->Add("Poll error", one.poll_error());
   lines->Add("Poll cursor", one.poll_cursor());
-  lines->Add("Next poll", TextOf(one.next_poll()));
-  lines->Add("Last poll", TextOf(one.last_poll()));
+  lines->Add("Next poll", TimeText(one.next_poll()));
+  lines->Add("Last poll", TimeText(one.last_poll()));
 }
 
 void DescribeTrigger(Context& context, const v1::Trigger& one) {
@@ -90,7 +81,7 @@ void DescribeTrigger(Context& context, const v1::Trigger& one) {
   lines.Add("State", v1::Schedule::State_Name(one.state()));
   lines.Add("Note", one.note());
   lines.Add("Paused by", one.paused_by());
-  lines.Add("Paused", TextOf(one.pause_time()));
+  lines.Add("Paused", TimeText(one.pause_time()));
   lines.Add("On", one.summary());
   lines.Add("Webhook", one.webhook_path());
   lines.Add("Starts", one.machine());
@@ -108,7 +99,7 @@ void DescribeTrigger(Context& context, const v1::Trigger& one) {
   lines.Add("Cursor", one.cursor());
   if (!one.cursor().empty()) lines.Add("Lag", std::to_string(one.lag()));
   DescribePoll(one, &lines);
-  lines.Add("Defined", TextOf(one.define_time()));
+  lines.Add("Defined", TimeText(one.define_time()));
   lines.Print(context.out, context.look);
 }
 
@@ -170,7 +161,7 @@ int ActOn(Context& context, const TriggersOptions& options) {
   if (action == "history") return PrintHistory(context, of, options.outcomes, options.limit);
   if (action == "retry" || action == "drop") {
     if (ids.empty() != options.all) {
-      return context.FailUsage(UsageError("say which: ID..., or --all"));
+      return context.FailUsage(BadUsage("say which: ID..., or --all"));
     }
     return RetryOccurrences(context, of, ids, options.all, action == "drop");
   }
@@ -189,20 +180,19 @@ int Triggers(Context& context, const TriggersOptions& options) {
   const bool acts = std::ranges::find(kWords, options.action) != kWords.end();
   if (!acts && options.words.empty()) return ShowTrigger(context, options.action);
   if (!acts) {
-    return context.FailUsage(
-        UsageError("triggers does not know \"" + options.action + "\"" +
-                   DidYouMean(options.action, {kWords.begin(), kWords.end()})));
+    return context.FailUsage(BadUsage("triggers does not know \"" + options.action + "\"" +
+                                      DidYouMean(options.action, {kWords.begin(), kWords.end()})));
   }
   if (options.words.empty()) {
-    return context.FailUsage(UsageError("triggers " + options.action +
-                                        " needs the NAME of a trigger; one that is called so "
-                                        "itself is shown by: triggers show " +
-                                        options.action));
+    return context.FailUsage(BadUsage("triggers " + options.action +
+                                      " needs the NAME of a trigger; one that is called so "
+                                      "itself is shown by: triggers show " +
+                                      options.action));
   }
   const bool many = options.action == "retry" || options.action == "drop";
   if (!many && options.words.size() > 1) {
     return context.FailUsage(
-        UsageError("triggers " + options.action + " does not take \"" + options.words[1] + "\""));
+        BadUsage("triggers " + options.action + " does not take \"" + options.words[1] + "\""));
   }
   return ActOn(context, options);
 }

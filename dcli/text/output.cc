@@ -87,10 +87,14 @@ Look LookOf(int fd, bool no_color) {
   return look;
 }
 
+std::string TimeText(const google::protobuf::Timestamp& time) {
+  return time.seconds() == 0 && time.nanos() == 0 ? "" : TimeText(FromProto(time));
+}
+
 std::string When(const google::protobuf::Timestamp& time, const Look& look) {
-  if (time.seconds() == 0 && time.nanos() == 0) return "";
+  const std::string text = TimeText(time);
+  if (text.empty() || !look.relative) return text;
   const Timestamp then = FromProto(time);
-  if (!look.relative) return TimeText(then);
   const Duration age = look.now - then;
   return age < Duration::zero() ? "in " + DurationText(-age) : DurationText(age) + " ago";
 }

@@ -28,6 +28,8 @@ Look LookOf(int fd, bool no_color);
 
 // "5m3s ago", "in 12s" or the time in full; "" for a missing time (seconds = nanos = 0).
 std::string When(const google::protobuf::Timestamp& time, const Look& look);
+// As it stands, in UTC; "" when it is absent.
+std::string TimeText(const google::protobuf::Timestamp& time);
 
 // `text`, coloured when it is the name of a state or result; the text must be escaped already.
 std::string Painted(std::string_view text, const Look& look);

@@ -12,13 +12,14 @@
 #include "dcli/text/text.h"
 
 namespace dfsmr::cli {
+
+Error BadUsage(std::string message) {
+  return {Code::kInvalidArgument, Reason::kNone, std::move(message)};
+}
+
 namespace {
 
 constexpr double kLongest = 3.2e15;  // a hundred years of microseconds
-
-Error Bad(std::string message) {
-  return {Code::kInvalidArgument, Reason::kNone, std::move(message)};
-}
 
 struct Unit {
   std::string_view name;
@@ -43,9 +44,10 @@ std::string Print(const char* format, auto... values) {
 }  // namespace
 
 Result<Duration> ParseDuration(std::string_view text) {
-  const Error bad = Bad("\"" + std::string(text) +
-                        "\" is not a duration: write a number and a unit, such as 250ms, 30s, 5m, "
-                        "2h or 7d");
+  const Error bad =
+      BadUsage("\"" + std::string(text) +
+               "\" is not a duration: write a number and a unit, such as 250ms, 30s, 5m, "
+               "2h or 7d");
   if (text == "0") return Duration::zero();
   double micros = 0;
   std::string_view rest = text;
@@ -61,7 +63,8 @@ Result<Duration> ParseDuration(std::string_view text) {
     rest.remove_prefix(letters);
     micros += number * static_cast<double>(unit->micros);
   } while (!rest.empty());
-  if (micros > kLongest) return Bad("\"" + std::string(text) + "\" is more than a hundred years");
+  if (micros > kLongest)
+    return BadUsage("\"" + std::string(text) + "\" is more than a hundred years");
   return Duration(std::llround(micros));
 }
 
@@ -75,9 +78,9 @@ Result<Timestamp> ParseTime(std::string_view text, Timestamp now) {
   if (google::protobuf::util::TimeUtil::FromString(std::string(text), &time)) {
     return FromProto(time);
   }
-  return Bad("\"" + std::string(text) +
-             "\" is not a time: write it as in 2026-01-31T08:00:00Z, or +30m for half an hour "
-             "from now");
+  return BadUsage("\"" + std::string(text) +
+                  "\" is not a time: write it as in 2026-01-31T08:00:00Z, or +30m for half an hour "
+                  "from now");
 }
 
 std::string DurationText(Duration duration) {
@@ -124,8 +127,8 @@ Timestamp FromProto(const google::protobuf::Timestamp& time) {
 
 Result<std::string> ParseObject(std::string_view text, std::string_view what) {
   if (text.empty() || IsJsonObject(text)) return std::string(text);
-  return Bad(std::string(what) + " must be one JSON object, such as '{\"url\": \"x\"}', not " +
-             Shortened(Escaped(text), 60));
+  return BadUsage(std::string(what) + " must be one JSON object, such as '{\"url\": \"x\"}', not " +
+                  Shortened(Escaped(text), 60));
 }
 
 Result<std::string> ParseParams(std::string_view params, const std::vector<std::string>& pairs) {
@@ -138,12 +141,12 @@ Result<std::string> ParseParams(std::string_view params, const std::vector<std::
     const bool json = equals != std::string::npos && equals > 0 && pair[equals - 1] == ':';
     const size_t end = json ? equals - 1 : equals;
     if (equals == std::string::npos || end == 0) {
-      return Bad("\"" + Escaped(pair) + "\" is neither KEY=VALUE nor KEY:=JSON");
+      return BadUsage("\"" + Escaped(pair) + "\" is neither KEY=VALUE nor KEY:=JSON");
     }
     const std::string value = pair.substr(equals + 1);
     if (json && !IsJson(value)) {
-      return Bad("the value of " + Escaped(pair.substr(0, end)) +
-                 " is not JSON: " + Shortened(Escaped(value), 60));
+      return BadUsage("the value of " + Escaped(pair.substr(0, end)) +
+                      " is not JSON: " + Shortened(Escaped(value), 60));
     }
     Set(&members, {pair.substr(0, end), json ? value : Quoted(value)});
   }
@@ -155,7 +158,7 @@ Result<Ok> ParseLabels(const std::vector<std::string>& pairs,
   for (const std::string& pair : pairs) {
     const size_t equals = pair.find('=');
     if (equals == std::string::npos || equals == 0) {
-      return Bad("--label \"" + Escaped(pair) + "\" is not KEY=VALUE");
+      return BadUsage("--label \"" + Escaped(pair) + "\" is not KEY=VALUE");
     }
     (*labels)[pair.substr(0, equals)] = pair.substr(equals + 1);
   }
@@ -169,8 +172,8 @@ Result<int> ParseEnum(const google::protobuf::EnumDescriptor* type, std::string_
     if (EqualsIgnoringCase(type->value(i)->name(), text)) return type->value(i)->number();
     known.push_back(Lower(type->value(i)->name()));
   }
-  return Bad("there is no " + std::string(what) + " \"" + Escaped(text) + "\"" +
-             DidYouMean(text, known) + " (known: " + Join(known, ", ") + ")");
+  return BadUsage("there is no " + std::string(what) + " \"" + Escaped(text) + "\"" +
+                  DidYouMean(text, known) + " (known: " + Join(known, ", ") + ")");
 }
 
 Result<MachineRef> ParseMachineRef(std::string_view text) {
@@ -180,7 +183,7 @@ Result<MachineRef> ParseMachineRef(std::string_view text) {
   uint32_t version = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), version);
   if (error != std::errc() || end != digits.data() + digits.size() || version == 0 || at == 0) {
-    return Bad("\"" + Escaped(text) + "\" is not MACHINE or MACHINE@VERSION");
+    return BadUsage("\"" + Escaped(text) + "\" is not MACHINE or MACHINE@VERSION");
   }
   return MachineRef{std::string(text.substr(0, at)), version};
 }

@@ -25,6 +25,9 @@ std::string DurationText(Duration duration);
 // "2026-01-02T03:04:05.678Z".
 std::string TimeText(Timestamp time);
 
+// What is wrong with the words of a command.
+Error BadUsage(std::string message);
+
 google::protobuf::Duration ToProto(Duration duration);
 google::protobuf::Timestamp ToProto(Timestamp time);
 Duration FromProto(const google::protobuf::Duration& duration);

@@ -7,6 +7,7 @@
 
 #include "dcli/commands/commands.h"
 #include "dcli/system/signals.h"
+#include "dcli/text/values.h"
 #include "dcli/work/assignment.h"
 #include "dcli/work/shift.h"
 
@@ -60,28 +61,26 @@ void Lane(Shift& shift, const TaskCommand& command, const v1::ReadyRequest& requ
   }
 }
 
-Error Bad(std::string message) {
-  return {Code::kInvalidArgument, Reason::kNone, std::move(message)};
-}
-
 // NAME=COMMAND.
 Result<Ok> AddMiddleware(const std::string& pair, TaskCommand* to) {
   const size_t equals = pair.find('=');
   if (equals == std::string::npos || equals == 0 || equals + 1 == pair.size()) {
-    return Bad("--middleware \"" + pair + "\" is not NAME=COMMAND");
+    return BadUsage("--middleware \"" + pair + "\" is not NAME=COMMAND");
   }
   const std::string line = pair.substr(equals + 1);
   const size_t first = std::min(line.find_first_not_of(' '), line.size());
   const std::string program = line.substr(first, line.find(' ', first) - first);
-  if (!IsOnPath(program)) return Bad("cannot run the middleware " + program + ": not found");
+  if (!IsOnPath(program)) return BadUsage("cannot run the middleware " + program + ": not found");
   to->middleware[pair.substr(0, equals)] = line;
   return Ok{};
 }
 
 Result<TaskCommand> TaskCommandOf(const WorkOptions& options) {
-  if (options.command.empty()) return Bad("there is no command: put it after \"--\"");
-  if (!IsOnPath(options.command[0])) return Bad("cannot run " + options.command[0] + ": not found");
-  if (options.jobs < 1 || options.jobs > kMostJobs) return Bad("--jobs must be from 1 to 1000");
+  if (options.command.empty()) return BadUsage("there is no command: put it after \"--\"");
+  if (!IsOnPath(options.command[0]))
+    return BadUsage("cannot run " + options.command[0] + ": not found");
+  if (options.jobs < 1 || options.jobs > kMostJobs)
+    return BadUsage("--jobs must be from 1 to 1000");
   TaskCommand command{.command = options.command, .middleware = {}};
   for (const std::string& pair : options.middleware) {
     const auto added = AddMiddleware(pair, &command);

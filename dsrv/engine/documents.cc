@@ -14,6 +14,10 @@ rows::DocumentName NameOf(const std::string& ns, const Document& document) {
 
 }  // namespace
 
+std::string CauseOf(DocumentKind kind, std::string_view name) {
+  return std::string(Name(kind)) + ":" + std::string(name);
+}
+
 Error NoSuchDocument(const rows::DocumentName& name, uint32_t version) {
   static constexpr Reason kReasons[] = {Reason::kNone, Reason::kNoSuchSchedule,
                                         Reason::kNoSuchTrigger, Reason::kNoSuchLimit};
@@ -91,7 +95,7 @@ void Documents::Append(ChangeKind kind, const rows::DocumentName& name, uint32_t
   event.ns = name.ns;
   event.version = version;
   event.client = client;
-  event.about = Event::About{.cause = std::string(Name(name.kind)) + ":" + std::string(name.name)};
+  event.about = Event::About{.cause = CauseOf(name.kind, name.name)};
   turn_.Append(&event);
 }
 

@@ -35,6 +35,9 @@ class DocumentKeeper {
   virtual void Deleted(const std::string& ns, const std::string& name) = 0;
 };
 
+// A document as the feed names it: "schedule:NAME".
+std::string CauseOf(DocumentKind kind, std::string_view name);
+
 // NO_SUCH_SCHEDULE, NO_SUCH_TRIGGER or NO_SUCH_LIMIT. `version` 0: there is none at all.
 Error NoSuchDocument(const rows::DocumentName& name, uint32_t version = 0);
 

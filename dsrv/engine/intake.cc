@@ -6,6 +6,7 @@
 #include "fsm/base/duration.h"
 #include "fsm/base/json.h"
 #include "fsm/base/names.h"
+#include "fsm/when/calendar.h"
 
 namespace dfsmr {
 namespace {
@@ -260,7 +261,7 @@ void Intake::Miss(TriggerState& state, uint64_t count) {
   one.outcome = OccurrenceOutcome::kMissed;
   one.version = state.version;
   one.time = one.until_time = turn_.clock();
-  one.count = std::min<uint64_t>(count, 10'000);
+  one.count = std::min(count, limits::kMissedCount);
   one.error = "the feed keeps its records for a time, and " + std::to_string(count) +
               " were gone before the trigger looked at them";
   turn_.Trust(occurrences_.Add(state.of(), std::move(one)));

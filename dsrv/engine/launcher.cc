@@ -11,9 +11,6 @@
 namespace dfsmr {
 namespace {
 
-// A chain of change triggers that is deeper is taken for a loop.
-constexpr uint32_t kDepthMax = 16;
-
 Error Unusable(const std::string& what, std::string why) {
   return {Code::kInvalidArgument, Reason::kBadRequest, what + ": " + std::move(why)};
 }
@@ -74,33 +71,6 @@ Result<std::string> FillGroup(const LaunchOrder& order, const LaunchStart& start
                                " printable characters without space");
 }
 
-// Overlap is the limit "schedule:NAME" of 1. False: this engine knows no limits of starts.
-template <typename Args>
-bool AskForRoom(const std::string& key, Overlap overlap, Args* args) {
-  if constexpr (requires { args->asks; }) {
-    if (overlap == Overlap::kAllow) return true;
-    using Ask = typename decltype(args->asks)::value_type;
-    using Word = decltype(Ask::on_conflict);
-    Ask ask;
-    ask.key = key;
-    switch (overlap) {
-      case Overlap::kAllow:
-      case Overlap::kWait:
-        ask.on_conflict = Word::kWait;
-        ask.waiting = kOverlapWaiting;
-        break;
-      case Overlap::kLatest: ask.on_conflict = Word::kLatest; break;
-      case Overlap::kSkip: ask.on_conflict = Word::kSkip; break;
-      case Overlap::kCancel: ask.on_conflict = Word::kCancel; break;
-      case Overlap::kReplace: ask.on_conflict = Word::kReplace; break;
-    }
-    args->asks.push_back(std::move(ask));
-    return true;
-  } else {
-    return false;
-  }
-}
-
 bool Failed(InstanceResult result) {
   return result == InstanceResult::kError || result == InstanceResult::kAborted;
 }
@@ -109,10 +79,6 @@ bool Succeeded(InstanceResult result) {
 }
 
 }  // namespace
-
-std::string CauseOf(DocumentKind kind, std::string_view name) {
-  return std::string(Name(kind)) + ":" + std::string(name);
-}
 
 std::optional<CauseName> ReadCause(std::string_view cause) {
   for (DocumentKind kind : {DocumentKind::kSchedule, DocumentKind::kTrigger}) {
@@ -151,11 +117,11 @@ Result<StartArgs> Launcher::Fill(const LaunchOrder& order) {
 }
 
 Result<Launched> Launcher::Launch(const LaunchOrder& order) {
-  if (order.depth > kDepthMax) {
+  if (order.depth > kLaunchDepthMax) {
     return Launched{OccurrenceOutcome::kFailed,
                     "it is the " + std::to_string(order.depth) +
                         "th in a chain of change triggers, which may be " +
-                        std::to_string(kDepthMax) +
+                        std::to_string(kLaunchDepthMax) +
                         " deep: do these triggers start one another in a loop?",
                     ""};
   }
@@ -174,8 +140,7 @@ Result<Launched> Launcher::Start(const LaunchOrder& order) {
   }
   const Overlap overlap = order.overlap.value_or(order.source.overlap);
   const Counts counts = CountsOf(order.ns, order.cause);
-  if (!order.backfill && !AskForRoom(order.cause, overlap, &*args) && overlap == Overlap::kSkip &&
-      counts.running + counts.waiting > 0) {
+  if (!order.backfill && overlap == Overlap::kSkip && counts.running + counts.waiting > 0) {
     return Launched{OccurrenceOutcome::kSkipped,
                     "an earlier instance of " + order.cause +
                         " goes on; 'overlap: allow' would start another one beside it",

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "dsrv/engine/changer.h"
+#include "dsrv/engine/documents.h"
 #include "dsrv/engine/part.h"
 #include "dsrv/engine/reports.h"
 #include "dsrv/engine/starter.h"
@@ -20,9 +21,10 @@
 
 namespace dfsmr {
 
-// A schedule or trigger by its name, as text: "schedule:NAME".
-std::string CauseOf(DocumentKind kind, std::string_view name);
-// And back; nullopt: it is neither.
+// A chain of change triggers that is deeper is taken for a loop.
+inline constexpr uint32_t kLaunchDepthMax = 16;
+
+// A schedule or trigger by its cause, as CauseOf writes it; nullopt: it is neither.
 struct CauseName {
   DocumentKind kind;
   std::string_view name;  // borrowed

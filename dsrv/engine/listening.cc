@@ -13,9 +13,6 @@ constexpr size_t kLooksPerPass = 50;   // and of those from the disk
 constexpr size_t kReadsPerPass = 250;  // records from the disk, besides as many as the turn brings
 constexpr size_t kNotedMax = 1'000;    // for one trigger; with more it reads from the disk
 constexpr size_t kNotedBytes = 16 << 20;  // for all
-// A change that is deeper is what became of a change at the limit, which was refused: if triggers
-// looked at it, they would refuse it, and look at that.
-constexpr uint32_t kDepthMax = 16;
 
 uint32_t DepthOf(const Event& event) { return event.about ? event.about->depth : 0; }
 
@@ -35,7 +32,9 @@ uint64_t BitsOf(const ChangeSource& source) {
 // Whether the source may want the record, by what the record itself tells.
 bool MayWant(const TriggerState& state, const ItemSource& source, const Event& event) {
   const ChangeSource* change = source.change();
-  if (!change || DepthOf(event) > kDepthMax || !Passes(*change, event)) return false;
+  // A change that is deeper is what became of a change at the limit, which was refused: if triggers
+  // looked at it, they would refuse it, and look at that.
+  if (!change || DepthOf(event) > kLaunchDepthMax || !Passes(*change, event)) return false;
   return change->from_oldest || event.seq > state.row.since;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/documents.h"
 #include "fsm/base/names.h"
 #include "fsm/when/calendar.h"
 
@@ -140,7 +141,7 @@ void Occurrences::Tell(const rows::DocumentName& of, const Occurrence& one, uint
   event.instance = one.instance;
   event.note = one.error;
   event.about = Event::About{
-      .cause = std::string(Name(of.kind)) + ":" + std::string(of.name),
+      .cause = CauseOf(of.kind, of.name),
       .outcome = std::string(Name(one.outcome)),
       .occurrence = one.id,
       .depth = depth,

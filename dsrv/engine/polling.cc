@@ -151,7 +151,7 @@ Result<Ok> Polling::StartInstance(const Poll& poll) {
   }
   args.spec.params =
       json::Merge(source.input, "{\"cursor\":" + (row.cursor.empty() ? "null" : row.cursor) + "}");
-  args.spec.client = "trigger:" + poll.state->name;
+  args.spec.client = CauseOf(DocumentKind::kTrigger, poll.state->name);
   args.spec.flow = FlowOf(source.action);
   auto flow = options_.parse_flow(args.spec.flow);
   if (!flow) return flow.error();

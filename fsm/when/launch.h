@@ -23,8 +23,6 @@ inline constexpr std::array<std::string_view, 6> kOverlapWords = {"allow", "wait
 constexpr std::string_view Name(Overlap overlap) {
   return kOverlapWords[static_cast<size_t>(overlap)];
 }
-// How many wait for the one that goes on, at most, with `wait`.
-inline constexpr uint32_t kOverlapWaiting = 100;
 
 // "Template": a text whose `${…}` are filled in at the launch.
 struct LaunchStart {

@@ -84,6 +84,8 @@ Result<v1::StartRequest> RequestOf(const Context& context, const StartOptions& o
   request.set_id(options.id);
   request.set_priority(options.priority);
   request.set_hold(options.hold);
+  request.set_force(options.force);
+  request.set_on_conflict(options.on_conflict);
   AddAfter(options.after, false, &request);
   AddAfter(options.after_any, true, &request);
   return request;

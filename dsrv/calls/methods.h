@@ -11,6 +11,7 @@
 #include "dsrv/calls/definitions.h"
 #include "dsrv/calls/instances.h"
 #include "dsrv/calls/items.h"
+#include "dsrv/calls/limits.h"
 #include "dsrv/calls/method.h"
 #include "dsrv/calls/original.h"
 #include "dsrv/calls/tasks.h"
@@ -108,6 +109,15 @@ inline constexpr DecideRow kGetClock(
 inline constexpr OwnRow kAdvanceClock(
     {"dfsmr.v1.ScheduleService/AdvanceClock", kAdmins, kChange},
     Everywhere(), ServeAdvanceClock);
+inline constexpr DecideRow kListLimits(
+    {"dfsmr.v1.ScheduleService/ListLimits", kReaders},
+    Its(), ParseListLimits, RunListLimits, ReplyListLimits);
+inline constexpr DecideRow kGetLimit(
+    {"dfsmr.v1.ScheduleService/GetLimit", kReaders},
+    Its(), ParseGetLimit, RunGetLimit, ReplyGetLimit);
+inline constexpr DecideRow kSetLimit(
+    {"dfsmr.v1.ScheduleService/SetLimit", kChangers, kChange},
+    Its(), ParseSetLimit, RunSetLimit, ReplySetLimit);
 }  // namespace schedules
 
 // The original service, in namespace "default". Its calls carry no claims.
@@ -149,7 +159,8 @@ constexpr void ForEachMethod(Visit visit) {
    visit(kPause), visit(kResume), visit(kSkip), visit(kCancel), visit(kChanges));
   (visit(access_tokens::kCreateToken), visit(access_tokens::kListTokens),
    visit(access_tokens::kRevokeToken), visit(access_tokens::kGetCaller));
-  (visit(schedules::kGetClock), visit(schedules::kAdvanceClock));
+  (visit(schedules::kGetClock), visit(schedules::kAdvanceClock), visit(schedules::kListLimits),
+   visit(schedules::kGetLimit), visit(schedules::kSetLimit));
   (visit(original::kDefine), visit(original::kStart), visit(original::kReady),
    visit(original::kMachines), visit(original::kInstances), visit(original::kTransition),
    visit(original::kRelinquish), visit(original::kChanges));

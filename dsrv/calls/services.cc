@@ -101,6 +101,9 @@ class Schedules final : public v1::ScheduleService::CallbackService {
  private:
   METHOD(schedules, GetClock)
   METHOD(schedules, AdvanceClock)
+  METHOD(schedules, ListLimits)
+  METHOD(schedules, GetLimit)
+  METHOD(schedules, SetLimit)
 
   const Backend& backend_;
 };

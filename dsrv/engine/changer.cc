@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "dsrv/engine/limits.h"
 #include "storage/rows/plan.h"
 
 namespace dfsmr {
@@ -13,7 +14,7 @@ Before::Before(const Resident& resident)
       waits(resident.instance.waits),
       plan(static_cast<bool>(resident.instance.plan)),
       open(rules::HasOpenEdges(resident.instance)),
-      key(plan ? resident.instance.plan->key : ""),
+      limits(resident.instance.limits),
       version(resident.version),
       graph(resident.graph) {}
 
@@ -61,9 +62,8 @@ void Changer::Run(Resident& resident, ClaimId self, const std::function<void(Sce
   const Change change{resident, self, scene.entered, Before(resident)};
   /*mutant change-counted-twice*/ Statistics::CountState(*resident.version, instance.state, -1);
   /*end*/
-  if (instance.plan) {
-    for (Part* part : parts_) part->Advise(resident, &scene);
-  }
+  if (/*mutant nobody-asks-limits*/ !instance.Begun() || !instance.waits.empty() /*end*/)
+    limits_->Advise(resident, &scene);
   rule(scene);
   Statistics::CountState(*resident.version, instance.state, +1);
   Statistics::CountTokens(instance, *change.before.graph, *resident.graph);

@@ -14,11 +14,15 @@
 
 namespace dfsmr {
 
+class Limits;  // limits.h
+
 class Changer {
  public:
   Changer(OpenTurn& turn, Residents& residents, const EngineOptions& options)
       : turn_(turn), residents_(residents), options_(options) {}
 
+  // Has rules ask `limits` before an instance begins or goes on. Call it once, as Tell.
+  void SetGate(Limits* limits) { limits_ = limits; }
   // Sets the parts that hear of changes, in this order. Call it once, before the first change.
   void Tell(std::vector<Part*> parts) { parts_ = std::move(parts); }
 
@@ -56,6 +60,7 @@ class Changer {
   Residents& residents_;
   const EngineOptions& options_;
   std::vector<Part*> parts_;
+  Limits* limits_ = nullptr;
   std::vector<Event> events_;  // empty: the memory of a change's events, for the next one
 };
 

@@ -46,20 +46,20 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       upgrades(turn, catalog, residents, changer, agenda, throttle),
       values(turn, residents, options),
       walker(turn, changer, options),
-      singletons(residents, changer, values),
-      planner(turn, catalog, residents, changer, values, singletons, options),
+      limits(turn, catalog, residents, changer, values, documents, agenda),
+      planner(turn, catalog, residents, changer, values, limits, options),
       followers(residents, changer),
-      starter(turn, catalog, residents, changer, followers, planner),
+      starter(turn, catalog, residents, changer, limits, followers, planner),
       hooks(catalog, values, starter),
       family(residents, changer),
       canceller(turn, residents, changer, family),
       spawner(turn, catalog, statistics, residents, changer, values, followers, family, starter,
               options),
       reports(turn, catalog, changer, claims, starter),
-      handouts(turn, agenda, residents, changer, values, singletons, throttle, timers, upgrades),
+      handouts(turn, agenda, residents, changer, values, limits, throttle, timers, upgrades),
       desk(turn, agenda, timers, claims, handouts),
       retention(turn, catalog, statistics, residents, options),
-      all{&followers, &planner,  &walker, &family, &singletons, &hooks,   &spawner,
+      all{&followers, &planner,  &walker, &family, &limits, &hooks,   &spawner,
           &canceller, &upgrades, &claims, &timers, &desk,       &handouts} {
   changer.Tell(all);
 }
@@ -150,7 +150,7 @@ Turn Engine::EndTurn() {
 Timestamp Engine::NextDeadline() const {
   if (parts_->turn.more()) return parts_->turn.now();
   return std::min({parts_->retention.Due(), parts_->statistics.Due(), parts_->timers.Due(),
-                   parts_->residents.SettleDueAt()});
+                   parts_->residents.SettleDueAt(), parts_->limits.Due()});
 }
 
 void Engine::AfterCommit(std::function<void()> tell) { parts_->turn.AfterCommit(std::move(tell)); }
@@ -162,6 +162,7 @@ void Engine::AfterCommit(SessionId session, std::function<void(bool)> tell) {
 void Engine::Flush() {
   parts_->residents.SettleAll();
   parts_->statistics.Save();
+  parts_->limits.Save();
 }
 
 // Definitions -----------------------------------------------------------------------------------
@@ -198,6 +199,7 @@ std::optional<Result<std::vector<Defined>>> Engine::Define(const std::string& ns
 }
 
 Documents& Engine::documents() { return parts_->documents; }
+Limits& Engine::limits() { return parts_->limits; }
 
 void Engine::AddVersion(const std::string& ns, const Defined& one, Machine machine,
                         std::shared_ptr<const Machine> shown) {
@@ -265,7 +267,7 @@ Result<Ok> Engine::Resume(const std::string& ns, const std::string& id, const st
                           bool force) {
   auto resident = parts_->changer.Touch(ns, id);
   if (!resident) return resident.error();
-  if (auto may = parts_->singletons.MayResume(**resident); !may) return may;
+  if (auto may = parts_->limits.MayResume(**resident, node); !may) return may;
   return Control(ns, id, [&](Scene& scene) { return rules::Resume(scene, node, force); });
 }
 
@@ -286,6 +288,13 @@ Result<Ok> Engine::Settle(const std::string& ns, const std::string& id) {
   if (!resident) return resident.error();
   parts_->residents.Settle(**resident);
   return Ok{};
+}
+
+std::shared_ptr<const InstanceWaits> Engine::WaitsOf(const std::string& ns,
+                                                     const std::string& id) {
+  auto resident = parts_->residents.Load(ns, id);
+  if (!resident || (*resident)->instance.Stopped()) return nullptr;
+  return std::make_shared<const InstanceWaits>(parts_->limits.WaitsOf(**resident));
 }
 
 bool Engine::Concerns(const std::string& ns, const std::string& id, const ClaimRef& claim,

@@ -39,6 +39,7 @@ struct DefinitionSet;
 struct DefineProblem;
 struct Sources;
 class Documents;      // documents.h
+class Limits;         // limits.h
 struct VersionState;  // machine_state.h
 
 class Engine {
@@ -81,6 +82,7 @@ class Engine {
                                                      const Compiled& compiled, bool validate_only);
   // Schedules, triggers and limits as they were defined.
   Documents& documents();
+  Limits& limits();
   Result<MachineView> GetMachine(const std::string& ns, const std::string& id, uint32_t version);
   // At most `limit` machines after `after`, ordered by (id, version).
   std::vector<MachineView> ListMachines(const std::string& ns, bool all_versions,
@@ -102,6 +104,10 @@ class Engine {
                     bool force);
   Result<Ok> Skip(const std::string& ns, const std::string& instance, const std::string& node);
   Result<Ok> Cancel(const std::string& ns, const std::string& instance, CancelMode mode);
+
+  // What an instance and its tokens wait for; null: there is no such instance, or it waits for
+  // nothing that only the engine knows.
+  std::shared_ptr<const InstanceWaits> WaitsOf(const std::string& ns, const std::string& instance);
 
   // Whether an instance is of one of `machines` and stands in one of `queues` (empty: any) with the
   // visit of `claim`, or with any token when none is given. False: there is no such instance, or

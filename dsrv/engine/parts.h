@@ -13,11 +13,11 @@
 #include "dsrv/engine/followers.h"
 #include "dsrv/engine/handouts.h"
 #include "dsrv/engine/hooks.h"
+#include "dsrv/engine/limits.h"
 #include "dsrv/engine/planner.h"
 #include "dsrv/engine/reports.h"
 #include "dsrv/engine/residents.h"
 #include "dsrv/engine/retention.h"
-#include "dsrv/engine/singletons.h"
 #include "dsrv/engine/spawner.h"
 #include "dsrv/engine/starter.h"
 #include "dsrv/engine/statistics.h"
@@ -48,7 +48,7 @@ struct Engine::Parts {
   Upgrades upgrades;
   Values values;
   Walker walker;
-  Singletons singletons;
+  Limits limits;
   Planner planner;
   Followers followers;
   Starter starter;

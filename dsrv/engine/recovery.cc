@@ -26,6 +26,7 @@ Result<Ok> Engine::Recover(uint64_t epoch, Timestamp now) {
   parts_->turn.Recover(epoch, *first, *last, now);
   auto done = LoadMachines();
   if (done) done = parts_->statistics.Recover();
+  if (done) done = parts_->limits.Recover();
   if (done) done = LoadLive();
   return done;
 }
@@ -118,7 +119,7 @@ Result<Ok> Engine::LoadLive() {
   if (!scanned) return scanned;
   parts_->agenda.Loaded();
   parts_->canceller.Loaded();
-  parts_->singletons.Loaded();
+  parts_->limits.Loaded();
   return Ok{};
 }
 

@@ -56,6 +56,14 @@ Result<StartArgs> ToStart(const v1::StartRequest& request) {
   args.spec.params = request.params();
   args.priority = request.priority();
   args.hold = request.hold();
+  args.force = request.force();
+  if (!request.on_conflict().empty()) {
+    args.on_conflict = ConflictNamed(request.on_conflict());
+    if (!args.on_conflict) {
+      return Bad("on_conflict " + Quoted(request.on_conflict()) +
+                 " is none of wait, latest, skip, fail, cancel and replace");
+    }
+  }
   if (request.has_start_at()) {
     auto at = ToTimestamp("start_at", request.start_at());
     if (!at) return at.error();

@@ -14,6 +14,7 @@
 #include "fsm/base/result.h"
 #include "fsm/base/time.h"
 #include "fsm/machine/definition.h"
+#include "fsm/machine/limit.h"
 
 namespace dfsmr {
 
@@ -75,6 +76,7 @@ struct NodeSettings {
   int32_t priority = 0;           // work
   DelayPolicy delay;              // delay
   uint32_t max_visits = 0;        // 0: no limit
+  LimitAsks limits;               // work
   std::string description;
 };
 std::shared_ptr<const NodeSettings> NoSettings();  // the defaults
@@ -122,6 +124,9 @@ struct Machine {
   std::optional<Duration> retention;  // absent: the server's
   std::vector<Node> nodes;            // in document order
   NodeIndex start = 0;
+  LimitAsks limits;                   // of an instance; a plan's are in its source
+  // Whether a node or a step asks for limits.
+  bool nodes_ask = false;
   std::shared_ptr<const ParamsCheck> params;  // null: anything goes
   std::string source;                 // the text of this document alone
   // Equal for documents that differ only in comments, key order or layout.

@@ -100,7 +100,7 @@ struct StepDraft {
   const Scope* scope = nullptr;
   const std::string* input = nullptr;
   const SpawnSource* spawn = nullptr;
-  const std::string* singleton = nullptr;
+  const LimitAsks* limits = nullptr;
   Spot in = PlanOrder::kNone;
   // Names below it are not known and mean the step itself: it was left out, or is a planner that
   // has not been asked yet.

@@ -25,7 +25,7 @@ constexpr std::array<std::string_view, 7> kStepKeys = {"step",  "action", "plan"
 constexpr std::string_view kAllOfStep =
     "a step has step, one of action, plan and spawn, input, after and when, and with 'action' "
     "queue, priority, the keys of a timeout, retry, poll, rescue, weight, use, replace, without, "
-    "singleton and on_conflict";
+    "limit, singleton and on_conflict";
 
 constexpr std::string_view kForEachExample = "{for_each: \"${params.hosts}\", as: host, do: STEP}";
 

@@ -32,6 +32,8 @@
 //                                          since the stats row was written
 //   0x18 document  ns kind(1) name         record.DocumentHead: of a schedule, trigger or limit
 //   0x19 text      ns kind(1) name version(4)  record.Document
+//   0x21 limit     ns key                  record.LimitOverride: numbers that an operator has set
+//   0x22 rate      ns key                  when the bucket of a limit's rate is full again (8)
 //
 // A transition of a plain machine writes its instance's row and nothing else; the records of a
 // whole turn share the pages of the feed. The history of an instance is the list of its records'
@@ -80,6 +82,8 @@ enum Kind : uint8_t {
   kDropped = 0x17,
   kDocument = 0x18,
   kDocumentText = 0x19,
+  kLimitOverride = 0x21,
+  kLimitRate = 0x22,
 };
 
 // Builds keys: Key(partition, kind).Text(ns).Number(seq).

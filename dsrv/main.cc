@@ -8,8 +8,8 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstring>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <random>
 #include <vector>
@@ -26,8 +26,8 @@
 #include "dsrv/loop/disk.h"
 #include "dsrv/loop/loop.h"
 #include "fsm/base/limits.h"
-#include "fsm/base/names.h"
 #include "fsm/base/mutex.h"
+#include "fsm/base/names.h"
 #include "fsm/schema/schema.h"
 #include "fsm/yaml/definitions.h"
 #include "storage/rocks/rocks_store.h"

@@ -135,7 +135,7 @@ int Cancel(Context& context, const ControlOptions& options);
 struct LimitsOptions {
   std::string action;  // set, reset, delete, show; or a key to show; empty: all of them
   std::string key;
-  std::string max;  // a number, or "none"
+  std::string max;   // a number, or "none"
   std::string rate;  // "100/1m", or "none"
   std::string burst;
   std::string note;

@@ -27,10 +27,14 @@ std::string RateText(const v1::Limit& limit) {
 std::string FromText(const v1::Limit& limit) {
   const auto origin = std::max(limit.max_from(), limit.rate_from());
   switch (origin) {
-    case v1::Limit::OVERRIDE: return "set";
-    case v1::Limit::DOCUMENT: return limit.document();
-    case v1::Limit::ASKER: return "asker";
-    default: return "";
+    case v1::Limit::OVERRIDE:
+      return "set";
+    case v1::Limit::DOCUMENT:
+      return limit.document();
+    case v1::Limit::ASKER:
+      return "asker";
+    default:
+      return "";
   }
 }
 
@@ -41,13 +45,11 @@ Table TableOf(const Context& context) {
 }
 
 void AddTo(Table* table, const Context& context, const v1::Limit& limit) {
-  std::vector<std::string> row = {limit.key(),
-                                  limit.has_max() ? Count(limit.max()) : "none",
-                                  Count(limit.held()),
-                                  Count(limit.waiting()),
-                                  RateText(limit),
-                                  FromText(limit),
-                                  limit.note()};
+  std::vector<std::string> row = {
+      limit.key(),         limit.has_max() ? Count(limit.max()) : "none",
+      Count(limit.held()), Count(limit.waiting()),
+      RateText(limit),     FromText(limit),
+      limit.note()};
   if (context.wide()) {
     row.push_back(limit.set_by());
     row.push_back(limit.has_set_time() ? When(limit.set_time(), context.look) : "");

@@ -60,7 +60,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       desk(turn, agenda, timers, claims, handouts),
       retention(turn, catalog, statistics, residents, options),
       all{&followers, &planner,  &walker, &family, &limits, &hooks,   &spawner,
-          &canceller, &upgrades, &claims, &timers, &desk,       &handouts} {
+          &canceller, &upgrades, &claims, &timers, &desk,   &handouts} {
   changer.Tell(all);
 }
 
@@ -290,8 +290,7 @@ Result<Ok> Engine::Settle(const std::string& ns, const std::string& id) {
   return Ok{};
 }
 
-std::shared_ptr<const InstanceWaits> Engine::WaitsOf(const std::string& ns,
-                                                     const std::string& id) {
+std::shared_ptr<const InstanceWaits> Engine::WaitsOf(const std::string& ns, const std::string& id) {
   auto resident = parts_->residents.Load(ns, id);
   if (!resident || (*resident)->instance.Stopped()) return nullptr;
   return std::make_shared<const InstanceWaits>(parts_->limits.WaitsOf(**resident));

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "dsrv/engine/changer.h"
-#include "dsrv/engine/part.h"
 #include "dsrv/engine/limits.h"
+#include "dsrv/engine/part.h"
 #include "dsrv/engine/throttle.h"
 #include "dsrv/engine/timers.h"
 #include "dsrv/engine/upgrades.h"

@@ -67,8 +67,8 @@ void LimitCounts::Absorb(const Change& change) {
   const Instance& instance = change.instance();
   const bool held = Holds(change.before.state);
   const bool holds = Holds(instance.state);
-  const bool counted = counts_.size() > tasks_.size() || instance.parent_step ||
-                       instance.provenance;
+  const bool counted =
+      counts_.size() > tasks_.size() || instance.parent_step || instance.provenance;
   if (held != holds && counted) CountInstance(instance, holds ? +1 : -1);
   if (tasks_.empty()) return;
   for (const Tokens::Touched& touched : change.touched()) {
@@ -121,15 +121,19 @@ uint64_t LimitCounts::CountOf(const std::string& ns, const std::string& key) con
     return found == counts.end() ? 0 : found->second;
   };
   switch (kind) {
-    case BuiltIn::kNone: return 0;
+    case BuiltIn::kNone:
+      return 0;
     case BuiltIn::kNamespace:
       return NameIn(key) == ns ? InstancesOf(ns, "") - in(children_, ns) : 0;
-    case BuiltIn::kMachine: return InstancesOf(ns, NameIn(key));
+    case BuiltIn::kMachine:
+      return InstancesOf(ns, NameIn(key));
     case BuiltIn::kGroup:
     case BuiltIn::kSchedule:
-    case BuiltIn::kTrigger: return in(causes_, ResidentKey(ns, key));
+    case BuiltIn::kTrigger:
+      return in(causes_, ResidentKey(ns, key));
     case BuiltIn::kQueue:
-    case BuiltIn::kAction: return TasksOf(ns, SubjectOf(kind), NameIn(key));
+    case BuiltIn::kAction:
+      return TasksOf(ns, SubjectOf(kind), NameIn(key));
   }
   return 0;
 }

@@ -1,6 +1,6 @@
 // How many hold the built-in keys of limits, while these have a number or a rate: instances of a
-// namespace, machine, group, schedule or trigger, and tasks of a queue or action. Tasks that find no
-// room stay in the agenda.
+// namespace, machine, group, schedule or trigger, and tasks of a queue or action. Tasks that find
+// no room stay in the agenda.
 #pragma once
 
 #include <map>
@@ -59,8 +59,8 @@ class LimitCounts {
   Agenda& agenda_;
   LimitTable& table_;
   LimitNumbersBook& numbers_;
-  std::map<std::string, uint64_t> counts_;    // of keys that have a number, by ns\0key
-  std::map<std::string, uint64_t> causes_;    // running instances by ns\0group:G, ns\0schedule:S, …
+  std::map<std::string, uint64_t> counts_;  // of keys that have a number, by ns\0key
+  std::map<std::string, uint64_t> causes_;  // running instances by ns\0group:G, ns\0schedule:S, …
   std::map<std::string, uint64_t> children_;  // that steps started and that run, by namespace
   std::map<std::string, Timestamp> until_;    // closed because of their rate, by ns\0key
   std::set<std::string> tasks_;               // of counts_: queues and actions

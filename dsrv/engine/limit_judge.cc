@@ -11,7 +11,7 @@ namespace {
 
 using Kind = LimitAnswer::Kind;
 
-constexpr size_t kNamed = 3;      // holders in a message
+constexpr size_t kNamed = 3;       // holders in a message
 constexpr size_t kAncestors = 64;  // that are looked at
 
 // How many may wait for the key of an ask; nullopt: any number.
@@ -106,8 +106,8 @@ bool LimitJudge::AncestorsAlone(const LimitRequest& asker, const LimitAsk& ask) 
 
 void LimitJudge::AddVictims(const LimitRequest& asker, const LimitAsk& ask,
                             std::vector<LimitVictim>* to) const {
-  const std::string why = "limit " + Quoted(ask.key) + ": cancelled in favour of instance " +
-                          Quoted(asker.id);
+  const std::string why =
+      "limit " + Quoted(ask.key) + ": cancelled in favour of instance " + Quoted(asker.id);
   std::vector<std::pair<Timestamp, std::string>> all;  // that hold it or wait for it
   const bool latest = ask.on_conflict == OnConflict::kLatest;
   if (!latest) {
@@ -124,8 +124,8 @@ void LimitJudge::AddVictims(const LimitRequest& asker, const LimitAsk& ask,
   std::erase_if(all, [&](const auto& one) { return one.second == asker.id; });
   std::ranges::sort(all);
   // With this one the newest stay; a limit that lets nobody in cancels nobody.
-  const uint64_t max = latest ? *WaitingMax(ask)
-                              : table_.NumbersOf(asker.ns, ask.key).max.value_or(UINT32_MAX);
+  const uint64_t max =
+      latest ? *WaitingMax(ask) : table_.NumbersOf(asker.ns, ask.key).max.value_or(UINT32_MAX);
   if (max == 0) return;
   const uint64_t stay = /*mutant oldest-of-all-stays*/ max - 1 /*end*/;
   const CancelMode mode =

@@ -50,7 +50,8 @@ class LimitJudge {
   bool HasRoom(const LimitRequest& asker, const LimitAsk& ask) const;
   bool HasPlace(const LimitRequest& asker, const LimitAsk& ask) const;
   bool AncestorsAlone(const LimitRequest& asker, const LimitAsk& ask) const;
-  void AddVictims(const LimitRequest& asker, const LimitAsk& ask, std::vector<LimitVictim>* to) const;
+  void AddVictims(const LimitRequest& asker, const LimitAsk& ask,
+                  std::vector<LimitVictim>* to) const;
 
   OpenTurn& turn_;
   Residents& residents_;

@@ -30,10 +30,11 @@ Result<Ok> LimitNumbersBook::Recover() {
       });
   if (!done) return done;
   std::vector<std::pair<std::string, std::string>> names;
-  done = rows::ScanAllDocuments(turn_.reader(), [&](rows::DocumentName name,
-                                                    rows::DocumentHead head) {
-    if (name.kind == DocumentKind::kLimit && !head.deleted) names.emplace_back(name.ns, name.name);
-  });
+  done =
+      rows::ScanAllDocuments(turn_.reader(), [&](rows::DocumentName name, rows::DocumentHead head) {
+        if (name.kind == DocumentKind::kLimit && !head.deleted)
+          names.emplace_back(name.ns, name.name);
+      });
   if (!done) return done;
   for (const auto& [ns, name] : names) {
     auto found = documents_.Find({ns, DocumentKind::kLimit, name});
@@ -41,13 +42,13 @@ Result<Ok> LimitNumbersBook::Recover() {
     Govern(ns, name, std::get<std::shared_ptr<const LimitSource>>(found->document->body));
   }
   std::vector<std::pair<std::string, std::string>> full;
-  done = rows::ScanLimitRates(turn_.reader(), [&](std::string_view ns, std::string_view key,
-                                                  Timestamp at) {
-    if (at > turn_.now()) {
-      table_.RestoreFullAt(ns, key, at);
-      table_.Tidy(ns, key, turn_.now());  // to be forgotten by then
-    }
-  });
+  done = rows::ScanLimitRates(turn_.reader(),
+                              [&](std::string_view ns, std::string_view key, Timestamp at) {
+                                if (at > turn_.now()) {
+                                  table_.RestoreFullAt(ns, key, at);
+                                  table_.Tidy(ns, key, turn_.now());  // to be forgotten by then
+                                }
+                              });
   if (!done) return done;
   for (const auto& [key, override] : overrides_) {
     const auto [ns, name] = SplitKey(key);

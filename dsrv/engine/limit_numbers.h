@@ -20,13 +20,13 @@ namespace dfsmr {
 
 // What Override changes.
 struct LimitChange {
-  std::optional<uint32_t> max;  // absent: unchanged
-  bool no_max = false;          // no limit, as if `max` stood nowhere
-  std::optional<Rate> rate;     // absent: unchanged
-  bool no_rate = false;         // the same for the rate
-  bool reset = false;           // drops the override; alone
+  std::optional<uint32_t> max;      // absent: unchanged
+  bool no_max = false;              // no limit, as if `max` stood nowhere
+  std::optional<Rate> rate;         // absent: unchanged
+  bool no_rate = false;             // the same for the rate
+  bool reset = false;               // drops the override; alone
   std::optional<std::string> note;  // absent: unchanged
-  std::string client;           // who changes it
+  std::string client;               // who changes it
 };
 
 // Which word counts, the strongest last. Same numbers as schedule.proto.
@@ -41,7 +41,16 @@ struct LimitStanding {
 };
 
 // Keys of which the server itself counts the holders.
-enum class BuiltIn : uint8_t { kNone, kNamespace, kGroup, kSchedule, kTrigger, kMachine, kQueue, kAction };
+enum class BuiltIn : uint8_t {
+  kNone,
+  kNamespace,
+  kGroup,
+  kSchedule,
+  kTrigger,
+  kMachine,
+  kQueue,
+  kAction
+};
 // "queue:mail" is kQueue.
 BuiltIn BuiltInOf(std::string_view key);
 
@@ -57,8 +66,8 @@ class LimitNumbersBook : public DocumentKeeper {
   const rows::LimitOverride* OverrideOf(const std::string& ns, const std::string& key) const;
   Result<Ok> Override(const std::string& ns, const std::string& key, const LimitChange& change);
 
-  // Somebody asks for a key: its numbers stand in the table from now on. Those of the last that asked
-  // count as long as somebody holds the key or waits for it.
+  // Somebody asks for a key: its numbers stand in the table from now on. Those of the last that
+  // asked count as long as somebody holds the key or waits for it.
   void Asked(const std::string& ns, const LimitKey& key);
   // Keys with numbers of their own, from `from` on: overridden, or in a document.
   std::set<std::string> KeysOf(const std::string& ns, const std::string& from) const;

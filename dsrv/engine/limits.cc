@@ -75,8 +75,8 @@ void Limits::Advise(Resident& resident, Scene* scene) {
   const Instance& instance = resident.instance;
   const VersionState& version = *resident.version;
   const bool plain = !instance.plan && version.definition->machine.limits.empty();
-  const bool planned = instance.plan && instance.version != 0 && version.plan &&
-                       version.plan->limits.empty();
+  const bool planned =
+      instance.plan && instance.version != 0 && version.plan && version.plan->limits.empty();
   const bool nothing = (plain || planned) && !instance.limits && numbers_.tracked().empty() &&
                        !resident.machine().nodes_ask;
   if (nothing) return;
@@ -120,8 +120,9 @@ Result<Ok> Limits::MayStart(const StartArgs& args, VersionState& version) {
 
 Result<Ok> Limits::MayResume(Resident& resident, const std::string& node) {
   const Instance& instance = resident.instance;
-  const bool goes_on = instance.Begun() && (instance.waits.Has(Wait::kStuck) ||
-                                            (instance.waits.Has(Wait::kPause) && node.empty()));
+  const bool goes_on =
+      instance.Begun() && !instance.waits.Has(Wait::kLimit) &&
+      (instance.waits.Has(Wait::kStuck) || (instance.waits.Has(Wait::kPause) && node.empty()));
   if (!goes_on) return Ok{};
   auto asks = askers_.OfInstance(resident);
   if (!asks || asks->empty()) return Ok{};
@@ -223,7 +224,9 @@ Limits::Stake Limits::PartOf(const Token& token, InstanceState state) {
   part.since = token.limits->since;
   const bool runs = Holds(state);
   switch (token.limits->state) {
-    case State::kWaits: part.kind = runs ? Stake::Kind::kWaits : Stake::Kind::kPaused; break;
+    case State::kWaits:
+      part.kind = runs ? Stake::Kind::kWaits : Stake::Kind::kPaused;
+      break;
     case State::kCalled:
       if (runs) part.kind = Stake::Kind::kReserved;
       break;
@@ -258,9 +261,9 @@ void Limits::Move(const Instance& instance, uint64_t visit, const Stake& before,
   }
   if (holds(before.kind)) {
     for (const LimitKey& key : *before.keys) {
-      const bool still = holds(after.kind) &&
-                         std::ranges::find(*after.keys, key.key, &LimitKey::key) !=
-                             after.keys->end();
+      const bool still =
+          holds(after.kind) &&
+          std::ranges::find(*after.keys, key.key, &LimitKey::key) != after.keys->end();
       if (!still) table_.Release(instance.ns, key.key, instance.id, visit);
     }
   }
@@ -299,9 +302,8 @@ void Limits::AbsorbTokens(const Change& change) {
   }
   if (Holds(change.before.state) == Holds(instance.state)) return;
   for (const Token& token : instance.tokens) {  // it was paused, or goes on
-    const bool touched = std::ranges::any_of(change.touched(), [&](const auto& one) {
-      return one.visit == token.visit;
-    });
+    const bool touched = std::ranges::any_of(
+        change.touched(), [&](const auto& one) { return one.visit == token.visit; });
     if (!touched) AbsorbToken(change, &token, &token, token.visit);
   }
 }
@@ -346,7 +348,8 @@ void Limits::BeginPass() {
 }
 
 bool Limits::Work() {
-  if (left_ > 0 && (GiveWay() || Recheck() || HoldMoved() || AskForOld() || Register() || TurnOneAway() || LetOneIn())) {
+  if (left_ > 0 && (GiveWay() || Recheck() || HoldMoved() || AskForOld() || Register() ||
+                    TurnOneAway() || LetOneIn())) {
     if (--left_ == 0) turn_.WantMore();
     return true;
   }
@@ -361,9 +364,7 @@ void Limits::Settle() {
   }
 }
 
-Timestamp Limits::Due() const {
-  return std::min({table_.Due(), counts_.Due(), numbers_.Due()});
-}
+Timestamp Limits::Due() const { return std::min({table_.Due(), counts_.Due(), numbers_.Due()}); }
 
 // Cancels one in favour of another.
 bool Limits::GiveWay() {
@@ -373,8 +374,7 @@ bool Limits::GiveWay() {
   auto resident = changer_.Touch(victim.ns, victim.id);
   if (!resident || (*resident)->instance.Stopped()) return true;
   if ((*resident)->instance.cancel >= victim.mode) return true;
-  changer_.Apply(**resident,
-                 [&](Scene& scene) { rules::GiveWay(scene, victim.mode, victim.why); });
+  changer_.Apply(**resident, [&](Scene& scene) { rules::GiveWay(scene, victim.mode, victim.why); });
   if (!(*resident)->instance.Stopped()) residents_.MarkDirty(**resident);
   return true;
 }

@@ -131,8 +131,8 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   std::deque<std::string> to_recheck_;  // ns\0id: it holds a key that its tokens may wait for
   std::deque<LimitVictim> victims_;
   std::deque<std::string> moved_;  // ns\0id: it runs on another version, which asks for limits
-  std::deque<std::string> old_;  // ns\0id: it waits, and its row does not say for which keys
-  size_t left_ = 0;  // of this pass
+  std::deque<std::string> old_;    // ns\0id: it waits, and its row does not say for which keys
+  size_t left_ = 0;                // of this pass
   bool loading_ = true;
 };
 

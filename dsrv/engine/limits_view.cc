@@ -37,8 +37,7 @@ std::optional<LimitTable::Turn> TurnOfText(const std::string& text) {
 std::string Limits::NodeOf(const std::string& ns, const std::string& id, uint64_t visit) {
   if (visit == 0) return "";
   auto resident = residents_.Load(ns, id);
-  const Token* token =
-      resident ? std::as_const((*resident)->instance.tokens).Find(visit) : nullptr;
+  const Token* token = resident ? std::as_const((*resident)->instance.tokens).Find(visit) : nullptr;
   return token ? std::string(NodeName((*resident)->machine(), token->node)) : "";
 }
 
@@ -75,7 +74,8 @@ Result<LimitView> Limits::Get(const std::string& ns, const std::string& key,
       for (const LimitTable::Holding& one : holder.holdings) {
         if (one.reserved) continue;
         view.holders.push_back({std::string(holder.instance),
-                                one.visit == 0 ? "" : std::to_string(one.visit), one.since, one.forced, false});
+                                one.visit == 0 ? "" : std::to_string(one.visit), one.since,
+                                one.forced, false});
       }
     });
   } else {

@@ -9,9 +9,9 @@
 
 #include "dsrv/engine/catalog.h"
 #include "dsrv/engine/changer.h"
+#include "dsrv/engine/limits.h"
 #include "dsrv/engine/part.h"
 #include "dsrv/engine/planning.h"
-#include "dsrv/engine/limits.h"
 #include "dsrv/engine/values.h"
 
 namespace dfsmr {

@@ -17,8 +17,8 @@ namespace dfsmr {
 
 class Starter {
  public:
-  Starter(OpenTurn& turn, Catalog& catalog, Residents& residents, Changer& changer,
-          Limits& limits, Followers& followers, Planner& planner)
+  Starter(OpenTurn& turn, Catalog& catalog, Residents& residents, Changer& changer, Limits& limits,
+          Followers& followers, Planner& planner)
       : turn_(turn),
         catalog_(catalog),
         residents_(residents),

@@ -7,7 +7,8 @@
 
 namespace dfsmr {
 
-// The time since when it waits, and its instance's id, in one block of bytes: there may be millions.
+// The time since when it waits, and its instance's id, in one block of bytes: there may be
+// millions.
 struct LimitTable::Packed {
   Packed(std::string_view instance, Timestamp since)
       : bytes(new char[sizeof(int64_t) + instance.size() + 1]) {
@@ -32,8 +33,8 @@ struct LimitTable::Key {
   LimitNumbers asker;
   std::optional<uint64_t> count;  // of holders, by somebody else
   std::map<std::string, std::vector<Holding>, std::less<>> holders;
-  uint64_t reserved = 0;  // holders whose place is only kept for them
-  Timestamp full_at;      // when the rate's bucket is full
+  uint64_t reserved = 0;       // holders whose place is only kept for them
+  Timestamp full_at;           // when the rate's bucket is full
   std::set<uint64_t> lines;    // that contain it
   std::set<LinePlace> parked;  // lines that are parked here
   uint64_t waiting = 0;        // in lines that contain it, by standing
@@ -53,8 +54,8 @@ struct LimitTable::Line {
   absl::btree_map<Turn, Packed> waiting;
   absl::btree_map<Turn, Packed> paused;
   absl::btree_map<Turn, Packed> asking;
-  Key* at = nullptr;             // where it is parked; null: nobody waits in it
-  std::optional<Turn> place;     // its first, as the parking place knows it
+  Key* at = nullptr;          // where it is parked; null: nobody waits in it
+  std::optional<Turn> place;  // its first, as the parking place knows it
 
   bool empty() const { return waiting.empty() && paused.empty() && asking.empty(); }
 };
@@ -110,8 +111,7 @@ bool LimitTable::HasRoom(const Key& key, Timestamp now) {
   return HasPlace(key) && /*mutant rate-ignored*/ NextToken(key) <= now /*end*/;
 }
 
-bool LimitTable::Holds(std::string_view ns, std::string_view key,
-                       std::string_view instance) const {
+bool LimitTable::Holds(std::string_view ns, std::string_view key, std::string_view instance) const {
   const Key* at = Find(ns, key);
   return at && at->holders.contains(instance);
 }
@@ -143,8 +143,8 @@ double LimitTable::TokensOf(std::string_view ns, std::string_view key, Timestamp
   if (!at || !at->numbers.rate) return 0;
   const Rate& rate = *at->numbers.rate;
   if (at->full_at <= now) return rate.burst;
-  const double missing =
-      static_cast<double>((at->full_at - now).count()) / static_cast<double>(rate.Spacing().count());
+  const double missing = static_cast<double>((at->full_at - now).count()) /
+                         static_cast<double>(rate.Spacing().count());
   return std::max(0.0, rate.burst - missing);
 }
 
@@ -335,8 +335,12 @@ void LimitTable::Stand(std::string_view ns, const std::vector<LimitKey>& keys, c
     for (Key* key : line.keys) ++(key->*counter);
   };
   switch (standing) {
-    case Standing::kWaits: add(line.waiting, &Key::waiting); break;
-    case Standing::kPaused: add(line.paused, &Key::paused); break;
+    case Standing::kWaits:
+      add(line.waiting, &Key::waiting);
+      break;
+    case Standing::kPaused:
+      add(line.paused, &Key::paused);
+      break;
     case Standing::kAsks:
       add(line.asking, &Key::asking);
       for (Key* key : line.keys) Filled(*key);
@@ -391,8 +395,8 @@ void LimitTable::DropLine(Line& line) {
 }
 
 void LimitTable::DropKey(Key& key, Timestamp now) {
-  const bool used = !key.holders.empty() || !key.lines.empty() || key.count || key.in_freed ||
-                    key.in_filled;
+  const bool used =
+      !key.holders.empty() || !key.lines.empty() || key.count || key.in_freed || key.in_filled;
   if (used) return;
   if (key.full_at > now) return Await(key, key.full_at);  // to be forgotten later
   if (key.due) due_.erase({*key.due, key.name});

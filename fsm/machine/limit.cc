@@ -26,9 +26,8 @@ std::optional<std::string> LimitKeyProblem(std::string_view key) {
   if (key.size() > 4 * kLimitKey || Characters(key) > kLimitKey) {
     return "a limit's key has at most " + std::to_string(kLimitKey) + " characters";
   }
-  const bool control = std::ranges::any_of(key, [](char c) {
-    return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
-  });
+  const bool control = std::ranges::any_of(
+      key, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
   if (control) return "a limit's key is printable: " + Quoted(key) + " has control characters";
   return std::nullopt;
 }

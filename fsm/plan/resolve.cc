@@ -455,8 +455,7 @@ void PlanNames::CompileStep(uint32_t index) {
   for (const LimitAsk& ask : draft.limits ? *draft.limits : LimitAsks()) {
     where.key = ask.singleton ? "singleton" : "limit";
     LimitAsk compiled = ask;
-    compiled.key =
-        json::Unquote(Compile(json::Quote(ask.key), *draft.scope, where, &reader));
+    compiled.key = json::Unquote(Compile(json::Quote(ask.key), *draft.scope, where, &reader));
     draft_.graph.limits[index].push_back(std::move(compiled));
   }
   if (!draft.spawn) return;

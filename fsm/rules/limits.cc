@@ -1,7 +1,8 @@
 // What limits do to an instance: it begins, waits its turn, is left out, or gives way.
+#include "fsm/rules/limits.h"
+
 #include "fsm/base/names.h"
 #include "fsm/rules/inside.h"
-#include "fsm/rules/limits.h"
 
 namespace dfsmr::rules {
 namespace {

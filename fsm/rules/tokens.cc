@@ -61,9 +61,11 @@ size_t Tokens::Count(TokenState state) const {
 bool Tokens::Within(size_t nodes) const {
   const auto within = [nodes](NodeIndex index) { return index < nodes; };
   const Plan& plan = InPlan();
-  return std::ranges::all_of(tokens_, [&](const Token& token) {
-           return within(token.node) && (token.home == kNoNode || within(token.home));
-         }) &&
+  return std::ranges::all_of(tokens_,
+                             [&](const Token& token) {
+                               return within(token.node) &&
+                                      (token.home == kNoNode || within(token.home));
+                             }) &&
          std::ranges::all_of(plan.arrived, within, [](const auto& one) { return one.first; }) &&
          std::ranges::all_of(plan.doomed, within) &&
          std::ranges::all_of(plan.patched, within, [](const auto& one) { return one.first; });

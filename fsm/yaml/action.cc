@@ -24,12 +24,19 @@ constexpr std::array<std::string_view, 3> kUseKeys = {"name", "before", "after"}
 constexpr std::array<std::string_view, 5> kTimeoutKeys = {
     "timeout_strategy", "timeout", "timeout_initial", "timeout_min", "timeout_max"};
 // First the keys of the document, then those that a step may have, too.
-constexpr std::array<std::string_view, 26> kKeys = {
-    "action", "description", "extends", "phases", "plan", "input", "output", "subscribes_to",
-    "with",
-    "queue", "priority", "timeout_strategy", "timeout", "timeout_initial", "timeout_min",
-    "timeout_max", "retry", "poll", "rescue", "weight", "use", "replace", "without", "singleton",
-    "on_conflict", "limit"};
+constexpr std::array<std::string_view, 26> kKeys = {"action",      "description",
+                                                    "extends",     "phases",
+                                                    "plan",        "input",
+                                                    "output",      "subscribes_to",
+                                                    "with",        "queue",
+                                                    "priority",    "timeout_strategy",
+                                                    "timeout",     "timeout_initial",
+                                                    "timeout_min", "timeout_max",
+                                                    "retry",       "poll",
+                                                    "rescue",      "weight",
+                                                    "use",         "replace",
+                                                    "without",     "singleton",
+                                                    "on_conflict", "limit"};
 constexpr size_t kOwnFrom = 9;
 constexpr std::string_view kAll =
     "an action has action, description, extends, phases, plan, input, output, subscribes_to, with, "

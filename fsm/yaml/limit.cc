@@ -10,7 +10,7 @@
 namespace dfsmr {
 namespace {
 
-constexpr std::array<std::string_view, 7> kKeys = {"limit", "description", "on",   "max",
+constexpr std::array<std::string_view, 7> kKeys = {"limit", "description", "on",  "max",
                                                    "rate",  "burst",       "keys"};
 constexpr std::string_view kAll = "a limit has limit, description, on, max, rate, burst and keys";
 constexpr std::array<std::string_view, 3> kSubjects = {"queue", "action", "machine"};
@@ -71,8 +71,9 @@ std::shared_ptr<const LimitSource> ReadLimit(const YamlNode& root, Reporter* rep
     }
   }
   if (!numbers && !of_keys) {
-    reporter->Error(root.at, "limit", "the limit has no number; add max: N, rate: N/DURATION or "
-                                      "keys");
+    reporter->Error(root.at, "limit",
+                    "the limit has no number; add max: N, rate: N/DURATION or "
+                    "keys");
   }
   return reporter->errors() == errors ? source : nullptr;
 }

@@ -11,8 +11,8 @@
 namespace dfsmr {
 namespace {
 
-constexpr std::array<std::string_view, 6> kAskKeys = {"key",         "max",    "rate", "burst",
-                                                      "on_conflict", "waiting"};
+constexpr std::array<std::string_view, 6> kAskKeys = {"key",   "max",         "rate",
+                                                      "burst", "on_conflict", "waiting"};
 constexpr std::string_view kAllOfAsk = "a limit has key, max, rate, burst, on_conflict and waiting";
 constexpr std::string_view kKeyExample = "\"env/${params.env}\"";
 constexpr std::string_view kExample =
@@ -31,7 +31,8 @@ std::optional<std::string> ReferenceProblem(const Field& field) {
     const auto& parts = reference.parts;
     const bool id = parts.size() == 2 && parts[0].key == "instance" && parts[1].key == "id";
     if (id || (parts.size() > 1 && parts[0].key == "params")) continue;
-    return "${" + reference.text + "}: a limit's key may refer to params and instance.id, such as " +
+    return "${" + reference.text +
+           "}: a limit's key may refer to params and instance.id, such as " +
            std::string(kKeyExample);
   }
   return std::nullopt;
@@ -76,10 +77,12 @@ bool ReadRate(const Field& field, Rate* out) {
 
 bool MayUse(LimitAsker asker, OnConflict word) {
   switch (asker) {
-    case LimitAsker::kInstance: return true;
+    case LimitAsker::kInstance:
+      return true;
     case LimitAsker::kStep:
       return word == OnConflict::kWait || word == OnConflict::kSkip || word == OnConflict::kFail;
-    case LimitAsker::kNode: return word == OnConflict::kWait;
+    case LimitAsker::kNode:
+      return word == OnConflict::kWait;
   }
   return false;
 }
@@ -91,10 +94,12 @@ void ReadWordFor(const Field& field, LimitAsker asker, LimitAsk* to) {
   if (MayUse(asker, word)) {
     to->on_conflict = word;
   } else if (asker == LimitAsker::kStep) {
-    field.Fail(Quoted(Name(word)) + " is for machines and plans; of actions and steps on_conflict "
+    field.Fail(Quoted(Name(word)) +
+               " is for machines and plans; of actions and steps on_conflict "
                "is wait, skip or fail");
   } else {
-    field.Fail(Quoted(Name(word)) + " is for machines, plans and steps; of nodes on_conflict is "
+    field.Fail(Quoted(Name(word)) +
+               " is for machines, plans and steps; of nodes on_conflict is "
                "wait");
   }
 }
@@ -120,8 +125,8 @@ void ReadAsk(const Field& field, LimitAsker asker, LimitAsk* to) {
   int64_t waiting = 0;
   if (auto key = keys.Take("waiting"); key && ReadInteger(*key, 0, kLimitMax, &waiting)) {
     to->waiting = static_cast<uint32_t>(waiting);
-    const bool waits = to->on_conflict == OnConflict::kWait ||
-                       to->on_conflict == OnConflict::kLatest;
+    const bool waits =
+        to->on_conflict == OnConflict::kWait || to->on_conflict == OnConflict::kLatest;
     if (!waits) key->Fail("'waiting' is for on_conflict wait and latest");
   }
 }

@@ -14,8 +14,7 @@ namespace dfsmr {
 namespace {
 
 constexpr std::array<std::string_view, 8> kKeys = {
-    "id",    "description", "upgrade_strategy", "retention",
-    "limit", "params",      "defaults",         "nodes"};
+    "id", "description", "upgrade_strategy", "retention", "limit", "params", "defaults", "nodes"};
 
 class MachineReader {
  public:

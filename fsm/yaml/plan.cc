@@ -12,9 +12,8 @@ namespace dfsmr {
 namespace {
 
 constexpr std::array<std::string_view, 14> kKeys = {
-    "plan",      "description", "params", "label", "upgrade_strategy", "retention",
-    "singleton", "on_conflict", "hooks",  "use",   "replace",          "without",
-    "limit",     "flow"};
+    "plan",        "description", "params", "label",   "upgrade_strategy", "retention", "singleton",
+    "on_conflict", "hooks",       "use",    "replace", "without",          "limit",     "flow"};
 constexpr std::string_view kAll =
     "a plan has plan, description, params, label, upgrade_strategy, retention, limit, singleton, "
     "on_conflict, hooks, use, replace, without and flow";

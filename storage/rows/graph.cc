@@ -138,8 +138,7 @@ void DecodeLimits(const record::Graph& in, PlanGraph* graph) {
 
 bool Sound(const StepAction& action) {
   return action.timeout.strategy <= TimeoutPolicy::Strategy::kFixed &&
-         action.rescue <= Rescue::kFail &&
-         (!action.poll || !action.poll->intervals.empty());
+         action.rescue <= Rescue::kFail && (!action.poll || !action.poll->intervals.empty());
 }
 
 // Whether everything that the graph refers to exists. A damaged graph must be refused, since the

@@ -10,10 +10,9 @@ std::string RowKey(PartitionId partition, Kind kind, std::string_view ns, std::s
   return Key(partition, kind).Text(ns).Text(key);
 }
 
-Result<Ok> ScanKind(
-    const Reader& reader, Kind kind,
-    const std::function<Result<bool>(std::string_view, std::string_view, std::string_view,
-                                     std::string_view)>& visit) {
+Result<Ok> ScanKind(const Reader& reader, Kind kind,
+                    const std::function<Result<bool>(std::string_view, std::string_view,
+                                                     std::string_view, std::string_view)>& visit) {
   const std::string begin = Key(reader.partition, kind);
   return ScanAll(reader, begin, PrefixEnd(begin),
                  [&](std::string_view row, std::string_view value) -> Result<bool> {

@@ -306,8 +306,7 @@ class PlanAudit {
     Expect(!goes_on || world_.engine().WorkLeft(), who + ", though edges are open");
     const bool settled = held > 0 && held == instance.tokens.size() && !goes_on;
     if (!instance.Cancelling()) {
-      const bool asked =
-          instance.waits.Has(Wait::kPause) || instance.waits.Has(Wait::kTurn);
+      const bool asked = instance.waits.Has(Wait::kPause) || instance.waits.Has(Wait::kTurn);
       Expect((instance.state == InstanceState::kPaused) == (settled || asked),
              instance.id + " is paused when only held steps are left, or when asked to be");
     }
@@ -463,8 +462,8 @@ class PlanAudit {
   std::map<std::string, Held> HeldKeys() {
     std::map<std::string, Held> held;
     for (const auto& [id, instance] : instances()) {
-      const bool runs = instance.state == InstanceState::kRunning ||
-                        instance.state == InstanceState::kPlanning;
+      const bool runs =
+          instance.state == InstanceState::kRunning || instance.state == InstanceState::kPlanning;
       if (instance.limits && instance.limits->state == InstanceLimits::State::kHolds) {
         Expect(runs, id + " holds a limit, and does not run");
         for (const LimitKey& key : instance.limits->keys) {

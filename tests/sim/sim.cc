@@ -77,8 +77,8 @@ void Sim::DefineAll() {
     if (!source_.empty()) source_ += "\n---\n";
     source_ += RandomMachine(random_, "m" + std::to_string(i), "continue");
   }
-  singletons_ = source_.find("singleton") != std::string::npos ||
-                source_.find("limit") != std::string::npos;
+  singletons_ =
+      source_.find("singleton") != std::string::npos || source_.find("limit") != std::string::npos;
   if (trace_) std::printf("%s\n", source_.c_str());
   auto machines = ParseMachines(source_);
   auto defined = Do([&](Asked& engine) { return engine.Define(std::move(machines)); });

@@ -274,8 +274,9 @@ TEST_CASE("the number that counts is the operator's, then the document's, then t
 
 TEST_CASE("nodes hold from the hand-out until they are left, and the others wait") {
   World world;
-  world.Define("id: m\nnodes: {n: {start: true, limit: db, timeout: 0.0, transitions: {ok: z}}, "
-               "z: {final: true}}\n");
+  world.Define(
+      "id: m\nnodes: {n: {start: true, limit: db, timeout: 0.0, transitions: {ok: z}}, "
+      "z: {final: true}}\n");
   for (const char* id : {"a", "b", "c"}) world.Start("m", id);
   CHECK(TokenOf(world, "b") == "ready");
   const Task task = world.ReadyOne();
@@ -344,7 +345,8 @@ TEST_CASE("steps that find no room wait, are skipped, or fail") {
 
 TEST_CASE("steps of one instance share its keys") {
   World world;
-  world.Define("plan: p\nflow: [{for_each: [1, 2, 3], as: i, do: {step: s, action: x, limit: k}}]\n");
+  world.Define(
+      "plan: p\nflow: [{for_each: [1, 2, 3], as: i, do: {step: s, action: x, limit: k}}]\n");
   world.Start("p", "a");
   world.Start("p", "b");
   auto tasks = world.Ready();
@@ -478,8 +480,9 @@ TEST_CASE("resuming asks again for what pausing gave up") {
 
 TEST_CASE("a child that waits for its ancestors' places stops with ERROR") {
   World world;
-  world.Define("plan: p\nlimit: k\nflow: [{step: s, spawn: {plan: c}}]\n---\n"
-               "plan: c\nlimit: k\nflow: [{step: a, action: x}]\n");
+  world.Define(
+      "plan: p\nlimit: k\nflow: [{step: s, spawn: {plan: c}}]\n---\n"
+      "plan: c\nlimit: k\nflow: [{step: a, action: x}]\n");
   world.Start("p", "i");
   world.Drain();
   CHECK(StateOf(world, "i/s/0") == "STOPPED ERROR");

@@ -31,9 +31,7 @@ struct Play {
   void Take(const std::string& key, int id, bool reserved = false) {
     table.Take("ns", key, std::to_string(id), {0, now, false, reserved});
   }
-  void Release(const std::string& key, int id) {
-    table.Release("ns", key, std::to_string(id), 0);
-  }
+  void Release(const std::string& key, int id) { table.Release("ns", key, std::to_string(id), 0); }
   void Wait(std::initializer_list<const char*> keys, int id, int priority = 0,
             Standing standing = Standing::kWaits) {
     table.Stand("ns", Keys(keys), TurnOf(id, priority), std::to_string(id), now, standing);
@@ -254,9 +252,8 @@ struct Model {
     bool paused = false;
   };
   size_t Held(const std::string& key) const {
-    return static_cast<size_t>(std::ranges::count_if(all, [&](const auto& one) {
-      return one.second.holds && one.second.keys.contains(key);
-    }));
+    return static_cast<size_t>(std::ranges::count_if(
+        all, [&](const auto& one) { return one.second.holds && one.second.keys.contains(key); }));
   }
   bool HasRoom(const One& one) const {
     return std::ranges::all_of(one.keys,
@@ -345,7 +342,8 @@ TEST_CASE("a table lets in the same ones as a model that looks at everybody") {
         one.holds = true;
       }
       REQUIRE_FALSE(model.Next().has_value());  // nobody with room is left waiting
-      for (const std::string& name : names) REQUIRE(play.table.Held("ns", name) == model.Held(name));
+      for (const std::string& name : names)
+        REQUIRE(play.table.Held("ns", name) == model.Held(name));
     }
   }
 }
@@ -357,7 +355,8 @@ TEST_CASE("freeing a place costs the same for ten and for a million that wait") 
   play.Max("l", 1);
   play.Take("k", 1);
   play.Take("l", 2);
-  for (int id = 10; id < 100'000; ++id) id % 2 == 0 ? play.Wait({"k"}, id) : play.Wait({"k", "l"}, id);
+  for (int id = 10; id < 100'000; ++id)
+    id % 2 == 0 ? play.Wait({"k"}, id) : play.Wait({"k", "l"}, id);
   play.Release("k", 1);
   CHECK(play.LetIn() == Ids{"10"});
   play.Release("k", 10);

@@ -264,8 +264,8 @@ TEST_CASE("a plan waits for its limits, and keeps its place while it is paused")
       std::string held;
     } gate;
     gate.held = holder;
-    Scene scene{world.machine, world.instance, world.now, world.epoch, world.random, world.events,
-                &gate};
+    Scene scene{world.machine, world.instance, world.now, world.epoch,
+                world.random,  world.events,   &gate};
     return rule(scene);
   };
   const auto look = [](Scene& scene) {

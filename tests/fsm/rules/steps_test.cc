@@ -24,8 +24,8 @@ using enum ChangeKind;
 constexpr Timestamp kNoon = FromMicros(1'700'000'000'000'000);
 
 std::string_view Word(TokenState state) {
-  static constexpr std::string_view kWords[] = {"none", "ready", "claimed", "waiting", "held",
-                                                "done"};
+  static constexpr std::string_view kWords[] = {"none",    "ready", "claimed",
+                                                "waiting", "held",  "done"};
   return kWords[static_cast<size_t>(state)];
 }
 

@@ -10,7 +10,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::string_view kNodes = "nodes: {n: {start: true, transitions: {ok: z}}, z: {final: true}}\n";
+constexpr std::string_view kNodes =
+    "nodes: {n: {start: true, transitions: {ok: z}}, z: {final: true}}\n";
 
 Parsed Read(const std::string& text) { return ParseDefinitions(text, "f"); }
 std::string ProblemsOf(const std::string& text) {
@@ -45,9 +46,10 @@ TEST_CASE("a limit is a key, a map, or a list of them") {
 }
 
 TEST_CASE("nodes, actions and steps have limits, too") {
-  Parsed parsed = Read("id: m\nnodes: {n: {start: true, limit: db, transitions: {ok: z}}, z: "
-                       "{final: true}}\n---\naction: x\nlimit: {key: k, on_conflict: skip}\n---\n"
-                       "plan: p\nlimit: q\nflow: [{step: s, action: x, limit: own}]\n");
+  Parsed parsed = Read(
+      "id: m\nnodes: {n: {start: true, limit: db, transitions: {ok: z}}, z: "
+      "{final: true}}\n---\naction: x\nlimit: {key: k, on_conflict: skip}\n---\n"
+      "plan: p\nlimit: q\nflow: [{step: s, action: x, limit: own}]\n");
   REQUIRE(parsed.ok());
   CHECK(parsed.definitions[0].nodes_ask);
   CHECK(parsed.definitions[0].nodes[0].settings->limits == LimitAsks{{.key = "db"}});
@@ -66,16 +68,19 @@ TEST_CASE("what is wrong with a limit is said where it stands") {
   CHECK(of("{key: k, rate: 5}").find("such as 100/1m, not '5'") != std::string::npos);
   CHECK(of("{key: k, rate: 0/1m}").find("such as 100/1m") != std::string::npos);
   CHECK(of("{key: k, burst: 2}").find("'burst' stands beside 'rate'") != std::string::npos);
-  CHECK(of("{key: k, on_conflict: never}").find("expected fail, wait, skip, latest, cancel or "
-                                                "replace") != std::string::npos);
-  CHECK(of("{key: k, on_conflict: skip, waiting: 1}").find("'waiting' is for on_conflict wait and "
-                                                           "latest") != std::string::npos);
+  CHECK(of("{key: k, on_conflict: never}")
+            .find("expected fail, wait, skip, latest, cancel or "
+                  "replace") != std::string::npos);
+  CHECK(of("{key: k, on_conflict: skip, waiting: 1}")
+            .find("'waiting' is for on_conflict wait and "
+                  "latest") != std::string::npos);
   CHECK(of("[a, a]").find("limit[1]: key 'a' is there twice") != std::string::npos);
   CHECK(of("[]").find("expected up to 8 limits, not 0") != std::string::npos);
   CHECK(of("\"${node.output}\"").find("may refer to params and instance.id") != std::string::npos);
-  CHECK(ProblemsOf("id: m\nnodes: {n: {start: true, limit: {key: k, on_conflict: skip}, transitions: "
-                   "{ok: z}}, z: {final: true}}\n").find("of nodes on_conflict is wait") !=
-        std::string::npos);
+  CHECK(
+      ProblemsOf("id: m\nnodes: {n: {start: true, limit: {key: k, on_conflict: skip}, transitions: "
+                 "{ok: z}}, z: {final: true}}\n")
+          .find("of nodes on_conflict is wait") != std::string::npos);
   CHECK(ProblemsOf("action: x\nlimit: {key: k, on_conflict: latest}\n")
             .find("of actions and steps on_conflict is wait, skip or fail") != std::string::npos);
   CHECK(ProblemsOf("plan: p\nlimit: k\nsingleton: l\nflow: [{step: a, action: x}]\n")
@@ -85,7 +90,8 @@ TEST_CASE("what is wrong with a limit is said where it stands") {
 }
 
 TEST_CASE("a document of a limit governs its key and those below it, or a built-in one") {
-  const LimitSource env = OfDocument("limit: env\nmax: 2\nkeys: {env/prod: {max: 1, rate: 1/1h}}\n");
+  const LimitSource env =
+      OfDocument("limit: env\nmax: 2\nkeys: {env/prod: {max: 1, rate: 1/1h}}\n");
   CHECK(env.root == "env");
   CHECK(env.numbers.max == 2);
   CHECK(env.keys.at("env/prod") == LimitNumbers{.max = 1, .rate = Rate{1, 3600s, 1}});

@@ -376,8 +376,7 @@ TEST_CASE("actions that are refused") {
        "f:2:1: colour: unknown key 'colour'; an action has action, description, extends, phases, "
        "plan, input, output, subscribes_to, with, queue, priority, the keys of a timeout, retry, "
        "poll, rescue, weight, use, replace, without, limit, singleton and on_conflict\n"},
-      {"acton: a\nphases: [run]\n",
-       "f:1:1: acton: unknown key 'acton' (did you mean 'action'?)\n"},
+      {"acton: a\nphases: [run]\n", "f:1:1: acton: unknown key 'acton' (did you mean 'action'?)\n"},
       {"phases: [run]\nqueue: q\n",
        "f:1:1: action: the document has no 'action'; add 'action: NAME'\n"},
       {"action: [a]\n", "f:1:1: action: expected the name of an action, not a list\n"},
@@ -449,7 +448,8 @@ TEST_CASE("actions that are refused") {
        "f:2:28: poll.intervals[2]: '5' has no unit; write 5s for seconds, or another of us, ms, "
        "s, m, h, d\n"},
       {"action: a\ninput: {type: strin}\n",
-       "f:2:15: input.type: 'strin' is no type: 'type' must be array, boolean, integer, null, number, object or "
+       "f:2:15: input.type: 'strin' is no type: 'type' must be array, boolean, integer, null, "
+       "number, object or "
        "string, or a list of those (did you mean 'string'?)\n"},
       {"action: a\noutput: 5\n",
        "f:2:9: output: expected a JSON Schema, such as {type: object, required: [url]}, not '5'\n"},
@@ -502,12 +502,14 @@ TEST_CASE("plans that are refused") {
       {"flow: []\nlabel: x\n", "f:1:1: plan: the document has no 'plan'; add 'plan: NAME'\n"},
       {"id: q\nflow: []\n",
        "f:1:1: id: unknown key 'id'; a plan has plan, description, params, label, "
-       "upgrade_strategy, retention, limit, singleton, on_conflict, hooks, use, replace, without and "
+       "upgrade_strategy, retention, limit, singleton, on_conflict, hooks, use, replace, without "
+       "and "
        "flow\n"
        "f:1:1: plan: the document has no 'plan'; add 'plan: NAME'\n"},
       {"plan: p\nid: q\nflow: []\n",
        "f:2:1: id: unknown key 'id'; a plan has plan, description, params, label, "
-       "upgrade_strategy, retention, limit, singleton, on_conflict, hooks, use, replace, without and "
+       "upgrade_strategy, retention, limit, singleton, on_conflict, hooks, use, replace, without "
+       "and "
        "flow\n"},
       {"plan: dfsmr.p\nflow: []\n",
        "f:1:7: plan: plan name 'dfsmr.p' is reserved: names that start with 'dfsmr.' are the "
@@ -517,7 +519,8 @@ TEST_CASE("plans that are refused") {
        "f:4:12: retention: '7' has no unit; write 7s for seconds, or another of us, ms, s, m, h, "
        "d\n"},
       {"plan: p\nflow: []\nparams: {type: strin}\n",
-       "f:3:16: params.type: 'strin' is no type: 'type' must be array, boolean, integer, null, number, object or "
+       "f:3:16: params.type: 'strin' is no type: 'type' must be array, boolean, integer, null, "
+       "number, object or "
        "string, or a list of those (did you mean 'string'?)\n"},
       {"plan: p\nflow: []\nlabel: [x]\n",
        "f:3:1: label: expected text such as \"machine ${params.name}\", not a list\n"},
@@ -529,7 +532,8 @@ TEST_CASE("plans that are refused") {
        "\"infra-${params.site}\", or remove this\n"},
       {"plan: p\nflow: []\nqueue: q\n",
        "f:3:1: queue: unknown key 'queue'; a plan has plan, description, params, label, "
-       "upgrade_strategy, retention, limit, singleton, on_conflict, hooks, use, replace, without and "
+       "upgrade_strategy, retention, limit, singleton, on_conflict, hooks, use, replace, without "
+       "and "
        "flow\n"},
       {"plan: p\nflow: []\nhooks: {on: paused, action: a}\n",
        "f:3:1: hooks: expected a list of hooks such as {on: [paused, failure], action: "
@@ -758,7 +762,8 @@ TEST_CASE("flows from elsewhere that are refused") {
       {"[]\n---\n[]\n", "flow:3:1: .: a flow is one document; remove this one\n"},
       {"flow: []\nqueue: q\n",
        "flow:2:1: queue: unknown key 'queue'; a plan has plan, description, params, label, "
-       "upgrade_strategy, retention, limit, singleton, on_conflict, hooks, use, replace, without and "
+       "upgrade_strategy, retention, limit, singleton, on_conflict, hooks, use, replace, without "
+       "and "
        "flow\n"},
       {"{\"flow\": [{\"step\": \"a\", \"action\": \"dfsmr.x\"}]}",
        "flow:1:35: flow[0].action: action name 'dfsmr.x' is reserved: names that start with "

@@ -6,10 +6,11 @@
 # make tidy     lets clang and clang-tidy read the programs: locks, and a short list of mistakes
 # make sim      runs the simulator for SECONDS=600; SEED=7 replays one seed with its trace
 # make mutants  breaks the server in many ways; the simulator must notice each
+# make oracle   compares CASES=100000 random schedules with an interpreter in Python; SEED=n
 # make crash    kills a server ROUNDS=300 times under load, and audits it
 # make overload ten times the load, and clients that misbehave; make soak: MINUTES=60 at 70 % of it
 # Those that need more than a compiler install the Debian packages that are missing (make deps).
-.PHONY: programs deps demo test unit e2e chaos chaos_program crash overload soak bench sim mutants asan tsan tidy fuzz format clean
+.PHONY: programs deps demo test unit e2e chaos chaos_program crash overload soak bench sim mutants oracle asan tsan tidy fuzz format clean
 .NOTPARALLEL:
 
 programs: build/build.ninja
@@ -66,6 +67,11 @@ sim: deps build/build.ninja
 
 mutants: deps
 	tests/sim/mutants
+
+CASES = 100000
+oracle: deps build/build.ninja
+	cmake --build --preset dev --target calendar_times
+	tests/fsm/when/oracle/oracle.py build/bin/calendar_times --cases $(CASES) --seed $(or $(SEED),1)
 
 asan: deps
 	cmake --preset asan

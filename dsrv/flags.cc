@@ -1,5 +1,8 @@
 #include "dsrv/flags.h"
 
+#include <google/protobuf/timestamp.pb.h>
+#include <google/protobuf/util/time_util.h>
+
 #include <CLI/CLI.hpp>
 #include <fstream>
 #include <sstream>
@@ -14,6 +17,26 @@ namespace {
 std::string CheckDuration(const std::string& text) {
   auto duration = ParseDuration(text);
   return duration ? "" : duration.error().message;
+}
+
+// RFC 3339, or "+DURATION" from now, to the microsecond.
+Result<Timestamp> ParseTime(const std::string& text) {
+  if (text.starts_with('+')) {
+    auto duration = ParseDuration(text.substr(1));
+    if (!duration) return duration.error();
+    return std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now()) + *duration;
+  }
+  google::protobuf::Timestamp time;
+  if (google::protobuf::util::TimeUtil::FromString(text, &time) && time.seconds() >= 0) {
+    return FromMicros(google::protobuf::util::TimeUtil::TimestampToMicroseconds(time));
+  }
+  return Error{Code::kInvalidArgument, Reason::kNone,
+               Quoted(text) + " is not a time from 1970 to 9999, such as 2026-01-31T08:00:00Z"};
+}
+
+std::string CheckTime(const std::string& text) {
+  auto time = ParseTime(text);
+  return time ? "" : time.error().message;
 }
 
 // Adds the file's settings to `args`, except those that the command line has given.
@@ -103,6 +126,7 @@ struct Texts {
   std::string config;
   std::string grace = "10s";
   std::string retention = "7d";
+  std::string virtual_clock;
 };
 
 void AddFlags(CLI::App& app, Flags& flags, Texts& texts) {
@@ -138,6 +162,11 @@ void AddFlags(CLI::App& app, Flags& flags, Texts& texts) {
                  "MiB of the disk that stay free: with less, nothing new is accepted (default: 5 % "
                  "of the disk, at most 256; 0: never refuse)")
       ->check(CLI::Range(0, 1 << 30));
+  app.add_option("--virtual-clock", texts.virtual_clock,
+                 "for tests: a TIME such as 2026-01-31T08:00:00Z at which the server's time stands "
+                 "until dcli clock advance; the data directory must have been begun so (default: "
+                 "the machine's clock)")
+      ->check(CheckTime);
   app.add_flag("--verify{true}", flags.verify, "check every block of the store before serving");
   app.add_flag("--compat{true},!--no-compat", flags.compat,
                "serve the original DistributedFSMRunner, too (default: yes)");
@@ -187,6 +216,7 @@ Result<Flags> ParseFlags(int argc, char** argv) {
   }
   flags.grace = *ParseDuration(texts.grace);
   flags.retention = *ParseDuration(texts.retention);
+  if (!texts.virtual_clock.empty()) flags.virtual_clock = *ParseTime(texts.virtual_clock);
   if (flags.retention < std::chrono::seconds(1)) {
     return Error{Code::kInvalidArgument, Reason::kNone, "--retention must be at least 1s"};
   }

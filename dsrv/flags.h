@@ -21,6 +21,7 @@ struct Flags {
   size_t cached_instances = 100'000;
   std::optional<size_t> min_free_mb;  // nullopt: the default of disk.h
   bool verify = false;
+  std::optional<Timestamp> virtual_clock;
   bool compat = true;
   bool reflection = true;
   TlsFiles tls;

@@ -18,6 +18,7 @@
 #include "dsrv/access/access.h"
 #include "dsrv/access/audit.h"
 #include "dsrv/access/tls.h"
+#include "dsrv/calls/call.h"
 #include "dsrv/calls/changes_stream.h"
 #include "dsrv/calls/feed.h"
 #include "dsrv/calls/services.h"
@@ -93,6 +94,11 @@ int Fail(const Error& error) {
   return error.code == Code::kInvalidArgument ? 2 : 1;
 }
 
+int FailOn(const std::string& data, Error error) {
+  error.message = data + ": " + error.message;
+  return Fail(error);
+}
+
 // Nobody knows what a store holds that has failed: no answer, no clean-up, no second try.
 [[noreturn]] void StopAtOnce(const Error& error) {
   spdlog::critical(
@@ -165,8 +171,13 @@ int AwaitStop(const sigset_t& signals, const Meter& meter) {
 void Drain(grpc::Server& server, const Backend& backend, Duration grace) {
   server.GetHealthCheckService()->SetServingStatus(false);
   backend.gate.Close();
-  backend.loop.Post(
-      {.run = [](Engine& engine) { engine.StopHandingOut(); }, .drop = [] {}, .owed = true});
+  backend.loop.Post({.run =
+                         [&loop = backend.loop](Engine& engine) {
+                           engine.StopHandingOut();
+                           loop.HaltClock(Stopping());
+                         },
+                     .drop = [] {},
+                     .owed = true});
   backend.watchers.EndAll();
   if (backend.gate.WaitEmpty(std::chrono::steady_clock::now() + grace)) return;
   spdlog::warn("some calls did not end within the grace period; they are cut off");
@@ -197,12 +208,13 @@ Result<std::unique_ptr<Engine>> OpenEngine(const Flags& flags, Store& store, Poo
       store,
       {.retention = flags.retention,
        .cached_instances = flags.cached_instances,
+       .virtual_clock = flags.virtual_clock.has_value(),
        .compile = CompileSource,
        .parse_document = ParseDocument,
        .parse_flow = ToFlow,
        .schema = CompileSchema,
        .offload = [&](EngineOptions::Job job) { Offload(pool, mailbox, std::move(job)); }},
-      now);
+      flags.virtual_clock.value_or(now));
 }
 
 Result<std::unique_ptr<Access>> OpenAccess(const Flags& flags,
@@ -253,7 +265,7 @@ int Run(const Flags& flags) {
   Pool pool(2);
   Mailbox mailbox;
   auto engine = OpenEngine(flags, **store, pool, mailbox, clock());
-  if (!engine) return Fail(engine.error());
+  if (!engine) return FailOn(flags.data, engine.error());
   auto access = OpenAccess(flags, clock, **engine, audit->get());
   if (!access) return Fail(access.error());
 
@@ -264,6 +276,7 @@ int Run(const Flags& flags) {
   Disk disk(flags.data, flags.min_free_mb ? std::optional(*flags.min_free_mb << 20) : std::nullopt);
   Loop loop(**engine, **store, mailbox,
             {.clock = clock,
+             .virtual_clock = flags.virtual_clock.has_value(),
              .entropy = [&entropy] { return entropy(); },
              .room = [&disk] { return disk.Look(); },
              .publish = [&changes](auto feed) { changes.Publish(std::move(feed)); },

@@ -174,7 +174,7 @@ class Watchdog {
   }
 
   mutable Mutex mutex_;
-  Condition changed_;
+  ConditionVariable changed_;
   bool over_ GUARDED(mutex_) = false;
   bool fired_ GUARDED(mutex_) = false;
   bool listening_ GUARDED(mutex_) = true;

@@ -29,7 +29,7 @@ class Canceller {
  private:
   friend class CallUnderWay;
   mutable Mutex mutex_;
-  mutable Condition changed_;
+  mutable ConditionVariable changed_;
   bool cancelled_ GUARDED(mutex_) = false;
   std::map<int, std::function<void()>> calls_ GUARDED(mutex_);
   int next_ GUARDED(mutex_) = 0;

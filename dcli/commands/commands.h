@@ -51,6 +51,7 @@ struct StartOptions {
   bool wait = false;
   bool force = false;
   std::string on_conflict;
+  std::string wait_after_fail;
 };
 int Start(Context& context, const StartOptions& options);
 
@@ -155,6 +156,15 @@ struct TokenOptions {
   std::vector<std::string> queues;
 };
 int Token(Context& context, const TokenOptions& options);
+
+// clock.cc
+struct ClockOptions {
+  std::string action;  // "advance"; to and next imply it
+  std::string by;
+  std::string to;
+  bool next = false;
+};
+int Clock(Context& context, const ClockOptions& options);
 
 // work.cc
 struct WorkOptions {

@@ -8,6 +8,7 @@
 #include "dcli/text/text.h"
 #include "dcli/view/describe.h"
 #include "dcli/view/graph.h"
+#include "fsm/condition/condition.h"
 #include "fsm/yaml/definitions.h"
 
 namespace dfsmr::cli {
@@ -37,8 +38,11 @@ v1::Machine WireOf(const Machine& machine) {
     to->set_id(node.id);
     to->set_kind(std::string(Name(node.kind)));
     to->set_action(node.settings->action);
-    for (const Edge& edge : node.transitions) {
+    const std::vector<ConditionPtr>& choices = node.settings->choices;
+    for (size_t i = 0; i < node.transitions.size(); ++i) {
+      const Edge& edge = node.transitions[i];
       v1::Edge* arrow = to->add_transitions();
+      if (i < choices.size() && choices[i]) arrow->set_condition(TextOf(*choices[i]));
       arrow->set_transition(edge.transition);
       for (const NodeIndex target : edge.targets) arrow->add_targets(machine.nodes[target].id);
     }

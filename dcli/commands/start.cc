@@ -2,6 +2,7 @@
 #include <optional>
 #include <utility>
 
+#include "dcli/commands/clock.h"
 #include "dcli/commands/commands.h"
 #include "dcli/commands/sources.h"
 #include "dcli/commands/wait.h"
@@ -14,14 +15,14 @@ namespace {
 constexpr int kBatchItems = 1'000;
 constexpr size_t kBatchBytes = 3 << 20;  // a message may have 4 MiB
 
-Result<Ok> SetTimes(const StartOptions& options, Timestamp now, v1::StartRequest* request) {
+Result<Ok> SetTimes(Context& context, const StartOptions& options, v1::StartRequest* request) {
   if (!options.at.empty()) {
-    const auto time = ParseTime(options.at, now);
+    const auto time = ParseServerTime(context, options.at);
     if (!time) return time.error();
     *request->mutable_start_at() = ToProto(*time);
   }
   if (!options.before.empty()) {
-    const auto time = ParseTime(options.before, now);
+    const auto time = ParseServerTime(context, options.before);
     if (!time) return time.error();
     *request->mutable_start_before() = ToProto(*time);
   }
@@ -68,14 +69,19 @@ void AddAfter(const std::vector<std::string>& instances, bool any_result,
   }
 }
 
-Result<v1::StartRequest> RequestOf(const Context& context, const StartOptions& options) {
+Result<v1::StartRequest> RequestOf(Context& context, const StartOptions& options) {
   v1::StartRequest request;
   const auto subject = SetSubject(options, &request);
   if (!subject) return subject.error();
   const auto labels = ParseLabels(options.labels, request.mutable_labels());
   if (!labels) return labels.error();
-  const auto times = SetTimes(options, context.look.now, &request);
+  const auto times = SetTimes(context, options, &request);
   if (!times) return times.error();
+  if (!options.wait_after_fail.empty()) {
+    const auto wait = ParseDuration(options.wait_after_fail);
+    if (!wait) return wait.error();
+    *request.mutable_wait_after_fail() = ToProto(*wait);
+  }
   if (options.count < 1) return Bad("--count must be at least 1");
   if (options.count > 1 && !options.id.empty()) {
     return Bad("--id names one instance: it cannot go with --count");

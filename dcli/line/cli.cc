@@ -73,6 +73,7 @@ class CommandLine {
     AddControlCommands();
     AddLimitsCommand();
     AddTokenCommand();
+    AddClockCommand();
     AddCompletion();
   }
 
@@ -99,6 +100,7 @@ class CommandLine {
   void AddControlCommands();
   void AddLimitsCommand();
   void AddTokenCommand();
+  void AddClockCommand();
   void AddCompletion();
 
   std::optional<size_t> FindCommand(const std::vector<std::string>& words) const;
@@ -204,6 +206,8 @@ void CommandLine::AddInstanceCommands() {
       .Flag("--on-conflict", "WORD", &start->on_conflict,
             "without room under a limit: wait, latest, skip, fail, cancel, replace")
       .Flag("--label", "KEY=VALUE", &start->labels, "a label; may be repeated")
+      .Flag("--wait-after-fail", "DURATION", &start->wait_after_fail,
+            "of a plan: how long others go on after a failure, in place of what it says")
       .Flag("--count", "N", &start->count, "start N of them")
       .Flag("--wait", &start->wait, "follow it to its end; exit 0 when that is SUCCESS, else 1")
       .Example("start crawler url=https://example.org depth:=2 --wait")
@@ -358,6 +362,19 @@ void CommandLine::AddLimitsCommand() {
       .Example("limits set queue:mail --max 0 --note 'the relay is down'")
       .Example("limits set env/prod --max 2 --rate 10/1h")
       .Example("limits reset queue:mail");
+}
+
+void CommandLine::AddClockCommand() {
+  auto clock = std::make_shared<ClockOptions>();
+  Command("clock", "[advance DURATION|--to TIME|--next]",
+          "Tell the server's time; let a virtual clock advance", Clock, clock)
+      .Argument("ACTION", Word::kClockAction, &clock->action, false)
+      .Argument("DURATION", Word::kAnything, &clock->by, false)
+      .Flag("--to", "TIME", &clock->to, "to this time: 2026-12-31T00:00:00Z, or +90d")
+      .Flag("--next", &clock->next, "to the next time at which something is due")
+      .Example("clock")
+      .Example("clock advance 1d")
+      .Example("clock advance --next");
 }
 
 void CommandLine::AddTokenCommand() {

@@ -261,6 +261,8 @@ void OfferWord(Word word, const Before& before, Answer* answer) {
     case Word::kTokenAction:
       for (const char* action : {"create", "list", "revoke", "whoami"}) answer->Offer(action);
       return;
+    case Word::kClockAction:
+      return answer->Offer("advance");
     case Word::kFile:
     case Word::kAnything:
       return;

@@ -18,7 +18,8 @@ enum class Word {
   kTransition,
   kStep,
   kShell,
-  kTokenAction
+  kTokenAction,
+  kClockAction
 };
 
 struct FlagShape {

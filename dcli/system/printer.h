@@ -36,7 +36,7 @@ class Printer {
   void Run();
 
   mutable Mutex mutex_;
-  Condition changed_;
+  ConditionVariable changed_;
   std::deque<Job> jobs_ GUARDED(mutex_);
   size_t bytes_ GUARDED(mutex_) = 0;
   bool busy_ GUARDED(mutex_) = false;

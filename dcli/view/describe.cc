@@ -77,11 +77,15 @@ std::string MoveText(const v1::Change& change) {
   return to.empty() ? from : from + arrow + to;
 }
 
+std::string ChoiceText(const v1::Edge& edge) {
+  return edge.transition() + (edge.condition().empty() ? "" : " if " + edge.condition());
+}
+
 std::string TransitionsText(const v1::Node& node) {
   std::vector<std::string> parts;
   for (const v1::Edge& edge : node.transitions()) {
     const std::vector<std::string> targets(edge.targets().begin(), edge.targets().end());
-    parts.push_back(edge.transition() + " -> " + Join(targets, " + "));
+    parts.push_back(ChoiceText(edge) + " -> " + Join(targets, " + "));
   }
   return Join(parts, ", ");
 }

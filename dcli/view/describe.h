@@ -24,6 +24,8 @@ std::string StandingText(const v1::Instance& instance);
 std::string LabelsText(const google::protobuf::Map<std::string, std::string>& labels);
 // "crawl -[ok]-> success", or the parts of it that the change has.
 std::string MoveText(const v1::Change& change);
+// A transition as it is drawn: "ok", or "ok if {…}" of one of several choices.
+std::string ChoiceText(const v1::Edge& edge);
 // "ok -> success, error -> cool_down".
 std::string TransitionsText(const v1::Node& node);
 // "37 %".

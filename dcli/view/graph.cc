@@ -10,6 +10,7 @@
 #include "dcli/system/process.h"
 #include "dcli/text/text.h"
 #include "dcli/view/describe.h"
+#include "fsm/condition/condition.h"
 
 namespace dfsmr::cli {
 namespace {
@@ -37,7 +38,7 @@ void AddGraph(const Nodes& nodes, Drawing* drawing) {
         {.id = node.id(), .kind = node.kind(), .start = node.start(), .final = node.final()});
     for (const v1::Edge& edge : node.transitions()) {
       for (const std::string& to : edge.targets()) {
-        drawing->edges.push_back({node.id(), edge.transition(), to});
+        drawing->edges.push_back({node.id(), ChoiceText(edge), to});
       }
     }
   }
@@ -176,9 +177,13 @@ Drawing DrawingOf(const Machine& machine) {
                              .start = node.start,
                              .final = final,
                              .result = final ? ResultText(node.result) : ""});
-    for (const Edge& edge : node.transitions) {
+    const std::vector<ConditionPtr>& choices = node.settings->choices;
+    for (size_t i = 0; i < node.transitions.size(); ++i) {
+      const Edge& edge = node.transitions[i];
+      const bool chosen = i < choices.size() && choices[i];
+      const std::string label = edge.transition + (chosen ? " if " + TextOf(*choices[i]) : "");
       for (const NodeIndex target : edge.targets) {
-        drawing.edges.push_back({node.id, edge.transition, machine.nodes[target].id});
+        drawing.edges.push_back({node.id, label, machine.nodes[target].id});
       }
     }
   }

@@ -38,7 +38,7 @@ class PlanWatch {
   uint64_t told_ = 0;  // how many pauses there were when it last said what to do
 
   Mutex mutex_;
-  Condition changed_;
+  ConditionVariable changed_;
   bool over_ GUARDED(mutex_) = false;
   bool news_ GUARDED(mutex_) = false;
   uint64_t pauses_ GUARDED(mutex_) = 0;

@@ -110,7 +110,7 @@ void PrintTransitions(Context& context, const v1::Instance& instance) {
     for (const v1::Edge& edge : node->transitions()) {
       if (edge.transition().starts_with("dfsmr.")) continue;  // clients may not report it
       const std::vector<std::string> targets(edge.targets().begin(), edge.targets().end());
-      table.Add({node->id(), edge.transition(), Join(targets, ", ")});
+      table.Add({node->id(), ChoiceText(edge), Join(targets, ", ")});
     }
   }
   if (table.empty()) return;

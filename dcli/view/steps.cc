@@ -33,6 +33,8 @@ const char* SymbolOf(State state) {
       return "»";
     case v1::Step::LEFT_OUT:
       return "–";
+    case v1::Step::NOT_RUN:
+      return "·";
     default:
       return "?";
   }
@@ -52,7 +54,8 @@ Quiet QuietOf(const v1::Step& step) {
       finalize == v1::Step::STATE_UNSPECIFIED || finalize == v1::Step::PENDING || Over(finalize);
   if (!at_rest) return Quiet::kNo;
   if (Over(step.state())) return Quiet::kOver;
-  if (step.state() == v1::Step::PENDING) return Quiet::kPending;
+  const bool pending = step.state() == v1::Step::PENDING || step.state() == v1::Step::NOT_RUN;
+  if (pending) return Quiet::kPending;
   return step.state() == v1::Step::READY ? Quiet::kReady : Quiet::kNo;
 }
 
@@ -75,6 +78,10 @@ std::string Noted(const v1::Step& step, const Look& look, const Dues& due) {
     notes.push_back("finalize " + Lower(NameOf(step.finalize())));
   }
   if (!step.error().empty()) notes.push_back(step.error());
+  if (step.state() == v1::Step::SKIPPED && !step.note().empty()) notes.push_back(step.note());
+  if (step.state() == v1::Step::PENDING && !step.condition().empty()) {
+    notes.push_back("if " + step.condition());
+  }
   return Join(notes, "; ");
 }
 
@@ -284,6 +291,7 @@ State Tally::state() const {
     if (of[static_cast<size_t>(state)] > 0) return state;
   }
   if (of[v1::Step::PENDING] > 0) return over() > 0 ? v1::Step::RUNNING : v1::Step::PENDING;
+  if (of[v1::Step::NOT_RUN] > 0) return v1::Step::NOT_RUN;
   if (of[v1::Step::DONE] > 0) return v1::Step::DONE;
   return of[v1::Step::SKIPPED] > 0 ? v1::Step::SKIPPED : v1::Step::LEFT_OUT;
 }
@@ -296,7 +304,7 @@ std::string TallyText(const Tally& tally) {
       {v1::Step::RUNNING, "running"},  {v1::Step::READY, "ready"},
       {v1::Step::WAITING, "waiting"},  {v1::Step::SUSPENDED, "suspended"},
       {v1::Step::HELD, "held"},        {v1::Step::SKIPPED, "skipped"},
-      {v1::Step::LEFT_OUT, "left out"}};
+      {v1::Step::LEFT_OUT, "left out"}, {v1::Step::NOT_RUN, "not run"}};
   for (const auto& [state, word] : kOthers) {
     const uint64_t count = tally.of[static_cast<size_t>(state)];
     if (count > 0) text += ", " + std::to_string(count) + " " + word;

@@ -170,7 +170,7 @@ Result<v1::TransitionResponse> Assignment::Send(const Verdict& verdict) {
   request.set_output(verdict.output);
   request.set_error(verdict.error);
   AddWaiting(verdict, &request);
-  for (const Start& start : verdict.starts) *request.add_starts() = start.request;
+  for (const StartCall& start : verdict.starts) *request.add_starts() = start.request;
   for (Backoff backoff;;) {
     auto reply = shift_.context.client->Transition(request, &shift_.calls);
     if (shift_.calls.cancelled() && !reply)

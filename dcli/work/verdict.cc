@@ -211,7 +211,7 @@ std::string Take(const Said& said, Verdict* verdict) {
 
 }  // namespace
 
-bool operator==(const Start& a, const Start& b) {
+bool operator==(const StartCall& a, const StartCall& b) {
   return google::protobuf::util::MessageDifferencer::Equals(a.request, b.request);
 }
 

@@ -24,9 +24,9 @@ struct Child {
 };
 
 // An instance to start with the report.
-struct Start {
+struct StartCall {
   v1::StartRequest request;
-  friend bool operator==(const Start& a, const Start& b);
+  friend bool operator==(const StartCall& a, const StartCall& b);
 };
 
 // What to report about a task.
@@ -41,7 +41,7 @@ struct Verdict {
   std::vector<Child> children;
   uint32_t children_concurrency = 0;
   // With any transition.
-  std::vector<Start> starts;
+  std::vector<StartCall> starts;
   friend bool operator==(const Verdict&, const Verdict&) = default;
 };
 

@@ -145,7 +145,7 @@ class Access {
     std::weak_ptr<Revocable> call;
   };
   Mutex mutex_;
-  Condition changed_;
+  ConditionVariable changed_;
   std::vector<Lease> leases_ GUARDED(mutex_);
   bool sweep_ GUARDED(mutex_) = false;
   bool ended_ GUARDED(mutex_) = false;

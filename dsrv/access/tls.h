@@ -45,7 +45,7 @@ class TlsWatch {
   const TlsFiles files_;
   const std::function<Timestamp()> clock_;
   Mutex mutex_;
-  Condition changed_;
+  ConditionVariable changed_;
   bool ended_ GUARDED(mutex_) = false;
   std::thread thread_;
 };

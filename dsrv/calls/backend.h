@@ -24,7 +24,7 @@ struct Backend {
   Gate& gate;
   Access& access;
   Refusals& refusals;
-  std::function<Timestamp()> clock;
+  std::function<Timestamp()> clock;  // real time; the server's own is loop.Now()
 };
 
 }  // namespace dfsmr

@@ -220,7 +220,7 @@ Result<PollCommand> ParseReady(const ::ReadyRequest& request, const Call& call) 
   auto allowed = call.caller().Narrow(&poll->filter);
   if (!allowed) return allowed.error();
   PollCommand command;
-  command.asked = {poll->worker, now};
+  command.asked = {poll->worker, call.backend().loop.Now()};
   command.poll = *std::move(poll);
   command.bytes = 256;
   return command;

@@ -44,13 +44,20 @@ void Changer::Move(Resident& resident) {
 }
 
 Scene Changer::SceneOf(Resident& resident, std::vector<Event>* events) {
-  return {.machine = resident.machine(),
-          .instance = resident.instance,
-          .now = turn_.now(),
-          .epoch = turn_.epoch(),
-          .random = turn_.random(),
-          .events = *events,
-          .portion = options_.steps_at_once};
+  Scene scene{.machine = resident.machine(),
+              .instance = resident.instance,
+              .now = turn_.now(),
+              .epoch = turn_.epoch(),
+              .random = turn_.random(),
+              .events = *events,
+              .portion = options_.steps_at_once};
+  if (turn_.has_virtual_clock()) scene.clock = turn_.clock();
+  if (scene.machine.conditional) {
+    scene.value = [this, &resident](const Reference& reference, const FreshOutput& fresh) {
+      return ask_(resident, reference, fresh);
+    };
+  }
+  return scene;
 }
 
 void Changer::Run(Resident& resident, ClaimId self, const std::function<void(Scene&)>& rule) {

@@ -26,6 +26,11 @@ class Changer {
   // Sets the parts that hear of changes, in this order. Call it once, before the first change.
   void Tell(std::vector<Part*> parts) { parts_ = std::move(parts); }
 
+  // Sets what conditions ask for the values of an instance. Call it once, before the first change.
+  using Ask =
+      std::function<std::optional<std::string>(Resident&, const Reference&, const FreshOutput&)>;
+  void Consult(Ask ask) { ask_ = std::move(ask); }
+
   // The instance, which is first moved to its machine's newest version when an upgrade has left its
   // own version behind. kNotFound: there is none. Any other error is the store's.
   Result<Resident*> Touch(const std::string& ns, const std::string& id);
@@ -61,6 +66,7 @@ class Changer {
   const EngineOptions& options_;
   std::vector<Part*> parts_;
   Limits* limits_ = nullptr;
+  Ask ask_;
   std::vector<Event> events_;  // empty: the memory of a change's events, for the next one
 };
 

@@ -35,13 +35,13 @@ Result<std::string> Claims::Relinquish(const std::string& ns, const std::string&
 
 Timestamp Claims::NewDeadline(const Resident& resident, const Token* token,
                               std::optional<Duration> by) {
-  if (by) return After(turn_.now(), *by);
+  if (by) return After(turn_.clock(), *by);
   if (!token || !resident.graph->Has(token->node)) return kNever;
   const NodeState& counts = resident.StateOf(token->node);
   if (!counts.latency) return kNever;
   const TimeoutPolicy& policy = resident.machine().nodes[token->node].settings->timeout;
   auto timeout = counts.latency->Timeout(policy, token->TimedOutBefore(), counts.claimed);
-  return timeout ? After(turn_.now(), *timeout) : kNever;
+  return timeout ? After(turn_.clock(), *timeout) : kNever;
 }
 
 Extended Claims::Extend(const std::string& ns, const std::string& id, const ClaimRef& claim,

@@ -7,6 +7,7 @@
 namespace dfsmr {
 namespace {
 
+constexpr size_t kPollEndsPerPass = 1'000;
 constexpr size_t kTasksPerMessage = 200;  // of a stream, so that one message stays small
 
 }  // namespace
@@ -42,7 +43,7 @@ Result<WaiterId> Desk::Poll(PollArgs args, PollSink sink) {
   bool durable = true;
   const auto max = static_cast<size_t>(args.max_tasks);
   auto tasks = handouts_.Take(args.filter, args.worker, max, 0, &durable);
-  if (!tasks.empty() || args.until <= turn_.now() || handouts_.stopped()) {
+  if (!tasks.empty() || args.until <= turn_.real() || handouts_.stopped()) {
     turn_.Answer(durable, [sink = std::move(sink), tasks = std::move(tasks)]() mutable {
       sink(std::move(tasks));
     });
@@ -50,16 +51,16 @@ Result<WaiterId> Desk::Poll(PollArgs args, PollSink sink) {
   }
   if (auto crowded = Crowded("; try again with a shorter wait")) return *std::move(crowded);
   const WaiterId id = turn_.NextId();
-  const Timers::Key timer = timers_.Arm(args.until, PollEnd{id});
-  return Park(
-      id, {std::move(args.filter), std::move(args.worker), max, Parked{std::move(sink), timer}});
+  poll_ends_.emplace(args.until, id);
+  return Park(id, {std::move(args.filter), std::move(args.worker), max,
+                   Parked{std::move(sink), args.until}});
 }
 
 bool Desk::CancelPoll(WaiterId poll) {
   auto it = waiters_.find(poll);
   const Parked* parked = it == waiters_.end() ? nullptr : std::get_if<Parked>(&it->second.kind);
   if (!parked) return false;
-  timers_.Disarm(parked->timer);
+  poll_ends_.erase({parked->until, poll});
   agenda_.RemoveWaiter(poll);
   waiters_.erase(it);
   return true;
@@ -72,8 +73,11 @@ void Desk::AnswerPoll(WaiterId poll, std::vector<Task> tasks, bool durable) {
   CancelPoll(poll);
 }
 
-void Desk::Expire(WaiterId poll) {
-  if (waiters_.contains(poll)) AnswerPoll(poll, {}, /*durable=*/true);
+void Desk::EndPolls() {
+  for (size_t ended = 0; PollsDue() <= turn_.real(); ++ended) {
+    if (ended == kPollEndsPerPass) return turn_.WantMore();
+    AnswerPoll(poll_ends_.begin()->second, {}, /*durable=*/true);
+  }
 }
 
 // Streams ---------------------------------------------------------------------------------------

@@ -8,20 +8,21 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "dsrv/engine/claims.h"
 #include "dsrv/engine/handouts.h"
 #include "dsrv/engine/part.h"
-#include "dsrv/engine/timers.h"
+#include "dsrv/engine/turn.h"
 
 namespace dfsmr {
 
 class Desk : public Part {
  public:
-  Desk(OpenTurn& turn, Agenda& agenda, Timers& timers, Claims& claims, HandOuts& handouts)
-      : turn_(turn), agenda_(agenda), timers_(timers), claims_(claims), handouts_(handouts) {}
+  Desk(OpenTurn& turn, Agenda& agenda, Claims& claims, HandOuts& handouts)
+      : turn_(turn), agenda_(agenda), claims_(claims), handouts_(handouts) {}
 
   // As Engine's methods of the same names.
   Result<WaiterId> Poll(PollArgs args, PollSink sink);
@@ -33,8 +34,10 @@ class Desk : public Part {
   void StopHandingOut();
   void AfterCommit(SessionId session, std::function<void(bool more)> tell);
 
-  // A poll has waited long enough.
-  void Expire(WaiterId poll);
+  // Answers the polls that have waited long enough, in real time; so many at a time.
+  void EndPolls();
+  // When the next has; kNever: none waits.
+  Timestamp PollsDue() const { return poll_ends_.empty() ? kNever : poll_ends_.begin()->first; }
   // Gives work to polls and streams that wait for it. False: there is no work for any of them.
   bool Serve();
   // At the end of each pass: passes on what streams are to be told. Not later, because a stream
@@ -46,7 +49,7 @@ class Desk : public Part {
  private:
   struct Parked {
     PollSink sink;
-    Timers::Key timer;
+    Timestamp until;
   };
   struct Stream {
     SessionSink sink;
@@ -80,10 +83,10 @@ class Desk : public Part {
 
   OpenTurn& turn_;
   Agenda& agenda_;
-  Timers& timers_;
   Claims& claims_;
   HandOuts& handouts_;
   std::unordered_map<WaiterId, Waiter> waiters_;
+  std::set<std::pair<Timestamp, WaiterId>> poll_ends_;
   std::map<SessionId, std::vector<std::function<void(bool)>>> answers_;
   std::map<SessionId, SessionUpdate> updates_;
   std::set<SessionId> updates_wait_;  // whose updates wait for the commit

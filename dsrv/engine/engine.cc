@@ -21,6 +21,14 @@ struct Overloaded : Cases... {
 template <typename... Cases>
 Overloaded(Cases...) -> Overloaded<Cases...>;  // clang 14 cannot deduce them without
 
+// Whether an instance still waits for an alarm that was set for it.
+bool Awaits(const Instance& instance, uint64_t visit, Timestamp at) {
+  if (instance.Stopped()) return false;
+  if (visit == 0) return rules::NextStart(instance) == at;
+  const Token* token = instance.tokens.Find(visit);
+  return token && token->state == TokenState::kWaiting && token->available_at == at;
+}
+
 EngineOptions WithDefaults(EngineOptions options) {
   if (!options.offload) {
     options.offload = [](const EngineOptions::Job& job) {
@@ -34,7 +42,7 @@ EngineOptions WithDefaults(EngineOptions options) {
 
 Engine::Parts::Parts(Store& store, EngineOptions given)
     : options(WithDefaults(std::move(given))),
-      turn(store, options.partition),
+      turn(store, options.partition, options.virtual_clock),
       catalog(turn, options),
       documents(turn, options),
       statistics(turn, catalog, options),
@@ -57,11 +65,14 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
               options),
       reports(turn, catalog, changer, claims, starter),
       handouts(turn, agenda, residents, changer, values, limits, throttle, timers, upgrades),
-      desk(turn, agenda, timers, claims, handouts),
+      desk(turn, agenda, claims, handouts),
       retention(turn, catalog, statistics, residents, options),
       all{&followers, &planner,  &walker, &family, &limits, &hooks,   &spawner,
           &canceller, &upgrades, &claims, &timers, &desk,   &handouts} {
   changer.Tell(all);
+  changer.Consult([this](Resident& resident, const Reference& reference, const FreshOutput& fresh) {
+    return values.ForCondition(resident, reference, fresh);
+  });
 }
 
 Engine::Engine(Store& store, EngineOptions options)
@@ -71,8 +82,10 @@ Engine::~Engine() = default;
 
 void Engine::SetRoom(Room room) { parts_->turn.SetRoom(room); }
 void Engine::Committed(uint64_t turn) { parts_->turn.Committed(turn); }
-bool Engine::WorkLeft() const { return NextDeadline() <= parts_->turn.now(); }
 Timestamp Engine::now() const { return parts_->turn.now(); }
+Timestamp Engine::clock() const { return parts_->turn.clock(); }
+bool Engine::has_virtual_clock() const { return parts_->turn.has_virtual_clock(); }
+uint64_t Engine::timers_fired() const { return parts_->timers.fired(); }
 size_t Engine::TurnRecords() const { return parts_->turn.records(); }
 rows::Writer Engine::writer() { return parts_->turn.writer(); }
 const std::optional<Error>& Engine::broken() const { return parts_->turn.broken(); }
@@ -84,13 +97,13 @@ Reader Engine::reader() const {
 
 // Turns -----------------------------------------------------------------------------------------
 
-void Engine::BeginTurn(Timestamp now, uint64_t random) {
-  parts_->turn.Begin(now, random);
+void Engine::BeginTurn(Timestamp now, uint64_t random, std::optional<Timestamp> real) {
+  parts_->turn.Begin(now, random, real.value_or(now));
   BeginPass();
 }
 
-void Engine::ResumeTurn(Timestamp now, uint64_t random) {
-  parts_->turn.Resume(now, random);
+void Engine::ResumeTurn(Timestamp now, uint64_t random, std::optional<Timestamp> real) {
+  parts_->turn.Resume(now, random, real.value_or(now));
   BeginPass();
 }
 
@@ -100,10 +113,11 @@ void Engine::BeginPass() {
 
 void Engine::Work() {
   FireTimers();
+  parts_->desk.EndPolls();
   parts_->residents.SettleDue();
   parts_->upgrades.MoveSome();
   parts_->retention.Work();
-  if (parts_->statistics.Due() <= parts_->turn.now()) parts_->statistics.Save();
+  if (parts_->statistics.Due() <= parts_->turn.real()) parts_->statistics.Save();
   // A hand-out may fail its step, which may stop an instance: what follows is of the same commit.
   do {
     while (WorkOne()) {
@@ -116,12 +130,11 @@ bool Engine::WorkOne() {
 }
 
 void Engine::FireTimers() {
-  for (size_t fired = 0; parts_->timers.Due() <= parts_->turn.now(); ++fired) {
+  for (size_t fired = 0; parts_->timers.Due() <= parts_->turn.clock(); ++fired) {
     if (fired == kTimersPerPass) return parts_->turn.WantMore();
     std::visit(
         Overloaded{[this](const ClaimDeadline& deadline) { parts_->claims.TimeOut(deadline); },
                    [this](const BreakerTick& tick) { parts_->throttle.Tick(*tick.machine); },
-                   [this](const PollEnd& end) { parts_->desk.Expire(end.poll); },
                    [this](const Alarm& alarm) {
                      auto touched = parts_->changer.Touch(alarm.ns, alarm.id);
                      if (!touched) return;
@@ -148,9 +161,39 @@ Turn Engine::EndTurn() {
 }
 
 Timestamp Engine::NextDeadline() const {
-  if (parts_->turn.more()) return parts_->turn.now();
-  return std::min({parts_->retention.Due(), parts_->statistics.Due(), parts_->timers.Due(),
-                   parts_->residents.SettleDueAt(), parts_->limits.Due()});
+  if (parts_->turn.more()) return parts_->turn.clock();
+  if (parts_->turn.has_virtual_clock()) return NextDue();
+  return std::min({NextDue(), NextChore(), parts_->retention.Due()});
+}
+
+bool Engine::WorkLeft() const {
+  if (NextDeadline() <= parts_->turn.clock()) return true;
+  return parts_->turn.has_virtual_clock() && NextChore() <= parts_->turn.real();
+}
+
+Timestamp Engine::NextDue() const {
+  return std::min(parts_->timers.Due(), parts_->limits.Due());
+}
+
+Timestamp Engine::NextEvent() {
+  while (auto next = parts_->timers.NextAlarm()) {
+    const auto& [at, alarm] = *next;
+    auto loaded = parts_->residents.Load(alarm.ns, alarm.id);
+    if (loaded && Awaits((*loaded)->instance, alarm.visit, at)) break;
+    parts_->timers.ForgetNextAlarm();
+  }
+  return NextDue();
+}
+
+Timestamp Engine::NextStep() {
+  if (WorkLeft()) return parts_->turn.clock();
+  return std::min(NextEvent(), parts_->retention.NextExpiry());
+}
+
+Timestamp Engine::NextChore() const {
+  return std::min(
+      {parts_->statistics.Due(), parts_->residents.SettleDueAt(), parts_->desk.PollsDue(),
+       parts_->limits.SaveDue()});
 }
 
 void Engine::AfterCommit(std::function<void()> tell) { parts_->turn.AfterCommit(std::move(tell)); }

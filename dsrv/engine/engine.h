@@ -27,6 +27,7 @@
 
 #include "dsrv/engine/reader.h"
 #include "dsrv/engine/types.h"
+#include "storage/rows/clock.h"
 #include "storage/rows/plan.h"
 #include "storage/rows/reader.h"
 #include "storage/rows/resting.h"
@@ -44,7 +45,9 @@ struct VersionState;  // machine_state.h
 
 class Engine {
  public:
-  // Takes over the partition and rebuilds the state in memory. Fails when the store is damaged.
+  // Takes over the partition and rebuilds the state in memory. Fails when the store is damaged, or
+  // was begun under the other kind of clock. A virtual clock shows `now`, or where it stood in the
+  // store when that is later.
   static Result<std::unique_ptr<Engine>> Open(Store& store, EngineOptions options, Timestamp now);
   ~Engine();
   Engine(const Engine&) = delete;
@@ -52,16 +55,32 @@ class Engine {
 
   // How much room the disk has: kAmple at first. In force from the next call on.
   void SetRoom(Room room);
-  void BeginTurn(Timestamp now, uint64_t random);
-  void ResumeTurn(Timestamp now, uint64_t random);
+  // `real` is the time for callers that wait, and for rows that are written late. Give it when the
+  // clock is virtual and `now` is what that shows: the two have nothing to do with each other then.
+  void BeginTurn(Timestamp now, uint64_t random, std::optional<Timestamp> real = {});
+  void ResumeTurn(Timestamp now, uint64_t random, std::optional<Timestamp> real = {});
   void Work();  // timers, background moves, hand-outs: after the commands
   std::vector<std::function<void()>> TakeAnswers();  // that depend on nothing unwritten
   Turn EndTurn();
   void Committed(uint64_t turn);
-  // When Work next has something to do. WorkLeft: it has something to do now.
+  // When Work next has something to do: NextDue or NextChore or, if it has something left, now.
+  // WorkLeft: it has something to do now.
   Timestamp NextDeadline() const;
   Timestamp now() const;  // of this pass
   bool WorkLeft() const;
+  // When the next timer is due, by the clock; kNever: none is armed.
+  Timestamp NextDue() const;
+  // The same without alarms that nothing waits for any more.
+  Timestamp NextEvent();
+  // When a virtual clock has to show a time so that all happens at its own: NextEvent, or the end
+  // of a stopped instance's retention.
+  Timestamp NextStep();
+  // When something is to be done by real time: rows that are written late, polls that end.
+  Timestamp NextChore() const;
+  // What the clock shows, and how many timers have been due since the engine was opened.
+  Timestamp clock() const;
+  bool has_virtual_clock() const;
+  uint64_t timers_fired() const;
   size_t TurnRecords() const;  // the feed's records of this turn, so far
 
   // Takes rows that are not the engine's own, and are to be durable with this turn.
@@ -152,6 +171,8 @@ class Engine {
 
   // Start-up (recovery.cc): rebuilds the state in memory from the live instances.
   Result<Ok> Recover(uint64_t epoch, Timestamp now);
+  Result<Ok> CheckClock(uint64_t epoch, const std::optional<rows::ClockRow>& kept);
+  Result<Ok> KeepClock(Store& store);
   Result<Ok> LoadMachines();
   Result<Ok> LoadLive();
   Result<Ok> LoadOne(Instance instance);

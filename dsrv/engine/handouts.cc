@@ -138,7 +138,7 @@ bool HandOuts::TakeOne(Agenda::Popped popped, const std::string& worker, Session
   const TimeoutPolicy& policy = resident.machine().nodes[token->node].settings->timeout;
   const auto timeout = state.latency->Timeout(policy, token->TimedOutBefore(), state.claimed);
   MakeClaim(resident, token->visit,
-            {turn_.NextClaim(), worker, timeout ? After(turn_.now(), *timeout) : kNever, session,
+            {turn_.NextClaim(), worker, timeout ? After(turn_.clock(), *timeout) : kNever, session,
              *std::move(keys)},
             task, durable);
   return true;

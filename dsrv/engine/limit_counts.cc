@@ -198,7 +198,7 @@ void LimitCounts::Sync() {
 
 void LimitCounts::Judge(const std::string& full) {
   const auto [ns, key] = SplitKey(full);
-  const bool room = table_.HasRoom(ns, key, "", turn_.now());
+  const bool room = table_.HasRoom(ns, key, "", turn_.clock());
   agenda_.SetClosed(ns, SubjectOf(BuiltInOf(key)), NameIn(key), !room);
   if (!room && table_.HasPlace(ns, key, "")) {
     until_[full] = table_.NextToken(ns, key);
@@ -216,7 +216,7 @@ Timestamp LimitCounts::Due() const {
 void LimitCounts::FireDue() {
   std::vector<std::string> due;
   for (const auto& [key, until] : until_) {
-    if (until <= turn_.now()) due.push_back(key);
+    if (until <= turn_.clock()) due.push_back(key);
   }
   for (const std::string& key : due) Judge(key);
 }

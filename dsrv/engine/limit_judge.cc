@@ -49,7 +49,7 @@ std::string LimitJudge::Why(const std::string& ns, const LimitAsk& ask) const {
   }
   const std::string what = "limit " + Quoted(ask.key);
   if (table_.HasPlace(ns, ask.key, "") && numbers.rate) {
-    const Duration left = table_.NextToken(ns, ask.key) - turn_.now();
+    const Duration left = table_.NextToken(ns, ask.key) - turn_.clock();
     if (left > Duration::zero()) {
       return what + " lets " + std::to_string(numbers.rate->count) + " begin in " +
              FormatDuration(numbers.rate->per) + ", the next in " + FormatDuration(left);
@@ -82,7 +82,7 @@ bool LimitJudge::HasPlace(const LimitRequest& asker, const LimitAsk& ask) const 
 bool LimitJudge::HasRoom(const LimitRequest& asker, const LimitAsk& ask) const {
   if (table_.Holds(asker.ns, ask.key, asker.id)) return true;
   if (!HasPlace(asker, ask)) return false;
-  if (table_.NextToken(asker.ns, ask.key) > turn_.now()) return false;
+  if (table_.NextToken(asker.ns, ask.key) > turn_.clock()) return false;
   // Its place may be that of one whose turn is worked out in a moment.
   return asker.in_line || !table_.Awaited(asker.ns, ask.key);
 }

@@ -44,9 +44,9 @@ Result<Ok> LimitNumbersBook::Recover() {
   std::vector<std::pair<std::string, std::string>> full;
   done = rows::ScanLimitRates(turn_.reader(),
                               [&](std::string_view ns, std::string_view key, Timestamp at) {
-                                if (at > turn_.now()) {
+                                if (at > turn_.clock()) {
                                   table_.RestoreFullAt(ns, key, at);
-                                  table_.Tidy(ns, key, turn_.now());  // to be forgotten by then
+                                  table_.Tidy(ns, key, turn_.clock());  // to be forgotten by then
                                 }
                               });
   if (!done) return done;
@@ -231,16 +231,16 @@ void LimitNumbersBook::Deleted(const std::string& ns, const std::string& name) {
 // Rates -----------------------------------------------------------------------------------------
 
 void LimitNumbersBook::Spent(const std::string& ns, const std::string& key) {
-  table_.Spend(ns, key, turn_.now());
+  table_.Spend(ns, key, turn_.clock());
   if (!table_.NumbersOf(ns, key).rate) return;
-  if (unsaved_.empty()) due_ = After(turn_.now(), kSaveEvery);
+  if (unsaved_.empty()) due_ = After(turn_.real(), kSaveEvery);
   unsaved_.insert(ResidentKey(ns, key));
 }
 
 void LimitNumbersBook::Save() {
   for (const std::string& full : unsaved_) {
     const auto [ns, key] = SplitKey(full);
-    if (auto at = table_.FullAt(ns, key, turn_.now())) {
+    if (auto at = table_.FullAt(ns, key, turn_.clock())) {
       rows::PutLimitRate(turn_.writer(), ns, key, *at);
     } else {
       rows::DropLimitRate(turn_.writer(), ns, key);

@@ -112,7 +112,7 @@ Result<Ok> Limits::MayStart(const StartArgs& args, VersionState& version) {
   if (args.parent_step) asker.parent = args.parent;
   asker.turn = {args.priority, turn_.last_seq() + 1, 0};
   const LimitAnswer answer = judge_.Judge(asker, *asks).answer;
-  for (const LimitAsk& ask : *asks) table_.Tidy(args.ns, ask.key, turn_.now());
+  for (const LimitAsk& ask : *asks) table_.Tidy(args.ns, ask.key, turn_.clock());
   if (answer.kind != Kind::kLeftOut) return Ok{};
   return Error{Code::kFailedPrecondition, Reason::kLimitReached,
                answer.why + std::string(kWhatHelps)};
@@ -342,9 +342,9 @@ void Limits::Forget(const TokenName& name) {
 
 void Limits::BeginPass() {
   left_ = kTurnsPerPass;
-  table_.FireDue(turn_.now());
+  table_.FireDue(turn_.clock());
   counts_.FireDue();
-  if (numbers_.Due() <= turn_.now()) numbers_.Save();
+  if (numbers_.Due() <= turn_.real()) numbers_.Save();
 }
 
 bool Limits::Work() {
@@ -364,7 +364,7 @@ void Limits::Settle() {
   }
 }
 
-Timestamp Limits::Due() const { return std::min({table_.Due(), counts_.Due(), numbers_.Due()}); }
+Timestamp Limits::Due() const { return std::min(table_.Due(), counts_.Due()); }
 
 // Cancels one in favour of another.
 bool Limits::GiveWay() {
@@ -447,14 +447,14 @@ bool Limits::Register() {
   asking.turn = AskerOf(**resident).turn;
   asking.turn.visit = name.second;
   asking.keys = *std::move(keys);
-  table_.Stand(ns, asking.keys, asking.turn, id, turn_.now(), Stand::kAsks);
+  table_.Stand(ns, asking.keys, asking.turn, id, turn_.clock(), Stand::kAsks);
   asking_.emplace(name, std::move(asking));
   return true;
 }
 
 // Another has taken the last place of a ready token.
 bool Limits::TurnOneAway() {
-  auto next = table_.NextTurnedAway(turn_.now());
+  auto next = table_.NextTurnedAway(turn_.clock());
   if (!next) return false;
   const TokenName name{ResidentKey(next->ns, next->instance), next->turn.visit};
   auto resident = changer_.Touch(next->ns, next->instance);
@@ -468,7 +468,7 @@ bool Limits::TurnOneAway() {
 }
 
 bool Limits::LetOneIn() {
-  auto next = table_.Next(turn_.now());
+  auto next = table_.Next(turn_.clock());
   if (!next) return false;
   auto touched = changer_.Touch(next->ns, next->instance);
   if (touched && !(*touched)->instance.Stopped()) {
@@ -479,7 +479,7 @@ bool Limits::LetOneIn() {
     residents_.MarkDirty(resident);
   }
   // Whatever became of it, it does not stand in front of the others for ever.
-  auto again = table_.Next(turn_.now());
+  auto again = table_.Next(turn_.clock());
   if (again && again->turn == next->turn && again->instance == next->instance &&
       again->ns == next->ns) {
     std::vector<LimitKey> keys;

@@ -56,8 +56,9 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   // The token was handed out, and holds its keys.
   void Claimed(Resident& resident, uint64_t visit);
 
-  // When there is something to do by the clock.
+  // When there is something to do by the clock, and when what is kept of rates is to be saved.
   Timestamp Due() const;
+  Timestamp SaveDue() const { return numbers_.Due(); }
   // Keeps what is to be kept of rates.
   void Save() { numbers_.Save(); }
 

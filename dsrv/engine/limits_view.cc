@@ -48,11 +48,11 @@ LimitView Limits::ViewOf(const std::string& ns, const std::string& key) {
   }
   const bool counted = BuiltInOf(key) != BuiltIn::kNone;
   view.held = counted ? counts_.CountOf(ns, key) : table_.Held(ns, key);
-  view.waiting = table_.Waiting(ns, key, turn_.now());
+  view.waiting = table_.Waiting(ns, key, turn_.clock());
   if (view.standing.numbers.rate && !table_.Knows(ns, key)) {
     view.tokens = view.standing.numbers.rate->burst;
   } else {
-    view.tokens = table_.TokensOf(ns, key, turn_.now());
+    view.tokens = table_.TokensOf(ns, key, turn_.clock());
   }
   view.next_token = table_.NextToken(ns, key);
   return view;
@@ -97,7 +97,7 @@ Result<LimitView> Limits::Get(const std::string& ns, const std::string& key,
     one.paused = waiter.standing == Stand::kPaused;
     one.place = TextOfTurn(waiter.turn);
     for (const std::string& other : waiter.keys) {
-      if (!table_.HasRoom(ns, other, waiter.instance, turn_.now())) one.lacks.push_back(other);
+      if (!table_.HasRoom(ns, other, waiter.instance, turn_.clock())) one.lacks.push_back(other);
     }
     if (std::ranges::find(one.lacks, key) == one.lacks.end()) return true;
     if (view.waiters.size() == page) return !(view.more = true);
@@ -113,7 +113,7 @@ std::vector<LimitView> Limits::List(const LimitQuery& query) {
   size_t taken = 0;
   table_.ForEachKey(query.ns, from, [&](std::string_view key) {
     if (!key.starts_with(query.prefix) && key > query.prefix) return false;
-    const bool waited = table_.Waiting(query.ns, key, turn_.now()) > 0;
+    const bool waited = table_.Waiting(query.ns, key, turn_.clock()) > 0;
     const bool asked = !query.waited_for || waited;
     if (asked && key > query.after && keys.insert(std::string(key)).second) ++taken;
     return taken <= query.limit;
@@ -135,7 +135,7 @@ InstanceWaits Limits::WaitsOf(Resident& resident) {
   const auto fill = [&](std::vector<WaitView>& all, uint64_t order, uint64_t visit) {
     std::erase_if(all, [&](const WaitView& wait) {
       return wait.kind == WaitView::Kind::kLimit &&
-             table_.HasRoom(ns, wait.key, instance.id, turn_.now());
+             table_.HasRoom(ns, wait.key, instance.id, turn_.clock());
     });
     for (WaitView& wait : all) {
       if (wait.kind != WaitView::Kind::kLimit) continue;

@@ -114,6 +114,8 @@ void Planner::Enter(Resident& resident, const PlanSource& source) {
     if (!label) return Fail(resident, "label: " + label.error().message);
     resident.instance.plan->label = *std::move(label);
   }
+  PlanState& plan = *resident.instance.plan;
+  if (!plan.wait_given) plan.wait_after_fail = source.wait_after_fail;
   const bool large = resident.machine().graph->steps.size() > options_.steps_at_once;
   changer_.Apply(resident, [&](Scene& scene) {
     if (large) scene.portion = options_.portion;

@@ -3,6 +3,7 @@
 
 #include "dsrv/engine/engine.h"
 #include "dsrv/engine/parts.h"
+#include "storage/rows/clock.h"
 #include "storage/rows/feed.h"
 #include "storage/rows/machine.h"
 #include "storage/rows/resting.h"
@@ -14,8 +15,28 @@ Result<std::unique_ptr<Engine>> Engine::Open(Store& store, EngineOptions options
   if (!epoch) return epoch.error();
   std::unique_ptr<Engine> engine(new Engine(store, std::move(options)));
   auto recovered = engine->Recover(*epoch, now);
+  if (recovered && engine->parts_->options.virtual_clock) recovered = engine->KeepClock(store);
   if (!recovered) return recovered.error();
   return engine;
+}
+
+// A store's first owner decides for all that come after.
+Result<Ok> Engine::CheckClock(uint64_t epoch, const std::optional<rows::ClockRow>& kept) {
+  const bool wanted = parts_->options.virtual_clock;
+  if (wanted == kept.has_value() || (wanted && epoch == 1)) return Ok{};
+  const char* problem =
+      wanted ? "the data directory was begun under the machine's clock, and --virtual-clock takes "
+               "one that was begun with it: leave it out, or name a new directory"
+             : "the data directory was begun with --virtual-clock, and what it holds happened by "
+               "that clock: give --virtual-clock TIME again, or name another directory";
+  return Error{Code::kFailedPrecondition, Reason::kNone, problem};
+}
+
+// Before anybody reads the clock: it does not go back after a crash.
+Result<Ok> Engine::KeepClock(Store& store) {
+  Batch batch;
+  rows::PutClock({batch, parts_->turn.partition()}, {parts_->turn.clock(), parts_->turn.now()});
+  return store.Write(parts_->turn.partition(), epoch(), batch);
 }
 
 Result<Ok> Engine::Recover(uint64_t epoch, Timestamp now) {
@@ -23,8 +44,13 @@ Result<Ok> Engine::Recover(uint64_t epoch, Timestamp now) {
   if (!first) return first.error();
   auto last = rows::LastSeq(parts_->turn.reader());
   if (!last) return last.error();
-  parts_->turn.Recover(epoch, *first, *last, now);
-  auto done = LoadMachines();
+  auto kept = rows::GetClock(parts_->turn.reader());
+  if (!kept) return kept.error();
+  auto done = CheckClock(epoch, *kept);
+  if (!done) return done;
+  const rows::ClockRow clock = kept->value_or(rows::ClockRow{});
+  parts_->turn.Recover(epoch, *first, *last, std::max(now, clock.time), clock.last_change);
+  done = LoadMachines();
   if (done) done = parts_->statistics.Recover();
   if (done) done = parts_->limits.Recover();
   if (done) done = LoadLive();

@@ -150,7 +150,7 @@ void Residents::MarkDirty(Resident& resident) {
 void Residents::MarkLazy(Resident& resident) {
   if (resident.lazy || Dirty(resident)) return;
   resident.lazy = true;
-  resident.lazy_place = lazy_.emplace(lazy_.end(), After(turn_.now(), options_.lazy), &resident);
+  resident.lazy_place = lazy_.emplace(lazy_.end(), After(turn_.real(), options_.lazy), &resident);
 }
 
 void Residents::NotLazy(Resident& resident) {
@@ -190,13 +190,16 @@ void Residents::SettleAll() {
 }
 
 void Residents::SettleDue() {
-  while (SettleDueAt() <= turn_.now()) Settle(*lazy_.front().second);
+  while (SettleDueAt() <= turn_.real()) Settle(*lazy_.front().second);
 }
 
 Timestamp Residents::ExpiryOf(const Resident& resident) const {
   const auto& retention = resident.version->definition->machine.retention;
-  return After(/*mutant planted-20*/ resident.instance.end_time /*end*/,
-               retention.value_or(options_.retention));
+  const Timestamp expiry = After(/*mutant planted-20*/ resident.instance.end_time /*end*/,
+                                 retention.value_or(options_.retention));
+  if (!turn_.has_virtual_clock()) return expiry;
+  // The clock stood a little before the time of the change; see OpenTurn.
+  return std::chrono::floor<std::chrono::duration<int64_t, std::deci>>(expiry);
 }
 
 void Residents::Write() {

@@ -126,7 +126,7 @@ class Residents {
   // not see the changes before.
   const std::vector<Resident*>& dirty() const { return dirty_; }
   bool Dirty(const Resident& resident) const { return resident.dirty_turn == turn_.number(); }
-  // When a stopped instance may be removed.
+  // When a stopped instance may be removed: at the same time, whenever it is asked.
   Timestamp ExpiryOf(const Resident& resident) const;
 
   // At the end of a turn: puts the rows of all residents that it has changed.

@@ -14,20 +14,43 @@ constexpr size_t kTrimsPerPass = 500;
 
 }  // namespace
 
+// Only what expired before this turn began is dropped: no row appears behind that any more, however
+// short a machine's retention is.
 void Retention::Work() {
-  if (turn_.now() >= expiry_due_) DropExpired();
+  if (turn_.has_virtual_clock()) return WorkByVirtualClock();
+  if (turn_.now() >= expiry_due_) DropExpired(turn_.began());
   if (turn_.now() >= trim_due_) TrimFeed();
 }
 
-// Of what expired before this turn began: no row appears behind that any more, however short a
-// machine's retention is.
-void Retention::DropExpired() {
+// A look each second would make a year of 30 million turns. So the clock comes by each expiry.
+void Retention::WorkByVirtualClock() {
+  if (dropped_up_to_ < turn_.began()) {
+    const bool all = DropExpired(turn_.began() + Duration(1));
+    all ? void(dropped_up_to_ = turn_.began()) : turn_.WantMore();
+  }
+  if (NextExpiry() <= turn_.clock()) turn_.WantMore();
+  if (turn_.clock() >= trim_due_) TrimFeed();
+}
+
+Timestamp Retention::NextExpiry() {
+  Timestamp next = kNever;
+  auto first = rows::ScanExpired(turn_.reader(), dropped_up_to_ + Duration(1), kNever, 1);
+  if (turn_.Trust(first) && !first->empty()) next = first->front().at;
+  for (const Resident* resident : residents_.dirty()) {
+    if (resident->instance.Stopped()) next = std::min(next, residents_.ExpiryOf(*resident));
+  }
+  return next;
+}
+
+bool Retention::DropExpired(Timestamp until) {
   expiry_due_ = After(turn_.now(), std::chrono::seconds(1));
   const size_t most = kDropsPerPass + turn_.records() / 2;  // an instance has at least two
-  auto expired = rows::ScanExpired(turn_.reader(), expired_up_to_, turn_.began(), most);
-  if (!turn_.Trust(expired)) return;
+  auto expired = rows::ScanExpired(turn_.reader(), expired_up_to_, until, most);
+  if (!turn_.Trust(expired)) return false;
+  bool all = true;
   for (const rows::Expired& one : *expired) {
-    if (!Drop(one)) break;
+    all = Drop(one);
+    if (!all) break;
     expired_up_to_ = one.at;
   }
   expired_pending_ = expired->size() == most;
@@ -35,6 +58,7 @@ void Retention::DropExpired() {
     expiry_due_ = turn_.now();
     turn_.WantMore();
   }
+  return all && !expired_pending_;
 }
 
 bool Retention::Drop(const rows::Expired& one) {
@@ -69,9 +93,9 @@ void Retention::TrimFeed() {
   const Duration period =
       std::clamp<Duration>(options_.retention / 16, std::chrono::milliseconds(250),
                            expired_pending_ ? std::chrono::seconds(1) : std::chrono::minutes(1));
-  trim_due_ = After(turn_.now(), period);
-  const Timestamp horizon = (expired_pending_ ? expired_up_to_ : turn_.now()) - options_.retention -
-                            options_.retention / 8;
+  trim_due_ = After(turn_.clock(), period);
+  const Timestamp horizon = (expired_pending_ ? expired_up_to_ : turn_.clock()) -
+                            options_.retention - options_.retention / 8;
   const size_t most = kTrimsPerPass + turn_.records();
   std::pair<std::string, std::string> last;  // records of one instance are often neighbours
   std::optional<uint64_t> last_first;
@@ -90,7 +114,7 @@ void Retention::TrimFeed() {
                               });
   if (!turn_.Trust(first)) return;
   if (*first - turn_.feed_start() >= most) {
-    trim_due_ = turn_.now();
+    trim_due_ = turn_.clock();
     turn_.WantMore();
   }
   if (*first == turn_.feed_start()) return;

@@ -24,9 +24,13 @@ class Retention {
 
   void Work();
   Timestamp Due() const { return std::min(expiry_due_, trim_due_); }
+  // For a virtual clock: when the next stopped instance is to be dropped.
+  Timestamp NextExpiry();
 
  private:
-  void DropExpired();
+  void WorkByVirtualClock();
+  // Drops those that had expired by `until`, or some of them. False: not all.
+  bool DropExpired(Timestamp until);
   // False: the instance changed in this turn, and must stay until the turn ends.
   bool Drop(const rows::Expired& one);
   void TrimFeed();
@@ -39,6 +43,7 @@ class Retention {
   Timestamp expiry_due_;
   Timestamp trim_due_;
   Timestamp expired_up_to_{};
+  Timestamp dropped_up_to_{};     // for a virtual clock: none is left that expired by then
   bool expired_pending_ = false;  // more are due than a pass may drop
 };
 

@@ -130,7 +130,11 @@ Resident& Starter::Create(Prepared prepared) {
     limits.order = turn_.last_seq() + 1;
     instance.limits = std::move(limits);
   }
-  if (version->plan || args.flow) instance.plan = PlanState();
+  if (version->plan || args.flow) {
+    instance.plan = PlanState();
+    instance.plan->wait_after_fail = args.wait_after_fail;
+    instance.plan->wait_given = args.wait_after_fail.has_value();
+  }
   Resident& resident = *residents_.Insert(std::move(instance), version, version->graph);
   if (args.flow) CacheOf(resident).source = std::move(args.flow);
   args.spec.first_seq = turn_.last_seq() + 1;

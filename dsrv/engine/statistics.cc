@@ -167,7 +167,7 @@ void Statistics::Save() {
   rows::PutStatsSeq(turn_.writer(), turn_.last_seq());
   saved_seq_ = turn_.last_seq();
   unsaved_.clear();
-  due_ = After(turn_.now(), every_);
+  due_ = After(turn_.real(), every_);
 }
 
 void Statistics::Stage() {

@@ -36,7 +36,7 @@ class Statistics {
   void Save();
   // The last record that the rows account for.
   uint64_t saved_seq() const { return saved_seq_; }
-  // When Save should be called; kNever when nothing has changed.
+  // When Save should be called, in real time; kNever when nothing has changed.
   Timestamp Due() const { return unsaved_.empty() ? kNever : due_; }
   // At the end of a turn: writes how many instances were dropped in it.
   void Stage();

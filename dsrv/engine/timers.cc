@@ -4,6 +4,16 @@
 #include <cstring>
 
 namespace dfsmr {
+namespace {
+
+// Whether something comes by itself when the token has stood long enough: the end of its wait, or
+// of the time that its plan gives others after it has failed.
+bool HasEnd(const Token& token) {
+  const bool stands = token.state == TokenState::kWaiting || token.state == TokenState::kHeld;
+  return stands && token.available_at != kNever;
+}
+
+}  // namespace
 
 Timers::Packed::Packed(ResidentName name, uint64_t visit)
     : bytes_(new char[sizeof visit + name.ns.size() + name.id.size() + 2]) {
@@ -33,8 +43,9 @@ void Timers::Await(Timestamp at, ResidentName name, uint64_t visit) {
 }
 
 std::optional<Happening> Timers::PopDue() {
-  if (Due() > turn_.now()) return std::nullopt;
-  if (alarms_.empty() || (!timers_.empty() && timers_.begin()->first < alarms_.begin()->first)) {
+  if (Due() > turn_.clock()) return std::nullopt;
+  ++fired_;
+  if (!AlarmIsNext()) {
     const Timer timer = timers_.begin()->second;
     timers_.erase(timers_.begin());
     if (const auto* deadline = std::get_if<ClaimDeadline>(&timer)) {
@@ -46,6 +57,15 @@ std::optional<Happening> Timers::PopDue() {
   Alarm alarm = alarms_.begin()->second.Unpack();
   alarms_.erase(alarms_.begin());
   return alarm;
+}
+
+bool Timers::AlarmIsNext() const {
+  return !alarms_.empty() && (timers_.empty() || alarms_.begin()->first <= timers_.begin()->first);
+}
+
+std::optional<std::pair<Timestamp, Alarm>> Timers::NextAlarm() const {
+  if (!AlarmIsNext()) return std::nullopt;
+  return std::pair(alarms_.begin()->first.first, alarms_.begin()->second.Unpack());
 }
 
 Timestamp Timers::Due() const {
@@ -63,8 +83,7 @@ void Timers::Load(Resident& resident) {
         ArmClaim(resident, token.visit, claim);
       /*end*/
     }
-    if (/*mutant recover-no-delays*/ token.state == TokenState::kWaiting &&
-        token.available_at != kNever /*end*/) {
+    if (/*mutant recover-no-delays*/ HasEnd(token) /*end*/) {
       Await(token.available_at, NameOf(resident), token.visit);
     }
   }
@@ -85,8 +104,8 @@ void Timers::Absorb(const Change& change) {
     for (const Claim& claim : token->claims) {
       if (claim.Live()) ArmClaim(change.resident, token->visit, claim);
     }
-    const bool waited = touched.before && touched.before->state == TokenState::kWaiting;
-    if (token->state == TokenState::kWaiting && token->available_at != kNever && !waited) {
+    const bool waited = touched.before && touched.before->state == token->state;
+    if (HasEnd(*token) && !waited) {
       /*mutant delay-never-ends*/ Await(token->available_at, NameOf(change.resident),
                                         token->visit); /*end*/
     }

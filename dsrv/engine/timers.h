@@ -1,5 +1,5 @@
 // What happens when its time has come. Timers are usually disarmed before they are due: deadlines
-// of claims, the ends of polls, breakers that let a retry go. Alarms are not: the start of an
+// of claims, breakers that let a retry go. Alarms are not: the start of an
 // instance, or the end of a wait. There may be millions of alarms, so an alarm holds little more
 // than the name of its instance.
 #pragma once
@@ -26,16 +26,13 @@ struct ClaimDeadline {
 struct BreakerTick {
   MachineState* machine;
 };
-struct PollEnd {
-  WaiterId poll;
-};
-using Timer = std::variant<ClaimDeadline, BreakerTick, PollEnd>;
+using Timer = std::variant<ClaimDeadline, BreakerTick>;
 struct Alarm {
   std::string ns;
   std::string id;
   uint64_t visit;  // of the token whose wait is over; 0: the instance may start
 };
-using Happening = std::variant<ClaimDeadline, BreakerTick, PollEnd, Alarm>;
+using Happening = std::variant<ClaimDeadline, BreakerTick, Alarm>;
 
 class Timers : public Part {
  public:
@@ -53,6 +50,11 @@ class Timers : public Part {
   std::optional<Happening> PopDue();
   // When the next is due; kNever: there is none.
   Timestamp Due() const;
+  // How many have been due.
+  uint64_t fired() const { return fired_; }
+  // The next, if it is an alarm, and when it is due.
+  std::optional<std::pair<Timestamp, Alarm>> NextAlarm() const;
+  void ForgetNextAlarm() { alarms_.erase(alarms_.begin()); }
 
   void Load(Resident& resident) override;
   // Keeps one timer for each live claim, at its present deadline, and an alarm for each wait.
@@ -69,12 +71,14 @@ class Timers : public Part {
     std::unique_ptr<char[]> bytes_;
   };
 
+  bool AlarmIsNext() const;
   void DisarmClaim(Resident& resident, ClaimId claim);
   void AwaitStart(const Instance& instance);
 
   OpenTurn& turn_;
   std::map<Key, Timer> timers_;
   absl::btree_map<Key, Packed> alarms_;
+  uint64_t fired_ = 0;
 };
 
 }  // namespace dfsmr

@@ -2,28 +2,35 @@
 
 #include <algorithm>
 
+#include "storage/rows/clock.h"
 #include "storage/rows/feed.h"
 
 namespace dfsmr {
 
-void OpenTurn::Recover(uint64_t epoch, uint64_t first_seq, uint64_t last_seq, Timestamp now) {
+void OpenTurn::Recover(uint64_t epoch, uint64_t first_seq, uint64_t last_seq, Timestamp clock,
+                       Timestamp last) {
   epoch_ = epoch;
   feed_start_ = first_seq;
   /*mutant recover-feed-gap*/ last_seq_ = last_seq; /*end*/
-  now_ = now;
+  clock_ = clock;
+  now_ = std::max(clock, last);
 }
 
-void OpenTurn::Begin(Timestamp now, uint64_t random) {
-  Resume(now, random);
-  began_ = now_;
+void OpenTurn::Begin(Timestamp clock, uint64_t random, Timestamp real) {
+  Resume(clock, random, real);
+  began_ = this->clock();
   turn_.number++;
   turn_.after.clear();
   turn_.feed_start = 0;
   turn_.feed = std::make_shared<std::vector<rows::FeedPage>>();
 }
 
-void OpenTurn::Resume(Timestamp now, uint64_t random) {
-  now_ = std::max(now, now_);
+void OpenTurn::Resume(Timestamp clock, uint64_t random, Timestamp real) {
+  now_ = std::max(clock, now_);
+  if (virtual_) {
+    clock_ = std::max(clock, clock_);
+    real_ = std::max(real, real_);
+  }
   random_ = random;
   more_ = false;
   rows_.Committed(committed_.load(std::memory_order_acquire));
@@ -31,6 +38,8 @@ void OpenTurn::Resume(Timestamp now, uint64_t random) {
 
 Turn OpenTurn::End() {
   rows::PutPages(writer(), *turn_.feed);
+  const std::pair times(clock_, now_);
+  if (virtual_ && std::exchange(kept_, times) != times) rows::PutClock(writer(), {clock_, now_});
   Turn turn = std::move(turn_);
   turn.batch = rows_.Seal(turn.number);
   turn_.number = turn.number;

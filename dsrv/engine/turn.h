@@ -1,4 +1,4 @@
-// The turn that is being decided: its time and randomness, the rows that it writes, the records
+// The turn that is being decided: its times and randomness, the rows that it writes, the records
 // that it adds to the feed, and the answers that wait for its commit. Every part of the engine
 // writes through it.
 #pragma once
@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dsrv/engine/types.h"
@@ -27,23 +28,35 @@ inline uint64_t Mix(uint64_t x) {
 
 class OpenTurn {
  public:
-  OpenTurn(const Store& store, PartitionId partition)
-      : store_(store), partition_(partition), rows_(store) {}
+  OpenTurn(const Store& store, PartitionId partition, bool virtual_clock = false)
+      : store_(store), partition_(partition), virtual_(virtual_clock), rows_(store) {}
   OpenTurn(const OpenTurn&) = delete;
   OpenTurn& operator=(const OpenTurn&) = delete;
 
-  // At start, from the store: the owner's epoch, and where the feed begins and ends.
-  void Recover(uint64_t epoch, uint64_t first_seq, uint64_t last_seq, Timestamp now);
+  // At start, from the store: the owner's epoch, and where the feed begins and ends. `last`: the
+  // time of the last change, of which the clock may be short.
+  void Recover(uint64_t epoch, uint64_t first_seq, uint64_t last_seq, Timestamp clock,
+               Timestamp last = {});
 
-  // A turn has one or more passes, each with its own time and randomness.
-  void Begin(Timestamp now, uint64_t random);
-  void Resume(Timestamp now, uint64_t random);
+  // A turn has one or more passes, each with its own times and randomness.
+  void Begin(Timestamp clock, uint64_t random, Timestamp real);
+  void Resume(Timestamp clock, uint64_t random, Timestamp real);
   // The batch to write, and the answers that follow the write. The next turn may begin at once.
   Turn End();
 
-  // While the clock goes back, the time stands still. `now` is a little later with each change, so
-  // that no two changes have the same time and "oldest first" needs no second key.
+  // The time of the next change. While the clock goes back, it stands still. It is a little later
+  // with each change, so that no two changes have the same time and "oldest first" needs no second
+  // key.
   Timestamp now() const { return now_; }
+  // What the clock shows: the time from which deadlines count, and with which they are compared. A
+  // virtual clock stands while changes go on, and what is to last an hour ends an hour later by the
+  // clock. Any other shows `now`.
+  Timestamp clock() const { return virtual_ ? clock_ : now_; }
+  // For what lasts as long as it does whatever the clock shows: callers wait in real time, and rows
+  // are written late by real time. It is `now` unless the clock is virtual.
+  Timestamp real() const { return virtual_ ? real_ : now_; }
+  bool has_virtual_clock() const { return virtual_; }
+  // What the clock showed when the turn began.
   Timestamp began() const { return began_; }
   uint64_t random() const { return random_; }
   void NextChange() {
@@ -112,6 +125,7 @@ class OpenTurn {
  private:
   const Store& store_;
   const PartitionId partition_;
+  const bool virtual_;
   uint64_t epoch_ = 0;
   uint64_t last_seq_ = 0;
   uint64_t feed_start_ = 1;
@@ -121,7 +135,10 @@ class OpenTurn {
 
   Workspace rows_;
   Timestamp now_;
+  Timestamp clock_;
+  Timestamp real_;
   Timestamp began_;
+  std::pair<Timestamp, Timestamp> kept_;  // `clock_` and `now_` as a virtual clock's row has them
   uint64_t random_ = 0;
   Turn turn_;
   std::vector<std::function<void()>> answers_;

@@ -77,7 +77,8 @@ struct StartArgs {
   Timestamp start_before = kNever;
   bool hold = false;
   std::vector<Instance::Prerequisite> after;
-  std::shared_ptr<const PlanSource> flow;  // of spec.flow
+  std::optional<Duration> wait_after_fail;  // in place of the plan's
+  std::shared_ptr<const PlanSource> flow;   // of spec.flow
   // For instances that the server starts by itself.
   std::string parent;
   Boxed<ParentStep> parent_step;
@@ -144,7 +145,7 @@ struct PollArgs {
   Filter filter;
   std::string worker;
   int32_t max_tasks = 1;
-  Timestamp until;  // how long to wait for the first task; not later than now: does not wait
+  Timestamp until;  // how long to wait, in real time, for the first task; passed: does not wait
 };
 
 // How much room the disk has for the store. A write that fails ends the process, so whatever makes
@@ -190,6 +191,9 @@ struct EngineOptions {
   Duration lazy = std::chrono::milliseconds(300);  // a claim is written after at most this long
   Duration stats_every = std::chrono::seconds(5);
   size_t cached_instances = 100'000;
+  // The clock stands until it is told to go on (Engine::BeginTurn). The store of such an engine is
+  // for no other, since its times are not those of the world.
+  bool virtual_clock = false;
   // Text → the one machine, plan or action in it. Must accept for ever what it has once accepted.
   std::function<Result<Machine>(std::string_view source)> compile;
   // The same of a schedule, trigger or limit.

@@ -10,8 +10,13 @@
 namespace dfsmr {
 namespace {
 
-// The number in "#12" or "@12".
-size_t IndexIn(const std::string& key) { return std::strtoul(key.c_str() + 1, nullptr, 10); }
+// Whether the key is the doubled one of a lenient reference: "##12" or "@@12".
+bool IsLenient(const std::string& key) { return key.size() > 1 && key[0] == key[1]; }
+
+// The number in "#12" or "@12", or in their lenient forms.
+size_t IndexIn(const std::string& key) {
+  return std::strtoul(key.c_str() + (IsLenient(key) ? 2 : 1), nullptr, 10);
+}
 
 }  // namespace
 
@@ -76,9 +81,15 @@ Result<std::string> Values::OutputAt(Resident& resident, const Reference& refere
   if (index >= (step ? graph->steps.size() : graph->groups.size())) {
     return Missing(reference, "there is no such step");
   }
+  const bool lenient = IsLenient(root);
+  if (lenient && !(path.size() > 0 && path[0].key == "output")) return FactOf(resident, reference);
   if (step && graph->steps[index].left_out) return std::string("null");
-  auto output =
-      step ? StepValue(resident, graph->steps[index]) : GroupValue(resident, graph->groups[index]);
+  if (step && lenient &&
+      rules::OutcomeOf(resident.machine(), resident.instance, root) != StepOutcome::kSucceeded) {
+    return std::string("null");
+  }
+  auto output = step ? StepValue(resident, graph->steps[index], lenient)
+                     : GroupValue(resident, graph->groups[index], lenient);
   if (!output) return output;
   path = path.subspan(std::min<size_t>(1, path.size()));  // past "output"
   auto found = Find(*output, path);
@@ -88,6 +99,39 @@ Result<std::string> Values::OutputAt(Resident& resident, const Reference& refere
   return Error{Code::kInvalidArgument, Reason::kNone,
                "${" + name + ".output" + (rest.starts_with('[') ? "" : ".") + rest +
                    "}: the output of step " + name + " has no " + rest};
+}
+
+Result<std::string> Values::FactOf(Resident& resident, const Reference& reference) {
+  const std::string& root = reference.parts.front().key;
+  const StepOutcome outcome = rules::OutcomeOf(resident.machine(), resident.instance, root);
+  const bool state = reference.parts.size() > 1 && reference.parts[1].key == "state";
+  if (state) return json::Quote(Name(outcome));
+  if (outcome == StepOutcome::kSucceeded) return std::string("null");
+  return json::Quote(rules::WhyOf(resident.machine(), resident.instance, root));
+}
+
+std::optional<std::string> Values::ForCondition(Resident& resident, const Reference& reference,
+                                                const FreshOutput& fresh) {
+  fresh_ = fresh;
+  Result<std::string> value = resident.instance.plan ? Value(resident, reference)
+                                                     : OfMachine(resident, reference);
+  fresh_ = {};
+  if (!value) return std::nullopt;
+  return *std::move(value);
+}
+
+// Of a plain machine: outputs go by the names of nodes.
+Result<std::string> Values::OfMachine(Resident& resident, const Reference& reference) {
+  const std::optional<std::string> node = NodeOfOutput(reference);
+  const std::string& root = reference.parts.front().key;
+  if (!node || root == "params" || root == "instance") return Value(resident, reference);
+  auto output = OutputOf(resident, *node);
+  if (!output) return output;
+  const auto at = std::ranges::find(reference.parts.begin() + 1, reference.parts.end(), "output",
+                                    &Reference::Part::key);
+  auto found = Find(*output, std::span(at + 1, reference.parts.end()));
+  if (found) return std::string(*found);
+  return Missing(reference, "the output of node " + *node + " has no such value");
 }
 
 // The params may hold the list that the steps were made of: they are read once, not for each step.
@@ -109,17 +153,18 @@ std::optional<std::string_view> Values::ParamAt(Resident& resident, std::string_
 }
 
 Result<std::string> Values::OutputOf(Resident& resident, const std::string& step) {
+  if (!fresh_.json.empty() && fresh_.node == step) return std::string(fresh_.json);
   auto output = rows::GetOutput(turn_.reader(), {resident.instance.ns, resident.instance.id}, step);
   if (!turn_.Trust(output)) return output.error();
   return output->value_or("{}");
 }
 
-Result<std::string> Values::GroupValue(Resident& resident, const Group& group) {
+Result<std::string> Values::GroupValue(Resident& resident, const Group& group, bool lenient) {
   const PlanGraph& graph = *resident.machine().graph;
   std::string value(1, group.list ? '[' : '{');
   for (const Group::Member& member : group.members) {
-    auto one = member.group ? GroupValue(resident, graph.groups[member.index])
-                            : StepValue(resident, graph.steps[member.index]);
+    auto one = member.group ? GroupValue(resident, graph.groups[member.index], lenient)
+                            : StepValue(resident, graph.steps[member.index], lenient);
     if (!one) return one;
     if (value.size() > 1) value += ',';
     if (!group.list) value += json::Quote(member.name) + ":";
@@ -133,9 +178,15 @@ Result<std::string> Values::GroupValue(Resident& resident, const Group& group) {
   return value + (group.list ? ']' : '}');
 }
 
-Result<std::string> Values::StepValue(Resident& resident, const Step& step) {
+Result<std::string> Values::StepValue(Resident& resident, const Step& step, bool lenient) {
   /*mutant left-out-has-output*/ if (step.left_out)
     return std::string("null"); /*end*/
+  if (lenient) {
+    const auto index = static_cast<size_t>(&step - resident.machine().graph->steps.data());
+    const StepOutcome outcome =
+        rules::OutcomeOf(resident.machine(), resident.instance, "#" + std::to_string(index));
+    if (outcome != StepOutcome::kSucceeded) return std::string("null");
+  }
   return OutputOf(resident, step.path);
 }
 

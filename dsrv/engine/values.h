@@ -30,11 +30,19 @@ class Values {
   // A JSON text with its references replaced. Fails when one of them refers to nothing.
   Result<std::string> Fill(Resident& resident, std::string_view json);
   Result<std::string> Value(Resident& resident, const Reference& reference);
+  // What a reference of a condition leads to; nullopt: to nothing. `fresh` is an output that is
+  // not kept yet.
+  std::optional<std::string> ForCondition(Resident& resident, const Reference& reference,
+                                          const FreshOutput& fresh);
 
  private:
   Result<std::string> OutputOf(Resident& resident, const std::string& step);
-  Result<std::string> GroupValue(Resident& resident, const Group& group);
-  Result<std::string> StepValue(Resident& resident, const Step& step);
+  Result<std::string> OfMachine(Resident& resident, const Reference& reference);
+  // `lenient`: null for what did not succeed.
+  Result<std::string> GroupValue(Resident& resident, const Group& group, bool lenient);
+  Result<std::string> StepValue(Resident& resident, const Step& step, bool lenient);
+  // "state" or "error" of a step or group.
+  Result<std::string> FactOf(Resident& resident, const Reference& reference);
   Result<std::string> OutputAt(Resident& resident, const Reference& reference);
   static std::optional<std::string_view> ParamAt(Resident& resident, std::string_view params,
                                                  std::span<const Reference::Part> path);
@@ -42,6 +50,7 @@ class Values {
   OpenTurn& turn_;
   Residents& residents_;
   const EngineOptions& options_;
+  FreshOutput fresh_;  // while a condition is decided
 };
 
 }  // namespace dfsmr

@@ -125,7 +125,7 @@ class Changes {
   std::atomic<uint64_t> head_;
 
   Mutex mutex_;
-  Condition published_;
+  ConditionVariable published_;
   std::deque<Page> recent_ GUARDED(mutex_);  // consecutive; the last one ends at the head
   size_t recent_bytes_ GUARDED(mutex_) = 0;
   uint64_t shown_ GUARDED(mutex_);  // the end of the feed for watchers that follow it

@@ -7,7 +7,11 @@
 namespace dfsmr {
 
 Loop::Loop(Engine& engine, Store& store, Mailbox& mailbox, Outside outside)
-    : engine_(engine), store_(store), outside_(std::move(outside)), mailbox_(mailbox) {
+    : engine_(engine),
+      store_(store),
+      outside_(std::move(outside)),
+      mailbox_(mailbox),
+      stands_(engine.clock()) {
   committer_ = std::thread([this] { Commit(); });
   decider_ = std::thread([this] { Decide(); });
 }
@@ -30,21 +34,31 @@ void Loop::LookForRoom() {
   engine_.SetRoom(outside_.room());
 }
 
+// At most a minute at a time: the wall clock that deadlines are in may be set.
+Duration Loop::WaitForMail() const {
+  if (target_ || (outside_.virtual_clock && engine_.WorkLeft())) return Duration::zero();
+  const Timestamp next = outside_.virtual_clock ? engine_.NextChore() : engine_.NextDeadline();
+  return std::clamp<Duration>(next - outside_.clock(), Duration::zero(), std::chrono::minutes(1));
+}
+
 Loop::Taken Loop::TakeMail(const std::atomic<bool>* meanwhile) {
-  // At most a minute at a time: the wall clock that deadlines are in may be set.
-  const Duration wait = std::clamp<Duration>(engine_.NextDeadline() - outside_.clock(),
-                                             Duration::zero(), std::chrono::minutes(1));
-  return mailbox_.Take(std::chrono::steady_clock::now() + wait, meanwhile);
+  return mailbox_.Take(std::chrono::steady_clock::now() + WaitForMail(), meanwhile);
+}
+
+Timestamp Loop::Now() const {
+  return outside_.virtual_clock ? stands_.load(std::memory_order_relaxed) : outside_.clock();
 }
 
 // Decides what came, and gives the answers that need no commit.
-void Loop::Pass(const Taken& taken, Timestamp now, StageClock* clock) {
+void Loop::Pass(const Taken& taken, Timestamp real, StageClock* clock) {
   LookForRoom();
   if (!taken) engine_.Flush();
   if (taken) {
-    for (const Mailbox::Mail& one : taken->mail) one.deadline < now ? one.drop() : one.run(engine_);
+    for (const Mailbox::Mail& one : taken->mail)
+      one.deadline < real ? one.drop() : one.run(engine_);
   }
   engine_.Work();
+  if (outside_.virtual_clock) StepClock();
   clock->Lap(Meter::kDecideUs);
   // What was decided on a store that cannot be read is neither written nor answered.
   if (engine_.broken()) outside_.fail(*engine_.broken());
@@ -55,12 +69,12 @@ void Loop::Pass(const Taken& taken, Timestamp now, StageClock* clock) {
 // False: it was the last turn.
 bool Loop::DecideTurn(StageClock* clock) {
   Taken taken = TakeMail(nullptr);
-  Timestamp now = outside_.clock();
-  engine_.BeginTurn(now, outside_.entropy());
+  Timestamp real = outside_.clock();
+  engine_.BeginTurn(outside_.virtual_clock ? stands_.load() : real, outside_.entropy(), real);
   size_t items = 0;
   size_t bytes = 0;
   while (true) {
-    Pass(taken, now, clock);
+    Pass(taken, real, clock);
     if (!taken) return false;
     items += taken->mail.size();
     bytes += taken->bytes;
@@ -73,9 +87,51 @@ bool Loop::DecideTurn(StageClock* clock) {
     }
     taken = TakeMail(&writing_);
     if (taken && taken->mail.empty() && !writing_) return true;
-    now = outside_.clock();
-    engine_.ResumeTurn(now, outside_.entropy());
+    real = outside_.clock();
+    engine_.ResumeTurn(outside_.virtual_clock ? stands_.load() : real, outside_.entropy(), real);
   }
+}
+
+// After a pass: has the clock show the next time at which something is due. It stays as long as
+// there is something left to do at this one.
+void Loop::StepClock() {
+  while (target_ || BeginAdvance()) {
+    if (engine_.WorkLeft()) return;
+    const Timestamp next = engine_.NextStep();
+    if (engine_.clock() < *target_) {
+      stands_ = std::clamp(next, engine_.clock(), *target_);
+      return;
+    }
+    EndAdvance(
+        Arrival{engine_.clock(), engine_.NextEvent(), engine_.timers_fired() - fired_before_});
+  }
+}
+
+// False: the clock is not told to go anywhere.
+bool Loop::BeginAdvance() {
+  while (!advances_.empty()) {
+    Result<Timestamp> target =
+        halted_ ? Result<Timestamp>(*halted_) : advances_.front().target(engine_);
+    if (target) {
+      target_ = *target;
+      fired_before_ = engine_.timers_fired();
+      return true;
+    }
+    EndAdvance(target.error());
+  }
+  return false;
+}
+
+void Loop::EndAdvance(Result<Arrival> arrival) {
+  engine_.AfterCommit([done = std::move(advances_.front().done), arrival] { done(arrival); });
+  advances_.pop_front();
+  target_.reset();
+}
+
+void Loop::HaltClock(Error why) {
+  halted_ = std::move(why);
+  stands_ = engine_.clock();
+  while (!advances_.empty()) EndAdvance(*halted_);
 }
 
 void Loop::Decide() {

@@ -61,7 +61,7 @@ class Mailbox {
   bool FullAt(Moment now) const REQUIRES(mutex_);
 
   Mutex mutex_;
-  Condition arrived_;
+  ConditionVariable arrived_;
   std::deque<Mail> mail_ GUARDED(mutex_);
   size_t bytes_ GUARDED(mutex_) = 0;
   bool closed_ GUARDED(mutex_) = false;

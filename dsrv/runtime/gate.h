@@ -34,7 +34,7 @@ class Gate {
 
  private:
   Mutex mutex_;
-  Condition empty_;
+  ConditionVariable empty_;
   size_t inside_ GUARDED(mutex_) = 0;
   bool closed_ GUARDED(mutex_) = false;
 };

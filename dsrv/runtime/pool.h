@@ -68,7 +68,7 @@ class Pool {
   }
 
   Mutex mutex_;
-  Condition posted_;
+  ConditionVariable posted_;
   std::deque<Job> jobs_ GUARDED(mutex_);
   bool stopped_ GUARDED(mutex_) = false;
   std::vector<std::thread> threads_;

@@ -3,6 +3,8 @@
 #include <google/protobuf/util/time_util.h>
 
 #include <algorithm>
+#include <map>
+#include <string_view>
 #include <unordered_map>
 
 #include "dsrv/wire/replies.h"
@@ -33,21 +35,30 @@ void ToProto(const ChildCounts& children, v1::Children* out) {
 
 class PlanView {
  public:
-  PlanView(const Machine& machine, std::unordered_map<NodeIndex, rows::StepRow> rows)
-      : machine_(machine), graph_(*machine.graph), rows_(std::move(rows)) {}
+  PlanView(const Machine& machine, std::unordered_map<NodeIndex, rows::StepRow> rows, bool stopped)
+      : machine_(machine), graph_(*machine.graph), rows_(std::move(rows)), stopped_(stopped) {}
 
   void Show(v1::Instance* out);
 
  private:
   void FindBefore();
+  void FindConditions();
+  // Whether it stands in front of a step and what came with that, and decides whether they run.
+  bool IsGate(uint32_t step) const {
+    return graph_.ifs.contains(step) && graph_.steps[step].path.ends_with("/gate");
+  }
   void ShowStep(uint32_t index, v1::Step* out);
   v1::Step::State StateOf(NodeIndex home, v1::Step* out);
+  // The same, of a plan that may have stopped before the phase began.
+  v1::Step::State FinalStateOf(NodeIndex home, v1::Step* out);
 
   const Machine& machine_;
   const PlanGraph& graph_;
   std::unordered_map<NodeIndex, rows::StepRow> rows_;
+  bool stopped_;
   std::vector<std::vector<uint32_t>> before_;  // by place: places
   std::vector<uint32_t> place_of_;             // by step
+  std::map<uint32_t, std::string_view> conditions_;  // by step
   size_t after_shown_ = 0;
 };
 
@@ -68,9 +79,17 @@ v1::Step::State PlanView::StateOf(NodeIndex home, v1::Step* out) {
     Set(ended->end_time, out->mutable_end_time());
     out->set_progress(1);
     if (ended->children) ToProto(*ended->children, out->mutable_children());
+    if (ended->skipped) out->set_note(ended->note);
     return ended->skipped ? v1::Step::SKIPPED : v1::Step::DONE;
   }
-  if (!row->second.token) return row->second.doomed ? v1::Step::SKIPPED : v1::Step::PENDING;
+  if (!row->second.token) {
+    const auto& settling = row->second.settling;
+    const bool decided = settling && (settling->decision == Settling::Decision::kStays ||
+                                      settling->decision == Settling::Decision::kPassed);
+    if (!decided && !row->second.doomed) return v1::Step::PENDING;
+    if (settling) out->set_note(settling->note);
+    return v1::Step::SKIPPED;
+  }
   const Token& token = *row->second.token;
   out->set_error(token.error);
   if (token.step) {
@@ -100,6 +119,13 @@ v1::Step::State PlanView::StateOf(NodeIndex home, v1::Step* out) {
   return v1::Step::DONE;
 }
 
+v1::Step::State PlanView::FinalStateOf(NodeIndex home, v1::Step* out) {
+  const v1::Step::State state = StateOf(home, out);
+  const bool waits = state == v1::Step::PENDING || state == v1::Step::READY ||
+                     state == v1::Step::WAITING;
+  return stopped_ && waits && !out->has_start_time() ? v1::Step::NOT_RUN : state;
+}
+
 void PlanView::ShowStep(uint32_t index, v1::Step* out) {
   const Step& step = graph_.steps[index];
   out->set_path(step.path);
@@ -107,10 +133,13 @@ void PlanView::ShowStep(uint32_t index, v1::Step* out) {
   const NodeIndex home = machine_.Find(step.path);
   v1::Step finalize;
   if (step.finalize) {
-    out->set_finalize(StateOf(machine_.Find(step.path + "/finalize"), &finalize));
+    out->set_finalize(FinalStateOf(machine_.Find(step.path + "/finalize"), &finalize));
     if (!finalize.error().empty()) out->set_error(finalize.error());
   }
-  out->set_state(step.left_out ? v1::Step::LEFT_OUT : StateOf(home, out));
+  out->set_state(step.left_out ? v1::Step::LEFT_OUT : FinalStateOf(home, out));
+  if (const auto text = conditions_.find(index); text != conditions_.end()) {
+    out->set_condition(std::string(text->second));
+  }
   if (place_of_[index] == UINT32_MAX) return;
   // The steps before this one, through the gates between.
   std::vector<uint32_t> open = before_[place_of_[index]];
@@ -118,7 +147,8 @@ void PlanView::ShowStep(uint32_t index, v1::Step* out) {
   while (!open.empty() && after_shown_ < kAfterShown) {
     const uint32_t place = open.back();
     open.pop_back();
-    if (graph_.places[place].step != UINT32_MAX) {
+    const uint32_t before = graph_.places[place].step;
+    if (before != UINT32_MAX && !IsGate(before)) {
       out->add_after(graph_.steps[graph_.places[place].step].path);
       ++after_shown_;
       continue;
@@ -131,9 +161,19 @@ void PlanView::ShowStep(uint32_t index, v1::Step* out) {
       out->mutable_after()->end());
 }
 
+void PlanView::FindConditions() {
+  for (const auto& [step, decision] : graph_.ifs) {
+    const uint32_t shown = IsGate(step) && !decision.members.empty() ? decision.members[0] : step;
+    conditions_.emplace(shown, decision.text);
+  }
+}
+
 void PlanView::Show(v1::Instance* out) {
   FindBefore();
-  for (uint32_t i = 0; i < graph_.steps.size(); ++i) ShowStep(i, out->add_steps());
+  FindConditions();
+  for (uint32_t i = 0; i < graph_.steps.size(); ++i) {
+    if (!IsGate(i)) ShowStep(i, out->add_steps());
+  }
 }
 
 }  // namespace
@@ -160,7 +200,7 @@ Result<Ok> ShowNodes(const Moment& moment, const Instance& instance, v1::Instanc
   const Machine machine =
       Assemble(std::make_shared<const PlanGraph>(*std::move(graph)), std::move(named));
   for (const Node& node : machine.nodes) ToProto(node, machine, out->add_nodes());
-  PlanView(machine, std::move(rows)).Show(out);
+  PlanView(machine, std::move(rows), instance.Stopped()).Show(out);
   return Ok{};
 }
 

@@ -5,6 +5,7 @@
 
 #include "dsrv/engine/waits.h"
 #include "fsm/base/limits.h"
+#include "fsm/condition/condition.h"
 #include "fsm/plan/graph.h"
 
 namespace dfsmr {
@@ -68,9 +69,12 @@ void ToProto(const Node& node, const Machine& machine, v1::Node* out) {
   out->set_start(node.start);
   out->set_final(node.kind == NodeKind::kFinal);
   out->set_join(node.join == Join::kAll ? "all" : "any");
-  for (const Edge& edge : node.transitions) {
+  const std::vector<ConditionPtr>& choices = node.settings->choices;
+  for (size_t i = 0; i < node.transitions.size(); ++i) {
+    const Edge& edge = node.transitions[i];
     v1::Edge* to = out->add_transitions();
     to->set_transition(edge.transition);
+    if (i < choices.size() && choices[i]) to->set_condition(TextOf(*choices[i]));
     for (NodeIndex target : edge.targets) to->add_targets(machine.nodes[target].id);
   }
   if (node.kind != NodeKind::kWork) return;

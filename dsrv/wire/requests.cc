@@ -74,6 +74,11 @@ Result<StartArgs> ToStart(const v1::StartRequest& request) {
     if (!before) return before.error();
     args.start_before = *before;
   }
+  if (request.has_wait_after_fail()) {
+    auto wait = ToDuration("wait_after_fail", request.wait_after_fail(), limits::kExtend);
+    if (!wait) return wait.error();
+    args.wait_after_fail = *wait;
+  }
   return args;
 }
 

@@ -388,6 +388,20 @@ bool Same(std::string_view a, std::string_view b) {
   return Same(read(a), read(b));
 }
 
+int CompareNumbers(std::string_view a, std::string_view b) {
+  const auto sign = [](const Number& n) { return n.digits.empty() ? 0 : n.negative ? -1 : 1; };
+  // How many digits there are before the point.
+  const auto whole = [](const Number& n) {
+    return static_cast<int64_t>(n.digits.size()) + n.exponent;
+  };
+  const Number one = ReadNumber(Trim(a));
+  const Number other = ReadNumber(Trim(b));
+  if (sign(one) != sign(other)) return sign(one) - sign(other);
+  if (sign(one) == 0) return 0;
+  if (whole(one) != whole(other)) return whole(one) < whole(other) ? -sign(one) : sign(one);
+  return sign(one) * one.digits.compare(other.digits);
+}
+
 std::string Merge(std::string_view object, std::string_view changes) {
   std::map<std::string, RawMember> by_name;
   std::vector<std::string> order;

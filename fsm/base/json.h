@@ -40,6 +40,8 @@ std::string Quote(std::string_view text);
 // Whether two values say the same: members in any order, of several with one name the last; numbers
 // to their last digit, however they are written. An empty text is {}.
 bool Same(std::string_view a, std::string_view b);
+// Below, at or above zero as number a is less than, equal to or greater than b, to the last digit.
+int CompareNumbers(std::string_view a, std::string_view b);
 
 // `object` with the members of `changes` in place of its own of the same names; the others keep
 // their text and order, new ones come last.

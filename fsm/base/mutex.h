@@ -38,13 +38,13 @@ class DFSMR_THREADS(scoped_lockable) Lock {
   void Relock() DFSMR_THREADS(acquire_capability()) { lock_.lock(); }
 
  private:
-  friend class Condition;
+  friend class ConditionVariable;
   std::unique_lock<std::mutex> lock_;
 };
 
 // What threads that hold a lock wait for. `holds` is called with the lock held, here only; if it
 // reads guarded data, it is marked REQUIRES.
-class Condition {
+class ConditionVariable {
  public:
   template <typename Holds>
   void Wait(Lock& lock, Holds holds) {

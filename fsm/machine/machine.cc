@@ -8,6 +8,7 @@
 
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"
+#include "fsm/condition/condition.h"
 
 namespace dfsmr {
 namespace {
@@ -37,9 +38,10 @@ class Compiler {
   void CheckTransitionName(const NodeDraft& node, const std::string& name);
   void CheckDelay(const NodeDraft& node);
   void CheckSystemTransitions(const NodeDraft& node);
+  void CheckChoices(const NodeDraft& node);
+  void CheckReference(const Reference& reference, const std::string& path);
   void ResolveTargets();
-  NodeIndex Resolve(const NodeDraft& node, const std::string& transition,
-                    const std::string& target);
+  NodeIndex Resolve(const std::string& path, const std::string& target);
   void CheckDiversions();
   void CheckReachable();
   void CheckFinishes();
@@ -52,6 +54,8 @@ class Compiler {
   static std::string Path(const NodeDraft& node, std::string_view transition) {
     return Path(node) + ".transitions." + std::string(transition);
   }
+  // Of the edge at this position: "nodes.a.transitions.ok", or "….ok[1]" of several choices.
+  static std::string PathOfEdge(const NodeDraft& node, size_t edge);
 
   MachineDraft draft_;
   std::vector<Problem>* problems_;
@@ -140,6 +144,7 @@ void Compiler::CheckNode(const NodeDraft& draft) {
   }
   if (node.kind == NodeKind::kDelay) CheckDelay(draft);
   CheckSystemTransitions(draft);
+  if (!draft.choices.empty()) CheckChoices(draft);
 }
 
 void Compiler::CheckDelay(const NodeDraft& draft) {
@@ -182,14 +187,66 @@ void Compiler::CheckSystemTransitions(const NodeDraft& draft) {
   }
 }
 
-NodeIndex Compiler::Resolve(const NodeDraft& draft, const std::string& transition,
-                            const std::string& target) {
+std::string Compiler::PathOfEdge(const NodeDraft& draft, size_t edge) {
+  const std::string& transition = draft.transitions[edge].first;
+  const std::string path = Path(draft, transition);
+  size_t first = edge;
+  while (first > 0 && draft.transitions[first - 1].first == transition) --first;
+  const bool one = draft.choices.empty() || (first == edge && !draft.choices[edge]);
+  return one ? path : path + "[" + std::to_string(edge - first) + "].to";
+}
+
+// What a condition may refer to, and that the last choice is always open.
+void Compiler::CheckChoices(const NodeDraft& draft) {
+  for (size_t edge = 0; edge < draft.transitions.size(); ++edge) {
+    const std::string& transition = draft.transitions[edge].first;
+    const bool last = edge + 1 == draft.transitions.size() ||
+                      draft.transitions[edge + 1].first != transition;
+    std::string path = PathOfEdge(draft, edge);
+    if (last != (draft.choices[edge] == nullptr)) {
+      const std::string name = "transition " + Quoted(transition);
+      Fail(std::move(path), last ? "the last choice of " + name + " has an 'if', so that none may "
+                                   "be open; end with one that has only 'to'"
+                                 : "this choice of " + name + " has no 'if', so that none behind "
+                                   "it is ever taken; give it one, or move it to the end");
+      continue;
+    }
+    if (last) continue;
+    path.resize(path.size() - std::string_view("to").size());
+    ForEachLeaf(*draft.choices[edge], [&](const Condition& leaf) {
+      for (const std::string* json : {&leaf.value, &leaf.operand}) {
+        const auto references = References(*json);
+        if (!references) continue;
+        for (const Reference& reference : *references) CheckReference(reference, path + "if");
+      }
+    });
+  }
+}
+
+void Compiler::CheckReference(const Reference& reference, const std::string& path) {
+  const std::string& root = reference.parts.front().key;
+  if (root == "params" || root == "given" || reference.text == "instance.id") return;
+  const std::string name = "'${" + reference.text + "}'";
+  const std::optional<std::string> node = NodeOfOutput(reference);
+  if (node && index_.contains(*node)) return;
+  if (!node) {
+    return Fail(path, name + ": a transition chooses by ${params…}, ${given…} (the report's "
+                             "params), ${NODE.output…} and ${instance.id}");
+  }
+  Nearest nearest(*node);
+  if (++hints_ <= kHintsMax) {
+    for (const NodeDraft& known : draft_.nodes) nearest.Try(known.node.id);
+  }
+  Fail(path, name + ": there is no node " + Quoted(*node) + nearest.Hint());
+}
+
+NodeIndex Compiler::Resolve(const std::string& path, const std::string& target) {
   auto it = index_.find(target);
   if (it != index_.end()) return it->second;
   std::string message = "there is no node " + Quoted(target);
   if (ReservedName(target)) {
     message += " to lead to: system nodes are only passed through, by the system";
-    Fail(Path(draft, transition), std::move(message));
+    Fail(path, std::move(message));
     return kNoNode;
   }
   Nearest nearest(target);
@@ -198,7 +255,7 @@ NodeIndex Compiler::Resolve(const NodeDraft& draft, const std::string& transitio
   }
   message += nearest.Hint();
   if (nearest.Best().empty()) message += "; name one under 'nodes'";
-  Fail(Path(draft, transition), std::move(message));
+  Fail(path, std::move(message));
   return nearest.Best().empty() ? kNoNode : index_.find(std::string(nearest.Best()))->second;
 }
 
@@ -206,9 +263,10 @@ void Compiler::ResolveTargets() {
   targets_.resize(draft_.nodes.size());
   for (NodeIndex i = 0; i < draft_.nodes.size(); ++i) {
     const NodeDraft& draft = draft_.nodes[i];
-    for (const auto& [transition, target] : draft.transitions) {
+    for (size_t edge = 0; edge < draft.transitions.size(); ++edge) {
+      const std::string& target = draft.transitions[edge].second;
       const bool known = index_.contains(target);
-      NodeIndex to = Resolve(draft, transition, target);
+      NodeIndex to = Resolve(PathOfEdge(draft, edge), target);
       if (to != kNoNode) targets_[i].push_back(to);
       if (!known) unresolved_.push_back({i, to});
     }
@@ -217,24 +275,34 @@ void Compiler::ResolveTargets() {
 
 // An entry that 'dfsmr.exhausted' diverts may be diverted again at its target. The chain must end.
 void Compiler::CheckDiversions() {
-  std::vector<NodeIndex> next(draft_.nodes.size(), kNoNode);
+  std::vector<std::vector<NodeIndex>> next(draft_.nodes.size());
   for (NodeIndex i = 0; i < draft_.nodes.size(); ++i) {
-    const std::string* target = TargetOf(draft_.nodes[i], kExhausted);
-    auto it = target ? index_.find(*target) : index_.end();
-    if (it != index_.end()) next[i] = it->second;
-  }
-  std::vector<NodeIndex> walk(draft_.nodes.size(), kNoNode);  // which walk came by, by its origin
-  for (NodeIndex origin = 0; origin < next.size(); ++origin) {
-    NodeIndex at = origin;
-    while (at != kNoNode && walk[at] == kNoNode) {
-      walk[at] = origin;
-      at = next[at];
+    for (const auto& [transition, target] : draft_.nodes[i].transitions) {
+      auto it = transition == kExhausted ? index_.find(target) : index_.end();
+      if (it != index_.end()) next[i].push_back(it->second);
     }
-    if (at == kNoNode || walk[at] != origin) continue;
-    Fail(Path(draft_.nodes[at], kExhausted),
-         "'dfsmr.exhausted' leads from node " + Quoted(draft_.nodes[at].node.id) +
-             " back to itself, through such transitions alone; an instance would come to rest "
-             "nowhere: lead one of them to a node without max_visits");
+  }
+  enum class Mark : uint8_t { kNew, kOnTheWay, kDone };
+  std::vector<Mark> marks(next.size(), Mark::kNew);
+  std::vector<std::pair<NodeIndex, size_t>> way;  // nodes, and how many of their edges were taken
+  for (NodeIndex origin = 0; origin < next.size(); ++origin) {
+    if (marks[origin] == Mark::kNew) way.emplace_back(origin, 0);
+    while (!way.empty()) {
+      auto& [at, taken] = way.back();
+      marks[at] = Mark::kOnTheWay;
+      if (taken == next[at].size()) {
+        marks[at] = Mark::kDone;
+        way.pop_back();
+        continue;
+      }
+      const NodeIndex to = next[at][taken++];
+      if (marks[to] == Mark::kNew) way.emplace_back(to, 0);
+      if (marks[to] != Mark::kOnTheWay) continue;
+      Fail(Path(draft_.nodes[to], kExhausted),
+           "'dfsmr.exhausted' leads from node " + Quoted(draft_.nodes[to].node.id) +
+               " back to itself, through such transitions alone; an instance would come to rest "
+               "nowhere: lead one of them to a node without max_visits");
+    }
   }
 }
 
@@ -312,6 +380,8 @@ Machine Compiler::Assemble() {
                                   {targets_[i][t]}});
     }
     NodeSettings settings = std::move(draft_.nodes[i].settings);
+    settings.choices = std::move(draft_.nodes[i].choices);
+    if (!settings.choices.empty()) machine.conditional = true;
     if (node.kind == NodeKind::kWork && settings.action.empty()) {
       /*mutant default-action-unnamed*/ settings.action = machine.id + "." + node.id; /*end*/
     }
@@ -371,10 +441,21 @@ const Edge* Node::FindTransition(std::string_view name) const {
   return it == transitions.end() ? nullptr : &*it;
 }
 
+std::optional<std::string> NodeOfOutput(const Reference& reference) {
+  std::string node;
+  for (const Reference::Part& part : reference.parts) {
+    if (part.key.empty()) break;
+    if (part.key == "output" && !node.empty()) return node;
+    node += (node.empty() ? "" : ".") + part.key;
+  }
+  return std::nullopt;
+}
+
 std::string Node::LegalTransitions() const {
   std::string list;
   for (const Edge& edge : transitions) {
-    if (ReservedName(edge.transition)) continue;
+    const bool choice = &edge != transitions.data() && (&edge - 1)->transition == edge.transition;
+    if (ReservedName(edge.transition) || choice) continue;
     if (!list.empty()) list += ", ";
     list += edge.transition;
   }

@@ -12,11 +12,16 @@
 #include "fsm/base/names.h"
 #include "fsm/base/params_check.h"
 #include "fsm/base/result.h"
+#include "fsm/base/template.h"
 #include "fsm/base/time.h"
 #include "fsm/machine/definition.h"
 #include "fsm/machine/limit.h"
 
 namespace dfsmr {
+
+// Of fsm/condition, of which users of a machine mostly need no more than the name.
+struct Condition;
+using ConditionPtr = std::shared_ptr<const Condition>;
 
 using NodeIndex = uint32_t;
 inline constexpr NodeIndex kNoNode = UINT32_MAX;
@@ -70,6 +75,9 @@ struct Edge {
 
 // What a document may say of a node besides its kind and its transitions.
 struct NodeSettings {
+  // The `if` of each of its edges, null where there is none; empty: none of them has one. Of edges
+  // with one transition the first is taken whose `if` is true or null.
+  std::vector<ConditionPtr> choices;
   TimeoutPolicy timeout;          // work
   std::string action;             // work: what a worker must be able to do; "<machine>.<node>"
   std::string queue = "default";  // work
@@ -88,6 +96,8 @@ struct Node {
   std::shared_ptr<const NodeSettings> settings = NoSettings();
   NodeKind kind = NodeKind::kWork;
   bool start = false;
+  bool decides = false;    // of a compiled plan: its step has an `if`, decided here
+  bool announces = false;  // of a compiled plan: conditions behind it want to know when it settles
   Join join = Join::kAny;
   Outcome result = Outcome::kSuccess;  // final
 
@@ -127,6 +137,7 @@ struct Machine {
   LimitAsks limits;                   // of an instance; a plan's are in its source
   // Whether a node or a step asks for limits.
   bool nodes_ask = false;
+  bool conditional = false;           // a transition chooses, or a step has an `if`
   std::shared_ptr<const ParamsCheck> params;  // null: anything goes
   std::string source;                 // the text of this document alone
   // Equal for documents that differ only in comments, key order or layout.
@@ -163,6 +174,7 @@ struct NodeDraft {
   Node node;  // its `transitions` and `settings` are not used
   NodeSettings settings;
   std::vector<std::pair<std::string, std::string>> transitions;  // transition → target
+  std::vector<ConditionPtr> choices;  // of each of them; empty: none has an `if`
   bool timeout_given = false;
   bool result_given = false;
 };
@@ -170,6 +182,10 @@ struct MachineDraft {
   Machine machine;  // its `nodes` are empty
   std::vector<NodeDraft> nodes;
 };
+
+// The node whose output a condition of a machine refers to: "check" of ${check.output.sum}. Names
+// of nodes may hold dots. nullopt: it refers to no output.
+std::optional<std::string> NodeOfOutput(const Reference& reference);
 
 // Resolves names and checks soundness: all that is "Refused at define time" because of the graph,
 // not of the text. Appends what it finds to `problems`; the machine is usable only without errors.

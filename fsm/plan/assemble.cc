@@ -1,5 +1,7 @@
 #include "fsm/plan/assemble.h"
 
+#include <algorithm>
+
 namespace dfsmr {
 namespace {
 
@@ -30,9 +32,11 @@ class Assembler {
   void AddFinalize(size_t position);
 
   Node& Add(std::string id, NodeKind kind, Role role, uint32_t step);
-  // The first nodes of the places that wait for this one.
+  // The first nodes of the places that wait for this one; the first finalize phase, or the end, when
+  // none is sure to.
   std::vector<NodeIndex> After(const Place& place) const;
   void CountWaits();
+  void NoteDecisions();
 
   static Edge To(std::string_view transition, std::vector<NodeIndex> targets) {
     return {std::string(transition), std::move(targets)};
@@ -91,7 +95,10 @@ std::vector<NodeIndex> Assembler::After(const Place& place) const {
   std::vector<NodeIndex> targets;
   targets.reserve(place.next.size());
   for (uint32_t next : place.next) targets.push_back(first_[next]);
-  if (targets.empty()) targets.push_back(finalize_);  // without finalize phases, that is the end
+  // A step with an `if` may go before this place has led on, so the end waits for both.
+  const bool may_pass = std::ranges::all_of(
+      place.next, [this](uint32_t next) { return graph_.ifs.contains(graph_.places[next].step); });
+  /*mutant end-forgets-failed*/ if (may_pass) targets.push_back(finalize_); /*end*/
   return targets;
 }
 
@@ -199,6 +206,30 @@ void Assembler::CountWaits() {
   }
 }
 
+// Which places decide, and from which what happens is to be announced to those: past gates.
+void Assembler::NoteDecisions() {
+  machine_.conditional = true;
+  std::vector<bool> tells(graph_.places.size());  // a place that decides, or a gate in front of one
+  std::vector<std::vector<uint32_t>> before(graph_.places.size());
+  std::vector<uint32_t> open;
+  for (uint32_t at = 0; at < graph_.places.size(); ++at) {
+    for (uint32_t next : graph_.places[at].next) before[next].push_back(at);
+    if (!graph_.ifs.contains(graph_.places[at].step)) continue;
+    machine_.nodes[first_[at]].decides = tells[at] = true;
+    open.push_back(at);
+  }
+  while (!open.empty()) {
+    const uint32_t at = open.back();
+    open.pop_back();
+    for (uint32_t place : before[at]) {
+      machine_.nodes[first_[place]].announces = true;
+      const bool gate = graph_.places[place].step == UINT32_MAX;
+      if (gate && !tells[place]) open.push_back(place);
+      if (gate) tells[place] = true;
+    }
+  }
+}
+
 Machine Assembler::Run() {
   Number();
   machine_.nodes.clear();
@@ -208,6 +239,7 @@ Machine Assembler::Run() {
   for (size_t i = 0; i < finalizers_.size(); ++i) AddFinalize(i);
   Add("/end", NodeKind::kFinal, Role::kNone, kNoStep);
   CountWaits();
+  if (!graph_.ifs.empty()) NoteDecisions();
   machine_.start = 0;
   machine_.names.Index(machine_.nodes);
   return std::move(machine_);

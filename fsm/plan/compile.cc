@@ -58,7 +58,10 @@ void CheckPaths(PlanDraft* draft) {
 
 void CompileAll(PlanDraft* draft, PlanNames* names) {
   for (const Scope* nested : draft->nested) names->CheckCall(*nested);
-  for (uint32_t i = 0; i < draft->steps.size() && names->Keep(0); ++i) names->CompileStep(i);
+  for (uint32_t i = 0; i < draft->steps.size() && names->Keep(0); ++i) {
+    names->CompileStep(i);
+    names->CompileIf(i);
+  }
   for (const AfterDraft& after : draft->afters) names->CompileAfter(after);
   if (draft->problems.any()) return;
 

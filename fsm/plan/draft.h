@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "fsm/plan/graph.h"
@@ -61,6 +62,7 @@ struct Scope {
 
   const Scope* caller = nullptr;     // of a nested plan: where its step stands
   const FlowNode* call = nullptr;    // that step, whose input its params are
+  uint32_t decision = kNothing;      // of a nested plan with an `if`: the step that decides
 
   uint32_t planner = kNothing;  // of a planner's flow: its bundle
   uint32_t trigger = kNothing;  // of a subscriber: the step that it subscribes to
@@ -101,6 +103,9 @@ struct StepDraft {
   const std::string* input = nullptr;
   const SpawnSource* spawn = nullptr;
   const LimitAsks* limits = nullptr;
+  const FlowNode* decided = nullptr;  // the part of the flow whose `if` is decided at this step
+  std::pair<uint32_t, uint32_t> members;  // of that, when it is more than this step: from, up to
+  uint32_t decision = kNothing;       // the step at which its own `if` is decided
   Spot in = PlanOrder::kNone;
   // Names below it are not known and mean the step itself: it was left out, or is a planner that
   // has not been asked yet.

@@ -299,12 +299,31 @@ Span PlanExpander::ExpandStep(const FlowNode& node, Scope* scope, bool left_out)
   if (node.action.empty()) Fail(node, *scope, "", "a step needs an action, a plan or a spawn");
   Task task{.action = node.action, .own = &node.own, .input = &node.input, .scope = scope};
   task.where = {scope->body, &node.written, ""};
-  task.path = std::move(path);
+  task.path = path;
   task.of = std::move(of);
   Entity entity;
-  const Span span = ExpandAction(std::move(task), &entity);
+  const auto first = static_cast<uint32_t>(draft_.steps.size());
+  Span span = ExpandAction(std::move(task), &entity);
   SetEntity(scope, node.name, entity);
+  if (!node.condition || first == draft_.steps.size()) return span;
+  const bool alone = draft_.steps.size() == first + 1;
+  if (!alone) span = Decided(node, scope, path + "/gate", first, span);
+  draft_.steps[first].decision = alone ? first : span.in;
+  if (alone) draft_.steps[first].decided = &node;
   return span;
+}
+
+Span PlanExpander::Decided(const FlowNode& node, Scope* scope, std::string path, uint32_t first,
+                           Span span) {
+  const Where where = {scope->body, &node.written, ""};
+  const StepForm& form = actions_.Of("", node.own, scope->body->context, where);
+  const auto end = static_cast<uint32_t>(draft_.steps.size());
+  std::string of = path;
+  const uint32_t step =
+      AddStep(Step::Kind::kPass, std::move(path), std::move(of), form.action,
+              {.where = where, .scope = scope, .decided = &node, .members = {first, end}});
+  draft_.order.AddEdge(step, span.in);
+  return {step, span.out};
 }
 
 Span PlanExpander::ExpandLeftOut(const FlowNode& node, Scope* scope, std::string path,
@@ -333,6 +352,10 @@ Span PlanExpander::ExpandSpawn(const FlowNode& node, Scope* scope, std::string p
   const uint32_t step = AddStep(Step::Kind::kSpawn, std::move(path), std::move(of), form.action,
                                 {.where = where, .scope = scope, .spawn = &*node.spawn});
   SetEntity(scope, node.name, {Entity::Kind::kStep, step});
+  if (node.condition) {
+    draft_.steps[step].decided = &node;
+    draft_.steps[step].decision = step;
+  }
   return {step, step};
 }
 
@@ -401,7 +424,12 @@ Span PlanExpander::ExpandPlan(const FlowNode& node, Scope* scope, std::string pa
                            .caller = scope,
                            .call = &node});
   draft_.nested.push_back(inner);
-  const Span span = NeverEmpty(Expand(plan->flow, inner, false));
+  const auto first = static_cast<uint32_t>(draft_.steps.size());
+  Span span = NeverEmpty(Expand(plan->flow, inner, false));
+  if (node.condition && !Stopped()) {
+    span = Decided(node, scope, std::move(path), first, span);
+    inner->decision = span.in;
+  }
   const auto bundle = static_cast<uint32_t>(draft_.bundles.size());
   draft_.bundles.push_back({.kind = Bundle::Kind::kPlan, .scope = inner, .out = span.out});
   SetEntity(scope, node.name, {Entity::Kind::kBundle, bundle});

@@ -45,6 +45,9 @@ class PlanExpander {
   Span ExpandLeftOut(const FlowNode& node, Scope* scope, std::string path, std::string of);
   Span ExpandPlan(const FlowNode& node, Scope* scope, std::string path, std::string of);
   Span ExpandSpawn(const FlowNode& node, Scope* scope, std::string path, std::string of);
+  // The span with a step in front that decides whether what is between is run: the steps from
+  // number `first` on. It takes the path `path`.
+  Span Decided(const FlowNode& node, Scope* scope, std::string path, uint32_t first, Span span);
   Span ExpandSelf(const FlowNode& node, Scope* scope, bool left_out);
 
   Span ExpandAction(Task task, Entity* entity);

@@ -40,7 +40,17 @@ struct Spawn {
   uint32_t concurrency = 0;  // 0: no limit
 };
 
-// A step. In its templates references are compiled: `${#12.output.ip}` is the output of step 12,
+// The `if` of a step, or of a nested plan: then the step is the nested plan's own, which runs
+// nothing, stands in front of it and has its path.
+struct StepIf {
+  ConditionPtr condition;         // compiled: steps are "#12" and "@3", its references lenient
+  std::string text;               // as it was written
+  std::vector<uint32_t> members;  // of a nested plan: its steps, which run or are skipped together
+};
+
+// A step. A lenient reference, `${##12.output.ip}` or `${@@3.output}`, stands in a step with an
+// `if`: it is null when what it refers to did not succeed, and leads to `state` and `error`, too.
+// In its templates references are compiled: `${#12.output.ip}` is the output of step 12,
 // `${@3.output[1]}` that of group 3; `params`, `instance` and what cannot be known before it is
 // handed out stay as written. In a planner's input references to outputs are text, `$${a.output}`,
 // for its worker to pass on.
@@ -48,7 +58,8 @@ struct Step {
   enum class Kind : uint8_t {
     kWork,   // a worker runs it
     kSpawn,  // starts instances and waits for them
-    kPass,   // nothing to run: `when` left it out, or its action has no run phase
+    kPass,   // nothing to run: `when` left it out, its action has no run phase, or it decides
+             // whether a nested plan runs
   };
   std::string path;
   std::string of;  // its path without the numbers of for_each: what its timings go by
@@ -91,6 +102,7 @@ struct PlanGraph {
   std::vector<Place> places;                   // of the steps, numbered as they are; then the gates
   std::map<uint32_t, Spawn> spawns;            // by step
   std::map<uint32_t, LimitAsks> limits;        // by step: that its run asks for
+  std::map<uint32_t, StepIf> ifs;              // by step
 
   // Of the instance as a whole, from its plan; templates over params and instance.id.
   std::string label;  // a JSON string; empty: none

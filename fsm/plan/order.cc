@@ -200,6 +200,7 @@ void PlanOrder::DropImplied() {
     if (end - begin == 1) continue;
     std::unordered_set<uint32_t> reached;
     for (uint32_t number : next.Of(from)) {
+      /*mutant decision-implies-order*/ if (decisions_.contains(number)) continue; /*end*/
       const std::span<const uint32_t> beyond = next.Of(number);
       for (uint32_t to : beyond.first(std::min(beyond.size(), kLookMax))) {
         if (marked[to] == from) reached.insert(to);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,10 @@ class PlanOrder {
   // `to` waits for each of `from`, as an `after:` list says. Lists that name the same spots share a
   // gate, so n lists of the same m spots make m + n edges.
   void AddList(const std::vector<Spot>& from, Spot to);
+
+  // `step` may go before all that it waits for has led on, since it has an `if`. So what it waits
+  // for and what waits for it are not in order because of it.
+  void AddDecision(Spot step) { decisions_.insert(step); }
 
   // The steps of a cycle in its order, the lowest first; nullopt when there is none. `steps`: how
   // many there are.
@@ -52,6 +57,7 @@ class PlanOrder {
   uint32_t steps_ = 0;
   uint32_t gates_ = 0;
   uint32_t first_list_gate_ = 0;             // it and all later gates stand for lists
+  std::set<Spot> decisions_;
   std::map<Spot, std::vector<Spot>> lists_;  // what each spot waits for by lists of several
   Edges edges_;
   Edges direct_;  // edges that were written: between steps and gates of lists; sorted

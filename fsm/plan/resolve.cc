@@ -5,6 +5,7 @@
 #include "fsm/base/json.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"
+#include "fsm/condition/condition.h"
 
 namespace dfsmr {
 namespace {
@@ -61,6 +62,9 @@ std::string JoinKeys(std::span<const std::string_view> keys) {
   }
   return text;
 }
+
+// "##12" of "#12": the name of a step in a lenient reference.
+std::string Doubled(const std::string& number) { return number.substr(0, 1) + number; }
 
 // The number that a key is, as for_each writes it.
 std::optional<size_t> Number(std::string_view key) {
@@ -303,24 +307,55 @@ std::optional<std::string> PlanNames::OutputOf(const Entity& entity, std::string
                                                Reader* reader) {
   reader->found_output = true;
   if (reader->step == kNothing || reader->planner) return std::nullopt;
-  draft_.order.AddEdge(OutOf(entity), draft_.steps[reader->step].in);
+  const uint32_t waiter = reader->waiter == kNothing ? reader->step : reader->waiter;
+  draft_.order.AddEdge(OutOf(entity), draft_.steps[waiter].in);
+  if (reader->lenient && !path.starts_with("output")) {
+    return "\"${" + Doubled(NumberOf(entity)) + "." + std::string(path) + "}\"";
+  }
   Entity read = entity;
   if (read.kind == Entity::Kind::kBundle && draft_.bundles[read.index].runs) {
     read = {Entity::Kind::kStep, draft_.bundles[read.index].own};
   }
   const bool group = read.kind == Entity::Kind::kBundle;
   const uint32_t index = group ? GroupOf(read.index) : read.index;
+  const std::string number = (group ? "@" : "#") + std::to_string(index);
+  // What it refers to need not succeed: so this step is not skipped with it.
+  if (/*mutant lenient-reader-skipped*/ reader->lenient /*end*/) {
+    return "\"${" + Doubled(number) + "." + std::string(path) + "}\"";
+  }
   std::vector<uint32_t>& readers =
       group ? draft_.graph.groups[index].readers : draft_.graph.steps[index].readers;
   if (readers.empty() || readers.back() != reader->step) readers.push_back(reader->step);
-  return "\"${" + std::string(group ? "@" : "#") + std::to_string(index) + "." + std::string(path) +
-         "}\"";
+  return "\"${" + number + "." + std::string(path) + "}\"";
+}
+
+// A number as a condition names it: "#12", or "@3" of what is several steps.
+std::string PlanNames::NumberOf(const Entity& entity) {
+  if (entity.kind == Entity::Kind::kStep) return "#" + std::to_string(entity.index);
+  return "@" + std::to_string(StateGroupOf(entity.index));
+}
+
+// The group of all steps of a bundle. Of a planner that runs itself they are one more than those
+// that have an output in it.
+uint32_t PlanNames::StateGroupOf(uint32_t bundle) {
+  const uint32_t inner = GroupOf(bundle);
+  if (!draft_.bundles[bundle].runs) return inner;
+  const auto group = static_cast<uint32_t>(draft_.graph.groups.size());
+  Group& all = draft_.graph.groups.emplace_back();
+  all.members = {{"self", false, draft_.bundles[bundle].own}, {"steps", true, inner}};
+  return group;
 }
 
 std::optional<std::string> PlanNames::Output(const Reference& reference, const Scope& scope,
                                              const Where& where, Reader* reader) {
   const std::vector<std::string_view> keys = LeadingKeys(reference);
   auto found = Find(scope, keys, true);
+  const bool fact = reader->lenient && keys.size() == reference.parts.size() && keys.size() > 1 &&
+                    (keys.back() == "state" || keys.back() == "error");
+  if (!found && fact) {
+    found = Find(scope, Keys(keys).first(keys.size() - 1), false);
+    if (found) found->used = keys.size() - 1;
+  }
   if (!found) {
     Fail(where, *reader, reference, ": " + UnknownName(scope, keys, true));
     return std::nullopt;
@@ -407,10 +442,18 @@ Result<std::optional<std::string>> PlanNames::Param(const Reference& reference, 
   if (!Afford(passed->size(), &reader->cost)) return TooMany();
   const Where there = {plan->caller->body, &call.written, "input"};
   const std::string_view leave = std::exchange(reader->leave, std::string_view());
+  const bool lenient = reader->lenient;
+  const uint32_t waiter = reader->waiter;
+  if (plan->decision != kNothing) {
+    reader->lenient = true;
+    reader->waiter = plan->decision;
+  }
   Result<std::string> compiled = Instantiate(*passed, [&](const Reference& inner) {
     return Replaced(inner, *plan->caller, there, reader);
   });
   reader->leave = leave;
+  reader->lenient = lenient;
+  reader->waiter = waiter;
   if (!compiled) return compiled.error();
   return std::optional(*std::move(compiled));
 }
@@ -446,7 +489,7 @@ void PlanNames::CompileStep(uint32_t index) {
   const StepDraft& draft = draft_.steps[index];
   if (draft_.graph.steps[index].left_out) return;
   Where where = draft.where;
-  Reader reader{.step = index};
+  Reader reader{.step = index, .waiter = draft.decision, .lenient = draft.decision != kNothing};
   if (draft.input) {
     where.key = where.subscriber.empty() ? "input" : "";
     draft_.graph.steps[index].input = Compile(*draft.input, *draft.scope, where, &reader);
@@ -469,6 +512,64 @@ void PlanNames::CompileStep(uint32_t index) {
   spawn.input = Compile(source.input, *draft.scope, where, &reader);
   Keep(spawn.input.size());
   draft_.graph.spawns[index] = std::move(spawn);
+}
+
+std::string PlanNames::StepNamed(const std::string& name, const Scope& scope, const Where& where,
+                                 const Reader& reader) {
+  const std::vector<std::string_view> keys = SplitName(name);
+  auto found = Find(scope, keys, false);
+  if (!found) {
+    draft_.problems.Add(where, UnknownName(scope, keys, false));
+    return "";
+  }
+  if (found->entity.kind == Entity::Kind::kNone) return "";  // said where it stands
+  if (found->entity.kind == Entity::Kind::kStep && found->entity.index == reader.step) {
+    draft_.problems.Add(where, Quoted(name) + " is the step itself; its 'if' is decided before it " +
+                                   "runs");
+    return "";
+  }
+  /*mutant if-waits-for-nothing*/ draft_.order.AddEdge(OutOf(found->entity),
+                                                       draft_.steps[reader.step].in); /*end*/
+  return NumberOf(found->entity);
+}
+
+Condition PlanNames::CompileCondition(const Condition& condition, const Scope& scope,
+                                      const Where& where, Reader* reader) {
+  Condition compiled{.kind = condition.kind, .op = condition.op, .outcome = condition.outcome};
+  for (const Condition& part : condition.parts) {
+    compiled.parts.push_back(CompileCondition(part, scope, where, reader));
+  }
+  for (const std::string& step : condition.steps) {
+    compiled.steps.push_back(StepNamed(step, scope, where, *reader));
+  }
+  if (condition.kind != Condition::Kind::kValue) return compiled;
+  compiled.value = Compile(condition.value, scope, where, reader);
+  compiled.operand = Compile(condition.operand, scope, where, reader);
+  (void)PreparePattern(&compiled);  // of a text that is known by now
+  return compiled;
+}
+
+void PlanNames::CompileIf(uint32_t index) {
+  const StepDraft& draft = draft_.steps[index];
+  if (!draft.decided) return;
+  const FlowNode& node = *draft.decided;
+  Where where = draft.where;
+  Reader reader{.step = index, .lenient = true};
+  draft_.order.AddDecision(index);
+  if (!node.plan.empty()) {  // what its input refers to is waited for, whoever uses it
+    where.key = "input";
+    Compile(node.input, *draft.scope, where, &reader);
+  }
+  where.key = "if";
+  StepIf decision;
+  decision.text = TextOf(*node.condition);
+  decision.condition = std::make_shared<const Condition>(
+      CompileCondition(*node.condition, *draft.scope, where, &reader));
+  for (uint32_t at = draft.members.first; at < draft.members.second; ++at) {
+    decision.members.push_back(at);
+  }
+  Keep(decision.text.size() + 4 * decision.members.size());
+  draft_.graph.ifs[index] = std::move(decision);
 }
 
 void PlanNames::CompilePlanner(uint32_t index) {

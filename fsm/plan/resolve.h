@@ -37,6 +37,8 @@ class PlanNames {
   // The same for a planner that has to be asked: references to outputs stay text, for its worker.
   void CompilePlanner(uint32_t step);
   void CompileAfter(const AfterDraft& after);
+  // Compiles the `if` of a step into the graph. The step waits for all that it names.
+  void CompileIf(uint32_t step);
   // These only look for problems.
   void CheckCall(const Scope& nested);
   void CheckTopLevel(std::string_view json, const Where& where);
@@ -51,8 +53,10 @@ class PlanNames {
   // What one template is compiled for.
   struct Reader {
     uint32_t step = kNothing;      // none: nothing is noted, only checked
+    uint32_t waiter = kNothing;    // the step that waits for what is referred to; none: `step`
     bool planner = false;          // outputs stay text
     bool top_level = false;        // no outputs at all
+    bool lenient = false;          // in a step with an `if`: what it refers to need not succeed
     std::string_view leave;        // a root that stays as written: a spawn's `as`
     Cost cost;
     bool found_output = false;
@@ -76,6 +80,12 @@ class PlanNames {
   std::optional<std::string> Output(const Reference& reference, const Scope& scope,
                                     const Where& where, Reader* reader);
   std::optional<std::string> OutputOf(const Entity& entity, std::string_view path, Reader* reader);
+  Condition CompileCondition(const Condition& condition, const Scope& scope, const Where& where,
+                             Reader* reader);
+  std::string StepNamed(const std::string& name, const Scope& scope, const Where& where,
+                        const Reader& reader);
+  uint32_t StateGroupOf(uint32_t bundle);
+  std::string NumberOf(const Entity& entity);
 
   Result<std::string> KnownReference(const Reference& reference, const Scope& scope, Cost* cost);
   Result<std::string> KnownParam(const Reference& reference, const Scope& scope, Cost* cost);

@@ -124,7 +124,9 @@ struct FlowNode {
   std::string as = "item";
   bool sequential = false;  // sequence: {for_each: …}
 
-  // kStep: exactly one of action, plan, spawn, self_run.
+  // kStep.
+  ConditionPtr condition;  // its `if`; null: none
+  // Exactly one of action, plan, spawn, self_run.
   std::string name;
   std::string action;
   std::string plan;
@@ -150,6 +152,7 @@ struct PlanSource {
   Schema params;
   std::string label;      // template text, without quotes; empty: none
   LimitAsks limits;       // from `limit` or `singleton`
+  std::optional<Duration> wait_after_fail;  // absent: no end
   std::vector<HookSource> hooks;
   MiddlewareSource middleware;
   FlowNode flow;

@@ -67,6 +67,7 @@ void JudgeChildren(Scene& scene, uint64_t visit) {
   } else if (spawn) {
     const size_t first = scene.events.size();
     const std::string output = OutputOf(children);
+    scene.fresh = {home.id, output};
     LeadOn(scene, *slot, *home.FindTransition("ok"), /*skipped=*/false, {"ok", {}, {}});
     scene.events[first].output = output;
   } else {

@@ -324,12 +324,13 @@ void TimeOut(Scene& scene, uint64_t visit, ClaimId id) {
   }
   if (const Edge* edge = node.FindTransition(kTimeoutNode)) {
     SampleAbandoned(scene, *token, id, scene.events.back());
-    Follow(scene, *slot, *edge,
-           {.node = kNoNode,
-            .prev_node = std::string(kTimeoutNode),
-            .transition = std::string(kTimeoutNode),
-            .params = token->params,
-            .client = {}});
+    Arrival arrival{.node = kNoNode,
+                    .prev_node = std::string(kTimeoutNode),
+                    .transition = std::string(kTimeoutNode),
+                    .params = token->params,
+                    .client = {}};
+    const Edge& chosen = Choose(scene, node, *edge, &arrival);
+    Follow(scene, *slot, chosen, std::move(arrival));
   } else {
     FreeIfUnclaimed(scene, visit);
   }

@@ -1,4 +1,6 @@
 // How the token of a machine moves: along an edge, past nodes without visits left, onto a node.
+#include "fsm/base/json.h"
+#include "fsm/condition/condition.h"
 #include "fsm/rules/inside.h"
 
 namespace dfsmr::rules {
@@ -12,6 +14,7 @@ Event& EmitTransition(Scene& scene, const Arrival& arrival, uint64_t visit) {
   event.visit = visit;
   event.client = arrival.client;
   event.params = arrival.params;
+  event.note = arrival.note;
   return event;
 }
 
@@ -43,7 +46,7 @@ void SetTokenState(Scene& scene, Token& token) {
       const double fraction = Fraction(scene.random, token.visit);
       token.state = TokenState::kWaiting;
       token.available_at = After(
-          scene.now, DelayOf(node.settings->delay, scene.instance.Entries(node.id), fraction));
+          scene.Clock(), DelayOf(node.settings->delay, scene.instance.Entries(node.id), fraction));
       break;
     }
     case NodeKind::kHeld:
@@ -62,6 +65,28 @@ void SetTokenState(Scene& scene, Token& token) {
 }
 
 }  // namespace
+
+const Edge& Choose(Scene& scene, const Node& node, const Edge& first, Arrival* arrival) {
+  const std::vector<ConditionPtr>& choices = node.settings->choices;
+  if (choices.empty()) return first;
+  auto at = static_cast<size_t>(&first - node.transitions.data());
+  if (!choices[at]) return first;
+  Facts facts;
+  facts.value = [&](const Reference& reference) -> std::optional<std::string> {
+    if (reference.parts.front().key == "given") {
+      const std::string_view given = arrival->params.empty() ? "{}" : std::string_view(arrival->params);
+      auto found = Find(given, std::span(reference.parts).subspan(1));
+      if (!found) return std::nullopt;
+      return std::string(*found);
+    }
+    return scene.value ? scene.value(reference, scene.fresh) : std::nullopt;
+  };
+  while (choices[at] && !/*mutant first-choice-always*/ Holds(*choices[at], facts) /*end*/) ++at;
+  const Edge& chosen = node.transitions[at];
+  arrival->note = "chose " + scene.machine.nodes[chosen.targets.front()].id;
+  if (choices[at]) arrival->note += ": " + TextOf(*choices[at]);
+  return chosen;
+}
 
 bool Enter(Scene& scene, size_t slot, Arrival arrival, bool announce) {
   Instance& instance = scene.instance;
@@ -83,11 +108,14 @@ bool Enter(Scene& scene, size_t slot, Arrival arrival, bool announce) {
            "max_visits allows");
       return false;
     }
-    arrival = {.node = node.FindTransition(kExhausted)->targets.front(),
-               .prev_node = node.id,
-               .transition = std::string(kExhausted),
-               .params = std::move(arrival.params),
-               .client = {}};
+    Arrival diverted = {.node = kNoNode,
+                        .prev_node = node.id,
+                        .transition = std::string(kExhausted),
+                        .params = std::move(arrival.params),
+                        .client = {}};
+    const Edge& edge = Choose(scene, node, *node.FindTransition(kExhausted), &diverted);
+    diverted.node = edge.targets.front();
+    arrival = std::move(diverted);
   }
   const Node& node = scene.machine.nodes[arrival.node];
   if (CountsEntries(node)) ++instance.Entries(node.id);

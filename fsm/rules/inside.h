@@ -72,7 +72,11 @@ struct Arrival {
   std::string transition;
   std::string params;
   std::string client;
+  std::string note = {};  // which choice led there
 };
+// The edge to take of those that have the same transition as `first`: the first whose `if` holds.
+// Sets `arrival->note` when there was a choice. `given`: the params that came with it.
+const Edge& Choose(Scene& scene, const Node& node, const Edge& first, Arrival* arrival);
 // Puts the token at `slot` on a node, past nodes that have no visits left, and emits TRANSITIONED
 // for each of them. `announce` false: not for the first, which STARTED has named. False when the
 // instance stopped on the way.
@@ -132,8 +136,32 @@ inline constexpr std::string_view kWaitsItsTurn = "limits have no room for it; i
 // Goes on, or is held, once all children that the token waits for have ended.
 void JudgeChildren(Scene& scene, uint64_t visit);
 
+// settle.cc --------------------------------------------------------------------------------------
+
+// Whether the `if` of a step holds now.
+bool Decide(Scene& scene, uint32_t step);
+// Tells the conditions behind a phase that it has settled, though nothing leads on from it yet.
+// Those that are to be decided because of that are on the plan's open way: see WalkOn.
+void Announce(Scene& scene, NodeIndex home);
+// An entry of the plan's open way that stands for the decision of this node's `if`.
+inline constexpr uint32_t kDecision = UINT32_MAX;
+inline OpenEdge ToDecide(NodeIndex node) {
+  return {.from = node, .owner = node, .edge = kDecision, .next = 0, .transition = {}, .client = {}};
+}
+// Nothing moves any more, and the plan is to stop: what is blocked counts as skipped from now on.
+// False: all of it did already.
+bool CountBlocked(Scene& scene);
+// The step at `slot` has just failed: the others may go on for the plan's wait_after_fail.
+void AwaitOthers(Scene& scene, size_t slot);
+// The time is over: the plan is to pause, or to stop, whatever could go on.
+void RunOut(Scene& scene, size_t slot);
+// Whether the plan is to be paused though others could go on.
+bool OutOfPatience(Scene& scene);
+
 // moves.cc ---------------------------------------------------------------------------------------
 
+// Goes on along the plan's open way, at most scene.portion nodes far.
+void WalkOn(Scene& scene);
 // What a node's phase counts in the progress.
 double WeightOf(const Scene& scene, const Node& home);
 // What leads a token on, for the event.
@@ -155,8 +183,10 @@ void Wake(Scene& scene, size_t slot, const std::string& event, const std::string
 void Hold(Scene& scene, size_t slot, const std::string& error, const Led& led);
 // The step at `slot` has failed for good: held, skipped by its rescue, or removed in a cancel.
 void GiveUp(Scene& scene, size_t slot, const std::string& error, const Led& led);
-// Leaves the failed step at `slot` out, and goes on without it.
-void SkipHeld(Scene& scene, size_t slot, const std::string& client);
+// Leaves the failed step at `slot` out, and goes on without it. To conditions it has failed when
+// its own rescue skips it, and was skipped when a caller does.
+void SkipHeld(Scene& scene, size_t slot, const std::string& client,
+              StepOutcome outcome = StepOutcome::kSkipped);
 void Retry(Scene& scene, size_t slot, const std::string& client);
 // Another try of the run at `slot`, or its end in S/error. `led.transition` is "error".
 void Failed(Scene& scene, size_t slot, const std::string& error, const Led& led);

@@ -135,6 +135,10 @@ struct PlanState {
   double partial = 0;            // of the steps under way, by the progress that they report
   double weight = 0;             // of all
   std::string ended_at;          // stopped: the node
+  std::optional<Duration> wait_after_fail;  // how long others go on after a failure; absent: on
+  bool wait_given = false;                  // by the start, in place of the plan's
+  bool stopping = false;         // wait_after_fail is over, and the plan stops with ERROR
+  NodeIndex impatient = kNoNode; // the held step because of which wait_after_fail has paused it
   std::vector<OpenEdge> open;    // the way that is left when many nodes are reached at once
 
   bool OwnsGraph() const { return graph == kOwnGraph; }

@@ -46,6 +46,12 @@ class Walk {
 
  private:
   void Step();
+  bool Opens(const Arrow& arrow, const Node& node);
+  bool OpensDecision(const Node& node, NodeIndex index);
+  void DecideEarly(NodeIndex index);
+  // Takes what is to be done on the plan's open way into this walk.
+  void TakeOpen();
+  void Decided(const Node& node, NodeIndex index, uint64_t visit);
   void Stand(const Node& node, NodeIndex index, uint64_t visit);
   void Pass(const Node& node, NodeIndex index, uint64_t visit);
 
@@ -78,13 +84,17 @@ std::vector<std::string> Walk::Go() {
 }
 
 void Walk::GoOn() {
-  PlanState& plan = *scene_.instance.plan;
-  std::ranges::move(std::exchange(plan.open, {}), std::back_inserter(open_));
+  TakeOpen();
   Go();
 }
 
 void Walk::Step() {
   OpenEdge& edge = open_.front();
+  if (edge.edge == kDecision) {
+    const NodeIndex decides = edge.owner;
+    open_.pop_front();
+    return DecideEarly(decides);
+  }
   const std::vector<NodeIndex>& targets =
       scene_.machine.nodes[edge.owner].transitions[edge.edge].targets;
   led_.client = edge.client;
@@ -96,10 +106,7 @@ void Walk::Step() {
 void Walk::Arrive(const Arrow& arrow) {
   Instance& instance = scene_.instance;
   const Node& node = scene_.machine.nodes[arrow.to];
-  const bool opens =
-      !instance.Cancelling() &&
-      (arrow.again || node.waits_for <= 1 ||
-       /*mutant join-opens-early*/ instance.tokens.Arrive(arrow.to) == node.waits_for /*end*/);
+  const bool opens = !instance.Cancelling() && (arrow.again || Opens(arrow, node));
   Event& event = Emit(scene_, ChangeKind::kTransitioned);
   if (arrow.from != kNoNode) event.prev_node = scene_.machine.nodes[arrow.from].id;
   event.node = node.id;
@@ -110,6 +117,7 @@ void Walk::Arrive(const Arrow& arrow) {
   instance.tokens.Open(arrow.to);
   const uint64_t visit = event.visit = ++instance.last_visit;
   if (entered_.size() < kNamed) entered_.push_back(node.id);
+  if (node.decides) return Decided(node, arrow.to, visit);
   const bool doomed = node.home != kNoNode && instance.tokens.Doomed(node.home);
   if (doomed || node.kind == NodeKind::kGate) {
     Pass(node, arrow.to, visit);
@@ -147,11 +155,89 @@ void Walk::Stand(const Node& node, NodeIndex index, uint64_t visit) {
   scene_.instance.tokens.Add(std::move(token));
 }
 
+bool Walk::Opens(const Arrow& arrow, const Node& node) {
+  Tokens& tokens = scene_.instance.tokens;
+  if (scene_.machine.conditional && arrow.from != kNoNode) {
+    // What was counted as settled leads on after all.
+    const Settling* before = tokens.SettlingOf(scene_.machine.nodes[arrow.from].home);
+    const Settling* here = tokens.SettlingOf(arrow.to);
+    if (before && before->settled && here && here->early > 0) {
+      /*mutant settled-counts-twice*/ --tokens.Settle(arrow.to).early; /*end*/
+    }
+  }
+  if (node.decides) return OpensDecision(node, arrow.to);
+  if (node.waits_for <= 1) return true;
+  const uint32_t arrived = tokens.Arrive(arrow.to);
+  const Settling* here = tokens.SettlingOf(arrow.to);
+  if (here && here->early > 0 && arrived + here->early == node.waits_for) {
+    Announce(scene_, arrow.to);  // a gate: of the others some are held
+    TakeOpen();
+  }
+  return /*mutant join-opens-early*/ arrived == node.waits_for /*end*/;
+}
+
+void Walk::TakeOpen() {
+  std::ranges::move(std::exchange(scene_.instance.plan->open, {}), std::back_inserter(open_));
+}
+
+bool Walk::OpensDecision(const Node& node, NodeIndex index) {
+  using enum Settling::Decision;
+  Tokens& tokens = scene_.instance.tokens;
+  const Settling* settling = tokens.SettlingOf(index);
+  const Settling::Decision decision = settling ? settling->decision : kOpen;
+  /*mutant decided-twice*/ if (decision == kRuns || decision == kPassed) return false; /*end*/
+  const uint32_t arrived = tokens.Arrive(index);
+  if (decision == kOpen) return arrived + (settling ? settling->early : 0) == node.waits_for;
+  if (arrived < node.waits_for) return false;
+  // It was skipped when those before it had settled; now they have led on, and so does this one.
+  Settling& here = tokens.Settle(index);
+  here.decision = kPassed;
+  tokens.Open(index);
+  tokens.End(index, {true, 0, scene_.now, scene_.now, {}, here.note});
+  Along(*node.FindTransition("ok"), index, "skip");
+  return false;
+}
+
+// All before it have settled, and some of them do not lead on.
+void Walk::DecideEarly(NodeIndex index) {
+  Instance& instance = scene_.instance;
+  const Settling* settling = instance.tokens.SettlingOf(index);
+  if (settling && settling->decision != Settling::Decision::kOpen) return;
+  const Node& node = scene_.machine.nodes[index];
+  Event& event = Emit(scene_, ChangeKind::kTransitioned);
+  event.node = node.id;
+  event.transition = "if";
+  event.note = "all before it have settled";
+  const uint64_t visit = event.visit = ++instance.last_visit;
+  if (entered_.size() < kNamed) entered_.push_back(node.id);
+  Decided(node, index, visit);
+}
+
 // Leaves out a phase that has not begun. It counts as done.
 void LeaveOut(Scene& scene, NodeIndex home) {
   if (scene.instance.tokens.Doomed(home)) return;
   scene.instance.tokens.Doom(home);
   scene.instance.plan->done_weight += WeightOf(scene, scene.machine.nodes[home]);
+}
+
+// A step was skipped: so are its finalize phase and all that need its output, in their turn. They
+// are marked now and passed when the walk reaches them, so that the order holds.
+void SkipReaders(Scene& scene, uint32_t of) {
+  const Machine& machine = scene.machine;
+  std::vector<uint32_t> skipped{of};
+  while (!skipped.empty()) {
+    const uint32_t at = skipped.back();
+    const Step& step = machine.graph->steps[at];
+    skipped.pop_back();
+    if (step.finalize) LeaveOut(scene, machine.Find(step.path + "/finalize"));
+    for (uint32_t reader : ReadersOf(*machine.graph, at)) {
+      const NodeIndex node = machine.Find(machine.graph->steps[reader].path);
+      /*mutant doomed-not-skipped*/ if (scene.instance.tokens.Doomed(node))
+        continue; /*end*/
+      LeaveOut(scene, node);
+      skipped.push_back(reader);
+    }
+  }
 }
 
 // Ends a phase of a step: it counts in full. When it is skipped, the steps that need its output are
@@ -161,37 +247,69 @@ void EndPhase(Scene& scene, const Node& home, NodeIndex index, Ended ended) {
   const bool counted = instance.tokens.Doomed(index);  // when it was doomed
   const double weight = counted ? 0 : WeightOf(scene, home);
   instance.plan->done_weight += weight;
-  if (home.role == Role::kFinalize && !ended.skipped) instance.plan->done_finalize += weight;
+  const bool finalize = home.role == Role::kFinalize;
+  if (finalize && !ended.skipped) instance.plan->done_finalize += weight;
   ended.end_time = scene.now;
   const bool skips = ended.skipped;
+  if (!finalize && (skips || instance.tokens.SettlingOf(index))) {
+    Settling& settling = instance.tokens.Settle(index);
+    const bool told = skips && settling.outcome != StepOutcome::kNone;
+    if (!told) settling.outcome = skips ? StepOutcome::kSkipped : StepOutcome::kSucceeded;
+    if (settling.note.empty() || !skips) settling.note = ended.note;
+  }
   instance.tokens.End(index, std::move(ended));
   if (!skips) return;
-  instance.plan->skipped = true;
-  if (home.role == Role::kFinalize) {
+  if (finalize) {
     instance.tokens.Doom(index);
-    return;
+  } else {
+    SkipReaders(scene, home.step);
   }
-  // The readers are marked now and passed when the walk reaches them, so that the order holds.
-  const Machine& machine = scene.machine;
-  std::vector<uint32_t> skipped{home.step};
-  while (!skipped.empty()) {
-    const uint32_t at = skipped.back();
-    const Step& step = machine.graph->steps[at];
-    skipped.pop_back();
-    if (step.finalize) LeaveOut(scene, machine.Find(step.path + "/finalize"));
-    for (uint32_t reader : ReadersOf(*machine.graph, at)) {
-      const NodeIndex node = machine.Find(machine.graph->steps[reader].path);
-      /*mutant doomed-not-skipped*/ if (instance.tokens.Doomed(node))
-        continue; /*end*/
-      LeaveOut(scene, node);
-      skipped.push_back(reader);
-    }
+}
+
+// The `if` of a step, or of a nested plan, is decided: the step runs, or is skipped. A skipped one
+// leads on when all before it have; until then it has only settled.
+void Walk::Decided(const Node& node, NodeIndex index, uint64_t visit) {
+  Tokens& tokens = scene_.instance.tokens;
+  const StepIf& decision = scene_.machine.graph->ifs.at(node.step);
+  const bool doomed = tokens.Doomed(index);  // by the `if` of a plan around it
+  const bool holds = !doomed && /*mutant if-always-true*/ Decide(scene_, node.step) /*end*/;
+  tokens.Open(index);
+  Settling& here = tokens.Settle(index);
+  const bool all = here.early == 0;
+  if (holds) {
+    here.decision = Settling::Decision::kRuns;
+    here.early = 0;
+    return node.kind == NodeKind::kGate ? Pass(node, index, visit) : Stand(node, index, visit);
   }
+  here.decision = all ? Settling::Decision::kPassed : Settling::Decision::kStays;
+  if (!doomed) here.note = "its 'if' is false: " + decision.text;
+  for (uint32_t member : decision.members) {
+    const std::string& path = scene_.machine.graph->steps[member].path;
+    const NodeIndex home = scene_.machine.Find(path);
+    LeaveOut(scene_, home);
+    Settling& settling = tokens.Settle(home);
+    settling.outcome = StepOutcome::kSkipped;
+    settling.note = "the 'if' of " + node.id + " is false: " + decision.text;
+    SkipReaders(scene_, member);
+    if (all) continue;  // else it is passed in its turn
+    tokens.End(home, {true, 0, scene_.now, scene_.now, {}, settling.note});
+    Announce(scene_, home);
+  }
+  Event& event = Emit(scene_, ChangeKind::kSkipped);
+  event.prev_node = event.node = node.id;
+  event.visit = visit;
+  event.transition = "skip";
+  event.note = here.note;
+  EndPhase(scene_, node, index, {true, visit, scene_.now, scene_.now, {}, here.note});
+  if (all) return Along(*node.FindTransition("ok"), index, "skip");
+  Announce(scene_, index);
+  TakeOpen();
 }
 
 // Passes a node where no token stands: a gate, a step without a run phase, or a skipped step.
 void Walk::Pass(const Node& node, NodeIndex index, uint64_t visit) {
   std::string transition = "ok";
+  std::string note;
   if (node.step != kNoStep) {
     const bool skipped = scene_.instance.tokens.Doomed(node.home);
     if (skipped) {
@@ -201,8 +319,11 @@ void Walk::Pass(const Node& node, NodeIndex index, uint64_t visit) {
       event.transition = transition = "skip";
       event.note = "it needs the output of a step that was skipped";
       if (node.role == Role::kFinalize) event.note = "its step was skipped";
+      const Settling* settling = scene_.instance.tokens.SettlingOf(node.home);
+      if (settling && !settling->note.empty()) event.note = settling->note;
+      note = event.note;
     }
-    EndPhase(scene_, node, index, {skipped, visit, scene_.now, scene_.now, {}});
+    EndPhase(scene_, node, index, {skipped, visit, scene_.now, scene_.now, {}, std::move(note)});
   }
   Along(*node.FindTransition("ok"), index, transition);
 }
@@ -217,6 +338,10 @@ std::vector<std::string> LeadOn(Scene& scene, size_t slot, const Edge& edge, boo
   if (left.step) scene.instance.plan->partial -= left.step->progress * WeightOf(scene, home);
   const size_t first = scene.events.size();
   Ended ended{skipped, left.visit, scene.now, scene.now, {}};
+  if (skipped) {
+    /*mutant skipped-no-warning*/ scene.instance.plan->skipped = true; /*end*/
+    ended.note = left.error;
+  }
   if (left.step) {
     if (left.step->start_time != Timestamp()) ended.start_time = left.step->start_time;
     ended.children = left.step->children;
@@ -243,9 +368,13 @@ bool HasOpenEdges(const Instance& instance) {
   return instance.plan && !instance.plan->open.empty();
 }
 
+void WalkOn(Scene& scene) {
+  if (HasOpenEdges(scene.instance)) Walk(scene, {}).GoOn();
+}
+
 void ReachMore(Scene& scene) {
   if (!HasOpenEdges(scene.instance)) return;
-  Walk(scene, {}).GoOn();
+  WalkOn(scene);
   JudgeSteps(scene);
 }
 
@@ -302,13 +431,24 @@ void GiveUp(Scene& scene, size_t slot, const std::string& error, const Led& led)
   if (scene.instance.Cancelling()) {
     scene.instance.tokens.Remove(slot);
   } else if (rescue == Rescue::kSkip) {
-    SkipHeld(scene, slot, "");
+    SkipHeld(scene, slot, "", StepOutcome::kFailed);
+  } else {
+    if (scene.machine.conditional) {
+      const NodeIndex home = std::as_const(scene.instance.tokens)[slot].home;
+      /*mutant failure-not-announced*/ Announce(scene, home); /*end*/
+    }
+    AwaitOthers(scene, slot);
+    WalkOn(scene);
   }
 }
 
-void SkipHeld(Scene& scene, size_t slot, const std::string& client) {
+void SkipHeld(Scene& scene, size_t slot, const std::string& client, StepOutcome outcome) {
   const Token& held = std::as_const(scene.instance.tokens)[slot];
   const Node& node = scene.machine.nodes[held.node];
+  if (scene.machine.nodes[held.home].role != Role::kFinalize) {
+    scene.instance.tokens.Settle(held.home).outcome = outcome;
+    scene.instance.tokens.Settle(held.home).note = held.error;
+  }
   Event& event = Emit(scene, ChangeKind::kSkipped);
   event.prev_node = node.id;
   event.node = scene.machine.nodes[held.home].id;
@@ -390,7 +530,7 @@ void Failed(Scene& scene, size_t slot, const std::string& error, const Led& led)
                           delay > Duration::zero() ? TokenState::kWaiting : TokenState::kReady,
                           ChangeKind::kTransitioned, led);
     scene.events.back().note = error;
-    if (token.state == TokenState::kWaiting) token.available_at = After(scene.now, delay);
+    if (token.state == TokenState::kWaiting) token.available_at = After(scene.Clock(), delay);
     ++token.step->tries;
     token.step->event.clear();
     token.step->event_data.clear();
@@ -424,7 +564,7 @@ void Suspended(Scene& scene, size_t slot, std::optional<Duration> wake_after) {
       step.wake = "timeout";
     }
   }
-  token.available_at = after ? After(scene.now, *after) : kNever;
+  token.available_at = after ? After(scene.Clock(), *after) : kNever;
   step.event.clear();
   step.event_data.clear();
 }

@@ -90,11 +90,13 @@ Result<Answer> Report(Scene& scene, const ReportArgs& args) {
   if (arrival.client.empty() && claim) arrival.client = claim->worker;
   if (!args.error.empty()) instance.error = args.error;
   const size_t first = scene.events.size();
+  if (!args.output.empty()) scene.fresh = {scene.machine.nodes[left.node].id, args.output};
+  const Edge& chosen = Choose(scene, scene.machine.nodes[left.node], **edge, &arrival);
   Answer answer;
   answer.claim = id;
   answer.transition = args.transition;
-  answer.prev_node = arrival.prev_node;
-  answer.nodes = Follow(scene, *slot, **edge, std::move(arrival));
+  answer.prev_node = scene.machine.nodes[left.node].id;
+  answer.nodes = Follow(scene, *slot, chosen, std::move(arrival));
   Check(scene.events.size() > first, "an accepted report makes an event");
   answer.visit = scene.events[first].visit;
   StopIfCancelled(scene);
@@ -104,7 +106,7 @@ Result<Answer> Report(Scene& scene, const ReportArgs& args) {
 
   Event& event = scene.events[first];
   event.attempt = claim ? claim->attempt : 0;
-  event.note = args.error;
+  if (!args.error.empty()) event.note += (event.note.empty() ? "" : "; ") + args.error;
   /*mutant report-ends-no-visit*/ event.left_visit = left.visit; /*end*/
   event.output = args.output;
   SampleReport(scene, left, claim, event);
@@ -122,17 +124,24 @@ void EndWait(Scene& scene, uint64_t visit) {
   const auto slot = scene.instance.tokens.SlotOf(visit);
   if (!slot) return;
   const Token& token = std::as_const(scene.instance.tokens)[*slot];
-  if (token.state != TokenState::kWaiting || token.available_at > scene.now) return;
+  if (token.available_at > scene.now) return;
+  if (token.state == TokenState::kHeld && IsPlanned(scene)) {
+    /*mutant patience-never-ends*/ if (scene.instance.state == InstanceState::kRunning) {
+      RunOut(scene, *slot);
+    } /*end*/
+    return JudgeSteps(scene);
+  }
+  if (token.state != TokenState::kWaiting) return;
   if (IsPlanned(scene)) return EndWaitOfStep(scene, *slot);
   const Node& node = scene.machine.nodes[token.node];
-  const Edge* edge = node.FindTransition("ok");
   const size_t first = scene.events.size();
-  Follow(scene, *slot, *edge,
-         {.node = kNoNode,
-          .prev_node = node.id,
-          .transition = "ok",
-          .params = token.params,
-          .client = {}});
+  Arrival arrival{.node = kNoNode,
+                  .prev_node = node.id,
+                  .transition = "ok",
+                  .params = token.params,
+                  .client = {}};
+  const Edge& chosen = Choose(scene, node, *node.FindTransition("ok"), &arrival);
+  Follow(scene, *slot, chosen, std::move(arrival));
   scene.events[first].left_visit = visit;
 }
 

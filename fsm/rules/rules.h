@@ -4,12 +4,14 @@
 #pragma once
 
 #include <concepts>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "fsm/base/result.h"
+#include "fsm/base/template.h"
 #include "fsm/machine/machine.h"
 #include "fsm/plan/source.h"
 #include "fsm/rules/instance.h"
@@ -35,6 +37,12 @@ class LimitGate {
   ~LimitGate() = default;
 };
 
+// What a report has just given out, before it is kept: conditions see it already.
+struct FreshOutput {
+  std::string_view node;  // of a plan: the step
+  std::string_view json;
+};
+
 // What a rule is given, and where it puts what it does.
 struct Scene {
   const Machine& machine;  // the version that the instance is pinned to
@@ -51,6 +59,16 @@ struct Scene {
   ClaimId born_after = {};
   // How many nodes of a plan are reached in one change, at most; ReachMore reaches the next ones.
   size_t portion = SIZE_MAX;
+  // What a reference of a condition leads to, among the params and the outputs that are kept, as
+  // JSON; nullopt: to nothing. Absent when the machine has no conditions.
+  std::function<std::optional<std::string>(const Reference&, const FreshOutput&)> value = {};
+  FreshOutput fresh = {};
+  // What the clock shows, when that is not `now`: a virtual clock stands, while each change has a
+  // time of its own.
+  std::optional<Timestamp> clock = {};
+
+  // The time that waits count from.
+  Timestamp Clock() const { return clock.value_or(now); }
 };
 
 // A claim as a request names it, read from its text once. By these numbers a late claim is refused.
@@ -167,6 +185,14 @@ Result<Ok> Cancel(Scene& scene, CancelMode mode);
 void Upgrade(Scene& scene, const Machine& next, uint32_t next_version);
 // Stops an instance whose version is aborted by a later one.
 void Abort(Scene& scene, uint32_t by_version);
+
+// settle.cc --------------------------------------------------------------------------------------
+
+// What has become of a step or group of the instance's graph, named as in compiled conditions:
+// "#12" or "@3". kNone: it is not settled.
+StepOutcome OutcomeOf(const Machine& machine, const Instance& instance, std::string_view step);
+// Why it failed or was skipped; of a group the first that has something to say.
+std::string WhyOf(const Machine& machine, const Instance& instance, std::string_view step);
 
 // moves.cc ---------------------------------------------------------------------------------------
 

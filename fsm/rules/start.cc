@@ -105,7 +105,12 @@ void BeginAgain(Scene& scene) {
   instance.tokens.Clear();
   ReleaseLimits(instance);
   instance.waits.Remove({Wait::kLimit, Wait::kTurn});
-  if (instance.plan) instance.plan = PlanState();
+  if (instance.plan) {
+    PlanState plan;
+    if (instance.plan->wait_given) plan.wait_after_fail = instance.plan->wait_after_fail;
+    plan.wait_given = instance.plan->wait_given;
+    instance.plan = std::move(plan);
+  }
   instance.start_time = {};
   instance.start_at = {};
   instance.waits.Remove(Wait::kStartAt);

@@ -182,6 +182,37 @@ void CancelSteps(Scene& scene) {
   }
 }
 
+namespace {
+
+// Whether nothing of the plan moves any more until somebody deals with what is held.
+bool AtRest(const Instance& instance) {
+  const Tokens& tokens = instance.tokens;
+  const size_t held = tokens.Count(TokenState::kHeld);
+  const bool any = held > 0 || instance.plan->stopping;
+  return any && held == tokens.size() && !HasOpenEdges(instance);
+}
+
+// wait_after_fail is over, and nothing is left to be done before the plan stops.
+void StopAfterFailure(Scene& scene) {
+  const Tokens& tokens = scene.instance.tokens;
+  const NodeIndex where = tokens.empty() ? kNoNode : tokens.front().node;
+  Stop(scene, InstanceResult::kError, where, tokens.empty() ? 0 : tokens.front().visit);
+}
+
+// What is blocked counts as skipped from now on, so that the steps whose `if` waits for it are
+// decided. False: there is nothing more to decide.
+bool RunFinally(Scene& scene) {
+  bool news = false;
+  while (scene.machine.conditional && AtRest(scene.instance) &&
+         /*mutant finally-not-run*/ CountBlocked(scene) /*end*/) {
+    WalkOn(scene);
+    news = true;
+  }
+  return news && !AtRest(scene.instance);
+}
+
+}  // namespace
+
 void JudgeSteps(Scene& scene) {
   Instance& instance = scene.instance;
   if (instance.Stopped() || !IsPlanned(scene)) return;
@@ -190,19 +221,28 @@ void JudgeSteps(Scene& scene) {
     return;
   }
   const Tokens& tokens = instance.tokens;
-  const size_t held = tokens.Count(TokenState::kHeld);
-  const bool stuck = held > 0 && held == tokens.size() && !HasOpenEdges(instance);
+  const bool impatient = OutOfPatience(scene);
+  const bool rest = AtRest(instance);
+  const bool stuck = rest || impatient;
   if (instance.waits.Has(Wait::kStuck) && !stuck) {
     GoOn(scene);
     Emit(scene, ChangeKind::kResumed);
     return;
   }
   if (!stuck || instance.state != InstanceState::kRunning) return;
+  if (instance.plan->stopping) {
+    if (!RunFinally(scene)) StopAfterFailure(scene);
+    return;
+  }
   const auto fails = [&](const Token& token) {
     return ActionOf(scene, token).rescue == Rescue::kFail;
   };
-  const bool fail = /*mutant disagreement-fails*/ std::ranges::all_of(tokens, fails) /*end*/;
-  const Token first = tokens.front();
+  const bool fail =
+      rest && /*mutant disagreement-fails*/ std::ranges::all_of(tokens, fails) /*end*/;
+  if (fail && RunFinally(scene)) return;
+  const size_t held = tokens.Count(TokenState::kHeld);
+  const Token first = impatient ? tokens[*tokens.SlotOfHome(instance.plan->impatient)]
+                                : tokens.front();
   const std::string why = "step " + StepOf(scene, first).path + ": " +
                           (first.error.empty() ? "it failed" : first.error) +
                           (held > 1 ? " (and " + std::to_string(held - 1) + " more)" : "");

@@ -243,6 +243,10 @@ Result<Answer> ReportStep(Scene& scene, size_t slot, ClaimId id, const ReportArg
   const Claim* claim = id ? report.left.FindClaim(id) : nullptr;
   if (report.client.empty() && claim) report.client = claim->worker;
   const size_t first = report.first;
+  const bool puts_out = args.transition == "ok" || args.transition == "suspend";
+  if (puts_out && report.node.role != Role::kFinalize && !args.output.empty()) {
+    scene.fresh = {StepOf(scene, report.left).path, args.output};
+  }
   auto entered = Act(report);
   if (!entered) return entered.error();
   Check(scene.events.size() > first, "an accepted report makes an event");
@@ -263,7 +267,6 @@ Result<Answer> ReportStep(Scene& scene, size_t slot, ClaimId id, const ReportArg
   Event& event = scene.events[first];
   event.attempt = claim ? claim->attempt : 0;
   if (event.note.empty()) event.note = args.error;
-  const bool puts_out = args.transition == "ok" || args.transition == "suspend";
   if (/*mutant finalize-output-kept*/ puts_out && report.node.role != Role::kFinalize /*end*/)
     event.output = args.output;
   const bool worked = report.node.kind == NodeKind::kWork && event.left_visit != 0;

@@ -68,7 +68,8 @@ bool Tokens::Within(size_t nodes) const {
                              }) &&
          std::ranges::all_of(plan.arrived, within, [](const auto& one) { return one.first; }) &&
          std::ranges::all_of(plan.doomed, within) &&
-         std::ranges::all_of(plan.patched, within, [](const auto& one) { return one.first; });
+         std::ranges::all_of(plan.patched, within, [](const auto& one) { return one.first; }) &&
+         std::ranges::all_of(plan.settlings, within, [](const auto& one) { return one.first; });
 }
 
 // Whether the token as it was before is not noted yet; then the caller notes it.
@@ -166,6 +167,7 @@ void Tokens::Clear() {
   plan_->arrived.clear();
   /*mutant doomed-after-upgrade*/ plan_->doomed.clear(); /*end*/
   plan_->patched.clear();
+  plan_->settlings.clear();
 }
 
 uint32_t Tokens::Arrive(NodeIndex node) {
@@ -192,6 +194,18 @@ void Tokens::Patch(NodeIndex home, std::string input) {
 const std::string* Tokens::Patched(NodeIndex home) const {
   auto it = InPlan().patched.find(home);
   return it == InPlan().patched.end() ? nullptr : &it->second;
+}
+
+const Settling* Tokens::SettlingOf(NodeIndex home) const {
+  const auto& settlings = InPlan().settlings;
+  auto it = settlings.find(home);
+  return it == settlings.end() ? nullptr : &it->second;
+}
+
+Settling& Tokens::Settle(NodeIndex home) {
+  Plan& plan = OfPlan();
+  plan.dirty.insert(home);
+  return plan.settlings[home];
 }
 
 void Tokens::End(NodeIndex home, Ended ended) {

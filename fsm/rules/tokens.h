@@ -18,6 +18,7 @@
 
 #include "fsm/base/boxed.h"
 #include "fsm/base/time.h"
+#include "fsm/condition/outcome.h"
 #include "fsm/machine/limit.h"
 #include "fsm/machine/machine.h"
 
@@ -135,7 +136,26 @@ struct Ended {
   Timestamp start_time;
   Timestamp end_time;
   Boxed<ChildCounts> children;
+  std::string note = {};  // why it was skipped
   friend bool operator==(const Ended&, const Ended&) = default;
+};
+
+// How a place of a plan has settled, where that is more than being done. What is settled for
+// conditions may still lead on later: a step that is held, or blocked behind one that is.
+struct Settling {
+  enum class Decision : uint8_t {
+    kOpen,    // not yet
+    kRuns,    // its `if` was true
+    kStays,   // it was false, and those before have not all led on: nor does this one
+    kPassed,  // it was false, and this one has led on
+  };
+  uint32_t early = 0;    // how many of those before have settled, and not led on
+  bool settled = false;  // those behind have been told that it has, though it has not led on
+  bool dropped = false;  // it had begun when its plan stopped
+  Decision decision = Decision::kOpen;
+  StepOutcome outcome = StepOutcome::kNone;  // kNone: by its token, else it succeeded
+  std::string note;                          // why it failed or was skipped
+  friend bool operator==(const Settling&, const Settling&) = default;
 };
 
 class Tokens {
@@ -177,6 +197,10 @@ class Tokens {
   // A template that takes the place of the step's own input from now on; null: there is none.
   void Patch(NodeIndex home, std::string input);
   const std::string* Patched(NodeIndex home) const;
+  // Null: nothing is known that would differ from a default one.
+  const Settling* SettlingOf(NodeIndex home) const;
+  Settling& Settle(NodeIndex home);
+  const std::map<NodeIndex, Settling>& settlings() const { return InPlan().settlings; }
 
   // The tokens that have changed since the last Forget, each once, as they were before; nullopt:
   // the token is new. When Find no longer knows the visit, the token has left it.
@@ -202,8 +226,13 @@ class Tokens {
     OfPlan().patched[home] = std::move(input);
   }
 
+  void RestoreSettling(NodeIndex home, Settling settling) {
+    OfPlan().settlings[home] = std::move(settling);
+  }
+
   friend bool operator==(const Tokens& a, const Tokens& b) {
     return a.tokens_ == b.tokens_ && a.arrived() == b.arrived() &&
+           a.settlings() == b.settlings() &&
            a.InPlan().doomed == b.InPlan().doomed && a.InPlan().patched == b.InPlan().patched;
   }
 
@@ -215,6 +244,7 @@ class Tokens {
     std::unordered_map<NodeIndex, uint32_t> arrived;
     std::set<NodeIndex> doomed;
     std::map<NodeIndex, std::string> patched;
+    std::map<NodeIndex, Settling> settlings;
     std::unordered_set<uint64_t> touched;  // visits in touched_
     std::set<NodeIndex> dirty;
     std::map<NodeIndex, Ended> ended;

@@ -27,6 +27,10 @@ void Upgrade(Scene& scene, const Machine& next, uint32_t next_version) {
     PlanState plan;
     if (instance.plan) {
       plan.children = plan.first_child = instance.plan->children;
+      if (instance.plan->wait_given) {
+        plan.wait_after_fail = instance.plan->wait_after_fail;
+        plan.wait_given = true;
+      }
     }
     plan.upgraded = instance.Begun();
     instance.plan = std::move(plan);
@@ -43,6 +47,8 @@ void Upgrade(Scene& scene, const Machine& next, uint32_t next_version) {
   // It may have been SCHEDULED again, for the limits of the version that it leaves.
   if (!paused) SetState(scene, InstanceState::kRunning);
   Scene on_next{next, instance, scene.now, scene.epoch, scene.random, scene.events, {}, {}};
+  on_next.clock = scene.clock;
+  on_next.value = scene.value;
   Enter(on_next, 0,
         {.node = next.start,
          .prev_node = std::string(kUpgradedNode),

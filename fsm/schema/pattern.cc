@@ -5,11 +5,12 @@
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 
+#include "fsm/schema/pattern.h"
+
 #include <algorithm>
 #include <charconv>
 
 #include "fsm/base/names.h"
-#include "fsm/schema/prepared.h"
 
 namespace dfsmr::json_schema {
 namespace {

@@ -10,8 +10,8 @@
 
 namespace dfsmr {
 
-// `definitions` are those of the document's namespace, with those of its own source. A problem about
-// an id that is missing there has it in `about`. Appends what is found to `problems`.
+// `definitions` are those of the document's namespace, with those of its own source. A problem
+// about an id that is missing there has it in `about`. Appends what is found to `problems`.
 void CheckDocument(const Document& document, const Definitions& definitions, Timestamp now,
                    std::vector<PlanProblem>* problems);
 

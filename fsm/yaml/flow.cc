@@ -6,6 +6,7 @@
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"
 #include "fsm/yaml/action.h"
+#include "fsm/yaml/condition.h"
 #include "fsm/yaml/template.h"
 
 namespace dfsmr {
@@ -20,10 +21,10 @@ constexpr std::array<std::string_view, 6> kSpawnKeys = {"plan", "machine", "for_
                                                         "as",   "input",   "concurrency"};
 constexpr std::array<std::string_view, 1> kSelf = {"run"};
 constexpr std::array<std::string_view, 3> kRoots = {"params", "instance", "trigger"};
-constexpr std::array<std::string_view, 7> kStepKeys = {"step",  "action", "plan", "spawn",
-                                                       "input", "after",  "when"};
+constexpr std::array<std::string_view, 8> kStepKeys = {"step",  "action", "plan", "spawn",
+                                                       "input", "after",  "when", "if"};
 constexpr std::string_view kAllOfStep =
-    "a step has step, one of action, plan and spawn, input, after and when, and with 'action' "
+    "a step has step, one of action, plan and spawn, input, after, when and if, and with 'action' "
     "queue, priority, the keys of a timeout, retry, poll, rescue, weight, use, replace, without, "
     "limit, singleton and on_conflict";
 
@@ -302,6 +303,12 @@ void FlowReader::ReadStep(const Field& field, FlowNode* to) {
   }
   ReadSubject(keys, field, to);
   ReadOrder(keys, to);
+  if (auto key = keys.Take("if")) {
+    Condition condition;
+    if (ReadIf(*key, {.steps = true}, &condition)) {
+      to->condition = std::make_shared<const Condition>(std::move(condition));
+    }
+  }
   auto input = keys.Take("input");
   if (!input) return;
   if (!to->spawn) {

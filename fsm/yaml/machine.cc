@@ -95,7 +95,15 @@ Position MachineReader::PlaceOf(const std::string& path) {
         add(key, PathTo(at, key.key));
         if (key.key != "transitions") continue;
         for (const YamlEntry& edge : key.value->entries) {
-          add(edge, PathTo(at + ".transitions", edge.key));
+          const std::string to = PathTo(at + ".transitions", edge.key);
+          add(edge, to);
+          for (size_t i = 0; i < edge.value->items.size(); ++i) {
+            const std::string choice = to + "[" + std::to_string(i) + "]";
+            places_.emplace(choice, edge.value->items[i]->at);
+            for (const YamlEntry& part : edge.value->items[i]->entries) {
+              add(part, PathTo(choice, part.key));
+            }
+          }
         }
       }
     }

@@ -6,6 +6,7 @@
 #include "fsm/base/duration.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"
+#include "fsm/yaml/condition.h"
 #include "fsm/yaml/limits.h"
 
 namespace dfsmr {
@@ -76,17 +77,68 @@ void Result(const Field& field, NodeReading* to) {
   to->draft.result_given = true;
 }
 
+void AddTransition(const std::string& name, std::string target, ConditionPtr condition,
+                   NodeDraft* draft) {
+  if (condition) draft->choices.resize(draft->transitions.size());
+  const bool choices = condition || !draft->choices.empty();
+  draft->transitions.emplace_back(name, std::move(target));
+  if (choices) draft->choices.push_back(std::move(condition));
+}
+
+// One of several choices: {if: CONDITION, to: NODE}.
+bool ReadChoice(const Field& field, const std::string& name, NodeDraft* draft) {
+  static constexpr std::array<std::string_view, 2> kChoiceKeys = {"if", "to"};
+  if (!field.value.IsMap()) {
+    field.Fail("expected a choice such as {if: {value: \"${given.sum}\", greater: 10}, to: NODE}, "
+               "or {to: NODE} as the last, not " + Describe(field.value));
+    return false;
+  }
+  Keys keys(field, kChoiceKeys, "a choice has if and to");
+  ConditionPtr condition;
+  bool sound = true;
+  if (auto key = keys.Take("if")) {
+    Condition read;
+    sound = ReadIf(*key, {}, &read);
+    condition = std::make_shared<const Condition>(std::move(read));
+  }
+  auto to = keys.Take("to");
+  if (!to) {
+    field.Fail("the choice leads nowhere; add 'to: NODE'");
+    return false;
+  }
+  if (!to->value.IsScalar() || to->value.IsEmpty()) {
+    to->Fail("a choice leads to one node, by its name; not to " + Describe(to->value));
+    return false;
+  }
+  if (sound) AddTransition(name, to->value.text, std::move(condition), draft);
+  return sound;
+}
+
+bool ReadChoices(const Field& edge, const std::string& name, NodeDraft* draft) {
+  if (edge.value.items.empty()) {
+    edge.Fail("transition " + Quoted(name) + " has no choices; the last is {to: NODE}");
+    return false;
+  }
+  bool sound = true;
+  for (size_t i = 0; i < edge.value.items.size(); ++i) {
+    if (!ReadChoice(edge.Item(i), name, draft)) sound = false;
+  }
+  return sound;
+}
+
 bool ReadTransition(const Field& edge, const std::string& name, NodeDraft* draft) {
   if (name.size() > limits::kName) {
     edge.Fail(*NameProblem("transition", name));
     return false;
   }
+  if (edge.value.IsList()) return ReadChoices(edge, name, draft);
   if (!edge.value.IsScalar() || edge.value.IsEmpty()) {
     edge.Fail("transition " + Quoted(name) + " leads to one node, by its name; not to " +
-              Describe(edge.value));
+              Describe(edge.value) + " (or to one of several: [{if: CONDITION, to: NODE}, " +
+              "{to: NODE}])");
     return false;
   }
-  draft->transitions.emplace_back(name, edge.value.text);
+  AddTransition(name, edge.value.text, nullptr, draft);
   return true;
 }
 

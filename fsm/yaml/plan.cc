@@ -11,12 +11,13 @@
 namespace dfsmr {
 namespace {
 
-constexpr std::array<std::string_view, 14> kKeys = {
-    "plan",        "description", "params", "label",   "upgrade_strategy", "retention", "singleton",
-    "on_conflict", "hooks",       "use",    "replace", "without",          "limit",     "flow"};
+constexpr std::array<std::string_view, 15> kKeys = {
+    "plan",  "description", "params",      "label", "upgrade_strategy", "retention",
+    "limit", "singleton",   "on_conflict", "hooks", "use",              "replace",
+    "flow",  "without",     "wait_after_fail"};
 constexpr std::string_view kAll =
     "a plan has plan, description, params, label, upgrade_strategy, retention, limit, singleton, "
-    "on_conflict, hooks, use, replace, without and flow";
+    "on_conflict, wait_after_fail, hooks, use, replace, without and flow";
 constexpr std::array<std::string_view, 3> kHookKeys = {"on", "action", "input"};
 constexpr std::array<std::string_view, 9> kMoments = {
     "scheduled", "planning", "running", "paused", "stopped",
@@ -76,6 +77,10 @@ void ReadAround(const Keys& keys, PlanSource* to) {
   std::optional<OnConflict> on_conflict;
   to->limits = ReadLimits(keys, /*inherits=*/false, LimitAsker::kInstance, &on_conflict)
                    .value_or(LimitAsks());
+  Duration wait{};
+  if (auto field = keys.Take("wait_after_fail"); field && ReadDuration(*field, &wait)) {
+    to->wait_after_fail = wait;
+  }
   if (auto field = keys.Take("hooks")) ReadHooks(*field, &to->hooks);
   ReadMiddleware(keys, &to->middleware);
 }

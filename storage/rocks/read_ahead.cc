@@ -69,7 +69,7 @@ class Pipe {
 
  private:
   Mutex mutex_;
-  Condition changed_;
+  ConditionVariable changed_;
   std::deque<Chunk> chunks_ GUARDED(mutex_);
   bool closed_ GUARDED(mutex_) = false;
 };

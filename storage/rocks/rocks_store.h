@@ -107,7 +107,7 @@ class RocksStore final : public Store {
   const std::unique_ptr<HighWater> high_water_;  // synced by follower_
   const uint64_t incarnation_;
   Mutex closing_mutex_;
-  Condition closing_changed_;
+  ConditionVariable closing_changed_;
   bool closing_ GUARDED(closing_mutex_) = false;
   std::thread follower_;
 };

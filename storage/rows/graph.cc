@@ -5,8 +5,10 @@
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "fsm/base/json.h"
+#include "fsm/condition/condition.h"
 #include "storage/rows/encoding.h"
 #include "storage/rows/keys.h"
 
@@ -136,6 +138,23 @@ void DecodeLimits(const record::Graph& in, PlanGraph* graph) {
   }
 }
 
+void Encode(const StepIf& decision, record::If* out) {
+  out->set_condition(ToJson(*decision.condition));
+  out->set_text(decision.text);
+  for (uint32_t member : decision.members) out->add_members(member);
+}
+
+// With no condition when it is damaged.
+StepIf Decode(const record::If& in) {
+  StepIf decision;
+  if (auto condition = ParseCondition(in.condition())) {
+    decision.condition = std::make_shared<const Condition>(*std::move(condition));
+  }
+  decision.text = in.text();
+  decision.members.assign(in.members().begin(), in.members().end());
+  return decision;
+}
+
 bool Sound(const StepAction& action) {
   return action.timeout.strategy <= TimeoutPolicy::Strategy::kFixed &&
          action.rescue <= Rescue::kFail && (!action.poll || !action.poll->intervals.empty());
@@ -167,9 +186,13 @@ bool Sound(const PlanGraph& graph) {
   const auto spawn_is = [&graph](const auto& spawn) {
     return spawn.first < graph.steps.size() && graph.steps[spawn.first].kind == Step::Kind::kSpawn;
   };
+  const auto if_is = [&](const auto& decision) {
+    return decision.first < graph.steps.size() && decision.second.condition &&
+           within(decision.second.members, graph.steps.size());
+  };
   const auto spawning = std::ranges::count(graph.steps, Step::Kind::kSpawn, &Step::kind);
   return static_cast<size_t>(spawning) == graph.spawns.size() &&
-         std::ranges::all_of(graph.spawns, spawn_is) &&
+         std::ranges::all_of(graph.spawns, spawn_is) && std::ranges::all_of(graph.ifs, if_is) &&
          std::ranges::all_of(graph.actions,
                              [](const StepAction& action) { return Sound(action); }) &&
          std::ranges::all_of(graph.steps, step_is) && std::ranges::all_of(graph.groups, group_is) &&
@@ -223,6 +246,7 @@ std::string GraphRow(const PlanGraph& graph) {
     record::LimitAsks& to = (*out.mutable_limits())[step];
     for (const LimitAsk& ask : asks) Encode(ask, to.add_asks());
   }
+  for (const auto& [step, decision] : graph.ifs) Encode(decision, &(*out.mutable_ifs())[step]);
   return Serialized(out);
 }
 
@@ -260,6 +284,7 @@ Result<PlanGraph> GetGraph(const Reader& reader, const Instance& instance) {
   }
   for (const auto& [step, spawn] : in.spawns()) graph.spawns[step] = Decode(spawn);
   DecodeLimits(in, &graph);
+  for (const auto& [step, decision] : in.ifs()) graph.ifs[step] = Decode(decision);
   if (!Sound(graph)) return Corrupt("plan's graph", key);
   return graph;
 }

@@ -44,6 +44,10 @@ void Encode(const PlanState& plan, Waits waits, record::Plan* out) {
   out->set_upgraded(plan.upgraded);
   out->set_children(plan.children);
   out->set_first_child(plan.first_child);
+  if (plan.wait_after_fail) out->set_wait_after_fail(plan.wait_after_fail->count() + 1);
+  out->set_wait_given(plan.wait_given);
+  out->set_stopping(plan.stopping);
+  out->set_impatient(plan.impatient + 1);  // kNoNode becomes 0
   for (const OpenEdge& edge : plan.open) {
     record::OpenEdge* to = out->add_open();
     to->set_from(edge.from);
@@ -69,6 +73,10 @@ PlanState Decode(const record::Plan& in) {
   plan.upgraded = in.upgraded();
   plan.children = in.children();
   plan.first_child = in.first_child();
+  if (in.wait_after_fail() > 0) plan.wait_after_fail = Duration(in.wait_after_fail() - 1);
+  plan.wait_given = in.wait_given();
+  plan.stopping = in.stopping();
+  plan.impatient = in.impatient() - 1;
   for (const auto& edge : in.open()) {
     plan.open.push_back(
         {edge.from(), edge.owner(), edge.edge(), edge.next(), edge.transition(), edge.client()});
@@ -226,6 +234,7 @@ Result<Instance> DecodeInstance(const Reader& reader, InstanceName name, std::st
     if (row.arrived > 0) tokens.RestoreArrived(row.home, row.arrived);
     if (row.doomed) tokens.RestoreDoomed(row.home);
     if (!row.input.empty()) tokens.RestorePatched(row.home, std::move(row.input));
+    if (row.settling) tokens.RestoreSettling(row.home, *std::move(row.settling));
     return true;
   });
   if (!scanned) return scanned.error();

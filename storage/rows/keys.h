@@ -34,6 +34,7 @@
 //   0x19 text      ns kind(1) name version(4)  record.Document
 //   0x21 limit     ns key                  record.LimitOverride: numbers that an operator has set
 //   0x22 rate      ns key                  when the bucket of a limit's rate is full again (8)
+//   0x30 clock                             record.Clock, of a partition whose clock is virtual
 //
 // A transition of a plain machine writes its instance's row and nothing else; the records of a
 // whole turn share the pages of the feed. The history of an instance is the list of its records'
@@ -84,6 +85,7 @@ enum Kind : uint8_t {
   kDocumentText = 0x19,
   kLimitOverride = 0x21,
   kLimitRate = 0x22,
+  kClock = 0x30,
 };
 
 // Builds keys: Key(partition, kind).Text(ns).Number(seq).

@@ -4,6 +4,34 @@
 #include "storage/rows/keys.h"
 
 namespace dfsmr::rows {
+namespace {
+
+void Encode(const Settling& settling, record::Settling* out) {
+  out->set_early(settling.early);
+  out->set_settled(settling.settled);
+  out->set_dropped(settling.dropped);
+  out->set_decision(static_cast<uint32_t>(settling.decision));
+  out->set_outcome(static_cast<uint32_t>(settling.outcome));
+  out->set_note(settling.note);
+}
+
+Settling Decode(const record::Settling& in) {
+  Settling settling;
+  settling.early = in.early();
+  settling.settled = in.settled();
+  settling.dropped = in.dropped();
+  settling.decision = static_cast<Settling::Decision>(in.decision());
+  settling.outcome = static_cast<StepOutcome>(in.outcome());
+  settling.note = in.note();
+  return settling;
+}
+
+bool Sound(const record::Settling& in) {
+  return in.decision() <= static_cast<uint32_t>(Settling::Decision::kPassed) &&
+         in.outcome() <= static_cast<uint32_t>(StepOutcome::kSkipped);
+}
+
+}  // namespace
 
 Result<Ok> ScanSteps(const Reader& reader, InstanceName name,
                      const std::function<bool(StepRow)>& visit) {
@@ -12,14 +40,14 @@ Result<Ok> ScanSteps(const Reader& reader, InstanceName name,
                  [&](std::string_view key, std::string_view value) -> Result<bool> {
                    record::Step in;
                    if (!in.ParseFromArray(value.data(), static_cast<int>(value.size())) ||
-                       !Sound(in.token())) {
+                       !rows::Sound(in.token()) || !Sound(in.settling())) {
                      return Corrupt("step", key);
                    }
                    StepRow row;
                    row.home =
                        static_cast<NodeIndex>(KeyReader(key.substr(begin.size() - 3)).Number(4));
                    if (in.has_token()) {
-                     row.token = Decode(in.token());
+                     row.token = rows::Decode(in.token());
                      row.token->node = in.node();
                      row.token->home = row.home;
                      row.node = in.token().node();
@@ -36,7 +64,9 @@ Result<Ok> ScanSteps(const Reader& reader, InstanceName name,
                      if (in.ended().has_children()) {
                        row.ended->children = rows::Decode(in.ended().children());
                      }
+                     row.ended->note = in.ended().note();
                    }
+                   if (in.has_settling()) row.settling = Decode(in.settling());
                    return visit(std::move(row));
                  });
 }
@@ -147,7 +177,7 @@ static void PutStep(const Writer& writer, const Instance& instance, const Machin
   record::Step out;
   const Tokens& tokens = instance.tokens;
   if (auto slot = tokens.SlotOfHome(home)) {
-    Encode(tokens[*slot], machine, out.mutable_token());
+    rows::Encode(tokens[*slot], machine, out.mutable_token());
     out.set_node(tokens[*slot].node);
   } else if (const Ended* ended = tokens.EndedAt(home)) {
     record::Ended* to = out.mutable_ended();
@@ -155,7 +185,8 @@ static void PutStep(const Writer& writer, const Instance& instance, const Machin
     to->set_visit(ended->visit);
     to->set_start_time(Micros(ended->start_time));
     to->set_end_time(Micros(ended->end_time));
-    if (ended->children) Encode(*ended->children, to->mutable_children());
+    if (ended->children) rows::Encode(*ended->children, to->mutable_children());
+    to->set_note(ended->note);
   } else if (instance.Stopped()) {
     return;
   }
@@ -164,6 +195,9 @@ static void PutStep(const Writer& writer, const Instance& instance, const Machin
   }
   out.set_doomed(tokens.Doomed(home));
   if (const std::string* input = tokens.Patched(home)) out.set_input(*input);
+  if (const Settling* settling = tokens.SettlingOf(home)) {
+    /*mutant settling-not-kept*/ Encode(*settling, out.mutable_settling()); /*end*/
+  }
   writer.batch.Put(StepKey(writer.partition, kStep, instance, home), out.SerializeAsString());
 }
 

@@ -22,6 +22,7 @@ struct StepRow {
   bool doomed = false;
   std::string input;  // replaces the step's own; empty: does not
   std::optional<Ended> ended;
+  std::optional<Settling> settling;
 };
 // All steps of an instance, by home, until `visit` returns false.
 Result<Ok> ScanSteps(const Reader& reader, InstanceName name,

@@ -18,7 +18,7 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from stubs import REPOSITORY, original_grpc, v1, v1_grpc
+from stubs import REPOSITORY, original_grpc, schedule, schedule_grpc, v1, v1_grpc
 
 BIN = pathlib.Path(os.environ.get("DFSMR_BIN") or REPOSITORY / "build" / "bin").resolve()
 DSRV = BIN / "dsrv"
@@ -270,9 +270,11 @@ class Server:
     """One dsrv process after the other on the same data directory and port."""
     all = []
 
-    def __init__(self, data, *flags, port=None, environment=None, limits=None):
+    def __init__(self, data, *flags, port=None, environment=None, limits=None,
+                 virtual_clock=None):
+        """`virtual_clock`: the time at which the server's clock stands until `advance`."""
         self.data = pathlib.Path(data)
-        self.flags = flags
+        self.flags = flags + (("--virtual-clock", virtual_clock) if virtual_clock else ())
         self.port = port or free_port()
         self.address = f"127.0.0.1:{self.port}"
         self.environment = environment
@@ -309,8 +311,26 @@ class Server:
         self.channel = open_channel(self.address)
         self.runner = v1_grpc.RunnerServiceStub(self.channel)
         self.original = original_grpc.DistributedFSMRunnerStub(self.channel)
+        self.schedules = schedule_grpc.ScheduleServiceStub(self.channel)
         eventually(lambda: health(self.channel) == "SERVING", within)
         return self
+
+    def clock(self):
+        return self.schedules.GetClock(schedule.GetClockRequest(), timeout=CALL)
+
+    def time(self):
+        """Of the server, in seconds."""
+        return seconds(self.clock().time)
+
+    def advance(self, by=None, to=None, timeout=120.0):
+        """Has a virtual clock advance by or to so many seconds; without either to what is due next.
+        """
+        request = schedule.AdvanceClockRequest(to_next=by is None and to is None)
+        if by is not None:
+            request.by.CopyFrom(duration(by))
+        if to is not None:
+            request.to.CopyFrom(timestamp(to))
+        return self.schedules.AdvanceClock(request, timeout=timeout)
 
     def kill(self):
         """kill -9."""

@@ -317,9 +317,11 @@ class Audit {
           } else {
             const NodeIndex from = node == kTimeoutNode ? timed_out_at_ : at;
             Expect(from != kNoNode, who);
-            const Edge* edge =
-                from == kNoNode ? nullptr : machine->nodes[from].FindTransition(event.transition);
-            Expect(edge && machine->nodes[edge->targets.front()].id == event.node,
+            const auto leads = [&](const Edge& edge) {
+              return edge.transition == event.transition &&
+                     machine->nodes[edge.targets.front()].id == event.node;
+            };
+            Expect(from != kNoNode && std::ranges::any_of(machine->nodes[from].transitions, leads),
                    who + " is no edge");
             const bool diverted = event.transition == kExhausted;
             Expect(event.visit == (diverted ? visit : visit + 1), who + " skips a visit");

@@ -9,7 +9,8 @@ namespace {
 // no cycle, whatever else orders them.
 class FlowWriter {
  public:
-  explicit FlowWriter(Random& random, size_t depth) : random_(random), depth_(depth) {}
+  explicit FlowWriter(Random& random, size_t depth)
+      : random_(random), depth_(depth), ifs_(random.Chance(50)) {}
 
   std::string Flow() {
     std::string text = "[";
@@ -45,9 +46,31 @@ class FlowWriter {
   std::string Work() {
     const std::string name = Fresh();
     std::string text = "{step: " + name + ", action: " + Act() + ", input: " + Input() + After();
+    text += If();
     if (random_.Chance(10)) text += ", when: \"${params.flag}\"";
     else known_.push_back(name);
     return text + "}";
+  }
+  // Some steps have an `if`, about steps before them and what those gave out.
+  std::string If() {
+    if (!ifs_ || random_.Chance(70)) return "";
+    return ", if: " + Condition(0);
+  }
+  std::string Condition(size_t depth) {
+    if (depth < 2 && random_.Chance(20)) {
+      const std::string word = random_.Of<std::string>({"all", "any", "none"});
+      return "{" + word + ": [" + Condition(depth + 1) + ", " + Condition(depth + 1) + "]}";
+    }
+    if (random_.Chance(15)) return "always";
+    if (known_.empty() || random_.Chance(10)) return "{value: \"${params.flag}\", equals: true}";
+    const std::string step = random_.Of(known_);
+    switch (random_.Below(5)) {
+      case 0: return "{succeeded: " + step + "}";
+      case 1: return "{failed: " + step + "}";
+      case 2: return "{skipped: [" + step + ", " + random_.Of(known_) + "]}";
+      case 3: return "{value: \"${" + step + ".output.v}\", equals: 1}";
+      default: return "{value: \"${" + step + ".state}\", not: failed}";
+    }
   }
   std::string List() {
     if (!known_.empty() && random_.Chance(40)) {
@@ -73,14 +96,15 @@ class FlowWriter {
     std::string text = "{step: " + Fresh() + ", spawn: {" + of + ", for_each: " + List() +
                        ", as: h, input: {h: \"${h}\"}";
     if (random_.Chance(60)) text += ", concurrency: " + std::to_string(1 + random_.Below(2));
-    return text + "}" + After() + "}";
+    return text + "}" + After() + If() + "}";
   }
   std::string NestOne() {
-    return "{step: " + Fresh() + ", plan: leaf, input: " + Input() + After() + "}";
+    return "{step: " + Fresh() + ", plan: leaf, input: " + Input() + After() + If() + "}";
   }
 
   Random& random_;
   size_t depth_;
+  bool ifs_;
   size_t count_ = 0;
   std::vector<std::string> known_;
 };
@@ -121,7 +145,16 @@ std::string RandomMachine(Random& random, const std::string& id, const std::stri
     const std::string next = i + 1 < count ? name(i + 1) : "end";
     text += "  " + name(i) + ":\n";
     if (i == 0) text += "    start: true\n";
-    std::string edges = "ok: " + next;
+    std::string ok = "ok: " + next;
+    if (random.Chance(25)) {  // it may pass nodes over
+      const size_t to = i + 1 + random.Below(count - i);
+      const std::string over = to < count ? name(to) : "end";
+      ok = "ok: [{if: {value: \"" +
+           (random.Chance(70) ? "${given.n}\", greater: " + std::to_string(random.Below(3))
+                              : "${params.flag}\", equals: true") +
+           "}, to: " + over + "}, {to: " + next + "}]";
+    }
+    std::string edges = ok;
     const size_t kind = random.Below(10);
     const bool work = kind < 7;
     if (kind == 7) text += "    manual: true\n";
@@ -162,6 +195,7 @@ std::string RandomPlan(Random& random, const std::string& id, const std::string&
               "}, {key: k7, max: 3}]\n";
     }
   }
+  if (random.Chance(25)) text += "wait_after_fail: " + random.Of<std::string>({"0s", "3s"}) + "\n";
   if (random.Chance(30)) text += "hooks: [{on: [stopped], action: hooked}]\n";
   return text + "flow: " + FlowWriter(random, 1).Flow() + "\n---\n";
 }

@@ -30,6 +30,7 @@ class PlanPath {
       if (step.finalize) finalizers_.push_back(step.path + "/finalize");
     }
     for (uint32_t i = 0; i < graph.steps.size(); ++i) index_[graph.steps[i].path] = i;
+    for (const auto& [step, decision] : graph.ifs) ifs_[graph.steps[step].path] = step;
   }
 
   void Take(const Event& event) {
@@ -74,13 +75,13 @@ class PlanPath {
     if (instance.Stopped()) {
       if (!whole) return;
       for (uint32_t at = 0; at < graph_.places.size(); ++at) {
-        expect_(over_.contains(NameOf(at)), id + " ended without " + NameOf(at));
+        expect_(Over(at), id + " ended without " + NameOf(at));
       }
       for (const std::string& finalize : finalizers_) {
         expect_(over_.contains(finalize), id + " ended without " + finalize);
       }
-      expect_(skipped_.empty() == (instance.result == InstanceResult::kSuccess),
-              id + ": a skipped step makes a WARNING");
+      expect_(by_hand_.empty() == (instance.result == InstanceResult::kSuccess),
+              id + ": a skipped step makes a WARNING, and one that its if skips does not");
       return;
     }
     std::map<uint64_t, std::string> tokens;
@@ -142,12 +143,17 @@ class PlanPath {
       }
     }
     if (home == "/start" || home == "/end") return Pass(home);
+    early_.erase(home);
+    if (event.transition == "if") {
+      expect_(ifs_.contains(home) && !Ready(home), who + " is decided early");
+      early_.insert(home);
+    }
     if (HomeOf(event.prev_node) != home || retried) Open(home, who);
     const bool gate = place_.contains(home) && !index_.contains(home);
     const bool pass = index_.contains(home) &&
                       graph_.steps[index_[home]].kind == Step::Kind::kPass;
     if (gate || pass || skipped_.contains(home)) {
-      if (!skipped_.contains(home) || pass) Pass(home);
+      if ((!skipped_.contains(home) || pass) && !early_.contains(home)) Pass(home);
       if (skipped_.contains(home)) passing_ = {home, event.visit};
       return;
     }
@@ -155,20 +161,57 @@ class PlanPath {
   }
   void Pass(const std::string& home) { over_.insert(home); }
 
+  // Whether all before it lead on.
+  bool Ready(const std::string& home) const {
+    const auto place = place_.find(home);
+    return place == place_.end() ||
+           std::ranges::all_of(before_[place->second], [&](uint32_t at) { return Over(at); });
+  }
+  // Whether it leads on. One that its `if` skipped early does once all before it do.
+  bool Over(uint32_t place) const {
+    const std::string name = NameOf(place);
+    return over_.contains(name) || (stays_.contains(name) && Ready(name));
+  }
+  bool Held(const std::string& home) const {
+    return std::ranges::any_of(standing_, [&](const auto& one) {
+      return one.second == home + "/error";
+    });
+  }
+  // Whether conditions behind it may be decided.
+  bool Settled(uint32_t place) const {
+    const std::string name = NameOf(place);
+    if (Over(place) || Held(name) || stays_.contains(name) || dropped_.contains(name)) return true;
+    if (skipped_.contains(name)) return true;
+    if (opened_.contains(name)) return false;
+    const auto settled = [&](uint32_t at) { return Settled(at); };
+    const bool gate = !index_.contains(name);
+    if (gate && std::ranges::all_of(before_[place], settled)) return true;
+    return Blocked(place);
+  }
+  // Whether something before it is held, or was dropped.
+  bool Blocked(uint32_t place) const {
+    return std::ranges::any_of(before_[place], [&](uint32_t at) {
+      const std::string name = NameOf(at);
+      if (Held(name) || dropped_.contains(name)) return true;
+      return !Over(at) && !(opened_.contains(name) && !stays_.contains(name)) && Blocked(at);
+    });
+  }
+
   // What stands before it must be over.
   void Open(const std::string& home, const std::string& who) {
     const auto place = place_.find(home);
     if (place != place_.end()) {
       expect_(opened_.insert(home).second, who + " begins a second time");
       for (uint32_t before : before_[place->second]) {
-        expect_(over_.contains(NameOf(before)), who + " does not wait for " + NameOf(before));
+        const bool waited = early_.contains(home) ? Settled(before) : Over(before);
+        expect_(waited, who + " does not wait for " + NameOf(before));
       }
       return;
     }
     const auto at = std::ranges::find(finalizers_, home);
     expect_(at != finalizers_.end(), who + " is no step");
     for (uint32_t one = 0; one < graph_.places.size(); ++one) {
-      expect_(over_.contains(NameOf(one)), who + " does not wait for " + NameOf(one));
+      expect_(Over(one), who + " does not wait for " + NameOf(one));
     }
     for (auto one = finalizers_.begin(); one != at; ++one) {
       expect_(over_.contains(*one), who + " finalizes before " + *one);
@@ -177,7 +220,21 @@ class PlanPath {
 
   void Skip(const Event& event, const std::string& who) {
     const std::string home = event.node;
+    if (event.transition == "stop") {  // its plan stops
+      dropped_.insert(home);
+      return;
+    }
+    if (const auto decides = ifs_.find(home); decides != ifs_.end() && event.prev_node == home &&
+                                              !skipped_.contains(home)) {
+      standing_.erase(event.visit);
+      over_.erase(home);
+      (early_.contains(home) ? stays_ : over_).insert(home);
+      Doom(home);
+      for (uint32_t member : graph_.ifs.at(decides->second).members) Doom(graph_.steps[member].path);
+      return;
+    }
     if (event.prev_node != event.node) {  // a held one
+      by_hand_.insert(home);
       expect_(HomeOf(event.prev_node) == home, who + " skips another");
       const auto stands = standing_.find(event.visit);
       expect_(stands != standing_.end() && stands->second == event.prev_node, who + " is not held");
@@ -186,7 +243,7 @@ class PlanPath {
     }
     expect_(skipped_.contains(home), who + ": nothing that it needs was skipped");
     expect_(passing_ == std::pair(home, event.visit), who + " is skipped out of its turn");
-    over_.insert(home);
+    (early_.contains(home) ? stays_ : over_).insert(home);
   }
 
   // A skipped step takes with it its finalize phase and all that reads it.
@@ -207,6 +264,11 @@ class PlanPath {
   const PlanGraph& graph_;
   Expect expect_;
   std::map<std::string, uint32_t> place_, index_;  // by name: places; steps
+  std::map<std::string, uint32_t> ifs_;            // steps that have one, by name
+  std::set<std::string> early_;    // decided before all before them had led on
+  std::set<std::string> stays_;    // and skipped
+  std::set<std::string> dropped_;  // by a plan that stopped after wait_after_fail
+  std::set<std::string> by_hand_;  // skipped, not by an `if`
   std::vector<std::vector<uint32_t>> before_;      // by place
   std::vector<std::string> finalizers_;            // in their order
   std::map<uint64_t, std::string> standing_;       // visit → node
@@ -306,7 +368,8 @@ class PlanAudit {
     Expect(!goes_on || world_.engine().WorkLeft(), who + ", though edges are open");
     const bool settled = held > 0 && held == instance.tokens.size() && !goes_on;
     if (!instance.Cancelling()) {
-      const bool asked = instance.waits.Has(Wait::kPause) || instance.waits.Has(Wait::kTurn);
+      const bool asked = instance.waits.Has(Wait::kPause) || instance.waits.Has(Wait::kTurn) ||
+                         instance.plan->impatient != kNoNode;
       Expect((instance.state == InstanceState::kPaused) == (settled || asked),
              instance.id + " is paused when only held steps are left, or when asked to be");
     }
@@ -375,7 +438,10 @@ class PlanAudit {
           const auto& weight = graph.actions[graph.steps[home.step].action].weight;
           const bool finalize = home.role == Role::kFinalize;
           const bool counts = home.role != Role::kPass && !finalize;
-          if ((row.ended || row.doomed) && counts) done += weight.run;
+          const bool left = row.settling && row.settling->decision > Settling::Decision::kRuns;
+          const bool over = row.ended || row.doomed || left;
+          const bool dropped = row.settling && row.settling->dropped;
+          if (over && !dropped && counts) done += weight.run;
           // A skipped finalize phase stays skipped, whatever runs again.
           if (row.doomed && finalize) done += weight.finalize;
           if (row.token) {

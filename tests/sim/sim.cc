@@ -403,7 +403,8 @@ void Sim::Receive(std::vector<Task> tasks) {
                  std::to_string(task.visit));
     }
     Expect(claims_.insert(task.claim).second, "a claim was told twice: " + task.claim);
-    Note("task " + task.instance + " " + task.node + " visit " + std::to_string(task.visit));
+    Note("task " + task.instance + " " + task.node + " visit " + std::to_string(task.visit) +
+         " claim " + task.claim);
     hands_.push_back(std::move(task));
   }
   while (hands_.size() > 60) hands_.erase(hands_.begin() + static_cast<long>(random_.Below(30)));
@@ -514,6 +515,7 @@ ReportArgs Sim::ArgsFor(const Task& task, const std::string& transition,
     args.output = R"({"flow":")" + RandomSteps(random_) + R"("})";
   } else if (task.phase.empty()) {
     args.output = random_.Chance(20) ? "{}" : "";
+    if (random_.Chance(50)) args.params = "{\"n\":" + std::to_string(random_.Below(4)) + "}";
   } else if (transition == "ok" && random_.Chance(90)) {
     args.output = random_.Chance(80) ? std::string(kOutput) : R"({"v":[2],"list":3})";
   } else if (transition == "error") {
@@ -574,7 +576,7 @@ void Sim::ReportTask(Asked& engine, const Task& task, const std::string& transit
     return;
   }
   Note("report " + task.instance + " visit " + std::to_string(task.visit) + " " + transition +
-       (answer->repeated ? ", again" : ""));
+       (answer->repeated ? ", again" : "") + " claim " + task.claim);
   if (answer->repeated) Hit(Fault::kRepeated);
   if (args.children > 0) Hit(Fault::kChildren);
   if (transition == "planned") Hit(Fault::kPlanner);

@@ -166,20 +166,16 @@ void Sim::CheckStarts() {
   }
 }
 
-// A report and what it starts are there together: what it says it has begun begins after it.
+// A report and what it starts are there together.
 void Sim::CheckStartsOfReports() {
-  std::map<std::string, uint64_t> begun;  // by instance, the last beginning
-  for (const auto& [seq, event] : ledger_) {
-    if (event.kind == ChangeKind::kStarted || event.kind == ChangeKind::kScheduled) {
-      begun[event.instance] = seq;
-    }
-  }
+  std::map<std::string, uint64_t> told;  // the last record of each instance
+  for (const auto& [seq, event] : ledger_) told[event.instance] = seq;
   for (const auto& [seq, event] : ledger_) {
     if (!event.answer || !event.answer->started) continue;
     for (const Begun& one : *event.answer->started) {
-      const auto at = begun.find(one.id);
-      Expect(at != begun.end() && (!one.created || at->second > seq),
-             "a report of " + event.instance + " has started " + one.id + ", which did not begin");
+      const auto last = told.find(one.id);
+      Expect(last != told.end() && (!one.created || last->second > seq),
+             "a report of " + event.instance + " has started " + one.id + ", which is not there");
     }
   }
 }

@@ -15,9 +15,9 @@ namespace dfsmr::cli {
 namespace {
 
 const std::vector<std::string> kCommands = {
-    "define",  "check",  "machines", "graph",      "start",  "instances",  "show",
-    "history", "ready",  "changes",  "transition", "extend", "relinquish", "work",
-    "pause",   "resume", "skip",     "cancel",     "token",  "completion"};
+    "define",  "check",  "machines", "graph",      "start",     "instances",  "show",
+    "history", "ready",  "changes",  "transition", "extend",    "relinquish", "work",
+    "pause",   "resume", "skip",     "cancel",     "token",     "completion", "clock", "limits"};
 
 constexpr const char* kTwo =
     "id: a\nnodes: {s: {start: true, transitions: {ok: e}}, e: {final: true}}\n---\n"

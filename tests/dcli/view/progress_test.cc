@@ -41,7 +41,7 @@ class Screen : public std::streambuf {
 
  private:
   Mutex mutex_;
-  Condition changed_;
+  ConditionVariable changed_;
   std::string shown_ GUARDED(mutex_);
 };
 

@@ -73,7 +73,7 @@ class Follower final : public Changes::Watcher, public std::enable_shared_from_t
   Changes& changes_;
   uint64_t at_ = 0;  // changed by whoever was woken
   Mutex mutex_;
-  Condition changed_;
+  ConditionVariable changed_;
   uint64_t seen_ GUARDED(mutex_) = 0;
   int gaps_ GUARDED(mutex_) = 0;
 };

@@ -44,7 +44,7 @@ class SlowStore final : public MemoryStore {
 
  private:
   Mutex mutex_;
-  Condition changed_;
+  ConditionVariable changed_;
   int begun_ GUARDED(mutex_) = 0;
   int let_ GUARDED(mutex_) = 0;
 };

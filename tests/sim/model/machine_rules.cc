@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "fsm/base/json.h"
+#include "fsm/condition/condition.h"
+
 namespace dfsmr::model {
 
 const Node* MachineRules::NodeOf(const std::string& name) const {
@@ -71,6 +74,30 @@ void MachineRules::StopIfCancelled() {
 }
 
 // Moving -----------------------------------------------------------------------------------------
+
+const Edge* MachineRules::EdgeOf(const Node& node, std::string_view name, const std::string& params,
+                                 bool* chosen) const {
+  for (size_t i = 0; i < node.transitions.size(); ++i) {
+    const Edge& edge = node.transitions[i];
+    if (edge.transition != name) continue;
+    const auto& choices = node.settings->choices;
+    const Condition* condition = choices.empty() ? nullptr : choices[i].get();
+    const bool one_of = i > 0 && node.transitions[i - 1].transition == name;
+    if (chosen) *chosen = condition || one_of;
+    if (!condition) return &edge;
+    const bool given = condition->value == "\"${given.n}\"";
+    const auto value = given ? json::Member(params, "n") : json::Member(life_.params, "flag");
+    if (!value) continue;
+    if (given ? std::stoi(std::string(*value)) > std::stoi(condition->operand) : *value == "true") {
+      return &edge;
+    }
+  }
+  return nullptr;
+}
+
+void MachineRules::TellChoice(size_t told, const std::string& to, bool chosen) {
+  if (chosen && told < life_.expected.size()) life_.expected[told].event.note = "chose " + to;
+}
 
 // Entry n + 1 to a node with max_visits n is diverted at once, and does not count.
 void MachineRules::Enter(const std::string& to, const std::string& prev,
@@ -236,14 +263,16 @@ Reason MachineRules::Report(const Shown& claim, const ReportArgs& args, Answer* 
     if (!args.node.empty() && at->node != args.node) return Reason::kIllegalTransition;
   }
   if (args.fault) return args.fault->reason;
-  const Edge* edge = nullptr;
-  for (const Edge& one : NodeOf(at->node)->transitions) {
-    if (one.transition == args.transition && !args.transition.starts_with("dfsmr.")) edge = &one;
-  }
+  bool chosen = false;
+  const Edge* edge = args.transition.starts_with("dfsmr.")
+                         ? nullptr
+                         : EdgeOf(*NodeOf(at->node), args.transition, args.params, &chosen);
   if (!edge) return Reason::kIllegalTransition;
   const Stand left = *at;
   const size_t first = life_.expected.size();
-  Follow(left, machine_.nodes[edge->targets.front()].id, left.node, args.transition, args.params);
+  const std::string to = machine_.nodes[edge->targets.front()].id;
+  Follow(left, to, left.node, args.transition, args.params);
+  TellChoice(first, to, chosen);
   answer->claim = claim.id;
   answer->transition = args.transition;
   answer->prev_node = left.node;
@@ -407,13 +436,13 @@ void MachineRules::TimeOut(Stand& stand, Claimed& claim) {
 
 void MachineRules::EndWait(Stand& stand) {
   const Stand left = stand;
-  for (const Edge& edge : NodeOf(left.node)->transitions) {
-    if (edge.transition != "ok") continue;
-    const size_t first = life_.expected.size();
-    Follow(left, machine_.nodes[edge.targets.front()].id, left.node, "ok", left.params);
-    life_.expected[first].event.left_visit = left.visit;
-    return;
-  }
+  bool chosen = false;
+  const Edge& edge = *EdgeOf(*NodeOf(left.node), "ok", left.params, &chosen);
+  const size_t first = life_.expected.size();
+  const std::string to = machine_.nodes[edge.targets.front()].id;
+  Follow(left, to, left.node, "ok", left.params);
+  TellChoice(first, to, chosen);
+  life_.expected[first].event.left_visit = left.visit;
 }
 
 // Paused instances are moved and stay paused, scheduled ones start on the new version.

@@ -58,6 +58,12 @@ class MachineRules {
              const std::string& params, bool announce);
   void Place(const Node& node, uint64_t visit, const std::string& params, size_t told);
   const Node* NodeOf(const std::string& name) const;
+  // The edge of this name that the model takes, by a reading of its own of the few conditions that
+  // machines are drawn with; null: there is none. `chosen`, when it had a choice.
+  const Edge* EdgeOf(const Node& node, std::string_view name, const std::string& params,
+                     bool* chosen = nullptr) const;
+  // Says which choice the record tells of.
+  void TellChoice(size_t told, const std::string& to, bool chosen);
 
   const Machine& machine_;
   Life& life_;

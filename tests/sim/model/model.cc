@@ -137,7 +137,8 @@ void Model::Start(const StartArgs& args, const Result<Started>& answer) {
                (!answer           ? answer.error().message
                 : answer->created ? "a new one"
                                   : "that"));
-    Expect(!answer || life.opaque || answer->view.instance.state == life.state,
+    const InstanceState shown = answer ? answer->view.instance.state : InstanceState::kNone;
+    Expect(shown == InstanceState::kNone || life.opaque || shown == life.state,
            "a second start shows another state of " + args.id);
     return;
   }
@@ -186,7 +187,10 @@ void Model::Start(const StartArgs& args, const Result<Started>& answer) {
   }
   Match(life);
   Prerequisites(life);
-  Expect(answer->view.instance.state == life.state, "Start shows another state of " + args.id);
+  // A report that starts it does not show it.
+  const InstanceState shown = answer->view.instance.state;
+  Expect(shown == InstanceState::kNone || shown == life.state,
+         "Start shows another state of " + args.id);
 }
 
 // Those that have stopped are waited for no longer; one that ended otherwise than it had to stops
@@ -278,13 +282,7 @@ void Model::StartAll(const std::vector<StartArgs>& starts, const Answer& answer)
     Expect(lives_.contains(args.id) || machines_.contains(args.machine),
            "a report starts an instance of nothing: " + args.machine);
     if (!problem_.empty()) return;
-    Started told{{}, begun[i].created};
-    const auto known = lives_.find(args.id);
-    if (known != lives_.end()) {
-      if (!known->second.opaque) MoveOn(known->second);
-      told.view.instance.state = known->second.state;
-    }
-    Start(args, told);
+    Start(args, Started{{}, begun[i].created});
   }
 }
 
@@ -294,7 +292,7 @@ void Model::Relinquish(const std::string& id, const std::string& claim,
   if (!life) return;
   std::string node;
   const Shown shown = ShownBy(*life, claim);
-  if (claim.empty()) VoidLost(*life);
+  if (claim.empty() && answer) VoidLost(*life);
   Same(*life, "Relinquish", RulesOf(*life).Relinquish(shown, &node), ReasonOf(answer));
   Expect(!answer || *answer == node, "a relinquish of " + id + " answers another node");
   Match(*life);
@@ -336,7 +334,7 @@ void Model::Resume(const std::string& id, const std::string& node, bool force,
   Life* life = Touch(id, "Resume", answer.has_value(), ReasonOf(answer));
   if (!life) return;
   bool begins = false;
-  if (force) VoidLost(*life);
+  if (force && answer) VoidLost(*life);
   Same(*life, "Resume", RulesOf(*life).Resume(node, force, &begins), ReasonOf(answer));
   Match(*life);
   if (begins) StartDue(*life, true);

@@ -53,7 +53,8 @@ void Model::Clock(Timestamp now, Timestamp until) {
 
 std::string Model::Difference(Life& life, const Expected& expected, const Event& event) const {
   const Event& want = expected.event;
-  const bool note = want.kind != ChangeKind::kFinished || event.note.starts_with(want.note);
+  const bool told = want.kind == ChangeKind::kFinished || want.kind == ChangeKind::kTransitioned;
+  const bool note = !told || event.note.starts_with(want.note);
   const bool params = want.kind != ChangeKind::kTransitioned || want.params == event.params;
   const bool same = want.kind == event.kind && want.machine == event.machine &&
                     want.version == event.version && want.prev_node == event.prev_node &&

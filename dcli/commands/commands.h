@@ -50,6 +50,8 @@ struct StartOptions {
   int count = 1;
   bool hold = false;
   bool wait = false;
+  bool force = false;
+  std::string on_conflict;
   std::string wait_after_fail;
 };
 int Start(Context& context, const StartOptions& options);
@@ -144,6 +146,19 @@ struct GroupsOptions {
   bool kill = false;
 };
 int Groups(Context& context, const GroupsOptions& options);
+
+// limits.cc
+struct LimitsOptions {
+  std::string action;  // set, reset, delete, show; or a key to show; empty: all of them
+  std::string key;
+  std::string max;   // a number, or "none"
+  std::string rate;  // "100/1m", or "none"
+  std::string burst;
+  std::string note;
+  std::string prefix;
+  bool waited_for = false;
+};
+int Limits(Context& context, const LimitsOptions& options);
 
 // token.cc
 struct TokenOptions {

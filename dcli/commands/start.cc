@@ -90,6 +90,8 @@ Result<v1::StartRequest> RequestOf(Context& context, const StartOptions& options
   request.set_priority(options.priority);
   request.set_hold(options.hold);
   request.set_group(options.group);
+  request.set_force(options.force);
+  request.set_on_conflict(options.on_conflict);
   AddAfter(options.after, false, &request);
   AddAfter(options.after_any, true, &request);
   return request;

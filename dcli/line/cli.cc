@@ -74,6 +74,7 @@ class CommandLine {
     AddWorkCommand();
     AddControlCommands();
     AddGroupsCommand();
+    AddLimitsCommand();
     AddTokenCommand();
     AddSchedulesCommand();
     AddTriggersCommand();
@@ -103,6 +104,7 @@ class CommandLine {
   void AddWorkCommand();
   void AddControlCommands();
   void AddGroupsCommand();
+  void AddLimitsCommand();
   void AddTokenCommand();
   void AddSchedulesCommand();
   void AddTriggersCommand();
@@ -208,6 +210,9 @@ void CommandLine::AddInstanceCommands() {
             "start when this one has stopped, however it did; may be repeated")
       .Flag("--flow", "FILE|-", &start->flow, "instead of MACHINE: the steps to run, YAML or JSON")
       .Flag("--priority", "N", &start->priority, "higher is handed out first")
+      .Flag("--force", &start->force, "begin past all limits, and count")
+      .Flag("--on-conflict", "WORD", &start->on_conflict,
+            "without room under a limit: wait, latest, skip, fail, cancel, replace")
       .Flag("--label", "KEY=VALUE", &start->labels, "a label; may be repeated")
       .Flag("--wait-after-fail", "DURATION", &start->wait_after_fail,
             "of a plan: how long others go on after a failure, in place of what it says")
@@ -403,6 +408,24 @@ void CommandLine::AddSchedulesCommand() {
       .Example("schedules run nightly day=2026-01-31 --wait")
       .Example("schedules backfill nightly --from 2026-01-01 --to 2026-01-31 --dry-run")
       .Example("schedules pause nightly --note 'the disk is full'");
+}
+
+void CommandLine::AddLimitsCommand() {
+  auto limits = std::make_shared<LimitsOptions>();
+  Command("limits", "[[show] KEY|set KEY|reset KEY|delete NAME]",
+          "List limits, show who holds and awaits one, or set its numbers", Limits, limits)
+      .Argument("ACTION", Word::kAnything, &limits->action, false)
+      .Argument("KEY", Word::kAnything, &limits->key, false)
+      .Flag("--max", "N|none", &limits->max, "set: so many hold it at once; 0 lets nobody in")
+      .Flag("--rate", "N/DURATION|none", &limits->rate, "set: so many begin in such a time")
+      .Flag("--burst", "N", &limits->burst, "set: so many at once after a rest")
+      .Flag("--note", "TEXT", &limits->note, "set, reset: why")
+      .Flag("--prefix", "TEXT", &limits->prefix, "list: keys that begin so")
+      .Flag("--waited-for", &limits->waited_for, "list: only those that somebody waits for")
+      .Example("limits env/prod")
+      .Example("limits set queue:mail --max 0 --note 'the relay is down'")
+      .Example("limits set env/prod --max 2 --rate 10/1h")
+      .Example("limits reset queue:mail");
 }
 
 void CommandLine::AddClockCommand() {

@@ -98,6 +98,14 @@ Result<Ok> Caller::MayStart(const std::string& machine, bool flow) const {
                 "flow of its own");
 }
 
+Result<Ok> Caller::MayForce() const {
+  const Principal* who = principal();
+  if (!who || Among(who->role(), kChangers)) return Ok{};
+  return Denied(info_->deed, info_->ns,
+                "'force' begins past all limits, and takes the role " + NamesOf(kChangers) +
+                    "; this token has the role " + std::string(NameOf(who->role())));
+}
+
 Result<Ok> Caller::MayReport(Engine& engine, const std::string& ns, const std::string& instance,
                              const ClaimRef& claim) const {
   if (!info_) return Ok{};

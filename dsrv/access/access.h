@@ -43,6 +43,8 @@ class Caller {
   // limited to one machine or queue need not name it: the filter is narrowed to it.
   Result<Ok> Narrow(Filter* filter) const;
   Result<Ok> MayStart(const std::string& machine, bool flow) const;
+  // Whether the caller may start an instance past all limits.
+  Result<Ok> MayForce() const;
   // Whether the caller may report on a claim, extend it or give it back. Without a claim this is
   // decided by the rule for calls from outside. In the loop.
   Result<Ok> MayReport(Engine& engine, const std::string& ns, const std::string& instance,

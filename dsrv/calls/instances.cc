@@ -38,6 +38,7 @@ std::string NamesOf(const StartRequests& starts) {
 // One start, alone or of a batch.
 Result<StartArgs> ToAllowedStart(const v1::StartRequest& request, const Call& call) {
   auto allowed = call.caller().MayStart(request.machine(), !request.flow().empty());
+  if (allowed && request.force()) allowed = call.caller().MayForce();
   if (!allowed) return allowed.error();
   auto args = ToStart(request);
   if (args) args->spec.client = call.Peer();
@@ -159,7 +160,10 @@ Result<GetInstanceCommand> ParseGetInstance(const v1::GetInstanceRequest& reques
 Result<Ok> SettleGetInstance(Engine& engine, const Caller& caller,
                              const GetInstanceCommand& command) {
   auto allowed = caller.MaySee(engine, command.ns, command.id);
-  return allowed ? engine.Settle(command.ns, command.id) : allowed;
+  if (!allowed) return allowed;
+  auto settled = engine.Settle(command.ns, command.id);
+  if (settled) *command.waits = engine.WaitsOf(command.ns, command.id);
+  return settled;
 }
 
 Result<Ok> ReadGetInstance(const Reader& reader, const GetInstanceCommand& command,
@@ -167,6 +171,7 @@ Result<Ok> ReadGetInstance(const Reader& reader, const GetInstanceCommand& comma
   const Moment moment(reader);
   auto view = ReadInstance(moment, command.ns, command.id);
   if (!view) return view.error();
+  view->waits = *command.waits;
   ToProto(*view, reply);
   return command.with_nodes ? ShowNodes(moment, view->instance, reply) : Ok{};
 }

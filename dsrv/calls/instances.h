@@ -46,6 +46,9 @@ struct GetInstanceCommand {
   std::string ns;
   std::string id;
   bool with_nodes = false;
+  // What the instance waits for, which only the engine knows; filled in there.
+  std::shared_ptr<std::shared_ptr<const InstanceWaits>> waits =
+      std::make_shared<std::shared_ptr<const InstanceWaits>>();
 };
 Result<GetInstanceCommand> ParseGetInstance(const v1::GetInstanceRequest& request, const Call&);
 Result<Ok> SettleGetInstance(Engine& engine, const Caller& caller,

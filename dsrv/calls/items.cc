@@ -10,6 +10,7 @@ Result<Ok> MayStartAll(const Caller& caller, const ReportCommand& report) {
   for (size_t i = 0; i < report.starts.size(); ++i) {
     const StartArgs& start = report.starts[i];
     auto allowed = caller.MayStart(start.machine, start.flow != nullptr);
+    if (allowed && start.force) allowed = caller.MayForce();
     if (!allowed) return RefusedStart(i, start.machine, start.id, allowed.error());
   }
   return report.starts.empty() ? Ok{} : caller.MayNoteOutside();

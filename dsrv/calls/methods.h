@@ -13,6 +13,7 @@
 #include "dsrv/calls/groups.h"
 #include "dsrv/calls/instances.h"
 #include "dsrv/calls/items.h"
+#include "dsrv/calls/limits.h"
 #include "dsrv/calls/method.h"
 #include "dsrv/calls/occurrences.h"
 #include "dsrv/calls/original.h"
@@ -164,6 +165,15 @@ inline constexpr DecideRow kSetGroup(
 inline constexpr DecideRow kControlGroup(
     {"dfsmr.v1.ScheduleService/ControlGroup", kChangers, kChange},
     Its(), ParseControlGroup, RunControlGroup, ReplyControlGroup);
+inline constexpr DecideRow kListLimits(
+    {"dfsmr.v1.ScheduleService/ListLimits", kReaders},
+    Its(), ParseListLimits, RunListLimits, ReplyListLimits);
+inline constexpr DecideRow kGetLimit(
+    {"dfsmr.v1.ScheduleService/GetLimit", kReaders},
+    Its(), ParseGetLimit, RunGetLimit, ReplyGetLimit);
+inline constexpr DecideRow kSetLimit(
+    {"dfsmr.v1.ScheduleService/SetLimit", kChangers, kChange},
+    Its(), ParseSetLimit, RunSetLimit, ReplySetLimit);
 }  // namespace schedules
 
 // The original service, in namespace "default". Its calls carry no claims.
@@ -213,6 +223,7 @@ constexpr void ForEachMethod(Visit visit) {
   (visit(schedules::kSetPaused), visit(schedules::kListOccurrences),
    visit(schedules::kRetryOccurrences), visit(schedules::kDeleteDefinition));
   (visit(schedules::kGetClock), visit(schedules::kAdvanceClock));
+  (visit(schedules::kListLimits), visit(schedules::kGetLimit), visit(schedules::kSetLimit));
   (visit(schedules::kListGroups), visit(schedules::kGetGroup), visit(schedules::kSetGroup),
    visit(schedules::kControlGroup));
   (visit(original::kDefine), visit(original::kStart), visit(original::kReady),

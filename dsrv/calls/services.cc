@@ -117,6 +117,9 @@ class ScheduleCalls final : public v1::ScheduleService::CallbackService {
   METHOD(schedules, GetGroup)
   METHOD(schedules, SetGroup)
   METHOD(schedules, ControlGroup)
+  METHOD(schedules, ListLimits)
+  METHOD(schedules, GetLimit)
+  METHOD(schedules, SetLimit)
 
   const Backend& backend_;
 };

@@ -249,6 +249,9 @@ MachineView Catalog::View(const VersionState& version) const {
     const auto counted = version.nodes.find(name);
     if (counted != version.nodes.end()) static_cast<NodeCounts&>(node) = counted->second;
     if (defined.kind != NodeKind::kWork) continue;
+    const Agenda::Queue* queue =
+        counted == version.nodes.end() ? nullptr : counted->second.last_queue;
+    if (queue && Agenda::IsClosed(queue)) node.limited = node.ready;
     const auto known = version.machine->latencies.find(name);
     const Latency none;  // nobody has worked there
     const Latency& latency = known == version.machine->latencies.end() ? none : known->second;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "dsrv/engine/groups.h"
+#include "dsrv/engine/limits.h"
 #include "storage/rows/plan.h"
 
 namespace dfsmr {
@@ -15,7 +16,7 @@ Before::Before(const Resident& resident)
       waits(resident.instance.waits),
       plan(static_cast<bool>(resident.instance.plan)),
       open(rules::HasOpenEdges(resident.instance)),
-      key(plan ? resident.instance.plan->key : ""),
+      limits(resident.instance.limits),
       share(resident.instance.provenance ? ShareOf(resident.instance) : MemberShare()),
       version(resident.version),
       graph(resident.graph) {}
@@ -72,9 +73,8 @@ void Changer::Run(Resident& resident, ClaimId self, const std::function<void(Sce
   /*mutant change-counted-twice*/ Statistics::CountState(*resident.version, instance.state, -1);
   /*end*/
   if (instance.provenance) groups_->AdviseMember(instance, &scene);
-  if (instance.plan) {
-    for (Part* part : parts_) part->Advise(resident, &scene);
-  }
+  if (/*mutant nobody-asks-limits*/ !instance.Begun() || !instance.waits.empty() /*end*/)
+    limits_->Advise(resident, &scene);
   rule(scene);
   Statistics::CountState(*resident.version, instance.state, +1);
   Statistics::CountTokens(instance, *change.before.graph, *resident.graph);

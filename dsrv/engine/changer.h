@@ -16,6 +16,8 @@ namespace dfsmr {
 
 class Groups;  // groups.h
 
+class Limits;  // limits.h
+
 class Changer {
  public:
   Changer(OpenTurn& turn, Residents& residents, const EngineOptions& options)
@@ -23,6 +25,8 @@ class Changer {
 
   // Has rules ask `groups` whether a member may begin. Call it once, as Tell.
   void SetGroups(const Groups* groups) { groups_ = groups; }
+  // Has rules ask `limits` before an instance begins or goes on. Call it once, as Tell.
+  void SetGate(Limits* limits) { limits_ = limits; }
   // Sets the parts that hear of changes, in this order. Call it once, before the first change.
   void Tell(std::vector<Part*> parts) { parts_ = std::move(parts); }
 
@@ -79,6 +83,7 @@ class Changer {
   Residents& residents_;
   const EngineOptions& options_;
   std::vector<Part*> parts_;
+  Limits* limits_ = nullptr;
   Ask ask_;
   Boxed<Event::About> because_;
   const Groups* groups_ = nullptr;

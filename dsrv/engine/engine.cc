@@ -55,10 +55,10 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       upgrades(turn, catalog, residents, changer, agenda, throttle),
       values(turn, residents, options),
       walker(turn, changer, options),
-      singletons(residents, changer, values),
-      planner(turn, catalog, residents, changer, values, singletons, options),
+      limits(turn, catalog, residents, changer, values, documents, agenda),
+      planner(turn, catalog, residents, changer, values, limits, options),
       followers(residents, changer),
-      starter(turn, catalog, residents, changer, followers, planner),
+      starter(turn, catalog, residents, changer, limits, followers, planner),
       hooks(catalog, values, starter),
       family(residents, changer),
       canceller(turn, residents, changer, family),
@@ -67,14 +67,14 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       reports(turn, catalog, changer, claims, starter),
       launcher(turn, changer, starter, reports),
       schedules(turn, documents, occurrences, launcher),
-      handouts(turn, agenda, residents, changer, values, singletons, throttle, timers, upgrades),
+      handouts(turn, agenda, residents, changer, values, limits, throttle, timers, upgrades),
       desk(turn, agenda, claims, handouts),
-      groups(turn, residents, changer, singletons),
+      groups(turn, residents, changer, limits),
       backfills(turn, documents, residents, schedules, groups),
       retention(turn, catalog, statistics, residents, groups, options),
       triggers({turn, documents, occurrences, residents, starter, launcher, retention, options}),
-      all{&followers, &planner,   &walker,    &family,    &singletons, &hooks,  &spawner,
-          &launcher,  &schedules, &canceller, &upgrades,  &claims,     &timers, &desk,
+      all{&followers, &planner,   &walker,    &family,   &limits, &hooks,  &spawner,
+          &launcher,  &schedules, &canceller, &upgrades, &claims, &timers, &desk,
           &handouts,  &groups,    &triggers} {
   changer.Tell(all);
   changer.Consult([this](Resident& resident, const Reference& reference, const FreshOutput& fresh) {
@@ -191,8 +191,8 @@ bool Engine::WorkLeft() const {
 }
 
 Timestamp Engine::NextDue() const {
-  return std::min(
-      {parts_->timers.Due(), parts_->schedules.Due(), parts_->triggers.Due()});
+  return std::min({parts_->timers.Due(), parts_->schedules.Due(), parts_->triggers.Due(),
+                   parts_->limits.Due()});
 }
 
 Timestamp Engine::NextEvent() {
@@ -212,7 +212,8 @@ Timestamp Engine::NextStep() {
 
 Timestamp Engine::NextChore() const {
   return std::min(
-      {parts_->statistics.Due(), parts_->residents.SettleDueAt(), parts_->desk.PollsDue()});
+      {parts_->statistics.Due(), parts_->residents.SettleDueAt(), parts_->desk.PollsDue(),
+       parts_->limits.SaveDue()});
 }
 
 void Engine::AfterCommit(std::function<void()> tell) { parts_->turn.AfterCommit(std::move(tell)); }
@@ -224,6 +225,7 @@ void Engine::AfterCommit(SessionId session, std::function<void(bool)> tell) {
 void Engine::Flush() {
   parts_->residents.SettleAll();
   parts_->statistics.Save();
+  parts_->limits.Save();
 }
 
 // Definitions -----------------------------------------------------------------------------------
@@ -267,6 +269,7 @@ Schedules& Engine::schedules() { return parts_->schedules; }
 Backfills& Engine::backfills() { return parts_->backfills; }
 Triggers& Engine::triggers() { return parts_->triggers; }
 Groups& Engine::groups() { return parts_->groups; }
+Limits& Engine::limits() { return parts_->limits; }
 
 void Engine::AddVersion(const std::string& ns, const Defined& one, Machine machine,
                         std::shared_ptr<const Machine> shown) {
@@ -334,7 +337,7 @@ Result<Ok> Engine::Resume(const std::string& ns, const std::string& id, const st
                           bool force) {
   auto resident = parts_->changer.Touch(ns, id);
   if (!resident) return resident.error();
-  if (auto may = parts_->singletons.MayResume(**resident); !may) return may;
+  if (auto may = parts_->limits.MayResume(**resident, node); !may) return may;
   return Control(ns, id, [&](Scene& scene) { return rules::Resume(scene, node, force); });
 }
 
@@ -355,6 +358,12 @@ Result<Ok> Engine::Settle(const std::string& ns, const std::string& id) {
   if (!resident) return resident.error();
   parts_->residents.Settle(**resident);
   return Ok{};
+}
+
+std::shared_ptr<const InstanceWaits> Engine::WaitsOf(const std::string& ns, const std::string& id) {
+  auto resident = parts_->residents.Load(ns, id);
+  if (!resident || (*resident)->instance.Stopped()) return nullptr;
+  return std::make_shared<const InstanceWaits>(parts_->limits.WaitsOf(**resident));
 }
 
 bool Engine::Concerns(const std::string& ns, const std::string& id, const ClaimRef& claim,

@@ -46,6 +46,7 @@ class Occurrences;    // occurrences.h
 class Schedules;      // schedules.h
 class Groups;         // groups.h
 class Triggers;       // triggers.h
+class Limits;         // limits.h
 struct VersionState;  // machine_state.h
 
 class Engine {
@@ -113,6 +114,7 @@ class Engine {
   // Instances under one name.
   Groups& groups();
   Triggers& triggers();
+  Limits& limits();
   Result<MachineView> GetMachine(const std::string& ns, const std::string& id, uint32_t version);
   // At most `limit` machines after `after`, ordered by (id, version).
   std::vector<MachineView> ListMachines(const std::string& ns, bool all_versions,
@@ -134,6 +136,10 @@ class Engine {
                     bool force);
   Result<Ok> Skip(const std::string& ns, const std::string& instance, const std::string& node);
   Result<Ok> Cancel(const std::string& ns, const std::string& instance, CancelMode mode);
+
+  // What an instance and its tokens wait for; null: there is no such instance, or it waits for
+  // nothing that only the engine knows.
+  std::shared_ptr<const InstanceWaits> WaitsOf(const std::string& ns, const std::string& instance);
 
   // Whether an instance is of one of `machines` and stands in one of `queues` (empty: any) with the
   // visit of `claim`, or with any token when none is given. False: there is no such instance, or

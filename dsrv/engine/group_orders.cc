@@ -88,7 +88,7 @@ void Groups::Obey(Action action, Resident& resident) {
     if (!Runs(state)) return;
     (void)changer_.Apply(resident, [](Scene& scene) { return rules::Pause(scene); });
   } else if (action == Action::kResume) {
-    if (state != InstanceState::kPaused || !singletons_.MayResume(resident)) return;
+    if (state != InstanceState::kPaused || !limits_.MayResume(resident, "")) return;
     (void)changer_.Apply(resident, [](Scene& scene) { return rules::Resume(scene, "", false); });
   } else {
     (void)changer_.Apply(resident,

@@ -12,6 +12,8 @@ constexpr size_t kMadePerPass = 250;
 constexpr uint64_t kWaitingAhead = 100;
 constexpr size_t kErrorShown = 200;
 
+std::string KeyOf(const std::string& group) { return "group:" + group; }
+
 std::string Members(uint64_t count) {
   return std::to_string(count) + (count == 1 ? " member" : " members");
 }
@@ -63,8 +65,13 @@ Groups::Group& Groups::Make(const std::string& ns, const std::string& name) {
   return group;
 }
 
+// max_running is the number of a limit, whoever has set it.
+std::optional<uint32_t> Groups::MaxOf(const Group& group) const {
+  return limits_.NumbersOf(group.ns, KeyOf(group.name)).max;
+}
+
 GroupView Groups::ViewOf(const Group& group) const {
-  return {group.ns, group.name, group.row, group.to_come, group.row.max_running};
+  return {group.ns, group.name, group.row, group.to_come, MaxOf(group)};
 }
 
 Result<GroupView> Groups::Get(const std::string& ns, const std::string& name) {
@@ -91,8 +98,13 @@ std::vector<GroupView> Groups::List(const std::string& ns, InstanceState state,
 Result<GroupView> Groups::Set(const std::string& ns, const std::string& name,
                               const GroupSettings& settings) {
   Group& group = Make(ns, name);
-  if (settings.no_max_running) group.row.max_running.reset();
-  if (settings.max_running) group.row.max_running = settings.max_running;
+  if (settings.max_running || settings.no_max_running) {
+    const LimitChange change{
+        .max = settings.max_running, .no_max = settings.no_max_running, .client = settings.client};
+    auto set = limits_.Override(ns, KeyOf(name), change);
+    if (!set) return set.error();
+    group.row.own_max = settings.max_running.has_value();
+  }
   if (settings.stop_on_fail) group.row.stop_on_fail = *settings.stop_on_fail;
   if (!settings.schedule.empty()) group.row.schedule = settings.schedule;
   StopOnFail(group, "");
@@ -222,8 +234,8 @@ void Groups::NoteDropped(const Instance& instance) {
   Group* group = Find(instance.ns, instance.provenance->group);
   if (!group) return;
   group->row.counts.Remove(was);
-  group->gone = group->row.counts.Total() == 0 && group->to_come == 0;
   MarkDirty(*group);
+  if (group->row.counts.Total() == 0 && group->to_come == 0) Leave(*group);
 }
 
 // Members to come, and the end -------------------------------------------------------------------
@@ -257,7 +269,7 @@ bool Groups::HasRoom(const Group& group) const {
   if (group.to_come == 0 || group.Closed()) return false;
   const uint64_t waiting = group.row.counts.Of(MemberShare::Kind::kScheduled);
   const uint64_t running = group.row.counts.Of(MemberShare::Kind::kRunning);
-  const std::optional<uint32_t> max = group.row.max_running;
+  const std::optional<uint32_t> max = MaxOf(group);
   return waiting < kWaitingAhead && (!max || running + waiting < *max);
 }
 
@@ -289,10 +301,15 @@ void Groups::Finish(Group& group) {
   event.time = turn_.now();
   event.ns = group.ns;
   event.note = Name(group.row.counts.Result(0));
-  event.about = Event::About{.cause = "group:" + group.name, .group = group.name};
+  event.about = Event::About{.cause = KeyOf(group.name), .group = group.name};
   turn_.Append(&event);
-  group.gone = group.row.counts.Total() == 0;  // of those to come none became a member
-  if (group.gone) MarkDirty(group);
+  if (group.row.counts.Total() == 0) Leave(group);  // of those to come none became a member
+}
+
+void Groups::Leave(Group& group) {
+  group.gone = true;
+  MarkDirty(group);
+  if (group.row.own_max) (void)limits_.Override(group.ns, KeyOf(group.name), {.reset = true});
 }
 
 // Rows -------------------------------------------------------------------------------------------

@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "dsrv/engine/changer.h"
+#include "dsrv/engine/limits.h"
 #include "dsrv/engine/part.h"
 #include "dsrv/engine/residents.h"
-#include "dsrv/engine/singletons.h"
 #include "storage/rows/group.h"
 
 namespace dfsmr {
@@ -65,8 +65,8 @@ Error NoSuchGroup(const std::string& ns, const std::string& name);
 
 class Groups : public Part {
  public:
-  Groups(OpenTurn& turn, Residents& residents, Changer& changer, Singletons& singletons)
-      : turn_(turn), residents_(residents), changer_(changer), singletons_(singletons) {}
+  Groups(OpenTurn& turn, Residents& residents, Changer& changer, Limits& limits)
+      : turn_(turn), residents_(residents), changer_(changer), limits_(limits) {}
   Groups(const Groups&) = delete;
   Groups& operator=(const Groups&) = delete;
 
@@ -139,10 +139,13 @@ class Groups : public Part {
   void Count(Group& group, const MemberShare& was, const MemberShare& is, const Instance& instance);
   void CountFailure(Group& group, const Instance& instance);
   void StopOnFail(Group& group, const std::string& last);
+  std::optional<uint32_t> MaxOf(const Group& group) const;
   void SetOrder(Group& group, Action action);
   void SetToCome(Group& group, uint64_t count);
   bool HasRoom(const Group& group) const;
   void Finish(Group& group);
+  // Its last member was removed: it goes at the end of the turn.
+  void Leave(Group& group);
 
   // group_orders.cc: members follow in portions. True: all have.
   void FollowLater(Group& group);
@@ -158,7 +161,7 @@ class Groups : public Part {
   OpenTurn& turn_;
   Residents& residents_;
   Changer& changer_;
-  Singletons& singletons_;
+  Limits& limits_;
   MemberSource* source_ = nullptr;
   std::map<std::pair<std::string, std::string>, Group> groups_;  // by ns, name
   std::vector<Group*> dirty_;

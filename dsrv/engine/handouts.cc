@@ -26,6 +26,7 @@ Agenda::Queue* HandOuts::QueueOf(VersionState& version, const Graph& graph, Node
                         StatsName(version, node.id), node.settings->action, node.settings->queue});
   // Steps of one name may be of several actions, in the plans of several instances.
   if (!version.plan) state.queue = queue;
+  state.last_queue = queue;
   return queue;
 }
 
@@ -53,6 +54,9 @@ void HandOuts::Load(Resident& resident) {
 
 void HandOuts::LoadResting(VersionState& version, std::string id, int32_t priority,
                            const Token& token) {
+  if (!version.graph->machine->nodes[token.node].settings->limits.empty()) {
+    limits_.LoadReady(version.definition->ns, id, token.visit);
+  }
   agenda_.Load(QueueOf(version, *version.graph, token.node),
                EntryOf(*version.graph, std::move(id), priority, token));
 }
@@ -127,14 +131,15 @@ bool HandOuts::TakeOne(Agenda::Popped popped, const std::string& worker, Session
     return false;
   }
   if (token->TimedOutBefore() && throttle_.HoldsBack(machine, popped)) return false;
-  std::string key;
-  if (!Prepare(resident, *token, task, &key)) return false;
+  if (!Prepare(resident, *token, task)) return false;
+  auto keys = limits_.Admit(resident, *token);
+  if (!keys) return false;
   const NodeState& state = resident.StateOf(token->node);
   const TimeoutPolicy& policy = resident.machine().nodes[token->node].settings->timeout;
   const auto timeout = state.latency->Timeout(policy, token->TimedOutBefore(), state.claimed);
   MakeClaim(resident, token->visit,
             {turn_.NextClaim(), worker, timeout ? After(turn_.clock(), *timeout) : kNever, session,
-             std::move(key)},
+             *std::move(keys)},
             task, durable);
   return true;
 }
@@ -144,14 +149,13 @@ bool HandOuts::TakeOne(Agenda::Popped popped, const std::string& worker, Session
 void HandOuts::MakeClaim(Resident& resident, uint64_t visit, ClaimArgs args, Task* task,
                          bool* durable) {
   Instance& instance = resident.instance;
-  const std::string key = args.key;
   Scene scene = changer_.SceneOf(resident, &resident.pending);
   Token& token = *instance.tokens.FindMutable(visit);
   const Node& node = resident.machine().nodes[token.node];
   const Claim& claim = rules::TakeClaim(scene, token, std::move(args));
   Statistics::CountTokens(instance, *resident.graph, *resident.graph);
   instance.tokens.Forget();
-  if (!key.empty()) singletons_.Taken(resident, key, visit);
+  limits_.Claimed(resident, visit);
   if (/*mutant at-most-once-not-durable*/ node.AtMostOnce() /*end*/) {
     residents_.Settle(resident);
   } else {
@@ -166,7 +170,7 @@ void HandOuts::MakeClaim(Resident& resident, uint64_t visit, ClaimArgs args, Tas
   throttle_.Claimed(*resident.version->machine, claim.retry);
 }
 
-bool HandOuts::Prepare(Resident& resident, const Token& token, Task* task, std::string* key) {
+bool HandOuts::Prepare(Resident& resident, const Token& token, Task* task) {
   auto spec = residents_.SpecOf(resident);
   if (!spec) return false;
   const Instance& instance = resident.instance;
@@ -181,7 +185,7 @@ bool HandOuts::Prepare(Resident& resident, const Token& token, Task* task, std::
   task->node_params = token.params;
   task->action = node.settings->action;
   task->queue = node.settings->queue;
-  return !token.step || PrepareStep(resident, token, task, key);
+  return !token.step || PrepareStep(resident, token, task);
 }
 
 bool HandOuts::Fail(Resident& resident, uint64_t visit, const std::string& why) {
@@ -217,33 +221,11 @@ Result<std::string> HandOuts::InputOf(Resident& resident, const Token& token) {
   return filled;
 }
 
-bool HandOuts::TakeKey(Resident& resident, const Token& token, std::string* key) {
-  const PlanGraph& graph = *resident.machine().graph;
-  const Node& node = resident.machine().nodes[token.node];
-  auto singleton = graph.singletons.find(node.step);
-  if (singleton == graph.singletons.end() || node.role != Role::kRun) return true;
-  const uint64_t visit = token.visit;
-  auto name = TextOf(values_.Fill(resident, singleton->second));
-  if (!name) return Fail(resident, visit, "singleton: " + name.error().message);
-  if (token.step->key == *name) return true;  // it has it since an earlier run
-  const std::string holder = singletons_.HolderOf(resident.instance, *name);
-  if (holder.empty()) {
-    *key = *std::move(name);
-    return true;
-  }
-  const OnConflict on_conflict = graph.actions[graph.steps[node.step].action].on_conflict;
-  changer_.Apply(resident,
-                 [&](Scene& scene) { rules::AwaitKey(scene, visit, *name, holder, on_conflict); });
-  residents_.MarkDirty(resident);
-  return false;
-}
-
-bool HandOuts::PrepareStep(Resident& resident, const Token& token, Task* task, std::string* key) {
+bool HandOuts::PrepareStep(Resident& resident, const Token& token, Task* task) {
   const PlanGraph& graph = *resident.machine().graph;
   const Node& node = resident.machine().nodes[token.node];
   auto input = InputOf(resident, token);
   if (!input) return Fail(resident, token.visit, input.error().message);
-  if (!TakeKey(resident, token, key)) return false;
   task->node_params = *std::move(input);
   task->event = token.step->event;
   /*mutant event-data-not-handed*/ task->event_data = token.step->event_data; /*end*/

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "dsrv/engine/changer.h"
+#include "dsrv/engine/limits.h"
 #include "dsrv/engine/part.h"
-#include "dsrv/engine/singletons.h"
 #include "dsrv/engine/throttle.h"
 #include "dsrv/engine/timers.h"
 #include "dsrv/engine/upgrades.h"
@@ -18,13 +18,13 @@ namespace dfsmr {
 class HandOuts : public Part {
  public:
   HandOuts(OpenTurn& turn, Agenda& agenda, Residents& residents, Changer& changer, Values& values,
-           Singletons& singletons, Throttle& throttle, Timers& timers, Upgrades& upgrades)
+           Limits& limits, Throttle& throttle, Timers& timers, Upgrades& upgrades)
       : turn_(turn),
         agenda_(agenda),
         residents_(residents),
         changer_(changer),
         values_(values),
-        singletons_(singletons),
+        limits_(limits),
         throttle_(throttle),
         timers_(timers),
         upgrades_(upgrades) {}
@@ -54,13 +54,10 @@ class HandOuts : public Part {
   void MakeClaim(Resident& resident, uint64_t visit, ClaimArgs args, Task* task, bool* durable);
   // Fills in the task of a ready token, except for its claim. False: it cannot be handed out, and
   // is not ready any more.
-  bool Prepare(Resident& resident, const Token& token, Task* task, std::string* key);
-  // The same for a step: its input, its event, and the singleton that it takes.
-  bool PrepareStep(Resident& resident, const Token& token, Task* task, std::string* key);
+  bool Prepare(Resident& resident, const Token& token, Task* task);
+  // The same for a step: its input and its event.
+  bool PrepareStep(Resident& resident, const Token& token, Task* task);
   Result<std::string> InputOf(Resident& resident, const Token& token);
-  // Sets `key` to the singleton that the step takes with this claim; empty: the step needs none, or
-  // has it already. False: another instance holds it, and the step waits or has failed.
-  bool TakeKey(Resident& resident, const Token& token, std::string* key);
   bool Fail(Resident& resident, uint64_t visit, const std::string& why);
 
   OpenTurn& turn_;
@@ -68,7 +65,7 @@ class HandOuts : public Part {
   Residents& residents_;
   Changer& changer_;
   Values& values_;
-  Singletons& singletons_;
+  Limits& limits_;
   Throttle& throttle_;
   Timers& timers_;
   Upgrades& upgrades_;

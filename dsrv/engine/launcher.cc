@@ -71,6 +71,32 @@ Result<std::string> FillGroup(const LaunchOrder& order, const LaunchStart& start
                                " printable characters without space");
 }
 
+// What an instance of `cause` asks for, so that it overlaps with no other; one that may, asks for
+// nothing.
+LimitAsks AsksFor(const std::string& cause, Overlap overlap) {
+  LimitAsk ask{.key = cause};
+  switch (overlap) {
+    case Overlap::kAllow:
+      return {};
+    case Overlap::kWait:
+      ask.waiting = kOverlapWaiting;
+      break;
+    case Overlap::kLatest:
+      ask.on_conflict = OnConflict::kLatest;
+      break;
+    case Overlap::kSkip:
+      ask.on_conflict = OnConflict::kSkip;
+      break;
+    case Overlap::kCancel:
+      ask.on_conflict = OnConflict::kCancel;
+      break;
+    case Overlap::kReplace:
+      ask.on_conflict = OnConflict::kReplace;
+      break;
+  }
+  return {std::move(ask)};
+}
+
 bool Failed(InstanceResult result) {
   return result == InstanceResult::kError || result == InstanceResult::kAborted;
 }
@@ -138,13 +164,8 @@ Result<Launched> Launcher::Start(const LaunchOrder& order) {
                         FormatDuration(*order.source.start()->before) + " of its time",
                     ""};
   }
-  const Overlap overlap = order.overlap.value_or(order.source.overlap);
-  const Counts counts = CountsOf(order.ns, order.cause);
-  if (!order.backfill && overlap == Overlap::kSkip && counts.running + counts.waiting > 0) {
-    return Launched{OccurrenceOutcome::kSkipped,
-                    "an earlier instance of " + order.cause +
-                        " goes on; 'overlap: allow' would start another one beside it",
-                    ""};
+  if (!order.backfill) {
+    args->asks = AsksFor(order.cause, order.overlap.value_or(order.source.overlap));
   }
   auto started = starter_.Start(*std::move(args));
   if (started) {

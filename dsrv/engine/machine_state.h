@@ -30,6 +30,7 @@ struct VersionState;
 // What is kept of a node. `statistics` keeps the counts.
 struct NodeState : NodeCounts {
   Agenda::Queue* queue = nullptr;  // of a work node; null before its first ready token
+  Agenda::Queue* last_queue = nullptr;  // where a token of it was put last
   Latency* latency = nullptr;      // of a work node; the versions of the machine share it
 };
 

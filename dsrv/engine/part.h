@@ -21,7 +21,7 @@ struct Before {
   Waits waits;
   bool plan;        // whether it was of a plan
   bool open;        // whether edges of its plan were open
-  std::string key;  // the singleton of its plan
+  Boxed<InstanceLimits> limits;
   MemberShare share;  // what it counted in its group
   VersionState* version;
   GraphPtr graph;
@@ -50,9 +50,6 @@ class Part {
   virtual ~Part() = default;
   // At start, for each instance that has not stopped: what the part keeps of it in memory.
   virtual void Load(Resident&) {}
-  // Before a rule runs on an instance of a plan: adds what the rule needs to know of other
-  // instances.
-  virtual void Advise(Resident&, Scene*) {}
   // After a change: notes what follows from it. Work changes other instances, Absorb does not.
   virtual void Absorb(const Change&) {}
   // At the beginning of each pass.

@@ -17,12 +17,12 @@
 #include "dsrv/engine/hooks.h"
 #include "dsrv/engine/launcher.h"
 #include "dsrv/engine/occurrences.h"
+#include "dsrv/engine/limits.h"
 #include "dsrv/engine/planner.h"
 #include "dsrv/engine/reports.h"
 #include "dsrv/engine/residents.h"
 #include "dsrv/engine/retention.h"
 #include "dsrv/engine/schedules.h"
-#include "dsrv/engine/singletons.h"
 #include "dsrv/engine/spawner.h"
 #include "dsrv/engine/starter.h"
 #include "dsrv/engine/statistics.h"
@@ -55,7 +55,7 @@ struct Engine::Parts {
   Upgrades upgrades;
   Values values;
   Walker walker;
-  Singletons singletons;
+  Limits limits;
   Planner planner;
   Followers followers;
   Starter starter;

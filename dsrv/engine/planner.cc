@@ -61,7 +61,7 @@ void Planner::PlanAs(Resident& resident, Size size) {
   auto source = values_.SourceOf(resident);
   if (!source) return Fail(resident, source.error().message);
   if (!residents_.SpecOf(resident)) return;
-  if (!TakeKey(resident, **source)) return;
+  if (!limits_.MayPlan(resident)) return;
   auto read = PlanningOf(resident, *source);
   if (!read) return Fail(resident, read.error().message);
   const auto planning = std::make_shared<const Planning>(*std::move(read));
@@ -154,25 +154,6 @@ void Planner::Adopt(Resident& resident, GraphPtr graph, std::string name) {
   }
   instance.plan->graph = std::move(name);
   resident.graph = std::move(graph);
-}
-
-bool Planner::TakeKey(Resident& resident, const PlanSource& source) {
-  const PlanState& plan = *resident.instance.plan;
-  auto key = values_.KeyOf(resident, source);
-  if (!key) {
-    Fail(resident, "singleton: " + key.error().message);
-    return false;
-  }
-  if (plan.key == *key) return true;
-  changer_.Apply(resident, [&](Scene& scene) {
-    scene.key = *key;
-    /*mutant two-hold-singleton*/ scene.key_holder = singletons_.HolderOf(resident.instance, *key);
-    /*end*/
-    scene.on_conflict = source.on_conflict;
-    rules::TakeKey(scene);
-  });
-  residents_.MarkDirty(resident);
-  return resident.instance.state == InstanceState::kPlanning;
 }
 
 }  // namespace dfsmr

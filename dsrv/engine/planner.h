@@ -9,9 +9,9 @@
 
 #include "dsrv/engine/catalog.h"
 #include "dsrv/engine/changer.h"
+#include "dsrv/engine/limits.h"
 #include "dsrv/engine/part.h"
 #include "dsrv/engine/planning.h"
-#include "dsrv/engine/singletons.h"
 #include "dsrv/engine/values.h"
 
 namespace dfsmr {
@@ -19,13 +19,13 @@ namespace dfsmr {
 class Planner : public Part {
  public:
   Planner(OpenTurn& turn, Catalog& catalog, Residents& residents, Changer& changer, Values& values,
-          Singletons& singletons, const EngineOptions& options)
+          Limits& limits, const EngineOptions& options)
       : turn_(turn),
         catalog_(catalog),
         residents_(residents),
         changer_(changer),
         values_(values),
-        singletons_(singletons),
+        limits_(limits),
         options_(options) {}
 
   // Plans an instance that awaits its graph, under the present definitions, or begins to; or stops
@@ -53,8 +53,6 @@ class Planner : public Part {
   void Take(const Planning& planning, PlanningResult result);
   void Finish(Resident& resident, const Planning& planning, PlanningResult result);
   void Fail(Resident& resident, const std::string& why);
-  // Asks for the plan's singleton, if it has one. False: planning does not go on now.
-  bool TakeKey(Resident& resident, const PlanSource& source);
   // Fails only with the store.
   Result<Planning> PlanningOf(Resident& resident, std::shared_ptr<const PlanSource> source);
   // The graph that the instance shares with others of its plan; null: there is none yet.
@@ -69,7 +67,7 @@ class Planner : public Part {
   Residents& residents_;
   Changer& changer_;
   Values& values_;
-  Singletons& singletons_;
+  Limits& limits_;
   const EngineOptions& options_;
   std::deque<std::string> waiting_;  // ns\0id
   std::deque<std::string> large_;    // the same, until nothing else is planned beside the engine

@@ -53,6 +53,7 @@ Result<Ok> Engine::Recover(uint64_t epoch, Timestamp now) {
   done = LoadMachines();
   if (done) done = parts_->statistics.Recover();
   if (done) done = parts_->groups.Recover();
+  if (done) done = parts_->limits.Recover();
   if (done) done = LoadLive();
   if (done) done = parts_->schedules.Recover();
   if (done) done = parts_->backfills.Recover();
@@ -148,7 +149,7 @@ Result<Ok> Engine::LoadLive() {
   if (!scanned) return scanned;
   parts_->agenda.Loaded();
   parts_->canceller.Loaded();
-  parts_->singletons.Loaded();
+  parts_->limits.Loaded();
   return Ok{};
 }
 

@@ -93,6 +93,11 @@ class Residents {
   // the store's.
   Result<Resident*> Load(const std::string& ns, const std::string& id);
   Resident* InMemory(ResidentName name);  // null: it is not
+  // All that are in memory, in no order.
+  template <typename Visit>
+  void ForEach(Visit visit) const {
+    for (const auto& resident : residents_) visit(std::as_const(*resident));
+  }
   Resident* Insert(Instance instance, VersionState* version, GraphPtr graph);
   void Erase(Resident& resident);
 

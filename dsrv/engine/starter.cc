@@ -122,6 +122,14 @@ Resident& Starter::Create(Prepared prepared) {
   instance.parent = std::move(args.parent);
   instance.parent_step = args.parent_step;
   instance.provenance = std::move(args.provenance);
+  if (args.force || args.on_conflict || !args.asks.empty()) {
+    InstanceLimits limits;
+    limits.asks = std::move(args.asks);
+    limits.on_conflict = args.on_conflict;
+    limits.force = args.force;
+    limits.order = turn_.last_seq() + 1;
+    instance.limits = std::move(limits);
+  }
   if (version->plan || args.flow) {
     instance.plan = PlanState();
     instance.plan->wait_after_fail = args.wait_after_fail;
@@ -173,6 +181,11 @@ Result<Starter::Prepared> Starter::Examine(StartArgs args, const Earlier& earlie
     const uint64_t random = turn_.random() + turn_.NextId() * 0x9e3779b97f4a7c15ull;
     args.id = NewId(turn_.now(), Mix(random));
   }
+  const bool at_once =
+      !args.hold && args.start_at <= turn_.now() && ended->size() == args.after.size();
+  if (at_once) {
+    if (auto may = limits_.MayStart(args, **version); !may) return may.error();
+  }
   return Prepared{std::move(args), *version};
 }
 
@@ -180,7 +193,14 @@ Result<Started> Starter::Start(StartArgs args) {
   auto prepared = Examine(std::move(args), {});
   if (!prepared) return prepared.error();
   const bool created = prepared->version != nullptr;
-  if (created) return Started{residents_.ViewOf(*Begin(*std::move(prepared))), created};
+  if (created) {
+    Resident& resident = *Begin(*std::move(prepared));
+    Started started{residents_.ViewOf(resident), created};
+    if (started.WaitsForLimits()) {
+      started.view.waits = std::make_shared<const InstanceWaits>(limits_.WaitsOf(resident));
+    }
+    return started;
+  }
   auto existing = changer_.Touch(prepared->args.ns, prepared->args.id);
   if (!existing) return existing.error();
   return Started{residents_.ViewOf(**existing), created};
@@ -229,6 +249,7 @@ void Starter::Run(Resident& resident, const Ended& ended) {
   if (!instance.Stopped()) {
     for (const auto& one : instance.after) followers_.Add(instance, one.instance);
   }
+  limits_.Settle();
   if (rules::AwaitsGraph(instance)) planner_.Plan(resident);
 }
 

@@ -9,6 +9,7 @@
 #include "dsrv/engine/catalog.h"
 #include "dsrv/engine/changer.h"
 #include "dsrv/engine/followers.h"
+#include "dsrv/engine/limits.h"
 #include "dsrv/engine/planner.h"
 #include "dsrv/engine/residents.h"
 
@@ -16,12 +17,13 @@ namespace dfsmr {
 
 class Starter {
  public:
-  Starter(OpenTurn& turn, Catalog& catalog, Residents& residents, Changer& changer,
+  Starter(OpenTurn& turn, Catalog& catalog, Residents& residents, Changer& changer, Limits& limits,
           Followers& followers, Planner& planner)
       : turn_(turn),
         catalog_(catalog),
         residents_(residents),
         changer_(changer),
+        limits_(limits),
         followers_(followers),
         planner_(planner) {}
 
@@ -63,6 +65,7 @@ class Starter {
   Catalog& catalog_;
   Residents& residents_;
   Changer& changer_;
+  Limits& limits_;
   Followers& followers_;
   Planner& planner_;
 };

@@ -20,6 +20,22 @@
 
 namespace dfsmr {
 
+// What an instance or a token waits for. Same numbers as runner.proto.
+struct WaitView {
+  enum class Kind : uint8_t { kNone, kLimit, kRate, kStartAt, kAfter, kHold, kGroupPaused };
+  Kind kind = Kind::kNone;
+  std::string key;
+  uint32_t max = 0;
+  uint64_t held = 0;
+  uint64_t ahead = 0;
+  std::vector<std::string> holders;
+  Timestamp until = kNever;
+};
+struct InstanceWaits {
+  std::vector<WaitView> instance;
+  std::map<uint64_t, std::vector<WaitView>> tokens;  // by visit
+};
+
 // An instance as clients see it.
 struct InstanceView {
   Instance instance;
@@ -27,6 +43,7 @@ struct InstanceView {
   std::vector<std::string> nodes;  // the tokens', by name
   std::map<std::string, std::string> outputs;
   bool waits_for_group = false;  // its group lets no member begin
+  std::shared_ptr<const InstanceWaits> waits;  // null: only what `instance` says of them is known
 };
 
 struct Task {
@@ -68,6 +85,11 @@ struct StartArgs {
   Boxed<ParentStep> parent_step;
   Boxed<Provenance> provenance;  // null: it is in no group, and a caller starts it
   bool implicit = false;  // the machine may be an action that nobody has defined
+  // Limits besides those of its machine or plan, such as {key: "schedule:NAME", max: 1,
+  // on_conflict: skip}. Their keys are taken as they are.
+  LimitAsks asks;
+  std::optional<OnConflict> on_conflict;  // in place of what the documents say; not of `asks`
+  bool force = false;                     // begins past all limits, and counts
 };
 // As deep in a chain of change triggers as the instance that starts it, whatever way it does.
 inline void Deepen(const Instance& starter, StartArgs* args) {
@@ -75,9 +97,14 @@ inline void Deepen(const Instance& starter, StartArgs* args) {
   if (!args->provenance) args->provenance = Provenance();
   args->provenance->depth = starter.provenance->depth;
 }
+// Starting one that limits leave out is refused with LIMIT_REACHED; the message names the key, its
+// number and who holds it.
 struct Started {
   InstanceView view;
   bool created = false;
+
+  // It has not begun, because limits have no room for it yet: view.instance.limits->keys.
+  bool WaitsForLimits() const { return view.instance.waits.Has(Wait::kLimit); }
 };
 // The refusal of a report because of one of its starts, number `at` from 0.
 Error RefusedStart(size_t at, const std::string& machine, const std::string& id, Error why);
@@ -101,6 +128,7 @@ struct NodeCounts {
   uint64_t timed_out = 0;
 };
 struct NodeStats : NodeCounts {
+  uint64_t limited = 0;  // ready, but limits have no room for it
   std::optional<Duration> p50;
   std::optional<Duration> p95;
   std::optional<Duration> timeout_now;

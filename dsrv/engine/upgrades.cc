@@ -15,7 +15,7 @@ void Upgrades::LeaveBehind(VersionState& latest) {
   agenda_.DropVersions(machine.ns, machine.id, latest.definition->version);
   for (auto& [number, version] : machine.versions) {
     if (number >= latest.definition->version) break;
-    for (auto& [name, node] : version.nodes) node.queue = nullptr;
+    for (auto& [name, node] : version.nodes) node.queue = node.last_queue = nullptr;
   }
   machine.swept.clear();
   /*mutant upgrade-leaves-untouched*/ moving_.insert(&machine); /*end*/

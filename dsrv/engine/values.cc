@@ -48,11 +48,6 @@ Result<std::shared_ptr<const PlanSource>> Values::SourceOf(Resident& resident) {
   return source;
 }
 
-Result<std::string> Values::KeyOf(Resident& resident, const PlanSource& source) {
-  if (source.singleton.empty()) return std::string();
-  return TextOf(Fill(resident, json::Quote(source.singleton)));
-}
-
 Result<std::string> Values::Fill(Resident& resident, std::string_view json) {
   return Evaluate(json, [&](const Reference& reference) { return Value(resident, reference); });
 }

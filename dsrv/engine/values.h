@@ -27,8 +27,6 @@ class Values {
 
   // The source of an instance's plan; its own source if a flow came with its start.
   Result<std::shared_ptr<const PlanSource>> SourceOf(Resident& resident);
-  // The singleton that its plan asks for; "" when it asks for none.
-  Result<std::string> KeyOf(Resident& resident, const PlanSource& source);
   // A JSON text with its references replaced. Fails when one of them refers to nothing.
   Result<std::string> Fill(Resident& resident, std::string_view json);
   Result<std::string> Value(Resident& resident, const Reference& reference);

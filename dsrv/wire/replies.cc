@@ -1,8 +1,10 @@
 #include "dsrv/wire/replies.h"
 
+#include "dsrv/engine/waits.h"
 #include "fsm/base/limits.h"
 #include "fsm/condition/condition.h"
 #include "fsm/rules/group.h"
+#include "fsm/plan/graph.h"
 
 namespace dfsmr {
 namespace {
@@ -11,6 +13,7 @@ static_assert(static_cast<int>(InstanceState::kStopped) == v1::Instance::STOPPED
 static_assert(static_cast<int>(InstanceResult::kAborted) == v1::Instance::ABORTED);
 static_assert(static_cast<int>(TokenState::kDone) == v1::Token::DONE);
 static_assert(static_cast<int>(ChangeKind::kBreakerClosed) == v1::Change::BREAKER_CLOSED);
+static_assert(static_cast<int>(WaitView::Kind::kGroupPaused) == v1::Wait::GROUP_PAUSED);
 static_assert(static_cast<int>(ChangeKind::kOccurred) == v1::Change::OCCURRED);
 static_assert(static_cast<int>(ChangeKind::kStartRefused) == v1::Change::START_REFUSED);
 
@@ -78,6 +81,12 @@ void ToProto(const Node& node, const Machine& machine, v1::Node* out) {
   out->set_timeout(node.settings->timeout.value);
   out->set_action(node.settings->action);
   out->set_queue(node.settings->queue);
+  const LimitAsks* asks = &node.settings->limits;
+  if (machine.graph && node.role == Role::kRun) {
+    auto found = machine.graph->limits.find(node.step);
+    if (found != machine.graph->limits.end()) asks = &found->second;
+  }
+  for (const LimitAsk& ask : *asks) out->add_limits(ask.key);
 }
 
 namespace {
@@ -89,6 +98,7 @@ void ToProto(const NodeStats& stats, v1::NodeStats* out) {
   out->set_held(stats.held);
   out->set_completed(stats.completed);
   out->set_timed_out(stats.timed_out);
+  out->set_limited(stats.limited);
   if (stats.p50) Set(*stats.p50, out->mutable_p50());
   if (stats.p95) Set(*stats.p95, out->mutable_p95());
   if (stats.timeout_now) Set(*stats.timeout_now, out->mutable_timeout_now());
@@ -101,6 +111,16 @@ void ToProto(const Claim& claim, v1::Claim* out) {
   if (claim.deadline != kNever) Set(claim.deadline, out->mutable_deadline());
   out->set_timed_out(claim.timed_out);
   out->set_progress(claim.progress);
+}
+
+void ToProto(const WaitView& wait, v1::Wait* out) {
+  out->set_kind(static_cast<v1::Wait::Kind>(wait.kind));
+  out->set_key(wait.key);
+  out->set_max(wait.max);
+  out->set_held(wait.held);
+  out->set_ahead(wait.ahead);
+  for (const std::string& holder : wait.holders) out->add_holders(holder);
+  if (wait.until != kNever) Set(wait.until, out->mutable_until());
 }
 
 void ToProto(const Token& token, const std::string& node, v1::Token* out) {
@@ -159,8 +179,15 @@ void ToProto(const InstanceView& view, v1::Instance* out) {
   out->set_state(static_cast<v1::Instance::State>(instance.state));
   out->set_result(static_cast<v1::Instance::Result>(instance.result));
   out->set_params(view.spec->params.empty() ? "{}" : view.spec->params);
+  const InstanceWaits own = view.waits ? InstanceWaits() : WaitsIn(instance);
+  const InstanceWaits& waits = view.waits ? *view.waits : own;
+  for (const WaitView& wait : waits.instance) ToProto(wait, out->add_waits_for());
   for (size_t i = 0; i < instance.tokens.size() && i < limits::kTokensShown; ++i) {
-    ToProto(instance.tokens[i], view.nodes[i], out->add_tokens());
+    v1::Token* token = out->add_tokens();
+    ToProto(instance.tokens[i], view.nodes[i], token);
+    const auto of_token = waits.tokens.find(instance.tokens[i].visit);
+    if (of_token == waits.tokens.end()) continue;
+    for (const WaitView& wait : of_token->second) ToProto(wait, token->add_waits_for());
   }
   out->set_priority(instance.priority);
   out->mutable_labels()->insert(view.spec->labels.begin(), view.spec->labels.end());

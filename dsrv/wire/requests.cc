@@ -62,6 +62,14 @@ Result<StartArgs> ToStart(const v1::StartRequest& request) {
     if (!group) return group.error();
     args.provenance = Provenance{.group = request.group()};
   }
+  args.force = request.force();
+  if (!request.on_conflict().empty()) {
+    args.on_conflict = ConflictNamed(request.on_conflict());
+    if (!args.on_conflict) {
+      return Bad("on_conflict " + Quoted(request.on_conflict()) +
+                 " is none of wait, latest, skip, fail, cancel and replace");
+    }
+  }
   if (request.has_start_at()) {
     auto at = ToTimestamp("start_at", request.start_at());
     if (!at) return at.error();

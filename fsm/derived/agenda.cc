@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 #include "fsm/base/limits.h"
 
@@ -25,6 +26,7 @@ class Agenda::Queue {
   const uint64_t number;  // orders equals: by address no two runs would be alike
   std::map<int64_t, std::deque<ReadyEntry>, std::greater<>> levels;  // by priority, none empty
   uint64_t served = 0;             // tick of the last hand-out
+  int closed = 0;                  // how many of its gates are
   std::vector<Group*> groups;      // the filters that match it
   struct Place {
     int64_t priority = 0;
@@ -84,6 +86,10 @@ std::string Address(const QueueKey& key) {
   return address;
 }
 
+std::string GateName(const std::string& ns, Agenda::Subject subject, const std::string& name) {
+  return ns + '\0' + (subject == Agenda::Subject::kQueue ? 'q' : 'a') + name;
+}
+
 }  // namespace
 
 Agenda::Agenda() : evict_at_(limits::kFilters) {}
@@ -98,9 +104,42 @@ Agenda::Queue* Agenda::QueueFor(const QueueKey& key) {
     for (auto& [filter, group] : groups_) {
       if (filter.Matches(key)) Attach(group.get(), queue.get());
     }
+    if (!gates_.empty()) EnterGates(queue.get());
   }
   return queue.get();
 }
+
+void Agenda::EnterGates(Queue* queue) {
+  for (const std::string& name : {GateName(queue->key.ns, Subject::kQueue, queue->key.queue),
+                                  GateName(queue->key.ns, Subject::kAction, queue->key.action)}) {
+    auto gate = gates_.find(name);
+    if (gate == gates_.end()) continue;
+    if (gate->second.queues.insert(Address(queue->key)).second && gate->second.closed) {
+      ++queue->closed;
+    }
+  }
+}
+
+void Agenda::SetClosed(const std::string& ns, Subject subject, const std::string& name,
+                       bool closed) {
+  const auto [it, is_new] = gates_.try_emplace(GateName(ns, subject, name));
+  Gate& gate = it->second;
+  if (is_new) {
+    for (auto& [address, queue] : queues_) {
+      const std::string& its = subject == Subject::kQueue ? queue->key.queue : queue->key.action;
+      if (queue->key.ns == ns && its == name) gate.queues.insert(address);
+    }
+  }
+  if (std::exchange(gate.closed, closed) == closed) return;
+  for (const std::string& address : gate.queues) {
+    auto queue = queues_.find(address);
+    if (queue == queues_.end()) continue;
+    queue->second->closed += closed ? 1 : -1;
+    Rerank(queue->second.get());
+  }
+}
+
+bool Agenda::IsClosed(const Queue* queue) { return queue->closed > 0; }
 
 void Agenda::Attach(Group* group, Queue* queue) {
   queue->groups.push_back(group);
@@ -110,7 +149,8 @@ void Agenda::Attach(Group* group, Queue* queue) {
 // Brings what the groups know of a queue up to date.
 void Agenda::Rerank(Queue* queue) {
   std::optional<Queue::Place> place;
-  if (!queue->empty()) place = {queue->priority(), queue->oldest(), queue->served};
+  if (!queue->empty() && /*mutant closed-queue-served*/ queue->closed == 0 /*end*/)
+    place = {queue->priority(), queue->oldest(), queue->served};
   if (place == queue->place) return;
   for (Group* group : queue->groups) {
     if (queue->place) group->ranks.erase(group->RankOf(queue, *queue->place));
@@ -209,6 +249,7 @@ void Agenda::DropVersions(const std::string& ns, const std::string& machine, uin
     const uint32_t version = it->second->key.version;  // 0: of what nobody has defined
     if (version > 0 && version < before) {
       DropQueue(it->second.get());
+      for (auto& [name, gate] : gates_) gate.queues.erase(it->first);
       it = queues_.erase(it);
     } else {
       ++it;

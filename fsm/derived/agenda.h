@@ -79,6 +79,12 @@ class Agenda {
 
   static const QueueKey& KeyOf(const Queue* queue);
 
+  // Hands out nothing of a queue, or of an action, of a namespace while it is closed. What is ready
+  // there keeps its place.
+  enum class Subject : uint8_t { kQueue, kAction };
+  void SetClosed(const std::string& ns, Subject subject, const std::string& name, bool closed);
+  static bool IsClosed(const Queue* queue);
+
   // Drops the queues of versions before `version`: none of their entries is handed out any more.
   void DropVersions(const std::string& ns, const std::string& machine, uint32_t before);
 
@@ -100,12 +106,18 @@ class Agenda {
   void Rerank(Queue* queue);
   void EvictGroups();
   void DropQueue(Queue* queue);
+  void EnterGates(Queue* queue);
 
   uint64_t tick_ = 0;
   size_t evict_at_;
   std::map<std::string, std::unique_ptr<Queue>, std::less<>>
       queues_;  // by all of its key
   std::map<Filter, std::unique_ptr<Group>> groups_;
+  struct Gate {
+    bool closed = false;
+    std::set<std::string> queues;  // that it is the gate of, by all of their keys
+  };
+  std::map<std::string, Gate> gates_;  // of what was closed once
   struct Waiter {
     WaiterId id;
     uint64_t since;  // tick

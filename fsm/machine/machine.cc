@@ -388,6 +388,7 @@ Machine Compiler::Assemble() {
     if (node.kind == NodeKind::kWork && settings.action.empty()) {
       /*mutant default-action-unnamed*/ settings.action = machine.id + "." + node.id; /*end*/
     }
+    if (!settings.limits.empty()) machine.nodes_ask = true;
     node.settings = std::make_shared<const NodeSettings>(std::move(settings));
     machine.nodes.push_back(std::move(node));
   }

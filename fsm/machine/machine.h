@@ -15,6 +15,7 @@
 #include "fsm/base/template.h"
 #include "fsm/base/time.h"
 #include "fsm/machine/definition.h"
+#include "fsm/machine/limit.h"
 
 namespace dfsmr {
 
@@ -83,6 +84,7 @@ struct NodeSettings {
   int32_t priority = 0;           // work
   DelayPolicy delay;              // delay
   uint32_t max_visits = 0;        // 0: no limit
+  LimitAsks limits;               // work
   std::string description;
 };
 std::shared_ptr<const NodeSettings> NoSettings();  // the defaults
@@ -132,6 +134,8 @@ struct Machine {
   std::optional<Duration> retention;  // absent: the server's
   std::vector<Node> nodes;            // in document order
   NodeIndex start = 0;
+  LimitAsks limits;                           // of an instance; a plan's are in its source
+  bool nodes_ask = false;                     // whether a node or a step asks for limits
   bool conditional = false;                   // a transition chooses, or a step has an `if`
   std::shared_ptr<const ParamsCheck> params;  // null: anything goes
   std::string source;                 // the text of this document alone

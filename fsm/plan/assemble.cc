@@ -10,6 +10,7 @@ class Assembler {
   Assembler(std::shared_ptr<const PlanGraph> graph, Machine machine)
       : graph_(*graph), machine_(std::move(machine)) {
     machine_.graph = std::move(graph);
+    machine_.nodes_ask = !graph_.limits.empty();
     for (const StepAction& action : graph_.actions) {
       settings_.push_back(std::make_shared<const NodeSettings>(
           NodeSettings{.timeout = action.timeout,

@@ -23,8 +23,9 @@ void TakeTopLevel(const PlanSource& plan, PlanNames* names, PlanGraph* graph) {
     return json;
   };
   graph->label = quoted(plan.label, "label");
-  graph->singleton = quoted(plan.singleton, "singleton");
-  graph->on_conflict = plan.on_conflict;
+  for (const LimitAsk& ask : plan.limits) {
+    if (ask.singleton) quoted(ask.key, "singleton");  // of others their reader has looked at it
+  }
   for (const HookSource& hook : plan.hooks) {
     names->CheckTopLevel(hook.input, {.written = &hook.written, .key = "input"});
     graph->hooks.push_back({hook.on, hook.action, hook.input});

@@ -102,7 +102,7 @@ struct StepDraft {
   const Scope* scope = nullptr;
   const std::string* input = nullptr;
   const SpawnSource* spawn = nullptr;
-  const std::string* singleton = nullptr;
+  const LimitAsks* limits = nullptr;
   const FlowNode* decided = nullptr;      // the part of the flow whose `if` is decided at this step
   std::pair<uint32_t, uint32_t> members;  // of that, when it is more than this step: from, up to
   uint32_t decision = kNothing;           // the step at which its own `if` is decided

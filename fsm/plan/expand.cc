@@ -442,7 +442,7 @@ Span PlanExpander::ExpandAction(Task task, Entity* entity) {
   const StepForm& form = actions_.Of(task.action, *task.own, task.scope->body->context, task.where);
   StepDraft draft{.where = task.where, .scope = task.scope, .input = task.input};
   if (!draft.input) draft.input = &form.with;
-  if (form.singleton) draft.singleton = &*form.singleton;
+  if (!form.limits.empty()) draft.limits = &form.limits;
   const bool asks = form.planner && !draft_.Defining();
   const PlannedFlows* flows = draft_.args.planned;
   auto planned = asks && flows ? flows->find(task.path) : PlannedFlows::const_iterator();

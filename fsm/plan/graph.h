@@ -30,7 +30,6 @@ struct StepAction {
   std::vector<std::string> middleware;  // outermost first
   Schema input;
   Schema output;
-  OnConflict on_conflict = OnConflict::kFail;
 };
 
 struct Spawn {
@@ -102,13 +101,11 @@ struct PlanGraph {
   std::vector<Group> groups;
   std::vector<Place> places;                   // of the steps, numbered as they are; then the gates
   std::map<uint32_t, Spawn> spawns;            // by step
-  std::map<uint32_t, std::string> singletons;  // by step: a template text as JSON string
+  std::map<uint32_t, LimitAsks> limits;        // by step: that its run asks for
   std::map<uint32_t, StepIf> ifs;              // by step
 
   // Of the instance as a whole, from its plan; templates over params and instance.id.
-  std::string label;      // a JSON string; empty: none
-  std::string singleton;  // a JSON string; empty: none
-  OnConflict on_conflict = OnConflict::kFail;
+  std::string label;  // a JSON string; empty: none
   struct Hook {
     std::vector<std::string> on;
     std::string action;

@@ -76,7 +76,7 @@ void OverrideKeys(const ActionSource& own, ActionSource* action) {
   Override(own.weight, &action->weight);
   Override(own.input, &action->input);
   Override(own.output, &action->output);
-  Override(own.singleton, &action->singleton);
+  Override(own.limits, &action->limits);
   Override(own.on_conflict, &action->on_conflict);
   Override(own.subscribes_to, &action->subscribes_to);
   Override(own.with, &action->with);

@@ -477,9 +477,11 @@ void PlanNames::CompileStep(uint32_t index) {
     draft_.graph.steps[index].input = Compile(*draft.input, *draft.scope, where, &reader);
     Keep(draft_.graph.steps[index].input.size());
   }
-  if (draft.singleton) {
-    where.key = "singleton";
-    draft_.graph.singletons[index] = Compile(*draft.singleton, *draft.scope, where, &reader);
+  for (const LimitAsk& ask : draft.limits ? *draft.limits : LimitAsks()) {
+    where.key = ask.singleton ? "singleton" : "limit";
+    LimitAsk compiled = ask;
+    compiled.key = json::Unquote(Compile(json::Quote(ask.key), *draft.scope, where, &reader));
+    draft_.graph.limits[index].push_back(std::move(compiled));
   }
   if (!draft.spawn) return;
   const SpawnSource& source = *draft.spawn;

@@ -11,6 +11,7 @@
 
 #include "fsm/base/diagnostic.h"
 #include "fsm/base/time.h"
+#include "fsm/machine/limit.h"
 #include "fsm/machine/machine.h"
 #include "fsm/machine/timeout.h"
 
@@ -45,7 +46,6 @@ struct Phases {
 };
 
 enum class Rescue : uint8_t { kPause, kSkip, kFail };
-enum class OnConflict : uint8_t { kFail, kWait };
 
 struct Weights {
   double run = 1;
@@ -91,8 +91,8 @@ struct ActionSource {
   std::optional<Weights> weight;
   std::optional<Schema> input;
   std::optional<Schema> output;
-  std::optional<std::string> singleton;  // template text, without quotes: "infra-${params.site}"
-  std::optional<OnConflict> on_conflict;
+  std::optional<LimitAsks> limits;        // from `limit` or `singleton`
+  std::optional<OnConflict> on_conflict;  // of a singleton; it may be inherited without this
   std::optional<std::vector<std::string>> subscribes_to;
   std::optional<std::string> with;       // a subscriber's input, a template
   MiddlewareSource middleware;
@@ -151,8 +151,7 @@ struct PlanSource {
   std::optional<Duration> retention;  // absent: the server's
   Schema params;
   std::string label;      // template text, without quotes; empty: none
-  std::string singleton;  // the same
-  OnConflict on_conflict = OnConflict::kFail;
+  LimitAsks limits;       // from `limit` or `singleton`
   std::optional<Duration> wait_after_fail;  // absent: no end
   std::vector<HookSource> hooks;
   MiddlewareSource middleware;

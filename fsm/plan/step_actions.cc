@@ -14,7 +14,7 @@ namespace {
 bool GivesNothing(const ActionSource& own) {
   return !own.phases && !own.planned_by_worker && !own.queue && !own.priority &&
          own.timeout.empty() && !own.retry && !own.poll && !own.rescue && !own.weight &&
-         !own.input && !own.output && !own.singleton && !own.on_conflict && own.middleware.empty();
+         !own.input && !own.output && !own.limits && !own.on_conflict && own.middleware.empty();
 }
 
 // All of a StepAction as text: equal for equal ones.
@@ -57,7 +57,6 @@ std::string ContentOf(const StepAction& action) {
   content.Add(static_cast<int64_t>(action.middleware.size()));
   for (const std::string& name : action.middleware) content.Add(name);
   content.Add(action.input.text).Add(action.output.text);
-  content.Add(static_cast<int64_t>(action.on_conflict));
   return std::move(content).Take();
 }
 
@@ -78,7 +77,6 @@ StepAction StepActionOf(const ActionSource& action, std::vector<std::string>* pr
   if (action.weight) made.weight = *action.weight;
   if (action.input) made.input = *action.input;
   if (action.output) made.output = *action.output;
-  if (action.on_conflict) made.on_conflict = *action.on_conflict;
   return made;
 }
 
@@ -135,7 +133,10 @@ StepForm StepActions::Make(const ActionSource& base, const ActionSource& own, ui
   form.run = phases.run;
   form.finalize = phases.finalize;
   form.planner = action.planned_by_worker.value_or(false);
-  if (action.singleton) form.singleton = json::Quote(*action.singleton);
+  if (action.limits) form.limits = *action.limits;
+  for (LimitAsk& ask : form.limits) {
+    if (ask.singleton) ask.on_conflict = action.on_conflict.value_or(OnConflict::kFail);
+  }
   if (action.with) form.with = *action.with;
   std::vector<std::string> wrong;
   StepAction made = StepActionOf(action, &wrong);

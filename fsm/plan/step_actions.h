@@ -19,8 +19,8 @@ struct StepForm {
   bool run = true;
   bool finalize = false;
   bool planner = false;
-  std::optional<std::string> singleton;  // as a JSON string
-  std::string with = "{}";               // of a subscriber
+  LimitAsks limits;
+  std::string with = "{}";  // of a subscriber
 };
 
 class StepActions {

@@ -200,9 +200,16 @@ const Claim& TakeClaim(Scene& scene, Token& token, ClaimArgs args) {
   claim.session = args.session;
   claim.retry = token.TimedOutBefore();
   token.state = TokenState::kClaimed;
+  if (!args.limits.empty()) {
+    if (!token.limits) token.limits = TokenLimits();
+    token.limits->keys = std::move(args.limits);
+  }
+  if (token.limits) {
+    token.limits->state = TokenLimits::State::kHolds;
+    token.limits->since = scene.now;
+  }
   if (token.step) {
     if (token.step->start_time == Timestamp()) token.step->start_time = scene.now;
-    if (!args.key.empty()) token.step->key = std::move(args.key);
   }
   Event& event = Emit(scene, ChangeKind::kClaimed);
   event.node = NodeName(scene.machine, token.node);
@@ -258,7 +265,8 @@ void Unclaim(Scene& scene, uint64_t visit, ClaimId id, bool told) {
   auto claim = std::ranges::find(token->claims, id, &Claim::id);
   if (claim == token->claims.end() || claim->given_back) return;
   /*mutant planted-01*/ --token->attempt; /*end*/
-  if (token->attempt == 0 && token->step && token->step->event.empty()) token->step->key.clear();
+  const bool new_run = !token->step || token->step->event.empty();
+  if (token->attempt == 0 && new_run) token->limits.reset();
   if (told) {
     GiveBack(scene, *token, *claim, "", "its worker never saw it");
   } else {

@@ -9,11 +9,18 @@ namespace dfsmr::rules {
 Result<Ok> Pause(Scene& scene) {
   Instance& instance = scene.instance;
   if (instance.Stopped()) return Stopped(instance);
-  if (instance.waits.Paused()) return Ok{};
+  if (instance.waits.Has(Wait::kTurn)) {  // it is PAUSED still, and is to stay so
+    instance.waits.Remove(Wait::kTurn);
+    ReleaseLimits(instance);
+  } else if (instance.waits.Paused()) {
+    return Ok{};
+  }
   // A plan that is being cancelled is not paused: its remaining steps have to be told.
   if (instance.plan && instance.Cancelling()) return Ok{};
-  /*mutant pause-keeps-singleton*/ if (instance.plan)
-    instance.plan->key.clear(); /*end*/
+  // One that waits for its turn keeps its place.
+  if (!instance.waits.Has(Wait::kLimit))
+    /*mutant pause-keeps-singleton*/ ReleaseLimits(instance); /*end*/
+  if (scene.machine.nodes_ask) ForgetCalls(scene);
   KeepFromRunning(scene, Wait::kPause);
   Event& event = Emit(scene, ChangeKind::kPaused);
   event.node = Where(scene);
@@ -53,11 +60,12 @@ Result<Ok> Resume(Scene& scene, const std::string& node, bool force) {
   const bool held = instance.waits.Has(Wait::kHold) || instance.waits.Has(Wait::kPause);
   if (!(held && node.empty()) && chosen->empty()) return Ok{};
   if (node.empty()) {
-    /*mutant planted-03*/ LetRun(scene, {Wait::kHold, Wait::kPause}); /*end*/
+    /*mutant planted-03*/ GoOnInTurn(scene, {Wait::kHold, Wait::kPause}); /*end*/
   }
   Event& event = Emit(scene, ChangeKind::kResumed);
   event.node = node.empty() ? Where(scene) : node;
   event.visit = VisitOf(scene);
+  if (instance.waits.Has(Wait::kTurn)) event.note = std::string(kWaitsItsTurn);
   for (uint64_t visit : *chosen) Rerun(scene, visit);
   if (instance.state == InstanceState::kScheduled) StartDue(scene);
   StopIfCancelled(scene);
@@ -90,7 +98,8 @@ Result<Ok> Cancel(Scene& scene, CancelMode mode) {
     CancelSteps(scene);
     // The remaining steps have to be told, also when somebody had paused the plan.
     if (!instance.tokens.empty() && instance.waits.Paused()) {
-      LetRun(scene, {Wait::kPause, Wait::kStuck});
+      LetRun(scene, {Wait::kPause, Wait::kStuck, Wait::kTurn});
+      ReleaseLimits(instance);
       Emit(scene, ChangeKind::kResumed).note = "to be cancelled";
     }
   }

@@ -21,7 +21,6 @@ Error Refused(Reason reason, std::string message);
 Error Stale(const Instance& instance, const std::string& why);
 Error Stopped(const Instance& instance);
 std::string Named(const Instance& instance);  // "instance 'x'"
-std::string HeldBy(const std::string& key, const std::string& holder);  // of a singleton
 // The node and the visit of an instance with one token; "" and 0 for any other.
 std::string Where(const Scene& scene);
 uint64_t VisitOf(const Scene& scene);
@@ -108,13 +107,29 @@ Result<Ok> SkipStep(Scene& scene, const std::string& node);
 // The token that a call from outside names, by its step's path or its exact node; the only one when
 // `node` is empty.
 Result<size_t> StepSlot(const Scene& scene, const std::string& node);
-// Whether a paused plan may go on: it gave its singleton back when it paused.
-Result<Ok> KeyIsFree(const Scene& scene);
+// Whether a plan that is stuck may go on: it gave its limits' keys back when it paused.
+Result<Ok> MayGoOn(const Scene& scene);
 void CancelSteps(Scene& scene);
 // Removes a token that nobody works on any more when the instance is being cancelled.
 void DropIfCancelled(Scene& scene, uint64_t visit);
 // To be called after any change to the tokens: pauses, resumes or stops the instance as they say.
 void JudgeSteps(Scene& scene);
+
+// limits.cc --------------------------------------------------------------------------------------
+
+// Asks for the limits of an instance that is about to begin. False: it waits as SCHEDULED, or has
+// stopped.
+bool Admitted(Scene& scene);
+// Begins an instance that the limits have let in. start.cc
+void BeginAdmitted(Scene& scene);
+// Takes reasons of a paused instance away, and lets it go on if there is room; else it stays PAUSED
+// until its turn.
+void GoOnInTurn(Scene& scene, Waits reasons);
+// The instance gives the keys of its limits back.
+void ReleaseLimits(Instance& instance);
+// Tokens whose turn had come have to ask anew: the instance does not run any more.
+void ForgetCalls(Scene& scene);
+inline constexpr std::string_view kWaitsItsTurn = "limits have no room for it; it waits its turn";
 
 // children.cc ------------------------------------------------------------------------------------
 

@@ -47,10 +47,11 @@ enum class Wait : uint8_t {
   kHold,     // it was started held, until it is resumed
   kStartAt,  // its start_at has not come
   kAfter,    // an instance of `after` has not stopped
-  kKey,      // another instance holds its plan's singleton
+  kLimit,    // limits have no room for it
   kPause,    // it was paused by a call, until it is resumed
   kStuck,    // all steps that are left of the plan have failed, until one of them is dealt with
   kGroup,    // its group lets no member begin
+  kTurn,     // it was paused and is to go on, but limits have no room for it
 };
 
 // All reasons why an instance does not run. It begins, or goes on, when none is left. As long as
@@ -67,7 +68,13 @@ class Waits {
   constexpr void Remove(Wait reason) { Remove(Waits{reason}); }
   constexpr void Remove(Waits reasons) { bits_ &= static_cast<uint8_t>(~reasons.bits_); }
   // Whether it is PAUSED, rather than SCHEDULED.
-  constexpr bool Paused() const { return Has(Wait::kPause) || Has(Wait::kStuck); }
+  constexpr bool Paused() const {
+    return Has(Wait::kPause) || Has(Wait::kStuck) || Has(Wait::kTurn);
+  }
+  // Whether it waits for room under limits, and for nothing else.
+  constexpr bool ForTurn() const {
+    return bits_ == Bit(Wait::kLimit) || bits_ == Bit(Wait::kTurn);
+  }
   friend bool operator==(const Waits&, const Waits&) = default;
 
  private:
@@ -119,7 +126,6 @@ struct PlanState {
   // graph, and both are dropped together.
   std::string graph;
   std::string label;
-  std::string key;        // the singleton that it holds
   bool skipped = false;   // a step was skipped: the result is WARNING
   bool ran = false;       // it was RUNNING once: its steps were ready
   bool upgraded = false;  // it had begun when it was upgraded, and has not entered its graph since
@@ -149,6 +155,20 @@ struct Provenance {
   bool backfill = false;  // of a schedule: its overlap and failures do not count
   Timestamp time{};       // of the occurrence that started it
   friend bool operator==(const Provenance&, const Provenance&) = default;
+};
+
+// The limits of an instance as a whole: what it was started with, and what it holds or waits for.
+struct InstanceLimits {
+  enum class State : uint8_t { kNone, kWaits, kHolds };
+  LimitAsks asks;  // besides those of its machine or plan; their keys are no templates
+  std::optional<OnConflict> on_conflict;  // in place of what the documents say
+  bool force = false;                     // it begins past all limits, and counts
+
+  State state = State::kNone;
+  std::vector<LimitKey> keys;  // that it holds or waits for
+  uint64_t order = 0;          // of its start among the starts of the partition
+  Timestamp since;             // in this state
+  friend bool operator==(const InstanceLimits&, const InstanceLimits&) = default;
 };
 
 // The step of `parent` that started an instance and waits for it.
@@ -187,6 +207,7 @@ struct Instance {
   Boxed<PlanState> plan;  // null: an instance of a plain machine
   Boxed<ParentStep> parent_step;  // null: no step waits for it
   Boxed<Provenance> provenance;
+  Boxed<InstanceLimits> limits;  // null: it asked for none
 
   // The history's index: numbers of this instance's records in the feed. Full pages are rows of
   // their own; this is the page being filled. storage/rows/keys.h says more.
@@ -196,7 +217,7 @@ struct Instance {
   bool bare = false;
 
   bool Stopped() const { return state == InstanceState::kStopped; }
-  // It may be SCHEDULED again after it began: for the singleton of a version that it was moved to.
+  // It may be SCHEDULED again after it began: for the limits of a version that it was moved to.
   bool Begun() const { return start_time != Timestamp(); }
   bool Cancelling() const { return cancel != CancelMode::kNone; }
   bool HasLiveClaim() const;

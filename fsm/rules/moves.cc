@@ -392,10 +392,8 @@ Token& MoveTo(Scene& scene, size_t slot, NodeIndex node, TokenState state, Chang
   token.home = left.home;
   token.available_at = state == TokenState::kReady ? scene.now : kNever;
   token.step = left.step;
-  if (std::exchange(token.step->waits_for_key, false)) {
-    token.step->key.clear();  // it waited for it
-    token.step->ready_since = {};
-  }
+  // What it holds it keeps until its phase is over.
+  if (left.limits && left.limits->state == TokenLimits::State::kHolds) token.limits = left.limits;
   Event& event = Emit(scene, kind);
   event.prev_node = scene.machine.nodes[left.node].id;
   event.node = scene.machine.nodes[node].id;
@@ -425,7 +423,7 @@ void Hold(Scene& scene, size_t slot, const std::string& error, const Led& led) {
   Token& token = MoveTo(scene, slot, node, TokenState::kHeld, ChangeKind::kTransitioned, led);
   scene.events.back().note = error;
   token.error = error;
-  token.step->key.clear();
+  token.limits.reset();
 }
 
 void GiveUp(Scene& scene, size_t slot, const std::string& error, const Led& led) {

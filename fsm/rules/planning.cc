@@ -1,4 +1,4 @@
-// Planning an instance, and the singletons that a plan or a step waits for.
+// Planning an instance.
 #include "fsm/rules/inside.h"
 
 namespace dfsmr::rules {
@@ -28,21 +28,6 @@ void Planned(Scene& scene) {
   JudgeSteps(scene);
 }
 
-bool TakeKey(Scene& scene) {
-  Instance& instance = scene.instance;
-  Check(static_cast<bool>(instance.plan), "only an instance of a plan takes a singleton");
-  if (scene.key_holder.empty()) {
-    instance.plan->key = scene.key;
-    return true;
-  }
-  instance.plan->key.clear();
-  const std::string why = HeldBy(scene.key, scene.key_holder);
-  if (scene.on_conflict == OnConflict::kFail) return PlanningFailed(scene, why), false;
-  KeepFromRunning(scene, Wait::kKey);
-  Emit(scene, ChangeKind::kScheduled).note = why + "; it waits its turn";
-  return false;
-}
-
 void PlanningFailed(Scene& scene, const std::string& why) {
   Stop(scene, InstanceResult::kError, kNoNode, 0, why);
 }
@@ -58,33 +43,6 @@ void FailStep(Scene& scene, uint64_t visit, const std::string& why) {
   }
   GiveUp(scene, *slot, why, {"error", {}, {}});
   JudgeSteps(scene);
-}
-
-void AwaitKey(Scene& scene, uint64_t visit, const std::string& key, const std::string& holder,
-              OnConflict on_conflict) {
-  const std::string why = HeldBy(key, holder);
-  if (on_conflict == OnConflict::kFail) return FailStep(scene, visit, why);
-  Token* token = scene.instance.tokens.FindMutable(visit);
-  if (!token) return;
-  if (scene.instance.Cancelling()) {  // the step has not begun, and will not
-    scene.instance.tokens.Remove(*scene.instance.tokens.SlotOf(visit));
-    return JudgeSteps(scene);
-  }
-  token->state = TokenState::kWaiting;
-  token->step->ready_since = std::exchange(token->available_at, kNever);
-  token->step->waits_for_key = true;
-  token->step->key = key;
-}
-
-void RetryKey(Scene& scene, uint64_t visit) {
-  Token* token = scene.instance.tokens.FindMutable(visit);
-  if (!token || !token->step || !token->step->waits_for_key) return;
-  token->state = TokenState::kReady;
-  // It keeps its place in line while it waits for its singleton.
-  const Timestamp since = std::exchange(token->step->ready_since, {});
-  token->available_at = since == Timestamp() ? scene.now : since;
-  token->step->waits_for_key = false;
-  token->step->key.clear();
 }
 
 }  // namespace dfsmr::rules

@@ -18,6 +18,25 @@
 
 namespace dfsmr {
 
+// What the limits say to an instance that is about to begin, or to go on.
+struct LimitAnswer {
+  enum class Kind : uint8_t { kRoom, kWaits, kLeftOut, kFails };  // the worse the later
+  Kind kind = Kind::kRoom;
+  std::vector<LimitKey> keys;  // that it asks for; kRoom: it holds them from now on
+  uint64_t order = 0;          // of the instance's start
+  std::string why;             // unless kRoom: the key, its number, and who holds it
+  bool singleton = false;      // unless kRoom: the key was written as `singleton`
+};
+
+// Knows the limits, and the other instances that hold them.
+class LimitGate {
+ public:
+  virtual LimitAnswer Ask(const Instance& instance) = 0;
+
+ protected:
+  ~LimitGate() = default;
+};
+
 // What a report has just given out, before it is kept: conditions see it already.
 struct FreshOutput {
   std::string_view node;  // of a plan: the step
@@ -32,11 +51,8 @@ struct Scene {
   uint64_t epoch = 0;   // of the partition's owner
   uint64_t random = 0;  // for jitter
   std::vector<Event>& events;
-  // The singleton that the plan asks for, and which other instance holds it; empty: it asks for
-  // none, no other holds it.
-  std::string key;
-  std::string key_holder;
-  OnConflict on_conflict = OnConflict::kFail;
+  // Asked before the instance begins or goes on; null: there are no limits.
+  LimitGate* gate = nullptr;
   std::vector<InstanceState> entered;  // the states that it went through, in order
   // The last claim that was made before the instance was started. Earlier claims belong to another
   // instance, which had the same id.
@@ -80,7 +96,7 @@ struct ClaimArgs {
   std::string worker;
   Timestamp deadline = kNever;
   uint64_t session = 0;
-  std::string key = {};  // the singleton that the step holds from now on; empty: none
+  std::vector<LimitKey> limits = {};  // keys that the token holds from now on
 };
 
 struct ReportArgs {
@@ -117,8 +133,8 @@ namespace rules {
 // Begins a new instance, or leaves it SCHEDULED while it is held, or waits for start_at or for the
 // instances of `after`. What the call asked for is in the instance, with Wait::kHold if it is held.
 void Start(Scene& scene);
-// Looks again at what the instance waits for: its start_at and its singleton may have come. Begins
-// it when it waits for nothing any more, and stops it after its start_before.
+// Looks again at what the instance waits for: its start_at may have come. Begins it when it waits
+// for nothing any more, and stops it after its start_before.
 void StartDue(Scene& scene);
 // When StartDue has something to do next; kNever when only a call or another instance can change
 // it.
@@ -194,18 +210,26 @@ bool AwaitsGraph(const Instance& instance);
 // The graph of an instance that is PLANNING is scene.machine. With a planning graph it stays
 // PLANNING, and its planners' tasks are ready; with any other it is RUNNING.
 void Planned(Scene& scene);
-// An instance of a plan asks for the singleton scene.key before its steps begin. False: another
-// instance holds it, so this one waits its turn, or has stopped.
-bool TakeKey(Scene& scene);
 // Stops an instance with ERROR before any of its steps was ready.
 void PlanningFailed(Scene& scene, const std::string& why);
 // Fails the run of a step that cannot be handed out, or whose children cannot be started.
 void FailStep(Scene& scene, uint64_t visit, const std::string& why);
-// A ready step needs a singleton that another instance holds: it fails, or waits its turn.
-void AwaitKey(Scene& scene, uint64_t visit, const std::string& key, const std::string& holder,
-              OnConflict on_conflict);
-// The singleton that a step waits for may be free: the step is ready again, and asks.
-void RetryKey(Scene& scene, uint64_t visit);
+
+// limits.cc --------------------------------------------------------------------------------------
+
+// An instance that was moved to another version before its steps began asks for the limits of that
+// version. False: it waits its turn, or has stopped.
+bool AskAgain(Scene& scene);
+// It may be an instance's turn: it asks once more, and begins or goes on when there is room.
+void LetIn(Scene& scene);
+// A ready token that finds no room waits its turn.
+void AwaitTurn(Scene& scene, uint64_t visit, TokenLimits limits);
+// It is a waiting token's turn: it is ready, and its places are kept for it.
+void CallToken(Scene& scene, uint64_t visit);
+// A ready step that finds no room is left out.
+void LeaveOutStep(Scene& scene, uint64_t visit, const std::string& why);
+// Cancels an instance in favour of another one that a limit has no room for beside it.
+void GiveWay(Scene& scene, CancelMode mode, const std::string& why);
 
 // children.cc ------------------------------------------------------------------------------------
 

@@ -12,10 +12,6 @@ Error Refused(Reason reason, std::string message) {
 
 std::string Named(const Instance& instance) { return "instance " + Quoted(instance.id); }
 
-std::string HeldBy(const std::string& key, const std::string& holder) {
-  return "singleton " + Quoted(key) + " is held by instance " + Quoted(holder);
-}
-
 Error Stale(const Instance& instance, const std::string& why) {
   return Refused(Reason::kStaleClaim, "the claim of " + Named(instance) + " is stale: " + why);
 }
@@ -90,10 +86,10 @@ void Stop(Scene& scene, InstanceResult result, NodeIndex where, uint64_t visit, 
     instance.error.clear(); /*end*/  // of a failure on the way
   instance.tokens.Clear();
   instance.entries.clear();
-  instance.waits.Remove({Wait::kKey, Wait::kPause, Wait::kStuck, Wait::kGroup});
+  instance.waits.Remove({Wait::kLimit, Wait::kTurn, Wait::kPause, Wait::kStuck, Wait::kGroup});
+  /*mutant limit-not-given-back*/ ReleaseLimits(instance); /*end*/
   const bool planned = IsPlanned(scene) && where < scene.machine.nodes.size();
   if (instance.plan) {
-    instance.plan->key.clear();
     instance.plan->open.clear();
     if (planned) instance.plan->ended_at = scene.machine.nodes[where].id;
   }
@@ -116,6 +112,7 @@ void StopCancelled(Scene& scene) {
   event.prev_node = Where(scene);
   event.node = kCancelledNode;
   event.visit = VisitOf(scene);
+  event.note = scene.instance.error;
   Stop(scene, InstanceResult::kCancelled, kCancelledIndex, scene.instance.last_visit);
 }
 

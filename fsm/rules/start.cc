@@ -7,10 +7,9 @@
 namespace dfsmr::rules {
 namespace {
 
-// Sets the instance PLANNING, unless its singleton is held; then the engine plans it.
+// Sets the instance PLANNING; then the engine plans it.
 void BeginPlanning(Scene& scene) {
   Instance& instance = scene.instance;
-  if (!TakeKey(scene)) return;
   // It may have begun on an earlier version.
   if (!instance.Begun()) instance.start_time = scene.now;
   SetState(scene, InstanceState::kPlanning);
@@ -18,19 +17,8 @@ void BeginPlanning(Scene& scene) {
 }
 
 void Begin(Scene& scene) {
-  Instance& instance = scene.instance;
-  Check(instance.waits.empty(), "an instance begins when it waits for nothing");
-  Check(instance.tokens.empty(), "an instance begins once");
-  if (instance.plan) return BeginPlanning(scene);
-  instance.start_time = scene.now;
-  SetState(scene, InstanceState::kRunning);
-  Event& event = Emit(scene, ChangeKind::kStarted);
-  event.node = scene.machine.nodes[scene.machine.start].id;
-  event.visit = instance.last_visit + 1;
-  Enter(
-      scene, 0,
-      {.node = scene.machine.start, .prev_node = {}, .transition = {}, .params = {}, .client = {}},
-      /*announce=*/false);
+  Check(scene.instance.waits.empty(), "an instance begins when it waits for nothing");
+  if (Admitted(scene)) BeginAdmitted(scene);
 }
 
 // The time by which it must have begun. kNever for an instance that has: on an earlier version, if
@@ -53,9 +41,24 @@ bool IsKeptFromRunning(const Instance& instance) {
 
 }  // namespace
 
+void BeginAdmitted(Scene& scene) {
+  Instance& instance = scene.instance;
+  Check(instance.tokens.empty(), "an instance begins once");
+  if (instance.plan) return BeginPlanning(scene);
+  instance.start_time = scene.now;
+  SetState(scene, InstanceState::kRunning);
+  Event& event = Emit(scene, ChangeKind::kStarted);
+  event.node = scene.machine.nodes[scene.machine.start].id;
+  event.visit = instance.last_visit + 1;
+  Enter(
+      scene, 0,
+      {.node = scene.machine.start, .prev_node = {}, .transition = {}, .params = {}, .client = {}},
+      /*announce=*/false);
+}
+
 Timestamp NextStart(const Instance& instance) {
   if (!IsKeptFromRunning(instance)) return kNever;
-  // It waits for nothing when a new version has just taken away the singleton that it waited for.
+  // It waits for nothing when a new version has just taken away the limits that it waited for.
   const bool by_time = instance.waits.Has(Wait::kStartAt) || instance.waits.empty();
   return std::min(by_time ? instance.start_at : kNever, LatestStart(instance));
 }
@@ -100,8 +103,6 @@ void StartDue(Scene& scene) {
   if (!IsKeptFromRunning(instance)) return;
   Waits& waits = instance.waits;
   if (instance.start_at <= scene.now) waits.Remove(Wait::kStartAt);
-  // As long as it is paused it keeps its place in line for the singleton.
-  if (!waits.Paused() && scene.key_holder.empty()) waits.Remove(Wait::kKey);
   AskGroup(scene);
   const Timestamp latest = LatestStart(instance);
   if (scene.now > latest || (!waits.empty() && scene.now == latest)) {
@@ -117,6 +118,8 @@ void BeginAgain(Scene& scene) {
   instance.end_time = {};
   instance.error.clear();
   instance.tokens.Clear();
+  ReleaseLimits(instance);
+  instance.waits.Remove({Wait::kLimit, Wait::kTurn});
   if (instance.plan) {
     PlanState plan;
     if (instance.plan->wait_given) plan.wait_after_fail = instance.plan->wait_after_fail;

@@ -43,12 +43,17 @@ Result<size_t> StepSlot(const Scene& scene, const std::string& node) {
                                                  ": the step has not begun, or has ended");
 }
 
-Result<Ok> KeyIsFree(const Scene& scene) {
+Result<Ok> MayGoOn(const Scene& scene) {
   const Instance& instance = scene.instance;
   // One that was paused by a call stays so.
-  if (!instance.waits.Has(Wait::kStuck) || scene.key_holder.empty()) return Ok{};
-  return Refused(Reason::kIllegalTransition,
-                 HeldBy(scene.key, scene.key_holder) + "; let this one go on when that has ended");
+  if (!instance.waits.Has(Wait::kStuck) || instance.waits.Has(Wait::kPause) || !scene.gate) {
+    return Ok{};
+  }
+  const LimitAnswer answer = scene.gate->Ask(instance);
+  using enum LimitAnswer::Kind;
+  if (answer.kind == kRoom || (answer.kind == kWaits && !answer.singleton)) return Ok{};
+  return Refused(answer.singleton ? Reason::kIllegalTransition : Reason::kLimitReached,
+                 answer.why + "; let this one go on when there is room");
 }
 namespace {
 
@@ -61,11 +66,10 @@ std::vector<uint64_t> VisitsIn(const Instance& instance, TokenState state) {
   return visits;
 }
 
-// Lets a paused plan go on, which takes its singleton again.
+// Lets a paused plan go on, which asks for its limits again.
 void GoOn(Scene& scene) {
-  scene.instance.plan->key = scene.key;
   scene.instance.error.clear();
-  LetRun(scene, {Wait::kPause, Wait::kStuck});
+  GoOnInTurn(scene, {Wait::kPause, Wait::kStuck});
 }
 
 Error NotHeld(const Scene& scene, const std::string& node, const std::string& hint) {
@@ -97,7 +101,9 @@ Result<Ok> ResumeSteps(Scene& scene, const std::string& node, bool force) {
   if (instance.waits.Has(Wait::kStuck) ||
       /*mutant node-resume-ends-pause*/ (paused && node.empty()) /*end*/)
     GoOn(scene);
-  Emit(scene, ChangeKind::kResumed).node = node;
+  Event& event = Emit(scene, ChangeKind::kResumed);
+  event.node = node;
+  if (instance.waits.Has(Wait::kTurn)) event.note = std::string(kWaitsItsTurn);
   bool finalized = false;  // retrying one finalize phase retries all
   for (uint64_t visit : held) {
     const auto slot = instance.tokens.SlotOf(visit);
@@ -131,8 +137,8 @@ Result<Ok> SkipStep(Scene& scene, const std::string& node) {
     }
   }
   if (held.empty()) return NotHeld(scene, node, "; only a held step can be skipped");
-  auto free = KeyIsFree(scene);
-  if (!free) return free;
+  auto may = MayGoOn(scene);
+  if (!may) return may;
   SkipHeld(scene, *instance.tokens.SlotOf(held.front()), "");
   JudgeSteps(scene);
   return Ok{};
@@ -242,7 +248,7 @@ void JudgeSteps(Scene& scene) {
                           (held > 1 ? " (and " + std::to_string(held - 1) + " more)" : "");
   if (fail) return Stop(scene, InstanceResult::kError, first.node, first.visit, why);
   instance.error = why;
-  instance.plan->key.clear();
+  ReleaseLimits(instance);
   KeepFromRunning(scene, Wait::kStuck);
   Event& event = Emit(scene, ChangeKind::kPaused);
   event.node = scene.machine.nodes[first.node].id;

@@ -180,8 +180,8 @@ Result<std::vector<std::string>> Held(const StepReport& report) {
   if (verb != "retry" && verb != "skip") {
     return NotThere(report.scene, report.node, verb, "retry, skip, patch (changes its input)");
   }
-  auto free = KeyIsFree(report.scene);
-  if (!free) return free.error();
+  auto may = MayGoOn(report.scene);
+  if (!may) return may.error();
   if (verb == "retry") {
     Retry(report.scene, report.slot, report.client);
     return Entered(report);

@@ -19,6 +19,7 @@
 #include "fsm/base/boxed.h"
 #include "fsm/base/time.h"
 #include "fsm/condition/outcome.h"
+#include "fsm/machine/limit.h"
 #include "fsm/machine/machine.h"
 
 namespace dfsmr {
@@ -86,12 +87,24 @@ struct StepState {
   uint32_t poll_failures = 0;    // in a row
   std::string wake;              // suspended: the event that comes at available_at
   double progress = 0;
-  std::string key;               // the singleton that it holds
-  bool waits_for_key = false;    // waiting: until the key is free
-  Timestamp ready_since;         // when it became ready, for its place in line meanwhile
   uint64_t next_child = 0;       // the number of the next child that it starts
   Boxed<ChildCounts> children;
   friend bool operator==(const StepState&, const StepState&) = default;
+};
+
+// The limits' keys that a token holds, or waits for.
+struct TokenLimits {
+  enum class State : uint8_t {
+    kWaits,   // WAITING, until it is its turn
+    kCalled,  // READY, and its places are kept for it
+    kHolds,   // from the hand-out on
+  };
+  State state = State::kWaits;
+  std::vector<LimitKey> keys;
+  uint64_t order = 0;     // of its instance's start
+  Timestamp since;        // in this state
+  Timestamp ready_since;  // when it became ready, for its place in the queue when it is called
+  friend bool operator==(const TokenLimits&, const TokenLimits&) = default;
 };
 
 // One node where an instance stands.
@@ -107,7 +120,9 @@ struct Token {
   uint64_t forgotten_epoch = 0;  // unlisted claims of this epoch and of earlier ones are void
   NodeIndex home = kNoNode;      // of a plan: the node's home
   Boxed<StepState> step;         // of a plan
+  Boxed<TokenLimits> limits;     // null: it holds none and waits for none
 
+  bool WaitsForLimits() const { return limits && limits->state == TokenLimits::State::kWaits; }
   const Claim* FindClaim(ClaimId id) const;
   bool HasLiveClaim() const;
   bool TimedOutBefore() const;

@@ -9,10 +9,11 @@ void Upgrade(Scene& scene, const Machine& next, uint32_t next_version) {
   const std::string from = Where(scene);
   instance.version = next_version;
   /*mutant planted-08*/ instance.entries.clear(); /*end*/
-  // If it waited for a singleton it asks again, since the new version may want another or none. The
-  // steps that failed are gone, but it was paused for an operator to look.
+  // If it waited for limits it asks again, since the new version may want others or none. The steps
+  // that failed are gone, but it was paused for an operator to look.
   const bool paused = instance.waits.Paused();
-  instance.waits.Remove({Wait::kKey, Wait::kStuck});
+  if (instance.waits.Has(Wait::kLimit) || instance.waits.Has(Wait::kTurn)) ReleaseLimits(instance);
+  instance.waits.Remove({Wait::kLimit, Wait::kStuck, Wait::kTurn});
   if (paused) instance.waits.Add(Wait::kPause);
   if (instance.Begun()) instance.waits.Remove(Wait::kGroup);  // it goes on, and begins nothing
   Event& event = Emit(scene, ChangeKind::kUpgraded);
@@ -23,10 +24,9 @@ void Upgrade(Scene& scene, const Machine& next, uint32_t next_version) {
     SampleAbandoned(scene, token, {}, event); /*end*/
   if (instance.tokens.size() != 1) instance.tokens.Clear();
   if (!next.IsPlain()) {
-    // It is planned anew, whether it was a plan or a machine, and keeps its singleton meanwhile.
+    // It is planned anew, whether it was a plan or a machine, and keeps its limits' keys meanwhile.
     PlanState plan;
     if (instance.plan) {
-      plan.key = instance.plan->key;
       plan.children = plan.first_child = instance.plan->children;
       if (instance.plan->wait_given) {
         plan.wait_after_fail = instance.plan->wait_after_fail;
@@ -43,8 +43,9 @@ void Upgrade(Scene& scene, const Machine& next, uint32_t next_version) {
     return;
   }
   instance.plan.reset();
+  ReleaseLimits(instance);
   if (!instance.Begun()) return;  // it will start on the new version
-  // It may have been SCHEDULED again, for the singleton of the version that it leaves.
+  // It may have been SCHEDULED again, for the limits of the version that it leaves.
   if (!paused) SetState(scene, InstanceState::kRunning);
   Scene on_next{next, instance, scene.now, scene.epoch, scene.random, scene.events, {}, {}};
   on_next.clock = scene.clock;

@@ -24,6 +24,9 @@ constexpr std::string_view Name(Overlap overlap) {
   return kOverlapWords[static_cast<size_t>(overlap)];
 }
 
+// How many wait for the instance that goes on, at most, with `wait`.
+inline constexpr uint32_t kOverlapWaiting = 100;
+
 // "Template": a text whose `${…}` are filled in at the launch.
 struct LaunchStart {
   std::string machine;

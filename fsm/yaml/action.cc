@@ -24,18 +24,26 @@ constexpr std::array<std::string_view, 3> kUseKeys = {"name", "before", "after"}
 constexpr std::array<std::string_view, 5> kTimeoutKeys = {
     "timeout_strategy", "timeout", "timeout_initial", "timeout_min", "timeout_max"};
 // First the keys of the document, then those that a step may have, too.
-constexpr std::array<std::string_view, 25> kKeys = {
-    "action", "description", "extends", "phases", "plan", "input", "output", "subscribes_to",
-    "with",
-    "queue", "priority", "timeout_strategy", "timeout", "timeout_initial", "timeout_min",
-    "timeout_max", "retry", "poll", "rescue", "weight", "use", "replace", "without", "singleton",
-    "on_conflict"};
+constexpr std::array<std::string_view, 26> kKeys = {"action",      "description",
+                                                    "extends",     "phases",
+                                                    "plan",        "input",
+                                                    "output",      "subscribes_to",
+                                                    "with",        "queue",
+                                                    "priority",    "timeout_strategy",
+                                                    "timeout",     "timeout_initial",
+                                                    "timeout_min", "timeout_max",
+                                                    "retry",       "poll",
+                                                    "rescue",      "weight",
+                                                    "use",         "replace",
+                                                    "without",     "singleton",
+                                                    "on_conflict", "limit"};
 constexpr size_t kOwnFrom = 9;
 constexpr std::string_view kAll =
     "an action has action, description, extends, phases, plan, input, output, subscribes_to, with, "
     "queue, priority, the keys of a timeout, retry, poll, rescue, weight, use, replace, without, "
-    "singleton and on_conflict";
+    "limit, singleton and on_conflict";
 
+constexpr std::string_view kSingletonExample = "\"infra-${params.site}\"";
 constexpr std::string_view kRetryExample = "{limit: 3, delay: 1s, factor: 2, max: 1m}";
 
 bool ReadCount(const Field& field, uint32_t* out) {
@@ -206,19 +214,38 @@ std::span<const std::string_view> OwnKeys() {
   return std::span<const std::string_view>(kKeys).subspan(kOwnFrom);
 }
 
-std::optional<OnConflict> ReadOnConflict(const Keys& keys) {
+std::optional<LimitAsks> ReadLimits(const Keys& keys, bool inherits, LimitAsker asker,
+                                    std::optional<OnConflict>* on_conflict) {
+  auto singleton = keys.Take("singleton");
+  auto limit = keys.Take("limit");
   size_t choice = 0;
-  auto field = keys.Take("on_conflict");
-  if (!field || !ReadWord(*field, kConflicts, &choice)) return std::nullopt;
-  return static_cast<OnConflict>(choice);
-}
-
-void CheckSingleton(const Keys& keys) {
-  auto field = keys.Take("on_conflict");
-  if (!field || keys.Has("singleton")) return;
-  field->reporter->Error(field->key_at, field->path,
-                         "'on_conflict' stands beside 'singleton'; add one, such as singleton: " +
-                             std::string(kSingletonExample) + ", or remove this");
+  auto word = keys.Take("on_conflict");
+  if (word && limit) {
+    word->reporter->Error(word->key_at, word->path,
+                          "'on_conflict' stands beside 'singleton'; of a limit write it as limit: "
+                          "{key: KEY, on_conflict: wait}");
+  } else if (word && !singleton && !inherits) {
+    word->reporter->Error(word->key_at, word->path,
+                          "'on_conflict' stands beside 'singleton'; add one, such as singleton: " +
+                              std::string(kSingletonExample) + ", or remove this");
+  }
+  if (word && ReadWord(*word, kConflicts, &choice)) {
+    *on_conflict = static_cast<OnConflict>(choice);
+  }
+  if (limit && singleton) {
+    limit->reporter->Error(limit->key_at, limit->path,
+                           "there are both 'limit' and 'singleton', which is limit: {key: KEY, "
+                           "max: 1, on_conflict: fail}; keep one of them");
+  }
+  if (singleton) {
+    LimitAsk ask{.on_conflict = on_conflict->value_or(OnConflict::kFail), .singleton = true};
+    if (!ReadTextTemplate(*singleton, kSingletonExample, &ask.key)) return std::nullopt;
+    return LimitAsks{std::move(ask)};
+  }
+  if (!limit) return std::nullopt;
+  LimitAsks asks;
+  ReadLimitAsks(*limit, asker, &asks);
+  return asks;
 }
 
 void ReadMiddleware(const Keys& keys, MiddlewareSource* to) {
@@ -249,11 +276,7 @@ void ReadOwnKeys(const Keys& keys, bool inherits, Reporter* reporter, ActionSour
   }
   if (auto field = keys.Take("weight")) ReadWeights(*field, &to->weight);
   ReadMiddleware(keys, &to->middleware);
-  TakeInto(keys, "singleton", &to->singleton, [](const Field& field, std::string* text) {
-    return ReadTextTemplate(field, kSingletonExample, text);
-  });
-  to->on_conflict = ReadOnConflict(keys);
-  if (!inherits) CheckSingleton(keys);
+  to->limits = ReadLimits(keys, inherits, LimitAsker::kStep, &to->on_conflict);
 }
 
 std::optional<ActionSource> ReadAction(const YamlNode& root, Reporter* reporter) {

@@ -7,6 +7,7 @@
 
 #include "fsm/plan/source.h"
 #include "fsm/yaml/fields.h"
+#include "fsm/yaml/limits.h"
 
 namespace dfsmr {
 
@@ -23,9 +24,9 @@ void ReadOwnKeys(const Keys& keys, bool inherits, Reporter* reporter, ActionSour
 void ReadMiddleware(const Keys& keys, MiddlewareSource* to);
 
 Written WrittenAt(const Field& field);
-std::optional<OnConflict> ReadOnConflict(const Keys& keys);
-inline constexpr std::string_view kSingletonExample = "\"infra-${params.site}\"";
-// Refuses on_conflict without singleton.
-void CheckSingleton(const Keys& keys);
+// The keys of limits: `limit`, or `singleton` with `on_conflict`. nullopt: it has neither.
+// `inherits`: on_conflict may stand without singleton.
+std::optional<LimitAsks> ReadLimits(const Keys& keys, bool inherits, LimitAsker asker,
+                                    std::optional<OnConflict>* on_conflict);
 
 }  // namespace dfsmr

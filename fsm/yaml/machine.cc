@@ -6,14 +6,15 @@
 
 #include "fsm/base/limits.h"
 #include "fsm/yaml/fields.h"
+#include "fsm/yaml/limits.h"
 #include "fsm/yaml/node.h"
 #include "fsm/yaml/schema.h"
 
 namespace dfsmr {
 namespace {
 
-constexpr std::array<std::string_view, 7> kKeys = {
-    "id", "description", "upgrade_strategy", "retention", "params", "defaults", "nodes"};
+constexpr std::array<std::string_view, 8> kKeys = {
+    "id", "description", "upgrade_strategy", "retention", "limit", "params", "defaults", "nodes"};
 
 class MachineReader {
  public:
@@ -22,8 +23,8 @@ class MachineReader {
         reporter_(reporter),
         errors_(reporter->errors()),
         keys_(Field(root, "", reporter), kKeys,
-              "a machine has id, description, upgrade_strategy, retention, params, defaults and "
-              "nodes") {}
+              "a machine has id, description, upgrade_strategy, retention, limit, params, "
+              "defaults and nodes") {}
 
   std::optional<Machine> Read();
 
@@ -123,6 +124,9 @@ std::optional<Machine> MachineReader::Read() {
   Duration retention{};
   if (auto field = keys_.Take("retention"); field && ReadDuration(*field, &retention)) {
     draft_.machine.retention = retention;
+  }
+  if (auto field = keys_.Take("limit")) {
+    ReadLimitAsks(*field, LimitAsker::kInstance, &draft_.machine.limits);
   }
   ReadParams();
   if (!ReadNodes()) return std::nullopt;

@@ -7,6 +7,7 @@
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"
 #include "fsm/yaml/condition.h"
+#include "fsm/yaml/limits.h"
 
 namespace dfsmr {
 namespace {
@@ -172,6 +173,10 @@ void MaxVisits(const Field& field, NodeReading* to) {
   to->draft.settings.max_visits = static_cast<uint32_t>(value);
 }
 
+void Limit(const Field& field, NodeReading* to) {
+  ReadLimitAsks(field, LimitAsker::kNode, &to->draft.settings.limits);
+}
+
 void Description(const Field& field, NodeReading* to) {
   ReadText(field, &to->draft.settings.description);
 }
@@ -191,7 +196,7 @@ struct Key {
   bool shared;     // whether 'defaults' may hold it
   void (*read)(const Field&, NodeReading*);  // null: a key of a timeout
 };
-constexpr std::array<Key, 16> kKeys = {{
+constexpr std::array<Key, 17> kKeys = {{
     {"start", kEvery, false, Start},
     {"transitions", kEvery, false, Transitions},
     {"final", kEvery, false, KindFlag},
@@ -206,6 +211,7 @@ constexpr std::array<Key, 16> kKeys = {{
     {"queue", kWork, true, Queue},
     {"priority", kWork, true, Priority},
     {"action", kWork, false, Action},
+    {"limit", kWork, true, Limit},
     {"max_visits", kWork | kDelay | kManual, true, MaxVisits},
     {"description", kEvery, true, Description},
 }};

@@ -11,12 +11,12 @@
 namespace dfsmr {
 namespace {
 
-constexpr std::array<std::string_view, 14> kKeys = {
-    "plan",      "description", "params",      "label",          "upgrade_strategy",
-    "retention", "singleton",   "on_conflict", "hooks",          "use",
-    "replace",   "without",     "flow",        "wait_after_fail"};
+constexpr std::array<std::string_view, 15> kKeys = {
+    "plan",      "description", "params",      "label", "upgrade_strategy",
+    "retention", "limit",       "singleton",   "on_conflict", "hooks",
+    "use",       "replace",     "without",     "flow",  "wait_after_fail"};
 constexpr std::string_view kAll =
-    "a plan has plan, description, params, label, upgrade_strategy, retention, singleton, "
+    "a plan has plan, description, params, label, upgrade_strategy, retention, limit, singleton, "
     "on_conflict, wait_after_fail, hooks, use, replace, without and flow";
 constexpr std::array<std::string_view, 3> kHookKeys = {"on", "action", "input"};
 constexpr std::array<std::string_view, 9> kMoments = {
@@ -74,11 +74,9 @@ void ReadAround(const Keys& keys, PlanSource* to) {
   if (auto field = keys.Take("retention"); field && ReadDuration(*field, &retention)) {
     to->retention = retention;
   }
-  if (auto field = keys.Take("singleton")) {
-    ReadTextTemplate(*field, kSingletonExample, &to->singleton);
-  }
-  to->on_conflict = ReadOnConflict(keys).value_or(OnConflict::kFail);
-  CheckSingleton(keys);
+  std::optional<OnConflict> on_conflict;
+  to->limits = ReadLimits(keys, /*inherits=*/false, LimitAsker::kInstance, &on_conflict)
+                   .value_or(LimitAsks());
   Duration wait{};
   if (auto field = keys.Take("wait_after_fail"); field && ReadDuration(*field, &wait)) {
     to->wait_after_fail = wait;

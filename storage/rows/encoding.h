@@ -17,6 +17,15 @@ Token Decode(const record::Token& in);  // except for its node
 void Encode(const ChildCounts& children, record::Children* out);
 ChildCounts Decode(const record::Children& in);
 
+void Encode(const LimitAsk& ask, record::LimitAsk* out);
+LimitAsk Decode(const record::LimitAsk& in);
+void Encode(const InstanceLimits& limits, record::InstanceLimits* out);
+InstanceLimits Decode(const record::InstanceLimits& in);
+void Encode(const TokenLimits& limits, record::TokenLimits* out);
+TokenLimits Decode(const record::TokenLimits& in);
+// The key of a singleton, as it was written before there were limits.
+LimitKey SingletonKey(std::string key);
+
 void Encode(const Answer& answer, record::Answer* out);
 Answer Decode(const record::Answer& in);
 

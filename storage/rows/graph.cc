@@ -7,11 +7,17 @@
 #include <algorithm>
 #include <memory>
 
+#include "fsm/base/json.h"
 #include "fsm/condition/condition.h"
+#include "storage/rows/encoding.h"
 #include "storage/rows/keys.h"
 
 namespace dfsmr::rows {
 namespace {
+
+// Not hidden by those below.
+using rows::Decode;
+using rows::Encode;
 
 void Encode(const StepAction& action, record::Work* out) {
   out->set_action(action.name);
@@ -39,7 +45,6 @@ void Encode(const StepAction& action, record::Work* out) {
   for (const std::string& name : action.middleware) out->add_middleware(name);
   out->set_input(action.input.text);
   out->set_output(action.output.text);
-  out->set_on_conflict(static_cast<uint32_t>(action.on_conflict));
 }
 
 StepAction Decode(const record::Work& in) {
@@ -69,7 +74,6 @@ StepAction Decode(const record::Work& in) {
   action.middleware.assign(in.middleware().begin(), in.middleware().end());
   action.input.text = in.input();
   action.output.text = in.output();
-  action.on_conflict = static_cast<OnConflict>(in.on_conflict());
   return action;
 }
 
@@ -120,6 +124,20 @@ Spawn Decode(const record::Spawn& in) {
   return spawn;
 }
 
+void DecodeLimits(const record::Graph& in, PlanGraph* graph) {
+  for (const auto& [step, asks] : in.limits()) {
+    for (const auto& ask : asks.asks()) graph->limits[step].push_back(Decode(ask));
+  }
+  for (const auto& [step, key] : in.singletons()) {
+    const uint32_t action = step < graph->steps.size() ? graph->steps[step].action : UINT32_MAX;
+    LimitAsk ask{.key = json::Unquote(key), .singleton = true};
+    const bool waits = static_cast<int>(action) < in.works_size() &&
+                       in.works(static_cast<int>(action)).on_conflict() == 1;
+    ask.on_conflict = waits ? OnConflict::kWait : OnConflict::kFail;
+    graph->limits[step] = {std::move(ask)};
+  }
+}
+
 void Encode(const StepIf& decision, record::If* out) {
   out->set_condition(ToJson(*decision.condition));
   out->set_text(decision.text);
@@ -139,8 +157,7 @@ StepIf Decode(const record::If& in) {
 
 bool Sound(const StepAction& action) {
   return action.timeout.strategy <= TimeoutPolicy::Strategy::kFixed &&
-         action.rescue <= Rescue::kFail && action.on_conflict <= OnConflict::kWait &&
-         (!action.poll || !action.poll->intervals.empty());
+         action.rescue <= Rescue::kFail && (!action.poll || !action.poll->intervals.empty());
 }
 
 // Whether everything that the graph refers to exists. A damaged graph must be refused, since the
@@ -225,7 +242,10 @@ std::string GraphRow(const PlanGraph& graph) {
     for (uint32_t next : place.next) to->add_next(next);
   }
   for (const auto& [step, spawn] : graph.spawns) Encode(spawn, &(*out.mutable_spawns())[step]);
-  for (const auto& [step, key] : graph.singletons) (*out.mutable_singletons())[step] = key;
+  for (const auto& [step, asks] : graph.limits) {
+    record::LimitAsks& to = (*out.mutable_limits())[step];
+    for (const LimitAsk& ask : asks) Encode(ask, to.add_asks());
+  }
   for (const auto& [step, decision] : graph.ifs) Encode(decision, &(*out.mutable_ifs())[step]);
   return Serialized(out);
 }
@@ -263,7 +283,7 @@ Result<PlanGraph> GetGraph(const Reader& reader, const Instance& instance) {
         {place.step() - 1, place.gate(), {place.next().begin(), place.next().end()}});
   }
   for (const auto& [step, spawn] : in.spawns()) graph.spawns[step] = Decode(spawn);
-  for (const auto& [step, singleton] : in.singletons()) graph.singletons[step] = singleton;
+  DecodeLimits(in, &graph);
   for (const auto& [step, decision] : in.ifs()) graph.ifs[step] = Decode(decision);
   if (!Sound(graph)) return Corrupt("plan's graph", key);
   return graph;

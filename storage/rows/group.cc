@@ -34,7 +34,7 @@ Result<GroupRow> Decode(std::string_view key, std::string_view value) {
   count(Member::kAborted) = in.aborted();
   group.counts.progress_stopped = in.progress();
   group.schedule = in.schedule();
-  if (in.has_max_running()) group.max_running = in.max_running();
+  group.own_max = in.own_max();
   group.order = {static_cast<GroupOrder::Action>(in.order().action()), in.order().swept()};
   return group;
 }
@@ -56,7 +56,7 @@ void PutGroup(const Writer& writer, GroupName name, const GroupRow& group) {
   out.set_aborted(group.counts.Of(Member::kAborted));
   out.set_progress(group.counts.progress_stopped);
   out.set_schedule(group.schedule);
-  if (group.max_running) out.set_max_running(*group.max_running);
+  out.set_own_max(group.own_max);
   if (group.order.action != GroupOrder::Action::kNone) {
     out.mutable_order()->set_action(static_cast<uint32_t>(group.order.action));
     out.mutable_order()->set_swept(group.order.swept);

@@ -38,7 +38,7 @@ struct GroupRow {
   uint64_t failures = 0;  // since it was resumed
   GroupCounts counts;     // of the members that have stopped
   std::string schedule;   // whose backfill it is
-  std::optional<uint32_t> max_running;
+  bool own_max = false;   // its max_running was set through it, and goes with it
   GroupOrder order;
 };
 

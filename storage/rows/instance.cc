@@ -33,8 +33,6 @@ void Encode(const PlanState& plan, Waits waits, record::Plan* out) {
   out->set_graph(plan.graph);
   out->set_own_graph(plan.OwnsGraph());
   out->set_label(plan.label);
-  out->set_key(plan.key);
-  out->set_waits_for_key(waits.Has(Wait::kKey));
   out->set_pause_requested(waits.Has(Wait::kPause));
   out->set_skipped(plan.skipped);
   out->set_done_weight(plan.done_weight);
@@ -65,7 +63,6 @@ PlanState Decode(const record::Plan& in) {
   PlanState plan;
   plan.graph = in.own_graph() ? std::string(kOwnGraph) : in.graph();
   plan.label = in.label();
-  plan.key = in.key();
   plan.skipped = in.skipped();
   plan.done_weight = in.done_weight();
   plan.done_finalize = in.done_finalize();
@@ -96,8 +93,10 @@ Waits WaitsIn(const record::Instance& in) {
   if (in.start_at() != 0 && in.start_time() == 0) waits.Add(Wait::kStartAt);
   if (in.after_size() > 0) waits.Add(Wait::kAfter);
   if (in.provenance().waits_for_group()) waits.Add(Wait::kGroup);
-  if (in.plan().waits_for_key()) waits.Add(Wait::kKey);
-  if (state == InstanceState::kPaused) {
+  if (in.waits_for_limits() || in.plan().waits_for_key()) waits.Add(Wait::kLimit);
+  if (in.waits_for_turn()) {
+    waits.Add(Wait::kTurn);
+  } else if (state == InstanceState::kPaused) {
     const bool by_call =
         /*mutant recover-stuck-as-paused*/ !in.has_plan() || in.plan().pause_requested() /*end*/;
     waits.Add(by_call ? Wait::kPause : Wait::kStuck);
@@ -147,6 +146,9 @@ std::string Encode(const Instance& instance, const Machine& machine, const Writt
     out.mutable_provenance()->set_time(Micros(instance.provenance->time));
     out.mutable_provenance()->set_waits_for_group(instance.waits.Has(Wait::kGroup));
   }
+  if (instance.limits) Encode(*instance.limits, out.mutable_limits());
+  out.set_waits_for_limits(instance.waits.Has(Wait::kLimit));
+  out.set_waits_for_turn(instance.waits.Has(Wait::kTurn));
   for (const auto& [node, count] : instance.entries) (*out.mutable_entries())[node] = count;
   if (instance.last_answer) Encode(*instance.last_answer, out.mutable_last_answer());
   if (written.page.empty()) {
@@ -206,6 +208,15 @@ Result<Instance> Decode(InstanceName name, std::string_view key, std::string_vie
     instance.provenance =
         Provenance{in.provenance().group(), in.provenance().cause(), in.provenance().depth(),
                    in.provenance().backfill(), FromMicros(in.provenance().time())};
+  }
+  if (in.has_limits()) {
+    instance.limits = Decode(in.limits());
+  } else if (!in.plan().key().empty() || in.plan().waits_for_key()) {
+    InstanceLimits limits;
+    using State = InstanceLimits::State;
+    limits.state = in.plan().waits_for_key() ? State::kWaits : State::kHolds;
+    if (!in.plan().key().empty()) limits.keys.push_back(SingletonKey(in.plan().key()));
+    instance.limits = std::move(limits);
   }
   /*mutant recover-entries-lost*/ for (const auto& [node, count] : in.entries())
     instance.entries.emplace_back(node, count); /*end*/

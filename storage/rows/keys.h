@@ -46,6 +46,8 @@
 //   0x1F gathered  ns trigger number(8) index(8)  record.Gathered: an item of a gathering
 //   0x20 seen      ns trigger 1 text       until when items with this text are duplicates (8)
 //                  ns trigger 2 time(8) text   index: when that is over
+//   0x21 limit     ns key                  record.LimitOverride: numbers that an operator has set
+//   0x22 rate      ns key                  when the bucket of a limit's rate is full again (8)
 //   0x30 clock                             record.Clock, of a partition whose clock is virtual
 //   0x24 group     ns group                record.InstanceGroup
 //   0x25 members   ns group instance       index
@@ -105,6 +107,8 @@ enum Kind : uint8_t {
   kGathering = 0x1E,
   kGathered = 0x1F,
   kSeen = 0x20,
+  kLimitOverride = 0x21,
+  kLimitRate = 0x22,
   kClock = 0x30,
   kGroupHead = 0x24,
   kMember = 0x25,

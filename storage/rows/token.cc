@@ -92,9 +92,6 @@ void Encode(const StepState& step, record::StepState* out) {
   out->set_poll_failures(step.poll_failures);
   out->set_wake(step.wake);
   out->set_progress(step.progress);
-  out->set_key(step.key);
-  out->set_waits_for_key(step.waits_for_key);
-  out->set_ready_since(Micros(step.ready_since));
   out->set_next_child(step.next_child);
   if (step.children) Encode(*step.children, out->mutable_children());
 }
@@ -112,9 +109,6 @@ StepState Decode(const record::StepState& in) {
   step.poll_failures = in.poll_failures();
   step.wake = in.wake();
   step.progress = in.progress();
-  step.key = in.key();
-  step.waits_for_key = in.waits_for_key();
-  step.ready_since = FromMicros(in.ready_since());
   step.next_child = in.next_child();
   if (in.has_children()) step.children = Decode(in.children());
   return step;
@@ -133,6 +127,7 @@ void Encode(const Token& token, const Machine& machine, record::Token* out) {
   out->set_error(token.error);
   out->set_forgotten_epoch(token.forgotten_epoch);
   if (token.step) Encode(*token.step, out->mutable_step());
+  if (token.limits) Encode(*token.limits, out->mutable_limits());
 }
 
 Token Decode(const record::Token& in) {
@@ -146,6 +141,14 @@ Token Decode(const record::Token& in) {
   token.error = in.error();
   /*mutant recover-void-claims*/ token.forgotten_epoch = in.forgotten_epoch(); /*end*/
   if (in.has_step()) token.step = Decode(in.step());
+  if (in.has_limits()) {
+    token.limits = Decode(in.limits());
+  } else if (!in.step().key().empty()) {
+    token.limits = TokenLimits{.state = in.step().waits_for_key() ? TokenLimits::State::kWaits
+                                                                  : TokenLimits::State::kHolds,
+                               .keys = {SingletonKey(in.step().key())},
+                               .ready_since = FromMicros(in.step().ready_since())};
+  }
   return token;
 }
 

@@ -153,7 +153,8 @@ class Audit {
     const std::string who = instance.id + " has no next step";
     if (instance.tokens.empty()) {
       const bool waits = instance.waits.Has(Wait::kHold) || instance.waits.Has(Wait::kGroup) ||
-                         !instance.after.empty() || instance.start_at > world_.now();
+                         instance.waits.Has(Wait::kLimit) || !instance.after.empty() ||
+                         instance.start_at > world_.now();
       Expect((instance.state == InstanceState::kScheduled && waits) ||
                  instance.state == InstanceState::kPaused, who);
     }
@@ -171,7 +172,9 @@ class Audit {
           }
           break;
         case TokenState::kWaiting:
-          Expect(node.kind == NodeKind::kManual || token.available_at != kNever, who);
+          Expect(node.kind == NodeKind::kManual || token.available_at != kNever ||
+                     token.WaitsForLimits(),
+                 who);
           break;
         default:
           Expect(false, who);

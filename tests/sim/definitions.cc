@@ -124,7 +124,11 @@ std::string RandomAction(Random& random, const std::string& id, bool keys, bool 
   if (random.Chance(20)) text += "poll: {intervals: [1s, 2s], per_interval: 1, max_failures: 2}\n";
   if (random.Chance(20)) text += "weight: {run: 3, finalize: 2}\n";
   if (keys && random.Chance(30)) {
-    text += "singleton: " + random.Of<std::string>({"k1", "k2"}) + "\non_conflict: wait\n";
+    text += random.Of<std::string>(
+        {"singleton: k1\non_conflict: wait\n", "singleton: k2\non_conflict: wait\n",
+         "limit: {key: k3, max: 2}\n", "limit: [{key: k1}, {key: k3, max: 2}]\n",
+         "limit: {key: \"k4/${instance.id}\", max: 1}\n",
+         "limit: {key: k5, rate: 1/2s, burst: 2}\n"});
   }
   if (random.Chance(10)) text += "subscribes_to: [x0]\nwith: {t: \"${trigger.output.v}\"}\n";
   return text + "---\n";
@@ -182,8 +186,14 @@ std::string RandomPlan(Random& random, const std::string& id, const std::string&
                        bool keys) {
   std::string text = "plan: " + id + "\nupgrade_strategy: " + strategy + "\n";
   if (keys && random.Chance(50)) {
-    text += "singleton: k0\non_conflict: " +
-            random.Of<std::string>({"wait", "wait", "fail"}) + "\n";
+    if (random.Chance(50)) {
+      text +=
+          "singleton: k0\non_conflict: " + random.Of<std::string>({"wait", "wait", "fail"}) + "\n";
+    } else {
+      text += "limit: [{key: k6, max: 2, on_conflict: " +
+              random.Of<std::string>({"wait", "wait", "latest", "cancel", "replace"}) +
+              "}, {key: k7, max: 3}]\n";
+    }
   }
   if (random.Chance(25)) text += "wait_after_fail: " + random.Of<std::string>({"0s", "3s"}) + "\n";
   if (random.Chance(30)) text += "hooks: [{on: [stopped], action: hooked}]\n";

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <memory>
 
+#include "dsrv/engine/limits.h"
 #include "fsm/plan/assemble.h"
 #include "fsm/plan/graph.h"
 #include "storage/rows/graph.h"
@@ -368,13 +369,14 @@ class PlanAudit {
     Expect(!goes_on || world_.engine().WorkLeft(), who + ", though edges are open");
     const bool settled = held > 0 && held == instance.tokens.size() && !goes_on;
     if (!instance.Cancelling()) {
-      const bool asked = instance.waits.Has(Wait::kPause) || instance.plan->impatient != kNoNode;
+      const bool asked = instance.waits.Has(Wait::kPause) || instance.waits.Has(Wait::kTurn) ||
+                         instance.plan->impatient != kNoNode;
       Expect((instance.state == InstanceState::kPaused) == (settled || asked),
              instance.id + " is paused when only held steps are left, or when asked to be");
     }
     if (instance.tokens.empty()) {
       const bool waits = instance.waits.Has(Wait::kHold) || !instance.after.empty() ||
-                         instance.waits.Has(Wait::kKey) || instance.waits.Has(Wait::kGroup) ||
+                         instance.waits.Has(Wait::kLimit) || instance.waits.Has(Wait::kGroup) ||
                          instance.start_at > world_.now();
       const bool planned = rules::AwaitsGraph(instance) && world_.jobs() > 0;
       Expect((instance.state == InstanceState::kScheduled && waits) || goes_on || planned ||
@@ -417,7 +419,7 @@ class PlanAudit {
           Expect(!cancel, who + " in cancel");
         } else {
           Expect(!cancel, who + " in cancel");
-          Expect(token.available_at != kNever || token.step->waits_for_key, who);
+          Expect(token.available_at != kNever || token.WaitsForLimits(), who);
         }
         break;
       default: Expect(false, who);
@@ -520,34 +522,62 @@ class PlanAudit {
     }
   }
 
-  // One instance at a time holds a key.
-  void Keys() {
-    std::map<std::string, std::string> holders;
-    auto hold = [&](const std::string& key, const std::string& id) {
-      if (key.empty()) return;
-      auto [it, fresh] = holders.emplace(key, id);
-      Expect(fresh || it->second == id,
-             "singleton " + key + " is held by " + it->second + " and " + id);
-    };
+  // The limits by the rows alone: who holds a key, and who waits for which.
+  struct Held {
+    std::set<std::string> holders;  // with those whose place is kept for them
+    bool forced = false;
+  };
+  std::map<std::string, Held> HeldKeys() {
+    std::map<std::string, Held> held;
     for (const auto& [id, instance] : instances()) {
-      if (!instance.plan) continue;
-      if (instance.state == InstanceState::kPaused || instance.Stopped()) {
-        Expect(instance.plan->key.empty(), id + " holds a singleton, and does not run");
+      const bool runs =
+          instance.state == InstanceState::kRunning || instance.state == InstanceState::kPlanning;
+      if (instance.limits && instance.limits->state == InstanceLimits::State::kHolds) {
+        Expect(runs, id + " holds a limit, and does not run");
+        for (const LimitKey& key : instance.limits->keys) {
+          held[key.key].holders.insert(id);
+          held[key.key].forced |= instance.limits->force;
+        }
       }
-      hold(instance.plan->key, id);
+      if (!runs) continue;
       for (const Token& token : instance.tokens) {
-        if (token.step && !token.step->waits_for_key) hold(token.step->key, id);
+        if (!token.limits || token.WaitsForLimits()) continue;
+        for (const LimitKey& key : token.limits->keys) held[key.key].holders.insert(id);
       }
     }
-    for (const auto& [id, instance] : instances()) {
-      if (!instance.plan || instance.state == InstanceState::kPaused) continue;
-      for (const Token& token : instance.tokens) {
-        if (!token.step || !token.step->waits_for_key) continue;
-        Expect(holders.contains(token.step->key),
-               id + " waits for singleton " + token.step->key + ", which nobody holds");
+    return held;
+  }
+  // Not more than may hold a key, and nobody waits for keys that all have room.
+  void Keys() {
+    const std::map<std::string, Held> held = HeldKeys();
+    const auto max_of = [&](const std::string& key) {
+      return world_.engine().limits().Standing("ns", key).standing.numbers.max;
+    };
+    for (const auto& [key, by] : held) {
+      const auto max = max_of(key);
+      const bool lowered = world_.lowered().contains(key);
+      Expect(!max || by.forced || lowered || by.holders.size() <= *max,
+             std::to_string(by.holders.size()) + " hold limit " + key + " of " +
+                 std::to_string(max.value_or(0)));
+    }
+    const auto waits_for = [&](const std::vector<LimitKey>& keys, const std::string& id) {
+      bool full = world_.engine().WorkLeft();
+      for (const LimitKey& key : keys) {
+        const auto it = held.find(key.key);
+        const size_t holders = it == held.end() ? 0 : it->second.holders.size();
+        if (it != held.end() && it->second.holders.contains(id)) continue;
+        const auto max = max_of(key.key);
+        full |= max && holders >= *max;
+        full |= world_.engine().limits().Standing("ns", key.key).next_token > world_.now();
       }
-      if (instance.Stopped() || !instance.waits.Has(Wait::kKey)) continue;
-      Expect(!holders.empty(), id + " waits for a singleton that nobody holds");
+      Expect(full, id + " waits for limits that have room for it");
+    };
+    for (const auto& [id, instance] : instances()) {
+      if (instance.waits.ForTurn() && instance.limits) waits_for(instance.limits->keys, id);
+      if (!Runs(instance.state)) continue;
+      for (const Token& token : instance.tokens) {
+        if (token.WaitsForLimits()) waits_for(token.limits->keys, id);
+      }
     }
   }
 

@@ -79,7 +79,8 @@ void Sim::DefineAll() {
     if (!source_.empty()) source_ += "\n---\n";
     source_ += RandomMachine(random_, "m" + std::to_string(i), "continue");
   }
-  singletons_ = source_.find("singleton") != std::string::npos;
+  singletons_ =
+      source_.find("singleton") != std::string::npos || source_.find("limit") != std::string::npos;
   if (trace_) std::printf("%s\n", source_.c_str());
   auto machines = ParseMachines(source_);
   auto defined = Do([&](Asked& engine) { return engine.Define(std::move(machines)); });
@@ -710,7 +711,8 @@ void Sim::Redefine(Asked& engine) {
   std::string text = id.starts_with('p') ? RandomPlan(random_, id, strategy, plan_keys_)
                                          : RandomMachine(random_, id, strategy);
   if (text.ends_with("---\n")) text.resize(text.size() - 4);
-  singletons_ = singletons_ || text.find("singleton") != std::string::npos;
+  singletons_ = singletons_ || text.find("singleton") != std::string::npos ||
+                text.find("limit") != std::string::npos;
   if (trace_) std::printf("%s", text.c_str());
   auto defined = engine.Define(ParseMachines(text));
   Expect(defined.has_value(), "a definition was refused: " +

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -368,6 +369,8 @@ class World {
     for (const Event& event : HistoryOf(Must(id))) kinds.push_back(event.kind);
     return kinds;
   }
+  // Keys of limits whose number was lowered: more may hold them.
+  std::set<std::string>& lowered() { return lowered_; }
   // All that has been published since the world began, over crashes.
   const std::vector<Event>& published() const { return feed_; }
 
@@ -392,6 +395,7 @@ class World {
   std::optional<Turn> in_flight_;
   std::vector<Event> feed_;
   std::string failed_;
+  std::set<std::string> lowered_;
   CommitTold on_commit_;
   Watcher* watcher_ = nullptr;
 };

@@ -141,7 +141,7 @@ TEST_CASE("actions inherit from what they extend, and steps have the last word")
   base.queue = "slow";
   base.priority = 3;
   base.phases = Phases{.run = true, .finalize = true};
-  base.singleton = "k-${params.k}";
+  base.limits = LimitAsks{{.key = "k-${params.k}", .singleton = true}};
   ActionSource derived = ActionOf("derived");
   derived.extends = "base";
   derived.priority = 5;
@@ -161,7 +161,8 @@ TEST_CASE("actions inherit from what they extend, and steps have the last word")
   CHECK(graph->actions[graph->steps[1].action].queue == "fast");
   CHECK(graph->steps[0].finalize);
   CHECK(graph->steps[1].kind == Step::Kind::kPass);
-  CHECK(graph->singletons.at(2) == R"("k-${params.k}")");
+  CHECK(graph->limits.at(2).front().key == "k-${params.k}");
+  CHECK(graph->limits.at(2).front().on_conflict == OnConflict::kFail);
 
   ActionSource loop = ActionOf("loop");
   loop.extends = "knot";
@@ -231,24 +232,22 @@ TEST_CASE("middleware that cannot be is refused") {
 TEST_CASE("an action by itself is a plan of one step") {
   ActionSource action = ActionOf("vm.create");
   action.queue = "slow";
-  action.singleton = "one";
+  action.limits = LimitAsks{{.key = "one", .singleton = true}};
   Compiled plan(PlanOfAction(action));
   auto graph = plan.With(action).With(Subscriber("s", "vm.create")).Graph();
   CHECK(Paths(*graph) == Names{"vm.create", "vm.create.s"});
   CHECK(graph->steps[0].input == R"("${params}")");
   CHECK(graph->actions[graph->steps[0].action].queue == "slow");
-  CHECK(graph->singletons.at(0) == "\"one\"");
+  CHECK(graph->limits.at(0).front().key == "one");
   CHECK(!graph->depends_on_params);
 }
 
 TEST_CASE("what a plan says of its instances refers to params and the instance only") {
   PlanSource plan = PlanOf("p", Act("a"));
   plan.label = "machine ${params.name} \"x\"";
-  plan.singleton = "${instance.id}";
   plan.hooks.push_back({.on = {"paused"}, .action = "mail", .input = R"({"i": "${instance.id}"})"});
   auto graph = Compiled(plan).Graph();
   CHECK(graph->label == R"("machine ${params.name} \"x\"")");
-  CHECK(graph->singleton == R"("${instance.id}")");
   REQUIRE(graph->hooks.size() == 1);
   CHECK(graph->hooks[0].action == "mail");
   plan.label = "${a.output}";

@@ -37,7 +37,7 @@ class Play {
     entered.clear();
     instance.tokens.Forget();
     now += std::chrono::microseconds(1);
-    Scene scene{machine, instance, now, 1, random, events, key, holder, OnConflict::kFail};
+    Scene scene{machine, instance, now, 1, random, events, &gate};
     if (machine.conditional) {
       scene.value = [this](const Reference& reference, const FreshOutput& fresh) {
         return Value(reference, fresh);
@@ -198,8 +198,22 @@ class Play {
   uint64_t random = 0;
   uint64_t serial = 0;
   ClaimId last;
-  std::string key;
-  std::string holder;
+  // Answers as if one key were asked for, as a singleton.
+  struct Gate : LimitGate {
+    LimitAnswer Ask(const Instance&) override {
+      LimitAnswer answer;
+      if (!key.empty()) answer.keys = {{key, {.max = 1, .rate = {}}}};
+      answer.order = 7;
+      if (holder.empty()) return answer;
+      answer.kind = LimitAnswer::Kind::kWaits;
+      answer.why = "singleton '" + key + "' is held by instance '" + holder + "'";
+      answer.singleton = true;
+      return answer;
+    }
+    std::string key;
+    std::string holder;
+  };
+  Gate gate;
   std::vector<Event> events;
   std::vector<InstanceState> entered;
 
@@ -245,7 +259,8 @@ class Play {
     const size_t held = in.tokens.Count(TokenState::kHeld);
     const bool stuck = held > 0 && (held == in.tokens.size() || in.plan->impatient != kNoNode);
     if (in.Cancelling()) return;
-    CHECK((in.state == InstanceState::kPaused) == (stuck || in.waits.Has(Wait::kPause)));
+    const bool asked = in.waits.Has(Wait::kPause) || in.waits.Has(Wait::kTurn);
+    CHECK((in.state == InstanceState::kPaused) == (stuck || asked));
     CHECK((in.state == InstanceState::kPaused) == in.waits.Paused());
     CHECK((!in.tokens.empty() || in.state == InstanceState::kPlanning));
   }

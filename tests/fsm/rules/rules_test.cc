@@ -250,21 +250,31 @@ TEST_CASE("an instance begins when the last reason is gone, in whatever order th
   }
 }
 
-TEST_CASE("a plan waits for its singleton, and keeps its place while it is paused") {
+TEST_CASE("a plan waits for its limits, and keeps its place while it is paused") {
   World world;
   world.instance.plan = PlanState();
   auto with_holder = [&world](const std::string& holder, auto rule) {
     world.events.clear();
-    Scene scene{world.machine, world.instance, world.now, world.epoch, world.random, world.events};
-    scene.key = "k";
-    scene.key_holder = holder;
-    scene.on_conflict = OnConflict::kWait;
+    struct Gate : LimitGate {
+      LimitAnswer Ask(const Instance&) override {
+        LimitAnswer answer{.keys = {{"k", {.max = 1, .rate = {}}}}};
+        if (!held.empty()) answer.kind = LimitAnswer::Kind::kWaits;
+        return answer;
+      }
+      std::string held;
+    } gate;
+    gate.held = holder;
+    Scene scene{world.machine, world.instance, world.now, world.epoch,
+                world.random,  world.events,   &gate};
     return rule(scene);
   };
-  const auto look = [](Scene& scene) { rules::StartDue(scene); };
+  const auto look = [](Scene& scene) {
+    rules::StartDue(scene);
+    rules::LetIn(scene);
+  };
   with_holder("other", [](Scene& scene) { rules::Start(scene); });
   CHECK(world.kinds() == Kinds{kScheduled});
-  CHECK(world.instance.waits == Waits{Wait::kKey});
+  CHECK(world.instance.waits == Waits{Wait::kLimit});
   CHECK(rules::NextStart(world.instance) == kNever);
   with_holder("other", look);
   CHECK(world.events.empty());
@@ -275,15 +285,17 @@ TEST_CASE("a plan waits for its singleton, and keeps its place while it is pause
   SUBCASE("and begins when it is resumed, if it is free by then") {
     REQUIRE(with_holder("other", [](Scene& scene) { return rules::Pause(scene); }));
     with_holder("", look);
-    CHECK(world.instance.waits == Waits{Wait::kKey, Wait::kPause});
+    CHECK(world.instance.waits == Waits{Wait::kLimit, Wait::kPause});
     REQUIRE(with_holder("", [](Scene& scene) { return rules::Resume(scene, "", false); }));
-    CHECK(world.kinds() == Kinds{kResumed, kStarted});
+    CHECK(world.instance.waits == Waits{Wait::kLimit});
+    with_holder("", look);
+    CHECK(world.kinds() == Kinds{kStarted});
   }
   SUBCASE("and for its start_at again, when the clock was set back over a restart") {
     world.instance.start_at = kNoon + 10s;
     world.instance.waits.Add(Wait::kStartAt);
     with_holder("", look);
-    CHECK(world.instance.waits == Waits{Wait::kStartAt});  // it asks again then
+    CHECK(world.instance.waits == Waits{Wait::kLimit, Wait::kStartAt});
     CHECK(rules::NextStart(world.instance) == kNoon + 10s);
     world.now = kNoon + 10s;
     with_holder("", look);
@@ -298,11 +310,11 @@ TEST_CASE("a plan waits for its singleton, and keeps its place while it is pause
   }
   CHECK(world.instance.state == InstanceState::kPlanning);
   CHECK(world.instance.waits.empty());
-  CHECK(world.instance.plan->key == "k");
+  CHECK(world.instance.limits->keys.at(0).key == "k");
   CHECK(rules::NextStart(world.instance) == kNever);
   // Paused before it is planned it goes on with that, and does not begin twice.
   REQUIRE(with_holder("", [](Scene& scene) { return rules::Pause(scene); }));
-  CHECK(world.instance.plan->key.empty());
+  CHECK(world.instance.limits->keys.empty());
   REQUIRE(with_holder("", [](Scene& scene) { return rules::Resume(scene, "", false); }));
   CHECK(world.kinds() == Kinds{kResumed});
   CHECK(world.instance.state == InstanceState::kPlanning);

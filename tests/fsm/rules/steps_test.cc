@@ -990,56 +990,102 @@ TEST_CASE("a worker's failed children hold its step, which is resumed as a spawn
   CHECK(play.Where() == "a ready");
 }
 
-// Singletons -------------------------------------------------------------------------------------
+// Limits -----------------------------------------------------------------------------------------
 
-TEST_CASE("a step whose singleton is held fails, or waits its turn") {
+TEST_CASE("a step that a limit has no room for waits its turn, or is left out") {
   Play play(kOne);
+  play.machine.nodes_ask = true;
   const uint64_t visit = play.At("a").visit;
   const Timestamp since = play.At("a").available_at;
-  SUBCASE("fails") {
-    play.Do([&](Scene& s) { rules::AwaitKey(s, visit, "k", "other", OnConflict::kFail); });
-    CHECK(play.Where() == "a/error held");
+  const TokenLimits limits{.keys = {{"k", {.max = 1, .rate = {}}}}, .order = 3};
+  SUBCASE("left out") {
+    play.Do([&](Scene& s) { rules::LeaveOutStep(s, visit, "no room"); });
+    CHECK(play.Ended() == "STOPPED WARNING /end");
+    CHECK(play.events.front().note == "no room");
   }
   SUBCASE("waits") {
-    play.Do([&](Scene& s) { rules::AwaitKey(s, visit, "k", "other", OnConflict::kWait); });
+    play.Do([&](Scene& s) { rules::AwaitTurn(s, visit, limits); });
     CHECK(play.Where() == "a waiting");
     play.Elapse(1h, "a");
     CHECK(play.Where() == "a waiting");
-    play.Do([&](Scene& scene) { rules::RetryKey(scene, visit); });
+    play.Do([&](Scene& scene) { rules::CallToken(scene, visit); });
     CHECK(play.Where() == "a ready");
     CHECK(play.At("a").available_at == since);  // no later ones overtake it
-    CHECK(play.At("a").step->key.empty());
+    CHECK(play.At("a").limits->state == TokenLimits::State::kCalled);
+    SUBCASE("and holds from the hand-out until it has ended") {
+      const std::string claim = play.Claim("a");
+      CHECK(play.At("a").limits->state == TokenLimits::State::kHolds);
+      REQUIRE(play.Report({.transition = "suspend", .claim = claim}));
+      CHECK(play.At("a").limits->state == TokenLimits::State::kHolds);
+      play.Outside("a", "error");
+      CHECK_FALSE(play.At("a").limits);
+    }
+    SUBCASE("and asks anew once it was paused") {
+      REQUIRE(play.Do([](Scene& s) { return rules::Pause(s); }));
+      CHECK_FALSE(play.At("a").limits);
+    }
   }
   SUBCASE("waits no longer when it is moved on from outside") {
-    play.Do([&](Scene& s) { rules::AwaitKey(s, visit, "k", "other", OnConflict::kWait); });
+    play.Do([&](Scene& s) { rules::AwaitTurn(s, visit, limits); });
     play.Outside("a", "suspend");
-    CHECK(play.At("a").step->key.empty());
-    CHECK_FALSE(play.At("a").step->waits_for_key);
+    CHECK_FALSE(play.At("a").limits);
+  }
+  SUBCASE("is gone when its plan is cancelled") {
+    play.Do([&](Scene& s) { rules::AwaitTurn(s, visit, limits); });
+    play.Cancel();
+    CHECK(play.Ended() == "STOPPED CANCELLED ");
   }
 }
 
-TEST_CASE("a plan that pauses frees its singleton, and takes it again however it goes on") {
+TEST_CASE("a plan that pauses gives its keys back, and asks again however it goes on") {
   Play play(kOne);
-  play.instance.plan->key = play.key = "k";
+  play.gate.key = "k";
+  play.instance.limits = InstanceLimits{.state = InstanceLimits::State::kHolds,
+                                        .keys = {{"k", {.max = 1, .rate = {}}}}};
   play.Error("a");
-  CHECK(play.instance.plan->key.empty());
+  CHECK(play.instance.limits->keys.empty());
   SUBCASE("resume") { REQUIRE(play.Resume()); }
   SUBCASE("resume of the step") { REQUIRE(play.Resume("a")); }
   SUBCASE("retry") { play.Outside("a", "retry"); }
-  CHECK(play.instance.plan->key == "k");
+  CHECK(play.instance.limits->state == InstanceLimits::State::kHolds);
+  REQUIRE(play.instance.limits->keys.size() == 1);
+  CHECK(play.instance.limits->order == 7);
 }
 
 TEST_CASE("a paused plan does not go on while somebody else holds its singleton") {
   Play play(kOne);
-  play.instance.plan->key = play.key = "k";
+  play.gate.key = "k";
   play.Error("a");
-  play.holder = "other";
+  play.gate.holder = "other";
   CHECK(play.RefuseReport({.transition = "retry", .node = "a"}) == "ILLEGAL_TRANSITION");
   CHECK(play.RefuseReport({.transition = "skip", .node = "a"}) == "ILLEGAL_TRANSITION");
   CHECK(play.Refuse([](Scene& s) { return rules::Skip(s, "a"); }) == "ILLEGAL_TRANSITION");
   play.Outside("a", "patch", R"({"v":1})");
   play.Cancel();
   CHECK(play.Ended() == "STOPPED CANCELLED ");
+}
+
+TEST_CASE("a paused plan that is resumed without room is PAUSED until its turn") {
+  Play play(kOne);
+  play.gate.key = "k";
+  REQUIRE(play.Do([](Scene& s) { return rules::Pause(s); }));
+  play.gate.holder = "other";
+  REQUIRE(play.Resume());
+  CHECK(play.instance.state == InstanceState::kPaused);
+  CHECK(play.instance.waits == Waits{Wait::kTurn});
+  play.Do([](Scene& s) { rules::LetIn(s); });
+  CHECK(play.instance.state == InstanceState::kPaused);
+  SUBCASE("and goes on by itself") {
+    play.gate.holder.clear();
+    play.Do([](Scene& s) { rules::LetIn(s); });
+    CHECK(play.instance.state == InstanceState::kRunning);
+    CHECK(play.instance.limits->state == InstanceLimits::State::kHolds);
+  }
+  SUBCASE("or is paused for good") {
+    REQUIRE(play.Do([](Scene& s) { return rules::Pause(s); }));
+    CHECK(play.instance.waits == Waits{Wait::kPause});
+    CHECK(play.instance.limits->keys.empty());
+  }
 }
 
 // Progress ---------------------------------------------------------------------------------------

@@ -118,7 +118,7 @@ TEST_CASE("the action of the manual") {
   CHECK(Where(action.written) == "1:1 action");
   CHECK_FALSE(action.poll);
   CHECK_FALSE(action.planned_by_worker);
-  CHECK_FALSE(action.singleton);
+  CHECK_FALSE(action.limits);
   CHECK_FALSE(action.on_conflict);
   CHECK_FALSE(action.subscribes_to);
   CHECK_FALSE(action.priority);
@@ -134,7 +134,7 @@ TEST_CASE("a plan of the manual: steps beside each other") {
   const PlanSource& plan = *machine.plan();
   CHECK(plan.id == "machine");
   CHECK(plan.label == "machine ${params.name}");
-  CHECK(plan.singleton.empty());
+  CHECK(plan.limits.empty());
   CHECK(plan.params.text == R"({"type":"object","required":["name"]})");
   CHECK(Where(plan.written) == "12:1 plan");
   CHECK(plan.flow.kind == FlowNode::Kind::kConcurrence);
@@ -157,8 +157,10 @@ TEST_CASE("a plan of the manual: blocks, nested plans, children and hooks") {
   CHECK_FALSE(machine.params);
   REQUIRE(machine.plan());
   const PlanSource& plan = *machine.plan();
-  CHECK(plan.singleton == "infra-${params.site}");
-  CHECK(plan.on_conflict == OnConflict::kFail);
+  REQUIRE(plan.limits.size() == 1);
+  CHECK(plan.limits[0].key == "infra-${params.site}");
+  CHECK(plan.limits[0].singleton);
+  CHECK(plan.limits[0].on_conflict == OnConflict::kFail);
   REQUIRE(plan.hooks.size() == 1);
   CHECK(plan.hooks[0].on == Names{"paused", "failure"});
   CHECK(plan.hooks[0].action == "mail.send");
@@ -226,7 +228,8 @@ without: [x, y]
   CHECK(action.rescue == Rescue::kSkip);
   CHECK(action.weight == Weights{0.5, 0.5});
   CHECK(action.poll == PollPolicy{{500ms, 1s, 2s, 4s, 8s, 16s}, 5, 3});
-  CHECK(action.singleton == "${params.site}");
+  REQUIRE(action.limits);
+  CHECK(action.limits->front().key == "${params.site}");
   CHECK(action.on_conflict == OnConflict::kWait);
   CHECK(action.subscribes_to == Names{"vm.create", "vm.start"});
   CHECK(action.with == R"({"ip":"${trigger.output.ip}","n":1.50,"text":"1"})");
@@ -265,8 +268,8 @@ TEST_CASE("every key of a plan") {
   CHECK(machine.retention == Duration(24h * 3));
   CHECK(machine.plan()->upgrade_strategy == UpgradeStrategy::kAbort);
   CHECK(machine.plan()->retention == Duration(24h * 3));
-  CHECK(machine.plan()->singleton == "key");
-  CHECK(machine.plan()->on_conflict == OnConflict::kWait);
+  CHECK(machine.plan()->limits.at(0).key == "key");
+  CHECK(machine.plan()->limits.at(0).on_conflict == OnConflict::kWait);
   CHECK(machine.plan()->hooks[0].on == Names{"stopped"});
   CHECK(machine.plan()->hooks[0].input == "{}");
   CHECK(machine.plan()->middleware.without == Names{"c"});
@@ -291,7 +294,8 @@ TEST_CASE("every key of a step") {
   CHECK(step.own.rescue == Rescue::kFail);
   CHECK(step.own.weight == Weights{2, 2});
   CHECK(step.own.middleware.without == Names{"c"});
-  CHECK(step.own.singleton == "k");
+  REQUIRE(step.own.limits);
+  CHECK(step.own.limits->front().key == "k");
   CHECK(step.own.on_conflict == OnConflict::kWait);
   CHECK(ReadStep("action: a, on_conflict: wait").own.on_conflict == OnConflict::kWait);
 }
@@ -371,9 +375,8 @@ TEST_CASE("actions that are refused") {
       {"action: a\ncolour: 1\n",
        "f:2:1: colour: unknown key 'colour'; an action has action, description, extends, phases, "
        "plan, input, output, subscribes_to, with, queue, priority, the keys of a timeout, retry, "
-       "poll, rescue, weight, use, replace, without, singleton and on_conflict\n"},
-      {"acton: a\nphases: [run]\n",
-       "f:1:1: acton: unknown key 'acton' (did you mean 'action'?)\n"},
+       "poll, rescue, weight, use, replace, without, limit, singleton and on_conflict\n"},
+      {"acton: a\nphases: [run]\n", "f:1:1: acton: unknown key 'acton' (did you mean 'action'?)\n"},
       {"phases: [run]\nqueue: q\n",
        "f:1:1: action: the document has no 'action'; add 'action: NAME'\n"},
       {"action: [a]\n", "f:1:1: action: expected the name of an action, not a list\n"},
@@ -384,7 +387,7 @@ TEST_CASE("actions that are refused") {
       {"action: a\nhooks: []\n",
        "f:2:1: hooks: unknown key 'hooks'; an action has action, description, extends, phases, "
        "plan, input, output, subscribes_to, with, queue, priority, the keys of a timeout, retry, "
-       "poll, rescue, weight, use, replace, without, singleton and on_conflict\n"},
+       "poll, rescue, weight, use, replace, without, limit, singleton and on_conflict\n"},
       {"action: a\nphases: run\n",
        "f:2:9: phases: expected a list such as [run, finalize], not 'run'\n"},
       {"action: a\nphases: []\n",
@@ -445,7 +448,8 @@ TEST_CASE("actions that are refused") {
        "f:2:28: poll.intervals[2]: '5' has no unit; write 5s for seconds, or another of us, ms, "
        "s, m, h, d\n"},
       {"action: a\ninput: {type: strin}\n",
-       "f:2:15: input.type: 'strin' is no type: 'type' must be array, boolean, integer, null, number, object or "
+       "f:2:15: input.type: 'strin' is no type: 'type' must be array, boolean, integer, null, "
+       "number, object or "
        "string, or a list of those (did you mean 'string'?)\n"},
       {"action: a\noutput: 5\n",
        "f:2:9: output: expected a JSON Schema, such as {type: object, required: [url]}, not '5'\n"},
@@ -498,12 +502,14 @@ TEST_CASE("plans that are refused") {
       {"flow: []\nlabel: x\n", "f:1:1: plan: the document has no 'plan'; add 'plan: NAME'\n"},
       {"id: q\nflow: []\n",
        "f:1:1: id: unknown key 'id'; a plan has plan, description, params, label, "
-       "upgrade_strategy, retention, singleton, on_conflict, wait_after_fail, hooks, use, replace, without and "
+       "upgrade_strategy, retention, limit, singleton, on_conflict, wait_after_fail, hooks, use, "
+       "replace, without and "
        "flow\n"
        "f:1:1: plan: the document has no 'plan'; add 'plan: NAME'\n"},
       {"plan: p\nid: q\nflow: []\n",
        "f:2:1: id: unknown key 'id'; a plan has plan, description, params, label, "
-       "upgrade_strategy, retention, singleton, on_conflict, wait_after_fail, hooks, use, replace, without and "
+       "upgrade_strategy, retention, limit, singleton, on_conflict, wait_after_fail, hooks, use, "
+       "replace, without and "
        "flow\n"},
       {"plan: dfsmr.p\nflow: []\n",
        "f:1:7: plan: plan name 'dfsmr.p' is reserved: names that start with 'dfsmr.' are the "
@@ -513,7 +519,8 @@ TEST_CASE("plans that are refused") {
        "f:4:12: retention: '7' has no unit; write 7s for seconds, or another of us, ms, s, m, h, "
        "d\n"},
       {"plan: p\nflow: []\nparams: {type: strin}\n",
-       "f:3:16: params.type: 'strin' is no type: 'type' must be array, boolean, integer, null, number, object or "
+       "f:3:16: params.type: 'strin' is no type: 'type' must be array, boolean, integer, null, "
+       "number, object or "
        "string, or a list of those (did you mean 'string'?)\n"},
       {"plan: p\nflow: []\nlabel: [x]\n",
        "f:3:1: label: expected text such as \"machine ${params.name}\", not a list\n"},
@@ -525,7 +532,8 @@ TEST_CASE("plans that are refused") {
        "\"infra-${params.site}\", or remove this\n"},
       {"plan: p\nflow: []\nqueue: q\n",
        "f:3:1: queue: unknown key 'queue'; a plan has plan, description, params, label, "
-       "upgrade_strategy, retention, singleton, on_conflict, wait_after_fail, hooks, use, replace, without and "
+       "upgrade_strategy, retention, limit, singleton, on_conflict, wait_after_fail, hooks, use, "
+       "replace, without and "
        "flow\n"},
       {"plan: p\nflow: []\nhooks: {on: paused, action: a}\n",
        "f:3:1: hooks: expected a list of hooks such as {on: [paused, failure], action: "
@@ -584,7 +592,7 @@ TEST_CASE("flows that are refused") {
       {"plan: p\nflow: [{step: s, action: a, colour: 1}]\n",
        "f:2:29: flow[0].colour: unknown key 'colour'; a step has step, one of action, plan and "
        "spawn, input, after, when and if, and with 'action' queue, priority, the keys of a timeout, "
-       "retry, poll, rescue, weight, use, replace, without, singleton and on_conflict\n"},
+       "retry, poll, rescue, weight, use, replace, without, limit, singleton and on_conflict\n"},
       {"plan: p\nflow: [{step: s, plan: a, queue: q, retry: 3}]\n",
        "f:2:27: flow[0].queue: key 'queue' is for steps with 'action', and this is a step with "
        "'plan'\n"
@@ -593,7 +601,7 @@ TEST_CASE("flows that are refused") {
       {"plan: p\nflow: [{step: s, action: a, phases: [run]}]\n",
        "f:2:29: flow[0].phases: unknown key 'phases'; a step has step, one of action, plan and "
        "spawn, input, after, when and if, and with 'action' queue, priority, the keys of a timeout, "
-       "retry, poll, rescue, weight, use, replace, without, singleton and on_conflict\n"},
+       "retry, poll, rescue, weight, use, replace, without, limit, singleton and on_conflict\n"},
       {"plan: p\nflow: [{step: s, action: a, input: text}]\n",
        "f:2:36: flow[0].input: expected a map such as {name: \"${params.name}\"}, or a reference "
        "to one, not 'text'\n"},
@@ -754,7 +762,8 @@ TEST_CASE("flows from elsewhere that are refused") {
       {"[]\n---\n[]\n", "flow:3:1: .: a flow is one document; remove this one\n"},
       {"flow: []\nqueue: q\n",
        "flow:2:1: queue: unknown key 'queue'; a plan has plan, description, params, label, "
-       "upgrade_strategy, retention, singleton, on_conflict, wait_after_fail, hooks, use, replace, without and "
+       "upgrade_strategy, retention, limit, singleton, on_conflict, wait_after_fail, hooks, use, "
+       "replace, without and "
        "flow\n"},
       {"{\"flow\": [{\"step\": \"a\", \"action\": \"dfsmr.x\"}]}",
        "flow:1:35: flow[0].action: action name 'dfsmr.x' is reserved: names that start with "

@@ -233,7 +233,7 @@ TEST_CASE("why an instance does not run is read from rows that earlier versions 
            Row{"begun before an upgrade, waits for a singleton",
                "0a016d100118012001308080f9c0c1c48203408080f9c0c1c48203aa010428017001",
                S::kScheduled,
-               {Wait::kKey},
+               {Wait::kLimit},
                C::kNone,
                false},
            Row{"a plan that was paused by a call",

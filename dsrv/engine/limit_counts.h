@@ -1,0 +1,72 @@
+// How many hold the built-in keys of limits, while these have a number or a rate: instances of a
+// namespace, machine, group, schedule or trigger, and tasks of a queue or action. Tasks that find
+// no room stay in the agenda.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "dsrv/engine/catalog.h"
+#include "dsrv/engine/limit_numbers.h"
+#include "dsrv/engine/limit_views.h"
+#include "dsrv/engine/part.h"
+#include "dsrv/engine/residents.h"
+
+namespace dfsmr {
+
+class LimitCounts {
+ public:
+  LimitCounts(OpenTurn& turn, Catalog& catalog, Residents& residents, Agenda& agenda,
+              LimitTable& table, LimitNumbersBook& numbers)
+      : turn_(turn),
+        catalog_(catalog),
+        residents_(residents),
+        agenda_(agenda),
+        table_(table),
+        numbers_(numbers) {}
+
+  void Load(const Instance& instance);
+  // The numbers of built-in keys may have changed: begins to count those that have one now.
+  void Sync();
+  // Somebody asks for a key: if it is that of a schedule or a trigger, those of its instances that
+  // may overlap, and so have not asked, count as well.
+  void Follow(const std::string& ns, const std::string& key);
+  void Absorb(const Change& change);
+  // A token was handed out.
+  void Claimed(const Resident& resident, const Token& token);
+  // How many hold a built-in key, also of one that has no number.
+  uint64_t CountOf(const std::string& ns, const std::string& key) const;
+
+  // At most `most` of the tasks that hold a queue or an action.
+  void HoldersOf(const std::string& ns, const std::string& key, size_t most,
+                 std::vector<LimitHolderView>* to) const;
+
+  // When a rate lets the next task be handed out; FireDue lets it.
+  Timestamp Due() const;
+  void FireDue();
+
+ private:
+  void CountOne(const std::string& ns, const std::string& key, int64_t by);
+  void CountInstance(const Instance& instance, int64_t by);
+  void CountTask(const Instance& instance, const Graph& graph, const Token& token, int64_t by);
+  uint64_t InstancesOf(const std::string& ns, const std::string& machine) const;
+  uint64_t TasksOf(const std::string& ns, Agenda::Subject subject, const std::string& name) const;
+  // Opens or closes a queue or an action, as there is room.
+  void Judge(const std::string& full);
+
+  OpenTurn& turn_;
+  Catalog& catalog_;
+  Residents& residents_;
+  Agenda& agenda_;
+  LimitTable& table_;
+  LimitNumbersBook& numbers_;
+  std::map<std::string, uint64_t> counts_;  // of keys that have a number or are asked for, by ns\0key
+  std::map<std::string, uint64_t> causes_;  // running instances by ns\0group:G, ns\0schedule:S, …
+  std::map<std::string, uint64_t> children_;  // that steps started and that run, by namespace
+  std::map<std::string, Timestamp> until_;    // closed because of their rate, by ns\0key
+  std::set<std::string> tasks_;               // of counts_: queues and actions
+};
+
+}  // namespace dfsmr

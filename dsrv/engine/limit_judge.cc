@@ -1,0 +1,198 @@
+#include "dsrv/engine/limit_judge.h"
+
+#include <algorithm>
+#include <set>
+
+#include "fsm/base/duration.h"
+#include "fsm/base/names.h"
+
+namespace dfsmr {
+namespace {
+
+using Kind = LimitAnswer::Kind;
+
+constexpr size_t kNamed = 3;       // holders in a message
+constexpr size_t kAncestors = 64;  // that are looked at
+
+// How many may wait for the key of an ask; nullopt: any number.
+std::optional<uint64_t> WaitingMax(const LimitAsk& ask) {
+  if (ask.on_conflict == OnConflict::kLatest) return ask.waiting.value_or(1);
+  if (ask.waiting) return *ask.waiting;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<std::string> LimitJudge::HoldersOf(const std::string& ns, const std::string& key,
+                                               size_t most) const {
+  std::vector<Dated> holders;
+  ForEachHolder(ns, key, [&](Dated holder) {
+    holders.push_back(std::move(holder));
+    std::ranges::push_heap(holders);
+    if (holders.size() <= most) return;
+    std::ranges::pop_heap(holders);
+    holders.pop_back();
+  });
+  std::ranges::sort(holders);
+  std::vector<std::string> ids;
+  for (auto& [since, id] : holders) ids.push_back(std::move(id));
+  return ids;
+}
+
+// Looks at all instances when some hold the key without having asked for it.
+void LimitJudge::ForEachHolder(const std::string& ns, const std::string& key,
+                               const std::function<void(Dated)>& visit) const {
+  uint64_t asked = 0;
+  table_.ForEachHolder(ns, key, [&](const LimitTable::Holder& holder) {
+    ++asked;
+    Timestamp since = kNever;
+    for (const auto& one : holder.holdings) since = std::min(since, one.since);
+    visit({since, std::string(holder.instance)});
+  });
+  if (table_.Used(ns, key) <= asked) return;
+  std::vector<LimitHolderView> all;
+  counts_.HoldersOf(ns, key, SIZE_MAX, &all);
+  for (LimitHolderView& one : all) {
+    if (!table_.Holds(ns, key, one.instance)) visit({one.since, std::move(one.instance)});
+  }
+}
+
+std::string LimitJudge::Why(const std::string& ns, const LimitAsk& ask) const {
+  const auto holders = HoldersOf(ns, ask.key, kNamed);
+  const LimitNumbers numbers = table_.NumbersOf(ns, ask.key);
+  if (ask.singleton && !holders.empty()) {
+    return "singleton " + Quoted(ask.key) + " is held by instance " + Quoted(holders.front());
+  }
+  const std::string what = "limit " + Quoted(ask.key);
+  if (table_.HasPlace(ns, ask.key, "") && numbers.rate) {
+    const Duration left = table_.NextToken(ns, ask.key) - turn_.clock();
+    if (left > Duration::zero()) {
+      return what + " lets " + std::to_string(numbers.rate->count) + " begin in " +
+             FormatDuration(numbers.rate->per) + ", the next in " + FormatDuration(left);
+    }
+  }
+  const uint64_t held = table_.Used(ns, ask.key);
+  std::string why = what + " has no room: max is " + std::to_string(numbers.max.value_or(0)) +
+                    ", and " + std::to_string(held) + (held == 1 ? " holds it" : " hold it");
+  for (size_t i = 0; i < holders.size(); ++i) {
+    why += (i == 0 ? ": instance " : ", ") + Quoted(holders[i]);
+  }
+  if (!holders.empty() && held > holders.size()) why += ", …";
+  const uint64_t waiting = table_.InLine(ns, ask.key);
+  if (waiting > 0) {
+    why += ", and " + std::to_string(waiting) + (waiting == 1 ? " waits" : " wait");
+  }
+  return why;
+}
+
+// For all words but `wait`, those that wait take up room as those that hold do.
+bool LimitJudge::HasPlace(const LimitRequest& asker, const LimitAsk& ask) const {
+  if (!table_.HasPlace(asker.ns, ask.key, asker.id)) return false;
+  if (table_.Holds(asker.ns, ask.key, asker.id) || asker.in_line) return true;
+  if (ask.on_conflict == OnConflict::kWait) return true;
+  const LimitNumbers numbers = table_.NumbersOf(asker.ns, ask.key);
+  const uint64_t taken = table_.Used(asker.ns, ask.key) + table_.InLine(asker.ns, ask.key);
+  return !numbers.max || /*mutant waiting-take-no-room*/ taken < *numbers.max /*end*/;
+}
+
+bool LimitJudge::HasRoom(const LimitRequest& asker, const LimitAsk& ask) const {
+  if (table_.Holds(asker.ns, ask.key, asker.id)) return true;
+  if (!HasPlace(asker, ask)) return false;
+  if (table_.NextToken(asker.ns, ask.key) > turn_.clock()) return false;
+  // Its place may be that of one whose turn is worked out in a moment.
+  return asker.in_line || !table_.Awaited(asker.ns, ask.key);
+}
+
+bool LimitJudge::AncestorsAlone(const LimitRequest& asker, const LimitAsk& ask) const {
+  if (asker.parent.empty() || table_.HasPlace(asker.ns, ask.key, asker.id)) return false;
+  std::set<std::string> ancestors;
+  std::string at = asker.parent;
+  while (!at.empty() && ancestors.size() < kAncestors && ancestors.insert(at).second) {
+    auto parent = residents_.Load(asker.ns, at);
+    at = parent ? (*parent)->instance.parent : "";
+  }
+  bool alone = true;
+  size_t holders = 0;
+  table_.ForEachHolder(asker.ns, ask.key, [&](const LimitTable::Holder& holder) {
+    ++holders;
+    alone = alone && ancestors.contains(std::string(holder.instance));
+  });
+  return alone && holders > 0;
+}
+
+void LimitJudge::AddVictims(const LimitRequest& asker, const LimitAsk& ask,
+                            std::vector<LimitVictim>* to) const {
+  const std::string why =
+      "limit " + Quoted(ask.key) + ": cancelled in favour of instance " + Quoted(asker.id);
+  std::vector<Dated> all;  // that hold it or wait for it
+  const bool latest = ask.on_conflict == OnConflict::kLatest;
+  if (!latest) {
+    ForEachHolder(asker.ns, ask.key, [&](Dated holder) { all.push_back(std::move(holder)); });
+  }
+  table_.ForEachWaiter(asker.ns, ask.key, {}, [&](const LimitTable::Waiter& waiter) {
+    if (waiter.standing == LimitTable::Standing::kWaits) {
+      all.emplace_back(waiter.since, waiter.instance);
+    }
+    return true;
+  });
+  std::erase_if(all, [&](const auto& one) { return one.second == asker.id; });
+  std::ranges::sort(all);
+  // With this one the newest stay; a limit that lets nobody in cancels nobody.
+  const uint64_t max =
+      latest ? *WaitingMax(ask) : table_.NumbersOf(asker.ns, ask.key).max.value_or(UINT32_MAX);
+  if (max == 0) return;
+  const uint64_t stay = /*mutant oldest-of-all-stays*/ max - 1 /*end*/;
+  const CancelMode mode =
+      ask.on_conflict == OnConflict::kReplace ? CancelMode::kForce : CancelMode::kCancel;
+  for (size_t i = 0; i + stay < all.size(); ++i) {
+    to->push_back({asker.ns, all[i].second, mode, why});
+  }
+}
+
+LimitVerdict LimitJudge::Judge(const LimitRequest& asker, const LimitAsks& asks) {
+  LimitVerdict verdict;
+  LimitAnswer& answer = verdict.answer;
+  answer.order = asker.turn.order;
+  for (const LimitAsk& ask : asks) {
+    answer.keys.push_back({ask.key, ask.numbers});
+    numbers_.Asked(asker.ns, answer.keys.back());
+    counts_.Follow(asker.ns, ask.key);
+  }
+  if (asker.force) return verdict;
+  const auto say = [&](Kind kind, const LimitAsk& ask) {
+    if (kind <= answer.kind) return;
+    answer.kind = kind;
+    answer.why = Why(asker.ns, ask);
+    answer.singleton = ask.singleton;
+  };
+  std::vector<const LimitAsk*> lacking;
+  for (const LimitAsk& ask : asks) {
+    if (!HasRoom(asker, ask)) lacking.push_back(&ask);
+  }
+  for (const LimitAsk* ask : lacking) {
+    const auto most = WaitingMax(*ask);
+    const bool crowded = most && table_.InLine(asker.ns, ask->key) >= *most &&
+                         (ask->on_conflict == OnConflict::kWait || *most == 0);
+    if (asker.in_line) {
+      say(Kind::kWaits, *ask);
+    } else if (AncestorsAlone(asker, *ask)) {
+      say(Kind::kFails, *ask);
+      verdict.for_ever = true;
+      answer.why += ", which waits for this one: it would wait for ever";
+    } else if (ask->on_conflict == OnConflict::kFail) {
+      say(Kind::kFails, *ask);
+    } else if (ask->on_conflict == OnConflict::kSkip || crowded) {
+      say(Kind::kLeftOut, *ask);
+    } else {
+      say(Kind::kWaits, *ask);
+    }
+  }
+  if (answer.kind != Kind::kWaits || asker.in_line) return verdict;
+  for (const LimitAsk* ask : lacking) {
+    if (ask->on_conflict == OnConflict::kWait || HasPlace(asker, *ask)) continue;
+    AddVictims(asker, *ask, &verdict.victims);
+  }
+  return verdict;
+}
+
+}  // namespace dfsmr

@@ -1,0 +1,72 @@
+// Whether limits have room for one that asks, and what becomes of it if they have none.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dsrv/engine/limit_counts.h"
+#include "dsrv/engine/limit_numbers.h"
+#include "dsrv/engine/residents.h"
+#include "fsm/derived/limit_table.h"
+
+namespace dfsmr {
+
+// One that asks: an instance as a whole, or a token of it.
+struct LimitRequest {
+  std::string ns;
+  std::string id;
+  std::string parent;  // empty: no step started it
+  LimitTable::Turn turn;
+  bool force = false;
+  bool in_line = false;  // it waits already, so it asks as one that waits its turn
+};
+
+// An instance that is to be cancelled in favour of another one.
+struct LimitVictim {
+  std::string ns;
+  std::string id;
+  CancelMode mode = CancelMode::kCancel;
+  std::string why;
+};
+
+struct LimitVerdict {
+  LimitAnswer answer;
+  bool for_ever = false;  // kFails: only its ancestors hold what it lacks
+  std::vector<LimitVictim> victims;
+};
+
+class LimitJudge {
+ public:
+  LimitJudge(OpenTurn& turn, Residents& residents, LimitTable& table, LimitNumbersBook& numbers,
+             LimitCounts& counts)
+      : turn_(turn), residents_(residents), table_(table), numbers_(numbers), counts_(counts) {}
+
+  LimitVerdict Judge(const LimitRequest& asker, const LimitAsks& asks);
+  // "limit 'env/prod' has no room: 1 of 1 is held by instance 'a'".
+  std::string Why(const std::string& ns, const LimitAsk& ask) const;
+  // The instances that hold a key, oldest first, at most `most`.
+  std::vector<std::string> HoldersOf(const std::string& ns, const std::string& key,
+                                     size_t most) const;
+
+ private:
+  // An instance, and since when it holds a key or waits for it.
+  using Dated = std::pair<Timestamp, std::string>;
+
+  void ForEachHolder(const std::string& ns, const std::string& key,
+                     const std::function<void(Dated)>& visit) const;
+  bool HasRoom(const LimitRequest& asker, const LimitAsk& ask) const;
+  bool HasPlace(const LimitRequest& asker, const LimitAsk& ask) const;
+  bool AncestorsAlone(const LimitRequest& asker, const LimitAsk& ask) const;
+  void AddVictims(const LimitRequest& asker, const LimitAsk& ask,
+                  std::vector<LimitVictim>* to) const;
+
+  OpenTurn& turn_;
+  Residents& residents_;
+  LimitTable& table_;
+  LimitNumbersBook& numbers_;
+  LimitCounts& counts_;
+};
+
+}  // namespace dfsmr

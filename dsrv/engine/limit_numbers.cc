@@ -1,0 +1,260 @@
+#include "dsrv/engine/limit_numbers.h"
+
+#include <array>
+
+#include "dsrv/engine/residents.h"
+#include "fsm/base/names.h"
+
+namespace dfsmr {
+namespace {
+
+constexpr Duration kSaveEvery = std::chrono::milliseconds(900);
+constexpr size_t kNote = 1'024;
+
+constexpr std::array<std::string_view, 7> kBuiltIns = {
+    "namespace:", "group:", "schedule:", "trigger:", "machine:", "queue:", "action:"};
+
+}  // namespace
+
+BuiltIn BuiltInOf(std::string_view key) {
+  for (size_t i = 0; i < kBuiltIns.size(); ++i) {
+    if (key.starts_with(kBuiltIns[i])) return static_cast<BuiltIn>(i + 1);
+  }
+  return BuiltIn::kNone;
+}
+
+std::optional<std::string_view> CountedCause(const Provenance& provenance) {
+  if (provenance.cause.empty() || provenance.backfill) return std::nullopt;
+  return provenance.cause;
+}
+
+Result<Ok> LimitNumbersBook::Recover() {
+  auto done = rows::ScanLimitOverrides(
+      turn_.reader(), [&](std::string_view ns, std::string_view key, rows::LimitOverride row) {
+        overrides_[ResidentKey(ns, key)] = std::move(row);
+      });
+  if (!done) return done;
+  std::vector<std::pair<std::string, std::string>> names;
+  done =
+      rows::ScanAllDocuments(turn_.reader(), [&](rows::DocumentName name, rows::DocumentHead head) {
+        if (name.kind == DocumentKind::kLimit && !head.deleted)
+          names.emplace_back(name.ns, name.name);
+      });
+  if (!done) return done;
+  for (const auto& [ns, name] : names) {
+    auto found = documents_.Find({ns, DocumentKind::kLimit, name});
+    if (!found) return found.error();
+    Govern(ns, name, std::get<std::shared_ptr<const LimitSource>>(found->document->body));
+  }
+  std::vector<std::pair<std::string, std::string>> full;
+  done = rows::ScanLimitRates(turn_.reader(),
+                              [&](std::string_view ns, std::string_view key, Timestamp at) {
+                                if (at > turn_.clock()) {
+                                  table_.RestoreFullAt(ns, key, at);
+                                  table_.Tidy(ns, key, turn_.clock());  // to be forgotten by then
+                                }
+                              });
+  if (!done) return done;
+  for (const auto& [key, override] : overrides_) {
+    const auto [ns, name] = SplitKey(key);
+    Refresh(ns, name);
+  }
+  return Ok{};
+}
+
+// The numbers that count ------------------------------------------------------------------------
+
+const LimitNumbersBook::Governing* LimitNumbersBook::DocumentOf(const std::string& ns,
+                                                                const std::string& key) const {
+  auto found = documents_by_root_.find(ResidentKey(ns, key));
+  if (found == documents_by_root_.end() && BuiltInOf(key) == BuiltIn::kNone) {
+    found = documents_by_root_.find(ResidentKey(ns, key.substr(0, key.find('/'))));
+  }
+  return found == documents_by_root_.end() ? nullptr : &found->second;
+}
+
+const rows::LimitOverride* LimitNumbersBook::OverrideOf(const std::string& ns,
+                                                        const std::string& key) const {
+  auto found = overrides_.find(ResidentKey(ns, key));
+  return found == overrides_.end() ? nullptr : &found->second;
+}
+
+LimitStanding LimitNumbersBook::StandingOf(const std::string& ns, const std::string& key) const {
+  LimitStanding standing;
+  const auto take = [&standing](const LimitNumbers& numbers, LimitOrigin from) {
+    if (numbers.max) {
+      standing.numbers.max = numbers.max;
+      standing.max_from = from;
+    }
+    if (!numbers.rate) return;
+    standing.numbers.rate = numbers.rate;
+    standing.rate_from = from;
+  };
+  take(table_.AskerOf(ns, key), LimitOrigin::kAsker);
+  if (const Governing* governing = DocumentOf(ns, key)) {
+    standing.document = governing->name;
+    take(governing->source->numbers, LimitOrigin::kDocument);
+    auto own = governing->source->keys.find(key);
+    if (own != governing->source->keys.end()) take(own->second, LimitOrigin::kDocument);
+  }
+  const rows::LimitOverride* override = OverrideOf(ns, key);
+  if (!override) return standing;
+  take({override->max, override->rate}, LimitOrigin::kOverride);
+  if (override->no_max) {
+    standing.numbers.max.reset();
+    standing.max_from = LimitOrigin::kOverride;
+  }
+  if (override->no_rate) {
+    standing.numbers.rate.reset();
+    standing.rate_from = LimitOrigin::kOverride;
+  }
+  return standing;
+}
+
+void LimitNumbersBook::Refresh(const std::string& ns, const std::string& key) {
+  const LimitStanding standing = StandingOf(ns, key);
+  const LimitNumbers& numbers = standing.numbers;
+  if (BuiltInOf(key) != BuiltIn::kNone) {
+    const std::string full = ResidentKey(ns, key);
+    const bool limited = (numbers.max && standing.max_from > LimitOrigin::kAsker) ||
+                         (numbers.rate && standing.rate_from > LimitOrigin::kAsker);
+    if (limited ? tracked_.insert(full).second : tracked_.erase(full) > 0) ++tracked_changes_;
+    if (limited) return table_.SetNumbers(ns, key, numbers);
+  }
+  if (table_.Knows(ns, key)) table_.SetNumbers(ns, key, numbers);
+}
+
+void LimitNumbersBook::Asked(const std::string& ns, const LimitKey& key) {
+  // A built-in key that is asked for by itself has none.
+  if (key.numbers != LimitNumbers()) table_.SetAsker(ns, key.key, key.numbers);
+  table_.SetNumbers(ns, key.key, StandingOf(ns, key.key).numbers);
+}
+
+std::set<std::string> LimitNumbersBook::KeysOf(const std::string& ns,
+                                               const std::string& from) const {
+  std::set<std::string> keys;
+  const std::string prefix = ResidentKey(ns, "");
+  const auto take = [&](const std::string& full) {
+    if (full.starts_with(prefix) && full.substr(prefix.size()) >= from) {
+      keys.insert(full.substr(prefix.size()));
+    }
+  };
+  for (auto it = overrides_.lower_bound(prefix); it != overrides_.end(); ++it) {
+    if (!it->first.starts_with(prefix)) break;
+    take(it->first);
+  }
+  for (auto it = documents_by_root_.lower_bound(prefix); it != documents_by_root_.end(); ++it) {
+    if (!it->first.starts_with(prefix)) break;
+    take(it->first);
+    for (const auto& [key, numbers] : it->second.source->keys) take(prefix + key);
+  }
+  return keys;
+}
+
+// Changes ---------------------------------------------------------------------------------------
+
+Result<Ok> LimitNumbersBook::Override(const std::string& ns, const std::string& key,
+                                      const LimitChange& change) {
+  auto refuse = [](std::string why) {
+    return Error{Code::kInvalidArgument, Reason::kBadRequest, std::move(why)};
+  };
+  if (auto problem = LimitKeyProblem(key)) return refuse(*problem);
+  const bool changes = change.max || change.no_max || change.rate || change.no_rate;
+  if (change.reset && changes) return refuse("'reset' drops the override, and stands alone");
+  if (change.max && change.no_max) return refuse("'max' and 'no_max' exclude each other");
+  if (change.max && *change.max > kLimitMax) {
+    return refuse("max " + std::to_string(*change.max) + " is more than " +
+                  std::to_string(kLimitMax));
+  }
+  if (change.note && Characters(*change.note) > kNote) {
+    return Error{Code::kInvalidArgument, Reason::kTooLarge,
+                 "a note has at most " + std::to_string(kNote) + " characters"};
+  }
+  const std::string full = ResidentKey(ns, key);
+  if (change.reset) {
+    if (overrides_.erase(full) > 0) rows::DropLimitOverride(turn_.writer(), ns, key);
+  } else {
+    rows::LimitOverride& override = overrides_[full];
+    if (change.max || change.no_max) {
+      override.max = change.max;
+      override.no_max = change.no_max;
+    }
+    if (change.rate || change.no_rate) {
+      override.rate = change.rate;
+      override.no_rate = change.no_rate;
+    }
+    override.note = change.note.value_or(override.note);
+    override.set_by = change.client;
+    override.set_time = turn_.now();
+    rows::PutLimitOverride(turn_.writer(), ns, key, override);
+  }
+  Refresh(ns, key);
+  Event event;
+  event.kind = ChangeKind::kLimitSet;
+  event.time = turn_.now();
+  event.ns = ns;
+  event.client = change.client;
+  event.note = change.note.value_or("");
+  event.about = Event::About{.cause = "limit:" + key};
+  turn_.Append(&event);
+  return Ok{};
+}
+
+void LimitNumbersBook::Govern(const std::string& ns, const std::string& name,
+                              std::shared_ptr<const LimitSource> source) {
+  const std::string root = source->root;
+  roots_[ResidentKey(ns, name)] = root;
+  documents_by_root_[ResidentKey(ns, root)] = {name, source};
+  RefreshGoverned(ns, *source);
+}
+
+void LimitNumbersBook::RefreshGoverned(const std::string& ns, const LimitSource& source) {
+  Refresh(ns, source.root);
+  std::vector<std::string> keys;
+  table_.ForEachKey(ns, source.root + "/", [&](std::string_view key) {
+    if (!key.starts_with(source.root + "/")) return false;
+    keys.emplace_back(key);
+    return true;
+  });
+  for (const std::string& key : keys) Refresh(ns, key);
+}
+
+void LimitNumbersBook::Defined(const DocumentVersion& version, bool) {
+  const std::string& name = version.document->name;
+  Deleted(version.ns, name);
+  Govern(version.ns, name, std::get<std::shared_ptr<const LimitSource>>(version.document->body));
+}
+
+void LimitNumbersBook::Deleted(const std::string& ns, const std::string& name) {
+  auto root = roots_.find(ResidentKey(ns, name));
+  if (root == roots_.end()) return;
+  auto governing = documents_by_root_.find(ResidentKey(ns, root->second));
+  roots_.erase(root);
+  if (governing == documents_by_root_.end() || governing->second.name != name) return;
+  const std::shared_ptr<const LimitSource> source = governing->second.source;
+  documents_by_root_.erase(governing);
+  RefreshGoverned(ns, *source);
+}
+
+// Rates -----------------------------------------------------------------------------------------
+
+void LimitNumbersBook::Spent(const std::string& ns, const std::string& key) {
+  table_.Spend(ns, key, turn_.clock());
+  if (!table_.NumbersOf(ns, key).rate) return;
+  if (unsaved_.empty()) due_ = After(turn_.real(), kSaveEvery);
+  unsaved_.insert(ResidentKey(ns, key));
+}
+
+void LimitNumbersBook::Save() {
+  for (const std::string& full : unsaved_) {
+    const auto [ns, key] = SplitKey(full);
+    if (auto at = table_.FullAt(ns, key, turn_.clock())) {
+      rows::PutLimitRate(turn_.writer(), ns, key, *at);
+    } else {
+      rows::DropLimitRate(turn_.writer(), ns, key);
+    }
+  }
+  unsaved_.clear();
+}
+
+}  // namespace dfsmr

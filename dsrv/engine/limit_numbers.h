@@ -1,0 +1,116 @@
+// The numbers of limits: those that operators have set, those of limit documents, and those of the
+// askers; which of them count; and what is kept of rates over a restart.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "dsrv/engine/documents.h"
+#include "dsrv/engine/turn.h"
+#include "fsm/derived/limit_table.h"
+#include "fsm/when/limit.h"
+#include "storage/rows/limit.h"
+
+namespace dfsmr {
+
+// What Override changes.
+struct LimitChange {
+  std::optional<uint32_t> max;      // absent: unchanged
+  bool no_max = false;              // no limit, as if `max` stood nowhere
+  std::optional<Rate> rate;         // absent: unchanged
+  bool no_rate = false;             // the same for the rate
+  bool reset = false;               // drops the override; alone
+  std::optional<std::string> note;  // absent: unchanged
+  std::string client;               // who changes it
+};
+
+// Which word counts, the strongest last. Same numbers as schedule.proto.
+enum class LimitOrigin : uint8_t { kNone = 1, kAsker, kDocument, kOverride };
+
+// The numbers that count for a key, and where they come from.
+struct LimitStanding {
+  LimitNumbers numbers;
+  LimitOrigin max_from = LimitOrigin::kNone;
+  LimitOrigin rate_from = LimitOrigin::kNone;
+  std::string document;  // that governs the key; empty: none
+};
+
+// Keys of which the server itself counts the holders.
+enum class BuiltIn : uint8_t {
+  kNone,
+  kNamespace,
+  kGroup,
+  kSchedule,
+  kTrigger,
+  kMachine,
+  kQueue,
+  kAction
+};
+// "queue:mail" is kQueue.
+BuiltIn BuiltInOf(std::string_view key);
+// The built-in key of the schedule or trigger that started an instance; nullopt: of none, or it is
+// of a backfill, which does not count.
+std::optional<std::string_view> CountedCause(const Provenance& provenance);
+
+class LimitNumbersBook : public DocumentKeeper {
+ public:
+  LimitNumbersBook(OpenTurn& turn, Documents& documents, LimitTable& table)
+      : turn_(turn), documents_(documents), table_(table) {}
+
+  // At start: reads overrides, documents and rates.
+  Result<Ok> Recover();
+
+  LimitStanding StandingOf(const std::string& ns, const std::string& key) const;
+  const rows::LimitOverride* OverrideOf(const std::string& ns, const std::string& key) const;
+  Result<Ok> Override(const std::string& ns, const std::string& key, const LimitChange& change);
+
+  // Somebody asks for a key: its numbers stand in the table from now on. Those of the last that
+  // asked count as long as somebody holds the key or waits for it.
+  void Asked(const std::string& ns, const LimitKey& key);
+  // Keys with numbers of their own, from `from` on: overridden, or in a document.
+  std::set<std::string> KeysOf(const std::string& ns, const std::string& from) const;
+  // The built-in keys that have a number or a rate, whoever asks; by ns\0key.
+  const std::set<std::string>& tracked() const { return tracked_; }
+  // Counts up whenever `tracked` changes.
+  uint64_t tracked_changes() const { return tracked_changes_; }
+
+  // A key of a rate that more have begun under: to be kept.
+  void Spent(const std::string& ns, const std::string& key);
+  Timestamp Due() const { return unsaved_.empty() ? kNever : due_; }
+  void Save();
+
+  // Their numbers, from now on.
+  void Defined(const DocumentVersion& version, bool first) override;
+  void Deleted(const std::string& ns, const std::string& name) override;
+
+ private:
+  struct Governing {
+    std::string name;
+    std::shared_ptr<const LimitSource> source;
+  };
+
+  const Governing* DocumentOf(const std::string& ns, const std::string& key) const;
+  // The numbers of a key, or of all that a document governs, may have changed.
+  void Refresh(const std::string& ns, const std::string& key);
+  void RefreshGoverned(const std::string& ns, const LimitSource& source);
+  void Govern(const std::string& ns, const std::string& name,
+              std::shared_ptr<const LimitSource> source);
+
+  OpenTurn& turn_;
+  Documents& documents_;
+  LimitTable& table_;
+  std::map<std::string, rows::LimitOverride> overrides_;  // by ns\0key
+  std::map<std::string, Governing> documents_by_root_;    // by ns\0root of the keys
+  std::map<std::string, std::string> roots_;              // by ns\0name of a document: its root
+  std::set<std::string> tracked_;
+  uint64_t tracked_changes_ = 0;
+  std::set<std::string> unsaved_;  // keys of rates
+  Timestamp due_;
+};
+
+}  // namespace dfsmr

@@ -1,0 +1,144 @@
+// Limits: who holds the keys, who waits for them and who is next; instances as a whole, and the
+// steps and nodes that workers are given. What counts for a key says limit_numbers.h, what is asked
+// limit_asks.h, and what the built-in keys hold limit_counts.h.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "dsrv/engine/changer.h"
+#include "dsrv/engine/limit_asks.h"
+#include "dsrv/engine/limit_counts.h"
+#include "dsrv/engine/limit_judge.h"
+#include "dsrv/engine/limit_numbers.h"
+#include "dsrv/engine/limit_views.h"
+#include "dsrv/engine/part.h"
+#include "fsm/derived/limit_table.h"
+
+namespace dfsmr {
+
+class Limits : public Part, public DocumentKeeper, private LimitGate {
+ public:
+  Limits(OpenTurn& turn, Catalog& catalog, Residents& residents, Changer& changer, Values& values,
+         Documents& documents, Agenda& agenda);
+
+  // Numbers for a key from now on, in place of what documents and askers say. Kept over restarts.
+  // LIMIT_SET in the feed tells of it. Raised numbers let in those that wait in this commit.
+  Result<Ok> Override(const std::string& ns, const std::string& key, const LimitChange& change);
+  // kNotFound: nothing is known of the key. A page of those that wait begins after `after`.
+  Result<LimitView> Get(const std::string& ns, const std::string& key, const std::string& after,
+                        size_t page);
+  // The numbers that count for a key.
+  LimitNumbers NumbersOf(const std::string& ns, const std::string& key) const {
+    return numbers_.StandingOf(ns, key).numbers;
+  }
+  // As Get, without those that hold it or wait for it; of any key.
+  LimitView Standing(const std::string& ns, const std::string& key) { return ViewOf(ns, key); }
+  // In the order of their keys.
+  std::vector<LimitView> List(const LimitQuery& query);
+  // What an instance and its tokens wait for.
+  InstanceWaits WaitsOf(Resident& resident);
+
+  // Whether an instance that is to begin at once would be left out. Its begin asks again.
+  Result<Ok> MayStart(const StartArgs& args, VersionState& version);
+  // Cancels at once what is to make room for an instance, and lets the next ones in.
+  void Settle();
+  // Whether a paused instance may go on: it gave its limits' keys back when it paused.
+  Result<Ok> MayResume(Resident& resident, const std::string& node);
+  // An instance of a plan that was moved before its steps began asks anew. False: it does not go on
+  // now.
+  bool MayPlan(Resident& resident);
+
+  // The keys that a ready token takes when it is handed out now; nullopt: limits have no room for
+  // it, and it waits, has failed or is left out.
+  std::optional<std::vector<LimitKey>> Admit(Resident& resident, const Token& token);
+  // The token was handed out, and holds its keys.
+  void Claimed(Resident& resident, uint64_t visit);
+
+  // When there is something to do by the clock, and when what is kept of rates is to be saved.
+  Timestamp Due() const;
+  Timestamp SaveDue() const { return numbers_.Due(); }
+  // Keeps what is to be kept of rates.
+  void Save() { numbers_.Save(); }
+
+  // At start: reads the numbers, before instances are loaded.
+  Result<Ok> Recover() { return numbers_.Recover(); }
+  void Load(Resident& resident) override;
+  void LoadReady(std::string_view ns, std::string_view id, uint64_t visit);
+  // At start, when all instances are loaded.
+  void Loaded();
+
+  // Lets a rule ask whether the instance may begin or go on.
+  void Advise(Resident& resident, Scene* scene);
+  void Absorb(const Change& change) override;
+  void BeginPass() override;
+  bool Work() override;
+  void Defined(const DocumentVersion& version, bool first) override;
+  void Deleted(const std::string& ns, const std::string& name) override;
+
+ private:
+  using Turn = LimitTable::Turn;
+  using Stand = LimitTable::Standing;
+  // A token by its instance's ns\0id and its visit.
+  using TokenName = std::pair<std::string, uint64_t>;
+
+  // What one has of the table: an instance as a whole, or a token.
+  struct Stake {
+    enum class Kind : uint8_t { kNothing, kAsks, kWaits, kPaused, kReserved, kHolds };
+    Kind kind = Kind::kNothing;
+    const std::vector<LimitKey>* keys = nullptr;
+    uint64_t order = 0;
+    Timestamp since;
+    bool forced = false;
+  };
+
+  LimitAnswer Ask(const Instance& instance) override;  // of a rule
+  LimitRequest AskerOf(Resident& resident);
+  static Stake PartOf(const Boxed<InstanceLimits>& limits, InstanceState state, Waits waits);
+  static Stake PartOf(const Token& token, InstanceState state);
+  void Move(const Instance& instance, uint64_t visit, const Stake& before, const Stake& after);
+  void AbsorbTokens(const Change& change);
+  void AbsorbToken(const Change& change, const Token* before, const Token* now, uint64_t visit);
+  void Enlist(const Instance& instance, uint64_t visit);
+  void Forget(const TokenName& name);
+
+  bool HoldMoved();
+  bool AskForOld();
+  bool Register();
+  bool GiveWay();
+  bool Recheck();
+  bool TurnOneAway();
+  bool LetOneIn();
+  void TurnAway(Resident& resident, uint64_t visit, const LimitVerdict& verdict);
+  std::string NodeOf(const std::string& ns, const std::string& id, uint64_t visit);
+  LimitView ViewOf(const std::string& ns, const std::string& key);
+
+  OpenTurn& turn_;
+  Residents& residents_;
+  Changer& changer_;
+  LimitTable table_;
+  LimitNumbersBook numbers_;
+  LimitAskers askers_;
+  LimitCounts counts_;
+  LimitJudge judge_;
+  Resident* asking_now_ = nullptr;  // of the rule that runs
+  struct Asking {
+    Turn turn;
+    std::vector<LimitKey> keys;
+  };
+  std::map<TokenName, Asking> asking_;  // ready tokens, registered in the table
+  std::deque<TokenName> to_ask_;        // ready tokens to be registered
+  std::deque<std::string> to_recheck_;  // ns\0id: it holds a key that its tokens may wait for
+  std::deque<LimitVictim> victims_;
+  std::deque<std::string> moved_;  // ns\0id: it runs on another version, which asks for limits
+  std::deque<std::string> old_;    // ns\0id: it waits, and its row does not say for which keys
+  size_t left_ = 0;                // of this pass
+  bool loading_ = true;
+};
+
+}  // namespace dfsmr

@@ -1,0 +1,162 @@
+// What clients see of limits.
+#include <algorithm>
+#include <charconv>
+
+#include "dsrv/engine/limits.h"
+#include "dsrv/engine/waits.h"
+#include "fsm/base/names.h"
+#include "storage/rows/instance.h"
+
+namespace dfsmr {
+namespace {
+
+constexpr size_t kHoldersShown = 1'000;
+constexpr size_t kHoldersOfWait = 10;
+constexpr size_t kAheadCounted = 10'000;
+
+// A place in the line as a text that a page token holds, and back.
+std::string TextOfTurn(const LimitTable::Turn& turn) {
+  return std::to_string(turn.priority) + "." + std::to_string(turn.order) + "." +
+         std::to_string(turn.visit);
+}
+
+std::optional<LimitTable::Turn> TurnOfText(const std::string& text) {
+  LimitTable::Turn turn;
+  const char* end = text.data() + text.size();
+  auto [after, error] = std::from_chars(text.data(), end, turn.priority);
+  if (error != std::errc() || after == end) return std::nullopt;
+  auto [second, error2] = std::from_chars(after + 1, end, turn.order);
+  if (error2 != std::errc() || second == end) return std::nullopt;
+  auto [third, error3] = std::from_chars(second + 1, end, turn.visit);
+  if (error3 != std::errc() || third != end) return std::nullopt;
+  return turn;
+}
+
+}  // namespace
+
+std::string Limits::NodeOf(const std::string& ns, const std::string& id, uint64_t visit) {
+  if (visit == 0) return "";
+  auto resident = residents_.Load(ns, id);
+  const Token* token = resident ? std::as_const((*resident)->instance.tokens).Find(visit) : nullptr;
+  return token ? std::string(NodeName((*resident)->machine(), token->node)) : "";
+}
+
+LimitView Limits::ViewOf(const std::string& ns, const std::string& key) {
+  LimitView view{.ns = ns, .key = key, .standing = numbers_.StandingOf(ns, key)};
+  if (const rows::LimitOverride* override = numbers_.OverrideOf(ns, key)) {
+    view.override = *override;
+  }
+  const bool counted = BuiltInOf(key) != BuiltIn::kNone;
+  view.held = counted ? counts_.CountOf(ns, key) : table_.Held(ns, key);
+  view.waiting = table_.Waiting(ns, key, turn_.clock());
+  if (view.standing.numbers.rate && !table_.Knows(ns, key)) {
+    view.tokens = view.standing.numbers.rate->burst;
+  } else {
+    view.tokens = table_.TokensOf(ns, key, turn_.clock());
+  }
+  view.next_token = table_.NextToken(ns, key);
+  return view;
+}
+
+Result<LimitView> Limits::Get(const std::string& ns, const std::string& key,
+                              const std::string& after, size_t page) {
+  const LimitStanding standing = numbers_.StandingOf(ns, key);
+  const bool known = BuiltInOf(key) != BuiltIn::kNone || table_.Knows(ns, key) ||
+                     !standing.document.empty() || numbers_.OverrideOf(ns, key);
+  if (!known) {
+    return Error{Code::kNotFound, Reason::kNoSuchLimit,
+                 "namespace " + Quoted(ns) + " has no limit " + Quoted(key) +
+                     ": nobody holds it, waits for it or has set it"};
+  }
+  LimitView view = ViewOf(ns, key);
+  if (BuiltInOf(key) == BuiltIn::kNone) {
+    table_.ForEachHolder(ns, key, [&](const LimitTable::Holder& holder) {
+      for (const LimitTable::Holding& one : holder.holdings) {
+        if (one.reserved) continue;
+        view.holders.push_back({std::string(holder.instance),
+                                one.visit == 0 ? "" : std::to_string(one.visit), one.since,
+                                one.forced, false});
+      }
+    });
+  } else {
+    counts_.HoldersOf(ns, key, kHoldersShown, &view.holders);
+  }
+  std::ranges::sort(view.holders, {}, &LimitHolderView::since);
+  if (view.holders.size() > kHoldersShown) view.holders.resize(kHoldersShown);
+  for (LimitHolderView& holder : view.holders) {
+    if (!holder.node.empty()) {
+      holder.node = NodeOf(ns, holder.instance, std::strtoull(holder.node.c_str(), nullptr, 10));
+    }
+    auto resident = residents_.Load(ns, holder.instance);
+    holder.cancelling = resident && (*resident)->instance.Cancelling();
+  }
+  table_.ForEachWaiter(ns, key, TurnOfText(after), [&](const LimitTable::Waiter& waiter) {
+    LimitWaiterView one{.instance = waiter.instance, .since = waiter.since};
+    one.node = NodeOf(ns, waiter.instance, waiter.turn.visit);
+    one.priority = waiter.turn.priority;
+    one.paused = waiter.standing == Stand::kPaused;
+    one.place = TextOfTurn(waiter.turn);
+    for (const std::string& other : waiter.keys) {
+      if (!table_.HasRoom(ns, other, waiter.instance, turn_.clock())) one.lacks.push_back(other);
+    }
+    if (std::ranges::find(one.lacks, key) == one.lacks.end()) return true;
+    if (view.waiters.size() == page) return !(view.more = true);
+    view.waiters.push_back(std::move(one));
+    return true;
+  });
+  return view;
+}
+
+std::vector<LimitView> Limits::List(const LimitQuery& query) {
+  const std::string from = std::max(query.prefix, query.after);
+  std::set<std::string> keys = numbers_.KeysOf(query.ns, from);
+  size_t taken = 0;
+  table_.ForEachKey(query.ns, from, [&](std::string_view key) {
+    if (!key.starts_with(query.prefix) && key > query.prefix) return false;
+    const bool waited = table_.Waiting(query.ns, key, turn_.clock()) > 0;
+    const bool asked = !query.waited_for || waited;
+    if (asked && key > query.after && keys.insert(std::string(key)).second) ++taken;
+    return taken <= query.limit;
+  });
+  std::vector<LimitView> views;
+  for (const std::string& key : keys) {
+    if (views.size() == query.limit) break;
+    if (!key.starts_with(query.prefix) || (!query.after.empty() && key <= query.after)) continue;
+    LimitView view = ViewOf(query.ns, key);
+    if (!query.waited_for || view.waiting > 0) views.push_back(std::move(view));
+  }
+  return views;
+}
+
+InstanceWaits Limits::WaitsOf(Resident& resident) {
+  const Instance& instance = resident.instance;
+  InstanceWaits waits = WaitsIn(instance);
+  const std::string& ns = instance.ns;
+  const auto fill = [&](std::vector<WaitView>& all, uint64_t order, uint64_t visit) {
+    std::erase_if(all, [&](const WaitView& wait) {
+      return wait.kind == WaitView::Kind::kLimit &&
+             table_.HasRoom(ns, wait.key, instance.id, turn_.clock());
+    });
+    for (WaitView& wait : all) {
+      if (wait.kind != WaitView::Kind::kLimit) continue;
+      wait.max = table_.NumbersOf(ns, wait.key).max.value_or(0);
+      wait.held = BuiltInOf(wait.key) == BuiltIn::kNone ? table_.Held(ns, wait.key)
+                                                        : table_.Used(ns, wait.key);
+      wait.ahead = table_.Ahead(ns, wait.key, {instance.priority, order, visit}, kAheadCounted);
+      if (table_.HasPlace(ns, wait.key, instance.id)) {
+        wait.kind = WaitView::Kind::kRate;
+        wait.until = table_.NextToken(ns, wait.key);
+      } else {
+        wait.holders = judge_.HoldersOf(ns, wait.key, kHoldersOfWait);
+      }
+    }
+  };
+  fill(waits.instance, instance.limits ? instance.limits->order : 0, 0);
+  for (auto& [visit, of_token] : waits.tokens) {
+    const Token* token = instance.tokens.Find(visit);
+    fill(of_token, token && token->limits ? token->limits->order : 0, visit);
+  }
+  return waits;
+}
+
+}  // namespace dfsmr

@@ -1,0 +1,178 @@
+// Who holds the keys of limits, who waits for them, and whose turn it is. Derived from the live
+// instances, kept in memory, rebuilt at start. It never looks at an instance.
+//
+// Those that wait for the same set of keys stand in one line, in the order of their turns: higher
+// priority first, then order of start. A line is parked at one key that has no room. When that key
+// has room again, the parked line whose first has the best turn is looked at: either all its keys
+// have room, and its first is next, or the line moves on to a key that has none. So freeing a place
+// costs the same for ten and for a million that wait, nobody passes one that lacks only this key,
+// and one that lacks another, too, keeps its place. Paused ones stand aside, and keep theirs.
+//
+// An instance holds a key as a whole (visit 0) and by its tokens; it counts once.
+#pragma once
+
+#include <absl/container/btree_map.h>
+
+#include <compare>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "fsm/base/time.h"
+#include "fsm/machine/limit.h"
+
+namespace dfsmr {
+
+class LimitTable {
+ public:
+  struct Turn {
+    int32_t priority = 0;
+    uint64_t order = 0;  // of the instance's start
+    uint64_t visit = 0;  // of the token; 0: the instance as a whole
+    friend bool operator==(const Turn&, const Turn&) = default;
+    friend bool operator<(const Turn& a, const Turn& b) {
+      if (a.priority != b.priority) return a.priority > b.priority;
+      return std::pair(a.order, a.visit) < std::pair(b.order, b.visit);
+    }
+  };
+  // How one stands in a line.
+  enum class Standing : uint8_t {
+    kWaits,
+    kPaused,  // aside, until it goes on
+    kAsks,    // ready, with room so far: it asks when it is handed out
+  };
+  struct Holding {
+    uint64_t visit = 0;
+    Timestamp since;
+    bool forced = false;
+    bool reserved = false;  // its turn has come, and the place is kept for it
+  };
+  struct Holder {
+    std::string_view instance;
+    const std::vector<Holding>& holdings;
+  };
+  // One in a line.
+  struct Waiter {
+    std::string ns;
+    std::string instance;
+    Turn turn;
+    Timestamp since;
+    Standing standing = Standing::kWaits;
+    std::vector<std::string> keys;
+  };
+
+  LimitTable();
+  ~LimitTable();
+  LimitTable(const LimitTable&) = delete;
+  LimitTable& operator=(const LimitTable&) = delete;
+
+  // The numbers that count for a key; a key of which nothing is known has room.
+  void SetNumbers(std::string_view ns, std::string_view key, const LimitNumbers& numbers);
+  // Whether it is known: somebody holds it or waits for it, or somebody else counts its holders.
+  bool Knows(std::string_view ns, std::string_view key) const { return Find(ns, key) != nullptr; }
+  LimitNumbers NumbersOf(std::string_view ns, std::string_view key) const;
+  // The numbers of the last that asked for the key, as long as somebody holds it or waits for it.
+  void SetAsker(std::string_view ns, std::string_view key, const LimitNumbers& numbers);
+  LimitNumbers AskerOf(std::string_view ns, std::string_view key) const;
+  // Forgets the key if nobody holds it or waits for it.
+  void Tidy(std::string_view ns, std::string_view key, Timestamp now);
+  // Of a key whose holders somebody else counts: how many there are; nullopt: not any more.
+  void SetCount(std::string_view ns, std::string_view key, std::optional<uint64_t> count);
+
+  void Take(std::string_view ns, std::string_view key, std::string_view instance,
+            const Holding& holding);
+  void Release(std::string_view ns, std::string_view key, std::string_view instance,
+               uint64_t visit);
+  // One more has begun: of a rate.
+  void Spend(std::string_view ns, std::string_view key, Timestamp now);
+  // When the rate's bucket is full again, which is all that is to be kept of it; nullopt: it is.
+  std::optional<Timestamp> FullAt(std::string_view ns, std::string_view key, Timestamp now) const;
+  void RestoreFullAt(std::string_view ns, std::string_view key, Timestamp at);
+
+  // Puts one into the line of `keys`, or changes how it stands there.
+  void Stand(std::string_view ns, const std::vector<LimitKey>& keys, const Turn& turn,
+             std::string_view instance, Timestamp since, Standing standing);
+  void Leave(std::string_view ns, const std::vector<LimitKey>& keys, const Turn& turn);
+
+  // Whether one more instance may hold the key; `instance` may if it does already.
+  bool HasRoom(std::string_view ns, std::string_view key, std::string_view instance,
+               Timestamp now) const;
+  bool HasPlace(std::string_view ns, std::string_view key, std::string_view instance) const;
+  bool Holds(std::string_view ns, std::string_view key, std::string_view instance) const;
+  // Whether its room may be somebody's turn: Next has not looked at it since it was freed.
+  bool Awaited(std::string_view ns, std::string_view key) const;
+  // When the rate lets the next one begin; the past: now.
+  Timestamp NextToken(std::string_view ns, std::string_view key) const;
+  // How many the rate lets begin at once.
+  double TokensOf(std::string_view ns, std::string_view key, Timestamp now) const;
+  // Instances that hold it, without those whose place is only kept for them.
+  uint64_t Held(std::string_view ns, std::string_view key) const;
+  // The same with those.
+  uint64_t Used(std::string_view ns, std::string_view key) const;
+  // How many stand in lines for it and are not paused, whatever they lack.
+  uint64_t InLine(std::string_view ns, std::string_view key) const;
+  // How many lack it, paused ones too.
+  uint64_t Waiting(std::string_view ns, std::string_view key, Timestamp now) const;
+  // How many of those that wait for it have an earlier turn.
+  uint64_t Ahead(std::string_view ns, std::string_view key, const Turn& turn, size_t most) const;
+
+  void ForEachHolder(std::string_view ns, std::string_view key,
+                     const std::function<void(const Holder&)>& visit) const;
+  // In the order of their turns, after `after`, until `visit` returns false. Not those that ask.
+  void ForEachWaiter(std::string_view ns, std::string_view key, const std::optional<Turn>& after,
+                     const std::function<bool(const Waiter&)>& visit) const;
+  // The keys of a namespace that somebody holds or stands in a line for, from `from` on.
+  void ForEachKey(std::string_view ns, std::string_view from,
+                  const std::function<bool(std::string_view key)>& visit) const;
+
+  // The next whose turn it is; it stays in its line until it leaves. nullopt: it is nobody's turn.
+  std::optional<Waiter> Next(Timestamp now);
+  // The next that asks for a key without room; it stays in its line until it leaves.
+  std::optional<Waiter> NextTurnedAway(Timestamp now);
+  // When a rate lets one more begin that somebody waits for; kNever: nobody waits for a rate.
+  Timestamp Due() const { return due_.empty() ? kNever : due_.begin()->first; }
+  // Looks again at the keys whose time has come.
+  void FireDue(Timestamp now);
+
+ private:
+  struct Key;
+  struct Line;
+  struct Packed;
+  using LinePlace = std::pair<Turn, uint64_t>;  // of its first, and its number
+
+  Key* Find(std::string_view ns, std::string_view key) const;
+  Key& At(std::string_view ns, std::string_view key);
+  Line& LineOf(std::string_view ns, const std::vector<LimitKey>& keys);
+  static bool HasPlace(const Key& key);
+  static Timestamp NextToken(const Key& key);
+  static bool HasRoom(const Key& key, Timestamp now);
+  void Park(Line& line, Key* at);
+  void Unpark(Line& line);
+  // The line's first has changed.
+  void Replace(Line& line);
+  void Freed(Key& key);
+  void Filled(Key& key);
+  void Await(Key& key, Timestamp next);
+  void DropLine(Line& line);
+  void DropKey(Key& key, Timestamp now);
+  Waiter WaiterOf(const Line& line, const Turn& turn, const Packed& packed,
+                  Standing standing) const;
+
+  absl::btree_map<std::string, std::unique_ptr<Key>> keys_;  // by ns\0key
+  std::map<std::string, std::unique_ptr<Line>> lines_;       // by ns\0key\0key…
+  std::map<uint64_t, Line*> by_number_;
+  uint64_t last_line_ = 0;
+  std::deque<std::string> freed_;   // keys that may have room for one that is parked there
+  std::deque<std::string> filled_;  // keys that may have no room for one that asks
+  std::set<std::pair<Timestamp, std::string>> due_;
+};
+
+}  // namespace dfsmr

@@ -1,0 +1,538 @@
+// Limits in the engine: instances, nodes and steps, numbers and rates, turns, and crashes.
+#include "dsrv/engine/limits.h"
+
+#include "tests/dsrv/engine/world.h"
+
+namespace dfsmr {
+namespace {
+
+using Ids = std::vector<std::string>;
+
+constexpr std::string_view kNodes =
+    "nodes: {n: {start: true, timeout: 0.0, transitions: {ok: z}}, z: {final: true}}\n";
+
+std::string Limited(const std::string& limit, const std::string& id = "m") {
+  return "id: " + id + "\nlimit: " + limit + "\n" + std::string(kNodes);
+}
+std::string StateOf(World& world, const std::string& id) {
+  const Instance instance = world.Must(id);
+  std::string text(Name(instance.state));
+  if (instance.Stopped()) text += " " + std::string(Name(instance.result));
+  return text;
+}
+std::string TokenOf(World& world, const std::string& id) {
+  static const std::string kStates[] = {"none", "ready", "claimed", "waiting", "held", "done"};
+  const Instance instance = world.Must(id);
+  if (instance.tokens.empty()) return "";
+  return kStates[static_cast<size_t>(instance.tokens.front().state)];
+}
+std::string RefusalOf(World& world, StartArgs args) {
+  auto started = world.TryStart(std::move(args));
+  return started ? "" : std::string(Name(started.error().reason));
+}
+void Finish(World& world, const std::string& id) {
+  for (const Task& task : world.Ready()) {
+    if (task.instance == id) {
+      REQUIRE(world.Report(task, "ok"));
+    } else {
+      REQUIRE(world.Relinquish(task));
+    }
+  }
+  REQUIRE(StateOf(world, id) == "STOPPED SUCCESS");
+}
+bool Cancel(World& world, const std::string& id) {
+  return world.Do([&](Engine& e) { return e.Cancel("ns", id, CancelMode::kForce); }).has_value();
+}
+bool Pause(World& world, const std::string& id) {
+  return world.Do([&](Engine& e) { return e.Pause("ns", id); }).has_value();
+}
+Result<Ok> Resume(World& world, const std::string& id) {
+  return world.Do([&](Engine& e) { return e.Resume("ns", id, "", false); });
+}
+void Set(World& world, const std::string& key, LimitChange change) {
+  REQUIRE(world.Do([&](Engine& e) { return e.limits().Override("ns", key, change); }));
+}
+LimitView View(World& world, const std::string& key) {
+  auto view = world.Do([&](Engine& e) { return e.limits().Get("ns", key, "", 100); });
+  REQUIRE_MESSAGE(view, (view ? "" : view.error().message));
+  return *view;
+}
+Ids HoldersOf(World& world, const std::string& key) {
+  Ids ids;
+  for (const LimitHolderView& holder : View(world, key).holders) ids.push_back(holder.instance);
+  return ids;
+}
+Ids WaitersOf(World& world, const std::string& key) {
+  Ids ids;
+  for (const LimitWaiterView& waiter : View(world, key).waiters) ids.push_back(waiter.instance);
+  return ids;
+}
+void DefineLimit(World& world, std::string_view yaml) {
+  Parsed parsed = ParseDefinitions(yaml, "test");
+  std::string problems;
+  for (const Diagnostic& diagnostic : parsed.diagnostics) problems += Format(diagnostic) + "\n";
+  REQUIRE_MESSAGE(parsed.ok(), problems);
+  REQUIRE(world.Do([&](Engine& e) {
+    std::vector<DefineProblem> wrong;
+    return DefineAtOnce(e, "ns", {{}, std::move(parsed.documents)}, false, &wrong);
+  }));
+}
+
+TEST_CASE("instances wait for room in the order of priority and starts, over a crash") {
+  World world;
+  world.Define(Limited("{key: \"env/${params.env}\", max: 1}"));
+  const auto start = [&](const std::string& id, int priority, const std::string& env = "a") {
+    StartArgs args{.machine = "m", .id = id};
+    args.priority = priority;
+    args.spec.params = R"({"env":")" + env + R"("})";
+    auto started = world.TryStart(std::move(args));
+    REQUIRE(started);
+    CHECK(started->WaitsForLimits() == (started->view.instance.state != InstanceState::kRunning));
+  };
+  start("first", 0);
+  start("z", 0);
+  start("y", 0);
+  start("high", 1);
+  start("other", 0, "b");
+  SUBCASE("") {}
+  SUBCASE("crash") { world.Crash(); }
+  CHECK(StateOf(world, "other") == "RUNNING");
+  CHECK(WaitersOf(world, "env/a") == Ids{"high", "z", "y"});
+  CHECK(HoldersOf(world, "env/a") == Ids{"first"});
+  Ids order;
+  for (std::string last = "first"; !last.empty();) {
+    REQUIRE(Cancel(world, last));
+    const Ids now = [&] {
+      auto view = world.Do([](Engine& e) { return e.limits().Get("ns", "env/a", "", 10); });
+      Ids ids;
+      for (const auto& holder : view ? view->holders : std::vector<LimitHolderView>()) {
+        ids.push_back(holder.instance);
+      }
+      return ids;
+    }();
+    last = now.empty() ? "" : now.front();
+    if (!last.empty()) order.push_back(last);
+  }
+  CHECK(order == Ids{"high", "z", "y"});
+}
+
+TEST_CASE("each word of on_conflict does what it says to an instance without room") {
+  World world;
+  const auto define = [&](const std::string& word) {
+    world.Define(Limited("{key: k, max: 1, on_conflict: " + word + "}"));
+    world.Start("m", "a");
+  };
+  SUBCASE("wait") {
+    define("wait");
+    world.Start("m", "b");
+    CHECK(StateOf(world, "b") == "SCHEDULED");
+    CHECK(world.KindsOf("b") == std::vector{ChangeKind::kScheduled});
+  }
+  SUBCASE("skip") {
+    define("skip");
+    CHECK(RefusalOf(world, {.machine = "m", .id = "b"}) == "LIMIT_REACHED");
+    CHECK_FALSE(world.Get("b"));
+    CHECK(StateOf(world, "a") == "RUNNING");
+  }
+  SUBCASE("skip, of one that was scheduled before") {
+    define("skip");
+    StartArgs args{.machine = "m", .id = "b"};
+    args.hold = true;
+    REQUIRE(world.TryStart(args));
+    REQUIRE(Resume(world, "b"));
+    CHECK(StateOf(world, "b") == "STOPPED CANCELLED");
+    CHECK(world.Must("b").error.find("'k'") != std::string::npos);
+  }
+  SUBCASE("fail") {
+    define("fail");
+    world.Start("m", "b");
+    CHECK(StateOf(world, "b") == "STOPPED ERROR");
+  }
+  SUBCASE("latest") {
+    define("latest");
+    world.Start("m", "b");
+    CHECK(StateOf(world, "b") == "SCHEDULED");
+    world.Start("m", "c");
+    CHECK(StateOf(world, "a") == "RUNNING");
+    CHECK(StateOf(world, "b") == "STOPPED CANCELLED");
+    CHECK(world.Must("b").error == "limit 'k': cancelled in favour of instance 'c'");
+    CHECK(StateOf(world, "c") == "SCHEDULED");
+    Finish(world, "a");
+    CHECK(StateOf(world, "c") == "RUNNING");
+  }
+  SUBCASE("cancel") {
+    define("cancel");
+    const Task task = world.ReadyOne();
+    world.Start("m", "b");
+    CHECK(StateOf(world, "a") == "RUNNING");  // its worker is waited for
+    CHECK(StateOf(world, "b") == "SCHEDULED");
+    REQUIRE(world.Report(task, "ok"));
+    CHECK(StateOf(world, "a") == "STOPPED CANCELLED");
+    CHECK(StateOf(world, "b") == "RUNNING");
+  }
+  SUBCASE("replace") {
+    define("replace");
+    world.ReadyOne();
+    auto started = world.TryStart({.machine = "m", .id = "b"});
+    REQUIRE(started);
+    CHECK(started->view.instance.state == InstanceState::kRunning);
+    CHECK(StateOf(world, "a") == "STOPPED CANCELLED");
+  }
+  SUBCASE("what the start says wins") {
+    define("wait");
+    CHECK(RefusalOf(world, {.machine = "m", .id = "b", .on_conflict = OnConflict::kSkip}) ==
+          "LIMIT_REACHED");
+    REQUIRE(world.TryStart({.machine = "m", .id = "c", .on_conflict = OnConflict::kReplace}));
+    CHECK(StateOf(world, "c") == "RUNNING");
+    CHECK(StateOf(world, "a") == "STOPPED CANCELLED");
+  }
+  SUBCASE("force begins past the limit, and counts") {
+    define("wait");
+    REQUIRE(world.TryStart({.machine = "m", .id = "b", .force = true}));
+    CHECK(StateOf(world, "b") == "RUNNING");
+    world.Start("m", "c");
+    Finish(world, "a");
+    CHECK(StateOf(world, "c") == "SCHEDULED");
+    CHECK(View(world, "k").holders.at(0).forced);
+    Finish(world, "b");
+    CHECK(StateOf(world, "c") == "RUNNING");
+  }
+}
+
+TEST_CASE("of cancel and replace the newest stay, as many as there is room for") {
+  World world;
+  world.Define(Limited("{key: k, max: 2, on_conflict: replace}"));
+  for (const char* id : {"a", "b", "c", "d"}) world.Start("m", id);
+  CHECK(StateOf(world, "a") == "STOPPED CANCELLED");
+  CHECK(StateOf(world, "b") == "STOPPED CANCELLED");
+  CHECK(HoldersOf(world, "k") == Ids{"c", "d"});
+}
+
+TEST_CASE("as many wait as may") {
+  World world;
+  world.Define(Limited("{key: k, waiting: 1}"));
+  world.Start("m", "a");
+  world.Start("m", "b");
+  CHECK(RefusalOf(world, {.machine = "m", .id = "c"}) == "LIMIT_REACHED");
+  Finish(world, "a");
+  world.Start("m", "c");
+  CHECK(StateOf(world, "c") == "SCHEDULED");
+}
+
+TEST_CASE("several keys are taken all or none, and who lacks another one is passed") {
+  World world;
+  world.Define(Limited("[{key: a, max: 1}, {key: b, max: 1}]", "both") + "---\n" +
+               Limited("{key: a, max: 1}", "one") + "---\n" + Limited("{key: b, max: 1}", "two"));
+  world.Start("one", "x");
+  world.Start("two", "y");
+  world.Start("both", "w");
+  world.Start("one", "v");
+  Finish(world, "x");
+  CHECK(StateOf(world, "v") == "RUNNING");
+  CHECK(View(world, "a").waiters.at(0).lacks == Ids{"a", "b"});
+  Finish(world, "y");
+  CHECK(StateOf(world, "w") == "SCHEDULED");
+  Finish(world, "v");
+  CHECK(StateOf(world, "w") == "RUNNING");
+}
+
+TEST_CASE("the number that counts is the operator's, then the document's, then the asker's") {
+  World world;
+  world.Define(Limited("{key: env/prod, max: 1}"));
+  for (const char* id : {"a", "b", "c", "d", "e"}) world.Start("m", id);
+  CHECK(View(world, "env/prod").standing.max_from == LimitOrigin::kAsker);
+  CHECK(HoldersOf(world, "env/prod") == Ids{"a"});
+  DefineLimit(world, "limit: env\nmax: 2\nkeys: {env/prod: {max: 3}}\n");
+  CHECK(HoldersOf(world, "env/prod") == Ids{"a", "b", "c"});
+  Set(world, "env/prod", {.max = 4, .note = "busy", .client = "ann"});
+  CHECK(HoldersOf(world, "env/prod").size() == 4);
+  Set(world, "env/prod", {.max = 0});
+  CHECK(HoldersOf(world, "env/prod").size() == 4);
+  world.Crash();
+  LimitView view = View(world, "env/prod");
+  CHECK(view.standing.numbers.max == 0);
+  CHECK(view.standing.max_from == LimitOrigin::kOverride);
+  CHECK(view.standing.document == "env");
+  CHECK(view.override.note == "busy");
+  Finish(world, "a");
+  CHECK(StateOf(world, "e") == "SCHEDULED");
+  Set(world, "env/prod", {.reset = true});
+  CHECK(View(world, "env/prod").standing.numbers.max == 3);
+  CHECK(StateOf(world, "e") == "SCHEDULED");
+  Set(world, "env/prod", {.no_max = true});
+  CHECK(StateOf(world, "e") == "RUNNING");
+  const Event told = world.Feed().back();
+  CHECK(told.kind != ChangeKind::kNone);
+  size_t set = 0;
+  for (const Event& event : world.Feed()) {
+    if (event.kind != ChangeKind::kLimitSet) continue;
+    CHECK(event.about->cause == "limit:env/prod");
+    ++set;
+  }
+  CHECK(set == 4);
+}
+
+TEST_CASE("nodes hold from the hand-out until they are left, and the others wait") {
+  World world;
+  world.Define(
+      "id: m\nnodes: {n: {start: true, limit: db, timeout: 0.0, transitions: {ok: z}}, "
+      "z: {final: true}}\n");
+  for (const char* id : {"a", "b", "c"}) world.Start("m", id);
+  CHECK(TokenOf(world, "b") == "ready");
+  const Task task = world.ReadyOne();
+  CHECK(task.instance == "a");
+  CHECK(TokenOf(world, "b") == "waiting");
+  CHECK(TokenOf(world, "c") == "waiting");
+  CHECK(world.Ready().empty());
+  CHECK(View(world, "db").holders.at(0).node == "n");
+  CHECK(WaitersOf(world, "db") == Ids{"b", "c"});
+  SUBCASE("the next is ready when it is left") {
+    REQUIRE(world.Report(task, "ok"));
+    CHECK(TokenOf(world, "b") == "ready");
+    CHECK(TokenOf(world, "c") == "waiting");
+    world.Start("m", "d");  // its place is kept for b
+    CHECK(TokenOf(world, "d") == "waiting");
+    const auto tasks = world.Ready();
+    REQUIRE(tasks.size() == 1);
+    CHECK(tasks[0].instance == "b");
+  }
+  SUBCASE("or after a crash") {
+    world.Crash();
+    CHECK(WaitersOf(world, "db") == Ids{"b", "c"});
+    REQUIRE(world.Report(task, "ok"));
+    CHECK(world.ReadyOne().instance == "b");
+  }
+  SUBCASE("or when it is paused, and then it asks again") {
+    REQUIRE(Pause(world, "a"));
+    CHECK(world.ReadyOne().instance == "b");
+    REQUIRE(Resume(world, "a"));
+    CHECK(StateOf(world, "a") == "PAUSED");  // until its turn
+    REQUIRE(Cancel(world, "b"));
+    CHECK(StateOf(world, "a") == "RUNNING");
+    CHECK(HoldersOf(world, "db") == Ids{"a"});
+  }
+  SUBCASE("or when it is cancelled") {
+    REQUIRE(Cancel(world, "b"));
+    REQUIRE(Cancel(world, "a"));
+    CHECK(world.ReadyOne().instance == "c");
+  }
+}
+
+TEST_CASE("steps that find no room wait, are skipped, or fail") {
+  World world;
+  const auto define = [&](const std::string& word) {
+    world.Define("action: x\nrescue: fail\nlimit: {key: k, on_conflict: " + word +
+                 "}\n---\nplan: p\nflow: [{step: a, action: x}]\n");
+    world.Start("p", "a");
+    world.Start("p", "b");
+    CHECK(world.Ready().size() == 1);
+  };
+  SUBCASE("wait") {
+    define("wait");
+    CHECK(TokenOf(world, "b") == "waiting");
+    REQUIRE(Cancel(world, "a"));
+    CHECK(TokenOf(world, "b") == "ready");
+  }
+  SUBCASE("skip") {
+    define("skip");
+    CHECK(StateOf(world, "b") == "STOPPED WARNING");
+  }
+  SUBCASE("fail") {
+    define("fail");
+    CHECK(StateOf(world, "b") == "STOPPED ERROR");
+  }
+}
+
+TEST_CASE("steps of one instance share its keys") {
+  World world;
+  world.Define(
+      "plan: p\nflow: [{for_each: [1, 2, 3], as: i, do: {step: s, action: x, limit: k}}]\n");
+  world.Start("p", "a");
+  world.Start("p", "b");
+  auto tasks = world.Ready();
+  CHECK(tasks.size() == 3);
+  for (const Task& task : tasks) {
+    CHECK(task.instance == tasks[0].instance);
+    REQUIRE(world.Report(task, "ok"));
+  }
+  CHECK(world.Ready().size() == 3);
+}
+
+TEST_CASE("a rate lets begin as many as it says, over a restart") {
+  World world;
+  world.Define(Limited("{key: k, rate: 6/1m, burst: 2}"));
+  for (const char* id : {"a", "b", "c", "d"}) world.Start("m", id);
+  CHECK(StateOf(world, "b") == "RUNNING");
+  CHECK(StateOf(world, "c") == "SCHEDULED");
+  world.Elapse(2s);
+  world.Crash();
+  CHECK(StateOf(world, "c") == "SCHEDULED");
+  world.Elapse(7s);
+  CHECK(StateOf(world, "c") == "SCHEDULED");
+  world.Elapse(2s);
+  CHECK(StateOf(world, "c") == "RUNNING");
+  CHECK(StateOf(world, "d") == "SCHEDULED");
+  world.Elapse(10s);
+  CHECK(StateOf(world, "d") == "RUNNING");
+}
+
+TEST_CASE("built-in keys limit what has no limit of its own, once they have a number") {
+  World world;
+  world.Define("id: m\n" + std::string(kNodes));
+  std::string key;
+  SUBCASE("a machine") { key = "machine:m"; }
+  SUBCASE("a namespace") { key = "namespace:ns"; }
+  if (!key.empty()) {
+    world.Start("m", "a");
+    Set(world, key, {.max = 2});
+    world.Start("m", "b");
+    world.Start("m", "c");
+    CHECK(StateOf(world, "b") == "RUNNING");
+    CHECK(StateOf(world, "c") == "SCHEDULED");
+    CHECK(View(world, key).held == 2);
+    CHECK(WaitersOf(world, key) == Ids{"c"});
+    world.Crash();
+    CHECK(View(world, key).held == 2);
+    Finish(world, "a");
+    CHECK(StateOf(world, "c") == "RUNNING");
+  }
+  SUBCASE("a queue is stopped, and what is ready there stays so") {
+    world.Start("m", "a");
+    world.Start("m", "b");
+    Set(world, "queue:default", {.max = 1});
+    CHECK(world.Ready().size() == 1);
+    CHECK(world.Node("m", "n").limited == 1);
+    CHECK(TokenOf(world, "b") == "ready");
+    Set(world, "queue:default", {.max = 0});
+    REQUIRE(Cancel(world, "a"));
+    CHECK(world.Ready().empty());
+    world.Crash();
+    CHECK(world.Ready().empty());
+    Set(world, "queue:default", {.reset = true});
+    CHECK(world.Ready().size() == 1);
+    CHECK(world.Node("m", "n").limited == 0);
+  }
+  SUBCASE("an action has a rate") {
+    for (const char* id : {"a", "b", "c"}) world.Start("m", id);
+    DefineLimit(world, "limit: slow\non: {action: m.n}\nrate: 1/10s\n");
+    CHECK(world.Ready().size() == 1);
+    CHECK(world.Ready().empty());
+    world.Elapse(10s);
+    CHECK(world.Ready().size() == 1);
+  }
+  SUBCASE("a group, of its members only") {
+    Set(world, "group:g", {.max = 1});
+    world.Start("m", "other");
+    for (const char* id : {"a", "b"}) {
+      StartArgs args{.machine = "m", .id = id};
+      args.provenance = Provenance{.group = "g"};
+      REQUIRE(world.TryStart(args));
+    }
+    CHECK(StateOf(world, "a") == "RUNNING");
+    CHECK(StateOf(world, "b") == "SCHEDULED");
+    Finish(world, "a");
+    CHECK(StateOf(world, "b") == "RUNNING");
+  }
+}
+
+TEST_CASE("who starts may add limits, such as a schedule's overlap") {
+  World world;
+  world.Define("id: m\n" + std::string(kNodes));
+  const auto args = [](const std::string& id, OnConflict word) {
+    StartArgs start{.machine = "m", .id = id};
+    start.provenance = Provenance{.cause = "schedule:s"};
+    start.asks = {{.key = "schedule:s", .on_conflict = word, .waiting = {}}};
+    return start;
+  };
+  REQUIRE(world.TryStart(args("a", OnConflict::kSkip)));
+  CHECK(RefusalOf(world, args("b", OnConflict::kSkip)) == "LIMIT_REACHED");
+  REQUIRE(world.TryStart(args("c", OnConflict::kLatest)));
+  REQUIRE(world.TryStart(args("d", OnConflict::kLatest)));
+  CHECK(StateOf(world, "c") == "STOPPED CANCELLED");
+  world.Crash();
+  Finish(world, "a");
+  CHECK(StateOf(world, "d") == "RUNNING");
+}
+
+TEST_CASE("resuming asks again for what pausing gave up") {
+  World world;
+  world.Define(Limited("{key: k, max: 1, on_conflict: wait}") + "---\n" +
+               Limited("{key: l, max: 1, on_conflict: skip}", "s"));
+  world.Start("m", "a");
+  REQUIRE(Pause(world, "a"));
+  world.Start("m", "b");
+  CHECK(StateOf(world, "b") == "RUNNING");
+  REQUIRE(Resume(world, "a"));
+  CHECK(StateOf(world, "a") == "PAUSED");
+  CHECK(WaitersOf(world, "k") == Ids{"a"});
+  SUBCASE("") {}
+  SUBCASE("over a crash") { world.Crash(); }
+  Finish(world, "b");
+  CHECK(StateOf(world, "a") == "RUNNING");
+  world.Start("s", "x");
+  REQUIRE(Pause(world, "x"));
+  world.Start("s", "y");
+  auto resumed = Resume(world, "x");
+  REQUIRE_FALSE(resumed);
+  CHECK(resumed.error().reason == Reason::kLimitReached);
+  CHECK(StateOf(world, "x") == "PAUSED");
+}
+
+TEST_CASE("a child that waits for its ancestors' places stops with ERROR") {
+  World world;
+  world.Define(
+      "plan: p\nlimit: k\nflow: [{step: s, spawn: {plan: c}}]\n---\n"
+      "plan: c\nlimit: k\nflow: [{step: a, action: x}]\n");
+  world.Start("p", "i");
+  world.Drain();
+  CHECK(StateOf(world, "i/s/0") == "STOPPED ERROR");
+  CHECK(world.Must("i/s/0").error.find("for ever") != std::string::npos);
+}
+
+TEST_CASE("whoever waits says for what and behind whom") {
+  World world;
+  world.Define(Limited("{key: k, max: 1}"));
+  for (const char* id : {"a", "b", "c"}) world.Start("m", id);
+  const auto waits = world.Do([](Engine& e) { return e.WaitsOf("ns", "c"); });
+  REQUIRE(waits);
+  REQUIRE(waits->instance.size() == 1);
+  const WaitView& wait = waits->instance[0];
+  CHECK(wait.kind == WaitView::Kind::kLimit);
+  CHECK(wait.key == "k");
+  CHECK(wait.max == 1);
+  CHECK(wait.held == 1);
+  CHECK(wait.ahead == 1);
+  CHECK(wait.holders == Ids{"a"});
+}
+
+TEST_CASE("lists of limits begin after a key, and show those that somebody waits for") {
+  World world;
+  world.Define(Limited("{key: \"env/${params.e}\", max: 1}"));
+  const auto start = [&](const std::string& id, const std::string& env) {
+    StartArgs args{.machine = "m", .id = id};
+    args.spec.params = R"({"e":")" + env + R"("})";
+    REQUIRE(world.TryStart(args));
+  };
+  start("a", "x");
+  start("b", "y");
+  start("c", "y");
+  Set(world, "queue:q", {.max = 3});
+  const auto list = [&](LimitQuery query) {
+    query.ns = "ns";
+    Ids keys;
+    for (const LimitView& view : world.Do([&](Engine& e) { return e.limits().List(query); })) {
+      keys.push_back(view.key);
+    }
+    return keys;
+  };
+  CHECK(list({.limit = 10}) == Ids{"env/x", "env/y", "queue:q"});
+  CHECK(list({.after = "env/x", .limit = 1}) == Ids{"env/y"});
+  CHECK(list({.prefix = "env/", .limit = 10}) == Ids{"env/x", "env/y"});
+  CHECK(list({.waited_for = true, .limit = 10}) == Ids{"env/y"});
+  auto none = world.Do([](Engine& e) { return e.limits().Get("ns", "nowhere", "", 1); });
+  REQUIRE_FALSE(none);
+  CHECK(none.error().reason == Reason::kNoSuchLimit);
+}
+
+}  // namespace
+}  // namespace dfsmr

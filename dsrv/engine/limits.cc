@@ -136,13 +136,20 @@ Result<Ok> Limits::MayResume(Resident& resident, const std::string& node) {
 }
 
 bool Limits::MayPlan(Resident& resident) {
-  if (!resident.instance.plan->upgraded) return true;
+  const Instance& instance = resident.instance;
+  if (!instance.plan->upgraded) return true;
+  auto asks = askers_.OfInstance(resident);
+  static const std::vector<LimitKey> kNone;
+  const bool holds = instance.limits && instance.limits->state == InstanceLimits::State::kHolds;
+  const bool asked = asks && std::ranges::equal(*asks, holds ? instance.limits->keys : kNone, {},
+                                                &LimitAsk::key, &LimitKey::key);
+  if (asked) return true;
   changer_.Apply(resident, [&](Scene& scene) {
     Advise(resident, &scene);
     rules::AskAgain(scene);
   });
   residents_.MarkDirty(resident);
-  return resident.instance.state == InstanceState::kPlanning;
+  return instance.state == InstanceState::kPlanning;
 }
 
 // Hand-outs -------------------------------------------------------------------------------------

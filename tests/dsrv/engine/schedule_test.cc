@@ -251,7 +251,7 @@ TEST_CASE("what cannot be carried out is a dead letter that can be tried again")
   const auto all = Occurred(world);
   REQUIRE(all.size() == 2);
   CHECK(all[0].outcome == OccurrenceOutcome::kStarted);
-  CHECK(all[1].outcome == OccurrenceOutcome::kSkipped);
+  CHECK(all[1].outcome == OccurrenceOutcome::kFailed);
   REQUIRE(world.Report(world.ReadyOne(), "ok"));
   world.Elapse(1h);
   const auto third = Occurred(world).back();

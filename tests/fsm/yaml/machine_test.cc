@@ -212,7 +212,7 @@ TEST_CASE("refused at define time, with line, column and path") {
   const Row rows[] = {
       {"id: m\nnodes: {a: {start: true, final: true}}\ncolour: 1\n",
        "f:3:1: colour: unknown key 'colour'; a machine has id, description, upgrade_strategy, "
-       "retention, params, defaults and nodes\n"},
+       "retention, limit, params, defaults and nodes\n"},
       {"id: m\nnods: {a: {start: true, final: true}}\n",
        "f:2:1: nods: unknown key 'nods' (did you mean 'nodes'?)\n"},
       {"nodes: {a: {start: true, final: true}}\n",

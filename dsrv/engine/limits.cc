@@ -294,7 +294,7 @@ void Limits::Absorb(const Change& change) {
   }
   const bool moved = change.Moved() && change.before.version && !instance.plan;
   if (moved && !change.resident.version->definition->machine.limits.empty()) {
-    moved_.push_back(ResidentKey(instance.ns, instance.id));
+    unasked_.emplace_back(ResidentKey(instance.ns, instance.id), 0);
   }
   const bool asked = change.before.graph && change.before.graph->machine->nodes_ask;
   if (asked || change.resident.machine().nodes_ask) AbsorbTokens(change);
@@ -327,13 +327,12 @@ void Limits::AbsorbToken(const Change& change, const Token* before, const Token*
     Move(instance, visit, before ? PartOf(*before, change.before.state) : Stake(),
          now ? PartOf(*now, instance.state) : Stake());
   }
-  const bool asks = now && !now->limits && now->state == TokenState::kReady &&
-                    Holds(instance.state) && LimitAskers::AsksForAny(change.resident, *now);
-  if (asks) {
-    Enlist(instance, visit);
-  } else {
-    Forget({ResidentKey(instance.ns, instance.id), visit});
-  }
+  const bool asks = now && !now->limits && Holds(instance.state) &&
+                    LimitAskers::AsksForAny(change.resident, *now);
+  if (asks && now->state == TokenState::kReady) return Enlist(instance, visit);
+  TokenName name{ResidentKey(instance.ns, instance.id), visit};
+  Forget(name);
+  if (asks && now->state == TokenState::kClaimed) unasked_.push_back(std::move(name));
 }
 
 void Limits::Enlist(const Instance& instance, uint64_t visit) {
@@ -358,7 +357,7 @@ void Limits::BeginPass() {
 }
 
 bool Limits::Work() {
-  if (left_ > 0 && (GiveWay() || Recheck() || HoldMoved() || AskForOld() || Register() ||
+  if (left_ > 0 && (GiveWay() || Recheck() || HoldUnasked() || AskForOld() || Register() ||
                     TurnOneAway() || LetOneIn())) {
     if (--left_ == 0) turn_.WantMore();
     return true;
@@ -411,20 +410,26 @@ bool Limits::Recheck() {
   return true;
 }
 
-// An instance of a machine goes on at once when it is moved, and holds what its new version asks
-// for, whether there is room or not.
-bool Limits::HoldMoved() {
-  if (moved_.empty()) return false;
-  const auto [ns, id] = SplitKey(moved_.front());
-  moved_.pop_front();
+// What runs already goes on, and holds what it asks for, whether there is room or not.
+bool Limits::HoldUnasked() {
+  if (unasked_.empty()) return false;
+  const TokenName name = std::move(unasked_.front());
+  unasked_.pop_front();
+  const auto [ns, id] = SplitKey(name.first);
   auto resident = changer_.Touch(ns, id);
-  if (!resident || !Holds((*resident)->instance.state) || (*resident)->instance.plan) return true;
-  auto asks = askers_.OfInstance(**resident);
-  if (!asks) return true;
+  if (!resident || !Holds((*resident)->instance.state)) return true;
+  const Instance& instance = (*resident)->instance;
+  const Token* token = instance.tokens.Find(name.second);
+  if (name.second == 0 ? static_cast<bool>(instance.plan) : !token) return true;
+  auto asks = token ? askers_.OfToken(**resident, *token) : askers_.OfInstance(**resident);
+  if (!asks || asks->empty()) return true;
   LimitRequest request = AskerOf(**resident);
   request.force = true;
   const LimitAnswer answer = judge_.Judge(request, *asks).answer;
-  changer_.Apply(**resident, [&](Scene& scene) { rules::HoldPastLimits(scene, answer); });
+  changer_.Apply(**resident, [&](Scene& scene) {
+    name.second == 0 ? rules::HoldPastLimits(scene, answer)
+                     : rules::HoldPastLimits(scene, name.second, answer);
+  });
   residents_.MarkDirty(**resident);
   return true;
 }

@@ -84,7 +84,7 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
  private:
   using Turn = LimitTable::Turn;
   using Stand = LimitTable::Standing;
-  // A token by its instance's ns\0id and its visit.
+  // A token by its instance's ns\0id and its visit; 0: the instance as a whole.
   using TokenName = std::pair<std::string, uint64_t>;
 
   // What one has of the table: an instance as a whole, or a token.
@@ -107,7 +107,7 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   void Enlist(const Instance& instance, uint64_t visit);
   void Forget(const TokenName& name);
 
-  bool HoldMoved();
+  bool HoldUnasked();
   bool AskForOld();
   bool Register();
   bool GiveWay();
@@ -135,7 +135,9 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   std::deque<TokenName> to_ask_;        // ready tokens to be registered
   std::deque<std::string> to_recheck_;  // ns\0id: it holds a key that its tokens may wait for
   std::deque<LimitVictim> victims_;
-  std::deque<std::string> moved_;  // ns\0id: it runs on another version, which asks for limits
+  // What runs without having asked for its limits: an instance on another version, a token whose
+  // claim a crash had lost.
+  std::deque<TokenName> unasked_;
   std::deque<std::string> old_;    // ns\0id: it waits, and its row does not say for which keys
   size_t left_ = 0;                // of this pass
   bool loading_ = true;

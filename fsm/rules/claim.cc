@@ -147,13 +147,20 @@ void TrimClaims(Token& token) {
   }
 }
 
-// Lists a claim that a crash had lost and whose worker still has it. It counts from now on.
+void HoldLimits(Token& token, Timestamp now) {
+  token.limits->state = TokenLimits::State::kHolds;
+  token.limits->since = now;
+}
+
+// Lists a claim that a crash had lost and whose worker still has it. It counts from now on, and its
+// token holds what it asks for, though another may have got the place meanwhile.
 std::vector<Claim>::iterator Recover(Scene& scene, Token& token, ClaimId id) {
   Claim claim;
   claim.id = id;
   claim.worker = "unknown";  // the name was lost, too
   claim.attempt = ++token.attempt;
   claim.claim_time = scene.now;
+  if (token.limits) HoldLimits(token, scene.now);
   Event& event = Emit(scene, ChangeKind::kClaimed);
   event.node = NodeName(scene.machine, token.node);
   event.visit = token.visit;
@@ -204,10 +211,7 @@ const Claim& TakeClaim(Scene& scene, Token& token, ClaimArgs args) {
     if (!token.limits) token.limits = TokenLimits();
     token.limits->keys = std::move(args.limits);
   }
-  if (token.limits) {
-    token.limits->state = TokenLimits::State::kHolds;
-    token.limits->since = scene.now;
-  }
+  if (token.limits) HoldLimits(token, scene.now);
   if (token.step) {
     if (token.step->start_time == Timestamp()) token.step->start_time = scene.now;
   }

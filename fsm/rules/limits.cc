@@ -105,6 +105,15 @@ void HoldPastLimits(Scene& scene, const LimitAnswer& answer) {
   if (!scene.instance.Stopped()) Note(scene, answer, State::kHolds);
 }
 
+void HoldPastLimits(Scene& scene, uint64_t visit, const LimitAnswer& answer) {
+  Token* token = scene.instance.tokens.FindMutable(visit);
+  if (!token || token->state != TokenState::kClaimed || token->limits) return;
+  token->limits = TokenLimits{.state = TokenLimits::State::kHolds,
+                              .keys = answer.keys,
+                              .order = answer.order,
+                              .since = scene.now};
+}
+
 void AwaitTurn(Scene& scene, uint64_t visit, TokenLimits limits) {
   Instance& instance = scene.instance;
   const auto slot = instance.tokens.SlotOf(visit);

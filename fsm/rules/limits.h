@@ -5,7 +5,9 @@
 
 namespace dfsmr::rules {
 
-// An instance that runs already holds keys from now on, whether there is room or not.
+// An instance that runs already, or a token of it that is claimed, holds keys from now on, whether
+// there is room or not.
 void HoldPastLimits(Scene& scene, const LimitAnswer& answer);
+void HoldPastLimits(Scene& scene, uint64_t visit, const LimitAnswer& answer);
 
 }  // namespace dfsmr::rules

@@ -251,11 +251,14 @@ void Limits::Move(const Instance& instance, uint64_t visit, const Stake& before,
   const auto stands = [](Stake::Kind kind) { return kind == kWaits || kind == kPaused; };
   const auto holds = [](Stake::Kind kind) { return kind == kReserved || kind == kHolds; };
   const Turn turn{instance.priority, after.order != 0 ? after.order : before.order, visit};
+  const TokenName name{ResidentKey(instance.ns, instance.id), visit};
   if (stands(before.kind) &&
       (!stands(after.kind) || *before.keys != *after.keys || before.order != after.order)) {
-    table_.Leave(instance.ns, *before.keys, {instance.priority, before.order, visit});
+    table_.Leave(instance.ns, LineOf(name, *before.keys),
+                 {instance.priority, before.order, visit});
+    shortened_.erase(name);
   }
-  bool took = false;
+  bool other = false;  // the instance holds other keys than before
   if (holds(after.kind)) {
     for (const LimitKey& key : *after.keys) {
       const bool new_here = !table_.Holds(instance.ns, key.key, instance.id);
@@ -263,7 +266,7 @@ void Limits::Move(const Instance& instance, uint64_t visit, const Stake& before,
       table_.Take(instance.ns, key.key, instance.id,
                   {visit, after.since, after.forced, after.kind == kReserved});
       if (new_here && !loading_) numbers_.Spent(instance.ns, key.key);
-      took = took || new_here;
+      other = other || new_here;
     }
   }
   if (holds(before.kind)) {
@@ -271,7 +274,9 @@ void Limits::Move(const Instance& instance, uint64_t visit, const Stake& before,
       const bool still =
           holds(after.kind) &&
           std::ranges::find(*after.keys, key.key, &LimitKey::key) != after.keys->end();
-      if (!still) table_.Release(instance.ns, key.key, instance.id, visit);
+      if (still) continue;
+      table_.Release(instance.ns, key.key, instance.id, visit);
+      other = other || !table_.Holds(instance.ns, key.key, instance.id);
     }
   }
   if (stands(after.kind)) {
@@ -279,10 +284,19 @@ void Limits::Move(const Instance& instance, uint64_t visit, const Stake& before,
       numbers_.Asked(instance.ns, key);
       counts_.Follow(instance.ns, key.key);
     }
-    table_.Stand(instance.ns, *after.keys, turn, instance.id, after.since,
+    table_.Stand(instance.ns, LineOf(name, *after.keys), turn, instance.id, after.since,
                  after.kind == kWaits ? Stand::kWaits : Stand::kPaused);
+    other = other || (visit != 0 && std::ranges::any_of(*after.keys, [&](const LimitKey& key) {
+                        return table_.Holds(instance.ns, key.key, instance.id);
+                      }));
   }
-  if (took) to_recheck_.push_back(ResidentKey(instance.ns, instance.id));
+  if (other && !instance.Stopped()) to_recheck_.push_back(name.first);
+}
+
+const std::vector<LimitKey>& Limits::LineOf(const TokenName& name,
+                                            const std::vector<LimitKey>& keys) const {
+  auto it = shortened_.find(name);
+  return it == shortened_.end() ? keys : it->second;
 }
 
 void Limits::Absorb(const Change& change) {
@@ -388,26 +402,48 @@ bool Limits::GiveWay() {
   return true;
 }
 
-// An instance holds a key: its tokens that wait for nothing else need not wait any more.
+// An instance holds other keys than before, or one of its tokens waits: the tokens stand in the line
+// of those keys that their instance does not hold, and wait no more when it holds them all.
 bool Limits::Recheck() {
   if (to_recheck_.empty()) return false;
-  const std::pair<std::string, std::string> name = SplitKey(to_recheck_.front());
+  const std::string instance_name = std::move(to_recheck_.front());
   to_recheck_.pop_front();
-  Resident* resident = residents_.InMemory({name.first, name.second});
-  if (!resident || !Holds(resident->instance.state)) return true;
-  std::vector<uint64_t> visits;
-  for (const Token& token : std::as_const(resident->instance.tokens)) {
+  const auto [ns, id] = SplitKey(instance_name);
+  auto resident = residents_.Load(ns, id);
+  if (!resident || !Holds((*resident)->instance.state)) return true;
+  const Instance& instance = (*resident)->instance;
+  std::vector<uint64_t> called;
+  for (const Token& token : instance.tokens) {
     if (!token.WaitsForLimits()) continue;
-    const bool room = std::ranges::all_of(token.limits->keys, [&](const LimitKey& key) {
-      return table_.Holds(name.first, key.key, name.second);
-    });
-    if (room) visits.push_back(token.visit);
+    std::vector<LimitKey> lacks;
+    for (const LimitKey& key : token.limits->keys) {
+      if (!table_.Holds(ns, key.key, id)) lacks.push_back(key);
+    }
+    if (lacks.empty()) {
+      called.push_back(token.visit);
+    } else {
+      Shorten(instance, token, std::move(lacks));
+    }
   }
-  for (uint64_t visit : visits) {
-    changer_.Apply(*resident, [&](Scene& scene) { rules::CallToken(scene, visit); });
-    residents_.MarkDirty(*resident);
+  for (uint64_t visit : called) {
+    changer_.Apply(**resident, [&](Scene& scene) { rules::CallToken(scene, visit); });
+    residents_.MarkDirty(**resident);
   }
   return true;
+}
+
+void Limits::Shorten(const Instance& instance, const Token& token, std::vector<LimitKey> lacks) {
+  const TokenName name{ResidentKey(instance.ns, instance.id), token.visit};
+  const std::vector<LimitKey>& line = LineOf(name, token.limits->keys);
+  if (line == lacks) return;
+  const Turn turn{instance.priority, token.limits->order, token.visit};
+  table_.Leave(instance.ns, line, turn);
+  table_.Stand(instance.ns, lacks, turn, instance.id, token.limits->since, Stand::kWaits);
+  if (lacks.size() == token.limits->keys.size()) {
+    shortened_.erase(name);
+  } else {
+    shortened_[name] = std::move(lacks);
+  }
 }
 
 // What runs already goes on, and holds what it asks for, whether there is room or not.
@@ -535,7 +571,6 @@ void Limits::LoadReady(std::string_view ns, std::string_view id, uint64_t visit)
 void Limits::Loaded() {
   loading_ = false;
   counts_.Sync();
-  to_recheck_.clear();
 }
 
 }  // namespace dfsmr

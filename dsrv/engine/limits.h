@@ -101,6 +101,10 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   LimitRequest AskerOf(Resident& resident);
   static Stake PartOf(const Boxed<InstanceLimits>& limits, InstanceState state, Waits waits);
   static Stake PartOf(const Token& token, InstanceState state);
+  // The keys in whose line a token stands that waits for `keys`.
+  const std::vector<LimitKey>& LineOf(const TokenName& name,
+                                      const std::vector<LimitKey>& keys) const;
+  void Shorten(const Instance& instance, const Token& token, std::vector<LimitKey> lacks);
   void Move(const Instance& instance, uint64_t visit, const Stake& before, const Stake& after);
   void AbsorbTokens(const Change& change);
   void AbsorbToken(const Change& change, const Token* before, const Token* now, uint64_t visit);
@@ -133,7 +137,9 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   };
   std::map<TokenName, Asking> asking_;  // ready tokens, registered in the table
   std::deque<TokenName> to_ask_;        // ready tokens to be registered
-  std::deque<std::string> to_recheck_;  // ns\0id: it holds a key that its tokens may wait for
+  std::deque<std::string> to_recheck_;  // ns\0id: what its tokens lack may have changed
+  // Keys in whose line a token stands that waits for more, since its instance holds the others.
+  std::map<TokenName, std::vector<LimitKey>> shortened_;
   std::deque<LimitVictim> victims_;
   // What runs without having asked for its limits: an instance on another version, a token whose
   // claim a crash had lost.

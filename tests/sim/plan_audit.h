@@ -570,7 +570,9 @@ class PlanAudit {
         full |= max && holders >= *max;
         full |= world_.engine().limits().Standing("ns", key.key).next_token > world_.now();
       }
-      Expect(full, id + " waits for limits that have room for it");
+      std::string names;
+      for (const LimitKey& key : keys) names += " " + key.key;
+      Expect(full, id + " waits for limits that have room for it:" + names);
     };
     for (const auto& [id, instance] : instances()) {
       if (instance.waits.ForTurn() && instance.limits) waits_for(instance.limits->keys, id);

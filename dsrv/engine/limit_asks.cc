@@ -120,6 +120,7 @@ Result<LimitAsks> LimitAskers::OfInstance(Resident& resident) {
 bool LimitAskers::AsksForAny(const Resident& resident, const Token& token) {
   const Machine& machine = resident.machine();
   if (!machine.nodes_ask || token.node >= machine.nodes.size()) return false;
+  if (resident.instance.Cancelling()) return false;  // its workers are told, whatever has no room
   const Node& node = machine.nodes[token.node];
   if (!machine.graph) return !node.settings->limits.empty();
   return node.role == Role::kRun && machine.graph->limits.contains(node.step);

@@ -100,6 +100,7 @@ Result<Ok> Cancel(Scene& scene, CancelMode mode) {
     if (!instance.tokens.empty() && instance.waits.Paused()) {
       LetRun(scene, {Wait::kPause, Wait::kStuck, Wait::kTurn});
       ReleaseLimits(instance);
+      ForgetTokenLimits(instance);
       Emit(scene, ChangeKind::kResumed).note = "to be cancelled";
     }
   }

@@ -127,6 +127,8 @@ void BeginAdmitted(Scene& scene);
 void GoOnInTurn(Scene& scene, Waits reasons);
 // The instance gives the keys of its limits back.
 void ReleaseLimits(Instance& instance);
+// What the tokens of a paused instance gave up they do not take again.
+void ForgetTokenLimits(Instance& instance);
 // Tokens whose turn had come have to ask anew: the instance does not run any more.
 void ForgetCalls(Scene& scene);
 inline constexpr std::string_view kWaitsItsTurn = "limits have no room for it; it waits its turn";

@@ -55,6 +55,13 @@ void ForgetCalls(Scene& scene) {
   }
 }
 
+void ForgetTokenLimits(Instance& instance) {
+  for (uint64_t visit : VisitsWith(
+           instance, [](const Token& token) { return static_cast<bool>(token.limits); })) {
+    instance.tokens.FindMutable(visit)->limits.reset();
+  }
+}
+
 bool Admitted(Scene& scene) {
   if (!scene.gate) return true;
   const LimitAnswer answer = scene.gate->Ask(scene.instance);

@@ -555,10 +555,12 @@ class PlanAudit {
     };
     for (const auto& [key, by] : held) {
       const auto max = max_of(key);
+      std::string names;
+      for (const std::string& id : by.holders) names += " " + id;
       const bool lowered = world_.lowered().contains(key);
       Expect(!max || by.forced || lowered || by.holders.size() <= *max,
              std::to_string(by.holders.size()) + " hold limit " + key + " of " +
-                 std::to_string(max.value_or(0)));
+                 std::to_string(max.value_or(0)) + ":" + names);
     }
     const auto waits_for = [&](const std::vector<LimitKey>& keys, const std::string& id) {
       bool full = world_.engine().WorkLeft();

@@ -142,6 +142,7 @@ class Model {
 
   // Plans.
   const PlanGraph* GraphOf(Life& life);
+  bool LimitsCancel() const;
   void CheckLists(const PlanGraph& graph);
   void FollowPlan(Life& life, const Event& event);
   bool Planned(const Life& life);

@@ -69,6 +69,18 @@ bool Model::Planned(const Life& life) {
   });
 }
 
+// Whether some definition asks that others give way to its instances.
+bool Model::LimitsCancel() const {
+  const auto cancels = [](const LimitAsks& asks) {
+    return std::ranges::find(asks, OnConflict::kCancel, &LimitAsk::on_conflict) != asks.end();
+  };
+  return std::ranges::any_of(machines_, [&](const auto& named) {
+    return std::ranges::any_of(named.second, [&](const Machine& machine) {
+      return cancels(machine.plan() ? machine.plan()->limits : machine.limits);
+    });
+  });
+}
+
 void Model::Tried(Life& life, const Event& event) {
   const std::string home = HomeOf(event.prev_node);
   if (event.transition == "retry" || HomeOf(event.node) != home) {
@@ -82,6 +94,7 @@ void Model::Tried(Life& life, const Event& event) {
   const bool child = life.id.find('/') != std::string::npos;  // its parent may have cancelled it
   const bool member = event.about && !event.about->group.empty();  // an order may have cancelled it
   if (life.cancel_requested || life.unheard || Planned(life) || child || member) return;
+  if (LimitsCancel()) return;
   const PlanGraph* graph = GraphOf(life);
   const StepAction* action = graph ? ActionOf(*graph, StepOf(home)) : nullptr;
   if (!action) return;

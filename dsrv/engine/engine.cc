@@ -13,6 +13,7 @@ namespace dfsmr {
 namespace {
 
 constexpr size_t kTimersPerPass = 1'000;
+constexpr size_t kAheadCounted = 1'000;
 
 template <typename... Cases>
 struct Overloaded : Cases... {
@@ -26,7 +27,10 @@ bool Awaits(const Instance& instance, uint64_t visit, Timestamp at) {
   if (instance.Stopped()) return false;
   if (visit == 0) return rules::NextStart(instance) == at;
   const Token* token = instance.tokens.Find(visit);
-  return token && token->state == TokenState::kWaiting && token->available_at == at;
+  // A held step's time is the end of its plan's wait_after_fail.
+  const bool waits =
+      token && (token->state == TokenState::kWaiting || token->state == TokenState::kHeld);
+  return waits && token->available_at == at;
 }
 
 EngineOptions WithDefaults(EngineOptions options) {
@@ -246,6 +250,7 @@ std::optional<Result<std::vector<Defined>>> Engine::Define(const std::string& ns
   auto full = validate_only ? std::nullopt : parts_->turn.NeedsRoom(Room::kAmple);
   if (full) return *std::move(full);
   if (auto refused = parts_->triggers.Refuse(ns, sources->documents)) return *std::move(refused);
+  if (auto refused = parts_->limits.Refuse(ns, sources->documents)) return *std::move(refused);
   std::vector<Defined> defined;
   auto document = sources->documents.begin();
   for (size_t i = 0;; ++i) {
@@ -363,7 +368,7 @@ Result<Ok> Engine::Settle(const std::string& ns, const std::string& id) {
 std::shared_ptr<const InstanceWaits> Engine::WaitsOf(const std::string& ns, const std::string& id) {
   auto resident = parts_->residents.Load(ns, id);
   if (!resident || (*resident)->instance.Stopped()) return nullptr;
-  return std::make_shared<const InstanceWaits>(parts_->limits.WaitsOf(**resident));
+  return std::make_shared<const InstanceWaits>(parts_->limits.WaitsOf(**resident, kAheadCounted));
 }
 
 bool Engine::Concerns(const std::string& ns, const std::string& id, const ClaimRef& claim,

@@ -152,6 +152,11 @@ uint64_t LimitCounts::CountOf(const std::string& ns, const std::string& key) con
   return 0;
 }
 
+uint64_t LimitCounts::WaitingFor(const std::string& ns, const std::string& key) const {
+  if (!tasks_.contains(ResidentKey(ns, key)) || table_.HasRoom(ns, key, "", turn_.clock())) return 0;
+  return agenda_.ReadyIn(ns, SubjectOf(BuiltInOf(key)), NameIn(key));
+}
+
 void LimitCounts::HoldersOf(const std::string& ns, const std::string& key, size_t most,
                             std::vector<LimitHolderView>* to) const {
   const BuiltIn kind = BuiltInOf(key);

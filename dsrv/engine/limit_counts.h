@@ -39,6 +39,10 @@ class LimitCounts {
   // How many hold a built-in key, also of one that has no number.
   uint64_t CountOf(const std::string& ns, const std::string& key) const;
 
+  // Whether some queue or action has a number.
+  bool TasksLimited() const { return !tasks_.empty(); }
+  // How many tasks are ready, and find no room under a queue's or an action's limit.
+  uint64_t WaitingFor(const std::string& ns, const std::string& key) const;
   // At most `most` of the tasks that hold a queue or an action.
   void HoldersOf(const std::string& ns, const std::string& key, size_t most,
                  std::vector<LimitHolderView>* to) const;

@@ -13,6 +13,7 @@ using Kind = LimitAnswer::Kind;
 
 constexpr size_t kNamed = 3;       // holders in a message
 constexpr size_t kAncestors = 64;  // that are looked at
+constexpr size_t kLookedAt = 1'000;  // holders, to name some of them
 
 // How many may wait for the key of an ask; nullopt: any number.
 std::optional<uint64_t> WaitingMax(const LimitAsk& ask) {
@@ -26,12 +27,15 @@ std::optional<uint64_t> WaitingMax(const LimitAsk& ask) {
 std::vector<std::string> LimitJudge::HoldersOf(const std::string& ns, const std::string& key,
                                                size_t most) const {
   std::vector<Dated> holders;
+  size_t left = kLookedAt;
   ForEachHolder(ns, key, [&](Dated holder) {
     holders.push_back(std::move(holder));
     std::ranges::push_heap(holders);
-    if (holders.size() <= most) return;
-    std::ranges::pop_heap(holders);
-    holders.pop_back();
+    if (holders.size() > most) {
+      std::ranges::pop_heap(holders);
+      holders.pop_back();
+    }
+    return --left > 0;
   });
   std::ranges::sort(holders);
   std::vector<std::string> ids;
@@ -41,19 +45,21 @@ std::vector<std::string> LimitJudge::HoldersOf(const std::string& ns, const std:
 
 // Looks at all instances when some hold the key without having asked for it.
 void LimitJudge::ForEachHolder(const std::string& ns, const std::string& key,
-                               const std::function<void(Dated)>& visit) const {
+                               const std::function<bool(Dated)>& visit) const {
   uint64_t asked = 0;
+  bool more = true;
   table_.ForEachHolder(ns, key, [&](const LimitTable::Holder& holder) {
     ++asked;
     Timestamp since = kNever;
     for (const auto& one : holder.holdings) since = std::min(since, one.since);
-    visit({since, std::string(holder.instance)});
+    return more = visit({since, std::string(holder.instance)});
   });
-  if (table_.Used(ns, key) <= asked) return;
+  if (!more || table_.Used(ns, key) <= asked) return;
   std::vector<LimitHolderView> all;
   counts_.HoldersOf(ns, key, SIZE_MAX, &all);
   for (LimitHolderView& one : all) {
-    if (!table_.Holds(ns, key, one.instance)) visit({one.since, std::move(one.instance)});
+    if (table_.Holds(ns, key, one.instance)) continue;
+    if (!visit({one.since, std::move(one.instance)})) return;
   }
 }
 
@@ -111,13 +117,10 @@ bool LimitJudge::AncestorsAlone(const LimitRequest& asker, const LimitAsk& ask) 
     auto parent = residents_.Load(asker.ns, at);
     at = parent ? (*parent)->instance.parent : "";
   }
-  bool alone = true;
-  size_t holders = 0;
-  table_.ForEachHolder(asker.ns, ask.key, [&](const LimitTable::Holder& holder) {
-    ++holders;
-    alone = alone && ancestors.contains(std::string(holder.instance));
-  });
-  return alone && holders > 0;
+  bool alone = false;
+  ForEachHolder(asker.ns, ask.key,
+                [&](const Dated& holder) { return alone = ancestors.contains(holder.second); });
+  return alone;
 }
 
 void LimitJudge::AddVictims(const LimitRequest& asker, const LimitAsk& ask,
@@ -127,7 +130,10 @@ void LimitJudge::AddVictims(const LimitRequest& asker, const LimitAsk& ask,
   std::vector<Dated> all;  // that hold it or wait for it
   const bool latest = ask.on_conflict == OnConflict::kLatest;
   if (!latest) {
-    ForEachHolder(asker.ns, ask.key, [&](Dated holder) { all.push_back(std::move(holder)); });
+    ForEachHolder(asker.ns, ask.key, [&](Dated holder) {
+      all.push_back(std::move(holder));
+      return true;
+    });
   }
   table_.ForEachWaiter(asker.ns, ask.key, {}, [&](const LimitTable::Waiter& waiter) {
     if (waiter.standing == LimitTable::Standing::kWaits) {

@@ -46,7 +46,7 @@ class LimitJudge {
   LimitVerdict Judge(const LimitRequest& asker, const LimitAsks& asks);
   // "limit 'env/prod' has no room: 1 of 1 is held by instance 'a'".
   std::string Why(const std::string& ns, const LimitAsk& ask) const;
-  // The instances that hold a key, oldest first, at most `most`.
+  // The instances that hold a key, oldest first, at most `most`; of a thousand, when there are more.
   std::vector<std::string> HoldersOf(const std::string& ns, const std::string& key,
                                      size_t most) const;
 
@@ -55,7 +55,7 @@ class LimitJudge {
   using Dated = std::pair<Timestamp, std::string>;
 
   void ForEachHolder(const std::string& ns, const std::string& key,
-                     const std::function<void(Dated)>& visit) const;
+                     const std::function<bool(Dated)>& visit) const;
   bool HasRoom(const LimitRequest& asker, const LimitAsk& ask) const;
   bool HasPlace(const LimitRequest& asker, const LimitAsk& ask) const;
   bool AncestorsAlone(const LimitRequest& asker, const LimitAsk& ask) const;

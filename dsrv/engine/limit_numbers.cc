@@ -119,15 +119,15 @@ void LimitNumbersBook::Refresh(const std::string& ns, const std::string& key) {
     const bool limited = (numbers.max && standing.max_from > LimitOrigin::kAsker) ||
                          (numbers.rate && standing.rate_from > LimitOrigin::kAsker);
     if (limited ? tracked_.insert(full).second : tracked_.erase(full) > 0) ++tracked_changes_;
-    if (limited) return table_.SetNumbers(ns, key, numbers);
+    if (limited) return table_.SetNumbers(ns, key, numbers, turn_.clock());
   }
-  if (table_.Knows(ns, key)) table_.SetNumbers(ns, key, numbers);
+  if (table_.Knows(ns, key)) table_.SetNumbers(ns, key, numbers, turn_.clock());
 }
 
 void LimitNumbersBook::Asked(const std::string& ns, const LimitKey& key) {
   // A built-in key that is asked for by itself has none.
   if (key.numbers != LimitNumbers()) table_.SetAsker(ns, key.key, key.numbers);
-  table_.SetNumbers(ns, key.key, StandingOf(ns, key.key).numbers);
+  table_.SetNumbers(ns, key.key, StandingOf(ns, key.key).numbers, turn_.clock());
 }
 
 std::set<std::string> LimitNumbersBook::KeysOf(const std::string& ns,
@@ -160,7 +160,7 @@ Result<Ok> LimitNumbersBook::Override(const std::string& ns, const std::string& 
   };
   if (auto problem = LimitKeyProblem(key)) return refuse(*problem);
   const bool changes = change.max || change.no_max || change.rate || change.no_rate;
-  if (change.reset && changes) return refuse("'reset' drops the override, and stands alone");
+  if (change.reset && (changes || change.note)) return refuse("'reset' drops the override, and stands alone");
   if (change.max && change.no_max) return refuse("'max' and 'no_max' exclude each other");
   if (change.max && *change.max > kLimitMax) {
     return refuse("max " + std::to_string(*change.max) + " is more than " +
@@ -217,6 +217,31 @@ void LimitNumbersBook::RefreshGoverned(const std::string& ns, const LimitSource&
     return true;
   });
   for (const std::string& key : keys) Refresh(ns, key);
+}
+
+std::optional<Error> LimitNumbersBook::Refuse(const std::string& ns,
+                                              const std::vector<Document>& documents) const {
+  std::map<std::string, std::string> roots;  // to the names of documents, from keys that they govern
+  const auto again = [&documents](const std::string& name) {
+    return std::ranges::any_of(documents, [&name](const Document& one) {
+      return one.kind() == DocumentKind::kLimit && one.name == name;
+    });
+  };
+  for (const auto& [full, governing] : documents_by_root_) {
+    const auto [of, root] = SplitKey(full);
+    if (of == ns && !again(governing.name)) roots[root] = governing.name;
+  }
+  for (const Document& document : documents) {
+    if (document.kind() != DocumentKind::kLimit) continue;
+    const auto& source = std::get<std::shared_ptr<const LimitSource>>(document.body);
+    const auto [taken, fresh] = roots.insert({source->root, document.name});
+    if (fresh || taken->second == document.name) continue;
+    return Error{Code::kInvalidArgument, Reason::kBadRequest,
+                 "limit " + Quoted(document.name) + ": the key " + Quoted(source->root) +
+                     " is governed by limit " + Quoted(taken->second) +
+                     " already; change that, or delete it first"};
+  }
+  return std::nullopt;
 }
 
 void LimitNumbersBook::Defined(const DocumentVersion& version, bool) {

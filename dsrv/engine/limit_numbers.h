@@ -84,6 +84,8 @@ class LimitNumbersBook : public DocumentKeeper {
   Timestamp Due() const { return unsaved_.empty() ? kNever : due_; }
   void Save();
 
+  // Why documents that are to be defined together cannot be: two would govern one key.
+  std::optional<Error> Refuse(const std::string& ns, const std::vector<Document>& documents) const;
   // Their numbers, from now on.
   void Defined(const DocumentVersion& version, bool first) override;
   void Deleted(const std::string& ns, const std::string& name) override;

@@ -13,8 +13,8 @@ using Kind = LimitAnswer::Kind;
 
 constexpr size_t kTurnsPerPass = 1'000;  // that are let in, turned away or registered
 constexpr std::string_view kWhatHelps =
-    "; start it with on_conflict wait, so that it waits its turn, or with force to begin past all "
-    "limits";
+    "; start it with on_conflict wait (dcli: --on-conflict wait), so that it waits its turn, or with "
+    "force (--force) to begin past all limits";
 
 bool Holds(InstanceState state) {
   return state == InstanceState::kPlanning || state == InstanceState::kRunning;
@@ -40,7 +40,9 @@ Limits::Limits(OpenTurn& turn, Catalog& catalog, Residents& residents, Changer& 
 Result<Ok> Limits::Override(const std::string& ns, const std::string& key,
                             const LimitChange& change) {
   auto done = numbers_.Override(ns, key, change);
-  if (done) counts_.Sync();
+  if (!done) return done;
+  counts_.Sync();
+  LetSomeIn();
   return done;
 }
 
@@ -85,9 +87,17 @@ void Limits::Advise(Resident& resident, Scene* scene) {
 }
 
 LimitAnswer Limits::Ask(const Instance& instance) {
+  LimitVerdict verdict = VerdictOn(instance);
+  for (LimitVictim& victim : verdict.victims) victims_.push_back(std::move(victim));
+  return std::move(verdict.answer);
+}
+
+LimitAnswer Limits::WouldAnswer(const Instance& instance) { return VerdictOn(instance).answer; }
+
+LimitVerdict Limits::VerdictOn(const Instance& instance) {
   Resident& resident = *asking_now_;
   auto asks = askers_.OfInstance(resident);
-  if (!asks) return {.kind = Kind::kFails, .why = asks.error().message};
+  if (!asks) return {.answer = {.kind = Kind::kFails, .why = asks.error().message}};
   // One that was paused asks again for what its tokens had, too.
   const size_t own = asks->size();
   for (const Token& token : instance.tokens) {
@@ -98,16 +108,14 @@ LimitAnswer Limits::Ask(const Instance& instance) {
     }
   }
   LimitVerdict verdict = judge_.Judge(AskerOf(resident), *asks);
-  for (LimitVictim& victim : verdict.victims) victims_.push_back(std::move(victim));
   if (verdict.answer.kind == Kind::kRoom) verdict.answer.keys.resize(own);
-  return std::move(verdict.answer);
+  return verdict;
 }
 
 Result<Ok> Limits::MayStart(const StartArgs& args, VersionState& version) {
   auto asks = askers_.OfStart(args, version);
   if (!asks || asks->empty() || args.force) return Ok{};
-  for (size_t left = kTurnsPerPass; left > 0 && LetOneIn(); --left) {
-  }
+  LetSomeIn();
   LimitRequest asker{.ns = args.ns, .id = args.id};
   if (args.parent_step) asker.parent = args.parent;
   asker.turn = {args.priority, turn_.last_seq() + 1, 0};
@@ -264,7 +272,7 @@ void Limits::Move(const Instance& instance, uint64_t visit, const Stake& before,
       const bool new_here = !table_.Holds(instance.ns, key.key, instance.id);
       numbers_.Asked(instance.ns, key);
       table_.Take(instance.ns, key.key, instance.id,
-                  {visit, after.since, after.forced, after.kind == kReserved});
+                  {visit, after.since, after.forced});
       if (new_here && !loading_) numbers_.Spent(instance.ns, key.key);
       other = other || new_here;
     }
@@ -383,6 +391,11 @@ void Limits::Settle() {
   if (victims_.empty()) return;
   while (GiveWay()) {
   }
+  LetSomeIn();
+}
+
+// Before a call is answered; Work goes on with the rest.
+void Limits::LetSomeIn() {
   for (size_t left = kTurnsPerPass; left > 0 && LetOneIn(); --left) {
   }
 }

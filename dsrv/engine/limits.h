@@ -30,9 +30,9 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   // Numbers for a key from now on, in place of what documents and askers say. Kept over restarts.
   // LIMIT_SET in the feed tells of it. Raised numbers let in those that wait in this commit.
   Result<Ok> Override(const std::string& ns, const std::string& key, const LimitChange& change);
-  // kNotFound: nothing is known of the key. A page of those that wait begins after `after`.
-  Result<LimitView> Get(const std::string& ns, const std::string& key, const std::string& after,
-                        size_t page);
+  // Of any key, also one that nobody has asked for. A page of those that wait begins after `after`.
+  LimitView Get(const std::string& ns, const std::string& key, const std::string& after,
+                size_t page);
   // The numbers that count for a key.
   LimitNumbers NumbersOf(const std::string& ns, const std::string& key) const {
     return numbers_.StandingOf(ns, key).numbers;
@@ -41,8 +41,9 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   LimitView Standing(const std::string& ns, const std::string& key) { return ViewOf(ns, key); }
   // In the order of their keys.
   std::vector<LimitView> List(const LimitQuery& query);
-  // What an instance and its tokens wait for.
-  InstanceWaits WaitsOf(Resident& resident);
+  // What an instance and its tokens wait for. Of those that wait before them so many are counted,
+  // which takes the longer the more there are.
+  InstanceWaits WaitsOf(Resident& resident, size_t ahead_at_most);
 
   // Whether an instance that is to begin at once would be left out. Its begin asks again.
   Result<Ok> MayStart(const StartArgs& args, VersionState& version);
@@ -78,6 +79,10 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   void Absorb(const Change& change) override;
   void BeginPass() override;
   bool Work() override;
+  // Why documents that are to be defined together cannot be: two would govern one key.
+  std::optional<Error> Refuse(const std::string& ns, const std::vector<Document>& documents) const {
+    return numbers_.Refuse(ns, documents);
+  }
   void Defined(const DocumentVersion& version, bool first) override;
   void Deleted(const std::string& ns, const std::string& name) override;
 
@@ -98,6 +103,8 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   };
 
   LimitAnswer Ask(const Instance& instance) override;  // of a rule
+  LimitAnswer WouldAnswer(const Instance& instance) override;
+  LimitVerdict VerdictOn(const Instance& instance);
   LimitRequest AskerOf(Resident& resident);
   static Stake PartOf(const Boxed<InstanceLimits>& limits, InstanceState state, Waits waits);
   static Stake PartOf(const Token& token, InstanceState state);
@@ -118,8 +125,10 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   bool Recheck();
   bool TurnOneAway();
   bool LetOneIn();
+  void LetSomeIn();
   void TurnAway(Resident& resident, uint64_t visit, const LimitVerdict& verdict);
   std::string NodeOf(const std::string& ns, const std::string& id, uint64_t visit);
+  void AddClosed(const Resident& resident, InstanceWaits* waits) const;
   LimitView ViewOf(const std::string& ns, const std::string& key);
 
   OpenTurn& turn_;

@@ -12,7 +12,6 @@ namespace {
 
 constexpr size_t kHoldersShown = 1'000;
 constexpr size_t kHoldersOfWait = 10;
-constexpr size_t kAheadCounted = 10'000;
 
 // A place in the line as a text that a page token holds, and back.
 std::string TextOfTurn(const LimitTable::Turn& turn) {
@@ -47,8 +46,8 @@ LimitView Limits::ViewOf(const std::string& ns, const std::string& key) {
     view.override = *override;
   }
   const bool counted = BuiltInOf(key) != BuiltIn::kNone;
-  view.held = counted ? counts_.CountOf(ns, key) : table_.Held(ns, key);
-  view.waiting = table_.Waiting(ns, key, turn_.clock());
+  view.held = counted ? counts_.CountOf(ns, key) : table_.Used(ns, key);
+  view.waiting = table_.Waiting(ns, key, turn_.clock()) + counts_.WaitingFor(ns, key);
   if (view.standing.numbers.rate && !table_.Knows(ns, key)) {
     view.tokens = view.standing.numbers.rate->burst;
   } else {
@@ -58,31 +57,22 @@ LimitView Limits::ViewOf(const std::string& ns, const std::string& key) {
   return view;
 }
 
-Result<LimitView> Limits::Get(const std::string& ns, const std::string& key,
-                              const std::string& after, size_t page) {
-  const LimitStanding standing = numbers_.StandingOf(ns, key);
-  const bool known = BuiltInOf(key) != BuiltIn::kNone || table_.Knows(ns, key) ||
-                     !standing.document.empty() || numbers_.OverrideOf(ns, key);
-  if (!known) {
-    return Error{Code::kNotFound, Reason::kNoSuchLimit,
-                 "namespace " + Quoted(ns) + " has no limit " + Quoted(key) +
-                     ": nobody holds it, waits for it or has set it"};
-  }
+LimitView Limits::Get(const std::string& ns, const std::string& key, const std::string& after,
+                      size_t page) {
   LimitView view = ViewOf(ns, key);
   if (BuiltInOf(key) == BuiltIn::kNone) {
     table_.ForEachHolder(ns, key, [&](const LimitTable::Holder& holder) {
       for (const LimitTable::Holding& one : holder.holdings) {
-        if (one.reserved) continue;
         view.holders.push_back({std::string(holder.instance),
                                 one.visit == 0 ? "" : std::to_string(one.visit), one.since,
                                 one.forced, false});
       }
+      return view.holders.size() < kHoldersShown;
     });
   } else {
     counts_.HoldersOf(ns, key, kHoldersShown, &view.holders);
   }
   std::ranges::sort(view.holders, {}, &LimitHolderView::since);
-  if (view.holders.size() > kHoldersShown) view.holders.resize(kHoldersShown);
   for (LimitHolderView& holder : view.holders) {
     if (!holder.node.empty()) {
       holder.node = NodeOf(ns, holder.instance, std::strtoull(holder.node.c_str(), nullptr, 10));
@@ -128,7 +118,20 @@ std::vector<LimitView> Limits::List(const LimitQuery& query) {
   return views;
 }
 
-InstanceWaits Limits::WaitsOf(Resident& resident) {
+// Ready tokens wait for their queue and their action as well.
+void Limits::AddClosed(const Resident& resident, InstanceWaits* waits) const {
+  const Instance& instance = resident.instance;
+  for (const Token& token : instance.tokens) {
+    if (token.state != TokenState::kReady || !resident.graph->Has(token.node)) continue;
+    const NodeSettings& settings = *resident.machine().nodes[token.node].settings;
+    for (const std::string& key : {"queue:" + settings.queue, "action:" + settings.action}) {
+      if (table_.HasRoom(instance.ns, key, "", turn_.clock())) continue;
+      waits->tokens[token.visit].push_back({.kind = WaitView::Kind::kLimit, .key = key});
+    }
+  }
+}
+
+InstanceWaits Limits::WaitsOf(Resident& resident, size_t ahead_at_most) {
   const Instance& instance = resident.instance;
   InstanceWaits waits = WaitsIn(instance);
   const std::string& ns = instance.ns;
@@ -140,9 +143,8 @@ InstanceWaits Limits::WaitsOf(Resident& resident) {
     for (WaitView& wait : all) {
       if (wait.kind != WaitView::Kind::kLimit) continue;
       wait.max = table_.NumbersOf(ns, wait.key).max.value_or(0);
-      wait.held = BuiltInOf(wait.key) == BuiltIn::kNone ? table_.Held(ns, wait.key)
-                                                        : table_.Used(ns, wait.key);
-      wait.ahead = table_.Ahead(ns, wait.key, {instance.priority, order, visit}, kAheadCounted);
+      wait.held = table_.Used(ns, wait.key);
+      wait.ahead = table_.Ahead(ns, wait.key, {instance.priority, order, visit}, ahead_at_most);
       if (table_.HasPlace(ns, wait.key, instance.id)) {
         wait.kind = WaitView::Kind::kRate;
         wait.until = table_.NextToken(ns, wait.key);
@@ -151,6 +153,7 @@ InstanceWaits Limits::WaitsOf(Resident& resident) {
       }
     }
   };
+  if (counts_.TasksLimited() && Runs(instance.state)) AddClosed(resident, &waits);
   fill(waits.instance, instance.limits ? instance.limits->order : 0, 0);
   for (auto& [visit, of_token] : waits.tokens) {
     const Token* token = instance.tokens.Find(visit);

@@ -8,6 +8,8 @@
 namespace dfsmr {
 namespace {
 
+constexpr size_t kAheadToldAtStart = 100;
+
 // Sorts by time: 10 characters of milliseconds, 10 of entropy, in Crockford's base 32.
 std::string NewId(Timestamp now, uint64_t random) {
   static constexpr char kDigits[] = "0123456789abcdefghjkmnpqrstvwxyz";
@@ -197,7 +199,7 @@ Result<Started> Starter::Start(StartArgs args) {
     Resident& resident = *Begin(*std::move(prepared));
     Started started{residents_.ViewOf(resident), created};
     if (started.WaitsForLimits()) {
-      started.view.waits = std::make_shared<const InstanceWaits>(limits_.WaitsOf(resident));
+      started.view.waits = std::make_shared<const InstanceWaits>(limits_.WaitsOf(resident, kAheadToldAtStart));
     }
     return started;
   }

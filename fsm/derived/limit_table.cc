@@ -1,6 +1,7 @@
 #include "fsm/derived/limit_table.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "fsm/base/result.h"
@@ -33,7 +34,6 @@ struct LimitTable::Key {
   LimitNumbers asker;
   std::optional<uint64_t> count;  // of holders, by somebody else
   std::map<std::string, std::vector<Holding>, std::less<>> holders;
-  uint64_t reserved = 0;       // holders whose place is only kept for them
   Timestamp full_at;           // when the rate's bucket is full
   std::set<uint64_t> lines;    // that contain it
   std::set<LinePlace> parked;  // lines that are parked here
@@ -69,10 +69,6 @@ std::string FullName(std::string_view ns, std::string_view key) {
   name += '\0';
   name += key;
   return name;
-}
-
-bool IsReserved(const std::vector<LimitTable::Holding>& holdings) {
-  return std::ranges::all_of(holdings, &LimitTable::Holding::reserved);
 }
 
 }  // namespace
@@ -153,12 +149,6 @@ uint64_t LimitTable::Used(std::string_view ns, std::string_view key) const {
   return at ? at->Used() : 0;
 }
 
-uint64_t LimitTable::Held(std::string_view ns, std::string_view key) const {
-  const Key* at = Find(ns, key);
-  if (!at) return 0;
-  return at->count ? *at->count : at->holders.size() - at->reserved;
-}
-
 uint64_t LimitTable::InLine(std::string_view ns, std::string_view key) const {
   const Key* at = Find(ns, key);
   return at ? at->waiting : 0;
@@ -186,9 +176,16 @@ uint64_t LimitTable::Ahead(std::string_view ns, std::string_view key, const Turn
 // Numbers ----------------------------------------------------------------------------------------
 
 void LimitTable::SetNumbers(std::string_view ns, std::string_view key,
-                            const LimitNumbers& numbers) {
+                            const LimitNumbers& numbers, Timestamp now) {
   Key& at = At(ns, key);
   if (at.numbers == numbers) return;
+  if (at.numbers.rate && numbers.rate && at.full_at > now) {
+    const Duration missing = at.full_at - now;
+    const double tokens = static_cast<double>(missing.count()) /
+                          static_cast<double>(at.numbers.rate->Spacing().count());
+    const double spacing = static_cast<double>(numbers.rate->Spacing().count());
+    at.full_at = now + Duration(static_cast<int64_t>(std::ceil(tokens * spacing)));
+  }
   at.numbers = numbers;
   /*mutant raised-lets-nobody-in*/ Freed(at); /*end*/
   Filled(at);
@@ -228,15 +225,12 @@ void LimitTable::Take(std::string_view ns, std::string_view key, std::string_vie
                       const Holding& holding) {
   Key& at = At(ns, key);
   std::vector<Holding>& holdings = at.holders[std::string(instance)];
-  const bool was_reserved = !holdings.empty() && IsReserved(holdings);
   auto same = std::ranges::find(holdings, holding.visit, &Holding::visit);
   if (same == holdings.end()) {
     holdings.push_back(holding);
   } else {
     *same = holding;
   }
-  if (was_reserved) --at.reserved;
-  if (IsReserved(holdings)) ++at.reserved;
   Filled(at);
 }
 
@@ -247,12 +241,8 @@ void LimitTable::Release(std::string_view ns, std::string_view key, std::string_
   auto holder = at->holders.find(instance);
   if (holder == at->holders.end()) return;
   std::vector<Holding>& holdings = holder->second;
-  if (IsReserved(holdings)) --at->reserved;
   std::erase_if(holdings, [visit](const Holding& one) { return one.visit == visit; });
-  if (!holdings.empty()) {
-    if (IsReserved(holdings)) ++at->reserved;
-    return;
-  }
+  if (!holdings.empty()) return;
   at->holders.erase(holder);
   /*mutant limit-not-handed-on*/ Freed(*at); /*end*/
   DropKey(*at, {});
@@ -477,10 +467,12 @@ LimitTable::Waiter LimitTable::WaiterOf(const Line& line, const Turn& turn, cons
 }
 
 void LimitTable::ForEachHolder(std::string_view ns, std::string_view key,
-                               const std::function<void(const Holder&)>& visit) const {
+                               const std::function<bool(const Holder&)>& visit) const {
   const Key* at = Find(ns, key);
   if (!at) return;
-  for (const auto& [instance, holdings] : at->holders) visit({instance, holdings});
+  for (const auto& [instance, holdings] : at->holders) {
+    if (!visit({instance, holdings})) return;
+  }
 }
 
 void LimitTable::ForEachWaiter(std::string_view ns, std::string_view key,

@@ -53,7 +53,6 @@ class LimitTable {
     uint64_t visit = 0;
     Timestamp since;
     bool forced = false;
-    bool reserved = false;  // its turn has come, and the place is kept for it
   };
   struct Holder {
     std::string_view instance;
@@ -75,7 +74,9 @@ class LimitTable {
   LimitTable& operator=(const LimitTable&) = delete;
 
   // The numbers that count for a key; a key of which nothing is known has room.
-  void SetNumbers(std::string_view ns, std::string_view key, const LimitNumbers& numbers);
+  // What a rate has let begin keeps its weight under another rate.
+  void SetNumbers(std::string_view ns, std::string_view key, const LimitNumbers& numbers,
+                  Timestamp now);
   // Whether it is known: somebody holds it or waits for it, or somebody else counts its holders.
   bool Knows(std::string_view ns, std::string_view key) const { return Find(ns, key) != nullptr; }
   LimitNumbers NumbersOf(std::string_view ns, std::string_view key) const;
@@ -113,9 +114,7 @@ class LimitTable {
   Timestamp NextToken(std::string_view ns, std::string_view key) const;
   // How many the rate lets begin at once.
   double TokensOf(std::string_view ns, std::string_view key, Timestamp now) const;
-  // Instances that hold it, without those whose place is only kept for them.
-  uint64_t Held(std::string_view ns, std::string_view key) const;
-  // The same with those.
+  // Instances that hold it.
   uint64_t Used(std::string_view ns, std::string_view key) const;
   // How many stand in lines for it and are not paused, whatever they lack.
   uint64_t InLine(std::string_view ns, std::string_view key) const;
@@ -124,8 +123,9 @@ class LimitTable {
   // How many of those that wait for it have an earlier turn.
   uint64_t Ahead(std::string_view ns, std::string_view key, const Turn& turn, size_t most) const;
 
+  // In any order, until `visit` returns false.
   void ForEachHolder(std::string_view ns, std::string_view key,
-                     const std::function<void(const Holder&)>& visit) const;
+                     const std::function<bool(const Holder&)>& visit) const;
   // In the order of their turns, after `after`, until `visit` returns false. Not those that ask.
   void ForEachWaiter(std::string_view ns, std::string_view key, const std::optional<Turn>& after,
                      const std::function<bool(const Waiter&)>& visit) const;

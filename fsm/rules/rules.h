@@ -31,7 +31,10 @@ struct LimitAnswer {
 // Knows the limits, and the other instances that hold them.
 class LimitGate {
  public:
+  // Others are cancelled in favour of the instance, if that is what it asks for.
   virtual LimitAnswer Ask(const Instance& instance) = 0;
+  // The same answer, and nothing comes of it.
+  virtual LimitAnswer WouldAnswer(const Instance& instance) = 0;
 
  protected:
   ~LimitGate() = default;

@@ -49,7 +49,7 @@ Result<Ok> MayGoOn(const Scene& scene) {
   if (!instance.waits.Has(Wait::kStuck) || instance.waits.Has(Wait::kPause) || !scene.gate) {
     return Ok{};
   }
-  const LimitAnswer answer = scene.gate->Ask(instance);
+  const LimitAnswer answer = scene.gate->WouldAnswer(instance);
   using enum LimitAnswer::Kind;
   if (answer.kind == kRoom || (answer.kind == kWaits && !answer.singleton)) return Ok{};
   return Refused(answer.singleton ? Reason::kIllegalTransition : Reason::kLimitReached,
@@ -249,6 +249,7 @@ void JudgeSteps(Scene& scene) {
   if (fail) return Stop(scene, InstanceResult::kError, first.node, first.visit, why);
   instance.error = why;
   ReleaseLimits(instance);
+  if (scene.machine.nodes_ask) ForgetCalls(scene);
   KeepFromRunning(scene, Wait::kStuck);
   Event& event = Emit(scene, ChangeKind::kPaused);
   event.node = scene.machine.nodes[first.node].id;

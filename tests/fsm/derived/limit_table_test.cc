@@ -26,10 +26,10 @@ std::vector<LimitKey> Keys(std::initializer_list<const char*> keys) {
 // A table in one namespace, whose instances have numbers.
 struct Play {
   void Max(const std::string& key, std::optional<uint32_t> max) {
-    table.SetNumbers("ns", key, {max, {}});
+    table.SetNumbers("ns", key, {max, {}}, now);
   }
-  void Take(const std::string& key, int id, bool reserved = false) {
-    table.Take("ns", key, std::to_string(id), {0, now, false, reserved});
+  void Take(const std::string& key, int id) {
+    table.Take("ns", key, std::to_string(id), {0, now, false});
   }
   void Release(const std::string& key, int id) { table.Release("ns", key, std::to_string(id), 0); }
   void Wait(std::initializer_list<const char*> keys, int id, int priority = 0,
@@ -45,7 +45,7 @@ struct Play {
       for (const std::string& key : next->keys) keys.push_back({key, {}});
       table.Leave("ns", keys, next->turn);
       for (const LimitKey& key : keys) {
-        table.Take("ns", key.key, next->instance, {0, now, false, false});
+        table.Take("ns", key.key, next->instance, {0, now, false});
         table.Spend("ns", key.key, now);
       }
       ids.push_back(next->instance);
@@ -74,7 +74,7 @@ TEST_CASE("the next is of the highest priority, then the first that was started"
   CHECK(play.LetIn() == Ids{"2"});
   play.Max("k", 2);
   CHECK(play.LetIn() == Ids{"3"});
-  CHECK(play.table.Held("ns", "k") == 2);
+  CHECK(play.table.Used("ns", "k") == 2);
 }
 
 TEST_CASE("one that lacks another key is passed, and keeps its place") {
@@ -135,16 +135,17 @@ TEST_CASE("a number that is lowered stops nobody, and lets in nobody until there
   CHECK(play.LetIn() == Ids{"4"});
 }
 
-TEST_CASE("a place that is kept for one is no room for others") {
+TEST_CASE("a rate that is raised lets in those that wait, and what has begun keeps its weight") {
   Play play;
-  play.Max("k", 1);
-  play.Take("k", 1, /*reserved=*/true);
-  CHECK_FALSE(play.table.HasRoom("ns", "k", "2", play.now));
-  CHECK(play.table.HasRoom("ns", "k", "1", play.now));
-  CHECK(play.table.Held("ns", "k") == 0);
-  CHECK(play.table.Used("ns", "k") == 1);
-  play.Take("k", 1);
-  CHECK(play.table.Held("ns", "k") == 1);
+  play.table.SetNumbers("ns", "k", {{}, Rate{.count = 1, .per = 1h, .burst = 1}}, play.now);
+  for (int id = 1; id <= 3; ++id) play.Wait({"k"}, id);
+  CHECK(play.LetIn() == Ids{"1"});
+  CHECK(play.table.NextToken("ns", "k") == play.now + 1h);
+  play.table.SetNumbers("ns", "k", {{}, Rate{.count = 1, .per = 1s, .burst = 1}}, play.now);
+  CHECK(play.table.NextToken("ns", "k") == play.now + 1s);
+  play.now += 1s;
+  play.table.FireDue(play.now);
+  CHECK(play.LetIn() == Ids{"2"});
 }
 
 TEST_CASE("an instance counts once, however many of its tokens hold a key") {
@@ -152,16 +153,16 @@ TEST_CASE("an instance counts once, however many of its tokens hold a key") {
   play.Max("k", 2);
   play.table.Take("ns", "k", "1", {0, kNoon});
   play.table.Take("ns", "k", "1", {7, kNoon});
-  CHECK(play.table.Held("ns", "k") == 1);
+  CHECK(play.table.Used("ns", "k") == 1);
   play.table.Release("ns", "k", "1", 0);
-  CHECK(play.table.Held("ns", "k") == 1);
+  CHECK(play.table.Used("ns", "k") == 1);
   play.table.Release("ns", "k", "1", 7);
   CHECK_FALSE(play.table.Knows("ns", "k"));
 }
 
 TEST_CASE("a rate is evenly spaced, and a burst may begin at once after a rest") {
   Play play;
-  play.table.SetNumbers("ns", "k", {{}, Rate{.count = 6, .per = 60s, .burst = 3}});
+  play.table.SetNumbers("ns", "k", {{}, Rate{.count = 6, .per = 60s, .burst = 3}}, play.now);
   for (int id = 1; id <= 8; ++id) play.Wait({"k"}, id);
   CHECK(play.LetIn() == Ids{"1", "2", "3"});
   CHECK(play.table.TokensOf("ns", "k", play.now) == doctest::Approx(0));
@@ -343,7 +344,7 @@ TEST_CASE("a table lets in the same ones as a model that looks at everybody") {
       }
       REQUIRE_FALSE(model.Next().has_value());  // nobody with room is left waiting
       for (const std::string& name : names)
-        REQUIRE(play.table.Held("ns", name) == model.Held(name));
+        REQUIRE(play.table.Used("ns", name) == model.Held(name));
     }
   }
 }

@@ -210,6 +210,7 @@ class Play {
       answer.singleton = true;
       return answer;
     }
+    LimitAnswer WouldAnswer(const Instance& instance) override { return Ask(instance); }
     std::string key;
     std::string holder;
   };

@@ -261,6 +261,7 @@ TEST_CASE("a plan waits for its limits, and keeps its place while it is paused")
         if (!held.empty()) answer.kind = LimitAnswer::Kind::kWaits;
         return answer;
       }
+      LimitAnswer WouldAnswer(const Instance& instance) override { return Ask(instance); }
       std::string held;
     } gate;
     gate.held = holder;

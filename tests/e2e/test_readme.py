@@ -19,8 +19,9 @@ from support import BIN, DSRV, SOON, eventually, free_port, result
 
 PAGES = {page: (REPOSITORY / page).read_text() for page in [
     "README.md", "dcli/README.md", "dsrv/README.md", "dsrv/access/README.md",
-    "dsrv/engine/README.md", "fsm/plan/README.md", "fsm/when/README.md", "machines/README.md", "proto/README.md",
-    "storage/README.md", "tests/README.md", "tests/bench/README.md"]}
+    "dsrv/engine/README.md", "fsm/plan/README.md", "fsm/when/README.md", "machines/README.md",
+    "machines/schedules.md", "machines/limits.md", "proto/README.md", "storage/README.md",
+    "tests/README.md", "tests/bench/README.md"]}
 
 
 class Block(typing.NamedTuple):
@@ -111,9 +112,14 @@ def test_ten_lines_and_their_picture_are_what_graph_prints(shell, tmp_path, sect
     assert finish(shell(["dcli", "graph", file, *flags])) == picture
 
 
-@pytest.mark.parametrize("section", ["Machines", "Actions", "Plans", "Schedules"])
-def test_the_documents_are_valid(shell, tmp_path, section):
-    [source] = texts("machines/README.md", section, "yaml")
+@pytest.mark.parametrize("page, section", [
+    ("machines/README.md", "Machines"), ("machines/README.md", "Actions"),
+    ("machines/README.md", "Plans"), ("machines/schedules.md", "Schedules"),
+    ("machines/schedules.md", "Triggers"), ("machines/limits.md", "Limits"),
+    ("machines/limits.md", "Conditions"),
+])
+def test_the_documents_are_valid(shell, tmp_path, page, section):
+    [source] = texts(page, section, "yaml")
     (tmp_path / "it.yaml").write_text(source)
     check = shell(["dcli", "check", tmp_path / "it.yaml"])
     printed = finish(check)
@@ -123,6 +129,49 @@ def test_the_documents_are_valid(shell, tmp_path, section):
 @pytest.mark.parametrize("section", ["Machines, plans and actions", "Actions"])
 def test_files_are_checked_as_it_says(shell, section):
     take(shell, "machines/README.md", section)
+
+
+WRONG_BESIDE = """\
+schedule: s
+unheard_of: 1
+---
+trigger: t
+unheard_of: 1
+gather: {unheard_of: 1}
+---
+limit: l
+unheard_of: 1
+---
+id: n
+limit: {key: k, unheard_of: 1}
+"""
+
+
+def test_the_keys_are_those_that_schedules_triggers_and_limits_have(shell, tmp_path):
+    (tmp_path / "wrong.yaml").write_text(WRONG_BESIDE)
+    printed = finish(shell(["dcli", "check", tmp_path / "wrong.yaml"]))
+    kinds = re.findall(r"unknown key 'unheard_of'; (?:an? )?(\w+) has (.*)", printed)
+    kinds = {("limit document" if "on," in keys and kind == "limit" else kind): keys
+             for kind, keys in kinds}
+    assert len(kinds) == 5
+    for kind, keys in kinds.items():
+        page = "machines/limits.md" if "limit" in kind else "machines/schedules.md"
+        wanted = set(re.findall(r"[a-z_]+", keys)) - {"and", "or"} - {"trigger", "schedule"}
+        head = f"key of a {kind}" + (" | default" if kind in ("schedule", "trigger") else "")
+        assert {cell.split(":")[0] for cell in words_in(table(page, head))} == wanted, kind
+
+
+def test_the_sources_have_the_keys_that_sources_have(shell, tmp_path):
+    rows = re.findall(r"(?m)^\| `(change|poll|webhook)` \| ([^|]*) \|",
+                      section("machines/schedules.md", "Triggers"))
+    assert len(rows) == 3
+    for source, keys in rows:
+        (tmp_path / "wrong.yaml").write_text(f"trigger: t\non: {{{source}: {{wrong: 1}}}}\n")
+        printed = finish(shell(["dcli", "check", tmp_path / "wrong.yaml"]))
+        [wanted] = re.findall(r"unknown key 'wrong'; a \w+ has (.*)", printed)
+        wanted = set(re.findall(r"[a-z_]+", wanted)) - {"and", "one", "of"}
+        written = words_in([re.sub(r"\([^)]*\)", "", keys)])
+        assert {word.split(":")[0] for word in written} == wanted, source
 
 
 WRONG = """\
@@ -268,6 +317,49 @@ def test_the_plan_is_run_as_it_says(shell):
     [plan] = texts("dcli/README.md", "A plan", "yaml")
     (shell.keywords["cwd"] / "site.yaml").write_text(plan)
     take(shell, "dcli/README.md", "A plan")
+
+
+# What the triggers of the page speak of.
+MENTIONED = """\
+id: NAME
+nodes: {work: {start: true, transitions: {ok: done}}, done: {final: true}}
+---
+"""
+
+
+def test_the_triggers_do_what_it_says(shell, tmp_path):
+    page = "machines/schedules.md"
+    names = ("build", "deploy", "order", "orders.sum", "stock.sum", "close")
+    (tmp_path / "it.yaml").write_text(
+        "".join(MENTIONED.replace("NAME", name) for name in names) +
+        "action: shop.new_orders\n---\n" + "".join(texts(page, "Triggers", "yaml")))
+
+    def run(line):
+        return finish(shell(["bash", "-ec", line]))
+
+    assert "trigger month  v1  new" in run(f"dcli define {tmp_path}/it.yaml")
+    for branch in ("main", "topic"):
+        run(f"dcli start build --id {branch} branch={branch} commit=4f2a")
+        run(f"dcli transition {branch} ok")
+    eventually(lambda: "deploy-after-build-1" in run("dcli instances --machine deploy"))
+    eventually(lambda: re.search(r"Filtered +1\n", run("dcli triggers deploy-after-build")))
+    for what in ("orders", "stock"):
+        run(f"dcli start {what}.sum --id {what}-may month=2026-05")
+        run(f"dcli transition {what}-may ok")
+    eventually(lambda: "close-2026-05" in run("dcli instances --machine close"))
+    found = """'{"output": {"items": [{"number": 7}]}}'"""
+    run(f"dcli work --action shop.new_orders --once -- echo {found}")
+    eventually(lambda: "order-7" in run("dcli instances --machine order"))
+    take(shell, page, "Triggers")
+
+
+def test_limits_groups_and_conditions_do_what_it_says(shell, tmp_path):
+    page = "machines/limits.md"
+    (tmp_path / "it.yaml").write_text("---\n".join(
+        text for title in ("Limits", "Conditions") for text in texts(page, title, "yaml")))
+    assert "limit env  v1  new" in finish(shell(["dcli", "define", tmp_path / "it.yaml"]))
+    for title in ("Limits", "Groups", "Conditions"):
+        take(shell, page, title)
 
 
 def test_the_commands_and_flags_are_those_of_dcli(shell):
@@ -469,7 +561,18 @@ RUN = {
     ("machines/README.md", "Machines", "yaml"): "test_the_documents_are_valid",
     ("machines/README.md", "Actions", "yaml"): "test_the_documents_are_valid",
     ("machines/README.md", "Plans", "yaml"): "test_the_documents_are_valid",
-    ("machines/README.md", "Schedules", "yaml"): "test_the_documents_are_valid",
+    ("machines/schedules.md", "Schedules", "yaml"): "test_the_documents_are_valid",
+    ("machines/schedules.md", "Triggers", "yaml"): "test_the_triggers_do_what_it_says",
+    ("machines/schedules.md", "Triggers", "console"): "test_the_triggers_do_what_it_says",
+    ("machines/limits.md", "Limits", "yaml"): "test_limits_groups_and_conditions_do_what_it_says",
+    ("machines/limits.md", "Limits", "console"):
+        "test_limits_groups_and_conditions_do_what_it_says",
+    ("machines/limits.md", "Groups", "console"):
+        "test_limits_groups_and_conditions_do_what_it_says",
+    ("machines/limits.md", "Conditions", "yaml"):
+        "test_limits_groups_and_conditions_do_what_it_says",
+    ("machines/limits.md", "Conditions", "console"):
+        "test_limits_groups_and_conditions_do_what_it_says",
     ("proto/README.md", "A consumer in Python", "sh"):
         "test_the_consumer_works_on_stubs_made_as_it_says",
     ("proto/README.md", "A consumer in Python", "python"):
@@ -485,7 +588,7 @@ def test_every_block_is_run():
 
 def test_every_page_is_known_and_the_first_is_short():
     built = re.compile(r"^(build|\.)")
-    found = [path.relative_to(REPOSITORY) for path in REPOSITORY.rglob("README.md")]
+    found = [path.relative_to(REPOSITORY) for path in REPOSITORY.rglob("*.md")]
     assert {str(path) for path in found if not built.match(path.parts[0])} == set(PAGES)
     assert len(PAGES["README.md"].splitlines()) <= 250
 
@@ -509,7 +612,7 @@ def test_what_it_links_to_exists(page):
 
 
 def test_every_page_is_reached_from_the_first():
-    links = re.findall(r"\]\(([^)#]+README.md)", PAGES["README.md"])
+    links = re.findall(r"\]\(([^)#:]+\.md)", PAGES["README.md"])
     assert set(links) == set(PAGES) - {"README.md"}
 
 

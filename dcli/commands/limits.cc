@@ -205,7 +205,6 @@ int Reset(Context& context, const LimitsOptions& options) {
   request.set_namespace_(context.name_space);
   request.set_key(options.key);
   request.set_reset(true);
-  request.set_note(options.note);
   return Answer(context, context.client->schedules().SetLimit(request));
 }
 
@@ -229,6 +228,10 @@ int Limits(Context& context, const LimitsOptions& given) {
   using namespace limits_command;  // NOLINT: the folder is one unit of compilation
   LimitsOptions options = given;
   const std::string& action = options.action;
+  const std::string numbers = options.max + options.rate + options.burst + options.note;
+  if (action != "set" && !numbers.empty()) {
+    return context.FailUsage(Bad("--max, --rate, --burst and --note go with 'limits set KEY'"));
+  }
   if (action.empty()) return List(context, options);
   const bool sets = action == "set" || action == "reset" || action == "delete" || action == "show";
   if (!sets && options.key.empty()) return Show(context, action);

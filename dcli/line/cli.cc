@@ -419,7 +419,7 @@ void CommandLine::AddLimitsCommand() {
       .Flag("--max", "N|none", &limits->max, "set: so many hold it at once; 0 lets nobody in")
       .Flag("--rate", "N/DURATION|none", &limits->rate, "set: so many begin in such a time")
       .Flag("--burst", "N", &limits->burst, "set: so many at once after a rest")
-      .Flag("--note", "TEXT", &limits->note, "set, reset: why")
+      .Flag("--note", "TEXT", &limits->note, "set: why")
       .Flag("--prefix", "TEXT", &limits->prefix, "list: keys that begin so")
       .Flag("--waited-for", &limits->waited_for, "list: only those that somebody waits for")
       .Example("limits env/prod")

@@ -35,6 +35,31 @@ void AddHeld(const v1::Instance& instance, Description* text) {
   }
 }
 
+// What an instance, or its token at `node`, waits for; a start_at and the like have lines of their
+// own.
+void AddWait(const v1::Wait& wait, const std::string& node, const Look& look, Description* text) {
+  std::string what;
+  if (wait.kind() == v1::Wait::LIMIT) {
+    what = "limit " + Quoted(wait.key()) + ": max " + std::to_string(wait.max()) + ", held " +
+           std::to_string(wait.held());
+    for (int i = 0; i < wait.holders_size(); ++i) {
+      what += (i == 0 ? " by " : ", ") + Escaped(wait.holders(i));
+    }
+    if (wait.ahead() > 0) what += "; " + std::to_string(wait.ahead()) + " ahead";
+  } else if (wait.kind() == v1::Wait::RATE) {
+    what = "rate of limit " + Quoted(wait.key()) + ", next at " + When(wait.until(), look);
+  } else if (wait.kind() == v1::Wait::AFTER) {
+    what = "instance " + Quoted(wait.key()) + " to stop";
+  } else if (wait.kind() == v1::Wait::GROUP_PAUSED) {
+    what = "group " + Quoted(wait.key()) + ", which is paused";
+  } else if (wait.kind() == v1::Wait::HOLD) {
+    what = "somebody to resume it";
+  } else {
+    return;
+  }
+  text->Add(node.empty() ? "Waits for" : "Waits at " + Escaped(node), what);
+}
+
 void AddOutputs(Context& context, const v1::Instance& instance, Description* text) {
   const std::map<std::string, std::string> outputs(instance.outputs().begin(),
                                                    instance.outputs().end());
@@ -55,6 +80,10 @@ void PrintHead(Context& context, const v1::Instance& instance) {
   text.Add("Label", instance.label());
   text.Add("Error", instance.error());
   AddHeld(instance, &text);
+  for (const v1::Wait& wait : instance.waits_for()) AddWait(wait, "", look, &text);
+  for (const v1::Token& token : instance.tokens()) {
+    for (const v1::Wait& wait : token.waits_for()) AddWait(wait, token.node(), look, &text);
+  }
   text.Add("Starts at", When(instance.start_at(), look));
   text.Add("Not after", When(instance.start_before(), look));
   text.Add("Started", When(instance.start_time(), look));

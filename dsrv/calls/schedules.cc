@@ -270,16 +270,19 @@ Result<RunScheduleCommand> ParseRunSchedule(const v1::RunScheduleRequest& reques
 }
 
 Result<Occurrence> RunRunSchedule(Engine& engine, const Caller&, RunScheduleCommand& command) {
-  return engine.schedules().Run({.ns = command.ns,
-                                 .name = command.name,
-                                 .params = command.params,
-                                 .overlap = command.overlap,
-                                 .time = command.time});
+  auto ran = engine.schedules().Run({.ns = command.ns,
+                                     .name = command.name,
+                                     .params = command.params,
+                                     .overlap = command.overlap,
+                                     .time = command.time});
+  if (ran) command.standing = engine.StandingOf(command.ns, ran->instance);
+  return ran;
 }
 
 void ReplyRunSchedule(const Occurrence& occurrence, const RunScheduleCommand& command,
                       v1::Occurrence* reply) {
   ToProto({command.ns, DocumentKind::kSchedule, command.name}, occurrence, reply);
+  if (command.standing) ShowStanding(command.standing->first, command.standing->second, reply);
 }
 
 }  // namespace dfsmr

@@ -117,12 +117,15 @@ Result<FireTriggerCommand> ParseFireTrigger(const v1::FireTriggerRequest& reques
 }
 
 Result<Occurrence> RunFireTrigger(Engine& engine, const Caller&, FireTriggerCommand& command) {
-  return engine.triggers().Fire(command.ns, command.name, command.on, command.item);
+  auto fired = engine.triggers().Fire(command.ns, command.name, command.on, command.item);
+  if (fired) command.standing = engine.StandingOf(command.ns, fired->instance);
+  return fired;
 }
 
 void ReplyFireTrigger(const Occurrence& occurrence, const FireTriggerCommand& command,
                       v1::Occurrence* reply) {
   ToProto({command.ns, DocumentKind::kTrigger, command.name}, occurrence, reply);
+  if (command.standing) ShowStanding(command.standing->first, command.standing->second, reply);
 }
 
 }  // namespace dfsmr

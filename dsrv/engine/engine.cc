@@ -365,6 +365,13 @@ Result<Ok> Engine::Settle(const std::string& ns, const std::string& id) {
   return Ok{};
 }
 
+std::optional<std::pair<InstanceState, InstanceResult>> Engine::StandingOf(const std::string& ns,
+                                                                           const std::string& id) {
+  auto resident = parts_->residents.Load(ns, id);
+  if (!resident) return std::nullopt;
+  return std::pair((*resident)->instance.state, (*resident)->instance.result);
+}
+
 std::shared_ptr<const InstanceWaits> Engine::WaitsOf(const std::string& ns, const std::string& id) {
   auto resident = parts_->residents.Load(ns, id);
   if (!resident || (*resident)->instance.Stopped()) return nullptr;

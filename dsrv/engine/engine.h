@@ -137,6 +137,9 @@ class Engine {
   Result<Ok> Skip(const std::string& ns, const std::string& instance, const std::string& node);
   Result<Ok> Cancel(const std::string& ns, const std::string& instance, CancelMode mode);
 
+  // The state and the result of an instance; nullopt: there is no such instance.
+  std::optional<std::pair<InstanceState, InstanceResult>> StandingOf(const std::string& ns,
+                                                                     const std::string& instance);
   // What an instance and its tokens wait for; null: there is no such instance, or it waits for
   // nothing that only the engine knows.
   std::shared_ptr<const InstanceWaits> WaitsOf(const std::string& ns, const std::string& instance);

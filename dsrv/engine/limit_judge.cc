@@ -13,6 +13,7 @@ using Kind = LimitAnswer::Kind;
 
 constexpr size_t kNamed = 3;       // holders in a message
 constexpr size_t kAncestors = 64;  // that are looked at
+constexpr std::string_view kForEver = ", which waits for this one: it would wait for ever";
 constexpr size_t kLookedAt = 1'000;  // holders, to name some of them
 
 // How many may wait for the key of an ask; nullopt: any number.
@@ -109,18 +110,31 @@ bool LimitJudge::HasRoom(const LimitRequest& asker, const LimitAsk& ask) const {
   return asker.in_line || !table_.Awaited(asker.ns, ask.key);
 }
 
-bool LimitJudge::AncestorsAlone(const LimitRequest& asker, const LimitAsk& ask) const {
-  if (asker.parent.empty() || table_.HasPlace(asker.ns, ask.key, asker.id)) return false;
+std::set<std::string> LimitJudge::AncestorsOf(const LimitRequest& asker) const {
   std::set<std::string> ancestors;
   std::string at = asker.parent;
   while (!at.empty() && ancestors.size() < kAncestors && ancestors.insert(at).second) {
     auto parent = residents_.Load(asker.ns, at);
     at = parent ? (*parent)->instance.parent : "";
   }
+  return ancestors;
+}
+
+// A limit that lets nobody in is not theirs to open.
+bool LimitJudge::AncestorsAlone(const LimitRequest& asker, const std::string& key) const {
+  if (asker.parent.empty() || table_.HasPlace(asker.ns, key, asker.id)) return false;
+  if (table_.NumbersOf(asker.ns, key).max == 0u) return false;
+  const std::set<std::string> ancestors = AncestorsOf(asker);
   bool alone = false;
-  ForEachHolder(asker.ns, ask.key,
+  ForEachHolder(asker.ns, key,
                 [&](const Dated& holder) { return alone = ancestors.contains(holder.second); });
   return alone;
+}
+
+std::optional<std::string> LimitJudge::WhyForEver(const LimitRequest& asker,
+                                                  const LimitKey& key) const {
+  if (!AncestorsAlone(asker, key.key)) return std::nullopt;
+  return Why(asker.ns, {.key = key.key, .numbers = key.numbers}) + std::string(kForEver);
 }
 
 void LimitJudge::AddVictims(const LimitRequest& asker, const LimitAsk& ask,
@@ -141,8 +155,11 @@ void LimitJudge::AddVictims(const LimitRequest& asker, const LimitAsk& ask,
     }
     return true;
   });
-  std::erase_if(all, [&](const auto& one) { return one.second == asker.id; });
+  // Several tokens of an instance count once, with the oldest; an ancestor waits for this one.
+  std::set<std::string> named = AncestorsOf(asker);
+  named.insert(asker.id);
   std::ranges::sort(all);
+  std::erase_if(all, [&](const Dated& one) { return !named.insert(one.second).second; });
   // With this one the newest stay; a limit that lets nobody in cancels nobody.
   const uint64_t max =
       latest ? *WaitingMax(ask) : table_.NumbersOf(asker.ns, ask.key).max.value_or(UINT32_MAX);
@@ -181,10 +198,10 @@ LimitVerdict LimitJudge::Judge(const LimitRequest& asker, const LimitAsks& asks)
                          (ask->on_conflict == OnConflict::kWait || *most == 0);
     if (asker.in_line) {
       say(Kind::kWaits, *ask);
-    } else if (AncestorsAlone(asker, *ask)) {
+    } else if (AncestorsAlone(asker, ask->key)) {
       say(Kind::kFails, *ask);
       verdict.for_ever = true;
-      answer.why += ", which waits for this one: it would wait for ever";
+      answer.why += std::string(kForEver);
     } else if (ask->on_conflict == OnConflict::kFail) {
       say(Kind::kFails, *ask);
     } else if (ask->on_conflict == OnConflict::kSkip || crowded) {
@@ -192,6 +209,9 @@ LimitVerdict LimitJudge::Judge(const LimitRequest& asker, const LimitAsks& asks)
     } else {
       say(Kind::kWaits, *ask);
     }
+  }
+  if (answer.kind > Kind::kWaits) {
+    for (const LimitAsk& ask : asks) table_.Tidy(asker.ns, ask.key, turn_.clock());
   }
   if (answer.kind != Kind::kWaits || asker.in_line) return verdict;
   for (const LimitAsk* ask : lacking) {

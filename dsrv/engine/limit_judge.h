@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,6 +46,9 @@ class LimitJudge {
       : turn_(turn), residents_(residents), table_(table), numbers_(numbers), counts_(counts) {}
 
   LimitVerdict Judge(const LimitRequest& asker, const LimitAsks& asks);
+  // Why one that waits for a key would wait for ever: only its ancestors hold it. nullopt: it would
+  // not.
+  std::optional<std::string> WhyForEver(const LimitRequest& asker, const LimitKey& key) const;
   // "limit 'env/prod' has no room: 1 of 1 is held by instance 'a'".
   std::string Why(const std::string& ns, const LimitAsk& ask) const;
   // The instances that hold a key, oldest first, at most `most`; of a thousand, when there are more.
@@ -58,7 +63,8 @@ class LimitJudge {
                      const std::function<bool(Dated)>& visit) const;
   bool HasRoom(const LimitRequest& asker, const LimitAsk& ask) const;
   bool HasPlace(const LimitRequest& asker, const LimitAsk& ask) const;
-  bool AncestorsAlone(const LimitRequest& asker, const LimitAsk& ask) const;
+  std::set<std::string> AncestorsOf(const LimitRequest& asker) const;
+  bool AncestorsAlone(const LimitRequest& asker, const std::string& key) const;
   void AddVictims(const LimitRequest& asker, const LimitAsk& ask,
                   std::vector<LimitVictim>* to) const;
 

@@ -49,6 +49,7 @@ Result<Ok> LimitNumbersBook::Recover() {
   std::vector<std::pair<std::string, std::string>> full;
   done = rows::ScanLimitRates(turn_.reader(),
                               [&](std::string_view ns, std::string_view key, Timestamp at) {
+                                kept_.emplace(at, ResidentKey(ns, key));
                                 if (at > turn_.clock()) {
                                   table_.RestoreFullAt(ns, key, at);
                                   table_.Tidy(ns, key, turn_.clock());  // to be forgotten by then
@@ -266,18 +267,28 @@ void LimitNumbersBook::Deleted(const std::string& ns, const std::string& name) {
 void LimitNumbersBook::Spent(const std::string& ns, const std::string& key) {
   table_.Spend(ns, key, turn_.clock());
   if (!table_.NumbersOf(ns, key).rate) return;
-  if (unsaved_.empty()) due_ = After(turn_.real(), kSaveEvery);
+  if (unsaved_.empty()) {
+    due_ = After(turn_.real(), kSaveEvery);
+    clock_due_ = After(turn_.clock(), kSaveEvery);
+  }
   unsaved_.insert(ResidentKey(ns, key));
 }
 
+bool LimitNumbersBook::IsDue() const {
+  return !unsaved_.empty() && (due_ <= turn_.real() || clock_due_ <= turn_.clock());
+}
+
 void LimitNumbersBook::Save() {
+  for (; !kept_.empty() && kept_.begin()->first <= turn_.clock(); kept_.erase(kept_.begin())) {
+    const auto [ns, key] = SplitKey(kept_.begin()->second);
+    if (!table_.FullAt(ns, key, turn_.clock())) rows::DropLimitRate(turn_.writer(), ns, key);
+  }
   for (const std::string& full : unsaved_) {
     const auto [ns, key] = SplitKey(full);
-    if (auto at = table_.FullAt(ns, key, turn_.clock())) {
-      rows::PutLimitRate(turn_.writer(), ns, key, *at);
-    } else {
-      rows::DropLimitRate(turn_.writer(), ns, key);
-    }
+    const auto at = table_.FullAt(ns, key, turn_.clock());
+    if (!at) continue;
+    rows::PutLimitRate(turn_.writer(), ns, key, *at);
+    kept_.emplace(*at, full);
   }
   unsaved_.clear();
 }

@@ -81,7 +81,9 @@ class LimitNumbersBook : public DocumentKeeper {
 
   // A key of a rate that more have begun under: to be kept.
   void Spent(const std::string& ns, const std::string& key);
+  // By the machine's own clock; by the clock that rates go by there may be something before.
   Timestamp Due() const { return unsaved_.empty() ? kNever : due_; }
+  bool IsDue() const;
   void Save();
 
   // Why documents that are to be defined together cannot be: two would govern one key.
@@ -113,6 +115,8 @@ class LimitNumbersBook : public DocumentKeeper {
   uint64_t tracked_changes_ = 0;
   std::set<std::string> unsaved_;  // keys of rates
   Timestamp due_;
+  Timestamp clock_due_;
+  std::set<std::pair<Timestamp, std::string>> kept_;  // rows, by when their rate is full again
 };
 
 }  // namespace dfsmr

@@ -6,6 +6,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -125,6 +126,7 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   bool Recheck();
   bool TurnOneAway();
   bool LetOneIn();
+  bool StopForEver();
   void LetSomeIn();
   void TurnAway(Resident& resident, uint64_t visit, const LimitVerdict& verdict);
   std::string NodeOf(const std::string& ns, const std::string& id, uint64_t visit);
@@ -146,7 +148,8 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   };
   std::map<TokenName, Asking> asking_;  // ready tokens, registered in the table
   std::deque<TokenName> to_ask_;        // ready tokens to be registered
-  std::deque<std::string> to_recheck_;  // ns\0id: what its tokens lack may have changed
+  std::set<std::string> to_recheck_;    // ns\0id: what its tokens lack may have changed
+  std::set<std::string> given_back_;    // ns\0key: places that others may still wait for
   // Keys in whose line a token stands that waits for more, since its instance holds the others.
   std::map<TokenName, std::vector<LimitKey>> shortened_;
   std::deque<LimitVictim> victims_;

@@ -86,6 +86,11 @@ void ToProto(const StartArgs& args, v1::StartRequest* out) {
   if (args.provenance) out->set_group(args.provenance->group);
 }
 
+void ShowStanding(InstanceState state, InstanceResult result, v1::Occurrence* out) {
+  out->set_state(static_cast<v1::Instance::State>(state));
+  out->set_result(static_cast<v1::Instance::Result>(result));
+}
+
 Result<Ok> ShowOccurrence(const Moment& moment, const rows::DocumentName& of,
                           const Occurrence& one, v1::Occurrence* out) {
   ToProto(of, one, out);
@@ -94,8 +99,7 @@ Result<Ok> ShowOccurrence(const Moment& moment, const rows::DocumentName& of,
   if (!instance) {
     return instance.error().code == Code::kNotFound ? Result<Ok>(Ok{}) : instance.error();
   }
-  out->set_state(static_cast<v1::Instance::State>(instance->state));
-  out->set_result(static_cast<v1::Instance::Result>(instance->result));
+  ShowStanding(instance->state, instance->result, out);
   return Ok{};
 }
 

@@ -23,6 +23,8 @@ struct Seen {
 
 void ToProto(const PlannedTime& planned, v1::PlannedTime* out);
 void ToProto(const rows::DocumentName& of, const Occurrence& one, v1::Occurrence* out);
+// Of the occurrence's instance.
+void ShowStanding(InstanceState state, InstanceResult result, v1::Occurrence* out);
 void ToProto(const StartArgs& args, v1::StartRequest* out);
 
 // An occurrence with the state and result of its instance.

@@ -97,6 +97,9 @@ void LetIn(Scene& scene) {
   if (!instance.waits.ForTurn() || !scene.gate) return;
   if (scene.group_closed && !instance.Begun()) return instance.waits.Add(Wait::kGroup);
   const LimitAnswer answer = scene.gate->Ask(instance);
+  if (answer.kind == Kind::kFails) {
+    return Stop(scene, InstanceResult::kError, kNoNode, 0, answer.why);
+  }
   if (answer.kind != Kind::kRoom) return Note(scene, answer, State::kWaits);
   Note(scene, answer, State::kHolds);
   if (instance.waits.Has(Wait::kLimit)) {
@@ -151,6 +154,7 @@ void LeaveOutStep(Scene& scene, uint64_t visit, const std::string& why) {
   Instance& instance = scene.instance;
   const auto slot = instance.tokens.SlotOf(visit);
   if (!slot || instance.Stopped() || !IsPlanned(scene)) return;
+  instance.tokens.Mutable(*slot).error = why;
   const Token token = std::as_const(instance.tokens)[*slot];
   const Node& home = scene.machine.nodes[token.home];
   Event& event = Emit(scene, ChangeKind::kSkipped);

@@ -7,8 +7,8 @@
 
 #include "dsrv/access/roles.h"
 #include "dsrv/calls/access_tokens.h"
-#include "dsrv/calls/clock.h"
 #include "dsrv/calls/backfills.h"
+#include "dsrv/calls/clock.h"
 #include "dsrv/calls/definitions.h"
 #include "dsrv/calls/groups.h"
 #include "dsrv/calls/instances.h"

@@ -77,9 +77,9 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       backfills(turn, documents, residents, schedules, groups),
       retention(turn, catalog, statistics, residents, groups, options),
       triggers({turn, documents, occurrences, residents, starter, launcher, retention, options}),
-      all{&followers, &planner,   &walker,    &family,   &limits, &hooks,  &spawner,
-          &launcher,  &schedules, &canceller, &upgrades, &claims, &timers, &desk,
-          &handouts,  &groups,    &triggers} {
+      all{&followers, &planner,  &walker,    &family,    &limits,   &hooks,
+          &spawner,   &launcher, &schedules, &canceller, &upgrades, &claims,
+          &timers,    &desk,     &handouts,  &groups,    &triggers} {
   changer.Tell(all);
   changer.Consult([this](Resident& resident, const Reference& reference, const FreshOutput& fresh) {
     return values.ForCondition(resident, reference, fresh);
@@ -215,9 +215,8 @@ Timestamp Engine::NextStep() {
 }
 
 Timestamp Engine::NextChore() const {
-  return std::min(
-      {parts_->statistics.Due(), parts_->residents.SettleDueAt(), parts_->desk.PollsDue(),
-       parts_->limits.SaveDue()});
+  return std::min({parts_->statistics.Due(), parts_->residents.SettleDueAt(),
+                   parts_->desk.PollsDue(), parts_->limits.SaveDue()});
 }
 
 void Engine::AfterCommit(std::function<void()> tell) { parts_->turn.AfterCommit(std::move(tell)); }

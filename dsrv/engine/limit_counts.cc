@@ -153,7 +153,8 @@ uint64_t LimitCounts::CountOf(const std::string& ns, const std::string& key) con
 }
 
 uint64_t LimitCounts::WaitingFor(const std::string& ns, const std::string& key) const {
-  if (!tasks_.contains(ResidentKey(ns, key)) || table_.HasRoom(ns, key, "", turn_.clock())) return 0;
+  if (!tasks_.contains(ResidentKey(ns, key)) || table_.HasRoom(ns, key, "", turn_.clock()))
+    return 0;
   return agenda_.ReadyIn(ns, SubjectOf(BuiltInOf(key)), NameIn(key));
 }
 

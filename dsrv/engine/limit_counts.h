@@ -66,7 +66,8 @@ class LimitCounts {
   Agenda& agenda_;
   LimitTable& table_;
   LimitNumbersBook& numbers_;
-  std::map<std::string, uint64_t> counts_;  // of keys that have a number or are asked for, by ns\0key
+  std::map<std::string, uint64_t>
+      counts_;  // of keys that have a number or are asked for, by ns\0key
   std::map<std::string, uint64_t> causes_;  // running instances by ns\0group:G, ns\0schedule:S, …
   std::map<std::string, uint64_t> children_;  // that steps started and that run, by namespace
   std::map<std::string, Timestamp> until_;    // closed because of their rate, by ns\0key

@@ -51,7 +51,8 @@ class LimitJudge {
   std::optional<std::string> WhyForEver(const LimitRequest& asker, const LimitKey& key) const;
   // "limit 'env/prod' has no room: 1 of 1 is held by instance 'a'".
   std::string Why(const std::string& ns, const LimitAsk& ask) const;
-  // The instances that hold a key, oldest first, at most `most`; of a thousand, when there are more.
+  // The instances that hold a key, oldest first, at most `most`; of a thousand, when there are
+  // more.
   std::vector<std::string> HoldersOf(const std::string& ns, const std::string& key,
                                      size_t most) const;
 

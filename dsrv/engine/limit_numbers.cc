@@ -161,7 +161,8 @@ Result<Ok> LimitNumbersBook::Override(const std::string& ns, const std::string& 
   };
   if (auto problem = LimitKeyProblem(key)) return refuse(*problem);
   const bool changes = change.max || change.no_max || change.rate || change.no_rate;
-  if (change.reset && (changes || change.note)) return refuse("'reset' drops the override, and stands alone");
+  if (change.reset && (changes || change.note))
+    return refuse("'reset' drops the override, and stands alone");
   if (change.max && change.no_max) return refuse("'max' and 'no_max' exclude each other");
   if (change.max && *change.max > kLimitMax) {
     return refuse("max " + std::to_string(*change.max) + " is more than " +
@@ -222,7 +223,8 @@ void LimitNumbersBook::RefreshGoverned(const std::string& ns, const LimitSource&
 
 std::optional<Error> LimitNumbersBook::Refuse(const std::string& ns,
                                               const std::vector<Document>& documents) const {
-  std::map<std::string, std::string> roots;  // to the names of documents, from keys that they govern
+  std::map<std::string, std::string>
+      roots;  // to the names of documents, from keys that they govern
   const auto again = [&documents](const std::string& name) {
     return std::ranges::any_of(documents, [&name](const Document& one) {
       return one.kind() == DocumentKind::kLimit && one.name == name;

@@ -12,7 +12,8 @@ namespace {
 using Kind = LimitAnswer::Kind;
 
 constexpr std::string_view kWhatHelps =
-    "; start it with on_conflict wait (dcli: --on-conflict wait), so that it waits its turn, or with "
+    "; start it with on_conflict wait (dcli: --on-conflict wait), so that it waits its turn, or "
+    "with "
     "force (--force) to begin past all limits";
 
 bool Holds(InstanceState state) {
@@ -261,8 +262,7 @@ void Limits::Move(const Instance& instance, uint64_t visit, const Stake& before,
   const TokenName name{ResidentKey(instance.ns, instance.id), visit};
   if (stands(before.kind) &&
       (!stands(after.kind) || *before.keys != *after.keys || before.order != after.order)) {
-    table_.Leave(instance.ns, LineOf(name, *before.keys),
-                 {instance.priority, before.order, visit});
+    table_.Leave(instance.ns, LineOf(name, *before.keys), {instance.priority, before.order, visit});
     shortened_.erase(name);
   }
   bool other = false;  // the instance holds other keys than before
@@ -270,8 +270,7 @@ void Limits::Move(const Instance& instance, uint64_t visit, const Stake& before,
     for (const LimitKey& key : *after.keys) {
       const bool new_here = !table_.Holds(instance.ns, key.key, instance.id);
       numbers_.Asked(instance.ns, key);
-      table_.Take(instance.ns, key.key, instance.id,
-                  {visit, after.since, after.forced});
+      table_.Take(instance.ns, key.key, instance.id, {visit, after.since, after.forced});
       if (new_here && !loading_) numbers_.Spent(instance.ns, key.key);
       other = other || new_here;
     }

@@ -156,8 +156,8 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   // What runs without having asked for its limits: an instance on another version, a token whose
   // claim a crash had lost.
   std::deque<TokenName> unasked_;
-  std::deque<std::string> old_;    // ns\0id: it waits, and its row does not say for which keys
-  size_t left_ = 0;                // of this pass
+  std::deque<std::string> old_;  // ns\0id: it waits, and its row does not say for which keys
+  size_t left_ = 0;              // of this pass
   bool loading_ = true;
 };
 

@@ -61,8 +61,8 @@ bool Limits::GiveWay() {
   return true;
 }
 
-// An instance holds other keys than before, or one of its tokens waits: the tokens stand in the line
-// of those keys that their instance does not hold, and wait no more when it holds them all.
+// An instance holds other keys than before, or one of its tokens waits: the tokens stand in the
+// line of those keys that their instance does not hold, and wait no more when it holds them all.
 bool Limits::Recheck() {
   if (to_recheck_.empty()) return false;
   const auto [ns, id] = SplitKey(*to_recheck_.begin());

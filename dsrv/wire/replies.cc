@@ -3,8 +3,8 @@
 #include "dsrv/engine/waits.h"
 #include "fsm/base/limits.h"
 #include "fsm/condition/condition.h"
-#include "fsm/rules/group.h"
 #include "fsm/plan/graph.h"
+#include "fsm/rules/group.h"
 
 namespace dfsmr {
 namespace {

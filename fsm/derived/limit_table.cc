@@ -175,8 +175,8 @@ uint64_t LimitTable::Ahead(std::string_view ns, std::string_view key, const Turn
 
 // Numbers ----------------------------------------------------------------------------------------
 
-void LimitTable::SetNumbers(std::string_view ns, std::string_view key,
-                            const LimitNumbers& numbers, Timestamp now) {
+void LimitTable::SetNumbers(std::string_view ns, std::string_view key, const LimitNumbers& numbers,
+                            Timestamp now) {
   Key& at = At(ns, key);
   if (at.numbers == numbers) return;
   if (at.numbers.rate && numbers.rate && at.full_at > now) {

@@ -72,9 +72,7 @@ class Waits {
     return Has(Wait::kPause) || Has(Wait::kStuck) || Has(Wait::kTurn);
   }
   // Whether it waits for room under limits, and for nothing else.
-  constexpr bool ForTurn() const {
-    return bits_ == Bit(Wait::kLimit) || bits_ == Bit(Wait::kTurn);
-  }
+  constexpr bool ForTurn() const { return bits_ == Bit(Wait::kLimit) || bits_ == Bit(Wait::kTurn); }
   friend bool operator==(const Waits&, const Waits&) = default;
 
  private:

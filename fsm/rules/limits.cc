@@ -56,8 +56,8 @@ void ForgetCalls(Scene& scene) {
 }
 
 void ForgetTokenLimits(Instance& instance) {
-  for (uint64_t visit : VisitsWith(
-           instance, [](const Token& token) { return static_cast<bool>(token.limits); })) {
+  for (uint64_t visit :
+       VisitsWith(instance, [](const Token& token) { return static_cast<bool>(token.limits); })) {
     instance.tokens.FindMutable(visit)->limits.reset();
   }
 }

@@ -12,9 +12,9 @@ namespace dfsmr {
 namespace {
 
 constexpr std::array<std::string_view, 15> kKeys = {
-    "plan",      "description", "params",      "label", "upgrade_strategy",
-    "retention", "limit",       "singleton",   "on_conflict", "hooks",
-    "use",       "replace",     "without",     "flow",  "wait_after_fail"};
+    "plan",      "description", "params",    "label",       "upgrade_strategy",
+    "retention", "limit",       "singleton", "on_conflict", "hooks",
+    "use",       "replace",     "without",   "flow",        "wait_after_fail"};
 constexpr std::string_view kAll =
     "a plan has plan, description, params, label, upgrade_strategy, retention, limit, singleton, "
     "on_conflict, wait_after_fail, hooks, use, replace, without and flow";

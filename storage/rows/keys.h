@@ -40,7 +40,8 @@
 //          0x03    ns kind(1) name number(8)  of one that is FAILED
 //          0x04    time(8) ns kind(1) name number(8)  when it was listed
 //          0x05    ns group                record.Backfill
-//   0x1D trigger   ns name                 record.Trigger; without a name the last record of the feed
+//   0x1D trigger   ns name                 record.Trigger; without a name the last record of the
+//   feed
 //                                          that all triggers which follow it have looked at (8)
 //   0x1E gathering ns trigger number(8)    record.Gathering
 //   0x1F gathered  ns trigger number(8) index(8)  record.Gathered: an item of a gathering

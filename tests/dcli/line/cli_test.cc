@@ -15,10 +15,10 @@ namespace dfsmr::cli {
 namespace {
 
 const std::vector<std::string> kCommands = {
-    "define",  "check",  "machines", "graph",      "start",     "instances",  "show",
-    "history", "ready",  "changes",  "transition", "extend",    "relinquish", "work",
-    "pause",   "resume", "skip",     "cancel",     "groups",    "token",
-    "completion", "clock", "schedules",  "triggers", "limits"};
+    "define",  "check",     "machines", "graph",      "start",  "instances",  "show",
+    "history", "ready",     "changes",  "transition", "extend", "relinquish", "work",
+    "pause",   "resume",    "skip",     "cancel",     "groups", "token",      "completion",
+    "clock",   "schedules", "triggers", "limits"};
 
 constexpr const char* kTwo =
     "id: a\nnodes: {s: {start: true, transitions: {ok: e}}, e: {final: true}}\n---\n"

@@ -234,7 +234,8 @@ TEST_CASE("refused at define time, with line, column and path") {
        "f:2:12: retention: '7' has no unit; write 7s for seconds, or another of us, ms, s, m, h, "
        "d\n"},
       {"id: m\nparams: {type: strin}\nnodes: {a: {start: true, final: true}}\n",
-       "f:2:16: params.type: 'strin' is no type: 'type' must be array, boolean, integer, null, number, object or "
+       "f:2:16: params.type: 'strin' is no type: 'type' must be array, boolean, integer, null, "
+       "number, object or "
        "string, or a list of those (did you mean 'string'?)\n"},
       {"id: m\nparams: url\nnodes: {a: {start: true, final: true}}\n",
        "f:2:9: params: expected a JSON Schema, such as {type: object, required: [url]}, not "
@@ -255,9 +256,11 @@ TEST_CASE("refused at define time, with line, column and path") {
       {"id: m\nnodes:\n  a: {start: yes, transitions: {ok: z}}\n  z: {final: true}\n",
        "f:3:14: nodes.a.start: expected true or false, not 'yes'\n"},
       {"id: m\nnodes:\n  a: {start: true, transitions: {ok: [z, z]}}\n  z: {final: true}\n",
-       "f:3:39: nodes.a.transitions.ok[0]: expected a choice such as {if: {value: \"${given.sum}\", "
+       "f:3:39: nodes.a.transitions.ok[0]: expected a choice such as {if: {value: "
+       "\"${given.sum}\", "
        "greater: 10}, to: NODE}, or {to: NODE} as the last, not 'z'\n"
-       "f:3:42: nodes.a.transitions.ok[1]: expected a choice such as {if: {value: \"${given.sum}\", "
+       "f:3:42: nodes.a.transitions.ok[1]: expected a choice such as {if: {value: "
+       "\"${given.sum}\", "
        "greater: 10}, to: NODE}, or {to: NODE} as the last, not 'z'\n"},
       {"id: m\nnodes:\n  a:\n    start: true\n    transitions:\n      ok: z\n      error: zz\n"
        "  z: {final: true}\n",

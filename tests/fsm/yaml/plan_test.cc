@@ -591,7 +591,8 @@ TEST_CASE("flows that are refused") {
        "'-'\n"},
       {"plan: p\nflow: [{step: s, action: a, colour: 1}]\n",
        "f:2:29: flow[0].colour: unknown key 'colour'; a step has step, one of action, plan and "
-       "spawn, input, after, when and if, and with 'action' queue, priority, the keys of a timeout, "
+       "spawn, input, after, when and if, and with 'action' queue, priority, the keys of a "
+       "timeout, "
        "retry, poll, rescue, weight, use, replace, without, limit, singleton and on_conflict\n"},
       {"plan: p\nflow: [{step: s, plan: a, queue: q, retry: 3}]\n",
        "f:2:27: flow[0].queue: key 'queue' is for steps with 'action', and this is a step with "
@@ -600,7 +601,8 @@ TEST_CASE("flows that are refused") {
        "'plan'\n"},
       {"plan: p\nflow: [{step: s, action: a, phases: [run]}]\n",
        "f:2:29: flow[0].phases: unknown key 'phases'; a step has step, one of action, plan and "
-       "spawn, input, after, when and if, and with 'action' queue, priority, the keys of a timeout, "
+       "spawn, input, after, when and if, and with 'action' queue, priority, the keys of a "
+       "timeout, "
        "retry, poll, rescue, weight, use, replace, without, limit, singleton and on_conflict\n"},
       {"plan: p\nflow: [{step: s, action: a, input: text}]\n",
        "f:2:36: flow[0].input: expected a map such as {name: \"${params.name}\"}, or a reference "

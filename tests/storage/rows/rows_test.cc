@@ -286,7 +286,8 @@ TEST_CASE("why an instance does not run is read from rows that earlier versions 
     CHECK(read->waits == row.waits);
     CHECK(read->cancel == row.cancel);
     if (read->plan) CHECK(read->plan->OwnsGraph() == row.owns_graph);
-    // Nor has the form of a row changed. Only KILL says FORCE, too, now, and a singleton is a limit.
+    // Nor has the form of a row changed. Only KILL says FORCE, too, now, and a singleton is a
+    // limit.
     Instance again = *read;
     world.Put(&again);
     auto written = world.store.Get(KeyOfRow(stopped));

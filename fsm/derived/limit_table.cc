@@ -405,19 +405,29 @@ void LimitTable::Filled(Key& key) {
   filled_.push_back(key.name);
 }
 
-std::optional<LimitTable::Waiter> LimitTable::Next(Timestamp now) {
-  while (!freed_.empty()) {
-    auto it = keys_.find(freed_.front());
+// Of the keys that have been freed and have room, that with the best turn: one that lacks several of
+// them goes before those that lack one. Drops the others from the list.
+LimitTable::Key* LimitTable::BestFreed(Timestamp now) {
+  Key* best = nullptr;
+  for (auto name = freed_.begin(); name != freed_.end();) {
+    auto it = keys_.find(*name);
     Key* key = it == keys_.end() ? nullptr : it->second.get();
-    const bool room = key && HasRoom(*key, now);
-    if (!room || key->parked.empty()) {
-      freed_.pop_front();
-      if (!key) continue;
-      key->in_freed = false;
-      if (!key->parked.empty() && HasPlace(*key)) Await(*key, NextToken(*key));
-      DropKey(*key, now);
+    if (key && !key->parked.empty() && HasRoom(*key, now)) {
+      if (!best || *key->parked.begin() < *best->parked.begin()) best = key;
+      ++name;
       continue;
     }
+    name = freed_.erase(name);
+    if (!key) continue;
+    key->in_freed = false;
+    if (!key->parked.empty() && HasPlace(*key)) Await(*key, NextToken(*key));
+    DropKey(*key, now);
+  }
+  return best;
+}
+
+std::optional<LimitTable::Waiter> LimitTable::Next(Timestamp now) {
+  while (Key* key = BestFreed(now)) {
     Line& line = *by_number_.at(key->parked.begin()->second);
     auto full = std::ranges::find_if(line.keys, [&](Key* one) { return !HasRoom(*one, now); });
     if (full == line.keys.end()) {

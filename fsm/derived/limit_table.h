@@ -159,6 +159,7 @@ class LimitTable {
   // The line's first has changed.
   void Replace(Line& line);
   void Freed(Key& key);
+  Key* BestFreed(Timestamp now);
   void Filled(Key& key);
   void Await(Key& key, Timestamp next);
   void DropLine(Line& line);

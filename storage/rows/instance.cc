@@ -90,10 +90,12 @@ Waits WaitsIn(const record::Instance& in) {
   if (state == InstanceState::kPlanning || state == InstanceState::kRunning) return {};
   Waits waits;
   if (in.hold()) waits.Add(Wait::kHold);
-  if (in.start_at() != 0 && in.start_time() == 0) waits.Add(Wait::kStartAt);
+  const bool for_limits = in.waits_for_limits() || in.plan().waits_for_key();
+  // One that waits for limits has asked for them, which it does when its start_at has come.
+  if (in.start_at() != 0 && in.start_time() == 0 && !for_limits) waits.Add(Wait::kStartAt);
   if (in.after_size() > 0) waits.Add(Wait::kAfter);
   if (in.provenance().waits_for_group()) waits.Add(Wait::kGroup);
-  if (in.waits_for_limits() || in.plan().waits_for_key()) waits.Add(Wait::kLimit);
+  if (for_limits) waits.Add(Wait::kLimit);
   if (in.waits_for_turn()) {
     waits.Add(Wait::kTurn);
   } else if (state == InstanceState::kPaused) {

@@ -148,6 +148,19 @@ TEST_CASE("a rate that is raised lets in those that wait, and what has begun kee
   CHECK(play.LetIn() == Ids{"2"});
 }
 
+TEST_CASE("one that lacks two keys which become free together goes before one that lacks one") {
+  Play play;
+  play.Max("a", 1);
+  play.Max("b", 1);
+  play.Take("a", 1);
+  play.Take("b", 1);
+  play.Wait({"a", "b"}, 2);
+  play.Wait({"b"}, 3);
+  play.table.Release("ns", "b", "1", 0);
+  play.table.Release("ns", "a", "1", 0);
+  CHECK(play.LetIn() == Ids{"2"});
+}
+
 TEST_CASE("an instance counts once, however many of its tokens hold a key") {
   Play play;
   play.Max("k", 2);

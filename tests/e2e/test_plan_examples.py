@@ -10,7 +10,8 @@ import yaml
 from support import (BIN, CONSUMER, MACHINES, SOON, eventually, from_json, kind, outputs, result,
                      state, step_state)
 
-RUN_BY_A_TEST = {"build", "checksum", "checksums", "approval", "rescue"}
+# deploy: by test_deploy_example.py.
+RUN_BY_A_TEST = {"build", "checksum", "checksums", "approval", "rescue", "deploy"}
 PATIENCE = 6 * SOON
 
 
@@ -33,7 +34,7 @@ def runs(space, id):
 
 def test_every_plan_is_sound_and_every_one_is_run(space, dcli):
     files = sorted(MACHINES.glob("*.plan.yaml"))
-    assert len(files) == 4
+    assert len(files) == 5
     for file in files:
         dcli.ok("check", file)
         dcli.ok("define", file)

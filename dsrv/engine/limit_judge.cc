@@ -75,7 +75,8 @@ std::string LimitJudge::Why(const std::string& ns, const LimitAsk& ask) const {
     const Duration left = table_.NextToken(ns, ask.key) - turn_.clock();
     if (left > Duration::zero()) {
       return what + " lets " + std::to_string(numbers.rate->count) + " begin in " +
-             FormatDuration(numbers.rate->per) + ", the next in " + FormatDuration(left);
+             FormatDuration(numbers.rate->per) + ", the next in " +
+             FormatDuration(std::chrono::ceil<std::chrono::milliseconds>(left));
     }
   }
   const uint64_t held = table_.Used(ns, ask.key);

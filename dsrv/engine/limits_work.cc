@@ -95,8 +95,9 @@ void Limits::Shorten(const Instance& instance, const Token& token, std::vector<L
   const std::vector<LimitKey>& line = LineOf(name, token.limits->keys);
   if (line == lacks) return;
   const Turn turn{instance.priority, token.limits->order, token.visit};
-  table_.Leave(instance.ns, line, turn);
+  // In this order: a key that nobody stood for would be forgotten with its number.
   table_.Stand(instance.ns, lacks, turn, instance.id, token.limits->since, Stand::kWaits);
+  table_.Leave(instance.ns, line, turn);
   if (lacks.size() == token.limits->keys.size()) {
     shortened_.erase(name);
   } else {

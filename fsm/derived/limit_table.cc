@@ -40,7 +40,7 @@ struct LimitTable::Key {
   uint64_t waiting = 0;        // in lines that contain it, by standing
   uint64_t paused = 0;
   uint64_t asking = 0;
-  bool in_freed = false;
+  std::optional<LinePlace> freed_at;  // where it stands in freed_; absent: it does not
   bool in_filled = false;
   std::optional<Timestamp> due;
 
@@ -126,7 +126,7 @@ bool LimitTable::HasPlace(std::string_view ns, std::string_view key,
 
 bool LimitTable::Awaited(std::string_view ns, std::string_view key) const {
   const Key* at = Find(ns, key);
-  return at && at->in_freed && !at->parked.empty();
+  return at && at->freed_at && !at->parked.empty();
 }
 
 Timestamp LimitTable::NextToken(std::string_view ns, std::string_view key) const {
@@ -309,10 +309,7 @@ LimitTable::Line& LimitTable::LineOf(std::string_view ns, const std::vector<Limi
   return *line;
 }
 
-void LimitTable::Stand(std::string_view ns, const std::vector<LimitKey>& keys, const Turn& turn,
-                       std::string_view instance, Timestamp since, Standing standing) {
-  Check(!keys.empty(), "one waits for a key");
-  Line& line = LineOf(ns, keys);
+void LimitTable::Drop(Line& line, const Turn& turn) {
   const auto drop = [&](auto& from, uint64_t Key::*counter) {
     if (from.erase(turn) == 0) return;
     for (Key* key : line.keys) --(key->*counter);
@@ -320,6 +317,13 @@ void LimitTable::Stand(std::string_view ns, const std::vector<LimitKey>& keys, c
   drop(line.waiting, &Key::waiting);
   drop(line.paused, &Key::paused);
   drop(line.asking, &Key::asking);
+}
+
+void LimitTable::Stand(std::string_view ns, const std::vector<LimitKey>& keys, const Turn& turn,
+                       std::string_view instance, Timestamp since, Standing standing) {
+  Check(!keys.empty(), "one waits for a key");
+  Line& line = LineOf(ns, keys);
+  Drop(line, turn);
   const auto add = [&](auto& to, uint64_t Key::*counter) {
     to.emplace(turn, Packed(instance, since));
     for (Key* key : line.keys) ++(key->*counter);
@@ -342,20 +346,16 @@ void LimitTable::Stand(std::string_view ns, const std::vector<LimitKey>& keys, c
 void LimitTable::Leave(std::string_view ns, const std::vector<LimitKey>& keys, const Turn& turn) {
   if (keys.empty()) return;
   Line& line = LineOf(ns, keys);
-  const auto drop = [&](auto& from, uint64_t Key::*counter) {
-    if (from.erase(turn) == 0) return;
-    for (Key* key : line.keys) --(key->*counter);
-  };
-  drop(line.waiting, &Key::waiting);
-  drop(line.paused, &Key::paused);
-  drop(line.asking, &Key::asking);
+  Drop(line, turn);
   Replace(line);
   if (line.empty()) DropLine(line);
 }
 
 void LimitTable::Unpark(Line& line) {
   if (!line.at) return;
-  line.at->parked.erase({*line.place, line.number});
+  Key& key = *line.at;
+  key.parked.erase({*line.place, line.number});
+  if (key.freed_at && !key.parked.empty()) PlaceFreed(key);
   line.at = nullptr;
   line.place.reset();
 }
@@ -365,6 +365,7 @@ void LimitTable::Park(Line& line, Key* at) {
   line.at = at;
   line.place = line.waiting.begin()->first;
   at->parked.insert({*line.place, line.number});
+  if (at->freed_at) PlaceFreed(*at);
 }
 
 void LimitTable::Replace(Line& line) {
@@ -386,7 +387,7 @@ void LimitTable::DropLine(Line& line) {
 
 void LimitTable::DropKey(Key& key, Timestamp now) {
   const bool used =
-      !key.holders.empty() || !key.lines.empty() || key.count || key.in_freed || key.in_filled;
+      !key.holders.empty() || !key.lines.empty() || key.count || key.freed_at || key.in_filled;
   if (used) return;
   if (key.full_at > now) return Await(key, key.full_at);  // to be forgotten later
   if (key.due) due_.erase({*key.due, key.name});
@@ -396,8 +397,7 @@ void LimitTable::DropKey(Key& key, Timestamp now) {
 // Turns ------------------------------------------------------------------------------------------
 
 void LimitTable::Freed(Key& key) {
-  if (key.parked.empty() || std::exchange(key.in_freed, true)) return;
-  freed_.push_back(key.name);
+  if (!key.parked.empty()) PlaceFreed(key);
 }
 
 void LimitTable::Filled(Key& key) {
@@ -405,25 +405,28 @@ void LimitTable::Filled(Key& key) {
   filled_.push_back(key.name);
 }
 
+void LimitTable::PlaceFreed(Key& key) {
+  DropFreed(key);
+  key.freed_at = *key.parked.begin();
+  freed_.emplace(std::pair(*key.freed_at, key.name), &key);
+}
+
+void LimitTable::DropFreed(Key& key) {
+  if (key.freed_at) freed_.erase({*key.freed_at, key.name});
+  key.freed_at.reset();
+}
+
 // Of the keys that have been freed and have room, that with the best turn: one that lacks several of
-// them goes before those that lack one. Drops the others from the list.
+// them goes before those that lack one. Drops those before it from the list.
 LimitTable::Key* LimitTable::BestFreed(Timestamp now) {
-  Key* best = nullptr;
-  for (auto name = freed_.begin(); name != freed_.end();) {
-    auto it = keys_.find(*name);
-    Key* key = it == keys_.end() ? nullptr : it->second.get();
-    if (key && !key->parked.empty() && HasRoom(*key, now)) {
-      if (!best || *key->parked.begin() < *best->parked.begin()) best = key;
-      ++name;
-      continue;
-    }
-    name = freed_.erase(name);
-    if (!key) continue;
-    key->in_freed = false;
+  while (!freed_.empty()) {
+    Key* key = freed_.begin()->second;
+    if (!key->parked.empty() && HasRoom(*key, now)) return key;
+    DropFreed(*key);
     if (!key->parked.empty() && HasPlace(*key)) Await(*key, NextToken(*key));
     DropKey(*key, now);
   }
-  return best;
+  return nullptr;
 }
 
 std::optional<LimitTable::Waiter> LimitTable::Next(Timestamp now) {

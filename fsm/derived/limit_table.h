@@ -154,11 +154,15 @@ class LimitTable {
   static bool HasPlace(const Key& key);
   static Timestamp NextToken(const Key& key);
   static bool HasRoom(const Key& key, Timestamp now);
+  // Takes one out of a line, however it stands there.
+  static void Drop(Line& line, const Turn& turn);
   void Park(Line& line, Key* at);
   void Unpark(Line& line);
   // The line's first has changed.
   void Replace(Line& line);
   void Freed(Key& key);
+  void PlaceFreed(Key& key);
+  void DropFreed(Key& key);
   Key* BestFreed(Timestamp now);
   void Filled(Key& key);
   void Await(Key& key, Timestamp next);
@@ -171,7 +175,8 @@ class LimitTable {
   std::map<std::string, std::unique_ptr<Line>> lines_;       // by ns\0key\0key…
   std::map<uint64_t, Line*> by_number_;
   uint64_t last_line_ = 0;
-  std::deque<std::string> freed_;   // keys that may have room for one that is parked there
+  // Keys that may have room for a line that is parked there, by the first of those.
+  std::map<std::pair<LinePlace, std::string>, Key*> freed_;
   std::deque<std::string> filled_;  // keys that may have no room for one that asks
   std::set<std::pair<Timestamp, std::string>> due_;
 };

@@ -26,6 +26,7 @@ void Outbox::Add(SessionUpdate update) {
   for (const Task& task : update.tasks) ToProto(task, next_.add_tasks());
   for (std::string& claim : update.cancelled) next_.add_cancelled_claims(std::move(claim));
   for (std::string& claim : update.killed) next_.add_killed_claims(std::move(claim));
+  for (std::string& claim : update.finishable) next_.add_finishable_claims(std::move(claim));
   Append(&update.tasks, &next_tasks_);
 }
 

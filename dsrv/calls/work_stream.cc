@@ -81,7 +81,7 @@ Result<Ok> WorkStream::TakeOpen() {
   ns_ = poll->filter.ns;
   return Post(
       [self = self_, poll = *poll, capacity](Engine& engine) {
-        self->OpenSession(engine, poll.filter, poll.worker, capacity);
+        self->OpenSession(engine, poll, capacity);
       },
       256);
 }
@@ -162,11 +162,12 @@ void WorkStream::ReadOn() {
 
 // The loop ---------------------------------------------------------------------------------------
 
-void WorkStream::OpenSession(Engine& engine, Filter filter, std::string worker, int32_t capacity) {
+void WorkStream::OpenSession(Engine& engine, const PollArgs& poll, int32_t capacity) {
   if (session_ == Session::kClosed) return;
   auto session = engine.OpenSession(
-      std::move(filter), std::move(worker), capacity,
-      [self = shared_from_this()](SessionUpdate update) { self->Update(std::move(update)); });
+      poll.filter, poll.worker, capacity,
+      [self = shared_from_this()](SessionUpdate update) { self->Update(std::move(update)); },
+      poll.terms);
   if (!session) return EndWith(session.error());
   session_ = Session::kOpen;
   session_id_ = *session;
@@ -179,7 +180,7 @@ void WorkStream::Handle(Engine& engine, Message& message) {
     ToProto(instance, answer, answers->add_results());
   }
   for (const auto& extend : message.extends) {
-    ToProto(ExtendAs(engine, caller_, extend), answers->add_extended());
+    ToProto(ExtendAs(engine, caller_, extend, session_id_), answers->add_extended());
   }
   for (RelinquishCommand& relinquish : message.relinquishes) {
     (void)RelinquishAs(engine, caller_, relinquish);
@@ -206,6 +207,7 @@ void WorkStream::CloseSession(Engine& engine) {
 // Writing ----------------------------------------------------------------------------------------
 
 void WorkStream::Update(SessionUpdate update) {
+  if (update.end) return EndWith(*update.end);
   Lock lock(mutex_);
   if (!exchange_.Add(std::move(update))) {
     // OnDone closes the session and gives the tasks back. If it has run already, they are given

@@ -52,7 +52,7 @@ class WorkStream : public grpc::ServerBidiReactor<v1::WorkRequest, v1::WorkRespo
   Message Read() const;
 
   // In the loop.
-  void OpenSession(Engine& engine, Filter filter, std::string worker, int32_t capacity);
+  void OpenSession(Engine& engine, const PollArgs& poll, int32_t capacity);
   void Handle(Engine& engine, Message& message);
   void CloseSession(Engine& engine);
 

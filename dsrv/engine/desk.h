@@ -15,22 +15,29 @@
 #include "dsrv/engine/claims.h"
 #include "dsrv/engine/handouts.h"
 #include "dsrv/engine/part.h"
+#include "dsrv/engine/sessions.h"
 #include "dsrv/engine/turn.h"
 
 namespace dfsmr {
 
 class Desk : public Part {
  public:
-  Desk(OpenTurn& turn, Agenda& agenda, Claims& claims, HandOuts& handouts)
-      : turn_(turn), agenda_(agenda), claims_(claims), handouts_(handouts) {}
+  Desk(OpenTurn& turn, Agenda& agenda, Claims& claims, HandOuts& handouts, Sessions& sessions)
+      : turn_(turn),
+        agenda_(agenda),
+        claims_(claims),
+        handouts_(handouts),
+        sessions_(sessions) {}
 
   // As Engine's methods of the same names.
   Result<WaiterId> Poll(PollArgs args, PollSink sink);
   bool CancelPoll(WaiterId poll);
   Result<SessionId> OpenSession(Filter filter, std::string worker, int32_t capacity,
-                                SessionSink sink);
+                                SessionSink sink, WorkerTerms terms);
   void DrainSession(SessionId session);
   void CloseSession(SessionId session);
+  // Has the stream of a session end with an error; its driver then closes the session.
+  void BreakSession(SessionId session, Error why);
   void StopHandingOut();
   void AfterCommit(SessionId session, std::function<void(bool more)> tell);
 
@@ -64,6 +71,7 @@ class Desk : public Part {
     Filter filter;
     std::string worker;
     size_t max = 1;  // tasks of the answer, or capacity of the stream
+    WorkerTerms terms;
     std::variant<Parked, Stream> kind;
   };
 
@@ -85,6 +93,7 @@ class Desk : public Part {
   Agenda& agenda_;
   Claims& claims_;
   HandOuts& handouts_;
+  Sessions& sessions_;
   std::unordered_map<WaiterId, Waiter> waiters_;
   std::set<std::pair<Timestamp, WaiterId>> poll_ends_;
   std::map<SessionId, std::vector<std::function<void(bool)>>> answers_;

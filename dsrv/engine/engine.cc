@@ -56,6 +56,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       timers(turn),
       throttle(turn, statistics, timers, agenda),
       claims(turn, catalog, statistics, residents, changer, throttle),
+      sessions(turn, claims),
       upgrades(turn, catalog, residents, changer, agenda, throttle),
       values(turn, residents, options),
       walker(turn, changer, options),
@@ -72,14 +73,14 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       launcher(turn, changer, starter, reports),
       schedules(turn, documents, occurrences, launcher),
       handouts(turn, agenda, residents, changer, values, limits, throttle, timers, upgrades),
-      desk(turn, agenda, claims, handouts),
+      desk(turn, agenda, claims, handouts, sessions),
       groups(turn, residents, changer, limits),
       backfills(turn, documents, residents, schedules, groups),
       retention(turn, catalog, statistics, residents, groups, options),
       triggers({turn, documents, occurrences, residents, starter, launcher, retention, options}),
       all{&followers, &planner,  &walker,    &family,    &limits,   &hooks,
           &spawner,   &launcher, &schedules, &canceller, &upgrades, &claims,
-          &timers,    &desk,     &handouts,  &groups,    &triggers} {
+          &sessions,  &timers,   &desk,      &handouts,  &groups,    &triggers} {
   changer.Tell(all);
   changer.Consult([this](Resident& resident, const Reference& reference, const FreshOutput& fresh) {
     return values.ForCondition(resident, reference, fresh);
@@ -216,7 +217,7 @@ Timestamp Engine::NextStep() {
 
 Timestamp Engine::NextChore() const {
   return std::min({parts_->statistics.Due(), parts_->residents.SettleDueAt(),
-                   parts_->desk.PollsDue(), parts_->limits.SaveDue()});
+                   parts_->desk.PollsDue(), parts_->limits.SaveDue(), parts_->sessions.Due()});
 }
 
 void Engine::AfterCommit(std::function<void()> tell) { parts_->turn.AfterCommit(std::move(tell)); }
@@ -315,13 +316,14 @@ Result<Answer> Engine::Report(const std::string& ns, const std::string& id, Repo
 }
 
 Result<std::string> Engine::Relinquish(const std::string& ns, const std::string& id,
-                                       const ClaimRef& claim, const std::string& client) {
-  return parts_->claims.Relinquish(ns, id, claim, client);
+                                       const ClaimRef& claim, const GiveBackArgs& args) {
+  return parts_->claims.Relinquish(ns, id, claim, args);
 }
 
 Extended Engine::Extend(const std::string& ns, const std::string& id, const ClaimRef& claim,
-                        std::optional<Duration> by, double progress) {
-  return parts_->claims.Extend(ns, id, claim, by, progress);
+                        std::optional<Duration> by, ExtendArgs args) {
+  parts_->sessions.Complete(ns, &args);
+  return parts_->claims.Extend(ns, id, claim, by, std::move(args));
 }
 
 template <typename Rule>
@@ -411,8 +413,9 @@ void Engine::Undelivered(const std::vector<Task>& tasks, bool perhaps) {
 }
 
 Result<SessionId> Engine::OpenSession(Filter filter, std::string worker, int32_t capacity,
-                                      SessionSink sink) {
-  return parts_->desk.OpenSession(std::move(filter), std::move(worker), capacity, std::move(sink));
+                                      SessionSink sink, WorkerTerms terms) {
+  return parts_->desk.OpenSession(std::move(filter), std::move(worker), capacity, std::move(sink),
+                                  std::move(terms));
 }
 
 void Engine::DrainSession(SessionId session) { parts_->desk.DrainSession(session); }

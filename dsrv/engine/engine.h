@@ -128,9 +128,9 @@ class Engine {
                         const std::vector<rows::ChildStart>& children = {},
                         std::vector<StartArgs> starts = {});
   Result<std::string> Relinquish(const std::string& ns, const std::string& instance,
-                                 const ClaimRef& claim, const std::string& client);
+                                 const ClaimRef& claim, const GiveBackArgs& args);
   Extended Extend(const std::string& ns, const std::string& instance, const ClaimRef& claim,
-                  std::optional<Duration> by, double progress);
+                  std::optional<Duration> by, ExtendArgs args);
   Result<Ok> Pause(const std::string& ns, const std::string& instance);
   Result<Ok> Resume(const std::string& ns, const std::string& instance, const std::string& node,
                     bool force);
@@ -166,9 +166,10 @@ class Engine {
   void Undelivered(const std::vector<Task>& tasks, bool perhaps);
 
   Result<SessionId> OpenSession(Filter filter, std::string worker, int32_t capacity,
-                                SessionSink sink);
+                                SessionSink sink, WorkerTerms terms = {});
   void DrainSession(SessionId session);
-  // Gives the session's claims back, except on nodes that run at most once.
+  // Gives the session's claims back, except on nodes that run at most once, and those that its
+  // worker's terms keep for it.
   void CloseSession(SessionId session);
   // Before a stop: puts everything that is only in memory into this turn's batch.
   void Flush();

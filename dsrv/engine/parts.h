@@ -23,6 +23,7 @@
 #include "dsrv/engine/residents.h"
 #include "dsrv/engine/retention.h"
 #include "dsrv/engine/schedules.h"
+#include "dsrv/engine/sessions.h"
 #include "dsrv/engine/spawner.h"
 #include "dsrv/engine/starter.h"
 #include "dsrv/engine/statistics.h"
@@ -52,6 +53,7 @@ struct Engine::Parts {
   Timers timers;
   Throttle throttle;
   Claims claims;
+  Sessions sessions;
   Upgrades upgrades;
   Values values;
   Walker walker;

@@ -88,6 +88,7 @@ Result<Ok> Engine::LoadOne(Instance instance) {
   Resident passing;
   Resident* resident = &passing;
   if (instance.HasLiveClaim()) {
+    parts_->sessions.Renew(&instance);
     resident = parts_->residents.Insert(std::move(instance), version, *std::move(graph));
   } else {
     passing.instance = std::move(instance);

@@ -39,6 +39,9 @@ class Claims : public Part {
   void Abandon(const std::string& ns, const std::string& id, uint64_t visit, ClaimId claim);
   // The session of a claim does not come back.
   void LoseForGood(const std::string& ns, const std::string& id, uint64_t visit, ClaimId claim);
+  bool IsLive(const std::string& ns, const std::string& id, uint64_t visit, ClaimId claim) {
+    return Find(ns, id, visit, claim).claim != nullptr;
+  }
   void TimeOut(const ClaimDeadline& due);
 
   // Learns from a report that came too late and is refused how long its attempt took.

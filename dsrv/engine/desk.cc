@@ -25,7 +25,7 @@ Desk::Stream* Desk::StreamOf(SessionId session) {
 
 size_t Desk::CapacityOf(const Waiter& waiter) {
   const Stream& stream = std::get<Stream>(waiter.kind);
-  if (stream.draining || stream.in_hand.size() >= waiter.max) return 0;
+  if (stream.draining || stream.held || stream.in_hand.size() >= waiter.max) return 0;
   return waiter.max - stream.in_hand.size();
 }
 
@@ -129,6 +129,31 @@ void Desk::CloseSession(SessionId session) {
 void Desk::BreakSession(SessionId session, Error why) {
   if (!StreamOf(session)) return;
   Tell(session, [&](SessionUpdate& update) { update.end = std::move(why); });
+}
+
+void Desk::Hold(SessionId session, bool held) {
+  Stream* stream = StreamOf(session);
+  if (!stream || std::exchange(stream->held, held) == held) return;
+  const Waiter& waiter = waiters_.at(session);
+  agenda_.RemoveWaiter(session);
+  if (CapacityOf(waiter) > 0) agenda_.AddWaiter(session, waiter.filter);
+  Tell(session, [held](SessionUpdate& update) { update.held = held; });
+}
+
+void Desk::Order(SessionId session, SessionUpdate orders) {
+  if (!StreamOf(session)) return;
+  Tell(session, [&](SessionUpdate& update) {
+    std::ranges::move(orders.cancelled, std::back_inserter(update.cancelled));
+    std::ranges::move(orders.killed, std::back_inserter(update.killed));
+    std::ranges::move(orders.finishable, std::back_inserter(update.finishable));
+    if (orders.end) update.end = std::move(orders.end);
+  });
+}
+
+std::map<ClaimId, Desk::InHand> Desk::InHandOf(SessionId session) const {
+  auto at = waiters_.find(session);
+  const Stream* stream = at == waiters_.end() ? nullptr : std::get_if<Stream>(&at->second.kind);
+  return stream ? stream->in_hand : std::map<ClaimId, InHand>();
 }
 
 void Desk::StopHandingOut() {

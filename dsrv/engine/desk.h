@@ -38,6 +38,19 @@ class Desk : public Part {
   void CloseSession(SessionId session);
   // Has the stream of a session end with an error; its driver then closes the session.
   void BreakSession(SessionId session, Error why);
+  // Hands the stream nothing more, or hands out again.
+  void Hold(SessionId session, bool held);
+  // Tells the stream of a session orders about claims.
+  void Order(SessionId session, SessionUpdate orders);
+  void Order(const std::pair<std::string, std::string>& ns_and_session, SessionUpdate orders) {
+    Order(sessions_.StreamOf(ns_and_session.first, ns_and_session.second), std::move(orders));
+  }
+  struct InHand {
+    std::string instance;
+    uint64_t visit;
+  };
+  // What the stream has in hand; nothing when it has ended.
+  std::map<ClaimId, InHand> InHandOf(SessionId session) const;
   void StopHandingOut();
   void AfterCommit(SessionId session, std::function<void(bool more)> tell);
 
@@ -61,10 +74,7 @@ class Desk : public Part {
   struct Stream {
     SessionSink sink;
     bool draining = false;
-    struct InHand {
-      std::string instance;
-      uint64_t visit;
-    };
+    bool held = false;  // it is handed nothing more for now
     std::map<ClaimId, InHand> in_hand = {};
   };
   struct Waiter {

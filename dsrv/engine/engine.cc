@@ -74,13 +74,16 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       schedules(turn, documents, occurrences, launcher),
       handouts(turn, agenda, residents, changer, values, limits, throttle, timers, upgrades),
       desk(turn, agenda, claims, handouts, sessions),
+      operations(turn, residents, changer, desk),
+      agents(turn, claims, sessions, desk, operations, options),
       groups(turn, residents, changer, limits),
       backfills(turn, documents, residents, schedules, groups),
       retention(turn, catalog, statistics, residents, groups, options),
       triggers({turn, documents, occurrences, residents, starter, launcher, retention, options}),
       all{&followers, &planner,  &walker,    &family,    &limits,   &hooks,
           &spawner,   &launcher, &schedules, &canceller, &upgrades, &claims,
-          &sessions,  &timers,   &desk,      &handouts,  &groups,    &triggers} {
+          &sessions,  &timers,   &desk,      &operations, &agents,   &handouts,
+          &groups,    &triggers} {
   changer.Tell(all);
   changer.Consult([this](Resident& resident, const Reference& reference, const FreshOutput& fresh) {
     return values.ForCondition(resident, reference, fresh);
@@ -230,6 +233,7 @@ void Engine::Flush() {
   parts_->residents.SettleAll();
   parts_->statistics.Save();
   parts_->limits.Save();
+  parts_->agents.Save();
 }
 
 // Definitions -----------------------------------------------------------------------------------
@@ -274,6 +278,7 @@ Schedules& Engine::schedules() { return parts_->schedules; }
 Backfills& Engine::backfills() { return parts_->backfills; }
 Triggers& Engine::triggers() { return parts_->triggers; }
 Groups& Engine::groups() { return parts_->groups; }
+Agents& Engine::agents() { return parts_->agents; }
 Limits& Engine::limits() { return parts_->limits; }
 
 void Engine::AddVersion(const std::string& ns, const Defined& one, Machine machine,
@@ -312,12 +317,17 @@ Result<Started> Engine::Start(StartArgs args) { return parts_->starter.Start(std
 Result<Answer> Engine::Report(const std::string& ns, const std::string& id, ReportArgs args,
                               const std::vector<rows::ChildStart>& children,
                               std::vector<StartArgs> starts) {
-  return parts_->reports.Report(ns, id, std::move(args), children, std::move(starts));
+  const ClaimRef claim = args.claim;
+  auto answer = parts_->reports.Report(ns, id, std::move(args), children, std::move(starts));
+  if (!answer) parts_->operations.EndedLate(claim);
+  return answer;
 }
 
 Result<std::string> Engine::Relinquish(const std::string& ns, const std::string& id,
                                        const ClaimRef& claim, const GiveBackArgs& args) {
-  return parts_->claims.Relinquish(ns, id, claim, args);
+  auto node = parts_->claims.Relinquish(ns, id, claim, args);
+  if (!node) parts_->operations.EndedLate(claim);
+  return node;
 }
 
 Extended Engine::Extend(const std::string& ns, const std::string& id, const ClaimRef& claim,
@@ -420,7 +430,10 @@ Result<SessionId> Engine::OpenSession(Filter filter, std::string worker, int32_t
 
 void Engine::DrainSession(SessionId session) { parts_->desk.DrainSession(session); }
 
-void Engine::CloseSession(SessionId session) { parts_->desk.CloseSession(session); }
+void Engine::CloseSession(SessionId session) {
+  parts_->desk.CloseSession(session);
+  parts_->agents.Ended(session);
+}
 
 void Engine::StopHandingOut() { parts_->desk.StopHandingOut(); }
 

@@ -47,6 +47,7 @@ class Schedules;      // schedules.h
 class Groups;         // groups.h
 class Triggers;       // triggers.h
 class Limits;         // limits.h
+class Agents;         // agents.h
 struct VersionState;  // machine_state.h
 
 class Engine {
@@ -115,6 +116,7 @@ class Engine {
   Groups& groups();
   Triggers& triggers();
   Limits& limits();
+  Agents& agents();
   Result<MachineView> GetMachine(const std::string& ns, const std::string& id, uint32_t version);
   // At most `limit` machines after `after`, ordered by (id, version).
   std::vector<MachineView> ListMachines(const std::string& ns, bool all_versions,

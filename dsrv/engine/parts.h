@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "dsrv/engine/agents.h"
 #include "dsrv/engine/backfills.h"
 #include "dsrv/engine/catalog.h"
 #include "dsrv/engine/changer.h"
@@ -70,6 +71,8 @@ struct Engine::Parts {
   Schedules schedules;
   HandOuts handouts;
   Desk desk;
+  Operations operations;
+  Agents agents;
   Groups groups;
   Backfills backfills;
   Retention retention;

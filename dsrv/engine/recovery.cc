@@ -54,6 +54,8 @@ Result<Ok> Engine::Recover(uint64_t epoch, Timestamp now) {
   if (done) done = parts_->statistics.Recover();
   if (done) done = parts_->groups.Recover();
   if (done) done = parts_->limits.Recover();
+  if (done) done = parts_->operations.Recover();
+  if (done) done = parts_->agents.Recover();
   if (done) done = LoadLive();
   if (done) done = parts_->schedules.Recover();
   if (done) done = parts_->backfills.Recover();

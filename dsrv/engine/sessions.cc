@@ -52,6 +52,11 @@ void Sessions::End(const std::string& ns, const std::string& name) {
   WaitUntil(key, at->second, turn_.real());
 }
 
+SessionId Sessions::StreamOf(const std::string& ns, const std::string& session) const {
+  auto at = sessions_.find({ns, session});
+  return at == sessions_.end() ? 0 : at->second.stream;
+}
+
 void Sessions::WaitUntil(const Key& key, Session& session, Timestamp until) {
   if (session.until != kNever) ends_.erase({session.until, key});
   session.until = until;

@@ -27,6 +27,8 @@ class Sessions : public Part {
   // The session does not come back: what it has is lost. Answers how much was begun, and of that how
   // much runs at most once, which stays as it is.
   void End(const std::string& ns, const std::string& session);
+  // The session's stream; 0: it has none.
+  SessionId StreamOf(const std::string& ns, const std::string& session) const;
   // Fills in what a claim that a crash has lost is to say of the session, by the stream of the call.
   void Complete(const std::string& ns, ExtendArgs* args) const;
   // At start, before the instance is loaded: workers have as long again to begin what they have.

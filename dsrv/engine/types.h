@@ -192,6 +192,7 @@ struct SessionUpdate {
   std::vector<std::string> killed;
   std::vector<std::string> finishable;  // of `cancelled`: a report of these still counts
   bool drained = false;  // nothing is in hand and nothing more will come
+  std::optional<bool> held = {};    // from now on: nothing is handed out to it; of an agent
   std::optional<Error> end;  // the stream is to end with it
 };
 using SessionSink = std::function<void(SessionUpdate)>;

@@ -14,6 +14,7 @@ enum class Reason : uint8_t {
   kBadRequest, kBadMachine, kBadParams, kTooLarge,
   kNoSuchMachine, kNoSuchInstance, kNoSuchNode, kNoSuchToken,
   kNoSuchSchedule, kNoSuchTrigger, kNoSuchLimit, kNoSuchOccurrence, kNoSuchGroup,
+  kNoSuchAgent, kAgentExists, kAgentEvicted,
   kInstanceExists,
   kIllegalTransition, kStaleClaim, kNotHeld, kInstanceStopped, kAmbiguousNode, kSupersededVersion,
   kLimitReached, kNotVirtual,

@@ -37,16 +37,18 @@ namespace {
 
 // A hash of the instance's name (FNV-1a). Claims carry it, so that a claim is refused at another
 // instance.
-uint32_t Tag(const Instance& instance) {
+uint32_t Tag(std::string_view ns, std::string_view id) {
   uint32_t hash = 2166136261u;
   auto mix = [&hash](std::string_view text) {
     for (char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 16777619u;
     hash = hash * 16777619u;
   };
-  mix(instance.ns);
-  mix(instance.id);
+  mix(ns);
+  mix(id);
   return hash;
 }
+
+uint32_t Tag(const Instance& instance) { return Tag(instance.ns, instance.id); }
 
 void AppendHex(std::string& text, uint64_t number) {
   char digits[17];
@@ -66,13 +68,17 @@ ClaimRef ClaimOf(const Instance& instance, uint64_t visit, ClaimId id) {
 }
 
 std::string ClaimText(const Instance& instance, uint64_t visit, ClaimId id) {
+  return ClaimText(instance.ns, instance.id, visit, id);
+}
+
+std::string ClaimText(std::string_view ns, std::string_view instance, uint64_t visit, ClaimId id) {
   std::string text;
   text.reserve(32);
   for (uint64_t number : {visit, id.epoch, id.serial}) {
     AppendHex(text, number);
     text += '-';
   }
-  AppendHex(text, Tag(instance));
+  AppendHex(text, Tag(ns, instance));
   return text;
 }
 
@@ -422,6 +428,29 @@ void LoseClaim(Scene& scene, uint64_t visit, ClaimId id, bool for_good) {
     }
     Abandon(scene, *token, *claim);
   }
+  FreeIfUnclaimed(scene, visit);
+  StopIfCancelled(scene);
+}
+
+void NoteSignal(Scene& scene, uint64_t visit, ClaimId id) {
+  Token* token = scene.instance.tokens.FindMutable(visit);
+  if (!token) return;
+  auto claim = std::ranges::find(token->claims, id, &Claim::id);
+  if (claim != token->claims.end() && claim->operation) claim->operation->signal_time = scene.now;
+}
+
+void EndUntold(Scene& scene, uint64_t visit, ClaimId id) {
+  Instance& instance = scene.instance;
+  Token* token = instance.tokens.FindMutable(visit);
+  if (!token || instance.Stopped()) return;
+  auto claim = std::ranges::find(token->claims, id, &Claim::id);
+  if (claim == token->claims.end() || claim->given_back) return;
+  const bool repeats = !scene.machine.nodes[token->node].AtMostOnce();
+  if (!repeats && !instance.Cancelling()) {  // it stays CLAIMED, until somebody says what to do
+    if (claim->operation) claim->operation->lost = true;
+    return;
+  }
+  GiveBack(scene, *token, *claim, "", "it has ended without a report");
   FreeIfUnclaimed(scene, visit);
   StopIfCancelled(scene);
 }

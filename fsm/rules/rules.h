@@ -173,6 +173,7 @@ void BeginAgain(Scene& scene);
 ClaimRef ClaimOf(const Instance& instance, uint64_t visit, ClaimId id);
 // A claim as workers see it: opaque text.
 std::string ClaimText(const Instance& instance, uint64_t visit, ClaimId id);
+std::string ClaimText(std::string_view ns, std::string_view instance, uint64_t visit, ClaimId id);
 // kFailedPrecondition STALE_CLAIM when it is not a claim of this instance, or not given.
 Result<Ok> CheckClaim(const Instance& instance, const ClaimRef& claim);
 // Hands out a token. REQUIRES: the token is READY.
@@ -193,6 +194,11 @@ void TimeOut(Scene& scene, uint64_t visit, ClaimId id);
 // ABANDONED, and its visit ready for others, unless the node runs at most once; what has not begun
 // is void in either case.
 void LoseClaim(Scene& scene, uint64_t visit, ClaimId id, bool for_good);
+// The agent of a claim has the order to stop.
+void NoteSignal(Scene& scene, uint64_t visit, ClaimId id);
+// No process of the claim's operation lives any more, and its agent has not said how it went. A
+// cancel waits for it no longer.
+void EndUntold(Scene& scene, uint64_t visit, ClaimId id);
 // What has not begun goes back, because the instance pauses or is cancelled.
 void TakeBackUnbegun(Scene& scene);
 

@@ -17,9 +17,8 @@ Error NoSuchAgent(const std::string& name) {
 }
 
 bool HasAll(const std::vector<std::string>& has, const std::vector<std::string>& wanted) {
-  return std::ranges::all_of(wanted, [&](const std::string& word) {
-    return std::ranges::find(has, word) != has.end();
-  });
+  return std::ranges::all_of(
+      wanted, [&](const std::string& word) { return std::ranges::find(has, word) != has.end(); });
 }
 
 }  // namespace
@@ -29,7 +28,8 @@ Result<Ok> Agents::Recover() {
                           [&](std::string_view ns, std::string_view name, rows::AgentRow row) {
                             const Name key{std::string(ns), std::string(name)};
                             // Its stream ended with the server's life.
-                            if (row.presence == Presence::kConnected) row.presence = Presence::kLost;
+                            if (row.presence == Presence::kConnected)
+                              row.presence = Presence::kLost;
                             gone_.emplace(row.last_seen, key);
                             agents_[key].row = std::move(row);
                           });
@@ -45,15 +45,14 @@ Result<Agents::Attached> Agents::Attach(AttachArgs args, SessionSink sink) {
   const std::string session = args.row.session;
   if (at != agents_.end()) {
     if (at->second.row.evicted == session) {
-      return Error{Code::kFailedPrecondition, Reason::kAgentEvicted,
-                   "agent " + Quoted(args.name) +
-                       " was evicted by an operator; start it anew to come back"};
+      return Error{
+          Code::kFailedPrecondition, Reason::kAgentEvicted,
+          "agent " + Quoted(args.name) + " was evicted by an operator; start it anew to come back"};
     }
     if (at->second.stream != 0 && at->second.row.session != session) {
       return Error{Code::kAlreadyExists, Reason::kAgentExists,
-                   "an agent " + Quoted(args.name) +
-                       " is connected already, from " + at->second.row.address +
-                       "; choose another name, or stop that one"};
+                   "an agent " + Quoted(args.name) + " is connected already, from " +
+                       at->second.row.address + "; choose another name, or stop that one"};
     }
   }
   auto stream = desk_.OpenSession(args.filter, args.name, static_cast<int32_t>(args.row.slots),
@@ -168,7 +167,8 @@ Result<Agents::Evicted> Agents::Evict(const std::string& ns, const std::string& 
   SessionUpdate orders;
   auto all = operations_.BegunBy(key);
   for (const auto& [id, held] : desk_.InHandOf(stream)) {
-    all.try_emplace(id, Operations::Begun{held.instance, held.visit, rules::ClaimText(ns, held.instance, held.visit, id)});
+    all.try_emplace(id, Operations::Begun{held.instance, held.visit,
+                                          rules::ClaimText(ns, held.instance, held.visit, id)});
   }
   for (const auto& [id, begun] : all) {
     orders.cancelled.push_back(begun.text);
@@ -178,9 +178,9 @@ Result<Agents::Evicted> Agents::Evict(const std::string& ns, const std::string& 
   }
   operations_.Forget(key);
   if (stream != 0) {
-    orders.end = Error{Code::kFailedPrecondition, Reason::kAgentEvicted,
-                       "an operator has evicted agent " + Quoted(name) +
-                           "; start it anew to come back"};
+    orders.end =
+        Error{Code::kFailedPrecondition, Reason::kAgentEvicted,
+              "an operator has evicted agent " + Quoted(name) + "; start it anew to come back"};
     desk_.Order(stream, std::move(orders));
     streams_.erase(stream);
     Tell(key, ChangeKind::kAgentLost, "evicted");
@@ -202,8 +202,7 @@ AgentView Agents::ViewOf(const Name& name, const Agent& agent) const {
   AgentView view{name.first, name.second, agent.row, AgentState::kNone, 0, {}, {}};
   view.in_hand = operations_.CountBy(name, agent.stream);
   if (agent.stream == 0) {
-    view.state =
-        agent.row.presence == Presence::kLeft ? AgentState::kOffline : AgentState::kLost;
+    view.state = agent.row.presence == Presence::kLeft ? AgentState::kOffline : AgentState::kLost;
   } else if (!agent.row.drained && !agent.leaving) {
     view.state = AgentState::kActive;
   } else {

@@ -79,7 +79,7 @@ class Agents : public Part {
     rows::AgentRow row;
     SessionId stream = 0;  // 0: it is not connected
     bool leaving = false;
-    bool dirty = false;    // its counters are not on disk
+    bool dirty = false;  // its counters are not on disk
   };
 
   Result<Agent*> Find(const std::string& ns, const std::string& name);

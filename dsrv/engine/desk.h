@@ -23,11 +23,7 @@ namespace dfsmr {
 class Desk : public Part {
  public:
   Desk(OpenTurn& turn, Agenda& agenda, Claims& claims, HandOuts& handouts, Sessions& sessions)
-      : turn_(turn),
-        agenda_(agenda),
-        claims_(claims),
-        handouts_(handouts),
-        sessions_(sessions) {}
+      : turn_(turn), agenda_(agenda), claims_(claims), handouts_(handouts), sessions_(sessions) {}
 
   // As Engine's methods of the same names.
   Result<WaiterId> Poll(PollArgs args, PollSink sink);

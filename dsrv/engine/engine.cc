@@ -80,10 +80,9 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       backfills(turn, documents, residents, schedules, groups),
       retention(turn, catalog, statistics, residents, groups, options),
       triggers({turn, documents, occurrences, residents, starter, launcher, retention, options}),
-      all{&followers, &planner,  &walker,    &family,    &limits,   &hooks,
-          &spawner,   &launcher, &schedules, &canceller, &upgrades, &claims,
-          &sessions,  &timers,   &desk,      &operations, &agents,   &handouts,
-          &groups,    &triggers} {
+      all{&followers, &planner,    &walker,    &family,   &limits, &hooks,    &spawner,
+          &launcher,  &schedules,  &canceller, &upgrades, &claims, &sessions, &timers,
+          &desk,      &operations, &agents,    &handouts, &groups, &triggers} {
   changer.Tell(all);
   changer.Consult([this](Resident& resident, const Reference& reference, const FreshOutput& fresh) {
     return values.ForCondition(resident, reference, fresh);
@@ -362,6 +361,11 @@ Result<Ok> Engine::Skip(const std::string& ns, const std::string& id, const std:
 }
 
 Result<Ok> Engine::Cancel(const std::string& ns, const std::string& id, CancelMode mode) {
+  if (mode == CancelMode::kKill) {
+    auto standing = StandingOf(ns, id);
+    const bool stopped = standing && standing->first == InstanceState::kStopped;
+    if (stopped && parts_->operations.Kill(ns, id)) return Ok{};
+  }
   return Control(ns, id, [&](Scene& scene) { return rules::Cancel(scene, mode); });
 }
 
@@ -385,8 +389,11 @@ std::optional<std::pair<InstanceState, InstanceResult>> Engine::StandingOf(const
 
 std::shared_ptr<const InstanceWaits> Engine::WaitsOf(const std::string& ns, const std::string& id) {
   auto resident = parts_->residents.Load(ns, id);
-  if (!resident || (*resident)->instance.Stopped()) return nullptr;
-  return std::make_shared<const InstanceWaits>(parts_->limits.WaitsOf(**resident, kAheadCounted));
+  if (!resident) return nullptr;
+  InstanceWaits waits;
+  if (!(*resident)->instance.Stopped()) waits = parts_->limits.WaitsOf(**resident, kAheadCounted);
+  waits.leftovers = parts_->operations.LeftoversOf(ns, id);
+  return std::make_shared<const InstanceWaits>(std::move(waits));
 }
 
 bool Engine::Concerns(const std::string& ns, const std::string& id, const ClaimRef& claim,

@@ -136,9 +136,9 @@ bool HandOuts::TakeOne(Agenda::Popped popped, const Taker& taker, Task* task, bo
   const NodeState& state = resident.StateOf(token->node);
   const TimeoutPolicy& policy = resident.machine().nodes[token->node].settings->timeout;
   const auto timeout = state.latency->Timeout(policy, token->TimedOutBefore(), state.claimed);
-  ClaimArgs args{turn_.NextClaim(), taker.worker,
-                 timeout ? After(turn_.clock(), *timeout) : kNever, taker.session,
-                 *std::move(keys), taker.terms.NewOperation(turn_.now())};
+  ClaimArgs args{
+      turn_.NextClaim(), taker.worker,     timeout ? After(turn_.clock(), *timeout) : kNever,
+      taker.session,     *std::move(keys), taker.terms.NewOperation(turn_.now())};
   if (taker.terms.begin_within > Duration()) {
     args.deadline = After(turn_.clock(), taker.terms.begin_within);
   }

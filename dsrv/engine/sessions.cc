@@ -9,8 +9,7 @@ constexpr size_t kLostPerTurn = 100;
 
 // Of a claim that a session keeps.
 bool Kept(const Claim& claim) {
-  return claim.operation && claim.operation->keep_for > Duration() && claim.Live() &&
-         claim.Begun();
+  return claim.operation && claim.operation->keep_for > Duration() && claim.Live() && claim.Begun();
 }
 
 }  // namespace
@@ -140,8 +139,7 @@ void Sessions::BeginPass() {
   if (!std::exchange(loaded_, false)) return;
   for (auto& [key, session] : sessions_) {
     if (session.stream != 0) continue;
-    WaitUntil(key, session,
-              After(turn_.real(), std::max(session.terms.keep_for, kAfterRestart)));
+    WaitUntil(key, session, After(turn_.real(), std::max(session.terms.keep_for, kAfterRestart)));
   }
 }
 

@@ -24,12 +24,13 @@ class Sessions : public Part {
   SessionId Open(const std::string& ns, const WorkerTerms& terms, SessionId stream);
   // The stream has ended. The desk has told `claims` of what it had in hand.
   void Close(SessionId stream);
-  // The session does not come back: what it has is lost. Answers how much was begun, and of that how
-  // much runs at most once, which stays as it is.
+  // The session does not come back: what it has is lost. Answers how much was begun, and of that
+  // how much runs at most once, which stays as it is.
   void End(const std::string& ns, const std::string& session);
   // The session's stream; 0: it has none.
   SessionId StreamOf(const std::string& ns, const std::string& session) const;
-  // Fills in what a claim that a crash has lost is to say of the session, by the stream of the call.
+  // Fills in what a claim that a crash has lost is to say of the session, by the stream of the
+  // call.
   void Complete(const std::string& ns, ExtendArgs* args) const;
   // At start, before the instance is loaded: workers have as long again to begin what they have.
   void Renew(Instance* instance) const;

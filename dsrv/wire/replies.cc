@@ -197,6 +197,7 @@ void ToProto(const InstanceView& view, v1::Instance* out) {
   const InstanceWaits own = view.waits ? InstanceWaits() : WaitsIn(instance);
   const InstanceWaits& waits = view.waits ? *view.waits : own;
   for (const WaitView& wait : waits.instance) ToProto(wait, out->add_waits_for());
+  out->set_leftovers(static_cast<uint32_t>(waits.leftovers));
   for (size_t i = 0; i < instance.tokens.size() && i < limits::kTokensShown; ++i) {
     v1::Token* token = out->add_tokens();
     ToProto(instance.tokens[i], view.nodes[i], token);

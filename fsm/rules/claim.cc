@@ -422,8 +422,8 @@ void LoseClaim(Scene& scene, uint64_t visit, ClaimId id, bool for_good) {
   } else {
     if (!claim->operation) claim->operation = Operation{.begin_time = claim->claim_time};
     claim->operation->lost = true;
-    if (!for_good || /*mutant abandons-at-most-once*/ scene.machine.nodes[token->node]
-                         .AtMostOnce() /*end*/) {
+    if (!for_good ||
+        /*mutant abandons-at-most-once*/ scene.machine.nodes[token->node].AtMostOnce() /*end*/) {
       return;
     }
     Abandon(scene, *token, *claim);

@@ -105,20 +105,20 @@ struct ClaimArgs {
 
 // How a worker gives a claim back.
 struct GiveBackArgs {
-  std::string client;   // empty: the worker of the claim
-  std::string reason;   // for the history
-  bool refused = false; // the worker cannot begin it: it was no attempt
+  std::string client;    // empty: the worker of the claim
+  std::string reason;    // for the history
+  bool refused = false;  // the worker cannot begin it: it was no attempt
 };
 
 // What an Extend says besides the deadline.
 struct ExtendArgs {
-  double progress = 0;        // 0: as it was
-  bool begin = false;         // of a claim in two stages: it begins
-  Timestamp begin_by;         // without `begin`, of a claim that has not begun: the new one
-  std::string checkpoint;     // JSON object; empty: as it was
-  std::string note;           // empty: as it was
-  uint64_t session = 0;       // the stream that it came on; 0: none
-  Boxed<Operation> operation; // of a claim that a crash has lost: what its worker's session says
+  double progress = 0;         // 0: as it was
+  bool begin = false;          // of a claim in two stages: it begins
+  Timestamp begin_by;          // without `begin`, of a claim that has not begun: the new one
+  std::string checkpoint;      // JSON object; empty: as it was
+  std::string note;            // empty: as it was
+  uint64_t session = 0;        // the stream that it came on; 0: none
+  Boxed<Operation> operation;  // of a claim that a crash has lost: what its worker's session says
 };
 
 struct ReportArgs {

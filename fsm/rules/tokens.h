@@ -37,15 +37,15 @@ struct ClaimId {
 // What is known of an attempt besides, when its claim was made in two stages, or a worker's session
 // keeps it.
 struct Operation {
-  Duration begin_within{};   // zero: it began when it was handed out
-  Timestamp begin_time;      // Timestamp(): it has not begun
-  std::string session;       // the worker's process that keeps it; empty: none does
-  Duration keep_for{};       // how long, after the session's stream has ended
-  std::string agent = {};    // the session is of this agent; empty: of a worker that is none
-  bool lost = false;         // the session's stream has ended
-  bool abandoned = false;    // it was lost with its worker
-  std::string note = {};     // the worker's last, for people
-  Timestamp signal_time;     // when the agent said that it has the order to stop
+  Duration begin_within{};  // zero: it began when it was handed out
+  Timestamp begin_time;     // Timestamp(): it has not begun
+  std::string session;      // the worker's process that keeps it; empty: none does
+  Duration keep_for{};      // how long, after the session's stream has ended
+  std::string agent = {};   // the session is of this agent; empty: of a worker that is none
+  bool lost = false;        // the session's stream has ended
+  bool abandoned = false;   // it was lost with its worker
+  std::string note = {};    // the worker's last, for people
+  Timestamp signal_time;    // when the agent said that it has the order to stop
 
   friend bool operator==(const Operation&, const Operation&) = default;
 };
@@ -138,9 +138,9 @@ struct Handling {
     std::string reason;
     friend bool operator==(const Refusal&, const Refusal&) = default;
   };
-  std::string checkpoint;          // JSON object, for later attempts; empty: none
-  std::vector<Refusal> refusals;   // the last ten of the visit, oldest first
-  uint32_t abandoned = 0;          // attempts of the visit that were lost with their workers
+  std::string checkpoint;         // JSON object, for later attempts; empty: none
+  std::vector<Refusal> refusals;  // the last ten of the visit, oldest first
+  uint32_t abandoned = 0;         // attempts of the visit that were lost with their workers
   friend bool operator==(const Handling&, const Handling&) = default;
 };
 

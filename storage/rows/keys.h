@@ -50,7 +50,8 @@
 //   0x21 limit     ns key                  record.LimitOverride: numbers that an operator has set
 //   0x22 rate      ns key                  when the bucket of a limit's rate is full again (8)
 //   0x27 agent     ns name                 record.Agent
-//   0x28 leftover  ns agent claim(8, 8)    record.Leftover: what an agent still holds of a visit that is
+//   0x28 leftover  ns agent claim(8, 8)    record.Leftover: what an agent still holds of a visit
+//   that is
 //                                          over
 //   0x30 clock                             record.Clock, of a partition whose clock is virtual
 //   0x24 group     ns group                record.InstanceGroup

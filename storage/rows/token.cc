@@ -92,8 +92,7 @@ Handling Decode(const record::Handling& in) {
   handling.checkpoint = in.checkpoint();
   handling.abandoned = in.abandoned();
   for (const record::Refusal& refusal : in.refusals()) {
-    handling.refusals.push_back(
-        {refusal.worker(), FromMicros(refusal.time()), refusal.reason()});
+    handling.refusals.push_back({refusal.worker(), FromMicros(refusal.time()), refusal.reason()});
   }
   return handling;
 }

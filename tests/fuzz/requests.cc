@@ -277,8 +277,7 @@ class Caller {
     if (!extend) return;
     Decide([&](Engine& e) {
       v1::ExtendResponse::Item shown;
-      ToProto(e.Extend("ns", extend->instance, extend->claim, extend->by, extend->args),
-              &shown);
+      ToProto(e.Extend("ns", extend->instance, extend->claim, extend->by, extend->args), &shown);
     });
   }
 

@@ -429,7 +429,8 @@ TEST_CASE("extending a claim moves its deadline, never to an earlier time") {
   world.Start("m");
   const Task task = world.ReadyOne();
   auto extend = [&](std::optional<Duration> by) {
-    return world.Do([&](Engine& e) { return e.Extend("ns", "i", task.claim, by, {.progress = 0.5}); });
+    return world.Do(
+        [&](Engine& e) { return e.Extend("ns", "i", task.claim, by, {.progress = 0.5}); });
   };
   CHECK(extend(1s).deadline == task.deadline);
   CHECK(extend(60s).deadline - world.now() - 60s < World::kSlack);

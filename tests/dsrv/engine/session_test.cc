@@ -186,7 +186,8 @@ TEST_CASE("a stream hears of claims that are not worth working on any more") {
     CHECK(stream.cancelled == claim);  // for those that look only there
   }
   SUBCASE("relinquished by an operator") {
-    REQUIRE(world.Do([](Engine& e) { return e.Relinquish("ns", "i", "", {.client = "operator"}); }));
+    REQUIRE(
+        world.Do([](Engine& e) { return e.Relinquish("ns", "i", "", {.client = "operator"}); }));
     CHECK(stream.cancelled == claim);
     CHECK(stream.tasks.size() == 2);
   }

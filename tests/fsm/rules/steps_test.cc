@@ -542,8 +542,8 @@ TEST_CASE("cancel waits for what is claimed, and nothing else starts") {
   CHECK(play.Where() == "b claimed, c claimed");
   play.Cancel();  // again: nothing changes
   CHECK(play.Where() == "b claimed, c claimed");
-  CHECK(
-      play.Do([&](Scene& s) { return rules::Extend(s, b, play.now + 1s, {.progress = 0.5}); })->cancel_requested);
+  CHECK(play.Do([&](Scene& s) { return rules::Extend(s, b, play.now + 1s, {.progress = 0.5}); })
+            ->cancel_requested);
   REQUIRE(play.Report({.transition = "ok", .claim = b}));
   SUBCASE("a report") { REQUIRE(play.Report({.transition = "ok", .claim = c})); }
   SUBCASE("an error") { REQUIRE(play.Report({.transition = "error", .claim = c})); }

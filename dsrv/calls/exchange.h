@@ -34,6 +34,8 @@ class Exchange {
   // False: nothing is written any more. Then TakeUnsent gives the update's tasks back.
   bool Add(SessionUpdate update);
 
+  // Has a message be written even if it is empty.
+  void Touch() { outbox_.Touch(); }
   // Writes. The message to write now, and then call WriteDone; null: none.
   const v1::WorkResponse* BeginWrite();
   // False: the message may have arrived or not, and nothing more can be written.

@@ -79,7 +79,8 @@ Result<Ok> CheckStarts(const google::protobuf::RepeatedPtrField<v1::TransitionRe
                    std::to_string(kMost) + ", of all its reports together"};
 }
 
-Extended ExtendAs(Engine& engine, const Caller& caller, const Result<ExtendCommand>& extend) {
+Extended ExtendAs(Engine& engine, const Caller& caller, const Result<ExtendCommand>& extend,
+                  SessionId session) {
   auto allowed = extend ? caller.MayReport(engine, extend->ns, extend->instance, extend->claim)
                         : Result<Ok>(extend.error());
   if (!allowed) {
@@ -87,15 +88,17 @@ Extended ExtendAs(Engine& engine, const Caller& caller, const Result<ExtendComma
     refused.error = allowed.error();
     return refused;
   }
-  return engine.Extend(extend->ns, extend->instance, extend->claim, extend->by, extend->progress);
+  ExtendArgs args = extend->args;
+  args.session = session;
+  return engine.Extend(extend->ns, extend->instance, extend->claim, extend->by, std::move(args));
 }
 
 Result<std::string> RelinquishAs(Engine& engine, const Caller& caller,
                                  RelinquishCommand& relinquish) {
-  const auto& [ns, instance, claim, client] = relinquish;
+  const auto& [ns, instance, claim, args] = relinquish;
   auto allowed = caller.MayReport(engine, ns, instance, claim);
   if (!allowed) return allowed.error();
-  return engine.Relinquish(ns, instance, claim, client);
+  return engine.Relinquish(ns, instance, claim, args);
 }
 
 }  // namespace dfsmr

@@ -23,7 +23,9 @@ Result<Started> StartAs(Engine& engine, const Caller& caller, Result<StartArgs>&
 Result<Ok> CheckStarts(const google::protobuf::RepeatedPtrField<v1::TransitionRequest>& transitions,
                        int besides);
 
-Extended ExtendAs(Engine& engine, const Caller& caller, const Result<ExtendCommand>& extend);
+// `session`: the stream that it came on; 0: none.
+Extended ExtendAs(Engine& engine, const Caller& caller, const Result<ExtendCommand>& extend,
+                  SessionId session = 0);
 
 // Returns the node.
 Result<std::string> RelinquishAs(Engine& engine, const Caller& caller,

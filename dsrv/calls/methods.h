@@ -7,6 +7,7 @@
 
 #include "dsrv/access/roles.h"
 #include "dsrv/calls/access_tokens.h"
+#include "dsrv/calls/agents.h"
 #include "dsrv/calls/backfills.h"
 #include "dsrv/calls/clock.h"
 #include "dsrv/calls/definitions.h"
@@ -176,6 +177,27 @@ inline constexpr DecideRow kSetLimit(
     Its(), ParseSetLimit, RunSetLimit, ReplySetLimit);
 }  // namespace schedules
 
+namespace agents {
+inline constexpr StreamRow kAttach{
+    {"dfsmr.v1.AgentService/Attach", kWorkers},
+    Anywhere()};
+inline constexpr DecideRow kListAgents(
+    {"dfsmr.v1.AgentService/ListAgents", kReaders},
+    Its(), ParseListAgents, RunListAgents, ReplyListAgents);
+inline constexpr DecideRow kGetAgent(
+    {"dfsmr.v1.AgentService/GetAgent", kReaders},
+    Its(), ParseGetAgent, RunGetAgent, ReplyGetAgent);
+inline constexpr DecideRow kDrainAgent(
+    {"dfsmr.v1.AgentService/DrainAgent", kChangers, kChange},
+    Its(), ParseDrainAgent, RunDrainAgent, ReplyDrainAgent);
+inline constexpr DecideRow kEvictAgent(
+    {"dfsmr.v1.AgentService/EvictAgent", kChangers, kChange},
+    Its(), ParseEvictAgent, RunEvictAgent, ReplyEvictAgent);
+inline constexpr DecideRow kListOperations(
+    {"dfsmr.v1.AgentService/ListOperations", kReaders},
+    Its(), ParseListOperations, RunListOperations, ReplyListOperations);
+}  // namespace agents
+
 // The original service, in namespace "default". Its calls carry no claims.
 namespace original {
 inline constexpr DecideRow kDefine(
@@ -226,6 +248,8 @@ constexpr void ForEachMethod(Visit visit) {
   (visit(schedules::kListLimits), visit(schedules::kGetLimit), visit(schedules::kSetLimit));
   (visit(schedules::kListGroups), visit(schedules::kGetGroup), visit(schedules::kSetGroup),
    visit(schedules::kControlGroup));
+  (visit(agents::kAttach), visit(agents::kListAgents), visit(agents::kGetAgent),
+   visit(agents::kDrainAgent), visit(agents::kEvictAgent), visit(agents::kListOperations));
   (visit(original::kDefine), visit(original::kStart), visit(original::kReady),
    visit(original::kMachines), visit(original::kInstances), visit(original::kTransition),
    visit(original::kRelinquish), visit(original::kChanges));

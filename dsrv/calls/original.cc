@@ -310,7 +310,8 @@ Result<RelinquishCommand> ParseRelinquish(const ::RelinquishRequest& request, co
 }
 
 Result<Ok> SettleRelinquish(Engine& engine, const Caller&, const RelinquishCommand& command) {
-  auto node = engine.Relinquish(kNamespace, command.instance, ClaimRef(), command.client);
+  auto node =
+      engine.Relinquish(kNamespace, command.instance, ClaimRef(), {.client = command.client});
   // What has stopped is free as it is.
   if (node || node.error().reason == Reason::kInstanceStopped) return Ok{};
   return node.error();

@@ -17,15 +17,16 @@ void Append(std::vector<Task>* from, std::vector<Task>* to) {
 }  // namespace
 
 bool Outbox::Filled() const {
-  return next_.tasks_size() + next_.results_size() + next_.extended_size() +
-             next_.cancelled_claims_size() + next_.killed_claims_size() >
-         0;
+  return touched_ || next_.tasks_size() + next_.results_size() + next_.extended_size() +
+                             next_.cancelled_claims_size() + next_.killed_claims_size() >
+                         0;
 }
 
 void Outbox::Add(SessionUpdate update) {
   for (const Task& task : update.tasks) ToProto(task, next_.add_tasks());
   for (std::string& claim : update.cancelled) next_.add_cancelled_claims(std::move(claim));
   for (std::string& claim : update.killed) next_.add_killed_claims(std::move(claim));
+  for (std::string& claim : update.finishable) next_.add_finishable_claims(std::move(claim));
   Append(&update.tasks, &next_tasks_);
 }
 
@@ -39,6 +40,7 @@ const v1::WorkResponse* Outbox::Write() {
   current_.Swap(&next_);
   current_tasks_ = std::exchange(next_tasks_, {});
   writing_ = true;
+  touched_ = false;
   return &current_;
 }
 
@@ -56,6 +58,7 @@ void Outbox::Broke() {
 void Outbox::Drop() {
   Append(&next_tasks_, &unsent_.undelivered);
   next_.Clear();
+  touched_ = false;
 }
 
 void Outbox::Return(std::vector<Task> tasks) { Append(&tasks, &unsent_.undelivered); }

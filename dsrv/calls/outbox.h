@@ -15,6 +15,8 @@ class Outbox {
  public:
   void Add(SessionUpdate update);
   void Add(v1::WorkResponse* answers);  // moves them out of the message
+  // Has a message be written even if it is empty.
+  void Touch() { touched_ = true; }
   // Whether there is something to write and nothing is being written.
   bool Ready() const { return !writing_ && Filled(); }
   bool writing() const { return writing_; }
@@ -44,6 +46,7 @@ class Outbox {
   bool Filled() const;
 
   bool writing_ = false;
+  bool touched_ = false;
   v1::WorkResponse current_;
   v1::WorkResponse next_;
   std::vector<Task> current_tasks_;

@@ -4,8 +4,10 @@
 
 #include "dfsmr.grpc.pb.h"
 #include "dfsmr/v1/admin.grpc.pb.h"
+#include "dfsmr/v1/agent.grpc.pb.h"
 #include "dfsmr/v1/runner.grpc.pb.h"
 #include "dfsmr/v1/schedule.grpc.pb.h"
+#include "dsrv/calls/attach_stream.h"
 #include "dsrv/calls/feed.h"
 #include "dsrv/calls/grpc_call.h"
 #include "dsrv/calls/message_pool.h"
@@ -26,6 +28,15 @@ Unary* By(const Row& row, const Backend& backend, Context* context, const Reques
   auto* call = new UnaryCall(backend, context);
   Serve(row, *call, *request, reply);
   return call;
+}
+
+// A stream of a worker, which owns itself.
+template <typename Reactor>
+Reactor* BeginStream(const Backend& backend, Context* context, const Method& method) {
+  auto stream = std::make_shared<Reactor>(backend, context);
+  Reactor* const raw = stream.get();
+  raw->Begin(std::move(stream), method);
+  return raw;
 }
 
 class Runner final
@@ -60,7 +71,7 @@ class Runner final
   METHOD(runner, Cancel)
 
   grpc::ServerBidiReactor<v1::WorkRequest, v1::WorkResponse>* Work(Context* context) override {
-    return WorkStream::Begin(backend_, context, runner::kWork.method);
+    return BeginStream<WorkReactor>(backend_, context, runner::kWork.method);
   }
 
   Feed* Changes(Context* context, const grpc::ByteBuffer* buffer) override {
@@ -124,6 +135,24 @@ class ScheduleCalls final : public v1::ScheduleService::CallbackService {
   const Backend& backend_;
 };
 
+class AgentCalls final : public v1::AgentService::CallbackService {
+ public:
+  explicit AgentCalls(const Backend& backend) : backend_(backend) {}
+
+ private:
+  METHOD(agents, ListAgents)
+  METHOD(agents, GetAgent)
+  METHOD(agents, DrainAgent)
+  METHOD(agents, EvictAgent)
+  METHOD(agents, ListOperations)
+
+  grpc::ServerBidiReactor<v1::AgentMessage, v1::AgentOrder>* Attach(Context* context) override {
+    return BeginStream<AttachStream>(backend_, context, agents::kAttach.method);
+  }
+
+  const Backend& backend_;
+};
+
 class Original final
     : public ::DistributedFSMRunner::WithRawCallbackMethod_Changes<
           ::DistributedFSMRunner::CallbackService> {
@@ -159,6 +188,7 @@ std::vector<std::unique_ptr<grpc::Service>> MakeServices(const Backend& backend,
   services.push_back(std::make_unique<Runner>(backend));
   services.push_back(std::make_unique<AccessTokens>(backend));
   services.push_back(std::make_unique<ScheduleCalls>(backend));
+  services.push_back(std::make_unique<AgentCalls>(backend));
   if (original) services.push_back(std::make_unique<Original>(backend));
   return services;
 }

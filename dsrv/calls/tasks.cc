@@ -93,7 +93,7 @@ std::optional<Error> HandReport(const std::vector<Task>& tasks, const PollComman
 Result<RelinquishCommand> ParseRelinquish(const v1::RelinquishRequest& request, const Call& call) {
   call.caller().On(request.instance());
   auto relinquish = ToRelinquish(request);
-  if (relinquish && !relinquish->claim.given()) relinquish->client = call.Peer();
+  if (relinquish && !relinquish->claim.given()) relinquish->args.client = call.Peer();
   return relinquish;
 }
 

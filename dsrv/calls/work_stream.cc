@@ -18,30 +18,21 @@ Error BadMessage(std::string message) {
 
 }  // namespace
 
-WorkStream* WorkStream::Begin(const Backend& backend, grpc::CallbackServerContext* context,
-                              const Method& method) {
-  auto* stream = new WorkStream(backend, context);
-  stream->self_.reset(stream);
-  // Refuses a caller who may enter no namespace at all. The first message says which namespace it
-  // wants to enter.
-  auto caller = backend.access.AdmitAnywhere(GrpcOrigin(*context), {&method});
-  if (!caller) {
-    stream->EndWith(caller.error());
-    return stream;
-  }
-  stream->caller_ = *std::move(caller);
-  stream->entered_ = backend.gate.Admit();
-  if (!stream->entered_) {
-    stream->EndWith(Stopping());
-    return stream;
-  }
-  const Lock lock(stream->mutex_);
-  stream->ReadOn();
-  return stream;
-}
-
 WorkStream::WorkStream(const Backend& backend, grpc::CallbackServerContext* context)
     : backend_(backend), context_(context) {}
+
+void WorkStream::Begin(std::shared_ptr<WorkStream> self, const Method& method) {
+  self_ = std::move(self);
+  // Refuses a caller who may enter no namespace at all. The first message says which namespace it
+  // wants to enter.
+  auto caller = backend_.access.AdmitAnywhere(GrpcOrigin(*context_), {&method});
+  if (!caller) return EndWith(caller.error());
+  caller_ = *std::move(caller);
+  entered_ = backend_.gate.Admit();
+  if (!entered_) return EndWith(Stopping());
+  const Lock lock(mutex_);
+  ReadOn();
+}
 
 Result<Ok> WorkStream::Post(std::function<void(Engine&)> run, size_t bytes) {
   if (backend_.loop.Post({.run = std::move(run), .drop = [] {}, .bytes = bytes})) return Ok{};
@@ -79,11 +70,9 @@ Result<Ok> WorkStream::TakeOpen() {
   const int32_t capacity = std::min(poll->max_tasks, limits::kCapacity);
   opened_ = true;
   ns_ = poll->filter.ns;
-  return Post(
-      [self = self_, poll = *poll, capacity](Engine& engine) {
-        self->OpenSession(engine, poll.filter, poll.worker, capacity);
-      },
-      256);
+  return Post([self = self_, poll = *poll,
+               capacity](Engine& engine) { self->OpenSession(engine, poll, capacity); },
+              256);
 }
 
 Result<Ok> WorkStream::Take() {
@@ -106,6 +95,8 @@ Result<Ok> WorkStream::Take() {
   }
   auto few = CheckStarts(incoming_.transitions(), 0);
   if (!few) return few;
+  auto rest = TakeRest();
+  if (!rest) return rest.error();
   auto message = std::make_shared<Message>(Read());
   const size_t bytes = incoming_.ByteSizeLong();
   incoming_.Clear();
@@ -113,7 +104,12 @@ Result<Ok> WorkStream::Take() {
     const Lock lock(mutex_);
     exchange_.Expect();
   }
-  return Post([self = self_, message](Engine& engine) { self->Handle(engine, *message); }, bytes);
+  return Post(
+      [self = self_, message, rest = *std::move(rest)](Engine& engine) {
+        if (rest) rest(engine);
+        self->Handle(engine, *message);
+      },
+      bytes);
 }
 
 WorkStream::Message WorkStream::Read() const {
@@ -132,7 +128,7 @@ WorkStream::Message WorkStream::Read() const {
   return message;
 }
 
-void WorkStream::OnReadDone(bool ok) {
+void WorkStream::ReadDone(bool ok) {
   if (!ok) {
     {
       const Lock lock(mutex_);
@@ -157,16 +153,21 @@ void WorkStream::OnReadDone(bool ok) {
 }
 
 void WorkStream::ReadOn() {
-  if (exchange_.BeginRead()) StartRead(&incoming_);
+  if (exchange_.BeginRead()) ReadNext();
 }
 
 // The loop ---------------------------------------------------------------------------------------
 
-void WorkStream::OpenSession(Engine& engine, Filter filter, std::string worker, int32_t capacity) {
+Result<SessionId> WorkStream::OpenIn(Engine& engine, const PollArgs& poll, int32_t capacity,
+                                     SessionSink sink) {
+  return engine.OpenSession(poll.filter, poll.worker, capacity, std::move(sink), poll.terms);
+}
+
+void WorkStream::OpenSession(Engine& engine, const PollArgs& poll, int32_t capacity) {
   if (session_ == Session::kClosed) return;
-  auto session = engine.OpenSession(
-      std::move(filter), std::move(worker), capacity,
-      [self = shared_from_this()](SessionUpdate update) { self->Update(std::move(update)); });
+  auto session = OpenIn(engine, poll, capacity, [self = shared_from_this()](SessionUpdate update) {
+    self->Update(std::move(update));
+  });
   if (!session) return EndWith(session.error());
   session_ = Session::kOpen;
   session_id_ = *session;
@@ -179,7 +180,7 @@ void WorkStream::Handle(Engine& engine, Message& message) {
     ToProto(instance, answer, answers->add_results());
   }
   for (const auto& extend : message.extends) {
-    ToProto(ExtendAs(engine, caller_, extend), answers->add_extended());
+    ToProto(ExtendAs(engine, caller_, extend, session_id_), answers->add_extended());
   }
   for (RelinquishCommand& relinquish : message.relinquishes) {
     (void)RelinquishAs(engine, caller_, relinquish);
@@ -206,9 +207,11 @@ void WorkStream::CloseSession(Engine& engine) {
 // Writing ----------------------------------------------------------------------------------------
 
 void WorkStream::Update(SessionUpdate update) {
+  const std::optional<Error> end = std::move(update.end);
   Lock lock(mutex_);
+  Heeded(update);
   if (!exchange_.Add(std::move(update))) {
-    // OnDone closes the session and gives the tasks back. If it has run already, they are given
+    // Done closes the session and gives the tasks back. If it has run already, they are given
     // back here.
     const bool done = exchange_.done();
     lock.Unlock();
@@ -218,6 +221,8 @@ void WorkStream::Update(SessionUpdate update) {
   // Tasks that time out unread make room for others, which nobody would read, either.
   if (exchange_.tasks() > static_cast<size_t>(limits::kCapacity)) context_->TryCancel();
   WriteOrFinish();
+  lock.Unlock();
+  if (end) EndWith(*end);
 }
 
 void WorkStream::AnswerWith(v1::WorkResponse* answers, bool more) {
@@ -228,17 +233,17 @@ void WorkStream::AnswerWith(v1::WorkResponse* answers, bool more) {
 }
 
 void WorkStream::WriteOrFinish() {
-  if (const auto* message = exchange_.BeginWrite()) {
-    StartWrite(message);
+  if (const auto* message = MayWrite() ? exchange_.BeginWrite() : nullptr) {
+    WriteNext(*message);
     ReadOn();
   } else if (auto end = exchange_.TakeEnd()) {
-    Finish(*std::move(end));
+    EndCall(*end);
   }
 }
 
-void WorkStream::OnWriteDone(bool ok) {
+void WorkStream::WriteDone(bool ok) {
   const Lock lock(mutex_);
-  // OnReadDone or OnDone gives back what was not delivered.
+  // ReadDone or Done gives back what was not delivered.
   exchange_.WriteDone(ok);
   WriteOrFinish();
 }
@@ -251,13 +256,13 @@ void WorkStream::EndWith(const Error& error) {
   WriteOrFinish();
 }
 
-void WorkStream::OnCancel() {
+void WorkStream::Cancelled() {
   const Lock lock(mutex_);
   exchange_.Cancel({grpc::StatusCode::CANCELLED, "the call was cancelled"});
   WriteOrFinish();
 }
 
-void WorkStream::OnDone() {
+void WorkStream::Done() {
   std::shared_ptr<WorkStream> self;
   {
     const Lock lock(mutex_);

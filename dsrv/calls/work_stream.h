@@ -13,24 +13,48 @@
 
 namespace dfsmr {
 
-class WorkStream : public grpc::ServerBidiReactor<v1::WorkRequest, v1::WorkResponse>,
-                   public Revocable,
-                   public std::enable_shared_from_this<WorkStream> {
+// What the streams of workers share. A stream owns itself until it is done.
+class WorkStream : public Revocable, public std::enable_shared_from_this<WorkStream> {
  public:
-  // The stream owns itself until it is done.
-  static WorkStream* Begin(const Backend& backend, grpc::CallbackServerContext* context,
-                           const Method& method);
+  WorkStream(const Backend& backend, grpc::CallbackServerContext* context);
+  // Once, before gRPC calls: admits the caller, and reads the first message.
+  void Begin(std::shared_ptr<WorkStream> self, const Method& method);
+
+ protected:
+  // What gRPC does for the stream: reads into `incoming_` and calls ReadDone, writes and calls
+  // WriteDone, ends the call and calls Done.
+  virtual void ReadNext() = 0;
+  virtual void WriteNext(const v1::WorkResponse& message) = 0;
+  virtual void EndCall(const grpc::Status& status) = 0;
+  // Checks the message that was read besides `incoming_`. What it returns runs in the loop before
+  // the message is dealt with; it may be empty.
+  virtual Result<std::function<void(Engine&)>> TakeRest() { return std::function<void(Engine&)>(); }
+  virtual Result<SessionId> OpenIn(Engine& engine, const PollArgs& poll, int32_t capacity,
+                                   SessionSink sink);
+  // Whether messages may be written yet.
+  virtual bool MayWrite() REQUIRES(mutex_) { return true; }
+  virtual void Heeded(const SessionUpdate&) REQUIRES(mutex_) {}
+
+  void ReadDone(bool ok);
+  void WriteDone(bool ok);
+  void Cancelled();
+  void Done();
+  void EndWith(const Error& error);
+  // Writes what waits, or ends the stream, or neither when it is too early.
+  void WriteOrFinish() REQUIRES(mutex_);
+  SessionId session() const { return session_id_; }  // in the loop
+  const grpc::CallbackServerContext& context() const { return *context_; }
+
+  // The reader's, while a read is under way or its message is being dealt with.
+  v1::WorkRequest incoming_;
+
+  Mutex mutex_;
+  Exchange exchange_ GUARDED(mutex_);
 
  private:
   enum class Session { kNone, kOpen, kClosed };
 
-  WorkStream(const Backend& backend, grpc::CallbackServerContext* context);
-
   void Revoke(const Error& error) override { EndWith(error); }
-  void OnReadDone(bool ok) override;
-  void OnWriteDone(bool ok) override;
-  void OnCancel() override;
-  void OnDone() override;
 
   // Whether the caller may enter each namespace that the message names.
   Result<Ok> MayEnter() const;
@@ -52,7 +76,7 @@ class WorkStream : public grpc::ServerBidiReactor<v1::WorkRequest, v1::WorkRespo
   Message Read() const;
 
   // In the loop.
-  void OpenSession(Engine& engine, Filter filter, std::string worker, int32_t capacity);
+  void OpenSession(Engine& engine, const PollArgs& poll, int32_t capacity);
   void Handle(Engine& engine, Message& message);
   void CloseSession(Engine& engine);
 
@@ -63,10 +87,7 @@ class WorkStream : public grpc::ServerBidiReactor<v1::WorkRequest, v1::WorkRespo
   // `more`: another message for the client follows at once, and these answers go with it.
   void AnswerWith(v1::WorkResponse* answers, bool more);
 
-  void EndWith(const Error& error);
   void ReadOn() REQUIRES(mutex_);
-  // Writes what waits, or ends the stream, or neither when it is too early.
-  void WriteOrFinish() REQUIRES(mutex_);
 
   const Backend& backend_;
   grpc::CallbackServerContext* const context_;
@@ -78,13 +99,25 @@ class WorkStream : public grpc::ServerBidiReactor<v1::WorkRequest, v1::WorkRespo
   Session session_ = Session::kNone;
   SessionId session_id_ = 0;
 
-  // The reader's, while a read is under way or its message is being dealt with.
-  v1::WorkRequest incoming_;
+  // The reader's, as incoming_.
   bool opened_ = false;  // the first message has been taken
   std::string ns_;       // of the stream, for items that name none
+};
 
-  Mutex mutex_;
-  Exchange exchange_ GUARDED(mutex_);
+// RunnerService.Work.
+class WorkReactor final : public grpc::ServerBidiReactor<v1::WorkRequest, v1::WorkResponse>,
+                          public WorkStream {
+ public:
+  using WorkStream::WorkStream;
+
+ private:
+  void OnReadDone(bool ok) override { ReadDone(ok); }
+  void OnWriteDone(bool ok) override { WriteDone(ok); }
+  void OnCancel() override { Cancelled(); }
+  void OnDone() override { Done(); }
+  void ReadNext() override { StartRead(&incoming_); }
+  void WriteNext(const v1::WorkResponse& message) override { StartWrite(&message); }
+  void EndCall(const grpc::Status& status) override { Finish(status); }
 };
 
 }  // namespace dfsmr

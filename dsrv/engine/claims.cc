@@ -10,7 +10,7 @@ constexpr size_t kEndedClaims = 65'536;
 }  // namespace
 
 Result<std::string> Claims::Relinquish(const std::string& ns, const std::string& id,
-                                       const ClaimRef& claim, const std::string& client) {
+                                       const ClaimRef& claim, const GiveBackArgs& args) {
   auto resident = changer_.Touch(ns, id);
   if (!resident) return resident.error();
   const Instance& instance = (*resident)->instance;
@@ -27,7 +27,7 @@ Result<std::string> Claims::Relinquish(const std::string& ns, const std::string&
   }
   auto node = changer_.Apply(**resident, claim.id, [&](Scene& scene) {
     scene.born_after = BornAfter(**resident, claim.id);
-    return rules::Relinquish(scene, claim, client);
+    return rules::Relinquish(scene, claim, args);
   });
   if (node && all) residents_.MarkDirty(**resident);  // it may have voided what nobody knows of
   return node;
@@ -45,7 +45,7 @@ Timestamp Claims::NewDeadline(const Resident& resident, const Token* token,
 }
 
 Extended Claims::Extend(const std::string& ns, const std::string& id, const ClaimRef& claim,
-                        std::optional<Duration> by, double progress) {
+                        std::optional<Duration> by, ExtendArgs args) {
   Extended extended;
   auto touched = changer_.Touch(ns, id);
   if (!touched) {
@@ -54,13 +54,20 @@ Extended Claims::Extend(const std::string& ns, const std::string& id, const Clai
   }
   Resident& resident = **touched;
   const Instance& instance = resident.instance;
-  const Timestamp deadline = NewDeadline(resident, instance.tokens.Find(claim.visit), by);
+  const Token* token = instance.tokens.Find(claim.visit);
+  const Timestamp deadline = NewDeadline(resident, token, by);
+  const Claim* listed = token ? token->FindClaim(claim.id) : nullptr;
+  if (listed && listed->operation) {
+    args.begin_by = After(turn_.clock(), listed->operation->begin_within);
+  }
+  // On disk before the answer.
+  const bool kept = !args.checkpoint.empty() || args.begin;
   auto outcome = changer_.Apply(resident, [&](Scene& scene) {
     scene.born_after = BornAfter(resident, claim.id);
-    return rules::Extend(scene, claim, deadline, progress);
+    return rules::Extend(scene, claim, deadline, args);
   });
   if (outcome) {
-    residents_.MarkLazy(resident);
+    kept ? residents_.MarkDirty(resident) : residents_.MarkLazy(resident);
     extended.deadline = outcome->deadline;
     extended.cancel_requested = outcome->cancel_requested;
     return extended;
@@ -95,20 +102,44 @@ void Claims::Undelivered(const std::vector<Task>& tasks, bool perhaps) {
   }
 }
 
-void Claims::Abandon(const std::string& ns, const std::string& id, uint64_t visit, ClaimId which) {
+Claims::Held Claims::Find(const std::string& ns, const std::string& id, uint64_t visit,
+                          ClaimId which) {
   auto touched = changer_.Touch(ns, id);
-  if (!touched) return;
-  Resident& resident = **touched;
-  const Token* token = std::as_const(resident.instance.tokens).Find(visit);
+  if (!touched) return {};
+  const Token* token = std::as_const((*touched)->instance.tokens).Find(visit);
   const Claim* claim = token ? token->FindClaim(which) : nullptr;
-  if (/*mutant closed-stream-gives-back*/ !claim || !claim->Live() ||
-      resident.machine().nodes[token->node].AtMostOnce() /*end*/) {
+  if (!claim || !claim->Live()) return {};
+  return {*touched, token, claim};
+}
+
+void Claims::Abandon(const std::string& ns, const std::string& id, uint64_t visit, ClaimId which) {
+  const auto [resident, token, claim] = Find(ns, id, visit, which);
+  if (!claim) return;
+  const bool kept = claim->operation && claim->operation->keep_for > Duration();
+  if (!claim->Begun() || kept) return Lose(*resident, visit, *claim, /*for_good=*/false);
+  if (/*mutant closed-stream-gives-back*/ resident->machine()
+          .nodes[token->node]
+          .AtMostOnce() /*end*/) {
     return;
   }
-  throttle_.GivenBack(*resident.version->machine, *claim);
-  (void)changer_.Apply(resident, which, [&](Scene& scene) {
-    return rules::Relinquish(scene, rules::ClaimOf(scene.instance, visit, which), "");
+  throttle_.GivenBack(*resident->version->machine, *claim);
+  (void)changer_.Apply(*resident, which, [&](Scene& scene) {
+    return rules::Relinquish(scene, rules::ClaimOf(scene.instance, visit, which), {});
   });
+}
+
+void Claims::LoseForGood(const std::string& ns, const std::string& id, uint64_t visit,
+                         ClaimId which) {
+  const auto [resident, token, claim] = Find(ns, id, visit, which);
+  if (claim) Lose(*resident, visit, *claim, /*for_good=*/true);
+}
+
+void Claims::Lose(Resident& resident, uint64_t visit, const Claim& claim, bool for_good) {
+  const ClaimId which = claim.id;
+  if (!claim.Begun()) throttle_.GivenBack(*resident.version->machine, claim);
+  changer_.Apply(resident, which,
+                 [&](Scene& scene) { rules::LoseClaim(scene, visit, which, for_good); });
+  residents_.MarkLazy(resident);
 }
 
 void Claims::TimeOut(const ClaimDeadline& due) {
@@ -121,9 +152,11 @@ void Claims::TimeOut(const ClaimDeadline& due) {
   if (!claim || !claim->Live()) return;
   const bool retry = claim->retry;
   const Timestamp claimed_at = claim->claim_time;
+  if (!claim->Begun()) throttle_.GivenBack(*resident.version->machine, *claim);
+  const bool begun = claim->Begun();
   MachineState& machine = *resident.version->machine;
   changer_.Apply(resident, [&](Scene& scene) { rules::TimeOut(scene, due.visit, due.claim); });
-  if (retry) machine.breaker.RetryFailed(claimed_at);
+  if (retry && begun) machine.breaker.RetryFailed(claimed_at);
 }
 
 void Claims::LateReport(const Instance& instance, ClaimId claim) {
@@ -149,19 +182,19 @@ void Claims::Absorb(const Change& change) {
     const Instance& instance = change.instance();
     if (!instance.Stopped() && instance.tokens.Find(touched.visit)) continue;
     for (const Claim& was : touched.before->claims) {
-      if (!was.given_back && was.id != change.self) Lose(change, touched.before->node, was);
+      if (!was.given_back && was.id != change.self) Remember(change, touched.before->node, was);
     }
   }
 }
 
-void Claims::Lose(const Change& change, NodeIndex node, const Claim& claim) {
+void Claims::Remember(const Change& change, NodeIndex node, const Claim& claim) {
   const Graph& graph = *change.before.graph;
-  if (claim.id.epoch != turn_.epoch() || !graph.Has(node)) return;
+  if (claim.id.epoch != turn_.epoch() || !graph.Has(node) || !claim.Begun()) return;
   Latency* latency = graph.StateOf(node).latency;
   if (!latency) return;
   const Duration censored_at =
-      claim.timed_out ? claim.sampled : std::max(turn_.now() - claim.claim_time, Duration(1));
-  ended_[claim.id.serial] = {latency, claim.claim_time, censored_at, claim.retry};
+      claim.timed_out ? claim.sampled : std::max(turn_.now() - claim.BeginTime(), Duration(1));
+  ended_[claim.id.serial] = {latency, claim.BeginTime(), censored_at, claim.retry};
   ended_order_.push_back(claim.id.serial);
   if (ended_order_.size() <= kEndedClaims) return;
   ended_.erase(ended_order_.front());

@@ -28,14 +28,20 @@ class Claims : public Part {
         throttle_(throttle) {}
 
   Result<std::string> Relinquish(const std::string& ns, const std::string& id,
-                                 const ClaimRef& claim, const std::string& client);
+                                 const ClaimRef& claim, const GiveBackArgs& args);
+  // `by` absent: as the node's timeout says.
   Extended Extend(const std::string& ns, const std::string& id, const ClaimRef& claim,
-                  std::optional<Duration> by, double progress);
+                  std::optional<Duration> by, ExtendArgs args);
   // As Engine::Undelivered.
   void Undelivered(const std::vector<Task>& tasks, bool perhaps);
-  // Gives a claim back in place of its worker, whose stream has ended. Does nothing on a node that
-  // runs at most once.
+  // A worker's stream has ended: gives the claim back in its place, unless its session keeps it.
+  // Does nothing on a node that runs at most once.
   void Abandon(const std::string& ns, const std::string& id, uint64_t visit, ClaimId claim);
+  // The session of a claim does not come back.
+  void LoseForGood(const std::string& ns, const std::string& id, uint64_t visit, ClaimId claim);
+  bool IsLive(const std::string& ns, const std::string& id, uint64_t visit, ClaimId claim) {
+    return Find(ns, id, visit, claim).claim != nullptr;
+  }
   void TimeOut(const ClaimDeadline& due);
 
   // Learns from a report that came too late and is refused how long its attempt took.
@@ -56,7 +62,15 @@ class Claims : public Part {
     bool retry;
   };
 
-  void Lose(const Change& change, NodeIndex node, const Claim& claim);
+  struct Held {
+    Resident* resident = nullptr;
+    const Token* token = nullptr;
+    const Claim* claim = nullptr;
+  };
+  // A live claim; all null: it is not live any more.
+  Held Find(const std::string& ns, const std::string& id, uint64_t visit, ClaimId claim);
+  void Lose(Resident& resident, uint64_t visit, const Claim& claim, bool for_good);
+  void Remember(const Change& change, NodeIndex node, const Claim& claim);
   Timestamp NewDeadline(const Resident& resident, const Token* token, std::optional<Duration> by);
 
   OpenTurn& turn_;

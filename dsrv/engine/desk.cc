@@ -3,12 +3,18 @@
 #include <algorithm>
 
 #include "fsm/base/limits.h"
+#include "fsm/base/names.h"
 
 namespace dfsmr {
 namespace {
 
 constexpr size_t kPollEndsPerPass = 1'000;
 constexpr size_t kTasksPerMessage = 200;  // of a stream, so that one message stays small
+
+Error TakenOver(const std::string& session) {
+  return {Code::kAborted, Reason::kNone,
+          "another stream has been opened with the session " + Quoted(session)};
+}
 
 }  // namespace
 
@@ -19,7 +25,7 @@ Desk::Stream* Desk::StreamOf(SessionId session) {
 
 size_t Desk::CapacityOf(const Waiter& waiter) {
   const Stream& stream = std::get<Stream>(waiter.kind);
-  if (stream.draining || stream.in_hand.size() >= waiter.max) return 0;
+  if (stream.draining || stream.held || stream.in_hand.size() >= waiter.max) return 0;
   return waiter.max - stream.in_hand.size();
 }
 
@@ -42,7 +48,7 @@ Result<WaiterId> Desk::Poll(PollArgs args, PollSink sink) {
   if (auto full = turn_.NeedsRoom(Room::kScarce)) return *std::move(full);
   bool durable = true;
   const auto max = static_cast<size_t>(args.max_tasks);
-  auto tasks = handouts_.Take(args.filter, args.worker, max, 0, &durable);
+  auto tasks = handouts_.Take(args.filter, {args.worker, 0, args.terms}, max, &durable);
   if (!tasks.empty() || args.until <= turn_.real() || handouts_.stopped()) {
     turn_.Answer(durable, [sink = std::move(sink), tasks = std::move(tasks)]() mutable {
       sink(std::move(tasks));
@@ -52,7 +58,7 @@ Result<WaiterId> Desk::Poll(PollArgs args, PollSink sink) {
   if (auto crowded = Crowded("; try again with a shorter wait")) return *std::move(crowded);
   const WaiterId id = turn_.NextId();
   poll_ends_.emplace(args.until, id);
-  return Park(id, {std::move(args.filter), std::move(args.worker), max,
+  return Park(id, {std::move(args.filter), std::move(args.worker), max, std::move(args.terms),
                    Parked{std::move(sink), args.until}});
 }
 
@@ -83,12 +89,16 @@ void Desk::EndPolls() {
 // Streams ---------------------------------------------------------------------------------------
 
 Result<SessionId> Desk::OpenSession(Filter filter, std::string worker, int32_t capacity,
-                                    SessionSink sink) {
+                                    SessionSink sink, WorkerTerms terms) {
   if (auto full = turn_.NeedsRoom(Room::kScarce)) return *std::move(full);
   if (auto crowded = Crowded("")) return *std::move(crowded);
-  const SessionId id =
-      Park(turn_.NextId(), {std::move(filter), std::move(worker), static_cast<size_t>(capacity),
-                            Stream{std::move(sink)}});
+  const SessionId id = turn_.NextId();
+  if (terms.keep_for > Duration()) {
+    const SessionId former = sessions_.Open(filter.ns, terms, id);
+    if (former != 0) BreakSession(former, TakenOver(terms.session));
+  }
+  Park(id, {std::move(filter), std::move(worker), static_cast<size_t>(capacity), std::move(terms),
+            Stream{std::move(sink)}});
   if (handouts_.stopped()) DrainSession(id);
   return id;
 }
@@ -109,10 +119,41 @@ void Desk::CloseSession(SessionId session) {
   const auto in_hand = std::move(stream->in_hand);
   const std::string ns = waiters_.at(session).filter.ns;
   agenda_.RemoveWaiter(session);
+  sessions_.Close(session);
   waiters_.erase(session);
   for (const auto& [claim, held] : in_hand) {
     claims_.Abandon(ns, held.instance, held.visit, claim);
   }
+}
+
+void Desk::BreakSession(SessionId session, Error why) {
+  if (!StreamOf(session)) return;
+  Tell(session, [&](SessionUpdate& update) { update.end = std::move(why); });
+}
+
+void Desk::Hold(SessionId session, bool held) {
+  Stream* stream = StreamOf(session);
+  if (!stream || std::exchange(stream->held, held) == held) return;
+  const Waiter& waiter = waiters_.at(session);
+  agenda_.RemoveWaiter(session);
+  if (CapacityOf(waiter) > 0) agenda_.AddWaiter(session, waiter.filter);
+  Tell(session, [held](SessionUpdate& update) { update.held = held; });
+}
+
+void Desk::Order(SessionId session, SessionUpdate orders) {
+  if (!StreamOf(session)) return;
+  Tell(session, [&](SessionUpdate& update) {
+    std::ranges::move(orders.cancelled, std::back_inserter(update.cancelled));
+    std::ranges::move(orders.killed, std::back_inserter(update.killed));
+    std::ranges::move(orders.finishable, std::back_inserter(update.finishable));
+    if (orders.end) update.end = std::move(orders.end);
+  });
+}
+
+std::map<ClaimId, Desk::InHand> Desk::InHandOf(SessionId session) const {
+  auto at = waiters_.find(session);
+  const Stream* stream = at == waiters_.end() ? nullptr : std::get_if<Stream>(&at->second.kind);
+  return stream ? stream->in_hand : std::map<ClaimId, InHand>();
 }
 
 void Desk::StopHandingOut() {
@@ -174,12 +215,12 @@ void Desk::ServeOne(WaiterId id, const Filter& filter) {
   bool durable = true;
   Stream* stream = std::get_if<Stream>(&waiter.kind);
   if (!stream) {
-    auto tasks = handouts_.Take(filter, waiter.worker, waiter.max, 0, &durable);
+    auto tasks = handouts_.Take(filter, {waiter.worker, 0, waiter.terms}, waiter.max, &durable);
     if (!tasks.empty()) AnswerPoll(id, std::move(tasks), durable);
     return;
   }
   const size_t most = std::min(CapacityOf(waiter), kTasksPerMessage);
-  auto tasks = handouts_.Take(filter, waiter.worker, most, id, &durable);
+  auto tasks = handouts_.Take(filter, {waiter.worker, id, waiter.terms}, most, &durable);
   if (tasks.empty()) return;
   for (const Task& task : tasks) stream->in_hand[task.claim_id] = {task.instance, task.visit};
   if (CapacityOf(waiter) == 0) agenda_.RemoveWaiter(id);
@@ -213,6 +254,7 @@ void Desk::Absorb(const Change& change) {
       Tell(claim.session, [&](SessionUpdate& update) {
         /*mutant stream-not-told-of-cancel*/ update.cancelled.push_back(
             rules::ClaimText(instance, token.visit, claim.id)); /*end*/
+        update.finishable.push_back(update.cancelled.back());
       });
     }
   }

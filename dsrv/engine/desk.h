@@ -15,22 +15,38 @@
 #include "dsrv/engine/claims.h"
 #include "dsrv/engine/handouts.h"
 #include "dsrv/engine/part.h"
+#include "dsrv/engine/sessions.h"
 #include "dsrv/engine/turn.h"
 
 namespace dfsmr {
 
 class Desk : public Part {
  public:
-  Desk(OpenTurn& turn, Agenda& agenda, Claims& claims, HandOuts& handouts)
-      : turn_(turn), agenda_(agenda), claims_(claims), handouts_(handouts) {}
+  Desk(OpenTurn& turn, Agenda& agenda, Claims& claims, HandOuts& handouts, Sessions& sessions)
+      : turn_(turn), agenda_(agenda), claims_(claims), handouts_(handouts), sessions_(sessions) {}
 
   // As Engine's methods of the same names.
   Result<WaiterId> Poll(PollArgs args, PollSink sink);
   bool CancelPoll(WaiterId poll);
   Result<SessionId> OpenSession(Filter filter, std::string worker, int32_t capacity,
-                                SessionSink sink);
+                                SessionSink sink, WorkerTerms terms);
   void DrainSession(SessionId session);
   void CloseSession(SessionId session);
+  // Has the stream of a session end with an error; its driver then closes the session.
+  void BreakSession(SessionId session, Error why);
+  // Hands the stream nothing more, or hands out again.
+  void Hold(SessionId session, bool held);
+  // Tells the stream of a session orders about claims.
+  void Order(SessionId session, SessionUpdate orders);
+  void Order(const std::pair<std::string, std::string>& ns_and_session, SessionUpdate orders) {
+    Order(sessions_.StreamOf(ns_and_session.first, ns_and_session.second), std::move(orders));
+  }
+  struct InHand {
+    std::string instance;
+    uint64_t visit;
+  };
+  // What the stream has in hand; nothing when it has ended.
+  std::map<ClaimId, InHand> InHandOf(SessionId session) const;
   void StopHandingOut();
   void AfterCommit(SessionId session, std::function<void(bool more)> tell);
 
@@ -54,16 +70,14 @@ class Desk : public Part {
   struct Stream {
     SessionSink sink;
     bool draining = false;
-    struct InHand {
-      std::string instance;
-      uint64_t visit;
-    };
+    bool held = false;  // it is handed nothing more for now
     std::map<ClaimId, InHand> in_hand = {};
   };
   struct Waiter {
     Filter filter;
     std::string worker;
     size_t max = 1;  // tasks of the answer, or capacity of the stream
+    WorkerTerms terms;
     std::variant<Parked, Stream> kind;
   };
 
@@ -85,6 +99,7 @@ class Desk : public Part {
   Agenda& agenda_;
   Claims& claims_;
   HandOuts& handouts_;
+  Sessions& sessions_;
   std::unordered_map<WaiterId, Waiter> waiters_;
   std::set<std::pair<Timestamp, WaiterId>> poll_ends_;
   std::map<SessionId, std::vector<std::function<void(bool)>>> answers_;

@@ -56,6 +56,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       timers(turn),
       throttle(turn, statistics, timers, agenda),
       claims(turn, catalog, statistics, residents, changer, throttle),
+      sessions(turn, claims),
       upgrades(turn, catalog, residents, changer, agenda, throttle),
       values(turn, residents, options),
       walker(turn, changer, options),
@@ -72,14 +73,16 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       launcher(turn, changer, starter, reports),
       schedules(turn, documents, occurrences, launcher),
       handouts(turn, agenda, residents, changer, values, limits, throttle, timers, upgrades),
-      desk(turn, agenda, claims, handouts),
+      desk(turn, agenda, claims, handouts, sessions),
+      operations(turn, residents, changer, desk),
+      agents(turn, claims, sessions, desk, operations, options),
       groups(turn, residents, changer, limits),
       backfills(turn, documents, residents, schedules, groups),
       retention(turn, catalog, statistics, residents, groups, options),
       triggers({turn, documents, occurrences, residents, starter, launcher, retention, options}),
-      all{&followers, &planner,  &walker,    &family,    &limits,   &hooks,
-          &spawner,   &launcher, &schedules, &canceller, &upgrades, &claims,
-          &timers,    &desk,     &handouts,  &groups,    &triggers} {
+      all{&followers, &planner,    &walker,    &family,   &limits, &hooks,    &spawner,
+          &launcher,  &schedules,  &canceller, &upgrades, &claims, &sessions, &timers,
+          &desk,      &operations, &agents,    &handouts, &groups, &triggers} {
   changer.Tell(all);
   changer.Consult([this](Resident& resident, const Reference& reference, const FreshOutput& fresh) {
     return values.ForCondition(resident, reference, fresh);
@@ -216,7 +219,7 @@ Timestamp Engine::NextStep() {
 
 Timestamp Engine::NextChore() const {
   return std::min({parts_->statistics.Due(), parts_->residents.SettleDueAt(),
-                   parts_->desk.PollsDue(), parts_->limits.SaveDue()});
+                   parts_->desk.PollsDue(), parts_->limits.SaveDue(), parts_->sessions.Due()});
 }
 
 void Engine::AfterCommit(std::function<void()> tell) { parts_->turn.AfterCommit(std::move(tell)); }
@@ -229,6 +232,7 @@ void Engine::Flush() {
   parts_->residents.SettleAll();
   parts_->statistics.Save();
   parts_->limits.Save();
+  parts_->agents.Save();
 }
 
 // Definitions -----------------------------------------------------------------------------------
@@ -273,6 +277,7 @@ Schedules& Engine::schedules() { return parts_->schedules; }
 Backfills& Engine::backfills() { return parts_->backfills; }
 Triggers& Engine::triggers() { return parts_->triggers; }
 Groups& Engine::groups() { return parts_->groups; }
+Agents& Engine::agents() { return parts_->agents; }
 Limits& Engine::limits() { return parts_->limits; }
 
 void Engine::AddVersion(const std::string& ns, const Defined& one, Machine machine,
@@ -311,17 +316,23 @@ Result<Started> Engine::Start(StartArgs args) { return parts_->starter.Start(std
 Result<Answer> Engine::Report(const std::string& ns, const std::string& id, ReportArgs args,
                               const std::vector<rows::ChildStart>& children,
                               std::vector<StartArgs> starts) {
-  return parts_->reports.Report(ns, id, std::move(args), children, std::move(starts));
+  const ClaimRef claim = args.claim;
+  auto answer = parts_->reports.Report(ns, id, std::move(args), children, std::move(starts));
+  if (!answer) parts_->operations.EndedLate(claim);
+  return answer;
 }
 
 Result<std::string> Engine::Relinquish(const std::string& ns, const std::string& id,
-                                       const ClaimRef& claim, const std::string& client) {
-  return parts_->claims.Relinquish(ns, id, claim, client);
+                                       const ClaimRef& claim, const GiveBackArgs& args) {
+  auto node = parts_->claims.Relinquish(ns, id, claim, args);
+  if (!node) parts_->operations.EndedLate(claim);
+  return node;
 }
 
 Extended Engine::Extend(const std::string& ns, const std::string& id, const ClaimRef& claim,
-                        std::optional<Duration> by, double progress) {
-  return parts_->claims.Extend(ns, id, claim, by, progress);
+                        std::optional<Duration> by, ExtendArgs args) {
+  parts_->sessions.Complete(ns, &args);
+  return parts_->claims.Extend(ns, id, claim, by, std::move(args));
 }
 
 template <typename Rule>
@@ -350,6 +361,11 @@ Result<Ok> Engine::Skip(const std::string& ns, const std::string& id, const std:
 }
 
 Result<Ok> Engine::Cancel(const std::string& ns, const std::string& id, CancelMode mode) {
+  if (mode == CancelMode::kKill) {
+    auto standing = StandingOf(ns, id);
+    const bool stopped = standing && standing->first == InstanceState::kStopped;
+    if (stopped && parts_->operations.Kill(ns, id)) return Ok{};
+  }
   return Control(ns, id, [&](Scene& scene) { return rules::Cancel(scene, mode); });
 }
 
@@ -373,8 +389,11 @@ std::optional<std::pair<InstanceState, InstanceResult>> Engine::StandingOf(const
 
 std::shared_ptr<const InstanceWaits> Engine::WaitsOf(const std::string& ns, const std::string& id) {
   auto resident = parts_->residents.Load(ns, id);
-  if (!resident || (*resident)->instance.Stopped()) return nullptr;
-  return std::make_shared<const InstanceWaits>(parts_->limits.WaitsOf(**resident, kAheadCounted));
+  if (!resident) return nullptr;
+  InstanceWaits waits;
+  if (!(*resident)->instance.Stopped()) waits = parts_->limits.WaitsOf(**resident, kAheadCounted);
+  waits.leftovers = parts_->operations.LeftoversOf(ns, id);
+  return std::make_shared<const InstanceWaits>(std::move(waits));
 }
 
 bool Engine::Concerns(const std::string& ns, const std::string& id, const ClaimRef& claim,
@@ -411,13 +430,17 @@ void Engine::Undelivered(const std::vector<Task>& tasks, bool perhaps) {
 }
 
 Result<SessionId> Engine::OpenSession(Filter filter, std::string worker, int32_t capacity,
-                                      SessionSink sink) {
-  return parts_->desk.OpenSession(std::move(filter), std::move(worker), capacity, std::move(sink));
+                                      SessionSink sink, WorkerTerms terms) {
+  return parts_->desk.OpenSession(std::move(filter), std::move(worker), capacity, std::move(sink),
+                                  std::move(terms));
 }
 
 void Engine::DrainSession(SessionId session) { parts_->desk.DrainSession(session); }
 
-void Engine::CloseSession(SessionId session) { parts_->desk.CloseSession(session); }
+void Engine::CloseSession(SessionId session) {
+  parts_->desk.CloseSession(session);
+  parts_->agents.Ended(session);
+}
 
 void Engine::StopHandingOut() { parts_->desk.StopHandingOut(); }
 

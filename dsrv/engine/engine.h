@@ -47,6 +47,7 @@ class Schedules;      // schedules.h
 class Groups;         // groups.h
 class Triggers;       // triggers.h
 class Limits;         // limits.h
+class Agents;         // agents.h
 struct VersionState;  // machine_state.h
 
 class Engine {
@@ -115,6 +116,7 @@ class Engine {
   Groups& groups();
   Triggers& triggers();
   Limits& limits();
+  Agents& agents();
   Result<MachineView> GetMachine(const std::string& ns, const std::string& id, uint32_t version);
   // At most `limit` machines after `after`, ordered by (id, version).
   std::vector<MachineView> ListMachines(const std::string& ns, bool all_versions,
@@ -128,9 +130,9 @@ class Engine {
                         const std::vector<rows::ChildStart>& children = {},
                         std::vector<StartArgs> starts = {});
   Result<std::string> Relinquish(const std::string& ns, const std::string& instance,
-                                 const ClaimRef& claim, const std::string& client);
+                                 const ClaimRef& claim, const GiveBackArgs& args);
   Extended Extend(const std::string& ns, const std::string& instance, const ClaimRef& claim,
-                  std::optional<Duration> by, double progress);
+                  std::optional<Duration> by, ExtendArgs args);
   Result<Ok> Pause(const std::string& ns, const std::string& instance);
   Result<Ok> Resume(const std::string& ns, const std::string& instance, const std::string& node,
                     bool force);
@@ -166,9 +168,10 @@ class Engine {
   void Undelivered(const std::vector<Task>& tasks, bool perhaps);
 
   Result<SessionId> OpenSession(Filter filter, std::string worker, int32_t capacity,
-                                SessionSink sink);
+                                SessionSink sink, WorkerTerms terms = {});
   void DrainSession(SessionId session);
-  // Gives the session's claims back, except on nodes that run at most once.
+  // Gives the session's claims back, except on nodes that run at most once, and those that its
+  // worker's terms keep for it.
   void CloseSession(SessionId session);
   // Before a stop: puts everything that is only in memory into this turn's batch.
   void Flush();

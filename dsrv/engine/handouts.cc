@@ -93,8 +93,8 @@ void HandOuts::EnqueueUntouched(const Change& change) {
   }
 }
 
-std::vector<Task> HandOuts::Take(const Filter& filter, const std::string& worker, size_t max,
-                                 SessionId session, bool* durable) {
+std::vector<Task> HandOuts::Take(const Filter& filter, const Taker& taker, size_t max,
+                                 bool* durable) {
   std::vector<Task> tasks;
   size_t bytes = 0;
   size_t sweeps =
@@ -108,7 +108,7 @@ std::vector<Task> HandOuts::Take(const Filter& filter, const std::string& worker
     if (!popped) break;
     if (tasks.empty()) tasks.reserve(std::min(max, kTasksAtFirst));
     Task& task = tasks.emplace_back();
-    if (TakeOne(*std::move(popped), worker, session, &task, durable)) {
+    if (TakeOne(*std::move(popped), taker, &task, durable)) {
       if (task.spec) bytes += task.spec->params.size();
       bytes += task.node_params.size() + task.event_data.size() + 256;
     } else {
@@ -118,8 +118,7 @@ std::vector<Task> HandOuts::Take(const Filter& filter, const std::string& worker
   return tasks;
 }
 
-bool HandOuts::TakeOne(Agenda::Popped popped, const std::string& worker, SessionId session,
-                       Task* task, bool* durable) {
+bool HandOuts::TakeOne(Agenda::Popped popped, const Taker& taker, Task* task, bool* durable) {
   auto touched = changer_.Touch(Agenda::KeyOf(popped.queue).ns, popped.entry.instance);
   if (!touched) return false;
   Resident& resident = **touched;
@@ -137,10 +136,13 @@ bool HandOuts::TakeOne(Agenda::Popped popped, const std::string& worker, Session
   const NodeState& state = resident.StateOf(token->node);
   const TimeoutPolicy& policy = resident.machine().nodes[token->node].settings->timeout;
   const auto timeout = state.latency->Timeout(policy, token->TimedOutBefore(), state.claimed);
-  MakeClaim(resident, token->visit,
-            {turn_.NextClaim(), worker, timeout ? After(turn_.clock(), *timeout) : kNever, session,
-             *std::move(keys)},
-            task, durable);
+  ClaimArgs args{
+      turn_.NextClaim(), taker.worker,     timeout ? After(turn_.clock(), *timeout) : kNever,
+      taker.session,     *std::move(keys), taker.terms.NewOperation(turn_.now())};
+  if (taker.terms.begin_within > Duration()) {
+    args.deadline = After(turn_.clock(), taker.terms.begin_within);
+  }
+  MakeClaim(resident, token->visit, std::move(args), task, durable);
   return true;
 }
 
@@ -156,7 +158,7 @@ void HandOuts::MakeClaim(Resident& resident, uint64_t visit, ClaimArgs args, Tas
   Statistics::CountTokens(instance, *resident.graph, *resident.graph);
   instance.tokens.Forget();
   limits_.Claimed(resident, visit);
-  if (/*mutant at-most-once-not-durable*/ node.AtMostOnce() /*end*/) {
+  if (/*mutant at-most-once-not-durable*/ node.AtMostOnce() /*end*/ && claim.Begun()) {
     residents_.Settle(resident);
   } else {
     residents_.MarkLazy(resident);
@@ -166,7 +168,7 @@ void HandOuts::MakeClaim(Resident& resident, uint64_t visit, ClaimArgs args, Tas
   task->attempt = claim.attempt;
   task->claim_id = claim.id;
   task->claim = rules::ClaimText(instance, visit, claim.id);
-  task->deadline = claim.deadline;
+  (claim.Begun() ? task->deadline : task->begin_by) = claim.deadline;
   throttle_.Claimed(*resident.version->machine, claim.retry);
 }
 
@@ -183,6 +185,7 @@ bool HandOuts::Prepare(Resident& resident, const Token& token, Task* task) {
   task->visit = token.visit;
   task->spec = *std::move(spec);
   task->node_params = token.params;
+  task->checkpoint = token.Checkpoint();
   task->action = node.settings->action;
   task->queue = node.settings->queue;
   return !token.step || PrepareStep(resident, token, task);

@@ -29,10 +29,15 @@ class HandOuts : public Part {
         timers_(timers),
         upgrades_(upgrades) {}
 
-  // At most `max` tasks for the filter, under claims of `worker`. Sets `durable` to false when one
+  // Whose claims the tasks are.
+  struct Taker {
+    const std::string& worker;
+    SessionId session;  // 0: a poll
+    const WorkerTerms& terms;
+  };
+  // At most `max` tasks for the filter, under claims of the taker. Sets `durable` to false when one
   // of them depends on something that is not durable yet.
-  std::vector<Task> Take(const Filter& filter, const std::string& worker, size_t max,
-                         SessionId session, bool* durable);
+  std::vector<Task> Take(const Filter& filter, const Taker& taker, size_t max, bool* durable);
   // Hands out nothing more.
   void Stop() { stopped_ = true; }
   bool stopped() const { return stopped_; }
@@ -49,8 +54,7 @@ class HandOuts : public Part {
   void Enqueue(Resident& resident, const Token& token);
   void EnqueueUntouched(const Change& change);
   // Makes a task of what the agenda gave out. False: it is not handed out after all.
-  bool TakeOne(Agenda::Popped popped, const std::string& worker, SessionId session, Task* task,
-               bool* durable);
+  bool TakeOne(Agenda::Popped popped, const Taker& taker, Task* task, bool* durable);
   void MakeClaim(Resident& resident, uint64_t visit, ClaimArgs args, Task* task, bool* durable);
   // Fills in the task of a ready token, except for its claim. False: it cannot be handed out, and
   // is not ready any more.

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "dsrv/engine/agents.h"
 #include "dsrv/engine/backfills.h"
 #include "dsrv/engine/catalog.h"
 #include "dsrv/engine/changer.h"
@@ -23,6 +24,7 @@
 #include "dsrv/engine/residents.h"
 #include "dsrv/engine/retention.h"
 #include "dsrv/engine/schedules.h"
+#include "dsrv/engine/sessions.h"
 #include "dsrv/engine/spawner.h"
 #include "dsrv/engine/starter.h"
 #include "dsrv/engine/statistics.h"
@@ -52,6 +54,7 @@ struct Engine::Parts {
   Timers timers;
   Throttle throttle;
   Claims claims;
+  Sessions sessions;
   Upgrades upgrades;
   Values values;
   Walker walker;
@@ -68,6 +71,8 @@ struct Engine::Parts {
   Schedules schedules;
   HandOuts handouts;
   Desk desk;
+  Operations operations;
+  Agents agents;
   Groups groups;
   Backfills backfills;
   Retention retention;

@@ -54,6 +54,8 @@ Result<Ok> Engine::Recover(uint64_t epoch, Timestamp now) {
   if (done) done = parts_->statistics.Recover();
   if (done) done = parts_->groups.Recover();
   if (done) done = parts_->limits.Recover();
+  if (done) done = parts_->operations.Recover();
+  if (done) done = parts_->agents.Recover();
   if (done) done = LoadLive();
   if (done) done = parts_->schedules.Recover();
   if (done) done = parts_->backfills.Recover();
@@ -88,6 +90,7 @@ Result<Ok> Engine::LoadOne(Instance instance) {
   Resident passing;
   Resident* resident = &passing;
   if (instance.HasLiveClaim()) {
+    parts_->sessions.Renew(&instance);
     resident = parts_->residents.Insert(std::move(instance), version, *std::move(graph));
   } else {
     passing.instance = std::move(instance);

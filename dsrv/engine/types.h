@@ -34,6 +34,7 @@ struct WaitView {
 struct InstanceWaits {
   std::vector<WaitView> instance;
   std::map<uint64_t, std::vector<WaitView>> tokens;  // by visit
+  size_t leftovers = 0;  // what agents still hold of it though it has stopped
 };
 
 // An instance as clients see it.
@@ -57,6 +58,8 @@ struct Task {
   ClaimId claim_id;
   std::string claim;  // as text
   Timestamp deadline = kNever;
+  Timestamp begin_by = kNever;  // in two stages; then there is no deadline yet
+  std::string checkpoint;
   std::shared_ptr<const Spec> spec;  // null: of a step, and too large to send with each task
   std::string node_params;
   std::string action;
@@ -148,9 +151,22 @@ struct MachineView {
   std::vector<NodeStats> nodes;  // as machine->nodes
 };
 
+// What a worker says of the claims that it wants.
+struct WorkerTerms {
+  Duration begin_within{};   // not zero: they are made in two stages
+  std::string session = {};  // the worker's process; empty: it does not say
+  Duration keep_for{};     // not zero: what has begun stays with the session for so long after its
+                           // stream has ended
+  std::string agent = {};  // the session is of this agent
+
+  // What is kept of a claim that is made at `now`; null: nothing.
+  Boxed<Operation> NewOperation(Timestamp now) const;
+};
+
 struct PollArgs {
   Filter filter;
   std::string worker;
+  WorkerTerms terms = {};
   int32_t max_tasks = 1;
   Timestamp until;  // how long to wait, in real time, for the first task; passed: does not wait
 };
@@ -175,7 +191,10 @@ struct SessionUpdate {
   std::vector<Task> tasks;
   std::vector<std::string> cancelled;
   std::vector<std::string> killed;
+  std::vector<std::string> finishable;  // of `cancelled`: a report of these still counts
   bool drained = false;  // nothing is in hand and nothing more will come
+  std::optional<bool> held = {};  // from now on: nothing is handed out to it; of an agent
+  std::optional<Error> end;       // the stream is to end with it
 };
 using SessionSink = std::function<void(SessionUpdate)>;
 using SessionId = WaiterId;

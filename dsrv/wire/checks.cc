@@ -142,6 +142,27 @@ Result<Ok> CheckWorker(std::string_view what, const std::string& name) {
   return Bad(std::string(what) + " has characters that cannot be printed");
 }
 
+Result<Ok> CheckText(std::string_view what, const std::string& text, size_t most) {
+  const size_t characters = Characters(text);
+  if (characters > most) return TooLarge(what, characters, most);
+  return Ok{};
+}
+
+Result<Ok> CheckSession(const std::string& session) {
+  if (session.empty() || ValidWorkerName(session)) {
+    return CheckText("session", session, limits::kSessionName);
+  }
+  return Bad("session: expected 1 to " + std::to_string(limits::kSessionName) +
+             " printable characters");
+}
+
+Result<Ok> CheckCheckpoint(const std::string& checkpoint) {
+  if (checkpoint.size() > limits::kCheckpoint) {
+    return TooLarge("checkpoint", checkpoint.size(), limits::kCheckpoint);
+  }
+  return CheckJson("checkpoint", checkpoint);
+}
+
 Result<std::string> ToNamespace(const std::string& given) {
   if (given.empty()) return std::string("default");
   auto checked = CheckName("namespace", given);

@@ -32,6 +32,12 @@ Result<Ok> CheckFilter(std::string_view what, const std::string& name);
 Result<Ok> CheckNode(std::string_view what, const std::string& name);
 Result<Ok> Required(std::string_view what, const std::string& name);
 Result<Ok> CheckWorker(std::string_view what, const std::string& name);
+// A text for people.
+Result<Ok> CheckText(std::string_view what, const std::string& text, size_t characters);
+// The name of a worker's process, or nothing.
+Result<Ok> CheckSession(const std::string& session);
+// What a worker leaves for later attempts: a JSON object, or nothing.
+Result<Ok> CheckCheckpoint(const std::string& checkpoint);
 Result<Ok> CheckInstanceId(const std::string& id);
 Result<Ok> CheckBatch(int items, std::string_view what);
 // Empty is "default".

@@ -108,9 +108,15 @@ void ToProto(const Claim& claim, v1::Claim* out) {
   out->set_worker(claim.worker);
   out->set_attempt(claim.attempt);
   Set(claim.claim_time, out->mutable_claim_time());
-  if (claim.deadline != kNever) Set(claim.deadline, out->mutable_deadline());
+  if (claim.deadline != kNever) {
+    Set(claim.deadline, claim.Begun() ? out->mutable_deadline() : out->mutable_begin_by());
+  }
   out->set_timed_out(claim.timed_out);
   out->set_progress(claim.progress);
+  if (claim.Begun()) Set(claim.BeginTime(), out->mutable_begin_time());
+  if (!claim.operation) return;
+  out->set_note(claim.operation->note);
+  out->set_lost(claim.operation->lost);
 }
 
 void ToProto(const WaitView& wait, v1::Wait* out) {
@@ -136,6 +142,15 @@ void ToProto(const Token& token, const std::string& node, v1::Token* out) {
     Set(token.available_at, out->mutable_available_at());
   }
   out->set_error(token.error);
+  if (!token.handling) return;
+  out->set_checkpoint(token.handling->checkpoint);
+  out->set_abandoned(token.handling->abandoned);
+  for (const Handling::Refusal& refusal : token.handling->refusals) {
+    v1::Refusal* to = out->add_refusals();
+    to->set_worker(refusal.worker);
+    Set(refusal.time, to->mutable_time());
+    to->set_reason(refusal.reason);
+  }
 }
 
 }  // namespace
@@ -182,6 +197,7 @@ void ToProto(const InstanceView& view, v1::Instance* out) {
   const InstanceWaits own = view.waits ? InstanceWaits() : WaitsIn(instance);
   const InstanceWaits& waits = view.waits ? *view.waits : own;
   for (const WaitView& wait : waits.instance) ToProto(wait, out->add_waits_for());
+  out->set_leftovers(static_cast<uint32_t>(waits.leftovers));
   for (size_t i = 0; i < instance.tokens.size() && i < limits::kTokensShown; ++i) {
     v1::Token* token = out->add_tokens();
     ToProto(instance.tokens[i], view.nodes[i], token);
@@ -221,6 +237,8 @@ void ToProto(const Task& task, v1::Task* out) {
   out->set_attempt(task.attempt);
   out->set_claim(task.claim);
   if (task.deadline != kNever) Set(task.deadline, out->mutable_deadline());
+  if (task.begin_by != kNever) Set(task.begin_by, out->mutable_begin_by());
+  out->set_checkpoint(task.checkpoint);
   if (task.spec) out->set_instance_params(task.spec->params.empty() ? "{}" : task.spec->params);
   out->set_node_params(task.node_params.empty() ? "{}" : task.node_params);
   out->set_action(task.action);
@@ -283,6 +301,7 @@ void ToProto(const Event& event, PartitionId partition, v1::Change* out) {
   out->set_client(event.client);
   out->set_params(event.params);
   out->set_note(event.note);
+  if (event.begin_time != Timestamp()) Set(event.begin_time, out->mutable_begin_time());
   if (!event.about) return;
   out->set_cause(event.about->cause);
   out->set_group(event.about->group);

@@ -120,6 +120,7 @@ Result<Ok> FillReport(const v1::TransitionRequest& request, ReportCommand* comma
                      [&] { return CheckNode("node", request.node()); },
                      [&] { return CheckJson("node_params", request.node_params()); },
                      [&] { return CheckJson("output", request.output()); },
+                     [&] { return CheckCheckpoint(request.checkpoint()); },
                      [&] { return CheckWorker("client", request.client()); });
   if (!checked) return checked;
   if (request.error().size() > limits::kErrorText) {
@@ -129,6 +130,7 @@ Result<Ok> FillReport(const v1::TransitionRequest& request, ReportCommand* comma
   args.params = request.node_params();
   args.node = request.node();
   args.output = request.output();
+  args.checkpoint = request.checkpoint();
   args.error = request.error();
   args.client = request.client();
   args.concurrency = request.children_concurrency();
@@ -167,6 +169,33 @@ Result<ReportCommand> ToReport(const v1::TransitionRequest& request) {
   return command;
 }
 
+namespace {
+
+Result<WorkerTerms> ToTerms(const v1::ReadyRequest& request) {
+  WorkerTerms terms;
+  auto checked = CheckSession(request.session());
+  if (!checked) return checked.error();
+  terms.session = request.session();
+  if (request.has_begin_within()) {
+    auto within = ToDuration("begin_within", request.begin_within(), Duration::max());
+    if (!within) return within.error();
+    if (*within < std::chrono::seconds(1) || *within > limits::kBeginWithin) {
+      return Bad("begin_within must be between 1 s and 10 min");
+    }
+    terms.begin_within = *within;
+  }
+  if (request.has_keep_for()) {
+    auto keep = ToDuration("keep_for", request.keep_for(), Duration::max());
+    if (!keep) return keep.error();
+    if (*keep > limits::kKeepFor) return Bad("keep_for must be at most 5 min");
+    if (terms.session.empty()) return Bad("keep_for needs a session that comes back");
+    terms.keep_for = *keep;
+  }
+  return terms;
+}
+
+}  // namespace
+
 Result<PollArgs> ToPoll(const v1::ReadyRequest& request, const std::string& peer, Timestamp now) {
   PollArgs args;
   auto ns = ToNamespace(request.namespace_());
@@ -180,6 +209,9 @@ Result<PollArgs> ToPoll(const v1::ReadyRequest& request, const std::string& peer
   if (request.max_tasks() < 0) return Bad("max_tasks must not be negative");
   auto wait = ToDuration("wait", request.wait(), limits::kWait);
   if (!wait) return wait.error();
+  auto terms = ToTerms(request);
+  if (!terms) return terms.error();
+  args.terms = *std::move(terms);
   args.filter = {*ns, request.machine(), request.node(), request.action(), request.queue()};
   args.worker = request.worker().empty() ? peer : request.worker();
   args.max_tasks = request.max_tasks() == 0 ? 1 : request.max_tasks();
@@ -188,9 +220,10 @@ Result<PollArgs> ToPoll(const v1::ReadyRequest& request, const std::string& peer
 }
 
 Result<ExtendCommand> ToExtend(const std::string& ns, const v1::ExtendRequest::Item& item) {
-  ExtendCommand command{ns, item.instance(), ClaimRef::Read(item.claim()), std::nullopt,
-                        item.progress()};
-  auto checked = CheckInstanceId(item.instance());
+  ExtendCommand command{ns, item.instance(), ClaimRef::Read(item.claim()), std::nullopt, {}};
+  auto checked = All([&] { return CheckInstanceId(item.instance()); },
+                     [&] { return CheckCheckpoint(item.checkpoint()); },
+                     [&] { return CheckText("note", item.note(), limits::kNote); });
   if (!checked) return checked.error();
   if (!(item.progress() >= 0 && item.progress() <= 1)) {
     return Bad("progress must lie between 0 and 1");
@@ -200,15 +233,26 @@ Result<ExtendCommand> ToExtend(const std::string& ns, const v1::ExtendRequest::I
     if (!by) return by.error();
     command.by = *by;
   }
+  command.args.progress = item.progress();
+  command.args.begin = item.begin();
+  command.args.checkpoint = item.checkpoint();
+  command.args.note = item.note();
   return command;
 }
 
 Result<RelinquishCommand> ToRelinquish(const v1::RelinquishRequest& request) {
   auto ns = ToNamespace(request.namespace_());
   if (!ns) return ns.error();
-  auto checked = CheckInstanceId(request.instance());
+  auto checked = All([&] { return CheckInstanceId(request.instance()); },
+                     [&] { return CheckText("reason", request.reason(), limits::kReason); });
   if (!checked) return checked.error();
-  return RelinquishCommand{*std::move(ns), request.instance(), ClaimRef::Read(request.claim()), {}};
+  if (request.refused() && request.claim().empty()) {
+    return Bad("refused needs the claim that is given back");
+  }
+  return RelinquishCommand{*std::move(ns),
+                           request.instance(),
+                           ClaimRef::Read(request.claim()),
+                           {.reason = request.reason(), .refused = request.refused()}};
 }
 
 Result<CancelMode> ToCancelMode(v1::CancelRequest::Mode mode) {

@@ -34,14 +34,14 @@ struct ExtendCommand {
   std::string instance;
   ClaimRef claim;
   std::optional<Duration> by;
-  double progress = 0;
+  ExtendArgs args;
 };
 Result<ExtendCommand> ToExtend(const std::string& ns, const v1::ExtendRequest::Item& item);
 struct RelinquishCommand {
   std::string ns;
   std::string instance;
   ClaimRef claim;
-  std::string client;  // who does it without a claim
+  GiveBackArgs args;  // args.client: who does it without a claim
 };
 Result<RelinquishCommand> ToRelinquish(const v1::RelinquishRequest& request);
 Result<CancelMode> ToCancelMode(v1::CancelRequest::Mode mode);

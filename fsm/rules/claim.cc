@@ -37,16 +37,18 @@ namespace {
 
 // A hash of the instance's name (FNV-1a). Claims carry it, so that a claim is refused at another
 // instance.
-uint32_t Tag(const Instance& instance) {
+uint32_t Tag(std::string_view ns, std::string_view id) {
   uint32_t hash = 2166136261u;
   auto mix = [&hash](std::string_view text) {
     for (char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 16777619u;
     hash = hash * 16777619u;
   };
-  mix(instance.ns);
-  mix(instance.id);
+  mix(ns);
+  mix(id);
   return hash;
 }
+
+uint32_t Tag(const Instance& instance) { return Tag(instance.ns, instance.id); }
 
 void AppendHex(std::string& text, uint64_t number) {
   char digits[17];
@@ -66,13 +68,17 @@ ClaimRef ClaimOf(const Instance& instance, uint64_t visit, ClaimId id) {
 }
 
 std::string ClaimText(const Instance& instance, uint64_t visit, ClaimId id) {
+  return ClaimText(instance.ns, instance.id, visit, id);
+}
+
+std::string ClaimText(std::string_view ns, std::string_view instance, uint64_t visit, ClaimId id) {
   std::string text;
   text.reserve(32);
   for (uint64_t number : {visit, id.epoch, id.serial}) {
     AppendHex(text, number);
     text += '-';
   }
-  AppendHex(text, Tag(instance));
+  AppendHex(text, Tag(ns, instance));
   return text;
 }
 
@@ -122,17 +128,18 @@ Result<size_t> ClaimedSlot(Scene& scene, const ClaimRef& claim) {
 void SampleAbandoned(Scene& scene, const Token& token, ClaimId winner, Event& event) {
   const Node& node = scene.machine.nodes[token.node];
   for (const Claim& claim : token.claims) {
-    if (!claim.Live() || claim.id == winner) continue;
-    event.samples.push_back({node.id, scene.now - claim.claim_time,
+    if (!claim.Live() || claim.id == winner || !claim.Begun()) continue;
+    event.samples.push_back({node.id, scene.now - claim.BeginTime(),
                              /*mutant planted-07*/ true /*end*/, claim.sampled, claim.retry});
   }
 }
 
 void SampleReport(Scene& scene, const Token& token, const Claim* claim, Event& event) {
   const Node& node = scene.machine.nodes[token.node];
-  if (claim) {
+  if (claim && claim->Begun()) {
     event.samples.push_back(
-        {node.id, scene.now - claim->claim_time, false, claim->sampled, claim->retry});
+        {node.id, scene.now - claim->BeginTime(), false, claim->sampled, claim->retry});
+    if (claim->operation) event.begin_time = claim->BeginTime();
   }
   SampleAbandoned(scene, token, claim ? claim->id : ClaimId{}, event);
 }
@@ -194,7 +201,53 @@ void GiveBack(Scene& scene, Token& token, Claim& claim, const std::string& clien
   event.attempt = claim.attempt;
   event.client = client.empty() ? claim.worker : client;
   event.note = std::move(note);
+  if (claim.operation) event.begin_time = claim.operation->begin_time;
 }
+
+void KeepCheckpoint(Token& token, const std::string& checkpoint) {
+  if (checkpoint.empty()) return;
+  if (!token.handling) token.handling = Handling();
+  token.handling->checkpoint = checkpoint;
+}
+namespace {
+
+// The claim was no attempt: its number is given again.
+void NoAttempt(Token& token, const Claim& claim) {
+  if (claim.attempt != token.attempt) return;
+  /*mutant planted-01*/ --token.attempt; /*end*/
+  const bool new_run = !token.step || token.step->event.empty();
+  if (token.attempt == 0 && new_run) token.limits.reset();
+}
+
+// Takes back a claim that has not begun.
+void Withdraw(Scene& scene, Token& token, Claim& claim) {
+  NoAttempt(token, claim);
+  GiveBack(scene, token, claim, "", "not begun");
+}
+
+void NoteRefusal(Token& token, Handling::Refusal refusal) {
+  constexpr size_t kKept = 10;
+  if (!token.handling) token.handling = Handling();
+  auto& refusals = token.handling->refusals;
+  refusals.push_back(std::move(refusal));
+  if (refusals.size() > kKept) refusals.erase(refusals.begin());
+}
+
+// The attempt was lost with its worker. As one that has timed out it may still win.
+void Abandon(Scene& scene, Token& token, Claim& claim) {
+  claim.timed_out = claim.operation->abandoned = true;
+  if (!token.handling) token.handling = Handling();
+  ++token.handling->abandoned;
+  Event& event = Emit(scene, ChangeKind::kAbandoned);
+  event.node = NodeName(scene.machine, token.node);
+  event.visit = token.visit;
+  event.attempt = claim.attempt;
+  event.client = claim.worker;
+  event.begin_time = claim.BeginTime();
+  event.note = "its worker is gone";
+}
+
+}  // namespace
 
 const Claim& TakeClaim(Scene& scene, Token& token, ClaimArgs args) {
   Check(token.state == TokenState::kReady, "only a ready token is handed out");
@@ -205,6 +258,7 @@ const Claim& TakeClaim(Scene& scene, Token& token, ClaimArgs args) {
   claim.claim_time = scene.now;
   claim.deadline = args.deadline;
   claim.session = args.session;
+  claim.operation = std::move(args.operation);
   claim.retry = token.TimedOutBefore();
   token.state = TokenState::kClaimed;
   if (!args.limits.empty()) {
@@ -237,7 +291,9 @@ Result<std::string> RelinquishAll(Scene& scene, const std::string& client) {
     Token& token = *instance.tokens.FindMutable(visit);
     /*mutant relinquish-spares-lost*/ ForgetLost(scene, token); /*end*/
     for (Claim& claim : token.claims) {
-      if (!claim.given_back) GiveBack(scene, token, claim, client);
+      if (claim.given_back) continue;
+      if (!claim.Begun()) NoAttempt(token, claim);
+      GiveBack(scene, token, claim, client);
     }
     FreeIfUnclaimed(scene, visit);
   }
@@ -247,8 +303,8 @@ Result<std::string> RelinquishAll(Scene& scene, const std::string& client) {
 
 }  // namespace
 
-Result<std::string> Relinquish(Scene& scene, const ClaimRef& claim, const std::string& client) {
-  if (!claim.given()) return RelinquishAll(scene, client);
+Result<std::string> Relinquish(Scene& scene, const ClaimRef& claim, const GiveBackArgs& args) {
+  if (!claim.given()) return RelinquishAll(scene, args.client);
   auto ours = CheckClaim(scene.instance, claim);
   if (!ours) return ours.error();
   auto slot = ClaimedSlot(scene, claim);
@@ -257,7 +313,12 @@ Result<std::string> Relinquish(Scene& scene, const ClaimRef& claim, const std::s
   std::string node(NodeName(scene.machine, token.node));
   auto listed = std::ranges::find(token.claims, claim.id, &Claim::id);
   if (listed == token.claims.end()) listed = Recover(scene, token, claim.id);
-  GiveBack(scene, token, *listed, client);
+  GiveBack(scene, token, *listed, args.client, args.reason);
+  if (args.refused) {
+    scene.events.back().kind = ChangeKind::kRefused;
+    NoteRefusal(token, {listed->worker, scene.now, args.reason});
+  }
+  if (args.refused || !listed->Begun()) NoAttempt(token, *listed);
   FreeIfUnclaimed(scene, claim.visit);
   StopIfCancelled(scene);
   return node;
@@ -268,9 +329,7 @@ void Unclaim(Scene& scene, uint64_t visit, ClaimId id, bool told) {
   if (!token) return;
   auto claim = std::ranges::find(token->claims, id, &Claim::id);
   if (claim == token->claims.end() || claim->given_back) return;
-  /*mutant planted-01*/ --token->attempt; /*end*/
-  const bool new_run = !token->step || token->step->event.empty();
-  if (token->attempt == 0 && new_run) token->limits.reset();
+  NoAttempt(*token, *claim);
   if (told) {
     GiveBack(scene, *token, *claim, "", "its worker never saw it");
   } else {
@@ -280,7 +339,33 @@ void Unclaim(Scene& scene, uint64_t visit, ClaimId id, bool told) {
   StopIfCancelled(scene);
 }
 
-Result<Extension> Extend(Scene& scene, const ClaimRef& of, Timestamp deadline, double progress) {
+namespace {
+
+void NoteProgress(Scene& scene, Token& token, Claim& claim, double progress) {
+  if (progress <= 0) return;
+  claim.progress = progress;
+  if (!token.step) return;
+  const double weight = WeightOf(scene, scene.machine.nodes[token.home]);
+  scene.instance.plan->partial += (progress - token.step->progress) * weight;
+  token.step->progress = progress;
+}
+
+// The worker is there: a claim that had timed out, or was lost with its session, is live again.
+void Revive(Claim& claim, Timestamp deadline, const ExtendArgs& args) {
+  if (claim.timed_out) {
+    claim.timed_out = false;
+    claim.deadline = deadline;
+  }
+  if (args.session != 0 && claim.operation && !claim.operation->session.empty()) {
+    claim.session = args.session;
+  }
+  if (claim.operation) claim.operation->lost = claim.operation->abandoned = false;
+}
+
+}  // namespace
+
+Result<Extension> Extend(Scene& scene, const ClaimRef& of, Timestamp deadline,
+                         const ExtendArgs& args) {
   auto ours = CheckClaim(scene.instance, of);
   if (!ours) return ours.error();
   auto slot = ClaimedSlot(scene, of);
@@ -290,21 +375,84 @@ Result<Extension> Extend(Scene& scene, const ClaimRef& of, Timestamp deadline, d
   if (claim == token.claims.end()) {
     claim = Recover(scene, token, of.id);
     claim->deadline = deadline;
+    claim->session = args.session;
+    claim->operation = args.operation;
+    if (claim->operation) claim->operation->begin_time = scene.now;
   }
-  if (claim->timed_out) {
-    claim->timed_out = false;
-    claim->deadline = deadline;
+  Revive(*claim, deadline, args);
+  if (!claim->Begun()) {
+    if (args.begin) claim->operation->begin_time = scene.now;
+    /*mutant begin-keeps-begin-by*/ claim->deadline = args.begin ? deadline : args.begin_by; /*end*/
+  } else if (!args.begin || !claim->operation) {  // a begin that is repeated is answered as before
+    /*mutant planted-15*/ if (claim->deadline != kNever)
+      claim->deadline = std::max(claim->deadline, deadline); /*end*/
   }
-  /*mutant planted-15*/ if (claim->deadline != kNever)
-    claim->deadline = std::max(claim->deadline, deadline); /*end*/
-  if (progress > 0) claim->progress = progress;
-  if (token.step && progress > 0) {
-    const double weight = WeightOf(scene, scene.machine.nodes[token.home]);
-    scene.instance.plan->partial += (progress - token.step->progress) * weight;
-    token.step->progress = progress;
+  if (!args.note.empty()) {
+    if (!claim->operation) claim->operation = Operation{.begin_time = claim->claim_time};
+    claim->operation->note = args.note;
   }
+  NoteProgress(scene, token, *claim, args.progress);
+  KeepCheckpoint(token, args.checkpoint);
   token.state = TokenState::kClaimed;
   return Extension{claim->deadline, scene.instance.Cancelling()};
+}
+
+void TakeBackUnbegun(Scene& scene) {
+  Instance& instance = scene.instance;
+  if (instance.tokens.Count(TokenState::kClaimed) == 0) return;
+  const auto unbegun = [](const Claim& claim) { return claim.Live() && !claim.Begun(); };
+  for (uint64_t visit : VisitsWith(instance, [&](const Token& token) {
+         return token.state == TokenState::kClaimed && std::ranges::any_of(token.claims, unbegun);
+       })) {
+    Token& token = *instance.tokens.FindMutable(visit);
+    for (Claim& claim : token.claims) {
+      if (unbegun(claim)) Withdraw(scene, token, claim);
+    }
+    FreeIfUnclaimed(scene, visit);
+  }
+}
+
+void LoseClaim(Scene& scene, uint64_t visit, ClaimId id, bool for_good) {
+  Token* token = scene.instance.tokens.FindMutable(visit);
+  if (!token || scene.instance.Stopped()) return;
+  auto claim = std::ranges::find(token->claims, id, &Claim::id);
+  if (claim == token->claims.end() || !claim->Live()) return;
+  if (!claim->Begun()) {
+    Withdraw(scene, *token, *claim);
+  } else {
+    if (!claim->operation) claim->operation = Operation{.begin_time = claim->claim_time};
+    claim->operation->lost = true;
+    if (!for_good ||
+        /*mutant abandons-at-most-once*/ scene.machine.nodes[token->node].AtMostOnce() /*end*/) {
+      return;
+    }
+    Abandon(scene, *token, *claim);
+  }
+  FreeIfUnclaimed(scene, visit);
+  StopIfCancelled(scene);
+}
+
+void NoteSignal(Scene& scene, uint64_t visit, ClaimId id) {
+  Token* token = scene.instance.tokens.FindMutable(visit);
+  if (!token) return;
+  auto claim = std::ranges::find(token->claims, id, &Claim::id);
+  if (claim != token->claims.end() && claim->operation) claim->operation->signal_time = scene.now;
+}
+
+void EndUntold(Scene& scene, uint64_t visit, ClaimId id) {
+  Instance& instance = scene.instance;
+  Token* token = instance.tokens.FindMutable(visit);
+  if (!token || instance.Stopped()) return;
+  auto claim = std::ranges::find(token->claims, id, &Claim::id);
+  if (claim == token->claims.end() || claim->given_back) return;
+  const bool repeats = !scene.machine.nodes[token->node].AtMostOnce();
+  if (!repeats && !instance.Cancelling()) {  // it stays CLAIMED, until somebody says what to do
+    if (claim->operation) claim->operation->lost = true;
+    return;
+  }
+  GiveBack(scene, *token, *claim, "", "it has ended without a report");
+  FreeIfUnclaimed(scene, visit);
+  StopIfCancelled(scene);
 }
 
 void TimeOut(Scene& scene, uint64_t visit, ClaimId id) {
@@ -313,6 +461,11 @@ void TimeOut(Scene& scene, uint64_t visit, ClaimId id) {
   Token* token = &scene.instance.tokens.Mutable(*slot);
   auto claim = std::ranges::find(token->claims, id, &Claim::id);
   if (claim == token->claims.end() || !claim->Live() || claim->deadline > scene.now) return;
+  if (!claim->Begun()) {
+    Withdraw(scene, *token, *claim);
+    FreeIfUnclaimed(scene, visit);
+    return StopIfCancelled(scene);
+  }
   claim->timed_out = true;
   const Node& node = scene.machine.nodes[token->node];
   {
@@ -322,7 +475,8 @@ void TimeOut(Scene& scene, uint64_t visit, ClaimId id) {
     event.visit = visit;
     event.attempt = /*mutant timeout-of-latest-attempt*/ claim->attempt /*end*/;
     event.client = claim->worker;
-    const Duration lasted = claim->deadline - claim->claim_time;
+    if (claim->operation) event.begin_time = claim->BeginTime();
+    const Duration lasted = claim->deadline - claim->BeginTime();
     event.samples.push_back({node.id, lasted, true, claim->sampled, claim->retry});
     claim->sampled = lasted;
   }

@@ -17,6 +17,7 @@ Result<Ok> Pause(Scene& scene) {
   }
   // A plan that is being cancelled is not paused: its remaining steps have to be told.
   if (instance.plan && instance.Cancelling()) return Ok{};
+  TakeBackUnbegun(scene);
   // One that waits for its turn keeps its place.
   if (!instance.waits.Has(Wait::kLimit))
     /*mutant pause-keeps-singleton*/ ReleaseLimits(instance); /*end*/
@@ -94,6 +95,7 @@ Result<Ok> Cancel(Scene& scene, CancelMode mode) {
     StopCancelled(scene);
     return Ok{};
   }
+  TakeBackUnbegun(scene);
   if (IsPlanned(scene)) {
     CancelSteps(scene);
     // The remaining steps have to be told, also when somebody had paused the plan.

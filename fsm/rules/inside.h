@@ -96,6 +96,8 @@ void SampleReport(Scene& scene, const Token& token, const Claim* claim, Event& e
 void SampleAbandoned(Scene& scene, const Token& token, ClaimId winner, Event& event);
 void GiveBack(Scene& scene, Token& token, Claim& claim, const std::string& client,
               std::string note = "");
+// An empty one leaves what there is.
+void KeepCheckpoint(Token& token, const std::string& checkpoint);
 // Runs a claimed visit again: its claims are void, whatever became of their workers.
 void Rerun(Scene& scene, uint64_t visit);
 

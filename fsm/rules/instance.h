@@ -24,10 +24,36 @@ enum class InstanceResult : uint8_t {
   kNone, kPending, kSuccess, kWarning, kError, kCancelled, kAborted
 };
 enum class ChangeKind : uint8_t {
-  kNone, kDefined, kStarted, kClaimed, kTransitioned, kRelinquished, kTimedOut, kUpgraded, kAborted,
-  kFinished, kScheduled, kPaused, kResumed, kSkipped, kCancelled, kSuspended, kWoken,
-  kBreakerOpened, kBreakerClosed,
-  kOccurred = 30, kDeleted, kLimitSet, kGroupFinished, kStartRefused
+  kNone,
+  kDefined,
+  kStarted,
+  kClaimed,
+  kTransitioned,
+  kRelinquished,
+  kTimedOut,
+  kUpgraded,
+  kAborted,
+  kFinished,
+  kScheduled,
+  kPaused,
+  kResumed,
+  kSkipped,
+  kCancelled,
+  kSuspended,
+  kWoken,
+  kBreakerOpened,
+  kBreakerClosed,
+  kRefused = 20,
+  kAbandoned,
+  kLate,
+  kAgentConnected,
+  kAgentLost,
+  kAgentLeft,
+  kOccurred = 30,
+  kDeleted,
+  kLimitSet,
+  kGroupFinished,
+  kStartRefused
 };
 bool IsChangeKind(uint32_t number);  // whether a kind has it; kNone has not
 enum class CancelMode : uint8_t { kNone, kCancel, kForce, kKill };  // the later, the harder
@@ -265,6 +291,7 @@ struct Event {
   };
   Boxed<About> about;
 
+  Timestamp begin_time;          // of what ends an attempt of two stages: when it began
   uint64_t left_visit = 0;       // TRANSITIONED that ended a visit: which
   std::optional<Answer> answer;  // TRANSITIONED by a report: what was answered
   // What the node's latency learns from it: the attempt took, or lasted at least, this long.

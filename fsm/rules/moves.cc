@@ -392,6 +392,7 @@ Token& MoveTo(Scene& scene, size_t slot, NodeIndex node, TokenState state, Chang
   token.home = left.home;
   token.available_at = state == TokenState::kReady ? scene.now : kNever;
   token.step = left.step;
+  if (left.handling) KeepCheckpoint(token, left.handling->checkpoint);
   // What it holds it keeps until its phase is over.
   if (left.limits && left.limits->state == TokenLimits::State::kHolds) token.limits = left.limits;
   Event& event = Emit(scene, kind);

@@ -57,6 +57,48 @@ Result<const Edge*> LegalEdge(const Scene& scene, const Token& token,
                      (legal.empty() ? "; nothing leads on from there" : "; it has: " + legal));
 }
 
+// Moves the token at `slot`, which the report is about.
+Result<Answer> Take(Scene& scene, size_t slot, const ReportArgs& args) {
+  Instance& instance = scene.instance;
+  const ClaimId id = args.claim.id;
+  if (IsPlanned(scene)) return ReportStep(scene, slot, id, args);
+  const Token left = std::as_const(instance.tokens)[slot];
+  auto edge = LegalEdge(scene, left, args.transition);
+  if (!edge) return edge.error();
+
+  const Claim* claim = id ? left.FindClaim(id) : nullptr;
+  Arrival arrival{.node = kNoNode,
+                  .prev_node = scene.machine.nodes[left.node].id,
+                  .transition = args.transition,
+                  .params = args.params,
+                  .client = args.client};
+  if (arrival.client.empty() && claim) arrival.client = claim->worker;
+  if (!args.error.empty()) instance.error = args.error;
+  const size_t first = scene.events.size();
+  if (!args.output.empty()) scene.fresh = {scene.machine.nodes[left.node].id, args.output};
+  const Edge& chosen = Choose(scene, scene.machine.nodes[left.node], **edge, &arrival);
+  Answer answer;
+  answer.claim = id;
+  answer.transition = args.transition;
+  answer.prev_node = scene.machine.nodes[left.node].id;
+  answer.nodes = Follow(scene, slot, chosen, std::move(arrival));
+  Check(scene.events.size() > first, "an accepted report makes an event");
+  answer.visit = scene.events[first].visit;
+  StopIfCancelled(scene);
+  answer.state = instance.state;
+  answer.result = instance.result;
+  answer.started = args.started;
+
+  Event& event = scene.events[first];
+  event.attempt = claim ? claim->attempt : 0;
+  if (!args.error.empty()) event.note += (event.note.empty() ? "" : "; ") + args.error;
+  /*mutant report-ends-no-visit*/ event.left_visit = left.visit; /*end*/
+  event.output = args.output;
+  SampleReport(scene, left, claim, event);
+  if (id) KeepAnswer(answer, &instance, &event);
+  return answer;
+}
+
 }  // namespace
 
 Result<Answer> Report(Scene& scene, const ReportArgs& args) {
@@ -76,41 +118,12 @@ Result<Answer> Report(Scene& scene, const ReportArgs& args) {
   auto slot = args.claim.given() ? ClaimedSlot(scene, args.claim) : OutsideSlot(scene, args.node);
   if (!slot) return slot.error();
   if (args.fault) return *args.fault;
-  if (IsPlanned(scene)) return ReportStep(scene, *slot, id, args);
-  const Token left = std::as_const(instance.tokens)[*slot];
-  auto edge = LegalEdge(scene, left, args.transition);
-  if (!edge) return edge.error();
-
-  const Claim* claim = id ? left.FindClaim(id) : nullptr;
-  Arrival arrival{.node = kNoNode,
-                  .prev_node = scene.machine.nodes[left.node].id,
-                  .transition = args.transition,
-                  .params = args.params,
-                  .client = args.client};
-  if (arrival.client.empty() && claim) arrival.client = claim->worker;
-  if (!args.error.empty()) instance.error = args.error;
-  const size_t first = scene.events.size();
-  if (!args.output.empty()) scene.fresh = {scene.machine.nodes[left.node].id, args.output};
-  const Edge& chosen = Choose(scene, scene.machine.nodes[left.node], **edge, &arrival);
-  Answer answer;
-  answer.claim = id;
-  answer.transition = args.transition;
-  answer.prev_node = scene.machine.nodes[left.node].id;
-  answer.nodes = Follow(scene, *slot, chosen, std::move(arrival));
-  Check(scene.events.size() > first, "an accepted report makes an event");
-  answer.visit = scene.events[first].visit;
-  StopIfCancelled(scene);
-  answer.state = instance.state;
-  answer.result = instance.result;
-  answer.started = args.started;
-
-  Event& event = scene.events[first];
-  event.attempt = claim ? claim->attempt : 0;
-  if (!args.error.empty()) event.note += (event.note.empty() ? "" : "; ") + args.error;
-  /*mutant report-ends-no-visit*/ event.left_visit = left.visit; /*end*/
-  event.output = args.output;
-  SampleReport(scene, left, claim, event);
-  if (id) KeepAnswer(answer, &instance, &event);
+  if (args.checkpoint.empty()) return Take(scene, *slot, args);
+  Token& token = instance.tokens.Mutable(*slot);
+  const auto before = token.handling;
+  KeepCheckpoint(token, args.checkpoint);  // before the step moves on, and takes it along
+  auto answer = Take(scene, *slot, args);
+  if (!answer) instance.tokens.Mutable(*slot).handling = before;
   return answer;
 }
 

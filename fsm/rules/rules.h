@@ -97,9 +97,28 @@ struct ClaimRef {
 struct ClaimArgs {
   ClaimId id;
   std::string worker;
-  Timestamp deadline = kNever;
+  Timestamp deadline = kNever;  // with `operation` in two stages: until when it must have begun
   uint64_t session = 0;
   std::vector<LimitKey> limits = {};  // keys that the token holds from now on
+  Boxed<Operation> operation = {};
+};
+
+// How a worker gives a claim back.
+struct GiveBackArgs {
+  std::string client;    // empty: the worker of the claim
+  std::string reason;    // for the history
+  bool refused = false;  // the worker cannot begin it: it was no attempt
+};
+
+// What an Extend says besides the deadline.
+struct ExtendArgs {
+  double progress = 0;         // 0: as it was
+  bool begin = false;          // of a claim in two stages: it begins
+  Timestamp begin_by;          // without `begin`, of a claim that has not begun: the new one
+  std::string checkpoint;      // JSON object; empty: as it was
+  std::string note;            // empty: as it was
+  uint64_t session = 0;        // the stream that it came on; 0: none
+  Boxed<Operation> operation;  // of a claim that a crash has lost: what its worker's session says
 };
 
 struct ReportArgs {
@@ -110,6 +129,7 @@ struct ReportArgs {
   std::string output;
   std::string error;
   std::string client;
+  std::string checkpoint = {};  // JSON object; empty: as it was
   // Of a report that suspends.
   std::optional<Duration> wake_after;
   size_t children = 0;  // instances to start and wait for
@@ -153,19 +173,34 @@ void BeginAgain(Scene& scene);
 ClaimRef ClaimOf(const Instance& instance, uint64_t visit, ClaimId id);
 // A claim as workers see it: opaque text.
 std::string ClaimText(const Instance& instance, uint64_t visit, ClaimId id);
+std::string ClaimText(std::string_view ns, std::string_view instance, uint64_t visit, ClaimId id);
 // kFailedPrecondition STALE_CLAIM when it is not a claim of this instance, or not given.
 Result<Ok> CheckClaim(const Instance& instance, const ClaimRef& claim);
 // Hands out a token. REQUIRES: the token is READY.
 const Claim& TakeClaim(Scene& scene, Token& token, ClaimArgs args);
 // Gives a claim back, or all claims of the instance when none is given. Answers the node.
-Result<std::string> Relinquish(Scene& scene, const ClaimRef& claim, const std::string& client);
+Result<std::string> Relinquish(Scene& scene, const ClaimRef& claim, const GiveBackArgs& args);
 // Takes back a claim that its worker never saw, as if it had not been made: its attempt number is
 // free again. `told`: the feed has announced the claim, so it announces its end, too.
 void Unclaim(Scene& scene, uint64_t visit, ClaimId id, bool told = false);
-// Moves the deadline of a live or timed-out claim to `deadline`, never to an earlier time.
-Result<Extension> Extend(Scene& scene, const ClaimRef& claim, Timestamp deadline, double progress);
-// The deadline of a claim has passed. Does nothing when the claim is not live or was extended.
+// Begins a claim, or moves the deadline of one that has begun to `deadline`, never to an earlier
+// time. The claim may be live or have timed out.
+Result<Extension> Extend(Scene& scene, const ClaimRef& claim, Timestamp deadline,
+                         const ExtendArgs& args);
+// The deadline of a claim has passed. Does nothing when the claim is not live or was extended. One
+// that has not begun is void, as if it had not been made.
 void TimeOut(Scene& scene, uint64_t visit, ClaimId id);
+// The session that has the claim is gone. `for_good`: it does not come back. Then the claim is
+// ABANDONED, and its visit ready for others, unless the node runs at most once; what has not begun
+// is void in either case.
+void LoseClaim(Scene& scene, uint64_t visit, ClaimId id, bool for_good);
+// The agent of a claim has the order to stop.
+void NoteSignal(Scene& scene, uint64_t visit, ClaimId id);
+// No process of the claim's operation lives any more, and its agent has not said how it went. A
+// cancel waits for it no longer.
+void EndUntold(Scene& scene, uint64_t visit, ClaimId id);
+// What has not begun goes back, because the instance pauses or is cancelled.
+void TakeBackUnbegun(Scene& scene);
 
 // report.cc --------------------------------------------------------------------------------------
 

@@ -34,6 +34,22 @@ struct ClaimId {
   explicit operator bool() const { return serial != 0; }
 };
 
+// What is known of an attempt besides, when its claim was made in two stages, or a worker's session
+// keeps it.
+struct Operation {
+  Duration begin_within{};  // zero: it began when it was handed out
+  Timestamp begin_time;     // Timestamp(): it has not begun
+  std::string session;      // the worker's process that keeps it; empty: none does
+  Duration keep_for{};      // how long, after the session's stream has ended
+  std::string agent = {};   // the session is of this agent; empty: of a worker that is none
+  bool lost = false;        // the session's stream has ended
+  bool abandoned = false;   // it was lost with its worker
+  std::string note = {};    // the worker's last, for people
+  Timestamp signal_time;    // when the agent said that it has the order to stop
+
+  friend bool operator==(const Operation&, const Operation&) = default;
+};
+
 struct Claim {
   ClaimId id;
   std::string worker;
@@ -47,7 +63,14 @@ struct Claim {
   Duration sampled{};       // not zero: counted as having lasted at least this long
   uint64_t session = 0;     // the stream that it was handed out on; 0: none; not kept on disk
 
+  // Null: it began when it was handed out, and is given back when its stream ends.
+  Boxed<Operation> operation = {};
+
   bool Live() const { return !timed_out && !given_back; }
+  // Until a claim has begun, `deadline` says until when it must have.
+  bool Begun() const { return !operation || operation->begin_time != Timestamp(); }
+  // REQUIRES: it has begun.
+  Timestamp BeginTime() const { return operation ? operation->begin_time : claim_time; }
   friend bool operator==(const Claim&, const Claim&) = default;
 };
 
@@ -107,6 +130,20 @@ struct TokenLimits {
   friend bool operator==(const TokenLimits&, const TokenLimits&) = default;
 };
 
+// What workers have left with a token besides reports.
+struct Handling {
+  struct Refusal {
+    std::string worker;
+    Timestamp time;
+    std::string reason;
+    friend bool operator==(const Refusal&, const Refusal&) = default;
+  };
+  std::string checkpoint;         // JSON object, for later attempts; empty: none
+  std::vector<Refusal> refusals;  // the last ten of the visit, oldest first
+  uint32_t abandoned = 0;         // attempts of the visit that were lost with their workers
+  friend bool operator==(const Handling&, const Handling&) = default;
+};
+
 // One node where an instance stands.
 struct Token {
   NodeIndex node = kNoNode;
@@ -121,8 +158,12 @@ struct Token {
   NodeIndex home = kNoNode;      // of a plan: the node's home
   Boxed<StepState> step;         // of a plan
   Boxed<TokenLimits> limits;     // null: it holds none and waits for none
+  Boxed<Handling> handling;      // null: nothing of it
 
   bool WaitsForLimits() const { return limits && limits->state == TokenLimits::State::kWaits; }
+  std::string_view Checkpoint() const {
+    return handling ? std::string_view(handling->checkpoint) : std::string_view();
+  }
   const Claim* FindClaim(ClaimId id) const;
   bool HasLiveClaim() const;
   bool TimedOutBefore() const;

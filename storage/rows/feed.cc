@@ -26,6 +26,7 @@ void Append(const Event& event, std::string* bytes) {
   out.set_params(event.params);
   out.set_note(event.note);
   out.set_left_visit(event.left_visit);
+  if (event.begin_time != Timestamp()) out.set_begin_time(Micros(event.begin_time));
   if (event.about) {
     record::About* about = out.mutable_about();
     about->set_cause(event.about->cause);
@@ -75,6 +76,7 @@ Result<Event> DecodeEvent(uint64_t seq, std::string_view value) {
   event.params = in.params();
   event.note = in.note();
   event.left_visit = in.left_visit();
+  event.begin_time = FromMicros(in.begin_time());
   if (in.has_about()) {
     event.about = Event::About{in.about().cause(), in.about().group(), in.about().outcome(),
                                in.about().occurrence(), in.about().depth()};

@@ -49,6 +49,10 @@
 //                  ns trigger 2 time(8) text   index: when that is over
 //   0x21 limit     ns key                  record.LimitOverride: numbers that an operator has set
 //   0x22 rate      ns key                  when the bucket of a limit's rate is full again (8)
+//   0x27 agent     ns name                 record.Agent
+//   0x28 leftover  ns agent claim(8, 8)    record.Leftover: what an agent still holds of a visit
+//   that is
+//                                          over
 //   0x30 clock                             record.Clock, of a partition whose clock is virtual
 //   0x24 group     ns group                record.InstanceGroup
 //   0x25 members   ns group instance       index
@@ -110,6 +114,8 @@ enum Kind : uint8_t {
   kSeen = 0x20,
   kLimitOverride = 0x21,
   kLimitRate = 0x22,
+  kAgent = 0x27,
+  kLeftover = 0x28,
   kClock = 0x30,
   kGroupHead = 0x24,
   kMember = 0x25,

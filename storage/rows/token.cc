@@ -50,6 +50,53 @@ namespace {
 using rows::Decode;
 using rows::Encode;
 
+void Encode(const Operation& operation, record::Operation* out) {
+  out->set_begin_within(operation.begin_within.count());
+  out->set_begin_time(Micros(operation.begin_time));
+  out->set_session(operation.session);
+  out->set_keep_for(operation.keep_for.count());
+  out->set_agent(operation.agent);
+  out->set_lost(operation.lost);
+  out->set_abandoned(operation.abandoned);
+  out->set_note(operation.note);
+  out->set_signal_time(Micros(operation.signal_time));
+}
+
+Operation Decode(const record::Operation& in) {
+  Operation operation;
+  operation.begin_within = Duration(in.begin_within());
+  operation.begin_time = FromMicros(in.begin_time());
+  operation.session = in.session();
+  operation.keep_for = Duration(in.keep_for());
+  operation.agent = in.agent();
+  operation.lost = in.lost();
+  operation.abandoned = in.abandoned();
+  operation.note = in.note();
+  operation.signal_time = FromMicros(in.signal_time());
+  return operation;
+}
+
+void Encode(const Handling& handling, record::Handling* out) {
+  out->set_checkpoint(handling.checkpoint);
+  out->set_abandoned(handling.abandoned);
+  for (const Handling::Refusal& refusal : handling.refusals) {
+    record::Refusal* to = out->add_refusals();
+    to->set_worker(refusal.worker);
+    to->set_time(Micros(refusal.time));
+    to->set_reason(refusal.reason);
+  }
+}
+
+Handling Decode(const record::Handling& in) {
+  Handling handling;
+  handling.checkpoint = in.checkpoint();
+  handling.abandoned = in.abandoned();
+  for (const record::Refusal& refusal : in.refusals()) {
+    handling.refusals.push_back({refusal.worker(), FromMicros(refusal.time()), refusal.reason()});
+  }
+  return handling;
+}
+
 void Encode(const Claim& claim, record::Claim* out) {
   out->set_epoch(claim.id.epoch);
   out->set_serial(claim.id.serial);
@@ -62,6 +109,7 @@ void Encode(const Claim& claim, record::Claim* out) {
   out->set_retry(claim.retry);
   out->set_progress(claim.progress);
   out->set_sampled(claim.sampled.count());
+  if (claim.operation) Encode(*claim.operation, out->mutable_operation());
 }
 
 Claim Decode(const record::Claim& in) {
@@ -76,6 +124,7 @@ Claim Decode(const record::Claim& in) {
   claim.retry = in.retry();
   claim.progress = in.progress();
   claim.sampled = Duration(in.sampled());
+  if (in.has_operation()) claim.operation = Decode(in.operation());
   return claim;
 }
 
@@ -128,6 +177,7 @@ void Encode(const Token& token, const Machine& machine, record::Token* out) {
   out->set_forgotten_epoch(token.forgotten_epoch);
   if (token.step) Encode(*token.step, out->mutable_step());
   if (token.limits) Encode(*token.limits, out->mutable_limits());
+  if (token.handling) Encode(*token.handling, out->mutable_handling());
 }
 
 Token Decode(const record::Token& in) {
@@ -141,6 +191,7 @@ Token Decode(const record::Token& in) {
   token.error = in.error();
   /*mutant recover-void-claims*/ token.forgotten_epoch = in.forgotten_epoch(); /*end*/
   if (in.has_step()) token.step = Decode(in.step());
+  if (in.has_handling()) token.handling = Decode(in.handling());
   if (in.has_limits()) {
     token.limits = Decode(in.limits());
   } else if (!in.step().key().empty()) {

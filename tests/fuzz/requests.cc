@@ -277,8 +277,7 @@ class Caller {
     if (!extend) return;
     Decide([&](Engine& e) {
       v1::ExtendResponse::Item shown;
-      ToProto(e.Extend("ns", extend->instance, extend->claim, extend->by, extend->progress),
-              &shown);
+      ToProto(e.Extend("ns", extend->instance, extend->claim, extend->by, extend->args), &shown);
     });
   }
 
@@ -288,7 +287,7 @@ class Caller {
     if (!CheckInstanceId(request.instance())) return;
     Decide([&](Engine& e) {
       (void)e.Relinquish("ns", request.instance(), request.claim(),
-                         request.claim().empty() ? "w" : "");
+                         {.client = request.claim().empty() ? "w" : ""});
     });
   }
 

@@ -199,7 +199,7 @@ TEST_CASE("a claim that a crash lost is void once an operator has given all back
   world.Start("m");
   const Task task = world.ReadyOne();
   world.Crash();
-  REQUIRE(world.Do([](Engine& e) { return e.Relinquish("ns", "i", "", "operator"); }));
+  REQUIRE(world.Do([](Engine& e) { return e.Relinquish("ns", "i", "", {.client = "operator"}); }));
   SUBCASE("") {}
   SUBCASE("over a crash") { world.Crash(); }
   CHECK(ReasonOf(world.Report(task, "ok")) == "STALE_CLAIM");
@@ -429,7 +429,8 @@ TEST_CASE("extending a claim moves its deadline, never to an earlier time") {
   world.Start("m");
   const Task task = world.ReadyOne();
   auto extend = [&](std::optional<Duration> by) {
-    return world.Do([&](Engine& e) { return e.Extend("ns", "i", task.claim, by, 0.5); });
+    return world.Do(
+        [&](Engine& e) { return e.Extend("ns", "i", task.claim, by, {.progress = 0.5}); });
   };
   CHECK(extend(1s).deadline == task.deadline);
   CHECK(extend(60s).deadline - world.now() - 60s < World::kSlack);

@@ -162,7 +162,9 @@ TEST_CASE("a group counts the progress of its members as their workers tell it")
   world.Define(kJob);
   StartMembers(world, 0, 2);
   const Task task = world.ReadyOne();
-  world.Decide([&](Engine& e) { e.Extend("ns", task.instance, task.claim, std::nullopt, 0.5); });
+  world.Decide([&](Engine& e) {
+    e.Extend("ns", task.instance, task.claim, std::nullopt, {.progress = 0.5});
+  });
   world.Commit();
   CHECK(Get(world).row.counts.Progress(0) == doctest::Approx(0.25));
   CheckCounts(world);

@@ -282,8 +282,9 @@ TEST_CASE("the claim of an instance that is gone is none of the next one that ha
     world.Start("m");
     world.Crash();
   }
-  auto extended =
-      world.Do([&](Engine& e) { return Result<Extended>(e.Extend("ns", "i", task.claim, 1h, 0)); });
+  auto extended = world.Do([&](Engine& e) {
+    return Result<Extended>(e.Extend("ns", "i", task.claim, 1h, {.progress = 0}));
+  });
   REQUIRE(extended->error);
   CHECK(extended->error->reason == Reason::kStaleClaim);
   CHECK(world.Relinquish(task).error().reason == Reason::kStaleClaim);

@@ -149,7 +149,7 @@ TEST_CASE("a timed-out claim that is extended counts again, and is given back wi
   REQUIRE(world.Do([](Engine& e) { return e.Pause("ns", "i"); }));  // so that nobody else gets it
   world.Elapse(10s);
   const auto extended = world.Do([&](Engine& e) {
-    return e.Extend("ns", "i", stream.tasks[0].claim, Duration(1h), 0);
+    return e.Extend("ns", "i", stream.tasks[0].claim, Duration(1h), {.progress = 0});
   });
   CHECK_FALSE(extended.error);
   REQUIRE(world.Do([](Engine& e) { return e.Resume("ns", "i", "", false); }));
@@ -186,7 +186,8 @@ TEST_CASE("a stream hears of claims that are not worth working on any more") {
     CHECK(stream.cancelled == claim);  // for those that look only there
   }
   SUBCASE("relinquished by an operator") {
-    REQUIRE(world.Do([](Engine& e) { return e.Relinquish("ns", "i", "", "operator"); }));
+    REQUIRE(
+        world.Do([](Engine& e) { return e.Relinquish("ns", "i", "", {.client = "operator"}); }));
     CHECK(stream.cancelled == claim);
     CHECK(stream.tasks.size() == 2);
   }

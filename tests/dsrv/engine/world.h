@@ -301,7 +301,7 @@ class World {
     return Do([&](Engine& e) { return e.Report("ns", instance, {.transition = transition}); });
   }
   Result<std::string> Relinquish(const Task& task) {
-    return Do([&](Engine& e) { return e.Relinquish("ns", task.instance, task.claim, ""); });
+    return Do([&](Engine& e) { return e.Relinquish("ns", task.instance, task.claim, {}); });
   }
   MachineView Machine(const std::string& id, uint32_t version = 0) {
     auto view = Do([&](Engine& e) { return e.GetMachine("ns", id, version); });

@@ -374,7 +374,8 @@ TEST_CASE("what no worker was given is refused by its own words, and no text is 
           "the claim of instance 'i' is stale: '" + row.shown + "' is no claim that Ready gave");
   }
   // Only a report may come without a claim.
-  const auto extended = world.Do([](Scene& scene) { return rules::Extend(scene, {}, kNoon, 0); });
+  const auto extended =
+      world.Do([](Scene& scene) { return rules::Extend(scene, {}, kNoon, {.progress = 0}); });
   REQUIRE_FALSE(extended);
   CHECK(extended.error().message ==
         "the claim of instance 'i' is stale: '' is no claim that Ready gave");
@@ -598,7 +599,9 @@ TEST_CASE("the claims that another report overtakes have lasted at least that lo
   const std::string second = world.Claim(1h, "w2");
   world.now += 5s;
   SUBCASE("of a claim that lives again, what it was a sample of before is replaced") {
-    REQUIRE(world.Do([&](Scene& scene) { return rules::Extend(scene, first, world.now + 1h, 0); }));
+    REQUIRE(world.Do([&](Scene& scene) {
+      return rules::Extend(scene, first, world.now + 1h, {.progress = 0});
+    }));
     REQUIRE(world.Report({.transition = "ok", .claim = second}));
     REQUIRE(world.events[0].samples.size() == 2);
     CHECK(world.events[0].samples[0] == Event::Sample{"a", 5s, false, 0s, true});
@@ -671,9 +674,10 @@ TEST_CASE("a claim that a crash lost may report on an at-least-once node only") 
     CHECK(world.Report({.transition = "ok", .claim = claim}));
   } else {
     CHECK(world.RefuseReport({.transition = "ok", .claim = claim}) == "STALE_CLAIM");
-    CHECK(world.Refuse([&](Scene& scene) { return rules::Extend(scene, claim, kNoon + 1h, 0); }) ==
-          "STALE_CLAIM");
-    CHECK(world.Refuse([&](Scene& scene) { return rules::Relinquish(scene, claim, ""); }) ==
+    CHECK(world.Refuse([&](Scene& scene) {
+      return rules::Extend(scene, claim, kNoon + 1h, {.progress = 0});
+    }) == "STALE_CLAIM");
+    CHECK(world.Refuse([&](Scene& scene) { return rules::Relinquish(scene, claim, {}); }) ==
           "STALE_CLAIM");
   }
 }
@@ -697,14 +701,15 @@ TEST_CASE("a lost claim that is extended lives again, one that is relinquished i
   world.instance = saved;
   world.Crash();
   SUBCASE("extended") {
-    REQUIRE(world.Do([&](Scene& scene) { return rules::Extend(scene, claim, kNoon + 1h, 0.5); }));
+    REQUIRE(world.Do(
+        [&](Scene& scene) { return rules::Extend(scene, claim, kNoon + 1h, {.progress = 0.5}); }));
     CHECK(world.token().state == TokenState::kClaimed);
     CHECK(world.token().attempt == 1);
     CHECK(world.token().claims[0].deadline == kNoon + 1h);
     CHECK(world.Report({.transition = "ok", .claim = claim}));
   }
   SUBCASE("relinquished") {
-    REQUIRE(world.Do([&](Scene& scene) { return rules::Relinquish(scene, claim, ""); }));
+    REQUIRE(world.Do([&](Scene& scene) { return rules::Relinquish(scene, claim, {}); }));
     CHECK(world.token().state == TokenState::kReady);
     CHECK(world.RefuseReport({.transition = "ok", .claim = claim}) == "STALE_CLAIM");
     world.Crash();
@@ -716,7 +721,7 @@ TEST_CASE("of many claims of a visit the oldest that are over are forgotten, and
   World world;
   world.Start();
   const std::string first = world.Claim();
-  REQUIRE(world.Do([&](Scene& scene) { return rules::Relinquish(scene, first, ""); }));
+  REQUIRE(world.Do([&](Scene& scene) { return rules::Relinquish(scene, first, {}); }));
   for (size_t i = 0; i < limits::kClaimsPerVisit + 20; ++i) {
     world.Claim();
     world.TimeOut();
@@ -735,18 +740,19 @@ TEST_CASE("a relinquished claim is void, and the node ready in its old place") {
   world.Start();
   world.now += 1s;
   const std::string claim = world.Claim();
-  auto node = world.Do([&](Scene& scene) { return rules::Relinquish(scene, claim, ""); });
+  auto node = world.Do([&](Scene& scene) { return rules::Relinquish(scene, claim, {}); });
   REQUIRE(node);
   CHECK(*node == "a");
   CHECK(world.kinds() == Kinds{kRelinquished});
   CHECK(world.token().state == TokenState::kReady);
   CHECK(world.token().available_at == kNoon);
   CHECK(world.token().visit == 1);
-  CHECK(world.Refuse([&](Scene& scene) { return rules::Relinquish(scene, claim, ""); }) ==
+  CHECK(world.Refuse([&](Scene& scene) { return rules::Relinquish(scene, claim, {}); }) ==
         "STALE_CLAIM");
   CHECK(world.RefuseReport({.transition = "ok", .claim = claim}) == "STALE_CLAIM");
-  CHECK(world.Refuse([&](Scene& scene) { return rules::Extend(scene, claim, kNoon + 1h, 0); }) ==
-        "STALE_CLAIM");
+  CHECK(world.Refuse([&](Scene& scene) {
+    return rules::Extend(scene, claim, kNoon + 1h, {.progress = 0});
+  }) == "STALE_CLAIM");
   world.Claim();
   CHECK(world.token().attempt == 2);
 }
@@ -757,16 +763,16 @@ TEST_CASE("relinquishing without a claim gives back all of them, timed-out ones 
   const std::string slow = world.Claim();
   world.TimeOut();
   const std::string quick = world.Claim();
-  REQUIRE(world.Do([](Scene& scene) { return rules::Relinquish(scene, "", "op"); }));
+  REQUIRE(world.Do([](Scene& scene) { return rules::Relinquish(scene, "", {.client = "op"}); }));
   CHECK(world.kinds() == Kinds{kRelinquished, kRelinquished});
   CHECK(world.events[0].client == "op");
   for (const std::string& claim : {slow, quick}) {
     CHECK(world.RefuseReport({.transition = "ok", .claim = claim}) == "STALE_CLAIM");
   }
-  CHECK(world.Do([](Scene& scene) { return rules::Relinquish(scene, "", "op"); }));
+  CHECK(world.Do([](Scene& scene) { return rules::Relinquish(scene, "", {.client = "op"}); }));
   CHECK(world.events.empty());
   REQUIRE(world.Report({.transition = "bad"}));
-  CHECK(world.Refuse([](Scene& scene) { return rules::Relinquish(scene, "", "op"); }) ==
+  CHECK(world.Refuse([](Scene& scene) { return rules::Relinquish(scene, "", {.client = "op"}); }) ==
         "INSTANCE_STOPPED");
 }
 
@@ -776,7 +782,7 @@ TEST_CASE("giving back one of two claims leaves the other") {
   const std::string slow = world.Claim();
   world.TimeOut();
   const std::string quick = world.Claim();
-  REQUIRE(world.Do([&](Scene& scene) { return rules::Relinquish(scene, slow, ""); }));
+  REQUIRE(world.Do([&](Scene& scene) { return rules::Relinquish(scene, slow, {}); }));
   CHECK(world.token().state == TokenState::kClaimed);
   CHECK(world.Report({.transition = "ok", .claim = quick}));
 }
@@ -788,7 +794,8 @@ TEST_CASE("who extends without saying how far it is, is as far as it said last")
   world.Start();
   const std::string claim = world.Claim(10s);
   for (double progress : {0.5, 0.0}) {
-    REQUIRE(world.Do([&](Scene& scene) { return rules::Extend(scene, claim, kNoon, progress); }));
+    REQUIRE(world.Do(
+        [&](Scene& scene) { return rules::Extend(scene, claim, kNoon, {.progress = progress}); }));
     CHECK(world.token().claims[0].progress == 0.5);
   }
 }
@@ -798,7 +805,8 @@ TEST_CASE("extending never shortens, and tells of a cancel") {
   world.Start();
   const std::string claim = world.Claim(10s);
   auto extend = [&](Timestamp deadline) {
-    return world.Do([&](Scene& scene) { return rules::Extend(scene, claim, deadline, 0.25); });
+    return world.Do(
+        [&](Scene& scene) { return rules::Extend(scene, claim, deadline, {.progress = 0.25}); });
   };
   CHECK(extend(kNoon + 5s)->deadline == kNoon + 10s);
   CHECK(extend(kNoon + 20s)->deadline == kNoon + 20s);
@@ -816,8 +824,8 @@ TEST_CASE("a claim without deadline keeps none") {
   World world("  a: {start: true, timeout: 0.0, transitions: {ok: done}}\n  done: {final: true}\n");
   world.Start();
   const std::string claim = world.Claim(Duration::max());
-  auto extended =
-      world.Do([&](Scene& scene) { return rules::Extend(scene, claim, kNoon + 1s, 0); });
+  auto extended = world.Do(
+      [&](Scene& scene) { return rules::Extend(scene, claim, kNoon + 1s, {.progress = 0}); });
   REQUIRE(extended);
   CHECK(extended->deadline == kNever);
 }
@@ -828,7 +836,8 @@ TEST_CASE("extending brings a timed-out claim of an open visit back to life") {
   const std::string claim = world.Claim();
   world.TimeOut();
   CHECK(world.token().state == TokenState::kReady);
-  REQUIRE(world.Do([&](Scene& scene) { return rules::Extend(scene, claim, world.now + 5s, 0); }));
+  REQUIRE(world.Do(
+      [&](Scene& scene) { return rules::Extend(scene, claim, world.now + 5s, {.progress = 0}); }));
   CHECK(world.token().state == TokenState::kClaimed);
   CHECK(world.token().claims[0].Live());
   CHECK(world.token().claims[0].deadline == world.now + 5s);
@@ -902,7 +911,8 @@ TEST_CASE("of two live claims one may time out while the other goes on") {
   const std::string first = world.Claim();
   world.TimeOut();
   const ClaimId late = world.last;
-  REQUIRE(world.Do([&](Scene& scene) { return rules::Extend(scene, first, world.now + 5s, 0); }));
+  REQUIRE(world.Do(
+      [&](Scene& scene) { return rules::Extend(scene, first, world.now + 5s, {.progress = 0}); }));
   world.token().state = TokenState::kReady;
   world.Claim(1h);
   world.now += 5s;
@@ -1218,7 +1228,7 @@ TEST_CASE("a cancel waits for claimed work, whatever ends it") {
     CHECK(answer->result == InstanceResult::kCancelled);
   }
   SUBCASE("giving it back") {
-    REQUIRE(world.Do([&](Scene& scene) { return rules::Relinquish(scene, claim, ""); }));
+    REQUIRE(world.Do([&](Scene& scene) { return rules::Relinquish(scene, claim, {}); }));
     CHECK(world.kinds() == Kinds{kRelinquished, kCancelled, kFinished});
   }
   SUBCASE("its deadline") {
@@ -1260,8 +1270,8 @@ TEST_CASE("no pause and no resume takes back a cancel that was acknowledged") {
   }
   // Whatever it answers.
   (void)world.Do([force](Scene& scene) { return rules::Resume(scene, "", force); });
-  const auto extended =
-      world.Do([&](Scene& scene) { return rules::Extend(scene, claim, world.now + 20s, 0); });
+  const auto extended = world.Do(
+      [&](Scene& scene) { return rules::Extend(scene, claim, world.now + 20s, {.progress = 0}); });
   CHECK((!extended || extended->cancel_requested));
   (void)world.Report({.transition = "ok", .claim = claim});
   CHECK(world.instance.state == InstanceState::kStopped);

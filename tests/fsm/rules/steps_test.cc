@@ -542,16 +542,16 @@ TEST_CASE("cancel waits for what is claimed, and nothing else starts") {
   CHECK(play.Where() == "b claimed, c claimed");
   play.Cancel();  // again: nothing changes
   CHECK(play.Where() == "b claimed, c claimed");
-  CHECK(
-      play.Do([&](Scene& s) { return rules::Extend(s, b, play.now + 1s, 0.5); })->cancel_requested);
+  CHECK(play.Do([&](Scene& s) { return rules::Extend(s, b, play.now + 1s, {.progress = 0.5}); })
+            ->cancel_requested);
   REQUIRE(play.Report({.transition = "ok", .claim = b}));
   SUBCASE("a report") { REQUIRE(play.Report({.transition = "ok", .claim = c})); }
   SUBCASE("an error") { REQUIRE(play.Report({.transition = "error", .claim = c})); }
   SUBCASE("a relinquish") {
-    REQUIRE(play.Do([&](Scene& scene) { return rules::Relinquish(scene, c, ""); }));
+    REQUIRE(play.Do([&](Scene& scene) { return rules::Relinquish(scene, c, {}); }));
   }
   SUBCASE("an operator's relinquish") {
-    REQUIRE(play.Do([&](Scene& scene) { return rules::Relinquish(scene, "", ""); }));
+    REQUIRE(play.Do([&](Scene& scene) { return rules::Relinquish(scene, "", {}); }));
   }
   SUBCASE("a timeout") {
     const uint64_t visit = play.At("c").visit;
@@ -571,7 +571,7 @@ TEST_CASE("cancel wakes what is suspended, and waits for what it says then") {
   CHECK(play.At("a").step->event == "cancel");
   const std::string claim = play.Claim("a");
   SUBCASE("given back, it is handed out again with the event") {
-    REQUIRE(play.Do([&](Scene& scene) { return rules::Relinquish(scene, claim, ""); }));
+    REQUIRE(play.Do([&](Scene& scene) { return rules::Relinquish(scene, claim, {}); }));
     CHECK(play.Where() == "a ready");
     CHECK(play.At("a").step->event == "cancel");
     play.Ok("a");
@@ -1099,7 +1099,7 @@ plan: p
 flow: [{step: a, action: x}, {step: b, action: y}]
 )");
   const std::string claim = play.Claim("a");
-  REQUIRE(play.Do([&](Scene& s) { return rules::Extend(s, claim, play.now, 0.5); }));
+  REQUIRE(play.Do([&](Scene& s) { return rules::Extend(s, claim, play.now, {.progress = 0.5}); }));
   CHECK(play.progress() == doctest::Approx(1.5 / 4));
   REQUIRE(play.Report({.transition = "suspend", .claim = claim}));
   CHECK(play.progress() == doctest::Approx(1.5 / 4));

@@ -182,14 +182,14 @@ Result<Answer> Asked::Report(const std::string& ns, const std::string& id, const
 
 Result<std::string> Asked::Relinquish(const std::string& ns, const std::string& id,
                                       const std::string& claim, const std::string& client) {
-  auto answer = engine_.Relinquish(ns, id, claim, client);
+  auto answer = engine_.Relinquish(ns, id, claim, {.client = client});
   lockstep_.Note(id, [id, claim, answer](Model& model) { model.Relinquish(id, claim, answer); });
   return answer;
 }
 
 Extended Asked::Extend(const std::string& ns, const std::string& id, const std::string& claim,
                        std::optional<Duration> by, double progress) {
-  auto answer = engine_.Extend(ns, id, claim, by, progress);
+  auto answer = engine_.Extend(ns, id, claim, by, {.progress = progress});
   lockstep_.Note(id,
                  [id, claim, by, answer](Model& model) { model.Extend(id, claim, by, answer); });
   return answer;

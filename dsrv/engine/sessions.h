@@ -1,0 +1,72 @@
+// The sessions of workers: the processes that keep what they have begun when their stream breaks. A
+// session that has said how long is waited for; what it has not taken up again by then is lost.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "dsrv/engine/claims.h"
+#include "dsrv/engine/part.h"
+#include "dsrv/engine/turn.h"
+
+namespace dfsmr {
+
+class Sessions : public Part {
+ public:
+  // After a restart sessions have at least this long to come back.
+  static constexpr Duration kAfterRestart = std::chrono::seconds(30);
+
+  Sessions(OpenTurn& turn, Claims& claims) : turn_(turn), claims_(claims) {}
+
+  // The session has a stream from now on. Returns the one that it had; 0: none.
+  SessionId Open(const std::string& ns, const WorkerTerms& terms, SessionId stream);
+  // The stream has ended. The desk has told `claims` of what it had in hand.
+  void Close(SessionId stream);
+  // The session does not come back: what it has is lost. Answers how much was begun, and of that
+  // how much runs at most once, which stays as it is.
+  void End(const std::string& ns, const std::string& session);
+  // The session's stream; 0: it has none.
+  SessionId StreamOf(const std::string& ns, const std::string& session) const;
+  // Fills in what a claim that a crash has lost is to say of the session, by the stream of the
+  // call.
+  void Complete(const std::string& ns, ExtendArgs* args) const;
+  // At start, before the instance is loaded: workers have as long again to begin what they have.
+  void Renew(Instance* instance) const;
+  // In real time; kNever: no session is waited for.
+  Timestamp Due() const { return ends_.empty() ? kNever : ends_.begin()->first; }
+
+  void Load(Resident& resident) override;
+  void Absorb(const Change& change) override;
+  void BeginPass() override;
+  bool Work() override;
+
+ private:
+  using Key = std::pair<std::string, std::string>;  // ns, session
+  struct Held {
+    std::string instance;
+    uint64_t visit;
+    SessionId stream;  // that the claim is on
+  };
+  struct Session {
+    WorkerTerms terms;
+    SessionId stream = 0;      // 0: it has none
+    Timestamp until = kNever;  // what is not on `stream` by then is lost
+    std::map<ClaimId, Held> held;
+  };
+
+  void Note(const Instance& instance, uint64_t visit, const Claim& claim);
+  void Forget(const std::string& ns, const Claim& claim);
+  void WaitUntil(const Key& key, Session& session, Timestamp until);
+  void DropIfIdle(const Key& key);
+
+  OpenTurn& turn_;
+  Claims& claims_;
+  std::map<Key, Session> sessions_;
+  std::map<SessionId, Key> streams_;
+  std::set<std::pair<Timestamp, Key>> ends_;
+  bool loaded_ = false;  // what was loaded waits since the first pass
+};
+
+}  // namespace dfsmr

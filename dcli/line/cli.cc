@@ -267,8 +267,7 @@ void CommandLine::AddClaimCommands() {
       .Argument("NODE", Word::kNode, &ready->node, false)
       .Flag("--action", "ACTION", &ready->action, "only this action")
       .Flag("--queue", "QUEUE", &ready->queue, "only from this queue")
-      .Flag("--capability", "WORD", &ready->capabilities,
-            "what the worker has, for runs_on; may be repeated")
+      .Flag("--capability", "WORD", &ready->capabilities, "that it has; may be repeated")
       .Flag("--max", "N", &ready->max, "at most so many claims (default 1)")
       .Flag("--wait", "DURATION", &ready->wait, "wait so long for the first one (at most 5m)")
       .Flag("--worker", "NAME", &ready->worker, "the name to claim under")
@@ -317,8 +316,7 @@ void CommandLine::AddWorkCommand() {
       .Argument("NODE", Word::kNode, &work_->node, false)
       .Flag("--action", "ACTION", &work_->action, "only this action")
       .Flag("--queue", "QUEUE", &work_->queue, "only from this queue")
-      .Flag("--capability", "WORD", &work_->capabilities,
-            "what the worker has, for runs_on; may be repeated")
+      .Flag("--capability", "WORD", &work_->capabilities, "that it has; may be repeated")
       .Flag("--jobs", "N", &work_->jobs, "so many at once (default 1)")
       .Flag("--once", &work_->once, "wait for one task, do it, end")
       .Flag("--worker", "NAME", &work_->worker, "the name to claim under")

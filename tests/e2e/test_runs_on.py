@@ -325,7 +325,7 @@ def test_why_says_what_no_worker_has(space):
 
 def test_why_says_that_a_queue_is_closed(space):
     space.define(job("{capability: gpu}", more="queue: night, "))
-    space.define("limit: \"queue:night\"\nmax: 0\n")
+    space.define("limit: night\non: {queue: night}\nmax: 0\n")
     id = space.start("job")
     assert "night is closed" in space.token(id).why
 

@@ -42,6 +42,7 @@ v1::ReadyRequest RequestOf(const Context& context, const ReadyOptions& options, 
   request.set_node(options.node);
   request.set_action(options.action);
   request.set_queue(options.queue);
+  for (const std::string& word : options.capabilities) request.add_capabilities(word);
   request.set_max_tasks(options.max);
   *request.mutable_wait() = ToProto(wait);
   return request;

@@ -82,6 +82,7 @@ struct ReadyOptions {
   std::string node;
   std::string action;
   std::string queue;
+  std::vector<std::string> capabilities;
   std::string worker;
   std::string wait = "0s";
   int max = 1;
@@ -187,6 +188,7 @@ struct WorkOptions {
   std::string node;
   std::string action;
   std::string queue;
+  std::vector<std::string> capabilities;
   std::string worker;
   int jobs = 1;
   bool once = false;

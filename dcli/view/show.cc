@@ -60,6 +60,21 @@ void AddWait(const v1::Wait& wait, const std::string& node, const Look& look, De
   text->Add(node.empty() ? "Waits for" : "Waits at " + Escaped(node), what);
 }
 
+// Where what is ready runs, and why no worker has it.
+void AddPlace(const v1::Token& token, Description* text) {
+  if (token.state() != v1::Token::READY) return;
+  std::string words;
+  for (const std::string& word : token.runs_on().capabilities()) {
+    words += (words.empty() ? " with " : ", ") + Escaped(word);
+  }
+  if (token.has_runs_on()) {
+    const std::string& agent = token.runs_on().agent();
+    text->Add("Runs on", (agent.empty() ? "any agent" : Escaped(agent)) + words + " (" +
+                             Escaped(token.node()) + ")");
+  }
+  if (!token.why().empty()) text->Add("Waits at " + Escaped(token.node()), Escaped(token.why()));
+}
+
 void AddOutputs(Context& context, const v1::Instance& instance, Description* text) {
   const std::map<std::string, std::string> outputs(instance.outputs().begin(),
                                                    instance.outputs().end());
@@ -83,6 +98,7 @@ void PrintHead(Context& context, const v1::Instance& instance) {
   for (const v1::Wait& wait : instance.waits_for()) AddWait(wait, "", look, &text);
   for (const v1::Token& token : instance.tokens()) {
     for (const v1::Wait& wait : token.waits_for()) AddWait(wait, token.node(), look, &text);
+    AddPlace(token, &text);
   }
   text.Add("Starts at", When(instance.start_at(), look));
   text.Add("Not after", When(instance.start_before(), look));

@@ -28,6 +28,7 @@ v1::ReadyRequest RequestOf(const Context& context, const WorkOptions& options) {
   request.set_node(options.node);
   request.set_action(options.action);
   request.set_queue(options.queue);
+  for (const std::string& word : options.capabilities) request.add_capabilities(word);
   request.set_max_tasks(1);
   *request.mutable_wait() = ToProto(Duration(kPoll));
   return request;

@@ -81,7 +81,12 @@ Result<Ok> Caller::Narrow(Filter* filter) const {
     return names.empty() || std::ranges::find(names, *wanted) != names.end();
   };
   const bool machine = narrow(who->row.machines, &filter->machine);
-  const bool queue = narrow(who->row.queues, &filter->queue);
+  const auto allowed = [&](const std::string& name) {
+    return std::ranges::find(who->row.queues, name) != who->row.queues.end();
+  };
+  const bool listed = filter->queue.empty() && !filter->queues.empty() && !who->row.queues.empty();
+  const bool queue = listed ? std::ranges::all_of(filter->queues, allowed)
+                            : narrow(who->row.queues, &filter->queue);
   if (machine && queue) return Ok{};
   return Denied(info_->deed, filter->ns,
                 "this token is limited to " + LimitsOf(who->row) + ": ask for one of " +

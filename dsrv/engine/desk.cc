@@ -37,7 +37,7 @@ std::optional<Error> Desk::Crowded(std::string_view what) const {
 }
 
 WaiterId Desk::Park(WaiterId id, Waiter waiter) {
-  agenda_.AddWaiter(id, waiter.filter);
+  agenda_.AddWaiter(id, waiter.filter, waiter.worker);
   waiters_.emplace(id, std::move(waiter));
   return id;
 }
@@ -49,6 +49,7 @@ Result<WaiterId> Desk::Poll(PollArgs args, PollSink sink) {
   bool durable = true;
   const auto max = static_cast<size_t>(args.max_tasks);
   auto tasks = handouts_.Take(args.filter, {args.worker, 0, args.terms}, max, &durable);
+  NoteBusy(args.filter, args.worker, tasks);
   if (!tasks.empty() || args.until <= turn_.real() || handouts_.stopped()) {
     turn_.Answer(durable, [sink = std::move(sink), tasks = std::move(tasks)]() mutable {
       sink(std::move(tasks));
@@ -60,6 +61,13 @@ Result<WaiterId> Desk::Poll(PollArgs args, PollSink sink) {
   poll_ends_.emplace(args.until, id);
   return Park(id, {std::move(args.filter), std::move(args.worker), max, std::move(args.terms),
                    Parked{std::move(sink), args.until}});
+}
+
+void Desk::NoteBusy(const Filter& filter, const std::string& worker,
+                    const std::vector<Task>& tasks) {
+  if (tasks.empty() || (filter.capabilities.empty() && !agenda_.watches_names())) return;
+  const auto shared = std::make_shared<const Filter>(filter);
+  for (const Task& task : tasks) busy_[task.claim_id] = {worker, shared};
 }
 
 bool Desk::CancelPoll(WaiterId poll) {
@@ -136,7 +144,7 @@ void Desk::Hold(SessionId session, bool held) {
   if (!stream || std::exchange(stream->held, held) == held) return;
   const Waiter& waiter = waiters_.at(session);
   agenda_.RemoveWaiter(session);
-  if (CapacityOf(waiter) > 0) agenda_.AddWaiter(session, waiter.filter);
+  if (CapacityOf(waiter) > 0) agenda_.AddWaiter(session, waiter.filter, waiter.worker);
   Tell(session, [held](SessionUpdate& update) { update.held = held; });
 }
 
@@ -216,6 +224,7 @@ void Desk::ServeOne(WaiterId id, const Filter& filter) {
   Stream* stream = std::get_if<Stream>(&waiter.kind);
   if (!stream) {
     auto tasks = handouts_.Take(filter, {waiter.worker, 0, waiter.terms}, waiter.max, &durable);
+    NoteBusy(filter, waiter.worker, tasks);
     if (!tasks.empty()) AnswerPoll(id, std::move(tasks), durable);
     return;
   }
@@ -262,13 +271,14 @@ void Desk::Absorb(const Change& change) {
 
 // A claim has ended: its stream may have another task, and hears of it unless it ended it itself.
 void Desk::Free(const Change& change, uint64_t visit, const Claim& claim) {
+  if (!busy_.empty() && claim.session == 0) busy_.erase(claim.id);
   Stream* stream = claim.session == 0 ? nullptr : StreamOf(claim.session);
   if (!stream) return;
   const Waiter& waiter = waiters_.at(claim.session);
   const bool full = CapacityOf(waiter) == 0;
   stream->in_hand.erase(claim.id);
   /*mutant planted-17*/ if (full && CapacityOf(waiter) > 0)
-    agenda_.AddWaiter(claim.session, waiter.filter); /*end*/
+    agenda_.AddWaiter(claim.session, waiter.filter, waiter.worker); /*end*/
   const bool drained = stream->draining && stream->in_hand.empty();
   if (claim.id == change.self && !drained) return;
   Tell(claim.session, [&](SessionUpdate& update) {

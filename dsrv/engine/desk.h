@@ -62,7 +62,24 @@ class Desk : public Part {
 
   void Absorb(const Change& change) override;
 
+  // Why an agent takes no work now, as its keeper knows; empty: it does, or it is not known.
+  using WhyNot = std::function<std::string(const std::string& ns, const std::string& agent)>;
+  // Says of each ready token of the instance why no worker has it, as far as that can be told.
+  void Explain(const Resident& resident, const WhyNot& why_not, InstanceWaits* waits) const;
+  // Why nobody takes from this queue; empty: somebody may.
+  std::string WhyNobody(const QueueKey& key, const WhyNot& why_not) const;
+
  private:
+  struct Seen {
+    std::string_view worker;
+    const Filter* filter;
+    bool held = false;  // it takes nothing for now
+  };
+  using Workers = std::vector<Seen>;
+  // Those that wait, are connected, or were given by a poll what they work on; by name.
+  Workers WorkersOf(const std::string& ns) const;
+  static std::string WhyNone(const QueueKey& key, const WhyNot& why_not, const Workers& workers);
+
   struct Parked {
     PollSink sink;
     Timestamp until;
@@ -87,6 +104,8 @@ class Desk : public Part {
   static size_t CapacityOf(const Waiter& waiter);
   std::optional<Error> Crowded(std::string_view what) const;
   WaiterId Park(WaiterId id, Waiter waiter);
+  // Remembers whose poll these are, where that matters.
+  void NoteBusy(const Filter& filter, const std::string& worker, const std::vector<Task>& tasks);
   void AnswerPoll(WaiterId poll, std::vector<Task> tasks, bool durable);
   void ServeOne(WaiterId id, const Filter& filter);
   void Free(const Change& change, uint64_t visit, const Claim& claim);
@@ -102,6 +121,11 @@ class Desk : public Part {
   Sessions& sessions_;
   std::unordered_map<WaiterId, Waiter> waiters_;
   std::set<std::pair<Timestamp, WaiterId>> poll_ends_;
+  struct Busy {
+    std::string worker;
+    std::shared_ptr<const Filter> filter;
+  };
+  std::map<ClaimId, Busy> busy_;  // live claims of polls, of workers that runs_on may be about
   std::map<SessionId, std::vector<std::function<void(bool)>>> answers_;
   std::map<SessionId, SessionUpdate> updates_;
   std::set<SessionId> updates_wait_;  // whose updates wait for the commit

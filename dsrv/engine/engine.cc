@@ -391,7 +391,13 @@ std::shared_ptr<const InstanceWaits> Engine::WaitsOf(const std::string& ns, cons
   auto resident = parts_->residents.Load(ns, id);
   if (!resident) return nullptr;
   InstanceWaits waits;
-  if (!(*resident)->instance.Stopped()) waits = parts_->limits.WaitsOf(**resident, kAheadCounted);
+  if (!(*resident)->instance.Stopped()) {
+    waits = parts_->limits.WaitsOf(**resident, kAheadCounted);
+    const auto why_not = [this](const std::string& in, const std::string& agent) {
+      return parts_->agents.WhyNot(in, agent);
+    };
+    parts_->desk.Explain(**resident, why_not, &waits);
+  }
   waits.leftovers = parts_->operations.LeftoversOf(ns, id);
   return std::make_shared<const InstanceWaits>(std::move(waits));
 }

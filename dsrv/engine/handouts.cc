@@ -16,14 +16,31 @@ constexpr size_t kTasksAtFirst = 16;  // room for so many, when there is one
 
 }  // namespace
 
-Agenda::Queue* HandOuts::QueueOf(VersionState& version, const Graph& graph, NodeIndex index) {
-  NodeState& state = graph.StateOf(index);
-  if (state.queue) return state.queue;
+std::optional<QueueKey> HandOuts::KeyOf(const VersionState& version, const Graph& graph,
+                                        const Token& token) {
+  if (Unplaced(graph, token)) return std::nullopt;
   const MachineVersion& definition = *version.definition;
-  const Node& node = graph.machine->nodes[index];
-  Agenda::Queue* queue =
-      agenda_.QueueFor({definition.ns, definition.machine.id, definition.version,
-                        StatsName(version, node.id), node.settings->action, node.settings->queue});
+  const Node& node = graph.machine->nodes[token.node];
+  QueueKey key{definition.ns,         definition.machine.id,
+               definition.version,    StatsName(version, node.id),
+               node.settings->action, node.settings->queue};
+  if (!token.runs_on) return key;
+  key.capabilities = token.runs_on->capabilities;
+  std::ranges::sort(key.capabilities);
+  key.agent = token.runs_on->agent;
+  return key;
+}
+
+Agenda::Queue* HandOuts::QueueOf(VersionState& version, const Graph& graph, const Token& token) {
+  NodeState& state = graph.StateOf(token.node);
+  if (state.queue) return state.queue;
+  auto key = KeyOf(version, graph, token);
+  if (!key) return nullptr;
+  Agenda::Queue* queue = agenda_.QueueFor(*key);
+  if (token.runs_on) {
+    if (key->agent.empty()) state.last_queue = queue;
+    return queue;
+  }
   // Steps of one name may be of several actions, in the plans of several instances.
   if (!version.plan) state.queue = queue;
   state.last_queue = queue;
@@ -38,8 +55,13 @@ ReadyEntry HandOuts::EntryOf(const Graph& graph, std::string id, int32_t priorit
 }
 
 void HandOuts::Enqueue(Resident& resident, const Token& token) {
-  agenda_.Push(QueueOf(*resident.version, *resident.graph, token.node),
-               EntryOf(*resident.graph, resident.instance.id, resident.instance.priority, token));
+  const Instance& instance = resident.instance;
+  Agenda::Queue* queue = QueueOf(*resident.version, *resident.graph, token);
+  if (!queue) {
+    unplaced_.emplace_back(ResidentKey(instance.ns, instance.id), token.visit);
+    return;
+  }
+  agenda_.Push(queue, EntryOf(*resident.graph, instance.id, instance.priority, token));
 }
 
 void HandOuts::Load(Resident& resident) {
@@ -47,8 +69,11 @@ void HandOuts::Load(Resident& resident) {
   const Instance& instance = resident.instance;
   for (const Token& token : std::as_const(instance.tokens)) {
     if (token.state != TokenState::kReady) continue;
-    agenda_.Load(QueueOf(*resident.version, *resident.graph, token.node),
-                 EntryOf(*resident.graph, instance.id, instance.priority, token));
+    if (Agenda::Queue* queue = QueueOf(*resident.version, *resident.graph, token)) {
+      agenda_.Load(queue, EntryOf(*resident.graph, instance.id, instance.priority, token));
+    } else {
+      unplaced_.emplace_back(ResidentKey(instance.ns, instance.id), token.visit);
+    }
   }
 }
 
@@ -57,8 +82,11 @@ void HandOuts::LoadResting(VersionState& version, std::string id, int32_t priori
   if (!version.graph->machine->nodes[token.node].settings->limits.empty()) {
     limits_.LoadReady(version.definition->ns, id, token.visit);
   }
-  agenda_.Load(QueueOf(version, *version.graph, token.node),
-               EntryOf(*version.graph, std::move(id), priority, token));
+  if (Agenda::Queue* queue = QueueOf(version, *version.graph, token)) {
+    agenda_.Load(queue, EntryOf(*version.graph, std::move(id), priority, token));
+  } else {
+    unplaced_.emplace_back(ResidentKey(version.definition->ns, id), token.visit);
+  }
 }
 
 void HandOuts::Absorb(const Change& change) {
@@ -100,7 +128,9 @@ std::vector<Task> HandOuts::Take(const Filter& filter, const Taker& taker, size_
   size_t sweeps =
       max / Upgrades::kMovesAtOnce + 2;  // enough to fill the reply, and no more than that
   while (tasks.size() < max && bytes < kTaskBytes && !stopped_) {
-    auto popped = agenda_.Pop(filter);
+    while (PlaceOne()) {
+    }
+    auto popped = agenda_.Pop(filter, taker.worker);
     if (!popped && sweeps > 0 && upgrades_.MoveFor(filter)) {
       --sweeps;
       continue;

@@ -2,7 +2,10 @@
 // claims of those that the agenda gives out.
 #pragma once
 
+#include <cstdint>
+#include <deque>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dsrv/engine/changer.h"
@@ -46,9 +49,24 @@ class HandOuts : public Part {
   // At start, for a plain machine's instance that is not brought into memory.
   void LoadResting(VersionState& version, std::string id, int32_t priority, const Token& token);
   void Absorb(const Change& change) override;
+  void BeginPass() override { places_left_ = kPlacesPerPass; }
+  bool Work() override;
+
+  // The queue that a token of this node is in, or would be. Null: it has to be placed first.
+  static std::optional<QueueKey> KeyOf(const VersionState& version, const Graph& graph,
+                                       const Token& token);
 
  private:
-  Agenda::Queue* QueueOf(VersionState& version, const Graph& graph, NodeIndex node);
+  static constexpr size_t kPlacesPerPass = 1'000;
+
+  Agenda::Queue* QueueOf(VersionState& version, const Graph& graph, const Token& token);
+  // Whether it is to be decided yet which workers may take it.
+  static bool Unplaced(const Graph& graph, const Token& token) {
+    return !token.runs_on && !graph.machine->nodes[token.node].settings->runs_on.empty();
+  }
+  // Decides that for one token, and queues it. False: there is none.
+  bool PlaceOne();
+  Result<RunsOn> Resolve(Resident& resident, const Token& token);
   static ReadyEntry EntryOf(const Graph& graph, std::string id, int32_t priority,
                             const Token& token);
   void Enqueue(Resident& resident, const Token& token);
@@ -74,6 +92,8 @@ class HandOuts : public Part {
   Timers& timers_;
   Upgrades& upgrades_;
   bool stopped_ = false;
+  std::deque<std::pair<std::string, uint64_t>> unplaced_;  // instances, as ResidentKey, and visits
+  size_t places_left_ = 0;
 };
 
 }  // namespace dfsmr

@@ -169,6 +169,7 @@ void Residents::Stage(Resident& resident, std::vector<Event>& events) {
       resident.got_outputs = true;
       event.output.clear();
     }
+    if (event.worker) KeepWorker(resident, event);
     statistics_.Record(&event, resident.version);
     /*mutant record-not-in-history*/ resident.instance.history.push_back(turn_.last_seq()); /*end*/
   };
@@ -177,6 +178,16 @@ void Residents::Stage(Resident& resident, std::vector<Event>& events) {
   for (Event& event : events) append(event); /*end*/
   /*mutant hand-out-told-twice*/ resident.pending = std::vector<Event>();
   /*end*/  // with its memory: most are at rest most of the time
+}
+
+// Who reported `ok`, for the runs_on that refer to it.
+void Residents::KeepWorker(Resident& resident, Event& event) {
+  const std::string node = resident.instance.plan
+                               ? event.prev_node.substr(0, event.prev_node.find('/'))
+                               : event.prev_node;
+  rows::PutWorker(turn_.writer(), resident.instance, node, *event.worker);
+  resident.got_outputs = true;
+  event.worker.reset();
 }
 
 void Residents::Settle(Resident& resident) {

@@ -145,6 +145,7 @@ class Residents {
   };
 
   void NotLazy(Resident& resident);
+  void KeepWorker(Resident& resident, Event& event);
   void WriteOne(Resident& resident);
 
   OpenTurn& turn_;

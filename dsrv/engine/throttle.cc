@@ -6,6 +6,7 @@ namespace dfsmr {
 
 bool Throttle::HoldsBack(MachineState& machine, Agenda::Popped& popped) {
   if (machine.breaker.state() == Breaker::State::kClosed) return false;
+  Agenda::Keep(popped.queue);
   auto& held_back = machine.held_back[popped.queue];
   const bool released =
       held_back.released == popped.entry.instance && held_back.released_visit == popped.entry.visit;

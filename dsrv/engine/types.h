@@ -34,6 +34,8 @@ struct WaitView {
 struct InstanceWaits {
   std::vector<WaitView> instance;
   std::map<uint64_t, std::vector<WaitView>> tokens;  // by visit
+  // By visit: why no worker has what is ready.
+  std::map<uint64_t, std::string> why;
   size_t leftovers = 0;  // what agents still hold of it though it has stopped
 };
 

@@ -52,6 +52,21 @@ Result<std::string> Values::Fill(Resident& resident, std::string_view json) {
   return Evaluate(json, [&](const Reference& reference) { return Value(resident, reference); });
 }
 
+Result<std::string> Values::FillByNode(Resident& resident, std::string_view json) {
+  if (resident.instance.plan) return Fill(resident, json);
+  return Evaluate(json, [&](const Reference& reference) { return OfMachine(resident, reference); });
+}
+
+Result<std::string> Values::WorkerOf(Resident& resident, const std::string& node) {
+  const Instance& instance = resident.instance;
+  auto worker = rows::GetWorker(turn_.reader(), {instance.ns, instance.id}, node);
+  if (!turn_.Trust(worker)) return worker.error();
+  if (*worker && !(*worker)->empty()) return json::Quote(**worker);
+  return Error{Code::kInvalidArgument, Reason::kNone,
+               "${" + node + ".worker}: no worker has reported ok of " +
+                   (instance.plan ? "step " : "node ") + Quoted(node)};
+}
+
 Result<std::string> Values::Value(Resident& resident, const Reference& reference) {
   const std::string& root = reference.parts.front().key;
   std::span<const Reference::Part> path = std::span(reference.parts).subspan(1);
@@ -82,6 +97,9 @@ Result<std::string> Values::OutputAt(Resident& resident, const Reference& refere
     return Missing(reference, "there is no such step");
   }
   const bool lenient = IsLenient(root);
+  if (step && path.size() == 1 && path[0].key == "worker") {
+    return WorkerOf(resident, graph->steps[index].path);
+  }
   if (lenient && !(path.size() > 0 && path[0].key == "output")) return FactOf(resident, reference);
   if (step && graph->steps[index].left_out) return std::string("null");
   if (step && lenient &&
@@ -124,7 +142,10 @@ std::optional<std::string> Values::ForCondition(Resident& resident, const Refere
 Result<std::string> Values::OfMachine(Resident& resident, const Reference& reference) {
   const std::optional<std::string> node = NodeOfOutput(reference);
   const std::string& root = reference.parts.front().key;
-  if (!node || root == "params" || root == "instance") return Value(resident, reference);
+  const bool of_instance = root == "params" || root == "instance";
+  const auto worker = of_instance ? std::nullopt : NodeOfWorker(reference);
+  if (worker) return WorkerOf(resident, *worker);
+  if (!node || of_instance) return Value(resident, reference);
   auto output = OutputOf(resident, *node);
   if (!output) return output;
   const auto at = std::ranges::find(reference.parts.begin() + 1, reference.parts.end(), "output",

@@ -29,6 +29,8 @@ class Values {
   Result<std::shared_ptr<const PlanSource>> SourceOf(Resident& resident);
   // A JSON text with its references replaced. Fails when one of them refers to nothing.
   Result<std::string> Fill(Resident& resident, std::string_view json);
+  // The same where outputs go by the names of nodes, if it is an instance of a plain machine.
+  Result<std::string> FillByNode(Resident& resident, std::string_view json);
   Result<std::string> Value(Resident& resident, const Reference& reference);
   // What a reference of a condition leads to; nullopt: to nothing. `fresh` is an output that is
   // not kept yet.
@@ -37,6 +39,8 @@ class Values {
 
  private:
   Result<std::string> OutputOf(Resident& resident, const std::string& step);
+  // Who reported `ok` of a node or step.
+  Result<std::string> WorkerOf(Resident& resident, const std::string& node);
   Result<std::string> OfMachine(Resident& resident, const Reference& reference);
   // `lenient`: null for what did not succeed.
   Result<std::string> GroupValue(Resident& resident, const Group& group, bool lenient);

@@ -61,6 +61,11 @@ void ToProto(const Defined& defined, v1::Defined* out) {
   out->set_affected_instances(defined.affected);
 }
 
+static void ToProto(const RunsOn& runs_on, v1::RunsOn* out) {
+  for (const std::string& word : runs_on.capabilities) out->add_capabilities(word);
+  out->set_agent(runs_on.agent);
+}
+
 void ToProto(const Node& node, const Machine& machine, v1::Node* out) {
   out->set_id(node.id);
   out->set_kind(std::string(Name(node.kind)));
@@ -87,6 +92,7 @@ void ToProto(const Node& node, const Machine& machine, v1::Node* out) {
     if (found != machine.graph->limits.end()) asks = &found->second;
   }
   for (const LimitAsk& ask : *asks) out->add_limits(ask.key);
+  if (!node.settings->runs_on.empty()) ToProto(node.settings->runs_on, out->mutable_runs_on());
 }
 
 namespace {
@@ -142,6 +148,7 @@ void ToProto(const Token& token, const std::string& node, v1::Token* out) {
     Set(token.available_at, out->mutable_available_at());
   }
   out->set_error(token.error);
+  if (token.runs_on) ToProto(*token.runs_on, out->mutable_runs_on());
   if (!token.handling) return;
   out->set_checkpoint(token.handling->checkpoint);
   out->set_abandoned(token.handling->abandoned);
@@ -201,6 +208,8 @@ void ToProto(const InstanceView& view, v1::Instance* out) {
   for (size_t i = 0; i < instance.tokens.size() && i < limits::kTokensShown; ++i) {
     v1::Token* token = out->add_tokens();
     ToProto(instance.tokens[i], view.nodes[i], token);
+    const auto why = waits.why.find(instance.tokens[i].visit);
+    if (why != waits.why.end() && token->state() == v1::Token::READY) token->set_why(why->second);
     const auto of_token = waits.tokens.find(instance.tokens[i].visit);
     if (of_token == waits.tokens.end()) continue;
     for (const WaitView& wait : of_token->second) ToProto(wait, token->add_waits_for());

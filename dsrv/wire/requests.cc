@@ -1,5 +1,7 @@
 #include "dsrv/wire/requests.h"
 
+#include <algorithm>
+
 #include "dsrv/wire/groups.h"
 #include "dsrv/wire/pages.h"
 #include "fsm/base/limits.h"
@@ -194,6 +196,60 @@ Result<WorkerTerms> ToTerms(const v1::ReadyRequest& request) {
   return terms;
 }
 
+// Names, each once, in order. `all`: "*" is one, too.
+Result<std::vector<std::string>> ToNames(
+    std::string_view what, const google::protobuf::RepeatedPtrField<std::string>& given,
+    size_t most, bool all = false) {
+  const auto count = static_cast<size_t>(given.size());
+  if (count > most) {
+    return Error{Code::kInvalidArgument, Reason::kTooLarge,
+                 std::to_string(count) + " " + std::string(what) + "s; the limit is " +
+                     std::to_string(most)};
+  }
+  std::vector<std::string> names(given.begin(), given.end());
+  for (const std::string& name : names) {
+    if (all && name == "*") continue;
+    if (auto checked = Required(what, name); !checked) return checked.error();
+  }
+  std::ranges::sort(names);
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+// NAME, NAME.* or *.
+Result<std::vector<std::string>> ToPatterns(const v1::ReadyRequest& request) {
+  google::protobuf::RepeatedPtrField<std::string> names;
+  for (const std::string& pattern : request.actions()) {
+    if (pattern == "*") continue;
+    const bool all_of = pattern.ends_with(".*");
+    *names.Add() = pattern.substr(0, pattern.size() - (all_of ? 2 : 0));
+  }
+  auto checked = ToNames("action", names, limits::kBatchItems);
+  if (!checked) return checked;
+  std::vector<std::string> patterns(request.actions().begin(), request.actions().end());
+  std::ranges::sort(patterns);
+  patterns.erase(std::unique(patterns.begin(), patterns.end()), patterns.end());
+  return patterns;
+}
+
+// What a worker takes, besides the names that one request may hold once.
+Result<Ok> FillFilter(const v1::ReadyRequest& request, Filter* filter) {
+  auto actions = ToPatterns(request);
+  if (!actions) return actions.error();
+  auto packages = ToNames("package", request.packages(), limits::kBatchItems, /*all=*/true);
+  if (!packages) return packages.error();
+  auto queues = ToNames("queue", request.queues(), limits::kBatchItems);
+  if (!queues) return queues.error();
+  auto words = ToNames("capability", request.capabilities(), limits::kCapabilities);
+  if (!words) return words.error();
+  filter->actions = *std::move(actions);
+  filter->packages = *std::move(packages);
+  filter->queues = *std::move(queues);
+  filter->capabilities = *std::move(words);
+  filter->dry_run = request.dry_run();
+  return Ok{};
+}
+
 }  // namespace
 
 Result<PollArgs> ToPoll(const v1::ReadyRequest& request, const std::string& peer, Timestamp now) {
@@ -213,6 +269,8 @@ Result<PollArgs> ToPoll(const v1::ReadyRequest& request, const std::string& peer
   if (!terms) return terms.error();
   args.terms = *std::move(terms);
   args.filter = {*ns, request.machine(), request.node(), request.action(), request.queue()};
+  auto filled = FillFilter(request, &args.filter);
+  if (!filled) return filled.error();
   args.worker = request.worker().empty() ? peer : request.worker();
   args.max_tasks = request.max_tasks() == 0 ? 1 : request.max_tasks();
   args.until = now + *wait;

@@ -55,6 +55,7 @@ inline constexpr size_t kMailboxItems = 100'000;
 inline constexpr size_t kMailboxBytes = 256 << 20;
 inline constexpr Duration kMailboxWait = std::chrono::seconds(1);  // of the oldest, in a crowd
 inline constexpr size_t kFilters = 4'096;       // distinct filters of polls remembered
+inline constexpr size_t kCapabilities = 64;     // of a worker; words of a runs_on
 
 inline constexpr size_t kTurnItems = 2'000;     // of one turn of the engine
 

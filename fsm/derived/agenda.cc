@@ -1,69 +1,49 @@
 #include "fsm/derived/agenda.h"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 #include "fsm/base/limits.h"
+#include "fsm/derived/agenda_inside.h"
 
 namespace dfsmr {
 
-bool Filter::Matches(const QueueKey& key) const {
-  return ns == key.ns && (machine.empty() || machine == key.machine) &&
-         (node.empty() || node == key.node) && (action.empty() || action == key.action) &&
-         /*mutant filter-ignores-queue*/ (queue.empty() || queue == key.queue) /*end*/;
+namespace {
+
+// Whether a pattern, NAME, NAME.* or *, stands for the action.
+bool StandsFor(std::string_view pattern, std::string_view action) {
+  if (!pattern.ends_with('*')) return pattern == action;
+  return action.starts_with(pattern.substr(0, pattern.size() - 1));
 }
 
-class Agenda::Queue {
- public:
-  Queue(const QueueKey& k, uint64_t n) : key(k), number(n) {}
+// Until tasks have packages, "*" alone asks for all of them.
+bool Serves(const Filter& filter, const std::string& action) {
+  if (filter.actions.empty() && filter.packages.empty()) return true;
+  const auto stands = [&](const std::string& pattern) { return StandsFor(pattern, action); };
+  if (std::ranges::any_of(filter.actions, stands)) return true;
+  return filter.actions.empty() && std::ranges::find(filter.packages, "*") != filter.packages.end();
+}
 
-  bool empty() const { return levels.empty(); }
-  int64_t priority() const { return levels.begin()->first; }
-  Timestamp oldest() const { return levels.begin()->second.front().since; }
+}  // namespace
 
-  QueueKey key;
-  const uint64_t number;  // orders equals: by address no two runs would be alike
-  std::map<int64_t, std::deque<ReadyEntry>, std::greater<>> levels;  // by priority, none empty
-  uint64_t served = 0;             // tick of the last hand-out
-  int closed = 0;                  // how many of its gates are
-  std::vector<Group*> groups;      // the filters that match it
-  struct Place {
-    int64_t priority = 0;
-    Timestamp oldest;
-    uint64_t served = 0;
-    friend bool operator==(const Place&, const Place&) = default;
-  };
-  std::optional<Place> place;  // as the groups know it; none: it is empty
-};
+bool Filter::Wants(const QueueKey& key) const {
+  return ns == key.ns && (machine.empty() || machine == key.machine) &&
+         (node.empty() || node == key.node) && (action.empty() || action == key.action) &&
+         /*mutant filter-ignores-queue*/ (queue.empty() || queue == key.queue) /*end*/ &&
+         (queues.empty() || std::ranges::binary_search(queues, key.queue)) &&
+         Serves(*this, key.action) && (dry_run || !key.dry_run);
+}
 
-struct Agenda::Rank {
-  int64_t priority;
-  int64_t turn;  // the lower the sooner
-  Queue* queue;
-};
+bool Filter::Has(const std::vector<std::string>& words) const {
+  return std::ranges::includes(capabilities, words);
+}
 
-struct Agenda::RankLess {
-  bool operator()(const Rank& a, const Rank& b) const {
-    if (a.priority != b.priority) return a.priority > b.priority;
-    if (a.turn != b.turn) return a.turn < b.turn;
-    return a.queue->number < b.queue->number;
-  }
-};
-
-struct Agenda::Group {
-  // Of one machine the oldest is next; of several their queues take turns.
-  Rank RankOf(Queue* queue, const Queue::Place& place) const {
-    const bool several = /*mutant machines-take-no-turns*/ filter.machine.empty() /*end*/;
-    const int64_t turn = several ? static_cast<int64_t>(place.served) : Micros(place.oldest);
-    return {place.priority, turn, queue};
-  }
-
-  Filter filter;
-  std::set<Rank, RankLess> ranks;  // the queues with work
-  std::list<Waiter> waiters;       // longest waiting first
-  uint64_t used = 0;
-};
+bool Filter::Matches(const QueueKey& key) const {
+  if (!Wants(key)) return false;
+  if (/*mutant capabilities-ignored*/ !Has(key.capabilities) /*end*/) return false;
+  return refuses.empty() || std::ranges::find(refuses, RefusedNode{key.machine, key.version,
+                                                                   key.node}) == refuses.end();
+}
 
 namespace {
 
@@ -83,7 +63,14 @@ std::string Address(const QueueKey& key) {
     address += part;
     address += '\0';
   }
-  return address;
+  if (key.capabilities.empty() && key.agent.empty() && !key.dry_run) return address;
+  for (const std::string& word : key.capabilities) {
+    address += word;
+    address += '\0';
+  }
+  address += '\0';
+  address += key.dry_run ? 'd' : ' ';
+  return address + key.agent;
 }
 
 std::string GateName(const std::string& ns, Agenda::Subject subject, const std::string& name) {
@@ -92,22 +79,29 @@ std::string GateName(const std::string& ns, Agenda::Subject subject, const std::
 
 }  // namespace
 
-Agenda::Agenda() : evict_at_(limits::kFilters) {}
+Agenda::Agenda() : evict_at_(limits::kFilters), sweep_at_(limits::kFilters) {}
 Agenda::~Agenda() = default;
 
 const QueueKey& Agenda::KeyOf(const Queue* queue) { return queue->key; }
 
 Agenda::Queue* Agenda::QueueFor(const QueueKey& key) {
-  auto& queue = queues_[Address(key)];
-  if (!queue) {
-    queue = std::make_unique<Queue>(key, ++tick_);
+  std::string address = Address(key);
+  if (auto known = queues_.find(address); known != queues_.end()) return known->second.get();
+  if (!key.agent.empty() && named_queues_ >= sweep_at_) SweepNamed();
+  auto made = std::make_unique<Queue>(key, ++tick_);
+  Queue* queue = queues_.emplace(std::move(address), std::move(made)).first->second.get();
+  if (!key.agent.empty()) {
+    AddNamed(queue);
+  } else {
     for (auto& [filter, group] : groups_) {
-      if (filter.Matches(key)) Attach(group.get(), queue.get());
+      if (filter.Matches(key)) Attach(group.get(), queue);
     }
-    if (!gates_.empty()) EnterGates(queue.get());
   }
-  return queue.get();
+  if (!gates_.empty()) EnterGates(queue);
+  return queue;
 }
+
+void Agenda::Keep(Queue* queue) { queue->kept = true; }
 
 void Agenda::EnterGates(Queue* queue) {
   for (const std::string& name : {GateName(queue->key.ns, Subject::kQueue, queue->key.queue),
@@ -167,12 +161,7 @@ void Agenda::Rerank(Queue* queue) {
   for (Group* group : queue->groups) {
     if (queue->place) group->ranks.erase(group->RankOf(queue, *queue->place));
     if (place) group->ranks.insert(group->RankOf(queue, *place));
-    if (group->waiters.empty()) continue;
-    if (group->ranks.empty()) {
-      matched_.erase(group);
-    } else {
-      matched_.insert(group);
-    }
+    if (!group->waiters.empty()) group->Note(&matched_);
   }
   queue->place = place;
 }
@@ -203,10 +192,19 @@ void Agenda::Loaded() {
   }
 }
 
-std::optional<Agenda::Popped> Agenda::Pop(const Filter& filter) {
-  Group* group = GroupFor(filter);
-  if (group->ranks.empty()) return std::nullopt;
-  Queue* queue = group->ranks.begin()->queue;
+// The queue that comes first of two groups of one filter; null: neither has work.
+Agenda::Queue* Agenda::Next(const Group* group, const Group* other) {
+  if (!other || other->ranks.empty()) std::swap(group, other);
+  if (!other || other->ranks.empty()) return nullptr;
+  if (!group || group->ranks.empty()) return other->ranks.begin()->queue;
+  return std::min(*group->ranks.begin(), *other->ranks.begin(), RankLess()).queue;
+}
+
+std::optional<Agenda::Popped> Agenda::Pop(const Filter& filter, std::string_view name) {
+  const Group* group = GroupFor(filter);
+  Named* named = named_.empty() ? nullptr : NamedFor(filter, name);
+  Queue* queue = Next(group, named ? NamedGroup(named, filter) : nullptr);
+  if (!queue) return std::nullopt;
   auto level = queue->levels.begin();
   Popped popped{queue, std::move(level->second.front())};
   level->second.pop_front();
@@ -223,7 +221,9 @@ Agenda::Group* Agenda::GroupFor(const Filter& filter) {
     it = groups_.emplace(filter, std::make_unique<Group>()).first;
     it->second->filter = filter;
     for (auto& [address, queue] : queues_) {
-      if (filter.Matches(queue->key)) Attach(it->second.get(), queue.get());
+      if (queue->key.agent.empty() && filter.Matches(queue->key)) {
+        Attach(it->second.get(), queue.get());
+      }
     }
   }
   it->second->used = ++tick_;
@@ -254,27 +254,38 @@ void Agenda::DropQueue(Queue* queue) {
   Rerank(queue);
 }
 
+void Agenda::Erase(Queue* queue) {
+  if (!queue->key.agent.empty()) RemoveNamed(queue);
+  const std::string address = Address(queue->key);
+  for (auto& [name, gate] : gates_) gate.queues.erase(address);
+  queues_.erase(address);
+}
+
 void Agenda::DropVersions(const std::string& ns, const std::string& machine, uint32_t before) {
   const std::string prefix = Prefix(ns, machine);
   for (auto it = queues_.lower_bound(prefix);
        it != queues_.end() && it->first.starts_with(prefix);) {
     const uint32_t version = it->second->key.version;  // 0: of what nobody has defined
     if (version > 0 && version < before) {
-      DropQueue(it->second.get());
-      for (auto& [name, gate] : gates_) gate.queues.erase(it->first);
-      it = queues_.erase(it);
+      Queue* queue = (it++)->second.get();
+      DropQueue(queue);
+      Erase(queue);
     } else {
       ++it;
     }
   }
 }
 
-void Agenda::AddWaiter(WaiterId waiter, const Filter& filter) {
+void Agenda::AddWaiter(WaiterId waiter, const Filter& filter, std::string_view name) {
   Group* group = GroupFor(filter);
   group->waiters.push_back({waiter, ++tick_});
-  waiters_[waiter] = {group, std::prev(group->waiters.end())};
+  waiters_[waiter] = {group, std::prev(group->waiters.end()), std::string(name)};
   /*mutant waiter-not-matched*/ if (!group->ranks.empty())
     matched_.insert(group); /*end*/
+  if (!watches_names_) return;
+  by_name_[NameIn(filter.ns, name)].insert(waiter);
+  /*mutant named-not-joined*/ if (Named* named = NamedFor(filter, name))
+    JoinNamed(waiter, named); /*end*/
 }
 
 void Agenda::RemoveWaiter(WaiterId waiter) {
@@ -283,6 +294,15 @@ void Agenda::RemoveWaiter(WaiterId waiter) {
   Group* group = it->second.group;
   group->waiters.erase(it->second.place);
   if (group->waiters.empty()) matched_.erase(group);
+  if (Group* own = it->second.own) {
+    own->waiters.erase(it->second.own_place);
+    if (own->waiters.empty()) matched_.erase(own);
+  }
+  if (watches_names_) {
+    const auto known = by_name_.find(NameIn(group->filter.ns, it->second.name));
+    known->second.erase(waiter);
+    if (known->second.empty()) by_name_.erase(known);
+  }
   waiters_.erase(it);
 }
 
@@ -290,9 +310,20 @@ std::optional<std::pair<WaiterId, Filter>> Agenda::NextMatch() {
   if (matched_.empty()) return std::nullopt;
   auto since = [](const Group* group) { return group->waiters.front().since; };
   Group* group = *std::ranges::min_element(matched_, {}, since);
-  group->waiters.splice(group->waiters.end(), group->waiters, group->waiters.begin());
-  group->waiters.back().since = ++tick_;
-  return std::pair{group->waiters.back().id, group->filter};
+  const WaiterId id = group->waiters.front().id;
+  const uint64_t now = ++tick_;
+  const auto move_last = [now](std::list<Waiter>& all, std::list<Waiter>::iterator place) {
+    place->since = now;
+    all.splice(all.end(), all, place);
+  };
+  if (!watches_names_) {
+    move_last(group->waiters, group->waiters.begin());
+    return std::pair{id, group->filter};
+  }
+  const Parked& parked = waiters_.at(id);
+  move_last(parked.group->waiters, parked.place);
+  if (parked.own) move_last(parked.own->waiters, parked.own_place);
+  return std::pair{id, group->filter};
 }
 
 }  // namespace dfsmr

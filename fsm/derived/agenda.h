@@ -7,6 +7,9 @@
 // match in the order in which they are served: higher priority first. Then, for a filter that names
 // a machine, the queue with the oldest entry; for any other the one that was served longest ago, so
 // that a flood on one does not starve another. Within a queue: higher priority, then oldest.
+//
+// A queue may be for the workers of one name alone. Filters do not match those: they are matched
+// for a worker who asks by that name, and as long as there is no such queue, names cost nothing.
 #pragma once
 
 #include <cstdint>
@@ -32,17 +35,39 @@ struct QueueKey {
   std::string node;
   std::string action;
   std::string queue;
+  std::vector<std::string> capabilities = {};  // that a worker must have; sorted
+  std::string agent = {};                      // only for workers of that name; empty: for all
+  bool dry_run = false;                        // only for workers that take dry runs, too
 };
 
-// Empty fields match anything; `ns` is always given.
+// A node of a version that a worker is not offered.
+struct RefusedNode {
+  std::string machine;
+  uint32_t version = 0;
+  std::string node;
+  friend auto operator<=>(const RefusedNode&, const RefusedNode&) = default;
+};
+
+// Empty fields match anything; `ns` is always given. Equal filters share what is remembered of
+// them, so lists are sorted.
 struct Filter {
   std::string ns;
   std::string machine;
   std::string node;
   std::string action;
   std::string queue;
+  std::vector<std::string> actions = {};       // NAME, NAME.* or *: one of them, or of `packages`
+  std::vector<std::string> packages = {};      // "*": of any
+  std::vector<std::string> queues = {};        // one of them
+  std::vector<std::string> capabilities = {};  // what the worker has
+  std::vector<RefusedNode> refuses = {};       // what it is not offered for now
+  bool dry_run = false;                        // also tasks of dry runs
   friend auto operator<=>(const Filter&, const Filter&) = default;
+  // Whatever the worker's name is.
   bool Matches(const QueueKey& key) const;
+  // The same, whatever it has.
+  bool Wants(const QueueKey& key) const;
+  bool Has(const std::vector<std::string>& words) const;  // all of these, sorted, capabilities
 };
 
 struct ReadyEntry {
@@ -63,7 +88,8 @@ class Agenda {
   Agenda(const Agenda&) = delete;
   Agenda& operator=(const Agenda&) = delete;
 
-  // The queue of a node; made on first use. Stable until its version is dropped.
+  // The queue of a node; made on first use. Stable until its version is dropped; one for a single
+  // worker only until the next one is made, unless it holds something or is kept.
   Queue* QueueFor(const QueueKey& key);
   void Push(Queue* queue, ReadyEntry entry);
   // For the start: adds many entries in any order; Loaded then sorts them.
@@ -74,8 +100,10 @@ class Agenda {
     Queue* queue;
     ReadyEntry entry;
   };
-  // The next entry for the filter; nullopt when nothing matches.
-  std::optional<Popped> Pop(const Filter& filter);
+  // The next entry for the filter of a worker of this name; nullopt when nothing matches.
+  std::optional<Popped> Pop(const Filter& filter, std::string_view name = {});
+  // Makes the queue stable until its version is dropped.
+  static void Keep(Queue* queue);
 
   static const QueueKey& KeyOf(const Queue* queue);
 
@@ -90,10 +118,14 @@ class Agenda {
   // Drops the queues of versions before `version`: none of their entries is handed out any more.
   void DropVersions(const std::string& ns, const std::string& machine, uint32_t before);
 
-  // Parks a waiter. NextMatch answers it when its filter has work, the longest waiting first.
-  void AddWaiter(WaiterId waiter, const Filter& filter);
+  // Parks a waiter of this name. NextMatch answers it when its filter has work, the longest waiting
+  // first.
+  void AddWaiter(WaiterId waiter, const Filter& filter, std::string_view name = {});
   void RemoveWaiter(WaiterId waiter);
   size_t waiters() const { return waiters_.size(); }
+  size_t named_queues() const { return named_queues_; }
+  // Whether there ever was a queue for one name alone.
+  bool watches_names() const { return watches_names_; }
   // A waiter whose filter has an entry queued, with that filter; nullopt when no waiter has. The
   // waiter stays parked, last in line; remove it when it wants nothing more.
   std::optional<std::pair<WaiterId, Filter>> NextMatch();
@@ -105,10 +137,26 @@ class Agenda {
 
   Group* GroupFor(const Filter& filter);
   void Attach(Group* group, Queue* queue);
+  static Queue* Next(const Group* group, const Group* other);
   void Rerank(Queue* queue);
   void EvictGroups();
   void DropQueue(Queue* queue);
   void EnterGates(Queue* queue);
+  void Erase(Queue* queue);
+
+  // What is for the workers of one name alone.
+  struct Named {
+    std::vector<Queue*> queues;
+    std::map<Filter, std::unique_ptr<Group>> groups;  // of waiters and polls of that name
+  };
+  Named* NamedFor(const Filter& filter, std::string_view name);  // null: there is nothing
+  Group* NamedGroup(Named* named, const Filter& filter);
+  void EvictNamed(Named* named);
+  void AddNamed(Queue* queue);
+  void RemoveNamed(Queue* queue);
+  void SweepNamed();
+  void WatchNames();
+  void JoinNamed(WaiterId waiter, Named* named);
 
   uint64_t tick_ = 0;
   size_t evict_at_;
@@ -127,9 +175,18 @@ class Agenda {
   struct Parked {
     Group* group;
     std::list<Waiter>::iterator place;
+    std::string name;
+    Group* own = nullptr;  // of what is for its name alone; null: there is no such queue
+    std::list<Waiter>::iterator own_place = {};
   };
   std::unordered_map<WaiterId, Parked> waiters_;
   std::set<Group*> matched_;  // groups with both waiters and work
+  std::map<std::string, Named, std::less<>> named_;  // by namespace and name
+  size_t named_queues_ = 0;
+  size_t sweep_at_;
+  // From the first queue for a single worker on: the waiters by namespace and name.
+  bool watches_names_ = false;
+  std::unordered_map<std::string, std::set<WaiterId>> by_name_;
 };
 
 }  // namespace dfsmr

@@ -6,6 +6,7 @@
 #include <functional>
 #include <unordered_map>
 
+#include "fsm/base/json.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"
 #include "fsm/condition/condition.h"
@@ -39,6 +40,8 @@ class Compiler {
   void CheckDelay(const NodeDraft& node);
   void CheckSystemTransitions(const NodeDraft& node);
   void CheckChoices(const NodeDraft& node);
+  void CheckRunsOn();
+  void CheckAgent(const Reference& reference, NodeIndex of, const std::string& path);
   void CheckReference(const Reference& reference, const std::string& path);
   void ResolveTargets();
   NodeIndex Resolve(const std::string& path, const std::string& target);
@@ -243,6 +246,69 @@ void Compiler::CheckReference(const Reference& reference, const std::string& pat
   Fail(path, name + ": there is no node " + Quoted(*node) + nearest.Hint());
 }
 
+// Marks the nodes that can be reached along `edges` from marked ones.
+void Spread(const std::vector<std::vector<NodeIndex>>& edges, std::vector<bool>* marked) {
+  std::vector<NodeIndex> open;
+  for (NodeIndex i = 0; i < marked->size(); ++i) {
+    if ((*marked)[i]) open.push_back(i);
+  }
+  while (!open.empty()) {
+    NodeIndex node = open.back();
+    open.pop_back();
+    for (NodeIndex next : edges[node]) {
+      if ((*marked)[next]) continue;
+      (*marked)[next] = true;
+      open.push_back(next);
+    }
+  }
+}
+
+void Compiler::CheckRunsOn() {
+  for (NodeIndex i = 0; i < draft_.nodes.size(); ++i) {
+    const std::string& agent = draft_.nodes[i].settings.runs_on.agent;
+    if (!Refers(agent)) continue;
+    const std::string path = Path(draft_.nodes[i]) + ".runs_on.agent";
+    const auto references = References(json::Quote(agent));
+    for (const Reference& reference : references ? *references : std::vector<Reference>()) {
+      CheckAgent(reference, i, path);
+    }
+  }
+}
+
+// What the agent of a node's runs_on refers to: what is known before the node is ready.
+void Compiler::CheckAgent(const Reference& reference, NodeIndex of, const std::string& path) {
+  const std::string& root = reference.parts.front().key;
+  const bool params = root == "params" && reference.parts.size() > 1;
+  if (params || reference.text == "instance.id") return;
+  const std::string name = "'${" + reference.text + "}'";
+  const auto worker = NodeOfWorker(reference);
+  const auto node = worker ? worker : NodeOfOutput(reference);
+  if (!node) {
+    return Fail(path, name +
+                          ": a runs_on may refer to ${params…}, ${instance.id}, "
+                          "${NODE.output…} and ${NODE.worker}");
+  }
+  const auto found = index_.find(*node);
+  if (found == index_.end()) {
+    Nearest nearest(*node);
+    for (const NodeDraft& known : draft_.nodes) nearest.Try(known.node.id);
+    return Fail(path, name + ": there is no node " + Quoted(*node) + nearest.Hint());
+  }
+  NodeDraft& draft = draft_.nodes[found->second];
+  std::vector<bool> after(draft_.nodes.size());
+  for (NodeIndex next : targets_[found->second]) after[next] = true;
+  Spread(targets_, &after);
+  if (!after[of]) {
+    Fail(path, name + ": node " + Quoted(*node) + " does not come before node " +
+                   Quoted(draft_.nodes[of].node.id));
+  } else if (worker && draft.node.kind != NodeKind::kWork) {
+    Fail(path, name + ": no worker runs node " + Quoted(*node) + ", which is a " +
+                   std::string(Name(draft.node.kind)) + " node");
+  } else if (worker) {
+    draft.node.tells_worker = true;
+  }
+}
+
 NodeIndex Compiler::Resolve(const std::string& path, const std::string& target) {
   auto it = index_.find(target);
   if (it != index_.end()) return it->second;
@@ -305,23 +371,6 @@ void Compiler::CheckDiversions() {
            "'dfsmr.exhausted' leads from node " + Quoted(draft_.nodes[to].node.id) +
                " back to itself, through such transitions alone; an instance would come to rest "
                "nowhere: lead one of them to a node without max_visits");
-    }
-  }
-}
-
-// Marks the nodes that can be reached along `edges` from marked ones.
-void Spread(const std::vector<std::vector<NodeIndex>>& edges, std::vector<bool>* marked) {
-  std::vector<NodeIndex> open;
-  for (NodeIndex i = 0; i < marked->size(); ++i) {
-    if ((*marked)[i]) open.push_back(i);
-  }
-  while (!open.empty()) {
-    NodeIndex node = open.back();
-    open.pop_back();
-    for (NodeIndex next : edges[node]) {
-      if ((*marked)[next]) continue;
-      (*marked)[next] = true;
-      open.push_back(next);
     }
   }
 }
@@ -408,6 +457,7 @@ Machine Compiler::Run() {
   CheckStart();
   for (const NodeDraft& node : draft_.nodes) CheckNode(node);
   ResolveTargets();
+  CheckRunsOn();
   CheckDiversions();
   CheckReachable();
   CheckFinishes();
@@ -452,6 +502,17 @@ std::optional<std::string> NodeOfOutput(const Reference& reference) {
     node += (node.empty() ? "" : ".") + part.key;
   }
   return std::nullopt;
+}
+
+std::optional<std::string> NodeOfWorker(const Reference& reference) {
+  std::string node;
+  for (const Reference::Part& part : reference.parts) {
+    if (part.key.empty()) return std::nullopt;
+    if (&part == &reference.parts.back()) break;
+    node += (node.empty() ? "" : ".") + part.key;
+  }
+  const bool worker = !node.empty() && reference.parts.back().key == "worker";
+  return worker ? std::optional(node) : std::nullopt;
 }
 
 std::string Node::LegalTransitions() const {

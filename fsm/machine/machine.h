@@ -16,6 +16,7 @@
 #include "fsm/base/time.h"
 #include "fsm/machine/definition.h"
 #include "fsm/machine/limit.h"
+#include "fsm/machine/runs_on.h"
 
 namespace dfsmr {
 
@@ -85,6 +86,7 @@ struct NodeSettings {
   DelayPolicy delay;              // delay
   uint32_t max_visits = 0;        // 0: no limit
   LimitAsks limits;               // work
+  RunsOn runs_on;                 // work; as written
   std::string description;
 };
 std::shared_ptr<const NodeSettings> NoSettings();  // the defaults
@@ -98,6 +100,7 @@ struct Node {
   bool start = false;
   bool decides = false;    // of a compiled plan: its step has an `if`, decided here
   bool announces = false;  // of a compiled plan: conditions behind it want to know when it settles
+  bool tells_worker = false;  // who reports its `ok` is kept: some runs_on refers to it
   Join join = Join::kAny;
   Outcome result = Outcome::kSuccess;  // final
 
@@ -185,6 +188,8 @@ struct MachineDraft {
 // The node whose output a condition of a machine refers to: "check" of ${check.output.sum}. Names
 // of nodes may hold dots. nullopt: it refers to no output.
 std::optional<std::string> NodeOfOutput(const Reference& reference);
+// The node whose worker a `runs_on` refers to: "check" of ${check.worker}. nullopt: none.
+std::optional<std::string> NodeOfWorker(const Reference& reference);
 
 // Resolves names and checks soundness: all that is "Refused at define time" because of the graph,
 // not of the text. Appends what it finds to `problems`; the machine is usable only without errors.

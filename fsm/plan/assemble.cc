@@ -16,7 +16,8 @@ class Assembler {
           NodeSettings{.timeout = action.timeout,
                        .action = action.name,
                        .queue = action.queue,
-                       .priority = /*mutant action-priority-lost*/ action.priority /*end*/}));
+                       .priority = /*mutant action-priority-lost*/ action.priority /*end*/,
+                       .runs_on = action.runs_on}));
     }
   }
 
@@ -123,6 +124,7 @@ void Assembler::AddWork(uint32_t step, const std::vector<NodeIndex>& next) {
   const NodeIndex home = Here();
   Node& run = Add(path, NodeKind::kWork, Role::kRun, step);
   run.settings = settings_[graph_.steps[step].action];
+  run.tells_worker = graph_.steps[step].tells_worker;
   run.transitions.reserve(3);
   run.transitions.push_back(To("ok", next));
   run.transitions.push_back(To("error", {home + 1}));

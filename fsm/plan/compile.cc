@@ -37,13 +37,18 @@ void KeepPlanners(PlanDraft* draft, PlanNames* names) {
   PlanGraph& graph = draft->graph;
   graph.planning = true;
   std::vector<Step> planners;
+  std::map<uint32_t, std::string> agents;
   for (uint32_t step : draft->unplanned) {
     names->CompilePlanner(step);
+    if (auto agent = graph.agents.extract(step)) {
+      agents[static_cast<uint32_t>(planners.size())] = std::move(agent.mapped());
+    }
     planners.push_back(std::move(graph.steps[step]));
     planners.back().planner = true;
     graph.places.push_back({.step = static_cast<uint32_t>(graph.places.size())});
   }
   graph.steps = std::move(planners);
+  graph.agents = std::move(agents);
 }
 
 void CheckPaths(PlanDraft* draft) {

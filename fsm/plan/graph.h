@@ -28,6 +28,7 @@ struct StepAction {
   Rescue rescue = Rescue::kPause;
   Weights weight;
   std::vector<std::string> middleware;  // outermost first
+  RunsOn runs_on;                       // as written
   Schema input;
   Schema output;
 };
@@ -67,6 +68,7 @@ struct Step {
   bool finalize = false;     // has a finalize phase
   bool left_out = false;     // by `when`: its output is null
   bool planner = false;      // of a planning graph: its worker says what comes below it
+  bool tells_worker = false;  // who reports its `ok` is kept: `${#12.worker}`
   uint32_t action = 0;       // in actions
   std::string input = "{}";  // a template
   // Steps that need its output by itself. Those that need it as part of a group are that group's
@@ -103,6 +105,7 @@ struct PlanGraph {
   std::map<uint32_t, Spawn> spawns;            // by step
   std::map<uint32_t, LimitAsks> limits;        // by step: that its run asks for
   std::map<uint32_t, StepIf> ifs;              // by step
+  std::map<uint32_t, std::string> agents;      // by step: the agent it is for, a template
 
   // Of the instance as a whole, from its plan; templates over params and instance.id.
   std::string label;  // a JSON string; empty: none

@@ -78,6 +78,7 @@ void OverrideKeys(const ActionSource& own, ActionSource* action) {
   Override(own.output, &action->output);
   Override(own.limits, &action->limits);
   Override(own.on_conflict, &action->on_conflict);
+  Override(own.runs_on, &action->runs_on);
   Override(own.subscribes_to, &action->subscribes_to);
   Override(own.with, &action->with);
 }

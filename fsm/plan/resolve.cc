@@ -338,6 +338,10 @@ std::optional<std::string> PlanNames::Output(const Reference& reference, const S
     found = Find(scope, Keys(keys).first(keys.size() - 1), false);
     if (found) found->used = keys.size() - 1;
   }
+  if (!found && reader->places && keys.size() == reference.parts.size() && keys.size() > 1 &&
+      keys.back() == "worker") {
+    return WorkerOf(reference, scope, where, reader);
+  }
   if (!found) {
     Fail(where, *reader, reference, ": " + UnknownName(scope, keys, true));
     return std::nullopt;
@@ -372,6 +376,7 @@ Result<std::optional<std::string>> PlanNames::Replace(const Reference& reference
   const bool before = std::exchange(reader->found_output, false);
   Result<std::optional<std::string>> replaced = Replaced(reference, scope, where, reader);
   const bool found = std::exchange(reader->found_output, before);
+  if (found) reader->found_output = true;
   if (replaced && found) return std::optional(Literal(json::Quote("${" + reference.text + "}")));
   return replaced;
 }
@@ -483,6 +488,7 @@ void PlanNames::CompileStep(uint32_t index) {
     compiled.key = json::Unquote(Compile(json::Quote(ask.key), *draft.scope, where, &reader));
     draft_.graph.limits[index].push_back(std::move(compiled));
   }
+  CompileAgent(index, &reader);
   if (!draft.spawn) return;
   const SpawnSource& source = *draft.spawn;
   where.key = "spawn";
@@ -521,6 +527,9 @@ void PlanNames::CompilePlanner(uint32_t index) {
   where.key = "input";
   Reader reader{.step = index, .planner = true};
   draft_.graph.steps[index].input = Compile(*draft.input, *draft.scope, where, &reader);
+  reader.found_output = false;
+  CompileAgent(index, &reader);
+  if (reader.found_output) draft_.graph.agents.erase(index);
 }
 
 void PlanNames::CompileAfter(const AfterDraft& after) {

@@ -35,6 +35,7 @@ class PlanNames {
   // Compiles the templates of a step into the graph, and adds what the step waits for to the order.
   void CompileStep(uint32_t step);
   // The same for a planner that has to be asked: references to outputs stay text, for its worker.
+  // Any agent may have it, unless the one that it names is known without outputs.
   void CompilePlanner(uint32_t step);
   void CompileAfter(const AfterDraft& after);
   // Compiles the `if` of a step into the graph. The step waits for all that it names.
@@ -57,6 +58,7 @@ class PlanNames {
     bool planner = false;          // outputs stay text
     bool top_level = false;        // no outputs at all
     bool lenient = false;          // in a step with an `if`: what it refers to need not succeed
+    bool places = false;           // a runs_on: steps have a worker, too
     std::string_view leave;        // a root that stays as written: a spawn's `as`
     Cost cost;
     bool found_output = false;
@@ -80,6 +82,10 @@ class PlanNames {
   std::optional<std::string> Output(const Reference& reference, const Scope& scope,
                                     const Where& where, Reader* reader);
   std::optional<std::string> OutputOf(const Entity& entity, std::string_view path, Reader* reader);
+  // Of ${STEP.worker}.
+  std::optional<std::string> WorkerOf(const Reference& reference, const Scope& scope,
+                                      const Where& where, Reader* reader);
+  void CompileAgent(uint32_t step, Reader* reader);
   Condition CompileCondition(const Condition& condition, const Scope& scope, const Where& where,
                              Reader* reader);
   std::string StepNamed(const std::string& name, const Scope& scope, const Where& where,

@@ -93,6 +93,7 @@ struct ActionSource {
   std::optional<Schema> output;
   std::optional<LimitAsks> limits;        // from `limit` or `singleton`
   std::optional<OnConflict> on_conflict;  // of a singleton; it may be inherited without this
+  std::optional<RunsOn> runs_on;
   std::optional<std::vector<std::string>> subscribes_to;
   std::optional<std::string> with;       // a subscriber's input, a template
   MiddlewareSource middleware;

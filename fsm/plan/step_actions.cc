@@ -14,7 +14,8 @@ namespace {
 bool GivesNothing(const ActionSource& own) {
   return !own.phases && !own.planned_by_worker && !own.queue && !own.priority &&
          own.timeout.empty() && !own.retry && !own.poll && !own.rescue && !own.weight &&
-         !own.input && !own.output && !own.limits && !own.on_conflict && own.middleware.empty();
+         !own.input && !own.output && !own.limits && !own.on_conflict && !own.runs_on &&
+         own.middleware.empty();
 }
 
 // All of a StepAction as text: equal for equal ones.
@@ -56,7 +57,8 @@ std::string ContentOf(const StepAction& action) {
   content.Add(action.weight.run).Add(action.weight.finalize);
   content.Add(static_cast<int64_t>(action.middleware.size()));
   for (const std::string& name : action.middleware) content.Add(name);
-  content.Add(action.input.text).Add(action.output.text);
+  content.Add(action.input.text).Add(action.output.text).Add(action.runs_on.agent);
+  for (const std::string& word : action.runs_on.capabilities) content.Add(word);
   return std::move(content).Take();
 }
 
@@ -74,6 +76,7 @@ StepAction StepActionOf(const ActionSource& action, std::vector<std::string>* pr
   if (action.retry) made.retry = *action.retry;
   made.poll = action.poll;
   if (action.rescue) made.rescue = *action.rescue;
+  if (action.runs_on) made.runs_on = *action.runs_on;
   if (action.weight) made.weight = *action.weight;
   if (action.input) made.input = *action.input;
   if (action.output) made.output = *action.output;

@@ -305,6 +305,7 @@ struct Event {
   };
   std::vector<Sample> samples;
   std::string output;  // JSON object kept as prev_node's output; not part of the record
+  Boxed<std::string> worker;  // kept as who reported `ok` of prev_node; not part of the record
   friend bool operator==(const Event&, const Event&) = default;
 };
 

@@ -32,6 +32,11 @@ void PlanningFailed(Scene& scene, const std::string& why) {
   Stop(scene, InstanceResult::kError, kNoNode, 0, why);
 }
 
+void PlaceToken(Scene& scene, uint64_t visit, RunsOn runs_on) {
+  Token* token = scene.instance.tokens.FindMutable(visit);
+  if (token && token->state == TokenState::kReady) token->runs_on = std::move(runs_on);
+}
+
 void FailStep(Scene& scene, uint64_t visit, const std::string& why) {
   const auto slot = scene.instance.tokens.SlotOf(visit);
   if (!slot || scene.instance.Stopped()) return;

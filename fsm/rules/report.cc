@@ -94,6 +94,9 @@ Result<Answer> Take(Scene& scene, size_t slot, const ReportArgs& args) {
   if (!args.error.empty()) event.note += (event.note.empty() ? "" : "; ") + args.error;
   /*mutant report-ends-no-visit*/ event.left_visit = left.visit; /*end*/
   event.output = args.output;
+  if (scene.machine.nodes[left.node].tells_worker && args.transition == "ok") {
+    event.worker = claim ? claim->worker : args.client;
+  }
   SampleReport(scene, left, claim, event);
   if (id) KeepAnswer(answer, &instance, &event);
   return answer;

@@ -250,6 +250,8 @@ bool AwaitsGraph(const Instance& instance);
 void Planned(Scene& scene);
 // Stops an instance with ERROR before any of its steps was ready.
 void PlanningFailed(Scene& scene, const std::string& why);
+// Notes which workers may take a ready token.
+void PlaceToken(Scene& scene, uint64_t visit, RunsOn runs_on);
 // Fails the run of a step that cannot be handed out, or whose children cannot be started.
 void FailStep(Scene& scene, uint64_t visit, const std::string& why);
 

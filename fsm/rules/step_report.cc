@@ -269,6 +269,9 @@ Result<Answer> ReportStep(Scene& scene, size_t slot, ClaimId id, const ReportArg
   if (event.note.empty()) event.note = args.error;
   if (/*mutant finalize-output-kept*/ puts_out && report.node.role != Role::kFinalize /*end*/)
     event.output = args.output;
+  const bool told = report.node.role != Role::kFinalize && args.transition == "ok" &&
+                    scene.machine.nodes[report.left.home].tells_worker;
+  if (told) event.worker = claim ? claim->worker : args.client;
   const bool worked = report.node.kind == NodeKind::kWork && event.left_visit != 0;
   if (worked) SampleReport(scene, report.left, claim, event);
   if (id) KeepAnswer(answer, &scene.instance, &event);

@@ -21,6 +21,7 @@
 #include "fsm/condition/outcome.h"
 #include "fsm/machine/limit.h"
 #include "fsm/machine/machine.h"
+#include "fsm/machine/runs_on.h"
 
 namespace dfsmr {
 
@@ -159,6 +160,7 @@ struct Token {
   Boxed<StepState> step;         // of a plan
   Boxed<TokenLimits> limits;     // null: it holds none and waits for none
   Boxed<Handling> handling;      // null: nothing of it
+  Boxed<RunsOn> runs_on;         // resolved; null: not yet, or any worker may take it
 
   bool WaitsForLimits() const { return limits && limits->state == TokenLimits::State::kWaits; }
   std::string_view Checkpoint() const {

@@ -8,6 +8,7 @@
 #include "fsm/base/names.h"
 #include "fsm/yaml/condition.h"
 #include "fsm/yaml/limits.h"
+#include "fsm/yaml/runs_on.h"
 
 namespace dfsmr {
 namespace {
@@ -177,6 +178,8 @@ void Limit(const Field& field, NodeReading* to) {
   ReadLimitAsks(field, LimitAsker::kNode, &to->draft.settings.limits);
 }
 
+void Where(const Field& field, NodeReading* to) { ReadRunsOn(field, &to->draft.settings.runs_on); }
+
 void Description(const Field& field, NodeReading* to) {
   ReadText(field, &to->draft.settings.description);
 }
@@ -196,7 +199,7 @@ struct Key {
   bool shared;     // whether 'defaults' may hold it
   void (*read)(const Field&, NodeReading*);  // null: a key of a timeout
 };
-constexpr std::array<Key, 17> kKeys = {{
+constexpr std::array<Key, 18> kKeys = {{
     {"start", kEvery, false, Start},
     {"transitions", kEvery, false, Transitions},
     {"final", kEvery, false, KindFlag},
@@ -212,6 +215,7 @@ constexpr std::array<Key, 17> kKeys = {{
     {"priority", kWork, true, Priority},
     {"action", kWork, false, Action},
     {"limit", kWork, true, Limit},
+    {"runs_on", kWork, true, Where},
     {"max_visits", kWork | kDelay | kManual, true, MaxVisits},
     {"description", kEvery, true, Description},
 }};

@@ -23,6 +23,8 @@ void Encode(const InstanceLimits& limits, record::InstanceLimits* out);
 InstanceLimits Decode(const record::InstanceLimits& in);
 void Encode(const TokenLimits& limits, record::TokenLimits* out);
 TokenLimits Decode(const record::TokenLimits& in);
+void Encode(const RunsOn& runs_on, record::RunsOn* out);
+RunsOn Decode(const record::RunsOn& in);
 // The key of a singleton, as it was written before there were limits.
 LimitKey SingletonKey(std::string key);
 

@@ -45,6 +45,7 @@ void Encode(const StepAction& action, record::Work* out) {
   for (const std::string& name : action.middleware) out->add_middleware(name);
   out->set_input(action.input.text);
   out->set_output(action.output.text);
+  if (!action.runs_on.empty()) Encode(action.runs_on, out->mutable_runs_on());
 }
 
 StepAction Decode(const record::Work& in) {
@@ -74,6 +75,7 @@ StepAction Decode(const record::Work& in) {
   action.middleware.assign(in.middleware().begin(), in.middleware().end());
   action.input.text = in.input();
   action.output.text = in.output();
+  if (in.has_runs_on()) action.runs_on = Decode(in.runs_on());
   return action;
 }
 
@@ -84,6 +86,7 @@ void Encode(const Step& step, record::GraphStep* out) {
   out->set_finalize(step.finalize);
   out->set_left_out(step.left_out);
   out->set_planner(step.planner);
+  out->set_tells_worker(step.tells_worker);
   out->set_work(step.action);
   out->set_input(step.input);
   for (uint32_t reader : step.readers) out->add_readers(reader);
@@ -98,6 +101,7 @@ Step Decode(const record::GraphStep& in) {
   step.finalize = in.finalize();
   step.left_out = in.left_out();
   step.planner = in.planner();
+  step.tells_worker = in.tells_worker();
   step.action = in.work();
   step.input = in.input();
   step.readers.assign(in.readers().begin(), in.readers().end());
@@ -247,6 +251,7 @@ std::string GraphRow(const PlanGraph& graph) {
     for (const LimitAsk& ask : asks) Encode(ask, to.add_asks());
   }
   for (const auto& [step, decision] : graph.ifs) Encode(decision, &(*out.mutable_ifs())[step]);
+  for (const auto& [step, agent] : graph.agents) (*out.mutable_agents())[step] = agent;
   return Serialized(out);
 }
 
@@ -285,6 +290,7 @@ Result<PlanGraph> GetGraph(const Reader& reader, const Instance& instance) {
   for (const auto& [step, spawn] : in.spawns()) graph.spawns[step] = Decode(spawn);
   DecodeLimits(in, &graph);
   for (const auto& [step, decision] : in.ifs()) graph.ifs[step] = Decode(decision);
+  graph.agents.insert(in.agents().begin(), in.agents().end());
   if (!Sound(graph)) return Corrupt("plan's graph", key);
   return graph;
 }

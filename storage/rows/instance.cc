@@ -331,6 +331,21 @@ Result<std::optional<std::string>> GetOutput(const Reader& reader, InstanceName 
   return reader.view.Get(Key(reader.partition, kOutput).Of(name).Text(node).bytes());
 }
 
+// A worker stands beside the node's output, under a name that no node with an output has.
+static std::string WorkerKey(PartitionId partition, InstanceName name, std::string_view node) {
+  return Key(partition, kOutput).Of(name).Text(std::string(node) + "/worker").bytes();
+}
+
+void PutWorker(const Writer& writer, InstanceName name, std::string_view node,
+               std::string_view worker) {
+  writer.batch.Put(WorkerKey(writer.partition, name, node), std::string(worker));
+}
+
+Result<std::optional<std::string>> GetWorker(const Reader& reader, InstanceName name,
+                                             std::string_view node) {
+  return reader.view.Get(WorkerKey(reader.partition, name, node));
+}
+
 Error NoSuchInstance(InstanceName name) {
   return {Code::kNotFound, Reason::kNoSuchInstance,
           "there is no instance '" + std::string(name.id) + "' in namespace '" +
@@ -378,7 +393,8 @@ Result<std::map<std::string, std::string>> GetOutputs(const Reader& reader, Inst
   auto scanned =
       reader.view.Scan(begin, PrefixEnd(begin), [&](std::string_view key, std::string_view value) {
         key.remove_prefix(begin.size());
-        outputs.emplace(key.substr(0, key.size() - 1), value);
+        const bool worker = key.find('/') != std::string_view::npos;
+        if (!worker) outputs.emplace(key.substr(0, key.size() - 1), value);
         return true;
       });
   if (!scanned) return scanned.error();

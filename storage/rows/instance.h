@@ -41,6 +41,12 @@ void PutOutput(const Writer& writer, InstanceName name, std::string_view node,
 Result<std::optional<std::string>> GetOutput(const Reader& reader, InstanceName name,
                                              std::string_view node);
 
+// The same for the worker that reported `ok` of a node, or of a plan's step.
+void PutWorker(const Writer& writer, InstanceName name, std::string_view node,
+               std::string_view worker);
+Result<std::optional<std::string>> GetWorker(const Reader& reader, InstanceName name,
+                                             std::string_view node);
+
 Error NoSuchInstance(InstanceName name);  // kNotFound, with a message
 
 // kNotFound when there is no such instance.

@@ -10,7 +10,8 @@
 //   0x02 live      ns instance             record.Instance that has not stopped
 //   0x03 stopped   ns instance             record.Instance that has stopped
 //   0x04 spec      ns instance             record.Spec: params and labels, written once
-//   0x05 output    ns instance node        the JSON object that the node's worker reported
+//   0x05 output    ns instance node        the JSON object that the node's worker reported; of
+//                                          NODE/worker: who reported its `ok`, if that is asked
 //   0x06 feed      seq(8)                  a page of record.Event, from this number on
 //   0x07 history   ns instance seq(8)      record.HistoryPage: numbers of its records in the feed
 //   0x08 kept      seq(8)                  record.Event of a history, dropped from the feed

@@ -165,6 +165,15 @@ StepState Decode(const record::StepState& in) {
 
 }  // namespace
 
+void Encode(const RunsOn& runs_on, record::RunsOn* out) {
+  for (const std::string& word : runs_on.capabilities) out->add_capabilities(word);
+  out->set_agent(runs_on.agent);
+}
+
+RunsOn Decode(const record::RunsOn& in) {
+  return {{in.capabilities().begin(), in.capabilities().end()}, in.agent()};
+}
+
 void Encode(const Token& token, const Machine& machine, record::Token* out) {
   out->set_node(std::string(NodeName(machine, token.node)));
   out->set_visit(token.visit);
@@ -178,6 +187,7 @@ void Encode(const Token& token, const Machine& machine, record::Token* out) {
   if (token.step) Encode(*token.step, out->mutable_step());
   if (token.limits) Encode(*token.limits, out->mutable_limits());
   if (token.handling) Encode(*token.handling, out->mutable_handling());
+  if (token.runs_on) Encode(*token.runs_on, out->mutable_runs_on());
 }
 
 Token Decode(const record::Token& in) {
@@ -192,6 +202,7 @@ Token Decode(const record::Token& in) {
   /*mutant recover-void-claims*/ token.forgotten_epoch = in.forgotten_epoch(); /*end*/
   if (in.has_step()) token.step = Decode(in.step());
   if (in.has_handling()) token.handling = Decode(in.handling());
+  if (in.has_runs_on()) token.runs_on = Decode(in.runs_on());
   if (in.has_limits()) {
     token.limits = Decode(in.limits());
   } else if (!in.step().key().empty()) {

@@ -1,5 +1,6 @@
 #include "tests/sim/definitions.h"
 
+#include <set>
 #include <vector>
 
 namespace dfsmr {
@@ -45,11 +46,24 @@ class FlowWriter {
   }
   std::string Work() {
     const std::string name = Fresh();
-    std::string text = "{step: " + name + ", action: " + Act() + ", input: " + Input() + After();
+    const std::string action = Act();
+    std::string text = "{step: " + name + ", action: " + action + ", input: " + Input() + After();
     text += If();
-    if (random_.Chance(10)) text += ", when: \"${params.flag}\"";
-    else known_.push_back(name);
+    text += RunsOn();
+    if (random_.Chance(10)) return text + ", when: \"${params.flag}\"}";
+    known_.push_back(name);
+    if (action < "x4") workers_.insert(name);  // the others may be planners
     return text + "}";
+  }
+  // Some steps are for the worker of a step before, or for one that the params name; or for none.
+  std::string RunsOn() {
+    const size_t dice = random_.Below(40);
+    if (dice == 0) return ", runs_on: {agent: \"${params.who}\"}";
+    if (dice == 1) return ", runs_on: {capability: [c2, c1]}";
+    if (dice > 5 || known_.empty()) return "";
+    const std::string& step = random_.Of(known_);
+    if (!workers_.contains(step)) return ", runs_on: {capability: c1, agent: w2}";
+    return ", runs_on: {agent: \"${" + step + ".worker}\"}";
   }
   // Some steps have an `if`, about steps before them and what those gave out.
   std::string If() {
@@ -107,6 +121,7 @@ class FlowWriter {
   bool ifs_;
   size_t count_ = 0;
   std::vector<std::string> known_;
+  std::set<std::string> workers_;  // of the known, those that a worker runs
 };
 
 std::string RandomAction(Random& random, const std::string& id, bool keys, bool planner) {
@@ -123,6 +138,9 @@ std::string RandomAction(Random& random, const std::string& id, bool keys, bool 
   if (timeout == 2) text += "timeout_initial: 5s\n";
   if (random.Chance(20)) text += "poll: {intervals: [1s, 2s], per_interval: 1, max_failures: 2}\n";
   if (random.Chance(20)) text += "weight: {run: 3, finalize: 2}\n";
+  if (random.Chance(10)) {
+    text += random.Of<std::string>({"runs_on: {capability: c1}\n", "runs_on: {agent: w1}\n"});
+  }
   if (keys && random.Chance(30)) {
     text += random.Of<std::string>(
         {"singleton: k1\non_conflict: wait\n", "singleton: k2\non_conflict: wait\n",
@@ -171,6 +189,12 @@ std::string RandomMachine(Random& random, const std::string& id, const std::stri
         edges += ", dfsmr.timeout: " + name(random.Below(count));
       }
       if (random.Chance(30)) text += "    priority: " + std::to_string(random.Priority()) + "\n";
+      if (random.Chance(20)) {
+        text += "    runs_on: " +
+                random.Of<std::string>({"{capability: c1}", "{capability: [c1, c2]}", "{agent: w1}",
+                                        "{agent: w2, capability: c2}"}) +
+                "\n";
+      }
     }
     if (random.Chance(25)) {
       text += "    max_visits: " + std::to_string(1 + random.Below(3)) + "\n";

@@ -358,8 +358,8 @@ void Sim::StartOne(Asked& engine) {
   StartArgs args{.ns = "ns", .machine = AnyMachine(), .id = AnyId()};
   // What retention has dropped would begin a second life under the same name.
   if (On(Fault::kRetention) && Finished(args.id)) args.id = "i" + std::to_string(random_.Next());
-  args.spec.params = random_.Chance(45)   ? R"({"list":[1,2],"flag":true})"
-                     : random_.Chance(90) ? R"({"list":[],"flag":false})"
+  args.spec.params = random_.Chance(45)   ? R"({"list":[1,2],"flag":true,"who":"w1"})"
+                     : random_.Chance(90) ? R"({"list":[],"flag":false,"who":"w2"})"
                                           : R"({"list":[1,2,3,4,5,6,7,8,9,10,11,12],"flag":true})";
   args.priority = random_.Priority();
   if (random_.Chance(50)) args.spec.labels["kind"] = random_.Chance(50) ? "a" : "b";
@@ -418,8 +418,15 @@ void Sim::Receive(std::vector<Task> tasks) {
   while (hands_.size() > 60) hands_.erase(hands_.begin() + static_cast<long>(random_.Below(30)));
 }
 
+std::string Sim::AnyWorker() { return random_.Of<std::string>({"w", "w1", "w2"}); }
+
+std::vector<std::string> Sim::AnyCapabilities() {
+  return random_.Of<std::vector<std::string>>({{}, {"c1"}, {"c1", "c2"}, {"c1", "c2"}});
+}
+
 void Sim::PollOne(Asked& engine) {
-  PollArgs args{.filter = {.ns = "ns"}, .worker = "w"};
+  PollArgs args{.filter = {.ns = "ns"}, .worker = AnyWorker()};
+  args.filter.capabilities = AnyCapabilities();
   if (random_.Chance(30)) args.filter.machine = AnyMachine();
   if (!plans_ && random_.Chance(20)) args.filter.node = "n" + std::to_string(random_.Below(3));
   if (plans_ && random_.Chance(20)) args.filter.action = "x" + std::to_string(random_.Below(6));
@@ -686,7 +693,9 @@ void Sim::Streams(Asked& engine) {
   if (!On(Fault::kStreamClosed)) return;
   if (streams_.size() < 3 && random_.Chance(50)) {
     const auto capacity = 1 + static_cast<int32_t>(random_.Below(4));
-    auto stream = engine.OpenSession({.ns = "ns"}, "s", capacity, [this](SessionUpdate update) {
+    Filter filter{.ns = "ns"};
+    filter.capabilities = AnyCapabilities();
+    auto stream = engine.OpenSession(filter, AnyWorker(), capacity, [this](SessionUpdate update) {
       Receive(std::move(update.tasks));
     });
     REQUIRE(stream);

@@ -113,6 +113,8 @@ class Sim {
   void OpenGroups();
 
   std::string AnyMachine();
+  std::string AnyWorker();
+  std::vector<std::string> AnyCapabilities();
   std::string AnyId();
   std::pair<std::string, std::string> AnyStep();
   bool Finished(const std::string& id) const;

@@ -86,6 +86,24 @@ bool HoldsBack(World& world) {
       views, [](const MachineView& view) { return view.stats.breaker != "closed"; });
 }
 
+// All that is ready, for workers that have everything.
+template <typename Does>
+std::vector<Task> TakeAll(const Does& does) {
+  std::vector<Task> tasks;
+  Filter filter{.ns = "ns"};
+  filter.capabilities = {"c1", "c2"};
+  for (const char* worker : {"w", "w1", "w2"}) {
+    auto polled = does([&](auto& engine) {
+      return engine.Poll({.filter = filter, .worker = worker, .max_tasks = 1'000},
+                         [&tasks](std::vector<Task> given) {
+                           std::ranges::move(given, std::back_inserter(tasks));
+                         });
+    });
+    REQUIRE(polled);
+  }
+  return tasks;
+}
+
 // All that has been handed out so far.
 std::string Offered(const std::vector<Task>& tasks, std::set<std::string>* all) {
   for (const Task& task : tasks) {
@@ -301,10 +319,14 @@ void Sim::Rebuilt() {
   // Their clocks may be some changes apart, and what is due just then comes a moment later.
   std::string here, there;
   std::set<std::string> offered_here, offered_there;
+  const auto twin_ready = [&twin] {
+    return TakeAll(
+        [&](auto poll) { return twin.Do([&](Engine& engine) { return poll(engine); }); });
+  };
   for (int i = 0; i < 3 && (i == 0 || here != there); ++i) {
     const std::vector<Task> tasks = Ready();
     here = Offered(tasks, &offered_here);
-    there = Offered(twin.Ready(), &offered_there);
+    there = Offered(twin_ready(), &offered_there);
     Receive(tasks);
     if (HoldsBack(world_) || HoldsBack(twin)) return;
     if (here == there) break;
@@ -325,15 +347,8 @@ void Sim::Rebuilt() {
          "after a restart time does something else: " + FirstDifference(stand, restand));
 }
 
-// All that is ready.
 std::vector<Task> Sim::Ready() {
-  std::vector<Task> tasks;
-  auto polled = Do([&](Asked& engine) {
-    return engine.Poll({.filter = {.ns = "ns"}, .worker = "w", .max_tasks = 1'000},
-                       [&tasks](std::vector<Task> given) { tasks = std::move(given); });
-  });
-  REQUIRE(polled);
-  return tasks;
+  return TakeAll([this](auto poll) { return Do([&](Asked& engine) { return poll(engine); }); });
 }
 
 std::vector<Instance> Sim::Live() {

@@ -22,9 +22,16 @@ bool Same(const std::string& wanted, const std::string& is) {
 
 }  // namespace
 
-bool Model::Matches(const Filter& filter, const Life& life, const Stand& stand) const {
+// Agents are written out in the machines that it follows.
+bool Model::Matches(const Wish& wish, const Life& life, const Stand& stand) const {
+  const Filter& filter = wish.filter;
   const Node& node = NodeOf(MachineOf(life), stand.node);
-  return ::dfsmr::model::Same(filter.machine, life.machine) &&
+  const RunsOn& runs_on = node.settings->runs_on;
+  for (const std::string& word : runs_on.capabilities) {
+    if (std::ranges::count(filter.capabilities, word) == 0) return false;
+  }
+  return ::dfsmr::model::Same(runs_on.agent, wish.worker) &&
+         ::dfsmr::model::Same(filter.machine, life.machine) &&
          ::dfsmr::model::Same(filter.node, stand.node) &&
          ::dfsmr::model::Same(filter.action, node.settings->action) &&
          ::dfsmr::model::Same(filter.queue, node.settings->queue);
@@ -43,11 +50,11 @@ int64_t Model::PriorityOf(const Life& life, const Stand& stand) const {
   return int64_t{NodeOf(MachineOf(life), stand.node).settings->priority} + life.priority;
 }
 
-void Model::CheckOrder(const Task& task, const Life& given, const Stand& stand,
-                       const Filter& filter) {
+void Model::CheckOrder(const Task& task, const Life& given, const Stand& stand, const Wish& wish) {
+  const Filter& filter = wish.filter;
   for (const auto& [id, life] : lives_) {
     for (const auto& [visit, other] : life.stands) {
-      if (&other == &stand || !MayHandOut(life, other) || !Matches(filter, life, other)) continue;
+      if (&other == &stand || !MayHandOut(life, other) || !Matches(wish, life, other)) continue;
       const int64_t more = PriorityOf(life, other) - PriorityOf(given, stand);
       Expect(more <= 0,
              task.instance + " is handed out before " + id + ", which has a higher priority");
@@ -74,7 +81,7 @@ void Model::CheckDeadline(const Task& task, const Life& life, const Stand& stand
          "the deadline of " + task.instance + " at " + task.node + " is not its node's");
 }
 
-void Model::HandOut(const Task& task, const Filter* filter, uint64_t stream) {
+void Model::HandOut(const Task& task, const Wish& wish, uint64_t stream) {
   const auto known = lives_.find(task.instance);
   if (known == lives_.end() || known->second.opaque) {
     NoteAttempt(task.machine, {task.claim_id, now_, true, true});
@@ -102,10 +109,8 @@ void Model::HandOut(const Task& task, const Filter* filter, uint64_t stream) {
   Expect(task.node_params == stand.params && task.spec && task.spec->params == life.params,
          "a task of " + task.instance + " holds other params");
   CheckDeadline(task, life, stand);
-  if (filter) {
-    Expect(Matches(*filter, life, stand), task.instance + " is handed out to another filter");
-    CheckOrder(task, life, stand, *filter);
-  }
+  Expect(Matches(wish, life, stand), task.instance + " is handed out to another filter");
+  CheckOrder(task, life, stand, wish);
   Claimed claim;
   claim.id = task.claim_id;
   claim.deadline = task.deadline;
@@ -115,14 +120,14 @@ void Model::HandOut(const Task& task, const Filter* filter, uint64_t stream) {
   Match(life);
 }
 
-bool Model::HasWork(const Filter& filter, std::string* which) const {
+bool Model::HasWork(const Wish& wish, std::string* which) const {
   for (const auto& [id, life] : lives_) {
     const auto queue = queues_.find(id);  // the feed has it handed out in this turn
     const bool untold = queue != queues_.end() && !queue->second.empty() &&
                         queue->second.front().kind == ChangeKind::kClaimed;
     if (untold) continue;
     for (const auto& [visit, stand] : life.stands) {
-      if (!MayHandOut(life, stand) || !Matches(filter, life, stand)) continue;
+      if (!MayHandOut(life, stand) || !Matches(wish, life, stand)) continue;
       *which = id + " at " + stand.node;
       return true;
     }
@@ -145,7 +150,7 @@ void Model::CheckWaiters() {
   for (const auto& [id, waiter] : waiters_) {
     if (waiter.draining || stopping_ || waiter.blind) continue;
     if (waiter.stream && InHand(id) >= waiter.capacity) continue;
-    const bool work = HasWork(waiter.filter, &which);
+    const bool work = HasWork(waiter.wish, &which);
     Expect(!work, std::string(waiter.stream ? "a stream with room" : "a poll") + " waits, and " +
                       which + " is ready");
   }
@@ -154,15 +159,15 @@ void Model::CheckWaiters() {
 void Model::Poll(const PollArgs& args, uint64_t waiter, bool waits,
                  const std::vector<Task>& tasks) {
   std::string which;
+  const Wish wish{args.filter, args.worker};
   if (waits) {
-    waiters_[waiter] = {
-        .filter = args.filter, .capacity = 0, .max = static_cast<size_t>(args.max_tasks)};
+    waiters_[waiter] = {.wish = wish, .capacity = 0, .max = static_cast<size_t>(args.max_tasks)};
     return;
   }
-  for (const Task& task : tasks) HandOut(task, &args.filter, 0);
+  for (const Task& task : tasks) HandOut(task, wish, 0);
   const auto most = static_cast<size_t>(args.max_tasks);
   Expect(tasks.size() <= most, "a poll is given more than it asked for");
-  const bool more = !stopping_ && tasks.size() < most && HasWork(args.filter, &which);
+  const bool more = !stopping_ && tasks.size() < most && HasWork(wish, &which);
   Expect(!more,
          "a poll is given " + std::to_string(tasks.size()) + " tasks, and " + which + " is ready");
 }
@@ -172,8 +177,9 @@ void Model::EndPoll(uint64_t waiter) {
   if (it != waiters_.end() && !it->second.stream) waiters_.erase(it);
 }
 
-void Model::Open(uint64_t waiter, const Filter& filter, size_t capacity) {
-  waiters_[waiter] = {.filter = filter, .capacity = capacity, .stream = true};
+void Model::Open(uint64_t waiter, const Filter& filter, const std::string& worker,
+                 size_t capacity) {
+  waiters_[waiter] = {.wish = {filter, worker}, .capacity = capacity, .stream = true};
 }
 
 void Model::Drain(uint64_t waiter) { waiters_[waiter].draining = true; }
@@ -273,7 +279,7 @@ bool Model::ServeOne(const Served& served, bool late) {
     it->second.blind = it->second.blind || !lives_.contains(served.task.instance);
     return false;
   }
-  HandOut(served.task, &is.filter, is.stream ? served.waiter : 0);
+  HandOut(served.task, is.wish, is.stream ? served.waiter : 0);
   if (is.stream) {
     Expect(is.blind || InHand(served.waiter) <= is.capacity,
            "a stream is given more than it can hold");

@@ -270,8 +270,8 @@ Result<SessionId> Asked::OpenSession(const Filter& filter, const std::string& wo
       });
   if (!stream) return stream;
   lockstep_.Know(*stream, waiter);
-  lockstep_.Note([filter, waiter, capacity](Model& model) {
-    model.Open(waiter, filter, static_cast<size_t>(capacity));
+  lockstep_.Note([filter, worker, waiter, capacity](Model& model) {
+    model.Open(waiter, filter, worker, static_cast<size_t>(capacity));
   });
   return stream;
 }

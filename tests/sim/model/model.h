@@ -72,7 +72,7 @@ class Model {
   // Waiters. `waiter` is the lockstep's own number.
   void Poll(const PollArgs& args, uint64_t waiter, bool waits, const std::vector<Task>& tasks);
   void EndPoll(uint64_t waiter);  // cancelled, or answered
-  void Open(uint64_t waiter, const Filter& filter, size_t capacity);
+  void Open(uint64_t waiter, const Filter& filter, const std::string& worker, size_t capacity);
   void Drain(uint64_t waiter);
   void Close(uint64_t waiter);
   void Undelivered(const std::vector<Task>& tasks, bool perhaps);
@@ -103,8 +103,13 @@ class Model {
   void Fail(const std::string& what);
 
  private:
-  struct Waiter {
+  // What a worker asks for, and its name.
+  struct Wish {
     Filter filter;
+    std::string worker;
+  };
+  struct Waiter {
+    Wish wish;
     size_t capacity = 0;  // of a stream
     size_t max = 0;       // of a poll
     bool stream = false;
@@ -163,13 +168,13 @@ class Model {
   MachineRules RulesOf(Life& life);
 
   // Hand-outs.
-  bool Matches(const Filter& filter, const Life& life, const Stand& stand) const;
+  bool Matches(const Wish& wish, const Life& life, const Stand& stand) const;
   bool MayHandOut(const Life& life, const Stand& stand) const;
   int64_t PriorityOf(const Life& life, const Stand& stand) const;
-  void HandOut(const Task& task, const Filter* filter, uint64_t stream);
-  void CheckOrder(const Task& task, const Life& life, const Stand& stand, const Filter& filter);
+  void HandOut(const Task& task, const Wish& wish, uint64_t stream);
+  void CheckOrder(const Task& task, const Life& life, const Stand& stand, const Wish& wish);
   void CheckDeadline(const Task& task, const Life& life, const Stand& stand);
-  bool HasWork(const Filter& filter, std::string* which) const;
+  bool HasWork(const Wish& wish, std::string* which) const;
   size_t InHand(uint64_t stream) const;
   void CheckWaiters();
   // The breaker of a machine: what its claims of the last minute say of it.

@@ -216,6 +216,7 @@ Result<AgentView> Agents::Get(const std::string& ns, const std::string& name) {
   if (!agent) return agent.error();
   AgentView view = ViewOf({ns, name}, **agent);
   view.operations = operations_.List({ns, name, "", "", 1'000}, {{{ns, name}, (*agent)->stream}});
+  view.refuses = desk_.RefusedBy((*agent)->stream);
   return view;
 }
 

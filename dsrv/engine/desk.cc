@@ -16,6 +16,10 @@ Error TakenOver(const std::string& session) {
           "another stream has been opened with the session " + Quoted(session)};
 }
 
+std::vector<Handling::Refusal> RefusalsOf(const Token& token) {
+  return token.handling ? token.handling->refusals : std::vector<Handling::Refusal>();
+}
+
 }  // namespace
 
 Desk::Stream* Desk::StreamOf(SessionId session) {
@@ -48,6 +52,9 @@ Result<WaiterId> Desk::Poll(PollArgs args, PollSink sink) {
   if (auto full = turn_.NeedsRoom(Room::kScarce)) return *std::move(full);
   bool durable = true;
   const auto max = static_cast<size_t>(args.max_tasks);
+  if (!refusals_.empty()) {
+    args.filter.refuses = refusals_.NodesOf(WorkRefusals::Of(args.filter.ns, args.terms, 0));
+  }
   auto tasks = handouts_.Take(args.filter, {args.worker, 0, args.terms}, max, &durable);
   NoteBusy(args.filter, args.worker, tasks);
   if (!tasks.empty() || args.until <= turn_.real() || handouts_.stopped()) {
@@ -88,6 +95,7 @@ void Desk::AnswerPoll(WaiterId poll, std::vector<Task> tasks, bool durable) {
 }
 
 void Desk::EndPolls() {
+  while (refusals_.Due() <= turn_.real()) Refilter(refusals_.Forget(turn_.real()));
   for (size_t ended = 0; PollsDue() <= turn_.real(); ++ended) {
     if (ended == kPollEndsPerPass) return turn_.WantMore();
     AnswerPoll(poll_ends_.begin()->second, {}, /*durable=*/true);
@@ -101,6 +109,7 @@ Result<SessionId> Desk::OpenSession(Filter filter, std::string worker, int32_t c
   if (auto full = turn_.NeedsRoom(Room::kScarce)) return *std::move(full);
   if (auto crowded = Crowded("")) return *std::move(crowded);
   const SessionId id = turn_.NextId();
+  if (!refusals_.empty()) filter.refuses = refusals_.NodesOf(WorkRefusals::Of(filter.ns, terms, id));
   if (terms.keep_for > Duration()) {
     const SessionId former = sessions_.Open(filter.ns, terms, id);
     if (former != 0) BreakSession(former, TakenOver(terms.session));
@@ -249,6 +258,10 @@ void Desk::Absorb(const Change& change) {
       for (const Claim& was : touched.before->claims) {
         const Claim* claim = token ? token->FindClaim(was.id) : nullptr;
         if (was.Live() && !(claim && claim->Live())) Free(change, touched.visit, was);
+        if (was.id == change.self && claim && claim->given_back && token->handling &&
+            token->handling->refusals != RefusalsOf(*touched.before)) {
+          NoteRefusal(change, *token, *claim);
+        }
       }
     }
     if (!token) continue;
@@ -267,6 +280,34 @@ void Desk::Absorb(const Change& change) {
       });
     }
   }
+}
+
+void Desk::NoteRefusal(const Change& change, const Token& token, const Claim& claim) {
+  const auto key = HandOuts::KeyOf(*change.resident.version, *change.resident.graph, token);
+  const bool named = claim.operation && !claim.operation->session.empty();
+  if (!key || (!named && claim.session == 0)) return;
+  WorkerTerms terms;
+  if (named) terms.session = claim.operation->session;
+  const auto who = WorkRefusals::Of(key->ns, terms, claim.session);
+  refusals_.Note(who, {key->machine, key->version, key->node, token.handling->refusals.back().reason,
+                       After(turn_.real(), WorkRefusals::kFor)});
+  Refilter(who);
+}
+
+void Desk::Refilter(const WorkRefusals::Who& who) {
+  for (auto& [id, waiter] : waiters_) {
+    if (WorkRefusals::Of(waiter.filter.ns, waiter.terms, id) != who) continue;
+    waiter.filter.refuses = refusals_.NodesOf(who);
+    agenda_.RemoveWaiter(id);
+    const bool open = std::holds_alternative<Parked>(waiter.kind) || CapacityOf(waiter) > 0;
+    if (open) agenda_.AddWaiter(id, waiter.filter, waiter.worker);
+  }
+}
+
+std::vector<RefusedWork> Desk::RefusedBy(SessionId session) const {
+  auto at = waiters_.find(session);
+  if (at == waiters_.end()) return {};
+  return refusals_.By(WorkRefusals::Of(at->second.filter.ns, at->second.terms, session));
 }
 
 // A claim has ended: its stream may have another task, and hears of it unless it ended it itself.

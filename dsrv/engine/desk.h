@@ -15,6 +15,7 @@
 #include "dsrv/engine/claims.h"
 #include "dsrv/engine/handouts.h"
 #include "dsrv/engine/part.h"
+#include "dsrv/engine/refusals.h"
 #include "dsrv/engine/sessions.h"
 #include "dsrv/engine/turn.h"
 
@@ -45,6 +46,8 @@ class Desk : public Part {
     std::string instance;
     uint64_t visit;
   };
+  // What the worker of the stream is not offered for now.
+  std::vector<RefusedWork> RefusedBy(SessionId session) const;
   // What the stream has in hand; nothing when it has ended.
   std::map<ClaimId, InHand> InHandOf(SessionId session) const;
   void StopHandingOut();
@@ -53,7 +56,9 @@ class Desk : public Part {
   // Answers the polls that have waited long enough, in real time; so many at a time.
   void EndPolls();
   // When the next has; kNever: none waits.
-  Timestamp PollsDue() const { return poll_ends_.empty() ? kNever : poll_ends_.begin()->first; }
+  Timestamp PollsDue() const {
+    return std::min(poll_ends_.empty() ? kNever : poll_ends_.begin()->first, refusals_.Due());
+  }
   // Gives work to polls and streams that wait for it. False: there is no work for any of them.
   bool Serve();
   // At the end of each pass: passes on what streams are to be told. Not later, because a stream
@@ -109,6 +114,10 @@ class Desk : public Part {
   void AnswerPoll(WaiterId poll, std::vector<Task> tasks, bool durable);
   void ServeOne(WaiterId id, const Filter& filter);
   void Free(const Change& change, uint64_t visit, const Claim& claim);
+  // The worker of a claim has given it back because it cannot begin it.
+  void NoteRefusal(const Change& change, const Token& token, const Claim& claim);
+  // What the worker is offered has changed.
+  void Refilter(const WorkRefusals::Who& who);
   void HoldInHand(const Instance& instance, uint64_t visit, const Claim& claim);
   // Adds to what a stream is told: after the commit or, if `durable`, after this pass.
   void Tell(SessionId session, const std::function<void(SessionUpdate&)>& note,
@@ -121,6 +130,7 @@ class Desk : public Part {
   Sessions& sessions_;
   std::unordered_map<WaiterId, Waiter> waiters_;
   std::set<std::pair<Timestamp, WaiterId>> poll_ends_;
+  WorkRefusals refusals_;
   struct Busy {
     std::string worker;
     std::shared_ptr<const Filter> filter;

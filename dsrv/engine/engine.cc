@@ -68,7 +68,8 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       canceller(turn, residents, changer, family),
       spawner(turn, catalog, statistics, residents, changer, values, followers, family, starter,
               options),
-      reports(turn, catalog, changer, claims, starter),
+      reports(turn, catalog, residents, changer, claims, starter),
+      resumer(turn, statistics, residents, changer, limits, reports),
       launcher(turn, changer, starter, reports),
       schedules(turn, documents, occurrences, launcher),
       handouts(turn, agenda, residents, changer, values, limits, throttle, timers, upgrades),
@@ -78,7 +79,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       retention(turn, catalog, statistics, residents, groups, options),
       triggers({turn, documents, occurrences, residents, starter, launcher, retention, options}),
       all{&followers, &planner,  &walker,    &family,    &limits,   &hooks,
-          &spawner,   &launcher, &schedules, &canceller, &upgrades, &claims,
+          &spawner,   &launcher, &schedules, &canceller, &resumer,  &upgrades, &claims,
           &timers,    &desk,     &handouts,  &groups,    &triggers} {
   changer.Tell(all);
   changer.Consult([this](Resident& resident, const Reference& reference, const FreshOutput& fresh) {
@@ -341,6 +342,7 @@ Result<Ok> Engine::Resume(const std::string& ns, const std::string& id, const st
                           bool force) {
   auto resident = parts_->changer.Touch(ns, id);
   if (!resident) return resident.error();
+  if ((*resident)->instance.Stopped()) return parts_->resumer.Resume(**resident, node, force);
   if (auto may = parts_->limits.MayResume(**resident, node); !may) return may;
   return Control(ns, id, [&](Scene& scene) { return rules::Resume(scene, node, force); });
 }
@@ -351,6 +353,10 @@ Result<Ok> Engine::Skip(const std::string& ns, const std::string& id, const std:
 
 Result<Ok> Engine::Cancel(const std::string& ns, const std::string& id, CancelMode mode) {
   return Control(ns, id, [&](Scene& scene) { return rules::Cancel(scene, mode); });
+}
+
+bool Engine::ClaimEnded(const std::string& ns, const std::string& id, const ClaimRef& claim) {
+  return parts_->claims.End(ns, id, claim);
 }
 
 Result<Ok> Engine::Settle(const std::string& ns, const std::string& id) {

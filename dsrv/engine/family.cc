@@ -58,12 +58,13 @@ bool Family::Work() {
   const Moved move = std::move(moved_.front());
   moved_.pop_front();
   auto parent = changer_.Touch(move.ns, move.parent);
-  if (!parent) return true;
+  if (!parent || !residents_.LoadLeft(**parent, move.step.home)) return true;
   changer_.Apply(**parent, [&](Scene& scene) {
     rules::ChildMoved(scene, move.step.home, move.step.generation, move.from, move.to,
                       move.unplanned);
   });
-  if (!(*parent)->instance.Stopped()) residents_.MarkDirty(**parent);
+  const Instance& instance = (*parent)->instance;
+  if (!instance.Stopped() || instance.resumable) residents_.MarkDirty(**parent);
   return true;
 }
 
@@ -138,8 +139,18 @@ bool Canceller::Work() {
   if (job.ids.empty()) jobs_.pop_front();
   auto loaded = residents_.Load(ns, id);
   if (!loaded || (*loaded)->instance.Stopped()) return true;
+  auto parent = residents_.Load(ns, (*loaded)->instance.parent);
+  // It was resumed meanwhile.
+  /*mutant cancelled-after-resume*/ if (parent && rules::AwaitsChild((*parent)->instance,
+                                                                    (*loaded)->instance))
+    return true; /*end*/
   auto child = changer_.Touch(ns, id);
-  auto outcome = changer_.Apply(**child, [&](Scene& scene) { return rules::Cancel(scene, mode); });
+  auto outcome = changer_.Apply(**child, [&](Scene& scene) {
+    if (!scene.instance.Stopped() && !scene.instance.Cancelling()) {
+      scene.instance.with_parent = true;
+    }
+    return rules::Cancel(scene, mode);
+  });
   if (outcome && !(*child)->instance.Stopped()) residents_.MarkDirty(**child);
   return true;
 }

@@ -21,6 +21,7 @@
 #include "dsrv/engine/planner.h"
 #include "dsrv/engine/reports.h"
 #include "dsrv/engine/residents.h"
+#include "dsrv/engine/resumer.h"
 #include "dsrv/engine/retention.h"
 #include "dsrv/engine/schedules.h"
 #include "dsrv/engine/spawner.h"
@@ -64,6 +65,7 @@ struct Engine::Parts {
   Canceller canceller;
   Spawner spawner;
   Reports reports;
+  Resumer resumer;
   Launcher launcher;
   Schedules schedules;
   HandOuts handouts;

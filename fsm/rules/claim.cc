@@ -97,6 +97,12 @@ bool LostInCrash(const Scene& scene, const Token& token, ClaimId id) {
 
 }  // namespace
 
+bool MayStillReport(const Scene& scene, const Token& token, ClaimId id) {
+  const Claim* listed = token.FindClaim(id);
+  return /*mutant given-back-accepted*/ listed ? !listed->given_back
+                                               : LostInCrash(scene, token, id) /*end*/;
+}
+
 Result<size_t> ClaimedSlot(Scene& scene, const ClaimRef& claim) {
   Instance& instance = scene.instance;
   if (instance.Stopped()) {
@@ -111,9 +117,7 @@ Result<size_t> ClaimedSlot(Scene& scene, const ClaimRef& claim) {
                                (Where(scene).empty() ? "" : ", " + Quoted(Where(scene))));
   }
   const Token& token = std::as_const(instance.tokens)[*slot];
-  const Claim* listed = token.FindClaim(claim.id);
-  if (/*mutant given-back-accepted*/ listed ? listed->given_back
-                                            : !LostInCrash(scene, token, claim.id) /*end*/) {
+  if (!MayStillReport(scene, token, claim.id)) {
     return Stale(instance, "it was given back; ask Ready for a new one");
   }
   return *slot;
@@ -347,6 +351,10 @@ void Rerun(Scene& scene, uint64_t visit) {
     if (!claim.given_back) GiveBack(scene, token, claim, "", "resumed with force");
   }
   ForgetLost(scene, token);
+  if (std::exchange(token.unsaid, false) && token.state == TokenState::kHeld) {
+    token.state = TokenState::kReady;
+    token.available_at = scene.now;
+  }
   FreeIfUnclaimed(scene, visit);
 }
 

@@ -22,6 +22,7 @@ bool IsChangeKind(uint32_t number) {
     return number >= static_cast<uint32_t>(first) && number <= static_cast<uint32_t>(last);
   };
   return within(ChangeKind::kDefined, ChangeKind::kBreakerClosed) ||
+         number == static_cast<uint32_t>(ChangeKind::kLate) ||
          within(ChangeKind::kOccurred, ChangeKind::kStartRefused);
 }
 

@@ -62,6 +62,7 @@ void Encode(const Claim& claim, record::Claim* out) {
   out->set_retry(claim.retry);
   out->set_progress(claim.progress);
   out->set_sampled(claim.sampled.count());
+  out->set_ended(claim.ended);
 }
 
 Claim Decode(const record::Claim& in) {
@@ -76,7 +77,37 @@ Claim Decode(const record::Claim& in) {
   claim.retry = in.retry();
   claim.progress = in.progress();
   claim.sampled = Duration(in.sampled());
+  claim.ended = in.ended();
   return claim;
+}
+
+void Encode(const LateReport& late, record::LateReport* out) {
+  out->set_epoch(late.claim.epoch);
+  out->set_serial(late.claim.serial);
+  out->set_time(Micros(late.time));
+  out->set_transition(late.transition);
+  out->set_params(late.params);
+  out->set_output(late.output);
+  out->set_error(late.error);
+  out->set_client(late.client);
+  if (late.wake_after) out->set_wake_after(late.wake_after->count() + 1);
+  out->set_children(late.children);
+  out->set_concurrency(late.concurrency);
+}
+
+LateReport Decode(const record::LateReport& in) {
+  LateReport late;
+  late.claim = {in.epoch(), in.serial()};
+  late.time = FromMicros(in.time());
+  late.transition = in.transition();
+  late.params = in.params();
+  late.output = in.output();
+  late.error = in.error();
+  late.client = in.client();
+  if (in.wake_after() > 0) late.wake_after = Duration(in.wake_after() - 1);
+  late.children = in.children();
+  late.concurrency = in.concurrency();
+  return late;
 }
 
 void Encode(const StepState& step, record::StepState* out) {
@@ -128,6 +159,8 @@ void Encode(const Token& token, const Machine& machine, record::Token* out) {
   out->set_forgotten_epoch(token.forgotten_epoch);
   if (token.step) Encode(*token.step, out->mutable_step());
   if (token.limits) Encode(*token.limits, out->mutable_limits());
+  out->set_unsaid(token.unsaid);
+  if (token.late) Encode(*token.late, out->mutable_late());
 }
 
 Token Decode(const record::Token& in) {
@@ -141,6 +174,8 @@ Token Decode(const record::Token& in) {
   token.error = in.error();
   /*mutant recover-void-claims*/ token.forgotten_epoch = in.forgotten_epoch(); /*end*/
   if (in.has_step()) token.step = Decode(in.step());
+  token.unsaid = in.unsaid();
+  if (in.has_late()) token.late = Decode(in.late());
   if (in.has_limits()) {
     token.limits = Decode(in.limits());
   } else if (!in.step().key().empty()) {

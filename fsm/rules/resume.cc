@@ -41,8 +41,19 @@ void AdmitLate(Scene& scene, Token& token) {
   token.late.reset();
 }
 
+// What workers have given back meanwhile the history tells now.
+void TellGivenBack(Scene& scene, Token& token) {
+  for (Claim& claim : token.claims) {
+    if (!claim.given_back || !std::exchange(claim.ended, false)) continue;
+    GiveBack(scene, token, claim, "", "given back while the instance was stopped");
+  }
+}
+
 // The token is ready at its node, as if it had just come there.
 void Offer(Scene& scene, Token& token) {
+  for (Claim& claim : token.claims) {
+    if (HasEnded(claim)) GiveBack(scene, token, claim, "", "its worker ended without a report");
+  }
   token.state = TokenState::kReady;
   token.available_at = scene.now;
   token.limits.reset();
@@ -58,6 +69,7 @@ void GoOnAt(Scene& scene, uint64_t visit, const Way& way) {
     if (token.WaitsForLimits()) token.limits.reset();
     return;  // a delay runs on
   }
+  TellGivenBack(scene, token);
   if (way.force) VoidClaims(scene, token);
   const bool late = static_cast<bool>(token.late);
   AdmitLate(scene, token);
@@ -137,6 +149,7 @@ void GoOnWithStep(Scene& scene, uint64_t visit, const Way& way) {
   const auto slot = tokens.SlotOf(visit);
   if (!slot || scene.instance.Stopped()) return;
   Token& token = tokens.Mutable(*slot);
+  TellGivenBack(scene, token);
   if (way.force) VoidClaims(scene, token);
   const bool late = static_cast<bool>(token.late);
   AdmitLate(scene, token);
@@ -275,8 +288,13 @@ void Continue(Scene& scene, const std::string& node, bool force) {
     scene.events[told].note += "; " + std::string(kWaitsItsTurn);
   }
   if (instance.state == InstanceState::kPaused) scene.entered.push_back(instance.state);
-  if (!instance.plan) return EndIfThere(scene);
-  JudgeSteps(scene);
+  if (instance.plan) return JudgeSteps(scene);
+  EndIfThere(scene);
+  if (!instance.waits.Has(Wait::kStuck)) return;
+  Event& event = Emit(scene, ChangeKind::kPaused);
+  event.node = Where(scene);
+  event.visit = VisitOf(scene);
+  event.note = instance.error;
 }
 
 void CallOff(Scene& scene, bool force) {
@@ -381,8 +399,9 @@ bool EndClaim(Scene& scene, const ClaimRef& claim, bool gave_back) {
   if (!token) return false;
   auto ended = std::ranges::find(token->claims, claim.id, &Claim::id);
   if (ended == token->claims.end() || ended->given_back || ended->ended) return false;
-  /*mutant ended-counts-as-given-back*/ (gave_back ? ended->given_back : ended->ended) = true;
-  /*end*/
+  if (token->late && token->late->claim == claim.id) return false;  // it has said how
+  ended->ended = true;
+  if (/*mutant ended-counts-as-given-back*/ gave_back /*end*/) ended->given_back = true;
   if (!stands || token->HasLiveClaim()) return true;
   if (IsPlanned(scene)) {
     instance.tokens.Leave(*instance.tokens.SlotOf(claim.visit));

@@ -127,6 +127,10 @@ void Model::Follow(Life& life) {
       NoteAttempt(life.machine, {{}, event.time, true, true});
     }
     FollowPlan(life, event);
+    if (event.kind == ChangeKind::kResumed && life.Stopped()) {
+      life.state = InstanceState::kRunning;
+      life.result = InstanceResult::kPending;
+    }
   }
   queue.clear();
 }

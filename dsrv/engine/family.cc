@@ -141,9 +141,7 @@ bool Canceller::Work() {
   if (!loaded || (*loaded)->instance.Stopped()) return true;
   auto parent = residents_.Load(ns, (*loaded)->instance.parent);
   // It was resumed meanwhile.
-  /*mutant cancelled-after-resume*/ if (parent && rules::AwaitsChild((*parent)->instance,
-                                                                    (*loaded)->instance))
-    return true; /*end*/
+  if (parent && rules::AwaitsChild((*parent)->instance, (*loaded)->instance)) return true;
   auto child = changer_.Touch(ns, id);
   auto outcome = changer_.Apply(**child, [&](Scene& scene) {
     if (!scene.instance.Stopped() && !scene.instance.Cancelling()) {

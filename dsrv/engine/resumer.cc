@@ -97,8 +97,7 @@ bool Resumer::Work() {
   job.after = ids.back();
   left_ -= std::min(left_, ids.size());
   const Instance& of = (*parent)->instance;
-  /*mutant children-stay-cancelled*/ for (const std::string& id : ids)
-    ResumeChild(of, id); /*end*/
+  for (const std::string& id : ids) ResumeChild(of, id);
   return true;
 }
 

@@ -75,7 +75,7 @@ void GoOnAt(Scene& scene, uint64_t visit, const Way& way) {
   AdmitLate(scene, token);
   if (late || (token.state == TokenState::kClaimed && token.HasLiveClaim())) return;
   const bool named = way.force || way.named == token.node;
-  if (!named && /*mutant unsaid-offered*/ IsUnsaid(scene, token) /*end*/) {
+  if (!named && IsUnsaid(scene, token)) {
     token.state = TokenState::kHeld;
     token.available_at = kNever;
     token.unsaid = true;
@@ -401,7 +401,7 @@ bool EndClaim(Scene& scene, const ClaimRef& claim, bool gave_back) {
   if (ended == token->claims.end() || ended->given_back || ended->ended) return false;
   if (token->late && token->late->claim == claim.id) return false;  // it has said how
   ended->ended = true;
-  if (/*mutant ended-counts-as-given-back*/ gave_back /*end*/) ended->given_back = true;
+  if (gave_back) ended->given_back = true;
   if (!stands || token->HasLiveClaim()) return true;
   if (IsPlanned(scene)) {
     instance.tokens.Leave(*instance.tokens.SlotOf(claim.visit));

@@ -86,11 +86,11 @@ Result<Ok> ResumeSteps(Scene& scene, const std::string& node, bool force) {
   std::vector<uint64_t> claimed;
   if (node.empty()) {
     held = VisitsIn(instance, TokenState::kHeld);
-    /*mutant unsaid-handed-out*/ if (!force) {
+    if (!force) {  // what nobody knows the end of is handed out by name only
       std::erase_if(held, [&](uint64_t visit) {
         return std::as_const(instance.tokens).Find(visit)->unsaid;
       });
-    } /*end*/
+    }
     if (force) claimed = VisitsIn(instance, TokenState::kClaimed);
   } else {
     auto slot = StepSlot(scene, node);

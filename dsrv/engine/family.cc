@@ -68,6 +68,12 @@ bool Family::Work() {
   return true;
 }
 
+// Whether a call has resumed it after its parent's end.
+bool Canceller::GoesOnAlone(const std::string& ns, const std::string& id) {
+  auto child = residents_.Load(ns, id);
+  return child && (*child)->instance.with_parent && !(*child)->instance.Cancelling();
+}
+
 // Children whose parent was cancelled, has stopped, or has gone on without them.
 void Canceller::Loaded() {
   for (const auto& [key, children] : family_.all()) {
@@ -81,7 +87,7 @@ void Canceller::Loaded() {
     }
     Job job{ns, {}, parent ? ModeOf((*parent)->instance) : CancelMode::kCancel};
     for (const auto& [child, generation] : children) {
-      if (!waited_for.contains(generation)) job.ids.push_back(child);
+      if (!waited_for.contains(generation) && !GoesOnAlone(ns, child)) job.ids.push_back(child);
     }
     if (!job.ids.empty()) jobs_.push_back(std::move(job));
   }
@@ -144,10 +150,10 @@ bool Canceller::Work() {
   if (parent && rules::AwaitsChild((*parent)->instance, (*loaded)->instance)) return true;
   auto child = changer_.Touch(ns, id);
   auto outcome = changer_.Apply(**child, [&](Scene& scene) {
-    if (!scene.instance.Stopped() && !scene.instance.Cancelling()) {
-      scene.instance.with_parent = true;
-    }
-    return rules::Cancel(scene, mode);
+    const bool first = !scene.instance.Stopped() && !scene.instance.Cancelling();
+    auto cancelled = rules::Cancel(scene, mode);
+    if (first) scene.instance.with_parent = true;
+    return cancelled;
   });
   if (outcome && !(*child)->instance.Stopped()) residents_.MarkDirty(**child);
   return true;

@@ -37,6 +37,15 @@ Result<Ok> Resumer::MayResume(Resident& resident, const std::string& node) {
 }
 
 Result<Ok> Resumer::Resume(Resident& resident, const std::string& node, bool force) {
+  auto done = Continue(resident, node, force);
+  Instance& instance = resident.instance;
+  if (!done || !instance.parent_step || instance.Stopped()) return done;
+  auto parent = residents_.Load(instance.ns, instance.parent);
+  instance.with_parent = !parent || !rules::AwaitsChild((*parent)->instance, instance);
+  return done;
+}
+
+Result<Ok> Resumer::Continue(Resident& resident, const std::string& node, bool force) {
   if (auto may = MayResume(resident, node); !may) return may;
   const Instance& instance = resident.instance;
   std::vector<ReportArgs> late;
@@ -112,12 +121,15 @@ void Resumer::ResumeChild(const Instance& parent, const std::string& id) {
   Resident& child = **loaded;
   if (child.instance.Stopped()) {
     // One that limits refuse stays as it is, and counts as failed.
-    (void)Resume(child, "", force);
+    (void)Continue(child, "", force);
     return;
   }
   auto touched = changer_.Touch(parent.ns, id);
   if (!touched || (*touched)->instance.Stopped()) return;
-  changer_.Apply(**touched, [&](Scene& scene) { rules::CallOff(scene, force); });
+  changer_.Apply(**touched, [&](Scene& scene) {
+    rules::CallOff(scene, force);
+    scene.instance.with_parent = false;  // it may have gone on by itself
+  });
   if ((*touched)->instance.Stopped()) return;
   residents_.MarkDirty(**touched);
   Enlist((*touched)->instance);

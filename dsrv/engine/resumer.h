@@ -27,7 +27,7 @@ class Resumer : public Part {
         limits_(limits),
         reports_(reports) {}
 
-  // Continues a stopped instance. `node`, when not empty, names what is handed out again though it
+  // Continues a stopped instance, as a call has asked. `node`, when not empty, names what is handed out again though it
   // runs at most once; `force` hands out all that workers may still have.
   Result<Ok> Resume(Resident& resident, const std::string& node, bool force);
 
@@ -44,6 +44,7 @@ class Resumer : public Part {
     std::string after;  // the last child that was looked at
   };
 
+  Result<Ok> Continue(Resident& resident, const std::string& node, bool force);
   Result<Ok> MayResume(Resident& resident, const std::string& node);
   void Enlist(const Instance& instance);
   void ResumeChild(const Instance& parent, const std::string& id);

@@ -92,7 +92,10 @@ Result<Ok> Cancel(Scene& scene, CancelMode mode) {
     if (instance.result == InstanceResult::kCancelled) return Ok{};
     return Stopped(instance);
   }
-  if (!instance.Cancelling()) instance.cancel_time = scene.now;
+  if (!instance.Cancelling()) {
+    instance.cancel_time = scene.now;
+    instance.with_parent = false;
+  }
   instance.cancel = std::max({instance.cancel, mode, CancelMode::kCancel});
   if (/*mutant kill-waits*/ mode >= CancelMode::kForce /*end*/) {
     StopCancelled(scene);

@@ -203,7 +203,9 @@ struct Instance {
   std::vector<Prerequisite> after;  // those that have not stopped yet
   CancelMode cancel = CancelMode::kNone;  // as it was asked for
   Timestamp cancel_time;                  // when it was asked for first; zero: it was not
-  bool with_parent = false;               // it is cancelled because its parent is, or has stopped
+  // It is cancelled because its parent is, or has stopped. When it goes on: a call has resumed it
+  // after that, and no step waits for it.
+  bool with_parent = false;
   bool resumable = false;                 // it has stopped, and a resume continues it
   std::string parent;
   std::string error;

@@ -526,6 +526,7 @@ class PlanAudit {
   void Orphans() {
     for (const auto& [id, child] : instances()) {
       if (child.Stopped() || !child.parent_step || child.Cancelling()) continue;
+      if (child.with_parent) continue;  // a call has resumed it by itself
       const auto parent = instances().find(child.parent);
       bool awaited = false;
       if (parent != instances().end() && !parent->second.Cancelling()) {

@@ -22,6 +22,12 @@ std::string TextOf(const Life& life) {
               std::to_string(one.deadline == kNever ? 0 : Micros(one.deadline)) + "]";
     }
   }
+  if (life.resumable) text += " resumable";
+  for (const auto& [visit, stand] : life.left) {
+    text += " left " + stand.node + "#" + std::to_string(visit) + ":" +
+            std::to_string(static_cast<int>(stand.state)) + " attempt " +
+            std::to_string(stand.attempts) + (stand.late ? " reported" : "") + " " + stand.params;
+  }
   return text;
 }
 

@@ -333,11 +333,12 @@ void CommandLine::AddControlCommands() {
       .Example("pause crawl-42");
 
   auto resume = std::make_shared<ControlOptions>();
-  Command("resume", "INSTANCE", "Let a paused instance go on, retry what is held", Resume, resume)
+  Command("resume", "INSTANCE", "Let what is paused, held or was cancelled go on", Resume, resume)
       .Argument("INSTANCE", Word::kInstance, &resume->instance)
       .Flag("--node", "NODE", &resume->node, "only what is held there")
       .Flag("--force", &resume->force, "also hand out again what is claimed and not reported")
       .Example("resume crawl-42")
+      .Example("resume crawl-42 --force")
       .Example("resume infra-7 --node web.vm");
 
   auto skip = std::make_shared<ControlOptions>();

@@ -75,6 +75,24 @@ void AddPlace(const v1::Token& token, Description* text) {
   if (!token.why().empty()) text->Add("Waits at " + Escaped(token.node()), Escaped(token.why()));
 }
 
+// How it is being cancelled, or was, and whether it can go on.
+void AddCancel(const v1::Instance& instance, const Look& look, Description* text) {
+  const bool stopped = instance.state() == v1::Instance::STOPPED;
+  if (instance.has_cancel_time()) {
+    const bool waits = !stopped && instance.cancel() == v1::CancelRequest::CANCEL;
+    text->Add(stopped ? "Cancelled" : "Being cancelled",
+              "since " + When(instance.cancel_time(), look) +
+                  (instance.cancel() == v1::CancelRequest::FORCE  ? ", by force"
+                   : instance.cancel() == v1::CancelRequest::KILL ? ", killed"
+                   : waits ? ": it stops when what has begun has ended"
+                           : ""));
+  }
+  if (instance.leftovers() > 0) {
+    text->Add("Leftovers", std::to_string(instance.leftovers()) + " that agents still hold");
+  }
+  if (instance.resumable()) text->Add("Resumable", "yes");
+}
+
 void AddOutputs(Context& context, const v1::Instance& instance, Description* text) {
   const std::map<std::string, std::string> outputs(instance.outputs().begin(),
                                                    instance.outputs().end());
@@ -95,6 +113,7 @@ void PrintHead(Context& context, const v1::Instance& instance) {
   text.Add("Label", instance.label());
   text.Add("Error", instance.error());
   AddHeld(instance, &text);
+  AddCancel(instance, look, &text);
   for (const v1::Wait& wait : instance.waits_for()) AddWait(wait, "", look, &text);
   for (const v1::Token& token : instance.tokens()) {
     for (const v1::Wait& wait : token.waits_for()) AddWait(wait, token.node(), look, &text);
@@ -180,6 +199,12 @@ std::string FirstTransition(const v1::Instance& instance) {
   return "";
 }
 
+// Then it is neither paused nor resumed: it stops by itself, or by force.
+bool IsCancelled(const v1::Instance& instance) {
+  return instance.state() != v1::Instance::STOPPED &&
+         instance.cancel() != v1::CancelRequest::MODE_UNSPECIFIED;
+}
+
 // `alone`: no other step is held, so that resuming all of them is enough.
 void AddHintsFor(const v1::Step& step, const std::string& id, bool alone,
                  std::vector<std::string>* next) {
@@ -199,7 +224,7 @@ void AddHintsFor(const v1::Step& step, const std::string& id, bool alone,
 
 std::vector<std::string> NextOfSteps(const v1::Instance& instance) {
   std::vector<std::string> next;
-  if (instance.state() == v1::Instance::STOPPED) return next;
+  if (instance.state() == v1::Instance::STOPPED || IsCancelled(instance)) return next;
   std::vector<const v1::Step*> held;
   std::vector<const v1::Step*> suspended;
   for (const v1::Step& step : instance.steps()) {
@@ -225,8 +250,15 @@ std::vector<std::string> NextOfSteps(const v1::Instance& instance) {
 std::vector<std::string> NextOfMachine(const v1::Instance& instance) {
   const std::string& id = instance.id();
   std::vector<std::string> next;
-  if (instance.state() == v1::Instance::PAUSED || AnyHeld(instance)) next.push_back("resume " + id);
-  if (AnyHeld(instance)) next.push_back("skip " + id);
+  if (IsCancelled(instance)) return next;
+  for (const v1::Token& token : instance.tokens()) {
+    if (token.state() != v1::Token::HELD) continue;  // it runs at most once: only by name
+    next.push_back("resume " + id + " --node " + token.node());
+    next.push_back("transition " + id + " " + FirstTransition(instance));
+  }
+  if (instance.state() == v1::Instance::PAUSED && !AnyHeld(instance)) {
+    next.push_back("resume " + id);
+  }
   if (instance.state() == v1::Instance::SCHEDULED && !instance.has_start_at()) {
     next.push_back("resume " + id);  // it was started with hold, or waits for others to stop
   }
@@ -242,7 +274,10 @@ void PrintNext(Context& context, const v1::Instance& instance) {
   const std::string& id = instance.id();
   const bool plan = instance.steps_size() > 0;
   std::vector<std::string> next = plan ? NextOfSteps(instance) : NextOfMachine(instance);
-  if (instance.state() != v1::Instance::STOPPED) next.push_back("cancel " + id);
+  if (instance.resumable()) next.push_back("resume " + id);
+  if (instance.state() != v1::Instance::STOPPED) {
+    next.push_back("cancel " + id + (IsCancelled(instance) ? " --force" : ""));
+  }
   next.push_back("history " + id);
   next.push_back("graph " + id + (plan ? " --flow" : ""));
   context.out << "\nNext:\n";

@@ -13,12 +13,15 @@ namespace {
 
 // Whether an instance stands only where its graph has nodes.
 bool Fits(const Instance& instance, const std::vector<Node>& nodes) {
+  const auto fits = [&](const OpenEdge& open) {
+    if (open.from >= nodes.size() || open.owner >= nodes.size()) return false;
+    if (open.edge == UINT32_MAX) return true;  // no edge, but a decision
+    return open.edge < nodes[open.owner].transitions.size() &&
+           open.next < nodes[open.owner].transitions[open.edge].targets.size();
+  };
   return instance.tokens.Within(nodes.size()) &&
-         std::ranges::all_of(instance.plan->open, [&](const OpenEdge& open) {
-           return open.from < nodes.size() && open.owner < nodes.size() &&
-                  open.edge < nodes[open.owner].transitions.size() &&
-                  open.next < nodes[open.owner].transitions[open.edge].targets.size();
-         });
+         std::ranges::all_of(instance.plan->open, fits) &&
+         std::ranges::all_of(instance.plan->shut, fits);
 }
 
 }  // namespace
@@ -175,8 +178,10 @@ GraphPtr Catalog::GraphOf(VersionState& version, std::shared_ptr<const Machine> 
                                        std::shared_ptr<const Machine>(of, std::move(free_aside)));
 }
 
-Result<GraphPtr> Catalog::LoadGraph(const Instance& instance, VersionState& version) {
-  if (!instance.plan || instance.plan->graph.empty() || instance.Stopped()) return version.graph;
+Result<GraphPtr> Catalog::LoadGraph(const Instance& instance, VersionState& version,
+                                    bool resumed) {
+  const bool over = instance.Stopped() && !resumed;
+  if (!instance.plan || instance.plan->graph.empty() || over) return version.graph;
   auto graph = GraphOfPlan(instance, version);
   if (!graph || Fits(instance, (*graph)->machine->nodes)) return graph;
   return Error{Code::kDataLoss, Reason::kStoreFailed,

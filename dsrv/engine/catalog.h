@@ -52,8 +52,10 @@ class Catalog {
   // A graph of the version, a plan's, with the nodes of `machine`. A large one is freed where that
   // holds up no other work.
   GraphPtr GraphOf(VersionState& version, std::shared_ptr<const Machine> machine) const;
-  // The graph of an instance from the store. kDataLoss: it does not fit the instance.
-  Result<GraphPtr> LoadGraph(const Instance& instance, VersionState& version);
+  // The graph of an instance from the store. kDataLoss: it does not fit the instance. Of one that
+  // has stopped it is that of its version, unless `resumed` says that it is to go on.
+  Result<GraphPtr> LoadGraph(const Instance& instance, VersionState& version,
+                             bool resumed = false);
   // The graph to use for `graph` under the name that `instance` has for it: the one in the store if
   // there is one, so that all instances that share the name use the same graph. Otherwise stores
   // `row`, which is the row of `graph`.

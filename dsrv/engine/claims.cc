@@ -30,7 +30,24 @@ Result<std::string> Claims::Relinquish(const std::string& ns, const std::string&
     return rules::Relinquish(scene, claim, args);
   });
   if (node && all) residents_.MarkDirty(**resident);  // it may have voided what nobody knows of
+  // It is refused when the instance has stopped, but its resume need not wait for the worker.
+  if (!node && !all) (void)End(ns, id, claim, /*gave_back=*/true);
   return node;
+}
+
+bool Claims::End(const std::string& ns, const std::string& id, const ClaimRef& claim,
+                 bool gave_back) {
+  auto touched = changer_.Touch(ns, id);
+  if (!touched || !rules::CheckClaim((*touched)->instance, claim)) return false;
+  Resident& resident = **touched;
+  const Instance& instance = resident.instance;
+  if (instance.Stopped() && !instance.resumable) return false;
+  if (!residents_.LoadLeft(resident)) return false;
+  const bool ended = changer_.Apply(resident, claim.id, [&](Scene& scene) {
+    return rules::EndClaim(scene, claim, gave_back);
+  });
+  if (ended) residents_.MarkDirty(resident);
+  return ended;
 }
 
 Timestamp Claims::NewDeadline(const Resident& resident, const Token* token,

@@ -43,6 +43,10 @@ class Claims : public Part {
     return Find(ns, id, visit, claim).claim != nullptr;
   }
   void TimeOut(const ClaimDeadline& due);
+  // The worker's process has ended without a report, of an instance that is being cancelled or has
+  // stopped. `gave_back`: its work may be done again. False: the claim is none of those.
+  bool End(const std::string& ns, const std::string& id, const ClaimRef& claim,
+           bool gave_back = false);
 
   // Learns from a report that came too late and is refused how long its attempt took.
   void LateReport(const Instance& instance, ClaimId claim);

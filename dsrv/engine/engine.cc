@@ -69,20 +69,21 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       canceller(turn, residents, changer, family),
       spawner(turn, catalog, statistics, residents, changer, values, followers, family, starter,
               options),
-      reports(turn, catalog, changer, claims, starter),
+      reports(turn, catalog, residents, changer, claims, starter),
+      resumer(turn, statistics, residents, changer, limits, reports),
       launcher(turn, changer, starter, reports),
       schedules(turn, documents, occurrences, launcher),
       handouts(turn, agenda, residents, changer, values, limits, throttle, timers, upgrades),
       desk(turn, agenda, claims, handouts, sessions),
-      operations(turn, residents, changer, desk),
+      operations(turn, residents, changer, claims, desk),
       agents(turn, claims, sessions, desk, operations, options),
       groups(turn, residents, changer, limits),
       backfills(turn, documents, residents, schedules, groups),
       retention(turn, catalog, statistics, residents, groups, options),
       triggers({turn, documents, occurrences, residents, starter, launcher, retention, options}),
-      all{&followers, &planner,    &walker,    &family,   &limits, &hooks,    &spawner,
-          &launcher,  &schedules,  &canceller, &upgrades, &claims, &sessions, &timers,
-          &desk,      &operations, &agents,    &handouts, &groups, &triggers} {
+      all{&followers, &planner,  &walker,     &family,    &limits,   &hooks,   &spawner,
+          &launcher,  &schedules, &canceller, &resumer,   &upgrades, &claims,  &sessions,
+          &timers,    &desk,     &operations, &agents,    &handouts, &groups,  &triggers} {
   changer.Tell(all);
   changer.Consult([this](Resident& resident, const Reference& reference, const FreshOutput& fresh) {
     return values.ForCondition(resident, reference, fresh);
@@ -352,6 +353,7 @@ Result<Ok> Engine::Resume(const std::string& ns, const std::string& id, const st
                           bool force) {
   auto resident = parts_->changer.Touch(ns, id);
   if (!resident) return resident.error();
+  if ((*resident)->instance.Stopped()) return parts_->resumer.Resume(**resident, node, force);
   if (auto may = parts_->limits.MayResume(**resident, node); !may) return may;
   return Control(ns, id, [&](Scene& scene) { return rules::Resume(scene, node, force); });
 }
@@ -367,6 +369,10 @@ Result<Ok> Engine::Cancel(const std::string& ns, const std::string& id, CancelMo
     if (stopped && parts_->operations.Kill(ns, id)) return Ok{};
   }
   return Control(ns, id, [&](Scene& scene) { return rules::Cancel(scene, mode); });
+}
+
+bool Engine::ClaimEnded(const std::string& ns, const std::string& id, const ClaimRef& claim) {
+  return parts_->claims.End(ns, id, claim);
 }
 
 Result<Ok> Engine::Settle(const std::string& ns, const std::string& id) {

@@ -58,13 +58,20 @@ bool Family::Work() {
   const Moved move = std::move(moved_.front());
   moved_.pop_front();
   auto parent = changer_.Touch(move.ns, move.parent);
-  if (!parent) return true;
+  if (!parent || !residents_.LoadLeft(**parent, move.step.home)) return true;
   changer_.Apply(**parent, [&](Scene& scene) {
     rules::ChildMoved(scene, move.step.home, move.step.generation, move.from, move.to,
                       move.unplanned);
   });
-  if (!(*parent)->instance.Stopped()) residents_.MarkDirty(**parent);
+  const Instance& instance = (*parent)->instance;
+  if (!instance.Stopped() || instance.resumable) residents_.MarkDirty(**parent);
   return true;
+}
+
+// Whether a call has resumed it after its parent's end.
+bool Canceller::GoesOnAlone(const std::string& ns, const std::string& id) {
+  auto child = residents_.Load(ns, id);
+  return child && (*child)->instance.with_parent && !(*child)->instance.Cancelling();
 }
 
 // Children whose parent was cancelled, has stopped, or has gone on without them.
@@ -80,7 +87,7 @@ void Canceller::Loaded() {
     }
     Job job{ns, {}, parent ? ModeOf((*parent)->instance) : CancelMode::kCancel};
     for (const auto& [child, generation] : children) {
-      if (!waited_for.contains(generation)) job.ids.push_back(child);
+      if (!waited_for.contains(generation) && !GoesOnAlone(ns, child)) job.ids.push_back(child);
     }
     if (!job.ids.empty()) jobs_.push_back(std::move(job));
   }
@@ -138,8 +145,16 @@ bool Canceller::Work() {
   if (job.ids.empty()) jobs_.pop_front();
   auto loaded = residents_.Load(ns, id);
   if (!loaded || (*loaded)->instance.Stopped()) return true;
+  auto parent = residents_.Load(ns, (*loaded)->instance.parent);
+  // It was resumed meanwhile.
+  if (parent && rules::AwaitsChild((*parent)->instance, (*loaded)->instance)) return true;
   auto child = changer_.Touch(ns, id);
-  auto outcome = changer_.Apply(**child, [&](Scene& scene) { return rules::Cancel(scene, mode); });
+  auto outcome = changer_.Apply(**child, [&](Scene& scene) {
+    const bool first = !scene.instance.Stopped() && !scene.instance.Cancelling();
+    auto cancelled = rules::Cancel(scene, mode);
+    if (first) scene.instance.with_parent = true;
+    return cancelled;
+  });
   if (outcome && !(*child)->instance.Stopped()) residents_.MarkDirty(**child);
   return true;
 }

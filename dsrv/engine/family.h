@@ -70,6 +70,7 @@ class Canceller : public Part {
     CancelMode mode;
   };
 
+  bool GoesOnAlone(const std::string& ns, const std::string& id);
   void CheckLeft(const Instance& instance, const Token& before);
   // The children of one generation, or of all.
   void CancelChildren(const Instance& instance, std::optional<uint64_t> generation,

@@ -129,8 +129,9 @@ Result<Ok> Limits::MayStart(const StartArgs& args, VersionState& version) {
 Result<Ok> Limits::MayResume(Resident& resident, const std::string& node) {
   const Instance& instance = resident.instance;
   const bool goes_on =
-      instance.Begun() && !instance.waits.Has(Wait::kLimit) &&
-      (instance.waits.Has(Wait::kStuck) || (instance.waits.Has(Wait::kPause) && node.empty()));
+      instance.Stopped() ||
+      (instance.Begun() && !instance.waits.Has(Wait::kLimit) &&
+       (instance.waits.Has(Wait::kStuck) || (instance.waits.Has(Wait::kPause) && node.empty())));
   if (!goes_on) return Ok{};
   auto asks = askers_.OfInstance(resident);
   if (!asks || asks->empty()) return Ok{};

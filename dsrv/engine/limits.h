@@ -50,7 +50,7 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   Result<Ok> MayStart(const StartArgs& args, VersionState& version);
   // Cancels at once what is to make room for an instance, and lets the next ones in.
   void Settle();
-  // Whether a paused instance may go on: it gave its limits' keys back when it paused.
+  // Whether a paused or stopped instance may go on: it gave its limits' keys back.
   Result<Ok> MayResume(Resident& resident, const std::string& node);
   // An instance of a plan that was moved before its steps began asks anew. False: it does not go on
   // now.

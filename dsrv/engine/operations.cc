@@ -69,6 +69,7 @@ void Operations::Load(Resident& resident) {
 }
 
 void Operations::Note(const Instance& instance, uint64_t visit, const Claim& claim) {
+  if (!leftovers_.empty()) Drop(claim.id);  // its instance has been resumed
   auto [it, is_new] = begun_[{instance.ns, claim.operation->agent}].try_emplace(claim.id);
   if (is_new) it->second = {instance.id, visit, rules::ClaimText(instance, visit, claim.id)};
 }
@@ -132,24 +133,21 @@ void Operations::Drop(ClaimId id) {
 void Operations::Told(const AgentName& agent, const std::string& instance, const ClaimRef& claim,
                       bool ended) {
   auto at = leftovers_.find(claim.id);
-  if (at != leftovers_.end()) {
-    if (at->second.agent != agent.second || at->second.ns != agent.first) return;
-    if (ended) return Drop(claim.id);
-    at->second.signal_time = turn_.now();
-    return rows::PutLeftover(turn_.writer(), at->second);
-  }
+  const bool left = at != leftovers_.end();
+  if (left && (at->second.agent != agent.second || at->second.ns != agent.first)) return;
   auto of = begun_.find(agent);
-  if (of == begun_.end() || !of->second.contains(claim.id)) return;
-  auto touched = changer_.Touch(agent.first, instance);
-  if (!touched) return;
-  changer_.Apply(**touched, ended ? claim.id : ClaimId(), [&](Scene& scene) {
-    if (ended) {
-      rules::EndUntold(scene, claim.visit, claim.id);
-    } else {
-      rules::NoteSignal(scene, claim.visit, claim.id);
-    }
-  });
-  residents_.MarkLazy(**touched);
+  if (!left && (of == begun_.end() || !of->second.contains(claim.id))) return;
+  if (ended) {
+    Drop(claim.id);
+    (void)claims_.End(agent.first, instance, claim);
+  } else if (left) {
+    at->second.signal_time = turn_.now();
+    rows::PutLeftover(turn_.writer(), at->second);
+  } else if (auto touched = changer_.Touch(agent.first, instance); touched) {
+    changer_.Apply(**touched,
+                   [&](Scene& scene) { rules::NoteSignal(scene, claim.visit, claim.id); });
+    residents_.MarkLazy(**touched);
+  }
 }
 
 void Operations::EndedLate(const ClaimRef& claim) {
@@ -229,6 +227,7 @@ bool Operations::ViewOf(const std::string& ns, const Begun& begun, ClaimId id,
   view->lost = claim->operation && claim->operation->lost;
   if (instance.Cancelling()) {
     view->order = CancelMode::kCancel;
+    view->row.order_time = instance.cancel_time;
   }
   return true;
 }

@@ -21,8 +21,8 @@ class Operations : public Part {
  public:
   using AgentName = std::pair<std::string, std::string>;  // ns, name
 
-  Operations(OpenTurn& turn, Residents& residents, Changer& changer, Desk& desk)
-      : turn_(turn), residents_(residents), changer_(changer), desk_(desk) {}
+  Operations(OpenTurn& turn, Residents& residents, Changer& changer, Claims& claims, Desk& desk)
+      : turn_(turn), residents_(residents), changer_(changer), claims_(claims), desk_(desk) {}
 
   Result<Ok> Recover();
 
@@ -63,6 +63,7 @@ class Operations : public Part {
   OpenTurn& turn_;
   Residents& residents_;
   Changer& changer_;
+  Claims& claims_;
   Desk& desk_;
   std::map<AgentName, std::map<ClaimId, Begun>> begun_;
   std::map<ClaimId, rows::LeftoverRow> leftovers_;

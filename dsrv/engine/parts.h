@@ -22,6 +22,7 @@
 #include "dsrv/engine/planner.h"
 #include "dsrv/engine/reports.h"
 #include "dsrv/engine/residents.h"
+#include "dsrv/engine/resumer.h"
 #include "dsrv/engine/retention.h"
 #include "dsrv/engine/schedules.h"
 #include "dsrv/engine/sessions.h"
@@ -67,6 +68,7 @@ struct Engine::Parts {
   Canceller canceller;
   Spawner spawner;
   Reports reports;
+  Resumer resumer;
   Launcher launcher;
   Schedules schedules;
   HandOuts handouts;

@@ -36,6 +36,7 @@ Result<Answer> Reports::Report(const std::string& ns, const std::string& id, Rep
   if (claim && claim->retry) retried = claim->claim_time;
   Breaker& breaker = resident.version->machine->breaker;
   std::vector<Starter::Prepared> prepared;
+  const bool starts_some = !starts.empty();
   for (StartArgs& start : starts) Deepen(resident.instance, &start);
   if (!starts.empty()) {
     const bool worker = args.client.empty() && claim;
@@ -60,9 +61,45 @@ Result<Answer> Reports::Report(const std::string& ns, const std::string& id, Rep
     const auto former = /*mutant former-answer-forgotten*/ FormerAnswer(resident, args) /*end*/;
     /*mutant repeated-report-starts-again*/ if (former)
       return *former;                                                               /*end*/
+    // What it starts cannot wait for a resume.
+    if (!starts_some && KeepForResume(resident, args, children)) return answer;
     /*mutant late-report-not-learned*/ claims_.LateReport(resident.instance, self); /*end*/
   }
   return answer;
+}
+
+bool Reports::KeepForResume(Resident& resident, const ReportArgs& args,
+                            const std::vector<rows::ChildStart>& children) {
+  const Instance& instance = resident.instance;
+  if (instance.Stopped() && (!instance.resumable || resident.version->LeftBehind())) return false;
+  if (!instance.Stopped() && instance.tokens.left().empty()) return false;
+  if (!residents_.LoadLeft(resident)) return false;
+  const bool kept = changer_.Apply(resident, args.claim.id, [&](Scene& scene) {
+    scene.born_after = claims_.BornAfter(resident, args.claim.id);
+    return rules::KeepLate(scene, args);
+  });
+  if (!kept) return false;
+  residents_.MarkDirty(resident);
+  if (children.empty()) return true;
+  const NodeIndex home = resident.instance.tokens.LeftOf(args.claim.visit)->home;
+  rows::PutStarts(turn_.writer(), instance, home, children);
+  return true;
+}
+
+void Reports::ReportLate(Resident& resident, const ReportArgs& args) {
+  const Instance& instance = resident.instance;
+  std::vector<rows::ChildStart> children;
+  const Token* token = instance.tokens.Find(args.claim.visit);
+  if (!token) return;
+  if (args.children > 0) {
+    auto starts = rows::GetStarts(turn_.reader(), instance, token->home);
+    if (turn_.Trust(starts)) children = *std::move(starts);
+  }
+  const std::string ns = instance.ns;
+  const std::string id = instance.id;
+  if (/*mutant late-report-lost*/ Report(ns, id, args, children, {}) /*end*/) return;
+  // It is not possible any more: others do the work again.
+  (void)claims_.Relinquish(ns, id, args.claim, {});
 }
 
 std::vector<Starter::Prepared> Reports::Prepare(std::vector<StartArgs> starts,

@@ -16,8 +16,14 @@ namespace dfsmr {
 
 class Reports {
  public:
-  Reports(OpenTurn& turn, Catalog& catalog, Changer& changer, Claims& claims, Starter& starter)
-      : turn_(turn), catalog_(catalog), changer_(changer), claims_(claims), starter_(starter) {}
+  Reports(OpenTurn& turn, Catalog& catalog, Residents& residents, Changer& changer, Claims& claims,
+          Starter& starter)
+      : turn_(turn),
+        catalog_(catalog),
+        residents_(residents),
+        changer_(changer),
+        claims_(claims),
+        starter_(starter) {}
 
   // `children` are what a suspending report asks to be started. `starts` are started in the commit
   // of the report, all of them, or none if it is refused. A report that is repeated gets the answer
@@ -25,6 +31,8 @@ class Reports {
   Result<Answer> Report(const std::string& ns, const std::string& id, ReportArgs args,
                         const std::vector<rows::ChildStart>& children,
                         std::vector<StartArgs> starts);
+  // A report that came when its instance had stopped counts now: that has been resumed.
+  void ReportLate(Resident& resident, const ReportArgs& args);
 
  private:
   // Finds out whether all of `starts` can be started. What is wrong with them becomes the report's
@@ -37,12 +45,16 @@ class Reports {
   // Keeps what an accepted report of a plan's step brings besides its transition.
   void Keep(Resident& resident, const ReportArgs& args, const Answer& answer,
             const std::vector<rows::ChildStart>& children);
+  // Keeps a refused report for the resume of its instance. False: it is not kept.
+  bool KeepForResume(Resident& resident, const ReportArgs& args,
+                     const std::vector<rows::ChildStart>& children);
   // The answer to a report that was accepted before the last one, from the history; nullopt: it was
   // not accepted.
   std::optional<Answer> FormerAnswer(Resident& resident, const ReportArgs& args);
 
   OpenTurn& turn_;
   Catalog& catalog_;
+  Residents& residents_;
   Changer& changer_;
   Claims& claims_;
   Starter& starter_;

@@ -88,6 +88,40 @@ Result<Resident*> Residents::Load(const std::string& ns, const std::string& id) 
   return Insert(*std::move(instance), version, *std::move(graph));
 }
 
+bool Residents::IsLeftOnDisk(const Resident& resident) {
+  const Instance& instance = resident.instance;
+  return instance.Stopped() && instance.resumable && instance.plan && resident.stopped_on_disk &&
+         !resident.left_here;
+}
+
+Result<Ok> Residents::LoadGraphOfLeft(Resident& resident) {
+  if (resident.instance.plan->graph.empty() || resident.machine().graph) return Ok{};
+  auto graph = catalog_.LoadGraph(resident.instance, *resident.version, /*resumed=*/true);
+  turn_.Trust(graph);
+  if (!graph) return graph.error();
+  resident.graph = *std::move(graph);
+  return Ok{};
+}
+
+Result<Ok> Residents::LoadLeft(Resident& resident) {
+  if (!IsLeftOnDisk(resident)) return Ok{};
+  auto restored = rows::RestoreSteps(turn_.reader(), &resident.instance);
+  turn_.Trust(restored);
+  if (!restored) return restored;
+  resident.left_here = true;
+  MarkDirty(resident);  // so that it is forgotten when the turn ends
+  return LoadGraphOfLeft(resident);
+}
+
+Result<Ok> Residents::LoadLeft(Resident& resident, NodeIndex home) {
+  if (!IsLeftOnDisk(resident) || resident.instance.tokens.LeftAt(home)) return Ok{};
+  auto restored = rows::RestoreStep(turn_.reader(), home, &resident.instance);
+  turn_.Trust(restored);
+  if (!restored) return restored;
+  MarkDirty(resident);
+  return LoadGraphOfLeft(resident);
+}
+
 Result<std::optional<uint64_t>> Residents::FirstSeqOf(const std::string& ns,
                                                       const std::string& id) {
   std::optional<uint64_t> first;
@@ -233,6 +267,8 @@ void Residents::WriteOne(Resident& resident) {
   resident.created = false;
   resident.got_outputs = false;
   resident.stopped_on_disk = instance.Stopped();
+  resident.left_here = false;
+  if (instance.Stopped() && instance.plan) instance.tokens.ForgetLeft();
 }
 
 // Second-chance eviction. Unwritten and claimed residents stay. Stops after limits::kTurnItems of

@@ -52,6 +52,7 @@ struct Resident {
   bool created = false;      // in this turn: its spec is to be written
   bool got_outputs = false;  // in this turn
   bool stopped_on_disk = false;
+  bool left_here = false;  // of a plan that stopped in an earlier turn: what is left is in memory
   bool fleeting = false;  // once it has stopped it is removed at once
   Boxed<PlanCache> plan;
 
@@ -101,6 +102,11 @@ class Residents {
   Resident* Insert(Instance instance, VersionState* version, GraphPtr graph);
   void Erase(Resident& resident);
 
+  // Brings what is left of a stopped instance into memory until the turn ends, with its graph: all
+  // of it, or of a plan only what is left at one step.
+  Result<Ok> LoadLeft(Resident& resident);
+  Result<Ok> LoadLeft(Resident& resident, NodeIndex home);
+
   // The number of an instance's first record, without bringing the instance into memory. nullopt:
   // there is no such instance.
   Result<std::optional<uint64_t>> FirstSeqOf(const std::string& ns, const std::string& id);
@@ -144,6 +150,9 @@ class Residents {
     bool operator()(const One& one, const Other& other) const;
   };
 
+  // Whether what is left of a resident is in the store only.
+  static bool IsLeftOnDisk(const Resident& resident);
+  Result<Ok> LoadGraphOfLeft(Resident& resident);
   void NotLazy(Resident& resident);
   void KeepWorker(Resident& resident, Event& event);
   void WriteOne(Resident& resident);

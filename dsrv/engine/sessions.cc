@@ -72,6 +72,8 @@ void Sessions::Note(const Instance& instance, uint64_t visit, const Claim& claim
   const Key key{instance.ns, claim.operation->session};
   Session& session = sessions_[key];
   session.held[claim.id] = {instance.id, visit, claim.session};
+  // It may have been away when its instance was resumed.
+  if (session.stream == 0 && session.until == kNever) waits_ = true;
   if (session.terms.session.empty()) {
     session.terms = {claim.operation->begin_within, claim.operation->session,
                      claim.operation->keep_for, claim.operation->agent};
@@ -112,7 +114,6 @@ void Sessions::Load(Resident& resident) {
     for (const Claim& claim : token.claims) {
       if (!Kept(claim)) continue;
       Note(instance, token.visit, claim);
-      loaded_ = true;
     }
   }
 }
@@ -136,9 +137,9 @@ void Sessions::Absorb(const Change& change) {
 }
 
 void Sessions::BeginPass() {
-  if (!std::exchange(loaded_, false)) return;
+  if (!std::exchange(waits_, false)) return;
   for (auto& [key, session] : sessions_) {
-    if (session.stream != 0) continue;
+    if (session.stream != 0 || session.until != kNever) continue;
     WaitUntil(key, session, After(turn_.real(), std::max(session.terms.keep_for, kAfterRestart)));
   }
 }

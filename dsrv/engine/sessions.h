@@ -66,7 +66,7 @@ class Sessions : public Part {
   std::map<Key, Session> sessions_;
   std::map<SessionId, Key> streams_;
   std::set<std::pair<Timestamp, Key>> ends_;
-  bool loaded_ = false;  // what was loaded waits since the first pass
+  bool waits_ = false;  // a session without a stream is to be waited for from the next pass on
 };
 
 }  // namespace dfsmr

@@ -82,7 +82,7 @@ v1::Step::State PlanView::StateOf(NodeIndex home, v1::Step* out) {
     if (ended->skipped) out->set_note(ended->note);
     return ended->skipped ? v1::Step::SKIPPED : v1::Step::DONE;
   }
-  if (!row->second.token) {
+  if (!row->second.token && !row->second.left) {
     const auto& settling = row->second.settling;
     const bool decided = settling && (settling->decision == Settling::Decision::kStays ||
                                       settling->decision == Settling::Decision::kPassed);
@@ -90,7 +90,7 @@ v1::Step::State PlanView::StateOf(NodeIndex home, v1::Step* out) {
     if (settling) out->set_note(settling->note);
     return v1::Step::SKIPPED;
   }
-  const Token& token = *row->second.token;
+  const Token& token = row->second.token ? *row->second.token : *row->second.left;
   out->set_error(token.error);
   if (token.step) {
     if (token.step->start_time != Timestamp()) {
@@ -99,6 +99,8 @@ v1::Step::State PlanView::StateOf(NodeIndex home, v1::Step* out) {
     out->set_progress(token.step->progress);
     if (token.step->children) ToProto(*token.step->children, out->mutable_children());
   }
+  // It was cancelled, and waits for nothing but a resume.
+  if (!row->second.token && token.state == TokenState::kReady) return v1::Step::PENDING;
   switch (token.state) {
     case TokenState::kReady:
       return v1::Step::READY;
@@ -106,13 +108,14 @@ v1::Step::State PlanView::StateOf(NodeIndex home, v1::Step* out) {
       return v1::Step::RUNNING;
     case TokenState::kHeld:
       return v1::Step::HELD;
+    case TokenState::kNone:
+      return v1::Step::PENDING;
     case TokenState::kWaiting:
       // The node's number comes from the step's row, which may be damaged.
       return token.node < machine_.nodes.size() &&
                      machine_.nodes[token.node].role == Role::kSuspended
                  ? v1::Step::SUSPENDED
                  : v1::Step::WAITING;
-    case TokenState::kNone:
     case TokenState::kDone:
       break;
   }

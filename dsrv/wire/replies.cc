@@ -14,6 +14,8 @@ static_assert(static_cast<int>(InstanceResult::kAborted) == v1::Instance::ABORTE
 static_assert(static_cast<int>(TokenState::kDone) == v1::Token::DONE);
 static_assert(static_cast<int>(ChangeKind::kBreakerClosed) == v1::Change::BREAKER_CLOSED);
 static_assert(static_cast<int>(WaitView::Kind::kGroupPaused) == v1::Wait::GROUP_PAUSED);
+static_assert(static_cast<int>(ChangeKind::kLate) == v1::Change::LATE);
+static_assert(static_cast<int>(CancelMode::kKill) == v1::CancelRequest::KILL);
 static_assert(static_cast<int>(ChangeKind::kOccurred) == v1::Change::OCCURRED);
 static_assert(static_cast<int>(ChangeKind::kStartRefused) == v1::Change::START_REFUSED);
 
@@ -225,6 +227,9 @@ void ToProto(const InstanceView& view, v1::Instance* out) {
   out->set_progress(ProgressOf(instance));
   if (instance.plan) out->set_label(instance.plan->label);
   out->set_error(instance.error);
+  out->set_cancel(static_cast<v1::CancelRequest::Mode>(instance.cancel));
+  if (instance.cancel_time != Timestamp()) Set(instance.cancel_time, out->mutable_cancel_time());
+  out->set_resumable(instance.Stopped() && instance.resumable);
   if (!instance.provenance) return;
   out->set_group(instance.provenance->group);
   out->set_cause(instance.provenance->cause);

@@ -31,6 +31,7 @@ constexpr Row kNames[] = {
     {Reason::kStaleClaim, "STALE_CLAIM"},
     {Reason::kNotHeld, "NOT_HELD"},
     {Reason::kInstanceStopped, "INSTANCE_STOPPED"},
+    {Reason::kCancelling, "CANCELLING"},
     {Reason::kAmbiguousNode, "AMBIGUOUS_NODE"},
     {Reason::kSupersededVersion, "SUPERSEDED_VERSION"},
     {Reason::kCursorExpired, "CURSOR_EXPIRED"},

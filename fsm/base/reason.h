@@ -32,6 +32,7 @@ enum class Reason : uint8_t {
   kStaleClaim,
   kNotHeld,
   kInstanceStopped,
+  kCancelling,
   kAmbiguousNode,
   kSupersededVersion,
   kLimitReached,

@@ -20,12 +20,21 @@ ChildClass ClassOf(const Instance& child) {
   }
 }
 
+bool AwaitsChild(const Instance& parent, const Instance& child) {
+  if (parent.Stopped() || parent.Cancelling() || !child.parent_step) return false;
+  const auto slot = parent.tokens.SlotOfHome(child.parent_step->home);
+  if (!slot) return false;
+  const Token& token = parent.tokens[*slot];
+  return Awaits(token) && token.step->children->generation == child.parent_step->generation;
+}
+
 bool WantsChildren(const Instance& instance, const Token& token) {
   if (instance.Stopped() || !token.step || !token.step->children) return false;
   if (token.state != TokenState::kWaiting) return false;
   const ChildCounts& children = *token.step->children;
   if (!children.Awaited()) return false;
   if (instance.state != InstanceState::kRunning || instance.Cancelling()) return false;
+  if (instance.plan->resuming != PlanState::Resuming::kNone) return false;
   if (!children.counted) return true;
   if (!children.restart && children.started >= children.total) return false;
   return children.concurrency == 0 ||
@@ -50,6 +59,7 @@ void JudgeChildren(Scene& scene, uint64_t visit) {
   if (!slot) return;
   const Token token = std::as_const(instance.tokens)[*slot];
   if (token.state != TokenState::kWaiting || !Awaits(token)) return;
+  if (instance.plan->resuming != PlanState::Resuming::kNone) return;
   if (!token.step->children->AllEnded()) return;
   const ChildCounts& children = *token.step->children;
   const Node& home = scene.machine.nodes[token.home];
@@ -58,7 +68,7 @@ void JudgeChildren(Scene& scene, uint64_t visit) {
   const uint64_t failed = children.failed + children.paused;
   if (instance.Cancelling()) {
     if (children.paused > 0) return;  // they are told of the cancel, and stop
-    if (spawn) instance.tokens.Remove(*slot);
+    if (spawn) instance.tokens.Leave(*slot);
   } else if (failed > 0) {
     std::string why = std::to_string(failed) + " of " + std::to_string(children.total) +
                       (children.total == 1 ? " child" : " children") + " failed";
@@ -128,13 +138,28 @@ void CountChild(ChildCounts& children, ChildClass child, int64_t by) {
   }
 }
 
+void CountMove(ChildCounts& children, ChildClass from, ChildClass to, bool unplanned) {
+  /*mutant stopped-child-running*/ CountChild(children, from, -1); /*end*/
+  CountChild(children, to, +1);
+  if (unplanned && to == ChildClass::kFailed) ++children.unplanned;
+  if (unplanned && from == ChildClass::kFailed) --children.unplanned;
+}
+
 }  // namespace
 
 void ChildMoved(Scene& scene, NodeIndex home, uint64_t generation, ChildClass from, ChildClass to,
                 bool unplanned) {
   Instance& instance = scene.instance;
   const auto slot = instance.Stopped() ? std::nullopt : instance.tokens.SlotOfHome(home);
-  if (!slot) return;
+  if (!slot) {
+    // It was cancelled, and counts on for its resume.
+    Token* left = instance.tokens.LeftAt(home);
+    const bool theirs = left && left->step && left->step->children &&
+                        left->step->children->generation == generation;
+    /*mutant left-step-not-counted*/ if (theirs)
+      CountMove(*left->step->children, from, to, unplanned); /*end*/
+    return;
+  }
   const Token& standing = std::as_const(instance.tokens)[*slot];
   if (!standing.step || !standing.step->children ||
       standing.step->children->generation != generation) {
@@ -142,10 +167,7 @@ void ChildMoved(Scene& scene, NodeIndex home, uint64_t generation, ChildClass fr
   }
   Token& token = instance.tokens.Mutable(*slot);
   ChildCounts& children = *token.step->children;
-  /*mutant stopped-child-running*/ CountChild(children, from, -1); /*end*/
-  CountChild(children, to, +1);
-  if (unplanned && to == ChildClass::kFailed) ++children.unplanned;
-  if (unplanned && from == ChildClass::kFailed) --children.unplanned;
+  CountMove(children, from, to, unplanned);
   JudgeChildren(scene, token.visit);
   JudgeSteps(scene);
 }

@@ -103,6 +103,12 @@ bool LostInCrash(const Scene& scene, const Token& token, ClaimId id) {
 
 }  // namespace
 
+bool MayStillReport(const Scene& scene, const Token& token, ClaimId id) {
+  const Claim* listed = token.FindClaim(id);
+  return /*mutant given-back-accepted*/ listed ? !listed->given_back
+                                               : LostInCrash(scene, token, id) /*end*/;
+}
+
 Result<size_t> ClaimedSlot(Scene& scene, const ClaimRef& claim) {
   Instance& instance = scene.instance;
   if (instance.Stopped()) {
@@ -117,9 +123,7 @@ Result<size_t> ClaimedSlot(Scene& scene, const ClaimRef& claim) {
                                (Where(scene).empty() ? "" : ", " + Quoted(Where(scene))));
   }
   const Token& token = std::as_const(instance.tokens)[*slot];
-  const Claim* listed = token.FindClaim(claim.id);
-  if (/*mutant given-back-accepted*/ listed ? listed->given_back
-                                            : !LostInCrash(scene, token, claim.id) /*end*/) {
+  if (!MayStillReport(scene, token, claim.id)) {
     return Stale(instance, "it was given back; ask Ready for a new one");
   }
   return *slot;
@@ -439,22 +443,6 @@ void NoteSignal(Scene& scene, uint64_t visit, ClaimId id) {
   if (claim != token->claims.end() && claim->operation) claim->operation->signal_time = scene.now;
 }
 
-void EndUntold(Scene& scene, uint64_t visit, ClaimId id) {
-  Instance& instance = scene.instance;
-  Token* token = instance.tokens.FindMutable(visit);
-  if (!token || instance.Stopped()) return;
-  auto claim = std::ranges::find(token->claims, id, &Claim::id);
-  if (claim == token->claims.end() || claim->given_back) return;
-  const bool repeats = !scene.machine.nodes[token->node].AtMostOnce();
-  if (!repeats && !instance.Cancelling()) {  // it stays CLAIMED, until somebody says what to do
-    if (claim->operation) claim->operation->lost = true;
-    return;
-  }
-  GiveBack(scene, *token, *claim, "", "it has ended without a report");
-  FreeIfUnclaimed(scene, visit);
-  StopIfCancelled(scene);
-}
-
 void TimeOut(Scene& scene, uint64_t visit, ClaimId id) {
   const auto slot = scene.instance.tokens.SlotOf(visit);
   if (!slot || scene.instance.Stopped()) return;
@@ -501,6 +489,10 @@ void Rerun(Scene& scene, uint64_t visit) {
     if (!claim.given_back) GiveBack(scene, token, claim, "", "resumed with force");
   }
   ForgetLost(scene, token);
+  if (std::exchange(token.unsaid, false) && token.state == TokenState::kHeld) {
+    token.state = TokenState::kReady;
+    token.available_at = scene.now;
+  }
   FreeIfUnclaimed(scene, visit);
 }
 

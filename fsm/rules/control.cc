@@ -15,8 +15,8 @@ Result<Ok> Pause(Scene& scene) {
   } else if (instance.waits.Paused()) {
     return Ok{};
   }
-  // A plan that is being cancelled is not paused: its remaining steps have to be told.
-  if (instance.plan && instance.Cancelling()) return Ok{};
+  // What is being cancelled is not paused: the workers that have it in hand have to be told.
+  if (/*mutant cancelling-paused*/ instance.Cancelling() /*end*/) return Ok{};
   TakeBackUnbegun(scene);
   // One that waits for its turn keeps its place.
   if (!instance.waits.Has(Wait::kLimit))
@@ -47,11 +47,14 @@ Result<std::vector<uint64_t>> Chosen(Scene& scene, const std::string& node) {
 Result<Ok> Resume(Scene& scene, const std::string& node, bool force) {
   Instance& instance = scene.instance;
   if (instance.Stopped()) return Stopped(instance);
+  if (instance.Cancelling()) return BeingCancelled(instance);
   if (IsPlanned(scene)) return ResumeSteps(scene, node, force);
   auto chosen = Chosen(scene, node);
   if (!chosen) return chosen.error();
   std::erase_if(*chosen, [&](uint64_t visit) {
-    return !force || std::as_const(instance.tokens).Find(visit)->state != TokenState::kClaimed;
+    const Token& token = *std::as_const(instance.tokens).Find(visit);
+    const bool held = token.state == TokenState::kHeld && (force || !node.empty());
+    return !held && (!force || token.state != TokenState::kClaimed);
   });
   if (!node.empty() && chosen->empty()) {
     return Refused(Reason::kNotHeld, "nothing of " + Named(instance) + " is held at " +
@@ -69,7 +72,7 @@ Result<Ok> Resume(Scene& scene, const std::string& node, bool force) {
   if (instance.waits.Has(Wait::kTurn)) event.note = std::string(kWaitsItsTurn);
   for (uint64_t visit : *chosen) Rerun(scene, visit);
   if (instance.state == InstanceState::kScheduled) StartDue(scene);
-  StopIfCancelled(scene);
+  GoOnIfSaid(scene);
   return Ok{};
 }
 
@@ -90,23 +93,28 @@ Result<Ok> Cancel(Scene& scene, CancelMode mode) {
     if (instance.result == InstanceResult::kCancelled) return Ok{};
     return Stopped(instance);
   }
+  if (!instance.Cancelling()) {
+    instance.cancel_time = scene.now;
+    instance.with_parent = false;
+  }
   instance.cancel = std::max({instance.cancel, mode, CancelMode::kCancel});
   if (/*mutant kill-waits*/ mode >= CancelMode::kForce /*end*/) {
     StopCancelled(scene);
     return Ok{};
   }
   TakeBackUnbegun(scene);
-  if (IsPlanned(scene)) {
-    CancelSteps(scene);
-    // The remaining steps have to be told, also when somebody had paused the plan.
-    if (!instance.tokens.empty() && instance.waits.Paused()) {
-      LetRun(scene, {Wait::kPause, Wait::kStuck, Wait::kTurn});
-      ReleaseLimits(instance);
-      ForgetTokenLimits(instance);
-      Emit(scene, ChangeKind::kResumed).note = "to be cancelled";
-    }
-  }
+  if (IsPlanned(scene)) CancelSteps(scene);
   StopIfCancelled(scene);
+  // Whoever has work in hand has to be told, also when somebody had paused the instance.
+  if (!instance.Stopped() && instance.waits.Paused()) {
+    LetRun(scene, {Wait::kPause, Wait::kStuck, Wait::kTurn});
+    ReleaseLimits(instance);
+    ForgetTokenLimits(instance);
+    Event& event = Emit(scene, ChangeKind::kResumed);
+    event.node = IsPlanned(scene) ? "" : Where(scene);
+    event.visit = IsPlanned(scene) ? 0 : VisitOf(scene);
+    event.note = "to be cancelled";
+  }
   return Ok{};
 }
 

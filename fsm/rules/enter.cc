@@ -22,18 +22,6 @@ bool CountsEntries(const Node& node) {
   return node.settings->max_visits > 0 || node.kind == NodeKind::kDelay;
 }
 
-InstanceResult ResultOf(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::kSuccess:
-      return InstanceResult::kSuccess;
-    case Outcome::kWarning:
-      return InstanceResult::kWarning;
-    case Outcome::kError:
-      return InstanceResult::kError;
-  }
-  return InstanceResult::kNone;
-}
-
 // What a token does on its node: it is ready, waits, is held, or done.
 void SetTokenState(Scene& scene, Token& token) {
   const Node& node = scene.machine.nodes[token.node];
@@ -65,6 +53,18 @@ void SetTokenState(Scene& scene, Token& token) {
 }
 
 }  // namespace
+
+InstanceResult ResultOf(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kSuccess:
+      return InstanceResult::kSuccess;
+    case Outcome::kWarning:
+      return InstanceResult::kWarning;
+    case Outcome::kError:
+      return InstanceResult::kError;
+  }
+  return InstanceResult::kNone;
+}
 
 const Edge& Choose(Scene& scene, const Node& node, const Edge& first, Arrival* arrival) {
   const std::vector<ConditionPtr>& choices = node.settings->choices;
@@ -103,7 +103,16 @@ bool Enter(Scene& scene, size_t slot, Arrival arrival, bool announce) {
         most == 0 ? 0 : /*mutant planted-02*/ instance.Entries(node.id) /*end*/;
     if (/*mutant max-visits-ignored*/ most == 0 || entries < most /*end*/) break;
     if (hops > scene.machine.nodes.size()) {
-      if (instance.Cancelling()) return StopCancelled(scene), false;
+      if (instance.Cancelling()) {
+        if (slot < instance.tokens.size()) {  // there it would stand anew
+          Token again;
+          again.node = std::as_const(instance.tokens)[slot].node;
+          again.visit = visit;
+          SetTokenState(scene, again);
+          instance.tokens.Replace(slot, std::move(again));
+        }
+        return StopCancelled(scene), false;
+      }
       Stop(scene, InstanceResult::kError, arrival.node, visit,
            "no node left to go to: every node on the way had been visited as often as its "
            "max_visits allows");

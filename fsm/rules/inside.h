@@ -20,6 +20,7 @@ void KeepAnswer(const Answer& answer, Instance* instance, Event* event);
 Error Refused(Reason reason, std::string message);
 Error Stale(const Instance& instance, const std::string& why);
 Error Stopped(const Instance& instance);
+Error BeingCancelled(const Instance& instance);
 std::string Named(const Instance& instance);  // "instance 'x'"
 // The node and the visit of an instance with one token; "" and 0 for any other.
 std::string Where(const Scene& scene);
@@ -36,6 +37,9 @@ void LetRun(Scene& scene, Waits reasons);
 // token there, none when `where` is kNoNode.
 void Stop(Scene& scene, InstanceResult result, NodeIndex where, uint64_t visit,
           std::string error = "");
+// The same, and keeps where it stood, so that a resume can continue it.
+void StopResumable(Scene& scene, InstanceResult result, NodeIndex where, uint64_t visit,
+                   std::string error = "");
 void StopCancelled(Scene& scene);
 // A cancel waits for claimed work: the end of the last claim ends the instance.
 void StopIfCancelled(Scene& scene);
@@ -77,6 +81,7 @@ struct Arrival {
 // The edge to take of those that have the same transition as `first`: the first whose `if` holds.
 // Sets `arrival->note` when there was a choice. `given`: the params that came with it.
 const Edge& Choose(Scene& scene, const Node& node, const Edge& first, Arrival* arrival);
+InstanceResult ResultOf(Outcome outcome);
 // Puts the token at `slot` on a node, past nodes that have no visits left, and emits TRANSITIONED
 // for each of them. `announce` false: not for the first, which STARTED has named. False when the
 // instance stopped on the way.
@@ -88,6 +93,8 @@ std::vector<std::string> Follow(Scene& scene, size_t slot, const Edge& edge, Arr
 
 // The token that a worker's claim is about, once the claim is known to be of this instance.
 Result<size_t> ClaimedSlot(Scene& scene, const ClaimRef& claim);
+// Whether a claim of the token is not void: it is listed, or was lost in a crash.
+bool MayStillReport(const Scene& scene, const Token& token, ClaimId id);
 // What the node's latency learns from a report, by `claim` (null: without one), and from the other
 // live claims of the visit.
 void SampleReport(Scene& scene, const Token& token, const Claim* claim, Event& event);
@@ -101,10 +108,17 @@ void KeepCheckpoint(Token& token, const std::string& checkpoint);
 // Runs a claimed visit again: its claims are void, whatever became of their workers.
 void Rerun(Scene& scene, uint64_t visit);
 
+// resume.cc --------------------------------------------------------------------------------------
+
+// A machine that was paused because of work that runs at most once, and of which nobody knows how it
+// went, goes on when that has been dealt with.
+void GoOnIfSaid(Scene& scene);
+
 // step_report.cc, step_control.cc ----------------------------------------------------------------
 
 Result<Answer> ReportStep(Scene& scene, size_t slot, ClaimId claim, const ReportArgs& args);
 Result<Ok> ResumeSteps(Scene& scene, const std::string& node, bool force);
+Error NotHeld(const Scene& scene, const std::string& node, const std::string& hint);
 Result<Ok> SkipStep(Scene& scene, const std::string& node);
 // The token that a call from outside names, by its step's path or its exact node; the only one when
 // `node` is empty.

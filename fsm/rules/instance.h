@@ -165,6 +165,11 @@ struct PlanState {
   bool stopping = false;          // wait_after_fail is over, and the plan stops with ERROR
   NodeIndex impatient = kNoNode;  // the held step because of which wait_after_fail has paused it
   std::vector<OpenEdge> open;    // the way that is left when many nodes are reached at once
+  // The way that a cancel or a stop has left, for the resume.
+  std::vector<OpenEdge> shut;
+  // It was resumed, and children that were cancelled with it are still to be resumed.
+  enum class Resuming : uint8_t { kNone, kResumes, kForces };
+  Resuming resuming = Resuming::kNone;
 
   bool OwnsGraph() const { return graph == kOwnGraph; }
   friend bool operator==(const PlanState&, const PlanState&) = default;
@@ -222,6 +227,11 @@ struct Instance {
   };
   std::vector<Prerequisite> after;  // those that have not stopped yet
   CancelMode cancel = CancelMode::kNone;  // as it was asked for
+  Timestamp cancel_time;                  // when it was asked for first; zero: it was not
+  // It is cancelled because its parent is, or has stopped. When it goes on: a call has resumed it
+  // after that, and no step waits for it.
+  bool with_parent = false;
+  bool resumable = false;                 // it has stopped, and a resume continues it
   std::string parent;
   std::string error;
   uint64_t last_visit = 0;  // the highest visit number given out

@@ -129,7 +129,7 @@ void AwaitTurn(Scene& scene, uint64_t visit, TokenLimits limits) {
   const auto slot = instance.tokens.SlotOf(visit);
   if (!slot || instance.tokens[*slot].state != TokenState::kReady) return;
   if (IsPlanned(scene) && instance.Cancelling()) {  // the step has not begun, and will not
-    instance.tokens.Remove(*slot);
+    instance.tokens.Leave(*slot);
     return JudgeSteps(scene);
   }
   Token& token = instance.tokens.Mutable(*slot);

@@ -75,6 +75,9 @@ void Walk::Along(const Edge& edge, NodeIndex from, const std::string& transition
 
 std::vector<std::string> Walk::Go() {
   PlanState& plan = *scene_.instance.plan;
+  if (scene_.instance.Cancelling()) {  // nothing opens before a resume goes this way again
+    /*mutant way-not-shut*/ std::ranges::copy(open_, std::back_inserter(plan.shut)); /*end*/
+  }
   size_t left = scene_.portion;
   for (; !open_.empty() && !scene_.instance.Stopped() && left > 0; --left) Step();
   if (!scene_.instance.Stopped() && !scene_.instance.Cancelling()) {
@@ -431,7 +434,7 @@ void GiveUp(Scene& scene, size_t slot, const std::string& error, const Led& led)
   const Rescue rescue = ActionOf(scene, std::as_const(scene.instance.tokens)[slot]).rescue;
   Hold(scene, slot, error, led);
   if (scene.instance.Cancelling()) {
-    scene.instance.tokens.Remove(slot);
+    scene.instance.tokens.Leave(slot);
   } else if (rescue == Rescue::kSkip) {
     SkipHeld(scene, slot, "", StepOutcome::kFailed);
   } else {

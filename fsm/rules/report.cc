@@ -65,6 +65,7 @@ Result<Answer> Take(Scene& scene, size_t slot, const ReportArgs& args) {
   const Token left = std::as_const(instance.tokens)[slot];
   auto edge = LegalEdge(scene, left, args.transition);
   if (!edge) return edge.error();
+  if (auto may = MayGoOn(scene); !may) return may.error();
 
   const Claim* claim = id ? left.FindClaim(id) : nullptr;
   Arrival arrival{.node = kNoNode,
@@ -85,6 +86,7 @@ Result<Answer> Take(Scene& scene, size_t slot, const ReportArgs& args) {
   Check(scene.events.size() > first, "an accepted report makes an event");
   answer.visit = scene.events[first].visit;
   StopIfCancelled(scene);
+  GoOnIfSaid(scene);
   answer.state = instance.state;
   answer.result = instance.result;
   answer.started = args.started;

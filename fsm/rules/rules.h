@@ -196,9 +196,6 @@ void TimeOut(Scene& scene, uint64_t visit, ClaimId id);
 void LoseClaim(Scene& scene, uint64_t visit, ClaimId id, bool for_good);
 // The agent of a claim has the order to stop.
 void NoteSignal(Scene& scene, uint64_t visit, ClaimId id);
-// No process of the claim's operation lives any more, and its agent has not said how it went. A
-// cancel waits for it no longer.
-void EndUntold(Scene& scene, uint64_t visit, ClaimId id);
 // What has not begun goes back, because the instance pauses or is cancelled.
 void TakeBackUnbegun(Scene& scene);
 
@@ -218,6 +215,35 @@ Result<Ok> Pause(Scene& scene);
 Result<Ok> Resume(Scene& scene, const std::string& node, bool force);
 Result<Ok> Skip(Scene& scene, const std::string& node);
 Result<Ok> Cancel(Scene& scene, CancelMode mode);
+
+// resume.cc --------------------------------------------------------------------------------------
+
+// Whether Continue would go on with a stopped instance; `node` empty: as a whole.
+Result<Ok> MayContinue(const Scene& scene, const std::string& node);
+// Goes on with a stopped instance where it stood. What is left of it is restored, and its graph is
+// scene.machine. What had begun and has not ended stays with its workers, unless `force`. Of work
+// that runs at most once and ended without saying how, only what `node` names is handed out again.
+// REQUIRES: MayContinue.
+void Continue(Scene& scene, const std::string& node, bool force);
+// The same of an instance that is being cancelled because its parent was, which now goes on.
+void CallOff(Scene& scene, bool force);
+// The children that were cancelled with a plan have been resumed with it.
+void ChildrenResumed(Scene& scene);
+// Keeps a report that was refused with STALE_CLAIM, because its instance has stopped or its step was
+// dropped, for the resume: the first of a visit. False: it is not kept.
+bool KeepLate(Scene& scene, const ReportArgs& args);
+ReportArgs ReportOf(const Instance& instance, uint64_t visit, const LateReport& late);
+// A worker's process has ended without a report: of an instance that has stopped or is being
+// cancelled. `gave_back`: its work may be done again, also what runs at most once. False: the claim
+// is none of those.
+bool EndClaim(Scene& scene, const ClaimRef& claim, bool gave_back);
+// What workers still have in hand of an instance that has stopped.
+struct Leftover {
+  uint64_t visit = 0;
+  NodeIndex node = kNoNode;
+  Claim claim;
+};
+std::vector<Leftover> LeftoversOf(const Instance& instance);
 
 // upgrade.cc -------------------------------------------------------------------------------------
 
@@ -274,6 +300,8 @@ void GiveWay(Scene& scene, CancelMode mode, const std::string& why);
 // children.cc ------------------------------------------------------------------------------------
 
 ChildClass ClassOf(const Instance& child);
+// Whether a step of `parent`, which goes on, waits for the child.
+bool AwaitsChild(const Instance& parent, const Instance& child);
 // Whether the token's step wants more children now.
 bool WantsChildren(const Instance& instance, const Token& token);
 // Says how many children there will be. The step goes on at once when there are none.

@@ -1,5 +1,7 @@
 // What all rules do to a scene: events, states and ends; and how they refuse.
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "fsm/base/names.h"
 #include "fsm/rules/inside.h"
@@ -17,9 +19,14 @@ Error Stale(const Instance& instance, const std::string& why) {
 }
 
 Error Stopped(const Instance& instance) {
-  return Refused(Reason::kInstanceStopped, Named(instance) + " has stopped with " +
-                                               std::string(Name(instance.result)) +
-                                               "; nothing moves it any more");
+  return Refused(Reason::kInstanceStopped,
+                 Named(instance) + " has stopped with " + std::string(Name(instance.result)) +
+                     (instance.resumable ? "; resume it first" : "; nothing moves it any more"));
+}
+
+Error BeingCancelled(const Instance& instance) {
+  return Refused(Reason::kCancelling,
+                 Named(instance) + " is being cancelled; it can be resumed once it has stopped");
 }
 
 std::string Where(const Scene& scene) {
@@ -76,6 +83,28 @@ void LetRun(Scene& scene, Waits reasons) {
   if (state != scene.instance.state) SetState(scene, state);
 }
 
+namespace {
+
+// Where a stopped instance is to go on is kept with it.
+void LeaveForResume(Instance& instance) {
+  instance.resumable = true;
+  if (instance.plan) {
+    std::ranges::move(instance.plan->open, std::back_inserter(instance.plan->shut));
+    instance.plan->open.clear();
+  }
+  instance.tokens.LeaveAll();
+}
+
+}  // namespace
+
+void StopResumable(Scene& scene, InstanceResult result, NodeIndex where, uint64_t visit,
+                   std::string error) {
+  auto entries = scene.instance.entries;
+  /*mutant stopped-forgets-where*/ LeaveForResume(scene.instance); /*end*/
+  Stop(scene, result, where, visit, std::move(error));
+  scene.instance.entries = std::move(entries);
+}
+
 void Stop(Scene& scene, InstanceResult result, NodeIndex where, uint64_t visit, std::string error) {
   Instance& instance = scene.instance;
   SetState(scene, InstanceState::kStopped);
@@ -84,13 +113,14 @@ void Stop(Scene& scene, InstanceResult result, NodeIndex where, uint64_t visit, 
   if (!error.empty()) instance.error = std::move(error);
   /*mutant success-keeps-error*/ if (result == InstanceResult::kSuccess)
     instance.error.clear(); /*end*/  // of a failure on the way
-  instance.tokens.Clear();
+  if (!instance.resumable) instance.tokens.Clear();
   instance.entries.clear();
   instance.waits.Remove({Wait::kLimit, Wait::kTurn, Wait::kPause, Wait::kStuck, Wait::kGroup});
   /*mutant limit-not-given-back*/ ReleaseLimits(instance); /*end*/
   const bool planned = IsPlanned(scene) && where < scene.machine.nodes.size();
   if (instance.plan) {
     instance.plan->open.clear();
+    instance.plan->resuming = PlanState::Resuming::kNone;
     if (planned) instance.plan->ended_at = scene.machine.nodes[where].id;
   }
   if (where != kNoNode) {
@@ -113,7 +143,7 @@ void StopCancelled(Scene& scene) {
   event.node = kCancelledNode;
   event.visit = VisitOf(scene);
   event.note = scene.instance.error;
-  Stop(scene, InstanceResult::kCancelled, kCancelledIndex, scene.instance.last_visit);
+  StopResumable(scene, InstanceResult::kCancelled, kCancelledIndex, scene.instance.last_visit);
 }
 
 void StopIfCancelled(Scene& scene) {

@@ -104,14 +104,17 @@ void Drop(Scene& scene, uint64_t visit, const std::string& why) {
   const Token token = std::as_const(tokens)[slot];
   const Node& home = scene.machine.nodes[token.home];
   scene.instance.plan->partial -= token.step->progress * WeightOf(scene, home);
-  tokens.Remove(slot);
   Event& event = Emit(scene, ChangeKind::kSkipped);
   event.prev_node = scene.machine.nodes[token.node].id;
   event.node = home.id;
   event.transition = "stop";
-  event.visit = event.left_visit = visit;
+  event.visit = visit;  // a resume may go on with it
   event.note = "its plan stops: " + why;
   SampleAbandoned(scene, token, {}, event);
+  for (Claim& claim : tokens.Mutable(slot).claims) {
+    if (claim.Live()) claim.sampled = scene.now - claim.claim_time;
+  }
+  tokens.Leave(slot);
   Settling& settling = tokens.Settle(token.home);
   settling.dropped = true;
   settling.outcome = StepOutcome::kSkipped;

@@ -1,5 +1,6 @@
 // What operators do to the steps of a plan, and how its state follows from its tokens.
 #include <algorithm>
+#include <iterator>
 
 #include "fsm/base/names.h"
 #include "fsm/rules/inside.h"
@@ -72,12 +73,12 @@ void GoOn(Scene& scene) {
   GoOnInTurn(scene, {Wait::kPause, Wait::kStuck});
 }
 
+}  // namespace
+
 Error NotHeld(const Scene& scene, const std::string& node, const std::string& hint) {
   return Refused(Reason::kNotHeld, "nothing of " + Named(scene.instance) + " is held" +
                                        (node.empty() ? "" : " at " + Quoted(node)) + hint);
 }
-
-}  // namespace
 
 Result<Ok> ResumeSteps(Scene& scene, const std::string& node, bool force) {
   Instance& instance = scene.instance;
@@ -85,6 +86,11 @@ Result<Ok> ResumeSteps(Scene& scene, const std::string& node, bool force) {
   std::vector<uint64_t> claimed;
   if (node.empty()) {
     held = VisitsIn(instance, TokenState::kHeld);
+    if (!force) {  // what nobody knows the end of is handed out by name only
+      std::erase_if(held, [&](uint64_t visit) {
+        return std::as_const(instance.tokens).Find(visit)->unsaid;
+      });
+    }
     if (force) claimed = VisitsIn(instance, TokenState::kClaimed);
   } else {
     auto slot = StepSlot(scene, node);
@@ -151,12 +157,14 @@ void DropIfCancelled(Scene& scene, uint64_t visit) {
   if (!slot) return;
   const Token& token = std::as_const(instance.tokens)[*slot];
   if (token.state != TokenState::kReady || token.step->event == "cancel") return;
-  instance.tokens.Remove(*slot);
+  instance.tokens.Leave(*slot);
 }
 
 void CancelSteps(Scene& scene) {
   Instance& instance = scene.instance;
-  instance.plan->open.clear();
+  std::ranges::move(std::exchange(instance.plan->open, {}),
+                    std::back_inserter(instance.plan->shut));
+  instance.plan->resuming = PlanState::Resuming::kNone;
   std::vector<uint64_t> visits;
   for (const Token& token : instance.tokens) visits.push_back(token.visit);
   for (uint64_t visit : visits) {
@@ -177,7 +185,7 @@ void CancelSteps(Scene& scene) {
       step.event = "cancel";
       step.event_data.clear();
     } else {
-      instance.tokens.Remove(slot);
+      /*mutant cancelled-step-forgotten*/ instance.tokens.Leave(slot); /*end*/
     }
   }
 }
@@ -196,7 +204,7 @@ bool AtRest(const Instance& instance) {
 void StopAfterFailure(Scene& scene) {
   const Tokens& tokens = scene.instance.tokens;
   const NodeIndex where = tokens.empty() ? kNoNode : tokens.front().node;
-  Stop(scene, InstanceResult::kError, where, tokens.empty() ? 0 : tokens.front().visit);
+  StopResumable(scene, InstanceResult::kError, where, tokens.empty() ? 0 : tokens.front().visit);
 }
 
 // What is blocked counts as skipped from now on, so that the steps whose `if` waits for it are
@@ -235,7 +243,7 @@ void JudgeSteps(Scene& scene) {
     return;
   }
   const auto fails = [&](const Token& token) {
-    return ActionOf(scene, token).rescue == Rescue::kFail;
+    return ActionOf(scene, token).rescue == Rescue::kFail && !token.unsaid;
   };
   const bool fail =
       rest && /*mutant disagreement-fails*/ std::ranges::all_of(tokens, fails) /*end*/;
@@ -246,7 +254,7 @@ void JudgeSteps(Scene& scene) {
   const std::string why = "step " + StepOf(scene, first).path + ": " +
                           (first.error.empty() ? "it failed" : first.error) +
                           (held > 1 ? " (and " + std::to_string(held - 1) + " more)" : "");
-  if (fail) return Stop(scene, InstanceResult::kError, first.node, first.visit, why);
+  if (fail) return StopResumable(scene, InstanceResult::kError, first.node, first.visit, why);
   instance.error = why;
   ReleaseLimits(instance);
   if (scene.machine.nodes_ask) ForgetCalls(scene);

@@ -90,7 +90,7 @@ Result<std::vector<std::string>> Suspend(const StepReport& report) {
   const bool waits_still = report.args.children == 0 && step.children && step.children->Awaited();
   if (scene.instance.Cancelling()) {
     if (was == "cancel") {
-      scene.instance.tokens.Remove(report.slot);
+      scene.instance.tokens.Leave(report.slot);
     } else {
       Wake(scene, report.slot, "cancel", "", "");
     }
@@ -147,7 +147,8 @@ Result<std::vector<std::string>> Fail(const StepReport& report) {
   event.client = report.client;
   event.left_visit = report.left.visit;
   if (cancelled) {
-    scene.instance.tokens.Remove(report.slot);
+    scene.instance.tokens.Mutable(report.slot).state = TokenState::kNone;  // its visit is over
+    scene.instance.tokens.Leave(report.slot);
   } else {
     FailStep(scene, report.left.visit,
              report.args.error.empty() ? "its planner reported an error" : report.args.error);

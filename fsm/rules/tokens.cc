@@ -61,11 +61,11 @@ size_t Tokens::Count(TokenState state) const {
 bool Tokens::Within(size_t nodes) const {
   const auto within = [nodes](NodeIndex index) { return index < nodes; };
   const Plan& plan = InPlan();
-  return std::ranges::all_of(tokens_,
-                             [&](const Token& token) {
-                               return within(token.node) &&
-                                      (token.home == kNoNode || within(token.home));
-                             }) &&
+  const auto stands = [&](const Token& token) {
+    return within(token.node) && (token.home == kNoNode || within(token.home));
+  };
+  return std::ranges::all_of(left(), stands, [](const auto& one) { return one.second; }) &&
+         std::ranges::all_of(tokens_, stands) &&
          std::ranges::all_of(plan.arrived, within, [](const auto& one) { return one.first; }) &&
          std::ranges::all_of(plan.doomed, within) &&
          std::ranges::all_of(plan.patched, within, [](const auto& one) { return one.first; }) &&
@@ -161,11 +161,90 @@ void Tokens::Clear() {
     if (NoteFirst(token)) touched_.push_back({token.visit, std::move(token)});
   }
   tokens_.clear();
+  left_.reset();
   if (!plan_) return;
   plan_->by_visit.clear();
   plan_->by_home.clear();
   plan_->arrived.clear();
   /*mutant doomed-after-upgrade*/ plan_->doomed.clear(); /*end*/
+  plan_->patched.clear();
+  plan_->settlings.clear();
+}
+
+const Tokens::Left& Tokens::left() const {
+  static const Left kNone;
+  return left_ ? *left_ : kNone;
+}
+
+void Tokens::Leave(size_t slot) {
+  Check(slot < tokens_.size(), "a token that is left is there");
+  RestoreLeft(tokens_[slot]);
+  Remove(slot);
+}
+
+void Tokens::LeaveAll() {
+  for (Token& token : tokens_) {
+    RestoreLeft(token);
+    if (NoteFirst(token)) touched_.push_back({token.visit, std::move(token)});
+  }
+  tokens_.clear();
+  if (!plan_) return;
+  plan_->by_visit.clear();
+  plan_->by_home.clear();
+}
+
+void Tokens::RestoreLeft(Token token) {
+  if (!left_) left_ = Left();
+  const std::pair key(token.home, token.visit);
+  (*left_)[key] = std::move(token);
+}
+
+Token* Tokens::LeftOf(uint64_t visit) {
+  if (!left_) return nullptr;
+  auto it = std::ranges::find(*left_, visit, [](const auto& one) { return one.first.second; });
+  if (it == left_->end()) return nullptr;
+  if (it->first.first != kNoNode) OfPlan().dirty.insert(it->first.first);
+  return &it->second;
+}
+
+Token* Tokens::LeftAt(NodeIndex home) {
+  if (!left_) return nullptr;
+  auto it = left_->lower_bound({home, 0});
+  if (it == left_->end() || it->first.first != home) return nullptr;
+  OfPlan().dirty.insert(home);
+  return &it->second;
+}
+
+void Tokens::TakeUp() {
+  uint64_t done = 0;  // the visit of the DONE token: one that is left may have it, too
+  if (tokens_.size() == 1 && tokens_[0].home == kNoNode && tokens_[0].state == TokenState::kDone) {
+    done = tokens_[0].visit;
+    Note(tokens_[0]);
+    tokens_.clear();
+  }
+  if (!left_) return;
+  Left left = std::move(*left_);
+  left_.reset();
+  for (auto& [key, token] : left) {
+    tokens_.push_back(std::move(token));
+    Index(tokens_.size() - 1);
+    const uint64_t visit = key.second;
+    if (key.first == kNoNode) {
+      if (visit != done) NoteNew(visit);
+      continue;
+    }
+    Plan& plan = OfPlan();
+    plan.dirty.insert(key.first);
+    plan.ended.erase(key.first);
+    if (visit != done && plan.touched.insert(visit).second) touched_.push_back({visit, std::nullopt});
+  }
+}
+
+void Tokens::ForgetLeft() {
+  left_.reset();
+  if (!plan_) return;
+  plan_->arrived.clear();
+  plan_->doomed.clear();
   plan_->patched.clear();
   plan_->settlings.clear();
 }

@@ -63,11 +63,12 @@ struct Claim {
   double progress = 0;
   Duration sampled{};       // not zero: counted as having lasted at least this long
   uint64_t session = 0;     // the stream that it was handed out on; 0: none; not kept on disk
+  bool ended = false;       // its worker has ended, and has not said how it went
 
   // Null: it began when it was handed out, and is given back when its stream ends.
   Boxed<Operation> operation = {};
 
-  bool Live() const { return !timed_out && !given_back; }
+  bool Live() const { return !timed_out && !given_back && !ended; }
   // Until a claim has begun, `deadline` says until when it must have.
   bool Begun() const { return !operation || operation->begin_time != Timestamp(); }
   // REQUIRES: it has begun.
@@ -145,6 +146,21 @@ struct Handling {
   friend bool operator==(const Handling&, const Handling&) = default;
 };
 
+// A report that came when its instance had stopped. It was refused, and counts at the resume.
+struct LateReport {
+  ClaimId claim;
+  Timestamp time;
+  std::string transition;
+  std::string params;
+  std::string output;
+  std::string error;
+  std::string client;
+  std::optional<Duration> wake_after;
+  uint64_t children = 0;  // instances to start: their rows are those of a suspended step
+  uint32_t concurrency = 0;
+  friend bool operator==(const LateReport&, const LateReport&) = default;
+};
+
 // One node where an instance stands.
 struct Token {
   NodeIndex node = kNoNode;
@@ -161,6 +177,10 @@ struct Token {
   Boxed<TokenLimits> limits;     // null: it holds none and waits for none
   Boxed<Handling> handling;      // null: nothing of it
   Boxed<RunsOn> runs_on;         // resolved; null: not yet, or any worker may take it
+  // Held, because it runs at most once, and its worker has ended without saying how it went: only a
+  // call that names the node hands it out again, or one with force.
+  bool unsaid = false;
+  Boxed<LateReport> late;  // of what is left: null: nobody has reported
 
   bool WaitsForLimits() const { return limits && limits->state == TokenLimits::State::kWaits; }
   std::string_view Checkpoint() const {
@@ -227,7 +247,21 @@ class Tokens {
   Token& Add(Token token);
   void Replace(size_t slot, Token token);
   void Remove(size_t slot);
-  void Clear();  // tokens and arrivals
+  void Clear();  // tokens and arrivals, and what is left
+
+  // What is left: tokens that were taken away because their instance is cancelled or stops, as they
+  // were, for its resume. A home has one of them at most.
+  using Left = std::map<std::pair<NodeIndex, uint64_t>, Token>;  // by home and visit
+  const Left& left() const;
+  void Leave(size_t slot);
+  void LeaveAll();
+  // To change one; null: there is none. In a stopped plan only those that were restored are found.
+  Token* LeftOf(uint64_t visit);
+  Token* LeftAt(NodeIndex home);
+  // They stand again where they stood, in place of the DONE token of a stopped instance.
+  void TakeUp();
+  // The store has what is left of a stopped plan: memory need not.
+  void ForgetLeft();
 
   // Joins. Arrive answers how many arrivals the node has had, with this one; Open resets it.
   uint32_t Arrive(NodeIndex node);
@@ -261,6 +295,7 @@ class Tokens {
 
   // For reading from the store: what is restored does not count as changed.
   void Restore(Token token);
+  void RestoreLeft(Token token);
   // Whether all nodes and homes in it are below `nodes`.
   bool Within(size_t nodes) const;
   void RestoreArrived(NodeIndex node, uint32_t count) { OfPlan().arrived[node] = count; }
@@ -274,7 +309,8 @@ class Tokens {
   }
 
   friend bool operator==(const Tokens& a, const Tokens& b) {
-    return a.tokens_ == b.tokens_ && a.arrived() == b.arrived() && a.settlings() == b.settlings() &&
+    return a.tokens_ == b.tokens_ && a.left() == b.left() && a.arrived() == b.arrived() &&
+           a.settlings() == b.settlings() &&
            a.InPlan().doomed == b.InPlan().doomed && a.InPlan().patched == b.InPlan().patched;
   }
 
@@ -304,6 +340,7 @@ class Tokens {
   std::vector<Touched> touched_;
   std::array<size_t, 6> counts_{};  // by state, before what is in touched_
   Boxed<Plan> plan_;
+  Boxed<Left> left_;
 };
 
 }  // namespace dfsmr

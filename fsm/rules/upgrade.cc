@@ -23,6 +23,7 @@ void Upgrade(Scene& scene, const Machine& next, uint32_t next_version) {
   /*mutant upgrade-learns-nothing*/ for (const Token& token : instance.tokens)
     SampleAbandoned(scene, token, {}, event); /*end*/
   if (instance.tokens.size() != 1) instance.tokens.Clear();
+  instance.tokens.ForgetLeft();  // its nodes are those of the version that it leaves
   if (!next.IsPlain()) {
     // It is planned anew, whether it was a plan or a machine, and keeps its limits' keys meanwhile.
     PlanState plan;

@@ -29,6 +29,19 @@ Token Decode(const record::Token& in, const Machine* machine) {
   return token;
 }
 
+void Encode(const OpenEdge& edge, record::OpenEdge* out) {
+  out->set_from(edge.from);
+  out->set_owner(edge.owner);
+  out->set_edge(edge.edge);
+  out->set_next(edge.next);
+  out->set_transition(edge.transition);
+  out->set_client(edge.client);
+}
+
+OpenEdge Decode(const record::OpenEdge& in) {
+  return {in.from(), in.owner(), in.edge(), in.next(), in.transition(), in.client()};
+}
+
 void Encode(const PlanState& plan, Waits waits, record::Plan* out) {
   out->set_graph(plan.graph);
   out->set_own_graph(plan.OwnsGraph());
@@ -48,15 +61,9 @@ void Encode(const PlanState& plan, Waits waits, record::Plan* out) {
   out->set_wait_given(plan.wait_given);
   out->set_stopping(plan.stopping);
   out->set_impatient(plan.impatient + 1);  // kNoNode becomes 0
-  for (const OpenEdge& edge : plan.open) {
-    record::OpenEdge* to = out->add_open();
-    to->set_from(edge.from);
-    to->set_owner(edge.owner);
-    to->set_edge(edge.edge);
-    to->set_next(edge.next);
-    to->set_transition(edge.transition);
-    to->set_client(edge.client);
-  }
+  for (const OpenEdge& edge : plan.open) Encode(edge, out->add_open());
+  for (const OpenEdge& edge : plan.shut) Encode(edge, out->add_shut());
+  out->set_resuming(static_cast<uint32_t>(plan.resuming));
 }
 
 PlanState Decode(const record::Plan& in) {
@@ -77,10 +84,9 @@ PlanState Decode(const record::Plan& in) {
   plan.wait_given = in.wait_given();
   plan.stopping = in.stopping();
   plan.impatient = in.impatient() - 1;
-  for (const auto& edge : in.open()) {
-    plan.open.push_back(
-        {edge.from(), edge.owner(), edge.edge(), edge.next(), edge.transition(), edge.client()});
-  }
+  for (const auto& edge : in.open()) plan.open.push_back(Decode(edge));
+  for (const auto& edge : in.shut()) plan.shut.push_back(Decode(edge));
+  plan.resuming = static_cast<PlanState::Resuming>(std::min(in.resuming(), 2u));
   return plan;
 }
 // A row has no set of reasons: each follows from what else it says. Whether its start_at has come
@@ -99,8 +105,9 @@ Waits WaitsIn(const record::Instance& in) {
   if (in.waits_for_turn()) {
     waits.Add(Wait::kTurn);
   } else if (state == InstanceState::kPaused) {
+    const bool machine = !in.has_plan() && !in.stuck();
     const bool by_call =
-        /*mutant recover-stuck-as-paused*/ !in.has_plan() || in.plan().pause_requested() /*end*/;
+        /*mutant recover-stuck-as-paused*/ machine || in.plan().pause_requested() /*end*/;
     waits.Add(by_call ? Wait::kPause : Wait::kStuck);
   }
   return waits;
@@ -129,11 +136,19 @@ std::string Encode(const Instance& instance, const Machine& machine, const Writt
   out.set_cancel_requested(instance.Cancelling());
   out.set_killed(instance.cancel == CancelMode::kKill);
   out.set_forced(instance.cancel >= CancelMode::kForce);
+  out.set_cancel_time(Micros(instance.cancel_time));
+  out.set_with_parent(instance.with_parent);
+  out.set_resumable(instance.resumable);
+  out.set_stuck(!instance.plan && instance.waits.Has(Wait::kStuck));
   out.set_parent(instance.parent);
   out.set_error(instance.error);
   out.set_last_visit(instance.last_visit);
   if (!instance.plan || instance.Stopped()) {
     for (const Token& token : instance.tokens) Encode(token, machine, out.add_tokens());
+  }
+  if (!instance.plan) {
+    for (const auto& [key, token] : instance.tokens.left())
+      Encode(token, machine, out.add_left());
   }
   if (instance.plan) Encode(*instance.plan, instance.waits, out.mutable_plan());
   if (instance.parent_step) {
@@ -194,6 +209,9 @@ Result<Instance> Decode(InstanceName name, std::string_view key, std::string_vie
   instance.start_before = DeadlineFrom(in.start_before());
   instance.waits = WaitsIn(in);
   instance.cancel = CancelModeIn(in);
+  instance.cancel_time = FromMicros(in.cancel_time());
+  instance.with_parent = in.with_parent();
+  instance.resumable = in.resumable();
   instance.parent = in.parent();
   instance.error = in.error();
   instance.last_visit = in.last_visit();
@@ -201,6 +219,13 @@ Result<Instance> Decode(InstanceName name, std::string_view key, std::string_vie
     Token token = Decode(one, machine);
     if (!Sound(one) || token.node == kNoNode) return Corrupt("instance", key);
     instance.tokens.Restore(std::move(token));
+  }
+  for (const auto& one : in.left()) {
+    Token token = Decode(one, machine);
+    if (!Sound(one) || !machine || token.node >= machine->nodes.size()) {
+      return Corrupt("instance", key);
+    }
+    instance.tokens.RestoreLeft(std::move(token));
   }
   if (in.has_plan()) instance.plan = Decode(in.plan());
   if (in.has_parent_step()) {
@@ -235,17 +260,33 @@ Result<Instance> DecodeInstance(const Reader& reader, InstanceName name, std::st
                                 std::string_view value, const Resolve& resolve) {
   auto instance = Decode(name, key, value, resolve);
   if (!instance || !instance->plan || instance->Stopped()) return instance;
-  Tokens& tokens = instance->tokens;
-  auto scanned = ScanSteps(reader, name, [&tokens](StepRow row) {
-    if (row.token) tokens.Restore(*std::move(row.token));
-    if (row.arrived > 0) tokens.RestoreArrived(row.home, row.arrived);
-    if (row.doomed) tokens.RestoreDoomed(row.home);
-    if (!row.input.empty()) tokens.RestorePatched(row.home, std::move(row.input));
-    if (row.settling) tokens.RestoreSettling(row.home, *std::move(row.settling));
+  auto restored = RestoreSteps(reader, &*instance);
+  if (!restored) return restored.error();
+  return instance;
+}
+
+static void RestoreStep(StepRow row, Tokens* tokens) {
+  if (row.token) tokens->Restore(*std::move(row.token));
+  if (row.left) tokens->RestoreLeft(*std::move(row.left));
+  if (row.arrived > 0) tokens->RestoreArrived(row.home, row.arrived);
+  if (row.doomed) tokens->RestoreDoomed(row.home);
+  if (!row.input.empty()) tokens->RestorePatched(row.home, std::move(row.input));
+  if (row.settling) tokens->RestoreSettling(row.home, *std::move(row.settling));
+}
+
+Result<Ok> RestoreSteps(const Reader& reader, Instance* instance) {
+  return ScanSteps(reader, *instance, [instance](StepRow row) {
+    const bool newer = instance->tokens.dirty().contains(row.home);  // in memory
+    if (!newer) RestoreStep(std::move(row), &instance->tokens);
     return true;
   });
-  if (!scanned) return scanned.error();
-  return instance;
+}
+
+Result<Ok> RestoreStep(const Reader& reader, NodeIndex home, Instance* instance) {
+  auto row = GetStep(reader, *instance, home);
+  if (!row) return row.error();
+  if (*row) RestoreStep(**std::move(row), &instance->tokens);
+  return Ok{};
 }
 
 static void PutSpec(const Writer& writer, const Instance& instance, const Spec& spec) {

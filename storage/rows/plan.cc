@@ -33,42 +33,64 @@ bool Sound(const record::Settling& in) {
 
 }  // namespace
 
+static Result<StepRow> DecodeStep(NodeIndex home, std::string_view key, std::string_view value) {
+  record::Step in;
+  if (!in.ParseFromArray(value.data(), static_cast<int>(value.size())) ||
+      !rows::Sound(in.token()) || !rows::Sound(in.left()) || !Sound(in.settling())) {
+    return Corrupt("step", key);
+  }
+  StepRow row;
+  row.home = home;
+  if (in.has_token()) {
+    row.token = rows::Decode(in.token());
+    row.token->node = in.node();
+    row.token->home = row.home;
+    row.node = in.token().node();
+  }
+  if (in.has_left()) {
+    row.left = rows::Decode(in.left());
+    row.left->node = in.left_node();
+    row.left->home = row.home;
+  }
+  row.arrived = in.arrived();
+  row.doomed = in.doomed();
+  row.input = in.input();
+  if (in.has_ended()) {
+    row.ended = Ended{in.ended().skipped(),
+                      in.ended().visit(),
+                      FromMicros(in.ended().start_time()),
+                      FromMicros(in.ended().end_time()),
+                      {}};
+    if (in.ended().has_children()) row.ended->children = rows::Decode(in.ended().children());
+    row.ended->note = in.ended().note();
+  }
+  if (in.has_settling()) row.settling = Decode(in.settling());
+  return row;
+}
+
 Result<Ok> ScanSteps(const Reader& reader, InstanceName name,
                      const std::function<bool(StepRow)>& visit) {
   const std::string begin = Key(reader.partition, kStep).Of(name);
   return ScanAll(reader, begin, PrefixEnd(begin),
                  [&](std::string_view key, std::string_view value) -> Result<bool> {
-                   record::Step in;
-                   if (!in.ParseFromArray(value.data(), static_cast<int>(value.size())) ||
-                       !rows::Sound(in.token()) || !Sound(in.settling())) {
-                     return Corrupt("step", key);
-                   }
-                   StepRow row;
-                   row.home =
+                   const auto home =
                        static_cast<NodeIndex>(KeyReader(key.substr(begin.size() - 3)).Number(4));
-                   if (in.has_token()) {
-                     row.token = rows::Decode(in.token());
-                     row.token->node = in.node();
-                     row.token->home = row.home;
-                     row.node = in.token().node();
-                   }
-                   row.arrived = in.arrived();
-                   row.doomed = in.doomed();
-                   row.input = in.input();
-                   if (in.has_ended()) {
-                     row.ended = Ended{in.ended().skipped(),
-                                       in.ended().visit(),
-                                       FromMicros(in.ended().start_time()),
-                                       FromMicros(in.ended().end_time()),
-                                       {}};
-                     if (in.ended().has_children()) {
-                       row.ended->children = rows::Decode(in.ended().children());
-                     }
-                     row.ended->note = in.ended().note();
-                   }
-                   if (in.has_settling()) row.settling = Decode(in.settling());
-                   return visit(std::move(row));
+                   auto row = DecodeStep(home, key, value);
+                   if (!row) return row.error();
+                   return visit(*std::move(row));
                  });
+}
+
+Result<std::optional<StepRow>> GetStep(const Reader& reader, InstanceName name, NodeIndex home) {
+  const std::string key = StepKey(reader.partition, kStep, name, home);
+  auto value = reader.view.Get(key);
+  if (!value) return value.error();
+  std::optional<StepRow> row;
+  if (!*value) return row;
+  auto decoded = DecodeStep(home, key, **value);
+  if (!decoded) return decoded.error();
+  row = *std::move(decoded);
+  return row;
 }
 
 void PutStarts(const Writer& writer, InstanceName name, NodeIndex home,
@@ -187,8 +209,13 @@ static void PutStep(const Writer& writer, const Instance& instance, const Machin
     to->set_end_time(Micros(ended->end_time));
     if (ended->children) rows::Encode(*ended->children, to->mutable_children());
     to->set_note(ended->note);
-  } else if (instance.Stopped()) {
+  } else if (instance.Stopped() && !instance.resumable) {
     return;
+  }
+  if (const auto left = tokens.left().lower_bound({home, 0});
+      left != tokens.left().end() && left->first.first == home) {
+    /*mutant left-not-kept*/ rows::Encode(left->second, machine, out.mutable_left()); /*end*/
+    out.set_left_node(left->second.node);
   }
   if (auto arrived = tokens.arrived().find(home); arrived != tokens.arrived().end()) {
     out.set_arrived(arrived->second);

@@ -18,6 +18,7 @@ struct StepRow {
   NodeIndex home = kNoNode;
   std::optional<Token> token;
   std::string node;  // the token's, by name
+  std::optional<Token> left;  // where it stood when it was cancelled or stopped, for a resume
   uint32_t arrived = 0;
   bool doomed = false;
   std::string input;  // replaces the step's own; empty: does not
@@ -27,6 +28,12 @@ struct StepRow {
 // All steps of an instance, by home, until `visit` returns false.
 Result<Ok> ScanSteps(const Reader& reader, InstanceName name,
                      const std::function<bool(StepRow)>& visit);
+
+// One of them; nullopt: the step has not been reached.
+Result<std::optional<StepRow>> GetStep(const Reader& reader, InstanceName name, NodeIndex home);
+// Restores what is known of the steps of a stopped instance, or of one of them, for its resume.
+Result<Ok> RestoreSteps(const Reader& reader, Instance* instance);
+Result<Ok> RestoreStep(const Reader& reader, NodeIndex home, Instance* instance);
 
 // A child that a worker asked to be started: the fields of a start that the worker chooses.
 struct ChildStart {

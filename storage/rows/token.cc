@@ -110,6 +110,7 @@ void Encode(const Claim& claim, record::Claim* out) {
   out->set_progress(claim.progress);
   out->set_sampled(claim.sampled.count());
   if (claim.operation) Encode(*claim.operation, out->mutable_operation());
+  out->set_ended(claim.ended);
 }
 
 Claim Decode(const record::Claim& in) {
@@ -125,7 +126,37 @@ Claim Decode(const record::Claim& in) {
   claim.progress = in.progress();
   claim.sampled = Duration(in.sampled());
   if (in.has_operation()) claim.operation = Decode(in.operation());
+  claim.ended = in.ended();
   return claim;
+}
+
+void Encode(const LateReport& late, record::LateReport* out) {
+  out->set_epoch(late.claim.epoch);
+  out->set_serial(late.claim.serial);
+  out->set_time(Micros(late.time));
+  out->set_transition(late.transition);
+  out->set_params(late.params);
+  out->set_output(late.output);
+  out->set_error(late.error);
+  out->set_client(late.client);
+  if (late.wake_after) out->set_wake_after(late.wake_after->count() + 1);
+  out->set_children(late.children);
+  out->set_concurrency(late.concurrency);
+}
+
+LateReport Decode(const record::LateReport& in) {
+  LateReport late;
+  late.claim = {in.epoch(), in.serial()};
+  late.time = FromMicros(in.time());
+  late.transition = in.transition();
+  late.params = in.params();
+  late.output = in.output();
+  late.error = in.error();
+  late.client = in.client();
+  if (in.wake_after() > 0) late.wake_after = Duration(in.wake_after() - 1);
+  late.children = in.children();
+  late.concurrency = in.concurrency();
+  return late;
 }
 
 void Encode(const StepState& step, record::StepState* out) {
@@ -188,6 +219,8 @@ void Encode(const Token& token, const Machine& machine, record::Token* out) {
   if (token.limits) Encode(*token.limits, out->mutable_limits());
   if (token.handling) Encode(*token.handling, out->mutable_handling());
   if (token.runs_on) Encode(*token.runs_on, out->mutable_runs_on());
+  out->set_unsaid(token.unsaid);
+  if (token.late) Encode(*token.late, out->mutable_late());
 }
 
 Token Decode(const record::Token& in) {
@@ -203,6 +236,8 @@ Token Decode(const record::Token& in) {
   if (in.has_step()) token.step = Decode(in.step());
   if (in.has_handling()) token.handling = Decode(in.handling());
   if (in.has_runs_on()) token.runs_on = Decode(in.runs_on());
+  token.unsaid = in.unsaid();
+  if (in.has_late()) token.late = Decode(in.late());
   if (in.has_limits()) {
     token.limits = Decode(in.limits());
   } else if (!in.step().key().empty()) {

@@ -99,6 +99,7 @@ class Audit {
           lives = true;
         }
         if (event->kind == ChangeKind::kFinished) lives = false;
+        if (event->kind == ChangeKind::kResumed) lives = true;
       }
       Expect(!lives || instances_.contains(id), id + " has not finished and is gone");
     }
@@ -175,6 +176,9 @@ class Audit {
           Expect(node.kind == NodeKind::kManual || token.available_at != kNever ||
                      token.WaitsForLimits(),
                  who);
+          break;
+        case TokenState::kHeld:
+          Expect(token.unsaid && instance.state == InstanceState::kPaused, who);
           break;
         default:
           Expect(false, who);
@@ -289,12 +293,20 @@ class Audit {
     bool begun = false, stopped = false, paused = false;
     std::map<uint64_t, int> left;            // visit → reports accepted
     std::map<uint64_t, int> claimed, freed;  // by visit
+    std::set<uint64_t> late;                 // since it was resumed last
     std::map<std::string, uint32_t> entries;
     const Node* entered = nullptr;  // by the event before
     for (const Event& event : history) {
       Entered(instance, event, std::exchange(entered, nullptr), entries);
       const std::string who = instance.id + " at " + node + ": " + Text(event);
-      Expect(!stopped, who + " after it had stopped");
+      const bool resumed = event.kind == kResumed && stopped;
+      if (resumed) {  // it goes on where it stood
+        stopped = paused = false;
+        late.clear();
+        Expect(!begun || event.visit != 0 || !event.note.empty(), who + " goes on nowhere");
+        node = event.node;
+      }
+      Expect(!stopped || event.kind == kLate, who + " after it had stopped");
       const auto* machine =
           world_.engine().reader().registry.Resolve(event.ns, event.machine, event.version);
       const NodeIndex at = machine->Find(node);
@@ -368,7 +380,12 @@ class Audit {
           node = event.node;
           break;
         case kPaused: paused = true; break;
-        case kResumed: paused = false; break;
+        case kResumed:
+          paused = event.note.find("waits its turn") != std::string::npos;
+          break;
+        case kLate:
+          Expect(stopped && late.insert(event.visit).second, who + " is kept twice");
+          break;
         case kFinished:
           stopped = true;
           break;

@@ -130,23 +130,27 @@ class GroupsAudit {
         known.due = false;
         return;
       case ChangeKind::kStarted:
+        if (!known.live.contains(id)) known.failed.erase(id);  // it was of another instance
         Expect(!known.pause.paused || Unheard(group),
                id + " begins in group " + group + ", which is " + Text(known.pause));
         known.live.insert(id);
         return;
       case ChangeKind::kScheduled:
+        if (!known.live.contains(id)) known.failed.erase(id);
         known.live.insert(id);
         return;
       case ChangeKind::kPaused:  // by a call, or because steps failed: then it says which
         if (!event.note.empty()) Failed(&known, id, true);
         return;
       case ChangeKind::kResumed:
+        known.live.insert(id);
+        Failed(&known, id, false);
+        return;
       case ChangeKind::kUpgraded:
         Failed(&known, id, false);
         return;
       case ChangeKind::kFinished:
         Failed(&known, id, event.note.starts_with("ERROR") || event.note.starts_with("ABORTED"));
-        known.failed.erase(id);
         known.live.erase(id);
         known.due = true;
         return;

@@ -36,7 +36,8 @@ class PlanPath {
   void Take(const Event& event) {
     using enum ChangeKind;
     const std::string who = Text(event);
-    expect_(!stopped_, who + " after the end");
+    if (event.kind == kResumed && (stopped_ || event.note == "its parent goes on")) Resume();
+    expect_(!stopped_ || event.kind == kLate, who + " after the end");
     if (event.left_visit != 0) {
       expect_(left_.insert(event.left_visit).second, who + " ends a visit twice");
       const auto stood = standing_.find(event.left_visit);
@@ -59,7 +60,10 @@ class PlanPath {
         break;
       }
       case kPaused: paused_ = true; break;
-      case kResumed: paused_ = false; break;
+      case kResumed:
+        paused_ = event.note.find("waits its turn") != std::string::npos;
+        break;
+      case kLate: expect_(late_.insert(event.visit).second, who + " is kept twice"); break;
       case kCancelled: cancelled_ = true; break;
       case kFinished: stopped_ = true; break;
       default: break;
@@ -101,6 +105,14 @@ class PlanPath {
   }
 
  private:
+  // It goes on where it stood, also with what its stop had dropped. What is over stays so.
+  void Resume() {
+    stopped_ = cancelled_ = false;
+    late_.clear();
+    standing_.merge(dropped_at_);
+    dropped_at_.clear();
+    dropped_.clear();
+  }
   static std::string Text(const Event& event) {
     return event.instance + " record " + std::to_string(event.seq) + " kind " +
            std::to_string(static_cast<int>(event.kind)) + " " + event.prev_node + " -" +
@@ -222,6 +234,8 @@ class PlanPath {
     const std::string home = event.node;
     if (event.transition == "stop") {  // its plan stops
       dropped_.insert(home);
+      dropped_at_.merge(std::map<uint64_t, std::string>{{event.visit, standing_[event.visit]}});
+      standing_.erase(event.visit);
       return;
     }
     if (const auto decides = ifs_.find(home);
@@ -273,6 +287,8 @@ class PlanPath {
   std::vector<std::vector<uint32_t>> before_;      // by place
   std::vector<std::string> finalizers_;            // in their order
   std::map<uint64_t, std::string> standing_;       // visit → node
+  std::map<uint64_t, std::string> dropped_at_;     // the same, until a resume
+  std::set<uint64_t> late_;                        // visits, since it was resumed last
   std::set<uint64_t> left_;
   std::set<std::string> over_, opened_, skipped_;  // homes
   std::pair<std::string, uint64_t> passing_;
@@ -510,6 +526,7 @@ class PlanAudit {
   void Orphans() {
     for (const auto& [id, child] : instances()) {
       if (child.Stopped() || !child.parent_step || child.Cancelling()) continue;
+      if (child.with_parent) continue;  // a call has resumed it by itself
       const auto parent = instances().find(child.parent);
       bool awaited = false;
       if (parent != instances().end() && !parent->second.Cancelling()) {

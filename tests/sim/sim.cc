@@ -478,6 +478,8 @@ void Sim::UseTask(Asked& engine) {
     return;
   } else if (dice < 90) {
     auto outcome = engine.Relinquish("ns", task.instance, task.claim, "");
+    // One that has stopped refuses it, and knows for its resume.
+    if (!outcome && outcome.error().reason == Reason::kStaleClaim) ++frees_[task.instance];
     if (!outcome) return;
     ++frees_[task.instance];
     engine.AfterCommit([this, claim = task.claim] { relinquished_.insert(claim); });
@@ -664,7 +666,10 @@ void Sim::Control(Asked& engine) {
       if (On(Fault::kPause) && engine.Pause("ns", id)) Hit(Fault::kPause);
       break;
     case 2: case 3: case 4: case 5:
-      if (On(Fault::kResume) && engine.Resume("ns", id, node, false)) Hit(Fault::kResume);
+      if (On(Fault::kResume) && engine.Resume("ns", id, node, false)) {
+        Hit(Fault::kResume);
+        if (!node.empty()) ++frees_[id];  // it may be named though it runs at most once
+      }
       break;
     case 6:
       if (On(Fault::kForce) && engine.Resume("ns", id, node, true)) {

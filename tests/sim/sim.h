@@ -129,6 +129,7 @@ class Sim {
   void Finish();
   std::vector<Instance> Live();
   void Push(const Instance& instance, int round);
+  void Force(const Instance& instance);
   void PushPlan(const Instance& instance, int round);
   void Tidy();  // nobody waits for work any more
   void PrintFeed();

@@ -182,6 +182,7 @@ void Sim::CheckStarts() {
     const auto created = created_.find(event.instance);
     if (created == created_.end()) continue;
     const StartArgs& args = created->second;
+    if (finished.contains(args.id)) continue;  // it was cancelled, and resumed at once
     Expect(reached >= args.start_at, args.id + " began before its time");
     Expect(!args.hold || resumed.contains(args.id), args.id + " began while it was held");
     for (const Instance::Prerequisite& one : args.after) {
@@ -400,8 +401,16 @@ void Sim::Finish() {
   Expect(false, "never got done:" + left);
 }
 
+// Work that is in hand may have nobody who does it, and a cancel waits for it.
+void Sim::Force(const Instance& instance) {
+  (void)Do([&](Asked& e) { return e.Cancel("ns", instance.id, CancelMode::kForce); });
+}
+
 // What no worker's report moves.
 void Sim::Push(const Instance& instance, int round) {
+  if (instance.Cancelling() && instance.tokens.Count(TokenState::kClaimed) > 0) {
+    return Force(instance);
+  }
   if (instance.plan) return PushPlan(instance, round);
   auto& engine = world_.engine();
   if (instance.state == InstanceState::kPaused || instance.state == InstanceState::kScheduled) {

@@ -15,6 +15,7 @@
 
 #include "fsm/plan/graph.h"
 #include "fsm/rules/instance.h"
+#include "fsm/rules/rules.h"
 
 namespace dfsmr::model {
 
@@ -25,6 +26,7 @@ struct Claimed {
   Timestamp deadline = kNever;
   bool timed_out = false;
   bool given_back = false;
+  bool untold = false;                 // given back, which the feed tells at the resume
   bool retry = false;                  // an earlier claim of its visit had timed out
   std::optional<Timestamp> outlasted;  // it has timed out once, at this deadline
   uint64_t stream = 0;                 // that it was handed out on; 0: none
@@ -43,6 +45,7 @@ struct Stand {
   // Claims that workers hold and that a crash took from the server's memory: they count again when
   // they are heard of.
   std::set<ClaimId> lost;
+  std::optional<ReportArgs> late;  // a report that was refused, and counts at the resume
   Timestamp since;             // its place in line
   Timestamp earliest, latest;  // a wait ends between these; kNever: somebody has to end it
 
@@ -96,6 +99,9 @@ struct Life {
   bool cancel_requested = false;
   uint64_t last_visit = 0;
   std::map<uint64_t, Stand> stands;  // by visit
+  std::map<uint64_t, Stand> left;    // stopped: where a resume goes on
+  bool resumable = false;
+  bool keeps_late = false;           // of the call at hand
   std::map<std::string, uint32_t> entries;
   std::map<ClaimId, Answer> answers;  // of accepted reports
 

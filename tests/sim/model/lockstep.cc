@@ -174,7 +174,7 @@ Result<Answer> Asked::Report(const std::string& ns, const std::string& id, const
   if (fresh) told.started = answer->started;
   lockstep_.Note(id, [=](Model& model) {
     if (refused) model.RefuseStarts(starts, answer.error());
-    model.Report(id, told, answer);
+    model.Report(id, told, !starts.empty(), answer);
     if (fresh) model.StartAll(starts, *answer);
   });
   return answer;

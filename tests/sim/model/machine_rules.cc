@@ -64,7 +64,11 @@ void MachineRules::StopCancelled() {
   told.event.prev_node = life_.Where();
   told.event.node = kCancelledNode;
   told.event.visit = life_.Visit();
+  life_.left = life_.stands;
+  life_.resumable = true;
+  const auto entries = life_.entries;
   Stop(InstanceResult::kCancelled, std::string(kCancelledNode), life_.last_visit);
+  life_.entries = entries;
 }
 
 // Once cancel was asked for the result is CANCELLED, as soon as nobody has work in hand.
@@ -118,7 +122,10 @@ void MachineRules::Enter(const std::string& to, const std::string& prev,
     const uint32_t most = at.settings->max_visits;
     if (most == 0 || life_.entries[node] < most) break;
     if (hops > machine_.nodes.size()) {  // all of them point at each other
-      if (life_.cancel_requested) return StopCancelled();
+      if (life_.cancel_requested) {
+        if (!life_.stands.empty()) StandAnew(life_.stands.begin()->second.node, visit);
+        return StopCancelled();
+      }
       return Stop(InstanceResult::kError, node, visit);
     }
     for (const Edge& edge : at.transitions) {
@@ -130,6 +137,20 @@ void MachineRules::Enter(const std::string& to, const std::string& prev,
     }
   }
   Place(*NodeOf(node), visit, params, life_.expected.size() - 1);
+}
+
+// It has nowhere to go, and is cancelled: a resume would find it where it was.
+void MachineRules::StandAnew(const std::string& node, uint64_t visit) {
+  Stand stand;
+  stand.node = node;
+  stand.visit = visit;
+  stand.since = now_;
+  stand.earliest = stand.latest = kNever;
+  stand.state =
+      NodeOf(node)->kind == NodeKind::kWork ? TokenState::kReady : TokenState::kWaiting;
+  if (NodeOf(node)->kind == NodeKind::kDelay) stand.earliest = now_;
+  life_.stands.clear();
+  life_.stands[visit] = stand;
 }
 
 void MachineRules::Place(const Node& node, uint64_t visit, const std::string& params, size_t told) {
@@ -254,6 +275,7 @@ Reason MachineRules::Report(const Shown& claim, const ReportArgs& args, Answer* 
       return Reason::kNone;
     }
     at = Held(claim);
+    if (!at) KeepLate(claim, args);
     if (!at) return Reason::kStaleClaim;
   } else {
     if (life_.Stopped()) return Reason::kInstanceStopped;
@@ -300,6 +322,78 @@ Reason MachineRules::Report(const Shown& claim, const ReportArgs& args, Answer* 
   return Reason::kNone;
 }
 
+// Of a visit that a resume would go on with, the first is kept.
+void MachineRules::KeepLate(const Shown& claim, const ReportArgs& args) {
+  const auto left = life_.left.find(claim.visit);
+  if (!claim.known || !life_.resumable || !life_.keeps_late || left == life_.left.end()) return;
+  Stand& stand = left->second;
+  const auto listed = std::ranges::find(stand.claims, claim.id, &Claimed::id);
+  const bool known = listed != stand.claims.end();
+  if (known ? listed->given_back : !stand.lost.contains(claim.id)) return;
+  if (stand.late || args.fault || args.transition.starts_with("dfsmr.")) return;
+  const auto names = [&](const Edge& edge) { return edge.transition == args.transition; };
+  if (std::ranges::none_of(NodeOf(stand.node)->transitions, names)) return;
+  stand.late = args;
+  Expected& told = Tell(ChangeKind::kLate);
+  told.event.node = stand.node;
+  told.event.visit = stand.visit;
+  told.event.transition = args.transition;
+  told.event.attempt = known ? listed->attempt : 0;
+}
+
+Reason MachineRules::Continue(const std::string& node, bool force,
+                              std::vector<ReportArgs>* late) {
+  if (!life_.resumable) return Reason::kInstanceStopped;
+  if (!node.empty() && !NodeOf(node)) return Reason::kNoSuchNode;
+  const auto there = [&](const auto& one) { return one.second.node == node; };
+  if (!node.empty() && std::ranges::none_of(life_.left, there)) return Reason::kNotHeld;
+  life_.resumable = life_.cancel_requested = life_.hold = false;
+  life_.result = InstanceResult::kPending;
+  life_.stands = std::exchange(life_.left, {});
+  const size_t first = life_.expected.size();
+  Tell(ChangeKind::kResumed);
+  if (life_.stands.empty()) {  // it never began
+    life_.after.clear();
+    life_.start_at = {};
+    if (life_.start_before <= now_) life_.start_before = kNever;
+    Begin();
+    return Reason::kNone;
+  }
+  life_.state = InstanceState::kRunning;
+  life_.expected[first].event.node = node.empty() ? life_.Where() : node;
+  life_.expected[first].event.visit = life_.Visit();
+  for (auto& [visit, stand] : life_.stands) GoOn(stand, force, first, late);
+  const Stand at = life_.stands.begin()->second;
+  if (at.state != TokenState::kDone) return Reason::kNone;
+  const InstanceResult results[] = {InstanceResult::kSuccess, InstanceResult::kWarning,
+                                    InstanceResult::kError};
+  Stop(results[static_cast<size_t>(NodeOf(at.node)->result)], at.node, at.visit);
+  return Reason::kNone;
+}
+
+void MachineRules::GoOn(Stand& stand, bool force, size_t told, std::vector<ReportArgs>* late) {
+  if (NodeOf(stand.node)->kind != NodeKind::kWork) return;
+  for (Claimed& claim : stand.claims) {
+    if (std::exchange(claim.untold, false)) GiveBack(stand, claim);
+  }
+  if (force) {
+    for (Claimed& claim : stand.claims) {
+      if (!claim.given_back) GiveBack(stand, claim);
+    }
+    stand.lost.clear();
+    stand.late.reset();
+  }
+  if (stand.late) {
+    late->push_back(*stand.late);
+    life_.claimed_at.erase(stand.late->claim.id);  // the time in between does not count
+    stand.late.reset();
+    return;
+  }
+  if (stand.state == TokenState::kClaimed && stand.HasLive()) return;
+  stand.state = TokenState::kReady;
+  life_.expected[told].enters = stand.visit;
+}
+
 void MachineRules::Follow(Stand, const std::string& to, const std::string& prev,
                           const std::string& transition, const std::string& params) {
   Enter(to, prev, transition, params, /*announce=*/true);
@@ -321,6 +415,14 @@ Reason MachineRules::Relinquish(const Shown& claim, std::string* node) {
     return Reason::kNone;
   }
   Stand* stand = Held(claim);
+  const auto left = life_.left.find(claim.visit);
+  if (!stand && claim.known && life_.resumable && left != life_.left.end()) {
+    for (Claimed& one : left->second.claims) {
+      const bool reported = left->second.late && left->second.late->claim.id == one.id;
+      if (one.id != claim.id || one.given_back || reported) continue;
+      one.given_back = one.untold = true;
+    }
+  }
   if (!stand) return Reason::kStaleClaim;
   *node = stand->node;
   GiveBack(*stand, *Recover(*stand, claim.id));
@@ -349,7 +451,7 @@ Reason MachineRules::Extend(const Shown& claim, Timestamp* deadline, bool by_giv
 
 Reason MachineRules::Pause() {
   if (life_.Stopped()) return Reason::kInstanceStopped;
-  if (life_.state == InstanceState::kPaused) return Reason::kNone;
+  if (life_.state == InstanceState::kPaused || life_.cancel_requested) return Reason::kNone;
   life_.state = InstanceState::kPaused;
   Expected& told = Tell(ChangeKind::kPaused);
   told.event.node = life_.Where();
@@ -360,6 +462,7 @@ Reason MachineRules::Pause() {
 // `begins`: it is SCHEDULED and nothing holds it any more, so that it begins if it is due.
 Reason MachineRules::Resume(const std::string& node, bool force, bool* begins) {
   if (life_.Stopped()) return Reason::kInstanceStopped;
+  if (life_.cancel_requested) return Reason::kCancelling;
   if (!node.empty() && !NodeOf(node)) return Reason::kNoSuchNode;
   std::vector<uint64_t> again;
   for (const auto& [visit, stand] : life_.stands) {
@@ -404,6 +507,11 @@ Reason MachineRules::Cancel(CancelMode mode) {
   } else {
     StopIfCancelled();
   }
+  if (life_.Stopped() || life_.state != InstanceState::kPaused) return Reason::kNone;
+  life_.state = InstanceState::kRunning;  // whoever has work in hand has to be told
+  Expected& told = Tell(ChangeKind::kResumed);
+  told.event.node = life_.Where();
+  told.event.visit = life_.Visit();
   return Reason::kNone;
 }
 

@@ -32,6 +32,8 @@ class MachineRules {
   Reason Extend(const Shown& claim, Timestamp* deadline, bool by_given, Timestamp answered);
   Reason Pause();
   Reason Resume(const std::string& node, bool force, bool* begins);
+  // Of a stopped one. `late`: what was reported meanwhile, to be reported now.
+  Reason Continue(const std::string& node, bool force, std::vector<ReportArgs>* late);
   Reason Skip(const std::string& node);
   Reason Cancel(CancelMode mode);
   void Claim(Stand& stand, Claimed claim);
@@ -49,6 +51,9 @@ class MachineRules {
  private:
   Expected& Tell(ChangeKind kind);
   void Abandoned(const Stand& stand, ClaimId winner, std::vector<Lasted>* samples);
+  void GoOn(Stand& stand, bool force, size_t told, std::vector<ReportArgs>* late);
+  void KeepLate(const Shown& claim, const ReportArgs& args);
+  void StandAnew(const std::string& node, uint64_t visit);
   // The stand that a claim is about; null: it is stale.
   Stand* Held(const Shown& claim);
   Claimed* Recover(Stand& stand, ClaimId id);

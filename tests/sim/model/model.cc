@@ -225,7 +225,8 @@ void Model::StartDue(Life& life, bool) {
   Match(life);
 }
 
-void Model::Report(const std::string& id, const ReportArgs& args, const Result<Answer>& answer) {
+void Model::Report(const std::string& id, const ReportArgs& args, bool starts,
+                   const Result<Answer>& answer) {
   Life* life = Touch(id, "Report", answer.has_value(), ReasonOf(answer));
   const auto plan = lives_.find(id);
   if (answer && !answer->repeated && args.transition == "patch" && plan != lives_.end()) {
@@ -233,6 +234,7 @@ void Model::Report(const std::string& id, const ReportArgs& args, const Result<A
   }
   if (!life) return;
   Answer predicted;
+  life->keeps_late = !starts && !LeftBehind(life->machine, life->version);
   const Reason reason = RulesOf(*life).Report(ShownBy(*life, args.claim), args, &predicted);
   Same(*life, "Report " + Quote(args.transition), reason, ReasonOf(answer));
   Expect(!answer || predicted == *answer,
@@ -334,13 +336,33 @@ void Model::Resume(const std::string& id, const std::string& node, bool force,
                    const Result<Ok>& answer) {
   Life* life = Touch(id, "Resume", answer.has_value(), ReasonOf(answer));
   if (!life) return;
+  if (life->Stopped()) return Continue(*life, node, force, answer);
   bool begins = false;
   if (force && answer) VoidLost(*life);
   Same(*life, "Resume", RulesOf(*life).Resume(node, force, &begins), ReasonOf(answer));
   Match(*life);
   if (begins) StartDue(*life, true);
-  if (!life->Stopped()) RulesOf(*life).StopIfCancelled();
   Match(*life);
+}
+
+// Of what has stopped; then what was reported meanwhile counts.
+void Model::Continue(Life& life, const std::string& node, bool force, const Result<Ok>& answer) {
+  if (life.resumable && LeftBehind(life.machine, life.version)) {
+    return Same(life, "Resume", Reason::kSupersededVersion, ReasonOf(answer));
+  }
+  for (auto& [id, other] : lives_) {  // those that waited for its end
+    if (!other.opaque && !other.Stopped() && !other.after.empty()) Prerequisites(other);
+  }
+  std::vector<ReportArgs> late;
+  Same(life, "Resume", RulesOf(life).Continue(node, force, &late), ReasonOf(answer));
+  if (force && answer) VoidLost(life);
+  Match(life);
+  for (ReportArgs& report : late) {
+    Answer given;
+    const Reason reason = RulesOf(life).Report(ShownBy(life, report.claim), report, &given);
+    Expect(reason == Reason::kNone, "a report that was kept for " + life.id + " is impossible");
+    Match(life);
+  }
 }
 
 void Model::Skip(const std::string& id, const std::string& node, const Result<Ok>& answer) {

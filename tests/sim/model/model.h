@@ -55,7 +55,9 @@ class Model {
   // Calls, with their answers.
   void Define(const std::vector<Machine>& machines, const Result<std::vector<Defined>>& answer);
   void Start(const StartArgs& args, const Result<Started>& answer);
-  void Report(const std::string& id, const ReportArgs& args, const Result<Answer>& answer);
+  // `starts`: it asks for instances to be started.
+  void Report(const std::string& id, const ReportArgs& args, bool starts,
+              const Result<Answer>& answer);
   // What is started with a report that was accepted; or why it was refused.
   void StartAll(const std::vector<StartArgs>& starts, const Answer& answer);
   void RefuseStarts(const std::vector<StartArgs>& starts, const Error& error);
@@ -158,6 +160,7 @@ class Model {
   // Calls.
   Life* Touch(const std::string& id, const char* call, bool ok, Reason reason);
   void MoveOn(Life& life);
+  void Continue(Life& life, const std::string& node, bool force, const Result<Ok>& answer);
   Reason WhyNot(const StartArgs& start,
                 const std::map<std::string, const StartArgs*>& earlier) const;
   void StartDue(Life& life, bool told);

@@ -120,6 +120,8 @@ void Model::FollowPlan(Life& life, const Event& event) {
       break;
     case ChangeKind::kResumed:
       life.paused = false;
+      if (event.note == "its parent goes on") life.cancel_requested = false;
+      if (event.note == "its parent goes on" || life.Stopped()) life.tries.clear();
       break;
     case ChangeKind::kWoken:
       if (event.transition == "poll") life.polled.insert(event.visit);

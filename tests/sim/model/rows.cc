@@ -22,6 +22,12 @@ std::string TextOf(const Life& life) {
               std::to_string(one.deadline == kNever ? 0 : Micros(one.deadline)) + "]";
     }
   }
+  if (life.resumable) text += " resumable";
+  for (const auto& [visit, stand] : life.left) {
+    text += " left " + stand.node + "#" + std::to_string(visit) + ":" +
+            std::to_string(static_cast<int>(stand.state)) + " attempt " +
+            std::to_string(stand.attempts) + (stand.late ? " reported" : "") + " " + stand.params;
+  }
   return text;
 }
 
@@ -79,8 +85,15 @@ Life Model::LifeOf(const Row& stored) const {
   if (life.opaque) return life;
   life.entries.clear();
   for (const auto& [node, entries] : row.entries) life.entries[node] = entries;
-  for (const Token& token : row.tokens) {
-    Stand& stand = life.stands[token.visit];
+  life.resumable = row.resumable;
+  life.left.clear();
+  std::vector<std::pair<const Token*, std::map<uint64_t, Stand>*>> tokens;
+  for (const Token& token : row.tokens) tokens.emplace_back(&token, &life.stands);
+  for (const auto& [key, token] : row.tokens.left()) tokens.emplace_back(&token, &life.left);
+  for (const auto& [from, to] : tokens) {
+    const Token& token = *from;
+    Stand& stand = (*to)[token.visit];
+    if (token.late) stand.late = rules::ReportOf(row, token.visit, *token.late);
     stand.node = NodeName(MachineOf(life), token.node);
     stand.visit = token.visit;
     stand.state = token.state;
@@ -95,6 +108,7 @@ Life Model::LifeOf(const Row& stored) const {
       one.deadline = claim.deadline;
       one.timed_out = claim.timed_out;
       one.given_back = claim.given_back;
+      one.untold = claim.given_back && claim.ended;
       one.retry = claim.retry;
       if (claim.sampled != Duration()) one.outlasted = claim.claim_time + claim.sampled;
       life.claimed_at[claim.id] = claim.claim_time;
@@ -124,7 +138,13 @@ void Model::CompareOne(const Row& stored, bool exact) {
               life.state == other.state && life.result == other.result && life.hold == other.hold &&
               life.after == other.after && life.cancel_requested == other.cancel_requested &&
               life.last_visit == other.last_visit && life.priority == other.priority &&
-              life.params == other.params && life.stands.size() == other.stands.size();
+              life.params == other.params && life.stands.size() == other.stands.size() &&
+              life.left.size() == other.left.size() && life.resumable == other.resumable;
+  for (const auto& [visit, stand] : life.left) {
+    const auto at = other.left.find(visit);
+    same = same && at != other.left.end() && SameStand(stand, at->second, exact) &&
+           stand.late.has_value() == at->second.late.has_value();
+  }
   for (const auto& [visit, stand] : life.stands) {
     const auto at = other.stands.find(visit);
     same = same && at != other.stands.end() && SameStand(stand, at->second, exact);
@@ -194,7 +214,11 @@ void Model::Adopt(const Rows& rows, const std::set<std::string>& unknown) {
   std::map<std::string, Life> lives;
   for (const auto& [id, row] : rows) {
     Life life = LifeOf(row);
-    for (auto& [visit, stand] : life.stands) {
+    std::vector<std::pair<const uint64_t, Stand>*> stands;
+    for (auto& one : life.stands) stands.push_back(&one);
+    for (auto& one : life.left) stands.push_back(&one);
+    for (auto* one : stands) {
+      auto& [visit, stand] = *one;
       for (const auto& [text, handed] : handed_) {
         if (handed.instance != id || handed.visit != visit || voided_.contains(text)) continue;
         const bool listed =

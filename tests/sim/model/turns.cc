@@ -77,8 +77,10 @@ void Model::Matched(Life& life, const Expected& expected, const Event& event) {
   }
   if (event.kind == ChangeKind::kRelinquished) NoteGivenBack(expected.claim);
   if (event.kind == ChangeKind::kFinished) life.ended_at = event.time;
-  const auto entered = life.stands.find(expected.enters);
-  if (expected.enters == 0 || entered == life.stands.end()) return;
+  // Where it was cancelled, if that came with it.
+  auto& stands = life.left.contains(expected.enters) ? life.left : life.stands;
+  const auto entered = stands.find(expected.enters);
+  if (expected.enters == 0 || entered == stands.end()) return;
   Stand& stand = entered->second;
   const Duration off = event.time - stand.since;
   stand.since = event.time;
@@ -127,6 +129,10 @@ void Model::Follow(Life& life) {
       NoteAttempt(life.machine, {{}, event.time, true, true});
     }
     FollowPlan(life, event);
+    if (event.kind == ChangeKind::kResumed && life.Stopped()) {
+      life.state = InstanceState::kRunning;
+      life.result = InstanceResult::kPending;
+    }
   }
   queue.clear();
 }

@@ -1,0 +1,179 @@
+// The engine resumes what has stopped: rows, counters, children and crashes on the way.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "dsrv/engine/limits.h"
+#include "storage/rows/instance.h"
+#include "tests/dsrv/engine/world.h"
+#include "tests/sim/plan_audit.h"
+
+namespace dfsmr {
+namespace {
+
+constexpr std::string_view kPair = R"(
+id: m
+nodes:
+  a: {start: true, transitions: {ok: b}}
+  b: {transitions: {ok: z}}
+  z: {final: true}
+)";
+
+std::string ReasonOf(const auto& result) {
+  return result ? "" : std::string(Name(result.error().reason));
+}
+void Healthy(World& world) {
+  world.Drain();
+  (void)world.Do([](Engine& e) { return e.Settle("ns", ""); });
+  PlanAudit audit(world);
+  audit.All();
+  CHECK(audit.problem() == "");
+}
+Result<Ok> Resume(World& world, const std::string& id, bool force = false) {
+  return world.Do([&](Engine& e) { return e.Resume("ns", id, "", force); });
+}
+void Cancel(World& world, const std::string& id, CancelMode mode = CancelMode::kForce) {
+  REQUIRE(world.Do([&](Engine& e) { return e.Cancel("ns", id, mode); }));
+}
+std::string Standing(World& world, const std::string& id) {
+  const Instance instance = world.Must(id);
+  return std::string(Name(instance.state)) + " " + std::string(Name(instance.result));
+}
+void CrashSometimes(World& world, bool crash) {
+  world.Drain();
+  if (crash) world.Restart();
+}
+
+TEST_CASE("a resumed machine is among the living again, in rows and counters") {
+  for (bool crash : {false, true}) {
+    CAPTURE(crash);
+    World world({.retention = 1min});
+    world.Define(kPair);
+    world.Start("m");
+    const Task task = world.ReadyOne();
+    Cancel(world, "i");
+    CHECK(world.Machine("m").stats.stopped == 1);
+    CrashSometimes(world, crash);
+    CHECK(ReasonOf(world.Report(task, "ok")) == "STALE_CLAIM");  // kept
+    CrashSometimes(world, crash);
+    REQUIRE(Resume(world, "i"));
+    CrashSometimes(world, crash);
+    CHECK(Standing(world, "i") == "RUNNING PENDING");
+    CHECK(world.NodeOf("i") == "b");
+    CHECK(world.Machine("m").stats.stopped == 0);
+    CHECK(world.Machine("m").stats.running == 1);
+    auto again = world.Report(task, "ok");  // it has counted once
+    REQUIRE(again);
+    CHECK(again->repeated);
+    world.Elapse(5min);  // its retention counts from its end
+    CHECK(Standing(world, "i") == "RUNNING PENDING");
+    REQUIRE(world.Report(world.ReadyOne(), "ok"));
+    CHECK(Standing(world, "i") == "STOPPED SUCCESS");
+    Healthy(world);
+    CHECK(ReasonOf(Resume(world, "i")) == "INSTANCE_STOPPED");
+  }
+}
+
+TEST_CASE("a stopped plan goes on after a restart, with what its worker has in hand") {
+  World world;
+  world.Define("plan: p\nflow: {sequence: [{step: a, action: x}, {step: b, action: x}]}\n");
+  world.Start("p");
+  REQUIRE(world.Report(world.ReadyOne(), "ok"));
+  const Task task = world.ReadyOne();
+  Cancel(world, "i");
+  world.Restart();
+  REQUIRE(Resume(world, "i"));
+  world.Restart();
+  CHECK(world.Ready().empty());
+  REQUIRE(world.Report(task, "ok"));
+  CHECK(Standing(world, "i") == "STOPPED SUCCESS");
+  Healthy(world);
+}
+
+TEST_CASE("children that were cancelled are resumed, whatever crash comes between") {
+  for (int crash = 0; crash < 4; ++crash) {
+    CAPTURE(crash);
+    World world;
+    world.Define(R"(
+plan: leaf
+flow: [{step: l, action: x}]
+---
+plan: p
+flow: [{step: s, spawn: {plan: leaf, for_each: [1, 2, 3], as: n, concurrency: 2}}]
+)");
+    world.Start("p");
+    world.Drain();
+    const auto tasks = world.Ready();
+    REQUIRE(tasks.size() == 2);
+    REQUIRE(world.Report(tasks[0], "ok"));
+    world.Drain();
+    Cancel(world, "i", crash % 2 == 0 ? CancelMode::kForce : CancelMode::kCancel);
+    CrashSometimes(world, crash == 1);
+    if (crash % 2 == 1) {  // the workers end what they have
+      for (const Task& task : {tasks[1]}) (void)world.Report(task, "error");
+      for (const Task& task : world.Ready()) (void)world.Report(task, "error");
+      world.Drain();
+    }
+    CHECK(Standing(world, "i") == "STOPPED CANCELLED");
+    CrashSometimes(world, crash == 2);
+    REQUIRE(Resume(world, "i"));
+    if (crash == 3) world.Crash();
+    world.Drain();
+    for (int round = 0; round < 5; ++round) {
+      (void)world.Report(tasks[1], "ok");
+      for (const Task& task : world.Ready()) REQUIRE(world.Report(task, "ok"));
+      world.Drain();
+    }
+    CHECK(Standing(world, "i") == "STOPPED SUCCESS");
+    Healthy(world);
+  }
+}
+
+TEST_CASE("a singleton that is taken refuses the resume, and nothing changes") {
+  World world;
+  world.Define("plan: p\nsingleton: k\nflow: [{step: a, action: x}]\n");
+  world.Start("p", "i");
+  Cancel(world, "i");
+  world.Start("p", "j");
+  CHECK(ReasonOf(Resume(world, "i")) == "ILLEGAL_TRANSITION");
+  CHECK(Standing(world, "i") == "STOPPED CANCELLED");
+  Cancel(world, "j");
+  REQUIRE(Resume(world, "i"));
+  CHECK(Standing(world, "i") == "RUNNING PENDING");
+  Healthy(world);
+}
+
+TEST_CASE("a version that was left behind is not resumed") {
+  World world;
+  world.Define(kPair);
+  world.Start("m");
+  Cancel(world, "i");
+  world.Define(std::string(kPair) + "upgrade_strategy: abort\n");
+  CHECK(ReasonOf(Resume(world, "i")) == "SUPERSEDED_VERSION");
+}
+
+TEST_CASE("work at most once whose worker ended without saying how is held over a restart") {
+  World world;
+  world.Define("id: m\nnodes:\n  a: {start: true, timeout: 0.0, transitions: {ok: z}}\n"
+               "  z: {final: true}\n");
+  world.Start("m");
+  const Task task = world.ReadyOne();
+  Cancel(world, "i", CancelMode::kCancel);
+  CHECK(Standing(world, "i") == "RUNNING PENDING");
+  CHECK(world.Do([&](Engine& e) {
+    return Result<bool>(e.ClaimEnded("ns", "i", ClaimRef(task.claim)));
+  }));
+  CHECK(Standing(world, "i") == "STOPPED CANCELLED");
+  world.Restart();
+  REQUIRE(Resume(world, "i"));
+  world.Restart();
+  CHECK(Standing(world, "i") == "PAUSED PENDING");
+  CHECK(world.Ready().empty());
+  REQUIRE(Resume(world, "i"));
+  CHECK(Standing(world, "i") == "PAUSED PENDING");
+  REQUIRE(world.Do([](Engine& e) { return e.Resume("ns", "i", "a", false); }));
+  CHECK(world.ReadyOne().attempt == 2);
+}
+
+}  // namespace
+}  // namespace dfsmr

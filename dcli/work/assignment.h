@@ -39,7 +39,6 @@ class Assignment {
   Result<v1::TransitionResponse> Send(const Verdict& verdict);
   void Refused(const Verdict& verdict, const Error& error);
   void NoSuchTransition(const Verdict& verdict, const Error& error);
-  Result<std::vector<std::string>> LegalTransitions();
   void GiveBack();
 
   std::string Name() const;

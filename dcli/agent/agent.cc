@@ -149,11 +149,10 @@ void Agent::Flush() {
 void Agent::Heard(const v1::AgentOrder& order, const std::string& life) {
   if (order.has_welcome()) Welcomed(order.welcome(), life);
   if (!connected_) return;
-  if (order.drained() != drained_) {
-    drained_ = order.drained();
-    Note(drained_ ? "drained by an operator: it takes no more until it is undrained"
-                  : "undrained: it takes work again");
+  if (order.drained() && !drained_) {
+    Note("drained by an operator: it is handed out no more until it is undrained");
   }
+  drained_ = order.drained();
   const v1::WorkResponse& work = order.work();
   for (const v1::TransitionResult& result : work.results()) {
     if (results_.empty()) break;

@@ -9,6 +9,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
 #include "dcli/agent/link.h"
@@ -123,6 +124,9 @@ class Agent {
     v1::AgentMessage message;
   };
   std::deque<Said> said_;  // what is not answered: repeated when the stream has broken
+
+  std::unordered_map<std::string, std::string> ended_;       // instances by claims, of the last ones
+  std::deque<std::string> ended_order_;
 
   bool connected_ = false;
   bool ever_connected_ = false;

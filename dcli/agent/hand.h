@@ -30,6 +30,7 @@ struct Agent::Hand {
   double progress = 0;
   std::string note;
   std::string checkpoint;    // not taken by the server yet
+  std::string sent_checkpoint;
   std::unique_ptr<cli::Run> run;
   Verdict verdict;
 };

@@ -102,6 +102,7 @@ void Agent::Extend(Hand* hand) {
   item->set_progress(hand->progress);
   item->set_note(hand->note);
   item->set_checkpoint(hand->checkpoint);
+  hand->sent_checkpoint = hand->checkpoint;
   extends_.push_back(hand->task.claim());
   hand->told_at = steady_clock::now();
   hand->extend.Clear();
@@ -120,6 +121,7 @@ void Agent::Extended(const std::string& claim, const v1::ExtendResponse::Item& a
   Hand* hand = Find(claim);
   if (hand == nullptr) return;
   if (answer.has_error()) return ExtendFailed(hand, FromProto(answer.error()));
+  if (hand->checkpoint == hand->sent_checkpoint) hand->checkpoint.clear();
   if (answer.has_deadline()) ScheduleExtend(hand, answer.deadline());
   if (hand->stage == Hand::Stage::kBeginning) Begun(hand, answer);
   hand = Find(claim);
@@ -144,10 +146,7 @@ void Agent::ExtendFailed(Hand* hand, const Error& error) {
       if (hand->order != Order::kNone) {
         AddStop(hand->task.instance(), hand->task.claim(), v1::StopReport::ENDED);
       }
-      Note(hand->Name() + ": not begun: " + error.message);
-      hands_.erase(hand->task.claim());
-      BeginWaiting();
-      return MayEnd();
+      return Finish(hand, "not begun: " + error.message);
     case Hand::Stage::kRunning:
       if (error.reason != Reason::kStaleClaim) {  // what it was told, not the claim, is refused
         hand->note.clear();
@@ -175,7 +174,6 @@ void Agent::Begun(Hand* hand, const v1::ExtendResponse::Item& answer) {
     hand->stage = Hand::Stage::kRunning;
     return Stopped(hand, {.how = RunEnd::How::kGivenBack, .status = "before it was run"});
   }
-  if (hand->checkpoint == hand->task.checkpoint()) hand->checkpoint.clear();
   Start(hand);
 }
 
@@ -272,7 +270,8 @@ void Agent::Orders(const v1::WorkResponse& work) {
 void Agent::Obey(const std::string& claim, Order order) {
   Hand* hand = Find(claim);
   if (hand == nullptr) {  // it has ended here, and nothing of it lives
-    AddStop("", claim, v1::StopReport::ENDED);
+    const auto known = ended_.find(claim);
+    AddStop(known == ended_.end() ? "" : known->second, claim, v1::StopReport::ENDED);
     return;
   }
   AddStop(hand->task.instance(), claim, v1::StopReport::SIGNALLED);
@@ -281,10 +280,7 @@ void Agent::Obey(const std::string& claim, Order order) {
   const char* what = order == Order::kKill ? "kill" : order == Order::kForce ? "stop" : "cancel";
   if (hand->stage == Hand::Stage::kWaiting) {
     AddStop(hand->task.instance(), claim, v1::StopReport::ENDED);
-    Note(hand->Name() + ": taken back before it had begun");
-    logs_->End(claim);
-    hands_.erase(claim);
-    return MayEnd();
+    return Finish(hand, "taken back before it had begun");
   }
   if (hand->stage != Hand::Stage::kRunning) return;  // the answer that is awaited decides
   Note(hand->Name() + ": ordered to " + what);

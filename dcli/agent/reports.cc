@@ -14,6 +14,7 @@ constexpr size_t kLargestReport = 4'100'000;  // the server takes messages of 4 
 constexpr milliseconds kTryAgain{500};
 constexpr std::chrono::seconds kRepeated{30};
 constexpr size_t kMostSaid = 20'000;
+constexpr size_t kMostEnded = 10'000;
 constexpr size_t kReasonBytes = 4'000;
 
 std::string TimeOutText(const Worker& worker, const v1::Task& task) {
@@ -155,6 +156,12 @@ void Agent::AddStop(const std::string& instance, const std::string& claim,
 void Agent::Finish(Hand* hand, const std::string& how) {
   Note(hand->Name() + ": " + how);
   logs_->End(hand->task.claim());
+  ended_[hand->task.claim()] = hand->task.instance();
+  ended_order_.push_back(hand->task.claim());
+  if (ended_order_.size() > kMostEnded) {
+    ended_.erase(ended_order_.front());
+    ended_order_.pop_front();
+  }
   hands_.erase(hand->task.claim());
   BeginWaiting();
   MayEnd();

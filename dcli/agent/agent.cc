@@ -167,6 +167,7 @@ void Agent::Heard(const v1::AgentOrder& order, const std::string& life) {
     Extended(claim, answer);
   }
   for (const v1::Task& task : work.tasks()) Take(task);
+  BeginWaiting();
   Orders(work);
 }
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "dcli/agent/link.h"
-#include "dcli/agent/log_pump.h"
+#include "dcli/call/log_pump.h"
 #include "dcli/agent/loop.h"
 #include "dcli/agent/run.h"
 #include "dcli/agent/serve.h"
@@ -72,7 +72,6 @@ class Agent {
   void Take(const v1::Task& task);
   void Refuse(const v1::Task& task, const std::string& reason);
   void BeginWaiting();
-  bool HasRoom(const Worker& worker) const;
   void AskToBegin(Hand* hand);
   void Extended(const std::string& claim, const v1::ExtendResponse::Item& answer);
   void ExtendFailed(Hand* hand, const Error& error);

@@ -44,7 +44,6 @@ void Agent::Take(const v1::Task& task) {
   idle_.Clear();
   waiting_.push_back(task.claim());
   if (task.has_begin_by()) ScheduleExtend(taken, task.begin_by());
-  BeginWaiting();
 }
 
 void Agent::Refuse(const v1::Task& task, const std::string& reason) {
@@ -57,27 +56,30 @@ void Agent::Refuse(const v1::Task& task, const std::string& reason) {
   Note(task.instance() + " at " + task.machine() + "/" + task.node() + ": refused: " + reason);
 }
 
-bool Agent::HasRoom(const Worker& worker) const {
-  size_t all = 0;
-  size_t same = 0;
+// Those that wait for room, also under `jobs`, in their order.
+void Agent::BeginWaiting() {
+  if (waiting_.empty()) return;
+  int all = 0;
+  std::map<const Worker*, uint32_t> of_worker;
   for (const auto& [claim, hand] : hands_) {
     if (hand->stage != Hand::Stage::kBeginning && hand->stage != Hand::Stage::kRunning) continue;
     ++all;
-    if (hand->worker == &worker) ++same;
+    ++of_worker[hand->worker];
   }
-  return all < static_cast<size_t>(plan_.open.max_tasks()) &&
-         (worker.jobs == 0 || same < worker.jobs);
-}
-
-// Those that wait for room under `jobs`, in their order.
-void Agent::BeginWaiting() {
   std::deque<std::string> still;
-  for (const std::string& claim : std::exchange(waiting_, {})) {
+  while (!waiting_.empty() && all < plan_.open.max_tasks()) {
+    const std::string claim = std::move(waiting_.front());
+    waiting_.pop_front();
     Hand* hand = Find(claim);
     if (hand == nullptr || hand->stage != Hand::Stage::kWaiting) continue;
-    if (!HasRoom(*hand->worker)) {
+    uint32_t& same = of_worker[hand->worker];
+    if (hand->worker->jobs > 0 && same >= hand->worker->jobs) {
       still.push_back(claim);
-    } else if (!hand->task.has_begin_by()) {  // it has begun when it was handed out
+      continue;
+    }
+    ++all;
+    ++same;
+    if (!hand->task.has_begin_by()) {  // it has begun when it was handed out
       v1::ExtendResponse::Item answer;
       if (hand->task.has_deadline()) *answer.mutable_deadline() = hand->task.deadline();
       Begun(hand, answer);
@@ -126,9 +128,9 @@ void Agent::Extended(const std::string& claim, const v1::ExtendResponse::Item& a
   if (hand->stage == Hand::Stage::kBeginning) Begun(hand, answer);
   hand = Find(claim);
   if (hand == nullptr) return;
-  if (answer.kill_requested()) {
+  if (answer.kill_requested() && hand->order < Order::kKill) {
     Obey(claim, Order::kKill);
-  } else if (answer.cancel_requested()) {
+  } else if (answer.cancel_requested() && hand->order == Order::kNone) {
     Obey(claim, Order::kCancel);
   }
 }
@@ -242,7 +244,7 @@ void Agent::Tell(Hand* hand) {
 }
 
 void Agent::TimeOut(Hand* hand) {
-  if (hand->run == nullptr || hand->order != Order::kNone) return;
+  if (hand->run == nullptr || hand->order >= Order::kForce) return;
   hand->timed_out = true;
   Log(*hand, LogStream::kAgent, "its time is over: it is stopped");
   StopRun(hand);

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "dcli/agent/command.h"
-#include "dcli/agent/lines.h"
+#include "dcli/text/lines.h"
 #include "dcli/agent/run.h"
 #include "dcli/agent/surroundings.h"
 

@@ -113,7 +113,7 @@ void Agent::NoSuchTransition(const std::string& claim, const Error& error,
     only.named = true;
     return Report(hand, only);
   }
-  if (verdict.transition == "error") {  // the node has none: there is nothing else to say
+  if (verdict.transition == "error" && !verdict.error_kind.empty()) {  // nothing else can be said
     return GiveBack(hand, "its report is refused: " + error.message);
   }
   const std::string known = legal ? "it has " + Join(*legal, ", ") : error.message;

@@ -67,8 +67,8 @@ class ServeProcess {
 
 class ServeRun : public Run {
  public:
-  ServeRun(Loop& loop, const v1::Task& task, RunEvents events)
-      : events(std::move(events)), success_(task.phase() == "plan" ? "planned" : "ok"),
+  ServeRun(Loop& loop, const v1::Task& task, RunEvents given)
+      : events(std::move(given)), success_(task.phase() == "plan" ? "planned" : "ok"),
         patience_(loop), late_(loop) {}
   ~ServeRun() override {
     if (process != nullptr) process->Forget(this);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "dcli/agent/command.h"
-#include "dcli/agent/lines.h"
+#include "dcli/text/lines.h"
 #include "dcli/agent/run.h"
 #include "dcli/agent/surroundings.h"
 

@@ -46,6 +46,20 @@ std::string FirstWord(std::string_view line) {
   return plain ? std::string(word) : "";
 }
 
+// Whether a line is one command and nothing more: then the shell becomes that command, so that
+// signals and the exit status are its own.
+bool IsOneCommand(std::string_view line, const std::string& first) {
+  static constexpr std::string_view kOwn[] = {
+      "alias", "bg",     "break",  "cd",      "command", "continue", "eval",  "exec",  "exit",
+      "export", "fg",    "getopts", "hash",   "jobs",    "local",    "read",  "readonly",
+      "return", "set",   "shift",  "source",  "time",    "times",    "trap",  "type",  "ulimit",
+      "umask",  "unalias", "unset", "wait",   "if",      "for",      "while", "until", "case",
+      "function"};
+  if (first.empty() || line.find_first_of(";|&()`\n") != line.npos) return false;
+  if (first.find('/') != first.npos) return true;
+  return std::ranges::find(kOwn, first) == std::end(kOwn) && !FindProgram(first, "").empty();
+}
+
 std::string ShellQuoted(const std::string& word) {
   std::string quoted = "'";
   for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -54,8 +68,7 @@ std::string ShellQuoted(const std::string& word) {
 
 class WorkerReader {
  public:
-  WorkerReader(const std::string& folder, Reporter* reporter)
-      : folder_(folder), reporter_(reporter) {}
+  explicit WorkerReader(const std::string& folder) : folder_(folder) {}
 
   // A program and its arguments: a list, or a line for the shell.
   void ReadRun(const Field& field, std::vector<std::string>* to) {
@@ -64,12 +77,13 @@ class WorkerReader {
     if (!ReadText(field, &line)) return;
     if (line.find_first_not_of(" \t\n") == line.npos) return field.Fail("there is no command");
     const std::string word = FirstWord(line);
+    const bool one = IsOneCommand(line, word);
     if (word.find('/') != word.npos) {
       const std::string program = FindProgram(word, folder_);
       if (program.empty()) return NoProgram(field, word);
       line.replace(line.find(word), word.size(), ShellQuoted(program));
     }
-    *to = {"/bin/sh", "-c", line};
+    *to = {"/bin/sh", "-c", one ? "exec " + line : line};
   }
 
   Worker Read(const std::string& name, const Field& field) {
@@ -276,7 +290,6 @@ class WorkerReader {
   }
 
   const std::string& folder_;
-  [[maybe_unused]] Reporter* reporter_;
 };
 
 // The same pattern twice would be a tie.
@@ -297,7 +310,7 @@ void ReadFile(const YamlNode& root, const std::string& folder, Reporter* reporte
   const Field whole(root, "", reporter);
   if (!root.IsMap()) return whole.Fail("expected workers: {NAME: {run: COMMAND}}");
   const Keys keys(whole, kFileKeys, "a file of workers has workers and middleware");
-  WorkerReader reader(folder, reporter);
+  WorkerReader reader(folder);
   const auto workers = keys.Take("workers");
   if (!workers) return whole.Fail("there is no workers: {NAME: {run: COMMAND}}");
   if (!ReadMap(*workers, "{site.build: ./build.sh}")) return;

@@ -28,6 +28,19 @@ Result<std::vector<std::string>> Wrapped(const TaskCommand& command, const v1::T
 
 }  // namespace
 
+Assignment::Assignment(Shift& shift, const TaskCommand& command, const v1::Task& task)
+    : shift_(shift),
+      command_(command),
+      task_(task),
+      out_lines_(LinesTo(v1::LogLine::OUT)),
+      err_lines_(LinesTo(v1::LogLine::ERR)) {}
+
+Lines Assignment::LinesTo(v1::LogLine::Stream stream) {
+  return {masks_, [this, stream](std::string line) {
+            shift_.logs->Add(task_.instance(), task_.claim(), stream, std::move(line));
+          }};
+}
+
 std::string Assignment::Name() const {
   return task_.instance() + " at " + task_.machine() + "/" + task_.node();
 }
@@ -48,7 +61,13 @@ std::optional<Verdict> Assignment::Run() {
     });
     return std::nullopt;
   }
-  if (!SeeThrough(**process)) return std::nullopt;
+  const bool ended = SeeThrough(**process);
+  if (shift_.logs != nullptr) {
+    out_lines_.End();
+    err_lines_.End();
+    shift_.logs->End(task_.claim());
+  }
+  if (!ended) return std::nullopt;
   const char* success = task_.phase() == "plan" ? "planned" : "ok";
   const Verdict verdict = VerdictOf((*process)->status(), out_.text(), err_.text(), success);
   const bool cut = out_.first() == '{' && LastLine(out_.text()).data() == out_.text().data();
@@ -63,11 +82,13 @@ Result<std::unique_ptr<Process>> Assignment::Launch(std::vector<std::string> com
                          .out =
                              [this](std::string_view text) {
                                out_.Add(text);
+                               if (shift_.logs != nullptr) out_lines_.Add(text);
                                shift_.Pass(shift_.context.out, text);
                              },
                          .err =
                              [this](std::string_view text) {
                                err_.Add(text);
+                               if (shift_.logs != nullptr) err_lines_.Add(text);
                                shift_.Pass(shift_.context.err, text);
                              },
                          .full = [this] { return shift_.Full(); }});

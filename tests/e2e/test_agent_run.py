@@ -51,6 +51,9 @@ class FakeServer(agent_grpc.AgentServiceServicer, v1_grpc.RunnerServiceServicer)
         self.logs = {}                # by claim: (number, stream, text)
         self.left_out = 0
         self.held_logs = None         # an event: logs are not read before it
+        self.in_hands = 2             # of the agent that people ask for
+        self.drained = False
+        self.operations = 0           # so many times one is listed
         self.serial = 0
         self.port = port or free_port()
         self.start()
@@ -158,6 +161,50 @@ class FakeServer(agent_grpc.AgentServiceServicer, v1_grpc.RunnerServiceServicer)
     def GetInstance(self, request, context):
         node = v1.Node(id="work", transitions=[v1.Edge(transition=name) for name in self.legal])
         return v1.Instance(id=request.id, nodes=[node])
+
+    # What people ask.
+
+    def listed(self, name="h1"):
+        self.asked = getattr(self, "asked", 0) + 1
+        listed = agent.Agent(name=name, state=agent.Agent.ACTIVE, slots=8, in_hand=self.in_hands,
+                             capabilities=["amd64", "linux"], packages=["*"], version="1.0.0",
+                             drain_requested=self.drained)
+        listed.last_seen.GetCurrentTime()
+        self.in_hands = max(self.in_hands - 1, 0)
+        return listed
+
+    def ListAgents(self, request, context):
+        self.listing = request
+        return agent.ListAgentsResponse(agents=[self.listed()])
+
+    def GetAgent(self, request, context):
+        if request.name != "h1":
+            context.set_trailing_metadata((("dfsmr-reason", "NO_SUCH_AGENT"),))
+            context.abort(grpc.StatusCode.NOT_FOUND, f"there is no agent {request.name}")
+        one = self.listed()
+        one.refuses.add(machine="m", version=2, node="n", reason="no disk")
+        return one
+
+    def DrainAgent(self, request, context):
+        self.drained = not request.undo
+        return self.listed()
+
+    def EvictAgent(self, request, context):
+        return agent.EvictAgentResponse(given_back=2, kept=1)
+
+    def ListOperations(self, request, context):
+        if self.operations > 0:
+            self.operations -= 1
+            one = agent.Operation(agent="h1", instance="site-7", machine="site", version=1,
+                                  node="build", attempt=1, progress=0.4, note="3 of 7 done",
+                                  order=v1.CancelRequest.KILL, leftover=True)
+            one.begin_time.FromSeconds(int(time.time()) - 12)
+            return agent.ListOperationsResponse(operations=[one])
+        return agent.ListOperationsResponse()
+
+    def Cancel(self, request, context):
+        return v1.Instance(id=request.instance, state=v1.Instance.STOPPED,
+                           result=v1.Instance.CANCELLED)
 
     # Of tests -------------------------------------------------------------------------------
 
@@ -685,7 +732,7 @@ def test_check_and_refusals(tmp_path):
         return done.returncode, done.stderr
     assert check("workers: {a: 'true'}\n")[0] == 0
     status, text = check("workers: {a: {rnu: x}}\n")
-    assert status == 1 and "w.yaml:1:14: workers.a.rnu: unknown key 'rnu'" in text
+    assert status == 1 and "w.yaml:1:15: workers.a.rnu: unknown key 'rnu'" in text
     assert check("workers: {a: {run: 'true', requires: gpu}}\n")[0] == 2
     assert check("workers: {a: {run: 'true', requires: gpu}}\n", "--capability", "gpu")[0] == 0
     assert check("workers: {a: 'true'}\n", "--jobs", "0x")[0] == 2
@@ -830,3 +877,59 @@ def test_an_empty_handler_is_fast(fake, run, tmp_path):
     fake.stream.send(work=v1.WorkResponse(tasks=tasks))
     eventually(lambda: len(fake.reports) > count, 30)
     print(f"{count / (time.monotonic() - began):.0f} tasks a second")
+
+
+# What people ask ------------------------------------------------------------------------------
+
+
+def dcli(fake, *words):
+    done = subprocess.run([str(DCLI), "--server", f"127.0.0.1:{fake.port}", *words],
+                          capture_output=True, text=True, timeout=40,
+                          env={**os.environ, "no_proxy": "127.0.0.1"})
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_agents_are_listed_shown_drained_and_evicted(fake):
+    status, out, _ = dcli(fake, "agents", "--state", "active", "--capability", "linux",
+                          "--label", "rack=a")
+    assert status == 0
+    assert out.splitlines()[0].split() == ["AGENT", "STATE", "SLOTS", "CAPABILITIES", "PACKAGES",
+                                           "VERSION", "SEEN"]
+    assert out.splitlines()[1].split()[:6] == ["h1", "ACTIVE", "2/8", "amd64,linux", "*", "1.0.0"]
+    assert fake.listing.state == agent.Agent.ACTIVE
+    assert list(fake.listing.capabilities) == ["linux"] and fake.listing.labels["rack"] == "a"
+    assert dcli(fake, "agents", "list", "-o", "name")[1] == "h1\n"
+    assert json.loads(dcli(fake, "agents", "-o", "json")[1])["agents"][0]["name"] == "h1"
+    status, out, _ = dcli(fake, "agents", "show", "h1")
+    assert status == 0 and "no disk" in out and "m v2/n" in out
+    status, _, err = dcli(fake, "agents", "show", "h9")
+    assert status == 1 and "NO_SUCH_AGENT" in err and "dcli agents lists" in err
+    fake.in_hands = 3
+    assert dcli(fake, "agents", "drain", "h1", "--reason", "disk", "--wait")[0] == 0
+    assert fake.in_hands == 0 and fake.drained
+    assert dcli(fake, "agents", "undrain", "h1")[0] == 0 and not fake.drained
+    assert "given back 2  kept 1" in dcli(fake, "agents", "evict", "h1")[1]
+    assert dcli(fake, "agents", "drain")[0] == 2
+    assert dcli(fake, "agents", "evict", "h1", "--wait")[0] == 2
+
+
+def test_ps_tells_what_runs_where(fake):
+    fake.operations = 1
+    status, out, _ = dcli(fake, "ps", "site-7")
+    header, row = out.splitlines()
+    assert header.split() == ["INSTANCE", "STEP", "ATTEMPT", "AGENT", "SINCE", "PROGRESS", "NOTE",
+                              "ORDER"]
+    assert row.split()[:4] == ["site-7", "build", "1", "h1"]
+    assert "40 %" in row and "3 of 7 done" in row and "leftover" in row
+    status, out, err = dcli(fake, "ps")
+    assert (status, out) == (0, "") and err
+
+
+def test_cancel_kill_waits_until_nothing_is_left(fake):
+    fake.operations = 3
+    status, _, err = dcli(fake, "cancel", "site-7", "--kill")
+    assert status == 0 and fake.operations == 0
+    assert "build on h1 (attempt 1): no process of it is left" in err
+    fake.operations = 3
+    assert dcli(fake, "cancel", "site-7", "--kill", "--no-wait")[0] == 0
+    assert fake.operations == 3

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "dcli/agent/log_pump.h"
+#include "dcli/call/log_pump.h"
 #include "dcli/agent/surroundings.h"
 #include "dcli/work/verdict.h"
 

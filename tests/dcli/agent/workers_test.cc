@@ -41,12 +41,14 @@ workers:
     cpu: 1.5
     processes: 256
     dry_run: true
+  two: {run: "cat x; cat y"}
+  own: {run: "cd /"}
   quick: {run: cat, mode: serve, concurrency: 4, idle: 1m, tasks: 10}
 middleware: {audit: [env, A=1]}
 )");
-  REQUIRE(file.workers.size() == 3);
+  REQUIRE(file.workers.size() == 5);
   CHECK(file.workers[0].serves == std::vector<std::string>{"a.b"});
-  CHECK(file.workers[0].run == std::vector<std::string>{"/bin/sh", "-c", "'/usr/bin/./env' X=1"});
+  CHECK(file.workers[0].run == std::vector<std::string>{"/bin/sh", "-c", "exec '/usr/bin/./env' X=1"});
   const Worker& load = file.workers[1];
   CHECK(load.serves == std::vector<std::string>{"orders.load", "report.*"});
   CHECK(load.run.size() == 3);
@@ -61,16 +63,19 @@ middleware: {audit: [env, A=1]}
   CHECK(load.exits == std::map<int, std::string>{{3, "missing"}, {255, "worse"}});
   CHECK(load.limits == Limits{512U << 20, 1.5, 256});
   CHECK(load.dry_run);
-  CHECK(file.workers[2].serve);
-  CHECK(file.workers[2].concurrency == 4);
-  CHECK(file.workers[2].tasks == 10);
+  CHECK(file.workers[2].run[2] == "cat x; cat y");
+  CHECK(file.workers[3].run[2] == "cd /");
+  CHECK(file.workers[4].run[2] == "exec cat");
+  CHECK(file.workers[4].serve);
+  CHECK(file.workers[4].concurrency == 4);
+  CHECK(file.workers[4].tasks == 10);
   CHECK(file.middleware.at("audit").size() == 2);
 }
 
 TEST_CASE("what is wrong is said with its place and what would be right") {
   const std::pair<const char*, const char*> kBad[] = {
       {"workers:\n  a: {run: cat, tiemout: 1s}\n",
-       "w.yaml:2:16: workers.a.tiemout: unknown key 'tiemout' (did you mean 'timeout'?)"},
+       "w.yaml:2:17: workers.a.tiemout: unknown key 'tiemout' (did you mean 'timeout'?)"},
       {"workers:\n  a: {serves: b}\n", "w.yaml:2:3: workers.a: a worker needs run: COMMAND"},
       {"workers:\n  a: ./no-such\n", "w.yaml:2:6: workers.a: there is no program './no-such'"},
       {"workers:\n  a: [no-such-program]\n", "'no-such-program' on PATH"},

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "dcli/agent/masks.h"
+#include "dcli/text/masks.h"
 
 namespace dfsmr::cli {
 
@@ -17,11 +17,11 @@ class Lines {
   // one comes as several.
   Lines(const Masks& masks, Sink sink) : masked_(masks), sink_(std::move(sink)) {}
   void Add(std::string_view bytes);
-  // What may be the beginning of something hidden has waited long enough.
-  void Release() { Take(masked_.Flush()); }
+  // Lines that may be the beginning of something hidden have waited long enough.
+  void Release() { Take(masked_.FlushLines()); }
   // Nothing more comes.
   void End();
-  bool holds() const { return masked_.holds(); }
+  bool holds() const { return masked_.holds_lines(); }
 
  private:
   void Take(std::string_view shown);

@@ -1,4 +1,4 @@
-#include "dcli/agent/lines.h"
+#include "dcli/text/lines.h"
 
 namespace dfsmr::cli {
 namespace {
@@ -51,7 +51,7 @@ void Lines::Hand(std::string_view line) {
 }
 
 void Lines::End() {
-  Release();
+  Take(masked_.Flush());
   if (line_.empty()) return;
   const std::string line = std::move(line_);
   line_.clear();

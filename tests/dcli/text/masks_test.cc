@@ -1,8 +1,8 @@
-#include "dcli/agent/masks.h"
+#include "dcli/text/masks.h"
 
 #include <doctest/doctest.h>
 
-#include "dcli/agent/lines.h"
+#include "dcli/text/lines.h"
 #include "dcli/text/json.h"
 
 namespace dfsmr::cli {

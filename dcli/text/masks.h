@@ -43,9 +43,11 @@ class MaskedStream {
   explicit MaskedStream(const Masks& masks) : masks_(masks) {}
   // What can be told of all that came so far, but was not told yet.
   std::string Add(std::string_view piece);
-  // The rest: nothing more comes, or it has been held back long enough.
+  // The whole lines of what is held back: they have waited long enough.
+  std::string FlushLines();
+  // The rest: nothing more comes.
   std::string Flush();
-  bool holds() const { return !held_.empty(); }
+  bool holds_lines() const { return held_.find('\n') != held_.npos; }
 
  private:
   const Masks& masks_;

@@ -1,4 +1,4 @@
-#include "dcli/agent/log_pump.h"
+#include "dcli/call/log_pump.h"
 
 #include <algorithm>
 
@@ -172,12 +172,14 @@ void LogPump::Finish(milliseconds at_most) {
 bool LogPump::WaitForLines() {
   Lock lock(mutex_);
   changed_.Wait(lock, [this]() REQUIRES(mutex_) {
-    return stopped_ || (enabled_ && (!queue_.empty() || (broken_ && !unanswered_.empty())));
+    return stopped_ || (enabled_ && (!queue_.empty() || resent_ < unanswered_.size() ||
+                                     (broken_ && !unanswered_.empty())));
   });
   if (stopped_) return false;
   changed_.WaitFor(lock, kGather, [this]() REQUIRES(mutex_) { return stopped_ || hurry_; });
   changed_.Wait(lock, [this]() REQUIRES(mutex_) {
-    return stopped_ || broken_ || unanswered_.size() < kUnanswered;
+    return stopped_ || broken_ || resent_ < unanswered_.size() ||
+           unanswered_.size() < kUnanswered;
   });
   return !stopped_;
 }
@@ -225,6 +227,7 @@ bool LogPump::SendOne() {
     if (resent_ + counted_ == 1) request.set_namespace_(name_space_);
   }
   room_ -= static_cast<double>(request.ByteSizeLong());
+  const Lock writing(writing_);
   return stream_->Write(request);
 }
 
@@ -263,6 +266,8 @@ void LogPump::Hear(AppendStream* stream) {
     broken_ = true;
   }
   changed_.NotifyAll();
+  stream->Cancel();  // a write that waits for room ends
+  const Lock writing(writing_);
   const auto finished = stream->Finish();
   const bool never = !finished && (finished.error().code == Code::kUnimplemented ||
                                    finished.error().code == Code::kPermissionDenied);

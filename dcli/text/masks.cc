@@ -1,4 +1,4 @@
-#include "dcli/agent/masks.h"
+#include "dcli/text/masks.h"
 
 #include <algorithm>
 #include <array>
@@ -242,6 +242,14 @@ std::string MaskedStream::Add(std::string_view piece) {
   }
   held_.erase(0, i);
   return shown;
+}
+
+std::string MaskedStream::FlushLines() {
+  const size_t end = held_.rfind('\n');
+  if (end == held_.npos) return "";
+  const std::string lines = masks_.Hide(std::string_view(held_).substr(0, end + 1));
+  held_.erase(0, end + 1);
+  return lines;
 }
 
 std::string MaskedStream::Flush() {

@@ -71,7 +71,6 @@ class LogPump {
   void Finish(std::chrono::milliseconds at_most);
 
  private:
-  struct Open;  // a stream, and the thread that reads its answers
   void Run();
   bool WaitForLines();
   bool SendOne();
@@ -95,6 +94,7 @@ class LogPump {
   std::unique_ptr<AppendStream> stream_;  // the sender's
   std::thread reader_;
   Backoff backoff_;
+  Mutex writing_;     // a stream is not finished while it is written to
   double room_ = 0;  // bytes that may be sent now
   std::chrono::steady_clock::time_point filled_;
   std::thread sender_;  // last: it uses the others

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "dcli/agent/hand.h"
 #include "dcli/keeper/descendants.h"
 #include "dcli/text/values.h"
 
@@ -20,43 +19,37 @@ using std::chrono::steady_clock;
 constexpr milliseconds kFirstPause{100};
 constexpr milliseconds kLongestPause{5'000};
 constexpr double kSpread = 0.2;
-constexpr seconds kExists{30};        // how long another agent of the name may take to end
+constexpr seconds kExists{30};  // how long another agent of the name may take to end
 constexpr milliseconds kExistsPause{1'000};
-constexpr seconds kPatience{20};      // with --once
+constexpr seconds kPatience{20};  // with --once
 constexpr seconds kSayAgain{60};
 constexpr milliseconds kParting{3'000};
 constexpr milliseconds kLastLogs{3'000};
 constexpr int kLeftoverWait = 2'000;  // milliseconds
 
 bool SaysReason(const Error& error, std::string_view word) {
-  return Name(error.reason) == word || error.message.find("(" + std::string(word) + ")") !=
-                                           std::string::npos;
+  return Name(error.reason) == word ||
+         error.message.find("(" + std::string(word) + ")") != std::string::npos;
 }
 
 // A folder of our own that nobody else can have put there.
 bool MakeOwnFolder(const std::string& path) {
   struct stat about {};
   mkdir(path.c_str(), 0700);
-  return lstat(path.c_str(), &about) == 0 && S_ISDIR(about.st_mode) &&
-         about.st_uid == geteuid() && (about.st_mode & 077) == 0;
+  return lstat(path.c_str(), &about) == 0 && S_ISDIR(about.st_mode) && about.st_uid == geteuid() &&
+         (about.st_mode & 077) == 0;
 }
 
 }  // namespace
 
 Agent::Agent(Context& context, AgentPlan plan)
-    : context_(context),
-      plan_(std::move(plan)),
+    : Hands(context, std::move(plan)),
       reconnect_(loop_),
       grace_(loop_),
       idle_(loop_),
       parting_(loop_) {}
 
-Agent::~Agent() {
-  link_.reset();
-  hands_.clear();
-  pools_.clear();
-  for (std::thread& aside : asides_) aside.join();
-}
+Agent::~Agent() = default;
 
 int Agent::Run() {
   auto keeper = Keeper::Start();  // before there are other threads
@@ -105,18 +98,6 @@ void Agent::Interrupt(int count) {
     GiveBackAll();
   });
 }
-
-void Agent::Note(const std::string& line) {
-  if (printer_.Full()) return;  // nobody reads it: work goes on
-  printer_.Add(line.size(), [this, line] { context_.Note(line); });
-}
-
-Agent::Hand* Agent::Find(const std::string& claim) {
-  const auto found = hands_.find(claim);
-  return found == hands_.end() ? nullptr : found->second.get();
-}
-
-void Agent::Aside(std::function<void()> work) { asides_.emplace_back(std::move(work)); }
 
 // The stream ------------------------------------------------------------------------------------
 
@@ -167,6 +148,7 @@ void Agent::Heard(const v1::AgentOrder& order, const std::string& life) {
     Extended(claim, answer);
   }
   for (const v1::Task& task : work.tasks()) Take(task);
+  if (!hands_.empty()) idle_.Clear();
   BeginWaiting();
   Orders(work);
 }
@@ -234,8 +216,8 @@ void Agent::Over(const Result<Ok>& over) {
   if (was_connected) backoff_ = kFirstPause;
   backoff_ = std::min(backoff_ * 2, kLongestPause);
   std::uniform_real_distribution<double> spread(1 - kSpread, 1 + kSpread);
-  const milliseconds wait(static_cast<int64_t>(static_cast<double>(pause.count()) *
-                                               spread(random_)));
+  const milliseconds wait(
+      static_cast<int64_t>(static_cast<double>(pause.count()) * spread(random_)));
   reconnect_.SetIn(wait, [this] { Connect(); });
 }
 
@@ -270,9 +252,9 @@ void Agent::Absent(const Error& error) {
   if (!gone_why_.empty() && now - said_gone_ < kSayAgain) return;
   gone_why_ = why.empty() ? "it is gone" : why;
   said_gone_ = now;
-  Note(exists_since_ ? "waiting for another agent of this name to end: " + why
-                     : "no server at " + context_.client->server() + ": " + gone_why_ +
-                           "; trying again");
+  Note(exists_since_
+           ? "waiting for another agent of this name to end: " + why
+           : "no server at " + context_.client->server() + ": " + gone_why_ + "; trying again");
 }
 
 // The end ---------------------------------------------------------------------------------------
@@ -294,7 +276,6 @@ void Agent::Leave() {
 }
 
 void Agent::GiveBackAll() {
-  giving_back_ = true;
   if (!leaving_) Leave();
   std::vector<std::string> claims;
   for (const auto& [claim, hand] : hands_) claims.push_back(claim);
@@ -302,10 +283,18 @@ void Agent::GiveBackAll() {
     Hand* hand = Find(claim);
     if (hand == nullptr) continue;
     hand->given_back = true;
-    if (hand->run != nullptr) StopRun(hand);
-    else if (hand->stage != Hand::Stage::kReporting) GiveBack(hand, "the agent ends");
+    if (hand->run != nullptr)
+      StopRun(hand);
+    else if (hand->stage != Hand::Stage::kReporting)
+      GiveBack(hand, "the agent ends");
   }
   MayEnd();
+}
+
+void Agent::TaskBegun() {
+  begun_once_ = true;
+  idle_.Clear();
+  if (plan_.once && !leaving_) Leave();
 }
 
 // After each change of what is in hand.

@@ -19,7 +19,7 @@ struct CommandEnd {
   bool exited = false;  // false: its warden was killed, so nobody knows
   int status = 0;       // as waitpid gives it
   std::chrono::microseconds cpu{};
-  int64_t memory = 0;   // KiB, of its largest process
+  int64_t memory = 0;  // KiB, of its largest process
 };
 
 // The loop's thread. Its output is always read, whatever happens to it.

@@ -1,7 +1,6 @@
 #include <algorithm>
 
-#include "dcli/agent/agent.h"
-#include "dcli/agent/hand.h"
+#include "dcli/agent/hands.h"
 #include "dcli/agent/operation.h"
 #include "dcli/text/values.h"
 
@@ -23,7 +22,27 @@ milliseconds InMillis(Duration duration) {
 
 }  // namespace
 
-void Agent::Take(const v1::Task& task) {
+Hands::Hands(Context& context, AgentPlan plan) : context_(context), plan_(std::move(plan)) {}
+
+Hands::~Hands() {
+  hands_.clear();
+  pools_.clear();
+  for (std::thread& aside : asides_) aside.join();
+}
+
+void Hands::Note(const std::string& line) {
+  if (printer_.Full()) return;  // nobody reads it: work goes on
+  printer_.Add(line.size(), [this, line] { context_.Note(line); });
+}
+
+Hands::Hand* Hands::Find(const std::string& claim) {
+  const auto found = hands_.find(claim);
+  return found == hands_.end() ? nullptr : found->second.get();
+}
+
+void Hands::Aside(std::function<void()> work) { asides_.emplace_back(std::move(work)); }
+
+void Hands::Take(const v1::Task& task) {
   if (hands_.contains(task.claim())) return;
   const Worker* worker = Serving(plan_.workers, task.action());
   if (worker == nullptr) {
@@ -41,12 +60,11 @@ void Agent::Take(const v1::Task& task) {
   hand->worker = worker;
   Hand* const taken = hand.get();
   hands_[task.claim()] = std::move(hand);
-  idle_.Clear();
   waiting_.push_back(task.claim());
   if (task.has_begin_by()) ScheduleExtend(taken, task.begin_by());
 }
 
-void Agent::Refuse(const v1::Task& task, const std::string& reason) {
+void Hands::Refuse(const v1::Task& task, const std::string& reason) {
   v1::RelinquishRequest* request = out_.mutable_work()->add_relinquishes();
   request->set_namespace_(task.namespace_());
   request->set_instance(task.instance());
@@ -57,7 +75,7 @@ void Agent::Refuse(const v1::Task& task, const std::string& reason) {
 }
 
 // Those that wait for room, also under `jobs`, in their order.
-void Agent::BeginWaiting() {
+void Hands::BeginWaiting() {
   if (waiting_.empty()) return;
   int all = 0;
   std::map<const Worker*, uint32_t> of_worker;
@@ -90,13 +108,13 @@ void Agent::BeginWaiting() {
   waiting_.insert(waiting_.begin(), still.begin(), still.end());
 }
 
-void Agent::AskToBegin(Hand* hand) {
+void Hands::AskToBegin(Hand* hand) {
   hand->stage = Hand::Stage::kBeginning;
   Extend(hand);
 }
 
 // One item for the server: it begins the claim, moves its deadline, and tells what is new.
-void Agent::Extend(Hand* hand) {
+void Hands::Extend(Hand* hand) {
   v1::ExtendRequest::Item* item = out_.mutable_work()->add_extends();
   item->set_instance(hand->task.instance());
   item->set_claim(hand->task.claim());
@@ -111,7 +129,7 @@ void Agent::Extend(Hand* hand) {
 }
 
 // At a third of the time that is left, so that two may fail.
-void Agent::ScheduleExtend(Hand* hand, const google::protobuf::Timestamp& until) {
+void Hands::ScheduleExtend(Hand* hand, const google::protobuf::Timestamp& until) {
   const auto now = std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
   const Duration left = FromProto(until) - (now + clock_ahead_);
   hand->extend.SetIn(std::clamp(InMillis(left / 3), kSoonest, kLatest), [this, hand] {
@@ -119,7 +137,7 @@ void Agent::ScheduleExtend(Hand* hand, const google::protobuf::Timestamp& until)
   });
 }
 
-void Agent::Extended(const std::string& claim, const v1::ExtendResponse::Item& answer) {
+void Hands::Extended(const std::string& claim, const v1::ExtendResponse::Item& answer) {
   Hand* hand = Find(claim);
   if (hand == nullptr) return;
   if (answer.has_error()) return ExtendFailed(hand, FromProto(answer.error()));
@@ -135,7 +153,7 @@ void Agent::Extended(const std::string& claim, const v1::ExtendResponse::Item& a
   }
 }
 
-void Agent::ExtendFailed(Hand* hand, const Error& error) {
+void Hands::ExtendFailed(Hand* hand, const Error& error) {
   if (Passing(error)) {
     hand->extend.SetIn(kTryAgain, [this, hand] {
       if (connected_) Extend(hand);
@@ -169,7 +187,7 @@ void Agent::ExtendFailed(Hand* hand, const Error& error) {
   }
 }
 
-void Agent::Begun(Hand* hand, const v1::ExtendResponse::Item& answer) {
+void Hands::Begun(Hand* hand, const v1::ExtendResponse::Item& answer) {
   hand->begun = true;
   hand->at_most_once = !answer.has_deadline();
   if (hand->order != Order::kNone || hand->given_back) {
@@ -179,9 +197,8 @@ void Agent::Begun(Hand* hand, const v1::ExtendResponse::Item& answer) {
   Start(hand);
 }
 
-void Agent::Start(Hand* hand) {
+void Hands::Start(Hand* hand) {
   hand->stage = Hand::Stage::kRunning;
-  begun_once_ = true;
   const v1::Task& task = hand->task;
   const std::string claim = task.claim();
   Note(hand->Name() + ": begun (attempt " + std::to_string(task.attempt()) + ")");
@@ -198,10 +215,10 @@ void Agent::Start(Hand* hand) {
     hand->run = std::make_unique<Operation>(loop_, keeper(), plan_.surroundings, *hand->worker,
                                             task, EventsOf(claim));
   }
-  if (plan_.once && !leaving_) Leave();
+  TaskBegun();
 }
 
-RunEvents Agent::EventsOf(const std::string& claim) {
+RunEvents Hands::EventsOf(const std::string& claim) {
   return {.line =
               [this, claim](LogStream stream, std::string line) {
                 if (const Hand* hand = Find(claim)) Log(*hand, stream, std::move(line));
@@ -216,7 +233,7 @@ RunEvents Agent::EventsOf(const std::string& claim) {
               }};
 }
 
-void Agent::Log(const Hand& hand, LogStream stream, std::string line) {
+void Hands::Log(const Hand& hand, LogStream stream, std::string line) {
   if (plan_.print && stream != LogStream::kAgent && !printer_.Full()) {
     std::ostream& to = stream == LogStream::kErr ? context_.err : context_.out;
     printer_.Add(line.size(), [&to, line] { to << line << '\n' << std::flush; });
@@ -228,7 +245,7 @@ void Agent::Log(const Hand& hand, LogStream stream, std::string line) {
 }
 
 // At most once a second.
-void Agent::Tell(Hand* hand) {
+void Hands::Tell(Hand* hand) {
   const auto next = hand->told_at + kTell;
   if (hand->tell.set() || hand->stage != Hand::Stage::kRunning) return;
   const auto tell = [this, hand] {
@@ -243,14 +260,14 @@ void Agent::Tell(Hand* hand) {
   hand->tell.Set(next, tell);
 }
 
-void Agent::TimeOut(Hand* hand) {
+void Hands::TimeOut(Hand* hand) {
   if (hand->run == nullptr || hand->order >= Order::kForce) return;
   hand->timed_out = true;
   Log(*hand, LogStream::kAgent, "its time is over: it is stopped");
   StopRun(hand);
 }
 
-void Agent::StopRun(Hand* hand) {
+void Hands::StopRun(Hand* hand) {
   if (hand->run == nullptr) return;
   const bool kill = hand->order == Order::kKill;
   milliseconds patience = InMillis(hand->worker->kill_after);
@@ -260,16 +277,18 @@ void Agent::StopRun(Hand* hand) {
 
 // Orders ----------------------------------------------------------------------------------------
 
-void Agent::Orders(const v1::WorkResponse& work) {
+void Hands::Orders(const v1::WorkResponse& work) {
   const auto& finishable = work.finishable_claims();
+  const auto& killed = work.killed_claims();
   for (const std::string& claim : work.cancelled_claims()) {
+    if (std::ranges::find(killed, claim) != killed.end()) continue;
     const bool may_finish = std::ranges::find(finishable, claim) != finishable.end();
     Obey(claim, may_finish ? Order::kCancel : Order::kForce);
   }
-  for (const std::string& claim : work.killed_claims()) Obey(claim, Order::kKill);
+  for (const std::string& claim : killed) Obey(claim, Order::kKill);
 }
 
-void Agent::Obey(const std::string& claim, Order order) {
+void Hands::Obey(const std::string& claim, Order order) {
   Hand* hand = Find(claim);
   if (hand == nullptr) {  // it has ended here, and nothing of it lives
     const auto known = ended_.find(claim);

@@ -35,9 +35,11 @@ std::string SystemName() {
 
 // As dpkg names it.
 std::string Architecture(const std::string& machine) {
-  static const std::map<std::string, std::string> kNames = {
-      {"x86_64", "amd64"}, {"aarch64", "arm64"}, {"armv7l", "armhf"}, {"i686", "i386"},
-      {"ppc64le", "ppc64el"}};
+  static const std::map<std::string, std::string> kNames = {{"x86_64", "amd64"},
+                                                            {"aarch64", "arm64"},
+                                                            {"armv7l", "armhf"},
+                                                            {"i686", "i386"},
+                                                            {"ppc64le", "ppc64el"}};
   const auto known = kNames.find(machine);
   return known == kNames.end() ? machine : known->second;
 }

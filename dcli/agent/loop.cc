@@ -16,8 +16,7 @@ constexpr int kMostWait = 60'000;  // milliseconds
 
 }  // namespace
 
-Loop::Loop()
-    : epoll_(epoll_create1(EPOLL_CLOEXEC)), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+Loop::Loop() : epoll_(epoll_create1(EPOLL_CLOEXEC)), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   Check(epoll_.open() && wake_.open(), "descriptors for the agent's loop");
   epoll_event event{.events = EPOLLIN, .data = {.fd = wake_.get()}};
   epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), &event);
@@ -61,8 +60,8 @@ void Loop::Post(Action action) {
 
 int Loop::Patience() const {
   if (timers_.empty()) return kMostWait;
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(
-      timers_.begin()->first.first - std::chrono::steady_clock::now());
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(timers_.begin()->first.first -
+                                                                 std::chrono::steady_clock::now());
   return static_cast<int>(std::clamp<int64_t>(left.count(), 0, kMostWait));
 }
 

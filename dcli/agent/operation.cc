@@ -48,12 +48,10 @@ Operation::Operation(Loop& loop, Keeper& keeper, const Surroundings& surrounding
       worker_(worker),
       task_(task),
       events_(std::move(events)),
-      out_lines_(masks_, [this](std::string line) {
-        events_.line(LogStream::kOut, std::move(line));
-      }),
-      err_lines_(masks_, [this](std::string line) {
-        events_.line(LogStream::kErr, std::move(line));
-      }),
+      out_lines_(masks_,
+                 [this](std::string line) { events_.line(LogStream::kOut, std::move(line)); }),
+      err_lines_(masks_,
+                 [this](std::string line) { events_.line(LogStream::kErr, std::move(line)); }),
       out_(kOutBytes),
       err_(kErrBytes),
       begun_(steady_clock::now()),
@@ -64,7 +62,8 @@ Operation::Operation(Loop& loop, Keeper& keeper, const Surroundings& surrounding
   if (begun) return;
   // Whoever made this operation has no handle of it yet.
   late_.SetIn(milliseconds(0), [this, error = begun.error()] {
-    if (error.code == Code::kNotFound) {  // no such middleware: another agent may not have it either
+    if (error.code ==
+        Code::kNotFound) {  // no such middleware: another agent may not have it either
       End({.how = RunEnd::How::kEnded, .verdict = Failure(error.message), .status = error.message});
     } else {
       End({.how = RunEnd::How::kRefused, .why = error.message});
@@ -79,8 +78,9 @@ Result<Ok> Operation::MakeCgroup(Launch* launch) {
   if (worker_.limits.any() && !groups.limits()) {
     Say("memory, cpu and processes are not limited here: " + groups.why_not());
   }
-  cgroup_ = groups.Make(std::to_string(task_.visit()) + "-" + folder_->path().substr(
-                            folder_->path().rfind('/') + 1), worker_.limits);
+  cgroup_ = groups.Make(
+      std::to_string(task_.visit()) + "-" + folder_->path().substr(folder_->path().rfind('/') + 1),
+      worker_.limits);
   if (cgroup_ != nullptr) {
     launch->cgroup = cgroup_->path();
   } else if (groups.limits() && worker_.limits.any()) {
@@ -98,11 +98,11 @@ Result<Ok> Operation::Begin(Keeper& keeper) {
   auto launch = LaunchOf(surroundings_, worker_, &task_, *folder_);
   if (!launch) return launch.error();
   if (const auto made = MakeCgroup(&*launch); !made) return made;
-  auto command = Command::Start(
-      loop_, keeper, *launch,
-      {.started = [this](pid_t pid) { Started(pid); },
-       .output = [this](bool err, std::string_view bytes) { Output(err, bytes); },
-       .gone = [this](const CommandEnd& end) { Gone(end); }});
+  auto command =
+      Command::Start(loop_, keeper, *launch,
+                     {.started = [this](pid_t pid) { Started(pid); },
+                      .output = [this](bool err, std::string_view bytes) { Output(err, bytes); },
+                      .gone = [this](const CommandEnd& end) { Gone(end); }});
   if (!command) return command.error();
   command_ = std::move(*command);
   command_->Write(AgentTaskJson(task_));

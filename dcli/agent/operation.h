@@ -5,17 +5,17 @@
 #include <string>
 
 #include "dcli/agent/command.h"
-#include "dcli/text/lines.h"
 #include "dcli/agent/run.h"
 #include "dcli/agent/surroundings.h"
+#include "dcli/text/lines.h"
 
 namespace dfsmr::cli {
 
 // The loop's thread.
 class Operation : public Run {
  public:
-  // Begins. `ended` may be called before it returns when nothing can be run, but only from the loop.
-  // The references must outlive it.
+  // Begins. `ended` may be called before it returns when nothing can be run, but only from the
+  // loop. The references must outlive it.
   Operation(Loop& loop, Keeper& keeper, const Surroundings& surroundings, const Worker& worker,
             const v1::Task& task, RunEvents events);
   ~Operation() override;
@@ -51,9 +51,9 @@ class Operation : public Run {
   std::unique_ptr<Folder> folder_;
   std::unique_ptr<Cgroup> cgroup_;
   std::unique_ptr<ProgressFile> progress_file_;
-  Progress progress_;                     // not taken yet
+  Progress progress_;  // not taken yet
   bool progressed_ = false;
-  std::string checkpoint_;                // the last one
+  std::string checkpoint_;  // the last one
   SteadyTime begun_;
   Timer look_;
   Timer release_;

@@ -71,8 +71,8 @@ void Progress::Merge(const Progress& later) {
 Progress ProgressOf(std::string_view line) {
   Progress said;
   if (!IsJsonObject(line)) {
-    said.wrong = "a line of DFSMR_PROGRESS is no JSON object: " +
-                 Escaped(line.substr(0, kShownBytes));
+    said.wrong =
+        "a line of DFSMR_PROGRESS is no JSON object: " + Escaped(line.substr(0, kShownBytes));
     return said;
   }
   for (const Member& member : Members(line)) {

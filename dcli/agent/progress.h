@@ -1,4 +1,5 @@
-// What a command says while it runs: lines of DFSMR_PROGRESS, or of a process that serves many tasks.
+// What a command says while it runs: lines of DFSMR_PROGRESS, or of a process that serves many
+// tasks.
 #pragma once
 
 #include <optional>
@@ -15,7 +16,7 @@ struct Progress {
   std::optional<std::string> note;
   std::optional<std::string> checkpoint;  // a JSON object
   std::vector<std::string> masks;         // hidden from now on
-  std::string wrong;                      // what could not be understood, for the log; empty: nothing
+  std::string wrong;  // what could not be understood, for the log; empty: nothing
   friend bool operator==(const Progress&, const Progress&) = default;
 
   // What `later` says wins.

@@ -1,5 +1,4 @@
-#include "dcli/agent/agent.h"
-#include "dcli/agent/hand.h"
+#include "dcli/agent/hands.h"
 #include "dcli/text/text.h"
 #include "dcli/text/values.h"
 #include "dcli/work/legal.h"
@@ -28,7 +27,7 @@ std::string TimeOutText(const Worker& worker, const v1::Task& task) {
 
 }  // namespace
 
-void Agent::Ended(Hand* hand, const RunEnd& end) {
+void Hands::Ended(Hand* hand, const RunEnd& end) {
   hand->timeout.Clear();
   hand->tell.Clear();
   hand->run.reset();
@@ -37,8 +36,8 @@ void Agent::Ended(Hand* hand, const RunEnd& end) {
   if (end.how == RunEnd::How::kRefused) return GiveBack(hand, end.why, true);
   if (end.how == RunEnd::How::kGivenBack) return GiveBack(hand, end.why);
   if (hand->timed_out) {
-    Verdict verdict = Failure(TimeOutText(*hand->worker, hand->task) + ": " + end.status,
-                              "timeout");
+    Verdict verdict =
+        Failure(TimeOutText(*hand->worker, hand->task) + ": " + end.status, "timeout");
     verdict.checkpoint = end.verdict.checkpoint;
     return Report(hand, verdict);
   }
@@ -46,7 +45,7 @@ void Agent::Ended(Hand* hand, const RunEnd& end) {
 }
 
 // It has ended because it was told to.
-void Agent::Stopped(Hand* hand, const RunEnd& end) {
+void Hands::Stopped(Hand* hand, const RunEnd& end) {
   const bool open = !hand->lost && hand->order != Order::kForce && hand->order != Order::kKill;
   const bool told = end.how == RunEnd::How::kEnded && end.well;
   if (open && told) return Report(hand, end.verdict);
@@ -55,7 +54,7 @@ void Agent::Stopped(Hand* hand, const RunEnd& end) {
   GiveBack(hand, (hand->order == Order::kNone ? "the agent ends: " : "cancelled: ") + why);
 }
 
-void Agent::Report(Hand* hand, const Verdict& verdict) {
+void Hands::Report(Hand* hand, const Verdict& verdict) {
   hand->stage = Hand::Stage::kReporting;
   hand->verdict = verdict;
   if (ReportOf(hand->task, verdict).ByteSizeLong() > kLargestReport) {
@@ -65,22 +64,22 @@ void Agent::Report(Hand* hand, const Verdict& verdict) {
   BeginWaiting();
 }
 
-void Agent::SendReport(Hand* hand) {
+void Hands::SendReport(Hand* hand) {
   if (!connected_) return;  // Repeat will
   *out_.mutable_work()->add_transitions() = ReportOf(hand->task, hand->verdict);
   results_.push_back(hand->task.claim());
 }
 
-void Agent::Answered(const std::string& claim, const v1::TransitionResult& result) {
+void Hands::Answered(const std::string& claim, const v1::TransitionResult& result) {
   Hand* hand = Find(claim);
   if (hand == nullptr) return;
   if (result.has_error()) return NotTaken(hand, FromProto(result.error()));
   const Verdict& verdict = hand->verdict;
-  Finish(hand, verdict.transition +
-                   (verdict.error.empty() ? "" : ": " + verdict.error.substr(0, 300)));
+  Finish(hand,
+         verdict.transition + (verdict.error.empty() ? "" : ": " + verdict.error.substr(0, 300)));
 }
 
-void Agent::NotTaken(Hand* hand, const Error& error) {
+void Hands::NotTaken(Hand* hand, const Error& error) {
   const std::string claim = hand->task.claim();
   if (Passing(error)) {
     hand->again.SetIn(kTryAgain, [this, hand] { SendReport(hand); });
@@ -101,7 +100,7 @@ void Agent::NotTaken(Hand* hand, const Error& error) {
   Finish(hand, "its report is dropped: " + error.message);
 }
 
-void Agent::NoSuchTransition(const std::string& claim, const Error& error,
+void Hands::NoSuchTransition(const std::string& claim, const Error& error,
                              const Result<std::vector<std::string>>& legal) {
   Hand* hand = Find(claim);
   if (hand == nullptr || hand->stage != Hand::Stage::kReporting) return;
@@ -123,7 +122,7 @@ void Agent::NoSuchTransition(const std::string& claim, const Error& error,
 }
 
 // The claim goes back. `refused`: nothing has run.
-void Agent::GiveBack(Hand* hand, const std::string& reason, bool refused) {
+void Hands::GiveBack(Hand* hand, const std::string& reason, bool refused) {
   v1::AgentMessage message;
   v1::RelinquishRequest* request = message.mutable_work()->add_relinquishes();
   request->set_namespace_(hand->task.namespace_());
@@ -137,12 +136,12 @@ void Agent::GiveBack(Hand* hand, const std::string& reason, bool refused) {
 }
 
 // Nothing can be reported any more: only that it has ended.
-void Agent::EndSilently(Hand* hand, const std::string& why) {
+void Hands::EndSilently(Hand* hand, const std::string& why) {
   AddStop(hand->task.instance(), hand->task.claim(), v1::StopReport::ENDED);
   Finish(hand, "stopped: " + why);
 }
 
-void Agent::AddStop(const std::string& instance, const std::string& claim,
+void Hands::AddStop(const std::string& instance, const std::string& claim,
                     v1::StopReport::Stage stage) {
   v1::AgentMessage message;
   v1::StopReport* stop = message.add_stops();
@@ -153,7 +152,7 @@ void Agent::AddStop(const std::string& instance, const std::string& claim,
   said_.push_back({steady_clock::now(), std::move(message)});
 }
 
-void Agent::Finish(Hand* hand, const std::string& how) {
+void Hands::Finish(Hand* hand, const std::string& how) {
   Note(hand->Name() + ": " + how);
   logs_->End(hand->task.claim());
   ended_[hand->task.claim()] = hand->task.instance();
@@ -172,7 +171,7 @@ void Agent::Finish(Hand* hand, const std::string& how) {
 }
 
 // On a new stream: all that is in hand is extended, and what was not answered is said again.
-void Agent::Repeat() {
+void Hands::Repeat() {
   const auto old = steady_clock::now() - kRepeated;
   for (const Said& said : said_) {
     if (said.time >= old) out_.MergeFrom(said.message);

@@ -23,13 +23,15 @@ class ServeRun;
 class ServeProcess {
  public:
   explicit ServeProcess(ServePool& pool)
-      : pool_(pool), idle_(pool.loop_), end_(pool.loop_), late_(pool.loop_),
+      : pool_(pool),
+        idle_(pool.loop_),
+        end_(pool.loop_),
+        late_(pool.loop_),
         err_(masks_, [this](std::string line) { Log(LogStream::kErr, std::move(line)); }) {}
 
   void Begin();
   bool HasRoom() const {
-    return !retiring_ && runs_.size() < pool_.worker_.concurrency &&
-           given_ < pool_.worker_.tasks;
+    return !retiring_ && runs_.size() < pool_.worker_.concurrency && given_ < pool_.worker_.tasks;
   }
   bool idle() const { return runs_.empty(); }
   void Take(ServeRun* run, const v1::Task& task);
@@ -57,7 +59,7 @@ class ServeProcess {
   Lines err_;
   std::unique_ptr<Folder> folder_;
   std::unique_ptr<Cgroup> cgroup_;
-  std::string line_;               // of its standard output, not ended
+  std::string line_;                    // of its standard output, not ended
   std::map<uint64_t, ServeRun*> runs_;  // by number: the oldest first
   uint64_t given_ = 0;
   bool retiring_ = false;
@@ -68,8 +70,10 @@ class ServeProcess {
 class ServeRun : public Run {
  public:
   ServeRun(Loop& loop, const v1::Task& task, RunEvents given)
-      : events(std::move(given)), success_(task.phase() == "plan" ? "planned" : "ok"),
-        patience_(loop), late_(loop) {}
+      : events(std::move(given)),
+        success_(task.phase() == "plan" ? "planned" : "ok"),
+        patience_(loop),
+        late_(loop) {}
   ~ServeRun() override {
     if (process != nullptr) process->Forget(this);
   }
@@ -130,9 +134,8 @@ class ServeRun : public Run {
 
 void ServeProcess::Begin() {
   const auto refuse = [this](const Error& error) {
-    late_.SetIn(milliseconds(0), [this, error] {
-      Gone({.started = false, .failure = error.message});
-    });
+    late_.SetIn(milliseconds(0),
+                [this, error] { Gone({.started = false, .failure = error.message}); });
   };
   auto folder = Folder::Make(pool_.surroundings_.folders);
   if (!folder) return refuse(folder.error());
@@ -140,13 +143,18 @@ void ServeProcess::Begin() {
   auto launch = LaunchOf(pool_.surroundings_, pool_.worker_, nullptr, *folder_);
   if (!launch) return refuse(launch.error());
   const std::string name = folder_->path().substr(folder_->path().rfind('/') + 1);
-  cgroup_ = pool_.surroundings_.cgroups.Make("serve-" + name, pool_.worker_.limits);
+  const Cgroups& groups = pool_.surroundings_.cgroups;
+  cgroup_ = groups.Make("serve-" + name, pool_.worker_.limits);
+  if (cgroup_ == nullptr && groups.limits() && pool_.worker_.limits.any()) {
+    return refuse(
+        {Code::kInternal, Reason::kNone, "no control group with the worker's limits can be made"});
+  }
   if (cgroup_ != nullptr) launch->cgroup = cgroup_->path();
-  auto command = Command::Start(
-      pool_.loop_, pool_.keeper_(), *launch,
-      {.started = {},
-       .output = [this](bool err, std::string_view bytes) { Output(err, bytes); },
-       .gone = [this](const CommandEnd& end) { Gone(end); }});
+  auto command =
+      Command::Start(pool_.loop_, pool_.keeper_(), *launch,
+                     {.started = {},
+                      .output = [this](bool err, std::string_view bytes) { Output(err, bytes); },
+                      .gone = [this](const CommandEnd& end) { Gone(end); }});
   if (!command) return refuse(command.error());
   command_ = std::move(*command);
 }
@@ -154,13 +162,18 @@ void ServeProcess::Begin() {
 void ServeProcess::Take(ServeRun* run, const v1::Task& task) {
   run->process = this;
   run->number = ++given_;
+  const Cgroups& groups = pool_.surroundings_.cgroups;
+  if (given_ == 1 && pool_.worker_.limits.any() && !groups.limits()) {
+    run->events.line(LogStream::kAgent,
+                     "memory, cpu and processes are not limited here: " + groups.why_not());
+  }
   runs_[run->number] = run;
   idle_.Clear();
   std::string line = AgentTaskJson(task);
   line.pop_back();
   if (command_ == nullptr) return;
-  command_->Write("{\"type\":\"task\",\"id\":\"" + std::to_string(run->number) + "\",\"task\":" +
-                  line + "}\n");
+  command_->Write("{\"type\":\"task\",\"id\":\"" + std::to_string(run->number) +
+                  "\",\"task\":" + line + "}\n");
 }
 
 // Its owner wants no more of it.
@@ -248,9 +261,8 @@ bool ServeProcess::TakeWord(std::string_view line) {
   const bool result = type->value == "\"result\"";
   if (!result && type->value != "\"progress\"") return false;
   const std::string name = id->value.starts_with('"') ? Unquoted(id->value) : id->value;
-  const auto found = std::ranges::find_if(runs_, [&name](const auto& one) {
-    return std::to_string(one.first) == name;
-  });
+  const auto found = std::ranges::find_if(
+      runs_, [&name](const auto& one) { return std::to_string(one.first) == name; });
   if (found == runs_.end()) return true;  // of one that is over
   if (result) {
     Result(found->second, members);
@@ -311,8 +323,8 @@ void ServeProcess::Gone(const CommandEnd& end) {
       ended.how = RunEnd::How::kGivenBack;
       ended.why = "another task of its process had to be stopped";
     } else {
-      ended.verdict = Failure("the process that serves it has ended: " + status,
-                              oom ? "oom" : "crashed");
+      ended.verdict =
+          Failure("the process that serves it has ended: " + status, oom ? "oom" : "crashed");
     }
     run->events.line(LogStream::kAgent, "the process that serves it has ended: " + status);
     run->End(std::move(ended));
@@ -320,8 +332,8 @@ void ServeProcess::Gone(const CommandEnd& end) {
   pool_.Remove(this);
 }
 
-ServePool::ServePool(Loop& loop, std::function<Keeper&()> keeper,
-                     const Surroundings& surroundings, const Worker& worker)
+ServePool::ServePool(Loop& loop, std::function<Keeper&()> keeper, const Surroundings& surroundings,
+                     const Worker& worker)
     : loop_(loop), keeper_(std::move(keeper)), surroundings_(surroundings), worker_(worker) {}
 
 ServePool::~ServePool() = default;
@@ -331,12 +343,13 @@ std::unique_ptr<Run> ServePool::Begin(const v1::Task& task, RunEvents events) {
   if (task.middleware_size() > 0) {
     run->EndLate({.how = RunEnd::How::kEnded,
                   .verdict = Failure("a worker of mode: serve takes no middleware, and this task "
-                                     "is to be wrapped in \"" + task.middleware(0) + "\""),
+                                     "is to be wrapped in \"" +
+                                     task.middleware(0) + "\""),
                   .status = "its middleware"});
     return run;
   }
-  const auto free = std::ranges::find_if(processes_,
-                                         [](const auto& process) { return process->HasRoom(); });
+  const auto free =
+      std::ranges::find_if(processes_, [](const auto& process) { return process->HasRoom(); });
   if (free != processes_.end()) {
     (*free)->Take(run.get(), task);
     return run;

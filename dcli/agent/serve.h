@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "dcli/agent/command.h"
-#include "dcli/text/lines.h"
 #include "dcli/agent/run.h"
 #include "dcli/agent/surroundings.h"
+#include "dcli/text/lines.h"
 
 namespace dfsmr::cli {
 
@@ -25,7 +25,8 @@ class ServePool {
 
   // Hands a task to a process that has room, or to a new one.
   std::unique_ptr<Run> Begin(const v1::Task& task, RunEvents events);
-  // Has all processes end that have nothing in hand, and the others when they have nothing any more.
+  // Has all processes end that have nothing in hand, and the others when they have nothing any
+  // more.
   void Close();
   bool empty() const { return processes_.empty(); }
   void OnEmpty(std::function<void()> action) { on_empty_ = std::move(action); }

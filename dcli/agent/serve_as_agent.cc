@@ -90,10 +90,12 @@ class Planner {
     registration.mutable_host()->set_cgroups(plan_.surroundings.cgroups.limits());
     registration.set_name(options_.name.empty() ? registration.host().hostname() : options_.name);
     if (!ValidName(registration.name()) || ReservedName(registration.name())) {
-      return BadUsage("\"" + registration.name() + "\" cannot be the name of an agent: letters, "
+      return BadUsage("\"" + registration.name() +
+                      "\" cannot be the name of an agent: letters, "
                       "digits, '.', '_' and '-', a letter or digit first; --name gives another");
     }
     registration.set_session(NewSession());
+    plan_.open.set_namespace_(context_.name_space);
     registration.set_version(kVersion);
     const auto labels = ParseLabels(options_.labels, registration.mutable_labels());
     if (!labels) return labels.error();
@@ -142,7 +144,8 @@ class Planner {
     if (plan_.surroundings.cgroups.limits()) words.insert("cgroup");
     for (const std::string& word : options_.capabilities) {
       if (!ValidName(word)) {
-        return BadUsage("--capability \"" + word + "\" is no name: letters, digits, '.', '_' and "
+        return BadUsage("--capability \"" + word +
+                        "\" is no name: letters, digits, '.', '_' and "
                         "'-', a letter or digit first");
       }
       words.insert(word);
@@ -217,8 +220,10 @@ class Planner {
       for (const std::string& pattern : worker.serves) {
         if (wanted.empty()) actions.insert(pattern);
         for (const std::string& action : wanted) {
-          if (Fit(pattern, action) > 0) actions.insert(action);
-          else if (Fit(action, pattern) > 0) actions.insert(pattern);
+          if (Fit(pattern, action) > 0)
+            actions.insert(action);
+          else if (Fit(action, pattern) > 0)
+            actions.insert(pattern);
         }
       }
     }

@@ -33,13 +33,13 @@ class Folder {
 void DeleteFolder(const std::string& path);
 
 struct Surroundings {
-  std::string agent;       // its name
-  std::string mark;        // DFSMR_AGENT_ID
+  std::string agent;  // its name
+  std::string mark;   // DFSMR_AGENT_ID
   std::string server;
   std::string name_space;
-  std::string folders;     // where the folders of operations are made
-  std::vector<std::string> wrap;                               // stands in front of every command
-  std::vector<std::string> passed;                             // "NAME=value", of our own
+  std::string folders;              // where the folders of operations are made
+  std::vector<std::string> wrap;    // stands in front of every command
+  std::vector<std::string> passed;  // "NAME=value", of our own
   std::map<std::string, std::vector<std::string>> middleware;  // argv, by name
   Cgroups cgroups;
   bool print = false;

@@ -18,9 +18,9 @@ namespace {
 
 constexpr std::array<std::string_view, 2> kFileKeys = {"workers", "middleware"};
 constexpr std::array<std::string_view, 20> kWorkerKeys = {
-    "run",    "serves",     "env",       "secrets", "directory", "requires", "jobs",
-    "mode",   "timeout",    "kill_after", "on_cancel", "exit",   "memory",   "cpu",
-    "processes", "dry_run", "concurrency", "idle",  "tasks",     "description"};
+    "run",       "serves",  "env",         "secrets",   "directory", "requires",   "jobs",
+    "mode",      "timeout", "kill_after",  "on_cancel", "exit",      "memory",     "cpu",
+    "processes", "dry_run", "concurrency", "idle",      "tasks",     "description"};
 constexpr std::string_view kAllWorkerKeys = "a worker has run, serves, env and how it is run";
 constexpr std::array<std::string_view, 3> kSecretKeys = {"secret", "version", "file"};
 constexpr std::array<std::string_view, 2> kModes = {"task", "serve"};
@@ -50,11 +50,11 @@ std::string FirstWord(std::string_view line) {
 // signals and the exit status are its own.
 bool IsOneCommand(std::string_view line, const std::string& first) {
   static constexpr std::string_view kOwn[] = {
-      "alias", "bg",     "break",  "cd",      "command", "continue", "eval",  "exec",  "exit",
-      "export", "fg",    "getopts", "hash",   "jobs",    "local",    "read",  "readonly",
-      "return", "set",   "shift",  "source",  "time",    "times",    "trap",  "type",  "ulimit",
-      "umask",  "unalias", "unset", "wait",   "if",      "for",      "while", "until", "case",
-      "function"};
+      "alias",    "bg",     "break", "cd",      "command", "continue", "eval",  "exec",
+      "exit",     "export", "fg",    "getopts", "hash",    "jobs",     "local", "read",
+      "readonly", "return", "set",   "shift",   "source",  "time",     "times", "trap",
+      "type",     "ulimit", "umask", "unalias", "unset",   "wait",     "if",    "for",
+      "while",    "until",  "case",  "function"};
   if (first.empty() || line.find_first_of(";|&()`\n") != line.npos) return false;
   if (first.find('/') != first.npos) return true;
   return std::ranges::find(kOwn, first) == std::end(kOwn) && !FindProgram(first, "").empty();
@@ -164,10 +164,9 @@ class WorkerReader {
     const auto letter = [](char c) {
       return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
     };
-    const bool sound = !name.empty() && letter(name[0]) &&
-                       std::ranges::all_of(name, [&](char c) {
-                         return letter(c) || (c >= '0' && c <= '9');
-                       });
+    const bool sound = !name.empty() && letter(name[0]) && std::ranges::all_of(name, [&](char c) {
+      return letter(c) || (c >= '0' && c <= '9');
+    });
     if (!sound) return field.Fail("a variable is called by letters, digits and _, no digit first");
     if (name.starts_with("DFSMR_")) return field.Fail("DFSMR_… are the agent's own variables");
     std::string value;
@@ -213,8 +212,8 @@ class WorkerReader {
     if (auto key = keys.Take("timeout"); key && ReadDurationAboveZero(*key, &timeout)) {
       worker->timeout = timeout;
     }
-    if (auto key = keys.Take("kill_after"); key && ReadDuration(*key, &worker->kill_after) &&
-                                            worker->kill_after > kLongestKill) {
+    if (auto key = keys.Take("kill_after");
+        key && ReadDuration(*key, &worker->kill_after) && worker->kill_after > kLongestKill) {
       key->Fail("kill_after is at most 10m");
     }
     size_t on_cancel = 0;
@@ -247,7 +246,8 @@ class WorkerReader {
       }
     }
     int64_t processes = 0;
-    if (auto key = keys.Take("processes"); key && ReadInteger(*key, 1, kMostProcesses, &processes)) {
+    if (auto key = keys.Take("processes");
+        key && ReadInteger(*key, 1, kMostProcesses, &processes)) {
       limits->processes = static_cast<uint32_t>(processes);
     }
   }

@@ -15,19 +15,19 @@ namespace dfsmr::cli {
 
 struct Worker {
   std::string name;
-  std::string folder;               // of its files: the unpacked package
-  std::vector<std::string> serves;  // NAME, NAME.* or *
-  std::vector<std::string> run;     // an argv, the program by an absolute path
-  std::vector<std::string> env;     // "NAME=value"
-  std::vector<std::string> secrets; // names of secrets that `env` asks for
-  bool own_directory = false;       // runs in a fresh folder
+  std::string folder;                 // of its files: the unpacked package
+  std::vector<std::string> serves;    // NAME, NAME.* or *
+  std::vector<std::string> run;       // an argv, the program by an absolute path
+  std::vector<std::string> env;       // "NAME=value"
+  std::vector<std::string> secrets;   // names of secrets that `env` asks for
+  bool own_directory = false;         // runs in a fresh folder
   std::vector<std::string> required;  // capabilities
-  uint32_t jobs = 0;                // at once on one agent; 0: as many as it has slots
-  bool serve = false;               // one process for many tasks
+  uint32_t jobs = 0;                  // at once on one agent; 0: as many as it has slots
+  bool serve = false;                 // one process for many tasks
   std::optional<Duration> timeout;
   Duration kill_after = std::chrono::seconds(10);
-  bool finish = false;              // a plain cancel lets it end in peace
-  std::map<int, std::string> exits; // transitions by exit status
+  bool finish = false;               // a plain cancel lets it end in peace
+  std::map<int, std::string> exits;  // transitions by exit status
   Limits limits;
   bool dry_run = false;
   // mode: serve
@@ -41,8 +41,8 @@ struct WorkersFile {
   std::map<std::string, std::vector<std::string>> middleware;  // argv, by name
 };
 
-// Reads a file of workers whose programs are in `folder`, an absolute path. Everything that is wrong
-// is in `diagnostics`, with line and column; then the result is incomplete.
+// Reads a file of workers whose programs are in `folder`, an absolute path. Everything that is
+// wrong is in `diagnostics`, with line and column; then the result is incomplete.
 WorkersFile ParseWorkers(std::string_view text, std::string_view source_name,
                          const std::string& folder, std::vector<Diagnostic>* diagnostics);
 

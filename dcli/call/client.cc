@@ -176,7 +176,6 @@ bool WorthRepeating(const Error& error, bool repeatable) {
   return repeatable && error.reason == Reason::kNone && !NeverSent(error);
 }
 
-
 void Canceller::Cancel() {
   const Lock lock(mutex_);
   cancelled_ = true;

@@ -19,7 +19,7 @@ constexpr size_t kMessageBytes = 900'000;  // of one message, with room for what
 constexpr size_t kLineCost = 40;           // of a line beside its text
 constexpr size_t kInTurn = 128 << 10;      // from one claim, before it is another one's turn
 constexpr size_t kUnanswered = 16;
-constexpr milliseconds kGather{50};        // lines that come together are sent together
+constexpr milliseconds kGather{50};  // lines that come together are sent together
 // What the server keeps of a visit is little more than a mebibyte: sending more than a reader can
 // read would only take processor time from transitions.
 constexpr double kBurst = 4 << 20;
@@ -178,8 +178,7 @@ bool LogPump::WaitForLines() {
   if (stopped_) return false;
   changed_.WaitFor(lock, kGather, [this]() REQUIRES(mutex_) { return stopped_ || hurry_; });
   changed_.Wait(lock, [this]() REQUIRES(mutex_) {
-    return stopped_ || broken_ || resent_ < unanswered_.size() ||
-           unanswered_.size() < kUnanswered;
+    return stopped_ || broken_ || resent_ < unanswered_.size() || unanswered_.size() < kUnanswered;
   });
   return !stopped_;
 }

@@ -1,5 +1,5 @@
-// Sends the lines of operations to the server: nothing waits for them. When more is written than can
-// be sent, lines in the middle are left out, and the server is told how many.
+// Sends the lines of operations to the server: nothing waits for them. When more is written than
+// can be sent, lines in the middle are left out, and the server is told how many.
 #pragma once
 
 #include <deque>
@@ -38,9 +38,9 @@ class LogQueue {
   // The server keeps the first lines and the last ones; so do we.
   struct Claim {
     std::string instance;
-    uint64_t next = 1;        // the number of the next line
-    uint64_t sent = 0;        // the number of the last line that was taken
-    size_t head_bytes = 0;    // of all lines that were ever in the head
+    uint64_t next = 1;      // the number of the next line
+    uint64_t sent = 0;      // the number of the last line that was taken
+    size_t head_bytes = 0;  // of all lines that were ever in the head
     size_t tail_bytes = 0;
     std::deque<Line> head;
     std::deque<Line> tail;
@@ -84,7 +84,7 @@ class LogPump {
   ConditionVariable changed_;
   LogQueue queue_ GUARDED(mutex_);
   std::deque<v1::AppendLogsRequest> unanswered_ GUARDED(mutex_);  // of this stream, and the last
-  size_t resent_ GUARDED(mutex_) = 0;   // so many of them were written to this stream
+  size_t resent_ GUARDED(mutex_) = 0;     // so many of them were written to this stream
   uint64_t counted_ GUARDED(mutex_) = 0;  // what the stream's last answer said
   bool enabled_ GUARDED(mutex_) = false;
   bool dropped_ GUARDED(mutex_) = false;  // nobody wants them
@@ -94,7 +94,7 @@ class LogPump {
   std::unique_ptr<AppendStream> stream_;  // the sender's
   std::thread reader_;
   Backoff backoff_;
-  Mutex writing_;     // a stream is not finished while it is written to
+  Mutex writing_;    // a stream is not finished while it is written to
   double room_ = 0;  // bytes that may be sent now
   std::chrono::steady_clock::time_point filled_;
   std::thread sender_;  // last: it uses the others

@@ -114,10 +114,10 @@ void AddOperation(Table* table, const Context& context, const v1::Operation& ope
                                   operation.note(),
                                   order};
   if (context.wide()) {
-    row.insert(row.end(),
-               {MachineText(operation.machine(), operation.version()),
-                std::to_string(operation.visit()), When(operation.deadline(), context.look),
-                operation.leftover() ? "yes" : ""});
+    row.insert(
+        row.end(),
+        {MachineText(operation.machine(), operation.version()), std::to_string(operation.visit()),
+         When(operation.deadline(), context.look), operation.leftover() ? "yes" : ""});
   }
   table->Add(std::move(row));
 }
@@ -126,10 +126,10 @@ void PrintAgent(Context& context, const v1::Agent& agent) {
   Description about;
   about.Add("Agent", agent.name());
   about.Add("State", StateText(agent.state()));
-  about.Add("Drained", agent.drain_requested()
-                           ? "yes" + (agent.drain_reason().empty() ? "" : ": " +
-                                                                              agent.drain_reason())
-                           : "");
+  about.Add("Drained",
+            agent.drain_requested()
+                ? "yes" + (agent.drain_reason().empty() ? "" : ": " + agent.drain_reason())
+                : "");
   about.Add("Slots", std::to_string(agent.in_hand()) + "/" + std::to_string(agent.slots()));
   about.Add("Capabilities", Join({agent.capabilities().begin(), agent.capabilities().end()}, ", "));
   about.Add("Packages", Join({agent.packages().begin(), agent.packages().end()}, ", "));
@@ -273,8 +273,8 @@ int Agents(Context& context, const AgentsOptions& given) {
     return context.Fail(kBadUsage, "agents " + options.action + " needs the NAME of the agent");
   }
   if (options.action == "list" && !options.name.empty()) {
-    return context.Fail(kBadUsage, "agents list takes no name; agents show " + options.name +
-                                       " shows that agent");
+    return context.Fail(
+        kBadUsage, "agents list takes no name; agents show " + options.name + " shows that agent");
   }
   if (const auto usable = CheckAgentsUsage(options); !usable) {
     return context.FailUsage(usable.error());
@@ -282,8 +282,8 @@ int Agents(Context& context, const AgentsOptions& given) {
   if (options.action == "list") return ListAgents(context, options);
   if (options.action == "evict") return Evict(context, options);
   if (options.action != "show") return Drain(context, options);
-  return AnswerAgent(context,
-                     context.client->agents().GetAgent(AgentRequestOf(context, options.name)), true);
+  return AnswerAgent(
+      context, context.client->agents().GetAgent(AgentRequestOf(context, options.name)), true);
 }
 
 int Ps(Context& context, const PsOptions& options) {

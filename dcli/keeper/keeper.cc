@@ -72,8 +72,8 @@ std::string ContentOf(const Descriptor& file) {
   if (fstat(file.get(), &about) != 0) return text;
   text.resize(static_cast<size_t>(about.st_size));
   for (size_t at = 0; at < text.size();) {
-    const ssize_t count = pread(file.get(), text.data() + at, text.size() - at,
-                                static_cast<off_t>(at));
+    const ssize_t count =
+        pread(file.get(), text.data() + at, text.size() - at, static_cast<off_t>(at));
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) break;
     at += static_cast<size_t>(count);
@@ -134,8 +134,8 @@ class KeeperProcess {
   [[noreturn]] void Run() {
     Prepare();
     while (true) {
-      std::array<pollfd, 2> watched = {{{agent_.open() ? agent_.get() : -1, POLLIN, 0},
-                                        {signals_.get(), POLLIN, 0}}};
+      std::array<pollfd, 2> watched = {
+          {{agent_.open() ? agent_.get() : -1, POLLIN, 0}, {signals_.get(), POLLIN, 0}}};
       poll(watched.data(), watched.size(), -1);
       signalfd_siginfo info{};
       while (read(signals_.get(), &info, sizeof info) == sizeof info) continue;
@@ -279,9 +279,9 @@ Result<Reins> Keeper::Run(const Launch& launch) {
   if (!in || !out || !err) return SystemError("cannot make a pipe");
   if (!control) return control.error();
   if (!file) return file.error();
-  const bool sent =
-      SendDescriptors(socket_.get(), {file->get(), in->theirs.get(), out->theirs.get(),
-                                      err->theirs.get(), control->theirs.get()});
+  const bool sent = SendDescriptors(
+      socket_.get(),
+      {file->get(), in->theirs.get(), out->theirs.get(), err->theirs.get(), control->theirs.get()});
   if (!sent) return SystemError("the keeper is gone");
   return Reins{.in = std::move(in->ours),
                .out = std::move(out->ours),

@@ -208,8 +208,8 @@ void Warden::Run(pid_t keeper) {
     Reap();
     if (killing_ && empty_) End();
     if (killing_) KillRound();
-    std::array<pollfd, 2> watched = {{{plan_.control.get(), POLLIN, 0},
-                                      {signals_.get(), POLLIN, 0}}};
+    std::array<pollfd, 2> watched = {
+        {{plan_.control.get(), POLLIN, 0}, {signals_.get(), POLLIN, 0}}};
     // Once all is being killed the agent has nothing more to say, and its end would keep us awake.
     poll(watched.data() + (killing_ ? 1 : 0), killing_ ? 1 : 2, killing_ ? kAgain : -1);
     signalfd_siginfo info{};

@@ -35,8 +35,8 @@ struct Word {
     kExited,   // `number`: the status of the command, as waitpid gives it. What it left is killed
     kGone,     // no process of it lives; `cpu` and `memory` of all of them. The last word
     // From the agent.
-    kSignal,   // `number`: the signal, for all processes
-    kKill,     // kill all processes
+    kSignal,  // `number`: the signal, for all processes
+    kKill,    // kill all processes
   };
   Kind kind = Kind::kStarted;
   int32_t number = 0;

@@ -64,8 +64,7 @@ void CommandLine::AddAgentCommands() {
       .Argument("ACTION", Word::kAgentAction, &agents->action, false)
       .Argument("NAME", Word::kAgent, &agents->name, false)
       .Flag("--state", "STATE", &agents->state, "list: active, draining, drained, lost, offline")
-      .Flag("--capability", "WORD", &agents->capabilities,
-            "list: that have this; may be repeated")
+      .Flag("--capability", "WORD", &agents->capabilities, "list: that have this; may be repeated")
       .Flag("--label", "KEY=VALUE", &agents->labels, "list: with this label; may be repeated")
       .Flag("--reason", "TEXT", &agents->reason, "drain: why")
       .Flag("--wait", &agents->wait, "drain: wait until it has nothing in hand")

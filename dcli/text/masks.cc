@@ -106,8 +106,10 @@ std::string SlashesEscaped(std::string_view text) {
 // Where the JSON string that opens at `open` ends, after its quote.
 size_t EndOfString(std::string_view json, size_t open) {
   for (size_t i = open + 1; i < json.size(); ++i) {
-    if (json[i] == '\\') ++i;
-    else if (json[i] == '"') return i + 1;
+    if (json[i] == '\\')
+      ++i;
+    else if (json[i] == '"')
+      return i + 1;
   }
   return json.size();
 }

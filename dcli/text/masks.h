@@ -1,5 +1,5 @@
-// Texts that must not be seen: secrets, and what a command has said is one. `***` stands for them in
-// all that is sent.
+// Texts that must not be seen: secrets, and what a command has said is one. `***` stands for them
+// in all that is sent.
 #pragma once
 
 #include <bitset>
@@ -13,8 +13,8 @@ namespace dfsmr::cli {
 // One thread uses it.
 class Masks {
  public:
-  // Hides `value` from now on: as it is, JSON-escaped, URL-encoded and in base64, and each line of 8
-  // bytes or more of a value with several. A value of less than 6 bytes cannot be hidden.
+  // Hides `value` from now on: as it is, JSON-escaped, URL-encoded and in base64, and each line of
+  // 8 bytes or more of a value with several. A value of less than 6 bytes cannot be hidden.
   void Add(std::string_view value);
   bool empty() const { return patterns_.empty(); }
 

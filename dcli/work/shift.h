@@ -53,7 +53,7 @@ class Shift {
   Context& context;
   Canceller polls;  // cancelled when no more tasks are to be taken
   Canceller calls;  // all other calls; cancelled on the way out
-  LogPump* logs = nullptr;  // where lines of commands go; null: nowhere
+  LogPump* logs = nullptr;                            // where lines of commands go; null: nowhere
   int abandoned() const { return abandoned_.get(); }  // a descriptor, readable from kAbandoning on
 
  private:

@@ -297,7 +297,8 @@ Verdict Failure(std::string error, std::string kind) {
 Verdict VerdictOf(const Ending& ending) {
   const bool exited = WIFEXITED(ending.status);
   Verdict base = VerdictOf(ending.status, "", ending.err, ending.success);
-  if (base.transition == "error" && !base.error.empty()) base.error_kind = exited ? "exit" : "signal";
+  if (base.transition == "error" && !base.error.empty())
+    base.error_kind = exited ? "exit" : "signal";
   if (exited && ending.exits != nullptr) {
     const auto meant = ending.exits->find(WEXITSTATUS(ending.status));
     if (meant != ending.exits->end()) {

@@ -66,7 +66,7 @@ struct Ending {
   std::string_view out;
   std::string_view err;
   std::string_view success = "ok";
-  std::string_view report = {};                    // wins over the last line of `out`, unless it is blank
+  std::string_view report = {};  // wins over the last line of `out`, unless it is blank
   const std::map<int, std::string>* exits = nullptr;  // transitions by exit status; may be null
 };
 // The same for an agent: a report in a file of its own, exit statuses with meanings, and each error

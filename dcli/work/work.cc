@@ -89,7 +89,8 @@ Result<TaskCommand> TaskCommandOf(const WorkOptions& options) {
     return BadUsage("--jobs must be from 1 to 1000");
   for (const std::string& word : options.capabilities) {
     if (!ValidName(word)) {
-      return BadUsage("--capability \"" + word + "\" is no name: letters, digits, '.', '_' and "
+      return BadUsage("--capability \"" + word +
+                      "\" is no name: letters, digits, '.', '_' and "
                       "'-', a letter or digit first");
     }
   }

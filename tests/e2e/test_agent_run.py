@@ -53,6 +53,7 @@ class FakeServer(agent_grpc.AgentServiceServicer, v1_grpc.RunnerServiceServicer)
         self.held_logs = None         # an event: logs are not read before it
         self.in_hands = 2             # of the agent that people ask for
         self.drained = False
+        self.polled = []              # tasks for dcli work
         self.operations = 0           # so many times one is listed
         self.serial = 0
         self.port = port or free_port()
@@ -161,6 +162,16 @@ class FakeServer(agent_grpc.AgentServiceServicer, v1_grpc.RunnerServiceServicer)
     def GetInstance(self, request, context):
         node = v1.Node(id="work", transitions=[v1.Edge(transition=name) for name in self.legal])
         return v1.Instance(id=request.id, nodes=[node])
+
+    def Ready(self, request, context):
+        with self.lock:
+            self.opens.append(request)
+            return v1.ReadyResponse(tasks=[self.polled.pop(0)] if self.polled else [])
+
+    def Transition(self, request, context):
+        with self.lock:
+            self.reports.append(request)
+        return v1.TransitionResponse(instance=request.instance)
 
     # What people ask.
 
@@ -724,6 +735,23 @@ def test_what_it_registers(fake, run, tmp_path):
     assert registered.host.cpus > 0 and registered.host.memory > 0 and registered.host.boot_id
 
 
+def test_it_works_in_its_namespace(fake, run, tmp_path):
+    run(script(tmp_path, ""), environment={"DFSMR_NAMESPACE": "acme"})
+    eventually(lambda: fake.opens)
+    assert fake.opens[0].namespace == "acme"
+
+
+def test_limits_that_cannot_be_enforced_are_said(fake, run, tmp_path):
+    workers = script(tmp_path, "").replace("./run.sh", "{run: ./run.sh, memory: 64MiB}")
+    run(workers)
+    if "cgroup" in fake.opens[0].capabilities:
+        pytest.skip("here they are enforced")
+    claim = fake.hand_out()
+    assert fake.report(claim).transition == "ok"
+    eventually(lambda: any("not limited here" in line
+                           for line in fake.lines(claim, agent.LogLine.AGENT)))
+
+
 def test_check_and_refusals(tmp_path):
     def check(text, *flags):
         (tmp_path / "w.yaml").write_text(text)
@@ -933,3 +961,18 @@ def test_cancel_kill_waits_until_nothing_is_left(fake):
     fake.operations = 3
     assert dcli(fake, "cancel", "site-7", "--kill", "--no-wait")[0] == 0
     assert fake.operations == 3
+
+
+def test_work_has_capabilities_and_sends_logs(fake):
+    fake.polled = [fake.task()]
+    status, out, _ = dcli(fake, "work", "--once", "--capability", "gpu", "--logs", "--", "sh", "-c",
+                          "echo to out; echo to err >&2; "
+                          "echo '{\"transition\": \"error\", \"error_kind\": \"k\", \"fatal\": true, "
+                          "\"retry_after\": \"30s\", \"checkpoint\": {\"n\": 1}}'")
+    assert status == 0
+    assert list(fake.opens[0].capabilities) == ["gpu"]
+    assert fake.lines("c1")[0] == "to out" and "to out" in out
+    assert fake.lines("c1", agent.LogLine.ERR) == ["to err"]
+    [report] = fake.reports
+    assert (report.error_kind, report.fatal, report.retry_after.seconds) == ("k", True, 30)
+    assert report.checkpoint == '{"n": 1}'

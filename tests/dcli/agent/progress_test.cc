@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "dcli/call/log_pump.h"
 #include "dcli/agent/surroundings.h"
+#include "dcli/call/log_pump.h"
 #include "dcli/work/verdict.h"
 
 namespace dfsmr::cli {
@@ -69,8 +69,8 @@ TEST_CASE("whole lines are read from the file, each once") {
 TEST_CASE("a report comes from its file, the last line, exit or the status") {
   const std::map<int, std::string> exits = {{3, "missing"}};
   const auto verdict = [&](int status, std::string_view out, std::string_view report) {
-    return VerdictOf(Ending{.status = status, .out = out, .err = "bad", .report = report,
-                            .exits = &exits});
+    return VerdictOf(
+        Ending{.status = status, .out = out, .err = "bad", .report = report, .exits = &exits});
   };
   CHECK(verdict(kExit0, "", "").transition == "ok");
   CHECK(verdict(kExit3, "", "").transition == "missing");
@@ -195,7 +195,8 @@ TEST_CASE("lines that cannot be sent are left out in the middle, and counted") {
 
 TEST_CASE("claims take turns, and lines are UTF-8") {
   LogQueue queue;
-  for (int i = 0; i < 2'000; ++i) queue.Add("i", "loud", v1::LogLine::OUT, std::string(900, 'x'), {});
+  for (int i = 0; i < 2'000; ++i)
+    queue.Add("i", "loud", v1::LogLine::OUT, std::string(900, 'x'), {});
   queue.Add("j", "low", v1::LogLine::ERR, "\xff!", {});
   const v1::AppendLogsRequest request = queue.Take();
   bool found = false;

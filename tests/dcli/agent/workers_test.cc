@@ -48,7 +48,8 @@ middleware: {audit: [env, A=1]}
 )");
   REQUIRE(file.workers.size() == 5);
   CHECK(file.workers[0].serves == std::vector<std::string>{"a.b"});
-  CHECK(file.workers[0].run == std::vector<std::string>{"/bin/sh", "-c", "exec '/usr/bin/./env' X=1"});
+  CHECK(file.workers[0].run ==
+        std::vector<std::string>{"/bin/sh", "-c", "exec '/usr/bin/./env' X=1"});
   const Worker& load = file.workers[1];
   CHECK(load.serves == std::vector<std::string>{"orders.load", "report.*"});
   CHECK(load.run.size() == 3);

@@ -57,8 +57,7 @@ bool Eventually(const std::function<bool()>& holds) {
 }
 
 // Leaves its group and session by forking twice, tells its pid, and stays.
-constexpr const char* kAway =
-    "setsid sh -c 'setsid sleep 1000 & echo $!; exec sleep 1000' & wait";
+constexpr const char* kAway = "setsid sh -c 'setsid sleep 1000 & echo $!; exec sleep 1000' & wait";
 
 }  // namespace
 

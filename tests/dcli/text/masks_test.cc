@@ -2,8 +2,8 @@
 
 #include <doctest/doctest.h>
 
-#include "dcli/text/lines.h"
 #include "dcli/text/json.h"
+#include "dcli/text/lines.h"
 
 namespace dfsmr::cli {
 namespace {

@@ -27,11 +27,6 @@ constexpr milliseconds kParting{3'000};
 constexpr milliseconds kLastLogs{3'000};
 constexpr int kLeftoverWait = 2'000;  // milliseconds
 
-bool SaysReason(const Error& error, std::string_view word) {
-  return Name(error.reason) == word ||
-         error.message.find("(" + std::string(word) + ")") != std::string::npos;
-}
-
 // A folder of our own that nobody else can have put there.
 bool MakeOwnFolder(const std::string& path) {
   struct stat about {};
@@ -224,14 +219,14 @@ void Agent::Over(const Result<Ok>& over) {
 // True when it makes no sense to go on.
 bool Agent::GivesUp(const Error& error) {
   const auto now = steady_clock::now();
-  if (SaysReason(error, "AGENT_EXISTS")) {
+  if (error.reason == Reason::kAgentExists) {
     if (!exists_since_) exists_since_ = now;
     if (now - *exists_since_ < kExists) return false;
     context_.Fail(error, "--name gives this one another name");
     End(kRefused);
     return true;
   }
-  if (SaysReason(error, "AGENT_EVICTED")) {
+  if (error.reason == Reason::kAgentEvicted) {
     context_.Fail(error, "an operator sent it away; start it anew to come back");
     End(kRefused);
     return true;

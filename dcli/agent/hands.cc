@@ -1,6 +1,7 @@
+#include "dcli/agent/hands.h"
+
 #include <algorithm>
 
-#include "dcli/agent/hands.h"
 #include "dcli/agent/operation.h"
 #include "dcli/text/values.h"
 

@@ -15,9 +15,9 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr milliseconds kLook{300};      // between two looks at DFSMR_PROGRESS
-constexpr milliseconds kHoldBack{120};  // what may be the beginning of something hidden
-constexpr size_t kOutBytes = 4 << 20;   // the largest report that a message can carry
+constexpr milliseconds kLookAtProgress{300};  // between two looks at DFSMR_PROGRESS
+constexpr milliseconds kHoldBack{120};        // what may be the beginning of something hidden
+constexpr size_t kOutBytes = 4 << 20;         // the largest report that a message can carry
 constexpr size_t kErrBytes = 4 << 10;
 
 std::string ReadReport(const std::string& path, bool* too_large) {
@@ -131,7 +131,7 @@ void Operation::Release() {
 }
 
 void Operation::WatchProgress() {
-  look_.SetIn(kLook, [this] {
+  look_.SetIn(kLookAtProgress, [this] {
     LookAtProgress(false);
     WatchProgress();
   });

@@ -10,7 +10,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr size_t kLargestReport = 4'100'000;  // the server takes messages of 4 MiB
-constexpr milliseconds kTryAgain{500};
+constexpr milliseconds kReportAgain{500};
 constexpr std::chrono::seconds kRepeated{30};
 constexpr size_t kMostSaid = 20'000;
 constexpr size_t kMostEnded = 10'000;
@@ -82,7 +82,7 @@ void Hands::Answered(const std::string& claim, const v1::TransitionResult& resul
 void Hands::NotTaken(Hand* hand, const Error& error) {
   const std::string claim = hand->task.claim();
   if (Passing(error)) {
-    hand->again.SetIn(kTryAgain, [this, hand] { SendReport(hand); });
+    hand->again.SetIn(kReportAgain, [this, hand] { SendReport(hand); });
     return;
   }
   if (error.reason == Reason::kIllegalTransition) {

@@ -20,7 +20,7 @@
 namespace dfsmr::cli {
 namespace {
 
-constexpr int kMostJobs = 1'000;
+constexpr int kMostSlots = 1'000;
 constexpr size_t kMostCapabilities = 64;
 constexpr size_t kMostLabels = 64;
 using std::chrono::milliseconds;
@@ -100,11 +100,11 @@ class Planner {
     const auto labels = ParseLabels(options_.labels, registration.mutable_labels());
     if (!labels) return labels.error();
     if (options_.labels.size() > kMostLabels) return BadUsage("at most 64 labels");
-    if (options_.jobs < 0 || options_.jobs > kMostJobs) {
+    if (options_.jobs < 0 || options_.jobs > kMostSlots) {
       return BadUsage("--jobs must be from 1 to 1000");
     }
     const int cpus = static_cast<int>(registration.host().cpus());
-    plan_.open.set_max_tasks(options_.jobs > 0 ? options_.jobs : std::min(cpus, kMostJobs));
+    plan_.open.set_max_tasks(options_.jobs > 0 ? options_.jobs : std::min(cpus, kMostSlots));
     if (options_.once) plan_.open.set_max_tasks(1);
     if (options_.cache_mb < 1) return BadUsage("--cache-mb must be at least 1");
     Surroundings& surroundings = plan_.surroundings;

@@ -35,12 +35,6 @@ std::string Listed(const List& list) {
   return Join({list.begin(), list.end()}, ",");
 }
 
-int FailAgent(Context& context, const Error& error) {
-  const bool missing = error.message.find("NO_SUCH_AGENT") != std::string::npos ||
-                       Name(error.reason) == "NO_SUCH_AGENT";
-  return context.Fail(error, missing ? "dcli agents lists those that there are" : "");
-}
-
 Table AgentTable(const Context& context) {
   std::vector<std::string> header = {"AGENT",    "STATE",   "SLOTS", "CAPABILITIES",
                                      "PACKAGES", "VERSION", "SEEN"};
@@ -169,7 +163,7 @@ void PrintAgent(Context& context, const v1::Agent& agent) {
 }
 
 int AnswerAgent(Context& context, const Result<v1::Agent>& agent, bool whole) {
-  if (!agent) return FailAgent(context, agent.error());
+  if (!agent) return context.Fail(agent.error());
   if (context.Print(*agent)) return kSucceeded;
   if (context.names()) {
     context.out << agent->name() << '\n';
@@ -215,7 +209,7 @@ int Evict(Context& context, const AgentsOptions& options) {
   request.set_namespace_(context.name_space);
   request.set_name(options.name);
   const auto reply = context.client->agents().EvictAgent(request);
-  if (!reply) return FailAgent(context, reply.error());
+  if (!reply) return context.Fail(reply.error());
   if (context.Print(*reply)) return kSucceeded;
   context.out << Escaped(options.name);
   if (!context.names()) {
@@ -288,7 +282,7 @@ int Agents(Context& context, const AgentsOptions& given) {
 
 int Ps(Context& context, const PsOptions& options) {
   const auto all = Operations(context, options.instance, options.agent);
-  if (!all) return FailAgent(context, all.error());
+  if (!all) return context.Fail(all.error());
   if (context.Print(*all)) return kSucceeded;
   if (context.names()) {
     for (const auto& operation : all->operations()) context.out << operation.instance() << '\n';

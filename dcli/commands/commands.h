@@ -194,7 +194,6 @@ struct WorkOptions {
   int jobs = 1;
   bool once = false;
   std::vector<std::string> middleware;  // NAME=COMMAND
-  std::vector<std::string> capabilities;
   bool logs = false;                 // sends what commands write
   std::vector<std::string> command;  // what stood after "--"
 };

@@ -34,7 +34,6 @@ v1::ReadyRequest RequestOf(const Context& context, const WorkOptions& options) {
   request.set_queue(options.queue);
   for (const std::string& word : options.capabilities) request.add_capabilities(word);
   request.set_max_tasks(1);
-  for (const std::string& word : options.capabilities) request.add_capabilities(word);
   *request.mutable_wait() = ToProto(Duration(kPoll));
   return request;
 }

@@ -35,8 +35,8 @@ struct AgentPlan {
   bool print = false;
 };
 
-// The loop's thread. What is to be said to the server is gathered in `out_`: whoever owns the stream
-// sends it.
+// The loop's thread. What is to be said to the server is gathered in `out_`: whoever owns the
+// stream sends it.
 class Hands {
  public:
   Hands(Context& context, AgentPlan plan);

@@ -85,6 +85,7 @@ Credentials CredentialsFromEnvironment();
 Result<Ok> CheckCredentials(const Credentials& credentials, const std::string& server);
 
 class ScheduleCalls;
+class AgentCalls;
 
 // Any thread. Connects at the first call. A call ends at its timeout; a call that was cancelled
 // fails with kCancelled.
@@ -126,6 +127,7 @@ class Client {
   Result<v1::AccessToken> GetCaller();
 
   ScheduleCalls schedules();
+  AgentCalls agents();  // agents.h
 
   // Hands each message of the stream to `visit` until that returns false or the stream ends. The
   // server says something at least every 5 s; after 20 s of silence it counts as lost.
@@ -134,6 +136,7 @@ class Client {
 
  private:
   friend class ScheduleCalls;
+  friend class AgentCalls;
   struct Connection;
   std::shared_ptr<Connection> Connected();
   void Lost(const std::shared_ptr<Connection>& connection, const Error& error);

@@ -43,6 +43,7 @@ constexpr Hint kHints[] = {
     {Reason::kNoSuchTrigger, "dcli triggers lists what is defined"},
     {Reason::kNoSuchLimit, "dcli limits lists what there is"},
     {Reason::kNoSuchGroup, "dcli groups lists what there is"},
+    {Reason::kNoSuchAgent, "dcli agents lists those that there are"},
     {Reason::kNotVirtual, "start dsrv with --virtual-clock TIME and a data directory of its own"},
     {Reason::kAuditFailed, "the server cannot write its audit log: look at its log"},
 };

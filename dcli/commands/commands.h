@@ -129,6 +129,7 @@ struct ControlOptions {
   std::string step;  // another place to write `node`
   bool force = false;
   bool kill = false;
+  bool no_wait = false;
 };
 int Pause(Context& context, const ControlOptions& options);
 int Resume(Context& context, const ControlOptions& options);
@@ -193,7 +194,8 @@ struct WorkOptions {
   int jobs = 1;
   bool once = false;
   std::vector<std::string> middleware;  // NAME=COMMAND
-  std::vector<std::string> command;     // what stood after "--"
+  bool logs = false;                 // sends what commands write
+  std::vector<std::string> command;  // what stood after "--"
 };
 int Work(Context& context, const WorkOptions& options);
 

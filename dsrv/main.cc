@@ -293,7 +293,7 @@ int Run(const Flags& flags) {
   Refusals refusals;
   const Backend backend{
       (*engine)->reader(), loop, changes, watchers, pool, gate, **access, refusals, clock,
-      find_zone};
+      find_zone,           life};
   const Services services = MakeServices(backend, flags.compat);
   auto server = Listen(flags, services, acceptor->get());
   if (!server) return Fail({Code::kUnavailable, Reason::kNone, "gRPC does not start"});

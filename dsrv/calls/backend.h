@@ -27,6 +27,7 @@ struct Backend {
   Refusals& refusals;
   std::function<Timestamp()> clock;  // real time; the server's own is loop.Now()
   FindZone zones = OnlyUtc;
+  uint64_t life = 0;  // of the store: another one after a restored backup
 };
 
 }  // namespace dfsmr

@@ -2,6 +2,8 @@
 
 #include <grpcpp/support/proto_buffer_reader.h>
 
+#include <sstream>
+
 #include "dfsmr.grpc.pb.h"
 #include "dfsmr/v1/admin.grpc.pb.h"
 #include "dfsmr/v1/agent.grpc.pb.h"
@@ -28,6 +30,12 @@ Unary* By(const Row& row, const Backend& backend, Context* context, const Reques
   auto* call = new UnaryCall(backend, context);
   Serve(row, *call, *request, reply);
   return call;
+}
+
+std::string Hex(uint64_t number) {
+  std::ostringstream text;
+  text << std::hex << number;
+  return text.str();
 }
 
 // A stream of a worker, which owns itself.
@@ -147,6 +155,8 @@ class AgentCalls final : public v1::AgentService::CallbackService {
   METHOD(agents, ListOperations)
 
   grpc::ServerBidiReactor<v1::AgentMessage, v1::AgentOrder>* Attach(Context* context) override {
+    // By which agents mark their processes.
+    context->AddInitialMetadata("dfsmr-life", Hex(backend_.life));
     return BeginStream<AttachStream>(backend_, context, agents::kAttach.method);
   }
 

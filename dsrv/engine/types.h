@@ -237,12 +237,12 @@ struct EngineOptions {
   // at once.
   using Job = std::function<std::function<void()>()>;
   std::function<void(Job)> offload;
-  // Hears of each instance that retention removes, in the turn that does it. Absent: nobody does.
-  std::function<void(const std::string& ns, const std::string& id)> removed;
   // How many steps of one plan are planned, or reached, in one change: what is more is offloaded,
   // or left to later passes. Each of these reaches `portion` steps, so that it holds up nobody.
   size_t steps_at_once = 1'000;
   size_t portion = 250;
+  // Hears of each instance that retention removes, in the turn that does it. Absent: nobody does.
+  std::function<void(const std::string& ns, const std::string& id)> removed;
 };
 
 }  // namespace dfsmr

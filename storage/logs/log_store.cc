@@ -56,6 +56,7 @@ rocksdb::Options DatabaseOptions(uint64_t bound) {
   options.wal_bytes_per_sync = 1 << 20;
   // What cannot be read at the end of its log was lost with the machine: the lines before count.
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
+  options.allow_fallocate = false;  // room that no line needs is the store's
   options.max_log_file_size = 4 << 20;
   options.keep_log_file_num = 2;
   rocksdb::BlockBasedTableOptions table;

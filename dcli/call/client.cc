@@ -10,6 +10,7 @@
 
 #include "dcli/text/values.h"
 #include "dfsmr/v1/admin.grpc.pb.h"
+#include "dfsmr/v1/agent.grpc.pb.h"
 #include "dfsmr/v1/runner.grpc.pb.h"
 #include "dfsmr/v1/schedule.grpc.pb.h"
 #include "fsm/base/mutex.h"
@@ -295,7 +296,8 @@ struct Client::Connection {
       : channel(Connect(server, credentials)),
         stub(v1::RunnerService::NewStub(channel)),
         tokens(v1::TokenService::NewStub(channel)),
-        schedules(v1::ScheduleService::NewStub(channel)) {}
+        schedules(v1::ScheduleService::NewStub(channel)),
+        agents(v1::AgentService::NewStub(channel)) {}
   template <typename... Arguments>
   Stub& Of(grpc::Status (Stub::*)(Arguments...)) const {
     return *stub;
@@ -313,6 +315,7 @@ struct Client::Connection {
   std::unique_ptr<Stub> stub;
   std::unique_ptr<v1::TokenService::Stub> tokens;
   std::unique_ptr<ScheduleStub> schedules;
+  std::unique_ptr<v1::AgentService::Stub> agents;
 };
 
 Client::Client(const std::string& server, Duration timeout, Credentials credentials)
@@ -498,15 +501,17 @@ Result<v1::Clock> ScheduleCalls::AdvanceClock(const v1::AdvanceClockRequest& req
                                  std::chrono::hours(1));
 }
 
-Result<Ok> Client::Changes(const v1::ChangesRequest& request, Canceller* cancel,
-                           const std::function<bool(const v1::ChangesResponse&)>& visit) {
+// Hands each message of the stream that `open` begins to `visit`.
+template <typename Response, typename Open>
+Result<Ok> Client::Listen(Canceller* cancel, const std::function<bool(const Response&)>& visit,
+                          Open open) {
   grpc::ClientContext context;
   SendToken(credentials_, &context);
   const CallUnderWay under_way(cancel, &context);
   const auto connection = Connected();
-  const auto stream = connection->stub->Changes(&context, request);
+  const auto stream = open(*connection, &context);
   Watchdog watchdog(&context);
-  v1::ChangesResponse response;
+  Response response;
   bool enough = false;
   while (!enough && stream->Read(&response)) {
     watchdog.Listening(false);
@@ -520,6 +525,20 @@ Result<Ok> Client::Changes(const v1::ChangesRequest& request, Canceller* cancel,
   const Error error = watchdog.fired() ? silent : ErrorOf(status, context);
   Lost(connection, error);
   return error;
+}
+
+Result<Ok> Client::Changes(const v1::ChangesRequest& request, Canceller* cancel,
+                           const std::function<bool(const v1::ChangesResponse&)>& visit) {
+  return Listen(cancel, visit, [&](const Connection& connection, grpc::ClientContext* context) {
+    return connection.stub->Changes(context, request);
+  });
+}
+
+Result<Ok> Client::ReadLogs(const v1::ReadLogsRequest& request, Canceller* cancel,
+                            const std::function<bool(const v1::ReadLogsResponse&)>& visit) {
+  return Listen(cancel, visit, [&](const Connection& connection, grpc::ClientContext* context) {
+    return connection.agents->ReadLogs(context, request);
+  });
 }
 
 }  // namespace dfsmr::cli

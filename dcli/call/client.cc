@@ -420,15 +420,17 @@ Result<v1::Clock> ScheduleCalls::AdvanceClock(const v1::AdvanceClockRequest& req
                                  std::chrono::hours(1));
 }
 
-Result<Ok> Client::Changes(const v1::ChangesRequest& request, Canceller* cancel,
-                           const std::function<bool(const v1::ChangesResponse&)>& visit) {
+// Hands each message of the stream that `open` begins to `visit`.
+template <typename Response, typename Open>
+Result<Ok> Client::Listen(Canceller* cancel, const std::function<bool(const Response&)>& visit,
+                          Open open) {
   grpc::ClientContext context;
   SendToken(credentials_, &context);
   const CallUnderWay under_way(cancel, &context);
   const auto connection = Connected();
-  const auto stream = connection->stub->Changes(&context, request);
+  const auto stream = open(*connection, &context);
   Watchdog watchdog(&context);
-  v1::ChangesResponse response;
+  Response response;
   bool enough = false;
   while (!enough && stream->Read(&response)) {
     watchdog.Listening(false);
@@ -442,6 +444,20 @@ Result<Ok> Client::Changes(const v1::ChangesRequest& request, Canceller* cancel,
   const Error error = watchdog.fired() ? silent : ErrorOf(status, context);
   Lost(connection, error);
   return error;
+}
+
+Result<Ok> Client::Changes(const v1::ChangesRequest& request, Canceller* cancel,
+                           const std::function<bool(const v1::ChangesResponse&)>& visit) {
+  return Listen(cancel, visit, [&](const Connection& connection, grpc::ClientContext* context) {
+    return connection.stub->Changes(context, request);
+  });
+}
+
+Result<Ok> Client::ReadLogs(const v1::ReadLogsRequest& request, Canceller* cancel,
+                            const std::function<bool(const v1::ReadLogsResponse&)>& visit) {
+  return Listen(cancel, visit, [&](const Connection& connection, grpc::ClientContext* context) {
+    return connection.agents->ReadLogs(context, request);
+  });
 }
 
 }  // namespace dfsmr::cli

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "dfsmr/v1/admin.pb.h"
+#include "dfsmr/v1/agent.pb.h"
 #include "dfsmr/v1/runner.pb.h"
 #include "dfsmr/v1/schedule.pb.h"
 #include "fsm/base/mutex.h"
@@ -133,6 +134,9 @@ class Client {
   // server says something at least every 5 s; after 20 s of silence it counts as lost.
   Result<Ok> Changes(const v1::ChangesRequest& request, Canceller* cancel,
                      const std::function<bool(const v1::ChangesResponse&)>& visit);
+  // The same of logs.
+  Result<Ok> ReadLogs(const v1::ReadLogsRequest& request, Canceller* cancel,
+                      const std::function<bool(const v1::ReadLogsResponse&)>& visit);
 
  private:
   friend class ScheduleCalls;
@@ -140,6 +144,9 @@ class Client {
   struct Connection;
   std::shared_ptr<Connection> Connected();
   void Lost(const std::shared_ptr<Connection>& connection, const Error& error);
+  template <typename Response, typename Open>
+  Result<Ok> Listen(Canceller* cancel, const std::function<bool(const Response&)>& visit,
+                    Open open);
   template <typename Response, typename Request, typename Method>
   Result<Response> Call(Method method, const Request& request, bool repeatable,
                         Duration wait = Duration::zero(), Canceller* cancel = nullptr);

@@ -112,6 +112,18 @@ struct ClaimOptions {
 int Relinquish(Context& context, const ClaimOptions& options);
 int Extend(Context& context, const ClaimOptions& options);
 
+// logs.cc
+struct LogsOptions {
+  std::string instance;
+  std::string step;
+  std::string after;
+  uint64_t visit = 0;    // 0: all
+  uint32_t attempt = 0;  // 0: all
+  uint32_t tail = 0;     // 0: all that is kept
+  bool follow = false;
+};
+int Logs(Context& context, const LogsOptions& options);
+
 // changes.cc
 struct ChangesOptions {
   std::string after;

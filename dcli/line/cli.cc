@@ -134,6 +134,17 @@ void CommandLine::AddInstanceCommands() {
       .Argument("INSTANCE", Word::kInstance, &history->instance)
       .Example("history crawl-42");
 
+  auto logs = std::make_shared<LogsOptions>();
+  Command("logs", "INSTANCE", "Read what the operations of an instance write", Logs, logs)
+      .Argument("INSTANCE", Word::kInstance, &logs->instance)
+      .Flag("--step", "NODE", &logs->step, "of this step or node")
+      .Flag("--visit", "V", &logs->visit, "of this visit")
+      .Flag("--attempt", "N", &logs->attempt, "of this attempt")
+      .Flag("--tail", "N", &logs->tail, "only so many last lines, and what comes")
+      .Flag("--follow", &logs->follow, "until it has ended")
+      .Flag("--after", "CURSOR", &logs->after, "from this cursor on")
+      .Example("logs site-7 --step build --tail 20 --follow");
+
   auto changes = std::make_shared<ChangesOptions>();
   Command("changes", "", "Watch what happens", Changes, changes)
       .Flag("--after", "CURSOR", &changes->after, "from this cursor on; 0: from the oldest kept")

@@ -105,6 +105,9 @@ void GiveBack(Scene& scene, Token& token, Claim& claim, const std::string& clien
               std::string note = "");
 // An empty one leaves what there is.
 void KeepCheckpoint(Token& token, const std::string& checkpoint);
+// The work of a claim has ended, and nobody says how: it is ready again, unless it runs at most
+// once. False: the claim is void.
+bool EndUntold(Scene& scene, uint64_t visit, ClaimId id);
 // Runs a claimed visit again: its claims are void, whatever became of their workers.
 void Rerun(Scene& scene, uint64_t visit);
 

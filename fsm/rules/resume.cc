@@ -37,7 +37,11 @@ void VoidClaims(Scene& scene, Token& token) {
 void AdmitLate(Scene& scene, Token& token) {
   if (!token.late) return;
   auto claim = std::ranges::find(token.claims, token.late->claim, &Claim::id);
-  if (claim != token.claims.end()) claim->claim_time += scene.now - token.late->time;
+  if (claim != token.claims.end()) {
+    const Duration since = scene.now - token.late->time;
+    claim->claim_time += since;
+    if (claim->operation && claim->Begun()) claim->operation->begin_time += since;
+  }
   token.late.reset();
 }
 
@@ -362,7 +366,8 @@ bool KeepLate(Scene& scene, const ReportArgs& args) {
                            .client = args.client,
                            .wake_after = args.wake_after,
                            .children = args.children,
-                           .concurrency = args.concurrency};
+                           .concurrency = args.concurrency,
+                           .checkpoint = args.checkpoint};
   const Claim* claim = token->FindClaim(args.claim.id);
   Event& event = Emit(scene, ChangeKind::kLate);
   event.node = NodeName(scene.machine, token->node);
@@ -387,13 +392,14 @@ ReportArgs ReportOf(const Instance& instance, uint64_t visit, const LateReport& 
   args.wake_after = late.wake_after;
   args.children = late.children;
   args.concurrency = late.concurrency;
+  args.checkpoint = late.checkpoint;
   return args;
 }
 
 bool EndClaim(Scene& scene, const ClaimRef& claim, bool gave_back) {
   Instance& instance = scene.instance;
   const bool stands = instance.tokens.SlotOf(claim.visit).has_value() && !instance.Stopped();
-  if (stands && !instance.Cancelling()) return false;
+  if (stands && !instance.Cancelling()) return EndUntold(scene, claim.visit, claim.id);
   Token* token = stands ? instance.tokens.FindMutable(claim.visit)
                         : instance.tokens.LeftOf(claim.visit);
   if (!token) return false;

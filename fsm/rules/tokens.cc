@@ -62,6 +62,7 @@ bool Tokens::Within(size_t nodes) const {
   const auto within = [nodes](NodeIndex index) { return index < nodes; };
   const Plan& plan = InPlan();
   const auto stands = [&](const Token& token) {
+    if (token.home == kNoNode && token.state == TokenState::kDone) return true;  // it has stopped
     return within(token.node) && (token.home == kNoNode || within(token.home));
   };
   return std::ranges::all_of(left(), stands, [](const auto& one) { return one.second; }) &&

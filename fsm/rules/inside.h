@@ -113,8 +113,8 @@ void Rerun(Scene& scene, uint64_t visit);
 
 // resume.cc --------------------------------------------------------------------------------------
 
-// A machine that was paused because of work that runs at most once, and of which nobody knows how it
-// went, goes on when that has been dealt with.
+// A machine that was paused because of work that runs at most once, and of which nobody knows how
+// it went, goes on when that has been dealt with.
 void GoOnIfSaid(Scene& scene);
 
 // step_report.cc, step_control.cc ----------------------------------------------------------------

@@ -483,6 +483,19 @@ void TimeOut(Scene& scene, uint64_t visit, ClaimId id) {
   StopIfCancelled(scene);
 }
 
+bool EndUntold(Scene& scene, uint64_t visit, ClaimId id) {
+  Token& token = *scene.instance.tokens.FindMutable(visit);
+  auto claim = std::ranges::find(token.claims, id, &Claim::id);
+  if (claim == token.claims.end() || claim->given_back) return false;
+  if (scene.machine.nodes[token.node].AtMostOnce()) {  // it stays CLAIMED, for somebody to decide
+    if (claim->operation) claim->operation->lost = true;
+    return true;
+  }
+  GiveBack(scene, token, *claim, "", "it has ended without a report");
+  FreeIfUnclaimed(scene, visit);
+  return true;
+}
+
 void Rerun(Scene& scene, uint64_t visit) {
   Token& token = *scene.instance.tokens.FindMutable(visit);
   for (Claim& claim : token.claims) {

@@ -237,7 +237,8 @@ void Tokens::TakeUp() {
     Plan& plan = OfPlan();
     plan.dirty.insert(key.first);
     plan.ended.erase(key.first);
-    if (visit != done && plan.touched.insert(visit).second) touched_.push_back({visit, std::nullopt});
+    if (visit != done && plan.touched.insert(visit).second)
+      touched_.push_back({visit, std::nullopt});
   }
 }
 

@@ -130,7 +130,9 @@ ALLOWED = {
         "ListSchedules": LOOK, "GetSchedule": LOOK, "PreviewSchedule": LOOK,
         "RunSchedule": CHANGE, "BackfillSchedule": CHANGE, "SetPaused": CHANGE,
         "ListOccurrences": LOOK, "RetryOccurrences": CHANGE, "DeleteDefinition": CHANGE},
-    "dfsmr.v1.AgentService": {"AppendLogs": WORK, "ReadLogs": LOOK},
+    "dfsmr.v1.AgentService": {
+        "Attach": WORK, "AppendLogs": WORK, "ReadLogs": LOOK, "ListAgents": LOOK,
+        "GetAgent": LOOK, "DrainAgent": CHANGE, "EvictAgent": CHANGE, "ListOperations": LOOK},
     "DistributedFSMRunner": {
         "Define": CHANGE, "Start": WORK, "Ready": WORK, "Changes": LOOK, "Machines": LOOK,
         "Instances": LOOK, "Transition": CHANGE, "Relinquish": CHANGE},
@@ -173,7 +175,7 @@ def request_of(method):
 def outcome(channel, method, request):
     """DENIED, UNKNOWN, or what else: then it was let in."""
     service = method.containing_service.full_name
-    many_in = method.name in ("Work", "AppendLogs")
+    many_in = method.name in ("Work", "Attach", "AppendLogs")
     many_out = many_in or method.name in ("Changes", "ReadLogs")
     make = {(False, False): channel.unary_unary, (False, True): channel.unary_stream,
             (True, True): channel.stream_stream}[many_in, many_out]

@@ -237,8 +237,9 @@ void Tokens::TakeUp() {
     Plan& plan = OfPlan();
     plan.dirty.insert(key.first);
     plan.ended.erase(key.first);
-    if (visit != done && plan.touched.insert(visit).second)
+    if (plan.touched.insert(visit).second && visit != done) {
       touched_.push_back({visit, std::nullopt});
+    }
   }
 }
 

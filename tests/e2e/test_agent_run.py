@@ -517,7 +517,8 @@ def test_a_keeper_that_is_killed_fails_its_operations_and_is_replaced(fake, run,
     (tmp_path / "again").touch()
     os.kill(one.keeper(), signal.SIGKILL)
     report = fake.report(claim)
-    assert (report.transition, report.error_kind) == ("error", "crashed")
+    assert report.transition == "error"
+    assert report.error_kind in ("crashed", "signal")  # whichever the agent learns first
     assert not lives(pid)
     assert fake.report(fake.hand_out()).transition == "ok"
 

@@ -169,6 +169,9 @@ def request_of(method):
         request.claim = "1-1-1-1"
     if method.name == "Work":
         request.open.worker = "w"
+    if method.name == "Attach":
+        request.register.name, request.register.session = "h", "s"
+        request.work.open.max_tasks = 1
     return request
 
 

@@ -122,7 +122,7 @@ size_t KillMarked(std::string_view entry, int at_most) {
     bool any = false;
     for (const pid_t pid : AllPids()) {
       if (std::ranges::find(ours, pid) != ours.end() || !Marked(pid, entry)) continue;
-      if (kill(pid, SIGKILL) != 0 || StatusOf(pid).zombie) continue;
+      if (StatusOf(pid).zombie || kill(pid, SIGKILL) != 0) continue;
       any = true;
       if (std::ranges::find(killed, pid) == killed.end()) killed.push_back(pid);
     }

@@ -372,10 +372,6 @@ Result<Ok> Engine::Cancel(const std::string& ns, const std::string& id, CancelMo
   return Control(ns, id, [&](Scene& scene) { return rules::Cancel(scene, mode); });
 }
 
-bool Engine::ClaimEnded(const std::string& ns, const std::string& id, const ClaimRef& claim) {
-  return parts_->claims.End(ns, id, claim);
-}
-
 Result<Ok> Engine::Settle(const std::string& ns, const std::string& id) {
   if (id.empty()) {
     parts_->residents.SettleAll();

@@ -39,6 +39,11 @@ struct Process {
                  })
                  .error);
   }
+  void End(const Task& task) {
+    world.Do([&](Engine& e) {
+      return e.agents().Stopping(stream, task.instance, task.claim, /*ended=*/true), 0;
+    });
+  }
   void Break() {
     world.Do([&](Engine& e) { return e.CloseSession(stream), 0; });
   }
@@ -106,22 +111,42 @@ TEST_CASE("what has ended is in nobody's hands after its instance is resumed") {
   const Task task = agent.tasks.front();
   agent.Begin(task);
   world.Do([](Engine& e) { return e.Cancel("ns", "i", CancelMode::kForce).has_value(); });
-  const auto end = [&](bool ended) {
-    world.Do([&](Engine& e) {
-      return e.agents().Stopping(agent.stream, "i", task.claim, ended), 0;
-    });
-  };
   SUBCASE("before the resume") {
-    end(true);
+    agent.End(task);
     world.Do([](Engine& e) { return e.Resume("ns", "i", "", false).has_value(); });
   }
   SUBCASE("after it") {
     world.Do([](Engine& e) { return e.Resume("ns", "i", "", false).has_value(); });
     CHECK(InHand(world).size() == 1);
-    end(true);
+    agent.End(task);
   }
   world.Restart();
   CHECK(InHand(world).empty());
+}
+
+TEST_CASE("work at most once that ended without saying how is held, over restarts") {
+  World world;
+  world.Define(
+      "id: m\nnodes:\n  a: {start: true, timeout: 0.0, transitions: {ok: z}}\n"
+      "  z: {final: true}\n");
+  world.Start("m");
+  const auto call = [&](auto does) { return world.Do(does).has_value(); };
+  const auto state = [&] { return Name(world.Must("i").state); };
+  Process agent(world, "s1");
+  agent.Begin(agent.tasks.front());
+  REQUIRE(call([](Engine& e) { return e.Cancel("ns", "i", CancelMode::kCancel); }));
+  CHECK(state() == "RUNNING");
+  agent.End(agent.tasks.front());
+  CHECK(state() == "STOPPED");
+  world.Restart();
+  REQUIRE(call([](Engine& e) { return e.Resume("ns", "i", "", false); }));
+  world.Restart();
+  CHECK(state() == "PAUSED");
+  CHECK(world.Ready().empty());
+  REQUIRE(call([](Engine& e) { return e.Resume("ns", "i", "", false); }));
+  CHECK(state() == "PAUSED");
+  REQUIRE(call([](Engine& e) { return e.Resume("ns", "i", "a", false); }));
+  CHECK(world.ReadyOne().attempt == 2);
 }
 
 TEST_CASE("a poll has no stream that its session could lose") {

@@ -352,7 +352,8 @@ bool IsPossible(const Scene& scene, const Token& token, const std::string& trans
 
 bool KeepLate(Scene& scene, const ReportArgs& args) {
   Token* token = scene.instance.tokens.LeftOf(args.claim.visit);
-  if (!token || /*mutant late-report-replaced*/ token->late /*end*/ || !args.claim.given()) {
+  if (!token || /*mutant late-report-replaced*/ static_cast<bool>(token->late) /*end*/ ||
+      !args.claim.given()) {
     return false;
   }
   if (!MayStillReport(scene, *token, args.claim.id)) return false;

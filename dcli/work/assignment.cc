@@ -169,6 +169,9 @@ Result<v1::TransitionResponse> Assignment::Send(const Verdict& verdict) {
   request.set_node_params(verdict.params);
   request.set_output(verdict.output);
   request.set_error(verdict.error);
+  request.set_error_kind(verdict.error_kind);
+  request.set_fatal(verdict.fatal);
+  if (verdict.retry_after) *request.mutable_retry_after() = ToProto(*verdict.retry_after);
   AddWaiting(verdict, &request);
   for (const StartCall& start : verdict.starts) *request.add_starts() = start.request;
   for (Backoff backoff;;) {

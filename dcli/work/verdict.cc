@@ -71,6 +71,12 @@ class Said {
     const auto read = std::from_chars(value->data(), end, *to);
     return read.ec == std::errc() && read.ptr == end;
   }
+  bool Flag(std::string_view key, bool* to) const {
+    const std::string* value = ValueOf(key);
+    if (value == nullptr) return true;
+    *to = *value == "true";
+    return *to || *value == "false";
+  }
   // A key that is not among `known`; "" when all are.
   std::string Other(std::initializer_list<std::string_view> known) const {
     for (const Member& member : members_) {
@@ -165,15 +171,27 @@ std::string TakeStarts(const Said& said, Verdict* verdict) {
   return "";
 }
 
+std::string TakeDuration(const Said& said, const std::string& key, std::optional<Duration>* to) {
+  std::string text;
+  if (!said.String(key, &text)) return "\"" + key + "\" is not a string such as \"30s\"";
+  if (text.empty()) return "";
+  const auto duration = ParseDuration(text);
+  if (!duration) return "\"" + key + "\": " + duration.error().message;
+  *to = *duration;
+  return "";
+}
+
+// The members that go with `error`.
+std::string TakeFailure(const Said& said, Verdict* verdict) {
+  if (!said.String("error_kind", &verdict->error_kind)) return "\"error_kind\" is not a string";
+  if (!said.Flag("fatal", &verdict->fatal)) return "\"fatal\" is neither true nor false";
+  return TakeDuration(said, "retry_after", &verdict->retry_after);
+}
+
 // The members that go with suspending.
 std::string TakeWaiting(const Said& said, Verdict* verdict) {
-  std::string after;
-  if (!said.String("wake_after", &after)) return "\"wake_after\" is not a string such as \"30s\"";
-  if (!after.empty()) {
-    const auto duration = ParseDuration(after);
-    if (!duration) return "\"wake_after\": " + duration.error().message;
-    verdict->wake_after = *duration;
-  }
+  std::string wrong = TakeDuration(said, "wake_after", &verdict->wake_after);
+  if (!wrong.empty()) return wrong;
   std::string children;
   if (!said.Array("children", &children)) return "\"children\" is not an array";
   if (!said.Number("children_concurrency", &verdict->children_concurrency)) {
@@ -182,7 +200,7 @@ std::string TakeWaiting(const Said& said, Verdict* verdict) {
   if (children.empty()) return "";
   for (const std::string& item : Items(children)) {
     const std::string which = "\"children\"[" + std::to_string(verdict->children.size()) + "]";
-    const std::string wrong = TakeChild(item, &verdict->children.emplace_back());
+    wrong = TakeChild(item, &verdict->children.emplace_back());
     if (!wrong.empty()) return which + ": " + wrong;
   }
   return "";
@@ -195,7 +213,8 @@ std::string Take(const Said& said, Verdict* verdict) {
   if (!said.String("error", &verdict->error)) return "\"error\" is not a string";
   if (!said.Object("params", &verdict->params)) return "\"params\" is not an object";
   if (!said.Object("output", &verdict->output)) return "\"output\" is not an object";
-  std::string wrong = TakeWaiting(said, verdict);
+  std::string wrong = TakeFailure(said, verdict);
+  if (wrong.empty()) wrong = TakeWaiting(said, verdict);
   if (wrong.empty()) wrong = TakeStarts(said, verdict);
   if (!wrong.empty()) return wrong;
   const bool waiting = verdict->wake_after || !verdict->children.empty();
@@ -205,6 +224,11 @@ std::string Take(const Said& said, Verdict* verdict) {
   if (!transition.empty()) {
     verdict->transition = transition;
     verdict->named = true;
+  }
+  const bool failure = !verdict->error_kind.empty() || verdict->fatal || verdict->retry_after;
+  if (failure && verdict->transition != "error") {
+    return "\"error_kind\", \"fatal\" and \"retry_after\" want \"transition\": \"error\" beside "
+           "them";
   }
   return "";
 }

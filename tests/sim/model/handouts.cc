@@ -61,7 +61,7 @@ void Model::CheckOrder(const Task& task, const Life& given, const Stand& stand, 
       const bool one_queue = life.machine == given.machine &&
                              (!filter.machine.empty() || other.node == stand.node) &&
                              life.version == given.version;
-      Expect(more != 0 || !one_queue || other.since >= stand.since,
+      Expect(more != 0 || !one_queue || other.SinceTo() >= stand.SinceFrom(),
              task.instance + " is handed out before " + id + ", which is older");
     }
   }
@@ -93,6 +93,7 @@ void Model::HandOut(const Task& task, const Wish& wish, uint64_t stream) {
   while (problem_.empty() && Explain(life)) {
   }
   const auto at = life.stands.find(task.visit);
+  if (at != life.stands.end()) RulesOf(life).MakeReady(at->second, now_ + kSlack);
   const bool ready = at != life.stands.end() && at->second.state == TokenState::kReady &&
                      life.state == InstanceState::kRunning;
   Expect(ready, "a task of " + task.instance + " is handed out in visit " +
@@ -108,6 +109,9 @@ void Model::HandOut(const Task& task, const Wish& wish, uint64_t stream) {
                                                  std::to_string(stand.attempts));
   Expect(task.node_params == stand.params && task.spec && task.spec->params == life.params,
          "a task of " + task.instance + " holds other params");
+  Expect(task.tries == stand.tries && task.tries_limit == node.settings->retry.limit &&
+             task.run_timeout == node.settings->bounds.run_timeout,
+         "a task of " + task.instance + " counts its tries wrongly");
   CheckDeadline(task, life, stand);
   Expect(Matches(wish, life, stand), task.instance + " is handed out to another filter");
   CheckOrder(task, life, stand, wish);

@@ -51,10 +51,11 @@ bool SameStand(const Stand& model, const Stand& row, bool exact) {
   const bool waits = model.state == TokenState::kWaiting;
   const bool place = waits ? row.latest == model.latest ||
                                  (row.latest >= model.earliest && row.latest <= model.latest)
-                           : row.since == model.since;
+                           : (row.since >= model.SinceFrom() && row.since <= model.SinceTo()) ||
+                                 model.state == TokenState::kHeld;
   const bool state = model.state == row.state || (!exact && !waits);
-  return state && place && model.attempts == row.attempts && model.params == row.params &&
-         SameClaims(model, row, exact);
+  return state && place && model.tries == row.tries && model.attempts == row.attempts &&
+         model.params == row.params && SameClaims(model, row, exact);
 }
 
 }  // namespace
@@ -78,6 +79,7 @@ Life Model::LifeOf(const Row& stored) const {
   life.opaque = row.plan || row.parent_step || row.provenance || life.opaque;
   life.after = row.after;
   life.cancel_requested = row.Cancelling();
+  life.stuck = row.waits.Has(Wait::kStuck);
   life.last_visit = row.last_visit;
   life.stands.clear();
   life.expected.clear();
@@ -98,6 +100,8 @@ Life Model::LifeOf(const Row& stored) const {
     stand.visit = token.visit;
     stand.state = token.state;
     stand.attempts = token.attempt;
+    stand.tries = TriesOf(token);
+    stand.ready_at = stand.ready_by = now_;
     stand.params = token.params;
     stand.since = token.available_at;
     stand.earliest = stand.latest = token.available_at;
@@ -135,8 +139,9 @@ void Model::CompareOne(const Row& stored, bool exact) {
   }
   const Life other = LifeOf(stored);
   bool same = life.machine == other.machine && life.version == other.version &&
-              life.state == other.state && life.result == other.result && life.hold == other.hold &&
-              life.after == other.after && life.cancel_requested == other.cancel_requested &&
+              life.state == other.state && life.stuck == other.stuck &&
+              life.result == other.result && life.hold == other.hold && life.after == other.after &&
+              life.cancel_requested == other.cancel_requested &&
               life.last_visit == other.last_visit && life.priority == other.priority &&
               life.params == other.params && life.stands.size() == other.stands.size() &&
               life.left.size() == other.left.size() && life.resumable == other.resumable;

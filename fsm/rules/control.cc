@@ -72,7 +72,8 @@ Result<Ok> Resume(Scene& scene, const std::string& node, bool force) {
   Waits reasons;
   if (node.empty()) reasons = {Wait::kHold, Wait::kPause};
   if (failed) reasons.Add(Wait::kStuck);
-  /*mutant planted-03*/ GoOnInTurn(scene, reasons); /*end*/
+  /*mutant planted-03*/ if (!reasons.empty())
+    GoOnInTurn(scene, reasons); /*end*/
   Event& event = Emit(scene, ChangeKind::kResumed);
   event.node = node.empty() ? Where(scene) : node;
   event.visit = VisitOf(scene);

@@ -194,6 +194,7 @@ void OfferAgain(Scene& scene, size_t slot) {
   Arrival arrival;
   arrival.transition = "retry";
   StayAt(scene, slot, arrival);
+  scene.instance.error.clear();
 }
 
 namespace {

@@ -57,6 +57,8 @@ void Offer(Scene& scene, Token& token) {
   token.state = TokenState::kReady;
   token.available_at = scene.now;
   token.limits.reset();
+  token.failures.reset();  // a new set of tries
+  token.error.clear();
   token.unsaid = false;
 }
 

@@ -131,6 +131,13 @@ void Limits::AddClosed(const Resident& resident, InstanceWaits* waits) const {
   }
 }
 
+bool Limits::KeepsBack(const Resident& resident, const Token& token) const {
+  if (!counts_.TasksLimited()) return false;
+  const NodeSettings& settings = *resident.machine().nodes[token.node].settings;
+  return !table_.HasRoom(resident.instance.ns, "queue:" + settings.queue, "", turn_.clock()) ||
+         !table_.HasRoom(resident.instance.ns, "action:" + settings.action, "", turn_.clock());
+}
+
 InstanceWaits Limits::WaitsOf(Resident& resident, size_t ahead_at_most) {
   const Instance& instance = resident.instance;
   InstanceWaits waits = WaitsIn(instance);

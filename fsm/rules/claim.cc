@@ -366,6 +366,14 @@ void Revive(Claim& claim, Timestamp deadline, const ExtendArgs& args) {
   if (claim.operation) claim.operation->lost = claim.operation->abandoned = false;
 }
 
+// What a deadline is moved to at the latest: 30 s after the end of run_timeout.
+Timestamp LastDeadline(const Scene& scene, const Token& token, const Claim& claim) {
+  const Duration run = scene.machine.nodes[token.node].settings->bounds.run_timeout;
+  if (run == Duration::zero()) return kNever;
+  const Timestamp began = claim.Begun() ? claim.BeginTime() : scene.now;
+  return /*mutant run-timeout-ignored*/ After(After(began, run), kRunGrace) /*end*/;
+}
+
 }  // namespace
 
 Result<Extension> Extend(Scene& scene, const ClaimRef& of, Timestamp deadline,
@@ -376,12 +384,18 @@ Result<Extension> Extend(Scene& scene, const ClaimRef& of, Timestamp deadline,
   if (!slot) return slot.error();
   Token& token = scene.instance.tokens[*slot];
   auto claim = std::ranges::find(token.claims, of.id, &Claim::id);
-  if (claim == token.claims.end()) {
+  const bool unlisted = claim == token.claims.end();
+  if (unlisted) {
     claim = Recover(scene, token, of.id);
-    claim->deadline = deadline;
     claim->session = args.session;
     claim->operation = args.operation;
     if (claim->operation) claim->operation->begin_time = scene.now;
+  }
+  const Timestamp last = LastDeadline(scene, token, *claim);
+  deadline = std::min(deadline, last);
+  if (unlisted) claim->deadline = deadline;
+  if (claim->timed_out && last <= scene.now) {  // its run_timeout is over for good
+    return Extension{claim->deadline, scene.instance.Cancelling()};
   }
   Revive(*claim, deadline, args);
   if (!claim->Begun()) {
@@ -432,6 +446,7 @@ void LoseClaim(Scene& scene, uint64_t visit, ClaimId id, bool for_good) {
       return;
     }
     Abandon(scene, *token, *claim);
+    if (FailIfAbandoned(scene, visit)) return;
   }
   FreeIfUnclaimed(scene, visit);
   StopIfCancelled(scene);

@@ -5,10 +5,6 @@
 namespace dfsmr {
 namespace {
 
-bool Holds(InstanceState state) {
-  return state == InstanceState::kPlanning || state == InstanceState::kRunning;
-}
-
 bool IsTask(BuiltIn kind) { return kind == BuiltIn::kQueue || kind == BuiltIn::kAction; }
 
 Agenda::Subject SubjectOf(BuiltIn kind) {
@@ -26,7 +22,7 @@ void Add(std::map<std::string, uint64_t>* counts, const std::string& key, int64_
 }  // namespace
 
 void LimitCounts::Load(const Instance& instance) {
-  if (Holds(instance.state)) CountInstance(instance, +1);
+  if (Runs(instance.state)) CountInstance(instance, +1);
 }
 
 void LimitCounts::CountInstance(const Instance& instance, int64_t by) {
@@ -79,8 +75,8 @@ void LimitCounts::CountTask(const Instance& instance, const Graph& graph, const 
 
 void LimitCounts::Absorb(const Change& change) {
   const Instance& instance = change.instance();
-  const bool held = Holds(change.before.state);
-  const bool holds = Holds(instance.state);
+  const bool held = Runs(change.before.state);
+  const bool holds = Runs(instance.state);
   const bool counted =
       counts_.size() > tasks_.size() || instance.parent_step || instance.provenance;
   if (held != holds && counted) CountInstance(instance, holds ? +1 : -1);
@@ -171,7 +167,7 @@ void LimitCounts::HoldersOf(const std::string& ns, const std::string& key, size_
   };
   residents_.ForEach([&](const Resident& resident) {
     const Instance& instance = resident.instance;
-    if (instance.ns != ns || !Holds(instance.state) || to->size() >= most) return;
+    if (instance.ns != ns || !Runs(instance.state) || to->size() >= most) return;
     if (!IsTask(kind)) {
       if (holds(instance)) to->push_back({.instance = instance.id, .since = instance.start_time});
       return;

@@ -16,10 +16,6 @@ constexpr std::string_view kWhatHelps =
     "with "
     "force (--force) to begin past all limits";
 
-bool Holds(InstanceState state) {
-  return state == InstanceState::kPlanning || state == InstanceState::kRunning;
-}
-
 }  // namespace
 
 Limits::Limits(OpenTurn& turn, Catalog& catalog, Residents& residents, Changer& changer,
@@ -223,7 +219,7 @@ Limits::Stake Limits::PartOf(const Boxed<InstanceLimits>& limits, InstanceState 
   part.order = limits->order;
   part.since = limits->since;
   part.forced = limits->force;
-  if (limits->state == State::kHolds && Holds(state)) {
+  if (limits->state == State::kHolds && Runs(state)) {
     part.kind = Stake::Kind::kHolds;
   } else if (limits->state == State::kWaits) {
     part.kind = waits.ForTurn() ? Stake::Kind::kWaits : Stake::Kind::kPaused;
@@ -238,7 +234,7 @@ Limits::Stake Limits::PartOf(const Token& token, InstanceState state) {
   part.keys = &token.limits->keys;
   part.order = token.limits->order;
   part.since = token.limits->since;
-  const bool runs = Holds(state);
+  const bool runs = Runs(state);
   switch (token.limits->state) {
     case State::kWaits:
       part.kind = runs ? Stake::Kind::kWaits : Stake::Kind::kPaused;
@@ -335,7 +331,7 @@ void Limits::AbsorbTokens(const Change& change) {
       AbsorbToken(change, touched.before ? &*touched.before : nullptr, now, touched.visit);
     }
   }
-  if (Holds(change.before.state) == Holds(instance.state)) return;
+  if (Runs(change.before.state) == Runs(instance.state)) return;
   std::set<uint64_t> touched;
   for (const Tokens::Touched& one : change.touched()) touched.insert(one.visit);
   for (const Token& token : instance.tokens) {  // it was paused, or goes on
@@ -352,7 +348,7 @@ void Limits::AbsorbToken(const Change& change, const Token* before, const Token*
     Move(instance, visit, before ? PartOf(*before, change.before.state) : Stake(),
          now ? PartOf(*now, instance.state) : Stake());
   }
-  const bool asks = now && !now->limits && Holds(instance.state) &&
+  const bool asks = now && !now->limits && Runs(instance.state) &&
                     LimitAskers::AsksForAny(change.resident, *now);
   if (asks && now->state == TokenState::kReady) return Enlist(instance, visit);
   TokenName name{ResidentKey(instance.ns, instance.id), visit};
@@ -389,7 +385,7 @@ void Limits::Load(Resident& resident) {
   for (const Token& token : std::as_const(resident.instance.tokens)) {
     if (token.limits) {
       Move(instance, token.visit, {}, PartOf(token, instance.state));
-    } else if (token.state == TokenState::kReady && Holds(instance.state) &&
+    } else if (token.state == TokenState::kReady && Runs(instance.state) &&
                LimitAskers::AsksForAny(resident, token)) {
       Enlist(instance, token.visit);
     }

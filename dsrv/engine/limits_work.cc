@@ -11,10 +11,6 @@ namespace {
 constexpr size_t kTurnsPerPass = 1'000;  // that are let in, turned away or registered
 constexpr size_t kAncestorsHold = 64;    // more than that are not one's ancestors
 
-bool Holds(InstanceState state) {
-  return state == InstanceState::kPlanning || state == InstanceState::kRunning;
-}
-
 }  // namespace
 
 void Limits::BeginPass() {
@@ -68,7 +64,7 @@ bool Limits::Recheck() {
   const auto [ns, id] = SplitKey(*to_recheck_.begin());
   to_recheck_.erase(to_recheck_.begin());
   auto resident = residents_.Load(ns, id);
-  if (!resident || !Holds((*resident)->instance.state)) return true;
+  if (!resident || !Runs((*resident)->instance.state)) return true;
   const Instance& instance = (*resident)->instance;
   std::vector<uint64_t> called;
   for (const Token& token : instance.tokens) {
@@ -112,7 +108,7 @@ bool Limits::HoldUnasked() {
   unasked_.pop_front();
   const auto [ns, id] = SplitKey(name.first);
   auto resident = changer_.Touch(ns, id);
-  if (!resident || !Holds((*resident)->instance.state)) return true;
+  if (!resident || !Runs((*resident)->instance.state)) return true;
   const Instance& instance = (*resident)->instance;
   const Token* token = instance.tokens.Find(name.second);
   if (name.second == 0 ? static_cast<bool>(instance.plan) : !token) return true;
@@ -148,7 +144,7 @@ bool Limits::Register() {
   to_ask_.pop_front();
   const auto [ns, id] = SplitKey(name.first);
   auto resident = changer_.Touch(ns, id);
-  if (!resident || !Holds((*resident)->instance.state) || asking_.contains(name)) return true;
+  if (!resident || !Runs((*resident)->instance.state) || asking_.contains(name)) return true;
   const Token* token = std::as_const((*resident)->instance.tokens).Find(name.second);
   if (!token || token->state != TokenState::kReady || token->limits) return true;
   auto keys = Admit(**resident, *token);

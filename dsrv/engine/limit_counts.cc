@@ -5,13 +5,9 @@
 namespace dfsmr {
 namespace {
 
-bool IsTask(BuiltIn kind) { return kind == BuiltIn::kQueue || kind == BuiltIn::kAction; }
-
 Agenda::Subject SubjectOf(BuiltIn kind) {
   return kind == BuiltIn::kQueue ? Agenda::Subject::kQueue : Agenda::Subject::kAction;
 }
-
-std::string NameIn(const std::string& key) { return key.substr(key.find(':') + 1); }
 
 void Add(std::map<std::string, uint64_t>* counts, const std::string& key, int64_t by) {
   uint64_t& count = (*counts)[key];
@@ -21,8 +17,22 @@ void Add(std::map<std::string, uint64_t>* counts, const std::string& key, int64_
 
 }  // namespace
 
+void LimitCounts::BeginLoad() {
+  for (const std::string& full : numbers_.tracked()) {
+    const auto [ns, key] = SplitKey(full);
+    if (!IsTask(BuiltInOf(key))) holders_.KeepUnread(ns, key);
+  }
+}
+
 void LimitCounts::Load(const Instance& instance) {
   if (Runs(instance.state)) CountInstance(instance, +1);
+}
+
+void LimitCounts::LoadResting(const std::string& ns, const std::string& id,
+                              const std::string& machine, Timestamp since) {
+  for (const std::string& key : {"machine:" + machine, "namespace:" + ns}) {
+    holders_.Put(ns, key, {id, 0, since});
+  }
 }
 
 void LimitCounts::CountInstance(const Instance& instance, int64_t by) {
@@ -34,13 +44,13 @@ void LimitCounts::CountInstance(const Instance& instance, int64_t by) {
     if (!from->group.empty()) Add(&causes_, ResidentKey(ns, "group:" + from->group), by);
     if (const auto cause = CountedCause(*from)) Add(&causes_, ResidentKey(ns, *cause), by);
   }
+  if (by > 0) {
+    holders_.PutAll(instance);
+  } else {
+    holders_.RemoveAll(instance);
+  }
   if (counts_.size() == tasks_.size()) return;
-  CountOne(ns, "machine:" + instance.machine, by);
-  if (instance.parent_step) return;
-  CountOne(ns, "namespace:" + ns, by);
-  if (!from) return;
-  if (!from->group.empty()) CountOne(ns, "group:" + from->group, by);
-  if (const auto cause = CountedCause(*from)) CountOne(ns, std::string(*cause), by);
+  ForEachBuiltIn(instance, [&](const std::string& key) { CountOne(ns, key, by); });
 }
 
 void LimitCounts::CountOne(const std::string& ns, const std::string& key, int64_t by) {
@@ -49,6 +59,7 @@ void LimitCounts::CountOne(const std::string& ns, const std::string& key, int64_
   count->second += static_cast<uint64_t>(by);
   if (count->second == 0 && !numbers_.tracked().contains(count->first)) {
     counts_.erase(count);
+    holders_.Drop(ns, key);
     return table_.SetCount(ns, key, std::nullopt);
   }
   table_.SetCount(ns, key, count->second);
@@ -62,6 +73,7 @@ void LimitCounts::Follow(const std::string& ns, const std::string& key) {
   const uint64_t count = CountOf(ns, key);
   if (count == 0) return;
   counts_[ResidentKey(ns, key)] = count;
+  holders_.Keep(ns, key);
   table_.SetCount(ns, key, count);
 }
 
@@ -69,8 +81,15 @@ void LimitCounts::CountTask(const Instance& instance, const Graph& graph, const 
                             int64_t by) {
   if (token.state != TokenState::kClaimed || !graph.Has(token.node)) return;
   const NodeSettings& settings = *graph.machine->nodes[token.node].settings;
-  CountOne(instance.ns, "queue:" + settings.queue, by);
-  CountOne(instance.ns, "action:" + settings.action, by);
+  for (const std::string& key : {"queue:" + settings.queue, "action:" + settings.action}) {
+    if (!tasks_.contains(ResidentKey(instance.ns, key))) continue;
+    if (by > 0) {
+      holders_.Put(instance.ns, key, {instance.id, token.visit, ClaimedSince(token)});
+    } else {
+      holders_.Remove(instance.ns, key, instance.id, token.visit);
+    }
+    CountOne(instance.ns, key, by);
+  }
 }
 
 void LimitCounts::Absorb(const Change& change) {
@@ -109,18 +128,9 @@ uint64_t LimitCounts::InstancesOf(const std::string& ns, const std::string& mach
   return running;
 }
 
-uint64_t LimitCounts::TasksOf(const std::string& ns, Agenda::Subject subject,
-                              const std::string& name) const {
+uint64_t LimitCounts::TasksOf(const std::string& ns, const std::string& key) const {
   uint64_t tasks = 0;
-  residents_.ForEach([&](const Resident& resident) {
-    const Tokens& tokens = resident.instance.tokens;
-    if (resident.instance.ns != ns || tokens.Count(TokenState::kClaimed) == 0) return;
-    for (const Token& token : tokens) {
-      if (token.state != TokenState::kClaimed || !resident.graph->Has(token.node)) continue;
-      const NodeSettings& settings = *resident.machine().nodes[token.node].settings;
-      if ((subject == Agenda::Subject::kQueue ? settings.queue : settings.action) == name) ++tasks;
-    }
-  });
+  holders_.ForEach(ns, key, [&](const LimitHolders::Holder&) { return ++tasks; });
   return tasks;
 }
 
@@ -143,7 +153,7 @@ uint64_t LimitCounts::CountOf(const std::string& ns, const std::string& key) con
       return in(causes_, ResidentKey(ns, key));
     case BuiltIn::kQueue:
     case BuiltIn::kAction:
-      return TasksOf(ns, SubjectOf(kind), NameIn(key));
+      return TasksOf(ns, key);
   }
   return 0;
 }
@@ -154,35 +164,6 @@ uint64_t LimitCounts::WaitingFor(const std::string& ns, const std::string& key) 
   return agenda_.ReadyIn(ns, SubjectOf(BuiltInOf(key)), NameIn(key));
 }
 
-void LimitCounts::HoldersOf(const std::string& ns, const std::string& key, size_t most,
-                            std::vector<LimitHolderView>* to) const {
-  const BuiltIn kind = BuiltInOf(key);
-  const std::string name = NameIn(key);
-  const auto holds = [&](const Instance& instance) {
-    const Provenance* from = instance.provenance ? &*instance.provenance : nullptr;
-    if (kind == BuiltIn::kMachine) return instance.machine == name;
-    if (instance.parent_step) return false;
-    if (kind == BuiltIn::kNamespace) return name == ns;
-    return from && (kind == BuiltIn::kGroup ? from->group == name : CountedCause(*from) == key);
-  };
-  residents_.ForEach([&](const Resident& resident) {
-    const Instance& instance = resident.instance;
-    if (instance.ns != ns || !Runs(instance.state) || to->size() >= most) return;
-    if (!IsTask(kind)) {
-      if (holds(instance)) to->push_back({.instance = instance.id, .since = instance.start_time});
-      return;
-    }
-    for (const Token& token : instance.tokens) {
-      if (token.state != TokenState::kClaimed || !resident.graph->Has(token.node)) continue;
-      const NodeSettings& settings = *resident.machine().nodes[token.node].settings;
-      if ((kind == BuiltIn::kQueue ? settings.queue : settings.action) != name) continue;
-      const Timestamp since =
-          token.claims.empty() ? token.available_at : token.claims.back().claim_time;
-      to->push_back({.instance = instance.id, .node = std::to_string(token.visit), .since = since});
-    }
-  });
-}
-
 void LimitCounts::Sync() {
   const std::set<std::string>& tracked = numbers_.tracked();
   for (auto it = counts_.begin(); it != counts_.end();) {
@@ -191,6 +172,7 @@ void LimitCounts::Sync() {
       continue;
     }
     const auto [ns, key] = SplitKey(it->first);
+    holders_.Drop(ns, key);
     table_.SetCount(ns, key, std::nullopt);
     if (tasks_.erase(it->first) > 0) {
       agenda_.SetClosed(ns, SubjectOf(BuiltInOf(key)), NameIn(key), false);
@@ -201,6 +183,7 @@ void LimitCounts::Sync() {
   for (const std::string& full : tracked) {
     const auto [ns, key] = SplitKey(full);
     if (!counts_.contains(full)) {
+      holders_.Keep(ns, key);
       const uint64_t count = CountOf(ns, key);
       counts_[full] = count;
       table_.SetCount(ns, key, count);

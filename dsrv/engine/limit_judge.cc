@@ -44,7 +44,6 @@ std::vector<std::string> LimitJudge::HoldersOf(const std::string& ns, const std:
   return ids;
 }
 
-// Looks at all instances when some hold the key without having asked for it.
 void LimitJudge::ForEachHolder(const std::string& ns, const std::string& key,
                                const std::function<bool(Dated)>& visit) const {
   uint64_t asked = 0;
@@ -56,12 +55,10 @@ void LimitJudge::ForEachHolder(const std::string& ns, const std::string& key,
     return more = visit({since, std::string(holder.instance)});
   });
   if (!more || table_.Used(ns, key) <= asked) return;
-  std::vector<LimitHolderView> all;
-  counts_.HoldersOf(ns, key, SIZE_MAX, &all);
-  for (LimitHolderView& one : all) {
-    if (table_.Holds(ns, key, one.instance)) continue;
-    if (!visit({one.since, std::move(one.instance)})) return;
-  }
+  counts_.ForEachHolder(ns, key, [&](const LimitHolders::Holder& one) {
+    if (table_.Holds(ns, key, one.instance)) return true;
+    return visit({one.since, std::string(one.instance)});
+  });
 }
 
 std::string LimitJudge::Why(const std::string& ns, const LimitAsk& ask) const {
@@ -125,11 +122,21 @@ std::set<std::string> LimitJudge::AncestorsOf(const LimitRequest& asker) const {
 bool LimitJudge::AncestorsAlone(const LimitRequest& asker, const std::string& key) const {
   if (asker.parent.empty() || table_.HasPlace(asker.ns, key, asker.id)) return false;
   if (table_.NumbersOf(asker.ns, key).max == 0u) return false;
-  const std::set<std::string> ancestors = AncestorsOf(asker);
-  bool alone = false;
-  ForEachHolder(asker.ns, key,
-                [&](const Dated& holder) { return alone = ancestors.contains(holder.second); });
-  return alone;
+  const uint64_t used = table_.Used(asker.ns, key);
+  if (used == 0 || used > kAncestors) return false;
+  uint64_t theirs = 0;
+  for (const std::string& ancestor : AncestorsOf(asker)) {
+    theirs += Holds(asker.ns, key, ancestor) ? 1 : 0;
+  }
+  return theirs == used;
+}
+
+bool LimitJudge::Holds(const std::string& ns, const std::string& key,
+                       const std::string& instance) const {
+  if (table_.Holds(ns, key, instance)) return true;
+  if (BuiltInOf(key) == BuiltIn::kNone) return false;
+  auto resident = residents_.Load(ns, instance);
+  return resident && HoldsBuiltIn((*resident)->instance, key);
 }
 
 std::optional<std::string> LimitJudge::WhyForEver(const LimitRequest& asker,

@@ -65,6 +65,8 @@ class LimitJudge {
   bool HasRoom(const LimitRequest& asker, const LimitAsk& ask) const;
   bool HasPlace(const LimitRequest& asker, const LimitAsk& ask) const;
   std::set<std::string> AncestorsOf(const LimitRequest& asker) const;
+  // Whether an instance holds a key, having asked for it or not.
+  bool Holds(const std::string& ns, const std::string& key, const std::string& instance) const;
   bool AncestorsAlone(const LimitRequest& asker, const std::string& key) const;
   void AddVictims(const LimitRequest& asker, const LimitAsk& ask,
                   std::vector<LimitVictim>* to) const;

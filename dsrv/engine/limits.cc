@@ -348,8 +348,8 @@ void Limits::AbsorbToken(const Change& change, const Token* before, const Token*
     Move(instance, visit, before ? PartOf(*before, change.before.state) : Stake(),
          now ? PartOf(*now, instance.state) : Stake());
   }
-  const bool asks = now && !now->limits && Runs(instance.state) &&
-                    LimitAskers::AsksForAny(change.resident, *now);
+  const bool asks =
+      now && !now->limits && Runs(instance.state) && LimitAskers::AsksForAny(change.resident, *now);
   if (asks && now->state == TokenState::kReady) return Enlist(instance, visit);
   TokenName name{ResidentKey(instance.ns, instance.id), visit};
   Forget(name);
@@ -390,6 +390,18 @@ void Limits::Load(Resident& resident) {
       Enlist(instance, token.visit);
     }
   }
+}
+
+Result<Ok> Limits::Recover() {
+  auto done = numbers_.Recover();
+  counts_.BeginLoad();
+  return done;
+}
+
+void Limits::LoadResting(std::string_view ns, std::string_view id, std::string_view machine,
+                         Timestamp since) {
+  if (numbers_.tracked().empty()) return;
+  counts_.LoadResting(std::string(ns), std::string(id), std::string(machine), since);
 }
 
 void Limits::LoadReady(std::string_view ns, std::string_view id, uint64_t visit) {

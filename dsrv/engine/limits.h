@@ -69,8 +69,11 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   void Save() { numbers_.Save(); }
 
   // At start: reads the numbers, before instances are loaded.
-  Result<Ok> Recover() { return numbers_.Recover(); }
+  Result<Ok> Recover();
   void Load(Resident& resident) override;
+  // Of a plain machine's instance that runs, and is not brought into memory.
+  void LoadResting(std::string_view ns, std::string_view id, std::string_view machine,
+                   Timestamp since);
   void LoadReady(std::string_view ns, std::string_view id, uint64_t visit);
   // At start, when all instances are loaded.
   void Loaded();
@@ -131,6 +134,7 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   void TurnAway(Resident& resident, uint64_t visit, const LimitVerdict& verdict);
   std::string NodeOf(const std::string& ns, const std::string& id, uint64_t visit);
   void AddClosed(const Resident& resident, InstanceWaits* waits) const;
+  void AddHolders(LimitView* view) const;
   LimitView ViewOf(const std::string& ns, const std::string& key);
 
   OpenTurn& turn_;

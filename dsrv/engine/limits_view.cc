@@ -57,21 +57,30 @@ LimitView Limits::ViewOf(const std::string& ns, const std::string& key) {
   return view;
 }
 
+// Those that have asked for the key, then those that are only counted.
+void Limits::AddHolders(LimitView* view) const {
+  std::vector<LimitHolderView>& to = view->holders;
+  table_.ForEachHolder(view->ns, view->key, [&](const LimitTable::Holder& holder) {
+    for (const LimitTable::Holding& one : holder.holdings) {
+      to.push_back({std::string(holder.instance), one.visit == 0 ? "" : std::to_string(one.visit),
+                    one.since, one.forced, false});
+    }
+    return to.size() < kHoldersShown;
+  });
+  if (BuiltInOf(view->key) == BuiltIn::kNone) return;
+  counts_.ForEachHolder(view->ns, view->key, [&](const LimitHolders::Holder& one) {
+    if (to.size() >= kHoldersShown) return false;
+    if (one.visit == 0 && table_.Holds(view->ns, view->key, one.instance)) return true;
+    to.push_back({std::string(one.instance), one.visit == 0 ? "" : std::to_string(one.visit),
+                  one.since, false, false});
+    return true;
+  });
+}
+
 LimitView Limits::Get(const std::string& ns, const std::string& key, const std::string& after,
                       size_t page) {
   LimitView view = ViewOf(ns, key);
-  if (BuiltInOf(key) == BuiltIn::kNone) {
-    table_.ForEachHolder(ns, key, [&](const LimitTable::Holder& holder) {
-      for (const LimitTable::Holding& one : holder.holdings) {
-        view.holders.push_back({std::string(holder.instance),
-                                one.visit == 0 ? "" : std::to_string(one.visit), one.since,
-                                one.forced, false});
-      }
-      return view.holders.size() < kHoldersShown;
-    });
-  } else {
-    counts_.HoldersOf(ns, key, kHoldersShown, &view.holders);
-  }
+  AddHolders(&view);
   std::ranges::sort(view.holders, {}, &LimitHolderView::since);
   for (LimitHolderView& holder : view.holders) {
     if (!holder.node.empty()) {

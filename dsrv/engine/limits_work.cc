@@ -18,6 +18,7 @@ void Limits::BeginPass() {
   table_.FireDue(turn_.clock());
   counts_.FireDue();
   if (numbers_.IsDue()) numbers_.Save();
+  if (counts_.ReadMore()) turn_.WantMore();
 }
 
 bool Limits::Work() {

@@ -530,5 +530,77 @@ TEST_CASE("lists of limits begin after a key, and show those that somebody waits
   CHECK(none.standing.max_from == LimitOrigin::kNone);
 }
 
+TEST_CASE("holders of built-in keys that rest on disk are named") {
+  World world;
+  world.Define("id: m\n" + std::string(kNodes));
+  const auto start = [&](const std::string& id) {
+    StartArgs args{.machine = "m", .id = id};
+    args.provenance = Provenance{.group = "g", .cause = "schedule:s"};
+    REQUIRE(world.TryStart(args));
+  };
+  start("a");
+  start("b");
+  std::string key;
+  SUBCASE("a machine's") { key = "machine:m"; }
+  SUBCASE("a namespace's") { key = "namespace:ns"; }
+  SUBCASE("a group's") { key = "group:g"; }
+  SUBCASE("a schedule's") { key = "schedule:s"; }
+  world.Crash();
+  CHECK(HoldersOf(world, key) == Ids{"a", "b"});
+  Set(world, key, {.max = 2});
+  CHECK(HoldersOf(world, key) == Ids{"a", "b"});
+  world.Crash();
+  CHECK(HoldersOf(world, key) == Ids{"a", "b"});
+  start("c");
+  CHECK(View(world, key).waiters.size() == 1);
+  Finish(world, "a");
+  CHECK(HoldersOf(world, key) == Ids{"b", "c"});
+}
+
+TEST_CASE("a task that holds a queue is named") {
+  World world;
+  world.Define("id: m\n" + std::string(kNodes));
+  world.Start("m", "a");
+  Set(world, "queue:default", {.max = 1});
+  const Task task = world.ReadyOne();
+  CHECK(HoldersOf(world, "queue:default") == Ids{"a"});
+  CHECK(HoldersOf(world, "action:m.n") == Ids{"a"});
+  REQUIRE(world.Report(task, "ok"));
+  CHECK(HoldersOf(world, "queue:default").empty());
+}
+
+TEST_CASE("replace cancels holders that rest on disk and have not asked") {
+  World world;
+  world.Define("id: m\n" + std::string(kNodes));
+  world.Start("m", "a");
+  world.Start("m", "b");
+  world.Crash();
+  Set(world, "machine:m", {.max = 1});
+  REQUIRE(world.TryStart({.machine = "m", .id = "c", .on_conflict = OnConflict::kReplace}));
+  CHECK(StateOf(world, "a") == "STOPPED CANCELLED");
+  CHECK(StateOf(world, "b") == "STOPPED CANCELLED");
+  CHECK(StateOf(world, "c") == "RUNNING");
+}
+
+TEST_CASE("a child waits for another holder than its ancestors, though that rests on disk") {
+  World world;
+  world.Define(
+      "plan: p\nflow: [{step: a, action: x}, {step: s, after: [a], if: {value: \"${params.deep}\", "
+      "equals: true}, spawn: {plan: p}}]\n");
+  StartArgs deep{.machine = "p", .id = "i"};
+  deep.spec.params = R"({"deep":true})";
+  REQUIRE(world.TryStart(deep));
+  world.Start("p", "other");
+  world.Crash();
+  Set(world, "machine:p", {.max = 2});
+  for (const Task& task : world.Ready()) {
+    if (task.instance == "i") REQUIRE(world.Report(task, "ok"));
+  }
+  world.Drain();
+  CHECK(StateOf(world, "i/s/0") == "SCHEDULED");
+  REQUIRE(Cancel(world, "other"));
+  CHECK(StateOf(world, "i/s/0") == "RUNNING");
+}
+
 }  // namespace
 }  // namespace dfsmr

@@ -40,19 +40,6 @@ struct LimitStanding {
   std::string document;  // that governs the key; empty: none
 };
 
-// Keys of which the server itself counts the holders.
-enum class BuiltIn : uint8_t {
-  kNone,
-  kNamespace,
-  kGroup,
-  kSchedule,
-  kTrigger,
-  kMachine,
-  kQueue,
-  kAction
-};
-// "queue:mail" is kQueue.
-BuiltIn BuiltInOf(std::string_view key);
 // The built-in key of the schedule or trigger that started an instance; nullopt: of none, or it is
 // of a backfill, which does not count.
 std::optional<std::string_view> CountedCause(const Provenance& provenance);
@@ -104,6 +91,12 @@ class LimitNumbersBook : public DocumentKeeper {
   void RefreshGoverned(const std::string& ns, const LimitSource& source);
   void Govern(const std::string& ns, const std::string& name,
               std::shared_ptr<const LimitSource> source);
+  // What the document said; null: nothing. Its keys are to be refreshed.
+  std::shared_ptr<const LimitSource> Ungovern(const std::string& ns, const std::string& name);
+  void SetNumbers(const std::string& ns, const std::string& key, const LimitNumbers& numbers);
+  void SaveLater(const std::string& ns, const std::string& key);
+  void Keep(const std::string& full, Timestamp at);
+  void Unkeep(const std::string& full);
 
   OpenTurn& turn_;
   Documents& documents_;
@@ -116,7 +109,9 @@ class LimitNumbersBook : public DocumentKeeper {
   std::set<std::string> unsaved_;  // keys of rates
   Timestamp due_;
   Timestamp clock_due_;
-  std::set<std::pair<Timestamp, std::string>> kept_;  // rows, by when their rate is full again
+  // The rows of rates: when they are full again, by key and by that time.
+  std::map<std::string, Timestamp> kept_;
+  std::set<std::pair<Timestamp, std::string>> kept_until_;
 };
 
 }  // namespace dfsmr

@@ -71,6 +71,17 @@ std::string FullName(std::string_view ns, std::string_view key) {
   return name;
 }
 
+// What is missing in a rate's bucket, as the time until it is full, by another rate: so many
+// tokens, and at most all.
+Duration Rescaled(Duration missing, const Rate& from, const Rate& to) {
+  const double tokens = static_cast<double>(missing.count()) /
+                        static_cast<double>(std::max<int64_t>(1, from.Spacing().count()));
+  const double time = std::ceil(tokens * static_cast<double>(to.Spacing().count()));
+  const Duration all = to.Span(to.burst);
+  if (time >= static_cast<double>(all.count())) return all;
+  return Duration(static_cast<int64_t>(time));
+}
+
 }  // namespace
 
 LimitTable::LimitTable() = default;
@@ -100,7 +111,7 @@ bool LimitTable::HasPlace(const Key& key) {
 Timestamp LimitTable::NextToken(const Key& key) {
   const auto& rate = key.numbers.rate;
   if (!rate || key.full_at == Timestamp()) return {};
-  return key.full_at - rate->Spacing() * static_cast<int64_t>(rate->burst - 1);
+  return key.full_at - rate->Span(rate->burst - 1);
 }
 
 bool LimitTable::HasRoom(const Key& key, Timestamp now) {
@@ -179,12 +190,10 @@ void LimitTable::SetNumbers(std::string_view ns, std::string_view key, const Lim
                             Timestamp now) {
   Key& at = At(ns, key);
   if (at.numbers == numbers) return;
-  if (at.numbers.rate && numbers.rate && at.full_at > now) {
-    const Duration missing = at.full_at - now;
-    const double tokens = static_cast<double>(missing.count()) /
-                          static_cast<double>(at.numbers.rate->Spacing().count());
-    const double spacing = static_cast<double>(numbers.rate->Spacing().count());
-    at.full_at = now + Duration(static_cast<int64_t>(std::ceil(tokens * spacing)));
+  if (numbers.rate && at.full_at > now) {
+    Duration missing = std::min(at.full_at - now, numbers.rate->Span(numbers.rate->burst));
+    if (at.numbers.rate) missing = Rescaled(at.full_at - now, *at.numbers.rate, *numbers.rate);
+    at.full_at = now + missing;
   }
   at.numbers = numbers;
   /*mutant raised-lets-nobody-in*/ Freed(at); /*end*/
@@ -253,7 +262,7 @@ void LimitTable::Release(std::string_view ns, std::string_view key, std::string_
 void LimitTable::Spend(std::string_view ns, std::string_view key, Timestamp now) {
   Key& at = At(ns, key);
   if (!at.numbers.rate) return;
-  at.full_at = std::max(at.full_at, now) + at.numbers.rate->Spacing();
+  at.full_at = After(std::max(at.full_at, now), at.numbers.rate->Spacing());
   Filled(at);
 }
 

@@ -74,7 +74,8 @@ class LimitTable {
   LimitTable& operator=(const LimitTable&) = delete;
 
   // The numbers that count for a key; a key of which nothing is known has room.
-  // What a rate has let begin keeps its weight under another rate.
+  // What a rate has let begin keeps its weight under another rate; at most as much is missing as
+  // that lets begin at once.
   void SetNumbers(std::string_view ns, std::string_view key, const LimitNumbers& numbers,
                   Timestamp now);
   // Whether it is known: somebody holds it or waits for it, or somebody else counts its holders.

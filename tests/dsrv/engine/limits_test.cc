@@ -602,5 +602,78 @@ TEST_CASE("a child waits for another holder than its ancestors, though that rest
   CHECK(StateOf(world, "i/s/0") == "RUNNING");
 }
 
+TEST_CASE("a rate that is defined again counts what began under the former one") {
+  World world;
+  world.Define(Limited("{key: mail, max: 100}"));
+  DefineLimit(world, "limit: mail\nrate: 1/1h\nburst: 3\n");
+  for (const char* id : {"a", "b", "c"}) world.Start("m", id);
+  bool soon = true;
+  SUBCASE("defined again") { DefineLimit(world, "limit: mail\nrate: 1/10s\nburst: 3\n"); }
+  SUBCASE("defined again, and a crash") {
+    DefineLimit(world, "limit: mail\nrate: 1/10s\nburst: 3\n");
+    world.Elapse(1s);
+    world.Crash();
+  }
+  SUBCASE("none, then another") {
+    Set(world, "mail", {.no_rate = true});
+    Set(world, "mail", {.rate = Rate{1, 10s, 3}});
+  }
+  SUBCASE("the same again") {
+    DefineLimit(world, "limit: mail\ndescription: x\nrate: 1/1h\nburst: 3\n");
+    soon = false;
+  }
+  world.Start("m", "d");
+  CHECK(StateOf(world, "d") == "SCHEDULED");
+  world.Elapse(10s);
+  CHECK(StateOf(world, "d") == (soon ? "RUNNING" : "SCHEDULED"));
+}
+
+TEST_CASE("a key that is filled in does not become a built-in one") {
+  World world;
+  world.Define(Limited("\"${params.k}\""));
+  StartArgs args{.machine = "m", .id = "a"};
+  args.spec.params = R"({"k":"queue:default"})";
+  (void)world.TryStart(args);
+  CHECK(StateOf(world, "a") == "STOPPED ERROR");
+  CHECK(world.Must("a").error.find("built-in") != std::string::npos);
+}
+
+TEST_CASE("resuming asks for what a step held by the step's word") {
+  World world;
+  std::string word;
+  SUBCASE("wait") { word = "wait"; }
+  SUBCASE("skip") { word = "skip"; }
+  SUBCASE("fail") { word = "fail"; }
+  CAPTURE(word);
+  world.Define("plan: p\nflow: [{step: a, action: x, limit: {key: k, on_conflict: " + word +
+               "}}]\n---\n" + Limited("k"));
+  world.Start("p", "i");
+  REQUIRE(world.ReadyOne().instance == "i");
+  REQUIRE(Pause(world, "i"));
+  world.Start("m", "other");
+  REQUIRE(StateOf(world, "other") == "RUNNING");
+  const auto resumed = Resume(world, "i");
+  CHECK(resumed.has_value() == (word == "wait"));
+  if (!resumed) CHECK(resumed.error().reason == Reason::kLimitReached);
+  CHECK(StateOf(world, "i") == "PAUSED");
+}
+
+TEST_CASE("a singleton stays one whatever its start says") {
+  World world;
+  world.Define("plan: m\nsingleton: k\nflow: [{step: a, action: x}]\n");
+  world.Start("m", "a");
+  CHECK(RefusalOf(world, {.machine = "m", .id = "b", .on_conflict = OnConflict::kSkip}) ==
+        "LIMIT_REACHED");
+  auto refused = world.TryStart({.machine = "m", .id = "b", .on_conflict = OnConflict::kSkip});
+  CHECK(refused.error().message.find("singleton 'k' is held by instance 'a'") != std::string::npos);
+  REQUIRE(world.TryStart({.machine = "m", .id = "c", .on_conflict = OnConflict::kWait}));
+  Finish(world, "a");
+  REQUIRE(Pause(world, "c"));
+  world.Start("m", "d");
+  const auto resumed = Resume(world, "c");
+  REQUIRE_FALSE(resumed);
+  CHECK(resumed.error().reason == Reason::kIllegalTransition);
+}
+
 }  // namespace
 }  // namespace dfsmr

@@ -381,5 +381,36 @@ TEST_CASE("freeing a place costs the same for ten and for a million that wait") 
   CHECK(play.LetIn() == Ids{"11"});
 }
 
+TEST_CASE("a rate of one in a year with a large burst lets as many begin at once") {
+  Play play;
+  play.table.SetNumbers("ns", "k", {{}, Rate{1, 8760h, 1'000'000}}, play.now);
+  for (int i = 0; i < 1'000; ++i) {
+    REQUIRE(play.table.HasRoom("ns", "k", "x", play.now));
+    play.table.Spend("ns", "k", play.now);
+  }
+  CHECK(play.table.TokensOf("ns", "k", play.now) > 998'000);
+  // As many as there is time to wait for: then there is no room.
+  for (int i = 0; i < 1'000'000; ++i) play.table.Spend("ns", "k", play.now);
+  CHECK_FALSE(play.table.HasRoom("ns", "k", "x", play.now));
+}
+
+TEST_CASE("another rate misses at most what it lets begin at once") {
+  Play play;
+  const auto set = [&](std::optional<Rate> rate) {
+    play.table.SetNumbers("ns", "k", {{}, rate}, play.now);
+  };
+  set(Rate{1, 1h, 10});
+  for (int i = 0; i < 10; ++i) play.table.Spend("ns", "k", play.now);
+  SUBCASE("at once") { set(Rate{1, 1s, 2}); }
+  SUBCASE("after a time without one") {
+    set(std::nullopt);
+    set(Rate{1, 1s, 2});
+  }
+  CHECK_FALSE(play.table.HasRoom("ns", "k", "x", play.now));
+  CHECK(play.table.NextToken("ns", "k") == play.now + 1s);
+  set(Rate{1, 2h, 2});
+  CHECK(play.table.NextToken("ns", "k") == play.now + 2h);
+}
+
 }  // namespace
 }  // namespace dfsmr

@@ -96,13 +96,7 @@ LimitVerdict Limits::VerdictOn(const Instance& instance) {
   if (!asks) return {.answer = {.kind = Kind::kFails, .why = asks.error().message}};
   // One that was paused asks again for what its tokens had, too.
   const size_t own = asks->size();
-  for (const Token& token : instance.tokens) {
-    if (!token.limits || token.limits->state != TokenLimits::State::kHolds) continue;
-    for (const LimitKey& key : token.limits->keys) {
-      if (std::ranges::find(*asks, key.key, &LimitAsk::key) != asks->end()) continue;
-      asks->push_back({.key = key.key, .numbers = key.numbers});
-    }
-  }
+  if (instance.Begun()) askers_.AddHeld(resident, &*asks);
   LimitVerdict verdict = judge_.Judge(AskerOf(resident), *asks);
   if (verdict.answer.kind == Kind::kRoom) verdict.answer.keys.resize(own);
   return verdict;
@@ -130,6 +124,7 @@ Result<Ok> Limits::MayResume(Resident& resident, const std::string& node) {
        (instance.waits.Has(Wait::kStuck) || (instance.waits.Has(Wait::kPause) && node.empty())));
   if (!goes_on) return Ok{};
   auto asks = askers_.OfInstance(resident);
+  if (asks) askers_.AddHeld(resident, &*asks);
   if (!asks || asks->empty()) return Ok{};
   const LimitAnswer answer = judge_.Judge(AskerOf(resident), *asks).answer;
   const bool refused = answer.kind == Kind::kLeftOut || answer.kind == Kind::kFails ||

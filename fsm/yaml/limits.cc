@@ -46,7 +46,7 @@ bool ReadKey(const Field& field, LimitAsker asker, std::string* out) {
       return false;
     }
   }
-  auto problem = LimitKeyProblem(*out);
+  auto problem = WrittenKeyProblem(*out);
   if (problem) field.Fail(*problem);
   return !problem;
 }

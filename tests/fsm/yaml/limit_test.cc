@@ -109,5 +109,22 @@ TEST_CASE("a document of a limit governs its key and those below it, or a built-
             .find("'keys' is for limits without 'on'") != std::string::npos);
 }
 
+TEST_CASE("a key that is written does not begin as a built-in one") {
+  const auto refused = [](const std::string& written) {
+    return ProblemsOf("id: m\n" + written + "\n" + std::string(kNodes)).find("built-in keys") !=
+           std::string::npos;
+  };
+  for (const std::string prefix :
+       {"queue:", "action:", "machine:", "namespace:", "group:", "schedule:", "trigger:"}) {
+    CAPTURE(prefix);
+    CHECK(refused("limit: \"" + prefix + "x\""));
+    CHECK(refused("limit: {key: \"" + prefix + "${params.x}\"}"));
+    CHECK(ProblemsOf("plan: p\nsingleton: \"" + prefix + "x\"\nflow: [{step: a, action: x}]\n")
+              .find("built-in keys") != std::string::npos);
+  }
+  CHECK_FALSE(refused("limit: queue/x"));
+  CHECK_FALSE(refused("limit: my-queue:x"));
+}
+
 }  // namespace
 }  // namespace dfsmr

@@ -158,10 +158,24 @@ uint64_t LimitCounts::CountOf(const std::string& ns, const std::string& key) con
   return 0;
 }
 
+// By the nodes' counts: the agenda may still have what is not ready any more.
 uint64_t LimitCounts::WaitingFor(const std::string& ns, const std::string& key) const {
   if (!tasks_.contains(ResidentKey(ns, key)) || table_.HasRoom(ns, key, "", turn_.clock()))
     return 0;
-  return agenda_.ReadyIn(ns, SubjectOf(BuiltInOf(key)), NameIn(key));
+  const bool of_queue = BuiltInOf(key) == BuiltIn::kQueue;
+  const std::string subject = NameIn(key);
+  uint64_t ready = 0;
+  for (const auto& [name, machine] : catalog_.machines()) {
+    if (name.first != ns) continue;
+    for (const auto& [number, version] : machine->versions) {
+      for (const auto& [node, state] : version.nodes) {
+        if (state.ready == 0 || !state.last_queue) continue;
+        const QueueKey& queue = Agenda::KeyOf(state.last_queue);
+        if ((of_queue ? queue.queue : queue.action) == subject) ready += state.ready;
+      }
+    }
+  }
+  return ready;
 }
 
 void LimitCounts::Sync() {

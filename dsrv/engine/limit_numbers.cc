@@ -10,6 +10,7 @@ namespace {
 
 constexpr Duration kSaveEvery = std::chrono::milliseconds(900);
 constexpr size_t kNote = 1'024;
+constexpr size_t kRefreshedAtOnce = 1'000;
 
 }  // namespace
 
@@ -127,25 +128,22 @@ void LimitNumbersBook::Asked(const std::string& ns, const LimitKey& key) {
   SetNumbers(ns, key.key, StandingOf(ns, key.key).numbers);
 }
 
-std::set<std::string> LimitNumbersBook::KeysOf(const std::string& ns,
-                                               const std::string& from) const {
-  std::set<std::string> keys;
+std::optional<std::string> LimitNumbersBook::NextKey(const std::string& ns,
+                                                     const std::string& from) const {
+  std::optional<std::string> next;
   const std::string prefix = ResidentKey(ns, "");
-  const auto take = [&](const std::string& full) {
-    if (full.starts_with(prefix) && full.substr(prefix.size()) >= from) {
-      keys.insert(full.substr(prefix.size()));
-    }
+  const auto take = [&](const std::string& key) {
+    if (key >= from && (!next || key < *next)) next = key;
   };
-  for (auto it = overrides_.lower_bound(prefix); it != overrides_.end(); ++it) {
-    if (!it->first.starts_with(prefix)) break;
-    take(it->first);
-  }
-  for (auto it = documents_by_root_.lower_bound(prefix); it != documents_by_root_.end(); ++it) {
-    if (!it->first.starts_with(prefix)) break;
-    take(it->first);
-    for (const auto& [key, numbers] : it->second.source->keys) take(prefix + key);
-  }
-  return keys;
+  const auto take_first = [&](const auto& map) {
+    const auto it = map.lower_bound(prefix + from);
+    if (it != map.end() && it->first.starts_with(prefix)) take(it->first.substr(prefix.size()));
+  };
+  take_first(overrides_);
+  take_first(documents_by_root_);
+  const auto own = document_keys_.lower_bound(prefix + from);
+  if (own != document_keys_.end() && own->starts_with(prefix)) take(own->substr(prefix.size()));
+  return next;
 }
 
 // Changes ---------------------------------------------------------------------------------------
@@ -203,18 +201,37 @@ void LimitNumbersBook::Govern(const std::string& ns, const std::string& name,
   const std::string root = source->root;
   roots_[ResidentKey(ns, name)] = root;
   documents_by_root_[ResidentKey(ns, root)] = {name, source};
+  for (const auto& [key, numbers] : source->keys) document_keys_.insert(ResidentKey(ns, key));
   RefreshGoverned(ns, *source);
 }
 
 void LimitNumbersBook::RefreshGoverned(const std::string& ns, const LimitSource& source) {
   Refresh(ns, source.root);
+  Rest rest{ns, source.root, source.root + "/"};
+  if (RefreshSome(ns, rest.root, &rest.from)) to_refresh_.push_back(std::move(rest));
+}
+
+bool LimitNumbersBook::RefreshSome(const std::string& ns, const std::string& root,
+                                   std::string* from) {
   std::vector<std::string> keys;
-  table_.ForEachKey(ns, source.root + "/", [&](std::string_view key) {
-    if (!key.starts_with(source.root + "/")) return false;
-    keys.emplace_back(key);
-    return true;
+  bool more = false;
+  table_.ForEachKey(ns, *from, [&](std::string_view key) {
+    if (!key.starts_with(root + "/")) return false;
+    *from = key;
+    more = keys.size() == kRefreshedAtOnce;
+    if (!more) keys.emplace_back(key);
+    return !more;
   });
   for (const std::string& key : keys) Refresh(ns, key);
+  return more;
+}
+
+bool LimitNumbersBook::RefreshMore() {
+  if (to_refresh_.empty()) return false;
+  Rest rest = std::move(to_refresh_.front());
+  to_refresh_.pop_front();
+  if (RefreshSome(rest.ns, rest.root, &rest.from)) to_refresh_.push_back(std::move(rest));
+  return true;
 }
 
 std::optional<Error> LimitNumbersBook::Refuse(const std::string& ns,
@@ -265,6 +282,7 @@ std::shared_ptr<const LimitSource> LimitNumbersBook::Ungovern(const std::string&
   if (governing == documents_by_root_.end() || governing->second.name != name) return nullptr;
   std::shared_ptr<const LimitSource> source = std::move(governing->second.source);
   documents_by_root_.erase(governing);
+  for (const auto& [key, numbers] : source->keys) document_keys_.erase(ResidentKey(ns, key));
   return source;
 }
 

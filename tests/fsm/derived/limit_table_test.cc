@@ -412,5 +412,54 @@ TEST_CASE("another rate misses at most what it lets begin at once") {
   CHECK(play.table.NextToken("ns", "k") == play.now + 2h);
 }
 
+TEST_CASE("those that wait in many lines are shown in the order of their turns, page by page") {
+  Play play;
+  play.Max("pool", 0);
+  std::mt19937 random(7);
+  std::vector<Turn> turns;
+  for (int id = 1; id <= 300; ++id) {
+    const int priority = static_cast<int>(random() % 3);
+    const std::string own = "user/" + std::to_string(random() % 100);
+    const auto standing = random() % 3 == 0 ? Standing::kPaused : Standing::kWaits;
+    play.Wait({"pool", own.c_str()}, id, priority, standing);
+    turns.push_back(Play::TurnOf(id, priority));
+  }
+  std::sort(turns.begin(), turns.end());
+  std::vector<Turn> shown;
+  while (shown.size() < turns.size()) {
+    const std::optional<Turn> after = shown.empty() ? std::nullopt : std::optional(shown.back());
+    size_t left = 7;
+    const size_t before = shown.size();
+    play.table.ForEachWaiter("ns", "pool", after, [&](const LimitTable::Waiter& waiter) {
+      shown.push_back(waiter.turn);
+      return --left > 0;
+    });
+    REQUIRE(shown.size() > before);
+  }
+  CHECK(shown == turns);
+}
+
+TEST_CASE("nobody of a closed group is next") {
+  Play play;
+  play.Max("k", 1);
+  const auto stand = [&](int id, std::string_view group) {
+    play.table.Stand("ns", Keys({"k"}), Play::TurnOf(id, 0), std::to_string(id), play.now,
+                     Standing::kWaits, group);
+  };
+  stand(1, "g");
+  stand(2, "");
+  play.table.SetClosed("ns", "g", true);
+  auto next = play.table.Next(play.now);
+  REQUIRE(next);
+  CHECK(next->instance == "2");
+  play.table.SetClosed("ns", "g", false);
+  next = play.table.Next(play.now);
+  REQUIRE(next);
+  CHECK(next->instance == "1");
+  CHECK(next->group == "g");
+  play.table.Leave("ns", Keys({"k"}), next->turn, next->group);
+  CHECK(play.table.InLine("ns", "k") == 1);
+}
+
 }  // namespace
 }  // namespace dfsmr

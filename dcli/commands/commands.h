@@ -155,7 +155,7 @@ struct LimitsOptions {
   std::string max;   // a number, or "none"
   std::string rate;  // "100/1m", or "none"
   std::string burst;
-  std::string note;
+  std::optional<std::string> note;  // empty: none any more
   std::string prefix;
   bool waited_for = false;
 };

@@ -15,6 +15,21 @@ void Add(std::map<std::string, uint64_t>* counts, const std::string& key, int64_
   if (count == 0) counts->erase(key);
 }
 
+// The queue or the action of a node.
+std::string Asks(const VersionState& version, const std::string& name, const NodeState& state,
+                 bool queue) {
+  if (state.last_queue) {
+    const QueueKey& key = Agenda::KeyOf(state.last_queue);
+    return queue ? key.queue : key.action;
+  }
+  // What is ready there is for single workers.
+  const auto& machine = version.plan ? version.shown : version.graph->machine;
+  const NodeIndex node = machine ? machine->Find(name) : kNoNode;
+  if (node == kNoNode) return "";
+  const NodeSettings& settings = *machine->nodes[node].settings;
+  return queue ? settings.queue : settings.action;
+}
+
 }  // namespace
 
 void LimitCounts::BeginLoad() {
@@ -169,9 +184,9 @@ uint64_t LimitCounts::WaitingFor(const std::string& ns, const std::string& key) 
     if (name.first != ns) continue;
     for (const auto& [number, version] : machine->versions) {
       for (const auto& [node, state] : version.nodes) {
-        if (state.ready == 0 || !state.last_queue) continue;
-        const QueueKey& queue = Agenda::KeyOf(state.last_queue);
-        if ((of_queue ? queue.queue : queue.action) == subject) ready += state.ready;
+        if (state.ready > 0 && Asks(version, node, state, of_queue) == subject) {
+          ready += state.ready;
+        }
       }
     }
   }

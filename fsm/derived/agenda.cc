@@ -133,6 +133,18 @@ void Agenda::SetClosed(const std::string& ns, Subject subject, const std::string
   }
 }
 
+uint64_t Agenda::ReadyIn(const std::string& ns, Subject subject, const std::string& name) const {
+  const auto gate = gates_.find(GateName(ns, subject, name));
+  uint64_t ready = 0;
+  if (gate == gates_.end()) return ready;
+  for (const std::string& address : gate->second.queues) {
+    const auto queue = queues_.find(address);
+    if (queue == queues_.end()) continue;
+    for (const auto& [priority, entries] : queue->second->levels) ready += entries.size();
+  }
+  return ready;
+}
+
 bool Agenda::IsClosed(const Queue* queue) { return queue->closed > 0; }
 
 void Agenda::Attach(Group* group, Queue* queue) {

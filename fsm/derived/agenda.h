@@ -112,6 +112,8 @@ class Agenda {
   enum class Subject : uint8_t { kQueue, kAction };
   void SetClosed(const std::string& ns, Subject subject, const std::string& name, bool closed);
   static bool IsClosed(const Queue* queue);
+  // How many are ready in a queue, or of an action, that was closed once.
+  uint64_t ReadyIn(const std::string& ns, Subject subject, const std::string& name) const;
 
   // Drops the queues of versions before `version`: none of their entries is handed out any more.
   void DropVersions(const std::string& ns, const std::string& machine, uint32_t before);

@@ -2,6 +2,7 @@
 // status. They write to the context's streams only.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 

@@ -83,6 +83,7 @@ bool Retention::Drop(const rows::Expired& one) {
     groups_.NoteDropped(resident->instance);
   }
   statistics_.NoteDropped(*version);
+  if (options_.removed) options_.removed(one.ns, one.id);
   if (resident) residents_.Erase(*resident);
   return true;
 }

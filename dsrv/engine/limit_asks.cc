@@ -55,7 +55,11 @@ Result<LimitAsks> LimitAskers::Filled(const LimitAsks& asks, const Fill& fill) c
   for (const LimitAsk& ask : asks) {
     const std::string what = ask.singleton ? "singleton: " : "limit: ";
     auto key = fill(ask.key);
-    const auto problem = key ? WrittenKeyProblem(*key) : std::optional(key.error().message);
+    // A document that was stored before built-in keys were refused goes on.
+    const bool stored = BuiltInOf(ask.key) != BuiltIn::kNone;
+    const auto problem = !key     ? std::optional(key.error().message)
+                         : stored ? LimitKeyProblem(*key)
+                                  : WrittenKeyProblem(*key);
     if (problem) return Error{Code::kInvalidArgument, Reason::kNone, what + *problem};
     if (Has(filled, *key)) continue;
     filled.push_back(ask);

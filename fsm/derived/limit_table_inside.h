@@ -18,7 +18,9 @@ namespace dfsmr {
 
 inline constexpr size_t kStandings = 3;
 
-inline constexpr size_t Index(LimitTable::Standing standing) { return static_cast<size_t>(standing); }
+inline constexpr size_t Index(LimitTable::Standing standing) {
+  return static_cast<size_t>(standing);
+}
 
 // The time since when it waits, and its instance's id, in one block of bytes: there may be
 // millions.

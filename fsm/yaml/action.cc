@@ -234,8 +234,8 @@ std::optional<LimitAsks> ReadLimits(const Keys& keys, bool inherits, LimitAsker 
   if (singleton) {
     LimitAsk ask{.on_conflict = on_conflict->value_or(OnConflict::kFail), .singleton = true};
     if (!ReadTextTemplate(*singleton, kSingletonExample, &ask.key)) return std::nullopt;
-    if (BuiltInOf(ask.key) != BuiltIn::kNone) {
-      singleton->Fail(*WrittenKeyProblem(ask.key));
+    if (auto problem = BuiltInKeyProblem(*singleton, ask.key)) {
+      singleton->Fail(*problem);
       return std::nullopt;
     }
     return LimitAsks{std::move(ask)};

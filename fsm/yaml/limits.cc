@@ -51,7 +51,8 @@ bool ReadKey(const Field& field, LimitAsker asker, std::string* out) {
       return false;
     }
   }
-  auto problem = WrittenKeyProblem(*out);
+  auto problem = LimitKeyProblem(*out);
+  if (!problem) problem = BuiltInKeyProblem(field, *out);
   if (problem) field.Fail(*problem);
   return !problem;
 }
@@ -137,6 +138,12 @@ void ReadAsk(const Field& field, LimitAsker asker, LimitAsk* to) {
 }
 
 }  // namespace
+
+std::optional<std::string> BuiltInKeyProblem(const Field& field, std::string_view key) {
+  const bool accepted = field.reporter->origin() == TextOrigin::kStored;
+  if (accepted || BuiltInOf(key) == BuiltIn::kNone) return std::nullopt;
+  return WrittenKeyProblem(key);
+}
 
 bool ReadLimitNumbers(const Keys& keys, LimitNumbers* out) {
   int64_t number = 0;

@@ -566,6 +566,46 @@ TEST_CASE("a key that is filled in does not become a built-in one") {
   CHECK(world.Must("a").error.find("built-in") != std::string::npos);
 }
 
+TEST_CASE("documents that were stored with built-in keys go on after a restart") {
+  World world;
+  const std::string text =
+      "id: m\nlimit: {key: 'machine:m', max: 1}\nnodes: {n: {start: true, timeout: 0.0, limit: "
+      "'queue:default', transitions: {ok: z}}, z: {final: true}}\n---\naction: x\nlimit: "
+      "'action:x'\n---\nplan: p\nsingleton: 'namespace:ns'\nflow: [{step: s, action: x, limit: "
+      "'queue:${params.q}'}]\n";
+  REQUIRE(world.Do([&](Engine& e) { return TryDefine(e, ParseStored(text).definitions); }));
+  bool numbers = false;
+  const auto play = [&] {
+    StartArgs args{.machine = "p", .id = "i"};
+    args.spec.params = R"({"q":"default"})";
+    REQUIRE(world.TryStart(args));
+    world.Start("m", "a");
+    world.Start("m", "b");
+    CHECK(StateOf(world, "b") == "SCHEDULED");
+    // With a number for the namespace the plan has its only place.
+    CHECK(HoldersOf(world, "machine:m") == (numbers ? Ids{} : Ids{"a"}));
+  };
+  SUBCASE("before it") { play(); }
+  SUBCASE("after it") {}
+  SUBCASE("with numbers") {
+    numbers = true;
+    for (const std::string& key : {"machine:m", "queue:default", "action:x", "namespace:ns"}) {
+      Set(world, key, {.max = 1});
+    }
+  }
+  REQUIRE(world.TryCrash());
+  if (!world.Get("i")) play();
+  if (numbers) CHECK(world.Ready().size() == 1);
+  for (const std::string& key : {"machine:m", "queue:default", "action:x", "namespace:ns"}) {
+    if (numbers) Set(world, key, {.reset = true});
+  }
+  world.Crash();
+  for (int i = 0; i < 10; ++i) {
+    for (const Task& task : world.Ready()) REQUIRE(world.Report(task, "ok"));
+  }
+  for (const std::string& id : {"a", "b", "i"}) CHECK(StateOf(world, id) == "STOPPED SUCCESS");
+}
+
 TEST_CASE("resuming asks for what a step held by the step's word") {
   World world;
   std::string word;

@@ -126,5 +126,29 @@ TEST_CASE("a key that is written does not begin as a built-in one") {
   CHECK_FALSE(refused("limit: my-queue:x"));
 }
 
+TEST_CASE("built-in keys are refused in what is given, and accepted in what is stored") {
+  const std::string nodes(kNodes);
+  for (const std::string& text : {
+           "id: m\nlimit: 'machine:m'\n" + nodes,
+           "id: m\nlimit: [k, 'queue:${params.q}']\n" + nodes,
+           std::string(
+               "id: m\nnodes: {n: {start: true, limit: 'queue:q', transitions: {ok: z}}, z: "
+               "{final: true}}\n"),
+           std::string("action: a\nsingleton: 'namespace:x'\n"),
+           std::string("action: a\nlimit: {key: 'action:a', on_conflict: skip}\n"),
+           std::string("plan: p\nlimit: 'group:g'\nflow: []\n"),
+           std::string("plan: p\nflow: [{step: s, action: a, limit: 'queue:q'}]\n"),
+       }) {
+    CAPTURE(text);
+    CHECK(ProblemsOf(text).find("as the built-in keys do") != std::string::npos);
+    const Parsed stored = ParseStored(text);
+    CHECK(stored.ok());
+    CHECK(stored.definitions.size() == 1);
+  }
+  CHECK_FALSE(ToFlow("[{step: s, action: a, limit: 'queue:q'}]"));
+  CHECK(ToFlow("[{step: s, action: a, limit: 'queue:q'}]", TextOrigin::kStored));
+  CHECK_FALSE(ParseStored("id: m\nlimit: ''\n" + nodes).ok());
+}
+
 }  // namespace
 }  // namespace dfsmr

@@ -2,6 +2,7 @@
 // status. They write to the context's streams only.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -171,7 +172,7 @@ struct LimitsOptions {
   std::string max;   // a number, or "none"
   std::string rate;  // "100/1m", or "none"
   std::string burst;
-  std::string note;
+  std::optional<std::string> note;  // empty: none any more
   std::string prefix;
   bool waited_for = false;
 };

@@ -231,6 +231,16 @@ void AddHintsFor(const v1::Step& step, const std::string& id, bool alone,
   }
 }
 
+bool WaitsFor(const v1::Instance& instance, v1::Wait::Kind kind) {
+  return std::ranges::any_of(instance.waits_for(),
+                             [kind](const v1::Wait& wait) { return wait.kind() == kind; });
+}
+
+// Its turn comes by itself; resuming does nothing.
+bool WaitsForLimit(const v1::Instance& instance) {
+  return WaitsFor(instance, v1::Wait::LIMIT) || WaitsFor(instance, v1::Wait::RATE);
+}
+
 std::vector<std::string> NextOfSteps(const v1::Instance& instance) {
   std::vector<std::string> next;
   if (instance.state() == v1::Instance::STOPPED || IsCancelled(instance)) return next;
@@ -244,7 +254,8 @@ std::vector<std::string> NextOfSteps(const v1::Instance& instance) {
   const bool children =
       std::ranges::any_of(held, [](const v1::Step* step) { return step->children().failed() > 0; });
   if (children) next.push_back("instances --parent " + instance.id() + " --state paused");
-  if (!held.empty() || instance.state() == v1::Instance::PAUSED) {
+  const bool paused = instance.state() == v1::Instance::PAUSED && !WaitsForLimit(instance);
+  if (!held.empty() || paused || WaitsFor(instance, v1::Wait::HOLD)) {
     next.push_back("resume " + instance.id());
   }
   for (const auto* steps : {&held, &suspended}) {
@@ -265,11 +276,9 @@ std::vector<std::string> NextOfMachine(const v1::Instance& instance) {
     next.push_back("resume " + id + " --node " + token.node());
     next.push_back("transition " + id + " " + FirstTransition(instance));
   }
-  if (instance.state() == v1::Instance::PAUSED && !AnyHeld(instance)) {
+  const bool paused = instance.state() == v1::Instance::PAUSED && !WaitsForLimit(instance);
+  if ((paused && !AnyHeld(instance)) || WaitsFor(instance, v1::Wait::HOLD)) {
     next.push_back("resume " + id);
-  }
-  if (instance.state() == v1::Instance::SCHEDULED && !instance.has_start_at()) {
-    next.push_back("resume " + id);  // it was started with hold, or waits for others to stop
   }
   if (instance.state() == v1::Instance::RUNNING) {
     const std::string transition = FirstTransition(instance);

@@ -221,7 +221,9 @@ void Desk::TellSessions() {
 
 bool Desk::Serve() {
   bool served = false;
-  while (auto match = agenda_.NextMatch()) {
+  while (!handouts_.tired()) {
+    const auto match = agenda_.NextMatch();
+    if (!match) break;
     ServeOne(match->first, match->second);
     served = true;
   }

@@ -127,7 +127,7 @@ std::vector<Task> HandOuts::Take(const Filter& filter, const Taker& taker, size_
   size_t bytes = 0;
   size_t sweeps =
       max / Upgrades::kMovesAtOnce + 2;  // enough to fill the reply, and no more than that
-  while (tasks.size() < max && bytes < kTaskBytes && !stopped_) {
+  while (tasks.size() < max && bytes < kTaskBytes && !stopped_ && !tired()) {
     while (PlaceOne()) {
     }
     auto popped = agenda_.Pop(filter, taker.worker);
@@ -143,6 +143,7 @@ std::vector<Task> HandOuts::Take(const Filter& filter, const Taker& taker, size_
       bytes += task.node_params.size() + task.event_data.size() + 256;
     } else {
       tasks.pop_back();
+      if (--misses_ == 0) turn_.WantMore();
     }
   }
   return tasks;

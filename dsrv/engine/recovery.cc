@@ -128,6 +128,7 @@ Result<Ok> Engine::LoadResting(const rows::Resting& row, VersionState** version)
     return Ok{};
   }
   ++of->running;
+  parts_->limits.LoadResting(row.ns, row.id, row.machine, row.start_time);
   Token token;
   token.node = node;
   token.visit = row.visit;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "dsrv/engine/registry.h"
+#include "fsm/base/diagnostic.h"
 #include "fsm/derived/agenda.h"
 #include "fsm/plan/compile.h"
 #include "fsm/rules/rules.h"
@@ -231,7 +232,8 @@ struct EngineOptions {
   // The same of a schedule, trigger or limit.
   std::function<Result<Document>(std::string_view source)> parse_document;
   // Parses the text of a flow, as sent with Start or by a planner.
-  std::function<Result<std::shared_ptr<const PlanSource>>(std::string_view text)> parse_flow;
+  std::function<Result<std::shared_ptr<const PlanSource>>(std::string_view text, TextOrigin origin)>
+      parse_flow;
   // Compiles a JSON Schema that was accepted before. Violations call the checked value `subject`.
   std::function<std::shared_ptr<const ParamsCheck>(std::string_view schema,
                                                    std::string_view subject)>

@@ -197,6 +197,7 @@ struct InstanceLimits {
   std::vector<LimitKey> keys;  // that it holds or waits for
   uint64_t order = 0;          // of its start among the starts of the partition
   Timestamp since;             // in this state
+  bool displaces = false;      // not all have been cancelled that are to make room for it
   friend bool operator==(const InstanceLimits&, const InstanceLimits&) = default;
 };
 

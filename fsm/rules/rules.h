@@ -26,6 +26,7 @@ struct LimitAnswer {
   uint64_t order = 0;          // of the instance's start
   std::string why;             // unless kRoom: the key, its number, and who holds it
   bool singleton = false;      // unless kRoom: the key was written as `singleton`
+  bool displaces = false;      // kWaits: more are to be cancelled in its favour than can be at once
 };
 
 // Knows the limits, and the other instances that hold them.
@@ -302,6 +303,8 @@ void FailStep(Scene& scene, uint64_t visit, const std::string& why);
 bool AskAgain(Scene& scene);
 // It may be an instance's turn: it asks once more, and begins or goes on when there is room.
 void LetIn(Scene& scene);
+// All have been cancelled that were to make room for the instance.
+void HasDisplaced(Scene& scene);
 // A ready token that finds no room waits its turn.
 void AwaitTurn(Scene& scene, uint64_t visit, TokenLimits limits);
 // It is a waiting token's turn: it is ready, and its places are kept for it.

@@ -234,6 +234,10 @@ std::optional<LimitAsks> ReadLimits(const Keys& keys, bool inherits, LimitAsker 
   if (singleton) {
     LimitAsk ask{.on_conflict = on_conflict->value_or(OnConflict::kFail), .singleton = true};
     if (!ReadTextTemplate(*singleton, kSingletonExample, &ask.key)) return std::nullopt;
+    if (auto problem = BuiltInKeyProblem(*singleton, ask.key)) {
+      singleton->Fail(*problem);
+      return std::nullopt;
+    }
     return LimitAsks{std::move(ask)};
   }
   if (!limit) return std::nullopt;

@@ -4,6 +4,7 @@
 
 #include "fsm/base/json.h"
 #include "fsm/base/names.h"
+#include "fsm/rules/dry_run.h"
 
 namespace dfsmr {
 namespace {
@@ -42,9 +43,14 @@ std::optional<Error> RefusalOf(const StartArgs& args, const ParamsCheck* check, 
 
 // True: an instance of `machine` with `params` and the id of `args` was started in the same way. An
 // error: in another way.
-Result<bool> SameStart(const StartArgs& args, const std::string& machine,
-                       const std::string& params) {
+Result<bool> SameStart(const StartArgs& args, const std::string& machine, const std::string& params,
+                       bool dry_run) {
   const bool same_machine = machine == args.machine;
+  if (dry_run != args.dry_run) {
+    return Error{Code::kAlreadyExists, Reason::kInstanceExists,
+                 "instance " + Quoted(args.id) + " exists already, and is " +
+                     (dry_run ? "a dry run" : "no dry run") + "; choose another id"};
+  }
   if (same_machine &&
       /*mutant other-params-same-start*/ json::Same(params, args.spec.params) /*end*/) {
     return true;
@@ -52,6 +58,33 @@ Result<bool> SameStart(const StartArgs& args, const std::string& machine,
   return Error{Code::kAlreadyExists, Reason::kInstanceExists,
                "instance " + Quoted(args.id) + " exists already, of machine " + Quoted(machine) +
                    (same_machine ? " with other params" : "") + "; choose another id"};
+}
+
+// Why an answer of a dry run cannot be given: the machine has no such node, or that no such
+// transition. The steps of a plan are not known yet.
+std::optional<Error> RefusedAnswer(const std::map<std::string, std::string>& answers,
+                                   const Machine& machine) {
+  for (const auto& [name, text] : answers) {
+    const NodeIndex at = machine.Find(name);
+    if (at == kNoNode) {
+      Nearest nearest(name);
+      for (const Node& node : machine.nodes) nearest.Try(node.id);
+      return Error{Code::kNotFound, Reason::kNoSuchNode,
+                   "dry_answers: machine " + Quoted(machine.id) + " has no node " + Quoted(name) +
+                       nearest.Hint()};
+    }
+    auto answer = ReadDryAnswer(text);
+    const Node& node = machine.nodes[at];
+    const std::string transition = answer ? answer->report.transition : "";
+    const bool has = node.FindTransition(transition) && !transition.starts_with(kSystemPrefix);
+    if (has && node.kind != NodeKind::kDelay) continue;
+    return Error{Code::kInvalidArgument, Reason::kBadRequest,
+                 "dry_answers: node " + Quoted(name) +
+                     (node.kind == NodeKind::kDelay ? " is a delay, which takes no answer"
+                                                    : " has no transition " + Quoted(transition) +
+                                                          "; it has: " + node.LegalTransitions())};
+  }
+  return std::nullopt;
 }
 
 // Of several that name the same instance, one: the strictest.
@@ -80,7 +113,8 @@ Error RefusedStart(size_t at, const std::string& machine, const std::string& id,
 Result<bool> Starter::Exists(const StartArgs& args, const Earlier& earlier) {
   const auto before = earlier.find({args.ns, args.id});
   if (before != earlier.end()) {
-    return SameStart(args, before->second->machine, before->second->spec.params);
+    return SameStart(args, before->second->machine, before->second->spec.params,
+                     before->second->dry_run);
   }
   auto taken = residents_.FirstSeqOf(args.ns, args.id);
   if (!taken) return taken.error();
@@ -89,7 +123,8 @@ Result<bool> Starter::Exists(const StartArgs& args, const Earlier& earlier) {
   if (!existing) return existing.error();
   auto spec = residents_.SpecOf(**existing);
   if (!spec) return spec.error();
-  return SameStart(args, (*existing)->instance.machine, (*spec)->params);
+  return SameStart(args, (*existing)->instance.machine, (*spec)->params,
+                   static_cast<bool>((*existing)->instance.dry_run));
 }
 
 Result<Starter::Ended> Starter::EndedOf(const StartArgs& args, const Earlier& earlier) {
@@ -132,6 +167,7 @@ Resident& Starter::Create(Prepared prepared) {
     limits.order = turn_.last_seq() + 1;
     instance.limits = std::move(limits);
   }
+  if (args.dry_run) instance.dry_run = DryRun();
   if (version->plan || args.flow) {
     instance.plan = PlanState();
     instance.plan->wait_after_fail = args.wait_after_fail;
@@ -172,6 +208,9 @@ Result<Starter::Prepared> Starter::Examine(StartArgs args, const Earlier& earlie
   const Machine& machine = (*version)->definition->machine;
   const ParamsCheck* check = args.flow ? args.flow->params.check.get() : machine.params.get();
   if (auto refusal = RefusalOf(args, check, turn_.now())) return *std::move(refusal);
+  if (!args.spec.dry_answers.empty() && machine.IsPlain() && !args.flow) {
+    if (auto refusal = RefusedAnswer(args.spec.dry_answers, machine)) return *std::move(refusal);
+  }
   args.after = EachOnce(args.after);
   auto ended = EndedOf(args, earlier);
   if (!ended) return ended.error();

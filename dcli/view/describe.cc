@@ -98,6 +98,7 @@ void PrintInstance(std::ostream& out, const v1::Instance& instance, const Look& 
   if (instance.result() != v1::Instance::RESULT_UNSPECIFIED) {
     out << "  " << Painted(NameOf(instance.result()), look);
   }
+  if (instance.dry_run()) out << "  dry run";
   const std::string standing = StandingText(instance);
   if (!standing.empty()) out << "  at " << Escaped(standing);
   if (!instance.error().empty()) out << "  " << Escaped(instance.error());

@@ -26,10 +26,12 @@ static Result<Ok> FillDryRun(const v1::StartRequest& request, StartArgs* args) {
     return TooLarge("the list of dry_answers", static_cast<size_t>(request.dry_answers_size()),
                     limits::kBatchItems);
   }
-  for (const auto& [node, text] : request.dry_answers()) {
+  for (const auto& given : request.dry_answers()) {
+    const std::string& node = given.first;
+    const std::string& text = given.second;
+    if (node.empty()) return Bad("dry_answers: an answer is for no node");
     const std::string what = "dry_answers[" + Quoted(node) + "]";
-    auto checked = All([&] { return Required("dry_answers, a node", node.substr(0, 1)); },
-                       [&] { return CheckNode("dry_answers, a node", node); },
+    auto checked = All([&] { return CheckNode("dry_answers, a node", node); },
                        [&] {
                          const size_t begin = text.find_first_not_of(" \t\r\n");
                          const bool json = begin != std::string::npos && text[begin] == '{';

@@ -158,6 +158,11 @@ void AddFlags(CLI::App& app, Flags& flags, Texts& texts) {
                  "how many instances at rest are kept in memory")
       ->check(CLI::Range(1'000, 100'000'000))
       ->capture_default_str();
+  app.add_option("--logs-mb", flags.logs_mb,
+                 "MiB of logs of operations that are kept: those that stopped first lose theirs "
+                 "first; 0: none are kept")
+      ->check(CLI::Range(0, 1 << 30))
+      ->capture_default_str();
   app.add_option("--min-free-mb", flags.min_free_mb,
                  "MiB of the disk that stay free: with less, nothing new is accepted (default: 5 % "
                  "of the disk, at most 256; 0: never refuse)")

@@ -19,6 +19,7 @@ struct Flags {
   size_t cache_mb = 256;
   size_t memtable_mb = 64;
   size_t cached_instances = 100'000;
+  size_t logs_mb = 4096;
   std::optional<size_t> min_free_mb;  // nullopt: the default of disk.h
   bool verify = false;
   std::optional<Timestamp> virtual_clock;

@@ -24,6 +24,7 @@
 #include "dsrv/calls/services.h"
 #include "dsrv/feed/changes.h"
 #include "dsrv/flags.h"
+#include "dsrv/logs/logs.h"
 #include "dsrv/loop/disk.h"
 #include "dsrv/loop/loop.h"
 #include "fsm/base/limits.h"
@@ -180,6 +181,7 @@ void Drain(grpc::Server& server, const Backend& backend, Duration grace) {
                      .drop = [] {},
                      .owed = true});
   backend.watchers.EndAll();
+  backend.logs.EndAll();
   if (backend.gate.WaitEmpty(std::chrono::steady_clock::now() + grace)) return;
   spdlog::warn("some calls did not end within the grace period; they are cut off");
   server.Shutdown(std::chrono::system_clock::now());
@@ -204,7 +206,7 @@ void Offload(Pool& pool, Mailbox& mailbox, EngineOptions::Job job) {
 }
 
 Result<std::unique_ptr<Engine>> OpenEngine(const Flags& flags, Store& store, Pool& pool,
-                                           Mailbox& mailbox, const FindZone& zones,
+                                           Mailbox& mailbox, Logs& logs, const FindZone& zones,
                                            Timestamp now) {
   return Engine::Open(
       store,
@@ -215,7 +217,8 @@ Result<std::unique_ptr<Engine>> OpenEngine(const Flags& flags, Store& store, Poo
        .parse_document = [zones](std::string_view text) { return ParseDocument(text, zones); },
        .parse_flow = ToFlow,
        .schema = CompileSchema,
-       .offload = [&](EngineOptions::Job job) { Offload(pool, mailbox, std::move(job)); }},
+       .offload = [&](EngineOptions::Job job) { Offload(pool, mailbox, std::move(job)); },
+       .removed = [&logs](const std::string& ns, const std::string& id) { logs.Removed(ns, id); }},
       flags.virtual_clock.value_or(now));
 }
 
@@ -249,6 +252,12 @@ void LogRefusals(const Refusals& refusals) {
   }
 }
 
+// Logs go before anything is refused for want of room.
+Room Look(Disk& disk, Logs& logs) {
+  const Room room = disk.Look();
+  return room == Room::kScarce && logs.GiveWay() ? Room::kAmple : room;
+}
+
 int Run(const Flags& flags) {
   const sigset_t signals = BlockSignals();
   RaiseFileLimit();
@@ -268,7 +277,12 @@ int Run(const Flags& flags) {
   Mailbox mailbox;
   Zones zones;
   const FindZone find_zone = [&zones](std::string_view name) { return zones.Find(name); };
-  auto engine = OpenEngine(flags, **store, pool, mailbox, find_zone, clock());
+  const auto reserve = flags.min_free_mb ? std::optional(*flags.min_free_mb << 20) : std::nullopt;
+  Logs logs({.path = std::filesystem::path(flags.data) / "logs",
+             .bytes = flags.logs_mb << 20,
+             .clock = clock,
+             .scarce = [&flags, reserve] { return NearlyScarce(flags.data, reserve); }});
+  auto engine = OpenEngine(flags, **store, pool, mailbox, logs, find_zone, clock());
   if (!engine) return FailOn(flags.data, engine.error());
   auto access = OpenAccess(flags, clock, **engine, audit->get());
   if (!access) return Fail(access.error());
@@ -277,12 +291,12 @@ int Run(const Flags& flags) {
   Changes changes(**store, {(*engine)->reader().partition, (*engine)->last_seq(), life}, pool,
                   SerialiseChange);
   std::mt19937_64 entropy{std::random_device{}()};
-  Disk disk(flags.data, flags.min_free_mb ? std::optional(*flags.min_free_mb << 20) : std::nullopt);
+  Disk disk(flags.data, reserve);
   Loop loop(**engine, **store, mailbox,
             {.clock = clock,
              .virtual_clock = flags.virtual_clock.has_value(),
              .entropy = [&entropy] { return entropy(); },
-             .room = [&disk] { return disk.Look(); },
+             .room = [&disk, &logs] { return Look(disk, logs); },
              .publish = [&changes](auto feed) { changes.Publish(std::move(feed)); },
              .trimmed = [&changes](uint64_t first) { changes.Trim(first); },
              .fail = StopAtOnce});
@@ -293,9 +307,11 @@ int Run(const Flags& flags) {
   Refusals refusals;
   const Backend backend{
       (*engine)->reader(), loop, changes, watchers, pool, gate, **access, refusals, clock,
-      find_zone};
+      find_zone,           logs, life};
   const Services services = MakeServices(backend, flags.compat);
+  logs.Start((*engine)->reader(), loop);
   auto server = Listen(flags, services, acceptor->get());
+  if (!server) logs.Stop();
   if (!server) return Fail({Code::kUnavailable, Reason::kNone, "gRPC does not start"});
   LogStart(flags, (*acceptor)->port(), **engine, life);
 
@@ -305,6 +321,7 @@ int Run(const Flags& flags) {
   Drain(*server, backend, flags.grace);
   pool.Stop();
   loop.Stop();
+  logs.Stop();
   LogRefusals(refusals);
   store->reset();
   spdlog::info("dsrv has stopped");

@@ -8,23 +8,18 @@
 #include <sstream>
 #include <thread>
 
+#include "dcli/call/calling.h"
 #include "dcli/text/values.h"
-#include "dfsmr/v1/admin.grpc.pb.h"
-#include "dfsmr/v1/runner.grpc.pb.h"
-#include "dfsmr/v1/schedule.grpc.pb.h"
 #include "fsm/base/mutex.h"
 
 namespace dfsmr::cli {
 namespace {
 
-using Stub = v1::RunnerService::Stub;
-using ScheduleStub = v1::ScheduleService::Stub;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kSilence{20'000};
 constexpr int kLargestReply = 64 << 20;
 constexpr int kLargestMetadata = 4 << 20;  // the diagnostics of a bad definition are in a trailer
-constexpr int kTries = 5;
 
 bool IsLoopback(const std::string& server) {
   return server.starts_with("localhost") || server.starts_with("127.") ||
@@ -58,22 +53,6 @@ Result<std::string> TokenOf(const Credentials& credentials) {
                "the token file \"" + credentials.token_file + "\" must hold one word"};
 }
 
-// The token to send; "" when its file is missing for a moment: then the server will refuse the
-// call.
-std::string SendToken(const Credentials& credentials, grpc::ClientContext* context) {
-  auto token = TokenOf(credentials);
-  if (!token || token->empty()) return "";
-  context->AddMetadata("authorization", "Bearer " + *token);
-  return *std::move(token);
-}
-
-// True when a call with the token `sent` was refused because the token has been replaced meanwhile.
-bool Replaced(const Credentials& credentials, const std::string& sent, const Error& error) {
-  if (error.reason != Reason::kBadToken) return false;
-  const auto token = TokenOf(credentials);
-  return token && *token != sent;
-}
-
 Result<grpc::SslCredentialsOptions> ReadTls(const Credentials& credentials) {
   grpc::SslCredentialsOptions options;
   auto read = [](const char* what, const std::string& path, std::string* to) -> Result<Ok> {
@@ -97,42 +76,16 @@ std::shared_ptr<grpc::ChannelCredentials> ChannelOf(const Credentials& credentia
   return grpc::SslCredentials(options ? *options : grpc::SslCredentialsOptions());
 }
 
-std::shared_ptr<grpc::Channel> Connect(const std::string& server, const Credentials& credentials) {
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(kLargestReply);
-  arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kLargestMetadata);
-  // A lost connection is replaced, not repaired: see Client::Lost.
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  if (IsLoopback(server)) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  return grpc::CreateCustomChannel(server, ChannelOf(credentials), arguments);
-}
-
 // A reason that only a newer server knows stays readable: it is put into the message.
 void SetReason(std::string_view word, Error* error) {
   error->reason = ReasonNamed(word);
   if (error->reason == Reason::kOther) error->message += " (" + std::string(word) + ")";
 }
 
-Error ErrorOf(const grpc::Status& status, const grpc::ClientContext& context) {
-  Error error{static_cast<Code>(status.error_code()), Reason::kNone, status.error_message()};
-  const auto& trailer = context.GetServerTrailingMetadata();
-  const auto reason = trailer.find("dfsmr-reason");
-  if (reason != trailer.end()) {
-    SetReason({reason->second.data(), reason->second.size()}, &error);
-  }
-  return error;
-}
-
 // True when the request cannot have reached the server.
 bool NeverSent(const Error& error) {
   return error.message.find("failed to connect") != std::string::npos ||
          error.message.find("DNS resolution failed") != std::string::npos;
-}
-
-bool WorthRepeating(const Error& error, bool repeatable) {
-  if (error.code != Code::kUnavailable) return false;
-  if (error.reason == Reason::kNotReady) return true;  // nothing was done
-  return repeatable && error.reason == Reason::kNone && !NeverSent(error);
 }
 
 // Cancels a stream that has been silent for too long.
@@ -184,28 +137,44 @@ class Watchdog {
 
 }  // namespace
 
-// While it lives, the canceller can cancel the call.
-class CallUnderWay {
- public:
-  CallUnderWay(Canceller* canceller, grpc::ClientContext* context) : canceller_(canceller) {
-    if (canceller_ == nullptr) return;
-    const Lock lock(canceller_->mutex_);
-    if (canceller_->cancelled_) context->TryCancel();
-    id_ = canceller_->next_++;
-    canceller_->calls_[id_] = [context] { context->TryCancel(); };
-  }
-  ~CallUnderWay() {
-    if (canceller_ == nullptr) return;
-    const Lock lock(canceller_->mutex_);
-    canceller_->calls_.erase(id_);
-  }
-  CallUnderWay(const CallUnderWay&) = delete;
-  CallUnderWay& operator=(const CallUnderWay&) = delete;
+std::string SendToken(const Credentials& credentials, grpc::ClientContext* context) {
+  auto token = TokenOf(credentials);
+  if (!token || token->empty()) return "";
+  context->AddMetadata("authorization", "Bearer " + *token);
+  return *std::move(token);
+}
 
- private:
-  Canceller* canceller_;
-  int id_ = 0;
-};
+bool Replaced(const Credentials& credentials, const std::string& sent, const Error& error) {
+  if (error.reason != Reason::kBadToken) return false;
+  const auto token = TokenOf(credentials);
+  return token && *token != sent;
+}
+
+std::shared_ptr<grpc::Channel> Connect(const std::string& server, const Credentials& credentials) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kLargestReply);
+  arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kLargestMetadata);
+  // A lost connection is replaced, not repaired: see Client::Lost.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  if (IsLoopback(server)) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return grpc::CreateCustomChannel(server, ChannelOf(credentials), arguments);
+}
+
+Error ErrorOf(const grpc::Status& status, const grpc::ClientContext& context) {
+  Error error{static_cast<Code>(status.error_code()), Reason::kNone, status.error_message()};
+  const auto& trailer = context.GetServerTrailingMetadata();
+  const auto reason = trailer.find("dfsmr-reason");
+  if (reason != trailer.end()) {
+    SetReason({reason->second.data(), reason->second.size()}, &error);
+  }
+  return error;
+}
+
+bool WorthRepeating(const Error& error, bool repeatable) {
+  if (error.code != Code::kUnavailable) return false;
+  if (error.reason == Reason::kNotReady) return true;  // nothing was done
+  return repeatable && error.reason == Reason::kNone && !NeverSent(error);
+}
 
 void Canceller::Cancel() {
   const Lock lock(mutex_);
@@ -290,31 +259,6 @@ Result<Ok> CheckCredentials(const Credentials& credentials, const std::string& s
                    " in the clear: give --tls-ca FILE (or --tls-ca system), or say --insecure"};
 }
 
-struct Client::Connection {
-  Connection(const std::string& server, const Credentials& credentials)
-      : channel(Connect(server, credentials)),
-        stub(v1::RunnerService::NewStub(channel)),
-        tokens(v1::TokenService::NewStub(channel)),
-        schedules(v1::ScheduleService::NewStub(channel)) {}
-  template <typename... Arguments>
-  Stub& Of(grpc::Status (Stub::*)(Arguments...)) const {
-    return *stub;
-  }
-  template <typename... Arguments>
-  v1::TokenService::Stub& Of(grpc::Status (v1::TokenService::Stub::*)(Arguments...)) const {
-    return *tokens;
-  }
-  template <typename... Arguments>
-  ScheduleStub& Of(grpc::Status (ScheduleStub::*)(Arguments...)) const {
-    return *schedules;
-  }
-
-  std::shared_ptr<grpc::Channel> channel;
-  std::unique_ptr<Stub> stub;
-  std::unique_ptr<v1::TokenService::Stub> tokens;
-  std::unique_ptr<ScheduleStub> schedules;
-};
-
 Client::Client(const std::string& server, Duration timeout, Credentials credentials)
     : server_(ServerAddress(server)), timeout_(timeout), credentials_(std::move(credentials)) {}
 Client::~Client() = default;
@@ -332,28 +276,6 @@ void Client::Lost(const std::shared_ptr<Connection>& connection, const Error& er
   if (error.code != Code::kUnavailable) return;
   const Lock lock(mutex_);
   if (connection_ == connection) connection_ = nullptr;
-}
-
-template <typename Response, typename Request, typename Method>
-Result<Response> Client::Call(Method method, const Request& request, bool repeatable, Duration wait,
-                              Canceller* cancel) {
-  Backoff backoff;
-  for (int left = kTries;;) {
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + timeout_ + wait);
-    const std::string sent = SendToken(credentials_, &context);
-    const CallUnderWay under_way(cancel, &context);
-    Response response;
-    const auto connection = Connected();
-    const grpc::Status status = (connection->Of(method).*method)(&context, request, &response);
-    if (status.ok()) return response;
-    Error error = ErrorOf(status, context);
-    Lost(connection, error);
-    const bool replaced = Replaced(credentials_, sent, error);
-    if (--left == 0 || !(replaced || WorthRepeating(error, repeatable))) return error;
-    if (cancel != nullptr && cancel->cancelled()) return error;
-    std::this_thread::sleep_for(backoff.Next());
-  }
 }
 
 Result<v1::DefineResponse> Client::Define(const v1::DefineRequest& request) {
@@ -498,15 +420,17 @@ Result<v1::Clock> ScheduleCalls::AdvanceClock(const v1::AdvanceClockRequest& req
                                  std::chrono::hours(1));
 }
 
-Result<Ok> Client::Changes(const v1::ChangesRequest& request, Canceller* cancel,
-                           const std::function<bool(const v1::ChangesResponse&)>& visit) {
+// Hands each message of the stream that `open` begins to `visit`.
+template <typename Response, typename Open>
+Result<Ok> Client::Listen(Canceller* cancel, const std::function<bool(const Response&)>& visit,
+                          Open open) {
   grpc::ClientContext context;
   SendToken(credentials_, &context);
   const CallUnderWay under_way(cancel, &context);
   const auto connection = Connected();
-  const auto stream = connection->stub->Changes(&context, request);
+  const auto stream = open(*connection, &context);
   Watchdog watchdog(&context);
-  v1::ChangesResponse response;
+  Response response;
   bool enough = false;
   while (!enough && stream->Read(&response)) {
     watchdog.Listening(false);
@@ -520,6 +444,20 @@ Result<Ok> Client::Changes(const v1::ChangesRequest& request, Canceller* cancel,
   const Error error = watchdog.fired() ? silent : ErrorOf(status, context);
   Lost(connection, error);
   return error;
+}
+
+Result<Ok> Client::Changes(const v1::ChangesRequest& request, Canceller* cancel,
+                           const std::function<bool(const v1::ChangesResponse&)>& visit) {
+  return Listen(cancel, visit, [&](const Connection& connection, grpc::ClientContext* context) {
+    return connection.stub->Changes(context, request);
+  });
+}
+
+Result<Ok> Client::ReadLogs(const v1::ReadLogsRequest& request, Canceller* cancel,
+                            const std::function<bool(const v1::ReadLogsResponse&)>& visit) {
+  return Listen(cancel, visit, [&](const Connection& connection, grpc::ClientContext* context) {
+    return connection.agents->ReadLogs(context, request);
+  });
 }
 
 }  // namespace dfsmr::cli

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "dfsmr/v1/admin.pb.h"
+#include "dfsmr/v1/agent.pb.h"
 #include "dfsmr/v1/runner.pb.h"
 #include "dfsmr/v1/schedule.pb.h"
 #include "fsm/base/mutex.h"
@@ -85,6 +86,7 @@ Credentials CredentialsFromEnvironment();
 Result<Ok> CheckCredentials(const Credentials& credentials, const std::string& server);
 
 class ScheduleCalls;
+class AgentCalls;
 
 // Any thread. Connects at the first call. A call ends at its timeout; a call that was cancelled
 // fails with kCancelled.
@@ -126,17 +128,25 @@ class Client {
   Result<v1::AccessToken> GetCaller();
 
   ScheduleCalls schedules();
+  AgentCalls agents();  // agents.h
 
   // Hands each message of the stream to `visit` until that returns false or the stream ends. The
   // server says something at least every 5 s; after 20 s of silence it counts as lost.
   Result<Ok> Changes(const v1::ChangesRequest& request, Canceller* cancel,
                      const std::function<bool(const v1::ChangesResponse&)>& visit);
+  // The same of logs.
+  Result<Ok> ReadLogs(const v1::ReadLogsRequest& request, Canceller* cancel,
+                      const std::function<bool(const v1::ReadLogsResponse&)>& visit);
 
  private:
   friend class ScheduleCalls;
+  friend class AgentCalls;
   struct Connection;
   std::shared_ptr<Connection> Connected();
   void Lost(const std::shared_ptr<Connection>& connection, const Error& error);
+  template <typename Response, typename Open>
+  Result<Ok> Listen(Canceller* cancel, const std::function<bool(const Response&)>& visit,
+                    Open open);
   template <typename Response, typename Request, typename Method>
   Result<Response> Call(Method method, const Request& request, bool repeatable,
                         Duration wait = Duration::zero(), Canceller* cancel = nullptr);

@@ -24,7 +24,8 @@ constexpr Hint kHints[] = {
      "a report, a timeout or an operator was first; dcli history INSTANCE tells"},
     {Reason::kNotHeld, "only what is held or paused can be resumed: dcli show INSTANCE"},
     {Reason::kInstanceStopped, "dcli history INSTANCE tells how it ended"},
-    {Reason::kCancelling, "dcli show INSTANCE says what it waits for; cancel --force does not wait"},
+    {Reason::kCancelling,
+     "dcli show INSTANCE says what it waits for; cancel --force does not wait"},
     {Reason::kInstanceExists, "dcli show INSTANCE shows the one that has this id"},
     {Reason::kAmbiguousNode, "say which with --node; dcli show INSTANCE lists where it stands"},
     {Reason::kSupersededVersion, "start the latest version: leave out @VERSION"},
@@ -43,6 +44,7 @@ constexpr Hint kHints[] = {
     {Reason::kNoSuchTrigger, "dcli triggers lists what is defined"},
     {Reason::kNoSuchLimit, "dcli limits lists what there is"},
     {Reason::kNoSuchGroup, "dcli groups lists what there is"},
+    {Reason::kNoSuchAgent, "dcli agents lists those that there are"},
     {Reason::kNotVirtual, "start dsrv with --virtual-clock TIME and a data directory of its own"},
     {Reason::kAuditFailed, "the server cannot write its audit log: look at its log"},
 };

@@ -12,6 +12,8 @@
 
 namespace dfsmr::cli {
 
+inline constexpr const char* kVersion = "1.0.0";
+
 // Exit statuses, as promised.
 inline constexpr int kSucceeded = 0;
 inline constexpr int kRefused = 1;

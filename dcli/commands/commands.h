@@ -115,6 +115,18 @@ struct ClaimOptions {
 int Relinquish(Context& context, const ClaimOptions& options);
 int Extend(Context& context, const ClaimOptions& options);
 
+// logs.cc
+struct LogsOptions {
+  std::string instance;
+  std::string step;
+  std::string after;
+  uint64_t visit = 0;    // 0: all
+  uint32_t attempt = 0;  // 0: all
+  uint32_t tail = 0;     // 0: all that is kept
+  bool follow = false;
+};
+int Logs(Context& context, const LogsOptions& options);
+
 // changes.cc
 struct ChangesOptions {
   std::string after;
@@ -133,6 +145,7 @@ struct ControlOptions {
   std::string step;  // another place to write `node`
   bool force = false;
   bool kill = false;
+  bool no_wait = false;
 };
 int Pause(Context& context, const ControlOptions& options);
 int Resume(Context& context, const ControlOptions& options);
@@ -197,7 +210,8 @@ struct WorkOptions {
   int jobs = 1;
   bool once = false;
   std::vector<std::string> middleware;  // NAME=COMMAND
-  std::vector<std::string> command;     // what stood after "--"
+  bool logs = false;                 // sends what commands write
+  std::vector<std::string> command;  // what stood after "--"
 };
 int Work(Context& context, const WorkOptions& options);
 

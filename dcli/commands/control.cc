@@ -1,3 +1,4 @@
+#include "dcli/commands/agents.h"
 #include "dcli/commands/commands.h"
 #include "dcli/view/describe.h"
 
@@ -53,8 +54,11 @@ int Cancel(Context& context, const ControlOptions& options) {
                                    : v1::CancelRequest::CANCEL);
   const auto instance = context.client->Cancel(request);
   const bool open = instance && instance->state() != v1::Instance::STOPPED;
-  return Answer(context, instance,
-                open ? "it stops when they have reported; --force does not wait" : "");
+  const int status = Answer(context, instance,
+                            open ? "it stops when they have reported; --force does not wait" : "");
+  if (status != kSucceeded || !options.kill || options.no_wait) return status;
+  context.out.flush();
+  return AwaitLeftovers(context, instance->id());
 }
 
 }  // namespace dfsmr::cli

@@ -1,130 +1,15 @@
 #include "dcli/line/cli.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <type_traits>
 
-#include "dcli/commands/commands.h"
 #include "dcli/commands/schedules.h"
 #include "dcli/commands/triggers.h"
+#include "dcli/line/command_line.h"
 #include "dcli/line/completion.h"
-#include "dcli/line/grammar.h"
 #include "dcli/text/text.h"
 
 namespace dfsmr::cli {
-namespace {
-
-constexpr const char* kVersion = "1.0.0";
-
-// Adds flags and arguments of one command, each both to the parser and to the grammar.
-class Row {
- public:
-  Row(CLI::App* app, CommandShape* shape) : app_(app), shape_(shape) {}
-
-  Row& Example(const std::string& line) {
-    shape_->examples.push_back("dcli " + line);
-    return *this;
-  }
-  Row& Flag(const std::string& name, bool* to, const std::string& help) {
-    app_->add_flag(name, *to);
-    return Add(name, "", help);
-  }
-  template <typename T>
-  Row& Flag(const std::string& name, const char* value, T* to, const std::string& help) {
-    CLI::Option* option = app_->add_option(name, *to)->allow_extra_args(false);
-    if constexpr (!std::is_same_v<T, std::vector<std::string>>) option->take_last();
-    return Add(name, value, help);
-  }
-  // Arguments in their order; `word` says what completion offers there.
-  Row& Argument(const char* name, Word word, std::string* to, bool required = true) {
-    app_->add_option(name, *to)->required(required);
-    shape_->places.push_back(word);
-    return *this;
-  }
-  Row& Arguments(const char* name, Word word, std::vector<std::string>* to, bool required) {
-    app_->add_option(name, *to)->required(required);
-    shape_->places.push_back(word);
-    return *this;
-  }
-
- private:
-  Row& Add(const std::string& name, const char* value, const std::string& help) {
-    shape_->flags.push_back({{name}, value, help});
-    return *this;
-  }
-
-  CLI::App* app_;
-  CommandShape* shape_;
-};
-
-class CommandLine {
- public:
-  explicit CommandLine(Context& context) : context_(context) {
-    app_.require_subcommand(1);
-    app_.set_help_flag("-h,--help");
-    app_.set_version_flag("--version", kVersion);
-    AddGlobals();
-    AddDefinitionCommands();
-    AddInstanceCommands();
-    AddClaimCommands();
-    AddWorkCommand();
-    AddControlCommands();
-    AddGroupsCommand();
-    AddLimitsCommand();
-    AddTokenCommand();
-    AddSchedulesCommand();
-    AddTriggersCommand();
-    AddClockCommand();
-    AddCompletion();
-  }
-
-  int Run(std::vector<std::string> words);
-
- private:
-  template <typename Options>
-  Row Command(const char* name, const char* arguments, const char* help,
-              int (*run)(Context&, const Options&), std::shared_ptr<Options> options) {
-    grammar_.commands.push_back({.name = name, .arguments = arguments, .help = help});
-    CLI::App* command = app_.add_subcommand(name);
-    command->fallthrough();
-    command->set_help_flag("-h,--help");
-    command->callback(
-        [this, run, options] { run_ = [this, run, options] { return run(context_, *options); }; });
-    return {command, &grammar_.commands.back()};
-  }
-
-  void AddGlobals();
-  void AddDefinitionCommands();
-  void AddInstanceCommands();
-  void AddClaimCommands();
-  void AddWorkCommand();
-  void AddControlCommands();
-  void AddGroupsCommand();
-  void AddLimitsCommand();
-  void AddTokenCommand();
-  void AddSchedulesCommand();
-  void AddTriggersCommand();
-  void AddClockCommand();
-  void AddCompletion();
-
-  std::optional<size_t> FindCommand(const std::vector<std::string>& words) const;
-  void TakeWorkCommand(std::vector<std::string>* words);
-  int Parse(std::vector<std::string> words, const CommandShape* command);
-  int BadUsage(const CLI::ParseError& error, const std::vector<std::string>& words,
-               const CommandShape* command);
-  int Help(const CommandShape* command);
-
-  Context& context_;
-  CLI::App app_{"", "dcli"};
-  Globals globals_;
-  Grammar grammar_;
-  std::shared_ptr<WorkOptions> work_ = std::make_shared<WorkOptions>();
-  std::function<int()> run_;
-};
 
 void CommandLine::AddGlobals() {
   const auto from_environment = [](const char* name, std::string* to) {
@@ -255,6 +140,17 @@ void CommandLine::AddInstanceCommands() {
       .Argument("INSTANCE", Word::kInstance, &history->instance)
       .Example("history crawl-42");
 
+  auto logs = std::make_shared<LogsOptions>();
+  Command("logs", "INSTANCE", "Read what the operations of an instance write", Logs, logs)
+      .Argument("INSTANCE", Word::kInstance, &logs->instance)
+      .Flag("--step", "NODE", &logs->step, "of this step or node")
+      .Flag("--visit", "V", &logs->visit, "of this visit")
+      .Flag("--attempt", "N", &logs->attempt, "of this attempt")
+      .Flag("--tail", "N", &logs->tail, "only so many last lines, and what comes")
+      .Flag("--follow", &logs->follow, "until it has ended")
+      .Flag("--after", "CURSOR", &logs->after, "from this cursor on")
+      .Example("logs site-7 --step build --tail 20 --follow");
+
   auto changes = std::make_shared<ChangesOptions>();
   Command("changes", "", "Watch what happens", Changes, changes)
       .Flag("--after", "CURSOR", &changes->after, "from this cursor on; 0: from the oldest kept")
@@ -316,23 +212,6 @@ void CommandLine::AddClaimCommands() {
   app_.get_subcommand("extend")->get_option("--claim")->required();
 }
 
-void CommandLine::AddWorkCommand() {
-  Command("work", "[MACHINE [NODE]] [flags] -- COMMAND [ARG...]", "Run COMMAND for each task", Work,
-          work_)
-      .Argument("MACHINE", Word::kMachine, &work_->machine, false)
-      .Argument("NODE", Word::kNode, &work_->node, false)
-      .Flag("--action", "ACTION", &work_->action, "only this action")
-      .Flag("--queue", "QUEUE", &work_->queue, "only from this queue")
-      .Flag("--capability", "WORD", &work_->capabilities, "that it has; may be repeated")
-      .Flag("--jobs", "N", &work_->jobs, "so many at once (default 1)")
-      .Flag("--once", &work_->once, "wait for one task, do it, end")
-      .Flag("--worker", "NAME", &work_->worker, "the name to claim under")
-      .Flag("--middleware", "NAME=COMMAND", &work_->middleware,
-            "what NAME wraps around a task: COMMAND gets the rest as its arguments")
-      .Example("work crawler crawl --jobs 4 -- ./crawl.sh")
-      .Example("work --action vm.create --middleware audit=./audit.sh -- ./create.sh");
-}
-
 void CommandLine::AddControlCommands() {
   auto pause = std::make_shared<ControlOptions>();
   Command("pause", "INSTANCE", "Hand out nothing more of an instance", Pause, pause)
@@ -360,7 +239,8 @@ void CommandLine::AddControlCommands() {
   Command("cancel", "INSTANCE", "Stop an instance; claimed work may end first", Cancel, cancel)
       .Argument("INSTANCE", Word::kInstance, &cancel->instance)
       .Flag("--force", &cancel->force, "do not wait for claimed work")
-      .Flag("--kill", &cancel->kill, "have its workers kill it")
+      .Flag("--kill", &cancel->kill, "have its agents kill it, and wait until it is gone")
+      .Flag("--no-wait", &cancel->no_wait, "with --kill: do not wait for that")
       .Example("cancel crawl-42 --force");
   CLI::App* app = app_.get_subcommand("cancel");
   app->get_option("--kill")->excludes(app->get_option("--force"));
@@ -597,8 +477,6 @@ int CommandLine::Run(std::vector<std::string> words) {
   if (name == "work") TakeWorkCommand(&words);
   return Parse(std::move(words), command);
 }
-
-}  // namespace
 
 int RunCommandLine(int argc, const char* const* argv, std::ostream& out, std::ostream& err) {
   Context context(out, err);

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <map>
 
+#include "dcli/call/agents.h"
 #include "dcli/call/context.h"
 #include "dcli/text/text.h"
 #include "dcli/view/describe.h"
@@ -147,6 +148,16 @@ class Lookup {
     }
   }
 
+  void Agents(Answer* answer) {
+    v1::ListAgentsRequest request;
+    request.set_namespace_(name_space_);
+    const auto list = client_.agents().ListAgents(request);
+    if (!list) return;
+    for (const v1::Agent& agent : list->agents()) {
+      answer->Offer(agent.name(), Lower(v1::Agent::State_Name(agent.state())));
+    }
+  }
+
   void Nodes(Answer* answer, const std::string& machine_id) {
     v1::GetMachineRequest request;
     request.set_namespace_(name_space_);
@@ -275,6 +286,13 @@ void OfferWord(Word word, const Before& before, Answer* answer) {
       return;
     case Word::kClockAction:
       return answer->Offer("advance");
+    case Word::kAgentAction:
+      for (const char* action : {"list", "show", "drain", "undrain", "evict"}) {
+        answer->Offer(action);
+      }
+      return;
+    case Word::kAgent:
+      return Lookup(before).Agents(answer);
     case Word::kFile:
     case Word::kAnything:
       return;
@@ -307,6 +325,12 @@ void OfferValues(const Before& before, Answer* answer) {
   if (wanted == "NODE" && before.command->places.front() == Word::kInstance) {
     if (before.arguments.empty()) return;
     return Lookup(before).Steps(answer, before.arguments.front());
+  }
+  const bool agents = before.command != nullptr && before.command->name == "agents";
+  if (before.open_flag == "--agent") return Lookup(before).Agents(answer);
+  if (agents && before.open_flag == "--state") {
+    for (const std::string& value : ValueNames(v1::Agent::State_descriptor())) answer->Offer(value);
+    return;
   }
   for (const std::string& value : ValuesOf(before.open_flag)) answer->Offer(value);
 }

@@ -21,7 +21,9 @@ enum class Word {
   kTokenAction,
   kScheduleAction,
   kTriggerAction,
-  kClockAction
+  kClockAction,
+  kAgentAction,
+  kAgent
 };
 
 struct FlagShape {

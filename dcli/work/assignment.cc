@@ -3,51 +3,10 @@
 #include <signal.h>
 
 #include "dcli/text/text.h"
-#include "dcli/view/describe.h"
+#include "dcli/work/legal.h"
 
 namespace dfsmr::cli {
 namespace {
-
-std::vector<std::string> Environment(const v1::Task& task, const Context& context) {
-  return {"DFSMR_INSTANCE=" + task.instance(),
-          "DFSMR_MACHINE=" + task.machine(),
-          "DFSMR_NODE=" + task.node(),
-          "DFSMR_ATTEMPT=" + std::to_string(task.attempt()),
-          "DFSMR_CLAIM=" + task.claim(),
-          "DFSMR_SERVER=" + context.client->server(),
-          "DFSMR_NAMESPACE=" + task.namespace_(),
-          "DFSMR_ACTION=" + task.action(),
-          "DFSMR_PHASE=" + task.phase(),
-          "DFSMR_EVENT=" + task.event()};
-}
-
-// The transitions that a plan's step may report, the same for all steps; empty for a machine's
-// node.
-std::vector<std::string> TransitionsOf(const std::string& phase) {
-  if (phase.empty()) return {};
-  if (phase == "plan") return {"planned", "error"};
-  if (phase == "finalize") return {"ok", "error"};
-  return {"ok", "error", "suspend"};
-}
-
-void AddWaiting(const Verdict& verdict, v1::TransitionRequest* request) {
-  if (verdict.wake_after) *request->mutable_wake_after() = ToProto(*verdict.wake_after);
-  request->set_children_concurrency(verdict.children_concurrency);
-  for (const Child& child : verdict.children) {
-    v1::StartRequest* start = request->add_children();
-    start->set_machine(child.machine.id);
-    start->set_version(child.machine.version);
-    start->set_id(child.id);
-    start->set_params(child.params);
-  }
-}
-
-Verdict Failure(std::string error) {
-  Verdict verdict;
-  verdict.transition = "error";
-  verdict.error = std::move(error);
-  return verdict;
-}
 
 // The command in its middleware, outermost first: each gets the rest as its arguments, and runs the
 // rest or does not.
@@ -69,6 +28,19 @@ Result<std::vector<std::string>> Wrapped(const TaskCommand& command, const v1::T
 
 }  // namespace
 
+Assignment::Assignment(Shift& shift, const TaskCommand& command, const v1::Task& task)
+    : shift_(shift),
+      command_(command),
+      task_(task),
+      out_lines_(LinesTo(v1::LogLine::OUT)),
+      err_lines_(LinesTo(v1::LogLine::ERR)) {}
+
+Lines Assignment::LinesTo(v1::LogLine::Stream stream) {
+  return {masks_, [this, stream](std::string line) {
+            shift_.logs->Add(task_.instance(), task_.claim(), stream, std::move(line));
+          }};
+}
+
 std::string Assignment::Name() const {
   return task_.instance() + " at " + task_.machine() + "/" + task_.node();
 }
@@ -89,7 +61,13 @@ std::optional<Verdict> Assignment::Run() {
     });
     return std::nullopt;
   }
-  if (!SeeThrough(**process)) return std::nullopt;
+  const bool ended = SeeThrough(**process);
+  if (shift_.logs != nullptr) {
+    out_lines_.End();
+    err_lines_.End();
+    shift_.logs->End(task_.claim());
+  }
+  if (!ended) return std::nullopt;
   const char* success = task_.phase() == "plan" ? "planned" : "ok";
   const Verdict verdict = VerdictOf((*process)->status(), out_.text(), err_.text(), success);
   const bool cut = out_.first() == '{' && LastLine(out_.text()).data() == out_.text().data();
@@ -99,16 +77,18 @@ std::optional<Verdict> Assignment::Run() {
 
 Result<std::unique_ptr<Process>> Assignment::Launch(std::vector<std::string> command) {
   return Process::Start({.command = std::move(command),
-                         .environment = Environment(task_, shift_.context),
+                         .environment = TaskVariables(task_, shift_.context.client->server()),
                          .input = TaskJson(task_),
                          .out =
                              [this](std::string_view text) {
                                out_.Add(text);
+                               if (shift_.logs != nullptr) out_lines_.Add(text);
                                shift_.Pass(shift_.context.out, text);
                              },
                          .err =
                              [this](std::string_view text) {
                                err_.Add(text);
+                               if (shift_.logs != nullptr) err_lines_.Add(text);
                                shift_.Pass(shift_.context.err, text);
                              },
                          .full = [this] { return shift_.Full(); }});
@@ -161,16 +141,7 @@ void Assignment::Report(const Verdict& verdict) {
 
 // Sends the report until the server has answered: repeating it under the same claim is harmless.
 Result<v1::TransitionResponse> Assignment::Send(const Verdict& verdict) {
-  v1::TransitionRequest request;
-  request.set_namespace_(task_.namespace_());
-  request.set_instance(task_.instance());
-  request.set_claim(task_.claim());
-  request.set_transition(verdict.transition);
-  request.set_node_params(verdict.params);
-  request.set_output(verdict.output);
-  request.set_error(verdict.error);
-  AddWaiting(verdict, &request);
-  for (const StartCall& start : verdict.starts) *request.add_starts() = start.request;
+  const v1::TransitionRequest request = ReportOf(task_, verdict);
   for (Backoff backoff;;) {
     auto reply = shift_.context.client->Transition(request, &shift_.calls);
     if (shift_.calls.cancelled() && !reply)
@@ -201,7 +172,7 @@ void Assignment::Refused(const Verdict& verdict, const Error& error) {
 }
 
 void Assignment::NoSuchTransition(const Verdict& verdict, const Error& error) {
-  const auto legal = LegalTransitions();
+  const auto legal = LegalTransitions(*shift_.context.client, task_);
   const bool well = verdict.transition == "ok" && !verdict.named;
   if (legal && legal->size() == 1 && well && legal->front() != verdict.transition) {
     Verdict only = verdict;
@@ -216,35 +187,6 @@ void Assignment::NoSuchTransition(const Verdict& verdict, const Error& error) {
     return context.Fail(kRefused, node + " has no transition \"" + wanted + "\"; " + known,
                         "let the command's last line name one: {\"transition\": \"NAME\"}");
   });
-}
-
-// The transitions that the node has. Asked for when a report was refused: the shift is about to
-// end, or the node's only transition is taken instead.
-Result<std::vector<std::string>> Assignment::LegalTransitions() {
-  if (!task_.phase().empty()) return TransitionsOf(task_.phase());
-  v1::GetInstanceRequest request;
-  request.set_namespace_(task_.namespace_());
-  request.set_id(task_.instance());
-  request.set_with_nodes(true);
-  const auto instance = shift_.context.client->GetInstance(request);
-  const v1::Node* node = instance ? FindNode(instance->nodes(), task_.node()) : nullptr;
-
-  v1::GetMachineRequest definition;
-  definition.set_namespace_(task_.namespace_());
-  definition.set_id(task_.machine());
-  definition.set_version(task_.version());
-  Result<v1::Machine> machine = v1::Machine();
-  if (node == nullptr) {
-    machine = shift_.context.client->GetMachine(definition);
-    if (!machine) return machine.error();
-    node = FindNode(machine->nodes(), task_.node());
-  }
-  std::vector<std::string> legal;
-  if (node == nullptr) return legal;
-  for (const v1::Edge& edge : node->transitions()) {
-    if (!edge.transition().starts_with("dfsmr.")) legal.push_back(edge.transition());
-  }
-  return legal;
 }
 
 void Assignment::GiveBack() {

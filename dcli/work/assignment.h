@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "dcli/system/process.h"
+#include "dcli/text/lines.h"
 #include "dcli/work/heartbeat.h"
 #include "dcli/work/shift.h"
 #include "dcli/work/verdict.h"
@@ -24,8 +25,7 @@ struct TaskCommand {
 // given back, and ends the shift.
 class Assignment {
  public:
-  Assignment(Shift& shift, const TaskCommand& command, const v1::Task& task)
-      : shift_(shift), command_(command), task_(task) {}
+  Assignment(Shift& shift, const TaskCommand& command, const v1::Task& task);
 
   void Perform();
 
@@ -39,16 +39,19 @@ class Assignment {
   Result<v1::TransitionResponse> Send(const Verdict& verdict);
   void Refused(const Verdict& verdict, const Error& error);
   void NoSuchTransition(const Verdict& verdict, const Error& error);
-  Result<std::vector<std::string>> LegalTransitions();
   void GiveBack();
 
   std::string Name() const;
+  Lines LinesTo(v1::LogLine::Stream stream);
 
   Shift& shift_;
   const TaskCommand& command_;
   const v1::Task& task_;
   Tail out_{kOutBytes};
   Tail err_{kErrBytes};
+  const Masks masks_;  // nothing is hidden here
+  Lines out_lines_;
+  Lines err_lines_;
   bool told_to_stop_ = false;
 
   static constexpr size_t kOutBytes = 4 << 20;  // the largest report that a message can carry

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "dcli/call/context.h"
+#include "dcli/call/log_pump.h"
 #include "dcli/system/printer.h"
 #include "dcli/system/process.h"
 #include "fsm/base/mutex.h"
@@ -52,6 +53,7 @@ class Shift {
   Context& context;
   Canceller polls;  // cancelled when no more tasks are to be taken
   Canceller calls;  // all other calls; cancelled on the way out
+  LogPump* logs = nullptr;                            // where lines of commands go; null: nowhere
   int abandoned() const { return abandoned_.get(); }  // a descriptor, readable from kAbandoning on
 
  private:

@@ -64,6 +64,12 @@ class Said {
   }
   bool Object(std::string_view key, std::string* to) const { return Text(key, '{', to); }
   bool Array(std::string_view key, std::string* to) const { return Text(key, '[', to); }
+  bool Boolean(std::string_view key, bool* to) const {
+    const std::string* value = ValueOf(key);
+    if (value == nullptr) return true;
+    *to = *value == "true";
+    return *to || *value == "false";
+  }
   bool Number(std::string_view key, uint32_t* to) const {
     const std::string* value = ValueOf(key);
     if (value == nullptr) return true;
@@ -188,6 +194,21 @@ std::string TakeWaiting(const Said& said, Verdict* verdict) {
   return "";
 }
 
+// The members that go with `error`, and the checkpoint, which goes with any transition.
+std::string TakeFailing(const Said& said, Verdict* verdict) {
+  std::string after;
+  if (!said.String("retry_after", &after)) return "\"retry_after\" is not a string such as \"30s\"";
+  if (!after.empty()) {
+    const auto duration = ParseDuration(after);
+    if (!duration) return "\"retry_after\": " + duration.error().message;
+    verdict->retry_after = *duration;
+  }
+  if (!said.Boolean("fatal", &verdict->fatal)) return "\"fatal\" is neither true nor false";
+  if (!said.String("error_kind", &verdict->error_kind)) return "\"error_kind\" is not a string";
+  if (!said.Object("checkpoint", &verdict->checkpoint)) return "\"checkpoint\" is not an object";
+  return "";
+}
+
 // Puts the members into the verdict; returns what is wrong with them, or "".
 std::string Take(const Said& said, Verdict* verdict) {
   std::string transition;
@@ -195,7 +216,8 @@ std::string Take(const Said& said, Verdict* verdict) {
   if (!said.String("error", &verdict->error)) return "\"error\" is not a string";
   if (!said.Object("params", &verdict->params)) return "\"params\" is not an object";
   if (!said.Object("output", &verdict->output)) return "\"output\" is not an object";
-  std::string wrong = TakeWaiting(said, verdict);
+  std::string wrong = TakeFailing(said, verdict);
+  if (wrong.empty()) wrong = TakeWaiting(said, verdict);
   if (wrong.empty()) wrong = TakeStarts(said, verdict);
   if (!wrong.empty()) return wrong;
   const bool waiting = verdict->wake_after || !verdict->children.empty();
@@ -220,6 +242,7 @@ std::string TaskJson(const v1::Task& task) {
   rest.clear_instance_params();
   rest.clear_node_params();
   rest.clear_event_data();
+  rest.clear_checkpoint();
   std::vector<Member> members = Members(JsonOf(rest));
   const auto add = [&](const char* key, const std::string& params) {
     // On one line: a line break in JSON can only stand between tokens.
@@ -230,6 +253,7 @@ std::string TaskJson(const v1::Task& task) {
   add("instanceParams", task.instance_params());
   add("nodeParams", task.node_params());
   add("eventData", task.event_data());
+  if (!task.checkpoint().empty()) add("checkpoint", task.checkpoint());
   return ObjectOf(members) + "\n";
 }
 
@@ -250,15 +274,96 @@ Verdict VerdictOf(int status, std::string_view out, std::string_view err,
   }
   const std::string_view last = LastLine(out);
   if (!IsJsonObject(last)) return verdict;
-  const std::string wrong = Take(Said(last), &verdict);
-  if (verdict.error.size() > kToldBytes) {
-    verdict.error = ValidUtf8(std::string_view(verdict.error).substr(0, kToldBytes)) + "…";
+  return VerdictTold(last, std::move(verdict), "the last line of the command's output");
+}
+
+Verdict VerdictTold(std::string_view object, Verdict base, std::string_view what) {
+  const std::string wrong = Take(Said(object), &base);
+  if (base.error.size() > kToldBytes) {
+    base.error = ValidUtf8(std::string_view(base.error).substr(0, kToldBytes)) + "…";
   }
-  if (wrong.empty()) return verdict;
-  Verdict bad;
-  bad.transition = "error";
-  bad.error = "the last line of the command's output is no report: " + wrong;
-  return bad;
+  if (wrong.empty()) return base;
+  return Failure(std::string(what) + " is no report: " + wrong);
+}
+
+Verdict Failure(std::string error, std::string kind) {
+  Verdict verdict;
+  verdict.transition = "error";
+  verdict.error = std::move(error);
+  verdict.error_kind = std::move(kind);
+  return verdict;
+}
+
+Verdict VerdictOf(const Ending& ending) {
+  const bool exited = WIFEXITED(ending.status);
+  Verdict base = VerdictOf(ending.status, "", ending.err, ending.success);
+  if (base.transition == "error" && !base.error.empty())
+    base.error_kind = exited ? "exit" : "signal";
+  if (exited && ending.exits != nullptr) {
+    const auto meant = ending.exits->find(WEXITSTATUS(ending.status));
+    if (meant != ending.exits->end()) {
+      base = Verdict{.transition = meant->second, .named = true};
+      if (meant->second == "error") {
+        base = VerdictOf(ending.status, "", ending.err, ending.success);
+        base.error_kind = "exit";
+      }
+    }
+  }
+  const std::string_view report = Trimmed(ending.report);
+  const bool filed = report.find_first_not_of(" \t\r\n") != report.npos;
+  std::string_view object = filed ? report : LastLine(ending.out);
+  if (!filed && !IsJsonObject(object)) return base;
+  const std::string_view what =
+      filed ? "what DFSMR_OUTPUT holds" : "the last line of the command's output";
+  if (!IsJsonObject(object)) return Failure(std::string(what) + " is no JSON object", "output");
+  Verdict told = VerdictTold(object, base, what);
+  if (told.error.starts_with(std::string(what) + " is no report: ")) {
+    told.error_kind = "output";
+  }
+  if (told.transition != "error") {  // what went wrong before is not this report's
+    if (told.error == base.error) told.error.clear();
+    if (told.error_kind == base.error_kind) told.error_kind.clear();
+  }
+  return told;
+}
+
+v1::TransitionRequest ReportOf(const v1::Task& task, const Verdict& verdict) {
+  v1::TransitionRequest request;
+  request.set_namespace_(task.namespace_());
+  request.set_instance(task.instance());
+  request.set_claim(task.claim());
+  request.set_transition(verdict.transition);
+  request.set_node_params(verdict.params);
+  request.set_output(verdict.output);
+  request.set_error(verdict.error);
+  request.set_error_kind(verdict.error_kind);
+  request.set_fatal(verdict.fatal);
+  request.set_checkpoint(verdict.checkpoint);
+  if (verdict.retry_after) *request.mutable_retry_after() = ToProto(*verdict.retry_after);
+  if (verdict.wake_after) *request.mutable_wake_after() = ToProto(*verdict.wake_after);
+  request.set_children_concurrency(verdict.children_concurrency);
+  for (const Child& child : verdict.children) {
+    v1::StartRequest* start = request.add_children();
+    start->set_machine(child.machine.id);
+    start->set_version(child.machine.version);
+    start->set_id(child.id);
+    start->set_params(child.params);
+  }
+  for (const StartCall& start : verdict.starts) *request.add_starts() = start.request;
+  return request;
+}
+
+std::vector<std::string> TaskVariables(const v1::Task& task, const std::string& server) {
+  return {"DFSMR_INSTANCE=" + task.instance(),
+          "DFSMR_MACHINE=" + task.machine(),
+          "DFSMR_NODE=" + task.node(),
+          "DFSMR_ATTEMPT=" + std::to_string(task.attempt()),
+          "DFSMR_CLAIM=" + task.claim(),
+          "DFSMR_SERVER=" + server,
+          "DFSMR_NAMESPACE=" + task.namespace_(),
+          "DFSMR_ACTION=" + task.action(),
+          "DFSMR_PHASE=" + task.phase(),
+          "DFSMR_EVENT=" + task.event()};
 }
 
 }  // namespace dfsmr::cli

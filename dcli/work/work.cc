@@ -1,6 +1,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -10,12 +11,15 @@
 #include "dcli/text/values.h"
 #include "dcli/work/assignment.h"
 #include "dcli/work/shift.h"
+#include "fsm/base/names.h"
 
 namespace dfsmr::cli {
 namespace {
 
 constexpr std::chrono::seconds kPoll{20};
 constexpr int kMostJobs = 1'000;
+constexpr size_t kMostCapabilities = 64;
+constexpr std::chrono::seconds kLastLogs{3};
 
 // Tasks come by long polls and are reported one by one, not on a Work stream. A claim that came by
 // a poll outlives the connection, so that a task in hand can still be reported after the server has
@@ -82,6 +86,14 @@ Result<TaskCommand> TaskCommandOf(const WorkOptions& options) {
     return BadUsage("cannot run " + options.command[0] + ": not found");
   if (options.jobs < 1 || options.jobs > kMostJobs)
     return BadUsage("--jobs must be from 1 to 1000");
+  for (const std::string& word : options.capabilities) {
+    if (!ValidName(word)) {
+      return BadUsage("--capability \"" + word +
+                      "\" is no name: letters, digits, '.', '_' and "
+                      "'-', a letter or digit first");
+    }
+  }
+  if (options.capabilities.size() > kMostCapabilities) return BadUsage("at most 64 capabilities");
   TaskCommand command{.command = options.command, .middleware = {}};
   for (const std::string& pair : options.middleware) {
     const auto added = AddMiddleware(pair, &command);
@@ -97,8 +109,14 @@ int Work(Context& context, const WorkOptions& options) {
   if (!command) return context.FailUsage(command.error());
   signal(SIGPIPE, SIG_IGN);  // a command need not read its standard input
   Shift shift(context);
+  std::unique_ptr<LogPump> logs;
   const Interrupts interrupts([&shift](int count) { shift.Stop(count); });
   const v1::ReadyRequest request = RequestOf(context, options);
+  if (options.logs) {  // after the signals are blocked: it has threads
+    logs = std::make_unique<LogPump>(*context.client, context.name_space);
+    logs->Enable(true);
+    shift.logs = logs.get();
+  }
   const size_t jobs = options.once ? 1 : static_cast<size_t>(options.jobs);
   std::vector<std::thread> lanes;
   lanes.reserve(jobs);
@@ -106,6 +124,7 @@ int Work(Context& context, const WorkOptions& options) {
     lanes.emplace_back([&] { Lane(shift, *command, request, options.once); });
   }
   for (std::thread& lane : lanes) lane.join();
+  if (logs != nullptr) logs->Finish(kLastLogs);
   return shift.Close();
 }
 

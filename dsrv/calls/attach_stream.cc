@@ -101,6 +101,7 @@ void AttachStream::Welcome(const Agents::Attached& attached) {
   ToProto(attached.agent.row.connect_time, welcome.mutable_time());
   for (const std::string& claim : attached.lost_claims) welcome.add_lost_claims(claim);
   drained_ = attached.agent.row.drained;
+  welcome.set_logs(backend().logs.keeps());
   welcome_ = std::move(welcome);
   welcomed_ = true;
   exchange_.Touch();

@@ -6,6 +6,7 @@
 #include "dsrv/access/access.h"
 #include "dsrv/engine/reader.h"
 #include "dsrv/feed/changes.h"
+#include "dsrv/logs/logs.h"
 #include "dsrv/loop/loop.h"
 #include "dsrv/runtime/gate.h"
 #include "dsrv/runtime/log.h"
@@ -27,6 +28,8 @@ struct Backend {
   Refusals& refusals;
   std::function<Timestamp()> clock;  // real time; the server's own is loop.Now()
   FindZone zones = OnlyUtc;
+  Logs& logs;
+  uint64_t life = 0;  // of the store: another one after a restored backup
 };
 
 }  // namespace dfsmr

@@ -196,6 +196,12 @@ inline constexpr DecideRow kEvictAgent(
 inline constexpr DecideRow kListOperations(
     {"dfsmr.v1.AgentService/ListOperations", kReaders},
     Its(), ParseListOperations, RunListOperations, ReplyListOperations);
+inline constexpr StreamRow kAppendLogs{
+    {"dfsmr.v1.AgentService/AppendLogs", kWorkers},
+    Anywhere()};
+inline constexpr StreamRow kReadLogs{
+    {"dfsmr.v1.AgentService/ReadLogs", kReaders},
+    Its()};
 }  // namespace agents
 
 // The original service, in namespace "default". Its calls carry no claims.
@@ -250,6 +256,7 @@ constexpr void ForEachMethod(Visit visit) {
    visit(schedules::kControlGroup));
   (visit(agents::kAttach), visit(agents::kListAgents), visit(agents::kGetAgent),
    visit(agents::kDrainAgent), visit(agents::kEvictAgent), visit(agents::kListOperations));
+  (visit(agents::kAppendLogs), visit(agents::kReadLogs));
   (visit(original::kDefine), visit(original::kStart), visit(original::kReady),
    visit(original::kMachines), visit(original::kInstances), visit(original::kTransition),
    visit(original::kRelinquish), visit(original::kChanges));

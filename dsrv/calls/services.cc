@@ -2,16 +2,20 @@
 
 #include <grpcpp/support/proto_buffer_reader.h>
 
+#include <sstream>
+
 #include "dfsmr.grpc.pb.h"
 #include "dfsmr/v1/admin.grpc.pb.h"
 #include "dfsmr/v1/agent.grpc.pb.h"
 #include "dfsmr/v1/runner.grpc.pb.h"
 #include "dfsmr/v1/schedule.grpc.pb.h"
+#include "dsrv/calls/append_logs.h"
 #include "dsrv/calls/attach_stream.h"
 #include "dsrv/calls/feed.h"
 #include "dsrv/calls/grpc_call.h"
 #include "dsrv/calls/message_pool.h"
 #include "dsrv/calls/methods.h"
+#include "dsrv/calls/read_logs.h"
 #include "dsrv/calls/work_stream.h"
 
 namespace dfsmr {
@@ -28,6 +32,12 @@ Unary* By(const Row& row, const Backend& backend, Context* context, const Reques
   auto* call = new UnaryCall(backend, context);
   Serve(row, *call, *request, reply);
   return call;
+}
+
+std::string Hex(uint64_t number) {
+  std::ostringstream text;
+  text << std::hex << number;
+  return text.str();
 }
 
 // A stream of a worker, which owns itself.
@@ -135,7 +145,18 @@ class ScheduleCalls final : public v1::ScheduleService::CallbackService {
   const Backend& backend_;
 };
 
-class AgentCalls final : public v1::AgentService::CallbackService {
+// AgentService::CallbackService, but for AppendLogs, which reads bytes: gRPC cannot override that
+// method of it, because both kinds of the method take the same arguments.
+template <typename Service>
+using RawAgentService = v1::AgentService::WithRawCallbackMethod_AppendLogs<
+    v1::AgentService::WithCallbackMethod_Attach<v1::AgentService::WithCallbackMethod_ReadLogs<
+        v1::AgentService::WithCallbackMethod_ListAgents<
+            v1::AgentService::WithCallbackMethod_GetAgent<
+                v1::AgentService::WithCallbackMethod_DrainAgent<
+                    v1::AgentService::WithCallbackMethod_EvictAgent<
+                        v1::AgentService::WithCallbackMethod_ListOperations<Service>>>>>>>>;
+
+class AgentCalls final : public RawAgentService<v1::AgentService::Service> {
  public:
   explicit AgentCalls(const Backend& backend) : backend_(backend) {}
 
@@ -147,7 +168,19 @@ class AgentCalls final : public v1::AgentService::CallbackService {
   METHOD(agents, ListOperations)
 
   grpc::ServerBidiReactor<v1::AgentMessage, v1::AgentOrder>* Attach(Context* context) override {
+    // By which agents mark their processes.
+    context->AddInitialMetadata("dfsmr-life", Hex(backend_.life));
     return BeginStream<AttachStream>(backend_, context, agents::kAttach.method);
+  }
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* AppendLogs(
+      Context* context) override {
+    return AppendLogsStream::Begin(backend_, context, agents::kAppendLogs.method);
+  }
+  grpc::ServerWriteReactor<v1::ReadLogsResponse>* ReadLogs(
+      Context* context, const v1::ReadLogsRequest* request) override {
+    const GrpcOrigin origin(*context);
+    return ReadLogsStream::Begin(
+        backend_, context, Admit(agents::kReadLogs, backend_.access, origin, *request), *request);
   }
 
   const Backend& backend_;

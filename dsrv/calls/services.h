@@ -10,7 +10,7 @@
 
 namespace dfsmr {
 
-// RunnerService, TokenService, ScheduleService and, with `original`, the service of the original
+// RunnerService, TokenService, ScheduleService, AgentService and, with `original`, the service of the original
 // dfsmr. `backend` must outlive them.
 std::vector<std::unique_ptr<grpc::Service>> MakeServices(const Backend& backend, bool original);
 

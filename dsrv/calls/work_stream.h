@@ -44,6 +44,7 @@ class WorkStream : public Revocable, public std::enable_shared_from_this<WorkStr
   void WriteOrFinish() REQUIRES(mutex_);
   SessionId session() const { return session_id_; }  // in the loop
   const grpc::CallbackServerContext& context() const { return *context_; }
+  const Backend& backend() const { return backend_; }
 
   // The reader's, while a read is under way or its message is being dealt with.
   v1::WorkRequest incoming_;

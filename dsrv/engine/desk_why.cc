@@ -88,8 +88,7 @@ std::string Desk::WhyNobody(const QueueKey& key, const WhyNot& why_not) const {
   return WhyNone(key, why_not, WorkersOf(key.ns));
 }
 
-void Desk::Explain(const Resident& resident, const WhyNot& why_not,
-                   InstanceWaits* waits) const {
+void Desk::Explain(const Resident& resident, const WhyNot& why_not, InstanceWaits* waits) const {
   const Instance& instance = resident.instance;
   if (!Runs(instance.state)) return;
   std::optional<Workers> workers;

@@ -52,6 +52,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       occurrences(turn, options),
       statistics(turn, catalog, options),
       residents(turn, catalog, statistics, options),
+      traces(turn, residents),
       changer(turn, residents, options),
       timers(turn),
       throttle(turn, statistics, timers, agenda),
@@ -430,6 +431,8 @@ bool Engine::Concerns(const std::string& ns, const std::string& id, const ClaimR
   const Token* token = tokens.Find(claim.visit);
   return !token || stands_there(*token);
 }
+
+Traces& Engine::traces() { return parts_->traces; }
 
 // Work ------------------------------------------------------------------------------------------
 

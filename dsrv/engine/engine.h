@@ -48,6 +48,7 @@ class Groups;         // groups.h
 class Triggers;       // triggers.h
 class Limits;         // limits.h
 class Agents;         // agents.h
+class Traces;         // traces.h
 struct VersionState;  // machine_state.h
 
 class Engine {
@@ -117,6 +118,8 @@ class Engine {
   Triggers& triggers();
   Limits& limits();
   Agents& agents();
+  // Claims and nodes as logs want to know them.
+  Traces& traces();
   Result<MachineView> GetMachine(const std::string& ns, const std::string& id, uint32_t version);
   // At most `limit` machines after `after`, ordered by (id, version).
   std::vector<MachineView> ListMachines(const std::string& ns, bool all_versions,

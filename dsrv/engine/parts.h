@@ -32,6 +32,7 @@
 #include "dsrv/engine/statistics.h"
 #include "dsrv/engine/throttle.h"
 #include "dsrv/engine/timers.h"
+#include "dsrv/engine/traces.h"
 #include "dsrv/engine/triggers.h"
 #include "dsrv/engine/turn.h"
 #include "dsrv/engine/upgrades.h"
@@ -51,6 +52,7 @@ struct Engine::Parts {
   Occurrences occurrences;
   Statistics statistics;
   Residents residents;
+  Traces traces;
   Changer changer;
   Agenda agenda;
   Timers timers;

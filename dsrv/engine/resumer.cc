@@ -92,11 +92,11 @@ bool Resumer::Work() {
   auto parent = changer_.Touch(job.ns, job.parent);
   if (!parent || !IsResuming((*parent)->instance)) return jobs_.pop_front(), true;
   std::vector<std::string> ids;
-  auto scanned = rows::ScanChildren(turn_.reader(), {job.ns, job.after}, job.parent,
-                                    [&](std::string_view id) {
-                                      ids.emplace_back(id);
-                                      return ids.size() < kChildrenAtOnce;
-                                    });
+  auto scanned =
+      rows::ScanChildren(turn_.reader(), {job.ns, job.after}, job.parent, [&](std::string_view id) {
+        ids.emplace_back(id);
+        return ids.size() < kChildrenAtOnce;
+      });
   if (!turn_.Trust(scanned)) return false;
   if (ids.empty()) {
     jobs_.pop_front();

@@ -27,8 +27,8 @@ class Resumer : public Part {
         limits_(limits),
         reports_(reports) {}
 
-  // Continues a stopped instance, as a call has asked. `node`, when not empty, names what is handed out again though it
-  // runs at most once; `force` hands out all that workers may still have.
+  // Continues a stopped instance, as a call has asked. `node`, when not empty, names what is handed
+  // out again though it runs at most once; `force` hands out all that workers may still have.
   Result<Ok> Resume(Resident& resident, const std::string& node, bool force);
 
   void Load(Resident& resident) override;

@@ -84,6 +84,7 @@ bool Retention::Drop(const rows::Expired& one) {
   }
   const bool counted = !resident || !resident->instance.dry_run;
   if (counted) statistics_.NoteDropped(*version);
+  if (options_.removed) options_.removed(one.ns, one.id);
   if (resident) residents_.Erase(*resident);
   return true;
 }

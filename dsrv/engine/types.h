@@ -245,6 +245,8 @@ struct EngineOptions {
   // or left to later passes. Each of these reaches `portion` steps, so that it holds up nobody.
   size_t steps_at_once = 1'000;
   size_t portion = 250;
+  // Hears of each instance that retention removes, in the turn that does it. Absent: nobody does.
+  std::function<void(const std::string& ns, const std::string& id)> removed;
 };
 
 }  // namespace dfsmr

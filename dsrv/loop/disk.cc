@@ -30,20 +30,41 @@ void Tell(Room room, const std::filesystem::path& path, uint64_t free, uint64_t 
   }
 }
 
+struct Space {
+  uint64_t free;
+  uint64_t reserve;
+};
+
+// nullopt: the system does not say.
+std::optional<Space> SpaceOf(const std::filesystem::path& path, std::optional<uint64_t> reserve) {
+  struct statvfs disk = {};
+  if (statvfs(path.c_str(), &disk) != 0) return std::nullopt;
+  const uint64_t share = std::min(kReserveMax, disk.f_blocks * disk.f_frsize / kReserveShare);
+  return Space{disk.f_bavail * disk.f_frsize, reserve.value_or(share)};
+}
+
 }  // namespace
 
 Disk::Disk(std::filesystem::path path, std::optional<uint64_t> reserve)
     : path_(std::move(path)), given_(reserve) {}
 
 Room Disk::Look() {
-  struct statvfs disk = {};
-  if (statvfs(path_.c_str(), &disk) != 0) return room_ = Room::kAmple;
-  const uint64_t free = disk.f_bavail * disk.f_frsize;
-  const uint64_t reserve =
-      given_.value_or(std::min(kReserveMax, disk.f_blocks * disk.f_frsize / kReserveShare));
+  const auto space = SpaceOf(path_, given_);
+  if (!space) return room_ = Room::kAmple;
+  const auto [free, reserve] = *space;
   const Room now = RoomOf(free, reserve, room_);
   if (now != std::exchange(room_, now)) Tell(now, path_, free, reserve);
   return now;
+}
+
+bool NearlyScarce(uint64_t free, uint64_t reserve) {
+  constexpr uint64_t kLeast = 64 << 20;
+  return reserve != 0 && free < reserve + std::max(reserve / 4, kLeast);
+}
+
+bool NearlyScarce(const std::filesystem::path& path, std::optional<uint64_t> reserve) {
+  const auto space = SpaceOf(path, reserve);
+  return space && NearlyScarce(space->free, space->reserve);
 }
 
 Room RoomOf(uint64_t free, uint64_t reserve, Room was) {

@@ -27,6 +27,11 @@ class Disk {
   Room room_ = Room::kAmple;
 };
 
+// Whether the disk is so full that what can be done without has to go before room is scarce: a
+// quarter of the reserve above it, at least 64 MiB. Never with a reserve of 0. Any thread.
+bool NearlyScarce(const std::filesystem::path& path, std::optional<uint64_t> reserve);
+bool NearlyScarce(uint64_t free, uint64_t reserve);
+
 // The rule alone: the room with `free` bytes when it was `was` before.
 Room RoomOf(uint64_t free, uint64_t reserve, Room was);
 

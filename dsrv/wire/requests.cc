@@ -238,7 +238,7 @@ Result<std::vector<std::string>> ToNames(
   const auto count = static_cast<size_t>(given.size());
   if (count > most) {
     return Error{Code::kInvalidArgument, Reason::kTooLarge,
-                 std::to_string(count) + " " + std::string(what) + "s; the limit is " +
+                 std::string(what) + ": there are " + std::to_string(count) + "; the limit is " +
                      std::to_string(most)};
   }
   std::vector<std::string> names(given.begin(), given.end());

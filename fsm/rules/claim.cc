@@ -386,7 +386,7 @@ Result<Extension> Extend(Scene& scene, const ClaimRef& of, Timestamp deadline,
   Revive(*claim, deadline, args);
   if (!claim->Begun()) {
     if (args.begin) claim->operation->begin_time = scene.now;
-    /*mutant begin-keeps-begin-by*/ claim->deadline = args.begin ? deadline : args.begin_by; /*end*/
+    claim->deadline = args.begin ? deadline : args.begin_by;
   } else if (!args.begin || !claim->operation) {  // a begin that is repeated is answered as before
     /*mutant planted-15*/ if (claim->deadline != kNever)
       claim->deadline = std::max(claim->deadline, deadline); /*end*/
@@ -426,10 +426,7 @@ void LoseClaim(Scene& scene, uint64_t visit, ClaimId id, bool for_good) {
   } else {
     if (!claim->operation) claim->operation = Operation{.begin_time = claim->claim_time};
     claim->operation->lost = true;
-    if (!for_good ||
-        /*mutant abandons-at-most-once*/ scene.machine.nodes[token->node].AtMostOnce() /*end*/) {
-      return;
-    }
+    if (!for_good || scene.machine.nodes[token->node].AtMostOnce()) return;
     Abandon(scene, *token, *claim);
   }
   FreeIfUnclaimed(scene, visit);
@@ -481,6 +478,19 @@ void TimeOut(Scene& scene, uint64_t visit, ClaimId id) {
     FreeIfUnclaimed(scene, visit);
   }
   StopIfCancelled(scene);
+}
+
+bool EndUntold(Scene& scene, uint64_t visit, ClaimId id) {
+  Token& token = *scene.instance.tokens.FindMutable(visit);
+  auto claim = std::ranges::find(token.claims, id, &Claim::id);
+  if (claim == token.claims.end() || claim->given_back) return false;
+  if (scene.machine.nodes[token.node].AtMostOnce()) {  // it stays CLAIMED, for somebody to decide
+    if (claim->operation) claim->operation->lost = true;
+    return true;
+  }
+  GiveBack(scene, token, *claim, "", "it has ended without a report");
+  FreeIfUnclaimed(scene, visit);
+  return true;
 }
 
 void Rerun(Scene& scene, uint64_t visit) {

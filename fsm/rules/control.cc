@@ -98,11 +98,11 @@ Result<Ok> Cancel(Scene& scene, CancelMode mode) {
     instance.with_parent = false;
   }
   instance.cancel = std::max({instance.cancel, mode, CancelMode::kCancel});
+  TakeBackUnbegun(scene);
   if (/*mutant kill-waits*/ mode >= CancelMode::kForce /*end*/) {
     StopCancelled(scene);
     return Ok{};
   }
-  TakeBackUnbegun(scene);
   if (IsPlanned(scene)) CancelSteps(scene);
   StopIfCancelled(scene);
   // Whoever has work in hand has to be told, also when somebody had paused the instance.

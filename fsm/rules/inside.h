@@ -105,13 +105,16 @@ void GiveBack(Scene& scene, Token& token, Claim& claim, const std::string& clien
               std::string note = "");
 // An empty one leaves what there is.
 void KeepCheckpoint(Token& token, const std::string& checkpoint);
+// The work of a claim has ended, and nobody says how: it is ready again, unless it runs at most
+// once. False: the claim is void.
+bool EndUntold(Scene& scene, uint64_t visit, ClaimId id);
 // Runs a claimed visit again: its claims are void, whatever became of their workers.
 void Rerun(Scene& scene, uint64_t visit);
 
 // resume.cc --------------------------------------------------------------------------------------
 
-// A machine that was paused because of work that runs at most once, and of which nobody knows how it
-// went, goes on when that has been dealt with.
+// A machine that was paused because of work that runs at most once, and of which nobody knows how
+// it went, goes on when that has been dealt with.
 void GoOnIfSaid(Scene& scene);
 
 // step_report.cc, step_control.cc ----------------------------------------------------------------

@@ -1,5 +1,5 @@
-// Resuming what has stopped: it goes on where it stood. What is done stays done, and the rest begins
-// anew, except for what workers may still have in hand.
+// Resuming what has stopped: it goes on where it stood. What is done stays done, and the rest
+// begins anew, except for what workers may still have in hand.
 #include <algorithm>
 #include <iterator>
 
@@ -37,7 +37,11 @@ void VoidClaims(Scene& scene, Token& token) {
 void AdmitLate(Scene& scene, Token& token) {
   if (!token.late) return;
   auto claim = std::ranges::find(token.claims, token.late->claim, &Claim::id);
-  if (claim != token.claims.end()) claim->claim_time += scene.now - token.late->time;
+  if (claim != token.claims.end()) {
+    const Duration since = scene.now - token.late->time;
+    claim->claim_time += since;
+    if (claim->operation && claim->Begun()) claim->operation->begin_time += since;
+  }
   token.late.reset();
 }
 
@@ -257,9 +261,9 @@ Result<Ok> MayContinue(const Scene& scene, const std::string& node) {
   if (!instance.Stopped() || !instance.resumable) return Stopped(instance);
   if (node.empty()) return Ok{};
   if (scene.machine.Find(node) == kNoNode) {
-    return Error{Code::kNotFound, Reason::kNoSuchNode,
-                 Named(instance) + " of " + Quoted(instance.machine) + " has no node " +
-                     Quoted(node)};
+    return Error{
+        Code::kNotFound, Reason::kNoSuchNode,
+        Named(instance) + " of " + Quoted(instance.machine) + " has no node " + Quoted(node)};
   }
   const NodeIndex named = HomeNamed(scene, node);
   const bool there = std::ranges::any_of(instance.tokens.left(), [&](const auto& one) {
@@ -362,7 +366,8 @@ bool KeepLate(Scene& scene, const ReportArgs& args) {
                            .client = args.client,
                            .wake_after = args.wake_after,
                            .children = args.children,
-                           .concurrency = args.concurrency};
+                           .concurrency = args.concurrency,
+                           .checkpoint = args.checkpoint};
   const Claim* claim = token->FindClaim(args.claim.id);
   Event& event = Emit(scene, ChangeKind::kLate);
   event.node = NodeName(scene.machine, token->node);
@@ -387,15 +392,16 @@ ReportArgs ReportOf(const Instance& instance, uint64_t visit, const LateReport& 
   args.wake_after = late.wake_after;
   args.children = late.children;
   args.concurrency = late.concurrency;
+  args.checkpoint = late.checkpoint;
   return args;
 }
 
 bool EndClaim(Scene& scene, const ClaimRef& claim, bool gave_back) {
   Instance& instance = scene.instance;
   const bool stands = instance.tokens.SlotOf(claim.visit).has_value() && !instance.Stopped();
-  if (stands && !instance.Cancelling()) return false;
-  Token* token = stands ? instance.tokens.FindMutable(claim.visit)
-                        : instance.tokens.LeftOf(claim.visit);
+  if (stands && !instance.Cancelling()) return EndUntold(scene, claim.visit, claim.id);
+  Token* token =
+      stands ? instance.tokens.FindMutable(claim.visit) : instance.tokens.LeftOf(claim.visit);
   if (!token) return false;
   auto ended = std::ranges::find(token->claims, claim.id, &Claim::id);
   if (ended == token->claims.end() || ended->given_back || ended->ended) return false;
@@ -415,8 +421,8 @@ std::vector<Leftover> LeftoversOf(const Instance& instance) {
   std::vector<Leftover> leftovers;
   for (const auto& [key, token] : instance.tokens.left()) {
     for (const Claim& claim : token.claims) {
-      const bool told = claim.given_back || claim.ended ||
-                        (token.late && token.late->claim == claim.id);
+      const bool told =
+          claim.given_back || claim.ended || (token.late && token.late->claim == claim.id);
       if (!told) leftovers.push_back({token.visit, token.node, claim});
     }
   }

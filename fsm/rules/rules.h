@@ -235,9 +235,9 @@ void ChildrenResumed(Scene& scene);
 // dropped, for the resume: the first of a visit. False: it is not kept.
 bool KeepLate(Scene& scene, const ReportArgs& args);
 ReportArgs ReportOf(const Instance& instance, uint64_t visit, const LateReport& late);
-// A worker's process has ended without a report: of an instance that has stopped or is being
+// A worker's process has ended without a report: mostly of an instance that has stopped or is being
 // cancelled. `gave_back`: its work may be done again, also what runs at most once. False: the claim
-// is none of those.
+// has ended already.
 bool EndClaim(Scene& scene, const ClaimRef& claim, bool gave_back);
 // What workers still have in hand of an instance that has stopped.
 struct Leftover {

@@ -112,7 +112,7 @@ void Drop(Scene& scene, uint64_t visit, const std::string& why) {
   event.note = "its plan stops: " + why;
   SampleAbandoned(scene, token, {}, event);
   for (Claim& claim : tokens.Mutable(slot).claims) {
-    if (claim.Live()) claim.sampled = scene.now - claim.claim_time;
+    if (claim.Live() && claim.Begun()) claim.sampled = scene.now - claim.BeginTime();
   }
   tokens.Leave(slot);
   Settling& settling = tokens.Settle(token.home);
@@ -242,6 +242,7 @@ void RunOut(Scene& scene, size_t slot) {
   const size_t portion = std::exchange(scene.portion, SIZE_MAX);
   WalkOn(scene);  // so that no part of the way is forgotten
   scene.portion = portion;
+  TakeBackUnbegun(scene);
   for (uint64_t visit : VisitsWith(
            scene.instance, [](const Token& token) { return token.state != TokenState::kHeld; })) {
     Drop(scene, visit, why);

@@ -62,6 +62,7 @@ bool Tokens::Within(size_t nodes) const {
   const auto within = [nodes](NodeIndex index) { return index < nodes; };
   const Plan& plan = InPlan();
   const auto stands = [&](const Token& token) {
+    if (token.home == kNoNode && token.state == TokenState::kDone) return true;  // it has stopped
     return within(token.node) && (token.home == kNoNode || within(token.home));
   };
   return std::ranges::all_of(left(), stands, [](const auto& one) { return one.second; }) &&
@@ -236,7 +237,9 @@ void Tokens::TakeUp() {
     Plan& plan = OfPlan();
     plan.dirty.insert(key.first);
     plan.ended.erase(key.first);
-    if (visit != done && plan.touched.insert(visit).second) touched_.push_back({visit, std::nullopt});
+    if (plan.touched.insert(visit).second && visit != done) {
+      touched_.push_back({visit, std::nullopt});
+    }
   }
 }
 

@@ -158,6 +158,7 @@ struct LateReport {
   std::optional<Duration> wake_after;
   uint64_t children = 0;  // instances to start: their rows are those of a suspended step
   uint32_t concurrency = 0;
+  std::string checkpoint;
   friend bool operator==(const LateReport&, const LateReport&) = default;
 };
 

@@ -142,6 +142,7 @@ void Encode(const LateReport& late, record::LateReport* out) {
   if (late.wake_after) out->set_wake_after(late.wake_after->count() + 1);
   out->set_children(late.children);
   out->set_concurrency(late.concurrency);
+  out->set_checkpoint(late.checkpoint);
 }
 
 LateReport Decode(const record::LateReport& in) {
@@ -156,6 +157,7 @@ LateReport Decode(const record::LateReport& in) {
   if (in.wake_after() > 0) late.wake_after = Duration(in.wake_after() - 1);
   late.children = in.children();
   late.concurrency = in.concurrency();
+  late.checkpoint = in.checkpoint();
   return late;
 }
 

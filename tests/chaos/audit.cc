@@ -90,6 +90,8 @@ class Auditor {
   void Take(const v1::Change& change) {
     if (change.instance().empty()) return;
     Story& story = stories_[change.instance()];
+    if (change.kind() == v1::Change::LATE) return;  // it was refused, and counts at a resume
+    if (change.kind() == v1::Change::RESUMED) story.finished = 0;
     if (story.finished != 0) {
       Wrong(change.instance() + " had finished at record " + std::to_string(story.finished) +
             ", and then came " + change.ShortDebugString());

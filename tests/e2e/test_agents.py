@@ -5,7 +5,8 @@ import pytest
 
 from stubs import agent as ag
 from stubs import agent_grpc, v1
-from support import Stream, duration, eventually, extend_item, kind, only, refused, state
+from support import (Refusal, Stream, check_refusal, duration, eventually, extend_item, kind, only,
+                     refused, state)
 
 SOURCE = """
 id: job
@@ -399,7 +400,7 @@ def test_one_agent_of_a_name(space, attach):
     attach("h1").welcome()
     second = attach("h1", "s2")
     assert second.await_end() == "ALREADY_EXISTS"
-    assert "h1" in second.error.details()
+    check_refusal(Refusal(second.error), "ALREADY_EXISTS", "AGENT_EXISTS", "h1")
 
 
 def test_first_message_must_register(space):
@@ -481,6 +482,7 @@ def test_evict(space, attach, calls):
     answer = calls.evict("h1")
     assert (answer.given_back, answer.kept) == (1, 1)
     assert agent.await_end() == "FAILED_PRECONDITION"
+    check_refusal(Refusal(agent.error), "FAILED_PRECONDITION", "AGENT_EVICTED", "h1")
     assert set(agent.all("killed_claims")) == {task.claim for task in tasks.values()}
     assert token_state(space, "i") == "READY"
     assert token_state(space, "o") == "CLAIMED"

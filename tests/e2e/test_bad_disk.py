@@ -292,8 +292,8 @@ def test_a_store_of_a_newer_version_is_left_alone(filled, tmp_path):
     data = tmp_path / "data"
     shutil.copytree(pristine, data)
     (data / "FORMAT").write_text("dfsmr store format 2\n")
-    before = {path.name: path.read_bytes() for path in data.iterdir()}
+    before = {path: path.read_bytes() for path in data.rglob("*") if path.is_file()}
     ended = run_dsrv(data)
     assert ended.returncode == 1
     assert all(word in ended.stderr for word in (str(data), "newer dsrv", "backup")), ended.stderr
-    assert {path.name: path.read_bytes() for path in data.iterdir()} == before
+    assert {path: path.read_bytes() for path in data.rglob("*") if path.is_file()} == before

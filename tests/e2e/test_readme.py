@@ -20,7 +20,8 @@ from support import BIN, DSRV, SOON, eventually, free_port, result
 PAGES = {page: (REPOSITORY / page).read_text() for page in [
     "README.md", "dcli/README.md", "dsrv/README.md", "dsrv/access/README.md",
     "dsrv/engine/README.md", "fsm/plan/README.md", "fsm/when/README.md", "machines/README.md",
-    "machines/schedules.md", "machines/limits.md", "proto/README.md", "storage/README.md",
+    "machines/schedules.md", "machines/limits.md", "machines/agents.md", "proto/README.md",
+    "storage/README.md",
     "tests/README.md", "tests/bench/README.md"]}
 
 
@@ -506,7 +507,7 @@ def test_a_backup_is_made_and_restored_as_it_says(shell, new_server, tmp_path):
 
 def test_the_methods_are_those_of_the_services():
     protos = [(REPOSITORY / f"proto/dfsmr/v1/{name}.proto").read_text()
-              for name in ("runner", "schedule", "admin")]
+              for name in ("runner", "schedule", "admin", "agent")]
     served = (REPOSITORY / "dsrv/calls/methods.h").read_text()
     methods = [name for name in re.findall(r"(?m)^  rpc (\w+)", "".join(protos))
                if re.search(rf"dfsmr\.v1\.\w+/{name}\"", served)]

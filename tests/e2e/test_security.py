@@ -13,7 +13,7 @@ import grpc
 import pytest
 
 from certificates import Authority
-from stubs import admin, admin_grpc, original, original_grpc, schedule, v1, v1_grpc
+from stubs import admin, admin_grpc, agent, original, original_grpc, schedule, v1, v1_grpc
 from support import (CALL, DSRV, JOB, SOON, Cli, Server, Space, WorkStream, eventually, free_port,
                      health, only, open_channel, refused, timestamp)
 
@@ -130,13 +130,17 @@ ALLOWED = {
         "ListSchedules": LOOK, "GetSchedule": LOOK, "PreviewSchedule": LOOK,
         "RunSchedule": CHANGE, "BackfillSchedule": CHANGE, "SetPaused": CHANGE,
         "ListOccurrences": LOOK, "RetryOccurrences": CHANGE, "DeleteDefinition": CHANGE},
+    "dfsmr.v1.AgentService": {
+        "Attach": WORK, "AppendLogs": WORK, "ReadLogs": LOOK, "ListAgents": LOOK,
+        "GetAgent": LOOK, "DrainAgent": CHANGE, "EvictAgent": CHANGE, "ListOperations": LOOK},
     "DistributedFSMRunner": {
         "Define": CHANGE, "Start": WORK, "Ready": WORK, "Changes": LOOK, "Machines": LOOK,
         "Instances": LOOK, "Transition": CHANGE, "Relinquish": CHANGE},
 }
 # Those of gRPC itself, which answer everybody.
 OPEN = {"grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"}
-FILES = [v1.DESCRIPTOR, admin.DESCRIPTOR, schedule.DESCRIPTOR, original.DESCRIPTOR]
+FILES = [v1.DESCRIPTOR, admin.DESCRIPTOR, schedule.DESCRIPTOR, agent.DESCRIPTOR,
+         original.DESCRIPTOR]
 
 
 def registered_services(channel):
@@ -148,11 +152,12 @@ def registered_services(channel):
 
 
 def methods():
-    """All there are; of ScheduleService those that are built."""
+    """All there are; of ScheduleService and AgentService those that are built."""
     for file in FILES:
         for service in file.services_by_name.values():
             for method in service.methods:
-                if file is not schedule.DESCRIPTOR or method.name in ALLOWED[service.full_name]:
+                growing = file in (schedule.DESCRIPTOR, agent.DESCRIPTOR)
+                if not growing or method.name in ALLOWED[service.full_name]:
                     yield method
 
 
@@ -164,13 +169,17 @@ def request_of(method):
         request.claim = "1-1-1-1"
     if method.name == "Work":
         request.open.worker = "w"
+    if method.name == "Attach":
+        request.register.name, request.register.session = "h", "s"
+        request.work.open.max_tasks = 1
     return request
 
 
 def outcome(channel, method, request):
     """DENIED, UNKNOWN, or what else: then it was let in."""
     service = method.containing_service.full_name
-    many_in, many_out = method.name == "Work", method.name in ("Work", "Changes")
+    many_in = method.name in ("Work", "Attach", "AppendLogs")
+    many_out = many_in or method.name in ("Changes", "ReadLogs")
     make = {(False, False): channel.unary_unary, (False, True): channel.unary_stream,
             (True, True): channel.stream_stream}[many_in, many_out]
     call = make(f"/{service}/{method.name}", request_serializer=lambda one: one.SerializeToString(),

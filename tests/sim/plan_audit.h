@@ -667,7 +667,8 @@ class PlanAudit {
     }
   }
 
-  // Whoever has hooks on its end has one instance for each of its ends.
+  // Whoever has hooks on its end has one instance for each of its ends. Of one that was resumed and
+  // moved to another version an earlier end may have had no hook.
   void Hooks() {
     std::map<std::string, int> hooks;
     for (const auto& [id, instance] : instances()) {
@@ -678,10 +679,12 @@ class PlanAudit {
     for (const auto& [name, count] : hooks) {
       if (!name.ends_with(" on stopped")) continue;
       const std::string id = name.substr(0, name.find(' '));
-      const auto ends = std::ranges::count_if(audit_.ToldOf(id), [](const Event* event) {
+      std::set<uint32_t> versions;
+      const auto ends = std::ranges::count_if(audit_.ToldOf(id), [&](const Event* event) {
+        if (event->kind == ChangeKind::kFinished) versions.insert(event->version);
         return event->kind == ChangeKind::kFinished;
       });
-      Expect(count == ends, id + " stopped " + std::to_string(ends) + " times and has " +
+      Expect(versions.size() > 1 ? count <= ends : count == ends, id + " stopped " + std::to_string(ends) + " times and has " +
                                 std::to_string(count) + " hooks on it");
     }
   }

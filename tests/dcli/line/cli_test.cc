@@ -18,7 +18,7 @@ const std::vector<std::string> kCommands = {
     "define",  "check",     "machines", "graph",      "start",  "instances",  "show",
     "history", "ready",     "changes",  "transition", "extend", "relinquish", "work",
     "pause",   "resume",    "skip",     "cancel",     "groups", "token",      "completion",
-    "clock",   "schedules", "triggers", "limits"};
+    "clock",   "schedules", "triggers", "limits",    "logs"};
 
 constexpr const char* kTwo =
     "id: a\nnodes: {s: {start: true, transitions: {ok: e}}, e: {final: true}}\n---\n"

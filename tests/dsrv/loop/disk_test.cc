@@ -33,5 +33,14 @@ TEST_CASE("room is scarce below the reserve, none below half of it, and back a l
   CHECK(RoomOf(0, 0, kNone) == kAmple);
 }
 
+TEST_CASE("what can be done without goes before room is scarce") {
+  constexpr uint64_t kMebibyte = 1 << 20;
+  CHECK(NearlyScarce(1'249 * kMebibyte, 1'000 * kMebibyte));
+  CHECK(!NearlyScarce(1'250 * kMebibyte, 1'000 * kMebibyte));
+  CHECK(NearlyScarce(73 * kMebibyte, 10 * kMebibyte));
+  CHECK(!NearlyScarce(74 * kMebibyte, 10 * kMebibyte));
+  CHECK(!NearlyScarce(0, 0));
+}
+
 }  // namespace
 }  // namespace dfsmr

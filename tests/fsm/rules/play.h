@@ -210,7 +210,7 @@ class Play {
       answer.singleton = true;
       return answer;
     }
-    LimitAnswer WouldAnswer(const Instance& instance) override { return Ask(instance); }
+    LimitAnswer WouldAnswer(const Instance& of) override { return Ask(of); }
     std::string key;
     std::string holder;
   };

@@ -334,6 +334,10 @@ void Model::Pause(const std::string& id, const Result<Ok>& answer) {
 
 void Model::Resume(const std::string& id, const std::string& node, bool force,
                    const Result<Ok>& answer) {
+  if (const auto known = lives_.find(id); answer && known != lives_.end()) {
+    if (known->second.opaque) known->second.cancel_requested = false;
+    resumed_ |= known->second.opaque;
+  }
   Life* life = Touch(id, "Resume", answer.has_value(), ReasonOf(answer));
   if (!life) return;
   if (life->Stopped()) return Continue(*life, node, force, answer);

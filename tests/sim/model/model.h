@@ -213,6 +213,7 @@ class Model {
   bool stopping_ = false;
   std::map<std::string, std::vector<Machine>> machines_;  // by id, version n at n - 1
   std::map<std::string, Life> lives_;
+  bool resumed_ = false;  // an instance that is not followed, once it had stopped
   std::map<std::string, Handed> handed_;  // by claim, all that workers were ever told of
   std::set<std::string> voided_;          // of them, those that no crash brings back
   std::set<std::string> clients_;         // instances that clients have started

@@ -130,7 +130,8 @@ void Model::CompareOne(const Row& stored, bool exact) {
   }
   const Life& life = known->second;
   if (life.opaque) {
-    return Expect(!life.cancel_requested || row.Cancelling() || row.Stopped(),
+    const bool followed = resumed_ && !row.parent.empty();  // children are resumed with theirs
+    return Expect(!life.cancel_requested || followed || row.Cancelling() || row.Stopped(),
                   row.id + " was cancelled, and does not know");
   }
   const Life other = LifeOf(stored);

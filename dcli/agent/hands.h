@@ -1,0 +1,147 @@
+// What an agent has in hand: the claims, their runs, their reports, and the orders about them.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "dcli/agent/loop.h"
+#include "dcli/agent/run.h"
+#include "dcli/agent/serve.h"
+#include "dcli/agent/surroundings.h"
+#include "dcli/call/agents.h"
+#include "dcli/call/context.h"
+#include "dcli/call/log_pump.h"
+#include "dcli/system/printer.h"
+
+namespace dfsmr::cli {
+
+struct AgentPlan {
+  v1::Register registration;
+  v1::ReadyRequest open;
+  std::vector<Worker> workers;
+  Surroundings surroundings;  // `mark` and `folders` are set once the server has answered
+  std::string base_folder;    // where the folders of operations are made
+  std::chrono::milliseconds grace{300'000};
+  bool once = false;
+  std::optional<std::chrono::milliseconds> idle_exit;
+  bool logs = true;
+  bool print = false;
+};
+
+// The loop's thread. What is to be said to the server is gathered in `out_`: whoever owns the
+// stream sends it.
+class Hands {
+ public:
+  Hands(Context& context, AgentPlan plan);
+  virtual ~Hands();
+  Hands(const Hands&) = delete;
+  Hands& operator=(const Hands&) = delete;
+
+ protected:
+  struct Hand;
+  enum class Order { kNone, kCancel, kForce, kKill };
+
+  // Called when a task has begun to run, and when one has left the hand.
+  virtual void TaskBegun() = 0;
+  virtual void MayEnd() = 0;
+
+  // hands.cc: what it has in hand.
+  void Take(const v1::Task& task);
+  void Refuse(const v1::Task& task, const std::string& reason);
+  void BeginWaiting();
+  void AskToBegin(Hand* hand);
+  void Extended(const std::string& claim, const v1::ExtendResponse::Item& answer);
+  void ExtendFailed(Hand* hand, const Error& error);
+  void Begun(Hand* hand, const v1::ExtendResponse::Item& answer);
+  void Start(Hand* hand);
+  RunEvents EventsOf(const std::string& claim);
+  void Extend(Hand* hand);
+  void ScheduleExtend(Hand* hand, const google::protobuf::Timestamp& until);
+  void Tell(Hand* hand);
+  void TimeOut(Hand* hand);
+  void Obey(const std::string& claim, Order order);
+  void StopRun(Hand* hand);
+  void Orders(const v1::WorkResponse& work);
+
+  // reports.cc: how it ends.
+  void Ended(Hand* hand, const RunEnd& end);
+  void Stopped(Hand* hand, const RunEnd& end);
+  void Report(Hand* hand, const Verdict& verdict);
+  void SendReport(Hand* hand);
+  void Answered(const std::string& claim, const v1::TransitionResult& result);
+  void NotTaken(Hand* hand, const Error& error);
+  void NoSuchTransition(const std::string& claim, const Error& error,
+                        const Result<std::vector<std::string>>& legal);
+  void GiveBack(Hand* hand, const std::string& reason, bool refused = false);
+  void EndSilently(Hand* hand, const std::string& why);
+  void Finish(Hand* hand, const std::string& how);
+  void AddStop(const std::string& instance, const std::string& claim, v1::StopReport::Stage stage);
+  void Repeat();
+
+  void Note(const std::string& line);
+  void Log(const Hand& hand, LogStream stream, std::string line);
+  Hand* Find(const std::string& claim);
+  void Aside(std::function<void()> work);  // something slow, in a thread of its own
+
+  Keeper& keeper() { return *keeper_; }
+
+  Context& context_;
+  AgentPlan plan_;
+  Loop loop_;
+  std::unique_ptr<Keeper> keeper_;
+  Printer printer_;
+  std::unique_ptr<LogPump> logs_;
+  std::map<std::string, std::unique_ptr<ServePool>> pools_;  // by worker
+  std::map<std::string, std::unique_ptr<Hand>> hands_;       // by claim
+  std::deque<std::string> waiting_;                          // claims that have not begun
+  v1::AgentMessage out_;                                     // not sent yet
+  std::deque<std::string> results_;                          // claims whose reports are unanswered
+  std::deque<std::string> extends_;                          // and extends
+  struct Said {
+    SteadyTime time;
+    v1::AgentMessage message;
+  };
+  std::deque<Said> said_;  // what is not answered: repeated when the stream has broken
+  std::unordered_map<std::string, std::string> ended_;  // instances by claims, of the last ones
+  std::deque<std::string> ended_order_;
+  bool connected_ = false;
+  Duration clock_ahead_{};  // of the server's clock
+  std::vector<std::thread> asides_;
+};
+
+struct Hands::Hand {
+  explicit Hand(Loop& loop) : extend(loop), timeout(loop), tell(loop), again(loop) {}
+
+  std::string Name() const { return task.instance() + " at " + task.machine() + "/" + task.node(); }
+
+  enum class Stage { kWaiting, kBeginning, kRunning, kReporting };
+  v1::Task task;
+  const Worker* worker = nullptr;
+  Stage stage = Stage::kWaiting;
+  bool begun = false;
+  bool at_most_once = false;
+  Order order = Order::kNone;
+  bool lost = false;  // somebody else's now
+  bool timed_out = false;
+  bool given_back = false;  // by the agent's own end
+  Timer extend;
+  Timer timeout;
+  Timer tell;
+  Timer again;
+  SteadyTime told_at{};
+  double progress = 0;
+  std::string note;
+  std::string checkpoint;  // not taken by the server yet
+  std::string sent_checkpoint;
+  std::unique_ptr<cli::Run> run;
+  Verdict verdict;
+};
+
+}  // namespace dfsmr::cli

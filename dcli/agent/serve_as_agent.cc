@@ -1,0 +1,281 @@
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "dcli/agent/agent.h"
+#include "dcli/agent/host.h"
+#include "dcli/commands/agents.h"
+#include "dcli/system/signals.h"
+#include "dcli/text/text.h"
+#include "dcli/text/values.h"
+#include "fsm/base/names.h"
+
+namespace dfsmr::cli {
+namespace {
+
+constexpr int kMostSlots = 1'000;
+constexpr size_t kMostCapabilities = 64;
+constexpr size_t kMostLabels = 64;
+using std::chrono::milliseconds;
+
+// A duration of a flag, between two others.
+Result<Duration> Between(const char* flag, const std::string& text, Duration least, Duration most) {
+  const auto duration = ParseDuration(text);
+  if (!duration) return BadUsage(std::string(flag) + ": " + duration.error().message);
+  if (*duration >= least && *duration <= most) return *duration;
+  return BadUsage(std::string(flag) + " is from " + DurationText(least) + " to " +
+                  DurationText(most) + ", not " + text);
+}
+
+// The words of a command line of the agent's own, the program found on PATH or here.
+Result<std::vector<std::string>> CommandWords(const std::string& what, const std::string& line) {
+  std::vector<std::string> words;
+  for (std::string& word : Split(line, ' ')) {
+    if (!word.empty()) words.push_back(std::move(word));
+  }
+  if (words.empty()) return BadUsage(what + " needs a command");
+  char here[PATH_MAX] = ".";
+  if (getcwd(here, sizeof here) == nullptr) return BadUsage("there is no current directory");
+  const std::string program = FindProgram(words[0], here);
+  if (program.empty()) return BadUsage("cannot run " + words[0] + " of " + what + ": not found");
+  words[0] = program;
+  return words;
+}
+
+Result<std::string> FileText(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  if (file) text << file.rdbuf();
+  if (file) return text.str();
+  return BadUsage("cannot read " + path);
+}
+
+std::string FolderOf(const std::string& path) {
+  char whole[PATH_MAX] = "";
+  if (realpath(path.c_str(), whole) == nullptr) return "/";
+  const std::string text = whole;
+  return text.substr(0, std::max<size_t>(text.rfind('/'), 1));
+}
+
+class Planner {
+ public:
+  Planner(Context& context, const AgentOptions& options) : context_(context), options_(options) {}
+
+  // Fails with bad usage. What is wrong with the file of workers is in `diagnostics`.
+  Result<AgentPlan> Make(std::vector<Diagnostic>* diagnostics) {
+    plan_.surroundings.cgroups = options_.check ? Cgroups() : Cgroups::Find();
+    for (const auto& step : {&Planner::TakeNames, &Planner::TakeTimes, &Planner::TakeCapabilities,
+                             &Planner::TakeCommands}) {
+      const auto taken = (this->*step)();
+      if (!taken) return taken.error();
+    }
+    const auto workers = TakeWorkers(diagnostics);
+    if (!workers) return workers.error();
+    const auto actions = TakeActions();
+    if (!actions) return actions.error();
+    return plan_;
+  }
+
+ private:
+  Result<Ok> TakeNames() {
+    v1::Register& registration = plan_.registration;
+    *registration.mutable_host() = ThisHost();
+    registration.mutable_host()->set_cgroups(plan_.surroundings.cgroups.limits());
+    registration.set_name(options_.name.empty() ? registration.host().hostname() : options_.name);
+    if (!ValidName(registration.name()) || ReservedName(registration.name())) {
+      return BadUsage("\"" + registration.name() +
+                      "\" cannot be the name of an agent: letters, "
+                      "digits, '.', '_' and '-', a letter or digit first; --name gives another");
+    }
+    registration.set_session(NewSession());
+    plan_.open.set_namespace_(context_.name_space);
+    registration.set_version(kVersion);
+    const auto labels = ParseLabels(options_.labels, registration.mutable_labels());
+    if (!labels) return labels.error();
+    if (options_.labels.size() > kMostLabels) return BadUsage("at most 64 labels");
+    if (options_.jobs < 0 || options_.jobs > kMostSlots) {
+      return BadUsage("--jobs must be from 1 to 1000");
+    }
+    const int cpus = static_cast<int>(registration.host().cpus());
+    plan_.open.set_max_tasks(options_.jobs > 0 ? options_.jobs : std::min(cpus, kMostSlots));
+    if (options_.once) plan_.open.set_max_tasks(1);
+    if (options_.cache_mb < 1) return BadUsage("--cache-mb must be at least 1");
+    Surroundings& surroundings = plan_.surroundings;
+    surroundings.agent = registration.name();
+    surroundings.server = context_.client->server();
+    surroundings.name_space = context_.name_space.empty() ? "default" : context_.name_space;
+    const char* folder = std::getenv("TMPDIR");
+    plan_.base_folder = folder != nullptr && *folder == '/' ? folder : "/tmp";
+    plan_.once = options_.once;
+    plan_.logs = !options_.no_logs;
+    plan_.print = options_.print;
+    return Ok{};
+  }
+
+  Result<Ok> TakeTimes() {
+    using std::chrono::hours;
+    using std::chrono::minutes;
+    using std::chrono::seconds;
+    const auto begin = Between("--begin-within", options_.begin_within, seconds(1), minutes(10));
+    if (!begin) return begin.error();
+    const auto keep = Between("--keep-for", options_.keep_for, seconds(0), minutes(5));
+    if (!keep) return keep.error();
+    const auto grace = Between("--grace", options_.grace, seconds(0), hours(24 * 365));
+    if (!grace) return grace.error();
+    *plan_.open.mutable_begin_within() = ToProto(*begin);
+    *plan_.open.mutable_keep_for() = ToProto(*keep);
+    plan_.grace = std::chrono::duration_cast<milliseconds>(*grace);
+    if (options_.idle_exit.empty()) return Ok{};
+    const auto idle = Between("--idle-exit", options_.idle_exit, seconds(0), hours(24 * 365));
+    if (!idle) return idle.error();
+    plan_.idle_exit = std::chrono::duration_cast<milliseconds>(*idle);
+    return Ok{};
+  }
+
+  Result<Ok> TakeCapabilities() {
+    std::set<std::string> words = {"linux", plan_.registration.host().arch()};
+    if (plan_.surroundings.cgroups.limits()) words.insert("cgroup");
+    for (const std::string& word : options_.capabilities) {
+      if (!ValidName(word)) {
+        return BadUsage("--capability \"" + word +
+                        "\" is no name: letters, digits, '.', '_' and "
+                        "'-', a letter or digit first");
+      }
+      words.insert(word);
+    }
+    if (words.size() > kMostCapabilities) {
+      return BadUsage("an agent has at most 64 capabilities, its own included");
+    }
+    for (const std::string& word : words) plan_.open.add_capabilities(word);
+    for (const std::string& queue : options_.queues) plan_.open.add_queues(queue);
+    return Ok{};
+  }
+
+  Result<Ok> TakeCommands() {
+    Surroundings& surroundings = plan_.surroundings;
+    if (!options_.wrap.empty()) {
+      auto words = CommandWords("--wrap", options_.wrap);
+      if (!words) return words.error();
+      surroundings.wrap = *std::move(words);
+    }
+    for (const std::string& name : options_.pass_env) {
+      if (name.empty() || name.find('=') != name.npos) {
+        return BadUsage("--pass-env \"" + name + "\" is not the name of a variable");
+      }
+      if (const char* value = std::getenv(name.c_str())) {
+        surroundings.passed.push_back(name + "=" + value);
+      }
+    }
+    for (const std::string& pair : options_.middleware) {
+      const size_t equals = pair.find('=');
+      if (equals == pair.npos || equals == 0 || equals + 1 == pair.size()) {
+        return BadUsage("--middleware \"" + pair + "\" is not NAME=COMMAND");
+      }
+      auto words = CommandWords("--middleware", pair.substr(equals + 1));
+      if (!words) return words.error();
+      surroundings.middleware[pair.substr(0, equals)] = *std::move(words);
+    }
+    return Ok{};
+  }
+
+  Result<Ok> TakeWorkers(std::vector<Diagnostic>* diagnostics) {
+    for (const std::string& name : options_.packages) plan_.open.add_packages(name);
+    if (options_.workers.empty()) {
+      if (options_.packages.empty()) plan_.open.add_packages("*");
+      plan_.open.set_dry_run(true);
+      return Ok{};
+    }
+    const auto text = FileText(options_.workers);
+    if (!text) return text.error();
+    WorkersFile file =
+        ParseWorkers(*text, options_.workers, FolderOf(options_.workers), diagnostics);
+    if (HasErrors(*diagnostics)) return Ok{};
+    for (const Worker& worker : file.workers) {
+      for (const std::string& word : worker.required) {
+        const auto& own = plan_.open.capabilities();
+        if (std::ranges::find(own, word) != own.end()) continue;
+        return BadUsage("the worker " + worker.name + " of " + options_.workers + " requires " +
+                        word + ", which this agent does not have; --capability " + word +
+                        " says that it has");
+      }
+      if (worker.dry_run) plan_.open.set_dry_run(true);
+    }
+    plan_.workers = std::move(file.workers);
+    plan_.surroundings.middleware.merge(file.middleware);  // the flags win
+    return Ok{};
+  }
+
+  // What the workers serve, but nothing else than --action says.
+  Result<Ok> TakeActions() {
+    std::set<std::string> actions;
+    const auto& wanted = options_.actions;
+    for (const Worker& worker : plan_.workers) {
+      for (const std::string& pattern : worker.serves) {
+        if (wanted.empty()) actions.insert(pattern);
+        for (const std::string& action : wanted) {
+          if (Fit(pattern, action) > 0)
+            actions.insert(action);
+          else if (Fit(action, pattern) > 0)
+            actions.insert(pattern);
+        }
+      }
+    }
+    if (!plan_.workers.empty() && actions.empty()) {
+      return BadUsage("no worker of " + options_.workers + " serves " + Join(wanted, ", "));
+    }
+    if (plan_.workers.empty() && !wanted.empty()) actions = {wanted.begin(), wanted.end()};
+    for (const std::string& action : actions) plan_.open.add_actions(action);
+    return Ok{};
+  }
+
+  Context& context_;
+  const AgentOptions& options_;
+  AgentPlan plan_;
+};
+
+int Refused(Context& context, const AgentOptions& options,
+            const std::vector<Diagnostic>& diagnostics) {
+  std::string lines;
+  size_t errors = 0;
+  for (const Diagnostic& diagnostic : diagnostics) {
+    lines += Format(diagnostic) + "\n";
+    if (diagnostic.error) ++errors;
+  }
+  return context.Fail(kRefused,
+                      options.workers + " cannot be used: " + std::to_string(errors) +
+                          (errors == 1 ? " error" : " errors"),
+                      "dcli agent --workers FILE --check checks it again", lines);
+}
+
+}  // namespace
+
+int ServeAsAgent(Context& context, const AgentOptions& options) {
+  std::vector<Diagnostic> diagnostics;
+  auto plan = Planner(context, options).Make(&diagnostics);
+  if (HasErrors(diagnostics)) return Refused(context, options, diagnostics);
+  if (!plan) return context.FailUsage(plan.error());
+  for (const Diagnostic& diagnostic : diagnostics) context.Note(Format(diagnostic));
+  if (options.check) {
+    if (!context.names()) {
+      const size_t count = plan->workers.size();
+      context.out << (options.workers.empty() ? "the flags are fine"
+                                              : options.workers + ": " + std::to_string(count) +
+                                                    (count == 1 ? " worker" : " workers"))
+                  << '\n';
+    }
+    return kSucceeded;
+  }
+  signal(SIGPIPE, SIG_IGN);  // a command need not read its standard input
+  Agent agent(context, *std::move(plan));
+  const Interrupts interrupts([&agent](int count) { agent.Interrupt(count); });
+  return agent.Run();
+}
+
+}  // namespace dfsmr::cli

@@ -1,0 +1,59 @@
+// The commands about agents: dcli agent, agents and ps.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "dcli/call/context.h"
+
+namespace dfsmr::cli {
+
+// dcli/agent/serve_as_agent.cc
+struct AgentOptions {
+  std::vector<std::string> packages;
+  std::string workers;  // a file
+  std::vector<std::string> queues;
+  std::vector<std::string> actions;
+  std::vector<std::string> capabilities;
+  std::vector<std::string> labels;
+  std::string name;
+  int jobs = 0;  // 0: as many as there are CPUs
+  std::string cache;
+  int cache_mb = 2048;
+  std::string begin_within = "30s";
+  std::string keep_for = "10s";
+  std::string grace = "5m";
+  std::string idle_exit;
+  bool once = false;
+  std::string wrap;
+  std::vector<std::string> pass_env;
+  std::vector<std::string> middleware;  // NAME=COMMAND
+  bool no_logs = false;
+  bool print = false;
+  bool check = false;
+};
+int ServeAsAgent(Context& context, const AgentOptions& options);
+
+// agents.cc
+struct AgentsOptions {
+  std::string action;  // list, show, drain, undrain, evict; or the name of an agent to show
+  std::string name;
+  std::string state;
+  std::vector<std::string> capabilities;
+  std::vector<std::string> labels;
+  std::string reason;
+  bool wait = false;
+};
+int Agents(Context& context, const AgentsOptions& options);
+
+struct PsOptions {
+  std::string instance;
+  std::string agent;
+};
+int Ps(Context& context, const PsOptions& options);
+
+// What follows a cancel --kill: waits until no process of the instance is left on an agent, and
+// tells of each. The exit status.
+int AwaitLeftovers(Context& context, const std::string& instance);
+
+}  // namespace dfsmr::cli

@@ -1,0 +1,152 @@
+"""dcli agent and dsrv together, with real processes."""
+import json
+import os
+import signal
+import subprocess
+
+import pytest
+
+from support import DCLI, JOB, ONCE, Cli, eventually
+from test_agent_run import away, lives, those_away
+
+WORKERS = """\
+workers:
+  job.work: {{run: ./job.sh, kill_after: 1s}}
+  once.work: {{run: ./job.sh, kill_after: 1s}}
+  quick.work: {{run: [python3, quick.py], mode: serve}}
+"""
+QUICK = """\
+import json, sys
+for line in sys.stdin:
+    word = json.loads(line)
+    if word["type"] == "task":
+        print(json.dumps({"type": "result", "id": word["id"]}), flush=True)
+"""
+
+
+class Live:
+    """An agent of one namespace."""
+
+    def __init__(self, space, folder, job, *flags):
+        script = folder / "job.sh"
+        script.write_text("#!/bin/sh\n" + job)
+        script.chmod(0o755)
+        (folder / "quick.py").write_text(QUICK)
+        (folder / "workers.yaml").write_text(WORKERS.format())
+        self.space, self.folder, self.flags = space, folder, flags
+        self.cli = Cli(space.server.address, space.name)
+        self.log = folder / "agent.log"
+        self.start()
+
+    def start(self):
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [str(DCLI), "agent", "--workers", str(self.folder / "workers.yaml"), "--name", "h1",
+                 "--jobs", "4", *self.flags],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                env={**self.cli.environment, "no_proxy": "127.0.0.1"})
+        eventually(lambda: self.listed() == "ACTIVE")
+
+    def listed(self):
+        agents = self.cli.json("agents").get("agents", [])
+        return agents[0].get("state") if agents else None
+
+    def result(self, instance):
+        return self.cli.json("show", instance).get("result")
+
+    def kill(self):
+        os.kill(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+@pytest.fixture
+def live(space, tmp_path):
+    agents = []
+
+    def begin(job, *flags, of=None):
+        space_of = of or space
+        for source in (JOB, ONCE, JOB.replace("job", "quick")):
+            space_of.define(source)
+        agents.append(Live(space_of, tmp_path, job, *flags))
+        return agents[-1]
+
+    yield begin
+    for one in agents:
+        if one.process.poll() is None:
+            one.process.kill()
+        one.process.wait()
+
+
+def test_an_operation_from_start_to_report(live, space):
+    one = live("echo '{\"output\": {\"n\": 1}}'")
+    id = space.start("job")
+    eventually(lambda: one.result(id) == "SUCCESS")
+    assert json.loads(one.cli.json("show", id)["outputs"]["work"]) == {"n": 1}
+    one.process.terminate()
+    assert one.process.wait(10) == 0
+    assert one.listed() == "OFFLINE"
+
+
+def test_cancel_kill_leaves_no_process(live, space, tmp_path):
+    one = live(away(tmp_path) + "trap '' TERM; while :; do sleep 0.01; done")
+    id = space.start("job")
+    [pid] = those_away(tmp_path)
+    row = one.cli.ok("ps", id).splitlines()[1].split()
+    assert row[:4] == [id, "work", "1", "h1"]
+    done = one.cli("cancel", id, "--kill")
+    assert done.returncode == 0 and "no process of it is left" in done.stderr
+    assert not lives(pid)
+    assert one.result(id) == "CANCELLED"
+
+
+def test_a_plain_cancel_waits_for_the_end(live, space, tmp_path):
+    one = live(away(tmp_path) + "exec sleep 1000")
+    id = space.start("job")
+    [pid] = those_away(tmp_path)
+    one.cli.ok("cancel", id)
+    eventually(lambda: one.result(id) == "CANCELLED")
+    assert not lives(pid)
+
+
+def test_another_agent_takes_what_a_killed_one_had(live, space, tmp_path):
+    one = live(away(tmp_path) + f"[ -e {tmp_path}/again ] || exec sleep 1000", "--keep-for", "1s")
+    id = space.start("job")
+    [pid] = those_away(tmp_path)
+    (tmp_path / "again").touch()
+    one.kill()
+    eventually(lambda: not lives(pid), within=1)
+    one.start()
+    eventually(lambda: one.result(id) == "SUCCESS")
+
+
+def test_at_most_once_is_not_run_again(live, space, tmp_path):
+    one = live(away(tmp_path) + "exec sleep 1000", "--keep-for", "1s")
+    id = space.start("once")
+    those_away(tmp_path)
+    one.kill()
+    one.start()
+    other = space.start("job")
+    those_away(tmp_path, 2)
+    assert len(those_away(tmp_path)) == 2, "at most once was run twice"
+    assert one.cli.json("show", id)["state"] == "RUNNING" and other
+
+
+def test_an_operation_outlives_the_server(live, new_server, tmp_path):
+    server = new_server().start()
+    os.mkfifo(tmp_path / "fifo")
+    one = live(away(tmp_path) + f"read x < {tmp_path}/fifo", of=server.space("default"))
+    id = server.space("default").start("job")
+    [pid] = those_away(tmp_path)
+    server.kill()
+    server.start()
+    assert lives(pid)
+    (tmp_path / "fifo").write_text("x\n")
+    eventually(lambda: one.result(id) == "SUCCESS", within=20)
+    assert len(those_away(tmp_path)) == 1
+
+
+def test_many_short_tasks(live, space):
+    one = live("true")
+    ids = space.start_many("quick", 300)
+    eventually(lambda: len(one.cli.ok("instances", "--machine", "quick", "--result", "success",
+                                      "--limit", "0", "-o", "name").split()) == len(ids), 30)

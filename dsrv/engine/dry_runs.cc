@@ -16,6 +16,38 @@ bool WaitsForTime(const Machine& machine, const Token& token) {
   return !suspended || !token.step || token.step->wake != "timeout";
 }
 
+void Count(Resident& resident, const std::string& name, int64_t by) {
+  auto& counts = resident.instance.dry_run->given;
+  auto count = std::ranges::find(counts, name, &std::pair<std::string, uint64_t>::first);
+  if (count == counts.end()) count = counts.insert(counts.end(), {name, 0});
+  count->second += static_cast<uint64_t>(by);
+}
+
+std::vector<rows::ChildStart> ChildrenOf(const DryAnswer& answer) {
+  std::vector<rows::ChildStart> children;
+  for (const DryStart& start : answer.children) {
+    rows::ChildStart& child = children.emplace_back();
+    child.machine = start.machine;
+    child.version = start.version;
+    child.id = start.id;
+    child.spec.params = start.params;
+  }
+  return children;
+}
+
+std::vector<StartArgs> StartsOf(const std::string& ns, const DryAnswer& answer) {
+  std::vector<StartArgs> starts;
+  for (const DryStart& start : answer.starts) {
+    StartArgs& args = starts.emplace_back();
+    args.ns = ns;
+    args.machine = start.machine;
+    args.version = start.version;
+    args.id = start.id;
+    args.spec.params = start.params;
+  }
+  return starts;
+}
+
 }  // namespace
 
 void DryRuns::Enlist(const Instance& instance, const Token& token) {
@@ -103,20 +135,18 @@ void DryRuns::Report(Resident& resident, const Token& token, GivenAnswer given) 
   args.node = NodeName(resident.machine(), now->node);
   args.made_up = true;
   if (args.transition == "error" && args.error.empty()) args.error = "reported in a dry run";
-  if (!given.of.empty() && given.answer.times > 0) {
-    auto& counts = resident.instance.dry_run->given;
-    auto count = std::ranges::find(counts, given.of, &std::pair<std::string, uint64_t>::first);
-    if (count == counts.end()) count = counts.insert(counts.end(), {given.of, 0});
-    ++count->second;
-  }
+  const bool counts = !given.of.empty() && given.answer.times > 0;
+  if (counts) Count(resident, given.of, +1);
   const std::string node = args.node;
   const std::string transition = args.transition;
   // Copies: the instance may not be in memory any more when a report has stopped it.
   const std::string ns = resident.instance.ns;
   const std::string id = resident.instance.id;
-  auto answer = reports_.Report(ns, id, std::move(args), {}, {});
+  auto answer = reports_.Report(ns, id, std::move(args), ChildrenOf(given.answer),
+                                StartsOf(ns, given.answer));
   if (answer) return;
   if (answer.error().code == Code::kResourceExhausted) {  // until there is room again
+    if (counts) Count(resident, given.of, -1);
     waiting_.emplace_back(ResidentKey(ns, id), visit);
     left_ = 0;
     return;

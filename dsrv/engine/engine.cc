@@ -83,10 +83,9 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       backfills(turn, documents, residents, schedules, groups),
       retention(turn, catalog, statistics, residents, groups, options),
       triggers({turn, documents, occurrences, residents, starter, launcher, retention, options}),
-      all{&followers, &planner,  &walker,     &family,    &limits,   &hooks,   &spawner,
-          &launcher,  &schedules, &canceller, &resumer,   &upgrades, &claims,  &sessions,
-          &timers,    &desk,     &operations, &agents,    &handouts, &groups,  &triggers,
-          &dry_runs} {
+      all{&followers,  &planner,   &walker,   &family,   &limits,   &hooks,    &spawner, &launcher,
+          &schedules,  &canceller, &resumer,  &upgrades, &claims,   &sessions, &timers,  &desk,
+          &operations, &agents,    &handouts, &groups,   &triggers, &dry_runs} {
   changer.Tell(all);
   changer.Consult([this](Resident& resident, const Reference& reference, const FreshOutput& fresh) {
     return values.ForCondition(resident, reference, fresh);

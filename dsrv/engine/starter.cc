@@ -4,7 +4,6 @@
 
 #include "fsm/base/json.h"
 #include "fsm/base/names.h"
-#include "fsm/rules/dry_run.h"
 
 namespace dfsmr {
 namespace {
@@ -58,33 +57,6 @@ Result<bool> SameStart(const StartArgs& args, const std::string& machine, const 
   return Error{Code::kAlreadyExists, Reason::kInstanceExists,
                "instance " + Quoted(args.id) + " exists already, of machine " + Quoted(machine) +
                    (same_machine ? " with other params" : "") + "; choose another id"};
-}
-
-// Why an answer of a dry run cannot be given: the machine has no such node, or that no such
-// transition. The steps of a plan are not known yet.
-std::optional<Error> RefusedAnswer(const std::map<std::string, std::string>& answers,
-                                   const Machine& machine) {
-  for (const auto& [name, text] : answers) {
-    const NodeIndex at = machine.Find(name);
-    if (at == kNoNode) {
-      Nearest nearest(name);
-      for (const Node& node : machine.nodes) nearest.Try(node.id);
-      return Error{Code::kNotFound, Reason::kNoSuchNode,
-                   "dry_answers: machine " + Quoted(machine.id) + " has no node " + Quoted(name) +
-                       nearest.Hint()};
-    }
-    auto answer = ReadDryAnswer(text);
-    const Node& node = machine.nodes[at];
-    const std::string transition = answer ? answer->report.transition : "";
-    const bool has = node.FindTransition(transition) && !transition.starts_with(kSystemPrefix);
-    if (has && node.kind != NodeKind::kDelay) continue;
-    return Error{Code::kInvalidArgument, Reason::kBadRequest,
-                 "dry_answers: node " + Quoted(name) +
-                     (node.kind == NodeKind::kDelay ? " is a delay, which takes no answer"
-                                                    : " has no transition " + Quoted(transition) +
-                                                          "; it has: " + node.LegalTransitions())};
-  }
-  return std::nullopt;
 }
 
 // Of several that name the same instance, one: the strictest.
@@ -208,8 +180,8 @@ Result<Starter::Prepared> Starter::Examine(StartArgs args, const Earlier& earlie
   const Machine& machine = (*version)->definition->machine;
   const ParamsCheck* check = args.flow ? args.flow->params.check.get() : machine.params.get();
   if (auto refusal = RefusalOf(args, check, turn_.now())) return *std::move(refusal);
-  if (!args.spec.dry_answers.empty() && machine.IsPlain() && !args.flow) {
-    if (auto refusal = RefusedAnswer(args.spec.dry_answers, machine)) return *std::move(refusal);
+  if (!args.spec.dry_answers.empty()) {
+    if (auto refusal = planner_.RefusedAnswer(args, **version)) return *std::move(refusal);
   }
   args.after = EachOnce(args.after);
   auto ended = EndedOf(args, earlier);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "fsm/rules/rules.h"
 
@@ -14,14 +15,26 @@ namespace dfsmr {
 inline constexpr std::string_view kDryRunClient = "dry run";  // who reports
 inline constexpr uint64_t kDryRunVisits = 10'000;             // one that makes more is stopped
 
+// An instance that is started with an answer.
+struct DryStart {
+  std::string machine;
+  uint32_t version = 0;
+  std::string id;
+  std::string params;  // JSON object; empty: none
+};
+
 // What the server reports at a node of a dry run.
 struct DryAnswer {
-  ReportArgs report;   // its client is kDryRunClient
-  uint64_t times = 0;  // on so many visits of the node; 0: on all
+  ReportArgs
+      report;  // its client is kDryRunClient; without a transition: what it is without answer
+  std::vector<DryStart> children;  // that a step starts, and waits for
+  std::vector<DryStart> starts;    // besides
+  uint64_t times = 0;              // on so many visits of the node; 0: on all
 };
 
 // As it was sent with the start: a transition, or a well-formed JSON object with the keys of a
-// report. The error says which keys there are.
+// report, in either spelling of theirs (wake_after, wakeAfter). The error says which keys there
+// are.
 Result<DryAnswer> ReadDryAnswer(std::string_view text);
 
 // The answer that was given for the node where a token of a dry run stands; nullopt: none counts

@@ -42,7 +42,7 @@ bool ReadDryRun(const Field& field, DryRunRule* out) {
     return false;
   }
   Keys keys(field, kKeys, "a dry_run has transition and output");
-  DryRunRule rule{.worker = false, .transition = "ok", .output = {}};
+  DryRunRule rule;
   bool sound = true;
   if (auto key = keys.Take("transition")) sound = ReadName(*key, "transition", &rule.transition);
   if (auto key = keys.Take("output")) sound = ReadOutput(*key, &rule.output) && sound;
@@ -54,7 +54,9 @@ bool ReadDryRun(const Field& field, DryRunRule* out) {
 bool ReadDryRunOfAction(const Field& field, DryRunRule* out) {
   DryRunRule rule;
   if (!ReadDryRun(field, &rule)) return false;
-  if (!rule.worker && std::ranges::find(kOfAction, rule.transition) == kOfAction.end()) {
+  const bool known =
+      rule.transition.empty() || std::ranges::find(kOfAction, rule.transition) != kOfAction.end();
+  if (!known) {
     field.Fail("an action has no transition " + Quoted(rule.transition) +
                " to report in a dry run; it has ok, error, suspend and, when a worker plans it, "
                "planned");

@@ -1,7 +1,10 @@
 """Dry runs: what the server reports in them, who does not see them, and dcli."""
 import json
+import subprocess
 
-from support import JOB, SOON, eventually, only, refused, state
+import pytest
+
+from support import DCLI, JOB, SOON, Cli, eventually, only, refused, state
 
 SHIP = """\
 id: ship
@@ -83,8 +86,11 @@ def test_answers_that_cannot_be(space):
         space.start("ship", dry_run=True, dry_answers={"build": "fine"})
     with refused("INVALID_ARGUMENT", "BAD_REQUEST"):
         space.start("ship", dry_run=True, dry_answers={"build": '{"times": 0}'})
-    with refused("NOT_FOUND", "NO_SUCH_NODE"):
+    with refused("INVALID_ARGUMENT", "BAD_REQUEST"):
         space.start("ship", dry_run=True, dry_answers={"biuld": "ok"})
+    space.define(PLAN)
+    with refused("INVALID_ARGUMENT", "BAD_REQUEST"):
+        space.start("roll", params={"host": "x"}, dry_run=True, dry_answers={"c": "ok"})
 
 
 def test_a_plan_is_walked(space):
@@ -122,7 +128,8 @@ def test_dcli_walks_it(dcli, space):
     space.define(ASK)
     done = dcli("start", "ship", "--dry-run", "--id", "good")
     assert done.returncode == 0 and "SUCCESS" in done.stdout
-    assert "build" in done.stderr
+    assert "build" in done.stderr and "dry run" in done.stderr
+    assert "Dry run" in dcli.ok("show", "good")
     assert dcli("start", "ship", "--dry-run", "--answer", "build=bad").returncode == 1
     waits = dcli("start", "ask", "--dry-run")
     assert waits.returncode == 1 and "wait" in waits.stderr
@@ -132,3 +139,74 @@ def test_dcli_walks_it(dcli, space):
     assert "good" in dcli.ok("instances", "--dry-run")
     assert "good" not in dcli.ok("changes", "--after", "0", "--no-follow")
     assert "good" in dcli.ok("changes", "--after", "0", "--no-follow", "--dry-run")
+
+
+def test_no_trigger_sees_it(space):
+    space.define(JOB)
+    space.define(JOB.replace("job", "after"))
+    space.define("trigger: t\non: {change: {kind: finished, machine: job}}\n"
+                 "start: {machine: after}\n")
+    dry = space.start("job", dry_run=True)
+    space.ends(dry, "SUCCESS")
+    real = space.start("job")
+    space.report(only(space.ready()))
+    space.ends(real, "SUCCESS")
+    eventually(lambda: [one for one in space.instances(dry_run=True).instances
+                        if one.machine == "after"])
+    assert len([one for one in space.instances(dry_run=True).instances
+                if one.machine == "after"]) == 1
+
+
+WORKERS = "workers:\n  deploy.run: {run: ./job.sh, dry_run: true}\n"
+SCRIPT = """\
+#!/bin/sh
+echo "told ${DFSMR_DRY_RUN-nothing}"
+grep -q '"dryRun": *true' && echo "by the task, too"
+until [ -e go ]; do sleep 0.02; done
+"""
+DEPLOY = """\
+action: deploy.run
+dry_run: worker
+---
+plan: deploy
+flow: [{step: a, action: deploy.run}]
+"""
+
+
+@pytest.fixture
+def agent(space, tmp_path):
+    script = tmp_path / "job.sh"
+    script.write_text(SCRIPT.replace("-e go", f"-e {tmp_path}/go"))
+    script.chmod(0o755)
+    (tmp_path / "workers.yaml").write_text(WORKERS)
+    cli = Cli(space.server.address, space.name)
+    with (tmp_path / "agent.log").open("wb") as log:
+        process = subprocess.Popen(
+            [str(DCLI), "agent", "--workers", str(tmp_path / "workers.yaml"), "--name", "h1"],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            env={**cli.environment, "no_proxy": "127.0.0.1"})
+    yield cli
+    process.kill()
+    process.wait()
+
+
+def lines_of(cli, instance):
+    return [json.loads(line) for line in cli.ok("logs", instance, "-o", "json").splitlines()]
+
+
+def test_an_agent_tells_its_commands(space, agent, tmp_path):
+    space.define(DEPLOY)
+    dry = space.start("deploy", dry_run=True)
+    eventually(lambda: any(line["text"] == "by the task, too" for line in lines_of(agent, dry)))
+    lines = lines_of(agent, dry)
+    assert any(line["text"] == "told 1" for line in lines)
+    assert all(line.get("dryRun") for line in lines)
+    [operation] = agent.json("ps", dry)["operations"]
+    assert operation["dryRun"]
+    (tmp_path / "go").touch()
+    space.ends(dry, "SUCCESS")
+    real = space.start("deploy")
+    space.ends(real, "SUCCESS")
+    lines = eventually(lambda: [line for line in lines_of(agent, real)
+                                if line["text"] == "told nothing"])
+    assert not any(line.get("dryRun") for line in lines)

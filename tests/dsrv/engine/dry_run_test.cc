@@ -80,7 +80,8 @@ nodes:
 TEST_CASE("what answers there may not be is refused at the start") {
   World world;
   world.Define("id: m\nnodes:\n  a: {start: true, transitions: {ok: z}}\n  z: {final: true}\n");
-  CHECK(TryDry(world, "m", "i", {{"b", "ok"}}).error().reason == Reason::kNoSuchNode);
+  CHECK(TryDry(world, "m", "i", {{"b", "ok"}}).error().reason == Reason::kBadRequest);
+  CHECK(TryDry(world, "m", "i", {{"z", "ok"}}).error().reason == Reason::kBadRequest);
   CHECK(TryDry(world, "m", "i", {{"a", "bad"}}).error().reason == Reason::kBadRequest);
   CHECK_FALSE(ReadDryAnswer(R"({"transition": 7})"));
   CHECK_FALSE(ReadDryAnswer(R"({"transitions": "ok"})"));
@@ -91,6 +92,51 @@ TEST_CASE("what answers there may not be is refused at the start") {
   REQUIRE(answer);
   CHECK(answer->report.wake_after == 5s);
   CHECK(answer->report.output == R"({"a": 1})");
+  CHECK(TryDry(world, "m", "i", {{"a", R"({"output": {"n": 1}})"}}));  // it is `ok`
+}
+
+TEST_CASE("the keys of an answer are those of a report, in either spelling") {
+  auto answer = ReadDryAnswer(R"({"transition": "suspend", "wakeAfter": "1m", "checkpoint": null,
+      "children": [{"machine": "m@2", "id": "c", "params": {"n": 1}}], "childrenConcurrency": 3,
+      "start": [{"machine": "other"}], "times": 2})");
+  REQUIRE_MESSAGE(answer, (answer ? "" : answer.error().message));
+  CHECK(answer->report.wake_after == 1min);
+  CHECK(answer->report.children == 1);
+  CHECK(answer->report.concurrency == 3);
+  CHECK(answer->report.checkpoint.empty());
+  REQUIRE(answer->children.size() == 1);
+  CHECK(answer->children[0].machine == "m");
+  CHECK(answer->children[0].version == 2);
+  CHECK(answer->children[0].id == "c");
+  CHECK(answer->children[0].params == R"({"n": 1})");
+  REQUIRE(answer->starts.size() == 1);
+  CHECK(answer->starts[0].machine == "other");
+  CHECK(answer->times == 2);
+  CHECK(ReadDryAnswer(R"({"error": "full"})")->report.transition == "error");
+  CHECK(ReadDryAnswer("{}")->report.transition.empty());
+  for (const char* wrong :
+       {R"({"wake_after": "1s"})", R"({"transition": "ok", "wake_after": "1s"})",
+        R"({"transition": "ok", "children": [{"machine": "m"}]})",
+        R"({"transition": "suspend", "children": [{"id": "m"}]})",
+        R"({"transition": "suspend", "children": [{"machine": "m", "colour": 1}]})",
+        R"({"start": [{"machine": "m@x"}]})", R"({"start": [{"machine": "m", "id": "a b"}]})",
+        R"({"start": {"machine": "m"}})", R"({"output": 7})", R"({"children_concurrency": -1})"}) {
+    CAPTURE(wrong);
+    CHECK_FALSE(ReadDryAnswer(wrong));
+  }
+}
+
+TEST_CASE("without `ok`, the first transition is reported") {
+  World world;
+  world.Define(R"(id: m
+nodes:
+  a: {start: true, transitions: {zeta: won, alpha: lost}}
+  won: {final: true}
+  lost: {final: true, result: error}
+)");
+  CHECK(ResultOf(world, "m") == InstanceResult::kSuccess);
+  CHECK(ResultOf(world, "m", {{"a", R"({"output": {"n": 1}})"}}) == InstanceResult::kSuccess);
+  CHECK(ResultOf(world, "m", {{"a", "alpha"}}) == InstanceResult::kError);
 }
 
 TEST_CASE("manual nodes take their answer, or wait; workers are asked where it says so") {
@@ -166,7 +212,8 @@ nodes:
   CHECK(world.Ready({.dry_run = true}).size() == 1);  // nothing of that
   CHECK(world.Node("m", "b").claimed == 1);
   CHECK(world.Node("m", "a").completed == 1);
-  CHECK_FALSE(world.TryStart({.machine = "m", .id = "other"}));
+  world.Start("m", "other");
+  CHECK(world.Must("other").result == InstanceResult::kError);
 }
 
 constexpr std::string_view kPlan = R"(
@@ -224,6 +271,155 @@ flow:
   const Instance wakes =
       Walk(world, "p", "k", {{"a", R"({"transition": "suspend", "wake_after": "9h"})"}});
   CHECK(wakes.result == InstanceResult::kWarning);  // it suspends again and again
+}
+
+TEST_CASE("answers for steps that are not there are refused, if the steps are known") {
+  World world;
+  world.Define(R"(
+action: work
+---
+action: find
+plan: worker
+---
+plan: sub
+flow: [{step: x, action: work}]
+---
+plan: p
+flow:
+  - {step: a, action: work}
+  - {step: s, plan: sub}
+  - {for_each: "${params.list}", as: one, do: {step: each, action: work}}
+---
+plan: q
+flow: [{step: a, action: find}]
+)");
+  const std::string params = R"({"list": [1, 2]})";
+  const auto reason = [&](const std::string& plan, const std::string& name) {
+    static int number = 0;
+    auto started = TryDry(world, plan, "r" + std::to_string(++number), {{name, "ok"}}, params);
+    return started ? Reason::kNone : started.error().reason;
+  };
+  CHECK(reason("p", "a") == Reason::kNone);
+  CHECK(reason("p", "s.x") == Reason::kNone);
+  CHECK(reason("p", "b") == Reason::kBadRequest);
+  CHECK(reason("p", "s") == Reason::kBadRequest);
+  CHECK(reason("q", "a.b") == Reason::kNone);  // what a planner plans is not known yet
+}
+
+TEST_CASE("rescues and conditions of a dry run are real") {
+  World world;
+  world.Define(R"(
+action: work
+---
+plan: skips
+flow:
+  sequence:
+    - {step: a, action: work, rescue: skip}
+    - {step: b, action: work, if: {failed: a}}
+---
+plan: fails
+flow: [{step: a, action: work, rescue: fail}]
+---
+plan: chooses
+flow:
+  sequence:
+    - {step: a, action: work, dry_run: {output: {n: 7}}}
+    - {step: more, action: work, if: {value: "${a.output.n}", greater: 5}, dry_run: worker}
+)");
+  CHECK(Walk(world, "skips", "i").result == InstanceResult::kSuccess);
+  CHECK(Walk(world, "skips", "j", {{"a", "error"}}).result == InstanceResult::kWarning);
+  CHECK(Walk(world, "fails", "k", {{"a", "error"}}).result == InstanceResult::kError);
+  CHECK(Walk(world, "chooses", "m").state == InstanceState::kRunning);
+  CHECK(Walk(world, "chooses", "n", {{"a", R"({"output": {"n": 1}})"}}).result ==
+        InstanceResult::kSuccess);
+  const auto tasks = world.Ready({.dry_run = true});
+  REQUIRE(tasks.size() == 1);
+  CHECK(tasks[0].instance == "m");
+}
+
+TEST_CASE("a planner plans nothing in a dry run, unless it is told what") {
+  World world;
+  world.Define(R"(
+action: work
+---
+action: find
+plan: worker
+---
+plan: p
+flow: [{step: a, action: find}]
+)");
+  CHECK(Walk(world, "p", "i").result == InstanceResult::kSuccess);
+  CHECK(Walk(world, "p", "j", {{"a", "ok"}}).result == InstanceResult::kSuccess);
+  const std::string planned =
+      R"({"transition": "planned", "output": {"flow": [{"step": "b", "action": "work"}]}})";
+  CHECK(Walk(world, "p", "k", {{"a", planned}, {"a.b", "error"}}).state == InstanceState::kPaused);
+}
+
+TEST_CASE("a worker of a dry run is given null for what nobody gave") {
+  World world;
+  world.Define(R"(
+action: make
+output: {type: object, required: [ip], properties: {ip: {type: string}}}
+---
+action: use
+dry_run: worker
+input: {type: object, properties: {ip: {type: string}}}
+---
+plan: p
+flow: [{step: a, action: make}, {step: b, action: use, input: {ip: "${a.output.ip}", n: 1}}]
+)");
+  CHECK(Walk(world, "p").state == InstanceState::kRunning);
+  const auto tasks = world.Ready({.dry_run = true});
+  REQUIRE(tasks.size() == 1);
+  CHECK(json::Same(tasks[0].node_params, R"({"ip": null, "n": 1})"));
+  CHECK(tasks[0].dry_run);
+  CHECK(world.Report(tasks[0], "ok"));
+  world.Drain();
+  CHECK(world.Must("i").result == InstanceResult::kSuccess);
+}
+
+TEST_CASE("no singleton holds a dry run, and none holds another") {
+  World world;
+  world.Define(R"(
+action: work
+dry_run: worker
+---
+plan: p
+singleton: only
+on_conflict: fail
+flow: [{step: a, action: work}]
+)");
+  world.Start("p", "real");
+  CHECK(Walk(world, "p", "one").state == InstanceState::kRunning);
+  CHECK(Walk(world, "p", "two").state == InstanceState::kRunning);
+  SUBCASE("") {}
+  SUBCASE("crash") { world.Crash(); }
+  REQUIRE(world.Do([](Engine& e) { return e.Cancel("ns", "real", CancelMode::kCancel); }));
+  world.Start("p", "next");
+  CHECK(world.Must("next").state == InstanceState::kRunning);
+  world.Start("p", "other");
+  CHECK(world.Must("other").result == InstanceResult::kError);
+}
+
+TEST_CASE("what an answer starts is dry, too") {
+  World world;
+  world.Define(R"(id: m
+nodes:
+  a: {start: true, transitions: {ok: z}}
+  z: {final: true}
+---
+action: work
+---
+plan: p
+flow: [{step: a, action: work}]
+)");
+  const std::string waits =
+      R"({"transition": "suspend", "children": [{"machine": "m", "id": "c"}], "times": 1})";
+  CHECK(Walk(world, "p", "i", {{"a", waits}}).result == InstanceResult::kSuccess);
+  CHECK(static_cast<bool>(world.Must("c").dry_run));
+  CHECK(Walk(world, "m", "j", {{"a", R"({"start": [{"machine": "m", "id": "d"}]})"}}).result ==
+        InstanceResult::kSuccess);
+  CHECK(static_cast<bool>(world.Must("d").dry_run));
 }
 
 TEST_CASE("the id of a dry run is not that of another instance") {

@@ -40,7 +40,7 @@ TEST_CASE("a node says who does its work in a dry run, or what is reported") {
 TEST_CASE("a transition that the node does not have is refused") {
   CHECK(Says(ProblemsOf(Machine("{transition: ok}")), "no transition 'ok'"));
   CHECK(Says(ProblemsOf(Machine("{transition: ok}")), "fine, bad"));
-  CHECK(Says(ProblemsOf(Machine("{output: {}}")), "no transition 'ok'"));
+  CHECK(ProblemsOf(Machine("{output: {}}")).empty());  // with `ok`, or the first there is
   CHECK(Says(ProblemsOf(Machine("{}")), "expected worker"));
   CHECK(Says(ProblemsOf(Machine("true")), "expected worker"));
   CHECK(Says(ProblemsOf(Machine("{transition: fine, output: 7}")), "output as a map"));

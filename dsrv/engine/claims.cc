@@ -198,13 +198,9 @@ ClaimId Claims::BornAfter(Resident& resident, ClaimId claim) {
 }
 
 void Claims::Absorb(const Change& change) {
-  for (const Tokens::Touched& touched : change.touched()) {
-    if (!touched.before) continue;
-    const Instance& instance = change.instance();
-    if (!instance.Stopped() && instance.tokens.Find(touched.visit)) continue;
-    for (const Claim& was : touched.before->claims) {
-      if (!was.given_back && was.id != change.self) Remember(change, touched.before->node, was);
-    }
+  for (const ClaimChange& claim : change.claims) {
+    if (claim.token || claim.before->given_back || claim.before->id == change.self) continue;
+    Remember(change, claim.token_before->node, *claim.before);
   }
 }
 

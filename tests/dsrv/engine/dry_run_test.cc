@@ -369,6 +369,8 @@ plan: p
 flow: [{step: a, action: make}, {step: b, action: use, input: {ip: "${a.output.ip}", n: 1}}]
 )");
   CHECK(Walk(world, "p").state == InstanceState::kRunning);
+  SUBCASE("") {}
+  SUBCASE("crash") { world.Crash(); }
   const auto tasks = world.Ready({.dry_run = true});
   REQUIRE(tasks.size() == 1);
   CHECK(json::Same(tasks[0].node_params, R"({"ip": null, "n": 1})"));

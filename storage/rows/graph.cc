@@ -46,10 +46,11 @@ void Encode(const StepAction& action, record::Work* out) {
   out->set_input(action.input.text);
   out->set_output(action.output.text);
   if (!action.runs_on.empty()) Encode(action.runs_on, out->mutable_runs_on());
-  if (action.dry_run == DryRunRule()) return;
-  out->mutable_dry_run()->set_worker(action.dry_run.worker);
-  out->mutable_dry_run()->set_transition(action.dry_run.transition);
-  out->mutable_dry_run()->set_output(action.dry_run.output);
+  if (action.dry_run != DryRunRule()) {
+    out->mutable_dry_run()->set_worker(action.dry_run.worker);
+    out->mutable_dry_run()->set_transition(action.dry_run.transition);
+    out->mutable_dry_run()->set_output(action.dry_run.output);
+  }
 }
 
 StepAction Decode(const record::Work& in) {

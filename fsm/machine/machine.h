@@ -15,6 +15,7 @@
 #include "fsm/base/template.h"
 #include "fsm/base/time.h"
 #include "fsm/machine/definition.h"
+#include "fsm/machine/dry_run.h"
 #include "fsm/machine/limit.h"
 #include "fsm/machine/retry.h"
 #include "fsm/machine/runs_on.h"
@@ -81,6 +82,7 @@ struct NodeSettings {
   RunsOn runs_on;                 // work; as written
   RetryPolicy retry;              // work
   AttemptBounds bounds;           // work
+  DryRunRule dry_run;             // work
   std::string description;
 };
 std::shared_ptr<const NodeSettings> NoSettings();  // the defaults

@@ -39,6 +39,7 @@ weight: {run: 4, finalize: 2}
 input: {type: object}
 output: {type: object, required: [v]}
 use: [audit, {name: trace, before: audit}]
+dry_run: {transition: error, output: {v: 1}}
 singleton: "k-${params.n}"
 on_conflict: wait
 ---
@@ -55,7 +56,7 @@ hooks: [{on: [paused], action: a, input: {who: ops}}]
 flow:
   sequence:
     - concurrence:
-        - {step: one, action: a, input: {v: "${params.n}"}}
+        - {step: one, action: a, input: {v: "${params.n}"}, dry_run: worker}
         - for_each: [1, 2, 3]
           as: n
           do: {step: each, action: a, input: {n: "${n}"}}
@@ -207,6 +208,7 @@ void Same(const StepAction& a, const StepAction& b) {
   CHECK(a.middleware == b.middleware);
   CHECK(a.input.text == b.input.text);
   CHECK(a.output.text == b.output.text);
+  CHECK(a.dry_run == b.dry_run);
 }
 
 void Same(const Step& a, const Step& b) {

@@ -213,11 +213,12 @@ void MachineRules::GiveBack(Stand& stand, Claimed& claim) {
   told.claim = claim.id;
 }
 
-// A task that never reached its worker was never claimed: its attempt is free again.
+// A task that never reached its worker was never claimed: its attempt is free again, if it is still
+// the last.
 void MachineRules::Unclaim(Stand& stand, ClaimId id, bool told) {
   const auto claim = std::ranges::find(stand.claims, id, &Claimed::id);
   if (claim == stand.claims.end() || claim->given_back) return;
-  --stand.attempts;
+  if (claim->attempt == stand.attempts) --stand.attempts;
   if (told) {
     GiveBack(stand, *claim);
   } else {

@@ -292,26 +292,21 @@ void Agents::Tell(const Name& name, ChangeKind kind, std::string note) {
 
 void Agents::Absorb(const Change& change) {
   const Instance& instance = change.instance();
-  for (const Tokens::Touched& touched : change.touched()) {
-    if (!touched.before) continue;
-    const Token* token = instance.Stopped() ? nullptr : instance.tokens.Find(touched.visit);
-    for (const Claim& was : touched.before->claims) {
-      if (!was.operation || was.operation->agent.empty() || was.given_back) continue;
-      const Claim* claim = token ? token->FindClaim(was.id) : nullptr;
-      const bool abandoned =
-          claim && claim->operation && claim->operation->abandoned && !was.operation->abandoned;
-      const bool reported = was.id == change.self && !claim;
-      if (!abandoned && !reported) continue;
-      auto at = agents_.find({instance.ns, was.operation->agent});
-      if (at == agents_.end()) continue;
-      at->second.dirty = true;
-      rows::AgentRow& row = at->second.row;
-      if (abandoned) ++row.abandoned;
-      if (!reported) continue;
-      ++row.done;
-      const auto& answer = instance.last_answer;
-      if (answer && answer->claim == was.id && answer->transition == "error") ++row.failed;
-    }
+  for (const auto& [visit, token_before, token, was, now] : change.claims) {
+    if (!was || !was->operation || was->operation->agent.empty() || was->given_back) continue;
+    const bool abandoned =
+        now && now->operation && now->operation->abandoned && !was->operation->abandoned;
+    const bool reported = was->id == change.self && !now;
+    if (!abandoned && !reported) continue;
+    auto at = agents_.find({instance.ns, was->operation->agent});
+    if (at == agents_.end()) continue;
+    at->second.dirty = true;
+    rows::AgentRow& row = at->second.row;
+    if (abandoned) ++row.abandoned;
+    if (!reported) continue;
+    ++row.done;
+    const auto& answer = instance.last_answer;
+    if (answer && answer->claim == was->id && answer->transition == "error") ++row.failed;
   }
 }
 

@@ -252,22 +252,14 @@ void Desk::ServeOne(WaiterId id, const Filter& filter) {
 
 void Desk::Absorb(const Change& change) {
   const Instance& instance = change.instance();
-  for (const Tokens::Touched& touched : change.touched()) {
-    const Token* token = instance.Stopped() ? nullptr : instance.tokens.Find(touched.visit);
-    if (touched.before) {
-      for (const Claim& was : touched.before->claims) {
-        const Claim* claim = token ? token->FindClaim(was.id) : nullptr;
-        if (was.Live() && !(claim && claim->Live())) Free(change, touched.visit, was);
-        if (was.id == change.self && claim && claim->given_back && token->handling &&
-            token->handling->refusals != RefusalsOf(*touched.before)) {
-          NoteRefusal(change, *token, *claim);
-        }
-      }
+  for (const ClaimChange& claim : change.claims) {
+    const auto& [visit, token_before, token, before, now] = claim;
+    if (claim.Left(&Claim::Live)) Free(change, visit, *before);
+    const bool given_back = now && before && now->id == change.self && now->given_back;
+    if (given_back && token->handling && token->handling->refusals != RefusalsOf(*token_before)) {
+      NoteRefusal(change, *token, *now);
     }
-    if (!token) continue;
-    for (const Claim& claim : token->claims) {
-      if (claim.Live() && claim.session != 0) HoldInHand(instance, token->visit, claim);
-    }
+    if (claim.Has(&Claim::Live) && now->session != 0) HoldInHand(instance, visit, *now);
   }
   if (instance.Stopped() || !change.Cancelled()) return;
   for (const Token& token : instance.tokens) {

@@ -102,7 +102,8 @@ void Desk::Explain(const Resident& resident, const WhyNot& why_not, InstanceWait
       waits->why[token.visit] = WhyLimited(closed->second.front());
       continue;
     }
-    const auto queue = HandOuts::KeyOf(*resident.version, *resident.graph, token);
+    const auto queue = HandOuts::KeyOf(*resident.version, *resident.graph, token,
+                                       static_cast<bool>(instance.dry_run));
     if (!queue || (queue->capabilities.empty() && queue->agent.empty())) continue;
     if (!workers) workers = WorkersOf(instance.ns);
     const auto [why, is_new] = known.try_emplace(Kind(*queue));

@@ -75,6 +75,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       launcher(turn, changer, starter, reports),
       schedules(turn, documents, occurrences, launcher),
       handouts(turn, agenda, residents, changer, values, limits, throttle, timers, upgrades),
+      dry_runs(turn, residents, changer, reports, handouts),
       desk(turn, agenda, claims, handouts, sessions),
       operations(turn, residents, changer, claims, desk),
       agents(turn, claims, sessions, desk, operations, options),
@@ -82,9 +83,9 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       backfills(turn, documents, residents, schedules, groups),
       retention(turn, catalog, statistics, residents, groups, options),
       triggers({turn, documents, occurrences, residents, starter, launcher, retention, options}),
-      all{&followers, &planner,  &walker,     &family,    &limits,   &hooks,   &spawner,
-          &launcher,  &schedules, &canceller, &resumer,   &upgrades, &claims,  &sessions,
-          &timers,    &desk,     &operations, &agents,    &handouts, &groups,  &triggers} {
+      all{&followers,  &planner,   &walker,   &family,   &limits,   &hooks,    &spawner, &launcher,
+          &schedules,  &canceller, &resumer,  &upgrades, &claims,   &sessions, &timers,  &desk,
+          &operations, &agents,    &handouts, &groups,   &triggers, &dry_runs} {
   changer.Tell(all);
   changer.Consult([this](Resident& resident, const Reference& reference, const FreshOutput& fresh) {
     return values.ForCondition(resident, reference, fresh);

@@ -26,7 +26,7 @@ void Add(std::map<std::string, uint64_t>* counts, const std::string& key, int64_
 }  // namespace
 
 void LimitCounts::Load(const Instance& instance) {
-  if (Holds(instance.state)) CountInstance(instance, +1);
+  if (Holds(instance.state) && !instance.dry_run) CountInstance(instance, +1);
 }
 
 void LimitCounts::CountInstance(const Instance& instance, int64_t by) {
@@ -79,6 +79,7 @@ void LimitCounts::CountTask(const Instance& instance, const Graph& graph, const 
 
 void LimitCounts::Absorb(const Change& change) {
   const Instance& instance = change.instance();
+  if (instance.dry_run) return;
   const bool held = Holds(change.before.state);
   const bool holds = Holds(instance.state);
   const bool counted =
@@ -93,7 +94,7 @@ void LimitCounts::Absorb(const Change& change) {
 }
 
 void LimitCounts::Claimed(const Resident& resident, const Token& token) {
-  if (tasks_.empty()) return;
+  if (tasks_.empty() || resident.instance.dry_run) return;
   const NodeSettings& settings = *resident.machine().nodes[token.node].settings;
   for (const std::string& key : {"queue:" + settings.queue, "action:" + settings.action}) {
     if (!tasks_.contains(ResidentKey(resident.instance.ns, key))) continue;
@@ -118,6 +119,7 @@ uint64_t LimitCounts::TasksOf(const std::string& ns, Agenda::Subject subject,
   uint64_t tasks = 0;
   residents_.ForEach([&](const Resident& resident) {
     const Tokens& tokens = resident.instance.tokens;
+    if (resident.instance.dry_run) return;
     if (resident.instance.ns != ns || tokens.Count(TokenState::kClaimed) == 0) return;
     for (const Token& token : tokens) {
       if (token.state != TokenState::kClaimed || !resident.graph->Has(token.node)) continue;
@@ -171,7 +173,8 @@ void LimitCounts::HoldersOf(const std::string& ns, const std::string& key, size_
   };
   residents_.ForEach([&](const Resident& resident) {
     const Instance& instance = resident.instance;
-    if (instance.ns != ns || !Holds(instance.state) || to->size() >= most) return;
+    if (instance.ns != ns || instance.dry_run || !Holds(instance.state) || to->size() >= most)
+      return;
     if (!IsTask(kind)) {
       if (holds(instance)) to->push_back({.instance = instance.id, .since = instance.start_time});
       return;

@@ -29,6 +29,7 @@ rows::LeftoverRow RowOf(const Instance& instance, const std::string& node, uint6
   row.begin_time = claim.Begun() ? claim.BeginTime() : Timestamp();
   row.deadline = claim.deadline;
   row.progress = claim.progress;
+  row.dry_run = static_cast<bool>(instance.dry_run);
   if (claim.operation) {
     row.note = claim.operation->note;
     row.signal_time = claim.operation->signal_time;
@@ -76,24 +77,14 @@ void Operations::Note(const Instance& instance, uint64_t visit, const Claim& cla
 
 void Operations::Absorb(const Change& change) {
   const Instance& instance = change.instance();
-  for (const Tokens::Touched& touched : change.touched()) {
-    const Token* token = instance.Stopped() ? nullptr : instance.tokens.Find(touched.visit);
-    if (touched.before) {
-      for (const Claim& was : touched.before->claims) {
-        if (!InHand(was)) continue;
-        const Claim* claim = token ? token->FindClaim(was.id) : nullptr;
-        if (claim && InHand(*claim)) continue;
-        const AgentName agent{instance.ns, was.operation->agent};
-        auto of = begun_.find(agent);
-        if (of == begun_.end() || of->second.erase(was.id) == 0) continue;
-        if (of->second.empty()) begun_.erase(of);
-        if (was.id != change.self) Leave(change, *touched.before, was);
-      }
-    }
-    if (!token) continue;
-    for (const Claim& claim : token->claims) {
-      if (InHand(claim)) Note(instance, token->visit, claim);
-    }
+  for (const ClaimChange& claim : change.claims) {
+    if (claim.Has(InHand)) Note(instance, claim.visit, *claim.now);
+    if (!claim.Left(InHand)) continue;
+    const ClaimId id = claim.before->id;
+    auto of = begun_.find({instance.ns, claim.before->operation->agent});
+    if (of == begun_.end() || of->second.erase(id) == 0) continue;
+    if (of->second.empty()) begun_.erase(of);
+    if (id != change.self) Leave(change, *claim.token_before, *claim.before);
   }
 }
 

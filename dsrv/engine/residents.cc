@@ -204,6 +204,10 @@ void Residents::Stage(Resident& resident, std::vector<Event>& events) {
       event.output.clear();
     }
     if (event.worker) KeepWorker(resident, event);
+    if (resident.instance.dry_run) {
+      if (!event.about) event.about = Event::About{};
+      event.about->dry_run = true;
+    }
     statistics_.Record(&event, resident.version);
     /*mutant record-not-in-history*/ resident.instance.history.push_back(turn_.last_seq()); /*end*/
   };

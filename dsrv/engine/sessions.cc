@@ -120,19 +120,9 @@ void Sessions::Load(Resident& resident) {
 
 void Sessions::Absorb(const Change& change) {
   const Instance& instance = change.instance();
-  for (const Tokens::Touched& touched : change.touched()) {
-    const Token* token = instance.Stopped() ? nullptr : instance.tokens.Find(touched.visit);
-    if (touched.before) {
-      for (const Claim& was : touched.before->claims) {
-        if (!Kept(was)) continue;
-        const Claim* claim = token ? token->FindClaim(was.id) : nullptr;
-        if (!claim || !Kept(*claim)) Forget(instance.ns, was);
-      }
-    }
-    if (!token) continue;
-    for (const Claim& claim : token->claims) {
-      if (Kept(claim)) Note(instance, token->visit, claim);
-    }
+  for (const ClaimChange& claim : change.claims) {
+    if (claim.Left(Kept)) Forget(instance.ns, *claim.before);
+    if (claim.Has(Kept)) Note(instance, claim.visit, *claim.now);
   }
 }
 

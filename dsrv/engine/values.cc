@@ -10,6 +10,9 @@
 namespace dfsmr {
 namespace {
 
+// The output that nobody gave, in a dry run.
+constexpr std::string_view kUnknown = "null";
+
 // Whether the key is the doubled one of a lenient reference: "##12" or "@@12".
 bool IsLenient(const std::string& key) { return key.size() > 1 && key[0] == key[1]; }
 
@@ -112,6 +115,7 @@ Result<std::string> Values::OutputAt(Resident& resident, const Reference& refere
   path = path.subspan(std::min<size_t>(1, path.size()));  // past "output"
   auto found = Find(*output, path);
   if (found) return std::string(*found);
+  if (resident.instance.dry_run && (*output == kUnknown || !step)) return Unknown();
   const std::string name = step ? graph->steps[index].path : reference.text;
   const std::string rest = PathText(path);
   return Error{Code::kInvalidArgument, Reason::kNone,
@@ -152,6 +156,7 @@ Result<std::string> Values::OfMachine(Resident& resident, const Reference& refer
                                     &Reference::Part::key);
   auto found = Find(*output, std::span(at + 1, reference.parts.end()));
   if (found) return std::string(*found);
+  if (resident.instance.dry_run && *output == kUnknown) return Unknown();
   return Missing(reference, "the output of node " + *node + " has no such value");
 }
 
@@ -177,7 +182,15 @@ Result<std::string> Values::OutputOf(Resident& resident, const std::string& step
   if (!fresh_.json.empty() && fresh_.node == step) return std::string(fresh_.json);
   auto output = rows::GetOutput(turn_.reader(), {resident.instance.ns, resident.instance.id}, step);
   if (!turn_.Trust(output)) return output.error();
-  return output->value_or("{}");
+  if (*output) return **output;
+  if (!resident.instance.dry_run) return std::string("{}");
+  ++unknown_;
+  return std::string(kUnknown);
+}
+
+Result<std::string> Values::Unknown() {
+  ++unknown_;
+  return std::string(kUnknown);
 }
 
 Result<std::string> Values::GroupValue(Resident& resident, const Group& group, bool lenient) {

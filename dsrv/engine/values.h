@@ -37,6 +37,9 @@ class Values {
   std::optional<std::string> ForCondition(Resident& resident, const Reference& reference,
                                           const FreshOutput& fresh);
 
+  // How many references of dry runs have led to outputs that nobody gave, and so to null.
+  uint64_t unknown() const { return unknown_; }
+
  private:
   Result<std::string> OutputOf(Resident& resident, const std::string& step);
   // Who reported `ok` of a node or step.
@@ -48,6 +51,7 @@ class Values {
   // "state" or "error" of a step or group.
   Result<std::string> FactOf(Resident& resident, const Reference& reference);
   Result<std::string> OutputAt(Resident& resident, const Reference& reference);
+  Result<std::string> Unknown();  // null, of a dry run
   static std::optional<std::string_view> ParamAt(Resident& resident, std::string_view params,
                                                  std::span<const Reference::Part> path);
 
@@ -55,6 +59,7 @@ class Values {
   Residents& residents_;
   const EngineOptions& options_;
   FreshOutput fresh_;  // while a condition is decided
+  uint64_t unknown_ = 0;
 };
 
 }  // namespace dfsmr

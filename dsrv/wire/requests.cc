@@ -6,11 +6,44 @@
 #include "dsrv/wire/pages.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"
+#include "fsm/rules/dry_run.h"
 #include "fsm/yaml/definitions.h"
 
 namespace dfsmr {
 
 static_assert(static_cast<int>(CancelMode::kKill) == v1::CancelRequest::KILL);
+
+// What the server reports in a dry run.
+static Result<Ok> FillDryRun(const v1::StartRequest& request, StartArgs* args) {
+  args->dry_run = request.dry_run();
+  if (!args->dry_run && request.dry_answers_size() > 0) {
+    return Bad("dry_answers are for a dry run: set dry_run, too");
+  }
+  if (args->dry_run && !request.group().empty()) {
+    return Bad("a dry run joins no group; leave 'group' out");
+  }
+  if (request.dry_answers_size() > static_cast<int>(limits::kBatchItems)) {
+    return TooLarge("the list of dry_answers", static_cast<size_t>(request.dry_answers_size()),
+                    limits::kBatchItems);
+  }
+  for (const auto& given : request.dry_answers()) {
+    const std::string& node = given.first;
+    const std::string& text = given.second;
+    if (node.empty()) return Bad("dry_answers: an answer is for no node");
+    const std::string what = "dry_answers[" + Quoted(node) + "]";
+    auto checked = All([&] { return CheckNode("dry_answers, a node", node); },
+                       [&] {
+                         const size_t begin = text.find_first_not_of(" \t\r\n");
+                         const bool json = begin != std::string::npos && text[begin] == '{';
+                         return json ? CheckJson(what, text) : Result<Ok>(Ok{});
+                       });
+    if (!checked) return checked;
+    auto answer = ReadDryAnswer(text);
+    if (!answer) return Bad(what + ": " + answer.error().message);
+    args->spec.dry_answers.emplace(node, text);
+  }
+  return Ok{};
+}
 
 Result<StartArgs> ToStart(const v1::StartRequest& request) {
   StartArgs args;
@@ -87,6 +120,8 @@ Result<StartArgs> ToStart(const v1::StartRequest& request) {
     if (!wait) return wait.error();
     args.wait_after_fail = *wait;
   }
+  auto dry = FillDryRun(request, &args);
+  if (!dry) return dry.error();
   return args;
 }
 
@@ -327,7 +362,7 @@ Result<ChangeFilter> ToChangeFilter(const v1::ChangesRequest& request) {
                                                          : CheckInstanceId(request.instance());
                      });
   if (!checked) return checked.error();
-  ChangeFilter filter{*ns, request.machine(), request.instance(), {}};
+  ChangeFilter filter{*ns, request.machine(), request.instance(), {}, request.dry_run()};
   for (int kind : request.kinds()) {
     if (!v1::Change::Kind_IsValid(kind) || kind == v1::Change::KIND_UNSPECIFIED) {
       return Bad("kind " + std::to_string(kind) + " is not a kind of Change");
@@ -371,6 +406,7 @@ Result<InstanceQuery> ToQuery(const v1::ListInstancesRequest& request) {
   query.parent = request.parent();
   query.group = request.group();
   query.cause = request.cause();
+  query.dry_run = request.dry_run();
   query.limit = *limit;
   query.after = *after;
   return query;

@@ -15,6 +15,7 @@
 #include "fsm/base/template.h"
 #include "fsm/base/time.h"
 #include "fsm/machine/definition.h"
+#include "fsm/machine/dry_run.h"
 #include "fsm/machine/limit.h"
 #include "fsm/machine/runs_on.h"
 
@@ -87,6 +88,7 @@ struct NodeSettings {
   uint32_t max_visits = 0;        // 0: no limit
   LimitAsks limits;               // work
   RunsOn runs_on;                 // work; as written
+  DryRunRule dry_run;             // work
   std::string description;
 };
 std::shared_ptr<const NodeSettings> NoSettings();  // the defaults

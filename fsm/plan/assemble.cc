@@ -17,7 +17,8 @@ class Assembler {
                        .action = action.name,
                        .queue = action.queue,
                        .priority = /*mutant action-priority-lost*/ action.priority /*end*/,
-                       .runs_on = action.runs_on}));
+                       .runs_on = action.runs_on,
+                       .dry_run = action.dry_run}));
     }
   }
 

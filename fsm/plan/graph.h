@@ -29,6 +29,7 @@ struct StepAction {
   Weights weight;
   std::vector<std::string> middleware;  // outermost first
   RunsOn runs_on;                       // as written
+  DryRunRule dry_run;
   Schema input;
   Schema output;
 };

@@ -94,6 +94,7 @@ struct ActionSource {
   std::optional<LimitAsks> limits;        // from `limit` or `singleton`
   std::optional<OnConflict> on_conflict;  // of a singleton; it may be inherited without this
   std::optional<RunsOn> runs_on;
+  std::optional<DryRunRule> dry_run;
   std::optional<std::vector<std::string>> subscribes_to;
   std::optional<std::string> with;       // a subscriber's input, a template
   MiddlewareSource middleware;

@@ -263,7 +263,7 @@ const Claim& TakeClaim(Scene& scene, Token& token, ClaimArgs args) {
   claim.deadline = args.deadline;
   claim.session = args.session;
   claim.operation = std::move(args.operation);
-  claim.retry = token.TimedOutBefore();
+  claim.retry = !scene.instance.dry_run && token.TimedOutBefore();
   token.state = TokenState::kClaimed;
   if (!args.limits.empty()) {
     if (!token.limits) token.limits = TokenLimits();

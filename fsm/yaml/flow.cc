@@ -26,7 +26,7 @@ constexpr std::array<std::string_view, 8> kStepKeys = {"step",  "action", "plan"
 constexpr std::string_view kAllOfStep =
     "a step has step, one of action, plan and spawn, input, after, when and if, and with 'action' "
     "queue, priority, the keys of a timeout, retry, poll, rescue, weight, use, replace, without, "
-    "limit, singleton, on_conflict and runs_on";
+    "limit, singleton, on_conflict, runs_on and dry_run";
 
 constexpr std::string_view kForEachExample = "{for_each: \"${params.hosts}\", as: host, do: STEP}";
 

@@ -7,6 +7,7 @@
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"
 #include "fsm/yaml/condition.h"
+#include "fsm/yaml/dry_run.h"
 #include "fsm/yaml/limits.h"
 #include "fsm/yaml/runs_on.h"
 
@@ -180,6 +181,8 @@ void Limit(const Field& field, NodeReading* to) {
 
 void Where(const Field& field, NodeReading* to) { ReadRunsOn(field, &to->draft.settings.runs_on); }
 
+void DryRun(const Field& field, NodeReading* to) { ReadDryRun(field, &to->draft.settings.dry_run); }
+
 void Description(const Field& field, NodeReading* to) {
   ReadText(field, &to->draft.settings.description);
 }
@@ -199,7 +202,7 @@ struct Key {
   bool shared;     // whether 'defaults' may hold it
   void (*read)(const Field&, NodeReading*);  // null: a key of a timeout
 };
-constexpr std::array<Key, 18> kKeys = {{
+constexpr std::array<Key, 19> kKeys = {{
     {"start", kEvery, false, Start},
     {"transitions", kEvery, false, Transitions},
     {"final", kEvery, false, KindFlag},
@@ -216,6 +219,7 @@ constexpr std::array<Key, 18> kKeys = {{
     {"action", kWork, false, Action},
     {"limit", kWork, true, Limit},
     {"runs_on", kWork, true, Where},
+    {"dry_run", kWork, true, DryRun},
     {"max_visits", kWork | kDelay | kManual, true, MaxVisits},
     {"description", kEvery, true, Description},
 }};

@@ -46,6 +46,10 @@ void Encode(const StepAction& action, record::Work* out) {
   out->set_input(action.input.text);
   out->set_output(action.output.text);
   if (!action.runs_on.empty()) Encode(action.runs_on, out->mutable_runs_on());
+  if (action.dry_run == DryRunRule()) return;
+  out->mutable_dry_run()->set_worker(action.dry_run.worker);
+  out->mutable_dry_run()->set_transition(action.dry_run.transition);
+  out->mutable_dry_run()->set_output(action.dry_run.output);
 }
 
 StepAction Decode(const record::Work& in) {
@@ -76,6 +80,9 @@ StepAction Decode(const record::Work& in) {
   action.input.text = in.input();
   action.output.text = in.output();
   if (in.has_runs_on()) action.runs_on = Decode(in.runs_on());
+  if (in.has_dry_run()) {
+    action.dry_run = {in.dry_run().worker(), in.dry_run().transition(), in.dry_run().output()};
+  }
   return action;
 }
 

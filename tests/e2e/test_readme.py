@@ -132,6 +132,12 @@ def test_files_are_checked_as_it_says(shell, section):
     take(shell, "machines/README.md", section)
 
 
+def test_dry_runs_are_walked_as_it_says(shell, new_server):
+    server = new_server().start()  # on which the numbers of changes are those of the page
+    environment = {**shell.keywords["env"], "DFSMR_SERVER": server.address}
+    take(functools.partial(shell, env=environment), "machines/README.md", "Dry runs")
+
+
 WRONG_BESIDE = """\
 schedule: s
 unheard_of: 1
@@ -559,6 +565,7 @@ RUN = {
     ("machines/README.md", "Machines, plans and actions", "console"):
         "test_files_are_checked_as_it_says",
     ("machines/README.md", "Actions", "console"): "test_files_are_checked_as_it_says",
+    ("machines/README.md", "Dry runs", "console"): "test_dry_runs_are_walked_as_it_says",
     ("machines/README.md", "Machines", "yaml"): "test_the_documents_are_valid",
     ("machines/README.md", "Actions", "yaml"): "test_the_documents_are_valid",
     ("machines/README.md", "Plans", "yaml"): "test_the_documents_are_valid",

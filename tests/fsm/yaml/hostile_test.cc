@@ -56,7 +56,8 @@ TEST_CASE("what YAML forbids is told where it stands") {
       {"id: \xED\xA0\x80\n", "f:1:5: .: not UTF-8; save the file in that encoding"},
   };
   for (const auto& [text, told] : rows) {
-    CAPTURE(text);
+    const std::string& document = text;
+    CAPTURE(document);
     CHECK(First(text) == told);
     CHECK(ParseDefinitions(text, "f").definitions.empty());
   }

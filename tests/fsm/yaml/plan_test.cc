@@ -375,8 +375,8 @@ TEST_CASE("actions that are refused") {
       {"action: a\ncolour: 1\n",
        "f:2:1: colour: unknown key 'colour'; an action has action, description, extends, phases, "
        "plan, input, output, subscribes_to, with, queue, priority, the keys of a timeout, retry, "
-       "poll, rescue, weight, use, replace, without, limit, singleton, on_conflict "
-       "and runs_on\n"},
+       "poll, rescue, weight, use, replace, without, limit, singleton, on_conflict, "
+       "runs_on and dry_run\n"},
       {"acton: a\nphases: [run]\n", "f:1:1: acton: unknown key 'acton' (did you mean 'action'?)\n"},
       {"phases: [run]\nqueue: q\n",
        "f:1:1: action: the document has no 'action'; add 'action: NAME'\n"},
@@ -388,8 +388,8 @@ TEST_CASE("actions that are refused") {
       {"action: a\nhooks: []\n",
        "f:2:1: hooks: unknown key 'hooks'; an action has action, description, extends, phases, "
        "plan, input, output, subscribes_to, with, queue, priority, the keys of a timeout, retry, "
-       "poll, rescue, weight, use, replace, without, limit, singleton, on_conflict "
-       "and runs_on\n"},
+       "poll, rescue, weight, use, replace, without, limit, singleton, on_conflict, "
+       "runs_on and dry_run\n"},
       {"action: a\nphases: run\n",
        "f:2:9: phases: expected a list such as [run, finalize], not 'run'\n"},
       {"action: a\nphases: []\n",
@@ -595,8 +595,8 @@ TEST_CASE("flows that are refused") {
        "f:2:29: flow[0].colour: unknown key 'colour'; a step has step, one of action, plan and "
        "spawn, input, after, when and if, and with 'action' queue, priority, the keys of a "
        "timeout, "
-       "retry, poll, rescue, weight, use, replace, without, limit, singleton, on_conflict "
-       "and runs_on\n"},
+       "retry, poll, rescue, weight, use, replace, without, limit, singleton, on_conflict, "
+       "runs_on and dry_run\n"},
       {"plan: p\nflow: [{step: s, plan: a, queue: q, retry: 3}]\n",
        "f:2:27: flow[0].queue: key 'queue' is for steps with 'action', and this is a step with "
        "'plan'\n"
@@ -606,8 +606,8 @@ TEST_CASE("flows that are refused") {
        "f:2:29: flow[0].phases: unknown key 'phases'; a step has step, one of action, plan and "
        "spawn, input, after, when and if, and with 'action' queue, priority, the keys of a "
        "timeout, "
-       "retry, poll, rescue, weight, use, replace, without, limit, singleton, on_conflict "
-       "and runs_on\n"},
+       "retry, poll, rescue, weight, use, replace, without, limit, singleton, on_conflict, "
+       "runs_on and dry_run\n"},
       {"plan: p\nflow: [{step: s, action: a, input: text}]\n",
        "f:2:36: flow[0].input: expected a map such as {name: \"${params.name}\"}, or a reference "
        "to one, not 'text'\n"},

@@ -65,14 +65,14 @@ Error NotSound(const Parsed& parsed) {
 
 // Definitions in the store were accepted once; they are compiled again at each start.
 Result<Machine> CompileSource(std::string_view source) {
-  Parsed parsed = ParseDefinitions(source, "store");
+  Parsed parsed = ParseStored(source);
   if (parsed.ok() && parsed.definitions.size() == 1) {
     return std::move(parsed.definitions.front());
   }
   return NotSound(parsed);
 }
 Result<Document> ParseDocument(std::string_view source, const FindZone& zones) {
-  Parsed parsed = ParseDefinitions(source, "store", zones);
+  Parsed parsed = ParseStored(source, zones);
   if (parsed.ok() && parsed.documents.size() == 1) return std::move(parsed.documents.front());
   return NotSound(parsed);
 }

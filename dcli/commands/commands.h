@@ -2,6 +2,7 @@
 // status. They write to the context's streams only.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -101,6 +102,9 @@ struct TransitionOptions {
   std::string node;
   std::string output;
   std::string error;
+  std::string error_kind;
+  std::string retry_after;
+  bool fatal = false;
   std::string wake_after;
   std::vector<std::string> children;  // MACHINE or MACHINE=JSON
   uint32_t children_concurrency = 0;  // 0: no limit
@@ -172,7 +176,7 @@ struct LimitsOptions {
   std::string max;   // a number, or "none"
   std::string rate;  // "100/1m", or "none"
   std::string burst;
-  std::string note;
+  std::optional<std::string> note;  // empty: none any more
   std::string prefix;
   bool waited_for = false;
 };

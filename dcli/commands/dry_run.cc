@@ -9,12 +9,18 @@ namespace dfsmr::cli {
 namespace {
 
 constexpr auto kBetween = std::chrono::milliseconds(200);
-constexpr int kLooks = 3;  // that see the same: it stands still
+constexpr int kLooks = 3;            // that see the same: it stands still
+constexpr int kLooksForWorker = 25;  // the same while no worker fits: one may poll now and then
 
 bool Held(const v1::Instance& instance) {
   return std::ranges::any_of(instance.waits_for(), [](const v1::Wait& wait) {
     return wait.kind() == v1::Wait::HOLD || wait.kind() == v1::Wait::GROUP_PAUSED;
   });
+}
+
+// Ready for workers, of which none fits.
+bool AwaitsWorker(const v1::Token& token) {
+  return token.state() == v1::Token::READY && !token.why().empty();
 }
 
 // Whether nothing of its own goes on by itself. What the server reports has a moment only.
@@ -27,6 +33,7 @@ bool StandsStill(const v1::Instance& instance) {
       return Held(instance);
     case v1::Instance::RUNNING:
       return std::ranges::none_of(instance.tokens(), [](const v1::Token& token) {
+        if (AwaitsWorker(token)) return false;
         return token.state() == v1::Token::READY || token.state() == v1::Token::CLAIMED;
       });
     default:
@@ -61,10 +68,11 @@ Result<Ok> EndOfDryRun::PrintChanges(const std::string& id, Canceller* cancel) {
   });
 }
 
-Result<std::string> EndOfDryRun::Look(const v1::Instance& instance, bool* waits) {
+Result<std::string> EndOfDryRun::Look(const v1::Instance& instance, Standing* to) {
   std::string seen = instance.id() + " " + v1::Instance::State_Name(instance.state());
   for (const v1::Token& token : instance.tokens()) seen += " " + std::to_string(token.visit());
-  if (!StandsStill(instance)) *waits = false;
+  if (!StandsStill(instance)) to->still = false;
+  if (std::ranges::any_of(instance.tokens(), AwaitsWorker)) to->for_worker = true;
   if (instance.state() == v1::Instance::STOPPED) return seen;
   v1::ListInstancesRequest request;
   request.set_namespace_(context_.name_space);
@@ -73,15 +81,17 @@ Result<std::string> EndOfDryRun::Look(const v1::Instance& instance, bool* waits)
   request.set_page_size(1'000);
   const auto children = context_.client->ListInstances(request);
   if (!children) return children.error();
-  bool live = false;
-  bool all_wait = true;
   for (const v1::Instance& child : children->instances()) {
-    auto below = Look(child, &all_wait);
+    v1::GetInstanceRequest whole;  // a list does not tell why something waits
+    whole.set_namespace_(context_.name_space);
+    whole.set_id(child.id());
+    const bool runs = child.state() == v1::Instance::RUNNING;
+    const auto known = runs ? context_.client->GetInstance(whole) : Result<v1::Instance>(child);
+    if (!known) return known.error();
+    auto below = Look(*known, to);
     if (!below) return below;
-    live = live || child.state() != v1::Instance::STOPPED;
     seen += "\n" + *below;
   }
-  if (live && !all_wait) *waits = false;
   return seen;
 }
 
@@ -94,14 +104,14 @@ Result<v1::Instance> EndOfDryRun::Await(const std::string& id, Canceller* cancel
   while (true) {
     auto instance = context_.client->GetInstance(request);
     if (!instance && !Passing(instance.error())) return instance;
-    bool waits = true;
-    const auto seen = instance ? Look(*instance, &waits) : Result<std::string>(instance.error());
+    Standing standing;
+    const auto seen = instance ? Look(*instance, &standing) : Result<std::string>(instance.error());
     if (!seen && !Passing(seen.error())) return seen.error();
     const auto printed = PrintChanges(id, cancel);
     if (!printed && cancel->cancelled()) return printed.error();
     if (seen && instance->state() == v1::Instance::STOPPED) return instance;
-    same = seen && waits && *seen == last ? same + 1 : 0;
-    if (same >= kLooks) return instance;
+    same = seen && standing.still && *seen == last ? same + 1 : 0;
+    if (same >= (standing.for_worker ? kLooksForWorker : kLooks)) return instance;
     if (seen) last = *seen;
     if (cancel->SleepFor(kBetween)) return Error{Code::kCancelled, Reason::kNone, "interrupted"};
   }

@@ -19,9 +19,14 @@ class EndOfDryRun {
   Result<v1::Instance> Await(const std::string& id, Canceller* cancel);
 
  private:
+  struct Standing {
+    bool still = true;        // it and its children go on with somebody's help only
+    bool for_worker = false;  // some of it is ready, and no worker fits
+  };
+
   Result<Ok> PrintChanges(const std::string& id, Canceller* cancel);
-  // What stands where, as text; `waits` becomes false when it, or a child, goes on by itself.
-  Result<std::string> Look(const v1::Instance& instance, bool* waits);
+  // What stands where, as text.
+  Result<std::string> Look(const v1::Instance& instance, Standing* to);
 
   Context& context_;
   std::string cursor_;

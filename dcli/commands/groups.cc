@@ -95,21 +95,15 @@ Result<v1::SetGroupRequest> SetRequestOf(const Context& context, const GroupsOpt
   v1::SetGroupRequest request;
   request.set_namespace_(context.name_space);
   request.set_name(options.name);
-  const auto number = [](const std::string& flag, const std::string& text) -> Result<uint32_t> {
-    const bool digits = !text.empty() && text.size() <= 9 &&
-                        text.find_first_not_of("0123456789") == std::string::npos;
-    if (digits) return static_cast<uint32_t>(std::stoul(text));
-    return BadUsage(flag + " takes a number, 0 or more, and not \"" + text + "\"");
-  };
   if (options.max_running == "none") {
     request.set_no_max_running(true);
   } else if (!options.max_running.empty()) {
-    const auto max = number("--max-running", options.max_running);
+    const auto max = ParseCount("--max-running", options.max_running);
     if (!max) return BadUsage(max.error().message + "; or none");
     request.set_max_running(*max);
   }
   if (!options.stop_on_fail.empty()) {
-    const auto failures = number("--stop-on-fail", options.stop_on_fail);
+    const auto failures = ParseCount("--stop-on-fail", options.stop_on_fail);
     if (!failures) return failures.error();
     request.set_stop_on_fail(*failures);
   }

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "dcli/call/pages.h"
 #include "dcli/commands/commands.h"
 #include "dcli/text/text.h"
 #include "dcli/text/values.h"
@@ -9,17 +10,11 @@
 namespace dfsmr::cli {
 namespace limits_command {
 
-std::string Count(uint64_t n) { return std::to_string(n); }
-
-Error Bad(std::string message) {
-  return {Code::kInvalidArgument, Reason::kNone, std::move(message)};
-}
-
 std::string RateText(const v1::Limit& limit) {
   if (!limit.has_rate()) return "none";
   const v1::Rate& rate = limit.rate();
-  std::string text = Count(rate.count()) + "/" + FormatDuration(FromProto(rate.per()));
-  if (rate.burst() > 1) text += " burst " + Count(rate.burst());
+  std::string text = std::to_string(rate.count()) + "/" + FormatDuration(FromProto(rate.per()));
+  if (rate.burst() > 1) text += " burst " + std::to_string(rate.burst());
   return text;
 }
 
@@ -45,11 +40,13 @@ Table TableOf(const Context& context) {
 }
 
 void AddTo(Table* table, const Context& context, const v1::Limit& limit) {
-  std::vector<std::string> row = {
-      limit.key(),         limit.has_max() ? Count(limit.max()) : "none",
-      Count(limit.held()), Count(limit.waiting()),
-      RateText(limit),     FromText(limit),
-      limit.note()};
+  std::vector<std::string> row = {limit.key(),
+                                  limit.has_max() ? std::to_string(limit.max()) : "none",
+                                  std::to_string(limit.held()),
+                                  std::to_string(limit.waiting()),
+                                  RateText(limit),
+                                  FromText(limit),
+                                  limit.note()};
   if (context.wide()) {
     row.push_back(limit.set_by());
     row.push_back(limit.has_set_time() ? When(limit.set_time(), context.look) : "");
@@ -119,31 +116,20 @@ int List(Context& context, const LimitsOptions& options) {
   request.set_namespace_(context.name_space);
   request.set_prefix(options.prefix);
   request.set_waited_for(options.waited_for);
-  v1::ListLimitsResponse all;
-  do {
-    auto page = context.client->schedules().ListLimits(request);
-    if (!page) return context.Fail(page.error());
-    request.set_page_token(page->next_page_token());
-    all.mutable_limits()->MergeFrom(page->limits());
-  } while (!request.page_token().empty());
-  if (context.Print(all)) return kSucceeded;
+  const auto all = AllPages(
+      request, [&context](const auto& one) { return context.client->schedules().ListLimits(one); });
+  if (!all) return context.Fail(all.error());
+  if (context.Print(*all)) return kSucceeded;
   if (context.names()) {
-    for (const v1::Limit& limit : all.limits()) context.out << limit.key() << '\n';
-  } else if (all.limits_size() == 0) {
+    for (const v1::Limit& limit : all->limits()) context.out << limit.key() << '\n';
+  } else if (all->limits_size() == 0) {
     context.Note("no limit is held, waited for or set here");
   } else {
     Table table = TableOf(context);
-    for (const v1::Limit& limit : all.limits()) AddTo(&table, context, limit);
+    for (const v1::Limit& limit : all->limits()) AddTo(&table, context, limit);
     table.Print(context.out, context.look);
   }
   return kSucceeded;
-}
-
-Result<uint32_t> Number(const std::string& flag, const std::string& text) {
-  const bool digits = !text.empty() && text.size() <= 9 &&
-                      text.find_first_not_of("0123456789") == std::string::npos;
-  if (digits) return static_cast<uint32_t>(std::stoul(text));
-  return Bad(flag + " takes a number, and not \"" + text + "\"");
 }
 
 Result<Ok> SetRate(const LimitsOptions& options, v1::SetLimitRequest* request) {
@@ -152,10 +138,11 @@ Result<Ok> SetRate(const LimitsOptions& options, v1::SetLimitRequest* request) {
     return Ok{};
   }
   const size_t slash = options.rate.find('/');
-  const auto count = Number("--rate", options.rate.substr(0, slash));
+  const auto count = ParseCount("--rate", options.rate.substr(0, slash));
   if (slash == std::string::npos || !count || *count == 0) {
-    return Bad("--rate takes how many may begin in a time, such as 100/1m, or none; and not \"" +
-               options.rate + "\"");
+    return BadUsage(
+        "--rate takes how many may begin in a time, such as 100/1m, or none; and not \"" +
+        options.rate + "\"");
   }
   const auto per = ParseDuration(options.rate.substr(slash + 1));
   if (!per) return per.error();
@@ -168,12 +155,12 @@ Result<v1::SetLimitRequest> SetRequestOf(const Context& context, const LimitsOpt
   v1::SetLimitRequest request;
   request.set_namespace_(context.name_space);
   request.set_key(options.key);
-  request.set_note(options.note);
+  if (options.note) request.set_note(*options.note);
   if (options.max == "none") {
     request.set_no_max(true);
   } else if (!options.max.empty()) {
-    const auto max = Number("--max", options.max);
-    if (!max) return Bad(max.error().message + "; or none");
+    const auto max = ParseCount("--max", options.max);
+    if (!max) return BadUsage(max.error().message + "; or none");
     request.set_max(*max);
   }
   if (!options.rate.empty()) {
@@ -181,9 +168,9 @@ Result<v1::SetLimitRequest> SetRequestOf(const Context& context, const LimitsOpt
     if (!rate) return rate.error();
   }
   if (options.burst.empty()) return request;
-  const auto burst = Number("--burst", options.burst);
+  const auto burst = ParseCount("--burst", options.burst);
   if (!burst) return burst.error();
-  if (!request.has_rate()) return Bad("--burst stands beside --rate");
+  if (!request.has_rate()) return BadUsage("--burst stands beside --rate");
   request.mutable_rate()->set_burst(*burst);
   return request;
 }
@@ -228,15 +215,16 @@ int Limits(Context& context, const LimitsOptions& given) {
   using namespace limits_command;  // NOLINT: the folder is one unit of compilation
   LimitsOptions options = given;
   const std::string& action = options.action;
-  const std::string numbers = options.max + options.rate + options.burst + options.note;
-  if (action != "set" && !numbers.empty()) {
-    return context.FailUsage(Bad("--max, --rate, --burst and --note go with 'limits set KEY'"));
+  const std::string numbers = options.max + options.rate + options.burst;
+  if (action != "set" && (!numbers.empty() || options.note)) {
+    return context.FailUsage(
+        BadUsage("--max, --rate, --burst and --note go with 'limits set KEY'"));
   }
   if (action.empty()) return List(context, options);
   const bool sets = action == "set" || action == "reset" || action == "delete" || action == "show";
   if (!sets && options.key.empty()) return Show(context, action);
-  if (!sets) return context.FailUsage(Bad("say set, reset, delete or show before the key"));
-  if (options.key.empty()) return context.FailUsage(Bad("say which KEY to " + action));
+  if (!sets) return context.FailUsage(BadUsage("say set, reset, delete or show before the key"));
+  if (options.key.empty()) return context.FailUsage(BadUsage("say which KEY to " + action));
   if (action == "set") return Set(context, options);
   if (action == "reset") return Reset(context, options);
   if (action == "delete") return Delete(context, options);

@@ -237,6 +237,16 @@ std::string PlacesOf(const v1::Instance& instance) {
   return places;
 }
 
+// For whom it waits, and what helps.
+std::string Standstill(const v1::Instance& instance) {
+  const std::string places = PlacesOf(instance);
+  const std::string at = places.empty() ? "" : " at " + places;
+  for (const v1::Token& token : instance.tokens()) {
+    if (!token.why().empty()) return "waits for a worker" + at + ": " + token.why();
+  }
+  return "waits for somebody" + at + "; give an --answer there";
+}
+
 int StartDryRun(Context& context, const v1::StartRequest& request) {
   Canceller canceller;
   const Interrupts interrupts([&canceller](int) { canceller.Cancel(); });
@@ -260,9 +270,7 @@ int StartDryRun(Context& context, const v1::StartRequest& request) {
     PrintInstance(context.out, *ended, context.look);
   }
   if (ended->state() != v1::Instance::STOPPED) {
-    const std::string places = PlacesOf(*ended);
-    context.Note("the dry run waits for somebody" + (places.empty() ? "" : " at " + places) +
-                 "; give an --answer there");
+    context.Note("the dry run " + Standstill(*ended));
     return kRefused;
   }
   const bool well =

@@ -17,6 +17,13 @@ Error BadUsage(std::string message) {
   return {Code::kInvalidArgument, Reason::kNone, std::move(message)};
 }
 
+Result<uint32_t> ParseCount(const std::string& flag, const std::string& text) {
+  const bool digits = !text.empty() && text.size() <= 9 &&
+                      text.find_first_not_of("0123456789") == std::string::npos;
+  if (digits) return static_cast<uint32_t>(std::stoul(text));
+  return BadUsage(flag + " takes a number, 0 or more, and not \"" + text + "\"");
+}
+
 namespace {
 
 constexpr double kLongest = 3.2e15;  // a hundred years of microseconds

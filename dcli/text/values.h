@@ -28,6 +28,9 @@ std::string TimeText(Timestamp time);
 // What is wrong with the words of a command.
 Error BadUsage(std::string message);
 
+// The number that `flag` was given: 0 or more.
+Result<uint32_t> ParseCount(const std::string& flag, const std::string& text);
+
 google::protobuf::Duration ToProto(Duration duration);
 google::protobuf::Timestamp ToProto(Timestamp time);
 Duration FromProto(const google::protobuf::Duration& duration);

@@ -134,11 +134,20 @@ void PrintHead(Context& context, const v1::Instance& instance) {
 }
 
 void PrintTokens(Context& context, const v1::Instance& instance) {
-  Table table({"AT", "STATE", "VISIT", "ATTEMPTS", "SINCE", "ERROR", "PARAMS"});
+  const bool tries = std::ranges::any_of(instance.tokens(), [](const v1::Token& token) {
+    return !TriesText(token.tries(), token.tries_limit()).empty();
+  });
+  std::vector<std::string> header = {"AT", "STATE", "VISIT", "ATTEMPTS"};
+  if (tries) header.push_back("TRIES");
+  header.insert(header.end(), {"SINCE", "ERROR", "PARAMS"});
+  Table table(header);
   for (const v1::Token& token : instance.tokens()) {
-    table.Add({token.node(), NameOf(token.state()), std::to_string(token.visit()),
-               std::to_string(token.attempt()), When(token.available_at(), context.look),
-               token.error(), token.params()});
+    std::vector<std::string> row = {token.node(), NameOf(token.state()),
+                                    std::to_string(token.visit()), std::to_string(token.attempt())};
+    if (tries) row.push_back(TriesText(token.tries(), token.tries_limit()));
+    row.insert(row.end(),
+               {When(token.available_at(), context.look), token.error(), token.params()});
+    table.Add(std::move(row));
   }
   if (table.empty()) return;
   context.out << '\n';
@@ -223,6 +232,16 @@ void AddHintsFor(const v1::Step& step, const std::string& id, bool alone,
   }
 }
 
+bool WaitsFor(const v1::Instance& instance, v1::Wait::Kind kind) {
+  return std::ranges::any_of(instance.waits_for(),
+                             [kind](const v1::Wait& wait) { return wait.kind() == kind; });
+}
+
+// Its turn comes by itself; resuming does nothing.
+bool WaitsForLimit(const v1::Instance& instance) {
+  return WaitsFor(instance, v1::Wait::LIMIT) || WaitsFor(instance, v1::Wait::RATE);
+}
+
 std::vector<std::string> NextOfSteps(const v1::Instance& instance) {
   std::vector<std::string> next;
   if (instance.state() == v1::Instance::STOPPED || IsCancelled(instance)) return next;
@@ -236,7 +255,8 @@ std::vector<std::string> NextOfSteps(const v1::Instance& instance) {
   const bool children =
       std::ranges::any_of(held, [](const v1::Step* step) { return step->children().failed() > 0; });
   if (children) next.push_back("instances --parent " + instance.id() + " --state paused");
-  if (!held.empty() || instance.state() == v1::Instance::PAUSED) {
+  const bool paused = instance.state() == v1::Instance::PAUSED && !WaitsForLimit(instance);
+  if (!held.empty() || paused || WaitsFor(instance, v1::Wait::HOLD)) {
     next.push_back("resume " + instance.id());
   }
   for (const auto* steps : {&held, &suspended}) {
@@ -257,11 +277,9 @@ std::vector<std::string> NextOfMachine(const v1::Instance& instance) {
     next.push_back("resume " + id + " --node " + token.node());
     next.push_back("transition " + id + " " + FirstTransition(instance));
   }
-  if (instance.state() == v1::Instance::PAUSED && !AnyHeld(instance)) {
+  const bool paused = instance.state() == v1::Instance::PAUSED && !WaitsForLimit(instance);
+  if ((paused && !AnyHeld(instance)) || WaitsFor(instance, v1::Wait::HOLD)) {
     next.push_back("resume " + id);
-  }
-  if (instance.state() == v1::Instance::SCHEDULED && !instance.has_start_at()) {
-    next.push_back("resume " + id);  // it was started with hold, or waits for others to stop
   }
   if (instance.state() == v1::Instance::RUNNING) {
     const std::string transition = FirstTransition(instance);
@@ -310,7 +328,7 @@ void PrintHistory(Context& context, const v1::GetHistoryResponse& history) {
                                     MoveText(change),
                                     change.client()};
     if (context.wide()) row.push_back(change.params());
-    row.push_back(change.note());
+    row.push_back(NoteText(change));
     table.Add(std::move(row));
   }
   table.Print(context.out, context.look);

@@ -52,6 +52,7 @@ Result<WaiterId> Desk::Poll(PollArgs args, PollSink sink) {
   if (auto full = turn_.NeedsRoom(Room::kScarce)) return *std::move(full);
   bool durable = true;
   const auto max = static_cast<size_t>(args.max_tasks);
+  args.terms.keep_for = {};  // a poll has no stream that could break
   if (!refusals_.empty()) {
     args.filter.refuses = refusals_.NodesOf(WorkRefusals::Of(args.filter.ns, args.terms, 0));
   }
@@ -220,7 +221,9 @@ void Desk::TellSessions() {
 
 bool Desk::Serve() {
   bool served = false;
-  while (auto match = agenda_.NextMatch()) {
+  while (!handouts_.tired()) {
+    const auto match = agenda_.NextMatch();
+    if (!match) break;
     ServeOne(match->first, match->second);
     served = true;
   }
@@ -283,7 +286,7 @@ void Desk::NoteRefusal(const Change& change, const Token& token, const Claim& cl
   const auto who = WorkRefusals::Of(key->ns, terms, claim.session);
   refusals_.Note(who, {key->machine, key->version, key->node, token.handling->refusals.back().reason,
                        After(turn_.real(), WorkRefusals::kFor)});
-  Refilter(who);
+  /*mutant refused-offered-again*/ Refilter(who); /*end*/
 }
 
 void Desk::Refilter(const WorkRefusals::Who& who) {

@@ -41,6 +41,7 @@ Result<Ok> Groups::Recover() {
     group.ns = name.ns;
     group.name = name.name;
     group.row = std::move(row);
+    limits_.CloseGroup(group.ns, group.name, group.Closed());
     /*mutant group-order-lost*/ if (group.row.order.action != Action::kNone)
       FollowLater(group); /*end*/
   });
@@ -179,9 +180,16 @@ void Groups::Absorb(const Change& change) {
   const MemberShare is = ShareOf(instance);
   const bool waited = change.before.waits.Has(Wait::kGroup);
   const bool waits = instance.waits.Has(Wait::kGroup);
-  if (is == change.before.share && waits == waited) return;
+  // It went on and failed again, all in one change.
+  const bool again =
+      change.before.share.failed && is.failed && std::ranges::any_of(change.entered, Runs);
+  if (is == change.before.share && waits == waited && !again) return;
   Group& group = Make(instance.ns, instance.provenance->group);
   if (is != change.before.share) Count(group, change.before.share, is, instance);
+  if (again) {
+    if (group.row.failures > 0) --group.row.failures;
+    CountFailure(group, instance);
+  }
   if (waits == waited) return;
   if (waits) group.held.insert(HeldOf(instance));
   residents_.MarkDirty(change.resident);
@@ -315,6 +323,7 @@ void Groups::Leave(Group& group) {
 // Rows -------------------------------------------------------------------------------------------
 
 void Groups::MarkDirty(Group& group) {
+  limits_.CloseGroup(group.ns, group.name, !group.gone && group.Closed());
   if (!std::exchange(group.dirty, true)) dirty_.push_back(&group);
 }
 

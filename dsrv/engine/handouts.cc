@@ -137,7 +137,7 @@ std::vector<Task> HandOuts::Take(const Filter& filter, const Taker& taker, size_
   size_t bytes = 0;
   size_t sweeps =
       max / Upgrades::kMovesAtOnce + 2;  // enough to fill the reply, and no more than that
-  while (tasks.size() < max && bytes < kTaskBytes && !stopped_) {
+  while (tasks.size() < max && bytes < kTaskBytes && !stopped_ && !tired()) {
     while (PlaceOne()) {
     }
     auto popped = agenda_.Pop(filter, taker.worker);
@@ -153,6 +153,7 @@ std::vector<Task> HandOuts::Take(const Filter& filter, const Taker& taker, size_
       bytes += task.node_params.size() + task.event_data.size() + 256;
     } else {
       tasks.pop_back();
+      if (--misses_ == 0) turn_.WantMore();
     }
   }
   return tasks;
@@ -200,6 +201,7 @@ void HandOuts::MakeClaim(Resident& resident, uint64_t visit, ClaimArgs args, Tas
   Statistics::CountTokens(instance, *resident.graph, *resident.graph);
   instance.tokens.Forget();
   limits_.Claimed(resident, visit);
+  unclaimed_.Claimed(resident, visit);
   if (/*mutant at-most-once-not-durable*/ node.AtMostOnce() /*end*/ && claim.Begun()) {
     residents_.Settle(resident);
   } else {
@@ -230,6 +232,9 @@ bool HandOuts::Prepare(Resident& resident, const Token& token, Task* task) {
   task->checkpoint = token.Checkpoint();
   task->action = node.settings->action;
   task->queue = node.settings->queue;
+  task->tries = TriesOf(token);
+  task->tries_limit = node.settings->retry.limit;
+  task->run_timeout = node.settings->bounds.run_timeout;
   task->dry_run = static_cast<bool>(instance.dry_run);
   return !token.step || PrepareStep(resident, token, task);
 }

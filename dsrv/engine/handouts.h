@@ -13,6 +13,7 @@
 #include "dsrv/engine/part.h"
 #include "dsrv/engine/throttle.h"
 #include "dsrv/engine/timers.h"
+#include "dsrv/engine/unclaimed.h"
 #include "dsrv/engine/upgrades.h"
 #include "dsrv/engine/values.h"
 
@@ -21,7 +22,8 @@ namespace dfsmr {
 class HandOuts : public Part {
  public:
   HandOuts(OpenTurn& turn, Agenda& agenda, Residents& residents, Changer& changer, Values& values,
-           Limits& limits, Throttle& throttle, Timers& timers, Upgrades& upgrades)
+           Limits& limits, Throttle& throttle, Timers& timers, Unclaimed& unclaimed,
+           Upgrades& upgrades)
       : turn_(turn),
         agenda_(agenda),
         residents_(residents),
@@ -30,6 +32,7 @@ class HandOuts : public Part {
         limits_(limits),
         throttle_(throttle),
         timers_(timers),
+        unclaimed_(unclaimed),
         upgrades_(upgrades) {}
 
   // Whose claims the tasks are.
@@ -41,6 +44,8 @@ class HandOuts : public Part {
   // At most `max` tasks for the filter, under claims of the taker. Sets `durable` to false when one
   // of them depends on something that is not durable yet.
   std::vector<Task> Take(const Filter& filter, const Taker& taker, size_t max, bool* durable);
+  // Whether so much was looked at in vain in this pass that the rest waits for the next one.
+  bool tired() const { return misses_ == 0; }
   // Hands out nothing more.
   void Stop() { stopped_ = true; }
   bool stopped() const { return stopped_; }
@@ -49,7 +54,10 @@ class HandOuts : public Part {
   // At start, for a plain machine's instance that is not brought into memory.
   void LoadResting(VersionState& version, std::string id, int32_t priority, const Token& token);
   void Absorb(const Change& change) override;
-  void BeginPass() override { places_left_ = kPlacesPerPass; }
+  void BeginPass() override {
+    places_left_ = kPlacesPerPass;
+    misses_ = kMissesPerPass;
+  }
   bool Work() override;
 
   // The queue that a token of this node is in, or would be. Null: it has to be placed first. `dry`:
@@ -61,6 +69,8 @@ class HandOuts : public Part {
 
  private:
   static constexpr size_t kPlacesPerPass = 1'000;
+  // What is ready may turn out not to be, or to have no room under a limit: so many in a pass.
+  static constexpr size_t kMissesPerPass = 2'000;
 
   Agenda::Queue* QueueOf(VersionState& version, const Graph& graph, const Token& token,
                          bool dry = false);
@@ -94,10 +104,12 @@ class HandOuts : public Part {
   Limits& limits_;
   Throttle& throttle_;
   Timers& timers_;
+  Unclaimed& unclaimed_;
   Upgrades& upgrades_;
   bool stopped_ = false;
   std::deque<std::pair<std::string, uint64_t>> unplaced_;  // instances, as ResidentKey, and visits
   size_t places_left_ = 0;
+  size_t misses_ = 0;  // that are left to this pass
 };
 
 }  // namespace dfsmr

@@ -33,10 +33,7 @@ bool Has(const LimitAsks& asks, const std::string& key) {
 // In place of what the documents say.
 void Say(std::optional<OnConflict> word, LimitAsks* asks) {
   if (!word) return;
-  for (LimitAsk& ask : *asks) {
-    ask.on_conflict = *word;
-    ask.singleton = false;
-  }
+  for (LimitAsk& ask : *asks) ask.on_conflict = *word;
 }
 
 // What was given at the start stands in place of what is asked for the same key otherwise.
@@ -58,7 +55,11 @@ Result<LimitAsks> LimitAskers::Filled(const LimitAsks& asks, const Fill& fill) c
   for (const LimitAsk& ask : asks) {
     const std::string what = ask.singleton ? "singleton: " : "limit: ";
     auto key = fill(ask.key);
-    const auto problem = key ? LimitKeyProblem(*key) : std::optional(key.error().message);
+    // A document that was stored before built-in keys were refused goes on.
+    const bool stored = BuiltInOf(ask.key) != BuiltIn::kNone;
+    const auto problem = !key     ? std::optional(key.error().message)
+                         : stored ? LimitKeyProblem(*key)
+                                  : WrittenKeyProblem(*key);
     if (problem) return Error{Code::kInvalidArgument, Reason::kNone, what + *problem};
     if (Has(filled, *key)) continue;
     filled.push_back(ask);
@@ -116,6 +117,20 @@ Result<LimitAsks> LimitAskers::OfInstance(Resident& resident) {
   Say(instance.limits->on_conflict, &*asks);
   AddGiven(instance.limits->asks, &*asks);
   return asks;
+}
+
+void LimitAskers::AddHeld(Resident& resident, LimitAsks* asks) {
+  for (const Token& token : std::as_const(resident.instance.tokens)) {
+    if (!token.limits || token.limits->state != TokenLimits::State::kHolds) continue;
+    const auto written = OfToken(resident, token);
+    for (const LimitKey& key : token.limits->keys) {
+      if (Has(*asks, key.key)) continue;
+      asks->push_back({.key = key.key, .numbers = key.numbers});
+      if (!written) continue;
+      const auto same = std::ranges::find(*written, key.key, &LimitAsk::key);
+      if (same != written->end()) asks->back() = *same;
+    }
+  }
 }
 
 bool LimitAskers::AsksForAny(const Resident& resident, const Token& token) {

@@ -22,6 +22,8 @@ class LimitAskers {
   Result<LimitAsks> OfInstance(Resident& resident);
   // Of a token that is handed out next.
   Result<LimitAsks> OfToken(Resident& resident, const Token& token);
+  // Adds what the tokens of an instance that was paused had, by the words of their nodes and steps.
+  void AddHeld(Resident& resident, LimitAsks* asks);
   // Whether it asks for any, which costs less.
   static bool AsksForAny(const Resident& resident, const Token& token);
 

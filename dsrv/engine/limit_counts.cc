@@ -5,17 +5,9 @@
 namespace dfsmr {
 namespace {
 
-bool Holds(InstanceState state) {
-  return state == InstanceState::kPlanning || state == InstanceState::kRunning;
-}
-
-bool IsTask(BuiltIn kind) { return kind == BuiltIn::kQueue || kind == BuiltIn::kAction; }
-
 Agenda::Subject SubjectOf(BuiltIn kind) {
   return kind == BuiltIn::kQueue ? Agenda::Subject::kQueue : Agenda::Subject::kAction;
 }
-
-std::string NameIn(const std::string& key) { return key.substr(key.find(':') + 1); }
 
 void Add(std::map<std::string, uint64_t>* counts, const std::string& key, int64_t by) {
   uint64_t& count = (*counts)[key];
@@ -23,10 +15,39 @@ void Add(std::map<std::string, uint64_t>* counts, const std::string& key, int64_
   if (count == 0) counts->erase(key);
 }
 
+// The queue or the action of a node.
+std::string Asks(const VersionState& version, const std::string& name, const NodeState& state,
+                 bool queue) {
+  if (state.last_queue) {
+    const QueueKey& key = Agenda::KeyOf(state.last_queue);
+    return queue ? key.queue : key.action;
+  }
+  // What is ready there is for single workers.
+  const auto& machine = version.plan ? version.shown : version.graph->machine;
+  const NodeIndex node = machine ? machine->Find(name) : kNoNode;
+  if (node == kNoNode) return "";
+  const NodeSettings& settings = *machine->nodes[node].settings;
+  return queue ? settings.queue : settings.action;
+}
+
 }  // namespace
 
+void LimitCounts::BeginLoad() {
+  for (const std::string& full : numbers_.tracked()) {
+    const auto [ns, key] = SplitKey(full);
+    if (!IsTask(BuiltInOf(key))) holders_.KeepUnread(ns, key);
+  }
+}
+
 void LimitCounts::Load(const Instance& instance) {
-  if (Holds(instance.state) && !instance.dry_run) CountInstance(instance, +1);
+  if (Runs(instance.state) && !instance.dry_run) CountInstance(instance, +1);
+}
+
+void LimitCounts::LoadResting(const std::string& ns, const std::string& id,
+                              const std::string& machine, Timestamp since) {
+  for (const std::string& key : {"machine:" + machine, "namespace:" + ns}) {
+    holders_.Put(ns, key, {id, 0, since});
+  }
 }
 
 void LimitCounts::CountInstance(const Instance& instance, int64_t by) {
@@ -38,13 +59,13 @@ void LimitCounts::CountInstance(const Instance& instance, int64_t by) {
     if (!from->group.empty()) Add(&causes_, ResidentKey(ns, "group:" + from->group), by);
     if (const auto cause = CountedCause(*from)) Add(&causes_, ResidentKey(ns, *cause), by);
   }
+  if (by > 0) {
+    holders_.PutAll(instance);
+  } else {
+    holders_.RemoveAll(instance);
+  }
   if (counts_.size() == tasks_.size()) return;
-  CountOne(ns, "machine:" + instance.machine, by);
-  if (instance.parent_step) return;
-  CountOne(ns, "namespace:" + ns, by);
-  if (!from) return;
-  if (!from->group.empty()) CountOne(ns, "group:" + from->group, by);
-  if (const auto cause = CountedCause(*from)) CountOne(ns, std::string(*cause), by);
+  ForEachBuiltIn(instance, [&](const std::string& key) { CountOne(ns, key, by); });
 }
 
 void LimitCounts::CountOne(const std::string& ns, const std::string& key, int64_t by) {
@@ -53,6 +74,7 @@ void LimitCounts::CountOne(const std::string& ns, const std::string& key, int64_
   count->second += static_cast<uint64_t>(by);
   if (count->second == 0 && !numbers_.tracked().contains(count->first)) {
     counts_.erase(count);
+    holders_.Drop(ns, key);
     return table_.SetCount(ns, key, std::nullopt);
   }
   table_.SetCount(ns, key, count->second);
@@ -66,6 +88,7 @@ void LimitCounts::Follow(const std::string& ns, const std::string& key) {
   const uint64_t count = CountOf(ns, key);
   if (count == 0) return;
   counts_[ResidentKey(ns, key)] = count;
+  holders_.Keep(ns, key);
   table_.SetCount(ns, key, count);
 }
 
@@ -73,15 +96,22 @@ void LimitCounts::CountTask(const Instance& instance, const Graph& graph, const 
                             int64_t by) {
   if (token.state != TokenState::kClaimed || !graph.Has(token.node)) return;
   const NodeSettings& settings = *graph.machine->nodes[token.node].settings;
-  CountOne(instance.ns, "queue:" + settings.queue, by);
-  CountOne(instance.ns, "action:" + settings.action, by);
+  for (const std::string& key : {"queue:" + settings.queue, "action:" + settings.action}) {
+    if (!tasks_.contains(ResidentKey(instance.ns, key))) continue;
+    if (by > 0) {
+      holders_.Put(instance.ns, key, {instance.id, token.visit, ClaimedSince(token)});
+    } else {
+      holders_.Remove(instance.ns, key, instance.id, token.visit);
+    }
+    CountOne(instance.ns, key, by);
+  }
 }
 
 void LimitCounts::Absorb(const Change& change) {
   const Instance& instance = change.instance();
   if (instance.dry_run) return;
-  const bool held = Holds(change.before.state);
-  const bool holds = Holds(instance.state);
+  const bool held = Runs(change.before.state);
+  const bool holds = Runs(instance.state);
   const bool counted =
       counts_.size() > tasks_.size() || instance.parent_step || instance.provenance;
   if (held != holds && counted) CountInstance(instance, holds ? +1 : -1);
@@ -114,19 +144,9 @@ uint64_t LimitCounts::InstancesOf(const std::string& ns, const std::string& mach
   return running;
 }
 
-uint64_t LimitCounts::TasksOf(const std::string& ns, Agenda::Subject subject,
-                              const std::string& name) const {
+uint64_t LimitCounts::TasksOf(const std::string& ns, const std::string& key) const {
   uint64_t tasks = 0;
-  residents_.ForEach([&](const Resident& resident) {
-    const Tokens& tokens = resident.instance.tokens;
-    if (resident.instance.dry_run) return;
-    if (resident.instance.ns != ns || tokens.Count(TokenState::kClaimed) == 0) return;
-    for (const Token& token : tokens) {
-      if (token.state != TokenState::kClaimed || !resident.graph->Has(token.node)) continue;
-      const NodeSettings& settings = *resident.machine().nodes[token.node].settings;
-      if ((subject == Agenda::Subject::kQueue ? settings.queue : settings.action) == name) ++tasks;
-    }
-  });
+  holders_.ForEach(ns, key, [&](const LimitHolders::Holder&) { return ++tasks; });
   return tasks;
 }
 
@@ -149,45 +169,29 @@ uint64_t LimitCounts::CountOf(const std::string& ns, const std::string& key) con
       return in(causes_, ResidentKey(ns, key));
     case BuiltIn::kQueue:
     case BuiltIn::kAction:
-      return TasksOf(ns, SubjectOf(kind), NameIn(key));
+      return TasksOf(ns, key);
   }
   return 0;
 }
 
+// By the nodes' counts: the agenda may still have what is not ready any more.
 uint64_t LimitCounts::WaitingFor(const std::string& ns, const std::string& key) const {
   if (!tasks_.contains(ResidentKey(ns, key)) || table_.HasRoom(ns, key, "", turn_.clock()))
     return 0;
-  return agenda_.ReadyIn(ns, SubjectOf(BuiltInOf(key)), NameIn(key));
-}
-
-void LimitCounts::HoldersOf(const std::string& ns, const std::string& key, size_t most,
-                            std::vector<LimitHolderView>* to) const {
-  const BuiltIn kind = BuiltInOf(key);
-  const std::string name = NameIn(key);
-  const auto holds = [&](const Instance& instance) {
-    const Provenance* from = instance.provenance ? &*instance.provenance : nullptr;
-    if (kind == BuiltIn::kMachine) return instance.machine == name;
-    if (instance.parent_step) return false;
-    if (kind == BuiltIn::kNamespace) return name == ns;
-    return from && (kind == BuiltIn::kGroup ? from->group == name : CountedCause(*from) == key);
-  };
-  residents_.ForEach([&](const Resident& resident) {
-    const Instance& instance = resident.instance;
-    if (instance.ns != ns || instance.dry_run || !Holds(instance.state) || to->size() >= most)
-      return;
-    if (!IsTask(kind)) {
-      if (holds(instance)) to->push_back({.instance = instance.id, .since = instance.start_time});
-      return;
+  const bool of_queue = BuiltInOf(key) == BuiltIn::kQueue;
+  const std::string subject = NameIn(key);
+  uint64_t ready = 0;
+  for (const auto& [name, machine] : catalog_.machines()) {
+    if (name.first != ns) continue;
+    for (const auto& [number, version] : machine->versions) {
+      for (const auto& [node, state] : version.nodes) {
+        if (state.ready > 0 && Asks(version, node, state, of_queue) == subject) {
+          ready += state.ready;
+        }
+      }
     }
-    for (const Token& token : instance.tokens) {
-      if (token.state != TokenState::kClaimed || !resident.graph->Has(token.node)) continue;
-      const NodeSettings& settings = *resident.machine().nodes[token.node].settings;
-      if ((kind == BuiltIn::kQueue ? settings.queue : settings.action) != name) continue;
-      const Timestamp since =
-          token.claims.empty() ? token.available_at : token.claims.back().claim_time;
-      to->push_back({.instance = instance.id, .node = std::to_string(token.visit), .since = since});
-    }
-  });
+  }
+  return ready;
 }
 
 void LimitCounts::Sync() {
@@ -198,6 +202,7 @@ void LimitCounts::Sync() {
       continue;
     }
     const auto [ns, key] = SplitKey(it->first);
+    holders_.Drop(ns, key);
     table_.SetCount(ns, key, std::nullopt);
     if (tasks_.erase(it->first) > 0) {
       agenda_.SetClosed(ns, SubjectOf(BuiltInOf(key)), NameIn(key), false);
@@ -208,6 +213,7 @@ void LimitCounts::Sync() {
   for (const std::string& full : tracked) {
     const auto [ns, key] = SplitKey(full);
     if (!counts_.contains(full)) {
+      holders_.Keep(ns, key);
       const uint64_t count = CountOf(ns, key);
       counts_[full] = count;
       table_.SetCount(ns, key, count);

@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "dsrv/engine/catalog.h"
+#include "dsrv/engine/limit_holders.h"
 #include "dsrv/engine/limit_numbers.h"
-#include "dsrv/engine/limit_views.h"
 #include "dsrv/engine/part.h"
 #include "dsrv/engine/residents.h"
 
@@ -22,12 +22,17 @@ class LimitCounts {
               LimitTable& table, LimitNumbersBook& numbers)
       : turn_(turn),
         catalog_(catalog),
-        residents_(residents),
         agenda_(agenda),
         table_(table),
-        numbers_(numbers) {}
+        numbers_(numbers),
+        holders_(turn, catalog, residents) {}
 
+  // At start, before instances are loaded.
+  void BeginLoad();
   void Load(const Instance& instance);
+  // The same for one that rests, of which little is read.
+  void LoadResting(const std::string& ns, const std::string& id, const std::string& machine,
+                   Timestamp since);
   // The numbers of built-in keys may have changed: begins to count those that have one now.
   void Sync();
   // Somebody asks for a key: if it is that of a schedule or a trigger, those of its instances that
@@ -43,9 +48,13 @@ class LimitCounts {
   bool TasksLimited() const { return !tasks_.empty(); }
   // How many tasks are ready, and find no room under a queue's or an action's limit.
   uint64_t WaitingFor(const std::string& ns, const std::string& key) const;
-  // At most `most` of the tasks that hold a queue or an action.
-  void HoldersOf(const std::string& ns, const std::string& key, size_t most,
-                 std::vector<LimitHolderView>* to) const;
+  // The instances and tasks that hold a built-in key without having asked for it.
+  void ForEachHolder(const std::string& ns, const std::string& key,
+                     const LimitHolders::Visit& visit) const {
+    holders_.ForEach(ns, key, visit);
+  }
+  // Reads some more of what rests on disk. False: all is known.
+  bool ReadMore() { return holders_.ReadMore(); }
 
   // When a rate lets the next task be handed out; FireDue lets it.
   Timestamp Due() const;
@@ -56,16 +65,16 @@ class LimitCounts {
   void CountInstance(const Instance& instance, int64_t by);
   void CountTask(const Instance& instance, const Graph& graph, const Token& token, int64_t by);
   uint64_t InstancesOf(const std::string& ns, const std::string& machine) const;
-  uint64_t TasksOf(const std::string& ns, Agenda::Subject subject, const std::string& name) const;
+  uint64_t TasksOf(const std::string& ns, const std::string& key) const;
   // Opens or closes a queue or an action, as there is room.
   void Judge(const std::string& full);
 
   OpenTurn& turn_;
   Catalog& catalog_;
-  Residents& residents_;
   Agenda& agenda_;
   LimitTable& table_;
   LimitNumbersBook& numbers_;
+  LimitHolders holders_;  // of the keys of counts_
   std::map<std::string, uint64_t>
       counts_;  // of keys that have a number or are asked for, by ns\0key
   std::map<std::string, uint64_t> causes_;  // running instances by ns\0group:G, ns\0schedule:S, …

@@ -14,7 +14,8 @@ using Kind = LimitAnswer::Kind;
 constexpr size_t kNamed = 3;       // holders in a message
 constexpr size_t kAncestors = 64;  // that are looked at
 constexpr std::string_view kForEver = ", which waits for this one: it would wait for ever";
-constexpr size_t kLookedAt = 1'000;  // holders, to name some of them
+constexpr size_t kLookedAt = 1'000;     // holders, to name some of them
+constexpr size_t kVictimsAtOnce = 250;  // that are cancelled, of a key
 
 // How many may wait for the key of an ask; nullopt: any number.
 std::optional<uint64_t> WaitingMax(const LimitAsk& ask) {
@@ -44,7 +45,6 @@ std::vector<std::string> LimitJudge::HoldersOf(const std::string& ns, const std:
   return ids;
 }
 
-// Looks at all instances when some hold the key without having asked for it.
 void LimitJudge::ForEachHolder(const std::string& ns, const std::string& key,
                                const std::function<bool(Dated)>& visit) const {
   uint64_t asked = 0;
@@ -56,12 +56,10 @@ void LimitJudge::ForEachHolder(const std::string& ns, const std::string& key,
     return more = visit({since, std::string(holder.instance)});
   });
   if (!more || table_.Used(ns, key) <= asked) return;
-  std::vector<LimitHolderView> all;
-  counts_.HoldersOf(ns, key, SIZE_MAX, &all);
-  for (LimitHolderView& one : all) {
-    if (table_.Holds(ns, key, one.instance)) continue;
-    if (!visit({one.since, std::move(one.instance)})) return;
-  }
+  counts_.ForEachHolder(ns, key, [&](const LimitHolders::Holder& one) {
+    if (table_.Holds(ns, key, one.instance)) return true;
+    return visit({one.since, std::string(one.instance)});
+  });
 }
 
 std::string LimitJudge::Why(const std::string& ns, const LimitAsk& ask) const {
@@ -97,16 +95,29 @@ std::string LimitJudge::Why(const std::string& ns, const LimitAsk& ask) const {
 bool LimitJudge::HasPlace(const LimitRequest& asker, const LimitAsk& ask) const {
   if (!table_.HasPlace(asker.ns, ask.key, asker.id)) return false;
   if (table_.Holds(asker.ns, ask.key, asker.id) || asker.in_line) return true;
-  if (ask.on_conflict == OnConflict::kWait) return true;
+  const uint64_t reserved = Reserved(asker, ask.key);
+  if (ask.on_conflict == OnConflict::kWait && reserved == 0) return true;
   const LimitNumbers numbers = table_.NumbersOf(asker.ns, ask.key);
-  const uint64_t taken = table_.Used(asker.ns, ask.key) + table_.InLine(asker.ns, ask.key);
+  uint64_t taken = table_.Used(asker.ns, ask.key) + reserved;
+  if (ask.on_conflict != OnConflict::kWait) taken += table_.InLine(asker.ns, ask.key);
   return !numbers.max || /*mutant waiting-take-no-room*/ taken < *numbers.max /*end*/;
+}
+
+uint64_t LimitJudge::Reserved(const LimitRequest& asker, const std::string& key) {
+  if (!asker.reserved) return 0;
+  const auto found = asker.reserved->find(ResidentKey(asker.ns, key));
+  return found == asker.reserved->end() ? 0 : found->second;
 }
 
 bool LimitJudge::HasRoom(const LimitRequest& asker, const LimitAsk& ask) const {
   if (table_.Holds(asker.ns, ask.key, asker.id)) return true;
   if (!HasPlace(asker, ask)) return false;
   if (table_.NextToken(asker.ns, ask.key) > turn_.clock()) return false;
+  const uint64_t reserved = Reserved(asker, ask.key);
+  if (reserved > 0 && table_.NumbersOf(asker.ns, ask.key).rate &&
+      table_.TokensOf(asker.ns, ask.key, turn_.clock()) < static_cast<double>(reserved + 1)) {
+    return false;
+  }
   // Its place may be that of one whose turn is worked out in a moment.
   return asker.in_line || !table_.Awaited(asker.ns, ask.key);
 }
@@ -125,11 +136,21 @@ std::set<std::string> LimitJudge::AncestorsOf(const LimitRequest& asker) const {
 bool LimitJudge::AncestorsAlone(const LimitRequest& asker, const std::string& key) const {
   if (asker.parent.empty() || table_.HasPlace(asker.ns, key, asker.id)) return false;
   if (table_.NumbersOf(asker.ns, key).max == 0u) return false;
-  const std::set<std::string> ancestors = AncestorsOf(asker);
-  bool alone = false;
-  ForEachHolder(asker.ns, key,
-                [&](const Dated& holder) { return alone = ancestors.contains(holder.second); });
-  return alone;
+  const uint64_t used = table_.Used(asker.ns, key);
+  if (used == 0 || used > kAncestors) return false;
+  uint64_t theirs = 0;
+  for (const std::string& ancestor : AncestorsOf(asker)) {
+    theirs += Holds(asker.ns, key, ancestor) ? 1 : 0;
+  }
+  return theirs == used;
+}
+
+bool LimitJudge::Holds(const std::string& ns, const std::string& key,
+                       const std::string& instance) const {
+  if (table_.Holds(ns, key, instance)) return true;
+  if (BuiltInOf(key) == BuiltIn::kNone) return false;
+  auto resident = residents_.Load(ns, instance);
+  return resident && HoldsBuiltIn((*resident)->instance, key);
 }
 
 std::optional<std::string> LimitJudge::WhyForEver(const LimitRequest& asker,
@@ -138,14 +159,18 @@ std::optional<std::string> LimitJudge::WhyForEver(const LimitRequest& asker,
   return Why(asker.ns, {.key = key.key, .numbers = key.numbers}) + std::string(kForEver);
 }
 
-void LimitJudge::AddVictims(const LimitRequest& asker, const LimitAsk& ask,
-                            std::vector<LimitVictim>* to) const {
+// The answer is the last of them when there are more.
+std::optional<VictimPlace> LimitJudge::AddVictims(const LimitRequest& asker, const LimitAsk& ask,
+                                                  const VictimPlace& after,
+                                                  std::vector<LimitVictim>* to) const {
   const std::string why =
       "limit " + Quoted(ask.key) + ": cancelled in favour of instance " + Quoted(asker.id);
   std::vector<Dated> all;  // that hold it or wait for it
+  std::set<std::string, std::less<>> holders;
   const bool latest = ask.on_conflict == OnConflict::kLatest;
   if (!latest) {
     ForEachHolder(asker.ns, ask.key, [&](Dated holder) {
+      holders.insert(holder.second);
       all.push_back(std::move(holder));
       return true;
     });
@@ -164,13 +189,33 @@ void LimitJudge::AddVictims(const LimitRequest& asker, const LimitAsk& ask,
   // With this one the newest stay; a limit that lets nobody in cancels nobody.
   const uint64_t max =
       latest ? *WaitingMax(ask) : table_.NumbersOf(asker.ns, ask.key).max.value_or(UINT32_MAX);
-  if (max == 0) return;
+  if (max == 0) return std::nullopt;
   const uint64_t stay = /*mutant oldest-of-all-stays*/ max - 1 /*end*/;
+  std::vector<VictimPlace> go;
+  for (size_t i = 0; i + stay < all.size(); ++i) {
+    go.push_back({holders.contains(all[i].second), std::move(all[i])});
+  }
+  std::ranges::sort(go);
   const CancelMode mode =
       ask.on_conflict == OnConflict::kReplace ? CancelMode::kForce : CancelMode::kCancel;
-  for (size_t i = 0; i + stay < all.size(); ++i) {
-    to->push_back({asker.ns, all[i].second, mode, why});
+  size_t taken = 0;
+  for (auto it = std::ranges::upper_bound(go, after); it != go.end(); ++it) {
+    if (taken++ == kVictimsAtOnce) return *std::prev(it);
+    to->push_back({asker.ns, it->instance.second, mode, why});
   }
+  return std::nullopt;
+}
+
+std::optional<VictimPlace> LimitJudge::VictimsOf(const LimitRequest& asker, const LimitAsks& asks,
+                                                 const VictimPlace& after,
+                                                 std::vector<LimitVictim>* to) const {
+  std::optional<VictimPlace> last;
+  for (const LimitAsk& ask : asks) {
+    if (ask.on_conflict < OnConflict::kLatest) continue;
+    const auto of_key = AddVictims(asker, ask, after, to);
+    if (of_key && (!last || *of_key < *last)) last = of_key;
+  }
+  return last;
 }
 
 LimitVerdict LimitJudge::Judge(const LimitRequest& asker, const LimitAsks& asks) {
@@ -215,10 +260,11 @@ LimitVerdict LimitJudge::Judge(const LimitRequest& asker, const LimitAsks& asks)
     for (const LimitAsk& ask : asks) table_.Tidy(asker.ns, ask.key, turn_.clock());
   }
   if (answer.kind != Kind::kWaits || asker.in_line) return verdict;
+  LimitAsks full;
   for (const LimitAsk* ask : lacking) {
-    if (ask->on_conflict == OnConflict::kWait || HasPlace(asker, *ask)) continue;
-    AddVictims(asker, *ask, &verdict.victims);
+    if (!HasPlace(asker, *ask)) full.push_back(*ask);
   }
+  answer.displaces = VictimsOf(asker, full, {}, &verdict.victims).has_value();
   return verdict;
 }
 

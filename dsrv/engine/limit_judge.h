@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -23,6 +24,19 @@ struct LimitRequest {
   LimitTable::Turn turn;
   bool force = false;
   bool in_line = false;  // it waits already, so it asks as one that waits its turn
+  // Places that others of the same report are to take, by ns\0key; null: none.
+  const std::map<std::string, uint64_t>* reserved = nullptr;
+};
+
+// An instance, and since when it holds a key or waits for it.
+using DatedInstance = std::pair<Timestamp, std::string>;
+
+// The order in which instances give way: those that wait go first, so that none of them begins when
+// a holder goes.
+struct VictimPlace {
+  bool holds = false;
+  DatedInstance instance;
+  friend auto operator<=>(const VictimPlace&, const VictimPlace&) = default;
 };
 
 // An instance that is to be cancelled in favour of another one.
@@ -46,6 +60,15 @@ class LimitJudge {
       : turn_(turn), residents_(residents), table_(table), numbers_(numbers), counts_(counts) {}
 
   LimitVerdict Judge(const LimitRequest& asker, const LimitAsks& asks);
+  // The first of those that are to be cancelled so that the asker has room, after `after`; the
+  // answer is the last of them when there are more.
+  std::optional<VictimPlace> VictimsOf(const LimitRequest& asker, const LimitAsks& asks,
+                                       const VictimPlace& after,
+                                       std::vector<LimitVictim>* to) const;
+  std::set<std::string> AncestorsOf(const LimitRequest& asker) const;
+  // Visits the instances that hold a key, whether they have asked for it or not.
+  void ForEachHolder(const std::string& ns, const std::string& key,
+                     const std::function<bool(DatedInstance)>& visit) const;
   // Why one that waits for a key would wait for ever: only its ancestors hold it. nullopt: it would
   // not.
   std::optional<std::string> WhyForEver(const LimitRequest& asker, const LimitKey& key) const;
@@ -57,17 +80,18 @@ class LimitJudge {
                                      size_t most) const;
 
  private:
-  // An instance, and since when it holds a key or waits for it.
-  using Dated = std::pair<Timestamp, std::string>;
+  using Dated = DatedInstance;
 
-  void ForEachHolder(const std::string& ns, const std::string& key,
-                     const std::function<bool(Dated)>& visit) const;
+  // How many of the key's places others of the same report are to take.
+  static uint64_t Reserved(const LimitRequest& asker, const std::string& key);
   bool HasRoom(const LimitRequest& asker, const LimitAsk& ask) const;
   bool HasPlace(const LimitRequest& asker, const LimitAsk& ask) const;
-  std::set<std::string> AncestorsOf(const LimitRequest& asker) const;
+  // Whether an instance holds a key, having asked for it or not.
+  bool Holds(const std::string& ns, const std::string& key, const std::string& instance) const;
   bool AncestorsAlone(const LimitRequest& asker, const std::string& key) const;
-  void AddVictims(const LimitRequest& asker, const LimitAsk& ask,
-                  std::vector<LimitVictim>* to) const;
+  std::optional<VictimPlace> AddVictims(const LimitRequest& asker, const LimitAsk& ask,
+                                        const VictimPlace& after,
+                                        std::vector<LimitVictim>* to) const;
 
   OpenTurn& turn_;
   Residents& residents_;

@@ -1,6 +1,6 @@
 #include "dsrv/engine/limit_numbers.h"
 
-#include <array>
+#include <algorithm>
 
 #include "dsrv/engine/residents.h"
 #include "fsm/base/names.h"
@@ -10,18 +10,9 @@ namespace {
 
 constexpr Duration kSaveEvery = std::chrono::milliseconds(900);
 constexpr size_t kNote = 1'024;
-
-constexpr std::array<std::string_view, 7> kBuiltIns = {
-    "namespace:", "group:", "schedule:", "trigger:", "machine:", "queue:", "action:"};
+constexpr size_t kRefreshedAtOnce = 1'000;
 
 }  // namespace
-
-BuiltIn BuiltInOf(std::string_view key) {
-  for (size_t i = 0; i < kBuiltIns.size(); ++i) {
-    if (key.starts_with(kBuiltIns[i])) return static_cast<BuiltIn>(i + 1);
-  }
-  return BuiltIn::kNone;
-}
 
 std::optional<std::string_view> CountedCause(const Provenance& provenance) {
   if (provenance.cause.empty() || provenance.backfill) return std::nullopt;
@@ -46,10 +37,9 @@ Result<Ok> LimitNumbersBook::Recover() {
     if (!found) return found.error();
     Govern(ns, name, std::get<std::shared_ptr<const LimitSource>>(found->document->body));
   }
-  std::vector<std::pair<std::string, std::string>> full;
   done = rows::ScanLimitRates(turn_.reader(),
                               [&](std::string_view ns, std::string_view key, Timestamp at) {
-                                kept_.emplace(at, ResidentKey(ns, key));
+                                Keep(ResidentKey(ns, key), at);
                                 if (at > turn_.clock()) {
                                   table_.RestoreFullAt(ns, key, at);
                                   table_.Tidy(ns, key, turn_.clock());  // to be forgotten by then
@@ -120,36 +110,40 @@ void LimitNumbersBook::Refresh(const std::string& ns, const std::string& key) {
     const bool limited = (numbers.max && standing.max_from > LimitOrigin::kAsker) ||
                          (numbers.rate && standing.rate_from > LimitOrigin::kAsker);
     if (limited ? tracked_.insert(full).second : tracked_.erase(full) > 0) ++tracked_changes_;
-    if (limited) return table_.SetNumbers(ns, key, numbers, turn_.clock());
+    if (limited) return SetNumbers(ns, key, numbers);
   }
-  if (table_.Knows(ns, key)) table_.SetNumbers(ns, key, numbers, turn_.clock());
+  if (table_.Knows(ns, key)) SetNumbers(ns, key, numbers);
+}
+
+void LimitNumbersBook::SetNumbers(const std::string& ns, const std::string& key,
+                                  const LimitNumbers& numbers) {
+  const auto full_at = table_.FullAt(ns, key, turn_.clock());
+  table_.SetNumbers(ns, key, numbers, turn_.clock());
+  if (table_.FullAt(ns, key, turn_.clock()) != full_at) SaveLater(ns, key);
 }
 
 void LimitNumbersBook::Asked(const std::string& ns, const LimitKey& key) {
   // A built-in key that is asked for by itself has none.
   if (key.numbers != LimitNumbers()) table_.SetAsker(ns, key.key, key.numbers);
-  table_.SetNumbers(ns, key.key, StandingOf(ns, key.key).numbers, turn_.clock());
+  SetNumbers(ns, key.key, StandingOf(ns, key.key).numbers);
 }
 
-std::set<std::string> LimitNumbersBook::KeysOf(const std::string& ns,
-                                               const std::string& from) const {
-  std::set<std::string> keys;
+std::optional<std::string> LimitNumbersBook::NextKey(const std::string& ns,
+                                                     const std::string& from) const {
+  std::optional<std::string> next;
   const std::string prefix = ResidentKey(ns, "");
-  const auto take = [&](const std::string& full) {
-    if (full.starts_with(prefix) && full.substr(prefix.size()) >= from) {
-      keys.insert(full.substr(prefix.size()));
-    }
+  const auto take = [&](const std::string& key) {
+    if (key >= from && (!next || key < *next)) next = key;
   };
-  for (auto it = overrides_.lower_bound(prefix); it != overrides_.end(); ++it) {
-    if (!it->first.starts_with(prefix)) break;
-    take(it->first);
-  }
-  for (auto it = documents_by_root_.lower_bound(prefix); it != documents_by_root_.end(); ++it) {
-    if (!it->first.starts_with(prefix)) break;
-    take(it->first);
-    for (const auto& [key, numbers] : it->second.source->keys) take(prefix + key);
-  }
-  return keys;
+  const auto take_first = [&](const auto& map) {
+    const auto it = map.lower_bound(prefix + from);
+    if (it != map.end() && it->first.starts_with(prefix)) take(it->first.substr(prefix.size()));
+  };
+  take_first(overrides_);
+  take_first(documents_by_root_);
+  const auto own = document_keys_.lower_bound(prefix + from);
+  if (own != document_keys_.end() && own->starts_with(prefix)) take(own->substr(prefix.size()));
+  return next;
 }
 
 // Changes ---------------------------------------------------------------------------------------
@@ -207,18 +201,37 @@ void LimitNumbersBook::Govern(const std::string& ns, const std::string& name,
   const std::string root = source->root;
   roots_[ResidentKey(ns, name)] = root;
   documents_by_root_[ResidentKey(ns, root)] = {name, source};
+  for (const auto& [key, numbers] : source->keys) document_keys_.insert(ResidentKey(ns, key));
   RefreshGoverned(ns, *source);
 }
 
 void LimitNumbersBook::RefreshGoverned(const std::string& ns, const LimitSource& source) {
   Refresh(ns, source.root);
+  Rest rest{ns, source.root, source.root + "/"};
+  if (RefreshSome(ns, rest.root, &rest.from)) to_refresh_.push_back(std::move(rest));
+}
+
+bool LimitNumbersBook::RefreshSome(const std::string& ns, const std::string& root,
+                                   std::string* from) {
   std::vector<std::string> keys;
-  table_.ForEachKey(ns, source.root + "/", [&](std::string_view key) {
-    if (!key.starts_with(source.root + "/")) return false;
-    keys.emplace_back(key);
-    return true;
+  bool more = false;
+  table_.ForEachKey(ns, *from, [&](std::string_view key) {
+    if (!key.starts_with(root + "/")) return false;
+    *from = key;
+    more = keys.size() == kRefreshedAtOnce;
+    if (!more) keys.emplace_back(key);
+    return !more;
   });
   for (const std::string& key : keys) Refresh(ns, key);
+  return more;
+}
+
+bool LimitNumbersBook::RefreshMore() {
+  if (to_refresh_.empty()) return false;
+  Rest rest = std::move(to_refresh_.front());
+  to_refresh_.pop_front();
+  if (RefreshSome(rest.ns, rest.root, &rest.from)) to_refresh_.push_back(std::move(rest));
+  return true;
 }
 
 std::optional<Error> LimitNumbersBook::Refuse(const std::string& ns,
@@ -249,26 +262,38 @@ std::optional<Error> LimitNumbersBook::Refuse(const std::string& ns,
 
 void LimitNumbersBook::Defined(const DocumentVersion& version, bool) {
   const std::string& name = version.document->name;
-  Deleted(version.ns, name);
-  Govern(version.ns, name, std::get<std::shared_ptr<const LimitSource>>(version.document->body));
+  const auto& source = std::get<std::shared_ptr<const LimitSource>>(version.document->body);
+  const auto former = Ungovern(version.ns, name);
+  Govern(version.ns, name, source);
+  // Not before: keys that it goes on to govern change their numbers once, and keep their rates.
+  if (former && former->root != source->root) RefreshGoverned(version.ns, *former);
 }
 
 void LimitNumbersBook::Deleted(const std::string& ns, const std::string& name) {
+  if (const auto former = Ungovern(ns, name)) RefreshGoverned(ns, *former);
+}
+
+std::shared_ptr<const LimitSource> LimitNumbersBook::Ungovern(const std::string& ns,
+                                                              const std::string& name) {
   auto root = roots_.find(ResidentKey(ns, name));
-  if (root == roots_.end()) return;
+  if (root == roots_.end()) return nullptr;
   auto governing = documents_by_root_.find(ResidentKey(ns, root->second));
   roots_.erase(root);
-  if (governing == documents_by_root_.end() || governing->second.name != name) return;
-  const std::shared_ptr<const LimitSource> source = governing->second.source;
+  if (governing == documents_by_root_.end() || governing->second.name != name) return nullptr;
+  std::shared_ptr<const LimitSource> source = std::move(governing->second.source);
   documents_by_root_.erase(governing);
-  RefreshGoverned(ns, *source);
+  for (const auto& [key, numbers] : source->keys) document_keys_.erase(ResidentKey(ns, key));
+  return source;
 }
 
 // Rates -----------------------------------------------------------------------------------------
 
 void LimitNumbersBook::Spent(const std::string& ns, const std::string& key) {
   table_.Spend(ns, key, turn_.clock());
-  if (!table_.NumbersOf(ns, key).rate) return;
+  if (table_.NumbersOf(ns, key).rate) SaveLater(ns, key);
+}
+
+void LimitNumbersBook::SaveLater(const std::string& ns, const std::string& key) {
   if (unsaved_.empty()) {
     due_ = After(turn_.real(), kSaveEvery);
     clock_due_ = After(turn_.clock(), kSaveEvery);
@@ -281,18 +306,36 @@ bool LimitNumbersBook::IsDue() const {
 }
 
 void LimitNumbersBook::Save() {
-  for (; !kept_.empty() && kept_.begin()->first <= turn_.clock(); kept_.erase(kept_.begin())) {
-    const auto [ns, key] = SplitKey(kept_.begin()->second);
-    if (!table_.FullAt(ns, key, turn_.clock())) rows::DropLimitRate(turn_.writer(), ns, key);
+  while (!kept_until_.empty() && kept_until_.begin()->first <= turn_.clock()) {
+    const std::string full = kept_until_.begin()->second;
+    Unkeep(full);
+    const auto [ns, key] = SplitKey(full);
+    rows::DropLimitRate(turn_.writer(), ns, key);
   }
   for (const std::string& full : unsaved_) {
     const auto [ns, key] = SplitKey(full);
-    const auto at = table_.FullAt(ns, key, turn_.clock());
-    if (!at) continue;
-    rows::PutLimitRate(turn_.writer(), ns, key, *at);
-    kept_.emplace(*at, full);
+    if (const auto at = table_.FullAt(ns, key, turn_.clock())) {
+      rows::PutLimitRate(turn_.writer(), ns, key, *at);
+      Keep(full, *at);
+    } else if (kept_.contains(full)) {
+      rows::DropLimitRate(turn_.writer(), ns, key);
+      Unkeep(full);
+    }
   }
   unsaved_.clear();
+}
+
+void LimitNumbersBook::Keep(const std::string& full, Timestamp at) {
+  Unkeep(full);
+  kept_.emplace(full, at);
+  kept_until_.emplace(at, full);
+}
+
+void LimitNumbersBook::Unkeep(const std::string& full) {
+  const auto kept = kept_.find(full);
+  if (kept == kept_.end()) return;
+  kept_until_.erase({kept->second, full});
+  kept_.erase(kept);
 }
 
 }  // namespace dfsmr

@@ -2,6 +2,7 @@
 // askers; which of them count; and what is kept of rates over a restart.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -40,19 +41,6 @@ struct LimitStanding {
   std::string document;  // that governs the key; empty: none
 };
 
-// Keys of which the server itself counts the holders.
-enum class BuiltIn : uint8_t {
-  kNone,
-  kNamespace,
-  kGroup,
-  kSchedule,
-  kTrigger,
-  kMachine,
-  kQueue,
-  kAction
-};
-// "queue:mail" is kQueue.
-BuiltIn BuiltInOf(std::string_view key);
 // The built-in key of the schedule or trigger that started an instance; nullopt: of none, or it is
 // of a backfill, which does not count.
 std::optional<std::string_view> CountedCause(const Provenance& provenance);
@@ -72,8 +60,10 @@ class LimitNumbersBook : public DocumentKeeper {
   // Somebody asks for a key: its numbers stand in the table from now on. Those of the last that
   // asked count as long as somebody holds the key or waits for it.
   void Asked(const std::string& ns, const LimitKey& key);
-  // Keys with numbers of their own, from `from` on: overridden, or in a document.
-  std::set<std::string> KeysOf(const std::string& ns, const std::string& from) const;
+  // The first key from `from` on that has numbers of its own: overridden, or in a document.
+  std::optional<std::string> NextKey(const std::string& ns, const std::string& from) const;
+  // Goes on with the keys of a document that has changed. False: all have its numbers.
+  bool RefreshMore();
   // The built-in keys that have a number or a rate, whoever asks; by ns\0key.
   const std::set<std::string>& tracked() const { return tracked_; }
   // Counts up whenever `tracked` changes.
@@ -101,22 +91,40 @@ class LimitNumbersBook : public DocumentKeeper {
   const Governing* DocumentOf(const std::string& ns, const std::string& key) const;
   // The numbers of a key, or of all that a document governs, may have changed.
   void Refresh(const std::string& ns, const std::string& key);
+  // Those that are known: some at once, the others by RefreshMore.
   void RefreshGoverned(const std::string& ns, const LimitSource& source);
+  // False: all keys of the root from `from` on are refreshed; else `from` is the next.
+  bool RefreshSome(const std::string& ns, const std::string& root, std::string* from);
   void Govern(const std::string& ns, const std::string& name,
               std::shared_ptr<const LimitSource> source);
+  // What the document said; null: nothing. Its keys are to be refreshed.
+  std::shared_ptr<const LimitSource> Ungovern(const std::string& ns, const std::string& name);
+  void SetNumbers(const std::string& ns, const std::string& key, const LimitNumbers& numbers);
+  void SaveLater(const std::string& ns, const std::string& key);
+  void Keep(const std::string& full, Timestamp at);
+  void Unkeep(const std::string& full);
 
   OpenTurn& turn_;
   Documents& documents_;
   LimitTable& table_;
   std::map<std::string, rows::LimitOverride> overrides_;  // by ns\0key
   std::map<std::string, Governing> documents_by_root_;    // by ns\0root of the keys
+  std::set<std::string> document_keys_;                   // with numbers of their own, by ns\0key
   std::map<std::string, std::string> roots_;              // by ns\0name of a document: its root
   std::set<std::string> tracked_;
   uint64_t tracked_changes_ = 0;
+  struct Rest {
+    std::string ns;
+    std::string root;
+    std::string from;
+  };
+  std::deque<Rest> to_refresh_;
   std::set<std::string> unsaved_;  // keys of rates
   Timestamp due_;
   Timestamp clock_due_;
-  std::set<std::pair<Timestamp, std::string>> kept_;  // rows, by when their rate is full again
+  // The rows of rates: when they are full again, by key and by that time.
+  std::map<std::string, Timestamp> kept_;
+  std::set<std::pair<Timestamp, std::string>> kept_until_;
 };
 
 }  // namespace dfsmr

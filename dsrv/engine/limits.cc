@@ -11,14 +11,12 @@ namespace {
 
 using Kind = LimitAnswer::Kind;
 
+constexpr size_t kTokensLookedAt = 64;
+
 constexpr std::string_view kWhatHelps =
     "; start it with on_conflict wait (dcli: --on-conflict wait), so that it waits its turn, or "
     "with "
     "force (--force) to begin past all limits";
-
-bool Holds(InstanceState state) {
-  return state == InstanceState::kPlanning || state == InstanceState::kRunning;
-}
 
 }  // namespace
 
@@ -101,29 +99,37 @@ LimitVerdict Limits::VerdictOn(const Instance& instance) {
   if (!asks) return {.answer = {.kind = Kind::kFails, .why = asks.error().message}};
   // One that was paused asks again for what its tokens had, too.
   const size_t own = asks->size();
-  for (const Token& token : instance.tokens) {
-    if (!token.limits || token.limits->state != TokenLimits::State::kHolds) continue;
-    for (const LimitKey& key : token.limits->keys) {
-      if (std::ranges::find(*asks, key.key, &LimitAsk::key) != asks->end()) continue;
-      asks->push_back({.key = key.key, .numbers = key.numbers});
-    }
-  }
+  if (instance.Begun()) askers_.AddHeld(resident, &*asks);
   LimitVerdict verdict = judge_.Judge(AskerOf(resident), *asks);
   if (verdict.answer.kind == Kind::kRoom) verdict.answer.keys.resize(own);
   return verdict;
 }
 
-Result<Ok> Limits::MayStart(const StartArgs& args, VersionState& version) {
+Result<Ok> Limits::MayStart(const StartArgs& args, VersionState& version, Reserved* reserved) {
   if (args.dry_run) return Ok{};
   auto asks = askers_.OfStart(args, version);
-  if (!asks || asks->empty() || args.force) return Ok{};
+  if (!asks || asks->empty()) return Ok{};
+  if (args.force) {  // it takes its places whether there is room or not
+    for (const LimitAsk& ask : *asks) {
+      if (reserved) ++(*reserved)[ResidentKey(args.ns, ask.key)];
+    }
+    return Ok{};
+  }
   LetSomeIn();
   LimitRequest asker{.ns = args.ns, .id = args.id};
   if (args.parent_step) asker.parent = args.parent;
   asker.turn = {args.priority, turn_.last_seq() + 1, 0};
+  asker.reserved = reserved;
   const LimitAnswer answer = judge_.Judge(asker, *asks).answer;
   for (const LimitAsk& ask : *asks) table_.Tidy(args.ns, ask.key, turn_.clock());
-  if (answer.kind != Kind::kLeftOut) return Ok{};
+  if (answer.kind != Kind::kLeftOut) {
+    for (const LimitAsk& ask : *asks) {
+      const bool takes = answer.kind == Kind::kRoom ||
+                         (answer.kind == Kind::kWaits && ask.on_conflict != OnConflict::kWait);
+      if (reserved && takes) ++(*reserved)[ResidentKey(args.ns, ask.key)];
+    }
+    return Ok{};
+  }
   return Error{Code::kFailedPrecondition, Reason::kLimitReached,
                answer.why + std::string(kWhatHelps)};
 }
@@ -136,6 +142,7 @@ Result<Ok> Limits::MayResume(Resident& resident, const std::string& node) {
        (instance.waits.Has(Wait::kStuck) || (instance.waits.Has(Wait::kPause) && node.empty())));
   if (!goes_on) return Ok{};
   auto asks = askers_.OfInstance(resident);
+  if (asks) askers_.AddHeld(resident, &*asks);
   if (!asks || asks->empty()) return Ok{};
   const LimitAnswer answer = judge_.Judge(AskerOf(resident), *asks).answer;
   const bool refused = answer.kind == Kind::kLeftOut || answer.kind == Kind::kFails ||
@@ -225,7 +232,7 @@ Limits::Stake Limits::PartOf(const Boxed<InstanceLimits>& limits, InstanceState 
   part.order = limits->order;
   part.since = limits->since;
   part.forced = limits->force;
-  if (limits->state == State::kHolds && Holds(state)) {
+  if (limits->state == State::kHolds && Runs(state)) {
     part.kind = Stake::Kind::kHolds;
   } else if (limits->state == State::kWaits) {
     part.kind = waits.ForTurn() ? Stake::Kind::kWaits : Stake::Kind::kPaused;
@@ -240,7 +247,7 @@ Limits::Stake Limits::PartOf(const Token& token, InstanceState state) {
   part.keys = &token.limits->keys;
   part.order = token.limits->order;
   part.since = token.limits->since;
-  const bool runs = Holds(state);
+  const bool runs = Runs(state);
   switch (token.limits->state) {
     case State::kWaits:
       part.kind = runs ? Stake::Kind::kWaits : Stake::Kind::kPaused;
@@ -255,6 +262,41 @@ Limits::Stake Limits::PartOf(const Token& token, InstanceState state) {
   return part;
 }
 
+std::string_view Limits::GroupOf(const Instance& instance) {
+  return instance.provenance ? std::string_view(instance.provenance->group) : std::string_view();
+}
+
+void Limits::Take(const Instance& instance, uint64_t visit, const Stake& stake) {
+  for (const LimitKey& key : *stake.keys) {
+    const bool fresh = !table_.Holds(instance.ns, key.key, instance.id);
+    numbers_.Asked(instance.ns, key);
+    table_.Take(instance.ns, key.key, instance.id, {visit, stake.since, stake.forced});
+    if (!fresh) continue;
+    if (!loading_) numbers_.Spent(instance.ns, key.key);
+    if (instance.tokens.Count(TokenState::kWaiting) > 0) {
+      to_recheck_[ResidentKey(instance.ns, instance.id)].keys.insert(key.key);
+    }
+  }
+}
+
+void Limits::GiveBack(const Instance& instance, uint64_t visit, const Stake& before,
+                      const Stake& after) {
+  const bool holds = after.kind == Stake::Kind::kReserved || after.kind == Stake::Kind::kHolds;
+  for (const LimitKey& key : *before.keys) {
+    const bool still =
+        holds && std::ranges::find(*after.keys, key.key, &LimitKey::key) != after.keys->end();
+    if (still) continue;
+    table_.Release(instance.ns, key.key, instance.id, visit);
+    if (instance.Stopped() || table_.Holds(instance.ns, key.key, instance.id)) continue;
+    // Tokens that stood in shorter lines, since their instance held it.
+    const std::string full = ResidentKey(instance.ns, instance.id);
+    for (auto it = shortened_.lower_bound({full, 0});
+         it != shortened_.end() && it->first.first == full; ++it) {
+      to_recheck_[full].visits.insert(it->first.second);
+    }
+  }
+}
+
 // Brings the table from what an instance or a token had of it to what it has now.
 void Limits::Move(const Instance& instance, uint64_t visit, const Stake& before,
                   const Stake& after) {
@@ -263,47 +305,71 @@ void Limits::Move(const Instance& instance, uint64_t visit, const Stake& before,
   const auto holds = [](Stake::Kind kind) { return kind == kReserved || kind == kHolds; };
   const Turn turn{instance.priority, after.order != 0 ? after.order : before.order, visit};
   const TokenName name{ResidentKey(instance.ns, instance.id), visit};
-  if (stands(before.kind) &&
-      (!stands(after.kind) || *before.keys != *after.keys || before.order != after.order)) {
-    table_.Leave(instance.ns, LineOf(name, *before.keys), {instance.priority, before.order, visit});
+  const std::string_view group = visit == 0 ? GroupOf(instance) : std::string_view();
+  const bool leaves = stands(before.kind) && (!stands(after.kind) || *before.keys != *after.keys ||
+                                              before.order != after.order);
+  if (leaves) {
+    table_.Leave(instance.ns, LineOf(name, *before.keys), {instance.priority, before.order, visit},
+                 group);
     shortened_.erase(name);
+    NoteChild(instance, *before.keys, false);
+    NoteWaiting(instance, visit, *before.keys, false);
   }
-  bool other = false;  // the instance holds other keys than before
-  if (holds(after.kind)) {
-    for (const LimitKey& key : *after.keys) {
-      const bool new_here = !table_.Holds(instance.ns, key.key, instance.id);
-      numbers_.Asked(instance.ns, key);
-      table_.Take(instance.ns, key.key, instance.id, {visit, after.since, after.forced});
-      if (new_here && !loading_) numbers_.Spent(instance.ns, key.key);
-      other = other || new_here;
+  if (holds(after.kind)) Take(instance, visit, after);
+  if (holds(before.kind)) GiveBack(instance, visit, before, after);
+  if (!stands(after.kind)) return;
+  for (const LimitKey& key : *after.keys) {
+    numbers_.Asked(instance.ns, key);
+    counts_.Follow(instance.ns, key.key);
+  }
+  table_.Stand(instance.ns, LineOf(name, *after.keys), turn, instance.id, after.since,
+               after.kind == kWaits ? Stand::kWaits : Stand::kPaused,
+               instance.Begun() ? std::string_view() : group);
+  if (leaves || !stands(before.kind)) {
+    NoteChild(instance, *after.keys, true);
+    NoteWaiting(instance, visit, *after.keys, true);
+  }
+  const auto held = [&](const LimitKey& key) {
+    return table_.Holds(instance.ns, key.key, instance.id);
+  };
+  if (visit == 0 || (!shortened_.contains(name) && std::ranges::none_of(*after.keys, held))) return;
+  to_recheck_[name.first].visits.insert(visit);
+}
+
+void Limits::NoteChild(const Instance& instance, const std::vector<LimitKey>& keys, bool stands) {
+  if (!instance.parent_step) return;
+  for (const LimitKey& key : keys) {
+    const std::string full = ResidentKey(instance.ns, key.key);
+    const bool changes = stands ? children_.Add(full, instance.parent, instance.id)
+                                : children_.Remove(full, instance.parent, instance.id);
+    if (changes) table_.Watch(instance.ns, key.key, stands ? +1 : -1);
+  }
+}
+
+// Few tokens are looked through.
+void Limits::NoteWaiting(const Instance& instance, uint64_t visit,
+                         const std::vector<LimitKey>& keys, bool stands) {
+  if (visit == 0) return;
+  const std::string full = ResidentKey(instance.ns, instance.id);
+  const bool many = instance.tokens.size() > kTokensLookedAt;
+  auto known = waiting_.find(full);
+  if (known == waiting_.end()) {
+    if (!stands || !many) return;
+    known = waiting_.try_emplace(full).first;
+    for (const Token& token : instance.tokens) {
+      if (!token.WaitsForLimits()) continue;
+      for (const LimitKey& key : token.limits->keys) known->second[key.key].insert(token.visit);
     }
   }
-  if (holds(before.kind)) {
-    for (const LimitKey& key : *before.keys) {
-      const bool still =
-          holds(after.kind) &&
-          std::ranges::find(*after.keys, key.key, &LimitKey::key) != after.keys->end();
-      if (still) continue;
-      table_.Release(instance.ns, key.key, instance.id, visit);
-      if (table_.InLine(instance.ns, key.key) > 0) {
-        given_back_.insert(ResidentKey(instance.ns, key.key));
-      }
-      other = other || !table_.Holds(instance.ns, key.key, instance.id);
+  for (const LimitKey& key : keys) {
+    if (stands) {
+      known->second[key.key].insert(visit);
+    } else if (const auto its = known->second.find(key.key); its != known->second.end()) {
+      its->second.erase(visit);
+      if (its->second.empty()) known->second.erase(its);
     }
   }
-  if (stands(after.kind)) {
-    for (const LimitKey& key : *after.keys) {
-      numbers_.Asked(instance.ns, key);
-      counts_.Follow(instance.ns, key.key);
-    }
-    table_.Stand(instance.ns, LineOf(name, *after.keys), turn, instance.id, after.since,
-                 after.kind == kWaits ? Stand::kWaits : Stand::kPaused);
-    other = other || shortened_.contains(name);
-    other = other || (visit != 0 && std::ranges::any_of(*after.keys, [&](const LimitKey& key) {
-                        return table_.Holds(instance.ns, key.key, instance.id);
-                      }));
-  }
-  if (other && !instance.Stopped()) to_recheck_.insert(name.first);
+  if (known->second.empty() && (!many || instance.Stopped())) waiting_.erase(known);
 }
 
 const std::vector<LimitKey>& Limits::LineOf(const TokenName& name,
@@ -318,6 +384,10 @@ void Limits::Absorb(const Change& change) {
   if (change.before.limits || instance.limits) {
     const Stake before = PartOf(change.before.limits, change.before.state, change.before.waits);
     Move(instance, 0, before, PartOf(instance.limits, instance.state, instance.waits));
+  }
+  const bool displaces = instance.limits && instance.limits->displaces;
+  if (displaces && !(change.before.limits && change.before.limits->displaces)) {
+    displacing_.push_back({ResidentKey(instance.ns, instance.id), {}});
   }
   const bool moved = change.Moved() && change.before.version && !instance.plan;
   if (moved && !change.resident.version->definition->machine.limits.empty()) {
@@ -337,7 +407,7 @@ void Limits::AbsorbTokens(const Change& change) {
       AbsorbToken(change, touched.before ? &*touched.before : nullptr, now, touched.visit);
     }
   }
-  if (Holds(change.before.state) == Holds(instance.state)) return;
+  if (Runs(change.before.state) == Runs(instance.state)) return;
   std::set<uint64_t> touched;
   for (const Tokens::Touched& one : change.touched()) touched.insert(one.visit);
   for (const Token& token : instance.tokens) {  // it was paused, or goes on
@@ -354,8 +424,8 @@ void Limits::AbsorbToken(const Change& change, const Token* before, const Token*
     Move(instance, visit, before ? PartOf(*before, change.before.state) : Stake(),
          now ? PartOf(*now, instance.state) : Stake());
   }
-  const bool asks = now && !now->limits && Holds(instance.state) &&
-                    LimitAskers::AsksForAny(change.resident, *now);
+  const bool asks =
+      now && !now->limits && Runs(instance.state) && LimitAskers::AsksForAny(change.resident, *now);
   if (asks && now->state == TokenState::kReady) return Enlist(instance, visit);
   TokenName name{ResidentKey(instance.ns, instance.id), visit};
   Forget(name);
@@ -386,16 +456,31 @@ void Limits::Load(Resident& resident) {
       old_.push_back(ResidentKey(instance.ns, instance.id));
     }
     Move(instance, 0, {}, part);
+    if (instance.limits->displaces) {
+      displacing_.push_back({ResidentKey(instance.ns, instance.id), {}});
+    }
   } /*end*/
   if (!resident.machine().nodes_ask) return;
   for (const Token& token : std::as_const(resident.instance.tokens)) {
     if (token.limits) {
       Move(instance, token.visit, {}, PartOf(token, instance.state));
-    } else if (token.state == TokenState::kReady && Holds(instance.state) &&
+    } else if (token.state == TokenState::kReady && Runs(instance.state) &&
                LimitAskers::AsksForAny(resident, token)) {
       Enlist(instance, token.visit);
     }
   }
+}
+
+Result<Ok> Limits::Recover() {
+  auto done = numbers_.Recover();
+  counts_.BeginLoad();
+  return done;
+}
+
+void Limits::LoadResting(std::string_view ns, std::string_view id, std::string_view machine,
+                         Timestamp since) {
+  if (numbers_.tracked().empty()) return;
+  counts_.LoadResting(std::string(ns), std::string(id), std::string(machine), since);
 }
 
 void Limits::LoadReady(std::string_view ns, std::string_view id, uint64_t visit) {

@@ -14,6 +14,7 @@
 
 #include "dsrv/engine/changer.h"
 #include "dsrv/engine/limit_asks.h"
+#include "dsrv/engine/limit_children.h"
 #include "dsrv/engine/limit_counts.h"
 #include "dsrv/engine/limit_judge.h"
 #include "dsrv/engine/limit_numbers.h"
@@ -46,8 +47,14 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   // which takes the longer the more there are.
   InstanceWaits WaitsOf(Resident& resident, size_t ahead_at_most);
 
-  // Whether an instance that is to begin at once would be left out. Its begin asks again.
-  Result<Ok> MayStart(const StartArgs& args, VersionState& version);
+  // Whether an instance that is to begin at once would be left out. Its begin asks again. Starts of
+  // one report share `reserved`: the places that those before are to take, by ns\0key.
+  using Reserved = std::map<std::string, uint64_t>;
+  Result<Ok> MayStart(const StartArgs& args, VersionState& version, Reserved* reserved);
+  // A group that is closed lets no member begin, whatever has room.
+  void CloseGroup(const std::string& ns, const std::string& group, bool closed) {
+    table_.SetClosed(ns, group, closed);
+  }
   // Cancels at once what is to make room for an instance, and lets the next ones in.
   void Settle();
   // Whether a paused or stopped instance may go on: it gave its limits' keys back.
@@ -59,6 +66,8 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   // The keys that a ready token takes when it is handed out now; nullopt: limits have no room for
   // it, and it waits, has failed or is left out.
   std::optional<std::vector<LimitKey>> Admit(Resident& resident, const Token& token);
+  // Whether limits of tasks keep a ready token back: of its queue, or of its action.
+  bool KeepsBack(const Resident& resident, const Token& token) const;
   // The token was handed out, and holds its keys.
   void Claimed(Resident& resident, uint64_t visit);
 
@@ -69,8 +78,11 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   void Save() { numbers_.Save(); }
 
   // At start: reads the numbers, before instances are loaded.
-  Result<Ok> Recover() { return numbers_.Recover(); }
+  Result<Ok> Recover();
   void Load(Resident& resident) override;
+  // Of a plain machine's instance that runs, and is not brought into memory.
+  void LoadResting(std::string_view ns, std::string_view id, std::string_view machine,
+                   Timestamp since);
   void LoadReady(std::string_view ns, std::string_view id, uint64_t visit);
   // At start, when all instances are loaded.
   void Loaded();
@@ -112,6 +124,13 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   // The keys in whose line a token stands that waits for `keys`.
   const std::vector<LimitKey>& LineOf(const TokenName& name,
                                       const std::vector<LimitKey>& keys) const;
+  void Take(const Instance& instance, uint64_t visit, const Stake& stake);
+  void GiveBack(const Instance& instance, uint64_t visit, const Stake& before, const Stake& after);
+  // A child stands in a line, or does not any more.
+  void NoteChild(const Instance& instance, const std::vector<LimitKey>& keys, bool stands);
+  void NoteWaiting(const Instance& instance, uint64_t visit, const std::vector<LimitKey>& keys,
+                   bool stands);
+  static std::string_view GroupOf(const Instance& instance);
   void Shorten(const Instance& instance, const Token& token, std::vector<LimitKey> lacks);
   void Move(const Instance& instance, uint64_t visit, const Stake& before, const Stake& after);
   void AbsorbTokens(const Change& change);
@@ -124,13 +143,21 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   bool Register();
   bool GiveWay();
   bool Recheck();
+  bool RecheckOne(Resident& resident, uint64_t visit);
+  bool Displace();
+  bool Chart();
+  void StandAgain();
   bool TurnOneAway();
   bool LetOneIn();
   bool StopForEver();
   void LetSomeIn();
+  bool StopSome(const std::string& full, const std::string& parent);
   void TurnAway(Resident& resident, uint64_t visit, const LimitVerdict& verdict);
   std::string NodeOf(const std::string& ns, const std::string& id, uint64_t visit);
   void AddClosed(const Resident& resident, InstanceWaits* waits) const;
+  void AddHolders(LimitView* view) const;
+  // The first key from `from` on that may be one of those asked for.
+  std::optional<std::string> NextKey(const LimitQuery& query, const std::string& from) const;
   LimitView ViewOf(const std::string& ns, const std::string& key);
 
   OpenTurn& turn_;
@@ -148,8 +175,20 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   };
   std::map<TokenName, Asking> asking_;  // ready tokens, registered in the table
   std::deque<TokenName> to_ask_;        // ready tokens to be registered
-  std::set<std::string> to_recheck_;    // ns\0id: what its tokens lack may have changed
-  std::set<std::string> given_back_;    // ns\0key: places that others may still wait for
+  // What the tokens of an instance lack may have changed, by ns\0id: those that wait for these
+  // keys, and these themselves.
+  struct ToRecheck {
+    std::set<std::string> keys;
+    std::set<uint64_t> visits;
+  };
+  std::map<std::string, ToRecheck> to_recheck_;
+  // The waiting tokens of instances that have many tokens, by ns\0id and key.
+  std::map<std::string, std::map<std::string, std::set<uint64_t>>> waiting_;
+  LimitChildren children_;
+  std::set<std::string> unsure_;  // ns\0key: children that wait there are to be looked at again
+  std::deque<TokenName> again_;   // that wait and stand in no line
+  // Instances in whose favour more are to be cancelled, after these.
+  std::deque<std::pair<std::string, VictimPlace>> displacing_;
   // Keys in whose line a token stands that waits for more, since its instance holds the others.
   std::map<TokenName, std::vector<LimitKey>> shortened_;
   std::deque<LimitVictim> victims_;

@@ -57,21 +57,30 @@ LimitView Limits::ViewOf(const std::string& ns, const std::string& key) {
   return view;
 }
 
+// Those that have asked for the key, then those that are only counted.
+void Limits::AddHolders(LimitView* view) const {
+  std::vector<LimitHolderView>& to = view->holders;
+  table_.ForEachHolder(view->ns, view->key, [&](const LimitTable::Holder& holder) {
+    for (const LimitTable::Holding& one : holder.holdings) {
+      to.push_back({std::string(holder.instance), one.visit == 0 ? "" : std::to_string(one.visit),
+                    one.since, one.forced, false});
+    }
+    return to.size() < kHoldersShown;
+  });
+  if (BuiltInOf(view->key) == BuiltIn::kNone) return;
+  counts_.ForEachHolder(view->ns, view->key, [&](const LimitHolders::Holder& one) {
+    if (to.size() >= kHoldersShown) return false;
+    if (one.visit == 0 && table_.Holds(view->ns, view->key, one.instance)) return true;
+    to.push_back({std::string(one.instance), one.visit == 0 ? "" : std::to_string(one.visit),
+                  one.since, false, false});
+    return true;
+  });
+}
+
 LimitView Limits::Get(const std::string& ns, const std::string& key, const std::string& after,
                       size_t page) {
   LimitView view = ViewOf(ns, key);
-  if (BuiltInOf(key) == BuiltIn::kNone) {
-    table_.ForEachHolder(ns, key, [&](const LimitTable::Holder& holder) {
-      for (const LimitTable::Holding& one : holder.holdings) {
-        view.holders.push_back({std::string(holder.instance),
-                                one.visit == 0 ? "" : std::to_string(one.visit), one.since,
-                                one.forced, false});
-      }
-      return view.holders.size() < kHoldersShown;
-    });
-  } else {
-    counts_.HoldersOf(ns, key, kHoldersShown, &view.holders);
-  }
+  AddHolders(&view);
   std::ranges::sort(view.holders, {}, &LimitHolderView::since);
   for (LimitHolderView& holder : view.holders) {
     if (!holder.node.empty()) {
@@ -97,23 +106,36 @@ LimitView Limits::Get(const std::string& ns, const std::string& key, const std::
   return view;
 }
 
+std::optional<std::string> Limits::NextKey(const LimitQuery& query, const std::string& from) const {
+  std::optional<std::string> next;
+  const auto take = [&](std::string_view key) {
+    if (!next || key < *next) next = key;
+    return false;
+  };
+  if (!query.waited_for) {
+    table_.ForEachKey(query.ns, from, take);
+    if (const auto key = numbers_.NextKey(query.ns, from)) take(*key);
+    return next;
+  }
+  table_.ForEachAwaited(query.ns, from, take);
+  // Tasks wait without standing in a line.
+  const auto tracked = numbers_.tracked().lower_bound(ResidentKey(query.ns, from));
+  if (tracked == numbers_.tracked().end()) return next;
+  const auto [ns, key] = SplitKey(*tracked);
+  if (ns == query.ns) take(key);
+  return next;
+}
+
 std::vector<LimitView> Limits::List(const LimitQuery& query) {
-  const std::string from = std::max(query.prefix, query.after);
-  std::set<std::string> keys = numbers_.KeysOf(query.ns, from);
-  size_t taken = 0;
-  table_.ForEachKey(query.ns, from, [&](std::string_view key) {
-    if (!key.starts_with(query.prefix) && key > query.prefix) return false;
-    const bool waited = table_.Waiting(query.ns, key, turn_.clock()) > 0;
-    const bool asked = !query.waited_for || waited;
-    if (asked && key > query.after && keys.insert(std::string(key)).second) ++taken;
-    return taken <= query.limit;
-  });
   std::vector<LimitView> views;
-  for (const std::string& key : keys) {
-    if (views.size() == query.limit) break;
-    if (!key.starts_with(query.prefix) || (!query.after.empty() && key <= query.after)) continue;
-    LimitView view = ViewOf(query.ns, key);
+  const bool later = !query.after.empty() && query.after >= query.prefix;
+  std::string from = later ? query.after + '\0' : query.prefix;
+  while (views.size() < query.limit) {
+    const auto key = NextKey(query, from);
+    if (!key || !key->starts_with(query.prefix)) break;
+    LimitView view = ViewOf(query.ns, *key);
     if (!query.waited_for || view.waiting > 0) views.push_back(std::move(view));
+    from = *key + '\0';
   }
   return views;
 }
@@ -129,6 +151,13 @@ void Limits::AddClosed(const Resident& resident, InstanceWaits* waits) const {
       waits->tokens[token.visit].push_back({.kind = WaitView::Kind::kLimit, .key = key});
     }
   }
+}
+
+bool Limits::KeepsBack(const Resident& resident, const Token& token) const {
+  if (!counts_.TasksLimited()) return false;
+  const NodeSettings& settings = *resident.machine().nodes[token.node].settings;
+  return !table_.HasRoom(resident.instance.ns, "queue:" + settings.queue, "", turn_.clock()) ||
+         !table_.HasRoom(resident.instance.ns, "action:" + settings.action, "", turn_.clock());
 }
 
 InstanceWaits Limits::WaitsOf(Resident& resident, size_t ahead_at_most) {

@@ -10,10 +10,7 @@ namespace {
 
 constexpr size_t kTurnsPerPass = 1'000;  // that are let in, turned away or registered
 constexpr size_t kAncestorsHold = 64;    // more than that are not one's ancestors
-
-bool Holds(InstanceState state) {
-  return state == InstanceState::kPlanning || state == InstanceState::kRunning;
-}
+constexpr size_t kStoppedAtOnce = 100;   // children of one step
 
 }  // namespace
 
@@ -22,11 +19,14 @@ void Limits::BeginPass() {
   table_.FireDue(turn_.clock());
   counts_.FireDue();
   if (numbers_.IsDue()) numbers_.Save();
+  if (counts_.ReadMore()) turn_.WantMore();
+  if (numbers_.RefreshMore()) turn_.WantMore();
+  StandAgain();
 }
 
 bool Limits::Work() {
-  if (left_ > 0 && (GiveWay() || Recheck() || HoldUnasked() || AskForOld() || Register() ||
-                    TurnOneAway() || LetOneIn() || StopForEver())) {
+  if (left_ > 0 && (GiveWay() || Displace() || Recheck() || HoldUnasked() || AskForOld() ||
+                    Register() || TurnOneAway() || LetOneIn() || Chart() || StopForEver())) {
     if (--left_ == 0) turn_.WantMore();
     return true;
   }
@@ -35,7 +35,7 @@ bool Limits::Work() {
 
 void Limits::Settle() {
   if (victims_.empty()) return;
-  while (GiveWay()) {
+  for (size_t left = kTurnsPerPass; left > 0 && GiveWay(); --left) {
   }
   LetSomeIn();
 }
@@ -61,32 +61,75 @@ bool Limits::GiveWay() {
   return true;
 }
 
+// More are to be cancelled in favour of an instance than were at once. It is noted in its row, so
+// that a crash does not end it.
+bool Limits::Displace() {
+  if (displacing_.empty()) return false;
+  auto [full, after] = std::move(displacing_.front());
+  displacing_.pop_front();
+  const auto [ns, id] = SplitKey(full);
+  auto resident = changer_.Touch(ns, id);
+  if (!resident || (*resident)->instance.Stopped()) return true;
+  const auto& limits = (*resident)->instance.limits;
+  if (!limits || !limits->displaces) return true;
+  std::vector<LimitVictim> victims;
+  std::optional<VictimPlace> last;
+  if (const auto asks = askers_.OfInstance(**resident)) {
+    last = judge_.VictimsOf(AskerOf(**resident), *asks, after, &victims);
+  }
+  std::ranges::move(victims, std::back_inserter(victims_));
+  if (last) {
+    displacing_.emplace_back(full, *std::move(last));
+  } else {
+    changer_.Apply(**resident, [](Scene& scene) { rules::HasDisplaced(scene); });
+    residents_.MarkDirty(**resident);
+  }
+  return true;
+}
+
 // An instance holds other keys than before, or one of its tokens waits: the tokens stand in the
 // line of those keys that their instance does not hold, and wait no more when it holds them all.
 bool Limits::Recheck() {
   if (to_recheck_.empty()) return false;
-  const auto [ns, id] = SplitKey(*to_recheck_.begin());
-  to_recheck_.erase(to_recheck_.begin());
+  const auto next = to_recheck_.extract(to_recheck_.begin());
+  const auto [ns, id] = SplitKey(next.key());
+  std::set<uint64_t> visits = next.mapped().visits;
+  const auto many = waiting_.find(next.key());
+  if (many != waiting_.end()) {
+    for (const std::string& key : next.mapped().keys) {
+      const auto waiting = many->second.find(key);
+      if (waiting != many->second.end())
+        visits.insert(waiting->second.begin(), waiting->second.end());
+    }
+  }
+  const bool few = many == waiting_.end() && !next.mapped().keys.empty();
+  if (!few && visits.empty()) return true;
   auto resident = residents_.Load(ns, id);
-  if (!resident || !Holds((*resident)->instance.state)) return true;
-  const Instance& instance = (*resident)->instance;
-  std::vector<uint64_t> called;
-  for (const Token& token : instance.tokens) {
-    if (!token.WaitsForLimits()) continue;
-    std::vector<LimitKey> lacks;
-    for (const LimitKey& key : token.limits->keys) {
-      if (!table_.Holds(ns, key.key, id)) lacks.push_back(key);
-    }
-    if (lacks.empty()) {
-      called.push_back(token.visit);
-    } else {
-      Shorten(instance, token, std::move(lacks));
+  if (!resident || !Runs((*resident)->instance.state)) return true;
+  const Tokens& tokens = (*resident)->instance.tokens;
+  if (few && tokens.Count(TokenState::kWaiting) > 0) {
+    for (const Token& token : tokens) {
+      if (token.WaitsForLimits()) visits.insert(token.visit);
     }
   }
-  for (uint64_t visit : called) {
-    changer_.Apply(**resident, [&](Scene& scene) { rules::CallToken(scene, visit); });
-    residents_.MarkDirty(**resident);
+  for (uint64_t visit : visits) RecheckOne(**resident, visit);
+  return true;
+}
+
+bool Limits::RecheckOne(Resident& resident, uint64_t visit) {
+  const Instance& instance = resident.instance;
+  const Token* token = instance.tokens.Find(visit);
+  if (!token || !token->WaitsForLimits()) return false;
+  std::vector<LimitKey> lacks;
+  for (const LimitKey& key : token->limits->keys) {
+    if (!table_.Holds(instance.ns, key.key, instance.id)) lacks.push_back(key);
   }
+  if (!lacks.empty()) {
+    Shorten(instance, *token, std::move(lacks));
+    return false;
+  }
+  changer_.Apply(resident, [&](Scene& scene) { rules::CallToken(scene, visit); });
+  residents_.MarkDirty(resident);
   return true;
 }
 
@@ -112,7 +155,7 @@ bool Limits::HoldUnasked() {
   unasked_.pop_front();
   const auto [ns, id] = SplitKey(name.first);
   auto resident = changer_.Touch(ns, id);
-  if (!resident || !Holds((*resident)->instance.state)) return true;
+  if (!resident || !Runs((*resident)->instance.state)) return true;
   const Instance& instance = (*resident)->instance;
   const Token* token = instance.tokens.Find(name.second);
   if (name.second == 0 ? static_cast<bool>(instance.plan) : !token) return true;
@@ -148,7 +191,7 @@ bool Limits::Register() {
   to_ask_.pop_front();
   const auto [ns, id] = SplitKey(name.first);
   auto resident = changer_.Touch(ns, id);
-  if (!resident || !Holds((*resident)->instance.state) || asking_.contains(name)) return true;
+  if (!resident || !Runs((*resident)->instance.state) || asking_.contains(name)) return true;
   const Token* token = std::as_const((*resident)->instance.tokens).Find(name.second);
   if (!token || token->state != TokenState::kReady || token->limits) return true;
   auto keys = Admit(**resident, *token);
@@ -177,27 +220,71 @@ bool Limits::TurnOneAway() {
   return true;
 }
 
-// A place was given back: those that still find none may wait for their ancestors alone by now.
+// Who is above a parent whose children wait for a key is found once.
+bool Limits::Chart() {
+  const auto next = children_.NextUncharted();
+  if (!next) return false;
+  const std::string ns = SplitKey(next->first).first;
+  children_.Chart(next->first, next->second,
+                  judge_.AncestorsOf({.ns = ns, .parent = next->second}));
+  unsure_.insert(next->first);
+  return true;
+}
+
+// Others hold a key than before, or its numbers are others: children that wait for it may wait for
+// their ancestors alone by now.
 bool Limits::StopForEver() {
-  if (given_back_.empty()) return false;
-  const auto [ns, key] = SplitKey(*given_back_.begin());
-  given_back_.erase(given_back_.begin());
-  if (table_.HasPlace(ns, key, "") || table_.Used(ns, key) > kAncestorsHold) return true;
-  std::vector<LimitTable::Waiter> waiters;
-  table_.ForEachWaiter(ns, key, {}, [&](const LimitTable::Waiter& waiter) {
-    waiters.push_back(waiter);
-    return waiters.size() < kTurnsPerPass;
+  std::optional<std::string> full;
+  if (!unsure_.empty()) {
+    full = std::move(unsure_.extract(unsure_.begin()).value());
+  } else {
+    full = table_.NextChanged();
+  }
+  if (!full) return false;
+  const auto [ns, key] = SplitKey(*full);
+  const uint64_t used = table_.Used(ns, key);
+  if (table_.HasPlace(ns, key, "") || used == 0 || used > kAncestorsHold) return true;
+  const std::set<std::string>* fewest = nullptr;  // all that hold it are above the same parents
+  judge_.ForEachHolder(ns, key, [&](const DatedInstance& holder) {
+    const std::set<std::string>& below = children_.Below(*full, holder.second);
+    if (!fewest || below.size() < fewest->size()) fewest = &below;
+    return !fewest->empty();
   });
-  for (const LimitTable::Waiter& waiter : waiters) {
-    auto resident = residents_.Load(ns, waiter.instance);
-    if (!resident || (*resident)->instance.Stopped()) continue;
-    if (!(*resident)->instance.parent_step) continue;
-    const auto why = judge_.WhyForEver(AskerOf(**resident), {key, table_.AskerOf(ns, key)});
-    if (!why) continue;
-    changer_.Apply(**resident, [&](Scene& scene) { rules::PlanningFailed(scene, *why); });
-    residents_.MarkDirty(**resident);
+  if (!fewest) return true;
+  for (const std::string& parent : std::set<std::string>(*fewest)) {
+    if (StopSome(*full, parent)) unsure_.insert(*full);
   }
   return true;
+}
+
+// True: there may be more.
+bool Limits::StopSome(const std::string& full, const std::string& parent) {
+  const auto [ns, key] = SplitKey(full);
+  const auto why = judge_.WhyForEver({.ns = ns, .parent = parent}, {key, table_.AskerOf(ns, key)});
+  if (!why) return false;
+  bool stopped = false;
+  for (const std::string& id : children_.ChildrenOf(full, parent, kStoppedAtOnce)) {
+    auto resident = residents_.Load(ns, id);
+    if (!resident || (*resident)->instance.Stopped()) continue;
+    changer_.Apply(**resident, [&](Scene& scene) { rules::PlanningFailed(scene, *why); });
+    residents_.MarkDirty(**resident);
+    stopped = stopped || (*resident)->instance.Stopped();
+  }
+  return stopped;
+}
+
+// They were looked at in vain, and stepped aside for the others.
+void Limits::StandAgain() {
+  for (const auto& [full, visit] : std::exchange(again_, {})) {
+    const auto [ns, id] = SplitKey(full);
+    auto resident = residents_.Load(ns, id);
+    if (!resident) continue;
+    const Instance& instance = (*resident)->instance;
+    const Token* token = std::as_const(instance.tokens).Find(visit);
+    const Stake part = visit == 0 ? PartOf(instance.limits, instance.state, instance.waits)
+                                  : (token ? PartOf(*token, instance.state) : Stake());
+    if (part.kind == Stake::Kind::kWaits) Move(instance, visit, part, part);
+  }
 }
 
 bool Limits::LetOneIn() {
@@ -217,7 +304,8 @@ bool Limits::LetOneIn() {
       again->ns == next->ns) {
     std::vector<LimitKey> keys;
     for (std::string& key : next->keys) keys.push_back({std::move(key), {}});
-    table_.Leave(next->ns, keys, next->turn);
+    table_.Leave(next->ns, keys, next->turn, next->group);
+    again_.emplace_back(ResidentKey(next->ns, next->instance), next->turn.visit);
   }
   return true;
 }

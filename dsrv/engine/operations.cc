@@ -8,7 +8,8 @@ namespace {
 
 // Of an agent, and in its hands: it may go on with what has timed out or was abandoned.
 bool InHand(const Claim& claim) {
-  return claim.operation && !claim.operation->agent.empty() && !claim.given_back && claim.Begun();
+  return claim.operation && !claim.operation->agent.empty() && !claim.given_back && !claim.ended &&
+         claim.Begun();
 }
 
 rows::LeftoverRow RowOf(const Instance& instance, const std::string& node, uint64_t visit,
@@ -70,8 +71,14 @@ void Operations::Load(Resident& resident) {
 }
 
 void Operations::Note(const Instance& instance, uint64_t visit, const Claim& claim) {
+  const AgentName agent{instance.ns, claim.operation->agent};
+  auto session = sessions_.find(agent);
+  if (session == sessions_.end() ||
+      /*mutant former-session-in-hand*/ session->second != claim.operation->session /*end*/) {
+    return;
+  }
   if (!leftovers_.empty()) Drop(claim.id);  // its instance has been resumed
-  auto [it, is_new] = begun_[{instance.ns, claim.operation->agent}].try_emplace(claim.id);
+  auto [it, is_new] = begun_[agent].try_emplace(claim.id);
   if (is_new) it->second = {instance.id, visit, rules::ClaimText(instance, visit, claim.id)};
 }
 
@@ -98,7 +105,7 @@ void Operations::Leave(const Change& change, const Token& token, const Claim& cl
 }
 
 void Operations::Add(rows::LeftoverRow row) {
-  rows::PutLeftover(turn_.writer(), row);
+  /*mutant leftover-not-on-disk*/ rows::PutLeftover(turn_.writer(), row); /*end*/
   by_agent_[{row.ns, row.agent}].insert(row.id);
   by_instance_[{row.ns, row.instance}].insert(row.id);
   const ClaimId id = row.id;
@@ -160,7 +167,11 @@ bool Operations::Kill(const std::string& ns, const std::string& instance) {
   return true;
 }
 
-void Operations::Forget(const AgentName& agent) {
+void Operations::Follow(const AgentName& agent, const std::string& session) {
+  const std::string former = std::exchange(sessions_[agent], session);
+  if (session.empty()) sessions_.erase(agent);
+  if (former.empty() || former == session) return;
+  begun_.erase(agent);
   auto of = by_agent_.find(agent);
   if (of == by_agent_.end()) return;
   const std::set<ClaimId> gone = of->second;
@@ -172,7 +183,7 @@ void Operations::Repeat(const AgentName& agent, SessionId stream) {
   if (auto of = by_agent_.find(agent); of != by_agent_.end()) {
     for (ClaimId id : of->second) {
       const rows::LeftoverRow& row = leftovers_.at(id);
-      orders.cancelled.push_back(row.claim);
+      /*mutant order-not-repeated*/ orders.cancelled.push_back(row.claim); /*end*/
       if (row.killed) orders.killed.push_back(row.claim);
     }
   }

@@ -35,6 +35,7 @@
 #include "dsrv/engine/traces.h"
 #include "dsrv/engine/triggers.h"
 #include "dsrv/engine/turn.h"
+#include "dsrv/engine/unclaimed.h"
 #include "dsrv/engine/upgrades.h"
 #include "dsrv/engine/values.h"
 #include "dsrv/engine/walker.h"
@@ -63,6 +64,7 @@ struct Engine::Parts {
   Values values;
   Walker walker;
   Limits limits;
+  Unclaimed unclaimed;
   Planner planner;
   Followers followers;
   Starter starter;

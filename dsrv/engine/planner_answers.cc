@@ -39,7 +39,8 @@ std::optional<Error> RefusedAt(const Node& node, const std::string& text) {
   auto answer = ReadDryAnswer(text);
   const std::string transition = answer ? answer->report.transition : "";
   const bool has = node.FindTransition(transition) && !transition.starts_with(kSystemPrefix);
-  if (has || transition.empty()) return std::nullopt;
+  const bool holds = transition == "error" && !answer->report.error_kind.empty();  // the instance
+  if (has || holds || transition.empty()) return std::nullopt;
   return Bad("node " + Quoted(node.id) + " has no transition " + Quoted(transition) +
              "; it has: " + node.LegalTransitions());
 }

@@ -28,7 +28,7 @@ size_t Planning::bytes() const {
 PlanningResult MakeGraph(const Planning& planning, size_t steps_max) {
   PlannedFlows planned;
   for (const auto& [step, flow] : planning.flows) {
-    auto parsed = planning.parse_flow(flow);
+    auto parsed = planning.parse_flow(flow, TextOrigin::kGiven);
     if (!parsed) {
       return Failure("the flow that was planned for step " + step + ": " + parsed.error().message);
     }

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "dsrv/engine/catalog.h"
+#include "fsm/base/diagnostic.h"
 #include "fsm/base/result.h"
 #include "fsm/machine/machine.h"
 #include "fsm/plan/source.h"
@@ -26,7 +27,7 @@ struct Planning {
   std::shared_ptr<const DefinitionSet> definitions;
   // The flows that planners have reported, as text, by step.
   std::map<std::string, std::string> flows;
-  std::function<Result<std::shared_ptr<const PlanSource>>(std::string_view)> parse_flow;
+  std::function<Result<std::shared_ptr<const PlanSource>>(std::string_view, TextOrigin)> parse_flow;
 
   // How much text is read: of params and of flows.
   size_t bytes() const;

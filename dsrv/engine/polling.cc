@@ -153,7 +153,7 @@ Result<Ok> Polling::StartInstance(const Poll& poll) {
       json::Merge(source.input, "{\"cursor\":" + (row.cursor.empty() ? "null" : row.cursor) + "}");
   args.spec.client = CauseOf(DocumentKind::kTrigger, poll.state->name);
   args.spec.flow = FlowOf(source.action);
-  auto flow = options_.parse_flow(args.spec.flow);
+  auto flow = options_.parse_flow(args.spec.flow, TextOrigin::kGiven);
   if (!flow) return flow.error();
   args.flow = *std::move(flow);
   const std::string id = args.id;

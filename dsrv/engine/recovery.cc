@@ -129,6 +129,7 @@ Result<Ok> Engine::LoadResting(const rows::Resting& row, VersionState** version)
     return Ok{};
   }
   ++of->running;
+  parts_->limits.LoadResting(row.ns, row.id, row.machine, row.start_time);
   Token token;
   token.node = node;
   token.visit = row.visit;
@@ -140,6 +141,7 @@ Result<Ok> Engine::LoadResting(const rows::Resting& row, VersionState** version)
   }
   if (row.token == TokenState::kReady && !of->LeftBehind()) {
     parts_->handouts.LoadResting(*of, std::string(row.id), row.priority, token);
+    parts_->unclaimed.LoadReady({row.ns, row.id}, *of->graph->machine, token);
   }
   return Ok{};
 }

@@ -246,7 +246,7 @@ Result<StartArgs> Spawner::Asked(Resident& resident, const Token& token, uint64_
   args.hold = start.hold;
   args.after = start.after;
   if (args.spec.flow.empty()) return args;
-  auto flow = options_.parse_flow(args.spec.flow);
+  auto flow = options_.parse_flow(args.spec.flow, TextOrigin::kStored);
   if (!flow) return flow.error();
   args.flow = *std::move(flow);
   return args;

@@ -166,7 +166,8 @@ Result<VersionState*> Starter::VersionOf(const StartArgs& args) {
                    std::to_string(version->machine->versions.rbegin()->first)};
 }
 
-Result<Starter::Prepared> Starter::Examine(StartArgs args, const Earlier& earlier) {
+Result<Starter::Prepared> Starter::Examine(StartArgs args, const Earlier& earlier,
+                                           Limits::Reserved* reserved) {
   if (args.flow && args.machine.empty()) {
     args.machine = args.flow->id.empty() ? "adhoc" : args.flow->id;
   }
@@ -197,13 +198,13 @@ Result<Starter::Prepared> Starter::Examine(StartArgs args, const Earlier& earlie
   const bool at_once =
       !args.hold && args.start_at <= turn_.now() && ended->size() == args.after.size();
   if (at_once) {
-    if (auto may = limits_.MayStart(args, **version); !may) return may.error();
+    if (auto may = limits_.MayStart(args, **version, reserved); !may) return may.error();
   }
   return Prepared{std::move(args), *version};
 }
 
 Result<Started> Starter::Start(StartArgs args) {
-  auto prepared = Examine(std::move(args), {});
+  auto prepared = Examine(std::move(args), {}, nullptr);
   if (!prepared) return prepared.error();
   const bool created = prepared->version != nullptr;
   if (created) {
@@ -224,10 +225,11 @@ Result<std::vector<Starter::Prepared>> Starter::Prepare(std::vector<StartArgs> s
   std::vector<Prepared> prepared;
   prepared.reserve(starts.size());  // `earlier` points into it
   Earlier earlier;
+  Limits::Reserved reserved;
   for (StartArgs& args : starts) {
     const std::string machine = args.machine;
     const std::string id = args.id;
-    auto one = Examine(std::move(args), earlier);
+    auto one = Examine(std::move(args), earlier, &reserved);
     if (!one) return RefusedStart(prepared.size(), machine, id, one.error());
     const StartArgs& added = prepared.emplace_back(*std::move(one)).args;
     earlier.emplace(std::pair(added.ns, added.id), &added);

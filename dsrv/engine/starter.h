@@ -49,7 +49,8 @@ class Starter {
   using Earlier = std::map<std::pair<std::string, std::string>, const StartArgs*>;  // by ns and id
 
   // `earlier`: the starts of the same report that come before this one.
-  Result<Prepared> Examine(StartArgs args, const Earlier& earlier);
+  // `reserved`: the places under limits that these are to take; null: there are none.
+  Result<Prepared> Examine(StartArgs args, const Earlier& earlier, Limits::Reserved* reserved);
   // Whether the id is taken by an instance that was started in the same way. An error: by another
   // one.
   Result<bool> Exists(const StartArgs& args, const Earlier& earlier);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "dsrv/engine/registry.h"
+#include "fsm/base/diagnostic.h"
 #include "fsm/derived/agenda.h"
 #include "fsm/plan/compile.h"
 #include "fsm/rules/rules.h"
@@ -44,6 +45,7 @@ struct InstanceView {
   Instance instance;
   std::shared_ptr<const Spec> spec;
   std::vector<std::string> nodes;  // the tokens', by name
+  std::vector<uint32_t> tries_limits = {};  // of the tokens' work; 0: they have none
   std::map<std::string, std::string> outputs;
   bool waits_for_group = false;  // its group lets no member begin
   std::shared_ptr<const InstanceWaits> waits;  // null: only what `instance` says of them is known
@@ -70,6 +72,9 @@ struct Task {
   std::string event_data;
   std::string phase;
   std::vector<std::string> middleware;
+  uint32_t tries = 0;  // that have failed
+  uint32_t tries_limit = 1;
+  Duration run_timeout{};  // zero: none
   bool dry_run = false;
 };
 
@@ -231,7 +236,8 @@ struct EngineOptions {
   // The same of a schedule, trigger or limit.
   std::function<Result<Document>(std::string_view source)> parse_document;
   // Parses the text of a flow, as sent with Start or by a planner.
-  std::function<Result<std::shared_ptr<const PlanSource>>(std::string_view text)> parse_flow;
+  std::function<Result<std::shared_ptr<const PlanSource>>(std::string_view text, TextOrigin origin)>
+      parse_flow;
   // Compiles a JSON Schema that was accepted before. Violations call the checked value `subject`.
   std::function<std::shared_ptr<const ParamsCheck>(std::string_view schema,
                                                    std::string_view subject)>

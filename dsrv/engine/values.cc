@@ -42,7 +42,7 @@ Result<std::shared_ptr<const PlanSource>> Values::SourceOf(Resident& resident) {
     auto spec = residents_.SpecOf(resident);
     if (!spec) return spec.error();
     if (!(*spec)->flow.empty()) {
-      auto parsed = options_.parse_flow((*spec)->flow);
+      auto parsed = options_.parse_flow((*spec)->flow, TextOrigin::kStored);
       if (!parsed) return parsed;
       source = *std::move(parsed);
     }

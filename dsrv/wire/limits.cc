@@ -76,7 +76,7 @@ Result<LimitChange> ToLimitChange(const v1::SetLimitRequest& request) {
   if (request.has_max()) change.max = request.max();
   change.no_max = request.no_max();
   change.reset = request.reset();
-  if (!request.note().empty()) change.note = request.note();
+  if (request.has_note()) change.note = request.note();
   if (request.has_rate()) {
     const v1::Rate& rate = request.rate();
     if (rate.count() == 0) {

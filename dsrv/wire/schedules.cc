@@ -114,7 +114,7 @@ Result<StoredDocument> ReadDocumentOf(const Moment& moment, const FindZone& zone
   if (!text) return text.error();
   if (!*text) return NoSuchDocument(name, version);
   stored.text = **std::move(text);
-  Parsed parsed = ParseDefinitions(stored.text.source, "store", zones);
+  Parsed parsed = ParseStored(stored.text.source, zones);
   if (!parsed.ok() || parsed.documents.size() != 1) {
     return Error{Code::kDataLoss, Reason::kStoreFailed,
                  "the store's " + std::string(Name(name.kind)) + " " + std::string(name.name) +

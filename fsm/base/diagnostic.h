@@ -34,12 +34,17 @@ std::string PathTo(std::string_view parent, std::string_view key);
 
 bool HasErrors(const std::vector<Diagnostic>& diagnostics);
 
+// Where a text comes from. A stored one was accepted when it was given, so rules that came later
+// do not hold for it: it must be accepted for ever.
+enum class TextOrigin : uint8_t { kGiven, kStored };
+
 // Collects what is found in one source. After kMax of them the rest is only counted.
 class Reporter {
  public:
   static constexpr size_t kMax = 10'000;
 
-  explicit Reporter(std::string_view source_name) : source_name_(source_name) {}
+  explicit Reporter(std::string_view source_name, TextOrigin origin = TextOrigin::kGiven)
+      : source_name_(source_name), origin_(origin) {}
 
   void Error(Position at, std::string path, std::string message) {
     Add(true, at, std::move(path), std::move(message));
@@ -47,6 +52,7 @@ class Reporter {
   void Warning(Position at, std::string path, std::string message) {
     Add(false, at, std::move(path), std::move(message));
   }
+  TextOrigin origin() const { return origin_; }
   size_t errors() const { return errors_; }
   bool Full() const { return diagnostics_.size() >= kMax; }
 
@@ -57,6 +63,7 @@ class Reporter {
   void Add(bool error, Position at, std::string path, std::string message);
 
   std::string source_name_;
+  TextOrigin origin_;
   std::vector<Diagnostic> diagnostics_;
   size_t errors_ = 0;
   size_t dropped_ = 0;

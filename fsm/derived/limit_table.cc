@@ -2,73 +2,22 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "fsm/base/result.h"
+#include "fsm/derived/limit_table_inside.h"
 
 namespace dfsmr {
-
-// The time since when it waits, and its instance's id, in one block of bytes: there may be
-// millions.
-struct LimitTable::Packed {
-  Packed(std::string_view instance, Timestamp since)
-      : bytes(new char[sizeof(int64_t) + instance.size() + 1]) {
-    const int64_t micros = Micros(since);
-    std::memcpy(bytes.get(), &micros, sizeof micros);
-    char* at = std::ranges::copy(instance, bytes.get() + sizeof micros).out;
-    *at = '\0';
-  }
-  Timestamp since() const {
-    int64_t micros = 0;
-    std::memcpy(&micros, bytes.get(), sizeof micros);
-    return FromMicros(micros);
-  }
-  const char* instance() const { return bytes.get() + sizeof(int64_t); }
-
-  std::unique_ptr<char[]> bytes;
-};
-
-struct LimitTable::Key {
-  std::string name;  // ns\0key
-  LimitNumbers numbers;
-  LimitNumbers asker;
-  std::optional<uint64_t> count;  // of holders, by somebody else
-  std::map<std::string, std::vector<Holding>, std::less<>> holders;
-  Timestamp full_at;           // when the rate's bucket is full
-  std::set<uint64_t> lines;    // that contain it
-  std::set<LinePlace> parked;  // lines that are parked here
-  uint64_t waiting = 0;        // in lines that contain it, by standing
-  uint64_t paused = 0;
-  uint64_t asking = 0;
-  std::optional<LinePlace> freed_at;  // where it stands in freed_; absent: it does not
-  bool in_filled = false;
-  std::optional<Timestamp> due;
-
-  uint64_t Used() const { return count.value_or(holders.size()); }
-};
-
-struct LimitTable::Line {
-  uint64_t number = 0;
-  std::string name;
-  std::vector<Key*> keys;
-  absl::btree_map<Turn, Packed> waiting;
-  absl::btree_map<Turn, Packed> paused;
-  absl::btree_map<Turn, Packed> asking;
-  Key* at = nullptr;          // where it is parked; null: nobody waits in it
-  std::optional<Turn> place;  // its first, as the parking place knows it
-
-  bool empty() const { return waiting.empty() && paused.empty() && asking.empty(); }
-};
-
 namespace {
 
-std::string FullName(std::string_view ns, std::string_view key) {
-  std::string name;
-  name.reserve(ns.size() + key.size() + 1);
-  name += ns;
-  name += '\0';
-  name += key;
-  return name;
+// What is missing in a rate's bucket, as the time until it is full, by another rate: so many
+// tokens, and at most all.
+Duration Rescaled(Duration missing, const Rate& from, const Rate& to) {
+  const double tokens = static_cast<double>(missing.count()) /
+                        static_cast<double>(std::max<int64_t>(1, from.Spacing().count()));
+  const double time = std::ceil(tokens * static_cast<double>(to.Spacing().count()));
+  const Duration all = to.Span(to.burst);
+  if (time >= static_cast<double>(all.count())) return all;
+  return Duration(static_cast<int64_t>(time));
 }
 
 }  // namespace
@@ -100,7 +49,7 @@ bool LimitTable::HasPlace(const Key& key) {
 Timestamp LimitTable::NextToken(const Key& key) {
   const auto& rate = key.numbers.rate;
   if (!rate || key.full_at == Timestamp()) return {};
-  return key.full_at - rate->Spacing() * static_cast<int64_t>(rate->burst - 1);
+  return key.full_at - rate->Span(rate->burst - 1);
 }
 
 bool LimitTable::HasRoom(const Key& key, Timestamp now) {
@@ -134,16 +83,6 @@ Timestamp LimitTable::NextToken(std::string_view ns, std::string_view key) const
   return at ? NextToken(*at) : Timestamp();
 }
 
-double LimitTable::TokensOf(std::string_view ns, std::string_view key, Timestamp now) const {
-  const Key* at = Find(ns, key);
-  if (!at || !at->numbers.rate) return 0;
-  const Rate& rate = *at->numbers.rate;
-  if (at->full_at <= now) return rate.burst;
-  const double missing = static_cast<double>((at->full_at - now).count()) /
-                         static_cast<double>(rate.Spacing().count());
-  return std::max(0.0, rate.burst - missing);
-}
-
 uint64_t LimitTable::Used(std::string_view ns, std::string_view key) const {
   const Key* at = Find(ns, key);
   return at ? at->Used() : 0;
@@ -151,26 +90,12 @@ uint64_t LimitTable::Used(std::string_view ns, std::string_view key) const {
 
 uint64_t LimitTable::InLine(std::string_view ns, std::string_view key) const {
   const Key* at = Find(ns, key);
-  return at ? at->waiting : 0;
+  return at ? at->waiting() : 0;
 }
 
 uint64_t LimitTable::Waiting(std::string_view ns, std::string_view key, Timestamp now) const {
   const Key* at = Find(ns, key);
-  return at && !HasRoom(*at, now) ? at->waiting + at->paused : 0;
-}
-
-uint64_t LimitTable::Ahead(std::string_view ns, std::string_view key, const Turn& turn,
-                           size_t most) const {
-  const Key* at = Find(ns, key);
-  uint64_t ahead = 0;
-  if (!at) return 0;
-  for (uint64_t number : at->lines) {
-    const Line& line = *by_number_.at(number);
-    for (auto it = line.waiting.begin(); it != line.waiting.end() && it->first < turn; ++it) {
-      if (++ahead == most) return ahead;
-    }
-  }
-  return ahead;
+  return at && !HasRoom(*at, now) ? at->waiting() + at->paused() : 0;
 }
 
 // Numbers ----------------------------------------------------------------------------------------
@@ -179,14 +104,13 @@ void LimitTable::SetNumbers(std::string_view ns, std::string_view key, const Lim
                             Timestamp now) {
   Key& at = At(ns, key);
   if (at.numbers == numbers) return;
-  if (at.numbers.rate && numbers.rate && at.full_at > now) {
-    const Duration missing = at.full_at - now;
-    const double tokens = static_cast<double>(missing.count()) /
-                          static_cast<double>(at.numbers.rate->Spacing().count());
-    const double spacing = static_cast<double>(numbers.rate->Spacing().count());
-    at.full_at = now + Duration(static_cast<int64_t>(std::ceil(tokens * spacing)));
+  if (numbers.rate && at.full_at > now) {
+    Duration missing = std::min(at.full_at - now, numbers.rate->Span(numbers.rate->burst));
+    if (at.numbers.rate) missing = Rescaled(at.full_at - now, *at.numbers.rate, *numbers.rate);
+    at.full_at = now + missing;
   }
   at.numbers = numbers;
+  Changed(at);
   /*mutant raised-lets-nobody-in*/ Freed(at); /*end*/
   Filled(at);
 }
@@ -216,6 +140,7 @@ void LimitTable::SetCount(std::string_view ns, std::string_view key,
   at.count = count;
   if (at.Used() < before) Freed(at);
   if (at.Used() > before) Filled(at);
+  if (at.Used() != before) Changed(at);
   if (!count) DropKey(at, {});
 }
 
@@ -224,7 +149,9 @@ void LimitTable::SetCount(std::string_view ns, std::string_view key,
 void LimitTable::Take(std::string_view ns, std::string_view key, std::string_view instance,
                       const Holding& holding) {
   Key& at = At(ns, key);
-  std::vector<Holding>& holdings = at.holders[std::string(instance)];
+  const auto [holder, fresh] = at.holders.try_emplace(std::string(instance));
+  if (fresh) Changed(at);
+  std::vector<Holding>& holdings = holder->second;
   auto same = std::ranges::find(holdings, holding.visit, &Holding::visit);
   if (same == holdings.end()) {
     holdings.push_back(holding);
@@ -244,6 +171,7 @@ void LimitTable::Release(std::string_view ns, std::string_view key, std::string_
   std::erase_if(holdings, [visit](const Holding& one) { return one.visit == visit; });
   if (!holdings.empty()) return;
   at->holders.erase(holder);
+  Changed(*at);
   /*mutant limit-not-handed-on*/ Freed(*at); /*end*/
   DropKey(*at, {});
 }
@@ -253,7 +181,7 @@ void LimitTable::Release(std::string_view ns, std::string_view key, std::string_
 void LimitTable::Spend(std::string_view ns, std::string_view key, Timestamp now) {
   Key& at = At(ns, key);
   if (!at.numbers.rate) return;
-  at.full_at = std::max(at.full_at, now) + at.numbers.rate->Spacing();
+  at.full_at = After(std::max(at.full_at, now), at.numbers.rate->Spacing());
   Filled(at);
 }
 
@@ -289,67 +217,145 @@ void LimitTable::FireDue(Timestamp now) {
 
 // Lines ------------------------------------------------------------------------------------------
 
-LimitTable::Line& LimitTable::LineOf(std::string_view ns, const std::vector<LimitKey>& keys) {
+std::string LimitTable::LineName(std::string_view ns, const std::vector<LimitKey>& keys,
+                                 std::string_view group) {
   std::vector<std::string_view> names;
   for (const LimitKey& key : keys) names.push_back(key.key);
   std::ranges::sort(names);
   names.erase(std::unique(names.begin(), names.end()), names.end());
-  std::string name(ns);
+  std::string name = FullName(ns, group);
   for (std::string_view key : names) name.append(1, '\0').append(key);
+  return name;
+}
+
+LimitTable::Line& LimitTable::LineOf(std::string_view ns, const std::vector<LimitKey>& keys,
+                                     std::string_view group) {
+  std::string name = LineName(ns, keys, group);
   std::unique_ptr<Line>& line = lines_[name];
   if (line) return *line;
   line = std::make_unique<Line>();
   line->number = ++last_line_;
   line->name = std::move(name);
   by_number_[line->number] = line.get();
-  for (std::string_view key : names) {
+  if (!group.empty()) {
+    line->group = FullName(ns, group);
+    Group& of = groups_[line->group];
+    of.lines.insert(line->number);
+    line->closed = of.closed;
+  }
+  std::string_view rest = std::string_view(line->name).substr(ns.size() + group.size() + 1);
+  while (!rest.empty()) {
+    rest.remove_prefix(1);
+    const std::string_view key = rest.substr(0, rest.find('\0'));
+    rest.remove_prefix(key.size());
     line->keys.push_back(&At(ns, key));
-    line->keys.back()->lines.insert(line->number);
+    ++line->keys.back()->lines;
   }
   return *line;
 }
 
+void LimitTable::Count(Line& line, Standing standing, int by) {
+  for (Key* key : line.keys) {
+    const bool was = key->waiting() + key->paused() > 0;
+    key->standing[Index(standing)] += static_cast<uint64_t>(int64_t{by});
+    const bool is = key->waiting() + key->paused() > 0;
+    if (is && !was) awaited_.insert(key->name);
+    if (was && !is) awaited_.erase(key->name);
+  }
+  TellFirst(line, standing);
+}
+
+void LimitTable::TellFirst(Line& line, Standing standing) {
+  const auto& entries = line.standing[Index(standing)];
+  std::optional<Turn>& told = line.first[Index(standing)];
+  std::optional<Turn> first;
+  if (!entries.empty()) first = entries.begin()->first;
+  if (first == told) return;
+  for (Key* key : line.keys) {
+    std::set<LinePlace>& lines = key->by_first[Index(standing)];
+    if (told) lines.erase({*told, line.number});
+    if (first) lines.insert({*first, line.number});
+  }
+  told = first;
+}
+
 void LimitTable::Drop(Line& line, const Turn& turn) {
-  const auto drop = [&](auto& from, uint64_t Key::*counter) {
-    if (from.erase(turn) == 0) return;
-    for (Key* key : line.keys) --(key->*counter);
-  };
-  drop(line.waiting, &Key::waiting);
-  drop(line.paused, &Key::paused);
-  drop(line.asking, &Key::asking);
+  for (Standing standing : {Standing::kWaits, Standing::kPaused, Standing::kAsks}) {
+    if (line.standing[Index(standing)].erase(turn) > 0) Count(line, standing, -1);
+  }
 }
 
 void LimitTable::Stand(std::string_view ns, const std::vector<LimitKey>& keys, const Turn& turn,
-                       std::string_view instance, Timestamp since, Standing standing) {
+                       std::string_view instance, Timestamp since, Standing standing,
+                       std::string_view group) {
   Check(!keys.empty(), "one waits for a key");
-  Line& line = LineOf(ns, keys);
+  Line& line = LineOf(ns, keys, group);
   Drop(line, turn);
-  const auto add = [&](auto& to, uint64_t Key::*counter) {
-    to.emplace(turn, Packed(instance, since));
-    for (Key* key : line.keys) ++(key->*counter);
-  };
-  switch (standing) {
-    case Standing::kWaits:
-      add(line.waiting, &Key::waiting);
-      break;
-    case Standing::kPaused:
-      add(line.paused, &Key::paused);
-      break;
-    case Standing::kAsks:
-      add(line.asking, &Key::asking);
-      for (Key* key : line.keys) Filled(*key);
-      break;
+  line.standing[Index(standing)].emplace(turn, Packed(instance, since));
+  Count(line, standing, +1);
+  if (standing == Standing::kAsks) {
+    for (Key* key : line.keys) Filled(*key);
   }
   Replace(line);
 }
 
-void LimitTable::Leave(std::string_view ns, const std::vector<LimitKey>& keys, const Turn& turn) {
+void LimitTable::Leave(std::string_view ns, const std::vector<LimitKey>& keys, const Turn& turn,
+                       std::string_view group) {
   if (keys.empty()) return;
-  Line& line = LineOf(ns, keys);
+  const auto leave = [&](std::string_view of) {
+    const auto line = lines_.find(LineName(ns, keys, of));
+    if (line != lines_.end()) LeaveLine(*line->second, turn);
+  };
+  leave("");
+  if (!group.empty()) leave(group);
+}
+
+void LimitTable::LeaveLine(Line& line, const Turn& turn) {
   Drop(line, turn);
   Replace(line);
   if (line.empty()) DropLine(line);
 }
+
+void LimitTable::SetClosed(std::string_view ns, std::string_view group, bool closed) {
+  const std::string name = FullName(ns, group);
+  auto it = groups_.find(name);
+  if (it == groups_.end()) {
+    if (!closed) return;
+    it = groups_.emplace(name, Group()).first;
+  }
+  if (std::exchange(it->second.closed, closed) == closed) return;
+  for (uint64_t number : it->second.lines) {
+    Line& line = *by_number_.at(number);
+    line.closed = closed;
+    Replace(line);
+  }
+  if (!closed && it->second.lines.empty()) groups_.erase(it);
+}
+
+bool LimitTable::IsClosed(std::string_view ns, std::string_view group) const {
+  const auto it = groups_.find(FullName(ns, group));
+  return it != groups_.end() && it->second.closed;
+}
+
+// Watching ---------------------------------------------------------------------------------------
+
+void LimitTable::Watch(std::string_view ns, std::string_view key, int by) {
+  Key& at = At(ns, key);
+  at.watched += static_cast<uint64_t>(int64_t{by});
+  if (by > 0) return Changed(at);
+  DropKey(at, {});
+}
+
+void LimitTable::Changed(Key& key) {
+  if (key.watched > 0) changed_.insert(key.name);
+}
+
+std::optional<std::string> LimitTable::NextChanged() {
+  if (changed_.empty()) return std::nullopt;
+  return std::move(changed_.extract(changed_.begin()).value());
+}
+
+// Parking ----------------------------------------------------------------------------------------
 
 void LimitTable::Unpark(Line& line) {
   if (!line.at) return;
@@ -363,14 +369,14 @@ void LimitTable::Unpark(Line& line) {
 void LimitTable::Park(Line& line, Key* at) {
   Unpark(line);
   line.at = at;
-  line.place = line.waiting.begin()->first;
+  line.place = line.waiting().begin()->first;
   at->parked.insert({*line.place, line.number});
   if (at->freed_at) PlaceFreed(*at);
 }
 
 void LimitTable::Replace(Line& line) {
-  if (line.waiting.empty()) return Unpark(line);
-  if (line.at && line.place == line.waiting.begin()->first) return;
+  if (line.waiting().empty() || line.closed) return Unpark(line);
+  if (line.at && line.place == line.waiting().begin()->first) return;
   Key* at = line.at ? line.at : line.keys.front();
   Park(line, at);
   Freed(*at);  // it may be its first's turn at once
@@ -379,15 +385,20 @@ void LimitTable::Replace(Line& line) {
 void LimitTable::DropLine(Line& line) {
   Unpark(line);
   by_number_.erase(line.number);
+  if (!line.group.empty()) {
+    const auto group = groups_.find(line.group);
+    group->second.lines.erase(line.number);
+    if (!group->second.closed && group->second.lines.empty()) groups_.erase(group);
+  }
   const std::vector<Key*> keys = line.keys;
-  for (Key* key : keys) key->lines.erase(line.number);
+  for (Key* key : keys) --key->lines;
   lines_.erase(lines_.find(line.name));
   for (Key* key : keys) DropKey(*key, {});
 }
 
 void LimitTable::DropKey(Key& key, Timestamp now) {
-  const bool used =
-      !key.holders.empty() || !key.lines.empty() || key.count || key.freed_at || key.in_filled;
+  const bool used = !key.holders.empty() || key.lines > 0 || key.count || key.freed_at ||
+                    key.in_filled || key.watched > 0;
   if (used) return;
   if (key.full_at > now) return Await(key, key.full_at);  // to be forgotten later
   if (key.due) due_.erase({*key.due, key.name});
@@ -401,7 +412,7 @@ void LimitTable::Freed(Key& key) {
 }
 
 void LimitTable::Filled(Key& key) {
-  if (key.asking == 0 || std::exchange(key.in_filled, true)) return;
+  if (key.asking() == 0 || std::exchange(key.in_filled, true)) return;
   filled_.push_back(key.name);
 }
 
@@ -434,7 +445,7 @@ std::optional<LimitTable::Waiter> LimitTable::Next(Timestamp now) {
     Line& line = *by_number_.at(key->parked.begin()->second);
     auto full = std::ranges::find_if(line.keys, [&](Key* one) { return !HasRoom(*one, now); });
     if (full == line.keys.end()) {
-      const auto& [turn, packed] = *line.waiting.begin();
+      const auto& [turn, packed] = *line.waiting().begin();
       return WaiterOf(line, turn, packed, Standing::kWaits);
     }
     /*mutant line-stays-parked*/ Park(line, *full); /*end*/
@@ -447,13 +458,10 @@ std::optional<LimitTable::Waiter> LimitTable::NextTurnedAway(Timestamp now) {
   while (!filled_.empty()) {
     auto it = keys_.find(filled_.front());
     Key* key = it == keys_.end() ? nullptr : it->second.get();
-    if (key && key->asking > 0 && !HasRoom(*key, now)) {
-      for (uint64_t number : key->lines) {
-        const Line& line = *by_number_.at(number);
-        if (line.asking.empty()) continue;
-        const auto& [turn, packed] = *line.asking.begin();
-        return WaiterOf(line, turn, packed, Standing::kAsks);
-      }
+    if (key && key->asking() > 0 && !HasRoom(*key, now)) {
+      const Line& line = *by_number_.at(key->by_first[Index(Standing::kAsks)].begin()->second);
+      const auto& [turn, packed] = *line.asking().begin();
+      return WaiterOf(line, turn, packed, Standing::kAsks);
     }
     filled_.pop_front();
     if (!key) continue;
@@ -461,75 +469,6 @@ std::optional<LimitTable::Waiter> LimitTable::NextTurnedAway(Timestamp now) {
     DropKey(*key, now);
   }
   return std::nullopt;
-}
-
-// Views ------------------------------------------------------------------------------------------
-
-LimitTable::Waiter LimitTable::WaiterOf(const Line& line, const Turn& turn, const Packed& packed,
-                                        Standing standing) const {
-  Waiter waiter;
-  const std::string& name = line.keys.front()->name;
-  const size_t ns = name.find('\0');
-  waiter.ns = name.substr(0, ns);
-  waiter.instance = packed.instance();
-  waiter.turn = turn;
-  waiter.since = packed.since();
-  waiter.standing = standing;
-  for (const Key* key : line.keys) waiter.keys.push_back(key->name.substr(ns + 1));
-  return waiter;
-}
-
-void LimitTable::ForEachHolder(std::string_view ns, std::string_view key,
-                               const std::function<bool(const Holder&)>& visit) const {
-  const Key* at = Find(ns, key);
-  if (!at) return;
-  for (const auto& [instance, holdings] : at->holders) {
-    if (!visit({instance, holdings})) return;
-  }
-}
-
-void LimitTable::ForEachWaiter(std::string_view ns, std::string_view key,
-                               const std::optional<Turn>& after,
-                               const std::function<bool(const Waiter&)>& visit) const {
-  const Key* at = Find(ns, key);
-  if (!at) return;
-  using Entries = absl::btree_map<Turn, Packed>;
-  struct Source {
-    const Line* line;
-    const Entries* entries;
-    Entries::const_iterator next;
-    Standing standing;
-  };
-  std::map<Turn, Source> sources;  // by their next
-  const auto add = [&](Source source) {
-    if (source.next == source.entries->end()) return;
-    const Turn turn = source.next->first;
-    sources.emplace(turn, source);
-  };
-  for (uint64_t number : at->lines) {
-    const Line* line = by_number_.at(number);
-    for (auto [entries, standing] : {std::pair(&line->waiting, Standing::kWaits),
-                                     std::pair(&line->paused, Standing::kPaused)}) {
-      add({line, entries, after ? entries->upper_bound(*after) : entries->begin(), standing});
-    }
-  }
-  while (!sources.empty()) {
-    Source source = sources.begin()->second;
-    sources.erase(sources.begin());
-    const auto& [turn, packed] = *source.next;
-    if (!visit(WaiterOf(*source.line, turn, packed, source.standing))) return;
-    ++source.next;
-    add(source);
-  }
-}
-
-void LimitTable::ForEachKey(std::string_view ns, std::string_view from,
-                            const std::function<bool(std::string_view)>& visit) const {
-  const std::string prefix = FullName(ns, "");
-  for (auto it = keys_.lower_bound(FullName(ns, from));
-       it != keys_.end() && it->first.starts_with(prefix); ++it) {
-    if (!visit(std::string_view(it->first).substr(prefix.size()))) return;
-  }
 }
 
 }  // namespace dfsmr

@@ -8,10 +8,14 @@
 // costs the same for ten and for a million that wait, nobody passes one that lacks only this key,
 // and one that lacks another, too, keeps its place. Paused ones stand aside, and keep theirs.
 //
+// Members of a group that have not begun have lines of their own, which are not looked at while the
+// group is closed: else each of a million members would be called, only to be held back.
+//
 // An instance holds a key as a whole (visit 0) and by its tokens; it counts once.
 #pragma once
 
 #include <absl/container/btree_map.h>
+#include <absl/container/btree_set.h>
 
 #include <compare>
 #include <cstdint>
@@ -65,6 +69,7 @@ class LimitTable {
     Turn turn;
     Timestamp since;
     Standing standing = Standing::kWaits;
+    std::string group;  // that holds it back while it is closed; empty: none
     std::vector<std::string> keys;
   };
 
@@ -74,7 +79,8 @@ class LimitTable {
   LimitTable& operator=(const LimitTable&) = delete;
 
   // The numbers that count for a key; a key of which nothing is known has room.
-  // What a rate has let begin keeps its weight under another rate.
+  // What a rate has let begin keeps its weight under another rate; at most as much is missing as
+  // that lets begin at once.
   void SetNumbers(std::string_view ns, std::string_view key, const LimitNumbers& numbers,
                   Timestamp now);
   // Whether it is known: somebody holds it or waits for it, or somebody else counts its holders.
@@ -98,10 +104,21 @@ class LimitTable {
   std::optional<Timestamp> FullAt(std::string_view ns, std::string_view key, Timestamp now) const;
   void RestoreFullAt(std::string_view ns, std::string_view key, Timestamp at);
 
-  // Puts one into the line of `keys`, or changes how it stands there.
+  // Puts one into the line of `keys`, or changes how it stands there. `group`: holds it back while
+  // it is closed; empty: none does.
   void Stand(std::string_view ns, const std::vector<LimitKey>& keys, const Turn& turn,
-             std::string_view instance, Timestamp since, Standing standing);
-  void Leave(std::string_view ns, const std::vector<LimitKey>& keys, const Turn& turn);
+             std::string_view instance, Timestamp since, Standing standing,
+             std::string_view group = {});
+  void Leave(std::string_view ns, const std::vector<LimitKey>& keys, const Turn& turn,
+             std::string_view group = {});
+  void SetClosed(std::string_view ns, std::string_view group, bool closed);
+  bool IsClosed(std::string_view ns, std::string_view group) const;
+
+  // From now on NextChanged names the key when other instances hold it than before, or its numbers
+  // are others; -1: once less. The key is known while it is watched.
+  void Watch(std::string_view ns, std::string_view key, int by);
+  // The next key that is watched and has changed, as ns\0key.
+  std::optional<std::string> NextChanged();
 
   // Whether one more instance may hold the key; `instance` may if it does already.
   bool HasRoom(std::string_view ns, std::string_view key, std::string_view instance,
@@ -133,6 +150,10 @@ class LimitTable {
   void ForEachKey(std::string_view ns, std::string_view from,
                   const std::function<bool(std::string_view key)>& visit) const;
 
+  // The same of those that somebody waits for, paused or not, whatever it lacks.
+  void ForEachAwaited(std::string_view ns, std::string_view from,
+                      const std::function<bool(std::string_view key)>& visit) const;
+
   // The next whose turn it is; it stays in its line until it leaves. nullopt: it is nobody's turn.
   std::optional<Waiter> Next(Timestamp now);
   // The next that asks for a key without room; it stays in its line until it leaves.
@@ -150,12 +171,19 @@ class LimitTable {
 
   Key* Find(std::string_view ns, std::string_view key) const;
   Key& At(std::string_view ns, std::string_view key);
-  Line& LineOf(std::string_view ns, const std::vector<LimitKey>& keys);
+  static std::string LineName(std::string_view ns, const std::vector<LimitKey>& keys,
+                              std::string_view group);
+  Line& LineOf(std::string_view ns, const std::vector<LimitKey>& keys, std::string_view group);
   static bool HasPlace(const Key& key);
   static Timestamp NextToken(const Key& key);
   static bool HasRoom(const Key& key, Timestamp now);
   // Takes one out of a line, however it stands there.
-  static void Drop(Line& line, const Turn& turn);
+  void Drop(Line& line, const Turn& turn);
+  // One more or less stands in a line.
+  void Count(Line& line, Standing standing, int by);
+  // Tells the keys of a line of its first.
+  static void TellFirst(Line& line, Standing standing);
+  void Changed(Key& key);
   void Park(Line& line, Key* at);
   void Unpark(Line& line);
   // The line's first has changed.
@@ -168,17 +196,25 @@ class LimitTable {
   void Await(Key& key, Timestamp next);
   void DropLine(Line& line);
   void DropKey(Key& key, Timestamp now);
+  void LeaveLine(Line& line, const Turn& turn);
   Waiter WaiterOf(const Line& line, const Turn& turn, const Packed& packed,
                   Standing standing) const;
 
   absl::btree_map<std::string, std::unique_ptr<Key>> keys_;  // by ns\0key
-  std::map<std::string, std::unique_ptr<Line>> lines_;       // by ns\0key\0key…
+  std::map<std::string, std::unique_ptr<Line>> lines_;       // by ns\0group\0key\0key…
   std::map<uint64_t, Line*> by_number_;
   uint64_t last_line_ = 0;
   // Keys that may have room for a line that is parked there, by the first of those.
   std::map<std::pair<LinePlace, std::string>, Key*> freed_;
   std::deque<std::string> filled_;  // keys that may have no room for one that asks
   std::set<std::pair<Timestamp, std::string>> due_;
+  struct Group {
+    bool closed = false;
+    std::set<uint64_t> lines;
+  };
+  std::map<std::string, Group> groups_;        // that are closed or have lines, by ns\0group
+  absl::btree_set<std::string_view> awaited_;  // names of keys
+  std::set<std::string> changed_;              // names of keys that are watched
 };
 
 }  // namespace dfsmr

@@ -25,6 +25,12 @@ struct Rate {
 
   // The time between two that begin; rounded up, so that no more than `count` fit into `per`.
   Duration Spacing() const { return (per + Duration(count - 1)) / count; }
+  // The time in which so many may begin, one after the other; at most 70,000 years, so that it can
+  // be added to a time of today.
+  Duration Span(uint32_t tokens) const {
+    constexpr Duration kLongest{int64_t{1} << 61};
+    return tokens > 0 && Spacing() > kLongest / tokens ? kLongest : Spacing() * int64_t{tokens};
+  }
   friend bool operator==(const Rate&, const Rate&) = default;
 };
 
@@ -56,5 +62,22 @@ inline constexpr size_t kLimitKey = 256;          // characters
 inline constexpr uint32_t kLimitMax = 1'000'000;  // that hold a key, or wait for it, at once
 // What is wrong with a key; nullopt: nothing.
 std::optional<std::string> LimitKeyProblem(std::string_view key);
+
+// Keys of which the server itself counts the holders.
+enum class BuiltIn : uint8_t {
+  kNone,
+  kNamespace,
+  kGroup,
+  kSchedule,
+  kTrigger,
+  kMachine,
+  kQueue,
+  kAction
+};
+// "queue:mail" is kQueue.
+BuiltIn BuiltInOf(std::string_view key);
+// What is wrong with a key that a document asks for, or with the begin of its template: as above,
+// or it is a built-in one.
+std::optional<std::string> WrittenKeyProblem(std::string_view key);
 
 }  // namespace dfsmr

@@ -18,7 +18,10 @@ class Assembler {
                        .queue = action.queue,
                        .priority = /*mutant action-priority-lost*/ action.priority /*end*/,
                        .runs_on = action.runs_on,
+                       .retry = action.retry,
+                       .bounds = action.bounds,
                        .dry_run = action.dry_run}));
+      if (action.bounds.ready_timeout != Duration::zero()) machine_.ready_ends = true;
     }
   }
 

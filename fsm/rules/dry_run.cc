@@ -13,8 +13,8 @@ namespace dfsmr {
 namespace {
 
 constexpr std::string_view kKeys =
-    "transition, params, output, error, wake_after, children, children_concurrency, start, "
-    "checkpoint and times";
+    "transition, params, output, error, error_kind, fatal, retry_after, wake_after, children, "
+    "children_concurrency, start, checkpoint and times";
 constexpr std::array<std::string_view, 4> kStepVerbs = {"ok", "error", "suspend", "planned"};
 
 Error Bad(std::string message) {
@@ -56,14 +56,20 @@ Result<Ok> ReadConcurrency(std::string_view value, uint32_t* to) {
   return Bad("'children_concurrency': expected a number from 0 on, not " + std::string(value));
 }
 
-Result<Ok> ReadWakeAfter(std::string_view value, std::optional<Duration>* to) {
+Result<Ok> ReadAfter(std::string_view name, std::string_view value, std::optional<Duration>* to) {
   std::string text;
-  auto read = ReadText("wake_after", value, &text);
+  auto read = ReadText(name, value, &text);
   if (!read) return read;
   auto duration = ParseDuration(text);
-  if (!duration) return Bad("'wake_after': " + duration.error().message);
+  if (!duration) return Bad(Quoted(name) + ": " + duration.error().message);
   *to = *duration;
   return Ok{};
+}
+
+Result<Ok> ReadFatal(std::string_view value, bool* to) {
+  *to = value == "true";
+  if (*to || value == "false") return Ok{};
+  return Bad("'fatal': expected true or false, not " + std::string(value));
 }
 
 // "etl" or "etl@3".
@@ -140,13 +146,28 @@ Result<Ok> ReadMember(std::string_view key, std::string_view value, DryAnswer* t
   if (name == "output") return ReadObject(name, value, &report.output);
   if (name == "error") return ReadText(name, value, &report.error);
   if (name == "checkpoint") return ReadObject(name, value, &report.checkpoint);
-  if (name == "wake_after") return ReadWakeAfter(value, &report.wake_after);
+  if (name == "error_kind") return ReadText(name, value, &report.error_kind);
+  if (name == "fatal") return ReadFatal(value, &report.fatal);
+  if (name == "retry_after") return ReadAfter(name, value, &report.retry_after);
+  if (name == "wake_after") return ReadAfter(name, value, &report.wake_after);
   if (name == "children") return ReadStarts(name, value, &to->children);
   if (name == "children_concurrency") return ReadConcurrency(value, &report.concurrency);
   if (name == "start") return ReadStarts(name, value, &to->starts);
   if (name == "times") return ReadTimes(value, &to->times);
   return Bad("there is no key " + Quoted(key) + "; a report of a dry run has " +
              std::string(kKeys));
+}
+
+// What goes with no other transition than `error`.
+Result<Ok> CheckFailing(const ReportArgs& report) {
+  if (report.transition == "error") return Ok{};
+  const char* key = report.fatal                 ? "fatal"
+                    : report.retry_after         ? "retry_after"
+                    : !report.error_kind.empty() ? "error_kind"
+                                                 : nullptr;
+  if (!key) return Ok{};
+  return Bad(Quoted(key) + " goes with 'error'" +
+             (report.transition.empty() ? "" : ", not with " + Quoted(report.transition)));
 }
 
 // What goes with no other transition than `suspend`.
@@ -236,6 +257,8 @@ Result<DryAnswer> ReadDryAnswer(std::string_view text) {
   if (problem) return Bad(*problem);
   auto waiting = CheckWaiting(answer);
   if (!waiting) return waiting.error();
+  auto failing = CheckFailing(answer.report);
+  if (!failing) return failing.error();
   return answer;
 }
 

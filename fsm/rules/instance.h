@@ -197,6 +197,7 @@ struct InstanceLimits {
   std::vector<LimitKey> keys;  // that it holds or waits for
   uint64_t order = 0;          // of its start among the starts of the partition
   Timestamp since;             // in this state
+  bool displaces = false;      // not all have been cancelled that are to make room for it
   friend bool operator==(const InstanceLimits&, const InstanceLimits&) = default;
 };
 
@@ -299,6 +300,7 @@ struct Event {
   std::string client;
   std::string params;
   std::string note;
+  std::string error_kind = {};  // of a failure
   // What it is about besides its instance. Those of an instance with a Provenance have it.
   struct About {
     std::string cause;  // "schedule:NAME" … that started or moved the instance; without an instance

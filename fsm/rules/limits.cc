@@ -21,6 +21,7 @@ void Note(Scene& scene, const LimitAnswer& answer, State state) {
   limits.keys = answer.keys;
   limits.order = answer.order;
   limits.state = state;
+  limits.displaces = state != State::kNone && (limits.displaces || answer.displaces);
 }
 
 void LeaveOut(Scene& scene, const std::string& why) {
@@ -45,6 +46,7 @@ void ReleaseLimits(Instance& instance) {
   if (!instance.limits) return;
   instance.limits->state = State::kNone;
   instance.limits->keys.clear();
+  instance.limits->displaces = false;
 }
 
 void ForgetCalls(Scene& scene) {
@@ -109,6 +111,10 @@ void LetIn(Scene& scene) {
   LetRun(scene, {Wait::kTurn});
   Emit(scene, ChangeKind::kResumed).note = "its turn has come";
   JudgeSteps(scene);
+}
+
+void HasDisplaced(Scene& scene) {
+  if (scene.instance.limits) scene.instance.limits->displaces = false;
 }
 
 void HoldPastLimits(Scene& scene, const LimitAnswer& answer) {

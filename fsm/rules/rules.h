@@ -26,6 +26,7 @@ struct LimitAnswer {
   uint64_t order = 0;          // of the instance's start
   std::string why;             // unless kRoom: the key, its number, and who holds it
   bool singleton = false;      // unless kRoom: the key was written as `singleton`
+  bool displaces = false;      // kWaits: more are to be cancelled in its favour than can be at once
 };
 
 // Knows the limits, and the other instances that hold them.
@@ -130,6 +131,10 @@ struct ReportArgs {
   std::string error;
   std::string client;
   std::string checkpoint = {};  // JSON object; empty: as it was
+  // Of a report of `error`.
+  std::string error_kind = {};
+  bool fatal = false;                        // no more tries
+  std::optional<Duration> retry_after = {};  // in place of the policy's delay
   // Of a report that suspends.
   std::optional<Duration> wake_after;
   size_t children = 0;  // instances to start and wait for
@@ -209,6 +214,16 @@ Result<Answer> Report(Scene& scene, const ReportArgs& args);
 // The time that a waiting token waits for has come: the end of its delay, or its step's wake-up.
 // Does nothing when the token no longer waits.
 void EndWait(Scene& scene, uint64_t visit);
+
+// retry.cc ---------------------------------------------------------------------------------------
+
+// No worker came to a ready token for as long as its node allows: its work fails, as if `error` of
+// kind `unclaimed` had been reported. Does nothing when it is not ready any more.
+void Unclaimed(Scene& scene, uint64_t visit, const std::string& why);
+// An attempt of the visit was lost with its worker, which Handling counts. When its node allows no
+// more of them, the work fails for good, as if `error` of kind `abandoned` had been reported. True:
+// it did, so that the visit is over.
+bool FailIfAbandoned(Scene& scene, uint64_t visit);
 
 // control.cc -------------------------------------------------------------------------------------
 
@@ -300,6 +315,8 @@ void FailStep(Scene& scene, uint64_t visit, const std::string& why);
 bool AskAgain(Scene& scene);
 // It may be an instance's turn: it asks once more, and begins or goes on when there is room.
 void LetIn(Scene& scene);
+// All have been cancelled that were to make room for the instance.
+void HasDisplaced(Scene& scene);
 // A ready token that finds no room waits its turn.
 void AwaitTurn(Scene& scene, uint64_t visit, TokenLimits limits);
 // It is a waiting token's turn: it is ready, and its places are kept for it.

@@ -153,10 +153,8 @@ static std::string IdIn(const YamlNode& root) {
   return "";
 }
 
-Parsed ParseDefinitions(std::string_view text, std::string_view source_name,
-                        const FindZone& zones) {
+static Parsed Parse(std::string_view text, Reporter reporter, const FindZone& zones) {
   Parsed parsed;
-  Reporter reporter(source_name);
   YamlTree tree = ReadYaml(text, &reporter);
   for (const YamlDocument& document : tree.documents) {
     if (!document.root || reporter.Full()) continue;
@@ -170,9 +168,19 @@ Parsed ParseDefinitions(std::string_view text, std::string_view source_name,
   return parsed;
 }
 
+Parsed ParseDefinitions(std::string_view text, std::string_view source_name,
+                        const FindZone& zones) {
+  return Parse(text, Reporter(source_name), zones);
+}
+
+Parsed ParseStored(std::string_view text, const FindZone& zones) {
+  return Parse(text, Reporter("store", TextOrigin::kStored), zones);
+}
+
 std::shared_ptr<const PlanSource> ParseFlow(std::string_view text, std::string_view source_name,
-                                            std::vector<Diagnostic>* diagnostics) {
-  Reporter reporter(source_name);
+                                            std::vector<Diagnostic>* diagnostics,
+                                            TextOrigin origin) {
+  Reporter reporter(source_name, origin);
   const std::string yaml = YamlOfJson(text);
   YamlTree tree = ReadYaml(yaml, &reporter, OnEmpty::kAccept);
   std::shared_ptr<const PlanSource> plan;
@@ -195,9 +203,9 @@ std::shared_ptr<const PlanSource> ParseFlow(std::string_view text, std::string_v
   return sound ? plan : nullptr;
 }
 
-Result<std::shared_ptr<const PlanSource>> ToFlow(std::string_view text) {
+Result<std::shared_ptr<const PlanSource>> ToFlow(std::string_view text, TextOrigin origin) {
   std::vector<Diagnostic> diagnostics;
-  auto flow = ParseFlow(text, "flow", &diagnostics);
+  auto flow = ParseFlow(text, "flow", &diagnostics, origin);
   if (flow) return flow;
   Error error{Code::kInvalidArgument, Reason::kBadMachine, ""};
   for (const Diagnostic& diagnostic : diagnostics) {

@@ -34,15 +34,19 @@ struct Parsed {
 // hostile text takes a bounded time.
 Parsed ParseDefinitions(std::string_view text, std::string_view source_name,
                         const FindZone& zones = OnlyUtc);
+// The same of a text in the store.
+Parsed ParseStored(std::string_view text, const FindZone& zones = OnlyUtc);
 
 // Reads what is sent with Start, or what a planner reports, as YAML or JSON text: a list (the
 // flow), a block or a step, or a map with `flow` and any other key of a plan; without `plan` its id
 // is empty. Null: something is wrong, and `diagnostics` has everything that is. Never throws.
 std::shared_ptr<const PlanSource> ParseFlow(std::string_view text, std::string_view source_name,
-                                            std::vector<Diagnostic>* diagnostics);
+                                            std::vector<Diagnostic>* diagnostics,
+                                            TextOrigin origin = TextOrigin::kGiven);
 // The same, but everything that is wrong is one error, BAD_MACHINE: a line for each diagnostic, cut
 // off after about 4,000 bytes, because an error's text is sent in headers.
-Result<std::shared_ptr<const PlanSource>> ToFlow(std::string_view text);
+Result<std::shared_ptr<const PlanSource>> ToFlow(std::string_view text,
+                                                 TextOrigin origin = TextOrigin::kGiven);
 
 // One `key: value` of a file of settings; a list gives one for each of its items.
 struct Setting {

@@ -225,7 +225,7 @@ bool ReadLaunch(const Keys& keys, const Field& document, const ReferenceProblem&
   const auto start = keys.Take("start");
   const auto send = keys.Take("send");
   if (!start && !send) {
-    document.reporter->Error(document.value.at, "",
+    document.reporter->Error(document.value.at, "start",
                              "there is no 'start' and no 'send': say what is to be done, such as "
                              "'start: {machine: report}'");
   }

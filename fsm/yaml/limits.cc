@@ -18,9 +18,14 @@ constexpr std::string_view kKeyExample = "\"env/${params.env}\"";
 constexpr std::string_view kExample =
     "\"env/${params.env}\", or {key: \"env/${params.env}\", max: 2, on_conflict: skip}";
 
-// In the order of OnConflict, so that a position is the word.
-constexpr std::array<std::string_view, 6> kWords = {"fail",   "wait",   "skip",
-                                                    "latest", "cancel", "replace"};
+// In their order, so that a position is the word.
+std::vector<std::string_view> ConflictWords() {
+  std::vector<std::string_view> words;
+  for (size_t i = 0; i <= static_cast<size_t>(OnConflict::kReplace); ++i) {
+    words.push_back(Name(static_cast<OnConflict>(i)));
+  }
+  return words;
+}
 
 // References of a step are looked at when its plan is compiled.
 std::optional<std::string> ReferenceProblem(const Field& field) {
@@ -47,6 +52,7 @@ bool ReadKey(const Field& field, LimitAsker asker, std::string* out) {
     }
   }
   auto problem = LimitKeyProblem(*out);
+  if (!problem) problem = BuiltInKeyProblem(field, *out);
   if (problem) field.Fail(*problem);
   return !problem;
 }
@@ -89,7 +95,7 @@ bool MayUse(LimitAsker asker, OnConflict word) {
 
 void ReadWordFor(const Field& field, LimitAsker asker, LimitAsk* to) {
   size_t choice = 0;
-  if (!ReadWord(field, kWords, &choice)) return;
+  if (!ReadWord(field, ConflictWords(), &choice)) return;
   const auto word = static_cast<OnConflict>(choice);
   if (MayUse(asker, word)) {
     to->on_conflict = word;
@@ -132,6 +138,12 @@ void ReadAsk(const Field& field, LimitAsker asker, LimitAsk* to) {
 }
 
 }  // namespace
+
+std::optional<std::string> BuiltInKeyProblem(const Field& field, std::string_view key) {
+  const bool accepted = field.reporter->origin() == TextOrigin::kStored;
+  if (accepted || BuiltInOf(key) == BuiltIn::kNone) return std::nullopt;
+  return WrittenKeyProblem(key);
+}
 
 bool ReadLimitNumbers(const Keys& keys, LimitNumbers* out) {
   int64_t number = 0;

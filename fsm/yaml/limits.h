@@ -2,6 +2,8 @@
 // documents of limits.
 #pragma once
 
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "fsm/machine/limit.h"
@@ -14,6 +16,10 @@ enum class LimitAsker : uint8_t { kInstance, kStep, kNode };
 
 // A key, a map, or up to 8 of them.
 void ReadLimitAsks(const Field& field, LimitAsker asker, LimitAsks* out);
+
+// What is wrong with asking in `field` for a key, or one whose template begins so: it is a built-in
+// one. Those were accepted once, so stored documents may have them.
+std::optional<std::string> BuiltInKeyProblem(const Field& field, std::string_view key);
 
 inline constexpr size_t kLimitAsks = 8;
 

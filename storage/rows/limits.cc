@@ -53,6 +53,7 @@ void Encode(const InstanceLimits& limits, record::InstanceLimits* out) {
   for (const LimitKey& key : limits.keys) Encode(key, out->add_keys());
   out->set_order(limits.order);
   out->set_since(Micros(limits.since));
+  out->set_displaces(limits.displaces);
 }
 
 InstanceLimits Decode(const record::InstanceLimits& in) {
@@ -64,6 +65,7 @@ InstanceLimits Decode(const record::InstanceLimits& in) {
   for (const auto& key : in.keys()) limits.keys.push_back(Decode(key));
   limits.order = in.order();
   limits.since = FromMicros(in.since());
+  limits.displaces = in.displaces();
   return limits;
 }
 

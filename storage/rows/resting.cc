@@ -93,6 +93,9 @@ std::optional<Resting> ReadResting(std::string_view value) {
             static_cast<int32_t>(priority >> 1 ^ (0 - (priority & 1))); /*end*/
         break;
       }
+      case Field::kStartTimeFieldNumber:
+        out.start_time = FromMicros(static_cast<int64_t>(reader.number));
+        break;
       case Field::kStartAtFieldNumber:
         out.start_at = FromMicros(static_cast<int64_t>(reader.number));
         break;
@@ -100,7 +103,6 @@ std::optional<Resting> ReadResting(std::string_view value) {
         if (!out.node.empty() || !ReadResting(reader.text, &out)) return std::nullopt;
         break;
       case Field::kResultFieldNumber:
-      case Field::kStartTimeFieldNumber:
       case Field::kParentFieldNumber:
       case Field::kErrorFieldNumber:
       case Field::kLastVisitFieldNumber:

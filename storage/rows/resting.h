@@ -17,6 +17,7 @@ struct Resting {
   uint32_t version = 0;
   InstanceState state = InstanceState::kNone;
   int32_t priority = 0;
+  Timestamp start_time;
   Timestamp start_at;
   std::string_view node;  // empty: it has not begun
   uint64_t visit = 0;

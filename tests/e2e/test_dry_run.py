@@ -4,7 +4,10 @@ import subprocess
 
 import pytest
 
+from stubs import agent as ag
+from stubs import agent_grpc
 from support import DCLI, JOB, SOON, Cli, eventually, only, refused, state
+from test_agents import Agent
 
 SHIP = """\
 id: ship
@@ -134,6 +137,8 @@ def test_dcli_walks_it(dcli, space):
     waits = dcli("start", "ask", "--dry-run")
     assert waits.returncode == 1 and "wait" in waits.stderr
     assert dcli("start", "ask", "--dry-run", "--answer", "wait=no").returncode == 1
+    alone = dcli("start", "ask", "--dry-run", "--answer", "wait=yes")
+    assert alone.returncode == 1 and "no agent takes dry runs" in alone.stderr
     assert dcli("start", "ship", "--answer", "build=bad").returncode == 2
     assert "good" not in dcli.ok("instances")
     assert "good" in dcli.ok("instances", "--dry-run")
@@ -188,6 +193,28 @@ def agent(space, tmp_path):
     yield cli
     process.kill()
     process.wait()
+
+
+def test_what_a_stopped_dry_run_leaves_is_marked(new_server):
+    server = new_server().start()
+    space = server.space("default")
+    space.define(ASK)
+    agent = Agent(space, "h1", dry_run=True)
+    agent.welcome()
+    id = space.start("ask", dry_run=True, dry_answers={"wait": "yes"})
+    agent.begin(agent.task())
+    assert only(operations(space)).dry_run
+    space.cancel(id, mode="KILL")
+    eventually(lambda: only(operations(space)).leftover)
+    agent.cancel()
+    server.kill()
+    server.start()
+    assert only(operations(space)).leftover and only(operations(space)).dry_run
+
+
+def operations(space):
+    stub = agent_grpc.AgentServiceStub(space.server.channel)
+    return stub.ListOperations(ag.ListOperationsRequest(namespace=space.name)).operations
 
 
 def lines_of(cli, instance):

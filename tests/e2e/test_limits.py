@@ -469,6 +469,14 @@ def test_what_is_set_is_in_the_feed(space, limits):
     assert "why" in changes[0].note and not changes[0].instance
 
 
+def test_a_note_stays_until_it_is_cleared(limits):
+    limits.set(max=1, note="the relay is down")
+    limits.set(max=2)
+    assert limits.get().note == "the relay is down"
+    limits.set(note="")
+    assert (limits.get().note, limits.get().max) == ("", 2)
+
+
 @pytest.mark.parametrize("fields, word", [
     (dict(key="", max=1), "key"), (dict(key="x" * 257, max=1), "256"),
     (dict(key="a\nb", max=1), "key"), (dict(max=1_000_001), "1,000,000"),

@@ -22,8 +22,7 @@ from support import BIN, DSRV, SOON, eventually, free_port, result
 PAGES = {page: (REPOSITORY / page).read_text() for page in [
     "README.md", "dcli/README.md", "dsrv/README.md", "dsrv/access/README.md",
     "dsrv/engine/README.md", "fsm/plan/README.md", "fsm/when/README.md", "machines/README.md",
-    "machines/schedules.md", "machines/limits.md", "machines/agents.md", "machines/workers.md",
-    "machines/cloudify.md", "proto/README.md",
+    "machines/schedules.md", "machines/limits.md", "machines/agents.md", "machines/cloudify.md", "proto/README.md",
     "storage/README.md",
     "tests/README.md", "tests/bench/README.md"]}
 
@@ -117,10 +116,10 @@ def test_ten_lines_and_their_picture_are_what_graph_prints(shell, tmp_path, sect
 
 
 @pytest.mark.parametrize("page, section", [
-    ("machines/README.md", "Machines"), ("machines/README.md", "Actions"),
-    ("machines/README.md", "Plans"), ("machines/schedules.md", "Schedules"),
-    ("machines/schedules.md", "Triggers"), ("machines/limits.md", "Limits"),
-    ("machines/limits.md", "Conditions"),
+    ("machines/README.md", "Machines"), ("machines/README.md", "Failing and trying again"),
+    ("machines/README.md", "Actions"), ("machines/README.md", "Plans"),
+    ("machines/schedules.md", "Schedules"), ("machines/schedules.md", "Triggers"),
+    ("machines/limits.md", "Limits"), ("machines/limits.md", "Conditions"),
 ])
 def test_the_documents_are_valid(shell, tmp_path, page, section):
     [source] = texts(page, section, "yaml")
@@ -372,6 +371,19 @@ def test_limits_groups_and_conditions_do_what_it_says(shell, tmp_path):
         take(shell, page, title)
 
 
+def test_a_script_is_a_worker_as_it_says(shell, tmp_path):
+    page, title = "machines/agents.md", "A worker as a script"
+    machine, workers = texts(page, title, "yaml")
+    [script] = texts(page, title, "sh")
+    folder = shell.keywords["cwd"]
+    (folder / "workers.yaml").write_text(workers)
+    (folder / "build.sh").write_text(script)
+    (folder / "build.sh").chmod(0o755)
+    (tmp_path / "docs.yaml").write_text(machine)
+    assert "docs  v1  new" in finish(shell(["dcli", "define", tmp_path / "docs.yaml"]))
+    take(shell, page, title)
+
+
 def test_the_commands_and_flags_are_those_of_dcli(shell):
     commands, flags = finish(shell(["dcli", "--help"])).split("Global flags")
     assert words_in(table("dcli/README.md", "command")) == re.findall(r"(?m)^  ([a-z]+) ", commands)
@@ -472,16 +484,6 @@ def write(folder, **files):
         path.chmod(0o755)
 
 
-def test_a_worker_is_a_script_as_it_says(own):
-    page, section = "machines/workers.md", "Three files"
-    machine, workers = texts(page, section, "yaml")
-    [script] = texts(page, section, "sh")
-    folder = own.keywords["cwd"]
-    write(folder, count__fsm__yaml=machine, workers__yaml=workers,
-          count__sh=script)
-    take(own, page, section)
-
-
 @pytest.fixture
 def serving(own):
     """Starts an agent in the folder of the shell, with these workers."""
@@ -506,7 +508,7 @@ nodes: {text: {start: true, transitions: {ok: done, error: done}}, done: {final:
 
 
 def test_one_process_does_many_tasks_as_it_says(own, serving):
-    [program] = texts("machines/workers.md", "One process for many tasks", "python")
+    [program] = texts("machines/agents.md", "A worker as a script", "python")
     write(own.keywords["cwd"], reverse__py=program, reverse__yaml=REVERSE)
     assert "new" in finish(own(["dcli", "define", "reverse.yaml"]))
     serving("workers:\n  reverse.text: {run: [python3, reverse.py], mode: serve}\n")
@@ -516,24 +518,24 @@ def test_one_process_does_many_tasks_as_it_says(own, serving):
 
 
 def test_the_variables_are_those_that_commands_find(own, serving, tmp_path):
-    rows = table("machines/workers.md", "variable")
-    listed = {word for word in words_in(rows) if word.isupper()} - {
-        "DFSMR_DRY_RUN"}
+    told = set(words_in(table("machines/agents.md", "variable"))) | {
+        "PATH", "LANG", "USER", "HOME", "TMPDIR", "LEVEL"}
+    work = "`" + section("dcli/README.md", "Work").split("**In.**")[1].split("**Out.**")[0]
+    told |= set(re.findall(r"DFSMR_[A-Z]+", work))
     write(own.keywords["cwd"], reverse__yaml=REVERSE, env__sh=f"#!/bin/sh\nenv >{tmp_path}/env\n")
     finish(own(["dcli", "define", "reverse.yaml"]))
     serving("workers:\n  reverse.text: {run: [./env.sh], env: {LEVEL: info}}\n")
     finish(own(["dcli", "start", "reverse", "--wait"]))
     found = dict(line.split("=", 1) for line in (tmp_path / "env").read_text().splitlines())
-    assert found.pop("LEVEL") == "info"
-    assert set(found) - {"PWD", "_", "SHLVL", "OLDPWD"} == listed  # those are the shell's
-    assert found["PATH"] == "/usr/local/bin:/usr/bin:/bin" and found["DFSMR_AGENT"] == "h1"
-    assert found["HOME"].startswith(found["DFSMR_DIR"])
+    assert set(found) - {"PWD", "_", "SHLVL", "OLDPWD"} == told - {"DFSMR_DRY_RUN"}
+    assert found["LEVEL"] == "info" and found["PATH"] == "/usr/local/bin:/usr/bin:/bin"
+    assert found["HOME"].startswith(found["DFSMR_DIR"]) and found["DFSMR_AGENT"] == "h1"
 
 
 def test_the_keys_of_workers_are_those_that_they_have():
     source = (REPOSITORY / "dcli/agent/workers.cc").read_text()
     [keys] = re.findall(r"kWorkerKeys = \{([^}]*)\}", source)
-    listed = words_in(table("machines/workers.md", "key of a worker | default"))
+    listed = words_in(table("machines/agents.md", "key of a worker | default"))
     assert sorted(listed) == sorted(re.findall(r'"(\w+)"', keys))
 
 
@@ -551,7 +553,8 @@ def test_the_unit_of_agents_is_sound(own, tmp_path):
     check = own([BIN / "dcli", *flags, "--check"])
     printed = finish(check)
     assert check.returncode == 0, printed
-    grace = int(flags[flags.index("--grace") + 1].removesuffix("m"))
+    help = finish(own(["dcli", "agent", "--help"]))
+    [grace] = map(int, re.findall(r"--grace .*\(default (\d+)m\)", help))
     assert int(service["TimeoutStopSec"].removesuffix("min")) > grace
     known = finish(own(["dcli", "--help"]))
     for setting in shlex.split(service["Environment"]):
@@ -678,6 +681,7 @@ RUN = {
     ("machines/README.md", "Actions", "console"): "test_files_are_checked_as_it_says",
     ("machines/README.md", "Dry runs", "console"): "test_dry_runs_are_walked_as_it_says",
     ("machines/README.md", "Machines", "yaml"): "test_the_documents_are_valid",
+    ("machines/README.md", "Failing and trying again", "yaml"): "test_the_documents_are_valid",
     ("machines/README.md", "Actions", "yaml"): "test_the_documents_are_valid",
     ("machines/README.md", "Plans", "yaml"): "test_the_documents_are_valid",
     ("machines/schedules.md", "Schedules", "yaml"): "test_the_documents_are_valid",
@@ -692,13 +696,14 @@ RUN = {
         "test_limits_groups_and_conditions_do_what_it_says",
     ("machines/limits.md", "Conditions", "console"):
         "test_limits_groups_and_conditions_do_what_it_says",
-    ("machines/workers.md", "Three files", "yaml"): "test_a_worker_is_a_script_as_it_says",
-    ("machines/workers.md", "Three files", "sh"): "test_a_worker_is_a_script_as_it_says",
-    ("machines/workers.md", "Three files", "console"): "test_a_worker_is_a_script_as_it_says",
-    ("machines/workers.md", "One process for many tasks", "python"):
+    ("machines/agents.md", "A worker as a script", "python"):
         "test_one_process_does_many_tasks_as_it_says",
     ("machines/agents.md", "Operating agents", "ini"): "test_the_unit_of_agents_is_sound",
     ("machines/agents.md", "Operating agents", "console"): "test_agents_are_operated_as_it_says",
+    ("machines/agents.md", "A worker as a script", "yaml"): "test_a_script_is_a_worker_as_it_says",
+    ("machines/agents.md", "A worker as a script", "sh"): "test_a_script_is_a_worker_as_it_says",
+    ("machines/agents.md", "A worker as a script", "console"):
+        "test_a_script_is_a_worker_as_it_says",
     ("proto/README.md", "A consumer in Python", "sh"):
         "test_the_consumer_works_on_stubs_made_as_it_says",
     ("proto/README.md", "A consumer in Python", "python"):

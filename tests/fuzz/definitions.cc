@@ -23,7 +23,7 @@ void CheckDiagnostics(const std::vector<Diagnostic>& diagnostics, std::string_vi
 
 // What was accepted once is compiled from its own text at every start.
 void CheckAcceptedAgain(const Machine& machine) {
-  const Parsed again = ParseDefinitions(machine.source, "store");
+  const Parsed again = ParseStored(machine.source);
   Check(again.ok() && again.definitions.size() == 1, "an accepted document is accepted again");
   Check(again.definitions.front().fingerprint == machine.fingerprint,
         "a document means the same again");

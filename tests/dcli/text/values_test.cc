@@ -102,4 +102,14 @@ TEST_CASE("labels are KEY=VALUE") {
   CHECK_FALSE(ParseLabels({"=x"}, request.mutable_labels()));
 }
 
+TEST_CASE("a count is a number of digits") {
+  CHECK(*ParseCount("--max", "0") == 0);
+  CHECK(*ParseCount("--max", "1000000") == 1'000'000);
+  for (const char* text : {"", "-1", "1x", "4294967296"}) {
+    const auto count = ParseCount("--max", text);
+    REQUIRE_FALSE(count);
+    CHECK(count.error().message.find("--max takes a number") == 0);
+  }
+}
+
 }  // namespace dfsmr::cli

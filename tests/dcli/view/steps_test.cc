@@ -155,6 +155,27 @@ TEST_CASE("show draws a plan by its steps and says what to do next") {
             .out.find("\nHeld          web.vm: no disk\n") != std::string::npos);
 }
 
+TEST_CASE("show does not say to resume what waits its turn under a limit") {
+  FakeServer server;
+  v1::Instance& instance = server.instance;
+  instance.set_id("i");
+  instance.set_machine("m");
+  const auto resumes = [&] {
+    return Dcli({"show", "i", "--server", server.address}).out.find("dcli resume i") !=
+           std::string::npos;
+  };
+  for (const auto state : {v1::Instance::SCHEDULED, v1::Instance::PAUSED}) {
+    instance.set_state(state);
+    instance.clear_waits_for();
+    v1::Wait* wait = instance.add_waits_for();
+    wait->set_kind(v1::Wait::LIMIT);
+    wait->set_key("k");
+    CHECK_FALSE(resumes());
+    wait->set_kind(v1::Wait::HOLD);
+    CHECK(resumes());
+  }
+}
+
 TEST_CASE("a step that waits says until when") {
   Steps steps;
   *steps.Add() = StepOf("a", v1::Step::WAITING, "x");

@@ -120,10 +120,38 @@ TEST_CASE("the keys of an answer are those of a report, in either spelling") {
         R"({"transition": "suspend", "children": [{"id": "m"}]})",
         R"({"transition": "suspend", "children": [{"machine": "m", "colour": 1}]})",
         R"({"start": [{"machine": "m@x"}]})", R"({"start": [{"machine": "m", "id": "a b"}]})",
-        R"({"start": {"machine": "m"}})", R"({"output": 7})", R"({"children_concurrency": -1})"}) {
+        R"({"start": {"machine": "m"}})", R"({"output": 7})", R"({"children_concurrency": -1})",
+        R"({"fatal": true})", R"({"transition": "ok", "error_kind": "x"})",
+        R"({"transition": "error", "fatal": 1})", R"({"transition": "error", "retry_after": 1})"}) {
     CAPTURE(wrong);
     CHECK_FALSE(ReadDryAnswer(wrong));
   }
+}
+
+TEST_CASE("tries are real, and the time between them is over at once") {
+  World world;
+  world.Define(R"(id: m
+nodes:
+  a: {start: true, retry: {limit: 4, delay: 1h}, transitions: {ok: won, error: lost}}
+  won: {final: true}
+  lost: {final: true, result: error}
+---
+id: plain
+nodes:
+  a: {start: true, transitions: {ok: won}}
+  won: {final: true}
+)");
+  const Timestamp begun = world.now();
+  CHECK(ResultOf(world, "m", {{"a", R"({"error": "no", "times": 3})"}}) ==
+        InstanceResult::kSuccess);
+  CHECK(ResultOf(world, "m", {{"a", R"({"error": "no", "times": 4})"}}) == InstanceResult::kError);
+  CHECK(ResultOf(world, "m", {{"a", R"({"error": "no", "fatal": true, "times": 1})"}}) ==
+        InstanceResult::kError);
+  CHECK(ResultOf(world, "m", {{"a", R"({"error": "no", "retryAfter": "5h", "times": 1})"}}) ==
+        InstanceResult::kSuccess);
+  CHECK(world.now() - begun < 1min);
+  const Instance held = Walk(world, "plain", "h", {{"a", R"({"error": "no", "error_kind": "x"})"}});
+  CHECK(held.state == InstanceState::kPaused);
 }
 
 TEST_CASE("without `ok`, the first transition is reported") {

@@ -1,80 +1,8 @@
 // Limits in the engine: instances, nodes and steps, numbers and rates, turns, and crashes.
-#include "dsrv/engine/limits.h"
-
-#include "tests/dsrv/engine/world.h"
+#include "tests/dsrv/engine/limits_play.h"
 
 namespace dfsmr {
 namespace {
-
-using Ids = std::vector<std::string>;
-
-constexpr std::string_view kNodes =
-    "nodes: {n: {start: true, timeout: 0.0, transitions: {ok: z}}, z: {final: true}}\n";
-
-std::string Limited(const std::string& limit, const std::string& id = "m") {
-  return "id: " + id + "\nlimit: " + limit + "\n" + std::string(kNodes);
-}
-std::string StateOf(World& world, const std::string& id) {
-  const Instance instance = world.Must(id);
-  std::string text(Name(instance.state));
-  if (instance.Stopped()) text += " " + std::string(Name(instance.result));
-  return text;
-}
-std::string TokenOf(World& world, const std::string& id) {
-  static const std::string kStates[] = {"none", "ready", "claimed", "waiting", "held", "done"};
-  const Instance instance = world.Must(id);
-  if (instance.tokens.empty()) return "";
-  return kStates[static_cast<size_t>(instance.tokens.front().state)];
-}
-std::string RefusalOf(World& world, StartArgs args) {
-  auto started = world.TryStart(std::move(args));
-  return started ? "" : std::string(Name(started.error().reason));
-}
-void Finish(World& world, const std::string& id) {
-  for (const Task& task : world.Ready()) {
-    if (task.instance == id) {
-      REQUIRE(world.Report(task, "ok"));
-    } else {
-      REQUIRE(world.Relinquish(task));
-    }
-  }
-  REQUIRE(StateOf(world, id) == "STOPPED SUCCESS");
-}
-bool Cancel(World& world, const std::string& id) {
-  return world.Do([&](Engine& e) { return e.Cancel("ns", id, CancelMode::kForce); }).has_value();
-}
-bool Pause(World& world, const std::string& id) {
-  return world.Do([&](Engine& e) { return e.Pause("ns", id); }).has_value();
-}
-Result<Ok> Resume(World& world, const std::string& id) {
-  return world.Do([&](Engine& e) { return e.Resume("ns", id, "", false); });
-}
-void Set(World& world, const std::string& key, LimitChange change) {
-  REQUIRE(world.Do([&](Engine& e) { return e.limits().Override("ns", key, change); }));
-}
-LimitView View(World& world, const std::string& key) {
-  return world.Do([&](Engine& e) { return e.limits().Get("ns", key, "", 100); });
-}
-Ids HoldersOf(World& world, const std::string& key) {
-  Ids ids;
-  for (const LimitHolderView& holder : View(world, key).holders) ids.push_back(holder.instance);
-  return ids;
-}
-Ids WaitersOf(World& world, const std::string& key) {
-  Ids ids;
-  for (const LimitWaiterView& waiter : View(world, key).waiters) ids.push_back(waiter.instance);
-  return ids;
-}
-void DefineLimit(World& world, std::string_view yaml) {
-  Parsed parsed = ParseDefinitions(yaml, "test");
-  std::string problems;
-  for (const Diagnostic& diagnostic : parsed.diagnostics) problems += Format(diagnostic) + "\n";
-  REQUIRE_MESSAGE(parsed.ok(), problems);
-  REQUIRE(world.Do([&](Engine& e) {
-    std::vector<DefineProblem> wrong;
-    return DefineAtOnce(e, "ns", {{}, std::move(parsed.documents)}, false, &wrong);
-  }));
-}
 
 TEST_CASE("instances wait for room in the order of priority and starts, over a crash") {
   World world;
@@ -528,6 +456,191 @@ TEST_CASE("lists of limits begin after a key, and show those that somebody waits
   const LimitView none = View(world, "nowhere");
   CHECK(none.held == 0);
   CHECK(none.standing.max_from == LimitOrigin::kNone);
+}
+
+TEST_CASE("holders of built-in keys that rest on disk are named") {
+  World world;
+  world.Define("id: m\n" + std::string(kNodes));
+  const auto start = [&](const std::string& id) {
+    StartArgs args{.machine = "m", .id = id};
+    args.provenance = Provenance{.group = "g", .cause = "schedule:s"};
+    REQUIRE(world.TryStart(args));
+  };
+  start("a");
+  start("b");
+  std::string key;
+  SUBCASE("a machine's") { key = "machine:m"; }
+  SUBCASE("a namespace's") { key = "namespace:ns"; }
+  SUBCASE("a group's") { key = "group:g"; }
+  SUBCASE("a schedule's") { key = "schedule:s"; }
+  world.Crash();
+  CHECK(HoldersOf(world, key) == Ids{"a", "b"});
+  Set(world, key, {.max = 2});
+  CHECK(HoldersOf(world, key) == Ids{"a", "b"});
+  world.Crash();
+  CHECK(HoldersOf(world, key) == Ids{"a", "b"});
+  start("c");
+  CHECK(View(world, key).waiters.size() == 1);
+  Finish(world, "a");
+  CHECK(HoldersOf(world, key) == Ids{"b", "c"});
+}
+
+TEST_CASE("a task that holds a queue is named") {
+  World world;
+  world.Define("id: m\n" + std::string(kNodes));
+  world.Start("m", "a");
+  Set(world, "queue:default", {.max = 1});
+  const Task task = world.ReadyOne();
+  CHECK(HoldersOf(world, "queue:default") == Ids{"a"});
+  CHECK(HoldersOf(world, "action:m.n") == Ids{"a"});
+  REQUIRE(world.Report(task, "ok"));
+  CHECK(HoldersOf(world, "queue:default").empty());
+}
+
+TEST_CASE("replace cancels holders that rest on disk and have not asked") {
+  World world;
+  world.Define("id: m\n" + std::string(kNodes));
+  world.Start("m", "a");
+  world.Start("m", "b");
+  world.Crash();
+  Set(world, "machine:m", {.max = 1});
+  REQUIRE(world.TryStart({.machine = "m", .id = "c", .on_conflict = OnConflict::kReplace}));
+  CHECK(StateOf(world, "a") == "STOPPED CANCELLED");
+  CHECK(StateOf(world, "b") == "STOPPED CANCELLED");
+  CHECK(StateOf(world, "c") == "RUNNING");
+}
+
+TEST_CASE("a child waits for another holder than its ancestors, though that rests on disk") {
+  World world;
+  world.Define(
+      "plan: p\nflow: [{step: a, action: x}, {step: s, after: [a], if: {value: \"${params.deep}\", "
+      "equals: true}, spawn: {plan: p}}]\n");
+  StartArgs deep{.machine = "p", .id = "i"};
+  deep.spec.params = R"({"deep":true})";
+  REQUIRE(world.TryStart(deep));
+  world.Start("p", "other");
+  world.Crash();
+  Set(world, "machine:p", {.max = 2});
+  for (const Task& task : world.Ready()) {
+    if (task.instance == "i") REQUIRE(world.Report(task, "ok"));
+  }
+  world.Drain();
+  CHECK(StateOf(world, "i/s/0") == "SCHEDULED");
+  REQUIRE(Cancel(world, "other"));
+  CHECK(StateOf(world, "i/s/0") == "RUNNING");
+}
+
+TEST_CASE("a rate that is defined again counts what began under the former one") {
+  World world;
+  world.Define(Limited("{key: mail, max: 100}"));
+  DefineLimit(world, "limit: mail\nrate: 1/1h\nburst: 3\n");
+  for (const char* id : {"a", "b", "c"}) world.Start("m", id);
+  bool soon = true;
+  SUBCASE("defined again") { DefineLimit(world, "limit: mail\nrate: 1/10s\nburst: 3\n"); }
+  SUBCASE("defined again, and a crash") {
+    DefineLimit(world, "limit: mail\nrate: 1/10s\nburst: 3\n");
+    world.Elapse(1s);
+    world.Crash();
+  }
+  SUBCASE("none, then another") {
+    Set(world, "mail", {.no_rate = true});
+    Set(world, "mail", {.rate = Rate{1, 10s, 3}});
+  }
+  SUBCASE("the same again") {
+    DefineLimit(world, "limit: mail\ndescription: x\nrate: 1/1h\nburst: 3\n");
+    soon = false;
+  }
+  world.Start("m", "d");
+  CHECK(StateOf(world, "d") == "SCHEDULED");
+  world.Elapse(10s);
+  CHECK(StateOf(world, "d") == (soon ? "RUNNING" : "SCHEDULED"));
+}
+
+TEST_CASE("a key that is filled in does not become a built-in one") {
+  World world;
+  world.Define(Limited("\"${params.k}\""));
+  StartArgs args{.machine = "m", .id = "a"};
+  args.spec.params = R"({"k":"queue:default"})";
+  (void)world.TryStart(args);
+  CHECK(StateOf(world, "a") == "STOPPED ERROR");
+  CHECK(world.Must("a").error.find("built-in") != std::string::npos);
+}
+
+TEST_CASE("documents that were stored with built-in keys go on after a restart") {
+  World world;
+  const std::string text =
+      "id: m\nlimit: {key: 'machine:m', max: 1}\nnodes: {n: {start: true, timeout: 0.0, limit: "
+      "'queue:default', transitions: {ok: z}}, z: {final: true}}\n---\naction: x\nlimit: "
+      "'action:x'\n---\nplan: p\nsingleton: 'namespace:ns'\nflow: [{step: s, action: x, limit: "
+      "'queue:${params.q}'}]\n";
+  REQUIRE(world.Do([&](Engine& e) { return TryDefine(e, ParseStored(text).definitions); }));
+  bool numbers = false;
+  const auto play = [&] {
+    StartArgs args{.machine = "p", .id = "i"};
+    args.spec.params = R"({"q":"default"})";
+    REQUIRE(world.TryStart(args));
+    world.Start("m", "a");
+    world.Start("m", "b");
+    CHECK(StateOf(world, "b") == "SCHEDULED");
+    // With a number for the namespace the plan has its only place.
+    CHECK(HoldersOf(world, "machine:m") == (numbers ? Ids{} : Ids{"a"}));
+  };
+  SUBCASE("before it") { play(); }
+  SUBCASE("after it") {}
+  SUBCASE("with numbers") {
+    numbers = true;
+    for (const std::string& key : {"machine:m", "queue:default", "action:x", "namespace:ns"}) {
+      Set(world, key, {.max = 1});
+    }
+  }
+  REQUIRE(world.TryCrash());
+  if (!world.Get("i")) play();
+  if (numbers) CHECK(world.Ready().size() == 1);
+  for (const std::string& key : {"machine:m", "queue:default", "action:x", "namespace:ns"}) {
+    if (numbers) Set(world, key, {.reset = true});
+  }
+  world.Crash();
+  for (int i = 0; i < 10; ++i) {
+    for (const Task& task : world.Ready()) REQUIRE(world.Report(task, "ok"));
+  }
+  for (const std::string& id : {"a", "b", "i"}) CHECK(StateOf(world, id) == "STOPPED SUCCESS");
+}
+
+TEST_CASE("resuming asks for what a step held by the step's word") {
+  World world;
+  std::string word;
+  SUBCASE("wait") { word = "wait"; }
+  SUBCASE("skip") { word = "skip"; }
+  SUBCASE("fail") { word = "fail"; }
+  CAPTURE(word);
+  world.Define("plan: p\nflow: [{step: a, action: x, limit: {key: k, on_conflict: " + word +
+               "}}]\n---\n" + Limited("k"));
+  world.Start("p", "i");
+  REQUIRE(world.ReadyOne().instance == "i");
+  REQUIRE(Pause(world, "i"));
+  world.Start("m", "other");
+  REQUIRE(StateOf(world, "other") == "RUNNING");
+  const auto resumed = Resume(world, "i");
+  CHECK(resumed.has_value() == (word == "wait"));
+  if (!resumed) CHECK(resumed.error().reason == Reason::kLimitReached);
+  CHECK(StateOf(world, "i") == "PAUSED");
+}
+
+TEST_CASE("a singleton stays one whatever its start says") {
+  World world;
+  world.Define("plan: m\nsingleton: k\nflow: [{step: a, action: x}]\n");
+  world.Start("m", "a");
+  CHECK(RefusalOf(world, {.machine = "m", .id = "b", .on_conflict = OnConflict::kSkip}) ==
+        "LIMIT_REACHED");
+  auto refused = world.TryStart({.machine = "m", .id = "b", .on_conflict = OnConflict::kSkip});
+  CHECK(refused.error().message.find("singleton 'k' is held by instance 'a'") != std::string::npos);
+  REQUIRE(world.TryStart({.machine = "m", .id = "c", .on_conflict = OnConflict::kWait}));
+  Finish(world, "a");
+  REQUIRE(Pause(world, "c"));
+  world.Start("m", "d");
+  const auto resumed = Resume(world, "c");
+  REQUIRE_FALSE(resumed);
+  CHECK(resumed.error().reason == Reason::kIllegalTransition);
 }
 
 }  // namespace

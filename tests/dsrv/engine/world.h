@@ -43,7 +43,7 @@ inline std::vector<Machine> ParseMachines(std::string_view text) {
 inline Result<Machine> CompileOne(std::string_view source) {
   static std::map<std::string, Machine, std::less<>> known;
   if (const auto it = known.find(source); it != known.end()) return it->second;
-  Parsed parsed = ParseDefinitions(source, "store");
+  Parsed parsed = ParseStored(source);
   if (parsed.ok() && parsed.definitions.size() == 1) {
     if (known.size() > 1'000) known.clear();
     return known[std::string(source)] = std::move(parsed.definitions.front());
@@ -79,7 +79,7 @@ class World {
       : options_(std::move(options)), store_(store) {
     options_.compile = CompileOne;
     options_.parse_document = [](std::string_view source) -> Result<Document> {
-      Parsed parsed = ParseDefinitions(source, "store");
+      Parsed parsed = ParseStored(source);
       if (parsed.ok() && parsed.documents.size() == 1) return std::move(parsed.documents.front());
       return Error{Code::kDataLoss, Reason::kBadMachine, "not one sound document"};
     };

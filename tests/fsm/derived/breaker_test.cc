@@ -227,7 +227,7 @@ TEST_CASE("the sums are those of the claims of the last minute") {
   Timestamp now = kStart;
   for (int i = 0; i < 20'000; ++i) {
     now += milliseconds(random() % 400 == 0 ? random() % 90'000 : random() % 600);
-    const bool retry = random() % 100 < (random() % 2 + i / 1'000 % 2) * 45;
+    const bool retry = random() % 100 < (random() % 2 + static_cast<uint64_t>(i / 1'000 % 2)) * 45;
     made.push_back({Micros(now) / 1'000'000, retry});
     Effect turn = breaker.Claimed(retry, now);
     if (random() % 10 == 0) {

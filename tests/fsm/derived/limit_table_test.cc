@@ -381,5 +381,85 @@ TEST_CASE("freeing a place costs the same for ten and for a million that wait") 
   CHECK(play.LetIn() == Ids{"11"});
 }
 
+TEST_CASE("a rate of one in a year with a large burst lets as many begin at once") {
+  Play play;
+  play.table.SetNumbers("ns", "k", {{}, Rate{1, 8760h, 1'000'000}}, play.now);
+  for (int i = 0; i < 1'000; ++i) {
+    REQUIRE(play.table.HasRoom("ns", "k", "x", play.now));
+    play.table.Spend("ns", "k", play.now);
+  }
+  CHECK(play.table.TokensOf("ns", "k", play.now) > 998'000);
+  // As many as there is time to wait for: then there is no room.
+  for (int i = 0; i < 1'000'000; ++i) play.table.Spend("ns", "k", play.now);
+  CHECK_FALSE(play.table.HasRoom("ns", "k", "x", play.now));
+}
+
+TEST_CASE("another rate misses at most what it lets begin at once") {
+  Play play;
+  const auto set = [&](std::optional<Rate> rate) {
+    play.table.SetNumbers("ns", "k", {{}, rate}, play.now);
+  };
+  set(Rate{1, 1h, 10});
+  for (int i = 0; i < 10; ++i) play.table.Spend("ns", "k", play.now);
+  SUBCASE("at once") { set(Rate{1, 1s, 2}); }
+  SUBCASE("after a time without one") {
+    set(std::nullopt);
+    set(Rate{1, 1s, 2});
+  }
+  CHECK_FALSE(play.table.HasRoom("ns", "k", "x", play.now));
+  CHECK(play.table.NextToken("ns", "k") == play.now + 1s);
+  set(Rate{1, 2h, 2});
+  CHECK(play.table.NextToken("ns", "k") == play.now + 2h);
+}
+
+TEST_CASE("those that wait in many lines are shown in the order of their turns, page by page") {
+  Play play;
+  play.Max("pool", 0);
+  std::mt19937 random(7);
+  std::vector<Turn> turns;
+  for (int id = 1; id <= 300; ++id) {
+    const int priority = static_cast<int>(random() % 3);
+    const std::string own = "user/" + std::to_string(random() % 100);
+    const auto standing = random() % 3 == 0 ? Standing::kPaused : Standing::kWaits;
+    play.Wait({"pool", own.c_str()}, id, priority, standing);
+    turns.push_back(Play::TurnOf(id, priority));
+  }
+  std::sort(turns.begin(), turns.end());
+  std::vector<Turn> shown;
+  while (shown.size() < turns.size()) {
+    const std::optional<Turn> after = shown.empty() ? std::nullopt : std::optional(shown.back());
+    size_t left = 7;
+    const size_t before = shown.size();
+    play.table.ForEachWaiter("ns", "pool", after, [&](const LimitTable::Waiter& waiter) {
+      shown.push_back(waiter.turn);
+      return --left > 0;
+    });
+    REQUIRE(shown.size() > before);
+  }
+  CHECK(shown == turns);
+}
+
+TEST_CASE("nobody of a closed group is next") {
+  Play play;
+  play.Max("k", 1);
+  const auto stand = [&](int id, std::string_view group) {
+    play.table.Stand("ns", Keys({"k"}), Play::TurnOf(id, 0), std::to_string(id), play.now,
+                     Standing::kWaits, group);
+  };
+  stand(1, "g");
+  stand(2, "");
+  play.table.SetClosed("ns", "g", true);
+  auto next = play.table.Next(play.now);
+  REQUIRE(next);
+  CHECK(next->instance == "2");
+  play.table.SetClosed("ns", "g", false);
+  next = play.table.Next(play.now);
+  REQUIRE(next);
+  CHECK(next->instance == "1");
+  CHECK(next->group == "g");
+  play.table.Leave("ns", Keys({"k"}), next->turn, next->group);
+  CHECK(play.table.InLine("ns", "k") == 1);
+}
+
 }  // namespace
 }  // namespace dfsmr

@@ -278,7 +278,7 @@ inline Order OrderOf(const PlanGraph& graph) {
 inline Names Least(const Order& order) {
   Names least;
   for (const auto& [from, to] : order) {
-    const bool between = std::ranges::any_of(order, [&](const auto& other) {
+    const bool between = std::ranges::any_of(order, [&, from = from, to = to](const auto& other) {
       return other.first == from && order.contains({other.second, to});
     });
     if (!between) least.push_back(from + ">" + to);

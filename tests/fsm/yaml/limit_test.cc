@@ -109,5 +109,46 @@ TEST_CASE("a document of a limit governs its key and those below it, or a built-
             .find("'keys' is for limits without 'on'") != std::string::npos);
 }
 
+TEST_CASE("a key that is written does not begin as a built-in one") {
+  const auto refused = [](const std::string& written) {
+    return ProblemsOf("id: m\n" + written + "\n" + std::string(kNodes)).find("built-in keys") !=
+           std::string::npos;
+  };
+  for (const std::string prefix :
+       {"queue:", "action:", "machine:", "namespace:", "group:", "schedule:", "trigger:"}) {
+    CAPTURE(prefix);
+    CHECK(refused("limit: \"" + prefix + "x\""));
+    CHECK(refused("limit: {key: \"" + prefix + "${params.x}\"}"));
+    CHECK(ProblemsOf("plan: p\nsingleton: \"" + prefix + "x\"\nflow: [{step: a, action: x}]\n")
+              .find("built-in keys") != std::string::npos);
+  }
+  CHECK_FALSE(refused("limit: queue/x"));
+  CHECK_FALSE(refused("limit: my-queue:x"));
+}
+
+TEST_CASE("built-in keys are refused in what is given, and accepted in what is stored") {
+  const std::string nodes(kNodes);
+  for (const std::string& text : {
+           "id: m\nlimit: 'machine:m'\n" + nodes,
+           "id: m\nlimit: [k, 'queue:${params.q}']\n" + nodes,
+           std::string(
+               "id: m\nnodes: {n: {start: true, limit: 'queue:q', transitions: {ok: z}}, z: "
+               "{final: true}}\n"),
+           std::string("action: a\nsingleton: 'namespace:x'\n"),
+           std::string("action: a\nlimit: {key: 'action:a', on_conflict: skip}\n"),
+           std::string("plan: p\nlimit: 'group:g'\nflow: []\n"),
+           std::string("plan: p\nflow: [{step: s, action: a, limit: 'queue:q'}]\n"),
+       }) {
+    CAPTURE(text);
+    CHECK(ProblemsOf(text).find("as the built-in keys do") != std::string::npos);
+    const Parsed stored = ParseStored(text);
+    CHECK(stored.ok());
+    CHECK(stored.definitions.size() == 1);
+  }
+  CHECK_FALSE(ToFlow("[{step: s, action: a, limit: 'queue:q'}]"));
+  CHECK(ToFlow("[{step: s, action: a, limit: 'queue:q'}]", TextOrigin::kStored));
+  CHECK_FALSE(ParseStored("id: m\nlimit: ''\n" + nodes).ok());
+}
+
 }  // namespace
 }  // namespace dfsmr

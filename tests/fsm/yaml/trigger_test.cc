@@ -108,7 +108,7 @@ start: {machine: close, id: "c-${trigger.key}", params: {a: "${last.orders.id}",
 
 TEST_CASE("what is wrong with the sources is reported where it stands") {
   CheckWrong("trigger: t" + kStart, "t:1:1: on: the trigger has no 'on'");
-  CheckWrong("trigger: t\non: {change: {}}", "there is no 'start'");
+  CheckWrong("trigger: t\non: {change: {}}", "start: there is no 'start'");
   CheckWrong(On("[]"), "t:2:1: on: expected what the trigger listens to");
   CheckWrong(On("{}"), "an empty map");
   CheckWrong(On("{chnage: {}}"), "did you mean 'change'");

@@ -29,13 +29,17 @@ queue: slow
 priority: 7
 timeout_strategy: fixed
 timeout: 60
-retry: {limit: 4, delay: 1s, factor: 2, max: 1m}
+retry: {limit: 4, delay: 1s, factor: 2, max: 1m, jitter: 0.25, on: [oom, transient]}
+run_timeout: 5m
+ready_timeout: 30s
+abandon_after: 0
 poll: {intervals: [1s, 5s], per_interval: 2, max_failures: 9}
 rescue: skip
 weight: {run: 4, finalize: 2}
 input: {type: object}
 output: {type: object, required: [v]}
 use: [audit, {name: trace, before: audit}]
+dry_run: {transition: error, output: {v: 1}}
 singleton: "k-${params.n}"
 on_conflict: wait
 ---
@@ -52,7 +56,7 @@ hooks: [{on: [paused], action: a, input: {who: ops}}]
 flow:
   sequence:
     - concurrence:
-        - {step: one, action: a, input: {v: "${params.n}"}}
+        - {step: one, action: a, input: {v: "${params.n}"}, dry_run: worker}
         - for_each: [1, 2, 3]
           as: n
           do: {step: each, action: a, input: {n: "${n}"}}
@@ -144,6 +148,7 @@ struct World {
     step.event_data = R"({"d":1})";
     step.inbox = {{"one", ""}, {"two", R"({"k":2})"}};
     step.tries = 2;
+    step.tries_limit = 4;
     step.polls = 4;
     step.poll_failures = 1;
     step.wake = "wake";
@@ -196,12 +201,14 @@ void Same(const StepAction& a, const StepAction& b) {
   CHECK(a.priority == b.priority);
   CHECK(a.timeout == b.timeout);
   CHECK(a.retry == b.retry);
+  CHECK(a.bounds == b.bounds);
   CHECK(a.poll == b.poll);
   CHECK(a.rescue == b.rescue);
   CHECK(a.weight == b.weight);
   CHECK(a.middleware == b.middleware);
   CHECK(a.input.text == b.input.text);
   CHECK(a.output.text == b.output.text);
+  CHECK(a.dry_run == b.dry_run);
 }
 
 void Same(const Step& a, const Step& b) {

@@ -148,6 +148,14 @@ Instance FullInstance(World& world) {
   token.available_at = kNever;
   token.error = "e";
   token.forgotten_epoch = 12;
+  token.failures = Failures{.tries = 2};
+  token.late = LateReport{.claim = {3, 4},
+                          .time = kNoon,
+                          .transition = "error",
+                          .error = "broke",
+                          .error_kind = "exit",
+                          .fatal = true,
+                          .retry_after = Duration(0)};
   instance.tokens.Add(token);
   instance.tokens.Add(Token{.node = kAbortedIndex});
   instance.tokens.Add(Token{.node = kCancelledIndex});
@@ -193,6 +201,15 @@ TEST_CASE("an instance comes back as it was written") {
   Instance instance = world.Make("i");
   SUBCASE("bare") {}
   SUBCASE("with all there is") { instance = FullInstance(world); }
+  SUBCASE("paused because its node is held") {
+    instance.state = InstanceState::kPaused;
+    instance.waits = {Wait::kStuck};
+    instance.tokens.Add(Token{.node = 0, .visit = 1, .state = TokenState::kHeld});
+  }
+  SUBCASE("of a dry run") { instance.dry_run = DryRun(); }
+  SUBCASE("of a dry run that has given answers") {
+    instance.dry_run = DryRun{{{"a", 3}, {"b", UINT64_MAX}}};
+  }
   SUBCASE("whose stream is not kept") {
     instance = FullInstance(world);
     Instance streamed = instance;
@@ -327,6 +344,7 @@ TEST_CASE("an event comes back as it was written, but for the output that lies e
   event.client = "c";
   event.params = "{}";
   event.note = "note";
+  event.error_kind = "exit";
   event.left_visit = 10;
   event.answer = Answer{.claim = {1, 2},
                         .transition = "t",
@@ -336,6 +354,11 @@ TEST_CASE("an event comes back as it was written, but for the output that lies e
                         .state = InstanceState::kRunning,
                         .result = InstanceResult::kPending};
   event.samples = {{"p", 5s, true, 3s, true}, {"p", 1us, false, 0us, false}};
+  SUBCASE("") {}
+  SUBCASE("of a dry run") {
+    event.about = Event::About{};
+    event.about->dry_run = true;
+  }
   std::vector<rows::FeedPage> pages;
   rows::AddEvent(&pages, event);
   Batch batch;
@@ -353,7 +376,8 @@ TEST_CASE("specs and outputs come back byte for byte") {
   World world;
   Instance instance = world.Make("i");
   Instance other = world.Make("i2");
-  const Spec spec{R"({ "a" : [1,  2] })", {{"k", "v"}, {"k2", "ü x"}}, "client"};
+  Spec spec{R"({ "a" : [1,  2] })", {{"k", "v"}, {"k2", "ü x"}}, "client"};
+  spec.dry_answers = {{"a", "ok"}, {"b", R"({"times": 2})"}};
   Batch batch;
   rows::PutInstance({batch, kPartition}, instance, world.machine,
                     {.spec = &spec, .has_outputs = true});

@@ -210,6 +210,7 @@ class Model {
   uint64_t turn_ = 0;
   bool unheard_ = false;  // calls may have been written that were not answered
   Timestamp now_;
+  Timestamp reached_;  // the latest that an engine's clock has shown
   Timestamp until_ = kNever;
   bool stopping_ = false;
   std::map<std::string, std::vector<Machine>> machines_;  // by id, version n at n - 1

@@ -66,8 +66,10 @@ void JudgeChildren(Scene& scene, uint64_t visit) {
   const bool spawn = home.role == Role::kSpawn;
   if (!spawn && token.node == token.home) return;  // it waits for its next try, which asks again
   const uint64_t failed = children.failed + children.paused;
-  if (instance.Cancelling()) {
+  const bool ends = EndsAround(scene, token.home);
+  if (instance.Cancelling() || ends) {
     if (children.paused > 0) return;  // they are told of the cancel, and stop
+    if (spawn && ends) return DropStep(scene, visit);
     if (spawn) instance.tokens.Leave(*slot);
   } else if (failed > 0) {
     std::string why = std::to_string(failed) + " of " + std::to_string(children.total) +

@@ -162,7 +162,9 @@ void GoOnWithStep(Scene& scene, uint64_t visit, const Way& way) {
   if (late || (token.state == TokenState::kClaimed && token.HasLiveClaim())) return;
   const bool named = way.force || way.named == token.home;
   if (!named && IsUnsaid(scene, token)) return HoldUnsaid(scene, *slot);
-  const bool spawn = scene.machine.nodes[token.home].role == Role::kSpawn;
+  const Role role = scene.machine.nodes[token.home].role;
+  if (role == Role::kSection && token.state != TokenState::kHeld) return;  // its delay runs on
+  const bool spawn = role == Role::kSpawn;
   if (spawn && token.state == TokenState::kWaiting) {
     token.step->children->counted = false;  // the cancel had it start no more
     return;
@@ -206,6 +208,7 @@ void GoOnWithPlan(Scene& scene, const Way& way) {
   if (instance.Stopped()) return;
   CountPartial(scene);
   std::ranges::move(std::exchange(plan.shut, {}), std::back_inserter(plan.open));
+  GoOnWithSections(scene);
   WalkOn(scene);
 }
 

@@ -47,6 +47,8 @@ bool ReadCount(const Field& field, uint32_t* out) {
   return true;
 }
 
+}  // namespace
+
 void ReadRetry(const Field& field, std::optional<RetryPolicy>* to) {
   RetryPolicy retry;
   if (field.value.IsScalar() && field.value.text.find_first_of("0123456789") == 0) {
@@ -74,6 +76,7 @@ void ReadRetry(const Field& field, std::optional<RetryPolicy>* to) {
   }
   *to = retry;
 }
+namespace {
 
 void ReadIntervals(const Field& field, std::vector<Duration>* to) {
   const bool list = field.value.IsList();

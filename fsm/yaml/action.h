@@ -20,6 +20,9 @@ std::span<const std::string_view> OwnKeys();
 // `inherits`: a missing key may be inherited, so a missing key is not an error.
 void ReadOwnKeys(const Keys& keys, bool inherits, Reporter* reporter, ActionSource* to);
 
+// How often something is tried, and when again.
+void ReadRetry(const Field& field, std::optional<RetryPolicy>* to);
+
 // use, replace and without.
 void ReadMiddleware(const Keys& keys, MiddlewareSource* to);
 

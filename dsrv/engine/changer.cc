@@ -92,8 +92,10 @@ void Changer::Run(Resident& resident, ClaimId self, const std::function<void(Sce
       event.about->depth = std::max(event.about->depth, because_->depth);
     }
   }
-  if (!events.empty()) residents_.Stage(resident, events);
-  if (events.empty() && !instance.tokens.touched().empty()) residents_.MarkLazy(resident);
+  const bool resets = instance.tokens.HasResets();
+  if (!events.empty() || resets) residents_.Stage(resident, events);
+  if (events.empty() && !resets && !instance.tokens.touched().empty())
+    residents_.MarkLazy(resident);
   /*mutant part-not-told*/ for (Part* part : parts_) {
     part->Absorb(change);
   } /*end*/

@@ -92,6 +92,11 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
   changer.Consult([this](Resident& resident, const Reference& reference, const FreshOutput& fresh) {
     return values.ForCondition(resident, reference, fresh);
   });
+  unclaimed.Consult([this](const QueueKey& key) {
+    return desk.WhyNobody(key, [this](const std::string& in, const std::string& agent) {
+      return agents.WhyNot(in, agent);
+    });
+  });
   documents.SetKeeper(DocumentKind::kSchedule, &schedules);
   launcher.SetKeeper(DocumentKind::kSchedule, &schedules);
   groups.SetSource(&backfills);

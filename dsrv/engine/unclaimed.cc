@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "dsrv/engine/handouts.h"
 #include "fsm/base/duration.h"
 #include "fsm/base/names.h"
 
@@ -70,11 +71,14 @@ bool Unclaimed::LacksMore(Resident& resident, const Token& token) {
          limits_.KeepsBack(resident, token);
 }
 
-std::string Unclaimed::WhyOf(const Resident& resident, const Token& token) {
+std::string Unclaimed::WhyOf(const Resident& resident, const Token& token) const {
   const NodeSettings& settings = *resident.machine().nodes[token.node].settings;
-  return "no worker has taken it for " + FormatDuration(settings.bounds.ready_timeout) +
-         ": nobody asks for action " + Quoted(settings.action) + " of queue " +
-         Quoted(settings.queue);
+  std::string text = "no worker has taken it for " + FormatDuration(settings.bounds.ready_timeout);
+  const auto queue = HandOuts::KeyOf(*resident.version, *resident.graph, token);
+  if (!queue) return text;  // it is not decided yet where it runs
+  const std::string why = why_nobody_(*queue);
+  const std::string of = "action " + queue->action + " in queue " + queue->queue;
+  return text + ": " + (why.empty() ? "all that take " + of + " are busy" : why);
 }
 
 void Unclaimed::End(const ReadyEnd& end) {

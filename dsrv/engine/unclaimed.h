@@ -3,6 +3,7 @@
 // the server was restarted. In memory only; of other nodes nothing is kept.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "dsrv/engine/limits.h"
 #include "dsrv/engine/part.h"
 #include "dsrv/engine/timers.h"
+#include "fsm/derived/agenda.h"
 
 namespace dfsmr {
 
@@ -18,6 +20,11 @@ class Unclaimed : public Part {
  public:
   Unclaimed(OpenTurn& turn, Changer& changer, Timers& timers, Limits& limits)
       : turn_(turn), changer_(changer), timers_(timers), limits_(limits) {}
+
+  // Why nobody takes from a queue; empty: somebody may.
+  using WhyNobody = std::function<std::string(const QueueKey&)>;
+  // To be called once, before anything ends.
+  void Consult(WhyNobody why_nobody) { why_nobody_ = std::move(why_nobody); }
 
   // The token was handed out.
   void Claimed(const Resident& resident, uint64_t visit) {
@@ -38,12 +45,13 @@ class Unclaimed : public Part {
   void Disarm(const ReadyToken& name);
   // Whether it could not be handed out though a worker asked for it.
   bool LacksMore(Resident& resident, const Token& token);
-  static std::string WhyOf(const Resident& resident, const Token& token);
+  std::string WhyOf(const Resident& resident, const Token& token) const;
 
   OpenTurn& turn_;
   Changer& changer_;
   Timers& timers_;
   Limits& limits_;
+  WhyNobody why_nobody_;
   std::map<ReadyToken, Timers::Key> armed_;
 };
 

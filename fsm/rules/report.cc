@@ -96,7 +96,6 @@ Result<Answer> ReportNode(Scene& scene, size_t slot, ClaimId id, const ReportArg
   answer.visit = scene.events[first].visit;
   StopIfCancelled(scene);
   GoOnIfSaid(scene);
-  GoOnIfSaid(scene);
   answer.state = instance.state;
   answer.result = instance.result;
   answer.started = args.started;

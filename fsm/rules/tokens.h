@@ -167,6 +167,9 @@ struct LateReport {
   uint64_t children = 0;  // instances to start: their rows are those of a suspended step
   uint32_t concurrency = 0;
   std::string checkpoint;
+  std::string error_kind = {};
+  bool fatal = false;
+  std::optional<Duration> retry_after = {};
   friend bool operator==(const LateReport&, const LateReport&) = default;
 };
 

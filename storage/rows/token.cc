@@ -145,6 +145,9 @@ void Encode(const LateReport& late, record::LateReport* out) {
   out->set_children(late.children);
   out->set_concurrency(late.concurrency);
   out->set_checkpoint(late.checkpoint);
+  out->set_error_kind(late.error_kind);
+  out->set_fatal(late.fatal);
+  if (late.retry_after) out->set_retry_after(late.retry_after->count() + 1);
 }
 
 LateReport Decode(const record::LateReport& in) {
@@ -160,6 +163,9 @@ LateReport Decode(const record::LateReport& in) {
   late.children = in.children();
   late.concurrency = in.concurrency();
   late.checkpoint = in.checkpoint();
+  late.error_kind = in.error_kind();
+  late.fatal = in.fatal();
+  if (in.retry_after() > 0) late.retry_after = Duration(in.retry_after() - 1);
   return late;
 }
 

@@ -276,6 +276,27 @@ def test_what_nobody_takes_fails_as_unclaimed(space, begin):
     assert [one[0] for one in failures(space, id)] == ["unclaimed"]
 
 
+def test_what_lies_unclaimed_says_what_nobody_has(space, begin):
+    id = begin("ready_timeout: 500ms\n    runs_on: {capability: [gpu, linux]}")
+    assert space.ready(capabilities=["linux"], wait=0.2) == []
+    assert "no agent has gpu, linux" in for_good(space, id, begin.plan)
+
+
+def test_unclaimed_by_the_one_worker_it_wants(space, begin):
+    id = begin("ready_timeout: 500ms\n    runs_on: {agent: h7}")
+    assert "h7 is not connected" in for_good(space, id, begin.plan)
+
+
+def test_workers_that_are_busy_do_not_count(space, begin):
+    space.define("id: other\nnodes:\n  a: {start: true, transitions: {ok: z}}\n"
+                 "  z: {final: true}\n")
+    space.start("other")
+    with space.work(max_tasks=1) as stream:
+        stream.await_tasks(1)
+        id = begin("ready_timeout: 500ms")
+        assert "are busy" in for_good(space, id, begin.plan)
+
+
 def test_unclaimed_is_transient(space, begin):
     id = begin("ready_timeout: 300ms\n    retry: {limit: 99, delay: 10ms, on: [transient]}")
     eventually(lambda: [one[0] for one in failures(space, id)][:1] == ["unclaimed"])
@@ -316,6 +337,45 @@ def test_run_timeout_comes_with_the_task_and_bounds_what_extend_gives(space, beg
     again = space.extend(task, by=7200)
     assert seconds(again.deadline) == seconds(item.deadline)
     space.report(task)
+
+
+# Late reports -----------------------------------------------------------------------------------
+
+
+def late(space, id, **more):
+    """Stops the instance while somebody has its work, who then reports an error."""
+    request = space.report_request(space.take(), "error", error="broke", error_kind="oom", **more)
+    if not more:
+        request.retry_after.FromSeconds(3600)
+    space.cancel(id, "FORCE")
+    with refused("FAILED_PRECONDITION", "STALE_CLAIM"):
+        space.call("Transition", request)
+    [told] = [change for change in space.history(id) if kind(change) == "LATE"]
+    assert (told.transition, told.error_kind) == ("error", "oom")
+    space.resume(id)
+
+
+def test_a_late_error_counts_as_it_was_reported(space, begin):
+    id = begin("retry: {limit: 3, on: [oom]}")
+    before = now()
+    late(space, id)
+    token = space.token(id)
+    assert (token_state(token), token.tries) == ("WAITING", 1)
+    assert 3590 < seconds(token.available_at) - before < 3630
+    assert failures(space, id) == [("oom", "broke")]
+
+
+def test_a_late_error_may_be_fatal(space, begin):
+    id = begin("retry: 9")
+    late(space, id, fatal=True)
+    assert "broke" in for_good(space, id, begin.plan)
+
+
+def test_a_late_error_with_a_kind_holds_a_node_that_lists_none(space):
+    space.define(NO_ERROR)
+    id = space.start("m")
+    late(space, id)
+    assert (state(space.get(id)), token_state(space.token(id))) == ("PAUSED", "HELD")
 
 
 # Plans ------------------------------------------------------------------------------------------
@@ -422,6 +482,15 @@ def test_dcli_work_passes_on_what_the_command_says(space, dcli):
     say = '{"transition": "error", "fatal": true}'
     dcli.ok("work", "--once", "--", "sh", "-c", f"echo '{say}'")
     space.ends(id, "ERROR")
+
+
+def test_dcli_work_keeps_run_timeout(space, dcli):
+    space.define(MACHINE.format(keys="run_timeout: 300ms\n    retry: {limit: 2, on: [timeout]}"))
+    id = space.start("m")
+    dcli.ok("work", "--once", "--", "sleep", "60")
+    [(word, text)] = failures(space, id)
+    assert word == "timeout" and "longer than 300ms" in text
+    assert space.take().tries == 1
 
 
 # kill -9 ----------------------------------------------------------------------------------------

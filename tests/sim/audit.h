@@ -173,15 +173,14 @@ class Audit {
           }
           break;
         case TokenState::kHeld:
-          Expect(node.kind == NodeKind::kWork && instance.state == InstanceState::kPaused, who);
+          Expect(node.kind == NodeKind::kWork && instance.state == InstanceState::kPaused &&
+                     (token.unsaid || !token.error.empty()),
+                 who);
           break;
         case TokenState::kWaiting:
           Expect(node.kind == NodeKind::kManual || token.available_at != kNever ||
                      token.WaitsForLimits(),
                  who);
-          break;
-        case TokenState::kHeld:
-          Expect(token.unsaid && instance.state == InstanceState::kPaused, who);
           break;
         default:
           Expect(false, who);

@@ -76,7 +76,7 @@ TEST_CASE("what no worker takes in time fails, and says what nobody asks for") {
   const auto failed = std::ranges::find(feed, std::string("unclaimed"), &Event::error_kind);
   REQUIRE(failed != feed.end());
   CHECK(failed->note ==
-        "no worker has taken it for 10s: nobody asks for action 'm.a' of queue 'default'");
+        "no worker has taken it for 10s: no agent takes action m.a in queue default");
   world.Elapse(15s);
   CHECK(world.Must("i").result == InstanceResult::kError);
 }

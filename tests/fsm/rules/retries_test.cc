@@ -270,6 +270,52 @@ TEST_CASE("an instance paused by a call stays so when its held node is resumed b
   CHECK(play.instance.state == InstanceState::kRunning);
 }
 
+// Late reports -----------------------------------------------------------------------------------
+
+// Stops the instance while a worker has its work, which then reports this; resumes it, and has the
+// report count, as the engine does.
+void ReportLate(Node1& play, ReportArgs args) {
+  args.claim = play.Claim();
+  REQUIRE(play.Do([](Scene& scene) { return rules::Cancel(scene, CancelMode::kForce); }));
+  REQUIRE(play.Do([&](Scene& scene) { return rules::KeepLate(scene, args); }));
+  CHECK(play.events[0].error_kind == args.error_kind);
+  const Token& left = play.instance.tokens.left().begin()->second;
+  REQUIRE(left.late);
+  const ReportArgs late = rules::ReportOf(play.instance, left.visit, *left.late);
+  play.Do([](Scene& scene) { rules::Continue(scene, "", false); });
+  REQUIRE(play.Do([&](Scene& scene) { return rules::Report(scene, late); }));
+}
+
+TEST_CASE("a late report is taken as it wanted to be") {
+  SUBCASE("with retry_after") {
+    Node1 play(kTries);
+    ReportLate(play, {.transition = "error", .error_kind = "oom", .retry_after = 1h});
+    CHECK(play.Where() == "a waiting");
+    CHECK(play.token().available_at == play.now + 1h);
+    CHECK(play.events[0].error_kind == "oom");
+  }
+  SUBCASE("fatal") {
+    Node1 play(kTries);
+    ReportLate(play, {.transition = "error", .error = "no use", .fatal = true});
+    CHECK(play.instance.result == InstanceResult::kError);
+  }
+  SUBCASE("with a kind, where the node lists no error") {
+    Node1 play(kNoError);
+    ReportLate(play, {.transition = "error", .error = "broke", .error_kind = "exit"});
+    CHECK(play.Where() == "a held");
+    CHECK(play.instance.state == InstanceState::kPaused);
+  }
+}
+
+TEST_CASE("a late error without a kind is not kept where the node lists none") {
+  Node1 play(kNoError);
+  const std::string claim = play.Claim();
+  REQUIRE(play.Do([](Scene& scene) { return rules::Cancel(scene, CancelMode::kForce); }));
+  CHECK_FALSE(play.Do([&](Scene& scene) {
+    return rules::KeepLate(scene, {.transition = "error", .claim = claim});
+  }));
+}
+
 // What the server finds --------------------------------------------------------------------------
 
 TEST_CASE("a ready node that nobody takes fails as if `error` were reported") {

@@ -433,7 +433,10 @@ void MachineRules::KeepLate(const Shown& claim, const ReportArgs& args) {
   if (known ? listed->given_back : !stand.lost.contains(claim.id)) return;
   if (stand.late || args.fault || args.transition.starts_with("dfsmr.")) return;
   const auto names = [&](const Edge& edge) { return edge.transition == args.transition; };
-  if (std::ranges::none_of(NodeOf(stand.node)->transitions, names)) return;
+  const bool known_edge = std::ranges::any_of(NodeOf(stand.node)->transitions, names);
+  const bool holds = IsWork(stand) && stand.state != TokenState::kHeld &&
+                     args.transition == "error" && !args.error_kind.empty();
+  if (!known_edge && !holds) return;
   stand.late = args;
   Expected& told = Tell(ChangeKind::kLate);
   told.event.node = stand.node;
@@ -492,6 +495,8 @@ void MachineRules::GoOn(Stand& stand, bool force, size_t told, std::vector<Repor
   }
   if (stand.state == TokenState::kClaimed && stand.HasLive()) return;
   stand.state = TokenState::kReady;
+  stand.tries = 0;
+  stand.again = false;
   life_.expected[told].enters = stand.visit;
 }
 

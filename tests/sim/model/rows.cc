@@ -202,7 +202,10 @@ void Model::Crashed(const std::vector<Event>& events, std::set<std::string> unkn
   attempts_.clear();
   closed_now_.clear();
   stopping_ = false;
-  now_ = now;
+  now_ = now;  // it may be earlier than before: what lies ready does so since then
+  for (auto& [id, life] : lives_) {
+    for (auto& [visit, stand] : life.stands) stand.ready_at = stand.ready_by = now;
+  }
 }
 
 void Model::AdoptDefinitions(const std::vector<const Machine*>& defined, bool unheard) {

@@ -149,6 +149,13 @@ Instance FullInstance(World& world) {
   token.error = "e";
   token.forgotten_epoch = 12;
   token.failures = Failures{.tries = 2};
+  token.late = LateReport{.claim = {3, 4},
+                          .time = kNoon,
+                          .transition = "error",
+                          .error = "broke",
+                          .error_kind = "exit",
+                          .fatal = true,
+                          .retry_after = Duration(0)};
   instance.tokens.Add(token);
   instance.tokens.Add(Token{.node = kAbortedIndex});
   instance.tokens.Add(Token{.node = kCancelledIndex});
@@ -197,7 +204,7 @@ TEST_CASE("an instance comes back as it was written") {
   SUBCASE("paused because its node is held") {
     instance.state = InstanceState::kPaused;
     instance.waits = {Wait::kStuck};
-    instance.tokens.front().state = TokenState::kHeld;
+    instance.tokens.Add(Token{.node = 0, .visit = 1, .state = TokenState::kHeld});
   }
   SUBCASE("whose stream is not kept") {
     instance = FullInstance(world);

@@ -243,6 +243,13 @@ void Model::Serve(std::vector<Served> served, std::vector<Served>* late) {
   std::vector<std::pair<Served, bool>> all;
   for (Served& one : served) all.emplace_back(std::move(one), false);
   for (const Served& one : *late) all.emplace_back(one, true);
+  for (const auto& [one, is_late] : all) {  // the time between two tries may be over
+    const auto known = lives_.find(one.task.instance);
+    if (known == lives_.end() || known->second.opaque) continue;
+    const auto at = known->second.stands.find(one.task.visit);
+    if (at == known->second.stands.end()) continue;
+    RulesOf(known->second).MakeReady(at->second, now_ + kSlack);
+  }
   std::set<uint64_t> later;  // polls that are answered in a later pass, with all of their tasks
   for (const Served& one : *late) {
     const auto waiter = waiters_.find(one.waiter);

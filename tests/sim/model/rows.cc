@@ -45,7 +45,7 @@ bool SameClaims(const Stand& a, const Stand& b, bool exact) {
   return true;
 }
 
-bool SameStand(const Stand& model, const Stand& row, bool exact) {
+bool SameStand(const Stand& model, const Stand& row, bool exact, Timestamp now) {
   if (model.node != row.node || model.visit != row.visit) return false;
   if (model.state == TokenState::kDone) return row.state == TokenState::kDone;
   const bool waits = model.state == TokenState::kWaiting;
@@ -53,7 +53,9 @@ bool SameStand(const Stand& model, const Stand& row, bool exact) {
                                  (row.latest >= model.earliest && row.latest <= model.latest)
                            : (row.since >= model.SinceFrom() && row.since <= model.SinceTo()) ||
                                  model.state == TokenState::kHeld;
-  const bool state = model.state == row.state || (!exact && !waits);
+  // The time between two tries is over, and no pass has told the model.
+  const bool over = waits && model.tries > 0 && row.state == TokenState::kReady && row.since <= now;
+  const bool state = model.state == row.state || (!exact && !waits) || over;
   return state && place && model.tries == row.tries && model.attempts == row.attempts &&
          model.params == row.params && SameClaims(model, row, exact);
 }
@@ -148,12 +150,12 @@ void Model::CompareOne(const Row& stored, bool exact) {
               life.left.size() == other.left.size() && life.resumable == other.resumable;
   for (const auto& [visit, stand] : life.left) {
     const auto at = other.left.find(visit);
-    same = same && at != other.left.end() && SameStand(stand, at->second, exact) &&
+    same = same && at != other.left.end() && SameStand(stand, at->second, exact, now_) &&
            stand.late.has_value() == at->second.late.has_value();
   }
   for (const auto& [visit, stand] : life.stands) {
     const auto at = other.stands.find(visit);
-    same = same && at != other.stands.end() && SameStand(stand, at->second, exact);
+    same = same && at != other.stands.end() && SameStand(stand, at->second, exact, now_);
   }
   for (const auto& [node, entries] : other.entries) {
     const auto counted = life.entries.find(node);

@@ -25,7 +25,8 @@ bool AwaitsChild(const Instance& parent, const Instance& child) {
   const auto slot = parent.tokens.SlotOfHome(child.parent_step->home);
   if (!slot) return false;
   const Token& token = parent.tokens[*slot];
-  return Awaits(token) && token.step->children->generation == child.parent_step->generation;
+  if (!Awaits(token) || token.step->children->cancelled_all) return false;
+  return token.step->children->generation == child.parent_step->generation;
 }
 
 bool WantsChildren(const Instance& instance, const Token& token) {

@@ -196,7 +196,8 @@ def test_with_rescue_compensate_it_is_compensated_and_stops_with_error(space, ru
 
 
 def test_what_a_section_has_stopped_is_resumed_with_all_of_its_tries(space, run):
-    id = run(RESCUED.replace("flow:\n", "flow:\n  - {step: early, action: x}\n"))
+    id = run(RESCUED.replace("flow:\n", "flow:\n  - {step: early, action: x}\n") +
+             "    after: [early]\n")
     space.do("early", output={"n": 1})
     for _ in range(2):
         space.do("s.a")

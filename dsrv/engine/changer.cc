@@ -117,8 +117,12 @@ void Changer::Run(Resident& resident, ClaimId self, const std::function<void(Sce
       event.about->depth = std::max(event.about->depth, because_->depth);
     }
   }
-  if (!events.empty()) residents_.Stage(resident, events);
-  if (events.empty() && !instance.tokens.touched().empty()) residents_.MarkLazy(resident);
+  const bool resets = instance.tokens.HasResets();
+  if (!events.empty() || resets) {
+    residents_.Stage(resident, events);
+  } else if (!instance.tokens.touched().empty()) {
+    residents_.MarkLazy(resident);
+  }
   ListClaims(instance, &claims);
   /*mutant part-not-told*/ for (Part* part : parts_) {
     part->Absorb(change);

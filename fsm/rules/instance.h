@@ -142,6 +142,13 @@ struct OpenEdge {
   friend bool operator==(const OpenEdge&, const OpenEdge&) = default;
 };
 
+// In the place of an edge's number: something else to be done on the way, at the gate `owner`.
+inline constexpr uint32_t kDecision = UINT32_MAX;   // the `if` of a node is to be decided
+inline constexpr uint32_t kSweep = UINT32_MAX - 1;  // the steps of a section are told to end
+inline constexpr uint32_t kReset = UINT32_MAX - 2;  // they are put back to where nothing had begun
+inline constexpr uint32_t kBegin = UINT32_MAX - 3;  // they, or their compensation, begin
+inline constexpr uint32_t kFirstDeed = kBegin;      // this and all above are no edges
+
 inline constexpr std::string_view kOwnGraph = "own";
 
 // What only an instance of a plan has.

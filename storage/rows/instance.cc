@@ -282,6 +282,7 @@ static void RestoreStep(StepRow row, Tokens* tokens) {
   if (row.doomed) tokens->RestoreDoomed(row.home);
   if (!row.input.empty()) tokens->RestorePatched(row.home, std::move(row.input));
   if (row.settling) tokens->RestoreSettling(row.home, *std::move(row.settling));
+  if (row.kept) tokens->RestoreKept(row.home, *std::move(row.kept));
 }
 
 Result<Ok> RestoreSteps(const Reader& reader, Instance* instance) {
@@ -376,6 +377,10 @@ void Note(const Written& written, Instance* instance) {
 void PutOutput(const Writer& writer, InstanceName name, std::string_view node,
                std::string_view json) {
   writer.batch.Put(Key(writer.partition, kOutput).Of(name).Text(node), std::string(json));
+}
+
+void DropOutput(const Writer& writer, InstanceName name, std::string_view node) {
+  writer.batch.Delete(Key(writer.partition, kOutput).Of(name).Text(node));
 }
 
 Result<std::optional<std::string>> GetOutput(const Reader& reader, InstanceName name,

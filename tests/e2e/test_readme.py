@@ -118,6 +118,7 @@ def test_ten_lines_and_their_picture_are_what_graph_prints(shell, tmp_path, sect
 @pytest.mark.parametrize("page, section", [
     ("machines/README.md", "Machines"), ("machines/README.md", "Failing and trying again"),
     ("machines/README.md", "Actions"), ("machines/README.md", "Plans"),
+    ("machines/README.md", "Sections"),
     ("machines/schedules.md", "Schedules"), ("machines/schedules.md", "Triggers"),
     ("machines/limits.md", "Limits"), ("machines/limits.md", "Conditions"),
 ])
@@ -684,6 +685,7 @@ RUN = {
     ("machines/README.md", "Failing and trying again", "yaml"): "test_the_documents_are_valid",
     ("machines/README.md", "Actions", "yaml"): "test_the_documents_are_valid",
     ("machines/README.md", "Plans", "yaml"): "test_the_documents_are_valid",
+    ("machines/README.md", "Sections", "yaml"): "test_the_documents_are_valid",
     ("machines/schedules.md", "Schedules", "yaml"): "test_the_documents_are_valid",
     ("machines/schedules.md", "Triggers", "yaml"): "test_the_triggers_do_what_it_says",
     ("machines/schedules.md", "Triggers", "console"): "test_the_triggers_do_what_it_says",

@@ -565,7 +565,7 @@ TEST_CASE("plans that are refused") {
        "block such as {sequence: [STEP, STEP]}, not 'disk'\n"},
       {"plan: p\nflow: {}\n",
        "f:2:1: flow: this map is no part of a flow: it has none of 'step', 'sequence', "
-       "'concurrence', 'for_each' and 'self'\n"},
+       "'concurrence', 'for_each', 'section' and 'self'\n"},
   };
   CheckRefused(rows);
 }
@@ -581,7 +581,7 @@ TEST_CASE("flows that are refused") {
        "f:2:9: flow[0].stpe: unknown key 'stpe' (did you mean 'step'?)\n"},
       {"plan: p\nflow: [{run: s, this: a}]\n",
        "f:2:8: flow[0]: this map is no part of a flow: it has none of 'step', 'sequence', "
-       "'concurrence', 'for_each' and 'self'\n"},
+       "'concurrence', 'for_each', 'section' and 'self'\n"},
       {"plan: p\nflow: [{step: s}]\n",
        "f:2:8: flow[0]: step 's' does nothing; add 'action: NAME', 'plan: NAME' or 'spawn: "
        "NAME'\n"},
@@ -758,7 +758,7 @@ TEST_CASE("flows from elsewhere that are refused") {
        "flow:1:1: flow: the plan has no 'flow'; add one, such as [{step: NAME, action: NAME}]\n"},
       {"{a: b}",
        "flow:1:1: flow: this map is no part of a flow: it has none of 'step', 'sequence', "
-       "'concurrence', 'for_each' and 'self'\n"},
+       "'concurrence', 'for_each', 'section' and 'self'\n"},
       {"[\n",
        "flow:1:1: .: a key must be text, not a map or list; perhaps a '{' or '[' is not closed, "
        "or wants quotes\n"},

@@ -19,7 +19,14 @@ std::string HomeOf(const std::string& node) {
   return node;
 }
 
-std::string StepOf(const std::string& node) { return node.substr(0, node.find('/', 1)); }
+// "s" of s/finalize as well; the steps of a compensation have a '/' of their own.
+std::string StepOf(const std::string& node) {
+  std::string step = HomeOf(node);
+  for (const char* suffix : {"/finalize", "/gate"}) {
+    if (step.ends_with(suffix)) step.resize(step.rfind('/'));
+  }
+  return step;
+}
 
 // The last number in a step's path: 12 of nodes.12 and of nodes.12.vm.
 uint64_t NumberIn(const std::string& path, size_t part) {

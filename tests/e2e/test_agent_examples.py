@@ -208,6 +208,24 @@ def test_it_goes_on_when_an_agent_and_the_server_are_killed_in_the_middle(
             and change.prev_node != "app.configure"} <= {0, 1}
 
 
+def test_a_kill_in_the_middle_leaves_no_process_and_can_be_resumed(space, agents, gates, tmp_path):
+    site = Site(space, tmp_path / "site")
+    for host in HOSTS.values():
+        agents(space, "tiers/workers", host, "--wrap", gates.wrap)
+    gates.close("h2", "app.configure")
+    id = site.start("install")
+    pid = gates.waiting("h2", "app.configure")
+    cli = Cli(space.server.address, space.name)
+    killed = cli("cancel", id, "--kill")
+    assert killed.returncode == 0 and not lives(pid)
+    assert result(space.get(id)) == "CANCELLED" and cli.json("ps").get("operations", []) == []
+    assert site.there() != ALL
+    gates.away("h2", "app.configure")
+    cli.ok("resume", id)
+    space.ends(id, "SUCCESS", PATIENCE)
+    assert site.there() == ALL
+
+
 # A pool with graphics cards ---------------------------------------------------------------------
 
 
@@ -218,7 +236,8 @@ def test_frames_of_an_agent_that_dies_are_rendered_by_another(space, agents, gat
     agents(space, "render/workers", "c1")
     for step in ("frame.0", "frame.1"):
         gates.close("g1", step)
-    id = space.start("render", params={"folder": str(folder), "frames": [0, 1, 2, 3, 4]})
+    id = space.start("render", params={"folder": str(folder), "frames": [0, 1, 2, 3, 4],
+                                        "rows": 48})
     held = [gates.waiting("g1", step) for step in ("frame.0", "frame.1")]
     agents(space, "render/workers", "g2", "--capability", "gpu")
     first.kill()
@@ -240,9 +259,30 @@ def test_frames_of_an_agent_that_dies_are_rendered_by_another(space, agents, gat
 def test_frames_wait_for_an_agent_with_a_graphics_card(space, agents, tmp_path):
     define(space, "render")
     agents(space, "render/workers", "c1")
-    id = space.start("render", params={"folder": str(tmp_path), "frames": [0]})
+    id = space.start("render", params={"folder": str(tmp_path), "frames": [0],
+                                        "rows": 48})
     cli = Cli(space.server.address, space.name)
     assert "no agent has gpu" in eventually(
         lambda: "no agent has" in cli.ok("show", id) and cli.ok("show", id))
     agents(space, "render/workers", "g1", "--capability", "gpu")
     space.ends(id, "SUCCESS", PATIENCE)
+
+
+def test_a_frame_goes_on_at_its_checkpoint(space, agents, tmp_path):
+    define(space, "render")
+    cli = Cli(space.server.address, space.name)
+    first = agents(space, "render/workers", "g1", "--capability", "gpu")
+    rows = 6000
+    id = space.start("render", params={"folder": str(tmp_path), "frames": [0], "rows": rows})
+    eventually(lambda: any(one.get("progress", 0) > 0.02
+                           for one in cli.json("ps").get("operations", [])), PATIENCE)
+    first.kill()
+    agents(space, "render/workers", "g2", "--capability", "gpu")
+    space.ends(id, "SUCCESS", PATIENCE)
+    [line] = [json.loads(line)["text"] for line in cli.ok("logs", id, "-o", "json").splitlines()
+              if "goes on at row" in line]
+    assert 0 < int(line.split()[-1]) < rows
+    frame = (tmp_path / "0000.pgm").read_bytes()
+    assert len(frame) == len(f"P5 64 {rows} 255\n") + 64 * rows
+    assert sorted(path.name for path in tmp_path.iterdir() if path.suffix != ".log") == [
+        "0000.pgm", "film.pgm"]

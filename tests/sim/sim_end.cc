@@ -364,6 +364,19 @@ std::vector<Instance> Sim::Live() {
   return live;
 }
 
+void Sim::DoWell(const Task& task) {
+  const bool plans = task.phase == "plan";
+  const bool step = !task.phase.empty();
+  (void)Do([&](Asked& engine) {
+    return engine.Report("ns", task.instance,
+                         {.transition = plans ? "planned" : "ok",
+                          .claim = task.claim,
+                          .output = plans  ? R"({"flow":"[{step: t, action: y}]"})"
+                                    : step ? std::string(kOutput)
+                                           : ""});
+  });
+}
+
 // Honest workers and operators finish it all: whatever has no end had no next step.
 void Sim::Finish() {
   world_.Restart();     // nobody of before polls any more
@@ -377,18 +390,11 @@ void Sim::Finish() {
     const std::vector<Instance> live = Live();
     if (live.empty()) return;
     for (const Instance& instance : live) Push(instance, round);
-    for (const Task& task : Ready()) {
-      const bool plans = task.phase == "plan";
-      const bool step = !task.phase.empty();
-      (void)Do([&](Asked& engine) {
-        return engine.Report("ns", task.instance,
-                             {.transition = plans ? "planned" : "ok", .claim = task.claim,
-                              .output = plans  ? R"({"flow":"[{step: t, action: y}]"})"
-                                        : step ? std::string(kOutput)
-                                               : ""});
-      });
+    for (int part = 0; part < 6; ++part) {  // before any ready_timeout is over
+      for (const Task& task : Ready()) DoWell(task);
+      world_.Elapse(2s);
     }
-    world_.Elapse(round % 20 == 19 ? Duration(2min) : Duration(11s));
+    if (round % 20 == 19) world_.Elapse(2min);
   }
   std::string left;
   for (const Instance& instance : Live()) {

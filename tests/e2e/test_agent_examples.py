@@ -137,7 +137,7 @@ NOTHING = {"configured": [], "running": [], "connected": []}
 @pytest.fixture
 def site(space, agents, gates, tmp_path):
     for host in HOSTS.values():
-        agents(space, "tiers/workers", host)
+        agents(space, "tiers/workers.yaml", host)
     return Site(space, tmp_path / "site")
 
 
@@ -186,7 +186,7 @@ def test_it_goes_on_when_an_agent_and_the_server_are_killed_in_the_middle(
     server = new_server().start()
     space = server.space("tiers")
     site = Site(space, tmp_path / "site")
-    hosts = {host: agents(space, "tiers/workers", host, "--wrap", gates.wrap)
+    hosts = {host: agents(space, "tiers/workers.yaml", host, "--wrap", gates.wrap)
              for host in HOSTS.values()}
     gates.close("h2", "app.configure")
     id = site.start("install")
@@ -211,7 +211,7 @@ def test_it_goes_on_when_an_agent_and_the_server_are_killed_in_the_middle(
 def test_a_kill_in_the_middle_leaves_no_process_and_can_be_resumed(space, agents, gates, tmp_path):
     site = Site(space, tmp_path / "site")
     for host in HOSTS.values():
-        agents(space, "tiers/workers", host, "--wrap", gates.wrap)
+        agents(space, "tiers/workers.yaml", host, "--wrap", gates.wrap)
     gates.close("h2", "app.configure")
     id = site.start("install")
     pid = gates.waiting("h2", "app.configure")
@@ -232,14 +232,14 @@ def test_a_kill_in_the_middle_leaves_no_process_and_can_be_resumed(space, agents
 def test_frames_of_an_agent_that_dies_are_rendered_by_another(space, agents, gates, tmp_path):
     define(space, "render")
     folder = tmp_path / "film"
-    first = agents(space, "render/workers", "g1", "--capability", "gpu", "--wrap", gates.wrap)
-    agents(space, "render/workers", "c1")
+    first = agents(space, "render/workers.yaml", "g1", "--capability", "gpu", "--wrap", gates.wrap)
+    agents(space, "render/workers.yaml", "c1")
     for step in ("frame.0", "frame.1"):
         gates.close("g1", step)
     id = space.start("render", params={"folder": str(folder), "frames": [0, 1, 2, 3, 4],
                                         "rows": 48})
     held = [gates.waiting("g1", step) for step in ("frame.0", "frame.1")]
-    agents(space, "render/workers", "g2", "--capability", "gpu")
+    agents(space, "render/workers.yaml", "g2", "--capability", "gpu")
     first.kill()
     eventually(lambda: not any(lives(pid) for pid in held), 1)
     space.ends(id, "SUCCESS", PATIENCE)
@@ -258,26 +258,26 @@ def test_frames_of_an_agent_that_dies_are_rendered_by_another(space, agents, gat
 
 def test_frames_wait_for_an_agent_with_a_graphics_card(space, agents, tmp_path):
     define(space, "render")
-    agents(space, "render/workers", "c1")
+    agents(space, "render/workers.yaml", "c1")
     id = space.start("render", params={"folder": str(tmp_path), "frames": [0],
                                         "rows": 48})
     cli = Cli(space.server.address, space.name)
     assert "no agent has gpu" in eventually(
         lambda: "no agent has" in cli.ok("show", id) and cli.ok("show", id))
-    agents(space, "render/workers", "g1", "--capability", "gpu")
+    agents(space, "render/workers.yaml", "g1", "--capability", "gpu")
     space.ends(id, "SUCCESS", PATIENCE)
 
 
 def test_a_frame_goes_on_at_its_checkpoint(space, agents, tmp_path):
     define(space, "render")
     cli = Cli(space.server.address, space.name)
-    first = agents(space, "render/workers", "g1", "--capability", "gpu")
+    first = agents(space, "render/workers.yaml", "g1", "--capability", "gpu")
     rows = 6000
     id = space.start("render", params={"folder": str(tmp_path), "frames": [0], "rows": rows})
     eventually(lambda: any(one.get("progress", 0) > 0.02
                            for one in cli.json("ps").get("operations", [])), PATIENCE)
     first.kill()
-    agents(space, "render/workers", "g2", "--capability", "gpu")
+    agents(space, "render/workers.yaml", "g2", "--capability", "gpu")
     space.ends(id, "SUCCESS", PATIENCE)
     [line] = [json.loads(line)["text"] for line in cli.ok("logs", id, "-o", "json").splitlines()
               if "goes on at row" in line]

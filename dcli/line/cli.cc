@@ -113,6 +113,11 @@ void CommandLine::AddInstanceCommands() {
       .Example("start --flow steps.yaml name=web")
       .Example("start ship --dry-run --answer 'check={\"transition\":\"bad\",\"times\":1}'");
 
+  AddReadingCommands();
+}
+
+// What reads instances.
+void CommandLine::AddReadingCommands() {
   auto instances = std::make_shared<InstancesOptions>();
   Command("instances", "", "List instances", Instances, instances)
       .Flag("--machine", "ID", &instances->machine, "of this machine")

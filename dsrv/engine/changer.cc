@@ -117,9 +117,10 @@ void Changer::Run(Resident& resident, ClaimId self, const std::function<void(Sce
       event.about->depth = std::max(event.about->depth, because_->depth);
     }
   }
-  const bool resets = instance.tokens.HasResets();
-  if (!events.empty() || resets) {
+  if (!events.empty() || instance.tokens.HasResets()) {
     residents_.Stage(resident, events);
+  } else if (change.before.open) {
+    residents_.MarkDirty(resident);  // the way through a plan may go on without a record
   } else if (!instance.tokens.touched().empty()) {
     residents_.MarkLazy(resident);
   }

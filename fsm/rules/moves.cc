@@ -119,6 +119,8 @@ void Walk::Arrive(const Arrow& arrow) {
   const bool shut =
       in_section && /*mutant shut-section-entered*/ KeptShut(scene_, arrow.to) /*end*/;
   const bool opens = !instance.Cancelling() && !shut && (arrow.again || Opens(arrow, node));
+  // It counts for the next try, also when the place has been put back already.
+  if (crosses && shut && node.waits_for > 1) instance.tokens.Arrive(arrow.to);
   Event& event = Emit(scene_, ChangeKind::kTransitioned);
   if (arrow.from != kNoNode) event.prev_node = scene_.machine.nodes[arrow.from].id;
   event.node = node.id;

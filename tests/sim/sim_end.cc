@@ -132,7 +132,8 @@ void Sim::Verify() {
   world_.Commit();
   world_.Drain();
   // More than once: the turn that settles may hand out something more.
-  for (int i = 0; i < 3; ++i) {
+  // What is done in portions goes on for as many turns as it takes.
+  for (int i = 0; i < 3 || (world_.engine().WorkLeft() && i < 10'000); ++i) {
     (void)Do([](Asked& engine) { return engine.Settle("ns", ""); });
   }
   Expect(world_.failed().empty(), "the engine gave up on a sound store: " + world_.failed());
@@ -234,7 +235,10 @@ void Sim::CheckLists(const std::map<std::string, Instance>& instances) {
       Expect(known != instances.end() && known->second.state == view.instance.state &&
                  known->second.result == view.instance.result &&
                  view.nodes.size() == view.instance.tokens.size(),
-             "a list shows another " + view.instance.id);
+             "a list shows another " + view.instance.id + ", " +
+                 std::string(Name(view.instance.state)) + " at " +
+                 std::to_string(view.nodes.size()) + " nodes, than the store: " +
+                 (known == instances.end() ? "none" : std::string(Name(known->second.state))));
     }
     more = !page->last.empty();
     query.after = page->last;

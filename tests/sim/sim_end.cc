@@ -92,7 +92,7 @@ std::vector<Task> TakeAll(const Does& does) {
   std::vector<Task> tasks;
   Filter filter{.ns = "ns"};
   filter.capabilities = {"c1", "c2"};
-  for (const char* worker : {"w", "w1", "w2"}) {
+  for (const char* worker : {"w", "w1", "w2", "op"}) {  // a person's report names a worker, too
     auto polled = does([&](auto& engine) {
       return engine.Poll({.filter = filter, .worker = worker, .max_tasks = 1'000},
                          [&tasks](std::vector<Task> given) {

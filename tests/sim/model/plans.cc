@@ -153,7 +153,9 @@ void Model::FollowPlan(Life& life, const Event& event) {
       break;
     case ChangeKind::kResumed:
       life.paused = false;
-      if (event.note == "its parent goes on") life.cancel_requested = false;
+      if (event.note == "its parent goes on" || event.note.starts_with("it had stopped")) {
+        life.cancel_requested = false;
+      }
       if (event.note == "its parent goes on" || life.Stopped()) life.tries.clear();
       break;
     case ChangeKind::kWoken:

@@ -254,6 +254,7 @@ Result<Instance> Decode(InstanceName name, std::string_view key, std::string_vie
     for (const auto& [node, count] : in.dry_run().given()) {
       instance.dry_run->given.emplace_back(node, count);
     }
+    std::ranges::sort(instance.dry_run->given);  // a protobuf map has no order
   }
   /*mutant recover-entries-lost*/ for (const auto& [node, count] : in.entries())
     instance.entries.emplace_back(node, count); /*end*/

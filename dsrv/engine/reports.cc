@@ -97,7 +97,7 @@ void Reports::ReportLate(Resident& resident, const ReportArgs& args) {
   }
   const std::string ns = instance.ns;
   const std::string id = instance.id;
-  if (/*mutant late-report-lost*/ Report(ns, id, args, children, {}) /*end*/) return;
+  if (/*mutant late-report-lost*/ Report(ns, id, args, children, {}).has_value() /*end*/) return;
   // It is not possible any more: others do the work again.
   (void)claims_.Relinquish(ns, id, args.claim, {});
 }

@@ -458,9 +458,9 @@ Result<SessionId> Engine::OpenSession(Filter filter, std::string worker, int32_t
 
 void Engine::DrainSession(SessionId session) { parts_->desk.DrainSession(session); }
 
-void Engine::CloseSession(SessionId session) {
-  parts_->desk.CloseSession(session);
-  parts_->agents.Ended(session);
+void Engine::CloseSession(SessionId session, bool half_closed) {
+  parts_->desk.CloseSession(session, half_closed);
+  parts_->agents.Ended(session, half_closed);
 }
 
 void Engine::StopHandingOut() { parts_->desk.StopHandingOut(); }

@@ -174,8 +174,8 @@ class Engine {
                                 SessionSink sink, WorkerTerms terms = {});
   void DrainSession(SessionId session);
   // Gives the session's claims back, except on nodes that run at most once, and those that its
-  // worker's terms keep for it.
-  void CloseSession(SessionId session);
+  // worker's terms keep for it: those go back only when the worker has half-closed its stream.
+  void CloseSession(SessionId session, bool half_closed = false);
   // Before a stop: puts everything that is only in memory into this turn's batch.
   void Flush();
   // Stops handing out work: answers polls without tasks, and drains sessions.

@@ -22,7 +22,7 @@ constexpr Hint kHints[] = {
     {Reason::kIllegalTransition, "dcli show INSTANCE says where it stands and what leads on"},
     {Reason::kStaleClaim,
      "a report, a timeout or an operator was first; dcli history INSTANCE tells"},
-    {Reason::kNotHeld, "only what is held or paused can be resumed: dcli show INSTANCE"},
+    {Reason::kNotHeld, "dcli show INSTANCE tells what is held, and how it goes on"},
     {Reason::kInstanceStopped, "dcli history INSTANCE tells how it ended"},
     {Reason::kCancelling,
      "dcli show INSTANCE says what it waits for; cancel --force does not wait"},

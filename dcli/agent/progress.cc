@@ -83,7 +83,7 @@ Progress ProgressOf(std::string_view line) {
 }
 
 ProgressFile::ProgressFile(const std::string& path)
-    : file_(open(path.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0600)) {}
+    : file_(open(path.c_str(), O_RDONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600)) {}
 
 std::optional<Progress> ProgressFile::Read(bool all) {
   struct stat about {};

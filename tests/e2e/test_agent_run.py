@@ -424,6 +424,45 @@ def test_how_a_command_ends_is_its_report(fake, run, tmp_path, body, transition,
     assert text in report.error
 
 
+@pytest.mark.parametrize("body, text", [
+    ("mkfifo $DFSMR_OUTPUT", "a FIFO"),
+    ("mkdir $DFSMR_OUTPUT", "a directory"),
+    ("ln -s /dev/zero $DFSMR_OUTPUT", "a symbolic link"),
+    ("ln -s $DFSMR_DIR/home/report $DFSMR_OUTPUT; echo '{}' > $DFSMR_OUTPUT", "a symbolic link"),
+    ("python3 -c 'import os; os.mknod(os.environ[\"DFSMR_OUTPUT\"], 0o140600)'", "a socket"),
+])
+def test_what_stands_in_the_place_of_the_report_is_an_error(fake, run, tmp_path, body, text):
+    run(script(tmp_path, f"rm $DFSMR_OUTPUT; {body}; echo '{{\"transition\": \"later\"}}'"))
+    report = fake.report(fake.hand_out())
+    assert (report.transition, report.error_kind) == ("error", "output")
+    assert "DFSMR_OUTPUT" in report.error and text in report.error
+
+
+def test_a_folder_is_deleted_whatever_a_command_has_made_of_it(fake, run, tmp_path):
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "file").touch()
+    run(script(tmp_path, f"""
+echo $DFSMR_DIR > {tmp_path}/dir
+cd $DFSMR_DIR
+ln -s {tmp_path}/kept home/link
+python3 -c 'import os
+for i in range(60):  # more than a path can have
+    os.mkdir("d" * 200); os.chdir("d" * 200)
+open("f", "w")'
+mkdir -p tmp/a/b/c; touch tmp/a/b/c/f; chmod 0 tmp/a/b; chmod 0 tmp/a; chmod 500 .
+"""))
+    assert fake.report(fake.hand_out(), 15).transition == "ok"
+    folder = pathlib.Path((tmp_path / "dir").read_text().strip())
+    eventually(lambda: not folder.exists())
+    assert (tmp_path / "kept" / "file").exists()
+    (tmp_path / "run.sh").write_text(f"#!/bin/sh\nrm -r $DFSMR_DIR; ln -s {tmp_path}/kept $DFSMR_DIR\n"
+                                     f"echo $DFSMR_DIR > {tmp_path}/dir\n")
+    assert fake.report(fake.hand_out(), 15).transition == "ok"
+    folder = pathlib.Path((tmp_path / "dir").read_text().strip())
+    eventually(lambda: not folder.is_symlink())
+    assert (tmp_path / "kept" / "file").exists()
+
+
 def test_progress_and_checkpoints_are_sent_and_what_is_hidden_is_not(fake, run, tmp_path):
     secret = "hunter2 hunter2"
     run(script(tmp_path, f"""

@@ -827,6 +827,25 @@ def test_of_a_worker_its_jobs_at_once(fake, run, tmp_path):
     fake.report(second)
 
 
+def test_what_a_worker_has_no_room_for_goes_back(fake, run, tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    workers = script(tmp_path, f"echo ready; read x < {tmp_path}/fifo")
+    run(workers.replace("./run.sh", "{run: ./run.sh, jobs: 1}"), "--jobs", "3")
+    first, second, third = fake.hand_out(), fake.hand_out(), fake.hand_out()
+    ready(fake, first)
+    for claim in (second, third):
+        back = fake.back(claim, 10)
+        assert not back.refused  # else its session would not be offered the node for a minute
+        assert "has its jobs (1) in hand" in back.reason
+    again = fake.hand_out()  # it comes again: it is kept for longer, and begins as soon as it can
+    (tmp_path / "fifo").write_text("x\n")
+    fake.report(first)
+    ready(fake, again)
+    (tmp_path / "fifo").write_text("x\n")
+    fake.report(again)
+    assert [one.claim for one in fake.begun] == [first, again]
+
+
 def test_wrap_middleware_and_pass_env(fake, run, tmp_path):
     script(tmp_path, 'echo "wrap $1 $2"; exec "$@"', "wrap.sh")
     script(tmp_path, 'echo "audit $1"; exec "$@"', "audit.sh")

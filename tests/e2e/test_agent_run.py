@@ -406,6 +406,18 @@ echo to out; echo to err >&2; echo '{"output": {"n": 1}}'
     assert numbers == list(range(1, len(numbers) + 1))
 
 
+def test_the_begin_is_the_first_line(fake, run, tmp_path):
+    run(script(tmp_path, "echo first; echo second >&2; echo third"), "--jobs", "4")
+    claims = [fake.hand_out() for _ in range(40)]
+    for claim in claims:
+        fake.report(claim, 20)
+        eventually(lambda: len(fake.logs.get(claim, [])) == 5)
+        with fake.lock:
+            lines = [text for _, _, text in sorted(fake.logs[claim])]
+        assert lines[0].startswith("begun, pid "), lines
+        assert lines[-1].startswith("exit status 0, "), lines
+
+
 @pytest.mark.parametrize("body, transition, kind, text", [
     ("exit 3", "later", "", ""),
     ("echo sorry >&2; exit 4", "error", "exit", "exit status 4: sorry"),

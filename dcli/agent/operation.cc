@@ -18,17 +18,17 @@ constexpr milliseconds kHoldBack{120};        // what may be the beginning of so
 constexpr size_t kOutBytes = 4 << 20;         // the largest report that a message can carry
 constexpr size_t kErrBytes = 4 << 10;
 
-std::string SecondsText(std::chrono::duration<double> time) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1fs", time.count());
-  return text;
-}
-
 std::string MebibytesText(uint64_t bytes) {
   return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB";
 }
 
 }  // namespace
+
+std::string SecondsText(std::chrono::duration<double> time) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1fs", time.count());
+  return text;
+}
 
 Operation::Operation(Loop& loop, Keeper& keeper, const Surroundings& surroundings,
                      const Worker& worker, const v1::Task& task, RunEvents events)

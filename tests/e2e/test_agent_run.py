@@ -929,6 +929,22 @@ def test_one_process_serves_many_tasks(fake, run, tmp_path):
     assert not lives(pids[3])
 
 
+def test_the_log_of_a_served_task_has_its_begin_and_its_end(fake, run, tmp_path):
+    run(serving(tmp_path), "--jobs", "1")
+    for number in (1, 2):
+        claim = fake.hand_out()
+        pid = pid_of(fake.report(claim))
+        lines = eventually(lambda: (fake.lines(claim, agent.LogLine.AGENT)
+                                    if len(fake.lines(claim, agent.LogLine.AGENT)) == 2 else None))
+        assert lines[0] == f"begun by the process that serves it, pid {pid}, as its task {number}"
+        assert re.fullmatch(r"ended with the transition ok, \d+\.\ds", lines[1])
+        assert fake.logs[claim][0][2] == lines[0]
+    crash = fake.hand_out(node_params='{"crash": true}')
+    fake.report(crash)
+    eventually(lambda: fake.lines(crash, agent.LogLine.AGENT)[1:])
+    assert "exit status 7" in fake.lines(crash, agent.LogLine.AGENT)[1]
+
+
 def test_a_serving_process_ends_when_idle(fake, run, tmp_path):
     run(serving(tmp_path, ", idle: 200ms"))
     pid = pid_of(fake.report(fake.hand_out()))

@@ -820,6 +820,15 @@ def test_check_and_refusals(tmp_path):
     assert check("workers: {a: 'true'}\n", "--jobs", "0x")[0] == 2
     assert check("workers: {a: 'true'}\n", "--action", "b")[0] == 2
     assert check("workers: {a: 'true'}\n", "--wrap", "no-such-program")[0] == 2
+    for flags in (["--jobs", "0"], ["--jobs", "-1"], ["--jobs", "1001"], ["--queue", "a b"],
+                  ["--queue", ""], ["--action", "a b"], ["--action", "a*"], ["--name", ""],
+                  ["--name", "a b"]):
+        status, text = check("workers: {'a': 'true'}\n", *flags)
+        assert status == 2 and flags[0][2:] in text, (flags, text)
+    assert check("workers: {a.b: 'true'}\n", "--action", "a.*", "--queue", "fast")[0] == 0
+    # 0 is no number of slots without a file either
+    done = subprocess.run([str(DCLI), "agent", "--jobs", "0", "--check"], capture_output=True)
+    assert done.returncode == 2
 
 
 # jobs, wrap, logs -----------------------------------------------------------------------------

@@ -207,14 +207,22 @@ class Planner {
         const auto& own = plan_.open.capabilities();
         if (std::ranges::find(own, word) != own.end()) continue;
         return BadUsage("the worker " + worker.name + " of " + options_.workers + " requires " +
-                        word + ", which this agent does not have; --capability " + word +
-                        " says that it has");
+                        word + ", which this agent does not have; " + HowToHave(word));
       }
       if (worker.dry_run) plan_.open.set_dry_run(true);
     }
     plan_.workers = std::move(file.workers);
     plan_.surroundings.middleware.merge(file.middleware);  // the flags win
     return Ok{};
+  }
+
+  std::string HowToHave(const std::string& word) const {
+    if (word != "cgroup") return "--capability " + word + " says that it has";
+    const std::string& why = plan_.surroundings.cgroups.why_not();
+    return "it has that where it can limit memory, cpu and processes: in a control group (cgroup "
+           "v2) that is delegated to it with these controllers, as systemd does it with "
+           "Delegate=yes" +
+           (why.empty() ? "" : "; here, " + why);
   }
 
   // What the workers serve, but nothing else than --action says.

@@ -817,6 +817,8 @@ def test_check_and_refusals(tmp_path):
     assert status == 1 and "w.yaml:1:15: workers.a.rnu: unknown key 'rnu'" in text
     assert check("workers: {a: {run: 'true', requires: gpu}}\n")[0] == 2
     assert check("workers: {a: {run: 'true', requires: gpu}}\n", "--capability", "gpu")[0] == 0
+    status, text = check("workers: {a: {run: 'true', requires: cgroup}}\n")
+    assert status == 2 and "Delegate=yes" in text and "--capability" not in text
     assert check("workers: {a: 'true'}\n", "--jobs", "0x")[0] == 2
     assert check("workers: {a: 'true'}\n", "--action", "b")[0] == 2
     assert check("workers: {a: 'true'}\n", "--wrap", "no-such-program")[0] == 2

@@ -349,6 +349,12 @@ WorkersFile ParseWorkers(std::string_view text, std::string_view source_name,
   Reporter reporter(source_name);
   const YamlTree tree = ReadYaml(text, &reporter);
   WorkersFile file;
+  if (tree.documents.empty()) {
+    Reporter empty(source_name);
+    empty.Error({1, 1}, "workers", "the file is empty; it needs workers: {NAME: {run: COMMAND}}");
+    *diagnostics = std::move(empty).Take();
+    return file;
+  }
   for (const YamlDocument& document : tree.documents) {
     if (document.root == nullptr) continue;
     if (&document != &tree.documents.front()) {

@@ -10,6 +10,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr size_t kLargestLine = 5 << 20;  // a report of 4 MiB, and what is around it
+constexpr size_t kShownIdBytes = 100;     // of the id of no task
 
 milliseconds Millis(Duration duration) {
   return std::chrono::duration_cast<milliseconds>(duration);
@@ -265,12 +266,19 @@ bool ServeProcess::TakeWord(std::string_view line) {
   const std::string name = id->value.starts_with('"') ? Unquoted(id->value) : id->value;
   const auto found = std::ranges::find_if(
       runs_, [&name](const auto& one) { return std::to_string(one.first) == name; });
-  if (found == runs_.end()) return true;  // of one that is over
+  if (found == runs_.end()) {
+    // Progress may be late, but each task has one result.
+    if (result) {
+      Log(LogStream::kAgent, masks_.Hide("a result of no task in the hands of this process, id " +
+                                         id->value.substr(0, kShownIdBytes)));
+    }
+    return true;
+  }
   if (result) {
     Result(found->second, members);
     return true;
   }
-  Progress said = ProgressOf(line);
+  Progress said = ProgressOf(line, "a progress line of the process that serves it");
   for (const std::string& mask : said.masks) masks_.Add(mask);
   said.masks.clear();
   if (!said.wrong.empty()) found->second->events.line(LogStream::kAgent, masks_.Hide(said.wrong));

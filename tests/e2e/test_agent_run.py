@@ -913,6 +913,9 @@ for line in sys.stdin:
         continue
     params = word["task"]["nodeParams"]
     if params.get("crash"): os._exit(7)
+    if params.get("odd"):
+        print(json.dumps({"type": "result", "id": "nine"}), flush=True)
+        print(json.dumps({"type": "progress", "id": word["id"], "progress": 7}), flush=True)
     if params.get("hold"):
         print("held", flush=True)
         continue
@@ -954,6 +957,17 @@ def test_the_log_of_a_served_task_has_its_begin_and_its_end(fake, run, tmp_path)
     fake.report(crash)
     eventually(lambda: fake.lines(crash, agent.LogLine.AGENT)[1:])
     assert "exit status 7" in fake.lines(crash, agent.LogLine.AGENT)[1]
+
+
+def test_what_a_serving_process_says_that_is_odd_is_in_the_log(fake, run, tmp_path):
+    run(serving(tmp_path))
+    claim = fake.hand_out(node_params='{"odd": true}')
+    assert fake.report(claim).transition == "ok"
+    lines = eventually(lambda: (fake.lines(claim, agent.LogLine.AGENT)
+                                if len(fake.lines(claim, agent.LogLine.AGENT)) == 4 else None))
+    assert lines[1] == 'a result of no task in the hands of this process, id "nine"'
+    assert lines[2].startswith("a progress line of the process that serves it is not understood")
+    assert not any("DFSMR_PROGRESS" in line for line in lines)
 
 
 def test_a_serving_process_ends_when_idle(fake, run, tmp_path):

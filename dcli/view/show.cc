@@ -163,8 +163,8 @@ void PrintClaims(Context& context, const v1::Instance& instance) {
       if (++count > kMostClaims && !all) continue;
       std::string deadline = claim.has_deadline() ? When(claim.deadline(), context.look) : "never";
       if (claim.timed_out()) deadline += " (timed out)";
-      table.Add({claim.worker(), token.node(), std::to_string(claim.attempt()),
-                 When(claim.claim_time(), context.look), deadline,
+      table.Add({claim.worker() + (claim.lost() ? " (lost)" : ""), token.node(),
+                 std::to_string(claim.attempt()), When(claim.claim_time(), context.look), deadline,
                  claim.progress() > 0 ? PercentText(claim.progress()) : ""});
     }
   }

@@ -43,4 +43,17 @@ TEST_CASE("what is ready is shown with those that have refused it") {
   CHECK_FALSE(Has(Shown(instance), "REFUSED BY"));
 }
 
+TEST_CASE("a claim whose agent is gone is shown as lost") {
+  v1::Instance instance;
+  instance.set_id("i");
+  v1::Token* token = instance.add_tokens();
+  token->set_node("work");
+  token->set_state(v1::Token::CLAIMED);
+  v1::Claim* claim = token->add_claims();
+  claim->set_worker("h1");
+  CHECK_FALSE(Has(Shown(instance), "lost"));
+  claim->set_lost(true);
+  CHECK(Has(Shown(instance), "h1 (lost)"));
+}
+
 }  // namespace dfsmr::cli

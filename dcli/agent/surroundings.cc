@@ -99,6 +99,7 @@ Result<Launch> LaunchOf(const Surroundings& surroundings, const Worker& worker,
   }
   launch.arguments.insert(launch.arguments.end(), worker.run.begin(), worker.run.end());
   launch.file = launch.arguments.front();
+  launch.folder = folder.path();
   launch.directory = worker.own_directory ? folder.path() + "/work" : worker.folder;
 
   Variables variables;

@@ -533,6 +533,17 @@ def test_kill_9_of_the_agent_leaves_nothing(fake, run, tmp_path):
     eventually(lambda: not any(lives(pid) for pid in pids), within=1)
 
 
+def test_kill_9_of_the_agent_leaves_no_folder(fake, run, tmp_path):
+    one = run(script(tmp_path, f"mkdir $DFSMR_DIR/a; touch $DFSMR_DIR/a/b; "
+                               f"echo $DFSMR_DIR > {tmp_path}/dir; exec sleep 1000"))
+    fake.hand_out()
+    folder = pathlib.Path(eventually(lambda: (tmp_path / "dir").exists()
+                                     and (tmp_path / "dir").read_text().strip()))
+    assert (folder / "a" / "b").exists()
+    os.kill(one.pid, signal.SIGKILL)
+    eventually(lambda: not folder.exists())
+
+
 def test_kill_9_of_agent_and_keeper_leaves_nothing(fake, run, tmp_path):
     one = run(script(tmp_path, away(tmp_path) + "sleep 1000"))
     fake.hand_out()

@@ -149,9 +149,7 @@ class WorkerReader {
       const Field item = list ? field->Item(i) : *field;
       std::string pattern;
       if (!ReadText(item, &pattern)) continue;
-      std::string_view stem = pattern;
-      if (stem.ends_with(".*")) stem.remove_suffix(2);
-      const auto problem = pattern == "*" ? std::nullopt : NameProblem("action", stem);
+      const auto problem = PatternProblem(pattern);
       if (problem) {
         item.Fail(*problem + "; serves takes NAME, NAME.* and *");
       } else {
@@ -351,6 +349,12 @@ WorkersFile ParseWorkers(std::string_view text, std::string_view source_name,
   Reporter reporter(source_name);
   const YamlTree tree = ReadYaml(text, &reporter);
   WorkersFile file;
+  if (tree.documents.empty()) {
+    Reporter empty(source_name);
+    empty.Error({1, 1}, "workers", "the file is empty; it needs workers: {NAME: {run: COMMAND}}");
+    *diagnostics = std::move(empty).Take();
+    return file;
+  }
   for (const YamlDocument& document : tree.documents) {
     if (document.root == nullptr) continue;
     if (&document != &tree.documents.front()) {
@@ -361,6 +365,12 @@ WorkersFile ParseWorkers(std::string_view text, std::string_view source_name,
   }
   *diagnostics = std::move(reporter).Take();
   return file;
+}
+
+std::optional<std::string> PatternProblem(std::string_view pattern) {
+  if (pattern == "*") return std::nullopt;
+  if (pattern.ends_with(".*")) pattern.remove_suffix(2);
+  return NameProblem("action", pattern);
 }
 
 size_t Fit(std::string_view pattern, std::string_view action) {

@@ -46,6 +46,8 @@ struct WorkersFile {
 WorkersFile ParseWorkers(std::string_view text, std::string_view source_name,
                          const std::string& folder, std::vector<Diagnostic>* diagnostics);
 
+// What is wrong with a pattern of actions: NAME, NAME.* or *; nullopt when it is fine.
+std::optional<std::string> PatternProblem(std::string_view pattern);
 // How well a pattern serves an action: the longer the better, a name better than a pattern of it;
 // 0: not at all.
 size_t Fit(std::string_view pattern, std::string_view action);

@@ -122,6 +122,7 @@ Result<Ok> ArchiveReader::Feed(std::string_view bytes) {
 }
 
 Result<Ok> ArchiveReader::TakeBlock(std::string_view block) {
+  if (position_ > limits::kArchive) return TooLarge("", "the archive has more than 256 MiB");
   if (IsZero(block)) {
     if (position_ == kTarBlock) return BadArchive("", "the file is no tar archive");
     if (state_ == State::kHeader && ++zero_blocks_ * kTarBlock >= kTarEnd) state_ = State::kEnd;

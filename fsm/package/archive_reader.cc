@@ -89,8 +89,8 @@ std::optional<std::string> Decompressor(std::string_view begin) {
     const char* command;
   };
   static constexpr Kind kKinds[] = {
-      {"\x1f\x8b", "gzip -d"},      {"\x28\xb5\x2f\xfd", "zstd -d"},
-      {"\xfd" "7zXZ", "xz -d"},     {"BZh", "bzip2 -d"},
+      {"\x1f\x8b", "gunzip (gzip -d)"},      {"\x28\xb5\x2f\xfd", "unzstd (zstd -d)"},
+      {"\xfd" "7zXZ", "unxz (xz -d)"},     {"BZh", "bunzip2 (bzip2 -d)"},
       {"\x04\x22\x4d\x18", "lz4 -d"}, {"\x1f\x9d", "uncompress"},
       {"PK\x03\x04", "unzip"},      {"LZIP", "lzip -d"},
       {"7z\xbc\xaf", "7z x"}};

@@ -72,7 +72,7 @@ class ArchiveReader {
   size_t zero_blocks_ = 0;
 };
 
-// What compressed an archive that begins so, as the command that undoes it: "gzip -d"; nullopt: it
+// What compressed an archive that begins so, as the command that undoes it: "gunzip (gzip -d)"; nullopt: it
 // is not compressed by anything that we know.
 std::optional<std::string> Decompressor(std::string_view begin);
 

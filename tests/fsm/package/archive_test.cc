@@ -144,10 +144,10 @@ TEST_CASE("what an archive may not hold is refused by the entry's name") {
       {First() + kEnd + Entry("x", ""), "behind the end"},
       {"", "the file is empty"},
       {kEnd, "no tar archive"},
-      {"\x1f\x8b" + std::string(600, 'z'), "run gzip -d first"},
-      {"\x28\xb5\x2f\xfd" + std::string(60, 'z'), "run zstd -d first"},
-      {"BZh9" + std::string(600, 'z'), "run bzip2 -d first"},
-      {std::string("\xfd" "7zXZ\0", 6) + std::string(600, 'z'), "run xz -d first"},
+      {"\x1f\x8b" + std::string(600, 'z'), "run gunzip (gzip -d) first"},
+      {"\x28\xb5\x2f\xfd" + std::string(60, 'z'), "run unzstd (zstd -d) first"},
+      {"BZh9" + std::string(600, 'z'), "run bunzip2 (bzip2 -d) first"},
+      {std::string("\xfd" "7zXZ\0", 6) + std::string(600, 'z'), "run unxz (xz -d) first"},
   };
   for (const auto& row : kBad) {
     const std::string wrong = Read(row.first);

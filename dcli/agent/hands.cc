@@ -56,9 +56,9 @@ void Hands::Take(const v1::Task& task) {
   if (task.dry_run() && !worker->dry_run) {
     return Refuse(task, "the worker " + worker->name + " is not for dry runs (dry_run: true)");
   }
-  if (!worker->secrets.empty()) {
-    return Refuse(task, "this agent has no value for the secret " + worker->secrets.front() +
-                            " of the worker " + worker->name);
+  if (!worker->secret_env.empty()) {
+    return Refuse(task, "this agent has no value for the secret " +
+                            worker->secret_env.front().secret + " of the worker " + worker->name);
   }
   auto hand = std::make_unique<Hand>(loop_);
   hand->task = task;

@@ -230,7 +230,7 @@ class Planner {
     std::set<std::string> actions;
     const auto& wanted = options_.actions;
     for (const std::string& action : wanted) {
-      const auto problem = PatternProblem(action);
+      const auto problem = ActionPatternProblem(action);
       if (problem) return BadUsage("--action: " + *problem + "; it takes NAME, NAME.* and *");
     }
     for (const Worker& worker : plan_.workers) {

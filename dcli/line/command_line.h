@@ -69,6 +69,7 @@ class CommandLine {
     AddClaimCommands();
     AddWorkCommand();
     AddAgentCommands();
+    AddPackageCommand();
     AddControlCommands();
     AddGroupsCommand();
     AddLimitsCommand();
@@ -101,6 +102,7 @@ class CommandLine {
   void AddClaimCommands();
   void AddWorkCommand();
   void AddAgentCommands();
+  void AddPackageCommand();
   void AddControlCommands();
   void AddGroupsCommand();
   void AddLimitsCommand();

@@ -70,6 +70,7 @@ class CommandLine {
     AddControlCommands();
     AddGroupsCommand();
     AddLimitsCommand();
+    AddNamespaceCommand();
     AddTokenCommand();
     AddSchedulesCommand();
     AddTriggersCommand();
@@ -102,6 +103,7 @@ class CommandLine {
   void AddControlCommands();
   void AddGroupsCommand();
   void AddLimitsCommand();
+  void AddNamespaceCommand();
   void AddTokenCommand();
   void AddSchedulesCommand();
   void AddTriggersCommand();

@@ -114,23 +114,23 @@ void ReplyFreezeNamespace(const SpaceView& view, const FreezeCommand&, v1::Names
   ToProto(view, reply);
 }
 
-Result<DeleteCommand> ParseDeleteNamespace(const v1::DeleteNamespaceRequest& request,
+Result<DeleteSpaceCommand> ParseDeleteNamespace(const v1::DeleteNamespaceRequest& request,
                                            const Call& call) {
   call.caller().On(request.name(), request.validate_only() ? "validate only" : "");
   auto checked = CheckGiven(request.name());
   if (!checked) return checked.error();
   auto drain = ToDrain(request);
   if (!drain) return drain.error();
-  return DeleteCommand{request.name(), *drain, request.validate_only()};
+  return DeleteSpaceCommand{request.name(), *drain, request.validate_only()};
 }
 
 Result<SpaceView> RunDeleteNamespace(Engine& engine, const Caller& caller,
-                                     DeleteCommand& command) {
+                                     DeleteSpaceCommand& command) {
   if (!command.validate_only) return engine.Delete(command.ns, command.drain, ClientOf(caller));
   return engine.deletions().Preview(command.ns);
 }
 
-void ReplyDeleteNamespace(const SpaceView& view, const DeleteCommand&, v1::Namespace* reply) {
+void ReplyDeleteNamespace(const SpaceView& view, const DeleteSpaceCommand&, v1::Namespace* reply) {
   ToProto(view, reply);
 }
 

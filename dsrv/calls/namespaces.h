@@ -52,14 +52,14 @@ Result<FreezeCommand> ParseFreezeNamespace(const v1::FreezeNamespaceRequest& req
 Result<SpaceView> RunFreezeNamespace(Engine& engine, const Caller& caller, FreezeCommand& command);
 void ReplyFreezeNamespace(const SpaceView& view, const FreezeCommand&, v1::Namespace* reply);
 
-struct DeleteCommand {
+struct DeleteSpaceCommand {
   std::string ns;
   Duration drain{};
   bool validate_only = false;
 };
-Result<DeleteCommand> ParseDeleteNamespace(const v1::DeleteNamespaceRequest& request,
+Result<DeleteSpaceCommand> ParseDeleteNamespace(const v1::DeleteNamespaceRequest& request,
                                            const Call& call);
-Result<SpaceView> RunDeleteNamespace(Engine& engine, const Caller& caller, DeleteCommand& command);
-void ReplyDeleteNamespace(const SpaceView& view, const DeleteCommand&, v1::Namespace* reply);
+Result<SpaceView> RunDeleteNamespace(Engine& engine, const Caller& caller, DeleteSpaceCommand& command);
+void ReplyDeleteNamespace(const SpaceView& view, const DeleteSpaceCommand&, v1::Namespace* reply);
 
 }  // namespace dfsmr

@@ -147,7 +147,7 @@ bool Deletions::Drop(const std::string& ns, Going& going) {
   }
   b_.turn.WantMore();
   if (HasUnwritten(ns)) return true;
-  if (DropDocuments(ns) || /*mutant deletion-leaves-stopped*/ DropStopped(ns) /*end*/) return true;
+  if (DropDocuments(ns) || DropStopped(ns)) return true;
   DropRest(ns, going.client);
   return false;
 }

@@ -72,7 +72,7 @@ Result<TriggerState*> Triggers::Find(const std::string& ns, const std::string& n
 // Sources -----------------------------------------------------------------------------------------
 
 void Triggers::Begin(TriggerState& state) {
-  /*mutant frozen-trigger-takes*/ state.frozen = spaces_.Frozen(state.ns); /*end*/
+  state.frozen = spaces_.Frozen(state.ns);
   for (const ItemSource& one : state.source().on) {
     if (one.webhook()) hooks_[{state.ns, one.webhook()->path}] = {&state, one.name};
   }

@@ -205,7 +205,7 @@ def test_kill_in_the_middle_of_a_delete(own, spaces):
     assert not feed(own, "acme")
     space = own.space("acme")
     defined = own.runner.Define(v1.DefineRequest(namespace="acme", source=JOB), timeout=CALL)
-    assert defined.machines[0].version == 1
+    assert defined.defined[0].version == 1
     assert not own.runner.ListInstances(v1.ListInstancesRequest(namespace="acme"),
                                         timeout=CALL).instances
     space.start("job", "i0")

@@ -13,7 +13,8 @@ import grpc
 import pytest
 
 from certificates import Authority
-from stubs import admin, admin_grpc, agent, original, original_grpc, schedule, v1, v1_grpc
+from stubs import (admin, admin_grpc, agent, original, original_grpc, package, schedule, v1,
+                   v1_grpc)
 from support import (CALL, DSRV, JOB, SOON, Cli, Server, Space, WorkStream, eventually, free_port,
                      health, only, open_channel, refused, timestamp)
 

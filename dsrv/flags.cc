@@ -172,6 +172,21 @@ struct Texts {
   std::vector<std::string> quotas;
 };
 
+void AddNamespaces(CLI::App& app, Flags& flags, Texts& texts) {
+  app.add_option_function<std::string>(
+         "--namespaces",
+         [&flags](const std::string& word) { flags.closed_namespaces = word == "closed"; },
+         "open: a namespace is made when it is first used; closed: only by dcli namespace create")
+      ->check(CLI::IsMember({"open", "closed"}))
+      ->default_str("open");
+  app.add_option("--quota", texts.quotas,
+                 "a quota of namespaces that have no other, its NAME, an equals sign and N: "
+                 "live-instances, ready-tasks, starts-per-second, definitions, package-bytes, or "
+                 "retention (a duration); may be given several times (default: none)")
+      ->delimiter(',')
+      ->take_all();
+}
+
 void AddFlags(CLI::App& app, Flags& flags, Texts& texts) {
   app.set_version_flag("--version", "dsrv 1.0.0");
   app.add_option("--addr", flags.addr,
@@ -215,18 +230,7 @@ void AddFlags(CLI::App& app, Flags& flags, Texts& texts) {
                  "until dcli clock advance; the data directory must have been begun so (default: "
                  "the machine's clock)")
       ->check(CheckTime);
-  app.add_option_function<std::string>(
-         "--namespaces",
-         [&flags](const std::string& word) { flags.closed_namespaces = word == "closed"; },
-         "open: a namespace is made when it is first used; closed: only by dcli namespace create")
-      ->check(CLI::IsMember({"open", "closed"}))
-      ->default_str("open");
-  app.add_option("--quota", texts.quotas,
-                 "NAME=N, the quota of namespaces that have no other: live-instances, ready-tasks, "
-                 "starts-per-second, definitions, package-bytes, or retention (a duration); may be "
-                 "given several times (default: none)")
-      ->delimiter(',')
-      ->take_all();
+  AddNamespaces(app, flags, texts);
   app.add_flag("--verify{true}", flags.verify, "check every block of the store before serving");
   app.add_flag("--compat{true},!--no-compat", flags.compat,
                "serve the original DistributedFSMRunner, too (default: yes)");

@@ -255,3 +255,77 @@ def test_dcli_namespace(own):
     assert gone.returncode == 0 and "DELETED" in gone.stdout, gone.stderr
     missing = dcli(own, "namespace", "show", "acme")
     assert missing.returncode == 1 and "acme" in missing.stderr
+
+
+SCHEDULED = JOB + """
+---
+schedule: often
+every: 1s
+overlap: allow
+start: {machine: job}
+---
+trigger: follow
+on: {change: {kind: finished, machine: other}}
+start: {machine: job}
+---
+id: other
+nodes:
+  work: {start: true, transitions: {ok: done}}
+  done: {final: true}
+"""
+
+
+def test_schedules_and_triggers_rest_with_a_frozen_namespace(tmp_path):
+    server = Server(tmp_path / "data", virtual_clock="2026-01-31T08:00:00Z").start()
+    spaces = Spaces(server)
+    space = server.space("acme")
+    space.define(SCHEDULED)
+
+    def count():
+        return spaces.get("acme").usage.live_instances
+
+    server.advance(by=3)
+    first = count()
+    assert first >= 3
+    space.start("other", "o")
+    request = v1.ReadyRequest(namespace="acme", machine="other", max_tasks=1)
+    task = server.runner.Ready(request, timeout=CALL).tasks[0]
+    spaces.FreezeNamespace(package.FreezeNamespaceRequest(name="acme"))
+    server.advance(by=5)
+    server.runner.Transition(v1.TransitionRequest(namespace="acme", instance="o",
+                                                  claim=task.claim, transition="ok"), timeout=CALL)
+    server.advance(by=1)
+    assert count() == first
+    spaces.FreezeNamespace(package.FreezeNamespaceRequest(name="acme", thaw=True))
+    eventually(lambda: count() == first + 1, SOON)  # of the trigger, which hears of it now
+    server.advance(by=2)
+    assert count() == first + 3  # of the schedule nothing is made up for
+    server.dispose()
+
+
+def test_tokens_go_with_their_namespace(tmp_path):
+    secret = tmp_path / "admin.token"
+    secret.write_text("the-first-admin-of-this-test-server-0123456789")
+    secret.chmod(0o600)
+    server = Server(tmp_path / "data", "--auth", "tokens", "--admin-token-file",
+                    str(secret)).start()
+
+    def run(*words, token=secret):
+        return dcli(server, *words, "--token-file", str(token))
+
+    made = run("token", "create", "--role", "admin", "--namespace", "acme")
+    assert made.returncode == 0, made.stderr
+    own_token = tmp_path / "acme.token"
+    own_token.write_text(made.stdout)
+    assert run("namespace", "list", "-o", "name", token=own_token).stdout.split() == ["acme"]
+    assert run("namespace", "set", "acme", "description=ours", token=own_token).returncode == 0
+    for words in (["set", "acme", "live-instances=1"], ["create", "more"],
+                  ["delete", "acme", "--yes"], ["show", "default"]):
+        denied = run("namespace", *words, token=own_token)
+        assert denied.returncode == 1 and "admin" in denied.stderr, denied.stderr
+    gone = run("namespace", "delete", "acme", "--drain", "0s", "--yes", "--wait")
+    assert gone.returncode == 0, gone.stderr
+    refused_ = run("machines", "--namespace", "acme", token=own_token)
+    assert refused_.returncode == 1 and "token" in refused_.stderr
+    assert run("token", "list", "-o", "name").stdout.split() == []
+    server.dispose()

@@ -55,8 +55,8 @@ Result<Ok> AddQuota(const std::string& text, rows::Quotas* quotas) {
     quotas->retention = *duration;
     return Ok{};
   }
-  const bool digits = !value.empty() && value.size() <= 18 &&
-                      value.find_first_not_of("0123456789.") == value.npos;
+  const bool digits =
+      !value.empty() && value.size() <= 18 && value.find_first_not_of("0123456789.") == value.npos;
   if (name == "starts-per-second") {
     char* end = nullptr;
     const double rate = std::strtod(value.c_str(), &end);
@@ -65,9 +65,10 @@ Result<Ok> AddQuota(const std::string& text, rows::Quotas* quotas) {
     return Ok{};
   }
   Nearest nearest(name);
-  for (const auto& [known, quota] :
-       {std::pair("live-instances", &quotas->live_instances), {"ready-tasks", &quotas->ready_tasks},
-        {"definitions", &quotas->definitions}, {"package-bytes", &quotas->package_bytes}}) {
+  for (const auto& [known, quota] : {std::pair("live-instances", &quotas->live_instances),
+                                     {"ready-tasks", &quotas->ready_tasks},
+                                     {"definitions", &quotas->definitions},
+                                     {"package-bytes", &quotas->package_bytes}}) {
     nearest.Try(known);
     if (name != known) continue;
     if (!digits || value.find('.') != value.npos) {

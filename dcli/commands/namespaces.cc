@@ -63,9 +63,8 @@ std::vector<QuotaLine> LinesOf(const v1::Namespace& space) {
 }
 
 Table TableOf(const Context& context) {
-  std::vector<std::string> header = {"NAMESPACE", "STATE",       "LIVE",
-                                     "READY",     "CLAIMED",     "DEFINITIONS",
-                                     "STOPPED",   "DESCRIPTION"};
+  std::vector<std::string> header = {"NAMESPACE", "STATE",       "LIVE",    "READY",
+                                     "CLAIMED",   "DEFINITIONS", "STOPPED", "DESCRIPTION"};
   if (context.wide()) header.insert(header.end(), {"SECRETS", "PACKAGE BYTES", "CREATED", "BY"});
   return Table(header);
 }
@@ -73,14 +72,11 @@ Table TableOf(const Context& context) {
 void AddTo(Table* table, const Context& context, const v1::Namespace& space) {
   const v1::NamespaceUsage& use = space.usage();
   const auto near = std::ranges::any_of(LinesOf(space), &QuotaLine::near);
-  std::vector<std::string> row = {space.name() + (near ? " !" : ""),
-                                  StateText(space),
-                                  std::to_string(use.live_instances()),
-                                  std::to_string(use.ready_tasks()),
-                                  std::to_string(use.claimed_tasks()),
-                                  std::to_string(use.definitions()),
-                                  std::to_string(use.stopped_instances()),
-                                  space.settings().description()};
+  std::vector<std::string> row = {
+      space.name() + (near ? " !" : ""),       StateText(space),
+      std::to_string(use.live_instances()),    std::to_string(use.ready_tasks()),
+      std::to_string(use.claimed_tasks()),     std::to_string(use.definitions()),
+      std::to_string(use.stopped_instances()), space.settings().description()};
   if (context.wide()) {
     row.push_back(std::to_string(use.secrets()));
     row.push_back(std::to_string(use.package_bytes()));
@@ -209,9 +205,9 @@ Result<bool> ParseSwitch(const std::string& key, const std::string& value) {
 
 // One KEY=VALUE, and the field that it names.
 Result<Ok> SetOne(const std::string& pair, v1::NamespaceSettings* settings, std::string* field) {
-  static const std::vector<std::string> kQuotas = {"live-instances", "ready-tasks",
+  static const std::vector<std::string> kQuotas = {"live-instances",    "ready-tasks",
                                                    "starts-per-second", "definitions",
-                                                   "package-bytes", "retention"};
+                                                   "package-bytes",     "retention"};
   const size_t equals = pair.find('=');
   if (equals == std::string::npos) {
     return BadUsage("a setting is KEY=VALUE, such as live-instances=1000; and not \"" + pair +
@@ -298,17 +294,17 @@ int Freeze(Context& context, const NamespaceOptions& options, bool thaw) {
   request.set_thaw(thaw);
   const auto space = context.client->namespaces().FreezeNamespace(request);
   if (!space || !options.wait) return Answer(context, space);
-  return WaitUntil(context, options.name, [](const v1::Namespace& one) {
-    return one.usage().claimed_tasks() == 0;
-  });
+  return WaitUntil(context, options.name,
+                   [](const v1::Namespace& one) { return one.usage().claimed_tasks() == 0; });
 }
 
 // What is deleted is gone: its name is typed again.
 bool Confirmed(Context& context, const NamespaceOptions& options, int* status) {
   if (options.yes) return true;
   if (isatty(STDIN_FILENO) == 0) {
-    *status = context.Fail(kBadUsage, "namespace delete asks for the name again on a terminal; "
-                                      "elsewhere say --yes");
+    *status = context.Fail(kBadUsage,
+                           "namespace delete asks for the name again on a terminal; "
+                           "elsewhere say --yes");
     return false;
   }
   context.err << "This deletes namespace " << options.name
@@ -334,9 +330,8 @@ int Delete(Context& context, const NamespaceOptions& options) {
   if (!options.dry_run && !Confirmed(context, options, &status)) return status;
   const auto space = context.client->namespaces().DeleteNamespace(request);
   if (!space || !options.wait) return Answer(context, space);
-  return WaitUntil(context, options.name, [](const v1::Namespace& one) {
-    return one.state() == v1::Namespace::DELETED;
-  });
+  return WaitUntil(context, options.name,
+                   [](const v1::Namespace& one) { return one.state() == v1::Namespace::DELETED; });
 }
 
 Result<Ok> CheckUsage(const NamespaceOptions& options) {
@@ -350,7 +345,8 @@ Result<Ok> CheckUsage(const NamespaceOptions& options) {
        {only(!options.settings.empty(), "KEY=VALUE", action == "set" || action == "create"),
         only(options.wait, "--wait", action == "freeze" || ends),
         only(!options.drain.empty(), "--drain", ends), only(options.yes, "--yes", ends),
-        only(options.dry_run, "--dry-run", ends), only(options.force, "--force", action == "set")}) {
+        only(options.dry_run, "--dry-run", ends),
+        only(options.force, "--force", action == "set")}) {
     if (!checked) return checked;
   }
   return Ok{};

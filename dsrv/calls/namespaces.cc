@@ -79,9 +79,8 @@ Result<SpaceQuery> ParseListNamespaces(const v1::ListNamespacesRequest& request,
 Result<std::vector<SpaceView>> RunListNamespaces(Engine& engine, const Caller& caller,
                                                  SpaceQuery& query) {
   const Principal* who = caller.principal();
-  return engine.namespaces().List(query.after, query.limit + 1, [who](const std::string& ns) {
-    return !who || who->In(ns);
-  });
+  return engine.namespaces().List(query.after, query.limit + 1,
+                                  [who](const std::string& ns) { return !who || who->In(ns); });
 }
 
 void ReplyListNamespaces(const std::vector<SpaceView>& views, const SpaceQuery& query,
@@ -103,8 +102,7 @@ Result<FreezeCommand> ParseFreezeNamespace(const v1::FreezeNamespaceRequest& req
   return FreezeCommand{*std::move(ns), request.thaw()};
 }
 
-Result<SpaceView> RunFreezeNamespace(Engine& engine, const Caller& caller,
-                                     FreezeCommand& command) {
+Result<SpaceView> RunFreezeNamespace(Engine& engine, const Caller& caller, FreezeCommand& command) {
   auto frozen = engine.Freeze(command.ns, !command.thaw, ClientOf(caller));
   if (!frozen) return frozen.error();
   return engine.namespaces().Get(command.ns);
@@ -115,7 +113,7 @@ void ReplyFreezeNamespace(const SpaceView& view, const FreezeCommand&, v1::Names
 }
 
 Result<DeleteSpaceCommand> ParseDeleteNamespace(const v1::DeleteNamespaceRequest& request,
-                                           const Call& call) {
+                                                const Call& call) {
   call.caller().On(request.name(), request.validate_only() ? "validate only" : "");
   auto checked = CheckGiven(request.name());
   if (!checked) return checked.error();

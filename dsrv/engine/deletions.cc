@@ -133,9 +133,8 @@ bool Deletions::Sweep(const std::string& ns, Going& going) {
 
 // What this turn has started or stopped is not among the rows yet.
 bool Deletions::HasUnwritten(const std::string& ns) const {
-  return std::ranges::any_of(b_.residents.dirty(), [&](const Resident* resident) {
-    return resident->instance.ns == ns;
-  });
+  return std::ranges::any_of(b_.residents.dirty(),
+                             [&](const Resident* resident) { return resident->instance.ns == ns; });
 }
 
 // Dropping ----------------------------------------------------------------------------------------
@@ -195,13 +194,13 @@ bool Deletions::DropDocuments(const std::string& ns) {
 // Some of them. False: there are none.
 bool Deletions::DropStopped(const std::string& ns) {
   std::vector<std::string> ids;
-  auto scanned = rows::ScanInstances(
-      b_.turn.reader(), /*stopped=*/true, {ns, ""}, b_.catalog.resolve(),
-      [&](const Instance& instance) {
-        ids.push_back(instance.id);
-        return ids.size() < kDroppedPerPass;
-      },
-      {.tokens = false});
+  auto scanned =
+      rows::ScanInstances(b_.turn.reader(), /*stopped=*/true, {ns, ""}, b_.catalog.resolve(),
+                          [&](const Instance& instance) {
+                            ids.push_back(instance.id);
+                            return ids.size() < kDroppedPerPass;
+                          },
+                          {.tokens = false});
   if (!b_.turn.Trust(scanned)) return false;
   for (const std::string& id : ids) b_.retention.DropNow(ns, id);
   return !ids.empty();
@@ -219,7 +218,8 @@ void Deletions::DropRest(const std::string& ns, const std::string& client) {
   });
   b_.turn.Trust(rows::DropNamespaceRows(b_.turn.reader(), b_.turn.writer(), ns));
   b_.spaces.Forget(ns, client);
-  // A restart learns from the records since the last rows of counters: those are not the next one's.
+  // A restart learns from the records since the last rows of counters: those are not the next
+  // one's.
   b_.statistics.Save();
 }
 

@@ -96,7 +96,8 @@ Result<Ok> Documents::Delete(const rows::DocumentName& name, const std::string& 
 uint64_t Documents::StandingIn(const std::string& ns) {
   if (const auto known = standing_.find(ns); known != standing_.end()) return known->second;
   uint64_t& standing = standing_[ns];
-  for (DocumentKind kind : {DocumentKind::kSchedule, DocumentKind::kTrigger, DocumentKind::kLimit}) {
+  for (DocumentKind kind :
+       {DocumentKind::kSchedule, DocumentKind::kTrigger, DocumentKind::kLimit}) {
     auto scanned = rows::ScanDocuments(turn_.reader(), ns, kind, "",
                                        [&](std::string_view, const rows::DocumentHead& head) {
                                          if (!head.deleted) ++standing;

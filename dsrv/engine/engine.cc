@@ -85,14 +85,13 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       groups(turn, residents, changer, limits),
       backfills(turn, documents, residents, schedules, groups),
       retention(turn, catalog, statistics, residents, groups, options),
-      triggers({turn, documents, occurrences, residents, starter, launcher, retention, spaces,
-                options}),
-      deletions({turn, spaces, catalog, documents, statistics, residents, changer,
-                 agenda, throttle, upgrades, limits, groups, agents, retention, options}),
-      all{&followers, &planner,    &walker,     &family,    &limits,   &hooks,   &spawner,
-          &launcher,  &schedules,  &canceller,  &resumer,   &upgrades, &claims,  &sessions,
-          &timers,    &unclaimed,  &desk,       &operations, &agents,  &handouts, &groups,
-          &triggers,  &dry_runs} {
+      triggers(
+          {turn, documents, occurrences, residents, starter, launcher, retention, spaces, options}),
+      deletions({turn, spaces, catalog, documents, statistics, residents, changer, agenda, throttle,
+                 upgrades, limits, groups, agents, retention, options}),
+      all{&followers, &planner,    &walker,  &family,   &limits, &hooks,    &spawner, &launcher,
+          &schedules, &canceller,  &resumer, &upgrades, &claims, &sessions, &timers,  &unclaimed,
+          &desk,      &operations, &agents,  &handouts, &groups, &triggers, &dry_runs} {
   changer.Tell(all);
   residents.SetSpaces(&spaces);
   changer.Consult([this](Resident& resident, const Reference& reference, const FreshOutput& fresh) {

@@ -122,9 +122,9 @@ Result<Ok> Spaces::MayUse(const std::string& ns) const {
     return error;
   }
   if (there_ < kMost) return Ok{};
-  return Error{Code::kInvalidArgument, Reason::kTooLarge,
-               "there are " + std::to_string(there_) +
-                   " namespaces, as many as there may be; delete some"};
+  return Error{
+      Code::kInvalidArgument, Reason::kTooLarge,
+      "there are " + std::to_string(there_) + " namespaces, as many as there may be; delete some"};
 }
 
 Result<Ok> Spaces::Use(const std::string& ns) {
@@ -139,8 +139,9 @@ Result<Ok> Spaces::MayChange(const std::string& ns) const {
   const Space* space = Find(ns);
   if (!space || !space->Deleting()) return Ok{};
   return Error{Code::kFailedPrecondition, Reason::kNamespaceDeleting,
-               "namespace " + Quoted(ns) + " is being deleted and takes nothing any more; when it "
-               "is gone its name is free"};
+               "namespace " + Quoted(ns) +
+                   " is being deleted and takes nothing any more; when it "
+                   "is gone its name is free"};
 }
 
 // Quotas ----------------------------------------------------------------------------------------
@@ -205,8 +206,8 @@ Result<Ok> Spaces::MayStartMore(const std::string& ns, Space& space, bool dry_ru
   const uint64_t live = (space.counts ? space.counts->live : 0) + before;
   const auto most = LimitOf(space.effective.live_instances);
   if (!dry_run && most && /*mutant quota-one-more*/ live >= *most /*end*/) {
-    return Exceeded(ns, "live-instances",
-                    std::to_string(live) + " instances have not stopped", std::to_string(*most));
+    return Exceeded(ns, "live-instances", std::to_string(live) + " instances have not stopped",
+                    std::to_string(*most));
   }
   const uint64_t ready = space.counts ? space.counts->ready : 0;
   const auto most_ready = LimitOf(space.effective.ready_tasks);
@@ -222,9 +223,9 @@ Result<Ok> Spaces::MayStartMore(const std::string& ns, Space& space, bool dry_ru
   Advance(space);
   uint64_t recent = before;
   for (uint32_t count : space.started) recent += count;
-  Error error = Exceeded(
-      ns, "starts-per-second",
-      std::to_string(recent) + " were started in the last 10 s", NumberText(rate) + " a second");
+  Error error =
+      Exceeded(ns, "starts-per-second", std::to_string(recent) + " were started in the last 10 s",
+               NumberText(rate) + " a second");
   error.retry_ms = static_cast<uint32_t>(std::clamp(std::ceil(lacks / rate * 1e3), 1.0, 3.6e6));
   return error;
 }
@@ -259,10 +260,10 @@ Result<Ok> Spaces::MayDefine(const std::string& ns, uint64_t more) {
   if (!most) return Ok{};
   const uint64_t use = catalog_.DefinedIn(ns) + documents_.StandingIn(ns);
   if (use + more <= *most) return Ok{};
-  return Exceeded(ns, "definitions",
-                  std::to_string(use) + " ids are defined, and here come " + std::to_string(more) +
-                      " more",
-                  std::to_string(*most));
+  return Exceeded(
+      ns, "definitions",
+      std::to_string(use) + " ids are defined, and here come " + std::to_string(more) + " more",
+      std::to_string(*most));
 }
 
 Result<Ok> Spaces::MayPut(const std::string& ns, uint64_t bytes) const {

@@ -277,8 +277,8 @@ Timestamp Residents::ExpiryOf(const Resident& resident) const {
   if (const auto cap = spaces_->RetentionCap(resident.instance.ns, resident.instance.end_time)) {
     /*mutant quota-retention-ignored*/ retention = std::min(retention, *cap); /*end*/
   }
-  const Timestamp expiry = After(/*mutant planted-20*/ resident.instance.end_time /*end*/,
-                                 retention);
+  const Timestamp expiry =
+      After(/*mutant planted-20*/ resident.instance.end_time /*end*/, retention);
   if (!turn_.has_virtual_clock()) return expiry;
   // The clock stood a little before the time of the change; see OpenTurn.
   return std::chrono::floor<std::chrono::duration<int64_t, std::deci>>(expiry);

@@ -117,7 +117,8 @@ void Statistics::CountToken(const Graph& graph, const Token& token, int64_t by) 
   switch (token.state) {
     case TokenState::kReady:
       add(node.ready);
-      if (SpaceCounts* space = graph.space()) [[unlikely]] add(space->ready);
+      if (SpaceCounts* space = graph.space()) [[unlikely]]
+        add(space->ready);
       break;
     case TokenState::kClaimed:
       add(node.claimed);

@@ -108,7 +108,8 @@ rows::TriggerRow Triggers::FirstRow(const DocumentVersion& version) {
   const bool oldest = std::ranges::any_of(
       source.on, [](const ItemSource& one) { return one.change() && one.change()->from_oldest; });
   row.since = turn_.last_seq();
-  row.position = oldest ? std::max(turn_.feed_start() - 1, spaces_.FeedFloor(version.ns)) : row.since;
+  row.position =
+      oldest ? std::max(turn_.feed_start() - 1, spaces_.FeedFloor(version.ns)) : row.since;
   if (source.launch.paused) {
     row.paused = true;
     row.note = *source.launch.paused;
@@ -307,8 +308,7 @@ Result<Occurrence> Triggers::Receive(const std::string& ns, const std::string& p
   if (state.Paused()) {
     const std::string why = state.row.paused ? state.row.note : "its namespace is frozen";
     return Error{Code::kUnavailable, Reason::kNotReady,
-                 "trigger " + Quoted(state.name) + " is paused" +
-                     (why.empty() ? "" : ": " + why)};
+                 "trigger " + Quoted(state.name) + " is paused" + (why.empty() ? "" : ": " + why)};
   }
   return intake_.Take(state, {*state.source().SourceNamed(hook->second.second), item});
 }

@@ -126,16 +126,16 @@ void ToProto(const SpaceView& view, v1::Namespace* out) {
 }
 
 Result<SpaceChange> ToSettings(const v1::NamespaceSettings& settings) {
-  auto checked = All([&] { return CheckText("the description", settings.description(),
-                                            kDescription); },
-                     [&] { return CheckLabels(settings); });
+  auto checked =
+      All([&] { return CheckText("the description", settings.description(), kDescription); },
+          [&] { return CheckLabels(settings); });
   if (!checked) return checked.error();
   auto quotas = ToQuotas(settings.quotas());
   if (!quotas) return quotas.error();
   SpaceChange change;
   change.description = settings.description();
-  change.labels = std::map<std::string, std::string>(settings.labels().begin(),
-                                                     settings.labels().end());
+  change.labels =
+      std::map<std::string, std::string>(settings.labels().begin(), settings.labels().end());
   change.require_signatures = settings.require_signatures();
   change.quotas = *std::move(quotas);
   change.live_instances = change.ready_tasks = change.definitions = change.package_bytes =

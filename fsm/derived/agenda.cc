@@ -154,8 +154,8 @@ void Agenda::SetFrozen(const std::string& ns, bool frozen) {
     frozen_.erase(ns);
   }
   const std::string prefix = ns + '\0';
-  for (auto it = queues_.lower_bound(prefix);
-       it != queues_.end() && it->first.starts_with(prefix); ++it) {
+  for (auto it = queues_.lower_bound(prefix); it != queues_.end() && it->first.starts_with(prefix);
+       ++it) {
     it->second->frozen = frozen;
     Rerank(it->second.get());
   }

@@ -11,11 +11,11 @@ constexpr size_t kOneByOne = 200;  // rows of a kind; more are dropped by their 
 // (feed, kept, expiry, the times of occurrences), has an id of its own (credentials), or is of the
 // whole partition.
 constexpr Kind kOfNamespaces[] = {
-    kMachine,   kLive,      kStopped,       kSpec,       kOutput,  kHistory,   kLabel,
-    kByMachine, kChildren,  kStats,         kStep,       kGraph,   kSharedGraph, kStarts,
-    kPlanned,   kUnstarted, kDropped,       kDocument,   kDocumentText, kOccurrence, kSchedule,
-    kTrigger,   kGathering, kGathered,      kSeen,       kLimitOverride, kLimitRate, kAgent,
-    kLeftover,  kGroupHead, kMember,        kByCause};
+    kMachine,   kLive,      kStopped,  kSpec,     kOutput,        kHistory,     kLabel,
+    kByMachine, kChildren,  kStats,    kStep,     kGraph,         kSharedGraph, kStarts,
+    kPlanned,   kUnstarted, kDropped,  kDocument, kDocumentText,  kOccurrence,  kSchedule,
+    kTrigger,   kGathering, kGathered, kSeen,     kLimitOverride, kLimitRate,   kAgent,
+    kLeftover,  kGroupHead, kMember,   kByCause};
 // Of the index of occurrences: the bytes that are followed by a namespace.
 constexpr uint8_t kIndexed[] = {0x01, 0x02, 0x03, 0x05};
 
@@ -147,11 +147,11 @@ Result<Ok> DropNamespaceRows(const Reader& reader, const Writer& writer, std::st
 Result<bool> HasNamespaceRows(const Reader& reader, std::string_view ns) {
   bool found = false;
   for (const std::string& prefix : PrefixesOf(reader.partition, ns)) {
-    auto scanned = reader.view.Scan(prefix, PrefixEnd(prefix),
-                                    [&](std::string_view, std::string_view) {
-                                      found = true;
-                                      return false;
-                                    });
+    auto scanned =
+        reader.view.Scan(prefix, PrefixEnd(prefix), [&](std::string_view, std::string_view) {
+          found = true;
+          return false;
+        });
     if (!scanned) return scanned.error();
   }
   return found;

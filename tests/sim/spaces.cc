@@ -172,8 +172,8 @@ void SpaceSim::Report(Engine& engine) {
   hands_.pop_back();
   auto answer = engine.Report("ns", task.instance, {.transition = "ok", .claim = task.claim});
   const bool late = decided_.deleting;  // it may have been cancelled by force
-  Expect(answer.has_value() || late, "a report was refused: " +
-                                         (answer ? "" : answer.error().message));
+  Expect(answer.has_value() || late,
+         "a report was refused: " + (answer ? "" : answer.error().message));
 }
 
 void SpaceSim::SetQuota(Engine& engine) {

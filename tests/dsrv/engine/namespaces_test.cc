@@ -208,7 +208,7 @@ TEST_CASE("the quota of definitions counts ids, not versions") {
   CHECK(refused.error().reason == Reason::kQuotaExceeded);
 }
 
-TEST_CASE("a quota of retention shortens that of machines, and a resumed instance stays") {
+TEST_CASE("a quota of retention holds for what stops while it is set") {
   World world(With({.retention = 10s}));
   world.Define(kJob);
   CHECK(StartMany(world, 0, 1) == 1);
@@ -336,9 +336,9 @@ TEST_CASE("a new namespace of a deleted one's name sees nothing of it") {
   CHECK(Get(world).usage.live == 0);
   CHECK_FALSE(world.Get("i1"));
   CHECK_FALSE(world.Do([](Engine& e) { return e.groups().Get("ns", "g"); }));
-  CHECK_FALSE(world.Do([](Engine& e) -> Result<LimitNumbers> {
-                    return e.limits().NumbersOf("ns", "k");
-                  })->max);
+  CHECK_FALSE(
+      world.Do([](Engine& e) -> Result<LimitNumbers> { return e.limits().NumbersOf("ns", "k"); })
+          ->max);
   CHECK(StartMany(world, 0, 2) == 2);
   for (int i = 0; i < 2; ++i) {
     CAPTURE(i);

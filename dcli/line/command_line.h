@@ -73,6 +73,7 @@ class CommandLine {
     AddControlCommands();
     AddGroupsCommand();
     AddLimitsCommand();
+    AddNamespaceCommand();
     AddTokenCommand();
     AddSchedulesCommand();
     AddTriggersCommand();
@@ -106,6 +107,7 @@ class CommandLine {
   void AddControlCommands();
   void AddGroupsCommand();
   void AddLimitsCommand();
+  void AddNamespaceCommand();
   void AddTokenCommand();
   void AddSchedulesCommand();
   void AddTriggersCommand();

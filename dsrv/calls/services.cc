@@ -7,6 +7,7 @@
 #include "dfsmr.grpc.pb.h"
 #include "dfsmr/v1/admin.grpc.pb.h"
 #include "dfsmr/v1/agent.grpc.pb.h"
+#include "dfsmr/v1/package.grpc.pb.h"
 #include "dfsmr/v1/runner.grpc.pb.h"
 #include "dfsmr/v1/schedule.grpc.pb.h"
 #include "dsrv/calls/append_logs.h"
@@ -186,6 +187,21 @@ class AgentCalls final : public RawAgentService<v1::AgentService::Service> {
   const Backend& backend_;
 };
 
+class NamespaceCalls final : public v1::NamespaceService::CallbackService {
+ public:
+  explicit NamespaceCalls(const Backend& backend) : backend_(backend) {}
+
+ private:
+  METHOD(namespaces, CreateNamespace)
+  METHOD(namespaces, ListNamespaces)
+  METHOD(namespaces, GetNamespace)
+  METHOD(namespaces, UpdateNamespace)
+  METHOD(namespaces, FreezeNamespace)
+  METHOD(namespaces, DeleteNamespace)
+
+  const Backend& backend_;
+};
+
 class Original final
     : public ::DistributedFSMRunner::WithRawCallbackMethod_Changes<
           ::DistributedFSMRunner::CallbackService> {
@@ -222,6 +238,7 @@ std::vector<std::unique_ptr<grpc::Service>> MakeServices(const Backend& backend,
   services.push_back(std::make_unique<AccessTokens>(backend));
   services.push_back(std::make_unique<ScheduleCalls>(backend));
   services.push_back(std::make_unique<AgentCalls>(backend));
+  services.push_back(std::make_unique<NamespaceCalls>(backend));
   if (original) services.push_back(std::make_unique<Original>(backend));
   return services;
 }

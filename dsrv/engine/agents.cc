@@ -284,6 +284,23 @@ void Agents::Save() {
   }
 }
 
+void Agents::Forget(const std::string& ns) {
+  for (auto it = agents_.lower_bound({ns, ""}); it != agents_.end() && it->first.first == ns;) {
+    const auto& [name, agent] = *it;
+    operations_.Follow(name, "");
+    if (!agent.row.session.empty()) sessions_.End(ns, agent.row.session);
+    if (agent.stream != 0) {
+      desk_.BreakSession(agent.stream,
+                         {Code::kFailedPrecondition, Reason::kNamespaceDeleting,
+                          "namespace " + Quoted(ns) + " is being deleted, with its agents"});
+      streams_.erase(agent.stream);
+    }
+    gone_.erase({agent.row.last_seen, name});
+    rows::DropAgent(turn_.writer(), name.first, name.second);
+    it = agents_.erase(it);
+  }
+}
+
 void Agents::Tell(const Name& name, ChangeKind kind, std::string note) {
   Event event;
   event.kind = kind;

@@ -69,6 +69,8 @@ class Agents : public Part {
   std::string WhyNot(const std::string& ns, const std::string& name) const;
   // Before a stop: what is only in memory.
   void Save();
+  // The namespace goes: its agents are none any more, and their streams end.
+  void Forget(const std::string& ns);
 
   void Absorb(const Change& change) override;
   void BeginPass() override;

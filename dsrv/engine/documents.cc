@@ -64,6 +64,9 @@ void Documents::Add(const std::string& ns, const Defined& one, Document document
   const bool first = !*head || (*head)->deleted;
   const Timestamp now = turn_.now();
   DocumentVersion added{ns, one.version, now, first ? now : (*head)->first_time, shared};
+  if (const auto standing = standing_.find(ns); first && standing != standing_.end()) {
+    ++standing->second;
+  }
   rows::PutDocumentText(turn_.writer(), name, one.version, {shared->source, now});
   rows::PutDocumentHead(turn_.writer(), name, {one.version, added.first_time, false});
   Append(ChangeKind::kDefined, name, one.version, "");
@@ -79,12 +82,35 @@ Result<Ok> Documents::Delete(const rows::DocumentName& name, const std::string& 
   if (!head) return head.error();
   if (!*head || (*head)->deleted) return NoSuchDocument(name);
   (*head)->deleted = true;
+  if (const auto standing = standing_.find(std::string(name.ns)); standing != standing_.end()) {
+    --standing->second;
+  }
   rows::PutDocumentHead(turn_.writer(), name, **head);
   Append(ChangeKind::kDeleted, name, (*head)->version, client);
   if (auto keeper = keepers_.find(name.kind); keeper != keepers_.end()) {
     keeper->second->Deleted(std::string(name.ns), std::string(name.name));
   }
   return Ok{};
+}
+
+uint64_t Documents::StandingIn(const std::string& ns) {
+  if (const auto known = standing_.find(ns); known != standing_.end()) return known->second;
+  uint64_t& standing = standing_[ns];
+  for (DocumentKind kind :
+       {DocumentKind::kSchedule, DocumentKind::kTrigger, DocumentKind::kLimit}) {
+    auto scanned = rows::ScanDocuments(turn_.reader(), ns, kind, "",
+                                       [&](std::string_view, const rows::DocumentHead& head) {
+                                         if (!head.deleted) ++standing;
+                                         return true;
+                                       });
+    turn_.Trust(scanned);
+  }
+  return standing;
+}
+
+void Documents::Forget(const std::string& ns) {
+  standing_.erase(ns);
+  std::erase_if(parsed_, [&](const auto& one) { return std::get<0>(one.first) == ns; });
 }
 
 void Documents::Append(ChangeKind kind, const rows::DocumentName& name, uint32_t version,

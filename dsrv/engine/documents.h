@@ -59,6 +59,10 @@ class Documents {
 
   // A version (0: the latest) of a document that stands. kNotFound: there is none.
   Result<DocumentVersion> Find(const rows::DocumentName& name, uint32_t version = 0);
+  // How many of a namespace stand.
+  uint64_t StandingIn(const std::string& ns);
+  // Forgets a namespace of which none stands any more.
+  void Forget(const std::string& ns);
   // Whether it stands: it is defined, and was not deleted.
   Result<bool> Stands(const rows::DocumentName& name);
 
@@ -74,6 +78,7 @@ class Documents {
   OpenTurn& turn_;
   const EngineOptions& options_;
   std::map<DocumentKind, DocumentKeeper*> keepers_;
+  std::map<std::string, uint64_t> standing_;  // by namespace, once somebody has asked
   std::map<Id, DocumentVersion> parsed_;  // some that were read from the store
 };
 

@@ -105,7 +105,10 @@ void Reports::ReportLate(Resident& resident, const ReportArgs& args) {
 std::vector<Starter::Prepared> Reports::Prepare(std::vector<StartArgs> starts,
                                                 const std::string& client, ReportArgs* args) {
   if (args->fault) return {};
-  for (StartArgs& start : starts) start.spec.client = client;
+  for (StartArgs& start : starts) {
+    start.spec.client = client;
+    start.outside = true;
+  }
   auto prepared = starter_.Prepare(std::move(starts));
   if (!prepared) {
     /*mutant refused-start-ignored*/ args->fault = prepared.error(); /*end*/

@@ -167,7 +167,10 @@ Result<VersionState*> Starter::VersionOf(const StartArgs& args) {
 }
 
 Result<Starter::Prepared> Starter::Examine(StartArgs args, const Earlier& earlier,
-                                           Limits::Reserved* reserved) {
+                                           Limits::Reserved* reserved, uint64_t before) {
+  if (args.outside) {
+    if (auto may = spaces_.MayChange(args.ns); !may) return may.error();
+  }
   if (args.flow && args.machine.empty()) {
     args.machine = args.flow->id.empty() ? "adhoc" : args.flow->id;
   }
@@ -175,6 +178,10 @@ Result<Starter::Prepared> Starter::Examine(StartArgs args, const Earlier& earlie
     auto exists = Exists(args, earlier);
     if (!exists) return exists.error();
     if (*exists) return Prepared{std::move(args)};
+  }
+  if (args.outside) {
+    auto may = spaces_.MayStart(args.ns, args.dry_run, before);
+    if (!may) return may.error();
   }
   auto version = VersionOf(args);
   if (!version) return version.error();
@@ -226,11 +233,14 @@ Result<std::vector<Starter::Prepared>> Starter::Prepare(std::vector<StartArgs> s
   prepared.reserve(starts.size());  // `earlier` points into it
   Earlier earlier;
   Limits::Reserved reserved;
+  std::map<std::string, uint64_t> before;  // by namespace
   for (StartArgs& args : starts) {
     const std::string machine = args.machine;
     const std::string id = args.id;
-    auto one = Examine(std::move(args), earlier, &reserved);
+    uint64_t& made = before[args.ns];
+    auto one = Examine(std::move(args), earlier, &reserved, made);
     if (!one) return RefusedStart(prepared.size(), machine, id, one.error());
+    if (one->version) ++made;
     const StartArgs& added = prepared.emplace_back(*std::move(one)).args;
     earlier.emplace(std::pair(added.ns, added.id), &added);
   }
@@ -242,6 +252,7 @@ Resident* Starter::Begin(Prepared prepared) {
   // Nothing that was there when it was prepared is gone; only the store may fail, and then the turn
   // does, too.
   auto ended = EndedOf(prepared.args, {});
+  if (prepared.args.outside) spaces_.Started(prepared.args.ns);
   Resident& resident = Create(std::move(prepared));
   Run(resident, ended ? *ended : Ended());
   return &resident;

@@ -18,6 +18,7 @@ static_assert(static_cast<int>(ChangeKind::kLate) == v1::Change::LATE);
 static_assert(static_cast<int>(CancelMode::kKill) == v1::CancelRequest::KILL);
 static_assert(static_cast<int>(ChangeKind::kOccurred) == v1::Change::OCCURRED);
 static_assert(static_cast<int>(ChangeKind::kStartRefused) == v1::Change::START_REFUSED);
+static_assert(static_cast<int>(ChangeKind::kNamespaceDeleted) == v1::Change::NAMESPACE_DELETED);
 
 void Set(Timestamp t, google::protobuf::Timestamp* out) {
   const int64_t us = Micros(t);

@@ -53,7 +53,9 @@ enum class ChangeKind : uint8_t {
   kDeleted,
   kLimitSet,
   kGroupFinished,
-  kStartRefused
+  kStartRefused,
+  kNamespaceChanged = 50,
+  kNamespaceDeleted
 };
 bool IsChangeKind(uint32_t number);  // whether a kind has it; kNone has not
 enum class CancelMode : uint8_t { kNone, kCancel, kForce, kKill };  // the later, the harder

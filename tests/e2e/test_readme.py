@@ -648,7 +648,7 @@ def test_a_backup_is_made_and_restored_as_it_says(shell, new_server, tmp_path):
 
 def test_the_methods_are_those_of_the_services():
     protos = [(REPOSITORY / f"proto/dfsmr/v1/{name}.proto").read_text()
-              for name in ("runner", "schedule", "admin", "agent")]
+              for name in ("runner", "schedule", "admin", "agent", "package")]
     served = (REPOSITORY / "dsrv/calls/methods.h").read_text()
     methods = [name for name in re.findall(r"(?m)^  rpc (\w+)", "".join(protos))
                if re.search(rf"dfsmr\.v1\.\w+/{name}\"", served)]

@@ -13,7 +13,8 @@ import grpc
 import pytest
 
 from certificates import Authority
-from stubs import admin, admin_grpc, agent, original, original_grpc, schedule, v1, v1_grpc
+from stubs import (admin, admin_grpc, agent, original, original_grpc, package, schedule, v1,
+                   v1_grpc)
 from support import (CALL, DSRV, JOB, SOON, Cli, Server, Space, WorkStream, eventually, free_port,
                      health, only, open_channel, refused, timestamp)
 
@@ -133,6 +134,9 @@ ALLOWED = {
     "dfsmr.v1.AgentService": {
         "Attach": WORK, "AppendLogs": WORK, "ReadLogs": LOOK, "ListAgents": LOOK,
         "GetAgent": LOOK, "DrainAgent": CHANGE, "EvictAgent": CHANGE, "ListOperations": LOOK},
+    "dfsmr.v1.NamespaceService": {
+        "CreateNamespace": {"admin"}, "ListNamespaces": LOOK, "GetNamespace": LOOK,
+        "UpdateNamespace": {"admin"}, "FreezeNamespace": CHANGE, "DeleteNamespace": {"admin"}},
     "DistributedFSMRunner": {
         "Define": CHANGE, "Start": WORK, "Ready": WORK, "Changes": LOOK, "Machines": LOOK,
         "Instances": LOOK, "Transition": CHANGE, "Relinquish": CHANGE},
@@ -140,7 +144,7 @@ ALLOWED = {
 # Those of gRPC itself, which answer everybody.
 OPEN = {"grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"}
 FILES = [v1.DESCRIPTOR, admin.DESCRIPTOR, schedule.DESCRIPTOR, agent.DESCRIPTOR,
-         original.DESCRIPTOR]
+         package.DESCRIPTOR, original.DESCRIPTOR]
 
 
 def registered_services(channel):
@@ -156,7 +160,7 @@ def methods():
     for file in FILES:
         for service in file.services_by_name.values():
             for method in service.methods:
-                growing = file in (schedule.DESCRIPTOR, agent.DESCRIPTOR)
+                growing = file in (schedule.DESCRIPTOR, agent.DESCRIPTOR, package.DESCRIPTOR)
                 if not growing or method.name in ALLOWED[service.full_name]:
                     yield method
 
@@ -218,8 +222,10 @@ def test_every_method_with_every_role(guarded, root):
         name = f"{method.containing_service.full_name}/{method.name}"
         # A method that is not in the table above fails here: say who may call it.
         allowed = ALLOWED[method.containing_service.full_name][method.name]
-        anywhere = method.name in ("GetCaller", "ListTokens", "RevokeToken", "GetClock")
-        nowhere = method.name == "AdvanceClock"  # takes an admin of all namespaces
+        anywhere = method.name in ("GetCaller", "ListTokens", "RevokeToken", "GetClock",
+                                    "ListNamespaces")
+        # These take an admin of all namespaces.
+        nowhere = method.name in ("AdvanceClock", "CreateNamespace", "DeleteNamespace")
         expected = [(who, holder, "unknown") for who, holder in strangers.items()]
         expected += [(who, holder, "in" if who in allowed and not nowhere else "denied")
                      for who, holder in roles.items()]

@@ -144,6 +144,8 @@ void SampleReport(Scene& scene, const Token& token, const Claim* claim, Event& e
     event.samples.push_back(
         {node.id, scene.now - claim->BeginTime(), false, claim->sampled, claim->retry});
     if (claim->operation) event.begin_time = claim->BeginTime();
+  } else if (claim) {
+    event.begin_time = scene.now;  // the report begins and ends it
   }
   SampleAbandoned(scene, token, claim ? claim->id : ClaimId{}, event);
 }

@@ -209,6 +209,8 @@ def test_an_unbegun_claim_may_report(space, attach):
     agent = attach("h1")
     space.start("job", "i")
     assert agent.report(agent.task()).HasField("accepted")
+    ended = only([one for one in space.history("i") if kind(one) == "TRANSITIONED"][-1:])
+    assert ended.begin_time == ended.time  # the report begins and ends it
 
 
 @pytest.mark.parametrize("how", ["pause", "cancel"])

@@ -38,17 +38,6 @@ Result<Ok> CheckHost(const v1::Host& host) {
   return checked;
 }
 
-Result<Ok> CheckLabels(const google::protobuf::Map<std::string, std::string>& labels) {
-  if (labels.size() > limits::kLabels) return TooLarge("labels", labels.size(), limits::kLabels);
-  for (const auto& label : labels) {
-    auto checked =
-        All([&] { return CheckName("label", label.first); },
-            [&] { return CheckText("label " + label.first, label.second, limits::kLabelValue); });
-    if (!checked) return checked;
-  }
-  return Ok{};
-}
-
 }  // namespace
 
 Result<rows::AgentRow> ToAgent(const v1::Register& in, const v1::ReadyRequest& open,

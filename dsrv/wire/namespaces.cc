@@ -63,21 +63,6 @@ Result<rows::Quotas> ToQuotas(const v1::Quotas& in) {
   return quotas;
 }
 
-Result<Ok> CheckLabels(const v1::NamespaceSettings& settings) {
-  if (settings.labels_size() > static_cast<int>(limits::kLabels)) {
-    return TooLarge("the list of labels", static_cast<size_t>(settings.labels_size()),
-                    limits::kLabels);
-  }
-  for (const auto& [key, value] : settings.labels()) {
-    auto checked = CheckName("label", key);
-    if (!checked) return checked;
-    if (Characters(value) > limits::kLabelValue) {
-      return TooLarge("label " + key, Characters(value), limits::kLabelValue);
-    }
-  }
-  return Ok{};
-}
-
 // Names one field in the change. False: there is no such field.
 bool Name(const std::string& path, const SpaceChange& all, SpaceChange* change) {
   const bool quotas = path == "quotas";
@@ -128,7 +113,7 @@ void ToProto(const SpaceView& view, v1::Namespace* out) {
 Result<SpaceChange> ToSettings(const v1::NamespaceSettings& settings) {
   auto checked =
       All([&] { return CheckText("the description", settings.description(), kDescription); },
-          [&] { return CheckLabels(settings); });
+          [&] { return CheckLabels(settings.labels()); });
   if (!checked) return checked.error();
   auto quotas = ToQuotas(settings.quotas());
   if (!quotas) return quotas.error();

@@ -79,19 +79,8 @@ Result<Ok> FillPrerequisites(const v1::StartRequest& request, StartArgs* args) {
 }
 
 Result<Ok> FillLabels(const v1::StartRequest& request, StartArgs* args) {
-  if (request.labels_size() > static_cast<int>(limits::kLabels)) {
-    return TooLarge("the list of labels", static_cast<size_t>(request.labels_size()),
-                    limits::kLabels);
-  }
-  for (const auto& [key, value] : request.labels()) {
-    auto named = CheckName("label", key);
-    if (!named) return named;
-    if (Characters(value) > limits::kLabelValue) {
-      return TooLarge("the value of label " + Quoted(key), Characters(value), limits::kLabelValue);
-    }
-    args->spec.labels.emplace(key, value);
-  }
-  return Ok{};
+  args->spec.labels.insert(request.labels().begin(), request.labels().end());
+  return CheckLabels(request.labels());
 }
 
 // Whether it may begin beside others.

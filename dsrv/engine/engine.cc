@@ -48,7 +48,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
     : options(WithDefaults(std::move(given))),
       turn(store, options.partition, options.virtual_clock),
       catalog(turn, options),
-      documents(turn, options),
+      documents(turn, options, package_table),
       occurrences(turn, options),
       statistics(turn, catalog, options),
       residents(turn, catalog, statistics, options),
@@ -65,7 +65,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       unclaimed(turn, changer, timers, limits),
       planner(turn, catalog, residents, changer, values, limits, options),
       followers(residents, changer),
-      starter(turn, catalog, residents, changer, limits, followers, planner),
+      starter(turn, catalog, residents, changer, limits, followers, planner, package_table),
       hooks(catalog, values, starter),
       family(residents, changer),
       canceller(turn, residents, changer, family),
@@ -76,7 +76,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       launcher(turn, changer, starter, reports),
       schedules(turn, documents, occurrences, launcher),
       handouts(turn, agenda, residents, changer, values, limits, throttle, timers, unclaimed,
-               upgrades),
+               upgrades, package_table),
       dry_runs(turn, residents, changer, reports, handouts),
       desk(turn, agenda, claims, handouts, sessions),
       operations(turn, residents, changer, claims, desk),
@@ -85,6 +85,8 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       backfills(turn, documents, residents, schedules, groups),
       retention(turn, catalog, statistics, residents, groups, options),
       triggers({turn, documents, occurrences, residents, starter, launcher, retention, options}),
+      packages({turn, package_table, catalog, documents, statistics, upgrades, limits, triggers,
+                options}),
       all{&followers, &planner,    &walker,     &family,    &limits,   &hooks,   &spawner,
           &launcher,  &schedules,  &canceller,  &resumer,   &upgrades, &claims,  &sessions,
           &timers,    &unclaimed,  &desk,       &operations, &agents,  &handouts, &groups,
@@ -152,6 +154,7 @@ void Engine::Work() {
   parts_->groups.FollowSome();
   parts_->retention.Work();
   parts_->occurrences.Work();
+  parts_->packages.Work();
   if (parts_->statistics.Due() <= parts_->turn.real()) parts_->statistics.Save();
   // A hand-out may fail its step, which may stop an instance: what follows is of the same commit.
   do {
@@ -266,6 +269,7 @@ std::optional<Result<std::vector<Defined>>> Engine::Define(const std::string& ns
   if (full) return *std::move(full);
   if (auto refused = parts_->triggers.Refuse(ns, sources->documents)) return *std::move(refused);
   if (auto refused = parts_->limits.Refuse(ns, sources->documents)) return *std::move(refused);
+  if (auto refused = parts_->packages.Refuse(ns, *sources)) return *std::move(refused);
   std::vector<Defined> defined;
   auto document = sources->documents.begin();
   for (size_t i = 0;; ++i) {
@@ -282,6 +286,7 @@ std::optional<Result<std::vector<Defined>>> Engine::Define(const std::string& ns
   }
 }
 
+Packages& Engine::packages() { return parts_->packages; }
 Documents& Engine::documents() { return parts_->documents; }
 Occurrences& Engine::occurrences() { return parts_->occurrences; }
 Launcher& Engine::launcher() { return parts_->launcher; }
@@ -294,20 +299,8 @@ Limits& Engine::limits() { return parts_->limits; }
 
 void Engine::AddVersion(const std::string& ns, const Defined& one, Machine machine,
                         std::shared_ptr<const Machine> shown) {
-  auto definition = std::make_shared<const MachineVersion>(
-      MachineVersion{ns, one.version, std::move(machine), parts_->turn.now()});
-  rows::PutMachine(parts_->turn.writer(),
-                   {ns, one.id, one.version, definition->machine.source, parts_->turn.now()});
-  VersionState& added = parts_->catalog.Add(definition, std::move(shown));
-  Event event;
-  event.kind = ChangeKind::kDefined;
-  event.time = parts_->turn.now();
-  event.ns = ns;
-  event.machine = one.id;
-  event.version = one.version;
-  parts_->statistics.Record(&event, nullptr);
-  const bool moves = definition->machine.upgrade_strategy != UpgradeStrategy::kContinue;
-  if (moves && one.version > 1) parts_->upgrades.LeaveBehind(added);
+  parts_->packages.AddVersion(
+      {ns, one.version, std::move(machine), parts_->turn.now()}, std::move(shown));
 }
 
 Result<MachineView> Engine::GetMachine(const std::string& ns, const std::string& id,

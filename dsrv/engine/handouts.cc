@@ -23,7 +23,7 @@ std::optional<QueueKey> HandOuts::KeyOf(const VersionState& version, const Graph
   const MachineVersion& definition = *version.definition;
   const Node& node = graph.machine->nodes[token.node];
   QueueKey key{definition.ns,         definition.machine.id,
-               definition.version,    StatsName(version, node.id),
+               version.Now().definition->version, StatsName(version, node.id),
                node.settings->action, node.settings->queue};
   key.dry_run = dry;
   if (!token.runs_on) return key;
@@ -224,7 +224,7 @@ bool HandOuts::Prepare(Resident& resident, const Token& token, Task* task) {
   task->ns = instance.ns;
   task->instance = instance.id;
   task->machine = instance.machine;
-  task->version = instance.version;
+  task->version = resident.version->Now().definition->version;
   task->node = node.id;
   task->visit = token.visit;
   task->spec = *std::move(spec);
@@ -236,7 +236,25 @@ bool HandOuts::Prepare(Resident& resident, const Token& token, Task* task) {
   task->tries_limit = node.settings->retry.limit;
   task->run_timeout = node.settings->bounds.run_timeout;
   task->dry_run = static_cast<bool>(instance.dry_run);
+  if (!packages_.empty()) ServeBy(resident, task);
   return !token.step || PrepareStep(resident, token, task);
+}
+
+// For actions of the instance's own package its own version; for those of another the active one.
+void HandOuts::ServeBy(const Resident& resident, Task* task) const {
+  const PackageVersionPtr& own = resident.version->Now().definition->package;
+  if (own) {
+    task->package_worker = own->WorkerOf(task->action);
+    task->package = own;
+    if (!task->package_worker.empty() || own->Owns(task->action)) return;
+    task->package = nullptr;
+  }
+  const std::string_view action = task->action;
+  const PackageVersionPtr other =
+      packages_.Active(task->ns, action.substr(0, action.find('.')));
+  if (!other || other->Bare(action).size() == action.size()) return;
+  task->package_worker = other->WorkerOf(action);
+  if (!task->package_worker.empty()) task->package = other;
 }
 
 bool HandOuts::Fail(Resident& resident, uint64_t visit, const std::string& why) {

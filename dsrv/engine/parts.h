@@ -20,6 +20,8 @@
 #include "dsrv/engine/launcher.h"
 #include "dsrv/engine/limits.h"
 #include "dsrv/engine/occurrences.h"
+#include "dsrv/engine/package_table.h"
+#include "dsrv/engine/packages.h"
 #include "dsrv/engine/planner.h"
 #include "dsrv/engine/reports.h"
 #include "dsrv/engine/residents.h"
@@ -48,6 +50,7 @@ struct Engine::Parts {
   const EngineOptions options;
   // Each part is given what stands above it.
   OpenTurn turn;
+  PackageTable package_table;
   Catalog catalog;
   Documents documents;
   Occurrences occurrences;
@@ -85,6 +88,7 @@ struct Engine::Parts {
   Backfills backfills;
   Retention retention;
   Triggers triggers;
+  Packages packages;
   // The parts that hear of changes, in this order. Their work is done in this order, too: a part
   // works only when the parts before it have nothing left to do.
   const std::vector<Part*> all;

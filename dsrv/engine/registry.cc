@@ -5,8 +5,9 @@ namespace dfsmr {
 void Registry::Add(MachineVersionPtr definition) {
   const WriteLock lock(mutex_);
   Versions& versions = machines_[{definition->ns, definition->machine.id}];
-  Check(definition->version == versions.size() + 1, "versions are defined in order");
-  versions.push_back(std::move(definition));
+  Check(definition->version == versions.all.size() + 1, "versions are defined in order");
+  if (!definition->candidate) versions.current = definition->version;
+  versions.all.push_back(std::move(definition));
 }
 
 const Registry::Versions* Registry::VersionsOf(std::string_view ns, std::string_view id) const {
@@ -17,15 +18,30 @@ const Registry::Versions* Registry::VersionsOf(std::string_view ns, std::string_
 MachineVersionPtr Registry::Find(std::string_view ns, std::string_view id, uint32_t version) const {
   const ReadLock lock(mutex_);
   const Versions* versions = VersionsOf(ns, id);
-  if (!versions || version > versions->size()) return nullptr;
-  return version == 0 ? versions->back() : (*versions)[version - 1];
+  if (!versions) return nullptr;
+  if (version == 0) version = versions->current;
+  if (version == 0 || version > versions->all.size()) return nullptr;
+  return versions->all[version - 1];
 }
 
 const Machine* Registry::Resolve(std::string_view ns, std::string_view id, uint32_t version) const {
   const ReadLock lock(mutex_);
   const Versions* versions = VersionsOf(ns, id);
-  if (!versions || version == 0 || version > versions->size()) return nullptr;
-  return &(*versions)[version - 1]->machine;
+  if (!versions || version == 0 || version > versions->all.size()) return nullptr;
+  return &versions->all[version - 1]->machine;
+}
+
+void Registry::StandFor(const MachineVersion& version, MachineVersionPtr as) {
+  const WriteLock lock(mutex_);
+  machines_[{version.ns, version.machine.id}].as[version.version] = std::move(as);
+}
+
+MachineVersionPtr Registry::Now(std::string_view ns, std::string_view id, uint32_t version) const {
+  const ReadLock lock(mutex_);
+  const Versions* versions = VersionsOf(ns, id);
+  if (!versions || version == 0 || version > versions->all.size()) return nullptr;
+  const auto as = versions->as.find(version);
+  return as == versions->as.end() ? versions->all[version - 1] : as->second;
 }
 
 rows::Resolve Registry::resolve() const {

@@ -10,6 +10,7 @@
 #include "dsrv/engine/changer.h"
 #include "dsrv/engine/followers.h"
 #include "dsrv/engine/limits.h"
+#include "dsrv/engine/package_table.h"
 #include "dsrv/engine/planner.h"
 #include "dsrv/engine/residents.h"
 
@@ -18,14 +19,15 @@ namespace dfsmr {
 class Starter {
  public:
   Starter(OpenTurn& turn, Catalog& catalog, Residents& residents, Changer& changer, Limits& limits,
-          Followers& followers, Planner& planner)
+          Followers& followers, Planner& planner, const PackageTable& packages)
       : turn_(turn),
         catalog_(catalog),
         residents_(residents),
         changer_(changer),
         limits_(limits),
         followers_(followers),
-        planner_(planner) {}
+        planner_(planner),
+        packages_(packages) {}
 
   // The started instance, or an earlier one with the same id that was started in the same way.
   Result<Started> Start(StartArgs args);
@@ -56,6 +58,8 @@ class Starter {
   Result<bool> Exists(const StartArgs& args, const Earlier& earlier);
   // The version that `args` names, or the reason why it cannot be started.
   Result<VersionState*> VersionOf(const StartArgs& args);
+  Result<VersionState*> VersionAt(const StartArgs& args);
+  static Result<VersionState*> Standing(VersionState* version);
   // Those that have stopped already, of the instances that must have before another one begins. An
   // instance of `earlier` has not.
   Result<Ended> EndedOf(const StartArgs& args, const Earlier& earlier);
@@ -69,6 +73,7 @@ class Starter {
   Limits& limits_;
   Followers& followers_;
   Planner& planner_;
+  const PackageTable& packages_;
 };
 
 }  // namespace dfsmr

@@ -18,6 +18,7 @@
 #include "dsrv/calls/method.h"
 #include "dsrv/calls/occurrences.h"
 #include "dsrv/calls/original.h"
+#include "dsrv/calls/packages.h"
 #include "dsrv/calls/schedules.h"
 #include "dsrv/calls/tasks.h"
 #include "dsrv/calls/triggers.h"
@@ -205,6 +206,30 @@ inline constexpr StreamRow kReadLogs{
 }  // namespace agents
 
 // The original service, in namespace "default". Its calls carry no claims.
+namespace packages {
+inline constexpr StreamRow kPutPackage{
+    {"dfsmr.v1.PackageService/PutPackage", kChangers, kChange},
+    Anywhere()};
+inline constexpr StreamRow kFetchPackage{  // a worker: of its machines' packages
+    {"dfsmr.v1.PackageService/FetchPackage", kAnybody},
+    Its()};
+inline constexpr ReadRow kListPackages(
+    {"dfsmr.v1.PackageService/ListPackages", kReaders},
+    Its(), ParseListPackages, SettleListPackages, ReadListPackages);
+inline constexpr ReadRow kGetPackage(  // a worker: of its machines' packages
+    {"dfsmr.v1.PackageService/GetPackage", kAnybody},
+    Its(), ParseGetPackage, SettleGetPackage, ReadGetPackage);
+inline constexpr OwnRow kActivatePackage(
+    {"dfsmr.v1.PackageService/ActivatePackage", kChangers, kChange},
+    Its(), ServeActivatePackage);
+inline constexpr DecideRow kDeactivatePackage(
+    {"dfsmr.v1.PackageService/DeactivatePackage", kChangers, kChange},
+    Its(), ParseDeactivatePackage, RunDeactivatePackage, ReplyDeactivatePackage);
+inline constexpr DecideRow kRemovePackage(
+    {"dfsmr.v1.PackageService/RemovePackage", kChangers, kChange},
+    Its(), ParseRemovePackage, RunRemovePackage, ReplyRemovePackage);
+}  // namespace packages
+
 namespace original {
 inline constexpr DecideRow kDefine(
     {"DistributedFSMRunner/Define", kChangers, kChange},
@@ -257,6 +282,9 @@ constexpr void ForEachMethod(Visit visit) {
   (visit(agents::kAttach), visit(agents::kListAgents), visit(agents::kGetAgent),
    visit(agents::kDrainAgent), visit(agents::kEvictAgent), visit(agents::kListOperations));
   (visit(agents::kAppendLogs), visit(agents::kReadLogs));
+  (visit(packages::kPutPackage), visit(packages::kFetchPackage), visit(packages::kListPackages),
+   visit(packages::kGetPackage), visit(packages::kActivatePackage),
+   visit(packages::kDeactivatePackage), visit(packages::kRemovePackage));
   (visit(original::kDefine), visit(original::kStart), visit(original::kReady),
    visit(original::kMachines), visit(original::kInstances), visit(original::kTransition),
    visit(original::kRelinquish), visit(original::kChanges));

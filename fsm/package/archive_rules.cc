@@ -240,11 +240,13 @@ Result<Ok> ArchiveRules::Finish() const {
   return Ok{};
 }
 
-const PackageFile* FileAt(const PackageFiles& files, std::string_view path) {
-  const Walk walk = Follow(files, "", path);
-  if (walk.out || walk.endless) return nullptr;
-  const auto found = files.find(walk.path);
-  return found == files.end() || !found->second.link.empty() ? nullptr : &found->second;
+std::optional<std::string> Resolved(const PackageFiles& files, std::string_view path) {
+  Walk walk = Follow(files, "", path);
+  if (walk.out || walk.endless) return std::nullopt;
+  if (walk.path.empty() || files.contains(walk.path)) return walk.path;
+  const auto below = files.lower_bound(walk.path + "/");
+  if (below == files.end() || !below->first.starts_with(walk.path + "/")) return std::nullopt;
+  return walk.path;
 }
 
 }  // namespace dfsmr

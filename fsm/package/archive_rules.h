@@ -77,7 +77,8 @@ class ArchiveRules {
   uint64_t bytes_ = 0;
 };
 
-// The file that a path of a package means, through links; null: there is none.
-const PackageFile* FileAt(const PackageFiles& files, std::string_view path);
+// What a path of a package comes to, through links: that of a file, or of a folder; nullopt: there is
+// nothing.
+std::optional<std::string> Resolved(const PackageFiles& files, std::string_view path);
 
 }  // namespace dfsmr

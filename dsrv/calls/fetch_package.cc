@@ -72,9 +72,7 @@ void FetchPackageStream::Find(Engine& engine) {
   package_ = known->version->package;
   version_ = known->version->version;
   standing_ = engine.packages().StandingOf(*known->version);
-  engine.AfterCommit([this, self = self_of()] {
-    backend_.pool.Post([this, self] { Open(); });
-  });
+  engine.AfterCommit([this, self = self_of()] { backend_.pool.Post([this, self] { Open(); }); });
 }
 
 void FetchPackageStream::Open() {
@@ -125,8 +123,8 @@ void FetchPackageStream::SendNext() {
   if (at_ < end_) {
     // A piece never changes, so each may be read from a moment of its own.
     const Moment moment(backend_.reader);
-    auto piece = rows::GetPiece(moment.rows, ns_, row_.upload,
-                                static_cast<uint32_t>(at_ / kPieceBytes));
+    auto piece =
+        rows::GetPiece(moment.rows, ns_, row_.upload, static_cast<uint32_t>(at_ / kPieceBytes));
     if (!piece) return End(piece.error());
     if (!*piece) {
       return End({Code::kNotFound, Reason::kNoSuchPackage, "the version was removed just now"});

@@ -36,14 +36,14 @@ SeenPackage See(const Packages& packages, const PackageVersion& version) {
 
 // Lists -----------------------------------------------------------------------------------------
 
-Result<ListPackagesCommand> ParseListPackages(const v1::ListPackagesRequest& request,
-                                              const Call&) {
+Result<ListPackagesCommand> ParseListPackages(const v1::ListPackagesRequest& request, const Call&) {
   auto ns = ToNamespace(request.namespace_());
   if (!ns) return ns.error();
   auto limit = ToPageSize(request.page_size());
   if (!limit) return limit.error();
-  ListPackagesCommand command{*ns, request.package(), *limit, *ns + '\n' + request.package(), {},
-                              std::make_shared<std::vector<SeenPackage>>()};
+  ListPackagesCommand command{*ns,    request.package(),
+                              *limit, *ns + '\n' + request.package(),
+                              {},     std::make_shared<std::vector<SeenPackage>>()};
   auto after = ParsePageToken(command.filters, request.page_token());
   if (!after) return after.error();
   command.after = *std::move(after);
@@ -90,8 +90,8 @@ Result<Ok> ReadListPackages(const Reader& reader, const ListPackagesCommand& com
     ToProto(**row, at->standing, &shown);
     shown.clear_manifest();  // GetPackage shows it
     bytes += shown.ByteSizeLong();
-    const bool full = reply->packages_size() == static_cast<int>(command.limit) ||
-                      bytes > kReplyBytes;
+    const bool full =
+        reply->packages_size() == static_cast<int>(command.limit) || bytes > kReplyBytes;
     if (full && reply->packages_size() > 0) {
       reply->set_next_page_token(PageToken(command.filters, name_of(*std::prev(at))));
       break;
@@ -121,8 +121,7 @@ Result<Ok> MayHave(const Caller& caller, const std::string& package) {
       who->row.machines, [&](const std::string& one) { return one.starts_with(prefix); });
   if (of_it) return Ok{};
   return Error{Code::kPermissionDenied, Reason::kNotAllowed,
-               "this token is limited to machines, none of which is of package " +
-                   Quoted(package)};
+               "this token is limited to machines, none of which is of package " + Quoted(package)};
 }
 
 Result<Ok> SettleGetPackage(Engine& engine, const Caller& caller,
@@ -157,8 +156,7 @@ Result<Ok> ReadGetPackage(const Reader& reader, const GetPackageCommand& command
     }
   }
   if (!command.with_activations) return Ok{};
-  auto activations =
-      rows::GetActivations(moment.rows, command.ns, seen.package, kActivationsShown);
+  auto activations = rows::GetActivations(moment.rows, command.ns, seen.package, kActivationsShown);
   if (!activations) return activations.error();
   for (const rows::ActivationRow& one : *activations) ToProto(one, reply->add_activations());
   return Ok{};
@@ -338,10 +336,9 @@ Result<ActivateArgs> ToActivate(const v1::ActivatePackageRequest& request, const
 
 void ServeActivatePackage(Call& call, const v1::ActivatePackageRequest& request,
                           v1::ActivatePackageResponse* reply) {
-  call.caller().On(request.package() +
-                       (request.rollback() ? "" : "@" + request.version()),
-                   request.validate_only() ? "validate only"
-                                           : (request.rollback() ? "rollback" : ""));
+  call.caller().On(
+      request.package() + (request.rollback() ? "" : "@" + request.version()),
+      request.validate_only() ? "validate only" : (request.rollback() ? "rollback" : ""));
   auto args = ToActivate(request, call);
   if (!args) return call.Refuse(args.error());
   if (!call.Enter()) return;

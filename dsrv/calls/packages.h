@@ -42,8 +42,7 @@ struct GetPackageCommand {
   std::shared_ptr<SeenPackage> seen;
 };
 Result<GetPackageCommand> ParseGetPackage(const v1::GetPackageRequest& request, const Call& call);
-Result<Ok> SettleGetPackage(Engine& engine, const Caller& caller,
-                            const GetPackageCommand& command);
+Result<Ok> SettleGetPackage(Engine& engine, const Caller& caller, const GetPackageCommand& command);
 Result<Ok> ReadGetPackage(const Reader& reader, const GetPackageCommand& command,
                           v1::PackageVersion* reply);
 // Whether the caller may have a package: a worker that is limited to machines, those of them.

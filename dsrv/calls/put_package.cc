@@ -113,9 +113,8 @@ void Uploads::Written() {
 }
 
 Digester::Digester()
-    : context_(EVP_MD_CTX_new(), [](void* context) {
-        EVP_MD_CTX_free(static_cast<EVP_MD_CTX*>(context));
-      }) {
+    : context_(EVP_MD_CTX_new(),
+               [](void* context) { EVP_MD_CTX_free(static_cast<EVP_MD_CTX*>(context)); }) {
   EVP_DigestInit_ex(static_cast<EVP_MD_CTX*>(context_.get()), EVP_sha256(), nullptr);
 }
 
@@ -243,24 +242,25 @@ void PutPackageStream::Look(Engine& engine) {
     return;
   }
   if (!header_.validate_only()) upload_ = engine.packages().BeginUpload(ns_);
-  reader_ = std::make_unique<ArchiveReader>([this](const std::string& path,
-                                                   std::string_view piece) {
-    if (path == kManifestName) return;
-    if (!places_) {
-      std::vector<Diagnostic> wrong;  // said by the check
-      auto manifest = ParseManifest(reader_->manifest(), kManifestName, AnyProgram, &wrong);
-      places_.emplace();
-      if (manifest) {
-        for (const DocumentPlace& one : manifest->documents) {
-          places_->push_back(one.path.ends_with('/') ? one.path.substr(0, one.path.size() - 1)
-                                                     : one.path);
+  reader_ =
+      std::make_unique<ArchiveReader>([this](const std::string& path, std::string_view piece) {
+        if (path == kManifestName) return;
+        if (!places_) {
+          std::vector<Diagnostic> wrong;  // said by the check
+          auto manifest = ParseManifest(reader_->manifest(), kManifestName, AnyProgram, &wrong);
+          places_.emplace();
+          if (manifest) {
+            for (const DocumentPlace& one : manifest->documents) {
+              places_->push_back(one.path.ends_with('/') ? one.path.substr(0, one.path.size() - 1)
+                                                         : one.path);
+            }
+          }
         }
-      }
-    }
-    const bool wanted = Holds(*places_, path) || path.ends_with(".yaml") || path.ends_with(".yml");
-    std::string* text = wanted ? &texts_[path] : nullptr;
-    if (text && text->size() <= kPackageDocumentBytes) *text += piece;
-  });
+        const bool wanted =
+            Holds(*places_, path) || path.ends_with(".yaml") || path.ends_with(".yml");
+        std::string* text = wanted ? &texts_[path] : nullptr;
+        if (text && text->size() <= kPackageDocumentBytes) *text += piece;
+      });
   engine.AfterCommit([self = self_of()] { self->Read(); });
 }
 
@@ -284,8 +284,8 @@ void PutPackageStream::TakeData() {
 Result<Ok> PutPackageStream::Feed(const std::string& data) {
   if (bytes_ == 0) {
     if (auto undo = Decompressor(data)) {
-      return BadArchive("", "it is compressed; a package is a plain tar: unpack it with '" +
-                                *undo + "'");
+      return BadArchive(
+          "", "it is compressed; a package is a plain tar: unpack it with '" + *undo + "'");
     }
   }
   bytes_ += data.size();
@@ -306,17 +306,17 @@ void PutPackageStream::WritePiece(std::function<void()> then) {
   uploads_.Write([this, self, bytes, then] {
     if (Ended()) return uploads_.Written();
     const size_t size = bytes->size();
-    const bool posted = backend_.loop.Post(
-        {.run =
-             [this, self, bytes, then](Engine& engine) {
-               engine.packages().PutPiece(ns_, *upload_, pieces_++, std::move(*bytes));
-               engine.AfterCommit([this, self, then] {
-                 uploads_.Written();
-                 then();
-               });
-             },
-         .drop = [this, self] { uploads_.Written(); },
-         .bytes = size});
+    const bool posted = backend_.loop.Post({.run =
+                                                [this, self, bytes, then](Engine& engine) {
+                                                  engine.packages().PutPiece(
+                                                      ns_, *upload_, pieces_++, std::move(*bytes));
+                                                  engine.AfterCommit([this, self, then] {
+                                                    uploads_.Written();
+                                                    then();
+                                                  });
+                                                },
+                                            .drop = [this, self] { uploads_.Written(); },
+                                            .bytes = size});
     if (posted) return;
     End(Overloaded());
     uploads_.Written();
@@ -375,8 +375,8 @@ rows::PackageVersionRow PutPackageStream::RowOf(const CheckedPackage& checked) {
     }
     for (const Document& one : source.parsed.documents) {
       const std::string name(names.Local(one.name));
-      row.documents.push_back({std::string(Name(one.kind())), name, source.path,
-                               LineOf(*source.parsed.tree, name)});
+      row.documents.push_back(
+          {std::string(Name(one.kind())), name, source.path, LineOf(*source.parsed.tree, name)});
     }
   }
   const auto actions = ActionsOfWorkers(checked);
@@ -451,9 +451,10 @@ void PutPackageStream::ShowAndEnd(const std::string& package, const std::string&
 
 void PutPackageStream::Post(size_t bytes, std::function<void(Engine&)> run) {
   const bool posted = backend_.loop.Post({.run = std::move(run),
-                                          .drop = [self = self_of()] {
-                                            if (self) self->End(DeadlinePassed());
-                                          },
+                                          .drop =
+                                              [self = self_of()] {
+                                                if (self) self->End(DeadlinePassed());
+                                              },
                                           .bytes = bytes});
   if (!posted) End(Overloaded());
 }

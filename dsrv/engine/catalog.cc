@@ -280,7 +280,10 @@ std::shared_ptr<const DefinitionSet> Catalog::DefinitionsOf(const std::string& n
   if (!package) return DefinitionsOf(ns);
   auto& known = of_packages_[{ns, package->package + "@" + package->version}];
   if (known) return known;
-  auto fresh = Present(machines_, ns, [](const MachineVersion&) { return false; });
+  // Not what another version of it has: a subscriber, for one, would join in unasked.
+  auto fresh = Present(machines_, ns, [package](const MachineVersion& one) {
+    return one.package && one.package->package == package->package;
+  });
   if (const auto own = own_.find(package); own != own_.end()) {
     for (const auto& [id, version] : own->second) {
       fresh->kept.push_back(version->definition);
@@ -315,10 +318,9 @@ void Catalog::CompileDefined() {
     for (auto& [number, version] : machine->versions) {
       if (!version.plan || number == 0) continue;
       std::vector<PlanProblem> problems;
-      version.shown = CompileDefinition(version.definition->machine,
-                                        DefinitionsOf(key.first, version.definition->package.get())
-                                            ->definitions,
-                                        &problems);
+      version.shown = CompileDefinition(
+          version.definition->machine,
+          DefinitionsOf(key.first, version.definition->package.get())->definitions, &problems);
     }
   }
 }

@@ -35,8 +35,8 @@ class Catalog {
   rows::Resolve resolve() const { return registry_.resolve(); }
 
   MachineState& StateOf(const std::string& ns, const std::string& id);  // made when missing
-  // Version 0 is the one that the name means: the latest, unless that is a candidate. Null: there is
-  // no such version.
+  // Version 0 is the one that the name means: the latest, unless that is a candidate. Null: there
+  // is no such version.
   VersionState* VersionOf(std::string_view ns, std::string_view id, uint32_t version);
   // The version that an instance is pinned to.
   VersionState* VersionFor(const Instance& instance);
@@ -61,8 +61,8 @@ class Catalog {
   // The id that `name` means to an instance of `version`: its package's own machine or plan, if it
   // has one.
   std::string NameMeantBy(const VersionState& version, const std::string& name) const;
-  // The package that an id belongs to: it was activated, or is a candidate. Null: it is free, or was
-  // defined by hand.
+  // The package that an id belongs to: it was activated, or is a candidate. Null: it is free, or
+  // was defined by hand.
   PackageVersionPtr OwnerOf(const std::string& ns, const std::string& id) const;
   // Its package no longer has it: starts from outside are refused.
   void Retire(MachineState& machine);

@@ -64,15 +64,13 @@ void Documents::Add(const std::string& ns, const Defined& one, Document document
   if (!head) return;
   const bool first = !*head || (*head)->deleted;
   const Timestamp now = turn_.now();
-  DocumentVersion added{ns, one.version, now, first ? now : (*head)->first_time, shared,
-                        package};
+  DocumentVersion added{ns, one.version, now, first ? now : (*head)->first_time, shared, package};
   rows::DocumentText text{shared->source, now};
   if (package) {
     text.package = package->package;
     text.package_version = package->version;
   }
-  rows::PutDocumentHead(turn_.writer(), name,
-                        {one.version, added.first_time, false, text.package});
+  rows::PutDocumentHead(turn_.writer(), name, {one.version, added.first_time, false, text.package});
   rows::PutDocumentText(turn_.writer(), name, one.version, text);
   Append(ChangeKind::kDefined, name, one.version, "", package.get());
   if (parsed_.size() >= kParsedMax) parsed_.clear();

@@ -87,10 +87,9 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       triggers({turn, documents, occurrences, residents, starter, launcher, retention, options}),
       packages({turn, package_table, catalog, documents, statistics, upgrades, limits, triggers,
                 options}),
-      all{&followers, &planner,    &walker,     &family,    &limits,   &hooks,   &spawner,
-          &launcher,  &schedules,  &canceller,  &resumer,   &upgrades, &claims,  &sessions,
-          &timers,    &unclaimed,  &desk,       &operations, &agents,  &handouts, &groups,
-          &triggers,  &dry_runs} {
+      all{&followers, &planner,    &walker,  &family,   &limits, &hooks,    &spawner, &launcher,
+          &schedules, &canceller,  &resumer, &upgrades, &claims, &sessions, &timers,  &unclaimed,
+          &desk,      &operations, &agents,  &handouts, &groups, &triggers, &dry_runs} {
   changer.Tell(all);
   changer.Consult([this](Resident& resident, const Reference& reference, const FreshOutput& fresh) {
     return values.ForCondition(resident, reference, fresh);
@@ -299,8 +298,8 @@ Limits& Engine::limits() { return parts_->limits; }
 
 void Engine::AddVersion(const std::string& ns, const Defined& one, Machine machine,
                         std::shared_ptr<const Machine> shown) {
-  parts_->packages.AddVersion(
-      {ns, one.version, std::move(machine), parts_->turn.now()}, std::move(shown));
+  parts_->packages.AddVersion({ns, one.version, std::move(machine), parts_->turn.now()},
+                              std::move(shown));
 }
 
 Result<MachineView> Engine::GetMachine(const std::string& ns, const std::string& id,

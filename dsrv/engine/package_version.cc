@@ -15,8 +15,8 @@ size_t Fits(std::string_view pattern, std::string_view action) {
 }  // namespace
 
 std::string_view PackageVersion::Bare(std::string_view name) const {
-  const bool own = name.size() > package.size() + 1 && name.starts_with(package) &&
-                   name[package.size()] == '.';
+  const bool own =
+      name.size() > package.size() + 1 && name.starts_with(package) && name[package.size()] == '.';
   return own ? name.substr(package.size() + 1) : name;
 }
 

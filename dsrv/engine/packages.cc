@@ -11,13 +11,11 @@ namespace {
 
 constexpr std::string_view kSha = "sha256:";
 
-Error NoSuchPackage(const std::string& ns, const std::string& package,
-                    const std::string& version) {
+Error NoSuchPackage(const std::string& ns, const std::string& package, const std::string& version) {
   std::string what = "package " + Quoted(package);
   if (!version.empty()) what = "version " + Quoted(version) + " of " + what;
   if (package.empty()) what = "package with the digest " + Quoted(version);
-  return {Code::kNotFound, Reason::kNoSuchPackage,
-          "namespace " + Quoted(ns) + " has no " + what};
+  return {Code::kNotFound, Reason::kNoSuchPackage, "namespace " + Quoted(ns) + " has no " + what};
 }
 
 }  // namespace
@@ -36,13 +34,13 @@ Result<Ok> Packages::Recover() {
     }
     SetCandidate(name.first, name.second, state);
   }
-  auto scanned = rows::ScanUploads(below_.turn.reader(),
-                                   [&](std::string_view ns, rows::UploadId upload) {
-                                     const auto one = std::pair(std::string(ns), upload);
-                                     /*mutant broken-upload-stays*/ if (!kept.contains(one)) {
-                                       left_.push_back(one);
-                                     } /*end*/
-                                   });
+  auto scanned =
+      rows::ScanUploads(below_.turn.reader(), [&](std::string_view ns, rows::UploadId upload) {
+        const auto one = std::pair(std::string(ns), upload);
+        if (!kept.contains(one)) {
+          left_.push_back(one);
+        }
+      });
   if (!left_.empty()) below_.turn.WantMore();
   return scanned;
 }
@@ -77,15 +75,13 @@ Result<PackageState::Known> Packages::Find(const std::string& ns, const std::str
   const PackageState* state = below_.table.Find(ns, package);
   if (!state) return NoSuchPackage(ns, package, "");
   if (version.empty() && state->force.active.empty()) {
-    const bool any = std::ranges::any_of(state->versions,
-                                         [](const auto& one) { return !one.second.removed; });
+    const bool any =
+        std::ranges::any_of(state->versions, [](const auto& one) { return !one.second.removed; });
     if (!any) return NoSuchPackage(ns, package, "");
     return Error{Code::kNotFound, Reason::kNoSuchPackage,
-                 "no version of package " + Quoted(package) +
-                     " is active: say which one is meant"};
+                 "no version of package " + Quoted(package) + " is active: say which one is meant"};
   }
-  const PackageState::Known* known =
-      state->Find(version.empty() ? state->force.active : version);
+  const PackageState::Known* known = state->Find(version.empty() ? state->force.active : version);
   if (!known) return NoSuchPackage(ns, package, version);
   return *known;
 }
@@ -149,7 +145,7 @@ Result<bool> Packages::IsThere(const rows::PackageVersionRow& row) const {
   const auto known = state->versions.find(row.version);
   if (known == state->versions.end()) return false;
   const PackageVersion& version = *known->second.version;
-  if (/*mutant other-bytes-accepted*/ version.digest != row.digest /*end*/) {
+  if (version.digest != row.digest) {
     return Error{Code::kAlreadyExists, Reason::kVersionExists,
                  "package " + Quoted(row.package) + " has a version " + row.version +
                      " already, with other content (" + version.digest +
@@ -236,8 +232,7 @@ Result<Removed> Packages::Remove(const RemoveArgs& args) {
   Removed removed;
   for (const std::string& version : wanted) {
     const PackageState::Known& known = *found->Find(version);
-    const std::string why =
-        /*mutant removed-although-pinned*/ WhyInUse(*found, *known.version) /*end*/;
+    const std::string why = WhyInUse(*found, *known.version);
     if (!why.empty() && !args.all_but) {
       return Error{Code::kFailedPrecondition, Reason::kPackageInUse,
                    "version " + version + " of package " + Quoted(known.version->package) +

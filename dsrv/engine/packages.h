@@ -2,13 +2,14 @@
 //
 // A package's documents are defined as P.NAME, as machines and documents like any other. What is
 // different about them hangs on three things:
-//  - A machine version knows the package version that it belongs to (MachineVersion::package). So an
+//  - A machine version knows the package version that it belongs to (MachineVersion::package). So
+//  an
 //    instance is pinned to programs by the machine version that it is pinned to anyway, and nothing
 //    is stored per instance. What its plan, its children and its hooks name is looked up in that
 //    package version (Catalog::VersionMeantBy, DefinitionsOf).
 //  - A name means one version of a machine (MachineState::current), which is the latest unless that
-//    is a candidate's, or none once it is retired. A start by name is one look at it, in the turn in
-//    which it is decided: so it is on the old version or on the new one.
+//    is a candidate's, or none once it is retired. A start by name is one look at it, in the turn
+//    in which it is decided: so it is on the old version or on the new one.
 //  - When a document is the same in the next version, and its strategy is not to go on with the old
 //    programs, then the versions before it stand for the new one (VersionState::stands_for):
 //    instances keep the number of their version in memory and in their row until they stop, and
@@ -45,12 +46,12 @@ namespace dfsmr {
 struct ActivateArgs {
   std::string ns;
   std::string package;
-  std::string version;     // "1.4.0", or "sha256:" and 64 digits; empty: `rollback`
-  bool rollback = false;   // to what was active before
-  uint32_t share = 0;      // in hundredths of a percent: a candidate; 0: wholly
+  std::string version;                   // "1.4.0", or "sha256:" and 64 digits; empty: `rollback`
+  bool rollback = false;                 // to what was active before
+  uint32_t share = 0;                    // in hundredths of a percent: a candidate; 0: wholly
   std::optional<std::string> if_active;  // refuse unless it is; empty: unless none is
-  bool adopt = false;      // take over what was defined by hand
-  bool force = false;      // retire what is named from outside
+  bool adopt = false;                    // take over what was defined by hand
+  bool force = false;                    // retire what is named from outside
   bool validate_only = false;
   std::string note;
   std::string by;
@@ -76,8 +77,8 @@ struct Activated {
 struct PackageStanding {
   enum class State : uint8_t { kNone, kActive, kCandidate, kPinned, kIdle };
   State state = State::kIdle;
-  uint32_t share = 0;  // of a candidate
-  std::map<std::string, uint64_t> live;  // instances that have not stopped, by machine
+  uint32_t share = 0;                       // of a candidate
+  std::map<std::string, uint64_t> live;     // instances that have not stopped, by machine
   std::map<std::string, uint32_t> defined;  // by kind and id, "machine:P.NAME": the newest version
   uint64_t Live() const;
 };

@@ -67,29 +67,31 @@ Result<Packages::Target> Packages::TargetOf(const ActivateArgs& args) const {
   const PackageState::Known* known = previous.empty() ? nullptr : state->Find(previous);
   if (known) return Target{known->version, known->upload, state};
   return Error{Code::kFailedPrecondition, Reason::kNoPrevious,
-               previous.empty() ? "no other version of package " + Quoted(args.package) +
-                                      " was active before"
-                                : "version " + previous + " of package " + Quoted(args.package) +
-                                      " was active before, and has been removed"};
+               previous.empty()
+                   ? "no other version of package " + Quoted(args.package) + " was active before"
+                   : "version " + previous + " of package " + Quoted(args.package) +
+                         " was active before, and has been removed"};
 }
 
 Result<Ok> Packages::CheckActive(const ActivateArgs& args, const PackageState& state) const {
   if (!args.if_active || *args.if_active == state.force.active) return Ok{};
   const std::string& active = state.force.active;
-  return Error{Code::kFailedPrecondition, Reason::kActiveChanged,
-               "of package " + Quoted(args.package) +
-                   (active.empty() ? " no version is active" : " version " + active + " is active") +
-                   (args.if_active->empty() ? ", although none was expected"
-                                            : ", not " + *args.if_active)};
+  return Error{
+      Code::kFailedPrecondition, Reason::kActiveChanged,
+      "of package " + Quoted(args.package) +
+          (active.empty() ? " no version is active" : " version " + active + " is active") +
+          (args.if_active->empty() ? ", although none was expected" : ", not " + *args.if_active)};
 }
 
 std::optional<Result<Activated>> Packages::WithoutCompiling(const ActivateArgs& args,
                                                             const Target& target) {
   const PackageState& state = *target.state;
   const std::string& active = state.force.active;
-  Activated done{below_.table.Active(args.ns, target.version ? target.version->package
-                                                             : args.package),
-                 active, false, {}};
+  Activated done{
+      below_.table.Active(args.ns, target.version ? target.version->package : args.package),
+      active,
+      false,
+      {}};
   const bool ends_candidate = args.rollback && !state.force.candidate.empty();
   if (!ends_candidate && target.version->version == active) return Result<Activated>(done);
   if (args.share > 0 && active.empty()) {
@@ -132,8 +134,12 @@ Result<Packages::Asked> Packages::Ask(const ActivateArgs& args) {
 
 DocumentChange Packages::ChangeOf(const ActivateArgs& args, const Machine& machine) const {
   using What = DocumentChange::What;
-  DocumentChange change{std::string(KindName(machine.defined_as)), machine.id, 1, What::kAdded,
-                        machine.upgrade_strategy, 0};
+  DocumentChange change{std::string(KindName(machine.defined_as)),
+                        machine.id,
+                        1,
+                        What::kAdded,
+                        machine.upgrade_strategy,
+                        0};
   const auto known = below_.catalog.machines().find({args.ns, machine.id});
   if (known == below_.catalog.machines().end() || known->second->versions.empty()) return change;
   const MachineState& state = *known->second;
@@ -185,8 +191,7 @@ std::optional<Error> Packages::Taken(const ActivateArgs& args,
                    Listed(ids) + "; to take them over as its next versions, adopt them (--adopt)"};
 }
 
-std::vector<DocumentChange> Packages::RetiredBy(const std::string&,
-                                                const PackageVersionPtr& active,
+std::vector<DocumentChange> Packages::RetiredBy(const std::string&, const PackageVersionPtr& active,
                                                 const PackageVersion* next) {
   std::vector<DocumentChange> retired;
   if (!active) return retired;
@@ -195,11 +200,11 @@ std::vector<DocumentChange> Packages::RetiredBy(const std::string&,
   };
   for (const PackageVersion::Document& one : active->documents) {
     const bool stays = next && std::ranges::any_of(next->documents, [&](const auto& other) {
-      return other.id == one.id && kind_of(other.kind) == kind_of(one.kind);
-    });
+                         return other.id == one.id && kind_of(other.kind) == kind_of(one.kind);
+                       });
     if (stays) continue;
-    retired.push_back({one.kind, active->package + "." + one.id, 0,
-                       DocumentChange::What::kRetired, {}, 0});
+    retired.push_back(
+        {one.kind, active->package + "." + one.id, 0, DocumentChange::What::kRetired, {}, 0});
   }
   for (DocumentChange& one : retired) {
     const VersionState* version = below_.catalog.VersionOf(active->ns, one.id, 0);
@@ -274,8 +279,8 @@ Result<Packages::Plan> Packages::PlanOf(const ActivateArgs& args, const PackageV
       if (!change) return change.error();
       plan.changes.push_back(*std::move(change));
     }
-    plan.retired = RetiredBy(args.ns, below_.table.Active(args.ns, version->package),
-                             version.get());
+    plan.retired =
+        RetiredBy(args.ns, below_.table.Active(args.ns, version->package), version.get());
   }
   for (const DocumentChange& one : plan.changes) {
     if (one.what == DocumentChange::What::kAdopted) taken.push_back(one.kind + " " + one.id);
@@ -414,10 +419,13 @@ void Packages::ApplyRetired(const std::string& ns, const PackageVersion& package
 void Packages::PutForce(const ActivateArgs& args, PackageState& state,
                         const PackageVersionPtr& version, rows::PackageRow force) {
   const bool any = !force.active.empty();
-  rows::ActivationRow row{below_.turn.now(), any ? version->version : "",
-                          any ? version->digest : "", force.candidate == version->version
-                                                          ? force.share : 0,
-                          args.rollback, args.by, args.note};
+  rows::ActivationRow row{below_.turn.now(),
+                          any ? version->version : "",
+                          any ? version->digest : "",
+                          force.candidate == version->version ? force.share : 0,
+                          args.rollback,
+                          args.by,
+                          args.note};
   rows::PutActivation(below_.turn.writer(), args.ns, version->package, ++force.activations, row);
   rows::PutPackage(below_.turn.writer(), args.ns, version->package, force);
   state.force = std::move(force);
@@ -442,8 +450,7 @@ void Packages::SetCandidate(const std::string& ns, const std::string& package,
 void Packages::EndCandidate(const std::string& ns, const std::string& package) {
   const PackageState* state = below_.table.Find(ns, package);
   if (!state || state->force.candidate.empty()) return;
-  const PackageVersionPtr candidate =
-      below_.table.Version(ns, package, state->force.candidate);
+  const PackageVersionPtr candidate = below_.table.Version(ns, package, state->force.candidate);
   for (const PackageVersion::Document& one : candidate->documents) {
     VersionState* version = below_.catalog.OwnVersion(*candidate, package + "." + one.id);
     if (version) version->machine->candidate = nullptr;

@@ -124,15 +124,15 @@ void Planner::Enter(Resident& resident, const PlanSource& source) {
 // Flows that the workers of a package report, with the names as it sees them.
 std::function<Result<std::shared_ptr<const PlanSource>>(std::string_view, TextOrigin)>
 Planner::ParseAs(const PackageVersionPtr& package) const {
-  return [parse = options_.parse_flow, own = options_.own_flow, package](
-             std::string_view text,
-             TextOrigin origin) -> Result<std::shared_ptr<const PlanSource>> {
-    auto flow = parse(text, origin);
-    if (!flow || !own) return flow;
-    PlanSource seen = **flow;
-    own(*package, &seen);
-    return std::make_shared<const PlanSource>(std::move(seen));
-  };
+  return
+      [parse = options_.parse_flow, own = options_.own_flow, package](
+          std::string_view text, TextOrigin origin) -> Result<std::shared_ptr<const PlanSource>> {
+        auto flow = parse(text, origin);
+        if (!flow || !own) return flow;
+        PlanSource seen = **flow;
+        own(*package, &seen);
+        return std::make_shared<const PlanSource>(std::move(seen));
+      };
 }
 
 Result<Planning> Planner::PlanningOf(Resident& resident, std::shared_ptr<const PlanSource> source) {

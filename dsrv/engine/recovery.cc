@@ -83,8 +83,8 @@ Result<Ok> Engine::LoadMachines() {
       if (version.package && own) own(*version.package, &version.machine);
       version.core = CoreOf(version.machine);
     }
-    VersionState& added = parts_->catalog.Add(
-        std::make_shared<const MachineVersion>(std::move(version)), nullptr);
+    VersionState& added =
+        parts_->catalog.Add(std::make_shared<const MachineVersion>(std::move(version)), nullptr);
     if (row.retired) parts_->catalog.Retire(*added.machine);
   });
   if (!scanned || !outcome) return scanned ? outcome : scanned;

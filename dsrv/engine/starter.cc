@@ -24,7 +24,7 @@ std::string NewId(Timestamp now, uint64_t random) {
 bool InShare(std::string_view id, uint32_t share) {
   uint64_t hash = 0xcbf29ce484222325ull;
   for (char c : id) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3ull;
-  return /*mutant share-off-by-much*/ Mix(hash) % 10'000 < share /*end*/;
+  return Mix(hash) % 10'000 < share;
 }
 
 Error Retired(const StartArgs& args) {
@@ -207,11 +207,10 @@ Result<VersionState*> Starter::VersionAt(const StartArgs& args) {
   if (!version) {
     return Error{Code::kNotFound, Reason::kNoSuchMachine,
                  "package " + Quoted(package) + " has no machine " + Quoted(args.machine) +
-                     " in its version " + args.package_version +
-                     ", or that was never activated"};
+                     " in its version " + args.package_version + ", or that was never activated"};
   }
-  const bool candidate = version->machine->candidate == version ||
-                         state->force.candidate == args.package_version;
+  const bool candidate =
+      version->machine->candidate == version || state->force.candidate == args.package_version;
   if (version->machine->retired && !candidate) return Retired(args);
   return Standing(version);
 }

@@ -48,7 +48,7 @@ struct InstanceView {
   std::vector<uint32_t> tries_limits = {};  // of the tokens' work; 0: they have none
   std::map<std::string, std::string> outputs;
   bool waits_for_group = false;  // its group lets no member begin
-  PackageVersionPtr package = nullptr;  // that it is pinned to
+  PackageVersionPtr package = nullptr;         // that it is pinned to
   std::shared_ptr<const InstanceWaits> waits;  // null: only what `instance` says of them is known
 };
 
@@ -86,7 +86,7 @@ struct StartArgs {
   std::string machine;
   uint32_t version = 0;
   std::string package_version;  // of "P.NAME@VERSION"; empty: none is named
-  bool inside = false;  // `version` is what the starter's own package means: retired or not
+  bool inside = false;          // `version` is what the starter's own package means: retired or not
   std::string id;
   Spec spec;
   int32_t priority = 0;

@@ -78,9 +78,8 @@ Result<bool> WaitsForGroup(const Moment& moment, const Instance& instance) {
 void ShowVersion(const Moment& moment, InstanceView* view) {
   Instance& instance = view->instance;
   const MachineVersionPtr definition =
-      instance.Stopped()
-          ? moment.registry.Find(instance.ns, instance.machine, instance.version)
-          : moment.registry.Now(instance.ns, instance.machine, instance.version);
+      instance.Stopped() ? moment.registry.Find(instance.ns, instance.machine, instance.version)
+                         : moment.registry.Now(instance.ns, instance.machine, instance.version);
   if (!definition || instance.version == 0) return;
   instance.version = definition->version;
   view->package = definition->package;

@@ -94,18 +94,16 @@ Result<Ok> CountStopped(const Moment& moment, const rows::PackageVersionRow& row
   for (const auto& [name, version] : standing.defined) {
     const std::string machine = name.substr(name.find(':') + 1);
     std::optional<Error> failed;
-    auto scanned = rows::ScanMachine(
-        moment.rows, {row.ns, ""}, machine, [&](std::string_view id) {
-          auto instance = rows::GetInstance(moment.rows, {row.ns, id}, moment.resolve);
-          if (!instance && instance.error().code != Code::kNotFound) failed = instance.error();
-          if (!instance || !instance->Stopped() || instance->dry_run) return !failed;
-          const auto definition =
-              moment.registry.Find(row.ns, instance->machine, instance->version);
-          const bool of_it = definition && definition->package && instance->version > 0 &&
-                             definition->package->version == row.version;
-          if (of_it) Count(instance->result, out);
-          return true;
-        });
+    auto scanned = rows::ScanMachine(moment.rows, {row.ns, ""}, machine, [&](std::string_view id) {
+      auto instance = rows::GetInstance(moment.rows, {row.ns, id}, moment.resolve);
+      if (!instance && instance.error().code != Code::kNotFound) failed = instance.error();
+      if (!instance || !instance->Stopped() || instance->dry_run) return !failed;
+      const auto definition = moment.registry.Find(row.ns, instance->machine, instance->version);
+      const bool of_it = definition && definition->package && instance->version > 0 &&
+                         definition->package->version == row.version;
+      if (of_it) Count(instance->result, out);
+      return true;
+    });
     if (!scanned || failed) return scanned ? *failed : scanned.error();
   }
   return Ok{};

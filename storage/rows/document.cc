@@ -20,8 +20,7 @@ Result<DocumentHead> DecodeHead(std::string_view key, std::string_view value) {
   if (!in.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
     return Corrupt("document", key);
   }
-  return DocumentHead{in.version(), FromMicros(in.first_time()), in.deleted(),
-                      in.package()};
+  return DocumentHead{in.version(), FromMicros(in.first_time()), in.deleted(), in.package()};
 }
 
 }  // namespace
@@ -63,8 +62,8 @@ Result<std::optional<DocumentText>> GetDocumentText(const Reader& reader, Docume
   if (!*value) return std::optional<DocumentText>();
   record::Document in;
   if (!in.ParseFromString(**value)) return Corrupt("document", key);
-  return std::optional(DocumentText{in.source(), FromMicros(in.define_time()), in.package(),
-                                    in.package_version()});
+  return std::optional(
+      DocumentText{in.source(), FromMicros(in.define_time()), in.package(), in.package_version()});
 }
 
 Result<Ok> ScanDocuments(const Reader& reader, std::string_view ns, DocumentKind kind,

@@ -141,8 +141,7 @@ void PutPackage(const Writer& writer, std::string_view ns, std::string_view pack
   out.set_share(row.share);
   out.set_previous(row.previous);
   out.set_activations(row.activations);
-  writer.batch.Put(Key(writer.partition, kPackage).Text(ns).Text(package),
-                   out.SerializeAsString());
+  writer.batch.Put(Key(writer.partition, kPackage).Text(ns).Text(package), out.SerializeAsString());
 }
 
 Result<Ok> ScanPackages(
@@ -155,9 +154,9 @@ Result<Ok> ScanPackages(
                    if (!Parse(value, &in)) return Corrupt("package", key);
                    KeyReader parts(key);
                    const std::string_view ns = parts.Text();
-                   visit(ns, parts.Text(),
-                         {in.active(), in.candidate(), in.share(), in.previous(),
-                          in.activations()});
+                   visit(
+                       ns, parts.Text(),
+                       {in.active(), in.candidate(), in.share(), in.previous(), in.activations()});
                    return true;
                  });
 }
@@ -247,18 +246,17 @@ Result<Ok> ScanUploads(const Reader& reader,
     const std::string end = PrefixEnd(next);
     for (bool found = true; found;) {
       found = false;
-      auto scanned = ScanAll(reader, next, end,
-                             [&](std::string_view key, std::string_view) -> Result<bool> {
-                               KeyReader parts(key);
-                               const std::string ns(parts.Text());
-                               const uint64_t epoch = parts.Number();
-                               const UploadId upload{epoch, parts.Number()};
-                               visit(ns, upload);
-                               found = true;
-                               next = PrefixEnd(
-                                   UploadKey(reader.partition, kind, ns, upload).bytes());
-                               return false;
-                             });
+      auto scanned =
+          ScanAll(reader, next, end, [&](std::string_view key, std::string_view) -> Result<bool> {
+            KeyReader parts(key);
+            const std::string ns(parts.Text());
+            const uint64_t epoch = parts.Number();
+            const UploadId upload{epoch, parts.Number()};
+            visit(ns, upload);
+            found = true;
+            next = PrefixEnd(UploadKey(reader.partition, kind, ns, upload).bytes());
+            return false;
+          });
       if (!scanned) return scanned;
     }
   }

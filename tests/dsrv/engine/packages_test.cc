@@ -126,16 +126,14 @@ class Shop : public World {
     });
   }
   PackageStanding Standing(const std::string& version) {
-    return engine().packages().StandingOf(
-        *engine().packages().table().Version("ns", "p", version));
+    return engine().packages().StandingOf(*engine().packages().table().Version("ns", "p", version));
   }
   std::string PackageOf(const std::string& id) {
     const Instance instance = Must(id);
-    const auto definition = instance.Stopped()
-                                ? engine().reader().registry.Find("ns", instance.machine,
-                                                                  instance.version)
-                                : engine().reader().registry.Now("ns", instance.machine,
-                                                                 instance.version);
+    const auto definition =
+        instance.Stopped()
+            ? engine().reader().registry.Find("ns", instance.machine, instance.version)
+            : engine().reader().registry.Now("ns", instance.machine, instance.version);
     return definition->package ? definition->package->version : "";
   }
 
@@ -205,7 +203,7 @@ TEST_CASE("a start is on the version that is active, also after a crash") {
 TEST_CASE("the same document with upgrade goes on with the new programs, its claims too") {
   Shop shop;
   REQUIRE(shop.Put("1.0.0", MachineM("upgrade", "a")));
-  REQUIRE(shop.Put("1.1.0", MachineM("upgrade", "a") ));
+  REQUIRE(shop.Put("1.1.0", MachineM("upgrade", "a")));
   shop.Activate("1.0.0");
   shop.Start("p.m", "claimed");
   const Task task = shop.ReadyOne();
@@ -443,8 +441,7 @@ TEST_CASE("an upload that breaks leaves nothing") {
 
 TEST_CASE("a schedule lives with the active version, and keeps its state") {
   Shop shop;
-  const std::string nightly =
-      "schedule: nightly\nevery: 1h\nstart: {machine: m}\n---\n";
+  const std::string nightly = "schedule: nightly\nevery: 1h\nstart: {machine: m}\n---\n";
   REQUIRE(shop.Put("1.0.0", nightly + MachineM("continue", "a")));
   REQUIRE(shop.Put("2.0.0", nightly + MachineM("continue", "b")));
   REQUIRE(shop.Put("3.0.0", MachineM("continue", "c")));

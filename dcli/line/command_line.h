@@ -67,6 +67,7 @@ class CommandLine {
     AddClaimCommands();
     AddWorkCommand();
     AddAgentCommands();
+    AddPackageCommand();
     AddControlCommands();
     AddGroupsCommand();
     AddLimitsCommand();
@@ -99,6 +100,7 @@ class CommandLine {
   void AddClaimCommands();
   void AddWorkCommand();
   void AddAgentCommands();
+  void AddPackageCommand();
   void AddControlCommands();
   void AddGroupsCommand();
   void AddLimitsCommand();

@@ -291,6 +291,11 @@ void OfferWord(Word word, const Before& before, Answer* answer) {
         answer->Offer(action);
       }
       return;
+    case Word::kPackageAction:
+      for (const char* action : {"new", "check", "build", "diff", "sign", "verify"}) {
+        answer->Offer(action);
+      }
+      return;
     case Word::kAgent:
       return Lookup(before).Agents(answer);
     case Word::kFile:

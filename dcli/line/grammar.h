@@ -23,6 +23,7 @@ enum class Word {
   kTriggerAction,
   kClockAction,
   kAgentAction,
+  kPackageAction,
   kAgent
 };
 

@@ -177,6 +177,12 @@ Result<std::string> WithVersion(std::string_view manifest, std::string_view vers
   std::string changed(manifest.substr(0, found));
   changed += version;
   changed += manifest.substr(found + old.size());
+  // Where the place was mistaken, the version is another one.
+  Reporter again("package.yaml");
+  const YamlTree after = ReadYaml(changed, &again);
+  const YamlNode* map = after.documents.empty() ? nullptr : after.documents.front().root;
+  const YamlEntry* written = map && map->IsMap() ? map->Find("version") : nullptr;
+  if (!written || written->value->text != version) return NotPlain();
   return changed;
 }
 

@@ -400,4 +400,12 @@ bool MayRead(const Worker& worker, std::string_view secret) {
          });
 }
 
+std::vector<std::string> SecretsOf(const Worker& worker) {
+  std::vector<std::string> secrets = worker.secrets;
+  for (const SecretVariable& variable : worker.secret_env) secrets.push_back(variable.secret);
+  std::ranges::sort(secrets);
+  secrets.erase(std::unique(secrets.begin(), secrets.end()), secrets.end());
+  return secrets;
+}
+
 }  // namespace dfsmr

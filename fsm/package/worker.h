@@ -84,4 +84,7 @@ const Worker* Serving(const std::vector<Worker>& workers, std::string_view actio
 // it.
 bool MayRead(const Worker& worker, std::string_view secret);
 
+// All names and patterns of secrets that it may ask for, each once, in order.
+std::vector<std::string> SecretsOf(const Worker& worker);
+
 }  // namespace dfsmr

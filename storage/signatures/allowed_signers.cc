@@ -151,7 +151,7 @@ Result<std::vector<AllowedSigner>> ParseAllowedSigners(std::string_view text) {
     if (principals.empty() || principals[0] == '#') continue;
     std::string word = TakeField(&line);
     Options options;
-    if (!IsKeyType(word)) {
+    if (!word.empty() && !IsKeyType(word)) {
       if (auto problem = ReadOptions(word, &options)) return Broken(number, *problem);
       word = TakeField(&line);
     }

@@ -1,7 +1,5 @@
 #include "dsrv/calls/put_package.h"
 
-#include <openssl/evp.h>
-
 #include <algorithm>
 #include <chrono>
 
@@ -110,29 +108,6 @@ void Uploads::Written() {
     writes_.pop_front();
   }
   write();
-}
-
-Digester::Digester()
-    : context_(EVP_MD_CTX_new(),
-               [](void* context) { EVP_MD_CTX_free(static_cast<EVP_MD_CTX*>(context)); }) {
-  EVP_DigestInit_ex(static_cast<EVP_MD_CTX*>(context_.get()), EVP_sha256(), nullptr);
-}
-
-void Digester::Add(std::string_view bytes) {
-  EVP_DigestUpdate(static_cast<EVP_MD_CTX*>(context_.get()), bytes.data(), bytes.size());
-}
-
-std::string Digester::Text() {
-  unsigned char bytes[EVP_MAX_MD_SIZE];
-  unsigned int size = 0;
-  EVP_DigestFinal_ex(static_cast<EVP_MD_CTX*>(context_.get()), bytes, &size);
-  std::string text(kSha);
-  for (unsigned int i = 0; i < size; ++i) {
-    static constexpr char kHex[] = "0123456789abcdef";
-    text += kHex[bytes[i] >> 4];
-    text += kHex[bytes[i] & 15];
-  }
-  return text;
 }
 
 // The header ------------------------------------------------------------------------------------
@@ -292,7 +267,7 @@ Result<Ok> PutPackageStream::Feed(const std::string& data) {
   if (bytes_ > header_.size()) {
     return Mismatch("size", std::to_string(header_.size()) + " bytes", "more");
   }
-  digester_.Add(data);
+  hasher_.Add(data);
   return reader_->Feed(data);
 }
 
@@ -327,7 +302,7 @@ Result<Ok> PutPackageStream::CheckWhole() {
   if (bytes_ != header_.size()) {
     return Mismatch("size", std::to_string(header_.size()) + " bytes", std::to_string(bytes_));
   }
-  const std::string digest = digester_.Text();
+  const std::string digest = hasher_.Take().Digest();
   if (digest != header_.digest()) return Mismatch("digest", header_.digest(), digest);
   return reader_->Finish();
 }

@@ -18,6 +18,7 @@
 #include "fsm/base/mutex.h"
 #include "fsm/package/archive_reader.h"
 #include "fsm/package/check.h"
+#include "storage/signatures/signatures.h"
 
 namespace dfsmr {
 
@@ -46,17 +47,6 @@ class Uploads {
   std::map<uint64_t, std::function<void()>> waiting_ GUARDED(mutex_);
   bool writing_ GUARDED(mutex_) = false;
   std::deque<std::function<void()>> writes_ GUARDED(mutex_);
-};
-
-// SHA-256 of bytes that come in pieces.
-class Digester {
- public:
-  Digester();
-  void Add(std::string_view bytes);
-  std::string Text();  // "sha256:…"; once
-
- private:
-  std::shared_ptr<void> context_;
 };
 
 class PutPackageStream : public grpc::ServerReadReactor<v1::PutPackageRequest>, public Revocable {
@@ -115,7 +105,7 @@ class PutPackageStream : public grpc::ServerReadReactor<v1::PutPackageRequest>, 
   v1::PutPackageRequest::Header header_;
   std::string ns_;
   uint64_t bytes_ = 0;
-  Digester digester_;
+  ArchiveHasher hasher_;
   std::unique_ptr<ArchiveReader> reader_;
   std::optional<std::vector<std::string>> places_;  // of documents, by the manifest
   std::map<std::string, std::string> texts_;

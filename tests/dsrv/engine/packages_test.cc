@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "fsm/when/schedule.h"
 #include "tests/dsrv/engine/world.h"
 
 namespace dfsmr {

@@ -53,8 +53,8 @@ void Hands::Take(const v1::Task& task) {
     return Refuse(task, "the worker " + worker->name + " is not for dry runs (dry_run: true)");
   }
   if (!worker->secret_env.empty()) {
-    return Refuse(task, "this agent has no value for the secret " + worker->secret_env.front().secret +
-                            " of the worker " + worker->name);
+    return Refuse(task, "this agent has no value for the secret " +
+                            worker->secret_env.front().secret + " of the worker " + worker->name);
   }
   auto hand = std::make_unique<Hand>(loop_);
   hand->task = task;

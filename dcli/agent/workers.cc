@@ -26,8 +26,8 @@ Error NoProgram(const std::string& word, const std::string& folder) {
   const std::string quoted = dfsmr::Quoted(word);
   return {Code::kInvalidArgument, Reason::kNone,
           word.find('/') == word.npos ? "there is no program " + quoted + " on PATH"
-          : there ? quoted + place + " is not executable; chmod +x makes it so"
-                  : "there is no program " + quoted + place};
+          : there                     ? quoted + place + " is not executable; chmod +x makes it so"
+                                      : "there is no program " + quoted + place};
 }
 
 }  // namespace

@@ -1,8 +1,7 @@
-#include "dfsmr/v1/package.pb.h"
-
 #include "dcli/package/package.h"
 #include "dcli/package/subject.h"
 #include "dcli/text/text.h"
+#include "dfsmr/v1/package.pb.h"
 
 namespace dfsmr::cli {
 namespace {

@@ -17,7 +17,8 @@ class TemporaryFolder {
  public:
   TemporaryFolder() {
     std::error_code ignored;
-    std::string name = (std::filesystem::temp_directory_path(ignored) / "dcli-diff-XXXXXX").string();
+    std::string name =
+        (std::filesystem::temp_directory_path(ignored) / "dcli-diff-XXXXXX").string();
     if (mkdtemp(name.data()) != nullptr) path_ = name;
   }
   TemporaryFolder(const TemporaryFolder&) = delete;
@@ -81,9 +82,8 @@ Result<std::string> TextDiff(const Side& a, const Side& b, const std::string& fo
   const auto label = [](const Side& side) {
     return side.file == nullptr ? std::string("/dev/null") : side.label;
   };
-  const auto ran = RunTool({"diff", "-u", "--label", label(a), "--label", label(b), "--", old_file,
-                            new_file},
-                           "");
+  const auto ran = RunTool(
+      {"diff", "-u", "--label", label(a), "--label", label(b), "--", old_file, new_file}, "");
   if (!ran) return ran.error();
   if (ran->status > 1) return Error{Code::kInternal, Reason::kNone, "diff failed"};
   if (!ran->out.empty()) return ran->out;
@@ -129,9 +129,10 @@ int DiffPackages(Context& context, const PackageOptions& options) {
     if (!right) return FailToOpen(context, b->name, right.error());
     if (Same(*left, *right)) continue;
     same = false;
-    AddTo(&reply, left->file == nullptr    ? "added"
-                  : right->file == nullptr ? "removed"
-                                           : "changed",
+    AddTo(&reply,
+          left->file == nullptr    ? "added"
+          : right->file == nullptr ? "removed"
+                                   : "changed",
           path);
     if (for_programs) continue;
     if (context.names()) {

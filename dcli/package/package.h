@@ -1,5 +1,5 @@
-// `dcli package`: folders and archives of packages. Each of its words is a function in a file of its
-// own; package.cc has the table of them.
+// `dcli package`: folders and archives of packages. Each of its words is a function in a file of
+// its own; package.cc has the table of them.
 #pragma once
 
 #include <string>
@@ -33,12 +33,12 @@ struct PackageOptions {
 int Package(Context& context, const PackageOptions& options);
 
 // The words without a server.
-int NewPackage(Context& context, const PackageOptions& options);      // create.cc
-int CheckPackages(Context& context, const PackageOptions& options);   // check.cc
-int BuildPackage(Context& context, const PackageOptions& options);    // build.cc
-int DiffPackages(Context& context, const PackageOptions& options);    // diff.cc
-int SignPackage(Context& context, const PackageOptions& options);     // sign.cc
-int VerifyPackage(Context& context, const PackageOptions& options);   // sign.cc
+int NewPackage(Context& context, const PackageOptions& options);     // create.cc
+int CheckPackages(Context& context, const PackageOptions& options);  // check.cc
+int BuildPackage(Context& context, const PackageOptions& options);   // build.cc
+int DiffPackages(Context& context, const PackageOptions& options);   // diff.cc
+int SignPackage(Context& context, const PackageOptions& options);    // sign.cc
+int VerifyPackage(Context& context, const PackageOptions& options);  // sign.cc
 
 // Builds an archive without a word, unless something is wrong.
 int BuildFolder(Context& context, const std::string& folder, const std::string& path);

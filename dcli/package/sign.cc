@@ -36,8 +36,8 @@ struct Judgement {
 Judgement Judge(const std::vector<SshSignature>& signatures,
                 const std::vector<AllowedSigner>& signers, const std::string& file) {
   const Timestamp now = std::chrono::floor<Duration>(std::chrono::system_clock::now());
-  Judgement judgement{.trusted = false, .verdict = "UNSIGNED", .fingerprint = "", .signer = "",
-                      .why = ""};
+  Judgement judgement{
+      .trusted = false, .verdict = "UNSIGNED", .fingerprint = "", .signer = "", .why = ""};
   for (const SshSignature& one : signatures) {
     judgement.fingerprint = Fingerprint(one.key);
     const AllowedSigner* signer = FindSigner(signers, one.key, now);
@@ -96,17 +96,17 @@ int SignPackage(Context& context, const PackageOptions& options) {
     return context.Fail(kBadUsage, "there is no key to sign with: no ~/.ssh/id_ed25519",
                         "--key FILE says which; ssh-keygen -t ed25519 makes one");
   }
-  const auto ran = RunTool({"ssh-keygen", "-Y", "sign", "-q", "-f", key, "-n",
-                            std::string(kSignatureNamespace)},
-                           file);
+  const auto ran = RunTool(
+      {"ssh-keygen", "-Y", "sign", "-q", "-f", key, "-n", std::string(kSignatureNamespace)}, file);
   if (!ran) {
     return context.Fail(kBadUsage, ran.error().message,
                         "it is in the package openssh-client of Debian");
   }
   if (ran->status != 0) {
-    return context.Fail(kRefused, "ssh-keygen did not sign with " + key + ": exit status " +
-                                      std::to_string(ran->status),
-                        "--key takes a private key, or the public one of a key in ssh-agent");
+    return context.Fail(
+        kRefused,
+        "ssh-keygen did not sign with " + key + ": exit status " + std::to_string(ran->status),
+        "--key takes a private key, or the public one of a key in ssh-agent");
   }
   const auto signatures = SignaturesOf(ran->out, *bytes);
   if (!signatures) return context.Fail(signatures.error());

@@ -18,8 +18,9 @@ Result<Subject> OpenFolder(const std::string& place) {
   // What is wrong with it is said by the check.
   std::vector<Diagnostic> ignored;
   const auto read = ParseManifest(subject.manifest, kManifestName, AnyProgram, &ignored);
-  auto files = ReadFolder(subject.name, Exclusions(read ? read->exclude : std::vector<std::string>()),
-                          read ? read->Top() : "NAME-VERSION");
+  auto files =
+      ReadFolder(subject.name, Exclusions(read ? read->exclude : std::vector<std::string>()),
+                 read ? read->Top() : "NAME-VERSION");
   if (!files) return files.error();
   subject.files = *std::move(files);
   return subject;
@@ -41,8 +42,8 @@ Result<Subject> OpenSubject(const std::string& place) {
 int FailToOpen(Context& context, const std::string& place, const Error& error) {
   const bool unreadable = error.code == Code::kUnavailable || error.code == Code::kNotFound;
   if (unreadable) return context.Fail(kBadUsage, error.message);
-  return context.Fail(kRefused, place + ": " + std::string(Name(error.reason)) + ": " +
-                                    error.message,
+  return context.Fail(kRefused,
+                      place + ": " + std::string(Name(error.reason)) + ": " + error.message,
                       "dcli package build makes archives that are taken");
 }
 
@@ -56,10 +57,11 @@ Result<std::string> Subject::Read(const std::string& path) const {
 
 PackageContents Subject::Contents() const {
   return {.files = files,
-          .read = [this](const std::string& path) {
-            const auto text = Read(path);
-            return text ? *text : std::string();
-          },
+          .read =
+              [this](const std::string& path) {
+                const auto text = Read(path);
+                return text ? *text : std::string();
+              },
           .prefix = name + "/"};
 }
 

@@ -1,5 +1,5 @@
-// A package as it is named on a command line: a folder, or an archive. (P@V, of a server, joins them
-// with the registry: it is fetched to a file first.)
+// A package as it is named on a command line: a folder, or an archive. (P@V, of a server, joins
+// them with the registry: it is fetched to a file first.)
 #pragma once
 
 #include <optional>

@@ -61,21 +61,27 @@ EntryKind KindOf(char type) {
   switch (type) {
     case '0':
     case '\0':
-    case '7': return EntryKind::kFile;
-    case '1': return EntryKind::kHardLink;
-    case '2': return EntryKind::kLink;
+    case '7':
+      return EntryKind::kFile;
+    case '1':
+      return EntryKind::kHardLink;
+    case '2':
+      return EntryKind::kLink;
     case '3':
-    case '4': return EntryKind::kDevice;
-    case '5': return EntryKind::kFolder;
-    case '6': return EntryKind::kFifo;
-    case 'S': return EntryKind::kSparse;
-    default: return EntryKind::kOther;
+    case '4':
+      return EntryKind::kDevice;
+    case '5':
+      return EntryKind::kFolder;
+    case '6':
+      return EntryKind::kFifo;
+    case 'S':
+      return EntryKind::kSparse;
+    default:
+      return EntryKind::kOther;
   }
 }
 
-bool IsZero(std::string_view bytes) {
-  return bytes.find_first_not_of('\0') == bytes.npos;
-}
+bool IsZero(std::string_view bytes) { return bytes.find_first_not_of('\0') == bytes.npos; }
 
 Error CutEnd(std::string_view entry) {
   return BadArchive(entry, "the archive is cut off here: its end is missing");
@@ -88,12 +94,17 @@ std::optional<std::string> Decompressor(std::string_view begin) {
     std::string_view magic;
     const char* command;
   };
-  static constexpr Kind kKinds[] = {
-      {"\x1f\x8b", "gzip -d"},      {"\x28\xb5\x2f\xfd", "zstd -d"},
-      {"\xfd" "7zXZ", "xz -d"},     {"BZh", "bzip2 -d"},
-      {"\x04\x22\x4d\x18", "lz4 -d"}, {"\x1f\x9d", "uncompress"},
-      {"PK\x03\x04", "unzip"},      {"LZIP", "lzip -d"},
-      {"7z\xbc\xaf", "7z x"}};
+  static constexpr Kind kKinds[] = {{"\x1f\x8b", "gunzip (gzip -d)"},
+                                    {"\x28\xb5\x2f\xfd", "unzstd (zstd -d)"},
+                                    {"\xfd"
+                                     "7zXZ",
+                                     "unxz (xz -d)"},
+                                    {"BZh", "bunzip2 (bzip2 -d)"},
+                                    {"\x04\x22\x4d\x18", "lz4 -d"},
+                                    {"\x1f\x9d", "uncompress"},
+                                    {"PK\x03\x04", "unzip"},
+                                    {"LZIP", "lzip -d"},
+                                    {"7z\xbc\xaf", "7z x"}};
   for (const Kind& kind : kKinds) {
     if (begin.starts_with(kind.magic)) return kind.command;
   }
@@ -136,8 +147,9 @@ Result<Ok> ArchiveReader::TakeBlock(std::string_view block) {
     return BadArchive("", "what follows " + Quoted(path_) + " is no entry: the archive is broken");
   }
   if (const auto command = Decompressor(block)) {
-    return BadArchive("", "the archive is compressed; an archive of a package is a plain tar: run " +
-                              *command + " first");
+    return BadArchive(
+        "", "the archive is compressed; an archive of a package is a plain tar: run " + *command +
+                " first");
   }
   return BadArchive("", "the file is no tar archive");
 }
@@ -195,8 +207,8 @@ Result<Ok> ArchiveReader::BeginEntry(std::string_view block, uint64_t size) {
 }
 
 void ArchiveReader::TakeData(std::string_view* bytes) {
-  const std::string_view piece = bytes->substr(0, static_cast<size_t>(std::min<uint64_t>(
-                                                      left_, bytes->size())));
+  const std::string_view piece =
+      bytes->substr(0, static_cast<size_t>(std::min<uint64_t>(left_, bytes->size())));
   bytes->remove_prefix(piece.size());
   left_ -= piece.size();
   position_ += piece.size();
@@ -226,9 +238,14 @@ Result<Ok> ArchiveReader::TakeExtra() {
   const std::string text = std::exchange(extra_text_, "");
   const std::string name = text.substr(0, text.find('\0'));
   switch (extra_kind_) {
-    case 'L': extra_.path = name; return Ok{};
-    case 'K': extra_.link = name; return Ok{};
-    default: return ReadPax(text, extra_kind_ == 'g');
+    case 'L':
+      extra_.path = name;
+      return Ok{};
+    case 'K':
+      extra_.link = name;
+      return Ok{};
+    default:
+      return ReadPax(text, extra_kind_ == 'g');
   }
 }
 
@@ -238,9 +255,8 @@ Result<Ok> ArchiveReader::ReadPax(std::string_view records, bool global) {
     size_t length = 0;
     const auto read = std::from_chars(records.data(), records.data() + records.size(), length);
     const auto digits = static_cast<size_t>(read.ptr - records.data());
-    const bool sound = read.ec == std::errc() && length > digits + 2 &&
-                       length <= records.size() && records[digits] == ' ' &&
-                       records[length - 1] == '\n';
+    const bool sound = read.ec == std::errc() && length > digits + 2 && length <= records.size() &&
+                       records[digits] == ' ' && records[length - 1] == '\n';
     const std::string_view record =
         sound ? records.substr(digits + 1, length - digits - 2) : std::string_view();
     const size_t equals = record.find('=');
@@ -255,8 +271,8 @@ Result<Ok> ArchiveReader::ReadPax(std::string_view records, bool global) {
 }
 
 Result<Ok> ArchiveReader::TakeRecord(std::string_view key, std::string_view value, bool global) {
-  const bool matters = key == "path" || key == "linkpath" || key == "size" ||
-                       key.starts_with("GNU.sparse");
+  const bool matters =
+      key == "path" || key == "linkpath" || key == "size" || key.starts_with("GNU.sparse");
   if (!matters) return Ok{};
   if (global) return BadArchive("", "a pax record for all entries says " + std::string(key));
   if (key == "path") extra_.path = value;
@@ -287,8 +303,10 @@ Result<Ok> ArchiveReader::Finish() {
     if (position_ < kTarBlock) {
       const auto command = Decompressor(block_);
       if (!command) return BadArchive("", "the file is no tar archive");
-      return BadArchive("", "the archive is compressed; an archive of a package is a plain tar: "
-                            "run " + *command + " first");
+      return BadArchive("",
+                        "the archive is compressed; an archive of a package is a plain tar: "
+                        "run " +
+                            *command + " first");
     }
     return CutEnd(path_.empty() ? "" : top() + "/" + path_);
   }

@@ -1,8 +1,8 @@
 // Reads the archive of a package from bytes that come in pieces, by the rules of archive_rules.h:
 // ustar, pax and GNU long names, whoever wrote them. Pure, and its memory does not grow with the
-// archive: it keeps the list of the files, the manifest, and what it is asked for. There is a reader
-// of our own because the libraries are lenient where we must not be (an end that is missing, names
-// that they translate), and because it tells where each file's bytes are.
+// archive: it keeps the list of the files, the manifest, and what it is asked for. There is a
+// reader of our own because the libraries are lenient where we must not be (an end that is missing,
+// names that they translate), and because it tells where each file's bytes are.
 #pragma once
 
 #include <functional>
@@ -61,19 +61,19 @@ class ArchiveReader {
   std::string manifest_;
   bool manifest_read_ = false;
   State state_ = State::kHeader;
-  std::string block_;         // the begin of a block of which more is to come
-  uint64_t position_ = 0;     // in the archive
-  uint64_t left_ = 0;         // bytes of the file or extra to come
-  size_t padding_ = 0;        // zero bytes behind it
-  std::string path_;          // of the file
+  std::string block_;      // the begin of a block of which more is to come
+  uint64_t position_ = 0;  // in the archive
+  uint64_t left_ = 0;      // bytes of the file or extra to come
+  size_t padding_ = 0;     // zero bytes behind it
+  std::string path_;       // of the file
   char extra_kind_ = 0;
   std::string extra_text_;
   Extra extra_;
   size_t zero_blocks_ = 0;
 };
 
-// What compressed an archive that begins so, as the command that undoes it: "gzip -d"; nullopt: it
-// is not compressed by anything that we know.
+// What compressed an archive that begins so, as the command that undoes it: "gunzip (gzip -d)";
+// nullopt: it is not compressed by anything that we know.
 std::optional<std::string> Decompressor(std::string_view begin);
 
 }  // namespace dfsmr

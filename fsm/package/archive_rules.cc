@@ -86,9 +86,9 @@ Walk Follow(const PackageFiles& files, std::string_view from, std::string_view t
 }
 
 std::string_view NameOf(EntryKind kind) {
-  constexpr std::string_view kNames[] = {"a file",        "a folder", "a link",
-                                         "a hard link",   "a device", "a FIFO",
-                                         "a sparse file", "neither a file nor a link"};
+  constexpr std::string_view kNames[] = {
+      "a file",   "a folder", "a link",        "a hard link",
+      "a device", "a FIFO",   "a sparse file", "neither a file nor a link"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -153,9 +153,9 @@ Result<Ok> ArchiveRules::CheckKind(const ArchiveEntry& entry) const {
     return BadArchive(entry.path, "the link's target " + *problem);
   }
   if (entry.link.starts_with('/')) {
-    return BadArchive(entry.path,
-                      "the link's target " + Quoted(entry.link) + " is absolute; links lead to "
-                      "files of the package, from the folder that they are in");
+    return BadArchive(entry.path, "the link's target " + Quoted(entry.link) +
+                                      " is absolute; links lead to "
+                                      "files of the package, from the folder that they are in");
   }
   if (entry.link.size() > kLinkTarget) {
     return TooLarge(entry.path, "the link's target has more than 255 bytes");

@@ -1,6 +1,6 @@
-// What an archive of a package may hold. Pure: entries come one by one, whoever wrote and read them,
-// and each is refused, with its name, before anything of it is used. The server, `pull` and agents
-// all go by these rules.
+// What an archive of a package may hold. Pure: entries come one by one, whoever wrote and read
+// them, and each is refused, with its name, before anything of it is used. The server, `pull` and
+// agents all go by these rules.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,16 @@ struct PackageFile {
 // By path below the top folder; in the order of bytes.
 using PackageFiles = std::map<std::string, PackageFile, std::less<>>;
 
-enum class EntryKind : uint8_t { kFile, kFolder, kLink, kHardLink, kDevice, kFifo, kSparse, kOther };
+enum class EntryKind : uint8_t {
+  kFile,
+  kFolder,
+  kLink,
+  kHardLink,
+  kDevice,
+  kFifo,
+  kSparse,
+  kOther
+};
 
 struct ArchiveEntry {
   EntryKind kind = EntryKind::kFile;
@@ -43,8 +52,8 @@ struct ArchiveEntry {
   uint64_t offset = 0;
 };
 
-// What is wrong with a path below the top folder: it is absolute, or has a part that is '..', '.' or
-// empty, a control character, or no UTF-8; nullopt: nothing.
+// What is wrong with a path below the top folder: it is absolute, or has a part that is '..', '.'
+// or empty, a control character, or no UTF-8; nullopt: nothing.
 std::optional<std::string> PathProblem(std::string_view path);
 
 Error BadArchive(std::string_view entry, const std::string& why);
@@ -77,8 +86,8 @@ class ArchiveRules {
   uint64_t bytes_ = 0;
 };
 
-// What a path of a package comes to, through links: that of a file, or of a folder; nullopt: there is
-// nothing.
+// What a path of a package comes to, through links: that of a file, or of a folder; nullopt: there
+// is nothing.
 std::optional<std::string> Resolved(const PackageFiles& files, std::string_view path);
 
 }  // namespace dfsmr

@@ -157,15 +157,16 @@ class Checker {
               Reporter* reporter) {
     for (const PlanProblem& problem : problems) {
       if (definitions_.Doubtful(problem)) continue;
-      const bool elsewhere = !problem.about.empty() &&
-                             std::ranges::none_of(problem.about, [&](const std::string& id) {
-                               return definitions_.latest().contains(id);
-                             });
+      const bool elsewhere =
+          !problem.about.empty() && std::ranges::none_of(problem.about, [&](const std::string& id) {
+            return definitions_.latest().contains(id);
+          });
       Written written = PlaceOf(problem, *source.parsed.tree);
       if (elsewhere) {
         reporter->Warning(written.at, std::move(written.path),
-                          problem.message + " (an error when the package is activated, unless the "
-                                            "namespace has it by then)");
+                          problem.message +
+                              " (an error when the package is activated, unless the "
+                              "namespace has it by then)");
       } else {
         reporter->Error(written.at, std::move(written.path), problem.message);
       }
@@ -281,8 +282,9 @@ ProgramFinder ProgramsIn(const PackageFiles& files) {
     };
     if (word.find('/') == word.npos) return word;
     if (word.starts_with('/')) {
-      return refuse(Quoted(word) + " is absolute; a program of the package is written as ./bin/x, "
-                                   "one on the agent's PATH without a slash");
+      return refuse(Quoted(word) +
+                    " is absolute; a program of the package is written as ./bin/x, "
+                    "one on the agent's PATH without a slash");
     }
     const auto path = Resolved(files, word);
     const auto file = path ? files.find(*path) : files.end();
@@ -310,8 +312,9 @@ std::vector<std::string> DocumentPaths(const Manifest& manifest, const PackageFi
     if (path && !below.empty()) {
       paths.insert(paths.end(), below.begin(), below.end());
     } else if (!manifest.documents_given) {
-      reporter->Warning({}, "documents", "the package has no documents; they are *.yaml in "
-                                         "documents/, or what 'documents:' names");
+      reporter->Warning({}, "documents",
+                        "the package has no documents; they are *.yaml in "
+                        "documents/, or what 'documents:' names");
     } else {
       reporter->Error(place.at, "documents[" + std::to_string(i) + "]",
                       path ? "there is no *.yaml or *.yml below " + Quoted(place.path)

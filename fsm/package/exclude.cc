@@ -8,7 +8,7 @@ namespace dfsmr {
 namespace {
 
 constexpr size_t kPatternLength = 255;
-constexpr std::string_view kAlways[] = {".git/", ".hg/",  ".svn/",     "__pycache__/", "*~",
+constexpr std::string_view kAlways[] = {".git/", ".hg/",      ".svn/",   "__pycache__/", "*~",
                                         "*.swp", ".DS_Store", "*.dfsmr", "*.sig"};
 
 // What a * or ** at the begin of `pattern` takes up; a "**/" may also stand for no folder at all.
@@ -107,8 +107,8 @@ bool Exclusions::LeavesOut(std::string_view path) const {
 }
 
 std::optional<std::string> PatternProblem(std::string_view pattern) {
-  const std::string_view stem = pattern.ends_with('/') ? pattern.substr(0, pattern.size() - 1)
-                                                       : pattern;
+  const std::string_view stem =
+      pattern.ends_with('/') ? pattern.substr(0, pattern.size() - 1) : pattern;
   if (stem.empty() || stem == "/") return "a pattern is as *.log, tests/ or docs/**/*.md";
   if (pattern.size() > kPatternLength) return "a pattern has at most 255 characters";
   if (stem.find("//") != stem.npos || stem.starts_with("./") || stem.starts_with("../")) {

@@ -14,7 +14,7 @@ namespace dfsmr {
 namespace {
 
 constexpr std::array<std::string_view, 10> kKeys = {
-    "package", "version",    "description", "labels", "documents",
+    "package", "version", "description", "labels", "documents",
     "exclude", "workers", "middleware",  "setup",  "setup_timeout"};
 constexpr std::string_view kAll =
     "a manifest has package, version, description, labels, documents, exclude, workers, "
@@ -136,16 +136,17 @@ class ManifestReader {
 
 std::optional<std::string> PackageNameProblem(std::string_view name) {
   const auto sound = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           c == '_' || c == '-';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-';
   };
   if (name == "dfsmr") return "'dfsmr' is the system's own name; choose another one";
   if (!name.empty() && name.size() <= kPackageName && std::ranges::all_of(name, sound) &&
       name[0] != '_' && name[0] != '-') {
     return std::nullopt;
   }
-  return Quoted(name) + " cannot name a package: letters, digits, _ and -, no dot, first a letter "
-                        "or digit, at most 64";
+  return Quoted(name) +
+         " cannot name a package: letters, digits, _ and -, no dot, first a letter "
+         "or digit, at most 64";
 }
 
 Result<std::string> AnyProgram(const std::string& word) { return word; }

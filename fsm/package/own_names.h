@@ -1,5 +1,6 @@
 // What the names in a package's documents mean: the one place that knows. `dcli package check` and
-// the server, when it checks, activates or reads a package's documents again, see them through this.
+// the server, when it checks, activates or reads a package's documents again, see them through
+// this.
 //
 // Document NAME of package P is P.NAME. Where P's documents, or the flows and children that its
 // workers report, name a machine, plan, action, schedule, trigger or limit, NAME (or P.NAME) is P's
@@ -56,8 +57,8 @@ class OwnNames {
 
   std::string package_;
   std::string prefix_;
-  Names definitions_;  // machines, plans and actions
-  Names actions_;      // served by name, and MACHINE.NODE
+  Names definitions_;   // machines, plans and actions
+  Names actions_;       // served by name, and MACHINE.NODE
   Names documents_[4];  // by DocumentKind
 };
 

@@ -82,8 +82,9 @@ Result<std::string> UstarHeader(std::string_view top, const std::string& path,
     begin = end + 1;
   }
   if (!Cut(whole, &prefix, &name)) {
-    return TooLarge(whole, "the path is too long for a ustar, which wants a slash in it with at "
-                           "most 155 bytes in front of it and 100 behind");
+    return TooLarge(whole,
+                    "the path is too long for a ustar, which wants a slash in it with at "
+                    "most 155 bytes in front of it and 100 behind");
   }
   std::string block(kTarBlock, '\0');
   const bool link = !file.link.empty();
@@ -95,7 +96,10 @@ Result<std::string> UstarHeader(std::string_view top, const std::string& path,
   PutNumber(&block, kMtime, kTime);
   Put(&block, kType, link ? "2" : "0");
   Put(&block, kLinkName, file.link);
-  Put(&block, kMagic, std::string_view("ustar\0" "00", 8));
+  Put(&block, kMagic,
+      std::string_view("ustar\0"
+                       "00",
+                       8));
   Put(&block, kPrefixField, prefix);
   PutChecksum(&block);
   return block;

@@ -19,8 +19,8 @@ inline constexpr size_t kTarEnd = 1024;
 // The order in which files are written.
 std::vector<std::string> WriteOrder(const PackageFiles& files);
 
-// The header of one entry, a block. TOO_LARGE: a ustar cannot hold it, because a part of its path or
-// the link's target has more than 100 bytes, or the whole path cannot be cut in two.
+// The header of one entry, a block. TOO_LARGE: a ustar cannot hold it, because a part of its path
+// or the link's target has more than 100 bytes, or the whole path cannot be cut in two.
 Result<std::string> UstarHeader(std::string_view top, const std::string& path,
                                 const PackageFile& file);
 // How many zero bytes stand behind a file of so many bytes.

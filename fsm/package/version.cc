@@ -16,9 +16,7 @@ bool IsHex(char c) { return IsDigit(c) || (c >= 'a' && c <= 'f'); }
 bool IsPartOfWord(char c) {
   return IsDigit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-';
 }
-bool IsNumber(std::string_view text) {
-  return !text.empty() && std::ranges::all_of(text, IsDigit);
-}
+bool IsNumber(std::string_view text) { return !text.empty() && std::ranges::all_of(text, IsDigit); }
 
 std::vector<std::string_view> Parts(std::string_view text) {
   std::vector<std::string_view> parts;
@@ -117,8 +115,9 @@ std::optional<std::string> VersionProblem(std::string_view version) {
   }
   if (!std::ranges::all_of(core, NoLeadingZero)) return wrong("a number has no zeros in front");
   if (pieces.has_before && !WordsAreSound(pieces.before, true)) {
-    return wrong("behind - stand words of letters, digits and -, with dots between them, and "
-                 "numbers have no zeros in front");
+    return wrong(
+        "behind - stand words of letters, digits and -, with dots between them, and "
+        "numbers have no zeros in front");
   }
   if (pieces.has_build && !WordsAreSound(pieces.build, false)) {
     return wrong("behind + stand words of letters, digits and -, with dots between them");
@@ -133,8 +132,7 @@ std::weak_ordering CompareVersions(std::string_view a, std::string_view b) {
   if (left.has_before != right.has_before) {
     return left.has_before ? std::weak_ordering::less : std::weak_ordering::greater;
   }
-  return left.has_before ? CompareLists(left.before, right.before)
-                         : std::weak_ordering::equivalent;
+  return left.has_before ? CompareLists(left.before, right.before) : std::weak_ordering::equivalent;
 }
 
 std::string DevVersion(std::string_view version, std::string_view hex) {

@@ -173,8 +173,7 @@ class WorkerReader {
       if (!ReadText(item, &pattern)) continue;
       std::string_view stem = pattern;
       if (stem.ends_with('*')) stem.remove_suffix(1);
-      const auto problem =
-          pattern == "*" ? std::nullopt : NameProblem("secret", stem);
+      const auto problem = pattern == "*" ? std::nullopt : NameProblem("secret", stem);
       if (problem) {
         item.Fail(*problem + "; a pattern has one *, at its end");
       } else {

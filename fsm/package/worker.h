@@ -1,6 +1,6 @@
 // Workers: what serves which actions, and how an agent runs it. From the `workers:` of a package's
-// manifest, or of a file of an agent's own. The grammar is here, once; whether a program is there is
-// asked of the reader's caller, because it is looked for in a folder, in an archive, or on PATH.
+// manifest, or of a file of an agent's own. The grammar is here, once; whether a program is there
+// is asked of the reader's caller, because it is looked for in a folder, in an archive, or on PATH.
 #pragma once
 
 #include <functional>
@@ -29,11 +29,11 @@ struct SecretVariable {
 
 struct Worker {
   std::string name;
-  Position at;                        // where it is written
-  std::string folder;                 // of its files: the unpacked package; the caller's to set
-  std::vector<std::string> serves;    // NAME, NAME.* or *
-  std::vector<std::string> run;       // an argv, the program as it was found
-  std::vector<std::string> env;       // "NAME=value"
+  Position at;                      // where it is written
+  std::string folder;               // of its files: the unpacked package; the caller's to set
+  std::vector<std::string> serves;  // NAME, NAME.* or *
+  std::vector<std::string> run;     // an argv, the program as it was found
+  std::vector<std::string> env;     // "NAME=value"
   std::vector<SecretVariable> secret_env;
   std::vector<std::string> secrets;   // `secrets`: names, and patterns with one * at their end
   bool own_directory = false;         // runs in a fresh folder
@@ -57,8 +57,8 @@ struct WorkersFile {
   std::map<std::string, std::vector<std::string>> middleware;  // argv, by name
 };
 
-// What is run for the first word of a command: what stands in its place in the argv, or why there is
-// no such program, as a sentence.
+// What is run for the first word of a command: what stands in its place in the argv, or why there
+// is no such program, as a sentence.
 using ProgramFinder = std::function<Result<std::string>(const std::string& word)>;
 
 // `workers: {NAME: …}`, with all that is wrong reported, ties too.
@@ -80,8 +80,8 @@ size_t Fit(std::string_view pattern, std::string_view action);
 // The worker that serves the action best; null: none does.
 const Worker* Serving(const std::vector<Worker>& workers, std::string_view action);
 
-// Whether a worker may ask for the secret: by a name or pattern of `secrets`, or since its `env` has
-// it.
+// Whether a worker may ask for the secret: by a name or pattern of `secrets`, or since its `env`
+// has it.
 bool MayRead(const Worker& worker, std::string_view secret);
 
 // All names and patterns of secrets that it may ask for, each once, in order.

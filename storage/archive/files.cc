@@ -104,7 +104,9 @@ class FolderReader {
     if (lstat(whole.c_str(), &about) != 0) return Trouble("read", whole, errno);
     if (S_ISDIR(about.st_mode)) return exclusions_.LeavesOutFolder(path) ? Ok{} : Walk(path);
     if (exclusions_.LeavesOut(path)) return Ok{};
-    ArchiveEntry entry{.kind = KindOf(about.st_mode), .path = path, .link = "",
+    ArchiveEntry entry{.kind = KindOf(about.st_mode),
+                       .path = path,
+                       .link = "",
                        .executable = (about.st_mode & 0111U) != 0};
     if (entry.kind == EntryKind::kFile) entry.size = static_cast<uint64_t>(about.st_size);
     if (entry.kind == EntryKind::kLink) {
@@ -238,8 +240,8 @@ Result<ArchiveOnDisk> ReadArchive(const std::string& path) {
   if (!size) return size.error();
   if (auto ended = reader.Finish(); !ended) return ended.error();
   if (*size > limits::kArchive) return TooLarge("", "the archive has more than 256 MiB");
-  ArchiveOnDisk archive{.top = reader.top(), .manifest = reader.manifest(), .files = {},
-                        .bytes = *size};
+  ArchiveOnDisk archive{
+      .top = reader.top(), .manifest = reader.manifest(), .files = {}, .bytes = *size};
   archive.files = std::move(reader).TakeFiles();
   return archive;
 }

@@ -8,7 +8,7 @@
 namespace dfsmr {
 namespace {
 
-constexpr std::string_view kKnownTypes[] = {"ssh-",  "sk-ssh-", "ecdsa-sha2-", "sk-ecdsa-sha2-",
+constexpr std::string_view kKnownTypes[] = {"ssh-", "sk-ssh-", "ecdsa-sha2-", "sk-ecdsa-sha2-",
                                             "rsa-sha2-"};
 
 bool IsKeyType(std::string_view word) {

@@ -111,8 +111,7 @@ Result<std::string> Unarmored(std::string_view armored) {
   std::string_view text = Trimmed(armored);
   if (!text.starts_with(kBegin) || !text.ends_with(kEnd) ||
       text.size() < kBegin.size() + kEnd.size()) {
-    return BadSignature("it is no signature of OpenSSH, which begins with '" +
-                        std::string(kBegin) +
+    return BadSignature("it is no signature of OpenSSH, which begins with '" + std::string(kBegin) +
                         "'; make one with: ssh-keygen -Y sign -f KEY -n dfsmr-package FILE");
   }
   text.remove_prefix(kBegin.size());
@@ -151,8 +150,9 @@ Result<PublicKey> ParsePublicKey(std::string_view line) {
     return BadKey("expected a public key as in id_ed25519.pub, such as 'ssh-ed25519 AAAA… ann'");
   }
   if (type.starts_with("-----BEGIN")) {
-    return BadKey("this is a private key, or no key of OpenSSH; the public one is in the file "
-                  "beside it, *.pub");
+    return BadKey(
+        "this is a private key, or no key of OpenSSH; the public one is in the file "
+        "beside it, *.pub");
   }
   if (!Counts(type)) {
     return BadKey("a key of type " + Quoted(type) + " does not sign packages; " +

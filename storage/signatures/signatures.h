@@ -19,7 +19,7 @@ inline constexpr size_t kSignatureMax = 4 << 10;  // bytes of an armored one
 // ssh-ed25519 or sk-ssh-ed25519@openssh.com.
 struct PublicKey {
   std::string type;
-  std::string blob;     // as in the base64 of its line
+  std::string blob;  // as in the base64 of its line
   std::string comment;
   bool security_key() const { return type.starts_with("sk-"); }
   friend bool operator==(const PublicKey& a, const PublicKey& b) { return a.blob == b.blob; }
@@ -42,13 +42,14 @@ struct SshSignature {
 // An armored signature. BAD_SIGNATURE: not of this format, with another namespace than
 // dfsmr-package, or by another type of key; the message says which.
 Result<SshSignature> ParseSignature(std::string_view armored);
-// The armored blocks in a text, such as a file that holds several; an empty list when there is none.
+// The armored blocks in a text, such as a file that holds several; an empty list when there is
+// none.
 std::vector<std::string> ArmoredBlocks(std::string_view text);
 
 // What is signed is a hash of the archive: both that ssh-keygen knows, and "sha256:…".
 struct ArchiveHashes {
-  std::string sha256;  // 32 bytes
-  std::string sha512;  // 64 bytes
+  std::string sha256;          // 32 bytes
+  std::string sha512;          // 64 bytes
   std::string Digest() const;  // "sha256:" and 64 hex digits
 };
 // Takes the archive in pieces.
@@ -74,12 +75,12 @@ Result<Ok> Verify(const SshSignature& signature, const ArchiveHashes& hashes);
 struct AllowedSigner {
   std::string principals;
   PublicKey key;
-  std::string valid_after;   // as written; empty: any time
+  std::string valid_after;  // as written; empty: any time
   std::string valid_before;
 };
-// The signers of an allowed_signers file (ssh-keygen(1)) that may sign packages: those with a key of
-// a type that counts, that are no certificate authority, and whose `namespaces`, if they have any,
-// take dfsmr-package. BAD_REQUEST: a line is broken; it says which.
+// The signers of an allowed_signers file (ssh-keygen(1)) that may sign packages: those with a key
+// of a type that counts, that are no certificate authority, and whose `namespaces`, if they have
+// any, take dfsmr-package. BAD_REQUEST: a line is broken; it says which.
 Result<std::vector<AllowedSigner>> ParseAllowedSigners(std::string_view text);
 // Null: nobody with this key may sign at this time. `now` is UTC; times without a Z are taken for
 // UTC, too.

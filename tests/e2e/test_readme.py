@@ -22,7 +22,7 @@ from support import BIN, DSRV, SOON, eventually, free_port, result
 PAGES = {page: (REPOSITORY / page).read_text() for page in [
     "README.md", "dcli/README.md", "dsrv/README.md", "dsrv/access/README.md",
     "dsrv/engine/README.md", "fsm/plan/README.md", "fsm/when/README.md", "machines/README.md",
-    "machines/schedules.md", "machines/limits.md", "machines/agents.md", "machines/cloudify.md", "proto/README.md",
+    "machines/schedules.md", "machines/limits.md", "machines/agents.md", "machines/packages.md", "machines/cloudify.md", "proto/README.md",
     "storage/README.md",
     "tests/README.md", "tests/bench/README.md"]}
 

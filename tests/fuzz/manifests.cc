@@ -15,7 +15,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!documents.empty()) files["documents/d.yaml"] = {.size = documents.size()};
   const PackageContents contents{
       .files = files,
-      .read = [&](const std::string& path) { return path == "package.yaml" ? manifest : documents; },
+      .read =
+          [&](const std::string& path) { return path == "package.yaml" ? manifest : documents; },
       .prefix = ""};
   const auto checked = CheckPackage(contents, {}, OnlyUtc, Timestamp{});
   if (!checked) return 0;

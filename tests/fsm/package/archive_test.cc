@@ -64,10 +64,16 @@ TEST_CASE("a header is the same bytes everywhere") {
   REQUIRE(header);
   CHECK(header->size() == 512);
   CHECK(header->substr(0, 20) == std::string("etl-1.4.0/bin/fetch\0", 20));
-  CHECK(header->substr(100, 48) ==
-        std::string("0000755\0" "0000000\0" "0000000\0" "00000000010\0" "07033241600\0", 48));
+  CHECK(header->substr(100, 48) == std::string("0000755\0"
+                                               "0000000\0"
+                                               "0000000\0"
+                                               "00000000010\0"
+                                               "07033241600\0",
+                                               48));
   CHECK(header->substr(156, 1) == "0");
-  CHECK(header->substr(257, 8) == std::string("ustar\0" "00", 8));
+  CHECK(header->substr(257, 8) == std::string("ustar\0"
+                                              "00",
+                                              8));
   CHECK(header->substr(265, 80) == std::string(80, '\0'));
   const auto link = UstarHeader("t", "l", {.link = "bin/fetch"});
   CHECK(link->substr(100, 7) == "0000777");
@@ -109,7 +115,8 @@ TEST_CASE("what an archive may not hold is refused by the entry's name") {
       {First() + Entry("../x", "") + kEnd, "'etl-1.4.0/../x': the path has the part '..'"},
       {First() + Entry("./x", "") + kEnd, "the part '.'"},
       {First() + Entry("a//x", "") + kEnd, "an empty part"},
-      {First() + Entry("/etc/passwd", "", '0', "", "") + kEnd, "'/etc/passwd': the path is absolute"},
+      {First() + Entry("/etc/passwd", "", '0', "", "") + kEnd,
+       "'/etc/passwd': the path is absolute"},
       {First() + Entry("a\nb", "") + kEnd, "control character"},
       {First() + Entry("a\xff", "") + kEnd, "not UTF-8"},
       {First() + Entry("x", "", '0', "", "other-1.0.0") + kEnd, "another top folder"},
@@ -144,10 +151,14 @@ TEST_CASE("what an archive may not hold is refused by the entry's name") {
       {First() + kEnd + Entry("x", ""), "behind the end"},
       {"", "the file is empty"},
       {kEnd, "no tar archive"},
-      {"\x1f\x8b" + std::string(600, 'z'), "run gzip -d first"},
-      {"\x28\xb5\x2f\xfd" + std::string(60, 'z'), "run zstd -d first"},
-      {"BZh9" + std::string(600, 'z'), "run bzip2 -d first"},
-      {std::string("\xfd" "7zXZ\0", 6) + std::string(600, 'z'), "run xz -d first"},
+      {"\x1f\x8b" + std::string(600, 'z'), "run gunzip (gzip -d) first"},
+      {"\x28\xb5\x2f\xfd" + std::string(60, 'z'), "run unzstd (zstd -d) first"},
+      {"BZh9" + std::string(600, 'z'), "run bunzip2 (bzip2 -d) first"},
+      {std::string("\xfd"
+                   "7zXZ\0",
+                   6) +
+           std::string(600, 'z'),
+       "run unxz (xz -d) first"},
   };
   for (const auto& row : kBad) {
     const std::string wrong = Read(row.first);
@@ -160,13 +171,14 @@ TEST_CASE("what an archive may not hold is refused by the entry's name") {
 }
 
 TEST_CASE("links may lead anywhere within the package") {
-  const std::string bytes = First() + Entry("a/b/l", "", '2', "../../bin/x") +
-                            Entry("dangling", "", '2', "no/where") +
-                            Entry("loop", "", '2', "loop") + Entry("dir", "", '2', "a/b") +
-                            Entry("bin/x", "") + kEnd;
+  const std::string bytes =
+      First() + Entry("a/b/l", "", '2', "../../bin/x") + Entry("dangling", "", '2', "no/where") +
+      Entry("loop", "", '2', "loop") + Entry("dir", "", '2', "a/b") + Entry("bin/x", "") + kEnd;
   CHECK(Read(bytes).find("a/b/l->../../bin/x;") != std::string::npos);
-  const PackageFiles files = {{"a/b/l", {.link = "../../bin/x"}}, {"bin/x", {}},
-                              {"dir", {.link = "a/b"}}, {"loop", {.link = "loop"}}};
+  const PackageFiles files = {{"a/b/l", {.link = "../../bin/x"}},
+                              {"bin/x", {}},
+                              {"dir", {.link = "a/b"}},
+                              {"loop", {.link = "loop"}}};
   CHECK(Resolved(files, "./dir/l") == "bin/x");
   CHECK(Resolved(files, "bin") == "bin");
   CHECK(Resolved(files, "dir") == "a/b");

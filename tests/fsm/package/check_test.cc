@@ -117,8 +117,7 @@ TEST_CASE("a sound package has nothing to say") {
   CHECK(checked.lines == "");
   CHECK(checked.package.ok());
   CHECK(checked.package.sources[0].parsed.definitions[0].id == "etl.crawler");
-  CHECK(ActionsOfWorkers(checked.package)[0] ==
-        std::vector<std::string>{"etl.crawler.fetch"});
+  CHECK(ActionsOfWorkers(checked.package)[0] == std::vector<std::string>{"etl.crawler.fetch"});
 }
 
 TEST_CASE("a package is refused, or warned of, with the place") {
@@ -129,11 +128,13 @@ TEST_CASE("a package is refused, or warned of, with the place") {
   };
   const Row kRows[] = {
       {{{"package.yaml", kHead + "documents: [none]\n"}},
-       "etl/package.yaml:3:13: documents[0]: there is no 'none' in the package", true},
+       "etl/package.yaml:3:13: documents[0]: there is no 'none' in the package",
+       true},
       {{{"package.yaml", kHead + "documents: [bin]\n"}, {"bin/x", ""}}, "no *.yaml", true},
       {{{"package.yaml", kHead}}, "warning: the package has no documents", false},
       {{{"package.yaml", kHead + "workers: {a: ./bin/none}\n"}},
-       "workers.a: there is no program './bin/none' in the package", true},
+       "workers.a: there is no program './bin/none' in the package",
+       true},
       {{{"package.yaml", kHead + "workers: {a: ./x}\n"}, {"x", ""}}, "is not executable", true},
       {{{"package.yaml", kHead + "workers: {a: [/usr/bin/x]}\n"}}, "is absolute", true},
       {{{"package.yaml", kHead + "setup: ./none\n"}}, "setup: there is no program", true},
@@ -146,21 +147,26 @@ TEST_CASE("a package is refused, or warned of, with the place") {
        "'crawler.fetch', others may; 'serves: crawler.fetch' would take it",
        false},
       {{{"package.yaml", kHead}, {"documents/c.yaml", "id: x\nnodes: {}\nbad: 1\n"}},
-       "etl/documents/c.yaml:3:1: bad: unknown key", true},
+       "etl/documents/c.yaml:3:1: bad: unknown key",
+       true},
       {{{"package.yaml", kHead}, {"documents/a.yaml", kMachine}, {"documents/b.yaml", kMachine}},
-       "etl/documents/b.yaml:2:5: id: 'crawler' is defined in documents/a.yaml, too", true},
+       "etl/documents/b.yaml:2:5: id: 'crawler' is defined in documents/a.yaml, too",
+       true},
       {{{"package.yaml", kHead},
         {"documents/p.yaml", "plan: p\nflow: [{step: a, action: x}]\nuse: [audit]\n"}},
-       "the package has no middleware 'audit'", true},
+       "the package has no middleware 'audit'",
+       true},
       {{{"package.yaml", kHead}, {"documents/p.yaml", "plan: p\nflow: [{step: a, plan: q}]\n"}},
-       "warning: there is no plan 'q' (an error when the package is activated", false},
+       "warning: there is no plan 'q' (an error when the package is activated",
+       false},
       {{{"package.yaml", kHead},
         {"documents/s.yaml", "schedule: s\nevery: 1h\nstart: {machine: nobody}\n"}},
-       "start.machine: warning: machine 'nobody' is not defined", false},
+       "start.machine: warning: machine 'nobody' is not defined",
+       false},
       {{{"package.yaml", "package: " + std::string(64, 'p') + "\nversion: 1.0.0\n"},
-        {"documents/p.yaml",
-         "plan: " + std::string(64, 'q') + "\nflow: [{step: a, action: x}]\n"}},
-       "more than 128 characters", true},
+        {"documents/p.yaml", "plan: " + std::string(64, 'q') + "\nflow: [{step: a, action: x}]\n"}},
+       "more than 128 characters",
+       true},
   };
   for (const Row& row : kRows) {
     const Checked checked = Check(row.texts);
@@ -173,9 +179,10 @@ TEST_CASE("a package is refused, or warned of, with the place") {
 
 TEST_CASE("what the namespace has is no warning") {
   const Parsed others = ParseDefinitions("plan: q\nflow: [{step: a, action: x}]\n", "o");
-  const Checked checked = Check({{"package.yaml", kHead + "workers: {x: python3}\n"},
-                                 {"documents/p.yaml", "plan: p\nflow: [{step: a, plan: q}, {step: b, action: x}]\n"}},
-                                {&others.definitions[0]});
+  const Checked checked =
+      Check({{"package.yaml", kHead + "workers: {x: python3}\n"},
+             {"documents/p.yaml", "plan: p\nflow: [{step: a, plan: q}, {step: b, action: x}]\n"}},
+            {&others.definitions[0]});
   CHECK(checked.lines == "");
 }
 

@@ -9,8 +9,9 @@
 namespace dfsmr {
 
 TEST_CASE("versions are those of SemVer 2.0") {
-  for (const char* good : {"0.0.0", "1.4.0", "1.0.0-rc.1", "1.0.0-0.3.7", "1.0.0-x-y-z.--",
-                           "1.0.0+001", "1.0.0-beta+exp.sha.5114f85", "10.20.30-dev.h0123456789ab"}) {
+  for (const char* good :
+       {"0.0.0", "1.4.0", "1.0.0-rc.1", "1.0.0-0.3.7", "1.0.0-x-y-z.--", "1.0.0+001",
+        "1.0.0-beta+exp.sha.5114f85", "10.20.30-dev.h0123456789ab"}) {
     CAPTURE(good);
     CHECK_FALSE(VersionProblem(good).has_value());
   }
@@ -24,10 +25,14 @@ TEST_CASE("versions are those of SemVer 2.0") {
 }
 
 TEST_CASE("precedence is that of SemVer") {
-  const char* kOrder[] = {"0.9.9",        "1.0.0-alpha",  "1.0.0-alpha.1", "1.0.0-alpha.beta",
-                          "1.0.0-beta",   "1.0.0-beta.2", "1.0.0-beta.11", "1.0.0-rc.1",
-                          "1.0.0",        "1.0.1",        "1.2.0",         "1.10.0",
-                          "2.0.0-1",      "2.0.0-99999999999999999999999", "2.0.0-a", "2.0.0"};
+  const char* kOrder[] = {"0.9.9",         "1.0.0-alpha",
+                          "1.0.0-alpha.1", "1.0.0-alpha.beta",
+                          "1.0.0-beta",    "1.0.0-beta.2",
+                          "1.0.0-beta.11", "1.0.0-rc.1",
+                          "1.0.0",         "1.0.1",
+                          "1.2.0",         "1.10.0",
+                          "2.0.0-1",       "2.0.0-99999999999999999999999",
+                          "2.0.0-a",       "2.0.0"};
   for (size_t i = 0; i < std::size(kOrder); ++i) {
     for (size_t j = 0; j < std::size(kOrder); ++j) {
       CAPTURE(kOrder[i]);
@@ -60,19 +65,20 @@ TEST_CASE("a version is written into its line alone") {
   CHECK(with("package: a\nversion: \"1.0.0\"") == "package: a\nversion: \"2.0.0\"");
   CHECK(with("{package: 1.0.0, version: '1.0.0'}") == "{package: 1.0.0, version: '2.0.0'}");
   CHECK(with("description: ä\r\nversion: 1.0.0\r\n") == "description: ä\r\nversion: 2.0.0\r\n");
-  CHECK(with("{description: ä 1.0.0, version: 1.0.0}") ==
-        "{description: ä 1.0.0, version: 2.0.0}");
+  CHECK(with("{description: ä 1.0.0, version: 1.0.0}") == "{description: ä 1.0.0, version: 2.0.0}");
   CHECK(with("description: &v 1.0.0\nversion: *v\n").starts_with("! "));
   CHECK(with("package: a\n").starts_with("! "));
   CHECK_FALSE(WithVersion("version: 1.0.0", "two").has_value());
 }
 
 TEST_CASE("exclude: * within a name, ** across, NAME/ a folder") {
-  const Exclusions some({"*.log", "tests/", "docs/*.md", "data/**/*.csv", "/top", "a**z", "deep/dir"});
-  for (const char* out : {"x.log", "a/b/x.log", "tests/x", "a/tests/b/c", "docs/x.md",
-                          "data/x.csv", "data/a/b/x.csv", "top", "abcz", "deep/dir/x",
-                          ".git/config", "a/__pycache__/x.pyc", "x~", "a/.x.swp", "a/.DS_Store",
-                          "old-1.0.0.dfsmr", "x.sig", ".hg/x", ".svn/y", "top/x"}) {
+  const Exclusions some(
+      {"*.log", "tests/", "docs/*.md", "data/**/*.csv", "/top", "a**z", "deep/dir"});
+  for (const char* out : {"x.log",     "a/b/x.log",  "tests/x",        "a/tests/b/c",
+                          "docs/x.md", "data/x.csv", "data/a/b/x.csv", "top",
+                          "abcz",      "deep/dir/x", ".git/config",    "a/__pycache__/x.pyc",
+                          "x~",        "a/.x.swp",   "a/.DS_Store",    "old-1.0.0.dfsmr",
+                          "x.sig",     ".hg/x",      ".svn/y",         "top/x"}) {
     CAPTURE(out);
     CHECK(some.LeavesOut(out));
   }

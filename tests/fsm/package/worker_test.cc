@@ -146,8 +146,8 @@ workers:
     secrets: ["customer-*", other]
 )");
   const Worker& load = file.workers.at(0);
-  CHECK(load.secret_env == std::vector<SecretVariable>{{"DB", "db", 0, false},
-                                                       {"KEY", "tls", 3, true}});
+  CHECK(load.secret_env ==
+        std::vector<SecretVariable>{{"DB", "db", 0, false}, {"KEY", "tls", 3, true}});
   CHECK(SecretsOf(load) == std::vector<std::string>{"customer-*", "db", "other", "tls"});
   CHECK(MayRead(load, "customer-7"));
   CHECK(MayRead(load, "tls"));

@@ -42,11 +42,11 @@ std::string Text(const std::string& path) { return *ReadWholeFile(path); }
 std::string ArchiveOf(const std::string& folder, const PackageFiles& files,
                       const std::string& manifest) {
   std::string bytes;
-  const auto done = WriteArchive(folder, files, "etl-1.0.0", manifest,
-                                 [&](std::string_view piece) -> Result<Ok> {
-                                   bytes += piece;
-                                   return Ok{};
-                                 });
+  const auto done =
+      WriteArchive(folder, files, "etl-1.0.0", manifest, [&](std::string_view piece) -> Result<Ok> {
+        bytes += piece;
+        return Ok{};
+      });
   REQUIRE(done);
   return bytes;
 }

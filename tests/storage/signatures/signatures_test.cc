@@ -1,9 +1,8 @@
 // Signatures that ssh-keygen made of the text "hello archive", with keys that were thrown away.
 #include "storage/signatures/signatures.h"
 
-#include <openssl/evp.h>
-
 #include <doctest/doctest.h>
+#include <openssl/evp.h>
 
 #include "storage/signatures/wire.h"
 
@@ -51,7 +50,12 @@ ca2D1+RTcokGIyxRV0eAj7d1dtavYGAJQd7w==
 -----END SSH SIGNATURE-----
 )";
 constexpr std::string_view kRsaKey =
-    "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABAQC1uZ5paXoTTB6pzUzM7AXuO3lkoGGK1dtxo8qDbCoPTofP2pBnE8LfZqMVh+j4d9L10XIrMFVcUAobTD2rzXXf99Y7SC/mygjfKuIpArpEXfiBK4XqMKqINBkUbAy7S6Ixa501ZRmHI18NA7g3hoOH6lph43GWo+h1eAlEks1d0g30djNQmB/UqTvfxn+lxG6oEq9J/VD7D1FclHJOeVZO4FmXwU9LkaTenFBXE8GapeVV1GRfITC6yujLQ+9bSuWwUXfYg9/iajfX6JLFF8TNYovNwONW4XnXQucL1MKJjpy9iufL41v7DbBtvHgzfoRQ0AwNjbWyoVzTbf3Tror3";
+    "ssh-rsa "
+    "AAAAB3NzaC1yc2EAAAADAQABAAABAQC1uZ5paXoTTB6pzUzM7AXuO3lkoGGK1dtxo8qDbCoPTofP2pBnE8LfZqMVh+"
+    "j4d9L10XIrMFVcUAobTD2rzXXf99Y7SC/"
+    "mygjfKuIpArpEXfiBK4XqMKqINBkUbAy7S6Ixa501ZRmHI18NA7g3hoOH6lph43GWo+h1eAlEks1d0g30djNQmB/"
+    "UqTvfxn+lxG6oEq9J/VD7D1FclHJOeVZO4FmXwU9LkaTenFBXE8GapeVV1GRfITC6yujLQ+9bSuWwUXfYg9/"
+    "iajfX6JLFF8TNYovNwONW4XnXQucL1MKJjpy9iufL41v7DbBtvHgzfoRQ0AwNjbWyoVzTbf3Tror3";
 
 template <typename T>
 std::string Why(const Result<T>& result) {
@@ -93,8 +97,8 @@ std::string Armored(const std::string& blob) {
 std::string OfSecurityKey(const SecurityKey& key, uint8_t flags, uint8_t counter) {
   constexpr std::string_view kType = "sk-ssh-ed25519@openssh.com";
   std::string text = "SSHSIG";
-  for (const std::string& field :
-       {std::string("dfsmr-package"), std::string(), std::string("sha512"), HashesOf(kText).sha512}) {
+  for (const std::string& field : {std::string("dfsmr-package"), std::string(),
+                                   std::string("sha512"), HashesOf(kText).sha512}) {
     PutString(field, &text);
   }
   const std::string state = {static_cast<char>(flags), 0, 0, 0, static_cast<char>(counter)};
@@ -108,8 +112,8 @@ std::string OfSecurityKey(const SecurityKey& key, uint8_t flags, uint8_t counter
   PutString(key.Sign(inside), &inner);
   inner += state;
   std::string blob("SSHSIG\0\0\0\1", 10);
-  for (const std::string& field : {key_blob, std::string("dfsmr-package"), std::string(),
-                                   std::string("sha512"), inner}) {
+  for (const std::string& field :
+       {key_blob, std::string("dfsmr-package"), std::string(), std::string("sha512"), inner}) {
     PutString(field, &blob);
   }
   return Armored(blob);
@@ -123,8 +127,7 @@ TEST_CASE("a key is a line, and has the fingerprint that ssh-keygen prints") {
   CHECK(Fingerprint(*key) == kPrint);
   CHECK(key->comment == "ann");
   CHECK(LineOf(*key) == kKey);
-  CHECK(Why(ParsePublicKey(kRsaKey)).find("'ssh-rsa' does not sign packages") !=
-        std::string::npos);
+  CHECK(Why(ParsePublicKey(kRsaKey)).find("'ssh-rsa' does not sign packages") != std::string::npos);
   CHECK(Why(ParsePublicKey("")).starts_with("BAD_REQUEST: expected a public key"));
   CHECK(Why(ParsePublicKey("ssh-ed25519 AAAA")).find("broken") != std::string::npos);
   CHECK(Why(ParsePublicKey(std::string(kKey) + "\n" + std::string(kKey))).find("one line") !=
@@ -223,7 +226,7 @@ TEST_CASE("allowed_signers say who may sign, in which namespaces and when") {
 }
 
 TEST_CASE("base64 is read with and without its end") {
-  for (const std::string text : {"", "a", "ab", "abc", "abcd"}) {
+  for (const char* text : {"", "a", "ab", "abc", "abcd"}) {
     std::string coded = ToBase64(text);
     CHECK(FromBase64(coded) == text);
     while (coded.ends_with('=')) coded.pop_back();

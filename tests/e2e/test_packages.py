@@ -210,7 +210,7 @@ def test_an_upload_that_breaks_off_is_not_seen_and_may_be_repeated(tmp_path):
 
 def test_activation_defines_all_and_tasks_name_what_serves_them(space, registry):
     one = registry.push(documents={
-        "m.yaml": machine(), "p.yaml": "plan: all\nflow: [{name: s, action: m.a}]\n"})
+        "m.yaml": machine(), "p.yaml": "plan: all\nflow: [{step: s, action: m.a}]\n"})
     assert one.state == package.PackageVersion.IDLE
     done = registry.activate("1.0.0", validate_only=True)
     assert done.changed and {document.what for document in done.documents} == {What.Value("ADDED")}
@@ -258,7 +258,7 @@ def test_a_document_that_is_gone_is_retired(space, registry):
     registry.both("1.0.0", documents={"m.yaml": machine(), "old.yaml": machine("old")})
     id = space.start("p.old")
     registry.push("2.0.0")
-    space.define("plan: outside\nflow: [{name: s, spawn: {machine: p.old}}]\n")
+    space.define("plan: outside\nflow: [{step: s, spawn: {machine: p.old}}]\n")
     with refused("FAILED_PRECONDITION", "PACKAGE_IN_USE", "outside", "p.old"):
         registry.activate("2.0.0")
     registry.activate("2.0.0", force=True)

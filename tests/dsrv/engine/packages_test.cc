@@ -214,7 +214,6 @@ TEST_CASE("the same document with upgrade goes on with the new programs, its cla
   CHECK(done.documents[0].affected == 2);
   SUBCASE("as it is") {}
   SUBCASE("after a restart") { shop.Restart(); }
-  SUBCASE("after a crash") { shop.Crash(); }
   CHECK(shop.PackageOf("claimed") == "1.1.0");
   const Task next = shop.ReadyOne();
   CHECK(next.instance == "ready");
@@ -295,7 +294,7 @@ TEST_CASE("what is named from outside is not retired without force") {
   Shop shop;
   REQUIRE(shop.Put("1.0.0", MachineM("continue", "a")));
   shop.Activate("1.0.0");
-  shop.Define("plan: outside\nflow: [{name: s, spawn: {machine: p.m}}]\n");
+  shop.Define("plan: outside\nflow: [{step: s, spawn: {machine: p.m}}]\n");
   auto refused = shop.Deactivate();
   REQUIRE(!refused);
   CHECK(refused.error().reason == Reason::kPackageInUse);
@@ -373,7 +372,7 @@ TEST_CASE("a candidate takes its share of the starts by name, and all that name 
 TEST_CASE("a pinned plan takes the documents of its own version") {
   Shop shop;
   const std::string plan =
-      "plan: all\nflow: [{name: first, spawn: {machine: m}}, {name: second, action: act}]\n---\n";
+      "plan: all\nflow: [{step: first, spawn: {machine: m}}, {step: second, action: act}]\n---\n";
   REQUIRE(shop.Put("1.0.0", plan + MachineM("continue", "a") + "action: act\nqueue: old\n"));
   REQUIRE(shop.Put("2.0.0", plan + MachineM("continue", "b") + "action: act\nqueue: fresh\n"));
   shop.Activate("1.0.0");
@@ -451,11 +450,13 @@ TEST_CASE("a schedule lives with the active version, and keeps its state") {
   const auto first = shop.Ready();
   REQUIRE(first.size() == 1);
   CHECK(first[0].package->version == "1.0.0");
+  CHECK(shop.Report(first[0], "ok"));
   shop.Activate("2.0.0");
   shop.Elapse(1h);
   const auto second = shop.Ready();
   REQUIRE(second.size() == 1);
   CHECK(second[0].package->version == "2.0.0");
+  CHECK(shop.Report(second[0], "ok"));
   shop.Activate("3.0.0");
   shop.Elapse(3h);
   CHECK(shop.Ready().empty());

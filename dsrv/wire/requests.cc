@@ -69,7 +69,7 @@ Result<Ok> FillSubject(const v1::StartRequest& request, StartArgs* args) {
   return All(
       [&] {
         return args->flow && request.machine().empty() ? Result<Ok>(Ok{})
-                                                       : Required("machine", request.machine());
+                                                       : Required("machine", args->machine);
       },
       [&] { return args->flow ? CheckNode("machine", request.machine()) : Result<Ok>(Ok{}); },
       [&] { return request.id().empty() ? Result<Ok>(Ok{}) : CheckInstanceId(request.id()); });

@@ -174,7 +174,7 @@ def test_a_put_that_is_wrong_is_refused_and_leaves_nothing(registry):
         registry.put(data[:700])
     with refused("INVALID_ARGUMENT", "BAD_PACKAGE", "m.yaml") as box:
         registry.put(archive(documents={"m.yaml": machine().replace("ok: end", "ok: no")}))
-    assert box[0].diagnostics[0].source_name == "documents/m.yaml"
+    assert "documents/m.yaml" in [one.source_name for one in box[0].diagnostics]
     assert registry.put(data, validate_only=True).created
     assert not registry.list().packages
 

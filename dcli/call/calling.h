@@ -20,6 +20,7 @@ using Stub = v1::RunnerService::Stub;
 using ScheduleStub = v1::ScheduleService::Stub;
 using AgentStub = v1::AgentService::Stub;
 using PackageStub = v1::PackageService::Stub;
+using NamespaceStub = v1::NamespaceService::Stub;
 
 std::shared_ptr<grpc::Channel> Connect(const std::string& server, const Credentials& credentials);
 // Adds the token to the call. Returns it; "" when its file is missing for a moment: then the server
@@ -60,7 +61,8 @@ struct Client::Connection {
         tokens(v1::TokenService::NewStub(channel)),
         schedules(v1::ScheduleService::NewStub(channel)),
         agents(v1::AgentService::NewStub(channel)),
-        packages(v1::PackageService::NewStub(channel)) {}
+        packages(v1::PackageService::NewStub(channel)),
+        namespaces(v1::NamespaceService::NewStub(channel)) {}
   template <typename... Arguments>
   Stub& Of(grpc::Status (Stub::*)(Arguments...)) const {
     return *stub;
@@ -81,6 +83,10 @@ struct Client::Connection {
   PackageStub& Of(grpc::Status (PackageStub::*)(Arguments...)) const {
     return *packages;
   }
+  template <typename... Arguments>
+  NamespaceStub& Of(grpc::Status (NamespaceStub::*)(Arguments...)) const {
+    return *namespaces;
+  }
 
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<Stub> stub;
@@ -88,6 +94,7 @@ struct Client::Connection {
   std::unique_ptr<ScheduleStub> schedules;
   std::unique_ptr<AgentStub> agents;
   std::unique_ptr<PackageStub> packages;
+  std::unique_ptr<NamespaceStub> namespaces;
 };
 
 template <typename Response, typename Request, typename Method>

@@ -183,6 +183,19 @@ struct LimitsOptions {
 };
 int Limits(Context& context, const LimitsOptions& options);
 
+// namespaces.cc
+struct NamespaceOptions {
+  std::string action;  // list, show, create, set, freeze, thaw, delete
+  std::string name;
+  std::vector<std::string> settings;  // KEY=VALUE
+  std::string drain;
+  bool wait = false;
+  bool yes = false;
+  bool dry_run = false;
+  bool force = false;
+};
+int Namespace(Context& context, const NamespaceOptions& options);
+
 // token.cc
 struct TokenOptions {
   std::string action;  // create, list, revoke, whoami

@@ -272,6 +272,11 @@ void OfferWord(Word word, const Before& before, Answer* answer) {
     case Word::kTokenAction:
       for (const char* action : {"create", "list", "revoke", "whoami"}) answer->Offer(action);
       return;
+    case Word::kNamespaceAction:
+      for (const char* action : {"list", "show", "create", "set", "freeze", "thaw", "delete"}) {
+        answer->Offer(action);
+      }
+      return;
     case Word::kScheduleAction:
       for (const char* action : {"show", "next", "run", "backfill", "history", "retry", "drop",
                                  "pause", "resume", "delete"}) {

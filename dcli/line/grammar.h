@@ -19,6 +19,7 @@ enum class Word {
   kStep,
   kShell,
   kTokenAction,
+  kNamespaceAction,
   kScheduleAction,
   kTriggerAction,
   kClockAction,

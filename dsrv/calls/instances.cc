@@ -61,7 +61,10 @@ Result<ControlCommand> ToControl(const Request& request, const Call& call,
 }
 
 Result<Ok> Settled(Engine& engine, const ControlCommand& command, const Result<Ok>& outcome) {
-  return outcome ? engine.Settle(command.ns, command.instance) : outcome;
+  if (!outcome) return outcome;
+  auto settled = engine.Settle(command.ns, command.instance);
+  if (settled) *command.waits = engine.WaitsOf(command.ns, command.instance);
+  return settled;
 }
 
 }  // namespace
@@ -258,6 +261,7 @@ Result<Ok> ReadControlled(const Reader& reader, const ControlCommand& command,
                           v1::Instance* reply) {
   auto view = ReadInstance(Moment(reader), command.ns, command.instance);
   if (!view) return view.error();
+  view->waits = *command.waits;
   ToProto(*view, reply);
   return Ok{};
 }

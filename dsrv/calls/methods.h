@@ -16,6 +16,7 @@
 #include "dsrv/calls/items.h"
 #include "dsrv/calls/limits.h"
 #include "dsrv/calls/method.h"
+#include "dsrv/calls/namespaces.h"
 #include "dsrv/calls/occurrences.h"
 #include "dsrv/calls/original.h"
 #include "dsrv/calls/packages.h"
@@ -205,6 +206,27 @@ inline constexpr StreamRow kReadLogs{
     Its()};
 }  // namespace agents
 
+namespace namespaces {
+inline constexpr DecideRow kCreateNamespace(
+    {"dfsmr.v1.NamespaceService/CreateNamespace", kAdmins, kChange},
+    Everywhere(), ParseCreateNamespace, RunCreateNamespace, ReplyNamespace);
+inline constexpr DecideRow kListNamespaces(  // those that the caller may see
+    {"dfsmr.v1.NamespaceService/ListNamespaces", kReaders},
+    Anywhere(), ParseListNamespaces, RunListNamespaces, ReplyListNamespaces);
+inline constexpr DecideRow kGetNamespace(
+    {"dfsmr.v1.NamespaceService/GetNamespace", kReaders},
+    ByName(), ParseGetNamespace, RunGetNamespace, ReplyNamespace);
+inline constexpr DecideRow kUpdateNamespace(  // quotas: an admin of all
+    {"dfsmr.v1.NamespaceService/UpdateNamespace", kAdmins, kChange},
+    ByName(), ParseUpdateNamespace, RunUpdateNamespace, ReplyNamespace);
+inline constexpr DecideRow kFreezeNamespace(
+    {"dfsmr.v1.NamespaceService/FreezeNamespace", kChangers, kChange},
+    ByName(), ParseFreezeNamespace, RunFreezeNamespace, ReplyFreezeNamespace);
+inline constexpr DecideRow kDeleteNamespace(
+    {"dfsmr.v1.NamespaceService/DeleteNamespace", kAdmins, kChange},
+    Everywhere(), ParseDeleteNamespace, RunDeleteNamespace, ReplyDeleteNamespace);
+}  // namespace namespaces
+
 // The original service, in namespace "default". Its calls carry no claims.
 namespace packages {
 inline constexpr StreamRow kPutPackage{
@@ -285,6 +307,9 @@ constexpr void ForEachMethod(Visit visit) {
   (visit(packages::kPutPackage), visit(packages::kFetchPackage), visit(packages::kListPackages),
    visit(packages::kGetPackage), visit(packages::kActivatePackage),
    visit(packages::kDeactivatePackage), visit(packages::kRemovePackage));
+  (visit(namespaces::kCreateNamespace), visit(namespaces::kListNamespaces),
+   visit(namespaces::kGetNamespace), visit(namespaces::kUpdateNamespace),
+   visit(namespaces::kFreezeNamespace), visit(namespaces::kDeleteNamespace));
   (visit(original::kDefine), visit(original::kStart), visit(original::kReady),
    visit(original::kMachines), visit(original::kInstances), visit(original::kTransition),
    visit(original::kRelinquish), visit(original::kChanges));

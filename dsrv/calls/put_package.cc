@@ -209,6 +209,9 @@ void PutPackageStream::AwaitRoom() {
 // In the loop: what is known of these bytes?
 void PutPackageStream::Look(Engine& engine) {
   const PackageState::Known* known = engine.packages().WithDigest(ns_, header_.digest());
+  if (auto may = engine.packages().MayPut(ns_, known ? 0 : header_.size()); !may) {
+    return engine.AfterCommit([self = self_of(), error = may.error()] { self->End(error); });
+  }
   if (known) {
     const auto version = known->version;
     engine.AfterCommit([this, self = self_of(), version] {

@@ -217,6 +217,21 @@ class PackageCalls final : public v1::PackageService::CallbackService {
   Uploads uploads_;
 };
 
+class NamespaceCalls final : public v1::NamespaceService::CallbackService {
+ public:
+  explicit NamespaceCalls(const Backend& backend) : backend_(backend) {}
+
+ private:
+  METHOD(namespaces, CreateNamespace)
+  METHOD(namespaces, ListNamespaces)
+  METHOD(namespaces, GetNamespace)
+  METHOD(namespaces, UpdateNamespace)
+  METHOD(namespaces, FreezeNamespace)
+  METHOD(namespaces, DeleteNamespace)
+
+  const Backend& backend_;
+};
+
 class Original final
     : public ::DistributedFSMRunner::WithRawCallbackMethod_Changes<
           ::DistributedFSMRunner::CallbackService> {
@@ -254,6 +269,7 @@ std::vector<std::unique_ptr<grpc::Service>> MakeServices(const Backend& backend,
   services.push_back(std::make_unique<ScheduleCalls>(backend));
   services.push_back(std::make_unique<AgentCalls>(backend));
   services.push_back(std::make_unique<PackageCalls>(backend));
+  services.push_back(std::make_unique<NamespaceCalls>(backend));
   if (original) services.push_back(std::make_unique<Original>(backend));
   return services;
 }

@@ -97,6 +97,8 @@ MachineState& Catalog::StateOf(const std::string& ns, const std::string& id) {
     machine = std::make_unique<MachineState>();
     machine->ns = ns;
     machine->id = id;
+    const auto counted = counted_.find(ns);
+    if (counted != counted_.end()) machine->space = counted->second;
   }
   return *machine;
 }
@@ -323,6 +325,65 @@ void Catalog::CompileDefined() {
           DefinitionsOf(key.first, version.definition->package.get())->definitions, &problems);
     }
   }
+}
+
+// Namespaces ------------------------------------------------------------------------------------
+
+Catalog::Counts Catalog::CountsOf(const std::string& ns) const {
+  Counts counts;
+  for (auto it = machines_.lower_bound({ns, ""}); it != machines_.end() && it->first.first == ns;
+       ++it) {
+    if (it->second->Stands()) ++counts.defined;
+    for (const auto& [number, version] : it->second->versions) {
+      counts.live += version.Alive();
+      counts.stopped += version.stopped;
+      for (const auto& [name, node] : version.nodes) {
+        counts.ready += node.ready;
+        counts.claimed += node.claimed;
+      }
+    }
+  }
+  return counts;
+}
+
+uint64_t Catalog::DefinedIn(const std::string& ns) const {
+  uint64_t defined = 0;
+  for (auto it = machines_.lower_bound({ns, ""}); it != machines_.end() && it->first.first == ns;
+       ++it) {
+    if (it->second->Stands()) ++defined;
+  }
+  return defined;
+}
+
+void Catalog::CountIn(const std::string& ns, SpaceCounts* counts) {
+  if (counts) {
+    counted_[ns] = counts;
+  } else {
+    counted_.erase(ns);
+  }
+  for (auto it = machines_.lower_bound({ns, ""}); it != machines_.end() && it->first.first == ns;
+       ++it) {
+    it->second->space = counts;
+  }
+}
+
+void Catalog::Forget(const std::string& ns, const std::function<void(MachineState&)>& visit) {
+  auto it = machines_.lower_bound({ns, ""});
+  while (it != machines_.end() && it->first.first == ns) {
+    MachineState& machine = *it->second;
+    visit(machine);
+    machine.held_back.clear();
+    machine.dropped.clear();
+    machine.space = nullptr;
+    for (auto& [number, version] : machine.versions) {
+      for (auto& [name, node] : version.nodes) node.queue = node.last_queue = nullptr;
+    }
+    forgotten_.push_back(std::move(it->second));
+    it = machines_.erase(it);
+  }
+  Changed(ns);
+  std::erase_if(own_, [&ns](const auto& one) { return one.first->ns == ns; });
+  registry_.Forget(ns);
 }
 
 // Graphs ----------------------------------------------------------------------------------------

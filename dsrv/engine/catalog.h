@@ -2,6 +2,7 @@
 // are never removed. One thread, except for the registry.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -95,6 +96,25 @@ class Catalog {
                                         const std::pair<std::string, uint32_t>& after,
                                         size_t limit) const;
 
+  // For namespaces.h -----------------------------------------------------------------------------
+
+  struct Counts {
+    uint64_t live = 0;
+    uint64_t stopped = 0;
+    uint64_t ready = 0;
+    uint64_t claimed = 0;
+    uint64_t defined = 0;  // ids
+  };
+  // Adds up what the machines of a namespace count.
+  Counts CountsOf(const std::string& ns) const;
+  uint64_t DefinedIn(const std::string& ns) const;
+  // From now on the machines of a namespace count there, too; null: they do not.
+  void CountIn(const std::string& ns, SpaceCounts* counts);
+  // Forgets all machines of a namespace without instances. What they were stays valid, since other
+  // threads may read it and timers may name it. Visits each before.
+  void Forget(const std::string& ns, const std::function<void(MachineState&)>& visit);
+  void SetFeedFloor(const std::string& ns, uint64_t seq) { registry_.SetFeedFloor(ns, seq); }
+
  private:
   Result<GraphPtr> GraphOfPlan(const Instance& instance, VersionState& version);
   void SetDestinations(MachineState& machine, VersionState& latest);
@@ -111,6 +131,8 @@ class Catalog {
   Sets without_;      // by namespace and package
   // By package version and id: the newest machine version of each.
   std::map<const PackageVersion*, std::map<std::string, VersionState*>> own_;
+  std::map<std::string, SpaceCounts*> counted_;  // by namespace
+  std::vector<std::unique_ptr<MachineState>> forgotten_;
 };
 
 }  // namespace dfsmr

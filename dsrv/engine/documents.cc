@@ -65,6 +65,9 @@ void Documents::Add(const std::string& ns, const Defined& one, Document document
   const bool first = !*head || (*head)->deleted;
   const Timestamp now = turn_.now();
   DocumentVersion added{ns, one.version, now, first ? now : (*head)->first_time, shared, package};
+  if (const auto standing = standing_.find(ns); first && standing != standing_.end()) {
+    ++standing->second;
+  }
   rows::DocumentText text{shared->source, now};
   if (package) {
     text.package = package->package;
@@ -84,6 +87,10 @@ Result<Ok> Documents::Delete(const rows::DocumentName& name, const std::string& 
   return End(name, ChangeKind::kDeleted, client, nullptr);
 }
 
+Result<Ok> Documents::Drop(const rows::DocumentName& name) {
+  return End(name, ChangeKind::kDeleted, "", nullptr, /*whosever=*/true);
+}
+
 Result<Ok> Documents::Retire(const rows::DocumentName& name, const PackageVersion& package) {
   return End(name, ChangeKind::kRetired, "", &package);
 }
@@ -95,23 +102,46 @@ Result<std::string> Documents::OwnerOf(const rows::DocumentName& name) {
 }
 
 Result<Ok> Documents::End(const rows::DocumentName& name, ChangeKind kind,
-                          const std::string& client, const PackageVersion* package) {
+                          const std::string& client, const PackageVersion* package, bool whosever) {
   auto head = HeadOf(name);
   if (!head) return head.error();
   if (!*head || (*head)->deleted) return NoSuchDocument(name);
-  if (!(*head)->package.empty() && !package) {
+  if (!(*head)->package.empty() && !package && !whosever) {
     return Error{Code::kFailedPrecondition, Reason::kOwnedByPackage,
                  std::string(Name(name.kind)) + " " + Quoted(name.name) + " belongs to package " +
                      Quoted((*head)->package) +
                      ": activate a version without it, or deactivate the package"};
   }
   (*head)->deleted = true;
+  if (const auto standing = standing_.find(std::string(name.ns)); standing != standing_.end()) {
+    --standing->second;
+  }
   rows::PutDocumentHead(turn_.writer(), name, **head);
   Append(kind, name, (*head)->version, client, package);
   if (auto keeper = keepers_.find(name.kind); keeper != keepers_.end()) {
     keeper->second->Deleted(std::string(name.ns), std::string(name.name));
   }
   return Ok{};
+}
+
+uint64_t Documents::StandingIn(const std::string& ns) {
+  if (const auto known = standing_.find(ns); known != standing_.end()) return known->second;
+  uint64_t& standing = standing_[ns];
+  for (DocumentKind kind :
+       {DocumentKind::kSchedule, DocumentKind::kTrigger, DocumentKind::kLimit}) {
+    auto scanned = rows::ScanDocuments(turn_.reader(), ns, kind, "",
+                                       [&](std::string_view, const rows::DocumentHead& head) {
+                                         if (!head.deleted) ++standing;
+                                         return true;
+                                       });
+    turn_.Trust(scanned);
+  }
+  return standing;
+}
+
+void Documents::Forget(const std::string& ns) {
+  standing_.erase(ns);
+  std::erase_if(parsed_, [&](const auto& one) { return std::get<0>(one.first) == ns; });
 }
 
 void Documents::Append(ChangeKind kind, const rows::DocumentName& name, uint32_t version,

@@ -66,8 +66,15 @@ class Documents {
   // kNotFound: it is not defined, or was deleted already. `client`: who deletes it.
   Result<Ok> Delete(const rows::DocumentName& name, const std::string& client);
 
+  // The same, whosever it is: its namespace goes.
+  Result<Ok> Drop(const rows::DocumentName& name);
+
   // A version (0: the latest) of a document that stands. kNotFound: there is none.
   Result<DocumentVersion> Find(const rows::DocumentName& name, uint32_t version = 0);
+  // How many of a namespace stand.
+  uint64_t StandingIn(const std::string& ns);
+  // Forgets a namespace of which none stands any more.
+  void Forget(const std::string& ns);
   // Whether it stands: it is defined, and was not deleted.
   Result<bool> Stands(const rows::DocumentName& name);
 
@@ -80,12 +87,13 @@ class Documents {
   void Append(ChangeKind kind, const rows::DocumentName& name, uint32_t version,
               const std::string& client, const PackageVersion* package = nullptr);
   Result<Ok> End(const rows::DocumentName& name, ChangeKind kind, const std::string& client,
-                 const PackageVersion* package);
+                 const PackageVersion* package, bool whosever = false);
 
   OpenTurn& turn_;
   const EngineOptions& options_;
   const PackageTable& packages_;
   std::map<DocumentKind, DocumentKeeper*> keepers_;
+  std::map<std::string, uint64_t> standing_;  // by namespace, once somebody has asked
   std::map<Id, DocumentVersion> parsed_;  // some that were read from the store
 };
 

@@ -27,6 +27,12 @@ namespace dfsmr {
 struct MachineState;
 struct VersionState;
 
+// What the quotas of a namespace count as it changes.
+struct SpaceCounts {
+  uint64_t live = 0;   // instances that have not stopped
+  uint64_t ready = 0;  // tokens
+};
+
 // What is kept of a node. `statistics` keeps the counts.
 struct NodeState : NodeCounts {
   Agenda::Queue* queue = nullptr;  // of a work node; null before its first ready token
@@ -44,6 +50,7 @@ class Graph {
 
   const std::shared_ptr<const Machine> machine;
   bool Has(NodeIndex node) const { return node < states_.size(); }
+  SpaceCounts* space() const;  // of its machine
   NodeState& StateOf(NodeIndex node) const {
     NodeState* state = states_[node];
     return state ? *state : LookUp(node);
@@ -94,6 +101,10 @@ struct MachineState {
   VersionState* candidate = nullptr;  // takes a share of the starts by name; null: none does
   uint32_t share = 0;                 // in hundredths of a percent
   std::map<std::string, Latency> latencies;   // by node
+  SpaceCounts* space = nullptr;  // null: its namespace has no quota that needs them
+
+  // Whether its id is taken: it is defined by hand, or by a package that has it still.
+  bool Stands() const { return candidate || (current > 0 && !retired); }
 
   // For the throttle.
   Breaker breaker;

@@ -42,6 +42,10 @@ PackageState& PackageTable::StateOf(const std::string& ns, const std::string& pa
   return packages_[{ns, package}];
 }
 
+void PackageTable::Forget(const std::string& ns) {
+  std::erase_if(packages_, [&ns](const auto& one) { return one.first.first == ns; });
+}
+
 Result<Ok> PackageTable::Recover(const rows::Reader& reader) {
   auto scanned = rows::ScanPackageVersions(reader, [this](const rows::PackageVersionRow& row) {
     StateOf(row.ns, row.package).versions[row.version] = KnownOf(row);

@@ -44,6 +44,8 @@ class PackageTable {
   // The version that is active. Null: none is.
   PackageVersionPtr Active(std::string_view ns, std::string_view package) const;
   PackageState& StateOf(const std::string& ns, const std::string& package);
+  // Those of a namespace that goes.
+  void Forget(const std::string& ns);
   // Reads what the store holds.
   Result<Ok> Recover(const rows::Reader& reader);
   const std::map<Name, PackageState>& all() const { return packages_; }

@@ -1,18 +1,8 @@
 #include "dsrv/engine/package_version.h"
 
+#include "fsm/base/fit.h"
+
 namespace dfsmr {
-namespace {
-
-// How well a pattern serves an action: the longer the better, a name better than a pattern of it;
-// 0: not at all.
-size_t Fits(std::string_view pattern, std::string_view action) {
-  if (pattern == action) return 2 * pattern.size() + 1;
-  if (pattern == "*") return 1;
-  if (!pattern.ends_with(".*")) return 0;
-  return action.starts_with(pattern.substr(0, pattern.size() - 1)) ? 2 * pattern.size() : 0;
-}
-
-}  // namespace
 
 std::string_view PackageVersion::Bare(std::string_view name) const {
   const bool own =
@@ -31,7 +21,7 @@ std::string PackageVersion::WorkerOf(std::string_view action) const {
   size_t fit = 0;
   for (const Worker& worker : workers) {
     for (const std::string& pattern : worker.serves) {
-      const size_t fits = Fits(pattern, bare);
+      const size_t fits = Fit(pattern, bare);
       if (fits <= fit) continue;
       fit = fits;
       best = &worker;

@@ -18,6 +18,12 @@ Error NoSuchPackage(const std::string& ns, const std::string& package, const std
   return {Code::kNotFound, Reason::kNoSuchPackage, "namespace " + Quoted(ns) + " has no " + what};
 }
 
+// While the upload was on its way.
+Error Gone(const std::string& ns) {
+  return {Code::kFailedPrecondition, Reason::kNamespaceDeleting,
+          "namespace " + Quoted(ns) + " was deleted while the archive came; put it again"};
+}
+
 }  // namespace
 
 uint64_t PackageStanding::Live() const {
@@ -30,7 +36,9 @@ Result<Ok> Packages::Recover() {
   std::set<std::pair<std::string, rows::UploadId>> kept;
   for (const auto& [name, state] : below_.table.all()) {
     for (const auto& [version, known] : state.versions) {
-      if (!known.removed) kept.emplace(name.first, known.upload);
+      if (known.removed) continue;
+      kept.emplace(name.first, known.upload);
+      below_.spaces.AddPackageBytes(name.first, static_cast<int64_t>(known.size));
     }
     SetCandidate(name.first, name.second, state);
   }
@@ -49,6 +57,13 @@ void Packages::Work() {
   for (const auto& [ns, upload] : std::exchange(left_, {})) {
     rows::DropUpload(below_.turn.writer(), ns, upload);
   }
+}
+
+void Packages::Forget(const std::string& ns) {
+  const auto of_it = [&ns](const auto& one) { return one.first == ns; };
+  std::erase_if(uploads_, of_it);
+  std::erase_if(left_, of_it);
+  below_.table.Forget(ns);
 }
 
 // The registry ----------------------------------------------------------------------------------
@@ -118,6 +133,11 @@ PackageStanding Packages::StandingOf(const PackageVersion& version) const {
 
 // Puts ------------------------------------------------------------------------------------------
 
+Result<Ok> Packages::MayPut(const std::string& ns, uint64_t bytes) const {
+  auto may = below_.spaces.MayUse(ns);
+  return may && bytes > 0 ? below_.spaces.MayPut(ns, bytes) : may;
+}
+
 rows::UploadId Packages::BeginUpload(const std::string& ns) {
   const rows::UploadId upload{below_.turn.epoch(), below_.turn.NextId()};
   uploads_.emplace(ns, upload);
@@ -126,11 +146,13 @@ rows::UploadId Packages::BeginUpload(const std::string& ns) {
 
 void Packages::PutPiece(const std::string& ns, rows::UploadId upload, uint32_t number,
                         std::string bytes) {
+  if (!uploads_.contains({ns, upload})) return;
   rows::PutPiece(below_.turn.writer(), ns, upload, number, std::move(bytes));
 }
 
 void Packages::PutText(const std::string& ns, rows::UploadId upload, const std::string& path,
                        std::string text) {
+  if (!uploads_.contains({ns, upload})) return;
   rows::PutPackageText(below_.turn.writer(), ns, upload, path, std::move(text));
 }
 
@@ -162,6 +184,14 @@ Result<bool> Packages::Finish(rows::PackageVersionRow row) {
     if (!there) return there.error();
     return false;
   }
+  if (!uploads_.contains({row.ns, row.upload})) return Gone(row.ns);
+  if (auto may = MayPut(row.ns, row.size); !may) {
+    Abandon(row.ns, row.upload);
+    return may.error();
+  }
+  (void)below_.spaces.Use(row.ns);
+  /*mutant package-bytes-uncounted*/ below_.spaces.AddPackageBytes(
+      row.ns, static_cast<int64_t>(row.size)); /*end*/
   uploads_.erase({row.ns, row.upload});
   row.put_time = below_.turn.now();
   rows::PutPackageVersion(below_.turn.writer(), row);
@@ -209,6 +239,7 @@ void Packages::RemoveOne(PackageState& state, const std::string& version, const 
   (*row)->manifest.clear();
   rows::PutPackageVersion(below_.turn.writer(), **row);
   known.removed = true;
+  below_.spaces.AddPackageBytes(removed.ns, -static_cast<int64_t>(known.size));
   Tell(ChangeKind::kPackageRemoved, removed, by, "");
 }
 

@@ -36,6 +36,7 @@
 #include "dsrv/engine/compile.h"
 #include "dsrv/engine/documents.h"
 #include "dsrv/engine/limits.h"
+#include "dsrv/engine/namespaces.h"
 #include "dsrv/engine/package_table.h"
 #include "dsrv/engine/statistics.h"
 #include "dsrv/engine/triggers.h"
@@ -109,6 +110,7 @@ class Packages {
     Upgrades& upgrades;
     Limits& limits;
     Triggers& triggers;
+    Spaces& spaces;
     const EngineOptions& options;
   };
   explicit Packages(const Below& below) : below_(below) {}
@@ -119,6 +121,8 @@ class Packages {
   Result<Ok> Recover();
   // In each pass: drops what is left of uploads that broke.
   void Work();
+  // Forgets those of a namespace that goes. Uploads into it end with NAMESPACE_DELETING.
+  void Forget(const std::string& ns);
 
   // The registry. NO_SUCH_PACKAGE.
   //
@@ -130,6 +134,9 @@ class Packages {
   PackageStanding StandingOf(const PackageVersion& version) const;
   const PackageTable& table() const { return below_.table; }
 
+  // Whether an archive of so many bytes may come: NO_SUCH_NAMESPACE, NAMESPACE_DELETING,
+  // QUOTA_EXCEEDED.
+  Result<Ok> MayPut(const std::string& ns, uint64_t bytes) const;
   // Puts. Pieces and texts first, in turns of their own, then the version. What was begun is
   // finished or abandoned.
   rows::UploadId BeginUpload(const std::string& ns);
@@ -139,7 +146,8 @@ class Packages {
   void Abandon(const std::string& ns, rows::UploadId upload);
   // Whether the version may be put: VERSION_EXISTS. True: it is there already.
   Result<bool> IsThere(const rows::PackageVersionRow& row) const;
-  // True: it is new. False: it was there already, and the upload is dropped.
+  // True: it is new. False: it was there already, and the upload is dropped. An error: as of MayPut
+  // and IsThere.
   Result<bool> Finish(rows::PackageVersionRow row);
 
   // What an activation is to be compiled from; or what has become of it, when there was nothing to
@@ -177,6 +185,7 @@ class Packages {
   std::optional<Error> Taken(const ActivateArgs& args, const std::vector<std::string>& ids) const;
   std::vector<DocumentChange> RetiredBy(const std::string& ns, const PackageVersionPtr& active,
                                         const PackageVersion* next);
+  Result<Ok> CheckRoom(const ActivateArgs& args, const Plan& plan) const;
   Result<Ok> CheckNamed(const ActivateArgs& args, const std::vector<DocumentChange>& retired);
   Result<std::vector<std::string>> NamersOf(const std::string& ns, const std::string& package,
                                             const std::vector<DocumentChange>& retired);

@@ -115,6 +115,7 @@ std::optional<Result<Activated>> Packages::WithoutCompiling(const ActivateArgs& 
 }
 
 Result<Packages::Asked> Packages::Ask(const ActivateArgs& args) {
+  if (auto may = below_.spaces.MayChange(args.ns); !may) return may.error();
   auto target = TargetOf(args);
   if (!target) return target.error();
   if (auto active = CheckActive(args, *target->state); !active) return active.error();
@@ -266,6 +267,16 @@ Result<Ok> Packages::CheckNamed(const ActivateArgs& args,
                    "; change these first, or retire them all the same (--force)"};
 }
 
+// Whether the quota of the namespace has room for what is new.
+Result<Ok> Packages::CheckRoom(const ActivateArgs& args, const Plan& plan) const {
+  uint64_t more = 0;
+  for (const DocumentChange& one : plan.changes) {
+    if (one.what == DocumentChange::What::kAdded) ++more;
+  }
+  if (more <= plan.retired.size()) return Ok{};
+  return below_.spaces.MayDefine(args.ns, more - plan.retired.size());
+}
+
 Result<Packages::Plan> Packages::PlanOf(const ActivateArgs& args, const PackageVersionPtr& version,
                                         const Sources& sources) {
   Plan plan;
@@ -287,6 +298,7 @@ Result<Packages::Plan> Packages::PlanOf(const ActivateArgs& args, const PackageV
   }
   if (auto refused = Taken(args, taken)) return *std::move(refused);
   if (auto free = CheckNamed(args, plan.retired); !free) return free.error();
+  if (auto room = CheckRoom(args, plan); !room) return room.error();
   if (args.share > 0) return plan;
   if (auto refused = below_.triggers.Refuse(args.ns, sources.documents)) return *refused;
   if (auto refused = below_.limits.Refuse(args.ns, sources.documents)) return *refused;
@@ -298,6 +310,7 @@ Result<Packages::Plan> Packages::PlanOf(const ActivateArgs& args, const PackageV
 std::optional<Result<Activated>> Packages::Activate(const ActivateArgs& given, Sources* sources,
                                                     const Compiled& compiled) {
   ActivateArgs args = given;
+  if (auto may = below_.spaces.MayChange(args.ns); !may) return Result<Activated>(may.error());
   auto target = TargetOf(args);
   if (!target) return Result<Activated>(target.error());
   if (auto active = CheckActive(args, *target->state); !active) {

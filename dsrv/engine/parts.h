@@ -8,6 +8,7 @@
 #include "dsrv/engine/catalog.h"
 #include "dsrv/engine/changer.h"
 #include "dsrv/engine/claims.h"
+#include "dsrv/engine/deletions.h"
 #include "dsrv/engine/desk.h"
 #include "dsrv/engine/documents.h"
 #include "dsrv/engine/dry_runs.h"
@@ -19,6 +20,7 @@
 #include "dsrv/engine/hooks.h"
 #include "dsrv/engine/launcher.h"
 #include "dsrv/engine/limits.h"
+#include "dsrv/engine/namespaces.h"
 #include "dsrv/engine/occurrences.h"
 #include "dsrv/engine/package_table.h"
 #include "dsrv/engine/packages.h"
@@ -53,6 +55,7 @@ struct Engine::Parts {
   PackageTable package_table;
   Catalog catalog;
   Documents documents;
+  Spaces spaces;
   Occurrences occurrences;
   Statistics statistics;
   Residents residents;
@@ -89,6 +92,7 @@ struct Engine::Parts {
   Retention retention;
   Triggers triggers;
   Packages packages;
+  Deletions deletions;
   // The parts that hear of changes, in this order. Their work is done in this order, too: a part
   // works only when the parts before it have nothing left to do.
   const std::vector<Part*> all;

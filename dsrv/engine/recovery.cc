@@ -50,7 +50,8 @@ Result<Ok> Engine::Recover(uint64_t epoch, Timestamp now) {
   if (!done) return done;
   const rows::ClockRow clock = kept->value_or(rows::ClockRow{});
   parts_->turn.Recover(epoch, *first, *last, std::max(now, clock.time), clock.last_change);
-  done = parts_->package_table.Recover(parts_->turn.reader());
+  done = parts_->spaces.Recover();
+  if (done) done = parts_->package_table.Recover(parts_->turn.reader());
   if (done) done = LoadMachines();
   if (done) done = parts_->statistics.Recover();
   if (done) done = parts_->groups.Recover();
@@ -62,6 +63,10 @@ Result<Ok> Engine::Recover(uint64_t epoch, Timestamp now) {
   if (done) done = parts_->backfills.Recover();
   if (done) done = parts_->triggers.Recover();
   if (done) done = parts_->packages.Recover();
+  if (!done) return done;
+  parts_->spaces.Loaded();
+  for (const std::string& ns : parts_->spaces.Frozen()) parts_->agenda.SetFrozen(ns, true);
+  parts_->deletions.Recover();
   return done;
 }
 

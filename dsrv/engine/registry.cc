@@ -10,9 +10,37 @@ void Registry::Add(MachineVersionPtr definition) {
   versions.all.push_back(std::move(definition));
 }
 
+void Registry::Forget(const std::string& ns) {
+  const WriteLock lock(mutex_);
+  auto it = machines_.lower_bound({ns, ""});
+  while (it != machines_.end() && it->first.first == ns) {
+    Versions& removed = removed_[it->first];
+    if (!removed.all.empty()) kept_.push_back(std::move(removed));
+    removed = std::move(it->second);
+    it = machines_.erase(it);
+  }
+}
+
+uint64_t Registry::FeedFloor(std::string_view ns) const {
+  const ReadLock lock(mutex_);
+  const auto it = floors_.find(ns);
+  return it == floors_.end() ? 0 : it->second;
+}
+
+void Registry::SetFeedFloor(const std::string& ns, uint64_t seq) {
+  const WriteLock lock(mutex_);
+  floors_[ns] = seq;
+}
+
 const Registry::Versions* Registry::VersionsOf(std::string_view ns, std::string_view id) const {
   auto it = machines_.find(std::pair(std::string(ns), std::string(id)));
   return it == machines_.end() ? nullptr : &it->second;
+}
+
+const Registry::Versions* Registry::RemovedOf(std::string_view ns, std::string_view id) const {
+  if (removed_.empty()) return nullptr;
+  auto it = removed_.find(std::pair(std::string(ns), std::string(id)));
+  return it == removed_.end() ? nullptr : &it->second;
 }
 
 MachineVersionPtr Registry::Find(std::string_view ns, std::string_view id, uint32_t version) const {
@@ -27,6 +55,7 @@ MachineVersionPtr Registry::Find(std::string_view ns, std::string_view id, uint3
 const Machine* Registry::Resolve(std::string_view ns, std::string_view id, uint32_t version) const {
   const ReadLock lock(mutex_);
   const Versions* versions = VersionsOf(ns, id);
+  if (!versions) versions = RemovedOf(ns, id);
   if (!versions || version == 0 || version > versions->all.size()) return nullptr;
   return &versions->all[version - 1]->machine;
 }
@@ -39,6 +68,7 @@ void Registry::StandFor(const MachineVersion& version, MachineVersionPtr as) {
 MachineVersionPtr Registry::Now(std::string_view ns, std::string_view id, uint32_t version) const {
   const ReadLock lock(mutex_);
   const Versions* versions = VersionsOf(ns, id);
+  if (!versions) versions = RemovedOf(ns, id);
   if (!versions || version == 0 || version > versions->all.size()) return nullptr;
   const auto as = versions->as.find(version);
   return as == versions->as.end() ? versions->all[version - 1] : as->second;

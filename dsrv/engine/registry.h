@@ -36,7 +36,12 @@ class Registry {
   void Add(MachineVersionPtr definition);
   // Version 0 is the one that the name means. Null: there is no such version.
   MachineVersionPtr Find(std::string_view ns, std::string_view id, uint32_t version = 0) const;
-  // The same. Valid as long as the registry, because definitions are never removed.
+  // Removes those of a namespace.
+  void Forget(const std::string& ns);
+  // The records of the feed up to it are not of the namespace that has this name now; 0: all are.
+  uint64_t FeedFloor(std::string_view ns) const;
+  void SetFeedFloor(const std::string& ns, uint64_t seq);
+  // The same. Valid as long as the registry: what was removed is kept.
   const Machine* Resolve(std::string_view ns, std::string_view id, uint32_t version) const;
   rows::Resolve resolve() const;  // calls Resolve
   // From now on live instances of `version` count as those of the later version `as`, which is the
@@ -53,9 +58,14 @@ class Registry {
   };
   const Versions* VersionsOf(std::string_view ns, std::string_view id) const
       REQUIRES_SHARED(mutex_);
+  const Versions* RemovedOf(std::string_view ns, std::string_view id) const REQUIRES_SHARED(mutex_);
 
   mutable SharedMutex mutex_;
   std::map<std::pair<std::string, std::string>, Versions> machines_ GUARDED(mutex_);
+  // What was removed last of a name, for rows that were read before; and all before that.
+  std::map<std::pair<std::string, std::string>, Versions> removed_ GUARDED(mutex_);
+  std::vector<Versions> kept_ GUARDED(mutex_);
+  std::map<std::string, uint64_t, std::less<>> floors_ GUARDED(mutex_);
 };
 
 }  // namespace dfsmr

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "dsrv/engine/namespaces.h"
 #include "fsm/base/limits.h"
 #include "storage/rows/graph.h"
 #include "storage/rows/instance.h"
@@ -277,9 +278,13 @@ void Residents::SettleDue() {
 Timestamp Residents::ExpiryOf(const Resident& resident) const {
   // In the next turn, which drops what expired before it began.
   if (resident.fleeting) return std::min(resident.instance.end_time, turn_.began());
-  const auto& retention = resident.version->definition->machine.retention;
-  const Timestamp expiry = After(/*mutant planted-20*/ resident.instance.end_time /*end*/,
-                                 retention.value_or(options_.retention));
+  const auto& own = resident.version->definition->machine.retention;
+  Duration retention = own.value_or(options_.retention);
+  if (const auto cap = spaces_->RetentionCap(resident.instance.ns, resident.instance.end_time)) {
+    /*mutant quota-retention-ignored*/ retention = std::min(retention, *cap); /*end*/
+  }
+  const Timestamp expiry =
+      After(/*mutant planted-20*/ resident.instance.end_time /*end*/, retention);
   if (!turn_.has_virtual_clock()) return expiry;
   // The clock stood a little before the time of the change; see OpenTurn.
   return std::chrono::floor<std::chrono::duration<int64_t, std::deci>>(expiry);

@@ -216,7 +216,10 @@ Result<VersionState*> Starter::VersionAt(const StartArgs& args) {
 }
 
 Result<Starter::Prepared> Starter::Examine(StartArgs args, const Earlier& earlier,
-                                           Limits::Reserved* reserved) {
+                                           Limits::Reserved* reserved, uint64_t before) {
+  if (args.outside) {
+    if (auto may = spaces_.MayChange(args.ns); !may) return may.error();
+  }
   if (args.flow && args.machine.empty()) {
     args.machine = args.flow->id.empty() ? "adhoc" : args.flow->id;
   }
@@ -228,6 +231,10 @@ Result<Starter::Prepared> Starter::Examine(StartArgs args, const Earlier& earlie
   if (args.id.empty()) {
     const uint64_t random = turn_.random() + turn_.NextId() * 0x9e3779b97f4a7c15ull;
     args.id = NewId(turn_.now(), Mix(random));
+  }
+  if (args.outside) {
+    auto may = spaces_.MayStart(args.ns, args.dry_run, before);
+    if (!may) return may.error();
   }
   auto version = VersionOf(args);
   if (!version) return version.error();
@@ -275,11 +282,14 @@ Result<std::vector<Starter::Prepared>> Starter::Prepare(std::vector<StartArgs> s
   prepared.reserve(starts.size());  // `earlier` points into it
   Earlier earlier;
   Limits::Reserved reserved;
+  std::map<std::string, uint64_t> before;  // by namespace
   for (StartArgs& args : starts) {
     const std::string machine = args.machine;
     const std::string id = args.id;
-    auto one = Examine(std::move(args), earlier, &reserved);
+    uint64_t& made = before[args.ns];
+    auto one = Examine(std::move(args), earlier, &reserved, made);
     if (!one) return RefusedStart(prepared.size(), machine, id, one.error());
+    if (one->version) ++made;
     const StartArgs& added = prepared.emplace_back(*std::move(one)).args;
     earlier.emplace(std::pair(added.ns, added.id), &added);
   }
@@ -291,6 +301,7 @@ Resident* Starter::Begin(Prepared prepared) {
   // Nothing that was there when it was prepared is gone; only the store may fail, and then the turn
   // does, too.
   auto ended = EndedOf(prepared.args, {});
+  if (prepared.args.outside) spaces_.Started(prepared.args.ns);
   Resident& resident = Create(std::move(prepared));
   Run(resident, ended ? *ended : Ended());
   return &resident;

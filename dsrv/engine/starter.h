@@ -10,6 +10,7 @@
 #include "dsrv/engine/changer.h"
 #include "dsrv/engine/followers.h"
 #include "dsrv/engine/limits.h"
+#include "dsrv/engine/namespaces.h"
 #include "dsrv/engine/package_table.h"
 #include "dsrv/engine/planner.h"
 #include "dsrv/engine/residents.h"
@@ -19,7 +20,7 @@ namespace dfsmr {
 class Starter {
  public:
   Starter(OpenTurn& turn, Catalog& catalog, Residents& residents, Changer& changer, Limits& limits,
-          Followers& followers, Planner& planner, const PackageTable& packages)
+          Followers& followers, Planner& planner, Spaces& spaces, const PackageTable& packages)
       : turn_(turn),
         catalog_(catalog),
         residents_(residents),
@@ -27,6 +28,7 @@ class Starter {
         limits_(limits),
         followers_(followers),
         planner_(planner),
+        spaces_(spaces),
         packages_(packages) {}
 
   // The started instance, or an earlier one with the same id that was started in the same way.
@@ -51,8 +53,10 @@ class Starter {
   using Earlier = std::map<std::pair<std::string, std::string>, const StartArgs*>;  // by ns and id
 
   // `earlier`: the starts of the same report that come before this one.
-  // `reserved`: the places under limits that these are to take; null: there are none.
-  Result<Prepared> Examine(StartArgs args, const Earlier& earlier, Limits::Reserved* reserved);
+  // `reserved`: the places under limits that these are to take; null: there are none. `before`: how
+  // many of them make an instance.
+  Result<Prepared> Examine(StartArgs args, const Earlier& earlier, Limits::Reserved* reserved,
+                           uint64_t before = 0);
   // Whether the id is taken by an instance that was started in the same way. An error: by another
   // one.
   Result<bool> Exists(const StartArgs& args, const Earlier& earlier);
@@ -73,6 +77,7 @@ class Starter {
   Limits& limits_;
   Followers& followers_;
   Planner& planner_;
+  Spaces& spaces_;
   const PackageTable& packages_;
 };
 

@@ -17,6 +17,7 @@
 #include "fsm/rules/rules.h"
 #include "fsm/when/document.h"
 #include "storage/rows/feed.h"
+#include "storage/rows/space.h"
 #include "storage/store.h"
 
 namespace dfsmr {
@@ -107,6 +108,7 @@ struct StartArgs {
   std::optional<OnConflict> on_conflict;  // in place of what the documents say; not of `asks`
   bool force = false;                     // begins past all limits, and counts
   bool dry_run = false;                   // it is walked without effects
+  bool outside = false;  // a caller asks for it, so quotas and a freeze may refuse it
 };
 // As deep in a chain of change triggers as the instance that starts it, whatever way it does; and a
 // dry run, if that is one.
@@ -262,6 +264,12 @@ struct EngineOptions {
   // or left to later passes. Each of these reaches `portion` steps, so that it holds up nobody.
   size_t steps_at_once = 1'000;
   size_t portion = 250;
+  // Namespaces: whether only those exist that were made by name, and the quotas of those that have
+  // none of their own.
+  bool closed_namespaces = false;
+  rows::Quotas quotas = {};
+  // Hears that a namespace goes, when that is durable: its access tokens are gone from the store.
+  std::function<void(const std::string& ns)> tokens_gone;
   // Hears of each instance that retention removes, in the turn that does it. Absent: nobody does.
   std::function<void(const std::string& ns, const std::string& id)> removed;
 };

@@ -55,11 +55,14 @@ Result<rows::AgentRow> ToAgent(const v1::Register& in, const v1::ReadyRequest& o
                                const std::string& address) {
   auto checked =
       All([&] { return CheckName("register.name", in.name()); },
-          [&] { return Required("register.session", in.session()); },
           [&] { return CheckSession(in.session()); },
           [&] { return CheckText("register.version", in.version(), limits::kLabelValue); },
           [&] { return CheckHost(in.host()); }, [&] { return CheckLabels(in.labels()); });
   if (!checked) return checked.error();
+  if (in.session().empty()) {
+    return Bad("register.session must be given: 1 to " + std::to_string(limits::kSessionName) +
+               " printable characters, new in each process");
+  }
   if (static_cast<size_t>(in.cached_size()) > limits::kCachedPackages) {
     return TooLarge("register.cached", static_cast<size_t>(in.cached_size()),
                     limits::kCachedPackages);

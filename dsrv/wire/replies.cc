@@ -21,6 +21,7 @@ static_assert(static_cast<int>(ChangeKind::kOccurred) == v1::Change::OCCURRED);
 static_assert(static_cast<int>(ChangeKind::kStartRefused) == v1::Change::START_REFUSED);
 static_assert(static_cast<int>(ChangeKind::kPackagePushed) == v1::Change::PACKAGE_PUSHED);
 static_assert(static_cast<int>(ChangeKind::kRetired) == v1::Change::RETIRED);
+static_assert(static_cast<int>(ChangeKind::kNamespaceDeleted) == v1::Change::NAMESPACE_DELETED);
 
 void Set(Timestamp t, google::protobuf::Timestamp* out) {
   const int64_t us = Micros(t);
@@ -157,7 +158,16 @@ void ToProto(const WaitView& wait, v1::Wait* out) {
   if (wait.until != kNever) Set(wait.until, out->mutable_until());
 }
 
-void ToProto(const Token& token, const std::string& node, uint32_t tries_limit, v1::Token* out) {
+// Sent to the agent that has the claim, and not done yet.
+void ShowOrder(const Instance& instance, const Claim& claim, v1::Claim* out) {
+  if (!instance.Cancelling() || !claim.operation || claim.operation->agent.empty()) return;
+  if (!claim.Begun() || claim.ended) return;
+  out->set_order(v1::CancelRequest::CANCEL);
+  Set(instance.cancel_time, out->mutable_order_time());
+}
+
+void ToProto(const Instance& instance, const Token& token, const std::string& node,
+             uint32_t tries_limit, v1::Token* out) {
   out->set_node(node);
   out->set_tries(TriesOf(token));
   out->set_tries_limit(tries_limit);
@@ -166,7 +176,9 @@ void ToProto(const Token& token, const std::string& node, uint32_t tries_limit, 
   out->set_attempt(token.attempt);
   out->set_params(token.params);
   for (const Claim& claim : token.claims) {
-    if (!claim.given_back) ToProto(claim, out->add_claims());
+    if (claim.given_back) continue;
+    ToProto(claim, out->add_claims());
+    ShowOrder(instance, claim, out->mutable_claims(out->claims_size() - 1));
   }
   if (token.state != TokenState::kDone && token.available_at != kNever) {
     Set(token.available_at, out->mutable_available_at());
@@ -239,7 +251,7 @@ void ToProto(const InstanceView& view, v1::Instance* out) {
   out->set_leftovers(static_cast<uint32_t>(waits.leftovers));
   for (size_t i = 0; i < instance.tokens.size() && i < limits::kTokensShown; ++i) {
     v1::Token* token = out->add_tokens();
-    ToProto(instance.tokens[i], view.nodes[i], view.tries_limits[i], token);
+    ToProto(instance, instance.tokens[i], view.nodes[i], view.tries_limits[i], token);
     const auto why = waits.why.find(instance.tokens[i].visit);
     if (why != waits.why.end() && token->state() == v1::Token::READY) token->set_why(why->second);
     const auto of_token = waits.tokens.find(instance.tokens[i].visit);

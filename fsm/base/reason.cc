@@ -57,6 +57,11 @@ constexpr Row kNames[] = {
     {Reason::kAuditFailed, "AUDIT_FAILED"},
     {Reason::kBadToken, "BAD_TOKEN"},
     {Reason::kNotAllowed, "NOT_ALLOWED"},
+    {Reason::kNoSuchNamespace, "NO_SUCH_NAMESPACE"},
+    {Reason::kNamespaceExists, "NAMESPACE_EXISTS"},
+    {Reason::kNamespaceFrozen, "NAMESPACE_FROZEN"},
+    {Reason::kNamespaceDeleting, "NAMESPACE_DELETING"},
+    {Reason::kQuotaExceeded, "QUOTA_EXCEEDED"},
 };
 
 }  // namespace

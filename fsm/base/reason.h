@@ -60,6 +60,11 @@ enum class Reason : uint8_t {
   kAuditFailed,
   kBadToken,
   kNotAllowed,
+  kNoSuchNamespace,
+  kNamespaceExists,
+  kNamespaceFrozen,
+  kNamespaceDeleting,
+  kQuotaExceeded,
 };
 
 // The word that travels: "STALE_CLAIM". "" for kNone and kOther.

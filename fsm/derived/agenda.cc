@@ -101,6 +101,7 @@ Agenda::Queue* Agenda::QueueFor(const QueueKey& key) {
     }
   }
   if (!gates_.empty()) EnterGates(queue);
+  if (!frozen_.empty()) queue->frozen = frozen_.contains(key.ns);
   return queue;
 }
 
@@ -149,6 +150,32 @@ uint64_t Agenda::ReadyIn(const std::string& ns, Subject subject, const std::stri
   return ready;
 }
 
+void Agenda::SetFrozen(const std::string& ns, bool frozen) {
+  if (frozen) {
+    frozen_.insert(ns);
+  } else {
+    frozen_.erase(ns);
+  }
+  const std::string prefix = ns + '\0';
+  for (auto it = queues_.lower_bound(prefix); it != queues_.end() && it->first.starts_with(prefix);
+       ++it) {
+    it->second->frozen = frozen;
+    Rerank(it->second.get());
+  }
+}
+
+void Agenda::DropNamespace(const std::string& ns) {
+  const std::string prefix = ns + '\0';
+  for (auto it = queues_.lower_bound(prefix);
+       it != queues_.end() && it->first.starts_with(prefix);) {
+    Queue* queue = (it++)->second.get();
+    DropQueue(queue);
+    Erase(queue);
+  }
+  std::erase_if(gates_, [&prefix](const auto& gate) { return gate.first.starts_with(prefix); });
+  frozen_.erase(ns);
+}
+
 bool Agenda::IsClosed(const Queue* queue) { return queue->closed > 0; }
 
 void Agenda::Attach(Group* group, Queue* queue) {
@@ -159,7 +186,8 @@ void Agenda::Attach(Group* group, Queue* queue) {
 // Brings what the groups know of a queue up to date.
 void Agenda::Rerank(Queue* queue) {
   std::optional<Queue::Place> place;
-  if (!queue->empty() && /*mutant closed-queue-served*/ queue->closed == 0 /*end*/)
+  if (!queue->empty() && /*mutant closed-queue-served*/ queue->closed == 0 /*end*/ &&
+      /*mutant frozen-handed-out*/ !queue->frozen /*end*/)
     place = {queue->priority(), queue->oldest(), queue->served};
   if (place == queue->place) return;
   for (Group* group : queue->groups) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 
+#include "fsm/base/fit.h"
 #include "fsm/base/names.h"
 #include "fsm/yaml/tree.h"
 
@@ -126,9 +127,7 @@ class WorkerReader {
       const Field item = list ? field->Item(i) : *field;
       std::string pattern;
       if (!ReadText(item, &pattern)) continue;
-      std::string_view stem = pattern;
-      if (stem.ends_with(".*")) stem.remove_suffix(2);
-      const auto problem = pattern == "*" ? std::nullopt : NameProblem("action", stem);
+      const auto problem = ActionPatternProblem(pattern);
       if (problem) {
         item.Fail(*problem + "; serves takes NAME, NAME.* and *");
       } else {
@@ -352,6 +351,12 @@ WorkersFile ParseWorkersFile(std::string_view text, std::string_view source_name
   Reporter reporter(source_name);
   const YamlTree tree = ReadYaml(text, &reporter);
   WorkersFile file;
+  if (tree.documents.empty()) {
+    Reporter empty(source_name);
+    empty.Error({1, 1}, "workers", "the file is empty; it needs workers: {NAME: {run: COMMAND}}");
+    *diagnostics = std::move(empty).Take();
+    return file;
+  }
   for (const YamlDocument& document : tree.documents) {
     if (document.root == nullptr) continue;
     if (&document != &tree.documents.front()) {
@@ -364,12 +369,10 @@ WorkersFile ParseWorkersFile(std::string_view text, std::string_view source_name
   return file;
 }
 
-size_t Fit(std::string_view pattern, std::string_view action) {
-  if (pattern == action) return SIZE_MAX;
-  if (pattern == "*") return 1;
-  if (!pattern.ends_with(".*")) return 0;
-  pattern.remove_suffix(1);
-  return action.starts_with(pattern) ? pattern.size() + 1 : 0;
+std::optional<std::string> ActionPatternProblem(std::string_view pattern) {
+  if (pattern == "*") return std::nullopt;
+  if (pattern.ends_with(".*")) pattern.remove_suffix(2);
+  return NameProblem("action", pattern);
 }
 
 const Worker* Serving(const std::vector<Worker>& workers, std::string_view action) {

@@ -74,9 +74,8 @@ void ReadCommand(const Field& field, const ProgramFinder& find, std::vector<std:
 WorkersFile ParseWorkersFile(std::string_view text, std::string_view source_name,
                              const ProgramFinder& find, std::vector<Diagnostic>* diagnostics);
 
-// How well a pattern serves an action: the longer the better, a name better than a pattern of it;
-// 0: not at all.
-size_t Fit(std::string_view pattern, std::string_view action);
+// What is wrong with a pattern of actions: NAME, NAME.* or *; nullopt when it is fine.
+std::optional<std::string> ActionPatternProblem(std::string_view pattern);
 // The worker that serves the action best; null: none does.
 const Worker* Serving(const std::vector<Worker>& workers, std::string_view action);
 

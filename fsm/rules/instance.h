@@ -58,7 +58,9 @@ enum class ChangeKind : uint8_t {
   kPackageActivated,
   kPackageDeactivated,
   kPackageRemoved,
-  kRetired
+  kRetired,
+  kNamespaceChanged = 50,
+  kNamespaceDeleted
 };
 bool IsChangeKind(uint32_t number);  // whether a kind has it; kNone has not
 enum class CancelMode : uint8_t { kNone, kCancel, kForce, kKill };  // the later, the harder

@@ -44,14 +44,6 @@ bool Among(const std::vector<Value>& filter, const One& one) {
   return filter.empty() || std::ranges::find(filter, one) != filter.end();
 }
 
-// "SUCCESS: …": how an instance has ended, as the note of FINISHED begins.
-bool TellsResult(const ChangeSource& source, const Event& change) {
-  const std::string_view note = change.note;
-  return std::ranges::any_of(source.results, [note](InstanceResult result) {
-    return note.substr(0, note.find(':')) == Name(result);
-  });
-}
-
 std::string Joined(const std::vector<std::string>& words) {
   std::string text;
   for (size_t i = 0; i < words.size(); ++i) {
@@ -105,6 +97,18 @@ std::string_view Name(ChangeKind kind) {
 
 std::span<const std::pair<std::string_view, ChangeKind>> ChangeKindNames() { return kKinds; }
 
+InstanceResult ResultTold(const Event& change) {
+  if (change.kind != ChangeKind::kFinished) return InstanceResult::kNone;
+  const std::string_view note = change.note;  // "SUCCESS: …"
+  const std::string_view word = note.substr(0, note.find(':'));
+  for (const InstanceResult result :
+       {InstanceResult::kSuccess, InstanceResult::kWarning, InstanceResult::kError,
+        InstanceResult::kCancelled, InstanceResult::kAborted}) {
+    if (word == Name(result)) return result;
+  }
+  return InstanceResult::kNone;
+}
+
 bool Passes(const ChangeSource& source, const Event& change) {
   static const Event::About kNothing;
   const Event::About& about = change.about ? *change.about : kNothing;
@@ -113,8 +117,7 @@ bool Passes(const ChangeSource& source, const Event& change) {
     return false;
   }
   if (!Among(source.groups, about.group) || !Among(source.causes, about.cause)) return false;
-  return source.results.empty() || change.kind != ChangeKind::kFinished ||
-         TellsResult(source, change);
+  return change.kind != ChangeKind::kFinished || Among(source.results, ResultTold(change));
 }
 
 bool Passes(const ChangeSource& source, const Event& change, InstanceResult result,

@@ -34,6 +34,10 @@ void PutDocumentHead(const Writer& writer, DocumentName name, const DocumentHead
   writer.batch.Put(HeadKey(writer.partition, name), out.SerializeAsString());
 }
 
+void DropDocumentHead(const Writer& writer, DocumentName name) {
+  writer.batch.Delete(HeadKey(writer.partition, name));
+}
+
 void PutDocumentText(const Writer& writer, DocumentName name, uint32_t version,
                      const DocumentText& text) {
   record::Document out;

@@ -33,6 +33,7 @@ struct DocumentText {
 };
 
 void PutDocumentHead(const Writer& writer, DocumentName name, const DocumentHead& head);
+void DropDocumentHead(const Writer& writer, DocumentName name);
 void PutDocumentText(const Writer& writer, DocumentName name, uint32_t version,
                      const DocumentText& text);
 // nullopt: nobody has defined it.

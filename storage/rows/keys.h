@@ -54,6 +54,7 @@
 //   0x28 leftover  ns agent claim(8, 8)    record.Leftover: what an agent still holds of a visit
 //   that is
 //                                          over
+//   0x31 namespace ns                     record.Namespace
 //   0x30 clock                             record.Clock, of a partition whose clock is virtual
 //   0x24 group     ns group                record.InstanceGroup
 //   0x25 members   ns group instance       index
@@ -123,6 +124,7 @@ enum Kind : uint8_t {
   kAgent = 0x27,
   kLeftover = 0x28,
   kClock = 0x30,
+  kSpace = 0x31,
   kGroupHead = 0x24,
   kMember = 0x25,
   kByCause = 0x26,

@@ -101,4 +101,5 @@ def main():
     print(f"median ratio {statistics.median(agent / work for agent, work in rounds):.2f}")
 
 
-main()
+if __name__ == "__main__":
+    main()

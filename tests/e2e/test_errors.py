@@ -81,6 +81,11 @@ ELSEWHERE = {
     "BAD_TOKEN": "test_security.py",
     "NOT_ALLOWED": "test_security.py",
     "AUDIT_FAILED": "test_security.py",
+    "NO_SUCH_NAMESPACE": "test_namespaces.py",
+    "NAMESPACE_EXISTS": "test_namespaces.py",
+    "NAMESPACE_FROZEN": "test_namespaces.py",
+    "NAMESPACE_DELETING": "test_namespaces.py",
+    "QUOTA_EXCEEDED": "test_namespaces.py",
 }
 
 

@@ -137,6 +137,9 @@ ALLOWED = {
     "dfsmr.v1.PackageService": {
         "PutPackage": CHANGE, "FetchPackage": ANY, "ListPackages": LOOK, "GetPackage": ANY,
         "ActivatePackage": CHANGE, "DeactivatePackage": CHANGE, "RemovePackage": CHANGE},
+    "dfsmr.v1.NamespaceService": {
+        "CreateNamespace": {"admin"}, "ListNamespaces": LOOK, "GetNamespace": LOOK,
+        "UpdateNamespace": {"admin"}, "FreezeNamespace": CHANGE, "DeleteNamespace": {"admin"}},
     "DistributedFSMRunner": {
         "Define": CHANGE, "Start": WORK, "Ready": WORK, "Changes": LOOK, "Machines": LOOK,
         "Instances": LOOK, "Transition": CHANGE, "Relinquish": CHANGE},
@@ -226,8 +229,10 @@ def test_every_method_with_every_role(guarded, root):
         name = f"{method.containing_service.full_name}/{method.name}"
         # A method that is not in the table above fails here: say who may call it.
         allowed = ALLOWED[method.containing_service.full_name][method.name]
-        anywhere = method.name in ("GetCaller", "ListTokens", "RevokeToken", "GetClock")
-        nowhere = method.name == "AdvanceClock"  # takes an admin of all namespaces
+        anywhere = method.name in ("GetCaller", "ListTokens", "RevokeToken", "GetClock",
+                                    "ListNamespaces")
+        # These take an admin of all namespaces.
+        nowhere = method.name in ("AdvanceClock", "CreateNamespace", "DeleteNamespace")
         expected = [(who, holder, "unknown") for who, holder in strangers.items()]
         expected += [(who, holder, "in" if who in allowed and not nowhere else "denied")
                      for who, holder in roles.items()]

@@ -21,6 +21,7 @@
 #include "tests/sim/agents.h"
 #include "tests/sim/schedules.h"
 #include "tests/sim/sim.h"
+#include "tests/sim/spaces.h"
 #include "tests/sim/triggers.h"
 #include "tests/storage/rocks/temporary_folder.h"
 
@@ -70,6 +71,7 @@ Outcome RunSeed(uint64_t seed, Store* below, bool trace, FaultCounts* hits) {
     if (outcome.problem.empty() && !below) outcome.problem = ScheduleSim(seed, trace).Run();
     if (outcome.problem.empty() && !below) outcome.problem = TriggerSim(seed, trace).Run();
     if (outcome.problem.empty() && !below) outcome.problem = AgentSim(seed, trace).Run();
+    if (outcome.problem.empty() && !below) outcome.problem = SpaceSim(seed, trace).Run();
   } catch (const std::exception& error) {
     outcome.problem = error.what();
   }

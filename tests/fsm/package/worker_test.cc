@@ -36,6 +36,14 @@ WorkersFile Read(const std::string& text) {
 
 }  // namespace
 
+TEST_CASE("an empty file of workers is told what it needs") {
+  for (const char* empty : {"", "\n", "# workers\n"}) {
+    CAPTURE(empty);
+    CHECK(Wrong(empty) ==
+          "w.yaml:1:1: workers: the file is empty; it needs workers: {NAME: {run: COMMAND}}\n");
+  }
+}
+
 TEST_CASE("a worker is a command, or all that is said of it") {
   const WorkersFile file = Read(R"(
 workers:

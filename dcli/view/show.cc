@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "dcli/text/json.h"
 #include "dcli/text/text.h"
 #include "dcli/view/describe.h"
 #include "dcli/view/steps.h"

@@ -324,8 +324,8 @@ TEST_CASE("a new namespace of a deleted one's name sees nothing of it") {
   world.Define(kJob);
   CHECK(StartMany(world, 0, 4) == 4);
   REQUIRE(world.Move("i0", "ok"));
-  world.Do([](Engine& e) { return e.groups().Set("ns", "g", {.max_running = 1}); });
-  world.Do([](Engine& e) { return e.limits().Override("ns", "k", {.max = 1}); });
+  REQUIRE(world.Do([](Engine& e) { return e.groups().Set("ns", "g", {.max_running = 1}); }));
+  REQUIRE(world.Do([](Engine& e) { return e.limits().Override("ns", "k", {.max = 1}); }));
   DeleteWhole(world);
   const uint64_t floor = world.engine().reader().registry.FeedFloor("ns");
   CHECK(floor > 0);

@@ -159,7 +159,7 @@ VersionState& Catalog::Add(MachineVersionPtr definition, std::shared_ptr<const M
   Changed(definition->ns);
   if (definition->package) own_[definition->package.get()][defined.id] = &state;
   registry_.Add(definition);
-  if (definition->candidate) return state;
+  if (/*mutant candidate-is-meant*/ definition->candidate /*end*/) return state;
   machine.current = definition->version;
   machine.retired = false;
   SetDestinations(machine, state);
@@ -179,8 +179,9 @@ void Catalog::SetDestinations(MachineState& machine, VersionState& latest) {
   if (strategy == UpgradeStrategy::kContinue) return;
   for (auto& [number, version] : machine.versions) {
     if (&version == &latest || version.aborted_by || number == 0) continue;
-    if (SameButPrograms(*version.definition, *latest.definition) && !version.LeftBehind()) {
-      version.stands_for = &latest;
+    if (/*mutant same-moves-all*/ SameButPrograms(*version.definition, *latest.definition) /*end*/ &&
+        !version.LeftBehind()) {
+      /*mutant programs-stay-behind*/ version.stands_for = &latest; /*end*/
       registry_.StandFor(*version.definition, latest.definition);
       continue;
     }

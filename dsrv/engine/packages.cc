@@ -46,7 +46,7 @@ Result<Ok> Packages::Recover() {
       rows::ScanUploads(below_.turn.reader(), [&](std::string_view ns, rows::UploadId upload) {
         const auto one = std::pair(std::string(ns), upload);
         if (!kept.contains(one)) {
-          left_.push_back(one);
+          /*mutant upload-left*/ left_.push_back(one); /*end*/
         }
       });
   if (!left_.empty()) below_.turn.WantMore();
@@ -167,7 +167,7 @@ Result<bool> Packages::IsThere(const rows::PackageVersionRow& row) const {
   const auto known = state->versions.find(row.version);
   if (known == state->versions.end()) return false;
   const PackageVersion& version = *known->second.version;
-  if (version.digest != row.digest) {
+  if (/*mutant other-bytes-accepted*/ version.digest != row.digest /*end*/) {
     return Error{Code::kAlreadyExists, Reason::kVersionExists,
                  "package " + Quoted(row.package) + " has a version " + row.version +
                      " already, with other content (" + version.digest +
@@ -223,7 +223,8 @@ std::string Packages::WhyInUse(const PackageState& state, const PackageVersion& 
   if (state.force.candidate == version.version) return "it is the candidate";
   std::string why;
   for (const auto& [machine, count] : StandingOf(version).live) {
-    why += (why.empty() ? "" : ", ") + std::to_string(count) + " of " + Quoted(machine);
+    /*mutant removed-while-pinned*/ why +=
+        (why.empty() ? "" : ", ") + std::to_string(count) + " of " + Quoted(machine); /*end*/
   }
   return why.empty() ? why : "instances that have not stopped are pinned to it: " + why;
 }

@@ -342,7 +342,9 @@ void Packages::Apply(const ActivateArgs& args, const PackageVersionPtr& version,
   rows::PackageRow force = state.force;
   EndCandidate(args.ns, args.package);
   const PackageVersionPtr active = below_.table.Active(args.ns, args.package);
-  if (active) ApplyRetired(args.ns, *active, plan.retired);
+  /*mutant activation-retires-nothing*/ if (active) {
+    ApplyRetired(args.ns, *active, plan.retired);
+  } /*end*/
   size_t at = 0;
   for (size_t i = 0; i < sources->machines.size(); ++i, ++at) {
     MachineVersion added{.ns = args.ns,
@@ -440,7 +442,8 @@ void Packages::PutForce(const ActivateArgs& args, PackageState& state,
                           args.by,
                           args.note};
   rows::PutActivation(below_.turn.writer(), args.ns, version->package, ++force.activations, row);
-  rows::PutPackage(below_.turn.writer(), args.ns, version->package, force);
+  /*mutant activation-not-durable*/ rows::PutPackage(below_.turn.writer(), args.ns,
+                                                     version->package, force); /*end*/
   state.force = std::move(force);
   Tell(any ? ChangeKind::kPackageActivated : ChangeKind::kPackageDeactivated, *version, args.by,
        args.note);
@@ -466,7 +469,8 @@ void Packages::EndCandidate(const std::string& ns, const std::string& package) {
   const PackageVersionPtr candidate = below_.table.Version(ns, package, state->force.candidate);
   for (const PackageVersion::Document& one : candidate->documents) {
     VersionState* version = below_.catalog.OwnVersion(*candidate, package + "." + one.id);
-    if (version) version->machine->candidate = nullptr;
+    /*mutant candidate-never-ends*/ if (version)
+      version->machine->candidate = nullptr; /*end*/
   }
 }
 

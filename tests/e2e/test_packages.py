@@ -9,7 +9,7 @@ import pytest
 
 from stubs import package, package_grpc, v1
 from support import (CALL, SOON, Server, eventually, kind, only, refused, result, state, together)
-from test_security import guarded, root  # noqa: F401, fixtures
+from test_security import audited, guarded, root  # noqa: F401, fixtures
 
 UNSIGNED = package.PackageVersion.UNSIGNED
 What = package.DocumentChange.What
@@ -392,8 +392,98 @@ def test_who_may_do_what_and_what_the_audit_says(guarded, root):
     assert viewer.get().version == "1.0.0" and viewer.fetch()[1] == data
     with refused("PERMISSION_DENIED", "NOT_ALLOWED"):
         viewer.deactivate()
+    noted = [line["method"].split("/")[1] for line in audited(guarded, result="OK")
+             if "PackageService" in line["method"]]
+    assert noted == ["PutPackage", "ActivatePackage"]
+    assert only(audited(guarded, on="p@1.0.0"))["method"].endswith("/ActivatePackage")
     limited = Registry(space, root.create("worker", machines=["p.m"]).channel)
     assert limited.fetch()[1] == data
     other = Registry(space, root.create("worker", machines=["q.m"]).channel)
     with refused("PERMISSION_DENIED", "NOT_ALLOWED"):
         other.fetch()
+
+
+# In namespaces --------------------------------------------------------------------------------
+
+
+def quotas(space, **numbers):
+    request = package.UpdateNamespaceRequest(name=space.name)
+    for key, value in numbers.items():
+        setattr(request.settings.quotas, key, value)
+        request.fields.paths.append("quotas." + key)
+    return names(space).UpdateNamespace(request, timeout=CALL)
+
+
+def names(space):
+    return package_grpc.NamespaceServiceStub(space.server.channel)
+
+
+def usage(space):
+    return names(space).GetNamespace(package.GetNamespaceRequest(name=space.name),
+                                     timeout=CALL).usage
+
+
+def test_a_package_counts_in_its_namespace(space, registry):
+    data = archive()
+    with refused("NOT_FOUND", "NO_SUCH_NAMESPACE"):
+        usage(space)
+    registry.put(data, validate_only=True)
+    with refused("NOT_FOUND", "NO_SUCH_NAMESPACE"):
+        usage(space)
+    registry.put(data)
+    assert (usage(space).package_bytes, usage(space).definitions) == (len(data), 0)
+    registry.activate("1.0.0")
+    assert usage(space).definitions == 1
+    quotas(space, package_bytes=len(data), definitions=1)
+    with refused("RESOURCE_EXHAUSTED", "QUOTA_EXCEEDED", "package-bytes", str(len(data))):
+        registry.push("2.0.0")
+    assert not registry.put(data).created
+    quotas(space, package_bytes=0)
+    registry.push("2.0.0", documents={"m.yaml": machine(), "n.yaml": machine("n")})
+    with refused("RESOURCE_EXHAUSTED", "QUOTA_EXCEEDED", "definitions"):
+        registry.activate("2.0.0")
+    registry.push("3.0.0", documents={"n.yaml": machine("n")})
+    registry.activate("3.0.0")
+    assert usage(space).definitions == 1
+    registry.remove("1.0.0")
+    assert registry.get().version == "3.0.0"
+
+
+def test_a_frozen_namespace_is_activated_in_and_a_deleted_one_is_not(space, registry):
+    registry.push("1.0.0")
+    names(space).FreezeNamespace(package.FreezeNamespaceRequest(name=space.name), timeout=CALL)
+    registry.activate("1.0.0")
+    with refused("FAILED_PRECONDITION", "NAMESPACE_FROZEN"):
+        space.start("p.m")
+    names(space).FreezeNamespace(
+        package.FreezeNamespaceRequest(name=space.name, thaw=True), timeout=CALL)
+    space.start("p.m")
+    space.take("p.m")
+    request = package.DeleteNamespaceRequest(name=space.name)
+    request.drain.seconds = 5
+    names(space).DeleteNamespace(request, timeout=CALL)
+    for refusal in (lambda: registry.push("2.0.0"), lambda: registry.activate("1.0.0", percent=5),
+                    lambda: registry.remove("1.0.0"), registry.deactivate):
+        with refused("FAILED_PRECONDITION", "NAMESPACE_DELETING"):
+            refusal()
+
+    def gone():
+        return names(space).DeleteNamespace(request, timeout=CALL).state == (
+            package.Namespace.DELETED)
+
+    assert eventually(gone, 60)
+    assert not registry.list().packages
+    registry.both("1.0.0", documents={"m.yaml": machine(node="other")})
+    assert space.machine("p.m").version == 1
+
+
+def test_closed_namespaces_take_no_packages(tmp_path):
+    server = Server(tmp_path / "data", "--namespaces", "closed").start()
+    registry = Registry(server.space("fresh"))
+    with refused("NOT_FOUND", "NO_SUCH_NAMESPACE"):
+        registry.push()
+    names(registry.space).CreateNamespace(
+        package.CreateNamespaceRequest(name="fresh"), timeout=CALL)
+    assert registry.push().version == "1.0.0"
+    server.stop()
+    server.dispose()

@@ -30,7 +30,7 @@ nodes:
 
 
 class Bearer(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor,
-             grpc.StreamStreamClientInterceptor):
+             grpc.StreamUnaryClientInterceptor, grpc.StreamStreamClientInterceptor):
     """Sends a token with every call."""
 
     def __init__(self, secret):
@@ -40,7 +40,8 @@ class Bearer(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor
         details = details._replace(metadata=(*(details.metadata or ()), *self.metadata))
         return proceed(details, request)
 
-    intercept_unary_unary = intercept_unary_stream = intercept_stream_stream = _call
+    intercept_unary_unary = intercept_unary_stream = _call
+    intercept_stream_unary = intercept_stream_stream = _call
 
 
 def with_token(channel, secret):

@@ -6,60 +6,19 @@
 #include <map>
 #include <set>
 
+#include "dsrv/engine/deletions.h"
 #include "fsm/when/schedule.h"
+#include "storage/rows/space.h"
+#include "tests/dsrv/engine/own_names.h"
 #include "tests/dsrv/engine/world.h"
 
 namespace dfsmr {
 namespace {
 
-// Has what is the package's own with its name in front, as far as these tests go.
-std::string Full(const PackageVersion& version, const std::string& name) {
-  const auto is = [&name](const PackageVersion::Document& one) { return one.id == name; };
-  const bool own = version.actions.contains(name) || std::ranges::any_of(version.documents, is);
-  return own ? version.package + "." + name : name;
-}
-
-void OwnFlow(const PackageVersion& version, FlowNode* node) {
-  for (FlowNode& child : node->children) OwnFlow(version, &child);
-  node->action = Full(version, node->action);
-  node->plan = Full(version, node->plan);
-  if (node->spawn) node->spawn->machine = Full(version, node->spawn->machine);
-}
-
-void OwnMachine(const PackageVersion& version, Machine* machine) {
-  machine->id = version.package + "." + machine->id;
-  if (machine->plan()) {
-    auto plan = std::make_shared<PlanSource>(*machine->plan());
-    plan->id = machine->id;
-    OwnFlow(version, &plan->flow);
-    for (HookSource& hook : plan->hooks) hook.action = Full(version, hook.action);
-    machine->defined_as = std::shared_ptr<const PlanSource>(std::move(plan));
-  } else if (machine->action()) {
-    auto action = std::make_shared<ActionSource>(*machine->action());
-    action->id = machine->id;
-    machine->defined_as = std::shared_ptr<const ActionSource>(std::move(action));
-  }
-  for (Node& node : machine->nodes) {
-    auto settings = std::make_shared<NodeSettings>(*node.settings);
-    settings->action = Full(version, settings->action);
-    node.settings = std::move(settings);
-  }
-}
-
-void OwnDocument(const PackageVersion& version, Document* document) {
-  if (auto* schedule = std::get_if<0>(&document->body)) {
-    auto own = std::make_shared<ScheduleSource>(**schedule);
-    auto& start = std::get<LaunchStart>(own->launch.action);
-    start.machine = Full(version, start.machine);
-    *schedule = std::move(own);
-  }
-  document->name = version.package + "." + document->name;
-}
-
 EngineOptions Options() {
   EngineOptions options;
-  options.own_machine = OwnMachine;
-  options.own_document = OwnDocument;
+  options.own_machine = owned::OwnMachine;
+  options.own_document = owned::OwnDocument;
   return options;
 }
 
@@ -142,8 +101,8 @@ class Shop : public World {
   Sources SourcesOf(const PackageVersion& version) {
     Parsed parsed = ParseDefinitions(texts_.at(version.version), "all.yaml");
     Sources sources{std::move(parsed.definitions), std::move(parsed.documents)};
-    for (dfsmr::Machine& one : sources.machines) OwnMachine(version, &one);
-    for (Document& one : sources.documents) OwnDocument(version, &one);
+    for (dfsmr::Machine& one : sources.machines) owned::OwnMachine(version, &one);
+    for (Document& one : sources.documents) owned::OwnDocument(version, &one);
     return sources;
   }
 
@@ -460,6 +419,90 @@ TEST_CASE("a schedule lives with the active version, and keeps its state") {
   shop.Activate("3.0.0");
   shop.Elapse(3h);
   CHECK(shop.Ready().empty());
+}
+
+SpaceUsage UsageOf(Shop& shop) {
+  auto view = shop.Do([](Engine& e) { return e.namespaces().Get("ns"); });
+  REQUIRE(view);
+  return view->usage;
+}
+void SetQuotas(Shop& shop, uint64_t definitions, uint64_t bytes) {
+  SpaceChange change;
+  change.quotas.definitions = definitions;
+  change.quotas.package_bytes = bytes;
+  change.definitions = change.package_bytes = true;
+  REQUIRE(shop.Do([&](Engine& e) { return e.namespaces().Update("ns", change, "ann"); }));
+}
+
+TEST_CASE("packages count in their namespace, and keep to its quotas") {
+  Shop shop;
+  const std::string two = MachineM("continue", "a") + MachineM("continue", "a", "n");
+  REQUIRE(shop.Put("1.0.0", two));
+  REQUIRE(shop.Put("2.0.0", MachineM("continue", "b")));
+  const uint64_t bytes = two.size() + MachineM("continue", "b").size();
+  CHECK(UsageOf(shop).package_bytes == bytes);
+  CHECK(UsageOf(shop).definitions == 0);
+  SetQuotas(shop, 1, bytes + 1);
+  auto full = shop.Put("3.0.0", MachineM("continue", "c"));
+  REQUIRE(!full);
+  CHECK(full.error().reason == Reason::kQuotaExceeded);
+  CHECK(shop.RowsOf('\x43').size() == 2);
+  auto more = shop.Try({.version = "1.0.0"});
+  REQUIRE(!more);
+  CHECK(more.error().reason == Reason::kQuotaExceeded);
+  SetQuotas(shop, 2, 0);
+  shop.Activate("1.0.0");
+  CHECK(UsageOf(shop).definitions == 2);
+  shop.Activate("2.0.0");  // retires one
+  CHECK(UsageOf(shop).definitions == 1);
+  shop.Crash();
+  CHECK(UsageOf(shop).definitions == 1);
+  CHECK(UsageOf(shop).package_bytes == bytes);
+  REQUIRE(shop.Remove("1.0.0"));
+  CHECK(UsageOf(shop).package_bytes == MachineM("continue", "b").size());
+}
+
+TEST_CASE("a namespace that is deleted takes its packages along") {
+  Shop shop;
+  const std::string nightly = "schedule: nightly\nevery: 1h\nstart: {machine: m}\n---\n";
+  REQUIRE(shop.Put("1.0.0", nightly + MachineM("continue", "a")));
+  shop.Activate("1.0.0");
+  shop.Start("p.m", "i");
+  rows::UploadId upload;
+  shop.Do([&](Engine& e) {
+    upload = e.packages().BeginUpload("ns");
+    e.packages().PutPiece("ns", upload, 0, "bytes");
+    return true;
+  });
+  REQUIRE(shop.Do([](Engine& e) { return e.Delete("ns", 0s, "ann"); }));
+  CHECK(shop.Try({.version = "1.0.0", .share = 5}).error().reason == Reason::kNamespaceDeleting);
+  CHECK(shop.Put("2.0.0", MachineM("continue", "b")).error().reason == Reason::kNamespaceDeleting);
+  SUBCASE("as it is") {}
+  SUBCASE("after a crash") { shop.Crash(); }
+  for (int looks = 0; looks < 200; ++looks) shop.Elapse(100ms);
+  CHECK(!*rows::HasNamespaceRows({shop.store(), shop.partition()}, "ns"));
+  // What comes of the upload is not kept, and neither is its version.
+  rows::PackageVersionRow row;
+  row.ns = "ns";
+  row.package = "p";
+  row.version = "3.0.0";
+  row.digest = "sha256:3";
+  row.upload = upload;
+  const auto late = shop.Do([&](Engine& e) {
+    e.packages().PutPiece("ns", upload, 1, "bytes");
+    return e.packages().Finish(row);
+  });
+  REQUIRE(!late);
+  CHECK(late.error().reason == Reason::kNamespaceDeleting);
+  CHECK(!*rows::HasNamespaceRows({shop.store(), shop.partition()}, "ns"));
+  // A new one of the name knows nothing of the old, and its schedule starts nothing.
+  REQUIRE(shop.Put("1.0.0", MachineM("continue", "c")));
+  CHECK(ReasonOf(shop.TryStart({.machine = "p.m"})) == Reason::kNoSuchMachine);
+  shop.Activate("1.0.0");
+  shop.Start("p.m", "i");
+  CHECK(shop.PackageOf("i") == "1.0.0");
+  shop.Elapse(2h);
+  CHECK(shop.Ready().size() == 1);
 }
 
 }  // namespace

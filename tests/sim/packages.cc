@@ -62,7 +62,7 @@ void PackageSim::Expect(bool good, const std::string& what) {
 }
 
 void PackageSim::Note(const std::string& what) {
-  if (trace_) std::printf("%ld %s\n", Micros(world_.now()) / 1000, what.c_str());
+  if (trace_) std::printf("%ld P %s\n", Micros(world_.now()) / 1000, what.c_str());
 }
 
 std::string PackageSim::Run() {
@@ -214,7 +214,7 @@ void PackageSim::Activate(Engine& engine) {
   const int expected = static_cast<int>(random_.Below(3));
   if (only_if) args.if_active = expected == 0 ? "" : TextOf(expected);
   const auto done = Try(engine, args);
-  Note("activate " + args.version + (share ? " for a share" : ""));
+  Note("activate " + args.version + (share ? " for a share" : "") + (done ? "" : ": refused"));
   Reason reason = Reason::kNone;
   if (!there) {
     reason = Reason::kNoSuchPackage;
@@ -296,6 +296,7 @@ void PackageSim::StartOne(Engine& engine) {
   const std::string machine = random_.Chance(70) ? "m" : "n";
   const std::string id = "i" + std::to_string(next_++);
   const auto started = engine.Start({.ns = "ns", .machine = "p." + machine, .id = id});
+  Note("start " + id + " of " + machine + (started ? "" : ": refused"));
   const bool by_active = Has(decided_.active, machine);
   const bool by_candidate = Has(decided_.candidate, machine);
   if (!by_active) {
@@ -317,13 +318,14 @@ void PackageSim::StartOne(Engine& engine) {
 void PackageSim::Poll(Engine& engine) {
   PollArgs args{.filter = {.ns = "ns"}, .worker = "w"};
   args.max_tasks = static_cast<int32_t>(1 + random_.Below(3));
-  (void)engine.Poll(std::move(args), [this](std::vector<Task> tasks) {
+  // It takes at once what there is, and what is decided later in the turn comes after it.
+  (void)engine.Poll(std::move(args), [this, now = decided_.instances](std::vector<Task> tasks) {
     for (Task& task : tasks) {
-      const auto live = decided_.instances.find(task.instance);
-      Expect(live != decided_.instances.end() && !live->second.stopped,
-             "a task of an instance that has stopped is handed out");
-      Expect(task.package && live != decided_.instances.end() &&
-                 NumberOf(*task.package) == live->second.version,
+      const auto live = now.find(task.instance);
+      Note("task of " + task.instance);
+      Expect(live != now.end() && !live->second.stopped,
+             "a task of " + task.instance + ", which has stopped, is handed out");
+      Expect(task.package && live != now.end() && NumberOf(*task.package) == live->second.version,
              "a task has the programs of another version");
       hands_.push_back(std::move(task));
     }
@@ -336,6 +338,7 @@ void PackageSim::Report(Engine& engine) {
   hands_.pop_back();
   Live& live = decided_.instances[task.instance];
   const auto answer = engine.Report("ns", task.instance, {.transition = "ok", .claim = task.claim});
+  Note("report " + task.instance + (answer ? "" : ": refused"));
   if (answer) {
     Expect(!live.stopped, "an instance that was aborted goes on");
     live.stopped = true;

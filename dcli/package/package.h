@@ -29,6 +29,7 @@ struct PackageOptions {
   bool files = false;
   bool history = false;
   std::string keep;
+  std::string unpack;
 };
 int Package(Context& context, const PackageOptions& options);
 

@@ -9,6 +9,7 @@
 #include "dcli/package/package.h"
 #include "dcli/text/text.h"
 #include "dcli/text/values.h"
+#include "storage/archive/files.h"
 #include "storage/signatures/signatures.h"
 
 namespace dfsmr::cli {
@@ -35,8 +36,7 @@ std::string FullName(const v1::PackageVersion& one) { return one.package() + "@"
 // Digests may be cut short: looks for the one version that is meant.
 Result<Named> Resolved(Context& context, const std::string& text) {
   Named named = Split(text);
-  const bool shortened = named.version.starts_with(kSha) &&
-                         named.version.size() < kSha.size() + 64;
+  const bool shortened = named.version.starts_with(kSha) && named.version.size() < kSha.size() + 64;
   if (!shortened) return named;
   if (named.version.size() < kSha.size() + kDigits) {
     return Error{Code::kInvalidArgument, Reason::kBadRequest,
@@ -133,7 +133,9 @@ std::string Word(const v1::PackageVersion& one) {
   }
 }
 
-int Show(Context& context, const v1::ActivatePackageResponse& done, const std::string& package) {
+// `share`: in percent, of a candidate.
+int Show(Context& context, const v1::ActivatePackageResponse& done, const std::string& package,
+         double share = 0) {
   if (context.Print(done)) return kSucceeded;
   const std::string now = done.has_package() ? FullName(done.package()) : "none";
   if (context.names()) {
@@ -148,11 +150,21 @@ int Show(Context& context, const v1::ActivatePackageResponse& done, const std::s
   }
   if (done.documents_size() > 0) table.Print(context.out, context.look);
   for (const v1::Diagnostic& one : done.diagnostics()) {
-    context.err << one.source_name() << ':' << one.line() << ':' << one.column() << ": warning: "
-                << one.message() << '\n';
+    context.err << one.source_name() << ':' << one.line() << ':' << one.column()
+                << ": warning: " << one.message() << '\n';
   }
-  context.out << package << ": " << (done.previous().empty() ? "none" : done.previous())
-              << (done.changed() ? " -> " : ", unchanged: ") << now << '\n';
+  const std::string& name = done.has_package() ? done.package().package() : package;
+  const std::string before = done.previous().empty() ? "none" : name + "@" + done.previous();
+  if (share > 0 && before != now) {
+    context.out << now << " is the candidate, for " << share << " % of the starts; " << before
+                << " is active\n";
+  } else if (!done.changed()) {
+    context.out << (done.has_package() ? now : "no version of " + package) << " is active\n";
+  } else if (before == now) {
+    context.out << "the candidate is ended; " << now << " is active\n";
+  } else {
+    context.out << before << " -> " << now << '\n';
+  }
   return kSucceeded;
 }
 
@@ -182,7 +194,7 @@ Result<v1::ActivatePackageRequest> RequestOf(Context& context, const PackageOpti
 int Activate(Context& context, v1::ActivatePackageRequest request, const std::string& package) {
   auto done = context.client->packages().ActivatePackage(request);
   if (!done) return context.Fail(done.error());
-  return Show(context, *done, package);
+  return Show(context, *done, package, request.percent() < 100 ? request.percent() : 0);
 }
 
 int PushOne(Context& context, const std::string& path, const PackageOptions& options) {
@@ -197,7 +209,7 @@ int PushOne(Context& context, const std::string& path, const PackageOptions& opt
     context.out << FullName(one);
     if (!context.names()) {
       context.out << "  " << one.digest() << "  "
-                  << (options.dry_run   ? "sound"
+                  << (options.dry_run  ? "sound"
                       : put->created() ? "pushed"
                                        : "there already");
     }
@@ -286,8 +298,9 @@ int ListPackages(Context& context, const PackageOptions& options) {
       context.out << registry_words::FullName(one) << '\n';
       continue;
     }
-    table.Add({registry_words::FullName(one), registry_words::Word(one), std::to_string(one.stats().live()),
-               std::to_string(one.size()), When(one.put_time(), context.look), one.digest()});
+    table.Add({registry_words::FullName(one), registry_words::Word(one),
+               std::to_string(one.stats().live()), std::to_string(one.size()),
+               When(one.put_time(), context.look), one.digest()});
   }
   if (!context.names()) table.Print(context.out, context.look);
   return kSucceeded;
@@ -309,7 +322,8 @@ int ShowPackage(Context& context, const PackageOptions& options) {
     context.out << registry_words::FullName(*one) << '\n';
     return kSucceeded;
   }
-  context.out << registry_words::FullName(*one) << "  " << registry_words::Word(*one) << "  " << one->digest() << "\n\n";
+  context.out << registry_words::FullName(*one) << "  " << registry_words::Word(*one) << "  "
+              << one->digest() << "\n\n";
   const v1::PackageStats& stats = one->stats();
   Table counts({"LIVE", "SUCCESS", "WARNING", "ERROR", "CANCELLED"});
   counts.Add({std::to_string(stats.live()), std::to_string(stats.success()),
@@ -318,8 +332,8 @@ int ShowPackage(Context& context, const PackageOptions& options) {
   counts.Print(context.out, context.look);
   Table documents({"KIND", "ID", "VERSION", "FILE"});
   for (const v1::PackageDocument& document : one->documents()) {
-    documents.Add({document.kind(), document.id(), std::to_string(document.version()),
-                   document.path()});
+    documents.Add(
+        {document.kind(), document.id(), std::to_string(document.version()), document.path()});
   }
   context.out << '\n';
   documents.Print(context.out, context.look);
@@ -342,48 +356,75 @@ int CatPackage(Context& context, const PackageOptions& options) {
   request.set_package(named->package);
   request.set_version(named->version);
   request.set_path(options.places.at(1));
-  auto fetched = context.client->packages().FetchPackage(
-      request, [&](const v1::FetchPackageResponse& piece) {
+  auto fetched =
+      context.client->packages().FetchPackage(request, [&](const v1::FetchPackageResponse& piece) {
         context.out << piece.data();
         return context.out.good();
       });
   return fetched ? kSucceeded : context.Fail(fetched.error());
 }
 
-int PullPackage(Context& context, const PackageOptions& options) {
-  auto named = registry_words::Resolved(context, options.places.front());
-  if (!named) return context.Fail(named.error());
+namespace registry_words {
+
+// The archive, as a file beside where it is to go. Its path is `path`, or of the version's name.
+Result<v1::PackageVersion> Fetch(Context& context, const Named& named, std::string* path) {
   v1::FetchPackageRequest request;
   request.set_namespace_(context.name_space);
-  request.set_package(named->package);
-  request.set_version(named->version);
-  std::string path = options.out;
+  request.set_package(named.package);
+  request.set_version(named.version);
   std::string part;
   std::ofstream file;
   v1::PackageVersion whole;
-  auto fetched = context.client->packages().FetchPackage(
-      request, [&](const v1::FetchPackageResponse& piece) {
+  auto fetched =
+      context.client->packages().FetchPackage(request, [&](const v1::FetchPackageResponse& piece) {
         if (piece.has_package()) {
           whole = piece.package();
-          if (path.empty()) path = whole.package() + "-" + whole.version() + ".dfsmr";
-          part = path + ".part";
+          if (path->empty()) *path = whole.package() + "-" + whole.version() + ".dfsmr";
+          part = *path + ".part";
           file.open(part, std::ios::binary | std::ios::trunc);
         }
         file << piece.data();
         return file.good();
       });
-  if (!fetched) return context.Fail(fetched.error());
+  if (!fetched) return fetched.error();
   file.close();
   std::ifstream read(part, std::ios::binary);
-  if (!read || registry_words::DigestOf(read) != whole.digest()) {
-    std::error_code ignored;
-    std::filesystem::remove(part, ignored);
-    return context.Fail(kRefused, path + " could not be written as it is on the server");
-  }
+  if (read && DigestOf(read) == whole.digest()) return whole;
+  std::error_code ignored;
+  std::filesystem::remove(part, ignored);
+  return Error{Code::kInvalidArgument, Reason::kNone,
+               *path + " could not be written as it is on the server"};
+}
+
+}  // namespace registry_words
+
+int PullPackage(Context& context, const PackageOptions& options) {
+  auto named = registry_words::Resolved(context, options.places.front());
+  if (!named) return context.Fail(named.error());
+  const bool keeps = options.unpack.empty() || !options.out.empty();
+  std::string path = keeps ? options.out : options.unpack + ".dfsmr";
+  auto whole = registry_words::Fetch(context, *named, &path);
+  if (!whole) return context.Fail(whole.error());
+  const std::string part = path + ".part";
   std::error_code failed;
-  std::filesystem::rename(part, path, failed);
-  if (failed) return context.Fail(kRefused, path + " could not be written");
-  if (!context.Print(whole)) context.out << (context.names() ? registry_words::FullName(whole) : path) << '\n';
+  if (!options.unpack.empty()) {
+    auto unpacked = Unpack(part, options.unpack);
+    if (!unpacked) {
+      std::filesystem::remove(part, failed);
+      return context.Fail(kRefused, unpacked.error().message);
+    }
+  }
+  if (keeps) {
+    std::filesystem::rename(part, path, failed);
+    if (failed) return context.Fail(kRefused, path + " could not be written");
+  } else {
+    std::filesystem::remove(part, failed);
+  }
+  if (context.Print(*whole)) return kSucceeded;
+  context.out << (context.names() ? registry_words::FullName(*whole)
+                  : keeps         ? path
+                                  : options.unpack)
+              << '\n';
   return kSucceeded;
 }
 

@@ -115,7 +115,10 @@ PackageStanding Packages::StandingOf(const PackageVersion& version) const {
         standing.defined[std::string(KindName(one.definition->machine.defined_as)) + ":" +
                          it->first.second] = number;
       }
-      const bool pinned = one.Now().definition->package.get() == &version;
+      // What is on its way to another version is that one's already: it needs its programs.
+      const VersionState* to = &one;
+      while (to->upgrades_to && !to->aborted_by) to = to->upgrades_to;
+      const bool pinned = to->Now().definition->package.get() == &version;
       if (pinned && one.Alive() > 0) standing.live[it->first.second] += one.Alive();
     }
   }

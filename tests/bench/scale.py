@@ -37,10 +37,14 @@ TICKS = os.sysconf("SC_CLK_TCK")
 class Server:
     def __init__(self, programs):
         self.folder = tempfile.TemporaryDirectory()
+        self.programs = programs
+        self.run()
+
+    def run(self):
         address = f"127.0.0.1:{free_port()}"
         self.process = subprocess.Popen(
-            [programs / "dsrv", "--addr", address, "--data", pathlib.Path(self.folder.name) / "data"],
-            stderr=subprocess.DEVNULL)
+            [self.programs / "dsrv", "--addr", address, "--data",
+             pathlib.Path(self.folder.name) / "data"], stderr=subprocess.DEVNULL)
         self.channel = grpc.insecure_channel(
             address, options=[("grpc.enable_http_proxy", 0),
                               ("grpc.max_receive_message_length", -1)])
@@ -56,6 +60,13 @@ class Server:
         self.process.kill()
         self.process.wait()
         self.folder.cleanup()
+
+    def restart(self):
+        """What only the writing of definitions took is free then."""
+        self.channel.close()
+        self.process.terminate()
+        self.process.wait()
+        self.run()
 
     def resident(self):
         for line in open(f"/proc/{self.process.pid}/status"):
@@ -104,11 +115,13 @@ class Server:
 def schedules(programs, many):
     with Server(programs) as server:
         server.define([JOB.format(name="job", more="")])
+        server.restart()
         time.sleep(2)
         before = server.resident()
         server.define([f"schedule: s{i}\nevery: 365d offset {i}m\nstart: {{machine: job}}\n"
                        for i in range(many)])
-        time.sleep(10)  # what Define left is written
+        server.restart()
+        time.sleep(2)
         after, cpu = server.resident(), server.cpu()
         time.sleep(10)
         print(f"{many} schedules: {(after - before) / many:.0f} bytes each;"

@@ -185,8 +185,11 @@ void Catalog::SetDestinations(MachineState& machine, VersionState& latest) {
       registry_.StandFor(*version.definition, latest.definition);
       continue;
     }
+    // What is on its way to a version that goes on, goes on as well.
+    const VersionState* to = version.upgrades_to;
+    const bool goes_on = to && SameButPrograms(*to->Now().definition, *latest.definition);
     version.stands_for = nullptr;
-    if (strategy == UpgradeStrategy::kAbort) {
+    if (strategy == UpgradeStrategy::kAbort && !goes_on) {
       version.aborted_by = &latest;
     } else {
       version.upgrades_to = &latest;

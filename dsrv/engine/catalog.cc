@@ -179,8 +179,9 @@ void Catalog::SetDestinations(MachineState& machine, VersionState& latest) {
   if (strategy == UpgradeStrategy::kContinue) return;
   for (auto& [number, version] : machine.versions) {
     if (&version == &latest || version.aborted_by || number == 0) continue;
-    if (/*mutant same-moves-all*/ SameButPrograms(*version.definition, *latest.definition) /*end*/ &&
-        !version.LeftBehind()) {
+    if (!version.LeftBehind() &&
+        /*mutant same-moves-all*/ SameButPrograms(*version.definition,
+                                                  *latest.definition) /*end*/) {
       /*mutant programs-stay-behind*/ version.stands_for = &latest; /*end*/
       registry_.StandFor(*version.definition, latest.definition);
       continue;

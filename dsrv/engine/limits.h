@@ -43,9 +43,14 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   LimitView Standing(const std::string& ns, const std::string& key) { return ViewOf(ns, key); }
   // In the order of their keys.
   std::vector<LimitView> List(const LimitQuery& query);
-  // What an instance and its tokens wait for. Of those that wait before them so many are counted,
-  // which takes the longer the more there are.
-  InstanceWaits WaitsOf(Resident& resident, size_t ahead_at_most);
+  // What an instance and its tokens wait for, who holds it, and how many of those that wait have an
+  // earlier turn: at most so many are counted, which takes the longer the more there are.
+  static constexpr size_t kAheadCounted = 1'000;
+  InstanceWaits WaitsOf(const Instance& instance, size_t ahead_at_most = kAheadCounted);
+  // Whether WaitsOf says more of an instance than its row does.
+  static bool Concern(const Instance& instance, bool tasks_limited);
+  // Whether a queue or an action has a limit by itself: then what is ready may wait for it.
+  bool TasksLimited() const { return counts_.TasksLimited(); }
 
   // Whether an instance that is to begin at once would be left out. Its begin asks again. Starts of
   // one report share `reserved`: the places that those before are to take, by ns\0key.

@@ -153,8 +153,15 @@ void Limits::AddClosed(const Resident& resident, InstanceWaits* waits) const {
   }
 }
 
-InstanceWaits Limits::WaitsOf(Resident& resident, size_t ahead_at_most) {
-  const Instance& instance = resident.instance;
+bool Limits::Concern(const Instance& instance, bool tasks_limited) {
+  if (instance.Stopped()) return false;
+  if (instance.waits.ForTurn() || instance.waits.Has(Wait::kLimit)) return true;
+  if (tasks_limited && instance.tokens.Count(TokenState::kReady) > 0) return true;
+  return instance.tokens.Count(TokenState::kWaiting) > 0 &&
+         std::ranges::any_of(instance.tokens, &Token::WaitsForLimits);
+}
+
+InstanceWaits Limits::WaitsOf(const Instance& instance, size_t ahead_at_most) {
   InstanceWaits waits = WaitsIn(instance);
   const std::string& ns = instance.ns;
   const auto fill = [&](std::vector<WaitView>& all, uint64_t order, uint64_t visit) {
@@ -175,7 +182,9 @@ InstanceWaits Limits::WaitsOf(Resident& resident, size_t ahead_at_most) {
       }
     }
   };
-  if (counts_.TasksLimited() && Runs(instance.state)) AddClosed(resident, &waits);
+  if (TasksLimited() && Runs(instance.state) && instance.tokens.Count(TokenState::kReady) > 0) {
+    if (const auto resident = residents_.Load(ns, instance.id)) AddClosed(**resident, &waits);
+  }
   fill(waits.instance, instance.limits ? instance.limits->order : 0, 0);
   for (auto& [visit, of_token] : waits.tokens) {
     const Token* token = instance.tokens.Find(visit);

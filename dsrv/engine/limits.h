@@ -190,8 +190,8 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   LimitChildren children_;
   std::set<std::string> unsure_;  // ns\0key: children that wait there are to be looked at again
   std::deque<TokenName> again_;   // that wait and stand in no line
-  // Instances in whose favour more are to be cancelled, after these.
-  std::deque<std::pair<std::string, VictimPlace>> displacing_;
+  // Instances in whose favour more are to be cancelled, by ns\0id, and how far that has come.
+  std::deque<std::pair<std::string, std::optional<LimitGathering>>> displacing_;
   // Keys in whose line a token stands that waits for more, since its instance holds the others.
   std::map<TokenName, std::vector<LimitKey>> shortened_;
   std::deque<LimitVictim> victims_;

@@ -60,7 +60,7 @@ LimitView Limits::ViewOf(const std::string& ns, const std::string& key) {
 // Those that have asked for the key, then those that are only counted.
 void Limits::AddHolders(LimitView* view) const {
   std::vector<LimitHolderView>& to = view->holders;
-  table_.ForEachHolder(view->ns, view->key, [&](const LimitTable::Holder& holder) {
+  table_.ForEachHolder(view->ns, view->key, "", [&](const LimitTable::Holder& holder) {
     for (const LimitTable::Holding& one : holder.holdings) {
       to.push_back({std::string(holder.instance), one.visit == 0 ? "" : std::to_string(one.visit),
                     one.since, one.forced, false});
@@ -68,7 +68,7 @@ void Limits::AddHolders(LimitView* view) const {
     return to.size() < kHoldersShown;
   });
   if (BuiltInOf(view->key) == BuiltIn::kNone) return;
-  counts_.ForEachHolder(view->ns, view->key, [&](const LimitHolders::Holder& one) {
+  counts_.ForEachHolder(view->ns, view->key, {}, [&](const LimitHolders::Holder& one) {
     if (to.size() >= kHoldersShown) return false;
     if (one.visit == 0 && table_.Holds(view->ns, view->key, one.instance)) return true;
     to.push_back({std::string(one.instance), one.visit == 0 ? "" : std::to_string(one.visit),

@@ -46,9 +46,10 @@ chaos: chaos_program
 	$(CHAOS) overload --brief --seconds 5
 
 ROUNDS = 300
-crash: deps chaos_program
+crash: deps programs chaos_program
 	$(CHAOS) kill --rounds $(ROUNDS)
 	$(CHAOS) linear --operations 1000000
+	ROUNDS=$(ROUNDS) /usr/bin/python3 -m pytest tests/e2e/test_agent_chaos.py -q
 
 overload: deps chaos_program
 	$(CHAOS) overload

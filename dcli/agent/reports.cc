@@ -116,8 +116,9 @@ void Hands::NoSuchTransition(const std::string& claim, const Error& error,
     return GiveBack(hand, "its report is refused: " + error.message);
   }
   const std::string known = legal ? "it has " + Join(*legal, ", ") : error.message;
+  const std::string said = verdict.error.empty() ? "" : "; it said: " + verdict.error;
   Report(hand, Failure("the node " + hand->task.node() + " has no transition \"" +
-                           verdict.transition + "\"; " + known,
+                           verdict.transition + "\"; " + known + said,
                        "output"));
 }
 

@@ -63,6 +63,18 @@ Result<Ok> AddChild(const std::string& text, v1::TransitionRequest* request) {
   return Ok{};
 }
 
+// The fields that go with `error`.
+Result<Ok> AddFailure(const TransitionOptions& options, v1::TransitionRequest* request) {
+  request->set_error(options.error);
+  request->set_error_kind(options.error_kind);
+  request->set_fatal(options.fatal);
+  if (options.retry_after.empty()) return Ok{};
+  const auto after = ParseDuration(options.retry_after);
+  if (!after) return after.error();
+  *request->mutable_retry_after() = ToProto(*after);
+  return Ok{};
+}
+
 // The fields that go with suspending.
 Result<Ok> AddWaiting(const TransitionOptions& options, v1::TransitionRequest* request) {
   if (!options.wake_after.empty()) {
@@ -127,8 +139,9 @@ int Transition(Context& context, const TransitionOptions& options) {
   request.set_claim(options.claim);
   request.set_node(options.node);
   request.set_output(*output);
-  request.set_error(options.error);
   request.set_client(UserName());
+  const auto failure = AddFailure(options, &request);
+  if (!failure) return context.FailUsage(failure.error());
   const auto waiting = AddWaiting(options, &request);
   if (!waiting) return context.FailUsage(waiting.error());
   const auto reply = context.client->Transition(request);

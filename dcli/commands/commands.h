@@ -99,6 +99,9 @@ struct TransitionOptions {
   std::string node;
   std::string output;
   std::string error;
+  std::string error_kind;
+  std::string retry_after;
+  bool fatal = false;
   std::string wake_after;
   std::vector<std::string> children;  // MACHINE or MACHINE=JSON
   uint32_t children_concurrency = 0;  // 0: no limit

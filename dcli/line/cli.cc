@@ -180,11 +180,13 @@ void CommandLine::AddClaimCommands() {
       .Flag("--node", "NODE", &transition->node, "which node, when it stands on several")
       .Flag("--output", "JSON", &transition->output, "kept as the node's output")
       .Flag("--error", "TEXT", &transition->error, "what went wrong")
+      .Flag("--error-kind", "KIND", &transition->error_kind, "with error: what a retry goes by")
+      .Flag("--retry-after", "DURATION", &transition->retry_after, "with error: when to try again")
+      .Flag("--fatal", &transition->fatal, "with error: do not try again")
       .Flag("--wake-after", "DURATION", &transition->wake_after, "with suspend: wake by itself")
       .Flag("--child", "MACHINE[=JSON]", &transition->children,
             "with suspend: start it with these params and wait for it; may be repeated")
-      .Flag("--children-concurrency", "N", &transition->children_concurrency,
-            "at most so many of them at once")
+      .Flag("--children-concurrency", "N", &transition->children_concurrency, "how many at once")
       .Example("transition crawl-42 ok links:=17 --claim C")
       .Example("transition infra-7 approved --node web.vm by=ann")
       .Example("transition infra-7 patch --node web.vm --params '{\"size\": 2}'");

@@ -77,6 +77,16 @@ std::string MoveText(const v1::Change& change) {
   return to.empty() ? from : from + arrow + to;
 }
 
+std::string TriesText(uint32_t tries, uint32_t limit) {
+  if (tries == 0 && limit <= 1) return "";
+  return std::to_string(tries) + (limit > 1 ? " of " + std::to_string(limit) : "") + " failed";
+}
+
+std::string NoteText(const v1::Change& change) {
+  if (change.error_kind().empty()) return change.note();
+  return change.error_kind() + (change.note().empty() ? "" : ": " + change.note());
+}
+
 std::string ChoiceText(const v1::Edge& edge) {
   return edge.transition() + (edge.condition().empty() ? "" : " if " + edge.condition());
 }
@@ -113,7 +123,8 @@ void PrintChange(std::ostream& out, const v1::Change& change, const Look& look) 
   if (const std::string move = MoveText(change); !move.empty()) out << "  " << Escaped(move);
   if (change.attempt() > 0) out << "  attempt " << change.attempt();
   if (!change.client().empty()) out << "  by " << Escaped(change.client());
-  if (!change.note().empty()) out << "  (" << Escaped(change.note()) << ")";
+  if (const std::string note = NoteText(change); !note.empty())
+    out << "  (" << Escaped(note) << ")";
   out << '\n';
 }
 

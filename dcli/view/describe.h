@@ -24,6 +24,10 @@ std::string StandingText(const v1::Instance& instance);
 std::string LabelsText(const google::protobuf::Map<std::string, std::string>& labels);
 // "crawl -[ok]-> success", or the parts of it that the change has.
 std::string MoveText(const v1::Change& change);
+// "1 of 3 failed"; empty when none has, and there is one.
+std::string TriesText(uint32_t tries, uint32_t limit);
+// Its note, of a failure with its kind in front: "exit: exit status 3".
+std::string NoteText(const v1::Change& change);
 // A transition as it is drawn: "ok", or "ok if {…}" of one of several choices.
 std::string ChoiceText(const v1::Edge& edge);
 // "ok -> success, error -> cool_down".

@@ -133,11 +133,20 @@ void PrintHead(Context& context, const v1::Instance& instance) {
 }
 
 void PrintTokens(Context& context, const v1::Instance& instance) {
-  Table table({"AT", "STATE", "VISIT", "ATTEMPTS", "SINCE", "ERROR", "PARAMS"});
+  const bool tries = std::ranges::any_of(instance.tokens(), [](const v1::Token& token) {
+    return !TriesText(token.tries(), token.tries_limit()).empty();
+  });
+  std::vector<std::string> header = {"AT", "STATE", "VISIT", "ATTEMPTS"};
+  if (tries) header.push_back("TRIES");
+  header.insert(header.end(), {"SINCE", "ERROR", "PARAMS"});
+  Table table(header);
   for (const v1::Token& token : instance.tokens()) {
-    table.Add({token.node(), NameOf(token.state()), std::to_string(token.visit()),
-               std::to_string(token.attempt()), When(token.available_at(), context.look),
-               token.error(), token.params()});
+    std::vector<std::string> row = {token.node(), NameOf(token.state()),
+                                    std::to_string(token.visit()), std::to_string(token.attempt())};
+    if (tries) row.push_back(TriesText(token.tries(), token.tries_limit()));
+    row.insert(row.end(),
+               {When(token.available_at(), context.look), token.error(), token.params()});
+    table.Add(std::move(row));
   }
   if (table.empty()) return;
   context.out << '\n';
@@ -318,7 +327,7 @@ void PrintHistory(Context& context, const v1::GetHistoryResponse& history) {
                                     MoveText(change),
                                     change.client()};
     if (context.wide()) row.push_back(change.params());
-    row.push_back(change.note());
+    row.push_back(NoteText(change));
     table.Add(std::move(row));
   }
   table.Print(context.out, context.look);

@@ -77,6 +77,7 @@ std::string Noted(const v1::Step& step, const Look& look, const Dues& due) {
   if (step.finalize() != v1::Step::STATE_UNSPECIFIED && step.finalize() != v1::Step::PENDING) {
     notes.push_back("finalize " + Lower(NameOf(step.finalize())));
   }
+  if (step.tries() > 0) notes.push_back(TriesText(step.tries(), step.tries_limit()));
   if (!step.error().empty()) notes.push_back(step.error());
   if (step.state() == v1::Step::SKIPPED && !step.note().empty()) notes.push_back(step.note());
   if (step.state() == v1::Step::PENDING && !step.condition().empty()) {

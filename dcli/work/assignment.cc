@@ -2,11 +2,19 @@
 
 #include <signal.h>
 
+#include <algorithm>
+
 #include "dcli/text/text.h"
+#include "dcli/text/values.h"
 #include "dcli/work/legal.h"
 
 namespace dfsmr::cli {
 namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kKillAfter{10};  // a command that was told that its time is over
 
 // The command in its middleware, outermost first: each gets the rest as its arguments, and runs the
 // rest or does not.
@@ -68,6 +76,11 @@ std::optional<Verdict> Assignment::Run() {
     shift_.logs->End(task_.claim());
   }
   if (!ended) return std::nullopt;
+  if (timed_out_) {
+    return Failure("it ran for longer than " + DurationText(FromProto(task_.run_timeout())) + ": " +
+                       StatusText((*process)->status()),
+                   "timeout");
+  }
   const char* success = task_.phase() == "plan" ? "planned" : "ok";
   const Verdict verdict = VerdictOf((*process)->status(), out_.text(), err_.text(), success);
   const bool cut = out_.first() == '{' && LastLine(out_.text()).data() == out_.text().data();
@@ -94,10 +107,11 @@ Result<std::unique_ptr<Process>> Assignment::Launch(std::vector<std::string> com
                          .full = [this] { return shift_.Full(); }});
 }
 
-// True when the command has ended by itself, false when its result is of no use any more.
+// True when the command has ended, false when its result is of no use any more.
 bool Assignment::SeeThrough(Process& process) {
   Heartbeat heartbeat(*shift_.context.client, task_, &shift_.calls);
-  while (!process.Run(heartbeat.Left(), shift_.abandoned())) {
+  if (task_.has_run_timeout()) ends_ = steady_clock::now() + FromProto(task_.run_timeout());
+  while (!process.Run(std::min(heartbeat.Left(), TimeLeft()), shift_.abandoned())) {
     if (shift_.stage() == Shift::Stage::kAbandoning) {
       process.Signal(SIGKILL);
       if (task_.has_deadline()) GiveBack();
@@ -107,8 +121,22 @@ bool Assignment::SeeThrough(Process& process) {
       process.Signal(SIGKILL);
       return false;
     }
+    if (TimeLeft().count() == 0) TimeOut(process);
   }
   return true;
+}
+
+// Until the command is told that its time is over, or is killed because it did not listen.
+milliseconds Assignment::TimeLeft() const {
+  if (!ends_) return milliseconds::max();
+  return std::max(milliseconds(0), std::chrono::ceil<milliseconds>(*ends_ - steady_clock::now()));
+}
+
+void Assignment::TimeOut(Process& process) {
+  process.Signal(timed_out_ ? SIGKILL : SIGTERM);
+  if (!timed_out_) shift_.Say(Name() + " has run for too long: telling the command to stop");
+  timed_out_ = true;
+  ends_ = steady_clock::now() + kKillAfter;
 }
 
 // Sends a heartbeat and acts on the answer. False when the command must be killed at once.

@@ -1,6 +1,7 @@
 // One task of `dcli work`, from the command's start to the report.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
@@ -34,6 +35,8 @@ class Assignment {
   Result<std::unique_ptr<Process>> Launch(std::vector<std::string> command);
   bool SeeThrough(Process& process);
   bool Heed(Process& process, Heartbeat& heartbeat);
+  std::chrono::milliseconds TimeLeft() const;
+  void TimeOut(Process& process);
 
   void Report(const Verdict& verdict);
   Result<v1::TransitionResponse> Send(const Verdict& verdict);
@@ -53,6 +56,8 @@ class Assignment {
   Lines out_lines_;
   Lines err_lines_;
   bool told_to_stop_ = false;
+  std::optional<std::chrono::steady_clock::time_point> ends_;  // of the node's run_timeout
+  bool timed_out_ = false;
 
   static constexpr size_t kOutBytes = 4 << 20;  // the largest report that a message can carry
   static constexpr size_t kErrBytes = 4 << 10;

@@ -171,15 +171,20 @@ std::string TakeStarts(const Said& said, Verdict* verdict) {
   return "";
 }
 
+std::string TakeDuration(const Said& said, const std::string& key, std::optional<Duration>* to) {
+  std::string text;
+  if (!said.String(key, &text)) return "\"" + key + "\" is not a string such as \"30s\"";
+  if (text.empty()) return "";
+  const auto duration = ParseDuration(text);
+  if (!duration) return "\"" + key + "\": " + duration.error().message;
+  *to = *duration;
+  return "";
+}
+
 // The members that go with suspending.
 std::string TakeWaiting(const Said& said, Verdict* verdict) {
-  std::string after;
-  if (!said.String("wake_after", &after)) return "\"wake_after\" is not a string such as \"30s\"";
-  if (!after.empty()) {
-    const auto duration = ParseDuration(after);
-    if (!duration) return "\"wake_after\": " + duration.error().message;
-    verdict->wake_after = *duration;
-  }
+  std::string wrong = TakeDuration(said, "wake_after", &verdict->wake_after);
+  if (!wrong.empty()) return wrong;
   std::string children;
   if (!said.Array("children", &children)) return "\"children\" is not an array";
   if (!said.Number("children_concurrency", &verdict->children_concurrency)) {
@@ -188,7 +193,7 @@ std::string TakeWaiting(const Said& said, Verdict* verdict) {
   if (children.empty()) return "";
   for (const std::string& item : Items(children)) {
     const std::string which = "\"children\"[" + std::to_string(verdict->children.size()) + "]";
-    const std::string wrong = TakeChild(item, &verdict->children.emplace_back());
+    wrong = TakeChild(item, &verdict->children.emplace_back());
     if (!wrong.empty()) return which + ": " + wrong;
   }
   return "";
@@ -196,13 +201,8 @@ std::string TakeWaiting(const Said& said, Verdict* verdict) {
 
 // The members that go with `error`, and the checkpoint, which goes with any transition.
 std::string TakeFailing(const Said& said, Verdict* verdict) {
-  std::string after;
-  if (!said.String("retry_after", &after)) return "\"retry_after\" is not a string such as \"30s\"";
-  if (!after.empty()) {
-    const auto duration = ParseDuration(after);
-    if (!duration) return "\"retry_after\": " + duration.error().message;
-    verdict->retry_after = *duration;
-  }
+  std::string wrong = TakeDuration(said, "retry_after", &verdict->retry_after);
+  if (!wrong.empty()) return wrong;
   if (!said.Boolean("fatal", &verdict->fatal)) return "\"fatal\" is neither true nor false";
   if (!said.String("error_kind", &verdict->error_kind)) return "\"error_kind\" is not a string";
   if (!said.Object("checkpoint", &verdict->checkpoint)) return "\"checkpoint\" is not an object";
@@ -227,6 +227,13 @@ std::string Take(const Said& said, Verdict* verdict) {
   if (!transition.empty()) {
     verdict->transition = transition;
     verdict->named = true;
+  }
+  Verdict failing;  // of these members alone: the exit status may have given a kind of its own
+  TakeFailing(said, &failing);
+  const bool failure = !failing.error_kind.empty() || failing.fatal || failing.retry_after;
+  if (failure && verdict->transition != "error") {
+    return "\"error_kind\", \"fatal\" and \"retry_after\" want \"transition\": \"error\" beside "
+           "them";
   }
   return "";
 }

@@ -53,10 +53,11 @@ struct Verdict {
 
 // Exit status 0 is `success`, another one or a signal is "error" with the last lines of `err`. When
 // the last line of `out` is a JSON object, its members "transition", "params", "output", "error",
-// "wake_after", "children", "children_concurrency" and "start" win; a member of the wrong type
-// makes it an "error" that says so. "wakeAfter" and "childrenConcurrency" are accepted, too. The
-// items of "start" have the fields of StartRequest, where "machine" may be MACHINE@VERSION,
-// "params" is an object, and "flow" may be a list or an object.
+// "error_kind", "fatal", "retry_after", "wake_after", "children", "children_concurrency" and
+// "start" win; a member of the wrong type makes it an "error" that says so. "wakeAfter" and
+// "childrenConcurrency" are accepted, too. The items of "start" have the fields of StartRequest,
+// where "machine" may be MACHINE@VERSION, "params" is an object, and "flow" may be a list or an
+// object.
 Verdict VerdictOf(int status, std::string_view out, std::string_view err,
                   std::string_view success = "ok");
 

@@ -31,6 +31,7 @@ Result<Ok> Agents::Recover() {
                             if (row.presence == Presence::kConnected)
                               row.presence = Presence::kLost;
                             gone_.emplace(row.last_seen, key);
+                            operations_.Follow(key, row.session);
                             agents_[key].row = std::move(row);
                           });
 }
@@ -44,12 +45,13 @@ Result<Agents::Attached> Agents::Attach(AttachArgs args, SessionSink sink) {
   }
   const std::string session = args.row.session;
   if (at != agents_.end()) {
-    if (at->second.row.evicted == session) {
+    if (/*mutant evicted-comes-back*/ at->second.row.evicted == session /*end*/) {
       return Error{
           Code::kFailedPrecondition, Reason::kAgentEvicted,
           "agent " + Quoted(args.name) + " was evicted by an operator; start it anew to come back"};
     }
-    if (at->second.stream != 0 && at->second.row.session != session) {
+    if (/*mutant two-of-a-name*/ at->second.stream != 0 &&
+        at->second.row.session != session /*end*/) {
       return Error{Code::kAlreadyExists, Reason::kAgentExists,
                    "an agent " + Quoted(args.name) + " is connected already, from " +
                        at->second.row.address + "; choose another name, or stop that one"};
@@ -63,10 +65,11 @@ Result<Agents::Attached> Agents::Attach(AttachArgs args, SessionSink sink) {
   if (agent.row.session != session && !agent.row.session.empty()) {
     attached.lost_claims = EndSession(name, agent);
   }
+  operations_.Follow(name, session);
   gone_.erase({agent.row.last_seen, name});
   streams_.erase(agent.stream);
   rows::AgentRow row = std::move(args.row);
-  row.drained = agent.row.drained;
+  /*mutant drain-forgotten*/ row.drained = agent.row.drained; /*end*/
   row.drain_reason = agent.row.drain_reason;
   if (agent.row.session == session) {
     row.done = agent.row.done;
@@ -90,8 +93,7 @@ Result<Agents::Attached> Agents::Attach(AttachArgs args, SessionSink sink) {
 std::vector<std::string> Agents::EndSession(const Name& name, Agent& agent) {
   std::vector<std::string> lost;
   for (const auto& [id, begun] : operations_.BegunBy(name)) lost.push_back(begun.text);
-  operations_.Forget(name);
-  sessions_.End(name.first, agent.row.session);
+  /*mutant former-session-awaited*/ sessions_.End(name.first, agent.row.session); /*end*/
   return lost;
 }
 
@@ -176,7 +178,7 @@ Result<Agents::Evicted> Agents::Evict(const std::string& ns, const std::string& 
     claims_.LoseForGood(ns, begun.instance, begun.visit, id);
     ++(claims_.IsLive(ns, begun.instance, begun.visit, id) ? evicted.kept : evicted.given_back);
   }
-  operations_.Forget(key);
+  operations_.Follow(key, "");
   if (stream != 0) {
     orders.end =
         Error{Code::kFailedPrecondition, Reason::kAgentEvicted,
@@ -292,26 +294,21 @@ void Agents::Tell(const Name& name, ChangeKind kind, std::string note) {
 
 void Agents::Absorb(const Change& change) {
   const Instance& instance = change.instance();
-  for (const Tokens::Touched& touched : change.touched()) {
-    if (!touched.before) continue;
-    const Token* token = instance.Stopped() ? nullptr : instance.tokens.Find(touched.visit);
-    for (const Claim& was : touched.before->claims) {
-      if (!was.operation || was.operation->agent.empty() || was.given_back) continue;
-      const Claim* claim = token ? token->FindClaim(was.id) : nullptr;
-      const bool abandoned =
-          claim && claim->operation && claim->operation->abandoned && !was.operation->abandoned;
-      const bool reported = was.id == change.self && !claim;
-      if (!abandoned && !reported) continue;
-      auto at = agents_.find({instance.ns, was.operation->agent});
-      if (at == agents_.end()) continue;
-      at->second.dirty = true;
-      rows::AgentRow& row = at->second.row;
-      if (abandoned) ++row.abandoned;
-      if (!reported) continue;
-      ++row.done;
-      const auto& answer = instance.last_answer;
-      if (answer && answer->claim == was.id && answer->transition == "error") ++row.failed;
-    }
+  for (const auto& [visit, token_before, token, was, now] : change.claims) {
+    if (!was || !was->operation || was->operation->agent.empty() || was->given_back) continue;
+    const bool abandoned =
+        now && now->operation && now->operation->abandoned && !was->operation->abandoned;
+    const bool reported = was->id == change.self && !now;
+    if (!abandoned && !reported) continue;
+    auto at = agents_.find({instance.ns, was->operation->agent});
+    if (at == agents_.end()) continue;
+    at->second.dirty = true;
+    rows::AgentRow& row = at->second.row;
+    if (abandoned) ++row.abandoned;
+    if (!reported) continue;
+    ++row.done;
+    const auto& answer = instance.last_answer;
+    if (answer && answer->claim == was->id && answer->transition == "error") ++row.failed;
   }
 }
 
@@ -320,6 +317,7 @@ void Agents::BeginPass() {
   while (!gone_.empty() && After(gone_.begin()->first, options_.retention) < turn_.real()) {
     const Name name = gone_.begin()->second;
     gone_.erase(gone_.begin());
+    operations_.Follow(name, "");
     rows::DropAgent(turn_.writer(), name.first, name.second);
     agents_.erase(name);
   }

@@ -9,6 +9,28 @@
 
 namespace dfsmr {
 
+namespace {
+
+void ListClaims(const Instance& instance, std::vector<ClaimChange>* claims) {
+  for (const Tokens::Touched& touched : instance.tokens.touched()) {
+    const Token* was = touched.before ? &*touched.before : nullptr;
+    const Token* now = instance.Stopped() ? nullptr : instance.tokens.Find(touched.visit);
+    if (was) {
+      for (const Claim& claim : was->claims) {
+        claims->push_back(
+            {touched.visit, was, now, &claim, now ? now->FindClaim(claim.id) : nullptr});
+      }
+    }
+    if (!now) continue;
+    for (const Claim& claim : now->claims) {
+      if (was && was->FindClaim(claim.id)) continue;
+      claims->push_back({touched.visit, was, now, nullptr, &claim});
+    }
+  }
+}
+
+}  // namespace
+
 Before::Before(const Resident& resident)
     : state(resident.instance.state),
       cancel(resident.instance.cancel),
@@ -68,8 +90,9 @@ void Changer::Run(Resident& resident, ClaimId self, const std::function<void(Sce
   Check(instance.tokens.touched().empty(), "one change of an instance ends before the next begins");
   turn_.NextChange();
   std::vector<Event> events = std::exchange(events_, {});
+  std::vector<ClaimChange> claims = std::exchange(claims_, {});
   Scene scene = SceneOf(resident, &events);
-  const Change change{resident, self, scene.entered, Before(resident)};
+  const Change change{resident, self, scene.entered, Before(resident), claims};
   /*mutant change-counted-twice*/ Statistics::CountState(*resident.version, instance.state, -1);
   /*end*/
   if (instance.provenance) groups_->AdviseMember(instance, &scene);
@@ -94,14 +117,17 @@ void Changer::Run(Resident& resident, ClaimId self, const std::function<void(Sce
   }
   if (!events.empty()) residents_.Stage(resident, events);
   if (events.empty() && !instance.tokens.touched().empty()) residents_.MarkLazy(resident);
+  ListClaims(instance, &claims);
   /*mutant part-not-told*/ for (Part* part : parts_) {
     part->Absorb(change);
   } /*end*/
   instance.tokens.Forget();
   constexpr size_t kKept = 64;  // a large change does not keep its memory
-  if (events.capacity() > kKept) return;
+  if (events.capacity() > kKept || claims.capacity() > kKept) return;
   events.clear();
   events_ = std::move(events);
+  claims.clear();
+  claims_ = std::move(claims);
 }
 
 }  // namespace dfsmr

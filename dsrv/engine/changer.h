@@ -87,7 +87,9 @@ class Changer {
   Ask ask_;
   Boxed<Event::About> because_;
   const Groups* groups_ = nullptr;
-  std::vector<Event> events_;  // empty: the memory of a change's events, for the next one
+  // Empty between changes: their memory, for the next one.
+  std::vector<Event> events_;
+  std::vector<ClaimChange> claims_;
 };
 
 }  // namespace dfsmr

@@ -78,7 +78,8 @@ Extended Claims::Extend(const std::string& ns, const std::string& id, const Clai
     args.begin_by = After(turn_.clock(), listed->operation->begin_within);
   }
   // On disk before the answer.
-  const bool kept = !args.checkpoint.empty() || args.begin;
+  const bool kept = /*mutant checkpoint-not-durable*/ !args.checkpoint.empty() /*end*/ ||
+                    /*mutant begin-not-durable*/ args.begin /*end*/;
   auto outcome = changer_.Apply(resident, [&](Scene& scene) {
     scene.born_after = BornAfter(resident, claim.id);
     return rules::Extend(scene, claim, deadline, args);
@@ -132,7 +133,8 @@ Claims::Held Claims::Find(const std::string& ns, const std::string& id, uint64_t
 void Claims::Abandon(const std::string& ns, const std::string& id, uint64_t visit, ClaimId which) {
   const auto [resident, token, claim] = Find(ns, id, visit, which);
   if (!claim) return;
-  const bool kept = claim->operation && claim->operation->keep_for > Duration();
+  const bool kept = /*mutant kept-claim-given-back*/ claim->operation &&
+                    claim->operation->keep_for > Duration() /*end*/;
   if (!claim->Begun() || kept) return Lose(*resident, visit, *claim, /*for_good=*/false);
   if (/*mutant closed-stream-gives-back*/ resident->machine()
           .nodes[token->node]
@@ -154,8 +156,7 @@ void Claims::LoseForGood(const std::string& ns, const std::string& id, uint64_t 
 void Claims::Lose(Resident& resident, uint64_t visit, const Claim& claim, bool for_good) {
   const ClaimId which = claim.id;
   if (!claim.Begun()) throttle_.GivenBack(*resident.version->machine, claim);
-  changer_.Apply(resident, which,
-                 [&](Scene& scene) { rules::LoseClaim(scene, visit, which, for_good); });
+  changer_.Apply(resident, [&](Scene& scene) { rules::LoseClaim(scene, visit, which, for_good); });
   residents_.MarkLazy(resident);
 }
 
@@ -194,13 +195,9 @@ ClaimId Claims::BornAfter(Resident& resident, ClaimId claim) {
 }
 
 void Claims::Absorb(const Change& change) {
-  for (const Tokens::Touched& touched : change.touched()) {
-    if (!touched.before) continue;
-    const Instance& instance = change.instance();
-    if (!instance.Stopped() && instance.tokens.Find(touched.visit)) continue;
-    for (const Claim& was : touched.before->claims) {
-      if (!was.given_back && was.id != change.self) Remember(change, touched.before->node, was);
-    }
+  for (const ClaimChange& claim : change.claims) {
+    if (claim.token || claim.before->given_back || claim.before->id == change.self) continue;
+    Remember(change, claim.token_before->node, *claim.before);
   }
 }
 

@@ -52,6 +52,7 @@ Result<WaiterId> Desk::Poll(PollArgs args, PollSink sink) {
   if (auto full = turn_.NeedsRoom(Room::kScarce)) return *std::move(full);
   bool durable = true;
   const auto max = static_cast<size_t>(args.max_tasks);
+  args.terms.keep_for = {};  // a poll has no stream that could break
   if (!refusals_.empty()) {
     args.filter.refuses = refusals_.NodesOf(WorkRefusals::Of(args.filter.ns, args.terms, 0));
   }
@@ -254,22 +255,14 @@ void Desk::ServeOne(WaiterId id, const Filter& filter) {
 
 void Desk::Absorb(const Change& change) {
   const Instance& instance = change.instance();
-  for (const Tokens::Touched& touched : change.touched()) {
-    const Token* token = instance.Stopped() ? nullptr : instance.tokens.Find(touched.visit);
-    if (touched.before) {
-      for (const Claim& was : touched.before->claims) {
-        const Claim* claim = token ? token->FindClaim(was.id) : nullptr;
-        if (was.Live() && !(claim && claim->Live())) Free(change, touched.visit, was);
-        if (was.id == change.self && claim && claim->given_back && token->handling &&
-            token->handling->refusals != RefusalsOf(*touched.before)) {
-          NoteRefusal(change, *token, *claim);
-        }
-      }
+  for (const ClaimChange& claim : change.claims) {
+    const auto& [visit, token_before, token, before, now] = claim;
+    if (claim.Left(&Claim::Live)) Free(change, visit, *before);
+    const bool given_back = now && before && now->id == change.self && now->given_back;
+    if (given_back && token->handling && token->handling->refusals != RefusalsOf(*token_before)) {
+      NoteRefusal(change, *token, *now);
     }
-    if (!token) continue;
-    for (const Claim& claim : token->claims) {
-      if (claim.Live() && claim.session != 0) HoldInHand(instance, token->visit, claim);
-    }
+    if (claim.Has(&Claim::Live) && now->session != 0) HoldInHand(instance, visit, *now);
   }
   if (instance.Stopped() || !change.Cancelled()) return;
   for (const Token& token : instance.tokens) {
@@ -293,7 +286,7 @@ void Desk::NoteRefusal(const Change& change, const Token& token, const Claim& cl
   const auto who = WorkRefusals::Of(key->ns, terms, claim.session);
   refusals_.Note(who, {key->machine, key->version, key->node, token.handling->refusals.back().reason,
                        After(turn_.real(), WorkRefusals::kFor)});
-  Refilter(who);
+  /*mutant refused-offered-again*/ Refilter(who); /*end*/
 }
 
 void Desk::Refilter(const WorkRefusals::Who& who) {

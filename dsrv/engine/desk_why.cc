@@ -62,7 +62,8 @@ std::string Desk::WhyNone(const QueueKey& key, const WhyNot& why_not, const Work
     return std::ranges::any_of(workers, [&](const Seen& one) { return fits(one); });
   };
   if (any([&](const Seen& one) { return !one.held && one.filter->Matches(key); })) return {};
-  if (!any([&](const Seen& one) { return one.filter->Has(key.capabilities); })) {
+  if (!key.capabilities.empty() &&
+      !any([&](const Seen& one) { return one.filter->Has(key.capabilities); })) {
     std::vector<std::string> missing;
     for (const std::string& word : key.capabilities) {
       if (!any([&](const Seen& one) { return one.filter->Has({word}); })) missing.push_back(word);

@@ -61,6 +61,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       values(turn, residents, options),
       walker(turn, changer, options),
       limits(turn, catalog, residents, changer, values, documents, agenda),
+      unclaimed(turn, changer, timers, limits),
       planner(turn, catalog, residents, changer, values, limits, options),
       followers(residents, changer),
       starter(turn, catalog, residents, changer, limits, followers, planner),
@@ -73,7 +74,8 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       resumer(turn, statistics, residents, changer, limits, reports),
       launcher(turn, changer, starter, reports),
       schedules(turn, documents, occurrences, launcher),
-      handouts(turn, agenda, residents, changer, values, limits, throttle, timers, upgrades),
+      handouts(turn, agenda, residents, changer, values, limits, throttle, timers, unclaimed,
+               upgrades),
       desk(turn, agenda, claims, handouts, sessions),
       operations(turn, residents, changer, claims, desk),
       agents(turn, claims, sessions, desk, operations, options),
@@ -81,12 +83,18 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       backfills(turn, documents, residents, schedules, groups),
       retention(turn, catalog, statistics, residents, groups, options),
       triggers({turn, documents, occurrences, residents, starter, launcher, retention, options}),
-      all{&followers, &planner,  &walker,     &family,    &limits,   &hooks,   &spawner,
-          &launcher,  &schedules, &canceller, &resumer,   &upgrades, &claims,  &sessions,
-          &timers,    &desk,     &operations, &agents,    &handouts, &groups,  &triggers} {
+      all{&followers, &planner,    &walker,     &family,    &limits,   &hooks,   &spawner,
+          &launcher,  &schedules,  &canceller,  &resumer,   &upgrades, &claims,  &sessions,
+          &timers,    &unclaimed,  &desk,       &operations, &agents,  &handouts, &groups,
+          &triggers} {
   changer.Tell(all);
   changer.Consult([this](Resident& resident, const Reference& reference, const FreshOutput& fresh) {
     return values.ForCondition(resident, reference, fresh);
+  });
+  unclaimed.Consult([this](const QueueKey& key) {
+    return desk.WhyNobody(key, [this](const std::string& in, const std::string& agent) {
+      return agents.WhyNot(in, agent);
+    });
   });
   documents.SetKeeper(DocumentKind::kSchedule, &schedules);
   launcher.SetKeeper(DocumentKind::kSchedule, &schedules);
@@ -160,6 +168,7 @@ void Engine::FireTimers() {
     std::visit(
         Overloaded{[this](const ClaimDeadline& deadline) { parts_->claims.TimeOut(deadline); },
                    [this](const BreakerTick& tick) { parts_->throttle.Tick(*tick.machine); },
+                   [this](const ReadyEnd& end) { parts_->unclaimed.End(end); },
                    [this](const Alarm& alarm) {
                      auto touched = parts_->changer.Touch(alarm.ns, alarm.id);
                      if (!touched) return;
@@ -369,10 +378,6 @@ Result<Ok> Engine::Cancel(const std::string& ns, const std::string& id, CancelMo
     if (stopped && parts_->operations.Kill(ns, id)) return Ok{};
   }
   return Control(ns, id, [&](Scene& scene) { return rules::Cancel(scene, mode); });
-}
-
-bool Engine::ClaimEnded(const std::string& ns, const std::string& id, const ClaimRef& claim) {
-  return parts_->claims.End(ns, id, claim);
 }
 
 Result<Ok> Engine::Settle(const std::string& ns, const std::string& id) {

@@ -136,9 +136,6 @@ class Engine {
                                  const ClaimRef& claim, const GiveBackArgs& args);
   Extended Extend(const std::string& ns, const std::string& instance, const ClaimRef& claim,
                   std::optional<Duration> by, ExtendArgs args);
-  // A worker has told that no process of its claim lives any more, and not how its work went: a
-  // cancel waits for it no longer. False: the claim's instance is not cancelled and has not stopped.
-  bool ClaimEnded(const std::string& ns, const std::string& instance, const ClaimRef& claim);
   Result<Ok> Pause(const std::string& ns, const std::string& instance);
   Result<Ok> Resume(const std::string& ns, const std::string& instance, const std::string& node,
                     bool force);

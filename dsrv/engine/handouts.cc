@@ -189,6 +189,7 @@ void HandOuts::MakeClaim(Resident& resident, uint64_t visit, ClaimArgs args, Tas
   Statistics::CountTokens(instance, *resident.graph, *resident.graph);
   instance.tokens.Forget();
   limits_.Claimed(resident, visit);
+  unclaimed_.Claimed(resident, visit);
   if (/*mutant at-most-once-not-durable*/ node.AtMostOnce() /*end*/ && claim.Begun()) {
     residents_.Settle(resident);
   } else {
@@ -219,6 +220,9 @@ bool HandOuts::Prepare(Resident& resident, const Token& token, Task* task) {
   task->checkpoint = token.Checkpoint();
   task->action = node.settings->action;
   task->queue = node.settings->queue;
+  task->tries = TriesOf(token);
+  task->tries_limit = node.settings->retry.limit;
+  task->run_timeout = node.settings->bounds.run_timeout;
   return !token.step || PrepareStep(resident, token, task);
 }
 

@@ -13,6 +13,7 @@
 #include "dsrv/engine/part.h"
 #include "dsrv/engine/throttle.h"
 #include "dsrv/engine/timers.h"
+#include "dsrv/engine/unclaimed.h"
 #include "dsrv/engine/upgrades.h"
 #include "dsrv/engine/values.h"
 
@@ -21,7 +22,8 @@ namespace dfsmr {
 class HandOuts : public Part {
  public:
   HandOuts(OpenTurn& turn, Agenda& agenda, Residents& residents, Changer& changer, Values& values,
-           Limits& limits, Throttle& throttle, Timers& timers, Upgrades& upgrades)
+           Limits& limits, Throttle& throttle, Timers& timers, Unclaimed& unclaimed,
+           Upgrades& upgrades)
       : turn_(turn),
         agenda_(agenda),
         residents_(residents),
@@ -30,6 +32,7 @@ class HandOuts : public Part {
         limits_(limits),
         throttle_(throttle),
         timers_(timers),
+        unclaimed_(unclaimed),
         upgrades_(upgrades) {}
 
   // Whose claims the tasks are.
@@ -97,6 +100,7 @@ class HandOuts : public Part {
   Limits& limits_;
   Throttle& throttle_;
   Timers& timers_;
+  Unclaimed& unclaimed_;
   Upgrades& upgrades_;
   bool stopped_ = false;
   std::deque<std::pair<std::string, uint64_t>> unplaced_;  // instances, as ResidentKey, and visits

@@ -71,6 +71,8 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   // The keys that a ready token takes when it is handed out now; nullopt: limits have no room for
   // it, and it waits, has failed or is left out.
   std::optional<std::vector<LimitKey>> Admit(Resident& resident, const Token& token);
+  // Whether limits of tasks keep a ready token back: of its queue, or of its action.
+  bool KeepsBack(const Resident& resident, const Token& token) const;
   // The token was handed out, and holds its keys.
   void Claimed(Resident& resident, uint64_t visit);
 

@@ -153,6 +153,13 @@ void Limits::AddClosed(const Resident& resident, InstanceWaits* waits) const {
   }
 }
 
+bool Limits::KeepsBack(const Resident& resident, const Token& token) const {
+  if (!counts_.TasksLimited()) return false;
+  const NodeSettings& settings = *resident.machine().nodes[token.node].settings;
+  return !table_.HasRoom(resident.instance.ns, "queue:" + settings.queue, "", turn_.clock()) ||
+         !table_.HasRoom(resident.instance.ns, "action:" + settings.action, "", turn_.clock());
+}
+
 bool Limits::Concern(const Instance& instance, bool tasks_limited) {
   if (instance.Stopped()) return false;
   if (instance.waits.ForTurn() || instance.waits.Has(Wait::kLimit)) return true;

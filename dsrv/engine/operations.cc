@@ -8,7 +8,8 @@ namespace {
 
 // Of an agent, and in its hands: it may go on with what has timed out or was abandoned.
 bool InHand(const Claim& claim) {
-  return claim.operation && !claim.operation->agent.empty() && !claim.given_back && claim.Begun();
+  return claim.operation && !claim.operation->agent.empty() && !claim.given_back && !claim.ended &&
+         claim.Begun();
 }
 
 rows::LeftoverRow RowOf(const Instance& instance, const std::string& node, uint64_t visit,
@@ -69,31 +70,27 @@ void Operations::Load(Resident& resident) {
 }
 
 void Operations::Note(const Instance& instance, uint64_t visit, const Claim& claim) {
+  const AgentName agent{instance.ns, claim.operation->agent};
+  auto session = sessions_.find(agent);
+  if (session == sessions_.end() ||
+      /*mutant former-session-in-hand*/ session->second != claim.operation->session /*end*/) {
+    return;
+  }
   if (!leftovers_.empty()) Drop(claim.id);  // its instance has been resumed
-  auto [it, is_new] = begun_[{instance.ns, claim.operation->agent}].try_emplace(claim.id);
+  auto [it, is_new] = begun_[agent].try_emplace(claim.id);
   if (is_new) it->second = {instance.id, visit, rules::ClaimText(instance, visit, claim.id)};
 }
 
 void Operations::Absorb(const Change& change) {
   const Instance& instance = change.instance();
-  for (const Tokens::Touched& touched : change.touched()) {
-    const Token* token = instance.Stopped() ? nullptr : instance.tokens.Find(touched.visit);
-    if (touched.before) {
-      for (const Claim& was : touched.before->claims) {
-        if (!InHand(was)) continue;
-        const Claim* claim = token ? token->FindClaim(was.id) : nullptr;
-        if (claim && InHand(*claim)) continue;
-        const AgentName agent{instance.ns, was.operation->agent};
-        auto of = begun_.find(agent);
-        if (of == begun_.end() || of->second.erase(was.id) == 0) continue;
-        if (of->second.empty()) begun_.erase(of);
-        if (was.id != change.self) Leave(change, *touched.before, was);
-      }
-    }
-    if (!token) continue;
-    for (const Claim& claim : token->claims) {
-      if (InHand(claim)) Note(instance, token->visit, claim);
-    }
+  for (const ClaimChange& claim : change.claims) {
+    if (claim.Has(InHand)) Note(instance, claim.visit, *claim.now);
+    if (!claim.Left(InHand)) continue;
+    const ClaimId id = claim.before->id;
+    auto of = begun_.find({instance.ns, claim.before->operation->agent});
+    if (of == begun_.end() || of->second.erase(id) == 0) continue;
+    if (of->second.empty()) begun_.erase(of);
+    if (id != change.self) Leave(change, *claim.token_before, *claim.before);
   }
 }
 
@@ -107,7 +104,7 @@ void Operations::Leave(const Change& change, const Token& token, const Claim& cl
 }
 
 void Operations::Add(rows::LeftoverRow row) {
-  rows::PutLeftover(turn_.writer(), row);
+  /*mutant leftover-not-on-disk*/ rows::PutLeftover(turn_.writer(), row); /*end*/
   by_agent_[{row.ns, row.agent}].insert(row.id);
   by_instance_[{row.ns, row.instance}].insert(row.id);
   const ClaimId id = row.id;
@@ -169,7 +166,11 @@ bool Operations::Kill(const std::string& ns, const std::string& instance) {
   return true;
 }
 
-void Operations::Forget(const AgentName& agent) {
+void Operations::Follow(const AgentName& agent, const std::string& session) {
+  const std::string former = std::exchange(sessions_[agent], session);
+  if (session.empty()) sessions_.erase(agent);
+  if (former.empty() || former == session) return;
+  begun_.erase(agent);
   auto of = by_agent_.find(agent);
   if (of == by_agent_.end()) return;
   const std::set<ClaimId> gone = of->second;
@@ -181,7 +182,7 @@ void Operations::Repeat(const AgentName& agent, SessionId stream) {
   if (auto of = by_agent_.find(agent); of != by_agent_.end()) {
     for (ClaimId id : of->second) {
       const rows::LeftoverRow& row = leftovers_.at(id);
-      orders.cancelled.push_back(row.claim);
+      /*mutant order-not-repeated*/ orders.cancelled.push_back(row.claim); /*end*/
       if (row.killed) orders.killed.push_back(row.claim);
     }
   }

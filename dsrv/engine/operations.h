@@ -32,8 +32,9 @@ class Operations : public Part {
   void EndedLate(const ClaimRef& claim);
   // Orders what a stopped instance has left behind to be killed. False: it has left nothing.
   bool Kill(const std::string& ns, const std::string& instance);
-  // The agent's processes are gone.
-  void Forget(const AgentName& agent);
+  // From now on only what this session has begun is in the agent's hands: the processes of others
+  // are gone, and so is what they left. Empty: the agent has none. Call it before Load.
+  void Follow(const AgentName& agent, const std::string& session);
   // Tells the agent's new stream all orders that are not done.
   void Repeat(const AgentName& agent, SessionId stream);
 
@@ -65,7 +66,8 @@ class Operations : public Part {
   Changer& changer_;
   Claims& claims_;
   Desk& desk_;
-  std::map<AgentName, std::map<ClaimId, Begun>> begun_;
+  std::map<AgentName, std::string> sessions_;
+  std::map<AgentName, std::map<ClaimId, Begun>> begun_;  // of these sessions
   std::map<ClaimId, rows::LeftoverRow> leftovers_;
   std::map<AgentName, std::set<ClaimId>> by_agent_;
   std::map<std::pair<std::string, std::string>, std::set<ClaimId>> by_instance_;

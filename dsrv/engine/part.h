@@ -2,6 +2,7 @@
 // verbs by which the engine conducts them.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,25 @@ struct Before {
   GraphPtr graph;
 };
 
+// A claim of a token that a change has touched. What has stopped has no claims.
+struct ClaimChange {
+  uint64_t visit;             // of its token
+  const Token* token_before;  // null: the token is new
+  const Token* token;         // null: it is gone
+  const Claim* before;        // null: the claim is new
+  const Claim* now;           // null: it is gone
+
+  // Whether the property held of it before, and no longer does; whether it holds now.
+  template <typename Property>
+  bool Left(Property holds) const {
+    return before && std::invoke(holds, *before) && !Has(holds);
+  }
+  template <typename Property>
+  bool Has(Property holds) const {
+    return now && std::invoke(holds, *now);
+  }
+};
+
 // One change of one instance: what it was before the rule, and the states that it entered.
 // `resident` has what it is now.
 struct Change {
@@ -35,6 +55,7 @@ struct Change {
   ClaimId self;
   const std::vector<InstanceState>& entered;  // the states that it entered, in order
   const Before before;
+  const std::vector<ClaimChange>& claims;  // of the tokens that it touched
 
   const Instance& instance() const { return resident.instance; }
   const std::vector<Tokens::Touched>& touched() const { return resident.instance.tokens.touched(); }

@@ -34,6 +34,7 @@
 #include "dsrv/engine/traces.h"
 #include "dsrv/engine/triggers.h"
 #include "dsrv/engine/turn.h"
+#include "dsrv/engine/unclaimed.h"
 #include "dsrv/engine/upgrades.h"
 #include "dsrv/engine/values.h"
 #include "dsrv/engine/walker.h"
@@ -62,6 +63,7 @@ struct Engine::Parts {
   Values values;
   Walker walker;
   Limits limits;
+  Unclaimed unclaimed;
   Planner planner;
   Followers followers;
   Starter starter;

@@ -140,6 +140,7 @@ Result<Ok> Engine::LoadResting(const rows::Resting& row, VersionState** version)
   }
   if (row.token == TokenState::kReady && !of->LeftBehind()) {
     parts_->handouts.LoadResting(*of, std::string(row.id), row.priority, token);
+    parts_->unclaimed.LoadReady({row.ns, row.id}, *of->graph->machine, token);
   }
   return Ok{};
 }

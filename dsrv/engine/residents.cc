@@ -169,6 +169,7 @@ InstanceView Residents::ViewOf(Resident& resident) {
   for (const Token& token : view.instance.tokens) {
     view.nodes.emplace_back(token.node == kElsewhere ? resident.instance.plan->ended_at
                                                      : NodeName(resident.machine(), token.node));
+    view.tries_limits.push_back(TriesLimitOf(&resident.machine(), token));
   }
   return view;
 }

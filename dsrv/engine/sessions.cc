@@ -9,7 +9,7 @@ constexpr size_t kLostPerTurn = 100;
 
 // Of a claim that a session keeps.
 bool Kept(const Claim& claim) {
-  return claim.operation && claim.operation->keep_for > Duration() && claim.Live() && claim.Begun();
+  return claim.operation && claim.operation->keep_for > Duration() && claim.Live();
 }
 
 }  // namespace
@@ -40,7 +40,8 @@ void Sessions::Close(SessionId stream) {
   streams_.erase(at);
   Session& session = sessions_.at(key);
   session.stream = 0;
-  WaitUntil(key, session, After(turn_.real(), session.terms.keep_for));
+  /*mutant session-never-ends*/ WaitUntil(key, session,
+                                          After(turn_.real(), session.terms.keep_for)); /*end*/
 }
 
 void Sessions::End(const std::string& ns, const std::string& name) {
@@ -120,19 +121,9 @@ void Sessions::Load(Resident& resident) {
 
 void Sessions::Absorb(const Change& change) {
   const Instance& instance = change.instance();
-  for (const Tokens::Touched& touched : change.touched()) {
-    const Token* token = instance.Stopped() ? nullptr : instance.tokens.Find(touched.visit);
-    if (touched.before) {
-      for (const Claim& was : touched.before->claims) {
-        if (!Kept(was)) continue;
-        const Claim* claim = token ? token->FindClaim(was.id) : nullptr;
-        if (!claim || !Kept(*claim)) Forget(instance.ns, was);
-      }
-    }
-    if (!token) continue;
-    for (const Claim& claim : token->claims) {
-      if (Kept(claim)) Note(instance, token->visit, claim);
-    }
+  for (const ClaimChange& claim : change.claims) {
+    if (claim.Left(Kept)) Forget(instance.ns, *claim.before);
+    if (claim.Has(Kept)) Note(instance, claim.visit, *claim.now);
   }
 }
 
@@ -140,7 +131,9 @@ void Sessions::BeginPass() {
   if (!std::exchange(waits_, false)) return;
   for (auto& [key, session] : sessions_) {
     if (session.stream != 0 || session.until != kNever) continue;
-    WaitUntil(key, session, After(turn_.real(), std::max(session.terms.keep_for, kAfterRestart)));
+    WaitUntil(key, session,
+              After(turn_.real(), /*mutant restart-loses-sessions*/ std::max(
+                        session.terms.keep_for, kAfterRestart) /*end*/));
   }
 }
 
@@ -150,7 +143,8 @@ bool Sessions::Work() {
   Session& session = sessions_.at(key);
   std::vector<std::pair<ClaimId, Held>> lost;
   for (const auto& [claim, held] : session.held) {
-    if (session.stream != 0 && held.stream == session.stream) continue;
+    /*mutant taken-up-is-lost*/ if (session.stream != 0 && held.stream == session.stream)
+      continue; /*end*/
     lost.emplace_back(claim, held);
     if (lost.size() == kLostPerTurn) break;
   }

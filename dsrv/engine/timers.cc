@@ -92,25 +92,20 @@ void Timers::Load(Resident& resident) {
 
 void Timers::Absorb(const Change& change) {
   const Instance& instance = change.instance();
+  for (const ClaimChange& claim : change.claims) {
+    if (claim.Left(&Claim::Live)) DisarmClaim(change.resident, claim.before->id);
+    if (claim.Has(&Claim::Live)) ArmClaim(change.resident, claim.visit, *claim.now);
+  }
+  if (instance.Stopped()) return;
   for (const Tokens::Touched& touched : change.touched()) {
-    const Token* token = instance.Stopped() ? nullptr : instance.tokens.Find(touched.visit);
-    if (touched.before) {
-      for (const Claim& was : touched.before->claims) {
-        const Claim* claim = token ? token->FindClaim(was.id) : nullptr;
-        if (was.Live() && !(claim && claim->Live())) DisarmClaim(change.resident, was.id);
-      }
-    }
-    if (!token) continue;
-    for (const Claim& claim : token->claims) {
-      if (claim.Live()) ArmClaim(change.resident, token->visit, claim);
-    }
-    const bool waited = touched.before && touched.before->state == token->state;
-    if (HasEnd(*token) && !waited) {
+    const Token* token = instance.tokens.Find(touched.visit);
+    const bool waited = token && touched.before && touched.before->state == token->state;
+    if (token && HasEnd(*token) && !waited) {
       /*mutant delay-never-ends*/ Await(token->available_at, NameOf(change.resident),
                                         token->visit); /*end*/
     }
   }
-  if (!instance.Stopped()) AwaitStart(instance);
+  AwaitStart(instance);
 }
 
 void Timers::AwaitStart(const Instance& instance) {

@@ -1,5 +1,5 @@
 // What happens when its time has come. Timers are usually disarmed before they are due: deadlines
-// of claims, breakers that let a retry go. Alarms are not: the start of an
+// of claims, ends of a ready_timeout, breakers that let a retry go. Alarms are not: the start of an
 // instance, or the end of a wait. There may be millions of alarms, so an alarm holds little more
 // than the name of its instance.
 #pragma once
@@ -26,13 +26,18 @@ struct ClaimDeadline {
 struct BreakerTick {
   MachineState* machine;
 };
-using Timer = std::variant<ClaimDeadline, BreakerTick>;
+// A ready token by its instance, ns\0id, and its visit.
+using ReadyToken = std::pair<std::string, uint64_t>;
+struct ReadyEnd {
+  const ReadyToken* token;  // that no worker has taken for so long
+};
+using Timer = std::variant<ClaimDeadline, BreakerTick, ReadyEnd>;
 struct Alarm {
   std::string ns;
   std::string id;
   uint64_t visit;  // of the token whose wait is over; 0: the instance may start
 };
-using Happening = std::variant<ClaimDeadline, BreakerTick, Alarm>;
+using Happening = std::variant<ClaimDeadline, BreakerTick, ReadyEnd, Alarm>;
 
 class Timers : public Part {
  public:

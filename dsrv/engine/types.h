@@ -45,6 +45,7 @@ struct InstanceView {
   Instance instance;
   std::shared_ptr<const Spec> spec;
   std::vector<std::string> nodes;  // the tokens', by name
+  std::vector<uint32_t> tries_limits = {};  // of the tokens' work; 0: they have none
   std::map<std::string, std::string> outputs;
   bool waits_for_group = false;  // its group lets no member begin
   std::shared_ptr<const InstanceWaits> waits;  // null: only what `instance` says of them is known
@@ -71,6 +72,9 @@ struct Task {
   std::string event_data;
   std::string phase;
   std::vector<std::string> middleware;
+  uint32_t tries = 0;  // that have failed
+  uint32_t tries_limit = 1;
+  Duration run_timeout{};  // zero: none
 };
 
 struct StartArgs {

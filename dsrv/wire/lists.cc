@@ -42,6 +42,16 @@ Result<std::vector<std::string>> NodesOf(const Moment& moment, const Instance& i
   return nodes;
 }
 
+// How many tries there are in all of the work of each token.
+std::vector<uint32_t> TriesLimits(const Moment& moment, const Instance& instance) {
+  std::vector<uint32_t> limits;
+  const Machine* machine =
+      instance.plan ? nullptr
+                    : moment.registry.Resolve(instance.ns, instance.machine, instance.version);
+  for (const Token& token : instance.tokens) limits.push_back(TriesLimitOf(machine, token));
+  return limits;
+}
+
 // Whether one of `nodes` is `node`, or one of its nodes if `node` is a step.
 bool StandsAt(const std::vector<std::string>& nodes, const std::string& node) {
   return std::ranges::any_of(nodes, [&](const std::string& one) {
@@ -187,7 +197,8 @@ class Lister {
       return;
     }
     if (!query_.node.empty() && !StandsAt(*nodes, query_.node)) return;
-    InstanceView view{std::move(instance), nullptr, *std::move(nodes), {}};
+    std::vector<uint32_t> limits = TriesLimits(moment_, instance);
+    InstanceView view{std::move(instance), nullptr, *std::move(nodes), std::move(limits), {}};
     if (/*mutant planted-25*/ query_.labels.size() > 1 ||
         (!query_.labels.empty() && ByOtherIndex()) /*end*/) {
       auto filled = Fill(&view);
@@ -248,8 +259,9 @@ Result<InstanceView> ReadInstance(const Moment& moment, const std::string& ns,
   if (!nodes) return nodes.error();
   auto closed = WaitsForGroup(moment, *instance);
   if (!closed) return closed.error();
+  std::vector<uint32_t> limits = TriesLimits(moment, *instance);
   InstanceView view{*std::move(instance), std::make_shared<const Spec>(*std::move(spec)),
-                    *std::move(nodes), *std::move(outputs)};
+                    *std::move(nodes), std::move(limits), *std::move(outputs)};
   view.waits_for_group = *closed;
   return view;
 }

@@ -80,6 +80,7 @@ v1::Step::State PlanView::StateOf(NodeIndex home, v1::Step* out) {
     out->set_progress(1);
     if (ended->children) ToProto(*ended->children, out->mutable_children());
     if (ended->skipped) out->set_note(ended->note);
+    out->set_tries(ended->tries);
     return ended->skipped ? v1::Step::SKIPPED : v1::Step::DONE;
   }
   if (!row->second.token && !row->second.left) {
@@ -97,6 +98,7 @@ v1::Step::State PlanView::StateOf(NodeIndex home, v1::Step* out) {
       Set(token.step->start_time, out->mutable_start_time());
     }
     out->set_progress(token.step->progress);
+    out->set_tries(token.step->tries);
     if (token.step->children) ToProto(*token.step->children, out->mutable_children());
   }
   // It was cancelled, and waits for nothing but a resume.
@@ -132,7 +134,10 @@ v1::Step::State PlanView::FinalStateOf(NodeIndex home, v1::Step* out) {
 void PlanView::ShowStep(uint32_t index, v1::Step* out) {
   const Step& step = graph_.steps[index];
   out->set_path(step.path);
-  if (step.kind == Step::Kind::kWork) out->set_action(graph_.actions[step.action].name);
+  if (step.kind == Step::Kind::kWork) {
+    out->set_action(graph_.actions[step.action].name);
+    out->set_tries_limit(graph_.actions[step.action].retry.limit);
+  }
   const NodeIndex home = machine_.Find(step.path);
   v1::Step finalize;
   if (step.finalize) {

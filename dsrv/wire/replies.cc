@@ -30,6 +30,15 @@ void Set(Duration d, google::protobuf::Duration* out) {
   out->set_nanos(static_cast<int32_t>(d.count() % 1'000'000 * 1'000));
 }
 
+void ToProto(const RetryPolicy& retry, v1::RetryPolicy* out) {
+  out->set_limit(retry.limit);
+  if (retry.delay.initial > Duration::zero()) Set(retry.delay.initial, out->mutable_delay());
+  out->set_factor(retry.delay.factor);
+  if (retry.delay.max < Duration::max()) Set(retry.delay.max, out->mutable_max());
+  out->set_jitter(retry.delay.jitter);
+  for (const std::string& entry : retry.on) out->add_on(entry);
+}
+
 }  // namespace
 
 void ToProto(Timestamp t, google::protobuf::Timestamp* out) { Set(t, out); }
@@ -95,6 +104,14 @@ void ToProto(const Node& node, const Machine& machine, v1::Node* out) {
   }
   for (const LimitAsk& ask : *asks) out->add_limits(ask.key);
   if (!node.settings->runs_on.empty()) ToProto(node.settings->runs_on, out->mutable_runs_on());
+  const RetryPolicy& retry = node.settings->retry;
+  if (retry.limit > 1) ToProto(retry, out->mutable_retry());
+  const AttemptBounds& bounds = node.settings->bounds;
+  if (bounds.run_timeout > Duration::zero()) Set(bounds.run_timeout, out->mutable_run_timeout());
+  if (bounds.ready_timeout > Duration::zero()) {
+    Set(bounds.ready_timeout, out->mutable_ready_timeout());
+  }
+  out->set_abandon_after(bounds.abandon_after);
 }
 
 namespace {
@@ -137,8 +154,10 @@ void ToProto(const WaitView& wait, v1::Wait* out) {
   if (wait.until != kNever) Set(wait.until, out->mutable_until());
 }
 
-void ToProto(const Token& token, const std::string& node, v1::Token* out) {
+void ToProto(const Token& token, const std::string& node, uint32_t tries_limit, v1::Token* out) {
   out->set_node(node);
+  out->set_tries(TriesOf(token));
+  out->set_tries_limit(tries_limit);
   out->set_visit(token.visit);
   out->set_state(static_cast<v1::Token::State>(token.state));
   out->set_attempt(token.attempt);
@@ -209,7 +228,7 @@ void ToProto(const InstanceView& view, v1::Instance* out) {
   out->set_leftovers(static_cast<uint32_t>(waits.leftovers));
   for (size_t i = 0; i < instance.tokens.size() && i < limits::kTokensShown; ++i) {
     v1::Token* token = out->add_tokens();
-    ToProto(instance.tokens[i], view.nodes[i], token);
+    ToProto(instance.tokens[i], view.nodes[i], view.tries_limits[i], token);
     const auto why = waits.why.find(instance.tokens[i].visit);
     if (why != waits.why.end() && token->state() == v1::Token::READY) token->set_why(why->second);
     const auto of_token = waits.tokens.find(instance.tokens[i].visit);
@@ -261,6 +280,9 @@ void ToProto(const Task& task, v1::Task* out) {
   if (!task.event.empty()) out->set_event_data(task.event_data.empty() ? "{}" : task.event_data);
   out->set_phase(task.phase);
   for (const std::string& name : task.middleware) out->add_middleware(name);
+  out->set_tries(task.tries);
+  out->set_tries_limit(task.tries_limit);
+  if (task.run_timeout > Duration::zero()) Set(task.run_timeout, out->mutable_run_timeout());
 }
 
 void ToProto(const std::string& instance, const Answer& answer, v1::TransitionResponse* out) {
@@ -316,6 +338,7 @@ void ToProto(const Event& event, PartitionId partition, v1::Change* out) {
   out->set_params(event.params);
   out->set_note(event.note);
   if (event.begin_time != Timestamp()) Set(event.begin_time, out->mutable_begin_time());
+  out->set_error_kind(event.error_kind);
   if (!event.about) return;
   out->set_cause(event.about->cause);
   out->set_group(event.about->group);

@@ -108,6 +108,27 @@ Result<Ok> FillStarts(const v1::TransitionRequest& request, ReportCommand* comma
   return Ok{};
 }
 
+// How a report of `error` wants it to be taken.
+Result<Ok> FillFailure(const v1::TransitionRequest& request, ReportArgs* args) {
+  const char* key = request.fatal()                 ? "fatal"
+                    : request.has_retry_after()     ? "retry_after"
+                    : !request.error_kind().empty() ? "error_kind"
+                                                    : nullptr;
+  if (!key) return Ok{};
+  if (request.transition() != "error") {
+    return Bad(Quoted(key) + " goes with 'error', not with " + Quoted(request.transition()));
+  }
+  auto kind = CheckFilter("error_kind", request.error_kind());
+  if (!kind) return kind;
+  args->error_kind = request.error_kind();
+  args->fatal = request.fatal();
+  if (!request.has_retry_after()) return Ok{};
+  auto after = ToDuration("retry_after", request.retry_after(), limits::kExtend);
+  if (!after) return after.error();
+  args->retry_after = *after;
+  return Ok{};
+}
+
 // All of a report but its claim and transition.
 Result<Ok> FillReport(const v1::TransitionRequest& request, ReportCommand* command) {
   const bool suspends = request.transition() == "suspend";
@@ -136,6 +157,8 @@ Result<Ok> FillReport(const v1::TransitionRequest& request, ReportCommand* comma
   args.error = request.error();
   args.client = request.client();
   args.concurrency = request.children_concurrency();
+  auto failure = FillFailure(request, &args);
+  if (!failure) return failure;
   if (request.has_wake_after()) {
     auto after = ToDuration("wake_after", request.wake_after(), limits::kExtend);
     if (!after) return after.error();

@@ -15,6 +15,7 @@ namespace dfsmr {
 namespace {
 
 constexpr std::string_view kOk = "ok";
+constexpr std::string_view kError = "error";
 // Guessing what a name meant compares it with every node. After this many guesses no more are made.
 constexpr int kHintsMax = 20;
 
@@ -39,6 +40,7 @@ class Compiler {
   void CheckTransitionName(const NodeDraft& node, const std::string& name);
   void CheckDelay(const NodeDraft& node);
   void CheckSystemTransitions(const NodeDraft& node);
+  void CheckRetry(const NodeDraft& node);
   void CheckChoices(const NodeDraft& node);
   void CheckRunsOn();
   void CheckAgent(const Reference& reference, NodeIndex of, const std::string& path);
@@ -147,6 +149,7 @@ void Compiler::CheckNode(const NodeDraft& draft) {
   }
   if (node.kind == NodeKind::kDelay) CheckDelay(draft);
   CheckSystemTransitions(draft);
+  CheckRetry(draft);
   if (!draft.choices.empty()) CheckChoices(draft);
 }
 
@@ -188,6 +191,15 @@ void Compiler::CheckSystemTransitions(const NodeDraft& draft) {
     Fail(Path(draft, kTimeoutNode), name + " never times out (timeout: 0.0); remove "
                                            "'dfsmr.timeout' or give it a timeout");
   }
+}
+
+// A node that is not tried again may say so, since 'defaults' may say otherwise.
+void Compiler::CheckRetry(const NodeDraft& draft) {
+  if (draft.settings.retry.limit <= 1 || TargetOf(draft, kError)) return;
+  Fail(Path(draft) + ".retry",
+       "node " + Quoted(draft.node.id) +
+           " has retry but no transition 'error', which it takes when no try is left; add "
+           "'error: NODE', or 'retry: 1', which tries once");
 }
 
 std::string Compiler::PathOfEdge(const NodeDraft& draft, size_t edge) {
@@ -438,6 +450,7 @@ Machine Compiler::Assemble() {
       /*mutant default-action-unnamed*/ settings.action = machine.id + "." + node.id; /*end*/
     }
     if (!settings.limits.empty()) machine.nodes_ask = true;
+    if (settings.bounds.ready_timeout != Duration::zero()) machine.ready_ends = true;
     node.settings = std::make_shared<const NodeSettings>(std::move(settings));
     machine.nodes.push_back(std::move(node));
   }

@@ -16,6 +16,7 @@
 #include "fsm/base/time.h"
 #include "fsm/machine/definition.h"
 #include "fsm/machine/limit.h"
+#include "fsm/machine/retry.h"
 #include "fsm/machine/runs_on.h"
 
 namespace dfsmr {
@@ -60,15 +61,6 @@ struct TimeoutPolicy {
   friend bool operator==(const TimeoutPolicy&, const TimeoutPolicy&) = default;
 };
 
-// initial × factor^(n-1) for the n-th entry into the node, at most max, then ± jitter (a share).
-struct DelayPolicy {
-  Duration initial{};
-  double factor = 1.0;
-  Duration max = Duration::max();
-  double jitter = 0.0;
-  friend bool operator==(const DelayPolicy&, const DelayPolicy&) = default;
-};
-
 struct Edge {
   std::string transition;
   std::vector<NodeIndex> targets;  // one in a machine; several fork in a compiled plan
@@ -87,6 +79,8 @@ struct NodeSettings {
   uint32_t max_visits = 0;        // 0: no limit
   LimitAsks limits;               // work
   RunsOn runs_on;                 // work; as written
+  RetryPolicy retry;              // work
+  AttemptBounds bounds;           // work
   std::string description;
 };
 std::shared_ptr<const NodeSettings> NoSettings();  // the defaults
@@ -140,6 +134,7 @@ struct Machine {
   LimitAsks limits;                           // of an instance; a plan's are in its source
   bool nodes_ask = false;                     // whether a node or a step asks for limits
   bool conditional = false;                   // a transition chooses, or a step has an `if`
+  bool ready_ends = false;                    // whether a node or a step has a ready_timeout
   std::shared_ptr<const ParamsCheck> params;  // null: anything goes
   std::string source;                 // the text of this document alone
   // Equal for documents that differ only in comments, key order or layout.

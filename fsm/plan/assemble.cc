@@ -17,7 +17,10 @@ class Assembler {
                        .action = action.name,
                        .queue = action.queue,
                        .priority = /*mutant action-priority-lost*/ action.priority /*end*/,
-                       .runs_on = action.runs_on}));
+                       .runs_on = action.runs_on,
+                       .retry = action.retry,
+                       .bounds = action.bounds}));
+      if (action.bounds.ready_timeout != Duration::zero()) machine_.ready_ends = true;
     }
   }
 

@@ -1,6 +1,7 @@
 #include "fsm/plan/expand.h"
 
 #include <algorithm>
+#include <array>
 
 #include "fsm/base/json.h"
 #include "fsm/base/limits.h"
@@ -451,7 +452,7 @@ Span PlanExpander::ExpandAction(Task task, Entity* entity) {
   const uint32_t step =
       AddStep(form.run || unplanned || (form.planner && draft_.Defining()) ? Step::Kind::kWork
                                                                            : Step::Kind::kPass,
-              task.path, task.of, form.action, std::move(draft));
+              task.path, task.of, ActionOf(form, task), std::move(draft));
   draft_.graph.steps[step].finalize = form.finalize;
   *entity = {Entity::Kind::kStep, step};
   Span span = {step, step};
@@ -462,6 +463,32 @@ Span PlanExpander::ExpandAction(Task task, Entity* entity) {
     span = ExpandPlanned(task, step, form, *planned->second, entity);
   }
   return AddSubscribers(task, *entity, step, span);
+}
+
+uint32_t PlanExpander::ActionOf(const StepForm& form, const Task& task) {
+  static constexpr std::array<std::string_view, 3> kWords = {"\"pause\"", "\"skip\"", "\"fail\""};
+  if (form.rescue_from.empty()) return form.action;
+  draft_.graph.depends_on_params = true;
+  const PlanNames::Value value = names_.Known(form.rescue_from, *task.scope);
+  Where where = task.where;
+  if (!task.own->rescue_from.empty()) where.key = "rescue";
+  if (!value.json) {
+    if (!value.later) {
+      draft_.problems.Add(where, {.message = "rescue: " + value.message,
+                                  .about = {std::string(task.action)},
+                                  .reference = value.reference});
+    }
+    return form.action;
+  }
+  const auto word = std::ranges::find(kWords, json::Trim(*value.json));
+  if (word != kWords.end()) {
+    return actions_.WithRescue(form.action, static_cast<Rescue>(word - kWords.begin()));
+  }
+  draft_.problems.Add(
+      where, {.message = "'rescue' wants pause, skip or fail; " + json::Unquote(form.rescue_from) +
+                         " is " + Quoted(*value.json),
+              .about = {std::string(task.action)}});
+  return form.action;
 }
 
 Span PlanExpander::ExpandPlanned(const Task& task, uint32_t step, const StepForm& form,

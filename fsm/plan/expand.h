@@ -53,6 +53,8 @@ class PlanExpander {
   Span ExpandAction(Task task, Entity* entity);
   Span ExpandPlanned(const Task& task, uint32_t step, const StepForm& form,
                      const PlanSource& planned, Entity* entity);
+  // The action of a step of this form, once the rescue that its params choose is known.
+  uint32_t ActionOf(const StepForm& form, const Task& task);
   Span AddSubscribers(const Task& task, Entity trigger, uint32_t step, Span span);
 
   uint32_t AddStep(Step::Kind kind, std::string path, std::string of, uint32_t action,

@@ -24,6 +24,7 @@ struct StepAction {
   int32_t priority = 0;
   TimeoutPolicy timeout;
   RetryPolicy retry;
+  AttemptBounds bounds;
   std::optional<PollPolicy> poll;
   Rescue rescue = Rescue::kPause;
   Weights weight;

@@ -71,8 +71,12 @@ void OverrideKeys(const ActionSource& own, ActionSource* action) {
   Override(own.priority, &action->priority);
   action->timeout = own.timeout.Over(action->timeout);
   Override(own.retry, &action->retry);
+  Override(own.run_timeout, &action->run_timeout);
+  Override(own.ready_timeout, &action->ready_timeout);
+  Override(own.abandon_after, &action->abandon_after);
   Override(own.poll, &action->poll);
   /*mutant step-rescue-ignored*/ Override(own.rescue, &action->rescue); /*end*/
+  if (own.rescue || !own.rescue_from.empty()) action->rescue_from = own.rescue_from;
   Override(own.weight, &action->weight);
   Override(own.input, &action->input);
   Override(own.output, &action->output);

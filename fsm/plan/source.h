@@ -23,13 +23,6 @@ struct Written {
   std::string path;  // in the document, for example flow.sequence[1].input
 };
 
-// Tries in all, and the wait before the second and later ones: initial × factor^(n-1), at most max.
-struct RetryPolicy {
-  uint32_t limit = 1;
-  DelayPolicy delay;  // initial 0: at once
-  friend bool operator==(const RetryPolicy&, const RetryPolicy&) = default;
-};
-
 // A step that has suspended is handed out again with event `poll`: `per_interval` times after each
 // of the intervals, then for ever after the last.
 struct PollPolicy {
@@ -86,8 +79,12 @@ struct ActionSource {
   std::optional<int32_t> priority;
   TimeoutKeys timeout;  // inherited key by key, then judged: PolicyOf(timeout.Over(…))
   std::optional<RetryPolicy> retry;
+  std::optional<Duration> run_timeout;
+  std::optional<Duration> ready_timeout;
+  std::optional<uint32_t> abandon_after;
   std::optional<PollPolicy> poll;
   std::optional<Rescue> rescue;
+  std::string rescue_from;  // a template, "${params.X}", that is the rescue; empty: `rescue` is
   std::optional<Weights> weight;
   std::optional<Schema> input;
   std::optional<Schema> output;

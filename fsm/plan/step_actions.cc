@@ -13,7 +13,8 @@ namespace {
 
 bool GivesNothing(const ActionSource& own) {
   return !own.phases && !own.planned_by_worker && !own.queue && !own.priority &&
-         own.timeout.empty() && !own.retry && !own.poll && !own.rescue && !own.weight &&
+         own.timeout.empty() && !own.retry && !own.run_timeout && !own.ready_timeout &&
+         !own.abandon_after && !own.poll && !own.rescue && own.rescue_from.empty() && !own.weight &&
          !own.input && !own.output && !own.limits && !own.on_conflict && !own.runs_on &&
          own.middleware.empty();
 }
@@ -36,7 +37,12 @@ class Content {
   }
   Content& Add(const RetryPolicy& retry) {
     Add(int64_t{retry.limit}).Add(retry.delay.initial).Add(retry.delay.factor);
-    return Add(retry.delay.max).Add(retry.delay.jitter);
+    Add(retry.delay.max).Add(retry.delay.jitter).Add(static_cast<int64_t>(retry.on.size()));
+    for (const std::string& entry : retry.on) Add(entry);
+    return *this;
+  }
+  Content& Add(const AttemptBounds& bounds) {
+    return Add(bounds.run_timeout).Add(bounds.ready_timeout).Add(int64_t{bounds.abandon_after});
   }
   Content& Add(const std::optional<PollPolicy>& poll) {
     if (!poll) return Add("");
@@ -53,7 +59,10 @@ class Content {
 std::string ContentOf(const StepAction& action) {
   Content content;
   content.Add(action.name).Add(action.queue).Add(int64_t{action.priority}).Add(action.timeout);
-  content.Add(action.retry).Add(action.poll).Add(static_cast<int64_t>(action.rescue));
+  content.Add(action.retry)
+      .Add(action.bounds)
+      .Add(action.poll)
+      .Add(static_cast<int64_t>(action.rescue));
   content.Add(action.weight.run).Add(action.weight.finalize);
   content.Add(static_cast<int64_t>(action.middleware.size()));
   for (const std::string& name : action.middleware) content.Add(name);
@@ -74,6 +83,9 @@ StepAction StepActionOf(const ActionSource& action, std::vector<std::string>* pr
     problems->push_back(std::string(one.key) + ": " + one.message);
   }
   if (action.retry) made.retry = *action.retry;
+  if (action.run_timeout) made.bounds.run_timeout = *action.run_timeout;
+  if (action.ready_timeout) made.bounds.ready_timeout = *action.ready_timeout;
+  if (action.abandon_after) made.bounds.abandon_after = *action.abandon_after;
   made.poll = action.poll;
   if (action.rescue) made.rescue = *action.rescue;
   if (action.runs_on) made.runs_on = *action.runs_on;
@@ -141,6 +153,7 @@ StepForm StepActions::Make(const ActionSource& base, const ActionSource& own, ui
     if (ask.singleton) ask.on_conflict = action.on_conflict.value_or(OnConflict::kFail);
   }
   if (action.with) form.with = *action.with;
+  form.rescue_from = action.rescue_from;
   std::vector<std::string> wrong;
   StepAction made = StepActionOf(action, &wrong);
   for (const std::string& problem : wrong) draft_.problems.Add(where, problem);
@@ -200,6 +213,12 @@ void StepActions::ReportUnused() {
     for (const auto& [name, replacement] : context.middleware->replace) check(name);
     for (const std::string& name : context.middleware->without) check(name);
   }
+}
+
+uint32_t StepActions::WithRescue(uint32_t action, Rescue rescue) {
+  StepAction other = draft_.graph.actions[action];
+  other.rescue = rescue;
+  return Intern(std::move(other));
 }
 
 uint32_t StepActions::Intern(StepAction action) {

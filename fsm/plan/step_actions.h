@@ -21,6 +21,7 @@ struct StepForm {
   bool planner = false;
   LimitAsks limits;
   std::string with = "{}";  // of a subscriber
+  std::string rescue_from;  // a template that is the rescue; empty: the action's is
 };
 
 class StepActions {
@@ -32,6 +33,8 @@ class StepActions {
   // The form of a step with this action (empty: a spawn has none) and these keys of its own.
   const StepForm& Of(std::string_view action, const ActionSource& own, uint32_t context,
                      const Where& where);
+  // The number of the action that differs from this one in its rescue alone.
+  uint32_t WithRescue(uint32_t action, Rescue rescue);
   // Reports middleware that the plan replaces or does without, though no step has it.
   void ReportUnused();
 

@@ -211,7 +211,7 @@ void GiveBack(Scene& scene, Token& token, Claim& claim, const std::string& clien
 void KeepCheckpoint(Token& token, const std::string& checkpoint) {
   if (checkpoint.empty()) return;
   if (!token.handling) token.handling = Handling();
-  token.handling->checkpoint = checkpoint;
+  /*mutant checkpoint-lost*/ token.handling->checkpoint = checkpoint; /*end*/
 }
 namespace {
 
@@ -225,7 +225,7 @@ void NoAttempt(Token& token, const Claim& claim) {
 
 // Takes back a claim that has not begun.
 void Withdraw(Scene& scene, Token& token, Claim& claim) {
-  NoAttempt(token, claim);
+  /*mutant unbegun-is-attempt*/ NoAttempt(token, claim); /*end*/
   GiveBack(scene, token, claim, "", "not begun");
 }
 
@@ -366,6 +366,14 @@ void Revive(Claim& claim, Timestamp deadline, const ExtendArgs& args) {
   if (claim.operation) claim.operation->lost = claim.operation->abandoned = false;
 }
 
+// What a deadline is moved to at the latest: 30 s after the end of run_timeout.
+Timestamp LastDeadline(const Scene& scene, const Token& token, const Claim& claim) {
+  const Duration run = scene.machine.nodes[token.node].settings->bounds.run_timeout;
+  if (run == Duration::zero()) return kNever;
+  const Timestamp began = claim.Begun() ? claim.BeginTime() : scene.now;
+  return /*mutant run-timeout-ignored*/ After(After(began, run), kRunGrace) /*end*/;
+}
+
 }  // namespace
 
 Result<Extension> Extend(Scene& scene, const ClaimRef& of, Timestamp deadline,
@@ -376,17 +384,24 @@ Result<Extension> Extend(Scene& scene, const ClaimRef& of, Timestamp deadline,
   if (!slot) return slot.error();
   Token& token = scene.instance.tokens[*slot];
   auto claim = std::ranges::find(token.claims, of.id, &Claim::id);
-  if (claim == token.claims.end()) {
+  const bool unlisted = claim == token.claims.end();
+  if (unlisted) {
     claim = Recover(scene, token, of.id);
-    claim->deadline = deadline;
     claim->session = args.session;
     claim->operation = args.operation;
     if (claim->operation) claim->operation->begin_time = scene.now;
   }
+  const Timestamp last = LastDeadline(scene, token, *claim);
+  deadline = std::min(deadline, last);
+  if (unlisted) claim->deadline = deadline;
+  if (claim->timed_out && last <= scene.now) {  // its run_timeout is over for good
+    return Extension{claim->deadline, scene.instance.Cancelling()};
+  }
   Revive(*claim, deadline, args);
   if (!claim->Begun()) {
     if (args.begin) claim->operation->begin_time = scene.now;
-    claim->deadline = args.begin ? deadline : args.begin_by;
+    claim->deadline =
+        /*mutant deadline-not-of-begin*/ args.begin /*end*/ ? deadline : args.begin_by;
   } else if (!args.begin || !claim->operation) {  // a begin that is repeated is answered as before
     /*mutant planted-15*/ if (claim->deadline != kNever)
       claim->deadline = std::max(claim->deadline, deadline); /*end*/
@@ -421,13 +436,17 @@ void LoseClaim(Scene& scene, uint64_t visit, ClaimId id, bool for_good) {
   if (!token || scene.instance.Stopped()) return;
   auto claim = std::ranges::find(token->claims, id, &Claim::id);
   if (claim == token->claims.end() || !claim->Live()) return;
-  if (!claim->Begun()) {
+  if (/*mutant unbegun-kept*/ !claim->Begun() /*end*/) {
     Withdraw(scene, *token, *claim);
   } else {
     if (!claim->operation) claim->operation = Operation{.begin_time = claim->claim_time};
     claim->operation->lost = true;
-    if (!for_good || scene.machine.nodes[token->node].AtMostOnce()) return;
+    if (!for_good ||
+        /*mutant lost-at-most-once-freed*/ scene.machine.nodes[token->node].AtMostOnce() /*end*/) {
+      return;
+    }
     Abandon(scene, *token, *claim);
+    if (FailIfAbandoned(scene, visit)) return;
   }
   FreeIfUnclaimed(scene, visit);
   StopIfCancelled(scene);
@@ -445,7 +464,10 @@ void TimeOut(Scene& scene, uint64_t visit, ClaimId id) {
   if (!slot || scene.instance.Stopped()) return;
   Token* token = &scene.instance.tokens.Mutable(*slot);
   auto claim = std::ranges::find(token->claims, id, &Claim::id);
-  if (claim == token->claims.end() || !claim->Live() || claim->deadline > scene.now) return;
+  if (claim == token->claims.end() || /*mutant unbegun-never-void*/ !claim->Live() /*end*/ ||
+      claim->deadline > scene.now) {
+    return;
+  }
   if (!claim->Begun()) {
     Withdraw(scene, *token, *claim);
     FreeIfUnclaimed(scene, visit);
@@ -485,7 +507,12 @@ bool EndUntold(Scene& scene, uint64_t visit, ClaimId id) {
   auto claim = std::ranges::find(token.claims, id, &Claim::id);
   if (claim == token.claims.end() || claim->given_back) return false;
   if (scene.machine.nodes[token.node].AtMostOnce()) {  // it stays CLAIMED, for somebody to decide
-    if (claim->operation) claim->operation->lost = true;
+    if (!claim->operation) return true;
+    Operation& operation = *claim->operation;  // in nobody's hands any more
+    operation.lost = true;
+    operation.agent.clear();
+    operation.session.clear();
+    operation.keep_for = {};
     return true;
   }
   GiveBack(scene, token, *claim, "", "it has ended without a report");

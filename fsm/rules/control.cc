@@ -53,7 +53,8 @@ Result<Ok> Resume(Scene& scene, const std::string& node, bool force) {
   if (!chosen) return chosen.error();
   std::erase_if(*chosen, [&](uint64_t visit) {
     const Token& token = *std::as_const(instance.tokens).Find(visit);
-    const bool held = token.state == TokenState::kHeld && (force || !node.empty());
+    const bool held =
+        token.state == TokenState::kHeld && (!token.unsaid || force || !node.empty());
     return !held && (!force || token.state != TokenState::kClaimed);
   });
   if (!node.empty() && chosen->empty()) {
@@ -61,16 +62,31 @@ Result<Ok> Resume(Scene& scene, const std::string& node, bool force) {
                                          Quoted(node) +
                                          (force ? "" : "; 'force' runs claimed work again"));
   }
+  // Held by an error; what is held for another reason goes on by itself, once it is dealt with.
+  const bool failed = std::ranges::any_of(*chosen, [&](uint64_t visit) {
+    const Token& token = *std::as_const(instance.tokens).Find(visit);
+    return token.state == TokenState::kHeld && !token.unsaid;
+  });
   const bool held = instance.waits.Has(Wait::kHold) || instance.waits.Has(Wait::kPause);
   if (!(held && node.empty()) && chosen->empty()) return Ok{};
-  if (node.empty()) {
-    /*mutant planted-03*/ GoOnInTurn(scene, {Wait::kHold, Wait::kPause}); /*end*/
-  }
+  Waits reasons;
+  if (node.empty()) reasons = {Wait::kHold, Wait::kPause};
+  if (failed) reasons.Add(Wait::kStuck);
+  /*mutant planted-03*/ if (!reasons.empty())
+    GoOnInTurn(scene, reasons); /*end*/
   Event& event = Emit(scene, ChangeKind::kResumed);
   event.node = node.empty() ? Where(scene) : node;
   event.visit = VisitOf(scene);
   if (instance.waits.Has(Wait::kTurn)) event.note = std::string(kWaitsItsTurn);
-  for (uint64_t visit : *chosen) Rerun(scene, visit);
+  for (uint64_t visit : *chosen) {
+    const size_t slot = *instance.tokens.SlotOf(visit);
+    const Token& token = std::as_const(instance.tokens)[slot];
+    if (token.state == TokenState::kHeld && !token.unsaid) {
+      OfferAgain(scene, slot);
+    } else {
+      Rerun(scene, visit);
+    }
+  }
   if (instance.state == InstanceState::kScheduled) StartDue(scene);
   GoOnIfSaid(scene);
   return Ok{};

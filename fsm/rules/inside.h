@@ -68,6 +68,13 @@ std::vector<uint64_t> VisitsWith(const Instance& instance, Predicate wanted) {
   return visits;
 }
 
+// What leads a token on, for the event.
+struct Led {
+  std::string transition;
+  std::string params;
+  std::string client;
+};
+
 // enter.cc ---------------------------------------------------------------------------------------
 
 struct Arrival {
@@ -116,6 +123,34 @@ void Rerun(Scene& scene, uint64_t visit);
 // A machine that was paused because of work that runs at most once, and of which nobody knows how
 // it went, goes on when that has been dealt with.
 void GoOnIfSaid(Scene& scene);
+
+// retry.cc ---------------------------------------------------------------------------------------
+
+// Why work has failed.
+struct Failure {
+  std::string error;
+  std::string kind;  // a name; may be empty
+  bool fatal = false;
+  std::optional<Duration> retry_after = {};
+};
+// Whether another try of the work at this token follows.
+bool MayTryAgain(const Scene& scene, const Token& left, const Failure& failure);
+// The next try of the phase at `slot`, its next poll, or its end. `led.transition` is "error".
+void FailWork(Scene& scene, size_t slot, const Failure& failure, const Led& led);
+
+// What a report makes of a node of a machine.
+enum class NodeFailing : uint8_t {
+  kMoves,       // along its transition, if it has that
+  kTriedAgain,  // it stays there, for another try
+  kHeld,        // it has no `error` to take: it is held, and its instance paused
+};
+NodeFailing FailingOf(const Scene& scene, const Token& left, std::string_view transition,
+                      const Failure& failure);
+// Does it, unless it moves. Answers the node.
+std::vector<std::string> StayFailed(Scene& scene, size_t slot, NodeFailing how,
+                                    const Failure& failure, const Arrival& arrival);
+// Makes a held node of a machine ready, with a new set of tries.
+void OfferAgain(Scene& scene, size_t slot);
 
 // step_report.cc, step_control.cc ----------------------------------------------------------------
 
@@ -186,12 +221,6 @@ bool OutOfPatience(Scene& scene);
 void WalkOn(Scene& scene);
 // What a node's phase counts in the progress.
 double WeightOf(const Scene& scene, const Node& home);
-// What leads a token on, for the event.
-struct Led {
-  std::string transition;
-  std::string params;
-  std::string client;
-};
 // Removes the token at `slot`, whose phase has ended, and goes on along `edge`. Answers the nodes
 // that were entered, the first hundred of them.
 std::vector<std::string> LeadOn(Scene& scene, size_t slot, const Edge& edge, bool skipped,
@@ -210,8 +239,6 @@ void GiveUp(Scene& scene, size_t slot, const std::string& error, const Led& led)
 void SkipHeld(Scene& scene, size_t slot, const std::string& client,
               StepOutcome outcome = StepOutcome::kSkipped);
 void Retry(Scene& scene, size_t slot, const std::string& client);
-// Another try of the run at `slot`, or its end in S/error. `led.transition` is "error".
-void Failed(Scene& scene, size_t slot, const std::string& error, const Led& led);
 // Decides when the step that has just suspended at `slot` is woken by itself, and by which event.
 void Suspended(Scene& scene, size_t slot, std::optional<Duration> wake_after);
 // Hands the oldest event that waits to the step suspended at `slot`. False: no event waits.

@@ -290,6 +290,7 @@ struct Event {
   std::string client;
   std::string params;
   std::string note;
+  std::string error_kind = {};  // of a failure
   // What it is about besides its instance. Those of an instance with a Provenance have it.
   struct About {
     std::string cause;  // "schedule:NAME" … that started or moved the instance; without an instance

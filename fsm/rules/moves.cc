@@ -144,6 +144,7 @@ void Walk::Stand(const Node& node, NodeIndex index, uint64_t visit) {
   token.state = TokenState::kReady;
   StepState step;
   step.next_child = scene_.instance.plan->first_child;
+  step.tries_limit = node.settings->retry.limit;
   if (node.role == Role::kSpawn) {
     token.state = TokenState::kWaiting;
     token.available_at = kNever;
@@ -349,6 +350,7 @@ std::vector<std::string> LeadOn(Scene& scene, size_t slot, const Edge& edge, boo
   if (left.step) {
     if (left.step->start_time != Timestamp()) ended.start_time = left.step->start_time;
     ended.children = left.step->children;
+    ended.tries = left.step->tries;
   }
   EndPhase(scene, home, left.home, std::move(ended));
   Walk walk(scene, led);
@@ -510,38 +512,6 @@ bool TakeEvent(Scene& scene, size_t slot) {
   step.inbox.erase(step.inbox.begin());
   Wake(scene, slot, event, data, "");
   return true;
-}
-
-void Failed(Scene& scene, size_t slot, const std::string& error, const Led& led) {
-  const Token& left = std::as_const(scene.instance.tokens)[slot];
-  const StepAction& action = ActionOf(scene, left);
-  const Node& home = scene.machine.nodes[left.home];
-  const StepState& step = *left.step;
-  const bool polled = step.event == "poll" && action.poll;
-  const bool goes_on = !scene.instance.Cancelling();
-  if (goes_on && polled && step.poll_failures + 1 < action.poll->max_failures) {
-    Token& token = MoveTo(scene, slot, home.FindTransition("suspend")->targets.front(),
-                          TokenState::kWaiting, ChangeKind::kTransitioned, led);
-    scene.events.back().note = error;
-    ++token.step->poll_failures;
-    Suspended(scene, slot, std::nullopt);
-    TakeEvent(scene, slot);
-    return;
-  }
-  if (goes_on && !polled && /*mutant one-try-more*/ step.tries + 1 /*end*/ < action.retry.limit) {
-    const double fraction = Fraction(scene.random, left.visit);
-    const Duration delay = DelayOf(action.retry.delay, step.tries + 1, fraction);
-    Token& token = MoveTo(scene, slot, left.home,
-                          delay > Duration::zero() ? TokenState::kWaiting : TokenState::kReady,
-                          ChangeKind::kTransitioned, led);
-    scene.events.back().note = error;
-    if (token.state == TokenState::kWaiting) token.available_at = After(scene.Clock(), delay);
-    ++token.step->tries;
-    token.step->event.clear();
-    token.step->event_data.clear();
-    return;
-  }
-  GiveUp(scene, slot, error, led);
 }
 
 void Suspended(Scene& scene, size_t slot, std::optional<Duration> wake_after) {

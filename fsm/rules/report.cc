@@ -57,32 +57,41 @@ Result<const Edge*> LegalEdge(const Scene& scene, const Token& token,
                      (legal.empty() ? "; nothing leads on from there" : "; it has: " + legal));
 }
 
-// Moves the token at `slot`, which the report is about.
-Result<Answer> Take(Scene& scene, size_t slot, const ReportArgs& args) {
+// A report on a node of a plain machine.
+Result<Answer> ReportNode(Scene& scene, size_t slot, ClaimId id, const ReportArgs& args) {
   Instance& instance = scene.instance;
-  const ClaimId id = args.claim.id;
-  if (IsPlanned(scene)) return ReportStep(scene, slot, id, args);
   const Token left = std::as_const(instance.tokens)[slot];
-  auto edge = LegalEdge(scene, left, args.transition);
-  if (!edge) return edge.error();
-  if (auto may = MayGoOn(scene); !may) return may.error();
-
+  const Node& node = scene.machine.nodes[left.node];
+  const Failure failure{args.error, args.error_kind, args.fatal, args.retry_after};
+  const NodeFailing failing = FailingOf(scene, left, args.transition, failure);
+  const Edge* edge = nullptr;
+  if (failing == NodeFailing::kMoves) {
+    auto legal = LegalEdge(scene, left, args.transition);
+    if (!legal) return legal.error();
+    auto may = MayGoOn(scene);
+    if (!may) return may.error();
+    edge = *legal;
+  }
   const Claim* claim = id ? left.FindClaim(id) : nullptr;
   Arrival arrival{.node = kNoNode,
-                  .prev_node = scene.machine.nodes[left.node].id,
+                  .prev_node = node.id,
                   .transition = args.transition,
                   .params = args.params,
                   .client = args.client};
   if (arrival.client.empty() && claim) arrival.client = claim->worker;
   if (!args.error.empty()) instance.error = args.error;
   const size_t first = scene.events.size();
-  if (!args.output.empty()) scene.fresh = {scene.machine.nodes[left.node].id, args.output};
-  const Edge& chosen = Choose(scene, scene.machine.nodes[left.node], **edge, &arrival);
+  if (!args.output.empty()) scene.fresh = {node.id, args.output};
   Answer answer;
   answer.claim = id;
   answer.transition = args.transition;
-  answer.prev_node = scene.machine.nodes[left.node].id;
-  answer.nodes = Follow(scene, slot, chosen, std::move(arrival));
+  answer.prev_node = node.id;
+  if (edge) {
+    const Edge& chosen = Choose(scene, node, *edge, &arrival);
+    answer.nodes = Follow(scene, slot, chosen, std::move(arrival));
+  } else {
+    answer.nodes = StayFailed(scene, slot, failing, failure, arrival);
+  }
   Check(scene.events.size() > first, "an accepted report makes an event");
   answer.visit = scene.events[first].visit;
   StopIfCancelled(scene);
@@ -93,6 +102,7 @@ Result<Answer> Take(Scene& scene, size_t slot, const ReportArgs& args) {
 
   Event& event = scene.events[first];
   event.attempt = claim ? claim->attempt : 0;
+  event.error_kind = args.error_kind;
   if (!args.error.empty()) event.note += (event.note.empty() ? "" : "; ") + args.error;
   /*mutant report-ends-no-visit*/ event.left_visit = left.visit; /*end*/
   event.output = args.output;
@@ -102,6 +112,12 @@ Result<Answer> Take(Scene& scene, size_t slot, const ReportArgs& args) {
   SampleReport(scene, left, claim, event);
   if (id) KeepAnswer(answer, &instance, &event);
   return answer;
+}
+
+// Moves the token at `slot`, which the report is about.
+Result<Answer> Take(Scene& scene, size_t slot, const ReportArgs& args) {
+  if (IsPlanned(scene)) return ReportStep(scene, slot, args.claim.id, args);
+  return ReportNode(scene, slot, args.claim.id, args);
 }
 
 }  // namespace
@@ -152,6 +168,12 @@ void EndWait(Scene& scene, uint64_t visit) {
   if (token.state != TokenState::kWaiting) return;
   if (IsPlanned(scene)) return EndWaitOfStep(scene, *slot);
   const Node& node = scene.machine.nodes[token.node];
+  if (node.kind == NodeKind::kWork) {  // the time between two tries is over
+    if (token.WaitsForLimits()) return;
+    // Its place in line is that of the time that was set.
+    scene.instance.tokens.Mutable(*slot).state = TokenState::kReady;
+    return;
+  }
   const size_t first = scene.events.size();
   Arrival arrival{.node = kNoNode,
                   .prev_node = node.id,

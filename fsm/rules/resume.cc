@@ -61,6 +61,8 @@ void Offer(Scene& scene, Token& token) {
   token.state = TokenState::kReady;
   token.available_at = scene.now;
   token.limits.reset();
+  token.failures.reset();  // a new set of tries
+  token.error.clear();
   token.unsaid = false;
 }
 
@@ -340,11 +342,14 @@ namespace {
 
 constexpr std::string_view kStepWords[] = {"ok", "error", "suspend", "planned"};
 
-bool IsPossible(const Scene& scene, const Token& token, const std::string& transition) {
+bool IsPossible(const Scene& scene, const Token& token, const ReportArgs& args) {
+  const std::string& transition = args.transition;
   const Node& node = scene.machine.nodes[token.node];
   if (IsPlanned(scene)) {
     return std::ranges::find(kStepWords, transition) != std::ranges::end(kStepWords);
   }
+  const Failure failure{args.error, args.error_kind, args.fatal, args.retry_after};
+  if (FailingOf(scene, token, transition, failure) != NodeFailing::kMoves) return true;
   return !transition.starts_with(kSystemPrefix) && node.FindTransition(transition);
 }
 
@@ -352,11 +357,12 @@ bool IsPossible(const Scene& scene, const Token& token, const std::string& trans
 
 bool KeepLate(Scene& scene, const ReportArgs& args) {
   Token* token = scene.instance.tokens.LeftOf(args.claim.visit);
-  if (!token || /*mutant late-report-replaced*/ token->late /*end*/ || !args.claim.given()) {
+  if (!token || /*mutant late-report-replaced*/ static_cast<bool>(token->late) /*end*/ ||
+      !args.claim.given()) {
     return false;
   }
   if (!MayStillReport(scene, *token, args.claim.id)) return false;
-  if (args.fault || !IsPossible(scene, *token, args.transition)) return false;
+  if (args.fault || !IsPossible(scene, *token, args)) return false;
   token->late = LateReport{.claim = args.claim.id,
                            .time = scene.now,
                            .transition = args.transition,
@@ -367,7 +373,10 @@ bool KeepLate(Scene& scene, const ReportArgs& args) {
                            .wake_after = args.wake_after,
                            .children = args.children,
                            .concurrency = args.concurrency,
-                           .checkpoint = args.checkpoint};
+                           .checkpoint = args.checkpoint,
+                           .error_kind = args.error_kind,
+                           .fatal = args.fatal,
+                           .retry_after = args.retry_after};
   const Claim* claim = token->FindClaim(args.claim.id);
   Event& event = Emit(scene, ChangeKind::kLate);
   event.node = NodeName(scene.machine, token->node);
@@ -376,6 +385,7 @@ bool KeepLate(Scene& scene, const ReportArgs& args) {
   event.attempt = claim ? claim->attempt : 0;
   event.client = !args.client.empty() ? args.client : claim ? claim->worker : "";
   event.params = args.params;
+  event.error_kind = args.error_kind;
   event.note = "refused, and counts if the instance is resumed";
   if (!args.error.empty()) event.note += ": " + args.error;
   return true;
@@ -393,6 +403,9 @@ ReportArgs ReportOf(const Instance& instance, uint64_t visit, const LateReport& 
   args.children = late.children;
   args.concurrency = late.concurrency;
   args.checkpoint = late.checkpoint;
+  args.error_kind = late.error_kind;
+  args.fatal = late.fatal;
+  args.retry_after = late.retry_after;
   return args;
 }
 

@@ -131,6 +131,10 @@ struct ReportArgs {
   std::string error;
   std::string client;
   std::string checkpoint = {};  // JSON object; empty: as it was
+  // Of a report of `error`.
+  std::string error_kind = {};
+  bool fatal = false;                        // no more tries
+  std::optional<Duration> retry_after = {};  // in place of the policy's delay
   // Of a report that suspends.
   std::optional<Duration> wake_after;
   size_t children = 0;  // instances to start and wait for
@@ -208,6 +212,16 @@ Result<Answer> Report(Scene& scene, const ReportArgs& args);
 // The time that a waiting token waits for has come: the end of its delay, or its step's wake-up.
 // Does nothing when the token no longer waits.
 void EndWait(Scene& scene, uint64_t visit);
+
+// retry.cc ---------------------------------------------------------------------------------------
+
+// No worker came to a ready token for as long as its node allows: its work fails, as if `error` of
+// kind `unclaimed` had been reported. Does nothing when it is not ready any more.
+void Unclaimed(Scene& scene, uint64_t visit, const std::string& why);
+// An attempt of the visit was lost with its worker, which Handling counts. When its node allows no
+// more of them, the work fails for good, as if `error` of kind `abandoned` had been reported. True:
+// it did, so that the visit is over.
+bool FailIfAbandoned(Scene& scene, uint64_t visit);
 
 // control.cc -------------------------------------------------------------------------------------
 

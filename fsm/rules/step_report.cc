@@ -134,26 +134,10 @@ Result<std::vector<std::string>> SendEvent(const StepReport& report) {
 }
 
 Result<std::vector<std::string>> Fail(const StepReport& report) {
-  Scene& scene = report.scene;
-  const bool last = report.left.step->tries + 1 >= ActionOf(scene, report.left).retry.limit;
-  const bool cancelled = scene.instance.Cancelling();
-  if (report.node.role != Role::kPlanner || !(last || cancelled)) {
-    Failed(scene, report.slot, report.args.error, report.led());
-    return Entered(report);
-  }
-  Event& event = Emit(scene, ChangeKind::kTransitioned);
-  event.prev_node = report.node.id;
-  event.transition = report.args.transition;
-  event.client = report.client;
-  event.left_visit = report.left.visit;
-  if (cancelled) {
-    scene.instance.tokens.Mutable(report.slot).state = TokenState::kNone;  // its visit is over
-    scene.instance.tokens.Leave(report.slot);
-  } else {
-    FailStep(scene, report.left.visit,
-             report.args.error.empty() ? "its planner reported an error" : report.args.error);
-  }
-  return std::vector<std::string>{};
+  const ReportArgs& args = report.args;
+  FailWork(report.scene, report.slot, {args.error, args.error_kind, args.fatal, args.retry_after},
+           report.led());
+  return Entered(report);
 }
 
 // Changes the input of this phase, and of the finalize phase that is still to come.

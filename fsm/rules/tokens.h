@@ -108,6 +108,7 @@ struct StepState {
   std::string event_data;        // JSON object
   std::vector<std::pair<std::string, std::string>> inbox;  // events that wait, oldest first
   uint32_t tries = 0;            // that failed since it began, or was last retried
+  uint32_t tries_limit = 1;
   uint32_t polls = 0;
   uint32_t poll_failures = 0;    // in a row
   std::string wake;              // suspended: the event that comes at available_at
@@ -115,6 +116,12 @@ struct StepState {
   uint64_t next_child = 0;       // the number of the next child that it starts
   Boxed<ChildCounts> children;
   friend bool operator==(const StepState&, const StepState&) = default;
+};
+
+// What has gone wrong at a node of a machine; a step's tries are in its StepState.
+struct Failures {
+  uint32_t tries = 0;  // that failed
+  friend bool operator==(const Failures&, const Failures&) = default;
 };
 
 // The limits' keys that a token holds, or waits for.
@@ -159,6 +166,9 @@ struct LateReport {
   uint64_t children = 0;  // instances to start: their rows are those of a suspended step
   uint32_t concurrency = 0;
   std::string checkpoint;
+  std::string error_kind = {};
+  bool fatal = false;
+  std::optional<Duration> retry_after = {};
   friend bool operator==(const LateReport&, const LateReport&) = default;
 };
 
@@ -182,6 +192,7 @@ struct Token {
   // call that names the node hands it out again, or one with force.
   bool unsaid = false;
   Boxed<LateReport> late;  // of what is left: null: nobody has reported
+  Boxed<Failures> failures;      // null: nothing has gone wrong
 
   bool WaitsForLimits() const { return limits && limits->state == TokenLimits::State::kWaits; }
   std::string_view Checkpoint() const {
@@ -193,6 +204,11 @@ struct Token {
   friend bool operator==(const Token&, const Token&) = default;
 };
 
+// How many tries of its work have failed since it began, or was offered anew.
+uint32_t TriesOf(const Token& token);
+// How many there may be; 0: it stands on no work. A step knows it without its machine.
+uint32_t TriesLimitOf(const Machine* machine, const Token& token);
+
 // How a step's phase ended.
 struct Ended {
   bool skipped = false;
@@ -201,6 +217,7 @@ struct Ended {
   Timestamp end_time;
   Boxed<ChildCounts> children;
   std::string note = {};  // why it was skipped
+  uint32_t tries = 0;     // that had failed
   friend bool operator==(const Ended&, const Ended&) = default;
 };
 

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 
-#include "fsm/base/duration.h"
+#include "fsm/base/json.h"
 #include "fsm/base/names.h"
+#include "fsm/base/template.h"
+#include "fsm/yaml/retry.h"
 #include "fsm/yaml/runs_on.h"
 #include "fsm/yaml/schema.h"
 #include "fsm/yaml/template.h"
@@ -18,61 +20,34 @@ using namespace std::chrono_literals;
 constexpr std::array<std::string_view, 2> kPhases = {"run", "finalize"};
 constexpr std::array<std::string_view, 3> kRescues = {"pause", "skip", "fail"};
 constexpr std::array<std::string_view, 2> kConflicts = {"fail", "wait"};
-constexpr std::array<std::string_view, 4> kRetryKeys = {"limit", "delay", "factor", "max"};
 constexpr std::array<std::string_view, 3> kPollKeys = {"intervals", "per_interval", "max_failures"};
 constexpr std::array<std::string_view, 3> kUseKeys = {"name", "before", "after"};
 
 constexpr std::array<std::string_view, 5> kTimeoutKeys = {
     "timeout_strategy", "timeout", "timeout_initial", "timeout_min", "timeout_max"};
 // First the keys of the document, then those that a step may have, too.
-constexpr std::array<std::string_view, 27> kKeys = {
-    "action",      "description",     "extends",     "phases",      "plan",     "input",
-    "output",      "subscribes_to",   "with",        "queue",       "priority", "timeout_strategy",
-    "timeout",     "timeout_initial", "timeout_min", "timeout_max", "retry",    "poll",
-    "rescue",      "weight",          "use",         "replace",     "without",  "singleton",
-    "on_conflict", "limit",           "runs_on"};
+constexpr std::array<std::string_view, 30> kKeys = {
+    "action",  "description",     "extends",       "phases",
+    "plan",    "input",           "output",        "subscribes_to",
+    "with",    "queue",           "priority",      "timeout_strategy",
+    "timeout", "timeout_initial", "timeout_min",   "timeout_max",
+    "retry",   "run_timeout",     "ready_timeout", "abandon_after",
+    "poll",    "rescue",          "weight",        "use",
+    "replace", "without",         "singleton",     "on_conflict",
+    "limit",   "runs_on"};
 constexpr size_t kOwnFrom = 9;
 constexpr std::string_view kAll =
     "an action has action, description, extends, phases, plan, input, output, subscribes_to, with, "
-    "queue, priority, the keys of a timeout, retry, poll, rescue, weight, use, replace, without, "
-    "limit, singleton, on_conflict and runs_on";
+    "queue, priority, the keys of a timeout, retry, run_timeout, ready_timeout, abandon_after, "
+    "poll, rescue, weight, use, replace, without, limit, singleton, on_conflict and runs_on";
 
 constexpr std::string_view kSingletonExample = "\"infra-${params.site}\"";
-constexpr std::string_view kRetryExample = "{limit: 3, delay: 1s, factor: 2, max: 1m}";
 
 bool ReadCount(const Field& field, uint32_t* out) {
   int64_t value = 0;
   if (!ReadInteger(field, 1, INT32_MAX, &value)) return false;
   *out = static_cast<uint32_t>(value);
   return true;
-}
-
-void ReadRetry(const Field& field, std::optional<RetryPolicy>* to) {
-  RetryPolicy retry;
-  if (field.value.IsScalar() && field.value.text.find_first_of("0123456789") == 0) {
-    if (ReadCount(field, &retry.limit)) *to = retry;
-    return;
-  }
-  if (!field.value.IsMap()) {
-    return field.Fail("expected how many tries there are in all, or " +
-                      std::string(kRetryExample) + ", not " + Describe(field.value));
-  }
-  Keys keys(field, kRetryKeys, "a retry has limit, delay, factor and max");
-  DelayPolicy& delay = retry.delay;
-  if (auto key = keys.Take("limit")) {
-    ReadCount(*key, &retry.limit);
-  } else {
-    field.Fail("the retry has no 'limit'; add how many tries there are in all: 'limit: 3'");
-  }
-  if (auto key = keys.Take("delay")) ReadDuration(*key, &delay.initial);
-  if (auto key = keys.Take("factor")) ReadFactor(*key, &delay.factor);
-  if (auto key = keys.Take("max"); key && ReadDuration(*key, &delay.max)) {
-    if (delay.max < delay.initial) {
-      key->Fail("max " + FormatDuration(delay.max) + " is less than delay " +
-                FormatDuration(delay.initial));
-    }
-  }
-  *to = retry;
 }
 
 void ReadIntervals(const Field& field, std::vector<Duration>* to) {
@@ -192,6 +167,31 @@ void TakeInto(const Keys& keys, std::string_view key, std::optional<T>* to, cons
   if (auto field = keys.Take(key); field && read(*field, &value)) *to = std::move(value);
 }
 
+// A word, or the one of the plan's params that is a word.
+void ReadRescue(const Field& field, ActionSource* to) {
+  if (field.value.IsScalar() && field.value.text.starts_with("${")) {
+    std::string text;
+    if (!ReadTextTemplate(field, "\"${params.rescue}\"", &text)) return;
+    const auto references = References(json::Quote(text));
+    const bool one = references && references->size() == 1 &&
+                     references->front().text.size() + 3 == text.size() &&
+                     references->front().parts.front().key == "params";
+    if (!one) {
+      return field.Fail(
+          "expected pause, skip or fail, or one of the plan's params, such as "
+          "\"${params.rescue}\"; not " +
+          Quoted(text));
+    }
+    to->rescue_from = json::Quote(text);
+    to->rescue.reset();
+    return;
+  }
+  size_t rescue = 0;
+  if (!ReadWord(field, kRescues, &rescue)) return;
+  to->rescue = static_cast<Rescue>(rescue);
+  to->rescue_from.clear();
+}
+
 void ReadSubscription(const Keys& keys, ActionSource* to) {
   TakeInto(keys, "subscribes_to", &to->subscribes_to, [](const Field& field, auto* names) {
     return ReadNames(field, "action", names);
@@ -266,12 +266,12 @@ void ReadOwnKeys(const Keys& keys, bool inherits, Reporter* reporter, ActionSour
   }
   timeout.Judge(inherits, reporter);
   to->timeout = timeout.keys;
-  if (auto field = keys.Take("retry")) ReadRetry(*field, &to->retry);
+  TakeInto(keys, "retry", &to->retry, ReadRetry);
+  TakeInto(keys, "run_timeout", &to->run_timeout, ReadDurationAboveZero);
+  TakeInto(keys, "ready_timeout", &to->ready_timeout, ReadDurationAboveZero);
+  TakeInto(keys, "abandon_after", &to->abandon_after, ReadAbandonAfter);
   if (auto field = keys.Take("poll")) ReadPoll(*field, &to->poll);
-  size_t rescue = 0;
-  if (auto field = keys.Take("rescue"); field && ReadWord(*field, kRescues, &rescue)) {
-    to->rescue = static_cast<Rescue>(rescue);
-  }
+  if (auto field = keys.Take("rescue")) ReadRescue(*field, to);
   if (auto field = keys.Take("weight")) ReadWeights(*field, &to->weight);
   ReadMiddleware(keys, &to->middleware);
   to->limits = ReadLimits(keys, inherits, LimitAsker::kStep, &to->on_conflict);

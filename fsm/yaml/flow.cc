@@ -25,8 +25,8 @@ constexpr std::array<std::string_view, 8> kStepKeys = {"step",  "action", "plan"
                                                        "input", "after",  "when", "if"};
 constexpr std::string_view kAllOfStep =
     "a step has step, one of action, plan and spawn, input, after, when and if, and with 'action' "
-    "queue, priority, the keys of a timeout, retry, poll, rescue, weight, use, replace, without, "
-    "limit, singleton, on_conflict and runs_on";
+    "queue, priority, the keys of a timeout, retry, run_timeout, ready_timeout, abandon_after, "
+    "poll, rescue, weight, use, replace, without, limit, singleton, on_conflict and runs_on";
 
 constexpr std::string_view kForEachExample = "{for_each: \"${params.hosts}\", as: host, do: STEP}";
 

@@ -8,6 +8,7 @@
 #include "fsm/base/names.h"
 #include "fsm/yaml/condition.h"
 #include "fsm/yaml/limits.h"
+#include "fsm/yaml/retry.h"
 #include "fsm/yaml/runs_on.h"
 
 namespace dfsmr {
@@ -35,12 +36,7 @@ void DelayKey(const Field& field, std::string_view key, DelayPolicy* delay) {
   } else if (key == "factor") {
     ReadFactor(field, &delay->factor);
   } else {
-    double jitter = 0;
-    if (!ReadNumber(field, "a share from 0 to 1", &jitter)) return;
-    if (jitter < 0 || jitter > 1) {
-      return field.Fail("jitter " + Quoted(field.value.text) + " is not a share from 0 to 1");
-    }
-    delay->jitter = jitter;
+    ReadJitter(field, &delay->jitter);
   }
 }
 
@@ -179,6 +175,16 @@ void Limit(const Field& field, NodeReading* to) {
 }
 
 void Where(const Field& field, NodeReading* to) { ReadRunsOn(field, &to->draft.settings.runs_on); }
+void Retry(const Field& field, NodeReading* to) { ReadRetry(field, &to->draft.settings.retry); }
+void RunTimeout(const Field& field, NodeReading* to) {
+  ReadDurationAboveZero(field, &to->draft.settings.bounds.run_timeout);
+}
+void ReadyTimeout(const Field& field, NodeReading* to) {
+  ReadDurationAboveZero(field, &to->draft.settings.bounds.ready_timeout);
+}
+void AbandonAfter(const Field& field, NodeReading* to) {
+  ReadAbandonAfter(field, &to->draft.settings.bounds.abandon_after);
+}
 
 void Description(const Field& field, NodeReading* to) {
   ReadText(field, &to->draft.settings.description);
@@ -199,7 +205,7 @@ struct Key {
   bool shared;     // whether 'defaults' may hold it
   void (*read)(const Field&, NodeReading*);  // null: a key of a timeout
 };
-constexpr std::array<Key, 18> kKeys = {{
+constexpr std::array<Key, 22> kKeys = {{
     {"start", kEvery, false, Start},
     {"transitions", kEvery, false, Transitions},
     {"final", kEvery, false, KindFlag},
@@ -216,6 +222,10 @@ constexpr std::array<Key, 18> kKeys = {{
     {"action", kWork, false, Action},
     {"limit", kWork, true, Limit},
     {"runs_on", kWork, true, Where},
+    {"retry", kWork, true, Retry},
+    {"run_timeout", kWork, true, RunTimeout},
+    {"ready_timeout", kWork, true, ReadyTimeout},
+    {"abandon_after", kWork, true, AbandonAfter},
     {"max_visits", kWork | kDelay | kManual, true, MaxVisits},
     {"description", kEvery, true, Description},
 }};

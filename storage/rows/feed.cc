@@ -27,6 +27,7 @@ void Append(const Event& event, std::string* bytes) {
   out.set_note(event.note);
   out.set_left_visit(event.left_visit);
   if (event.begin_time != Timestamp()) out.set_begin_time(Micros(event.begin_time));
+  out.set_error_kind(event.error_kind);
   if (event.about) {
     record::About* about = out.mutable_about();
     about->set_cause(event.about->cause);
@@ -77,6 +78,7 @@ Result<Event> DecodeEvent(uint64_t seq, std::string_view value) {
   event.note = in.note();
   event.left_visit = in.left_visit();
   event.begin_time = FromMicros(in.begin_time());
+  event.error_kind = in.error_kind();
   if (in.has_about()) {
     event.about = Event::About{in.about().cause(), in.about().group(), in.about().outcome(),
                                in.about().occurrence(), in.about().depth()};

@@ -33,6 +33,12 @@ void Encode(const StepAction& action, record::Work* out) {
   out->set_retry_factor(action.retry.delay.factor);
   out->set_retry_max(action.retry.delay.max.count());
   out->set_retry_jitter(action.retry.delay.jitter);
+  for (const std::string& entry : action.retry.on) out->add_retry_on(entry);
+  out->set_run_timeout(action.bounds.run_timeout.count());
+  out->set_ready_timeout(action.bounds.ready_timeout.count());
+  if (action.bounds.abandon_after != AttemptBounds().abandon_after) {
+    out->set_abandon_after(action.bounds.abandon_after + 1);
+  }
   if (action.poll) {
     out->set_polls(true);
     for (Duration interval : action.poll->intervals) out->add_poll_intervals(interval.count());
@@ -63,6 +69,10 @@ StepAction Decode(const record::Work& in) {
   action.retry.delay.factor = in.retry_factor();
   action.retry.delay.max = Duration(in.retry_max());
   action.retry.delay.jitter = in.retry_jitter();
+  action.retry.on.assign(in.retry_on().begin(), in.retry_on().end());
+  action.bounds.run_timeout = Duration(in.run_timeout());
+  action.bounds.ready_timeout = Duration(in.ready_timeout());
+  if (in.abandon_after() > 0) action.bounds.abandon_after = in.abandon_after() - 1;
   if (in.polls()) {
     PollPolicy poll;
     for (int64_t interval : in.poll_intervals()) poll.intervals.push_back(Duration(interval));

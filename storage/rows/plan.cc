@@ -63,6 +63,7 @@ static Result<StepRow> DecodeStep(NodeIndex home, std::string_view key, std::str
                       {}};
     if (in.ended().has_children()) row.ended->children = rows::Decode(in.ended().children());
     row.ended->note = in.ended().note();
+    row.ended->tries = in.ended().tries();
   }
   if (in.has_settling()) row.settling = Decode(in.settling());
   return row;
@@ -204,6 +205,7 @@ static void PutStep(const Writer& writer, const Instance& instance, const Machin
   } else if (const Ended* ended = tokens.EndedAt(home)) {
     record::Ended* to = out.mutable_ended();
     to->set_skipped(ended->skipped);
+    to->set_tries(ended->tries);
     to->set_visit(ended->visit);
     to->set_start_time(Micros(ended->start_time));
     to->set_end_time(Micros(ended->end_time));

@@ -143,6 +143,9 @@ void Encode(const LateReport& late, record::LateReport* out) {
   out->set_children(late.children);
   out->set_concurrency(late.concurrency);
   out->set_checkpoint(late.checkpoint);
+  out->set_error_kind(late.error_kind);
+  out->set_fatal(late.fatal);
+  if (late.retry_after) out->set_retry_after(late.retry_after->count() + 1);
 }
 
 LateReport Decode(const record::LateReport& in) {
@@ -158,6 +161,9 @@ LateReport Decode(const record::LateReport& in) {
   late.children = in.children();
   late.concurrency = in.concurrency();
   late.checkpoint = in.checkpoint();
+  late.error_kind = in.error_kind();
+  late.fatal = in.fatal();
+  if (in.retry_after() > 0) late.retry_after = Duration(in.retry_after() - 1);
   return late;
 }
 
@@ -170,6 +176,7 @@ void Encode(const StepState& step, record::StepState* out) {
     out->add_inbox(data);
   }
   out->set_tries(step.tries);
+  if (step.tries_limit != 1) out->set_tries_limit(step.tries_limit);
   out->set_polls(step.polls);
   out->set_poll_failures(step.poll_failures);
   out->set_wake(step.wake);
@@ -187,6 +194,7 @@ StepState Decode(const record::StepState& in) {
     step.inbox.emplace_back(in.inbox(i), in.inbox(i + 1));
   }
   step.tries = in.tries();
+  if (in.tries_limit() != 0) step.tries_limit = in.tries_limit();
   step.polls = in.polls();
   step.poll_failures = in.poll_failures();
   step.wake = in.wake();
@@ -223,6 +231,7 @@ void Encode(const Token& token, const Machine& machine, record::Token* out) {
   if (token.runs_on) Encode(*token.runs_on, out->mutable_runs_on());
   out->set_unsaid(token.unsaid);
   if (token.late) Encode(*token.late, out->mutable_late());
+  if (token.failures) out->set_tries(token.failures->tries);
 }
 
 Token Decode(const record::Token& in) {
@@ -240,6 +249,8 @@ Token Decode(const record::Token& in) {
   if (in.has_runs_on()) token.runs_on = Decode(in.runs_on());
   token.unsaid = in.unsaid();
   if (in.has_late()) token.late = Decode(in.late());
+  /*mutant recover-tries-lost*/ if (in.tries() > 0)
+    token.failures = Failures{in.tries()}; /*end*/
   if (in.has_limits()) {
     token.limits = Decode(in.limits());
   } else if (!in.step().key().empty()) {

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from support import DCLI, JOB, ONCE, Cli, eventually
+from support import DCLI, JOB, ONCE, Cli, eventually, now, seconds
 from test_agent_run import away, lives, those_away
 
 WORKERS = """\
@@ -85,6 +85,53 @@ def test_an_operation_from_start_to_report(live, space):
     one.process.terminate()
     assert one.process.wait(10) == 0
     assert one.listed() == "OFFLINE"
+
+
+def retried(space, keys):
+    space.define(JOB.replace("start: true", "start: true, " + keys))
+
+
+def test_how_an_operation_fails_decides_on_its_next_try(live, space):
+    one = live("if grep -q '\"tries\":0'; then exit 3; fi\n"
+               "echo '{\"transition\": \"error\", \"error\": \"no use\", \"error_kind\": \"k\", "
+               "\"fatal\": true}'\n")
+    retried(space, "retry: {limit: 9, on: [exit, k]}")
+    id = space.start("job")
+    eventually(lambda: one.result(id) == "ERROR")
+    told = [(change.error_kind, change.note) for change in space.history(id)
+            if change.transition == "error"]
+    assert [word for word, _ in told] == ["exit", "k"]
+    assert "exit status 3" in told[0][1] and told[1][1] == "no use"
+
+
+def test_an_operation_says_when_to_try_again(live, space):
+    one = live("echo '{\"transition\": \"error\", \"retry_after\": \"1h\"}'")
+    retried(space, "retry: 2")
+    id = space.start("job")
+    eventually(lambda: space.token(id).tries == 1)
+    assert seconds(space.token(id).available_at) - now() > 3000
+    one.process.terminate()
+
+
+def test_an_operation_that_takes_too_long_is_tried_again(live, space):
+    one = live("if grep -q '\"tries\":0'; then exec sleep 1000; fi")
+    retried(space, "run_timeout: 500ms, retry: {limit: 2, on: [transient]}")
+    id = space.start("job")
+    eventually(lambda: one.result(id) == "SUCCESS")
+    assert [change.error_kind for change in space.history(id)
+            if change.transition == "error"] == ["timeout"]
+
+
+def test_a_command_that_fails_where_the_node_lists_no_error_pauses(live, space, tmp_path):
+    one = live(f"test -e {tmp_path}/good && exit 0; echo broke >&2; exit 3")
+    space.define("id: job\nnodes:\n  work: {start: true, transitions: {ok: done}}\n"
+                 "  done: {final: true}\n")
+    id = space.start("job")
+    eventually(lambda: one.cli.json("show", id).get("state") == "PAUSED")
+    assert "exit status 3: broke" in space.get(id).error
+    (tmp_path / "good").touch()
+    one.cli.ok("resume", id)
+    eventually(lambda: one.result(id) == "SUCCESS")
 
 
 def test_cancel_kill_leaves_no_process(live, space, tmp_path):

@@ -6,6 +6,7 @@ import os
 import pathlib
 import queue
 import re
+import secrets
 import signal
 import subprocess
 import threading
@@ -45,7 +46,7 @@ class FakeServer(agent_grpc.AgentServiceServicer, v1_grpc.RunnerServiceServicer)
         self.refusal = None           # (code, reason) of the next Attach
         self.stale = set()            # claims that are not its any more
         self.answers = True           # to reports
-        self.life = "life-1"
+        self.life = secrets.token_hex(8)  # the marks of two runs of the tests differ
         self.legal = ["ok", "error", "later"]
         self.deadline = 60
         self.logs = {}                # by claim: (number, stream, text)
@@ -82,12 +83,13 @@ class FakeServer(agent_grpc.AgentServiceServicer, v1_grpc.RunnerServiceServicer)
                 context.abort(code, f"no: {reason}")
             self.registrations.append(first.register)
             self.opens.append(first.work.open)
-            stream = Stream(context)
-            self.streams.append(stream)
         context.send_initial_metadata((("dfsmr-life", self.life),))
+        stream = Stream(context)
         welcome = agent.Welcome(logs=True)
         welcome.time.GetCurrentTime()
         stream.send(welcome=welcome)
+        with self.lock:
+            self.streams.append(stream)  # from here on tests hand out, after the welcome
 
         def read():
             with contextlib.suppress(grpc.RpcError, StopIteration):

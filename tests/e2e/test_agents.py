@@ -367,6 +367,30 @@ def test_another_session_of_the_name_abandons_at_once(space, attach):
     assert agent.task().attempt == 2
 
 
+@pytest.mark.parametrize("most, ends", [(2, True), (0, False)])
+def test_work_that_loses_its_agents_too_often_fails_for_good(space, attach, most, ends):
+    space.define("id: m\nnodes:\n"
+                 f"  a: {{start: true, retry: 9, abandon_after: {most}, "
+                 "transitions: {ok: z, error: f}}\n"
+                 "  z: {final: true}\n  f: {final: true, result: error}\n")
+    space.start("m", "i")
+    for attempt in range(1, 4):
+        agent = attach("h1", f"s{attempt}", keep_for=duration(60))
+        if ends and attempt == 3:
+            break
+        task = agent.task()
+        assert (task.attempt, task.tries) == (attempt, 0)
+        agent.begin(task)
+        agent.cancel()
+    if not ends:
+        assert state(space.get("i")) == "RUNNING"
+        return
+    instance = space.ends("i", "ERROR")
+    assert instance.error == "2 attempts were lost with the agent h1"
+    [failed] = [change for change in space.history("i") if change.transition == "error"]
+    assert failed.error_kind == "abandoned"
+
+
 def test_unbegun_claims_go_back_when_the_stream_breaks(space, attach):
     agent = attach("h1")
     space.start("job", "i")

@@ -114,10 +114,10 @@ def test_ten_lines_and_their_picture_are_what_graph_prints(shell, tmp_path, sect
 
 
 @pytest.mark.parametrize("page, section", [
-    ("machines/README.md", "Machines"), ("machines/README.md", "Actions"),
-    ("machines/README.md", "Plans"), ("machines/schedules.md", "Schedules"),
-    ("machines/schedules.md", "Triggers"), ("machines/limits.md", "Limits"),
-    ("machines/limits.md", "Conditions"),
+    ("machines/README.md", "Machines"), ("machines/README.md", "Failing and trying again"),
+    ("machines/README.md", "Actions"), ("machines/README.md", "Plans"),
+    ("machines/schedules.md", "Schedules"), ("machines/schedules.md", "Triggers"),
+    ("machines/limits.md", "Limits"), ("machines/limits.md", "Conditions"),
 ])
 def test_the_documents_are_valid(shell, tmp_path, page, section):
     [source] = texts(page, section, "yaml")
@@ -363,6 +363,19 @@ def test_limits_groups_and_conditions_do_what_it_says(shell, tmp_path):
         take(shell, page, title)
 
 
+def test_a_script_is_a_worker_as_it_says(shell, tmp_path):
+    page, title = "machines/agents.md", "A worker as a script"
+    machine, workers = texts(page, title, "yaml")
+    [script] = texts(page, title, "sh")
+    folder = shell.keywords["cwd"]
+    (folder / "workers.yaml").write_text(workers)
+    (folder / "build.sh").write_text(script)
+    (folder / "build.sh").chmod(0o755)
+    (tmp_path / "docs.yaml").write_text(machine)
+    assert "docs  v1  new" in finish(shell(["dcli", "define", tmp_path / "docs.yaml"]))
+    take(shell, page, title)
+
+
 def test_the_commands_and_flags_are_those_of_dcli(shell):
     commands, flags = finish(shell(["dcli", "--help"])).split("Global flags")
     assert words_in(table("dcli/README.md", "command")) == re.findall(r"(?m)^  ([a-z]+) ", commands)
@@ -560,6 +573,7 @@ RUN = {
         "test_files_are_checked_as_it_says",
     ("machines/README.md", "Actions", "console"): "test_files_are_checked_as_it_says",
     ("machines/README.md", "Machines", "yaml"): "test_the_documents_are_valid",
+    ("machines/README.md", "Failing and trying again", "yaml"): "test_the_documents_are_valid",
     ("machines/README.md", "Actions", "yaml"): "test_the_documents_are_valid",
     ("machines/README.md", "Plans", "yaml"): "test_the_documents_are_valid",
     ("machines/schedules.md", "Schedules", "yaml"): "test_the_documents_are_valid",
@@ -574,6 +588,10 @@ RUN = {
         "test_limits_groups_and_conditions_do_what_it_says",
     ("machines/limits.md", "Conditions", "console"):
         "test_limits_groups_and_conditions_do_what_it_says",
+    ("machines/agents.md", "A worker as a script", "yaml"): "test_a_script_is_a_worker_as_it_says",
+    ("machines/agents.md", "A worker as a script", "sh"): "test_a_script_is_a_worker_as_it_says",
+    ("machines/agents.md", "A worker as a script", "console"):
+        "test_a_script_is_a_worker_as_it_says",
     ("proto/README.md", "A consumer in Python", "sh"):
         "test_the_consumer_works_on_stubs_made_as_it_says",
     ("proto/README.md", "A consumer in Python", "python"):

@@ -172,13 +172,15 @@ class Audit {
             Expect(!claim.Live() || node.AtMostOnce() || claim.deadline != kNever, who);
           }
           break;
+        case TokenState::kHeld:
+          Expect(node.kind == NodeKind::kWork && instance.state == InstanceState::kPaused &&
+                     (token.unsaid || !token.error.empty()),
+                 who);
+          break;
         case TokenState::kWaiting:
           Expect(node.kind == NodeKind::kManual || token.available_at != kNever ||
                      token.WaitsForLimits(),
                  who);
-          break;
-        case TokenState::kHeld:
-          Expect(token.unsaid && instance.state == InstanceState::kPaused, who);
           break;
         default:
           Expect(false, who);
@@ -286,6 +288,24 @@ class Audit {
            instance.id + " enters " + node->id + " more often than it may");
   }
 
+  // Whether a work node is left for itself: tried again, held, or offered anew. `failed`: its
+  // tries.
+  bool Stays(const Node& node, const Event& event, uint32_t* failed) {
+    if (node.kind != NodeKind::kWork || event.node != node.id) return false;
+    if (event.transition == "retry" && !node.FindTransition("retry")) {
+      *failed = 0;
+      return true;
+    }
+    if (event.transition != "error") return false;
+    const Edge* edge = node.FindTransition("error");
+    if (!edge) {
+      Expect(!event.error_kind.empty(), Text(event) + " fails without a kind");
+      return true;
+    }
+    Expect(++*failed < node.settings->retry.limit, Text(event) + " is tried too often");
+    return true;
+  }
+
   void Path(const Instance& instance, const std::vector<Event>& history) {
     using enum ChangeKind;
     std::string node;
@@ -296,6 +316,7 @@ class Audit {
     std::set<uint64_t> late;                 // since it was resumed last
     std::map<std::string, uint32_t> entries;
     const Node* entered = nullptr;  // by the event before
+    uint32_t failed = 0;            // tries of the node where it stands
     for (const Event& event : history) {
       Entered(instance, event, std::exchange(entered, nullptr), entries);
       const std::string who = instance.id + " at " + node + ": " + Text(event);
@@ -324,7 +345,10 @@ class Audit {
           break;
         case kTransitioned: {
           Expect(event.prev_node == node, who + " comes from elsewhere");
-          if (node == kUpgradedNode) {
+          const bool stays = at != kNoNode && Stays(machine->nodes[at], event, &failed);
+          if (stays) {
+            Expect(event.visit == visit + 1 && event.left_visit == visit, who + " skips a visit");
+          } else if (node == kUpgradedNode) {
             Expect(event.visit == visit + 1, who);
             Expect(event.node == machine->nodes[machine->start].id, who);
           } else {
@@ -346,6 +370,8 @@ class Audit {
           }
           node = event.node;
           visit = event.visit;
+          if (stays) break;
+          failed = 0;
           ++entries[node];
           if (machine->Find(node) != kNoNode) entered = &machine->nodes[machine->Find(node)];
           break;

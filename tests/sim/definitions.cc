@@ -129,9 +129,13 @@ std::string RandomAction(Random& random, const std::string& id, bool keys, bool 
   if (random.Chance(30)) text += "phases: [run, finalize]\n";
   if (random.Chance(50)) text += "rescue: " + random.Of<std::string>({"skip", "fail"}) + "\n";
   if (planner) text += "plan: worker\n";
-  const size_t retry = random.Below(4);
+  const size_t retry = random.Below(6);
   if (retry == 0) text += "retry: {limit: 2, delay: 1s}\n";
   if (retry == 1) text += "retry: {limit: 3}\n";
+  if (retry == 2) text += "retry: {limit: 4, delay: 500ms, factor: 3, max: 2s, jitter: 0.5}\n";
+  if (retry == 3) text += "retry: {limit: 3, delay: 100ms, on: [oom, transient]}\n";
+  if (random.Chance(15)) text += "ready_timeout: 4s\n";
+  if (random.Chance(15)) text += "run_timeout: 2s\n";
   const size_t timeout = random.Below(5);
   if (timeout == 0) text += "timeout: 0.0\n";
   if (timeout == 1) text += "timeout_strategy: fixed\ntimeout: 3.0\n";
@@ -182,6 +186,15 @@ std::string NodeLimits(Random& random) {
          "\n";
 }
 
+std::string RandomRetry(Random& random) {
+  const size_t retry = random.Below(5);
+  if (retry == 0) return "    retry: 3\n";
+  if (retry == 1) return "    retry: {limit: 2, delay: 1s}\n";
+  if (retry == 2) return "    retry: {limit: 3, delay: 300ms, factor: 4, max: 1s, jitter: 0.5}\n";
+  if (retry == 3) return "    retry: {limit: 3, delay: 100ms, on: [oom, transient]}\n";
+  return "";
+}
+
 }  // namespace
 
 std::string RandomMachine(Random& random, const std::string& id, const std::string& strategy,
@@ -229,6 +242,10 @@ std::string RandomMachine(Random& random, const std::string& id, const std::stri
                                         "{agent: w2, capability: c2}"}) +
                 "\n";
       }
+      if (random.Chance(40)) edges += ", error: broken";
+      if (edges.ends_with("error: broken")) text += RandomRetry(random);
+      if (random.Chance(20)) text += "    ready_timeout: 3s\n";
+      if (random.Chance(20)) text += "    run_timeout: 1s\n";
     }
     if (random.Chance(25)) {
       text += "    max_visits: " + std::to_string(1 + random.Below(3)) + "\n";

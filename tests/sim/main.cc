@@ -19,6 +19,7 @@
 #include <string>
 
 #include "storage/rocks/rocks_store.h"
+#include "tests/sim/agents.h"
 #include "tests/sim/limits.h"
 #include "tests/sim/schedules.h"
 #include "tests/sim/sim.h"
@@ -84,6 +85,7 @@ Outcome RunSeed(uint64_t seed, Store* below, bool trace, FaultCounts* hits) {
     for (size_t i = 0; i < hits->size(); ++i) (*hits)[i] += sim.hits()[i];
     if (outcome.problem.empty() && !below) outcome.problem = ScheduleSim(seed, trace).Run();
     if (outcome.problem.empty() && !below) outcome.problem = TriggerSim(seed, trace).Run();
+    if (outcome.problem.empty() && !below) outcome.problem = AgentSim(seed, trace).Run();
   } catch (const std::exception& error) {
     outcome.problem = error.what();
   }

@@ -480,7 +480,7 @@ void Sim::UseTask(Asked& engine) {
     ReportTask(engine, task, WordFor(task));
   } else if (dice < 82) {
     const std::optional<Duration> by =
-        random_.Chance(50) ? std::optional<Duration>(Duration(random_.Below(20'000'000)))
+        random_.Chance(50) ? std::optional<Duration>(Duration(random_.Below(45'000'000)))
                            : std::nullopt;
     (void)engine.Extend("ns", task.instance, task.claim, by,
                         static_cast<double>(random_.Below(5)) / 4);
@@ -528,10 +528,23 @@ std::string Sim::WordFor(const Task& task) {
     return random_.Of<std::string>({"none", "dfsmr.timeout", "dfsmr.exhausted", "retry", "skip"});
   }
   if (task.phase == "plan") return random_.Chance(80) ? "planned" : "error";
-  if (task.phase.empty()) return random_.Of<std::string>({"ok", "ok", "ok", "ok", "back", "fail"});
+  if (task.phase.empty()) {
+    return random_.Of<std::string>({"ok", "ok", "ok", "ok", "back", "fail", "error", "error"});
+  }
   const size_t dice = random_.Below(100);
   const size_t errors = On(Fault::kSkip) ? 25 : 10;
   return dice < errors ? "error" : dice < errors + 20 ? "suspend" : "ok";
+}
+
+// The model reads in a plan's feed what a report said besides its kind.
+void Sim::FailAs(ReportArgs* args) {
+  args->error = "broke";
+  args->error_kind = random_.Of<std::string>({"", "oom", "exit"});
+  args->fatal = random_.Chance(10);
+  if (args->fatal) args->error += " for good";
+  if (!random_.Chance(15)) return;
+  args->retry_after = Duration(random_.Below(3'000'000));
+  args->error += ", again in " + std::to_string(args->retry_after->count());
 }
 
 ReportArgs Sim::ArgsFor(const Task& task, const std::string& transition,
@@ -542,10 +555,11 @@ ReportArgs Sim::ArgsFor(const Task& task, const std::string& transition,
   } else if (task.phase.empty()) {
     args.output = random_.Chance(20) ? "{}" : "";
     if (random_.Chance(50)) args.params = "{\"n\":" + std::to_string(random_.Below(4)) + "}";
+    if (transition == "error") FailAs(&args);
   } else if (transition == "ok" && random_.Chance(90)) {
     args.output = random_.Chance(80) ? std::string(kOutput) : R"({"v":[2],"list":3})";
   } else if (transition == "error") {
-    args.error = "broke";
+    FailAs(&args);
   } else if (transition == "suspend") {
     if (random_.Chance(60)) args.wake_after = Duration(random_.Below(4'000'000));
     if (Draw(Fault::kChildren, 50)) {

@@ -91,6 +91,7 @@ class Sim {
   void Lie(Asked& engine, const Task& task);
   void ReportTask(Asked& engine, const Task& task, const std::string& transition);
   std::string WordFor(const Task& task);
+  void FailAs(ReportArgs* args);
   ReportArgs ArgsFor(const Task& task, const std::string& transition,
                      std::vector<rows::ChildStart>* children);
   std::vector<StartArgs> StartsFor();

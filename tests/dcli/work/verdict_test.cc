@@ -105,6 +105,28 @@ TEST_CASE("a command may suspend, wait and start others") {
   CHECK(VerdictOf(kExit0, R"({"transition": "suspend", "children": []})", "").error == "");
 }
 
+TEST_CASE("a command may say what its error is, and when to try again") {
+  const Verdict verdict = VerdictOf(
+      kExit3, R"({"error": "no", "error_kind": "oom", "fatal": true, "retry_after": "1m"})", "");
+  CHECK(verdict.transition == "error");
+  CHECK((verdict.error == "no" && verdict.error_kind == "oom" && verdict.fatal));
+  CHECK(verdict.retry_after == std::chrono::minutes(1));
+  const Verdict named = VerdictOf(kExit0, R"({"transition": "error", "retryAfter": "2s"})", "");
+  CHECK(named.retry_after == std::chrono::seconds(2));
+  const std::pair<const char*, const char*> kBad[] = {
+      {R"({"transition": "error", "retry_after": 30})", "such as \"30s\""},
+      {R"({"transition": "error", "fatal": "yes"})", "neither true nor false"},
+      {R"({"transition": "error", "error_kind": 7})", "\"error_kind\" is not a string"},
+      {R"({"fatal": true})", "\"transition\": \"error\""},
+  };
+  for (const auto& bad : kBad) {
+    const char* const out = bad.first;
+    const char* const word = bad.second;
+    CAPTURE(out);
+    CHECK(VerdictOf(kExit0, out, "").error.find(word) != std::string::npos);
+  }
+}
+
 TEST_CASE("what is wrong with what a command waits for is said") {
   const std::pair<const char*, const char*> kBad[] = {
       {R"({"transition": "suspend", "wake_after": 30})", "such as \"30s\""},

@@ -152,28 +152,5 @@ TEST_CASE("a version that was left behind is not resumed") {
   CHECK(ReasonOf(Resume(world, "i")) == "SUPERSEDED_VERSION");
 }
 
-TEST_CASE("work at most once whose worker ended without saying how is held over a restart") {
-  World world;
-  world.Define(
-      "id: m\nnodes:\n  a: {start: true, timeout: 0.0, transitions: {ok: z}}\n"
-      "  z: {final: true}\n");
-  world.Start("m");
-  const Task task = world.ReadyOne();
-  Cancel(world, "i", CancelMode::kCancel);
-  CHECK(Standing(world, "i") == "RUNNING PENDING");
-  CHECK(world.Do(
-      [&](Engine& e) { return Result<bool>(e.ClaimEnded("ns", "i", ClaimRef(task.claim))); }));
-  CHECK(Standing(world, "i") == "STOPPED CANCELLED");
-  world.Restart();
-  REQUIRE(Resume(world, "i"));
-  world.Restart();
-  CHECK(Standing(world, "i") == "PAUSED PENDING");
-  CHECK(world.Ready().empty());
-  REQUIRE(Resume(world, "i"));
-  CHECK(Standing(world, "i") == "PAUSED PENDING");
-  REQUIRE(world.Do([](Engine& e) { return e.Resume("ns", "i", "a", false); }));
-  CHECK(world.ReadyOne().attempt == 2);
-}
-
 }  // namespace
 }  // namespace dfsmr

@@ -107,7 +107,8 @@ TEST_CASE("the action of the manual") {
   CHECK(action.timeout ==
         TimeoutKeys{.timeout = 60, .strategy = TimeoutPolicy::Strategy::kFixed, .initial = {},
                     .min = {}, .max = {}});
-  CHECK(action.retry == RetryPolicy{3, {.initial = 1s, .factor = 2, .max = 1min}});
+  CHECK(action.retry ==
+        RetryPolicy{.limit = 3, .delay = {.initial = 1s, .factor = 2, .max = 1min}, .on = {}});
   CHECK(action.rescue == Rescue::kPause);
   CHECK(action.weight == Weights{4, 1});
   REQUIRE(action.input);
@@ -224,7 +225,7 @@ without: [x, y]
   // Percent or seconds: the strategy may come from base.
   CHECK(action.timeout ==
         TimeoutKeys{.timeout = 120, .strategy = {}, .initial = 90s, .min = 250ms, .max = 2h});
-  CHECK(action.retry == RetryPolicy{.limit = 5, .delay = {}});
+  CHECK(action.retry == RetryPolicy{.limit = 5, .delay = {}, .on = {}});
   CHECK(action.rescue == Rescue::kSkip);
   CHECK(action.weight == Weights{0.5, 0.5});
   CHECK(action.poll == PollPolicy{{500ms, 1s, 2s, 4s, 8s, 16s}, 5, 3});
@@ -250,7 +251,7 @@ TEST_CASE("the short forms of an action's keys") {
   CHECK(action.subscribes_to == Names{"b"});
   CHECK(action.with == "\"${trigger.output}\"");
   CHECK(action.weight == Weights{1, 3});
-  CHECK(action.retry == RetryPolicy{.limit = 2, .delay = {}});
+  CHECK(action.retry == RetryPolicy{.limit = 2, .delay = {}, .on = {}});
   CHECK(action.poll == PollPolicy{{3s}, 1, 7});
   CHECK(ReadAction("action: a\npoll: {intervals: [1s, 2m]}").poll ==
         PollPolicy{{1s, 2min}, 5, 3});
@@ -375,8 +376,8 @@ TEST_CASE("actions that are refused") {
       {"action: a\ncolour: 1\n",
        "f:2:1: colour: unknown key 'colour'; an action has action, description, extends, phases, "
        "plan, input, output, subscribes_to, with, queue, priority, the keys of a timeout, retry, "
-       "poll, rescue, weight, use, replace, without, limit, singleton, on_conflict "
-       "and runs_on\n"},
+       "run_timeout, ready_timeout, abandon_after, poll, rescue, weight, use, replace, without, "
+       "limit, singleton, on_conflict and runs_on\n"},
       {"acton: a\nphases: [run]\n", "f:1:1: acton: unknown key 'acton' (did you mean 'action'?)\n"},
       {"phases: [run]\nqueue: q\n",
        "f:1:1: action: the document has no 'action'; add 'action: NAME'\n"},
@@ -388,8 +389,8 @@ TEST_CASE("actions that are refused") {
       {"action: a\nhooks: []\n",
        "f:2:1: hooks: unknown key 'hooks'; an action has action, description, extends, phases, "
        "plan, input, output, subscribes_to, with, queue, priority, the keys of a timeout, retry, "
-       "poll, rescue, weight, use, replace, without, limit, singleton, on_conflict "
-       "and runs_on\n"},
+       "run_timeout, ready_timeout, abandon_after, poll, rescue, weight, use, replace, without, "
+       "limit, singleton, on_conflict and runs_on\n"},
       {"action: a\nphases: run\n",
        "f:2:9: phases: expected a list such as [run, finalize], not 'run'\n"},
       {"action: a\nphases: []\n",
@@ -416,17 +417,18 @@ TEST_CASE("actions that are refused") {
        "f:2:8: retry: expected how many tries there are in all, or {limit: 3, delay: 1s, factor: "
        "2, max: 1m}, not 'often'\n"},
       {"action: a\nretry: 0\n",
-       "f:2:8: retry: expected a whole number from 1 to 2147483647, not '0'\n"},
+       "f:2:8: retry: expected a whole number from 1 to 1000000, not '0'\n"},
       {"action: a\nretry: 1.5\n",
-       "f:2:8: retry: expected a whole number from 1 to 2147483647, not '1.5'\n"},
+       "f:2:8: retry: expected a whole number from 1 to 1000000, not '1.5'\n"},
       {"action: a\nretry: [3]\n",
        "f:2:1: retry: expected how many tries there are in all, or {limit: 3, delay: 1s, factor: "
        "2, max: 1m}, not a list\n"},
       {"action: a\nretry: {delay: 1s}\n",
        "f:2:1: retry: the retry has no 'limit'; add how many tries there are in all: 'limit: 3'\n"},
-      {"action: a\nretry: {limt: 3, jitter: 1}\n",
+      {"action: a\nretry: {limt: 3, often: 1}\n",
        "f:2:9: retry.limt: unknown key 'limt' (did you mean 'limit'?)\n"
-       "f:2:18: retry.jitter: unknown key 'jitter'; a retry has limit, delay, factor and max\n"},
+       "f:2:18: retry.often: unknown key 'often'; a retry has limit, delay, factor, max, jitter "
+       "and on\n"},
       {"action: a\nretry: {limit: 3, delay: 5s, factor: 0.5, max: 1s}\n",
        "f:2:38: retry.factor: factor '0.5' is less than 1\n"
        "f:2:48: retry.max: max 1s is less than delay 5s\n"},
@@ -594,9 +596,8 @@ TEST_CASE("flows that are refused") {
       {"plan: p\nflow: [{step: s, action: a, colour: 1}]\n",
        "f:2:29: flow[0].colour: unknown key 'colour'; a step has step, one of action, plan and "
        "spawn, input, after, when and if, and with 'action' queue, priority, the keys of a "
-       "timeout, "
-       "retry, poll, rescue, weight, use, replace, without, limit, singleton, on_conflict "
-       "and runs_on\n"},
+       "timeout, retry, run_timeout, ready_timeout, abandon_after, poll, rescue, weight, use, "
+       "replace, without, limit, singleton, on_conflict and runs_on\n"},
       {"plan: p\nflow: [{step: s, plan: a, queue: q, retry: 3}]\n",
        "f:2:27: flow[0].queue: key 'queue' is for steps with 'action', and this is a step with "
        "'plan'\n"
@@ -605,9 +606,8 @@ TEST_CASE("flows that are refused") {
       {"plan: p\nflow: [{step: s, action: a, phases: [run]}]\n",
        "f:2:29: flow[0].phases: unknown key 'phases'; a step has step, one of action, plan and "
        "spawn, input, after, when and if, and with 'action' queue, priority, the keys of a "
-       "timeout, "
-       "retry, poll, rescue, weight, use, replace, without, limit, singleton, on_conflict "
-       "and runs_on\n"},
+       "timeout, retry, run_timeout, ready_timeout, abandon_after, poll, rescue, weight, use, "
+       "replace, without, limit, singleton, on_conflict and runs_on\n"},
       {"plan: p\nflow: [{step: s, action: a, input: text}]\n",
        "f:2:36: flow[0].input: expected a map such as {name: \"${params.name}\"}, or a reference "
        "to one, not 'text'\n"},

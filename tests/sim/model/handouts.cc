@@ -61,7 +61,7 @@ void Model::CheckOrder(const Task& task, const Life& given, const Stand& stand, 
       const bool one_queue = life.machine == given.machine &&
                              (!filter.machine.empty() || other.node == stand.node) &&
                              life.version == given.version;
-      Expect(more != 0 || !one_queue || other.since >= stand.since,
+      Expect(more != 0 || !one_queue || other.SinceTo() >= stand.SinceFrom(),
              task.instance + " is handed out before " + id + ", which is older");
     }
   }
@@ -93,6 +93,7 @@ void Model::HandOut(const Task& task, const Wish& wish, uint64_t stream) {
   while (problem_.empty() && Explain(life)) {
   }
   const auto at = life.stands.find(task.visit);
+  if (at != life.stands.end()) RulesOf(life).MakeReady(at->second, now_ + kSlack);
   const bool ready = at != life.stands.end() && at->second.state == TokenState::kReady &&
                      life.state == InstanceState::kRunning;
   Expect(ready, "a task of " + task.instance + " is handed out in visit " +
@@ -108,6 +109,9 @@ void Model::HandOut(const Task& task, const Wish& wish, uint64_t stream) {
                                                  std::to_string(stand.attempts));
   Expect(task.node_params == stand.params && task.spec && task.spec->params == life.params,
          "a task of " + task.instance + " holds other params");
+  Expect(task.tries == stand.tries && task.tries_limit == node.settings->retry.limit &&
+             task.run_timeout == node.settings->bounds.run_timeout,
+         "a task of " + task.instance + " counts its tries wrongly");
   CheckDeadline(task, life, stand);
   Expect(Matches(wish, life, stand), task.instance + " is handed out to another filter");
   CheckOrder(task, life, stand, wish);
@@ -239,6 +243,13 @@ void Model::Serve(std::vector<Served> served, std::vector<Served>* late) {
   std::vector<std::pair<Served, bool>> all;
   for (Served& one : served) all.emplace_back(std::move(one), false);
   for (const Served& one : *late) all.emplace_back(one, true);
+  for (const auto& [one, is_late] : all) {  // the time between two tries may be over
+    const auto known = lives_.find(one.task.instance);
+    if (known == lives_.end() || known->second.opaque) continue;
+    const auto at = known->second.stands.find(one.task.visit);
+    if (at == known->second.stands.end()) continue;
+    RulesOf(known->second).MakeReady(at->second, now_ + kSlack);
+  }
   std::set<uint64_t> later;  // polls that are answered in a later pass, with all of their tasks
   for (const Served& one : *late) {
     const auto waiter = waiters_.find(one.waiter);

@@ -47,8 +47,16 @@ struct Stand {
   std::set<ClaimId> lost;
   std::optional<ReportArgs> late;  // a report that was refused, and counts at the resume
   Timestamp since;             // its place in line
+  bool again = false;          // it lies ready for another try: its place is between the next two
   Timestamp earliest, latest;  // a wait ends between these; kNever: somebody has to end it
 
+  uint32_t tries = 0;  // of a node of a machine, that failed
+  // As far as ready_timeout goes it is ready since then, at the earliest and at the latest.
+  Timestamp ready_at, ready_by;
+
+  // When it came to its place in line, at the earliest and at the latest.
+  Timestamp SinceFrom() const { return again ? earliest : since; }
+  Timestamp SinceTo() const { return again ? latest : since; }
   bool HasLive() const {
     for (const Claimed& claim : claims) {
       if (claim.Live()) return true;
@@ -97,6 +105,7 @@ struct Life {
   bool opaque = false;  // a plan: the model only follows what the feed tells of it
   std::vector<Instance::Prerequisite> after;
   bool cancel_requested = false;
+  bool stuck = false;  // of a machine: paused because its node is held
   uint64_t last_visit = 0;
   std::map<uint64_t, Stand> stands;  // by visit
   std::map<uint64_t, Stand> left;    // stopped: where a resume goes on
@@ -112,6 +121,7 @@ struct Life {
   std::shared_ptr<const PlanGraph> graph;      // null: not looked at yet
   std::map<std::string, uint32_t> tries;       // by home, that failed
   std::set<uint64_t> polled;                   // visits that a poll has begun
+  std::map<uint64_t, Timestamp> not_before;    // visits that are tries: handed out no earlier
   std::map<std::string, std::string> patched;  // by home: the params of the patch
 
   bool adopt = false;  // its row says more than the model was told

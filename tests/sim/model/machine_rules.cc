@@ -46,6 +46,7 @@ void MachineRules::Stop(InstanceResult result, const std::string& node, uint64_t
   life_.result = result;
   life_.stands.clear();
   life_.entries.clear();
+  life_.stuck = false;
   if (!node.empty()) {
     Stand stand;
     stand.node = node;
@@ -159,7 +160,7 @@ void MachineRules::Place(const Node& node, uint64_t visit, const std::string& pa
   stand.node = node.id;
   stand.visit = visit;
   stand.params = params;
-  stand.since = now_;
+  stand.since = stand.ready_at = stand.ready_by = now_;
   stand.latest = stand.earliest = kNever;
   stand.state = node.kind == NodeKind::kWork    ? TokenState::kReady
                 : node.kind == NodeKind::kFinal ? TokenState::kDone
@@ -198,7 +199,9 @@ void MachineRules::Claim(Stand& stand, Claimed claim) {
 }
 
 void MachineRules::Free(Stand& stand) {
-  if (stand.state == TokenState::kClaimed && !stand.HasLive()) stand.state = TokenState::kReady;
+  if (stand.state != TokenState::kClaimed || stand.HasLive()) return;
+  stand.state = TokenState::kReady;
+  stand.ready_at = stand.ready_by = now_;
 }
 
 void MachineRules::GiveBack(Stand& stand, Claimed& claim) {
@@ -210,11 +213,12 @@ void MachineRules::GiveBack(Stand& stand, Claimed& claim) {
   told.claim = claim.id;
 }
 
-// A task that never reached its worker was never claimed: its attempt is free again.
+// A task that never reached its worker was never claimed: its attempt is free again, if it is still
+// the last.
 void MachineRules::Unclaim(Stand& stand, ClaimId id, bool told) {
   const auto claim = std::ranges::find(stand.claims, id, &Claimed::id);
   if (claim == stand.claims.end() || claim->given_back) return;
-  --stand.attempts;
+  if (claim->attempt == stand.attempts) --stand.attempts;
   if (told) {
     GiveBack(stand, *claim);
   } else {
@@ -286,6 +290,13 @@ Reason MachineRules::Report(const Shown& claim, const ReportArgs& args, Answer* 
   }
   if (args.fault) return args.fault->reason;
   bool chosen = false;
+  const Stand before = *at;
+  const size_t stays = life_.expected.size();
+  if (args.transition == "error" && IsWork(before) && Fail(before, args)) {
+    answer->nodes = {before.node};
+    Reported(claim, args, before, stays, answer);
+    return Reason::kNone;
+  }
   const Edge* edge = args.transition.starts_with("dfsmr.")
                          ? nullptr
                          : EdgeOf(*NodeOf(at->node), args.transition, args.params, &chosen);
@@ -295,14 +306,28 @@ Reason MachineRules::Report(const Shown& claim, const ReportArgs& args, Answer* 
   const std::string to = machine_.nodes[edge->targets.front()].id;
   Follow(left, to, left.node, args.transition, args.params);
   TellChoice(first, to, chosen);
-  answer->claim = claim.id;
-  answer->transition = args.transition;
-  answer->prev_node = left.node;
-  answer->visit = life_.expected[first].event.visit;
   for (size_t i = first; i < life_.expected.size(); ++i) {
     const Event& event = life_.expected[i].event;
     if (event.kind == ChangeKind::kTransitioned) answer->nodes = {event.node};
   }
+  if (life_.stuck && !life_.Stopped()) {  // what was held has moved
+    life_.stuck = false;
+    life_.state = InstanceState::kRunning;
+    Expected& resumed = Tell(ChangeKind::kResumed);
+    resumed.event.node = life_.Where();
+    resumed.event.visit = life_.Visit();
+  }
+  Reported(claim, args, left, first, answer);
+  return Reason::kNone;
+}
+
+// What all reports have in common; `first`: what the feed tells of it first.
+void MachineRules::Reported(const Shown& claim, const ReportArgs& args, const Stand& left,
+                            size_t first, Answer* answer) {
+  answer->claim = claim.id;
+  answer->transition = args.transition;
+  answer->prev_node = left.node;
+  answer->visit = life_.expected[first].event.visit;
   StopIfCancelled();
   answer->state = life_.state;
   answer->result = life_.result;
@@ -319,7 +344,84 @@ Reason MachineRules::Report(const Shown& claim, const ReportArgs& args, Answer* 
     told.event.answer = *answer;
     life_.answers[claim.id] = *answer;
   }
-  return Reason::kNone;
+}
+
+bool MachineRules::IsWork(const Stand& stand) const {
+  return NodeOf(stand.node)->kind == NodeKind::kWork;
+}
+
+bool MachineRules::Fail(const Stand& left, const ReportArgs& args) {
+  const Node& node = *NodeOf(left.node);
+  const RetryPolicy& retry = node.settings->retry;
+  bool listed = false;
+  for (const Edge& edge : node.transitions) listed = listed || edge.transition == "error";
+  // The kinds that are drawn are words, and no text holds them.
+  bool meant = retry.on.empty();
+  for (const std::string& on : retry.on) {
+    meant = meant || on == args.error_kind || (on == "transient" && args.error_kind == "unclaimed");
+  }
+  const bool tries =
+      listed && meant && !args.fatal && !life_.cancel_requested && left.tries + 1 < retry.limit;
+  const bool holds = !listed && !args.error_kind.empty() && left.state != TokenState::kHeld;
+  if (!tries && !holds) return false;
+  Stand stand;
+  stand.node = left.node;
+  stand.visit = ++life_.last_visit;
+  stand.params = left.params;
+  stand.tries = left.tries + 1;
+  stand.since = stand.ready_at = stand.ready_by = now_;
+  stand.earliest = stand.latest = kNever;
+  stand.state = tries ? TokenState::kReady : TokenState::kHeld;
+  if (tries) {
+    double wait = static_cast<double>(retry.delay.initial.count()) *
+                  std::pow(retry.delay.factor, stand.tries - 1);
+    wait = std::min(wait, static_cast<double>(retry.delay.max.count()));
+    double share = retry.delay.jitter;
+    if (args.retry_after) wait = static_cast<double>(args.retry_after->count()), share = 0;
+    if (wait > 0) {
+      stand.state = TokenState::kWaiting;
+      stand.earliest = After(now_, Duration(static_cast<int64_t>(wait * (1 - share))));
+      stand.latest = After(now_, Duration(static_cast<int64_t>(wait * (1 + share)) + 1));
+    }
+  }
+  Expected& told = Tell(ChangeKind::kTransitioned);
+  told.event.prev_node = told.event.node = left.node;
+  told.event.transition = "error";
+  told.event.visit = stand.visit;
+  told.event.params = args.params;
+  told.event.left_visit = left.visit;
+  told.enters = stand.visit;
+  life_.stands.clear();
+  life_.stands[stand.visit] = stand;
+  if (tries || life_.cancel_requested || life_.state == InstanceState::kPaused) return true;
+  life_.state = InstanceState::kPaused;
+  life_.stuck = true;
+  Expected& paused = Tell(ChangeKind::kPaused);
+  paused.event.node = left.node;
+  paused.event.visit = stand.visit;
+  return true;
+}
+
+void MachineRules::MakeReady(Stand& stand, Timestamp by) {
+  if (stand.state != TokenState::kWaiting || !IsWork(stand) || stand.earliest > by) return;
+  stand.state = TokenState::kReady;
+  stand.again = true;
+  stand.ready_at = stand.earliest;
+  stand.ready_by = now_;
+}
+
+void MachineRules::Unclaimed(Stand& stand) {
+  ReportArgs args{.transition = "error", .error_kind = "unclaimed"};
+  const Stand left = stand;
+  const size_t first = life_.expected.size();
+  if (!Fail(left, args)) {
+    bool chosen = false;
+    const Edge& edge = *EdgeOf(*NodeOf(left.node), "error", "", &chosen);
+    Follow(left, machine_.nodes[edge.targets.front()].id, left.node, "error", "");
+  }
+  StopIfCancelled();
+  life_.expected[first].event.left_visit = left.visit;
+  Abandoned(left, {}, &life_.expected[first].samples);
 }
 
 // Of a visit that a resume would go on with, the first is kept.
@@ -332,7 +434,10 @@ void MachineRules::KeepLate(const Shown& claim, const ReportArgs& args) {
   if (known ? listed->given_back : !stand.lost.contains(claim.id)) return;
   if (stand.late || args.fault || args.transition.starts_with("dfsmr.")) return;
   const auto names = [&](const Edge& edge) { return edge.transition == args.transition; };
-  if (std::ranges::none_of(NodeOf(stand.node)->transitions, names)) return;
+  const bool known_edge = std::ranges::any_of(NodeOf(stand.node)->transitions, names);
+  const bool holds = IsWork(stand) && stand.state != TokenState::kHeld &&
+                     args.transition == "error" && !args.error_kind.empty();
+  if (!known_edge && !holds) return;
   stand.late = args;
   Expected& told = Tell(ChangeKind::kLate);
   told.event.node = stand.node;
@@ -391,6 +496,8 @@ void MachineRules::GoOn(Stand& stand, bool force, size_t told, std::vector<Repor
   }
   if (stand.state == TokenState::kClaimed && stand.HasLive()) return;
   stand.state = TokenState::kReady;
+  stand.tries = 0;
+  stand.again = false;
   life_.expected[told].enters = stand.visit;
 }
 
@@ -441,6 +548,28 @@ Reason MachineRules::Extend(const Shown& claim, Timestamp* deadline, bool by_giv
   Claimed& one = *Recover(*stand, claim.id);
   // Without `by` it is the node's timeout now, which the model does not predict.
   const Timestamp asked = by_given ? *deadline : answered;
+  // Up to 30 s after run_timeout a claim may be extended; when it was made the feed has told.
+  const Duration run = NodeOf(stand->node)->settings->bounds.run_timeout;
+  const auto made = life_.claimed_at.find(claim.id);
+  if (run > Duration() && made != life_.claimed_at.end()) {
+    const Timestamp last = made->second + run + std::chrono::seconds(30);
+    const bool over = answered != kNever && answered != one.deadline &&
+                      answered > last + std::chrono::milliseconds(10);
+    if (over) return Reason::kNone;  // the caller finds it wrong
+    const bool spent = one.timed_out && last <= now_ + std::chrono::milliseconds(10);
+    if (spent && answered == one.deadline) {
+      *deadline = answered;
+      return Reason::kNone;
+    }
+  }
+  if (run > Duration()) {  // what is asked for may be cut short
+    *deadline = answered;
+    if (!known || one.timed_out || one.deadline == kNever) one.deadline = answered;
+    if (one.deadline != kNever) one.deadline = std::max(one.deadline, answered);
+    one.timed_out = false;
+    stand->state = TokenState::kClaimed;
+    return Reason::kNone;
+  }
   if (!known || one.timed_out) one.deadline = asked;
   one.timed_out = false;
   if (one.deadline != kNever) one.deadline = std::max(one.deadline, asked);
@@ -468,19 +597,26 @@ Reason MachineRules::Resume(const std::string& node, bool force, bool* begins) {
   for (const auto& [visit, stand] : life_.stands) {
     if (!node.empty() && stand.node != node) continue;
     if (force && stand.state == TokenState::kClaimed) again.push_back(visit);
+    if (stand.state == TokenState::kHeld) again.push_back(visit);
   }
   if (!node.empty() && again.empty()) return Reason::kNotHeld;
-  const bool paused = life_.state == InstanceState::kPaused && node.empty();
+  const bool paused = life_.state == InstanceState::kPaused && (node.empty() || life_.stuck);
   if (!life_.hold && !paused && again.empty()) return Reason::kNone;
   if (paused) {
     life_.state = life_.stands.empty() ? InstanceState::kScheduled : InstanceState::kRunning;
   }
+  if (paused) life_.stuck = false;
   life_.hold = false;
+  for (auto& [visit, stand] : life_.stands) stand.ready_at = stand.ready_by = now_;
   Expected& told = Tell(ChangeKind::kResumed);
   told.event.node = node.empty() ? life_.Where() : node;
   told.event.visit = life_.Visit();
   for (uint64_t visit : again) {
     Stand& stand = life_.stands.at(visit);
+    if (stand.state == TokenState::kHeld) {
+      OfferAgain(Stand(stand));
+      continue;
+    }
     stand.lost.clear();
     for (Claimed& one : stand.claims) {
       if (!one.given_back) GiveBack(stand, one);
@@ -489,6 +625,24 @@ Reason MachineRules::Resume(const std::string& node, bool force, bool* begins) {
   }
   *begins = life_.state == InstanceState::kScheduled;
   return Reason::kNone;
+}
+
+void MachineRules::OfferAgain(const Stand& held) {
+  Stand stand;
+  stand.node = held.node;
+  stand.params = held.params;
+  stand.visit = ++life_.last_visit;
+  stand.state = TokenState::kReady;
+  stand.since = stand.ready_at = stand.ready_by = now_;
+  stand.earliest = stand.latest = kNever;
+  Expected& told = Tell(ChangeKind::kTransitioned);
+  told.event.prev_node = told.event.node = held.node;
+  told.event.transition = "retry";
+  told.event.visit = stand.visit;
+  told.event.left_visit = held.visit;
+  told.enters = stand.visit;
+  life_.stands.clear();
+  life_.stands[stand.visit] = stand;
 }
 
 Reason MachineRules::Skip(const std::string& node) {
@@ -559,6 +713,7 @@ void MachineRules::Upgrade(const Machine& next, uint32_t version) {
   const uint64_t visit = life_.Visit();
   life_.version = version;
   life_.entries.clear();  // an upgrade starts the count anew
+  life_.stuck = false;    // it stays paused, though nothing is held any more
   Expected& told = Tell(ChangeKind::kUpgraded);
   told.event.prev_node = from;
   told.event.node = kUpgradedNode;

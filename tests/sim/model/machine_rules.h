@@ -42,6 +42,10 @@ class MachineRules {
   void Free(Stand& stand);
   void TimeOut(Stand& stand, Claimed& claim);
   void EndWait(Stand& stand);
+  void Unclaimed(Stand& stand);
+  // Between two tries: the wait is over, if it may be by now.
+  void MakeReady(Stand& stand, Timestamp by);
+  bool IsWork(const Stand& stand) const;
   void Upgrade(const Machine& next, uint32_t version);
   void Abort();
   void Stop(InstanceResult result, const std::string& node, uint64_t visit);
@@ -54,6 +58,11 @@ class MachineRules {
   void GoOn(Stand& stand, bool force, size_t told, std::vector<ReportArgs>* late);
   void KeepLate(const Shown& claim, const ReportArgs& args);
   void StandAnew(const std::string& node, uint64_t visit);
+  void Reported(const Shown& claim, const ReportArgs& args, const Stand& left, size_t first,
+                Answer* answer);
+  void OfferAgain(const Stand& held);
+  // Stays at its node, for another try, or held: a failure there. False: it moves on.
+  bool Fail(const Stand& left, const ReportArgs& args);
   // The stand that a claim is about; null: it is stale.
   Stand* Held(const Shown& claim);
   Claimed* Recover(Stand& stand, ClaimId id);

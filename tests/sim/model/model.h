@@ -150,6 +150,7 @@ class Model {
   void ExplainAll();
   void Follow(Life& life);  // of an opaque one
   void Overdue(const Life& life);
+  Duration ReadyTimeout(const Life& life, const Stand& stand) const;
 
   // Plans.
   const PlanGraph* GraphOf(Life& life);

@@ -3,6 +3,7 @@
 // says before it is held, a patch reaches each task to come, outputs come in the order of their
 // list, and a child's id is nobody else's.
 #include <algorithm>
+#include <cmath>
 
 #include "fsm/base/json.h"
 #include "tests/sim/model/model.h"
@@ -87,7 +88,8 @@ void Model::Tried(Life& life, const Event& event) {
     life.tries.erase(HomeOf(event.node));
     return;
   }
-  const bool reported = event.answer || !event.client.empty();
+  const bool unclaimed = event.error_kind == "unclaimed";
+  const bool reported = event.answer || !event.client.empty() || unclaimed;
   const bool polled = life.polled.erase(event.left_visit) > 0;
   if (event.transition != "error" || !reported || polled) return;
   const uint32_t tries = ++life.tries[home];
@@ -99,7 +101,21 @@ void Model::Tried(Life& life, const Event& event) {
   const StepAction* action = graph ? ActionOf(*graph, StepOf(home)) : nullptr;
   if (!action) return;
   const bool held = event.node.ends_with("/error");
-  Expect(held == (tries >= action->retry.limit),
+  const RetryPolicy& retry = action->retry;
+  bool again = retry.on.empty();
+  for (const std::string& on : retry.on) {
+    again = again || on == event.error_kind || (on == "transient" && unclaimed);
+  }
+  const bool fatal = event.note.find("for good") != std::string::npos;
+  if (!held) {
+    const size_t said = event.note.find("again in ");
+    double wait =
+        static_cast<double>(retry.delay.initial.count()) * std::pow(retry.delay.factor, tries - 1);
+    wait = std::min(wait, static_cast<double>(retry.delay.max.count())) * (1 - retry.delay.jitter);
+    if (said != std::string::npos) wait = std::stod(event.note.substr(said + 9));
+    life.not_before[event.visit] = After(event.time, Duration(static_cast<int64_t>(wait)));
+  }
+  Expect(held == (tries >= retry.limit || !again || fatal),
          home + " of " + life.id + (held ? " is held" : " is tried again") + " after " +
              std::to_string(tries) + " tries of " + std::to_string(action->retry.limit));
 }
@@ -114,6 +130,12 @@ void Model::FollowPlan(Life& life, const Event& event) {
       life.patched.clear();
       life.polled.clear();
       break;
+    case ChangeKind::kClaimed: {
+      const auto from = life.not_before.find(event.visit);
+      Expect(from == life.not_before.end() || event.time >= from->second,
+             event.node + " of " + life.id + " is tried again too early");
+      break;
+    }
     case ChangeKind::kPaused:
       life.paused = true;
       life.paused_in = turn_;

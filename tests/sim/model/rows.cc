@@ -45,16 +45,19 @@ bool SameClaims(const Stand& a, const Stand& b, bool exact) {
   return true;
 }
 
-bool SameStand(const Stand& model, const Stand& row, bool exact) {
+bool SameStand(const Stand& model, const Stand& row, bool exact, Timestamp now) {
   if (model.node != row.node || model.visit != row.visit) return false;
   if (model.state == TokenState::kDone) return row.state == TokenState::kDone;
   const bool waits = model.state == TokenState::kWaiting;
   const bool place = waits ? row.latest == model.latest ||
                                  (row.latest >= model.earliest && row.latest <= model.latest)
-                           : row.since == model.since;
-  const bool state = model.state == row.state || (!exact && !waits);
-  return state && place && model.attempts == row.attempts && model.params == row.params &&
-         SameClaims(model, row, exact);
+                           : (row.since >= model.SinceFrom() && row.since <= model.SinceTo()) ||
+                                 model.state == TokenState::kHeld;
+  // The time between two tries is over, and no pass has told the model.
+  const bool over = waits && model.tries > 0 && row.state == TokenState::kReady && row.since <= now;
+  const bool state = model.state == row.state || (!exact && !waits) || over;
+  return state && place && model.tries == row.tries && model.attempts == row.attempts &&
+         model.params == row.params && SameClaims(model, row, exact);
 }
 
 }  // namespace
@@ -78,6 +81,7 @@ Life Model::LifeOf(const Row& stored) const {
   life.opaque = only_follows_ || row.plan || row.parent_step || row.provenance || life.opaque;
   life.after = row.after;
   life.cancel_requested = row.Cancelling();
+  life.stuck = row.waits.Has(Wait::kStuck);
   life.last_visit = row.last_visit;
   life.stands.clear();
   life.expected.clear();
@@ -98,6 +102,8 @@ Life Model::LifeOf(const Row& stored) const {
     stand.visit = token.visit;
     stand.state = token.state;
     stand.attempts = token.attempt;
+    stand.tries = TriesOf(token);
+    stand.ready_at = stand.ready_by = now_;
     stand.params = token.params;
     stand.since = token.available_at;
     stand.earliest = stand.latest = token.available_at;
@@ -136,19 +142,20 @@ void Model::CompareOne(const Row& stored, bool exact) {
   }
   const Life other = LifeOf(stored);
   bool same = life.machine == other.machine && life.version == other.version &&
-              life.state == other.state && life.result == other.result && life.hold == other.hold &&
-              life.after == other.after && life.cancel_requested == other.cancel_requested &&
+              life.state == other.state && life.stuck == other.stuck &&
+              life.result == other.result && life.hold == other.hold && life.after == other.after &&
+              life.cancel_requested == other.cancel_requested &&
               life.last_visit == other.last_visit && life.priority == other.priority &&
               life.params == other.params && life.stands.size() == other.stands.size() &&
               life.left.size() == other.left.size() && life.resumable == other.resumable;
   for (const auto& [visit, stand] : life.left) {
     const auto at = other.left.find(visit);
-    same = same && at != other.left.end() && SameStand(stand, at->second, exact) &&
+    same = same && at != other.left.end() && SameStand(stand, at->second, exact, now_) &&
            stand.late.has_value() == at->second.late.has_value();
   }
   for (const auto& [visit, stand] : life.stands) {
     const auto at = other.stands.find(visit);
-    same = same && at != other.stands.end() && SameStand(stand, at->second, exact);
+    same = same && at != other.stands.end() && SameStand(stand, at->second, exact, now_);
   }
   for (const auto& [node, entries] : other.entries) {
     const auto counted = life.entries.find(node);
@@ -197,7 +204,10 @@ void Model::Crashed(const std::vector<Event>& events, std::set<std::string> unkn
   attempts_.clear();
   closed_now_.clear();
   stopping_ = false;
-  now_ = now;
+  now_ = now;  // it may be earlier than before: what lies ready does so since then
+  for (auto& [id, life] : lives_) {
+    for (auto& [visit, stand] : life.stands) stand.ready_at = stand.ready_by = now;
+  }
 }
 
 void Model::AdoptDefinitions(const std::vector<const Machine*>& defined, bool unheard) {

@@ -183,6 +183,15 @@ bool Model::Explain(Life& life) {
       const auto left = life.stands.find(event.left_visit);
       if (left == life.stands.end() || event.answer) return false;
       Stand& stand = left->second;
+      if (RulesOf(life).IsWork(stand)) {
+        if (event.error_kind != "unclaimed" || life.state != InstanceState::kRunning) return false;
+        RulesOf(life).MakeReady(stand, now_ + kSlack);
+        const Duration timeout = ReadyTimeout(life, stand);
+        const bool due = timeout > Duration() && stand.ready_at + timeout <= now_ + kSlack;
+        if (stand.state != TokenState::kReady || !due) return false;
+        RulesOf(life).Unclaimed(stand);
+        return true;
+      }
       if (stand.state != TokenState::kWaiting || stand.earliest > now_ + kSlack) return false;
       RulesOf(life).EndWait(stand);
       return true;
@@ -208,6 +217,10 @@ void Model::Overdue(const Life& life) {
       Expect(!claim.Live() || claim.deadline > now_, "a claim of " + where + " is not timed out");
     }
     Expect(stand.state != TokenState::kWaiting || stand.latest > now_, where + " waits for ever");
+    const Duration timeout = ReadyTimeout(life, stand);
+    const bool lies = timeout > Duration() && stand.state == TokenState::kReady &&
+                      life.state == InstanceState::kRunning && !stand.TimedOutBefore();
+    Expect(!lies || stand.ready_by + timeout + kSlack > now_, where + " lies ready for ever");
   }
   if (!life.stands.empty() || life.state != InstanceState::kScheduled) return;
   const bool may = !life.hold && life.after.empty();
@@ -215,7 +228,19 @@ void Model::Overdue(const Life& life) {
   Expect(life.start_before >= now_, life.id + " is too late and does not stop");
 }
 
+Duration Model::ReadyTimeout(const Life& life, const Stand& stand) const {
+  for (const Node& node : MachineOf(life).nodes) {
+    if (node.id == stand.node) return node.settings->bounds.ready_timeout;
+  }
+  return {};
+}
+
 void Model::EndPass(bool served) {
+  for (auto& [id, life] : lives_) {
+    for (auto& [visit, stand] : life.stands) {
+      if (!life.opaque && stand.latest <= now_) RulesOf(life).MakeReady(stand, now_);
+    }
+  }
   for (const auto& [id, life] : lives_) {
     if (!life.opaque) Overdue(life);
   }

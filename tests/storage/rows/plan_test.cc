@@ -29,7 +29,10 @@ queue: slow
 priority: 7
 timeout_strategy: fixed
 timeout: 60
-retry: {limit: 4, delay: 1s, factor: 2, max: 1m}
+retry: {limit: 4, delay: 1s, factor: 2, max: 1m, jitter: 0.25, on: [oom, transient]}
+run_timeout: 5m
+ready_timeout: 30s
+abandon_after: 0
 poll: {intervals: [1s, 5s], per_interval: 2, max_failures: 9}
 rescue: skip
 weight: {run: 4, finalize: 2}
@@ -144,6 +147,7 @@ struct World {
     step.event_data = R"({"d":1})";
     step.inbox = {{"one", ""}, {"two", R"({"k":2})"}};
     step.tries = 2;
+    step.tries_limit = 4;
     step.polls = 4;
     step.poll_failures = 1;
     step.wake = "wake";
@@ -196,6 +200,7 @@ void Same(const StepAction& a, const StepAction& b) {
   CHECK(a.priority == b.priority);
   CHECK(a.timeout == b.timeout);
   CHECK(a.retry == b.retry);
+  CHECK(a.bounds == b.bounds);
   CHECK(a.poll == b.poll);
   CHECK(a.rescue == b.rescue);
   CHECK(a.weight == b.weight);

@@ -148,6 +148,14 @@ Instance FullInstance(World& world) {
   token.available_at = kNever;
   token.error = "e";
   token.forgotten_epoch = 12;
+  token.failures = Failures{.tries = 2};
+  token.late = LateReport{.claim = {3, 4},
+                          .time = kNoon,
+                          .transition = "error",
+                          .error = "broke",
+                          .error_kind = "exit",
+                          .fatal = true,
+                          .retry_after = Duration(0)};
   instance.tokens.Add(token);
   instance.tokens.Add(Token{.node = kAbortedIndex});
   instance.tokens.Add(Token{.node = kCancelledIndex});
@@ -193,6 +201,11 @@ TEST_CASE("an instance comes back as it was written") {
   Instance instance = world.Make("i");
   SUBCASE("bare") {}
   SUBCASE("with all there is") { instance = FullInstance(world); }
+  SUBCASE("paused because its node is held") {
+    instance.state = InstanceState::kPaused;
+    instance.waits = {Wait::kStuck};
+    instance.tokens.Add(Token{.node = 0, .visit = 1, .state = TokenState::kHeld});
+  }
   SUBCASE("whose stream is not kept") {
     instance = FullInstance(world);
     Instance streamed = instance;
@@ -327,6 +340,7 @@ TEST_CASE("an event comes back as it was written, but for the output that lies e
   event.client = "c";
   event.params = "{}";
   event.note = "note";
+  event.error_kind = "exit";
   event.left_visit = 10;
   event.answer = Answer{.claim = {1, 2},
                         .transition = "t",

@@ -1,0 +1,171 @@
+// Agents and sessions, in the engine: what a process that is gone leaves behind.
+#include <doctest/doctest.h>
+
+#include "dsrv/engine/agents.h"
+#include "tests/dsrv/engine/world.h"
+
+namespace dfsmr {
+namespace {
+
+constexpr std::string_view kMachine = R"(
+id: m
+nodes:
+  a: {start: true, timeout_strategy: fixed, timeout: 1000.0, transitions: {ok: b}}
+  b: {timeout: 0.0, transitions: {ok: done}}
+  done: {final: true}
+)";
+
+// One process of an agent, and what it is told.
+struct Process {
+  Process(World& of, const std::string& session, Duration keep_for = 10s) : world(of) {
+    AttachArgs args{.ns = "ns", .name = "h", .row = {}, .filter = {.ns = "ns"}, .terms = {}};
+    args.row.session = session;
+    args.row.slots = 4;
+    args.terms = {5s, session, keep_for, "h"};
+    auto attached = world.Do([&](Engine& e) {
+      return e.agents().Attach(args, [this](SessionUpdate update) {
+        std::ranges::move(update.tasks, std::back_inserter(tasks));
+        std::ranges::move(update.cancelled, std::back_inserter(cancelled));
+      });
+    });
+    REQUIRE(attached);
+    stream = attached->stream;
+  }
+  void Begin(const Task& task) {
+    REQUIRE(!world
+                 .Do([&](Engine& e) {
+                   return e.Extend("ns", task.instance, task.claim, std::nullopt,
+                                   {.begin = true, .session = stream});
+                 })
+                 .error);
+  }
+  void End(const Task& task) {
+    world.Do([&](Engine& e) {
+      return e.agents().Stopping(stream, task.instance, task.claim, /*ended=*/true), 0;
+    });
+  }
+  void Break() {
+    world.Do([&](Engine& e) { return e.CloseSession(stream), 0; });
+  }
+
+  World& world;
+  SessionId stream = 0;
+  std::vector<Task> tasks;
+  std::vector<std::string> cancelled;
+};
+
+std::vector<OperationView> InHand(World& world) {
+  return world.engine().agents().ListOperations(
+      {.ns = "ns", .agent = "h", .instance = "", .after = "", .limit = 100});
+}
+
+TEST_CASE("what a process had that is gone is not in its successor's hands") {
+  World world;
+  world.Define(kMachine);
+  world.Start("m");
+  Process first(world, "s1");
+  REQUIRE(first.tasks.size() == 1);
+  first.Begin(first.tasks.front());
+  CHECK(InHand(world).size() == 1);
+  first.Break();
+  Process second(world, "s2");
+  CHECK(second.tasks.size() == 1);  // abandoned, and ready at once
+  CHECK(InHand(world).size() == 1);  // handed out to the second, and nothing of the first
+  world.Restart();
+  CHECK(InHand(world).empty());
+}
+
+TEST_CASE("what a former process was handed is ready at once, also after a restart") {
+  World world;
+  world.Define(kMachine);
+  world.Start("m");
+  Process first(world, "s1");
+  REQUIRE(first.tasks.size() == 1);
+  world.Restart();
+  Process second(world, "s2");
+  CHECK(second.tasks.size() == 1);
+}
+
+TEST_CASE("what a session has lost while its instance was cancelled is to be stopped") {
+  World world;
+  world.Define(kMachine);
+  world.Start("m");
+  Process first(world, "s1", 2s);
+  first.Begin(first.tasks.front());
+  first.Break();
+  world.Do([](Engine& e) { return e.Cancel("ns", "i", CancelMode::kCancel).has_value(); });
+  world.Elapse(3s);
+  CHECK(world.Must("i").Stopped());
+  const auto left = InHand(world);
+  REQUIRE(left.size() == 1);
+  CHECK(left.front().leftover);
+  Process again(world, "s1");
+  CHECK(again.cancelled == std::vector{first.tasks.front().claim});
+}
+
+TEST_CASE("what has ended is in nobody's hands after its instance is resumed") {
+  World world;
+  world.Define(kMachine);
+  world.Start("m");
+  Process agent(world, "s1");
+  const Task task = agent.tasks.front();
+  agent.Begin(task);
+  world.Do([](Engine& e) { return e.Cancel("ns", "i", CancelMode::kForce).has_value(); });
+  SUBCASE("before the resume") {
+    agent.End(task);
+    world.Do([](Engine& e) { return e.Resume("ns", "i", "", false).has_value(); });
+  }
+  SUBCASE("after it") {
+    world.Do([](Engine& e) { return e.Resume("ns", "i", "", false).has_value(); });
+    CHECK(InHand(world).size() == 1);
+    agent.End(task);
+  }
+  world.Restart();
+  CHECK(InHand(world).empty());
+}
+
+TEST_CASE("work at most once that ended without saying how is held, over restarts") {
+  World world;
+  world.Define(
+      "id: m\nnodes:\n  a: {start: true, timeout: 0.0, transitions: {ok: z}}\n"
+      "  z: {final: true}\n");
+  world.Start("m");
+  const auto call = [&](auto does) { return world.Do(does).has_value(); };
+  const auto state = [&] { return Name(world.Must("i").state); };
+  Process agent(world, "s1");
+  agent.Begin(agent.tasks.front());
+  REQUIRE(call([](Engine& e) { return e.Cancel("ns", "i", CancelMode::kCancel); }));
+  CHECK(state() == "RUNNING");
+  agent.End(agent.tasks.front());
+  CHECK(state() == "STOPPED");
+  world.Restart();
+  REQUIRE(call([](Engine& e) { return e.Resume("ns", "i", "", false); }));
+  world.Restart();
+  CHECK(state() == "PAUSED");
+  CHECK(world.Ready().empty());
+  REQUIRE(call([](Engine& e) { return e.Resume("ns", "i", "", false); }));
+  CHECK(state() == "PAUSED");
+  REQUIRE(call([](Engine& e) { return e.Resume("ns", "i", "a", false); }));
+  CHECK(world.ReadyOne().attempt == 2);
+}
+
+TEST_CASE("a poll has no stream that its session could lose") {
+  World world;
+  world.Define(kMachine);
+  world.Start("m");
+  std::vector<Task> tasks;
+  PollArgs args{.filter = {.ns = "ns"}, .worker = "w", .terms = {5s, "s1", 10s, ""}};
+  REQUIRE(world.Do([&](Engine& e) {
+    return e.Poll(args, [&tasks](std::vector<Task> given) { tasks = std::move(given); });
+  }));
+  REQUIRE(tasks.size() == 1);
+  world.Do([&](Engine& e) {
+    return e.Extend("ns", "i", tasks.front().claim, std::nullopt, {.begin = true});
+  });
+  world.Elapse(2min);
+  CHECK(world.Ready().empty());
+  CHECK(world.Report(tasks.front(), "ok"));
+}
+
+}  // namespace
+}  // namespace dfsmr

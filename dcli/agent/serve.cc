@@ -217,22 +217,7 @@ void ServeProcess::EndInput() {
 
 void ServeProcess::Output(bool err, std::string_view bytes) {
   if (err) return err_.Add(bytes);
-  for (size_t at = 0; at < bytes.size();) {
-    const size_t end = bytes.find('\n', at);
-    if (end == bytes.npos) {
-      line_ += bytes.substr(at);
-      break;
-    }
-    if (line_.empty()) {
-      Line(bytes.substr(at, end - at));
-    } else {
-      line_ += bytes.substr(at, end - at);
-      const std::string line = std::move(line_);
-      line_.clear();
-      Line(line);
-    }
-    at = end + 1;
-  }
+  CutLines(bytes, &line_, [this](std::string_view line) { Line(line); });
   if (line_.size() <= kLargestLine) return;
   Log(LogStream::kOut, masks_.Hide(line_));
   line_.clear();

@@ -14,6 +14,7 @@ Result<v1::ChangesRequest> RequestOf(const Context& context, const ChangesOption
   request.set_instance(options.instance);
   request.set_after(options.after);
   request.set_follow(!options.no_follow);
+  request.set_dry_run(options.dry_run);
   for (const std::string& list : options.kinds) {
     for (const std::string& kind : Split(list, ',')) {
       const auto number = ParseEnum(v1::Change::Kind_descriptor(), kind, "kind of change");

@@ -54,6 +54,8 @@ struct StartOptions {
   bool force = false;
   std::string on_conflict;
   std::string wait_after_fail;
+  bool dry_run = false;
+  std::vector<std::string> answers;  // NODE=TRANSITION or NODE=JSON
 };
 int Start(Context& context, const StartOptions& options);
 
@@ -67,6 +69,7 @@ struct InstancesOptions {
   std::string group;
   std::vector<std::string> labels;
   int limit = 100;  // 0: all
+  bool dry_run = false;
 };
 int Instances(Context& context, const InstancesOptions& options);
 
@@ -135,6 +138,7 @@ struct ChangesOptions {
   std::string instance;
   std::vector<std::string> kinds;
   bool no_follow = false;
+  bool dry_run = false;
 };
 int Changes(Context& context, const ChangesOptions& options);
 

@@ -88,7 +88,7 @@ void PrintPlan(Context& context, const v1::Machine& machine) {
   }
   std::vector<std::string> paths;
   for (const GraphNode& step : flow.nodes) {
-    if (step.id.find('/') == std::string::npos) paths.push_back(step.id);
+    if (!step.id.starts_with('/') && StepOfNode(step.id) == step.id) paths.push_back(step.id);
   }
   std::vector<std::string> header = {"STEP",      "ACTION", "READY",     "CLAIMED", "WAITING",
                                      "SUSPENDED", "HELD",   "COMPLETED", "P50",     "P95",

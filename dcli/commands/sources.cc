@@ -38,6 +38,9 @@ Source ReadStandardInput() {
   return {"stdin", text.str()};
 }
 
+// What an agent reads lies beside the documents whose work it does, and holds none.
+bool IsOfAgents(const fs::path& file) { return file.stem() == "workers"; }
+
 Result<std::vector<std::string>> YamlFilesUnder(const std::string& folder) {
   std::vector<std::string> files;
   std::error_code error;
@@ -46,7 +49,8 @@ Result<std::vector<std::string>> YamlFilesUnder(const std::string& folder) {
     const fs::path extension = entry->path().extension();
     std::error_code ignored;
     const bool yaml = extension == ".yaml" || extension == ".yml";
-    if (yaml && !entry->is_directory(ignored)) files.push_back(entry->path().string());
+    if (!yaml || entry->is_directory(ignored) || IsOfAgents(entry->path())) continue;
+    files.push_back(entry->path().string());
   }
   if (error) return Unreadable(folder, error.message());
   if (files.empty()) return Unreadable(folder, "there is no *.yaml or *.yml in it");

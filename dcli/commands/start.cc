@@ -4,6 +4,7 @@
 
 #include "dcli/commands/clock.h"
 #include "dcli/commands/commands.h"
+#include "dcli/commands/dry_run.h"
 #include "dcli/commands/sources.h"
 #include "dcli/commands/wait.h"
 #include "dcli/system/signals.h"
@@ -68,6 +69,26 @@ void AddAfter(const std::vector<std::string>& instances, bool any_result,
   }
 }
 
+Result<Ok> SetDryRun(const StartOptions& options, v1::StartRequest* request) {
+  request->set_dry_run(options.dry_run);
+  if (!options.answers.empty() && !options.dry_run) {
+    return BadUsage("--answer goes with --dry-run");
+  }
+  if (options.dry_run && options.count > 1) {
+    return BadUsage("--dry-run starts one instance: it cannot go with --count");
+  }
+  for (const std::string& answer : options.answers) {
+    const size_t equals = answer.find('=');
+    if (equals == 0 || equals >= answer.size() - 1 || equals == std::string::npos) {
+      return BadUsage("--answer " + answer +
+                      ": expected NODE=TRANSITION, or NODE=JSON such as "
+                      "check={\"transition\":\"bad\",\"times\":1}");
+    }
+    (*request->mutable_dry_answers())[answer.substr(0, equals)] = answer.substr(equals + 1);
+  }
+  return Ok{};
+}
+
 Result<v1::StartRequest> RequestOf(Context& context, const StartOptions& options) {
   v1::StartRequest request;
   const auto subject = SetSubject(options, &request);
@@ -92,6 +113,8 @@ Result<v1::StartRequest> RequestOf(Context& context, const StartOptions& options
   request.set_group(options.group);
   request.set_force(options.force);
   request.set_on_conflict(options.on_conflict);
+  const auto dry = SetDryRun(options, &request);
+  if (!dry) return dry.error();
   AddAfter(options.after, false, &request);
   AddAfter(options.after_any, true, &request);
   return request;
@@ -205,11 +228,62 @@ int StartAndWait(Context& context, const v1::StartRequest& request, int count) {
   return kInterrupted;
 }
 
+// The nodes where it stands, for people.
+std::string PlacesOf(const v1::Instance& instance) {
+  std::string places;
+  for (int i = 0; i < std::min(instance.tokens_size(), 10); ++i) {
+    places += (i > 0 ? ", " : "") + instance.tokens(i).node();
+  }
+  return places;
+}
+
+// For whom it waits, and what helps.
+std::string Standstill(const v1::Instance& instance) {
+  const std::string places = PlacesOf(instance);
+  const std::string at = places.empty() ? "" : " at " + places;
+  for (const v1::Token& token : instance.tokens()) {
+    if (!token.why().empty()) return "waits for a worker" + at + ": " + token.why();
+  }
+  return "waits for somebody" + at + "; give an --answer there";
+}
+
+int StartDryRun(Context& context, const v1::StartRequest& request) {
+  Canceller canceller;
+  const Interrupts interrupts([&canceller](int) { canceller.Cancel(); });
+  EndOfDryRun end(context);
+  const auto begun = end.Begin();
+  if (!begun && Unreached(begun.error())) return context.Fail(begun.error());
+  Starter starter(context, !context.names());
+  const int status = starter.Run(request, 1);
+  context.out.flush();
+  if (status != kSucceeded) return status;
+  v1::StartResponse started = starter.started().front();
+  const std::string id = started.instance().id();
+  const auto ended = end.Await(id, &canceller);
+  if (!ended && ended.error().code != Code::kCancelled) return context.Fail(ended.error());
+  if (!ended) {
+    context.Note("the dry run goes on: dcli show " + id);
+    return kInterrupted;
+  }
+  *started.mutable_instance() = *ended;
+  if (!context.Print(started) && !context.names()) {
+    PrintInstance(context.out, *ended, context.look);
+  }
+  if (ended->state() != v1::Instance::STOPPED) {
+    context.Note("the dry run " + Standstill(*ended));
+    return kRefused;
+  }
+  const bool well =
+      ended->result() == v1::Instance::SUCCESS || ended->result() == v1::Instance::WARNING;
+  return well ? kSucceeded : kRefused;
+}
+
 }  // namespace
 
 int Start(Context& context, const StartOptions& options) {
   const auto request = RequestOf(context, options);
   if (!request) return context.FailUsage(request.error());
+  if (options.dry_run) return StartDryRun(context, *request);
   if (options.wait) return StartAndWait(context, *request, options.count);
   return Starter(context, false).Run(*request, options.count);
 }

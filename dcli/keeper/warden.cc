@@ -17,6 +17,7 @@
 #include <fstream>
 
 #include "dcli/keeper/descendants.h"
+#include "dcli/system/pointers.h"
 
 namespace dfsmr::cli {
 namespace {
@@ -30,14 +31,6 @@ struct Failure {
   LaunchStep step;
   int error;
 };
-
-std::vector<char*> Pointers(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  pointers.reserve(texts.size() + 1);
-  for (std::string& text : texts) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
 
 // glibc 2.36 has close_range, but its header only with _GNU_SOURCE, which the tests lack.
 void CloseOnExecFrom(unsigned first) { syscall(SYS_close_range, first, ~0U, 1U << 2); }

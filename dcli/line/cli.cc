@@ -104,10 +104,20 @@ void CommandLine::AddInstanceCommands() {
       .Flag("--group", "GROUP", &start->group, "a member of this group; the first one makes it")
       .Flag("--count", "N", &start->count, "start N of them")
       .Flag("--wait", &start->wait, "follow it to its end; exit 0 when that is SUCCESS, else 1")
+      .Flag("--dry-run", &start->dry_run,
+            "walk it without effects; exit 0 for SUCCESS and WARNING, else 1")
+      .Flag("--answer", "NODE=TRANSITION|JSON", &start->answers,
+            "what is reported there in the dry run; may be repeated")
       .Example("start crawler url=https://example.org depth:=2 --wait")
       .Example("start infra site=north 'hosts:=[\"a\",\"b\"]' --after backup-7 --wait")
-      .Example("start --flow steps.yaml name=web");
+      .Example("start --flow steps.yaml name=web")
+      .Example("start ship --dry-run --answer 'check={\"transition\":\"bad\",\"times\":1}'");
 
+  AddReadingCommands();
+}
+
+// What reads instances.
+void CommandLine::AddReadingCommands() {
   auto instances = std::make_shared<InstancesOptions>();
   Command("instances", "", "List instances", Instances, instances)
       .Flag("--machine", "ID", &instances->machine, "of this machine")
@@ -118,6 +128,7 @@ void CommandLine::AddInstanceCommands() {
       .Flag("--parent", "INSTANCE", &instances->parent, "that a step of this one started")
       .Flag("--group", "GROUP", &instances->group, "members of this group")
       .Flag("--label", "KEY=VALUE", &instances->labels, "with this label; may be repeated")
+      .Flag("--dry-run", &instances->dry_run, "with dry runs")
       .Flag("--limit", "N", &instances->limit, "at most so many (default 100; 0: all)")
       .Example("instances --machine crawler --state paused");
 
@@ -151,6 +162,7 @@ void CommandLine::AddInstanceCommands() {
       .Flag("--machine", "ID", &changes->machine, "to this machine")
       .Flag("--instance", "ID", &changes->instance, "to this instance")
       .Flag("--kind", "KIND", &changes->kinds, "started, finished, ...; may be repeated")
+      .Flag("--dry-run", &changes->dry_run, "with those of dry runs")
       .Flag("--no-follow", &changes->no_follow, "end at the present")
       .Example("changes --machine crawler --kind finished")
       .Example("changes --after 0 --no-follow -o json");

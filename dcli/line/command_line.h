@@ -95,6 +95,7 @@ class CommandLine {
   void AddGlobals();
   void AddDefinitionCommands();
   void AddInstanceCommands();
+  void AddReadingCommands();
   void AddClaimCommands();
   void AddWorkCommand();
   void AddAgentCommands();

@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "dcli/system/pointers.h"
 #include "dcli/text/text.h"
 
 namespace dfsmr::cli {
@@ -51,14 +52,6 @@ std::vector<std::string> Merged(const std::vector<std::string>& ours) {
     if (!given) merged.emplace_back(text);
   }
   return merged;
-}
-
-std::vector<char*> Pointers(std::vector<std::string>& strings) {
-  std::vector<char*> pointers;
-  pointers.reserve(strings.size() + 1);
-  for (std::string& text : strings) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
 }
 
 // In a process group of its own, with default signal settings.

@@ -17,22 +17,7 @@ size_t WholeCharacters(std::string_view text, size_t limit) {
 void Lines::Add(std::string_view bytes) { Take(masked_.Add(bytes)); }
 
 void Lines::Take(std::string_view shown) {
-  for (size_t at = 0; at < shown.size();) {
-    const size_t end = shown.find('\n', at);
-    if (end == shown.npos) {
-      line_ += shown.substr(at);
-      break;
-    }
-    if (line_.empty()) {
-      Hand(shown.substr(at, end - at));
-    } else {
-      line_ += shown.substr(at, end - at);
-      const std::string line = std::move(line_);
-      line_.clear();
-      Hand(line);
-    }
-    at = end + 1;
-  }
+  CutLines(shown, &line_, [this](std::string_view line) { Hand(line); });
   while (line_.size() > kLargest) {
     const size_t size = WholeCharacters(line_, kLargest);
     sink_(line_.substr(0, size));

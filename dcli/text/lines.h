@@ -4,10 +4,32 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "dcli/text/masks.h"
 
 namespace dfsmr::cli {
+
+// Calls `take` with each line that `bytes` ends, without its line break; `begun` keeps the rest,
+// and what came of the line before.
+template <typename Take>
+void CutLines(std::string_view bytes, std::string* begun, Take take) {
+  for (size_t at = 0; at < bytes.size();) {
+    const size_t end = bytes.find('\n', at);
+    if (end == bytes.npos) {
+      *begun += bytes.substr(at);
+      return;
+    }
+    if (begun->empty()) {
+      take(bytes.substr(at, end - at));
+    } else {
+      *begun += bytes.substr(at, end - at);
+      const std::string line = std::exchange(*begun, {});
+      take(line);
+    }
+    at = end + 1;
+  }
+}
 
 class Lines {
  public:

@@ -108,6 +108,7 @@ void PrintInstance(std::ostream& out, const v1::Instance& instance, const Look& 
   if (instance.result() != v1::Instance::RESULT_UNSPECIFIED) {
     out << "  " << Painted(NameOf(instance.result()), look);
   }
+  if (instance.dry_run()) out << "  dry run";
   const std::string standing = StandingText(instance);
   if (!standing.empty()) out << "  at " << Escaped(standing);
   if (!instance.error().empty()) out << "  " << Escaped(instance.error());
@@ -120,6 +121,7 @@ void PrintChange(std::ostream& out, const v1::Change& change, const Look& look) 
       << Painted(NameOf(change.kind()), look) << "  "
       << Escaped(MachineText(change.machine(), change.version()));
   if (!change.instance().empty()) out << "  " << Escaped(change.instance());
+  if (change.dry_run()) out << "  dry run";
   if (const std::string move = MoveText(change); !move.empty()) out << "  " << Escaped(move);
   if (change.attempt() > 0) out << "  attempt " << change.attempt();
   if (!change.client().empty()) out << "  by " << Escaped(change.client());

@@ -82,10 +82,13 @@ class CompiledNodes {
 
  private:
   static bool IsStep(const v1::Node& node) {
-    return node.kind() != "system" && node.id().find('/') == std::string::npos;
+    return node.kind() != "system" && !node.id().starts_with('/') &&
+           StepOfNode(node.id()) == node.id();
   }
   static bool IsGate(const v1::Node& node) {
-    return node.id() == "/start" || node.id().ends_with("/gate");
+    if (node.id() == "/end") return false;
+    return node.id() == "/start" || node.id().ends_with("/gate") || node.id().ends_with("/end") ||
+           node.id().ends_with("/compensate");
   }
   static std::set<std::string> TargetsOf(const v1::Node& node) {
     std::set<std::string> targets;

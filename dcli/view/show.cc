@@ -91,6 +91,7 @@ void AddCancel(const v1::Instance& instance, const Look& look, Description* text
     text->Add("Leftovers", std::to_string(instance.leftovers()) + " that agents still hold");
   }
   if (instance.resumable()) text->Add("Resumable", "yes");
+  if (instance.dry_run()) text->Add("Dry run", "yes");
 }
 
 void AddOutputs(Context& context, const v1::Instance& instance, Description* text) {

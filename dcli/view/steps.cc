@@ -11,6 +11,7 @@ namespace {
 
 using State = v1::Step::State;
 
+constexpr std::string_view kCompensation = "/compensate.";  // in the names of a section's
 constexpr int kMostInFull = 200;  // plans with more steps are shown collapsed
 
 const char* SymbolOf(State state) {
@@ -71,15 +72,23 @@ struct Sum {
 
 std::string Noted(const v1::Step& step, const Look& look, const Dues& due) {
   std::vector<std::string> notes;
-  const auto again = due.find(step.path());
-  if (again != due.end()) notes.push_back("again " + When(again->second, look));
+  const auto next = due.find(step.path());
+  if (next != due.end()) notes.push_back("again " + When(next->second, look));
   if (step.has_children()) notes.push_back(ChildrenText(step.children()));
   if (step.finalize() != v1::Step::STATE_UNSPECIFIED && step.finalize() != v1::Step::PENDING) {
     notes.push_back("finalize " + Lower(NameOf(step.finalize())));
   }
-  if (step.tries() > 0) notes.push_back(TriesText(step.tries(), step.tries_limit()));
+  if (step.tries() > 0 && step.action().empty() && step.tries() < step.tries_limit()) {
+    notes.push_back("try " + std::to_string(step.tries() + 1) + " of " +
+                    std::to_string(step.tries_limit()));  // of a section
+  } else if (step.tries() > 0) {
+    notes.push_back(TriesText(step.tries(), step.tries_limit()));
+  }
   if (!step.error().empty()) notes.push_back(step.error());
-  if (step.state() == v1::Step::SKIPPED && !step.note().empty()) notes.push_back(step.note());
+  const bool again = step.action().empty() && step.tries() > 0 && !Over(step.state());
+  if ((step.state() == v1::Step::SKIPPED || again) && !step.note().empty()) {
+    notes.push_back(step.note());
+  }
   if (step.state() == v1::Step::PENDING && !step.condition().empty()) {
     notes.push_back("if " + step.condition());
   }
@@ -222,8 +231,13 @@ PathTree TreeOf(const std::vector<std::string>& paths) {
   for (size_t i = 0; i < paths.size(); ++i) {
     size_t above = 0;
     std::string so_far;
-    for (const std::string& name : Split(paths[i], '.')) {
+    std::string path = paths[i];
+    for (size_t at = 0; (at = path.find(kCompensation, at)) != std::string::npos; at += 2) {
+      path.insert(at, 1, '.');  // below its section
+    }
+    for (std::string name : Split(path, '.')) {
       so_far += "." + name;
+      if (name.starts_with('/')) name.erase(0, 1);
       const auto [place, added] = known.try_emplace(so_far, tree.branches.size());
       if (added) {
         tree.branches[above].below.push_back(place->second);
@@ -237,7 +251,10 @@ PathTree TreeOf(const std::vector<std::string>& paths) {
   return tree;
 }
 
-std::string StepOfNode(const std::string& node) { return node.substr(0, node.find('/')); }
+std::string StepOfNode(const std::string& node) {
+  const size_t compensation = node.rfind(kCompensation);
+  return node.substr(0, node.find('/', compensation == std::string::npos ? 0 : compensation + 1));
+}
 
 std::string NameOf(State state) {
   const auto* found = v1::Step::State_descriptor()->FindValueByNumber(state);

@@ -67,7 +67,6 @@ void AppendLogsStream::OnReadDone(bool ok) {
   }
   {
     const Lock lock(mutex_);
-    reading_ = false;
     if (!ok) read_all_ = true;
     if (ok) ++unanswered_;
   }
@@ -82,6 +81,7 @@ void AppendLogsStream::OnReadDone(bool ok) {
         bytes);
   }
   const Lock lock(mutex_);
+  reading_ = false;  // not before: an answer to an earlier message reads the next one
   GoOn();
 }
 

@@ -34,7 +34,7 @@ class AttachStream final : public grpc::ServerBidiReactor<v1::AgentMessage, v1::
   bool MayWrite() override REQUIRES(mutex_) { return welcomed_; }
   void Heeded(const SessionUpdate& update) override REQUIRES(mutex_);
 
-  // Fills in what `register` says in `work.open`. False: the stream has been ended with an error.
+  // Fills in what `register` says in `work.open`. Any error ends the stream.
   Result<Ok> TakeRegister();
   void Welcome(const Agents::Attached& attached);
   // Every few seconds: gives a sign of life, or ends a stream that has given none.

@@ -88,7 +88,6 @@ class Agents : public Part {
   void Put(const Name& name, Agent& agent);
   void Tell(const Name& name, ChangeKind kind, std::string note = "");
   std::vector<std::string> EndSession(const Name& name, Agent& agent);
-  void Expire(const Name& name, const Agent& agent);
 
   OpenTurn& turn_;
   Claims& claims_;

@@ -12,15 +12,32 @@ namespace dfsmr {
 namespace {
 
 // Whether an instance stands only where its graph has nodes.
-bool Fits(const Instance& instance, const std::vector<Node>& nodes) {
+bool Fits(const Instance& instance, const Machine& machine) {
+  const std::vector<Node>& nodes = machine.nodes;
+  const auto kept_is = [&](const auto& one) {
+    const auto section_is = [&](uint32_t section) {
+      return section == kNoSection || section < machine.sections.size();
+    };
+    const Keepsake& kept = one.second;
+    if (!section_is(kept.doomed_in)) return false;
+    if (!std::ranges::all_of(kept.led, section_is, [](const auto& led) { return led.first; }) ||
+        !std::ranges::all_of(kept.led_from, [&](NodeIndex from) { return from < nodes.size(); })) {
+      return false;
+    }
+    return !kept.section || std::ranges::all_of(kept.section->skipped, [&](uint32_t step) {
+      return step < machine.graph->steps.size();
+    });
+  };
   const auto fits = [&](const OpenEdge& open) {
     if (open.from >= nodes.size() || open.owner >= nodes.size()) return false;
-    if (open.edge == UINT32_MAX) return true;  // no edge, but a decision
-    return open.edge < nodes[open.owner].transitions.size() &&
-           open.next < nodes[open.owner].transitions[open.edge].targets.size();
+    const Node& owner = nodes[open.owner];
+    if (open.edge == kDecision) return true;
+    if (open.edge >= kFirstDeed) return owner.role == Role::kSection;
+    return open.edge < owner.transitions.size() &&
+           open.next < owner.transitions[open.edge].targets.size();
   };
-  return instance.tokens.Within(nodes.size()) &&
-         std::ranges::all_of(instance.plan->open, fits) &&
+  return std::ranges::all_of(instance.tokens.kept(), kept_is) &&
+         instance.tokens.Within(nodes.size()) && std::ranges::all_of(instance.plan->open, fits) &&
          std::ranges::all_of(instance.plan->shut, fits);
 }
 
@@ -183,7 +200,7 @@ Result<GraphPtr> Catalog::LoadGraph(const Instance& instance, VersionState& vers
   const bool over = instance.Stopped() && !resumed;
   if (!instance.plan || instance.plan->graph.empty() || over) return version.graph;
   auto graph = GraphOfPlan(instance, version);
-  if (!graph || Fits(instance, (*graph)->machine->nodes)) return graph;
+  if (!graph || Fits(instance, *(*graph)->machine)) return graph;
   return Error{Code::kDataLoss, Reason::kStoreFailed,
                "the store holds a damaged step of instance '" + instance.id +
                    "': its plan has no such node"};

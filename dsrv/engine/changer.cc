@@ -93,13 +93,15 @@ void Changer::Run(Resident& resident, ClaimId self, const std::function<void(Sce
   std::vector<ClaimChange> claims = std::exchange(claims_, {});
   Scene scene = SceneOf(resident, &events);
   const Change change{resident, self, scene.entered, Before(resident), claims};
-  /*mutant change-counted-twice*/ Statistics::CountState(*resident.version, instance.state, -1);
+  const bool dry = static_cast<bool>(instance.dry_run);
+  /*mutant change-counted-twice*/ if (!dry)
+    Statistics::CountState(*resident.version, instance.state, -1);
   /*end*/
   if (instance.provenance) groups_->AdviseMember(instance, &scene);
   if (/*mutant nobody-asks-limits*/ !instance.Begun() || !instance.waits.empty() /*end*/)
     limits_->Advise(resident, &scene);
   rule(scene);
-  Statistics::CountState(*resident.version, instance.state, +1);
+  if (!dry) Statistics::CountState(*resident.version, instance.state, +1);
   Statistics::CountTokens(instance, *change.before.graph, *resident.graph);
   if (instance.provenance) {
     for (Event& event : events) {
@@ -115,8 +117,13 @@ void Changer::Run(Resident& resident, ClaimId self, const std::function<void(Sce
       event.about->depth = std::max(event.about->depth, because_->depth);
     }
   }
-  if (!events.empty()) residents_.Stage(resident, events);
-  if (events.empty() && !instance.tokens.touched().empty()) residents_.MarkLazy(resident);
+  if (!events.empty() || instance.tokens.HasResets()) {
+    residents_.Stage(resident, events);
+  } else if (change.before.open) {
+    residents_.MarkDirty(resident);  // the way through a plan may go on without a record
+  } else if (!instance.tokens.touched().empty()) {
+    residents_.MarkLazy(resident);
+  }
   ListClaims(instance, &claims);
   /*mutant part-not-told*/ for (Part* part : parts_) {
     part->Absorb(change);

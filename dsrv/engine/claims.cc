@@ -15,7 +15,7 @@ Result<std::string> Claims::Relinquish(const std::string& ns, const std::string&
   if (!resident) return resident.error();
   const Instance& instance = (*resident)->instance;
   const auto given_back = [&](const Claim& one) {
-    if (one.Live()) throttle_.GivenBack(*(*resident)->version->machine, one);
+    if (one.Live()) GivenBack(**resident, one);
   };
   const bool all = !claim.given();
   if (all) {
@@ -106,7 +106,7 @@ void Claims::Undelivered(const std::vector<Task>& tasks, bool perhaps) {
     if (!claim || !claim->Live()) continue;
     /*mutant planted-16*/ if (perhaps && resident.machine().nodes[token->node].AtMostOnce())
       continue; /*end*/
-    throttle_.GivenBack(*resident.version->machine, *claim);
+    GivenBack(resident, *claim);
     const size_t told = resident.pending.size();
     std::erase_if(resident.pending, [&](const Event& event) {
       return event.kind == ChangeKind::kClaimed && event.visit == task->visit &&
@@ -141,7 +141,7 @@ void Claims::Abandon(const std::string& ns, const std::string& id, uint64_t visi
           .AtMostOnce() /*end*/) {
     return;
   }
-  throttle_.GivenBack(*resident->version->machine, *claim);
+  GivenBack(*resident, *claim);
   (void)changer_.Apply(*resident, which, [&](Scene& scene) {
     return rules::Relinquish(scene, rules::ClaimOf(scene.instance, visit, which), {});
   });
@@ -153,9 +153,13 @@ void Claims::LoseForGood(const std::string& ns, const std::string& id, uint64_t 
   if (claim) Lose(*resident, visit, *claim, /*for_good=*/true);
 }
 
+void Claims::GivenBack(const Resident& resident, const Claim& claim) {
+  if (!resident.instance.dry_run) throttle_.GivenBack(*resident.version->machine, claim);
+}
+
 void Claims::Lose(Resident& resident, uint64_t visit, const Claim& claim, bool for_good) {
   const ClaimId which = claim.id;
-  if (!claim.Begun()) throttle_.GivenBack(*resident.version->machine, claim);
+  if (!claim.Begun()) GivenBack(resident, claim);
   changer_.Apply(resident, [&](Scene& scene) { rules::LoseClaim(scene, visit, which, for_good); });
   residents_.MarkLazy(resident);
 }
@@ -170,7 +174,7 @@ void Claims::TimeOut(const ClaimDeadline& due) {
   if (!claim || !claim->Live()) return;
   const bool retry = claim->retry;
   const Timestamp claimed_at = claim->claim_time;
-  if (!claim->Begun()) throttle_.GivenBack(*resident.version->machine, *claim);
+  if (!claim->Begun()) GivenBack(resident, *claim);
   const bool begun = claim->Begun();
   MachineState& machine = *resident.version->machine;
   changer_.Apply(resident, [&](Scene& scene) { rules::TimeOut(scene, due.visit, due.claim); });
@@ -203,6 +207,7 @@ void Claims::Absorb(const Change& change) {
 
 void Claims::Remember(const Change& change, NodeIndex node, const Claim& claim) {
   const Graph& graph = *change.before.graph;
+  if (change.instance().dry_run) return;
   if (claim.id.epoch != turn_.epoch() || !graph.Has(node) || !claim.Begun()) return;
   Latency* latency = graph.StateOf(node).latency;
   if (!latency) return;

@@ -58,6 +58,8 @@ class Claims : public Part {
   void Absorb(const Change& change) override;
 
  private:
+  // The breaker hears of it, unless it is of a dry run.
+  void GivenBack(const Resident& resident, const Claim& claim);
   // A claim that ended without a report. A late report of its worker tells how long it took.
   struct Ended {
     Latency* latency;

@@ -5,6 +5,7 @@
 
 #include "dsrv/engine/desk.h"
 #include "fsm/base/limits.h"
+#include "fsm/rules/dry_run.h"
 
 namespace dfsmr {
 namespace {
@@ -71,6 +72,12 @@ std::string Desk::WhyNone(const QueueKey& key, const WhyNot& why_not, const Work
     const std::string has = key.agent.empty() ? " has " : " does not have ";
     return who + has + (missing.empty() ? "all of " + List(key.capabilities) : List(missing));
   }
+  const auto dry = [&](const Seen& one) {
+    return one.filter->Has(key.capabilities) && one.filter->dry_run;
+  };
+  if (key.dry_run && !any(dry)) {
+    return who + (key.agent.empty() ? " takes dry runs" : " takes no dry runs");
+  }
   const auto wants = [&](const Seen& one) {
     return one.filter->Has(key.capabilities) && one.filter->Wants(key);
   };
@@ -103,8 +110,11 @@ void Desk::Explain(const Resident& resident, const WhyNot& why_not, InstanceWait
       waits->why[token.visit] = WhyLimited(closed->second.front());
       continue;
     }
-    const auto queue = HandOuts::KeyOf(*resident.version, *resident.graph, token);
-    if (!queue || (queue->capabilities.empty() && queue->agent.empty())) continue;
+    const auto queue = HandOuts::KeyOf(*resident.version, *resident.graph, token,
+                                       static_cast<bool>(instance.dry_run));
+    if (instance.dry_run && !ForDryWorkers(resident.machine().nodes[token.node])) continue;
+    const bool for_all = queue && queue->capabilities.empty() && queue->agent.empty();
+    if (!queue || (for_all && !queue->dry_run)) continue;
     if (!workers) workers = WorkersOf(instance.ns);
     const auto [why, is_new] = known.try_emplace(Kind(*queue));
     if (is_new) why->second = WhyNone(*queue, why_not, *workers);

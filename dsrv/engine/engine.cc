@@ -76,6 +76,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       schedules(turn, documents, occurrences, launcher),
       handouts(turn, agenda, residents, changer, values, limits, throttle, timers, unclaimed,
                upgrades),
+      dry_runs(turn, residents, changer, reports, handouts),
       desk(turn, agenda, claims, handouts, sessions),
       operations(turn, residents, changer, claims, desk),
       agents(turn, claims, sessions, desk, operations, options),
@@ -86,7 +87,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       all{&followers, &planner,    &walker,     &family,    &limits,   &hooks,   &spawner,
           &launcher,  &schedules,  &canceller,  &resumer,   &upgrades, &claims,  &sessions,
           &timers,    &unclaimed,  &desk,       &operations, &agents,  &handouts, &groups,
-          &triggers} {
+          &triggers,  &dry_runs} {
   changer.Tell(all);
   changer.Consult([this](Resident& resident, const Reference& reference, const FreshOutput& fresh) {
     return values.ForCondition(resident, reference, fresh);

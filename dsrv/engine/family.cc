@@ -82,7 +82,8 @@ void Canceller::Loaded() {
     std::set<uint64_t> waited_for;
     if (parent && !(*parent)->instance.Stopped() && !(*parent)->instance.Cancelling()) {
       for (const Token& token : std::as_const((*parent)->instance.tokens)) {
-        if (token.step && token.step->children) waited_for.insert(token.step->children->generation);
+        if (token.step && token.step->children && !token.step->children->cancelled_all)
+          waited_for.insert(token.step->children->generation);
       }
     }
     Job job{ns, {}, parent ? ModeOf((*parent)->instance) : CancelMode::kCancel};
@@ -112,7 +113,10 @@ void Canceller::CheckLeft(const Instance& instance, const Token& before) {
   const auto slot = instance.tokens.SlotOfHome(before.home);
   if (slot) {
     const StepState& step = *instance.tokens[*slot].step;
-    if (step.children && step.children->generation == generation) return;
+    if (step.children && step.children->generation == generation) {
+      const bool now = step.children->cancelled_all && !before.step->children->cancelled_all;
+      if (!now) return;
+    }
   }
   CancelChildren(instance, generation, CancelMode::kCancel);
 }

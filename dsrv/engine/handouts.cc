@@ -6,6 +6,7 @@
 #include "fsm/base/json.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"
+#include "fsm/rules/dry_run.h"
 
 namespace dfsmr {
 namespace {
@@ -17,26 +18,31 @@ constexpr size_t kTasksAtFirst = 16;  // room for so many, when there is one
 }  // namespace
 
 std::optional<QueueKey> HandOuts::KeyOf(const VersionState& version, const Graph& graph,
-                                        const Token& token) {
+                                        const Token& token, bool dry) {
   if (Unplaced(graph, token)) return std::nullopt;
   const MachineVersion& definition = *version.definition;
   const Node& node = graph.machine->nodes[token.node];
   QueueKey key{definition.ns,         definition.machine.id,
                definition.version,    StatsName(version, node.id),
                node.settings->action, node.settings->queue};
+  key.dry_run = dry;
   if (!token.runs_on) return key;
   key.capabilities = token.runs_on->capabilities;
   std::ranges::sort(key.capabilities);
   key.agent = token.runs_on->agent;
+  // What the server has reported, no worker has.
+  if (dry && key.agent == kDryRunClient) key.agent.clear();
   return key;
 }
 
-Agenda::Queue* HandOuts::QueueOf(VersionState& version, const Graph& graph, const Token& token) {
+Agenda::Queue* HandOuts::QueueOf(VersionState& version, const Graph& graph, const Token& token,
+                                 bool dry) {
   NodeState& state = graph.StateOf(token.node);
-  if (state.queue) return state.queue;
-  auto key = KeyOf(version, graph, token);
+  if (state.queue && !dry) return state.queue;
+  auto key = KeyOf(version, graph, token, dry);
   if (!key) return nullptr;
   Agenda::Queue* queue = agenda_.QueueFor(*key);
+  if (dry) return queue;
   if (token.runs_on) {
     if (key->agent.empty()) state.last_queue = queue;
     return queue;
@@ -56,7 +62,9 @@ ReadyEntry HandOuts::EntryOf(const Graph& graph, std::string id, int32_t priorit
 
 void HandOuts::Enqueue(Resident& resident, const Token& token) {
   const Instance& instance = resident.instance;
-  Agenda::Queue* queue = QueueOf(*resident.version, *resident.graph, token);
+  const bool dry = static_cast<bool>(instance.dry_run);
+  if (dry && !ForDryWorkers(resident.machine().nodes[token.node])) return;
+  Agenda::Queue* queue = QueueOf(*resident.version, *resident.graph, token, dry);
   if (!queue) {
     unplaced_.emplace_back(ResidentKey(instance.ns, instance.id), token.visit);
     return;
@@ -67,9 +75,11 @@ void HandOuts::Enqueue(Resident& resident, const Token& token) {
 void HandOuts::Load(Resident& resident) {
   if (!Runs(resident.instance.state) || resident.version->LeftBehind()) return;
   const Instance& instance = resident.instance;
+  const bool dry = static_cast<bool>(instance.dry_run);
   for (const Token& token : std::as_const(instance.tokens)) {
     if (token.state != TokenState::kReady) continue;
-    if (Agenda::Queue* queue = QueueOf(*resident.version, *resident.graph, token)) {
+    if (dry && !ForDryWorkers(resident.machine().nodes[token.node])) continue;
+    if (Agenda::Queue* queue = QueueOf(*resident.version, *resident.graph, token, dry)) {
       agenda_.Load(queue, EntryOf(*resident.graph, instance.id, instance.priority, token));
     } else {
       unplaced_.emplace_back(ResidentKey(instance.ns, instance.id), token.visit);
@@ -160,7 +170,9 @@ bool HandOuts::TakeOne(Agenda::Popped popped, const Taker& taker, Task* task, bo
     throttle_.NotNeeded(machine, popped);
     return false;
   }
-  if (token->TimedOutBefore() && throttle_.HoldsBack(machine, popped)) return false;
+  if (!instance.dry_run && token->TimedOutBefore() && throttle_.HoldsBack(machine, popped)) {
+    return false;
+  }
   if (!Prepare(resident, *token, task)) return false;
   auto keys = limits_.Admit(resident, *token);
   if (!keys) return false;
@@ -201,7 +213,7 @@ void HandOuts::MakeClaim(Resident& resident, uint64_t visit, ClaimArgs args, Tas
   task->claim_id = claim.id;
   task->claim = rules::ClaimText(instance, visit, claim.id);
   (claim.Begun() ? task->deadline : task->begin_by) = claim.deadline;
-  throttle_.Claimed(*resident.version->machine, claim.retry);
+  if (!instance.dry_run) throttle_.Claimed(*resident.version->machine, claim.retry);
 }
 
 bool HandOuts::Prepare(Resident& resident, const Token& token, Task* task) {
@@ -223,6 +235,7 @@ bool HandOuts::Prepare(Resident& resident, const Token& token, Task* task) {
   task->tries = TriesOf(token);
   task->tries_limit = node.settings->retry.limit;
   task->run_timeout = node.settings->bounds.run_timeout;
+  task->dry_run = static_cast<bool>(instance.dry_run);
   return !token.step || PrepareStep(resident, token, task);
 }
 
@@ -242,8 +255,14 @@ Result<std::string> HandOuts::InputOf(Resident& resident, const Token& token) {
   auto invalid = [](std::string why) {
     return Error{Code::kInvalidArgument, Reason::kNone, std::move(why)};
   };
+  const uint64_t unknown = values_.unknown();
   auto filled = values_.Fill(resident, input);
   if (planner && !filled) filled = input;  // outputs are to come
+  // Of a dry run: made of outputs that nobody gave, so there is nothing to check.
+  const bool made_up = values_.unknown() != unknown;
+  if (made_up && filled) {
+    return json::KindOf(*filled) == json::Kind::kObject ? filled : Result<std::string>("{}");
+  }
   if (!filled) return invalid("input: " + filled.error().message);
   if (json::KindOf(*filled) != json::Kind::kObject) {
     return invalid("input: expected an object, but it is " + Quoted(*filled));
@@ -257,6 +276,12 @@ Result<std::string> HandOuts::InputOf(Resident& resident, const Token& token) {
     if (auto violation = check->Violation(*filled)) return invalid(*violation);
   }
   return filled;
+}
+
+bool HandOuts::TryInput(Resident& resident, const Token& token) {
+  if (!token.step) return true;
+  auto input = InputOf(resident, token);
+  return input || Fail(resident, token.visit, input.error().message);
 }
 
 bool HandOuts::PrepareStep(Resident& resident, const Token& token, Task* task) {

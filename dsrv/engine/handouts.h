@@ -60,16 +60,20 @@ class HandOuts : public Part {
   }
   bool Work() override;
 
-  // The queue that a token of this node is in, or would be. Null: it has to be placed first.
+  // The queue that a token of this node is in, or would be. Null: it has to be placed first. `dry`:
+  // its instance is a dry run.
   static std::optional<QueueKey> KeyOf(const VersionState& version, const Graph& graph,
-                                       const Token& token);
+                                       const Token& token, bool dry = false);
+  // Whether the input of a ready step of a dry run can be made. False: the step has failed.
+  bool TryInput(Resident& resident, const Token& token);
 
  private:
   static constexpr size_t kPlacesPerPass = 1'000;
   // What is ready may turn out not to be, or to have no room under a limit: so many in a pass.
   static constexpr size_t kMissesPerPass = 2'000;
 
-  Agenda::Queue* QueueOf(VersionState& version, const Graph& graph, const Token& token);
+  Agenda::Queue* QueueOf(VersionState& version, const Graph& graph, const Token& token,
+                         bool dry = false);
   // Whether it is to be decided yet which workers may take it.
   static bool Unplaced(const Graph& graph, const Token& token) {
     return !token.runs_on && !graph.machine->nodes[token.node].settings->runs_on.empty();

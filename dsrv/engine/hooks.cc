@@ -54,7 +54,7 @@ std::vector<std::string_view> WordsFor(const std::vector<InstanceState>& entered
 
 void Hooks::Absorb(const Change& change) {
   const Instance& instance = change.instance();
-  if (!instance.plan || change.entered.empty()) return;
+  if (!instance.plan || change.entered.empty() || instance.dry_run) return;
   auto source = values_.SourceOf(change.resident);
   if (!source || (*source)->hooks.empty()) return;
   for (std::string_view word : WordsFor(change.entered, instance.result)) {

@@ -97,6 +97,7 @@ Result<LimitAsks> LimitAskers::OfStart(const StartArgs& args, const VersionState
 
 Result<LimitAsks> LimitAskers::OfInstance(Resident& resident) {
   const Instance& instance = resident.instance;
+  if (instance.dry_run) return LimitAsks();
   const LimitAsks* written = &resident.version->definition->machine.limits;
   std::shared_ptr<const PlanSource> source;
   if (instance.plan) {
@@ -134,6 +135,7 @@ void LimitAskers::AddHeld(Resident& resident, LimitAsks* asks) {
 
 bool LimitAskers::AsksForAny(const Resident& resident, const Token& token) {
   const Machine& machine = resident.machine();
+  if (resident.instance.dry_run) return false;
   if (!machine.nodes_ask || token.node >= machine.nodes.size()) return false;
   if (resident.instance.Cancelling()) return false;  // its workers are told, whatever has no room
   const Node& node = machine.nodes[token.node];

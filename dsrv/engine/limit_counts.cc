@@ -40,7 +40,7 @@ void LimitCounts::BeginLoad() {
 }
 
 void LimitCounts::Load(const Instance& instance) {
-  if (Runs(instance.state)) CountInstance(instance, +1);
+  if (Runs(instance.state) && !instance.dry_run) CountInstance(instance, +1);
 }
 
 void LimitCounts::LoadResting(const std::string& ns, const std::string& id,
@@ -109,6 +109,7 @@ void LimitCounts::CountTask(const Instance& instance, const Graph& graph, const 
 
 void LimitCounts::Absorb(const Change& change) {
   const Instance& instance = change.instance();
+  if (instance.dry_run) return;
   const bool held = Runs(change.before.state);
   const bool holds = Runs(instance.state);
   const bool counted =
@@ -123,7 +124,7 @@ void LimitCounts::Absorb(const Change& change) {
 }
 
 void LimitCounts::Claimed(const Resident& resident, const Token& token) {
-  if (tasks_.empty()) return;
+  if (tasks_.empty() || resident.instance.dry_run) return;
   const NodeSettings& settings = *resident.machine().nodes[token.node].settings;
   for (const std::string& key : {"queue:" + settings.queue, "action:" + settings.action}) {
     if (!tasks_.contains(ResidentKey(resident.instance.ns, key))) continue;

@@ -21,7 +21,7 @@ bool Asked(const Instance& instance, const std::string& key) {
 
 bool HoldsBuiltIn(const Instance& instance, const std::string& key) {
   bool holds = false;
-  if (Runs(instance.state)) {
+  if (Runs(instance.state) && !instance.dry_run) {
     ForEachBuiltIn(instance, [&](const std::string& one) { holds = holds || one == key; });
   }
   return holds;
@@ -157,7 +157,8 @@ void LimitHolders::ReadTasks(const std::string& ns, const std::string& key, Foun
   const std::string name = NameIn(key);
   residents_.ForEach([&](const Resident& resident) {
     const Instance& instance = resident.instance;
-    if (instance.ns != ns || instance.tokens.Count(TokenState::kClaimed) == 0) return;
+    if (instance.ns != ns || instance.dry_run) return;
+    if (instance.tokens.Count(TokenState::kClaimed) == 0) return;
     for (const Token& token : instance.tokens) {
       if (token.state != TokenState::kClaimed || !resident.graph->Has(token.node)) continue;
       const NodeSettings& settings = *resident.machine().nodes[token.node].settings;

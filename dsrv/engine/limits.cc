@@ -73,6 +73,7 @@ LimitRequest Limits::AskerOf(Resident& resident) {
 
 void Limits::Advise(Resident& resident, Scene* scene) {
   const Instance& instance = resident.instance;
+  if (instance.dry_run) return;
   const VersionState& version = *resident.version;
   const bool plain = !instance.plan && version.definition->machine.limits.empty();
   const bool planned =
@@ -105,6 +106,7 @@ LimitVerdict Limits::VerdictOn(const Instance& instance) {
 }
 
 Result<Ok> Limits::MayStart(const StartArgs& args, VersionState& version, Reserved* reserved) {
+  if (args.dry_run) return Ok{};
   auto asks = askers_.OfStart(args, version);
   if (!asks || asks->empty()) return Ok{};
   if (args.force) {  // it takes its places whether there is room or not

@@ -34,6 +34,7 @@ bool MayWant(const TriggerState& state, const ItemSource& source, const Event& e
   const ChangeSource* change = source.change();
   // A change that is deeper is what became of a change at the limit, which was refused: if triggers
   // looked at it, they would refuse it, and look at that.
+  if (event.about && event.about->dry_run) return false;
   if (!change || DepthOf(event) > kLaunchDepthMax || !Passes(*change, event)) return false;
   return change->from_oldest || event.seq > state.row.since;
 }

@@ -15,20 +15,16 @@ std::string StatsName(const VersionState& version, std::string_view node) {
   }
   std::string name;
   std::string_view rest = node;
-  std::string_view phase;
-  if (const size_t slash = node.find('/'); slash != std::string_view::npos && slash > 0) {
-    rest = node.substr(0, slash);
-    phase = node.substr(slash);
-  }
   while (!rest.empty()) {
     const std::string_view part = rest.substr(0, rest.find('.'));
     rest.remove_prefix(std::min(part.size() + 1, rest.size()));
-    const bool number = std::ranges::all_of(part, [](char c) { return c >= '0' && c <= '9'; });
-    if (number && !name.empty()) continue;
-    if (!name.empty()) name += '.';
-    name += part;
+    // "0/error" of "a.0/error" is a number and a phase.
+    const std::string_view head = part.substr(0, part.find('/'));
+    const bool number = std::ranges::all_of(head, [](char c) { return c >= '0' && c <= '9'; });
+    const bool counts = number && !name.empty();
+    if (!counts && !name.empty()) name += '.';
+    name += counts ? part.substr(head.size()) : part;
   }
-  name += phase;
   const bool crowded = version.definition->version == 0 && version.nodes.size() > kImplicitNames;
   return crowded && !version.nodes.contains(name) ? "other" : name;
 }

@@ -30,6 +30,7 @@ rows::LeftoverRow RowOf(const Instance& instance, const std::string& node, uint6
   row.begin_time = claim.Begun() ? claim.BeginTime() : Timestamp();
   row.deadline = claim.deadline;
   row.progress = claim.progress;
+  row.dry_run = static_cast<bool>(instance.dry_run);
   if (claim.operation) {
     row.note = claim.operation->note;
     row.signal_time = claim.operation->signal_time;

@@ -10,6 +10,7 @@
 #include "dsrv/engine/claims.h"
 #include "dsrv/engine/desk.h"
 #include "dsrv/engine/documents.h"
+#include "dsrv/engine/dry_runs.h"
 #include "dsrv/engine/engine.h"
 #include "dsrv/engine/family.h"
 #include "dsrv/engine/followers.h"
@@ -76,6 +77,7 @@ struct Engine::Parts {
   Launcher launcher;
   Schedules schedules;
   HandOuts handouts;
+  DryRuns dry_runs;
   Desk desk;
   Operations operations;
   Agents agents;

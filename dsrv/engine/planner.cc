@@ -10,9 +10,6 @@
 namespace dfsmr {
 namespace {
 
-// More text than this is not read within a turn.
-constexpr size_t kBytesAtOnce = 64 << 10;
-
 std::string SharedName(const Instance& instance, const DefinitionSet& definitions) {
   return instance.machine + "@" + std::to_string(instance.version) + "." +
          /*mutant graph-of-old-definitions*/ std::to_string(definitions.generation) /*end*/;
@@ -69,7 +66,7 @@ void Planner::PlanAs(Resident& resident, Size size) {
     Adopt(resident, std::move(shared), resident.version->shared_name);
     return Enter(resident, **source);
   }
-  if (size == Size::kUnknown && planning->bytes() <= kBytesAtOnce) {
+  if (size == Size::kUnknown && planning->bytes() <= kPlanBytesAtOnce) {
     PlanningResult result = MakeGraph(*planning, options_.steps_at_once);
     if (!result.too_large) return Finish(resident, *planning, std::move(result));
   }

@@ -16,6 +16,9 @@
 
 namespace dfsmr {
 
+// More text than this is not read within a turn.
+inline constexpr size_t kPlanBytesAtOnce = 64 << 10;
+
 class Planner : public Part {
  public:
   Planner(OpenTurn& turn, Catalog& catalog, Residents& residents, Changer& changer, Values& values,
@@ -31,6 +34,9 @@ class Planner : public Part {
   // Plans an instance that awaits its graph, under the present definitions, or begins to; or stops
   // it with the reason why it cannot be planned.
   void Plan(Resident& resident);
+  // Why the answers of a dry run cannot be given: there is no such node or step, or it has no such
+  // transition. Nothing is said of a plan that is large, or whose steps a planner finds out.
+  std::optional<Error> RefusedAnswer(const StartArgs& args, const VersionState& version) const;
 
   void Load(Resident& resident) override { Enlist(resident.instance); }
   void Absorb(const Change& change) override;

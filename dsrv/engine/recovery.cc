@@ -97,9 +97,10 @@ Result<Ok> Engine::LoadOne(Instance instance) {
     passing.version = version;
     passing.graph = *std::move(graph);
   }
-  Statistics::CountState(*version, resident->instance.state, +1);
+  const bool counts = !resident->instance.dry_run;
+  if (counts) Statistics::CountState(*version, resident->instance.state, +1);
   for (const Token& token : std::as_const(resident->instance.tokens)) {
-    Statistics::CountToken(*resident->graph, token, +1);
+    if (counts) Statistics::CountToken(*resident->graph, token, +1);
   }
   for (Part* part : parts_->all) part->Load(*resident);
   return Ok{};

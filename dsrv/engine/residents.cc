@@ -193,18 +193,45 @@ void Residents::NotLazy(Resident& resident) {
   if (std::exchange(resident.lazy, false)) lazy_.erase(resident.lazy_place);
 }
 
+namespace {
+
+// The step whose node it is.
+std::string StepOf(const Machine& machine, const std::string& node) {
+  const NodeIndex index = machine.Find(node);
+  const uint32_t step = index == kNoNode ? kNoStep : machine.nodes[index].step;
+  return step == kNoStep ? node : machine.graph->steps[step].path;
+}
+
+}  // namespace
+
+// Steps of a section that begins anew have no outputs any more.
+void Residents::DropOutputs(Resident& resident) {
+  const Machine& machine = resident.machine();
+  for (NodeIndex home : resident.instance.tokens.TakeResets()) {
+    const uint32_t step = machine.nodes[home].step;
+    if (step == kNoStep) continue;
+    /*mutant outputs-outlive-try*/ rows::DropOutput(turn_.writer(), resident.instance,
+                                                    machine.graph->steps[step].path); /*end*/
+  }
+}
+
 void Residents::Stage(Resident& resident, std::vector<Event>& events) {
-  if (events.empty() && resident.pending.empty()) return;
+  const bool resets = resident.instance.tokens.HasResets();
+  if (events.empty() && resident.pending.empty() && !resets) return;
   MarkDirty(resident);  // before anything is noted that the store does not have yet
   auto append = [&](Event& event) {
     if (!event.output.empty()) {
       std::string node = event.prev_node;
-      if (resident.instance.plan) node.resize(std::min(node.find('/'), node.size()));
+      if (resident.instance.plan) node = StepOf(resident.machine(), node);
       rows::PutOutput(turn_.writer(), resident.instance, node, event.output);
       resident.got_outputs = true;
       event.output.clear();
     }
     if (event.worker) KeepWorker(resident, event);
+    if (resident.instance.dry_run) {
+      if (!event.about) event.about = Event::About{};
+      event.about->dry_run = true;
+    }
     statistics_.Record(&event, resident.version);
     /*mutant record-not-in-history*/ resident.instance.history.push_back(turn_.last_seq()); /*end*/
   };
@@ -213,6 +240,7 @@ void Residents::Stage(Resident& resident, std::vector<Event>& events) {
   for (Event& event : events) append(event); /*end*/
   /*mutant hand-out-told-twice*/ resident.pending = std::vector<Event>();
   /*end*/  // with its memory: most are at rest most of the time
+  if (resets) DropOutputs(resident);
 }
 
 // Who reported `ok`, for the runs_on that refer to it.

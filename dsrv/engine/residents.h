@@ -156,6 +156,7 @@ class Residents {
   void NotLazy(Resident& resident);
   void KeepWorker(Resident& resident, Event& event);
   void WriteOne(Resident& resident);
+  void DropOutputs(Resident& resident);
 
   OpenTurn& turn_;
   Catalog& catalog_;

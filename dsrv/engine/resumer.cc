@@ -56,7 +56,8 @@ Result<Ok> Resumer::Continue(Resident& resident, const std::string& node, bool f
     /*mutant resumed-expires*/ rows::Revive(turn_.writer(), instance,
                                             residents_.ExpiryOf(resident)); /*end*/
   }
-  statistics_.NoteDropped(*resident.version);  // among those that have stopped it does not count
+  // Among those that have stopped it does not count.
+  if (!instance.dry_run) statistics_.NoteDropped(*resident.version);
   changer_.Apply(resident, [&](Scene& scene) {
     limits_.Advise(resident, &scene);
     rules::Continue(scene, node, force);

@@ -82,7 +82,8 @@ bool Retention::Drop(const rows::Expired& one) {
     turn_.Trust(outcome);
     groups_.NoteDropped(resident->instance);
   }
-  statistics_.NoteDropped(*version);
+  const bool counted = !resident || !resident->instance.dry_run;
+  if (counted) statistics_.NoteDropped(*version);
   if (options_.removed) options_.removed(one.ns, one.id);
   if (resident) residents_.Erase(*resident);
   return true;

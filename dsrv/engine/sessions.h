@@ -24,8 +24,8 @@ class Sessions : public Part {
   SessionId Open(const std::string& ns, const WorkerTerms& terms, SessionId stream);
   // The stream has ended. The desk has told `claims` of what it had in hand.
   void Close(SessionId stream);
-  // The session does not come back: what it has is lost. Answers how much was begun, and of that
-  // how much runs at most once, which stays as it is.
+  // The session does not come back: what it has is lost. What has begun and runs at most once stays
+  // claimed.
   void End(const std::string& ns, const std::string& session);
   // The session's stream; 0: it has none.
   SessionId StreamOf(const std::string& ns, const std::string& session) const;

@@ -174,7 +174,7 @@ void Spawner::Revive(Resident& resident) {
     rows::Revive(turn_.writer(), instance, residents_.ExpiryOf(resident));
     resident.stopped_on_disk = false;
   }
-  statistics_.NoteDropped(*resident.version);  // as if it were
+  if (!instance.dry_run) statistics_.NoteDropped(*resident.version);  // as if it were
   rows::DropPlan(turn_.writer(), instance);
   // As if it were started now: what kept it from being planned may have been mended since.
   if (VersionState* latest = catalog_.VersionOf(instance.ns, instance.machine, 0);
@@ -276,6 +276,7 @@ Result<StartArgs> Spawner::Spawned(Resident& resident, const Token& token, uint6
     return Missing(reference, "item " + std::to_string(number) + " of the list has no such thing");
   });
   if (!params) return params.error();
+  if (resident.instance.dry_run && *params == "null") *params = "{}";  // nobody gave them
   if (json::KindOf(*params) != json::Kind::kObject || params->size() > limits::kJson) {
     return Error{Code::kInvalidArgument, Reason::kNone,
                  "input: expected an object of at most " + std::to_string(limits::kJson) +
@@ -291,6 +292,7 @@ Result<std::string> Spawner::ItemOf(Resident& resident, const Spawn& spawn, Plan
   if (items->list.empty()) {
     auto list = values_.Fill(resident, *spawn.items);
     if (!list) return list.error();
+    if (resident.instance.dry_run && *list == "null") *list = "[]";  // nobody gave it
     if (json::KindOf(*list) != json::Kind::kArray) {
       return Error{Code::kInvalidArgument, Reason::kNone,
                    "for_each: expected a list, not " + *list};

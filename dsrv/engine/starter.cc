@@ -42,9 +42,14 @@ std::optional<Error> RefusalOf(const StartArgs& args, const ParamsCheck* check, 
 
 // True: an instance of `machine` with `params` and the id of `args` was started in the same way. An
 // error: in another way.
-Result<bool> SameStart(const StartArgs& args, const std::string& machine,
-                       const std::string& params) {
+Result<bool> SameStart(const StartArgs& args, const std::string& machine, const std::string& params,
+                       bool dry_run) {
   const bool same_machine = machine == args.machine;
+  if (dry_run != args.dry_run) {
+    return Error{Code::kAlreadyExists, Reason::kInstanceExists,
+                 "instance " + Quoted(args.id) + " exists already, and is " +
+                     (dry_run ? "a dry run" : "no dry run") + "; choose another id"};
+  }
   if (same_machine &&
       /*mutant other-params-same-start*/ json::Same(params, args.spec.params) /*end*/) {
     return true;
@@ -80,7 +85,8 @@ Error RefusedStart(size_t at, const std::string& machine, const std::string& id,
 Result<bool> Starter::Exists(const StartArgs& args, const Earlier& earlier) {
   const auto before = earlier.find({args.ns, args.id});
   if (before != earlier.end()) {
-    return SameStart(args, before->second->machine, before->second->spec.params);
+    return SameStart(args, before->second->machine, before->second->spec.params,
+                     before->second->dry_run);
   }
   auto taken = residents_.FirstSeqOf(args.ns, args.id);
   if (!taken) return taken.error();
@@ -89,7 +95,8 @@ Result<bool> Starter::Exists(const StartArgs& args, const Earlier& earlier) {
   if (!existing) return existing.error();
   auto spec = residents_.SpecOf(**existing);
   if (!spec) return spec.error();
-  return SameStart(args, (*existing)->instance.machine, (*spec)->params);
+  return SameStart(args, (*existing)->instance.machine, (*spec)->params,
+                   static_cast<bool>((*existing)->instance.dry_run));
 }
 
 Result<Starter::Ended> Starter::EndedOf(const StartArgs& args, const Earlier& earlier) {
@@ -132,6 +139,7 @@ Resident& Starter::Create(Prepared prepared) {
     limits.order = turn_.last_seq() + 1;
     instance.limits = std::move(limits);
   }
+  if (args.dry_run) instance.dry_run = DryRun();
   if (version->plan || args.flow) {
     instance.plan = PlanState();
     instance.plan->wait_after_fail = args.wait_after_fail;
@@ -173,6 +181,9 @@ Result<Starter::Prepared> Starter::Examine(StartArgs args, const Earlier& earlie
   const Machine& machine = (*version)->definition->machine;
   const ParamsCheck* check = args.flow ? args.flow->params.check.get() : machine.params.get();
   if (auto refusal = RefusalOf(args, check, turn_.now())) return *std::move(refusal);
+  if (!args.spec.dry_answers.empty()) {
+    if (auto refusal = planner_.RefusedAnswer(args, **version)) return *std::move(refusal);
+  }
   args.after = EachOnce(args.after);
   auto ended = EndedOf(args, earlier);
   if (!ended) return ended.error();

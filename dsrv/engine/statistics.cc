@@ -58,6 +58,7 @@ void Statistics::Record(Event* event, VersionState* version) {
 
 // What the counters and latencies take from a record; at recovery from those of the last seconds.
 void Statistics::Learn(const Event& event, VersionState* version) {
+  if (event.about && event.about->dry_run) return;
   const bool ended = event.kind == ChangeKind::kFinished;
   const bool left = event.kind == ChangeKind::kTransitioned && event.left_visit != 0;
   const bool timed_out = event.kind == ChangeKind::kTimedOut;
@@ -128,6 +129,7 @@ void Statistics::CountToken(const Graph& graph, const Token& token, int64_t by) 
 }
 
 void Statistics::CountTokens(const Instance& instance, const Graph& before, const Graph& now) {
+  if (instance.dry_run) return;
   const Tokens& tokens = instance.tokens;
   for (const Tokens::Touched& touched : tokens.touched()) {
     if (touched.before) /*mutant token-not-uncounted*/

@@ -36,6 +36,7 @@ Traces::Trace Traces::TraceOf(const std::string& ns, const std::string& id,
   if (claim.visit == 0 || claim.visit > instance.last_visit) return trace;
   trace.born = (*spec)->first_seq;
   trace.visit = claim.visit;
+  trace.dry_run = static_cast<bool>(instance.dry_run);
   const Token* token = instance.tokens.Find(claim.visit);
   if (instance.Stopped() || !token || !resident.graph->Has(token->node)) {
     trace.kind = Trace::Kind::kOver;

@@ -75,6 +75,7 @@ struct Task {
   uint32_t tries = 0;  // that have failed
   uint32_t tries_limit = 1;
   Duration run_timeout{};  // zero: none
+  bool dry_run = false;
 };
 
 struct StartArgs {
@@ -100,9 +101,12 @@ struct StartArgs {
   LimitAsks asks;
   std::optional<OnConflict> on_conflict;  // in place of what the documents say; not of `asks`
   bool force = false;                     // begins past all limits, and counts
+  bool dry_run = false;                   // it is walked without effects
 };
-// As deep in a chain of change triggers as the instance that starts it, whatever way it does.
+// As deep in a chain of change triggers as the instance that starts it, whatever way it does; and a
+// dry run, if that is one.
 inline void Deepen(const Instance& starter, StartArgs* args) {
+  if (starter.dry_run) args->dry_run = true;  // what a dry run starts is dry, too
   if (!starter.provenance || starter.provenance->depth == 0) return;
   if (!args->provenance) args->provenance = Provenance();
   args->provenance->depth = starter.provenance->depth;

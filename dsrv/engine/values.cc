@@ -10,12 +10,18 @@
 namespace dfsmr {
 namespace {
 
-// Whether the key is the doubled one of a lenient reference: "##12" or "@@12".
-bool IsLenient(const std::string& key) { return key.size() > 1 && key[0] == key[1]; }
+// The output that nobody gave, in a dry run.
+constexpr std::string_view kUnknown = "null";
 
-// The number in "#12" or "@12", or in their lenient forms.
+// How often the mark of a compiled key is there: twice in a lenient reference, "##12" or "@@12",
+// three times in one of a compensation.
+size_t MarksOf(const std::string& key) {
+  return std::min(key.find_first_not_of(key.front()), key.size());
+}
+
+// The number in "#12" or "@12", or in their other forms.
 size_t IndexIn(const std::string& key) {
-  return std::strtoul(key.c_str() + (IsLenient(key) ? 2 : 1), nullptr, 10);
+  return std::strtoul(key.c_str() + MarksOf(key), nullptr, 10);
 }
 
 }  // namespace
@@ -96,10 +102,12 @@ Result<std::string> Values::OutputAt(Resident& resident, const Reference& refere
   if (index >= (step ? graph->steps.size() : graph->groups.size())) {
     return Missing(reference, "there is no such step");
   }
-  const bool lenient = IsLenient(root);
   if (step && path.size() == 1 && path[0].key == "worker") {
     return WorkerOf(resident, graph->steps[index].path);
   }
+  const size_t marks = MarksOf(root);
+  if (marks == 3) return AsItIs(resident, reference, step, index);
+  const bool lenient = marks == 2;
   if (lenient && !(path.size() > 0 && path[0].key == "output")) return FactOf(resident, reference);
   if (step && graph->steps[index].left_out) return std::string("null");
   if (step && lenient &&
@@ -112,11 +120,25 @@ Result<std::string> Values::OutputAt(Resident& resident, const Reference& refere
   path = path.subspan(std::min<size_t>(1, path.size()));  // past "output"
   auto found = Find(*output, path);
   if (found) return std::string(*found);
+  if (resident.instance.dry_run && (*output == kUnknown || !step)) return Unknown();
   const std::string name = step ? graph->steps[index].path : reference.text;
   const std::string rest = PathText(path);
   return Error{Code::kInvalidArgument, Reason::kNone,
                "${" + name + ".output" + (rest.starts_with('[') ? "" : ".") + rest +
                    "}: the output of step " + name + " has no " + rest};
+}
+
+Result<std::string> Values::AsItIs(Resident& resident, const Reference& reference, bool step,
+                                   size_t index) {
+  const PlanGraph& graph = *resident.machine().graph;
+  as_it_is_ = true;
+  auto output = step ? StepValue(resident, graph.steps[index], false)
+                     : GroupValue(resident, graph.groups[index], false);
+  as_it_is_ = false;
+  if (!output) return output;
+  const std::span<const Reference::Part> path = reference.parts;
+  auto found = Find(*output, path.subspan(std::min<size_t>(2, path.size())));
+  return std::string(found.value_or("null"));
 }
 
 Result<std::string> Values::FactOf(Resident& resident, const Reference& reference) {
@@ -152,6 +174,7 @@ Result<std::string> Values::OfMachine(Resident& resident, const Reference& refer
                                     &Reference::Part::key);
   auto found = Find(*output, std::span(at + 1, reference.parts.end()));
   if (found) return std::string(*found);
+  if (resident.instance.dry_run && *output == kUnknown) return Unknown();
   return Missing(reference, "the output of node " + *node + " has no such value");
 }
 
@@ -177,7 +200,15 @@ Result<std::string> Values::OutputOf(Resident& resident, const std::string& step
   if (!fresh_.json.empty() && fresh_.node == step) return std::string(fresh_.json);
   auto output = rows::GetOutput(turn_.reader(), {resident.instance.ns, resident.instance.id}, step);
   if (!turn_.Trust(output)) return output.error();
-  return output->value_or("{}");
+  if (*output) return **output;
+  if (!resident.instance.dry_run) return std::string("{}");
+  ++unknown_;
+  return std::string(kUnknown);
+}
+
+Result<std::string> Values::Unknown() {
+  ++unknown_;
+  return std::string(kUnknown);
 }
 
 Result<std::string> Values::GroupValue(Resident& resident, const Group& group, bool lenient) {
@@ -208,7 +239,16 @@ Result<std::string> Values::StepValue(Resident& resident, const Step& step, bool
         rules::OutcomeOf(resident.machine(), resident.instance, "#" + std::to_string(index));
     if (outcome != StepOutcome::kSucceeded) return std::string("null");
   }
-  return OutputOf(resident, step.path);
+  if (!as_it_is_) return OutputOf(resident, step.path);
+  if (!fresh_.json.empty() && fresh_.node == step.path) return std::string(fresh_.json);
+  auto kept =
+      rows::GetOutput(turn_.reader(), {resident.instance.ns, resident.instance.id}, step.path);
+  if (!turn_.Trust(kept)) return kept.error();
+  if (*kept) return **std::move(kept);
+  const auto index = static_cast<size_t>(&step - resident.machine().graph->steps.data());
+  const bool done = rules::OutcomeOf(resident.machine(), resident.instance,
+                                     "#" + std::to_string(index)) == StepOutcome::kSucceeded;
+  return std::string(done ? "{}" : "null");
 }
 
 }  // namespace dfsmr

@@ -37,6 +37,9 @@ class Values {
   std::optional<std::string> ForCondition(Resident& resident, const Reference& reference,
                                           const FreshOutput& fresh);
 
+  // How many references of dry runs have led to outputs that nobody gave, and so to null.
+  uint64_t unknown() const { return unknown_; }
+
  private:
   Result<std::string> OutputOf(Resident& resident, const std::string& step);
   // Who reported `ok` of a node or step.
@@ -47,14 +50,20 @@ class Values {
   Result<std::string> StepValue(Resident& resident, const Step& step, bool lenient);
   // "state" or "error" of a step or group.
   Result<std::string> FactOf(Resident& resident, const Reference& reference);
+  // For a compensation: null for what is not there.
+  Result<std::string> AsItIs(Resident& resident, const Reference& reference, bool step,
+                             size_t index);
   Result<std::string> OutputAt(Resident& resident, const Reference& reference);
+  Result<std::string> Unknown();  // null, of a dry run
   static std::optional<std::string_view> ParamAt(Resident& resident, std::string_view params,
                                                  std::span<const Reference::Part> path);
 
   OpenTurn& turn_;
   Residents& residents_;
   const EngineOptions& options_;
-  FreshOutput fresh_;  // while a condition is decided
+  FreshOutput fresh_;      // while a condition is decided
+  bool as_it_is_ = false;  // while a compensation refers to something
+  uint64_t unknown_ = 0;
 };
 
 }  // namespace dfsmr

@@ -61,7 +61,8 @@ bool ChangeFilter::Matches(const Event& event) const {
   return (ns.empty() || ns == event.ns) && (machine.empty() || machine == event.machine) &&
          (instance.empty() ||
           /*mutant watcher-sees-children*/ instance == event.instance /*end*/) &&
-         (kinds.empty() || kinds.contains(event.kind));
+         (kinds.empty() || kinds.contains(event.kind)) &&
+         (dry_run || !(event.about && event.about->dry_run));
 }
 
 Changes::Changes(const Store& store, Cursor start, Pool& pool, Serialise serialise)

@@ -38,6 +38,7 @@ struct ChangeFilter {
   std::string machine;
   std::string instance;
   std::set<ChangeKind> kinds;  // empty: all
+  bool dry_run = false;        // with those of dry runs
   bool Matches(const Event& event) const;
   friend bool operator==(const ChangeFilter&, const ChangeFilter&) = default;
 };

@@ -117,6 +117,7 @@ void ToProto(const OperationView& view, v1::Operation* out) {
   if (row.signal_time != Timestamp()) ToProto(row.signal_time, out->mutable_signal_time());
   out->set_leftover(view.leftover);
   out->set_lost(view.lost);
+  out->set_dry_run(row.dry_run);
 }
 
 void ToProto(const AgentView& view, v1::Agent* out) {

@@ -185,6 +185,7 @@ class Lister {
   }
 
   void Consider(Instance instance) {
+    if (instance.dry_run && !query_.dry_run) return;
     const bool matches =
         (query_.machine.empty() || query_.machine == instance.machine) &&
         (query_.state == InstanceState::kNone || query_.state == instance.state) &&

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string_view>
 #include <unordered_map>
 
@@ -48,6 +49,11 @@ class PlanView {
     return graph_.ifs.contains(step) && graph_.steps[step].path.ends_with("/gate");
   }
   void ShowStep(uint32_t index, v1::Step* out);
+  // How a section stands: by the gates in front of its steps and behind them.
+  v1::Step::State SectionStateOf(const Section& section, v1::Step* out);
+  void FindSections();
+  // Whether it stands for no step that anybody wrote.
+  bool IsHidden(uint32_t step) const { return IsGate(step) || hidden_.contains(step); }
   v1::Step::State StateOf(NodeIndex home, v1::Step* out);
   // The same, of a plan that may have stopped before the phase began.
   v1::Step::State FinalStateOf(NodeIndex home, v1::Step* out);
@@ -59,6 +65,9 @@ class PlanView {
   std::vector<std::vector<uint32_t>> before_;  // by place: places
   std::vector<uint32_t> place_of_;             // by step
   std::map<uint32_t, std::string_view> conditions_;  // by step
+  std::map<uint32_t, uint32_t> sections_;            // by the steps in front of them
+  std::map<uint32_t, uint32_t> ends_;                // by the steps behind them: those in front
+  std::set<uint32_t> hidden_;  // behind sections, in front of and behind compensations
   size_t after_shown_ = 0;
 };
 
@@ -131,6 +140,40 @@ v1::Step::State PlanView::FinalStateOf(NodeIndex home, v1::Step* out) {
   return stopped_ && waits && !out->has_start_time() ? v1::Step::NOT_RUN : state;
 }
 
+void PlanView::FindSections() {
+  for (uint32_t i = 0; i < graph_.sections.size(); ++i) {
+    const Section& section = graph_.sections[i];
+    hidden_.insert(section.exit());
+    if (section.compensates) {
+      hidden_.insert(section.entry);
+    } else {
+      sections_[section.entry] = i;
+      ends_[section.exit()] = section.entry;
+    }
+  }
+}
+
+v1::Step::State PlanView::SectionStateOf(const Section& section, v1::Step* out) {
+  const NodeIndex entry = machine_.Find(graph_.steps[section.entry].path);
+  const auto exit = rows_.find(machine_.Find(graph_.steps[section.exit()].path));
+  const Keepsake* kept = exit != rows_.end() && exit->second.kept ? &*exit->second.kept : nullptr;
+  const SectionState state = kept && kept->section ? *kept->section : SectionState();
+  const v1::Step::State before = FinalStateOf(entry, out);
+  out->set_tries(state.tries);
+  out->set_tries_limit(section.retry.limit);
+  if (!state.error.empty() && before != v1::Step::HELD) out->set_note(state.error);
+  if (before != v1::Step::DONE) return before;
+  out->clear_end_time();
+  out->set_progress(0);
+  if (exit == rows_.end() || !exit->second.ended) {
+    return stopped_ && state.phase == SectionState::Phase::kCompensated ? v1::Step::HELD
+                                                                        : v1::Step::RUNNING;
+  }
+  Set(exit->second.ended->end_time, out->mutable_end_time());
+  out->set_progress(1);
+  return exit->second.ended->skipped ? v1::Step::SKIPPED : v1::Step::DONE;
+}
+
 void PlanView::ShowStep(uint32_t index, v1::Step* out) {
   const Step& step = graph_.steps[index];
   out->set_path(step.path);
@@ -144,7 +187,11 @@ void PlanView::ShowStep(uint32_t index, v1::Step* out) {
     out->set_finalize(FinalStateOf(machine_.Find(step.path + "/finalize"), &finalize));
     if (!finalize.error().empty()) out->set_error(finalize.error());
   }
-  out->set_state(step.left_out ? v1::Step::LEFT_OUT : FinalStateOf(home, out));
+  if (const auto section = sections_.find(index); section != sections_.end()) {
+    out->set_state(SectionStateOf(graph_.sections[section->second], out));
+  } else {
+    out->set_state(step.left_out ? v1::Step::LEFT_OUT : FinalStateOf(home, out));
+  }
   if (const auto text = conditions_.find(index); text != conditions_.end()) {
     out->set_condition(std::string(text->second));
   }
@@ -156,8 +203,10 @@ void PlanView::ShowStep(uint32_t index, v1::Step* out) {
     const uint32_t place = open.back();
     open.pop_back();
     const uint32_t before = graph_.places[place].step;
-    if (before != UINT32_MAX && !IsGate(before)) {
-      out->add_after(graph_.steps[graph_.places[place].step].path);
+    const auto section = ends_.find(before);
+    if (before != UINT32_MAX &&
+        (section != ends_.end() || (!IsHidden(before) && !sections_.contains(before)))) {
+      out->add_after(graph_.steps[section == ends_.end() ? before : section->second].path);
       ++after_shown_;
       continue;
     }
@@ -179,8 +228,9 @@ void PlanView::FindConditions() {
 void PlanView::Show(v1::Instance* out) {
   FindBefore();
   FindConditions();
+  FindSections();
   for (uint32_t i = 0; i < graph_.steps.size(); ++i) {
-    if (!IsGate(i)) ShowStep(i, out->add_steps());
+    if (!IsHidden(i)) ShowStep(i, out->add_steps());
   }
 }
 

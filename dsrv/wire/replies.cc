@@ -249,6 +249,7 @@ void ToProto(const InstanceView& view, v1::Instance* out) {
   out->set_cancel(static_cast<v1::CancelRequest::Mode>(instance.cancel));
   if (instance.cancel_time != Timestamp()) Set(instance.cancel_time, out->mutable_cancel_time());
   out->set_resumable(instance.Stopped() && instance.resumable);
+  out->set_dry_run(static_cast<bool>(instance.dry_run));
   if (!instance.provenance) return;
   out->set_group(instance.provenance->group);
   out->set_cause(instance.provenance->cause);
@@ -279,6 +280,7 @@ void ToProto(const Task& task, v1::Task* out) {
   out->set_event(task.event);
   if (!task.event.empty()) out->set_event_data(task.event_data.empty() ? "{}" : task.event_data);
   out->set_phase(task.phase);
+  out->set_dry_run(task.dry_run);
   for (const std::string& name : task.middleware) out->add_middleware(name);
   out->set_tries(task.tries);
   out->set_tries_limit(task.tries_limit);
@@ -344,6 +346,7 @@ void ToProto(const Event& event, PartitionId partition, v1::Change* out) {
   out->set_group(event.about->group);
   out->set_outcome(event.about->outcome);
   out->set_occurrence(event.about->occurrence);
+  out->set_dry_run(event.about->dry_run);
 }
 
 }  // namespace dfsmr

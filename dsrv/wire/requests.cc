@@ -6,87 +6,145 @@
 #include "dsrv/wire/pages.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"
+#include "fsm/rules/dry_run.h"
 #include "fsm/yaml/definitions.h"
 
 namespace dfsmr {
 
 static_assert(static_cast<int>(CancelMode::kKill) == v1::CancelRequest::KILL);
 
-Result<StartArgs> ToStart(const v1::StartRequest& request) {
-  StartArgs args;
-  auto ns = ToNamespace(request.namespace_());
-  if (!ns) return ns.error();
-  args.ns = *ns;
+// What the server reports in a dry run.
+static Result<Ok> FillDryRun(const v1::StartRequest& request, StartArgs* args) {
+  args->dry_run = request.dry_run();
+  if (!args->dry_run && request.dry_answers_size() > 0) {
+    return Bad("dry_answers are for a dry run: set dry_run, too");
+  }
+  if (args->dry_run && !request.group().empty()) {
+    return Bad("a dry run joins no group; leave 'group' out");
+  }
+  if (request.dry_answers_size() > static_cast<int>(limits::kBatchItems)) {
+    return TooLarge("the list of dry_answers", static_cast<size_t>(request.dry_answers_size()),
+                    limits::kBatchItems);
+  }
+  for (const auto& given : request.dry_answers()) {
+    const std::string& node = given.first;
+    const std::string& text = given.second;
+    if (node.empty()) return Bad("dry_answers: an answer is for no node");
+    const std::string what = "dry_answers[" + Quoted(node) + "]";
+    auto checked = All([&] { return CheckNode("dry_answers, a node", node); },
+                       [&] {
+                         const size_t begin = text.find_first_not_of(" \t\r\n");
+                         const bool json = begin != std::string::npos && text[begin] == '{';
+                         return json ? CheckJson(what, text) : Result<Ok>(Ok{});
+                       });
+    if (!checked) return checked;
+    auto answer = ReadDryAnswer(text);
+    if (!answer) return Bad(what + ": " + answer.error().message);
+    args->spec.dry_answers.emplace(node, text);
+  }
+  return Ok{};
+}
+
+namespace {
+
+// What is started, and under which name.
+Result<Ok> FillSubject(const v1::StartRequest& request, StartArgs* args) {
   if (!request.flow().empty()) {
     auto flow = ToFlow(request.flow());
     if (!flow) return flow.error();
-    args.flow = *std::move(flow);
-    args.spec.flow = request.flow();
+    args->flow = *std::move(flow);
+    args->spec.flow = request.flow();
   }
+  args->machine = request.machine();
+  args->version = request.version();
+  args->id = request.id();
+  return All(
+      [&] {
+        return args->flow && request.machine().empty() ? Result<Ok>(Ok{})
+                                                       : Required("machine", request.machine());
+      },
+      [&] { return args->flow ? CheckNode("machine", request.machine()) : Result<Ok>(Ok{}); },
+      [&] { return request.id().empty() ? Result<Ok>(Ok{}) : CheckInstanceId(request.id()); });
+}
+
+Result<Ok> FillPrerequisites(const v1::StartRequest& request, StartArgs* args) {
   auto few = CheckBatch(request.after_size(), "prerequisites in 'after'");
-  if (!few) return few.error();
+  if (!few) return few;
   for (const v1::After& after : request.after()) {
     auto id = CheckInstanceId(after.instance());
-    if (!id) return id.error();
-    args.after.push_back({after.instance(), after.any_result()});
+    if (!id) return id;
+    args->after.push_back({after.instance(), after.any_result()});
   }
-  auto checked = All(
-      [&] {
-        return args.flow && request.machine().empty() ? Result<Ok>(Ok{})
-                                                      : Required("machine", request.machine());
-      },
-      [&] {
-        return args.flow ? CheckNode("machine", request.machine()) : Result<Ok>(Ok{});
-      },
-      [&] { return request.id().empty() ? Result<Ok>(Ok{}) : CheckInstanceId(request.id()); },
-      [&] { return CheckJson("params", request.params()); });
-  if (!checked) return checked.error();
+  return Ok{};
+}
+
+Result<Ok> FillLabels(const v1::StartRequest& request, StartArgs* args) {
   if (request.labels_size() > static_cast<int>(limits::kLabels)) {
     return TooLarge("the list of labels", static_cast<size_t>(request.labels_size()),
                     limits::kLabels);
   }
   for (const auto& [key, value] : request.labels()) {
     auto named = CheckName("label", key);
-    if (!named) return named.error();
+    if (!named) return named;
     if (Characters(value) > limits::kLabelValue) {
       return TooLarge("the value of label " + Quoted(key), Characters(value), limits::kLabelValue);
     }
-    args.spec.labels.emplace(key, value);
+    args->spec.labels.emplace(key, value);
   }
-  args.machine = request.machine();
-  args.version = request.version();
-  args.id = request.id();
-  args.spec.params = request.params();
-  args.priority = request.priority();
-  args.hold = request.hold();
+  return Ok{};
+}
+
+// Whether it may begin beside others.
+Result<Ok> FillConflict(const v1::StartRequest& request, StartArgs* args) {
   if (!request.group().empty()) {
     auto group = CheckGroup(request.group());
-    if (!group) return group.error();
-    args.provenance = Provenance{.group = request.group()};
+    if (!group) return group;
+    args->provenance = Provenance{.group = request.group()};
   }
-  args.force = request.force();
-  if (!request.on_conflict().empty()) {
-    args.on_conflict = ConflictNamed(request.on_conflict());
-    if (!args.on_conflict) {
-      return Bad("on_conflict " + Quoted(request.on_conflict()) +
-                 " is none of wait, latest, skip, fail, cancel and replace");
-    }
-  }
+  args->force = request.force();
+  if (request.on_conflict().empty()) return Ok{};
+  args->on_conflict = ConflictNamed(request.on_conflict());
+  if (args->on_conflict) return Ok{};
+  return Bad("on_conflict " + Quoted(request.on_conflict()) +
+             " is none of wait, latest, skip, fail, cancel and replace");
+}
+
+Result<Ok> FillTimes(const v1::StartRequest& request, StartArgs* args) {
   if (request.has_start_at()) {
     auto at = ToTimestamp("start_at", request.start_at());
     if (!at) return at.error();
-    args.start_at = *at;
+    args->start_at = *at;
   }
   if (request.has_start_before()) {
     auto before = ToTimestamp("start_before", request.start_before());
     if (!before) return before.error();
-    args.start_before = *before;
+    args->start_before = *before;
   }
   if (request.has_wait_after_fail()) {
     auto wait = ToDuration("wait_after_fail", request.wait_after_fail(), limits::kExtend);
     if (!wait) return wait.error();
-    args.wait_after_fail = *wait;
+    args->wait_after_fail = *wait;
   }
+  return Ok{};
+}
+
+}  // namespace
+
+Result<StartArgs> ToStart(const v1::StartRequest& request) {
+  StartArgs args;
+  auto ns = ToNamespace(request.namespace_());
+  if (!ns) return ns.error();
+  args.ns = *ns;
+  args.spec.params = request.params();
+  args.priority = request.priority();
+  args.hold = request.hold();
+  auto filled =
+      All([&] { return FillSubject(request, &args); },
+          [&] { return CheckJson("params", request.params()); },
+          [&] { return FillPrerequisites(request, &args); },
+          [&] { return FillLabels(request, &args); }, [&] { return FillConflict(request, &args); },
+          [&] { return FillTimes(request, &args); }, [&] { return FillDryRun(request, &args); });
+  if (!filled) return filled.error();
   return args;
 }
 
@@ -350,7 +408,7 @@ Result<ChangeFilter> ToChangeFilter(const v1::ChangesRequest& request) {
                                                          : CheckInstanceId(request.instance());
                      });
   if (!checked) return checked.error();
-  ChangeFilter filter{*ns, request.machine(), request.instance(), {}};
+  ChangeFilter filter{*ns, request.machine(), request.instance(), {}, request.dry_run()};
   for (int kind : request.kinds()) {
     if (!v1::Change::Kind_IsValid(kind) || kind == v1::Change::KIND_UNSPECIFIED) {
       return Bad("kind " + std::to_string(kind) + " is not a kind of Change");
@@ -394,6 +452,7 @@ Result<InstanceQuery> ToQuery(const v1::ListInstancesRequest& request) {
   query.parent = request.parent();
   query.group = request.group();
   query.cause = request.cause();
+  query.dry_run = request.dry_run();
   query.limit = *limit;
   query.after = *after;
   return query;

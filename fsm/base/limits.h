@@ -23,6 +23,7 @@ inline constexpr size_t kSource = 1 << 20;      // one Define
 inline constexpr size_t kNodes = 10'000;        // of a machine
 inline constexpr size_t kFlowParts = 100'000;   // steps and blocks, as written
 inline constexpr size_t kSteps = 100'000;       // of a plan
+inline constexpr size_t kSectionSteps = 10'000;  // of a section, and of its compensation
 inline constexpr size_t kStepPath = 256;        // a step's name with those of the plans around it
 inline constexpr size_t kFlowDepth = 1'000;     // blocks and plans within each other
 inline constexpr size_t kExtends = 100;         // actions that extend one another

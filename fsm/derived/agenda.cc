@@ -104,6 +104,7 @@ Agenda::Queue* Agenda::QueueFor(const QueueKey& key) {
 void Agenda::Keep(Queue* queue) { queue->kept = true; }
 
 void Agenda::EnterGates(Queue* queue) {
+  if (queue->key.dry_run) return;  // no limit sees it
   for (const std::string& name : {GateName(queue->key.ns, Subject::kQueue, queue->key.queue),
                                   GateName(queue->key.ns, Subject::kAction, queue->key.action)}) {
     auto gate = gates_.find(name);
@@ -121,7 +122,7 @@ void Agenda::SetClosed(const std::string& ns, Subject subject, const std::string
   if (is_new) {
     for (auto& [address, queue] : queues_) {
       const std::string& its = subject == Subject::kQueue ? queue->key.queue : queue->key.action;
-      if (queue->key.ns == ns && its == name) gate.queues.insert(address);
+      if (queue->key.ns == ns && its == name && !queue->key.dry_run) gate.queues.insert(address);
     }
   }
   if (std::exchange(gate.closed, closed) == closed) return;

@@ -37,6 +37,7 @@ class Compiler {
   void IndexNodes();
   void CheckStart();
   void CheckNode(const NodeDraft& node);
+  void CheckDryRun(const NodeDraft& node);
   void CheckTransitionName(const NodeDraft& node, const std::string& name);
   void CheckDelay(const NodeDraft& node);
   void CheckSystemTransitions(const NodeDraft& node);
@@ -151,6 +152,20 @@ void Compiler::CheckNode(const NodeDraft& draft) {
   CheckSystemTransitions(draft);
   CheckRetry(draft);
   if (!draft.choices.empty()) CheckChoices(draft);
+  if (!draft.settings.dry_run.empty()) CheckDryRun(draft);
+}
+
+void Compiler::CheckDryRun(const NodeDraft& draft) {
+  const std::string& transition = draft.settings.dry_run.transition;
+  if (draft.settings.dry_run.worker) return;
+  std::string all;
+  for (const auto& [name, target] : draft.transitions) {
+    if (name == transition && !name.starts_with(kSystemPrefix)) return;
+    if (!name.starts_with(kSystemPrefix)) all += (all.empty() ? "" : ", ") + name;
+  }
+  Fail(Path(draft) + ".dry_run", "node " + Quoted(draft.node.id) + " has no transition " +
+                                     Quoted(transition) +
+                                     " to report in a dry run; it has: " + all);
 }
 
 void Compiler::CheckDelay(const NodeDraft& draft) {

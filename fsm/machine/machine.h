@@ -15,6 +15,7 @@
 #include "fsm/base/template.h"
 #include "fsm/base/time.h"
 #include "fsm/machine/definition.h"
+#include "fsm/machine/dry_run.h"
 #include "fsm/machine/limit.h"
 #include "fsm/machine/retry.h"
 #include "fsm/machine/runs_on.h"
@@ -39,9 +40,12 @@ inline constexpr std::string_view kExhausted = "dfsmr.exhausted";      // a tran
 enum class NodeKind : uint8_t { kWork, kDelay, kManual, kHeld, kGate, kFinal };
 // What a node of a compiled plan is to its step.
 enum class Role : uint8_t {
-  kNone, kRun, kError, kSuspended, kSpawn, kPass, kFinalize, kFinalizeError, kPlanner
+  kNone, kRun, kError, kSuspended, kSpawn, kPass, kFinalize, kFinalizeError, kPlanner,
+  kSection,    // in front of the steps of a section, or of its compensation
+  kSectionEnd  // behind them
 };
 inline constexpr uint32_t kNoStep = UINT32_MAX;
+inline constexpr uint32_t kNoSection = UINT32_MAX;
 enum class Join : uint8_t { kAny, kAll };
 enum class UpgradeStrategy : uint8_t { kContinue, kUpgrade, kAbort };
 enum class Outcome : uint8_t { kSuccess, kWarning, kError };  // `result` of a final node
@@ -81,6 +85,7 @@ struct NodeSettings {
   RunsOn runs_on;                 // work; as written
   RetryPolicy retry;              // work
   AttemptBounds bounds;           // work
+  DryRunRule dry_run;             // work
   std::string description;
 };
 std::shared_ptr<const NodeSettings> NoSettings();  // the defaults
@@ -103,6 +108,7 @@ struct Node {
   uint32_t step = kNoStep;   // in graph->steps
   uint32_t waits_for = 0;    // join kAll: how many nodes lead here by ok or skip
   NodeIndex home = kNoNode;  // the first node of its step and phase, whose row holds its token
+  uint32_t section = kNoSection;  // the innermost that it is in, of machine.sections
 
   bool AtMostOnce() const { return settings->timeout.AtMostOnce(); }
   // Null when there is no such transition.
@@ -124,6 +130,18 @@ class NodeNames {
 
 struct PlanGraph;
 
+// Where the nodes of a section of a compiled plan are; see Section in fsm/plan/graph.h.
+struct SectionNodes {
+  NodeIndex entry = 0;
+  NodeIndex exit = 0;
+  NodeIndex own_end = 0;         // [entry, own_end): of its steps, without the compensation
+  NodeIndex end = 0;             // [entry, end): with it
+  std::vector<NodeIndex> gates;  // of all that is in it, elsewhere
+  // What leads into it from outside, by the homes of the nodes: from, to. Those that lead into a
+  // section in it are that section's.
+  std::vector<std::pair<NodeIndex, NodeIndex>> incoming;
+};
+
 struct Machine {
   std::string id;
   std::string description;
@@ -142,6 +160,7 @@ struct Machine {
 
   DefinedAs defined_as;
   std::shared_ptr<const PlanGraph> graph;  // that `nodes` were made of; null: they were written
+  std::vector<SectionNodes> sections;      // as graph->sections
 
   bool IsPlain() const { return std::holds_alternative<PlainMachine>(defined_as); }
   // The plan or action as written; null: it is not one.

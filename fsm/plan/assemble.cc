@@ -19,7 +19,8 @@ class Assembler {
                        .priority = /*mutant action-priority-lost*/ action.priority /*end*/,
                        .runs_on = action.runs_on,
                        .retry = action.retry,
-                       .bounds = action.bounds}));
+                       .bounds = action.bounds,
+                       .dry_run = action.dry_run}));
       if (action.bounds.ready_timeout != Duration::zero()) machine_.ready_ends = true;
     }
   }
@@ -41,6 +42,20 @@ class Assembler {
   std::vector<NodeIndex> After(const Place& place) const;
   void CountWaits();
   void NoteDecisions();
+  // Of sections: which steps are in which, and then which nodes.
+  void FindSections();
+  void NoteSections();
+  // The section that a place's successors are in at least: of a section's exit the one around it.
+  uint32_t Around(uint32_t place) const;
+  // Whether it is in front of a section or behind it.
+  bool IsEnd(uint32_t place) const {
+    if (section_.empty() || section_[place] == kNoSection) return false;
+    const Section& section = graph_.sections[section_[place]];
+    return place == section.entry || place == section.exit();
+  }
+  bool IsCompensation(uint32_t section) const {
+    return section != kNoSection && graph_.sections[section].compensates;
+  }
 
   static Edge To(std::string_view transition, std::vector<NodeIndex> targets) {
     return {std::string(transition), std::move(targets)};
@@ -55,6 +70,7 @@ class Assembler {
   std::vector<std::shared_ptr<const NodeSettings>> settings_;  // of each action
   std::vector<NodeIndex> first_;      // of each place
   std::vector<uint32_t> finalizers_;  // steps with a finalize phase
+  std::vector<uint32_t> section_;     // of each place, the innermost; empty: there are none
   NodeIndex finalize_ = 0;            // the first of their nodes, each followed by its held one
   NodeIndex end_ = 0;
 };
@@ -102,6 +118,21 @@ std::vector<NodeIndex> Assembler::After(const Place& place) const {
   // A step with an `if` may go before this place has led on, so the end waits for both.
   const bool may_pass = std::ranges::all_of(
       place.next, [this](uint32_t next) { return graph_.ifs.contains(graph_.places[next].step); });
+  const auto at = static_cast<size_t>(&place - graph_.places.data());
+  const uint32_t section = section_.empty() ? kNoSection : section_[at];
+  if (may_pass && section != kNoSection) {
+    const uint32_t exit = graph_.sections[section].exit();
+    if (at != exit) {
+      targets.push_back(first_[exit]);
+      return targets;
+    }
+    if (IsCompensation(section)) return targets;  // what it compensates goes on
+    const uint32_t outer = graph_.sections[section].outer;
+    if (outer != kNoSection) {
+      targets.push_back(first_[graph_.sections[outer].exit()]);
+      return targets;
+    }
+  }
   /*mutant end-forgets-failed*/ if (may_pass)
     targets.push_back(finalize_); /*end*/
   return targets;
@@ -114,7 +145,9 @@ void Assembler::AddStart() {
   }
   std::vector<NodeIndex> entries;
   for (size_t i = 0; i < waits.size(); ++i) {
-    if (!waits[i]) entries.push_back(first_[i]);
+    const uint32_t section = section_.empty() ? kNoSection : section_[i];
+    const bool later = IsCompensation(section) && graph_.sections[section].entry == i;
+    if (!waits[i] && !later) entries.push_back(first_[i]);
   }
   if (entries.empty()) entries.push_back(end_);
   Node& start = Add("/start", NodeKind::kGate, Role::kNone, kNoStep);
@@ -160,7 +193,10 @@ void Assembler::AddSpawn(uint32_t step, const std::vector<NodeIndex>& next) {
 }
 
 void Assembler::AddGate(std::string id, uint32_t step, const std::vector<NodeIndex>& next) {
-  const Role role = step == kNoStep ? Role::kNone : Role::kPass;
+  Role role = step == kNoStep ? Role::kNone : Role::kPass;
+  if (step != kNoStep && IsEnd(step)) {
+    role = graph_.sections[section_[step]].entry == step ? Role::kSection : Role::kSectionEnd;
+  }
   Add(std::move(id), NodeKind::kGate, role, step).transitions.push_back(To("ok", next));
 }
 
@@ -229,14 +265,77 @@ void Assembler::NoteDecisions() {
     open.pop_back();
     for (uint32_t place : before[at]) {
       machine_.nodes[first_[place]].announces = true;
-      const bool gate = graph_.places[place].step == UINT32_MAX;
+      const bool gate = graph_.places[place].step == UINT32_MAX || IsEnd(place);
       if (gate && !tells[place]) open.push_back(place);
       if (gate) tells[place] = true;
     }
   }
 }
 
+uint32_t Assembler::Around(uint32_t place) const {
+  const uint32_t section = section_[place];
+  if (section == kNoSection || place != graph_.sections[section].exit()) return section;
+  return graph_.sections[section].outer;
+}
+
+// A gate is in the section of what is before it: nothing outside waits for less than all of one.
+void Assembler::FindSections() {
+  if (graph_.sections.empty()) return;
+  section_.resize(graph_.places.size(), kNoSection);
+  for (uint32_t i = 0; i < graph_.sections.size(); ++i) {  // those inside come later
+    const Section& section = graph_.sections[i];
+    std::fill(section_.begin() + section.entry, section_.begin() + section.end, i);
+  }
+  std::vector<uint32_t> waits(graph_.places.size());
+  for (const Place& place : graph_.places) {
+    for (uint32_t next : place.next) ++waits[next];
+  }
+  std::vector<uint32_t> open;
+  for (uint32_t at = 0; at < waits.size(); ++at) {
+    if (waits[at] == 0) open.push_back(at);
+  }
+  while (!open.empty()) {
+    const uint32_t at = open.back();
+    open.pop_back();
+    const uint32_t around = Around(at);
+    for (uint32_t next : graph_.places[at].next) {
+      const bool gate = graph_.places[next].step == UINT32_MAX;
+      if (gate && LiesIn(graph_, around, section_[next])) section_[next] = around;
+      if (--waits[next] == 0) open.push_back(next);
+    }
+  }
+}
+
+void Assembler::NoteSections() {
+  const auto at = [this](uint32_t step) { return step < first_.size() ? first_[step] : finalize_; };
+  for (const Section& section : graph_.sections) {
+    const uint32_t compensation = section.compensation;
+    SectionNodes& nodes = machine_.sections.emplace_back();
+    nodes.entry = first_[section.entry];
+    nodes.exit = first_[section.exit()];
+    nodes.end = at(section.end);
+    nodes.own_end =
+        compensation == kNoSection ? nodes.end : first_[graph_.sections[compensation].entry];
+  }
+  for (uint32_t place = 0; place < section_.size(); ++place) {
+    const uint32_t end = at(place + 1);
+    for (NodeIndex node = first_[place]; node < end; ++node) {
+      machine_.nodes[node].section = section_[place];
+    }
+    const bool gate = graph_.places[place].step == UINT32_MAX;
+    for (uint32_t in = section_[place]; gate && in != kNoSection; in = graph_.sections[in].outer) {
+      machine_.sections[in].gates.push_back(first_[place]);
+    }
+    for (uint32_t next : graph_.places[place].next) {
+      const uint32_t to = section_[next];
+      if (LiesIn(graph_, section_[place], to)) continue;
+      machine_.sections[to].incoming.emplace_back(first_[place], first_[next]);
+    }
+  }
+}
+
 Machine Assembler::Run() {
+  FindSections();
   Number();
   machine_.nodes.clear();
   machine_.nodes.reserve(end_ + 1);
@@ -246,6 +345,7 @@ Machine Assembler::Run() {
   Add("/end", NodeKind::kFinal, Role::kNone, kNoStep);
   CountWaits();
   if (!graph_.ifs.empty()) NoteDecisions();
+  if (!section_.empty()) NoteSections();
   machine_.start = 0;
   machine_.names.Index(machine_.nodes);
   return std::move(machine_);

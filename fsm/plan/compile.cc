@@ -49,6 +49,7 @@ void KeepPlanners(PlanDraft* draft, PlanNames* names) {
   }
   graph.steps = std::move(planners);
   graph.agents = std::move(agents);
+  graph.sections.clear();
 }
 
 void CheckPaths(PlanDraft* draft) {

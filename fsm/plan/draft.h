@@ -79,6 +79,7 @@ struct Bundle {
   Spot out = PlanOrder::kNone;       // what follows all of it; of lists made when wanted
   Spot empty = PlanOrder::kNone;     // of a list without items: where it would be
   uint32_t group = kNothing;         // in graph.groups, when wanted
+  uint32_t section = kNoSection;     // where it stands
 };
 
 // The spots in front of and behind a part of a flow.
@@ -107,6 +108,7 @@ struct StepDraft {
   std::pair<uint32_t, uint32_t> members;  // of that, when it is more than this step: from, up to
   uint32_t decision = kNothing;           // the step at which its own `if` is decided
   Spot in = PlanOrder::kNone;
+  uint32_t section = kNoSection;  // the innermost around it
   // Names below it are not known and mean the step itself: it was left out, or is a planner that
   // has not been asked yet.
   bool opaque = false;
@@ -117,6 +119,7 @@ struct AfterDraft {
   const Scope* scope = nullptr;
   const FlowNode* node = nullptr;
   Spot in = PlanOrder::kNone;
+  uint32_t section = kNoSection;
 };
 
 // Collects problems, each once, at places in the outermost plan's text.

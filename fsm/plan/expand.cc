@@ -75,8 +75,11 @@ const Symbols& PlanExpander::SymbolsOf(const FlowNode& flow, const Body* whole) 
 }
 
 void PlanExpander::CollectNames(const FlowNode& node, const Body* whole, Symbols* symbols) {
-  for (const FlowNode& child : node.children) CollectNames(child, whole, symbols);
-  if (node.kind != FlowNode::Kind::kStep || node.self_run) return;
+  const bool section = node.kind == FlowNode::Kind::kSection;  // names in it are its own
+  for (const FlowNode& child : node.children) {
+    if (!section) CollectNames(child, whole, symbols);
+  }
+  if (!section && (node.kind != FlowNode::Kind::kStep || node.self_run)) return;
   const bool is_new =
       symbols->slots.emplace(node.name, static_cast<uint32_t>(symbols->names.size())).second;
   if (is_new) symbols->names.push_back(node.name);
@@ -172,7 +175,8 @@ Span PlanExpander::Expand(const FlowNode& node, Scope* scope, bool left_out) {
   Span span = ExpandKind(node, scope, left_out);
   if (!node.after.empty() && !Stopped()) {
     span = NeverEmpty(span);
-    draft_.afters.push_back({{scope->body, &node.written, "after"}, scope, &node, span.in});
+    draft_.afters.push_back(
+        {{scope->body, &node.written, "after"}, scope, &node, span.in, section_});
   }
   --depth_;
   return span;
@@ -180,6 +184,7 @@ Span PlanExpander::Expand(const FlowNode& node, Scope* scope, bool left_out) {
 
 Span PlanExpander::ExpandKind(const FlowNode& node, Scope* scope, bool left_out) {
   if (node.kind == FlowNode::Kind::kForEach) return ExpandForEach(node, scope, left_out);
+  if (node.kind == FlowNode::Kind::kSection) return ExpandSection(node, scope, left_out);
   if (node.kind == FlowNode::Kind::kStep) {
     return node.self_run ? ExpandSelf(node, scope, left_out) : ExpandStep(node, scope, left_out);
   }
@@ -236,7 +241,7 @@ Span PlanExpander::ExpandItems(const FlowNode& node, std::string_view items, Sco
   std::vector<uint32_t> lists;
   for (std::string_view name : symbols.names) {
     lists.push_back(static_cast<uint32_t>(draft_.bundles.size()));
-    draft_.bundles.push_back({.kind = Bundle::Kind::kList});
+    draft_.bundles.push_back({.kind = Bundle::Kind::kList, .section = section_});
     SetEntity(scope, name, {Entity::Kind::kBundle, lists.back()});
   }
   const std::string_view kept = KeepList(node, items);
@@ -287,6 +292,7 @@ uint32_t PlanExpander::AddStep(Step::Kind kind, std::string path, std::string of
   step.kind = kind;
   step.action = action;
   draft.in = index;
+  draft.section = section_;
   draft_.steps.push_back(std::move(draft));
   return index;
 }
@@ -432,7 +438,8 @@ Span PlanExpander::ExpandPlan(const FlowNode& node, Scope* scope, std::string pa
     inner->decision = span.in;
   }
   const auto bundle = static_cast<uint32_t>(draft_.bundles.size());
-  draft_.bundles.push_back({.kind = Bundle::Kind::kPlan, .scope = inner, .out = span.out});
+  draft_.bundles.push_back(
+      {.kind = Bundle::Kind::kPlan, .scope = inner, .out = span.out, .section = section_});
   SetEntity(scope, node.name, {Entity::Kind::kBundle, bundle});
   return span;
 }
@@ -453,10 +460,19 @@ Span PlanExpander::ExpandAction(Task task, Entity* entity) {
       AddStep(form.run || unplanned || (form.planner && draft_.Defining()) ? Step::Kind::kWork
                                                                            : Step::Kind::kPass,
               task.path, task.of, ActionOf(form, task), std::move(draft));
-  draft_.graph.steps[step].finalize = form.finalize;
+  // A compensation mostly does not run, and is over long before the finalize phases.
+  draft_.graph.steps[step].finalize =
+      form.finalize && CompensationAround(draft_.graph, section_) == kNoSection;
   *entity = {Entity::Kind::kStep, step};
   Span span = {step, step};
   if (form.planner) draft_.graph.depends_on_params = true;
+  if (form.planner && section_ != kNoSection) {
+    draft_.problems.Add(task.where,
+                        {.message = "a worker plans the action " + Quoted(task.action) +
+                                    ", which cannot be in a section: what is tried again as a "
+                                    "whole has to be known before it begins",
+                         .about = {std::string(task.action)}});
+  }
   if (unplanned) {
     draft_.unplanned.push_back(step);
   } else if (asks) {
@@ -523,7 +539,8 @@ Span PlanExpander::ExpandSelf(const FlowNode& node, Scope* scope, bool left_out)
     return {};
   }
   if (body.self_placed || scope->numbers != "" || scope->planner == kNothing) {
-    Fail(node, *scope, "self", "'self' can stand only once, and not in a for_each");
+    Fail(node, *scope, "self",
+         "'self' can stand only once, and neither in a for_each nor in a section");
     return {};
   }
   body.self_placed = true;
@@ -568,6 +585,9 @@ Span PlanExpander::AddSubscribers(const Task& task, Entity trigger, uint32_t ste
     const uint32_t first = static_cast<uint32_t>(draft_.steps.size());
     Entity entity;
     const Span beside = ExpandAction(std::move(subscriber), &entity);
+    if (section_ != kNoSection && !beside.empty()) {
+      draft_.order.AddEdge(beside.out, draft_.graph.sections[section_].exit());
+    }
     if (first < draft_.steps.size() && ReadsTriggersOutput(*draft_.steps[first].input)) continue;
     if (in == PlanOrder::kNone) in = draft_.order.AddGate();
     /*mutant subscriber-waits-for-nothing*/ draft_.order.AddEdge(in, beside.in); /*end*/

@@ -48,6 +48,13 @@ class PlanExpander {
   // The span with a step in front that decides whether what is between is run: the steps from
   // number `first` on. It takes the path `path`.
   Span Decided(const FlowNode& node, Scope* scope, std::string path, uint32_t first, Span span);
+  // expand_section.cc
+  Span ExpandSection(const FlowNode& node, Scope* scope, bool left_out);
+  Span ExpandInSection(const FlowNode& flow, Scope* scope, const FlowNode& node,
+                       const std::string& path, const std::string& of);
+  uint32_t AddSection(const FlowNode& node, Scope* scope, const std::string& path,
+                      const std::string& of);
+  void CheckSize(const FlowNode& node, const Scope& scope, std::string_view what, uint32_t section);
   Span ExpandSelf(const FlowNode& node, Scope* scope, bool left_out);
 
   Span ExpandAction(Task task, Entity* entity);
@@ -81,6 +88,7 @@ class PlanExpander {
   PlanDraft& draft_;
   PlanNames& names_;
   StepActions& actions_;
+  uint32_t section_ = kNoSection;  // the innermost around what is expanded
   std::map<std::string, std::vector<const ActionSource*>, std::less<>> subscribers_;
   std::map<const FlowNode*, std::string_view> lists_;  // the last of each for_each
   size_t depth_ = 0;

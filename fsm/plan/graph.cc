@@ -27,4 +27,11 @@ std::vector<uint32_t> ReadersOf(const PlanGraph& graph, uint32_t step) {
   return readers;
 }
 
+uint32_t CompensationAround(const PlanGraph& graph, uint32_t section) {
+  while (section != kNoSection && !graph.sections[section].compensates) {
+    section = graph.sections[section].outer;
+  }
+  return section;
+}
+
 }  // namespace dfsmr

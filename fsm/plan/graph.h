@@ -30,6 +30,7 @@ struct StepAction {
   Weights weight;
   std::vector<std::string> middleware;  // outermost first
   RunsOn runs_on;                       // as written
+  DryRunRule dry_run;
   Schema input;
   Schema output;
 };
@@ -55,7 +56,8 @@ struct StepIf {
 // In its templates references are compiled: `${#12.output.ip}` is the output of step 12,
 // `${@3.output[1]}` that of group 3; `params`, `instance` and what cannot be known before it is
 // handed out stay as written. In a planner's input references to outputs are text, `$${a.output}`,
-// for its worker to pass on.
+// for its worker to pass on. A compensation refers to what it compensates, and to all else that is
+// outside of it, by `${###12.output.id}` and `${@@@3.output}`: null for what is not there.
 struct Step {
   enum class Kind : uint8_t {
     kWork,   // a worker runs it
@@ -97,6 +99,21 @@ struct Place {
   std::vector<uint32_t> next;  // places that wait for this one, each once
 };
 
+// Steps that are tried again as a whole, or what compensates them. Its steps are numbered without a
+// gap: the one in front of the others, which has its path; the one behind them; the others; those
+// of its compensation.
+struct Section {
+  uint32_t entry = 0;           // a kPass step, as is the next one, behind the others
+  uint32_t end = 0;             // after the last of its steps, compensation included
+  uint32_t outer = kNoSection;  // the section that it is in; of a compensation: that it compensates
+  uint32_t compensation = kNoSection;
+  bool compensates = false;  // it is a compensation: it has no tries of its own
+  bool rescue = false;       // rescue: compensate
+  RetryPolicy retry;
+
+  uint32_t exit() const { return entry + 1; }
+};
+
 struct PlanGraph {
   bool planning = false;  // holds only planners' steps: what they say is to be compiled next
   std::vector<StepAction> actions;
@@ -107,6 +124,7 @@ struct PlanGraph {
   std::map<uint32_t, LimitAsks> limits;        // by step: that its run asks for
   std::map<uint32_t, StepIf> ifs;              // by step
   std::map<uint32_t, std::string> agents;      // by step: the agent it is for, a template
+  std::vector<Section> sections;               // by entry, ascending
 
   // Of the instance as a whole, from its plan; templates over params and instance.id.
   std::string label;  // a JSON string; empty: none
@@ -124,5 +142,14 @@ struct PlanGraph {
 // The steps that need the output of this one, by itself or as part of a group: each once,
 // ascending.
 std::vector<uint32_t> ReadersOf(const PlanGraph& graph, uint32_t step);
+// Whether the section `inner` is `outer`, or in it. kNoSection is around all.
+inline bool LiesIn(const PlanGraph& graph, uint32_t inner, uint32_t outer) {
+  if (outer == kNoSection) return true;
+  if (inner == kNoSection) return false;
+  const uint32_t at = graph.sections[inner].entry;
+  return graph.sections[outer].entry <= at && at < graph.sections[outer].end;
+}
+// The innermost compensation that the section is, or is in; kNoSection: none.
+uint32_t CompensationAround(const PlanGraph& graph, uint32_t section);
 
 }  // namespace dfsmr

@@ -83,6 +83,7 @@ void OverrideKeys(const ActionSource& own, ActionSource* action) {
   Override(own.limits, &action->limits);
   Override(own.on_conflict, &action->on_conflict);
   Override(own.runs_on, &action->runs_on);
+  Override(own.dry_run, &action->dry_run);
   Override(own.subscribes_to, &action->subscribes_to);
   Override(own.with, &action->with);
 }

@@ -62,8 +62,9 @@ std::string JoinKeys(std::span<const std::string_view> keys) {
   return text;
 }
 
-// "##12" of "#12": the name of a step in a lenient reference.
+// "##12" of "#12": the name of a step in a lenient reference; "###12" in one of a compensation.
 std::string Doubled(const std::string& number) { return number.substr(0, 1) + number; }
+std::string Tripled(const std::string& number) { return Doubled(Doubled(number)); }
 
 // The number that a key is, as for_each writes it.
 std::optional<size_t> Number(std::string_view key) {
@@ -269,6 +270,23 @@ Spot PlanNames::OutOf(const Entity& entity) {
   return bundle.out;
 }
 
+uint32_t PlanNames::SectionOf(const Entity& entity) const {
+  if (entity.kind == Entity::Kind::kNone) return kNoSection;
+  return entity.kind == Entity::Kind::kStep ? draft_.steps[entity.index].section
+                                            : draft_.bundles[entity.index].section;
+}
+
+Spot PlanNames::WaitFor(const Entity& entity, uint32_t from) {
+  const PlanGraph& graph = draft_.graph;
+  uint32_t section = SectionOf(entity);
+  if (!LiesIn(graph, section, CompensationAround(graph, from))) return PlanOrder::kNone;
+  Spot out = OutOf(entity);
+  for (; !LiesIn(graph, from, section); section = graph.sections[section].outer) {
+    out = graph.sections[section].exit();
+  }
+  return out;
+}
+
 uint32_t PlanNames::GroupOf(uint32_t index) {
   if (draft_.bundles[index].group != kNothing) return draft_.bundles[index].group;
   const auto group = static_cast<uint32_t>(draft_.graph.groups.size());
@@ -307,7 +325,9 @@ std::optional<std::string> PlanNames::OutputOf(const Entity& entity, std::string
   reader->found_output = true;
   if (reader->step == kNothing || reader->planner) return std::nullopt;
   const uint32_t waiter = reader->waiter == kNothing ? reader->step : reader->waiter;
-  draft_.order.AddEdge(OutOf(entity), draft_.steps[waiter].in);
+  const Spot before = WaitFor(entity, draft_.steps[waiter].section);
+  const bool compensates = before == PlanOrder::kNone;
+  if (!compensates) draft_.order.AddEdge(before, draft_.steps[waiter].in);
   if (reader->lenient && !path.starts_with("output")) {
     return "\"${" + Doubled(NumberOf(entity)) + "." + std::string(path) + "}\"";
   }
@@ -318,6 +338,7 @@ std::optional<std::string> PlanNames::OutputOf(const Entity& entity, std::string
   const bool group = read.kind == Entity::Kind::kBundle;
   const uint32_t index = group ? GroupOf(read.index) : read.index;
   const std::string number = (group ? "@" : "#") + std::to_string(index);
+  if (compensates) return "\"${" + Tripled(number) + "." + std::string(path) + "}\"";
   // What it refers to need not succeed: so this step is not skipped with it.
   if (/*mutant lenient-reader-skipped*/ reader->lenient /*end*/) {
     return "\"${" + Doubled(number) + "." + std::string(path) + "}\"";
@@ -516,8 +537,9 @@ std::string PlanNames::StepNamed(const std::string& name, const Scope& scope, co
         where, Quoted(name) + " is the step itself; its 'if' is decided before it " + "runs");
     return "";
   }
-  /*mutant if-waits-for-nothing*/ draft_.order.AddEdge(OutOf(found->entity),
-                                                       draft_.steps[reader.step].in); /*end*/
+  const Spot before = WaitFor(found->entity, draft_.steps[reader.step].section);
+  /*mutant if-waits-for-nothing*/ if (before != PlanOrder::kNone)
+    draft_.order.AddEdge(before, draft_.steps[reader.step].in); /*end*/
   return NumberOf(found->entity);
 }
 
@@ -540,10 +562,12 @@ void PlanNames::CompileAfter(const AfterDraft& after) {
     if (!found) {
       draft_.problems.Add(after.where, UnknownName(*after.scope, keys, false));
     } else if (found->entity.kind != Entity::Kind::kNone) {
-      /*mutant only-last-after*/ before.push_back(OutOf(found->entity)); /*end*/
+      const Spot spot = WaitFor(found->entity, after.section);
+      /*mutant only-last-after*/ if (spot != PlanOrder::kNone)
+        before.push_back(spot); /*end*/
     }
   }
-  draft_.order.AddList(before, after.in);
+  if (!before.empty()) draft_.order.AddList(before, after.in);
 }
 
 void PlanNames::CheckCall(const Scope& nested) {

@@ -110,6 +110,10 @@ class PlanNames {
   bool Afford(size_t bytes, Cost* cost);
 
   Spot OutOf(const Entity& entity);
+  // What is waited for in the section `from` by a reference to the entity: outside of a section all
+  // of it. kNone: nothing, since a compensation refers to what is outside of it as that is.
+  Spot WaitFor(const Entity& entity, uint32_t from);
+  uint32_t SectionOf(const Entity& entity) const;
   uint32_t GroupOf(uint32_t bundle);
   void NoteReader(const Entity& entity, uint32_t step);
   // `message` says what is wrong with the reference.

@@ -91,6 +91,7 @@ struct ActionSource {
   std::optional<LimitAsks> limits;        // from `limit` or `singleton`
   std::optional<OnConflict> on_conflict;  // of a singleton; it may be inherited without this
   std::optional<RunsOn> runs_on;
+  std::optional<DryRunRule> dry_run;
   std::optional<std::vector<std::string>> subscribes_to;
   std::optional<std::string> with;       // a subscriber's input, a template
   MiddlewareSource middleware;
@@ -106,7 +107,7 @@ struct SpawnSource {
 };
 
 struct FlowNode {
-  enum class Kind : uint8_t { kStep, kSequence, kConcurrence, kForEach };
+  enum class Kind : uint8_t { kStep, kSequence, kConcurrence, kForEach, kSection };
   Kind kind = Kind::kConcurrence;
   Written written;
 
@@ -114,13 +115,17 @@ struct FlowNode {
   std::string when;                // a template, as JSON text; empty: always
   std::vector<std::string> after;  // names of steps
 
-  // Blocks: their parts. kForEach: its body, one.
+  // Blocks: their parts. kForEach: its body, one. kSection: its body and, if it has one, what
+  // compensates that.
   std::vector<FlowNode> children;
 
   // kForEach.
   std::string items;        // a template, as JSON text: a reference, or a list
   std::string as = "item";
   bool sequential = false;  // sequence: {for_each: …}
+
+  // kSection; its name and its rescue (kFail: compensate) stand with those of steps.
+  RetryPolicy retry;
 
   // kStep.
   ConditionPtr condition;  // its `if`; null: none

@@ -16,7 +16,7 @@ bool GivesNothing(const ActionSource& own) {
          own.timeout.empty() && !own.retry && !own.run_timeout && !own.ready_timeout &&
          !own.abandon_after && !own.poll && !own.rescue && own.rescue_from.empty() && !own.weight &&
          !own.input && !own.output && !own.limits && !own.on_conflict && !own.runs_on &&
-         own.middleware.empty();
+         !own.dry_run && own.middleware.empty();
 }
 
 // All of a StepAction as text: equal for equal ones.
@@ -68,6 +68,8 @@ std::string ContentOf(const StepAction& action) {
   for (const std::string& name : action.middleware) content.Add(name);
   content.Add(action.input.text).Add(action.output.text).Add(action.runs_on.agent);
   for (const std::string& word : action.runs_on.capabilities) content.Add(word);
+  content.Add(action.dry_run.worker ? "worker" : action.dry_run.transition);
+  content.Add(action.dry_run.output);
   return std::move(content).Take();
 }
 
@@ -89,6 +91,7 @@ StepAction StepActionOf(const ActionSource& action, std::vector<std::string>* pr
   made.poll = action.poll;
   if (action.rescue) made.rescue = *action.rescue;
   if (action.runs_on) made.runs_on = *action.runs_on;
+  if (action.dry_run) made.dry_run = *action.dry_run;
   if (action.weight) made.weight = *action.weight;
   if (action.input) made.input = *action.input;
   if (action.output) made.output = *action.output;

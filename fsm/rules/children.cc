@@ -25,7 +25,8 @@ bool AwaitsChild(const Instance& parent, const Instance& child) {
   const auto slot = parent.tokens.SlotOfHome(child.parent_step->home);
   if (!slot) return false;
   const Token& token = parent.tokens[*slot];
-  return Awaits(token) && token.step->children->generation == child.parent_step->generation;
+  if (!Awaits(token) || token.step->children->cancelled_all) return false;
+  return token.step->children->generation == child.parent_step->generation;
 }
 
 bool WantsChildren(const Instance& instance, const Token& token) {
@@ -66,14 +67,16 @@ void JudgeChildren(Scene& scene, uint64_t visit) {
   const bool spawn = home.role == Role::kSpawn;
   if (!spawn && token.node == token.home) return;  // it waits for its next try, which asks again
   const uint64_t failed = children.failed + children.paused;
-  if (instance.Cancelling()) {
+  const bool ends = EndsAround(scene, token.home);
+  if (instance.Cancelling() || ends) {
     if (children.paused > 0) return;  // they are told of the cancel, and stop
+    if (spawn && ends) return DropStep(scene, visit);
     if (spawn) instance.tokens.Leave(*slot);
   } else if (failed > 0) {
     std::string why = std::to_string(failed) + " of " + std::to_string(children.total) +
                       (children.total == 1 ? " child" : " children") + " failed";
     if (!children.error.empty()) why += "; " + children.error;
-    GiveUp(scene, *slot, why, {"error", {}, {}});
+    GiveUp(scene, *slot, {.error = why, .kind = {}}, {"error", {}, {}});
   } else if (spawn) {
     const size_t first = scene.events.size();
     const std::string output = OutputOf(children);
@@ -182,6 +185,25 @@ void RestartedUpTo(Scene& scene, uint64_t visit, uint64_t number) {
   children.restart_at = 0;
   JudgeChildren(scene, visit);
   JudgeSteps(scene);
+}
+
+void KeepChildren(Scene& scene, const Token& token) {
+  if (!token.step) return;
+  uint64_t next = token.step->next_child;
+  if (token.step->children) {
+    next = std::max(next, token.step->children->first + token.step->children->started);
+  }
+  if (next > FirstChildOf(scene, token.home)) {
+    scene.instance.tokens.Keep(token.home).next_child = next;
+  }
+}
+
+uint64_t FirstChildOf(const Scene& scene, NodeIndex home) {
+  const uint64_t first = scene.instance.plan->first_child;
+  if (scene.machine.nodes[home].section == kNoSection) return first;
+  const Keepsake* kept = scene.instance.tokens.KeptAt(home);
+  return /*mutant children-of-tries-clash*/ kept ? std::max(first, kept->next_child)
+                                                 : first /*end*/;
 }
 
 }  // namespace dfsmr::rules

@@ -263,7 +263,7 @@ const Claim& TakeClaim(Scene& scene, Token& token, ClaimArgs args) {
   claim.deadline = args.deadline;
   claim.session = args.session;
   claim.operation = std::move(args.operation);
-  claim.retry = token.TimedOutBefore();
+  claim.retry = !scene.instance.dry_run && token.TimedOutBefore();
   token.state = TokenState::kClaimed;
   if (!args.limits.empty()) {
     if (!token.limits) token.limits = TokenLimits();
@@ -416,19 +416,30 @@ Result<Extension> Extend(Scene& scene, const ClaimRef& of, Timestamp deadline,
   return Extension{claim->deadline, scene.instance.Cancelling()};
 }
 
+namespace {
+
+bool Unbegun(const Claim& claim) { return claim.Live() && !claim.Begun(); }
+
+}  // namespace
+
 void TakeBackUnbegun(Scene& scene) {
   Instance& instance = scene.instance;
   if (instance.tokens.Count(TokenState::kClaimed) == 0) return;
-  const auto unbegun = [](const Claim& claim) { return claim.Live() && !claim.Begun(); };
-  for (uint64_t visit : VisitsWith(instance, [&](const Token& token) {
-         return token.state == TokenState::kClaimed && std::ranges::any_of(token.claims, unbegun);
+  for (uint64_t visit : VisitsWith(instance, [](const Token& token) {
+         return token.state == TokenState::kClaimed && std::ranges::any_of(token.claims, Unbegun);
        })) {
-    Token& token = *instance.tokens.FindMutable(visit);
-    for (Claim& claim : token.claims) {
-      if (unbegun(claim)) Withdraw(scene, token, claim);
-    }
-    FreeIfUnclaimed(scene, visit);
+    TakeBackUnbegunOf(scene, visit);
+    DropIfCancelled(scene, visit);
   }
+}
+
+void TakeBackUnbegunOf(Scene& scene, uint64_t visit) {
+  Token& token = *scene.instance.tokens.FindMutable(visit);
+  if (token.state != TokenState::kClaimed) return;
+  for (Claim& claim : token.claims) {
+    if (Unbegun(claim)) Withdraw(scene, token, claim);
+  }
+  if (!token.HasLiveClaim()) token.state = TokenState::kReady;  // its place in line stays
 }
 
 void LoseClaim(Scene& scene, uint64_t visit, ClaimId id, bool for_good) {

@@ -115,6 +115,8 @@ void KeepCheckpoint(Token& token, const std::string& checkpoint);
 // The work of a claim has ended, and nobody says how: it is ready again, unless it runs at most
 // once. False: the claim is void.
 bool EndUntold(Scene& scene, uint64_t visit, ClaimId id);
+// Claims of a visit that have not begun go back.
+void TakeBackUnbegunOf(Scene& scene, uint64_t visit);
 // Runs a claimed visit again: its claims are void, whatever became of their workers.
 void Rerun(Scene& scene, uint64_t visit);
 
@@ -164,6 +166,8 @@ Result<size_t> StepSlot(const Scene& scene, const std::string& node);
 // Whether a plan that is stuck may go on: it gave its limits' keys back when it paused.
 Result<Ok> MayGoOn(const Scene& scene);
 void CancelSteps(Scene& scene);
+// Tells a step that has begun to end. False: it has not, and may be dropped.
+bool TellToEnd(Scene& scene, size_t slot);
 // Removes a token that nobody works on any more when the instance is being cancelled.
 void DropIfCancelled(Scene& scene, uint64_t visit);
 // To be called after any change to the tokens: pauses, resumes or stops the instance as they say.
@@ -191,6 +195,9 @@ inline constexpr std::string_view kWaitsItsTurn = "limits have no room for it; i
 
 // Goes on, or is held, once all children that the token waits for have ended.
 void JudgeChildren(Scene& scene, uint64_t visit);
+// What a step's token knows of its children, for the next try of its section.
+void KeepChildren(Scene& scene, const Token& token);
+uint64_t FirstChildOf(const Scene& scene, NodeIndex home);
 
 // settle.cc --------------------------------------------------------------------------------------
 
@@ -200,7 +207,6 @@ bool Decide(Scene& scene, uint32_t step);
 // Those that are to be decided because of that are on the plan's open way: see WalkOn.
 void Announce(Scene& scene, NodeIndex home);
 // An entry of the plan's open way that stands for the decision of this node's `if`.
-inline constexpr uint32_t kDecision = UINT32_MAX;
 inline OpenEdge ToDecide(NodeIndex node) {
   return {
       .from = node, .owner = node, .edge = kDecision, .next = 0, .transition = {}, .client = {}};
@@ -215,12 +221,69 @@ void RunOut(Scene& scene, size_t slot);
 // Whether the plan is to be paused though others could go on.
 bool OutOfPatience(Scene& scene);
 
+// phases.cc --------------------------------------------------------------------------------------
+
+// What a node's phase counts in the progress.
+double WeightOf(const Scene& scene, const Node& home);
+// Ends a phase of a step: it counts in full. When it is skipped, the steps that need its output are
+// skipped, too.
+void EndPhase(Scene& scene, const Node& home, NodeIndex index, Ended ended);
+// Leaves out a phase that has not begun, because of what happened in this section. It counts as
+// done.
+void LeaveOut(Scene& scene, NodeIndex home, uint32_t section);
+// A step was skipped, because of what happened in this section: so are its finalize phase and all
+// that need its output, in their turn. Those outside of the section are skipped when it is over.
+// Those in `over` have been.
+void SkipReaders(Scene& scene, uint32_t of, uint32_t section, uint32_t over = kNoSection);
+// A step was skipped, but not by its `if`.
+void NoteSkipped(Scene& scene, const Node& home);
+
+// sections.cc ------------------------------------------------------------------------------------
+
+// How the section stands; a default one when nothing has happened to it.
+const SectionState& StateOf(const Scene& scene, uint32_t section);
+SectionState& ChangeState(Scene& scene, uint32_t section);
+// Whether a section that the place is in ends, so that nothing in it is tried again or leads on.
+bool EndsAround(const Scene& scene, NodeIndex home);
+// Whether a section that the place is in keeps it from being reached: it ends, or is held, or
+// begins anew.
+bool KeptShut(const Scene& scene, NodeIndex node);
+// Notes that an arrow from outside leads into a section.
+void NoteCrossing(Scene& scene, NodeIndex from, NodeIndex to);
+// The step held at `slot` has failed for good. True: a section that it is in takes it up, and
+// begins anew or is compensated; what is to be done is on the plan's open way.
+bool SectionTakes(Scene& scene, size_t slot, const Failure& failure);
+// Takes a step away that is not done, since its section ends.
+void DropStep(Scene& scene, uint64_t visit);
+// A step's phase has ended; its section may have, too.
+void CheckSectionsOf(Scene& scene, NodeIndex home);
+// Sections whose last step has ended are compensated, those that were are begun anew or held.
+void JudgeSections(Scene& scene);
+// The plan was stopped, and goes on: sections that were ending end what has begun anew.
+void GoOnWithSections(Scene& scene);
+// kSweep and kReset on the plan's open way. True: it is done.
+bool SweepSome(Scene& scene, OpenEdge& edge);
+bool ResetSome(Scene& scene, OpenEdge& edge);
+// Whether a section may begin, after it was reset: what is before it has led on.
+bool MayBegin(const Scene& scene, NodeIndex entry);
+// The walk has passed the gate behind a section, or behind a compensation.
+void PassedSection(Scene& scene, const Node& exit);
+// The time between two tries is over.
+void BeginSection(Scene& scene, size_t slot);
+// Tries the held section at `slot` again, or skips it.
+void LeaveHeldSection(Scene& scene, size_t slot, SectionState::Then then,
+                      const std::string& client);
+// The section that a call names by `node` while no token stands in front of it.
+std::optional<uint32_t> SectionNamed(const Scene& scene, const std::string& node);
+Result<Answer> ReportSection(Scene& scene, uint32_t section, const ReportArgs& args);
+
 // moves.cc ---------------------------------------------------------------------------------------
 
 // Goes on along the plan's open way, at most scene.portion nodes far.
 void WalkOn(Scene& scene);
-// What a node's phase counts in the progress.
-double WeightOf(const Scene& scene, const Node& home);
+// Opens a gate that has been open before. Its event says that it was left for itself.
+void OpenAgain(Scene& scene, NodeIndex gate, NodeIndex from, const std::string& transition,
+               const std::string& client);
 // Removes the token at `slot`, whose phase has ended, and goes on along `edge`. Answers the nodes
 // that were entered, the first hundred of them.
 std::vector<std::string> LeadOn(Scene& scene, size_t slot, const Edge& edge, bool skipped,
@@ -233,7 +296,7 @@ void Wake(Scene& scene, size_t slot, const std::string& event, const std::string
           const std::string& client);
 void Hold(Scene& scene, size_t slot, const std::string& error, const Led& led);
 // The step at `slot` has failed for good: held, skipped by its rescue, or removed in a cancel.
-void GiveUp(Scene& scene, size_t slot, const std::string& error, const Led& led);
+void GiveUp(Scene& scene, size_t slot, const Failure& failure, const Led& led);
 // Leaves the failed step at `slot` out, and goes on without it. To conditions it has failed when
 // its own rescue skips it, and was skipped when a caller does.
 void SkipHeld(Scene& scene, size_t slot, const std::string& client,

@@ -142,6 +142,13 @@ struct OpenEdge {
   friend bool operator==(const OpenEdge&, const OpenEdge&) = default;
 };
 
+// In the place of an edge's number: something else to be done on the way, at the gate `owner`.
+inline constexpr uint32_t kDecision = UINT32_MAX;   // the `if` of a node is to be decided
+inline constexpr uint32_t kSweep = UINT32_MAX - 1;  // the steps of a section are told to end
+inline constexpr uint32_t kReset = UINT32_MAX - 2;  // they are put back to where nothing had begun
+inline constexpr uint32_t kBegin = UINT32_MAX - 3;  // they, or their compensation, begin
+inline constexpr uint32_t kFirstDeed = kBegin;      // this and all above are no edges
+
 inline constexpr std::string_view kOwnGraph = "own";
 
 // What only an instance of a plan has.
@@ -201,6 +208,13 @@ struct InstanceLimits {
   friend bool operator==(const InstanceLimits&, const InstanceLimits&) = default;
 };
 
+// What only an instance of a dry run has.
+struct DryRun {
+  // Of nodes whose answer is for some visits only: for how many it was given.
+  std::vector<std::pair<std::string, uint64_t>> given;
+  friend bool operator==(const DryRun&, const DryRun&) = default;
+};
+
 // The step of `parent` that started an instance and waits for it.
 struct ParentStep {
   NodeIndex home = kNoNode;
@@ -243,6 +257,7 @@ struct Instance {
   Boxed<ParentStep> parent_step;  // null: no step waits for it
   Boxed<Provenance> provenance;
   Boxed<InstanceLimits> limits;  // null: it asked for none
+  Boxed<DryRun> dry_run;         // null: what it does is real
 
   // The history's index: numbers of this instance's records in the feed. Full pages are rows of
   // their own; this is the page being filled. storage/rows/keys.h says more.
@@ -267,6 +282,8 @@ struct Spec {
   std::map<std::string, std::string> labels;
   std::string client;
   std::string flow;  // sent with Start: YAML or JSON text
+  // Of a dry run: what the server reports at nodes and steps, as it was sent; see DryAnswer.
+  std::map<std::string, std::string> dry_answers = {};
   uint64_t first_seq = 0;  // seq of its start in the feed; 0: from before this was noted
   ClaimId born_after;      // the last claim that was made before it; none: as with first_seq
   friend bool operator==(const Spec&, const Spec&) = default;
@@ -299,6 +316,7 @@ struct Event {
     std::string outcome;     // kOccurred
     std::string occurrence;  // kOccurred: its id
     uint32_t depth = 0;      // in a chain of change triggers
+    bool dry_run = false;    // of an instance that is a dry run
     friend bool operator==(const About&, const About&) = default;
   };
   Boxed<About> about;

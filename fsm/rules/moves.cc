@@ -9,14 +9,6 @@
 
 namespace dfsmr::rules {
 
-double WeightOf(const Scene& scene, const Node& node) {
-  if (node.role != Role::kRun && node.role != Role::kSpawn && node.role != Role::kFinalize) {
-    return 0;
-  }
-  const PlanGraph& graph = *scene.machine.graph;
-  const Weights& weight = graph.actions[graph.steps[node.step].action].weight;
-  return node.role == Role::kFinalize ? weight.finalize : weight.run;
-}
 namespace {
 
 constexpr size_t kNamed = 100;  // nodes that an answer names
@@ -46,6 +38,7 @@ class Walk {
 
  private:
   void Step();
+  void Do();
   bool Opens(const Arrow& arrow, const Node& node);
   bool OpensDecision(const Node& node, NodeIndex index);
   void DecideEarly(NodeIndex index);
@@ -93,11 +86,7 @@ void Walk::GoOn() {
 
 void Walk::Step() {
   OpenEdge& edge = open_.front();
-  if (edge.edge == kDecision) {
-    const NodeIndex decides = edge.owner;
-    open_.pop_front();
-    return DecideEarly(decides);
-  }
+  if (edge.edge >= kFirstDeed) return Do();
   const std::vector<NodeIndex>& targets =
       scene_.machine.nodes[edge.owner].transitions[edge.edge].targets;
   led_.client = edge.client;
@@ -106,10 +95,32 @@ void Walk::Step() {
   Arrive(arrow);
 }
 
+// What is first on the way and no edge.
+void Walk::Do() {
+  OpenEdge& deed = open_.front();
+  if (deed.edge == kSweep && !SweepSome(scene_, deed)) return;
+  if (deed.edge == kReset && !ResetSome(scene_, deed)) return;
+  const OpenEdge done = std::move(deed);
+  open_.pop_front();
+  led_.client = done.client;
+  if (done.edge == kDecision) return DecideEarly(done.owner);
+  if (done.edge == kBegin && MayBegin(scene_, done.owner)) {
+    Arrive({done.owner, done.from, done.transition, /*again=*/true});
+  }
+  TakeOpen();
+}
+
 void Walk::Arrive(const Arrow& arrow) {
   Instance& instance = scene_.instance;
   const Node& node = scene_.machine.nodes[arrow.to];
-  const bool opens = !instance.Cancelling() && (arrow.again || Opens(arrow, node));
+  const bool in_section = node.section != kNoSection;
+  const bool crosses = in_section && arrow.from != kNoNode && !instance.Cancelling();
+  if (crosses) NoteCrossing(scene_, arrow.from, arrow.to);
+  const bool shut =
+      in_section && /*mutant shut-section-entered*/ KeptShut(scene_, arrow.to) /*end*/;
+  const bool opens = !instance.Cancelling() && !shut && (arrow.again || Opens(arrow, node));
+  // It counts for the next try, also when the place has been put back already.
+  if (crosses && shut && node.waits_for > 1) instance.tokens.Arrive(arrow.to);
   Event& event = Emit(scene_, ChangeKind::kTransitioned);
   if (arrow.from != kNoNode) event.prev_node = scene_.machine.nodes[arrow.from].id;
   event.node = node.id;
@@ -143,7 +154,7 @@ void Walk::Stand(const Node& node, NodeIndex index, uint64_t visit) {
   token.available_at = scene_.now;
   token.state = TokenState::kReady;
   StepState step;
-  step.next_child = scene_.instance.plan->first_child;
+  step.next_child = FirstChildOf(scene_, node.home);
   step.tries_limit = node.settings->retry.limit;
   if (node.role == Role::kSpawn) {
     token.state = TokenState::kWaiting;
@@ -151,7 +162,7 @@ void Walk::Stand(const Node& node, NodeIndex index, uint64_t visit) {
     step.start_time = scene_.now;
     ChildCounts children;
     children.generation = visit;
-    children.first = scene_.instance.plan->first_child;
+    children.first = step.next_child;
     children.concurrency = scene_.machine.graph->spawns.at(node.step).concurrency;
     step.children = std::move(children);
   }
@@ -208,6 +219,7 @@ void Walk::DecideEarly(NodeIndex index) {
   Instance& instance = scene_.instance;
   const Settling* settling = instance.tokens.SettlingOf(index);
   if (settling && settling->decision != Settling::Decision::kOpen) return;
+  if (KeptShut(scene_, index)) return;
   const Node& node = scene_.machine.nodes[index];
   Event& event = Emit(scene_, ChangeKind::kTransitioned);
   event.node = node.id;
@@ -216,59 +228,6 @@ void Walk::DecideEarly(NodeIndex index) {
   const uint64_t visit = event.visit = ++instance.last_visit;
   if (entered_.size() < kNamed) entered_.push_back(node.id);
   Decided(node, index, visit);
-}
-
-// Leaves out a phase that has not begun. It counts as done.
-void LeaveOut(Scene& scene, NodeIndex home) {
-  if (scene.instance.tokens.Doomed(home)) return;
-  scene.instance.tokens.Doom(home);
-  scene.instance.plan->done_weight += WeightOf(scene, scene.machine.nodes[home]);
-}
-
-// A step was skipped: so are its finalize phase and all that need its output, in their turn. They
-// are marked now and passed when the walk reaches them, so that the order holds.
-void SkipReaders(Scene& scene, uint32_t of) {
-  const Machine& machine = scene.machine;
-  std::vector<uint32_t> skipped{of};
-  while (!skipped.empty()) {
-    const uint32_t at = skipped.back();
-    const Step& step = machine.graph->steps[at];
-    skipped.pop_back();
-    if (step.finalize) LeaveOut(scene, machine.Find(step.path + "/finalize"));
-    for (uint32_t reader : ReadersOf(*machine.graph, at)) {
-      const NodeIndex node = machine.Find(machine.graph->steps[reader].path);
-      /*mutant doomed-not-skipped*/ if (scene.instance.tokens.Doomed(node))
-        continue; /*end*/
-      LeaveOut(scene, node);
-      skipped.push_back(reader);
-    }
-  }
-}
-
-// Ends a phase of a step: it counts in full. When it is skipped, the steps that need its output are
-// skipped, too.
-void EndPhase(Scene& scene, const Node& home, NodeIndex index, Ended ended) {
-  Instance& instance = scene.instance;
-  const bool counted = instance.tokens.Doomed(index);  // when it was doomed
-  const double weight = counted ? 0 : WeightOf(scene, home);
-  instance.plan->done_weight += weight;
-  const bool finalize = home.role == Role::kFinalize;
-  if (finalize && !ended.skipped) instance.plan->done_finalize += weight;
-  ended.end_time = scene.now;
-  const bool skips = ended.skipped;
-  if (!finalize && (skips || instance.tokens.SettlingOf(index))) {
-    Settling& settling = instance.tokens.Settle(index);
-    const bool told = skips && settling.outcome != StepOutcome::kNone;
-    if (!told) settling.outcome = skips ? StepOutcome::kSkipped : StepOutcome::kSucceeded;
-    if (settling.note.empty() || !skips) settling.note = ended.note;
-  }
-  instance.tokens.End(index, std::move(ended));
-  if (!skips) return;
-  if (finalize) {
-    instance.tokens.Doom(index);
-  } else {
-    SkipReaders(scene, home.step);
-  }
 }
 
 // The `if` of a step, or of a nested plan, is decided: the step runs, or is skipped. A skipped one
@@ -291,11 +250,11 @@ void Walk::Decided(const Node& node, NodeIndex index, uint64_t visit) {
   for (uint32_t member : decision.members) {
     const std::string& path = scene_.machine.graph->steps[member].path;
     const NodeIndex home = scene_.machine.Find(path);
-    LeaveOut(scene_, home);
+    LeaveOut(scene_, home, node.section);
     Settling& settling = tokens.Settle(home);
     settling.outcome = StepOutcome::kSkipped;
     settling.note = "the 'if' of " + node.id + " is false: " + decision.text;
-    SkipReaders(scene_, member);
+    SkipReaders(scene_, member, node.section);
     if (all) continue;  // else it is passed in its turn
     tokens.End(home, {true, 0, scene_.now, scene_.now, {}, settling.note});
     Announce(scene_, home);
@@ -330,7 +289,9 @@ void Walk::Pass(const Node& node, NodeIndex index, uint64_t visit) {
     }
     EndPhase(scene_, node, index, {skipped, visit, scene_.now, scene_.now, {}, std::move(note)});
   }
-  Along(*node.FindTransition("ok"), index, transition);
+  if (node.role == Role::kSectionEnd) PassedSection(scene_, node);
+  const Edge& on = *node.FindTransition("ok");
+  if (!on.targets.empty()) Along(on, index, transition);
 }
 
 }  // namespace
@@ -344,7 +305,7 @@ std::vector<std::string> LeadOn(Scene& scene, size_t slot, const Edge& edge, boo
   const size_t first = scene.events.size();
   Ended ended{skipped, left.visit, scene.now, scene.now, {}};
   if (skipped) {
-    /*mutant skipped-no-warning*/ scene.instance.plan->skipped = true; /*end*/
+    /*mutant skipped-no-warning*/ NoteSkipped(scene, home); /*end*/
     ended.note = left.error;
   }
   if (left.step) {
@@ -353,9 +314,21 @@ std::vector<std::string> LeadOn(Scene& scene, size_t slot, const Edge& edge, boo
     ended.tries = left.step->tries;
   }
   EndPhase(scene, home, left.home, std::move(ended));
-  Walk walk(scene, led);
-  walk.Along(edge, left.node, led.transition);
-  auto entered = walk.Go();
+  std::vector<std::string> entered;
+  if (home.section != kNoSection) KeepChildren(scene, left);
+  if (home.section != kNoSection && EndsAround(scene, left.home)) {
+    CheckSectionsOf(scene, left.home);
+    Event& event = Emit(scene, ChangeKind::kTransitioned);
+    event.prev_node = scene.machine.nodes[left.node].id;
+    event.node = scene.machine.nodes[scene.machine.sections[home.section].entry].id;
+    event.transition = led.transition;
+    event.params = led.params;
+    event.client = led.client;
+  } else {
+    Walk walk(scene, led);
+    walk.Along(edge, left.node, led.transition);
+    entered = walk.Go();
+  }
   if (scene.events.size() > first) scene.events[first].left_visit = left.visit;
   return entered;
 }
@@ -376,6 +349,13 @@ bool HasOpenEdges(const Instance& instance) {
 
 void WalkOn(Scene& scene) {
   if (HasOpenEdges(scene.instance)) Walk(scene, {}).GoOn();
+}
+
+void OpenAgain(Scene& scene, NodeIndex gate, NodeIndex from, const std::string& transition,
+               const std::string& client) {
+  Walk walk(scene, {transition, {}, client});
+  walk.Arrive({gate, from, transition, /*again=*/true});
+  walk.Go();
 }
 
 void ReachMore(Scene& scene) {
@@ -432,13 +412,15 @@ void Hold(Scene& scene, size_t slot, const std::string& error, const Led& led) {
   token.limits.reset();
 }
 
-void GiveUp(Scene& scene, size_t slot, const std::string& error, const Led& led) {
+void GiveUp(Scene& scene, size_t slot, const Failure& failure, const Led& led) {
   const Rescue rescue = ActionOf(scene, std::as_const(scene.instance.tokens)[slot]).rescue;
-  Hold(scene, slot, error, led);
+  Hold(scene, slot, failure.error, led);
   if (scene.instance.Cancelling()) {
     scene.instance.tokens.Leave(slot);
   } else if (rescue == Rescue::kSkip) {
     SkipHeld(scene, slot, "", StepOutcome::kFailed);
+  } else if (SectionTakes(scene, slot, failure)) {
+    WalkOn(scene);
   } else {
     if (scene.machine.conditional) {
       const NodeIndex home = std::as_const(scene.instance.tokens)[slot].home;
@@ -452,6 +434,9 @@ void GiveUp(Scene& scene, size_t slot, const std::string& error, const Led& led)
 void SkipHeld(Scene& scene, size_t slot, const std::string& client, StepOutcome outcome) {
   const Token& held = std::as_const(scene.instance.tokens)[slot];
   const Node& node = scene.machine.nodes[held.node];
+  if (node.role == Role::kSection) {
+    return LeaveHeldSection(scene, slot, SectionState::Then::kSkip, client);
+  }
   if (scene.machine.nodes[held.home].role != Role::kFinalize) {
     scene.instance.tokens.Settle(held.home).outcome = outcome;
     scene.instance.tokens.Settle(held.home).note = held.error;
@@ -474,11 +459,8 @@ void RetryFinalize(Scene& scene, size_t slot, const std::string& client) {
   scene.instance.tokens.Remove(slot);
   plan.partial -= held.step->progress * WeightOf(scene, scene.machine.nodes[held.home]);
   /*mutant finalize-weighs-twice*/ plan.done_weight -= std::exchange(plan.done_finalize, 0); /*end*/
-  const Led led{"retry", {}, client};
-  Walk walk(scene, led);
   const Edge& first = *scene.machine.nodes[held.node].FindTransition("retry");
-  walk.Arrive({first.targets.front(), held.node, "retry", /*again=*/true});
-  walk.Go();
+  OpenAgain(scene, first.targets.front(), held.node, "retry", client);
 }
 
 }  // namespace
@@ -487,6 +469,9 @@ void Retry(Scene& scene, size_t slot, const std::string& client) {
   const Token& held = std::as_const(scene.instance.tokens)[slot];
   const Node& home = scene.machine.nodes[held.home];
   if (home.role == Role::kFinalize) return RetryFinalize(scene, slot, client);
+  if (home.role == Role::kSection) {
+    return LeaveHeldSection(scene, slot, SectionState::Then::kAtOnce, client);
+  }
   const bool waits = Awaits(held);
   const NodeIndex node = waits && home.role != Role::kSpawn
                              ? home.FindTransition("suspend")->targets.front()
@@ -549,6 +534,8 @@ void EndWaitOfStep(Scene& scene, size_t slot) {
   const Node& node = scene.machine.nodes[waiting.node];
   if (node.role == Role::kSuspended) {
     Wake(scene, slot, waiting.step->wake, "", "");
+  } else if (node.role == Role::kSection) {
+    BeginSection(scene, slot);
   } else if (node.role != Role::kSpawn) {  // the time between two tries is over
     Token& token = scene.instance.tokens.Mutable(slot);
     token.state = TokenState::kReady;

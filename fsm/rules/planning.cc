@@ -15,6 +15,10 @@ void Planned(Scene& scene) {
   PlanState& plan = *scene.instance.plan;
   plan.done_weight = plan.done_finalize = plan.partial = plan.weight = 0;
   for (const Step& step : graph.steps) {
+    if (!graph.sections.empty()) {  // what may have to be compensated counts, but not that
+      const uint32_t section = scene.machine.nodes[scene.machine.Find(step.path)].section;
+      if (CompensationAround(graph, section) != kNoSection) continue;
+    }
     const Weights& weight = graph.actions[step.action].weight;
     if (step.kind != Step::Kind::kPass) plan.weight += weight.run;
     /*mutant finalize-weighs-nothing*/ if (step.finalize)
@@ -46,7 +50,7 @@ void FailStep(Scene& scene, uint64_t visit, const std::string& why) {
     PlanningFailed(scene, "step " + StepOf(scene, token).path + " could not be planned: " + why);
     return;
   }
-  GiveUp(scene, *slot, why, {"error", {}, {}});
+  GiveUp(scene, *slot, {.error = why, .kind = {}}, {"error", {}, {}});
   JudgeSteps(scene);
 }
 

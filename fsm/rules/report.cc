@@ -136,6 +136,10 @@ Result<Answer> Report(Scene& scene, const ReportArgs& args) {
       return again;
     }
   }
+  if (!args.claim.given() && !instance.Stopped() && IsPlanned(scene)) {
+    const auto section = SectionNamed(scene, args.node);
+    if (section) return ReportSection(scene, *section, args);
+  }
   auto slot = args.claim.given() ? ClaimedSlot(scene, args.claim) : OutsideSlot(scene, args.node);
   if (!slot) return slot.error();
   if (args.fault) return *args.fault;

@@ -168,7 +168,9 @@ void GoOnWithStep(Scene& scene, uint64_t visit, const Way& way) {
   if (late || (token.state == TokenState::kClaimed && token.HasLiveClaim())) return;
   const bool named = way.force || way.named == token.home;
   if (!named && IsUnsaid(scene, token)) return HoldUnsaid(scene, *slot);
-  const bool spawn = scene.machine.nodes[token.home].role == Role::kSpawn;
+  const Role role = scene.machine.nodes[token.home].role;
+  if (role == Role::kSection && token.state != TokenState::kHeld) return;  // its delay runs on
+  const bool spawn = role == Role::kSpawn;
   if (spawn && token.state == TokenState::kWaiting) {
     token.step->children->counted = false;  // the cancel had it start no more
     return;
@@ -212,6 +214,7 @@ void GoOnWithPlan(Scene& scene, const Way& way) {
   if (instance.Stopped()) return;
   CountPartial(scene);
   std::ranges::move(std::exchange(plan.shut, {}), std::back_inserter(plan.open));
+  GoOnWithSections(scene);
   WalkOn(scene);
 }
 
@@ -412,9 +415,12 @@ ReportArgs ReportOf(const Instance& instance, uint64_t visit, const LateReport& 
 bool EndClaim(Scene& scene, const ClaimRef& claim, bool gave_back) {
   Instance& instance = scene.instance;
   const bool stands = instance.tokens.SlotOf(claim.visit).has_value() && !instance.Stopped();
-  if (stands && !instance.Cancelling()) return EndUntold(scene, claim.visit, claim.id);
   Token* token =
       stands ? instance.tokens.FindMutable(claim.visit) : instance.tokens.LeftOf(claim.visit);
+  const bool section = stands && !instance.Cancelling();
+  if (section && !EndsAround(scene, token->home)) {
+    return EndUntold(scene, claim.visit, claim.id);
+  }
   if (!token) return false;
   auto ended = std::ranges::find(token->claims, claim.id, &Claim::id);
   if (ended == token->claims.end() || ended->given_back || ended->ended) return false;
@@ -422,10 +428,12 @@ bool EndClaim(Scene& scene, const ClaimRef& claim, bool gave_back) {
   ended->ended = true;
   if (gave_back) ended->given_back = true;
   if (!stands || token->HasLiveClaim()) return true;
-  if (IsPlanned(scene)) {
+  if (section) {
+    DropStep(scene, claim.visit);
+  } else if (IsPlanned(scene)) {
     instance.tokens.Leave(*instance.tokens.SlotOf(claim.visit));
-    JudgeSteps(scene);
   }
+  if (IsPlanned(scene)) JudgeSteps(scene);
   StopIfCancelled(scene);
   return true;
 }

@@ -130,6 +130,7 @@ bool MayTryAgain(const Scene& scene, const Token& left, const Failure& failure) 
   const RetryPolicy& policy = PolicyOf(scene, left);
   if (/*mutant fatal-tried-again*/ failure.fatal /*end*/ || scene.instance.Cancelling())
     return false;
+  if (left.step && EndsAround(scene, left.home)) return false;
   return /*mutant one-try-more*/ TriesOf(left) + 1 /*end*/ < policy.limit &&
          /*mutant any-error-tried-again*/ TriesAgain(policy, failure.kind, failure.error) /*end*/;
 }
@@ -145,8 +146,9 @@ void FailWork(Scene& scene, size_t slot, const Failure& failure, const Led& led)
   if (planner && !again) {
     FailPlanner(scene, slot, failure, led);
   } else if (polled) {
-    if (scene.instance.Cancelling() || !PollAgain(scene, slot, failure, led)) {
-      GiveUp(scene, slot, failure.error, led);
+    const bool goes_on = !scene.instance.Cancelling() && !EndsAround(scene, home);
+    if (!goes_on || !PollAgain(scene, slot, failure, led)) {
+      GiveUp(scene, slot, failure, led);
     }
   } else if (again) {
     const Duration delay = DelayBefore(scene, left, tries, failure);
@@ -158,7 +160,7 @@ void FailWork(Scene& scene, size_t slot, const Failure& failure, const Led& led)
     token.step->event_data.clear();
   } else {
     scene.instance.tokens.Mutable(slot).step->tries = tries;
-    GiveUp(scene, slot, failure.error, led);
+    GiveUp(scene, slot, failure, led);
   }
   scene.events[first].error_kind = failure.kind;
 }

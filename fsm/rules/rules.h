@@ -144,6 +144,8 @@ struct ReportArgs {
   std::optional<Error> fault = {};
   // What is started with the report if it is accepted. The rules only put it into the answer.
   Boxed<std::vector<Begun>> started = {};
+  // Of a report that the server makes in a dry run: without an output none is checked.
+  bool made_up = false;
 };
 
 struct Extension {
@@ -266,6 +268,16 @@ std::vector<Leftover> LeftoversOf(const Instance& instance);
 void Upgrade(Scene& scene, const Machine& next, uint32_t next_version);
 // Stops an instance whose version is aborted by a later one.
 void Abort(Scene& scene, uint32_t by_version);
+
+// dry_run.cc -------------------------------------------------------------------------------------
+
+// The transition that the server reports at a token's node in a dry run, when nobody says another:
+// `ok`, or the first there is. Empty: none leads on.
+std::string_view DryTransition(const Machine& machine, const Token& token);
+// What the token waits for by the clock is over at once.
+void HurryWait(Scene& scene, uint64_t visit);
+// Ends a dry run that does not come to an end by itself.
+void StopDryRun(Scene& scene, InstanceResult result, const std::string& why);
 
 // settle.cc --------------------------------------------------------------------------------------
 

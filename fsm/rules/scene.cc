@@ -148,6 +148,9 @@ void StopCancelled(Scene& scene) {
 
 void StopIfCancelled(Scene& scene) {
   const Instance& instance = scene.instance;
+  if (!instance.Stopped() && !instance.Cancelling() && instance.tokens.ToCheck()) {
+    return JudgeSteps(scene);  // a step of a section that ends was given back
+  }
   /*mutant cancel-never-ends*/ if (instance.Stopped() || !instance.Cancelling())
     return; /*end*/
   if (IsPlanned(scene) ? instance.tokens.empty() : !instance.HasLiveClaim()) StopCancelled(scene);

@@ -16,19 +16,32 @@ namespace dfsmr {
 namespace rules {
 namespace {
 
-// "#12", "@3", "##12", "@@3": a step or a group, by its number.
+// "#12", "@3", "##12", "@@3", "###12", "@@@3": a step or a group, by its number.
 struct Numbered {
   bool group = false;
-  bool lenient = false;
+  bool as_it_is = false;  // for a compensation: its output if there is one
   uint32_t index = 0;
 };
 std::optional<Numbered> ReadNumber(const PlanGraph* graph, std::string_view name) {
   if (!graph || name.size() < 2 || (name[0] != '#' && name[0] != '@')) return std::nullopt;
-  Numbered one{.group = name[0] == '@', .lenient = name[1] == name[0]};
-  one.index = static_cast<uint32_t>(
-      std::strtoul(std::string(name.substr(one.lenient ? 2 : 1)).c_str(), nullptr, 10));
+  const size_t digits = std::min(name.find_first_not_of(name[0]), name.size());
+  Numbered one{.group = name[0] == '@', .as_it_is = digits == 3};
+  one.index =
+      static_cast<uint32_t>(std::strtoul(std::string(name.substr(digits)).c_str(), nullptr, 10));
   const size_t size = one.group ? graph->groups.size() : graph->steps.size();
   return one.index < size ? std::optional(one) : std::nullopt;
+}
+
+// Of a place of which nothing is noted: whether it is of a section that is compensated, where that
+// means that it was not reached.
+bool NeverBegan(const Machine& machine, const Tokens& tokens, NodeIndex home) {
+  if (machine.sections.empty()) return false;
+  const std::vector<Section>& sections = machine.graph->sections;
+  for (uint32_t at = machine.nodes[home].section; at != kNoSection; at = sections[at].outer) {
+    const Keepsake* kept = tokens.KeptAt(machine.sections[at].exit);
+    if (kept && kept->section && kept->section->phase != SectionState::Phase::kRuns) return true;
+  }
+  return false;
 }
 
 StepOutcome OutcomeOfStep(const Machine& machine, const Tokens& tokens, uint32_t index) {
@@ -41,7 +54,7 @@ StepOutcome OutcomeOfStep(const Machine& machine, const Tokens& tokens, uint32_t
   }
   const Settling* settling = tokens.SettlingOf(home);
   if (settling && settling->outcome != StepOutcome::kNone) return settling->outcome;
-  const bool blocked = settling && settling->settled;
+  const bool blocked = (settling && settling->settled) || NeverBegan(machine, tokens, home);
   return blocked || tokens.Doomed(home) ? StepOutcome::kSkipped : StepOutcome::kSucceeded;
 }
 
@@ -75,7 +88,7 @@ std::optional<std::string> ValueFor(Scene& scene, const Reference& reference) {
     return outcome == StepOutcome::kSucceeded ? "null" : json::Quote(why);
   }
   const bool left_out = !named->group && scene.machine.graph->steps[named->index].left_out;
-  const bool given = named->group || left_out ||
+  const bool given = named->group || left_out || named->as_it_is ||
                      /*mutant output-of-failed-step*/ outcome == StepOutcome::kSucceeded /*end*/;
   if (!given || !scene.value) return std::nullopt;
   return scene.value(reference, scene.fresh);
@@ -85,7 +98,10 @@ const Edge* WayOn(const Scene& scene, NodeIndex home) {
   return scene.machine.nodes[home].FindTransition("ok");
 }
 
-bool IsGate(const Node& node) { return node.kind == NodeKind::kGate && node.step == kNoStep; }
+bool IsGate(const Node& node) {
+  return node.kind == NodeKind::kGate &&
+         (node.step == kNoStep || node.role == Role::kSection || node.role == Role::kSectionEnd);
+}
 
 // Where a step may stand, or be passed, before the finalize phases.
 bool IsPlace(const Node& node) {
@@ -197,13 +213,26 @@ void Announce(Scene& scene, NodeIndex home) {
 bool CountBlocked(Scene& scene) {
   Tokens& tokens = scene.instance.tokens;
   std::vector<NodeIndex> open;
-  for (const Token& token : std::as_const(tokens)) open.push_back(token.home);
+  bool news = false;
+  for (const Token& token : std::as_const(tokens)) {
+    // A section that is held, or whose compensation is, is a step like any other.
+    const Node& node = scene.machine.nodes[token.home];
+    uint32_t held = node.role == Role::kSection ? node.section : kNoSection;
+    const uint32_t compensation = CompensationAround(*scene.machine.graph, node.section);
+    if (compensation != kNoSection) held = scene.machine.graph->sections[compensation].outer;
+    if (held == kNoSection || compensation != kNoSection) open.push_back(token.home);
+    if (held == kNoSection) continue;
+    const NodeIndex exit = scene.machine.sections[held].exit;
+    const Settling* settling = tokens.SettlingOf(exit);
+    news = news || !settling || !settling->settled;
+    Announce(scene, exit);
+    open.push_back(exit);
+  }
   for (const auto& [home, settling] : tokens.settlings()) {
     const bool stays = settling.decision == Settling::Decision::kStays;
     if (stays || settling.dropped) open.push_back(home);
   }
   std::unordered_set<NodeIndex> seen(open.begin(), open.end());
-  bool news = false;
   while (!open.empty()) {
     const NodeIndex at = open.back();
     open.pop_back();

@@ -152,12 +152,36 @@ Result<Ok> SkipStep(Scene& scene, const std::string& node) {
 
 void DropIfCancelled(Scene& scene, uint64_t visit) {
   Instance& instance = scene.instance;
-  if (!instance.Cancelling() || !IsPlanned(scene)) return;
+  if (!IsPlanned(scene)) return;
   const auto slot = instance.tokens.SlotOf(visit);
   if (!slot) return;
   const Token& token = std::as_const(instance.tokens)[*slot];
   if (token.state != TokenState::kReady || token.step->event == "cancel") return;
-  instance.tokens.Leave(*slot);
+  if (instance.Cancelling()) return instance.tokens.Leave(*slot);
+  if (EndsAround(scene, token.home)) DropStep(scene, visit);
+}
+
+bool TellToEnd(Scene& scene, size_t slot) {
+  Tokens& tokens = scene.instance.tokens;
+  const Token& token = std::as_const(tokens)[slot];
+  const Role role = scene.machine.nodes[token.node].role;
+  if (token.state == TokenState::kClaimed) return true;
+  if (role == Role::kSuspended) {
+    Wake(scene, slot, "cancel", "", "");
+  } else if (role == Role::kSpawn &&
+             token.step->children->running + token.step->children->paused > 0) {
+    ChildCounts& children = *tokens.Mutable(slot).step->children;
+    children.total = children.started;  // no more are started, and those that run are told
+    children.counted = true;
+    children.restart = false;
+  } else if (token.state == TokenState::kReady && !token.step->event.empty()) {
+    StepState& step = *tokens.Mutable(slot).step;
+    step.event = "cancel";
+    step.event_data.clear();
+  } else {
+    return false;
+  }
+  return true;
 }
 
 void CancelSteps(Scene& scene) {
@@ -169,22 +193,7 @@ void CancelSteps(Scene& scene) {
   for (const Token& token : instance.tokens) visits.push_back(token.visit);
   for (uint64_t visit : visits) {
     const size_t slot = *instance.tokens.SlotOf(visit);
-    const Token& token = std::as_const(instance.tokens)[slot];
-    const Role role = scene.machine.nodes[token.node].role;
-    if (token.state == TokenState::kClaimed) continue;
-    if (role == Role::kSuspended) {
-      Wake(scene, slot, "cancel", "", "");
-    } else if (role == Role::kSpawn &&
-               token.step->children->running + token.step->children->paused > 0) {
-      ChildCounts& children = *instance.tokens.Mutable(slot).step->children;
-      children.total = children.started;  // no more are started, and those that run are told
-      children.counted = true;
-      children.restart = false;
-    } else if (token.state == TokenState::kReady && !token.step->event.empty()) {
-      StepState& step = *instance.tokens.Mutable(slot).step;
-      step.event = "cancel";
-      step.event_data.clear();
-    } else {
+    if (!TellToEnd(scene, slot)) {
       /*mutant cancelled-step-forgotten*/ instance.tokens.Leave(slot); /*end*/
     }
   }
@@ -228,6 +237,8 @@ void JudgeSteps(Scene& scene) {
     if (instance.tokens.empty()) StopCancelled(scene);
     return;
   }
+  JudgeSections(scene);
+  if (instance.Stopped()) return;
   const Tokens& tokens = instance.tokens;
   const bool impatient = OutOfPatience(scene);
   const bool rest = AtRest(instance);

@@ -40,6 +40,7 @@ Result<Ok> CheckOutput(const StepReport& report) {
   const StepAction& action = ActionOf(report.scene, report.left);
   if (!action.output.check || report.node.role == Role::kFinalize) return Ok{};
   const std::string& output = report.args.output;
+  if (report.args.made_up && output.empty()) return Ok{};
   auto violation = action.output.check->Violation(output.empty() ? "{}" : std::string_view(output));
   if (!violation) return Ok{};
   return Error{Code::kInvalidArgument, Reason::kBadParams,
@@ -88,8 +89,11 @@ Result<std::vector<std::string>> Suspend(const StepReport& report) {
   auto entered = Entered(report);
   // Children of an earlier suspend may still run.
   const bool waits_still = report.args.children == 0 && step.children && step.children->Awaited();
-  if (scene.instance.Cancelling()) {
-    if (was == "cancel") {
+  const bool ends = EndsAround(scene, report.left.home);
+  if (scene.instance.Cancelling() || ends) {
+    if (was == "cancel" && ends) {
+      DropStep(scene, token.visit);
+    } else if (was == "cancel") {
       scene.instance.tokens.Leave(report.slot);
     } else {
       Wake(scene, report.slot, "cancel", "", "");
@@ -161,9 +165,11 @@ Result<std::vector<std::string>> Patch(const StepReport& report) {
 
 Result<std::vector<std::string>> Held(const StepReport& report) {
   const std::string& verb = report.args.transition;
-  if (verb == "patch") return Patch(report);
+  const bool section = report.node.role == Role::kSection;
+  if (verb == "patch" && !section) return Patch(report);
   if (verb != "retry" && verb != "skip") {
-    return NotThere(report.scene, report.node, verb, "retry, skip, patch (changes its input)");
+    return NotThere(report.scene, report.node, verb,
+                    section ? "retry, skip" : "retry, skip, patch (changes its input)");
   }
   auto may = MayGoOn(report.scene);
   if (!may) return may.error();
@@ -207,6 +213,12 @@ Result<std::vector<std::string>> Act(const StepReport& report) {
       }
       if (verb == "error") return Fail(report);
       return NotThere(report.scene, report.node, verb, "planned, error");
+    case Role::kSection:
+      if (report.left.state == TokenState::kHeld) return Held(report);
+      return Refused(Reason::kIllegalTransition, "section " + Quoted(report.node.id) + " of " +
+                                                     Named(report.scene.instance) +
+                                                     " begins anew when its delay is over");
+    case Role::kSectionEnd:
     case Role::kSpawn:
     case Role::kPass:
     case Role::kNone:

@@ -70,7 +70,8 @@ bool Tokens::Within(size_t nodes) const {
          std::ranges::all_of(plan.arrived, within, [](const auto& one) { return one.first; }) &&
          std::ranges::all_of(plan.doomed, within) &&
          std::ranges::all_of(plan.patched, within, [](const auto& one) { return one.first; }) &&
-         std::ranges::all_of(plan.settlings, within, [](const auto& one) { return one.first; });
+         std::ranges::all_of(plan.settlings, within, [](const auto& one) { return one.first; }) &&
+         std::ranges::all_of(plan.kept, within, [](const auto& one) { return one.first; });
 }
 
 // Whether the token as it was before is not noted yet; then the caller notes it.
@@ -170,6 +171,9 @@ void Tokens::Clear() {
   /*mutant doomed-after-upgrade*/ plan_->doomed.clear(); /*end*/
   plan_->patched.clear();
   plan_->settlings.clear();
+  if (!plan_->kept.empty()) plan_->last_kept = std::exchange(plan_->kept, {});
+  plan_->to_check.clear();
+  plan_->cursors.clear();
 }
 
 const Tokens::Left& Tokens::left() const {
@@ -296,6 +300,46 @@ void Tokens::End(NodeIndex home, Ended ended) {
   plan.ended[home] = std::move(ended);
 }
 
+const Keepsake* Tokens::KeptAt(NodeIndex home) const {
+  const auto& kept = InPlan().kept;
+  auto it = kept.find(home);
+  return it == kept.end() ? nullptr : &it->second;
+}
+
+Keepsake& Tokens::Keep(NodeIndex home) {
+  Plan& plan = OfPlan();
+  plan.dirty.insert(home);
+  return plan.kept[home];
+}
+
+const Keepsake* Tokens::LastKeptAt(NodeIndex home) const {
+  const auto& kept = InPlan().last_kept;
+  auto it = kept.find(home);
+  return it == kept.end() ? nullptr : &it->second;
+}
+
+void Tokens::Reset(NodeIndex home) {
+  Check(!SlotOfHome(home), "a place where a token stands is not reset");
+  Plan& plan = OfPlan();
+  plan.dirty.insert(home);
+  plan.resets.push_back(home);
+  plan.arrived.erase(home);
+  plan.doomed.erase(home);
+  plan.settlings.erase(home);
+  plan.ended.erase(home);
+}
+
+std::vector<NodeIndex> Tokens::TakeResets() {
+  return HasResets() ? std::exchange(plan_->resets, {}) : std::vector<NodeIndex>();
+}
+
+std::optional<NodeIndex> Tokens::NextToCheck() {
+  if (!plan_ || plan_->to_check.empty()) return std::nullopt;
+  const NodeIndex entry = plan_->to_check.back();
+  plan_->to_check.pop_back();
+  return entry;
+}
+
 void Tokens::Forget() {
   for (const Touched& one : touched_) {
     if (one.before) --counts_[static_cast<size_t>(one.before->state)];
@@ -324,6 +368,7 @@ void Tokens::ForgetRows() {
   if (!plan_) return;
   plan_->dirty.clear();
   plan_->ended.clear();
+  plan_->last_kept.clear();
 }
 
 void Tokens::Restore(Token token) {

@@ -93,6 +93,7 @@ struct ChildCounts {
   bool restart = false;      // the unplanned ones are to be started again
   uint64_t restart_at = 0;   // children with lower numbers have been looked at
   bool told = false;         // the worker that asked for them was told that all have ended
+  bool cancelled_all = false;  // those that run are cancelled: their step's section ends
   std::string error;         // why one could not be started
 
   bool AllEnded() const { return counted && !restart && started >= total && running == 0; }
@@ -239,6 +240,42 @@ struct Settling {
   friend bool operator==(const Settling&, const Settling&) = default;
 };
 
+// How a section of a plan stands.
+struct SectionState {
+  enum class Phase : uint8_t {
+    kRuns,         // its steps do as ever, also before it has begun and when it is over
+    kEnds,         // a step has failed: what has begun ends
+    kCompensates,  // its compensation runs
+    kUndone,       // its compensation is over, and what comes then has not begun
+    kCompensated,  // it is held: retry or skip it
+    kResets,       // its steps are being put back to where nothing had begun
+  };
+  // What comes after its compensation.
+  enum class Then : uint8_t { kAgain, kAtOnce, kHeld, kSkip };
+  Phase phase = Phase::kRuns;
+  Then then = Then::kAgain;
+  uint32_t tries = 0;   // that failed
+  bool swept = false;   // kEnds: all of its steps have been told to end
+  std::string error;    // why the last try failed: "step create: no room"
+  double done = 0;      // of the plan's done_weight, what its own steps have
+  bool warned = false;  // a step was skipped, but not by its `if`
+  // Steps that were skipped. Their readers outside are skipped once the section is over.
+  std::vector<uint32_t> skipped;
+  friend bool operator==(const SectionState&, const SectionState&) = default;
+};
+
+// What a place in a section, or one that a section leads to, keeps when the section begins anew.
+struct Keepsake {
+  // How often a place outside of its section has led here: by the innermost section that both of
+  // them are in, kNoSection for none.
+  std::vector<std::pair<uint32_t, uint32_t>> led;
+  std::vector<NodeIndex> led_from;  // the homes of those places, for conditions; else empty
+  uint32_t doomed_in = kNoSection;  // it is skipped because of what happened in this section
+  uint64_t next_child = 0;          // the number for its next child
+  Boxed<SectionState> section;      // of the gate behind a section
+  friend bool operator==(const Keepsake&, const Keepsake&) = default;
+};
+
 class Tokens {
  public:
   using const_iterator = std::vector<Token>::const_iterator;
@@ -289,6 +326,24 @@ class Tokens {
   void Doom(NodeIndex home);
   bool Doomed(NodeIndex home) const { return InPlan().doomed.contains(home); }
   void End(NodeIndex home, Ended ended);
+  // Of sections. Null: nothing is kept that would differ from a default one.
+  const Keepsake* KeptAt(NodeIndex home) const;
+  Keepsake& Keep(NodeIndex home);
+  const std::map<NodeIndex, Keepsake>& kept() const { return InPlan().kept; }
+  // The same after Clear, for the rows.
+  const Keepsake* LastKeptAt(NodeIndex home) const;
+  // Forgets that the place was reached, and how it ended. What is kept, and a new input, stay.
+  // REQUIRES: no token stands there.
+  void Reset(NodeIndex home);
+  // Homes that were reset, whose outputs have to be dropped, since it was called last.
+  std::vector<NodeIndex> TakeResets();
+  bool HasResets() const { return plan_ && !plan_->resets.empty(); }
+  // Sections, by their entries, that may have ended: a token has left them.
+  void CheckSection(NodeIndex entry) { OfPlan().to_check.push_back(entry); }
+  bool ToCheck() const { return plan_ && !plan_->to_check.empty(); }
+  std::optional<NodeIndex> NextToCheck();
+  // Up to here no token is left in a section that ends.
+  NodeIndex& CursorOf(NodeIndex entry) { return OfPlan().cursors[entry]; }
   // A template that takes the place of the step's own input from now on; null: there is none.
   void Patch(NodeIndex home, std::string input);
   const std::string* Patched(NodeIndex home) const;
@@ -322,6 +377,7 @@ class Tokens {
     OfPlan().patched[home] = std::move(input);
   }
 
+  void RestoreKept(NodeIndex home, Keepsake kept) { OfPlan().kept[home] = std::move(kept); }
   void RestoreSettling(NodeIndex home, Settling settling) {
     OfPlan().settlings[home] = std::move(settling);
   }
@@ -329,7 +385,8 @@ class Tokens {
   friend bool operator==(const Tokens& a, const Tokens& b) {
     return a.tokens_ == b.tokens_ && a.left() == b.left() && a.arrived() == b.arrived() &&
            a.settlings() == b.settlings() &&
-           a.InPlan().doomed == b.InPlan().doomed && a.InPlan().patched == b.InPlan().patched;
+           a.InPlan().doomed == b.InPlan().doomed && a.InPlan().patched == b.InPlan().patched &&
+           a.kept() == b.kept();
   }
 
  private:
@@ -341,6 +398,11 @@ class Tokens {
     std::set<NodeIndex> doomed;
     std::map<NodeIndex, std::string> patched;
     std::map<NodeIndex, Settling> settlings;
+    std::map<NodeIndex, Keepsake> kept;
+    std::map<NodeIndex, Keepsake> last_kept;  // when it was cleared
+    std::vector<NodeIndex> resets;
+    std::vector<NodeIndex> to_check;
+    std::map<NodeIndex, NodeIndex> cursors;
     std::unordered_set<uint64_t> touched;  // visits in touched_
     std::set<NodeIndex> dirty;
     std::map<NodeIndex, Ended> ended;

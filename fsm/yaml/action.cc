@@ -7,6 +7,7 @@
 #include "fsm/base/names.h"
 #include "fsm/base/template.h"
 #include "fsm/yaml/retry.h"
+#include "fsm/yaml/dry_run.h"
 #include "fsm/yaml/runs_on.h"
 #include "fsm/yaml/schema.h"
 #include "fsm/yaml/template.h"
@@ -26,7 +27,7 @@ constexpr std::array<std::string_view, 3> kUseKeys = {"name", "before", "after"}
 constexpr std::array<std::string_view, 5> kTimeoutKeys = {
     "timeout_strategy", "timeout", "timeout_initial", "timeout_min", "timeout_max"};
 // First the keys of the document, then those that a step may have, too.
-constexpr std::array<std::string_view, 30> kKeys = {
+constexpr std::array<std::string_view, 31> kKeys = {
     "action",  "description",     "extends",       "phases",
     "plan",    "input",           "output",        "subscribes_to",
     "with",    "queue",           "priority",      "timeout_strategy",
@@ -34,12 +35,13 @@ constexpr std::array<std::string_view, 30> kKeys = {
     "retry",   "run_timeout",     "ready_timeout", "abandon_after",
     "poll",    "rescue",          "weight",        "use",
     "replace", "without",         "singleton",     "on_conflict",
-    "limit",   "runs_on"};
+    "limit",   "runs_on",         "dry_run"};
 constexpr size_t kOwnFrom = 9;
 constexpr std::string_view kAll =
     "an action has action, description, extends, phases, plan, input, output, subscribes_to, with, "
     "queue, priority, the keys of a timeout, retry, run_timeout, ready_timeout, abandon_after, "
-    "poll, rescue, weight, use, replace, without, limit, singleton, on_conflict and runs_on";
+    "poll, rescue, weight, use, replace, without, limit, singleton, on_conflict, runs_on and "
+    "dry_run";
 
 constexpr std::string_view kSingletonExample = "\"infra-${params.site}\"";
 
@@ -276,6 +278,7 @@ void ReadOwnKeys(const Keys& keys, bool inherits, Reporter* reporter, ActionSour
   ReadMiddleware(keys, &to->middleware);
   to->limits = ReadLimits(keys, inherits, LimitAsker::kStep, &to->on_conflict);
   TakeInto(keys, "runs_on", &to->runs_on, ReadRunsOn);
+  TakeInto(keys, "dry_run", &to->dry_run, ReadDryRunOfAction);
 }
 
 std::optional<ActionSource> ReadAction(const YamlNode& root, Reporter* reporter) {

@@ -7,27 +7,32 @@
 #include "fsm/base/names.h"
 #include "fsm/yaml/action.h"
 #include "fsm/yaml/condition.h"
+#include "fsm/yaml/retry.h"
 #include "fsm/yaml/template.h"
 
 namespace dfsmr {
 namespace {
 
-constexpr std::array<std::string_view, 5> kForms = {"step", "sequence", "concurrence", "for_each",
-                                                    "self"};
+constexpr std::array<std::string_view, 6> kForms = {"step",     "sequence", "concurrence",
+                                                    "for_each", "section",  "self"};
 // What a step runs.
 constexpr std::array<std::string_view, 3> kSubjects = {"action", "plan", "spawn"};
 constexpr std::array<std::string_view, 3> kForEachKeys = {"for_each", "as", "do"};
 constexpr std::array<std::string_view, 6> kSpawnKeys = {"plan", "machine", "for_each",
                                                         "as",   "input",   "concurrency"};
 constexpr std::array<std::string_view, 1> kSelf = {"run"};
+constexpr std::array<std::string_view, 1> kSectionRescues = {"compensate"};
 constexpr std::array<std::string_view, 3> kRoots = {"params", "instance", "trigger"};
 constexpr std::array<std::string_view, 8> kStepKeys = {"step",  "action", "plan", "spawn",
                                                        "input", "after",  "when", "if"};
 constexpr std::string_view kAllOfStep =
     "a step has step, one of action, plan and spawn, input, after, when and if, and with 'action' "
     "queue, priority, the keys of a timeout, retry, run_timeout, ready_timeout, abandon_after, "
-    "poll, rescue, weight, use, replace, without, limit, singleton, on_conflict and runs_on";
+    "poll, rescue, weight, use, replace, without, limit, singleton, on_conflict, runs_on and "
+    "dry_run";
 
+constexpr std::string_view kSectionExample =
+    "{section: NAME, do: FLOW, retry: {limit: 3, delay: 10s}}";
 constexpr std::string_view kForEachExample = "{for_each: \"${params.hosts}\", as: host, do: STEP}";
 
 // The keys of `map` that are in `words`, for messages: "'step' and 'for_each'".
@@ -105,6 +110,7 @@ class FlowReader {
   void ReadBlock(const Field& field, std::string_view form, FlowNode* to);
   void ReadForEach(const Keys& keys, const Field& field, FlowNode* to);
   void ReadSelf(const Field& field, FlowNode* to);
+  void ReadSection(const Field& field, FlowNode* to);
   void ReadStep(const Field& field, FlowNode* to);
   void ReadSubject(const Keys& keys, const Field& field, FlowNode* to);
   void ReadSpawn(const Field& field, SpawnSource* to);
@@ -149,6 +155,8 @@ FlowNode FlowReader::Read(const Field& field) {
                "such as {sequence: [STEP, STEP]}, not " + Describe(field.value));
   } else if (std::string_view form = FormOf(field); form == "step") {
     ReadStep(field, &node);
+  } else if (form == "section") {
+    ReadSection(field, &node);
   } else if (form == "self") {
     ReadSelf(field, &node);
   } else if (!form.empty()) {
@@ -226,6 +234,39 @@ void FlowReader::ReadSelf(const Field& field, FlowNode* to) {
   if (ReadWord(self, kSelf, &choice) && !planner_) {
     self.reporter->Error(self.key_at, self.path,
                          "'self' stands in what a planner reports; a plan has no run of its own");
+  }
+  ReadOrder(keys, to);
+}
+
+void FlowReader::ReadSection(const Field& field, FlowNode* to) {
+  static constexpr std::array<std::string_view, 7> kKeys = {
+      "section", "do", "retry", "compensate", "rescue", "when", "after"};
+  Keys keys(field, kKeys, "a section has section, do, retry, compensate, rescue, when and after");
+  to->kind = FlowNode::Kind::kSection;
+  ReadName(*keys.Take("section"), "section", &to->name);
+  if (auto key = keys.Take("retry")) {
+    if (ReadRetry(*key, &to->retry) && to->retry.limit < 2) {
+      key->Fail("a section is tried twice or more; of one try it is the steps alone");
+    }
+  } else {
+    field.Fail("the section has no 'retry'; add how often it is tried in all: " +
+               std::string(kSectionExample));
+  }
+  if (auto key = keys.Take("do")) {
+    to->children.push_back(Read(*key));
+  } else {
+    field.Fail("the section has no 'do'; add its flow: " + std::string(kSectionExample));
+  }
+  const auto compensate = keys.Take("compensate");
+  if (compensate && !to->children.empty()) to->children.push_back(Read(*compensate));
+  size_t choice = 0;
+  if (auto key = keys.Take("rescue"); key && ReadWord(*key, kSectionRescues, &choice)) {
+    to->own.rescue = Rescue::kFail;  // when it has been compensated
+    if (!compensate) {
+      key->Fail(
+          "rescue: compensate runs the section's 'compensate', and there is none; add it, or "
+          "remove this");
+    }
   }
   ReadOrder(keys, to);
 }

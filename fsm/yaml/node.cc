@@ -7,6 +7,7 @@
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"
 #include "fsm/yaml/condition.h"
+#include "fsm/yaml/dry_run.h"
 #include "fsm/yaml/limits.h"
 #include "fsm/yaml/retry.h"
 #include "fsm/yaml/runs_on.h"
@@ -186,6 +187,8 @@ void AbandonAfter(const Field& field, NodeReading* to) {
   ReadAbandonAfter(field, &to->draft.settings.bounds.abandon_after);
 }
 
+void DryRun(const Field& field, NodeReading* to) { ReadDryRun(field, &to->draft.settings.dry_run); }
+
 void Description(const Field& field, NodeReading* to) {
   ReadText(field, &to->draft.settings.description);
 }
@@ -205,7 +208,7 @@ struct Key {
   bool shared;     // whether 'defaults' may hold it
   void (*read)(const Field&, NodeReading*);  // null: a key of a timeout
 };
-constexpr std::array<Key, 22> kKeys = {{
+constexpr std::array<Key, 23> kKeys = {{
     {"start", kEvery, false, Start},
     {"transitions", kEvery, false, Transitions},
     {"final", kEvery, false, KindFlag},
@@ -226,6 +229,7 @@ constexpr std::array<Key, 22> kKeys = {{
     {"run_timeout", kWork, true, RunTimeout},
     {"ready_timeout", kWork, true, ReadyTimeout},
     {"abandon_after", kWork, true, AbandonAfter},
+    {"dry_run", kWork, true, DryRun},
     {"max_visits", kWork | kDelay | kManual, true, MaxVisits},
     {"description", kEvery, true, Description},
 }};

@@ -131,6 +131,7 @@ void PutLeftover(const Writer& writer, const LeftoverRow& row) {
   out.set_killed(row.killed);
   out.set_order_time(Micros(row.order_time));
   out.set_signal_time(Micros(row.signal_time));
+  out.set_dry_run(row.dry_run);
   writer.batch.Put(RowKey(writer.partition, row), out.SerializeAsString());
 }
 
@@ -168,6 +169,7 @@ Result<Ok> ScanLeftovers(const Reader& reader, const std::function<void(Leftover
                    row.killed = in.killed();
                    row.order_time = FromMicros(in.order_time());
                    row.signal_time = FromMicros(in.signal_time());
+                   row.dry_run = in.dry_run();
                    visit(std::move(row));
                    return true;
                  });

@@ -80,6 +80,7 @@ struct LeftoverRow {
   bool killed = false;  // it is to be killed, and not only stopped
   Timestamp order_time;
   Timestamp signal_time;
+  bool dry_run = false;
 };
 
 void PutLeftover(const Writer& writer, const LeftoverRow& row);

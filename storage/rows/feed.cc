@@ -35,6 +35,7 @@ void Append(const Event& event, std::string* bytes) {
     about->set_outcome(event.about->outcome);
     about->set_occurrence(event.about->occurrence);
     about->set_depth(event.about->depth);
+    about->set_dry_run(event.about->dry_run);
   }
   if (event.answer) Encode(*event.answer, out.mutable_answer());
   for (const Event::Sample& sample : event.samples) {
@@ -80,8 +81,8 @@ Result<Event> DecodeEvent(uint64_t seq, std::string_view value) {
   event.begin_time = FromMicros(in.begin_time());
   event.error_kind = in.error_kind();
   if (in.has_about()) {
-    event.about = Event::About{in.about().cause(), in.about().group(), in.about().outcome(),
-                               in.about().occurrence(), in.about().depth()};
+    event.about = Event::About{in.about().cause(),      in.about().group(), in.about().outcome(),
+                               in.about().occurrence(), in.about().depth(), in.about().dry_run()};
   }
   if (in.has_answer()) event.answer = Decode(in.answer());
   for (const auto& sample : in.samples()) {

@@ -52,6 +52,11 @@ void Encode(const StepAction& action, record::Work* out) {
   out->set_input(action.input.text);
   out->set_output(action.output.text);
   if (!action.runs_on.empty()) Encode(action.runs_on, out->mutable_runs_on());
+  if (action.dry_run != DryRunRule()) {
+    out->mutable_dry_run()->set_worker(action.dry_run.worker);
+    out->mutable_dry_run()->set_transition(action.dry_run.transition);
+    out->mutable_dry_run()->set_output(action.dry_run.output);
+  }
 }
 
 StepAction Decode(const record::Work& in) {
@@ -86,6 +91,9 @@ StepAction Decode(const record::Work& in) {
   action.input.text = in.input();
   action.output.text = in.output();
   if (in.has_runs_on()) action.runs_on = Decode(in.runs_on());
+  if (in.has_dry_run()) {
+    action.dry_run = {in.dry_run().worker(), in.dry_run().transition(), in.dry_run().output()};
+  }
   return action;
 }
 
@@ -169,6 +177,57 @@ StepIf Decode(const record::If& in) {
   return decision;
 }
 
+void Encode(const Section& section, record::GraphSection* out) {
+  out->set_entry(section.entry);
+  out->set_end(section.end);
+  out->set_outer(section.outer + 1);  // kNoSection becomes 0
+  out->set_compensation(section.compensation + 1);
+  out->set_compensates(section.compensates);
+  out->set_rescue(section.rescue);
+  out->set_retry_limit(section.retry.limit);
+  out->set_retry_initial(section.retry.delay.initial.count());
+  out->set_retry_factor(section.retry.delay.factor);
+  out->set_retry_max(section.retry.delay.max.count());
+  out->set_retry_jitter(section.retry.delay.jitter);
+  for (const std::string& entry : section.retry.on) out->add_retry_on(entry);
+}
+
+Section Decode(const record::GraphSection& in) {
+  Section section;
+  section.entry = in.entry();
+  section.end = in.end();
+  section.outer = in.outer() - 1;
+  section.compensation = in.compensation() - 1;
+  section.compensates = in.compensates();
+  section.rescue = in.rescue();
+  section.retry.limit = in.retry_limit();
+  section.retry.delay.initial = Duration(in.retry_initial());
+  section.retry.delay.factor = in.retry_factor();
+  section.retry.delay.max = Duration(in.retry_max());
+  section.retry.delay.jitter = in.retry_jitter();
+  section.retry.on.assign(in.retry_on().begin(), in.retry_on().end());
+  return section;
+}
+
+// Sections lie in each other, or apart, and have a step in front of and one behind the others.
+bool SoundSections(const PlanGraph& graph) {
+  const std::vector<Section>& sections = graph.sections;
+  for (uint32_t i = 0; i < sections.size(); ++i) {
+    const Section& at = sections[i];
+    if (at.end > graph.steps.size() || at.end < at.entry + 2) return false;
+    if (i > 0 && at.entry <= sections[i - 1].entry) return false;
+    const bool apart = at.outer == kNoSection && !at.compensates;
+    if (!apart && (at.outer >= i || at.end > sections[at.outer].end)) return false;
+    if (at.compensates && sections[at.outer].compensation != i) return false;
+    const uint32_t own = at.compensation;
+    if (own != kNoSection && (own <= i || own >= sections.size() || !sections[own].compensates ||
+                              sections[own].outer != i)) {
+      return false;
+    }
+  }
+  return true;
+}
+
 bool Sound(const StepAction& action) {
   return action.timeout.strategy <= TimeoutPolicy::Strategy::kFixed &&
          action.rescue <= Rescue::kFail && (!action.poll || !action.poll->intervals.empty());
@@ -205,7 +264,7 @@ bool Sound(const PlanGraph& graph) {
            within(decision.second.members, graph.steps.size());
   };
   const auto spawning = std::ranges::count(graph.steps, Step::Kind::kSpawn, &Step::kind);
-  return static_cast<size_t>(spawning) == graph.spawns.size() &&
+  return static_cast<size_t>(spawning) == graph.spawns.size() && SoundSections(graph) &&
          std::ranges::all_of(graph.spawns, spawn_is) && std::ranges::all_of(graph.ifs, if_is) &&
          std::ranges::all_of(graph.actions,
                              [](const StepAction& action) { return Sound(action); }) &&
@@ -262,6 +321,7 @@ std::string GraphRow(const PlanGraph& graph) {
   }
   for (const auto& [step, decision] : graph.ifs) Encode(decision, &(*out.mutable_ifs())[step]);
   for (const auto& [step, agent] : graph.agents) (*out.mutable_agents())[step] = agent;
+  for (const Section& section : graph.sections) Encode(section, out.add_sections());
   return Serialized(out);
 }
 
@@ -301,6 +361,7 @@ Result<PlanGraph> GetGraph(const Reader& reader, const Instance& instance) {
   DecodeLimits(in, &graph);
   for (const auto& [step, decision] : in.ifs()) graph.ifs[step] = Decode(decision);
   graph.agents.insert(in.agents().begin(), in.agents().end());
+  for (const auto& section : in.sections()) graph.sections.push_back(Decode(section));
   if (!Sound(graph)) return Corrupt("plan's graph", key);
   return graph;
 }

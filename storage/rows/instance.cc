@@ -164,6 +164,10 @@ std::string Encode(const Instance& instance, const Machine& machine, const Writt
     out.mutable_provenance()->set_waits_for_group(instance.waits.Has(Wait::kGroup));
   }
   if (instance.limits) Encode(*instance.limits, out.mutable_limits());
+  if (instance.dry_run) {
+    auto& given = *out.mutable_dry_run()->mutable_given();
+    for (const auto& [node, count] : instance.dry_run->given) given[node] = count;
+  }
   out.set_waits_for_limits(instance.waits.Has(Wait::kLimit));
   out.set_waits_for_turn(instance.waits.Has(Wait::kTurn));
   for (const auto& [node, count] : instance.entries) (*out.mutable_entries())[node] = count;
@@ -245,6 +249,13 @@ Result<Instance> Decode(InstanceName name, std::string_view key, std::string_vie
     if (!in.plan().key().empty()) limits.keys.push_back(SingletonKey(in.plan().key()));
     instance.limits = std::move(limits);
   }
+  if (in.has_dry_run()) {
+    instance.dry_run = DryRun();
+    for (const auto& [node, count] : in.dry_run().given()) {
+      instance.dry_run->given.emplace_back(node, count);
+    }
+    std::ranges::sort(instance.dry_run->given);  // a protobuf map has no order
+  }
   /*mutant recover-entries-lost*/ for (const auto& [node, count] : in.entries())
     instance.entries.emplace_back(node, count); /*end*/
   if (in.has_last_answer()) instance.last_answer = Decode(in.last_answer());
@@ -272,6 +283,7 @@ static void RestoreStep(StepRow row, Tokens* tokens) {
   if (row.doomed) tokens->RestoreDoomed(row.home);
   if (!row.input.empty()) tokens->RestorePatched(row.home, std::move(row.input));
   if (row.settling) tokens->RestoreSettling(row.home, *std::move(row.settling));
+  if (row.kept) tokens->RestoreKept(row.home, *std::move(row.kept));
 }
 
 Result<Ok> RestoreSteps(const Reader& reader, Instance* instance) {
@@ -299,6 +311,7 @@ static void PutSpec(const Writer& writer, const Instance& instance, const Spec& 
   }
   out.set_client(spec.client);
   out.set_flow(spec.flow);
+  for (const auto& [node, answer] : spec.dry_answers) (*out.mutable_dry_answers())[node] = answer;
   out.set_first_seq(spec.first_seq);
   out.set_born_epoch(spec.born_after.epoch);
   out.set_born_serial(spec.born_after.serial);
@@ -332,7 +345,7 @@ Written PutInstance(const Writer& writer, const Instance& instance, const Machin
   if (changed.spec) {
     PutSpec(writer, instance, *changed.spec);
     written.bare = changed.spec->labels.empty() && instance.parent.empty() && !instance.plan &&
-                   !instance.provenance && !changed.has_outputs;
+                   !instance.provenance && !instance.dry_run && !changed.has_outputs;
   }
   if (instance.history.size() >= kHistoryPage) {
     written = {instance.history, /*bare=*/false};
@@ -365,6 +378,10 @@ void Note(const Written& written, Instance* instance) {
 void PutOutput(const Writer& writer, InstanceName name, std::string_view node,
                std::string_view json) {
   writer.batch.Put(Key(writer.partition, kOutput).Of(name).Text(node), std::string(json));
+}
+
+void DropOutput(const Writer& writer, InstanceName name, std::string_view node) {
+  writer.batch.Delete(Key(writer.partition, kOutput).Of(name).Text(node));
 }
 
 Result<std::optional<std::string>> GetOutput(const Reader& reader, InstanceName name,
@@ -416,6 +433,7 @@ Result<std::optional<Spec>> FindSpec(const Reader& reader, InstanceName name) {
   spec.labels = {in.labels().begin(), in.labels().end()};
   spec.client = in.client();
   spec.flow = in.flow();
+  spec.dry_answers.insert(in.dry_answers().begin(), in.dry_answers().end());
   spec.first_seq = in.first_seq();
   spec.born_after = {in.born_epoch(), in.born_serial()};
   return found;

@@ -38,6 +38,7 @@ void Note(const Written& written, Instance* instance);
 void PutOutput(const Writer& writer, InstanceName name, std::string_view node,
                std::string_view json);
 // The output of one node; nullopt when there is none.
+void DropOutput(const Writer& writer, InstanceName name, std::string_view node);
 Result<std::optional<std::string>> GetOutput(const Reader& reader, InstanceName name,
                                              std::string_view node);
 

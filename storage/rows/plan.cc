@@ -31,12 +31,66 @@ bool Sound(const record::Settling& in) {
          in.outcome() <= static_cast<uint32_t>(StepOutcome::kSkipped);
 }
 
+void Encode(const SectionState& state, record::SectionState* out) {
+  out->set_phase(static_cast<uint32_t>(state.phase));
+  out->set_then(static_cast<uint32_t>(state.then));
+  out->set_tries(state.tries);
+  out->set_swept(state.swept);
+  out->set_error(state.error);
+  out->set_done(state.done);
+  out->set_warned(state.warned);
+  for (uint32_t step : state.skipped) out->add_skipped(step);
+}
+
+SectionState Decode(const record::SectionState& in) {
+  SectionState state;
+  state.phase = static_cast<SectionState::Phase>(in.phase());
+  state.then = static_cast<SectionState::Then>(in.then());
+  state.tries = in.tries();
+  state.swept = in.swept();
+  state.error = in.error();
+  state.done = in.done();
+  state.warned = in.warned();
+  state.skipped.assign(in.skipped().begin(), in.skipped().end());
+  return state;
+}
+
+void Encode(const Keepsake& kept, record::Kept* out) {
+  for (const auto& [section, count] : kept.led) {
+    out->add_led(section + 1);  // kNoSection becomes 0
+    out->add_led(count);
+  }
+  for (NodeIndex home : kept.led_from) out->add_led_from(home);
+  out->set_doomed_in(kept.doomed_in + 1);  // kNoSection becomes 0
+  out->set_next_child(kept.next_child);
+  if (kept.section) {
+    /*mutant section-not-kept*/ Encode(*kept.section, out->mutable_section()); /*end*/
+  }
+}
+
+Keepsake Decode(const record::Kept& in) {
+  Keepsake kept;
+  for (int i = 0; i + 1 < in.led_size(); i += 2)
+    kept.led.emplace_back(in.led(i) - 1, in.led(i + 1));
+  kept.led_from.assign(in.led_from().begin(), in.led_from().end());
+  kept.doomed_in = in.doomed_in() - 1;
+  kept.next_child = in.next_child();
+  if (in.has_section()) kept.section = Decode(in.section());
+  return kept;
+}
+
+bool Sound(const record::Kept& in) {
+  return in.section().phase() <= static_cast<uint32_t>(SectionState::Phase::kResets) &&
+         in.section().then() <= static_cast<uint32_t>(SectionState::Then::kSkip);
+}
+
 }  // namespace
 
 static Result<StepRow> DecodeStep(NodeIndex home, std::string_view key, std::string_view value) {
   record::Step in;
   if (!in.ParseFromArray(value.data(), static_cast<int>(value.size())) ||
-      !rows::Sound(in.token()) || !rows::Sound(in.left()) || !Sound(in.settling())) {
+      !rows::Sound(in.token()) || !rows::Sound(in.left()) || !Sound(in.settling()) ||
+      !Sound(in.kept())) {
     return Corrupt("step", key);
   }
   StepRow row;
@@ -66,6 +120,7 @@ static Result<StepRow> DecodeStep(NodeIndex home, std::string_view key, std::str
     row.ended->tries = in.ended().tries();
   }
   if (in.has_settling()) row.settling = Decode(in.settling());
+  if (in.has_kept()) row.kept = Decode(in.kept());
   return row;
 }
 
@@ -211,7 +266,7 @@ static void PutStep(const Writer& writer, const Instance& instance, const Machin
     to->set_end_time(Micros(ended->end_time));
     if (ended->children) rows::Encode(*ended->children, to->mutable_children());
     to->set_note(ended->note);
-  } else if (instance.Stopped() && !instance.resumable) {
+  } else if (instance.Stopped() && !instance.resumable && !tokens.LastKeptAt(home)) {
     return;
   }
   if (const auto left = tokens.left().lower_bound({home, 0});
@@ -227,7 +282,15 @@ static void PutStep(const Writer& writer, const Instance& instance, const Machin
   if (const Settling* settling = tokens.SettlingOf(home)) {
     /*mutant settling-not-kept*/ Encode(*settling, out.mutable_settling()); /*end*/
   }
-  writer.batch.Put(StepKey(writer.partition, kStep, instance, home), out.SerializeAsString());
+  const bool over = instance.Stopped() && !instance.resumable;
+  const Keepsake* kept = over ? tokens.LastKeptAt(home) : tokens.KeptAt(home);
+  if (kept) Encode(*kept, out.mutable_kept());
+  const std::string key = StepKey(writer.partition, kStep, instance, home);
+  if (out.ByteSizeLong() == 0) {
+    writer.batch.Delete(key);  // nothing is known of it any more
+  } else {
+    writer.batch.Put(key, out.SerializeAsString());
+  }
 }
 
 void PutSteps(const Writer& writer, const Instance& instance, const Machine& machine) {

@@ -24,6 +24,7 @@ struct StepRow {
   std::string input;  // replaces the step's own; empty: does not
   std::optional<Ended> ended;
   std::optional<Settling> settling;
+  std::optional<Keepsake> kept;
 };
 // All steps of an instance, by home, until `visit` returns false.
 Result<Ok> ScanSteps(const Reader& reader, InstanceName name,

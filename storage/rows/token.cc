@@ -19,6 +19,7 @@ void Encode(const ChildCounts& children, record::Children* out) {
   out->set_counted(children.counted);
   out->set_restart(children.restart);
   out->set_told(children.told);
+  out->set_cancelled_all(children.cancelled_all);
   out->set_restart_at(children.restart_at);
   out->set_error(children.error);
 }
@@ -39,6 +40,7 @@ ChildCounts Decode(const record::Children& in) {
   children.counted = in.counted();
   children.restart = in.restart();
   children.told = in.told();
+  children.cancelled_all = in.cancelled_all();
   children.restart_at = in.restart_at();
   children.error = in.error();
   return children;

@@ -611,7 +611,9 @@ void Crew::Client::Resume(const std::string& id, bool force, uint64_t visit) {
     if (force) ledger_.given_back.emplace_back(id, visit);
     return stub_.Resume(context, request, &instance);
   });
-  if (refusal && !refusal->empty() && *refusal != "INSTANCE_STOPPED" && *refusal != "NOT_HELD") {
+  // Meanwhile it may have stopped, gone on, or be about to stop.
+  const std::set<std::string> fair{"", "INSTANCE_STOPPED", "NOT_HELD", "CANCELLING"};
+  if (refusal && !fair.contains(*refusal)) {
     crew_.findings_.Add("Resume of " + id + ": " + *refusal);
   }
 }

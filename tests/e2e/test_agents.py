@@ -239,15 +239,17 @@ def test_cancel_waits_for_what_has_begun(space, attach):
     space.stopped("i")
 
 
-def test_at_most_once_binds_from_the_begin(space, attach):
+def test_at_most_once_binds_from_the_begin(space, attach, calls):
     agent = attach("h1")
     space.start("once", "i")
     task = agent.task()
     agent.cancel()  # not begun: it may go to others
+    eventually(lambda: calls.state("h1") == "LOST")
     agent = attach("h1", "s2")
     task = agent.task()
     agent.begin(task)
     agent.cancel()
+    eventually(lambda: calls.state("h1") == "LOST")
     agent = attach("h1", "s3")
     assert task.claim in agent.welcome().lost_claims
     eventually(lambda: claim_of(space, "i").lost)
@@ -356,19 +358,20 @@ def test_what_is_not_taken_up_again_is_abandoned(space, attach, calls):
     assert space.report(task).node == "end"  # the abandoned one may still win
 
 
-def test_another_session_of_the_name_abandons_at_once(space, attach):
+def test_another_session_of_the_name_abandons_at_once(space, attach, calls):
     agent = attach("h1", keep_for=duration(60))
     space.start("job", "i")
     task = agent.task()
     agent.begin(task)
     agent.cancel()
+    eventually(lambda: calls.state("h1") == "LOST")
     agent = attach("h1", "s2")
     assert list(agent.welcome().lost_claims) == [task.claim]
     assert agent.task().attempt == 2
 
 
 @pytest.mark.parametrize("most, ends", [(2, True), (0, False)])
-def test_work_that_loses_its_agents_too_often_fails_for_good(space, attach, most, ends):
+def test_work_that_loses_its_agents_too_often_fails_for_good(space, attach, calls, most, ends):
     space.define("id: m\nnodes:\n"
                  f"  a: {{start: true, retry: 9, abandon_after: {most}, "
                  "transitions: {ok: z, error: f}}\n"
@@ -382,6 +385,7 @@ def test_work_that_loses_its_agents_too_often_fails_for_good(space, attach, most
         assert (task.attempt, task.tries) == (attempt, 0)
         agent.begin(task)
         agent.cancel()
+        eventually(lambda: calls.state("h1") == "LOST")
     if not ends:
         assert state(space.get("i")) == "RUNNING"
         return
@@ -601,6 +605,7 @@ def test_orders_wait_for_an_agent_that_is_away(new_server):
     agent.await_order("killed_claims", task)
     assert space.get("i").leftovers == 1
     agent.cancel()
+    eventually(lambda: Calls(space).state("h1") == "LOST")
     other = Agent(space, "h1", "s2")  # its processes are new
     other.welcome()
     eventually(lambda: space.get("i").leftovers == 0)

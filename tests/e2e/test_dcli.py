@@ -112,6 +112,7 @@ def folder(tmp_path):
     (tmp_path / "machines" / "job.yaml").write_text(JOB)
     (tmp_path / "machines" / "deep" / "pair.yml").write_text(PAIR)
     (tmp_path / "machines" / "notes.txt").write_text("no machine: [")
+    (tmp_path / "machines" / "workers.yaml").write_text("workers: {job.work: ./run.sh}\n")
     return tmp_path
 
 

@@ -10,8 +10,9 @@ import yaml
 from support import (BIN, CONSUMER, MACHINES, SOON, eventually, from_json, kind, outputs, result,
                      state, step_state)
 
-# deploy: by test_deploy_example.py.
-RUN_BY_A_TEST = {"build", "checksum", "checksums", "approval", "rescue", "deploy"}
+# deploy: by test_deploy_example.py; those of tiers and render: by test_agent_examples.py.
+RUN_BY_A_TEST = {"build", "checksum", "checksums", "approval", "rescue", "deploy", "install",
+                 "remove", "tier.up", "tier.down", "render"}
 PATIENCE = 6 * SOON
 
 
@@ -34,12 +35,14 @@ def runs(space, id):
 
 def test_every_plan_is_sound_and_every_one_is_run(space, dcli):
     files = sorted(MACHINES.glob("*.plan.yaml"))
-    assert len(files) == 5
+    assert len(files) == 7
     for file in files:
         dcli.ok("check", file)
         dcli.ok("define", file)
-        graph = dcli.ok("graph", file.name.split(".")[0])
-        assert graph.startswith("flowchart")
+        plans = [document["plan"] for document in yaml.safe_load_all(file.read_text())
+                 if "plan" in document and "action" not in document]
+        for plan in plans:
+            assert dcli.ok("graph", plan).startswith("flowchart")
         for document in yaml.safe_load_all(file.read_text()):
             assert document["description"]
     assert {one.id for one in space.machines().machines if one.kind == "plan"} == RUN_BY_A_TEST

@@ -1,8 +1,10 @@
 """The pages are true: their commands and what they print, their programs, tables and links."""
+import configparser
 import functools
 import http.server
 import inspect
 import os
+import pathlib
 import re
 import shlex
 import signal
@@ -20,7 +22,7 @@ from support import BIN, DSRV, SOON, eventually, free_port, result
 PAGES = {page: (REPOSITORY / page).read_text() for page in [
     "README.md", "dcli/README.md", "dsrv/README.md", "dsrv/access/README.md",
     "dsrv/engine/README.md", "fsm/plan/README.md", "fsm/when/README.md", "machines/README.md",
-    "machines/schedules.md", "machines/limits.md", "machines/agents.md", "proto/README.md",
+    "machines/schedules.md", "machines/limits.md", "machines/agents.md", "machines/cloudify.md", "proto/README.md",
     "storage/README.md",
     "tests/README.md", "tests/bench/README.md"]}
 
@@ -116,6 +118,7 @@ def test_ten_lines_and_their_picture_are_what_graph_prints(shell, tmp_path, sect
 @pytest.mark.parametrize("page, section", [
     ("machines/README.md", "Machines"), ("machines/README.md", "Failing and trying again"),
     ("machines/README.md", "Actions"), ("machines/README.md", "Plans"),
+    ("machines/README.md", "Sections"),
     ("machines/schedules.md", "Schedules"), ("machines/schedules.md", "Triggers"),
     ("machines/limits.md", "Limits"), ("machines/limits.md", "Conditions"),
 ])
@@ -130,6 +133,12 @@ def test_the_documents_are_valid(shell, tmp_path, page, section):
 @pytest.mark.parametrize("section", ["Machines, plans and actions", "Actions"])
 def test_files_are_checked_as_it_says(shell, section):
     take(shell, "machines/README.md", section)
+
+
+def test_dry_runs_are_walked_as_it_says(shell, new_server):
+    server = new_server().start()  # on which the numbers of changes are those of the page
+    environment = {**shell.keywords["env"], "DFSMR_SERVER": server.address}
+    take(functools.partial(shell, env=environment), "machines/README.md", "Dry runs")
 
 
 WRONG_BESIDE = """\
@@ -459,6 +468,105 @@ def test_the_consumer_works_on_stubs_made_as_it_says(server, shell, site, tmp_pa
     assert printed == ""
 
 
+# Agents ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def own(shell, new_server):
+    """The shell, with a server of its own."""
+    server = new_server().start()
+    return functools.partial(shell, env={**shell.keywords["env"], "DFSMR_SERVER": server.address})
+
+
+def write(folder, **files):
+    for name, text in files.items():
+        path = folder / name.replace("__", ".")
+        path.write_text(text)
+        path.chmod(0o755)
+
+
+@pytest.fixture
+def serving(own):
+    """Starts an agent in the folder of the shell, with these workers."""
+    running = []
+
+    def start(workers, *flags, name="h1"):
+        write(own.keywords["cwd"], workers__yaml=workers)
+        running.append(own(["dcli", "agent", "--workers", "workers.yaml", "--name", name, *flags]))
+        eventually(lambda: name in finish(own(["dcli", "agents", "--state", "active"])))
+        return running[-1]
+
+    yield start
+    for process in running:
+        process.terminate()
+        finish(process)
+
+
+REVERSE = """\
+id: reverse
+nodes: {text: {start: true, transitions: {ok: done, error: done}}, done: {final: true}}
+"""
+
+
+def test_one_process_does_many_tasks_as_it_says(own, serving):
+    [program] = texts("machines/agents.md", "A worker as a script", "python")
+    write(own.keywords["cwd"], reverse__py=program, reverse__yaml=REVERSE)
+    assert "new" in finish(own(["dcli", "define", "reverse.yaml"]))
+    serving("workers:\n  reverse.text: {run: [python3, reverse.py], mode: serve}\n")
+    for text in ("abc", "xyz"):
+        finish(own(["dcli", "start", "reverse", f"text={text}", "--id", text, "--wait"]))
+        assert f'"{text[::-1]}"' in finish(own(["dcli", "show", text]))
+
+
+def test_the_variables_are_those_that_commands_find(own, serving, tmp_path):
+    told = set(words_in(table("machines/agents.md", "variable"))) | {
+        "PATH", "LANG", "USER", "HOME", "TMPDIR", "LEVEL"}
+    work = "`" + section("dcli/README.md", "Work").split("**In.**")[1].split("**Out.**")[0]
+    told |= set(re.findall(r"DFSMR_[A-Z]+", work))
+    write(own.keywords["cwd"], reverse__yaml=REVERSE, env__sh=f"#!/bin/sh\nenv >{tmp_path}/env\n")
+    finish(own(["dcli", "define", "reverse.yaml"]))
+    serving("workers:\n  reverse.text: {run: [./env.sh], env: {LEVEL: info}}\n")
+    finish(own(["dcli", "start", "reverse", "--wait"]))
+    found = dict(line.split("=", 1) for line in (tmp_path / "env").read_text().splitlines())
+    assert set(found) - {"PWD", "_", "SHLVL", "OLDPWD"} == told - {"DFSMR_DRY_RUN"}
+    assert found["LEVEL"] == "info" and found["PATH"] == "/usr/local/bin:/usr/bin:/bin"
+    assert found["HOME"].startswith(found["DFSMR_DIR"]) and found["DFSMR_AGENT"] == "h1"
+
+
+def test_the_keys_of_workers_are_those_that_they_have():
+    source = (REPOSITORY / "dcli/agent/workers.cc").read_text()
+    [keys] = re.findall(r"kWorkerKeys = \{([^}]*)\}", source)
+    listed = words_in(table("machines/agents.md", "key of a worker | default"))
+    assert sorted(listed) == sorted(re.findall(r'"(\w+)"', keys))
+
+
+def test_the_unit_of_agents_is_sound(own, tmp_path):
+    [text] = texts("machines/agents.md", "Operating agents", "ini")
+    unit = configparser.ConfigParser(strict=True, interpolation=None)
+    unit.optionxform = str
+    unit.read_string(text)
+    service = unit["Service"]
+    assert service["KillMode"] == "mixed" and service["Delegate"] == "yes"
+    program, *flags = shlex.split(service["ExecStart"])
+    assert pathlib.PurePath(program).name == "dcli"
+    write(own.keywords["cwd"], workers__yaml="workers: {a: {run: [\"true\"]}}\n")
+    flags[flags.index("--workers") + 1] = "workers.yaml"
+    check = own([BIN / "dcli", *flags, "--check"])
+    printed = finish(check)
+    assert check.returncode == 0, printed
+    help = finish(own(["dcli", "agent", "--help"]))
+    [grace] = map(int, re.findall(r"--grace .*\(default (\d+)m\)", help))
+    assert int(service["TimeoutStopSec"].removesuffix("min")) > grace
+    known = finish(own(["dcli", "--help"]))
+    for setting in shlex.split(service["Environment"]):
+        assert setting.split("=")[0] in known
+
+
+def test_agents_are_operated_as_it_says(own, serving):
+    serving("workers: {a: {run: [\"true\"]}}\n", "--jobs", "2", "--capability", "gpu")
+    take(own, "machines/agents.md", "Operating agents")
+
+
 # Operations -----------------------------------------------------------------------------------
 
 
@@ -572,10 +680,12 @@ RUN = {
     ("machines/README.md", "Machines, plans and actions", "console"):
         "test_files_are_checked_as_it_says",
     ("machines/README.md", "Actions", "console"): "test_files_are_checked_as_it_says",
+    ("machines/README.md", "Dry runs", "console"): "test_dry_runs_are_walked_as_it_says",
     ("machines/README.md", "Machines", "yaml"): "test_the_documents_are_valid",
     ("machines/README.md", "Failing and trying again", "yaml"): "test_the_documents_are_valid",
     ("machines/README.md", "Actions", "yaml"): "test_the_documents_are_valid",
     ("machines/README.md", "Plans", "yaml"): "test_the_documents_are_valid",
+    ("machines/README.md", "Sections", "yaml"): "test_the_documents_are_valid",
     ("machines/schedules.md", "Schedules", "yaml"): "test_the_documents_are_valid",
     ("machines/schedules.md", "Triggers", "yaml"): "test_the_triggers_do_what_it_says",
     ("machines/schedules.md", "Triggers", "console"): "test_the_triggers_do_what_it_says",
@@ -588,6 +698,10 @@ RUN = {
         "test_limits_groups_and_conditions_do_what_it_says",
     ("machines/limits.md", "Conditions", "console"):
         "test_limits_groups_and_conditions_do_what_it_says",
+    ("machines/agents.md", "A worker as a script", "python"):
+        "test_one_process_does_many_tasks_as_it_says",
+    ("machines/agents.md", "Operating agents", "ini"): "test_the_unit_of_agents_is_sound",
+    ("machines/agents.md", "Operating agents", "console"): "test_agents_are_operated_as_it_says",
     ("machines/agents.md", "A worker as a script", "yaml"): "test_a_script_is_a_worker_as_it_says",
     ("machines/agents.md", "A worker as a script", "sh"): "test_a_script_is_a_worker_as_it_says",
     ("machines/agents.md", "A worker as a script", "console"):

@@ -543,11 +543,8 @@ void AgentSim::VerifyClaims() {
     } else if (!one.begin_sent && !one.over_sent) {
       Expect(!live || world_.now() < one.begin_by + 1s, claim + " has not begun, and is not void");
     } else if (one.begun && !one.once && gone && !one.over_sent) {
-      const Timestamp until =
-          agent.away +
-          std::max(agent.patience, one.deadline == kNever ? Duration() : agent.patience);
       const bool same = agent.session == one.session;
-      Expect(!live || !same || world_.now() < until + 1s,
+      Expect(!live || !same || world_.now() < agent.away + agent.patience + 1s,
              claim + " is kept though its session has not come back");
     } else if (one.begun && one.once && !one.over_sent && !one.shared) {
       Expect(live, claim + " runs at most once, and is not kept");

@@ -1,6 +1,8 @@
 #include "tests/sim/definitions.h"
 
+#include <algorithm>
 #include <set>
+#include <utility>
 #include <vector>
 
 namespace dfsmr {
@@ -10,8 +12,8 @@ namespace {
 // no cycle, whatever else orders them.
 class FlowWriter {
  public:
-  explicit FlowWriter(Random& random, size_t depth)
-      : random_(random), depth_(depth), ifs_(random.Chance(50)) {}
+  FlowWriter(Random& random, size_t depth, bool sections)
+      : random_(random), depth_(depth), ifs_(random.Chance(50)), sections_(sections && !ifs_) {}
 
   std::string Flow() {
     std::string text = "[";
@@ -28,14 +30,43 @@ class FlowWriter {
       }
       return text + "]}";
     }
+    if (sections_ && depth < 2 && random_.Chance(35)) return SectionOf(depth);
     const size_t dice = random_.Below(100);
     if (dice < 12) return ForEach();
     if (dice < 24) return SpawnOne();
-    if (dice < 34 && depth_ > 0) return NestOne();
+    if (dice < 34 && depth_ > 0 && inside_ == 0) return NestOne();
     return Work();
   }
   std::string Fresh() { return "s" + std::to_string(count_++); }
-  std::string Act() { return "x" + std::to_string(random_.Below(6)); }
+  std::string Act() { return "x" + std::to_string(random_.Below(inside_ > 0 ? 4 : 6)); }
+  // What is in it refers to what was before it, and to each other.
+  std::string SectionOf(size_t depth) {
+    const std::string name = Fresh();
+    const std::vector<std::string> outside = known_;
+    ++inside_;
+    std::string text = "{section: " + name + After() + ", do: [";
+    for (size_t n = 1 + random_.Below(3); n > 0; --n) {
+      text += Part(depth + 1) + (n > 1 ? ", " : "");
+    }
+    text += "], retry: {limit: " + std::to_string(2 + random_.Below(2));
+    if (random_.Chance(40)) text += ", delay: 2s";
+    text += "}";
+    if (random_.Chance(70)) {
+      text += ", compensate: [{step: u0, action: x1, input: " + Input() + "}";
+      if (random_.Chance(50)) {
+        text += ", {step: u1, action: x2, input: {v: \"${u0.output}\"}, after: [u0]}";
+      }
+      text += "]";
+      if (random_.Chance(40)) text += ", rescue: compensate";
+    }
+    --inside_;
+    const std::vector<std::string> within = std::exchange(known_, outside);
+    for (const std::string& step : within) {
+      const bool inner = std::ranges::find(outside, step) == outside.end();
+      if (inner && random_.Chance(50)) known_.push_back(name + "." + step);
+    }
+    return text + "}";
+  }
   std::string Input() {
     if (known_.empty() || random_.Chance(25)) return "{v: 1}";
     return "{v: \"${" + random_.Of(known_) + ".output.v}\"}";
@@ -119,6 +150,8 @@ class FlowWriter {
   Random& random_;
   size_t depth_;
   bool ifs_;
+  bool sections_;
+  size_t inside_ = 0;  // of so many sections
   size_t count_ = 0;
   std::vector<std::string> known_;
   std::set<std::string> workers_;  // of the known, those that a worker runs
@@ -258,7 +291,7 @@ std::string RandomMachine(Random& random, const std::string& id, const std::stri
 }
 
 std::string RandomPlan(Random& random, const std::string& id, const std::string& strategy,
-                       bool keys) {
+                       bool keys, bool sections) {
   std::string text = "plan: " + id + "\nupgrade_strategy: " + strategy + "\n";
   if (keys && random.Chance(50)) {
     if (random.Chance(50)) {
@@ -272,7 +305,7 @@ std::string RandomPlan(Random& random, const std::string& id, const std::string&
   }
   if (random.Chance(25)) text += "wait_after_fail: " + random.Of<std::string>({"0s", "3s"}) + "\n";
   if (random.Chance(30)) text += "hooks: [{on: [stopped], action: hooked}]\n";
-  return text + "flow: " + FlowWriter(random, 1).Flow() + "\n---\n";
+  return text + "flow: " + FlowWriter(random, 1, sections).Flow() + "\n---\n";
 }
 
 std::string Everything(Random& random, bool plan_keys, bool planners) {
@@ -293,7 +326,7 @@ std::string Everything(Random& random, bool plan_keys, bool planners) {
       "[{step: l, action: x4}]",
       "[{step: l, spawn: {plan: twig, for_each: [1, 2], as: t, concurrency: 1}}]"}) + "\n---\n";
   for (int i = 0; i < 3; ++i) {
-    text += RandomPlan(random, "p" + std::to_string(i), "continue", plan_keys);
+    text += RandomPlan(random, "p" + std::to_string(i), "continue", plan_keys, !planners);
   }
   return text.substr(0, text.size() - 4);
 }

@@ -12,9 +12,9 @@ namespace dfsmr {
 std::string RandomMachine(Random& random, const std::string& id, const std::string& strategy,
                           Random* limits = nullptr);
 
-// With `keys` it may want a singleton.
+// With `keys` it may want a singleton. With `sections`, which hold no planners, it may have some.
 std::string RandomPlan(Random& random, const std::string& id, const std::string& strategy,
-                       bool keys);
+                       bool keys, bool sections);
 
 // What a planner's worker may answer: steps only, of actions that plan nothing themselves.
 std::string RandomSteps(Random& random);

@@ -31,6 +31,29 @@ class PlanPath {
     }
     for (uint32_t i = 0; i < graph.steps.size(); ++i) index_[graph.steps[i].path] = i;
     for (const auto& [step, decision] : graph.ifs) ifs_[graph.steps[step].path] = step;
+    for (uint32_t i = 0; i < graph.sections.size(); ++i) {
+      entries_[graph.steps[graph.sections[i].entry].path] = i;
+      exits_[graph.steps[graph.sections[i].exit()].path] = i;
+    }
+    section_.resize(graph.places.size(), kNoSection);
+    for (uint32_t i = 0; i < graph.sections.size(); ++i) {
+      for (uint32_t at = graph.sections[i].entry; at < graph.sections[i].end; ++at)
+        section_[at] = i;
+    }
+    // A gate is in the deepest section that something before it is in, but not as its end.
+    for (bool news = true; news && !graph.sections.empty();) {
+      news = false;
+      for (uint32_t at = 0; at < graph.places.size(); ++at) {
+        uint32_t in = section_[at];
+        if (exits_.contains(NameOf(at))) in = graph.sections[in].outer;
+        for (uint32_t next : graph.places[at].next) {
+          const bool gate = graph.places[next].step == UINT32_MAX;
+          if (!gate || !LiesIn(graph, in, section_[next]) || in == section_[next]) continue;
+          section_[next] = in;
+          news = true;
+        }
+      }
+    }
   }
 
   void Take(const Event& event) {
@@ -79,7 +102,8 @@ class PlanPath {
     if (instance.Stopped()) {
       if (!whole) return;
       for (uint32_t at = 0; at < graph_.places.size(); ++at) {
-        expect_(Over(at), id + " ended without " + NameOf(at));
+        const bool compensates = CompensationAround(graph_, section_[at]) != kNoSection;
+        expect_(compensates || Over(at), id + " ended without " + NameOf(at));
       }
       for (const std::string& finalize : finalizers_) {
         expect_(over_.contains(finalize), id + " ended without " + finalize);
@@ -136,6 +160,9 @@ class PlanPath {
   }
 
   void Enter(const Event& event, const std::string& who) {
+    if (event.visit == 0 && entries_.contains(event.node) && event.prev_node == event.node) {
+      tries_[entries_[event.node]] = -1;  // by hand: the try that begins has not failed
+    }
     if (event.visit == 0) return;  // it arrived, and others are waited for
     if (event.visit <= last_visit_) {  // an event that waits, a patch: nothing moves
       const auto stands = standing_.find(event.visit);
@@ -146,6 +173,9 @@ class PlanPath {
     expect_(event.visit == last_visit_ + 1, who + " leaves out a visit");
     last_visit_ = event.visit;
     const std::string home = HomeOf(event.node);
+    if (entries_.contains(home)) {
+      if (Begins(event, home, who)) return;
+    }
     const bool retried =
         event.prev_node.ends_with("/finalize/error") && event.transition == "retry";
     if (retried) {
@@ -172,7 +202,70 @@ class PlanPath {
     }
     standing_[event.visit] = event.node;
   }
-  void Pass(const std::string& home) { over_.insert(home); }
+  void Pass(const std::string& home) {
+    over_.insert(home);
+    if (exits_.contains(home)) SkipAgain();  // what is behind it hears of what was skipped in it
+  }
+
+  bool IsIn(uint32_t section, const std::string& home) const {
+    const auto place = place_.find(home);
+    return place != place_.end() && LiesIn(graph_, section_[place->second], section);
+  }
+  // A section is entered, held, or waits for its next try, or a compensation begins. True: it
+  // stands there.
+  bool Begins(const Event& event, const std::string& home, const std::string& who) {
+    const uint32_t section = entries_[home];
+    const bool compensates = graph_.sections[section].compensates;
+    const bool again = event.prev_node == home;
+    const bool stands = again && !event.note.empty();
+    if (!compensates && !again) return false;  // for the first time
+    const uint32_t of = compensates ? graph_.sections[section].outer : section;
+    for (const auto& [visit, node] : standing_) {
+      const std::string at = HomeOf(node);
+      expect_(!IsIn(of, at), who + " while something of the section stands at " + node);
+    }
+    if (compensates) {
+      expect_(ended_.erase(of) == 1, who + " though nothing has failed, or a second time");
+      return false;
+    }
+    if (event.transition != "error") {  // of one that is held the steps stay as they are
+      const bool counts = event.transition == "retry" && event.left_visit == 0;
+      if (counts) ++tries_[section];
+      const auto limit = static_cast<int>(graph_.sections[section].retry.limit);
+      expect_(tries_[section] < limit, who + " once too often");
+      Reset(section);
+      if (event.transition == "skip") {
+        by_hand_.insert(home);
+        for (uint32_t at = 0; at < section_.size(); ++at) {
+          const bool own = LiesIn(graph_, section_[at], section) &&
+                           CompensationAround(graph_, section_[at]) == kNoSection;
+          if (own && at < graph_.steps.size()) roots_.insert(NameOf(at));
+        }
+        SkipAgain();
+      }
+    }
+    if (!stands) return false;
+    last_visit_ = event.visit;
+    standing_[event.visit] = event.node;
+    return true;
+  }
+  // Nothing of it has happened any more.
+  void Reset(uint32_t section) {
+    ended_.erase(section);
+    for (std::set<std::string>* names : {&over_, &opened_, &early_, &stays_, &dropped_, &roots_}) {
+      std::erase_if(*names, [&](const std::string& home) { return IsIn(section, home); });
+    }
+    // What was skipped in a compensation was skipped, whatever comes of the section.
+    std::erase_if(by_hand_, [&](const std::string& home) {
+      if (!IsIn(section, home)) return false;
+      const uint32_t around = CompensationAround(graph_, section_[place_.at(home)]);
+      return around == kNoSection || !LiesIn(graph_, around, section);
+    });
+    for (uint32_t at = section + 1; at < graph_.sections.size(); ++at) {
+      if (LiesIn(graph_, at, section)) tries_[at] = 0;
+    }
+    SkipAgain();
+  }
 
   // Whether all before it lead on.
   bool Ready(const std::string& home) const {
@@ -223,7 +316,8 @@ class PlanPath {
     const auto at = std::ranges::find(finalizers_, home);
     expect_(at != finalizers_.end(), who + " is no step");
     for (uint32_t one = 0; one < graph_.places.size(); ++one) {
-      expect_(Over(one), who + " does not wait for " + NameOf(one));
+      const bool compensates = CompensationAround(graph_, section_[one]) != kNoSection;
+      expect_(compensates || Over(one), who + " does not wait for " + NameOf(one));
     }
     for (auto one = finalizers_.begin(); one != at; ++one) {
       expect_(over_.contains(*one), who + " finalizes before " + *one);
@@ -232,6 +326,16 @@ class PlanPath {
 
   void Skip(const Event& event, const std::string& who) {
     const std::string home = event.node;
+    if (event.transition == "end") {  // its section ends
+      const auto place = place_.find(home);
+      expect_(place != place_.end() && section_[place->second] != kNoSection, who + " is in none");
+      for (uint32_t in = section_[place->second];
+           in != kNoSection && !graph_.sections[in].compensates; in = graph_.sections[in].outer) {
+        ended_.insert(in);
+      }
+      return;
+    }
+    if (entries_.contains(home) && event.left_visit != 0) return;  // a held section, skipped next
     if (event.transition == "stop") {  // its plan stops
       dropped_.insert(home);
       dropped_at_.merge(std::map<uint64_t, std::string>{{event.visit, standing_[event.visit]}});
@@ -263,16 +367,33 @@ class PlanPath {
 
   // A skipped step takes with it its finalize phase and all that reads it.
   void Doom(const std::string& home) {
+    roots_.insert(home);
+    Spread(home);
+  }
+  void SkipAgain() {
+    skipped_.clear();
+    for (const std::string& root : roots_) Spread(root);
+  }
+  void Spread(const std::string& home) {
     if (!skipped_.insert(home).second) return;
     const auto step = index_.find(home);
     if (step == index_.end()) return;
     if (graph_.steps[step->second].finalize) skipped_.insert(home + "/finalize");
-    for (uint32_t reader : graph_.steps[step->second].readers) Doom(graph_.steps[reader].path);
-    for (uint32_t group : graph_.steps[step->second].groups) DoomGroup(group);
+    for (uint32_t reader : graph_.steps[step->second].readers) SpreadTo(reader, step->second);
+    for (uint32_t group : graph_.steps[step->second].groups) SpreadTo(group, step->second, true);
   }
-  void DoomGroup(uint32_t group) {
-    for (uint32_t reader : graph_.groups[group].readers) Doom(graph_.steps[reader].path);
-    for (uint32_t outer : graph_.groups[group].groups) DoomGroup(outer);
+  // What is outside of a section is skipped with a step in it when all of it is over.
+  void SpreadTo(uint32_t to, uint32_t from, bool group = false) {
+    if (group) {
+      for (uint32_t reader : graph_.groups[to].readers) SpreadTo(reader, from);
+      for (uint32_t outer : graph_.groups[to].groups) SpreadTo(outer, from, true);
+      return;
+    }
+    for (uint32_t in = section_[from]; !LiesIn(graph_, section_[to], in);
+         in = graph_.sections[in].outer) {
+      if (!over_.contains(graph_.steps[graph_.sections[in].exit()].path)) return;
+    }
+    Spread(graph_.steps[to].path);
   }
 
   const Machine& machine_;
@@ -280,6 +401,11 @@ class PlanPath {
   Expect expect_;
   std::map<std::string, uint32_t> place_, index_;  // by name: places; steps
   std::map<std::string, uint32_t> ifs_;            // steps that have one, by name
+  std::map<std::string, uint32_t> entries_, exits_;  // of sections, by name
+  std::vector<uint32_t> section_;                    // by place: the innermost around it
+  std::set<uint32_t> ended_;                         // sections that a step has been dropped from
+  std::map<uint32_t, int> tries_;                    // of sections, that failed
+  std::set<std::string> roots_;                      // skipped for themselves
   std::set<std::string> early_;                    // decided before all before them had led on
   std::set<std::string> stays_;                    // and skipped
   std::set<std::string> dropped_;                  // by a plan that stopped after wait_after_fail
@@ -424,13 +550,14 @@ class PlanAudit {
         }
         break;
       case TokenState::kHeld:
-        Expect(node.kind == NodeKind::kHeld && !cancel, who);
+        Expect((node.kind == NodeKind::kHeld || node.role == Role::kSection) && !cancel, who);
         break;
       case TokenState::kWaiting:
         if (node.role == Role::kSpawn) {
           const ChildCounts& children = *token.step->children;
           const bool later = instance.state == InstanceState::kPaused;  // it starts no more now
-          Expect(children.running > 0 || later || (cancel && children.paused > 0), who);
+          const bool ends = cancel || children.cancelled_all;
+          Expect(children.running > 0 || later || (ends && children.paused > 0), who);
         } else if (node.role == Role::kSuspended) {
           Expect(!cancel, who + " in cancel");
         } else {
@@ -455,20 +582,24 @@ class PlanAudit {
           if (home.step == kNoStep) return true;
           const auto& weight = graph.actions[graph.steps[home.step].action].weight;
           const bool finalize = home.role == Role::kFinalize;
-          const bool counts = home.role != Role::kPass && !finalize;
+          const bool compensates = CompensationAround(graph, home.section) != kNoSection;
+          const bool runs = home.role == Role::kRun || home.role == Role::kSpawn;
+          const bool counts = runs && !finalize && !compensates;
           const bool left = row.settling && row.settling->decision > Settling::Decision::kRuns;
           const bool over = row.ended || row.doomed || left;
           const bool dropped = row.settling && row.settling->dropped;
           if (over && !dropped && counts) done += weight.run;
           // A skipped finalize phase stays skipped, whatever runs again.
           if (row.doomed && finalize) done += weight.finalize;
-          if (row.token) {
+          if (row.token && !compensates) {
             partial += row.token->step->progress * (finalize ? weight.finalize : weight.run);
           }
           return true;
         });
     Expect(scanned.has_value(), "the steps can be read");
     for (const Step& step : graph.steps) {
+      const uint32_t section = known->nodes[known->Find(step.path)].section;
+      if (CompensationAround(graph, section) != kNoSection) continue;
       if (step.kind != Step::Kind::kPass) all += graph.actions[step.action].weight.run;
       if (step.finalize) all += graph.actions[step.action].weight.finalize;
     }
@@ -616,16 +747,20 @@ class PlanAudit {
   }
 
   static std::string CountedAs(const std::string& node) {
-    const size_t slash = node.starts_with('/') ? std::string::npos : node.find('/');
-    std::string rest = node.substr(0, slash) + ".";
+    std::string rest = node + ".";
     std::string name;
     for (size_t dot = rest.find('.'); dot != std::string::npos; dot = rest.find('.')) {
       const std::string part = rest.substr(0, dot);
+      const std::string head = part.substr(0, part.find('/'));
       rest = rest.substr(dot + 1);
-      const bool number = part.find_first_not_of("0123456789") == std::string::npos;
-      if (!number || name.empty()) name += (name.empty() ? "" : ".") + part;
+      const bool number = head.find_first_not_of("0123456789") == std::string::npos;
+      if (number && !name.empty()) {
+        name += part.substr(head.size());
+      } else {
+        name += (name.empty() ? "" : ".") + part;
+      }
     }
-    return name + (slash == std::string::npos ? "" : node.substr(slash));
+    return name;
   }
 
   // GetMachine's numbers are those of the instances and of the feed.

@@ -745,9 +745,10 @@ void Sim::Redefine(Asked& engine) {
       {{Fault::kContinue, "continue"}, {Fault::kUpgrade, "upgrade"}, {Fault::kAbort, "abort"}});
   if (!On(fault)) return;
   const std::string id = AnyMachine();
-  std::string text = id.starts_with('p')
-                         ? RandomPlan(random_, id, strategy, plan_keys_)
-                         : RandomMachine(random_, id, strategy, limits_ ? &of_limits_ : nullptr);
+  std::string text =
+      id.starts_with('p')
+          ? RandomPlan(random_, id, strategy, plan_keys_, !On(Fault::kPlanner))
+          : RandomMachine(random_, id, strategy, limits_ ? &of_limits_ : nullptr);
   if (limits_) NumbersChange("");
   if (text.ends_with("---\n")) text.resize(text.size() - 4);
   singletons_ = singletons_ || text.find("singleton") != std::string::npos ||

@@ -69,6 +69,7 @@ class Sim {
     });
   }
   std::vector<Task> Ready();
+  void DoWell(const Task& task);
 
   // The server.
   void Step();

@@ -92,7 +92,7 @@ std::vector<Task> TakeAll(const Does& does) {
   std::vector<Task> tasks;
   Filter filter{.ns = "ns"};
   filter.capabilities = {"c1", "c2"};
-  for (const char* worker : {"w", "w1", "w2"}) {
+  for (const char* worker : {"w", "w1", "w2", "op"}) {  // a person's report names a worker, too
     auto polled = does([&](auto& engine) {
       return engine.Poll({.filter = filter, .worker = worker, .max_tasks = 1'000},
                          [&tasks](std::vector<Task> given) {
@@ -132,7 +132,8 @@ void Sim::Verify() {
   world_.Commit();
   world_.Drain();
   // More than once: the turn that settles may hand out something more.
-  for (int i = 0; i < 3; ++i) {
+  // What is done in portions goes on for as many turns as it takes.
+  for (int i = 0; i < 3 || (world_.engine().WorkLeft() && i < 10'000); ++i) {
     (void)Do([](Asked& engine) { return engine.Settle("ns", ""); });
   }
   Expect(world_.failed().empty(), "the engine gave up on a sound store: " + world_.failed());
@@ -234,7 +235,10 @@ void Sim::CheckLists(const std::map<std::string, Instance>& instances) {
       Expect(known != instances.end() && known->second.state == view.instance.state &&
                  known->second.result == view.instance.result &&
                  view.nodes.size() == view.instance.tokens.size(),
-             "a list shows another " + view.instance.id);
+             "a list shows another " + view.instance.id + ", " +
+                 std::string(Name(view.instance.state)) + " at " +
+                 std::to_string(view.nodes.size()) + " nodes, than the store: " +
+                 (known == instances.end() ? "none" : std::string(Name(known->second.state))));
     }
     more = !page->last.empty();
     query.after = page->last;
@@ -364,6 +368,19 @@ std::vector<Instance> Sim::Live() {
   return live;
 }
 
+void Sim::DoWell(const Task& task) {
+  const bool plans = task.phase == "plan";
+  const bool step = !task.phase.empty();
+  (void)Do([&](Asked& engine) {
+    return engine.Report("ns", task.instance,
+                         {.transition = plans ? "planned" : "ok",
+                          .claim = task.claim,
+                          .output = plans  ? R"({"flow":"[{step: t, action: y}]"})"
+                                    : step ? std::string(kOutput)
+                                           : ""});
+  });
+}
+
 // Honest workers and operators finish it all: whatever has no end had no next step.
 void Sim::Finish() {
   world_.Restart();     // nobody of before polls any more
@@ -378,18 +395,11 @@ void Sim::Finish() {
     const std::vector<Instance> live = Live();
     if (live.empty()) return;
     for (const Instance& instance : live) Push(instance, round);
-    for (const Task& task : Ready()) {
-      const bool plans = task.phase == "plan";
-      const bool step = !task.phase.empty();
-      (void)Do([&](Asked& engine) {
-        return engine.Report("ns", task.instance,
-                             {.transition = plans ? "planned" : "ok", .claim = task.claim,
-                              .output = plans  ? R"({"flow":"[{step: t, action: y}]"})"
-                                        : step ? std::string(kOutput)
-                                               : ""});
-      });
+    for (int part = 0; part < 6; ++part) {  // before any ready_timeout is over
+      for (const Task& task : Ready()) DoWell(task);
+      world_.Elapse(2s);
     }
-    world_.Elapse(round % 20 == 19 ? Duration(2min) : Duration(11s));
+    if (round % 20 == 19) world_.Elapse(2min);
   }
   std::string left;
   for (const Instance& instance : Live()) {

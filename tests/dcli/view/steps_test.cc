@@ -45,6 +45,25 @@ TEST_CASE("paths are a tree where several begin alike") {
 TEST_CASE("the node of a step belongs to it") {
   CHECK(StepOfNode("web.vm") == "web.vm");
   CHECK(StepOfNode("web.vm/finalize/error") == "web.vm");
+  CHECK(StepOfNode("node1/end") == "node1");
+  CHECK(StepOfNode("node1/compensate") == "node1");
+  CHECK(StepOfNode("node1/compensate.delete/error") == "node1/compensate.delete");
+}
+
+TEST_CASE("what compensates a section stands below it, and its tries are told") {
+  CHECK(Names({"s", "s.a", "s/compensate.u", "s/compensate.v"}) ==
+        "s #0\n"
+        "├─ a #1\n"
+        "└─ compensate\n"
+        "   ├─ u #2\n"
+        "   └─ v #3\n");
+  Steps steps;
+  v1::Step& section = *steps.Add();
+  section = StepOf("s", v1::Step::RUNNING);
+  section.set_tries(1);
+  section.set_tries_limit(3);
+  section.set_note("s.a: no room");
+  CHECK(Printed(steps, false).find("try 2 of 3; s.a: no room\n") != std::string::npos);
 }
 
 TEST_CASE("steps are counted, and the state that wants attention stands for all") {

@@ -85,13 +85,13 @@ TEST_CASE("a hundred steps of one instance share its key once it has it") {
   world.Start("m", "first");
   world.Start("p", "a");
   CHECK(world.Ready().size() == 1);  // the task of the first
-  CHECK(View(world, "k").waiting == 100);
+  CHECK(LimitOf(world, "k").waiting == 100);
   SUBCASE("") {}
   SUBCASE("over a crash") { world.Crash(); }
   REQUIRE(Cancel(world, "first"));
   world.Drain();
   CHECK(world.Ready().size() == 100);
-  CHECK(View(world, "k").waiting == 0);
+  CHECK(LimitOf(world, "k").waiting == 0);
 }
 
 TEST_CASE("members of a paused group are not called when there is room") {
@@ -127,9 +127,9 @@ TEST_CASE("of a closed queue those are counted that are ready") {
   world.Define("id: m\n" + std::string(kNodes));
   for (const char* id : {"a", "b"}) world.Start("m", id);
   Set(world, "queue:default", {.max = 0});
-  CHECK(View(world, "queue:default").waiting == 2);
+  CHECK(LimitOf(world, "queue:default").waiting == 2);
   REQUIRE(Cancel(world, "a"));
-  CHECK(View(world, "queue:default").waiting == 1);
+  CHECK(LimitOf(world, "queue:default").waiting == 1);
 }
 
 TEST_CASE("starts of one report take the places of each other") {
@@ -161,11 +161,11 @@ TEST_CASE("a poll turns away some, and the next passes the others") {
   StartMany(world, 5'000);
   world.Drain();
   CHECK(world.Ready().size() == 1);
-  const uint64_t waiting = View(world, "db").waiting;
+  const uint64_t waiting = LimitOf(world, "db").waiting;
   CHECK(waiting > 0);
   CHECK(waiting < 4'999);
   world.Drain();
-  CHECK(View(world, "db").waiting == 4'999);
+  CHECK(LimitOf(world, "db").waiting == 4'999);
 }
 
 TEST_CASE("thousands give way in portions, over a crash") {

@@ -52,17 +52,17 @@ inline Result<Ok> Resume(World& world, const std::string& id) {
 inline void Set(World& world, const std::string& key, LimitChange change) {
   REQUIRE(world.Do([&](Engine& e) { return e.limits().Override("ns", key, change); }));
 }
-inline LimitView View(World& world, const std::string& key) {
+inline LimitView LimitOf(World& world, const std::string& key) {
   return world.Do([&](Engine& e) { return e.limits().Get("ns", key, "", 100); });
 }
 inline Ids HoldersOf(World& world, const std::string& key) {
   Ids ids;
-  for (const LimitHolderView& holder : View(world, key).holders) ids.push_back(holder.instance);
+  for (const LimitHolderView& holder : LimitOf(world, key).holders) ids.push_back(holder.instance);
   return ids;
 }
 inline Ids WaitersOf(World& world, const std::string& key) {
   Ids ids;
-  for (const LimitWaiterView& waiter : View(world, key).waiters) ids.push_back(waiter.instance);
+  for (const LimitWaiterView& waiter : LimitOf(world, key).waiters) ids.push_back(waiter.instance);
   return ids;
 }
 inline void DefineLimit(World& world, std::string_view yaml) {

@@ -117,7 +117,7 @@ TEST_CASE("each word of on_conflict does what it says to an instance without roo
     world.Start("m", "c");
     Finish(world, "a");
     CHECK(StateOf(world, "c") == "SCHEDULED");
-    CHECK(View(world, "k").holders.at(0).forced);
+    CHECK(LimitOf(world, "k").holders.at(0).forced);
     Finish(world, "b");
     CHECK(StateOf(world, "c") == "RUNNING");
   }
@@ -153,7 +153,7 @@ TEST_CASE("several keys are taken all or none, and who lacks another one is pass
   world.Start("one", "v");
   Finish(world, "x");
   CHECK(StateOf(world, "v") == "RUNNING");
-  CHECK(View(world, "a").waiters.at(0).lacks == Ids{"a", "b"});
+  CHECK(LimitOf(world, "a").waiters.at(0).lacks == Ids{"a", "b"});
   Finish(world, "y");
   CHECK(StateOf(world, "w") == "SCHEDULED");
   Finish(world, "v");
@@ -164,7 +164,7 @@ TEST_CASE("the number that counts is the operator's, then the document's, then t
   World world;
   world.Define(Limited("{key: env/prod, max: 1}"));
   for (const char* id : {"a", "b", "c", "d", "e"}) world.Start("m", id);
-  CHECK(View(world, "env/prod").standing.max_from == LimitOrigin::kAsker);
+  CHECK(LimitOf(world, "env/prod").standing.max_from == LimitOrigin::kAsker);
   CHECK(HoldersOf(world, "env/prod") == Ids{"a"});
   DefineLimit(world, "limit: env\nmax: 2\nkeys: {env/prod: {max: 3}}\n");
   CHECK(HoldersOf(world, "env/prod") == Ids{"a", "b", "c"});
@@ -173,7 +173,7 @@ TEST_CASE("the number that counts is the operator's, then the document's, then t
   Set(world, "env/prod", {.max = 0});
   CHECK(HoldersOf(world, "env/prod").size() == 4);
   world.Crash();
-  LimitView view = View(world, "env/prod");
+  LimitView view = LimitOf(world, "env/prod");
   CHECK(view.standing.numbers.max == 0);
   CHECK(view.standing.max_from == LimitOrigin::kOverride);
   CHECK(view.standing.document == "env");
@@ -181,7 +181,7 @@ TEST_CASE("the number that counts is the operator's, then the document's, then t
   Finish(world, "a");
   CHECK(StateOf(world, "e") == "SCHEDULED");
   Set(world, "env/prod", {.reset = true});
-  CHECK(View(world, "env/prod").standing.numbers.max == 3);
+  CHECK(LimitOf(world, "env/prod").standing.numbers.max == 3);
   CHECK(StateOf(world, "e") == "SCHEDULED");
   Set(world, "env/prod", {.no_max = true});
   CHECK(StateOf(world, "e") == "RUNNING");
@@ -208,7 +208,7 @@ TEST_CASE("nodes hold from the hand-out until they are left, and the others wait
   CHECK(TokenOf(world, "b") == "waiting");
   CHECK(TokenOf(world, "c") == "waiting");
   CHECK(world.Ready().empty());
-  CHECK(View(world, "db").holders.at(0).node == "n");
+  CHECK(LimitOf(world, "db").holders.at(0).node == "n");
   CHECK(WaitersOf(world, "db") == Ids{"b", "c"});
   SUBCASE("the next is ready when it is left") {
     REQUIRE(world.Report(task, "ok"));
@@ -313,10 +313,10 @@ TEST_CASE("built-in keys limit what has no limit of its own, once they have a nu
     world.Start("m", "c");
     CHECK(StateOf(world, "b") == "RUNNING");
     CHECK(StateOf(world, "c") == "SCHEDULED");
-    CHECK(View(world, key).held == 2);
+    CHECK(LimitOf(world, key).held == 2);
     CHECK(WaitersOf(world, key) == Ids{"c"});
     world.Crash();
-    CHECK(View(world, key).held == 2);
+    CHECK(LimitOf(world, key).held == 2);
     Finish(world, "a");
     CHECK(StateOf(world, "c") == "RUNNING");
   }
@@ -453,7 +453,7 @@ TEST_CASE("lists of limits begin after a key, and show those that somebody waits
   CHECK(list({.after = "env/x", .limit = 1}) == Ids{"env/y"});
   CHECK(list({.prefix = "env/", .limit = 10}) == Ids{"env/x", "env/y"});
   CHECK(list({.waited_for = true, .limit = 10}) == Ids{"env/y"});
-  const LimitView none = View(world, "nowhere");
+  const LimitView none = LimitOf(world, "nowhere");
   CHECK(none.held == 0);
   CHECK(none.standing.max_from == LimitOrigin::kNone);
 }
@@ -480,7 +480,7 @@ TEST_CASE("holders of built-in keys that rest on disk are named") {
   world.Crash();
   CHECK(HoldersOf(world, key) == Ids{"a", "b"});
   start("c");
-  CHECK(View(world, key).waiters.size() == 1);
+  CHECK(LimitOf(world, key).waiters.size() == 1);
   Finish(world, "a");
   CHECK(HoldersOf(world, key) == Ids{"b", "c"});
 }
@@ -589,21 +589,21 @@ TEST_CASE("documents that were stored with built-in keys go on after a restart")
   SUBCASE("after it") {}
   SUBCASE("with numbers") {
     numbers = true;
-    for (const std::string& key : {"machine:m", "queue:default", "action:x", "namespace:ns"}) {
+    for (const char* key : {"machine:m", "queue:default", "action:x", "namespace:ns"}) {
       Set(world, key, {.max = 1});
     }
   }
   REQUIRE(world.TryCrash());
   if (!world.Get("i")) play();
   if (numbers) CHECK(world.Ready().size() == 1);
-  for (const std::string& key : {"machine:m", "queue:default", "action:x", "namespace:ns"}) {
+  for (const char* key : {"machine:m", "queue:default", "action:x", "namespace:ns"}) {
     if (numbers) Set(world, key, {.reset = true});
   }
   world.Crash();
   for (int i = 0; i < 10; ++i) {
     for (const Task& task : world.Ready()) REQUIRE(world.Report(task, "ok"));
   }
-  for (const std::string& id : {"a", "b", "i"}) CHECK(StateOf(world, id) == "STOPPED SUCCESS");
+  for (const char* id : {"a", "b", "i"}) CHECK(StateOf(world, id) == "STOPPED SUCCESS");
 }
 
 TEST_CASE("resuming asks for what a step held by the step's word") {

@@ -65,7 +65,7 @@ TEST_CASE("a flow may say where the planner's own run stands") {
   auto graph = plan.Planned("b", Seq({Act("u"), Self(), Act("v")})).Graph();
   CHECK(Least(*graph) == Names{"a>b.u", "b.u>b", "b.v>c", "b>b.v"});
   CHECK(plan.Planned("b", Seq({Self(), Self()})).Problems().find("only once") != std::string::npos);
-  CHECK(plan.Planned("b", ForEach("[1]", "i", Self())).Problems().find("not in a for_each") !=
+  CHECK(plan.Planned("b", ForEach("[1]", "i", Self())).Problems().find("neither in a for_each") !=
         std::string::npos);
   CHECK(ProblemsOf(Self()) ==
         "self.self: 'self' stands only in the flow that a planner's worker reports\n");

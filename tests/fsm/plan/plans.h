@@ -277,11 +277,11 @@ inline Order OrderOf(const PlanGraph& graph) {
 // The least edges that make that order.
 inline Names Least(const Order& order) {
   Names least;
-  for (const auto& [from, to] : order) {
+  for (const auto& edge : order) {
     const bool between = std::ranges::any_of(order, [&](const auto& other) {
-      return other.first == from && order.contains({other.second, to});
+      return other.first == edge.first && order.contains({other.second, edge.second});
     });
-    if (!between) least.push_back(from + ">" + to);
+    if (!between) least.push_back(edge.first + ">" + edge.second);
   }
   std::ranges::sort(least);
   return least;

@@ -234,11 +234,16 @@ class Play {
     const auto found = Find(text, path);
     return found ? std::optional(std::string(*found)) : std::nullopt;
   }
+  std::string PathOf(NodeIndex node) const {
+    const uint32_t step = machine.nodes[node].step;
+    return step == kNoStep ? "" : machine.graph->steps[step].path;
+  }
   void Keep() {
     for (const Event& event : events) {
       if (event.output.empty()) continue;
-      outputs[event.prev_node.substr(0, event.prev_node.find('/'))] = event.output;
+      outputs[PathOf(machine.Find(event.prev_node))] = event.output;
     }
+    for (NodeIndex home : instance.tokens.TakeResets()) outputs.erase(PathOf(home));
   }
   // What must be true after every rule.
   void Recount() const {
@@ -263,7 +268,7 @@ class Play {
     const bool asked = in.waits.Has(Wait::kPause) || in.waits.Has(Wait::kTurn);
     CHECK((in.state == InstanceState::kPaused) == (stuck || asked));
     CHECK((in.state == InstanceState::kPaused) == in.waits.Paused());
-    CHECK((!in.tokens.empty() || in.state == InstanceState::kPlanning));
+    CHECK((!in.tokens.empty() || in.state == InstanceState::kPlanning || !in.plan->open.empty()));
   }
 };
 

@@ -18,6 +18,7 @@ TEST_CASE("every machine in the examples folder can be defined") {
   for (const auto& entry : std::filesystem::recursive_directory_iterator(DFSMR_MACHINES)) {
     const auto extension = entry.path().extension();
     if (extension != ".yaml" && extension != ".yml") continue;
+    if (entry.path().stem() == "workers") continue;  // of agents: it holds no document
     CAPTURE(entry.path().string());
     std::ifstream file(entry.path());
     std::stringstream text;

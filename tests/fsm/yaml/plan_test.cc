@@ -377,7 +377,7 @@ TEST_CASE("actions that are refused") {
        "f:2:1: colour: unknown key 'colour'; an action has action, description, extends, phases, "
        "plan, input, output, subscribes_to, with, queue, priority, the keys of a timeout, retry, "
        "run_timeout, ready_timeout, abandon_after, poll, rescue, weight, use, replace, without, "
-       "limit, singleton, on_conflict and runs_on\n"},
+       "limit, singleton, on_conflict, runs_on and dry_run\n"},
       {"acton: a\nphases: [run]\n", "f:1:1: acton: unknown key 'acton' (did you mean 'action'?)\n"},
       {"phases: [run]\nqueue: q\n",
        "f:1:1: action: the document has no 'action'; add 'action: NAME'\n"},
@@ -390,7 +390,7 @@ TEST_CASE("actions that are refused") {
        "f:2:1: hooks: unknown key 'hooks'; an action has action, description, extends, phases, "
        "plan, input, output, subscribes_to, with, queue, priority, the keys of a timeout, retry, "
        "run_timeout, ready_timeout, abandon_after, poll, rescue, weight, use, replace, without, "
-       "limit, singleton, on_conflict and runs_on\n"},
+       "limit, singleton, on_conflict, runs_on and dry_run\n"},
       {"action: a\nphases: run\n",
        "f:2:9: phases: expected a list such as [run, finalize], not 'run'\n"},
       {"action: a\nphases: []\n",
@@ -565,7 +565,7 @@ TEST_CASE("plans that are refused") {
        "block such as {sequence: [STEP, STEP]}, not 'disk'\n"},
       {"plan: p\nflow: {}\n",
        "f:2:1: flow: this map is no part of a flow: it has none of 'step', 'sequence', "
-       "'concurrence', 'for_each' and 'self'\n"},
+       "'concurrence', 'for_each', 'section' and 'self'\n"},
   };
   CheckRefused(rows);
 }
@@ -581,7 +581,7 @@ TEST_CASE("flows that are refused") {
        "f:2:9: flow[0].stpe: unknown key 'stpe' (did you mean 'step'?)\n"},
       {"plan: p\nflow: [{run: s, this: a}]\n",
        "f:2:8: flow[0]: this map is no part of a flow: it has none of 'step', 'sequence', "
-       "'concurrence', 'for_each' and 'self'\n"},
+       "'concurrence', 'for_each', 'section' and 'self'\n"},
       {"plan: p\nflow: [{step: s}]\n",
        "f:2:8: flow[0]: step 's' does nothing; add 'action: NAME', 'plan: NAME' or 'spawn: "
        "NAME'\n"},
@@ -597,7 +597,7 @@ TEST_CASE("flows that are refused") {
        "f:2:29: flow[0].colour: unknown key 'colour'; a step has step, one of action, plan and "
        "spawn, input, after, when and if, and with 'action' queue, priority, the keys of a "
        "timeout, retry, run_timeout, ready_timeout, abandon_after, poll, rescue, weight, use, "
-       "replace, without, limit, singleton, on_conflict and runs_on\n"},
+       "replace, without, limit, singleton, on_conflict, runs_on and dry_run\n"},
       {"plan: p\nflow: [{step: s, plan: a, queue: q, retry: 3}]\n",
        "f:2:27: flow[0].queue: key 'queue' is for steps with 'action', and this is a step with "
        "'plan'\n"
@@ -607,7 +607,7 @@ TEST_CASE("flows that are refused") {
        "f:2:29: flow[0].phases: unknown key 'phases'; a step has step, one of action, plan and "
        "spawn, input, after, when and if, and with 'action' queue, priority, the keys of a "
        "timeout, retry, run_timeout, ready_timeout, abandon_after, poll, rescue, weight, use, "
-       "replace, without, limit, singleton, on_conflict and runs_on\n"},
+       "replace, without, limit, singleton, on_conflict, runs_on and dry_run\n"},
       {"plan: p\nflow: [{step: s, action: a, input: text}]\n",
        "f:2:36: flow[0].input: expected a map such as {name: \"${params.name}\"}, or a reference "
        "to one, not 'text'\n"},
@@ -758,7 +758,7 @@ TEST_CASE("flows from elsewhere that are refused") {
        "flow:1:1: flow: the plan has no 'flow'; add one, such as [{step: NAME, action: NAME}]\n"},
       {"{a: b}",
        "flow:1:1: flow: this map is no part of a flow: it has none of 'step', 'sequence', "
-       "'concurrence', 'for_each' and 'self'\n"},
+       "'concurrence', 'for_each', 'section' and 'self'\n"},
       {"[\n",
        "flow:1:1: .: a key must be text, not a map or list; perhaps a '{' or '[' is not closed, "
        "or wants quotes\n"},

@@ -214,6 +214,7 @@ class Model {
   uint64_t turn_ = 0;
   bool unheard_ = false;  // calls may have been written that were not answered
   Timestamp now_;
+  Timestamp reached_;  // the latest that an engine's clock has shown
   Timestamp until_ = kNever;
   bool stopping_ = false;
   bool only_follows_ = false;

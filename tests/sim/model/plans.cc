@@ -19,7 +19,14 @@ std::string HomeOf(const std::string& node) {
   return node;
 }
 
-std::string StepOf(const std::string& node) { return node.substr(0, node.find('/', 1)); }
+// "s" of s/finalize as well; the steps of a compensation have a '/' of their own.
+std::string StepOf(const std::string& node) {
+  std::string step = HomeOf(node);
+  for (const char* suffix : {"/finalize", "/gate"}) {
+    if (step.ends_with(suffix)) step.resize(step.rfind('/'));
+  }
+  return step;
+}
 
 // The last number in a step's path: 12 of nodes.12 and of nodes.12.vm.
 uint64_t NumberIn(const std::string& path, size_t part) {
@@ -113,6 +120,7 @@ void Model::Tried(Life& life, const Event& event) {
         static_cast<double>(retry.delay.initial.count()) * std::pow(retry.delay.factor, tries - 1);
     wait = std::min(wait, static_cast<double>(retry.delay.max.count())) * (1 - retry.delay.jitter);
     if (said != std::string::npos) wait = std::stod(event.note.substr(said + 9));
+    reached_ = std::max(reached_, event.time);
     life.not_before[event.visit] = After(event.time, Duration(static_cast<int64_t>(wait)));
   }
   Expect(held == (tries >= retry.limit || !again || fatal),
@@ -132,8 +140,11 @@ void Model::FollowPlan(Life& life, const Event& event) {
       break;
     case ChangeKind::kClaimed: {
       const auto from = life.not_before.find(event.visit);
-      Expect(from == life.not_before.end() || event.time >= from->second,
-             event.node + " of " + life.id + " is tried again too early");
+      if (from == life.not_before.end()) break;
+      // A time that has come has come, also when the clock goes back behind it.
+      const bool came = event.time >= from->second || (now_ < reached_ && reached_ >= from->second);
+      Expect(came, event.node + " of " + life.id + " is tried again too early");
+      life.not_before.erase(from);
       break;
     }
     case ChangeKind::kPaused:
@@ -142,7 +153,9 @@ void Model::FollowPlan(Life& life, const Event& event) {
       break;
     case ChangeKind::kResumed:
       life.paused = false;
-      if (event.note == "its parent goes on") life.cancel_requested = false;
+      if (event.note == "its parent goes on" || event.note.starts_with("it had stopped")) {
+        life.cancel_requested = false;
+      }
       if (event.note == "its parent goes on" || life.Stopped()) life.tries.clear();
       break;
     case ChangeKind::kWoken:

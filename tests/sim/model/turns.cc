@@ -46,6 +46,7 @@ void Model::BeginTurn(std::vector<Event> events) {
 
 void Model::Clock(Timestamp now, Timestamp until) {
   now_ = std::max(now_, now);
+  reached_ = std::max(reached_, now_);
   until_ = until;
 }
 

@@ -39,6 +39,7 @@ weight: {run: 4, finalize: 2}
 input: {type: object}
 output: {type: object, required: [v]}
 use: [audit, {name: trace, before: audit}]
+dry_run: {transition: error, output: {v: 1}}
 singleton: "k-${params.n}"
 on_conflict: wait
 ---
@@ -55,7 +56,7 @@ hooks: [{on: [paused], action: a, input: {who: ops}}]
 flow:
   sequence:
     - concurrence:
-        - {step: one, action: a, input: {v: "${params.n}"}}
+        - {step: one, action: a, input: {v: "${params.n}"}, dry_run: worker}
         - for_each: [1, 2, 3]
           as: n
           do: {step: each, action: a, input: {n: "${n}"}}
@@ -66,6 +67,11 @@ flow:
         - {step: s, spawn: {machine: m, for_each: "${one.output.list}", as: h,
                             input: {h: "${h}"}, concurrency: 5}}
         - {step: t, spawn: {machine: m}}
+    - section: sec
+      do: {step: in, action: a}
+      retry: {limit: 3, delay: 1s, factor: 2, max: 1m, on: [oom]}
+      compensate: {step: undo, action: a}
+      rescue: compensate
 )";
 
 struct World {
@@ -207,6 +213,7 @@ void Same(const StepAction& a, const StepAction& b) {
   CHECK(a.middleware == b.middleware);
   CHECK(a.input.text == b.input.text);
   CHECK(a.output.text == b.output.text);
+  CHECK(a.dry_run == b.dry_run);
 }
 
 void Same(const Step& a, const Step& b) {
@@ -257,6 +264,16 @@ void Same(const PlanGraph& a, const PlanGraph& b) {
     CHECK(spawn.concurrency == other.concurrency);
   }
   CHECK(a.limits == b.limits);
+  REQUIRE(a.sections.size() == b.sections.size());
+  for (size_t i = 0; i < a.sections.size(); ++i) {
+    CHECK(a.sections[i].entry == b.sections[i].entry);
+    CHECK(a.sections[i].end == b.sections[i].end);
+    CHECK(a.sections[i].outer == b.sections[i].outer);
+    CHECK(a.sections[i].compensation == b.sections[i].compensation);
+    CHECK(a.sections[i].compensates == b.sections[i].compensates);
+    CHECK(a.sections[i].rescue == b.sections[i].rescue);
+    CHECK(a.sections[i].retry == b.sections[i].retry);
+  }
 }
 
 TEST_CASE("a graph is read as it was written") {
@@ -264,6 +281,7 @@ TEST_CASE("a graph is read as it was written") {
   CHECK(world.graph->spawns.size() == 2);
   CHECK(world.graph->groups.size() >= 2);
   CHECK_FALSE(world.graph->limits.empty());
+  CHECK(world.graph->sections.size() == 2);
   Instance instance = world.Make("i");
   SUBCASE("its own") {}
   SUBCASE("shared") { instance.plan->graph = "p@1.4"; }
@@ -299,6 +317,10 @@ TEST_CASE("a graph that refers to what is not there is damaged") {
   SUBCASE("what a step spawns") { graph.spawns.erase(graph.spawns.begin()); }
   SUBCASE("the step that spawns") { graph.spawns[kNowhere] = {}; }
   SUBCASE("a kind of step") { graph.steps.front().kind = static_cast<Step::Kind>(9); }
+  SUBCASE("the end of a section") { graph.sections.front().end = kNowhere; }
+  SUBCASE("a section beyond the one around it") { --graph.sections.front().end; }
+  SUBCASE("what a section compensates") { graph.sections.back().outer = kNoSection; }
+  SUBCASE("the compensation of a section") { graph.sections.front().compensation = 0; }
   SUBCASE("intervals of a poll") { graph.actions.front().poll.emplace(); }
   Instance instance = world.Make("i");
   Batch batch;
@@ -421,6 +443,35 @@ TEST_CASE("joins and dooms that are over are written, too") {
   const Instance read = world.Get("i");
   CHECK(read.tokens.arrived().empty());
   CHECK(read.tokens.size() == 1);
+}
+
+TEST_CASE("how a section stands is read as it was written, and what is reset leaves no row") {
+  World world;
+  Instance instance = world.Make("i");
+  const NodeIndex in = world.Home("sec.in");
+  const NodeIndex exit = world.machine.sections.front().exit;
+  Keepsake& kept = instance.tokens.Keep(exit);
+  kept.led = {{kNoSection, 2}, {0, 1}};
+  kept.led_from = {1, 2};
+  kept.doomed_in = 0;
+  kept.next_child = 7;
+  kept.section = SectionState{.phase = SectionState::Phase::kCompensates,
+                              .then = SectionState::Then::kHeld,
+                              .tries = 2,
+                              .swept = true,
+                              .error = "step sec.in: no room",
+                              .done = 1.5,
+                              .warned = true,
+                              .skipped = {3, 4}};
+  instance.tokens.Keep(in).next_child = 1;
+  instance.tokens.End(in, {});
+  instance.tokens.Settle(in).outcome = StepOutcome::kSucceeded;
+  world.Put(&instance);
+  CHECK(world.Get("i").tokens == instance.tokens);
+  instance.tokens.Reset(in);
+  world.Put(&instance);
+  CHECK(world.Get("i").tokens == instance.tokens);
+  CHECK_FALSE(world.Get("i").tokens.SettlingOf(in));
 }
 
 TEST_CASE("what a worker asked to be started is read as it was written") {

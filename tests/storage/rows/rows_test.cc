@@ -206,6 +206,10 @@ TEST_CASE("an instance comes back as it was written") {
     instance.waits = {Wait::kStuck};
     instance.tokens.Add(Token{.node = 0, .visit = 1, .state = TokenState::kHeld});
   }
+  SUBCASE("of a dry run") { instance.dry_run = DryRun(); }
+  SUBCASE("of a dry run that has given answers") {
+    instance.dry_run = DryRun{{{"a", 3}, {"b", UINT64_MAX}}};
+  }
   SUBCASE("whose stream is not kept") {
     instance = FullInstance(world);
     Instance streamed = instance;
@@ -350,6 +354,11 @@ TEST_CASE("an event comes back as it was written, but for the output that lies e
                         .state = InstanceState::kRunning,
                         .result = InstanceResult::kPending};
   event.samples = {{"p", 5s, true, 3s, true}, {"p", 1us, false, 0us, false}};
+  SUBCASE("") {}
+  SUBCASE("of a dry run") {
+    event.about = Event::About{};
+    event.about->dry_run = true;
+  }
   std::vector<rows::FeedPage> pages;
   rows::AddEvent(&pages, event);
   Batch batch;
@@ -367,7 +376,8 @@ TEST_CASE("specs and outputs come back byte for byte") {
   World world;
   Instance instance = world.Make("i");
   Instance other = world.Make("i2");
-  const Spec spec{R"({ "a" : [1,  2] })", {{"k", "v"}, {"k2", "ü x"}}, "client"};
+  Spec spec{R"({ "a" : [1,  2] })", {{"k", "v"}, {"k2", "ü x"}}, "client"};
+  spec.dry_answers = {{"a", "ok"}, {"b", R"({"times": 2})"}};
   Batch batch;
   rows::PutInstance({batch, kPartition}, instance, world.machine,
                     {.spec = &spec, .has_outputs = true});

@@ -200,7 +200,7 @@ TEST_CASE("of thousands that hold a key or wait for it the newest stay") {
   CHECK(cancelled == 1'501);
   CHECK(StateOf(world, "newest") == "RUNNING");
   CHECK(StateOf(world, "later") == "SCHEDULED");
-  CHECK(View(world, "k").held == 1'500);
+  CHECK(LimitOf(world, "k").held == 1'500);
 }
 
 TEST_CASE("a document gives its numbers to thousands of keys in portions") {

@@ -4,6 +4,7 @@
 #include <google/protobuf/util/time_util.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 
@@ -37,6 +38,48 @@ Result<Timestamp> ParseTime(const std::string& text) {
 std::string CheckTime(const std::string& text) {
   auto time = ParseTime(text);
   return time ? "" : time.error().message;
+}
+
+// "live-instances=100": one quota, 0 for none.
+Result<Ok> AddQuota(const std::string& text, rows::Quotas* quotas) {
+  const auto bad = [&](const std::string& why) {
+    return Error{Code::kInvalidArgument, Reason::kNone, "--quota " + Quoted(text) + ": " + why};
+  };
+  const size_t equals = text.find('=');
+  if (equals == text.npos) return bad("it is NAME=N, such as live-instances=10000");
+  const std::string name = text.substr(0, equals);
+  const std::string value = text.substr(equals + 1);
+  if (name == "retention") {
+    auto duration = ParseDuration(value);
+    if (!duration) return bad(duration.error().message);
+    quotas->retention = *duration;
+    return Ok{};
+  }
+  const bool digits =
+      !value.empty() && value.size() <= 18 && value.find_first_not_of("0123456789.") == value.npos;
+  if (name == "starts-per-second") {
+    char* end = nullptr;
+    const double rate = std::strtod(value.c_str(), &end);
+    if (!digits || *end != '\0') return bad(Quoted(value) + " is not a number from 0");
+    quotas->starts_per_second = rate;
+    return Ok{};
+  }
+  Nearest nearest(name);
+  for (const auto& [known, quota] : {std::pair("live-instances", &quotas->live_instances),
+                                     {"ready-tasks", &quotas->ready_tasks},
+                                     {"definitions", &quotas->definitions},
+                                     {"package-bytes", &quotas->package_bytes}}) {
+    nearest.Try(known);
+    if (name != known) continue;
+    if (!digits || value.find('.') != value.npos) {
+      return bad(Quoted(value) + " is not a whole number from 0");
+    }
+    *quota = std::stoull(value);
+    return Ok{};
+  }
+  nearest.Try("starts-per-second");
+  nearest.Try("retention");
+  return bad("there is no quota " + Quoted(name) + nearest.Hint());
 }
 
 // Adds the file's settings to `args`, except those that the command line has given.
@@ -127,7 +170,23 @@ struct Texts {
   std::string grace = "10s";
   std::string retention = "7d";
   std::string virtual_clock;
+  std::vector<std::string> quotas;
 };
+
+void AddNamespaces(CLI::App& app, Flags& flags, Texts& texts) {
+  app.add_option_function<std::string>(
+         "--namespaces",
+         [&flags](const std::string& word) { flags.closed_namespaces = word == "closed"; },
+         "open: a namespace is made when it is first used; closed: only by dcli namespace create")
+      ->check(CLI::IsMember({"open", "closed"}))
+      ->default_str("open");
+  app.add_option("--quota", texts.quotas,
+                 "a quota of namespaces that have no other, its NAME, an equals sign and N: "
+                 "live-instances, ready-tasks, starts-per-second, definitions, package-bytes, or "
+                 "retention (a duration); may be given several times (default: none)")
+      ->delimiter(',')
+      ->take_all();
+}
 
 void AddFlags(CLI::App& app, Flags& flags, Texts& texts) {
   app.set_version_flag("--version", "dsrv 1.0.0");
@@ -172,6 +231,7 @@ void AddFlags(CLI::App& app, Flags& flags, Texts& texts) {
                  "until dcli clock advance; the data directory must have been begun so (default: "
                  "the machine's clock)")
       ->check(CheckTime);
+  AddNamespaces(app, flags, texts);
   app.add_flag("--verify{true}", flags.verify, "check every block of the store before serving");
   app.add_flag("--compat{true},!--no-compat", flags.compat,
                "serve the original DistributedFSMRunner, too (default: yes)");
@@ -224,6 +284,9 @@ Result<Flags> ParseFlags(int argc, char** argv) {
   if (!texts.virtual_clock.empty()) flags.virtual_clock = *ParseTime(texts.virtual_clock);
   if (flags.retention < std::chrono::seconds(1)) {
     return Error{Code::kInvalidArgument, Reason::kNone, "--retention must be at least 1s"};
+  }
+  for (const std::string& text : texts.quotas) {
+    if (auto added = AddQuota(text, &flags.quotas); !added) return added.error();
   }
   auto addr = CheckAddr(flags.addr);
   if (!addr) return addr.error();

@@ -8,6 +8,7 @@
 #include "fsm/base/result.h"
 #include "fsm/base/time.h"
 #include "storage/rocks/rocks_store.h"
+#include "storage/rows/space.h"
 
 namespace dfsmr {
 
@@ -30,6 +31,8 @@ struct Flags {
   std::string admin_token_file;
   std::string audit_log;
   bool insecure = false;
+  bool closed_namespaces = false;
+  rows::Quotas quotas;  // of namespaces that have none of their own
   std::string log_level = "info";
   std::string log_format = "text";
 };

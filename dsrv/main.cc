@@ -21,6 +21,7 @@
 #include "dsrv/calls/call.h"
 #include "dsrv/calls/changes_stream.h"
 #include "dsrv/calls/feed.h"
+#include "dsrv/calls/own_names.h"
 #include "dsrv/calls/services.h"
 #include "dsrv/feed/changes.h"
 #include "dsrv/flags.h"
@@ -207,7 +208,7 @@ void Offload(Pool& pool, Mailbox& mailbox, EngineOptions::Job job) {
 
 Result<std::unique_ptr<Engine>> OpenEngine(const Flags& flags, Store& store, Pool& pool,
                                            Mailbox& mailbox, Logs& logs, const FindZone& zones,
-                                           Timestamp now) {
+                                           Access* const& access, Timestamp now) {
   return Engine::Open(
       store,
       {.retention = flags.retention,
@@ -215,9 +216,18 @@ Result<std::unique_ptr<Engine>> OpenEngine(const Flags& flags, Store& store, Poo
        .virtual_clock = flags.virtual_clock.has_value(),
        .compile = CompileSource,
        .parse_document = [zones](std::string_view text) { return ParseDocument(text, zones); },
+       .own_machine = OwnMachine,
+       .own_document = OwnDocument,
+       .own_flow = OwnFlow,
        .parse_flow = ToFlow,
        .schema = CompileSchema,
        .offload = [&](EngineOptions::Job job) { Offload(pool, mailbox, std::move(job)); },
+       .closed_namespaces = flags.closed_namespaces,
+       .quotas = flags.quotas,
+       .tokens_gone =
+           [&access](const std::string& ns) {
+             if (access) access->RevokeAll(ns);
+           },
        .removed = [&logs](const std::string& ns, const std::string& id) { logs.Removed(ns, id); }},
       flags.virtual_clock.value_or(now));
 }
@@ -282,10 +292,12 @@ int Run(const Flags& flags) {
              .bytes = flags.logs_mb << 20,
              .clock = clock,
              .scarce = [&flags, reserve] { return NearlyScarce(flags.data, reserve); }});
-  auto engine = OpenEngine(flags, **store, pool, mailbox, logs, find_zone, clock());
+  Access* opened = nullptr;  // the engine is there before it
+  auto engine = OpenEngine(flags, **store, pool, mailbox, logs, find_zone, opened, clock());
   if (!engine) return FailOn(flags.data, engine.error());
   auto access = OpenAccess(flags, clock, **engine, audit->get());
   if (!access) return Fail(access.error());
+  opened = access->get();
 
   const uint64_t life = (*store)->incarnation() & UINT32_MAX;  // enough to tell two lives apart
   Changes changes(**store, {(*engine)->reader().partition, (*engine)->last_seq(), life}, pool,

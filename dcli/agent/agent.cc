@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "dcli/keeper/descendants.h"
+#include "dcli/system/left.h"
 #include "dcli/text/values.h"
 
 namespace dfsmr::cli {

@@ -39,8 +39,7 @@ Result<std::unique_ptr<Command>> Command::Start(Loop& loop, Keeper& keeper, cons
 
 Command::Command(Loop& loop, Reins reins, Events events)
     : loop_(loop), reins_(std::move(reins)), events_(std::move(events)), kill_(loop) {
-  loop_.Watch(reins_.out.get(), false, [this] { Pull(false); });
-  loop_.Watch(reins_.err.get(), false, [this] { Pull(true); });
+  // What the command writes is read once it is known to have begun, so that its begin comes first.
   loop_.Watch(reins_.control.get(), false, [this] { Listen(); });
 }
 
@@ -110,8 +109,7 @@ void Command::Listen() {
   while (const auto word = Hear(reins_.control.get(), &gone)) {
     switch (word->kind) {
       case Word::Kind::kStarted:
-        end_.started = true;
-        if (events_.started) events_.started(word->number);
+        Started(word->number);
         break;
       case Word::Kind::kFailed:
         end_.failure = FailureText(*word);
@@ -132,6 +130,13 @@ void Command::Listen() {
     if (gone) break;
   }
   if (gone) Gone();
+}
+
+void Command::Started(pid_t pid) {
+  end_.started = true;
+  loop_.Watch(reins_.out.get(), false, [this] { Pull(false); });
+  loop_.Watch(reins_.err.get(), false, [this] { Pull(true); });
+  if (events_.started) events_.started(pid);
 }
 
 void Command::Gone() {

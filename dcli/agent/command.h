@@ -26,7 +26,7 @@ struct CommandEnd {
 class Command {
  public:
   struct Events {
-    std::function<void(pid_t)> started;
+    std::function<void(pid_t)> started;  // before any output
     std::function<void(bool err, std::string_view bytes)> output;
     // The last call: no process of it lives any more, all output was handed over. It may destroy
     // the command.
@@ -56,6 +56,7 @@ class Command {
   void Pull(bool err);
   bool PullOnce(bool err);
   void Listen();
+  void Started(pid_t pid);
   void Gone();
 
   Loop& loop_;

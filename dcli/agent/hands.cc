@@ -16,6 +16,10 @@ constexpr milliseconds kLatest{3'600'000};
 constexpr milliseconds kTell{1'000};
 constexpr milliseconds kTryAgain{500};
 constexpr milliseconds kKillOrder{5'000};
+// How long claims beyond a worker's `jobs` wait here until they go back: others may be idle. When
+// nobody else takes them they come again, so the time is doubled.
+constexpr milliseconds kFirstWaitForRoom{2'000};
+constexpr milliseconds kLongestWaitForRoom{30'000};
 
 milliseconds InMillis(Duration duration) {
   return std::chrono::duration_cast<milliseconds>(duration);
@@ -52,9 +56,9 @@ void Hands::Take(const v1::Task& task) {
   if (task.dry_run() && !worker->dry_run) {
     return Refuse(task, "the worker " + worker->name + " is not for dry runs (dry_run: true)");
   }
-  if (!worker->secrets.empty()) {
-    return Refuse(task, "this agent has no value for the secret " + worker->secrets.front() +
-                            " of the worker " + worker->name);
+  if (!worker->secret_env.empty()) {
+    return Refuse(task, "this agent has no value for the secret " +
+                            worker->secret_env.front().secret + " of the worker " + worker->name);
   }
   auto hand = std::make_unique<Hand>(loop_);
   hand->task = task;
@@ -94,6 +98,7 @@ void Hands::BeginWaiting() {
     uint32_t& same = of_worker[hand->worker];
     if (hand->worker->jobs > 0 && same >= hand->worker->jobs) {
       still.push_back(claim);
+      AwaitRoom(hand->worker);
       continue;
     }
     ++all;
@@ -107,6 +112,42 @@ void Hands::BeginWaiting() {
     }
   }
   waiting_.insert(waiting_.begin(), still.begin(), still.end());
+}
+
+void Hands::AwaitRoom(const Worker* worker) {
+  auto& crowd = crowds_[worker];
+  if (crowd == nullptr) crowd = std::make_unique<Crowd>(loop_);
+  if (crowd->give_back.set()) return;
+  if (steady_clock::now() - crowd->given_back > 2 * crowd->pause) crowd->pause = kFirstWaitForRoom;
+  crowd->give_back.SetIn(crowd->pause, [this, worker] { GiveBackSurplus(worker); });
+}
+
+// It is not refused: then this session would not be offered the node for a minute, though the
+// worker may have room in a moment.
+void Hands::GiveBackSurplus(const Worker* worker) {
+  Crowd& crowd = *crowds_.at(worker);
+  if (!connected_) {
+    crowd.give_back.SetIn(crowd.pause, [this, worker] { GiveBackSurplus(worker); });
+    return;
+  }
+  crowd.given_back = steady_clock::now();
+  crowd.pause = std::min(2 * crowd.pause, kLongestWaitForRoom);
+  std::vector<std::string> surplus;
+  for (const std::string& claim : waiting_) {
+    const Hand* hand = Find(claim);
+    if (hand != nullptr && hand->worker == worker) surplus.push_back(claim);
+  }
+  if (surplus.empty()) return;
+  const std::string why =
+      "the worker " + worker->name + " has its jobs (" + std::to_string(worker->jobs) + ") in hand";
+  Note(why + ": " + std::to_string(surplus.size()) + " given back that had not begun");
+  for (const std::string& claim : surplus) std::erase(waiting_, claim);
+  for (const std::string& claim : surplus) {
+    Hand* hand = Find(claim);
+    if (hand == nullptr) continue;
+    SendBack(*hand, why, false);
+    Finish(hand, "");
+  }
 }
 
 void Hands::AskToBegin(Hand* hand) {

@@ -56,6 +56,8 @@ class Hands {
   void Take(const v1::Task& task);
   void Refuse(const v1::Task& task, const std::string& reason);
   void BeginWaiting();
+  void AwaitRoom(const Worker* worker);
+  void GiveBackSurplus(const Worker* worker);
   void AskToBegin(Hand* hand);
   void Extended(const std::string& claim, const v1::ExtendResponse::Item& answer);
   void ExtendFailed(Hand* hand, const Error& error);
@@ -80,6 +82,7 @@ class Hands {
   void NoSuchTransition(const std::string& claim, const Error& error,
                         const Result<std::vector<std::string>>& legal);
   void GiveBack(Hand* hand, const std::string& reason, bool refused = false);
+  void SendBack(const Hand& hand, const std::string& reason, bool refused);
   void EndSilently(Hand* hand, const std::string& why);
   void Finish(Hand* hand, const std::string& how);
   void AddStop(const std::string& instance, const std::string& claim, v1::StopReport::Stage stage);
@@ -101,6 +104,14 @@ class Hands {
   std::map<std::string, std::unique_ptr<ServePool>> pools_;  // by worker
   std::map<std::string, std::unique_ptr<Hand>> hands_;       // by claim
   std::deque<std::string> waiting_;                          // claims that have not begun
+  // Of a worker that has had more claims than its `jobs`: when what waits for room goes back.
+  struct Crowd {
+    explicit Crowd(Loop& loop) : give_back(loop) {}
+    Timer give_back;
+    std::chrono::milliseconds pause{};
+    SteadyTime given_back{};  // the last time
+  };
+  std::map<const Worker*, std::unique_ptr<Crowd>> crowds_;
   v1::AgentMessage out_;                                     // not sent yet
   std::deque<std::string> results_;                          // claims whose reports are unanswered
   std::deque<std::string> extends_;                          // and extends

@@ -4,8 +4,6 @@
 #include <sys/wait.h>
 
 #include <cstdio>
-#include <fstream>
-#include <sstream>
 
 #include "dcli/text/values.h"
 
@@ -20,26 +18,17 @@ constexpr milliseconds kHoldBack{120};        // what may be the beginning of so
 constexpr size_t kOutBytes = 4 << 20;         // the largest report that a message can carry
 constexpr size_t kErrBytes = 4 << 10;
 
-std::string ReadReport(const std::string& path, bool* too_large) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text(kOutBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(std::max<std::streamsize>(file.gcount(), 0)));
-  *too_large = text.size() > kOutBytes;
-  return text;
+std::string MebibytesText(uint64_t bytes) {
+  return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB";
 }
+
+}  // namespace
 
 std::string SecondsText(std::chrono::duration<double> time) {
   char text[32];
   std::snprintf(text, sizeof text, "%.1fs", time.count());
   return text;
 }
-
-std::string MebibytesText(uint64_t bytes) {
-  return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB";
-}
-
-}  // namespace
 
 Operation::Operation(Loop& loop, Keeper& keeper, const Surroundings& surroundings,
                      const Worker& worker, const v1::Task& task, RunEvents events)
@@ -179,12 +168,9 @@ Verdict Operation::VerdictOfEnd(const CommandEnd& end) {
     const uint64_t most = worker_.limits.memory.value_or(0);
     return Failure("out of memory: it used more than " + MebibytesText(most), "oom");
   }
-  bool too_large = false;
-  const std::string report = ReadReport(folder_->output(), &too_large);
-  if (too_large) {
-    return Failure("what DFSMR_OUTPUT holds is larger than any report may be", "output");
-  }
-  const bool filed = report.find_first_not_of(" \t\r\n") != report.npos;
+  const auto report = folder_->Report(kOutBytes);
+  if (!report) return Failure(report.error().message, "output");
+  const bool filed = report->find_first_not_of(" \t\r\n") != report->npos;
   const bool cut = out_.first() == '{' && LastLine(out_.text()).data() == out_.text().data();
   if (!filed && cut) {
     return Failure("the last line of the command's output is larger than any report may be",
@@ -194,7 +180,7 @@ Verdict Operation::VerdictOfEnd(const CommandEnd& end) {
                     .out = out_.text(),
                     .err = err_.text(),
                     .success = task_.phase() == "plan" ? "planned" : "ok",
-                    .report = report,
+                    .report = *report,
                     .exits = &worker_.exits});
 }
 

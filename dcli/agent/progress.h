@@ -23,10 +23,12 @@ struct Progress {
   void Merge(const Progress& later);
 };
 
-// One line: an object with any of progress, note, checkpoint and mask.
-Progress ProgressOf(std::string_view line);
+// One line: an object with any of progress, note, checkpoint and mask. `what` names it when it is
+// not understood.
+Progress ProgressOf(std::string_view line, std::string_view what = "a line of DFSMR_PROGRESS");
 
-// Reads the lines that are appended to a file.
+// Reads the lines that are appended to a file. A line that is longer than any may be is passed over
+// and told of once.
 class ProgressFile {
  public:
   // The file is made, empty.
@@ -36,9 +38,15 @@ class ProgressFile {
   std::optional<Progress> Read(bool all = false);
 
  private:
+  void Take(std::string_view bytes, std::optional<Progress>* said);
+  void TellTooLong(std::optional<Progress>* said);
+  void PassHole(off_t size);
+
   Descriptor file_;
   off_t at_ = 0;
-  std::string rest_;  // of a line that is not ended
+  std::string rest_;       // of a line that is not ended
+  bool too_long_ = false;  // that line is: nothing of it is kept
+  bool told_ = false;
 };
 
 }  // namespace dfsmr::cli

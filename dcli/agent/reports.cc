@@ -124,16 +124,20 @@ void Hands::NoSuchTransition(const std::string& claim, const Error& error,
 
 // The claim goes back. `refused`: nothing has run.
 void Hands::GiveBack(Hand* hand, const std::string& reason, bool refused) {
+  SendBack(*hand, reason, refused);
+  Finish(hand, (refused ? "refused: " : "given back: ") + reason);
+}
+
+void Hands::SendBack(const Hand& hand, const std::string& reason, bool refused) {
   v1::AgentMessage message;
   v1::RelinquishRequest* request = message.mutable_work()->add_relinquishes();
-  request->set_namespace_(hand->task.namespace_());
-  request->set_instance(hand->task.instance());
-  request->set_claim(hand->task.claim());
+  request->set_namespace_(hand.task.namespace_());
+  request->set_instance(hand.task.instance());
+  request->set_claim(hand.task.claim());
   request->set_reason(reason.substr(0, kReasonBytes));
   request->set_refused(refused);
   if (connected_) out_.MergeFrom(message);
   said_.push_back({steady_clock::now(), std::move(message)});
-  Finish(hand, (refused ? "refused: " : "given back: ") + reason);
 }
 
 // Nothing can be reported any more: only that it has ended.
@@ -154,7 +158,7 @@ void Hands::AddStop(const std::string& instance, const std::string& claim,
 }
 
 void Hands::Finish(Hand* hand, const std::string& how) {
-  Note(hand->Name() + ": " + how);
+  if (!how.empty()) Note(hand->Name() + ": " + how);
   logs_->End(hand->task.claim());
   ended_[hand->task.claim()] = hand->task.instance();
   ended_order_.push_back(hand->task.claim());

@@ -1,6 +1,7 @@
 // One task in the hands of a command: one of its own, or a process that serves many.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -27,6 +28,9 @@ struct RunEnd {
 };
 
 enum class LogStream { kOut, kErr, kAgent };
+
+// "2.1s"
+std::string SecondsText(std::chrono::duration<double> time);
 
 struct RunEvents {
   std::function<void(LogStream, std::string line)> line;

@@ -10,6 +10,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr size_t kLargestLine = 5 << 20;  // a report of 4 MiB, and what is around it
+constexpr size_t kShownIdBytes = 100;     // of the id of no task
 
 milliseconds Millis(Duration duration) {
   return std::chrono::duration_cast<milliseconds>(duration);
@@ -42,6 +43,8 @@ class ServeProcess {
   const Masks& masks() const { return masks_; }
 
  private:
+  void Started(pid_t pid);
+  void TellBegin(ServeRun* run);
   void Output(bool err, std::string_view bytes);
   void Line(std::string_view line);
   bool TakeWord(std::string_view line);
@@ -62,6 +65,7 @@ class ServeProcess {
   std::string line_;                    // of its standard output, not ended
   std::map<uint64_t, ServeRun*> runs_;  // by number: the oldest first
   uint64_t given_ = 0;
+  pid_t pid_ = 0;  // 0: it has not begun
   bool retiring_ = false;
   ServeRun* killed_for_ = nullptr;
   std::unique_ptr<Command> command_;
@@ -116,6 +120,7 @@ class ServeRun : public Run {
   }
 
   const std::string& success() const { return success_; }
+  std::chrono::duration<double> Lasted() const { return std::chrono::steady_clock::now() - begun_; }
 
   RunEvents events;
   ServeProcess* process = nullptr;
@@ -123,6 +128,7 @@ class ServeRun : public Run {
 
  private:
   const std::string success_;
+  const SteadyTime begun_ = std::chrono::steady_clock::now();
   Timer patience_;
   Timer late_;
   SteadyTime patience_at_;
@@ -152,7 +158,7 @@ void ServeProcess::Begin() {
   if (cgroup_ != nullptr) launch->cgroup = cgroup_->path();
   auto command =
       Command::Start(pool_.loop_, pool_.keeper_(), *launch,
-                     {.started = {},
+                     {.started = [this](pid_t pid) { Started(pid); },
                       .output = [this](bool err, std::string_view bytes) { Output(err, bytes); },
                       .gone = [this](const CommandEnd& end) { Gone(end); }});
   if (!command) return refuse(command.error());
@@ -168,12 +174,24 @@ void ServeProcess::Take(ServeRun* run, const v1::Task& task) {
                      "memory, cpu and processes are not limited here: " + groups.why_not());
   }
   runs_[run->number] = run;
+  if (pid_ != 0) TellBegin(run);
   idle_.Clear();
   std::string line = AgentTaskJson(task);
   line.pop_back();
   if (command_ == nullptr) return;
   command_->Write("{\"type\":\"task\",\"id\":\"" + std::to_string(run->number) +
                   "\",\"task\":" + line + "}\n");
+}
+
+void ServeProcess::Started(pid_t pid) {
+  pid_ = pid;
+  for (const auto& [number, run] : runs_) TellBegin(run);
+}
+
+void ServeProcess::TellBegin(ServeRun* run) {
+  run->events.line(LogStream::kAgent, "begun by the process that serves it, pid " +
+                                          std::to_string(pid_) + ", as its task " +
+                                          std::to_string(run->number));
 }
 
 // Its owner wants no more of it.
@@ -248,12 +266,19 @@ bool ServeProcess::TakeWord(std::string_view line) {
   const std::string name = id->value.starts_with('"') ? Unquoted(id->value) : id->value;
   const auto found = std::ranges::find_if(
       runs_, [&name](const auto& one) { return std::to_string(one.first) == name; });
-  if (found == runs_.end()) return true;  // of one that is over
+  if (found == runs_.end()) {
+    // Progress may be late, but each task has one result.
+    if (result) {
+      Log(LogStream::kAgent, masks_.Hide("a result of no task in the hands of this process, id " +
+                                         id->value.substr(0, kShownIdBytes)));
+    }
+    return true;
+  }
   if (result) {
     Result(found->second, members);
     return true;
   }
-  Progress said = ProgressOf(line);
+  Progress said = ProgressOf(line, "a progress line of the process that serves it");
   for (const std::string& mask : said.masks) masks_.Add(mask);
   said.masks.clear();
   if (!said.wrong.empty()) found->second->events.line(LogStream::kAgent, masks_.Hide(said.wrong));
@@ -282,6 +307,8 @@ void ServeProcess::Result(ServeRun* run, const std::vector<Member>& members) {
   }
   end.well = end.verdict.named || end.verdict.transition != "error";
   end.status = "the transition " + end.verdict.transition;
+  run->events.line(LogStream::kAgent,
+                   "ended with " + end.status + ", " + SecondsText(run->Lasted()));
   runs_.erase(run->number);
   if (killed_for_ == run) killed_for_ = nullptr;
   run->End(std::move(end));
@@ -311,7 +338,8 @@ void ServeProcess::Gone(const CommandEnd& end) {
       ended.verdict =
           Failure("the process that serves it has ended: " + status, oom ? "oom" : "crashed");
     }
-    run->events.line(LogStream::kAgent, "the process that serves it has ended: " + status);
+    run->events.line(LogStream::kAgent, "the process that serves it has ended: " + status + ", " +
+                                            SecondsText(run->Lasted()));
     run->End(std::move(ended));
   }
   pool_.Remove(this);

@@ -15,6 +15,7 @@
 #include "dcli/system/signals.h"
 #include "dcli/text/text.h"
 #include "dcli/text/values.h"
+#include "fsm/base/fit.h"
 #include "fsm/base/names.h"
 
 namespace dfsmr::cli {
@@ -88,7 +89,8 @@ class Planner {
     v1::Register& registration = plan_.registration;
     *registration.mutable_host() = ThisHost();
     registration.mutable_host()->set_cgroups(plan_.surroundings.cgroups.limits());
-    registration.set_name(options_.name.empty() ? registration.host().hostname() : options_.name);
+    const bool named = options_.name != AgentOptions::kHostName;
+    registration.set_name(named ? options_.name : registration.host().hostname());
     if (!ValidName(registration.name()) || ReservedName(registration.name())) {
       return BadUsage("\"" + registration.name() +
                       "\" cannot be the name of an agent: letters, "
@@ -100,11 +102,11 @@ class Planner {
     const auto labels = ParseLabels(options_.labels, registration.mutable_labels());
     if (!labels) return labels.error();
     if (options_.labels.size() > kMostLabels) return BadUsage("at most 64 labels");
-    if (options_.jobs < 0 || options_.jobs > kMostSlots) {
-      return BadUsage("--jobs must be from 1 to 1000");
-    }
     const int cpus = static_cast<int>(registration.host().cpus());
-    plan_.open.set_max_tasks(options_.jobs > 0 ? options_.jobs : std::min(cpus, kMostSlots));
+    const int jobs =
+        options_.jobs == AgentOptions::kCpus ? std::min(cpus, kMostSlots) : options_.jobs;
+    if (jobs < 1 || jobs > kMostSlots) return BadUsage("--jobs must be from 1 to 1000");
+    plan_.open.set_max_tasks(jobs);
     if (options_.once) plan_.open.set_max_tasks(1);
     if (options_.cache_mb < 1) return BadUsage("--cache-mb must be at least 1");
     Surroundings& surroundings = plan_.surroundings;
@@ -154,7 +156,11 @@ class Planner {
       return BadUsage("an agent has at most 64 capabilities, its own included");
     }
     for (const std::string& word : words) plan_.open.add_capabilities(word);
-    for (const std::string& queue : options_.queues) plan_.open.add_queues(queue);
+    for (const std::string& queue : options_.queues) {
+      const auto problem = NameProblem("queue", queue);
+      if (problem) return BadUsage("--queue: " + *problem);
+      plan_.open.add_queues(queue);
+    }
     return Ok{};
   }
 
@@ -202,8 +208,7 @@ class Planner {
         const auto& own = plan_.open.capabilities();
         if (std::ranges::find(own, word) != own.end()) continue;
         return BadUsage("the worker " + worker.name + " of " + options_.workers + " requires " +
-                        word + ", which this agent does not have; --capability " + word +
-                        " says that it has");
+                        word + ", which this agent does not have; " + HowToHave(word));
       }
       if (worker.dry_run) plan_.open.set_dry_run(true);
     }
@@ -212,10 +217,23 @@ class Planner {
     return Ok{};
   }
 
+  std::string HowToHave(const std::string& word) const {
+    if (word != "cgroup") return "--capability " + word + " says that it has";
+    const std::string& why = plan_.surroundings.cgroups.why_not();
+    return "it has that where it can limit memory, cpu and processes: in a control group (cgroup "
+           "v2) that is delegated to it with these controllers, as systemd does it with "
+           "Delegate=yes" +
+           (why.empty() ? "" : "; here, " + why);
+  }
+
   // What the workers serve, but nothing else than --action says.
   Result<Ok> TakeActions() {
     std::set<std::string> actions;
     const auto& wanted = options_.actions;
+    for (const std::string& action : wanted) {
+      const auto problem = ActionPatternProblem(action);
+      if (problem) return BadUsage("--action: " + *problem + "; it takes NAME, NAME.* and *");
+    }
     for (const Worker& worker : plan_.workers) {
       for (const std::string& pattern : worker.serves) {
         if (wanted.empty()) actions.insert(pattern);

@@ -1,5 +1,6 @@
 #include "dcli/agent/surroundings.h"
 
+#include <fcntl.h>
 #include <openssl/sha.h>
 #include <pwd.h>
 #include <sys/stat.h>
@@ -7,7 +8,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 
 #include "dcli/text/json.h"
@@ -15,8 +15,6 @@
 
 namespace dfsmr::cli {
 namespace {
-
-namespace fs = std::filesystem;
 
 // Later ones win.
 class Variables {
@@ -61,26 +59,16 @@ Result<std::unique_ptr<Folder>> Folder::Make(const std::string& parent) {
                  "no folder can be made in " + path + ": " + std::strerror(errno)};
   }
   std::ofstream output(folder->output());
-  return folder;
+  folder->itself_ = Descriptor(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (folder->itself_.open()) return folder;
+  return Error{Code::kInternal, Reason::kNone,
+               "cannot open the folder " + path + ": " + std::strerror(errno)};
 }
 
 Folder::~Folder() { DeleteFolder(path_); }
 
-void DeleteFolder(const std::string& path) {
-  std::error_code error;
-  fs::remove_all(path, error);
-  if (!error) return;
-  // A folder that its owner may not write cannot be emptied.
-  fs::permissions(path, fs::perms::owner_all, fs::perm_options::add, error);
-  const auto options = fs::directory_options::skip_permission_denied;
-  for (auto it = fs::recursive_directory_iterator(path, options, error);
-       it != fs::recursive_directory_iterator(); it.increment(error)) {
-    std::error_code ignored;
-    if (!it->is_symlink(ignored) && it->is_directory(ignored)) {
-      fs::permissions(it->path(), fs::perms::owner_all, fs::perm_options::add, ignored);
-    }
-  }
-  fs::remove_all(path, error);
+Result<std::string> Folder::Report(size_t most) const {
+  return ReadLeft(itself_, "output", most, "DFSMR_OUTPUT");
 }
 
 std::string MarkOf(const std::string& server_life, const std::string& name_space,
@@ -111,6 +99,7 @@ Result<Launch> LaunchOf(const Surroundings& surroundings, const Worker& worker,
   }
   launch.arguments.insert(launch.arguments.end(), worker.run.begin(), worker.run.end());
   launch.file = launch.arguments.front();
+  launch.folder = folder.path();
   launch.directory = worker.own_directory ? folder.path() + "/work" : worker.folder;
 
   Variables variables;

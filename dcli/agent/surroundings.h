@@ -9,6 +9,7 @@
 #include "dcli/agent/workers.h"
 #include "dcli/keeper/cgroup.h"
 #include "dcli/keeper/keeper.h"
+#include "dcli/system/left.h"
 #include "dfsmr/v1/runner.pb.h"
 
 namespace dfsmr::cli {
@@ -23,14 +24,14 @@ class Folder {
   const std::string& path() const { return path_; }
   std::string output() const { return path_ + "/output"; }
   std::string progress() const { return path_ + "/progress"; }
+  // What a command has left in output(), at most so many bytes. Fails when that is no file.
+  Result<std::string> Report(size_t most) const;
 
  private:
   explicit Folder(std::string path) : path_(std::move(path)) {}
   std::string path_;
+  Descriptor itself_;
 };
-
-// Deletes a folder with all that is in it, whatever a command has done to its modes.
-void DeleteFolder(const std::string& path);
 
 struct Surroundings {
   std::string agent;  // its name

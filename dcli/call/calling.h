@@ -10,6 +10,7 @@
 #include "dcli/call/client.h"
 #include "dfsmr/v1/admin.grpc.pb.h"
 #include "dfsmr/v1/agent.grpc.pb.h"
+#include "dfsmr/v1/package.grpc.pb.h"
 #include "dfsmr/v1/runner.grpc.pb.h"
 #include "dfsmr/v1/schedule.grpc.pb.h"
 
@@ -18,6 +19,8 @@ namespace dfsmr::cli {
 using Stub = v1::RunnerService::Stub;
 using ScheduleStub = v1::ScheduleService::Stub;
 using AgentStub = v1::AgentService::Stub;
+using PackageStub = v1::PackageService::Stub;
+using NamespaceStub = v1::NamespaceService::Stub;
 
 std::shared_ptr<grpc::Channel> Connect(const std::string& server, const Credentials& credentials);
 // Adds the token to the call. Returns it; "" when its file is missing for a moment: then the server
@@ -57,7 +60,9 @@ struct Client::Connection {
         stub(v1::RunnerService::NewStub(channel)),
         tokens(v1::TokenService::NewStub(channel)),
         schedules(v1::ScheduleService::NewStub(channel)),
-        agents(v1::AgentService::NewStub(channel)) {}
+        agents(v1::AgentService::NewStub(channel)),
+        packages(v1::PackageService::NewStub(channel)),
+        namespaces(v1::NamespaceService::NewStub(channel)) {}
   template <typename... Arguments>
   Stub& Of(grpc::Status (Stub::*)(Arguments...)) const {
     return *stub;
@@ -74,12 +79,22 @@ struct Client::Connection {
   AgentStub& Of(grpc::Status (AgentStub::*)(Arguments...)) const {
     return *agents;
   }
+  template <typename... Arguments>
+  PackageStub& Of(grpc::Status (PackageStub::*)(Arguments...)) const {
+    return *packages;
+  }
+  template <typename... Arguments>
+  NamespaceStub& Of(grpc::Status (NamespaceStub::*)(Arguments...)) const {
+    return *namespaces;
+  }
 
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<Stub> stub;
   std::unique_ptr<v1::TokenService::Stub> tokens;
   std::unique_ptr<ScheduleStub> schedules;
   std::unique_ptr<AgentStub> agents;
+  std::unique_ptr<PackageStub> packages;
+  std::unique_ptr<NamespaceStub> namespaces;
 };
 
 template <typename Response, typename Request, typename Method>

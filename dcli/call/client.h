@@ -10,6 +10,7 @@
 
 #include "dfsmr/v1/admin.pb.h"
 #include "dfsmr/v1/agent.pb.h"
+#include "dfsmr/v1/package.pb.h"
 #include "dfsmr/v1/runner.pb.h"
 #include "dfsmr/v1/schedule.pb.h"
 #include "fsm/base/mutex.h"
@@ -85,8 +86,10 @@ Credentials CredentialsFromEnvironment();
 // would be readable on the way.
 Result<Ok> CheckCredentials(const Credentials& credentials, const std::string& server);
 
+class NamespaceCalls;
 class ScheduleCalls;
 class AgentCalls;
+class PackageCalls;
 
 // Any thread. Connects at the first call. A call ends at its timeout; a call that was cancelled
 // fails with kCancelled.
@@ -128,7 +131,9 @@ class Client {
   Result<v1::AccessToken> GetCaller();
 
   ScheduleCalls schedules();
+  NamespaceCalls namespaces();
   AgentCalls agents();  // agents.h
+  PackageCalls packages();  // packages.h
 
   // Hands each message of the stream to `visit` until that returns false or the stream ends. The
   // server says something at least every 5 s; after 20 s of silence it counts as lost.
@@ -139,8 +144,10 @@ class Client {
                       const std::function<bool(const v1::ReadLogsResponse&)>& visit);
 
  private:
+  friend class NamespaceCalls;
   friend class ScheduleCalls;
   friend class AgentCalls;
+  friend class PackageCalls;
   struct Connection;
   std::shared_ptr<Connection> Connected();
   void Lost(const std::shared_ptr<Connection>& connection, const Error& error);
@@ -184,6 +191,22 @@ class ScheduleCalls {
   Result<v1::Group> ControlGroup(const v1::ControlGroupRequest& request);
   Result<v1::Clock> GetClock(const v1::GetClockRequest& request);
   Result<v1::Clock> AdvanceClock(const v1::AdvanceClockRequest& request);
+
+ private:
+  Client& client_;
+};
+
+// The calls of NamespaceService. Valid as long as their client.
+class NamespaceCalls {
+ public:
+  explicit NamespaceCalls(Client& client) : client_(client) {}
+
+  Result<v1::Namespace> CreateNamespace(const v1::CreateNamespaceRequest& request);
+  Result<v1::ListNamespacesResponse> ListNamespaces(const v1::ListNamespacesRequest& request);
+  Result<v1::Namespace> GetNamespace(const v1::GetNamespaceRequest& request);
+  Result<v1::Namespace> UpdateNamespace(const v1::UpdateNamespaceRequest& request);
+  Result<v1::Namespace> FreezeNamespace(const v1::FreezeNamespaceRequest& request);
+  Result<v1::Namespace> DeleteNamespace(const v1::DeleteNamespaceRequest& request);
 
  private:
   Client& client_;

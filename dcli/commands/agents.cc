@@ -76,7 +76,10 @@ int ListAgents(Context& context, const AgentsOptions& options) {
   if (context.names()) {
     for (const v1::Agent& agent : all->agents()) context.out << agent.name() << '\n';
   } else if (all->agents_size() == 0) {
-    context.Note("there is no such agent here; dcli agent --workers FILE starts one");
+    const bool chosen =
+        !options.state.empty() || !options.capabilities.empty() || !options.labels.empty();
+    context.Note(chosen ? "there is no such agent here; dcli agents lists them all"
+                        : "there are no agents here; dcli agent --workers FILE starts one");
   } else {
     Table table = AgentTable(context);
     for (const v1::Agent& agent : all->agents()) AddAgent(&table, context, agent);

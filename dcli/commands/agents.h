@@ -16,8 +16,11 @@ struct AgentOptions {
   std::vector<std::string> actions;
   std::vector<std::string> capabilities;
   std::vector<std::string> labels;
-  std::string name;
-  int jobs = 0;  // 0: as many as there are CPUs
+  // What no name can be: that of the host.
+  static constexpr const char* kHostName = "the name of the host";
+  std::string name = kHostName;
+  static constexpr int kCpus = -1'000'000;  // as many as there are CPUs
+  int jobs = kCpus;
   std::string cache;
   int cache_mb = 2048;
   std::string begin_within = "30s";

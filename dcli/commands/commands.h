@@ -67,6 +67,7 @@ struct InstancesOptions {
   std::string result;
   std::string parent;
   std::string group;
+  std::string package;
   std::vector<std::string> labels;
   int limit = 100;  // 0: all
   bool dry_run = false;
@@ -181,6 +182,19 @@ struct LimitsOptions {
   bool waited_for = false;
 };
 int Limits(Context& context, const LimitsOptions& options);
+
+// namespaces.cc
+struct NamespaceOptions {
+  std::string action;  // list, show, create, set, freeze, thaw, delete
+  std::string name;
+  std::vector<std::string> settings;  // KEY=VALUE
+  std::string drain;
+  bool wait = false;
+  bool yes = false;
+  bool dry_run = false;
+  bool force = false;
+};
+int Namespace(Context& context, const NamespaceOptions& options);
 
 // token.cc
 struct TokenOptions {

@@ -38,8 +38,17 @@ Source ReadStandardInput() {
   return {"stdin", text.str()};
 }
 
-// What an agent reads lies beside the documents whose work it does, and holds none.
-bool IsOfAgents(const fs::path& file) { return file.stem() == "workers"; }
+// What an agent reads lies beside the documents whose work it does, and holds none; nor does a
+// package's manifest.
+bool IsOfAgents(const fs::path& file) {
+  return file.stem() == "workers" || file.filename() == "package.yaml";
+}
+
+// A package's documents mean something in their package: `dcli package check` reads them.
+bool IsPackage(const fs::path& folder) {
+  std::error_code ignored;
+  return fs::exists(folder / "package.yaml", ignored);
+}
 
 Result<std::vector<std::string>> YamlFilesUnder(const std::string& folder) {
   std::vector<std::string> files;
@@ -48,6 +57,9 @@ Result<std::vector<std::string>> YamlFilesUnder(const std::string& folder) {
   for (const fs::recursive_directory_iterator end; !error && entry != end; entry.increment(error)) {
     const fs::path extension = entry->path().extension();
     std::error_code ignored;
+    if (entry->is_directory(ignored) && IsPackage(entry->path())) {
+      entry.disable_recursion_pending();
+    }
     const bool yaml = extension == ".yaml" || extension == ".yml";
     if (!yaml || entry->is_directory(ignored) || IsOfAgents(entry->path())) continue;
     files.push_back(entry->path().string());

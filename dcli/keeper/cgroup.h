@@ -7,16 +7,11 @@
 #include <optional>
 #include <string>
 
+#include "fsm/base/process_limits.h"
+
 namespace dfsmr::cli {
 
-// What a command may use at most.
-struct Limits {
-  std::optional<uint64_t> memory;  // bytes, without swap
-  std::optional<double> cpu;       // processors
-  std::optional<uint32_t> processes;
-  bool any() const { return memory || cpu || processes; }
-  friend bool operator==(const Limits&, const Limits&) = default;
-};
+using Limits = ProcessLimits;
 
 // The control group of one command; goes with it. REQUIRES: no process is left in it by then.
 class Cgroup {

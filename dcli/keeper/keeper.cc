@@ -15,10 +15,12 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <set>
 
 #include "dcli/keeper/descendants.h"
 #include "dcli/keeper/warden.h"
+#include "dcli/system/left.h"
 
 namespace dfsmr::cli {
 namespace {
@@ -184,6 +186,11 @@ class KeeperProcess {
     }
     auto launch = Decoded(ContentOf(passed[0]));
     if (!launch) return;
+    std::erase_if(left_, [](const std::string& path) {  // the agent has deleted it
+      struct stat about {};
+      return lstat(path.c_str(), &about) != 0;
+    });
+    const std::string folder = launch->folder;
     WardenPlan plan{.launch = *std::move(launch),
                     .in = std::move(passed[1]),
                     .out = std::move(passed[2]),
@@ -197,8 +204,9 @@ class KeeperProcess {
       RunWarden(std::move(plan), keeper);
     }
     if (warden > 0) {
-      wardens_.insert(warden);
+      wardens_[warden] = folder;
     } else {
+      if (!folder.empty()) left_.push_back(folder);
       Say(plan.control.get(), {.kind = Word::Kind::kFailed, .number = errno});
     }
   }
@@ -210,7 +218,9 @@ class KeeperProcess {
       const pid_t ended = waitpid(-1, &status, WNOHANG);
       if (ended < 0 && errno == EINTR) continue;
       if (ended <= 0) break;
-      stray |= wardens_.erase(ended) == 0 || !WIFEXITED(status);
+      const auto warden = wardens_.extract(ended);
+      stray |= warden.empty() || !WIFEXITED(status);
+      if (!warden.empty() && !warden.mapped().empty()) left_.push_back(warden.mapped());
     }
     if (stray) KillStrays();
   }
@@ -226,7 +236,7 @@ class KeeperProcess {
   // Those that are no wardens.
   std::vector<pid_t> ChildrenOf() const {
     std::set<pid_t> kept;
-    for (const pid_t warden : wardens_) {
+    for (const auto& [warden, folder] : wardens_) {
       kept.insert(warden);
       for (const pid_t below : Descendants(warden)) kept.insert(below);
     }
@@ -245,12 +255,14 @@ class KeeperProcess {
       if (ended < 0 && errno == ECHILD) break;
       poll(nullptr, 0, kOrphanPause);
     }
+    for (const std::string& folder : left_) DeleteFolder(folder);
     _exit(0);
   }
 
   Descriptor agent_;
   Descriptor signals_;
-  std::set<pid_t> wardens_;
+  std::map<pid_t, std::string> wardens_;  // with the folders of their commands
+  std::vector<std::string> left_;         // of those that are gone; the agent may delete them yet
 };
 
 }  // namespace

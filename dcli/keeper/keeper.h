@@ -1,6 +1,7 @@
 // The keeper: a process between the agent and the commands. It forks a warden for each command, and
 // kills what a warden that was killed itself has left behind. When the agent dies, all wardens and
-// the keeper hear of it at once, and no process of a command lives a moment longer.
+// the keeper hear of it at once, and no process of a command lives a moment longer; then the
+// folders of the commands are deleted.
 #pragma once
 
 #include <memory>

@@ -62,6 +62,7 @@ std::string Encoded(const Launch& launch) {
   PutTexts(launch.environment, &text);
   PutText(launch.directory, &text);
   PutText(launch.cgroup, &text);
+  PutText(launch.folder, &text);
   return text;
 }
 
@@ -70,7 +71,7 @@ std::optional<Launch> Decoded(std::string_view text) {
   Launch launch;
   const bool sound = pieces.Text(&launch.file) && pieces.Texts(&launch.arguments) &&
                      pieces.Texts(&launch.environment) && pieces.Text(&launch.directory) &&
-                     pieces.Text(&launch.cgroup) && pieces.over();
+                     pieces.Text(&launch.cgroup) && pieces.Text(&launch.folder) && pieces.over();
   if (!sound) return std::nullopt;
   return launch;
 }

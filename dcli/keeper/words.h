@@ -19,6 +19,7 @@ struct Launch {
   std::vector<std::string> environment;  // all of it: "NAME=value"
   std::string directory;                 // where it runs
   std::string cgroup;                    // a folder that it joins before it runs; empty: none
+  std::string folder = {};  // its own: the keeper deletes it when the agent dies; empty: none
   friend bool operator==(const Launch&, const Launch&) = default;
 };
 

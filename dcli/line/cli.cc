@@ -127,6 +127,7 @@ void CommandLine::AddReadingCommands() {
             "pending, success, warning, error, cancelled, aborted")
       .Flag("--parent", "INSTANCE", &instances->parent, "that a step of this one started")
       .Flag("--group", "GROUP", &instances->group, "members of this group")
+      .Flag("--package", "P[@V]", &instances->package, "pinned to this package, or version of it")
       .Flag("--label", "KEY=VALUE", &instances->labels, "with this label; may be repeated")
       .Flag("--dry-run", &instances->dry_run, "with dry runs")
       .Flag("--limit", "N", &instances->limit, "at most so many (default 100; 0: all)")
@@ -357,6 +358,28 @@ void CommandLine::AddGroupsCommand() {
       .Example("groups wait import");
   CLI::App* app = app_.get_subcommand("groups");
   app->get_option("--kill")->excludes(app->get_option("--force"));
+}
+
+void CommandLine::AddNamespaceCommand() {
+  auto space = std::make_shared<NamespaceOptions>();
+  Command("namespace",
+          "list|show [NAME]|create NAME|set NAME KEY=VALUE…|freeze NAME|thaw NAME|delete NAME",
+          "Namespaces: their quotas and use; freeze or delete one", Namespace, space)
+      .Argument("ACTION", Word::kNamespaceAction, &space->action)
+      .Argument("NAME", Word::kAnything, &space->name, false)
+      .Arguments("KEY=VALUE", Word::kAnything, &space->settings, false)
+      .Flag("--wait", &space->wait,
+            "freeze: until nothing is claimed; delete: until all of it is gone")
+      .Flag("--drain", "DURATION", &space->drain,
+            "delete: so long claimed work may go on; 30s without it")
+      .Flag("--yes", &space->yes, "delete: do not ask for the name again")
+      .Flag("--dry-run", &space->dry_run, "delete: show what there is, and delete nothing")
+      .Flag("--force", &space->force, "set require-signatures: also if that blocks versions in use")
+      .Example("namespace create acme live-instances=10000 starts-per-second=50")
+      .Example("namespace set acme retention=30d ready-tasks=")
+      .Example("namespace show acme")
+      .Example("namespace freeze acme --wait")
+      .Example("namespace delete acme --drain 1m --yes");
 }
 
 void CommandLine::AddTokenCommand() {

@@ -31,6 +31,8 @@ class Row {
   Row& Flag(const std::string& name, const char* value, T* to, const std::string& help) {
     CLI::Option* option = app_->add_option(name, *to)->allow_extra_args(false);
     if constexpr (!std::is_same_v<T, std::vector<std::string>>) option->take_last();
+    // A negative number would become a very large one.
+    if constexpr (std::is_unsigned_v<T>) option->check(CLI::NonNegativeNumber);
     return Add(name, value, help);
   }
   // Arguments in their order; `word` says what completion offers there.
@@ -67,9 +69,11 @@ class CommandLine {
     AddClaimCommands();
     AddWorkCommand();
     AddAgentCommands();
+    AddPackageCommand();
     AddControlCommands();
     AddGroupsCommand();
     AddLimitsCommand();
+    AddNamespaceCommand();
     AddTokenCommand();
     AddSchedulesCommand();
     AddTriggersCommand();
@@ -99,9 +103,11 @@ class CommandLine {
   void AddClaimCommands();
   void AddWorkCommand();
   void AddAgentCommands();
+  void AddPackageCommand();
   void AddControlCommands();
   void AddGroupsCommand();
   void AddLimitsCommand();
+  void AddNamespaceCommand();
   void AddTokenCommand();
   void AddSchedulesCommand();
   void AddTriggersCommand();

@@ -272,6 +272,11 @@ void OfferWord(Word word, const Before& before, Answer* answer) {
     case Word::kTokenAction:
       for (const char* action : {"create", "list", "revoke", "whoami"}) answer->Offer(action);
       return;
+    case Word::kNamespaceAction:
+      for (const char* action : {"list", "show", "create", "set", "freeze", "thaw", "delete"}) {
+        answer->Offer(action);
+      }
+      return;
     case Word::kScheduleAction:
       for (const char* action : {"show", "next", "run", "backfill", "history", "retry", "drop",
                                  "pause", "resume", "delete"}) {
@@ -288,6 +293,12 @@ void OfferWord(Word word, const Before& before, Answer* answer) {
       return answer->Offer("advance");
     case Word::kAgentAction:
       for (const char* action : {"list", "show", "drain", "undrain", "evict"}) {
+        answer->Offer(action);
+      }
+      return;
+    case Word::kPackageAction:
+      for (const char* action : {"new", "check", "build", "diff", "sign", "verify", "push", "activate",
+                                 "rollback", "deactivate", "list", "show", "cat", "pull", "remove"}) {
         answer->Offer(action);
       }
       return;

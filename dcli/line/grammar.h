@@ -19,10 +19,12 @@ enum class Word {
   kStep,
   kShell,
   kTokenAction,
+  kNamespaceAction,
   kScheduleAction,
   kTriggerAction,
   kClockAction,
   kAgentAction,
+  kPackageAction,
   kAgent
 };
 

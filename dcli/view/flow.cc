@@ -17,6 +17,7 @@ std::string FillOf(v1::Step::State state) {
     case v1::Step::DONE:
       return "#ccffcc";
     case v1::Step::READY:
+    case v1::Step::CLAIMED:
     case v1::Step::RUNNING:
       return "#ffdd66";
     case v1::Step::WAITING:
@@ -33,8 +34,8 @@ std::string FillOf(v1::Step::State state) {
 }
 
 bool Underway(v1::Step::State state) {
-  return state == v1::Step::READY || state == v1::Step::RUNNING || state == v1::Step::WAITING ||
-         state == v1::Step::SUSPENDED || state == v1::Step::HELD;
+  return state == v1::Step::READY || state == v1::Step::CLAIMED || state == v1::Step::RUNNING ||
+         state == v1::Step::WAITING || state == v1::Step::SUSPENDED || state == v1::Step::HELD;
 }
 
 GraphNode NodeOf(const v1::Step& step) {

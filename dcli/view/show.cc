@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "dcli/text/json.h"
 #include "dcli/text/text.h"
 #include "dcli/view/describe.h"
 #include "dcli/view/steps.h"
@@ -163,8 +164,8 @@ void PrintClaims(Context& context, const v1::Instance& instance) {
       if (++count > kMostClaims && !all) continue;
       std::string deadline = claim.has_deadline() ? When(claim.deadline(), context.look) : "never";
       if (claim.timed_out()) deadline += " (timed out)";
-      table.Add({claim.worker(), token.node(), std::to_string(claim.attempt()),
-                 When(claim.claim_time(), context.look), deadline,
+      table.Add({claim.worker() + (claim.lost() ? " (lost)" : ""), token.node(),
+                 std::to_string(claim.attempt()), When(claim.claim_time(), context.look), deadline,
                  claim.progress() > 0 ? PercentText(claim.progress()) : ""});
     }
   }
@@ -174,6 +175,21 @@ void PrintClaims(Context& context, const v1::Instance& instance) {
   if (count > kMostClaims && !all) {
     context.out << count - kMostClaims << " more: -o wide shows them\n";
   }
+}
+
+// The last refusals of what is ready still: why nobody has begun it.
+void PrintRefusals(Context& context, const v1::Instance& instance) {
+  Table table({"REFUSED BY", "NODE", "AT", "WHY"});
+  for (const v1::Token& token : instance.tokens()) {
+    if (token.state() != v1::Token::READY) continue;
+    for (const v1::Refusal& refusal : token.refusals()) {
+      table.Add(
+          {refusal.worker(), token.node(), When(refusal.time(), context.look), refusal.reason()});
+    }
+  }
+  if (table.empty()) return;
+  context.out << '\n';
+  table.Print(context.out, context.look);
 }
 
 void PrintTransitions(Context& context, const v1::Instance& instance) {
@@ -310,6 +326,7 @@ void PrintWhole(Context& context, const v1::Instance& instance) {
   PrintHead(context, instance);
   plan ? PrintSteps(context, instance) : PrintTokens(context, instance);
   PrintClaims(context, instance);
+  PrintRefusals(context, instance);
   if (!plan && instance.state() != v1::Instance::STOPPED) PrintTransitions(context, instance);
   PrintNext(context, instance);
 }

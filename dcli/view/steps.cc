@@ -20,6 +20,8 @@ const char* SymbolOf(State state) {
       return "·";
     case v1::Step::READY:
       return "○";
+    case v1::Step::CLAIMED:
+      return "◔";
     case v1::Step::RUNNING:
       return "▶";
     case v1::Step::WAITING:

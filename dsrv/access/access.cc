@@ -111,6 +111,15 @@ Result<Ok> Caller::MayForce() const {
                     "; this token has the role " + std::string(NameOf(who->role())));
 }
 
+Result<Ok> Caller::MayInAll(std::string_view what) const {
+  const Principal* who = principal();
+  if (!who || (who->InAll() && Among(who->role(), kAdmins))) return Ok{};
+  return Denied(info_->deed, info_->ns,
+                std::string(what) + " takes the role " + NamesOf(kAdmins) +
+                    " in all namespaces, \"*\"; this token has the role " +
+                    std::string(NameOf(who->role())) + " in namespace " + Quoted(who->row.ns));
+}
+
 Result<Ok> Caller::MayReport(Engine& engine, const std::string& ns, const std::string& instance,
                              const ClaimRef& claim) const {
   if (!info_) return Ok{};
@@ -307,6 +316,13 @@ void Access::Watch(const Caller& caller, std::weak_ptr<Revocable> call) {
   if (!caller.principal()) return;
   const Lock lock(mutex_);
   leases_.push_back({caller.info_->who, std::move(call)});
+}
+
+void Access::RevokeAll(const std::string& ns) {
+  for (const PrincipalPtr& one : book_.All()) {
+    if (one->row.ns == ns) book_.Remove(one);
+  }
+  Sweep();
 }
 
 void Access::Sweep() {

@@ -45,6 +45,8 @@ class Caller {
   Result<Ok> MayStart(const std::string& machine, bool flow) const;
   // Whether the caller may start an instance past all limits.
   Result<Ok> MayForce() const;
+  // Whether the caller may do what concerns the server as a whole: an admin of all namespaces.
+  Result<Ok> MayInAll(std::string_view what) const;
   // Whether the caller may report on a claim, extend it or give it back. Without a claim this is
   // decided by the rule for calls from outside. In the loop.
   Result<Ok> MayReport(Engine& engine, const std::string& ns, const std::string& instance,
@@ -119,6 +121,8 @@ class Access {
   // Ends `call` when the caller's credential is revoked or expires, within a second of it.
   void Watch(const Caller& caller, std::weak_ptr<Revocable> call);
 
+  // The rows of a namespace's credentials are gone: nobody gets in with them any more.
+  void RevokeAll(const std::string& ns);
   CredentialBook& book() { return book_; }
   // Ends the open calls whose caller's credential has been revoked, at once.
   void Sweep();

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "dsrv/engine/namespaces.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"
 
@@ -104,6 +105,10 @@ Result<NewCredential> ParseCreateToken(const v1::CreateTokenRequest& request, co
 }
 
 Result<PrincipalPtr> RunCreateToken(Engine& engine, const Caller&, NewCredential& made) {
+  if (made.row.ns != "*") {
+    auto used = engine.namespaces().Use(made.row.ns);
+    if (!used) return used.error();
+  }
   CredentialBook& book = made.access.book();
   const auto all = book.All();
   if (all.size() >= kMostCredentials) {

@@ -66,6 +66,10 @@ Result<std::function<void(Engine&)>> AttachStream::TakeRest() {
   };
   std::vector<Stop> stops;
   for (const v1::StopReport& stop : message_.stops()) {
+    if (stop.stage() != v1::StopReport::SIGNALLED && stop.stage() != v1::StopReport::ENDED) {
+      return Bad("the stage of a stop report must be SIGNALLED or ENDED, not " +
+                 std::to_string(stop.stage()));
+    }
     stops.push_back({stop.instance(), ClaimRef::Read(stop.claim()),
                      stop.stage() == v1::StopReport::ENDED});
   }

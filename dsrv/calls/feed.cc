@@ -62,6 +62,10 @@ Result<ChangesStream::Open> ToOpen(const Backend& backend, const v1::ChangesRequ
     }
     open.after = cursor->seq;
   }
+  if (!open.filter.ns.empty()) {
+    // What is before that was of another namespace, which had the name.
+    open.after = std::max(open.after, backend.reader.registry.FeedFloor(open.filter.ns));
+  }
   return open;
 }
 

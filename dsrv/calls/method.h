@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -146,6 +147,20 @@ inline void PostFor(Call& call, size_t bytes, std::function<void(Engine&)> run) 
   if (!call.backend().loop.Post(std::move(mail))) call.Fail(Overloaded());
 }
 
+// What changes something in a namespace is refused while that is being deleted. Work that is claimed
+// is reported all the same.
+template <typename Row, typename Request>
+Result<Ok> MayChangeIn(const Row& row, Engine& engine, const Request& request) {
+  Result<Ok> may = Ok{};
+  if constexpr (std::is_same_v<std::remove_cv_t<decltype(row.namespaces)>, Its>) {
+    if (!row.method.changes) return may;
+    row.namespaces(request, [&](const std::string& ns) {
+      if (may) may = engine.MayChange(ns.empty() ? "default" : ns);
+    });
+  }
+  return may;
+}
+
 template <typename N, typename Request, typename Command, typename Outcome, typename Reply>
 void Run(const DecideRow<N, Request, Command, Outcome, Reply>& row, Call& call,
          const Request& request, Reply* reply) {
@@ -153,8 +168,10 @@ void Run(const DecideRow<N, Request, Command, Outcome, Reply>& row, Call& call,
   if (!parsed) return call.Refuse(parsed.error());
   if (!call.Enter()) return;
   PostFor(call, request.ByteSizeLong(),
-          [&row, &call, reply, command = *std::move(parsed)](Engine& engine) mutable {
-            auto outcome = row.run(engine, call.caller(), command);
+          [&row, &call, &request, reply, command = *std::move(parsed)](Engine& engine) mutable {
+            auto may = MayChangeIn(row, engine, request);
+            auto outcome = may ? row.run(engine, call.caller(), command)
+                               : Result<Outcome>(may.error());
             engine.AfterCommit([&row, &call, reply, command = std::move(command),
                                 outcome = std::move(outcome)] {
               if (!outcome) return call.Fail(outcome.error());

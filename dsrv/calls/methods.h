@@ -17,8 +17,10 @@
 #include "dsrv/calls/limits.h"
 #include "dsrv/calls/list_instances.h"
 #include "dsrv/calls/method.h"
+#include "dsrv/calls/namespaces.h"
 #include "dsrv/calls/occurrences.h"
 #include "dsrv/calls/original.h"
+#include "dsrv/calls/packages.h"
 #include "dsrv/calls/schedules.h"
 #include "dsrv/calls/tasks.h"
 #include "dsrv/calls/triggers.h"
@@ -205,7 +207,52 @@ inline constexpr StreamRow kReadLogs{
     Its()};
 }  // namespace agents
 
+namespace namespaces {
+inline constexpr DecideRow kCreateNamespace(
+    {"dfsmr.v1.NamespaceService/CreateNamespace", kAdmins, kChange},
+    Everywhere(), ParseCreateNamespace, RunCreateNamespace, ReplyNamespace);
+inline constexpr DecideRow kListNamespaces(  // those that the caller may see
+    {"dfsmr.v1.NamespaceService/ListNamespaces", kReaders},
+    Anywhere(), ParseListNamespaces, RunListNamespaces, ReplyListNamespaces);
+inline constexpr DecideRow kGetNamespace(
+    {"dfsmr.v1.NamespaceService/GetNamespace", kReaders},
+    ByName(), ParseGetNamespace, RunGetNamespace, ReplyNamespace);
+inline constexpr DecideRow kUpdateNamespace(  // quotas: an admin of all
+    {"dfsmr.v1.NamespaceService/UpdateNamespace", kAdmins, kChange},
+    ByName(), ParseUpdateNamespace, RunUpdateNamespace, ReplyNamespace);
+inline constexpr DecideRow kFreezeNamespace(
+    {"dfsmr.v1.NamespaceService/FreezeNamespace", kChangers, kChange},
+    ByName(), ParseFreezeNamespace, RunFreezeNamespace, ReplyFreezeNamespace);
+inline constexpr DecideRow kDeleteNamespace(
+    {"dfsmr.v1.NamespaceService/DeleteNamespace", kAdmins, kChange},
+    Everywhere(), ParseDeleteNamespace, RunDeleteNamespace, ReplyDeleteNamespace);
+}  // namespace namespaces
+
 // The original service, in namespace "default". Its calls carry no claims.
+namespace packages {
+inline constexpr StreamRow kPutPackage{
+    {"dfsmr.v1.PackageService/PutPackage", kChangers, kChange},
+    Anywhere()};
+inline constexpr StreamRow kFetchPackage{  // a worker: of its machines' packages
+    {"dfsmr.v1.PackageService/FetchPackage", kAnybody},
+    Its()};
+inline constexpr ReadRow kListPackages(
+    {"dfsmr.v1.PackageService/ListPackages", kReaders},
+    Its(), ParseListPackages, SettleListPackages, ReadListPackages);
+inline constexpr ReadRow kGetPackage(  // a worker: of its machines' packages
+    {"dfsmr.v1.PackageService/GetPackage", kAnybody},
+    Its(), ParseGetPackage, SettleGetPackage, ReadGetPackage);
+inline constexpr OwnRow kActivatePackage(
+    {"dfsmr.v1.PackageService/ActivatePackage", kChangers, kChange},
+    Its(), ServeActivatePackage);
+inline constexpr DecideRow kDeactivatePackage(
+    {"dfsmr.v1.PackageService/DeactivatePackage", kChangers, kChange},
+    Its(), ParseDeactivatePackage, RunDeactivatePackage, ReplyDeactivatePackage);
+inline constexpr DecideRow kRemovePackage(
+    {"dfsmr.v1.PackageService/RemovePackage", kChangers, kChange},
+    Its(), ParseRemovePackage, RunRemovePackage, ReplyRemovePackage);
+}  // namespace packages
+
 namespace original {
 inline constexpr DecideRow kDefine(
     {"DistributedFSMRunner/Define", kChangers, kChange},
@@ -258,6 +305,12 @@ constexpr void ForEachMethod(Visit visit) {
   (visit(agents::kAttach), visit(agents::kListAgents), visit(agents::kGetAgent),
    visit(agents::kDrainAgent), visit(agents::kEvictAgent), visit(agents::kListOperations));
   (visit(agents::kAppendLogs), visit(agents::kReadLogs));
+  (visit(packages::kPutPackage), visit(packages::kFetchPackage), visit(packages::kListPackages),
+   visit(packages::kGetPackage), visit(packages::kActivatePackage),
+   visit(packages::kDeactivatePackage), visit(packages::kRemovePackage));
+  (visit(namespaces::kCreateNamespace), visit(namespaces::kListNamespaces),
+   visit(namespaces::kGetNamespace), visit(namespaces::kUpdateNamespace),
+   visit(namespaces::kFreezeNamespace), visit(namespaces::kDeleteNamespace));
   (visit(original::kDefine), visit(original::kStart), visit(original::kReady),
    visit(original::kMachines), visit(original::kInstances), visit(original::kTransition),
    visit(original::kRelinquish), visit(original::kChanges));

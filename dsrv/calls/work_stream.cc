@@ -133,10 +133,12 @@ void WorkStream::ReadDone(bool ok) {
     {
       const Lock lock(mutex_);
       exchange_.ReadEnded();
+      half_closed_ = exchange_.serving();
     }
-    // The tasks in hand are given back, and then the stream ends.
+    // The tasks in hand are given back, and then the stream ends. Those that a session keeps wait
+    // for the end: only then it is known that the stream was half-closed and has not broken.
     PostEnd([self = self_](Engine& engine) {
-      self->CloseSession(engine);
+      if (!self->keeps_) self->CloseSession(engine, false);
       engine.AfterCommit([self] {
         const Lock lock(self->mutex_);
         self->exchange_.End(grpc::Status::OK);
@@ -171,6 +173,7 @@ void WorkStream::OpenSession(Engine& engine, const PollArgs& poll, int32_t capac
   if (!session) return EndWith(session.error());
   session_ = Session::kOpen;
   session_id_ = *session;
+  keeps_ = poll.terms.keep_for > Duration();
 }
 
 void WorkStream::Handle(Engine& engine, Message& message) {
@@ -192,7 +195,7 @@ void WorkStream::Handle(Engine& engine, Message& message) {
   if (message.drain && session_id_ != 0) engine.DrainSession(session_id_);
 }
 
-void WorkStream::CloseSession(Engine& engine) {
+void WorkStream::CloseSession(Engine& engine, bool half_closed) {
   Outbox::Unsent unsent;
   {
     const Lock lock(mutex_);
@@ -201,13 +204,16 @@ void WorkStream::CloseSession(Engine& engine) {
   engine.Undelivered(unsent.undelivered, /*perhaps=*/false);
   engine.Undelivered(unsent.doubtful, /*perhaps=*/true);
   session_ = Session::kClosed;
-  if (session_id_ != 0) engine.CloseSession(session_id_);
+  if (session_id_ != 0) engine.CloseSession(session_id_, half_closed);
 }
 
 // Writing ----------------------------------------------------------------------------------------
 
 void WorkStream::Update(SessionUpdate update) {
   const std::optional<Error> end = std::move(update.end);
+  if (update.drained) {  // whoever hears of the stream's end finds it closed
+    PostEnd([self = shared_from_this()](Engine& engine) { self->CloseSession(engine, false); });
+  }
   Lock lock(mutex_);
   Heeded(update);
   if (!exchange_.Add(std::move(update))) {
@@ -215,7 +221,9 @@ void WorkStream::Update(SessionUpdate update) {
     // back here.
     const bool done = exchange_.done();
     lock.Unlock();
-    if (done) PostEnd([self = shared_from_this()](Engine& engine) { self->CloseSession(engine); });
+    if (done) {
+      PostEnd([self = shared_from_this()](Engine& engine) { self->CloseSession(engine, false); });
+    }
     return;
   }
   // Tasks that time out unread make room for others, which nobody would read, either.
@@ -264,12 +272,14 @@ void WorkStream::Cancelled() {
 
 void WorkStream::Done() {
   std::shared_ptr<WorkStream> self;
+  bool half_closed = false;
   {
     const Lock lock(mutex_);
     exchange_.Done();
+    half_closed = half_closed_ && !context_->IsCancelled();
     self.swap(self_);
   }
-  PostEnd([self](Engine& engine) { self->CloseSession(engine); });
+  PostEnd([self, half_closed](Engine& engine) { self->CloseSession(engine, half_closed); });
   if (entered_) backend_.gate.Leave();
 }
 

@@ -51,6 +51,7 @@ class WorkStream : public Revocable, public std::enable_shared_from_this<WorkStr
 
   Mutex mutex_;
   Exchange exchange_ GUARDED(mutex_);
+  bool half_closed_ GUARDED(mutex_) = false;  // or broken: the call's end tells
 
  private:
   enum class Session { kNone, kOpen, kClosed };
@@ -79,7 +80,7 @@ class WorkStream : public Revocable, public std::enable_shared_from_this<WorkStr
   // In the loop.
   void OpenSession(Engine& engine, const PollArgs& poll, int32_t capacity);
   void Handle(Engine& engine, Message& message);
-  void CloseSession(Engine& engine);
+  void CloseSession(Engine& engine, bool half_closed);
 
   Result<Ok> Post(std::function<void(Engine&)> run, size_t bytes);
   void PostEnd(std::function<void(Engine&)> run);
@@ -99,6 +100,7 @@ class WorkStream : public Revocable, public std::enable_shared_from_this<WorkStr
   // The loop's.
   Session session_ = Session::kNone;
   SessionId session_id_ = 0;
+  bool keeps_ = false;  // a session keeps what is in hand when the stream breaks
 
   // The reader's, as incoming_.
   bool opened_ = false;  // the first message has been taken

@@ -123,18 +123,19 @@ void Agents::Leave(SessionId stream) {
   desk_.DrainSession(stream);
 }
 
-void Agents::Ended(SessionId stream) {
+void Agents::Ended(SessionId stream, bool half_closed) {
   const Name* found;
   Agent* agent = OfStream(stream, &found);
   if (!agent) return;
   const Name name = *found;
   streams_.erase(stream);
   agent->stream = 0;
-  agent->row.presence = agent->leaving ? Presence::kLeft : Presence::kLost;
+  const bool left = half_closed || (agent->leaving && operations_.CountBy(name, stream) == 0);
+  agent->row.presence = left ? Presence::kLeft : Presence::kLost;
   agent->row.last_seen = turn_.real();
   gone_.emplace(agent->row.last_seen, name);
   Put(name, *agent);
-  Tell(name, agent->leaving ? ChangeKind::kAgentLeft : ChangeKind::kAgentLost);
+  Tell(name, left ? ChangeKind::kAgentLeft : ChangeKind::kAgentLost);
 }
 
 Result<Agents::Agent*> Agents::Find(const std::string& ns, const std::string& name) {
@@ -166,6 +167,7 @@ Result<Agents::Evicted> Agents::Evict(const std::string& ns, const std::string& 
   Agent& agent = **found;
   Evicted evicted;
   const SessionId stream = agent.stream;
+  desk_.Hold(stream, true);  // what it loses is for others
   SessionUpdate orders;
   auto all = operations_.BegunBy(key);
   for (const auto& [id, held] : desk_.InHandOf(stream)) {
@@ -279,6 +281,23 @@ void Agents::Put(const Name& name, Agent& agent) {
 void Agents::Save() {
   for (auto& [name, agent] : agents_) {
     if (agent.dirty) Put(name, agent);
+  }
+}
+
+void Agents::Forget(const std::string& ns) {
+  for (auto it = agents_.lower_bound({ns, ""}); it != agents_.end() && it->first.first == ns;) {
+    const auto& [name, agent] = *it;
+    operations_.Follow(name, "");
+    if (!agent.row.session.empty()) sessions_.End(ns, agent.row.session);
+    if (agent.stream != 0) {
+      desk_.BreakSession(agent.stream,
+                         {Code::kFailedPrecondition, Reason::kNamespaceDeleting,
+                          "namespace " + Quoted(ns) + " is being deleted, with its agents"});
+      streams_.erase(agent.stream);
+    }
+    gone_.erase({agent.row.last_seen, name});
+    rows::DropAgent(turn_.writer(), name.first, name.second);
+    it = agents_.erase(it);
   }
 }
 

@@ -51,7 +51,7 @@ class Agents : public Part {
   // Good-bye: the stream ends when nothing is in hand any more.
   void Leave(SessionId stream);
   // The stream has ended; the desk knows already.
-  void Ended(SessionId stream);
+  void Ended(SessionId stream, bool half_closed);
 
   Result<AgentView> Drain(const std::string& ns, const std::string& name, bool undo,
                           const std::string& reason);
@@ -69,6 +69,8 @@ class Agents : public Part {
   std::string WhyNot(const std::string& ns, const std::string& name) const;
   // Before a stop: what is only in memory.
   void Save();
+  // The namespace goes: its agents are none any more, and their streams end.
+  void Forget(const std::string& ns);
 
   void Absorb(const Change& change) override;
   void BeginPass() override;

@@ -135,10 +135,19 @@ void Claims::Abandon(const std::string& ns, const std::string& id, uint64_t visi
   if (!claim) return;
   const bool kept = /*mutant kept-claim-given-back*/ claim->operation &&
                     claim->operation->keep_for > Duration() /*end*/;
-  if (!claim->Begun() || kept) return Lose(*resident, visit, *claim, /*for_good=*/false);
+  if (kept) return Lose(*resident, visit, *claim, /*for_good=*/false);
+  Return(ns, id, visit, which);
+}
+
+void Claims::Return(const std::string& ns, const std::string& id, uint64_t visit, ClaimId which) {
+  const auto [resident, token, claim] = Find(ns, id, visit, which);
+  if (!claim) return;
+  if (!claim->Begun()) return Lose(*resident, visit, *claim, /*for_good=*/false);
   if (/*mutant closed-stream-gives-back*/ resident->machine()
           .nodes[token->node]
           .AtMostOnce() /*end*/) {
+    // It stays claimed; a session that keeps it is not waited for.
+    if (claim->operation) Lose(*resident, visit, *claim, /*for_good=*/true);
     return;
   }
   GivenBack(*resident, *claim);

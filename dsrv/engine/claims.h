@@ -37,6 +37,8 @@ class Claims : public Part {
   // A worker's stream has ended: gives the claim back in its place, unless its session keeps it.
   // Does nothing on a node that runs at most once.
   void Abandon(const std::string& ns, const std::string& id, uint64_t visit, ClaimId claim);
+  // The same of a stream that its worker has half-closed: no session keeps the claim.
+  void Return(const std::string& ns, const std::string& id, uint64_t visit, ClaimId claim);
   // The session of a claim does not come back.
   void LoseForGood(const std::string& ns, const std::string& id, uint64_t visit, ClaimId claim);
   bool IsLive(const std::string& ns, const std::string& id, uint64_t visit, ClaimId claim) {

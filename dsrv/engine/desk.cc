@@ -131,7 +131,7 @@ void Desk::DrainSession(SessionId session) {
   Tell(session, [](SessionUpdate& update) { update.drained = true; });
 }
 
-void Desk::CloseSession(SessionId session) {
+void Desk::CloseSession(SessionId session, bool half_closed) {
   Stream* stream = StreamOf(session);
   if (!stream) return;
   const auto in_hand = std::move(stream->in_hand);
@@ -140,7 +140,11 @@ void Desk::CloseSession(SessionId session) {
   sessions_.Close(session);
   waiters_.erase(session);
   for (const auto& [claim, held] : in_hand) {
-    claims_.Abandon(ns, held.instance, held.visit, claim);
+    if (half_closed) {
+      claims_.Return(ns, held.instance, held.visit, claim);
+    } else {
+      claims_.Abandon(ns, held.instance, held.visit, claim);
+    }
   }
 }
 

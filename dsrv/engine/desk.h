@@ -32,7 +32,7 @@ class Desk : public Part {
   Result<SessionId> OpenSession(Filter filter, std::string worker, int32_t capacity,
                                 SessionSink sink, WorkerTerms terms);
   void DrainSession(SessionId session);
-  void CloseSession(SessionId session);
+  void CloseSession(SessionId session, bool half_closed);
   // Has the stream of a session end with an error; its driver then closes the session.
   void BreakSession(SessionId session, Error why);
   // Hands the stream nothing more, or hands out again.

@@ -47,7 +47,8 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
     : options(WithDefaults(std::move(given))),
       turn(store, options.partition, options.virtual_clock),
       catalog(turn, options),
-      documents(turn, options),
+      documents(turn, options, package_table),
+      spaces(turn, catalog, documents, options),
       occurrences(turn, options),
       statistics(turn, catalog, options),
       residents(turn, catalog, statistics, options),
@@ -61,10 +62,10 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       values(turn, residents, options),
       walker(turn, changer, options),
       limits(turn, catalog, residents, changer, values, documents, agenda),
-      unclaimed(turn, changer, timers, limits),
+      unclaimed(turn, changer, timers, limits, spaces),
       planner(turn, catalog, residents, changer, values, limits, options),
       followers(residents, changer),
-      starter(turn, catalog, residents, changer, limits, followers, planner),
+      starter(turn, catalog, residents, changer, limits, followers, planner, spaces, package_table),
       hooks(catalog, values, starter),
       family(residents, changer),
       canceller(turn, residents, changer, family),
@@ -73,9 +74,9 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       reports(turn, catalog, residents, changer, claims, starter),
       resumer(turn, statistics, residents, changer, limits, reports),
       launcher(turn, changer, starter, reports),
-      schedules(turn, documents, occurrences, launcher),
+      schedules(turn, documents, occurrences, launcher, spaces),
       handouts(turn, agenda, residents, changer, values, limits, throttle, timers, unclaimed,
-               upgrades),
+               upgrades, package_table),
       dry_runs(turn, residents, changer, reports, handouts),
       desk(turn, agenda, claims, handouts, sessions),
       operations(turn, residents, changer, claims, desk),
@@ -83,12 +84,17 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       groups(turn, residents, changer, limits),
       backfills(turn, documents, residents, schedules, groups),
       retention(turn, catalog, statistics, residents, groups, options),
-      triggers({turn, documents, occurrences, residents, starter, launcher, retention, options}),
-      all{&followers, &planner,    &walker,     &family,    &limits,   &hooks,   &spawner,
-          &launcher,  &schedules,  &canceller,  &resumer,   &upgrades, &claims,  &sessions,
-          &timers,    &unclaimed,  &desk,       &operations, &agents,  &handouts, &groups,
-          &triggers,  &dry_runs} {
+      triggers(
+          {turn, documents, occurrences, residents, starter, launcher, retention, spaces, options}),
+      packages({turn, package_table, catalog, documents, statistics, upgrades, limits, triggers,
+                spaces, options}),
+      deletions({turn, spaces, catalog, documents, statistics, residents, changer, agenda, throttle,
+                 upgrades, limits, groups, agents, retention, packages, options}),
+      all{&followers, &planner,    &walker,  &family,   &limits, &hooks,    &spawner, &launcher,
+          &schedules, &canceller,  &resumer, &upgrades, &claims, &sessions, &timers,  &unclaimed,
+          &desk,      &operations, &agents,  &handouts, &groups, &triggers, &dry_runs} {
   changer.Tell(all);
+  residents.SetSpaces(&spaces);
   changer.Consult([this](Resident& resident, const Reference& reference, const FreshOutput& fresh) {
     return values.ForCondition(resident, reference, fresh);
   });
@@ -151,6 +157,8 @@ void Engine::Work() {
   parts_->groups.FollowSome();
   parts_->retention.Work();
   parts_->occurrences.Work();
+  parts_->packages.Work();
+  parts_->deletions.Work();
   if (parts_->statistics.Due() <= parts_->turn.real()) parts_->statistics.Save();
   // A hand-out may fail its step, which may stop an instance: what follows is of the same commit.
   do {
@@ -210,7 +218,7 @@ bool Engine::WorkLeft() const {
 
 Timestamp Engine::NextDue() const {
   return std::min({parts_->timers.Due(), parts_->schedules.Due(), parts_->triggers.Due(),
-                   parts_->limits.Due()});
+                   parts_->limits.Due(), parts_->deletions.Due()});
 }
 
 Timestamp Engine::NextEvent() {
@@ -230,7 +238,8 @@ Timestamp Engine::NextStep() {
 
 Timestamp Engine::NextChore() const {
   return std::min({parts_->statistics.Due(), parts_->residents.SettleDueAt(),
-                   parts_->desk.PollsDue(), parts_->limits.SaveDue(), parts_->sessions.Due()});
+                   parts_->desk.PollsDue(), parts_->limits.SaveDue(), parts_->sessions.Due(),
+                   parts_->deletions.ChoreDue()});
 }
 
 void Engine::AfterCommit(std::function<void()> tell) { parts_->turn.AfterCommit(std::move(tell)); }
@@ -257,6 +266,7 @@ std::optional<Result<std::vector<Defined>>> Engine::Define(const std::string& ns
                                                            const Compiled& compiled,
                                                            bool validate_only) {
   if (compiled.under != parts_->catalog.DefinitionsOf(ns)) return std::nullopt;
+  if (auto may = parts_->spaces.MayUse(ns); !may) return may.error();
   if (!compiled.Sound()) {
     return Error{Code::kInvalidArgument, Reason::kBadMachine,
                  compiled.problems.front().problem.message};
@@ -265,6 +275,10 @@ std::optional<Result<std::vector<Defined>>> Engine::Define(const std::string& ns
   if (full) return *std::move(full);
   if (auto refused = parts_->triggers.Refuse(ns, sources->documents)) return *std::move(refused);
   if (auto refused = parts_->limits.Refuse(ns, sources->documents)) return *std::move(refused);
+  if (auto refused = parts_->packages.Refuse(ns, *sources)) return *std::move(refused);
+  auto room = MayDefine(ns, *sources);
+  if (room && !validate_only) room = parts_->spaces.Use(ns);
+  if (!room) return room.error();
   std::vector<Defined> defined;
   auto document = sources->documents.begin();
   for (size_t i = 0;; ++i) {
@@ -281,6 +295,50 @@ std::optional<Result<std::vector<Defined>>> Engine::Define(const std::string& ns
   }
 }
 
+Packages& Engine::packages() { return parts_->packages; }
+// Whether the quota of a namespace has room for what is new of these.
+Result<Ok> Engine::MayDefine(const std::string& ns, const Sources& sources) {
+  uint64_t more = 0;
+  for (const Machine& machine : sources.machines) {
+    const auto known = parts_->catalog.machines().find({ns, machine.id});
+    if (known == parts_->catalog.machines().end() || !known->second->Stands()) ++more;
+  }
+  for (const Document& document : sources.documents) {
+    auto stands = parts_->documents.Stands({ns, document.kind(), document.name});
+    if (!stands) return stands.error();
+    if (!*stands) ++more;
+  }
+  return parts_->spaces.MayDefine(ns, more);
+}
+
+Result<Ok> Engine::MayChange(const std::string& ns) const { return parts_->spaces.MayChange(ns); }
+Spaces& Engine::namespaces() { return parts_->spaces; }
+Deletions& Engine::deletions() { return parts_->deletions; }
+
+Result<Ok> Engine::Freeze(const std::string& ns, bool frozen, const std::string& client) {
+  using rows::SpaceState;
+  Spaces& spaces = parts_->spaces;
+  const SpaceState state = spaces.StateOf(ns);
+  if (state == SpaceState::kNone) return NoSuchNamespace(ns);
+  if (auto may = spaces.MayChange(ns); !may) return may;
+  if ((state == SpaceState::kFrozen) == frozen) return Ok{};
+  if (frozen) parts_->schedules.BeforeFreeze(ns);
+  spaces.SetState(ns, frozen ? SpaceState::kFrozen : SpaceState::kActive, {}, client);
+  parts_->agenda.SetFrozen(ns, frozen);
+  parts_->schedules.FreezeChanged(ns);
+  parts_->triggers.FreezeChanged(ns);
+  return Ok{};
+}
+
+Result<SpaceView> Engine::Delete(const std::string& ns, Duration drain, const std::string& client) {
+  const bool rested = parts_->spaces.Frozen(ns);
+  auto begun = parts_->deletions.Begin(ns, drain, client);
+  if (!begun || rested) return begun;
+  parts_->schedules.FreezeChanged(ns);
+  parts_->triggers.FreezeChanged(ns);
+  return begun;
+}
+
 Documents& Engine::documents() { return parts_->documents; }
 Occurrences& Engine::occurrences() { return parts_->occurrences; }
 Launcher& Engine::launcher() { return parts_->launcher; }
@@ -293,20 +351,8 @@ Limits& Engine::limits() { return parts_->limits; }
 
 void Engine::AddVersion(const std::string& ns, const Defined& one, Machine machine,
                         std::shared_ptr<const Machine> shown) {
-  auto definition = std::make_shared<const MachineVersion>(
-      MachineVersion{ns, one.version, std::move(machine), parts_->turn.now()});
-  rows::PutMachine(parts_->turn.writer(),
-                   {ns, one.id, one.version, definition->machine.source, parts_->turn.now()});
-  VersionState& added = parts_->catalog.Add(definition, std::move(shown));
-  Event event;
-  event.kind = ChangeKind::kDefined;
-  event.time = parts_->turn.now();
-  event.ns = ns;
-  event.machine = one.id;
-  event.version = one.version;
-  parts_->statistics.Record(&event, nullptr);
-  const bool moves = definition->machine.upgrade_strategy != UpgradeStrategy::kContinue;
-  if (moves && one.version > 1) parts_->upgrades.LeaveBehind(added);
+  parts_->packages.AddVersion({ns, one.version, std::move(machine), parts_->turn.now()},
+                              std::move(shown));
 }
 
 Result<MachineView> Engine::GetMachine(const std::string& ns, const std::string& id,
@@ -322,21 +368,24 @@ std::vector<MachineView> Engine::ListMachines(const std::string& ns, bool all_ve
 
 // Instances -------------------------------------------------------------------------------------
 
-Result<Started> Engine::Start(StartArgs args) { return parts_->starter.Start(std::move(args)); }
+Result<Started> Engine::Start(StartArgs args) {
+  args.outside = true;
+  return parts_->starter.Start(std::move(args));
+}
 
 Result<Answer> Engine::Report(const std::string& ns, const std::string& id, ReportArgs args,
                               const std::vector<rows::ChildStart>& children,
                               std::vector<StartArgs> starts) {
   const ClaimRef claim = args.claim;
   auto answer = parts_->reports.Report(ns, id, std::move(args), children, std::move(starts));
-  if (!answer) parts_->operations.EndedLate(claim);
+  if (!answer) parts_->operations.EndedLate(ns, id, claim);
   return answer;
 }
 
 Result<std::string> Engine::Relinquish(const std::string& ns, const std::string& id,
                                        const ClaimRef& claim, const GiveBackArgs& args) {
   auto node = parts_->claims.Relinquish(ns, id, claim, args);
-  if (!node) parts_->operations.EndedLate(claim);
+  if (!node) parts_->operations.EndedLate(ns, id, claim);
   return node;
 }
 
@@ -361,6 +410,7 @@ Result<Ok> Engine::Pause(const std::string& ns, const std::string& id) {
 
 Result<Ok> Engine::Resume(const std::string& ns, const std::string& id, const std::string& node,
                           bool force) {
+  if (auto may = parts_->spaces.MayChange(ns); !may) return may;
   auto resident = parts_->changer.Touch(ns, id);
   if (!resident) return resident.error();
   if ((*resident)->instance.Stopped()) return parts_->resumer.Resume(**resident, node, force);
@@ -410,6 +460,14 @@ std::shared_ptr<const InstanceWaits> Engine::WaitsOf(const std::string& ns, cons
     };
     parts_->desk.Explain(**resident, why_not, &waits);
   }
+  if (parts_->spaces.Frozen(ns) && !(*resident)->instance.Stopped()) {
+    for (const Token& token : std::as_const((*resident)->instance.tokens)) {
+      if (token.state == TokenState::kReady) {
+        waits.why[token.visit] = "namespace " + Quoted(ns) + " hands nothing out: it is " +
+                                 (parts_->spaces.MayChange(ns) ? "frozen" : "being deleted");
+      }
+    }
+  }
   waits.leftovers = parts_->operations.LeftoversOf(ns, id);
   return std::make_shared<const InstanceWaits>(std::move(waits));
 }
@@ -457,9 +515,9 @@ Result<SessionId> Engine::OpenSession(Filter filter, std::string worker, int32_t
 
 void Engine::DrainSession(SessionId session) { parts_->desk.DrainSession(session); }
 
-void Engine::CloseSession(SessionId session) {
-  parts_->desk.CloseSession(session);
-  parts_->agents.Ended(session);
+void Engine::CloseSession(SessionId session, bool half_closed) {
+  parts_->desk.CloseSession(session, half_closed);
+  parts_->agents.Ended(session, half_closed);
 }
 
 void Engine::StopHandingOut() { parts_->desk.StopHandingOut(); }

@@ -40,6 +40,7 @@ struct DefinitionSet;
 struct DefineProblem;
 struct Sources;
 class Documents;      // documents.h
+class Packages;       // packages.h
 class Backfills;      // backfills.h
 class Launcher;       // launcher.h
 class Occurrences;    // occurrences.h
@@ -47,6 +48,9 @@ class Schedules;      // schedules.h
 class Groups;         // groups.h
 class Triggers;       // triggers.h
 class Limits;         // limits.h
+class Spaces;         // namespaces.h
+class Deletions;      // deletions.h
+struct SpaceView;     // namespaces.h
 class Agents;         // agents.h
 class Traces;         // traces.h
 struct VersionState;  // machine_state.h
@@ -109,6 +113,8 @@ class Engine {
                                                      const Compiled& compiled, bool validate_only);
   // Schedules, triggers and limits as they were defined.
   Documents& documents();
+  // Packages: what is put, activated and removed.
+  Packages& packages();
   Occurrences& occurrences();
   Launcher& launcher();
   Schedules& schedules();
@@ -118,6 +124,16 @@ class Engine {
   Triggers& triggers();
   Limits& limits();
   Agents& agents();
+  // Namespaces.
+  Spaces& namespaces();
+  Result<Ok> MayChange(const std::string& ns) const;  // NAMESPACE_DELETING
+  // Nothing is handed out in a namespace, and its schedules and triggers rest, or all goes on again.
+  // NO_SUCH_NAMESPACE, NAMESPACE_DELETING.
+  Result<Ok> Freeze(const std::string& ns, bool frozen, const std::string& client);
+  Deletions& deletions();
+  // From now on nothing of a namespace is taken or handed out; the rest is done in the background.
+  // As Deletions::Begin.
+  Result<SpaceView> Delete(const std::string& ns, Duration drain, const std::string& client);
   // Claims and nodes as logs want to know them.
   Traces& traces();
   Result<MachineView> GetMachine(const std::string& ns, const std::string& id, uint32_t version);
@@ -174,8 +190,8 @@ class Engine {
                                 SessionSink sink, WorkerTerms terms = {});
   void DrainSession(SessionId session);
   // Gives the session's claims back, except on nodes that run at most once, and those that its
-  // worker's terms keep for it.
-  void CloseSession(SessionId session);
+  // worker's terms keep for it: those go back only when the worker has half-closed its stream.
+  void CloseSession(SessionId session, bool half_closed = false);
   // Before a stop: puts everything that is only in memory into this turn's batch.
   void Flush();
   // Stops handing out work: answers polls without tasks, and drains sessions.
@@ -202,6 +218,7 @@ class Engine {
 
   void AddVersion(const std::string& ns, const Defined& one, Machine machine,
                   std::shared_ptr<const Machine> shown);
+  Result<Ok> MayDefine(const std::string& ns, const Sources& sources);
   template <typename Rule>
   Result<Ok> Control(const std::string& ns, const std::string& id, Rule rule);
   void BeginPass();

@@ -68,7 +68,7 @@ bool Family::Work() {
   return true;
 }
 
-// Whether a call has resumed it after its parent's end.
+// Whether a call has resumed it when its parent did not wait for it any more.
 bool Canceller::GoesOnAlone(const std::string& ns, const std::string& id) {
   auto child = residents_.Load(ns, id);
   return child && (*child)->instance.with_parent && !(*child)->instance.Cancelling();
@@ -86,7 +86,7 @@ void Canceller::Loaded() {
           waited_for.insert(token.step->children->generation);
       }
     }
-    Job job{ns, {}, parent ? ModeOf((*parent)->instance) : CancelMode::kCancel};
+    Job job{.ns = ns, .mode = parent ? ModeOf((*parent)->instance) : CancelMode::kCancel};
     for (const auto& [child, generation] : children) {
       if (!waited_for.contains(generation) && !GoesOnAlone(ns, child)) job.ids.push_back(child);
     }
@@ -99,7 +99,9 @@ void Canceller::Absorb(const Change& change) {
   if (!instance.plan && !change.before.plan) return;
   if (!family_.ChildrenOf(instance.ns, instance.id)) return;
   /*mutant children-outlive-parent*/ if (change.Cancelled() || change.Stopped() || change.Moved()) {
-    return CancelChildren(instance, std::nullopt, ModeOf(instance));
+    Job job{.ns = instance.ns, .mode = ModeOf(instance)};
+    job.spares_alone = !change.Cancelled() && !change.Moved();
+    return CancelChildren(instance, std::nullopt, std::move(job));
   } /*end*/
   for (const Tokens::Touched& touched : change.touched()) {
     const auto& was = touched.before;
@@ -118,14 +120,13 @@ void Canceller::CheckLeft(const Instance& instance, const Token& before) {
       if (!now) return;
     }
   }
-  CancelChildren(instance, generation, CancelMode::kCancel);
+  CancelChildren(instance, generation, {.ns = instance.ns, .mode = CancelMode::kCancel});
 }
 
 void Canceller::CancelChildren(const Instance& instance, std::optional<uint64_t> generation,
-                               CancelMode mode) {
+                               Job job) {
   const Family::Children* children = family_.ChildrenOf(instance.ns, instance.id);
   if (!children) return;
-  Job job{instance.ns, {}, mode};
   for (const auto& [id, of] : *children) {
     if (!generation || of == *generation) job.ids.push_back(id);
   }
@@ -146,9 +147,11 @@ bool Canceller::Work() {
   job.ids.pop_back();
   const std::string ns = job.ns;
   const CancelMode mode = job.mode;
+  const bool spares_alone = job.spares_alone;
   if (job.ids.empty()) jobs_.pop_front();
   auto loaded = residents_.Load(ns, id);
   if (!loaded || (*loaded)->instance.Stopped()) return true;
+  if (spares_alone && GoesOnAlone(ns, id)) return true;
   auto parent = residents_.Load(ns, (*loaded)->instance.parent);
   // It was resumed meanwhile.
   if (parent && rules::AwaitsChild((*parent)->instance, (*loaded)->instance)) return true;

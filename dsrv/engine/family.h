@@ -68,13 +68,13 @@ class Canceller : public Part {
     std::string ns;
     std::vector<std::string> ids;
     CancelMode mode;
+    bool spares_alone = false;  // those that a call has resumed apart from their parent
   };
 
   bool GoesOnAlone(const std::string& ns, const std::string& id);
   void CheckLeft(const Instance& instance, const Token& before);
   // The children of one generation, or of all.
-  void CancelChildren(const Instance& instance, std::optional<uint64_t> generation,
-                      CancelMode mode);
+  void CancelChildren(const Instance& instance, std::optional<uint64_t> generation, Job job);
 
   OpenTurn& turn_;
   Residents& residents_;

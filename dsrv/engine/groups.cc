@@ -320,6 +320,21 @@ void Groups::Leave(Group& group) {
   if (group.row.own_max) (void)limits_.Override(group.ns, KeyOf(group.name), {.reset = true});
 }
 
+void Groups::CancelToCome(const std::string& ns) {
+  for (auto it = groups_.lower_bound({ns, ""}); it != groups_.end() && it->first.first == ns;
+       ++it) {
+    if (it->second.gone || it->second.to_come == 0) continue;
+    (void)Control(ns, it->first.second, {.action = Action::kCancel});
+  }
+}
+
+void Groups::Forget(const std::string& ns) {
+  for (auto it = groups_.lower_bound({ns, ""}); it != groups_.end() && it->first.first == ns;
+       ++it) {
+    if (!it->second.gone) Leave(it->second);
+  }
+}
+
 // Rows -------------------------------------------------------------------------------------------
 
 void Groups::MarkDirty(Group& group) {

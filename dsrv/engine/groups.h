@@ -100,6 +100,10 @@ class Groups : public Part {
   // At the end of a turn: puts the rows of the groups that it has changed.
   void Write();
 
+  // A namespace goes: the members to come never come; then, when its instances are gone, its groups.
+  void CancelToCome(const std::string& ns);
+  void Forget(const std::string& ns);
+
   // Before a rule runs on an instance with a provenance: tells it whether its group is closed.
   void AdviseMember(const Instance& instance, Scene* scene) const;
 

@@ -121,7 +121,7 @@ Result<Occurrence> Intake::Gather(TriggerState& state, const Item& item, Given g
   if (Complete(state.source(), row)) return FinishGathering(state, row, item.kind);
   ++state.row.gathered;
   /*mutant gathered-not-kept*/ rows::PutGathering(turn_.writer(), state.trigger(), row); /*end*/
-  if (!state.row.paused) deadlines_.insert({EndOf(state.source(), row), &state, *key});
+  if (!state.Paused()) deadlines_.insert({EndOf(state.source(), row), &state, *key});
   return Unlisted(OccurrenceOutcome::kGathered, state, item, turn_.clock());
 }
 
@@ -175,7 +175,7 @@ void Intake::ForgetGatherings(TriggerState& state) {
 
 void Intake::TimeGatherings(TriggerState& state) {
   ForgetGatherings(state);
-  if (state.row.paused) return;
+  if (state.Paused()) return;
   for (const auto& [key, row] : state.gatherings) {
     deadlines_.insert({EndOf(state.source(), row), &state, key});
   }

@@ -325,6 +325,30 @@ void LimitNumbersBook::Save() {
   unsaved_.clear();
 }
 
+void LimitNumbersBook::Forget(const std::string& ns) {
+  const std::string prefix = ns + '\0';
+  const auto of_it = [&prefix](const std::string& full) { return full.starts_with(prefix); };
+  std::vector<std::string> keys;
+  for (auto it = overrides_.lower_bound(prefix); it != overrides_.end() && of_it(it->first);) {
+    keys.push_back(SplitKey(it->first).second);
+    it = overrides_.erase(it);
+  }
+  for (const std::string& key : keys) Refresh(ns, key);
+  std::set<std::string> spent;
+  for (auto it = unsaved_.lower_bound(prefix); it != unsaved_.end() && of_it(*it);) {
+    spent.insert(*it);
+    it = unsaved_.erase(it);
+  }
+  for (auto it = kept_.lower_bound(prefix); it != kept_.end() && of_it(it->first); ++it) {
+    spent.insert(it->first);
+  }
+  constexpr Duration kFullBy = std::chrono::hours(24 * 366);
+  for (const std::string& full : spent) {
+    Unkeep(full);
+    table_.Tidy(ns, SplitKey(full).second, After(turn_.clock(), kFullBy));
+  }
+}
+
 void LimitNumbersBook::Keep(const std::string& full, Timestamp at) {
   Unkeep(full);
   kept_.emplace(full, at);

@@ -57,6 +57,9 @@ class LimitNumbersBook : public DocumentKeeper {
   const rows::LimitOverride* OverrideOf(const std::string& ns, const std::string& key) const;
   Result<Ok> Override(const std::string& ns, const std::string& key, const LimitChange& change);
 
+  // Forgets those of a namespace, and what was spent of its rates.
+  void Forget(const std::string& ns);
+
   // Somebody asks for a key: its numbers stand in the table from now on. Those of the last that
   // asked count as long as somebody holds the key or waits for it.
   void Asked(const std::string& ns, const LimitKey& key);

@@ -32,6 +32,8 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   // Numbers for a key from now on, in place of what documents and askers say. Kept over restarts.
   // LIMIT_SET in the feed tells of it. Raised numbers let in those that wait in this commit.
   Result<Ok> Override(const std::string& ns, const std::string& key, const LimitChange& change);
+  // Forgets all numbers of a namespace without instances and documents.
+  void ForgetNamespace(const std::string& ns) { numbers_.Forget(ns); }
   // Of any key, also one that nobody has asked for. A page of those that wait begins after `after`.
   LimitView Get(const std::string& ns, const std::string& key, const std::string& after,
                 size_t page);

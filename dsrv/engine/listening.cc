@@ -20,12 +20,17 @@ size_t SizeOf(const Event& event) {
   return sizeof(Event) + event.params.size() + event.note.size() + event.instance.size();
 }
 
-uint64_t BitOf(ChangeKind kind) { return uint64_t{1} << static_cast<unsigned>(kind); }
+template <typename Value>
+uint64_t BitOf(Value value) {
+  return uint64_t{1} << static_cast<unsigned>(value);
+}
 
-uint64_t BitsOf(const ChangeSource& source) {
-  if (source.kinds.empty()) return ~uint64_t{0};
+// No values are all of them.
+template <typename Value>
+uint64_t BitsOf(const std::vector<Value>& values) {
+  if (values.empty()) return ~uint64_t{0};
   uint64_t bits = 0;
-  for (ChangeKind kind : source.kinds) bits |= BitOf(kind);
+  for (Value value : values) bits |= BitOf(value);
   return bits;
 }
 
@@ -81,10 +86,12 @@ void Listening::Index() {
     for (const ItemSource& source : state->source().on) {
       const ChangeSource* change = source.change();
       if (!change) continue;
-      kinds |= BitsOf(*change);
-      if (change->machines.empty()) here.of_any.push_back({state.get(), &source});
+      const Candidate candidate = {state.get(), &source, BitsOf(change->kinds),
+                                   BitsOf(change->results)};
+      kinds |= candidate.kinds;
+      if (change->machines.empty()) here.of_any.push_back(candidate);
       for (const std::string& machine : change->machines) {
-        here.by_machine[machine].push_back({state.get(), &source});
+        here.by_machine[machine].push_back(candidate);
       }
     }
   }
@@ -101,7 +108,11 @@ void Listening::Appended(const Event& event) {
 }
 
 void Listening::Note(const Candidates& candidates, const Event& event, EventPtr* shared) {
+  const uint64_t kind = BitOf(event.kind);
+  const uint64_t result =
+      event.kind == ChangeKind::kFinished ? BitOf(ResultTold(event)) : ~uint64_t{0};
   for (const Candidate& one : candidates) {
+    if ((one.kinds & kind) == 0 || (one.results & result) == 0) continue;
     TriggerState& state = *one.state;
     if (state.reading != Reading::kAtHead || !MayWant(state, *one.source, event)) continue;
     if (state.noted == event.seq && state.queued > 0) {

@@ -52,6 +52,10 @@ class Listening : public FeedListener {
   struct Candidate {
     TriggerState* state;
     const ItemSource* source;
+    // Bits of the kinds and the results that it looks for: here, because with many triggers most of
+    // the time would go into reading the sources.
+    uint64_t kinds;
+    uint64_t results;
   };
   using Candidates = std::vector<Candidate>;
   struct InNamespace {

@@ -35,6 +35,8 @@ Graph::Graph(VersionState& version, std::shared_ptr<const Machine> of)
   for (size_t i = 0; i < states_.size(); ++i) LookUp(static_cast<NodeIndex>(i));
 }
 
+SpaceCounts* Graph::space() const { return version_.machine->space; }
+
 NodeState& Graph::LookUp(NodeIndex index) const {
   const Node& node = machine->nodes[index];
   const std::string name = StatsName(version_, node.id);

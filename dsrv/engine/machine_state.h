@@ -27,6 +27,12 @@ namespace dfsmr {
 struct MachineState;
 struct VersionState;
 
+// What the quotas of a namespace count as it changes.
+struct SpaceCounts {
+  uint64_t live = 0;   // instances that have not stopped
+  uint64_t ready = 0;  // tokens
+};
+
 // What is kept of a node. `statistics` keeps the counts.
 struct NodeState : NodeCounts {
   Agenda::Queue* queue = nullptr;  // of a work node; null before its first ready token
@@ -44,6 +50,7 @@ class Graph {
 
   const std::shared_ptr<const Machine> machine;
   bool Has(NodeIndex node) const { return node < states_.size(); }
+  SpaceCounts* space() const;  // of its machine
   NodeState& StateOf(NodeIndex node) const {
     NodeState* state = states_[node];
     return state ? *state : LookUp(node);
@@ -75,7 +82,12 @@ struct VersionState {
   // The later version that upgrades or aborts the instances that have not stopped; null: none does.
   VersionState* upgrades_to = nullptr;
   VersionState* aborted_by = nullptr;
+  // A later version of a package that is the same but for its programs: the instances that have not
+  // stopped go on where they stand, and count as its. Null: there is none.
+  VersionState* stands_for = nullptr;
 
+  VersionState& Now() { return stands_for ? *stands_for : *this; }
+  const VersionState& Now() const { return stands_for ? *stands_for : *this; }
   bool LeftBehind() const { return upgrades_to || aborted_by; }
   uint64_t Alive() const { return scheduled + running + paused; }
 };
@@ -84,7 +96,15 @@ struct MachineState {
   std::string ns;
   std::string id;
   std::map<uint32_t, VersionState> versions;  // 0: of what nobody has defined
+  uint32_t current = 0;  // the version that its name means; 0: there is none, or it is not defined
+  bool retired = false;  // the package that it belongs to no longer has it
+  VersionState* candidate = nullptr;  // takes a share of the starts by name; null: none does
+  uint32_t share = 0;                 // in hundredths of a percent
   std::map<std::string, Latency> latencies;   // by node
+  SpaceCounts* space = nullptr;  // null: its namespace has no quota that needs them
+
+  // Whether its id is taken: it is defined by hand, or by a package that has it still.
+  bool Stands() const { return candidate || (current > 0 && !retired); }
 
   // For the throttle.
   Breaker breaker;

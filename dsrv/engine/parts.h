@@ -8,6 +8,7 @@
 #include "dsrv/engine/catalog.h"
 #include "dsrv/engine/changer.h"
 #include "dsrv/engine/claims.h"
+#include "dsrv/engine/deletions.h"
 #include "dsrv/engine/desk.h"
 #include "dsrv/engine/documents.h"
 #include "dsrv/engine/dry_runs.h"
@@ -19,7 +20,10 @@
 #include "dsrv/engine/hooks.h"
 #include "dsrv/engine/launcher.h"
 #include "dsrv/engine/limits.h"
+#include "dsrv/engine/namespaces.h"
 #include "dsrv/engine/occurrences.h"
+#include "dsrv/engine/package_table.h"
+#include "dsrv/engine/packages.h"
 #include "dsrv/engine/planner.h"
 #include "dsrv/engine/reports.h"
 #include "dsrv/engine/residents.h"
@@ -48,8 +52,10 @@ struct Engine::Parts {
   const EngineOptions options;
   // Each part is given what stands above it.
   OpenTurn turn;
+  PackageTable package_table;
   Catalog catalog;
   Documents documents;
+  Spaces spaces;
   Occurrences occurrences;
   Statistics statistics;
   Residents residents;
@@ -85,6 +91,8 @@ struct Engine::Parts {
   Backfills backfills;
   Retention retention;
   Triggers triggers;
+  Packages packages;
+  Deletions deletions;
   // The parts that hear of changes, in this order. Their work is done in this order, too: a part
   // works only when the parts before it have nothing left to do.
   const std::vector<Part*> all;

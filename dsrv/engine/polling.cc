@@ -120,7 +120,7 @@ bool Polling::Work() {
 void Polling::Schedule(const Poll& poll, Timestamp at) {
   RowOf(poll).next = at;
   states_.MarkDirty(*poll.state);
-  if (!poll.state->row.paused) due_.insert({at, poll});
+  if (!poll.state->Paused()) due_.insert({at, poll});
 }
 
 // Starting ----------------------------------------------------------------------------------------
@@ -253,7 +253,7 @@ bool Polling::TakeItems(const Poll& poll, const Output& output) {
     }
     ++row.taken;
     states_.MarkDirty(state);
-    if (state.row.paused) return row.taken == output.items.size();
+    if (state.Paused()) return row.taken == output.items.size();
   }
   return true;
 }

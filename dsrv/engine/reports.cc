@@ -97,7 +97,7 @@ void Reports::ReportLate(Resident& resident, const ReportArgs& args) {
   }
   const std::string ns = instance.ns;
   const std::string id = instance.id;
-  if (/*mutant late-report-lost*/ Report(ns, id, args, children, {}) /*end*/) return;
+  if (/*mutant late-report-lost*/ Report(ns, id, args, children, {}).has_value() /*end*/) return;
   // It is not possible any more: others do the work again.
   (void)claims_.Relinquish(ns, id, args.claim, {});
 }
@@ -105,7 +105,10 @@ void Reports::ReportLate(Resident& resident, const ReportArgs& args) {
 std::vector<Starter::Prepared> Reports::Prepare(std::vector<StartArgs> starts,
                                                 const std::string& client, ReportArgs* args) {
   if (args->fault) return {};
-  for (StartArgs& start : starts) start.spec.client = client;
+  for (StartArgs& start : starts) {
+    start.spec.client = client;
+    start.outside = true;
+  }
   auto prepared = starter_.Prepare(std::move(starts));
   if (!prepared) {
     /*mutant refused-start-ignored*/ args->fault = prepared.error(); /*end*/
@@ -128,8 +131,9 @@ Result<Ok> Reports::CheckSuspend(const Resident& resident, const ReportArgs& arg
                      "of a plan suspend, with 'wake_after' or 'children'"};
   }
   for (const rows::ChildStart& child : children) {
+    const std::string machine = catalog_.NameMeantBy(*resident.version, child.machine);
     if (!child.spec.flow.empty() ||
-        catalog_.VersionOf(resident.instance.ns, child.machine, child.version)) {
+        catalog_.VersionOf(resident.instance.ns, machine, child.version)) {
       continue;
     }
     return Error{Code::kNotFound, Reason::kNoSuchMachine,

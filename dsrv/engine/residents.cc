@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "dsrv/engine/namespaces.h"
 #include "fsm/base/limits.h"
 #include "storage/rows/graph.h"
 #include "storage/rows/instance.h"
@@ -166,6 +167,9 @@ InstanceView Residents::ViewOf(Resident& resident) {
       view.instance.tokens.Restore(std::as_const(tokens)[slot]);
     }
   }
+  const MachineVersion& definition = *resident.version->Now().definition;
+  view.instance.version = definition.version;
+  view.package = definition.package;
   for (const Token& token : view.instance.tokens) {
     view.nodes.emplace_back(token.node == kElsewhere ? resident.instance.plan->ended_at
                                                      : NodeName(resident.machine(), token.node));
@@ -232,6 +236,9 @@ void Residents::Stage(Resident& resident, std::vector<Event>& events) {
       if (!event.about) event.about = Event::About{};
       event.about->dry_run = true;
     }
+    if (resident.version->stands_for && event.version == resident.instance.version) {
+      event.version = resident.version->Now().definition->version;
+    }
     statistics_.Record(&event, resident.version);
     /*mutant record-not-in-history*/ resident.instance.history.push_back(turn_.last_seq()); /*end*/
   };
@@ -271,9 +278,13 @@ void Residents::SettleDue() {
 Timestamp Residents::ExpiryOf(const Resident& resident) const {
   // In the next turn, which drops what expired before it began.
   if (resident.fleeting) return std::min(resident.instance.end_time, turn_.began());
-  const auto& retention = resident.version->definition->machine.retention;
-  const Timestamp expiry = After(/*mutant planted-20*/ resident.instance.end_time /*end*/,
-                                 retention.value_or(options_.retention));
+  const auto& own = resident.version->definition->machine.retention;
+  Duration retention = own.value_or(options_.retention);
+  if (const auto cap = spaces_->RetentionCap(resident.instance.ns, resident.instance.end_time)) {
+    /*mutant quota-retention-ignored*/ retention = std::min(retention, *cap); /*end*/
+  }
+  const Timestamp expiry =
+      After(/*mutant planted-20*/ resident.instance.end_time /*end*/, retention);
   if (!turn_.has_virtual_clock()) return expiry;
   // The clock stood a little before the time of the change; see OpenTurn.
   return std::chrono::floor<std::chrono::duration<int64_t, std::deci>>(expiry);

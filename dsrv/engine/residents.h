@@ -85,10 +85,15 @@ inline bool Runs(InstanceState state) {
          state == InstanceState::kPlanning /*end*/;
 }
 
+class Spaces;  // namespaces.h
+
 class Residents {
  public:
   Residents(OpenTurn& turn, Catalog& catalog, Statistics& statistics, const EngineOptions& options)
       : turn_(turn), catalog_(catalog), statistics_(statistics), options_(options) {}
+
+  // Sets what knows how long namespaces keep at most what has stopped. Call it once.
+  void SetSpaces(const Spaces* spaces) { spaces_ = spaces; }
 
   // The instance as it is, from memory or the store. kNotFound: there is none. Any other error is
   // the store's.
@@ -162,6 +167,7 @@ class Residents {
   Catalog& catalog_;
   Statistics& statistics_;
   const EngineOptions& options_;
+  const Spaces* spaces_ = nullptr;
   absl::flat_hash_set<std::unique_ptr<Resident>, ByName, ByName> residents_;  // has no order
   std::list<Resident*> by_use_;                      // the first is the next that may leave memory
   std::list<std::pair<Timestamp, Resident*>> lazy_;  // to be written by then, the first due first

@@ -61,6 +61,12 @@ bool Retention::DropExpired(Timestamp until) {
   return all && !expired_pending_;
 }
 
+void Retention::DropNow(const std::string& ns, const std::string& id) {
+  auto loaded = residents_.Load(ns, id);
+  if (!loaded || !(*loaded)->instance.Stopped()) return;
+  Drop({.ns = ns, .id = id, .at = residents_.ExpiryOf(**loaded), .machine = {}});
+}
+
 bool Retention::Drop(const rows::Expired& one) {
   const bool bare = one.version != 0 && one.first_seq >= turn_.feed_start();
   Resident* resident = residents_.InMemory({one.ns, one.id});

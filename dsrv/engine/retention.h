@@ -28,6 +28,8 @@ class Retention {
   // Drops in this pass what has expired by now.
   void Hurry() { expiry_due_ = turn_.now(); }
   Timestamp Due() const { return std::min(expiry_due_, trim_due_); }
+  // Drops a stopped instance now, unless this turn has changed it.
+  void DropNow(const std::string& ns, const std::string& id);
   // For a virtual clock: when the next stopped instance is to be dropped.
   Timestamp NextExpiry();
 

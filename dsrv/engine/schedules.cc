@@ -84,6 +84,7 @@ Result<Schedules::One> Schedules::Find(const std::string& ns, const std::string&
 
 void Schedules::Await(const std::string& ns, const std::string& name,
                       const rows::ScheduleState& state) {
+  if (/*mutant frozen-schedule-runs*/ spaces_.Frozen(ns) /*end*/) return;
   if (state.Awaits()) due_.emplace(state.next_begin, ResidentKey(ns, name));
 }
 
@@ -172,6 +173,35 @@ Result<Ok> Schedules::SetPaused(const std::string& ns, const std::string& name, 
   taking_.erase(ResidentKey(ns, name));
   Put(*one);
   return Ok{};
+}
+
+std::vector<std::string> Schedules::NamesIn(const std::string& ns) {
+  std::vector<std::string> names;
+  turn_.Trust(rows::ScanDocuments(turn_.reader(), ns, DocumentKind::kSchedule, "",
+                                  [&](std::string_view name, const rows::DocumentHead& head) {
+                                    if (!head.deleted) names.emplace_back(name);
+                                    return true;
+                                  }));
+  return names;
+}
+
+void Schedules::BeforeFreeze(const std::string& ns) {
+  for (const std::string& name : NamesIn(ns)) TakeDue(ns, name);
+}
+
+void Schedules::FreezeChanged(const std::string& ns) {
+  const bool frozen = spaces_.Frozen(ns);
+  for (const std::string& name : NamesIn(ns)) {
+    auto one = Find(ns, name);
+    if (!one) continue;
+    Forget(ns, name, one->state);
+    taking_.erase(ResidentKey(ns, name));
+    if (frozen || one->state.paused) continue;
+    // Meanwhile nothing occurred, and nothing was missed.
+    const auto passed = one->times().NewestBegun(turn_.clock());
+    one->state.position = std::max(one->state.position, passed.value_or(Timestamp()));
+    Put(*one);
+  }
 }
 
 // What is due -----------------------------------------------------------------------------------

@@ -13,6 +13,7 @@
 
 #include "dsrv/engine/documents.h"
 #include "dsrv/engine/launcher.h"
+#include "dsrv/engine/namespaces.h"
 #include "dsrv/engine/occurrences.h"
 #include "dsrv/engine/part.h"
 #include "fsm/when/schedule.h"
@@ -38,8 +39,13 @@ struct BackfillRun {
 
 class Schedules : public Part, public DocumentKeeper, public LaunchKeeper {
  public:
-  Schedules(OpenTurn& turn, Documents& documents, Occurrences& occurrences, Launcher& launcher)
-      : turn_(turn), documents_(documents), occurrences_(occurrences), launcher_(launcher) {}
+  Schedules(OpenTurn& turn, Documents& documents, Occurrences& occurrences, Launcher& launcher,
+            const Spaces& spaces)
+      : turn_(turn),
+        documents_(documents),
+        occurrences_(occurrences),
+        launcher_(launcher),
+        spaces_(spaces) {}
 
   // At start: when each of them is due next.
   Result<Ok> Recover();
@@ -51,6 +57,11 @@ class Schedules : public Part, public DocumentKeeper, public LaunchKeeper {
   // Pausing a paused one changes its note; resuming one that is not changes nothing. NO_SUCH_SCHEDULE.
   Result<Ok> SetPaused(const std::string& ns, const std::string& name, bool paused,
                        const std::string& note, const std::string& client);
+  // Those of a namespace do as when paused, from now on, or go on. What was due before its freeze is
+  // taken: call BeforeFreeze while the namespace is not frozen yet, and the other when that is so
+  // or is over.
+  void BeforeFreeze(const std::string& ns);
+  void FreezeChanged(const std::string& ns);
   // LIMIT_REACHED: its overlap leaves it out. Whatever else is wrong is the occurrence's outcome.
   Result<Occurrence> Run(const RunArgs& args);
   // Tries a FAILED occurrence again, with the version that stands now.
@@ -91,6 +102,7 @@ class Schedules : public Part, public DocumentKeeper, public LaunchKeeper {
                                                      const std::string& name);
   // `version` 0: the one that its row is of.
   Result<One> Find(const std::string& ns, const std::string& name);
+  std::vector<std::string> NamesIn(const std::string& ns);
   // Finds when it is due next, and writes its row.
   void Put(One& one);
   void Await(const std::string& ns, const std::string& name, const rows::ScheduleState& state);
@@ -111,6 +123,7 @@ class Schedules : public Part, public DocumentKeeper, public LaunchKeeper {
   Documents& documents_;
   Occurrences& occurrences_;
   Launcher& launcher_;
+  const Spaces& spaces_;
   absl::btree_set<Waiting> due_;
   // Those of which several times are taken one after another: up to which one.
   std::map<std::string, Timestamp> taking_;

@@ -10,6 +10,8 @@
 #include "dsrv/engine/changer.h"
 #include "dsrv/engine/followers.h"
 #include "dsrv/engine/limits.h"
+#include "dsrv/engine/namespaces.h"
+#include "dsrv/engine/package_table.h"
 #include "dsrv/engine/planner.h"
 #include "dsrv/engine/residents.h"
 
@@ -18,14 +20,16 @@ namespace dfsmr {
 class Starter {
  public:
   Starter(OpenTurn& turn, Catalog& catalog, Residents& residents, Changer& changer, Limits& limits,
-          Followers& followers, Planner& planner)
+          Followers& followers, Planner& planner, Spaces& spaces, const PackageTable& packages)
       : turn_(turn),
         catalog_(catalog),
         residents_(residents),
         changer_(changer),
         limits_(limits),
         followers_(followers),
-        planner_(planner) {}
+        planner_(planner),
+        spaces_(spaces),
+        packages_(packages) {}
 
   // The started instance, or an earlier one with the same id that was started in the same way.
   Result<Started> Start(StartArgs args);
@@ -49,13 +53,17 @@ class Starter {
   using Earlier = std::map<std::pair<std::string, std::string>, const StartArgs*>;  // by ns and id
 
   // `earlier`: the starts of the same report that come before this one.
-  // `reserved`: the places under limits that these are to take; null: there are none.
-  Result<Prepared> Examine(StartArgs args, const Earlier& earlier, Limits::Reserved* reserved);
+  // `reserved`: the places under limits that these are to take; null: there are none. `before`: how
+  // many of them make an instance.
+  Result<Prepared> Examine(StartArgs args, const Earlier& earlier, Limits::Reserved* reserved,
+                           uint64_t before = 0);
   // Whether the id is taken by an instance that was started in the same way. An error: by another
   // one.
   Result<bool> Exists(const StartArgs& args, const Earlier& earlier);
   // The version that `args` names, or the reason why it cannot be started.
   Result<VersionState*> VersionOf(const StartArgs& args);
+  Result<VersionState*> VersionAt(const StartArgs& args);
+  static Result<VersionState*> Standing(VersionState* version);
   // Those that have stopped already, of the instances that must have before another one begins. An
   // instance of `earlier` has not.
   Result<Ended> EndedOf(const StartArgs& args, const Earlier& earlier);
@@ -69,6 +77,8 @@ class Starter {
   Limits& limits_;
   Followers& followers_;
   Planner& planner_;
+  Spaces& spaces_;
+  const PackageTable& packages_;
 };
 
 }  // namespace dfsmr

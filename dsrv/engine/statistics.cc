@@ -88,6 +88,11 @@ void Statistics::Learn(const Event& event, VersionState* version) {
 
 void Statistics::CountState(VersionState& version, InstanceState state, int64_t by) {
   auto add = [by](uint64_t& counter) { counter += static_cast<uint64_t>(by); };
+  if (SpaceCounts* space = version.machine->space) [[unlikely]] {
+    /*mutant quota-live-uncounted*/ if (state != InstanceState::kStopped &&
+                                        state != InstanceState::kNone)
+      add(space->live); /*end*/
+  }
   switch (state) {
     case InstanceState::kScheduled:
       add(version.scheduled);
@@ -112,6 +117,8 @@ void Statistics::CountToken(const Graph& graph, const Token& token, int64_t by) 
   switch (token.state) {
     case TokenState::kReady:
       add(node.ready);
+      if (SpaceCounts* space = graph.space()) [[unlikely]]
+        add(space->ready);
       break;
     case TokenState::kClaimed:
       add(node.claimed);

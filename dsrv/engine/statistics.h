@@ -32,6 +32,11 @@ class Statistics {
   // row of this turn says it.
   void NoteDropped(VersionState& version);
 
+  // The machine is none any more.
+  void Forget(MachineState& machine) {
+    unsaved_.erase(&machine);
+    dropped_from_.erase(&machine);
+  }
   // Writes the rows of the machines that have changed.
   void Save();
   // The last record that the rows account for.

@@ -49,6 +49,12 @@ void Throttle::Forget(MachineState& machine) {
                 [](const auto& one) { return Agenda::KeyOf(one.first).version > 0; });
 }
 
+void Throttle::Leave(MachineState& machine) {
+  machine.held_back.clear();
+  if (machine.breaker_timer) timers_.Disarm(*machine.breaker_timer);
+  machine.breaker_timer.reset();
+}
+
 // Opening and closing are changes in the feed.
 void Throttle::Note(MachineState& machine, Breaker::Effect effect) {
   if (effect == Breaker::Effect::kNone) return;

@@ -25,6 +25,8 @@ class Throttle {
   void Tick(MachineState& machine);
   // An upgrade has left versions before the latest behind: drops the retries held back for them.
   void Forget(MachineState& machine);
+  // The machine is none any more.
+  void Leave(MachineState& machine);
 
  private:
   void Note(MachineState& machine, Breaker::Effect effect);

@@ -31,12 +31,14 @@ struct TriggerState {
   uint32_t version = 0;
   std::shared_ptr<const Document> document;
   rows::TriggerRow row;
+  bool frozen = false;  // with its namespace: it does as when paused
   bool dirty = false;  // the row is to be written with this turn
   Reading reading = Reading::kNot;
   uint64_t noted = 0;  // the last record that it was told of and has not looked at yet
   size_t queued = 0;   // how many there are of those
   std::map<std::string, rows::GatheringRow, std::less<>> gatherings;  // open, by their text
 
+  bool Paused() const { return row.paused || frozen; }
   const TriggerSource& source() const {
     return *std::get<std::shared_ptr<const TriggerSource>>(document->body);
   }

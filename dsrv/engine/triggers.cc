@@ -30,6 +30,7 @@ Triggers::Triggers(const Below& below)
       documents_(below.documents),
       occurrences_(below.occurrences),
       launcher_(below.launcher),
+      spaces_(below.spaces),
       states_(below.turn),
       intake_(below.turn, states_, below.launcher, below.occurrences),
       listening_(below.turn, states_, below.residents, intake_),
@@ -71,11 +72,12 @@ Result<TriggerState*> Triggers::Find(const std::string& ns, const std::string& n
 // Sources -----------------------------------------------------------------------------------------
 
 void Triggers::Begin(TriggerState& state) {
+  state.frozen = spaces_.Frozen(state.ns);
   for (const ItemSource& one : state.source().on) {
     if (one.webhook()) hooks_[{state.ns, one.webhook()->path}] = {&state, one.name};
   }
   intake_.TimeGatherings(state);
-  if (state.row.paused) return;
+  if (state.Paused()) return;
   listening_.Begin(state);
   polling_.Begin(state);
 }
@@ -106,7 +108,8 @@ rows::TriggerRow Triggers::FirstRow(const DocumentVersion& version) {
   const bool oldest = std::ranges::any_of(
       source.on, [](const ItemSource& one) { return one.change() && one.change()->from_oldest; });
   row.since = turn_.last_seq();
-  row.position = oldest ? turn_.feed_start() - 1 : row.since;
+  row.position =
+      oldest ? std::max(turn_.feed_start() - 1, spaces_.FeedFloor(version.ns)) : row.since;
   if (source.launch.paused) {
     row.paused = true;
     row.note = *source.launch.paused;
@@ -271,6 +274,15 @@ Result<Ok> Triggers::Resume(const std::string& ns, const std::string& name, bool
   return Ok{};
 }
 
+void Triggers::FreezeChanged(const std::string& ns) {
+  for (const auto& [name, state] : states_.all()) {
+    if (name.first != ns) continue;
+    End(*state);
+    states_.MarkDirty(*state);
+    Begin(*state);
+  }
+}
+
 Result<Occurrence> Triggers::Retry(const std::string& ns, const std::string& name,
                                    const std::string& id) {
   auto state = Find(ns, name);
@@ -285,7 +297,7 @@ std::optional<Hook> Triggers::HookOf(const std::string& ns, const std::string& p
   if (hook == hooks_.end()) return std::nullopt;
   const TriggerState& state = *hook->second.first;
   return Hook{state.name, *state.source().SourceNamed(hook->second.second)->webhook(),
-              state.row.paused};
+              state.Paused()};
 }
 
 Result<Occurrence> Triggers::Receive(const std::string& ns, const std::string& path,
@@ -293,10 +305,10 @@ Result<Occurrence> Triggers::Receive(const std::string& ns, const std::string& p
   auto hook = hooks_.find({ns, path});
   if (hook == hooks_.end()) return NoSuchHook(ns, path);
   TriggerState& state = *hook->second.first;
-  if (state.row.paused) {
+  if (state.Paused()) {
+    const std::string why = state.row.paused ? state.row.note : "its namespace is frozen";
     return Error{Code::kUnavailable, Reason::kNotReady,
-                 "trigger " + Quoted(state.name) + " is paused" +
-                     (state.row.note.empty() ? "" : ": " + state.row.note)};
+                 "trigger " + Quoted(state.name) + " is paused" + (why.empty() ? "" : ": " + why)};
   }
   return intake_.Take(state, {*state.source().SourceNamed(hook->second.second), item});
 }

@@ -15,6 +15,7 @@
 #include "dsrv/engine/intake.h"
 #include "dsrv/engine/launcher.h"
 #include "dsrv/engine/listening.h"
+#include "dsrv/engine/namespaces.h"
 #include "dsrv/engine/occurrences.h"
 #include "dsrv/engine/part.h"
 #include "dsrv/engine/polling.h"
@@ -52,6 +53,7 @@ class Triggers : public Part, public DocumentKeeper, public LaunchKeeper {
     Starter& starter;
     Launcher& launcher;
     Retention& retention;
+    const Spaces& spaces;
     const EngineOptions& options;
   };
   explicit Triggers(const Below& below);
@@ -75,6 +77,8 @@ class Triggers : public Part, public DocumentKeeper, public LaunchKeeper {
   Result<Ok> Pause(const std::string& ns, const std::string& name, const std::string& note,
                    const std::string& client);
   Result<Ok> Resume(const std::string& ns, const std::string& name, bool skip);
+  // A namespace is frozen from now on, or not any more: its triggers do as when paused.
+  void FreezeChanged(const std::string& ns);
   // A dead letter again. NO_SUCH_TRIGGER, and as Occurrences::ToRetry.
   Result<Occurrence> Retry(const std::string& ns, const std::string& name, const std::string& id);
 
@@ -114,6 +118,7 @@ class Triggers : public Part, public DocumentKeeper, public LaunchKeeper {
   Documents& documents_;
   Occurrences& occurrences_;
   Launcher& launcher_;
+  const Spaces& spaces_;
   TriggerStates states_;
   Intake intake_;
   Listening listening_;

@@ -17,6 +17,7 @@
 #include "fsm/rules/rules.h"
 #include "fsm/when/document.h"
 #include "storage/rows/feed.h"
+#include "storage/rows/space.h"
 #include "storage/store.h"
 
 namespace dfsmr {
@@ -48,6 +49,7 @@ struct InstanceView {
   std::vector<uint32_t> tries_limits = {};  // of the tokens' work; 0: they have none
   std::map<std::string, std::string> outputs;
   bool waits_for_group = false;  // its group lets no member begin
+  PackageVersionPtr package = nullptr;         // that it is pinned to
   std::shared_ptr<const InstanceWaits> waits;  // null: only what `instance` says of them is known
 };
 
@@ -76,12 +78,16 @@ struct Task {
   uint32_t tries_limit = 1;
   Duration run_timeout{};  // zero: none
   bool dry_run = false;
+  PackageVersionPtr package = nullptr;  // that serves it
+  std::string package_worker;           // of its manifest; empty: none serves the action
 };
 
 struct StartArgs {
   std::string ns;
   std::string machine;
   uint32_t version = 0;
+  std::string package_version;  // of "P.NAME@VERSION"; empty: none is named
+  bool inside = false;          // `version` is what the starter's own package means: retired or not
   std::string id;
   Spec spec;
   int32_t priority = 0;
@@ -102,6 +108,7 @@ struct StartArgs {
   std::optional<OnConflict> on_conflict;  // in place of what the documents say; not of `asks`
   bool force = false;                     // begins past all limits, and counts
   bool dry_run = false;                   // it is walked without effects
+  bool outside = false;  // a caller asks for it, so quotas and a freeze may refuse it
 };
 // As deep in a chain of change triggers as the instance that starts it, whatever way it does; and a
 // dry run, if that is one.
@@ -160,6 +167,7 @@ struct MachineView {
   std::shared_ptr<const Machine> machine;  // with its nodes: of a plan, as it is before any params
   MachineStats stats;
   std::vector<NodeStats> nodes;  // as machine->nodes
+  bool retired = false;          // its package no longer has it
 };
 
 // What a worker says of the claims that it wants.
@@ -235,6 +243,11 @@ struct EngineOptions {
   std::function<Result<Machine>(std::string_view source)> compile;
   // The same of a schedule, trigger or limit.
   std::function<Result<Document>(std::string_view source)> parse_document;
+  // Have the names of a document, or of a flow that a worker has reported, as the package version
+  // sees them: what is its own gets the package's name in front. Absent: nothing is changed.
+  std::function<void(const PackageVersion&, Machine*)> own_machine;
+  std::function<void(const PackageVersion&, Document*)> own_document;
+  std::function<void(const PackageVersion&, PlanSource*)> own_flow;
   // Parses the text of a flow, as sent with Start or by a planner.
   std::function<Result<std::shared_ptr<const PlanSource>>(std::string_view text, TextOrigin origin)>
       parse_flow;
@@ -251,6 +264,12 @@ struct EngineOptions {
   // or left to later passes. Each of these reaches `portion` steps, so that it holds up nobody.
   size_t steps_at_once = 1'000;
   size_t portion = 250;
+  // Namespaces: whether only those exist that were made by name, and the quotas of those that have
+  // none of their own.
+  bool closed_namespaces = false;
+  rows::Quotas quotas = {};
+  // Hears that a namespace goes, when that is durable: its access tokens are gone from the store.
+  std::function<void(const std::string& ns)> tokens_gone;
   // Hears of each instance that retention removes, in the turn that does it. Absent: nobody does.
   std::function<void(const std::string& ns, const std::string& id)> removed;
 };

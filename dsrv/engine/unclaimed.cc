@@ -68,7 +68,7 @@ void Unclaimed::Absorb(const Change& change) {
 bool Unclaimed::LacksMore(Resident& resident, const Token& token) {
   const Breaker& breaker = resident.version->machine->breaker;
   return (token.TimedOutBefore() && breaker.state() != Breaker::State::kClosed) ||
-         limits_.KeepsBack(resident, token);
+         limits_.KeepsBack(resident, token) || spaces_.Frozen(resident.instance.ns);
 }
 
 std::string Unclaimed::WhyOf(const Resident& resident, const Token& token) const {

@@ -10,6 +10,7 @@
 
 #include "dsrv/engine/changer.h"
 #include "dsrv/engine/limits.h"
+#include "dsrv/engine/namespaces.h"
 #include "dsrv/engine/part.h"
 #include "dsrv/engine/timers.h"
 #include "fsm/derived/agenda.h"
@@ -18,8 +19,8 @@ namespace dfsmr {
 
 class Unclaimed : public Part {
  public:
-  Unclaimed(OpenTurn& turn, Changer& changer, Timers& timers, Limits& limits)
-      : turn_(turn), changer_(changer), timers_(timers), limits_(limits) {}
+  Unclaimed(OpenTurn& turn, Changer& changer, Timers& timers, Limits& limits, const Spaces& spaces)
+      : turn_(turn), changer_(changer), timers_(timers), limits_(limits), spaces_(spaces) {}
 
   // Why nobody takes from a queue; empty: somebody may.
   using WhyNobody = std::function<std::string(const QueueKey&)>;
@@ -51,6 +52,7 @@ class Unclaimed : public Part {
   Changer& changer_;
   Timers& timers_;
   Limits& limits_;
+  const Spaces& spaces_;
   WhyNobody why_nobody_;
   std::map<ReadyToken, Timers::Key> armed_;
 };

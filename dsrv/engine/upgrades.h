@@ -35,6 +35,9 @@ class Upgrades : public Part {
     if (version.LeftBehind()) moving_.insert(version.machine);
   }
 
+  // The machine has no instances, and is none any more.
+  void Forget(MachineState& machine) { moving_.erase(&machine); }
+
   // How many instances one call moves at most.
   static constexpr size_t kMovesAtOnce = 128;
 

@@ -38,28 +38,20 @@ Result<Ok> CheckHost(const v1::Host& host) {
   return checked;
 }
 
-Result<Ok> CheckLabels(const google::protobuf::Map<std::string, std::string>& labels) {
-  if (labels.size() > limits::kLabels) return TooLarge("labels", labels.size(), limits::kLabels);
-  for (const auto& label : labels) {
-    auto checked =
-        All([&] { return CheckName("label", label.first); },
-            [&] { return CheckText("label " + label.first, label.second, limits::kLabelValue); });
-    if (!checked) return checked;
-  }
-  return Ok{};
-}
-
 }  // namespace
 
 Result<rows::AgentRow> ToAgent(const v1::Register& in, const v1::ReadyRequest& open,
                                const std::string& address) {
   auto checked =
       All([&] { return CheckName("register.name", in.name()); },
-          [&] { return Required("register.session", in.session()); },
           [&] { return CheckSession(in.session()); },
           [&] { return CheckText("register.version", in.version(), limits::kLabelValue); },
           [&] { return CheckHost(in.host()); }, [&] { return CheckLabels(in.labels()); });
   if (!checked) return checked.error();
+  if (in.session().empty()) {
+    return Bad("register.session must be given: 1 to " + std::to_string(limits::kSessionName) +
+               " printable characters, new in each process");
+  }
   if (static_cast<size_t>(in.cached_size()) > limits::kCachedPackages) {
     return TooLarge("register.cached", static_cast<size_t>(in.cached_size()),
                     limits::kCachedPackages);

@@ -148,6 +148,21 @@ Result<Ok> CheckText(std::string_view what, const std::string& text, size_t most
   return Ok{};
 }
 
+Result<Ok> CheckLabels(const google::protobuf::Map<std::string, std::string>& labels) {
+  if (labels.size() > limits::kLabels) {
+    return TooLarge("the list of labels", labels.size(), limits::kLabels);
+  }
+  for (const auto& label : labels) {
+    auto checked = All([&] { return CheckName("label", label.first); },
+                       [&] {
+                         return CheckText("the value of label " + Quoted(label.first), label.second,
+                                          limits::kLabelValue);
+                       });
+    if (!checked) return checked;
+  }
+  return Ok{};
+}
+
 Result<Ok> CheckSession(const std::string& session) {
   if (session.empty() || ValidWorkerName(session)) {
     return CheckText("session", session, limits::kSessionName);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <google/protobuf/duration.pb.h>
+#include <google/protobuf/map.h>
 #include <google/protobuf/timestamp.pb.h>
 
 #include <string>
@@ -34,6 +35,8 @@ Result<Ok> Required(std::string_view what, const std::string& name);
 Result<Ok> CheckWorker(std::string_view what, const std::string& name);
 // A text for people.
 Result<Ok> CheckText(std::string_view what, const std::string& text, size_t characters);
+// What somebody labels something with: names, and texts of bounded length.
+Result<Ok> CheckLabels(const google::protobuf::Map<std::string, std::string>& labels);
 // The name of a worker's process, or nothing.
 Result<Ok> CheckSession(const std::string& session);
 // What a worker leaves for later attempts: a JSON object, or nothing.

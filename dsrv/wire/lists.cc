@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/package_version.h"
 #include "fsm/base/limits.h"
 #include "storage/rows/feed.h"
 #include "storage/rows/group.h"
@@ -71,6 +72,24 @@ Result<bool> WaitsForGroup(const Moment& moment, const Instance& instance) {
   auto group = rows::GetGroup(moment.rows, {instance.ns, instance.provenance->group});
   if (!group) return group.error();
   return *group && ((*group)->paused || (*group)->order.Cancels());
+}
+
+// As users see its version: of one that has not stopped, the later version that its own stands for.
+void ShowVersion(const Moment& moment, InstanceView* view) {
+  Instance& instance = view->instance;
+  const MachineVersionPtr definition =
+      instance.Stopped() ? moment.registry.Find(instance.ns, instance.machine, instance.version)
+                         : moment.registry.Now(instance.ns, instance.machine, instance.version);
+  if (!definition || instance.version == 0) return;
+  instance.version = definition->version;
+  view->package = definition->package;
+}
+
+// Whether it is pinned to the package "etl", or "etl@1.4.0".
+bool IsPinnedTo(const InstanceView& view, const std::string& package) {
+  if (!view.package) return false;
+  const std::string& name = view.package->package;
+  return package == name || package == name + "@" + view.package->version;
 }
 
 // Makes one list: finds the instances that match, by the index that holds the fewest others.
@@ -200,6 +219,8 @@ class Lister {
     if (!query_.node.empty() && !StandsAt(*nodes, query_.node)) return;
     std::vector<uint32_t> limits = TriesLimits(moment_, instance);
     InstanceView view{std::move(instance), nullptr, *std::move(nodes), std::move(limits), {}};
+    ShowVersion(moment_, &view);
+    if (!query_.package.empty() && !IsPinnedTo(view, query_.package)) return;
     if (/*mutant planted-25*/ query_.labels.size() > 1 ||
         (!query_.labels.empty() && ByOtherIndex()) /*end*/) {
       auto filled = Fill(&view);
@@ -264,6 +285,7 @@ Result<InstanceView> ReadInstance(const Moment& moment, const std::string& ns,
   InstanceView view{*std::move(instance), std::make_shared<const Spec>(*std::move(spec)),
                     *std::move(nodes), std::move(limits), *std::move(outputs)};
   view.waits_for_group = *closed;
+  ShowVersion(moment, &view);
   return view;
 }
 

@@ -55,6 +55,7 @@ class PlanView {
   // Whether it stands for no step that anybody wrote.
   bool IsHidden(uint32_t step) const { return IsGate(step) || hidden_.contains(step); }
   v1::Step::State StateOf(NodeIndex home, v1::Step* out);
+  v1::Step::State StateOf(const Token& token) const;
   // The same, of a plan that may have stopped before the phase began.
   v1::Step::State FinalStateOf(NodeIndex home, v1::Step* out);
 
@@ -83,20 +84,26 @@ void PlanView::FindBefore() {
 v1::Step::State PlanView::StateOf(NodeIndex home, v1::Step* out) {
   auto row = rows_.find(home);
   if (row == rows_.end()) return v1::Step::PENDING;
+  const auto& settling = row->second.settling;
+  // It had begun or failed when its section or plan ended.
+  const bool dropped = settling && settling->dropped;
   if (const auto& ended = row->second.ended) {
     Set(ended->start_time, out->mutable_start_time());
-    Set(ended->end_time, out->mutable_end_time());
-    out->set_progress(1);
+    if (!dropped) Set(ended->end_time, out->mutable_end_time());
+    if (!dropped) out->set_progress(1);
     if (ended->children) ToProto(*ended->children, out->mutable_children());
-    if (ended->skipped) out->set_note(ended->note);
+    if (ended->skipped && !dropped) out->set_note(ended->note);
     out->set_tries(ended->tries);
-    return ended->skipped ? v1::Step::SKIPPED : v1::Step::DONE;
+    if (!dropped) return ended->skipped ? v1::Step::SKIPPED : v1::Step::DONE;
   }
   if (!row->second.token && !row->second.left) {
-    const auto& settling = row->second.settling;
+    if (dropped && settling->outcome == StepOutcome::kFailed) {
+      out->set_error(settling->note);
+      return v1::Step::HELD;
+    }
     const bool decided = settling && (settling->decision == Settling::Decision::kStays ||
                                       settling->decision == Settling::Decision::kPassed);
-    if (!decided && !row->second.doomed) return v1::Step::PENDING;
+    if (dropped || (!decided && !row->second.doomed)) return v1::Step::PENDING;
     if (settling) out->set_note(settling->note);
     return v1::Step::SKIPPED;
   }
@@ -112,11 +119,16 @@ v1::Step::State PlanView::StateOf(NodeIndex home, v1::Step* out) {
   }
   // It was cancelled, and waits for nothing but a resume.
   if (!row->second.token && token.state == TokenState::kReady) return v1::Step::PENDING;
+  return StateOf(token);
+}
+
+v1::Step::State PlanView::StateOf(const Token& token) const {
   switch (token.state) {
     case TokenState::kReady:
       return v1::Step::READY;
     case TokenState::kClaimed:
-      return v1::Step::RUNNING;
+      return std::ranges::any_of(token.claims, &Claim::Begun) ? v1::Step::RUNNING
+                                                              : v1::Step::CLAIMED;
     case TokenState::kHeld:
       return v1::Step::HELD;
     case TokenState::kNone:

@@ -1,5 +1,6 @@
 #include "dsrv/wire/replies.h"
 
+#include "dsrv/engine/package_version.h"
 #include "dsrv/engine/waits.h"
 #include "fsm/base/limits.h"
 #include "fsm/condition/condition.h"
@@ -18,6 +19,9 @@ static_assert(static_cast<int>(ChangeKind::kLate) == v1::Change::LATE);
 static_assert(static_cast<int>(CancelMode::kKill) == v1::CancelRequest::KILL);
 static_assert(static_cast<int>(ChangeKind::kOccurred) == v1::Change::OCCURRED);
 static_assert(static_cast<int>(ChangeKind::kStartRefused) == v1::Change::START_REFUSED);
+static_assert(static_cast<int>(ChangeKind::kPackagePushed) == v1::Change::PACKAGE_PUSHED);
+static_assert(static_cast<int>(ChangeKind::kRetired) == v1::Change::RETIRED);
+static_assert(static_cast<int>(ChangeKind::kNamespaceDeleted) == v1::Change::NAMESPACE_DELETED);
 
 void Set(Timestamp t, google::protobuf::Timestamp* out) {
   const int64_t us = Micros(t);
@@ -154,7 +158,16 @@ void ToProto(const WaitView& wait, v1::Wait* out) {
   if (wait.until != kNever) Set(wait.until, out->mutable_until());
 }
 
-void ToProto(const Token& token, const std::string& node, uint32_t tries_limit, v1::Token* out) {
+// Sent to the agent that has the claim, and not done yet.
+void ShowOrder(const Instance& instance, const Claim& claim, v1::Claim* out) {
+  if (!instance.Cancelling() || !claim.operation || claim.operation->agent.empty()) return;
+  if (!claim.Begun() || claim.ended) return;
+  out->set_order(v1::CancelRequest::CANCEL);
+  Set(instance.cancel_time, out->mutable_order_time());
+}
+
+void ToProto(const Instance& instance, const Token& token, const std::string& node,
+             uint32_t tries_limit, v1::Token* out) {
   out->set_node(node);
   out->set_tries(TriesOf(token));
   out->set_tries_limit(tries_limit);
@@ -163,7 +176,9 @@ void ToProto(const Token& token, const std::string& node, uint32_t tries_limit, 
   out->set_attempt(token.attempt);
   out->set_params(token.params);
   for (const Claim& claim : token.claims) {
-    if (!claim.given_back) ToProto(claim, out->add_claims());
+    if (claim.given_back) continue;
+    ToProto(claim, out->add_claims());
+    ShowOrder(instance, claim, out->mutable_claims(out->claims_size() - 1));
   }
   if (token.state != TokenState::kDone && token.available_at != kNever) {
     Set(token.available_at, out->mutable_available_at());
@@ -182,6 +197,12 @@ void ToProto(const Token& token, const std::string& node, uint32_t tries_limit, 
 }
 
 }  // namespace
+
+void ToProto(const PackageVersion& package, v1::PackageRef* out) {
+  out->set_name(package.package);
+  out->set_version(package.version);
+  out->set_digest(package.digest);
+}
 
 void ToProto(const MachineView& view, v1::Machine* out) {
   const Machine& machine = view.definition->machine;
@@ -203,6 +224,8 @@ void ToProto(const MachineView& view, v1::Machine* out) {
     node->set_kind("system");
     node->set_join("any");
   }
+  if (view.definition->package) ToProto(*view.definition->package, out->mutable_package());
+  out->set_retired(view.retired);
   Set(view.definition->define_time, out->mutable_define_time());
   v1::MachineStats* stats = out->mutable_stats();
   stats->set_scheduled(view.stats.scheduled);
@@ -228,7 +251,7 @@ void ToProto(const InstanceView& view, v1::Instance* out) {
   out->set_leftovers(static_cast<uint32_t>(waits.leftovers));
   for (size_t i = 0; i < instance.tokens.size() && i < limits::kTokensShown; ++i) {
     v1::Token* token = out->add_tokens();
-    ToProto(instance.tokens[i], view.nodes[i], view.tries_limits[i], token);
+    ToProto(instance, instance.tokens[i], view.nodes[i], view.tries_limits[i], token);
     const auto why = waits.why.find(instance.tokens[i].visit);
     if (why != waits.why.end() && token->state() == v1::Token::READY) token->set_why(why->second);
     const auto of_token = waits.tokens.find(instance.tokens[i].visit);
@@ -250,6 +273,7 @@ void ToProto(const InstanceView& view, v1::Instance* out) {
   if (instance.cancel_time != Timestamp()) Set(instance.cancel_time, out->mutable_cancel_time());
   out->set_resumable(instance.Stopped() && instance.resumable);
   out->set_dry_run(static_cast<bool>(instance.dry_run));
+  if (view.package) ToProto(*view.package, out->mutable_package());
   if (!instance.provenance) return;
   out->set_group(instance.provenance->group);
   out->set_cause(instance.provenance->cause);
@@ -285,6 +309,9 @@ void ToProto(const Task& task, v1::Task* out) {
   out->set_tries(task.tries);
   out->set_tries_limit(task.tries_limit);
   if (task.run_timeout > Duration::zero()) Set(task.run_timeout, out->mutable_run_timeout());
+  if (!task.package) return;
+  ToProto(*task.package, out->mutable_package());
+  out->mutable_package()->set_worker(task.package_worker);
 }
 
 void ToProto(const std::string& instance, const Answer& answer, v1::TransitionResponse* out) {
@@ -341,6 +368,11 @@ void ToProto(const Event& event, PartitionId partition, v1::Change* out) {
   out->set_note(event.note);
   if (event.begin_time != Timestamp()) Set(event.begin_time, out->mutable_begin_time());
   out->set_error_kind(event.error_kind);
+  if (event.package) {
+    out->mutable_package()->set_name(event.package->name);
+    out->mutable_package()->set_version(event.package->version);
+    out->mutable_package()->set_digest(event.package->digest);
+  }
   if (!event.about) return;
   out->set_cause(event.about->cause);
   out->set_group(event.about->group);

@@ -38,6 +38,7 @@ struct Error {
   Code code = Code::kInternal;
   Reason reason = Reason::kNone;
   std::string message;
+  uint32_t retry_ms = 0;  // a caller may try again after so long; 0: that is not known
   friend bool operator==(const Error&, const Error&) = default;
 };
 

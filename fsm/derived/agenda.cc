@@ -16,11 +16,14 @@ bool StandsFor(std::string_view pattern, std::string_view action) {
   return action.starts_with(pattern.substr(0, pattern.size() - 1));
 }
 
-// Until tasks have packages, "*" alone asks for all of them.
-bool Serves(const Filter& filter, const std::string& action) {
+// "*" alone asks for all tasks, of packages or not.
+bool Serves(const Filter& filter, const std::string& action, const std::string& package) {
   if (filter.actions.empty() && filter.packages.empty()) return true;
   const auto stands = [&](const std::string& pattern) { return StandsFor(pattern, action); };
   if (std::ranges::any_of(filter.actions, stands)) return true;
+  const bool named =
+      !package.empty() && std::ranges::find(filter.packages, package) != filter.packages.end();
+  if (named) return true;
   return filter.actions.empty() && std::ranges::find(filter.packages, "*") != filter.packages.end();
 }
 
@@ -31,7 +34,7 @@ bool Filter::Wants(const QueueKey& key) const {
          (node.empty() || node == key.node) && (action.empty() || action == key.action) &&
          /*mutant filter-ignores-queue*/ (queue.empty() || queue == key.queue) /*end*/ &&
          (queues.empty() || std::ranges::binary_search(queues, key.queue)) &&
-         Serves(*this, key.action) && (dry_run || !key.dry_run);
+         Serves(*this, key.action, key.package) && (dry_run || !key.dry_run);
 }
 
 bool Filter::Has(const std::vector<std::string>& words) const {
@@ -98,6 +101,7 @@ Agenda::Queue* Agenda::QueueFor(const QueueKey& key) {
     }
   }
   if (!gates_.empty()) EnterGates(queue);
+  if (!frozen_.empty()) queue->frozen = frozen_.contains(key.ns);
   return queue;
 }
 
@@ -146,6 +150,32 @@ uint64_t Agenda::ReadyIn(const std::string& ns, Subject subject, const std::stri
   return ready;
 }
 
+void Agenda::SetFrozen(const std::string& ns, bool frozen) {
+  if (frozen) {
+    frozen_.insert(ns);
+  } else {
+    frozen_.erase(ns);
+  }
+  const std::string prefix = ns + '\0';
+  for (auto it = queues_.lower_bound(prefix); it != queues_.end() && it->first.starts_with(prefix);
+       ++it) {
+    it->second->frozen = frozen;
+    Rerank(it->second.get());
+  }
+}
+
+void Agenda::DropNamespace(const std::string& ns) {
+  const std::string prefix = ns + '\0';
+  for (auto it = queues_.lower_bound(prefix);
+       it != queues_.end() && it->first.starts_with(prefix);) {
+    Queue* queue = (it++)->second.get();
+    DropQueue(queue);
+    Erase(queue);
+  }
+  std::erase_if(gates_, [&prefix](const auto& gate) { return gate.first.starts_with(prefix); });
+  frozen_.erase(ns);
+}
+
 bool Agenda::IsClosed(const Queue* queue) { return queue->closed > 0; }
 
 void Agenda::Attach(Group* group, Queue* queue) {
@@ -156,7 +186,8 @@ void Agenda::Attach(Group* group, Queue* queue) {
 // Brings what the groups know of a queue up to date.
 void Agenda::Rerank(Queue* queue) {
   std::optional<Queue::Place> place;
-  if (!queue->empty() && /*mutant closed-queue-served*/ queue->closed == 0 /*end*/)
+  if (!queue->empty() && /*mutant closed-queue-served*/ queue->closed == 0 /*end*/ &&
+      /*mutant frozen-handed-out*/ !queue->frozen /*end*/)
     place = {queue->priority(), queue->oldest(), queue->served};
   if (place == queue->place) return;
   for (Group* group : queue->groups) {

@@ -38,6 +38,7 @@ struct QueueKey {
   std::vector<std::string> capabilities = {};  // that a worker must have; sorted
   std::string agent = {};                      // only for workers of that name; empty: for all
   bool dry_run = false;                        // only for workers that take dry runs, too
+  std::string package = {};  // whose task it is; it follows from the machine's version and action
 };
 
 // A node of a version that a worker is not offered.
@@ -112,6 +113,11 @@ class Agenda {
   enum class Subject : uint8_t { kQueue, kAction };
   void SetClosed(const std::string& ns, Subject subject, const std::string& name, bool closed);
   static bool IsClosed(const Queue* queue);
+  // Hands out nothing of a namespace while it is frozen, not even dry runs.
+  void SetFrozen(const std::string& ns, bool frozen);
+  bool IsFrozen(const std::string& ns) const { return frozen_.contains(ns); }
+  // Drops all queues of a namespace, and forgets what was closed in it.
+  void DropNamespace(const std::string& ns);
   // How many are ready in a queue, or of an action, that was closed once.
   uint64_t ReadyIn(const std::string& ns, Subject subject, const std::string& name) const;
 
@@ -168,6 +174,7 @@ class Agenda {
     std::set<std::string> queues;  // that it is the gate of, by all of their keys
   };
   std::map<std::string, Gate> gates_;  // of what was closed once
+  std::set<std::string> frozen_;       // namespaces
   struct Waiter {
     WaiterId id;
     uint64_t since;  // tick

@@ -144,6 +144,8 @@ void SampleReport(Scene& scene, const Token& token, const Claim* claim, Event& e
     event.samples.push_back(
         {node.id, scene.now - claim->BeginTime(), false, claim->sampled, claim->retry});
     if (claim->operation) event.begin_time = claim->BeginTime();
+  } else if (claim) {
+    event.begin_time = scene.now;  // the report begins and ends it
   }
   SampleAbandoned(scene, token, claim ? claim->id : ClaimId{}, event);
 }
@@ -221,6 +223,8 @@ void NoAttempt(Token& token, const Claim& claim) {
   /*mutant planted-01*/ --token.attempt; /*end*/
   const bool new_run = !token.step || token.step->event.empty();
   if (token.attempt == 0 && new_run) token.limits.reset();
+  // As if it had not been handed out; an earlier visit may have begun.
+  if (token.step && token.step->start_time == claim.claim_time) token.step->start_time = {};
 }
 
 // Takes back a claim that has not begun.
@@ -517,13 +521,9 @@ bool EndUntold(Scene& scene, uint64_t visit, ClaimId id) {
   Token& token = *scene.instance.tokens.FindMutable(visit);
   auto claim = std::ranges::find(token.claims, id, &Claim::id);
   if (claim == token.claims.end() || claim->given_back) return false;
-  if (scene.machine.nodes[token.node].AtMostOnce()) {  // it stays CLAIMED, for somebody to decide
-    if (!claim->operation) return true;
-    Operation& operation = *claim->operation;  // in nobody's hands any more
-    operation.lost = true;
-    operation.agent.clear();
-    operation.session.clear();
-    operation.keep_for = {};
+  if (scene.machine.nodes[token.node].AtMostOnce()) {
+    if (std::exchange(claim->ended, true)) return false;
+    if (!token.HasLiveClaim()) HoldForUnsaid(scene, visit);
     return true;
   }
   GiveBack(scene, token, *claim, "", "it has ended without a report");

@@ -98,9 +98,10 @@ Result<Ok> Skip(Scene& scene, const std::string& node) {
   if (IsPlanned(scene)) return SkipStep(scene, node);
   auto chosen = Chosen(scene, node);
   if (!chosen) return chosen.error();
-  return Refused(Reason::kNotHeld, "nothing of " + Named(instance) + " is held" +
-                                       (node.empty() ? "" : " at " + Quoted(node)) +
-                                       "; only a held step of a plan can be skipped");
+  return Refused(Reason::kNotHeld,
+                 Named(instance) + (node.empty() ? "" : " at " + Quoted(node)) +
+                     " has no step to skip: only a held step of a plan can be skipped; a machine "
+                     "moves on by one of its transitions");
 }
 
 Result<Ok> Cancel(Scene& scene, CancelMode mode) {

@@ -112,8 +112,8 @@ void GiveBack(Scene& scene, Token& token, Claim& claim, const std::string& clien
               std::string note = "");
 // An empty one leaves what there is.
 void KeepCheckpoint(Token& token, const std::string& checkpoint);
-// The work of a claim has ended, and nobody says how: it is ready again, unless it runs at most
-// once. False: the claim is void.
+// The work of a claim has ended, and nobody says how: it is ready again; what runs at most once is
+// held. False: the claim is void.
 bool EndUntold(Scene& scene, uint64_t visit, ClaimId id);
 // Claims of a visit that have not begun go back.
 void TakeBackUnbegunOf(Scene& scene, uint64_t visit);
@@ -122,6 +122,8 @@ void Rerun(Scene& scene, uint64_t visit);
 
 // resume.cc --------------------------------------------------------------------------------------
 
+// Work that runs at most once has ended without saying how: held until somebody decides.
+void HoldForUnsaid(Scene& scene, uint64_t visit);
 // A machine that was paused because of work that runs at most once, and of which nobody knows how
 // it went, goes on when that has been dealt with.
 void GoOnIfSaid(Scene& scene);
@@ -135,6 +137,9 @@ struct Failure {
   bool fatal = false;
   std::optional<Duration> retry_after = {};
 };
+// Somebody has to decide: instance.error says about what.
+void PauseStuck(Scene& scene);
+void TellStuck(Scene& scene);
 // Whether another try of the work at this token follows.
 bool MayTryAgain(const Scene& scene, const Token& left, const Failure& failure);
 // The next try of the phase at `slot`, its next poll, or its end. `led.transition` is "error".

@@ -53,7 +53,14 @@ enum class ChangeKind : uint8_t {
   kDeleted,
   kLimitSet,
   kGroupFinished,
-  kStartRefused
+  kStartRefused,
+  kPackagePushed = 40,
+  kPackageActivated,
+  kPackageDeactivated,
+  kPackageRemoved,
+  kRetired,
+  kNamespaceChanged = 50,
+  kNamespaceDeleted
 };
 bool IsChangeKind(uint32_t number);  // whether a kind has it; kNone has not
 enum class CancelMode : uint8_t { kNone, kCancel, kForce, kKill };  // the later, the harder
@@ -320,6 +327,14 @@ struct Event {
     friend bool operator==(const About&, const About&) = default;
   };
   Boxed<About> about;
+  // The version of a package that it is about, or that its machine belongs to.
+  struct Package {
+    std::string name;
+    std::string version;
+    std::string digest;
+    friend bool operator==(const Package&, const Package&) = default;
+  };
+  Boxed<Package> package;
 
   Timestamp begin_time;          // of what ends an attempt of two stages: when it began
   uint64_t left_visit = 0;       // TRANSITIONED that ended a visit: which

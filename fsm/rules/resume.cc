@@ -68,6 +68,17 @@ void Offer(Scene& scene, Token& token) {
 
 // Machines ---------------------------------------------------------------------------------------
 
+void HoldNodeUnsaid(Scene& scene, Token& token) {
+  token.state = TokenState::kHeld;
+  token.available_at = kNever;
+  token.unsaid = true;
+  token.error =
+      "its work at " + Quoted(scene.machine.nodes[token.node].id) +
+      " runs at most once, and ended without saying how: resume it by that name to hand it "
+      "out again, or move it on";
+  scene.instance.error = token.error;
+}
+
 void GoOnAt(Scene& scene, uint64_t visit, const Way& way) {
   Token& token = *scene.instance.tokens.FindMutable(visit);
   const Node& node = scene.machine.nodes[token.node];
@@ -81,15 +92,7 @@ void GoOnAt(Scene& scene, uint64_t visit, const Way& way) {
   AdmitLate(scene, token);
   if (late || (token.state == TokenState::kClaimed && token.HasLiveClaim())) return;
   const bool named = way.force || way.named == token.node;
-  if (!named && IsUnsaid(scene, token)) {
-    token.state = TokenState::kHeld;
-    token.available_at = kNever;
-    token.unsaid = true;
-    scene.instance.error = "its work at " + Quoted(node.id) +
-                           " runs at most once, and ended without saying how: resume it by that "
-                           "name to hand it out again, or move it on";
-    return;
-  }
+  if (!named && IsUnsaid(scene, token)) return HoldNodeUnsaid(scene, token);
   Offer(scene, token);
 }
 
@@ -299,11 +302,7 @@ void Continue(Scene& scene, const std::string& node, bool force) {
   if (instance.state == InstanceState::kPaused) scene.entered.push_back(instance.state);
   if (instance.plan) return JudgeSteps(scene);
   EndIfThere(scene);
-  if (!instance.waits.Has(Wait::kStuck)) return;
-  Event& event = Emit(scene, ChangeKind::kPaused);
-  event.node = Where(scene);
-  event.visit = VisitOf(scene);
-  event.note = instance.error;
+  if (instance.waits.Has(Wait::kStuck)) TellStuck(scene);
 }
 
 void CallOff(Scene& scene, bool force) {
@@ -325,6 +324,18 @@ void ChildrenResumed(Scene& scene) {
     JudgeChildren(scene, visit);
   }
   JudgeSteps(scene);
+}
+
+void HoldForUnsaid(Scene& scene, uint64_t visit) {
+  Instance& instance = scene.instance;
+  const size_t slot = *instance.tokens.SlotOf(visit);
+  if (IsPlanned(scene)) {
+    HoldUnsaid(scene, slot);
+    return JudgeSteps(scene);
+  }
+  HoldNodeUnsaid(scene, instance.tokens.Mutable(slot));
+  if (instance.waits.Has(Wait::kPause)) return;
+  PauseStuck(scene);
 }
 
 void GoOnIfSaid(Scene& scene) {

@@ -115,16 +115,24 @@ void HoldNode(Scene& scene, size_t slot, const Failure& failure, const Arrival& 
   const Node& node = scene.machine.nodes[token.node];
   instance.error = node.id + ": " + token.error;
   if (instance.waits.Has(Wait::kPause)) return;  // by a call: it stays so
-  instance.waits.Remove(Wait::kTurn);
-  ReleaseLimits(instance);
-  KeepFromRunning(scene, Wait::kStuck);
-  Event& event = Emit(scene, ChangeKind::kPaused);
-  event.node = node.id;
-  event.visit = token.visit;
-  event.note = instance.error;
+  PauseStuck(scene);
 }
 
 }  // namespace
+
+void PauseStuck(Scene& scene) {
+  scene.instance.waits.Remove(Wait::kTurn);
+  ReleaseLimits(scene.instance);
+  KeepFromRunning(scene, Wait::kStuck);
+  TellStuck(scene);
+}
+
+void TellStuck(Scene& scene) {
+  Event& event = Emit(scene, ChangeKind::kPaused);
+  event.node = Where(scene);
+  event.visit = VisitOf(scene);
+  event.note = scene.instance.error;
+}
 
 bool MayTryAgain(const Scene& scene, const Token& left, const Failure& failure) {
   const RetryPolicy& policy = PolicyOf(scene, left);

@@ -409,6 +409,7 @@ void GoOnWithSections(Scene& scene) {
   for (uint32_t section = 0; section < scene.machine.sections.size(); ++section) {
     const NodeIndex entry = NodesOf(scene, section).entry;
     const Phase phase = StateOf(scene, section).phase;
+    if (StateOf(scene, section).tries > 0) ChangeState(scene, section).tries = 0;
     if (phase == Phase::kUndone) scene.instance.tokens.CheckSection(entry);
     if (phase != Phase::kEnds) continue;
     ChangeState(scene, section).swept = false;

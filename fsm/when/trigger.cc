@@ -8,7 +8,7 @@
 namespace dfsmr {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, ChangeKind>, 23> kKinds = {{
+constexpr std::array<std::pair<std::string_view, ChangeKind>, 28> kKinds = {{
     {"defined", ChangeKind::kDefined},
     {"started", ChangeKind::kStarted},
     {"claimed", ChangeKind::kClaimed},
@@ -32,19 +32,16 @@ constexpr std::array<std::pair<std::string_view, ChangeKind>, 23> kKinds = {{
     {"limit_set", ChangeKind::kLimitSet},
     {"group_finished", ChangeKind::kGroupFinished},
     {"start_refused", ChangeKind::kStartRefused},
+    {"package_pushed", ChangeKind::kPackagePushed},
+    {"package_activated", ChangeKind::kPackageActivated},
+    {"package_deactivated", ChangeKind::kPackageDeactivated},
+    {"package_removed", ChangeKind::kPackageRemoved},
+    {"retired", ChangeKind::kRetired},
 }};
 
 template <typename Value, typename One>
 bool Among(const std::vector<Value>& filter, const One& one) {
   return filter.empty() || std::ranges::find(filter, one) != filter.end();
-}
-
-// "SUCCESS: …": how an instance has ended, as the note of FINISHED begins.
-bool TellsResult(const ChangeSource& source, const Event& change) {
-  const std::string_view note = change.note;
-  return std::ranges::any_of(source.results, [note](InstanceResult result) {
-    return note.substr(0, note.find(':')) == Name(result);
-  });
 }
 
 std::string Joined(const std::vector<std::string>& words) {
@@ -100,6 +97,18 @@ std::string_view Name(ChangeKind kind) {
 
 std::span<const std::pair<std::string_view, ChangeKind>> ChangeKindNames() { return kKinds; }
 
+InstanceResult ResultTold(const Event& change) {
+  if (change.kind != ChangeKind::kFinished) return InstanceResult::kNone;
+  const std::string_view note = change.note;  // "SUCCESS: …"
+  const std::string_view word = note.substr(0, note.find(':'));
+  for (const InstanceResult result :
+       {InstanceResult::kSuccess, InstanceResult::kWarning, InstanceResult::kError,
+        InstanceResult::kCancelled, InstanceResult::kAborted}) {
+    if (word == Name(result)) return result;
+  }
+  return InstanceResult::kNone;
+}
+
 bool Passes(const ChangeSource& source, const Event& change) {
   static const Event::About kNothing;
   const Event::About& about = change.about ? *change.about : kNothing;
@@ -108,8 +117,7 @@ bool Passes(const ChangeSource& source, const Event& change) {
     return false;
   }
   if (!Among(source.groups, about.group) || !Among(source.causes, about.cause)) return false;
-  return source.results.empty() || change.kind != ChangeKind::kFinished ||
-         TellsResult(source, change);
+  return change.kind != ChangeKind::kFinished || Among(source.results, ResultTold(change));
 }
 
 bool Passes(const ChangeSource& source, const Event& change, InstanceResult result,

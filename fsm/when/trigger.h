@@ -104,6 +104,8 @@ struct TriggerSource {
 std::string_view Name(ChangeKind kind);
 std::span<const std::pair<std::string_view, ChangeKind>> ChangeKindNames();
 
+// FINISHED tells how the instance has ended; any other change tells kNone.
+InstanceResult ResultTold(const Event& change);
 // Whether a change of the trigger's namespace passes all filters but the labels, which the change
 // does not tell, and the result, unless it is FINISHED and so tells it.
 bool Passes(const ChangeSource& source, const Event& change);

@@ -1,6 +1,6 @@
 """The Python stubs of both services, generated from proto/ when the tests start.
 
-v1 is dfsmr/v1/runner.proto, schedule is schedule.proto beside it, agent is agent.proto; original is dfsmr.proto, the service of the original dfsmr.
+v1 is dfsmr/v1/runner.proto, schedule is schedule.proto beside it, agent is agent.proto, package is package.proto; original is dfsmr.proto, the service of the original dfsmr.
 """
 import atexit
 import pathlib
@@ -22,7 +22,8 @@ def _generate():
     subprocess.run(
         ["protoc", "-I", str(PROTO), f"--python_out={folder}", f"--grpc_python_out={folder}",
          f"--plugin=protoc-gen-grpc_python={plugin}", "dfsmr.proto", "dfsmr/v1/runner.proto",
-         "dfsmr/v1/admin.proto", "dfsmr/v1/schedule.proto", "dfsmr/v1/agent.proto"],
+         "dfsmr/v1/admin.proto", "dfsmr/v1/schedule.proto", "dfsmr/v1/agent.proto",
+         "dfsmr/v1/package.proto"],
         check=True)
     sys.path.insert(0, folder)
 
@@ -35,6 +36,8 @@ from dfsmr.v1 import admin_pb2 as admin  # noqa: E402
 from dfsmr.v1 import admin_pb2_grpc as admin_grpc  # noqa: E402
 from dfsmr.v1 import agent_pb2 as agent  # noqa: E402
 from dfsmr.v1 import agent_pb2_grpc as agent_grpc  # noqa: E402
+from dfsmr.v1 import package_pb2 as package  # noqa: E402
+from dfsmr.v1 import package_pb2_grpc as package_grpc  # noqa: E402
 from dfsmr.v1 import runner_pb2 as v1  # noqa: E402
 from dfsmr.v1 import runner_pb2_grpc as v1_grpc  # noqa: E402
 from dfsmr.v1 import schedule_pb2 as schedule  # noqa: E402

@@ -77,6 +77,13 @@ def live(space, tmp_path):
         one.process.wait()
 
 
+def test_a_namespace_without_agents_says_so(space):
+    cli = Cli(space.server.address, space.name)
+    listed = cli("agents")
+    assert listed.returncode == 0 and "there are no agents here" in listed.stderr
+    assert "there is no such agent here" in cli("agents", "--state", "lost").stderr
+
+
 def test_an_operation_from_start_to_report(live, space):
     one = live("echo '{\"output\": {\"n\": 1}}'")
     id = space.start("job")

@@ -406,6 +406,18 @@ echo to out; echo to err >&2; echo '{"output": {"n": 1}}'
     assert numbers == list(range(1, len(numbers) + 1))
 
 
+def test_the_begin_is_the_first_line(fake, run, tmp_path):
+    run(script(tmp_path, "echo first; echo second >&2; echo third"), "--jobs", "4")
+    claims = [fake.hand_out() for _ in range(40)]
+    for claim in claims:
+        fake.report(claim, 20)
+        eventually(lambda: len(fake.logs.get(claim, [])) == 5)
+        with fake.lock:
+            lines = [text for _, _, text in sorted(fake.logs[claim])]
+        assert lines[0].startswith("begun, pid "), lines
+        assert lines[-1].startswith("exit status 0, "), lines
+
+
 @pytest.mark.parametrize("body, transition, kind, text", [
     ("exit 3", "later", "", ""),
     ("echo sorry >&2; exit 4", "error", "exit", "exit status 4: sorry"),
@@ -422,6 +434,45 @@ def test_how_a_command_ends_is_its_report(fake, run, tmp_path, body, transition,
     report = fake.report(fake.hand_out())
     assert (report.transition, report.error_kind) == (transition, kind)
     assert text in report.error
+
+
+@pytest.mark.parametrize("body, text", [
+    ("mkfifo $DFSMR_OUTPUT", "a FIFO"),
+    ("mkdir $DFSMR_OUTPUT", "a directory"),
+    ("ln -s /dev/zero $DFSMR_OUTPUT", "a symbolic link"),
+    ("ln -s $DFSMR_DIR/home/report $DFSMR_OUTPUT; echo '{}' > $DFSMR_OUTPUT", "a symbolic link"),
+    ("python3 -c 'import os; os.mknod(os.environ[\"DFSMR_OUTPUT\"], 0o140600)'", "a socket"),
+])
+def test_what_stands_in_the_place_of_the_report_is_an_error(fake, run, tmp_path, body, text):
+    run(script(tmp_path, f"rm $DFSMR_OUTPUT; {body}; echo '{{\"transition\": \"later\"}}'"))
+    report = fake.report(fake.hand_out())
+    assert (report.transition, report.error_kind) == ("error", "output")
+    assert "DFSMR_OUTPUT" in report.error and text in report.error
+
+
+def test_a_folder_is_deleted_whatever_a_command_has_made_of_it(fake, run, tmp_path):
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "file").touch()
+    run(script(tmp_path, f"""
+echo $DFSMR_DIR > {tmp_path}/dir
+cd $DFSMR_DIR
+ln -s {tmp_path}/kept home/link
+python3 -c 'import os
+for i in range(60):  # more than a path can have
+    os.mkdir("d" * 200); os.chdir("d" * 200)
+open("f", "w")'
+mkdir -p tmp/a/b/c; touch tmp/a/b/c/f; chmod 0 tmp/a/b; chmod 0 tmp/a; chmod 500 .
+"""))
+    assert fake.report(fake.hand_out(), 15).transition == "ok"
+    folder = pathlib.Path((tmp_path / "dir").read_text().strip())
+    eventually(lambda: not folder.exists())
+    assert (tmp_path / "kept" / "file").exists()
+    (tmp_path / "run.sh").write_text(f"#!/bin/sh\nrm -r $DFSMR_DIR; ln -s {tmp_path}/kept $DFSMR_DIR\n"
+                                     f"echo $DFSMR_DIR > {tmp_path}/dir\n")
+    assert fake.report(fake.hand_out(), 15).transition == "ok"
+    folder = pathlib.Path((tmp_path / "dir").read_text().strip())
+    eventually(lambda: not folder.is_symlink())
+    assert (tmp_path / "kept" / "file").exists()
 
 
 def test_progress_and_checkpoints_are_sent_and_what_is_hidden_is_not(fake, run, tmp_path):
@@ -480,6 +531,17 @@ def test_kill_9_of_the_agent_leaves_nothing(fake, run, tmp_path):
     pids = those_away(tmp_path, 4)
     os.kill(one.pid, signal.SIGKILL)
     eventually(lambda: not any(lives(pid) for pid in pids), within=1)
+
+
+def test_kill_9_of_the_agent_leaves_no_folder(fake, run, tmp_path):
+    one = run(script(tmp_path, f"mkdir $DFSMR_DIR/a; touch $DFSMR_DIR/a/b; "
+                               f"echo $DFSMR_DIR > {tmp_path}/dir; exec sleep 1000"))
+    fake.hand_out()
+    folder = pathlib.Path(eventually(lambda: (tmp_path / "dir").exists()
+                                     and (tmp_path / "dir").read_text().strip()))
+    assert (folder / "a" / "b").exists()
+    os.kill(one.pid, signal.SIGKILL)
+    eventually(lambda: not folder.exists())
 
 
 def test_kill_9_of_agent_and_keeper_leaves_nothing(fake, run, tmp_path):
@@ -766,9 +828,20 @@ def test_check_and_refusals(tmp_path):
     assert status == 1 and "w.yaml:1:15: workers.a.rnu: unknown key 'rnu'" in text
     assert check("workers: {a: {run: 'true', requires: gpu}}\n")[0] == 2
     assert check("workers: {a: {run: 'true', requires: gpu}}\n", "--capability", "gpu")[0] == 0
+    status, text = check("workers: {a: {run: 'true', requires: cgroup}}\n")
+    assert status == 2 and "Delegate=yes" in text and "--capability" not in text
     assert check("workers: {a: 'true'}\n", "--jobs", "0x")[0] == 2
     assert check("workers: {a: 'true'}\n", "--action", "b")[0] == 2
     assert check("workers: {a: 'true'}\n", "--wrap", "no-such-program")[0] == 2
+    for flags in (["--jobs", "0"], ["--jobs", "-1"], ["--jobs", "1001"], ["--queue", "a b"],
+                  ["--queue", ""], ["--action", "a b"], ["--action", "a*"], ["--name", ""],
+                  ["--name", "a b"]):
+        status, text = check("workers: {'a': 'true'}\n", *flags)
+        assert status == 2 and flags[0][2:] in text, (flags, text)
+    assert check("workers: {a.b: 'true'}\n", "--action", "a.*", "--queue", "fast")[0] == 0
+    # 0 is no number of slots without a file either
+    done = subprocess.run([str(DCLI), "agent", "--jobs", "0", "--check"], capture_output=True)
+    assert done.returncode == 2
 
 
 # jobs, wrap, logs -----------------------------------------------------------------------------
@@ -786,6 +859,25 @@ def test_of_a_worker_its_jobs_at_once(fake, run, tmp_path):
     ready(fake, second)
     (tmp_path / "fifo").write_text("x\n")
     fake.report(second)
+
+
+def test_what_a_worker_has_no_room_for_goes_back(fake, run, tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    workers = script(tmp_path, f"echo ready; read x < {tmp_path}/fifo")
+    run(workers.replace("./run.sh", "{run: ./run.sh, jobs: 1}"), "--jobs", "3")
+    first, second, third = fake.hand_out(), fake.hand_out(), fake.hand_out()
+    ready(fake, first)
+    for claim in (second, third):
+        back = fake.back(claim, 10)
+        assert not back.refused  # else its session would not be offered the node for a minute
+        assert "has its jobs (1) in hand" in back.reason
+    again = fake.hand_out()  # it comes again: it is kept for longer, and begins as soon as it can
+    (tmp_path / "fifo").write_text("x\n")
+    fake.report(first)
+    ready(fake, again)
+    (tmp_path / "fifo").write_text("x\n")
+    fake.report(again)
+    assert [one.claim for one in fake.begun] == [first, again]
 
 
 def test_wrap_middleware_and_pass_env(fake, run, tmp_path):
@@ -832,6 +924,9 @@ for line in sys.stdin:
         continue
     params = word["task"]["nodeParams"]
     if params.get("crash"): os._exit(7)
+    if params.get("odd"):
+        print(json.dumps({"type": "result", "id": "nine"}), flush=True)
+        print(json.dumps({"type": "progress", "id": word["id"], "progress": 7}), flush=True)
     if params.get("hold"):
         print("held", flush=True)
         continue
@@ -857,6 +952,33 @@ def test_one_process_serves_many_tasks(fake, run, tmp_path):
     one.process.terminate()
     assert one.wait() == 0
     assert not lives(pids[3])
+
+
+def test_the_log_of_a_served_task_has_its_begin_and_its_end(fake, run, tmp_path):
+    run(serving(tmp_path), "--jobs", "1")
+    for number in (1, 2):
+        claim = fake.hand_out()
+        pid = pid_of(fake.report(claim))
+        lines = eventually(lambda: (fake.lines(claim, agent.LogLine.AGENT)
+                                    if len(fake.lines(claim, agent.LogLine.AGENT)) == 2 else None))
+        assert lines[0] == f"begun by the process that serves it, pid {pid}, as its task {number}"
+        assert re.fullmatch(r"ended with the transition ok, \d+\.\ds", lines[1])
+        assert fake.logs[claim][0][2] == lines[0]
+    crash = fake.hand_out(node_params='{"crash": true}')
+    fake.report(crash)
+    eventually(lambda: fake.lines(crash, agent.LogLine.AGENT)[1:])
+    assert "exit status 7" in fake.lines(crash, agent.LogLine.AGENT)[1]
+
+
+def test_what_a_serving_process_says_that_is_odd_is_in_the_log(fake, run, tmp_path):
+    run(serving(tmp_path))
+    claim = fake.hand_out(node_params='{"odd": true}')
+    assert fake.report(claim).transition == "ok"
+    lines = eventually(lambda: (fake.lines(claim, agent.LogLine.AGENT)
+                                if len(fake.lines(claim, agent.LogLine.AGENT)) == 4 else None))
+    assert lines[1] == 'a result of no task in the hands of this process, id "nine"'
+    assert lines[2].startswith("a progress line of the process that serves it is not understood")
+    assert not any("DFSMR_PROGRESS" in line for line in lines)
 
 
 def test_a_serving_process_ends_when_idle(fake, run, tmp_path):

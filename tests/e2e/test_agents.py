@@ -209,6 +209,8 @@ def test_an_unbegun_claim_may_report(space, attach):
     agent = attach("h1")
     space.start("job", "i")
     assert agent.report(agent.task()).HasField("accepted")
+    ended = only([one for one in space.history("i") if kind(one) == "TRANSITIONED"][-1:])
+    assert ended.begin_time == ended.time  # the report begins and ends it
 
 
 @pytest.mark.parametrize("how", ["pause", "cancel"])
@@ -356,6 +358,30 @@ def test_what_is_not_taken_up_again_is_abandoned(space, attach, calls):
     other = attach("h2", "x")
     assert other.task().attempt == 2
     assert space.report(task).node == "end"  # the abandoned one may still win
+
+
+def test_a_half_closed_stream_gives_back_what_its_session_would_keep(space, attach, calls):
+    agent = attach("h1", keep_for=duration(60))
+    space.start("job", "i")
+    space.start("once", "o")
+    for task in (agent.task(), agent.task()):
+        agent.begin(task)
+    agent.messages.put(None)
+    assert agent.await_end() == "OK"
+    eventually(lambda: token_state(space, "i") == "READY")
+    assert space.story("i")[-1] == "RELINQUISHED"
+    assert token_state(space, "o") == "CLAIMED"
+    assert calls.state("h1") == "OFFLINE"
+
+
+def test_an_agent_that_breaks_off_with_work_in_hand_is_lost(space, attach, calls):
+    agent = attach("h1", keep_for=duration(60))
+    space.start("job", "i")
+    agent.begin(agent.task())
+    agent.send(leave=True)
+    eventually(lambda: calls.state("h1") == "DRAINING")
+    agent.cancel()
+    eventually(lambda: calls.state("h1") == "LOST")
 
 
 def test_another_session_of_the_name_abandons_at_once(space, attach, calls):
@@ -516,8 +542,34 @@ def test_evict(space, attach, calls):
     assert token_state(space, "o") == "CLAIMED"
     with refused("NOT_FOUND", "NO_SUCH_AGENT"):
         calls.get("h1")
+    assert [one.client for one in space.history("i") if kind(one) == "CLAIMED"] == ["h1"]
     assert attach("h1").await_end() == "FAILED_PRECONDITION"
     assert attach("h1", "s2").welcome()
+
+
+def test_a_session_is_any_printable_text(space, attach):
+    assert attach("h1", "a b/c:d").welcome().agent.session == "a b/c:d"
+    agent = attach("h2", "")
+    assert agent.await_end() == "INVALID_ARGUMENT"
+    check_refusal(Refusal(agent.error), "INVALID_ARGUMENT", "BAD_REQUEST", "register.session")
+
+
+def test_a_claim_shows_the_order_that_its_agent_has(space, attach):
+    agent = attach("h1")
+    space.start("job", "i")
+    agent.begin(agent.task())
+    assert not claim_of(space, "i").HasField("order_time")
+    space.cancel("i")
+    claim = claim_of(space, "i")
+    assert claim.order == v1.CancelRequest.CANCEL
+    assert claim.order_time == space.get("i").cancel_time
+
+
+def test_a_stop_report_names_its_stage(space, attach):
+    agent = attach("h1")
+    space.start("job", "i")
+    agent.stopped(agent.task(), 0)
+    assert agent.await_end() == "INVALID_ARGUMENT"
 
 
 def test_the_feed_tells_of_agents(space, attach):

@@ -151,7 +151,7 @@ def test_wait_after_fail_stops_though_others_could_go_on(space, run):
     assert state(space.get(id)) == "RUNNING"
     instance = space.ends(id, "ERROR")
     assert "broke" in instance.error
-    assert space.step_states(id) == {"a": "HELD", "b": "SKIPPED", "c": "NOT_RUN"}
+    assert space.step_states(id) == {"a": "HELD", "b": "RUNNING", "c": "NOT_RUN"}
     with refused("FAILED_PRECONDITION", "STALE_CLAIM"):
         space.report(b)
 

@@ -22,7 +22,7 @@ from support import BIN, DSRV, SOON, eventually, free_port, result
 PAGES = {page: (REPOSITORY / page).read_text() for page in [
     "README.md", "dcli/README.md", "dsrv/README.md", "dsrv/access/README.md",
     "dsrv/engine/README.md", "fsm/plan/README.md", "fsm/when/README.md", "machines/README.md",
-    "machines/schedules.md", "machines/limits.md", "machines/agents.md", "machines/cloudify.md", "proto/README.md",
+    "machines/schedules.md", "machines/limits.md", "machines/agents.md", "machines/packages.md", "machines/cloudify.md", "proto/README.md",
     "storage/README.md",
     "tests/README.md", "tests/bench/README.md"]}
 
@@ -534,9 +534,29 @@ def test_the_variables_are_those_that_commands_find(own, serving, tmp_path):
 
 
 def test_the_keys_of_workers_are_those_that_they_have():
-    source = (REPOSITORY / "dcli/agent/workers.cc").read_text()
+    source = (REPOSITORY / "fsm/package/worker.cc").read_text()
     [keys] = re.findall(r"kWorkerKeys = \{([^}]*)\}", source)
     listed = words_in(table("machines/agents.md", "key of a worker | default"))
+    assert sorted(listed) == sorted(re.findall(r'"(\w+)"', keys))
+
+
+def test_a_package_is_made_as_it_says(tmp_path):
+    [script] = texts("machines/packages.md", "Packages", "sh")
+    environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    (tmp_path / ".ssh").mkdir(mode=0o700)
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / ".ssh/id_ed25519"],
+                   check=True)
+    (tmp_path / "allowed_signers").write_text(
+        "ann " + (tmp_path / ".ssh/id_ed25519.pub").read_text())
+    subprocess.run(["bash", "-euc", script], cwd=tmp_path, env=environment, check=True)
+
+
+def test_the_keys_of_manifests_are_those_that_they_have():
+    source = (REPOSITORY / "fsm/package/manifest.cc").read_text()
+    [keys] = re.findall(r"kKeys = \{([^}]*)\}", source)
+    text = section("machines/packages.md", "The manifest")
+    listed = [key for row in re.findall(r"(?m)^\| (`.*?) \|", text)
+              for key in re.findall(r"`(\w+)`", row)]
     assert sorted(listed) == sorted(re.findall(r'"(\w+)"', keys))
 
 
@@ -628,7 +648,7 @@ def test_a_backup_is_made_and_restored_as_it_says(shell, new_server, tmp_path):
 
 def test_the_methods_are_those_of_the_services():
     protos = [(REPOSITORY / f"proto/dfsmr/v1/{name}.proto").read_text()
-              for name in ("runner", "schedule", "admin", "agent")]
+              for name in ("runner", "schedule", "admin", "agent", "package")]
     served = (REPOSITORY / "dsrv/calls/methods.h").read_text()
     methods = [name for name in re.findall(r"(?m)^  rpc (\w+)", "".join(protos))
                if re.search(rf"dfsmr\.v1\.\w+/{name}\"", served)]
@@ -698,6 +718,7 @@ RUN = {
         "test_limits_groups_and_conditions_do_what_it_says",
     ("machines/limits.md", "Conditions", "console"):
         "test_limits_groups_and_conditions_do_what_it_says",
+    ("machines/packages.md", "Packages", "sh"): "test_a_package_is_made_as_it_says",
     ("machines/agents.md", "A worker as a script", "python"):
         "test_one_process_does_many_tasks_as_it_says",
     ("machines/agents.md", "Operating agents", "ini"): "test_the_unit_of_agents_is_sound",

@@ -2,7 +2,7 @@
 import pytest
 
 from stubs import v1
-from support import (JOB, ONCE, PAIR, eventually, kind, now, only, outputs, refused, result, state,
+from support import (JOB, ONCE, PAIR, duration, eventually, kind, now, only, outputs, refused, result, state,
                      step_state, token_state)
 
 LINE = "plan: p\nflow:\n  sequence: [{step: a, action: x}, {step: b, action: x}]\n"
@@ -19,6 +19,34 @@ nodes:
   done: {final: true}
 """
 MODES = ("CANCEL", "FORCE", "KILL")
+
+
+def test_steps_that_never_began_are_not_run(space):
+    space.define("plan: p\nflow: [{step: never, action: x}, {step: unbegun, action: y},"
+                 " {step: begun, action: z}]\n")
+    id = space.plan("p")
+    only(space.ready(actions=["y"], begin_within=duration(60)))
+    only(space.ready(actions=["z"]))
+    assert space.step_states(id) == {"never": "READY", "unbegun": "CLAIMED", "begun": "RUNNING"}
+    assert space.cancel(id, "FORCE").leftovers == 0
+    assert space.step_states(id) == {"never": "NOT_RUN", "unbegun": "NOT_RUN", "begun": "RUNNING"}
+
+
+def test_a_child_that_was_resumed_alone_outlives_its_parents_end(space):
+    space.define("plan: leaf\nflow: [{step: l, action: x}]\n---\nplan: p\nflow:\n"
+                 "  sequence:\n    - {step: s, spawn: {plan: leaf, for_each: [1], as: n}}\n"
+                 "    - {step: z, action: z}\n")
+    id = space.plan("p")
+    child = eventually(lambda: only(space.instances(parent=id).instances)).id
+    space.cancel(child)
+    eventually(lambda: step_state(space.steps(id)["s"]) == "HELD")
+    space.skip(id)
+    space.resume(child)
+    space.report(only(space.ready(actions=["z"], wait=5)))
+    assert standing(space, id) == ("STOPPED", "WARNING")
+    space.report(only(space.ready(actions=["x"])))
+    assert standing(space, child) == ("STOPPED", "SUCCESS")
+    assert "CANCELLED" not in space.story(child)[space.story(child).index("RESUMED"):]
 
 
 def standing(space, id):

@@ -214,6 +214,19 @@ def test_what_a_section_has_stopped_is_resumed_with_all_of_its_tries(space, run)
     space.ends(id, "SUCCESS")
 
 
+def test_a_resumed_section_has_a_new_set_of_tries(space, run):
+    id = run(section("{step: a, action: x}", retry="{limit: 2}"))
+    space.report(only(space.ready(actions=["x"])), "error")
+    eventually(lambda: space.steps(id)["s"].tries == 1)
+    space.cancel(id)
+    space.resume(id)
+    assert space.steps(id)["s"].tries == 0
+    for _ in range(2):
+        space.report(only(space.ready(actions=["x"], wait=5)), "error")
+    eventually(lambda: step_state(space.steps(id)["s.a"]) == "HELD")
+    assert space.steps(id)["s"].tries == 2
+
+
 def test_what_fails_in_a_compensation_is_held(space, run):
     id = run(RESCUED)
     space.do("s.a")

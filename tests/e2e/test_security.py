@@ -13,7 +13,8 @@ import grpc
 import pytest
 
 from certificates import Authority
-from stubs import admin, admin_grpc, agent, original, original_grpc, schedule, v1, v1_grpc
+from stubs import (admin, admin_grpc, agent, original, original_grpc, package, schedule, v1,
+                   v1_grpc)
 from support import (CALL, DSRV, JOB, SOON, Cli, Server, Space, WorkStream, eventually, free_port,
                      health, only, open_channel, refused, timestamp)
 
@@ -29,7 +30,7 @@ nodes:
 
 
 class Bearer(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor,
-             grpc.StreamStreamClientInterceptor):
+             grpc.StreamUnaryClientInterceptor, grpc.StreamStreamClientInterceptor):
     """Sends a token with every call."""
 
     def __init__(self, secret):
@@ -39,7 +40,8 @@ class Bearer(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor
         details = details._replace(metadata=(*(details.metadata or ()), *self.metadata))
         return proceed(details, request)
 
-    intercept_unary_unary = intercept_unary_stream = intercept_stream_stream = _call
+    intercept_unary_unary = intercept_unary_stream = _call
+    intercept_stream_unary = intercept_stream_stream = _call
 
 
 def with_token(channel, secret):
@@ -133,6 +135,12 @@ ALLOWED = {
     "dfsmr.v1.AgentService": {
         "Attach": WORK, "AppendLogs": WORK, "ReadLogs": LOOK, "ListAgents": LOOK,
         "GetAgent": LOOK, "DrainAgent": CHANGE, "EvictAgent": CHANGE, "ListOperations": LOOK},
+    "dfsmr.v1.PackageService": {
+        "PutPackage": CHANGE, "FetchPackage": ANY, "ListPackages": LOOK, "GetPackage": ANY,
+        "ActivatePackage": CHANGE, "DeactivatePackage": CHANGE, "RemovePackage": CHANGE},
+    "dfsmr.v1.NamespaceService": {
+        "CreateNamespace": {"admin"}, "ListNamespaces": LOOK, "GetNamespace": LOOK,
+        "UpdateNamespace": {"admin"}, "FreezeNamespace": CHANGE, "DeleteNamespace": {"admin"}},
     "DistributedFSMRunner": {
         "Define": CHANGE, "Start": WORK, "Ready": WORK, "Changes": LOOK, "Machines": LOOK,
         "Instances": LOOK, "Transition": CHANGE, "Relinquish": CHANGE},
@@ -140,7 +148,7 @@ ALLOWED = {
 # Those of gRPC itself, which answer everybody.
 OPEN = {"grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"}
 FILES = [v1.DESCRIPTOR, admin.DESCRIPTOR, schedule.DESCRIPTOR, agent.DESCRIPTOR,
-         original.DESCRIPTOR]
+         package.DESCRIPTOR, original.DESCRIPTOR]
 
 
 def registered_services(channel):
@@ -156,7 +164,7 @@ def methods():
     for file in FILES:
         for service in file.services_by_name.values():
             for method in service.methods:
-                growing = file in (schedule.DESCRIPTOR, agent.DESCRIPTOR)
+                growing = file in (schedule.DESCRIPTOR, agent.DESCRIPTOR, package.DESCRIPTOR)
                 if not growing or method.name in ALLOWED[service.full_name]:
                     yield method
 
@@ -172,6 +180,8 @@ def request_of(method):
     if method.name == "Attach":
         request.register.name, request.register.session = "h", "s"
         request.work.open.max_tasks = 1
+    if method.name == "PutPackage":
+        request.header.digest, request.header.size = "sha256:" + "0" * 64, 1
     return request
 
 
@@ -179,9 +189,11 @@ def outcome(channel, method, request):
     """DENIED, UNKNOWN, or what else: then it was let in."""
     service = method.containing_service.full_name
     many_in = method.name in ("Work", "Attach", "AppendLogs")
-    many_out = many_in or method.name in ("Changes", "ReadLogs")
+    many_out = many_in or method.name in ("Changes", "ReadLogs", "FetchPackage")
+    many_in = many_in or method.name == "PutPackage"
     make = {(False, False): channel.unary_unary, (False, True): channel.unary_stream,
-            (True, True): channel.stream_stream}[many_in, many_out]
+            (True, False): channel.stream_unary, (True, True): channel.stream_stream}[
+                many_in, many_out]
     call = make(f"/{service}/{method.name}", request_serializer=lambda one: one.SerializeToString(),
                 response_deserializer=method.output_type._concrete_class.FromString)
     # The feed of the original says nothing before something happens, and never ends.
@@ -218,8 +230,10 @@ def test_every_method_with_every_role(guarded, root):
         name = f"{method.containing_service.full_name}/{method.name}"
         # A method that is not in the table above fails here: say who may call it.
         allowed = ALLOWED[method.containing_service.full_name][method.name]
-        anywhere = method.name in ("GetCaller", "ListTokens", "RevokeToken", "GetClock")
-        nowhere = method.name == "AdvanceClock"  # takes an admin of all namespaces
+        anywhere = method.name in ("GetCaller", "ListTokens", "RevokeToken", "GetClock",
+                                    "ListNamespaces")
+        # These take an admin of all namespaces.
+        nowhere = method.name in ("AdvanceClock", "CreateNamespace", "DeleteNamespace")
         expected = [(who, holder, "unknown") for who, holder in strangers.items()]
         expected += [(who, holder, "in" if who in allowed and not nowhere else "denied")
                      for who, holder in roles.items()]

@@ -21,8 +21,10 @@
 #include "storage/rocks/rocks_store.h"
 #include "tests/sim/agents.h"
 #include "tests/sim/limits.h"
+#include "tests/sim/packages.h"
 #include "tests/sim/schedules.h"
 #include "tests/sim/sim.h"
+#include "tests/sim/spaces.h"
 #include "tests/sim/triggers.h"
 #include "tests/storage/rocks/temporary_folder.h"
 
@@ -86,6 +88,8 @@ Outcome RunSeed(uint64_t seed, Store* below, bool trace, FaultCounts* hits) {
     if (outcome.problem.empty() && !below) outcome.problem = ScheduleSim(seed, trace).Run();
     if (outcome.problem.empty() && !below) outcome.problem = TriggerSim(seed, trace).Run();
     if (outcome.problem.empty() && !below) outcome.problem = AgentSim(seed, trace).Run();
+    if (outcome.problem.empty() && !below) outcome.problem = SpaceSim(seed, trace).Run();
+    if (outcome.problem.empty() && !below) outcome.problem = PackageSim(seed, trace).Run();
   } catch (const std::exception& error) {
     outcome.problem = error.what();
   }

@@ -66,6 +66,34 @@ TEST_CASE("whole lines are read from the file, each once") {
   DeleteFolder(folder);
 }
 
+TEST_CASE("a line of progress has a largest size, and what is longer is told of once") {
+  const std::string folder = FolderForTests();
+  ProgressFile file(folder + "/progress");
+  std::ofstream out(folder + "/progress", std::ios::app);
+  const std::string longest = R"({"checkpoint": {"s": ")" + std::string(65'000, 'x') + "\"}}";
+  out << longest << '\n' << std::flush;
+  CHECK(file.Read()->checkpoint->size() > 65'000);
+  out << std::string(1'000'000, 'x') << std::flush;
+  auto said = file.Read();
+  REQUIRE(said.has_value());
+  CHECK(said->wrong ==
+        "a line of DFSMR_PROGRESS is longer than 128 KiB: such lines are passed over");
+  out << std::string(1'000'000, '\n') << std::string(1'000'000, 'x') << "\n{\"progress\": 0.2}\n"
+      << std::flush;
+  said = file.Read();
+  REQUIRE(said.has_value());
+  CHECK(said->progress == 0.2);
+  CHECK(said->wrong == "");
+  constexpr off_t kHuge = off_t{1} << 42;  // a hole: nobody could read it in time
+  REQUIRE(truncate((folder + "/progress").c_str(), kHuge) == 0);
+  CHECK_FALSE(file.Read().has_value());
+  out << "\n{\"progress\": 0.3}\n" << std::flush;
+  said = file.Read();
+  REQUIRE(said.has_value());
+  CHECK(said->progress == 0.3);
+  DeleteFolder(folder);
+}
+
 TEST_CASE("a report comes from its file, the last line, exit or the status") {
   const std::map<int, std::string> exits = {{3, "missing"}};
   const auto verdict = [&](int status, std::string_view out, std::string_view report) {

@@ -65,6 +65,7 @@ TEST_CASE("a launch is the same after it was sent") {
   Launch launch = Shell("true");
   launch.environment.emplace_back(300'000, 'x');
   launch.cgroup = "/a";
+  launch.folder = "/b";
   CHECK(Decoded(Encoded(launch)) == launch);
   CHECK_FALSE(Decoded(Encoded(launch) + "x").has_value());
   CHECK_FALSE(Decoded("abc").has_value());

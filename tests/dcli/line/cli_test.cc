@@ -26,6 +26,15 @@ constexpr const char* kTwo =
 
 }  // namespace
 
+TEST_CASE("a number that counts is not negative") {
+  for (const char* flag : {"--visit", "--attempt", "--tail"}) {
+    CAPTURE(flag);
+    const Outcome outcome = Dcli({"--server", "localhost:1", "logs", "i", flag, "-1"});
+    CHECK(outcome.status == 2);
+    CHECK(outcome.err.find(flag) != std::string::npos);
+  }
+}
+
 TEST_CASE("every command has help with an example") {
   for (const std::string& command : kCommands) {
     CAPTURE(command);

@@ -28,9 +28,10 @@ TEST_CASE("every method of every service is in the table, once, and nothing else
   methods.merge(MethodsOf(v1::AccessToken::descriptor()->file()));
   methods.merge(MethodsOf(::TaskMessage::descriptor()->file()));
   REQUIRE(methods.size() > 25);
-  // Those of ScheduleService and AgentService join one by one, as they are built.
+  // Those of ScheduleService, AgentService and package.proto join one by one, as they are built.
   auto schedules = MethodsOf(v1::GetClockRequest::descriptor()->file());
   schedules.merge(MethodsOf(v1::ReadLogsRequest::descriptor()->file()));
+  schedules.merge(MethodsOf(v1::Namespace::descriptor()->file()));
   std::set<std::string> listed;
   ForEachMethod([&](const auto& row) {
     const Method& method = row.method;
@@ -98,6 +99,10 @@ TEST_CASE("a request enters its own namespace first, and then those of its items
   CHECK(entered(original::kStart, ::TaskMessage()) == Names{"default"});
   CHECK(entered(schedules::kGetClock, v1::GetClockRequest()).empty());
   CHECK(entered(schedules::kAdvanceClock, v1::AdvanceClockRequest()) == Names{"*"});
+  v1::UpdateNamespaceRequest update;
+  update.set_name("acme");
+  CHECK(entered(namespaces::kUpdateNamespace, update) == Names{"acme"});
+  CHECK(entered(namespaces::kDeleteNamespace, v1::DeleteNamespaceRequest()) == Names{"*"});
 }
 
 TEST_CASE("a message starts at most a thousand instances with all its reports") {

@@ -230,13 +230,28 @@ TEST_CASE("a cancel waits no longer for work at most once that ended without say
   Solo solo;
   REQUIRE(solo.Report(solo.Claim()) == "");
   const std::string claim = solo.Claim();
-  CHECK(solo.End(claim));  // it is not cancelled: it stays claimed
   solo.Cancel();
   CHECK(solo.Where() == "RUNNING b claimed");
   CHECK(solo.End(claim));
   CHECK(solo.Where() == "STOPPED dfsmr.cancelled done");
   CHECK(solo.Continue() == "");
   CHECK(solo.Where() == "PAUSED b held");
+}
+
+TEST_CASE("what is resumed before its worker has ended is held when that ends") {
+  Solo solo;
+  REQUIRE(solo.Report(solo.Claim()) == "");
+  const std::string claim = solo.Claim();
+  solo.Cancel(CancelMode::kForce);
+  CHECK(solo.Continue() == "");
+  CHECK(solo.Where() == "RUNNING b claimed");
+  CHECK(solo.End(claim));
+  CHECK(solo.kinds() == Kinds{kPaused});
+  CHECK(solo.Where() == "PAUSED b held");
+  CHECK_FALSE(solo.End(claim));
+  CHECK(solo.instance.error.find("at most once") != std::string::npos);
+  CHECK(solo.Resume("b") == "");
+  CHECK(solo.Where() == "RUNNING b ready");
 }
 
 TEST_CASE("of what ended without saying how the resume hands out what it names") {
@@ -483,6 +498,25 @@ flow: [{step: a, action: y}, {step: b, action: x}, {step: c, action: x, after: [
   play.Ok("c");
   play.Ok("a");
   CHECK(play.Ended() == "STOPPED SUCCESS /end");  // e stays done
+}
+
+TEST_CASE("a step that is resumed before its worker has ended is held when that ends") {
+  Play play(R"(
+action: y
+timeout: 0.0
+---
+plan: p
+flow: {sequence: [{step: a, action: y}, {step: b, action: x}]}
+)");
+  const std::string claim = play.Claim("a");
+  REQUIRE(play.Do([&](Scene& scene) { return rules::Cancel(scene, CancelMode::kForce); }));
+  CHECK(Continue(play) == "");
+  CHECK(play.Where() == "a claimed");
+  CHECK(play.Do([&](Scene& scene) { return rules::EndClaim(scene, ClaimRef(claim), false); }));
+  CHECK(play.Where() == "a/error held");
+  CHECK(play.Ended() == "PAUSED PENDING ");
+  REQUIRE(play.Resume("a"));
+  CHECK(play.Where() == "a ready");
 }
 
 TEST_CASE("a step at most once that ended without saying how is held, whatever its rescue") {

@@ -19,6 +19,7 @@ TEST_CASE("every machine in the examples folder can be defined") {
     const auto extension = entry.path().extension();
     if (extension != ".yaml" && extension != ".yml") continue;
     if (entry.path().stem() == "workers") continue;  // of agents: it holds no document
+    if (entry.path().string().find("/etl/") != std::string::npos) continue;  // a package
     CAPTURE(entry.path().string());
     std::ifstream file(entry.path());
     std::stringstream text;

@@ -1,13 +1,27 @@
-#include "dcli/agent/workers.h"
+#include "fsm/package/worker.h"
 
 #include <doctest/doctest.h>
 
-namespace dfsmr::cli {
+#include "fsm/base/names.h"
+
+namespace dfsmr {
 namespace {
+
+// A place that has these programs only.
+Result<std::string> Find(const std::string& word) {
+  const Error none{Code::kInvalidArgument, Reason::kNone, "there is no program " + Quoted(word)};
+  if (word.find('/') != word.npos) {
+    return word.find("no-such") == word.npos ? Result<std::string>("/usr/bin/" + word) : none;
+  }
+  for (const char* known : {"sh", "cat", "env"}) {
+    if (word == known) return "/usr/bin/" + word;
+  }
+  return none;
+}
 
 std::string Wrong(const std::string& text) {
   std::vector<Diagnostic> found;
-  ParseWorkers(text, "w.yaml", "/usr/bin", &found);
+  ParseWorkersFile(text, "w.yaml", Find, &found);
   std::string lines;
   for (const Diagnostic& one : found) lines += Format(one) + "\n";
   return lines;
@@ -15,12 +29,20 @@ std::string Wrong(const std::string& text) {
 
 WorkersFile Read(const std::string& text) {
   std::vector<Diagnostic> found;
-  WorkersFile file = ParseWorkers(text, "w.yaml", "/usr/bin", &found);
+  WorkersFile file = ParseWorkersFile(text, "w.yaml", Find, &found);
   for (const Diagnostic& one : found) FAIL_CHECK(Format(one));
   return file;
 }
 
 }  // namespace
+
+TEST_CASE("an empty file of workers is told what it needs") {
+  for (const char* empty : {"", "\n", "# workers\n"}) {
+    CAPTURE(empty);
+    CHECK(Wrong(empty) ==
+          "w.yaml:1:1: workers: the file is empty; it needs workers: {NAME: {run: COMMAND}}\n");
+  }
+}
 
 TEST_CASE("a worker is a command, or all that is said of it") {
   const WorkersFile file = Read(R"(
@@ -62,7 +84,7 @@ middleware: {audit: [env, A=1]}
   CHECK(load.kill_after == Duration::zero());
   CHECK(load.finish);
   CHECK(load.exits == std::map<int, std::string>{{3, "missing"}, {255, "worse"}});
-  CHECK(load.limits == Limits{512U << 20, 1.5, 256});
+  CHECK(load.limits == ProcessLimits{512U << 20, 1.5, 256});
   CHECK(load.dry_run);
   CHECK(file.workers[2].run[2] == "cat x; cat y");
   CHECK(file.workers[3].run[2] == "cd /");
@@ -79,7 +101,7 @@ TEST_CASE("what is wrong is said with its place and what would be right") {
        "w.yaml:2:17: workers.a.tiemout: unknown key 'tiemout' (did you mean 'timeout'?)"},
       {"workers:\n  a: {serves: b}\n", "w.yaml:2:3: workers.a: a worker needs run: COMMAND"},
       {"workers:\n  a: ./no-such\n", "w.yaml:2:6: workers.a: there is no program './no-such'"},
-      {"workers:\n  a: [no-such-program]\n", "'no-such-program' on PATH"},
+      {"workers:\n  a: [no-such-program]\n", "there is no program 'no-such-program'"},
       {"workers: {}\n", "there is no worker"},
       {"middleware: {}\n", "there is no workers"},
       {"workers: {a: {run: cat, exit: {0: x}}}\n", "from 1 to 255"},
@@ -123,4 +145,27 @@ TEST_CASE("the most specific pattern serves an action") {
   CHECK(Serving(workers, "x") == nullptr);
 }
 
-}  // namespace dfsmr::cli
+TEST_CASE("secrets stand in variables, as files, and as names and patterns") {
+  const WorkersFile file = Read(R"(
+workers:
+  load:
+    run: cat
+    env: {LEVEL: info, DB: {secret: db}, KEY: {secret: tls, version: 3, file: true}}
+    secrets: ["customer-*", other]
+)");
+  const Worker& load = file.workers.at(0);
+  CHECK(load.secret_env ==
+        std::vector<SecretVariable>{{"DB", "db", 0, false}, {"KEY", "tls", 3, true}});
+  CHECK(SecretsOf(load) == std::vector<std::string>{"customer-*", "db", "other", "tls"});
+  CHECK(MayRead(load, "customer-7"));
+  CHECK(MayRead(load, "tls"));
+  CHECK(MayRead(load, "other"));
+  CHECK_FALSE(MayRead(load, "others"));
+  CHECK_FALSE(MayRead(load, "customer"));
+  CHECK(Wrong("workers: {a: {run: cat, secrets: ['a*b']}}\n").find("one *, at its end") !=
+        std::string::npos);
+  CHECK(Wrong("workers: {a: {run: cat, env: {X: {secret: a, version: 0}}}}\n").find("version") !=
+        std::string::npos);
+}
+
+}  // namespace dfsmr

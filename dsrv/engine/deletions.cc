@@ -1,0 +1,227 @@
+#include "dsrv/engine/deletions.h"
+
+#include <algorithm>
+
+#include "fsm/base/names.h"
+#include "storage/rows/credential.h"
+#include "storage/rows/instance.h"
+#include "storage/rows/occurrence.h"
+
+namespace dfsmr {
+namespace {
+
+using rows::SpaceState;
+
+constexpr size_t kCancelledPerPass = 100;
+constexpr size_t kScannedPerPass = 1'000;
+constexpr size_t kDroppedPerPass = 100;
+constexpr size_t kOccurrencesPerPass = 200;
+constexpr Duration kLookAgain = std::chrono::milliseconds(50);
+constexpr Duration kSweepAgain = std::chrono::seconds(1);
+
+}  // namespace
+
+Result<SpaceView> Deletions::Preview(const std::string& ns) const {
+  if (ns == "default") {
+    return Error{Code::kInvalidArgument, Reason::kBadRequest,
+                 "namespace \"default\" is always there, and cannot be deleted"};
+  }
+  if (b_.spaces.StateOf(ns) != SpaceState::kNone) return b_.spaces.Get(ns);
+  SpaceView gone{.ns = ns, .row = {}, .effective = {}, .usage = {}};
+  gone.row.state = SpaceState::kDeleted;
+  return gone;
+}
+
+Result<SpaceView> Deletions::Begin(const std::string& ns, Duration drain,
+                                   const std::string& client) {
+  auto view = Preview(ns);
+  if (!view || view->row.state == SpaceState::kDeleted) return view;
+  if (!going_.contains(ns)) {
+    /*mutant deletion-not-durable*/ b_.spaces.SetState(
+        ns, SpaceState::kDraining, After(b_.turn.clock(), drain), client); /*end*/
+    going_[ns].client = client;
+    b_.agenda.SetFrozen(ns, true);
+    b_.groups.CancelToCome(ns);
+    look_again_ = b_.turn.real();
+  }
+  return b_.spaces.Get(ns);
+}
+
+void Deletions::Recover() {
+  for (const std::string& ns : b_.spaces.Going()) {
+    /*mutant deletion-not-carried-on*/ going_[ns]; /*end*/
+    b_.agenda.SetFrozen(ns, true);
+  }
+}
+
+Timestamp Deletions::Due() const {
+  Timestamp due = kNever;
+  for (const auto& [ns, going] : going_) {
+    if (going.forced || b_.spaces.StateOf(ns) != SpaceState::kDraining) continue;
+    due = std::min(due, b_.spaces.DrainUntil(ns));
+  }
+  return due;
+}
+
+void Deletions::Work() {
+  if (going_.empty()) return;
+  look_again_ = After(b_.turn.real(), kLookAgain);
+  for (auto it = going_.begin(); it != going_.end();) {
+    if (WorkOn(it->first, it->second)) {
+      ++it;
+    } else {
+      it = going_.erase(it);
+    }
+  }
+}
+
+bool Deletions::WorkOn(const std::string& ns, Going& going) {
+  if (b_.spaces.StateOf(ns) == SpaceState::kDraining) {
+    Drain(ns, going);
+    return true;
+  }
+  return Drop(ns, going);
+}
+
+// Draining ----------------------------------------------------------------------------------------
+
+void Deletions::Drain(const std::string& ns, Going& going) {
+  if (!going.forced && b_.turn.clock() >= b_.spaces.DrainUntil(ns)) {
+    going = {.client = going.client, .forced = true};
+  }
+  if (!going.sweeping) {
+    // What a sweep has not seen was started by what it cancelled, or waits for a worker.
+    if (b_.spaces.LiveIn(ns) > 0 && b_.turn.real() < going.next_sweep) return;
+    going.sweeping = true;
+    going.found = false;
+  }
+  if (Sweep(ns, going)) return b_.turn.WantMore();
+  going.sweeping = false;
+  going.next_sweep = After(b_.turn.real(), going.forced ? kLookAgain : kSweepAgain);
+  if (going.found || b_.spaces.LiveIn(ns) > 0 || HasUnwritten(ns)) return;
+  b_.spaces.SetState(ns, SpaceState::kDropping, {}, going.client);
+  b_.turn.WantMore();
+}
+
+bool Deletions::Sweep(const std::string& ns, Going& going) {
+  std::vector<std::string> ids;
+  size_t scanned = 0;
+  bool more = false;
+  auto outcome = rows::ScanInstances(
+      b_.turn.reader(), /*stopped=*/false, {ns, going.swept}, b_.catalog.resolve(),
+      [&](const Instance& instance) {
+        if (ids.size() == kCancelledPerPass || ++scanned == kScannedPerPass) {
+          more = true;
+          return false;
+        }
+        going.found = true;
+        going.swept = instance.id;
+        if (going.forced || !instance.Cancelling()) ids.push_back(instance.id);
+        return true;
+      },
+      {.tokens = false});
+  if (!b_.turn.Trust(outcome)) return false;
+  const CancelMode mode = going.forced ? CancelMode::kForce : CancelMode::kCancel;
+  for (const std::string& id : ids) {
+    auto touched = b_.changer.Touch(ns, id);
+    if (!touched || (*touched)->instance.Stopped()) continue;
+    (void)b_.changer.Apply(**touched, [&](Scene& scene) { return rules::Cancel(scene, mode); });
+  }
+  if (!more) going.swept.clear();
+  return more;
+}
+
+// What this turn has started or stopped is not among the rows yet.
+bool Deletions::HasUnwritten(const std::string& ns) const {
+  return std::ranges::any_of(b_.residents.dirty(),
+                             [&](const Resident* resident) { return resident->instance.ns == ns; });
+}
+
+// Dropping ----------------------------------------------------------------------------------------
+
+bool Deletions::Drop(const std::string& ns, Going& going) {
+  if (!std::exchange(going.tokens, true)) {
+    DropTokens(ns);
+    b_.agents.Forget(ns);
+  }
+  b_.turn.WantMore();
+  if (HasUnwritten(ns)) return true;
+  if (DropDocuments(ns) || DropStopped(ns)) return true;
+  DropRest(ns, going.client);
+  return false;
+}
+
+void Deletions::DropTokens(const std::string& ns) {
+  auto all = rows::ScanCredentials(b_.turn.reader());
+  if (!b_.turn.Trust(all)) return;
+  for (const rows::CredentialRow& row : *all) {
+    if (row.ns == ns) rows::DropCredential(b_.turn.writer(), row.id);
+  }
+  if (!b_.options.tokens_gone) return;
+  b_.turn.AfterCommit([gone = b_.options.tokens_gone, ns] { gone(ns); });
+}
+
+// One document, or some of its occurrences. False: there is none.
+bool Deletions::DropDocuments(const std::string& ns) {
+  for (DocumentKind kind : kDocumentKinds) {
+    std::string name;
+    bool stands = false;
+    auto scanned = rows::ScanDocuments(b_.turn.reader(), ns, kind, "",
+                                       [&](std::string_view one, const rows::DocumentHead& head) {
+                                         name = one;
+                                         stands = !head.deleted;
+                                         return false;
+                                       });
+    if (!b_.turn.Trust(scanned)) return false;
+    if (name.empty()) continue;
+    const rows::DocumentName document{ns, kind, name};
+    if (stands) (void)b_.documents.Drop(document);
+    std::vector<Occurrence> some;
+    scanned = rows::ScanOccurrences(b_.turn.reader(), document, UINT64_MAX, [&](Occurrence one) {
+      some.push_back(std::move(one));
+      return some.size() < kOccurrencesPerPass;
+    });
+    if (!b_.turn.Trust(scanned)) return false;
+    for (const Occurrence& one : some) {
+      rows::DropOccurrence(b_.turn.writer(), document, one);
+    }
+    if (some.size() < kOccurrencesPerPass) rows::DropDocumentHead(b_.turn.writer(), document);
+    return true;
+  }
+  return false;
+}
+
+// Some of them. False: there are none.
+bool Deletions::DropStopped(const std::string& ns) {
+  std::vector<std::string> ids;
+  auto scanned =
+      rows::ScanInstances(b_.turn.reader(), /*stopped=*/true, {ns, ""}, b_.catalog.resolve(),
+                          [&](const Instance& instance) {
+                            ids.push_back(instance.id);
+                            return ids.size() < kDroppedPerPass;
+                          },
+                          {.tokens = false});
+  if (!b_.turn.Trust(scanned)) return false;
+  for (const std::string& id : ids) b_.retention.DropNow(ns, id);
+  return !ids.empty();
+}
+
+void Deletions::DropRest(const std::string& ns, const std::string& client) {
+  b_.groups.Forget(ns);
+  b_.limits.ForgetNamespace(ns);
+  b_.documents.Forget(ns);
+  b_.packages.Forget(ns);
+  b_.agenda.DropNamespace(ns);
+  b_.catalog.Forget(ns, [this](MachineState& machine) {
+    b_.upgrades.Forget(machine);
+    b_.throttle.Leave(machine);
+    b_.statistics.Forget(machine);
+  });
+  b_.turn.Trust(rows::DropNamespaceRows(b_.turn.reader(), b_.turn.writer(), ns));
+  b_.spaces.Forget(ns, client);
+  // A restart learns from the records since the last rows of counters: those are not the next
+  // one's.
+  b_.statistics.Save();
+}
+
+}  // namespace dfsmr

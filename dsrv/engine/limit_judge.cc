@@ -205,7 +205,8 @@ LimitVerdict LimitJudge::Judge(const LimitRequest& asker, const LimitAsks& asks)
   for (const LimitAsk* ask : lacking) {
     if (!HasPlace(asker, *ask)) full.push_back(*ask);
   }
-  auto gathering = GatheringFor(asker, full, turn_.clock());
+  // All that are there have asked before it, whatever the clock shows since a restart.
+  auto gathering = GatheringFor(asker, full, kNever);
   if (gathering.asks.empty()) return verdict;
   answer.displaces = !Gather(&gathering, kGathered, &verdict.victims);
   if (answer.displaces) verdict.victims.clear();  // they are gathered anew, as is noted in its row

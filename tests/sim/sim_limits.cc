@@ -109,7 +109,8 @@ void Sim::DefineLimit(Engine& engine, const std::string& name) {
   if (!parsed.ok()) return;
   std::vector<DefineProblem> problems;
   auto defined = DefineAtOnce(engine, "ns", {{}, std::move(parsed.documents)}, false, &problems);
-  Expect(defined.has_value(), "a limit was refused: " + text);
+  Expect(defined.has_value(),
+         "a limit was refused: " + (defined ? "" : defined.error().message) + "\n" + text);
 }
 
 // More may hold these keys than their numbers say from now on. Empty: all.

@@ -18,8 +18,8 @@ constexpr size_t kBlockedBytes = 3 << 20;  // of the versions in one answer
 
 // As a principal of an allowed_signers file has to be, where a name becomes one.
 Result<Ok> CheckKeyName(const std::string& name) {
-  auto sound = Required("the name of the key", name);
-  if (sound) sound = CheckWorker("the name of the key", name);
+  if (name.empty()) return Bad("the name of the key is missing");
+  auto sound = CheckWorker("the name of the key", name);
   if (!sound) return sound;
   const bool fingerprint = name.starts_with("SHA256:");
   if (!fingerprint && name.find_first_of(" \t\"#,*?!") == std::string::npos) return sound;
@@ -162,9 +162,7 @@ Result<RevokeKeyCommand> ParseRevokeTrustedKey(const v1::RevokeTrustedKeyRequest
   call.caller().On(request.key());
   auto ns = ToNamespace(request.namespace_());
   if (!ns) return ns.error();
-  if (auto named = Required("the name or fingerprint of the key", request.key()); !named) {
-    return named.error();
-  }
+  if (request.key().empty()) return Bad("the name or fingerprint of the key is missing");
   return RevokeKeyCommand{*std::move(ns), request.key(),
                           std::make_shared<RevokeKeyCommand::Found>()};
 }

@@ -94,6 +94,10 @@ def test_keys_are_trusted_listed_and_revoked_for_good(trust, keys):
         ("ann", True), ("bob", False)]
     with refused("NOT_FOUND", "NO_SUCH_KEY", "eve"):
         trust.revoke("eve")
+    assert trust.trust(keys["eve"], "eve@example.org").name == "eve@example.org"
+    for name in ("", "a b", "SHA256:x"):
+        with refused("INVALID_ARGUMENT", "BAD_REQUEST"):
+            trust.trust(keys["eve"], name)
     for line in ("", "ssh-ed25519 AAAA", keys["ann"].path.read_text()):
         with refused("INVALID_ARGUMENT", "BAD_REQUEST"):
             trust.stub.AddTrustedKey(package.AddTrustedKeyRequest(
@@ -298,8 +302,7 @@ def test_another_package_that_calls_a_blocked_one_waits(trust, space, keys):
 
 
 def test_it_is_blocked_still_after_a_crash(tmp_path, keys):
-    server = Server(tmp_path / "data").launch()
-    server.start()
+    server = Server(tmp_path / "data").start()
     trust = Trust(server.space("default"))
     data = archive()
     for name in ("ann", "bob"):

@@ -63,7 +63,6 @@ ELSEWHERE = {
     "DIGEST_MISMATCH": "test_packages.py",
     "BAD_SIGNATURE": "test_trust.py",
     "SIGNATURE_MISMATCH": "test_trust.py",
-    "UNSIGNED": "test_trust.py",
     "UNTRUSTED_KEY": "test_trust.py",
     "KEY_REVOKED": "test_trust.py",
     "NO_SUCH_KEY": "test_trust.py",

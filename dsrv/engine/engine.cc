@@ -475,7 +475,7 @@ std::shared_ptr<const InstanceWaits> Engine::WaitsOf(const std::string& ns, cons
       }
     }
   }
-  waits.leftovers = parts_->operations.LeftoversOf(ns, id);
+  if ((*resident)->instance.Stopped()) waits.leftovers = parts_->operations.LeftoversOf(ns, id);
   return std::make_shared<const InstanceWaits>(std::move(waits));
 }
 

@@ -43,6 +43,17 @@ MachineVersionPtr Registry::Find(std::string_view ns, std::string_view id, uint3
   return version == 0 ? versions->back() : (*versions)[version - 1];
 }
 
+bool Registry::LeftBehind(std::string_view ns, std::string_view id, uint32_t version) const {
+  const ReadLock lock(mutex_);
+  const Versions* versions = VersionsOf(ns, id);
+  if (!versions || version == 0) return false;  // 0: of what nobody has defined
+  for (size_t later = versions->size(); later > version; --later) {
+    const Machine& machine = (*versions)[later - 1]->machine;
+    if (machine.upgrade_strategy != UpgradeStrategy::kContinue) return true;
+  }
+  return false;
+}
+
 const Machine* Registry::Resolve(std::string_view ns, std::string_view id, uint32_t version) const {
   const ReadLock lock(mutex_);
   const Versions* versions = VersionsOf(ns, id);

@@ -33,7 +33,9 @@ class Registry {
   // The records of the feed up to it are not of the namespace that has this name now; 0: all are.
   uint64_t FeedFloor(std::string_view ns) const;
   void SetFeedFloor(const std::string& ns, uint64_t seq);
-  // The same. Valid as long as the registry: what was removed is kept.
+  // Whether a later version upgrades or aborts what runs on this one.
+  bool LeftBehind(std::string_view ns, std::string_view id, uint32_t version) const;
+  // As Find. Valid as long as the registry: what was removed is kept.
   const Machine* Resolve(std::string_view ns, std::string_view id, uint32_t version) const;
   rows::Resolve resolve() const;  // calls Resolve
 

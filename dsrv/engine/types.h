@@ -49,6 +49,8 @@ struct InstanceView {
   std::vector<uint32_t> tries_limits = {};  // of the tokens' work; 0: they have none
   std::map<std::string, std::string> outputs;
   bool waits_for_group = false;  // its group lets no member begin
+  bool left_behind = false;      // an upgrade or an abort has moved on from its version
+  size_t leftovers = 0;          // as InstanceWaits has it; of no account with `waits`
   std::shared_ptr<const InstanceWaits> waits;  // null: only what `instance` says of them is known
 };
 

@@ -287,6 +287,7 @@ void Desk::NoteRefusal(const Change& change, const Token& token, const Claim& cl
   if (!key || (!named && claim.session == 0)) return;
   WorkerTerms terms;
   if (named) terms.session = claim.operation->session;
+  if (named) terms.agent = claim.operation->agent;
   const auto who = WorkRefusals::Of(key->ns, terms, claim.session);
   refusals_.Note(who, {key->machine, key->version, key->node, token.handling->refusals.back().reason,
                        After(turn_.real(), WorkRefusals::kFor)});

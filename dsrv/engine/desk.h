@@ -39,8 +39,8 @@ class Desk : public Part {
   void Hold(SessionId session, bool held);
   // Tells the stream of a session orders about claims.
   void Order(SessionId session, SessionUpdate orders);
-  void Order(const std::pair<std::string, std::string>& ns_and_session, SessionUpdate orders) {
-    Order(sessions_.StreamOf(ns_and_session.first, ns_and_session.second), std::move(orders));
+  void Order(const SessionName& session, SessionUpdate orders) {
+    Order(sessions_.StreamOf(session), std::move(orders));
   }
   struct InHand {
     std::string instance;

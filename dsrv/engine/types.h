@@ -166,6 +166,14 @@ struct MachineView {
   std::vector<NodeStats> nodes;  // as machine->nodes
 };
 
+// The process of a worker. Agents may choose the same word.
+struct SessionName {
+  std::string ns;
+  std::string agent;    // empty: of a worker that is none
+  std::string session;  // not empty
+  friend auto operator<=>(const SessionName&, const SessionName&) = default;
+};
+
 // What a worker says of the claims that it wants.
 struct WorkerTerms {
   Duration begin_within{};   // not zero: they are made in two stages
@@ -174,6 +182,7 @@ struct WorkerTerms {
                            // stream has ended
   std::string agent = {};  // the session is of this agent
 
+  SessionName NameIn(const std::string& ns) const { return {ns, agent, session}; }
   // What is kept of a claim that is made at `now`; null: nothing.
   Boxed<Operation> NewOperation(Timestamp now) const;
 };

@@ -55,6 +55,7 @@ enum class Fault : uint8_t {
   kPortions,
   kStarts,
   kGroups,
+  kDryRun,  // from here on not drawn as the others are
   kCount
 };
 
@@ -105,6 +106,7 @@ inline constexpr std::array<std::string_view, static_cast<size_t>(Fault::kCount)
     "plans are entered in portions",
     "a worker's report starts instances",
     "an order to a group",
+    "a dry run beside the others",
 };
 
 using FaultCounts = std::array<uint64_t, static_cast<size_t>(Fault::kCount)>;

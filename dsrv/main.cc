@@ -21,6 +21,7 @@
 #include "dsrv/calls/call.h"
 #include "dsrv/calls/changes_stream.h"
 #include "dsrv/calls/feed.h"
+#include "dsrv/calls/own_names.h"
 #include "dsrv/calls/services.h"
 #include "dsrv/feed/changes.h"
 #include "dsrv/flags.h"
@@ -215,6 +216,9 @@ Result<std::unique_ptr<Engine>> OpenEngine(const Flags& flags, Store& store, Poo
        .virtual_clock = flags.virtual_clock.has_value(),
        .compile = CompileSource,
        .parse_document = [zones](std::string_view text) { return ParseDocument(text, zones); },
+       .own_machine = OwnMachine,
+       .own_document = OwnDocument,
+       .own_flow = OwnFlow,
        .parse_flow = ToFlow,
        .schema = CompileSchema,
        .offload = [&](EngineOptions::Job job) { Offload(pool, mailbox, std::move(job)); },

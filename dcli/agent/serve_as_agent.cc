@@ -15,6 +15,7 @@
 #include "dcli/system/signals.h"
 #include "dcli/text/text.h"
 #include "dcli/text/values.h"
+#include "fsm/base/fit.h"
 #include "fsm/base/names.h"
 
 namespace dfsmr::cli {

@@ -19,6 +19,7 @@ namespace dfsmr::cli {
 using Stub = v1::RunnerService::Stub;
 using ScheduleStub = v1::ScheduleService::Stub;
 using AgentStub = v1::AgentService::Stub;
+using PackageStub = v1::PackageService::Stub;
 using NamespaceStub = v1::NamespaceService::Stub;
 
 std::shared_ptr<grpc::Channel> Connect(const std::string& server, const Credentials& credentials);
@@ -60,6 +61,7 @@ struct Client::Connection {
         tokens(v1::TokenService::NewStub(channel)),
         schedules(v1::ScheduleService::NewStub(channel)),
         agents(v1::AgentService::NewStub(channel)),
+        packages(v1::PackageService::NewStub(channel)),
         namespaces(v1::NamespaceService::NewStub(channel)) {}
   template <typename... Arguments>
   Stub& Of(grpc::Status (Stub::*)(Arguments...)) const {
@@ -78,6 +80,10 @@ struct Client::Connection {
     return *agents;
   }
   template <typename... Arguments>
+  PackageStub& Of(grpc::Status (PackageStub::*)(Arguments...)) const {
+    return *packages;
+  }
+  template <typename... Arguments>
   NamespaceStub& Of(grpc::Status (NamespaceStub::*)(Arguments...)) const {
     return *namespaces;
   }
@@ -87,6 +93,7 @@ struct Client::Connection {
   std::unique_ptr<v1::TokenService::Stub> tokens;
   std::unique_ptr<ScheduleStub> schedules;
   std::unique_ptr<AgentStub> agents;
+  std::unique_ptr<PackageStub> packages;
   std::unique_ptr<NamespaceStub> namespaces;
 };
 

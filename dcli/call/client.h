@@ -89,6 +89,7 @@ Result<Ok> CheckCredentials(const Credentials& credentials, const std::string& s
 class NamespaceCalls;
 class ScheduleCalls;
 class AgentCalls;
+class PackageCalls;
 
 // Any thread. Connects at the first call. A call ends at its timeout; a call that was cancelled
 // fails with kCancelled.
@@ -132,6 +133,7 @@ class Client {
   ScheduleCalls schedules();
   NamespaceCalls namespaces();
   AgentCalls agents();  // agents.h
+  PackageCalls packages();  // packages.h
 
   // Hands each message of the stream to `visit` until that returns false or the stream ends. The
   // server says something at least every 5 s; after 20 s of silence it counts as lost.
@@ -145,6 +147,7 @@ class Client {
   friend class NamespaceCalls;
   friend class ScheduleCalls;
   friend class AgentCalls;
+  friend class PackageCalls;
   struct Connection;
   std::shared_ptr<Connection> Connected();
   void Lost(const std::shared_ptr<Connection>& connection, const Error& error);

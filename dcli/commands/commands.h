@@ -67,6 +67,7 @@ struct InstancesOptions {
   std::string result;
   std::string parent;
   std::string group;
+  std::string package;
   std::vector<std::string> labels;
   int limit = 100;  // 0: all
   bool dry_run = false;

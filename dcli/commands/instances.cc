@@ -18,6 +18,7 @@ Result<v1::ListInstancesRequest> RequestOf(const Context& context,
   request.set_node(options.node);
   request.set_parent(options.parent);
   request.set_group(options.group);
+  request.set_package(options.package);
   request.set_dry_run(options.dry_run);
   if (!options.state.empty()) {
     const auto state = ParseEnum(v1::Instance::State_descriptor(), options.state, "state");

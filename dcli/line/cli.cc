@@ -127,6 +127,7 @@ void CommandLine::AddReadingCommands() {
             "pending, success, warning, error, cancelled, aborted")
       .Flag("--parent", "INSTANCE", &instances->parent, "that a step of this one started")
       .Flag("--group", "GROUP", &instances->group, "members of this group")
+      .Flag("--package", "P[@V]", &instances->package, "pinned to this package, or version of it")
       .Flag("--label", "KEY=VALUE", &instances->labels, "with this label; may be repeated")
       .Flag("--dry-run", &instances->dry_run, "with dry runs")
       .Flag("--limit", "N", &instances->limit, "at most so many (default 100; 0: all)")

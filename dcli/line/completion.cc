@@ -297,7 +297,8 @@ void OfferWord(Word word, const Before& before, Answer* answer) {
       }
       return;
     case Word::kPackageAction:
-      for (const char* action : {"new", "check", "build", "diff", "sign", "verify"}) {
+      for (const char* action : {"new", "check", "build", "diff", "sign", "verify", "push", "activate",
+                                 "rollback", "deactivate", "list", "show", "cat", "pull", "remove"}) {
         answer->Offer(action);
       }
       return;

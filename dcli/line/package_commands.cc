@@ -5,19 +5,39 @@ namespace dfsmr::cli {
 
 void CommandLine::AddPackageCommand() {
   auto package = std::make_shared<PackageOptions>();
-  Command("package",
-          "new NAME | check FOLDER|FILE... | build FOLDER | diff A B | sign FILE | verify FILE",
-          "Make packages: documents with the programs that do their work, as one file", Package,
-          package)
+  Command(
+      "package",
+      "new NAME | check FOLDER|FILE... | build FOLDER | diff A B | sign FILE | verify FILE | "
+      "push FOLDER|FILE... | activate P@V | rollback P | deactivate P | list [P] | show P[@V] | "
+      "cat P[@V] PATH | pull P[@V] | remove P@V",
+      "Make packages: documents with the programs that do their work, as one file; and have "
+      "them on a server",
+      Package, package)
       .Argument("ACTION", Word::kPackageAction, &package->action)
       .Arguments("PLACE", Word::kFile, &package->places, false)
       .Flag("--plan", &package->plan, "new: with a plan in place of a machine")
-      .Flag("--out", "FILE", &package->out, "build: where to (default NAME-VERSION.dfsmr)")
+      .Flag("--out", "FILE", &package->out, "build, pull: where to (default NAME-VERSION.dfsmr)")
       .Flag("--version", "V", &package->version, "build: this version, in place of the manifest's")
       .Flag("--key", "FILE", &package->key, "sign: with this key (default ~/.ssh/id_ed25519)")
       .Flag("--allowed-signers", "FILE", &package->allowed_signers,
             "verify: whose signatures count, as for ssh-keygen -Y verify")
+      .Flag("--activate", &package->activate, "push: and activate it")
+      .Flag("--percent", "N", &package->percent,
+            "activate: as a candidate, for this share of the starts")
+      .Flag("--if-active", "V", &package->if_active,
+            "refuse unless this version is active (none: unless none is)")
+      .Flag("--adopt", &package->adopt, "activate: take over what was defined by hand")
+      .Flag("--force", &package->force, "retire what others still name")
+      .Flag("--note", "TEXT", &package->note, "for the history of activations")
+      .Flag("--dry-run", &package->dry_run, "say what would happen, change nothing")
+      .Flag("--files", &package->files, "show: its files")
+      .Flag("--history", &package->history, "show: what was active when")
+      .Flag("--unpack", "DIR", &package->unpack,
+            "pull: into this folder, which is made; the archive is kept only with --out")
+      .Flag("--keep", "N", &package->keep, "remove: all but the newest N that may go")
       .Example("package new etl --plan")
+      .Example("package push etl-1.4.0.dfsmr --activate")
+      .Example("package activate etl@1.5.0 --percent 5")
       .Example("package check etl")
       .Example("package build etl --version 1.4.0")
       .Example("package diff etl-1.3.0.dfsmr etl")

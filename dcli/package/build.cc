@@ -83,6 +83,21 @@ std::string PathOf(const PackageOptions& options, const Manifest& manifest) {
 
 }  // namespace
 
+int BuildFolder(Context& context, const std::string& folder, const std::string& path) {
+  auto subject = OpenSubject(folder);
+  if (!subject) return FailToOpen(context, folder, subject.error());
+  const auto package = CheckSubject(*subject);
+  if (!package) return FailToOpen(context, folder, package.error());
+  if (!package->ok()) {
+    return context.Fail(kRefused, "the package has errors: nothing was sent",
+                        "each line says where, and what would be right",
+                        LinesOf(package->diagnostics));
+  }
+  context.err << LinesOf(package->diagnostics);
+  const auto built = Write(*subject, *package->manifest, subject->manifest, path);
+  return built ? kSucceeded : FailToOpen(context, folder, built.error());
+}
+
 int BuildPackage(Context& context, const PackageOptions& options) {
   const std::string& place = options.places[0];
   auto subject = OpenSubject(place);

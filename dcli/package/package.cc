@@ -26,6 +26,35 @@ const std::vector<Action>& Actions() {
       {"diff", DiffPackages, "A B", 2, 2, {}},
       {"sign", SignPackage, "FILE", 1, 1, {"--key"}},
       {"verify", VerifyPackage, "FILE", 1, 1, {"--allowed-signers"}},
+      {"push",
+       PushPackages,
+       "FOLDER|FILE...",
+       1,
+       kMany,
+       {"--activate", "--percent", "--if-active", "--adopt", "--force", "--note", "--dry-run"}},
+      {"activate",
+       ActivatePackage,
+       "P@V",
+       1,
+       1,
+       {"--percent", "--if-active", "--adopt", "--force", "--note", "--dry-run"}},
+      {"rollback",
+       RollbackPackage,
+       "P",
+       1,
+       1,
+       {"--if-active", "--adopt", "--force", "--note", "--dry-run"}},
+      {"deactivate",
+       DeactivatePackage,
+       "P",
+       1,
+       1,
+       {"--if-active", "--force", "--note", "--dry-run"}},
+      {"list", ListPackages, "[P]", 0, 1, {}},
+      {"show", ShowPackage, "P[@V]", 1, 1, {"--files", "--history"}},
+      {"cat", CatPackage, "P[@V] PATH", 2, 2, {}},
+      {"pull", PullPackage, "P[@V]", 1, 1, {"--out"}},
+      {"remove", RemovePackage, "P@V | P --keep N", 1, 1, {"--keep", "--dry-run"}},
   };
   return kActions;
 }
@@ -37,6 +66,16 @@ std::vector<std::string> FlagsOf(const PackageOptions& options) {
   if (!options.version.empty()) given.emplace_back("--version");
   if (!options.key.empty()) given.emplace_back("--key");
   if (!options.allowed_signers.empty()) given.emplace_back("--allowed-signers");
+  if (options.activate) given.emplace_back("--activate");
+  if (!options.percent.empty()) given.emplace_back("--percent");
+  if (!options.if_active.empty()) given.emplace_back("--if-active");
+  if (options.adopt) given.emplace_back("--adopt");
+  if (options.force) given.emplace_back("--force");
+  if (!options.note.empty()) given.emplace_back("--note");
+  if (options.dry_run) given.emplace_back("--dry-run");
+  if (options.files) given.emplace_back("--files");
+  if (options.history) given.emplace_back("--history");
+  if (!options.keep.empty()) given.emplace_back("--keep");
   return given;
 }
 

@@ -17,6 +17,19 @@ struct PackageOptions {
   std::string version;
   std::string key;
   std::string allowed_signers;
+
+  // Of the words that ask a server.
+  bool activate = false;
+  std::string percent;
+  std::string if_active;
+  bool adopt = false;
+  bool force = false;
+  std::string note;
+  bool dry_run = false;
+  bool files = false;
+  bool history = false;
+  std::string keep;
+  std::string unpack;
 };
 int Package(Context& context, const PackageOptions& options);
 
@@ -27,5 +40,19 @@ int BuildPackage(Context& context, const PackageOptions& options);   // build.cc
 int DiffPackages(Context& context, const PackageOptions& options);   // diff.cc
 int SignPackage(Context& context, const PackageOptions& options);    // sign.cc
 int VerifyPackage(Context& context, const PackageOptions& options);  // sign.cc
+
+// Builds an archive without a word, unless something is wrong.
+int BuildFolder(Context& context, const std::string& folder, const std::string& path);
+
+// The words with a server: registry.cc.
+int PushPackages(Context& context, const PackageOptions& options);
+int ActivatePackage(Context& context, const PackageOptions& options);
+int RollbackPackage(Context& context, const PackageOptions& options);
+int DeactivatePackage(Context& context, const PackageOptions& options);
+int ListPackages(Context& context, const PackageOptions& options);
+int ShowPackage(Context& context, const PackageOptions& options);
+int CatPackage(Context& context, const PackageOptions& options);
+int PullPackage(Context& context, const PackageOptions& options);
+int RemovePackage(Context& context, const PackageOptions& options);
 
 }  // namespace dfsmr::cli

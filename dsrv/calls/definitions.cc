@@ -28,8 +28,10 @@ std::string MoreProblems(size_t untold) {
   return "… and " + std::to_string(untold) + " more, told once these are mended";
 }
 
-Error BadMachine(const std::vector<Diagnostic>& diagnostics) {
-  Error error{Code::kInvalidArgument, Reason::kBadMachine, ""};
+}  // namespace
+
+Error BadSource(const std::vector<Diagnostic>& diagnostics, Reason reason) {
+  Error error{Code::kInvalidArgument, reason, ""};
   size_t untold = 0;
   for (const Diagnostic& diagnostic : diagnostics) {
     if (!diagnostic.error) continue;
@@ -61,6 +63,8 @@ std::string DiagnosticsTrailer(const std::vector<Diagnostic>& diagnostics) {
   return response.SerializeAsString();
 }
 
+namespace {
+
 // What reading has found, and what compiling has, in the order of the source.
 std::vector<Diagnostic> AllOf(std::vector<Diagnostic> found,
                               const std::vector<DefineProblem>& problems,
@@ -91,9 +95,9 @@ std::string IdsOf(const Sources& sources) {
 
 }  // namespace
 
-void RefuseSource(Call& call, const std::vector<Diagnostic>& wrong) {
+void RefuseSource(Call& call, const std::vector<Diagnostic>& wrong, Reason reason) {
   call.AddTrailer("dfsmr-diagnostics-bin", DiagnosticsTrailer(wrong));
-  call.Fail(BadMachine(wrong));
+  call.Fail(BadSource(wrong, reason));
 }
 
 namespace {

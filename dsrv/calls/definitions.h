@@ -16,7 +16,11 @@ namespace dfsmr {
 void ServeDefine(Call& call, const v1::DefineRequest& request, v1::DefineResponse* reply);
 
 // Fails a call because of what is wrong with its source, with the diagnostics in the trailer.
-void RefuseSource(Call& call, const std::vector<Diagnostic>& wrong);
+void RefuseSource(Call& call, const std::vector<Diagnostic>& wrong,
+                  Reason reason = Reason::kBadMachine);
+// The same as an error, and the diagnostics as a trailer holds them.
+Error BadSource(const std::vector<Diagnostic>& diagnostics, Reason reason);
+std::string DiagnosticsTrailer(const std::vector<Diagnostic>& diagnostics);
 
 struct ListMachinesCommand {
   std::string ns;

@@ -37,7 +37,8 @@ std::string NamesOf(const StartRequests& starts) {
 
 // One start, alone or of a batch.
 Result<StartArgs> ToAllowedStart(const v1::StartRequest& request, const Call& call) {
-  auto allowed = call.caller().MayStart(request.machine(), !request.flow().empty());
+  auto allowed = call.caller().MayStart(request.machine().substr(0, request.machine().find('@')),
+                                        !request.flow().empty());
   if (allowed && request.force()) allowed = call.caller().MayForce();
   if (!allowed) return allowed.error();
   auto args = ToStart(request);

@@ -19,6 +19,7 @@
 #include "dsrv/calls/namespaces.h"
 #include "dsrv/calls/occurrences.h"
 #include "dsrv/calls/original.h"
+#include "dsrv/calls/packages.h"
 #include "dsrv/calls/schedules.h"
 #include "dsrv/calls/tasks.h"
 #include "dsrv/calls/triggers.h"
@@ -227,6 +228,30 @@ inline constexpr DecideRow kDeleteNamespace(
 }  // namespace namespaces
 
 // The original service, in namespace "default". Its calls carry no claims.
+namespace packages {
+inline constexpr StreamRow kPutPackage{
+    {"dfsmr.v1.PackageService/PutPackage", kChangers, kChange},
+    Anywhere()};
+inline constexpr StreamRow kFetchPackage{  // a worker: of its machines' packages
+    {"dfsmr.v1.PackageService/FetchPackage", kAnybody},
+    Its()};
+inline constexpr ReadRow kListPackages(
+    {"dfsmr.v1.PackageService/ListPackages", kReaders},
+    Its(), ParseListPackages, SettleListPackages, ReadListPackages);
+inline constexpr ReadRow kGetPackage(  // a worker: of its machines' packages
+    {"dfsmr.v1.PackageService/GetPackage", kAnybody},
+    Its(), ParseGetPackage, SettleGetPackage, ReadGetPackage);
+inline constexpr OwnRow kActivatePackage(
+    {"dfsmr.v1.PackageService/ActivatePackage", kChangers, kChange},
+    Its(), ServeActivatePackage);
+inline constexpr DecideRow kDeactivatePackage(
+    {"dfsmr.v1.PackageService/DeactivatePackage", kChangers, kChange},
+    Its(), ParseDeactivatePackage, RunDeactivatePackage, ReplyDeactivatePackage);
+inline constexpr DecideRow kRemovePackage(
+    {"dfsmr.v1.PackageService/RemovePackage", kChangers, kChange},
+    Its(), ParseRemovePackage, RunRemovePackage, ReplyRemovePackage);
+}  // namespace packages
+
 namespace original {
 inline constexpr DecideRow kDefine(
     {"DistributedFSMRunner/Define", kChangers, kChange},
@@ -279,6 +304,9 @@ constexpr void ForEachMethod(Visit visit) {
   (visit(agents::kAttach), visit(agents::kListAgents), visit(agents::kGetAgent),
    visit(agents::kDrainAgent), visit(agents::kEvictAgent), visit(agents::kListOperations));
   (visit(agents::kAppendLogs), visit(agents::kReadLogs));
+  (visit(packages::kPutPackage), visit(packages::kFetchPackage), visit(packages::kListPackages),
+   visit(packages::kGetPackage), visit(packages::kActivatePackage),
+   visit(packages::kDeactivatePackage), visit(packages::kRemovePackage));
   (visit(namespaces::kCreateNamespace), visit(namespaces::kListNamespaces),
    visit(namespaces::kGetNamespace), visit(namespaces::kUpdateNamespace),
    visit(namespaces::kFreezeNamespace), visit(namespaces::kDeleteNamespace));

@@ -13,9 +13,11 @@
 #include "dsrv/calls/append_logs.h"
 #include "dsrv/calls/attach_stream.h"
 #include "dsrv/calls/feed.h"
+#include "dsrv/calls/fetch_package.h"
 #include "dsrv/calls/grpc_call.h"
 #include "dsrv/calls/message_pool.h"
 #include "dsrv/calls/methods.h"
+#include "dsrv/calls/put_package.h"
 #include "dsrv/calls/read_logs.h"
 #include "dsrv/calls/work_stream.h"
 
@@ -187,6 +189,34 @@ class AgentCalls final : public RawAgentService<v1::AgentService::Service> {
   const Backend& backend_;
 };
 
+class PackageCalls final : public v1::PackageService::CallbackService {
+ public:
+  explicit PackageCalls(const Backend& backend) : backend_(backend) {}
+
+ private:
+  METHOD(packages, ListPackages)
+  METHOD(packages, GetPackage)
+  METHOD(packages, ActivatePackage)
+  METHOD(packages, DeactivatePackage)
+  METHOD(packages, RemovePackage)
+
+  grpc::ServerReadReactor<v1::PutPackageRequest>* PutPackage(
+      Context* context, v1::PutPackageResponse* reply) override {
+    return PutPackageStream::Begin(backend_, uploads_, context, reply,
+                                   packages::kPutPackage.method);
+  }
+  grpc::ServerWriteReactor<v1::FetchPackageResponse>* FetchPackage(
+      Context* context, const v1::FetchPackageRequest* request) override {
+    const GrpcOrigin origin(*context);
+    return FetchPackageStream::Begin(
+        backend_, context, Admit(packages::kFetchPackage, backend_.access, origin, *request),
+        *request);
+  }
+
+  const Backend& backend_;
+  Uploads uploads_;
+};
+
 class NamespaceCalls final : public v1::NamespaceService::CallbackService {
  public:
   explicit NamespaceCalls(const Backend& backend) : backend_(backend) {}
@@ -238,6 +268,7 @@ std::vector<std::unique_ptr<grpc::Service>> MakeServices(const Backend& backend,
   services.push_back(std::make_unique<AccessTokens>(backend));
   services.push_back(std::make_unique<ScheduleCalls>(backend));
   services.push_back(std::make_unique<AgentCalls>(backend));
+  services.push_back(std::make_unique<PackageCalls>(backend));
   services.push_back(std::make_unique<NamespaceCalls>(backend));
   if (original) services.push_back(std::make_unique<Original>(backend));
   return services;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/references.h"
 #include "fsm/base/names.h"
 #include "fsm/plan/assemble.h"
 #include "fsm/plan/inherit.h"
@@ -43,6 +44,44 @@ bool Fits(const Instance& instance, const Machine& machine) {
 
 }  // namespace
 
+Core CoreOf(const Machine& machine) {
+  Core core{0xcbf29ce484222325ull, 0x9ae16a3b2f90404full};
+  const auto take = [&core](std::string_view entry) {
+    for (char c : entry) {
+      core.first = (core.first ^ static_cast<uint8_t>(c)) * 0x100000001b3ull;
+      core.second = Mix(core.second + static_cast<uint8_t>(c) + 1);
+    }
+  };
+  for (const std::string& name : NamesIn(machine)) take(name + ' ');
+  const std::string_view fingerprint = machine.fingerprint;
+  size_t begin = 1;  // of an entry; behind the first brace
+  int depth = 0;
+  bool quoted = false;
+  for (size_t i = 0; i < fingerprint.size(); ++i) {
+    const char c = fingerprint[i];
+    if (c == '\\') {
+      ++i;
+    } else if (c == '"') {
+      quoted = !quoted;
+    } else if (!quoted) {
+      if (c == '{' || c == '[') ++depth;
+      if (c == '}' || c == ']') --depth;
+      if ((c == ',' && depth == 1) || depth == 0) {
+        const std::string_view entry = fingerprint.substr(begin, i - begin);
+        const bool said =
+            entry.starts_with("\"description\":") || entry.starts_with("\"upgrade_strategy\":");
+        if (!said) take(entry);
+        begin = i + 1;
+      }
+    }
+  }
+  return core;
+}
+
+bool SameButPrograms(const MachineVersion& one, const MachineVersion& other) {
+  return one.package && other.package && one.core == other.core;
+}
+
 Error NoSuchMachine(const std::string& ns, const std::string& id, uint32_t version) {
   return {Code::kNotFound, Reason::kNoSuchMachine,
           "namespace " + Quoted(ns) + " has no " +
@@ -68,9 +107,8 @@ VersionState* Catalog::VersionOf(std::string_view ns, std::string_view id, uint3
   auto machine = machines_.find({std::string(ns), std::string(id)});
   if (machine == machines_.end() || machine->second->versions.empty()) return nullptr;
   auto& versions = machine->second->versions;
-  if (version == 0) {  // the latest; what nobody has defined is none
-    return versions.rbegin()->first == 0 ? nullptr : &versions.rbegin()->second;
-  }
+  if (version == 0) version = machine->second->current;
+  if (version == 0) return nullptr;  // what nobody has defined is none
   auto it = versions.find(version);
   return it == versions.end() ? nullptr : &it->second;
 }
@@ -118,10 +156,21 @@ VersionState& Catalog::Add(MachineVersionPtr definition, std::shared_ptr<const M
     state.graph =
         std::make_shared<const Graph>(state, std::shared_ptr<const Machine>(definition, &defined));
   }
-  definitions_.erase(definition->ns);
-  registry_.Add(std::move(definition));
+  Changed(definition->ns);
+  if (definition->package) own_[definition->package.get()][defined.id] = &state;
+  registry_.Add(definition);
+  if (/*mutant candidate-is-meant*/ definition->candidate /*end*/) return state;
+  machine.current = definition->version;
+  machine.retired = false;
   SetDestinations(machine, state);
   return state;
+}
+
+void Catalog::Changed(const std::string& ns) {
+  definitions_.erase(ns);
+  const auto of_ns = [&ns](const auto& one) { return one.first.first == ns; };
+  std::erase_if(of_packages_, of_ns);
+  std::erase_if(without_, of_ns);
 }
 
 // What `latest`'s upgrade_strategy makes of the versions before it.
@@ -130,7 +179,19 @@ void Catalog::SetDestinations(MachineState& machine, VersionState& latest) {
   if (strategy == UpgradeStrategy::kContinue) return;
   for (auto& [number, version] : machine.versions) {
     if (&version == &latest || version.aborted_by || number == 0) continue;
-    if (strategy == UpgradeStrategy::kAbort) {
+    if (!version.LeftBehind() &&
+        /*mutant same-moves-all*/ SameButPrograms(*version.definition,
+                                                  *latest.definition) /*end*/) {
+      /*mutant programs-stay-behind*/ version.stands_for = &latest; /*end*/
+      registry_.StandFor(*version.definition, latest.definition);
+      continue;
+    }
+    // What is on its way to a version that goes on, goes on as well.
+    const VersionState* to = version.upgrades_to;
+    const bool goes_on = to && SameButPrograms(*to->Now().definition, *latest.definition);
+    version.stands_for = nullptr;
+    registry_.LeaveBehind(*version.definition);
+    if (strategy == UpgradeStrategy::kAbort && !goes_on) {
       version.aborted_by = &latest;
     } else {
       version.upgrades_to = &latest;
@@ -141,11 +202,18 @@ void Catalog::SetDestinations(MachineState& machine, VersionState& latest) {
 Defined Catalog::Preview(const std::string& ns, const Machine& machine) {
   Defined one{KindName(machine.defined_as), machine.id, 1, true, machine.upgrade_strategy, 0};
   const VersionState* latest = VersionOf(ns, machine.id, 0);
-  if (!latest) return one;
+  if (!latest) {
+    const auto known = machines_.find({ns, machine.id});
+    if (known != machines_.end() && !known->second->versions.empty()) {
+      one.version = known->second->versions.rbegin()->first + 1;
+    }
+    return one;
+  }
   one.version = latest->definition->version;
-  one.changed = latest->definition->machine.fingerprint != machine.fingerprint;
+  one.changed = latest->machine->retired || latest->definition->package ||
+                latest->definition->machine.fingerprint != machine.fingerprint;
   if (!one.changed) return one;
-  ++one.version;
+  one.version = latest->machine->versions.rbegin()->first + 1;
   for (const auto& [number, version] : latest->machine->versions) {
     const bool moves = machine.upgrade_strategy != UpgradeStrategy::kContinue && number > 0;
     if (moves) one.affected += /*mutant affected-only-running*/ version.Alive() /*end*/;
@@ -153,22 +221,104 @@ Defined Catalog::Preview(const std::string& ns, const Machine& machine) {
   return one;
 }
 
-std::shared_ptr<const DefinitionSet> Catalog::DefinitionsOf(const std::string& ns) {
-  auto& known = definitions_[ns];
-  if (known) return known;
+// Packages --------------------------------------------------------------------------------------
+
+VersionState* Catalog::OwnVersion(const PackageVersion& package, const std::string& id) const {
+  const auto own = own_.find(&package);
+  if (own == own_.end()) return nullptr;
+  const auto found = own->second.find(id);
+  return found == own->second.end() ? nullptr : found->second;
+}
+
+uint32_t Catalog::VersionMeantBy(const VersionState& version, const std::string& id) const {
+  const PackageVersion* package = version.Now().definition->package.get();
+  const VersionState* own = package ? OwnVersion(*package, id) : nullptr;
+  while (own && own->LeftBehind()) own = own->aborted_by ? own->aborted_by : own->upgrades_to;
+  return own ? own->Now().definition->version : 0;
+}
+
+std::string Catalog::NameMeantBy(const VersionState& version, const std::string& name) const {
+  const PackageVersion* package = version.Now().definition->package.get();
+  if (!package) return name;
+  const std::string own = package->package + "." + name;
+  return OwnVersion(*package, own) ? own : name;
+}
+
+PackageVersionPtr Catalog::OwnerOf(const std::string& ns, const std::string& id) const {
+  const auto found = machines_.find({ns, id});
+  if (found == machines_.end()) return nullptr;
+  const MachineState& machine = *found->second;
+  if (machine.candidate) return machine.candidate->definition->package;
+  if (machine.retired || machine.current == 0) return nullptr;
+  return machine.versions.at(machine.current).definition->package;
+}
+
+void Catalog::Retire(MachineState& machine) {
+  machine.retired = true;
+  Changed(machine.ns);
+}
+
+namespace {
+
+// The definitions that names mean, except those that `leave_out` says.
+template <typename LeaveOut>
+std::shared_ptr<DefinitionSet> Present(
+    const std::map<std::pair<std::string, std::string>, std::unique_ptr<MachineState>>& machines,
+    const std::string& ns, LeaveOut leave_out) {
   auto fresh = std::make_shared<DefinitionSet>();
-  for (auto it = machines_.lower_bound({ns, ""}); it != machines_.end() && it->first.first == ns;
+  for (auto it = machines.lower_bound({ns, ""}); it != machines.end() && it->first.first == ns;
        ++it) {
-    for (const auto& [number, version] : it->second->versions) {
-      if (number == 0) continue;
-      ++fresh->generation;
-      fresh->kept.push_back(version.definition);
-      fresh->definitions.Add(version.definition->machine);
+    const MachineState& machine = *it->second;
+    // It only grows, whatever is defined, activated and retired.
+    fresh->generation += 2 * (machine.versions.size() - machine.versions.count(0));
+    fresh->generation += machine.retired;
+    if (machine.current == 0 || machine.retired) continue;
+    const MachineVersionPtr& definition = machine.versions.at(machine.current).definition;
+    if (leave_out(*definition)) continue;
+    fresh->kept.push_back(definition);
+    fresh->definitions.Add(definition->machine);
+  }
+  return fresh;
+}
+
+}  // namespace
+
+std::shared_ptr<const DefinitionSet> Catalog::DefinitionsOf(const std::string& ns,
+                                                            const PackageVersion* package) {
+  if (!package) return DefinitionsOf(ns);
+  auto& known = of_packages_[{ns, package->package + "@" + package->version}];
+  if (known) return known;
+  // Not what another version of it has: a subscriber, for one, would join in unasked.
+  auto fresh = Present(machines_, ns, [package](const MachineVersion& one) {
+    return one.package && one.package->package == package->package;
+  });
+  if (const auto own = own_.find(package); own != own_.end()) {
+    for (const auto& [id, version] : own->second) {
+      fresh->kept.push_back(version->definition);
+      fresh->definitions.Add(version->definition->machine);
     }
   }
   fresh->definitions.Index();
-  known = fresh;
-  return known;
+  return known = fresh;
+}
+
+std::shared_ptr<const DefinitionSet> Catalog::DefinitionsWithout(const std::string& ns,
+                                                                 const std::string& package) {
+  auto& known = without_[{ns, package}];
+  if (known) return known;
+  auto fresh = Present(machines_, ns, [&](const MachineVersion& one) {
+    return one.package && one.package->package == package;
+  });
+  fresh->definitions.Index();
+  return known = fresh;
+}
+
+std::shared_ptr<const DefinitionSet> Catalog::DefinitionsOf(const std::string& ns) {
+  auto& known = definitions_[ns];
+  if (known) return known;
+  auto fresh = Present(machines_, ns, [](const MachineVersion&) { return false; });
+  fresh->definitions.Index();
+  return known = fresh;
 }
 
 void Catalog::CompileDefined() {
@@ -176,8 +326,9 @@ void Catalog::CompileDefined() {
     for (auto& [number, version] : machine->versions) {
       if (!version.plan || number == 0) continue;
       std::vector<PlanProblem> problems;
-      version.shown = CompileDefinition(version.definition->machine,
-                                        DefinitionsOf(key.first)->definitions, &problems);
+      version.shown = CompileDefinition(
+          version.definition->machine,
+          DefinitionsOf(key.first, version.definition->package.get())->definitions, &problems);
     }
   }
 }
@@ -188,9 +339,8 @@ Catalog::Counts Catalog::CountsOf(const std::string& ns) const {
   Counts counts;
   for (auto it = machines_.lower_bound({ns, ""}); it != machines_.end() && it->first.first == ns;
        ++it) {
-    const auto& versions = it->second->versions;
-    if (!versions.empty() && versions.rbegin()->first > 0) ++counts.defined;
-    for (const auto& [number, version] : versions) {
+    if (it->second->Stands()) ++counts.defined;
+    for (const auto& [number, version] : it->second->versions) {
       counts.live += version.Alive();
       counts.stopped += version.stopped;
       for (const auto& [name, node] : version.nodes) {
@@ -206,8 +356,7 @@ uint64_t Catalog::DefinedIn(const std::string& ns) const {
   uint64_t defined = 0;
   for (auto it = machines_.lower_bound({ns, ""}); it != machines_.end() && it->first.first == ns;
        ++it) {
-    const auto& versions = it->second->versions;
-    if (!versions.empty() && versions.rbegin()->first > 0) ++defined;
+    if (it->second->Stands()) ++defined;
   }
   return defined;
 }
@@ -238,7 +387,8 @@ void Catalog::Forget(const std::string& ns, const std::function<void(MachineStat
     forgotten_.push_back(std::move(it->second));
     it = machines_.erase(it);
   }
-  definitions_.erase(ns);
+  Changed(ns);
+  std::erase_if(own_, [&ns](const auto& one) { return one.first->ns == ns; });
   registry_.Forget(ns);
 }
 
@@ -316,26 +466,61 @@ GraphPtr Catalog::Share(const Instance& instance, VersionState& version, GraphPt
 
 // Views -----------------------------------------------------------------------------------------
 
+namespace {
+
+// The versions whose live instances count as those of `version`.
+std::vector<const VersionState*> CountedAs(const VersionState& version) {
+  std::vector<const VersionState*> all;
+  if (!version.stands_for) all.push_back(&version);
+  if (!version.definition->package) return all;
+  for (const auto& [number, one] : version.machine->versions) {
+    if (one.stands_for == &version) all.push_back(&one);
+  }
+  return all;
+}
+
+// Adds the tokens that stand on a node now.
+void CountNode(const VersionState& version, const std::string& name, NodeStats* node) {
+  const auto counted = version.nodes.find(name);
+  if (counted == version.nodes.end()) return;
+  const NodeState& state = counted->second;
+  node->ready += state.ready;
+  node->claimed += state.claimed;
+  node->waiting += state.waiting;
+  node->held += state.held;
+  if (state.last_queue && Agenda::IsClosed(state.last_queue)) node->limited += state.ready;
+}
+
+}  // namespace
+
 MachineView Catalog::View(const VersionState& version) const {
   MachineView view;
   view.definition = version.definition;
-  view.stats = {version.scheduled,
-                version.running,
-                version.paused,
+  view.retired = version.machine->retired;
+  view.stats = {0,
+                0,
+                0,
                 version.stopped,
                 version.machine->breaker.RetryShare(),
                 Name(version.machine->breaker.state())};
+  const std::vector<const VersionState*> counted_as = CountedAs(version);
+  for (const VersionState* one : counted_as) {
+    view.stats.scheduled += one->scheduled;
+    view.stats.running += one->running;
+    view.stats.paused += one->paused;
+  }
   view.machine = version.plan ? version.shown : version.graph->machine;
   if (!view.machine) view.machine = version.graph->machine;
   for (const Node& defined : view.machine->nodes) {
     NodeStats& node = view.nodes.emplace_back();
     const std::string name = StatsName(version, defined.id);
     const auto counted = version.nodes.find(name);
-    if (counted != version.nodes.end()) static_cast<NodeCounts&>(node) = counted->second;
+    if (counted != version.nodes.end()) {
+      node.completed = counted->second.completed;
+      node.timed_out = counted->second.timed_out;
+    }
+    for (const VersionState* one : counted_as) CountNode(*one, name, &node);
     if (defined.kind != NodeKind::kWork) continue;
-    const Agenda::Queue* queue =
-        counted == version.nodes.end() ? nullptr : counted->second.last_queue;
-    if (queue && Agenda::IsClosed(queue)) node.limited = node.ready;
     const auto known = version.machine->latencies.find(name);
     const Latency none;  // nobody has worked there
     const Latency& latency = known == version.machine->latencies.end() ? none : known->second;
@@ -360,9 +545,11 @@ std::vector<MachineView> Catalog::ListMachines(const std::string& ns, bool all_v
   for (auto it = machines_.lower_bound({ns, after.first});
        it != machines_.end() && it->first.first == ns && views.size() < limit; ++it) {
     const auto& versions = it->second->versions;
-    auto version = all_versions ? versions.lower_bound(1) : std::prev(versions.end());
-    if (version != versions.end() && version->first == 0) continue;
-    for (; version != versions.end() && views.size() < limit; ++version) {
+    const uint32_t current = it->second->current;
+    if (current == 0 && !all_versions) continue;
+    auto version = all_versions ? versions.lower_bound(1) : versions.find(current);
+    const auto end = all_versions ? versions.end() : std::next(version);
+    for (; version != end && views.size() < limit; ++version) {
       const bool seen = it->first.second == after.first &&
                         /*mutant machine-page-repeats-one*/ version->first <= after.second /*end*/;
       if (!seen) views.push_back(View(version->second));

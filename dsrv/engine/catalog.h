@@ -12,6 +12,7 @@
 
 #include "dsrv/engine/compile.h"
 #include "dsrv/engine/machine_state.h"
+#include "dsrv/engine/package_version.h"
 #include "dsrv/engine/registry.h"
 #include "dsrv/engine/turn.h"
 #include "storage/rows/instance.h"
@@ -21,6 +22,12 @@ namespace dfsmr {
 // The refusal when a machine has no such version. Version 0: there is no such machine.
 Error NoSuchMachine(const std::string& ns, const std::string& id, uint32_t version);
 
+// Of what a document says but for its description and upgrade_strategy, and of what it names.
+using Core = std::pair<uint64_t, uint64_t>;
+Core CoreOf(const Machine& machine);
+// Whether both are of packages, and the same but for description and upgrade_strategy.
+bool SameButPrograms(const MachineVersion& one, const MachineVersion& other);
+
 class Catalog {
  public:
   Catalog(OpenTurn& turn, const EngineOptions& options) : turn_(turn), options_(options) {}
@@ -29,7 +36,8 @@ class Catalog {
   rows::Resolve resolve() const { return registry_.resolve(); }
 
   MachineState& StateOf(const std::string& ns, const std::string& id);  // made when missing
-  // Version 0 is the latest. Null: there is no such version.
+  // Version 0 is the one that the name means: the latest, unless that is a candidate. Null: there
+  // is no such version.
   VersionState* VersionOf(std::string_view ns, std::string_view id, uint32_t version);
   // The version that an instance is pinned to.
   VersionState* VersionFor(const Instance& instance);
@@ -45,10 +53,30 @@ class Catalog {
   Defined Preview(const std::string& ns, const Machine& machine);
   // Adds the next version of a machine. `shown`: a plan's nodes.
   VersionState& Add(MachineVersionPtr definition, std::shared_ptr<const Machine> shown);
+  // What the package version brings under this id, newest first, whether it is active or not. Null:
+  // nothing.
+  VersionState* OwnVersion(const PackageVersion& package, const std::string& id) const;
+  // The version that `id` means to an instance of `version`: its package's own, or one that has
+  // moved its instances since. 0: the one that the name means.
+  uint32_t VersionMeantBy(const VersionState& version, const std::string& id) const;
+  // The id that `name` means to an instance of `version`: its package's own machine or plan, if it
+  // has one.
+  std::string NameMeantBy(const VersionState& version, const std::string& name) const;
+  // The package that an id belongs to: it was activated, or is a candidate. Null: it is free, or
+  // was defined by hand.
+  PackageVersionPtr OwnerOf(const std::string& ns, const std::string& id) const;
+  // Its package no longer has it: starts from outside are refused.
+  void Retire(MachineState& machine);
   // At start, when all versions are added: compiles the plans under the present definitions.
   void CompileDefined();
   // The present definitions. Each definition that is added makes another set.
   std::shared_ptr<const DefinitionSet> DefinitionsOf(const std::string& ns);
+  // As a version of a package sees them, which has documents of its own. Null is nobody's.
+  std::shared_ptr<const DefinitionSet> DefinitionsOf(const std::string& ns,
+                                                     const PackageVersion* package);
+  // Without what a package has.
+  std::shared_ptr<const DefinitionSet> DefinitionsWithout(const std::string& ns,
+                                                          const std::string& package);
 
   // A graph of the version, a plan's, with the nodes of `machine`. A large one is freed where that
   // holds up no other work.
@@ -68,7 +96,7 @@ class Catalog {
                                         const std::pair<std::string, uint32_t>& after,
                                         size_t limit) const;
 
- // For namespaces.h -----------------------------------------------------------------------------
+  // For namespaces.h -----------------------------------------------------------------------------
 
   struct Counts {
     uint64_t live = 0;
@@ -90,14 +118,20 @@ class Catalog {
  private:
   Result<GraphPtr> GraphOfPlan(const Instance& instance, VersionState& version);
   void SetDestinations(MachineState& machine, VersionState& latest);
+  void Changed(const std::string& ns);
   MachineView View(const VersionState& version) const;
 
   OpenTurn& turn_;
   const EngineOptions& options_;
   Registry registry_;
   std::map<std::pair<std::string, std::string>, std::unique_ptr<MachineState>> machines_;
+  using Sets = std::map<std::pair<std::string, std::string>, std::shared_ptr<const DefinitionSet>>;
   std::map<std::string, std::shared_ptr<const DefinitionSet>> definitions_;  // by namespace
-  std::map<std::string, SpaceCounts*> counted_;    // by namespace
+  Sets of_packages_;  // by namespace, and package version
+  Sets without_;      // by namespace and package
+  // By package version and id: the newest machine version of each.
+  std::map<const PackageVersion*, std::map<std::string, VersionState*>> own_;
+  std::map<std::string, SpaceCounts*> counted_;  // by namespace
   std::vector<std::unique_ptr<MachineState>> forgotten_;
 };
 

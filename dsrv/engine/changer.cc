@@ -31,6 +31,17 @@ void ListClaims(const Instance& instance, std::vector<ClaimChange>* claims) {
 
 }  // namespace
 
+namespace {
+
+// It has stopped, and stays as what it counts as: of the later version that its own stands for.
+void SettleVersion(Resident& resident) {
+  resident.version = &resident.version->Now();
+  resident.instance.version = resident.version->definition->version;
+  if (!resident.instance.plan) resident.graph = resident.version->graph;
+}
+
+}  // namespace
+
 Before::Before(const Resident& resident)
     : state(resident.instance.state),
       cancel(resident.instance.cancel),
@@ -128,6 +139,7 @@ void Changer::Run(Resident& resident, ClaimId self, const std::function<void(Sce
   /*mutant part-not-told*/ for (Part* part : parts_) {
     part->Absorb(change);
   } /*end*/
+  if (resident.version->stands_for && instance.Stopped()) SettleVersion(resident);
   instance.tokens.Forget();
   constexpr size_t kKept = 64;  // a large change does not keep its memory
   if (events.capacity() > kKept || claims.capacity() > kKept) return;

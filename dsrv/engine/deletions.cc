@@ -175,7 +175,7 @@ bool Deletions::DropDocuments(const std::string& ns) {
     if (!b_.turn.Trust(scanned)) return false;
     if (name.empty()) continue;
     const rows::DocumentName document{ns, kind, name};
-    if (stands) (void)b_.documents.Delete(document, "");
+    if (stands) (void)b_.documents.Drop(document);
     std::vector<Occurrence> some;
     scanned = rows::ScanOccurrences(b_.turn.reader(), document, UINT64_MAX, [&](Occurrence one) {
       some.push_back(std::move(one));
@@ -210,6 +210,7 @@ void Deletions::DropRest(const std::string& ns, const std::string& client) {
   b_.groups.Forget(ns);
   b_.limits.ForgetNamespace(ns);
   b_.documents.Forget(ns);
+  b_.packages.Forget(ns);
   b_.agenda.DropNamespace(ns);
   b_.catalog.Forget(ns, [this](MachineState& machine) {
     b_.upgrades.Forget(machine);

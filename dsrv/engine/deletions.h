@@ -16,6 +16,7 @@
 #include "dsrv/engine/documents.h"
 #include "dsrv/engine/groups.h"
 #include "dsrv/engine/namespaces.h"
+#include "dsrv/engine/packages.h"
 #include "dsrv/engine/retention.h"
 #include "dsrv/engine/upgrades.h"
 
@@ -38,6 +39,7 @@ class Deletions {
     Groups& groups;
     Agents& agents;
     Retention& retention;
+    Packages& packages;
     const EngineOptions& options;
   };
   explicit Deletions(const Below& below) : b_(below) {}

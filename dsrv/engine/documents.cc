@@ -56,20 +56,26 @@ Result<Defined> Documents::Preview(const std::string& ns, const Document& docume
   return one;
 }
 
-void Documents::Add(const std::string& ns, const Defined& one, Document document) {
+void Documents::Add(const std::string& ns, const Defined& one, Document document,
+                    const PackageVersionPtr& package) {
   const auto shared = std::make_shared<const Document>(std::move(document));
   const rows::DocumentName name = NameOf(ns, *shared);
   auto head = HeadOf(name);
   if (!head) return;
   const bool first = !*head || (*head)->deleted;
   const Timestamp now = turn_.now();
-  DocumentVersion added{ns, one.version, now, first ? now : (*head)->first_time, shared};
+  DocumentVersion added{ns, one.version, now, first ? now : (*head)->first_time, shared, package};
   if (const auto standing = standing_.find(ns); first && standing != standing_.end()) {
     ++standing->second;
   }
-  rows::PutDocumentText(turn_.writer(), name, one.version, {shared->source, now});
-  rows::PutDocumentHead(turn_.writer(), name, {one.version, added.first_time, false});
-  Append(ChangeKind::kDefined, name, one.version, "");
+  rows::DocumentText text{shared->source, now};
+  if (package) {
+    text.package = package->package;
+    text.package_version = package->version;
+  }
+  rows::PutDocumentHead(turn_.writer(), name, {one.version, added.first_time, false, text.package});
+  rows::PutDocumentText(turn_.writer(), name, one.version, text);
+  Append(ChangeKind::kDefined, name, one.version, "", package.get());
   if (parsed_.size() >= kParsedMax) parsed_.clear();
   parsed_[{ns, name.kind, shared->name, one.version}] = added;
   if (auto keeper = keepers_.find(name.kind); keeper != keepers_.end()) {
@@ -78,15 +84,40 @@ void Documents::Add(const std::string& ns, const Defined& one, Document document
 }
 
 Result<Ok> Documents::Delete(const rows::DocumentName& name, const std::string& client) {
+  return End(name, ChangeKind::kDeleted, client, nullptr);
+}
+
+Result<Ok> Documents::Drop(const rows::DocumentName& name) {
+  return End(name, ChangeKind::kDeleted, "", nullptr, /*whosever=*/true);
+}
+
+Result<Ok> Documents::Retire(const rows::DocumentName& name, const PackageVersion& package) {
+  return End(name, ChangeKind::kRetired, "", &package);
+}
+
+Result<std::string> Documents::OwnerOf(const rows::DocumentName& name) {
+  auto head = HeadOf(name);
+  if (!head) return head.error();
+  return *head && !(*head)->deleted ? (*head)->package : std::string();
+}
+
+Result<Ok> Documents::End(const rows::DocumentName& name, ChangeKind kind,
+                          const std::string& client, const PackageVersion* package, bool whosever) {
   auto head = HeadOf(name);
   if (!head) return head.error();
   if (!*head || (*head)->deleted) return NoSuchDocument(name);
+  if (!(*head)->package.empty() && !package && !whosever) {
+    return Error{Code::kFailedPrecondition, Reason::kOwnedByPackage,
+                 std::string(Name(name.kind)) + " " + Quoted(name.name) + " belongs to package " +
+                     Quoted((*head)->package) +
+                     ": activate a version without it, or deactivate the package"};
+  }
   (*head)->deleted = true;
   if (const auto standing = standing_.find(std::string(name.ns)); standing != standing_.end()) {
     --standing->second;
   }
   rows::PutDocumentHead(turn_.writer(), name, **head);
-  Append(ChangeKind::kDeleted, name, (*head)->version, client);
+  Append(kind, name, (*head)->version, client, package);
   if (auto keeper = keepers_.find(name.kind); keeper != keepers_.end()) {
     keeper->second->Deleted(std::string(name.ns), std::string(name.name));
   }
@@ -114,7 +145,7 @@ void Documents::Forget(const std::string& ns) {
 }
 
 void Documents::Append(ChangeKind kind, const rows::DocumentName& name, uint32_t version,
-                       const std::string& client) {
+                       const std::string& client, const PackageVersion* package) {
   Event event;
   event.kind = kind;
   event.time = turn_.now();
@@ -122,6 +153,7 @@ void Documents::Append(ChangeKind kind, const rows::DocumentName& name, uint32_t
   event.version = version;
   event.client = client;
   event.about = Event::About{.cause = CauseOf(name.kind, name.name)};
+  if (package) event.package = Event::Package{package->package, package->version, package->digest};
   turn_.Append(&event);
 }
 
@@ -148,8 +180,17 @@ Result<DocumentVersion> Documents::Read(const rows::DocumentName& name,
                     " in the store is not accepted any more: " + document.error().message};
     return error;
   }
-  DocumentVersion read{std::string(name.ns), version, (*text)->define_time, head.first_time,
-                       std::make_shared<const Document>(*std::move(document))};
+  const PackageVersionPtr package =
+      (*text)->package.empty()
+          ? nullptr
+          : packages_.Version(name.ns, (*text)->package, (*text)->package_version);
+  if (package && options_.own_document) options_.own_document(*package, &*document);
+  DocumentVersion read{std::string(name.ns),
+                       version,
+                       (*text)->define_time,
+                       head.first_time,
+                       std::make_shared<const Document>(*std::move(document)),
+                       package};
   if (parsed_.size() >= kParsedMax) parsed_.clear();
   parsed_[id] = read;
   return read;

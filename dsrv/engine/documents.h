@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "dsrv/engine/package_table.h"
 #include "dsrv/engine/turn.h"
 #include "fsm/when/document.h"
 #include "storage/rows/document.h"
@@ -24,6 +25,7 @@ struct DocumentVersion {
   Timestamp define_time;
   Timestamp first_time;  // when the first version was defined, since the last deletion
   std::shared_ptr<const Document> document;
+  PackageVersionPtr package = nullptr;  // that this version was defined by; null: by hand
 };
 
 // A part that carries out documents of one kind.
@@ -43,7 +45,8 @@ Error NoSuchDocument(const rows::DocumentName& name, uint32_t version = 0);
 
 class Documents {
  public:
-  Documents(OpenTurn& turn, const EngineOptions& options) : turn_(turn), options_(options) {}
+  Documents(OpenTurn& turn, const EngineOptions& options, const PackageTable& packages)
+      : turn_(turn), options_(options), packages_(packages) {}
   Documents(const Documents&) = delete;
   Documents& operator=(const Documents&) = delete;
 
@@ -53,9 +56,18 @@ class Documents {
   // The result that defining `document` would have.
   Result<Defined> Preview(const std::string& ns, const Document& document);
   // Adds the next version of a document, which `one` is the preview of.
-  void Add(const std::string& ns, const Defined& one, Document document);
+  // `package`: whose it is; null: it is defined by hand.
+  void Add(const std::string& ns, const Defined& one, Document document,
+           const PackageVersionPtr& package = nullptr);
+  // The name of the package that it belongs to; empty: it was defined by hand, or does not stand.
+  Result<std::string> OwnerOf(const rows::DocumentName& name);
+  // Its package no longer has it.
+  Result<Ok> Retire(const rows::DocumentName& name, const PackageVersion& package);
   // kNotFound: it is not defined, or was deleted already. `client`: who deletes it.
   Result<Ok> Delete(const rows::DocumentName& name, const std::string& client);
+
+  // The same, whosever it is: its namespace goes.
+  Result<Ok> Drop(const rows::DocumentName& name);
 
   // A version (0: the latest) of a document that stands. kNotFound: there is none.
   Result<DocumentVersion> Find(const rows::DocumentName& name, uint32_t version = 0);
@@ -73,10 +85,13 @@ class Documents {
   Result<DocumentVersion> Read(const rows::DocumentName& name, const rows::DocumentHead& head,
                                uint32_t version);
   void Append(ChangeKind kind, const rows::DocumentName& name, uint32_t version,
-              const std::string& client);
+              const std::string& client, const PackageVersion* package = nullptr);
+  Result<Ok> End(const rows::DocumentName& name, ChangeKind kind, const std::string& client,
+                 const PackageVersion* package, bool whosever = false);
 
   OpenTurn& turn_;
   const EngineOptions& options_;
+  const PackageTable& packages_;
   std::map<DocumentKind, DocumentKeeper*> keepers_;
   std::map<std::string, uint64_t> standing_;  // by namespace, once somebody has asked
   std::map<Id, DocumentVersion> parsed_;  // some that were read from the store

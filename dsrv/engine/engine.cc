@@ -48,7 +48,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
     : options(WithDefaults(std::move(given))),
       turn(store, options.partition, options.virtual_clock),
       catalog(turn, options),
-      documents(turn, options),
+      documents(turn, options, package_table),
       spaces(turn, catalog, documents, options),
       occurrences(turn, options),
       statistics(turn, catalog, options),
@@ -66,7 +66,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       unclaimed(turn, changer, timers, limits, spaces),
       planner(turn, catalog, residents, changer, values, limits, options),
       followers(residents, changer),
-      starter(turn, catalog, residents, changer, limits, followers, planner, spaces),
+      starter(turn, catalog, residents, changer, limits, followers, planner, spaces, package_table),
       hooks(catalog, values, starter),
       family(residents, changer),
       canceller(turn, residents, changer, family),
@@ -77,7 +77,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       launcher(turn, changer, starter, reports),
       schedules(turn, documents, occurrences, launcher, spaces),
       handouts(turn, agenda, residents, changer, values, limits, throttle, timers, unclaimed,
-               upgrades),
+               upgrades, package_table),
       dry_runs(turn, residents, changer, reports, handouts),
       desk(turn, agenda, claims, handouts, sessions),
       operations(turn, residents, changer, claims, desk),
@@ -87,8 +87,10 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       retention(turn, catalog, statistics, residents, groups, options),
       triggers(
           {turn, documents, occurrences, residents, starter, launcher, retention, spaces, options}),
+      packages({turn, package_table, catalog, documents, statistics, upgrades, limits, triggers,
+                spaces, options}),
       deletions({turn, spaces, catalog, documents, statistics, residents, changer, agenda, throttle,
-                 upgrades, limits, groups, agents, retention, options}),
+                 upgrades, limits, groups, agents, retention, packages, options}),
       all{&followers, &planner,    &walker,  &family,   &limits, &hooks,    &spawner, &launcher,
           &schedules, &canceller,  &resumer, &upgrades, &claims, &sessions, &timers,  &unclaimed,
           &desk,      &operations, &agents,  &handouts, &groups, &triggers, &dry_runs} {
@@ -156,6 +158,7 @@ void Engine::Work() {
   parts_->groups.FollowSome();
   parts_->retention.Work();
   parts_->occurrences.Work();
+  parts_->packages.Work();
   parts_->deletions.Work();
   if (parts_->statistics.Due() <= parts_->turn.real()) parts_->statistics.Save();
   // A hand-out may fail its step, which may stop an instance: what follows is of the same commit.
@@ -273,6 +276,7 @@ std::optional<Result<std::vector<Defined>>> Engine::Define(const std::string& ns
   if (full) return *std::move(full);
   if (auto refused = parts_->triggers.Refuse(ns, sources->documents)) return *std::move(refused);
   if (auto refused = parts_->limits.Refuse(ns, sources->documents)) return *std::move(refused);
+  if (auto refused = parts_->packages.Refuse(ns, *sources)) return *std::move(refused);
   auto room = MayDefine(ns, *sources);
   if (room && !validate_only) room = parts_->spaces.Use(ns);
   if (!room) return room.error();
@@ -292,11 +296,13 @@ std::optional<Result<std::vector<Defined>>> Engine::Define(const std::string& ns
   }
 }
 
+Packages& Engine::packages() { return parts_->packages; }
 // Whether the quota of a namespace has room for what is new of these.
 Result<Ok> Engine::MayDefine(const std::string& ns, const Sources& sources) {
   uint64_t more = 0;
   for (const Machine& machine : sources.machines) {
-    if (!parts_->catalog.VersionOf(ns, machine.id, 0)) ++more;
+    const auto known = parts_->catalog.machines().find({ns, machine.id});
+    if (known == parts_->catalog.machines().end() || !known->second->Stands()) ++more;
   }
   for (const Document& document : sources.documents) {
     auto stands = parts_->documents.Stands({ns, document.kind(), document.name});
@@ -346,20 +352,8 @@ Limits& Engine::limits() { return parts_->limits; }
 
 void Engine::AddVersion(const std::string& ns, const Defined& one, Machine machine,
                         std::shared_ptr<const Machine> shown) {
-  auto definition = std::make_shared<const MachineVersion>(
-      MachineVersion{ns, one.version, std::move(machine), parts_->turn.now()});
-  rows::PutMachine(parts_->turn.writer(),
-                   {ns, one.id, one.version, definition->machine.source, parts_->turn.now()});
-  VersionState& added = parts_->catalog.Add(definition, std::move(shown));
-  Event event;
-  event.kind = ChangeKind::kDefined;
-  event.time = parts_->turn.now();
-  event.ns = ns;
-  event.machine = one.id;
-  event.version = one.version;
-  parts_->statistics.Record(&event, nullptr);
-  const bool moves = definition->machine.upgrade_strategy != UpgradeStrategy::kContinue;
-  if (moves && one.version > 1) parts_->upgrades.LeaveBehind(added);
+  parts_->packages.AddVersion({ns, one.version, std::move(machine), parts_->turn.now()},
+                              std::move(shown));
 }
 
 Result<MachineView> Engine::GetMachine(const std::string& ns, const std::string& id,
@@ -392,14 +386,14 @@ Result<Answer> Engine::Report(const std::string& ns, const std::string& id, Repo
                               std::vector<StartArgs> starts) {
   const ClaimRef claim = args.claim;
   auto answer = parts_->reports.Report(ns, id, std::move(args), children, std::move(starts));
-  if (!answer) parts_->operations.EndedLate(claim);
+  if (!answer) parts_->operations.EndedLate(ns, id, claim);
   return answer;
 }
 
 Result<std::string> Engine::Relinquish(const std::string& ns, const std::string& id,
                                        const ClaimRef& claim, const GiveBackArgs& args) {
   auto node = parts_->claims.Relinquish(ns, id, claim, args);
-  if (!node) parts_->operations.EndedLate(claim);
+  if (!node) parts_->operations.EndedLate(ns, id, claim);
   return node;
 }
 

@@ -40,6 +40,7 @@ struct DefinitionSet;
 struct DefineProblem;
 struct Sources;
 class Documents;      // documents.h
+class Packages;       // packages.h
 class Backfills;      // backfills.h
 class Launcher;       // launcher.h
 class Occurrences;    // occurrences.h
@@ -112,6 +113,8 @@ class Engine {
                                                      const Compiled& compiled, bool validate_only);
   // Schedules, triggers and limits as they were defined.
   Documents& documents();
+  // Packages: what is put, activated and removed.
+  Packages& packages();
   Occurrences& occurrences();
   Launcher& launcher();
   Schedules& schedules();

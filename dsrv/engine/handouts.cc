@@ -15,6 +15,15 @@ namespace {
 constexpr size_t kTaskBytes = limits::kMessage - 2 * limits::kJson - (64 << 10);
 constexpr size_t kTasksAtFirst = 16;  // room for so many, when there is one
 
+// The package whose task an action is: that of its instance, or the one that the action is named
+// after.
+std::string PackageOf(const VersionState& version, const std::string& action) {
+  const PackageVersion* own = version.Now().definition->package.get();
+  if (own && (own->Owns(action) || !own->WorkerOf(action).empty())) return own->package;
+  const size_t dot = action.find('.');
+  return dot == std::string::npos ? "" : action.substr(0, dot);
+}
+
 }  // namespace
 
 std::optional<QueueKey> HandOuts::KeyOf(const VersionState& version, const Graph& graph,
@@ -22,10 +31,14 @@ std::optional<QueueKey> HandOuts::KeyOf(const VersionState& version, const Graph
   if (Unplaced(graph, token)) return std::nullopt;
   const MachineVersion& definition = *version.definition;
   const Node& node = graph.machine->nodes[token.node];
-  QueueKey key{definition.ns,         definition.machine.id,
-               definition.version,    StatsName(version, node.id),
-               node.settings->action, node.settings->queue};
+  QueueKey key{definition.ns,
+               definition.machine.id,
+               version.Now().definition->version,
+               StatsName(version, node.id),
+               node.settings->action,
+               node.settings->queue};
   key.dry_run = dry;
+  key.package = PackageOf(version, key.action);
   if (!token.runs_on) return key;
   key.capabilities = token.runs_on->capabilities;
   std::ranges::sort(key.capabilities);
@@ -224,7 +237,7 @@ bool HandOuts::Prepare(Resident& resident, const Token& token, Task* task) {
   task->ns = instance.ns;
   task->instance = instance.id;
   task->machine = instance.machine;
-  task->version = instance.version;
+  task->version = resident.version->Now().definition->version;
   task->node = node.id;
   task->visit = token.visit;
   task->spec = *std::move(spec);
@@ -236,7 +249,24 @@ bool HandOuts::Prepare(Resident& resident, const Token& token, Task* task) {
   task->tries_limit = node.settings->retry.limit;
   task->run_timeout = node.settings->bounds.run_timeout;
   task->dry_run = static_cast<bool>(instance.dry_run);
+  if (!packages_.empty()) ServeBy(resident, task);
   return !token.step || PrepareStep(resident, token, task);
+}
+
+// For actions of the instance's own package its own version; for those of another the active one.
+void HandOuts::ServeBy(const Resident& resident, Task* task) const {
+  const PackageVersionPtr& own = resident.version->Now().definition->package;
+  if (own) {
+    task->package_worker = own->WorkerOf(task->action);
+    task->package = own;
+    if (!task->package_worker.empty() || own->Owns(task->action)) return;
+    task->package = nullptr;
+  }
+  const std::string_view action = task->action;
+  const PackageVersionPtr other = packages_.Active(task->ns, action.substr(0, action.find('.')));
+  if (!other || other->Bare(action).size() == action.size()) return;
+  task->package_worker = other->WorkerOf(action);
+  if (!task->package_worker.empty()) task->package = other;
 }
 
 bool HandOuts::Fail(Resident& resident, uint64_t visit, const std::string& why) {

@@ -23,7 +23,7 @@ class HandOuts : public Part {
  public:
   HandOuts(OpenTurn& turn, Agenda& agenda, Residents& residents, Changer& changer, Values& values,
            Limits& limits, Throttle& throttle, Timers& timers, Unclaimed& unclaimed,
-           Upgrades& upgrades)
+           Upgrades& upgrades, const PackageTable& packages)
       : turn_(turn),
         agenda_(agenda),
         residents_(residents),
@@ -33,7 +33,8 @@ class HandOuts : public Part {
         throttle_(throttle),
         timers_(timers),
         unclaimed_(unclaimed),
-        upgrades_(upgrades) {}
+        upgrades_(upgrades),
+        packages_(packages) {}
 
   // Whose claims the tasks are.
   struct Taker {
@@ -94,6 +95,7 @@ class HandOuts : public Part {
   // The same for a step: its input and its event.
   bool PrepareStep(Resident& resident, const Token& token, Task* task);
   Result<std::string> InputOf(Resident& resident, const Token& token);
+  void ServeBy(const Resident& resident, Task* task) const;
   bool Fail(Resident& resident, uint64_t visit, const std::string& why);
 
   OpenTurn& turn_;
@@ -106,6 +108,7 @@ class HandOuts : public Part {
   Timers& timers_;
   Unclaimed& unclaimed_;
   Upgrades& upgrades_;
+  const PackageTable& packages_;
   bool stopped_ = false;
   std::deque<std::pair<std::string, uint64_t>> unplaced_;  // instances, as ResidentKey, and visits
   size_t places_left_ = 0;

@@ -65,11 +65,14 @@ void Hooks::Absorb(const Change& change) {
 }
 
 void Hooks::Fire(Resident& resident, const HookSource& hook, std::string_view word) {
-  const VersionState* defined = catalog_.VersionOf(resident.instance.ns, hook.action, 0);
+  const uint32_t own = catalog_.VersionMeantBy(*resident.version, hook.action);
+  const VersionState* defined = catalog_.VersionOf(resident.instance.ns, hook.action, own);
   if (defined && !defined->definition->machine.action()) return;  // a hook starts no plan
   StartArgs args;
   args.ns = resident.instance.ns;
   args.machine = hook.action;
+  args.version = own;
+  args.inside = own > 0;
   args.implicit = true;
   Deepen(resident.instance, &args);
   args.spec.client = "hook of " + resident.instance.id + " on " + std::string(word);

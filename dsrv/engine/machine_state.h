@@ -82,7 +82,12 @@ struct VersionState {
   // The later version that upgrades or aborts the instances that have not stopped; null: none does.
   VersionState* upgrades_to = nullptr;
   VersionState* aborted_by = nullptr;
+  // A later version of a package that is the same but for its programs: the instances that have not
+  // stopped go on where they stand, and count as its. Null: there is none.
+  VersionState* stands_for = nullptr;
 
+  VersionState& Now() { return stands_for ? *stands_for : *this; }
+  const VersionState& Now() const { return stands_for ? *stands_for : *this; }
   bool LeftBehind() const { return upgrades_to || aborted_by; }
   uint64_t Alive() const { return scheduled + running + paused; }
 };
@@ -91,8 +96,15 @@ struct MachineState {
   std::string ns;
   std::string id;
   std::map<uint32_t, VersionState> versions;  // 0: of what nobody has defined
+  uint32_t current = 0;  // the version that its name means; 0: there is none, or it is not defined
+  bool retired = false;  // the package that it belongs to no longer has it
+  VersionState* candidate = nullptr;  // takes a share of the starts by name; null: none does
+  uint32_t share = 0;                 // in hundredths of a percent
   std::map<std::string, Latency> latencies;   // by node
   SpaceCounts* space = nullptr;  // null: its namespace has no quota that needs them
+
+  // Whether its id is taken: it is defined by hand, or by a package that has it still.
+  bool Stands() const { return candidate || (current > 0 && !retired); }
 
   // For the throttle.
   Breaker breaker;

@@ -22,6 +22,8 @@
 #include "dsrv/engine/limits.h"
 #include "dsrv/engine/namespaces.h"
 #include "dsrv/engine/occurrences.h"
+#include "dsrv/engine/package_table.h"
+#include "dsrv/engine/packages.h"
 #include "dsrv/engine/planner.h"
 #include "dsrv/engine/reports.h"
 #include "dsrv/engine/residents.h"
@@ -50,6 +52,7 @@ struct Engine::Parts {
   const EngineOptions options;
   // Each part is given what stands above it.
   OpenTurn turn;
+  PackageTable package_table;
   Catalog catalog;
   Documents documents;
   Spaces spaces;
@@ -88,6 +91,7 @@ struct Engine::Parts {
   Backfills backfills;
   Retention retention;
   Triggers triggers;
+  Packages packages;
   Deletions deletions;
   // The parts that hear of changes, in this order. Their work is done in this order, too: a part
   // works only when the parts before it have nothing left to do.

@@ -121,17 +121,32 @@ void Planner::Enter(Resident& resident, const PlanSource& source) {
   residents_.MarkDirty(resident);
 }
 
+// Flows that the workers of a package report, with the names as it sees them.
+std::function<Result<std::shared_ptr<const PlanSource>>(std::string_view, TextOrigin)>
+Planner::ParseAs(const PackageVersionPtr& package) const {
+  return
+      [parse = options_.parse_flow, own = options_.own_flow, package](
+          std::string_view text, TextOrigin origin) -> Result<std::shared_ptr<const PlanSource>> {
+        auto flow = parse(text, origin);
+        if (!flow || !own) return flow;
+        PlanSource seen = **flow;
+        own(*package, &seen);
+        return std::make_shared<const PlanSource>(std::move(seen));
+      };
+}
+
 Result<Planning> Planner::PlanningOf(Resident& resident, std::shared_ptr<const PlanSource> source) {
   const Instance& instance = resident.instance;
+  const PackageVersionPtr& package = resident.version->Now().definition->package;
   auto flows = rows::GetPlanned(turn_.reader(), {instance.ns, instance.id});
   if (!turn_.Trust(flows)) return flows.error();
   return Planning{.instance = instance.id,
                   .machine = instance.machine,
                   .source = std::move(source),
                   .spec = resident.spec,
-                  .definitions = catalog_.DefinitionsOf(instance.ns),
+                  .definitions = catalog_.DefinitionsOf(instance.ns, package.get()),
                   .flows = *std::move(flows),
-                  .parse_flow = options_.parse_flow};
+                  .parse_flow = package ? ParseAs(package) : options_.parse_flow};
 }
 
 GraphPtr Planner::SharedGraph(const Resident& resident, const Planning& planning) const {

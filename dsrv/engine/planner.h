@@ -61,6 +61,8 @@ class Planner : public Part {
   void Fail(Resident& resident, const std::string& why);
   // Fails only with the store.
   Result<Planning> PlanningOf(Resident& resident, std::shared_ptr<const PlanSource> source);
+  std::function<Result<std::shared_ptr<const PlanSource>>(std::string_view, TextOrigin)> ParseAs(
+      const PackageVersionPtr& package) const;
   // The graph that the instance shares with others of its plan; null: there is none yet.
   GraphPtr SharedGraph(const Resident& resident, const Planning& planning) const;
   // Puts a graph, under the name that it has, in the place of the one that the instance has.

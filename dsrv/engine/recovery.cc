@@ -51,6 +51,7 @@ Result<Ok> Engine::Recover(uint64_t epoch, Timestamp now) {
   const rows::ClockRow clock = kept->value_or(rows::ClockRow{});
   parts_->turn.Recover(epoch, *first, *last, std::max(now, clock.time), clock.last_change);
   done = parts_->spaces.Recover();
+  if (done) done = parts_->package_table.Recover(parts_->turn.reader());
   if (done) done = LoadMachines();
   if (done) done = parts_->statistics.Recover();
   if (done) done = parts_->groups.Recover();
@@ -61,6 +62,7 @@ Result<Ok> Engine::Recover(uint64_t epoch, Timestamp now) {
   if (done) done = parts_->schedules.Recover();
   if (done) done = parts_->backfills.Recover();
   if (done) done = parts_->triggers.Recover();
+  if (done) done = parts_->packages.Recover();
   if (!done) return done;
   parts_->spaces.Loaded();
   for (const std::string& ns : parts_->spaces.Frozen()) parts_->agenda.SetFrozen(ns, true);
@@ -78,9 +80,17 @@ Result<Ok> Engine::LoadMachines() {
                           "' in the store is not accepted any more: " + machine.error().message};
       return;
     }
-    parts_->catalog.Add(std::make_shared<const MachineVersion>(MachineVersion{
-                            row.ns, row.version, *std::move(machine), row.define_time}),
-                        nullptr);
+    MachineVersion version{row.ns, row.version, *std::move(machine), row.define_time};
+    if (!row.package.empty()) {
+      version.package = parts_->package_table.Version(row.ns, row.package, row.package_version);
+      version.candidate = row.candidate;
+      const auto& own = parts_->options.own_machine;
+      if (version.package && own) own(*version.package, &version.machine);
+      version.core = CoreOf(version.machine);
+    }
+    VersionState& added =
+        parts_->catalog.Add(std::make_shared<const MachineVersion>(std::move(version)), nullptr);
+    if (row.retired) parts_->catalog.Retire(*added.machine);
   });
   if (!scanned || !outcome) return scanned ? outcome : scanned;
   parts_->catalog.CompileDefined();

@@ -5,8 +5,9 @@ namespace dfsmr {
 void Registry::Add(MachineVersionPtr definition) {
   const WriteLock lock(mutex_);
   Versions& versions = machines_[{definition->ns, definition->machine.id}];
-  Check(definition->version == versions.size() + 1, "versions are defined in order");
-  versions.push_back(std::move(definition));
+  Check(definition->version == versions.all.size() + 1, "versions are defined in order");
+  if (!definition->candidate) versions.current = definition->version;
+  versions.all.push_back(std::move(definition));
 }
 
 void Registry::Forget(const std::string& ns) {
@@ -14,7 +15,7 @@ void Registry::Forget(const std::string& ns) {
   auto it = machines_.lower_bound({ns, ""});
   while (it != machines_.end() && it->first.first == ns) {
     Versions& removed = removed_[it->first];
-    if (!removed.empty()) kept_.push_back(std::move(removed));
+    if (!removed.all.empty()) kept_.push_back(std::move(removed));
     removed = std::move(it->second);
     it = machines_.erase(it);
   }
@@ -36,33 +37,52 @@ const Registry::Versions* Registry::VersionsOf(std::string_view ns, std::string_
   return it == machines_.end() ? nullptr : &it->second;
 }
 
+const Registry::Versions* Registry::RemovedOf(std::string_view ns, std::string_view id) const {
+  if (removed_.empty()) return nullptr;
+  auto it = removed_.find(std::pair(std::string(ns), std::string(id)));
+  return it == removed_.end() ? nullptr : &it->second;
+}
+
 MachineVersionPtr Registry::Find(std::string_view ns, std::string_view id, uint32_t version) const {
   const ReadLock lock(mutex_);
   const Versions* versions = VersionsOf(ns, id);
-  if (!versions || version > versions->size()) return nullptr;
-  return version == 0 ? versions->back() : (*versions)[version - 1];
+  if (!versions) return nullptr;
+  if (version == 0) version = versions->current;
+  if (version == 0 || version > versions->all.size()) return nullptr;
+  return versions->all[version - 1];
 }
 
 bool Registry::LeftBehind(std::string_view ns, std::string_view id, uint32_t version) const {
   const ReadLock lock(mutex_);
   const Versions* versions = VersionsOf(ns, id);
-  if (!versions || version == 0) return false;  // 0: of what nobody has defined
-  for (size_t later = versions->size(); later > version; --later) {
-    const Machine& machine = (*versions)[later - 1]->machine;
-    if (machine.upgrade_strategy != UpgradeStrategy::kContinue) return true;
-  }
-  return false;
+  return versions && versions->left.contains(version);
+}
+
+void Registry::LeaveBehind(const MachineVersion& version) {
+  const WriteLock lock(mutex_);
+  machines_[{version.ns, version.machine.id}].left.insert(version.version);
 }
 
 const Machine* Registry::Resolve(std::string_view ns, std::string_view id, uint32_t version) const {
   const ReadLock lock(mutex_);
   const Versions* versions = VersionsOf(ns, id);
-  if (!versions && !removed_.empty()) {
-    const auto it = removed_.find(std::pair(std::string(ns), std::string(id)));
-    if (it != removed_.end()) versions = &it->second;
-  }
-  if (!versions || version == 0 || version > versions->size()) return nullptr;
-  return &(*versions)[version - 1]->machine;
+  if (!versions) versions = RemovedOf(ns, id);
+  if (!versions || version == 0 || version > versions->all.size()) return nullptr;
+  return &versions->all[version - 1]->machine;
+}
+
+void Registry::StandFor(const MachineVersion& version, MachineVersionPtr as) {
+  const WriteLock lock(mutex_);
+  machines_[{version.ns, version.machine.id}].as[version.version] = std::move(as);
+}
+
+MachineVersionPtr Registry::Now(std::string_view ns, std::string_view id, uint32_t version) const {
+  const ReadLock lock(mutex_);
+  const Versions* versions = VersionsOf(ns, id);
+  if (!versions) versions = RemovedOf(ns, id);
+  if (!versions || version == 0 || version > versions->all.size()) return nullptr;
+  const auto as = versions->as.find(version);
+  return as == versions->as.end() ? versions->all[version - 1] : as->second;
 }
 
 rows::Resolve Registry::resolve() const {

@@ -131,8 +131,9 @@ Result<Ok> Reports::CheckSuspend(const Resident& resident, const ReportArgs& arg
                      "of a plan suspend, with 'wake_after' or 'children'"};
   }
   for (const rows::ChildStart& child : children) {
+    const std::string machine = catalog_.NameMeantBy(*resident.version, child.machine);
     if (!child.spec.flow.empty() ||
-        catalog_.VersionOf(resident.instance.ns, child.machine, child.version)) {
+        catalog_.VersionOf(resident.instance.ns, machine, child.version)) {
       continue;
     }
     return Error{Code::kNotFound, Reason::kNoSuchMachine,

@@ -168,6 +168,9 @@ InstanceView Residents::ViewOf(Resident& resident) {
       view.instance.tokens.Restore(std::as_const(tokens)[slot]);
     }
   }
+  const MachineVersion& definition = *resident.version->Now().definition;
+  view.instance.version = definition.version;
+  view.package = definition.package;
   for (const Token& token : view.instance.tokens) {
     view.nodes.emplace_back(token.node == kElsewhere ? resident.instance.plan->ended_at
                                                      : NodeName(resident.machine(), token.node));
@@ -233,6 +236,9 @@ void Residents::Stage(Resident& resident, std::vector<Event>& events) {
     if (resident.instance.dry_run) {
       if (!event.about) event.about = Event::About{};
       event.about->dry_run = true;
+    }
+    if (resident.version->stands_for && event.version == resident.instance.version) {
+      event.version = resident.version->Now().definition->version;
     }
     statistics_.Record(&event, resident.version);
     /*mutant record-not-in-history*/ resident.instance.history.push_back(turn_.last_seq()); /*end*/

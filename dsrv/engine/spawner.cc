@@ -177,7 +177,8 @@ void Spawner::Revive(Resident& resident) {
   if (!instance.dry_run) statistics_.NoteDropped(*resident.version);  // as if it were
   rows::DropPlan(turn_.writer(), instance);
   // As if it were started now: what kept it from being planned may have been mended since.
-  if (VersionState* latest = catalog_.VersionOf(instance.ns, instance.machine, 0);
+  const uint32_t own = catalog_.VersionMeantBy(*resident.version, instance.machine);
+  if (VersionState* latest = catalog_.VersionOf(instance.ns, instance.machine, own);
       latest && latest->plan) {
     if (instance.version != 0) {
       resident.version = latest;
@@ -222,6 +223,12 @@ Result<StartArgs> Spawner::ChildOf(Resident& resident, const Token& token, uint6
                                    : Asked(resident, token, number, std::move(args));
 }
 
+// What its package has is of the same version of it.
+void Spawner::Pin(const Resident& resident, StartArgs* args) const {
+  args->version = catalog_.VersionMeantBy(*resident.version, args->machine);
+  args->inside = args->version > 0;
+}
+
 // As a worker asked for it.
 Result<StartArgs> Spawner::Asked(Resident& resident, const Token& token, uint64_t number,
                                  StartArgs args) {
@@ -236,8 +243,9 @@ Result<StartArgs> Spawner::Asked(Resident& resident, const Token& token, uint64_
     return Error{Code::kInternal, Reason::kNone, "no child of that number was asked for"};
   }
   const rows::ChildStart& start = items.starts[number];
-  args.machine = start.machine;
+  args.machine = catalog_.NameMeantBy(*resident.version, start.machine);
   args.version = start.version;
+  if (args.version == 0) Pin(resident, &args);
   if (!start.id.empty()) args.id = start.id;
   if (start.priority != 0) args.priority = start.priority;
   args.spec = start.spec;
@@ -260,6 +268,7 @@ Result<StartArgs> Spawner::Spawned(Resident& resident, const Token& token, uint6
   const Node& home = resident.machine().nodes[token.home];
   const Spawn& spawn = graph.spawns.at(home.step);
   args.machine = spawn.machine;
+  Pin(resident, &args);
   std::string item = "null";
   if (spawn.items) {
     auto listed = ItemOf(resident, spawn, &items, number);

@@ -55,6 +55,7 @@ class Spawner : public Part {
   void StartNext(Resident& resident, const Token& token);
   // The start of the child of this number.
   Result<StartArgs> ChildOf(Resident& resident, const Token& token, uint64_t number);
+  void Pin(const Resident& resident, StartArgs* args) const;
   Result<StartArgs> Asked(Resident& resident, const Token& token, uint64_t number, StartArgs args);
   Result<StartArgs> Spawned(Resident& resident, const Token& token, uint64_t number,
                             StartArgs args);

@@ -20,6 +20,20 @@ std::string NewId(Timestamp now, uint64_t random) {
   return id;
 }
 
+// Whether an instance goes to the candidate that takes this share, in hundredths of a percent.
+bool InShare(std::string_view id, uint32_t share) {
+  uint64_t hash = 0xcbf29ce484222325ull;
+  for (char c : id) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3ull;
+  return Mix(hash) % 10'000 < share;
+}
+
+Error Retired(const StartArgs& args) {
+  return {Code::kFailedPrecondition, Reason::kRetired,
+          "machine " + Quoted(args.machine) + " is retired: its package " +
+              Quoted(args.machine.substr(0, args.machine.find('.'))) +
+              " no longer has it, or is not active"};
+}
+
 // What is wrong with a start, whatever exists: its params and its times.
 std::optional<Error> RefusalOf(const StartArgs& args, const ParamsCheck* check, Timestamp now) {
   if (check) {
@@ -156,14 +170,49 @@ Resident& Starter::Create(Prepared prepared) {
 
 Result<VersionState*> Starter::VersionOf(const StartArgs& args) {
   if (args.flow) return &catalog_.ImplicitVersion(args.ns, args.machine);
+  if (!args.package_version.empty()) return VersionAt(args);
   VersionState* version = catalog_.VersionOf(args.ns, args.machine, args.version);
   if (!version && args.implicit) return &catalog_.ImplicitVersion(args.ns, args.machine);
   if (!version) return NoSuchMachine(args.ns, args.machine, args.version);
-  if (!version->LeftBehind()) return version;
+  const MachineState& machine = *version->machine;
+  if (!args.inside && machine.retired) return Retired(args);
+  if (args.version == 0 && machine.candidate && InShare(args.id, machine.share)) {
+    return machine.candidate;
+  }
+  return Standing(version);
+}
+
+// A version that instances may be of.
+Result<VersionState*> Starter::Standing(VersionState* version) {
+  const MachineVersion& definition = *version->definition;
+  if (!version->LeftBehind() && !version->stands_for) return version;
   return Error{Code::kFailedPrecondition, Reason::kSupersededVersion,
-               "version " + std::to_string(args.version) + " of machine " + Quoted(args.machine) +
+               "version " + std::to_string(definition.version) + " of machine " +
+                   Quoted(definition.machine.id) +
                    " has been left behind by an upgrade or abort; start the latest, version " +
-                   std::to_string(version->machine->versions.rbegin()->first)};
+                   std::to_string(version->machine->current)};
+}
+
+// Of "P.NAME@VERSION".
+Result<VersionState*> Starter::VersionAt(const StartArgs& args) {
+  const std::string package = args.machine.substr(0, args.machine.find('.'));
+  const PackageState* state = packages_.Find(args.ns, package);
+  const PackageState::Known* known = state ? state->Find(args.package_version) : nullptr;
+  if (!known) {
+    return Error{Code::kNotFound, Reason::kNoSuchPackage,
+                 "namespace " + Quoted(args.ns) + " has no version " +
+                     Quoted(args.package_version) + " of a package " + Quoted(package)};
+  }
+  VersionState* version = catalog_.OwnVersion(*known->version, args.machine);
+  if (!version) {
+    return Error{Code::kNotFound, Reason::kNoSuchMachine,
+                 "package " + Quoted(package) + " has no machine " + Quoted(args.machine) +
+                     " in its version " + args.package_version + ", or that was never activated"};
+  }
+  const bool candidate =
+      version->machine->candidate == version || state->force.candidate == args.package_version;
+  if (version->machine->retired && !candidate) return Retired(args);
+  return Standing(version);
 }
 
 Result<Starter::Prepared> Starter::Examine(StartArgs args, const Earlier& earlier,
@@ -178,6 +227,10 @@ Result<Starter::Prepared> Starter::Examine(StartArgs args, const Earlier& earlie
     auto exists = Exists(args, earlier);
     if (!exists) return exists.error();
     if (*exists) return Prepared{std::move(args)};
+  }
+  if (args.id.empty()) {
+    const uint64_t random = turn_.random() + turn_.NextId() * 0x9e3779b97f4a7c15ull;
+    args.id = NewId(turn_.now(), Mix(random));
   }
   if (args.outside) {
     auto may = spaces_.MayStart(args.ns, args.dry_run, before);
@@ -202,10 +255,6 @@ Result<Starter::Prepared> Starter::Examine(StartArgs args, const Earlier& earlie
   // What the server starts by itself belongs to something that has begun.
   if (args.parent.empty() && !args.implicit) {
     if (auto full = turn_.NeedsRoom(Room::kAmple)) return *std::move(full);
-  }
-  if (args.id.empty()) {
-    const uint64_t random = turn_.random() + turn_.NextId() * 0x9e3779b97f4a7c15ull;
-    args.id = NewId(turn_.now(), Mix(random));
   }
   const bool at_once =
       !args.hold && args.start_at <= turn_.now() && ended->size() == args.after.size();
@@ -270,6 +319,9 @@ void Starter::Run(Resident& resident, const Ended& ended) {
       event.client = resident.spec->client;
       if (event.kind == ChangeKind::kStarted || event.kind == ChangeKind::kScheduled) {
         event.params = resident.spec->params;
+        if (const auto& package = resident.version->definition->package) {
+          event.package = Event::Package{package->package, package->version, package->digest};
+        }
       }
     }
   });

@@ -11,6 +11,7 @@
 #include "dsrv/engine/followers.h"
 #include "dsrv/engine/limits.h"
 #include "dsrv/engine/namespaces.h"
+#include "dsrv/engine/package_table.h"
 #include "dsrv/engine/planner.h"
 #include "dsrv/engine/residents.h"
 
@@ -19,7 +20,7 @@ namespace dfsmr {
 class Starter {
  public:
   Starter(OpenTurn& turn, Catalog& catalog, Residents& residents, Changer& changer, Limits& limits,
-          Followers& followers, Planner& planner, Spaces& spaces)
+          Followers& followers, Planner& planner, Spaces& spaces, const PackageTable& packages)
       : turn_(turn),
         catalog_(catalog),
         residents_(residents),
@@ -27,7 +28,8 @@ class Starter {
         limits_(limits),
         followers_(followers),
         planner_(planner),
-        spaces_(spaces) {}
+        spaces_(spaces),
+        packages_(packages) {}
 
   // The started instance, or an earlier one with the same id that was started in the same way.
   Result<Started> Start(StartArgs args);
@@ -60,6 +62,8 @@ class Starter {
   Result<bool> Exists(const StartArgs& args, const Earlier& earlier);
   // The version that `args` names, or the reason why it cannot be started.
   Result<VersionState*> VersionOf(const StartArgs& args);
+  Result<VersionState*> VersionAt(const StartArgs& args);
+  static Result<VersionState*> Standing(VersionState* version);
   // Those that have stopped already, of the instances that must have before another one begins. An
   // instance of `earlier` has not.
   Result<Ended> EndedOf(const StartArgs& args, const Earlier& earlier);
@@ -74,6 +78,7 @@ class Starter {
   Followers& followers_;
   Planner& planner_;
   Spaces& spaces_;
+  const PackageTable& packages_;
 };
 
 }  // namespace dfsmr

@@ -51,6 +51,7 @@ struct InstanceView {
   bool waits_for_group = false;  // its group lets no member begin
   bool left_behind = false;      // an upgrade or an abort has moved on from its version
   size_t leftovers = 0;          // as InstanceWaits has it; of no account with `waits`
+  PackageVersionPtr package = nullptr;         // that it is pinned to
   std::shared_ptr<const InstanceWaits> waits;  // null: only what `instance` says of them is known
 };
 
@@ -79,12 +80,16 @@ struct Task {
   uint32_t tries_limit = 1;
   Duration run_timeout{};  // zero: none
   bool dry_run = false;
+  PackageVersionPtr package = nullptr;  // that serves it
+  std::string package_worker;           // of its manifest; empty: none serves the action
 };
 
 struct StartArgs {
   std::string ns;
   std::string machine;
   uint32_t version = 0;
+  std::string package_version;  // of "P.NAME@VERSION"; empty: none is named
+  bool inside = false;          // `version` is what the starter's own package means: retired or not
   std::string id;
   Spec spec;
   int32_t priority = 0;
@@ -164,6 +169,7 @@ struct MachineView {
   std::shared_ptr<const Machine> machine;  // with its nodes: of a plan, as it is before any params
   MachineStats stats;
   std::vector<NodeStats> nodes;  // as machine->nodes
+  bool retired = false;          // its package no longer has it
 };
 
 // The process of a worker. Agents may choose the same word.
@@ -248,6 +254,11 @@ struct EngineOptions {
   std::function<Result<Machine>(std::string_view source)> compile;
   // The same of a schedule, trigger or limit.
   std::function<Result<Document>(std::string_view source)> parse_document;
+  // Have the names of a document, or of a flow that a worker has reported, as the package version
+  // sees them: what is its own gets the package's name in front. Absent: nothing is changed.
+  std::function<void(const PackageVersion&, Machine*)> own_machine;
+  std::function<void(const PackageVersion&, Document*)> own_document;
+  std::function<void(const PackageVersion&, PlanSource*)> own_flow;
   // Parses the text of a flow, as sent with Start or by a planner.
   std::function<Result<std::shared_ptr<const PlanSource>>(std::string_view text, TextOrigin origin)>
       parse_flow;

@@ -1,5 +1,7 @@
 #include "dsrv/engine/upgrades.h"
 
+#include <algorithm>
+
 #include "storage/rows/instance.h"
 
 namespace dfsmr {
@@ -11,10 +13,18 @@ constexpr size_t kScannedAtOnce = 1'024;
 
 void Upgrades::LeaveBehind(VersionState& latest) {
   MachineState& machine = *latest.machine;
-  throttle_.Forget(machine);
-  agenda_.DropVersions(machine.ns, machine.id, latest.definition->version);
+  const auto goes_on = [](const auto& one) { return one.second.stands_for != nullptr; };
+  if (std::ranges::none_of(machine.versions, goes_on)) {
+    throttle_.Forget(machine);
+    agenda_.DropVersions(machine.ns, machine.id, latest.definition->version);
+  }
   for (auto& [number, version] : machine.versions) {
     if (number >= latest.definition->version) break;
+    // The queue of a version that goes on is left to run empty.
+    if (version.stands_for) {
+      for (auto& [name, node] : version.nodes) node.queue = nullptr;
+      continue;
+    }
     for (auto& [name, node] : version.nodes) node.queue = node.last_queue = nullptr;
   }
   machine.swept.clear();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/package_version.h"
 #include "fsm/base/limits.h"
 #include "storage/rows/agent.h"
 #include "storage/rows/feed.h"
@@ -78,6 +79,24 @@ Result<bool> WaitsForGroup(const Moment& moment, const Instance& instance) {
 bool IsLeftBehind(const Moment& moment, const Instance& instance) {
   return instance.Stopped() && instance.resumable &&
          moment.registry.LeftBehind(instance.ns, instance.machine, instance.version);
+}
+
+// As users see its version: of one that has not stopped, the later version that its own stands for.
+void ShowVersion(const Moment& moment, InstanceView* view) {
+  Instance& instance = view->instance;
+  const MachineVersionPtr definition =
+      instance.Stopped() ? moment.registry.Find(instance.ns, instance.machine, instance.version)
+                         : moment.registry.Now(instance.ns, instance.machine, instance.version);
+  if (!definition || instance.version == 0) return;
+  instance.version = definition->version;
+  view->package = definition->package;
+}
+
+// Whether it is pinned to the package "etl", or "etl@1.4.0".
+bool IsPinnedTo(const InstanceView& view, const std::string& package) {
+  if (!view.package) return false;
+  const std::string& name = view.package->package;
+  return package == name || package == name + "@" + view.package->version;
 }
 
 // Makes one list: finds the instances that match, by the index that holds the fewest others.
@@ -210,6 +229,8 @@ class Lister {
     if (!query_.node.empty() && !StandsAt(*nodes, query_.node)) return;
     std::vector<uint32_t> limits = TriesLimits(moment_, instance);
     InstanceView view{std::move(instance), nullptr, *std::move(nodes), std::move(limits), {}};
+    ShowVersion(moment_, &view);
+    if (!query_.package.empty() && !IsPinnedTo(view, query_.package)) return;
     if (/*mutant planted-25*/ query_.labels.size() > 1 ||
         (!query_.labels.empty() && ByOtherIndex()) /*end*/) {
       auto filled = Fill(&view);
@@ -288,6 +309,7 @@ Result<InstanceView> ReadInstance(const Moment& moment, const std::string& ns,
                     *std::move(nodes), std::move(limits), *std::move(outputs)};
   view.waits_for_group = *closed;
   view.left_behind = IsLeftBehind(moment, view.instance);
+  ShowVersion(moment, &view);
   return view;
 }
 

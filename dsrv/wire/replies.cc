@@ -1,5 +1,6 @@
 #include "dsrv/wire/replies.h"
 
+#include "dsrv/engine/package_version.h"
 #include "dsrv/engine/waits.h"
 #include "fsm/base/limits.h"
 #include "fsm/condition/condition.h"
@@ -18,6 +19,8 @@ static_assert(static_cast<int>(ChangeKind::kLate) == v1::Change::LATE);
 static_assert(static_cast<int>(CancelMode::kKill) == v1::CancelRequest::KILL);
 static_assert(static_cast<int>(ChangeKind::kOccurred) == v1::Change::OCCURRED);
 static_assert(static_cast<int>(ChangeKind::kStartRefused) == v1::Change::START_REFUSED);
+static_assert(static_cast<int>(ChangeKind::kPackagePushed) == v1::Change::PACKAGE_PUSHED);
+static_assert(static_cast<int>(ChangeKind::kRetired) == v1::Change::RETIRED);
 static_assert(static_cast<int>(ChangeKind::kNamespaceDeleted) == v1::Change::NAMESPACE_DELETED);
 
 void Set(Timestamp t, google::protobuf::Timestamp* out) {
@@ -195,6 +198,12 @@ void ToProto(const Instance& instance, const Token& token, const std::string& no
 
 }  // namespace
 
+void ToProto(const PackageVersion& package, v1::PackageRef* out) {
+  out->set_name(package.package);
+  out->set_version(package.version);
+  out->set_digest(package.digest);
+}
+
 void ToProto(const MachineView& view, v1::Machine* out) {
   const Machine& machine = view.definition->machine;
   const Machine& shown = *view.machine;
@@ -215,6 +224,8 @@ void ToProto(const MachineView& view, v1::Machine* out) {
     node->set_kind("system");
     node->set_join("any");
   }
+  if (view.definition->package) ToProto(*view.definition->package, out->mutable_package());
+  out->set_retired(view.retired);
   Set(view.definition->define_time, out->mutable_define_time());
   v1::MachineStats* stats = out->mutable_stats();
   stats->set_scheduled(view.stats.scheduled);
@@ -262,6 +273,7 @@ void ToProto(const InstanceView& view, v1::Instance* out) {
   if (instance.cancel_time != Timestamp()) Set(instance.cancel_time, out->mutable_cancel_time());
   out->set_resumable(instance.Stopped() && instance.resumable && !view.left_behind);
   out->set_dry_run(static_cast<bool>(instance.dry_run));
+  if (view.package) ToProto(*view.package, out->mutable_package());
   if (!instance.provenance) return;
   out->set_group(instance.provenance->group);
   out->set_cause(instance.provenance->cause);
@@ -297,6 +309,9 @@ void ToProto(const Task& task, v1::Task* out) {
   out->set_tries(task.tries);
   out->set_tries_limit(task.tries_limit);
   if (task.run_timeout > Duration::zero()) Set(task.run_timeout, out->mutable_run_timeout());
+  if (!task.package) return;
+  ToProto(*task.package, out->mutable_package());
+  out->mutable_package()->set_worker(task.package_worker);
 }
 
 void ToProto(const std::string& instance, const Answer& answer, v1::TransitionResponse* out) {
@@ -353,6 +368,11 @@ void ToProto(const Event& event, PartitionId partition, v1::Change* out) {
   out->set_note(event.note);
   if (event.begin_time != Timestamp()) Set(event.begin_time, out->mutable_begin_time());
   out->set_error_kind(event.error_kind);
+  if (event.package) {
+    out->mutable_package()->set_name(event.package->name);
+    out->mutable_package()->set_version(event.package->version);
+    out->mutable_package()->set_digest(event.package->digest);
+  }
   if (!event.about) return;
   out->set_cause(event.about->cause);
   out->set_group(event.about->group);

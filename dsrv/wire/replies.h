@@ -17,6 +17,7 @@ void ToProto(Duration d, google::protobuf::Duration* out);
 void ToProto(const Error& error, v1::Error* out);
 void ToProto(const Diagnostic& diagnostic, v1::Diagnostic* out);
 void ToProto(const Defined& defined, v1::Defined* out);
+void ToProto(const PackageVersion& package, v1::PackageRef* out);
 void ToProto(const MachineView& view, v1::Machine* out);
 void ToProto(const Node& node, const Machine& machine, v1::Node* out);
 void ToProto(const InstanceView& view, v1::Instance* out);

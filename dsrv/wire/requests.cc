@@ -57,11 +57,19 @@ Result<Ok> FillSubject(const v1::StartRequest& request, StartArgs* args) {
   }
   args->machine = request.machine();
   args->version = request.version();
+  if (const size_t at = request.machine().find('@'); at != std::string::npos && !args->flow) {
+    args->machine = request.machine().substr(0, at);
+    args->package_version = request.machine().substr(at + 1);
+    if (args->package_version.empty() || args->version != 0) {
+      return Bad("machine " + Quoted(request.machine()) +
+                 " is to name a version of a package, P.NAME@VERSION, and no other version");
+    }
+  }
   args->id = request.id();
   return All(
       [&] {
         return args->flow && request.machine().empty() ? Result<Ok>(Ok{})
-                                                       : Required("machine", request.machine());
+                                                       : Required("machine", args->machine);
       },
       [&] { return args->flow ? CheckNode("machine", request.machine()) : Result<Ok>(Ok{}); },
       [&] { return request.id().empty() ? Result<Ok>(Ok{}) : CheckInstanceId(request.id()); });
@@ -441,6 +449,7 @@ Result<InstanceQuery> ToQuery(const v1::ListInstancesRequest& request) {
   query.parent = request.parent();
   query.group = request.group();
   query.cause = request.cause();
+  query.package = request.package();
   query.dry_run = request.dry_run();
   query.limit = *limit;
   query.after = *after;

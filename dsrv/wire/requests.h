@@ -57,6 +57,7 @@ struct InstanceQuery {
   std::string parent;
   std::string group;
   std::string cause;
+  std::string package;   // pinned to it: "etl" or "etl@1.4.0"
   bool dry_run = false;  // with dry runs
   size_t limit = 0;
   std::string after;

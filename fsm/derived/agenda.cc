@@ -16,11 +16,14 @@ bool StandsFor(std::string_view pattern, std::string_view action) {
   return action.starts_with(pattern.substr(0, pattern.size() - 1));
 }
 
-// Until tasks have packages, "*" alone asks for all of them.
-bool Serves(const Filter& filter, const std::string& action) {
+// "*" alone asks for all tasks, of packages or not.
+bool Serves(const Filter& filter, const std::string& action, const std::string& package) {
   if (filter.actions.empty() && filter.packages.empty()) return true;
   const auto stands = [&](const std::string& pattern) { return StandsFor(pattern, action); };
   if (std::ranges::any_of(filter.actions, stands)) return true;
+  const bool named =
+      !package.empty() && std::ranges::find(filter.packages, package) != filter.packages.end();
+  if (named) return true;
   return filter.actions.empty() && std::ranges::find(filter.packages, "*") != filter.packages.end();
 }
 
@@ -31,7 +34,7 @@ bool Filter::Wants(const QueueKey& key) const {
          (node.empty() || node == key.node) && (action.empty() || action == key.action) &&
          /*mutant filter-ignores-queue*/ (queue.empty() || queue == key.queue) /*end*/ &&
          (queues.empty() || std::ranges::binary_search(queues, key.queue)) &&
-         Serves(*this, key.action) && (dry_run || !key.dry_run);
+         Serves(*this, key.action, key.package) && (dry_run || !key.dry_run);
 }
 
 bool Filter::Has(const std::vector<std::string>& words) const {

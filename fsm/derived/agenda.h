@@ -38,6 +38,7 @@ struct QueueKey {
   std::vector<std::string> capabilities = {};  // that a worker must have; sorted
   std::string agent = {};                      // only for workers of that name; empty: for all
   bool dry_run = false;                        // only for workers that take dry runs, too
+  std::string package = {};  // whose task it is; it follows from the machine's version and action
 };
 
 // A node of a version that a worker is not offered.

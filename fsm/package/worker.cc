@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 
+#include "fsm/base/fit.h"
 #include "fsm/base/names.h"
 #include "fsm/yaml/tree.h"
 
@@ -372,14 +373,6 @@ std::optional<std::string> ActionPatternProblem(std::string_view pattern) {
   if (pattern == "*") return std::nullopt;
   if (pattern.ends_with(".*")) pattern.remove_suffix(2);
   return NameProblem("action", pattern);
-}
-
-size_t Fit(std::string_view pattern, std::string_view action) {
-  if (pattern == action) return SIZE_MAX;
-  if (pattern == "*") return 1;
-  if (!pattern.ends_with(".*")) return 0;
-  pattern.remove_suffix(1);
-  return action.starts_with(pattern) ? pattern.size() + 1 : 0;
 }
 
 const Worker* Serving(const std::vector<Worker>& workers, std::string_view action) {

@@ -76,9 +76,6 @@ WorkersFile ParseWorkersFile(std::string_view text, std::string_view source_name
 
 // What is wrong with a pattern of actions: NAME, NAME.* or *; nullopt when it is fine.
 std::optional<std::string> ActionPatternProblem(std::string_view pattern);
-// How well a pattern serves an action: the longer the better, a name better than a pattern of it;
-// 0: not at all.
-size_t Fit(std::string_view pattern, std::string_view action);
 // The worker that serves the action best; null: none does.
 const Worker* Serving(const std::vector<Worker>& workers, std::string_view action);
 

@@ -24,6 +24,7 @@ bool IsChangeKind(uint32_t number) {
   return within(ChangeKind::kDefined, ChangeKind::kBreakerClosed) ||
          within(ChangeKind::kRefused, ChangeKind::kAgentLeft) ||
          within(ChangeKind::kOccurred, ChangeKind::kStartRefused) ||
+         within(ChangeKind::kPackagePushed, ChangeKind::kRetired) ||
          within(ChangeKind::kNamespaceChanged, ChangeKind::kNamespaceDeleted);
 }
 

@@ -54,6 +54,11 @@ enum class ChangeKind : uint8_t {
   kLimitSet,
   kGroupFinished,
   kStartRefused,
+  kPackagePushed = 40,
+  kPackageActivated,
+  kPackageDeactivated,
+  kPackageRemoved,
+  kRetired,
   kNamespaceChanged = 50,
   kNamespaceDeleted
 };
@@ -322,6 +327,14 @@ struct Event {
     friend bool operator==(const About&, const About&) = default;
   };
   Boxed<About> about;
+  // The version of a package that it is about, or that its machine belongs to.
+  struct Package {
+    std::string name;
+    std::string version;
+    std::string digest;
+    friend bool operator==(const Package&, const Package&) = default;
+  };
+  Boxed<Package> package;
 
   Timestamp begin_time;          // of what ends an attempt of two stages: when it began
   uint64_t left_visit = 0;       // TRANSITIONED that ended a visit: which

@@ -8,7 +8,7 @@
 namespace dfsmr {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, ChangeKind>, 23> kKinds = {{
+constexpr std::array<std::pair<std::string_view, ChangeKind>, 28> kKinds = {{
     {"defined", ChangeKind::kDefined},
     {"started", ChangeKind::kStarted},
     {"claimed", ChangeKind::kClaimed},
@@ -32,6 +32,11 @@ constexpr std::array<std::pair<std::string_view, ChangeKind>, 23> kKinds = {{
     {"limit_set", ChangeKind::kLimitSet},
     {"group_finished", ChangeKind::kGroupFinished},
     {"start_refused", ChangeKind::kStartRefused},
+    {"package_pushed", ChangeKind::kPackagePushed},
+    {"package_activated", ChangeKind::kPackageActivated},
+    {"package_deactivated", ChangeKind::kPackageDeactivated},
+    {"package_removed", ChangeKind::kPackageRemoved},
+    {"retired", ChangeKind::kRetired},
 }};
 
 template <typename Value, typename One>

@@ -20,7 +20,7 @@ Result<DocumentHead> DecodeHead(std::string_view key, std::string_view value) {
   if (!in.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
     return Corrupt("document", key);
   }
-  return DocumentHead{in.version(), FromMicros(in.first_time()), in.deleted()};
+  return DocumentHead{in.version(), FromMicros(in.first_time()), in.deleted(), in.package()};
 }
 
 }  // namespace
@@ -30,6 +30,7 @@ void PutDocumentHead(const Writer& writer, DocumentName name, const DocumentHead
   out.set_version(head.version);
   out.set_first_time(Micros(head.first_time));
   out.set_deleted(head.deleted);
+  out.set_package(head.package);
   writer.batch.Put(HeadKey(writer.partition, name), out.SerializeAsString());
 }
 
@@ -42,6 +43,8 @@ void PutDocumentText(const Writer& writer, DocumentName name, uint32_t version,
   record::Document out;
   out.set_source(text.source);
   out.set_define_time(Micros(text.define_time));
+  out.set_package(text.package);
+  out.set_package_version(text.package_version);
   writer.batch.Put(TextKey(writer.partition, name, version), out.SerializeAsString());
 }
 
@@ -63,7 +66,8 @@ Result<std::optional<DocumentText>> GetDocumentText(const Reader& reader, Docume
   if (!*value) return std::optional<DocumentText>();
   record::Document in;
   if (!in.ParseFromString(**value)) return Corrupt("document", key);
-  return std::optional(DocumentText{in.source(), FromMicros(in.define_time())});
+  return std::optional(
+      DocumentText{in.source(), FromMicros(in.define_time()), in.package(), in.package_version()});
 }
 
 Result<Ok> ScanDocuments(const Reader& reader, std::string_view ns, DocumentKind kind,

@@ -23,10 +23,13 @@ struct DocumentHead {
   uint32_t version = 0;  // the latest
   Timestamp first_time;  // when it was first defined, since it was last deleted
   bool deleted = false;  // it stands for nothing; versions go on counting after it
+  std::string package = {};  // that it belongs to; empty: it was defined by hand
 };
 struct DocumentText {
   std::string source;
   Timestamp define_time;
+  std::string package = {};  // whose version this was defined by; empty: by hand
+  std::string package_version = {};
 };
 
 void PutDocumentHead(const Writer& writer, DocumentName name, const DocumentHead& head);

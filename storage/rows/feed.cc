@@ -37,6 +37,12 @@ void Append(const Event& event, std::string* bytes) {
     about->set_depth(event.about->depth);
     about->set_dry_run(event.about->dry_run);
   }
+  if (event.package) {
+    record::PackageName* package = out.mutable_package();
+    package->set_name(event.package->name);
+    package->set_version(event.package->version);
+    package->set_digest(event.package->digest);
+  }
   if (event.answer) Encode(*event.answer, out.mutable_answer());
   for (const Event::Sample& sample : event.samples) {
     record::Sample* to = out.add_samples();
@@ -83,6 +89,10 @@ Result<Event> DecodeEvent(uint64_t seq, std::string_view value) {
   if (in.has_about()) {
     event.about = Event::About{in.about().cause(),      in.about().group(), in.about().outcome(),
                                in.about().occurrence(), in.about().depth(), in.about().dry_run()};
+  }
+  if (in.has_package()) {
+    event.package =
+        Event::Package{in.package().name(), in.package().version(), in.package().digest()};
   }
   if (in.has_answer()) event.answer = Decode(in.answer());
   for (const auto& sample : in.samples()) {

@@ -59,6 +59,11 @@
 //   0x24 group     ns group                record.InstanceGroup
 //   0x25 members   ns group instance       index
 //   0x26 causes    ns cause instance       index: what a schedule or trigger has started
+//   0x40 package   ns package              record.Package: which versions are in force
+//   0x41 package's ns package version      record.PackageVersion: written last, when all is there
+//   0x42 activation  ns package number(8)  record.PackageActivation
+//   0x43 piece     ns epoch(8) upload(8) number(4)  of an archive, as it came
+//   0x44 texts     ns epoch(8) upload(8) path  a file with documents, of the archive
 //
 // A transition of a plain machine writes its instance's row and nothing else; the records of a
 // whole turn share the pages of the feed. The history of an instance is the list of its records'
@@ -123,6 +128,11 @@ enum Kind : uint8_t {
   kGroupHead = 0x24,
   kMember = 0x25,
   kByCause = 0x26,
+  kPackage = 0x40,
+  kPackageVersion = 0x41,
+  kActivation = 0x42,
+  kPackagePiece = 0x43,
+  kPackageText = 0x44,
 };
 
 // Builds keys: Key(partition, kind).Text(ns).Number(seq).

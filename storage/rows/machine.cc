@@ -8,6 +8,10 @@ void PutMachine(const Writer& writer, const MachineRow& row) {
   record::Machine out;
   out.set_source(row.source);
   out.set_define_time(Micros(row.define_time));
+  out.set_package(row.package);
+  out.set_package_version(row.package_version);
+  out.set_candidate(row.candidate);
+  out.set_retired(row.retired);
   writer.batch.Put(Key(writer.partition, kMachine).Text(row.ns).Text(row.id).Version(row.version),
                    out.SerializeAsString());
 }
@@ -27,6 +31,10 @@ Result<Ok> ScanMachines(const Reader& reader, const std::function<void(MachineRo
                    row.version = static_cast<uint32_t>(parts.Number(4));
                    row.source = in.source();
                    row.define_time = FromMicros(in.define_time());
+                   row.package = in.package();
+                   row.package_version = in.package_version();
+                   row.candidate = in.candidate();
+                   row.retired = in.retired();
                    visit(std::move(row));
                    return true;
                  });

@@ -14,6 +14,10 @@ struct MachineRow {
   uint32_t version = 0;
   std::string source;
   Timestamp define_time;
+  std::string package = {};  // that it belongs to; empty: it was defined by hand
+  std::string package_version = {};
+  bool candidate = false;  // it never was the active one, and no strategy was applied
+  bool retired = false;    // it was the active one when its package no longer had it
 };
 void PutMachine(const Writer& writer, const MachineRow& row);
 Result<Ok> ScanMachines(const Reader& reader, const std::function<void(MachineRow)>& visit);

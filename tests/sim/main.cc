@@ -19,6 +19,7 @@
 
 #include "storage/rocks/rocks_store.h"
 #include "tests/sim/agents.h"
+#include "tests/sim/packages.h"
 #include "tests/sim/schedules.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/spaces.h"
@@ -72,6 +73,7 @@ Outcome RunSeed(uint64_t seed, Store* below, bool trace, FaultCounts* hits) {
     if (outcome.problem.empty() && !below) outcome.problem = TriggerSim(seed, trace).Run();
     if (outcome.problem.empty() && !below) outcome.problem = AgentSim(seed, trace).Run();
     if (outcome.problem.empty() && !below) outcome.problem = SpaceSim(seed, trace).Run();
+    if (outcome.problem.empty() && !below) outcome.problem = PackageSim(seed, trace).Run();
   } catch (const std::exception& error) {
     outcome.problem = error.what();
   }

@@ -1,0 +1,462 @@
+// The words of `dcli package` that ask a server: its registry of packages.
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "dcli/call/packages.h"
+#include "dcli/package/package.h"
+#include "dcli/text/text.h"
+#include "dcli/text/values.h"
+#include "storage/archive/files.h"
+#include "storage/signatures/signatures.h"
+
+namespace dfsmr::cli {
+namespace registry_words {
+
+constexpr size_t kPiece = 1 << 20;
+constexpr std::string_view kSha = "sha256:";
+constexpr size_t kDigits = 8;  // of a digest, at least
+
+// "etl@1.4.0", "etl", "etl@sha256:1234abcd" or "sha256:1234abcd".
+struct Named {
+  std::string package;
+  std::string version;
+};
+Named Split(const std::string& text) {
+  if (text.starts_with(kSha)) return {"", text};
+  const size_t at = text.find('@');
+  if (at == std::string::npos) return {text, ""};
+  return {text.substr(0, at), text.substr(at + 1)};
+}
+
+std::string FullName(const v1::PackageVersion& one) { return one.package() + "@" + one.version(); }
+
+// Digests may be cut short: looks for the one version that is meant.
+Result<Named> Resolved(Context& context, const std::string& text) {
+  Named named = Split(text);
+  const bool shortened = named.version.starts_with(kSha) && named.version.size() < kSha.size() + 64;
+  if (!shortened) return named;
+  if (named.version.size() < kSha.size() + kDigits) {
+    return Error{Code::kInvalidArgument, Reason::kBadRequest,
+                 "a digest takes 8 digits or more: " + text};
+  }
+  std::vector<std::string> packages = {named.package};
+  v1::ListPackagesRequest request;
+  request.set_namespace_(context.name_space);
+  if (named.package.empty()) {
+    auto all = context.client->packages().ListPackages(request);
+    if (!all) return all.error();
+    packages.clear();
+    for (const v1::PackageVersion& one : all->packages()) packages.push_back(one.package());
+  }
+  std::vector<Named> found;
+  for (const std::string& package : packages) {
+    request.set_package(package);
+    auto versions = context.client->packages().ListPackages(request);
+    if (!versions) return versions.error();
+    for (const v1::PackageVersion& one : versions->packages()) {
+      if (one.digest().starts_with(named.version)) found.push_back({package, one.version()});
+    }
+  }
+  if (found.size() == 1) return found.front();
+  return Error{Code::kNotFound, Reason::kNoSuchPackage,
+               found.empty() ? "no version has the digest " + named.version
+                             : "several versions have a digest that begins so: " + named.version};
+}
+
+std::string DigestOf(std::ifstream& file) {
+  ArchiveHasher hasher;
+  std::string piece(kPiece, '\0');
+  while (file.read(piece.data(), static_cast<std::streamsize>(piece.size())), file.gcount() > 0) {
+    hasher.Add(std::string_view(piece).substr(0, static_cast<size_t>(file.gcount())));
+  }
+  file.clear();
+  return hasher.Take().Digest();
+}
+
+Result<v1::PutPackageResponse> Push(Context& context, const std::string& path, bool dry_run) {
+  std::ifstream file(path, std::ios::binary);
+  std::error_code failed;
+  const uint64_t size = std::filesystem::file_size(path, failed);
+  if (!file || failed) {
+    return Error{Code::kInvalidArgument, Reason::kNone, path + " cannot be read"};
+  }
+  v1::PutPackageRequest::Header header;
+  header.set_namespace_(context.name_space);
+  header.set_digest(DigestOf(file));
+  header.set_size(size);
+  header.set_validate_only(dry_run);
+  std::ifstream signature(path + ".sig", std::ios::binary);
+  if (signature) {
+    header.add_signatures(std::string(std::istreambuf_iterator<char>(signature), {}));
+  }
+  file.seekg(0);
+  return context.client->packages().PutPackage(header, [&](uint64_t) -> Result<std::string> {
+    std::string piece(kPiece, '\0');
+    file.read(piece.data(), static_cast<std::streamsize>(piece.size()));
+    piece.resize(static_cast<size_t>(file.gcount()));
+    return piece;
+  });
+}
+
+std::string Word(v1::DocumentChange::What what) {
+  switch (what) {
+    case v1::DocumentChange::ADDED:
+      return "added";
+    case v1::DocumentChange::CHANGED:
+      return "changed";
+    case v1::DocumentChange::SAME:
+      return "same";
+    case v1::DocumentChange::RETIRED:
+      return "retired";
+    case v1::DocumentChange::ADOPTED:
+      return "adopted";
+    default:
+      return "";
+  }
+}
+
+std::string Word(const v1::PackageVersion& one) {
+  switch (one.state()) {
+    case v1::PackageVersion::ACTIVE:
+      return "active";
+    case v1::PackageVersion::CANDIDATE:
+      return "candidate";
+    case v1::PackageVersion::PINNED:
+      return "pinned";
+    case v1::PackageVersion::IDLE:
+      return "idle";
+    default:
+      return "";
+  }
+}
+
+// `share`: in percent, of a candidate.
+int Show(Context& context, const v1::ActivatePackageResponse& done, const std::string& package,
+         double share = 0) {
+  if (context.Print(done)) return kSucceeded;
+  const std::string now = done.has_package() ? FullName(done.package()) : "none";
+  if (context.names()) {
+    if (done.has_package()) context.out << now << '\n';
+    return kSucceeded;
+  }
+  Table table({"KIND", "ID", "VERSION", "WHAT", "STRATEGY", "INSTANCES"});
+  for (const v1::DocumentChange& one : done.documents()) {
+    table.Add({one.kind(), one.id(), one.version() > 0 ? std::to_string(one.version()) : "",
+               Word(one.what()), one.upgrade_strategy(),
+               one.affected_instances() > 0 ? std::to_string(one.affected_instances()) : ""});
+  }
+  if (done.documents_size() > 0) table.Print(context.out, context.look);
+  for (const v1::Diagnostic& one : done.diagnostics()) {
+    context.err << one.source_name() << ':' << one.line() << ':' << one.column()
+                << ": warning: " << one.message() << '\n';
+  }
+  const std::string& name = done.has_package() ? done.package().package() : package;
+  const std::string before = done.previous().empty() ? "none" : name + "@" + done.previous();
+  if (share > 0 && before != now) {
+    context.out << now << " is the candidate, for " << share << " % of the starts; " << before
+                << " is active\n";
+  } else if (!done.changed()) {
+    context.out << (done.has_package() ? now : "no version of " + package) << " is active\n";
+  } else if (before == now) {
+    context.out << "the candidate is ended; " << now << " is active\n";
+  } else {
+    context.out << before << " -> " << now << '\n';
+  }
+  return kSucceeded;
+}
+
+Result<double> Percent(const std::string& text) {
+  if (text.empty()) return 0.0;
+  char* end = nullptr;
+  const double percent = std::strtod(text.c_str(), &end);
+  if (*end == '\0' && percent > 0 && percent <= 100) return percent;
+  return Error{Code::kInvalidArgument, Reason::kBadRequest,
+               "--percent takes a number from 0.01 to 100, not \"" + text + "\""};
+}
+
+Result<v1::ActivatePackageRequest> RequestOf(Context& context, const PackageOptions& options) {
+  v1::ActivatePackageRequest request;
+  auto percent = Percent(options.percent);
+  if (!percent) return percent.error();
+  request.set_namespace_(context.name_space);
+  request.set_percent(*percent);
+  request.set_if_active(options.if_active);
+  request.set_adopt(options.adopt);
+  request.set_force(options.force);
+  request.set_validate_only(options.dry_run);
+  request.set_note(options.note);
+  return request;
+}
+
+int Activate(Context& context, v1::ActivatePackageRequest request, const std::string& package) {
+  auto done = context.client->packages().ActivatePackage(request);
+  if (!done) return context.Fail(done.error());
+  return Show(context, *done, package, request.percent() < 100 ? request.percent() : 0);
+}
+
+int PushOne(Context& context, const std::string& path, const PackageOptions& options) {
+  auto put = Push(context, path, options.dry_run);
+  if (!put) return context.Fail(put.error());
+  for (const v1::Diagnostic& one : put->diagnostics()) {
+    context.err << one.source_name() << ':' << one.line() << ':' << one.column()
+                << ": warning: " << one.message() << '\n';
+  }
+  const v1::PackageVersion& one = put->package();
+  if (!context.PrintOne(*put)) {
+    context.out << FullName(one);
+    if (!context.names()) {
+      context.out << "  " << one.digest() << "  "
+                  << (options.dry_run  ? "sound"
+                      : put->created() ? "pushed"
+                                       : "there already");
+    }
+    context.out << '\n';
+  }
+  if (!options.activate || options.dry_run) return kSucceeded;
+  auto request = RequestOf(context, options);
+  if (!request) return context.FailUsage(request.error());
+  request->set_package(one.package());
+  request->set_version(one.version());
+  return Activate(context, *request, one.package());
+}
+
+}  // namespace registry_words
+
+int PushPackages(Context& context, const PackageOptions& options) {
+  for (const std::string& place : options.places) {
+    int status = kSucceeded;
+    if (std::filesystem::is_directory(place)) {
+      std::string folder = (std::filesystem::temp_directory_path() / "dcli-push-XXXXXX").string();
+      if (mkdtemp(folder.data()) == nullptr) {
+        return context.Fail(kRefused, "no folder can be made in " + folder);
+      }
+      const std::string path = folder + "/package.dfsmr";
+      status = BuildFolder(context, place, path);
+      if (status == kSucceeded) status = registry_words::PushOne(context, path, options);
+      std::error_code ignored;
+      std::filesystem::remove_all(folder, ignored);
+    } else {
+      status = registry_words::PushOne(context, place, options);
+    }
+    if (status != kSucceeded) return status;
+  }
+  return kSucceeded;
+}
+
+int ActivatePackage(Context& context, const PackageOptions& options) {
+  auto named = registry_words::Resolved(context, options.places.front());
+  if (!named) return context.Fail(named.error());
+  if (named->version.empty()) {
+    return context.Fail(kBadUsage, "which version? Write " + named->package + "@VERSION");
+  }
+  auto request = registry_words::RequestOf(context, options);
+  if (!request) return context.FailUsage(request.error());
+  request->set_package(named->package);
+  request->set_version(named->version);
+  return registry_words::Activate(context, *request, named->package);
+}
+
+int RollbackPackage(Context& context, const PackageOptions& options) {
+  auto request = registry_words::RequestOf(context, options);
+  if (!request) return context.FailUsage(request.error());
+  request->set_package(options.places.front());
+  request->set_rollback(true);
+  return registry_words::Activate(context, *request, options.places.front());
+}
+
+int DeactivatePackage(Context& context, const PackageOptions& options) {
+  v1::DeactivatePackageRequest request;
+  request.set_namespace_(context.name_space);
+  request.set_package(options.places.front());
+  request.set_if_active(options.if_active);
+  request.set_force(options.force);
+  request.set_validate_only(options.dry_run);
+  request.set_note(options.note);
+  auto done = context.client->packages().DeactivatePackage(request);
+  if (!done) return context.Fail(done.error());
+  return registry_words::Show(context, *done, options.places.front());
+}
+
+int ListPackages(Context& context, const PackageOptions& options) {
+  v1::ListPackagesRequest request;
+  request.set_namespace_(context.name_space);
+  if (!options.places.empty()) request.set_package(options.places.front());
+  v1::ListPackagesResponse all;
+  do {
+    auto page = context.client->packages().ListPackages(request);
+    if (!page) return context.Fail(page.error());
+    all.mutable_packages()->MergeFrom(page->packages());
+    request.set_page_token(page->next_page_token());
+  } while (!request.page_token().empty());
+  if (context.Print(all)) return kSucceeded;
+  Table table({"PACKAGE", "STATE", "LIVE", "SIZE", "PUT", "DIGEST"});
+  for (const v1::PackageVersion& one : all.packages()) {
+    if (context.names()) {
+      context.out << registry_words::FullName(one) << '\n';
+      continue;
+    }
+    table.Add({registry_words::FullName(one), registry_words::Word(one),
+               std::to_string(one.stats().live()), std::to_string(one.size()),
+               When(one.put_time(), context.look), one.digest()});
+  }
+  if (!context.names()) table.Print(context.out, context.look);
+  return kSucceeded;
+}
+
+int ShowPackage(Context& context, const PackageOptions& options) {
+  auto named = registry_words::Resolved(context, options.places.front());
+  if (!named) return context.Fail(named.error());
+  v1::GetPackageRequest request;
+  request.set_namespace_(context.name_space);
+  request.set_package(named->package);
+  request.set_version(named->version);
+  request.set_with_files(options.files);
+  request.set_with_activations(options.history);
+  auto one = context.client->packages().GetPackage(request);
+  if (!one) return context.Fail(one.error());
+  if (context.Print(*one)) return kSucceeded;
+  if (context.names()) {
+    context.out << registry_words::FullName(*one) << '\n';
+    return kSucceeded;
+  }
+  context.out << registry_words::FullName(*one) << "  " << registry_words::Word(*one) << "  "
+              << one->digest() << "\n\n";
+  const v1::PackageStats& stats = one->stats();
+  Table counts({"LIVE", "SUCCESS", "WARNING", "ERROR", "CANCELLED"});
+  counts.Add({std::to_string(stats.live()), std::to_string(stats.success()),
+              std::to_string(stats.warning()), std::to_string(stats.error()),
+              std::to_string(stats.cancelled())});
+  counts.Print(context.out, context.look);
+  Table documents({"KIND", "ID", "VERSION", "FILE"});
+  for (const v1::PackageDocument& document : one->documents()) {
+    documents.Add(
+        {document.kind(), document.id(), std::to_string(document.version()), document.path()});
+  }
+  context.out << '\n';
+  documents.Print(context.out, context.look);
+  for (const v1::PackageFile& file : one->files()) {
+    context.out << file.path() << (file.link().empty() ? "" : " -> " + file.link()) << '\n';
+  }
+  for (const v1::Activation& activation : one->activations()) {
+    context.out << When(activation.time(), context.look) << "  "
+                << (activation.version().empty() ? "deactivated" : activation.version()) << "  "
+                << activation.note() << '\n';
+  }
+  return kSucceeded;
+}
+
+int CatPackage(Context& context, const PackageOptions& options) {
+  auto named = registry_words::Resolved(context, options.places.front());
+  if (!named) return context.Fail(named.error());
+  v1::FetchPackageRequest request;
+  request.set_namespace_(context.name_space);
+  request.set_package(named->package);
+  request.set_version(named->version);
+  request.set_path(options.places.at(1));
+  auto fetched =
+      context.client->packages().FetchPackage(request, [&](const v1::FetchPackageResponse& piece) {
+        context.out << piece.data();
+        return context.out.good();
+      });
+  return fetched ? kSucceeded : context.Fail(fetched.error());
+}
+
+namespace registry_words {
+
+// The archive, as a file beside where it is to go. Its path is `path`, or of the version's name.
+Result<v1::PackageVersion> Fetch(Context& context, const Named& named, std::string* path) {
+  v1::FetchPackageRequest request;
+  request.set_namespace_(context.name_space);
+  request.set_package(named.package);
+  request.set_version(named.version);
+  std::string part;
+  std::ofstream file;
+  v1::PackageVersion whole;
+  auto fetched =
+      context.client->packages().FetchPackage(request, [&](const v1::FetchPackageResponse& piece) {
+        if (piece.has_package()) {
+          whole = piece.package();
+          if (path->empty()) *path = whole.package() + "-" + whole.version() + ".dfsmr";
+          part = *path + ".part";
+          file.open(part, std::ios::binary | std::ios::trunc);
+        }
+        file << piece.data();
+        return file.good();
+      });
+  if (!fetched) return fetched.error();
+  file.close();
+  std::ifstream read(part, std::ios::binary);
+  if (read && DigestOf(read) == whole.digest()) return whole;
+  std::error_code ignored;
+  std::filesystem::remove(part, ignored);
+  return Error{Code::kInvalidArgument, Reason::kNone,
+               *path + " could not be written as it is on the server"};
+}
+
+}  // namespace registry_words
+
+int PullPackage(Context& context, const PackageOptions& options) {
+  auto named = registry_words::Resolved(context, options.places.front());
+  if (!named) return context.Fail(named.error());
+  const bool keeps = options.unpack.empty() || !options.out.empty();
+  std::string path = keeps ? options.out : options.unpack + ".dfsmr";
+  auto whole = registry_words::Fetch(context, *named, &path);
+  if (!whole) return context.Fail(whole.error());
+  const std::string part = path + ".part";
+  std::error_code failed;
+  if (!options.unpack.empty()) {
+    auto unpacked = Unpack(part, options.unpack);
+    if (!unpacked) {
+      std::filesystem::remove(part, failed);
+      return context.Fail(kRefused, unpacked.error().message);
+    }
+  }
+  if (keeps) {
+    std::filesystem::rename(part, path, failed);
+    if (failed) return context.Fail(kRefused, path + " could not be written");
+  } else {
+    std::filesystem::remove(part, failed);
+  }
+  if (context.Print(*whole)) return kSucceeded;
+  context.out << (context.names() ? registry_words::FullName(*whole)
+                  : keeps         ? path
+                                  : options.unpack)
+              << '\n';
+  return kSucceeded;
+}
+
+int RemovePackage(Context& context, const PackageOptions& options) {
+  v1::RemovePackageRequest request;
+  request.set_namespace_(context.name_space);
+  request.set_validate_only(options.dry_run);
+  if (options.keep.empty()) {
+    auto named = registry_words::Resolved(context, options.places.front());
+    if (!named) return context.Fail(named.error());
+    request.set_package(named->package);
+    request.set_version(named->version);
+  } else {
+    char* end = nullptr;
+    request.set_package(options.places.front());
+    request.set_all_but(true);
+    request.set_keep(static_cast<uint32_t>(std::strtoul(options.keep.c_str(), &end, 10)));
+    if (*end != '\0') return context.Fail(kBadUsage, "--keep takes a number");
+  }
+  auto done = context.client->packages().RemovePackage(request);
+  if (!done) return context.Fail(done.error());
+  if (context.Print(*done)) return kSucceeded;
+  const std::string package = request.package();
+  for (const std::string& version : done->removed()) {
+    context.out << package << '@' << version << (context.names() ? "" : "  removed") << '\n';
+  }
+  for (const auto& kept : done->kept()) {
+    if (!context.names()) {
+      context.out << package << '@' << kept.version() << "  kept: " << kept.why() << '\n';
+    }
+  }
+  return kSucceeded;
+}
+
+}  // namespace dfsmr::cli

@@ -1,0 +1,123 @@
+// PutPackage: takes an archive as it comes. It is read and checked in passing, and its pieces are
+// written one at a time, of all uploads together, so that others hardly notice.
+#pragma once
+
+#include <grpcpp/alarm.h>
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "dfsmr/v1/package.pb.h"
+#include "dsrv/calls/grpc_call.h"
+#include "dsrv/calls/method.h"
+#include "dsrv/engine/packages.h"
+#include "fsm/base/mutex.h"
+#include "fsm/package/archive_reader.h"
+#include "fsm/package/check.h"
+#include "storage/signatures/signatures.h"
+
+namespace dfsmr {
+
+inline constexpr size_t kPieceBytes = 1 << 20;  // of each piece but the last
+
+// So many uploads at once, the others wait; and one piece at a time is on its way to the store. Any
+// thread.
+class Uploads {
+ public:
+  static constexpr size_t kAtOnce = 8;
+
+  // Calls `enter` when there is room: at once, or later from Leave. Returns a number for GiveUp.
+  uint64_t Enter(std::function<void()> enter);
+  // True: it was still waiting, and `enter` will never be called.
+  bool GiveUp(uint64_t number);
+  void Leave();
+
+  // Runs `write`, alone, which calls Written when its piece is durable.
+  void Write(std::function<void()> write);
+  void Written();
+
+ private:
+  Mutex mutex_;
+  size_t inside_ GUARDED(mutex_) = 0;
+  uint64_t next_ GUARDED(mutex_) = 1;
+  std::map<uint64_t, std::function<void()>> waiting_ GUARDED(mutex_);
+  bool writing_ GUARDED(mutex_) = false;
+  std::deque<std::function<void()>> writes_ GUARDED(mutex_);
+};
+
+class PutPackageStream : public grpc::ServerReadReactor<v1::PutPackageRequest>, public Revocable {
+ public:
+  // The stream owns itself until it is done.
+  static PutPackageStream* Begin(const Backend& backend, Uploads& uploads,
+                                 grpc::CallbackServerContext* context,
+                                 v1::PutPackageResponse* reply, const Method& method);
+
+ private:
+  PutPackageStream(const Backend& backend, Uploads& uploads, grpc::CallbackServerContext* context,
+                   v1::PutPackageResponse* reply)
+      : backend_(backend), uploads_(uploads), context_(context), reply_(reply) {}
+
+  void OnReadDone(bool ok) override;
+  void OnCancel() override { End({Code::kCancelled, Reason::kNone, "the call was cancelled"}); }
+  void OnDone() override;
+  void Revoke(const Error& error) override { End(error); }
+
+  // The header, then room for the upload, then the pieces, then what all of it is.
+  void TakeHeader();
+  Result<Ok> CheckHeader();
+  void AwaitRoom();
+  void Look(Engine& engine);
+  void Read();
+  void TakeData();
+  Result<Ok> Feed(const std::string& data);
+  void WritePiece(std::function<void()> then);
+  void Check();
+  Result<Ok> CheckWhole();
+  rows::PackageVersionRow RowOf(const CheckedPackage& checked);
+  void PutTexts(const std::shared_ptr<CheckedPackage>& checked);
+  void FinishIn(Engine& engine, const rows::PackageVersionRow& row);
+  void ShowAndEnd(const std::string& package, const std::string& version, bool created);
+
+  // In the loop; the call ends when there is no room in the mailbox.
+  void Post(size_t bytes, std::function<void(Engine&)> run);
+  void EndBadPackage(const std::vector<Diagnostic>& wrong);
+  void End(const Error& error);
+  void Succeed();
+  void Abandon();
+  bool Ended();
+  bool Counted();  // false: it has ended
+  std::shared_ptr<PutPackageStream> self_of();
+
+  const Backend& backend_;
+  Uploads& uploads_;
+  grpc::CallbackServerContext* const context_;
+  v1::PutPackageResponse* const reply_;
+  Caller caller_;
+  bool entered_ = false;  // through the gate
+  bool header_read_ = false;
+  uint64_t waiting_ = 0;
+  std::unique_ptr<grpc::Alarm> alarm_;
+  v1::PutPackageRequest incoming_;
+  v1::PutPackageRequest::Header header_;
+  std::string ns_;
+  uint64_t bytes_ = 0;
+  ArchiveHasher hasher_;
+  std::unique_ptr<ArchiveReader> reader_;
+  std::optional<std::vector<std::string>> places_;  // of documents, by the manifest
+  std::map<std::string, std::string> texts_;
+  std::string piece_;
+  uint32_t pieces_ = 0;
+  std::optional<rows::UploadId> upload_;
+  v1::PutPackageResponse made_;
+
+  Mutex mutex_;
+  std::shared_ptr<PutPackageStream> self_ GUARDED(mutex_);  // until OnDone
+  bool finished_ GUARDED(mutex_) = false;
+  bool counted_ GUARDED(mutex_) = false;  // among the uploads
+};
+
+}  // namespace dfsmr

@@ -1,0 +1,288 @@
+// The registry: what is put, how it stands, and what is removed.
+#include "dsrv/engine/packages.h"
+
+#include <algorithm>
+
+#include "fsm/base/names.h"
+#include "storage/rows/machine.h"
+
+namespace dfsmr {
+namespace {
+
+constexpr std::string_view kSha = "sha256:";
+
+Error NoSuchPackage(const std::string& ns, const std::string& package, const std::string& version) {
+  std::string what = "package " + Quoted(package);
+  if (!version.empty()) what = "version " + Quoted(version) + " of " + what;
+  if (package.empty()) what = "package with the digest " + Quoted(version);
+  return {Code::kNotFound, Reason::kNoSuchPackage, "namespace " + Quoted(ns) + " has no " + what};
+}
+
+// While the upload was on its way.
+Error Gone(const std::string& ns) {
+  return {Code::kFailedPrecondition, Reason::kNamespaceDeleting,
+          "namespace " + Quoted(ns) + " was deleted while the archive came; put it again"};
+}
+
+}  // namespace
+
+uint64_t PackageStanding::Live() const {
+  uint64_t sum = 0;
+  for (const auto& [machine, count] : live) sum += count;
+  return sum;
+}
+
+Result<Ok> Packages::Recover() {
+  std::set<std::pair<std::string, rows::UploadId>> kept;
+  for (const auto& [name, state] : below_.table.all()) {
+    for (const auto& [version, known] : state.versions) {
+      if (known.removed) continue;
+      kept.emplace(name.first, known.upload);
+      below_.spaces.AddPackageBytes(name.first, static_cast<int64_t>(known.size));
+    }
+    SetCandidate(name.first, name.second, state);
+  }
+  auto scanned =
+      rows::ScanUploads(below_.turn.reader(), [&](std::string_view ns, rows::UploadId upload) {
+        const auto one = std::pair(std::string(ns), upload);
+        if (!kept.contains(one)) {
+          /*mutant upload-left*/ left_.push_back(one); /*end*/
+        }
+      });
+  if (!left_.empty()) below_.turn.WantMore();
+  return scanned;
+}
+
+void Packages::Work() {
+  for (const auto& [ns, upload] : std::exchange(left_, {})) {
+    rows::DropUpload(below_.turn.writer(), ns, upload);
+  }
+}
+
+void Packages::Forget(const std::string& ns) {
+  const auto of_it = [&ns](const auto& one) { return one.first == ns; };
+  std::erase_if(uploads_, of_it);
+  std::erase_if(left_, of_it);
+  below_.table.Forget(ns);
+}
+
+// The registry ----------------------------------------------------------------------------------
+
+const PackageState::Known* Packages::WithDigest(const std::string& ns,
+                                                const std::string& digest) const {
+  const auto& all = below_.table.all();
+  for (auto it = all.lower_bound({ns, ""}); it != all.end() && it->first.first == ns; ++it) {
+    for (const auto& [version, known] : it->second.versions) {
+      if (known.version->digest == digest && !known.removed) return &known;
+    }
+  }
+  return nullptr;
+}
+
+Result<PackageState::Known> Packages::Find(const std::string& ns, const std::string& package,
+                                           const std::string& version) const {
+  if (version.starts_with(kSha)) {
+    const PackageState::Known* known = WithDigest(ns, version);
+    const bool of_it = known && (package.empty() || known->version->package == package);
+    if (!of_it) return NoSuchPackage(ns, package, version);
+    return *known;
+  }
+  const PackageState* state = below_.table.Find(ns, package);
+  if (!state) return NoSuchPackage(ns, package, "");
+  if (version.empty() && state->force.active.empty()) {
+    const bool any =
+        std::ranges::any_of(state->versions, [](const auto& one) { return !one.second.removed; });
+    if (!any) return NoSuchPackage(ns, package, "");
+    return Error{Code::kNotFound, Reason::kNoSuchPackage,
+                 "no version of package " + Quoted(package) + " is active: say which one is meant"};
+  }
+  const PackageState::Known* known = state->Find(version.empty() ? state->force.active : version);
+  if (!known) return NoSuchPackage(ns, package, version);
+  return *known;
+}
+
+PackageStanding Packages::StandingOf(const PackageVersion& version) const {
+  PackageStanding standing;
+  const PackageState* state = below_.table.Find(version.ns, version.package);
+  const std::string prefix = version.package + ".";
+  const auto& machines = below_.catalog.machines();
+  for (auto it = machines.lower_bound({version.ns, prefix});
+       it != machines.end() && it->first.first == version.ns &&
+       it->first.second.starts_with(prefix);
+       ++it) {
+    for (const auto& [number, one] : it->second->versions) {
+      if (one.definition->package.get() == &version) {
+        standing.defined[std::string(KindName(one.definition->machine.defined_as)) + ":" +
+                         it->first.second] = number;
+      }
+      // What is on its way to another version is that one's already: it needs its programs.
+      const VersionState* to = &one;
+      while (to->upgrades_to && !to->aborted_by) to = to->upgrades_to;
+      const bool pinned = to->Now().definition->package.get() == &version;
+      if (pinned && one.Alive() > 0) standing.live[it->first.second] += one.Alive();
+    }
+  }
+  using State = PackageStanding::State;
+  if (state && state->force.active == version.version) {
+    standing.state = State::kActive;
+  } else if (state && state->force.candidate == version.version) {
+    standing.state = State::kCandidate;
+    standing.share = state->force.share;
+  } else {
+    standing.state = standing.live.empty() ? State::kIdle : State::kPinned;
+  }
+  return standing;
+}
+
+// Puts ------------------------------------------------------------------------------------------
+
+Result<Ok> Packages::MayPut(const std::string& ns, uint64_t bytes) const {
+  auto may = below_.spaces.MayUse(ns);
+  return may && bytes > 0 ? below_.spaces.MayPut(ns, bytes) : may;
+}
+
+rows::UploadId Packages::BeginUpload(const std::string& ns) {
+  const rows::UploadId upload{below_.turn.epoch(), below_.turn.NextId()};
+  uploads_.emplace(ns, upload);
+  return upload;
+}
+
+void Packages::PutPiece(const std::string& ns, rows::UploadId upload, uint32_t number,
+                        std::string bytes) {
+  if (!uploads_.contains({ns, upload})) return;
+  rows::PutPiece(below_.turn.writer(), ns, upload, number, std::move(bytes));
+}
+
+void Packages::PutText(const std::string& ns, rows::UploadId upload, const std::string& path,
+                       std::string text) {
+  if (!uploads_.contains({ns, upload})) return;
+  rows::PutPackageText(below_.turn.writer(), ns, upload, path, std::move(text));
+}
+
+void Packages::Abandon(const std::string& ns, rows::UploadId upload) {
+  if (uploads_.erase({ns, upload}) == 0) return;
+  rows::DropUpload(below_.turn.writer(), ns, upload);
+}
+
+Result<bool> Packages::IsThere(const rows::PackageVersionRow& row) const {
+  const PackageState* state = below_.table.Find(row.ns, row.package);
+  if (!state) return false;
+  const auto known = state->versions.find(row.version);
+  if (known == state->versions.end()) return false;
+  const PackageVersion& version = *known->second.version;
+  if (/*mutant other-bytes-accepted*/ version.digest != row.digest /*end*/) {
+    return Error{Code::kAlreadyExists, Reason::kVersionExists,
+                 "package " + Quoted(row.package) + " has a version " + row.version +
+                     " already, with other content (" + version.digest +
+                     (known->second.removed ? ", removed since" : "") +
+                     "); a version keeps its content for good, so choose another one"};
+  }
+  return !known->second.removed;
+}
+
+Result<bool> Packages::Finish(rows::PackageVersionRow row) {
+  auto there = IsThere(row);
+  if (!there || *there) {
+    Abandon(row.ns, row.upload);
+    if (!there) return there.error();
+    return false;
+  }
+  if (!uploads_.contains({row.ns, row.upload})) return Gone(row.ns);
+  if (auto may = MayPut(row.ns, row.size); !may) {
+    Abandon(row.ns, row.upload);
+    return may.error();
+  }
+  (void)below_.spaces.Use(row.ns);
+  /*mutant package-bytes-uncounted*/ below_.spaces.AddPackageBytes(
+      row.ns, static_cast<int64_t>(row.size)); /*end*/
+  uploads_.erase({row.ns, row.upload});
+  row.put_time = below_.turn.now();
+  rows::PutPackageVersion(below_.turn.writer(), row);
+  PackageState& state = below_.table.StateOf(row.ns, row.package);
+  auto& known = state.versions[row.version];
+  const PackageVersionPtr before = known.version;  // removed, but machines refer to it
+  known = KnownOf(row);
+  if (before) known.version = before;
+  Tell(ChangeKind::kPackagePushed, *known.version, row.put_by, "");
+  return true;
+}
+
+void Packages::Tell(ChangeKind kind, const PackageVersion& version, const std::string& client,
+                    const std::string& note) {
+  Event event;
+  event.kind = kind;
+  event.time = below_.turn.now();
+  event.ns = version.ns;
+  event.client = client;
+  event.note = note;
+  event.package = Event::Package{version.package, version.version, version.digest};
+  below_.turn.Append(&event);
+}
+
+// Removal ---------------------------------------------------------------------------------------
+
+std::string Packages::WhyInUse(const PackageState& state, const PackageVersion& version) const {
+  if (state.force.active == version.version) return "it is active";
+  if (state.force.candidate == version.version) return "it is the candidate";
+  std::string why;
+  for (const auto& [machine, count] : StandingOf(version).live) {
+    /*mutant removed-while-pinned*/ why +=
+        (why.empty() ? "" : ", ") + std::to_string(count) + " of " + Quoted(machine); /*end*/
+  }
+  return why.empty() ? why : "instances that have not stopped are pinned to it: " + why;
+}
+
+void Packages::RemoveOne(PackageState& state, const std::string& version, const std::string& by) {
+  PackageState::Known& known = state.versions.at(version);
+  const PackageVersion& removed = *known.version;
+  auto row = rows::GetPackageVersion(below_.turn.reader(), removed.ns, removed.package, version);
+  if (!below_.turn.Trust(row) || !*row) return;
+  rows::DropUpload(below_.turn.writer(), removed.ns, known.upload);
+  (*row)->removed = true;
+  (*row)->files.clear();
+  (*row)->manifest.clear();
+  rows::PutPackageVersion(below_.turn.writer(), **row);
+  known.removed = true;
+  below_.spaces.AddPackageBytes(removed.ns, -static_cast<int64_t>(known.size));
+  Tell(ChangeKind::kPackageRemoved, removed, by, "");
+}
+
+Result<Removed> Packages::Remove(const RemoveArgs& args) {
+  const PackageState* found = below_.table.Find(args.ns, args.package);
+  std::vector<std::string> wanted;
+  if (args.all_but) {
+    if (!found) return NoSuchPackage(args.ns, args.package, "");
+    std::vector<const PackageState::Known*> all;
+    for (const auto& [version, known] : found->versions) {
+      if (!known.removed) all.push_back(&known);
+    }
+    std::ranges::sort(all, std::ranges::greater(), &PackageState::Known::put_time);
+    for (size_t i = args.keep; i < all.size(); ++i) wanted.push_back(all[i]->version->version);
+  } else {
+    auto known = Find(args.ns, args.package, args.version);
+    if (!known) return known.error();
+    found = below_.table.Find(args.ns, known->version->package);
+    wanted.push_back(known->version->version);
+  }
+  Removed removed;
+  for (const std::string& version : wanted) {
+    const PackageState::Known& known = *found->Find(version);
+    const std::string why = WhyInUse(*found, *known.version);
+    if (!why.empty() && !args.all_but) {
+      return Error{Code::kFailedPrecondition, Reason::kPackageInUse,
+                   "version " + version + " of package " + Quoted(known.version->package) +
+                       " cannot be removed: " + why};
+    }
+    if (!why.empty()) {
+      removed.kept.emplace_back(version, why);
+      continue;
+    }
+    removed.removed.push_back(version);
+    removed.freed += known.size;
+    if (args.validate_only) continue;
+    RemoveOne(below_.table.StateOf(args.ns, known.version->package), version, args.by);
+  }
+  return removed;
+}
+
+}  // namespace dfsmr

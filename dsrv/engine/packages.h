@@ -1,0 +1,211 @@
+// Packages: versions that were put, the one that is active, and the candidate beside it.
+//
+// A package's documents are defined as P.NAME, as machines and documents like any other. What is
+// different about them hangs on three things:
+//  - A machine version knows the package version that it belongs to (MachineVersion::package). So
+//  an
+//    instance is pinned to programs by the machine version that it is pinned to anyway, and nothing
+//    is stored per instance. What its plan, its children and its hooks name is looked up in that
+//    package version (Catalog::VersionMeantBy, DefinitionsOf).
+//  - A name means one version of a machine (MachineState::current), which is the latest unless that
+//    is a candidate's, or none once it is retired. A start by name is one look at it, in the turn
+//    in which it is decided: so it is on the old version or on the new one.
+//  - When a document is the same in the next version, and its strategy is not to go on with the old
+//    programs, then the versions before it stand for the new one (VersionState::stands_for):
+//    instances keep the number of their version in memory and in their row until they stop, and
+//    whoever looks at them from outside sees the new one. So that costs nothing per instance.
+//
+// Activations are all or none in one commit: what is compiled is a value, made beside the engine;
+// what is decided here is checked first and applied then, and cannot fail in between.
+//
+// An archive rests in pieces, under the number of its upload; the row that shows the version is
+// written last. Pieces of an upload that no version names are dropped when the engine opens.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "dsrv/engine/catalog.h"
+#include "dsrv/engine/compile.h"
+#include "dsrv/engine/documents.h"
+#include "dsrv/engine/limits.h"
+#include "dsrv/engine/namespaces.h"
+#include "dsrv/engine/package_table.h"
+#include "dsrv/engine/statistics.h"
+#include "dsrv/engine/triggers.h"
+#include "dsrv/engine/upgrades.h"
+
+namespace dfsmr {
+
+struct ActivateArgs {
+  std::string ns;
+  std::string package;
+  std::string version;                   // "1.4.0", or "sha256:" and 64 digits; empty: `rollback`
+  bool rollback = false;                 // to what was active before
+  uint32_t share = 0;                    // in hundredths of a percent: a candidate; 0: wholly
+  std::optional<std::string> if_active;  // refuse unless it is; empty: unless none is
+  bool adopt = false;                    // take over what was defined by hand
+  bool force = false;                    // retire what is named from outside
+  bool validate_only = false;
+  std::string note;
+  std::string by;
+};
+
+struct DocumentChange {
+  enum class What : uint8_t { kNone, kAdded, kChanged, kSame, kRetired, kAdopted };
+  std::string kind;
+  std::string id;
+  uint32_t version = 0;
+  What what = What::kNone;
+  std::optional<UpgradeStrategy> strategy;
+  uint64_t affected = 0;  // instances that move, are aborted, or go on with the new programs
+};
+struct Activated {
+  PackageVersionPtr package;  // null: none is active now
+  std::string previous;       // the version that was active; empty: none was
+  bool changed = false;
+  std::vector<DocumentChange> documents;
+};
+
+// A version as it stands.
+struct PackageStanding {
+  enum class State : uint8_t { kNone, kActive, kCandidate, kPinned, kIdle };
+  State state = State::kIdle;
+  uint32_t share = 0;                       // of a candidate
+  std::map<std::string, uint64_t> live;     // instances that have not stopped, by machine
+  std::map<std::string, uint32_t> defined;  // by kind and id, "machine:P.NAME": the newest version
+  uint64_t Live() const;
+};
+
+struct RemoveArgs {
+  std::string ns;
+  std::string package;
+  std::string version;
+  bool all_but = false;
+  uint32_t keep = 0;
+  bool validate_only = false;
+  std::string by;
+};
+struct Removed {
+  std::vector<std::string> removed;
+  std::vector<std::pair<std::string, std::string>> kept;  // versions, and why
+  uint64_t freed = 0;
+};
+
+class Packages {
+ public:
+  struct Below {
+    OpenTurn& turn;
+    PackageTable& table;
+    Catalog& catalog;
+    Documents& documents;
+    Statistics& statistics;
+    Upgrades& upgrades;
+    Limits& limits;
+    Triggers& triggers;
+    Spaces& spaces;
+    const EngineOptions& options;
+  };
+  explicit Packages(const Below& below) : below_(below) {}
+  Packages(const Packages&) = delete;
+  Packages& operator=(const Packages&) = delete;
+
+  // At start, when machines are there.
+  Result<Ok> Recover();
+  // In each pass: drops what is left of uploads that broke.
+  void Work();
+  // Forgets those of a namespace that goes. Uploads into it end with NAMESPACE_DELETING.
+  void Forget(const std::string& ns);
+
+  // The registry. NO_SUCH_PACKAGE.
+  //
+  // The version by its text or digest; empty: the active one.
+  Result<PackageState::Known> Find(const std::string& ns, const std::string& package,
+                                   const std::string& version) const;
+  // The version with these bytes; null: there is none.
+  const PackageState::Known* WithDigest(const std::string& ns, const std::string& digest) const;
+  PackageStanding StandingOf(const PackageVersion& version) const;
+  const PackageTable& table() const { return below_.table; }
+
+  // Whether an archive of so many bytes may come: NO_SUCH_NAMESPACE, NAMESPACE_DELETING,
+  // QUOTA_EXCEEDED.
+  Result<Ok> MayPut(const std::string& ns, uint64_t bytes) const;
+  // Puts. Pieces and texts first, in turns of their own, then the version. What was begun is
+  // finished or abandoned.
+  rows::UploadId BeginUpload(const std::string& ns);
+  void PutPiece(const std::string& ns, rows::UploadId upload, uint32_t number, std::string bytes);
+  void PutText(const std::string& ns, rows::UploadId upload, const std::string& path,
+               std::string text);
+  void Abandon(const std::string& ns, rows::UploadId upload);
+  // Whether the version may be put: VERSION_EXISTS. True: it is there already.
+  Result<bool> IsThere(const rows::PackageVersionRow& row) const;
+  // True: it is new. False: it was there already, and the upload is dropped. An error: as of MayPut
+  // and IsThere.
+  Result<bool> Finish(rows::PackageVersionRow row);
+
+  // What an activation is to be compiled from; or what has become of it, when there was nothing to
+  // compile.
+  struct Asked {
+    std::optional<Activated> done;
+    PackageVersionPtr version;
+    rows::UploadId upload;
+    std::shared_ptr<const DefinitionSet> under;
+  };
+  Result<Asked> Ask(const ActivateArgs& args);
+  // nullopt: something else was defined or activated since; ask again. `sources` have the names as
+  // the package sees them; they are unchanged then.
+  std::optional<Result<Activated>> Activate(const ActivateArgs& args, Sources* sources,
+                                            const Compiled& compiled);
+  Result<Activated> Deactivate(const ActivateArgs& args);
+  Result<Removed> Remove(const RemoveArgs& args);
+
+  // OWNED_BY_PACKAGE, when a source would define what belongs to a package.
+  std::optional<Error> Refuse(const std::string& ns, const Sources& sources);
+  // Adds a version of a machine, of a package or by hand.
+  void AddVersion(MachineVersion version, std::shared_ptr<const Machine> shown);
+
+ private:
+  struct Target;
+  struct Plan;  // what an activation is going to do
+
+  Result<Target> TargetOf(const ActivateArgs& args) const;
+  Result<Ok> CheckActive(const ActivateArgs& args, const PackageState& state) const;
+  std::optional<Result<Activated>> WithoutCompiling(const ActivateArgs& args, const Target& target);
+  Result<Plan> PlanOf(const ActivateArgs& args, const PackageVersionPtr& version,
+                      const Sources& sources);
+  DocumentChange ChangeOf(const ActivateArgs& args, const Machine& machine) const;
+  Result<DocumentChange> ChangeOf(const ActivateArgs& args, const Document& document);
+  std::optional<Error> Taken(const ActivateArgs& args, const std::vector<std::string>& ids) const;
+  std::vector<DocumentChange> RetiredBy(const std::string& ns, const PackageVersionPtr& active,
+                                        const PackageVersion* next);
+  Result<Ok> CheckRoom(const ActivateArgs& args, const Plan& plan) const;
+  Result<Ok> CheckNamed(const ActivateArgs& args, const std::vector<DocumentChange>& retired);
+  Result<std::vector<std::string>> NamersOf(const std::string& ns, const std::string& package,
+                                            const std::vector<DocumentChange>& retired);
+  void Apply(const ActivateArgs& args, const PackageVersionPtr& version, Plan plan,
+             Sources* sources, const Compiled& compiled);
+  void ApplyRetired(const std::string& ns, const PackageVersion& package,
+                    const std::vector<DocumentChange>& retired);
+  void RetireMachine(MachineState& machine, const PackageVersion& package);
+  void PutForce(const ActivateArgs& args, PackageState& state, const PackageVersionPtr& version,
+                rows::PackageRow force);
+  void SetCandidate(const std::string& ns, const std::string& package, const PackageState& state);
+  void EndCandidate(const std::string& ns, const std::string& package);
+  void Tell(ChangeKind kind, const PackageVersion& version, const std::string& client,
+            const std::string& note);
+  std::string WhyInUse(const PackageState& state, const PackageVersion& version) const;
+  void RemoveOne(PackageState& state, const std::string& version, const std::string& by);
+
+  const Below below_;
+  std::set<std::pair<std::string, rows::UploadId>> uploads_;  // that were begun, by namespace
+  std::vector<std::pair<std::string, rows::UploadId>> left_;  // of an earlier owner
+};
+
+}  // namespace dfsmr

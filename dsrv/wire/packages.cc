@@ -1,0 +1,122 @@
+#include "dsrv/wire/packages.h"
+
+#include <cmath>
+
+#include "dsrv/wire/checks.h"
+#include "dsrv/wire/replies.h"
+#include "storage/rows/instance.h"
+
+namespace dfsmr {
+
+static_assert(static_cast<int>(PackageStanding::State::kIdle) == v1::PackageVersion::IDLE);
+static_assert(static_cast<int>(DocumentChange::What::kAdopted) == v1::DocumentChange::ADOPTED);
+
+void ToProto(const PackageStanding& standing, v1::PackageVersion* out) {
+  out->set_state(static_cast<v1::PackageVersion::State>(standing.state));
+  out->set_percent(standing.share / 100.0);
+  out->set_verdict(v1::PackageVersion::UNSIGNED);
+  out->mutable_stats()->set_live(standing.Live());
+}
+
+void ToProto(const rows::PackageVersionRow& row, const PackageStanding& standing,
+             v1::PackageVersion* out) {
+  ToProto(standing, out);
+  out->set_namespace_(row.ns);
+  out->set_package(row.package);
+  out->set_version(row.version);
+  out->set_digest(row.digest);
+  out->set_size(row.size);
+  out->set_description(row.description);
+  out->mutable_labels()->insert(row.labels.begin(), row.labels.end());
+  out->set_manifest(row.manifest);
+  for (const rows::PackageDocument& one : row.documents) {
+    v1::PackageDocument* to = out->add_documents();
+    to->set_kind(one.kind);
+    to->set_id(row.package + "." + one.id);
+    to->set_path(one.path);
+    to->set_line(one.line);
+    const auto defined = standing.defined.find(one.kind + ":" + to->id());
+    if (defined != standing.defined.end()) to->set_version(defined->second);
+  }
+  for (const rows::PackageWorker& one : row.workers) {
+    v1::PackageWorker* to = out->add_workers();
+    to->set_name(one.name);
+    to->mutable_serves()->Assign(one.serves.begin(), one.serves.end());
+    to->mutable_capabilities()->Assign(one.capabilities.begin(), one.capabilities.end());
+    to->mutable_secrets()->Assign(one.secrets.begin(), one.secrets.end());
+    to->mutable_actions()->Assign(one.actions.begin(), one.actions.end());
+  }
+  ToProto(row.put_time, out->mutable_put_time());
+  out->set_put_by(row.put_by);
+}
+
+void ToProto(const rows::ActivationRow& row, v1::Activation* out) {
+  ToProto(row.time, out->mutable_time());
+  out->set_version(row.version);
+  out->set_digest(row.digest);
+  out->set_percent(row.share / 100.0);
+  out->set_rollback(row.rollback);
+  out->set_by(row.by);
+  out->set_note(row.note);
+}
+
+void ToProto(const DocumentChange& change, v1::DocumentChange* out) {
+  out->set_kind(change.kind);
+  out->set_id(change.id);
+  out->set_version(change.version);
+  out->set_what(static_cast<v1::DocumentChange::What>(change.what));
+  if (change.strategy) out->set_upgrade_strategy(std::string(Name(*change.strategy)));
+  out->set_affected_instances(change.affected);
+}
+
+namespace {
+
+void Count(InstanceResult result, v1::PackageStats* out) {
+  switch (result) {
+    case InstanceResult::kSuccess:
+      return out->set_success(out->success() + 1);
+    case InstanceResult::kWarning:
+      return out->set_warning(out->warning() + 1);
+    case InstanceResult::kError:
+    case InstanceResult::kAborted:
+      return out->set_error(out->error() + 1);
+    case InstanceResult::kCancelled:
+      return out->set_cancelled(out->cancelled() + 1);
+    default:
+      return;
+  }
+}
+
+}  // namespace
+
+Result<Ok> CountStopped(const Moment& moment, const rows::PackageVersionRow& row,
+                        const PackageStanding& standing, v1::PackageStats* out) {
+  for (const auto& [name, version] : standing.defined) {
+    const std::string machine = name.substr(name.find(':') + 1);
+    std::optional<Error> failed;
+    auto scanned = rows::ScanMachine(moment.rows, {row.ns, ""}, machine, [&](std::string_view id) {
+      auto instance = rows::GetInstance(moment.rows, {row.ns, id}, moment.resolve);
+      if (!instance && instance.error().code != Code::kNotFound) failed = instance.error();
+      if (!instance || !instance->Stopped() || instance->dry_run) return !failed;
+      const auto definition = moment.registry.Find(row.ns, instance->machine, instance->version);
+      const bool of_it = definition && definition->package && instance->version > 0 &&
+                         definition->package->version == row.version;
+      if (of_it) Count(instance->result, out);
+      return true;
+    });
+    if (!scanned || failed) return scanned ? *failed : scanned.error();
+  }
+  return Ok{};
+}
+
+Result<uint32_t> ToShare(double percent) {
+  const double hundredths = percent * 100;
+  const double rounded = std::round(hundredths);
+  if (!(percent >= 0 && percent <= 100) || std::abs(hundredths - rounded) > 1e-6) {
+    return Bad("percent is to be from 0 to 100, in steps of 0.01");
+  }
+  const auto share = static_cast<uint32_t>(rounded);
+  return share == 10'000 ? 0 : share;
+}
+
+}  // namespace dfsmr

@@ -1,0 +1,509 @@
+// Packages: activation, what names mean, candidates, and what becomes of instances. Over crashes.
+#include "dsrv/engine/packages.h"
+
+#include <doctest/doctest.h>
+
+#include <map>
+#include <set>
+
+#include "dsrv/engine/deletions.h"
+#include "fsm/when/schedule.h"
+#include "storage/rows/space.h"
+#include "tests/dsrv/engine/own_names.h"
+#include "tests/dsrv/engine/world.h"
+
+namespace dfsmr {
+namespace {
+
+EngineOptions Options() {
+  EngineOptions options;
+  options.own_machine = owned::OwnMachine;
+  options.own_document = owned::OwnDocument;
+  return options;
+}
+
+class Shop : public World {
+ public:
+  Shop() : World(Options()) {}
+
+  // Puts a version of package p with the documents of `yaml`. Its worker serves all of it.
+  Result<bool> Put(const std::string& version, const std::string& yaml,
+                   const std::string& digest = "") {
+    texts_[version] = yaml;
+    rows::PackageVersionRow row;
+    row.ns = "ns";
+    row.package = "p";
+    row.version = version;
+    row.digest = "sha256:" + (digest.empty() ? version : digest);
+    row.size = yaml.size();
+    const Parsed parsed = ParseDefinitions(yaml, "documents/all.yaml");
+    REQUIRE(parsed.ok());
+    for (const dfsmr::Machine& one : parsed.definitions) {
+      row.documents.push_back({std::string(KindName(one.defined_as)), one.id, "all.yaml", 1});
+      for (const dfsmr::Node& node : one.nodes) row.nodes.push_back(one.id + "." + node.id);
+    }
+    for (const Document& one : parsed.documents) {
+      row.documents.push_back({std::string(Name(one.kind())), one.name, "all.yaml", 1});
+    }
+    row.workers.push_back({"all", {"*"}, {}, {}, {}});
+    return Do([&](Engine& e) {
+      row.upload = e.packages().BeginUpload("ns");
+      e.packages().PutPiece("ns", row.upload, 0, yaml);
+      e.packages().PutText("ns", row.upload, "all.yaml", yaml);
+      row.pieces = 1;
+      return e.packages().Finish(row);
+    });
+  }
+
+  Result<Activated> Try(ActivateArgs args) {
+    args.ns = "ns";
+    args.package = "p";
+    return Do([&](Engine& e) -> Result<Activated> {
+      auto asked = e.packages().Ask(args);
+      if (!asked) return asked.error();
+      if (asked->done) return *asked->done;
+      Sources sources = SourcesOf(*asked->version);
+      const Compiled compiled = CompileAll(asked->under, sources, {}, e.now());
+      auto done = e.packages().Activate(args, &sources, compiled);
+      REQUIRE(done);
+      return *std::move(done);
+    });
+  }
+  Activated Activate(const std::string& version, uint32_t share = 0) {
+    auto done = Try({.version = version, .share = share});
+    REQUIRE_MESSAGE(done, (done ? "" : done.error().message));
+    return *done;
+  }
+  Result<Activated> Rollback() { return Try({.rollback = true}); }
+  Result<Activated> Deactivate(bool force = false) {
+    return Do([&](Engine& e) {
+      return e.packages().Deactivate({.ns = "ns", .package = "p", .force = force});
+    });
+  }
+  Result<Removed> Remove(const std::string& version) {
+    return Do([&](Engine& e) {
+      return e.packages().Remove({.ns = "ns", .package = "p", .version = version});
+    });
+  }
+  PackageStanding Standing(const std::string& version) {
+    return engine().packages().StandingOf(*engine().packages().table().Version("ns", "p", version));
+  }
+  std::string PackageOf(const std::string& id) {
+    const Instance instance = Must(id);
+    const auto definition =
+        instance.Stopped()
+            ? engine().reader().registry.Find("ns", instance.machine, instance.version)
+            : engine().reader().registry.Now("ns", instance.machine, instance.version);
+    return definition->package ? definition->package->version : "";
+  }
+
+ private:
+  Sources SourcesOf(const PackageVersion& version) {
+    Parsed parsed = ParseDefinitions(texts_.at(version.version), "all.yaml");
+    Sources sources{std::move(parsed.definitions), std::move(parsed.documents)};
+    for (dfsmr::Machine& one : sources.machines) owned::OwnMachine(version, &one);
+    for (Document& one : sources.documents) owned::OwnDocument(version, &one);
+    return sources;
+  }
+
+  std::map<std::string, std::string> texts_;
+};
+
+std::string MachineM(const std::string& strategy, const std::string& node,
+                     const std::string& id = "m") {
+  return "id: " + id + "\nupgrade_strategy: " + strategy + "\nnodes:\n  " + node +
+         ": {start: true, transitions: {ok: end}}\n  end: {final: true}\n---\n";
+}
+
+Reason ReasonOf(const Result<Started>& started) {
+  REQUIRE(!started);
+  return started.error().reason;
+}
+
+TEST_CASE("what a package has is defined under its name, and its tasks name it") {
+  Shop shop;
+  REQUIRE(shop.Put("1.0.0", MachineM("continue", "a")));
+  CHECK(ReasonOf(shop.TryStart({.machine = "p.m"})) == Reason::kNoSuchMachine);
+  const Activated done = shop.Activate("1.0.0");
+  CHECK(done.changed);
+  CHECK(done.previous.empty());
+  REQUIRE(done.documents.size() == 1);
+  CHECK(done.documents[0].id == "p.m");
+  CHECK(done.documents[0].what == DocumentChange::What::kAdded);
+  shop.Start("p.m", "i");
+  const Task task = shop.ReadyOne();
+  CHECK(task.action == "p.m.a");
+  REQUIRE(task.package);
+  CHECK(task.package->version == "1.0.0");
+  CHECK(task.package_worker == "all");
+  CHECK(shop.PackageOf("i") == "1.0.0");
+  CHECK(shop.Report(task, "ok"));
+  CHECK_FALSE(shop.Activate("1.0.0").changed);
+}
+
+TEST_CASE("a start is on the version that is active, also after a crash") {
+  Shop shop;
+  REQUIRE(shop.Put("1.0.0", MachineM("continue", "a")));
+  REQUIRE(shop.Put("2.0.0", MachineM("continue", "b")));
+  shop.Activate("1.0.0");
+  shop.Start("p.m", "one");
+  shop.Activate("2.0.0");
+  shop.Start("p.m", "two");
+  SUBCASE("as it is") {}
+  SUBCASE("after a crash") { shop.Crash(); }
+  CHECK(shop.PackageOf("one") == "1.0.0");
+  CHECK(shop.PackageOf("two") == "2.0.0");
+  std::map<std::string, std::string> served;
+  for (const Task& task : shop.Ready()) served[task.instance] = task.package->version;
+  CHECK(served == std::map<std::string, std::string>{{"one", "1.0.0"}, {"two", "2.0.0"}});
+  CHECK(shop.Standing("1.0.0").state == PackageStanding::State::kPinned);
+  CHECK(shop.Standing("1.0.0").live.at("p.m") == 1);
+}
+
+TEST_CASE("the same document with upgrade goes on with the new programs, its claims too") {
+  Shop shop;
+  REQUIRE(shop.Put("1.0.0", MachineM("upgrade", "a")));
+  REQUIRE(shop.Put("1.1.0", MachineM("upgrade", "a")));
+  shop.Activate("1.0.0");
+  shop.Start("p.m", "claimed");
+  const Task task = shop.ReadyOne();
+  shop.Start("p.m", "ready");
+  const Activated done = shop.Activate("1.1.0");
+  CHECK(done.documents[0].what == DocumentChange::What::kSame);
+  CHECK(done.documents[0].affected == 2);
+  SUBCASE("as it is") {}
+  SUBCASE("after a restart") { shop.Restart(); }
+  CHECK(shop.PackageOf("claimed") == "1.1.0");
+  const Task next = shop.ReadyOne();
+  CHECK(next.instance == "ready");
+  CHECK(next.version == 2);
+  CHECK(next.package->version == "1.1.0");
+  CHECK(shop.Machine("p.m", 2).stats.running == 2);
+  CHECK(shop.Machine("p.m", 1).stats.running == 0);
+  CHECK(shop.Node("p.m", "a").claimed == 2);
+  CHECK(shop.Report(task, "ok"));
+  CHECK(shop.Must("claimed").version == 2);  // it stays so now that it has stopped
+  CHECK(shop.Machine("p.m", 2).stats.stopped == 1);
+  CHECK(shop.Remove("1.0.0"));
+  CHECK(shop.Report(next, "ok"));
+  CHECK(shop.Standing("1.1.0").Live() == 0);
+  shop.Restart();
+  CHECK(shop.Machine("p.m", 2).stats.stopped == 2);
+  CHECK(shop.Machine("p.m", 2).stats.running == 0);
+}
+
+TEST_CASE("another document with upgrade moves instances, as of a machine by hand") {
+  Shop shop;
+  REQUIRE(shop.Put("1.0.0", MachineM("upgrade", "a")));
+  REQUIRE(shop.Put("1.1.0", MachineM("upgrade", "a")));
+  REQUIRE(shop.Put("2.0.0", MachineM("upgrade", "b")));
+  shop.Activate("1.0.0");
+  shop.Start("p.m", "i");
+  shop.Activate("1.1.0");
+  shop.Start("p.m", "j");
+  const Activated done = shop.Activate("2.0.0");
+  CHECK(done.documents[0].what == DocumentChange::What::kChanged);
+  CHECK(done.documents[0].affected == 2);
+  shop.Drain();
+  CHECK(shop.NodeOf("i") == "b");
+  CHECK(shop.NodeOf("j") == "b");
+  CHECK(shop.PackageOf("i") == "2.0.0");
+  CHECK(shop.Ready().size() == 2);
+}
+
+TEST_CASE("what a version no longer has is retired: it goes on, and is not started") {
+  Shop shop;
+  REQUIRE(shop.Put("1.0.0", MachineM("continue", "a") + MachineM("continue", "x", "old")));
+  REQUIRE(shop.Put("2.0.0", MachineM("continue", "a")));
+  shop.Activate("1.0.0");
+  shop.Start("p.old", "i");
+  const Activated done = shop.Activate("2.0.0");
+  REQUIRE(done.documents.size() == 2);
+  CHECK(done.documents[1].id == "p.old");
+  CHECK(done.documents[1].what == DocumentChange::What::kRetired);
+  SUBCASE("as it is") {}
+  SUBCASE("after a crash") { shop.Crash(); }
+  CHECK(ReasonOf(shop.TryStart({.machine = "p.old"})) == Reason::kRetired);
+  CHECK(shop.Machine("p.old").retired);
+  CHECK(shop.Report(shop.ReadyOne(), "ok"));
+  CHECK(shop.Must("i").result == InstanceResult::kSuccess);
+  // Its id is free.
+  CHECK(shop.Define(MachineM("continue", "hand", "p.old")).front().version == 2);
+  CHECK_FALSE(shop.Machine("p.old").retired);
+  auto again = shop.Try({.version = "1.0.0"});
+  REQUIRE(!again);
+  CHECK(again.error().reason == Reason::kIdTaken);
+  again = shop.Try({.version = "1.0.0", .adopt = true});
+  REQUIRE(again);
+  CHECK(again->documents[1].what == DocumentChange::What::kAdopted);
+  CHECK(again->documents[1].version == 3);
+}
+
+TEST_CASE("an id belongs to who defined it") {
+  Shop shop;
+  REQUIRE(shop.Put("1.0.0", MachineM("continue", "a")));
+  shop.Activate("1.0.0");
+  auto defined = shop.Do(
+      [](Engine& e) { return TryDefine(e, ParseMachines(MachineM("continue", "a", "p.m"))); });
+  REQUIRE(!defined);
+  CHECK(defined.error().reason == Reason::kOwnedByPackage);
+}
+
+TEST_CASE("what is named from outside is not retired without force") {
+  Shop shop;
+  REQUIRE(shop.Put("1.0.0", MachineM("continue", "a")));
+  shop.Activate("1.0.0");
+  shop.Define("plan: outside\nflow: [{step: s, spawn: {machine: p.m}}]\n");
+  auto refused = shop.Deactivate();
+  REQUIRE(!refused);
+  CHECK(refused.error().reason == Reason::kPackageInUse);
+  CHECK(refused.error().message.find("outside") != std::string::npos);
+  CHECK(shop.Deactivate(/*force=*/true));
+  CHECK(ReasonOf(shop.TryStart({.machine = "p.m"})) == Reason::kRetired);
+}
+
+TEST_CASE("rollback activates what was active before, and once more undoes it") {
+  Shop shop;
+  REQUIRE(shop.Put("1.0.0", MachineM("continue", "a")));
+  REQUIRE(shop.Put("2.0.0", MachineM("continue", "b")));
+  shop.Activate("1.0.0");
+  auto none = shop.Rollback();
+  REQUIRE(!none);
+  CHECK(none.error().reason == Reason::kNoPrevious);
+  shop.Activate("2.0.0");
+  auto back = shop.Rollback();
+  REQUIRE(back);
+  CHECK(back->package->version == "1.0.0");
+  CHECK(back->documents[0].version == 3);
+  shop.Start("p.m", "i");
+  CHECK(shop.NodeOf("i") == "a");
+  CHECK(shop.Rollback()->package->version == "2.0.0");
+  REQUIRE(shop.Deactivate());
+  CHECK(shop.Rollback()->package->version == "2.0.0");
+  auto changed = shop.Try({.version = "1.0.0", .if_active = "1.0.0"});
+  REQUIRE(!changed);
+  CHECK(changed.error().reason == Reason::kActiveChanged);
+  CHECK(shop.Try({.version = "1.0.0", .if_active = "2.0.0"}));
+}
+
+TEST_CASE("a candidate takes its share of the starts by name, and all that name it") {
+  Shop shop;
+  REQUIRE(shop.Put("1.0.0", MachineM("upgrade", "a")));
+  REQUIRE(shop.Put("2.0.0", MachineM("upgrade", "b") + MachineM("continue", "x", "fresh")));
+  auto alone = shop.Try({.version = "2.0.0", .share = 500});
+  REQUIRE(!alone);
+  CHECK(alone.error().reason == Reason::kBadRequest);
+  shop.Activate("1.0.0");
+  shop.Start("p.m", "before");
+  shop.Activate("2.0.0", 2'500);
+  SUBCASE("as it is") {}
+  SUBCASE("after a crash") { shop.Crash(); }
+  shop.Drain();
+  CHECK(shop.PackageOf("before") == "1.0.0");  // no strategy is applied
+  int candidates = 0;
+  for (int i = 0; i < 400; ++i) {
+    const std::string id = "i" + std::to_string(i);
+    shop.Start("p.m", id);
+    candidates += shop.PackageOf(id) == "2.0.0";
+  }
+  CHECK(candidates > 60);
+  CHECK(candidates < 140);
+  CHECK(ReasonOf(shop.TryStart({.machine = "p.fresh"})) == Reason::kNoSuchMachine);
+  CHECK(shop.TryStart({.machine = "p.fresh", .package_version = "2.0.0", .id = "f"}));
+  CHECK(shop.TryStart({.machine = "p.m", .package_version = "1.0.0", .id = "named"}));
+  CHECK(shop.PackageOf("named") == "1.0.0");
+  CHECK(shop.Machine("p.m").definition->package->version == "1.0.0");
+  CHECK(shop.Standing("2.0.0").state == PackageStanding::State::kCandidate);
+  REQUIRE(shop.Rollback());
+  shop.Drain();
+  CHECK(shop.Standing("2.0.0").state == PackageStanding::State::kPinned);
+  CHECK(shop.Standing("1.0.0").state == PackageStanding::State::kActive);
+  for (int i = 0; i < 50; ++i) {
+    const std::string id = "j" + std::to_string(i);
+    shop.Start("p.m", id);
+    CHECK(shop.PackageOf(id) == "1.0.0");
+  }
+  shop.Activate("2.0.0");
+  shop.Drain();
+  CHECK(shop.PackageOf("before") == "2.0.0");
+}
+
+TEST_CASE("a pinned plan takes the documents of its own version") {
+  Shop shop;
+  const std::string plan =
+      "plan: all\nflow: [{step: first, spawn: {machine: m}}, {step: second, action: act}]\n---\n";
+  REQUIRE(shop.Put("1.0.0", plan + MachineM("continue", "a") + "action: act\nqueue: old\n"));
+  REQUIRE(shop.Put("2.0.0", plan + MachineM("continue", "b") + "action: act\nqueue: fresh\n"));
+  shop.Activate("1.0.0");
+  REQUIRE(shop.TryStart({.machine = "p.all", .id = "held", .hold = true}));
+  shop.Activate("2.0.0");
+  SUBCASE("as it is") {}
+  SUBCASE("after a crash") { shop.Crash(); }
+  REQUIRE(shop.Do([](Engine& e) { return e.Resume("ns", "held", "", false); }));
+  shop.Drain();
+  std::set<std::string> seen;
+  for (int i = 0; i < 3; ++i) {
+    for (const Task& task : shop.Ready()) {
+      REQUIRE(task.package);
+      CHECK(task.package->version == "1.0.0");
+      seen.insert(task.node + "/" + task.queue);
+      CHECK(shop.Report(task, "ok"));
+    }
+    shop.Drain();
+  }
+  CHECK(seen == std::set<std::string>{"a/default", "second/old"});
+}
+
+TEST_CASE("name and version belong to one content for good, and removal needs rest") {
+  Shop shop;
+  REQUIRE(shop.Put("1.0.0", MachineM("continue", "a")));
+  auto again = shop.Put("1.0.0", MachineM("continue", "a"));
+  REQUIRE(again);
+  CHECK_FALSE(*again);
+  auto other = shop.Put("1.0.0", MachineM("continue", "b"), "other");
+  REQUIRE(!other);
+  CHECK(other.error().reason == Reason::kVersionExists);
+  REQUIRE(shop.Put("1.0.0", MachineM("continue", "a")));  // the text that the test remembers
+  REQUIRE(shop.Put("2.0.0", MachineM("continue", "a")));
+  shop.Activate("1.0.0");
+  shop.Start("p.m", "i");
+  CHECK(shop.Remove("1.0.0").error().reason == Reason::kPackageInUse);
+  shop.Activate("2.0.0");
+  auto pinned = shop.Remove("1.0.0");
+  REQUIRE(!pinned);
+  CHECK(pinned.error().message.find("1 of 'p.m'") != std::string::npos);
+  CHECK(shop.Report(shop.ReadyOne(), "ok"));
+  auto removed = shop.Remove("1.0.0");
+  REQUIRE(removed);
+  CHECK(removed->freed > 0);
+  CHECK(shop.Rollback().error().reason == Reason::kNoPrevious);
+  shop.Crash();
+  CHECK(shop.Put("1.0.0", MachineM("continue", "b"), "other").error().reason ==
+        Reason::kVersionExists);
+  CHECK(shop.PackageOf("i") == "1.0.0");  // still readable
+}
+
+TEST_CASE("an upload that breaks leaves nothing") {
+  Shop shop;
+  shop.Do([](Engine& e) {
+    const auto upload = e.packages().BeginUpload("ns");
+    e.packages().PutPiece("ns", upload, 0, "bytes");
+    e.packages().PutText("ns", upload, "a.yaml", "text");
+    return true;
+  });
+  CHECK(shop.RowsOf('\x43').size() == 1);
+  shop.Crash();
+  shop.Drain();
+  CHECK(shop.RowsOf('\x43').empty());
+  CHECK(shop.RowsOf('\x44').empty());
+}
+
+TEST_CASE("a schedule lives with the active version, and keeps its state") {
+  Shop shop;
+  const std::string nightly = "schedule: nightly\nevery: 1h\nstart: {machine: m}\n---\n";
+  REQUIRE(shop.Put("1.0.0", nightly + MachineM("continue", "a")));
+  REQUIRE(shop.Put("2.0.0", nightly + MachineM("continue", "b")));
+  REQUIRE(shop.Put("3.0.0", MachineM("continue", "c")));
+  shop.Activate("1.0.0");
+  shop.Elapse(1h);
+  const auto first = shop.Ready();
+  REQUIRE(first.size() == 1);
+  CHECK(first[0].package->version == "1.0.0");
+  CHECK(shop.Report(first[0], "ok"));
+  shop.Activate("2.0.0");
+  shop.Elapse(1h);
+  const auto second = shop.Ready();
+  REQUIRE(second.size() == 1);
+  CHECK(second[0].package->version == "2.0.0");
+  CHECK(shop.Report(second[0], "ok"));
+  shop.Activate("3.0.0");
+  shop.Elapse(3h);
+  CHECK(shop.Ready().empty());
+}
+
+SpaceUsage UsageOf(Shop& shop) {
+  auto view = shop.Do([](Engine& e) { return e.namespaces().Get("ns"); });
+  REQUIRE(view);
+  return view->usage;
+}
+void SetQuotas(Shop& shop, uint64_t definitions, uint64_t bytes) {
+  SpaceChange change;
+  change.quotas.definitions = definitions;
+  change.quotas.package_bytes = bytes;
+  change.definitions = change.package_bytes = true;
+  REQUIRE(shop.Do([&](Engine& e) { return e.namespaces().Update("ns", change, "ann"); }));
+}
+
+TEST_CASE("packages count in their namespace, and keep to its quotas") {
+  Shop shop;
+  const std::string two = MachineM("continue", "a") + MachineM("continue", "a", "n");
+  REQUIRE(shop.Put("1.0.0", two));
+  REQUIRE(shop.Put("2.0.0", MachineM("continue", "b")));
+  const uint64_t bytes = two.size() + MachineM("continue", "b").size();
+  CHECK(UsageOf(shop).package_bytes == bytes);
+  CHECK(UsageOf(shop).definitions == 0);
+  SetQuotas(shop, 1, bytes + 1);
+  auto full = shop.Put("3.0.0", MachineM("continue", "c"));
+  REQUIRE(!full);
+  CHECK(full.error().reason == Reason::kQuotaExceeded);
+  CHECK(shop.RowsOf('\x43').size() == 2);
+  auto more = shop.Try({.version = "1.0.0"});
+  REQUIRE(!more);
+  CHECK(more.error().reason == Reason::kQuotaExceeded);
+  SetQuotas(shop, 2, 0);
+  shop.Activate("1.0.0");
+  CHECK(UsageOf(shop).definitions == 2);
+  shop.Activate("2.0.0");  // retires one
+  CHECK(UsageOf(shop).definitions == 1);
+  shop.Crash();
+  CHECK(UsageOf(shop).definitions == 1);
+  CHECK(UsageOf(shop).package_bytes == bytes);
+  REQUIRE(shop.Remove("1.0.0"));
+  CHECK(UsageOf(shop).package_bytes == MachineM("continue", "b").size());
+}
+
+TEST_CASE("a namespace that is deleted takes its packages along") {
+  Shop shop;
+  const std::string nightly = "schedule: nightly\nevery: 1h\nstart: {machine: m}\n---\n";
+  REQUIRE(shop.Put("1.0.0", nightly + MachineM("continue", "a")));
+  shop.Activate("1.0.0");
+  shop.Start("p.m", "i");
+  rows::UploadId upload;
+  shop.Do([&](Engine& e) {
+    upload = e.packages().BeginUpload("ns");
+    e.packages().PutPiece("ns", upload, 0, "bytes");
+    return true;
+  });
+  REQUIRE(shop.Do([](Engine& e) { return e.Delete("ns", 0s, "ann"); }));
+  CHECK(shop.Try({.version = "1.0.0", .share = 5}).error().reason == Reason::kNamespaceDeleting);
+  CHECK(shop.Put("2.0.0", MachineM("continue", "b")).error().reason == Reason::kNamespaceDeleting);
+  SUBCASE("as it is") {}
+  SUBCASE("after a crash") { shop.Crash(); }
+  for (int looks = 0; looks < 200; ++looks) shop.Elapse(100ms);
+  CHECK(!*rows::HasNamespaceRows({shop.store(), shop.partition()}, "ns"));
+  // What comes of the upload is not kept, and neither is its version.
+  rows::PackageVersionRow row;
+  row.ns = "ns";
+  row.package = "p";
+  row.version = "3.0.0";
+  row.digest = "sha256:3";
+  row.upload = upload;
+  const auto late = shop.Do([&](Engine& e) {
+    e.packages().PutPiece("ns", upload, 1, "bytes");
+    return e.packages().Finish(row);
+  });
+  REQUIRE(!late);
+  CHECK(late.error().reason == Reason::kNamespaceDeleting);
+  CHECK(!*rows::HasNamespaceRows({shop.store(), shop.partition()}, "ns"));
+  // A new one of the name knows nothing of the old, and its schedule starts nothing.
+  REQUIRE(shop.Put("1.0.0", MachineM("continue", "c")));
+  CHECK(ReasonOf(shop.TryStart({.machine = "p.m"})) == Reason::kNoSuchMachine);
+  shop.Activate("1.0.0");
+  shop.Start("p.m", "i");
+  CHECK(shop.PackageOf("i") == "1.0.0");
+  shop.Elapse(2h);
+  CHECK(shop.Ready().size() == 1);
+}
+
+}  // namespace
+}  // namespace dfsmr

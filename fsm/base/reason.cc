@@ -53,6 +53,7 @@ constexpr Row kNames[] = {
     {Reason::kOverloaded, "OVERLOADED"},
     {Reason::kDiskFull, "DISK_FULL"},
     {Reason::kNotReady, "NOT_READY"},
+    {Reason::kPeerUnreachable, "PEER_UNREACHABLE"},
     {Reason::kStoreFailed, "STORE_FAILED"},
     {Reason::kAuditFailed, "AUDIT_FAILED"},
     {Reason::kBadToken, "BAD_TOKEN"},

@@ -54,6 +54,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       residents(turn, catalog, statistics, options),
       traces(turn, residents),
       changer(turn, residents, options),
+      trust(turn, catalog, package_table, spaces, agenda),
       timers(turn),
       throttle(turn, statistics, timers, agenda),
       claims(turn, catalog, statistics, residents, changer, throttle),
@@ -62,7 +63,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       values(turn, residents, options),
       walker(turn, changer, options),
       limits(turn, catalog, residents, changer, values, documents, agenda),
-      unclaimed(turn, changer, timers, limits, spaces),
+      unclaimed(turn, changer, timers, limits, spaces, agenda),
       planner(turn, catalog, residents, changer, values, limits, options),
       followers(residents, changer),
       starter(turn, catalog, residents, changer, limits, followers, planner, spaces, package_table),
@@ -87,7 +88,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       triggers(
           {turn, documents, occurrences, residents, starter, launcher, retention, spaces, options}),
       packages({turn, package_table, catalog, documents, statistics, upgrades, limits, triggers,
-                spaces, options}),
+                spaces, trust, options}),
       deletions({turn, spaces, catalog, documents, statistics, residents, changer, agenda, throttle,
                  upgrades, limits, groups, agents, retention, packages, options}),
       all{&followers, &planner,    &walker,  &family,   &limits, &hooks,    &spawner, &launcher,
@@ -399,6 +400,17 @@ Result<std::string> Engine::Relinquish(const std::string& ns, const std::string&
 Extended Engine::Extend(const std::string& ns, const std::string& id, const ClaimRef& claim,
                         std::optional<Duration> by, ExtendArgs args) {
   parts_->sessions.Complete(ns, &args);
+  if (args.begin) {
+    // What has been blocked since it was handed out is not begun: it is ready again, and waits.
+    auto loaded = parts_->residents.Load(ns, id);
+    const Token* token =
+        loaded ? std::as_const((*loaded)->instance.tokens).Find(claim.visit) : nullptr;
+    const Claim* held = token ? token->FindClaim(claim.id) : nullptr;
+    const bool unbegun = held && held->Live() && !held->Begun();
+    if (unbegun && parts_->trust.Blocks(**loaded, *token)) {
+      (void)parts_->claims.Relinquish(ns, id, claim, {});
+    }
+  }
   return parts_->claims.Extend(ns, id, claim, by, std::move(args));
 }
 
@@ -466,6 +478,7 @@ std::shared_ptr<const InstanceWaits> Engine::WaitsOf(const std::string& ns, cons
       return parts_->agents.WhyNot(in, agent);
     };
     parts_->desk.Explain(**resident, why_not, &waits);
+    parts_->trust.Explain(**resident, &waits);
   }
   if (parts_->spaces.Frozen(ns) && !(*resident)->instance.Stopped()) {
     for (const Token& token : std::as_const((*resident)->instance.tokens)) {

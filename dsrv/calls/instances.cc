@@ -77,7 +77,11 @@ Result<StartArgs> ParseStart(const v1::StartRequest& request, const Call& call) 
 }
 
 Result<Started> RunStart(Engine& engine, const Caller&, StartArgs& args) {
-  return engine.Start(std::move(args));
+  auto started = engine.Start(std::move(args));
+  if (!started || started->view.waits) return started;
+  // As GetInstance tells it; of a batch the single instances are not looked at.
+  started->view.waits = engine.WaitsOf(started->view.instance.ns, started->view.instance.id);
+  return started;
 }
 
 void ReplyStart(const Started& started, const StartArgs&, v1::StartResponse* reply) {

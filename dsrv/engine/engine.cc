@@ -371,7 +371,14 @@ std::vector<MachineView> Engine::ListMachines(const std::string& ns, bool all_ve
 
 Result<Started> Engine::Start(StartArgs args) {
   args.outside = true;
-  return parts_->starter.Start(std::move(args));
+  auto started = parts_->starter.Start(std::move(args));
+  if (started && !started->created) {
+    const Instance& known = started->view.instance;
+    if (known.Stopped()) {
+      started->view.leftovers = parts_->operations.LeftoversOf(known.ns, known.id);
+    }
+  }
+  return started;
 }
 
 Result<Answer> Engine::Report(const std::string& ns, const std::string& id, ReportArgs args,
@@ -481,7 +488,7 @@ std::shared_ptr<const InstanceWaits> Engine::WaitsOf(const std::string& ns, cons
       }
     }
   }
-  waits.leftovers = parts_->operations.LeftoversOf(ns, id);
+  if ((*resident)->instance.Stopped()) waits.leftovers = parts_->operations.LeftoversOf(ns, id);
   return std::make_shared<const InstanceWaits>(std::move(waits));
 }
 

@@ -106,8 +106,9 @@ Result<Ok> Engine::LoadOne(Instance instance) {
   Resident passing;
   Resident* resident = &passing;
   if (instance.HasLiveClaim()) {
-    parts_->sessions.Renew(&instance);
+    const bool renewed = parts_->sessions.Renew(&instance);
     resident = parts_->residents.Insert(std::move(instance), version, *std::move(graph));
+    if (renewed) parts_->residents.MarkLazy(*resident);
   } else {
     passing.instance = std::move(instance);
     passing.version = version;

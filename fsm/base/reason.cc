@@ -58,6 +58,7 @@ constexpr Row kNames[] = {
     {Reason::kOverloaded, "OVERLOADED"},
     {Reason::kDiskFull, "DISK_FULL"},
     {Reason::kNotReady, "NOT_READY"},
+    {Reason::kPeerUnreachable, "PEER_UNREACHABLE"},
     {Reason::kStoreFailed, "STORE_FAILED"},
     {Reason::kAuditFailed, "AUDIT_FAILED"},
     {Reason::kBadToken, "BAD_TOKEN"},

@@ -61,6 +61,7 @@ enum class Reason : uint8_t {
   kOverloaded,
   kDiskFull,
   kNotReady,
+  kPeerUnreachable,
   kStoreFailed,
   kAuditFailed,
   kBadToken,

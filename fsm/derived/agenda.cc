@@ -360,6 +360,13 @@ void Agenda::RemoveWaiter(WaiterId waiter) {
   waiters_.erase(it);
 }
 
+bool Agenda::IsAwaited(const QueueKey& key) const {
+  const auto queue = queues_.find(Address(key));
+  if (queue == queues_.end()) return false;
+  const auto waits = [](const Group* group) { return !group->waiters.empty(); };
+  return std::ranges::any_of(queue->second->groups, waits);
+}
+
 std::optional<std::pair<WaiterId, Filter>> Agenda::NextMatch() {
   if (matched_.empty()) return std::nullopt;
   auto since = [](const Group* group) { return group->waiters.front().since; };

@@ -136,6 +136,8 @@ class Agenda {
   // first.
   void AddWaiter(WaiterId waiter, const Filter& filter, std::string_view name = {});
   void RemoveWaiter(WaiterId waiter);
+  // Whether a waiter is parked that may be given what is in this queue.
+  bool IsAwaited(const QueueKey& key) const;
   size_t waiters() const { return waiters_.size(); }
   size_t named_queues() const { return named_queues_; }
   // Whether there ever was a queue for one name alone.

@@ -84,6 +84,7 @@ ELSEWHERE = {
     "CURSOR_AHEAD": "test_changes.py",
     "DISK_FULL": "test_bad_disk.py",
     "NOT_READY": "a moment at the start and the end",
+    "PEER_UNREACHABLE": "test_agents.py",
     "BAD_TOKEN": "test_security.py",
     "NOT_ALLOWED": "test_security.py",
     "AUDIT_FAILED": "test_security.py",

@@ -56,6 +56,7 @@ enum class Fault : uint8_t {
   kStarts,
   kGroups,
   kLimits,
+  kDryRun,  // from here on not drawn as the others are
   kCount
 };
 
@@ -107,6 +108,7 @@ inline constexpr std::array<std::string_view, static_cast<size_t>(Fault::kCount)
     "a worker's report starts instances",
     "an order to a group",
     "the number of a limit changes",
+    "a dry run beside the others",
 };
 
 using FaultCounts = std::array<uint64_t, static_cast<size_t>(Fault::kCount)>;

@@ -40,6 +40,10 @@ Sim::Sim(uint64_t seed, Store* below, bool trace)
     : random_(seed),
       of_groups_(~seed),
       groups_(of_groups_.Chance(40)),
+      of_dry_(seed * 3 + 1),
+      dry_(of_dry_.Chance(35)),
+      of_resumes_(seed * 5 + 2),
+      resumes_(of_resumes_.Chance(50)),
       of_limits_(~seed * 3),
       limits_(of_limits_.Chance(35)),
       trace_(trace),
@@ -48,7 +52,7 @@ Sim::Sim(uint64_t seed, Store* below, bool trace)
         machines_ = mix < 6;
         plans_ = mix >= 5;
         std::set<Fault> on;
-        for (size_t i = 0; i < kFaultNames.size(); ++i) {
+        for (size_t i = 0; i < static_cast<size_t>(Fault::kDryRun); ++i) {
           if (random_.Chance(50)) on.insert(static_cast<Fault>(i));
         }
         if (plans_) on.erase(Fault::kRetention);
@@ -135,6 +139,8 @@ void Sim::Step() {
       for (size_t n = random_.Below(5); n > 0; --n) Command(engine);
       OrderGroups(asked);
       OrderLimits(asked);
+      DryRun(asked);
+      ResumeStopped(engine);
       if (world_.jobs() > 0 && random_.Chance(30)) {
         Hit(Fault::kOffload);
         world_.FinishJob();
@@ -205,7 +211,7 @@ void Sim::PassTime() {
 }
 
 void Sim::CrashSometimes() {
-  if (Draw(Fault::kCrash, 2)) {
+  if (std::exchange(crash_soon_, false) || Draw(Fault::kCrash, 2)) {
     Hit(Fault::kCrash);
     Note("crash");
     StartAgain();
@@ -275,7 +281,7 @@ void Sim::Committed(const Turn& turn, const std::vector<Event>& events) {
            "published out of order: " + Text(event));
     if (event.kind == ChangeKind::kFinished) finished_.insert(event.instance);
     if (event.kind == ChangeKind::kUpgraded) NumbersChange("");  // it holds what it asks for
-    if (event.node.ends_with("/error")) {
+    if (event.node.ends_with("/error") && !IsDryRun(event)) {
       failed_.emplace_back(event.instance, event.node.substr(0, event.node.find('/')));
     }
     ledger_.emplace(event.seq, event);
@@ -414,6 +420,7 @@ void Sim::RetryStart(Asked& engine) {
 
 void Sim::Receive(std::vector<Task> tasks) {
   for (Task& task : tasks) {
+    Expect(!task.dry_run, "a worker was given work of a dry run: " + task.instance);
     if (task.deadline == kNever) {
       Expect(++told_[{task.instance, task.visit}] <= 1 + frees_[task.instance],
              "an at-most-once visit was handed out twice: " + task.instance + " visit " +
@@ -707,6 +714,28 @@ void Sim::Control(Asked& engine) {
   }
 }
 
+// What has stopped with its children goes on with them, also when the server crashes between.
+void Sim::ResumeStopped(Asked& engine) {
+  if (!resumes_ || !plans_ || !On(Fault::kResume) || !of_resumes_.Chance(20)) return;
+  std::vector<std::string> stopped;
+  for (const std::string& id : finished_) {
+    if (started_.contains(id)) stopped.push_back(id);
+  }
+  const bool cancels = of_resumes_.Chance(50) || stopped.empty();
+  if (cancels && On(Fault::kCancel) && !started_.empty()) {
+    auto which = started_.begin();
+    std::advance(which, of_resumes_.Below(started_.size()));
+    if (engine.Cancel("ns", which->first, CancelMode::kForce)) Hit(Fault::kCancel);
+    ++frees_[which->first];
+  } else if (!stopped.empty()) {
+    const std::string& id = of_resumes_.Of(stopped);
+    if (!engine.Resume("ns", id, "", false)) return;
+    Hit(Fault::kResume);
+    ++frees_[id];
+    crash_soon_ = On(Fault::kCrash) && of_resumes_.Chance(50);
+  }
+}
+
 void Sim::Cancel(Asked& engine, const std::string& id) {
   if (Draw(Fault::kCancel, 35) && engine.Cancel("ns", id, CancelMode::kCancel)) {
     Hit(Fault::kCancel);
@@ -772,6 +801,7 @@ void Sim::Watch() {
     if (random_.Chance(30)) {
       watcher.filter.kinds = {ChangeKind::kTransitioned, ChangeKind::kFinished};
     }
+    watcher.filter.dry_run = dry_ && of_dry_.Chance(50);
     watcher.cursor = CursorText(changes_->CursorAt(random_.Chance(50) ? head : 0));
     watchers_.push_back(std::move(watcher));
   }
@@ -802,7 +832,8 @@ void Sim::CheckPortion(Watcher& watcher, const Changes::Portion& portion, uint64
        ++it) {
     const ChangeFilter& filter = watcher.filter;
     const Event& event = it->second;
-    if ((filter.machine.empty() || filter.machine == event.machine) &&
+    if ((filter.dry_run || !IsDryRun(event)) &&
+        (filter.machine.empty() || filter.machine == event.machine) &&
         (filter.instance.empty() || filter.instance == event.instance) &&
         (filter.kinds.empty() || filter.kinds.contains(event.kind))) {
       expected += std::to_string(it->first) + " ";

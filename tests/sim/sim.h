@@ -101,6 +101,7 @@ class Sim {
   void Operate(Asked& engine);
   void OperatePlan(Asked& engine);
   void Control(Asked& engine);
+  void ResumeStopped(Asked& engine);
   void Cancel(Asked& engine, const std::string& id);
   void Streams(Asked& engine);
   void Redefine(Asked& engine);
@@ -124,6 +125,12 @@ class Sim {
   void OpenLimits();
   std::map<std::string, std::set<std::string>> HoldersOfLimits(
       std::map<std::string, size_t>* forced);
+
+  // Dry runs (sim_dry.cc).
+  void DryRun(Engine& engine);
+  void StartDryRun(Engine& engine, const std::string& id);
+  void EndDryRun(const std::string& id);
+  void CheckDryRuns(const std::map<std::string, Instance>& instances);
 
   std::string AnyMachine();
   std::string AnyWorker();
@@ -150,6 +157,11 @@ class Sim {
   Random random_;
   Random of_groups_;  // of its own, so that seeds without groups stay what they were
   bool groups_ = false;
+  Random of_dry_;  // of their own, too
+  bool dry_ = false;
+  Random of_resumes_;
+  bool resumes_ = false;
+  bool crash_soon_ = false;  // what was asked for is not done yet
   GroupsAudit groups_audit_;
   Random of_limits_;  // the same
   bool limits_ = false;

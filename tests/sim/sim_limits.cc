@@ -129,7 +129,7 @@ std::map<std::string, std::set<std::string>> Sim::HoldersOfLimits(
   const auto take = [&](const Instance& instance) {
     const bool runs =
         instance.state == InstanceState::kRunning || instance.state == InstanceState::kPlanning;
-    if (!runs) return true;
+    if (!runs || instance.dry_run) return true;
     std::set<std::string> keys = {"machine:" + instance.machine};
     if (!instance.parent_step) {
       keys.insert("namespace:ns");

@@ -22,6 +22,7 @@ using ResultCounts = std::array<uint64_t, 8>;
 struct StoppedCounts {
   uint64_t all = 0;
   ResultCounts results = {};  // of versions of packages only
+  friend bool operator==(const StoppedCounts&, const StoppedCounts&) = default;
 };
 struct VersionCounts {
   StoppedCounts stopped;

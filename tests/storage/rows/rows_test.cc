@@ -421,8 +421,8 @@ TEST_CASE("counters and latencies come back") {
   rows::StatsRow row;
   row.ns = "ns";
   row.machine = "m";
-  row.versions[1] = {5, {{"a", {7, 8}}}};
-  row.versions[2] = {0, {}};
+  row.versions[1] = {{5, {0, 0, 3, 0, 2}}, {{"a", {7, 8}}}};
+  row.versions[2] = {};
   row.latencies["a"] = latency.Save();
   Batch batch;
   rows::PutStats({batch, kPartition}, row);
@@ -434,7 +434,7 @@ TEST_CASE("counters and latencies come back") {
     ++seen;
     CHECK(read.machine == "m");
     REQUIRE(read.versions.size() == 2);
-    CHECK(read.versions.at(1).stopped == 5);
+    CHECK(read.versions.at(1).stopped == rows::StoppedCounts{5, {0, 0, 3, 0, 2}});
     CHECK(read.versions.at(1).nodes.at("a").completed == 7);
     CHECK(read.versions.at(1).nodes.at("a").timed_out == 8);
     CHECK(read.latencies.at("a") == row.latencies.at("a"));
@@ -458,14 +458,14 @@ TEST_CASE("what was dropped since the counters were written is told until they a
     return all;
   };
   Batch batch;
-  rows::PutDropped({batch, kPartition}, "ns", "m", {{1, 5}, {2, 7}});
-  rows::PutDropped({batch, kPartition}, "ns", "other", {{0, 1}});
+  rows::PutDropped({batch, kPartition}, "ns", "m", {{1, {5}}, {2, {7, {0, 0, 7}}}});
+  rows::PutDropped({batch, kPartition}, "ns", "other", {{0, {1}}});
   world.Write(batch);
-  CHECK(told() == Told{{"ns/m", {{1, 5}, {2, 7}}}, {"ns/other", {{0, 1}}}});
+  CHECK(told() == Told{{"ns/m", {{1, {5}}, {2, {7, {0, 0, 7}}}}}, {"ns/other", {{0, {1}}}}});
   Batch stats;
   rows::PutStats({stats, kPartition}, {"ns", "m", {}, {}});
   world.Write(stats);
-  CHECK(told() == Told{{"ns/other", {{0, 1}}}});
+  CHECK(told() == Told{{"ns/other", {{0, {1}}}}});
 }
 
 TEST_CASE("what cannot be read is said to be damaged, with its key") {

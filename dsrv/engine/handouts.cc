@@ -39,9 +39,15 @@ std::optional<QueueKey> HandOuts::KeyOf(const VersionState& version, const Graph
                node.settings->queue};
   key.dry_run = dry;
   key.package = PackageOf(version, key.action);
+  const PackageVersion* own = version.Now().definition->package.get();
+  const PackageVersion::Worker* worker = own ? own->Serving(key.action) : nullptr;
+  if (worker) key.capabilities = worker->required;
   if (!token.runs_on) return key;
-  key.capabilities = token.runs_on->capabilities;
+  const auto& asked = token.runs_on->capabilities;
+  key.capabilities.insert(key.capabilities.end(), asked.begin(), asked.end());
   std::ranges::sort(key.capabilities);
+  key.capabilities.erase(std::unique(key.capabilities.begin(), key.capabilities.end()),
+                         key.capabilities.end());
   key.agent = token.runs_on->agent;
   // What the server has reported, no worker has.
   if (dry && key.agent == kDryRunClient) key.agent.clear();

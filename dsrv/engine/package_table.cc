@@ -1,5 +1,7 @@
 #include "dsrv/engine/package_table.h"
 
+#include <algorithm>
+
 namespace dfsmr {
 
 PackageState::Known KnownOf(const rows::PackageVersionRow& row) {
@@ -12,7 +14,8 @@ PackageState::Known KnownOf(const rows::PackageVersionRow& row) {
     version->documents.push_back({one.kind, one.id});
   }
   for (const rows::PackageWorker& one : row.workers) {
-    version->workers.push_back({one.name, one.serves});
+    version->workers.push_back({one.name, one.serves, one.capabilities});
+    std::ranges::sort(version->workers.back().required);
   }
   version->nodes = row.nodes;
   IndexActions(version.get());

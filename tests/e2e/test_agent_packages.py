@@ -273,6 +273,28 @@ def test_an_agent_serves_its_file_first_and_packages_only_if_named(space, regist
     assert (tmp_path / "who").read_text() == "file\npackage\nfile\n"
 
 
+def test_without_flags_it_serves_all_packages_and_nothing_else(space, registry, start_agent):
+    put(registry, run="true")
+    space.define(machine("hand") + "---\nplan: undotted\nflow: [{step: s, action: alone}]\n")
+    mine = [space.start("hand"), space.start("undotted")]
+    start_agent()
+    ends(space, space.start("p.m"))
+    assert refusals(space, "h1") == []
+    for id in mine:
+        assert only(space.get(id).tokens).attempt == 0
+    [agent] = Cli(space.server.address, space.name).json("agents")["agents"]
+    assert agent["packages"] == ["*"]
+
+
+def test_an_action_is_taken_of_packages_alone(space, registry, start_agent):
+    put(registry, documents={"m.yaml": machine(), "n.yaml": machine("n")}, run="true")
+    other = space.start("p.m")
+    start_agent("--action", "p.n.*")
+    ends(space, space.start("p.n"))
+    assert only(space.get(other).tokens).attempt == 0
+    assert refusals(space, "h1") == []
+
+
 def test_flags_are_checked(dcli, tmp_path):
     done = dcli("agent", "--package", "no.name", "--check")
     assert done.returncode == 2 and "--package" in done.stderr

@@ -97,9 +97,11 @@ void Agent::Interrupt(int count) {
   });
 }
 
-void Agent::PrintLine(std::string line) {
-  loop_.Post([this, line = std::move(line)] {
-    printer_.Add(line.size(), [this, line] { context_.out << line << '\n' << std::flush; });
+// By the thread that prints all else.
+void Agent::PrintLines(std::string lines, bool err) {
+  loop_.Post([this, lines = std::move(lines), err] {
+    std::ostream& to = err ? context_.err : context_.out;
+    printer_.Add(lines.size(), [&to, lines] { to << lines << std::flush; });
   });
 }
 

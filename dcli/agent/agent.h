@@ -24,7 +24,7 @@ class Agent : private Hands {
   void Interrupt(int count);
   // As AgentBeside's. Any thread.
   void Serve(std::vector<std::string> packages);
-  void PrintLine(std::string line);
+  void PrintLines(std::string lines, bool err);
 
  private:
   void Connect();

@@ -18,6 +18,8 @@ class AgentBeside {
   virtual void Serve(std::vector<std::string> packages) = 0;
   // Prints a line on standard output, between those of the commands.
   virtual void Print(std::string line) = 0;
+  // Prints whole lines on standard error.
+  virtual void PrintError(std::string lines) = 0;
 };
 
 // Runs an agent as ServeAsAgent does, until the first signal; `beside` runs in a thread of its own,

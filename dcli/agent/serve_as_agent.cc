@@ -319,7 +319,8 @@ class InThisProcess : public AgentBeside {
  public:
   explicit InThisProcess(Agent& agent) : agent_(agent) {}
   void Serve(std::vector<std::string> packages) override { agent_.Serve(std::move(packages)); }
-  void Print(std::string line) override { agent_.PrintLine(std::move(line)); }
+  void Print(std::string line) override { agent_.PrintLines(line + '\n', false); }
+  void PrintError(std::string lines) override { agent_.PrintLines(std::move(lines), true); }
 
  private:
   Agent& agent_;

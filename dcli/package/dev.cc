@@ -100,7 +100,8 @@ class Developer {
  private:
   void Round();
   void BringFolder(const std::string& place);
-  void Tell(const std::vector<Diagnostic>& diagnostics);
+  void Note(const std::string& text);
+  void Complain(const std::string& lines);
   std::string WhatStays(const std::string& package) const;
   Result<std::string> Write(const Subject& subject, const std::string& top);
   void BringArchives(const std::vector<std::string>& places);
@@ -120,12 +121,21 @@ class Developer {
   std::set<std::string> names_;
   bool away_ = false;  // the server was not reached in this round
   bool told_away_ = false;
+  bool told_empty_ = false;
   std::string scratch_;
 };
 
 void Developer::Say(const std::string& line) {
   if (agent_ != nullptr) return agent_->Print(line);
   context_.out << line << '\n' << std::flush;
+}
+
+void Developer::Note(const std::string& text) { Complain("dcli: " + Escaped(text) + "\n"); }
+
+void Developer::Complain(const std::string& lines) {
+  if (lines.empty()) return;
+  if (agent_ != nullptr) return agent_->PrintError(lines);
+  context_.err << lines << std::flush;
 }
 
 Result<std::string> Developer::Scratch() {
@@ -138,8 +148,7 @@ Result<std::string> Developer::Scratch() {
 }
 
 void Developer::Run(const Canceller& canceller) {
-  FolderWatch watch(options_.places, options_.poll,
-                    [this](const std::string& why) { context_.Note(why); });
+  FolderWatch watch(options_.places, options_.poll, [this](const std::string& why) { Note(why); });
   do {
     away_ = false;
     Round();
@@ -165,6 +174,9 @@ void Developer::Round() {
   }
   std::ranges::sort(folders);
   std::ranges::sort(archives);
+  if (folders.empty() && archives.empty() && !std::exchange(told_empty_, true)) {
+    Note("there is no package in " + Join(options_.places, ", ") + " yet");
+  }
   for (const std::string& place : folders) BringFolder(place);
   BringArchives(archives);
 }
@@ -182,14 +194,13 @@ bool Developer::Failed(const std::string& place, const Error& error) {
   if (!Passing(error)) {
     const std::string reason =
         error.reason == Reason::kNone ? "" : std::string(Name(error.reason)) + ": ";
-    context_.Note(place + ": " + reason + error.message);
+    Note(place + ": " + reason + error.message);
     return false;
   }
   away_ = true;
   seen_[place].done = false;
   if (!std::exchange(told_away_, true)) {
-    context_.Note("no server at " + context_.client->server() + ": " + Cause(error) +
-                  "; trying again");
+    Note("no server at " + context_.client->server() + ": " + Cause(error) + "; trying again");
   }
   return true;
 }
@@ -198,43 +209,37 @@ void Developer::BringFolder(const std::string& place) {
   const auto begun = steady_clock::now();
   auto subject = OpenSubject(place);
   if (!subject) {
-    if (IsNew(place, subject.error().message)) context_.Note(subject.error().message);
+    if (IsNew(place, subject.error().message)) Note(subject.error().message);
     return;
   }
   std::vector<Diagnostic> ignored;
   const auto manifest = ParseManifest(subject->manifest, kManifestName, AnyProgram, &ignored);
   const auto digest = DigestOfFolder(*subject, manifest ? manifest->Top() : "NAME-VERSION");
   if (!digest) {  // it is being written: there is another event to come
-    if (IsNew(place, digest.error().message)) context_.Note(digest.error().message);
+    if (IsNew(place, digest.error().message)) Note(digest.error().message);
     return;
   }
   if (!IsNew(place, *digest)) return;
   if (manifest) {
     const auto text =
         WithVersion(subject->manifest, DevVersion(manifest->version, HexOfDigest(*digest)));
-    if (!text) return context_.Note(place + ": " + text.error().message);
+    if (!text) return Note(place + ": " + text.error().message);
     subject->manifest = *text;
     subject->files[std::string(kManifestName)].size = text->size();
   }
   const auto checked = CheckSubject(*subject);
   if (!checked) return (void)Failed(place, checked.error());
-  Tell(checked->diagnostics);
+  Complain(LinesOf(checked->diagnostics));
   if (!checked->ok()) {
-    return context_.Note(place + " does not check: " +
-                         (manifest ? WhatStays(manifest->package) : "nothing is activated"));
+    return Note(place + " does not check: " +
+                (manifest ? WhatStays(manifest->package) : "nothing is activated"));
   }
   const auto path = Write(*subject, checked->manifest->Top());
   if (!path) {
     seen_[place].done = false;
-    return context_.Note(path.error().message);
+    return Note(path.error().message);
   }
   if (Activate(place, *path, begun)) RemoveIdle(checked->manifest->package);
-}
-
-void Developer::Tell(const std::vector<Diagnostic>& diagnostics) {
-  for (const std::string& line : Split(LinesOf(diagnostics), '\n')) {
-    if (!line.empty()) context_.Note(line);
-  }
 }
 
 std::string Developer::WhatStays(const std::string& package) const {
@@ -276,7 +281,7 @@ void Developer::BringArchives(const std::vector<std::string>& places) {
                 : std::optional<Manifest>();
     if (!manifest) {
       const std::string why = archive ? "its manifest is wrong" : archive.error().message;
-      if (IsNew(place, why)) context_.Note(place + ": " + why);
+      if (IsNew(place, why)) Note(place + ": " + why);
       continue;
     }
     std::error_code ignored_too;

@@ -28,6 +28,7 @@ struct PackageVersion {
     std::string name;
     std::vector<std::string> serves;
     std::vector<std::string> required = {};  // capabilities of agents that run it; sorted
+    bool dry_run = false;                    // it heeds dry runs
   };
   std::vector<Worker> workers;
   std::vector<std::string> nodes;  // MACHINE.NODE of its machines, as they are written

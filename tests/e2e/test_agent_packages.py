@@ -318,6 +318,22 @@ def test_a_workers_token_is_enough(root, tmp_path):
         agent.dispose()
 
 
+def test_workers_that_heed_dry_runs_get_them(space, registry, start_agent, tmp_path):
+    seen = tmp_path / "seen"
+    put(registry, documents={"m.yaml": machine() + "---\nplan: steps\nflow:\n"
+                             "  - {step: one, action: heeds}\n"
+                             "  - {step: two, action: never, after: [one]}\n"},
+        manifest="workers:\n  one: {serves: [heeds, m.a], run: ./bin/run, dry_run: true}\n"
+                 "  two: {serves: [never], run: ./bin/run}\n",
+        run=f"echo $DFSMR_NODE $DFSMR_DRY_RUN >> {seen}")
+    start_agent("--package", "p")
+    for id in (space.start("p.m", dry_run=True), space.start("p.steps", dry_run=True)):
+        ends(space, id)
+    assert seen.read_text().splitlines() == ["a 1", "one 1"]
+    ends(space, space.start("p.steps"))
+    assert seen.read_text().splitlines() == ["a 1", "one 1", "one", "two"]
+
+
 # The cache ------------------------------------------------------------------------------------
 
 

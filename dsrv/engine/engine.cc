@@ -13,7 +13,6 @@ namespace dfsmr {
 namespace {
 
 constexpr size_t kTimersPerPass = 1'000;
-constexpr size_t kAheadCounted = 1'000;
 
 template <typename... Cases>
 struct Overloaded : Cases... {
@@ -455,7 +454,7 @@ std::shared_ptr<const InstanceWaits> Engine::WaitsOf(const std::string& ns, cons
   if (!resident) return nullptr;
   InstanceWaits waits;
   if (!(*resident)->instance.Stopped()) {
-    waits = parts_->limits.WaitsOf(**resident, kAheadCounted);
+    waits = parts_->limits.WaitsOf((*resident)->instance);
     const auto why_not = [this](const std::string& in, const std::string& agent) {
       return parts_->agents.WhyNot(in, agent);
     };

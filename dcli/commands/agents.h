@@ -23,6 +23,7 @@ struct AgentOptions {
   int jobs = kCpus;
   std::string cache;
   int cache_mb = 2048;
+  std::string trusted_keys;  // a file
   std::string begin_within = "30s";
   std::string keep_for = "10s";
   std::string grace = "5m";

@@ -297,8 +297,9 @@ void OfferWord(Word word, const Before& before, Answer* answer) {
       }
       return;
     case Word::kPackageAction:
-      for (const char* action : {"new", "check", "build", "diff", "sign", "verify", "push", "activate",
-                                 "rollback", "deactivate", "list", "show", "cat", "pull", "remove"}) {
+      for (const char* action :
+           {"new", "check", "build", "dev", "diff", "sign", "verify", "push", "activate",
+            "rollback", "deactivate", "list", "show", "cat", "pull", "remove"}) {
         answer->Offer(action);
       }
       return;

@@ -393,7 +393,8 @@ rows::PackageVersionRow PutPackageStream::RowOf(const CheckedPackage& checked) {
   for (size_t i = 0; i < manifest.workers.size(); ++i) {
     const Worker& worker = manifest.workers[i];
     row.workers.push_back({worker.name, worker.serves, worker.required, worker.secrets,
-                           i < actions.size() ? actions[i] : std::vector<std::string>()});
+                           i < actions.size() ? actions[i] : std::vector<std::string>(),
+                           worker.dry_run});
   }
   for (const auto& [path, file] : reader_->files()) {
     row.files.push_back({path, file.size, file.executable, file.link, file.offset});

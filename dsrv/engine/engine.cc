@@ -386,14 +386,14 @@ Result<Answer> Engine::Report(const std::string& ns, const std::string& id, Repo
                               std::vector<StartArgs> starts) {
   const ClaimRef claim = args.claim;
   auto answer = parts_->reports.Report(ns, id, std::move(args), children, std::move(starts));
-  if (!answer) parts_->operations.EndedLate(ns, id, claim);
+  if (!answer) parts_->operations.EndedLate(claim);
   return answer;
 }
 
 Result<std::string> Engine::Relinquish(const std::string& ns, const std::string& id,
                                        const ClaimRef& claim, const GiveBackArgs& args) {
   auto node = parts_->claims.Relinquish(ns, id, claim, args);
-  if (!node) parts_->operations.EndedLate(ns, id, claim);
+  if (!node) parts_->operations.EndedLate(claim);
   return node;
 }
 

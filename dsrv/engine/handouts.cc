@@ -15,13 +15,20 @@ namespace {
 constexpr size_t kTaskBytes = limits::kMessage - 2 * limits::kJson - (64 << 10);
 constexpr size_t kTasksAtFirst = 16;  // room for so many, when there is one
 
-// The package whose task an action is: that of its instance, or the one that the action is named
-// after.
-std::string PackageOf(const VersionState& version, const std::string& action) {
+// The package whose task a node is: that of its instance, or the one that the action is named
+// after. Empty: none can be, since it has no such name, or only that of a node of a machine that
+// was defined by hand.
+std::string PackageOf(const VersionState& version, const Node& node) {
+  const std::string& action = node.settings->action;
   const PackageVersion* own = version.Now().definition->package.get();
-  if (own && (own->Owns(action) || !own->WorkerOf(action).empty())) return own->package;
+  if (own && (own->Owns(action) || own->Serving(action))) return own->package;
   const size_t dot = action.find('.');
-  return dot == std::string::npos ? "" : action.substr(0, dot);
+  if (dot == std::string::npos) return "";
+  const std::string& machine = version.definition->machine.id;
+  const bool of_node = action.size() == machine.size() + 1 + node.id.size() &&
+                       action[machine.size()] == '.' && action.starts_with(machine) &&
+                       action.ends_with(node.id);
+  return of_node && !own ? "" : action.substr(0, dot);
 }
 
 }  // namespace
@@ -38,10 +45,16 @@ std::optional<QueueKey> HandOuts::KeyOf(const VersionState& version, const Graph
                node.settings->action,
                node.settings->queue};
   key.dry_run = dry;
-  key.package = PackageOf(version, key.action);
+  key.package = PackageOf(version, node);
+  const PackageVersion* own = version.Now().definition->package.get();
+  const PackageVersion::Worker* worker = own ? own->Serving(key.action) : nullptr;
+  if (worker) key.capabilities = worker->required;
   if (!token.runs_on) return key;
-  key.capabilities = token.runs_on->capabilities;
+  const auto& asked = token.runs_on->capabilities;
+  key.capabilities.insert(key.capabilities.end(), asked.begin(), asked.end());
   std::ranges::sort(key.capabilities);
+  key.capabilities.erase(std::unique(key.capabilities.begin(), key.capabilities.end()),
+                         key.capabilities.end());
   key.agent = token.runs_on->agent;
   // What the server has reported, no worker has.
   if (dry && key.agent == kDryRunClient) key.agent.clear();

@@ -337,7 +337,13 @@ std::map<std::string, std::vector<std::string>> ReadMiddleware(const Field& fiel
   for (const YamlEntry& entry : field.value.entries) {
     const Field one = field.Below(entry);
     if (const auto problem = NameProblem("middleware", entry.key)) one.Fail(*problem);
-    reader.ReadRun(one, &read[entry.key]);
+    std::vector<std::string>& command = read[entry.key];
+    reader.ReadRun(one, &command);
+    // What is wrapped comes behind it: for a line of the shell, as its arguments.
+    if (!one.value.IsList() && command.size() == 3) {
+      command.back() += " \"$@\"";
+      command.push_back(entry.key);
+    }
   }
   return read;
 }

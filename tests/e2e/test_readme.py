@@ -22,7 +22,8 @@ from support import BIN, DSRV, SOON, eventually, free_port, result
 PAGES = {page: (REPOSITORY / page).read_text() for page in [
     "README.md", "dcli/README.md", "dsrv/README.md", "dsrv/access/README.md",
     "dsrv/engine/README.md", "fsm/plan/README.md", "fsm/when/README.md", "machines/README.md",
-    "machines/schedules.md", "machines/limits.md", "machines/agents.md", "machines/packages.md", "machines/cloudify.md", "proto/README.md",
+    "machines/schedules.md", "machines/limits.md", "machines/agents.md", "machines/packages.md", "machines/cloudify.md",
+    "machines/cloacina.md", "proto/README.md",
     "storage/README.md",
     "tests/README.md", "tests/bench/README.md"]}
 
@@ -540,12 +541,28 @@ def test_the_keys_of_workers_are_those_that_they_have():
     assert sorted(listed) == sorted(re.findall(r'"(\w+)"', keys))
 
 
-def test_a_package_is_made_as_it_says(tmp_path):
-    [script] = texts("machines/packages.md", "Packages", "sh")
-    environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "HOME": str(tmp_path)}
-    (tmp_path / ".ssh").mkdir(mode=0o700)
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / ".ssh/id_ed25519"],
+def make_key(home):
+    (home / ".ssh").mkdir(mode=0o700)
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", home / ".ssh/id_ed25519"],
                    check=True)
+
+
+def test_a_package_goes_to_production_as_it_says(own, tmp_path):
+    make_key(tmp_path)
+    environment = {**own.keywords["env"], "HOME": str(tmp_path),
+                   "XDG_CACHE_HOME": str(tmp_path / "caches")}
+    shell = functools.partial(own, env=environment)
+    built = shell(["dcli", "package", "build", "machines/etl", "--version", "1.5.0"])
+    assert "etl-1.5.0.dfsmr" in finish(built)
+    title = "From a folder to production in ten commands"
+    assert len(tour("machines/packages.md", title)) == 10
+    take(shell, "machines/packages.md", title)
+
+
+def test_a_package_is_made_as_it_says(tmp_path):
+    [script] = texts("machines/packages.md", "While it is written", "sh")
+    environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    make_key(tmp_path)
     (tmp_path / "allowed_signers").write_text(
         "ann " + (tmp_path / ".ssh/id_ed25519.pub").read_text())
     subprocess.run(["bash", "-euc", script], cwd=tmp_path, env=environment, check=True)
@@ -734,8 +751,10 @@ RUN = {
         "test_limits_groups_and_conditions_do_what_it_says",
     ("machines/limits.md", "Conditions", "console"):
         "test_limits_groups_and_conditions_do_what_it_says",
-    ("machines/packages.md", "Packages", "sh"): "test_a_package_is_made_as_it_says",
     ("machines/packages.md", "Signatures", "sh"): "test_signatures_count_as_it_says",
+    ("machines/packages.md", "From a folder to production in ten commands", "console"):
+        "test_a_package_goes_to_production_as_it_says",
+    ("machines/packages.md", "While it is written", "sh"): "test_a_package_is_made_as_it_says",
     ("machines/agents.md", "A worker as a script", "python"):
         "test_one_process_does_many_tasks_as_it_says",
     ("machines/agents.md", "Operating agents", "ini"): "test_the_unit_of_agents_is_sound",

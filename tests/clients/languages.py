@@ -2,6 +2,7 @@
 import functools
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -71,7 +72,54 @@ class Python:
             cwd=folder, PYTHONPATH=str(folder / "site"))
 
 
-LANGUAGES = [Python()]
+class Go:
+    name = "go"
+    readme = REPOSITORY / "proto/go/README.md"
+    fence = "go"
+    environment = {"GOFLAGS": "-mod=mod"}
+
+    def build(self):
+        need("go", "protoc")
+        (BUILT / "go").mkdir(parents=True, exist_ok=True)
+        run("go", "build", "-o", str(BUILT / "go") + "/", "./...", cwd=HERE / "go")
+        return self
+
+    def command(self, program):
+        return [str(BUILT / "go" / program)]
+
+    def module(self, folder):
+        """As a user has it: a module that requires the library, which is in a folder."""
+        run("go", "mod", "init", "example", cwd=folder)
+        run("go", "mod", "edit", f"-replace=dfsmr={REPOSITORY / 'proto/go'}", "-go=1.19", cwd=folder)
+        run("go", "mod", "tidy", cwd=folder)
+
+    def save(self, text, folder):
+        (folder / "main.go").write_text(text)
+        self.module(folder)
+        run("go", "build", "-o", "program", ".", cwd=folder)
+        return [str(folder / "program")]
+
+    def test(self):
+        run("go", "vet", "./...", cwd=REPOSITORY / "proto/go")
+        run("go", "test", "-count=1", "./...", cwd=REPOSITORY / "proto/go", DFSMR_DSRV=str(DSRV))
+
+    def reasons(self):
+        return re.findall(r'Reason = "([A-Z_]+)"', (REPOSITORY / "proto/go/errors.go").read_text())
+
+    def install(self, folder):
+        """What is committed are the stubs of the protos: `go get` generates nothing."""
+        run(REPOSITORY / "proto/go/generate", folder)
+        for made in (folder / "v1").iterdir():
+            kept = REPOSITORY / "proto/go/v1" / made.name
+            assert self._code(made) == self._code(kept), f"run proto/go/generate: {made.name}"
+
+    @staticmethod
+    def _code(path):
+        """Without the line that names the version of protoc."""
+        return [line for line in path.read_text().splitlines() if "protoc " not in line]
+
+
+LANGUAGES = [Python(), Go()]
 
 
 @functools.cache

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"runtime"
 	"strings"
 	"time"
 
@@ -102,6 +103,8 @@ type loop struct {
 	opened chan *stream
 	over   chan struct{} // closed at the end
 
+	wake time.Time // when to look at the time again
+
 	stream   *stream
 	pause    time.Duration
 	openAt   time.Time
@@ -132,7 +135,10 @@ func (l *loop) run(ctx context.Context) error {
 	defer timer.Stop()
 	for {
 		l.open(all)
-		reset(timer, l.tend(time.Now()))
+		if now := time.Now(); !now.Before(l.wake) {
+			l.wake = l.tend(now)
+			reset(timer, l.wake)
+		}
 		var heard chan *v1.WorkResponse
 		var want chan struct{}
 		if l.stream != nil {
@@ -145,6 +151,7 @@ func (l *loop) run(ctx context.Context) error {
 		case <-stop:
 			stop = nil
 			l.stopping, l.drain, l.graceEnd = true, true, time.Now().Add(l.worker.grace)
+			l.wake = time.Time{}
 		case s := <-l.opened:
 			if err := l.take(s); err != nil {
 				return err
@@ -375,7 +382,7 @@ func (l *loop) broke(err error) error {
 	if !again(err) {
 		return err
 	}
-	l.openAt = time.Now().Add(around(l.pause))
+	l.at(&l.openAt, time.Now().Add(around(l.pause)))
 	l.pause = longer(l.pause)
 	if !l.stopping || len(l.held) > 0 {
 		l.worker.logger.Info("the stream broke", "error", err)
@@ -388,14 +395,13 @@ func (l *loop) hasNews() bool {
 	return len(l.reports)+len(l.extends)+len(l.returns) > 0 || l.drain || l.closing
 }
 
-// finishedSoon takes what handlers have done by now, so that one message tells more.
+// finishedSoon lets handlers that take no time finish, so that one message, and one commit, has them
+// all.
 func (l *loop) finishedSoon() {
-	for {
-		select {
-		case o := <-l.done:
-			l.finished(o)
-		default:
-			return
+	for turns := 0; turns < 3 && len(l.reports) < len(l.held); turns++ {
+		runtime.Gosched()
+		for len(l.done) > 0 {
+			l.finished(<-l.done)
 		}
 	}
 }
@@ -522,7 +528,15 @@ func (l *loop) span(h *held, deadline *timestamppb.Timestamp, now time.Time) {
 	if h.extendEvery = left / 3; h.extendEvery < soonest {
 		h.extendEvery = soonest
 	}
-	h.extendAt = now.Add(h.extendEvery)
+	l.at(&h.extendAt, now.Add(h.extendEvery))
+}
+
+// at sets when something is due.
+func (l *loop) at(due *time.Time, when time.Time) {
+	*due = when
+	if when.Before(l.wake) {
+		l.wake = time.Time{}
+	}
 }
 
 func (l *loop) answered(h *held, result *v1.TransitionResult, now time.Time) {
@@ -535,7 +549,7 @@ func (l *loop) answered(h *held, result *v1.TransitionResult, now time.Time) {
 		l.worker.count("reported", 1)
 		l.forget(h)
 	case codes.Code(err.Code) == codes.Unavailable, codes.Code(err.Code) == codes.ResourceExhausted:
-		h.resendAt = now.Add(sendAgain)
+		l.at(&h.resendAt, now.Add(sendAgain))
 	case lost(err):
 		l.worker.count("stale", 1)
 		l.forget(h)

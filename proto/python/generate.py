@@ -7,6 +7,7 @@ By grpc_tools where it can be imported (pip brings it for the build), else by pr
 plugin, as Debian packages them.
 """
 import importlib
+import json
 import pathlib
 import re
 import shutil
@@ -18,20 +19,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 PROTOS = HERE / "protos" if (HERE / "protos").exists() else HERE.parent  # of an sdist, of the repository
 
 # The fields that a call cannot do without, in the order in which a method takes them.
-REQUIRED = {
-    "Define": "source", "GetMachine": "id", "Start": "machine", "StartBatch": "starts",
-    "GetInstance": "id", "GetHistory": "id", "Transition": "instance transition",
-    "Report": "transitions", "Relinquish": "instance claim", "Extend": "items",
-    "Pause": "instance", "Resume": "instance", "Skip": "instance", "Cancel": "instance",
-    "GetSchedule": "name", "RunSchedule": "name", "BackfillSchedule": "name from_time to_time",
-    "GetTrigger": "name", "FireTrigger": "name", "GetLimit": "key", "SetLimit": "key",
-    "GetGroup": "name", "SetGroup": "name", "ControlGroup": "name action",
-    "CreateToken": "role", "RevokeToken": "id", "GetAgent": "name", "DrainAgent": "name",
-    "EvictAgent": "name", "ReadLogs": "instance", "FetchPackage": "package",
-    "GetPackage": "package", "ActivatePackage": "package", "DeactivatePackage": "package",
-    "RemovePackage": "package", "CreateNamespace": "name", "GetNamespace": "name",
-    "UpdateNamespace": "name settings", "FreezeNamespace": "name", "DeleteNamespace": "name",
-}
+REQUIRED = json.loads((PROTOS / "required.json").read_text())
 # Methods that client.py has by hand, in another shape.
 BY_HAND = {"Work", "Attach", "AppendLogs", "PutPackage", "Changes"}
 
@@ -134,7 +122,7 @@ def reply(method):
 
 
 def method_text(service, method):
-    required = REQUIRED.get(method.name, "").split()
+    required = REQUIRED.get(method.name, [])
     fields = {field.name: field for field in method.input_type.fields if field.name != "page_token"}
     given = [f"{name}: {argument(fields[name])}" for name in required]
     optional = [f"{name}: Union[{argument(field)}, None] = None"

@@ -25,6 +25,7 @@ class Archive(sdist):
         shutil.copy(HERE / "generate.py", base_dir)
         protos = pathlib.Path(base_dir) / "protos" / "dfsmr"
         shutil.copytree(HERE.parent / "dfsmr" / "v1", protos / "v1", dirs_exist_ok=True)
+        shutil.copy(HERE.parent / "required.json", protos.parent)
 
 
 setup(cmdclass={"build_py": Build, "sdist": Archive})

@@ -119,7 +119,64 @@ class Go:
         return [line for line in path.read_text().splitlines() if "protoc " not in line]
 
 
-LANGUAGES = [Python(), Go()]
+class TypeScript:
+    name = "typescript"
+    readme = REPOSITORY / "proto/typescript/README.md"
+    fence = "ts"
+    package = REPOSITORY / "proto/typescript"
+    environment = {}
+
+    def build(self):
+        need("node", "npm")
+        run("node", self.package / "build.js")
+        self.compile(BUILT / "typescript", HERE / "typescript/worker.ts", HERE / "typescript/bench.ts")
+        return self
+
+    def compile(self, folder, *sources):
+        """Strictly, against the types that users have."""
+        modules = folder / "node_modules"
+        modules.mkdir(parents=True, exist_ok=True)
+        for name, place in {"dfsmr": self.package, "@grpc": self.package / "node_modules/@grpc",
+                            "@types": self.package / "node_modules/@types"}.items():
+            (modules / name).unlink(missing_ok=True)
+            (modules / name).symlink_to(place)
+        for source in sources:
+            shutil.copy(source, folder)
+        run("node", self.package / "node_modules/typescript/bin/tsc", "--strict", "--target", "es2022",
+            "--module", "commonjs", "--moduleResolution", "node", "--types", "node",
+            "--esModuleInterop", *[source.name for source in sources], cwd=folder)
+
+    def command(self, program):
+        return ["node", str(BUILT / "typescript" / f"{program}.js")]
+
+    def save(self, text, folder):
+        source = folder / "source" / "program.ts"
+        source.parent.mkdir()
+        source.write_text(text)
+        self.compile(folder, source)
+        return ["node", str(folder / "program.js")]
+
+    def test(self):
+        run("node", "--test", "dist/test/dfsmr.test.js", cwd=self.package, DFSMR_DSRV=str(DSRV))
+        types = "\n".join(path.read_text() for path in (self.package / "dist").glob("*.d.ts"))
+        assert not re.search(r"[:<|(] ?any\b", types), "the public surface has any"
+
+    def reasons(self):
+        return re.findall(r'reason = "([A-Z_]+)"', (self.package / "src/errors.ts").read_text())
+
+    def install(self, folder):
+        """From a copy without what is built, as a clone has it."""
+        clone = folder / "clone"
+        shutil.copytree(REPOSITORY / "proto", clone / "proto", ignore=shutil.ignore_patterns(
+            "node_modules", "dist", "protos", "messages.ts", "calls.ts", "python", "go"))
+        user = folder / "user"
+        user.mkdir()
+        run("npm", "init", "-y", cwd=user)
+        run("npm", "install", "--no-audit", "--no-fund", clone / "proto/typescript", cwd=user)
+        run("node", "-e", "if (!require('dfsmr').Worker) process.exit(1)", cwd=user)
+
+
+LANGUAGES = [Python(), Go(), TypeScript()]
 
 
 @functools.cache

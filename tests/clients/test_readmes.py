@@ -1,5 +1,6 @@
 """The pages of the libraries are true: their programs do what they say."""
 import http.server
+import json
 import os
 import re
 import signal
@@ -51,7 +52,7 @@ def test_the_worker_and_the_client_of_the_page(language, new_server, site, tmp_p
     worker = begin(language, worker_text, server, tmp_path / "worker")
     try:
         assert eventually(lambda: result(space.get(found)) == "SUCCESS", 6 * SOON)
-        assert space.get(found).outputs["crawl"].replace(" ", "") == '{"status":200,"bytes":10}'
+        assert json.loads(space.get(found).outputs["crawl"]) == {"status": 200, "bytes": 10}
         assert eventually(lambda: space.walk(missing), SOON)[0] == ("crawl", "error", "cool_down")
         worker.send_signal(signal.SIGTERM)
         worker.wait(4 * SOON)

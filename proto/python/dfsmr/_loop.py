@@ -29,6 +29,7 @@ _ITEMS = 900                   # of a message; the server takes 1,000 of each ki
 _BYTES = 3_000_000             # of a message; the server takes 4 MiB
 _LARGEST = 4_000_000           # of a report
 _SOONEST = 0.02                # seconds between two extensions of a claim
+_TOGETHER = 0.001              # seconds that a report waits for others
 _AGAIN = 1.0                   # seconds until a report that the server had no room for is sent again
 _CALL = 5.0                    # seconds for a call beside the stream
 _LOST = {"STALE_CLAIM", "NO_SUCH_INSTANCE", "INSTANCE_STOPPED", "SUPERSEDED_VERSION"}
@@ -64,8 +65,10 @@ class Loop:
         self._lock = threading.RLock()
         self._to_send = threading.Condition(self._lock)
         self._changed = threading.Condition(self._lock)
+        self._all_reported = threading.Condition(self._lock)
         self._wakes = 0.0                                 # when the watching thread looks again
         self._held: Dict[str, Held] = {}
+        self._unreported = 0                              # of them
         self._reports: Deque[Held] = collections.deque()  # to be sent
         self._extends: Deque[Held] = collections.deque()
         self._returns: Deque[v1.RelinquishRequest] = collections.deque()
@@ -130,8 +133,12 @@ class Loop:
             if held.task.cancelled and not (held.finishable and held.task.at_most_once):
                 return self.drop(held)
             held.state, held.report = "reported", report
+            if not self._reports:
+                self._to_send.notify()
             self._reports.append(held)
-            self._to_send.notify()
+            self._unreported -= 1
+            if not self._unreported:
+                self._all_reported.notify()
 
     def drop(self, held: Held) -> None:
         """The handler of a task that is not wanted any more has ended."""
@@ -312,6 +319,9 @@ class Loop:
                     if self._stream != stream or self._half_close:
                         return
                     self._to_send.wait()
+                # Handlers that take no time go together: one message, one commit.
+                if self._reports and self._unreported:
+                    self._all_reported.wait(_TOGETHER)
                 if self._stream != stream:
                     return
                 request = v1.WorkRequest()
@@ -369,6 +379,7 @@ class Loop:
     def _taken(self, message: v1.Task, now: float) -> None:
         held = Held(Task(message, lambda *news: self._told(held, *news)), now)
         self._held[message.claim] = held
+        self._unreported += 1
         if message.HasField("deadline"):
             self._span(held, message.deadline, now)
         self._count("tasks", 1)
@@ -454,6 +465,8 @@ class Loop:
     def _forget(self, held: Held) -> bool:
         if held.state == "over":
             return False
+        if held.state != "reported":
+            self._unreported -= 1
         held.state = "over"
         del self._held[held.task.claim]
         for done in held.waiting:

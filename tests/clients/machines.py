@@ -63,5 +63,8 @@ def theirs():
             text = text.replace(old, new)
         return text
 
-    return [load("crawler", ("initial: 1s", "initial: 20ms")), load("order"),
-            load("notification"), load("checksums")]
+    return [load("crawler", ("initial: 1s", "initial: 20ms"), ("initial: 5s", "initial: 3s")),
+            load("order", ("timeout: 30.0", "timeout: 3.0"),
+                 ("nodes:\n", "defaults: {timeout_initial: 3s}\nnodes:\n")),
+            load("notification"),
+            load("checksums", ("action: sum.hash\ndescription", "action: sum.hash\ntimeout_initial: 3s\ndescription"))]

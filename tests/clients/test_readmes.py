@@ -61,11 +61,12 @@ def test_the_worker_and_the_client_of_the_page(language, new_server, site, tmp_p
         printed = worker.communicate()[0]
     assert worker.returncode == 0, printed
 
-    for expected in ("1 crawl\n", "INSTANCE_EXISTS"):
-        client = begin(language, client_text, server, tmp_path / expected[:4].strip())
-        printed = client.communicate(timeout=60)[0]
-        assert client.returncode == 0 and expected.split()[-1] in printed, printed
-        client_text = client_text.replace("https://example.org/", "https://example.org/other")
+    space.start("crawler", "page-1", params={"url": "https://example.org/another"})
+    client = begin(language, client_text, server, tmp_path / "client")
+    printed = client.communicate(timeout=60)[0]
+    assert client.returncode == 0, printed
+    refused, *changes = printed.splitlines()
+    assert "INSTANCE_EXISTS" in refused and changes[0].split()[1] == "crawl", printed
 
 
 def test_errors_have_the_names_of_all_reasons(language):

@@ -24,12 +24,17 @@ def measure(language, server, namespace, how, seconds):
 @pytest.mark.parametrize("rounds, seconds", [
     pytest.param(3, 1, id="short"), pytest.param(7, 5, id="long", marks=pytest.mark.slow)])
 def test_the_loop_costs_next_to_nothing(language, server, space, rounds, seconds):
-    space.define(LOOP)
-    space.start_many("loop", 64)
+    def rate(how, number):
+        # Of its own: the claims of a library's worker that is gone stay with its session for a while.
+        own = server.space(f"{space.name}-{how}-{number}")
+        own.define(LOOP)
+        own.start_many("loop", 64)
+        return measure(language, server, own.name, how, seconds)
+
     pairs = []
     for number in range(rounds):
         order = ["library", "plain"] if number % 2 else ["plain", "library"]
-        pairs.append({how: measure(language, server, space.name, how, seconds) for how in order})
+        pairs.append({how: rate(how, number) for how in order})
     rates = {how: statistics.median(pair[how] for pair in pairs) for how in pairs[0]}
     ratio = rates["library"] / rates["plain"]
     best = max(pair["library"] / pair["plain"] for pair in pairs)

@@ -18,7 +18,7 @@ export interface ChannelOptions {
 }
 
 /** A type of the protos; protobufjs reads it, and this is what of it is used. */
-export interface MessageType { type: { name: string; field: { name: string }[] }; deserialize(bytes: Buffer): object }
+export interface MessageType { type: { name: string; field: { name: string }[] } }
 export type Method = MethodDefinition<object, object> & { requestType: MessageType; responseType: MessageType };
 
 const folder = path.join(__dirname, "..", "protos");
@@ -31,10 +31,6 @@ export const services: Record<string, Record<string, Method>> = {};
 for (const [name, definition] of Object.entries(definitions)) {
   if ("format" in definition) know(name, definition as loader.MessageTypeDefinition);
   else services[name.slice("dfsmr.v1.".length)] = definition as unknown as Record<string, Method>;
-}
-
-export function decodeMessage(name: string, bytes: Buffer): object {
-  return (definitions[`dfsmr.v1.${name}`] as unknown as MessageType).deserialize(bytes);
 }
 
 export function methodOf(service: string, method: string): Method {

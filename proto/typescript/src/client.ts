@@ -1,7 +1,7 @@
 // Calls to a server.
 import { status, type ClientReadableStream, type ServiceError } from "@grpc/grpc-js";
 import { Calls } from "./calls";
-import { Channels, decodeMessage, methodOf, type ChannelOptions, type Method } from "./channel";
+import { Channels, methodOf, type ChannelOptions, type Method } from "./channel";
 import { isAgain, ofCall } from "./errors";
 import type * as m from "./messages";
 import { build } from "./values";
@@ -207,7 +207,7 @@ export class Changes implements AsyncIterableIterator<m.Change> {
 }
 
 function diagnostics(bytes: Buffer): m.Diagnostic[] {
-  return (decodeMessage("DefineResponse", bytes) as m.DefineResponse).diagnostics;
+  return (methodOf("RunnerService", "Define").responseDeserialize(bytes) as m.DefineResponse).diagnostics;
 }
 
 export function sleep(milliseconds: number): Promise<void> {

@@ -398,7 +398,8 @@ func (l *loop) hasNews() bool {
 // finishedSoon lets handlers that take no time finish, so that one message, and one commit, has them
 // all.
 func (l *loop) finishedSoon() {
-	for turns := 0; turns < 3 && len(l.reports) < len(l.held); turns++ {
+	for known := -1; known < len(l.reports) && len(l.reports) < len(l.held); {
+		known = len(l.reports)
 		runtime.Gosched()
 		for len(l.done) > 0 {
 			l.finished(<-l.done)

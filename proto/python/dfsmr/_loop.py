@@ -6,6 +6,7 @@ and gRPC's own takes what is to be sent. Handlers run in others. One lock guards
 from __future__ import annotations
 
 import collections
+import functools
 import logging
 import random
 import secrets
@@ -29,7 +30,7 @@ _ITEMS = 900                   # of a message; the server takes 1,000 of each ki
 _BYTES = 3_000_000             # of a message; the server takes 4 MiB
 _LARGEST = 4_000_000           # of a report
 _SOONEST = 0.02                # seconds between two extensions of a claim
-_TOGETHER = 0.001              # seconds that a report waits for others
+_TOGETHER = 0.001              # seconds that a report waits for another
 _AGAIN = 1.0                   # seconds until a report that the server had no room for is sent again
 _CALL = 5.0                    # seconds for a call beside the stream
 _LOST = {"STALE_CLAIM", "NO_SUCH_INSTANCE", "INSTANCE_STOPPED", "SUPERSEDED_VERSION"}
@@ -38,8 +39,12 @@ _LOST = {"STALE_CLAIM", "NO_SUCH_INSTANCE", "INSTANCE_STOPPED", "SUPERSEDED_VERS
 class Held:
     """A claim in hand. `state`: waiting, running, reported (until the answer), over."""
 
-    def __init__(self, task: Task, now: float) -> None:
-        self.task = task
+    __slots__ = ("task", "state", "handler", "future", "report", "finishable", "extend_every",
+                 "extend_at", "resend_at", "progress", "checkpoint", "note", "waiting")
+
+    task: Task
+
+    def __init__(self, now: float) -> None:
         self.state = "waiting"
         self.handler: Any = None
         self.future: Any = None                 # of an async handler
@@ -114,23 +119,23 @@ class Loop:
         with self._lock:
             if held.state != "waiting":
                 return False
-            if held.task.cancelled:
+            if held.task.is_cancelled:
                 self.drop(held)
                 return False
             held.state = "running"
             return True
 
     def report(self, held: Held, report: v1.TransitionRequest) -> None:
-        report.instance, report.claim = held.task.instance, held.task.claim
+        message = held.task.message
+        report.instance, report.claim = message.instance, message.claim
         if report.ByteSize() > _LARGEST:
-            log.error("a report of %s has %d bytes, more than a message takes",
-                      held.task.instance, report.ByteSize())
+            log.error("a report of %s has more bytes than a message takes", message.instance)
             return self.give_back(held, "its report was too large")
         with self._lock:
             if held.state != "running":
                 return
             # Of work at most once it is better known how it went than not.
-            if held.task.cancelled and not (held.finishable and held.task.at_most_once):
+            if held.task.is_cancelled and not (held.finishable and held.task.at_most_once):
                 return self.drop(held)
             held.state, held.report = "reported", report
             if not self._reports:
@@ -320,7 +325,9 @@ class Loop:
                         return
                     self._to_send.wait()
                 # Handlers that take no time go together: one message, one commit.
-                if self._reports and self._unreported:
+                known = 0
+                while self._unreported and known < len(self._reports) < _ITEMS:
+                    known = len(self._reports)
                     self._all_reported.wait(_TOGETHER)
                 if self._stream != stream:
                     return
@@ -377,7 +384,8 @@ class Loop:
                 self._taken(message, now)
 
     def _taken(self, message: v1.Task, now: float) -> None:
-        held = Held(Task(message, lambda *news: self._told(held, *news)), now)
+        held = Held(now)
+        held.task = Task(message, functools.partial(self._told, held))
         self._held[message.claim] = held
         self._unreported += 1
         if message.HasField("deadline"):
@@ -401,7 +409,7 @@ class Loop:
               note: str) -> Future[None]:
         done: Future[None] = Future()
         with self._lock:
-            if held.state == "over" or held.task.cancelled:
+            if held.state == "over" or held.task.is_cancelled:
                 done.set_exception(errors.StaleClaim(f"{held.task.instance} is not in hand any more"))
                 return done
             held.progress = held.progress if progress is None else progress
@@ -455,11 +463,13 @@ class Loop:
 
     def _cancel(self, held: Held) -> None:
         """Aborts its handler, whose end then gives it back."""
-        if held.state == "reported" or held.task.cancelled:
+        if held.state == "reported" or held.task.is_cancelled:
             return
-        held.task.cancelled.set()
+        held.task.cancel()
         self._count("cancelled", 1)
-        if held.future is not None:
+        if held.state == "waiting":  # its handler has not begun, and will not
+            self.drop(held)
+        elif held.future is not None:
             held.future.cancel()
 
     def _forget(self, held: Held) -> bool:
@@ -468,7 +478,7 @@ class Loop:
         if held.state != "reported":
             self._unreported -= 1
         held.state = "over"
-        del self._held[held.task.claim]
+        del self._held[held.task.message.claim]
         for done in held.waiting:
             done.set_exception(errors.StaleClaim(f"{held.task.instance} is not in hand any more"))
         held.waiting = []

@@ -107,7 +107,7 @@ class Client(Calls):
 
     # How calls are made.
 
-    def _prepare(self, service: str, method: str, fields: Mapping[str, Any]) -> Tuple[Any, ...]:
+    def _prepare(self, service: str, method: str, fields: Mapping[str, Any]) -> Tuple[str, str, Any, Any]:
         descriptor = _SERVICES[service].methods_by_name[method]
         request = build(descriptor.input_type, fields)
         names = descriptor.input_type.fields_by_name

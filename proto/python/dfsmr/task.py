@@ -86,6 +86,8 @@ class Cancelled(threading.Event):
         return self.is_set()
 
 
+_making = threading.RLock()  # of Task.cancelled, against cancel
+
 # Sends progress, a checkpoint's text and a note; done when the server has answered.
 Send = Callable[[Optional[float], str, str], "Future[None]"]
 
@@ -95,7 +97,7 @@ class Task:
 
     def __init__(self, message: v1.Task, send: Send, waits: bool = True) -> None:
         self.message = message
-        self.cancelled = Cancelled()
+        self.is_cancelled = False
         self._send, self._waits = send, waits
 
     namespace: str = property(lambda self: self.message.namespace)  # type: ignore[assignment]
@@ -113,6 +115,22 @@ class Task:
     dry_run: bool = property(lambda self: self.message.dry_run)  # type: ignore[assignment]
     tries: int = property(lambda self: self.message.tries)  # type: ignore[assignment]
     tries_limit: int = property(lambda self: self.message.tries_limit)  # type: ignore[assignment]
+
+    @functools.cached_property
+    def cancelled(self) -> Cancelled:
+        """Made when it is asked for: most handlers end before it is of interest."""
+        with _making:
+            made = Cancelled()
+            if self.is_cancelled:
+                made.set()
+            self.__dict__["cancelled"] = made
+        return made
+
+    def cancel(self) -> None:
+        with _making:
+            self.is_cancelled = True
+            if "cancelled" in self.__dict__:
+                self.__dict__["cancelled"].set()
 
     @functools.cached_property
     def params(self) -> Any:

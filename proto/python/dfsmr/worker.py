@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import asyncio
+import collections
 import functools
 import inspect
 import logging
@@ -11,7 +12,7 @@ import signal
 import socket
 import threading
 import traceback
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Deque, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 from . import errors
 from ._channel import Channels
@@ -57,9 +58,13 @@ class Worker:
         self._middleware = dict(middleware or {})
         self._tracebacks = tracebacks
         self._handlers: Dict[_Key, Handler] = {}
+        self._async_handlers: Set[Handler] = set()
+        self._found: Dict[_Key, Optional[Handler]] = {}  # by what a task has
         self._channels = Channels(address, token, token_file, tls_ca, tls_cert, tls_key)
         self._loop = Loop(self._channels, self, count or (lambda name, amount: None))
-        self._ready: queue.SimpleQueue[Optional[Held]] = queue.SimpleQueue()
+        self._ready: Deque[Held] = collections.deque()
+        self._tokens: queue.SimpleQueue[bool] = queue.SimpleQueue()  # each wakes a thread; False ends it
+        self._waking = False
         self._threads: List[threading.Thread] = []
         self._async: Optional[asyncio.AbstractEventLoop] = None
 
@@ -75,6 +80,9 @@ class Worker:
             if key in self._handlers:
                 raise ValueError(f"{' '.join(filter(None, key))} has a handler already")
             self._handlers[key] = handler
+            if _is_async(handler):
+                self._async_handlers.add(handler)
+            self._found.clear()
             return handler
 
         return register
@@ -103,13 +111,20 @@ class Worker:
                 loop.add_signal_handler(number, self._on_signal)
         done = loop.create_future()
 
+        def ended(error: Optional[BaseException]) -> None:
+            if done.cancelled():
+                return
+            if error is None:
+                done.set_result(None)
+            else:
+                done.set_exception(error)
+
         def work() -> None:
             try:
                 self._work()
-                loop.call_soon_threadsafe(lambda: done.cancelled() or done.set_result(None))
+                loop.call_soon_threadsafe(ended, None)
             except BaseException as error:
-                told = error
-                loop.call_soon_threadsafe(lambda: done.cancelled() or done.set_exception(told))
+                loop.call_soon_threadsafe(ended, error)
 
         thread = threading.Thread(target=work, name="dfsmr-worker", daemon=True)
         thread.start()
@@ -138,14 +153,14 @@ class Worker:
         if not self._handlers:
             raise ValueError("a worker without handlers: decorate a function with worker.handles")
         own = None
-        if self._async is None and any(map(_is_async, self._handlers.values())):
+        if self._async is None and self._async_handlers:
             own = self._async = asyncio.new_event_loop()
             threading.Thread(target=own.run_forever, name="dfsmr-async", daemon=True).start()
         try:
             self._loop.run()
         finally:
             for _ in self._threads:
-                self._ready.put(None)
+                self._tokens.put(False)
             if own is not None:
                 own.call_soon_threadsafe(own.stop)
             self._channels.close()
@@ -183,42 +198,64 @@ class Worker:
         if handler is None:
             return False
         held.handler = handler
-        if _is_async(handler):
+        if handler in self._async_handlers:
             assert self._async is not None
             held.task._waits = False
             held.future = asyncio.run_coroutine_threadsafe(self._await(held), self._async)
             return True
-        self._ready.put(held)
+        self._ready.append(held)
         if len(self._threads) < min(self.jobs, self._loop.in_hand):
             thread = threading.Thread(target=self._serve, name="dfsmr-handler", daemon=True)
             self._threads.append(thread)
             thread.start()
+        self._wake()
         return True
 
     def _handler_of(self, task: Task) -> Optional[Handler]:
-        parts = task.action.split(".")
-        actions = [task.action, *(".".join(parts[:n]) + ".*" for n in range(len(parts) - 1, 0, -1)),
+        message = task.message
+        key = (message.machine, message.node, message.action)
+        if key not in self._found:
+            self._found[key] = self._find(*key)
+        return self._found[key]
+
+    def _find(self, machine: str, node: str, action: str) -> Optional[Handler]:
+        parts = action.split(".")
+        actions = [action, *(".".join(parts[:n]) + ".*" for n in range(len(parts) - 1, 0, -1)),
                    "*"]
-        keys = [(task.machine, task.node, ""), *(("", "", action) for action in actions),
-                (task.machine, "", "")]
+        keys = [(machine, node, ""), *(("", "", one) for one in actions), (machine, "", "")]
         return next((self._handlers[key] for key in keys if key in self._handlers), None)
 
     # Handlers.
 
+    def _wake(self) -> None:
+        """One thread, which wakes the next if there is more: where handlers take no time it does all
+        of them before another has woken."""
+        if not self._waking:
+            self._waking = True
+            self._tokens.put(True)
+
     def _serve(self) -> None:
-        while True:
-            held = self._ready.get()
-            if held is None:
-                return
-            if not self._loop.begins(held):
-                continue
-            try:
-                value = self._wrapped(held)(held.task)
-                report = _report(value)
-            except BaseException as error:
-                self._failed(held, error)
-            else:
-                self._loop.report(held, report)
+        while self._tokens.get():
+            self._waking = False
+            while self._ready:
+                try:
+                    held = self._ready.popleft()
+                except IndexError:  # another thread was first
+                    break
+                if self._ready:
+                    self._wake()
+                self._handle(held)
+
+    def _handle(self, held: Held) -> None:
+        if not self._loop.begins(held):
+            return
+        try:
+            value = self._wrapped(held)(held.task)
+            report = _report(value)
+        except BaseException as error:
+            self._failed(held, error)
+        else:
+            self._loop.report(held, report)
 
     async def _await(self, held: Held) -> None:
         if not self._loop.begins(held):
@@ -245,7 +282,7 @@ class Worker:
     def _failed(self, held: Held, error: BaseException) -> None:
         task = held.task
         where = f"{task.machine}/{task.node} of {task.instance}"
-        if task.cancelled:
+        if task.is_cancelled:
             self._loop.drop(held)
         elif isinstance(error, asyncio.CancelledError):
             self._loop.give_back(held, "its handler was cancelled")
@@ -282,6 +319,8 @@ def _is_async(handler: Handler) -> bool:
 
 
 def _report(value: Any) -> v1.TransitionRequest:
+    if value is None or isinstance(value, str):
+        return v1.TransitionRequest(transition=value or "ok")
     try:
         return Result.of(value).report()
     except (TypeError, ValueError) as error:

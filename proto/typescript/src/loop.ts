@@ -21,14 +21,14 @@ interface Waiter { resolve(): void; reject(error: Error): void }
 
 /** A claim in hand, until its report is answered or it goes back. */
 class Held {
-  readonly abort = new AbortController();
   readonly task: Task;
+  cancelled = false;
   state: "running" | "reported" | "over" = "running";
   finishable = false;          // cancelled, but a report of it counts
   report?: m.TransitionRequestInput;
   extendEvery = 0;             // 0: never
-  extend?: NodeJS.Timeout;
-  resend?: NodeJS.Timeout;
+  extendAt = Infinity;
+  resendAt = Infinity;
   // What the next extension tells, and who waits for its answer.
   progress = 0;
   checkpoint = "";
@@ -37,6 +37,20 @@ class Held {
 
   constructor(message: m.Task, told: (held: Held, news: News) => Promise<void>) {
     this.task = new Task(message, (news) => told(this, news));
+  }
+
+  private controller?: AbortController;
+
+  /** For the handler; made when it asks for it. */
+  get signal(): AbortSignal {
+    this.controller ??= new AbortController();
+    if (this.cancelled) this.controller.abort();
+    return this.controller.signal;
+  }
+
+  cancel(): void {
+    this.cancelled = true;
+    this.controller?.abort();
   }
 
   get atMostOnce(): boolean {
@@ -72,6 +86,8 @@ export class Loop {
   private stopping = false;
   private closing = false;                      // the grace is over
   private graceEnd?: NodeJS.Timeout;
+  private timer?: NodeJS.Timeout;               // of the extension or report that is due next
+  private timerAt = Infinity;
   private wakeUp?: () => void;                  // from the pause between two streams
   private offset = 0;                           // the server's clock minus ours
   private virtual = false;                      // a clock that goes by order only
@@ -93,6 +109,7 @@ export class Loop {
       }
     } finally {
       clearTimeout(this.graceEnd);
+      clearTimeout(this.timer);
       for (const held of [...this.held.values()]) {
         this.cancel(held);
         this.forget(held);
@@ -281,11 +298,35 @@ export class Loop {
   private span(held: Held, deadline: m.Task["deadline"] & object): void {
     const left = this.virtual ? 3000 : toDate(deadline).getTime() - Date.now() - this.offset;
     held.extendEvery = Math.max(left / 3, SOONEST);
-    clearTimeout(held.extend);
-    held.extend = setTimeout(() => {
-      this.extends.add(held);
-      this.flushSoon();
-    }, held.extendEvery);
+    held.extendAt = Date.now() + held.extendEvery;
+    this.lookAt(held.extendAt);
+  }
+
+  /** One timer for all: most tasks are done long before theirs would be due. */
+  private lookAt(at: number): void {
+    if (at >= this.timerAt) return;
+    clearTimeout(this.timer);
+    this.timerAt = at;
+    this.timer = setTimeout(() => this.tend(), Math.max(at - Date.now(), 1));
+  }
+
+  /** Does what is due. */
+  private tend(): void {
+    const now = Date.now();
+    let next = (this.timerAt = Infinity);
+    for (const held of this.held.values()) {
+      if (held.resendAt <= now) {
+        held.resendAt = Infinity;
+        this.reports.push(held);
+      }
+      if (held.extendAt <= now) {
+        held.extendAt = now + held.extendEvery;
+        this.extends.add(held);
+      }
+      next = Math.min(next, held.extendAt, held.resendAt);
+    }
+    this.lookAt(next);
+    this.flushSoon();
   }
 
   private answered(held: Held, result: m.TransitionResult): void {
@@ -295,10 +336,8 @@ export class Loop {
       this.options.count("reported", 1);
       this.forget(held);
     } else if (error.code === status.UNAVAILABLE || error.code === status.RESOURCE_EXHAUSTED) {
-      held.resend = setTimeout(() => {
-        this.reports.push(held);
-        this.flushSoon();
-      }, AGAIN);
+      held.resendAt = Date.now() + AGAIN;
+      this.lookAt(held.resendAt);
     } else if (LOST.has(error.reason)) {
       this.options.count("stale", 1);
       this.forget(held);
@@ -325,28 +364,29 @@ export class Loop {
 
   /** Aborts its handler, whose end then gives it back. */
   private cancel(held: Held): void {
-    if (held.state !== "running" || held.abort.signal.aborted) return;
+    if (held.state !== "running" || held.cancelled) return;
     this.options.count("cancelled", 1);
-    held.abort.abort();
+    held.cancel();
   }
 
   // What handlers say.
 
   private async handle(held: Held, handler: Handler): Promise<void> {
-    const { task, abort: { signal } } = held;
+    const { task } = held;
     let report: m.TransitionRequestInput;
     try {
-      const value = await handler(task, { signal });
-      const made = await this.checked(held, value);
+      let value = handler(task, held);
+      if (value instanceof Promise) value = await value;
+      const made = this.checked(held, value);
       if (!made) return;
       report = made;
     } catch (error) {
-      if (!signal.aborted) this.options.logger.info(`${task.machine}/${task.node} of ${task.instance} failed: ${String(error)}`);
+      if (!held.cancelled) this.options.logger.info(`${task.machine}/${task.node} of ${task.instance} failed: ${String(error)}`);
       report = errorReport(error, this.options.tracebacks);
     }
     if (held.state !== "running") return;
     // Of work at most once it is better known how it went than not.
-    if (signal.aborted && !(held.finishable && held.atMostOnce)) {
+    if (held.cancelled && !(held.finishable && held.atMostOnce)) {
       this.options.count("dropped", 1);
       return this.giveBack(held, "cancelled");
     }
@@ -361,19 +401,21 @@ export class Loop {
   }
 
   /** A report of what a handler returned; where that is no result, the task is given back. */
-  private async checked(held: Held, value: Result): Promise<m.TransitionRequestInput | undefined> {
+  private checked(held: Held, value: Result): m.TransitionRequestInput | undefined {
     try {
       return reportOf(value);
     } catch (error) {
-      const known = await this.transitions(held.task);
-      this.options.logger.error(`${held.task.machine}/${held.task.node} of ${held.task.instance}: ${String(error)}; its transitions are ${known}`);
-      this.giveBack(held, `not a result: ${String(error)}`);
+      const { machine, node, instance } = held.task;
+      void this.transitions(held.task).then((known) => {
+        this.options.logger.error(`${machine}/${node} of ${instance}: ${String(error)}; its transitions are ${known}`);
+        this.giveBack(held, `not a result: ${String(error)}`);
+      });
       return undefined;
     }
   }
 
   private told(held: Held, { progress, checkpoint, note }: News): Promise<void> {
-    if (held.state === "over" || held.abort.signal.aborted) {
+    if (held.state === "over" || held.cancelled) {
       return Promise.reject(new StaleClaim(`${held.task.instance} is not in hand any more`));
     }
     held.progress = progress ?? held.progress;
@@ -408,8 +450,6 @@ export class Loop {
     if (held.state === "over") return false;
     held.state = "over";
     this.held.delete(held.task.claim);
-    clearTimeout(held.extend);
-    clearTimeout(held.resend);
     for (const waiter of held.waiting) waiter.reject(new StaleClaim(`${held.task.instance} is not in hand any more`));
     held.waiting = [];
     if (this.stopping && this.held.size === 0) this.wakeUp?.();

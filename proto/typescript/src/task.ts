@@ -54,10 +54,11 @@ function objectOf(value: Result): ResultObject {
 /** Throws where something is no JSON. */
 export function reportOf(value: Result): m.TransitionRequestInput {
   const { transition = "ok", params, output, start, checkpoint, ...rest } = objectOf(value);
-  return build("dfsmr.v1.TransitionRequest", {
+  const suspends = rest.wakeAfter !== undefined || rest.children || rest.childrenConcurrency;
+  return {
     transition, nodeParams: toJson(params), output: toJson(output), checkpoint: toJson(checkpoint),
-    starts: start, ...rest,
-  });
+    ...(start || suspends ? build("dfsmr.v1.TransitionRequest", { starts: start, ...rest }) : {}),
+  };
 }
 
 export function errorReport(error: unknown, tracebacks: boolean): m.TransitionRequestInput {

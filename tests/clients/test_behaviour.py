@@ -1,9 +1,11 @@
 """What the loop of a worker promises, library by library."""
 import json
 
+import grpc
 import pytest
 from machines import OURS
-from support import SOON, ONCE, eventually, kind, result, state
+from stubs import admin, admin_grpc, v1, v1_grpc
+from support import SOON, eventually, kind, result, state
 from workers import Worker
 
 
@@ -172,6 +174,27 @@ def test_a_worker_goes_on_to_the_next_address(language, server, space, tmp_path)
     try:
         assert result(run(space)) == "SUCCESS"
     finally:
+        assert it.stop() == 0, it.said
+
+
+def test_a_token_of_a_worker_is_enough(language, new_server, tmp_path):
+    """It may see neither machines nor the clock."""
+    secret = "a" * 64
+    (tmp_path / "admin").write_text(secret + "\n")
+    server = new_server("--auth", "tokens", "--admin-token-file", str(tmp_path / "admin"))
+    with grpc.insecure_channel(server.address) as channel:
+        bearer = [("authorization", f"Bearer {secret}")]
+        made = admin_grpc.TokenServiceStub(channel).CreateToken(
+            admin.CreateTokenRequest(role=admin.AccessToken.WORKER), metadata=bearer, timeout=10)
+        (tmp_path / "token").write_text(made.secret + "\n")
+        runner = v1_grpc.RunnerServiceStub(channel)
+        runner.Define(v1.DefineRequest(source=OURS[0]), metadata=bearer, timeout=10)
+        runner.Start(v1.StartRequest(machine="job", id="it"), metadata=bearer, timeout=10)
+        it = Worker(language, server.address, "", tmp_path,
+                    TOKEN_FILE=str(tmp_path / "token")).start()
+        get = v1.GetInstanceRequest(id="it")
+        assert eventually(lambda: result(runner.GetInstance(get, metadata=bearer)) == "SUCCESS",
+                          3 * SOON), it.said
         assert it.stop() == 0, it.said
 
 

@@ -27,7 +27,7 @@ def audit(task, call):
 
 
 worker = dfsmr.Worker(jobs=int((sys.argv + ["16"])[2]), grace=1.0, count=count,
-                      middleware={"audit": audit}, name=os.environ.get("NAME", ""))
+                      middleware={"audit": audit}, token_file=os.environ.get("TOKEN_FILE", ""))
 
 
 def note(what, task):

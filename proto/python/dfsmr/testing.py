@@ -62,19 +62,25 @@ class Server:
             self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=log,
                                              stderr=log)
         end = time.monotonic() + 20
-        with grpc.insecure_channel(self.address) as channel:
-            clock = schedule_pb2_grpc.ScheduleServiceStub(channel)
-            while True:
-                try:
-                    clock.GetClock(schedule_pb2.GetClockRequest(), timeout=1)
-                    return
-                except grpc.RpcError as error:
-                    if error.code() == grpc.StatusCode.UNAUTHENTICATED:
-                        return
-                    if self._process.poll() is not None or time.monotonic() > end:
-                        with open(self.log) as text:
-                            raise RuntimeError(f"dsrv does not serve:\n{text.read()}") from None
-                    time.sleep(0.02)
+        while not self._serves():
+            if self._process.poll() is not None or time.monotonic() > end:
+                with open(self.log) as text:
+                    raise RuntimeError(f"dsrv does not serve:\n{text.read()}")
+            time.sleep(0.02)
+
+    def _serves(self) -> bool:
+        host, port = self.address.split(":")
+        try:
+            socket.create_connection((host, int(port)), timeout=1).close()
+        except OSError:  # a channel that was refused once would wait before it tries again
+            return False
+        with grpc.insecure_channel(self.address, [("grpc.use_local_subchannel_pool", 1)]) as channel:
+            try:
+                schedule_pb2_grpc.ScheduleServiceStub(channel).GetClock(
+                    schedule_pb2.GetClockRequest(), timeout=1)
+            except grpc.RpcError as error:
+                return bool(error.code() == grpc.StatusCode.UNAUTHENTICATED)
+        return True
 
     def kill(self) -> None:
         """kill -9."""

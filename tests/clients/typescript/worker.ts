@@ -21,7 +21,7 @@ function sleep(seconds: number, signal: AbortSignal): Promise<void> {
 }
 
 const worker = new Worker(undefined, {
-  jobs: Number(process.argv[3]), grace: 1,
+  jobs: Number(process.argv[3]), grace: 1, tokenFile: process.env["TOKEN_FILE"],
   count: (name) => { if (name === "reconnects") console.log("counted", name); },
   middleware: {
     audit: (task, context, next) => {

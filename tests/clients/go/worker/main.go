@@ -115,6 +115,7 @@ func main() {
 		log.Fatal(err)
 	}
 	w := dfsmr.NewWorker("", dfsmr.WithJobs(jobs), dfsmr.WithGrace(time.Second),
+		dfsmr.WithTokenFile(os.Getenv("TOKEN_FILE")),
 		dfsmr.WithCounter(func(name string, _ int) {
 			if name == "reconnects" {
 				log.Println("counted", name)

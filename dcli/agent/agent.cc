@@ -202,7 +202,7 @@ void Agent::Over(const Result<Ok>& over) {
   if (leaving_ && hands_.empty()) return End(status_);
   if (over) {
     Absent({Code::kUnavailable, Reason::kNone, "it has ended the stream"});
-  } else if (GivesUp(over.error())) {
+  } else if (GivesUp(over.error(), was_connected)) {
     return;
   } else {
     Absent(over.error());
@@ -218,9 +218,10 @@ void Agent::Over(const Result<Ok>& over) {
 }
 
 // True when it makes no sense to go on.
-bool Agent::GivesUp(const Error& error) {
+bool Agent::GivesUp(const Error& error, bool was_connected) {
   const auto now = steady_clock::now();
-  if (error.reason == Reason::kAgentExists) {
+  const bool exists = error.reason == Reason::kAgentExists;
+  if (exists && !was_connected) {
     if (!exists_since_) exists_since_ = now;
     if (now - *exists_since_ < kExists) return false;
     context_.Fail(error, "--name gives this one another name");
@@ -238,7 +239,8 @@ bool Agent::GivesUp(const Error& error) {
     return true;
   }
   if (Passing(error) || !hands_.empty()) return false;
-  End(context_.Fail(error));
+  const std::string_view hint = exists ? "a copy of this process has taken its place" : "";
+  End(context_.Fail(error, hint));
   return true;
 }
 
@@ -248,9 +250,12 @@ void Agent::Absent(const Error& error) {
   if (!gone_why_.empty() && now - said_gone_ < kSayAgain) return;
   gone_why_ = why.empty() ? "it is gone" : why;
   said_gone_ = now;
-  Note(exists_since_
-           ? "waiting for another agent of this name to end: " + why
-           : "no server at " + context_.client->server() + ": " + gone_why_ + "; trying again");
+  if (exists_since_) return Note("waiting for another agent of this name to end: " + why);
+  const bool lost = error.reason == Reason::kPeerUnreachable ||  // there is a server, and it says so
+                    error.reason == Reason::kAgentExists;
+  const std::string what =
+      lost ? "the server has ended the stream" : "no server at " + context_.client->server();
+  Note(what + ": " + gone_why_ + "; trying again");
 }
 
 // The end ---------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ class Agent : private Hands {
   void Welcomed(const v1::Welcome& welcome, const std::string& life);
   void Settle(const std::string& life);
   void Over(const Result<Ok>& over);
-  bool GivesUp(const Error& error);
+  bool GivesUp(const Error& error, bool was_connected);
   void Absent(const Error& error);
   void Leave();
   void GiveBackAll();

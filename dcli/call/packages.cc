@@ -28,6 +28,22 @@ Result<v1::RemovePackageResponse> PackageCalls::RemovePackage(
   return client_.Call<v1::RemovePackageResponse>(&PackageStub::RemovePackage, request, false);
 }
 
+Result<v1::PackageVersion> PackageCalls::SignPackage(const v1::SignPackageRequest& request) {
+  return client_.Call<v1::PackageVersion>(&PackageStub::SignPackage, request, true);
+}
+
+Result<v1::TrustedKey> PackageCalls::AddTrustedKey(const v1::AddTrustedKeyRequest& request) {
+  return client_.Call<v1::TrustedKey>(&PackageStub::AddTrustedKey, request, false);
+}
+Result<v1::ListTrustedKeysResponse> PackageCalls::ListTrustedKeys(
+    const v1::ListTrustedKeysRequest& request) {
+  return client_.Call<v1::ListTrustedKeysResponse>(&PackageStub::ListTrustedKeys, request, true);
+}
+Result<v1::RevokeTrustedKeyResponse> PackageCalls::RevokeTrustedKey(
+    const v1::RevokeTrustedKeyRequest& request) {
+  return client_.Call<v1::RevokeTrustedKeyResponse>(&PackageStub::RevokeTrustedKey, request, true);
+}
+
 Result<v1::PutPackageResponse> PackageCalls::PutPackage(
     const v1::PutPackageRequest::Header& header,
     const std::function<Result<std::string>(uint64_t)>& next) {

@@ -23,6 +23,12 @@ class PackageCalls {
       const v1::DeactivatePackageRequest& request);
   Result<v1::RemovePackageResponse> RemovePackage(const v1::RemovePackageRequest& request);
 
+  Result<v1::PackageVersion> SignPackage(const v1::SignPackageRequest& request);
+
+  Result<v1::TrustedKey> AddTrustedKey(const v1::AddTrustedKeyRequest& request);
+  Result<v1::ListTrustedKeysResponse> ListTrustedKeys(const v1::ListTrustedKeysRequest& request);
+  Result<v1::RevokeTrustedKeyResponse> RevokeTrustedKey(const v1::RevokeTrustedKeyRequest& request);
+
   // Sends an archive. `next` gives its bytes from an offset on, at most 1 MiB; empty: its end.
   Result<v1::PutPackageResponse> PutPackage(
       const v1::PutPackageRequest::Header& header,

@@ -244,6 +244,10 @@ std::string Standstill(const v1::Instance& instance) {
   for (const v1::Token& token : instance.tokens()) {
     if (!token.why().empty()) return "waits for a worker" + at + ": " + token.why();
   }
+  if (instance.state() == v1::Instance::SCHEDULED) {
+    return "has not begun: it was started with --hold; dcli resume " + instance.id() +
+           " lets it begin";
+  }
   return "waits for somebody" + at + "; give an --answer there";
 }
 

@@ -70,6 +70,7 @@ class CommandLine {
     AddWorkCommand();
     AddAgentCommands();
     AddPackageCommand();
+    AddTrustCommand();
     AddControlCommands();
     AddGroupsCommand();
     AddLimitsCommand();
@@ -104,6 +105,7 @@ class CommandLine {
   void AddWorkCommand();
   void AddAgentCommands();
   void AddPackageCommand();
+  void AddTrustCommand();
   void AddControlCommands();
   void AddGroupsCommand();
   void AddLimitsCommand();

@@ -302,6 +302,9 @@ void OfferWord(Word word, const Before& before, Answer* answer) {
         answer->Offer(action);
       }
       return;
+    case Word::kTrustAction:
+      for (const char* action : {"add", "list", "revoke"}) answer->Offer(action);
+      return;
     case Word::kAgent:
       return Lookup(before).Agents(answer);
     case Word::kFile:

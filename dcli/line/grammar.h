@@ -25,6 +25,7 @@ enum class Word {
   kClockAction,
   kAgentAction,
   kPackageAction,
+  kTrustAction,
   kAgent
 };
 

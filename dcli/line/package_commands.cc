@@ -21,6 +21,7 @@ void CommandLine::AddPackageCommand() {
       .Flag("--key", "FILE", &package->key, "sign: with this key (default ~/.ssh/id_ed25519)")
       .Flag("--allowed-signers", "FILE", &package->allowed_signers,
             "verify: whose signatures count, as for ssh-keygen -Y verify")
+      .Flag("--sign-with", "KEY", &package->sign_with, "push: with a signature of this key")
       .Flag("--activate", &package->activate, "push: and activate it")
       .Flag("--percent", "N", &package->percent,
             "activate: as a candidate, for this share of the starts")
@@ -43,6 +44,20 @@ void CommandLine::AddPackageCommand() {
       .Example("package diff etl-1.3.0.dfsmr etl")
       .Example("package sign etl-1.4.0.dfsmr --key ~/.ssh/id_ed25519")
       .Example("package verify etl-1.4.0.dfsmr --allowed-signers allowed_signers");
+}
+
+void CommandLine::AddTrustCommand() {
+  auto trust = std::make_shared<TrustOptions>();
+  Command("trust", "add NAME FILE|-|list|revoke NAME|FINGERPRINT",
+          "The keys whose signatures of packages count in a namespace", Trust, trust)
+      .Argument("ACTION", Word::kTrustAction, &trust->action)
+      .Argument("NAME", Word::kAnything, &trust->name, false)
+      .Argument("FILE", Word::kFile, &trust->file, false)
+      .Flag("--allowed-signers", &trust->allowed_signers,
+            "list: as a file for ssh-keygen -Y verify -f")
+      .Example("trust add ann ~/.ssh/id_ed25519.pub")
+      .Example("trust list --allowed-signers > allowed_signers")
+      .Example("trust revoke ann");
 }
 
 }  // namespace dfsmr::cli

@@ -24,14 +24,15 @@ const std::vector<Action>& Actions() {
       {"check", CheckPackages, "FOLDER|FILE...", 1, kMany, {}},
       {"build", BuildPackage, "FOLDER", 1, 1, {"--out", "--version"}},
       {"diff", DiffPackages, "A B", 2, 2, {}},
-      {"sign", SignPackage, "FILE", 1, 1, {"--key"}},
-      {"verify", VerifyPackage, "FILE", 1, 1, {"--allowed-signers"}},
+      {"sign", SignPackage, "FILE|P@V", 1, 1, {"--key"}},
+      {"verify", VerifyPackage, "FILE|P@V", 1, 1, {"--allowed-signers"}},
       {"push",
        PushPackages,
        "FOLDER|FILE...",
        1,
        kMany,
-       {"--activate", "--percent", "--if-active", "--adopt", "--force", "--note", "--dry-run"}},
+       {"--sign-with", "--activate", "--percent", "--if-active", "--adopt", "--force", "--note",
+        "--dry-run"}},
       {"activate",
        ActivatePackage,
        "P@V",
@@ -66,6 +67,7 @@ std::vector<std::string> FlagsOf(const PackageOptions& options) {
   if (!options.version.empty()) given.emplace_back("--version");
   if (!options.key.empty()) given.emplace_back("--key");
   if (!options.allowed_signers.empty()) given.emplace_back("--allowed-signers");
+  if (!options.sign_with.empty()) given.emplace_back("--sign-with");
   if (options.activate) given.emplace_back("--activate");
   if (!options.percent.empty()) given.emplace_back("--percent");
   if (!options.if_active.empty()) given.emplace_back("--if-active");

@@ -20,6 +20,7 @@ struct PackageOptions {
 
   // Of the words that ask a server.
   bool activate = false;
+  std::string sign_with;
   std::string percent;
   std::string if_active;
   bool adopt = false;
@@ -38,8 +39,10 @@ int NewPackage(Context& context, const PackageOptions& options);     // create.c
 int CheckPackages(Context& context, const PackageOptions& options);  // check.cc
 int BuildPackage(Context& context, const PackageOptions& options);   // build.cc
 int DiffPackages(Context& context, const PackageOptions& options);   // diff.cc
-int SignPackage(Context& context, const PackageOptions& options);    // sign.cc
-int VerifyPackage(Context& context, const PackageOptions& options);  // sign.cc
+
+// Of a file, or of a version that a server has: sign.cc.
+int SignPackage(Context& context, const PackageOptions& options);
+int VerifyPackage(Context& context, const PackageOptions& options);
 
 // Builds an archive without a word, unless something is wrong.
 int BuildFolder(Context& context, const std::string& folder, const std::string& path);
@@ -54,5 +57,14 @@ int ShowPackage(Context& context, const PackageOptions& options);
 int CatPackage(Context& context, const PackageOptions& options);
 int PullPackage(Context& context, const PackageOptions& options);
 int RemovePackage(Context& context, const PackageOptions& options);
+
+// `dcli trust`: the keys whose signatures count. trust.cc
+struct TrustOptions {
+  std::string action;  // add, list, revoke
+  std::string name;    // revoke: or a fingerprint
+  std::string file;    // add: with the public key; "-": standard input
+  bool allowed_signers = false;
+};
+int Trust(Context& context, const TrustOptions& options);
 
 }  // namespace dfsmr::cli

@@ -4,9 +4,12 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "dcli/call/packages.h"
 #include "dcli/package/package.h"
+#include "dcli/package/signing.h"
+#include "dcli/package/versions.h"
 #include "dcli/text/text.h"
 #include "dcli/text/values.h"
 #include "storage/archive/files.h"
@@ -19,26 +22,50 @@ constexpr size_t kPiece = 1 << 20;
 constexpr std::string_view kSha = "sha256:";
 constexpr size_t kDigits = 8;  // of a digest, at least
 
-// "etl@1.4.0", "etl", "etl@sha256:1234abcd" or "sha256:1234abcd".
-struct Named {
-  std::string package;
-  std::string version;
-};
-Named Split(const std::string& text) {
+NamedVersion Split(const std::string& text) {
   if (text.starts_with(kSha)) return {"", text};
   const size_t at = text.find('@');
   if (at == std::string::npos) return {text, ""};
   return {text.substr(0, at), text.substr(at + 1)};
 }
 
+}  // namespace registry_words
+
 std::string FullName(const v1::PackageVersion& one) { return one.package() + "@" + one.version(); }
 
-// Digests may be cut short: looks for the one version that is meant.
-Result<Named> Resolved(Context& context, const std::string& text) {
-  Named named = Split(text);
-  const bool shortened = named.version.starts_with(kSha) && named.version.size() < kSha.size() + 64;
+std::string Word(v1::PackageVersion::State state) {
+  return state == v1::PackageVersion::STATE_UNSPECIFIED
+             ? ""
+             : Lower(v1::PackageVersion::State_Name(state));
+}
+
+std::string Word(v1::PackageVersion::Verdict verdict) {
+  return verdict == v1::PackageVersion::VERDICT_UNSPECIFIED
+             ? ""
+             : v1::PackageVersion::Verdict_Name(verdict);
+}
+
+Result<ScratchFolder> ScratchFolder::Make() {
+  std::string folder = (std::filesystem::temp_directory_path() / "dcli-package-XXXXXX").string();
+  if (mkdtemp(folder.data()) == nullptr) {
+    return Error{Code::kInvalidArgument, Reason::kNone, "no folder can be made in " + folder};
+  }
+  ScratchFolder made;
+  made.path_ = folder;
+  return made;
+}
+
+ScratchFolder::~ScratchFolder() {
+  std::error_code ignored;
+  if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+}
+
+Result<NamedVersion> Resolved(Context& context, const std::string& text) {
+  NamedVersion named = registry_words::Split(text);
+  const bool shortened = named.version.starts_with(registry_words::kSha) &&
+                         named.version.size() < registry_words::kSha.size() + 64;
   if (!shortened) return named;
-  if (named.version.size() < kSha.size() + kDigits) {
+  if (named.version.size() < registry_words::kSha.size() + registry_words::kDigits) {
     return Error{Code::kInvalidArgument, Reason::kBadRequest,
                  "a digest takes 8 digits or more: " + text};
   }
@@ -51,7 +78,7 @@ Result<Named> Resolved(Context& context, const std::string& text) {
     packages.clear();
     for (const v1::PackageVersion& one : all->packages()) packages.push_back(one.package());
   }
-  std::vector<Named> found;
+  std::vector<NamedVersion> found;
   for (const std::string& package : packages) {
     request.set_package(package);
     auto versions = context.client->packages().ListPackages(request);
@@ -66,6 +93,8 @@ Result<Named> Resolved(Context& context, const std::string& text) {
                              : "several versions have a digest that begins so: " + named.version};
 }
 
+namespace registry_words {
+
 std::string DigestOf(std::ifstream& file) {
   ArchiveHasher hasher;
   std::string piece(kPiece, '\0');
@@ -76,7 +105,9 @@ std::string DigestOf(std::ifstream& file) {
   return hasher.Take().Digest();
 }
 
-Result<v1::PutPackageResponse> Push(Context& context, const std::string& path, bool dry_run) {
+// `signature`: besides those in the file beside it; empty: none.
+Result<v1::PutPackageResponse> Push(Context& context, const std::string& path, bool dry_run,
+                                    const std::string& signature = "") {
   std::ifstream file(path, std::ios::binary);
   std::error_code failed;
   const uint64_t size = std::filesystem::file_size(path, failed);
@@ -88,10 +119,12 @@ Result<v1::PutPackageResponse> Push(Context& context, const std::string& path, b
   header.set_digest(DigestOf(file));
   header.set_size(size);
   header.set_validate_only(dry_run);
-  std::ifstream signature(path + ".sig", std::ios::binary);
-  if (signature) {
-    header.add_signatures(std::string(std::istreambuf_iterator<char>(signature), {}));
+  if (const std::ifstream beside(path + ".sig", std::ios::binary); beside) {
+    std::ostringstream text;
+    text << beside.rdbuf();
+    for (const std::string& one : SignaturesIn(text.str())) header.add_signatures(one);
   }
+  if (!signature.empty()) header.add_signatures(signature);
   file.seekg(0);
   return context.client->packages().PutPackage(header, [&](uint64_t) -> Result<std::string> {
     std::string piece(kPiece, '\0');
@@ -101,7 +134,7 @@ Result<v1::PutPackageResponse> Push(Context& context, const std::string& path, b
   });
 }
 
-std::string Word(v1::DocumentChange::What what) {
+std::string WordOf(v1::DocumentChange::What what) {
   switch (what) {
     case v1::DocumentChange::ADDED:
       return "added";
@@ -113,21 +146,6 @@ std::string Word(v1::DocumentChange::What what) {
       return "retired";
     case v1::DocumentChange::ADOPTED:
       return "adopted";
-    default:
-      return "";
-  }
-}
-
-std::string Word(const v1::PackageVersion& one) {
-  switch (one.state()) {
-    case v1::PackageVersion::ACTIVE:
-      return "active";
-    case v1::PackageVersion::CANDIDATE:
-      return "candidate";
-    case v1::PackageVersion::PINNED:
-      return "pinned";
-    case v1::PackageVersion::IDLE:
-      return "idle";
     default:
       return "";
   }
@@ -145,7 +163,7 @@ int Show(Context& context, const v1::ActivatePackageResponse& done, const std::s
   Table table({"KIND", "ID", "VERSION", "WHAT", "STRATEGY", "INSTANCES"});
   for (const v1::DocumentChange& one : done.documents()) {
     table.Add({one.kind(), one.id(), one.version() > 0 ? std::to_string(one.version()) : "",
-               Word(one.what()), one.upgrade_strategy(),
+               WordOf(one.what()), one.upgrade_strategy(),
                one.affected_instances() > 0 ? std::to_string(one.affected_instances()) : ""});
   }
   if (done.documents_size() > 0) table.Print(context.out, context.look);
@@ -198,7 +216,14 @@ int Activate(Context& context, v1::ActivatePackageRequest request, const std::st
 }
 
 int PushOne(Context& context, const std::string& path, const PackageOptions& options) {
-  auto put = Push(context, path, options.dry_run);
+  std::string signature;
+  if (!options.sign_with.empty()) {
+    std::string hint;
+    auto made = SignedBy(options.sign_with, path, &hint);
+    if (!made) return context.Fail(kRefused, made.error().message, hint);
+    signature = *std::move(made);
+  }
+  auto put = Push(context, path, options.dry_run, signature);
   if (!put) return context.Fail(put.error());
   for (const v1::Diagnostic& one : put->diagnostics()) {
     context.err << one.source_name() << ':' << one.line() << ':' << one.column()
@@ -211,7 +236,8 @@ int PushOne(Context& context, const std::string& path, const PackageOptions& opt
       context.out << "  " << one.digest() << "  "
                   << (options.dry_run  ? "sound"
                       : put->created() ? "pushed"
-                                       : "there already");
+                                       : "there already")
+                  << "  " << Word(one.verdict());
     }
     context.out << '\n';
   }
@@ -229,15 +255,11 @@ int PushPackages(Context& context, const PackageOptions& options) {
   for (const std::string& place : options.places) {
     int status = kSucceeded;
     if (std::filesystem::is_directory(place)) {
-      std::string folder = (std::filesystem::temp_directory_path() / "dcli-push-XXXXXX").string();
-      if (mkdtemp(folder.data()) == nullptr) {
-        return context.Fail(kRefused, "no folder can be made in " + folder);
-      }
-      const std::string path = folder + "/package.dfsmr";
+      const auto folder = ScratchFolder::Make();
+      if (!folder) return context.Fail(kRefused, folder.error().message);
+      const std::string path = folder->path() + "/package.dfsmr";
       status = BuildFolder(context, place, path);
       if (status == kSucceeded) status = registry_words::PushOne(context, path, options);
-      std::error_code ignored;
-      std::filesystem::remove_all(folder, ignored);
     } else {
       status = registry_words::PushOne(context, place, options);
     }
@@ -247,7 +269,7 @@ int PushPackages(Context& context, const PackageOptions& options) {
 }
 
 int ActivatePackage(Context& context, const PackageOptions& options) {
-  auto named = registry_words::Resolved(context, options.places.front());
+  auto named = Resolved(context, options.places.front());
   if (!named) return context.Fail(named.error());
   if (named->version.empty()) {
     return context.Fail(kBadUsage, "which version? Write " + named->package + "@VERSION");
@@ -292,22 +314,58 @@ int ListPackages(Context& context, const PackageOptions& options) {
     request.set_page_token(page->next_page_token());
   } while (!request.page_token().empty());
   if (context.Print(all)) return kSucceeded;
-  Table table({"PACKAGE", "STATE", "LIVE", "SIZE", "PUT", "DIGEST"});
+  Table table({"PACKAGE", "STATE", "LIVE", "SIZE", "VERDICT", "PUT", "DIGEST"});
   for (const v1::PackageVersion& one : all.packages()) {
     if (context.names()) {
-      context.out << registry_words::FullName(one) << '\n';
+      context.out << FullName(one) << '\n';
       continue;
     }
-    table.Add({registry_words::FullName(one), registry_words::Word(one),
-               std::to_string(one.stats().live()), std::to_string(one.size()),
+    table.Add({FullName(one), Word(one.state()), std::to_string(one.stats().live()),
+               std::to_string(one.size()),
+               Word(one.verdict()) + (one.blocked().empty() ? "" : " (blocked)"),
                When(one.put_time(), context.look), one.digest()});
   }
   if (!context.names()) table.Print(context.out, context.look);
   return kSucceeded;
 }
 
+namespace registry_words {
+
+void ShowHead(Context& context, const v1::PackageVersion& one) {
+  context.out << FullName(one) << "  " << Word(one.state());
+  if (one.state() == v1::PackageVersion::CANDIDATE) context.out << " " << one.percent() << " %";
+  context.out << "  " << one.digest() << "\n";
+  if (!one.description().empty()) context.out << Escaped(one.description()) << '\n';
+  context.out << one.size() << " bytes, put " << When(one.put_time(), context.look);
+  if (!one.put_by().empty()) context.out << " by " << Escaped(one.put_by());
+  context.out << "\n" << Word(one.verdict());
+  if (!one.blocked().empty()) context.out << ", blocked: " << Escaped(one.blocked());
+  context.out << '\n';
+  for (const v1::Signature& signature : one.signatures()) {
+    context.out << "signed with " << signature.fingerprint() << "  "
+                << (signature.key_name().empty() ? "of no key that is known"
+                                                 : Escaped(signature.key_name()))
+                << (signature.revoked() ? ", revoked" : "") << '\n';
+  }
+  context.out << '\n';
+}
+
+void ShowWorkers(Context& context, const v1::PackageVersion& one) {
+  if (one.workers_size() == 0) return;
+  const auto list = [](const auto& words) { return Join({words.begin(), words.end()}, ", "); };
+  Table workers({"WORKER", "SERVES", "REQUIRES", "SECRETS"});
+  for (const v1::PackageWorker& worker : one.workers()) {
+    workers.Add({worker.name(), list(worker.serves()), list(worker.capabilities()),
+                 list(worker.secrets())});
+  }
+  context.out << '\n';
+  workers.Print(context.out, context.look);
+}
+
+}  // namespace registry_words
+
 int ShowPackage(Context& context, const PackageOptions& options) {
-  auto named = registry_words::Resolved(context, options.places.front());
+  auto named = Resolved(context, options.places.front());
   if (!named) return context.Fail(named.error());
   v1::GetPackageRequest request;
   request.set_namespace_(context.name_space);
@@ -319,11 +377,10 @@ int ShowPackage(Context& context, const PackageOptions& options) {
   if (!one) return context.Fail(one.error());
   if (context.Print(*one)) return kSucceeded;
   if (context.names()) {
-    context.out << registry_words::FullName(*one) << '\n';
+    context.out << FullName(*one) << '\n';
     return kSucceeded;
   }
-  context.out << registry_words::FullName(*one) << "  " << registry_words::Word(*one) << "  "
-              << one->digest() << "\n\n";
+  registry_words::ShowHead(context, *one);
   const v1::PackageStats& stats = one->stats();
   Table counts({"LIVE", "SUCCESS", "WARNING", "ERROR", "CANCELLED"});
   counts.Add({std::to_string(stats.live()), std::to_string(stats.success()),
@@ -337,6 +394,7 @@ int ShowPackage(Context& context, const PackageOptions& options) {
   }
   context.out << '\n';
   documents.Print(context.out, context.look);
+  registry_words::ShowWorkers(context, *one);
   for (const v1::PackageFile& file : one->files()) {
     context.out << file.path() << (file.link().empty() ? "" : " -> " + file.link()) << '\n';
   }
@@ -349,7 +407,7 @@ int ShowPackage(Context& context, const PackageOptions& options) {
 }
 
 int CatPackage(Context& context, const PackageOptions& options) {
-  auto named = registry_words::Resolved(context, options.places.front());
+  auto named = Resolved(context, options.places.front());
   if (!named) return context.Fail(named.error());
   v1::FetchPackageRequest request;
   request.set_namespace_(context.name_space);
@@ -364,10 +422,8 @@ int CatPackage(Context& context, const PackageOptions& options) {
   return fetched ? kSucceeded : context.Fail(fetched.error());
 }
 
-namespace registry_words {
-
-// The archive, as a file beside where it is to go. Its path is `path`, or of the version's name.
-Result<v1::PackageVersion> Fetch(Context& context, const Named& named, std::string* path) {
+Result<v1::PackageVersion> FetchArchive(Context& context, const NamedVersion& named,
+                                        std::string* path) {
   v1::FetchPackageRequest request;
   request.set_namespace_(context.name_space);
   request.set_package(named.package);
@@ -389,21 +445,19 @@ Result<v1::PackageVersion> Fetch(Context& context, const Named& named, std::stri
   if (!fetched) return fetched.error();
   file.close();
   std::ifstream read(part, std::ios::binary);
-  if (read && DigestOf(read) == whole.digest()) return whole;
+  if (read && registry_words::DigestOf(read) == whole.digest()) return whole;
   std::error_code ignored;
   std::filesystem::remove(part, ignored);
   return Error{Code::kInvalidArgument, Reason::kNone,
                *path + " could not be written as it is on the server"};
 }
 
-}  // namespace registry_words
-
 int PullPackage(Context& context, const PackageOptions& options) {
-  auto named = registry_words::Resolved(context, options.places.front());
+  auto named = Resolved(context, options.places.front());
   if (!named) return context.Fail(named.error());
   const bool keeps = options.unpack.empty() || !options.out.empty();
   std::string path = keeps ? options.out : options.unpack + ".dfsmr";
-  auto whole = registry_words::Fetch(context, *named, &path);
+  auto whole = FetchArchive(context, *named, &path);
   if (!whole) return context.Fail(whole.error());
   const std::string part = path + ".part";
   std::error_code failed;
@@ -421,10 +475,7 @@ int PullPackage(Context& context, const PackageOptions& options) {
     std::filesystem::remove(part, failed);
   }
   if (context.Print(*whole)) return kSucceeded;
-  context.out << (context.names() ? registry_words::FullName(*whole)
-                  : keeps         ? path
-                                  : options.unpack)
-              << '\n';
+  context.out << (context.names() ? FullName(*whole) : keeps ? path : options.unpack) << '\n';
   return kSucceeded;
 }
 
@@ -433,7 +484,7 @@ int RemovePackage(Context& context, const PackageOptions& options) {
   request.set_namespace_(context.name_space);
   request.set_validate_only(options.dry_run);
   if (options.keep.empty()) {
-    auto named = registry_words::Resolved(context, options.places.front());
+    auto named = Resolved(context, options.places.front());
     if (!named) return context.Fail(named.error());
     request.set_package(named->package);
     request.set_version(named->version);

@@ -141,7 +141,7 @@ void AttachStream::Tick() {
   if (over_) return;
   if (Clock::now() - heard_ > kSilence) {
     lock.Unlock();
-    return EndWith({Code::kUnavailable, Reason::kNone,
+    return EndWith({Code::kUnavailable, Reason::kPeerUnreachable,
                     "nothing has come from agent '" + name_ + "' for 15 s"});
   }
   exchange_.Touch();

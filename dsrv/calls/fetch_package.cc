@@ -34,6 +34,10 @@ std::string LinkedPath(const std::string& path, const std::string& link) {
   return to;
 }
 
+bool IsWorker(const Caller& caller) {
+  return caller.principal() && caller.principal()->role() == v1::AccessToken::WORKER;
+}
+
 }  // namespace
 
 FetchPackageStream* FetchPackageStream::Begin(const Backend& backend,
@@ -69,6 +73,10 @@ void FetchPackageStream::Find(Engine& engine) {
   auto known = engine.packages().Find(ns_, request_.package(), request_.version());
   if (!known) return End(known.error());
   if (auto may = MayHave(caller_, known->version->package); !may) return End(may.error());
+  if (IsWorker(caller_)) {
+    auto may = engine.packages().trust().MayUse(*known->version);
+    if (!may) return End(may.error());
+  }
   package_ = known->version->package;
   version_ = known->version->version;
   standing_ = engine.packages().StandingOf(*known->version);
@@ -86,6 +94,8 @@ void FetchPackageStream::Open() {
   row_ = **std::move(row);
   if (auto place = Place(); !place) return End(place.error());
   ToProto(row_, standing_, outgoing_.mutable_package());
+  auto read = ShowSignatures(moment, row_, standing_, outgoing_.mutable_package());
+  if (!read) return End(read.error());
   SendNext();
 }
 

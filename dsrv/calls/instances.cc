@@ -77,7 +77,11 @@ Result<StartArgs> ParseStart(const v1::StartRequest& request, const Call& call) 
 }
 
 Result<Started> RunStart(Engine& engine, const Caller&, StartArgs& args) {
-  return engine.Start(std::move(args));
+  auto started = engine.Start(std::move(args));
+  if (!started || started->view.waits) return started;
+  // As GetInstance tells it; of a batch the single instances are not looked at.
+  started->view.waits = engine.WaitsOf(started->view.instance.ns, started->view.instance.id);
+  return started;
 }
 
 void ReplyStart(const Started& started, const StartArgs&, v1::StartResponse* reply) {
@@ -133,25 +137,6 @@ void ToProto(const std::vector<Result<Started>>& results, size_t bytes,
 }
 
 // Reads ------------------------------------------------------------------------------------------
-
-Result<ListCommand> ParseListInstances(const v1::ListInstancesRequest& request, const Call&) {
-  auto query = ToQuery(request);
-  if (!query) return query.error();
-  return ListCommand{*std::move(query), FiltersOf(request)};
-}
-
-Result<Ok> SettleListInstances(Engine& engine, const Caller&, const ListCommand& command) {
-  return engine.Settle(command.query.ns, "");
-}
-
-Result<Ok> ReadListInstances(const Reader& reader, const ListCommand& command,
-                             v1::ListInstancesResponse* reply) {
-  auto page = ReadInstances(Moment(reader), command.query);
-  if (!page) return page.error();
-  for (const InstanceView& view : page->instances) ToProto(view, reply->add_instances());
-  if (!page->last.empty()) reply->set_next_page_token(PageToken(command.filters, page->last));
-  return Ok{};
-}
 
 Result<GetInstanceCommand> ParseGetInstance(const v1::GetInstanceRequest& request, const Call&) {
   auto ns = ToNamespace(request.namespace_());

@@ -15,6 +15,7 @@
 #include "dsrv/calls/instances.h"
 #include "dsrv/calls/items.h"
 #include "dsrv/calls/limits.h"
+#include "dsrv/calls/list_instances.h"
 #include "dsrv/calls/method.h"
 #include "dsrv/calls/namespaces.h"
 #include "dsrv/calls/occurrences.h"
@@ -23,6 +24,7 @@
 #include "dsrv/calls/schedules.h"
 #include "dsrv/calls/tasks.h"
 #include "dsrv/calls/triggers.h"
+#include "dsrv/calls/trust.h"
 
 namespace dfsmr {
 
@@ -47,9 +49,9 @@ inline constexpr DecideRow kStart(  // a worker: of its machines
 inline constexpr DecideRow kStartBatch(  // the same
     {"dfsmr.v1.RunnerService/StartBatch", kWorkers, kChange},
     OfStarts(), ParseStartBatch, RunStartBatch, ReplyStartBatch);
-inline constexpr ReadRow kListInstances(
+inline constexpr OwnRow kListInstances(
     {"dfsmr.v1.RunnerService/ListInstances", kReaders},
-    Its(), ParseListInstances, SettleListInstances, ReadListInstances);
+    Its(), ServeListInstances);
 inline constexpr ReadRow kGetInstance(  // a worker: of its machines and queues
     {"dfsmr.v1.RunnerService/GetInstance", kAnybody},
     Its(), ParseGetInstance, SettleGetInstance, ReadGetInstance);
@@ -250,6 +252,18 @@ inline constexpr DecideRow kDeactivatePackage(
 inline constexpr DecideRow kRemovePackage(
     {"dfsmr.v1.PackageService/RemovePackage", kChangers, kChange},
     Its(), ParseRemovePackage, RunRemovePackage, ReplyRemovePackage);
+inline constexpr OwnRow kSignPackage(
+    {"dfsmr.v1.PackageService/SignPackage", kChangers, kChange},
+    Its(), ServeSignPackage);
+inline constexpr DecideRow kAddTrustedKey(
+    {"dfsmr.v1.PackageService/AddTrustedKey", kAdmins, kChange},
+    Its(), ParseAddTrustedKey, RunAddTrustedKey, ReplyAddTrustedKey);
+inline constexpr DecideRow kListTrustedKeys(
+    {"dfsmr.v1.PackageService/ListTrustedKeys", kReaders},
+    Its(), ParseListTrustedKeys, RunListTrustedKeys, ReplyListTrustedKeys);
+inline constexpr ReadRow kRevokeTrustedKey(
+    {"dfsmr.v1.PackageService/RevokeTrustedKey", kAdmins, kChange},
+    Its(), ParseRevokeTrustedKey, SettleRevokeTrustedKey, ReadRevokeTrustedKey);
 }  // namespace packages
 
 namespace original {
@@ -307,6 +321,8 @@ constexpr void ForEachMethod(Visit visit) {
   (visit(packages::kPutPackage), visit(packages::kFetchPackage), visit(packages::kListPackages),
    visit(packages::kGetPackage), visit(packages::kActivatePackage),
    visit(packages::kDeactivatePackage), visit(packages::kRemovePackage));
+  (visit(packages::kSignPackage), visit(packages::kAddTrustedKey),
+   visit(packages::kListTrustedKeys), visit(packages::kRevokeTrustedKey));
   (visit(namespaces::kCreateNamespace), visit(namespaces::kListNamespaces),
    visit(namespaces::kGetNamespace), visit(namespaces::kUpdateNamespace),
    visit(namespaces::kFreezeNamespace), visit(namespaces::kDeleteNamespace));

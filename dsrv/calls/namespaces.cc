@@ -1,6 +1,7 @@
 #include "dsrv/calls/namespaces.h"
 
 #include "dsrv/engine/deletions.h"
+#include "dsrv/engine/packages.h"
 #include "dsrv/wire/checks.h"
 #include "dsrv/wire/pages.h"
 
@@ -46,11 +47,12 @@ Result<SpaceCommand> ParseUpdateNamespace(const v1::UpdateNamespaceRequest& requ
     auto allowed = call.caller().MayInAll("to set quotas");
     if (!allowed) return allowed.error();
   }
-  return SpaceCommand{*std::move(ns), *std::move(change)};
+  return SpaceCommand{*std::move(ns), *std::move(change), request.force()};
 }
 
 Result<SpaceView> RunUpdateNamespace(Engine& engine, const Caller& caller, SpaceCommand& command) {
-  return engine.namespaces().Update(command.ns, command.change, ClientOf(caller));
+  return engine.packages().trust().UpdateNamespace(command.ns, command.change, command.force,
+                                                   ClientOf(caller));
 }
 
 Result<SpaceCommand> ParseGetNamespace(const v1::GetNamespaceRequest& request, const Call&) {

@@ -22,6 +22,7 @@ struct ByName {
 struct SpaceCommand {
   std::string ns;
   SpaceChange change;
+  bool force = false;  // require signatures although versions in use have none
 };
 Result<SpaceCommand> ParseCreateNamespace(const v1::CreateNamespaceRequest& request,
                                           const Call& call);

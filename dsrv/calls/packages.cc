@@ -24,6 +24,13 @@ constexpr size_t kActivationsShown = 1'000;
 constexpr size_t kNote = 1'000;
 constexpr size_t kFilesShownBytes = 6 << 20;
 
+// Of a version, in the tokens of pages.
+std::string NameOf(const std::string& package, const std::string& version) {
+  return package + '\n' + version;
+}
+
+}  // namespace
+
 std::string IdOf(const Caller& caller) {
   return caller.principal() ? caller.principal()->row.id : "";
 }
@@ -32,7 +39,16 @@ SeenPackage See(const Packages& packages, const PackageVersion& version) {
   return {version.package, version.version, packages.StandingOf(version)};
 }
 
-}  // namespace
+Result<Ok> ShowPackage(const Moment& moment, const std::string& ns, const SeenPackage& seen,
+                       v1::PackageVersion* out) {
+  auto row = rows::GetPackageVersion(moment.rows, ns, seen.package, seen.version);
+  if (!row) return row.error();
+  if (!*row || (*row)->removed) {
+    return Error{Code::kNotFound, Reason::kNoSuchPackage, "the version was removed just now"};
+  }
+  ToProto(**row, seen.standing, out);
+  return ShowSignatures(moment, **row, seen.standing, out);
+}
 
 // Lists -----------------------------------------------------------------------------------------
 
@@ -53,6 +69,7 @@ Result<ListPackagesCommand> ParseListPackages(const v1::ListPackagesRequest& req
 Result<Ok> SettleListPackages(Engine& engine, const Caller&, const ListPackagesCommand& command) {
   const Packages& packages = engine.packages();
   const auto& all = packages.table().all();
+  std::vector<const PackageVersion*> listed;
   for (auto it = all.lower_bound({command.ns, command.package});
        it != all.end() && it->first.first == command.ns; ++it) {
     if (!command.package.empty() && it->first.second != command.package) break;
@@ -65,9 +82,18 @@ Result<Ok> SettleListPackages(Engine& engine, const Caller&, const ListPackagesC
       const PackageState::Known* active = it->second.Find(it->second.force.active);
       known = {active ? active : known.front()};
     }
-    for (const PackageState::Known* one : known) {
-      command.seen->push_back(See(packages, *one->version));
-    }
+    for (const PackageState::Known* one : known) listed.push_back(one->version.get());
+  }
+  auto at = listed.begin();
+  if (!command.after.empty()) {
+    at = std::ranges::find(listed, command.after, [](const PackageVersion* one) {
+      return NameOf(one->package, one->version);
+    });
+    if (at != listed.end()) ++at;
+  }
+  // One more than a page shows whether there is a next one.
+  for (; at != listed.end() && command.seen->size() <= command.limit; ++at) {
+    command.seen->push_back(See(packages, **at));
   }
   return Ok{};
 }
@@ -75,25 +101,21 @@ Result<Ok> SettleListPackages(Engine& engine, const Caller&, const ListPackagesC
 Result<Ok> ReadListPackages(const Reader& reader, const ListPackagesCommand& command,
                             v1::ListPackagesResponse* reply) {
   const Moment moment(reader);
-  const auto name_of = [](const SeenPackage& one) { return one.package + '\n' + one.version; };
-  auto at = command.seen->begin();
-  if (!command.after.empty()) {
-    at = std::ranges::find(*command.seen, command.after, name_of);
-    if (at != command.seen->end()) ++at;
-  }
   size_t bytes = 0;
-  for (; at != command.seen->end(); ++at) {
+  for (auto at = command.seen->begin(); at != command.seen->end(); ++at) {
     auto row = rows::GetPackageVersion(moment.rows, command.ns, at->package, at->version);
     if (!row) return row.error();
     if (!*row) continue;
     v1::PackageVersion shown;
     ToProto(**row, at->standing, &shown);
+    if (auto read = ShowSignatures(moment, **row, at->standing, &shown); !read) return read;
     shown.clear_manifest();  // GetPackage shows it
     bytes += shown.ByteSizeLong();
     const bool full =
         reply->packages_size() == static_cast<int>(command.limit) || bytes > kReplyBytes;
     if (full && reply->packages_size() > 0) {
-      reply->set_next_page_token(PageToken(command.filters, name_of(*std::prev(at))));
+      const SeenPackage& last = *std::prev(at);
+      reply->set_next_page_token(PageToken(command.filters, NameOf(last.package, last.version)));
       break;
     }
     *reply->add_packages() = std::move(shown);
@@ -142,8 +164,7 @@ Result<Ok> ReadGetPackage(const Reader& reader, const GetPackageCommand& command
     return Error{Code::kNotFound, Reason::kNoSuchPackage, "the version was removed just now"};
   }
   ToProto(**row, seen.standing, reply);
-  auto counted = CountStopped(moment, **row, seen.standing, reply->mutable_stats());
-  if (!counted) return counted;
+  if (auto read = ShowSignatures(moment, **row, seen.standing, reply); !read) return read;
   if (command.with_files) {
     size_t bytes = 0;
     for (const rows::PackageFile& file : (*row)->files) {
@@ -257,6 +278,7 @@ class ActivateCall : public std::enable_shared_from_this<ActivateCall> {
   }
 
   void Answer(Engine& engine) {
+    if (done_ && done_->package) seen_ = See(engine.packages(), *done_->package);
     engine.AfterCommit([self = shared_from_this()] { self->Tell(); });
   }
 
@@ -266,12 +288,21 @@ class ActivateCall : public std::enable_shared_from_this<ActivateCall> {
       for (const Diagnostic& one : Problems(/*errors=*/false)) {
         ToProto(one, reply_->add_diagnostics());
       }
-      return call_.Succeed();
+      if (!done_->package) return call_.Succeed();
+      return call_.backend().pool.Post([self = shared_from_this()] { self->ShowNow(); });
     }
     if (done_.error().reason != Reason::kBadPackage) return call_.Fail(done_.error());
     call_.backend().pool.Post([self = shared_from_this()] {
       RefuseSource(self->call_, self->Problems(/*errors=*/true), Reason::kBadPackage);
     });
+  }
+
+  void ShowNow() {
+    const Moment moment(call_.backend().reader);
+    // Removed meanwhile, it is shown as far as it is known.
+    (void)ShowPackage(moment, args_.ns, seen_, reply_->mutable_package());
+    reply_->mutable_package()->clear_manifest();  // GetPackage shows it
+    call_.Succeed();
   }
 
   // What compiling has found, with its places.
@@ -302,6 +333,7 @@ class ActivateCall : public std::enable_shared_from_this<ActivateCall> {
   std::vector<std::string> unsound_;
   Compiled compiled_;
   Result<Activated> done_ = Activated();
+  SeenPackage seen_;
 };
 
 Result<ActivateArgs> ToActivate(const v1::ActivatePackageRequest& request, const Call& call) {

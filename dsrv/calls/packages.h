@@ -10,6 +10,7 @@
 #include "dfsmr/v1/package.pb.h"
 #include "dsrv/calls/call.h"
 #include "dsrv/engine/packages.h"
+#include "dsrv/wire/moment.h"
 
 namespace dfsmr {
 
@@ -19,6 +20,13 @@ struct SeenPackage {
   std::string version;
   PackageStanding standing;
 };
+
+SeenPackage See(const Packages& packages, const PackageVersion& version);
+// All that is known of it. NO_SUCH_PACKAGE: it was removed meanwhile.
+Result<Ok> ShowPackage(const Moment& moment, const std::string& ns, const SeenPackage& seen,
+                       v1::PackageVersion* out);
+// The token of the caller; empty: none was asked for.
+std::string IdOf(const Caller& caller);
 
 struct ListPackagesCommand {
   std::string ns;

@@ -171,6 +171,9 @@ Result<Ok> PutPackageStream::CheckHeader() {
   if (header_.size() > limits::kArchive) {
     return TooLarge("the archive", header_.size(), limits::kArchive);
   }
+  auto given = ParseSignatures({header_.signatures().begin(), header_.signatures().end()});
+  if (!given) return given.error();
+  signatures_ = *std::move(given);
   return Ok{};
 }
 
@@ -213,9 +216,9 @@ void PutPackageStream::Look(Engine& engine) {
     return engine.AfterCommit([self = self_of(), error = may.error()] { self->End(error); });
   }
   if (known) {
-    const auto version = known->version;
-    engine.AfterCommit([this, self = self_of(), version] {
-      ShowAndEnd(version->package, version->version, false);
+    engine.AfterCommit([this, self = self_of(), version = known->version] {
+      if (signatures_.empty()) return ShowAndEnd(version->package, version->version, false);
+      backend_.pool.Post([this, self, version] { SignKnown(version); });
     });
     return;
   }
@@ -240,6 +243,33 @@ void PutPackageStream::Look(Engine& engine) {
         if (text && text->size() <= kPackageDocumentBytes) *text += piece;
       });
   engine.AfterCommit([self = self_of()] { self->Read(); });
+}
+
+// In the pool.
+void PutPackageStream::SignKnown(const PackageVersionPtr& version) {
+  if (Ended()) return;
+  {
+    const Moment moment(backend_.reader);
+    auto row = rows::GetPackageVersion(moment.rows, ns_, version->package, version->version);
+    if (!row || !*row) return End(row ? Overloaded() : row.error());
+    auto hashes = HashesOf(moment, **row);
+    auto good = hashes ? VerifyAll(signatures_, *hashes) : Result<Ok>(hashes.error());
+    if (!good) return End(good.error());
+  }
+  Post(0, [this, self = self_of(), version](Engine& engine) {
+    const auto rows = RowsOf(signatures_, IdOf(caller_));
+    Trust& trust = engine.packages().trust();
+    Result<Ok> kept = Ok{};
+    if (!header_.validate_only()) {
+      kept = trust.Sign(*version, rows);
+    } else if (auto fresh = trust.NewOf(*version, rows); !fresh) {
+      kept = fresh.error();
+    }
+    engine.AfterCommit([this, self, version, kept] {
+      if (!kept) return End(kept.error());
+      ShowAndEnd(version->package, version->version, false);
+    });
+  });
 }
 
 // The archive -----------------------------------------------------------------------------------
@@ -305,8 +335,10 @@ Result<Ok> PutPackageStream::CheckWhole() {
   if (bytes_ != header_.size()) {
     return Mismatch("size", std::to_string(header_.size()) + " bytes", std::to_string(bytes_));
   }
-  const std::string digest = hasher_.Take().Digest();
+  hashes_ = hasher_.Take();
+  const std::string digest = hashes_.Digest();
   if (digest != header_.digest()) return Mismatch("digest", header_.digest(), digest);
+  if (auto good = VerifyAll(signatures_, hashes_); !good) return good;
   return reader_->Finish();
 }
 
@@ -366,7 +398,8 @@ rows::PackageVersionRow PutPackageStream::RowOf(const CheckedPackage& checked) {
   for (const auto& [path, file] : reader_->files()) {
     row.files.push_back({path, file.size, file.executable, file.link, file.offset});
   }
-  row.put_by = caller_.principal() ? caller_.principal()->row.id : "";
+  row.put_by = IdOf(caller_);
+  row.sha512 = hashes_.sha512;
   row.pieces = pieces_;
   if (upload_) row.upload = *upload_;
   return row;
@@ -380,9 +413,16 @@ void PutPackageStream::PutTexts(const std::shared_ptr<CheckedPackage>& checked) 
   if (header_.validate_only()) {
     return Post(0, [this, self, row](Engine& engine) {
       auto there = engine.packages().IsThere(*row);
-      engine.AfterCommit([this, self, row, there] {
+      const auto version = KnownOf(*row).version;
+      auto may = engine.packages().trust().NewOf(*version, RowsOf(signatures_, IdOf(caller_)));
+      if (there && !may) there = may.error();
+      PackageStanding standing;
+      Trust::Signers signers;
+      for (const GivenSignature& one : signatures_) signers.push_back(Fingerprint(one.parsed.key));
+      standing.trust = engine.packages().trust().ViewOf(ns_, signers);
+      engine.AfterCommit([this, self, row, there, standing] {
         if (!there) return End(there.error());
-        ToProto(*row, PackageStanding(), made_.mutable_package());
+        ToProto(*row, standing, made_.mutable_package());
         made_.set_created(!*there);
         Succeed();
       });
@@ -400,7 +440,7 @@ void PutPackageStream::PutTexts(const std::shared_ptr<CheckedPackage>& checked) 
 
 void PutPackageStream::FinishIn(Engine& engine, const rows::PackageVersionRow& row) {
   if (Ended()) return;
-  auto created = engine.packages().Finish(row);
+  auto created = engine.packages().Finish(row, RowsOf(signatures_, IdOf(caller_)));
   upload_.reset();  // it is the version's, or was dropped
   engine.AfterCommit([this, self = self_of(), row, created] {
     if (!created) return End(created.error());
@@ -419,9 +459,8 @@ void PutPackageStream::ShowAndEnd(const std::string& package, const std::string&
     const PackageStanding standing = engine.packages().StandingOf(*known->version);
     backend_.pool.Post([this, self, package, version, standing] {
       const Moment moment(backend_.reader);
-      auto row = rows::GetPackageVersion(moment.rows, ns_, package, version);
-      if (!row || !*row) return End(row ? Overloaded() : row.error());
-      ToProto(**row, standing, made_.mutable_package());
+      auto shown = ShowPackage(moment, ns_, {package, version, standing}, made_.mutable_package());
+      if (!shown) return End(shown.error());
       Succeed();
     });
   });

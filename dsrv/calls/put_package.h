@@ -14,6 +14,7 @@
 #include "dfsmr/v1/package.pb.h"
 #include "dsrv/calls/grpc_call.h"
 #include "dsrv/calls/method.h"
+#include "dsrv/calls/signatures.h"
 #include "dsrv/engine/packages.h"
 #include "fsm/base/mutex.h"
 #include "fsm/package/archive_reader.h"
@@ -71,6 +72,8 @@ class PutPackageStream : public grpc::ServerReadReactor<v1::PutPackageRequest>, 
   Result<Ok> CheckHeader();
   void AwaitRoom();
   void Look(Engine& engine);
+  // These bytes are there already: what the header brings of signatures is added.
+  void SignKnown(const PackageVersionPtr& version);
   void Read();
   void TakeData();
   Result<Ok> Feed(const std::string& data);
@@ -104,8 +107,10 @@ class PutPackageStream : public grpc::ServerReadReactor<v1::PutPackageRequest>, 
   v1::PutPackageRequest incoming_;
   v1::PutPackageRequest::Header header_;
   std::string ns_;
+  GivenSignatures signatures_;
   uint64_t bytes_ = 0;
   ArchiveHasher hasher_;
+  ArchiveHashes hashes_;
   std::unique_ptr<ArchiveReader> reader_;
   std::optional<std::vector<std::string>> places_;  // of documents, by the manifest
   std::map<std::string, std::string> texts_;

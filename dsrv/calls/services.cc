@@ -199,6 +199,10 @@ class PackageCalls final : public v1::PackageService::CallbackService {
   METHOD(packages, ActivatePackage)
   METHOD(packages, DeactivatePackage)
   METHOD(packages, RemovePackage)
+  METHOD(packages, SignPackage)
+  METHOD(packages, AddTrustedKey)
+  METHOD(packages, ListTrustedKeys)
+  METHOD(packages, RevokeTrustedKey)
 
   grpc::ServerReadReactor<v1::PutPackageRequest>* PutPackage(
       Context* context, v1::PutPackageResponse* reply) override {

@@ -93,7 +93,8 @@ Result<Agents::Attached> Agents::Attach(AttachArgs args, SessionSink sink) {
 std::vector<std::string> Agents::EndSession(const Name& name, Agent& agent) {
   std::vector<std::string> lost;
   for (const auto& [id, begun] : operations_.BegunBy(name)) lost.push_back(begun.text);
-  /*mutant former-session-awaited*/ sessions_.End(name.first, agent.row.session); /*end*/
+  /*mutant former-session-awaited*/ sessions_.End(
+      {name.first, name.second, agent.row.session}); /*end*/
   return lost;
 }
 
@@ -192,7 +193,7 @@ Result<Agents::Evicted> Agents::Evict(const std::string& ns, const std::string& 
     gone_.erase({agent.row.last_seen, key});
   }
   const std::string session = agent.row.session;
-  sessions_.End(ns, session);
+  sessions_.End({ns, name, session});
   agent = {};
   agent.row.presence = Presence::kForgotten;
   agent.row.evicted = session;
@@ -288,7 +289,7 @@ void Agents::Forget(const std::string& ns) {
   for (auto it = agents_.lower_bound({ns, ""}); it != agents_.end() && it->first.first == ns;) {
     const auto& [name, agent] = *it;
     operations_.Follow(name, "");
-    if (!agent.row.session.empty()) sessions_.End(ns, agent.row.session);
+    if (!agent.row.session.empty()) sessions_.End({ns, name.second, agent.row.session});
     if (agent.stream != 0) {
       desk_.BreakSession(agent.stream,
                          {Code::kFailedPrecondition, Reason::kNamespaceDeleting,

@@ -190,6 +190,7 @@ void Catalog::SetDestinations(MachineState& machine, VersionState& latest) {
     const VersionState* to = version.upgrades_to;
     const bool goes_on = to && SameButPrograms(*to->Now().definition, *latest.definition);
     version.stands_for = nullptr;
+    registry_.LeaveBehind(*version.definition);
     if (strategy == UpgradeStrategy::kAbort && !goes_on) {
       version.aborted_by = &latest;
     } else {

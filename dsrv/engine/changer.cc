@@ -108,11 +108,13 @@ void Changer::Run(Resident& resident, ClaimId self, const std::function<void(Sce
   /*mutant change-counted-twice*/ if (!dry)
     Statistics::CountState(*resident.version, instance.state, -1);
   /*end*/
+  if (dry) Statistics::CountDryRun(*resident.version, instance.state, -1);
   if (instance.provenance) groups_->AdviseMember(instance, &scene);
   if (/*mutant nobody-asks-limits*/ !instance.Begun() || !instance.waits.empty() /*end*/)
     limits_->Advise(resident, &scene);
   rule(scene);
   if (!dry) Statistics::CountState(*resident.version, instance.state, +1);
+  if (dry) Statistics::CountDryRun(*resident.version, instance.state, +1);
   Statistics::CountTokens(instance, *change.before.graph, *resident.graph);
   if (instance.provenance) {
     for (Event& event : events) {

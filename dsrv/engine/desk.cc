@@ -11,9 +11,13 @@ namespace {
 constexpr size_t kPollEndsPerPass = 1'000;
 constexpr size_t kTasksPerMessage = 200;  // of a stream, so that one message stays small
 
-Error TakenOver(const std::string& session) {
-  return {Code::kAborted, Reason::kNone,
-          "another stream has been opened with the session " + Quoted(session)};
+// What the former stream of a session is told.
+Error TakenOver(const WorkerTerms& terms) {
+  const std::string text =
+      "another stream has been opened with the session " + Quoted(terms.session);
+  if (terms.agent.empty()) return {Code::kFailedPrecondition, Reason::kStaleClaim, text};
+  return {Code::kAlreadyExists, Reason::kAgentExists,
+          text + " of agent " + Quoted(terms.agent) + ": it is connected there now"};
 }
 
 std::vector<Handling::Refusal> RefusalsOf(const Token& token) {
@@ -29,7 +33,7 @@ Desk::Stream* Desk::StreamOf(SessionId session) {
 
 size_t Desk::CapacityOf(const Waiter& waiter) {
   const Stream& stream = std::get<Stream>(waiter.kind);
-  if (stream.draining || stream.held || stream.in_hand.size() >= waiter.max) return 0;
+  if (stream.idle() || stream.in_hand.size() >= waiter.max) return 0;
   return waiter.max - stream.in_hand.size();
 }
 
@@ -113,10 +117,11 @@ Result<SessionId> Desk::OpenSession(Filter filter, std::string worker, int32_t c
   if (!refusals_.empty()) filter.refuses = refusals_.NodesOf(WorkRefusals::Of(filter.ns, terms, id));
   if (terms.keep_for > Duration()) {
     const SessionId former = sessions_.Open(filter.ns, terms, id);
-    if (former != 0) BreakSession(former, TakenOver(terms.session));
+    if (former != 0) BreakSession(former, TakenOver(terms));
   }
   Park(id, {std::move(filter), std::move(worker), static_cast<size_t>(capacity), std::move(terms),
             Stream{std::move(sink)}});
+  Count(waiters_.at(id), +1);
   if (handouts_.stopped()) DrainSession(id);
   return id;
 }
@@ -124,7 +129,9 @@ Result<SessionId> Desk::OpenSession(Filter filter, std::string worker, int32_t c
 void Desk::DrainSession(SessionId session) {
   Stream* stream = StreamOf(session);
   if (!stream || stream->draining) return;
+  Count(waiters_.at(session), -1);
   stream->draining = true;
+  Count(waiters_.at(session), +1);
   agenda_.RemoveWaiter(session);
   /*mutant drained-too-early*/ if (!stream->in_hand.empty())
     return; /*end*/
@@ -135,6 +142,7 @@ void Desk::CloseSession(SessionId session, bool half_closed) {
   Stream* stream = StreamOf(session);
   if (!stream) return;
   const auto in_hand = std::move(stream->in_hand);
+  Count(waiters_.at(session), -1);
   const std::string ns = waiters_.at(session).filter.ns;
   agenda_.RemoveWaiter(session);
   sessions_.Close(session);
@@ -155,8 +163,11 @@ void Desk::BreakSession(SessionId session, Error why) {
 
 void Desk::Hold(SessionId session, bool held) {
   Stream* stream = StreamOf(session);
-  if (!stream || std::exchange(stream->held, held) == held) return;
+  if (!stream || stream->held == held) return;
   const Waiter& waiter = waiters_.at(session);
+  Count(waiter, -1);
+  stream->held = held;
+  Count(waiter, +1);
   agenda_.RemoveWaiter(session);
   if (CapacityOf(waiter) > 0) agenda_.AddWaiter(session, waiter.filter, waiter.worker);
   Tell(session, [held](SessionUpdate& update) { update.held = held; });
@@ -170,6 +181,15 @@ void Desk::Order(SessionId session, SessionUpdate orders) {
     std::ranges::move(orders.finishable, std::back_inserter(update.finishable));
     if (orders.end) update.end = std::move(orders.end);
   });
+}
+
+void Desk::Count(const Waiter& stream, ptrdiff_t by) {
+  Filter asks = stream.filter;
+  asks.refuses.clear();
+  const auto at = streams_.try_emplace(std::move(asks)).first;
+  at->second.open += by;
+  if (std::get<Stream>(stream.kind).idle()) at->second.idle += by;
+  if (at->second.open == 0) streams_.erase(at);
 }
 
 std::map<ClaimId, Desk::InHand> Desk::InHandOf(SessionId session) const {
@@ -287,6 +307,7 @@ void Desk::NoteRefusal(const Change& change, const Token& token, const Claim& cl
   if (!key || (!named && claim.session == 0)) return;
   WorkerTerms terms;
   if (named) terms.session = claim.operation->session;
+  if (named) terms.agent = claim.operation->agent;
   const auto who = WorkRefusals::Of(key->ns, terms, claim.session);
   refusals_.Note(who, {key->machine, key->version, key->node, token.handling->refusals.back().reason,
                        After(turn_.real(), WorkRefusals::kFor)});

@@ -39,8 +39,8 @@ class Desk : public Part {
   void Hold(SessionId session, bool held);
   // Tells the stream of a session orders about claims.
   void Order(SessionId session, SessionUpdate orders);
-  void Order(const std::pair<std::string, std::string>& ns_and_session, SessionUpdate orders) {
-    Order(sessions_.StreamOf(ns_and_session.first, ns_and_session.second), std::move(orders));
+  void Order(const SessionName& session, SessionUpdate orders) {
+    Order(sessions_.StreamOf(session), std::move(orders));
   }
   struct InHand {
     std::string instance;
@@ -84,6 +84,8 @@ class Desk : public Part {
   // Those that wait, are connected, or were given by a poll what they work on; by name.
   Workers WorkersOf(const std::string& ns) const;
   static std::string WhyNone(const QueueKey& key, const WhyNot& why_not, const Workers& workers);
+  // The same of a queue that any worker may take from, without looking at each of them.
+  std::string WhyNotNow(const QueueKey& key) const;
 
   struct Parked {
     PollSink sink;
@@ -94,6 +96,8 @@ class Desk : public Part {
     bool draining = false;
     bool held = false;  // it is handed nothing more for now
     std::map<ClaimId, InHand> in_hand = {};
+    // Takes nothing for now, however little it has in hand.
+    bool idle() const { return draining || held; }
   };
   struct Waiter {
     Filter filter;
@@ -103,12 +107,19 @@ class Desk : public Part {
     std::variant<Parked, Stream> kind;
   };
 
+  // How many streams ask for the same.
+  struct Streams {
+    ptrdiff_t open = 0;
+    ptrdiff_t idle = 0;  // of them
+  };
+
   // Null: the session has ended.
   Stream* StreamOf(SessionId session);
   // How many more tasks the stream may have.
   static size_t CapacityOf(const Waiter& waiter);
   std::optional<Error> Crowded(std::string_view what) const;
   WaiterId Park(WaiterId id, Waiter waiter);
+  void Count(const Waiter& stream, ptrdiff_t by);
   // Remembers whose poll these are, where that matters.
   void NoteBusy(const Filter& filter, const std::string& worker, const std::vector<Task>& tasks);
   void AnswerPoll(WaiterId poll, std::vector<Task> tasks, bool durable);
@@ -129,6 +140,7 @@ class Desk : public Part {
   HandOuts& handouts_;
   Sessions& sessions_;
   std::unordered_map<WaiterId, Waiter> waiters_;
+  std::map<Filter, Streams> streams_;  // by what they ask for, whatever they have refused
   std::set<std::pair<Timestamp, WaiterId>> poll_ends_;
   WorkRefusals refusals_;
   struct Busy {

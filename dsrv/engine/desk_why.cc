@@ -38,7 +38,7 @@ Desk::Workers Desk::WorkersOf(const std::string& ns) const {
   for (const auto& [id, waiter] : waiters_) {
     if (waiter.filter.ns != ns) continue;
     const Stream* stream = std::get_if<Stream>(&waiter.kind);
-    const bool held = stream && (stream->held || stream->draining);
+    const bool held = stream && stream->idle();
     workers.push_back({waiter.worker, &waiter.filter, held});
   }
   for (const auto& [claim, busy] : busy_) {
@@ -92,6 +92,32 @@ std::string Desk::WhyNone(const QueueKey& key, const WhyNot& why_not, const Work
          key.action + " in queue " + key.queue;
 }
 
+std::string Desk::WhyNotNow(const QueueKey& key) const {
+  if (agenda_.IsAwaited(key)) return {};
+  bool idle = false;
+  bool busy = false;
+  for (const auto& [filter, streams] : streams_) {
+    if (!filter.Matches(key)) continue;
+    idle = idle || streams.idle > 0;
+    busy = busy || streams.open > streams.idle;
+  }
+  bool refused = false;
+  if (!refusals_.empty()) {
+    busy = false;  // is to be found among those who have not refused it
+    for (const auto& [id, waiter] : waiters_) {
+      const Stream* stream = std::get_if<Stream>(&waiter.kind);
+      if (!waiter.filter.Wants(key) || (stream && stream->idle())) continue;
+      const bool matches = waiter.filter.Matches(key);
+      busy = busy || matches;
+      refused = refused || !matches;
+    }
+  }
+  if (busy) return "who could take it is busy";
+  if (refused) return "who could take it has refused it";
+  if (idle) return "who could take it is drained";
+  return "no worker waits for action " + key.action + " in queue " + key.queue;
+}
+
 std::string Desk::WhyNobody(const QueueKey& key, const WhyNot& why_not) const {
   return WhyNone(key, why_not, WorkersOf(key.ns));
 }
@@ -113,11 +139,15 @@ void Desk::Explain(const Resident& resident, const WhyNot& why_not, InstanceWait
     const auto queue = HandOuts::KeyOf(*resident.version, *resident.graph, token,
                                        static_cast<bool>(instance.dry_run));
     if (instance.dry_run && !ForDryWorkers(resident.machine().nodes[token.node])) continue;
-    const bool for_all = queue && queue->capabilities.empty() && queue->agent.empty();
-    if (!queue || (for_all && !queue->dry_run)) continue;
-    if (!workers) workers = WorkersOf(instance.ns);
+    if (!queue) continue;
     const auto [why, is_new] = known.try_emplace(Kind(*queue));
-    if (is_new) why->second = WhyNone(*queue, why_not, *workers);
+    const bool for_all = queue->capabilities.empty() && queue->agent.empty();
+    if (is_new && for_all && !queue->dry_run) {
+      why->second = WhyNotNow(*queue);
+    } else if (is_new) {
+      if (!workers) workers = WorkersOf(instance.ns);
+      why->second = WhyNone(*queue, why_not, *workers);
+    }
     if (!why->second.empty()) waits->why[token.visit] = why->second;
   }
 }

@@ -13,7 +13,6 @@ namespace dfsmr {
 namespace {
 
 constexpr size_t kTimersPerPass = 1'000;
-constexpr size_t kAheadCounted = 1'000;
 
 template <typename... Cases>
 struct Overloaded : Cases... {
@@ -55,6 +54,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       residents(turn, catalog, statistics, options),
       traces(turn, residents),
       changer(turn, residents, options),
+      trust(turn, catalog, package_table, spaces, agenda),
       timers(turn),
       throttle(turn, statistics, timers, agenda),
       claims(turn, catalog, statistics, residents, changer, throttle),
@@ -63,7 +63,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       values(turn, residents, options),
       walker(turn, changer, options),
       limits(turn, catalog, residents, changer, values, documents, agenda),
-      unclaimed(turn, changer, timers, limits, spaces),
+      unclaimed(turn, changer, timers, limits, spaces, agenda),
       planner(turn, catalog, residents, changer, values, limits, options),
       followers(residents, changer),
       starter(turn, catalog, residents, changer, limits, followers, planner, spaces, package_table),
@@ -88,7 +88,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       triggers(
           {turn, documents, occurrences, residents, starter, launcher, retention, spaces, options}),
       packages({turn, package_table, catalog, documents, statistics, upgrades, limits, triggers,
-                spaces, options}),
+                spaces, trust, options}),
       deletions({turn, spaces, catalog, documents, statistics, residents, changer, agenda, throttle,
                  upgrades, limits, groups, agents, retention, packages, options}),
       all{&followers, &planner,    &walker,  &family,   &limits, &hooks,    &spawner, &launcher,
@@ -371,7 +371,14 @@ std::vector<MachineView> Engine::ListMachines(const std::string& ns, bool all_ve
 
 Result<Started> Engine::Start(StartArgs args) {
   args.outside = true;
-  return parts_->starter.Start(std::move(args));
+  auto started = parts_->starter.Start(std::move(args));
+  if (started && !started->created) {
+    const Instance& known = started->view.instance;
+    if (known.Stopped()) {
+      started->view.leftovers = parts_->operations.LeftoversOf(known.ns, known.id);
+    }
+  }
+  return started;
 }
 
 Result<Answer> Engine::Report(const std::string& ns, const std::string& id, ReportArgs args,
@@ -393,6 +400,17 @@ Result<std::string> Engine::Relinquish(const std::string& ns, const std::string&
 Extended Engine::Extend(const std::string& ns, const std::string& id, const ClaimRef& claim,
                         std::optional<Duration> by, ExtendArgs args) {
   parts_->sessions.Complete(ns, &args);
+  if (args.begin) {
+    // What has been blocked since it was handed out is not begun: it is ready again, and waits.
+    auto loaded = parts_->residents.Load(ns, id);
+    const Token* token =
+        loaded ? std::as_const((*loaded)->instance.tokens).Find(claim.visit) : nullptr;
+    const Claim* held = token ? token->FindClaim(claim.id) : nullptr;
+    const bool unbegun = held && held->Live() && !held->Begun();
+    if (unbegun && parts_->trust.Blocks(**loaded, *token)) {
+      (void)parts_->claims.Relinquish(ns, id, claim, {});
+    }
+  }
   return parts_->claims.Extend(ns, id, claim, by, std::move(args));
 }
 
@@ -455,11 +473,12 @@ std::shared_ptr<const InstanceWaits> Engine::WaitsOf(const std::string& ns, cons
   if (!resident) return nullptr;
   InstanceWaits waits;
   if (!(*resident)->instance.Stopped()) {
-    waits = parts_->limits.WaitsOf(**resident, kAheadCounted);
+    waits = parts_->limits.WaitsOf((*resident)->instance);
     const auto why_not = [this](const std::string& in, const std::string& agent) {
       return parts_->agents.WhyNot(in, agent);
     };
     parts_->desk.Explain(**resident, why_not, &waits);
+    parts_->trust.Explain(**resident, &waits);
   }
   if (parts_->spaces.Frozen(ns) && !(*resident)->instance.Stopped()) {
     for (const Token& token : std::as_const((*resident)->instance.tokens)) {
@@ -469,7 +488,7 @@ std::shared_ptr<const InstanceWaits> Engine::WaitsOf(const std::string& ns, cons
       }
     }
   }
-  waits.leftovers = parts_->operations.LeftoversOf(ns, id);
+  if ((*resident)->instance.Stopped()) waits.leftovers = parts_->operations.LeftoversOf(ns, id);
   return std::make_shared<const InstanceWaits>(std::move(waits));
 }
 

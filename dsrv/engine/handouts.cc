@@ -253,20 +253,10 @@ bool HandOuts::Prepare(Resident& resident, const Token& token, Task* task) {
   return !token.step || PrepareStep(resident, token, task);
 }
 
-// For actions of the instance's own package its own version; for those of another the active one.
 void HandOuts::ServeBy(const Resident& resident, Task* task) const {
-  const PackageVersionPtr& own = resident.version->Now().definition->package;
-  if (own) {
-    task->package_worker = own->WorkerOf(task->action);
-    task->package = own;
-    if (!task->package_worker.empty() || own->Owns(task->action)) return;
-    task->package = nullptr;
-  }
-  const std::string_view action = task->action;
-  const PackageVersionPtr other = packages_.Active(task->ns, action.substr(0, action.find('.')));
-  if (!other || other->Bare(action).size() == action.size()) return;
-  task->package_worker = other->WorkerOf(action);
-  if (!task->package_worker.empty()) task->package = other;
+  task->package =
+      packages_.ServerOf(resident.version->Now().definition->package, task->ns, task->action);
+  if (task->package) task->package_worker = task->package->WorkerOf(task->action);
 }
 
 bool HandOuts::Fail(Resident& resident, uint64_t visit, const std::string& why) {

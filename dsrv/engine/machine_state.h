@@ -79,6 +79,8 @@ struct VersionState {
   uint64_t running = 0;
   uint64_t paused = 0;
   uint64_t stopped = 0;
+  rows::ResultCounts results = {};  // of these, if it is of a package
+  uint64_t dry_runs = 0;            // that have not stopped; the other counts leave them out
   // The later version that upgrades or aborts the instances that have not stopped; null: none does.
   VersionState* upgrades_to = nullptr;
   VersionState* aborted_by = nullptr;

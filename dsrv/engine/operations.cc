@@ -166,7 +166,8 @@ bool Operations::Kill(const std::string& ns, const std::string& instance) {
     row.order_time = turn_.now();
     row.signal_time = {};
     rows::PutLeftover(turn_.writer(), row);
-    desk_.Order({row.ns, row.session}, {.cancelled = {row.claim}, .killed = {row.claim}});
+    desk_.Order(SessionName{row.ns, row.agent, row.session},
+                {.cancelled = {row.claim}, .killed = {row.claim}});
   }
   return true;
 }

@@ -1,5 +1,7 @@
 #include "dsrv/engine/package_table.h"
 
+#include "storage/rows/trust.h"
+
 namespace dfsmr {
 
 PackageState::Known KnownOf(const rows::PackageVersionRow& row) {
@@ -16,7 +18,7 @@ PackageState::Known KnownOf(const rows::PackageVersionRow& row) {
   }
   version->nodes = row.nodes;
   IndexActions(version.get());
-  return {std::move(version), row.size, row.put_time, row.upload, row.removed};
+  return {std::move(version), row.size, row.put_time, row.upload, row.removed, {}, {}};
 }
 
 const PackageState* PackageTable::Find(std::string_view ns, std::string_view package) const {
@@ -38,6 +40,15 @@ PackageVersionPtr PackageTable::Active(std::string_view ns, std::string_view pac
                                                : nullptr;
 }
 
+PackageVersionPtr PackageTable::ServerOf(const PackageVersionPtr& own, std::string_view ns,
+                                         std::string_view action) const {
+  if (own && (own->Owns(action) || !own->WorkerOf(action).empty())) return own;
+  const PackageVersionPtr other = Active(ns, action.substr(0, action.find('.')));
+  const bool serves =
+      other && other->Bare(action).size() < action.size() && !other->WorkerOf(action).empty();
+  return serves ? other : nullptr;
+}
+
 PackageState& PackageTable::StateOf(const std::string& ns, const std::string& package) {
   return packages_[{ns, package}];
 }
@@ -49,6 +60,18 @@ void PackageTable::Forget(const std::string& ns) {
 Result<Ok> PackageTable::Recover(const rows::Reader& reader) {
   auto scanned = rows::ScanPackageVersions(reader, [this](const rows::PackageVersionRow& row) {
     StateOf(row.ns, row.package).versions[row.version] = KnownOf(row);
+  });
+  if (!scanned) return scanned;
+  scanned = rows::ScanSignatures(reader, [this](std::string_view ns, std::string_view package,
+                                                std::string_view version, std::string fingerprint) {
+    PackageState& state = StateOf(std::string(ns), std::string(package));
+    state.versions[std::string(version)].signers.push_back(std::move(fingerprint));
+  });
+  if (!scanned) return scanned;
+  scanned = rows::ScanDefined(reader, [this](std::string_view ns, std::string_view package,
+                                             std::string_view version, rows::DefinedAs defined) {
+    PackageState& state = StateOf(std::string(ns), std::string(package));
+    state.versions[std::string(version)].defined_as = std::move(defined);
   });
   if (!scanned) return scanned;
   return rows::ScanPackages(

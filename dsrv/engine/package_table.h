@@ -21,6 +21,8 @@ struct PackageState {
     Timestamp put_time;
     rows::UploadId upload;
     bool removed = false;
+    std::vector<std::string> signers = {};            // fingerprints, one for each signature
+    std::map<std::string, uint32_t> defined_as = {};  // its schedules, triggers and limits
   };
   std::map<std::string, Known, std::less<>> versions;  // by version as text; removed ones, too
   rows::PackageRow force;                              // which of them are in force
@@ -43,6 +45,11 @@ class PackageTable {
                             std::string_view version) const;
   // The version that is active. Null: none is.
   PackageVersionPtr Active(std::string_view ns, std::string_view package) const;
+  // The version whose task an action is, to an instance of `own` (null: of no package): for own
+  // actions that one, else the active version of the package that the action is named after, if it
+  // serves it. Null: it is no package's.
+  PackageVersionPtr ServerOf(const PackageVersionPtr& own, std::string_view ns,
+                             std::string_view action) const;
   PackageState& StateOf(const std::string& ns, const std::string& package);
   // Those of a namespace that goes.
   void Forget(const std::string& ns);

@@ -2,6 +2,7 @@
 #include "dsrv/engine/packages.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "fsm/base/names.h"
 #include "storage/rows/machine.h"
@@ -64,6 +65,7 @@ void Packages::Forget(const std::string& ns) {
   std::erase_if(uploads_, of_it);
   std::erase_if(left_, of_it);
   below_.table.Forget(ns);
+  below_.trust.Forget(ns);
 }
 
 // The registry ----------------------------------------------------------------------------------
@@ -104,6 +106,11 @@ Result<PackageState::Known> Packages::Find(const std::string& ns, const std::str
 PackageStanding Packages::StandingOf(const PackageVersion& version) const {
   PackageStanding standing;
   const PackageState* state = below_.table.Find(version.ns, version.package);
+  if (state && state->versions.contains(version.version)) {
+    const PackageState::Known& known = state->versions.at(version.version);
+    standing.trust = below_.trust.ViewOf(version.ns, known.signers);
+    standing.defined = known.defined_as;
+  }
   const std::string prefix = version.package + ".";
   const auto& machines = below_.catalog.machines();
   for (auto it = machines.lower_bound({version.ns, prefix});
@@ -114,12 +121,12 @@ PackageStanding Packages::StandingOf(const PackageVersion& version) const {
       if (one.definition->package.get() == &version) {
         standing.defined[std::string(KindName(one.definition->machine.defined_as)) + ":" +
                          it->first.second] = number;
+        for (size_t i = 0; i < one.results.size(); ++i) standing.results[i] += one.results[i];
       }
       // What is on its way to another version is that one's already: it needs its programs.
-      const VersionState* to = &one;
-      while (to->upgrades_to && !to->aborted_by) to = to->upgrades_to;
-      const bool pinned = to->Now().definition->package.get() == &version;
-      if (pinned && one.Alive() > 0) standing.live[it->first.second] += one.Alive();
+      if (PinnedBy(one) != &version) continue;
+      if (one.Alive() > 0) standing.live[it->first.second] += one.Alive();
+      if (one.dry_runs > 0) standing.dry_runs[it->first.second] += one.dry_runs;
     }
   }
   using State = PackageStanding::State;
@@ -129,7 +136,8 @@ PackageStanding Packages::StandingOf(const PackageVersion& version) const {
     standing.state = State::kCandidate;
     standing.share = state->force.share;
   } else {
-    standing.state = standing.live.empty() ? State::kIdle : State::kPinned;
+    const bool pinned = !standing.live.empty() || !standing.dry_runs.empty();
+    standing.state = pinned ? State::kPinned : State::kIdle;
   }
   return standing;
 }
@@ -180,17 +188,23 @@ Result<bool> Packages::IsThere(const rows::PackageVersionRow& row) const {
   return !known->second.removed;
 }
 
-Result<bool> Packages::Finish(rows::PackageVersionRow row) {
+Result<bool> Packages::Finish(rows::PackageVersionRow row,
+                              std::vector<rows::SignatureRow> signatures) {
   auto there = IsThere(row);
   if (!there || *there) {
     Abandon(row.ns, row.upload);
     if (!there) return there.error();
+    auto added = below_.trust.Sign(*KnownOf(row).version, std::move(signatures));
+    if (!added) return added.error();
     return false;
   }
   if (!uploads_.contains({row.ns, row.upload})) return Gone(row.ns);
-  if (auto may = MayPut(row.ns, row.size); !may) {
+  PackageState::Known fresh = KnownOf(row);
+  auto may = MayPut(row.ns, row.size);
+  auto kept = below_.trust.NewOf(*fresh.version, std::move(signatures));
+  if (!may || !kept) {
     Abandon(row.ns, row.upload);
-    return may.error();
+    return may ? kept.error() : may.error();
   }
   (void)below_.spaces.Use(row.ns);
   /*mutant package-bytes-uncounted*/ below_.spaces.AddPackageBytes(
@@ -200,9 +214,14 @@ Result<bool> Packages::Finish(rows::PackageVersionRow row) {
   rows::PutPackageVersion(below_.turn.writer(), row);
   PackageState& state = below_.table.StateOf(row.ns, row.package);
   auto& known = state.versions[row.version];
-  const PackageVersionPtr before = known.version;  // removed, but machines refer to it
-  known = KnownOf(row);
-  if (before) known.version = before;
+  // It was removed, but machines refer to it, and what had signed these bytes has signed them
+  // still.
+  fresh.put_time = row.put_time;
+  const PackageState::Known before = std::exchange(known, std::move(fresh));
+  if (before.version) known.version = before.version;
+  known.signers = before.signers;
+  known.defined_as = before.defined_as;
+  below_.trust.Keep(known, *std::move(kept));
   Tell(ChangeKind::kPackagePushed, *known.version, row.put_by, "");
   return true;
 }
@@ -225,9 +244,13 @@ std::string Packages::WhyInUse(const PackageState& state, const PackageVersion& 
   if (state.force.active == version.version) return "it is active";
   if (state.force.candidate == version.version) return "it is the candidate";
   std::string why;
-  for (const auto& [machine, count] : StandingOf(version).live) {
+  const PackageStanding standing = StandingOf(version);
+  for (const auto& [machine, count] : standing.live) {
     /*mutant removed-while-pinned*/ why +=
         (why.empty() ? "" : ", ") + std::to_string(count) + " of " + Quoted(machine); /*end*/
+  }
+  for (const auto& [machine, count] : standing.dry_runs) {
+    why += (why.empty() ? "" : ", ") + std::to_string(count) + " dry runs of " + Quoted(machine);
   }
   return why.empty() ? why : "instances that have not stopped are pinned to it: " + why;
 }

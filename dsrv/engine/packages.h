@@ -40,6 +40,7 @@
 #include "dsrv/engine/package_table.h"
 #include "dsrv/engine/statistics.h"
 #include "dsrv/engine/triggers.h"
+#include "dsrv/engine/trust.h"
 #include "dsrv/engine/upgrades.h"
 
 namespace dfsmr {
@@ -80,7 +81,10 @@ struct PackageStanding {
   State state = State::kIdle;
   uint32_t share = 0;                       // of a candidate
   std::map<std::string, uint64_t> live;     // instances that have not stopped, by machine
-  std::map<std::string, uint32_t> defined;  // by kind and id, "machine:P.NAME": the newest version
+  std::map<std::string, uint64_t> dry_runs;  // the same of dry runs, which nothing else counts
+  rows::ResultCounts results = {};           // of those that have stopped and are kept
+  std::map<std::string, uint32_t> defined;   // by kind and id, "machine:P.NAME": the newest version
+  TrustView trust;
   uint64_t Live() const;
 };
 
@@ -111,6 +115,7 @@ class Packages {
     Limits& limits;
     Triggers& triggers;
     Spaces& spaces;
+    Trust& trust;
     const EngineOptions& options;
   };
   explicit Packages(const Below& below) : below_(below) {}
@@ -133,6 +138,7 @@ class Packages {
   const PackageState::Known* WithDigest(const std::string& ns, const std::string& digest) const;
   PackageStanding StandingOf(const PackageVersion& version) const;
   const PackageTable& table() const { return below_.table; }
+  Trust& trust() { return below_.trust; }
 
   // Whether an archive of so many bytes may come: NO_SUCH_NAMESPACE, NAMESPACE_DELETING,
   // QUOTA_EXCEEDED.
@@ -146,9 +152,9 @@ class Packages {
   void Abandon(const std::string& ns, rows::UploadId upload);
   // Whether the version may be put: VERSION_EXISTS. True: it is there already.
   Result<bool> IsThere(const rows::PackageVersionRow& row) const;
-  // True: it is new. False: it was there already, and the upload is dropped. An error: as of MayPut
-  // and IsThere.
-  Result<bool> Finish(rows::PackageVersionRow row);
+  // True: it is new. False: it was there already, and the upload is dropped. Its signatures are
+  // kept in both cases. An error: as of MayPut, IsThere and Trust::Sign.
+  Result<bool> Finish(rows::PackageVersionRow row, std::vector<rows::SignatureRow> signatures);
 
   // What an activation is to be compiled from; or what has become of it, when there was nothing to
   // compile.

@@ -11,7 +11,7 @@
 namespace dfsmr {
 namespace {
 
-constexpr size_t kNamesTold = 10;
+constexpr uint64_t kActivationsKept = 1'000;  // of a package
 
 std::optional<DocumentKind> DocumentKindNamed(std::string_view kind) {
   for (DocumentKind one : kDocumentKinds) {
@@ -24,15 +24,28 @@ Error BadRequest(std::string text) {
   return {Code::kInvalidArgument, Reason::kBadRequest, std::move(text)};
 }
 
-std::string Listed(const std::vector<std::string>& names) {
-  std::string text;
-  for (size_t i = 0; i < std::min(names.size(), kNamesTold); ++i) {
-    text += (i == 0 ? "" : ", ") + names[i];
+// As what its schedules, triggers and limits are defined.
+void KeepDefined(const rows::Writer& writer, const std::vector<DocumentChange>& changes,
+                 PackageState::Known& known) {
+  rows::DefinedAs defined;
+  for (const DocumentChange& one : changes) {
+    if (DocumentKindNamed(one.kind)) defined[one.kind + ":" + one.id] = one.version;
   }
-  if (names.size() > kNamesTold) {
-    text += " and " + std::to_string(names.size() - kNamesTold) + " more";
-  }
-  return text;
+  if (defined == known.defined_as) return;
+  const PackageVersion& version = *known.version;
+  rows::PutDefined(writer, version.ns, version.package, version.version, defined);
+  known.defined_as = std::move(defined);
+}
+
+// A document that is the same in the next version costs little more than its text: what it was
+// compiled to is that of the version before.
+void ShareEqual(const MachineVersion& latest, Machine* machine) {
+  const bool equal = latest.package && latest.machine.fingerprint == machine->fingerprint &&
+                     latest.core == CoreOf(*machine);
+  if (!equal) return;
+  std::string source = std::move(machine->source);
+  *machine = latest.machine;
+  machine->source = std::move(source);
 }
 
 }  // namespace
@@ -94,6 +107,11 @@ std::optional<Result<Activated>> Packages::WithoutCompiling(const ActivateArgs& 
       {}};
   const bool ends_candidate = args.rollback && !state.force.candidate.empty();
   if (!ends_candidate && target.version->version == active) return Result<Activated>(done);
+  if (!ends_candidate) {
+    if (auto may = below_.trust.MayUse(*target.version); !may) {
+      return Result<Activated>(may.error());
+    }
+  }
   if (args.share > 0 && active.empty()) {
     return Result<Activated>(
         BadRequest("a candidate stands beside an active version, and of package " +
@@ -347,6 +365,10 @@ void Packages::Apply(const ActivateArgs& args, const PackageVersionPtr& version,
   } /*end*/
   size_t at = 0;
   for (size_t i = 0; i < sources->machines.size(); ++i, ++at) {
+    if (const VersionState* latest =
+            below_.catalog.VersionOf(args.ns, sources->machines[i].id, 0)) {
+      ShareEqual(*latest->definition, &sources->machines[i]);
+    }
     MachineVersion added{.ns = args.ns,
                          .version = plan.changes[at].version,
                          .machine = std::move(sources->machines[i]),
@@ -367,11 +389,17 @@ void Packages::Apply(const ActivateArgs& args, const PackageVersionPtr& version,
     force.candidate = version->version;
     force.share = args.share;
   } else {
+    // After a deactivation what was active before it is the one that this goes on from, or is.
+    const bool back = force.active.empty() && force.previous == version->version;
+    if (back) force.previous = force.before;
     if (!force.active.empty()) force.previous = force.active;
-    if (force.previous == version->version) force.previous.clear();
+    force.before.clear();
     force.active = version->version;
     force.candidate.clear();
     force.share = 0;
+  }
+  if (args.share == 0) {
+    KeepDefined(below_.turn.writer(), plan.changes, state.versions.at(version->version));
   }
   PutForce(args, state, version, force);
   SetCandidate(args.ns, args.package, state);
@@ -442,9 +470,14 @@ void Packages::PutForce(const ActivateArgs& args, PackageState& state,
                           args.by,
                           args.note};
   rows::PutActivation(below_.turn.writer(), args.ns, version->package, ++force.activations, row);
+  if (force.activations > kActivationsKept) {
+    rows::DropActivation(below_.turn.writer(), args.ns, version->package,
+                         force.activations - kActivationsKept);
+  }
   /*mutant activation-not-durable*/ rows::PutPackage(below_.turn.writer(), args.ns,
                                                      version->package, force); /*end*/
   state.force = std::move(force);
+  below_.trust.ActiveChanged(args.ns);
   Tell(any ? ChangeKind::kPackageActivated : ChangeKind::kPackageDeactivated, *version, args.by,
        args.note);
 }
@@ -488,6 +521,7 @@ Result<Activated> Packages::Deactivate(const ActivateArgs& args) {
   rows::PackageRow force = state.force;
   EndCandidate(args.ns, args.package);
   ApplyRetired(args.ns, *active, done.documents);
+  force.before = force.previous;
   force.previous = force.active;
   force.active.clear();
   force.candidate.clear();

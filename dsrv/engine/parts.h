@@ -38,6 +38,7 @@
 #include "dsrv/engine/timers.h"
 #include "dsrv/engine/traces.h"
 #include "dsrv/engine/triggers.h"
+#include "dsrv/engine/trust.h"
 #include "dsrv/engine/turn.h"
 #include "dsrv/engine/unclaimed.h"
 #include "dsrv/engine/upgrades.h"
@@ -62,6 +63,7 @@ struct Engine::Parts {
   Traces traces;
   Changer changer;
   Agenda agenda;
+  Trust trust;
   Timers timers;
   Throttle throttle;
   Claims claims;

@@ -15,6 +15,18 @@ std::string SharedName(const Instance& instance, const DefinitionSet& definition
          /*mutant graph-of-old-definitions*/ std::to_string(definitions.generation) /*end*/;
 }
 
+// The package version whose documents an instance sees: its own, or, of a flow that a worker has
+// asked for as a child, that of its parent.
+PackageVersionPtr PackageOf(Residents& residents, const Resident& resident) {
+  const Resident* at = &resident;
+  while (at->instance.version == 0 && !at->instance.parent.empty()) {
+    auto parent = residents.Load(at->instance.ns, at->instance.parent);
+    if (!parent) return nullptr;
+    at = *parent;
+  }
+  return at->version->Now().definition->package;
+}
+
 }  // namespace
 
 void Planner::Enlist(const Instance& instance) {
@@ -57,6 +69,12 @@ void Planner::PlanAs(Resident& resident, Size size) {
   if (beside_ && beside_->wanted && beside_->key == key) return;
   auto source = values_.SourceOf(resident);
   if (!source) return Fail(resident, source.error().message);
+  const PackageVersionPtr package = PackageOf(residents_, resident);
+  if (instance.version == 0 && package && options_.own_flow) {
+    PlanSource seen = **source;
+    options_.own_flow(*package, &seen);
+    source = std::make_shared<const PlanSource>(std::move(seen));
+  }
   if (!residents_.SpecOf(resident)) return;
   if (!limits_.MayPlan(resident)) return;
   auto read = PlanningOf(resident, *source);
@@ -137,7 +155,7 @@ Planner::ParseAs(const PackageVersionPtr& package) const {
 
 Result<Planning> Planner::PlanningOf(Resident& resident, std::shared_ptr<const PlanSource> source) {
   const Instance& instance = resident.instance;
-  const PackageVersionPtr& package = resident.version->Now().definition->package;
+  const PackageVersionPtr package = PackageOf(residents_, resident);
   auto flows = rows::GetPlanned(turn_.reader(), {instance.ns, instance.id});
   if (!turn_.Trust(flows)) return flows.error();
   return Planning{.instance = instance.id,

@@ -70,6 +70,10 @@ std::optional<Error> Planner::RefusedAnswer(const StartArgs& args,
     const NodeIndex at = machine->Find(name);
     const bool found = at != kNoNode && (!source || TakesAnswers(machine->nodes[at]));
     if (!found && !open) return NoSuch(*machine, name);
+    if (found && machine->nodes[at].role == Role::kSpawn) {
+      return Bad("step " + Quoted(name) + " only starts instances, and waits for them: no report " +
+                 "is due there");
+    }
     if (source) continue;
     if (auto refusal = RefusedAt(machine->nodes[at], text)) return refusal;
   }

@@ -63,6 +63,7 @@ Result<Ok> Engine::Recover(uint64_t epoch, Timestamp now) {
   if (done) done = parts_->backfills.Recover();
   if (done) done = parts_->triggers.Recover();
   if (done) done = parts_->packages.Recover();
+  if (done) done = parts_->trust.Recover();
   if (!done) return done;
   parts_->spaces.Loaded();
   for (const std::string& ns : parts_->spaces.Frozen()) parts_->agenda.SetFrozen(ns, true);
@@ -105,8 +106,9 @@ Result<Ok> Engine::LoadOne(Instance instance) {
   Resident passing;
   Resident* resident = &passing;
   if (instance.HasLiveClaim()) {
-    parts_->sessions.Renew(&instance);
+    const bool renewed = parts_->sessions.Renew(&instance);
     resident = parts_->residents.Insert(std::move(instance), version, *std::move(graph));
+    if (renewed) parts_->residents.MarkLazy(*resident);
   } else {
     passing.instance = std::move(instance);
     passing.version = version;
@@ -114,6 +116,7 @@ Result<Ok> Engine::LoadOne(Instance instance) {
   }
   const bool counts = !resident->instance.dry_run;
   if (counts) Statistics::CountState(*version, resident->instance.state, +1);
+  if (!counts) Statistics::CountDryRun(*version, resident->instance.state, +1);
   for (const Token& token : std::as_const(resident->instance.tokens)) {
     if (counts) Statistics::CountToken(*resident->graph, token, +1);
   }

@@ -1,5 +1,7 @@
 #include "dsrv/engine/references.h"
 
+#include <algorithm>
+
 #include "fsm/plan/source.h"
 #include "fsm/when/schedule.h"
 #include "fsm/when/trigger.h"
@@ -76,6 +78,16 @@ std::set<std::string> NamesIn(const Document& document) {
     for (const ItemSource& source : trigger.on) names.Add(source);
   }
   return std::move(names).Take();
+}
+
+std::string Listed(const std::vector<std::string>& names) {
+  constexpr size_t kTold = 10;
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), kTold); ++i) {
+    text += (i == 0 ? "" : ", ") + names[i];
+  }
+  if (names.size() > kTold) text += " and " + std::to_string(names.size() - kTold) + " more";
+  return text;
 }
 
 }  // namespace dfsmr

@@ -3,6 +3,7 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
 #include "fsm/machine/machine.h"
 #include "fsm/when/document.h"
@@ -13,5 +14,8 @@ namespace dfsmr {
 // "limit:KEY", without what stands behind the key's first slash.
 std::set<std::string> NamesIn(const Machine& machine);
 std::set<std::string> NamesIn(const Document& document);
+
+// Some of them, for a message: "a, b and 3 more".
+std::string Listed(const std::vector<std::string>& names);
 
 }  // namespace dfsmr

@@ -16,10 +16,12 @@ namespace dfsmr {
 class WorkRefusals {
  public:
   static constexpr Duration kFor = std::chrono::seconds(60);
-  // A worker's process: its namespace and session, or the number of a stream that has none.
-  using Who = std::pair<std::string, std::string>;
+  // A worker's process: its session, or the number of a stream that has none.
+  using Who = SessionName;
   static Who Of(const std::string& ns, const WorkerTerms& terms, SessionId stream) {
-    return {ns, terms.session.empty() ? "#" + std::to_string(stream) : terms.session};
+    Who who = terms.NameIn(ns);
+    if (who.session.empty()) who.session = "#" + std::to_string(stream);
+    return who;
   }
 
   bool empty() const { return by_worker_.empty(); }

@@ -52,6 +52,17 @@ MachineVersionPtr Registry::Find(std::string_view ns, std::string_view id, uint3
   return versions->all[version - 1];
 }
 
+bool Registry::LeftBehind(std::string_view ns, std::string_view id, uint32_t version) const {
+  const ReadLock lock(mutex_);
+  const Versions* versions = VersionsOf(ns, id);
+  return versions && versions->left.contains(version);
+}
+
+void Registry::LeaveBehind(const MachineVersion& version) {
+  const WriteLock lock(mutex_);
+  machines_[{version.ns, version.machine.id}].left.insert(version.version);
+}
+
 const Machine* Registry::Resolve(std::string_view ns, std::string_view id, uint32_t version) const {
   const ReadLock lock(mutex_);
   const Versions* versions = VersionsOf(ns, id);

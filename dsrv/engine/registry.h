@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -41,7 +42,10 @@ class Registry {
   // The records of the feed up to it are not of the namespace that has this name now; 0: all are.
   uint64_t FeedFloor(std::string_view ns) const;
   void SetFeedFloor(const std::string& ns, uint64_t seq);
-  // The same. Valid as long as the registry: what was removed is kept.
+  // From now on a later version upgrades or aborts what runs on this one.
+  void LeaveBehind(const MachineVersion& version);
+  bool LeftBehind(std::string_view ns, std::string_view id, uint32_t version) const;
+  // As Find. Valid as long as the registry: what was removed is kept.
   const Machine* Resolve(std::string_view ns, std::string_view id, uint32_t version) const;
   rows::Resolve resolve() const;  // calls Resolve
   // From now on live instances of `version` count as those of the later version `as`, which is the
@@ -55,6 +59,7 @@ class Registry {
     std::vector<MachineVersionPtr> all;  // version n at n - 1
     uint32_t current = 0;                // that the name means; 0: there are candidates only
     std::map<uint32_t, MachineVersionPtr> as;
+    std::set<uint32_t> left;  // behind
   };
   const Versions* VersionsOf(std::string_view ns, std::string_view id) const
       REQUIRES_SHARED(mutex_);

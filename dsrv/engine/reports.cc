@@ -37,7 +37,10 @@ Result<Answer> Reports::Report(const std::string& ns, const std::string& id, Rep
   Breaker& breaker = resident.version->machine->breaker;
   std::vector<Starter::Prepared> prepared;
   const bool starts_some = !starts.empty();
-  for (StartArgs& start : starts) Deepen(resident.instance, &start);
+  for (StartArgs& start : starts) {
+    Deepen(resident.instance, &start);
+    if (args.claim.given()) Own(resident, &start);
+  }
   if (!starts.empty()) {
     const bool worker = args.client.empty() && claim;
     prepared = Prepare(std::move(starts), worker ? claim->worker : args.client, &args);
@@ -100,6 +103,14 @@ void Reports::ReportLate(Resident& resident, const ReportArgs& args) {
   if (/*mutant late-report-lost*/ Report(ns, id, args, children, {}).has_value() /*end*/) return;
   // It is not possible any more: others do the work again.
   (void)claims_.Relinquish(ns, id, args.claim, {});
+}
+
+// What a worker names is its package's own, if that has it, and of the same version of it.
+void Reports::Own(const Resident& resident, StartArgs* start) const {
+  if (start->flow || start->version != 0 || !start->package_version.empty()) return;
+  start->machine = catalog_.NameMeantBy(*resident.version, start->machine);
+  start->version = catalog_.VersionMeantBy(*resident.version, start->machine);
+  start->inside = start->version > 0;
 }
 
 std::vector<Starter::Prepared> Reports::Prepare(std::vector<StartArgs> starts,

@@ -35,6 +35,7 @@ class Reports {
   void ReportLate(Resident& resident, const ReportArgs& args);
 
  private:
+  void Own(const Resident& resident, StartArgs* start) const;
   // Finds out whether all of `starts` can be started. What is wrong with them becomes the report's
   // fault.
   std::vector<Starter::Prepared> Prepare(std::vector<StartArgs> starts, const std::string& client,

@@ -154,6 +154,7 @@ InstanceView Residents::ViewOf(Resident& resident) {
   auto spec = SpecOf(resident);
   InstanceView view;
   view.waits_for_group = resident.instance.waits.Has(Wait::kGroup);
+  view.left_behind = resident.version->LeftBehind();
   view.spec = spec ? *spec : std::make_shared<const Spec>();
   Tokens& tokens = resident.instance.tokens;
   if (tokens.size() <= limits::kTokensShown) {

@@ -137,7 +137,9 @@ class Residents {
   // The residents that this turn has changed. Their rows are put when the turn ends, so scans do
   // not see the changes before.
   const std::vector<Resident*>& dirty() const { return dirty_; }
-  bool Dirty(const Resident& resident) const { return resident.dirty_turn == turn_.number(); }
+  bool Dirty(const Resident& resident) const {
+    return resident.dirty_turn == turn_.number() && turn_.number() != 0;  // 0: at the start
+  }
   // When a stopped instance may be removed: at the same time, whenever it is asked.
   Timestamp ExpiryOf(const Resident& resident) const;
 

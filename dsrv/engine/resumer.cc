@@ -57,7 +57,7 @@ Result<Ok> Resumer::Continue(Resident& resident, const std::string& node, bool f
                                             residents_.ExpiryOf(resident)); /*end*/
   }
   // Among those that have stopped it does not count.
-  if (!instance.dry_run) statistics_.NoteDropped(*resident.version);
+  if (!instance.dry_run) statistics_.NoteDropped(*resident.version, instance.result);
   changer_.Apply(resident, [&](Scene& scene) {
     limits_.Advise(resident, &scene);
     rules::Continue(scene, node, force);

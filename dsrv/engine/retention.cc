@@ -72,7 +72,8 @@ bool Retention::Drop(const rows::Expired& one) {
   Resident* resident = residents_.InMemory({one.ns, one.id});
   VersionState* version =
       bare && !resident ? catalog_.VersionOf(one.ns, one.machine, one.version) : nullptr;
-  if (!version) {
+  const bool by_result = version && version->definition->package;
+  if (!version || by_result) {
     auto loaded = residents_.Load(one.ns, one.id);
     if (!loaded) return true;
     resident = *loaded;
@@ -89,7 +90,8 @@ bool Retention::Drop(const rows::Expired& one) {
     groups_.NoteDropped(resident->instance);
   }
   const bool counted = !resident || !resident->instance.dry_run;
-  if (counted) statistics_.NoteDropped(*version);
+  const auto result = resident ? resident->instance.result : InstanceResult::kNone;
+  if (counted) statistics_.NoteDropped(*version, result);
   if (options_.removed) options_.removed(one.ns, one.id);
   if (resident) residents_.Erase(*resident);
   return true;

@@ -12,6 +12,11 @@ bool Kept(const Claim& claim) {
   return claim.operation && claim.operation->keep_for > Duration() && claim.Live();
 }
 
+// Of the session that keeps the claim.
+SessionName NameOf(const std::string& ns, const Claim& claim) {
+  return {ns, claim.operation->agent, claim.operation->session};
+}
+
 }  // namespace
 
 Boxed<Operation> WorkerTerms::NewOperation(Timestamp now) const {
@@ -24,11 +29,11 @@ Boxed<Operation> WorkerTerms::NewOperation(Timestamp now) const {
 }
 
 SessionId Sessions::Open(const std::string& ns, const WorkerTerms& terms, SessionId stream) {
-  const Key key{ns, terms.session};
-  Session& session = sessions_[key];
+  const SessionName name = terms.NameIn(ns);
+  Session& session = sessions_[name];
   const SessionId former = std::exchange(session.stream, stream);
   streams_.erase(former);
-  streams_[stream] = key;
+  streams_[stream] = name;
   session.terms = terms;
   return former;
 }
@@ -36,42 +41,40 @@ SessionId Sessions::Open(const std::string& ns, const WorkerTerms& terms, Sessio
 void Sessions::Close(SessionId stream) {
   auto at = streams_.find(stream);
   if (at == streams_.end()) return;
-  const Key key = at->second;
+  const SessionName name = at->second;
   streams_.erase(at);
-  Session& session = sessions_.at(key);
+  Session& session = sessions_.at(name);
   session.stream = 0;
-  /*mutant session-never-ends*/ WaitUntil(key, session,
+  /*mutant session-never-ends*/ WaitUntil(name, session,
                                           After(turn_.real(), session.terms.keep_for)); /*end*/
 }
 
-void Sessions::End(const std::string& ns, const std::string& name) {
-  const Key key{ns, name};
-  auto at = sessions_.find(key);
+void Sessions::End(const SessionName& name) {
+  auto at = sessions_.find(name);
   if (at == sessions_.end()) return;
   streams_.erase(std::exchange(at->second.stream, 0));
-  WaitUntil(key, at->second, turn_.real());
+  WaitUntil(name, at->second, turn_.real());
 }
 
-SessionId Sessions::StreamOf(const std::string& ns, const std::string& session) const {
-  auto at = sessions_.find({ns, session});
+SessionId Sessions::StreamOf(const SessionName& name) const {
+  auto at = sessions_.find(name);
   return at == sessions_.end() ? 0 : at->second.stream;
 }
 
-void Sessions::WaitUntil(const Key& key, Session& session, Timestamp until) {
-  if (session.until != kNever) ends_.erase({session.until, key});
+void Sessions::WaitUntil(const SessionName& name, Session& session, Timestamp until) {
+  if (session.until != kNever) ends_.erase({session.until, name});
   session.until = until;
-  if (until != kNever) ends_.emplace(until, key);
+  if (until != kNever) ends_.emplace(until, name);
 }
 
 void Sessions::Complete(const std::string& ns, ExtendArgs* args) const {
   auto at = streams_.find(args->session);
-  if (at == streams_.end() || at->second.first != ns) return;
+  if (at == streams_.end() || at->second.ns != ns) return;
   args->operation = sessions_.at(at->second).terms.NewOperation(turn_.now());
 }
 
 void Sessions::Note(const Instance& instance, uint64_t visit, const Claim& claim) {
-  const Key key{instance.ns, claim.operation->session};
-  Session& session = sessions_[key];
+  Session& session = sessions_[NameOf(instance.ns, claim)];
   session.held[claim.id] = {instance.id, visit, claim.session};
   // It may have been away when its instance was resumed.
   if (session.stream == 0 && session.until == kNever) waits_ = true;
@@ -82,21 +85,22 @@ void Sessions::Note(const Instance& instance, uint64_t visit, const Claim& claim
 }
 
 void Sessions::Forget(const std::string& ns, const Claim& claim) {
-  const Key key{ns, claim.operation->session};
-  auto at = sessions_.find(key);
+  const SessionName name = NameOf(ns, claim);
+  auto at = sessions_.find(name);
   if (at == sessions_.end()) return;
   at->second.held.erase(claim.id);
-  DropIfIdle(key);
+  DropIfIdle(name);
 }
 
-void Sessions::DropIfIdle(const Key& key) {
-  auto at = sessions_.find(key);
+void Sessions::DropIfIdle(const SessionName& name) {
+  auto at = sessions_.find(name);
   if (at == sessions_.end() || at->second.stream != 0 || !at->second.held.empty()) return;
-  WaitUntil(key, at->second, kNever);
+  WaitUntil(name, at->second, kNever);
   sessions_.erase(at);
 }
 
-void Sessions::Renew(Instance* instance) const {
+bool Sessions::Renew(Instance* instance) const {
+  bool renewed = false;
   for (size_t slot = 0; slot < instance->tokens.size(); ++slot) {
     const Token& token = std::as_const(instance->tokens)[slot];
     const auto unbegun = [](const Claim& claim) { return claim.Live() && !claim.Begun(); };
@@ -104,9 +108,10 @@ void Sessions::Renew(Instance* instance) const {
     for (Claim& claim : instance->tokens.Mutable(slot).claims) {
       if (unbegun(claim)) claim.deadline = After(turn_.clock(), claim.operation->begin_within);
     }
+    renewed = true;
   }
   instance->tokens.Forget();
-  instance->tokens.ForgetRows();
+  return renewed;
 }
 
 void Sessions::Load(Resident& resident) {
@@ -129,9 +134,9 @@ void Sessions::Absorb(const Change& change) {
 
 void Sessions::BeginPass() {
   if (!std::exchange(waits_, false)) return;
-  for (auto& [key, session] : sessions_) {
+  for (auto& [name, session] : sessions_) {
     if (session.stream != 0 || session.until != kNever) continue;
-    WaitUntil(key, session,
+    WaitUntil(name, session,
               After(turn_.real(), /*mutant restart-loses-sessions*/ std::max(
                         session.terms.keep_for, kAfterRestart) /*end*/));
   }
@@ -139,8 +144,8 @@ void Sessions::BeginPass() {
 
 bool Sessions::Work() {
   if (Due() > turn_.real()) return false;
-  const Key key = ends_.begin()->second;
-  Session& session = sessions_.at(key);
+  const SessionName name = ends_.begin()->second;
+  Session& session = sessions_.at(name);
   std::vector<std::pair<ClaimId, Held>> lost;
   for (const auto& [claim, held] : session.held) {
     /*mutant taken-up-is-lost*/ if (session.stream != 0 && held.stream == session.stream)
@@ -150,13 +155,13 @@ bool Sessions::Work() {
   }
   for (const auto& [claim, held] : lost) {
     session.held.erase(claim);  // what runs at most once stays with a worker who is not waited for
-    claims_.LoseForGood(key.first, held.instance, held.visit, claim);
+    claims_.LoseForGood(name.ns, held.instance, held.visit, claim);
   }
   if (lost.size() == kLostPerTurn) return true;
-  auto at = sessions_.find(key);
+  auto at = sessions_.find(name);
   if (at == sessions_.end()) return true;
-  WaitUntil(key, at->second, kNever);
-  DropIfIdle(key);
+  WaitUntil(name, at->second, kNever);
+  DropIfIdle(name);
   return true;
 }
 

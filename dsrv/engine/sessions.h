@@ -26,14 +26,15 @@ class Sessions : public Part {
   void Close(SessionId stream);
   // The session does not come back: what it has is lost. What has begun and runs at most once stays
   // claimed.
-  void End(const std::string& ns, const std::string& session);
+  void End(const SessionName& name);
   // The session's stream; 0: it has none.
-  SessionId StreamOf(const std::string& ns, const std::string& session) const;
+  SessionId StreamOf(const SessionName& name) const;
   // Fills in what a claim that a crash has lost is to say of the session, by the stream of the
   // call.
   void Complete(const std::string& ns, ExtendArgs* args) const;
   // At start, before the instance is loaded: workers have as long again to begin what they have.
-  void Renew(Instance* instance) const;
+  // False: nothing has changed.
+  bool Renew(Instance* instance) const;
   // In real time; kNever: no session is waited for.
   Timestamp Due() const { return ends_.empty() ? kNever : ends_.begin()->first; }
 
@@ -43,7 +44,6 @@ class Sessions : public Part {
   bool Work() override;
 
  private:
-  using Key = std::pair<std::string, std::string>;  // ns, session
   struct Held {
     std::string instance;
     uint64_t visit;
@@ -58,14 +58,14 @@ class Sessions : public Part {
 
   void Note(const Instance& instance, uint64_t visit, const Claim& claim);
   void Forget(const std::string& ns, const Claim& claim);
-  void WaitUntil(const Key& key, Session& session, Timestamp until);
-  void DropIfIdle(const Key& key);
+  void WaitUntil(const SessionName& name, Session& session, Timestamp until);
+  void DropIfIdle(const SessionName& name);
 
   OpenTurn& turn_;
   Claims& claims_;
-  std::map<Key, Session> sessions_;
-  std::map<SessionId, Key> streams_;
-  std::set<std::pair<Timestamp, Key>> ends_;
+  std::map<SessionName, Session> sessions_;
+  std::map<SessionId, SessionName> streams_;
+  std::set<std::pair<Timestamp, SessionName>> ends_;
   bool waits_ = false;  // a session without a stream is to be waited for from the next pass on
 };
 

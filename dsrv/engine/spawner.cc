@@ -174,7 +174,8 @@ void Spawner::Revive(Resident& resident) {
     rows::Revive(turn_.writer(), instance, residents_.ExpiryOf(resident));
     resident.stopped_on_disk = false;
   }
-  if (!instance.dry_run) statistics_.NoteDropped(*resident.version);  // as if it were
+  if (!instance.dry_run)
+    statistics_.NoteDropped(*resident.version, instance.result);  // as if it were
   rows::DropPlan(turn_.writer(), instance);
   // As if it were started now: what kept it from being planned may have been mended since.
   const uint32_t own = catalog_.VersionMeantBy(*resident.version, instance.machine);

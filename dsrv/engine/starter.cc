@@ -241,6 +241,11 @@ Result<Starter::Prepared> Starter::Examine(StartArgs args, const Earlier& earlie
   const Machine& machine = (*version)->definition->machine;
   const ParamsCheck* check = args.flow ? args.flow->params.check.get() : machine.params.get();
   if (auto refusal = RefusalOf(args, check, turn_.now())) return *std::move(refusal);
+  if (args.wait_after_fail && !args.flow && !(*version)->plan) {
+    return Error{Code::kInvalidArgument, Reason::kBadRequest,
+                 "wait_after_fail is about the steps of plans, and " + Quoted(args.machine) +
+                     " is a machine; leave it out"};
+  }
   if (!args.spec.dry_answers.empty()) {
     if (auto refusal = planner_.RefusedAnswer(args, **version)) return *std::move(refusal);
   }
@@ -267,8 +272,8 @@ Result<Started> Starter::Start(StartArgs args) {
     Resident& resident = *Begin(*std::move(prepared));
     Started started{residents_.ViewOf(resident), created};
     if (started.WaitsForLimits()) {
-      started.view.waits =
-          std::make_shared<const InstanceWaits>(limits_.WaitsOf(resident, kAheadToldAtStart));
+      started.view.waits = std::make_shared<const InstanceWaits>(
+          limits_.WaitsOf(resident.instance, kAheadToldAtStart));
     }
     return started;
   }

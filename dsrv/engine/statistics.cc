@@ -7,6 +7,29 @@
 
 namespace dfsmr {
 
+namespace {
+
+void TakeAway(const rows::StoppedCounts& dropped, VersionState* version) {
+  version->stopped -= std::min(version->stopped, dropped.all);
+  for (size_t i = 0; i < dropped.results.size(); ++i) {
+    version->results[i] -= std::min(version->results[i], dropped.results[i]);
+  }
+}
+
+// What FINISHED says: "ERROR", or "ERROR: it broke".
+InstanceResult ResultOf(const Event& finished) {
+  const std::string_view name = std::string_view(finished.note).substr(0, finished.note.find(':'));
+  for (InstanceResult one : {InstanceResult::kSuccess, InstanceResult::kWarning,
+                             InstanceResult::kError, InstanceResult::kCancelled}) {
+    if (Name(one) == name) return one;
+  }
+  return InstanceResult::kAborted;
+}
+
+static_assert(static_cast<size_t>(InstanceResult::kAborted) < rows::ResultCounts().size());
+
+}  // namespace
+
 Result<Ok> Statistics::Recover() {
   auto seq = rows::GetStatsSeq(turn_.reader());
   if (!seq) return seq.error();
@@ -17,7 +40,8 @@ Result<Ok> Statistics::Recover() {
       VersionState* version = implicit ? &catalog_.ImplicitVersion(row.ns, row.machine)
                                        : catalog_.VersionOf(row.ns, row.machine, number);
       if (!version) continue;
-      version->stopped = counts.stopped;
+      version->stopped = counts.stopped.all;
+      version->results = counts.stopped.results;
       for (const auto& [name, count] : counts.nodes) {
         NodeState& node = version->nodes[name];
         node.completed = count.completed;
@@ -46,7 +70,7 @@ Result<Ok> Statistics::Recover() {
     for (auto& [number, version] : machine.versions) {
       const auto it = dropped.find(number);
       if (/*mutant recover-counts-dropped*/ it != dropped.end() /*end*/)
-        version.stopped -= std::min(version.stopped, it->second);
+        TakeAway(it->second, &version);
     }
   });
 }
@@ -77,6 +101,9 @@ void Statistics::Learn(const Event& event, VersionState* version) {
     return found == version->nodes.end() ? nullptr : &found->second;
   };
   if (ended) ++version->stopped;
+  if (ended && version->definition->package) {
+    /*mutant results-uncounted*/ ++version->results[static_cast<size_t>(ResultOf(event))]; /*end*/
+  }
   NodeState* node = left || timed_out ? node_of(event.prev_node) : nullptr;
   if (node) ++(left ? node->completed : node->timed_out);
   for (const Event::Sample& sample : event.samples) {
@@ -145,9 +172,20 @@ void Statistics::CountTokens(const Instance& instance, const Graph& before, cons
   }
 }
 
-void Statistics::NoteDropped(VersionState& version) {
+void Statistics::CountDryRun(VersionState& version, InstanceState state, int64_t by) {
+  const bool alive = state != InstanceState::kNone && state != InstanceState::kStopped;
+  if (alive) version.dry_runs += static_cast<uint64_t>(by);
+}
+
+void Statistics::NoteDropped(VersionState& version, InstanceResult result) {
   /*mutant dropped-still-counted*/ --version.stopped; /*end*/
-  ++version.machine->dropped[version.definition->version];
+  rows::StoppedCounts& dropped = version.machine->dropped[version.definition->version];
+  ++dropped.all;
+  if (version.definition->package) {
+    const auto at = static_cast<size_t>(result);
+    --version.results[at];
+    ++dropped.results[at];
+  }
   unsaved_.insert(version.machine);
   dropped_from_.insert(version.machine);
 }
@@ -159,7 +197,7 @@ void Statistics::Save() {
     row.machine = machine->id;
     for (const auto& [number, version] : machine->versions) {
       rows::VersionCounts& counts = row.versions[number];
-      counts.stopped = version.stopped;
+      counts.stopped = {version.stopped, version.results};
       for (const auto& [name, node] : version.nodes) {
         if (/*mutant saved-timeouts-skipped*/ node.completed == 0 && node.timed_out == 0 /*end*/)
           continue;

@@ -21,6 +21,8 @@ class Statistics {
 
   // Adds (`by` 1) or takes away (-1) what an instance as a whole, or one token, counts for.
   static void CountState(VersionState& version, InstanceState state, int64_t by);
+  // The same of a dry run, which nothing else counts.
+  static void CountDryRun(VersionState& version, InstanceState state, int64_t by);
   static void CountToken(const Graph& graph, const Token& token, int64_t by);
   // Takes away what the touched tokens of an instance counted for, and adds what they count for
   // now.
@@ -29,8 +31,8 @@ class Statistics {
   // The latency of one of the machine's nodes has changed.
   void Changed(MachineState& machine) { unsaved_.insert(&machine); }
   // Retention has dropped a stopped instance of the version. The feed has no record of that, so a
-  // row of this turn says it.
-  void NoteDropped(VersionState& version);
+  // row of this turn says it. `result`: how it ended, which counts if the version is a package's.
+  void NoteDropped(VersionState& version, InstanceResult result);
 
   // The machine is none any more.
   void Forget(MachineState& machine) {

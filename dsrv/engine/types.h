@@ -49,6 +49,8 @@ struct InstanceView {
   std::vector<uint32_t> tries_limits = {};  // of the tokens' work; 0: they have none
   std::map<std::string, std::string> outputs;
   bool waits_for_group = false;  // its group lets no member begin
+  bool left_behind = false;      // an upgrade or an abort has moved on from its version
+  size_t leftovers = 0;          // as InstanceWaits has it; of no account with `waits`
   PackageVersionPtr package = nullptr;         // that it is pinned to
   std::shared_ptr<const InstanceWaits> waits;  // null: only what `instance` says of them is known
 };
@@ -170,6 +172,14 @@ struct MachineView {
   bool retired = false;          // its package no longer has it
 };
 
+// The process of a worker. Agents may choose the same word.
+struct SessionName {
+  std::string ns;
+  std::string agent;    // empty: of a worker that is none
+  std::string session;  // not empty
+  friend auto operator<=>(const SessionName&, const SessionName&) = default;
+};
+
 // What a worker says of the claims that it wants.
 struct WorkerTerms {
   Duration begin_within{};   // not zero: they are made in two stages
@@ -178,6 +188,7 @@ struct WorkerTerms {
                            // stream has ended
   std::string agent = {};  // the session is of this agent
 
+  SessionName NameIn(const std::string& ns) const { return {ns, agent, session}; }
   // What is kept of a claim that is made at `now`; null: nothing.
   Boxed<Operation> NewOperation(Timestamp now) const;
 };

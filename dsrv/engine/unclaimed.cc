@@ -68,7 +68,15 @@ void Unclaimed::Absorb(const Change& change) {
 bool Unclaimed::LacksMore(Resident& resident, const Token& token) {
   const Breaker& breaker = resident.version->machine->breaker;
   return (token.TimedOutBefore() && breaker.state() != Breaker::State::kClosed) ||
-         limits_.KeepsBack(resident, token) || spaces_.Frozen(resident.instance.ns);
+         limits_.KeepsBack(resident, token) || spaces_.Frozen(resident.instance.ns) ||
+         IsHeld(resident, token);
+}
+
+bool Unclaimed::IsHeld(const Resident& resident, const Token& token) const {
+  if (!agenda_.HoldsAny()) return false;
+  const auto queue = HandOuts::KeyOf(*resident.version, *resident.graph, token,
+                                     static_cast<bool>(resident.instance.dry_run));
+  return queue && agenda_.Holds(*queue);
 }
 
 std::string Unclaimed::WhyOf(const Resident& resident, const Token& token) const {

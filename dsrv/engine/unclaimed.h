@@ -19,8 +19,14 @@ namespace dfsmr {
 
 class Unclaimed : public Part {
  public:
-  Unclaimed(OpenTurn& turn, Changer& changer, Timers& timers, Limits& limits, const Spaces& spaces)
-      : turn_(turn), changer_(changer), timers_(timers), limits_(limits), spaces_(spaces) {}
+  Unclaimed(OpenTurn& turn, Changer& changer, Timers& timers, Limits& limits, const Spaces& spaces,
+            const Agenda& agenda)
+      : turn_(turn),
+        changer_(changer),
+        timers_(timers),
+        limits_(limits),
+        spaces_(spaces),
+        agenda_(agenda) {}
 
   // Why nobody takes from a queue; empty: somebody may.
   using WhyNobody = std::function<std::string(const QueueKey&)>;
@@ -46,6 +52,8 @@ class Unclaimed : public Part {
   void Disarm(const ReadyToken& name);
   // Whether it could not be handed out though a worker asked for it.
   bool LacksMore(Resident& resident, const Token& token);
+  // Its package is blocked.
+  bool IsHeld(const Resident& resident, const Token& token) const;
   std::string WhyOf(const Resident& resident, const Token& token) const;
 
   OpenTurn& turn_;
@@ -53,6 +61,7 @@ class Unclaimed : public Part {
   Timers& timers_;
   Limits& limits_;
   const Spaces& spaces_;
+  const Agenda& agenda_;
   WhyNobody why_nobody_;
   std::map<ReadyToken, Timers::Key> armed_;
 };

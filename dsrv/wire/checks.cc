@@ -78,8 +78,10 @@ Result<Timestamp> ToTimestamp(std::string_view what, const google::protobuf::Tim
 
 Result<Duration> ToDuration(std::string_view what, const google::protobuf::Duration& d,
                             Duration most) {
-  if (d.seconds() < 0 || d.nanos() < 0 || d.nanos() > 999'999'999) {
-    return Bad(std::string(what) + " must not be negative");
+  if (d.seconds() < 0 || d.nanos() < 0) return Bad(std::string(what) + " must not be negative");
+  if (d.nanos() > 999'999'999) {
+    return Bad(std::string(what) + " is no duration: its nanos are " + std::to_string(d.nanos()) +
+               ", and 999999999 are the most; whole seconds go into its seconds");
   }
   if (d.seconds() > most.count() / 1'000'000) return most;
   return std::min(most, Duration(d.seconds() * 1'000'000 + d.nanos() / 1'000));

@@ -4,6 +4,7 @@
 
 #include "dsrv/engine/package_version.h"
 #include "fsm/base/limits.h"
+#include "storage/rows/agent.h"
 #include "storage/rows/feed.h"
 #include "storage/rows/group.h"
 #include "storage/rows/instance.h"
@@ -74,6 +75,12 @@ Result<bool> WaitsForGroup(const Moment& moment, const Instance& instance) {
   return *group && ((*group)->paused || (*group)->order.Cancels());
 }
 
+// Whether a resume is refused because of the version that it stopped on.
+bool IsLeftBehind(const Moment& moment, const Instance& instance) {
+  return instance.Stopped() && instance.resumable &&
+         moment.registry.LeftBehind(instance.ns, instance.machine, instance.version);
+}
+
 // As users see its version: of one that has not stopped, the later version that its own stands for.
 void ShowVersion(const Moment& moment, InstanceView* view) {
   Instance& instance = view->instance;
@@ -114,6 +121,7 @@ class Lister {
       auto closed = WaitsForGroup(moment_, view.instance);
       if (!closed) return closed.error();
       view.waits_for_group = *closed;
+      view.left_behind = IsLeftBehind(moment_, view.instance);
       bytes += view.spec->params.size() + 512;
       const Tokens& tokens = view.instance.tokens;
       for (size_t i = 0; i < std::min(tokens.size(), limits::kTokensShown); ++i) {
@@ -121,6 +129,8 @@ class Lister {
       }
       page.instances.push_back(std::move(view));
     }
+    auto counted = CountLeftovers(&page);
+    if (!counted) return counted.error();
     return page;
   }
 
@@ -256,6 +266,19 @@ class Lister {
     return Ok{};
   }
 
+  Result<Ok> CountLeftovers(InstancePage* page) const {
+    const auto stopped = [](const InstanceView& view) { return view.instance.Stopped(); };
+    if (std::ranges::none_of(page->instances, stopped)) return Ok{};
+    auto counts = rows::CountLeftovers(moment_.rows, query_.ns);
+    if (!counts) return counts.error();
+    if (counts->empty()) return Ok{};
+    for (InstanceView& view : page->instances) {
+      const auto count = counts->find(view.instance.id);
+      if (stopped(view) && count != counts->end()) view.leftovers = count->second;
+    }
+    return Ok{};
+  }
+
   const Moment& moment_;
   const InstanceQuery& query_;
   std::vector<InstanceView> found_;
@@ -285,6 +308,7 @@ Result<InstanceView> ReadInstance(const Moment& moment, const std::string& ns,
   InstanceView view{*std::move(instance), std::make_shared<const Spec>(*std::move(spec)),
                     *std::move(nodes), std::move(limits), *std::move(outputs)};
   view.waits_for_group = *closed;
+  view.left_behind = IsLeftBehind(moment, view.instance);
   ShowVersion(moment, &view);
   return view;
 }

@@ -4,18 +4,28 @@
 
 #include "dsrv/wire/checks.h"
 #include "dsrv/wire/replies.h"
-#include "storage/rows/instance.h"
+#include "storage/rows/trust.h"
 
 namespace dfsmr {
 
 static_assert(static_cast<int>(PackageStanding::State::kIdle) == v1::PackageVersion::IDLE);
+static_assert(static_cast<int>(Verdict::kRevoked) == v1::PackageVersion::REVOKED);
 static_assert(static_cast<int>(DocumentChange::What::kAdopted) == v1::DocumentChange::ADOPTED);
 
 void ToProto(const PackageStanding& standing, v1::PackageVersion* out) {
   out->set_state(static_cast<v1::PackageVersion::State>(standing.state));
   out->set_percent(standing.share / 100.0);
-  out->set_verdict(v1::PackageVersion::UNSIGNED);
-  out->mutable_stats()->set_live(standing.Live());
+  out->set_verdict(static_cast<v1::PackageVersion::Verdict>(standing.trust.verdict));
+  out->set_blocked(standing.trust.blocked);
+  v1::PackageStats* stats = out->mutable_stats();
+  const auto ended = [&standing](InstanceResult result) {
+    return standing.results[static_cast<size_t>(result)];
+  };
+  stats->set_live(standing.Live());
+  stats->set_success(ended(InstanceResult::kSuccess));
+  stats->set_warning(ended(InstanceResult::kWarning));
+  stats->set_error(ended(InstanceResult::kError) + ended(InstanceResult::kAborted));
+  stats->set_cancelled(ended(InstanceResult::kCancelled));
 }
 
 void ToProto(const rows::PackageVersionRow& row, const PackageStanding& standing,
@@ -69,42 +79,19 @@ void ToProto(const DocumentChange& change, v1::DocumentChange* out) {
   out->set_affected_instances(change.affected);
 }
 
-namespace {
-
-void Count(InstanceResult result, v1::PackageStats* out) {
-  switch (result) {
-    case InstanceResult::kSuccess:
-      return out->set_success(out->success() + 1);
-    case InstanceResult::kWarning:
-      return out->set_warning(out->warning() + 1);
-    case InstanceResult::kError:
-    case InstanceResult::kAborted:
-      return out->set_error(out->error() + 1);
-    case InstanceResult::kCancelled:
-      return out->set_cancelled(out->cancelled() + 1);
-    default:
-      return;
-  }
-}
-
-}  // namespace
-
-Result<Ok> CountStopped(const Moment& moment, const rows::PackageVersionRow& row,
-                        const PackageStanding& standing, v1::PackageStats* out) {
-  for (const auto& [name, version] : standing.defined) {
-    const std::string machine = name.substr(name.find(':') + 1);
-    std::optional<Error> failed;
-    auto scanned = rows::ScanMachine(moment.rows, {row.ns, ""}, machine, [&](std::string_view id) {
-      auto instance = rows::GetInstance(moment.rows, {row.ns, id}, moment.resolve);
-      if (!instance && instance.error().code != Code::kNotFound) failed = instance.error();
-      if (!instance || !instance->Stopped() || instance->dry_run) return !failed;
-      const auto definition = moment.registry.Find(row.ns, instance->machine, instance->version);
-      const bool of_it = definition && definition->package && instance->version > 0 &&
-                         definition->package->version == row.version;
-      if (of_it) Count(instance->result, out);
-      return true;
-    });
-    if (!scanned || failed) return scanned ? *failed : scanned.error();
+Result<Ok> ShowSignatures(const Moment& moment, const rows::PackageVersionRow& row,
+                          const PackageStanding& standing, v1::PackageVersion* out) {
+  auto signatures = rows::GetSignatures(moment.rows, row.ns, row.package, row.version);
+  if (!signatures) return signatures.error();
+  for (const rows::SignatureRow& one : *signatures) {
+    v1::Signature* to = out->add_signatures();
+    to->set_fingerprint(one.fingerprint);
+    to->set_text(one.text);
+    for (const TrustView::Signer& signer : standing.trust.signers) {
+      if (signer.fingerprint != one.fingerprint) continue;
+      to->set_key_name(signer.name);
+      to->set_revoked(signer.revoked);
+    }
   }
   return Ok{};
 }

@@ -14,9 +14,9 @@ void ToProto(const rows::PackageVersionRow& row, const PackageStanding& standing
              v1::PackageVersion* out);
 void ToProto(const rows::ActivationRow& row, v1::Activation* out);
 void ToProto(const DocumentChange& change, v1::DocumentChange* out);
-// Of its instances that have stopped and are still kept.
-Result<Ok> CountStopped(const Moment& moment, const rows::PackageVersionRow& row,
-                        const PackageStanding& standing, v1::PackageStats* out);
+// Its signatures.
+Result<Ok> ShowSignatures(const Moment& moment, const rows::PackageVersionRow& row,
+                          const PackageStanding& standing, v1::PackageVersion* out);
 
 // "percent" in hundredths: in steps of 0.01, 0 when it is wholly. BAD_REQUEST.
 Result<uint32_t> ToShare(double percent);

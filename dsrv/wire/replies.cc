@@ -248,7 +248,7 @@ void ToProto(const InstanceView& view, v1::Instance* out) {
   const InstanceWaits own = view.waits ? InstanceWaits() : WaitsIn(instance);
   const InstanceWaits& waits = view.waits ? *view.waits : own;
   for (const WaitView& wait : waits.instance) ToProto(wait, out->add_waits_for());
-  out->set_leftovers(static_cast<uint32_t>(waits.leftovers));
+  out->set_leftovers(static_cast<uint32_t>(view.waits ? waits.leftovers : view.leftovers));
   for (size_t i = 0; i < instance.tokens.size() && i < limits::kTokensShown; ++i) {
     v1::Token* token = out->add_tokens();
     ToProto(instance, instance.tokens[i], view.nodes[i], view.tries_limits[i], token);
@@ -271,7 +271,7 @@ void ToProto(const InstanceView& view, v1::Instance* out) {
   out->set_error(instance.error);
   out->set_cancel(static_cast<v1::CancelRequest::Mode>(instance.cancel));
   if (instance.cancel_time != Timestamp()) Set(instance.cancel_time, out->mutable_cancel_time());
-  out->set_resumable(instance.Stopped() && instance.resumable);
+  out->set_resumable(instance.Stopped() && instance.resumable && !view.left_behind);
   out->set_dry_run(static_cast<bool>(instance.dry_run));
   if (view.package) ToProto(*view.package, out->mutable_package());
   if (!instance.provenance) return;

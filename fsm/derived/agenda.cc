@@ -102,6 +102,7 @@ Agenda::Queue* Agenda::QueueFor(const QueueKey& key) {
   }
   if (!gates_.empty()) EnterGates(queue);
   if (!frozen_.empty()) queue->frozen = frozen_.contains(key.ns);
+  if (!held_.empty()) queue->held = Holds(key);
   return queue;
 }
 
@@ -164,6 +165,25 @@ void Agenda::SetFrozen(const std::string& ns, bool frozen) {
   }
 }
 
+void Agenda::SetHeld(const std::string& ns, Held held) {
+  if (held) {
+    held_[ns] = std::move(held);
+  } else {
+    held_.erase(ns);
+  }
+  const std::string prefix = ns + '\0';
+  for (auto it = queues_.lower_bound(prefix); it != queues_.end() && it->first.starts_with(prefix);
+       ++it) {
+    it->second->held = Holds(it->second->key);
+    Rerank(it->second.get());
+  }
+}
+
+bool Agenda::Holds(const QueueKey& key) const {
+  const auto held = held_.find(key.ns);
+  return held != held_.end() && held->second(key);
+}
+
 void Agenda::DropNamespace(const std::string& ns) {
   const std::string prefix = ns + '\0';
   for (auto it = queues_.lower_bound(prefix);
@@ -174,6 +194,7 @@ void Agenda::DropNamespace(const std::string& ns) {
   }
   std::erase_if(gates_, [&prefix](const auto& gate) { return gate.first.starts_with(prefix); });
   frozen_.erase(ns);
+  held_.erase(ns);
 }
 
 bool Agenda::IsClosed(const Queue* queue) { return queue->closed > 0; }
@@ -187,7 +208,8 @@ void Agenda::Attach(Group* group, Queue* queue) {
 void Agenda::Rerank(Queue* queue) {
   std::optional<Queue::Place> place;
   if (!queue->empty() && /*mutant closed-queue-served*/ queue->closed == 0 /*end*/ &&
-      /*mutant frozen-handed-out*/ !queue->frozen /*end*/)
+      /*mutant frozen-handed-out*/ !queue->frozen /*end*/ &&
+      /*mutant blocked-handed-out*/ !queue->held /*end*/)
     place = {queue->priority(), queue->oldest(), queue->served};
   if (place == queue->place) return;
   for (Group* group : queue->groups) {
@@ -336,6 +358,13 @@ void Agenda::RemoveWaiter(WaiterId waiter) {
     if (known->second.empty()) by_name_.erase(known);
   }
   waiters_.erase(it);
+}
+
+bool Agenda::IsAwaited(const QueueKey& key) const {
+  const auto queue = queues_.find(Address(key));
+  if (queue == queues_.end()) return false;
+  const auto waits = [](const Group* group) { return !group->waiters.empty(); };
+  return std::ranges::any_of(queue->second->groups, waits);
 }
 
 std::optional<std::pair<WaiterId, Filter>> Agenda::NextMatch() {

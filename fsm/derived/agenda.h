@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -116,6 +117,13 @@ class Agenda {
   // Hands out nothing of a namespace while it is frozen, not even dry runs.
   void SetFrozen(const std::string& ns, bool frozen);
   bool IsFrozen(const std::string& ns) const { return frozen_.contains(ns); }
+  // Hands out nothing of those queues of a namespace for which `held` is true, whether they are
+  // there or are made later; null: of all of them something. What it looks at may change only with
+  // another call.
+  using Held = std::function<bool(const QueueKey&)>;
+  void SetHeld(const std::string& ns, Held held);
+  bool Holds(const QueueKey& key) const;
+  bool HoldsAny() const { return !held_.empty(); }
   // Drops all queues of a namespace, and forgets what was closed in it.
   void DropNamespace(const std::string& ns);
   // How many are ready in a queue, or of an action, that was closed once.
@@ -128,6 +136,8 @@ class Agenda {
   // first.
   void AddWaiter(WaiterId waiter, const Filter& filter, std::string_view name = {});
   void RemoveWaiter(WaiterId waiter);
+  // Whether a waiter is parked that may be given what is in this queue.
+  bool IsAwaited(const QueueKey& key) const;
   size_t waiters() const { return waiters_.size(); }
   size_t named_queues() const { return named_queues_; }
   // Whether there ever was a queue for one name alone.
@@ -175,6 +185,7 @@ class Agenda {
   };
   std::map<std::string, Gate> gates_;  // of what was closed once
   std::set<std::string> frozen_;       // namespaces
+  std::map<std::string, Held> held_;   // by namespace
   struct Waiter {
     WaiterId id;
     uint64_t since;  // tick

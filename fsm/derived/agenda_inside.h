@@ -23,6 +23,7 @@ class Agenda::Queue {
   std::map<int64_t, std::deque<ReadyEntry>, std::greater<>> levels;  // by priority, none empty
   uint64_t served = 0;                                               // tick of the last hand-out
   bool frozen = false;                                               // with its namespace
+  bool held = false;                                                 // see SetHeld
   int closed = 0;                                                    // how many of its gates are
   std::vector<Group*> groups;                                        // the filters that match it
   struct Place {

@@ -84,7 +84,7 @@ void PlanExpander::CollectNames(const FlowNode& node, const Body* whole, Symbols
       symbols->slots.emplace(node.name, static_cast<uint32_t>(symbols->names.size())).second;
   if (is_new) symbols->names.push_back(node.name);
   if (!whole) return;
-  const Where where = {whole, &node.written, "step"};
+  const Where where = {whole, &node.written, section ? "section" : "step"};
   if (auto problem = NameProblem("step", node.name)) {
     draft_.problems.Add(where, *problem);
   } else if (!is_new) {
@@ -502,7 +502,7 @@ uint32_t PlanExpander::ActionOf(const StepForm& form, const Task& task) {
   }
   draft_.problems.Add(
       where, {.message = "'rescue' wants pause, skip or fail; " + json::Unquote(form.rescue_from) +
-                         " is " + Quoted(*value.json),
+                         " is " + *value.json,
               .about = {std::string(task.action)}});
   return form.action;
 }

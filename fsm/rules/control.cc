@@ -70,7 +70,8 @@ Result<Ok> Resume(Scene& scene, const std::string& node, bool force) {
   const bool held = instance.waits.Has(Wait::kHold) || instance.waits.Has(Wait::kPause);
   if (!(held && node.empty()) && chosen->empty()) return Ok{};
   Waits reasons;
-  if (node.empty()) reasons = {Wait::kHold, Wait::kPause};
+  // One that was started held, and then paused, is held again.
+  if (node.empty()) reasons.Add(instance.waits.Has(Wait::kPause) ? Wait::kPause : Wait::kHold);
   if (failed) reasons.Add(Wait::kStuck);
   /*mutant planted-03*/ if (!reasons.empty())
     GoOnInTurn(scene, reasons); /*end*/

@@ -160,6 +160,9 @@ Result<Ok> ReadMember(std::string_view key, std::string_view value, DryAnswer* t
 
 // What goes with no other transition than `error`.
 Result<Ok> CheckFailing(const ReportArgs& report) {
+  if (!report.error_kind.empty()) {
+    if (auto problem = NameProblem("error_kind", report.error_kind)) return Bad(*problem);
+  }
   if (report.transition == "error") return Ok{};
   const char* key = report.fatal                 ? "fatal"
                     : report.retry_after         ? "retry_after"

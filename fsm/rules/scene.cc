@@ -110,9 +110,10 @@ void Stop(Scene& scene, InstanceResult result, NodeIndex where, uint64_t visit, 
   SetState(scene, InstanceState::kStopped);
   instance.result = result;
   instance.end_time = scene.now;
-  if (!error.empty()) instance.error = std::move(error);
-  /*mutant success-keeps-error*/ if (result == InstanceResult::kSuccess)
+  const bool well = result == InstanceResult::kSuccess || result == InstanceResult::kWarning;
+  /*mutant success-keeps-error*/ if (well)
     instance.error.clear(); /*end*/  // of a failure on the way
+  if (!error.empty()) instance.error = std::move(error);
   if (!instance.resumable) instance.tokens.Clear();
   instance.entries.clear();
   instance.waits.Remove({Wait::kLimit, Wait::kTurn, Wait::kPause, Wait::kStuck, Wait::kGroup});

@@ -305,6 +305,11 @@ std::optional<ActionSource> ReadAction(const YamlNode& root, Reporter* reporter)
   }
   ReadSubscription(keys, &action);
   ReadOwnKeys(keys, keys.Has("extends"), reporter, &action);
+  const bool plans = action.planned_by_worker || keys.Has("extends");
+  if (!plans && action.dry_run && action.dry_run->transition == "planned") {
+    keys.Take("dry_run")->Fail("'planned' is reported of what a worker plans: add 'plan: worker', "
+                               "or report ok, error or suspend");
+  }
   if (!action.id.empty() && action.extends == action.id) {
     keys.Take("extends")->Fail("action " + Quoted(action.id) + " extends itself");
   }

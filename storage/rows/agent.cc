@@ -175,4 +175,20 @@ Result<Ok> ScanLeftovers(const Reader& reader, const std::function<void(Leftover
                  });
 }
 
+Result<std::map<std::string, size_t>> CountLeftovers(const Reader& reader, std::string_view ns) {
+  std::map<std::string, size_t> counts;
+  const std::string begin = Key(reader.partition, kLeftover).Text(ns);
+  auto scanned = ScanAll(reader, begin, PrefixEnd(begin),
+                         [&](std::string_view key, std::string_view value) -> Result<bool> {
+                           record::Leftover in;
+                           if (!in.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
+                             return Corrupt("leftover", key);
+                           }
+                           ++counts[in.instance()];
+                           return true;
+                         });
+  if (!scanned) return scanned.error();
+  return counts;
+}
+
 }  // namespace dfsmr::rows

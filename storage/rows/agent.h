@@ -86,5 +86,7 @@ struct LeftoverRow {
 void PutLeftover(const Writer& writer, const LeftoverRow& row);
 void DropLeftover(const Writer& writer, const LeftoverRow& row);
 Result<Ok> ScanLeftovers(const Reader& reader, const std::function<void(LeftoverRow)>& visit);
+// How many there are of each instance of the namespace that has any.
+Result<std::map<std::string, size_t>> CountLeftovers(const Reader& reader, std::string_view ns);
 
 }  // namespace dfsmr::rows

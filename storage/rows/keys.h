@@ -64,6 +64,9 @@
 //   0x42 activation  ns package number(8)  record.PackageActivation
 //   0x43 piece     ns epoch(8) upload(8) number(4)  of an archive, as it came
 //   0x44 texts     ns epoch(8) upload(8) path  a file with documents, of the archive
+//   0x45 trusted   ns fingerprint          record.TrustedKey: revoked ones, too
+//   0x46 signature ns package version number(4)  record.PackageSignature
+//   0x47 defined   ns package version      record.PackageDefined
 //
 // A transition of a plain machine writes its instance's row and nothing else; the records of a
 // whole turn share the pages of the feed. The history of an instance is the list of its records'
@@ -133,6 +136,9 @@ enum Kind : uint8_t {
   kActivation = 0x42,
   kPackagePiece = 0x43,
   kPackageText = 0x44,
+  kTrustedKey = 0x45,
+  kPackageSignature = 0x46,
+  kPackageDefined = 0x47,
 };
 
 // Builds keys: Key(partition, kind).Text(ns).Number(seq).

@@ -58,6 +58,7 @@ void Encode(const PackageVersionRow& row, record::PackageVersion* out) {
   out->set_upload_number(row.upload.number);
   out->set_pieces(row.pieces);
   out->set_removed(row.removed);
+  out->set_sha512(row.sha512);
 }
 
 std::vector<std::string> Words(const google::protobuf::RepeatedPtrField<std::string>& in) {
@@ -87,6 +88,7 @@ PackageVersionRow Decode(const record::PackageVersion& in) {
   row.upload = {in.upload_epoch(), in.upload_number()};
   row.pieces = in.pieces();
   row.removed = in.removed();
+  row.sha512 = in.sha512();
   return row;
 }
 
@@ -141,6 +143,7 @@ void PutPackage(const Writer& writer, std::string_view ns, std::string_view pack
   out.set_share(row.share);
   out.set_previous(row.previous);
   out.set_activations(row.activations);
+  out.set_before(row.before);
   writer.batch.Put(Key(writer.partition, kPackage).Text(ns).Text(package), out.SerializeAsString());
 }
 
@@ -154,9 +157,9 @@ Result<Ok> ScanPackages(
                    if (!Parse(value, &in)) return Corrupt("package", key);
                    KeyReader parts(key);
                    const std::string_view ns = parts.Text();
-                   visit(
-                       ns, parts.Text(),
-                       {in.active(), in.candidate(), in.share(), in.previous(), in.activations()});
+                   visit(ns, parts.Text(),
+                         {in.active(), in.candidate(), in.share(), in.previous(), in.activations(),
+                          in.before()});
                    return true;
                  });
 }
@@ -173,6 +176,11 @@ void PutActivation(const Writer& writer, std::string_view ns, std::string_view p
   out.set_note(row.note);
   writer.batch.Put(ActivationKey(writer.partition, ns, package).Number(number),
                    out.SerializeAsString());
+}
+
+void DropActivation(const Writer& writer, std::string_view ns, std::string_view package,
+                    uint64_t number) {
+  writer.batch.Delete(ActivationKey(writer.partition, ns, package).Number(number));
 }
 
 Result<std::vector<ActivationRow>> GetActivations(const Reader& reader, std::string_view ns,

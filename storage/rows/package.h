@@ -62,6 +62,7 @@ struct PackageVersionRow {
   UploadId upload;
   uint32_t pieces = 0;
   bool removed = false;  // its archive is gone; its name is not free
+  std::string sha512 = {};  // of the archive, 64 bytes; empty: put before there were signatures
 };
 void PutPackageVersion(const Writer& writer, const PackageVersionRow& row);
 // nullopt: it was never put.
@@ -79,6 +80,7 @@ struct PackageRow {
   uint32_t share = 0;     // of the candidate, in hundredths of a percent
   std::string previous;   // what was active before; empty: nothing was
   uint64_t activations = 0;
+  std::string before = {};  // what was active before `previous`, when that was deactivated
 };
 void PutPackage(const Writer& writer, std::string_view ns, std::string_view package,
                 const PackageRow& row);
@@ -97,6 +99,8 @@ struct ActivationRow {
 };
 void PutActivation(const Writer& writer, std::string_view ns, std::string_view package,
                    uint64_t number, const ActivationRow& row);
+void DropActivation(const Writer& writer, std::string_view ns, std::string_view package,
+                    uint64_t number);
 // The newest first, at most so many.
 Result<std::vector<ActivationRow>> GetActivations(const Reader& reader, std::string_view ns,
                                                   std::string_view package, size_t most);

@@ -1,5 +1,8 @@
 #include "storage/rows/stats.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "storage/rows/keys.h"
 
 namespace dfsmr::rows {
@@ -33,6 +36,21 @@ Latency::Snapshot Decode(const record::NodeLatency& in) {
   return snapshot;
 }
 
+void Encode(const StoppedCounts& counts, record::VersionStats* out) {
+  out->set_stopped(counts.all);
+  if (counts.results == ResultCounts{}) return;
+  for (uint64_t count : counts.results) out->add_results(count);
+}
+
+StoppedCounts StoppedOf(const record::VersionStats& in) {
+  StoppedCounts counts;
+  counts.all = in.stopped();
+  for (size_t i = 0; i < counts.results.size() && std::cmp_less(i, in.results_size()); ++i) {
+    counts.results[i] = in.results(static_cast<int>(i));
+  }
+  return counts;
+}
+
 }  // namespace
 
 void PutStats(const Writer& writer, const StatsRow& row) {
@@ -40,7 +58,7 @@ void PutStats(const Writer& writer, const StatsRow& row) {
   for (const auto& [version, counts] : row.versions) {
     record::VersionStats* to = out.add_versions();
     to->set_version(version);
-    to->set_stopped(counts.stopped);
+    Encode(counts.stopped, to);
     for (const auto& [node, count] : counts.nodes) {
       record::NodeCount* node_to = to->add_nodes();
       node_to->set_node(node);
@@ -64,7 +82,7 @@ void PutDropped(const Writer& writer, std::string_view ns, std::string_view mach
   for (const auto& [version, count] : dropped) {
     record::VersionStats* to = out.add_versions();
     to->set_version(version);
-    to->set_stopped(count);
+    Encode(count, to);
   }
   writer.batch.Put(Key(writer.partition, kDropped).Text(ns).Text(machine), out.SerializeAsString());
 }
@@ -80,7 +98,7 @@ Result<Ok> ScanDropped(const Reader& reader,
                      return Corrupt("machine's counters", key);
                    }
                    DroppedCounts dropped;
-                   for (const auto& one : in.versions()) dropped[one.version()] = one.stopped();
+                   for (const auto& one : in.versions()) dropped[one.version()] = StoppedOf(one);
                    KeyReader parts(key);
                    const std::string ns(parts.Text());
                    visit(ns, std::string(parts.Text()), dropped);
@@ -110,7 +128,7 @@ Result<Ok> ScanStats(const Reader& reader, const std::function<void(StatsRow)>& 
                    row.machine = parts.Text();
                    for (const auto& version : in.versions()) {
                      VersionCounts& counts = row.versions[version.version()];
-                     counts.stopped = version.stopped();
+                     counts.stopped = StoppedOf(version);
                      for (const auto& node : version.nodes()) {
                        counts.nodes[node.node()] = {node.completed(), node.timed_out()};
                      }

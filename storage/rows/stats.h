@@ -1,6 +1,7 @@
 // The rows of machines' counters and latencies.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -16,8 +17,14 @@ struct NodeCounts {
   uint64_t completed = 0;
   uint64_t timed_out = 0;
 };
+// By InstanceResult.
+using ResultCounts = std::array<uint64_t, 8>;
+struct StoppedCounts {
+  uint64_t all = 0;
+  ResultCounts results = {};  // of versions of packages only
+};
 struct VersionCounts {
-  uint64_t stopped = 0;
+  StoppedCounts stopped;
   std::map<std::string, NodeCounts> nodes;
 };
 struct StatsRow {
@@ -33,7 +40,7 @@ Result<uint64_t> GetStatsSeq(const Reader& reader);
 Result<Ok> ScanStats(const Reader& reader, const std::function<void(StatsRow)>& visit);
 // How many stopped instances of each version of a machine retention has dropped since PutStats,
 // which removes this row.
-using DroppedCounts = std::map<uint32_t, uint64_t>;
+using DroppedCounts = std::map<uint32_t, StoppedCounts>;
 void PutDropped(const Writer& writer, std::string_view ns, std::string_view machine,
                 const DroppedCounts& dropped);
 Result<Ok> ScanDropped(const Reader& reader,

@@ -44,6 +44,7 @@ class FakeServer(agent_grpc.AgentServiceServicer, v1_grpc.RunnerServiceServicer)
         self.left = False
         self.streams = []
         self.refusal = None           # (code, reason) of the next Attach
+        self.farewell = None          # (code, reason) with which a stream is ended
         self.stale = set()            # claims that are not its any more
         self.answers = True           # to reports
         self.life = secrets.token_hex(8)  # the marks of two runs of the tests differ
@@ -78,9 +79,7 @@ class FakeServer(agent_grpc.AgentServiceServicer, v1_grpc.RunnerServiceServicer)
         first = next(requests)
         with self.lock:
             if self.refusal:
-                code, reason = self.refusal
-                context.set_trailing_metadata((("dfsmr-reason", reason),))
-                context.abort(code, f"no: {reason}")
+                self.abort(context, *self.refusal)
             self.registrations.append(first.register)
             self.opens.append(first.work.open)
         context.send_initial_metadata((("dfsmr-life", self.life),))
@@ -105,8 +104,15 @@ class FakeServer(agent_grpc.AgentServiceServicer, v1_grpc.RunnerServiceServicer)
             except queue.Empty:
                 order = agent.AgentOrder()
             if order is None:
+                if self.farewell:
+                    self.abort(context, *self.farewell)
                 return
             yield order
+
+    @staticmethod
+    def abort(context, code, reason):
+        context.set_trailing_metadata((("dfsmr-reason", reason),))
+        context.abort(code, f"no: {reason}")
 
     def hear(self, stream, message):
         with self.lock:
@@ -734,6 +740,19 @@ def test_an_evicted_agent_ends(fake, run, tmp_path):
     fake.stream.break_off()
     assert one.wait() == 1
     assert not lives(pid)
+
+
+def test_an_agent_says_why_its_stream_was_ended(fake, run, tmp_path):
+    one = run(script(tmp_path, ""))
+    eventually(lambda: fake.streams)
+    fake.farewell = (grpc.StatusCode.UNAVAILABLE, "PEER_UNREACHABLE")
+    fake.stream.break_off()
+    eventually(lambda: "the server has ended the stream: no: PEER_UNREACHABLE" in one.text)
+    eventually(lambda: len(fake.streams) == 2)
+    fake.farewell = (grpc.StatusCode.ALREADY_EXISTS, "AGENT_EXISTS")
+    fake.stream.break_off()
+    assert one.wait() == 1
+    assert "a copy of this process has taken its place" in one.text
 
 
 def test_sigterm_finishes_what_is_in_hand(fake, run, tmp_path):

@@ -170,6 +170,24 @@ def test_begin(space, attach):
     space.stopped("i")
 
 
+def test_begin_by_is_anew_after_a_restart(new_server):
+    server = new_server().start()
+    space = server.space("default")
+    space.define(SOURCE)
+    agent = Agent(space, "h1", begin_within=duration(100))
+    space.start("job", "i")
+    space.plan("steps", "p")
+    for _ in range(2):
+        agent.task()
+    before = {id: claim_of(space, id).begin_by.ToMicroseconds() for id in ("i", "p")}
+    server.kill()
+    server.start()
+    listed = {one.id: only(only(one.tokens).claims) for one in space.instances().instances}
+    for id, old in before.items():
+        shown = claim_of(space, id).begin_by.ToMicroseconds()
+        assert shown > old and listed[id].begin_by.ToMicroseconds() == shown
+
+
 def test_what_has_not_begun_in_time_is_void(space):
     space.define(SOURCE)
     space.start("job", "i")
@@ -487,6 +505,41 @@ def test_agents_are_listed_page_by_page(space, attach, calls):
     assert not rest.next_page_token
 
 
+def test_two_agents_may_have_the_same_word_for_their_sessions(space, attach, calls):
+    one, other = attach("h1", slots=1), attach("h2", slots=1)
+    one.welcome()
+    other.welcome()
+    space.start("job", "i")
+    space.start("job", "j")
+    tasks = {agent: agent.task() for agent in (one, other)}
+    for agent, task in tasks.items():
+        agent.begin(task)
+    calls.evict("h1")
+    assert one.await_end() == "FAILED_PRECONDITION"
+    assert other.report(tasks[other]).HasField("accepted")
+    assert calls.state("h2") == "ACTIVE"
+    again = other.task()  # what h1 had
+    third = attach("h3", slots=1)
+    space.start("job", "k")
+    third.give_back(third.task(), refused=True, reason="no disk")
+    eventually(lambda: calls.get("h3").refuses)
+    assert not calls.get("h2").refuses
+    other.report(again)
+    assert other.task().instance == "k"
+
+
+def test_the_former_stream_of_a_session_is_told_why_it_ends(space, attach):
+    former = attach("h1")
+    former.welcome()
+    attach("h1").welcome()
+    assert former.await_end() == "ALREADY_EXISTS"
+    check_refusal(Refusal(former.error), "ALREADY_EXISTS", "AGENT_EXISTS", "s1")
+    worker = dict(worker="w", max_tasks=1, queue="none", session="s1", keep_for=duration(10))
+    with space.work(**worker) as work, space.work(**worker):
+        assert work.await_end() == "FAILED_PRECONDITION"
+        check_refusal(Refusal(work.error), "FAILED_PRECONDITION", "STALE_CLAIM", "s1")
+
+
 def test_good_bye(space, attach, calls):
     agent = attach("h1")
     space.start("job", "i")
@@ -617,6 +670,11 @@ def test_leftovers_are_listed_until_their_end_is_told(space, attach, calls):
     agent.await_order("killed_claims", task)
     assert state(space.get("i")) == "STOPPED"
     assert space.get("i").leftovers == 1
+    space.start("job", "other")
+    space.cancel("other")
+    listed = {one.id: one.leftovers for one in space.instances().instances}
+    assert listed == {"i": 1, "other": 0}
+    assert space.call("Start", space.start_request("job", id="i")).instance.leftovers == 1
     [operation] = calls.operations()
     assert operation.leftover and operation.HasField("order_time")
     assert operation.order == v1.CancelRequest.KILL
@@ -626,6 +684,7 @@ def test_leftovers_are_listed_until_their_end_is_told(space, attach, calls):
     agent.stopped(task, ag.StopReport.ENDED)
     eventually(lambda: not calls.operations())
     assert space.get("i").leftovers == 0
+    assert [one.leftovers for one in space.instances().instances] == [0, 0]
 
 
 def test_a_forced_cancel_may_be_followed_by_a_kill(space, attach, calls):
@@ -691,5 +750,6 @@ def test_a_silent_agent_is_lost(space, attach, calls):
     agent = attach("h1")
     agent.welcome()
     assert agent.await_end(30) == "UNAVAILABLE"
+    check_refusal(Refusal(agent.error), "UNAVAILABLE", "PEER_UNREACHABLE", "h1")
     eventually(lambda: calls.state("h1") == "LOST")
     assert len(agent.orders) >= 3  # the server gave signs of life meanwhile

@@ -298,3 +298,21 @@ def test_a_scheduled_instance_may_be_resumed_before_its_time(space):
     id = space.start("job", start_at=now() + 3600, hold=True)
     assert state(space.get(id)) == "SCHEDULED"
     assert state(space.cancel(id)) == "STOPPED"
+
+
+def test_what_was_held_and_paused_is_held_again(space):
+    space.define(JOB)
+    id = space.start("job", hold=True)
+    assert state(space.pause(id)) == "PAUSED"
+    resumed = space.resume(id)
+    assert state(resumed) == "SCHEDULED"
+    assert [v1.Wait.Kind.Name(wait.kind) for wait in resumed.waits_for] == ["HOLD"]
+    assert state(space.resume(id)) == "RUNNING"
+
+
+def test_wait_after_fail_is_for_plans(space):
+    space.define(JOB)
+    request = space.start_request("job")
+    request.wait_after_fail.seconds = 1
+    with refused("INVALID_ARGUMENT", "BAD_REQUEST", "wait_after_fail", "job"):
+        space.call("Start", request)

@@ -94,6 +94,19 @@ def test_answers_that_cannot_be(space):
     space.define(PLAN)
     with refused("INVALID_ARGUMENT", "BAD_REQUEST"):
         space.start("roll", params={"host": "x"}, dry_run=True, dry_answers={"c": "ok"})
+    with refused("INVALID_ARGUMENT", "BAD_REQUEST", "error_kind"):
+        space.start("ship", dry_run=True,
+                    dry_answers={"build": '{"transition": "error", "error_kind": "a b"}'})
+    space.define("plan: fleet\nflow: [{step: a, spawn: {plan: roll, for_each: [1], as: n}}]\n")
+    with refused("INVALID_ARGUMENT", "BAD_REQUEST", "'a'", "starts instances"):
+        space.start("fleet", dry_run=True, dry_answers={"a": "error"})
+
+
+def test_planned_is_for_what_a_worker_plans(space):
+    text = "action: x\ndry_run: {transition: planned}\n"
+    with refused("INVALID_ARGUMENT", "BAD_MACHINE", "dry_run", "plan: worker"):
+        space.define(text)
+    space.define(text + "plan: worker\n")
 
 
 def test_a_plan_is_walked(space):
@@ -140,6 +153,8 @@ def test_dcli_walks_it(dcli, space):
     alone = dcli("start", "ask", "--dry-run", "--answer", "wait=yes")
     assert alone.returncode == 1 and "no agent takes dry runs" in alone.stderr
     assert dcli("start", "ship", "--answer", "build=bad").returncode == 2
+    held = dcli("start", "ship", "--dry-run", "--hold")
+    assert held.returncode == 1 and "--hold" in held.stderr and "--answer" not in held.stderr
     assert "good" not in dcli.ok("instances")
     assert "good" in dcli.ok("instances", "--dry-run")
     assert "good" not in dcli.ok("changes", "--after", "0", "--no-follow")

@@ -1934,3 +1934,13 @@ def test_dcli_fails_a_task_whose_middleware_it_does_not_have_by_name(space, dcli
     dcli("work", "p", "--once", "--", "true")
     step = space.step(id, "a")
     assert step_state(step) == "HELD" and "audit" in step.error
+
+
+def test_a_plan_that_ends_with_a_skip_has_no_error(space):
+    space.define("plan: p\nflow: [{step: a, action: x}]\n")
+    id = space.plan("p")
+    space.fail("a", error="boom")
+    eventually(lambda: "boom" in space.get(id).error)
+    space.skip(id)
+    instance = space.get(id)
+    assert (state(instance), result(instance), instance.error) == ("STOPPED", "WARNING", "")

@@ -552,6 +552,22 @@ def test_a_package_is_made_as_it_says(tmp_path):
     subprocess.run(["bash", "-euc", script], cwd=tmp_path, env=environment, check=True)
 
 
+def test_signatures_count_as_it_says(server, tmp_path):
+    [script] = texts("machines/packages.md", "Signatures", "sh")
+    environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "HOME": str(tmp_path),
+                   "DFSMR_SERVER": server.address, "DFSMR_NAMESPACE": "acme"}
+    (tmp_path / ".ssh").mkdir(mode=0o700)
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / ".ssh/id_ed25519"],
+                   check=True)
+    before = "".join(f"dcli package build {REPOSITORY}/machines/etl --version {version}\n"
+                     for version in ("1.3.0", "1.4.0")) + "dcli package push etl-1.3.0.dfsmr\n"
+    done = subprocess.run(["bash", "-euc", before + script], cwd=tmp_path, env=environment,
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "etl@1.3.0" in done.stdout and "revoked" in done.stdout.splitlines()[-1]
+    assert 'ann namespaces="dfsmr-package" ssh-ed25519' in (tmp_path / "allowed_signers").read_text()
+
+
 def test_the_keys_of_manifests_are_those_that_they_have():
     source = (REPOSITORY / "fsm/package/manifest.cc").read_text()
     [keys] = re.findall(r"kKeys = \{([^}]*)\}", source)
@@ -720,6 +736,7 @@ RUN = {
     ("machines/limits.md", "Conditions", "console"):
         "test_limits_groups_and_conditions_do_what_it_says",
     ("machines/packages.md", "Packages", "sh"): "test_a_package_is_made_as_it_says",
+    ("machines/packages.md", "Signatures", "sh"): "test_signatures_count_as_it_says",
     ("machines/agents.md", "A worker as a script", "python"):
         "test_one_process_does_many_tasks_as_it_says",
     ("machines/agents.md", "Operating agents", "ini"): "test_the_unit_of_agents_is_sound",

@@ -32,6 +32,23 @@ def test_steps_that_never_began_are_not_run(space):
     assert space.step_states(id) == {"never": "NOT_RUN", "unbegun": "NOT_RUN", "begun": "RUNNING"}
 
 
+@pytest.mark.parametrize("strategy", ["continue", "upgrade", "abort"])
+def test_what_a_new_version_has_left_behind_is_not_resumable(space, strategy):
+    space.define(JOB)
+    id = space.start("job")
+    assert space.cancel(id).resumable
+    space.define(JOB.replace("id: job", f"id: job\nupgrade_strategy: {strategy}"))
+    space.define(JOB.replace("start: true", "start: true, queue: later"))
+    views = [space.get(id), only(space.instances().instances), space.cancel(id),
+             space.call("Start", space.start_request("job", id=id)).instance]
+    assert {view.resumable for view in views} == {strategy == "continue"}
+    if strategy == "continue":
+        space.resume(id)
+    else:
+        with refused("FAILED_PRECONDITION", "SUPERSEDED_VERSION"):
+            space.resume(id)
+
+
 def test_a_child_that_was_resumed_alone_outlives_its_parents_end(space):
     space.define("plan: leaf\nflow: [{step: l, action: x}]\n---\nplan: p\nflow:\n"
                  "  sequence:\n    - {step: s, spawn: {plan: leaf, for_each: [1], as: n}}\n"

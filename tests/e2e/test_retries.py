@@ -411,6 +411,7 @@ def test_a_rescue_that_is_no_word_fails_the_planning(space, params):
     id = space.start("p", params=params)
     instance = space.ends(id, "ERROR")
     assert "rescue" in instance.error
+    assert "'\"" not in instance.error  # quoted once
 
 
 # Definitions ------------------------------------------------------------------------------------
@@ -532,3 +533,12 @@ def test_tries_and_timers_survive_kill_9(new_server):
         space.report(task)
     eventually(lambda: all(result(space.get(id)) == "SUCCESS" for id in (held, lies)))
     assert server.stop() == 0
+
+
+def test_a_duration_with_too_many_nanos_is_told_so(space):
+    space.define(PLAN.format(keys="queue: q"))
+    space.plan("p", params={})
+    request = space.report_request(only(space.ready()), "error")
+    request.retry_after.nanos = 10 ** 9
+    with refused("INVALID_ARGUMENT", "BAD_REQUEST", "retry_after", "nanos"):
+        space.call("Transition", request)

@@ -323,6 +323,24 @@ def test_why_says_what_no_worker_has(space):
     assert space.token(other).why == "no agent has gpu"
 
 
+def test_why_says_that_nobody_asks_for_what_any_worker_may_take(space):
+    space.define(job("{capability: gpu}").replace("runs_on: {capability: gpu}", "queue: night"))
+    id = space.start("job")
+    nobody = "no worker waits for action job.n in queue night"
+    assert space.token(id).why == nobody
+    with space.work(max_tasks=1, queue="other") as work:
+        assert space.token(id).why == nobody
+    with space.work(max_tasks=1, queue="night", session="s") as work:
+        [task] = work.await_tasks(1)
+        second = space.start("job")
+        eventually(lambda: space.token(second).why == "who could take it is busy")
+        space.call("Relinquish", v1.RelinquishRequest(
+            namespace=space.name, instance=task.instance, claim=task.claim, refused=True,
+            reason="no disk"))
+        eventually(lambda: space.token(second).why == "who could take it has refused it")
+    eventually(lambda: space.token(second).why == nobody)
+
+
 def test_why_says_that_a_queue_is_closed(space):
     space.define(job("{capability: gpu}", more="queue: night, "))
     space.define("limit: night\non: {queue: night}\nmax: 0\n")

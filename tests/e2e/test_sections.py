@@ -350,3 +350,9 @@ def test_a_kill_at_any_moment_loses_no_try_and_runs_nothing_twice(new_server):
     ended = [(change.prev_node, change.visit) for change in space.history(id)
              if kind(change) == "TRANSITIONED" and change.prev_node in wanted]
     assert [node for node, _ in ended] == wanted
+
+
+def test_a_second_section_of_a_name_is_told_where_it_stands(space):
+    with refused("INVALID_ARGUMENT", "BAD_MACHINE", "flow[1].section", "'s'"):
+        space.define("plan: p\nflow:\n  - {section: s, do: {step: a, action: x}, retry: 2}\n"
+                     "  - {section: s, do: {step: b, action: x}, retry: 2}\n")

@@ -137,7 +137,9 @@ ALLOWED = {
         "GetAgent": LOOK, "DrainAgent": CHANGE, "EvictAgent": CHANGE, "ListOperations": LOOK},
     "dfsmr.v1.PackageService": {
         "PutPackage": CHANGE, "FetchPackage": ANY, "ListPackages": LOOK, "GetPackage": ANY,
-        "ActivatePackage": CHANGE, "DeactivatePackage": CHANGE, "RemovePackage": CHANGE},
+        "ActivatePackage": CHANGE, "DeactivatePackage": CHANGE, "RemovePackage": CHANGE,
+        "SignPackage": CHANGE, "AddTrustedKey": {"admin"}, "ListTrustedKeys": LOOK,
+        "RevokeTrustedKey": {"admin"}},
     "dfsmr.v1.NamespaceService": {
         "CreateNamespace": {"admin"}, "ListNamespaces": LOOK, "GetNamespace": LOOK,
         "UpdateNamespace": {"admin"}, "FreezeNamespace": CHANGE, "DeleteNamespace": {"admin"}},

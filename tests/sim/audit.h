@@ -20,6 +20,8 @@ namespace dfsmr {
 // The feed from its first record on, also what retention has dropped since.
 using Ledger = std::map<uint64_t, Event>;
 
+inline bool IsDryRun(const Event& event) { return event.about && event.about->dry_run; }
+
 inline Ledger LedgerOf(World& world) {
   Ledger ledger;
   for (Event& event : world.Feed()) ledger.emplace(event.seq, std::move(event));
@@ -217,9 +219,9 @@ class Audit {
       MachineStats stats;
       std::vector<NodeStats> nodes(definition.machine.nodes.size());
       for (const auto& [id, instance] : instances_) {
-        if (instance.machine != definition.machine.id || instance.version != definition.version) {
-          continue;
-        }
+        const bool other = instance.machine != definition.machine.id ||
+                           instance.version != definition.version;
+        if (other || instance.dry_run) continue;
         switch (instance.state) {
           case InstanceState::kScheduled: ++stats.scheduled; break;
           case InstanceState::kPaused: ++stats.paused; break;
@@ -234,7 +236,9 @@ class Audit {
         }
       }
       for (const auto& [seq, event] : feed_) {
-        if (event.machine != definition.machine.id || event.version != definition.version) continue;
+        const bool other =
+            event.machine != definition.machine.id || event.version != definition.version;
+        if (other || IsDryRun(event)) continue;
         const NodeIndex at = definition.machine.Find(event.prev_node);
         if (at == kNoNode) continue;
         if (event.kind == ChangeKind::kTimedOut) ++nodes[at].timed_out;

@@ -55,6 +55,8 @@ enum class Fault : uint8_t {
   kPortions,
   kStarts,
   kGroups,
+  kLimits,
+  kDryRun,  // from here on not drawn as the others are
   kCount
 };
 
@@ -105,6 +107,8 @@ inline constexpr std::array<std::string_view, static_cast<size_t>(Fault::kCount)
     "plans are entered in portions",
     "a worker's report starts instances",
     "an order to a group",
+    "the number of a limit changes",
+    "a dry run beside the others",
 };
 
 using FaultCounts = std::array<uint64_t, static_cast<size_t>(Fault::kCount)>;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "storage/rows/instance.h"
 #include "tests/dsrv/engine/own_names.h"
@@ -33,7 +34,11 @@ EngineOptions PackageSim::Options() {
 }
 
 PackageSim::PackageSim(uint64_t seed, bool trace)
-    : random_(seed * 13 + 7), trace_(trace), store_(memory_), world_(Options(), &store_) {
+    : random_(seed * 13 + 7),
+      trust_(seed * 17 + 3),
+      trace_(trace),
+      store_(memory_),
+      world_(Options(), &store_) {
   Draw();
 }
 
@@ -73,6 +78,8 @@ std::string PackageSim::Run() {
 
 void PackageSim::Step() {
   world_.Decide([this](Engine& engine) {
+    AuditBlocked(engine);
+    for (size_t n = trust_.Below(4); n > 1; --n) ChangeTrust(engine);
     for (size_t n = random_.Below(5); n > 0; --n) Command(engine);
   });
   Commit();
@@ -159,13 +166,20 @@ void PackageSim::EndPut(Engine& engine) {
   rows::PackageVersionRow row = RowOf(upload.version, upload.id);
   if (other) row.digest += "-other";
   if (other && known == decided_.put.end()) return engine.packages().Abandon("ns", upload.id);
-  const auto created = engine.packages().Finish(row);
+  const bool fresh = known == decided_.put.end() || known->second;
+  const std::set<int> keys = trust_.Chance(60) ? TrustModel::DrawKeys(trust_) : std::set<int>();
+  const Reason signing = decided_.trust.MaySign(upload.version, keys);
+  const auto created =
+      engine.packages().Finish(row, TrustModel::SignaturesOf(keys, upload.version));
   Note("put " + row.version + (other ? " of other bytes" : ""));
   if (other) {
     return Expect(ReasonOf(created) == Reason::kVersionExists, "a version has two contents");
   }
-  const bool fresh = known == decided_.put.end() || known->second;
+  if (signing != Reason::kNone) {
+    return Expect(ReasonOf(created) == signing, "what hangs on a revoked key is taken");
+  }
   Expect(created && *created == fresh, "a put is answered wrongly");
+  decided_.trust.Sign(upload.version, keys);
   decided_.put[upload.version] = false;
 }
 
@@ -220,6 +234,8 @@ void PackageSim::Activate(Engine& engine) {
     reason = Reason::kNoSuchPackage;
   } else if (only_if && expected != decided_.active) {
     reason = Reason::kActiveChanged;
+  } else if (version != decided_.active && decided_.trust.Blocked(version)) {
+    reason = decided_.trust.MayUse(version);
   } else if (share > 0 && decided_.active == 0) {
     reason = Reason::kBadRequest;
   }
@@ -230,8 +246,13 @@ void PackageSim::Activate(Engine& engine) {
     decided_.candidate = version;
     return;
   }
+  Force(version);
+}
+
+void PackageSim::Force(int version) {
+  if (decided_.active == 0 && decided_.previous == version) decided_.previous = decided_.before;
   if (decided_.active > 0) decided_.previous = decided_.active;
-  if (decided_.previous == version) decided_.previous = 0;
+  decided_.before = 0;
   decided_.active = version;
   decided_.candidate = 0;
   MoveTo(version);
@@ -252,10 +273,11 @@ void PackageSim::Rollback(Engine& engine) {
   if (to == 0 || decided_.put.at(to)) {
     return Expect(ReasonOf(done) == Reason::kNoPrevious, "there is nothing to roll back to");
   }
+  if (decided_.trust.Blocked(to)) {
+    return Expect(ReasonOf(done) == decided_.trust.MayUse(to), "what is blocked is rolled back to");
+  }
   Expect(done.has_value(), "a rollback is refused");
-  decided_.previous = decided_.active;
-  decided_.active = to;
-  MoveTo(to);
+  Force(to);
 }
 
 void PackageSim::Deactivate(Engine& engine) {
@@ -264,8 +286,91 @@ void PackageSim::Deactivate(Engine& engine) {
   Expect(done && done->changed == (decided_.active > 0), "a deactivation is answered wrongly");
   if (decided_.active == 0) return;
   Note("deactivate");
+  decided_.before = decided_.previous;
   decided_.previous = decided_.active;
   decided_.active = decided_.candidate = 0;
+}
+
+// Trust -----------------------------------------------------------------------------------------
+
+void PackageSim::ChangeTrust(Engine& engine) {
+  const size_t dice = trust_.Below(100);
+  if (dice < 30) return AddKey(engine);
+  if (dice < 42) return RevokeKey(engine);
+  if (dice < 85) return Sign(engine);
+  Require(engine);
+}
+
+void PackageSim::AddKey(Engine& engine) {
+  const auto key = trust_.Below(TrustModel::kKeys);
+  TrustModel::Key& state = decided_.trust.keys[key];
+  const std::string fingerprint = TrustModel::FingerprintOf(static_cast<int>(key));
+  const auto added = engine.packages().trust().Add(
+      "ns", {"k" + std::to_string(key), fingerprint, "ssh-ed25519 AAAA", {}, "", {}});
+  Note("trust key " + std::to_string(key) + (added ? "" : ": refused"));
+  const Reason reason = state == TrustModel::Key::kUnknown   ? Reason::kNone
+                        : state == TrustModel::Key::kTrusted ? Reason::kKeyExists
+                                                             : Reason::kKeyRevoked;
+  Expect(ReasonOf(added) == reason, "a key is trusted that is, or was revoked");
+  if (added) state = TrustModel::Key::kTrusted;
+}
+
+void PackageSim::RevokeKey(Engine& engine) {
+  const auto key = trust_.Below(TrustModel::kKeys);
+  TrustModel::Key& state = decided_.trust.keys[key];
+  const std::string fingerprint = TrustModel::FingerprintOf(static_cast<int>(key));
+  const auto revoked = engine.packages().trust().Revoke(
+      "ns", trust_.Chance(50) ? fingerprint : "k" + std::to_string(key));
+  Note("revoke key " + std::to_string(key) + (revoked ? "" : ": refused"));
+  const bool known = state != TrustModel::Key::kUnknown;
+  Expect(ReasonOf(revoked) == (known ? Reason::kNone : Reason::kNoSuchKey),
+         "a revocation is answered wrongly");
+  if (known) state = TrustModel::Key::kRevoked;
+}
+
+void PackageSim::Sign(Engine& engine) {
+  const int version = 1 + static_cast<int>(trust_.Below(kVersions));
+  const std::set<int> keys = TrustModel::DrawKeys(trust_);
+  const auto there = engine.packages().Find("ns", "p", TextOf(version));
+  if (!there) return;
+  const auto done =
+      engine.packages().trust().Sign(*there->version, TrustModel::SignaturesOf(keys, version));
+  Note("sign " + TextOf(version) + " with " + std::to_string(keys.size()) + " keys" +
+       (done ? "" : ": refused"));
+  const Reason reason = decided_.trust.MaySign(version, keys);
+  Expect(ReasonOf(done) == reason, "a signature is answered wrongly");
+  if (reason == Reason::kNone) decided_.trust.Sign(version, keys);
+}
+
+void PackageSim::Require(Engine& engine) {
+  const bool on = trust_.Chance(40);
+  const bool force = trust_.Chance(50);
+  bool lacks = false;
+  for (const auto& [version, content] : contents_) {
+    lacks |= InUse(version) && decided_.trust.VerdictOf(version) == Verdict::kUnsigned;
+  }
+  const auto done =
+      engine.packages().trust().UpdateNamespace("ns", {.require_signatures = on}, force, "");
+  Note(std::string("require signatures: ") + (on ? "yes" : "no") + (done ? "" : ": refused"));
+  const bool asks = on && !force && !decided_.trust.required;
+  // Instances may be on their way to another version still.
+  Expect(done || (asks && ReasonOf(done) == Reason::kUnsigned), "a setting is refused");
+  Expect(!done || !asks || !lacks, "signatures are required though a version in use has none");
+  if (done) decided_.trust.required = on;
+}
+
+void PackageSim::AuditBlocked(Engine& engine) {
+  for (const auto& [id, live] : decided_.instances) {
+    if (live.stopped || live.moved || taken_.contains(id)) continue;  // else it is ready
+    const auto waits = engine.WaitsOf("ns", id);
+    if (!waits) continue;
+    const bool told = std::ranges::any_of(waits->why, [](const auto& one) {
+      return one.second.find("is blocked") != std::string::npos;
+    });
+    Expect(told == decided_.trust.Blocked(live.version),
+           "instance " + id + (told ? " is said" : " is not said") +
+               " to wait for a version that is blocked");
+  }
 }
 
 bool PackageSim::InUse(int version) const {
@@ -319,7 +424,8 @@ void PackageSim::Poll(Engine& engine) {
   PollArgs args{.filter = {.ns = "ns"}, .worker = "w"};
   args.max_tasks = static_cast<int32_t>(1 + random_.Below(3));
   // It takes at once what there is, and what is decided later in the turn comes after it.
-  (void)engine.Poll(std::move(args), [this, now = decided_.instances](std::vector<Task> tasks) {
+  const auto told = [this, now = decided_.instances,
+                     trust = decided_.trust](std::vector<Task> tasks) {
     for (Task& task : tasks) {
       const auto live = now.find(task.instance);
       Note("task of " + task.instance);
@@ -327,9 +433,13 @@ void PackageSim::Poll(Engine& engine) {
              "a task of " + task.instance + ", which has stopped, is handed out");
       Expect(task.package && live != now.end() && NumberOf(*task.package) == live->second.version,
              "a task has the programs of another version");
+      Expect(!task.package || !trust.Blocked(NumberOf(*task.package)),
+             "a task of a version is handed out that is blocked");
+      taken_.insert(task.instance);
       hands_.push_back(std::move(task));
     }
-  });
+  };
+  (void)engine.Poll(std::move(args), told);
 }
 
 void PackageSim::Report(Engine& engine) {
@@ -341,7 +451,7 @@ void PackageSim::Report(Engine& engine) {
   Note("report " + task.instance + (answer ? "" : ": refused"));
   if (answer) {
     Expect(!live.stopped, "an instance that was aborted goes on");
-    live.stopped = true;
+    live.stopped = live.reported = true;
   }
   Expect(answer || live.stopped || live.moved,
          "a report was refused: " + (answer ? "" : answer.error().message));
@@ -363,6 +473,21 @@ void PackageSim::Audit() {
     const bool there = state->Find(TextOf(version)) != nullptr;
     Expect(there != removed, "version " + TextOf(version) + (removed ? " is there" : " is gone"));
     if (!removed) bytes += contents_.at(version).yaml.size();
+  }
+  for (const auto& [version, removed] : durable_.put) {
+    const PackageStanding standing =
+        world_.engine().packages().StandingOf(*table.Version("ns", "p", TextOf(version)));
+    Expect(standing.trust.verdict == durable_.trust.VerdictOf(version),
+           "the verdict on version " + TextOf(version) + " is wrong");
+    Expect(standing.trust.blocked.empty() != durable_.trust.Blocked(version),
+           "version " + TextOf(version) + " is blocked, or not, against what is trusted");
+    int ended = 0;
+    for (const auto& [id, live] : durable_.instances) {
+      ended += live.reported && live.version == version ? 1 : 0;
+    }
+    const auto counted = standing.results[static_cast<size_t>(InstanceResult::kSuccess)];
+    Expect(std::cmp_equal(counted, ended),
+           "of version " + TextOf(version) + " other instances are counted than have succeeded");
   }
   const auto view = world_.engine().namespaces().Get("ns");
   if (view) {

@@ -128,6 +128,12 @@ class PlanPath {
     expect_(last_visit_ == instance.last_visit, id + " counts its visits");
   }
 
+  // Whether a step may have an output: it is over, in the present try of its sections.
+  bool GivesOut(const std::string& step) const {
+    return over_.contains(step) || over_.contains(step + "/finalize");
+  }
+  bool Skipped(const std::string& home) const { return skipped_.contains(home); }
+
  private:
   // It goes on where it stood, also with what its stop had dropped. What is over stays so.
   void Resume() {
@@ -252,6 +258,7 @@ class PlanPath {
   // Nothing of it has happened any more.
   void Reset(uint32_t section) {
     ended_.erase(section);
+    std::erase_if(shut_, [&](uint32_t at) { return LiesIn(graph_, at, section); });
     for (std::set<std::string>* names : {&over_, &opened_, &early_, &stays_, &dropped_, &roots_}) {
       std::erase_if(*names, [&](const std::string& home) { return IsIn(section, home); });
     }
@@ -302,10 +309,19 @@ class PlanPath {
     });
   }
 
+  // From its first failure until it begins anew, a section is entered only to compensate.
+  void NotShut(uint32_t section, const std::string& who) {
+    for (uint32_t in = section; in != kNoSection && !graph_.sections[in].compensates;
+         in = graph_.sections[in].outer) {
+      expect_(!shut_.contains(in), who + " is entered though its section ends");
+    }
+  }
+
   // What stands before it must be over.
   void Open(const std::string& home, const std::string& who) {
     const auto place = place_.find(home);
     if (place != place_.end()) {
+      if (index_.contains(home)) NotShut(section_[place->second], who);
       expect_(opened_.insert(home).second, who + " begins a second time");
       for (uint32_t before : before_[place->second]) {
         const bool waited = early_.contains(home) ? Settled(before) : Over(before);
@@ -327,6 +343,12 @@ class PlanPath {
   void Skip(const Event& event, const std::string& who) {
     const std::string home = event.node;
     if (event.transition == "end") {  // its section ends
+      const size_t end = event.note.find(" ends: ");
+      const auto named = end == std::string::npos
+                             ? entries_.end()
+                             : entries_.find(event.note.substr(8, end - 8));  // "section NAME"
+      expect_(named != entries_.end(), who + " does not say which section ends");
+      if (named != entries_.end()) shut_.insert(named->second);
       const auto place = place_.find(home);
       expect_(place != place_.end() && section_[place->second] != kNoSection, who + " is in none");
       for (uint32_t in = section_[place->second];
@@ -404,6 +426,7 @@ class PlanPath {
   std::map<std::string, uint32_t> entries_, exits_;  // of sections, by name
   std::vector<uint32_t> section_;                    // by place: the innermost around it
   std::set<uint32_t> ended_;                         // sections that a step has been dropped from
+  std::set<uint32_t> shut_;                          // that end, until they begin anew
   std::map<uint32_t, int> tries_;                    // of sections, that failed
   std::set<std::string> roots_;                      // skipped for themselves
   std::set<std::string> early_;                    // decided before all before them had led on
@@ -498,6 +521,26 @@ class PlanAudit {
     if (begins_again) return;
     for (const Event& event : history) path.Take(event);
     path.End(instance);
+    if (!known->graph->sections.empty()) Tries(instance, *known, path);
+  }
+
+  // Nothing is left of the former tries of its sections.
+  void Tries(const Instance& instance, const Machine& known, const PlanPath& path) {
+    const rows::Reader reader{world_.store(), world_.partition()};
+    const auto outputs = rows::GetOutputs(reader, {"ns", instance.id});
+    Expect(outputs.has_value(), "the outputs can be read");
+    for (const auto& [step, output] : *outputs) {
+      Expect(path.GivesOut(step), instance.id + " has an output of " + step + ", which is not over");
+    }
+    if (instance.Stopped() || instance.Cancelling() || rules::HasOpenEdges(instance)) return;
+    const auto scanned =
+        rows::ScanSteps(reader, {"ns", instance.id}, [&](const rows::StepRow& row) {
+          const std::string& home = known.nodes[row.home].id;
+          Expect(!row.doomed || path.Skipped(home),
+                 instance.id + " leaves out " + home + ", and nothing that it needs was skipped");
+          return true;
+        });
+    Expect(scanned.has_value(), "the steps can be read");
   }
 
   // Someone or something will take it on.
@@ -509,6 +552,8 @@ class PlanAudit {
         std::ranges::count(instance.tokens, TokenState::kHeld, &Token::state));
     const bool goes_on = rules::HasOpenEdges(instance);
     Expect(!goes_on || world_.engine().WorkLeft(), who + ", though edges are open");
+    Expect(instance.plan->resuming == PlanState::Resuming::kNone || world_.engine().WorkLeft(),
+           instance.id + " is to resume its children, and nobody does");
     const bool settled = held > 0 && held == instance.tokens.size() && !goes_on;
     if (!instance.Cancelling()) {
       const bool asked = instance.waits.Has(Wait::kPause) || instance.waits.Has(Wait::kTurn) ||
@@ -673,8 +718,16 @@ class PlanAudit {
   // The limits by the rows alone: who holds a key, and who waits for which.
   struct Held {
     std::set<std::string> holders;  // with those whose place is kept for them
-    bool forced = false;
+    size_t forced = 0;              // began past all limits
   };
+  // Of an instance that runs, whether it has asked for them or not.
+  static std::set<std::string> BuiltInKeys(const Instance& instance) {
+    std::set<std::string> keys = {"machine:" + instance.machine};
+    if (instance.parent_step) return keys;
+    keys.insert("namespace:" + instance.ns);
+    if (instance.provenance) keys.insert("group:" + instance.provenance->group);
+    return keys;
+  }
   std::map<std::string, Held> HeldKeys() {
     std::map<std::string, Held> held;
     for (const auto& [id, instance] : instances()) {
@@ -684,10 +737,15 @@ class PlanAudit {
         Expect(runs, id + " holds a limit, and does not run");
         for (const LimitKey& key : instance.limits->keys) {
           held[key.key].holders.insert(id);
-          held[key.key].forced |= instance.limits->force;
+          held[key.key].forced += instance.limits->force;
         }
       }
       if (!runs) continue;
+      for (const std::string& key : BuiltInKeys(instance)) {
+        if (held[key].holders.insert(id).second) {
+          held[key].forced += instance.limits && instance.limits->force;
+        }
+      }
       for (const Token& token : instance.tokens) {
         if (!token.limits || token.WaitsForLimits()) continue;
         for (const LimitKey& key : token.limits->keys) held[key.key].holders.insert(id);
@@ -706,7 +764,7 @@ class PlanAudit {
       std::string names;
       for (const std::string& id : by.holders) names += " " + id;
       const bool lowered = world_.lowered().contains(key);
-      Expect(!max || by.forced || lowered || by.holders.size() <= *max,
+      Expect(!max || lowered || by.holders.size() <= *max + by.forced,
              std::to_string(by.holders.size()) + " hold limit " + key + " of " +
                  std::to_string(max.value_or(0)) + ":" + names);
     }
@@ -762,7 +820,7 @@ class PlanAudit {
       MachineStats stats;
       std::map<std::string, NodeStats> nodes;
       for (const auto& [name, instance] : instances()) {
-        if (instance.machine != id || instance.version != version) continue;
+        if (instance.machine != id || instance.version != version || instance.dry_run) continue;
         switch (instance.state) {
           case InstanceState::kScheduled: ++stats.scheduled; break;
           case InstanceState::kPaused: ++stats.paused; break;
@@ -779,7 +837,7 @@ class PlanAudit {
         }
       }
       for (const auto& [seq, event] : audit_.feed()) {
-        if (event.machine != id || event.version != version) continue;
+        if (event.machine != id || event.version != version || IsDryRun(event)) continue;
         NodeStats& node = nodes[CountedAs(event.prev_node)];
         if (event.kind == ChangeKind::kTimedOut) ++node.timed_out;
         if (event.kind == ChangeKind::kTransitioned && event.left_visit != 0) ++node.completed;

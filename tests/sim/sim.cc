@@ -40,13 +40,19 @@ Sim::Sim(uint64_t seed, Store* below, bool trace)
     : random_(seed),
       of_groups_(~seed),
       groups_(of_groups_.Chance(40)),
+      of_dry_(seed * 3 + 1),
+      dry_(of_dry_.Chance(35)),
+      of_resumes_(seed * 5 + 2),
+      resumes_(of_resumes_.Chance(50)),
+      of_limits_(~seed * 3),
+      limits_(of_limits_.Chance(35)),
       trace_(trace),
       on_([this] {
         const size_t mix = random_.Below(10);
         machines_ = mix < 6;
         plans_ = mix >= 5;
         std::set<Fault> on;
-        for (size_t i = 0; i < kFaultNames.size(); ++i) {
+        for (size_t i = 0; i < static_cast<size_t>(Fault::kDryRun); ++i) {
           if (random_.Chance(50)) on.insert(static_cast<Fault>(i));
         }
         if (plans_) on.erase(Fault::kRetention);
@@ -68,6 +74,7 @@ Sim::Sim(uint64_t seed, Store* below, bool trace)
   if (On(Fault::kEviction)) Hit(Fault::kEviction);
   if (plans_ && On(Fault::kPortions)) Hit(Fault::kPortions);
   world_.KeepJobs(On(Fault::kOffload));
+  if (limits_) lockstep_.OnlyFollow();
   StartAgain();
   DefineAll();
 }
@@ -77,10 +84,11 @@ void Sim::DefineAll() {
   if (plans_) source_ = Everything(random_, plan_keys_, On(Fault::kPlanner));
   for (int i = 0; machines_ && i < 3; ++i) {
     if (!source_.empty()) source_ += "\n---\n";
-    source_ += RandomMachine(random_, "m" + std::to_string(i), "continue");
+    source_ += RandomMachine(random_, "m" + std::to_string(i), "continue",
+                             limits_ ? &of_limits_ : nullptr);
   }
-  singletons_ =
-      source_.find("singleton") != std::string::npos || source_.find("limit") != std::string::npos;
+  singletons_ = limits_ || source_.find("singleton") != std::string::npos ||
+                source_.find("limit") != std::string::npos;
   if (trace_) std::printf("%s\n", source_.c_str());
   auto machines = ParseMachines(source_);
   auto defined = Do([&](Asked& engine) { return engine.Define(std::move(machines)); });
@@ -130,6 +138,9 @@ void Sim::Step() {
     do {
       for (size_t n = random_.Below(5); n > 0; --n) Command(engine);
       OrderGroups(asked);
+      OrderLimits(asked);
+      DryRun(asked);
+      ResumeStopped(engine);
       if (world_.jobs() > 0 && random_.Chance(30)) {
         Hit(Fault::kOffload);
         world_.FinishJob();
@@ -149,6 +160,7 @@ void Sim::Step() {
     return StartAgain();
   }
   store_.Heal();
+  CheckLimits();
   Watch();
   PassTime();
   CrashSometimes();
@@ -199,7 +211,7 @@ void Sim::PassTime() {
 }
 
 void Sim::CrashSometimes() {
-  if (Draw(Fault::kCrash, 2)) {
+  if (std::exchange(crash_soon_, false) || Draw(Fault::kCrash, 2)) {
     Hit(Fault::kCrash);
     Note("crash");
     StartAgain();
@@ -257,6 +269,7 @@ void Sim::Extend() {
   for (Event& event : unheard) {
     Expect(ledger_.empty() || event.seq == ledger_.rbegin()->first + 1, "gap: " + Text(event));
     if (event.kind == ChangeKind::kFinished) finished_.insert(event.instance);
+    if (event.kind == ChangeKind::kUpgraded) NumbersChange("");  // it holds what it asks for
     ledger_.emplace(event.seq, std::move(event));
   }
 }
@@ -267,7 +280,8 @@ void Sim::Committed(const Turn& turn, const std::vector<Event>& events) {
     Expect(event.seq == (ledger_.empty() ? 1 : ledger_.rbegin()->first + 1),
            "published out of order: " + Text(event));
     if (event.kind == ChangeKind::kFinished) finished_.insert(event.instance);
-    if (event.node.ends_with("/error")) {
+    if (event.kind == ChangeKind::kUpgraded) NumbersChange("");  // it holds what it asks for
+    if (event.node.ends_with("/error") && !IsDryRun(event)) {
       failed_.emplace_back(event.instance, event.node.substr(0, event.node.find('/')));
     }
     ledger_.emplace(event.seq, event);
@@ -371,6 +385,7 @@ void Sim::StartOne(Asked& engine) {
   }
   if (random_.Chance(10)) args.after = {{AnyId(), random_.Chance(50)}};
   Join(&args);
+  AskForLimits(&args);
   auto started = engine.Start(args);
   if (!started) {
     if (started.error().reason == Reason::kInstanceExists) Hit(Fault::kConflictingStart);
@@ -405,6 +420,7 @@ void Sim::RetryStart(Asked& engine) {
 
 void Sim::Receive(std::vector<Task> tasks) {
   for (Task& task : tasks) {
+    Expect(!task.dry_run, "a worker was given work of a dry run: " + task.instance);
     if (task.deadline == kNever) {
       Expect(++told_[{task.instance, task.visit}] <= 1 + frees_[task.instance],
              "an at-most-once visit was handed out twice: " + task.instance + " visit " +
@@ -698,6 +714,28 @@ void Sim::Control(Asked& engine) {
   }
 }
 
+// What has stopped with its children goes on with them, also when the server crashes between.
+void Sim::ResumeStopped(Asked& engine) {
+  if (!resumes_ || !plans_ || !On(Fault::kResume) || !of_resumes_.Chance(20)) return;
+  std::vector<std::string> stopped;
+  for (const std::string& id : finished_) {
+    if (started_.contains(id)) stopped.push_back(id);
+  }
+  const bool cancels = of_resumes_.Chance(50) || stopped.empty();
+  if (cancels && On(Fault::kCancel) && !started_.empty()) {
+    auto which = started_.begin();
+    std::advance(which, of_resumes_.Below(started_.size()));
+    if (engine.Cancel("ns", which->first, CancelMode::kForce)) Hit(Fault::kCancel);
+    ++frees_[which->first];
+  } else if (!stopped.empty()) {
+    const std::string& id = of_resumes_.Of(stopped);
+    if (!engine.Resume("ns", id, "", false)) return;
+    Hit(Fault::kResume);
+    ++frees_[id];
+    crash_soon_ = On(Fault::kCrash) && of_resumes_.Chance(50);
+  }
+}
+
 void Sim::Cancel(Asked& engine, const std::string& id) {
   if (Draw(Fault::kCancel, 35) && engine.Cancel("ns", id, CancelMode::kCancel)) {
     Hit(Fault::kCancel);
@@ -736,9 +774,11 @@ void Sim::Redefine(Asked& engine) {
       {{Fault::kContinue, "continue"}, {Fault::kUpgrade, "upgrade"}, {Fault::kAbort, "abort"}});
   if (!On(fault)) return;
   const std::string id = AnyMachine();
-  std::string text = id.starts_with('p') ? RandomPlan(random_, id, strategy, plan_keys_,
-                                                             !On(Fault::kPlanner))
-                                         : RandomMachine(random_, id, strategy);
+  std::string text =
+      id.starts_with('p')
+          ? RandomPlan(random_, id, strategy, plan_keys_, !On(Fault::kPlanner))
+          : RandomMachine(random_, id, strategy, limits_ ? &of_limits_ : nullptr);
+  if (limits_) NumbersChange("");
   if (text.ends_with("---\n")) text.resize(text.size() - 4);
   singletons_ = singletons_ || text.find("singleton") != std::string::npos ||
                 text.find("limit") != std::string::npos;
@@ -761,6 +801,7 @@ void Sim::Watch() {
     if (random_.Chance(30)) {
       watcher.filter.kinds = {ChangeKind::kTransitioned, ChangeKind::kFinished};
     }
+    watcher.filter.dry_run = dry_ && of_dry_.Chance(50);
     watcher.cursor = CursorText(changes_->CursorAt(random_.Chance(50) ? head : 0));
     watchers_.push_back(std::move(watcher));
   }
@@ -791,7 +832,8 @@ void Sim::CheckPortion(Watcher& watcher, const Changes::Portion& portion, uint64
        ++it) {
     const ChangeFilter& filter = watcher.filter;
     const Event& event = it->second;
-    if ((filter.machine.empty() || filter.machine == event.machine) &&
+    if ((filter.dry_run || !IsDryRun(event)) &&
+        (filter.machine.empty() || filter.machine == event.machine) &&
         (filter.instance.empty() || filter.instance == event.instance) &&
         (filter.kinds.empty() || filter.kinds.contains(event.kind))) {
       expected += std::to_string(it->first) + " ";

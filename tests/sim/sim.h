@@ -101,6 +101,7 @@ class Sim {
   void Operate(Asked& engine);
   void OperatePlan(Asked& engine);
   void Control(Asked& engine);
+  void ResumeStopped(Asked& engine);
   void Cancel(Asked& engine, const std::string& id);
   void Streams(Asked& engine);
   void Redefine(Asked& engine);
@@ -113,6 +114,23 @@ class Sim {
   void CheckGroups(const std::map<std::string, Instance>& instances);
   void CheckNobodyWaits(const std::string& group, const std::map<std::string, Instance>& instances);
   void OpenGroups();
+
+  // Limits (sim_limits.cc).
+  void AskForLimits(StartArgs* args);
+  void OrderLimits(Engine& engine);
+  void Override(Engine& engine, const std::string& key);
+  void DefineLimit(Engine& engine, const std::string& name);
+  void NumbersChange(const std::string& root);
+  void CheckLimits();
+  void OpenLimits();
+  std::map<std::string, std::set<std::string>> HoldersOfLimits(
+      std::map<std::string, size_t>* forced);
+
+  // Dry runs (sim_dry.cc).
+  void DryRun(Engine& engine);
+  void StartDryRun(Engine& engine, const std::string& id);
+  void EndDryRun(const std::string& id);
+  void CheckDryRuns(const std::map<std::string, Instance>& instances);
 
   std::string AnyMachine();
   std::string AnyWorker();
@@ -139,7 +157,16 @@ class Sim {
   Random random_;
   Random of_groups_;  // of its own, so that seeds without groups stay what they were
   bool groups_ = false;
+  Random of_dry_;  // of their own, too
+  bool dry_ = false;
+  Random of_resumes_;
+  bool resumes_ = false;
+  bool crash_soon_ = false;  // what was asked for is not done yet
   GroupsAudit groups_audit_;
+  Random of_limits_;  // the same
+  bool limits_ = false;
+  std::set<std::string> changed_limits_;       // since they were last counted
+  std::map<std::string, size_t> held_limits_;  // when they were last counted
   const bool trace_;
   bool machines_ = false;  // plain machines m0 to m2
   bool plans_ = false;     // plans p0 to p2 and what they are made of

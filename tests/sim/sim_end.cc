@@ -164,6 +164,7 @@ void Sim::Verify() {
   CheckStarts();
   CheckStartsOfReports();
   CheckGroups(audit.instances());
+  CheckDryRuns(audit.instances());
   if (On(Fault::kPages)) CheckLists(audit.instances());
   if (On(Fault::kPages)) CheckHistories(audit.instances());
 }
@@ -218,6 +219,7 @@ void Sim::CheckLists(const std::map<std::string, Instance>& instances) {
         {InstanceState::kRunning, InstanceState::kPaused, InstanceState::kStopped});
   }
   if (random_.Chance(20)) query.result = InstanceResult::kSuccess;
+  query.dry_run = dry_ && of_dry_.Chance(50);
   if (random_.Chance(40)) query.labels["kind"] = random_.Chance(50) ? "a" : "b";
   if (!plans_ && random_.Chance(30)) query.node = "n" + std::to_string(random_.Below(3));
   if (plans_ && random_.Chance(50) && !instances.empty()) {  // of one that may have children
@@ -244,6 +246,7 @@ void Sim::CheckLists(const std::map<std::string, Instance>& instances) {
     query.after = page->last;
   }
   for (const auto& [id, instance] : instances) {
+    if (instance.dry_run && !query.dry_run) continue;
     auto spec = rows::GetSpec({store_, world_.partition()}, {"ns", id});
     REQUIRE(spec);
     const bool labelled = std::ranges::all_of(query.labels, [&](const auto& label) {
@@ -389,11 +392,14 @@ void Sim::Finish() {
   StartAgain();
   world_.Advance(std::max(latest_, world_.now()) - world_.now());  // where the clock was before
   OpenGroups();
+  OpenLimits();
   world_.Elapse(3min);  // breakers close, claims time out
   for (int round = 0; round < 400; ++round) {
     const std::vector<Instance> live = Live();
     if (live.empty()) return;
-    for (const Instance& instance : live) Push(instance, round);
+    for (const Instance& instance : live) {
+      instance.dry_run ? EndDryRun(instance.id) : Push(instance, round);
+    }
     for (int part = 0; part < 6; ++part) {  // before any ready_timeout is over
       for (const Task& task : Ready()) DoWell(task);
       world_.Elapse(2s);

@@ -19,6 +19,9 @@ EngineOptions Options() {
   EngineOptions options;
   options.own_machine = owned::OwnMachine;
   options.own_document = owned::OwnDocument;
+  options.own_flow = [](const PackageVersion& version, PlanSource* flow) {
+    owned::OwnFlow(version, &flow->flow);
+  };
   return options;
 }
 
@@ -51,7 +54,7 @@ class Shop : public World {
       e.packages().PutPiece("ns", row.upload, 0, yaml);
       e.packages().PutText("ns", row.upload, "all.yaml", yaml);
       row.pieces = 1;
-      return e.packages().Finish(row);
+      return e.packages().Finish(row, {});
     });
   }
 
@@ -279,11 +282,145 @@ TEST_CASE("rollback activates what was active before, and once more undoes it") 
   CHECK(shop.NodeOf("i") == "a");
   CHECK(shop.Rollback()->package->version == "2.0.0");
   REQUIRE(shop.Deactivate());
+  SUBCASE("as it is") {}
+  SUBCASE("after a crash") { shop.Crash(); }
   CHECK(shop.Rollback()->package->version == "2.0.0");
+  // What was active before that one is so still.
+  CHECK(shop.Rollback()->package->version == "1.0.0");
+  REQUIRE(shop.Deactivate());
+  REQUIRE(shop.Remove("1.0.0").has_value() == false);  // an instance is pinned to it
+  shop.Activate("2.0.0");
+  CHECK(shop.Rollback()->package->version == "1.0.0");
+  shop.Activate("2.0.0");
   auto changed = shop.Try({.version = "1.0.0", .if_active = "1.0.0"});
   REQUIRE(!changed);
   CHECK(changed.error().reason == Reason::kActiveChanged);
   CHECK(shop.Try({.version = "1.0.0", .if_active = "2.0.0"}));
+}
+
+TEST_CASE("what was active before a deactivation cannot be removed and rolled back to") {
+  Shop shop;
+  REQUIRE(shop.Put("1.0.0", MachineM("continue", "a")));
+  shop.Activate("1.0.0");
+  REQUIRE(shop.Deactivate());
+  REQUIRE(shop.Remove("1.0.0"));
+  const auto back = shop.Rollback();
+  REQUIRE(!back);
+  CHECK(back.error().reason == Reason::kNoPrevious);
+  CHECK(back.error().message.find("1.0.0") != std::string::npos);
+}
+
+TEST_CASE("a dry run pins its version, and counts as nothing else") {
+  Shop shop;
+  REQUIRE(shop.Put("1.0.0", MachineM("continue", "a")));
+  REQUIRE(shop.Put("2.0.0", MachineM("continue", "b")));
+  shop.Activate("1.0.0");
+  REQUIRE(
+      shop.TryStart({.machine = "p.m", .id = "dry", .start_at = shop.now() + 1h, .dry_run = true}));
+  shop.Activate("2.0.0");
+  SUBCASE("as it is") {}
+  SUBCASE("after a restart") { shop.Restart(); }
+  CHECK(shop.Standing("1.0.0").state == PackageStanding::State::kPinned);
+  CHECK(shop.Standing("1.0.0").Live() == 0);
+  const auto removed = shop.Remove("1.0.0");
+  REQUIRE(!removed);
+  CHECK(removed.error().message.find("1 dry runs of 'p.m'") != std::string::npos);
+  shop.Elapse(2h);
+  CHECK(shop.Standing("1.0.0").state == PackageStanding::State::kIdle);
+  CHECK(shop.Remove("1.0.0"));
+}
+
+TEST_CASE("how instances ended is counted by version, as long as they are kept") {
+  Shop shop;
+  const std::string text =
+      "id: m\nretention: 1h\nnodes:\n  a: {start: true, transitions: {ok: end, bad: worse}}\n"
+      "  end: {final: true}\n  worse: {final: true, result: error}\n---\n";
+  REQUIRE(shop.Put("1.0.0", text));
+  shop.Activate("1.0.0");
+  for (const std::string& transition : {"ok", "ok", "bad"}) {
+    shop.Start("p.m", transition + std::to_string(Micros(shop.now())));
+    CHECK(shop.Report(shop.ReadyOne(), transition));
+    shop.Advance(1s);
+  }
+  const auto counted = [&shop](InstanceResult result) {
+    return shop.Standing("1.0.0").results[static_cast<size_t>(result)];
+  };
+  SUBCASE("as it is") {}
+  SUBCASE("after a crash") { shop.Crash(); }
+  SUBCASE("after a restart") { shop.Restart(); }
+  CHECK(counted(InstanceResult::kSuccess) == 2);
+  CHECK(counted(InstanceResult::kError) == 1);
+  shop.Elapse(2h);
+  shop.Drain();
+  SUBCASE("dropped") {}
+  SUBCASE("dropped, and after a crash") { shop.Crash(); }
+  CHECK(counted(InstanceResult::kSuccess) == 0);
+  CHECK(counted(InstanceResult::kError) == 0);
+}
+
+TEST_CASE("so many activations are remembered") {
+  Shop shop;
+  REQUIRE(shop.Put("1.0.0", MachineM("continue", "a")));
+  REQUIRE(shop.Put("2.0.0", MachineM("continue", "b")));
+  shop.Activate("1.0.0");
+  for (uint32_t share = 1; share <= 1'005; ++share) shop.Activate("2.0.0", share);
+  const auto kept = rows::GetActivations({shop.store(), shop.partition()}, "ns", "p", 5'000);
+  REQUIRE(kept);
+  CHECK(kept->size() == 1'000);
+  CHECK(kept->front().share == 1'005);
+}
+
+TEST_CASE("equal documents share what they were compiled to") {
+  Shop shop;
+  REQUIRE(shop.Put("1.0.0", MachineM("continue", "a")));
+  REQUIRE(shop.Put("1.1.0", MachineM("continue", "a")));
+  REQUIRE(shop.Put("2.0.0", MachineM("continue", "b")));
+  for (const std::string version : {"1.0.0", "1.1.0", "2.0.0"}) shop.Activate(version);
+  const auto settings = [&shop](uint32_t version) {
+    return shop.engine().reader().registry.Find("ns", "p.m", version)->machine.nodes[0].settings;
+  };
+  CHECK(settings(1) == settings(2));
+  CHECK(settings(2) != settings(3));
+}
+
+TEST_CASE("what a worker starts beside its report is its package's own, of the same version") {
+  Shop shop;
+  REQUIRE(shop.Put("1.0.0", MachineM("continue", "a") + MachineM("continue", "c", "child")));
+  REQUIRE(shop.Put("2.0.0", MachineM("continue", "b")));
+  shop.Activate("1.0.0");
+  shop.Start("p.m", "i");
+  const Task task = shop.ReadyOne();
+  shop.Activate("2.0.0");
+  const auto answer = shop.Do([&task](Engine& e) {
+    return e.Report("ns", task.instance, {.transition = "ok", .claim = task.claim}, {},
+                    {{.ns = "ns", .machine = "child", .id = "k"}});
+  });
+  REQUIRE_MESSAGE(answer, (answer ? "" : answer.error().message));
+  CHECK(shop.Must("k").machine == "p.child");
+  CHECK(shop.PackageOf("k") == "1.0.0");
+}
+
+TEST_CASE("a flow that a worker asks for as a child sees what its parent's package has") {
+  Shop shop;
+  const std::string plan = "plan: all\nflow: [{step: s, action: act}]\n---\n";
+  REQUIRE(shop.Put("1.0.0", plan + "action: act\nqueue: old\n"));
+  REQUIRE(shop.Put("2.0.0", plan + "action: act\nqueue: fresh\n"));
+  shop.Activate("1.0.0");
+  shop.Start("p.all", "i");
+  const Task task = shop.ReadyOne();
+  shop.Activate("2.0.0");
+  rows::ChildStart child;
+  child.spec.flow = "[{step: x, action: act}]";
+  const auto answer = shop.Do([&](Engine& e) {
+    return e.Report("ns", "i", {.transition = "suspend", .claim = task.claim, .children = 1},
+                    {child});
+  });
+  REQUIRE_MESSAGE(answer, (answer ? "" : answer.error().message));
+  shop.Drain();
+  CHECK(shop.Must("i/s/0").error == "");
+  const Task inner = shop.ReadyOne();
+  CHECK(inner.action == "p.act");
+  CHECK(inner.queue == "old");
 }
 
 TEST_CASE("a candidate takes its share of the starts by name, and all that name it") {
@@ -416,6 +553,10 @@ TEST_CASE("a schedule lives with the active version, and keeps its state") {
   REQUIRE(second.size() == 1);
   CHECK(second[0].package->version == "2.0.0");
   CHECK(shop.Report(second[0], "ok"));
+  shop.Crash();
+  CHECK(shop.Standing("1.0.0").defined.at("schedule:p.nightly") == 1);
+  CHECK(shop.Standing("2.0.0").defined.at("schedule:p.nightly") == 1);  // it is the same
+  CHECK_FALSE(shop.Standing("3.0.0").defined.contains("schedule:p.nightly"));
   shop.Activate("3.0.0");
   shop.Elapse(3h);
   CHECK(shop.Ready().empty());
@@ -490,7 +631,7 @@ TEST_CASE("a namespace that is deleted takes its packages along") {
   row.upload = upload;
   const auto late = shop.Do([&](Engine& e) {
     e.packages().PutPiece("ns", upload, 1, "bytes");
-    return e.packages().Finish(row);
+    return e.packages().Finish(row, {});
   });
   REQUIRE(!late);
   CHECK(late.error().reason == Reason::kNamespaceDeleting);

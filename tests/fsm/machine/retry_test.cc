@@ -24,6 +24,17 @@ TEST_CASE("an entry is the kind, or in the text, in any case of letters") {
   CHECK_FALSE(Again({"lock"}, "", ""));
 }
 
+TEST_CASE("letters beyond ASCII have their case, too") {
+  CHECK(Again({"zeit\u00fcberschreitung"}, "", "die ZEIT\u00dcBERSCHREITUNG"));
+  CHECK(Again({"ZEIT\u00dcBERSCHREITUNG"}, "", "eine Zeit\u00fcberschreitung"));
+  CHECK(Again({"\u0441\u0435\u0442\u044c"}, "", "\u0421\u0415\u0422\u042c"));  // сеть
+  CHECK(Again({"\u0119\u017c\u00ff"}, "", "\u0118\u017b\u0178"));
+  CHECK(Again({"\u03bb\u03ac\u03b8\u03bf\u03c2"}, "", "\u039b\u0386\u0398\u039f\u03a3"));
+  CHECK_FALSE(Again({"\u00fcber"}, "", "uber \u00d7 \u00f7"));
+  CHECK_FALSE(Again({"\u00f7"}, "", "\u00d7"));  // signs, and no letters
+  CHECK(Again({"\xff\xc3"}, "", "a \xff\xc3 b"));   // whatever the text is made of
+}
+
 TEST_CASE("transient stands for kinds and for texts") {
   for (const char* kind : {"timeout", "crashed", "unclaimed"})
     CHECK(Again({"transient"}, kind, ""));

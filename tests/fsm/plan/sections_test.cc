@@ -129,7 +129,7 @@ TEST_CASE("what cannot be in a section is refused") {
         "a: a worker plans the action 'planner', which cannot be in a section: what is tried "
         "again as a whole has to be known before it begins\n");
   CHECK(ProblemsOf(Par({Act("s"), SectionOf("s", Act("a"))})) ==
-        "s.step: there is a step 's' already; names must differ within a plan\n");
+        "s.section: there is a step 's' already; names must differ within a plan\n");
   CHECK(ProblemsOf(Par({SectionOf("s", Act("a")), Act("z", "{}", {"a"})})) ==
         "z.after: there is no step 'a'\n");
   CHECK(ProblemsOf(Par({SectionOf("s", Act("a", "{}", {"z"})), Act("z", "{}", {"s.a"})}))

@@ -4,6 +4,13 @@
 
 namespace dfsmr::model {
 
+namespace {
+
+// The model knows nothing of dry runs, and misses nothing.
+bool Unseen(const Event& event) { return event.about && event.about->dry_run; }
+
+}  // namespace
+
 // Turns ------------------------------------------------------------------------------------------
 
 void Lockstep::Note(std::function<void(Model&)> step) { open_.steps.push_back(std::move(step)); }
@@ -41,7 +48,9 @@ void Lockstep::Ended(uint64_t turn) {
 void Lockstep::Published(uint64_t turn, const std::vector<Event>& events) {
   answering_ = turn;
   for (OneTurn& one : decided_) {
-    if (one.number == turn) one.events = events;
+    if (one.number != turn) continue;
+    one.events = events;
+    std::erase_if(one.events, Unseen);
   }
   if (!events.empty()) last_seq_ = events.back().seq;
 }
@@ -98,7 +107,7 @@ void Lockstep::Opened() {
   const auto scanned =
       rows::ScanFeed({store_, world_.partition()}, last_seq_ + 1, [&](Event event) {
         last_seq_ = event.seq;
-        unheard.push_back(std::move(event));
+        if (!Unseen(event)) unheard.push_back(std::move(event));
         return true;
       });
   if (!scanned) model_.Fail("the feed cannot be read");
@@ -117,6 +126,7 @@ Model::Rows Lockstep::Rows() const {
   for (bool stopped : {false, true}) {
     (void)rows::ScanInstances({store_, world_.partition()}, stopped, {"", ""},
                               world_.engine().reader().registry.resolve(), [&](Instance instance) {
+                                if (instance.dry_run) return true;
                                 Model::Row row{std::move(instance), {}};
                                 row.spec = SpecOf(row.instance.id);
                                 rows.emplace(row.instance.id, std::move(row));

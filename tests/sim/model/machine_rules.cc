@@ -605,8 +605,9 @@ Reason MachineRules::Resume(const std::string& node, bool force, bool* begins) {
   if (paused) {
     life_.state = life_.stands.empty() ? InstanceState::kScheduled : InstanceState::kRunning;
   }
+  // What was held, and paused, is held again. A call that names a node takes neither away.
+  if (!paused && node.empty()) life_.hold = false;
   if (paused) life_.stuck = false;
-  life_.hold = false;
   for (auto& [visit, stand] : life_.stands) stand.ready_at = stand.ready_by = now_;
   Expected& told = Tell(ChangeKind::kResumed);
   told.event.node = node.empty() ? life_.Where() : node;

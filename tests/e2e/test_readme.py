@@ -22,8 +22,9 @@ from support import BIN, DSRV, SOON, eventually, free_port, result
 PAGES = {page: (REPOSITORY / page).read_text() for page in [
     "README.md", "dcli/README.md", "dsrv/README.md", "dsrv/access/README.md",
     "dsrv/engine/README.md", "fsm/plan/README.md", "fsm/when/README.md", "machines/README.md",
-    "machines/schedules.md", "machines/limits.md", "machines/agents.md", "machines/packages.md", "machines/cloudify.md",
-    "machines/cloacina.md", "proto/README.md",
+    "machines/schedules.md", "machines/limits.md", "machines/agents.md", "machines/packages.md",
+    "machines/cloudify.md", "machines/cloacina.md", "proto/README.md", "proto/go/README.md",
+    "proto/python/README.md", "proto/typescript/README.md",
     "storage/README.md",
     "tests/README.md", "tests/bench/README.md"]}
 
@@ -768,18 +769,29 @@ RUN = {
     ("proto/README.md", "A consumer in Python", "python"):
         "test_the_consumer_works_on_stubs_made_as_it_says",
 }
+# By tests/clients/test_readmes.py, for each of the libraries.
+for name, language in [("python", "python"), ("go", "go"), ("typescript", "ts")]:
+    for title in ("A worker", "A client"):
+        RUN[f"proto/{name}/README.md", title, language] = \
+            "clients: test_the_worker_and_the_client_of_the_page"
+    RUN[f"proto/{name}/README.md", f"dfsmr in {PAGES[f'proto/{name}/README.md'].split()[3]}", "sh"] = \
+        "clients: test_it_installs_from_its_folder"
 
 
 def test_every_block_is_run():
     assert {block[:3] for block in blocks() if block.language != "text"} == set(RUN)
+    clients = (REPOSITORY / "tests/clients/test_readmes.py").read_text()
     for test in RUN.values():
-        assert inspect.isfunction(globals()[test])
+        if test.startswith("clients: "):
+            assert f"def {test[9:]}(" in clients
+        else:
+            assert inspect.isfunction(globals()[test])
 
 
 def test_every_page_is_known_and_the_first_is_short():
-    built = re.compile(r"^(build|\.)")
+    built = re.compile(r"^(build|\.)|(^|/)node_modules/")
     found = [path.relative_to(REPOSITORY) for path in REPOSITORY.rglob("*.md")]
-    assert {str(path) for path in found if not built.match(path.parts[0])} == set(PAGES)
+    assert {str(path) for path in found if not built.search(str(path))} == set(PAGES)
     assert len(PAGES["README.md"].splitlines()) <= 250
 
 

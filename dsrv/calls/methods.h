@@ -21,6 +21,7 @@
 #include "dsrv/calls/original.h"
 #include "dsrv/calls/packages.h"
 #include "dsrv/calls/schedules.h"
+#include "dsrv/calls/secrets.h"
 #include "dsrv/calls/tasks.h"
 #include "dsrv/calls/triggers.h"
 
@@ -28,6 +29,7 @@ namespace dfsmr {
 
 inline constexpr bool kChange = true;      // goes into the audit trail, see Method
 inline constexpr bool kAlwaysAsks = true;  // for an access token, see Method
+inline constexpr bool kTold = true;        // each call is in the audit trail, see Method
 
 // clang-format off
 namespace runner {
@@ -252,6 +254,22 @@ inline constexpr DecideRow kRemovePackage(
     Its(), ParseRemovePackage, RunRemovePackage, ReplyRemovePackage);
 }  // namespace packages
 
+namespace secrets {
+inline constexpr DecideRow kPutSecret(
+    {"dfsmr.v1.SecretService/PutSecret", kChangers, kChange},
+    Its(), ParsePutSecret, RunPutSecret, ReplyPutSecret);
+inline constexpr ReadRow kListSecrets(
+    {"dfsmr.v1.SecretService/ListSecrets", kChangers},
+    Its(), ParseListSecrets, SettleListSecrets, ReadListSecrets);
+inline constexpr DecideRow kDeleteSecret(
+    {"dfsmr.v1.SecretService/DeleteSecret", kChangers, kChange},
+    Its(), ParseDeleteSecret, RunDeleteSecret, ReplyDeleteSecret);
+inline constexpr ReadRow kResolveSecrets(  // of its machines and queues, what its token is made for
+    {"dfsmr.v1.SecretService/ResolveSecrets", Only(v1::AccessToken::WORKER), !kChange, kAlwaysAsks,
+     kTold},
+    Its(), ParseResolveSecrets, SettleResolveSecrets, ReadResolveSecrets);
+}  // namespace secrets
+
 namespace original {
 inline constexpr DecideRow kDefine(
     {"DistributedFSMRunner/Define", kChangers, kChange},
@@ -307,6 +325,8 @@ constexpr void ForEachMethod(Visit visit) {
   (visit(packages::kPutPackage), visit(packages::kFetchPackage), visit(packages::kListPackages),
    visit(packages::kGetPackage), visit(packages::kActivatePackage),
    visit(packages::kDeactivatePackage), visit(packages::kRemovePackage));
+  (visit(secrets::kPutSecret), visit(secrets::kListSecrets), visit(secrets::kDeleteSecret),
+   visit(secrets::kResolveSecrets));
   (visit(namespaces::kCreateNamespace), visit(namespaces::kListNamespaces),
    visit(namespaces::kGetNamespace), visit(namespaces::kUpdateNamespace),
    visit(namespaces::kFreezeNamespace), visit(namespaces::kDeleteNamespace));

@@ -12,7 +12,7 @@ PackageState::Known KnownOf(const rows::PackageVersionRow& row) {
     version->documents.push_back({one.kind, one.id});
   }
   for (const rows::PackageWorker& one : row.workers) {
-    version->workers.push_back({one.name, one.serves});
+    version->workers.push_back({one.name, one.serves, one.secrets});
   }
   version->nodes = row.nodes;
   IndexActions(version.get());

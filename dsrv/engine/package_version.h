@@ -27,6 +27,7 @@ struct PackageVersion {
   struct Worker {
     std::string name;
     std::vector<std::string> serves;
+    std::vector<std::string> secrets;  // names and patterns that it may ask for
   };
   std::vector<Worker> workers;
   std::vector<std::string> nodes;  // MACHINE.NODE of its machines, as they are written

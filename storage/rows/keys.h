@@ -64,6 +64,8 @@
 //   0x42 activation  ns package number(8)  record.PackageActivation
 //   0x43 piece     ns epoch(8) upload(8) number(4)  of an archive, as it came
 //   0x44 texts     ns epoch(8) upload(8) path  a file with documents, of the archive
+//   0x50 secret    ns name                record.Secret: which versions there are
+//   0x51 sealed    ns name version(4)     record.SealedSecret
 //
 // A transition of a plain machine writes its instance's row and nothing else; the records of a
 // whole turn share the pages of the feed. The history of an instance is the list of its records'
@@ -133,6 +135,8 @@ enum Kind : uint8_t {
   kActivation = 0x42,
   kPackagePiece = 0x43,
   kPackageText = 0x44,
+  kSecret = 0x50,
+  kSealedSecret = 0x51,
 };
 
 // Builds keys: Key(partition, kind).Text(ns).Number(seq).

@@ -11,12 +11,13 @@ constexpr size_t kOneByOne = 200;  // rows of a kind; more are dropped by their 
 // (feed, kept, expiry, the times of occurrences), has an id of its own (credentials), or is of the
 // whole partition.
 constexpr Kind kOfNamespaces[] = {
-    kMachine,      kLive,       kStopped,  kSpec,     kOutput,        kHistory,        kLabel,
-    kByMachine,    kChildren,   kStats,    kStep,     kGraph,         kSharedGraph,    kStarts,
-    kPlanned,      kUnstarted,  kDropped,  kDocument, kDocumentText,  kOccurrence,     kSchedule,
-    kTrigger,      kGathering,  kGathered, kSeen,     kLimitOverride, kLimitRate,      kAgent,
-    kLeftover,     kGroupHead,  kMember,   kByCause,  kPackage,       kPackageVersion, kActivation,
-    kPackagePiece, kPackageText};
+    kMachine,      kLive,          kStopped,     kSpec,           kOutput,     kHistory,
+    kLabel,        kByMachine,     kChildren,    kStats,          kStep,       kGraph,
+    kSharedGraph,  kStarts,        kPlanned,     kUnstarted,      kDropped,    kDocument,
+    kDocumentText, kOccurrence,    kSchedule,    kTrigger,        kGathering,  kGathered,
+    kSeen,         kLimitOverride, kLimitRate,   kAgent,          kLeftover,   kGroupHead,
+    kMember,       kByCause,       kPackage,     kPackageVersion, kActivation, kPackagePiece,
+    kPackageText,  kSecret,        kSealedSecret};
 // Of the index of occurrences: the bytes that are followed by a namespace.
 constexpr uint8_t kIndexed[] = {0x01, 0x02, 0x03, 0x05};
 

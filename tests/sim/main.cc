@@ -5,7 +5,6 @@
 //   sim --seconds 600 --from 1  as many as fit
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
-
 #include <unistd.h>
 
 #include <chrono>
@@ -21,6 +20,7 @@
 #include "tests/sim/agents.h"
 #include "tests/sim/packages.h"
 #include "tests/sim/schedules.h"
+#include "tests/sim/secrets.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/spaces.h"
 #include "tests/sim/triggers.h"
@@ -74,6 +74,7 @@ Outcome RunSeed(uint64_t seed, Store* below, bool trace, FaultCounts* hits) {
     if (outcome.problem.empty() && !below) outcome.problem = AgentSim(seed, trace).Run();
     if (outcome.problem.empty() && !below) outcome.problem = SpaceSim(seed, trace).Run();
     if (outcome.problem.empty() && !below) outcome.problem = PackageSim(seed, trace).Run();
+    if (outcome.problem.empty() && !below) outcome.problem = SecretSim(seed, trace).Run();
   } catch (const std::exception& error) {
     outcome.problem = error.what();
   }

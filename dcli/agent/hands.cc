@@ -30,6 +30,7 @@ milliseconds InMillis(Duration duration) {
 Hands::Hands(Context& context, AgentPlan plan) : context_(context), plan_(std::move(plan)) {}
 
 Hands::~Hands() {
+  asker_.reset();
   hands_.clear();
   pools_.clear();
   for (std::thread& aside : asides_) aside.join();
@@ -56,10 +57,6 @@ void Hands::Take(const v1::Task& task) {
   if (task.dry_run() && !worker->dry_run) {
     return Refuse(task, "the worker " + worker->name + " is not for dry runs (dry_run: true)");
   }
-  if (!worker->secret_env.empty()) {
-    return Refuse(task, "this agent has no value for the secret " +
-                            worker->secret_env.front().secret + " of the worker " + worker->name);
-  }
   auto hand = std::make_unique<Hand>(loop_);
   hand->task = task;
   hand->worker = worker;
@@ -85,7 +82,7 @@ void Hands::BeginWaiting() {
   int all = 0;
   std::map<const Worker*, uint32_t> of_worker;
   for (const auto& [claim, hand] : hands_) {
-    if (hand->stage != Hand::Stage::kBeginning && hand->stage != Hand::Stage::kRunning) continue;
+    if (hand->stage == Hand::Stage::kWaiting || hand->stage == Hand::Stage::kReporting) continue;
     ++all;
     ++of_worker[hand->worker];
   }
@@ -103,13 +100,7 @@ void Hands::BeginWaiting() {
     }
     ++all;
     ++same;
-    if (!hand->task.has_begin_by()) {  // it has begun when it was handed out
-      v1::ExtendResponse::Item answer;
-      if (hand->task.has_deadline()) *answer.mutable_deadline() = hand->task.deadline();
-      Begun(hand, answer);
-    } else {
-      AskToBegin(hand);
-    }
+    AskForSecrets(hand);
   }
   waiting_.insert(waiting_.begin(), still.begin(), still.end());
 }
@@ -148,6 +139,13 @@ void Hands::GiveBackSurplus(const Worker* worker) {
     SendBack(*hand, why, false);
     Finish(hand, "");
   }
+}
+
+void Hands::Prepared(Hand* hand) {
+  if (hand->task.has_begin_by()) return AskToBegin(hand);
+  v1::ExtendResponse::Item answer;  // it has begun when it was handed out
+  if (hand->task.has_deadline()) *answer.mutable_deadline() = hand->task.deadline();
+  Begun(hand, answer);
 }
 
 void Hands::AskToBegin(Hand* hand) {
@@ -204,6 +202,7 @@ void Hands::ExtendFailed(Hand* hand, const Error& error) {
   }
   switch (hand->stage) {
     case Hand::Stage::kWaiting:
+    case Hand::Stage::kPreparing:
     case Hand::Stage::kBeginning:
       if (hand->order != Order::kNone) {
         AddStop(hand->task.instance(), hand->task.claim(), v1::StopReport::ENDED);
@@ -252,10 +251,10 @@ void Hands::Start(Hand* hand) {
   if (most) hand->timeout.SetIn(InMillis(*most), [this, hand] { TimeOut(hand); });
   const auto pool = pools_.find(hand->worker->name);
   if (pool != pools_.end()) {
-    hand->run = pool->second->Begin(task, EventsOf(claim));
+    hand->run = pool->second->Begin(task, hand->secrets, EventsOf(claim));
   } else {
     hand->run = std::make_unique<Operation>(loop_, keeper(), plan_.surroundings, *hand->worker,
-                                            task, EventsOf(claim));
+                                            task, hand->secrets, EventsOf(claim));
   }
   TaskBegun();
 }
@@ -341,7 +340,7 @@ void Hands::Obey(const std::string& claim, Order order) {
   if (order <= hand->order) return;
   hand->order = order;
   const char* what = order == Order::kKill ? "kill" : order == Order::kForce ? "stop" : "cancel";
-  if (hand->stage == Hand::Stage::kWaiting) {
+  if (hand->stage == Hand::Stage::kWaiting || hand->stage == Hand::Stage::kPreparing) {
     AddStop(hand->task.instance(), claim, v1::StopReport::ENDED);
     return Finish(hand, "taken back before it had begun");
   }

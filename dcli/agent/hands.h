@@ -13,6 +13,7 @@
 
 #include "dcli/agent/loop.h"
 #include "dcli/agent/run.h"
+#include "dcli/agent/secrets.h"
 #include "dcli/agent/serve.h"
 #include "dcli/agent/surroundings.h"
 #include "dcli/call/agents.h"
@@ -33,6 +34,7 @@ struct AgentPlan {
   std::optional<std::chrono::milliseconds> idle_exit;
   bool logs = true;
   bool print = false;
+  OwnSecrets own_secrets;
 };
 
 // The loop's thread. What is to be said to the server is gathered in `out_`: whoever owns the
@@ -58,6 +60,7 @@ class Hands {
   void BeginWaiting();
   void AwaitRoom(const Worker* worker);
   void GiveBackSurplus(const Worker* worker);
+  void Prepared(Hand* hand);
   void AskToBegin(Hand* hand);
   void Extended(const std::string& claim, const v1::ExtendResponse::Item& answer);
   void ExtendFailed(Hand* hand, const Error& error);
@@ -71,6 +74,12 @@ class Hands {
   void Obey(const std::string& claim, Order order);
   void StopRun(Hand* hand);
   void Orders(const v1::WorkResponse& work);
+
+  // hands_secrets.cc: what is asked for before it begins.
+  void AskForSecrets(Hand* hand);
+  void HaveSecrets(Hand* hand, const SecretValues& values);
+  void HaveNoSecrets(Hand* hand, const Error& error);
+  void RefuseSoon(Hand* hand, const std::string& why);
 
   // reports.cc: how it ends.
   void Ended(Hand* hand, const RunEnd& end);
@@ -125,6 +134,7 @@ class Hands {
   bool connected_ = false;
   Duration clock_ahead_{};  // of the server's clock
   std::vector<std::thread> asides_;
+  std::unique_ptr<SecretAsker> asker_;  // null: no task had secrets yet
 };
 
 struct Hands::Hand {
@@ -132,7 +142,7 @@ struct Hands::Hand {
 
   std::string Name() const { return task.instance() + " at " + task.machine() + "/" + task.node(); }
 
-  enum class Stage { kWaiting, kBeginning, kRunning, kReporting };
+  enum class Stage { kWaiting, kPreparing, kBeginning, kRunning, kReporting };
   v1::Task task;
   const Worker* worker = nullptr;
   Stage stage = Stage::kWaiting;
@@ -151,6 +161,7 @@ struct Hands::Hand {
   std::string note;
   std::string checkpoint;  // not taken by the server yet
   std::string sent_checkpoint;
+  SecretValues secrets;
   std::unique_ptr<cli::Run> run;
   Verdict verdict;
 };

@@ -74,6 +74,7 @@ class CommandLine {
     AddGroupsCommand();
     AddLimitsCommand();
     AddNamespaceCommand();
+    AddSecretCommand();
     AddTokenCommand();
     AddSchedulesCommand();
     AddTriggersCommand();
@@ -108,6 +109,7 @@ class CommandLine {
   void AddGroupsCommand();
   void AddLimitsCommand();
   void AddNamespaceCommand();
+  void AddSecretCommand();
   void AddTokenCommand();
   void AddSchedulesCommand();
   void AddTriggersCommand();

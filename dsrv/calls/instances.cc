@@ -134,25 +134,6 @@ void ToProto(const std::vector<Result<Started>>& results, size_t bytes,
 
 // Reads ------------------------------------------------------------------------------------------
 
-Result<ListCommand> ParseListInstances(const v1::ListInstancesRequest& request, const Call&) {
-  auto query = ToQuery(request);
-  if (!query) return query.error();
-  return ListCommand{*std::move(query), FiltersOf(request)};
-}
-
-Result<Ok> SettleListInstances(Engine& engine, const Caller&, const ListCommand& command) {
-  return engine.Settle(command.query.ns, "");
-}
-
-Result<Ok> ReadListInstances(const Reader& reader, const ListCommand& command,
-                             v1::ListInstancesResponse* reply) {
-  auto page = ReadInstances(Moment(reader), command.query);
-  if (!page) return page.error();
-  for (const InstanceView& view : page->instances) ToProto(view, reply->add_instances());
-  if (!page->last.empty()) reply->set_next_page_token(PageToken(command.filters, page->last));
-  return Ok{};
-}
-
 Result<GetInstanceCommand> ParseGetInstance(const v1::GetInstanceRequest& request, const Call&) {
   auto ns = ToNamespace(request.namespace_());
   if (!ns) return ns.error();

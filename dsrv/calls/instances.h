@@ -1,4 +1,4 @@
-// Start and StartBatch; GetInstance, ListInstances and GetHistory; Pause, Resume, Skip and Cancel.
+// Start and StartBatch; GetInstance and GetHistory; Pause, Resume, Skip and Cancel.
 #pragma once
 
 #include <string>
@@ -33,22 +33,14 @@ Result<std::vector<Result<Started>>> RunStartBatch(Engine& engine, const Caller&
 void ReplyStartBatch(const std::vector<Result<Started>>& results, const Starts&,
                      v1::StartBatchResponse* reply);
 
-struct ListCommand {
-  InstanceQuery query;
-  std::string filters;  // the filters that the page token is valid for
-};
-Result<ListCommand> ParseListInstances(const v1::ListInstancesRequest& request, const Call&);
-Result<Ok> SettleListInstances(Engine& engine, const Caller&, const ListCommand& command);
-Result<Ok> ReadListInstances(const Reader& reader, const ListCommand& command,
-                             v1::ListInstancesResponse* reply);
+// What an instance waits for, which only the engine knows; filled in there.
+using WaitsSlot = std::shared_ptr<std::shared_ptr<const InstanceWaits>>;
 
 struct GetInstanceCommand {
   std::string ns;
   std::string id;
   bool with_nodes = false;
-  // What the instance waits for, which only the engine knows; filled in there.
-  std::shared_ptr<std::shared_ptr<const InstanceWaits>> waits =
-      std::make_shared<std::shared_ptr<const InstanceWaits>>();
+  WaitsSlot waits = std::make_shared<std::shared_ptr<const InstanceWaits>>();
 };
 Result<GetInstanceCommand> ParseGetInstance(const v1::GetInstanceRequest& request, const Call&);
 Result<Ok> SettleGetInstance(Engine& engine, const Caller& caller,
@@ -75,9 +67,14 @@ struct ControlCommand {
   std::string node;                                           // Resume, Skip
   bool force = false;                                         // Resume
   v1::CancelRequest::Mode mode = v1::CancelRequest::MODE_UNSPECIFIED;  // Cancel
+<<<<<<< HEAD
+  WaitsSlot waits = std::make_shared<std::shared_ptr<const InstanceWaits>>();
+||||||| a4b525b
+=======
   // As in GetInstanceCommand.
   std::shared_ptr<std::shared_ptr<const InstanceWaits>> waits =
       std::make_shared<std::shared_ptr<const InstanceWaits>>();
+>>>>>>> land
 };
 Result<ControlCommand> ParsePause(const v1::PauseRequest& request, const Call& call);
 Result<ControlCommand> ParseResume(const v1::ResumeRequest& request, const Call& call);

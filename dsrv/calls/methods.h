@@ -15,6 +15,7 @@
 #include "dsrv/calls/instances.h"
 #include "dsrv/calls/items.h"
 #include "dsrv/calls/limits.h"
+#include "dsrv/calls/list_instances.h"
 #include "dsrv/calls/method.h"
 #include "dsrv/calls/namespaces.h"
 #include "dsrv/calls/occurrences.h"
@@ -49,9 +50,9 @@ inline constexpr DecideRow kStart(  // a worker: of its machines
 inline constexpr DecideRow kStartBatch(  // the same
     {"dfsmr.v1.RunnerService/StartBatch", kWorkers, kChange},
     OfStarts(), ParseStartBatch, RunStartBatch, ReplyStartBatch);
-inline constexpr ReadRow kListInstances(
+inline constexpr OwnRow kListInstances(
     {"dfsmr.v1.RunnerService/ListInstances", kReaders},
-    Its(), ParseListInstances, SettleListInstances, ReadListInstances);
+    Its(), ServeListInstances);
 inline constexpr ReadRow kGetInstance(  // a worker: of its machines and queues
     {"dfsmr.v1.RunnerService/GetInstance", kAnybody},
     Its(), ParseGetInstance, SettleGetInstance, ReadGetInstance);

@@ -13,7 +13,6 @@ namespace dfsmr {
 namespace {
 
 constexpr size_t kTimersPerPass = 1'000;
-constexpr size_t kAheadCounted = 1'000;
 
 template <typename... Cases>
 struct Overloaded : Cases... {
@@ -382,14 +381,14 @@ Result<Answer> Engine::Report(const std::string& ns, const std::string& id, Repo
                               std::vector<StartArgs> starts) {
   const ClaimRef claim = args.claim;
   auto answer = parts_->reports.Report(ns, id, std::move(args), children, std::move(starts));
-  if (!answer) parts_->operations.EndedLate(claim);
+  if (!answer) parts_->operations.EndedLate(ns, id, claim);
   return answer;
 }
 
 Result<std::string> Engine::Relinquish(const std::string& ns, const std::string& id,
                                        const ClaimRef& claim, const GiveBackArgs& args) {
   auto node = parts_->claims.Relinquish(ns, id, claim, args);
-  if (!node) parts_->operations.EndedLate(claim);
+  if (!node) parts_->operations.EndedLate(ns, id, claim);
   return node;
 }
 
@@ -458,7 +457,7 @@ std::shared_ptr<const InstanceWaits> Engine::WaitsOf(const std::string& ns, cons
   if (!resident) return nullptr;
   InstanceWaits waits;
   if (!(*resident)->instance.Stopped()) {
-    waits = parts_->limits.WaitsOf(**resident, kAheadCounted);
+    waits = parts_->limits.WaitsOf((*resident)->instance);
     const auto why_not = [this](const std::string& in, const std::string& agent) {
       return parts_->agents.WhyNot(in, agent);
     };

@@ -146,7 +146,7 @@ uint64_t LimitCounts::InstancesOf(const std::string& ns, const std::string& mach
 
 uint64_t LimitCounts::TasksOf(const std::string& ns, const std::string& key) const {
   uint64_t tasks = 0;
-  holders_.ForEach(ns, key, [&](const LimitHolders::Holder&) { return ++tasks; });
+  holders_.ForEach(ns, key, {}, [&](const LimitHolders::Holder&) { return ++tasks; });
   return tasks;
 }
 

@@ -49,9 +49,9 @@ class LimitCounts {
   // How many tasks are ready, and find no room under a queue's or an action's limit.
   uint64_t WaitingFor(const std::string& ns, const std::string& key) const;
   // The instances and tasks that hold a built-in key without having asked for it.
-  void ForEachHolder(const std::string& ns, const std::string& key,
+  void ForEachHolder(const std::string& ns, const std::string& key, const LimitHolders::Name& after,
                      const LimitHolders::Visit& visit) const {
-    holders_.ForEach(ns, key, visit);
+    holders_.ForEach(ns, key, after, visit);
   }
   // Reads some more of what rests on disk. False: all is known.
   bool ReadMore() { return holders_.ReadMore(); }

@@ -94,21 +94,22 @@ bool LimitHolders::ReadMore() {
   return true;
 }
 
-void LimitHolders::ForEach(const std::string& ns, const std::string& key,
+void LimitHolders::ForEach(const std::string& ns, const std::string& key, const Name& after,
                            const Visit& visit) const {
   const auto kept = kept_.find(ResidentKey(ns, key));
   Found read;
   if (kept == kept_.end()) {
-    std::string after;
+    std::string read_to;
     if (IsTask(BuiltInOf(key))) {
       ReadTasks(ns, key, &read);
     } else {
       ReadUnwritten(ns, key, &read);
-      (void)Read(ns, key, kRowsAtOnce, &after, &read);
+      (void)Read(ns, key, kRowsAtOnce, &read_to, &read);
     }
   }
-  for (const auto& [name, since] : kept == kept_.end() ? read : kept->second) {
-    if (!visit({name.first, name.second, since})) return;
+  const Found& found = kept == kept_.end() ? read : kept->second;
+  for (auto it = found.upper_bound(after); it != found.end(); ++it) {
+    if (!visit({it->first.first, it->first.second, it->second})) return;
   }
 }
 

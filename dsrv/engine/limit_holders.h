@@ -45,6 +45,7 @@ class LimitHolders {
     Timestamp since;
   };
   using Visit = std::function<bool(const Holder&)>;
+  using Name = std::pair<std::string, uint64_t>;  // an instance, and the visit of a task
 
   LimitHolders(OpenTurn& turn, Catalog& catalog, Residents& residents)
       : turn_(turn), catalog_(catalog), residents_(residents) {}
@@ -69,13 +70,12 @@ class LimitHolders {
   // Reads some more of the rows that Keep has left. False: none is left.
   bool ReadMore();
 
-  // In order of their ids, until `visit` returns false; of a key that is not known those are found
-  // that are among the first few thousand rows, or in memory.
-  void ForEach(const std::string& ns, const std::string& key, const Visit& visit) const;
+  // In order of their ids, after `after`, until `visit` returns false; of a key that is not known
+  // those are found that are among the first few thousand rows, or in memory.
+  void ForEach(const std::string& ns, const std::string& key, const Name& after,
+               const Visit& visit) const;
 
  private:
-  // An instance, and the visit of a task.
-  using Name = std::pair<std::string, uint64_t>;
   using Found = absl::btree_map<Name, Timestamp>;
   struct Rest {
     std::string ns;

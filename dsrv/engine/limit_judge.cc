@@ -15,7 +15,7 @@ constexpr size_t kNamed = 3;       // holders in a message
 constexpr size_t kAncestors = 64;  // that are looked at
 constexpr std::string_view kForEver = ", which waits for this one: it would wait for ever";
 constexpr size_t kLookedAt = 1'000;     // holders, to name some of them
-constexpr size_t kVictimsAtOnce = 250;  // that are cancelled, of a key
+constexpr size_t kGathered = 1'000;     // that hold the key or wait for it, in one turn
 
 // How many may wait for the key of an ask; nullopt: any number.
 std::optional<uint64_t> WaitingMax(const LimitAsk& ask) {
@@ -49,14 +49,14 @@ void LimitJudge::ForEachHolder(const std::string& ns, const std::string& key,
                                const std::function<bool(Dated)>& visit) const {
   uint64_t asked = 0;
   bool more = true;
-  table_.ForEachHolder(ns, key, [&](const LimitTable::Holder& holder) {
+  table_.ForEachHolder(ns, key, "", [&](const LimitTable::Holder& holder) {
     ++asked;
     Timestamp since = kNever;
     for (const auto& one : holder.holdings) since = std::min(since, one.since);
     return more = visit({since, std::string(holder.instance)});
   });
   if (!more || table_.Used(ns, key) <= asked) return;
-  counts_.ForEachHolder(ns, key, [&](const LimitHolders::Holder& one) {
+  counts_.ForEachHolder(ns, key, {}, [&](const LimitHolders::Holder& one) {
     if (table_.Holds(ns, key, one.instance)) return true;
     return visit({one.since, std::string(one.instance)});
   });
@@ -159,65 +159,6 @@ std::optional<std::string> LimitJudge::WhyForEver(const LimitRequest& asker,
   return Why(asker.ns, {.key = key.key, .numbers = key.numbers}) + std::string(kForEver);
 }
 
-// The answer is the last of them when there are more.
-std::optional<VictimPlace> LimitJudge::AddVictims(const LimitRequest& asker, const LimitAsk& ask,
-                                                  const VictimPlace& after,
-                                                  std::vector<LimitVictim>* to) const {
-  const std::string why =
-      "limit " + Quoted(ask.key) + ": cancelled in favour of instance " + Quoted(asker.id);
-  std::vector<Dated> all;  // that hold it or wait for it
-  std::set<std::string, std::less<>> holders;
-  const bool latest = ask.on_conflict == OnConflict::kLatest;
-  if (!latest) {
-    ForEachHolder(asker.ns, ask.key, [&](Dated holder) {
-      holders.insert(holder.second);
-      all.push_back(std::move(holder));
-      return true;
-    });
-  }
-  table_.ForEachWaiter(asker.ns, ask.key, {}, [&](const LimitTable::Waiter& waiter) {
-    if (waiter.standing == LimitTable::Standing::kWaits) {
-      all.emplace_back(waiter.since, waiter.instance);
-    }
-    return true;
-  });
-  // Several tokens of an instance count once, with the oldest; an ancestor waits for this one.
-  std::set<std::string> named = AncestorsOf(asker);
-  named.insert(asker.id);
-  std::ranges::sort(all);
-  std::erase_if(all, [&](const Dated& one) { return !named.insert(one.second).second; });
-  // With this one the newest stay; a limit that lets nobody in cancels nobody.
-  const uint64_t max =
-      latest ? *WaitingMax(ask) : table_.NumbersOf(asker.ns, ask.key).max.value_or(UINT32_MAX);
-  if (max == 0) return std::nullopt;
-  const uint64_t stay = /*mutant oldest-of-all-stays*/ max - 1 /*end*/;
-  std::vector<VictimPlace> go;
-  for (size_t i = 0; i + stay < all.size(); ++i) {
-    go.push_back({holders.contains(all[i].second), std::move(all[i])});
-  }
-  std::ranges::sort(go);
-  const CancelMode mode =
-      ask.on_conflict == OnConflict::kReplace ? CancelMode::kForce : CancelMode::kCancel;
-  size_t taken = 0;
-  for (auto it = std::ranges::upper_bound(go, after); it != go.end(); ++it) {
-    if (taken++ == kVictimsAtOnce) return *std::prev(it);
-    to->push_back({asker.ns, it->instance.second, mode, why});
-  }
-  return std::nullopt;
-}
-
-std::optional<VictimPlace> LimitJudge::VictimsOf(const LimitRequest& asker, const LimitAsks& asks,
-                                                 const VictimPlace& after,
-                                                 std::vector<LimitVictim>* to) const {
-  std::optional<VictimPlace> last;
-  for (const LimitAsk& ask : asks) {
-    if (ask.on_conflict < OnConflict::kLatest) continue;
-    const auto of_key = AddVictims(asker, ask, after, to);
-    if (of_key && (!last || *of_key < *last)) last = of_key;
-  }
-  return last;
-}
-
 LimitVerdict LimitJudge::Judge(const LimitRequest& asker, const LimitAsks& asks) {
   LimitVerdict verdict;
   LimitAnswer& answer = verdict.answer;
@@ -264,7 +205,11 @@ LimitVerdict LimitJudge::Judge(const LimitRequest& asker, const LimitAsks& asks)
   for (const LimitAsk* ask : lacking) {
     if (!HasPlace(asker, *ask)) full.push_back(*ask);
   }
-  answer.displaces = VictimsOf(asker, full, {}, &verdict.victims).has_value();
+  // All that are there have asked before it, whatever the clock shows since a restart.
+  auto gathering = GatheringFor(asker, full, kNever);
+  if (gathering.asks.empty()) return verdict;
+  answer.displaces = !Gather(&gathering, kGathered, &verdict.victims);
+  if (answer.displaces) verdict.victims.clear();  // they are gathered anew, as is noted in its row
   return verdict;
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dsrv/engine/limit_counts.h"
+#include "dsrv/engine/limit_gathering.h"
 #include "dsrv/engine/limit_numbers.h"
 #include "dsrv/engine/residents.h"
 #include "fsm/derived/limit_table.h"
@@ -26,17 +27,6 @@ struct LimitRequest {
   bool in_line = false;  // it waits already, so it asks as one that waits its turn
   // Places that others of the same report are to take, by ns\0key; null: none.
   const std::map<std::string, uint64_t>* reserved = nullptr;
-};
-
-// An instance, and since when it holds a key or waits for it.
-using DatedInstance = std::pair<Timestamp, std::string>;
-
-// The order in which instances give way: those that wait go first, so that none of them begins when
-// a holder goes.
-struct VictimPlace {
-  bool holds = false;
-  DatedInstance instance;
-  friend auto operator<=>(const VictimPlace&, const VictimPlace&) = default;
 };
 
 // An instance that is to be cancelled in favour of another one.
@@ -60,11 +50,12 @@ class LimitJudge {
       : turn_(turn), residents_(residents), table_(table), numbers_(numbers), counts_(counts) {}
 
   LimitVerdict Judge(const LimitRequest& asker, const LimitAsks& asks);
-  // The first of those that are to be cancelled so that the asker has room, after `after`; the
-  // answer is the last of them when there are more.
-  std::optional<VictimPlace> VictimsOf(const LimitRequest& asker, const LimitAsks& asks,
-                                       const VictimPlace& after,
-                                       std::vector<LimitVictim>* to) const;
+  // For finding who is to be cancelled so that the asker, which asked at `since`, has room.
+  LimitGathering GatheringFor(const LimitRequest& asker, const LimitAsks& asks,
+                              Timestamp since) const;
+  // Looks at the next `most`, and adds those that are to be cancelled, not too many at once. True:
+  // these were the last.
+  bool Gather(LimitGathering* all, size_t most, std::vector<LimitVictim>* to) const;
   std::set<std::string> AncestorsOf(const LimitRequest& asker) const;
   // Visits the instances that hold a key, whether they have asked for it or not.
   void ForEachHolder(const std::string& ns, const std::string& key,
@@ -89,9 +80,12 @@ class LimitJudge {
   // Whether an instance holds a key, having asked for it or not.
   bool Holds(const std::string& ns, const std::string& key, const std::string& instance) const;
   bool AncestorsAlone(const LimitRequest& asker, const std::string& key) const;
-  std::optional<VictimPlace> AddVictims(const LimitRequest& asker, const LimitAsk& ask,
-                                        const VictimPlace& after,
-                                        std::vector<LimitVictim>* to) const;
+  void LookAtWaiters(LimitGathering* all, size_t* left) const;
+  void LookAtHolders(LimitGathering* all, size_t* left) const;
+  void Note(LimitGathering* all, const std::string& instance, Timestamp since, bool holds) const;
+  void Choose(LimitGathering* all) const;
+  void LetGo(LimitGathering* all, size_t* left, size_t* victims,
+             std::vector<LimitVictim>* to) const;
 
   OpenTurn& turn_;
   Residents& residents_;

@@ -387,7 +387,7 @@ void Limits::Absorb(const Change& change) {
   }
   const bool displaces = instance.limits && instance.limits->displaces;
   if (displaces && !(change.before.limits && change.before.limits->displaces)) {
-    displacing_.push_back({ResidentKey(instance.ns, instance.id), {}});
+    displacing_.emplace_back(ResidentKey(instance.ns, instance.id), std::nullopt);
   }
   const bool moved = change.Moved() && change.before.version && !instance.plan;
   if (moved && !change.resident.version->definition->machine.limits.empty()) {
@@ -457,7 +457,7 @@ void Limits::Load(Resident& resident) {
     }
     Move(instance, 0, {}, part);
     if (instance.limits->displaces) {
-      displacing_.push_back({ResidentKey(instance.ns, instance.id), {}});
+      displacing_.emplace_back(ResidentKey(instance.ns, instance.id), std::nullopt);
     }
   } /*end*/
   if (!resident.machine().nodes_ask) return;

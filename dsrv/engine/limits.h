@@ -45,9 +45,14 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   LimitView Standing(const std::string& ns, const std::string& key) { return ViewOf(ns, key); }
   // In the order of their keys.
   std::vector<LimitView> List(const LimitQuery& query);
-  // What an instance and its tokens wait for. Of those that wait before them so many are counted,
-  // which takes the longer the more there are.
-  InstanceWaits WaitsOf(Resident& resident, size_t ahead_at_most);
+  // What an instance and its tokens wait for, who holds it, and how many of those that wait have an
+  // earlier turn: at most so many are counted, which takes the longer the more there are.
+  static constexpr size_t kAheadCounted = 1'000;
+  InstanceWaits WaitsOf(const Instance& instance, size_t ahead_at_most = kAheadCounted);
+  // Whether WaitsOf says more of an instance than its row does.
+  static bool Concern(const Instance& instance, bool tasks_limited);
+  // Whether a queue or an action has a limit by itself: then what is ready may wait for it.
+  bool TasksLimited() const { return counts_.TasksLimited(); }
 
   // Whether an instance that is to begin at once would be left out. Its begin asks again. Starts of
   // one report share `reserved`: the places that those before are to take, by ns\0key.
@@ -189,8 +194,8 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   LimitChildren children_;
   std::set<std::string> unsure_;  // ns\0key: children that wait there are to be looked at again
   std::deque<TokenName> again_;   // that wait and stand in no line
-  // Instances in whose favour more are to be cancelled, after these.
-  std::deque<std::pair<std::string, VictimPlace>> displacing_;
+  // Instances in whose favour more are to be cancelled, by ns\0id, and how far that has come.
+  std::deque<std::pair<std::string, std::optional<LimitGathering>>> displacing_;
   // Keys in whose line a token stands that waits for more, since its instance holds the others.
   std::map<TokenName, std::vector<LimitKey>> shortened_;
   std::deque<LimitVictim> victims_;

@@ -60,7 +60,7 @@ LimitView Limits::ViewOf(const std::string& ns, const std::string& key) {
 // Those that have asked for the key, then those that are only counted.
 void Limits::AddHolders(LimitView* view) const {
   std::vector<LimitHolderView>& to = view->holders;
-  table_.ForEachHolder(view->ns, view->key, [&](const LimitTable::Holder& holder) {
+  table_.ForEachHolder(view->ns, view->key, "", [&](const LimitTable::Holder& holder) {
     for (const LimitTable::Holding& one : holder.holdings) {
       to.push_back({std::string(holder.instance), one.visit == 0 ? "" : std::to_string(one.visit),
                     one.since, one.forced, false});
@@ -68,7 +68,7 @@ void Limits::AddHolders(LimitView* view) const {
     return to.size() < kHoldersShown;
   });
   if (BuiltInOf(view->key) == BuiltIn::kNone) return;
-  counts_.ForEachHolder(view->ns, view->key, [&](const LimitHolders::Holder& one) {
+  counts_.ForEachHolder(view->ns, view->key, {}, [&](const LimitHolders::Holder& one) {
     if (to.size() >= kHoldersShown) return false;
     if (one.visit == 0 && table_.Holds(view->ns, view->key, one.instance)) return true;
     to.push_back({std::string(one.instance), one.visit == 0 ? "" : std::to_string(one.visit),
@@ -160,8 +160,15 @@ bool Limits::KeepsBack(const Resident& resident, const Token& token) const {
          !table_.HasRoom(resident.instance.ns, "action:" + settings.action, "", turn_.clock());
 }
 
-InstanceWaits Limits::WaitsOf(Resident& resident, size_t ahead_at_most) {
-  const Instance& instance = resident.instance;
+bool Limits::Concern(const Instance& instance, bool tasks_limited) {
+  if (instance.Stopped()) return false;
+  if (instance.waits.ForTurn() || instance.waits.Has(Wait::kLimit)) return true;
+  if (tasks_limited && instance.tokens.Count(TokenState::kReady) > 0) return true;
+  return instance.tokens.Count(TokenState::kWaiting) > 0 &&
+         std::ranges::any_of(instance.tokens, &Token::WaitsForLimits);
+}
+
+InstanceWaits Limits::WaitsOf(const Instance& instance, size_t ahead_at_most) {
   InstanceWaits waits = WaitsIn(instance);
   const std::string& ns = instance.ns;
   const auto fill = [&](std::vector<WaitView>& all, uint64_t order, uint64_t visit) {
@@ -182,7 +189,9 @@ InstanceWaits Limits::WaitsOf(Resident& resident, size_t ahead_at_most) {
       }
     }
   };
-  if (counts_.TasksLimited() && Runs(instance.state)) AddClosed(resident, &waits);
+  if (TasksLimited() && Runs(instance.state) && instance.tokens.Count(TokenState::kReady) > 0) {
+    if (const auto resident = residents_.Load(ns, instance.id)) AddClosed(**resident, &waits);
+  }
   fill(waits.instance, instance.limits ? instance.limits->order : 0, 0);
   for (auto& [visit, of_token] : waits.tokens) {
     const Token* token = instance.tokens.Find(visit);

@@ -11,6 +11,8 @@ namespace {
 constexpr size_t kTurnsPerPass = 1'000;  // that are let in, turned away or registered
 constexpr size_t kAncestorsHold = 64;    // more than that are not one's ancestors
 constexpr size_t kStoppedAtOnce = 100;   // children of one step
+constexpr size_t kGatheredAtOnce = 1'000;  // that hold a key or wait for it
+constexpr size_t kCostOfGathering = 20;    // of so many, in turns
 
 }  // namespace
 
@@ -24,9 +26,16 @@ void Limits::BeginPass() {
   StandAgain();
 }
 
+// Those that give way do so in the pass in which it was decided: what is left to a later one a
+// crash would forget.
 bool Limits::Work() {
-  if (left_ > 0 && (GiveWay() || Displace() || Recheck() || HoldUnasked() || AskForOld() ||
-                    Register() || TurnOneAway() || LetOneIn() || Chart() || StopForEver())) {
+  if (GiveWay()) {
+    left_ = left_ > 0 ? left_ - 1 : 0;
+    if (left_ == 0) turn_.WantMore();
+    return true;
+  }
+  if (left_ > 0 && (Displace() || Recheck() || HoldUnasked() || AskForOld() || Register() ||
+                    TurnOneAway() || LetOneIn() || Chart() || StopForEver())) {
     if (--left_ == 0) turn_.WantMore();
     return true;
   }
@@ -65,25 +74,27 @@ bool Limits::GiveWay() {
 // that a crash does not end it.
 bool Limits::Displace() {
   if (displacing_.empty()) return false;
-  auto [full, after] = std::move(displacing_.front());
+  auto [full, gathering] = std::move(displacing_.front());
   displacing_.pop_front();
   const auto [ns, id] = SplitKey(full);
   auto resident = changer_.Touch(ns, id);
   if (!resident || (*resident)->instance.Stopped()) return true;
   const auto& limits = (*resident)->instance.limits;
   if (!limits || !limits->displaces) return true;
+  if (!gathering) {
+    const auto asks = askers_.OfInstance(**resident);
+    gathering = judge_.GatheringFor(AskerOf(**resident), asks ? *asks : LimitAsks(), limits->since);
+  }
   std::vector<LimitVictim> victims;
-  std::optional<VictimPlace> last;
-  if (const auto asks = askers_.OfInstance(**resident)) {
-    last = judge_.VictimsOf(AskerOf(**resident), *asks, after, &victims);
-  }
+  const bool done = judge_.Gather(&*gathering, kGatheredAtOnce, &victims);
   std::ranges::move(victims, std::back_inserter(victims_));
-  if (last) {
-    displacing_.emplace_back(full, *std::move(last));
-  } else {
-    changer_.Apply(**resident, [](Scene& scene) { rules::HasDisplaced(scene); });
-    residents_.MarkDirty(**resident);
+  if (!done) {
+    left_ = left_ > kCostOfGathering ? left_ - kCostOfGathering : 1;
+    displacing_.emplace_front(std::move(full), std::move(gathering));
+    return true;
   }
+  changer_.Apply(**resident, [](Scene& scene) { rules::HasDisplaced(scene); });
+  residents_.MarkDirty(**resident);
   return true;
 }
 

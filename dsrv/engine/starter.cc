@@ -267,8 +267,8 @@ Result<Started> Starter::Start(StartArgs args) {
     Resident& resident = *Begin(*std::move(prepared));
     Started started{residents_.ViewOf(resident), created};
     if (started.WaitsForLimits()) {
-      started.view.waits =
-          std::make_shared<const InstanceWaits>(limits_.WaitsOf(resident, kAheadToldAtStart));
+      started.view.waits = std::make_shared<const InstanceWaits>(
+          limits_.WaitsOf(resident.instance, kAheadToldAtStart));
     }
     return started;
   }

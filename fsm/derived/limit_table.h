@@ -140,8 +140,8 @@ class LimitTable {
   // How many of those that wait for it have an earlier turn.
   uint64_t Ahead(std::string_view ns, std::string_view key, const Turn& turn, size_t most) const;
 
-  // In any order, until `visit` returns false.
-  void ForEachHolder(std::string_view ns, std::string_view key,
+  // In the order of their ids, after `after` (empty: all), until `visit` returns false.
+  void ForEachHolder(std::string_view ns, std::string_view key, std::string_view after,
                      const std::function<bool(const Holder&)>& visit) const;
   // In the order of their turns, after `after`, until `visit` returns false. Not those that ask.
   void ForEachWaiter(std::string_view ns, std::string_view key, const std::optional<Turn>& after,

@@ -45,12 +45,12 @@ LimitTable::Waiter LimitTable::WaiterOf(const Line& line, const Turn& turn, cons
   return waiter;
 }
 
-void LimitTable::ForEachHolder(std::string_view ns, std::string_view key,
+void LimitTable::ForEachHolder(std::string_view ns, std::string_view key, std::string_view after,
                                const std::function<bool(const Holder&)>& visit) const {
   const Key* at = Find(ns, key);
   if (!at) return;
-  for (const auto& [instance, holdings] : at->holders) {
-    if (!visit({instance, holdings})) return;
+  for (auto it = at->holders.upper_bound(after); it != at->holders.end(); ++it) {
+    if (!visit({it->first, it->second})) return;
   }
 }
 

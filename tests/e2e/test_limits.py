@@ -554,14 +554,30 @@ def test_who_waits_says_for_whom(space, limits):
         assert (wait.kind, wait.key, wait.max, wait.held, wait.ahead) == (
             v1.Wait.LIMIT, "k", 2, 2, 2)
         assert list(wait.holders) == ["a", "b"] and not wait.HasField("until")
-    listed = only(space.instances().instances[-1].waits_for)  # what others do is not in its row
-    assert (listed.kind, listed.key, listed.max) == (v1.Wait.LIMIT, "k", 2)
+    assert only(space.instances().instances[-1].waits_for) == wait, "lists say the same"
     assert only(space.get("c").waits_for).ahead == 0
     assert not space.get("a").waits_for
     space.transition("a", "ok")
     assert not space.get("c").waits_for
     wait = only(space.get("e").waits_for)
     assert wait.ahead == 1 and list(wait.holders) == ["b", "c"]
+
+
+def test_lists_and_orders_say_for_whom_an_instance_waits(space, limits):
+    space.define(job("{key: k, max: 1}"))
+    start_all(space, "a")
+    space.pause("a")
+    start_all(space, "b", *(f"c{n:03}" for n in range(120)))
+    wait = only(space.resume("a").waits_for)
+    assert (wait.kind, wait.key, wait.held, list(wait.holders)) == (v1.Wait.LIMIT, "k", 1, ["b"])
+    listed = {one.id: one for one in space.instances(page_size=200).instances}
+    assert not listed["b"].waits_for
+    for id in ("a", "c000", "c119"):
+        assert only(listed[id].waits_for) == only(space.get(id).waits_for)
+    assert only(listed["c119"].waits_for).ahead == 120
+    limits.set("queue:default", max=0)
+    token = only(only([one for one in space.instances().instances if one.id == "b"]).tokens)
+    assert [w.key for w in token.waits_for] == ["queue:default"]
 
 
 def test_at_most_ten_holders_are_named_oldest_first(space, limits):

@@ -189,6 +189,36 @@ std::string RandomAction(Random& random, const std::string& id, bool keys, bool 
   return text + "---\n";
 }
 
+// A number or rate belongs to a key, whoever asks for it, but for what documents and overrides say.
+std::string InstanceLimits(Random& random) {
+  static const std::vector<std::string> kAsks = {"key: e1, max: 1",
+                                                 "key: e2, max: 2",
+                                                 "key: \"e3/${params.flag}\", max: 1",
+                                                 "key: \"e4/${instance.id}\", max: 1",
+                                                 "key: e5, rate: 2/3s, burst: 2",
+                                                 "key: e6, max: 2, rate: 1/1s"};
+  std::string text = "limit: [";
+  size_t at = random.Below(3);
+  for (size_t n = 1 + random.Below(3); n > 0 && at < kAsks.size(); --n) {
+    const std::string word =
+        random.Of<std::string>({"wait", "wait", "latest", "skip", "fail", "cancel", "replace"});
+    text += "{" + kAsks[at] + ", on_conflict: " + word;
+    const bool bounded = (word == "wait" || word == "latest") && random.Chance(30);
+    if (bounded) text += ", waiting: " + std::to_string(random.Below(3));
+    text += "}, ";
+    at += 1 + random.Below(3);
+  }
+  return text + "]\n";
+}
+
+std::string NodeLimits(Random& random) {
+  return "    limit: " +
+         random.Of<std::string>({"{key: w1}", "{key: w2, max: 2}", "[{key: w1}, {key: w2, max: 2}]",
+                                 "{key: w3, rate: 1/1s, burst: 2}", "{key: \"w4/${params.flag}\"}",
+                                 "[{key: w2, max: 2}, {key: w3, rate: 1/1s, burst: 2}]"}) +
+         "\n";
+}
+
 std::string RandomRetry(Random& random) {
   const size_t retry = random.Below(5);
   if (retry == 0) return "    retry: 3\n";
@@ -200,10 +230,13 @@ std::string RandomRetry(Random& random) {
 
 }  // namespace
 
-std::string RandomMachine(Random& random, const std::string& id, const std::string& strategy) {
+std::string RandomMachine(Random& random, const std::string& id, const std::string& strategy,
+                          Random* limits) {
   const size_t count = 1 + random.Below(5);
   auto name = [](size_t i) { return "n" + std::to_string(i); };
-  std::string text = "id: " + id + "\nupgrade_strategy: " + strategy + "\nnodes:\n";
+  std::string text = "id: " + id + "\nupgrade_strategy: " + strategy + "\n";
+  if (limits && limits->Chance(70)) text += InstanceLimits(*limits);
+  text += "nodes:\n";
   bool breaks = false;
   for (size_t i = 0; i < count; ++i) {
     const std::string next = i + 1 < count ? name(i + 1) : "end";
@@ -226,6 +259,7 @@ std::string RandomMachine(Random& random, const std::string& id, const std::stri
     if (kind == 9) text += "    delay: {initial: 100ms, factor: 2, max: 10s, jitter: 0.5}\n";
     if (kind < 8) edges += ", back: " + name(random.Below(i + 1)) + ", fail: broken";
     breaks = breaks || kind < 8;
+    if (work && limits && limits->Chance(40)) text += NodeLimits(*limits);
     if (work) {
       const size_t timeout = random.Below(4);
       if (timeout == 0) text += "    timeout: 0.0\n";

@@ -8,7 +8,9 @@
 namespace dfsmr {
 
 // "ok" always leads on towards the end, so that every instance can be driven there.
-std::string RandomMachine(Random& random, const std::string& id, const std::string& strategy);
+// `limits`: what draws limits for it and its nodes; null: it has none.
+std::string RandomMachine(Random& random, const std::string& id, const std::string& strategy,
+                          Random* limits = nullptr);
 
 // With `keys` it may want a singleton. With `sections`, which hold no planners, it may have some.
 std::string RandomPlan(Random& random, const std::string& id, const std::string& strategy,

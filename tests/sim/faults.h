@@ -55,6 +55,7 @@ enum class Fault : uint8_t {
   kPortions,
   kStarts,
   kGroups,
+  kLimits,
   kCount
 };
 
@@ -105,6 +106,7 @@ inline constexpr std::array<std::string_view, static_cast<size_t>(Fault::kCount)
     "plans are entered in portions",
     "a worker's report starts instances",
     "an order to a group",
+    "the number of a limit changes",
 };
 
 using FaultCounts = std::array<uint64_t, static_cast<size_t>(Fault::kCount)>;

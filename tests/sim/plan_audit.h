@@ -673,8 +673,16 @@ class PlanAudit {
   // The limits by the rows alone: who holds a key, and who waits for which.
   struct Held {
     std::set<std::string> holders;  // with those whose place is kept for them
-    bool forced = false;
+    size_t forced = 0;              // began past all limits
   };
+  // Of an instance that runs, whether it has asked for them or not.
+  static std::set<std::string> BuiltInKeys(const Instance& instance) {
+    std::set<std::string> keys = {"machine:" + instance.machine};
+    if (instance.parent_step) return keys;
+    keys.insert("namespace:" + instance.ns);
+    if (instance.provenance) keys.insert("group:" + instance.provenance->group);
+    return keys;
+  }
   std::map<std::string, Held> HeldKeys() {
     std::map<std::string, Held> held;
     for (const auto& [id, instance] : instances()) {
@@ -684,10 +692,15 @@ class PlanAudit {
         Expect(runs, id + " holds a limit, and does not run");
         for (const LimitKey& key : instance.limits->keys) {
           held[key.key].holders.insert(id);
-          held[key.key].forced |= instance.limits->force;
+          held[key.key].forced += instance.limits->force;
         }
       }
       if (!runs) continue;
+      for (const std::string& key : BuiltInKeys(instance)) {
+        if (held[key].holders.insert(id).second) {
+          held[key].forced += instance.limits && instance.limits->force;
+        }
+      }
       for (const Token& token : instance.tokens) {
         if (!token.limits || token.WaitsForLimits()) continue;
         for (const LimitKey& key : token.limits->keys) held[key.key].holders.insert(id);
@@ -706,7 +719,7 @@ class PlanAudit {
       std::string names;
       for (const std::string& id : by.holders) names += " " + id;
       const bool lowered = world_.lowered().contains(key);
-      Expect(!max || by.forced || lowered || by.holders.size() <= *max,
+      Expect(!max || lowered || by.holders.size() <= *max + by.forced,
              std::to_string(by.holders.size()) + " hold limit " + key + " of " +
                  std::to_string(max.value_or(0)) + ":" + names);
     }

@@ -40,6 +40,8 @@ Sim::Sim(uint64_t seed, Store* below, bool trace)
     : random_(seed),
       of_groups_(~seed),
       groups_(of_groups_.Chance(40)),
+      of_limits_(~seed * 3),
+      limits_(of_limits_.Chance(35)),
       trace_(trace),
       on_([this] {
         const size_t mix = random_.Below(10);
@@ -68,6 +70,7 @@ Sim::Sim(uint64_t seed, Store* below, bool trace)
   if (On(Fault::kEviction)) Hit(Fault::kEviction);
   if (plans_ && On(Fault::kPortions)) Hit(Fault::kPortions);
   world_.KeepJobs(On(Fault::kOffload));
+  if (limits_) lockstep_.OnlyFollow();
   StartAgain();
   DefineAll();
 }
@@ -77,10 +80,11 @@ void Sim::DefineAll() {
   if (plans_) source_ = Everything(random_, plan_keys_, On(Fault::kPlanner));
   for (int i = 0; machines_ && i < 3; ++i) {
     if (!source_.empty()) source_ += "\n---\n";
-    source_ += RandomMachine(random_, "m" + std::to_string(i), "continue");
+    source_ += RandomMachine(random_, "m" + std::to_string(i), "continue",
+                             limits_ ? &of_limits_ : nullptr);
   }
-  singletons_ =
-      source_.find("singleton") != std::string::npos || source_.find("limit") != std::string::npos;
+  singletons_ = limits_ || source_.find("singleton") != std::string::npos ||
+                source_.find("limit") != std::string::npos;
   if (trace_) std::printf("%s\n", source_.c_str());
   auto machines = ParseMachines(source_);
   auto defined = Do([&](Asked& engine) { return engine.Define(std::move(machines)); });
@@ -130,6 +134,7 @@ void Sim::Step() {
     do {
       for (size_t n = random_.Below(5); n > 0; --n) Command(engine);
       OrderGroups(asked);
+      OrderLimits(asked);
       if (world_.jobs() > 0 && random_.Chance(30)) {
         Hit(Fault::kOffload);
         world_.FinishJob();
@@ -149,6 +154,7 @@ void Sim::Step() {
     return StartAgain();
   }
   store_.Heal();
+  CheckLimits();
   Watch();
   PassTime();
   CrashSometimes();
@@ -257,6 +263,7 @@ void Sim::Extend() {
   for (Event& event : unheard) {
     Expect(ledger_.empty() || event.seq == ledger_.rbegin()->first + 1, "gap: " + Text(event));
     if (event.kind == ChangeKind::kFinished) finished_.insert(event.instance);
+    if (event.kind == ChangeKind::kUpgraded) NumbersChange("");  // it holds what it asks for
     ledger_.emplace(event.seq, std::move(event));
   }
 }
@@ -267,6 +274,7 @@ void Sim::Committed(const Turn& turn, const std::vector<Event>& events) {
     Expect(event.seq == (ledger_.empty() ? 1 : ledger_.rbegin()->first + 1),
            "published out of order: " + Text(event));
     if (event.kind == ChangeKind::kFinished) finished_.insert(event.instance);
+    if (event.kind == ChangeKind::kUpgraded) NumbersChange("");  // it holds what it asks for
     if (event.node.ends_with("/error")) {
       failed_.emplace_back(event.instance, event.node.substr(0, event.node.find('/')));
     }
@@ -371,6 +379,7 @@ void Sim::StartOne(Asked& engine) {
   }
   if (random_.Chance(10)) args.after = {{AnyId(), random_.Chance(50)}};
   Join(&args);
+  AskForLimits(&args);
   auto started = engine.Start(args);
   if (!started) {
     if (started.error().reason == Reason::kInstanceExists) Hit(Fault::kConflictingStart);
@@ -736,9 +745,11 @@ void Sim::Redefine(Asked& engine) {
       {{Fault::kContinue, "continue"}, {Fault::kUpgrade, "upgrade"}, {Fault::kAbort, "abort"}});
   if (!On(fault)) return;
   const std::string id = AnyMachine();
-  std::string text = id.starts_with('p') ? RandomPlan(random_, id, strategy, plan_keys_,
-                                                             !On(Fault::kPlanner))
-                                         : RandomMachine(random_, id, strategy);
+  std::string text =
+      id.starts_with('p')
+          ? RandomPlan(random_, id, strategy, plan_keys_, !On(Fault::kPlanner))
+          : RandomMachine(random_, id, strategy, limits_ ? &of_limits_ : nullptr);
+  if (limits_) NumbersChange("");
   if (text.ends_with("---\n")) text.resize(text.size() - 4);
   singletons_ = singletons_ || text.find("singleton") != std::string::npos ||
                 text.find("limit") != std::string::npos;

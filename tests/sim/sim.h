@@ -114,6 +114,17 @@ class Sim {
   void CheckNobodyWaits(const std::string& group, const std::map<std::string, Instance>& instances);
   void OpenGroups();
 
+  // Limits (sim_limits.cc).
+  void AskForLimits(StartArgs* args);
+  void OrderLimits(Engine& engine);
+  void Override(Engine& engine, const std::string& key);
+  void DefineLimit(Engine& engine, const std::string& name);
+  void NumbersChange(const std::string& root);
+  void CheckLimits();
+  void OpenLimits();
+  std::map<std::string, std::set<std::string>> HoldersOfLimits(
+      std::map<std::string, size_t>* forced);
+
   std::string AnyMachine();
   std::string AnyWorker();
   std::vector<std::string> AnyCapabilities();
@@ -140,6 +151,10 @@ class Sim {
   Random of_groups_;  // of its own, so that seeds without groups stay what they were
   bool groups_ = false;
   GroupsAudit groups_audit_;
+  Random of_limits_;  // the same
+  bool limits_ = false;
+  std::set<std::string> changed_limits_;       // since they were last counted
+  std::map<std::string, size_t> held_limits_;  // when they were last counted
   const bool trace_;
   bool machines_ = false;  // plain machines m0 to m2
   bool plans_ = false;     // plans p0 to p2 and what they are made of

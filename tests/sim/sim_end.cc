@@ -389,6 +389,7 @@ void Sim::Finish() {
   StartAgain();
   world_.Advance(std::max(latest_, world_.now()) - world_.now());  // where the clock was before
   OpenGroups();
+  OpenLimits();
   world_.Elapse(3min);  // breakers close, claims time out
   for (int round = 0; round < 400; ++round) {
     const std::vector<Instance> live = Live();

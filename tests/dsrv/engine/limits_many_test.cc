@@ -182,6 +182,27 @@ TEST_CASE("thousands give way in portions, over a crash") {
   CHECK(StateOf(world, "newest") == "RUNNING");
 }
 
+TEST_CASE("of thousands that hold a key or wait for it the newest stay") {
+  World world;
+  world.Define(Limited("{key: k, max: 1500}"));
+  StartMany(world, 3'000);
+  REQUIRE(world.TryStart({.machine = "m", .id = "newest", .on_conflict = OnConflict::kReplace}));
+  world.Start("m", "later");  // it is none of the concern of the one before
+  SUBCASE("") {}
+  SUBCASE("crash") { world.Crash(); }
+  world.Drain();
+  size_t cancelled = 0;
+  for (int i = 0; i < 3'000; ++i) {
+    const bool gone = StateOf(world, "w" + std::to_string(i)) == "STOPPED CANCELLED";
+    cancelled += gone ? 1 : 0;
+    REQUIRE(gone == (i < 1'501));
+  }
+  CHECK(cancelled == 1'501);
+  CHECK(StateOf(world, "newest") == "RUNNING");
+  CHECK(StateOf(world, "later") == "SCHEDULED");
+  CHECK(LimitOf(world, "k").held == 1'500);
+}
+
 TEST_CASE("a document gives its numbers to thousands of keys in portions") {
   World world;
   world.Define(Limited("\"env/${instance.id}\"") + "---\n" + Limited("\"env/${params.of}\"", "n"));

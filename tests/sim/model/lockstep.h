@@ -24,6 +24,7 @@ class Lockstep final : public World::Watcher {
         store_(store),
         model_(retention, [this](const std::string& id) { return GraphOf(id); }) {}
 
+  void OnlyFollow() { model_.OnlyFollow(); }
   const std::string& problem() const { return model_.problem(); }
   // Something of the turn that is being decided, in its place.
   void Note(std::function<void(Model&)> step);

@@ -157,6 +157,7 @@ void Model::Start(const StartArgs& args, const Result<Started>& answer) {
     Life& other = lives_.at(one.instance);
     if (!other.opaque) MoveOn(other);
   }
+  if (only_follows_ && !answer && answer.error().reason == Reason::kLimitReached) return;
   Expect(answer && answer->created, "the start of " + args.id + " is refused");
   if (!answer) return;
   Life& life = lives_[args.id];
@@ -165,7 +166,8 @@ void Model::Start(const StartArgs& args, const Result<Started>& answer) {
   life.machine = args.machine;
   life.version = static_cast<uint32_t>(machines_[args.machine].size());
   // Groups are the simulator's to check (groups_audit.h): what they hold back and order.
-  life.opaque = !machines_[args.machine].back().IsPlain() || static_cast<bool>(args.provenance);
+  life.opaque = only_follows_ || !machines_[args.machine].back().IsPlain() ||
+                static_cast<bool>(args.provenance);
   life.priority = args.priority;
   life.params = args.spec.params;
   life.start_at = args.start_at;
@@ -262,6 +264,7 @@ Reason Model::WhyNot(const StartArgs& start,
 }
 
 void Model::RefuseStarts(const std::vector<StartArgs>& starts, const Error& error) {
+  if (only_follows_ && error.reason == Reason::kLimitReached) return;
   std::map<std::string, const StartArgs*> earlier;
   for (const StartArgs& start : starts) {
     const Reason reason = WhyNot(start, earlier);

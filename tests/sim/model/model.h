@@ -30,6 +30,10 @@ class Model {
   using Graphs = std::function<std::shared_ptr<const PlanGraph>(const std::string& id)>;
   Model(Duration retention, Graphs graphs) : retention_(retention), graphs_(std::move(graphs)) {}
 
+  // From now on the model only follows what the feed tells of instances: limits decide when they
+  // begin and are handed out, and those are checked elsewhere.
+  void OnlyFollow() { only_follows_ = true; }
+
   // The first thing that was found wrong; empty: all is well.
   const std::string& problem() const { return problem_; }
 
@@ -213,6 +217,7 @@ class Model {
   Timestamp reached_;  // the latest that an engine's clock has shown
   Timestamp until_ = kNever;
   bool stopping_ = false;
+  bool only_follows_ = false;
   std::map<std::string, std::vector<Machine>> machines_;  // by id, version n at n - 1
   std::map<std::string, Life> lives_;
   bool resumed_ = false;  // an instance that is not followed, once it had stopped

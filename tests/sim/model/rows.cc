@@ -78,7 +78,7 @@ Life Model::LifeOf(const Row& stored) const {
   life.start_before = row.start_before;
   life.ended_at = row.end_time;
   life.hold = row.waits.Has(Wait::kHold);
-  life.opaque = row.plan || row.parent_step || row.provenance || life.opaque;
+  life.opaque = only_follows_ || row.plan || row.parent_step || row.provenance || life.opaque;
   life.after = row.after;
   life.cancel_requested = row.Cancelling();
   life.stuck = row.waits.Has(Wait::kStuck);

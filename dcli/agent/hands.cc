@@ -30,6 +30,7 @@ milliseconds InMillis(Duration duration) {
 Hands::Hands(Context& context, AgentPlan plan) : context_(context), plan_(std::move(plan)) {}
 
 Hands::~Hands() {
+  asker_.reset();
   hands_.clear();
   pools_.clear();
   packages_.reset();
@@ -76,10 +77,6 @@ std::optional<std::string> Hands::Unfit(const Worker& worker, const v1::Task& ta
   if (task.dry_run() && !worker.dry_run) {
     return "the worker " + worker.name + " is not for dry runs (dry_run: true)";
   }
-  if (!worker.secret_env.empty()) {
-    return "this agent has no value for the secret " + worker.secret_env.front().secret +
-           " of the worker " + worker.name;
-  }
   return std::nullopt;
 }
 
@@ -99,7 +96,10 @@ void Hands::BeginWaiting() {
   int all = 0;
   std::map<const Worker*, uint32_t> of_worker;
   for (const auto& [claim, hand] : hands_) {
-    if (hand->stage != Hand::Stage::kBeginning && hand->stage != Hand::Stage::kRunning) continue;
+    if (hand->stage == Hand::Stage::kFetching || hand->stage == Hand::Stage::kWaiting ||
+        hand->stage == Hand::Stage::kReporting) {
+      continue;
+    }
     ++all;
     ++of_worker[hand->worker];
   }
@@ -117,13 +117,7 @@ void Hands::BeginWaiting() {
     }
     ++all;
     ++same;
-    if (!hand->task.has_begin_by()) {  // it has begun when it was handed out
-      v1::ExtendResponse::Item answer;
-      if (hand->task.has_deadline()) *answer.mutable_deadline() = hand->task.deadline();
-      Begun(hand, answer);
-    } else {
-      AskToBegin(hand);
-    }
+    AskForSecrets(hand);
   }
   waiting_.insert(waiting_.begin(), still.begin(), still.end());
 }
@@ -162,6 +156,13 @@ void Hands::GiveBackSurplus(const Worker* worker) {
     SendBack(*hand, why, false);
     Finish(hand, "");
   }
+}
+
+void Hands::Prepared(Hand* hand) {
+  if (hand->task.has_begin_by()) return AskToBegin(hand);
+  v1::ExtendResponse::Item answer;  // it has begun when it was handed out
+  if (hand->task.has_deadline()) *answer.mutable_deadline() = hand->task.deadline();
+  Begun(hand, answer);
 }
 
 void Hands::AskToBegin(Hand* hand) {
@@ -219,6 +220,7 @@ void Hands::ExtendFailed(Hand* hand, const Error& error) {
   switch (hand->stage) {
     case Hand::Stage::kFetching:
     case Hand::Stage::kWaiting:
+    case Hand::Stage::kPreparing:
     case Hand::Stage::kBeginning:
       if (hand->order != Order::kNone) {
         AddStop(hand->task.instance(), hand->task.claim(), v1::StopReport::ENDED);
@@ -349,7 +351,8 @@ void Hands::Obey(const std::string& claim, Order order) {
   if (order <= hand->order) return;
   hand->order = order;
   const char* what = order == Order::kKill ? "kill" : order == Order::kForce ? "stop" : "cancel";
-  if (hand->stage == Hand::Stage::kWaiting || hand->stage == Hand::Stage::kFetching) {
+  if (hand->stage == Hand::Stage::kWaiting || hand->stage == Hand::Stage::kFetching ||
+      hand->stage == Hand::Stage::kPreparing) {
     AddStop(hand->task.instance(), claim, v1::StopReport::ENDED);
     return Finish(hand, "taken back before it had begun");
   }

@@ -14,6 +14,7 @@
 #include "dcli/agent/loop.h"
 #include "dcli/agent/packages.h"
 #include "dcli/agent/run.h"
+#include "dcli/agent/secrets.h"
 #include "dcli/agent/serve.h"
 #include "dcli/agent/surroundings.h"
 #include "dcli/call/agents.h"
@@ -37,6 +38,7 @@ struct AgentPlan {
   bool print = false;
   bool awaits_packages = false;   // which ones it serves it is told when it runs
   std::function<void()> started;  // called before it connects
+  OwnSecrets own_secrets;
 };
 
 // The loop's thread. What is to be said to the server is gathered in `out_`: whoever owns the
@@ -65,6 +67,7 @@ class Hands {
   void BeginWaiting();
   void AwaitRoom(const Worker* worker);
   void GiveBackSurplus(const Worker* worker);
+  void Prepared(Hand* hand);
   void AskToBegin(Hand* hand);
   void Extended(const std::string& claim, const v1::ExtendResponse::Item& answer);
   void ExtendFailed(Hand* hand, const Error& error);
@@ -86,6 +89,12 @@ class Hands {
   std::unique_ptr<cli::Run> RunOf(Hand* hand);
   ServePool& PoolOf(const Hand& hand);
   void DropPool(const Worker* worker);
+
+  // hands_secrets.cc: what is asked for before it begins.
+  void AskForSecrets(Hand* hand);
+  void HaveSecrets(Hand* hand, const SecretValues& values);
+  void HaveNoSecrets(Hand* hand, const Error& error);
+  void RefuseSoon(Hand* hand, const std::string& why);
 
   // reports.cc: how it ends.
   void Ended(Hand* hand, const RunEnd& end);
@@ -145,6 +154,7 @@ class Hands {
   bool connected_ = false;
   Duration clock_ahead_{};  // of the server's clock
   std::vector<std::thread> asides_;
+  std::unique_ptr<SecretAsker> asker_;  // null: no task had secrets yet
 };
 
 struct Hands::Hand {
@@ -153,7 +163,7 @@ struct Hands::Hand {
   std::string Name() const { return task.instance() + " at " + task.machine() + "/" + task.node(); }
 
   // kFetching: its package is fetched and set up, and it has no worker yet.
-  enum class Stage { kFetching, kWaiting, kBeginning, kRunning, kReporting };
+  enum class Stage { kFetching, kWaiting, kPreparing, kBeginning, kRunning, kReporting };
   v1::Task task;
   PackageInUsePtr package;  // that serves it; null: none
   const Worker* worker = nullptr;
@@ -173,6 +183,7 @@ struct Hands::Hand {
   std::string note;
   std::string checkpoint;  // not taken by the server yet
   std::string sent_checkpoint;
+  SecretValues secrets;
   std::unique_ptr<cli::Run> run;
   Verdict verdict;
 };

@@ -68,11 +68,11 @@ void Hands::RunBy(Hand* hand, const PackageInUsePtr& package) {
 
 std::unique_ptr<Run> Hands::RunOf(Hand* hand) {
   RunEvents events = EventsOf(hand->task.claim());
-  if (hand->worker->serve) return PoolOf(*hand).Begin(hand->task, std::move(events));
+  if (hand->worker->serve) return PoolOf(*hand).Begin(hand->task, hand->secrets, std::move(events));
   const Surroundings& surroundings =
       hand->package == nullptr ? plan_.surroundings : hand->package->package->surroundings;
   return std::make_unique<Operation>(loop_, keeper(), surroundings, *hand->worker, hand->task,
-                                     std::move(events));
+                                     hand->secrets, std::move(events));
 }
 
 ServePool& Hands::PoolOf(const Hand& hand) {

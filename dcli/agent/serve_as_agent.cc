@@ -87,7 +87,8 @@ class Planner {
   Result<AgentPlan> Make(std::vector<Diagnostic>* diagnostics) {
     plan_.surroundings.cgroups = options_.check ? Cgroups() : Cgroups::Find();
     for (const auto& step : {&Planner::TakeNames, &Planner::TakeTimes, &Planner::TakeCapabilities,
-                             &Planner::TakeCommands, &Planner::TakePackages}) {
+                             &Planner::TakeCommands, &Planner::TakePackages,
+                             &Planner::TakeSecrets}) {
       const auto taken = (this->*step)();
       if (!taken) return taken.error();
     }
@@ -202,6 +203,16 @@ class Planner {
       if (!words) return words.error();
       surroundings.middleware[pair.substr(0, equals)] = *std::move(words);
     }
+    return Ok{};
+  }
+
+  Result<Ok> TakeSecrets() {
+    if (options_.env_file.empty()) return Ok{};
+    const auto text = FileText(options_.env_file);
+    if (!text) return text.error();
+    auto own = ParseEnvFile(*text, options_.env_file);
+    if (!own) return BadUsage(own.error().message);
+    plan_.own_secrets = *std::move(own);
     return Ok{};
   }
 

@@ -35,6 +35,7 @@ struct AgentOptions {
   bool no_logs = false;
   bool print = false;
   bool check = false;
+  std::string env_file;
 };
 int ServeAsAgent(Context& context, const AgentOptions& options);
 

@@ -277,6 +277,9 @@ void OfferWord(Word word, const Before& before, Answer* answer) {
         answer->Offer(action);
       }
       return;
+    case Word::kSecretAction:
+      for (const char* action : {"put", "list", "delete"}) answer->Offer(action);
+      return;
     case Word::kScheduleAction:
       for (const char* action : {"show", "next", "run", "backfill", "history", "retry", "drop",
                                  "pause", "resume", "delete"}) {

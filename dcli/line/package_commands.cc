@@ -64,4 +64,20 @@ void CommandLine::AddTrustCommand() {
       .Example("trust revoke ann");
 }
 
+void CommandLine::AddSecretCommand() {
+  auto secret = std::make_shared<SecretOptions>();
+  Command("secret", "put NAME|list|delete NAME[@V]",
+          "Secrets: values that only workers get; nobody reads one back", Secret, secret)
+      .Argument("ACTION", Word::kSecretAction, &secret->action)
+      .Argument("NAME", Word::kAnything, &secret->name, false)
+      .Flag("--file", "FILE", &secret->file,
+            "put: the value (default: standard input, on a terminal typed without echo)")
+      .Flag("--raw", &secret->raw, "put: a newline at its end belongs to it")
+      .Flag("--keys", &secret->keys, "list: how many versions each key seals")
+      .Example("secret put db < db.password")
+      .Example("secret list")
+      .Example("secret list --keys")
+      .Example("secret delete db@3");
+}
+
 }  // namespace dfsmr::cli

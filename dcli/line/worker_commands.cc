@@ -54,6 +54,8 @@ void CommandLine::AddAgentCommands() {
             "a variable of its own that commands see; may be repeated")
       .Flag("--middleware", "NAME=COMMAND", &agent->middleware,
             "what NAME wraps around a task: COMMAND gets the rest as its arguments")
+      .Flag("--env-file", "FILE", &agent->env_file,
+            "values of secrets, lines NAME=VALUE: it does not ask the server for these")
       .Flag("--no-logs", &agent->no_logs, "do not send what commands write")
       .Flag("--print", &agent->print, "print what commands write")
       .Flag("--check", &agent->check, "check the flags and FILE, and end")

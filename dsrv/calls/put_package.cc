@@ -392,7 +392,7 @@ rows::PackageVersionRow PutPackageStream::RowOf(const CheckedPackage& checked) {
   const auto actions = ActionsOfWorkers(checked);
   for (size_t i = 0; i < manifest.workers.size(); ++i) {
     const Worker& worker = manifest.workers[i];
-    row.workers.push_back({worker.name, worker.serves, worker.required, worker.secrets,
+    row.workers.push_back({worker.name, worker.serves, worker.required, SecretsOf(worker),
                            i < actions.size() ? actions[i] : std::vector<std::string>(),
                            worker.dry_run});
   }

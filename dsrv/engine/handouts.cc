@@ -262,14 +262,35 @@ bool HandOuts::Prepare(Resident& resident, const Token& token, Task* task) {
   task->tries_limit = node.settings->retry.limit;
   task->run_timeout = node.settings->bounds.run_timeout;
   task->dry_run = static_cast<bool>(instance.dry_run);
-  if (!packages_.empty()) ServeBy(resident, task);
+  if (!packages_.empty()) ServeBy(resident.version->Now().definition->package, task);
   return !token.step || PrepareStep(resident, token, task);
 }
 
-void HandOuts::ServeBy(const Resident& resident, Task* task) const {
-  task->package =
-      packages_.ServerOf(resident.version->Now().definition->package, task->ns, task->action);
+void HandOuts::ServeBy(const PackageVersionPtr& own, Task* task) const {
+  task->package = packages_.ServerOf(own, task->ns, task->action);
   if (task->package) task->package_worker = task->package->WorkerOf(task->action);
+}
+
+std::vector<PackageWorkerRef> HandOuts::WorkersOf(const Resident& resident,
+                                                  const Token& token) const {
+  std::vector<PackageWorkerRef> workers;
+  const auto& nodes = resident.machine().nodes;
+  if (packages_.empty() || token.node >= nodes.size()) return workers;
+  const PackageVersionPtr& now = resident.version->Now().definition->package;
+  const PackageVersionPtr& before = resident.version->definition->package;
+  std::vector<PackageVersionPtr> versions = {now};
+  if (before != now) versions.push_back(before);
+  for (const PackageVersionPtr& own : versions) {
+    Task task;
+    task.ns = resident.instance.ns;
+    task.action = nodes[token.node].settings->action;
+    ServeBy(own, &task);
+    if (!task.package) continue;
+    const auto worker = std::ranges::find(task.package->workers, task.package_worker,
+                                          &PackageVersion::Worker::name);
+    if (worker != task.package->workers.end()) workers.push_back({task.package, &*worker});
+  }
+  return workers;
 }
 
 bool HandOuts::Fail(Resident& resident, uint64_t visit, const std::string& why) {

@@ -16,7 +16,7 @@ PackageState::Known KnownOf(const rows::PackageVersionRow& row) {
     version->documents.push_back({one.kind, one.id});
   }
   for (const rows::PackageWorker& one : row.workers) {
-    version->workers.push_back({one.name, one.serves, one.capabilities, one.dry_run});
+    version->workers.push_back({one.name, one.serves, one.secrets, one.capabilities, one.dry_run});
     std::ranges::sort(version->workers.back().required);
   }
   version->nodes = row.nodes;

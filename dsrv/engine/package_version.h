@@ -27,6 +27,7 @@ struct PackageVersion {
   struct Worker {
     std::string name;
     std::vector<std::string> serves;
+    std::vector<std::string> secrets;  // names and patterns that it may ask for
     std::vector<std::string> required = {};  // capabilities of agents that run it; sorted
     bool dry_run = false;                    // it heeds dry runs
   };

@@ -419,6 +419,37 @@ def test_the_server_is_secured_as_it_says(shell, tmp_path):
         assert server.wait(4 * SOON) == 0, finish(server)
 
 
+def test_secrets_are_kept_and_given_as_it_says(shell, tmp_path):
+    folder = shell.keywords["cwd"]
+    [file] = texts("dsrv/access/README.md", "Secrets", "yaml")
+    (folder / "workers.yaml").write_text(file)
+    (folder / "db.password").write_text("s3cret-of-the-page\n")
+    (folder / "load.sh").write_text("#!/bin/sh\ncat > /dev/null\necho it is $DB_PASSWORD\n"
+                                    "test -s $TLS_KEY && test ${#DB_PASSWORD} = 18\n")
+    (folder / "load.sh").chmod(0o755)
+    (folder / "m.yaml").write_text("id: m\nnodes:\n  a: {start: true, action: load, "
+                                   "transitions: {ok: b, error: c}}\n  b: {final: true}\n"
+                                   "  c: {final: true, result: error}\n")
+    serve, use = texts("dsrv/access/README.md", "Secrets", "sh")
+    port = free_port()
+    environment = {**shell.keywords["env"], "DFSMR_SERVER": f"localhost:{port}"}
+    serve = serve.replace("\ndsrv", f"\nexec dsrv --addr localhost:{port}")
+    server = shell(["bash", "-ec", serve], env=environment)
+    try:
+        eventually(lambda: (folder / "audit.log").exists())
+        wait = "until dcli machines 2>/dev/null; do sleep 0.1; done; "
+        use = use.replace("dcli agent", "dcli secret put customer-tls < db.password; dcli define "
+                          "m.yaml; dcli start m --id i; dcli agent --once")
+        printed = finish(shell(["bash", "-ec", wait + use + "dcli show i; dcli logs i"],
+                               env=environment))
+        assert "db@1" in printed and "SUCCESS" in printed and "it is ***" in printed, printed
+        assert "s3cret" not in printed
+        assert "ResolveSecrets" in (folder / "audit.log").read_text()
+    finally:
+        server.terminate()
+        assert server.wait(4 * SOON) == 0, finish(server)
+
+
 def finished_well(process):
     """What it printed, or None: the server may not listen yet."""
     printed = finish(process)
@@ -731,6 +762,8 @@ RUN = {
     ("dsrv/README.md", "Flags", "yaml"): "test_the_config_file_is_accepted",
     ("dsrv/README.md", "Backup", "sh"): "test_a_backup_is_made_and_restored_as_it_says",
     ("dsrv/access/README.md", "Security", "sh"): "test_the_server_is_secured_as_it_says",
+    ("dsrv/access/README.md", "Secrets", "sh"): "test_secrets_are_kept_and_given_as_it_says",
+    ("dsrv/access/README.md", "Secrets", "yaml"): "test_secrets_are_kept_and_given_as_it_says",
     ("machines/README.md", "Machines, plans and actions", "console"):
         "test_files_are_checked_as_it_says",
     ("machines/README.md", "Actions", "console"): "test_files_are_checked_as_it_says",

@@ -1,6 +1,8 @@
 # make          builds build/bin/dsrv and build/bin/dcli
 # make demo     crawls a web site of this machine with a durable crawler
 # make test     builds everything and runs all tests
+# make clients  builds the libraries for Python, Go and TypeScript into build/clients, and tests them
+# make clients_long  the same at length: ROUNDS=60 kills, and their throughput
 # make fuzz     looks for inputs that break the code: TARGET=name, SECONDS=n for each target
 # make tsan     looks for data races in the engine, the loop and the feed
 # make tidy     lets clang and clang-tidy read the programs: locks, and a short list of mistakes
@@ -10,7 +12,7 @@
 # make crash    kills a server ROUNDS=300 times under load, and audits it
 # make overload ten times the load, and clients that misbehave; make soak: MINUTES=60 at 70 % of it
 # Those that need more than a compiler install the Debian packages that are missing (make deps).
-.PHONY: programs deps demo test unit e2e chaos chaos_program crash overload soak bench sim mutants oracle asan tsan tidy fuzz format clean
+.PHONY: programs deps demo test unit e2e clients clients_long chaos chaos_program crash overload soak bench sim mutants oracle asan tsan tidy fuzz format clean
 .NOTPARALLEL:
 
 programs: build/build.ninja
@@ -25,7 +27,7 @@ deps:
 demo: deps programs
 	machines/crawler/demo
 
-test: deps unit e2e chaos
+test: deps unit e2e clients chaos
 
 unit: build/build.ninja
 	cmake --build --preset dev
@@ -34,6 +36,14 @@ unit: build/build.ninja
 e2e: programs
 	cmake --build --preset dev --target bad_disk
 	/usr/bin/python3 -m pytest tests/e2e -q
+
+# A language whose tools are missing is skipped, except where DFSMR_ALL_CLIENTS is set, as in .ci/run.
+CLIENTS = /usr/bin/python3 -m pytest tests/clients -q
+clients: programs
+	$(CLIENTS)
+
+clients_long: deps programs
+	ROUNDS=$(or $(ROUNDS),60) $(CLIENTS) -m "" -s
 
 # Real servers, broken in real ways: briefly in make test, at length by hand.
 CHAOS = build/bin/chaos --dir build

@@ -1,0 +1,487 @@
+"""The stream of a worker: what came, what goes, and what is in hand.
+
+Three threads: the one that calls `run` watches the time, one reads the stream and opens it again,
+and gRPC's own takes what is to be sent. Handlers run in others. One lock guards all of it.
+"""
+from __future__ import annotations
+
+import collections
+import functools
+import logging
+import random
+import secrets
+import threading
+import time
+from concurrent.futures import Future
+from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Tuple
+
+import grpc
+
+from . import errors
+from ._channel import Channels
+from .client import RETRIED
+from .task import Task
+from .v1 import runner_pb2 as v1
+from .v1 import runner_pb2_grpc, schedule_pb2, schedule_pb2_grpc
+
+log = logging.getLogger("dfsmr")
+
+_ITEMS = 900                   # of a message; the server takes 1,000 of each kind
+_BYTES = 3_000_000             # of a message; the server takes 4 MiB
+_LARGEST = 4_000_000           # of a report
+_SOONEST = 0.02                # seconds between two extensions of a claim
+_TOGETHER = 0.001              # seconds that a report waits for another
+_AGAIN = 1.0                   # seconds until a report that the server had no room for is sent again
+_CALL = 5.0                    # seconds for a call beside the stream
+_LOST = {"STALE_CLAIM", "NO_SUCH_INSTANCE", "INSTANCE_STOPPED", "SUPERSEDED_VERSION"}
+
+
+class Held:
+    """A claim in hand. `state`: waiting, running, reported (until the answer), over."""
+
+    __slots__ = ("task", "state", "handler", "future", "report", "finishable", "extend_every",
+                 "extend_at", "resend_at", "progress", "checkpoint", "note", "waiting")
+
+    task: Task
+
+    def __init__(self, now: float) -> None:
+        self.state = "waiting"
+        self.handler: Any = None
+        self.future: Any = None                 # of an async handler
+        self.report: Optional[v1.TransitionRequest] = None
+        self.finishable = False                 # cancelled, but a report of it counts
+        self.extend_every = 0.0                 # 0: never
+        self.extend_at = now
+        self.resend_at: Optional[float] = None
+        # What the next extension tells, and who waits for its answer.
+        self.progress, self.checkpoint, self.note = 0.0, "", ""
+        self.waiting: List[Future[None]] = []
+
+    def span(self, seconds: float, now: float) -> None:
+        """So long it is until the deadline."""
+        self.extend_every = max(seconds / 3, _SOONEST)
+        self.extend_at = now + self.extend_every
+
+
+class Loop:
+    def __init__(self, channels: Channels, worker: Any, count: Callable[[str, int], None]) -> None:
+        self._channels, self._worker, self._count = channels, worker, count
+        self._session = secrets.token_hex(16)
+        self._lock = threading.RLock()
+        self._to_send = threading.Condition(self._lock)
+        self._changed = threading.Condition(self._lock)
+        self._all_reported = threading.Condition(self._lock)
+        self._wakes = 0.0                                 # when the watching thread looks again
+        self._held: Dict[str, Held] = {}
+        self._unreported = 0                              # of them
+        self._reports: Deque[Held] = collections.deque()  # to be sent
+        self._extends: Deque[Held] = collections.deque()
+        self._returns: Deque[v1.RelinquishRequest] = collections.deque()
+        self._drain = False
+        self._sent_reports: Deque[Held] = collections.deque()  # not answered yet
+        self._sent_extends: Deque[Tuple[Held, str, List[Future[None]]]] = collections.deque()
+        self._stream = 0                                  # counts the streams
+        self._call: Any = None
+        self._stopping = self._half_close = self._over = False
+        self._grace_end = self._last_end = float("inf")
+        self._failure: Optional[BaseException] = None
+        self._offset: Optional[float] = None              # the server's clock minus ours; None: no clock
+
+    @property
+    def in_hand(self) -> int:
+        return len(self._held)
+
+    # From the worker.
+
+    def run(self) -> None:
+        reader = threading.Thread(target=self._read, name="dfsmr-stream", daemon=True)
+        reader.start()
+        with self._lock:
+            while not self._over:
+                now = time.monotonic()
+                self._wakes = min(self._tend(now), now + 60)
+                self._changed.wait(max(self._wakes - now, 0.001))
+        if self._failure is not None:
+            raise self._failure
+
+    def stop(self) -> None:
+        with self._lock:
+            if self._stopping:
+                self._grace_end = 0.0
+            else:
+                self._stopping = self._drain = True
+                self._grace_end = time.monotonic() + self._worker.grace
+            self._to_send.notify_all()
+            self._changed.notify_all()
+
+    def begins(self, held: Held) -> bool:
+        """Before its handler runs; False: it is not to."""
+        with self._lock:
+            if held.state != "waiting":
+                return False
+            if held.task.is_cancelled:
+                self.drop(held)
+                return False
+            held.state = "running"
+            return True
+
+    def report(self, held: Held, report: v1.TransitionRequest) -> None:
+        message = held.task.message
+        report.instance, report.claim = message.instance, message.claim
+        if report.ByteSize() > _LARGEST:
+            log.error("a report of %s has more bytes than a message takes", message.instance)
+            return self.give_back(held, "its report was too large")
+        with self._lock:
+            if held.state != "running":
+                return
+            # Of work at most once it is better known how it went than not.
+            if held.task.is_cancelled and not (held.finishable and held.task.at_most_once):
+                return self.drop(held)
+            held.state, held.report = "reported", report
+            if not self._reports:
+                self._to_send.notify()
+            self._reports.append(held)
+            self._unreported -= 1
+            if not self._unreported:
+                self._all_reported.notify()
+
+    def drop(self, held: Held) -> None:
+        """The handler of a task that is not wanted any more has ended."""
+        self._count("dropped", 1)
+        self.give_back(held, "cancelled")
+
+    def give_back(self, held: Held, reason: str, refused: bool = False) -> None:
+        """What runs at most once is not given back once it has begun."""
+        with self._lock:
+            begun = held.state in ("running", "reported")
+            if not self._forget(held):
+                return
+            if begun and held.task.at_most_once:
+                log.error("%s runs at most once and cannot be given back (%s): an operator has to "
+                          "look at it", held.task.instance, reason)
+                # The server counts it as in hand until the stream is another one.
+                if not self._stopping and self._call is not None:
+                    self._call.cancel()
+                return
+            self._count("given_back", 1)
+            self._returns.append(v1.RelinquishRequest(
+                namespace=held.task.namespace, instance=held.task.instance, claim=held.task.claim,
+                reason=reason[:4000], refused=refused))
+            self._to_send.notify()
+
+    def transitions(self, task: Task) -> str:
+        """Those of the task's node, for a message. Asks the server: not from the stream's thread."""
+        runner = runner_pb2_grpc.RunnerServiceStub(self._channels.current)
+        try:
+            instance = runner.GetInstance(
+                v1.GetInstanceRequest(namespace=task.namespace, id=task.instance, with_nodes=True),
+                timeout=_CALL, metadata=self._channels.metadata())
+        except grpc.RpcError:
+            return ""
+        return ", ".join(edge.transition for node in instance.nodes if node.id == task.node
+                         for edge in node.transitions)
+
+    # The time.
+
+    def _tend(self, now: float) -> float:
+        """Does what is due, and says when to look again."""
+        if self._stopping and now >= self._grace_end and not self._half_close:
+            self._give_up(now)
+        if now >= self._last_end and self._call is not None:
+            self._call.cancel()
+        soonest = min(self._last_end, float("inf") if self._half_close else self._grace_end)
+        for held in self._held.values():
+            if held.resend_at is not None:
+                if held.resend_at <= now:
+                    held.resend_at = None
+                    self._reports.append(held)
+                    self._to_send.notify()
+                else:
+                    soonest = min(soonest, held.resend_at)
+            if held.extend_every:
+                if held.extend_at <= now:
+                    self._extend(held, now)
+                soonest = min(soonest, held.extend_at)
+        return soonest
+
+    def _give_up(self, now: float) -> None:
+        """The grace is over."""
+        for held in list(self._held.values()):
+            self._cancel(held)
+            if held.state != "reported":
+                self.give_back(held, "the worker stops")
+        self._half_close = True
+        self._last_end = now + 5
+        self._to_send.notify_all()
+
+    def _extend(self, held: Held, now: float) -> None:
+        held.extend_at = now + (held.extend_every or 1.0)
+        self._extends.append(held)
+        self._to_send.notify()
+
+    # The stream.
+
+    def _read(self) -> None:
+        pause = 0.1
+        try:
+            while True:
+                heard = self._one_stream()
+                with self._lock:
+                    self._call = None
+                    if self._half_close or (self._stopping and not self._held):
+                        return
+                    if heard:
+                        pause = 0.1
+                    self._changed.wait_for(lambda: self._half_close,
+                                           pause * random.uniform(0.8, 1.2))
+                    pause = min(pause * 2, 10.0)
+                self._count("reconnects", 1)
+        except BaseException as error:
+            self._failure = error
+        finally:
+            with self._lock:
+                self._over = True
+                for held in list(self._held.values()):
+                    self._cancel(held)
+                    self._forget(held)
+                self._changed.notify_all()
+                self._to_send.notify_all()
+
+    def _one_stream(self) -> bool:
+        """A stream, to its end. Whether anything was heard; raises what is no use to try again."""
+        channel, heard = self._channels.current, False
+        try:
+            first = self._open(channel)
+            with self._lock:
+                self._take_up_again()
+                self._stream += 1
+                self._call = call = runner_pb2_grpc.RunnerServiceStub(channel).Work(
+                    self._requests(first, self._stream), metadata=self._channels.metadata())
+            for response in call:
+                heard = True
+                self._hear(response)
+        except (grpc.RpcError, errors.Error) as error:
+            refusal = errors.of_call(error) if isinstance(error, grpc.RpcError) else error
+            if refusal.code not in RETRIED:
+                raise refusal from None
+            if not (self._stopping and not self._held):
+                log.info("the stream broke: %s", refusal)
+            self._channels.go_on(channel)
+        finally:
+            with self._lock:
+                self._stream += 1  # its requests end
+                self._to_send.notify_all()
+        return heard
+
+    def _open(self, channel: grpc.Channel) -> v1.WorkRequest:
+        """The first message. Asks for the clock, which deadlines are told by; not all tokens may."""
+        metadata = self._channels.metadata()
+        try:
+            clock = schedule_pb2_grpc.ScheduleServiceStub(channel).GetClock(
+                schedule_pb2.GetClockRequest(), timeout=_CALL, metadata=metadata)
+            now = clock.time.ToNanoseconds() / 1e9 - time.time()
+            self._offset = None if clock.is_virtual else now
+        except grpc.RpcError as error:
+            if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+                raise
+            self._offset = 0.0
+
+        def machine(name: str) -> v1.Machine:
+            try:
+                return runner_pb2_grpc.RunnerServiceStub(channel).GetMachine(
+                    v1.GetMachineRequest(namespace=self._worker.namespace, id=name),
+                    timeout=_CALL, metadata=metadata)
+            except grpc.RpcError as error:
+                raise errors.of_call(error) from None
+
+        request = self._worker.filter(machine)
+        request.session = self._session
+        return v1.WorkRequest(open=request)
+
+    def _take_up_again(self) -> None:
+        """On a new stream all that is in hand is extended, and what was not answered sent again."""
+        now = time.monotonic()
+        for held in self._sent_reports:
+            if held.state == "reported" and held not in self._reports:
+                self._reports.append(held)
+        for held, checkpoint, waiting in self._sent_extends:
+            held.checkpoint = held.checkpoint or checkpoint
+            held.waiting = waiting + held.waiting
+        self._sent_reports.clear()
+        self._sent_extends.clear()
+        self._extends.clear()
+        for held in self._held.values():
+            self._extend(held, now)
+        self._drain = self._stopping
+
+    def _requests(self, first: v1.WorkRequest, stream: int) -> Iterator[v1.WorkRequest]:
+        with self._lock:
+            self._fill(first)
+        yield first
+        while True:
+            with self._lock:
+                while not (self._reports or self._extends or self._returns or self._drain):
+                    if self._stream != stream or self._half_close:
+                        return
+                    self._to_send.wait()
+                # Handlers that take no time go together: one message, one commit.
+                known = 0
+                while self._unreported and known < len(self._reports) < _ITEMS:
+                    known = len(self._reports)
+                    self._all_reported.wait(_TOGETHER)
+                if self._stream != stream:
+                    return
+                request = v1.WorkRequest()
+                self._fill(request)
+            yield request
+
+    def _fill(self, request: v1.WorkRequest) -> None:
+        """Moves as much as a message takes from what is to be sent to what was."""
+        room, now = _BYTES, time.monotonic()
+        for _ in range(min(len(self._reports), _ITEMS)):
+            held = self._reports[0]
+            if held.report is not None and held.state == "reported":
+                size = held.report.ByteSize()
+                if size > room and room != _BYTES:
+                    break
+                room -= size
+                request.transitions.append(held.report)
+                self._sent_reports.append(held)
+            self._reports.popleft()
+        for _ in range(min(len(self._extends), _ITEMS)):
+            held = self._extends[0]
+            if held.state != "over":
+                if len(held.checkpoint) > room:
+                    break
+                room -= len(held.checkpoint)
+                request.extends.add(instance=held.task.instance, claim=held.task.claim,
+                                    progress=held.progress, checkpoint=held.checkpoint,
+                                    note=held.note)
+                self._sent_extends.append((held, held.checkpoint, held.waiting))
+                held.checkpoint, held.waiting = "", []
+                held.extend_at = now + (held.extend_every or 60)
+            self._extends.popleft()
+        for _ in range(min(len(self._returns), _ITEMS)):
+            request.relinquishes.append(self._returns.popleft())
+        if self._drain:
+            request.drain, self._drain = True, False
+
+    # What is heard.
+
+    def _hear(self, response: v1.WorkResponse) -> None:
+        now = time.monotonic()
+        with self._lock:
+            for result in response.results:
+                self._answered(self._sent_reports.popleft(), result, now)
+            for item in response.extended:
+                self._extended(*self._sent_extends.popleft(), item, now)
+            for claim in (*response.cancelled_claims, *response.killed_claims):
+                held = self._held.get(claim)
+                if held is not None:
+                    held.finishable = claim in response.finishable_claims
+                    self._cancel(held)
+            for message in response.tasks:
+                self._taken(message, now)
+
+    def _taken(self, message: v1.Task, now: float) -> None:
+        held = Held(now)
+        held.task = Task(message, functools.partial(self._told, held))
+        self._held[message.claim] = held
+        self._unreported += 1
+        if message.HasField("deadline"):
+            self._span(held, message.deadline, now)
+        self._count("tasks", 1)
+        if not self._worker.begin(held):
+            log.error("no handler for %s/%s (action %s): given back", message.machine,
+                      message.node, message.action)
+            self.give_back(held, "the worker has no handler for it", refused=True)
+
+    def _span(self, held: Held, deadline: Any, now: float) -> None:
+        if self._offset is None:
+            held.span(3.0, now)
+        else:
+            server = time.time() + self._offset
+            held.span(deadline.seconds + deadline.nanos / 1e9 - server, now)
+        if held.extend_at < self._wakes:
+            self._changed.notify_all()
+
+    def _told(self, held: Held, progress: Optional[float], checkpoint: str,
+              note: str) -> Future[None]:
+        done: Future[None] = Future()
+        with self._lock:
+            if held.state == "over" or held.task.is_cancelled:
+                done.set_exception(errors.StaleClaim(f"{held.task.instance} is not in hand any more"))
+                return done
+            held.progress = held.progress if progress is None else progress
+            held.checkpoint = checkpoint or held.checkpoint
+            held.note = note[:256] or held.note
+            held.waiting.append(done)
+            if held not in self._extends:
+                self._extends.append(held)
+            self._to_send.notify()
+        return done
+
+    def _answered(self, held: Held, result: v1.TransitionResult, now: float) -> None:
+        if held.state != "reported":
+            return
+        error = result.error
+        if result.HasField("accepted"):
+            self._count("reported", 1)
+            self._forget(held)
+        elif error.code in (grpc.StatusCode.UNAVAILABLE.value[0],
+                            grpc.StatusCode.RESOURCE_EXHAUSTED.value[0]):
+            held.resend_at = now + _AGAIN
+            self._changed.notify_all()
+        elif error.reason in _LOST:
+            self._count("stale", 1)
+            log.debug("%s: %s", held.task.instance, error.message)
+            self._forget(held)
+        else:
+            # No such transition: the message lists those that there are.
+            assert held.report is not None
+            log.error("the report %r of %s was refused: %s", held.report.transition,
+                      held.task.instance, error.message)
+            self.give_back(held, held.report.error or error.message)
+
+    def _extended(self, held: Held, checkpoint: str, waiting: List[Future[None]],
+                  item: v1.ExtendResponse.Item, now: float) -> None:
+        error = item.error if item.HasField("error") else None
+        for done in waiting:
+            if error is not None:
+                done.set_exception(errors.of_item(error))
+            else:
+                done.set_result(None)
+        if held.state == "over":
+            return
+        if error is None:
+            if item.HasField("deadline"):
+                self._span(held, item.deadline, now)
+            if item.cancel_requested or item.kill_requested:
+                self._cancel(held)
+        elif error.reason in _LOST and held.state != "reported":
+            self._cancel(held)
+
+    def _cancel(self, held: Held) -> None:
+        """Aborts its handler, whose end then gives it back."""
+        if held.state == "reported" or held.task.is_cancelled:
+            return
+        held.task.cancel()
+        self._count("cancelled", 1)
+        if held.state == "waiting":  # its handler has not begun, and will not
+            self.drop(held)
+        elif held.future is not None:
+            held.future.cancel()
+
+    def _forget(self, held: Held) -> bool:
+        if held.state == "over":
+            return False
+        if held.state != "reported":
+            self._unreported -= 1
+        held.state = "over"
+        del self._held[held.task.message.claim]
+        for done in held.waiting:
+            done.set_exception(errors.StaleClaim(f"{held.task.instance} is not in hand any more"))
+        held.waiting = []
+        if self._stopping and not self._held:
+            self._changed.notify_all()
+        return True

@@ -1,0 +1,40 @@
+"""Empty work with 64 tasks in hand, beside the language's plain stubs on the same stream."""
+import os
+import statistics
+import subprocess
+
+import pytest
+from support import LOOP
+
+# At least the plain stubs' in Go and TypeScript, nine tenths in Python. NOISE is what a busy machine
+# takes from a short measurement: most of the time is the server's, and its disk's.
+LEAST = {"python": 0.9, "go": 1.0, "typescript": 1.0}
+NOISE = 0.15
+
+
+def measure(language, server, namespace, how, seconds):
+    done = subprocess.run([*language.command("bench"), how, str(seconds)], timeout=60 + seconds,
+                          capture_output=True, text=True,
+                          env={**os.environ, **language.environment, "no_proxy": "127.0.0.1",
+                               "DFSMR_SERVER": server.address, "DFSMR_NAMESPACE": namespace})
+    assert done.returncode == 0, done.stderr
+    return float(done.stdout)
+
+
+@pytest.mark.parametrize("rounds, seconds", [
+    pytest.param(2, 1, id="short"), pytest.param(7, 5, id="long", marks=pytest.mark.slow)])
+def test_the_loop_costs_next_to_nothing(language, server, space, rounds, seconds):
+    def rate(how, number):
+        # Of its own: the claims of a library's worker that is gone stay with its session for a while.
+        own = server.space(f"{space.name}-{how}-{number}")
+        own.define(LOOP)
+        own.start_many("loop", 64)
+        return measure(language, server, own.name, how, seconds)
+
+    ratios = []
+    while len(ratios) < rounds or (len(ratios) < 2 * rounds and max(ratios) < LEAST[language.name]):
+        rates = {how: rate(how, len(ratios)) for how in ("plain", "library")}
+        ratios.append(rates["library"] / rates["plain"])
+        print(f"{language.name}: {rates['library']:.0f}/s, plain stubs {rates['plain']:.0f}/s")
+    print(f"{language.name}: ratio {statistics.median(ratios):.2f}, at best {max(ratios):.2f}")
+    assert max(ratios) >= LEAST[language.name] - NOISE

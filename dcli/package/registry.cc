@@ -109,7 +109,7 @@ std::string DigestOf(std::ifstream& file) {
 
 // `signature`: besides those in the file beside it; empty: none.
 Result<v1::PutPackageResponse> Push(Context& context, const std::string& path, bool dry_run,
-                                    const std::string& signature = "") {
+                                    const std::string& signature) {
   std::ifstream file(path, std::ios::binary);
   std::error_code failed;
   const uint64_t size = std::filesystem::file_size(path, failed);
@@ -215,6 +215,10 @@ int Activate(Context& context, v1::ActivatePackageRequest request, const std::st
   auto done = context.client->packages().ActivatePackage(request);
   if (!done) return context.Fail(done.error());
   return Show(context, *done, package, request.percent() < 100 ? request.percent() : 0);
+}
+
+Result<v1::PutPackageResponse> Push(Context& context, const std::string& path, bool dry_run) {
+  return Push(context, path, dry_run, "");
 }
 
 int PushOne(Context& context, const std::string& path, const PackageOptions& options) {

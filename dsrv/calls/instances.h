@@ -67,14 +67,7 @@ struct ControlCommand {
   std::string node;                                           // Resume, Skip
   bool force = false;                                         // Resume
   v1::CancelRequest::Mode mode = v1::CancelRequest::MODE_UNSPECIFIED;  // Cancel
-<<<<<<< HEAD
   WaitsSlot waits = std::make_shared<std::shared_ptr<const InstanceWaits>>();
-||||||| a4b525b
-=======
-  // As in GetInstanceCommand.
-  std::shared_ptr<std::shared_ptr<const InstanceWaits>> waits =
-      std::make_shared<std::shared_ptr<const InstanceWaits>>();
->>>>>>> land
 };
 Result<ControlCommand> ParsePause(const v1::PauseRequest& request, const Call& call);
 Result<ControlCommand> ParseResume(const v1::ResumeRequest& request, const Call& call);

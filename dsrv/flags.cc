@@ -133,6 +133,9 @@ void AddSecurity(CLI::App& app, Flags& flags) {
       "--audit-log", flags.audit_log,
       "a file to append refusals and changes by hand to, with their callers, as lines of "
       "JSON; with --auth tokens and without this they are logged");
+  app.add_option("--secret-key-file", flags.secret_key_file,
+                 "a file with keys that seal secrets, each a line of 64 hex digits: the first "
+                 "seals, all open; nobody else may read it; read again when it changes");
   app.add_flag("--insecure{true}", flags.insecure,
                "listen beyond this machine without both TLS and tokens");
 }

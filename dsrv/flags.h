@@ -30,6 +30,7 @@ struct Flags {
   bool auth = false;  // asks every call for an access token
   std::string admin_token_file;
   std::string audit_log;
+  std::string secret_key_file;
   bool insecure = false;
   bool closed_namespaces = false;
   rows::Quotas quotas;  // of namespaces that have none of their own

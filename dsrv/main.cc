@@ -17,12 +17,14 @@
 #include "dsrv/access/acceptor.h"
 #include "dsrv/access/access.h"
 #include "dsrv/access/audit.h"
+#include "dsrv/access/secret_key_file.h"
 #include "dsrv/access/tls.h"
 #include "dsrv/calls/call.h"
 #include "dsrv/calls/changes_stream.h"
 #include "dsrv/calls/feed.h"
 #include "dsrv/calls/own_names.h"
 #include "dsrv/calls/services.h"
+#include "dsrv/engine/secrets.h"
 #include "dsrv/feed/changes.h"
 #include "dsrv/flags.h"
 #include "dsrv/logs/logs.h"
@@ -196,6 +198,36 @@ Result<std::unique_ptr<Audit>> OpenAudit(const Flags& flags,
   return Audit::Open(flags.audit_log, clock);
 }
 
+// The trail of who reads secrets, where there is no other: in the log.
+Result<std::unique_ptr<Audit>> OpenTold(const Audit* audit,
+                                        const std::function<Timestamp()>& clock) {
+  return audit ? std::unique_ptr<Audit>() : Audit::Open("", clock);
+}
+
+// Null where there is no file of keys: then nothing can be sealed.
+Result<SecretKeysPtr> ReadSecretKeys(const Flags& flags) {
+  if (flags.secret_key_file.empty()) return SecretKeysPtr();
+  auto keys = ReadSecretKeyFile(flags.secret_key_file);
+  if (!keys) return keys.error();
+  return SecretKeysPtr(std::make_shared<const SecretKeys>(*std::move(keys)));
+}
+
+void LogResealed(const std::map<std::string, uint64_t>& by_key) {
+  std::string counts;
+  for (const auto& [key, count] : by_key) {
+    counts += (counts.empty() ? "" : ", ") + std::to_string(count) + " by " + key;
+  }
+  spdlog::info("secrets: all were looked at and sealed anew; versions sealed: {}", counts);
+}
+
+// What the engine is told when the keys have changed, or may have since the last start.
+void SetSecretKeys(Loop& loop, SecretKeyring& ring, SecretKeysPtr keys) {
+  ring.Set(keys);
+  loop.Post({.run = [keys = std::move(keys)](Engine& engine) { engine.secrets().SetKeys(keys); },
+             .drop = [] {},
+             .owed = true});
+}
+
 // The job runs in the pool; what it answers goes to the engine by mail.
 void Offload(Pool& pool, Mailbox& mailbox, EngineOptions::Job job) {
   pool.Post([&mailbox, job = std::move(job)] {
@@ -208,7 +240,8 @@ void Offload(Pool& pool, Mailbox& mailbox, EngineOptions::Job job) {
 
 Result<std::unique_ptr<Engine>> OpenEngine(const Flags& flags, Store& store, Pool& pool,
                                            Mailbox& mailbox, Logs& logs, const FindZone& zones,
-                                           Access* const& access, Timestamp now) {
+                                           Access* const& access, SecretKeysPtr keys,
+                                           Timestamp now) {
   return Engine::Open(
       store,
       {.retention = flags.retention,
@@ -228,16 +261,20 @@ Result<std::unique_ptr<Engine>> OpenEngine(const Flags& flags, Store& store, Poo
            [&access](const std::string& ns) {
              if (access) access->RevokeAll(ns);
            },
+       .secret_keys = std::move(keys),
+       .random_bytes = RandomBytes,
+       .secrets_resealed = LogResealed,
        .removed = [&logs](const std::string& ns, const std::string& id) { logs.Removed(ns, id); }},
       flags.virtual_clock.value_or(now));
 }
 
 Result<std::unique_ptr<Access>> OpenAccess(const Flags& flags,
                                            const std::function<Timestamp()>& clock,
-                                           const Engine& engine, Audit* audit) {
+                                           const Engine& engine, Audit* audit, Audit* told) {
   return Access::Open({.asks = flags.auth,
                        .admin_token_file = flags.admin_token_file,
                        .mutual_tls = !flags.tls.client_ca.empty(),
+                       .told = told,
                        .clock = clock},
                       engine.reader().store, engine.reader().partition, audit);
 }
@@ -280,6 +317,12 @@ int Run(const Flags& flags) {
   if (!tls) return Fail(tls.error());
   auto audit = OpenAudit(flags, clock);
   if (!audit) return Fail(audit.error());
+  auto told = OpenTold(audit->get(), clock);
+  if (!told) return Fail(told.error());
+  auto keys = ReadSecretKeys(flags);
+  if (!keys) return Fail(keys.error());
+  SecretKeyring ring;
+  ring.Set(*keys);
 
   auto store = OpenStore(flags);
   if (!store) return Fail(store.error());
@@ -293,9 +336,9 @@ int Run(const Flags& flags) {
              .clock = clock,
              .scarce = [&flags, reserve] { return NearlyScarce(flags.data, reserve); }});
   Access* opened = nullptr;  // the engine is there before it
-  auto engine = OpenEngine(flags, **store, pool, mailbox, logs, find_zone, opened, clock());
+  auto engine = OpenEngine(flags, **store, pool, mailbox, logs, find_zone, opened, *keys, clock());
   if (!engine) return FailOn(flags.data, engine.error());
-  auto access = OpenAccess(flags, clock, **engine, audit->get());
+  auto access = OpenAccess(flags, clock, **engine, audit->get(), told->get());
   if (!access) return Fail(access.error());
   opened = access->get();
 
@@ -318,8 +361,8 @@ int Run(const Flags& flags) {
   Watchers watchers;
   Refusals refusals;
   const Backend backend{
-      (*engine)->reader(), loop, changes, watchers, pool, gate, **access, refusals, clock,
-      find_zone,           logs, life};
+      (*engine)->reader(), loop, changes, watchers,           pool, gate, **access, refusals, clock,
+      find_zone,           logs, ring,    !flags.tls.empty(), life};
   const Services services = MakeServices(backend, flags.compat);
   logs.Start((*engine)->reader(), loop);
   auto server = Listen(flags, services, acceptor->get());
@@ -328,6 +371,10 @@ int Run(const Flags& flags) {
   LogStart(flags, (*acceptor)->port(), **engine, life);
 
   const TlsWatch tls_watch(flags.tls, clock);
+  SetSecretKeys(loop, ring, *keys);
+  const SecretKeyWatch key_watch(flags.secret_key_file, *keys, [&](SecretKeysPtr changed) {
+    SetSecretKeys(loop, ring, std::move(changed));
+  });
   const int signal = AwaitStop(signals, loop.meter());
   spdlog::info("dsrv stops: {}; grace={}s", strsignal(signal), Seconds(flags.grace));
   Drain(*server, backend, flags.grace);

@@ -54,10 +54,10 @@ int Agent::Run() {
   loop_.Watch(keeper_->socket(), false, [this] { KeeperDied(); });
   logs_ = std::make_unique<LogPump>(*context_.client, context_.name_space);
   if (!plan_.logs) logs_->Enable(false);
-  for (const Worker& worker : plan_.workers) {
-    if (!worker.serve) continue;
-    pools_[worker.name] = std::make_unique<ServePool>(
-        loop_, [this]() -> Keeper& { return *keeper_; }, plan_.surroundings, worker);
+  if (!plan_.packages.names.empty() || plan_.awaits_packages) {
+    packages_ = std::make_unique<Packages>(
+        *context_.client, loop_, [this]() -> Keeper& { return *keeper_; }, plan_.surroundings,
+        context_.name_space, plan_.packages);
   }
   link_ = std::make_unique<Link>(
       *context_.client, loop_,
@@ -65,10 +65,12 @@ int Agent::Run() {
                    .over = [this](const Result<Ok>& over) { Over(over); }});
   loop_.OnRest([this] { Flush(); });
   started_ = steady_clock::now();
-  Connect();
+  if (plan_.started) plan_.started();
+  if (!plan_.awaits_packages) Connect();
   loop_.Run();
   hands_.clear();
   pools_.clear();
+  packages_.reset();
   if (keeper_ != nullptr) loop_.Unwatch(keeper_->socket());
   keeper_.reset();  // no process of ours lives any more
   link_.reset();
@@ -95,11 +97,41 @@ void Agent::Interrupt(int count) {
   });
 }
 
+// By the thread that prints all else.
+void Agent::PrintLines(std::string lines, bool err) {
+  loop_.Post([this, lines = std::move(lines), err] {
+    std::ostream& to = err ? context_.err : context_.out;
+    printer_.Add(lines.size(), [&to, lines] { to << lines << std::flush; });
+  });
+}
+
+void Agent::Serve(std::vector<std::string> packages) {
+  loop_.Post([this, packages = std::move(packages)] { ServeNow(packages); });
+}
+
+// What is asked for is said at the begin of a stream alone. The session stays, and what has begun.
+void Agent::ServeNow(std::vector<std::string> packages) {
+  if (packages == plan_.packages.names || leaving_) return;
+  const bool first = plan_.packages.names.empty();
+  plan_.open.clear_packages();
+  for (const std::string& name : packages) plan_.open.add_packages(name);
+  plan_.packages.names = std::move(packages);
+  if (first) return Connect();
+  if (!connected_) return;  // it is about to
+  renews_ = true;
+  link_->Cancel();
+}
+
 // The stream ------------------------------------------------------------------------------------
 
 v1::AgentMessage Agent::FirstMessage() const {
   v1::AgentMessage first;
   *first.mutable_register_() = plan_.registration;
+  if (packages_ != nullptr) {
+    for (const std::string& digest : packages_->Cached()) {
+      first.mutable_register_()->add_cached(digest);
+    }
+  }
   *first.mutable_work()->mutable_open() = plan_.open;
   return first;
 }
@@ -200,6 +232,7 @@ void Agent::Over(const Result<Ok>& over) {
   extends_.clear();
   out_.Clear();
   if (leaving_ && hands_.empty()) return End(status_);
+  if (std::exchange(renews_, false)) return Connect();
   if (over) {
     Absent({Code::kUnavailable, Reason::kNone, "it has ended the stream"});
   } else if (GivesUp(over.error(), was_connected)) {
@@ -262,8 +295,11 @@ void Agent::Absent(const Error& error) {
 
 void Agent::Leave() {
   leaving_ = true;
-  for (const auto& [name, pool] : pools_) pool->Close();
-  const std::deque<std::string> waiting = std::exchange(waiting_, {});
+  for (const auto& [worker, pool] : pools_) pool.processes->Close();
+  std::deque<std::string> waiting = std::exchange(waiting_, {});
+  for (const auto& [claim, hand] : hands_) {
+    if (hand->stage == Hand::Stage::kFetching) waiting.push_back(claim);
+  }
   for (const std::string& claim : waiting) {
     if (Hand* hand = Find(claim)) GiveBack(hand, "the agent ends");
   }

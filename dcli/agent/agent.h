@@ -22,9 +22,13 @@ class Agent : private Hands {
   int Run();
   // Ctrl-C or SIGTERM, for the count-th time. Any thread.
   void Interrupt(int count);
+  // As AgentBeside's. Any thread.
+  void Serve(std::vector<std::string> packages);
+  void PrintLines(std::string lines, bool err);
 
  private:
   void Connect();
+  void ServeNow(std::vector<std::string> packages);
   v1::AgentMessage FirstMessage() const;
   void Heard(const v1::AgentOrder& order, const std::string& life);
   void Welcomed(const v1::Welcome& welcome, const std::string& life);
@@ -46,6 +50,7 @@ class Agent : private Hands {
   bool leaving_ = false;
   bool left_ = false;  // the good-bye was said on this stream
   bool drained_ = false;
+  bool renews_ = false;  // it has ended the stream itself, to open one anew
   int status_ = kSucceeded;
   std::string gone_why_;  // of the server, when it was said last
   std::chrono::milliseconds backoff_{100};

@@ -30,8 +30,10 @@ milliseconds InMillis(Duration duration) {
 Hands::Hands(Context& context, AgentPlan plan) : context_(context), plan_(std::move(plan)) {}
 
 Hands::~Hands() {
+  asker_.reset();
   hands_.clear();
   pools_.clear();
+  packages_.reset();
   for (std::thread& aside : asides_) aside.join();
 }
 
@@ -50,23 +52,32 @@ void Hands::Aside(std::function<void()> work) { asides_.emplace_back(std::move(w
 void Hands::Take(const v1::Task& task) {
   if (hands_.contains(task.claim())) return;
   const Worker* worker = Serving(plan_.workers, task.action());
+  if (worker == nullptr && task.has_package() && packages_ != nullptr &&
+      plan_.packages.Serves(task.package().name())) {
+    return TakeOfPackage(task);
+  }
   if (worker == nullptr) {
     return Refuse(task, "no worker of this agent serves " + task.action());
   }
-  if (task.dry_run() && !worker->dry_run) {
-    return Refuse(task, "the worker " + worker->name + " is not for dry runs (dry_run: true)");
-  }
-  if (!worker->secret_env.empty()) {
-    return Refuse(task, "this agent has no value for the secret " +
-                            worker->secret_env.front().secret + " of the worker " + worker->name);
-  }
+  if (const auto why = Unfit(*worker, task)) return Refuse(task, *why);
+  Add(task)->worker = worker;
+  waiting_.push_back(task.claim());
+}
+
+Hands::Hand* Hands::Add(const v1::Task& task) {
   auto hand = std::make_unique<Hand>(loop_);
   hand->task = task;
-  hand->worker = worker;
   Hand* const taken = hand.get();
   hands_[task.claim()] = std::move(hand);
-  waiting_.push_back(task.claim());
   if (task.has_begin_by()) ScheduleExtend(taken, task.begin_by());
+  return taken;
+}
+
+std::optional<std::string> Hands::Unfit(const Worker& worker, const v1::Task& task) const {
+  if (task.dry_run() && !worker.dry_run) {
+    return "the worker " + worker.name + " is not for dry runs (dry_run: true)";
+  }
+  return std::nullopt;
 }
 
 void Hands::Refuse(const v1::Task& task, const std::string& reason) {
@@ -85,7 +96,10 @@ void Hands::BeginWaiting() {
   int all = 0;
   std::map<const Worker*, uint32_t> of_worker;
   for (const auto& [claim, hand] : hands_) {
-    if (hand->stage != Hand::Stage::kBeginning && hand->stage != Hand::Stage::kRunning) continue;
+    if (hand->stage == Hand::Stage::kFetching || hand->stage == Hand::Stage::kWaiting ||
+        hand->stage == Hand::Stage::kReporting) {
+      continue;
+    }
     ++all;
     ++of_worker[hand->worker];
   }
@@ -103,13 +117,7 @@ void Hands::BeginWaiting() {
     }
     ++all;
     ++same;
-    if (!hand->task.has_begin_by()) {  // it has begun when it was handed out
-      v1::ExtendResponse::Item answer;
-      if (hand->task.has_deadline()) *answer.mutable_deadline() = hand->task.deadline();
-      Begun(hand, answer);
-    } else {
-      AskToBegin(hand);
-    }
+    AskForSecrets(hand);
   }
   waiting_.insert(waiting_.begin(), still.begin(), still.end());
 }
@@ -148,6 +156,13 @@ void Hands::GiveBackSurplus(const Worker* worker) {
     SendBack(*hand, why, false);
     Finish(hand, "");
   }
+}
+
+void Hands::Prepared(Hand* hand) {
+  if (hand->task.has_begin_by()) return AskToBegin(hand);
+  v1::ExtendResponse::Item answer;  // it has begun when it was handed out
+  if (hand->task.has_deadline()) *answer.mutable_deadline() = hand->task.deadline();
+  Begun(hand, answer);
 }
 
 void Hands::AskToBegin(Hand* hand) {
@@ -203,7 +218,9 @@ void Hands::ExtendFailed(Hand* hand, const Error& error) {
     return;
   }
   switch (hand->stage) {
+    case Hand::Stage::kFetching:
     case Hand::Stage::kWaiting:
+    case Hand::Stage::kPreparing:
     case Hand::Stage::kBeginning:
       if (hand->order != Order::kNone) {
         AddStop(hand->task.instance(), hand->task.claim(), v1::StopReport::ENDED);
@@ -242,7 +259,6 @@ void Hands::Begun(Hand* hand, const v1::ExtendResponse::Item& answer) {
 void Hands::Start(Hand* hand) {
   hand->stage = Hand::Stage::kRunning;
   const v1::Task& task = hand->task;
-  const std::string claim = task.claim();
   Note(hand->Name() + ": begun (attempt " + std::to_string(task.attempt()) + ")");
   std::optional<Duration> most = hand->worker->timeout;
   if (task.has_run_timeout()) {
@@ -250,13 +266,7 @@ void Hands::Start(Hand* hand) {
     most = most ? std::min(*most, node) : node;
   }
   if (most) hand->timeout.SetIn(InMillis(*most), [this, hand] { TimeOut(hand); });
-  const auto pool = pools_.find(hand->worker->name);
-  if (pool != pools_.end()) {
-    hand->run = pool->second->Begin(task, EventsOf(claim));
-  } else {
-    hand->run = std::make_unique<Operation>(loop_, keeper(), plan_.surroundings, *hand->worker,
-                                            task, EventsOf(claim));
-  }
+  hand->run = RunOf(hand);
   TaskBegun();
 }
 
@@ -341,7 +351,8 @@ void Hands::Obey(const std::string& claim, Order order) {
   if (order <= hand->order) return;
   hand->order = order;
   const char* what = order == Order::kKill ? "kill" : order == Order::kForce ? "stop" : "cancel";
-  if (hand->stage == Hand::Stage::kWaiting) {
+  if (hand->stage == Hand::Stage::kWaiting || hand->stage == Hand::Stage::kFetching ||
+      hand->stage == Hand::Stage::kPreparing) {
     AddStop(hand->task.instance(), claim, v1::StopReport::ENDED);
     return Finish(hand, "taken back before it had begun");
   }

@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "dcli/agent/loop.h"
+#include "dcli/agent/packages.h"
 #include "dcli/agent/run.h"
+#include "dcli/agent/secrets.h"
 #include "dcli/agent/serve.h"
 #include "dcli/agent/surroundings.h"
 #include "dcli/call/agents.h"
@@ -26,6 +28,7 @@ struct AgentPlan {
   v1::Register registration;
   v1::ReadyRequest open;
   std::vector<Worker> workers;
+  PackagePlan packages;
   Surroundings surroundings;  // `mark` and `folders` are set once the server has answered
   std::string base_folder;    // where the folders of operations are made
   std::chrono::milliseconds grace{300'000};
@@ -33,6 +36,9 @@ struct AgentPlan {
   std::optional<std::chrono::milliseconds> idle_exit;
   bool logs = true;
   bool print = false;
+  bool awaits_packages = false;   // which ones it serves it is told when it runs
+  std::function<void()> started;  // called before it connects
+  OwnSecrets own_secrets;
 };
 
 // The loop's thread. What is to be said to the server is gathered in `out_`: whoever owns the
@@ -54,10 +60,14 @@ class Hands {
 
   // hands.cc: what it has in hand.
   void Take(const v1::Task& task);
+  Hand* Add(const v1::Task& task);
+  // Why the worker cannot do it here; nullopt: it can.
+  std::optional<std::string> Unfit(const Worker& worker, const v1::Task& task) const;
   void Refuse(const v1::Task& task, const std::string& reason);
   void BeginWaiting();
   void AwaitRoom(const Worker* worker);
   void GiveBackSurplus(const Worker* worker);
+  void Prepared(Hand* hand);
   void AskToBegin(Hand* hand);
   void Extended(const std::string& claim, const v1::ExtendResponse::Item& answer);
   void ExtendFailed(Hand* hand, const Error& error);
@@ -71,6 +81,20 @@ class Hands {
   void Obey(const std::string& claim, Order order);
   void StopRun(Hand* hand);
   void Orders(const v1::WorkResponse& work);
+
+  // hands_packages.cc: tasks of packages.
+  void TakeOfPackage(const v1::Task& task);
+  void HavePackage(const std::string& claim, const Result<PackageInUsePtr>& package);
+  void RunBy(Hand* hand, const PackageInUsePtr& package);
+  std::unique_ptr<cli::Run> RunOf(Hand* hand);
+  ServePool& PoolOf(const Hand& hand);
+  void DropPool(const Worker* worker);
+
+  // hands_secrets.cc: what is asked for before it begins.
+  void AskForSecrets(Hand* hand);
+  void HaveSecrets(Hand* hand, const SecretValues& values);
+  void HaveNoSecrets(Hand* hand, const Error& error);
+  void RefuseSoon(Hand* hand, const std::string& why);
 
   // reports.cc: how it ends.
   void Ended(Hand* hand, const RunEnd& end);
@@ -101,7 +125,12 @@ class Hands {
   std::unique_ptr<Keeper> keeper_;
   Printer printer_;
   std::unique_ptr<LogPump> logs_;
-  std::map<std::string, std::unique_ptr<ServePool>> pools_;  // by worker
+  std::unique_ptr<Packages> packages_;  // null: it serves none
+  struct Pool {
+    PackageInUsePtr package;  // that the worker is of; null: of none
+    std::unique_ptr<ServePool> processes;
+  };
+  std::map<const Worker*, Pool> pools_;                      // of workers that serve many tasks
   std::map<std::string, std::unique_ptr<Hand>> hands_;       // by claim
   std::deque<std::string> waiting_;                          // claims that have not begun
   // Of a worker that has had more claims than its `jobs`: when what waits for room goes back.
@@ -125,6 +154,7 @@ class Hands {
   bool connected_ = false;
   Duration clock_ahead_{};  // of the server's clock
   std::vector<std::thread> asides_;
+  std::unique_ptr<SecretAsker> asker_;  // null: no task had secrets yet
 };
 
 struct Hands::Hand {
@@ -132,8 +162,10 @@ struct Hands::Hand {
 
   std::string Name() const { return task.instance() + " at " + task.machine() + "/" + task.node(); }
 
-  enum class Stage { kWaiting, kBeginning, kRunning, kReporting };
+  // kFetching: its package is fetched and set up, and it has no worker yet.
+  enum class Stage { kFetching, kWaiting, kPreparing, kBeginning, kRunning, kReporting };
   v1::Task task;
+  PackageInUsePtr package;  // that serves it; null: none
   const Worker* worker = nullptr;
   Stage stage = Stage::kWaiting;
   bool begun = false;
@@ -151,6 +183,7 @@ struct Hands::Hand {
   std::string note;
   std::string checkpoint;  // not taken by the server yet
   std::string sent_checkpoint;
+  SecretValues secrets;
   std::unique_ptr<cli::Run> run;
   Verdict verdict;
 };

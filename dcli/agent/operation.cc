@@ -31,11 +31,13 @@ std::string SecondsText(std::chrono::duration<double> time) {
 }
 
 Operation::Operation(Loop& loop, Keeper& keeper, const Surroundings& surroundings,
-                     const Worker& worker, const v1::Task& task, RunEvents events)
+                     const Worker& worker, const v1::Task& task, SecretValues secrets,
+                     RunEvents events)
     : loop_(loop),
       surroundings_(surroundings),
       worker_(worker),
       task_(task),
+      secrets_(std::move(secrets)),
       events_(std::move(events)),
       out_lines_(masks_,
                  [this](std::string line) { events_.line(LogStream::kOut, std::move(line)); }),
@@ -47,6 +49,7 @@ Operation::Operation(Loop& loop, Keeper& keeper, const Surroundings& surrounding
       look_(loop),
       release_(loop),
       late_(loop) {
+  secrets_.HideBy(&masks_);
   const auto begun = Begin(keeper);
   if (begun) return;
   // Whoever made this operation has no handle of it yet.
@@ -86,6 +89,9 @@ Result<Ok> Operation::Begin(Keeper& keeper) {
   progress_file_ = std::make_unique<ProgressFile>(folder_->progress());
   auto launch = LaunchOf(surroundings_, worker_, &task_, *folder_);
   if (!launch) return launch.error();
+  const auto filled = WithSecrets(task_, secrets_);
+  if (!filled) return filled.error();
+  if (const auto given = GiveSecrets(worker_, secrets_, &*launch); !given) return given;
   if (const auto made = MakeCgroup(&*launch); !made) return made;
   auto command =
       Command::Start(loop_, keeper, *launch,
@@ -94,7 +100,7 @@ Result<Ok> Operation::Begin(Keeper& keeper) {
                       .gone = [this](const CommandEnd& end) { Gone(end); }});
   if (!command) return command.error();
   command_ = std::move(*command);
-  command_->Write(AgentTaskJson(task_));
+  command_->Write(AgentTaskJson(*filled));
   command_->CloseInput();
   WatchProgress();
   return Ok{};

@@ -6,6 +6,7 @@
 
 #include "dcli/agent/command.h"
 #include "dcli/agent/run.h"
+#include "dcli/agent/secrets.h"
 #include "dcli/agent/surroundings.h"
 #include "dcli/text/lines.h"
 
@@ -17,7 +18,7 @@ class Operation : public Run {
   // Begins. `ended` may be called before it returns when nothing can be run, but only from the
   // loop. The references must outlive it.
   Operation(Loop& loop, Keeper& keeper, const Surroundings& surroundings, const Worker& worker,
-            const v1::Task& task, RunEvents events);
+            const v1::Task& task, SecretValues secrets, RunEvents events);
   ~Operation() override;
 
   void Stop(std::chrono::milliseconds kill_after, bool kill) override;
@@ -42,6 +43,7 @@ class Operation : public Run {
   const Surroundings& surroundings_;
   const Worker& worker_;
   const v1::Task task_;
+  const SecretValues secrets_;
   RunEvents events_;
   Masks masks_;
   Lines out_lines_;

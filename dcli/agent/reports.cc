@@ -166,6 +166,9 @@ void Hands::Finish(Hand* hand, const std::string& how) {
     ended_.erase(ended_order_.front());
     ended_order_.pop_front();
   }
+  if (hand->stage == Hand::Stage::kFetching) {
+    packages_->Forget(hand->task.package(), hand->task.claim());
+  }
   hands_.erase(hand->task.claim());
   BeginWaiting();
   MayEnd();

@@ -35,7 +35,7 @@ class ServeProcess {
     return !retiring_ && runs_.size() < pool_.worker_.concurrency && given_ < pool_.worker_.tasks;
   }
   bool idle() const { return runs_.empty(); }
-  void Take(ServeRun* run, const v1::Task& task);
+  void Take(ServeRun* run, const v1::Task& task, const SecretValues& secrets);
   void Forget(ServeRun* run);
   void Cancel(const ServeRun& run);
   void KillFor(ServeRun* run);
@@ -148,6 +148,9 @@ void ServeProcess::Begin() {
   folder_ = std::move(*folder);
   auto launch = LaunchOf(pool_.surroundings_, pool_.worker_, nullptr, *folder_);
   if (!launch) return refuse(launch.error());
+  pool_.variables_.HideBy(&masks_);
+  const auto given = GiveSecrets(pool_.worker_, pool_.variables_, &*launch);
+  if (!given) return refuse(given.error());
   const std::string name = folder_->path().substr(folder_->path().rfind('/') + 1);
   const Cgroups& groups = pool_.surroundings_.cgroups;
   cgroup_ = groups.Make("serve-" + name, pool_.worker_.limits);
@@ -165,7 +168,7 @@ void ServeProcess::Begin() {
   command_ = std::move(*command);
 }
 
-void ServeProcess::Take(ServeRun* run, const v1::Task& task) {
+void ServeProcess::Take(ServeRun* run, const v1::Task& task, const SecretValues& secrets) {
   run->process = this;
   run->number = ++given_;
   const Cgroups& groups = pool_.surroundings_.cgroups;
@@ -176,6 +179,7 @@ void ServeProcess::Take(ServeRun* run, const v1::Task& task) {
   runs_[run->number] = run;
   if (pid_ != 0) TellBegin(run);
   idle_.Clear();
+  secrets.HideBy(&masks_);
   std::string line = AgentTaskJson(task);
   line.pop_back();
   if (command_ == nullptr) return;
@@ -351,8 +355,19 @@ ServePool::ServePool(Loop& loop, std::function<Keeper&()> keeper, const Surround
 
 ServePool::~ServePool() = default;
 
-std::unique_ptr<Run> ServePool::Begin(const v1::Task& task, RunEvents events) {
+bool ServePool::NeedsProcess() const {
+  return std::ranges::none_of(processes_, [](const auto& process) { return process->HasRoom(); });
+}
+
+std::unique_ptr<Run> ServePool::Begin(const v1::Task& task, const SecretValues& secrets,
+                                      RunEvents events) {
   auto run = std::make_unique<ServeRun>(loop_, task, std::move(events));
+  variables_.Add(secrets);
+  const auto filled = WithSecrets(task, secrets);
+  if (!filled) {
+    run->EndLate({.how = RunEnd::How::kRefused, .why = filled.error().message});
+    return run;
+  }
   if (task.middleware_size() > 0) {
     run->EndLate({.how = RunEnd::How::kEnded,
                   .verdict = Failure("a worker of mode: serve takes no middleware, and this task "
@@ -364,12 +379,12 @@ std::unique_ptr<Run> ServePool::Begin(const v1::Task& task, RunEvents events) {
   const auto free =
       std::ranges::find_if(processes_, [](const auto& process) { return process->HasRoom(); });
   if (free != processes_.end()) {
-    (*free)->Take(run.get(), task);
+    (*free)->Take(run.get(), *filled, secrets);
     return run;
   }
   processes_.push_back(std::make_unique<ServeProcess>(*this));
   processes_.back()->Begin();
-  processes_.back()->Take(run.get(), task);
+  processes_.back()->Take(run.get(), *filled, secrets);
   return run;
 }
 

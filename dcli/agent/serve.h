@@ -8,6 +8,7 @@
 
 #include "dcli/agent/command.h"
 #include "dcli/agent/run.h"
+#include "dcli/agent/secrets.h"
 #include "dcli/agent/surroundings.h"
 #include "dcli/text/lines.h"
 
@@ -24,7 +25,9 @@ class ServePool {
   ~ServePool();
 
   // Hands a task to a process that has room, or to a new one.
-  std::unique_ptr<Run> Begin(const v1::Task& task, RunEvents events);
+  std::unique_ptr<Run> Begin(const v1::Task& task, const SecretValues& secrets, RunEvents events);
+  // Whether a task would have a new process begun. Then its worker's variables are asked for.
+  bool NeedsProcess() const;
   // Has all processes end that have nothing in hand, and the others when they have nothing any
   // more.
   void Close();
@@ -40,6 +43,7 @@ class ServePool {
   const Surroundings& surroundings_;
   const Worker& worker_;
   bool closed_ = false;
+  SecretValues variables_;  // what the newest process was, or is to be, begun with
   std::function<void()> on_empty_;
   std::vector<std::unique_ptr<ServeProcess>> processes_;
 };

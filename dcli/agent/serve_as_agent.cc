@@ -1,15 +1,18 @@
 #include <limits.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
 
 #include "dcli/agent/agent.h"
+#include "dcli/agent/beside.h"
 #include "dcli/agent/host.h"
 #include "dcli/commands/agents.h"
 #include "dcli/system/signals.h"
@@ -65,6 +68,17 @@ std::string FolderOf(const std::string& path) {
   return text.substr(0, std::max<size_t>(text.rfind('/'), 1));
 }
 
+// Where packages are unpacked without --cache.
+std::string DefaultCache() {
+  const char* caches = std::getenv("XDG_CACHE_HOME");
+  if (caches != nullptr && *caches == '/') return std::string(caches) + "/dfsmr";
+  if (geteuid() == 0) return "/var/cache/dfsmr";
+  const char* home = std::getenv("HOME");
+  if (home != nullptr && *home == '/') return std::string(home) + "/.cache/dfsmr";
+  const passwd* user = getpwuid(geteuid());
+  return std::string(user != nullptr ? user->pw_dir : "") + "/.cache/dfsmr";
+}
+
 class Planner {
  public:
   Planner(Context& context, const AgentOptions& options) : context_(context), options_(options) {}
@@ -73,7 +87,8 @@ class Planner {
   Result<AgentPlan> Make(std::vector<Diagnostic>* diagnostics) {
     plan_.surroundings.cgroups = options_.check ? Cgroups() : Cgroups::Find();
     for (const auto& step : {&Planner::TakeNames, &Planner::TakeTimes, &Planner::TakeCapabilities,
-                             &Planner::TakeCommands}) {
+                             &Planner::TakeCommands, &Planner::TakePackages,
+                             &Planner::TakeSecrets}) {
       const auto taken = (this->*step)();
       if (!taken) return taken.error();
     }
@@ -191,13 +206,48 @@ class Planner {
     return Ok{};
   }
 
-  Result<Ok> TakeWorkers(std::vector<Diagnostic>* diagnostics) {
-    for (const std::string& name : options_.packages) plan_.open.add_packages(name);
-    if (options_.workers.empty()) {
-      if (options_.packages.empty()) plan_.open.add_packages("*");
-      plan_.open.set_dry_run(true);
-      return Ok{};
+  Result<Ok> TakeSecrets() {
+    if (options_.env_file.empty()) return Ok{};
+    const auto text = FileText(options_.env_file);
+    if (!text) return text.error();
+    auto own = ParseEnvFile(*text, options_.env_file);
+    if (!own) return BadUsage(own.error().message);
+    plan_.own_secrets = *std::move(own);
+    return Ok{};
+  }
+
+  Result<Ok> TakePackages() {
+    PackagePlan& packages = plan_.packages;
+    packages.names = options_.packages;
+    for (const std::string& name : packages.names) {
+      const auto problem = name == "*" ? std::nullopt : PackageNameProblem(name);
+      if (problem) return BadUsage("--package: " + *problem);
     }
+    if (packages.names.empty() && options_.workers.empty()) packages.names = {"*"};
+    std::error_code nowhere;
+    packages.cache = std::filesystem::absolute(
+        options_.cache.empty() ? DefaultCache() : options_.cache, nowhere);
+    packages.cache_bytes = static_cast<uint64_t>(options_.cache_mb) << 20;
+    packages.trusted_keys = options_.trusted_keys;
+    if (!options_.trusted_keys.empty()) {
+      const auto loaded = TrustedKeys(options_.trusted_keys).Load();
+      if (!loaded) return BadUsage("--trusted-keys: " + loaded.error().message);
+    }
+    if (packages.names.empty()) return Ok{};
+    plan_.open.set_dry_run(true);
+    // What only some actions are taken of is asked for by these: to name the packages, too, would
+    // be to ask for all that they serve.
+    if (options_.actions.empty()) {
+      for (const std::string& name : packages.names) plan_.open.add_packages(name);
+    }
+    if (options_.check) return Ok{};
+    const auto opened = PackageCache(packages.cache, packages.cache_bytes).Open();
+    if (opened) return Ok{};
+    return BadUsage(opened.error().message + "; --cache gives another folder for packages");
+  }
+
+  Result<Ok> TakeWorkers(std::vector<Diagnostic>* diagnostics) {
+    if (options_.workers.empty()) return Ok{};
     const auto text = FileText(options_.workers);
     if (!text) return text.error();
     WorkersFile file =
@@ -245,10 +295,10 @@ class Planner {
         }
       }
     }
+    if (!plan_.packages.names.empty()) actions.insert(wanted.begin(), wanted.end());
     if (!plan_.workers.empty() && actions.empty()) {
       return BadUsage("no worker of " + options_.workers + " serves " + Join(wanted, ", "));
     }
-    if (plan_.workers.empty() && !wanted.empty()) actions = {wanted.begin(), wanted.end()};
     for (const std::string& action : actions) plan_.open.add_actions(action);
     return Ok{};
   }
@@ -273,6 +323,50 @@ int Refused(Context& context, const AgentOptions& options,
 }
 
 }  // namespace
+
+namespace {
+
+class InThisProcess : public AgentBeside {
+ public:
+  explicit InThisProcess(Agent& agent) : agent_(agent) {}
+  void Serve(std::vector<std::string> packages) override { agent_.Serve(std::move(packages)); }
+  void Print(std::string line) override { agent_.PrintLines(line + '\n', false); }
+  void PrintError(std::string lines) override { agent_.PrintLines(std::move(lines), true); }
+
+ private:
+  Agent& agent_;
+};
+
+}  // namespace
+
+int ServeBeside(Context& context, const AgentOptions& options,
+                const std::function<void(AgentBeside&, const Canceller&)>& beside) {
+  std::vector<Diagnostic> none;
+  auto plan = Planner(context, options).Make(&none);
+  if (!plan) return context.FailUsage(plan.error());
+  signal(SIGPIPE, SIG_IGN);
+  plan->awaits_packages = true;
+  plan->packages.names.clear();
+  plan->open.clear_packages();
+  Canceller canceller;
+  std::function<void()> start;
+  plan->started = [&start] { start(); };
+  Agent agent(context, *std::move(plan));
+  InThisProcess handle(agent);
+  std::thread thread;
+  start = [&] { thread = std::thread([&] { beside(handle, canceller); }); };
+  int status = kSucceeded;
+  {
+    const Interrupts interrupts([&](int count) {
+      canceller.Cancel();
+      agent.Interrupt(count);
+    });
+    status = agent.Run();
+  }
+  canceller.Cancel();
+  if (thread.joinable()) thread.join();
+  return status;
+}
 
 int ServeAsAgent(Context& context, const AgentOptions& options) {
   std::vector<Diagnostic> diagnostics;

@@ -21,6 +21,7 @@ using ScheduleStub = v1::ScheduleService::Stub;
 using AgentStub = v1::AgentService::Stub;
 using PackageStub = v1::PackageService::Stub;
 using NamespaceStub = v1::NamespaceService::Stub;
+using SecretStub = v1::SecretService::Stub;
 
 std::shared_ptr<grpc::Channel> Connect(const std::string& server, const Credentials& credentials);
 // Adds the token to the call. Returns it; "" when its file is missing for a moment: then the server
@@ -62,7 +63,8 @@ struct Client::Connection {
         schedules(v1::ScheduleService::NewStub(channel)),
         agents(v1::AgentService::NewStub(channel)),
         packages(v1::PackageService::NewStub(channel)),
-        namespaces(v1::NamespaceService::NewStub(channel)) {}
+        namespaces(v1::NamespaceService::NewStub(channel)),
+        secrets(v1::SecretService::NewStub(channel)) {}
   template <typename... Arguments>
   Stub& Of(grpc::Status (Stub::*)(Arguments...)) const {
     return *stub;
@@ -87,6 +89,10 @@ struct Client::Connection {
   NamespaceStub& Of(grpc::Status (NamespaceStub::*)(Arguments...)) const {
     return *namespaces;
   }
+  template <typename... Arguments>
+  SecretStub& Of(grpc::Status (SecretStub::*)(Arguments...)) const {
+    return *secrets;
+  }
 
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<Stub> stub;
@@ -95,6 +101,7 @@ struct Client::Connection {
   std::unique_ptr<AgentStub> agents;
   std::unique_ptr<PackageStub> packages;
   std::unique_ptr<NamespaceStub> namespaces;
+  std::unique_ptr<SecretStub> secrets;
 };
 
 template <typename Response, typename Request, typename Method>

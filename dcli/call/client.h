@@ -90,6 +90,7 @@ class NamespaceCalls;
 class ScheduleCalls;
 class AgentCalls;
 class PackageCalls;
+class SecretCalls;
 
 // Any thread. Connects at the first call. A call ends at its timeout; a call that was cancelled
 // fails with kCancelled.
@@ -134,6 +135,7 @@ class Client {
   NamespaceCalls namespaces();
   AgentCalls agents();  // agents.h
   PackageCalls packages();  // packages.h
+  SecretCalls secrets();    // secrets.h
 
   // Hands each message of the stream to `visit` until that returns false or the stream ends. The
   // server says something at least every 5 s; after 20 s of silence it counts as lost.
@@ -148,6 +150,7 @@ class Client {
   friend class ScheduleCalls;
   friend class AgentCalls;
   friend class PackageCalls;
+  friend class SecretCalls;
   struct Connection;
   std::shared_ptr<Connection> Connected();
   void Lost(const std::shared_ptr<Connection>& connection, const Error& error);

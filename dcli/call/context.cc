@@ -45,6 +45,8 @@ constexpr Hint kHints[] = {
     {Reason::kNamespaceExists, "dcli namespace set changes its settings"},
     {Reason::kNamespaceFrozen, "dcli namespace thaw NAME lets it go on"},
     {Reason::kNamespaceDeleting, "dcli namespace show NAME says how far it is"},
+    {Reason::kNoSuchSecret, "dcli secret list shows their names and versions"},
+    {Reason::kSecretsLocked, "dsrv --secret-key-file FILE names the file with the keys"},
     {Reason::kQuotaExceeded, "dcli namespace show NAME prints use and quotas"},
     {Reason::kNoSuchTrigger, "dcli triggers lists what is defined"},
     {Reason::kNoSuchLimit, "dcli limits lists what there is"},

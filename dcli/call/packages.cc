@@ -77,10 +77,11 @@ Result<v1::PutPackageResponse> PackageCalls::PutPackage(
 
 Result<Ok> PackageCalls::FetchPackage(
     const v1::FetchPackageRequest& request,
-    const std::function<bool(const v1::FetchPackageResponse&)>& visit) {
+    const std::function<bool(const v1::FetchPackageResponse&)>& visit, Canceller* cancel) {
   const auto connection = client_.Connected();
   grpc::ClientContext context;
   SendToken(client_.credentials_, &context);
+  const CallUnderWay under_way(cancel, &context);
   auto reader = connection->packages->FetchPackage(&context, request);
   v1::FetchPackageResponse response;
   bool stopped = false;

@@ -35,7 +35,8 @@ class PackageCalls {
       const std::function<Result<std::string>(uint64_t offset)>& next);
   // Hands each message to `visit` until that returns false, or all has come.
   Result<Ok> FetchPackage(const v1::FetchPackageRequest& request,
-                          const std::function<bool(const v1::FetchPackageResponse&)>& visit);
+                          const std::function<bool(const v1::FetchPackageResponse&)>& visit,
+                          Canceller* cancel = nullptr);
 
  private:
   Client& client_;

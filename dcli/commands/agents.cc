@@ -143,6 +143,9 @@ void PrintAgent(Context& context, const v1::Agent& agent) {
   about.Add("Version", agent.version());
   about.Add("Address", agent.address());
   about.Add("Session", agent.session());
+  about.Add("Cached", agent.cached_size() == 0
+                          ? ""
+                          : std::to_string(agent.cached_size()) + " packages when it connected");
   about.Add("Connected", When(agent.connect_time(), context.look));
   about.Add("Seen", When(agent.last_seen(), context.look));
   about.Add("Done", std::to_string(agent.done()) + ", of them failed " +

@@ -23,6 +23,7 @@ struct AgentOptions {
   int jobs = kCpus;
   std::string cache;
   int cache_mb = 2048;
+  std::string trusted_keys;  // a file
   std::string begin_within = "30s";
   std::string keep_for = "10s";
   std::string grace = "5m";
@@ -34,6 +35,7 @@ struct AgentOptions {
   bool no_logs = false;
   bool print = false;
   bool check = false;
+  std::string env_file;
 };
 int ServeAsAgent(Context& context, const AgentOptions& options);
 

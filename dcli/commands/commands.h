@@ -196,6 +196,16 @@ struct NamespaceOptions {
 };
 int Namespace(Context& context, const NamespaceOptions& options);
 
+// secrets.cc
+struct SecretOptions {
+  std::string action;  // put, list, delete
+  std::string name;    // of delete: NAME or NAME@VERSION
+  std::string file;    // "-": standard input
+  bool raw = false;
+  bool keys = false;
+};
+int Secret(Context& context, const SecretOptions& options);
+
 // token.cc
 struct TokenOptions {
   std::string action;  // create, list, revoke, whoami
@@ -205,6 +215,7 @@ struct TokenOptions {
   std::string expires;
   std::vector<std::string> machines;
   std::vector<std::string> queues;
+  std::vector<std::string> secrets;
 };
 int Token(Context& context, const TokenOptions& options);
 

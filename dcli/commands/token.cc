@@ -16,11 +16,11 @@ std::string Expiry(const v1::AccessToken& token, const Look& look) {
 
 void PrintTable(Context& context,
                 const google::protobuf::RepeatedPtrField<v1::AccessToken>& tokens) {
-  Table table(
-      {"ID", "ROLE", "NAMESPACE", "MACHINES", "QUEUES", "CREATED", "BY", "EXPIRES", "NAME"});
+  Table table({"ID", "ROLE", "NAMESPACE", "MACHINES", "QUEUES", "SECRETS", "CREATED", "BY",
+               "EXPIRES", "NAME"});
   for (const v1::AccessToken& token : tokens) {
     table.Add({token.id(), Lower(v1::AccessToken::Role_Name(token.role())), token.namespace_(),
-               Joined(token.machines()), Joined(token.queues()),
+               Joined(token.machines()), Joined(token.queues()), Joined(token.secrets()),
                When(token.create_time(), context.look), token.created_by(),
                Expiry(token, context.look), token.name()});
   }
@@ -40,6 +40,7 @@ Result<v1::CreateTokenRequest> RequestOf(const Context& context, const TokenOpti
   request.set_role(static_cast<v1::AccessToken::Role>(*role));
   for (const std::string& machine : options.machines) request.add_machines(machine);
   for (const std::string& queue : options.queues) request.add_queues(queue);
+  for (const std::string& secret : options.secrets) request.add_secrets(secret);
   if (!options.expires.empty()) {
     const auto now = std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
     const auto expires = ParseTime(options.expires, now);

@@ -394,8 +394,12 @@ void CommandLine::AddTokenCommand() {
             "create, for a worker: of this machine only; may be repeated")
       .Flag("--queue", "QUEUE", &token->queues,
             "create, for a worker: of this queue only; may be repeated")
+      .Flag("--secret", "PATTERN", &token->secrets,
+            "create, for a worker: it may read this secret, or those that begin so (db-*); may be "
+            "repeated")
       .Flag("--expires", "TIME", &token->expires, "create: 2026-12-31T00:00:00Z, or +90d")
       .Example("token create --role worker --machine crawler --expires +90d > crawler.token")
+      .Example("token create --role worker --secret db --secret 'customer-*' > agent.token")
       .Example("token create --role admin --namespace '*' --name ann > ann.token")
       .Example("token list")
       .Example("token revoke 5f0c2a7be911");

@@ -75,6 +75,7 @@ class CommandLine {
     AddGroupsCommand();
     AddLimitsCommand();
     AddNamespaceCommand();
+    AddSecretCommand();
     AddTokenCommand();
     AddSchedulesCommand();
     AddTriggersCommand();
@@ -110,6 +111,7 @@ class CommandLine {
   void AddGroupsCommand();
   void AddLimitsCommand();
   void AddNamespaceCommand();
+  void AddSecretCommand();
   void AddTokenCommand();
   void AddSchedulesCommand();
   void AddTriggersCommand();

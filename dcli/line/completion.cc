@@ -277,6 +277,9 @@ void OfferWord(Word word, const Before& before, Answer* answer) {
         answer->Offer(action);
       }
       return;
+    case Word::kSecretAction:
+      for (const char* action : {"put", "list", "delete"}) answer->Offer(action);
+      return;
     case Word::kScheduleAction:
       for (const char* action : {"show", "next", "run", "backfill", "history", "retry", "drop",
                                  "pause", "resume", "delete"}) {
@@ -297,8 +300,9 @@ void OfferWord(Word word, const Before& before, Answer* answer) {
       }
       return;
     case Word::kPackageAction:
-      for (const char* action : {"new", "check", "build", "diff", "sign", "verify", "push", "activate",
-                                 "rollback", "deactivate", "list", "show", "cat", "pull", "remove"}) {
+      for (const char* action :
+           {"new", "check", "build", "dev", "diff", "sign", "verify", "push", "activate",
+            "rollback", "deactivate", "list", "show", "cat", "pull", "remove"}) {
         answer->Offer(action);
       }
       return;

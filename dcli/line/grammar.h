@@ -20,6 +20,7 @@ enum class Word {
   kShell,
   kTokenAction,
   kNamespaceAction,
+  kSecretAction,
   kScheduleAction,
   kTriggerAction,
   kClockAction,

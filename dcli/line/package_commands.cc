@@ -7,7 +7,8 @@ void CommandLine::AddPackageCommand() {
   auto package = std::make_shared<PackageOptions>();
   Command(
       "package",
-      "new NAME | check FOLDER|FILE... | build FOLDER | diff A B | sign FILE | verify FILE | "
+      "new NAME | check FOLDER|FILE... | build FOLDER | dev FOLDER... | diff A B | sign FILE | "
+      "verify FILE | "
       "push FOLDER|FILE... | activate P@V | rollback P | deactivate P | list [P] | show P[@V] | "
       "cat P[@V] PATH | pull P[@V] | remove P@V",
       "Make packages: documents with the programs that do their work, as one file; and have "
@@ -35,12 +36,15 @@ void CommandLine::AddPackageCommand() {
       .Flag("--history", &package->history, "show: what was active when")
       .Flag("--unpack", "DIR", &package->unpack,
             "pull: into this folder, which is made; the archive is kept only with --out")
+      .Flag("--poll", &package->poll, "dev: look each second, in place of watches of the kernel")
+      .Flag("--no-agent", &package->no_agent, "dev: without an agent, as for a folder of archives")
       .Flag("--keep", "N", &package->keep, "remove: all but the newest N that may go")
       .Example("package new etl --plan")
       .Example("package push etl-1.4.0.dfsmr --activate")
       .Example("package activate etl@1.5.0 --percent 5")
       .Example("package check etl")
       .Example("package build etl --version 1.4.0")
+      .Example("package dev etl")
       .Example("package diff etl-1.3.0.dfsmr etl")
       .Example("package sign etl-1.4.0.dfsmr --key ~/.ssh/id_ed25519")
       .Example("package verify etl-1.4.0.dfsmr --allowed-signers allowed_signers");
@@ -58,6 +62,22 @@ void CommandLine::AddTrustCommand() {
       .Example("trust add ann ~/.ssh/id_ed25519.pub")
       .Example("trust list --allowed-signers > allowed_signers")
       .Example("trust revoke ann");
+}
+
+void CommandLine::AddSecretCommand() {
+  auto secret = std::make_shared<SecretOptions>();
+  Command("secret", "put NAME|list|delete NAME[@V]",
+          "Secrets: values that only workers get; nobody reads one back", Secret, secret)
+      .Argument("ACTION", Word::kSecretAction, &secret->action)
+      .Argument("NAME", Word::kAnything, &secret->name, false)
+      .Flag("--file", "FILE", &secret->file,
+            "put: the value (default: standard input, on a terminal typed without echo)")
+      .Flag("--raw", &secret->raw, "put: a newline at its end belongs to it")
+      .Flag("--keys", &secret->keys, "list: how many versions each key seals")
+      .Example("secret put db < db.password")
+      .Example("secret list")
+      .Example("secret list --keys")
+      .Example("secret delete db@3");
 }
 
 }  // namespace dfsmr::cli

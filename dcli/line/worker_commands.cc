@@ -24,7 +24,7 @@ void CommandLine::AddWorkCommand() {
 
 void CommandLine::AddAgentCommands() {
   auto agent = std::make_shared<AgentOptions>();
-  Command("agent", "[--workers FILE] [flags]",
+  Command("agent", "[--package NAME]... [--workers FILE] [flags]",
           "Take tasks on this machine and run their commands, until it is told to end",
           ServeAsAgent, agent)
       .Flag("--workers", "FILE", &agent->workers, "what it runs: `workers:` as in package.yaml")
@@ -39,6 +39,8 @@ void CommandLine::AddAgentCommands() {
       .Flag("--label", "KEY=VALUE", &agent->labels, "a label; may be repeated")
       .Flag("--cache", "DIR", &agent->cache, "where packages are unpacked; agents may share it")
       .Flag("--cache-mb", "N", &agent->cache_mb, "how large that may grow (default 2048)")
+      .Flag("--trusted-keys", "FILE", &agent->trusted_keys,
+            "runs only packages that a key of FILE (allowed_signers) has signed")
       .Flag("--begin-within", "DURATION", &agent->begin_within,
             "how long a task may take until it is begun (default 30s)")
       .Flag("--keep-for", "DURATION", &agent->keep_for,
@@ -52,9 +54,12 @@ void CommandLine::AddAgentCommands() {
             "a variable of its own that commands see; may be repeated")
       .Flag("--middleware", "NAME=COMMAND", &agent->middleware,
             "what NAME wraps around a task: COMMAND gets the rest as its arguments")
+      .Flag("--env-file", "FILE", &agent->env_file,
+            "values of secrets, lines NAME=VALUE: it does not ask the server for these")
       .Flag("--no-logs", &agent->no_logs, "do not send what commands write")
       .Flag("--print", &agent->print, "print what commands write")
       .Flag("--check", &agent->check, "check the flags and FILE, and end")
+      .Example("agent --package etl --jobs 4 --name h1")
       .Example("agent --workers workers.yaml --jobs 4 --name h1")
       .Example("agent --workers workers.yaml --check");
 

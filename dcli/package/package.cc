@@ -23,6 +23,12 @@ const std::vector<Action>& Actions() {
       {"new", NewPackage, "NAME", 1, 1, {"--plan"}},
       {"check", CheckPackages, "FOLDER|FILE...", 1, kMany, {}},
       {"build", BuildPackage, "FOLDER", 1, 1, {"--out", "--version"}},
+      {"dev",
+       DevelopPackages,
+       "FOLDER...",
+       1,
+       kMany,
+       {"--poll", "--no-agent", "--adopt", "--force"}},
       {"diff", DiffPackages, "A B", 2, 2, {}},
       {"sign", SignPackage, "FILE|P@V", 1, 1, {"--key"}},
       {"verify", VerifyPackage, "FILE|P@V", 1, 1, {"--allowed-signers"}},
@@ -78,6 +84,8 @@ std::vector<std::string> FlagsOf(const PackageOptions& options) {
   if (options.files) given.emplace_back("--files");
   if (options.history) given.emplace_back("--history");
   if (!options.keep.empty()) given.emplace_back("--keep");
+  if (options.poll) given.emplace_back("--poll");
+  if (options.no_agent) given.emplace_back("--no-agent");
   return given;
 }
 

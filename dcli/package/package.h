@@ -31,6 +31,8 @@ struct PackageOptions {
   bool history = false;
   std::string keep;
   std::string unpack;
+  bool poll = false;
+  bool no_agent = false;
 };
 int Package(Context& context, const PackageOptions& options);
 
@@ -46,6 +48,9 @@ int VerifyPackage(Context& context, const PackageOptions& options);
 
 // Builds an archive without a word, unless something is wrong.
 int BuildFolder(Context& context, const std::string& folder, const std::string& path);
+
+// Brings folders in line with a server as they change: dev.cc.
+int DevelopPackages(Context& context, const PackageOptions& options);
 
 // The words with a server: registry.cc.
 int PushPackages(Context& context, const PackageOptions& options);

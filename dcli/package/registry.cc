@@ -1,5 +1,7 @@
 // The words of `dcli package` that ask a server: its registry of packages.
 
+#include "dcli/package/registry.h"
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "fsm/base/fit.h"
 #include "fsm/base/names.h"
 #include "storage/rows/credential.h"
 
@@ -148,6 +149,19 @@ Result<Ok> Caller::MaySee(Engine& engine, const std::string& ns,
                 "this token is limited to the tasks of " + LimitsOf(who->row));
 }
 
+Result<Ok> Caller::MayResolve(const std::vector<std::string>& secrets) const {
+  const Principal* who = principal();
+  if (!who) return NotAllowed("only a token that was made with --secret may read a secret");
+  for (const std::string& name : secrets) {
+    if (Allowed(who->row.secrets, name)) continue;
+    return NotAllowed("this token was not made for the secret " + Quoted(name) +
+                      (who->row.secrets.empty() ? ", nor for another: "
+                                                : ", but for " + Joined(who->row.secrets) + ": ") +
+                      "dcli token create --role worker --secret " + name + " makes one that is");
+  }
+  return Ok{};
+}
+
 void Caller::On(std::string_view ids, std::string_view detail) const {
   if (!Audited()) return;
   info_->on = ids;
@@ -174,6 +188,7 @@ void Caller::Note(const Error* error) const {
 
 void Caller::NoteOutside(std::string_view on, std::string_view detail, const Error* error) const {
   AuditEntry entry = Entry();
+  entry.read = info_->deed.method->told;
   entry.on = on;
   entry.detail = detail;
   entry.result = error ? ReasonOrCode(*error) : "OK";
@@ -281,11 +296,12 @@ Result<Caller> Access::Enter(const Origin& origin, const Deed& deed,
                              std::optional<std::string_view> ns) const {
   const bool ask = options_.asks || deed.method->always_asks;
   Caller caller;
-  if (!ask && !audit_) return caller;
+  Audit* const audit = !audit_ && deed.method->told ? options_.told : audit_;
+  if (!ask && !audit) return caller;
   caller.info_ = std::make_shared<Caller::Info>();
   Caller::Info& info = *caller.info_;
   info.deed = deed;
-  info.audit = audit_;
+  info.audit = audit;
   info.ns = ns.value_or("");
   info.peer = origin.Peer();
   if (options_.mutual_tls) info.certificate = origin.Certificate();
@@ -293,11 +309,11 @@ Result<Caller> Access::Enter(const Origin& origin, const Deed& deed,
     info.who = WhoIs(origin);
     if (!info.who) {
       const Error error = BadCredential();
-      if (audit_) {
+      if (audit) {
         AuditEntry entry = caller.Entry();
         entry.refused = true;
         entry.result = Name(error.reason);
-        audit_->Note(entry);
+        audit->Note(entry);
       }
       return error;
     }
@@ -306,7 +322,7 @@ Result<Caller> Access::Enter(const Origin& origin, const Deed& deed,
     }
   }
   if (caller.Audited()) {
-    auto ready = audit_->Ready();
+    auto ready = audit->Ready();
     if (!ready) return ready.error();
   }
   return caller;

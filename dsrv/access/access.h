@@ -51,6 +51,8 @@ class Caller {
   // decided by the rule for calls from outside. In the loop.
   Result<Ok> MayReport(Engine& engine, const std::string& ns, const std::string& instance,
                        const ClaimRef& claim) const;
+  // Whether the caller's credential was made for these secrets.
+  Result<Ok> MayResolve(const std::vector<std::string>& secrets) const;
   Result<Ok> MaySee(Engine& engine, const std::string& ns, const std::string& instance) const;
 
   // Null when the server asks for no credentials.
@@ -59,7 +61,10 @@ class Caller {
   // Notes what the call is about, for the audit trail. One thread at a time.
   void On(std::string_view ids, std::string_view detail = "") const;
   // Whether the audit trail has to say what this call changes.
-  bool Audited() const { return AuditedOutside() && info_->deed.changes(); }
+  bool Audited() const {
+    return info_ && info_->audit &&
+           (info_->deed.method->told || (Changer() && info_->deed.changes()));
+  }
   // Whether it has to say what an item of this call changes that comes from outside, or starts.
   bool AuditedOutside() const { return info_ && info_->audit && Changer(); }
   // An error when it has to, and cannot.
@@ -105,6 +110,7 @@ class Access {
     // A file whose content is the access token of an admin of all namespaces. Empty: there is none.
     std::string admin_token_file;
     bool mutual_tls = false;
+    Audit* told = nullptr;  // the trail of methods that are always told, where there is no other
     std::function<Timestamp()> clock;
   };
   // Reads the store's credentials. Fails when the file cannot be read, or when nobody could ever be

@@ -44,10 +44,15 @@ void ForEachField(const AuditEntry& entry, Field field) {
   }
 }
 
+std::string_view EventOf(const AuditEntry& entry) {
+  if (entry.refused || (entry.read && entry.result != "OK")) return "refused";
+  return entry.read ? "read" : "changed";
+}
+
 std::string JsonLine(const AuditEntry& entry, Timestamp now, uint64_t left_out) {
   nlohmann::ordered_json line;
   line["time"] = TimeText(now);
-  line["event"] = entry.refused ? "refused" : "changed";
+  line["event"] = EventOf(entry);
   ForEachField(entry, [&line](const char* name, const std::string& value) { line[name] = value; });
   if (left_out > 0) line["refusals_left_out"] = left_out;
   return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
@@ -55,7 +60,7 @@ std::string JsonLine(const AuditEntry& entry, Timestamp now, uint64_t left_out) 
 
 // For the log, whose JSON format takes the message as it is.
 std::string LogLine(const AuditEntry& entry, uint64_t left_out) {
-  std::string line = entry.refused ? "audit: refused" : "audit: changed";
+  std::string line = "audit: " + std::string(EventOf(entry));
   ForEachField(entry, [&line](const char* name, const std::string& value) {
     std::string text = OneLine(value);
     for (char& c : text) {

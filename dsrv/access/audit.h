@@ -14,6 +14,7 @@ namespace dfsmr {
 
 struct AuditEntry {
   bool refused = false;  // false: the caller changed something, or tried to
+  bool read = false;     // it asked for secrets
   std::string method;    // "dfsmr.v1.RunnerService/Cancel"
   std::string ns;
   std::string on;  // ids of instances, machines or an access token

@@ -38,6 +38,8 @@ struct Method {
   bool changes = false;
   // Asks for an access token even when the server asks for none.
   bool always_asks = false;
+  // Each call of it is in the audit trail, whoever makes it, and also where nothing else is.
+  bool told = false;
 };
 
 // What one call does: its method, and whether it comes from outside.

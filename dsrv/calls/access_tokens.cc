@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "dsrv/engine/namespaces.h"
+#include "fsm/base/fit.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"
 
@@ -38,6 +39,7 @@ void ToProto(const rows::CredentialRow& row, v1::AccessToken* out) {
   SetTime(row.create_time, out->mutable_create_time());
   if (row.expire_time != kNever) SetTime(row.expire_time, out->mutable_expire_time());
   out->set_created_by(row.created_by);
+  out->mutable_secrets()->Assign(row.secrets.begin(), row.secrets.end());
 }
 
 Result<std::vector<std::string>> ToNames(
@@ -50,6 +52,19 @@ Result<std::vector<std::string>> ToNames(
     if (auto problem = NameProblem(what, name)) return Bad(*problem);
   }
   return std::vector<std::string>(names.begin(), names.end());
+}
+
+// Names, and patterns with one * at their end.
+Result<std::vector<std::string>> ToSecrets(
+    const google::protobuf::RepeatedPtrField<std::string>& patterns) {
+  if (patterns.size() > kMostNames) {
+    return Bad("a token is made for at most " + std::to_string(kMostNames) +
+               " names and patterns of secrets");
+  }
+  for (const std::string& pattern : patterns) {
+    if (auto problem = SecretPatternProblem(pattern)) return Bad(*problem);
+  }
+  return std::vector<std::string>(patterns.begin(), patterns.end());
 }
 
 Result<rows::CredentialRow> ToRow(const v1::CreateTokenRequest& request, Timestamp now) {
@@ -78,6 +93,13 @@ Result<rows::CredentialRow> ToRow(const v1::CreateTokenRequest& request, Timesta
     return Bad("only a worker's token is limited to machines and queues, not one with the role " +
                std::string(NameOf(request.role())));
   }
+  auto secrets = ToSecrets(request.secrets());
+  if (!secrets) return secrets.error();
+  row.secrets = *std::move(secrets);
+  if (row.role != v1::AccessToken::WORKER && !row.secrets.empty()) {
+    return Bad("only a worker's token is made for secrets, not one with the role " +
+               std::string(NameOf(request.role())) + ": who runs no tasks reads none");
+  }
   row.create_time = now;
   if (request.has_expire_time()) {
     const int64_t seconds = request.expire_time().seconds();
@@ -100,7 +122,8 @@ Result<NewCredential> ParseCreateToken(const v1::CreateTokenRequest& request, co
   std::string secret = "dfsmr_" + row->id + "_" + RandomHex(32);
   row->hash = HashOf(secret);
   call.caller().On(row->id, std::string(NameOf(request.role())) + " in " + row->ns +
-                                (row->name.empty() ? "" : " for " + row->name));
+                                (row->name.empty() ? "" : " for " + row->name) +
+                                (row->secrets.empty() ? "" : ", with secrets"));
   return NewCredential{call.backend().access, *std::move(row), std::move(secret)};
 }
 

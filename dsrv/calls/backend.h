@@ -12,6 +12,7 @@
 #include "dsrv/runtime/log.h"
 #include "dsrv/runtime/pool.h"
 #include "fsm/when/zones.h"
+#include "storage/secrets/seal.h"
 
 namespace dfsmr {
 
@@ -29,6 +30,8 @@ struct Backend {
   std::function<Timestamp()> clock;  // real time; the server's own is loop.Now()
   FindZone zones = OnlyUtc;
   Logs& logs;
+  const SecretKeyring& secret_keys;
+  bool tls = false;   // calls come by TLS only
   uint64_t life = 0;  // of the store: another one after a restored backup
 };
 

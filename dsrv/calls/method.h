@@ -224,10 +224,13 @@ void Run(const OwnRow<N, Request, Reply>& row, Call& call, const Request& reques
   row.serve(call, request, reply);
 }
 
-// A request that can name a claim but does not comes from outside.
+// A request that can name a claim but does not comes from outside, unless nobody outside may make
+// it.
 template <typename Request>
 Deed DeedOf(const Method& method, const Request& request) {
-  if constexpr (requires { request.claim(); }) return {&method, request.claim().empty()};
+  if constexpr (requires { request.claim(); }) {
+    return {&method, request.claim().empty() && !method.told};
+  }
   return {&method, false};
 }
 

@@ -22,6 +22,7 @@
 #include "dsrv/calls/original.h"
 #include "dsrv/calls/packages.h"
 #include "dsrv/calls/schedules.h"
+#include "dsrv/calls/secrets.h"
 #include "dsrv/calls/tasks.h"
 #include "dsrv/calls/triggers.h"
 #include "dsrv/calls/trust.h"
@@ -30,6 +31,7 @@ namespace dfsmr {
 
 inline constexpr bool kChange = true;      // goes into the audit trail, see Method
 inline constexpr bool kAlwaysAsks = true;  // for an access token, see Method
+inline constexpr bool kTold = true;        // each call is in the audit trail, see Method
 
 // clang-format off
 namespace runner {
@@ -266,6 +268,22 @@ inline constexpr ReadRow kRevokeTrustedKey(
     Its(), ParseRevokeTrustedKey, SettleRevokeTrustedKey, ReadRevokeTrustedKey);
 }  // namespace packages
 
+namespace secrets {
+inline constexpr DecideRow kPutSecret(
+    {"dfsmr.v1.SecretService/PutSecret", kChangers, kChange},
+    Its(), ParsePutSecret, RunPutSecret, ReplyPutSecret);
+inline constexpr ReadRow kListSecrets(
+    {"dfsmr.v1.SecretService/ListSecrets", kChangers},
+    Its(), ParseListSecrets, SettleListSecrets, ReadListSecrets);
+inline constexpr DecideRow kDeleteSecret(
+    {"dfsmr.v1.SecretService/DeleteSecret", kChangers, kChange},
+    Its(), ParseDeleteSecret, RunDeleteSecret, ReplyDeleteSecret);
+inline constexpr ReadRow kResolveSecrets(  // of its machines and queues, what its token is made for
+    {"dfsmr.v1.SecretService/ResolveSecrets", Only(v1::AccessToken::WORKER), !kChange, kAlwaysAsks,
+     kTold},
+    Its(), ParseResolveSecrets, SettleResolveSecrets, ReadResolveSecrets);
+}  // namespace secrets
+
 namespace original {
 inline constexpr DecideRow kDefine(
     {"DistributedFSMRunner/Define", kChangers, kChange},
@@ -323,6 +341,8 @@ constexpr void ForEachMethod(Visit visit) {
    visit(packages::kDeactivatePackage), visit(packages::kRemovePackage));
   (visit(packages::kSignPackage), visit(packages::kAddTrustedKey),
    visit(packages::kListTrustedKeys), visit(packages::kRevokeTrustedKey));
+  (visit(secrets::kPutSecret), visit(secrets::kListSecrets), visit(secrets::kDeleteSecret),
+   visit(secrets::kResolveSecrets));
   (visit(namespaces::kCreateNamespace), visit(namespaces::kListNamespaces),
    visit(namespaces::kGetNamespace), visit(namespaces::kUpdateNamespace),
    visit(namespaces::kFreezeNamespace), visit(namespaces::kDeleteNamespace));

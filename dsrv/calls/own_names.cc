@@ -25,12 +25,17 @@ OwnNames NamesOf(const PackageVersion& version) {
     names.Collect(document);
   }
   // What is served by name, and MACHINE.NODE, are names of actions alike.
-  std::vector<Worker> workers(1);
-  workers[0].serves = version.nodes;
+  Worker nodes;
+  nodes.serves = version.nodes;
+  names.Serve({nodes});
+  std::vector<Worker> workers;
   for (const PackageVersion::Worker& one : version.workers) {
-    workers.emplace_back().serves = one.serves;
+    Worker& worker = workers.emplace_back();
+    worker.serves = one.serves;
+    worker.dry_run = one.dry_run;
   }
   names.Serve(workers);
+  names.HeedDryRuns(std::move(workers));
   return names;
 }
 

@@ -392,8 +392,9 @@ rows::PackageVersionRow PutPackageStream::RowOf(const CheckedPackage& checked) {
   const auto actions = ActionsOfWorkers(checked);
   for (size_t i = 0; i < manifest.workers.size(); ++i) {
     const Worker& worker = manifest.workers[i];
-    row.workers.push_back({worker.name, worker.serves, worker.required, worker.secrets,
-                           i < actions.size() ? actions[i] : std::vector<std::string>()});
+    row.workers.push_back({worker.name, worker.serves, worker.required, SecretsOf(worker),
+                           i < actions.size() ? actions[i] : std::vector<std::string>(),
+                           worker.dry_run});
   }
   for (const auto& [path, file] : reader_->files()) {
     row.files.push_back({path, file.size, file.executable, file.link, file.offset});

@@ -221,6 +221,19 @@ class PackageCalls final : public v1::PackageService::CallbackService {
   Uploads uploads_;
 };
 
+class SecretCalls final : public v1::SecretService::CallbackService {
+ public:
+  explicit SecretCalls(const Backend& backend) : backend_(backend) {}
+
+ private:
+  METHOD(secrets, PutSecret)
+  METHOD(secrets, ListSecrets)
+  METHOD(secrets, DeleteSecret)
+  METHOD(secrets, ResolveSecrets)
+
+  const Backend& backend_;
+};
+
 class NamespaceCalls final : public v1::NamespaceService::CallbackService {
  public:
   explicit NamespaceCalls(const Backend& backend) : backend_(backend) {}
@@ -274,6 +287,7 @@ std::vector<std::unique_ptr<grpc::Service>> MakeServices(const Backend& backend,
   services.push_back(std::make_unique<AgentCalls>(backend));
   services.push_back(std::make_unique<PackageCalls>(backend));
   services.push_back(std::make_unique<NamespaceCalls>(backend));
+  services.push_back(std::make_unique<SecretCalls>(backend));
   if (original) services.push_back(std::make_unique<Original>(backend));
   return services;
 }

@@ -3,8 +3,10 @@
 #include <memory>
 #include <utility>
 
+#include "dsrv/access/proof.h"
 #include "dsrv/calls/call.h"
 #include "dsrv/engine/engine.h"
+#include "dsrv/engine/secrets.h"
 #include "dsrv/engine/triggers.h"
 #include "dsrv/wire/checks.h"
 #include "fsm/base/names.h"
@@ -41,11 +43,18 @@ class Receiving : public std::enable_shared_from_this<Receiving> {
     }
     Post([self = shared_from_this()](Engine& engine) {
       self->hook_ = engine.triggers().HookOf(self->request_.ns, self->request_.path);
+      self->FindSecret(engine);
       self->door_.elsewhere([self] { self->Prove(); });
     });
   }
 
  private:
+  // The server opens it by itself: the trigger that names it is of its namespace.
+  void FindSecret(Engine& engine) {
+    if (!hook_ || hook_->source.proof == WebhookSource::Proof::kOpen) return;
+    secret_ = engine.secrets().Newest(request_.ns, hook_->source.secret);
+  }
+
   void Prove() {
     if (!hook_) {
       return Fail({Code::kNotFound, Reason::kNoSuchTrigger,
@@ -53,9 +62,11 @@ class Receiving : public std::enable_shared_from_this<Receiving> {
                        Quoted(request_.path)});
     }
     const WebhookSource& webhook = hook_->source;
-    std::string secret;
-    if (webhook.proof != WebhookSource::Proof::kOpen) {
-      secret = door_.secret(request_.ns, webhook.secret).value_or("");
+    std::string secret;  // empty: nothing proves that the caller knows it
+    if (secret_ && *secret_) {
+      auto open = (**secret_).Open();
+      if (!open) return Fail(open.error(), 503);
+      secret = *std::move(open);
     }
     if (!Proven(webhook, request_.Header(webhook.header), request_.body, secret)) {
       return Fail({Code::kUnauthenticated, Reason::kBadToken,
@@ -85,6 +96,7 @@ class Receiving : public std::enable_shared_from_this<Receiving> {
   const WebhookRequest request_;
   const std::function<void(WebhookAnswer)> answer_;
   std::optional<Hook> hook_;
+  std::optional<Result<SealedValue>> secret_;
 };
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 
-#include "dsrv/access/proof.h"
 #include "dsrv/loop/mailbox.h"
 #include "dsrv/wire/webhook.h"
 #include "fsm/base/result.h"
@@ -20,12 +19,12 @@ struct WebhookDoor {
   std::function<bool(Mailbox::Mail)> post;  // to the loop; false: it has no room
   // Runs a job that may take a while: the proof of a body.
   std::function<void(std::function<void()>)> elsewhere;
-  FindSecret secret;
 };
 
 // The HTTP status: 202 with an occurrence, which may be unlisted (FILTERED, DUPLICATE, GATHERED);
 // else with an error: 401 no proof, 404 no such path, 413 too large a body, 429 no room in the
-// loop or on the disk, 503 the trigger is paused.
+// loop or on the disk, 503 the trigger is paused, or its secret is sealed with a key that the
+// server does not have.
 struct WebhookAnswer {
   int status = 202;
   std::string trigger;  // whose occurrence it is

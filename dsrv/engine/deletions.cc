@@ -211,6 +211,7 @@ void Deletions::DropRest(const std::string& ns, const std::string& client) {
   b_.limits.ForgetNamespace(ns);
   b_.documents.Forget(ns);
   b_.packages.Forget(ns);
+  b_.secrets.Forget(ns);
   b_.agenda.DropNamespace(ns);
   b_.catalog.Forget(ns, [this](MachineState& machine) {
     b_.upgrades.Forget(machine);

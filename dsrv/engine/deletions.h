@@ -18,6 +18,7 @@
 #include "dsrv/engine/namespaces.h"
 #include "dsrv/engine/packages.h"
 #include "dsrv/engine/retention.h"
+#include "dsrv/engine/secrets.h"
 #include "dsrv/engine/upgrades.h"
 
 namespace dfsmr {
@@ -40,6 +41,7 @@ class Deletions {
     Agents& agents;
     Retention& retention;
     Packages& packages;
+    Secrets& secrets;
     const EngineOptions& options;
   };
   explicit Deletions(const Below& below) : b_(below) {}

@@ -89,8 +89,9 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
           {turn, documents, occurrences, residents, starter, launcher, retention, spaces, options}),
       packages({turn, package_table, catalog, documents, statistics, upgrades, limits, triggers,
                 spaces, trust, options}),
+      secrets({turn, spaces, changer, traces, handouts, options}),
       deletions({turn, spaces, catalog, documents, statistics, residents, changer, agenda, throttle,
-                 upgrades, limits, groups, agents, retention, packages, options}),
+                 upgrades, limits, groups, agents, retention, packages, secrets, options}),
       all{&followers, &planner,    &walker,  &family,   &limits, &hooks,    &spawner, &launcher,
           &schedules, &canceller,  &resumer, &upgrades, &claims, &sessions, &timers,  &unclaimed,
           &desk,      &operations, &agents,  &handouts, &groups, &triggers, &dry_runs} {
@@ -159,6 +160,7 @@ void Engine::Work() {
   parts_->retention.Work();
   parts_->occurrences.Work();
   parts_->packages.Work();
+  parts_->secrets.Work();
   parts_->deletions.Work();
   if (parts_->statistics.Due() <= parts_->turn.real()) parts_->statistics.Save();
   // A hand-out may fail its step, which may stop an instance: what follows is of the same commit.
@@ -314,6 +316,7 @@ Result<Ok> Engine::MayDefine(const std::string& ns, const Sources& sources) {
 
 Result<Ok> Engine::MayChange(const std::string& ns) const { return parts_->spaces.MayChange(ns); }
 Spaces& Engine::namespaces() { return parts_->spaces; }
+Secrets& Engine::secrets() { return parts_->secrets; }
 Deletions& Engine::deletions() { return parts_->deletions; }
 
 Result<Ok> Engine::Freeze(const std::string& ns, bool frozen, const std::string& client) {
@@ -386,14 +389,14 @@ Result<Answer> Engine::Report(const std::string& ns, const std::string& id, Repo
                               std::vector<StartArgs> starts) {
   const ClaimRef claim = args.claim;
   auto answer = parts_->reports.Report(ns, id, std::move(args), children, std::move(starts));
-  if (!answer) parts_->operations.EndedLate(ns, id, claim);
+  if (!answer) parts_->operations.EndedLate(claim);
   return answer;
 }
 
 Result<std::string> Engine::Relinquish(const std::string& ns, const std::string& id,
                                        const ClaimRef& claim, const GiveBackArgs& args) {
   auto node = parts_->claims.Relinquish(ns, id, claim, args);
-  if (!node) parts_->operations.EndedLate(ns, id, claim);
+  if (!node) parts_->operations.EndedLate(claim);
   return node;
 }
 

@@ -50,6 +50,7 @@ class Triggers;       // triggers.h
 class Limits;         // limits.h
 class Spaces;         // namespaces.h
 class Deletions;      // deletions.h
+class Secrets;        // secrets.h
 struct SpaceView;     // namespaces.h
 class Agents;         // agents.h
 class Traces;         // traces.h
@@ -131,6 +132,8 @@ class Engine {
   // NO_SUCH_NAMESPACE, NAMESPACE_DELETING.
   Result<Ok> Freeze(const std::string& ns, bool frozen, const std::string& client);
   Deletions& deletions();
+  // What only holders of claims get.
+  Secrets& secrets();
   // From now on nothing of a namespace is taken or handed out; the rest is done in the background.
   // As Deletions::Begin.
   Result<SpaceView> Delete(const std::string& ns, Duration drain, const std::string& client);

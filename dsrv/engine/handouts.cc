@@ -15,13 +15,20 @@ namespace {
 constexpr size_t kTaskBytes = limits::kMessage - 2 * limits::kJson - (64 << 10);
 constexpr size_t kTasksAtFirst = 16;  // room for so many, when there is one
 
-// The package whose task an action is: that of its instance, or the one that the action is named
-// after.
-std::string PackageOf(const VersionState& version, const std::string& action) {
+// The package whose task a node is: that of its instance, or the one that the action is named
+// after. Empty: none can be, since it has no such name, or only that of a node of a machine that
+// was defined by hand.
+std::string PackageOf(const VersionState& version, const Node& node) {
+  const std::string& action = node.settings->action;
   const PackageVersion* own = version.Now().definition->package.get();
-  if (own && (own->Owns(action) || !own->WorkerOf(action).empty())) return own->package;
+  if (own && (own->Owns(action) || own->Serving(action))) return own->package;
   const size_t dot = action.find('.');
-  return dot == std::string::npos ? "" : action.substr(0, dot);
+  if (dot == std::string::npos) return "";
+  const std::string& machine = version.definition->machine.id;
+  const bool of_node = action.size() == machine.size() + 1 + node.id.size() &&
+                       action[machine.size()] == '.' && action.starts_with(machine) &&
+                       action.ends_with(node.id);
+  return of_node && !own ? "" : action.substr(0, dot);
 }
 
 }  // namespace
@@ -38,10 +45,16 @@ std::optional<QueueKey> HandOuts::KeyOf(const VersionState& version, const Graph
                node.settings->action,
                node.settings->queue};
   key.dry_run = dry;
-  key.package = PackageOf(version, key.action);
+  key.package = PackageOf(version, node);
+  const PackageVersion* own = version.Now().definition->package.get();
+  const PackageVersion::Worker* worker = own ? own->Serving(key.action) : nullptr;
+  if (worker) key.capabilities = worker->required;
   if (!token.runs_on) return key;
-  key.capabilities = token.runs_on->capabilities;
+  const auto& asked = token.runs_on->capabilities;
+  key.capabilities.insert(key.capabilities.end(), asked.begin(), asked.end());
   std::ranges::sort(key.capabilities);
+  key.capabilities.erase(std::unique(key.capabilities.begin(), key.capabilities.end()),
+                         key.capabilities.end());
   key.agent = token.runs_on->agent;
   // What the server has reported, no worker has.
   if (dry && key.agent == kDryRunClient) key.agent.clear();
@@ -249,14 +262,35 @@ bool HandOuts::Prepare(Resident& resident, const Token& token, Task* task) {
   task->tries_limit = node.settings->retry.limit;
   task->run_timeout = node.settings->bounds.run_timeout;
   task->dry_run = static_cast<bool>(instance.dry_run);
-  if (!packages_.empty()) ServeBy(resident, task);
+  if (!packages_.empty()) ServeBy(resident.version->Now().definition->package, task);
   return !token.step || PrepareStep(resident, token, task);
 }
 
-void HandOuts::ServeBy(const Resident& resident, Task* task) const {
-  task->package =
-      packages_.ServerOf(resident.version->Now().definition->package, task->ns, task->action);
+void HandOuts::ServeBy(const PackageVersionPtr& own, Task* task) const {
+  task->package = packages_.ServerOf(own, task->ns, task->action);
   if (task->package) task->package_worker = task->package->WorkerOf(task->action);
+}
+
+std::vector<PackageWorkerRef> HandOuts::WorkersOf(const Resident& resident,
+                                                  const Token& token) const {
+  std::vector<PackageWorkerRef> workers;
+  const auto& nodes = resident.machine().nodes;
+  if (packages_.empty() || token.node >= nodes.size()) return workers;
+  const PackageVersionPtr& now = resident.version->Now().definition->package;
+  const PackageVersionPtr& before = resident.version->definition->package;
+  std::vector<PackageVersionPtr> versions = {now};
+  if (before != now) versions.push_back(before);
+  for (const PackageVersionPtr& own : versions) {
+    Task task;
+    task.ns = resident.instance.ns;
+    task.action = nodes[token.node].settings->action;
+    ServeBy(own, &task);
+    if (!task.package) continue;
+    const auto worker = std::ranges::find(task.package->workers, task.package_worker,
+                                          &PackageVersion::Worker::name);
+    if (worker != task.package->workers.end()) workers.push_back({task.package, &*worker});
+  }
+  return workers;
 }
 
 bool HandOuts::Fail(Resident& resident, uint64_t visit, const std::string& why) {

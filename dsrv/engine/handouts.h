@@ -10,6 +10,7 @@
 
 #include "dsrv/engine/changer.h"
 #include "dsrv/engine/limits.h"
+#include "dsrv/engine/package_version.h"
 #include "dsrv/engine/part.h"
 #include "dsrv/engine/throttle.h"
 #include "dsrv/engine/timers.h"
@@ -18,6 +19,12 @@
 #include "dsrv/engine/values.h"
 
 namespace dfsmr {
+
+// A worker of a package's manifest.
+struct PackageWorkerRef {
+  PackageVersionPtr package;
+  const PackageVersion::Worker* worker = nullptr;
+};
 
 class HandOuts : public Part {
  public:
@@ -47,6 +54,9 @@ class HandOuts : public Part {
   std::vector<Task> Take(const Filter& filter, const Taker& taker, size_t max, bool* durable);
   // Whether so much was looked at in vain in this pass that the rest waits for the next one.
   bool tired() const { return misses_ == 0; }
+  // The workers of packages that a token's task is for. Empty: of none. Two: its instance has gone
+  // on to a package version in which its document is the same, and its claim may be older.
+  std::vector<PackageWorkerRef> WorkersOf(const Resident& resident, const Token& token) const;
   // Hands out nothing more.
   void Stop() { stopped_ = true; }
   bool stopped() const { return stopped_; }
@@ -95,7 +105,7 @@ class HandOuts : public Part {
   // The same for a step: its input and its event.
   bool PrepareStep(Resident& resident, const Token& token, Task* task);
   Result<std::string> InputOf(Resident& resident, const Token& token);
-  void ServeBy(const Resident& resident, Task* task) const;
+  void ServeBy(const PackageVersionPtr& own, Task* task) const;
   bool Fail(Resident& resident, uint64_t visit, const std::string& why);
 
   OpenTurn& turn_;

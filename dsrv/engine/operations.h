@@ -29,7 +29,7 @@ class Operations : public Part {
   // What the agent says of an order. `ended`: no process of the operation lives any more.
   void Told(const AgentName& agent, const std::string& instance, const ClaimRef& claim, bool ended);
   // A report or a give-back of a claim whose visit is over: its operation has ended.
-  void EndedLate(const std::string& ns, const std::string& instance, const ClaimRef& claim);
+  void EndedLate(const ClaimRef& claim);
   // Orders what a stopped instance has left behind to be killed. False: it has left nothing.
   bool Kill(const std::string& ns, const std::string& instance);
   // From now on only what this session has begun is in the agent's hands: the processes of others

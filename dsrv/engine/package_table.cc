@@ -1,5 +1,7 @@
 #include "dsrv/engine/package_table.h"
 
+#include <algorithm>
+
 #include "storage/rows/trust.h"
 
 namespace dfsmr {
@@ -14,7 +16,8 @@ PackageState::Known KnownOf(const rows::PackageVersionRow& row) {
     version->documents.push_back({one.kind, one.id});
   }
   for (const rows::PackageWorker& one : row.workers) {
-    version->workers.push_back({one.name, one.serves});
+    version->workers.push_back({one.name, one.serves, one.secrets, one.capabilities, one.dry_run});
+    std::ranges::sort(version->workers.back().required);
   }
   version->nodes = row.nodes;
   IndexActions(version.get());

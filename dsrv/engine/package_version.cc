@@ -15,7 +15,7 @@ bool PackageVersion::Owns(std::string_view action) const {
   return bare.size() < action.size() && actions.contains(bare);
 }
 
-std::string PackageVersion::WorkerOf(std::string_view action) const {
+const PackageVersion::Worker* PackageVersion::Serving(std::string_view action) const {
   const std::string_view bare = Bare(action);
   const Worker* best = nullptr;
   size_t fit = 0;
@@ -27,7 +27,12 @@ std::string PackageVersion::WorkerOf(std::string_view action) const {
       best = &worker;
     }
   }
-  return best ? best->name : "";
+  return best;
+}
+
+std::string PackageVersion::WorkerOf(std::string_view action) const {
+  const Worker* worker = Serving(action);
+  return worker ? worker->name : "";
 }
 
 void IndexActions(PackageVersion* version) {

@@ -27,6 +27,9 @@ struct PackageVersion {
   struct Worker {
     std::string name;
     std::vector<std::string> serves;
+    std::vector<std::string> secrets;  // names and patterns that it may ask for
+    std::vector<std::string> required = {};  // capabilities of agents that run it; sorted
+    bool dry_run = false;                    // it heeds dry runs
   };
   std::vector<Worker> workers;
   std::vector<std::string> nodes;  // MACHINE.NODE of its machines, as they are written
@@ -38,7 +41,9 @@ struct PackageVersion {
   std::string_view Bare(std::string_view name) const;
   // Whether an action, by its full name, is the package's own.
   bool Owns(std::string_view action) const;
-  // The worker that serves an action, by its full name; empty: none does.
+  // The worker that serves an action, by its full name; null: none does.
+  const Worker* Serving(std::string_view action) const;
+  // Its name; empty: there is none.
   std::string WorkerOf(std::string_view action) const;
 };
 

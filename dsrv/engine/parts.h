@@ -30,6 +30,7 @@
 #include "dsrv/engine/resumer.h"
 #include "dsrv/engine/retention.h"
 #include "dsrv/engine/schedules.h"
+#include "dsrv/engine/secrets.h"
 #include "dsrv/engine/sessions.h"
 #include "dsrv/engine/spawner.h"
 #include "dsrv/engine/starter.h"
@@ -94,6 +95,7 @@ struct Engine::Parts {
   Retention retention;
   Triggers triggers;
   Packages packages;
+  Secrets secrets;
   Deletions deletions;
   // The parts that hear of changes, in this order. Their work is done in this order, too: a part
   // works only when the parts before it have nothing left to do.

@@ -64,6 +64,7 @@ Result<Ok> Engine::Recover(uint64_t epoch, Timestamp now) {
   if (done) done = parts_->triggers.Recover();
   if (done) done = parts_->packages.Recover();
   if (done) done = parts_->trust.Recover();
+  if (done) done = parts_->secrets.Recover();
   if (!done) return done;
   parts_->spaces.Loaded();
   for (const std::string& ns : parts_->spaces.Frozen()) parts_->agenda.SetFrozen(ns, true);

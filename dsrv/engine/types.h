@@ -18,6 +18,7 @@
 #include "fsm/when/document.h"
 #include "storage/rows/feed.h"
 #include "storage/rows/space.h"
+#include "storage/secrets/seal.h"
 #include "storage/store.h"
 
 namespace dfsmr {
@@ -281,6 +282,13 @@ struct EngineOptions {
   rows::Quotas quotas = {};
   // Hears that a namespace goes, when that is durable: its access tokens are gone from the store.
   std::function<void(const std::string& ns)> tokens_gone;
+  // The keys that secrets are sealed with at first (null: there are none, and nothing is sealed),
+  // and so many bytes for a nonce, as Seal wants them. Absent: of the turn's randomness, for tests.
+  SecretKeysPtr secret_keys = nullptr;
+  std::function<std::string(size_t)> random_bytes;
+  // Hears that all secrets were looked at after the keys had changed: how many versions each key
+  // seals. Absent: nobody does.
+  std::function<void(const std::map<std::string, uint64_t>& by_key)> secrets_resealed;
   // Hears of each instance that retention removes, in the turn that does it. Absent: nobody does.
   std::function<void(const std::string& ns, const std::string& id)> removed;
 };

@@ -68,6 +68,9 @@ constexpr Row kNames[] = {
     {Reason::kNamespaceFrozen, "NAMESPACE_FROZEN"},
     {Reason::kNamespaceDeleting, "NAMESPACE_DELETING"},
     {Reason::kQuotaExceeded, "QUOTA_EXCEEDED"},
+    {Reason::kNoSuchSecret, "NO_SUCH_SECRET"},
+    {Reason::kSecretsLocked, "SECRETS_LOCKED"},
+    {Reason::kInsecureChannel, "INSECURE_CHANNEL"},
 };
 
 }  // namespace

@@ -71,6 +71,9 @@ enum class Reason : uint8_t {
   kNamespaceFrozen,
   kNamespaceDeleting,
   kQuotaExceeded,
+  kNoSuchSecret,
+  kSecretsLocked,
+  kInsecureChannel,
 };
 
 // The word that travels: "STALE_CLAIM". "" for kNone and kOther.

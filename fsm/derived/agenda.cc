@@ -16,15 +16,15 @@ bool StandsFor(std::string_view pattern, std::string_view action) {
   return action.starts_with(pattern.substr(0, pattern.size() - 1));
 }
 
-// "*" alone asks for all tasks, of packages or not.
+// A match with one of the actions or packages is enough; without either all tasks are asked for.
 bool Serves(const Filter& filter, const std::string& action, const std::string& package) {
   if (filter.actions.empty() && filter.packages.empty()) return true;
   const auto stands = [&](const std::string& pattern) { return StandsFor(pattern, action); };
   if (std::ranges::any_of(filter.actions, stands)) return true;
-  const bool named =
-      !package.empty() && std::ranges::find(filter.packages, package) != filter.packages.end();
-  if (named) return true;
-  return filter.actions.empty() && std::ranges::find(filter.packages, "*") != filter.packages.end();
+  if (package.empty()) return false;
+  return std::ranges::any_of(filter.packages, [&package](const std::string& wanted) {
+    return wanted == "*" || wanted == package;
+  });
 }
 
 }  // namespace

@@ -27,12 +27,17 @@ class Rewriter {
     for (std::string& trigger : *action->subscribes_to) Action(&trigger);
   }
 
+  void DryRun(const std::string& action, ActionSource* of) {
+    if (!of->dry_run && names_.HeedsDryRun(action)) of->dry_run = DryRunRule{.worker = true};
+  }
+
   void Flow(FlowNode* node) {
     for (FlowNode& child : node->children) Flow(&child);
     Action(&node->action);
     Definition(&node->plan);
     if (node->spawn) Definition(&node->spawn->machine);
     Keys(&node->own);
+    DryRun(node->action, &node->own);
   }
 
   void Plan(PlanSource* plan) {
@@ -48,6 +53,8 @@ class Rewriter {
       auto settings = std::make_shared<NodeSettings>(*node.settings);
       Action(&settings->action);
       Asks(&settings->limits);
+      const bool heeds = settings->dry_run.empty() && names_.HeedsDryRun(settings->action);
+      if (heeds) settings->dry_run.worker = true;
       node.settings = std::move(settings);
     }
   }
@@ -145,6 +152,11 @@ std::string OwnNames::Cause(std::string_view cause) const {
   return std::string(cause);
 }
 
+bool OwnNames::HeedsDryRun(std::string_view action) const {
+  const Worker* worker = action.empty() ? nullptr : Serving(workers_, Local(action));
+  return worker != nullptr && worker->dry_run;
+}
+
 std::string_view OwnNames::Local(std::string_view full) const {
   return full.starts_with(prefix_) ? full.substr(prefix_.size()) : full;
 }
@@ -161,6 +173,7 @@ void Qualify(const OwnNames& names, Machine* machine) {
     auto action = std::make_shared<ActionSource>(*machine->action());
     action->id = machine->id;
     rewriter.Keys(action.get());
+    rewriter.DryRun(action->id, action.get());
     machine->defined_as = std::shared_ptr<const ActionSource>(std::move(action));
   } else {
     rewriter.Nodes(machine);

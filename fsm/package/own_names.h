@@ -36,6 +36,8 @@ class OwnNames {
   void Collect(const Machine& machine);
   void Collect(const Document& document);
   void Serve(const std::vector<Worker>& workers);
+  // All workers, for what Qualify gives to those of them with `dry_run: true`; without it none has.
+  void HeedDryRuns(std::vector<Worker> workers) { workers_ = std::move(workers); }
 
   const std::string& package() const { return package_; }
   // "P.NAME": what the package's document NAME is defined as.
@@ -48,6 +50,8 @@ class OwnNames {
   std::string LimitKey(std::string_view key) const;
   // "schedule:NAME" and "trigger:NAME", as of Change.cause.
   std::string Cause(std::string_view cause) const;
+  // Whether the worker of an action, by its full name, heeds dry runs.
+  bool HeedsDryRun(std::string_view action) const;
   // The other way: NAME of P.NAME, and any other name as it is. What `serves` is held against.
   std::string_view Local(std::string_view full) const;
 
@@ -60,9 +64,11 @@ class OwnNames {
   Names definitions_;   // machines, plans and actions
   Names actions_;       // served by name, and MACHINE.NODE
   Names documents_[4];  // by DocumentKind
+  std::vector<Worker> workers_;
 };
 
-// Has all names in it be those in full, its own, too. Its text stays; its fingerprint changes with
+// Has all names in it be those in full, its own, too, and work of workers that heed dry runs go to
+// them in those, unless the work says another thing. Its text stays; its fingerprint changes with
 // the meaning of its names, so that documents with equal ones mean the same.
 void Qualify(const OwnNames& names, Machine* machine);
 void Qualify(const OwnNames& names, Document* document);

@@ -170,11 +170,8 @@ class WorkerReader {
       const Field item = field.Item(i);
       std::string pattern;
       if (!ReadText(item, &pattern)) continue;
-      std::string_view stem = pattern;
-      if (stem.ends_with('*')) stem.remove_suffix(1);
-      const auto problem = pattern == "*" ? std::nullopt : NameProblem("secret", stem);
-      if (problem) {
-        item.Fail(*problem + "; a pattern has one *, at its end");
+      if (const auto problem = SecretPatternProblem(pattern)) {
+        item.Fail(*problem);
       } else {
         worker->secrets.push_back(pattern);
       }
@@ -337,7 +334,13 @@ std::map<std::string, std::vector<std::string>> ReadMiddleware(const Field& fiel
   for (const YamlEntry& entry : field.value.entries) {
     const Field one = field.Below(entry);
     if (const auto problem = NameProblem("middleware", entry.key)) one.Fail(*problem);
-    reader.ReadRun(one, &read[entry.key]);
+    std::vector<std::string>& command = read[entry.key];
+    reader.ReadRun(one, &command);
+    // What is wrapped comes behind it: for a line of the shell, as its arguments.
+    if (!one.value.IsList() && command.size() == 3) {
+      command.back() += " \"$@\"";
+      command.push_back(entry.key);
+    }
   }
   return read;
 }
@@ -391,12 +394,7 @@ const Worker* Serving(const std::vector<Worker>& workers, std::string_view actio
 }
 
 bool MayRead(const Worker& worker, std::string_view secret) {
-  const auto allows = [&](std::string_view pattern) {
-    if (!pattern.ends_with('*')) return pattern == secret;
-    pattern.remove_suffix(1);
-    return secret.starts_with(pattern);
-  };
-  return std::ranges::any_of(worker.secrets, allows) ||
+  return Allowed(worker.secrets, secret) ||
          std::ranges::any_of(worker.secret_env, [&](const SecretVariable& variable) {
            return variable.secret == secret;
          });

@@ -12,6 +12,7 @@ void PutCredential(const Writer& writer, const CredentialRow& row) {
   out.set_role(row.role);
   for (const std::string& machine : row.machines) out.add_machines(machine);
   for (const std::string& queue : row.queues) out.add_queues(queue);
+  for (const std::string& secret : row.secrets) out.add_secrets(secret);
   out.set_create_time(Micros(row.create_time));
   out.set_expire_time(DeadlineMicros(row.expire_time));
   out.set_created_by(row.created_by);
@@ -42,6 +43,7 @@ Result<std::vector<CredentialRow>> ScanCredentials(const Reader& reader) {
     row.create_time = FromMicros(in.create_time());
     row.expire_time = DeadlineFrom(in.expire_time());
     row.created_by = in.created_by();
+    row.secrets = {in.secrets().begin(), in.secrets().end()};
     return true;
   };
   auto scanned = ScanAll(reader, begin, PrefixEnd(begin), read);

@@ -21,6 +21,7 @@ struct CredentialRow {
   Timestamp create_time;
   Timestamp expire_time = kNever;
   std::string created_by;
+  std::vector<std::string> secrets = {};  // names and patterns that it may resolve
   friend bool operator==(const CredentialRow&, const CredentialRow&) = default;
 };
 void PutCredential(const Writer& writer, const CredentialRow& row);

@@ -67,6 +67,8 @@
 //   0x45 trusted   ns fingerprint          record.TrustedKey: revoked ones, too
 //   0x46 signature ns package version number(4)  record.PackageSignature
 //   0x47 defined   ns package version      record.PackageDefined
+//   0x50 secret    ns name                record.Secret: which versions there are
+//   0x51 sealed    ns name version(4)     record.SealedSecret
 //
 // A transition of a plain machine writes its instance's row and nothing else; the records of a
 // whole turn share the pages of the feed. The history of an instance is the list of its records'
@@ -139,6 +141,8 @@ enum Kind : uint8_t {
   kTrustedKey = 0x45,
   kPackageSignature = 0x46,
   kPackageDefined = 0x47,
+  kSecret = 0x50,
+  kSealedSecret = 0x51,
 };
 
 // Builds keys: Key(partition, kind).Text(ns).Number(seq).

@@ -42,6 +42,7 @@ void Encode(const PackageVersionRow& row, record::PackageVersion* out) {
     to->mutable_capabilities()->Assign(one.capabilities.begin(), one.capabilities.end());
     to->mutable_secrets()->Assign(one.secrets.begin(), one.secrets.end());
     to->mutable_actions()->Assign(one.actions.begin(), one.actions.end());
+    to->set_dry_run(one.dry_run);
   }
   out->mutable_nodes()->Assign(row.nodes.begin(), row.nodes.end());
   for (const PackageFile& one : row.files) {
@@ -77,7 +78,7 @@ PackageVersionRow Decode(const record::PackageVersion& in) {
   }
   for (const auto& one : in.workers()) {
     row.workers.push_back({one.name(), Words(one.serves()), Words(one.capabilities()),
-                           Words(one.secrets()), Words(one.actions())});
+                           Words(one.secrets()), Words(one.actions()), one.dry_run()});
   }
   row.nodes = Words(in.nodes());
   for (const auto& one : in.files()) {

@@ -28,6 +28,7 @@ struct PackageWorker {
   std::vector<std::string> capabilities;
   std::vector<std::string> secrets;
   std::vector<std::string> actions;  // what `serves` comes to, by full name
+  bool dry_run = false;              // it heeds dry runs
 };
 struct PackageFile {
   std::string path;  // below the top folder

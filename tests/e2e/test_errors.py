@@ -94,6 +94,9 @@ ELSEWHERE = {
     "NAMESPACE_FROZEN": "test_namespaces.py",
     "NAMESPACE_DELETING": "test_namespaces.py",
     "QUOTA_EXCEEDED": "test_namespaces.py",
+    "NO_SUCH_SECRET": "test_secrets.py",
+    "SECRETS_LOCKED": "test_secrets.py",
+    "INSECURE_CHANNEL": "test_secrets.py",
 }
 
 

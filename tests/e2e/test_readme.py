@@ -22,8 +22,9 @@ from support import BIN, DSRV, SOON, eventually, free_port, result
 PAGES = {page: (REPOSITORY / page).read_text() for page in [
     "README.md", "dcli/README.md", "dsrv/README.md", "dsrv/access/README.md",
     "dsrv/engine/README.md", "fsm/plan/README.md", "fsm/when/README.md", "machines/README.md",
-    "machines/schedules.md", "machines/limits.md", "machines/agents.md", "machines/packages.md", "machines/cloudify.md", "proto/README.md",
-    "proto/go/README.md", "proto/python/README.md", "proto/typescript/README.md",
+    "machines/schedules.md", "machines/limits.md", "machines/agents.md", "machines/packages.md",
+    "machines/cloudify.md", "machines/cloacina.md", "proto/README.md", "proto/go/README.md",
+    "proto/python/README.md", "proto/typescript/README.md",
     "storage/README.md",
     "tests/README.md", "tests/bench/README.md"]}
 
@@ -418,6 +419,37 @@ def test_the_server_is_secured_as_it_says(shell, tmp_path):
         assert server.wait(4 * SOON) == 0, finish(server)
 
 
+def test_secrets_are_kept_and_given_as_it_says(shell, tmp_path):
+    folder = shell.keywords["cwd"]
+    [file] = texts("dsrv/access/README.md", "Secrets", "yaml")
+    (folder / "workers.yaml").write_text(file)
+    (folder / "db.password").write_text("s3cret-of-the-page\n")
+    (folder / "load.sh").write_text("#!/bin/sh\ncat > /dev/null\necho it is $DB_PASSWORD\n"
+                                    "test -s $TLS_KEY && test ${#DB_PASSWORD} = 18\n")
+    (folder / "load.sh").chmod(0o755)
+    (folder / "m.yaml").write_text("id: m\nnodes:\n  a: {start: true, action: load, "
+                                   "transitions: {ok: b, error: c}}\n  b: {final: true}\n"
+                                   "  c: {final: true, result: error}\n")
+    serve, use = texts("dsrv/access/README.md", "Secrets", "sh")
+    port = free_port()
+    environment = {**shell.keywords["env"], "DFSMR_SERVER": f"localhost:{port}"}
+    serve = serve.replace("\ndsrv", f"\nexec dsrv --addr localhost:{port}")
+    server = shell(["bash", "-ec", serve], env=environment)
+    try:
+        eventually(lambda: (folder / "audit.log").exists())
+        wait = "until dcli machines 2>/dev/null; do sleep 0.1; done; "
+        use = use.replace("dcli agent", "dcli secret put customer-tls < db.password; dcli define "
+                          "m.yaml; dcli start m --id i; dcli agent --once")
+        printed = finish(shell(["bash", "-ec", wait + use + "dcli show i; dcli logs i"],
+                               env=environment))
+        assert "db@1" in printed and "SUCCESS" in printed and "it is ***" in printed, printed
+        assert "s3cret" not in printed
+        assert "ResolveSecrets" in (folder / "audit.log").read_text()
+    finally:
+        server.terminate()
+        assert server.wait(4 * SOON) == 0, finish(server)
+
+
 def finished_well(process):
     """What it printed, or None: the server may not listen yet."""
     printed = finish(process)
@@ -541,12 +573,28 @@ def test_the_keys_of_workers_are_those_that_they_have():
     assert sorted(listed) == sorted(re.findall(r'"(\w+)"', keys))
 
 
-def test_a_package_is_made_as_it_says(tmp_path):
-    [script] = texts("machines/packages.md", "Packages", "sh")
-    environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "HOME": str(tmp_path)}
-    (tmp_path / ".ssh").mkdir(mode=0o700)
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / ".ssh/id_ed25519"],
+def make_key(home):
+    (home / ".ssh").mkdir(mode=0o700)
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", home / ".ssh/id_ed25519"],
                    check=True)
+
+
+def test_a_package_goes_to_production_as_it_says(own, tmp_path):
+    make_key(tmp_path)
+    environment = {**own.keywords["env"], "HOME": str(tmp_path),
+                   "XDG_CACHE_HOME": str(tmp_path / "caches")}
+    shell = functools.partial(own, env=environment)
+    built = shell(["dcli", "package", "build", "machines/etl", "--version", "1.5.0"])
+    assert "etl-1.5.0.dfsmr" in finish(built)
+    title = "From a folder to production in ten commands"
+    assert len(tour("machines/packages.md", title)) == 10
+    take(shell, "machines/packages.md", title)
+
+
+def test_a_package_is_made_as_it_says(tmp_path):
+    [script] = texts("machines/packages.md", "While it is written", "sh")
+    environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    make_key(tmp_path)
     (tmp_path / "allowed_signers").write_text(
         "ann " + (tmp_path / ".ssh/id_ed25519.pub").read_text())
     subprocess.run(["bash", "-euc", script], cwd=tmp_path, env=environment, check=True)
@@ -714,6 +762,8 @@ RUN = {
     ("dsrv/README.md", "Flags", "yaml"): "test_the_config_file_is_accepted",
     ("dsrv/README.md", "Backup", "sh"): "test_a_backup_is_made_and_restored_as_it_says",
     ("dsrv/access/README.md", "Security", "sh"): "test_the_server_is_secured_as_it_says",
+    ("dsrv/access/README.md", "Secrets", "sh"): "test_secrets_are_kept_and_given_as_it_says",
+    ("dsrv/access/README.md", "Secrets", "yaml"): "test_secrets_are_kept_and_given_as_it_says",
     ("machines/README.md", "Machines, plans and actions", "console"):
         "test_files_are_checked_as_it_says",
     ("machines/README.md", "Actions", "console"): "test_files_are_checked_as_it_says",
@@ -735,8 +785,10 @@ RUN = {
         "test_limits_groups_and_conditions_do_what_it_says",
     ("machines/limits.md", "Conditions", "console"):
         "test_limits_groups_and_conditions_do_what_it_says",
-    ("machines/packages.md", "Packages", "sh"): "test_a_package_is_made_as_it_says",
     ("machines/packages.md", "Signatures", "sh"): "test_signatures_count_as_it_says",
+    ("machines/packages.md", "From a folder to production in ten commands", "console"):
+        "test_a_package_goes_to_production_as_it_says",
+    ("machines/packages.md", "While it is written", "sh"): "test_a_package_is_made_as_it_says",
     ("machines/agents.md", "A worker as a script", "python"):
         "test_one_process_does_many_tasks_as_it_says",
     ("machines/agents.md", "Operating agents", "ini"): "test_the_unit_of_agents_is_sound",

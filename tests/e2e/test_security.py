@@ -143,6 +143,9 @@ ALLOWED = {
     "dfsmr.v1.NamespaceService": {
         "CreateNamespace": {"admin"}, "ListNamespaces": LOOK, "GetNamespace": LOOK,
         "UpdateNamespace": {"admin"}, "FreezeNamespace": CHANGE, "DeleteNamespace": {"admin"}},
+    "dfsmr.v1.SecretService": {
+        "PutSecret": CHANGE, "ListSecrets": CHANGE, "DeleteSecret": CHANGE,
+        "ResolveSecrets": {"worker"}},
     "DistributedFSMRunner": {
         "Define": CHANGE, "Start": WORK, "Ready": WORK, "Changes": LOOK, "Machines": LOOK,
         "Instances": LOOK, "Transition": CHANGE, "Relinquish": CHANGE},

@@ -6,7 +6,6 @@
 //   sim --seconds 600 --from 1  as many as fit
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
-
 #include <unistd.h>
 
 #include <chrono>
@@ -23,6 +22,7 @@
 #include "tests/sim/limits.h"
 #include "tests/sim/packages.h"
 #include "tests/sim/schedules.h"
+#include "tests/sim/secrets.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/spaces.h"
 #include "tests/sim/triggers.h"
@@ -90,6 +90,7 @@ Outcome RunSeed(uint64_t seed, Store* below, bool trace, FaultCounts* hits) {
     if (outcome.problem.empty() && !below) outcome.problem = AgentSim(seed, trace).Run();
     if (outcome.problem.empty() && !below) outcome.problem = SpaceSim(seed, trace).Run();
     if (outcome.problem.empty() && !below) outcome.problem = PackageSim(seed, trace).Run();
+    if (outcome.problem.empty() && !below) outcome.problem = SecretSim(seed, trace).Run();
   } catch (const std::exception& error) {
     outcome.problem = error.what();
   }

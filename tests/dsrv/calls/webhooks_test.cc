@@ -5,6 +5,7 @@
 
 #include <deque>
 
+#include "dsrv/engine/secrets.h"
 #include "dsrv/engine/triggers.h"
 #include "tests/dsrv/engine/world.h"
 
@@ -23,6 +24,18 @@ nodes:
   done: {final: true}
 )";
 
+SecretKeysPtr Keys() {
+  auto keys = ParseSecretKeys(std::string(64, '1'), "test");
+  REQUIRE(keys);
+  return std::make_shared<const SecretKeys>(*std::move(keys));
+}
+
+EngineOptions Options() {
+  EngineOptions options;
+  options.secret_keys = Keys();
+  return options;
+}
+
 // A door to a world: what it posts is run in turns, one after the other.
 class Door {
  public:
@@ -32,10 +45,7 @@ class Door {
       return !full;
     };
     door_.elsewhere = [this](std::function<void()> job) { jobs_.push_back(std::move(job)); };
-    door_.secret = [](std::string_view ns, std::string_view name) -> std::optional<std::string> {
-      if (ns == "ns" && name == "git") return "s3cret";
-      return std::nullopt;
-    };
+    Put("s3cret");
     Parsed parsed = ParseDefinitions(kTriggers, "test");
     REQUIRE(parsed.ok());
     std::vector<DefineProblem> problems;
@@ -69,7 +79,11 @@ class Door {
     return *answer;
   }
 
-  World world;
+  void Put(const std::string& value) {
+    REQUIRE(world.Do([&](Engine& e) { return e.secrets().Put("ns", "git", value, "me"); }));
+  }
+
+  World world{Options()};
   bool full = false;
 
  private:
@@ -108,6 +122,24 @@ TEST_CASE("a webhook that is not proven leaves no trace") {
   door.full = true;
   CHECK(door.Receive("git/push", "s3cret", "1", kBody).status == 429);
   CHECK(door.world.engine().last_seq() == before);
+}
+
+TEST_CASE("a webhook asks for the newest value of its secret") {
+  Door door;
+  CHECK(door.Receive("git/push", "s3cret", "1", kBody).status == 202);
+  door.Put("another");
+  CHECK(door.Receive("git/push", "s3cret", "2", kBody).status == 401);
+  CHECK(door.Receive("git/push", "another", "2", kBody).status == 202);
+  door.world.Do([](Engine& e) {
+    e.secrets().SetKeys(nullptr);
+    return true;
+  });
+  const WebhookAnswer locked = door.Receive("git/push", "another", "3", kBody);
+  CHECK(locked.status == 503);
+  CHECK(locked.error->reason == Reason::kSecretsLocked);
+  REQUIRE(door.world.Do([](Engine& e) { return e.secrets().Delete("ns", "git", 0); }));
+  CHECK(door.Receive("git/push", "another", "3", kBody).status == 401);
+  CHECK(door.Receive("git/push", "", "3", kBody).status == 401);
 }
 
 TEST_CASE("a webhook of a paused trigger is to be tried again later") {

@@ -124,26 +124,6 @@ TEST_CASE("what has ended is in nobody's hands after its instance is resumed") {
   CHECK(InHand(world).empty());
 }
 
-TEST_CASE("what ended with a report that does not count is in nobody's hands after a resume") {
-  World world;
-  world.Define(kMachine);
-  world.Start("m");
-  Process agent(world, "s1", 2s);
-  const Task task = agent.tasks.front();
-  agent.Begin(task);
-  agent.Break();
-  world.Elapse(3s);
-  const Task other = world.ReadyOne();
-  Process again(world, "s1", 1000s);
-  world.Do([](Engine& e) { return e.Cancel("ns", "i", CancelMode::kForce).has_value(); });
-  CHECK(!world.Report(other, "ok"));  // it counts at the resume
-  CHECK(!world.Report(task, "ok"));   // so this does not
-  CHECK(InHand(world).empty());
-  REQUIRE(world.Do([](Engine& e) { return e.Resume("ns", "i", "", false).has_value(); }));
-  world.Restart();
-  CHECK(InHand(world).empty());
-}
-
 TEST_CASE("work at most once that ended without saying how is held, over restarts") {
   World world;
   world.Define(

@@ -60,8 +60,14 @@ TEST_CASE("a pattern of actions is a name, all below a name, or all") {
   CHECK(matches(Actions({"x", "site.*"}), "site.build"));
   CHECK(matches(Actions({"site.build"}, {"acme"}), "site.build"));
   CHECK_FALSE(matches(Actions({}, {"acme"}), "site.build"));
-  CHECK(matches(Actions({}, {"*"}), "site.build"));
+  CHECK_FALSE(matches(Actions({}, {"*"}), "site.build"));
   CHECK_FALSE(matches(Actions({"x"}, {"*"}), "site.build"));
+  QueueKey of_package = KeyOf("site.build");
+  of_package.package = "site";
+  CHECK(Actions({}, {"*"}).Matches(of_package));
+  CHECK(Actions({"x"}, {"*"}).Matches(of_package));
+  CHECK(Actions({"x"}, {"site"}).Matches(of_package));
+  CHECK_FALSE(Actions({"x"}, {"acme"}).Matches(of_package));
 }
 
 TEST_CASE("of several queues one is enough, and what is refused is not offered") {

@@ -66,7 +66,7 @@ workers:
   two: {run: "cat x; cat y"}
   own: {run: "cd /"}
   quick: {run: cat, mode: serve, concurrency: 4, idle: 1m, tasks: 10}
-middleware: {audit: [env, A=1]}
+middleware: {audit: [env, A=1], loud: cat x;}
 )");
   REQUIRE(file.workers.size() == 5);
   CHECK(file.workers[0].serves == std::vector<std::string>{"a.b"});
@@ -93,6 +93,8 @@ middleware: {audit: [env, A=1]}
   CHECK(file.workers[4].concurrency == 4);
   CHECK(file.workers[4].tasks == 10);
   CHECK(file.middleware.at("audit").size() == 2);
+  CHECK(file.middleware.at("loud") ==
+        std::vector<std::string>{"/bin/sh", "-c", "cat x; \"$@\"", "loud"});
 }
 
 TEST_CASE("what is wrong is said with its place and what would be right") {

@@ -118,8 +118,8 @@ class Go:
 
     @staticmethod
     def _code(path):
-        """Without the line that names the version of protoc."""
-        return [line for line in path.read_text().splitlines() if "protoc " not in line]
+        """Without comments, which also name the version of protoc."""
+        return re.sub(r"(?m)\s*//.*$", "", path.read_text())
 
 
 class TypeScript:

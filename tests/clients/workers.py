@@ -3,7 +3,7 @@ import json
 import os
 import signal
 import subprocess
-import threading
+import time
 
 from support import DSRV, eventually
 
@@ -20,7 +20,12 @@ class Worker:
                             "DFSMR_DSRV": str(DSRV), **environment}
         self.process = None
 
+    @property
+    def age(self):
+        return time.monotonic() - self.began
+
     def start(self):
+        self.began = time.monotonic()
         with self.printed.open("ab") as printed:
             self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=printed,
                                             stderr=printed, env=self.environment)

@@ -41,6 +41,10 @@ const (
 	PackageService_ActivatePackage_FullMethodName   = "/dfsmr.v1.PackageService/ActivatePackage"
 	PackageService_DeactivatePackage_FullMethodName = "/dfsmr.v1.PackageService/DeactivatePackage"
 	PackageService_RemovePackage_FullMethodName     = "/dfsmr.v1.PackageService/RemovePackage"
+	PackageService_SignPackage_FullMethodName       = "/dfsmr.v1.PackageService/SignPackage"
+	PackageService_AddTrustedKey_FullMethodName     = "/dfsmr.v1.PackageService/AddTrustedKey"
+	PackageService_ListTrustedKeys_FullMethodName   = "/dfsmr.v1.PackageService/ListTrustedKeys"
+	PackageService_RevokeTrustedKey_FullMethodName  = "/dfsmr.v1.PackageService/RevokeTrustedKey"
 )
 
 // PackageServiceClient is the client API for PackageService service.
@@ -62,6 +66,13 @@ type PackageServiceClient interface {
 	// No version is active: all its documents are retired.
 	DeactivatePackage(ctx context.Context, in *DeactivatePackageRequest, opts ...grpc.CallOption) (*ActivatePackageResponse, error)
 	RemovePackage(ctx context.Context, in *RemovePackageRequest, opts ...grpc.CallOption) (*RemovePackageResponse, error)
+	// Adds a signature to a version that is there. The same one again changes nothing.
+	SignPackage(ctx context.Context, in *SignPackageRequest, opts ...grpc.CallOption) (*PackageVersion, error)
+	// Trust: the keys whose signatures count in a namespace.
+	AddTrustedKey(ctx context.Context, in *AddTrustedKeyRequest, opts ...grpc.CallOption) (*TrustedKey, error)
+	ListTrustedKeys(ctx context.Context, in *ListTrustedKeysRequest, opts ...grpc.CallOption) (*ListTrustedKeysResponse, error)
+	// For good: its fingerprint cannot be trusted again in this namespace.
+	RevokeTrustedKey(ctx context.Context, in *RevokeTrustedKeyRequest, opts ...grpc.CallOption) (*RevokeTrustedKeyResponse, error)
 }
 
 type packageServiceClient struct {
@@ -183,6 +194,42 @@ func (c *packageServiceClient) RemovePackage(ctx context.Context, in *RemovePack
 	return out, nil
 }
 
+func (c *packageServiceClient) SignPackage(ctx context.Context, in *SignPackageRequest, opts ...grpc.CallOption) (*PackageVersion, error) {
+	out := new(PackageVersion)
+	err := c.cc.Invoke(ctx, PackageService_SignPackage_FullMethodName, in, out, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *packageServiceClient) AddTrustedKey(ctx context.Context, in *AddTrustedKeyRequest, opts ...grpc.CallOption) (*TrustedKey, error) {
+	out := new(TrustedKey)
+	err := c.cc.Invoke(ctx, PackageService_AddTrustedKey_FullMethodName, in, out, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *packageServiceClient) ListTrustedKeys(ctx context.Context, in *ListTrustedKeysRequest, opts ...grpc.CallOption) (*ListTrustedKeysResponse, error) {
+	out := new(ListTrustedKeysResponse)
+	err := c.cc.Invoke(ctx, PackageService_ListTrustedKeys_FullMethodName, in, out, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *packageServiceClient) RevokeTrustedKey(ctx context.Context, in *RevokeTrustedKeyRequest, opts ...grpc.CallOption) (*RevokeTrustedKeyResponse, error) {
+	out := new(RevokeTrustedKeyResponse)
+	err := c.cc.Invoke(ctx, PackageService_RevokeTrustedKey_FullMethodName, in, out, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // PackageServiceServer is the server API for PackageService service.
 // All implementations must embed UnimplementedPackageServiceServer
 // for forward compatibility
@@ -202,6 +249,13 @@ type PackageServiceServer interface {
 	// No version is active: all its documents are retired.
 	DeactivatePackage(context.Context, *DeactivatePackageRequest) (*ActivatePackageResponse, error)
 	RemovePackage(context.Context, *RemovePackageRequest) (*RemovePackageResponse, error)
+	// Adds a signature to a version that is there. The same one again changes nothing.
+	SignPackage(context.Context, *SignPackageRequest) (*PackageVersion, error)
+	// Trust: the keys whose signatures count in a namespace.
+	AddTrustedKey(context.Context, *AddTrustedKeyRequest) (*TrustedKey, error)
+	ListTrustedKeys(context.Context, *ListTrustedKeysRequest) (*ListTrustedKeysResponse, error)
+	// For good: its fingerprint cannot be trusted again in this namespace.
+	RevokeTrustedKey(context.Context, *RevokeTrustedKeyRequest) (*RevokeTrustedKeyResponse, error)
 	mustEmbedUnimplementedPackageServiceServer()
 }
 
@@ -229,6 +283,18 @@ func (UnimplementedPackageServiceServer) DeactivatePackage(context.Context, *Dea
 }
 func (UnimplementedPackageServiceServer) RemovePackage(context.Context, *RemovePackageRequest) (*RemovePackageResponse, error) {
 	return nil, status.Errorf(codes.Unimplemented, "method RemovePackage not implemented")
+}
+func (UnimplementedPackageServiceServer) SignPackage(context.Context, *SignPackageRequest) (*PackageVersion, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method SignPackage not implemented")
+}
+func (UnimplementedPackageServiceServer) AddTrustedKey(context.Context, *AddTrustedKeyRequest) (*TrustedKey, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method AddTrustedKey not implemented")
+}
+func (UnimplementedPackageServiceServer) ListTrustedKeys(context.Context, *ListTrustedKeysRequest) (*ListTrustedKeysResponse, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method ListTrustedKeys not implemented")
+}
+func (UnimplementedPackageServiceServer) RevokeTrustedKey(context.Context, *RevokeTrustedKeyRequest) (*RevokeTrustedKeyResponse, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method RevokeTrustedKey not implemented")
 }
 func (UnimplementedPackageServiceServer) mustEmbedUnimplementedPackageServiceServer() {}
 
@@ -380,6 +446,78 @@ func _PackageService_RemovePackage_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PackageService_SignPackage_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SignPackageRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PackageServiceServer).SignPackage(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PackageService_SignPackage_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PackageServiceServer).SignPackage(ctx, req.(*SignPackageRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _PackageService_AddTrustedKey_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AddTrustedKeyRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PackageServiceServer).AddTrustedKey(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PackageService_AddTrustedKey_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PackageServiceServer).AddTrustedKey(ctx, req.(*AddTrustedKeyRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _PackageService_ListTrustedKeys_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListTrustedKeysRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PackageServiceServer).ListTrustedKeys(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PackageService_ListTrustedKeys_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PackageServiceServer).ListTrustedKeys(ctx, req.(*ListTrustedKeysRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _PackageService_RevokeTrustedKey_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RevokeTrustedKeyRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PackageServiceServer).RevokeTrustedKey(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PackageService_RevokeTrustedKey_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PackageServiceServer).RevokeTrustedKey(ctx, req.(*RevokeTrustedKeyRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // PackageService_ServiceDesc is the grpc.ServiceDesc for PackageService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -406,6 +544,22 @@ var PackageService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RemovePackage",
 			Handler:    _PackageService_RemovePackage_Handler,
+		},
+		{
+			MethodName: "SignPackage",
+			Handler:    _PackageService_SignPackage_Handler,
+		},
+		{
+			MethodName: "AddTrustedKey",
+			Handler:    _PackageService_AddTrustedKey_Handler,
+		},
+		{
+			MethodName: "ListTrustedKeys",
+			Handler:    _PackageService_ListTrustedKeys_Handler,
+		},
+		{
+			MethodName: "RevokeTrustedKey",
+			Handler:    _PackageService_RevokeTrustedKey_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

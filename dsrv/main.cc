@@ -23,8 +23,8 @@
 #include "dsrv/calls/changes_stream.h"
 #include "dsrv/calls/feed.h"
 #include "dsrv/calls/own_names.h"
+#include "dsrv/calls/secrets.h"
 #include "dsrv/calls/services.h"
-#include "dsrv/engine/secrets.h"
 #include "dsrv/feed/changes.h"
 #include "dsrv/flags.h"
 #include "dsrv/logs/logs.h"
@@ -218,14 +218,6 @@ void LogResealed(const std::map<std::string, uint64_t>& by_key) {
     counts += (counts.empty() ? "" : ", ") + std::to_string(count) + " by " + key;
   }
   spdlog::info("secrets: all were looked at and sealed anew; versions sealed: {}", counts);
-}
-
-// What the engine is told when the keys have changed, or may have since the last start.
-void SetSecretKeys(Loop& loop, SecretKeyring& ring, SecretKeysPtr keys) {
-  ring.Set(keys);
-  loop.Post({.run = [keys = std::move(keys)](Engine& engine) { engine.secrets().SetKeys(keys); },
-             .drop = [] {},
-             .owed = true});
 }
 
 // The job runs in the pool; what it answers goes to the engine by mail.

@@ -52,6 +52,13 @@ bool OnThisMachine(std::string peer) {
 
 }  // namespace
 
+void SetSecretKeys(Loop& loop, SecretKeyring& ring, SecretKeysPtr keys) {
+  ring.Set(keys);
+  loop.Post({.run = [keys = std::move(keys)](Engine& engine) { engine.secrets().SetKeys(keys); },
+             .drop = [] {},
+             .owed = true});
+}
+
 // By operators ------------------------------------------------------------------------------------
 
 Result<PutSecretCommand> ParsePutSecret(const v1::PutSecretRequest& request, const Call& call) {

@@ -12,6 +12,10 @@
 
 namespace dfsmr {
 
+// The keys have changed, or may have since the last start: they are used from now on, and what is
+// sealed by others is sealed anew. Any thread.
+void SetSecretKeys(Loop& loop, SecretKeyring& ring, SecretKeysPtr keys);
+
 struct PutSecretCommand {
   std::string ns;
   std::string name;

@@ -37,6 +37,8 @@ void CommandLine::AddPackageCommand() {
       .Flag("--unpack", "DIR", &package->unpack,
             "pull: into this folder, which is made; the archive is kept only with --out")
       .Flag("--poll", &package->poll, "dev: look each second, in place of watches of the kernel")
+      .Flag("--env-file", "FILE", &package->env_file,
+            "dev: values of secrets, lines NAME=VALUE; the server is not asked for these")
       .Flag("--no-agent", &package->no_agent, "dev: without an agent, as for a folder of archives")
       .Flag("--keep", "N", &package->keep, "remove: all but the newest N that may go")
       .Example("package new etl --plan")

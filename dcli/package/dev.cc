@@ -406,6 +406,7 @@ int DevelopPackages(Context& context, const PackageOptions& options) {
   agent.name = "dev-" + std::to_string(getpid());
   agent.print = true;
   agent.grace = "3s";
+  agent.env_file = options.env_file;
   std::vector<std::string> rollbacks;
   const int status = ServeBeside(context, agent, [&](AgentBeside& beside, const Canceller& until) {
     Developer developer(context, options, &beside);

@@ -28,7 +28,7 @@ const std::vector<Action>& Actions() {
        "FOLDER...",
        1,
        kMany,
-       {"--poll", "--no-agent", "--adopt", "--force"}},
+       {"--poll", "--no-agent", "--env-file", "--adopt", "--force"}},
       {"diff", DiffPackages, "A B", 2, 2, {}},
       {"sign", SignPackage, "FILE|P@V", 1, 1, {"--key"}},
       {"verify", VerifyPackage, "FILE|P@V", 1, 1, {"--allowed-signers"}},
@@ -86,6 +86,7 @@ std::vector<std::string> FlagsOf(const PackageOptions& options) {
   if (!options.keep.empty()) given.emplace_back("--keep");
   if (options.poll) given.emplace_back("--poll");
   if (options.no_agent) given.emplace_back("--no-agent");
+  if (!options.env_file.empty()) given.emplace_back("--env-file");
   return given;
 }
 

@@ -33,6 +33,7 @@ struct PackageOptions {
   std::string unpack;
   bool poll = false;
   bool no_agent = false;
+  std::string env_file;
 };
 int Package(Context& context, const PackageOptions& options);
 

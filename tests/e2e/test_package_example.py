@@ -187,6 +187,15 @@ def test_what_is_saved_runs(cli, space, small, dev, flags):
     assert versions(cli)[first.split("@")[1]] == "ACTIVE"
 
 
+def test_its_secrets_are_in_a_file(cli, space, small, dev, tmp_path):
+    change(small, "package.yaml", ("run: ./bin/run", "run: ./bin/run, env: {KEY: {secret: key}}"))
+    change(small, "bin/run", ("echo one", "test \"$KEY\" = sesame-open"))
+    (tmp_path / "env").write_text("key=sesame-open\n")
+    run = dev(small, "--env-file", tmp_path / "env")
+    run.active()
+    ends(space, space.start("small.m"))
+
+
 def test_it_says_how_to_go_back(cli, space, small, dev):
     cli.ok("package", "push", small, "--activate")
     run = dev(small)

@@ -37,6 +37,7 @@ type Client struct {
 	v1.AgentServiceClient
 	v1.PackageServiceClient
 	v1.NamespaceServiceClient
+	v1.SecretServiceClient
 	v1.TokenServiceClient
 
 	conn *grpc.ClientConn
@@ -87,7 +88,8 @@ func dial(address string, o options) (*Client, error) {
 	return &Client{
 		v1.NewRunnerServiceClient(conn), v1.NewScheduleServiceClient(conn),
 		v1.NewAgentServiceClient(conn), v1.NewPackageServiceClient(conn),
-		v1.NewNamespaceServiceClient(conn), v1.NewTokenServiceClient(conn), conn,
+		v1.NewNamespaceServiceClient(conn), v1.NewSecretServiceClient(conn),
+		v1.NewTokenServiceClient(conn), conn,
 	}, nil
 }
 

@@ -7,9 +7,10 @@ import pytest
 from support import LOOP
 
 # At least the plain stubs' in Go and TypeScript, nine tenths in Python. NOISE is what a busy machine
-# takes from a short measurement: most of the time is the server's, and its disk's.
+# takes from a measurement: most of the time is the server's, and its disk's. The short form of a
+# second says no more than that no loop sleeps.
 LEAST = {"python": 0.9, "go": 1.0, "typescript": 1.0}
-NOISE = 0.15
+NOISE = {"short": 0.6, "long": 0.15}
 
 
 def measure(language, server, namespace, how, seconds):
@@ -21,9 +22,10 @@ def measure(language, server, namespace, how, seconds):
     return float(done.stdout)
 
 
-@pytest.mark.parametrize("rounds, seconds", [
-    pytest.param(2, 1, id="short"), pytest.param(7, 5, id="long", marks=pytest.mark.slow)])
-def test_the_loop_costs_next_to_nothing(language, server, space, rounds, seconds):
+@pytest.mark.parametrize("form, rounds, seconds", [
+    pytest.param("short", 1, 1, id="short"),
+    pytest.param("long", 7, 5, id="long", marks=pytest.mark.slow)])
+def test_the_loop_costs_next_to_nothing(language, server, space, form, rounds, seconds):
     def rate(how, number):
         # Of its own: the claims of a library's worker that is gone stay with its session for a while.
         own = server.space(f"{space.name}-{how}-{number}")
@@ -31,10 +33,11 @@ def test_the_loop_costs_next_to_nothing(language, server, space, rounds, seconds
         own.start_many("loop", 64)
         return measure(language, server, own.name, how, seconds)
 
+    least = LEAST[language.name] - NOISE[form]
     ratios = []
-    while len(ratios) < rounds or (len(ratios) < 2 * rounds and max(ratios) < LEAST[language.name]):
+    while len(ratios) < rounds or (len(ratios) < 2 * rounds and max(ratios) < least):
         rates = {how: rate(how, len(ratios)) for how in ("plain", "library")}
         ratios.append(rates["library"] / rates["plain"])
         print(f"{language.name}: {rates['library']:.0f}/s, plain stubs {rates['plain']:.0f}/s")
     print(f"{language.name}: ratio {statistics.median(ratios):.2f}, at best {max(ratios):.2f}")
-    assert max(ratios) >= LEAST[language.name] - NOISE
+    assert max(ratios) >= least

@@ -40,9 +40,9 @@ def keys(tmp_path_factory):
 
 
 class Trust(Registry):
-    def trust(self, key, name=""):
+    def trust(self, key, name=None):
         return self.stub.AddTrustedKey(package.AddTrustedKeyRequest(
-            namespace=self.space.name, name=name or key.path.name, public_key=key.line),
+            namespace=self.space.name, name=key.path.name if name is None else name, public_key=key.line),
             timeout=CALL)
 
     def revoke(self, key):

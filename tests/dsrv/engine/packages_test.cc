@@ -337,7 +337,7 @@ TEST_CASE("how instances ended is counted by version, as long as they are kept")
       "  end: {final: true}\n  worse: {final: true, result: error}\n---\n";
   REQUIRE(shop.Put("1.0.0", text));
   shop.Activate("1.0.0");
-  for (const std::string& transition : {"ok", "ok", "bad"}) {
+  for (const char* transition : {"ok", "ok", "bad"}) {
     shop.Start("p.m", transition + std::to_string(Micros(shop.now())));
     CHECK(shop.Report(shop.ReadyOne(), transition));
     shop.Advance(1s);

@@ -492,15 +492,15 @@ std::string LimitSim::Standings(const std::set<std::string>& keys) {
 }
 
 void LimitSim::VerifyTask(const One& one, const Instance& instance) {
-  using Task = LimitsAudit::Task;
+  using At = LimitsAudit::Task;
   if (instance.tokens.empty()) return Expect(false, one.id + " stands nowhere");
   const Token& token = instance.tokens.front();
   const bool called = token.limits && token.limits->state == TokenLimits::State::kCalled;
-  const Task task = token.state == TokenState::kClaimed   ? Task::kClaimed
-                    : token.state == TokenState::kWaiting ? Task::kWaits
-                    : called                              ? Task::kCalled
-                                                          : Task::kReady;
-  const auto name = [](Task which) {
+  const At task = token.state == TokenState::kClaimed   ? At::kClaimed
+                  : token.state == TokenState::kWaiting ? At::kWaits
+                  : called                              ? At::kCalled
+                                                        : At::kReady;
+  const auto name = [](At which) {
     static const std::vector<std::string> kNames = {"none", "ready", "waits", "called", "claimed"};
     return kNames[static_cast<size_t>(which)];
   };

@@ -57,7 +57,7 @@ void SecretSim::SetUp() {
     engine.packages().PutText("ns", row.upload, "all.yaml", std::string(kMachine));
     engine.packages().PutPiece("ns", row.upload, 0, std::string(kMachine));
     row.pieces = 1;
-    return engine.packages().Finish(row);
+    return engine.packages().Finish(row, {});
   });
   Expect(put && *put, "a package cannot be put");
   Sources sources;

@@ -3,6 +3,7 @@
 // it; here is what must be true of themselves.
 #include <algorithm>
 
+#include "dsrv/engine/residents.h"
 #include "tests/sim/sim.h"
 
 namespace dfsmr {

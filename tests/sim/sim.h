@@ -159,6 +159,7 @@ class Sim {
   bool groups_ = false;
   Random of_dry_;  // of their own, too
   bool dry_ = false;
+  uint64_t dry_runs_ = 0;
   Random of_resumes_;
   bool resumes_ = false;
   bool crash_soon_ = false;  // what was asked for is not done yet

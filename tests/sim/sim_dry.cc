@@ -31,7 +31,9 @@ void Sim::DryRun(Engine& engine) {
     case 4:
       (void)engine.Report("ns", id, {.transition = of_dry_.Chance(50) ? "ok" : "go", .node = step});
       break;
-    default: StartDryRun(engine, id);
+    // What a retention has forgotten may be started again, and its former records stay in the feed.
+    default:
+      StartDryRun(engine, On(Fault::kRetention) ? "d" + std::to_string(dry_runs_++) : id);
   }
 }
 

@@ -61,11 +61,14 @@ Result<Answer> Reports::Report(const std::string& ns, const std::string& id, Rep
   const bool late = answer.error().reason == Reason::kStaleClaim &&
                     rules::CheckClaim(resident.instance, args.claim).has_value();
   if (late) {
-    const auto former = /*mutant former-answer-forgotten*/ FormerAnswer(resident, args) /*end*/;
+    bool accepted = false;
+    const auto former =
+        /*mutant former-answer-forgotten*/ FormerAnswer(resident, args, &accepted) /*end*/;
     /*mutant repeated-report-starts-again*/ if (former)
       return *former;                                                               /*end*/
     // What it starts cannot wait for a resume.
-    if (!starts_some && KeepForResume(resident, args, children)) return answer;
+    const bool keep = !starts_some && /*mutant second-word-kept*/ !accepted /*end*/;
+    if (keep && KeepForResume(resident, args, children)) return answer;
     /*mutant late-report-not-learned*/ claims_.LateReport(resident.instance, self); /*end*/
   }
   return answer;
@@ -175,7 +178,8 @@ void Reports::Keep(Resident& resident, const ReportArgs& args, const Answer& ans
   CacheOf(resident).items[token.step->children->generation].starts = children;
 }
 
-std::optional<Answer> Reports::FormerAnswer(Resident& resident, const ReportArgs& args) {
+std::optional<Answer> Reports::FormerAnswer(Resident& resident, const ReportArgs& args,
+                                            bool* accepted) {
   const ClaimRef& claim = args.claim;
   std::optional<Answer> answer;
   size_t looked = 0;
@@ -186,7 +190,8 @@ std::optional<Answer> Reports::FormerAnswer(Resident& resident, const ReportArgs
         (event.kind == ChangeKind::kStarted || event.kind == ChangeKind::kTransitioned ||
          event.kind == ChangeKind::kSuspended || event.kind == ChangeKind::kWoken);
     if (event.left_visit != claim.visit) return !entry && ++looked < kLookedBack;
-    if (event.answer && event.answer->claim == claim.id && event.transition == args.transition) {
+    *accepted = event.answer && event.answer->claim == claim.id;
+    if (*accepted && event.transition == args.transition) {
       answer = event.answer;
       answer->repeated = true;
     }

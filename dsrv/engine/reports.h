@@ -50,8 +50,8 @@ class Reports {
   bool KeepForResume(Resident& resident, const ReportArgs& args,
                      const std::vector<rows::ChildStart>& children);
   // The answer to a report that was accepted before the last one, from the history; nullopt: it was
-  // not accepted.
-  std::optional<Answer> FormerAnswer(Resident& resident, const ReportArgs& args);
+  // not accepted. `accepted`: one of its claim was, perhaps with another transition.
+  std::optional<Answer> FormerAnswer(Resident& resident, const ReportArgs& args, bool* accepted);
 
   OpenTurn& turn_;
   Catalog& catalog_;

@@ -55,8 +55,8 @@ enum class Fault : uint8_t {
   kPortions,
   kStarts,
   kGroups,
-  kLimits,
-  kDryRun,  // from here on not drawn as the others are
+  kLimits,  // from here on not drawn as the others are
+  kDryRun,
   kCount
 };
 

@@ -52,7 +52,7 @@ Sim::Sim(uint64_t seed, Store* below, bool trace)
         machines_ = mix < 6;
         plans_ = mix >= 5;
         std::set<Fault> on;
-        for (size_t i = 0; i < static_cast<size_t>(Fault::kDryRun); ++i) {
+        for (size_t i = 0; i < static_cast<size_t>(Fault::kLimits); ++i) {
           if (random_.Chance(50)) on.insert(static_cast<Fault>(i));
         }
         if (plans_) on.erase(Fault::kRetention);

@@ -13,7 +13,6 @@ import pytest
 
 from support import DCLI, MACHINES, SOON, Cli, eventually, outputs, result
 from test_agent_packages import Agent, ends, start_agent, wait_for  # noqa: F401, fixtures
-from test_packages import Registry
 
 
 @pytest.fixture
@@ -59,10 +58,7 @@ def test_from_a_folder_to_production_and_back(cli, space, etl, tmp_path, start_a
     assert built["digest"] in cli.ok("package", "push", file)
     assert "none -> etl@1.4.0" in cli.ok("package", "activate", "etl@1.4.0")
 
-    # A server that does not hand signatures out yet cannot satisfy an agent that asks for them.
-    signed = Registry(space).get("1.4.0", name="etl").signatures
-    flags = ["--trusted-keys", tmp_path / "allowed_signers"] if signed else []
-    start_agent("--package", "etl", *flags)
+    start_agent("--package", "etl", "--trusted-keys", tmp_path / "allowed_signers")
     first = space.start("etl.orders", params={"day": "2026-11-22"})
     eventually(lambda: len(cli.json("ps").get("operations", [])) >= 3, 4 * SOON)
 
@@ -70,7 +66,8 @@ def test_from_a_folder_to_production_and_back(cli, space, etl, tmp_path, start_a
     change(etl, "package.yaml", ("1.4.0", "1.5.0"))
     change(etl, "bin/fetch", ('"a-1", "a-2", "a-3"', '"b-1"'), (wait_for(gate), "true"))
     change(etl, "workers/load.py", ('{"day":', '{"by": "1.5.0", "day":'))
-    assert "etl@1.4.0 -> etl@1.5.0" in cli.ok("package", "push", etl, "--activate")
+    assert "etl@1.4.0 -> etl@1.5.0" in cli.ok("package", "push", etl, "--activate", "--sign-with",
+                                              tmp_path / "key")
     second = space.start("etl.orders", params={"day": "2026-11-23"})
     ends(space, second)
     assert loaded(cli, second) == ["1.5.0"]

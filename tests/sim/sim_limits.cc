@@ -141,7 +141,8 @@ std::map<std::string, std::set<std::string>> Sim::HoldersOfLimits(
     }
     for (const std::string& key : keys) {
       holders[key].insert(instance.id);
-      (*forced)[key] += instance.limits && instance.limits->force;
+      // What is cancelled while it is paused runs to its end, with room or without.
+      (*forced)[key] += instance.Cancelling() || (instance.limits && instance.limits->force);
     }
     return true;
   };

@@ -61,7 +61,7 @@ TEST_CASE("each word of package says how it is used") {
       {{"package", "check", "x", "--plan"}, "--plan is not for package check"},
       {{"package", "check", "nowhere"}, "cannot read nowhere"},
       {{"package", "new", "a.b"}, "cannot name a package"},
-      {{"package", "verify", "x"}, "--allowed-signers FILE"},
+      {{"package", "verify", "x"}, "cannot read x"},
   };
   for (const auto& row : kBad) {
     const Outcome outcome = Dcli(row.first);

@@ -132,7 +132,7 @@ TEST_CASE("why says what no worker has") {
   world.Start("free", "k");
   CHECK(WhyOf(world, "i") == "no agent has arm64, gpu");
   CHECK(WhyOf(world, "j") == "h1 is not connected");
-  CHECK(WhyOf(world, "k") == "");
+  CHECK(WhyOf(world, "k") == "no worker waits for action free.n in queue default");
   const auto connect = [&](const std::string& worker, Words words, const std::string& queue = "") {
     Filter filter = Has(std::move(words));
     filter.queue = queue;

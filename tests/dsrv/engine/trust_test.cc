@@ -163,7 +163,7 @@ TEST_CASE("what hangs on a revoked key waits until another trusted key signs") {
   REQUIRE(blocked.size() == 1);
   CHECK(blocked[0]->version == "1.0.0");
   REQUIRE(shop.Sign("1.0.0", {"bob"}));
-  CHECK(shop.Why("waits").empty());
+  CHECK(shop.Why("waits").find("blocked") == std::string::npos);
   CHECK(shop.Ready().size() >= 2);
 }
 

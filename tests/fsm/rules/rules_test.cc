@@ -240,7 +240,10 @@ TEST_CASE("an instance begins when the last reason is gone, in whatever order th
             rules::PrerequisiteStopped(scene, "p", InstanceResult::kSuccess);
           });
         } else {
-          REQUIRE(world.Do([](Scene& scene) { return rules::Resume(scene, "", false); }));
+          const auto resume = [](Scene& scene) { return rules::Resume(scene, "", false); };
+          if (paused) REQUIRE(world.Do(resume));  // it ends the pause, and no more
+          CHECK(world.instance.waits.Has(gone));
+          REQUIRE(world.Do(resume));
         }
         CHECK_FALSE(world.instance.waits.Has(gone));
       }

@@ -8,7 +8,7 @@
 namespace dfsmr {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, ChangeKind>, 28> kKinds = {{
+constexpr std::array<std::pair<std::string_view, ChangeKind>, 36> kKinds = {{
     {"defined", ChangeKind::kDefined},
     {"started", ChangeKind::kStarted},
     {"claimed", ChangeKind::kClaimed},
@@ -27,6 +27,12 @@ constexpr std::array<std::pair<std::string_view, ChangeKind>, 28> kKinds = {{
     {"woken", ChangeKind::kWoken},
     {"breaker_opened", ChangeKind::kBreakerOpened},
     {"breaker_closed", ChangeKind::kBreakerClosed},
+    {"refused", ChangeKind::kRefused},
+    {"abandoned", ChangeKind::kAbandoned},
+    {"late", ChangeKind::kLate},
+    {"agent_connected", ChangeKind::kAgentConnected},
+    {"agent_lost", ChangeKind::kAgentLost},
+    {"agent_left", ChangeKind::kAgentLeft},
     {"occurred", ChangeKind::kOccurred},
     {"deleted", ChangeKind::kDeleted},
     {"limit_set", ChangeKind::kLimitSet},
@@ -37,6 +43,8 @@ constexpr std::array<std::pair<std::string_view, ChangeKind>, 28> kKinds = {{
     {"package_deactivated", ChangeKind::kPackageDeactivated},
     {"package_removed", ChangeKind::kPackageRemoved},
     {"retired", ChangeKind::kRetired},
+    {"namespace_changed", ChangeKind::kNamespaceChanged},
+    {"namespace_deleted", ChangeKind::kNamespaceDeleted},
 }};
 
 template <typename Value, typename One>

@@ -264,8 +264,12 @@ namespace {
 template <typename LeaveOut>
 std::shared_ptr<DefinitionSet> Present(
     const std::map<std::pair<std::string, std::string>, std::unique_ptr<MachineState>>& machines,
-    const std::string& ns, LeaveOut leave_out) {
+    const Registry& registry, const std::string& ns, LeaveOut leave_out) {
   auto fresh = std::make_shared<DefinitionSet>();
+  fresh->definitions.SetVersions([&registry, ns](std::string_view id, uint32_t version) {
+    const MachineVersionPtr found = registry.Find(ns, id, version);
+    return found ? &found->machine : nullptr;  // the registry keeps it
+  });
   for (auto it = machines.lower_bound({ns, ""}); it != machines.end() && it->first.first == ns;
        ++it) {
     const MachineState& machine = *it->second;
@@ -289,7 +293,7 @@ std::shared_ptr<const DefinitionSet> Catalog::DefinitionsOf(const std::string& n
   auto& known = of_packages_[{ns, package->package + "@" + package->version}];
   if (known) return known;
   // Not what another version of it has: a subscriber, for one, would join in unasked.
-  auto fresh = Present(machines_, ns, [package](const MachineVersion& one) {
+  auto fresh = Present(machines_, registry_, ns, [package](const MachineVersion& one) {
     return one.package && one.package->package == package->package;
   });
   if (const auto own = own_.find(package); own != own_.end()) {
@@ -306,7 +310,7 @@ std::shared_ptr<const DefinitionSet> Catalog::DefinitionsWithout(const std::stri
                                                                  const std::string& package) {
   auto& known = without_[{ns, package}];
   if (known) return known;
-  auto fresh = Present(machines_, ns, [&](const MachineVersion& one) {
+  auto fresh = Present(machines_, registry_, ns, [&](const MachineVersion& one) {
     return one.package && one.package->package == package;
   });
   fresh->definitions.Index();
@@ -316,7 +320,7 @@ std::shared_ptr<const DefinitionSet> Catalog::DefinitionsWithout(const std::stri
 std::shared_ptr<const DefinitionSet> Catalog::DefinitionsOf(const std::string& ns) {
   auto& known = definitions_[ns];
   if (known) return known;
-  auto fresh = Present(machines_, ns, [](const MachineVersion&) { return false; });
+  auto fresh = Present(machines_, registry_, ns, [](const MachineVersion&) { return false; });
   fresh->definitions.Index();
   return known = fresh;
 }

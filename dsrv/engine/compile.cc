@@ -7,11 +7,31 @@
 
 namespace dfsmr {
 
+namespace {
+
+// The versions that there are, and those that the source adds. Both outlive what is returned.
+Definitions::FindVersion VersionsWith(const Sources& sources, const Definitions& present) {
+  return [&sources, &present](std::string_view id, uint32_t version) -> const Machine* {
+    const auto& find = present.find_version();
+    if (const Machine* known = find(id, version)) return known;
+    const auto added = std::ranges::find(sources.machines, id, &Machine::id);
+    if (added == sources.machines.end() || (version > 1 && !find(id, version - 1))) return nullptr;
+    const auto latest = present.latest().find(id);
+    const bool same =
+        latest != present.latest().end() && latest->second->fingerprint == added->fingerprint;
+    return same ? nullptr : &*added;
+  };
+}
+
+}  // namespace
+
 Compiled CompileAll(std::shared_ptr<const DefinitionSet> under, const Sources& sources,
                     const std::vector<std::string>& unsound, Timestamp now) {
   const std::vector<Machine>& machines = sources.machines;
   Compiled compiled;
-  Definitions definitions = under->definitions;
+  const Definitions& present = under->definitions;
+  Definitions definitions = present;
+  if (present.find_version()) definitions.SetVersions(VersionsWith(sources, present));
   compiled.under = std::move(under);
   for (const Machine& machine : machines) definitions.Add(machine);
   for (const std::string& id : unsound) definitions.AddUnsound(id);

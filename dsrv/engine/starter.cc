@@ -4,6 +4,7 @@
 
 #include "fsm/base/json.h"
 #include "fsm/base/names.h"
+#include "fsm/when/schedule_check.h"
 
 namespace dfsmr {
 namespace {
@@ -129,6 +130,19 @@ Result<Starter::Ended> Starter::EndedOf(const StartArgs& args, const Earlier& ea
   return ended;
 }
 
+// An action takes its params as the input of its step. What a hook or a step gives it is held
+// against that when the step is handed out, where an operator can mend it.
+std::shared_ptr<const ParamsCheck> Starter::CheckOf(const StartArgs& args, const Machine& machine,
+                                                    const PackageVersion* package) {
+  if (args.flow) return args.flow->params.check;
+  const ActionSource* action = machine.action();
+  if (!action) return machine.params;
+  const bool launched = args.provenance && !args.provenance->cause.empty();
+  if (!args.outside && !launched) return nullptr;
+  if (!action->input && action->extends.empty()) return nullptr;
+  return InputCheckOf(*action, catalog_.DefinitionsOf(args.ns, package)->definitions);
+}
+
 Resident& Starter::Create(Prepared prepared) {
   StartArgs& args = prepared.args;
   VersionState* version = prepared.version;
@@ -239,8 +253,8 @@ Result<Starter::Prepared> Starter::Examine(StartArgs args, const Earlier& earlie
   auto version = VersionOf(args);
   if (!version) return version.error();
   const Machine& machine = (*version)->definition->machine;
-  const ParamsCheck* check = args.flow ? args.flow->params.check.get() : machine.params.get();
-  if (auto refusal = RefusalOf(args, check, turn_.now())) return *std::move(refusal);
+  const auto check = CheckOf(args, machine, (*version)->definition->package.get());
+  if (auto refusal = RefusalOf(args, check.get(), turn_.now())) return *std::move(refusal);
   if (args.wait_after_fail && !args.flow && !(*version)->plan) {
     return Error{Code::kInvalidArgument, Reason::kBadRequest,
                  "wait_after_fail is about the steps of plans, and " + Quoted(args.machine) +

@@ -67,6 +67,9 @@ class Starter {
   // Those that have stopped already, of the instances that must have before another one begins. An
   // instance of `earlier` has not.
   Result<Ended> EndedOf(const StartArgs& args, const Earlier& earlier);
+  // What the params of a start are held against; null: anything goes.
+  std::shared_ptr<const ParamsCheck> CheckOf(const StartArgs& args, const Machine& machine,
+                                             const PackageVersion* package);
   Resident& Create(Prepared prepared);
   void Run(Resident& resident, const Ended& ended);
 

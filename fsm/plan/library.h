@@ -1,9 +1,11 @@
 // Definitions of one namespace as plans see them: the latest of each id.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "fsm/machine/machine.h"
@@ -17,6 +19,10 @@ class Definitions : public Library {
   void Add(const Machine& machine) { latest_[machine.id] = &machine; }
   // A document that cannot be read: problems of definitions that need it are doubtful.
   void AddUnsound(const std::string& id) { unsound_.push_back(id); }
+  // Finds any version of what is defined; null: there is no such version. Unset: nobody knows.
+  using FindVersion = std::function<const Machine*(std::string_view id, uint32_t version)>;
+  void SetVersions(FindVersion find) { find_version_ = std::move(find); }
+  const FindVersion& find_version() const { return find_version_; }
   // To be called when all are there.
   void Index();
   // Whether a problem may be due to a document that cannot be read.
@@ -32,6 +38,7 @@ class Definitions : public Library {
   const Machine* Latest(std::string_view id) const;
 
   std::map<std::string, const Machine*, std::less<>> latest_;
+  FindVersion find_version_;
   std::vector<std::string> unsound_;
   std::map<std::string, std::vector<const ActionSource*>, std::less<>> subscribers_;
 };

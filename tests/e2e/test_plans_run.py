@@ -1174,6 +1174,19 @@ def test_params_of_a_plan_that_break_its_schema_are_refused_at_start(space):
         space.start("p")
 
 
+@pytest.mark.parametrize("source", [
+    "action: x\ninput: {type: object, required: [n]}\n",
+    "action: base\ninput: {type: object, required: [n]}\n---\naction: x\nextends: base\n",
+])
+def test_params_of_an_action_that_break_its_input_are_refused_at_start(space, source):
+    space.define(source)
+    with refused("INVALID_ARGUMENT", "BAD_PARAMS", "n"):
+        space.start("x", params={"m": 1})
+    space.start("x", params={"n": 1})
+    space.define("action: planned\nplan: worker\ninput: {type: object, required: [n]}\n")
+    space.start("planned")
+
+
 # for_each, when, nesting -----------------------------------------------------------------------
 
 EACH = flow("concurrence: {for_each: '${params.l}', as: e, do: {step: s, action: x,"

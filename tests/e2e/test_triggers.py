@@ -187,6 +187,41 @@ def test_what_is_wrong_is_told_with_its_place(triggers, source, place, word):
     assert f"source:{place}:" in error.value.details() and word in error.value.details()
 
 
+def test_each_kind_of_change_can_be_listened_to(triggers):
+    kinds = [name.lower() for name in v1.Change.Kind.keys() if name != "KIND_UNSPECIFIED"]
+    triggers.space.define("trigger: t\non: {change: {kind: [" + ", ".join(kinds) + "]}}\n"
+                          "start: {machine: deploy}\n")
+    assert kinds[-1] in triggers.get("t").summary
+
+
+def test_what_an_agent_does_is_an_item(triggers):
+    space = triggers.space
+    space.define('trigger: t\non: {change: {kind: refused, machine: build}}\n'
+                 'start: {machine: deploy, id: "d-${item.instance.id}", '
+                 'params: {why: "${item.note}"}}\n')
+    space.start("build", "a")
+    task = space.take("build")
+    space.call("Relinquish", v1.RelinquishRequest(
+        namespace=space.name, instance="a", claim=task.claim, refused=True, reason="no disk"))
+    eventually(lambda: deployed(triggers) == ["d-a"])
+    assert "no disk" in space.get("d-a").params
+
+
+@pytest.mark.parametrize("more, source, place", [
+    ("", "on: {change: {}}\nstart: {machine: build, version: 2}\n", "3:34"),
+    ("action: a\ninput: {type: object, required: [n]}\n---\n",
+     "on: {change: {}}\nstart: {machine: a, params: {m: 1}}\n", "6:29"),
+    ("action: a\ninput: {type: object, required: [n]}\n---\n",
+     "on: {poll: {action: a, every: 1s, input: {m: 1}}}\nstart: {machine: build}\n", "5:42"),
+    ("action: a\ninput: {type: object, properties: {n: {}}, additionalProperties: false}\n---\n",
+     "on: {poll: {action: a, every: 1s, input: {n: 1}}}\nstart: {machine: build}\n", "5:42"),
+])
+def test_what_would_never_start_is_refused(triggers, more, source, place):
+    with pytest.raises(grpc.RpcError) as error:
+        triggers.space.define(f"{more}trigger: t\n{source}")
+    assert f"source:{place}:" in error.value.details(), error.value.details()
+
+
 # By hand, gatherings --------------------------------------------------------------------------
 
 

@@ -223,20 +223,24 @@ Result<Retried> RunRetryOccurrences(Engine& engine, const Caller&, RetryCommand&
     command.ids.resize(std::min(command.ids.size(), kRetries));
   }
   for (const std::string& id : command.ids) {
-    retried.results.emplace_back(id, command.drop ? engine.occurrences().Drop(of, id)
-                                                  : Retry(engine, command.named, id));
+    auto one = command.drop ? engine.occurrences().Drop(of, id) : Retry(engine, command.named, id);
+    const auto standing = one ? engine.StandingOf(of.ns, one->instance) : std::nullopt;
+    retried.results.push_back({std::move(one), standing});
   }
   return retried;
 }
 
 void ReplyRetryOccurrences(const Retried& retried, const RetryCommand& command,
                            v1::RetryOccurrencesResponse* reply) {
-  for (const auto& [id, result] : retried.results) {
+  for (const Retried::One& one : retried.results) {
     v1::RetryOccurrencesResponse::Result* out = reply->add_results();
-    if (result) {
-      ToProto(command.named.of(), *result, out->mutable_occurrence());
-    } else {
-      ToProto(result.error(), out->mutable_error());
+    if (!one.result) {
+      ToProto(one.result.error(), out->mutable_error());
+      continue;
+    }
+    ToProto(command.named.of(), *one.result, out->mutable_occurrence());
+    if (one.standing) {
+      ShowStanding(one.standing->first, one.standing->second, out->mutable_occurrence());
     }
   }
   reply->set_more(retried.more);

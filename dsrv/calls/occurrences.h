@@ -63,7 +63,11 @@ struct RetryCommand {
   bool drop = false;
 };
 struct Retried {
-  std::vector<std::pair<std::string, Result<Occurrence>>> results;
+  struct One {
+    Result<Occurrence> result;
+    std::optional<std::pair<InstanceState, InstanceResult>> standing;  // of its instance
+  };
+  std::vector<One> results;
   bool more = false;
 };
 Result<RetryCommand> ParseRetryOccurrences(const v1::RetryOccurrencesRequest& request,

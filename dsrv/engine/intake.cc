@@ -248,9 +248,7 @@ Result<Occurrence> Intake::Retry(TriggerState& state, Occurrence one) {
   if (auto changed = occurrences_.Change(state.of(), one, given.depth()); !changed) {
     return changed.error();
   }
-  if (one.outcome == OccurrenceOutcome::kFailed) {
-    Failed(state, "occurrence " + one.id + ": " + one.error);
-  }
+  // One that fails again is the same failure.
   auto changed = occurrences_.Get(state.of(), one.number);
   if (!changed) return changed.error();
   return (*changed).value_or(one);

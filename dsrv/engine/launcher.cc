@@ -136,7 +136,8 @@ Result<StartArgs> Launcher::Fill(const LaunchOrder& order) {
   args.spec.params = order.params.empty() ? *std::move(params) : json::Merge(*params, order.params);
   args.spec.client = order.cause;
   args.priority = order.priority.value_or(start.priority);
-  if (start.before) args.start_before = After(order.time, *start.before);
+  // In a backfill each time has long passed.
+  if (start.before && !order.backfill) args.start_before = After(order.time, *start.before);
   args.provenance = Provenance{*std::move(group), order.cause, order.depth, order.backfill,
                                order.time};
   return args;
@@ -252,7 +253,7 @@ void Launcher::Absorb(const Change& change) {
                     instance.provenance->time});
 }
 
-bool Launcher::Work() {
+bool Launcher::TellEnd() {
   if (ended_.empty()) return false;
   const Ended one = std::move(ended_.front());
   ended_.pop_front();

@@ -97,8 +97,9 @@ class Launcher : public Part {
 
   void Load(Resident& resident) override;
   void Absorb(const Change& change) override;
-  // Tells a keeper of one end.
-  bool Work() override;
+  // Tells a keeper of one end. False: there is none.
+  bool TellEnd();
+  bool Work() override { return TellEnd(); }
 
  private:
   struct Ended {

@@ -233,6 +233,8 @@ bool Schedules::Work() {
 void Schedules::TakeDue(const std::string& ns, const std::string& name) {
   if (turn_.NeedsRoom(Room::kAmple)) return;
   for (;;) {
+    while (launcher_.TellEnd()) {
+    }  // a failure may pause it before the next
     auto state = StateOf(ns, name);
     if (!state || !*state || !(*state)->Awaits() || (*state)->next_begin > turn_.clock()) return;
     auto one = Find(ns, name);
@@ -340,7 +342,8 @@ Result<Occurrence> Schedules::Launch(One& one, Occurrence occurrence) {
   }
   if (occurrence.kind == OccurrenceKind::kBackfill) return occurrence;
   if (occurrence.outcome == OccurrenceOutcome::kFailed) {
-    Note(one, true, "occurrence " + occurrence.id);
+    // One that fails again is the same failure.
+    if (!again) Note(one, true, "occurrence " + occurrence.id);
   } else if (occurrence.outcome == OccurrenceOutcome::kSent) {
     Note(one, false, "");
   }
@@ -410,7 +413,6 @@ void Schedules::Note(One& one, bool failed, const std::string& what) {
 
 void Schedules::LaunchEnded(const std::string& ns, const std::string& name,
                             const std::string& instance, bool failed, Timestamp time) {
-  if (failed) TakeDue(ns, name);  // they came before the failure was known
   auto one = Find(ns, name);
   if (!one) return;
   const rows::ScheduleState before = one->state;

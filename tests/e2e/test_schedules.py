@@ -2,6 +2,7 @@
 backfills, on a server whose clock is virtual."""
 import time
 
+import grpc
 import pytest
 
 from stubs import schedule, v1
@@ -152,6 +153,35 @@ def test_failures_in_a_row_pause_it_and_resuming_starts_anew(schedules, standing
     assert len(schedules.lines()) == 3
 
 
+CATCHES_UP = """\
+schedule: s
+every: 1s
+missed: {take: all}
+overlap: allow
+stop_on_fail: 2
+start: {machine: strict}
+"""
+# Of several at once all but one stop with ERROR.
+STRICT = JOB.replace("id: job", "id: strict\nlimit: {key: one, on_conflict: fail}")
+
+
+def test_catching_up_ends_with_the_failure_that_pauses_it(new_server):
+    server = new_server().start()
+    schedules = Schedules(server, fresh_name("catch"))
+    schedules.space.define(STRICT)
+    schedules.space.start("strict", "in-the-way")
+    schedules.space.define(CATCHES_UP)
+    server.kill()
+    begun = time.monotonic()
+    eventually(lambda: time.monotonic() > begun + 6, within=10)
+    server.start()
+    eventually(lambda: schedules.get().state == schedule.Schedule.PAUSED)
+    got = schedules.get()
+    assert got.paused_by == "stop_on_fail" and got.failures_in_a_row == 2
+    assert len(schedules.lines()) == 2
+    assert got.last.instance in got.note
+
+
 def test_pause_note_run_and_delete(schedules, standing):
     schedules.define("schedule: s\nevery: 1h\nstart: {machine: job, params: {a: 1}}\n")
     paused = schedules.call("SetPaused", schedule="s", paused=True, note="why").schedule
@@ -194,6 +224,79 @@ def test_dead_letters_are_tried_again_or_dropped(schedules, standing):
     assert reply.results[0].error.reason == "NOT_HELD"
     only_dropped = schedules.occurrences(outcomes=[schedule.Occurrence.DROPPED])
     assert [one.id for one in only_dropped] == [failed[1]]
+
+
+def test_an_occurrence_that_is_tried_again_tells_of_its_instance(schedules, standing):
+    schedules.define("schedule: s\nevery: 1h\noverlap: allow\n"
+                     "start: {machine: job, id: fixed, params: {n: \"${schedule.unix}\"}}\n")
+    standing.advance(by=2 * HOUR)
+    failed = schedules.occurrences()[0]
+    assert failed.outcome == schedule.Occurrence.FAILED and not failed.state
+    schedules.define("schedule: s\nevery: 1h\noverlap: allow\nstart: {machine: job}\n")
+    [tried] = schedules.call("RetryOccurrences", schedule="s", ids=[failed.id]).results
+    [listed] = [one for one in schedules.occurrences() if one.id == failed.id]
+    for one in (tried.occurrence, listed):
+        assert one.instance and one.state == v1.Instance.RUNNING, one
+        assert one.result == v1.Instance.PENDING and not one.error
+
+
+def test_one_occurrence_is_one_failure_however_often_it_is_tried(schedules, standing):
+    schedules.define("schedule: s\nevery: 1h\noverlap: allow\nstop_on_fail: 3\n"
+                     "start: {machine: job, id: fixed, params: {n: \"${schedule.unix}\"}}\n")
+    standing.advance(by=2 * HOUR)
+    failed = schedules.occurrences()[0].id
+    for tries in range(2, 5):
+        [tried] = schedules.call("RetryOccurrences", schedule="s", ids=[failed]).results
+        assert tried.occurrence.outcome == schedule.Occurrence.FAILED
+        assert tried.occurrence.tries == tries
+    got = schedules.get()
+    assert (got.failures_in_a_row, got.state) == (1, schedule.Schedule.ACTIVE)
+
+
+@pytest.mark.parametrize("start, machine", [
+    ("{machine: one, params: {n: x}}", JOB.replace("id: job", "id: one\nparams: {type: object, "
+     "properties: {n: {type: integer}}}")),
+    ("{machine: one, params: {n: x}}", "action: one\ninput: {type: object, properties: "
+     "{n: {type: integer}}}\n"),
+    ("{machine: one, params: {n: x}}", "action: base\ninput: {type: object, properties: "
+     "{n: {type: integer}}}\n---\naction: one\nextends: base\n"),
+    ("{machine: one}", "action: one\ninput: {type: object, required: [n]}\n"),
+    ("{machine: one, params: {n: x}, version: 1}", "action: one\ninput: {type: object, "
+     "properties: {n: {type: integer}}}\n"),
+])
+def test_params_that_break_the_schema_are_refused(schedules, start, machine):
+    schedules.space.define(machine)
+    source = f"schedule: s\nevery: 1h\nstart: {start}\n"
+    with pytest.raises(grpc.RpcError) as error:
+        schedules.space.define(source)
+    assert "source:3:" in error.value.details() and "n" in error.value.details()
+    with refused("NOT_FOUND", "NO_SUCH_SCHEDULE"):
+        schedules.get()
+
+
+def test_what_a_worker_plans_may_take_any_input(schedules):
+    schedules.space.define("action: one\nplan: worker\ninput: {type: object, required: [n]}\n")
+    schedules.space.define("schedule: s\nevery: 1h\nstart: {machine: one}\n")
+
+
+def test_a_version_that_is_not_defined_is_refused(schedules, standing):
+    schedules.space.define(JOB)
+    for version, source in ((2, ""), (3, JOB.replace("86400.0", "4000.0") + "---\n")):
+        with pytest.raises(grpc.RpcError) as error:
+            schedules.space.define(f"{source}schedule: s\nevery: 1h\n"
+                                   f"start: {{machine: job, version: {version}}}\n")
+        assert f"no version {version}" in error.value.details()
+    with refused("INVALID_ARGUMENT", "BAD_MACHINE", "3:33", "no version 2"):
+        schedules.call("PreviewSchedule", source="schedule: x\nevery: 1h\n"
+                                                 "start: {machine: job, version: 2}\n")
+    schedules.space.define(JOB.replace("86400.0", "4000.0") + "---\n"
+                           "schedule: s\nevery: 1h\noverlap: allow\n"
+                           "start: {machine: job, version: 2}\n")
+    schedules.space.define(JOB.replace("86400.0", "5000.0"))
+    schedules.space.define("schedule: t\nevery: 1h\nstart: {machine: job, version: 1}\n")
+    standing.advance(by=HOUR)
+    assert schedules.space.get(schedules.occurrences()[0].instance).version == 2
+    assert schedules.space.get(schedules.occurrences("t")[0].instance).version == 1
 
 
 def test_preview_of_what_is_only_written(schedules, standing):

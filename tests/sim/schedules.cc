@@ -61,13 +61,7 @@ void ScheduleSim::Step() {
     now_ = SecondOf(engine.now());
     for (size_t n = random_.Below(4); n > 0; --n) Command(engine);
   });
-  for (const auto& [name, failed] : std::exchange(ended_, {})) {
-    Schedule& schedule = decided_[name];
-    if (!schedule.stands) continue;
-    if (failed) TakeDue(name, &schedule);
-    if (failed) Failed(name, &schedule);
-    if (!failed) schedule.failures = 0;
-  }
+  HearEnds();
   for (auto& [name, schedule] : decided_) TakeDue(name, &schedule);
   Commit();
   Verify();
@@ -76,6 +70,16 @@ void ScheduleSim::Step() {
                                             : dice < 90 ? random_.Below(200)
                                                         : random_.Below(5'000));
   world_.Advance(std::chrono::seconds(dice >= 97 ? -seconds : seconds));
+}
+
+// How instances have ended is known before more of them begin.
+void ScheduleSim::HearEnds() {
+  for (const auto& [name, failed] : std::exchange(ended_, {})) {
+    Schedule& schedule = decided_[name];
+    if (!schedule.stands) continue;
+    if (failed) Failed(name, &schedule);
+    if (!failed) schedule.failures = 0;
+  }
 }
 
 // The turn is written, or lost with its server.
@@ -134,7 +138,10 @@ std::string ScheduleSim::Text(const std::string& name, const Schedule& schedule)
 void ScheduleSim::Define(Engine& engine, const std::string& name) {
   Schedule& schedule = decided_[name];
   const bool first = !schedule.stands;
-  if (!first) TakeDue(name, &schedule);
+  if (!first) {
+    HearEnds();
+    TakeDue(name, &schedule);
+  }
   schedule.stands = true;
   schedule.every = random_.Of<int64_t>({1, 7, 10, 30, 60, 300, 3'600});
   schedule.take = random_.Of<std::string>({"last", "skip", "all"});
@@ -164,7 +171,10 @@ void ScheduleSim::Define(Engine& engine, const std::string& name) {
 
 void ScheduleSim::Pause(Engine& engine, const std::string& name, bool paused) {
   Schedule& schedule = decided_[name];
-  if (paused) TakeDue(name, &schedule);
+  if (paused) {
+    HearEnds();
+    TakeDue(name, &schedule);
+  }
   auto done = engine.schedules().SetPaused("ns", name, paused, "sim", "sim");
   Expect(done.has_value(), "a pause was refused");
   if (!paused && schedule.paused) {

@@ -55,6 +55,7 @@ class ScheduleSim {
   std::string Text(const std::string& name, const Schedule& schedule) const;
 
   // What the model expects of it until now.
+  void HearEnds();
   void TakeDue(const std::string& name, Schedule* schedule);
   void TakeOne(const std::string& name, Schedule* schedule, int64_t time);
   void Failed(const std::string& name, Schedule* schedule);

@@ -56,12 +56,14 @@ Result<Occurrence> Occurrences::Add(const rows::DocumentName& of, Occurrence one
   one.note_time = one.decide_time = turn_.now();
   if (one.outcome != OccurrenceOutcome::kMissed) head->last = one.number;
   if (one.outcome == OccurrenceOutcome::kFailed) ++head->failed;
-  rows::PutOccurrence(turn_.writer(), of, one, nullptr);
-  if (one.number > kKept) {
-    if (auto forgotten = Forget(of, one.number - kKept, &*head); !forgotten) {
-      return forgotten.error();
-    }
+  if (head->listed == 0 && head->count > 1) {
+    auto counted = rows::CountListed(turn_.reader(), of);
+    if (!turn_.Trust(counted)) return counted.error();
+    head->listed = *counted;
   }
+  ++head->listed;
+  rows::PutOccurrence(turn_.writer(), of, one, nullptr);
+  if (auto dropped = DropSurplus(of, &*head); !dropped) return dropped.error();
   rows::PutOccurrenceHead(turn_.writer(), of, *head);
   Tell(of, one, about_depth);
   return one;
@@ -80,6 +82,7 @@ Result<Ok> Occurrences::Change(const rows::DocumentName& of, Occurrence one,
     if (!head) return head.error();
     if (failed) ++head->failed;
     if (had_failed && head->failed > 0) --head->failed;
+    head->oldest = std::min(head->oldest, one.number);
     rows::PutOccurrenceHead(turn_.writer(), of, *head);
   }
   rows::PutOccurrence(turn_.writer(), of, one, &**before);
@@ -151,6 +154,20 @@ void Occurrences::Tell(const rows::DocumentName& of, const Occurrence& one, uint
 
 // Retention -------------------------------------------------------------------------------------
 
+Result<Ok> Occurrences::DropSurplus(const rows::DocumentName& of, rows::OccurrenceHead* head) {
+  if (head->listed <= kKept) return Ok{};
+  auto oldest = rows::OldestDelivered(turn_.reader(), of, head->oldest, head->count);
+  if (!turn_.Trust(oldest)) return oldest.error();
+  if (*oldest != 0) {
+    head->oldest = *oldest + 1;
+    return Forget(of, *oldest, head);
+  }
+  // All others are dead letters.
+  auto letters = rows::ScanFailed(turn_.reader(), of, 1);
+  if (!turn_.Trust(letters)) return letters.error();
+  return letters->empty() ? Result<Ok>(Ok{}) : Forget(of, letters->front(), head);
+}
+
 // Drops one whose turn it is, if it is still there.
 Result<Ok> Occurrences::Forget(const rows::DocumentName& of, uint64_t number,
                                rows::OccurrenceHead* head) {
@@ -161,6 +178,7 @@ Result<Ok> Occurrences::Forget(const rows::DocumentName& of, uint64_t number,
     if (head->failed > 0) --head->failed;
     ++head->lost;
   }
+  if (head->listed > 0) --head->listed;
   rows::DropOccurrence(turn_.writer(), of, **one);
   return Ok{};
 }

@@ -1,5 +1,6 @@
-// What came due of schedules and triggers, and what became of it: the last 10,000 of each, as long
-// as the server keeps what is over. Each that is added, and each new outcome, is in the feed. They
+// What came due of schedules and triggers, and what became of it: 10,000 of each, as long as the
+// server keeps what is over. When there are more, the oldest goes that is no dead letter: that one
+// waits for an operator. Each that is added, and each new outcome, is in the feed. They
 // rest in the store; nothing of them is in memory.
 #pragma once
 
@@ -54,6 +55,8 @@ class Occurrences {
 
  private:
   Result<std::string> FreeId(const rows::DocumentName& of, const Occurrence& one);
+  // Drops what is too much, but not the newest.
+  Result<Ok> DropSurplus(const rows::DocumentName& of, rows::OccurrenceHead* head);
   Result<Ok> Forget(const rows::DocumentName& of, uint64_t number, rows::OccurrenceHead* head);
   void Tell(const rows::DocumentName& of, const Occurrence& one, uint32_t depth);
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "fsm/when/calendar.h"
 #include "storage/rows/keys.h"
 
 namespace dfsmr::rows {
@@ -29,6 +30,13 @@ Key ListedAt(PartitionId partition, Timestamp at) {
 }
 std::string ListedKey(PartitionId partition, DocumentName of, const Occurrence& one) {
   return Of(ListedAt(partition, one.note_time), of).Number(one.number);
+}
+
+// The number that stands in a key behind so many bytes.
+uint64_t NumberAt(std::string_view key, size_t prefix) {
+  uint64_t number = 0;
+  for (char c : key.substr(prefix, 8)) number = number << 8 | static_cast<uint8_t>(c);
+  return number;
 }
 
 std::optional<Occurrence> Decode(std::string_view value) {
@@ -83,6 +91,8 @@ void PutOccurrenceHead(const Writer& writer, DocumentName of, const OccurrenceHe
   out.set_failed(head.failed);
   out.set_lost(head.lost);
   out.set_last(head.last);
+  out.set_listed(head.listed);
+  out.set_oldest(head.oldest);
   writer.batch.Put(IndexOf(writer.partition, kHead, of), out.SerializeAsString());
 }
 
@@ -93,7 +103,7 @@ Result<OccurrenceHead> GetOccurrenceHead(const Reader& reader, DocumentName of) 
   if (!*value) return OccurrenceHead{};
   record::OccurrenceHead in;
   if (!in.ParseFromString(**value)) return Corrupt("count of occurrences", key);
-  return OccurrenceHead{in.count(), in.failed(), in.lost(), in.last()};
+  return OccurrenceHead{in.count(), in.failed(), in.lost(), in.last(), in.listed(), in.oldest()};
 }
 
 void PutOccurrence(const Writer& writer, DocumentName of, const Occurrence& one,
@@ -135,6 +145,21 @@ Result<uint64_t> FindOccurrence(const Reader& reader, DocumentName of, std::stri
   return GetNumber(reader, IndexOf(reader.partition, kById, of).Text(id), 0);
 }
 
+Result<bool> WasSent(const Reader& reader, DocumentName of, Timestamp time) {
+  const std::string stamp = StampText(time);
+  for (uint64_t run = 1;; ++run) {
+    auto number = FindOccurrence(reader, of, run == 1 ? stamp : stamp + "." + std::to_string(run));
+    if (!number) return number.error();
+    if (*number == 0) return false;
+    auto one = GetOccurrence(reader, of, *number);
+    if (!one) return one.error();
+    if (*one && (*one)->outcome == OccurrenceOutcome::kSent &&
+        (*one)->kind != OccurrenceKind::kManual) {
+      return true;
+    }
+  }
+}
+
 Result<Ok> ScanOccurrences(const Reader& reader, DocumentName of, uint64_t before,
                            const std::function<bool(Occurrence)>& visit) {
   const Key rows = RowsOf(reader.partition, of);
@@ -165,15 +190,48 @@ Result<std::vector<uint64_t>> ScanFailed(const Reader& reader, DocumentName of, 
   auto scanned = reader.view.Scan(letters.bytes(), PrefixEnd(letters.bytes()),
                                   [&](std::string_view key, std::string_view) {
                                     if (numbers.size() >= limit) return false;
-                                    uint64_t number = 0;
-                                    for (char c : key.substr(prefix, 8)) {
-                                      number = number << 8 | static_cast<uint8_t>(c);
-                                    }
-                                    numbers.push_back(number);
+                                    numbers.push_back(NumberAt(key, prefix));
                                     return true;
                                   });
   if (!scanned) return scanned.error();
   return numbers;
+}
+
+Result<uint64_t> OldestDelivered(const Reader& reader, DocumentName of, uint64_t from,
+                                 uint64_t but) {
+  const Key rows = RowsOf(reader.partition, of);
+  const size_t prefix = rows.bytes().size();
+  uint64_t oldest = 0;
+  Result<Ok> outcome = Ok{};
+  auto read = [&](std::string_view key, std::string_view value) {
+    const uint64_t number = NumberAt(key, prefix);
+    if (number == but) return true;
+    auto one = Decode(value);
+    if (!one) {
+      outcome = Corrupt("occurrence", key);
+      return false;
+    }
+    if (one->outcome == OccurrenceOutcome::kFailed) return true;
+    oldest = number;
+    return false;
+  };
+  auto scanned =
+      reader.view.Scan(std::string(Key(rows).Number(from)), PrefixEnd(rows.bytes()), read);
+  if (!scanned) return scanned.error();
+  if (!outcome) return outcome.error();
+  return oldest;
+}
+
+Result<uint64_t> CountListed(const Reader& reader, DocumentName of) {
+  const Key rows = RowsOf(reader.partition, of);
+  uint64_t count = 0;
+  auto scanned = reader.view.Scan(rows.bytes(), PrefixEnd(rows.bytes()),
+                                  [&count](std::string_view, std::string_view) {
+                                    ++count;
+                                    return true;
+                                  });
+  if (!scanned) return scanned.error();
+  return count;
 }
 
 Result<std::vector<ListedOccurrence>> ScanListed(const Reader& reader, Timestamp from,

@@ -19,6 +19,8 @@ struct OccurrenceHead {
   uint64_t failed = 0;  // dead letters that are listed
   uint64_t lost = 0;    // dead letters that had to go because there were too many occurrences
   uint64_t last = 0;    // the newest that is not MISSED; 0: none
+  uint64_t listed = 0;  // that are there; 0 with a count: nobody has counted them
+  uint64_t oldest = 0;  // no number below it is there but of dead letters
   friend bool operator==(const OccurrenceHead&, const OccurrenceHead&) = default;
 };
 
@@ -35,11 +37,19 @@ Result<std::optional<Occurrence>> GetOccurrence(const Reader& reader, DocumentNa
 // The number of the one with this id; 0: none has it.
 Result<uint64_t> FindOccurrence(const Reader& reader, DocumentName of, std::string_view id);
 
+// Whether one of a schedule's time, but by hand, has sent its transition.
+Result<bool> WasSent(const Reader& reader, DocumentName of, Timestamp time);
+
 // Newest first, those with lower numbers than `before`, until `visit` returns false.
 Result<Ok> ScanOccurrences(const Reader& reader, DocumentName of, uint64_t before,
                            const std::function<bool(Occurrence)>& visit);
 // The numbers of those that are FAILED, oldest first, at most `limit`.
 Result<std::vector<uint64_t>> ScanFailed(const Reader& reader, DocumentName of, size_t limit);
+
+// The first from `from` on that is no dead letter, and is not `but`; 0: there is none.
+Result<uint64_t> OldestDelivered(const Reader& reader, DocumentName of, uint64_t from,
+                                 uint64_t but);
+Result<uint64_t> CountListed(const Reader& reader, DocumentName of);
 
 // At most `limit` that were listed from `from` on and before `until`, the longest ago first.
 struct ListedOccurrence {

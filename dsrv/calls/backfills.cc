@@ -13,6 +13,7 @@
 #include "dsrv/wire/schedules.h"
 #include "fsm/base/names.h"
 #include "fsm/when/written_time.h"
+#include "storage/rows/occurrence.h"
 #include "storage/rows/schedule.h"
 
 namespace dfsmr {
@@ -118,19 +119,23 @@ class BackfillCall : public std::enable_shared_from_this<BackfillCall> {
     args_.version = stored->version;
     const ScheduleTimes times(*source.calendar, args_.ns, args_.name,
                               *state ? (*state)->last_time : kNever);
-    auto find = [&](const std::string& id) -> Result<std::optional<FormerRun>> {
+    auto run = [&](const std::string& id) -> Result<std::optional<FormerRun>> {
       auto instance = rows::GetInstance(moment.rows, {args_.ns, id}, moment.resolve);
       if (instance) return std::optional(FormerRun{instance->Stopped(), instance->result});
       if (instance.error().code == Code::kNotFound) return std::optional<FormerRun>();
       return instance.error();
     };
+    const Former former{
+        run, [&](Timestamp time) {
+          return rows::WasSent(moment.rows, {args_.ns, DocumentKind::kSchedule, args_.name}, time);
+        }};
     auto next = [&](Timestamp after) {
       return args_.reverse ? times.Previous(after).value_or(kNever) : times.Next(after);
     };
     uint64_t looked_at = 0;
     for (Timestamp time = next(args_.reverse ? args_.to + Duration(1) : args_.from - Duration(1));
          time != kNever && time >= args_.from && time <= args_.to; time = next(time)) {
-      auto suffix = SuffixOf(source, times, args_.name, time, args_.again, find);
+      auto suffix = SuffixOf(source, times, args_.name, time, args_.again, former);
       if (!suffix) return suffix.error();
       if (!*suffix) reply_->set_existing(reply_->existing() + 1);
       if (*suffix) Note(times, time);

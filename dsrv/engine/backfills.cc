@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "fsm/base/names.h"
+#include "storage/rows/occurrence.h"
 
 namespace dfsmr {
 namespace {
@@ -25,10 +26,15 @@ bool RunsAgain(const FormerRun& run, Again again) {
 
 Result<std::optional<std::string>> SuffixOf(const ScheduleSource& source,
                                             const ScheduleTimes& times, const std::string& name,
-                                            Timestamp time, Again again, const FindRun& find) {
+                                            Timestamp time, Again again, const Former& former) {
   using Suffix = std::optional<std::string>;
   const LaunchStart* start = source.launch.start();
-  if (!start) return Suffix("");  // what was sent leaves nothing that could be there
+  if (!start) {
+    if (again == Again::kAll) return Suffix("");
+    auto sent = former.sent(time);  // and so has not failed
+    if (!sent) return sent.error();
+    return *sent ? Suffix() : Suffix("");
+  }
   std::string id = name + "-" + StampText(time);
   if (!start->id.empty()) {
     auto moment = MomentOf(times, name, OccurrenceKind::kBackfill, time, source.calendar->zone());
@@ -36,7 +42,7 @@ Result<std::optional<std::string>> SuffixOf(const ScheduleSource& source,
     if (!filled) return Suffix("");  // the launch says what is wrong
     id = *std::move(filled);
   }
-  auto run = find(id);
+  auto run = former.run(id);
   if (!run) return run.error();
   if (!*run) return Suffix("");
   if (!start->id.empty() || again == Again::kNone) return Suffix();
@@ -44,7 +50,7 @@ Result<std::optional<std::string>> SuffixOf(const ScheduleSource& source,
   std::string suffix;
   for (uint64_t number = 1;; ++number) {
     suffix = "-again-" + std::to_string(number);
-    auto later = find(id + suffix);
+    auto later = former.run(id + suffix);
     if (!later) return later.error();
     if (!*later) break;
     run = later;
@@ -86,7 +92,11 @@ Result<GroupView> Backfills::Begin(const BackfillArgs& args) {
   settings.schedule = args.name;
   settings.client = args.client;
   auto made = groups_.Set(args.ns, *group, settings);
-  if (!made || args.total == 0) return made;
+  if (!made) return made;
+  if (args.total == 0) {
+    groups_.EndEmpty(args.ns, *group);
+    return groups_.Get(args.ns, *group);
+  }
   rows::BackfillRow row{.schedule = args.name,
                         .version = args.version,
                         .from = args.from,
@@ -136,8 +146,11 @@ Result<bool> Backfills::Next(const std::string& ns, const std::string& group,
   const Timestamp time = row->reverse ? times.Previous(row->position).value_or(kNever)
                                       : times.Next(row->position);
   if (time == kNever || time < row->from || time > row->to) return false;
-  auto suffix = SuffixOf(source, times, row->schedule, time, static_cast<Again>(row->again),
-                         [&](const std::string& id) { return RunOf(ns, id); });
+  const Former former{
+      [&](const std::string& id) { return RunOf(ns, id); },
+      [&](Timestamp one) { return rows::WasSent(turn_.reader(), NameOf(ns, row->schedule), one); }};
+  auto suffix =
+      SuffixOf(source, times, row->schedule, time, static_cast<Again>(row->again), former);
   if (!suffix) return suffix.error();
   row->position = time;
   if (!*suffix) return true;

@@ -21,13 +21,17 @@ struct FormerRun {
   bool stopped = false;
   InstanceResult result = InstanceResult::kNone;
 };
-using FindRun = std::function<Result<std::optional<FormerRun>>(const std::string& id)>;
+// What is there already of a schedule's times.
+struct Former {
+  std::function<Result<std::optional<FormerRun>>(const std::string& id)> run;
+  std::function<Result<bool>(Timestamp time)> sent;  // whether what a time sends was sent
+};
 
 // The id's suffix with which a time of a schedule runs in a backfill: "" for the first time,
 // "-again-N" later; nullopt: what exists stays as it is.
 Result<std::optional<std::string>> SuffixOf(const ScheduleSource& source,
                                             const ScheduleTimes& times, const std::string& name,
-                                            Timestamp time, Again again, const FindRun& find);
+                                            Timestamp time, Again again, const Former& former);
 
 struct BackfillArgs {
   std::string ns;

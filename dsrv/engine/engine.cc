@@ -82,7 +82,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       desk(turn, agenda, claims, handouts, sessions),
       operations(turn, residents, changer, claims, desk),
       agents(turn, claims, sessions, desk, operations, options),
-      groups(turn, residents, changer, limits),
+      groups(turn, residents, changer, limits, options),
       backfills(turn, documents, residents, schedules, groups),
       retention(turn, catalog, statistics, residents, groups, options),
       triggers(

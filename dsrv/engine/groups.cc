@@ -42,6 +42,7 @@ Result<Ok> Groups::Recover() {
     group.name = name.name;
     group.row = std::move(row);
     limits_.CloseGroup(group.ns, group.name, group.Closed());
+    KeepEmpty(group);
     /*mutant group-order-lost*/ if (group.row.order.action != Action::kNone)
       FollowLater(group); /*end*/
   });
@@ -268,8 +269,11 @@ void Groups::SetToCome(Group& group, uint64_t count) {
   Stir(group);
 }
 
+void Groups::EndEmpty(const std::string& ns, const std::string& name) { Finish(Make(ns, name)); }
+
 void Groups::BeginPass() {
   made_ = 0;
+  DropEmpty();
   for (Group* group : sourced_) Stir(*group);  // its limit may have changed
 }
 
@@ -308,10 +312,30 @@ void Groups::Finish(Group& group) {
   event.kind = ChangeKind::kGroupFinished;
   event.time = turn_.now();
   event.ns = group.ns;
-  event.note = Name(group.row.counts.Result(0));
+  const bool empty = group.row.counts.Total() == 0;  // of those to come none became a member
+  event.note = Name(empty ? InstanceResult::kSuccess : group.row.counts.Result(0));
   event.about = Event::About{.cause = KeyOf(group.name), .group = group.name};
   turn_.Append(&event);
-  if (group.row.counts.Total() == 0) Leave(group);  // of those to come none became a member
+  if (!empty) return;
+  group.row.end_time = turn_.now();
+  MarkDirty(group);
+  KeepEmpty(group);
+}
+
+void Groups::KeepEmpty(const Group& group) {
+  if (group.row.schedule.empty() || group.row.end_time == Timestamp()) return;
+  if (group.row.counts.Total() == 0) empty_.emplace(group.row.end_time, group.ns, group.name);
+}
+
+// One that has got a member since goes with its last one.
+void Groups::DropEmpty() {
+  while (!empty_.empty()) {
+    const auto& [end, ns, name] = *empty_.begin();
+    if (end + options_.retention > turn_.now()) return;
+    Group* group = Find(ns, name);
+    if (group && group->row.counts.Total() == 0 && group->to_come == 0) Leave(*group);
+    empty_.erase(empty_.begin());
+  }
 }
 
 void Groups::Leave(Group& group) {

@@ -65,8 +65,9 @@ Error NoSuchGroup(const std::string& ns, const std::string& name);
 
 class Groups : public Part {
  public:
-  Groups(OpenTurn& turn, Residents& residents, Changer& changer, Limits& limits)
-      : turn_(turn), residents_(residents), changer_(changer), limits_(limits) {}
+  Groups(OpenTurn& turn, Residents& residents, Changer& changer, Limits& limits,
+         const EngineOptions& options)
+      : turn_(turn), residents_(residents), changer_(changer), limits_(limits), options_(options) {}
   Groups(const Groups&) = delete;
   Groups& operator=(const Groups&) = delete;
 
@@ -89,6 +90,8 @@ class Groups : public Part {
   // So many are to come. For a group that Set has made, or at start; then again whenever their
   // number changes otherwise than by MakeNext.
   void SetToCome(const std::string& ns, const std::string& name, uint64_t count);
+  // None is to come to a group that Set has made, and none was: it has finished.
+  void EndEmpty(const std::string& ns, const std::string& name);
 
   // Whether the group lets no member begin: it is paused, or being cancelled.
   bool Closed(const std::string& ns, const std::string& group) const;
@@ -148,6 +151,9 @@ class Groups : public Part {
   void SetToCome(Group& group, uint64_t count);
   bool HasRoom(const Group& group) const;
   void Finish(Group& group);
+  // Those that have finished without a member are kept as long as a member would be.
+  void KeepEmpty(const Group& group);
+  void DropEmpty();
   // Its last member was removed: it goes at the end of the turn.
   void Leave(Group& group);
 
@@ -166,12 +172,14 @@ class Groups : public Part {
   Residents& residents_;
   Changer& changer_;
   Limits& limits_;
+  const EngineOptions& options_;
   MemberSource* source_ = nullptr;
   std::map<std::pair<std::string, std::string>, Group> groups_;  // by ns, name
   std::vector<Group*> dirty_;
   std::vector<Group*> stirred_;
   std::vector<Group*> following_;  // that have an order, or members to let begin, in turn
   std::vector<Group*> sourced_;    // that have members to come
+  std::set<std::tuple<Timestamp, std::string, std::string>> empty_;  // end, ns, name
   size_t made_ = 0;                // members, in this pass
 };
 

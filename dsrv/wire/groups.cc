@@ -119,7 +119,10 @@ void ToProto(const GroupView& view, v1::Group* out) {
   out->set_failed(counts.Failed());
   out->set_progress(counts.Progress(view.to_come));
   ToProto(row.create_time, out->mutable_create_time());
-  if (state == InstanceState::kStopped) ToProto(row.end_time, out->mutable_end_time());
+  const bool ended =
+      state == InstanceState::kStopped ||
+      (state == InstanceState::kNone && row.end_time != Timestamp());  // without a member
+  if (ended) ToProto(row.end_time, out->mutable_end_time());
   out->set_schedule(row.schedule);
 }
 

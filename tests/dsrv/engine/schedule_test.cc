@@ -242,6 +242,47 @@ TEST_CASE("failures in a row pause a schedule in the commit of the last") {
   CHECK(StateOf(world).failures == 0);
 }
 
+TEST_CASE("what is made up for ends with the failure that pauses the schedule") {
+  World world;
+  GoTo(world, At("2026-01-01T00:00:30Z"));
+  DefineText(world, R"(
+id: strict
+limit: {key: one, on_conflict: fail}
+nodes:
+  work: {start: true, transitions: {ok: done}}
+  done: {final: true}
+---
+schedule: s
+every: 1m
+missed: {take: all}
+stop_on_fail: 2
+overlap: allow
+start: {machine: strict}
+)");
+  const std::string source =
+      "schedule: s\nevery: 1m\nmissed: {take: all}\nstop_on_fail: 2\n"
+      "overlap: allow\nstart: {machine: strict, priority: 1}\n";
+  auto catches_up = [&](const std::function<void()>& how) {
+    world.Advance(10min);
+    how();
+    CHECK(StateOf(world).paused);
+    CHECK(StateOf(world).failures == 2);
+    // The first began, two failed, and then it was paused.
+    CHECK(Occurred(world).size() == 3);
+  };
+  SUBCASE("at once") {
+    catches_up([&] { world.Elapse(0s); });
+  }
+  SUBCASE("before another version") {
+    catches_up([&] { DefineText(world, source); });
+  }
+  SUBCASE("before a pause") {
+    catches_up([&] {
+      (void)world.Do([](Engine& e) { return e.schedules().SetPaused("ns", "s", true, "", ""); });
+    });
+  }
+}
+
 TEST_CASE("what cannot be carried out is a dead letter that can be tried again") {
   World world;
   GoTo(world, At("2026-01-01T00:30:00Z"));
@@ -265,6 +306,7 @@ TEST_CASE("what cannot be carried out is a dead letter that can be tried again")
   CHECK(again->outcome == OccurrenceOutcome::kFailed);
   CHECK(again->tries == 2);
   DefineText(world, "schedule: s\nevery: 1h\nstart: {machine: report}\n");
+  CHECK(StateOf(world).failures == 1);  // SUCCESS came before it, and it is one failure
   again = retry();
   REQUIRE(again);
   CHECK(again->outcome == OccurrenceOutcome::kStarted);
@@ -426,16 +468,19 @@ TEST_CASE("what a backfill finds stays, or runs again") {
   const ScheduleSource& source = *std::get<0>(parsed.documents.front().body);
   const ScheduleTimes times(*source.calendar, "ns", "s", kNever);
   std::map<std::string, FormerRun> runs;
-  auto suffix = [&](Again again) {
-    auto found = SuffixOf(source, times, "s", At("2026-01-01T03:00:00Z"), again,
-                          [&](const std::string& id) -> Result<std::optional<FormerRun>> {
-                            auto run = runs.find(id);
-                            if (run == runs.end()) return std::optional<FormerRun>();
-                            return std::optional(run->second);
-                          });
+  bool sent = false;
+  const Former former{[&](const std::string& id) -> Result<std::optional<FormerRun>> {
+                        auto run = runs.find(id);
+                        if (run == runs.end()) return std::optional<FormerRun>();
+                        return std::optional(run->second);
+                      },
+                      [&](Timestamp) { return Result<bool>(sent); }};
+  auto of = [&](const ScheduleSource& one, Again again) {
+    auto found = SuffixOf(one, times, "s", At("2026-01-01T03:00:00Z"), again, former);
     REQUIRE(found);
     return found->value_or("stays");
   };
+  auto suffix = [&](Again again) { return of(source, again); };
   CHECK(suffix(Again::kNone).empty());
   CHECK(suffix(Again::kFailed).empty());
   runs["s-20260101T030000Z"] = {false, InstanceResult::kPending};
@@ -449,6 +494,69 @@ TEST_CASE("what a backfill finds stays, or runs again") {
   runs["s-20260101T030000Z-again-1"] = {true, InstanceResult::kSuccess};
   CHECK(suffix(Again::kFailed) == "stays");
   CHECK(suffix(Again::kAll) == "-again-2");
+
+  const Parsed sends =
+      ParseDefinitions("schedule: s\ncron: 0 3 * * *\nsend: {instance: i, transition: ok}", "t");
+  const ScheduleSource& sending = *std::get<0>(sends.documents.front().body);
+  CHECK(of(sending, Again::kNone).empty());
+  sent = true;
+  CHECK(of(sending, Again::kNone) == "stays");
+  CHECK(of(sending, Again::kFailed) == "stays");
+  CHECK(of(sending, Again::kAll).empty());
+}
+
+TEST_CASE("a dead letter outlives what is delivered after it") {
+  constexpr size_t kPiece = 500;
+  World world;
+  int64_t second = 0;
+  auto add = [&](OccurrenceOutcome outcome, size_t count) {
+    for (size_t left = count; left > 0;) {
+      const size_t piece = std::min(left, kPiece);
+      left -= piece;
+      world.Do([&](Engine& e) -> Result<Ok> {
+        for (size_t i = 0; i < piece; ++i) {
+          Occurrence one;
+          one.time = Timestamp(std::chrono::seconds(++second));
+          one.outcome = outcome;
+          REQUIRE(e.occurrences().Add(Named("s"), std::move(one)));
+        }
+        return Ok{};
+      });
+    }
+  };
+  auto head = [&] {
+    auto found = rows::GetOccurrenceHead({world.store(), world.partition()}, Named("s"));
+    REQUIRE(found);
+    return *found;
+  };
+  auto listed = [&](OccurrenceOutcome outcome) {
+    const auto all = Occurred(world);
+    return std::ranges::count(all, outcome, &Occurrence::outcome);
+  };
+  using enum OccurrenceOutcome;
+  add(kFailed, 3);
+  add(kSent, Occurrences::kKept + 7);
+  CHECK(listed(kFailed) == 3);
+  CHECK(listed(kSent) == Occurrences::kKept - 3);
+  CHECK(head().failed == 3);
+  CHECK(head().lost == 0);
+  // Once it is dropped, it is as old as it is.
+  REQUIRE(world.Do([&](Engine& e) {
+    return e.occurrences().Drop(Named("s"), StampText(At("1970-01-01T00:00:02Z")));
+  }));
+  CHECK(listed(kDropped) == 1);
+  add(kSent, 1);
+  CHECK(listed(kDropped) == 0);
+  CHECK(listed(kSent) == Occurrences::kKept - 2);
+  // Too many of them.
+  add(kFailed, Occurrences::kKept + 1);
+  CHECK(listed(kFailed) == Occurrences::kKept);
+  CHECK(head().lost == 3);
+  add(kSent, 1);
+  CHECK(listed(kSent) == 1);
+  CHECK(listed(kFailed) == Occurrences::kKept - 1);
+  CHECK(head().lost == 4);
+  CHECK(head().failed == Occurrences::kKept - 1);
 }
 
 TEST_CASE("a schedule that cannot be used is refused") {

@@ -283,12 +283,23 @@ start: {machine: deploy, params: {commit: "${item.instance.params.commit}"}}
   DefineAll(world, R"(
 trigger: t
 on: {change: {kind: finished, machine: build}}
+start: {machine: deploy, params: {commit: "${item.instance.params.commit}"}, priority: 1}
+stop_on_fail: 2
+)");
+  auto failing = world.Do([](Engine& e) { return e.triggers().Retry("ns", "t", "1"); });
+  REQUIRE(failing);
+  CHECK(failing->outcome == OccurrenceOutcome::kFailed);
+  CHECK(ViewOf(world, "t").row.failures == 1);  // the same as before
+  CHECK_FALSE(ViewOf(world, "t").row.paused);
+  DefineAll(world, R"(
+trigger: t
+on: {change: {kind: finished, machine: build}}
 start: {machine: deploy, params: {id: "${item.instance.id}"}}
 )");
   auto retried = world.Do([](Engine& e) { return e.triggers().Retry("ns", "t", "1"); });
   REQUIRE(retried);
   CHECK(retried->outcome == OccurrenceOutcome::kStarted);
-  CHECK(retried->tries == 2);
+  CHECK(retried->tries == 3);
   CHECK(ParamsOf(world, "t-1") == R"({"id":"a"})");
   CHECK_FALSE(world.Do([](Engine& e) { return e.triggers().Retry("ns", "t", "1"); }));
   CHECK(ViewOf(world, "t").occurrences.failed == 0);

@@ -159,13 +159,19 @@ std::optional<std::string> LimitJudge::WhyForEver(const LimitRequest& asker,
   return Why(asker.ns, {.key = key.key, .numbers = key.numbers}) + std::string(kForEver);
 }
 
+void LimitJudge::Hear(const LimitRequest& asker, const LimitKey& key) {
+  const bool heard =
+      asker.looks || (asker.asked && std::ranges::find(*asker.asked, key) != asker.asked->end());
+  heard ? numbers_.Stands(asker.ns, key) : numbers_.Asked(asker.ns, key);
+}
+
 LimitVerdict LimitJudge::Judge(const LimitRequest& asker, const LimitAsks& asks) {
   LimitVerdict verdict;
   LimitAnswer& answer = verdict.answer;
   answer.order = asker.turn.order;
   for (const LimitAsk& ask : asks) {
     answer.keys.push_back({ask.key, ask.numbers});
-    numbers_.Asked(asker.ns, answer.keys.back());
+    Hear(asker, answer.keys.back());
     counts_.Follow(asker.ns, ask.key);
   }
   if (asker.force) return verdict;

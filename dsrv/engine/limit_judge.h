@@ -25,6 +25,9 @@ struct LimitRequest {
   LimitTable::Turn turn;
   bool force = false;
   bool in_line = false;  // it waits already, so it asks as one that waits its turn
+  // What it has asked for before, so that its numbers were heard; null: nothing.
+  const std::vector<LimitKey>* asked = nullptr;
+  bool looks = false;  // it only looks whether there is room: it asks later
   // Places that others of the same report are to take, by ns\0key; null: none.
   const std::map<std::string, uint64_t>* reserved = nullptr;
 };
@@ -73,6 +76,8 @@ class LimitJudge {
  private:
   using Dated = DatedInstance;
 
+  // The numbers with which it asks count from now on, unless it has asked before.
+  void Hear(const LimitRequest& asker, const LimitKey& key);
   // How many of the key's places others of the same report are to take.
   static uint64_t Reserved(const LimitRequest& asker, const std::string& key);
   bool HasRoom(const LimitRequest& asker, const LimitAsk& ask) const;

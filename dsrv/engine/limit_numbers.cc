@@ -1,6 +1,7 @@
 #include "dsrv/engine/limit_numbers.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "dsrv/engine/residents.h"
 #include "fsm/base/names.h"
@@ -46,6 +47,13 @@ Result<Ok> LimitNumbersBook::Recover() {
                                 }
                               });
   if (!done) return done;
+  done = rows::ScanLimitAskers(
+      turn_.reader(), [&](std::string_view ns, std::string_view key, const LimitNumbers& numbers) {
+        askers_.insert(ResidentKey(ns, key));
+        table_.SetAsker(ns, key, numbers);
+      });
+  if (!done) return done;
+  unswept_ = !askers_.empty();
   for (const auto& [key, override] : overrides_) {
     const auto [ns, name] = SplitKey(key);
     Refresh(ns, name);
@@ -124,8 +132,41 @@ void LimitNumbersBook::SetNumbers(const std::string& ns, const std::string& key,
 
 void LimitNumbersBook::Asked(const std::string& ns, const LimitKey& key) {
   // A built-in key that is asked for by itself has none.
-  if (key.numbers != LimitNumbers()) table_.SetAsker(ns, key.key, key.numbers);
+  if (key.numbers != LimitNumbers()) SetAsker(ns, key);
   SetNumbers(ns, key.key, StandingOf(ns, key.key).numbers);
+}
+
+void LimitNumbersBook::Stands(const std::string& ns, const LimitKey& key) {
+  if (table_.AskerOf(ns, key.key) == LimitNumbers()) return Asked(ns, key);
+  SetNumbers(ns, key.key, StandingOf(ns, key.key).numbers);
+}
+
+// As long as all ask with the same numbers, who stands for the key tells them.
+void LimitNumbersBook::SetAsker(const std::string& ns, const LimitKey& key) {
+  const LimitNumbers before = table_.AskerOf(ns, key.key);
+  if (before == key.numbers) return;
+  table_.SetAsker(ns, key.key, key.numbers);
+  const std::string full = ResidentKey(ns, key.key);
+  if (before != LimitNumbers()) {
+    askers_.insert(full);
+    rows::PutLimitAsker(turn_.writer(), ns, key.key, key.numbers);
+  } else if (askers_.erase(full) > 0) {
+    rows::DropLimitAsker(turn_.writer(), ns, key.key);
+  }
+}
+
+void LimitNumbersBook::Left(const std::string& ns, const std::string& key) {
+  if (askers_.empty() || table_.Knows(ns, key)) return;
+  if (askers_.erase(ResidentKey(ns, key)) > 0) rows::DropLimitAsker(turn_.writer(), ns, key);
+}
+
+void LimitNumbersBook::DropAskers() {
+  if (!std::exchange(unswept_, false)) return;
+  for (const std::string& full : std::set<std::string>(askers_)) {
+    const auto [ns, key] = SplitKey(full);
+    table_.Tidy(ns, key, turn_.clock());
+    Left(ns, key);
+  }
 }
 
 std::optional<std::string> LimitNumbersBook::NextKey(const std::string& ns,
@@ -334,6 +375,7 @@ void LimitNumbersBook::Forget(const std::string& ns) {
     it = overrides_.erase(it);
   }
   for (const std::string& key : keys) Refresh(ns, key);
+  std::erase_if(askers_, of_it);
   std::set<std::string> spent;
   for (auto it = unsaved_.lower_bound(prefix); it != unsaved_.end() && of_it(*it);) {
     spent.insert(*it);

@@ -62,7 +62,14 @@ class LimitNumbersBook : public DocumentKeeper {
 
   // Somebody asks for a key: its numbers stand in the table from now on. Those of the last that
   // asked count as long as somebody holds the key or waits for it.
+  // They are kept over restarts.
   void Asked(const std::string& ns, const LimitKey& key);
+  // One that has asked for a key stands for it.
+  void Stands(const std::string& ns, const LimitKey& key);
+  // One does not hold a key any more, or does not wait for it.
+  void Left(const std::string& ns, const std::string& key);
+  // At the first turn: forgets the askers of keys that nobody stands for any more.
+  void DropAskers();
   // The first key from `from` on that has numbers of its own: overridden, or in a document.
   std::optional<std::string> NextKey(const std::string& ns, const std::string& from) const;
   // Goes on with the keys of a document that has changed. False: all have its numbers.
@@ -102,6 +109,7 @@ class LimitNumbersBook : public DocumentKeeper {
               std::shared_ptr<const LimitSource> source);
   // What the document said; null: nothing. Its keys are to be refreshed.
   std::shared_ptr<const LimitSource> Ungovern(const std::string& ns, const std::string& name);
+  void SetAsker(const std::string& ns, const LimitKey& key);
   void SetNumbers(const std::string& ns, const std::string& key, const LimitNumbers& numbers);
   void SaveLater(const std::string& ns, const std::string& key);
   void Keep(const std::string& full, Timestamp at);
@@ -114,6 +122,8 @@ class LimitNumbersBook : public DocumentKeeper {
   std::map<std::string, Governing> documents_by_root_;    // by ns\0root of the keys
   std::set<std::string> document_keys_;                   // with numbers of their own, by ns\0key
   std::map<std::string, std::string> roots_;              // by ns\0name of a document: its root
+  std::set<std::string> askers_;  // keys whose last asker has a row, by ns\0key
+  bool unswept_ = false;          // these are as they were read
   std::set<std::string> tracked_;
   uint64_t tracked_changes_ = 0;
   struct Rest {

@@ -68,6 +68,7 @@ LimitRequest Limits::AskerOf(Resident& resident) {
   }
   asker.force = instance.limits && instance.limits->force && !instance.Begun();
   asker.in_line = instance.waits.ForTurn();
+  if (asker.in_line && instance.limits) asker.asked = &instance.limits->keys;
   return asker;
 }
 
@@ -172,7 +173,8 @@ bool Limits::MayPlan(Resident& resident) {
 
 // Hand-outs -------------------------------------------------------------------------------------
 
-std::optional<std::vector<LimitKey>> Limits::Admit(Resident& resident, const Token& token) {
+std::optional<std::vector<LimitKey>> Limits::Admit(Resident& resident, const Token& token,
+                                                   bool now) {
   if (!LimitAskers::AsksForAny(resident, token)) return std::vector<LimitKey>();
   if (token.limits && token.limits->state != TokenLimits::State::kWaits) return token.limits->keys;
   const uint64_t visit = token.visit;
@@ -182,7 +184,13 @@ std::optional<std::vector<LimitKey>> Limits::Admit(Resident& resident, const Tok
     LimitRequest asker = AskerOf(resident);
     asker.turn.visit = visit;
     asker.force = asker.in_line = false;
+    asker.asked = nullptr;
+    asker.looks = !now;
     verdict = judge_.Judge(asker, *asks);
+    if (asker.looks && verdict.answer.kind != Kind::kRoom) {
+      asker.looks = false;  // what becomes of it depends on its own numbers
+      verdict = judge_.Judge(asker, *asks);
+    }
   } else {
     verdict.answer = {.kind = Kind::kFails, .why = asks.error().message};
   }
@@ -269,7 +277,7 @@ std::string_view Limits::GroupOf(const Instance& instance) {
 void Limits::Take(const Instance& instance, uint64_t visit, const Stake& stake) {
   for (const LimitKey& key : *stake.keys) {
     const bool fresh = !table_.Holds(instance.ns, key.key, instance.id);
-    numbers_.Asked(instance.ns, key);
+    numbers_.Stands(instance.ns, key);
     table_.Take(instance.ns, key.key, instance.id, {visit, stake.since, stake.forced});
     if (!fresh) continue;
     if (!loading_) numbers_.Spent(instance.ns, key.key);
@@ -287,6 +295,7 @@ void Limits::GiveBack(const Instance& instance, uint64_t visit, const Stake& bef
         holds && std::ranges::find(*after.keys, key.key, &LimitKey::key) != after.keys->end();
     if (still) continue;
     table_.Release(instance.ns, key.key, instance.id, visit);
+    numbers_.Left(instance.ns, key.key);
     if (instance.Stopped() || table_.Holds(instance.ns, key.key, instance.id)) continue;
     // Tokens that stood in shorter lines, since their instance held it.
     const std::string full = ResidentKey(instance.ns, instance.id);
@@ -311,6 +320,7 @@ void Limits::Move(const Instance& instance, uint64_t visit, const Stake& before,
   if (leaves) {
     table_.Leave(instance.ns, LineOf(name, *before.keys), {instance.priority, before.order, visit},
                  group);
+    for (const LimitKey& key : *before.keys) numbers_.Left(instance.ns, key.key);
     shortened_.erase(name);
     NoteChild(instance, *before.keys, false);
     NoteWaiting(instance, visit, *before.keys, false);
@@ -319,7 +329,7 @@ void Limits::Move(const Instance& instance, uint64_t visit, const Stake& before,
   if (holds(before.kind)) GiveBack(instance, visit, before, after);
   if (!stands(after.kind)) return;
   for (const LimitKey& key : *after.keys) {
-    numbers_.Asked(instance.ns, key);
+    numbers_.Stands(instance.ns, key);
     counts_.Follow(instance.ns, key.key);
   }
   table_.Stand(instance.ns, LineOf(name, *after.keys), turn, instance.id, after.since,

@@ -70,9 +70,10 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   // now.
   bool MayPlan(Resident& resident);
 
-  // The keys that a ready token takes when it is handed out now; nullopt: limits have no room for
-  // it, and it waits, has failed or is left out.
-  std::optional<std::vector<LimitKey>> Admit(Resident& resident, const Token& token);
+  // The keys that a ready token takes when it is handed out: `now`, or later. nullopt: limits have
+  // no room for it, and it waits, has failed or is left out.
+  std::optional<std::vector<LimitKey>> Admit(Resident& resident, const Token& token,
+                                             bool now = true);
   // Whether limits of tasks keep a ready token back: of its queue, or of its action.
   bool KeepsBack(const Resident& resident, const Token& token) const;
   // The token was handed out, and holds its keys.

@@ -20,6 +20,7 @@ void Limits::BeginPass() {
   left_ = kTurnsPerPass;
   table_.FireDue(turn_.clock());
   counts_.FireDue();
+  numbers_.DropAskers();
   if (numbers_.IsDue()) numbers_.Save();
   if (counts_.ReadMore()) turn_.WantMore();
   if (numbers_.RefreshMore()) turn_.WantMore();
@@ -205,7 +206,7 @@ bool Limits::Register() {
   if (!resident || !Runs((*resident)->instance.state) || asking_.contains(name)) return true;
   const Token* token = std::as_const((*resident)->instance.tokens).Find(name.second);
   if (!token || token->state != TokenState::kReady || token->limits) return true;
-  auto keys = Admit(**resident, *token);
+  auto keys = Admit(**resident, *token, false);
   if (!keys || keys->empty()) return true;
   Asking asking;
   asking.turn = AskerOf(**resident).turn;

@@ -50,6 +50,9 @@
 //                  ns trigger 2 time(8) text   index: when that is over
 //   0x21 limit     ns key                  record.LimitOverride: numbers that an operator has set
 //   0x22 rate      ns key                  when the bucket of a limit's rate is full again (8)
+//   0x23 asker     ns key                  record.LimitOverride: the numbers of the last that
+//   asked,
+//                                          where others have asked with other numbers
 //   0x27 agent     ns name                 record.Agent
 //   0x28 leftover  ns agent claim(8, 8)    record.Leftover: what an agent still holds of a visit
 //   that is
@@ -126,6 +129,7 @@ enum Kind : uint8_t {
   kSeen = 0x20,
   kLimitOverride = 0x21,
   kLimitRate = 0x22,
+  kLimitAsker = 0x23,
   kAgent = 0x27,
   kLeftover = 0x28,
   kClock = 0x30,

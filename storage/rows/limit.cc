@@ -22,18 +22,29 @@ Result<Ok> ScanKind(const Reader& reader, Kind kind,
                  });
 }
 
+void SetNumbers(const std::optional<uint32_t>& max, const std::optional<Rate>& rate,
+                record::LimitOverride* out) {
+  if (max) out->set_max(*max);
+  if (!rate) return;
+  out->set_rate(rate->count);
+  out->set_per(rate->per.count());
+  out->set_burst(rate->burst);
+}
+
+LimitNumbers NumbersOf(const record::LimitOverride& in) {
+  LimitNumbers numbers;
+  if (in.has_max()) numbers.max = in.max();
+  if (in.rate() > 0) numbers.rate = Rate{in.rate(), Duration(in.per()), in.burst()};
+  return numbers;
+}
+
 }  // namespace
 
 void PutLimitOverride(const Writer& writer, std::string_view ns, std::string_view key,
                       const LimitOverride& override) {
   record::LimitOverride out;
-  if (override.max) out.set_max(*override.max);
+  SetNumbers(override.max, override.rate, &out);
   out.set_no_max(override.no_max);
-  if (override.rate) {
-    out.set_rate(override.rate->count);
-    out.set_per(override.rate->per.count());
-    out.set_burst(override.rate->burst);
-  }
   out.set_no_rate(override.no_rate);
   out.set_note(override.note);
   out.set_set_by(override.set_by);
@@ -56,11 +67,9 @@ Result<Ok> ScanLimitOverrides(
                       return Corrupt("limit's numbers", row);
                     }
                     LimitOverride override;
-                    if (in.has_max()) override.max = in.max();
+                    override.max = NumbersOf(in).max;
+                    override.rate = NumbersOf(in).rate;
                     override.no_max = in.no_max();
-                    if (in.rate() > 0) {
-                      override.rate = Rate{in.rate(), Duration(in.per()), in.burst()};
-                    }
                     override.no_rate = in.no_rate();
                     override.note = in.note();
                     override.set_by = in.set_by();
@@ -90,6 +99,32 @@ Result<Ok> ScanLimitRates(
                     uint64_t number = 0;
                     for (char c : value) number = number << 8 | static_cast<uint8_t>(c);
                     visit(ns, key, FromMicros(static_cast<int64_t>(number)));
+                    return true;
+                  });
+}
+
+void PutLimitAsker(const Writer& writer, std::string_view ns, std::string_view key,
+                   const LimitNumbers& numbers) {
+  record::LimitOverride out;
+  SetNumbers(numbers.max, numbers.rate, &out);
+  writer.batch.Put(RowKey(writer.partition, kLimitAsker, ns, key), out.SerializeAsString());
+}
+
+void DropLimitAsker(const Writer& writer, std::string_view ns, std::string_view key) {
+  writer.batch.Delete(RowKey(writer.partition, kLimitAsker, ns, key));
+}
+
+Result<Ok> ScanLimitAskers(
+    const Reader& reader,
+    const std::function<void(std::string_view, std::string_view, LimitNumbers)>& visit) {
+  return ScanKind(reader, kLimitAsker,
+                  [&](std::string_view row, std::string_view ns, std::string_view key,
+                      std::string_view value) -> Result<bool> {
+                    record::LimitOverride in;
+                    if (!in.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
+                      return Corrupt("numbers of a limit's asker", row);
+                    }
+                    visit(ns, key, NumbersOf(in));
                     return true;
                   });
 }

@@ -1,4 +1,5 @@
-// The rows of limits: the numbers that operators have set, and what is kept of rates.
+// The rows of limits: the numbers that operators have set and askers have given, and what is kept
+// of rates.
 #pragma once
 
 #include <functional>
@@ -39,5 +40,14 @@ void DropLimitRate(const Writer& writer, std::string_view ns, std::string_view k
 Result<Ok> ScanLimitRates(
     const Reader& reader,
     const std::function<void(std::string_view ns, std::string_view key, Timestamp)>& visit);
+
+// The numbers of the last that asked for a key. Only where others have asked with other numbers:
+// else those that hold the key or wait for it tell them.
+void PutLimitAsker(const Writer& writer, std::string_view ns, std::string_view key,
+                   const LimitNumbers& numbers);
+void DropLimitAsker(const Writer& writer, std::string_view ns, std::string_view key);
+Result<Ok> ScanLimitAskers(
+    const Reader& reader,
+    const std::function<void(std::string_view ns, std::string_view key, LimitNumbers)>& visit);
 
 }  // namespace dfsmr::rows

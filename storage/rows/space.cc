@@ -17,8 +17,8 @@ constexpr Kind kOfNamespaces[] = {
     kDocumentText, kOccurrence,    kSchedule,         kTrigger,        kGathering,  kGathered,
     kSeen,         kLimitOverride, kLimitRate,        kAgent,          kLeftover,   kGroupHead,
     kMember,       kByCause,       kPackage,          kPackageVersion, kActivation, kPackagePiece,
-    kPackageText,  kTrustedKey,    kPackageSignature, kPackageDefined,
-    kSecret,       kSealedSecret};
+    kPackageText,  kTrustedKey,    kPackageSignature, kPackageDefined, kSecret,     kSealedSecret,
+    kLimitAsker};
 // Of the index of occurrences: the bytes that are followed by a namespace.
 constexpr uint8_t kIndexed[] = {0x01, 0x02, 0x03, 0x05};
 

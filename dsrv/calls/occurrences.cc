@@ -224,7 +224,7 @@ Result<Retried> RunRetryOccurrences(Engine& engine, const Caller&, RetryCommand&
   }
   for (const std::string& id : command.ids) {
     auto one = command.drop ? engine.occurrences().Drop(of, id) : Retry(engine, command.named, id);
-    const auto standing = one ? engine.StandingOf(of.ns, one->instance) : std::nullopt;
+    const auto standing = one ? engine.StandingOf(command.named.ns, one->instance) : std::nullopt;
     retried.results.push_back({std::move(one), standing});
   }
   return retried;

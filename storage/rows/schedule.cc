@@ -65,15 +65,20 @@ Result<Ok> ScanScheduleStates(
     const Reader& reader,
     const std::function<void(std::string_view, std::string_view, const ScheduleState&)>& visit) {
   const std::string begin = Key(reader.partition, kSchedule);
-  return ScanAll(reader, begin, PrefixEnd(begin),
-                 [&](std::string_view key, std::string_view value) -> Result<bool> {
-                   auto state = Decode(key, value);
-                   if (!state) return state.error();
-                   KeyReader parts(key);
-                   const std::string_view ns = parts.Text();
-                   visit(ns, parts.Text(), *state);
-                   return true;
-                 });
+  Result<Ok> outcome = Ok{};
+  auto scanned = reader.view.ScanOnce(begin, PrefixEnd(begin),
+                                      [&](std::string_view key, std::string_view value) {
+                                        auto state = Decode(key, value);
+                                        if (!state) {
+                                          outcome = state.error();
+                                          return false;
+                                        }
+                                        KeyReader parts(key);
+                                        const std::string_view ns = parts.Text();
+                                        visit(ns, parts.Text(), *state);
+                                        return true;
+                                      });
+  return scanned ? outcome : scanned;
 }
 
 }  // namespace dfsmr::rows

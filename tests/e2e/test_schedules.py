@@ -286,7 +286,7 @@ def test_a_version_that_is_not_defined_is_refused(schedules, standing):
             schedules.space.define(f"{source}schedule: s\nevery: 1h\n"
                                    f"start: {{machine: job, version: {version}}}\n")
         assert f"no version {version}" in error.value.details()
-    with refused("INVALID_ARGUMENT", "BAD_MACHINE", "3:33", "no version 2"):
+    with refused("INVALID_ARGUMENT", "BAD_MACHINE", "3:32", "no version 2"):
         schedules.call("PreviewSchedule", source="schedule: x\nevery: 1h\n"
                                                  "start: {machine: job, version: 2}\n")
     schedules.space.define(JOB.replace("86400.0", "4000.0") + "---\n"

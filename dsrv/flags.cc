@@ -174,7 +174,37 @@ struct Texts {
   std::string retention = "7d";
   std::string virtual_clock;
   std::vector<std::string> quotas;
+  std::string backup_every;
 };
+
+void AddBackups(CLI::App& app, Flags& flags, Texts& texts) {
+  app.add_option("--restore", flags.restore,
+                 "a backup, FILE or FOLDER: check it, make the store in --data of it, and end; the "
+                 "directory must be empty or missing");
+  app.add_option("--backup-every", texts.backup_every,
+                 "back the store up so often, a duration of 1m or more (default: never)")
+      ->check(CheckDuration);
+  app.add_option("--backup-to", flags.backup_to,
+                 "the directory for these backups, each a directory dfsmr-TIME in it");
+  app.add_option("--backup-keep", flags.backup_keep,
+                 "how many of them are kept: then the oldest goes")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+}
+
+Result<Ok> CheckBackups(const std::string& every, Flags* flags) {
+  const auto bad = [](const char* why) {
+    return Error{Code::kInvalidArgument, Reason::kNone, why};
+  };
+  if (!every.empty()) flags->backup_every = *ParseDuration(every);
+  if (every.empty() != flags->backup_to.empty()) {
+    return bad("--backup-every DURATION and --backup-to DIR go together");
+  }
+  if (!every.empty() && flags->backup_every < std::chrono::minutes(1)) {
+    return bad("--backup-every must be at least 1m");
+  }
+  return Ok{};
+}
 
 void AddNamespaces(CLI::App& app, Flags& flags, Texts& texts) {
   app.add_option_function<std::string>(
@@ -192,7 +222,7 @@ void AddNamespaces(CLI::App& app, Flags& flags, Texts& texts) {
 }
 
 void AddFlags(CLI::App& app, Flags& flags, Texts& texts) {
-  app.set_version_flag("--version", "dsrv 1.0.0");
+  app.set_version_flag("--version", std::string("dsrv ") + kVersion);
   app.add_option("--addr", flags.addr,
                  "where to listen, HOST:PORT; ':PORT' is every interface, port 0 any free one")
       ->capture_default_str();
@@ -235,6 +265,7 @@ void AddFlags(CLI::App& app, Flags& flags, Texts& texts) {
                  "the machine's clock)")
       ->check(CheckTime);
   AddNamespaces(app, flags, texts);
+  AddBackups(app, flags, texts);
   app.add_flag("--verify{true}", flags.verify, "check every block of the store before serving");
   app.add_flag("--compat{true},!--no-compat", flags.compat,
                "serve the original DistributedFSMRunner, too (default: yes)");
@@ -291,6 +322,7 @@ Result<Flags> ParseFlags(int argc, char** argv) {
   for (const std::string& text : texts.quotas) {
     if (auto added = AddQuota(text, &flags.quotas); !added) return added.error();
   }
+  if (auto backups = CheckBackups(texts.backup_every, &flags); !backups) return backups.error();
   auto addr = CheckAddr(flags.addr);
   if (!addr) return addr.error();
   auto secure = CheckSecurity(flags);

@@ -12,6 +12,8 @@
 
 namespace dfsmr {
 
+inline constexpr const char* kVersion = "1.0.0";
+
 struct Flags {
   std::string addr = "localhost:3004";
   std::string data = "./data";
@@ -34,6 +36,10 @@ struct Flags {
   bool insecure = false;
   bool closed_namespaces = false;
   rows::Quotas quotas;  // of namespaces that have none of their own
+  std::string restore;  // a backup to make the store of; empty: serve
+  Duration backup_every{};  // zero: never
+  std::string backup_to;
+  size_t backup_keep = 24;
   std::string log_level = "info";
   std::string log_format = "text";
 };

@@ -19,6 +19,9 @@
 #include "dsrv/access/audit.h"
 #include "dsrv/access/secret_key_file.h"
 #include "dsrv/access/tls.h"
+#include "dsrv/backup/backups.h"
+#include "dsrv/backup/restore.h"
+#include "dsrv/backup/verify.h"
 #include "dsrv/calls/call.h"
 #include "dsrv/calls/changes_stream.h"
 #include "dsrv/calls/feed.h"
@@ -185,6 +188,7 @@ void Drain(grpc::Server& server, const Backend& backend, Duration grace) {
                      .owed = true});
   backend.watchers.EndAll();
   backend.logs.EndAll();
+  backend.backups.EndAll();
   if (backend.gate.WaitEmpty(std::chrono::steady_clock::now() + grace)) return;
   spdlog::warn("some calls did not end within the grace period; they are cut off");
   server.Shutdown(std::chrono::system_clock::now());
@@ -278,6 +282,47 @@ Result<std::unique_ptr<RocksStore>> OpenStore(const Flags& flags) {
                            .memtable_mb = flags.memtable_mb});
 }
 
+Backups::Options BackupOptions(const Flags& flags, const std::function<Timestamp()>& clock,
+                               PartitionId partition, uint64_t life) {
+  return {.data = flags.data,
+          .version = kVersion,
+          .clock = clock,
+          .partition = partition,
+          .life = life,
+          .every = flags.backup_every,
+          .to = flags.backup_to,
+          .keep = flags.backup_keep};
+}
+
+int RunRestore(const Flags& flags) {
+  const auto restored = Restore(flags.restore, flags.data);
+  if (!restored) {
+    std::fprintf(stderr, "dsrv: %s\n", restored.error().message.c_str());
+    return 1;
+  }
+  std::printf("%s\n", restored->c_str());
+  return 0;
+}
+
+// dsrv verify PATH.
+int RunVerify(int argc, char** argv) {
+  const std::string path = argc == 3 ? argv[2] : "";
+  if (path.empty() || path.starts_with('-')) {
+    const bool help = path == "--help" || path == "-h" || path == "-help";
+    std::fprintf(help ? stdout : stderr,
+                 "Usage: dsrv verify DIR|FILE\n\nReads all of a store that is not served, or of a "
+                 "backup, and prints what is wrong.\nExits with 1 when anything is.\n");
+    return help ? 0 : 2;
+  }
+  const auto found = VerifyStore(path, CompileSource);
+  if (!found) return FailOn(path, found.error());
+  for (const std::string& problem : found->problems) std::printf("%s\n", OneLine(problem).c_str());
+  std::printf(
+      "%s: read %s: %s\n", path.c_str(), found->read.c_str(),
+      found->wrong == 0 ? "all is well" : (std::to_string(found->wrong) + " wrong").c_str());
+  return found->wrong == 0 ? 0 : 1;
+}
+
 void LogStart(const Flags& flags, int port, const Engine& engine, uint64_t incarnation) {
   spdlog::info(
       "dsrv listens on {} port={} tls={} auth={} data={} epoch={} last_change={} incarnation={:x}",
@@ -347,16 +392,31 @@ int Run(const Flags& flags) {
              .publish = [&changes](auto feed) { changes.Publish(std::move(feed)); },
              .trimmed = [&changes](uint64_t first) { changes.Trim(first); },
              .fail = StopAtOnce});
+  Backups backups(BackupOptions(flags, clock, (*engine)->reader().partition, life), **store,
+                  logs.kept());
   auto acceptor = Acceptor::Listen(flags.addr);
   if (!acceptor) return Fail(acceptor.error());
   Gate gate;
   Watchers watchers;
   Refusals refusals;
-  const Backend backend{
-      (*engine)->reader(), loop, changes, watchers,           pool, gate, **access, refusals, clock,
-      find_zone,           logs, ring,    !flags.tls.empty(), life};
+  const Backend backend{(*engine)->reader(),
+                        loop,
+                        changes,
+                        watchers,
+                        pool,
+                        gate,
+                        **access,
+                        refusals,
+                        clock,
+                        find_zone,
+                        logs,
+                        backups,
+                        ring,
+                        !flags.tls.empty(),
+                        life};
   const Services services = MakeServices(backend, flags.compat);
   logs.Start((*engine)->reader(), loop);
+  backups.Start(loop);
   auto server = Listen(flags, services, acceptor->get());
   if (!server) logs.Stop();
   if (!server) return Fail({Code::kUnavailable, Reason::kNone, "gRPC does not start"});
@@ -370,6 +430,7 @@ int Run(const Flags& flags) {
   const int signal = AwaitStop(signals, loop.meter());
   spdlog::info("dsrv stops: {}; grace={}s", strsignal(signal), Seconds(flags.grace));
   Drain(*server, backend, flags.grace);
+  backups.Stop();
   pool.Stop();
   loop.Stop();
   logs.Stop();
@@ -387,7 +448,8 @@ int Run(const Flags& flags) {
 int main(int argc, char** argv) {
   // Debian's Abseil looks for lock cycles in release builds, too; gRPC pays for it on every call.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+  if (argc > 1 && std::string_view(argv[1]) == "verify") return dfsmr::RunVerify(argc, argv);
   auto flags = dfsmr::ParseFlags(argc, argv);
   if (!flags) return dfsmr::Fail(flags.error());
-  return dfsmr::Run(*flags);
+  return flags->restore.empty() ? dfsmr::Run(*flags) : dfsmr::RunRestore(*flags);
 }

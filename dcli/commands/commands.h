@@ -206,6 +206,12 @@ struct SecretOptions {
 };
 int Secret(Context& context, const SecretOptions& options);
 
+// backup.cc
+struct BackupOptions {
+  std::string to;  // a folder; "-": standard output
+};
+int Backup(Context& context, const BackupOptions& options);
+
 // token.cc
 struct TokenOptions {
   std::string action;  // create, list, revoke, whoami

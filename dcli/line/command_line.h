@@ -80,6 +80,7 @@ class CommandLine {
     AddSchedulesCommand();
     AddTriggersCommand();
     AddClockCommand();
+    AddBackupCommand();
     AddCompletion();
   }
 
@@ -116,6 +117,7 @@ class CommandLine {
   void AddSchedulesCommand();
   void AddTriggersCommand();
   void AddClockCommand();
+  void AddBackupCommand();
   void AddCompletion();
 
   std::optional<size_t> FindCommand(const std::vector<std::string>& words) const;

@@ -16,6 +16,7 @@
 
 namespace dfsmr {
 
+class Backups;
 class Watchers;
 
 struct Backend {
@@ -30,6 +31,7 @@ struct Backend {
   std::function<Timestamp()> clock;  // real time; the server's own is loop.Now()
   FindZone zones = OnlyUtc;
   Logs& logs;
+  Backups& backups;
   const SecretKeyring& secret_keys;
   bool tls = false;   // calls come by TLS only
   uint64_t life = 0;  // of the store: another one after a restored backup

@@ -114,6 +114,12 @@ inline constexpr OwnRow kGetCaller(
     Anywhere(), ServeGetCaller);
 }  // namespace access_tokens
 
+namespace backups {
+inline constexpr StreamRow kBackup{
+    {"dfsmr.v1.BackupService/Backup", kAdmins, kChange},
+    Everywhere()};
+}  // namespace backups
+
 namespace schedules {
 inline constexpr ReadRow kListSchedules(
     {"dfsmr.v1.ScheduleService/ListSchedules", kReaders},
@@ -321,7 +327,7 @@ constexpr void ForEachMethod(Visit visit) {
    visit(kTransition), visit(kReport), visit(kRelinquish), visit(kExtend), visit(kWork),
    visit(kPause), visit(kResume), visit(kSkip), visit(kCancel), visit(kChanges));
   (visit(access_tokens::kCreateToken), visit(access_tokens::kListTokens),
-   visit(access_tokens::kRevokeToken), visit(access_tokens::kGetCaller));
+   visit(access_tokens::kRevokeToken), visit(access_tokens::kGetCaller), visit(backups::kBackup));
   (visit(schedules::kListSchedules), visit(schedules::kGetSchedule),
    visit(schedules::kPreviewSchedule), visit(schedules::kRunSchedule),
    visit(schedules::kBackfillSchedule));

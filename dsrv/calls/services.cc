@@ -12,6 +12,7 @@
 #include "dfsmr/v1/schedule.grpc.pb.h"
 #include "dsrv/calls/append_logs.h"
 #include "dsrv/calls/attach_stream.h"
+#include "dsrv/calls/backup.h"
 #include "dsrv/calls/feed.h"
 #include "dsrv/calls/fetch_package.h"
 #include "dsrv/calls/grpc_call.h"
@@ -114,6 +115,21 @@ class AccessTokens final : public v1::TokenService::CallbackService {
   METHOD(access_tokens, ListTokens)
   METHOD(access_tokens, RevokeToken)
   METHOD(access_tokens, GetCaller)
+
+  const Backend& backend_;
+};
+
+class BackupCalls final : public v1::BackupService::CallbackService {
+ public:
+  explicit BackupCalls(const Backend& backend) : backend_(backend) {}
+
+ private:
+  grpc::ServerWriteReactor<v1::BackupResponse>* Backup(Context* context,
+                                                       const v1::BackupRequest* request) override {
+    const GrpcOrigin origin(*context);
+    return BackupStream::Begin(backend_, context,
+                               Admit(backups::kBackup, backend_.access, origin, *request));
+  }
 
   const Backend& backend_;
 };
@@ -283,6 +299,7 @@ std::vector<std::unique_ptr<grpc::Service>> MakeServices(const Backend& backend,
   std::vector<std::unique_ptr<grpc::Service>> services;
   services.push_back(std::make_unique<Runner>(backend));
   services.push_back(std::make_unique<AccessTokens>(backend));
+  services.push_back(std::make_unique<BackupCalls>(backend));
   services.push_back(std::make_unique<ScheduleCalls>(backend));
   services.push_back(std::make_unique<AgentCalls>(backend));
   services.push_back(std::make_unique<PackageCalls>(backend));

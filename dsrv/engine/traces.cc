@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "fsm/base/epoch.h"
 #include "storage/rows/plan.h"
 
 namespace dfsmr {
@@ -21,7 +22,8 @@ bool Traces::LostInCrash(const Resident& resident, const Token& token, ClaimId c
                          ClaimId born_after) {
   const Node& node = resident.machine().nodes[token.node];
   return claim.epoch < turn_.epoch() && claim.epoch > token.forgotten_epoch &&
-         claim > born_after && node.kind == NodeKind::kWork && !node.AtMostOnce();
+         LifeOfEpoch(claim.epoch) == LifeOfEpoch(turn_.epoch()) && claim > born_after &&
+         node.kind == NodeKind::kWork && !node.AtMostOnce();
 }
 
 Traces::Trace Traces::TraceOf(const std::string& ns, const std::string& id,

@@ -115,6 +115,7 @@ class Logs {
   Loop& loop() const { return *loop_; }
   const Reader& reader() const { return *reader_; }
   const LogStore& store() const { return *store_; }
+  const LogStore* kept() const { return store_.get(); }  // null: none are kept
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "fsm/base/epoch.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"
 #include "fsm/rules/inside.h"
@@ -93,10 +94,11 @@ Result<Ok> CheckClaim(const Instance& instance, const ClaimRef& claim) {
 namespace {
 
 // Whether a claim that is not listed was lost in a crash, before any fsync covered it. Otherwise it
-// is void.
+// is void: one of another life was handed out after the backup that this store was made of.
 bool LostInCrash(const Scene& scene, const Token& token, ClaimId id) {
   return /*mutant never-handed-out-accepted*/ id.epoch < scene.epoch &&
          id.epoch > token.forgotten_epoch /*end*/ && id > scene.born_after &&
+         LifeOfEpoch(id.epoch) == LifeOfEpoch(scene.epoch) &&
          scene.machine.nodes[token.node].kind == NodeKind::kWork &&
          !scene.machine.nodes[token.node].AtMostOnce();
 }

@@ -82,6 +82,9 @@ class LogStore {
   // What was taken survives a crash of the machine.
   Result<Ok> Sync();
 
+  // Puts a consistent copy into a new folder, as RocksStore::Copy does. Any thread.
+  Result<Ok> Copy(const std::filesystem::path& folder) const;
+
   // Any thread.
   uint64_t bound() const { return bound_; }
   uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }

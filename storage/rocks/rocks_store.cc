@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "storage/fence.h"
+#include "storage/rocks/copy.h"
 #include "storage/rocks/file.h"
 #include "storage/rocks/rocks_view.h"
 
@@ -262,6 +263,8 @@ rocksdb::WriteBatch ToRocks(const Batch& batch, PartitionId partition, Epoch epo
 
 }  // namespace
 
+std::string FormatText() { return std::string(kFormatText) + std::to_string(kFormat) + "\n"; }
+
 Result<std::unique_ptr<RocksStore>> RocksStore::Open(const Options& options) {
   fs::path path = fs::absolute(options.path).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();  // "data/"
@@ -285,8 +288,7 @@ Result<std::unique_ptr<RocksStore>> RocksStore::Open(const Options& options) {
                             : HighWater::Create(path / "HIGH_WATER", {sequence, DrawIncarnation()});
   if (!high_water) return high_water.error();
   if (!*exists) {
-    const auto made =
-        ReplaceFile(path / "FORMAT", std::string(kFormatText) + std::to_string(kFormat) + "\n");
+    const auto made = ReplaceFile(path / "FORMAT", FormatText());
     if (!made) return made.error();
   }
   return std::unique_ptr<RocksStore>(new RocksStore(

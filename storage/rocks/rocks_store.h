@@ -72,6 +72,11 @@ class RocksStore final : public Store {
   // Acquire fails: only a restart shows what the disk holds.
   Result<Ok> Write(PartitionId partition, Epoch epoch, const Batch& batch) override;
 
+  // Puts a consistent copy of all that is written when it is called into a new folder: tables by
+  // hard links, where the folder is on the same disk, the rest as it is. Writes go on meanwhile.
+  // The copy has no HIGH_WATER: opened as a store it gets an incarnation of its own.
+  Result<Ok> Copy(const std::filesystem::path& folder) const;
+
   // Changes when the store was restored (see HIGH_WATER): a cursor from an earlier incarnation may
   // follow records that do not exist in this one.
   uint64_t incarnation() const { return incarnation_; }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "fsm/base/epoch.h"
 #include "fsm/base/limits.h"
 #include "fsm/yaml/definitions.h"
 
@@ -683,6 +684,19 @@ TEST_CASE("a claim that a crash lost may report on an at-least-once node only") 
     CHECK(world.Refuse([&](Scene& scene) { return rules::Relinquish(scene, claim, {}); }) ==
           "STALE_CLAIM");
   }
+}
+
+TEST_CASE("a claim that was handed out after the backup which the store was made of is stale") {
+  World world;
+  world.Start();
+  const std::string kept = world.Claim();
+  const Instance saved = world.instance;
+  world.Do([&](Scene& scene) { return rules::Relinquish(scene, kept, {}); });
+  const std::string later = world.Claim();
+  world.instance = saved;
+  world.epoch += uint64_t{5} << kEpochLifeShift;
+  CHECK(world.RefuseReport({.transition = "ok", .claim = later}) == "STALE_CLAIM");
+  CHECK(world.Report({.transition = "ok", .claim = kept}));
 }
 
 TEST_CASE("a claim of this epoch that is not listed was taken back, so it is stale") {

@@ -1,0 +1,392 @@
+"""Backups while the server serves, and what is made of them."""
+import hashlib
+import io
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import tarfile
+import threading
+import time
+
+import grpc
+import pytest
+
+from load import ROUTE, Load, watch_from
+from stubs import admin, admin_grpc
+from support import (CALL, DSRV, JOB, LOOP, SOON, Cli, Server, eventually, from_json, kind, only,
+                     refused, state)
+
+NAME = re.compile(r"dfsmr-\d{8}T\d{6}Z\.tar\.zst")
+
+
+def files_of(server, folder, **more):
+    """What `dcli backup` leaves in a folder."""
+    done = Cli(server.address, "default")("backup", folder, within=60, **more)
+    assert done.returncode == 0, done.stderr
+    [file] = pathlib.Path(folder).iterdir()
+    assert done.stdout == f"{file}\n" and NAME.fullmatch(file.name)
+    return file
+
+
+def run(*arguments, within=60):
+    return subprocess.run([str(DSRV), *map(str, arguments)], capture_output=True, text=True,
+                          timeout=within)
+
+
+def restore(backup, data):
+    done = run("--restore", backup, "--data", data)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def unpacked(file, folder):
+    """Its files, by name."""
+    plain = subprocess.run(["zstd", "-dcq", str(file)], capture_output=True, check=True).stdout
+    with tarfile.open(fileobj=io.BytesIO(plain)) as tar:
+        return {one.name: tar.extractfile(one).read() for one in tar}
+
+
+def backup_bytes(server):
+    stub = admin_grpc.BackupServiceStub(server.channel)
+    return list(stub.Backup(admin.BackupRequest(), timeout=60))
+
+
+# dcli backup and --restore --------------------------------------------------------------------
+
+
+def test_a_backup_is_restored_as_it_was(new_server, tmp_path):
+    server = new_server().start()
+    space = server.space("")
+    space.define(JOB)
+    done = space.start("job", params={"a": 1}, labels={"k": "v"})
+    space.report(space.take("job"), output={"o": 1})
+    waiting = space.start("job")
+    before = {id: space.get(id) for id in (done, waiting)}
+    changes, cursor = space.changes("0")
+    file = files_of(server, tmp_path / "to")
+    later = space.start("job")
+    _, future = space.changes("0")
+    server.stop()
+
+    assert "restored" in restore(file, tmp_path / "restored")
+    again = new_server(data=tmp_path / "restored").start()
+    space = again.space("")
+    assert {id: space.get(id) for id in before} == before
+    assert space.changes("0")[0] == changes
+    with refused("NOT_FOUND", "NO_SUCH_INSTANCE"):
+        space.get(later)
+    for old in (cursor, future):
+        with refused("OUT_OF_RANGE", ("CURSOR_EXPIRED", "CURSOR_AHEAD")):
+            space.changes(old)
+    assert only(space.ready("job")).instance == waiting
+
+
+def test_the_manifest_says_what_is_in_it(new_server, tmp_path):
+    server = new_server().start()
+    space = server.space("")
+    space.define(JOB)
+    space.start("job")
+    _, cursor = space.changes("0")
+    begin = time.time()
+    file = files_of(server, tmp_path / "to")
+    files = unpacked(file, tmp_path)
+    manifest = json.loads(files.pop("manifest.json"))
+    assert set(manifest) == {"time", "cursor", "incarnation", "version", "level", "files"}
+    assert manifest["cursor"] == cursor
+    assert cursor.split(".")[2] == manifest["incarnation"]
+    assert manifest["version"] == run("--version").stdout.split()[-1]
+    taken = time.mktime(time.strptime(manifest["time"][:19], "%Y-%m-%dT%H:%M:%S")) - time.timezone
+    assert begin - 1 <= taken <= time.time()
+    assert {one["name"]: (one["bytes"], one["sha256"]) for one in manifest["files"]} == {
+        name: (len(text), hashlib.sha256(text).hexdigest()) for name, text in files.items()}
+
+
+def test_all_that_was_acknowledged_before_is_in_a_backup_under_load(new_server, tmp_path):
+    server = new_server().start()
+    space = server.space("")
+    space.define(ROUTE)
+    with Load(server, 1) as load:
+        watch = watch_from(space, "0")
+        watch.until_count(300, within=20)
+        before = {c.seq: c for c in list(watch.changes)}
+        file = files_of(server, tmp_path / "to")
+        watch.until_count(len(watch.changes) + 200, within=20)
+    assert not load.surprises, load.surprises[:3]
+    seen = {c.seq: c for c in list(watch.changes)}
+    server.stop()
+    restore(file, tmp_path / "restored")
+    again = new_server(data=tmp_path / "restored").start()
+    restored, _ = again.space("").changes("0")
+    assert [c.seq for c in restored] == list(range(1, len(restored) + 1))
+    assert len(restored) >= max(before)
+    for change in restored:
+        if change.seq in seen:
+            assert change == seen[change.seq]
+
+
+def test_claims_before_the_backup_are_good_and_those_after_it_are_stale(new_server, tmp_path):
+    server = new_server().start()
+    space = server.space("")
+    space.define(JOB)
+    space.start("job", "early")
+    space.start("job", "late")
+    early = space.take("job")
+    file = files_of(server, tmp_path / "to")
+    late = space.take("job")
+    assert (early.instance, late.instance) == ("early", "late")
+    for _ in range(3):  # so that epochs of the two would meet
+        server.restart()
+    server.stop()
+    restore(file, tmp_path / "restored")
+    again = new_server(data=tmp_path / "restored").start()
+    space = again.space("")
+    with refused("FAILED_PRECONDITION", "STALE_CLAIM"):
+        space.report(late)
+    task = space.take("job")
+    assert task.instance == "late" and task.claim != late.claim
+    space.report(task)
+    space.report(early)
+    assert {state(space.get(id)) for id in ("early", "late")} == {"STOPPED"}
+
+
+def test_logs_are_in_it_too(new_server, tmp_path):
+    server = new_server().start()
+    cli = Cli(server.address, "default")
+    cli.ok("define", "-", input=JOB)
+    cli.ok("start", "job", "--id", "one")
+    worker = cli.background("work", "job", "--logs", "--", "sh", "-c", "echo said; exit 0")
+    found = eventually(lambda: state(server.space("").get("one")) == "STOPPED", 20)
+    worker.send_signal(signal.SIGINT)
+    worker.communicate(timeout=20)
+    assert found
+    if "said" not in cli.ok("logs", "one"):
+        pytest.skip("work keeps no logs")
+    file = files_of(server, tmp_path / "to")
+    server.stop()
+    restore(file, tmp_path / "restored")
+    again = new_server(data=tmp_path / "restored").start()
+    assert "said" in Cli(again.address, "default").ok("logs", "one")
+
+
+def test_a_backup_goes_to_standard_output(new_server, tmp_path):
+    server = new_server().start()
+    server.space("").define(JOB)
+    done = subprocess.run([str(server_cli()), "backup", "-"], capture_output=True, timeout=60,
+                          env={**os.environ, "DFSMR_SERVER": server.address})
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "b").write_bytes(done.stdout)
+    restore(tmp_path / "b", tmp_path / "restored")
+    again = new_server(data=tmp_path / "restored").start()
+    assert [m.id for m in again.space("").machines().machines] == ["job"]
+
+
+def server_cli():
+    from support import DCLI
+    return DCLI
+
+
+def test_the_stream_is_in_pieces_with_a_size_first(new_server):
+    server = new_server().start()
+    server.space("").define(JOB)
+    messages = backup_bytes(server)
+    assert messages[0].size > 0 and all(m.size == 0 for m in messages[1:])
+    assert all(len(m.data) <= 1 << 20 for m in messages)
+    assert b"".join(m.data for m in messages)[:4] == b"\x28\xb5\x2f\xfd"
+    assert list((server.data / "copies").iterdir()) == []
+
+
+# What is cut in the middle ----------------------------------------------------------------------
+
+
+def fill(server, megabytes):
+    """So much data that a backup of it takes a while."""
+    space = server.space("")
+    space.define(JOB)
+    for _ in range(megabytes):
+        space.start("job", params={"noise": os.urandom(500_000).hex()})
+
+
+def test_a_server_or_client_that_is_killed_leaves_no_backup(new_server, tmp_path):
+    server = new_server().start()
+    fill(server, 100)  # of 64 MiB in a second
+    cli = Cli(server.address, "default")
+    for ends in ("client", "interrupt", "server"):
+        to = tmp_path / ends
+        taking = cli.background("backup", to)
+        eventually(lambda: [one.stat().st_size for one in to.glob("*.part")
+                            if one.stat().st_size > 0], 20)
+        if ends == "server":
+            server.kill()
+        else:
+            taking.send_signal(signal.SIGKILL if ends == "client" else signal.SIGINT)
+        _, err = taking.communicate(timeout=20)
+        assert taking.returncode == {"client": -9, "interrupt": 130, "server": 3}[ends], err
+        assert [one.name for one in to.iterdir() if NAME.fullmatch(one.name)] == []
+        if ends != "client":
+            assert list(to.iterdir()) == []
+        if ends != "server":
+            eventually(lambda: list((server.data / "copies").iterdir()) == [])
+    server.start()
+    assert not (server.data / "copies").exists()
+    files_of(server, tmp_path / "again")
+
+
+def test_a_stop_ends_a_backup(new_server, tmp_path):
+    server = new_server("--grace", "5s").start()
+    fill(server, 100)
+    taking = Cli(server.address, "default").background("backup", tmp_path / "to")
+    eventually(lambda: [one for one in (tmp_path / "to").glob("*.part") if one.stat().st_size], 20)
+    assert server.stop() == 0
+    taking.communicate(timeout=20)
+    assert taking.returncode != 0
+    assert list((tmp_path / "to").iterdir()) == []
+
+
+def test_others_are_served_while_a_backup_is_taken(new_server, tmp_path):
+    server = new_server().start()
+    fill(server, 50)
+    space = server.space("")
+    space.define(LOOP)
+    id = space.start("loop")
+    taking = Cli(server.address, "default").background("backup", tmp_path / "to")
+    eventually(lambda: list((tmp_path / "to").glob("*.part")))
+    done = 0
+    while taking.poll() is None:
+        space.transition(id, "again")
+        done += 1
+    assert taking.returncode == 0 and done > 20
+
+
+# --restore ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def backup(new_server, tmp_path):
+    server = new_server().start()
+    server.space("").define(JOB)
+    server.space("").start("job", "it", params={"noise": os.urandom(20_000).hex()})
+    file = files_of(server, tmp_path / "backup")
+    server.stop()
+    return file
+
+
+def test_a_folder_with_data_is_not_restored_to(backup, tmp_path):
+    data = tmp_path / "full"
+    data.mkdir()
+    (data / "mine").write_text("keep")
+    done = run("--restore", backup, "--data", data)
+    assert done.returncode == 1 and "holds data (mine)" in done.stderr
+    assert [one.name for one in data.iterdir()] == ["mine"]
+    restore(backup, tmp_path / "r")
+    done = run("--restore", backup, "--data", tmp_path / "r")
+    assert done.returncode == 1 and "holds data" in done.stderr
+
+
+@pytest.mark.parametrize("damage", ["cut", "half", "flipped", "empty", "text"])
+def test_a_damaged_file_is_not_restored(backup, tmp_path, damage):
+    whole = backup.read_bytes()
+    middle = len(whole) // 2
+    broken = {"cut": whole[:-1], "half": whole[:middle], "empty": b"", "text": b"no backup\n",
+              "flipped": whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1:]}
+    (tmp_path / "b").write_bytes(broken[damage])
+    for data in (tmp_path / "new", tmp_path / "empty"):
+        (tmp_path / "empty").mkdir(exist_ok=True)
+        done = run("--restore", tmp_path / "b", "--data", data)
+        assert done.returncode == 1 and "is not whole" in done.stderr
+        assert list(data.iterdir()) == []
+
+
+def test_a_folder_whose_files_changed_is_not_restored(backup, tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for name, text in unpacked(backup, tmp_path).items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(text)
+    restore(folder, tmp_path / "good")
+    table = next(iter(folder.glob("*.sst")))
+    good = table.read_bytes()
+    table.write_bytes(good[:100] + b"\x00\x01" + good[102:])
+    done = run("--restore", folder, "--data", tmp_path / "bad")
+    assert done.returncode == 1 and f"{table.name} is damaged" in done.stderr
+    table.unlink()
+    done = run("--restore", folder, "--data", tmp_path / "bad")
+    assert done.returncode == 1 and f"{table.name} is missing" in done.stderr
+
+
+def test_a_restore_that_was_killed_can_be_done_again(backup, tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "RESTORING").touch()  # as one that was killed leaves it
+    (data / "000012.sst").write_bytes(b"half")
+    restore(backup, data)
+    assert not (data / "RESTORING").exists()
+
+
+def test_there_must_be_a_backup_to_restore(tmp_path):
+    done = run("--restore", tmp_path / "none", "--data", tmp_path / "data")
+    assert done.returncode == 1 and "there is no backup" in done.stderr
+    assert not (tmp_path / "data").exists()
+
+
+# --backup-every ----------------------------------------------------------------------------------
+
+
+def folders(to):
+    return sorted(one for one in to.iterdir()) if to.exists() else []
+
+
+def age(folder, stamp):
+    """Has a backup be of another time: its name and manifest say so."""
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["time"] = f"{stamp[:4]}-{stamp[4:6]}-{stamp[6:8]}T08:00:00.000000Z"
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    folder.rename(folder.parent / f"dfsmr-{stamp}")
+
+
+def test_the_server_backs_itself_up_and_drops_the_oldest(new_server, tmp_path):
+    to = tmp_path / "to"
+    server = new_server("--backup-every", "1m", "--backup-to", to, "--backup-keep", "2").start()
+    fill(server, 5)
+    server.stop()
+    for number in range(3):
+        server.start()
+        eventually(lambda: [one for one in folders(to) if "20200" not in one.name], 20)
+        eventually(lambda: "backup: " in server.log)
+        [newest] = [one for one in folders(to) if "20200" not in one.name]
+        assert re.fullmatch(r"dfsmr-\d{8}T\d{6}Z", newest.name)
+        server.space("").start("job", f"n{number}")
+        server.stop()
+        if number < 2:
+            age(newest, f"2020010{number + 1}T080000Z")
+    left = eventually(lambda: len(folders(to)) == 2 and folders(to))
+    assert left[0].name == "dfsmr-20200102T080000Z"
+    tables = {one.name: one for one in left[0].glob("*.sst")}
+    shared = [one for one in left[1].glob("*.sst")
+              if one.name in tables and one.stat().st_ino == tables[one.name].stat().st_ino]
+    assert sum(one.stat().st_size for one in shared) > 1_000_000
+    restore(left[1], tmp_path / "restored")
+    again = new_server(data=tmp_path / "restored").start()
+    assert again.space("").get("n1")
+    with refused("NOT_FOUND"):
+        again.space("").get("n2")
+
+
+def test_a_backup_that_fails_is_told_and_the_server_goes_on(new_server, tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    server = new_server("--backup-every", "1h", "--backup-to", tmp_path / "file" / "to").start()
+    eventually(lambda: re.search(r"error.*backup: cannot make", server.log))
+    server.space("").define(JOB)
+
+
+@pytest.mark.parametrize("flags, told", [
+    (["--backup-every", "1h"], "go together"), (["--backup-to", "x"], "go together"),
+    (["--backup-every", "59s", "--backup-to", "x"], "at least 1m"),
+    (["--backup-every", "1h", "--backup-to", "x", "--backup-keep", "0"], "--backup-keep"),
+])
+def test_flags_that_make_no_sense_are_refused(flags, told):
+    done = run(*flags)
+    assert done.returncode == 2 and told in done.stderr

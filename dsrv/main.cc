@@ -34,6 +34,7 @@
 #include "dsrv/logs/logs.h"
 #include "dsrv/loop/disk.h"
 #include "dsrv/loop/loop.h"
+#include "dsrv/supervisor.h"
 #include "dsrv/web.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/mutex.h"
@@ -99,6 +100,8 @@ std::shared_ptr<const ParamsCheck> CompileSchema(std::string_view schema,
   return CompileParamsSchema(schema, subject, &problems);
 }
 
+using ReadFlags = std::function<Result<Flags>()>;
+
 int Fail(const Error& error) {
   std::fprintf(stderr, "dsrv: %s\n", error.message.c_str());
   return error.code == Code::kInvalidArgument ? 2 : 1;
@@ -161,24 +164,40 @@ void RaiseFileLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// SIGTERM, SIGINT and SIGUSR1 are waited for, not handled: nothing runs in a signal handler.
+// These signals are waited for, not handled: nothing runs in a signal handler.
 sigset_t BlockSignals() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGUSR1);
+  sigaddset(&signals, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
   return signals;
 }
 
-// Returns the signal that stops the server. SIGUSR1 logs what the server has done.
-int AwaitStop(const sigset_t& signals, const Meter& meter) {
+// The log level of the flags and their file as they are now. Certificates, tokens and keys need no
+// order: they are read again when their files change.
+void Reload(const ReadFlags& read) {
+  auto flags = read();
+  auto log = flags ? SetLogLevel(flags->log_level) : Result<Ok>(flags.error());
+  if (!log) return spdlog::error("SIGHUP: all stays as it was: {}", log.error().message);
+  spdlog::info("SIGHUP: the log level is {}", flags->log_level);
+}
+
+// Returns the signal that stops the server. SIGUSR1 logs what the server has done, SIGHUP reads
+// again what can change while it serves.
+int AwaitStop(const sigset_t& signals, const Meter& meter, const ReadFlags& read) {
   for (int signal = 0;;) {
     sigwait(&signals, &signal);
-    if (signal != SIGUSR1) return signal;
-    spdlog::info("meter {}", meter.Text());
+    if (signal == SIGUSR1) {
+      spdlog::info("meter {}", meter.Text());
+    } else if (signal == SIGHUP) {
+      Reload(read);
+    } else {
+      return signal;
+    }
   }
 }
 
@@ -357,7 +376,7 @@ Room Look(Disk& disk, Logs& logs) {
   return room == Room::kScarce && logs.GiveWay() ? Room::kAmple : room;
 }
 
-int Run(const Flags& flags) {
+int Run(const Flags& flags, const ReadFlags& read) {
   const sigset_t signals = BlockSignals();
   RaiseFileLimit();
   auto log = StartLog(flags.log_level, flags.log_format == "json");
@@ -446,7 +465,9 @@ int Run(const Flags& flags) {
   const SecretKeyWatch key_watch(flags.secret_key_file, *keys, [&](SecretKeysPtr changed) {
     SetSecretKeys(loop, ring, std::move(changed));
   });
-  const int signal = AwaitStop(signals, loop.meter());
+  auto supervisor = std::make_unique<Supervisor>(loop);
+  const int signal = AwaitStop(signals, loop.meter(), read);
+  supervisor.reset();
   spdlog::info("dsrv stops: {}; grace={}s", strsignal(signal), Seconds(flags.grace));
   Drain(*server, backend, **web, flags.grace);
   backups.Stop();
@@ -468,7 +489,8 @@ int main(int argc, char** argv) {
   // Debian's Abseil looks for lock cycles in release builds, too; gRPC pays for it on every call.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   if (argc > 1 && std::string_view(argv[1]) == "verify") return dfsmr::RunVerify(argc, argv);
-  auto flags = dfsmr::ParseFlags(argc, argv);
+  const auto read = [argc, argv] { return dfsmr::ParseFlags(argc, argv); };
+  auto flags = read();
   if (!flags) return dfsmr::Fail(flags.error());
-  return flags->restore.empty() ? dfsmr::Run(*flags) : dfsmr::RunRestore(*flags);
+  return flags->restore.empty() ? dfsmr::Run(*flags, read) : dfsmr::RunRestore(*flags);
 }

@@ -10,22 +10,33 @@ namespace {
 
 constexpr int kLinesPerSecond = 10;
 
+Result<spdlog::level::level_enum> LevelOf(const std::string& level) {
+  const auto parsed = spdlog::level::from_str(level);
+  if (parsed != spdlog::level::off || level == "off") return parsed;
+  return Error{Code::kInvalidArgument, Reason::kNone,
+               "log level '" + level + "' is not one of trace, debug, info, warn, error, off"};
+}
+
 }  // namespace
 
 Result<Ok> StartLog(const std::string& level, bool json) {
-  const auto parsed = spdlog::level::from_str(level);
-  if (parsed == spdlog::level::off && level != "off") {
-    return Error{Code::kInvalidArgument, Reason::kNone,
-                 "log level '" + level + "' is not one of trace, debug, info, warn, error, off"};
-  }
+  const auto parsed = LevelOf(level);
+  if (!parsed) return parsed.error();
   auto logger =
       std::make_shared<spdlog::logger>("dsrv", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-  logger->set_level(parsed);
+  logger->set_level(*parsed);
   logger->flush_on(spdlog::level::trace);
   logger->set_pattern(json ? R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l","message":"%v"})"
                            : "%Y-%m-%dT%H:%M:%S.%eZ %^%-5l%$ %v",
                       spdlog::pattern_time_type::utc);
   spdlog::set_default_logger(std::move(logger));
+  return Ok{};
+}
+
+Result<Ok> SetLogLevel(const std::string& level) {
+  const auto parsed = LevelOf(level);
+  if (!parsed) return parsed.error();
+  spdlog::set_level(*parsed);
   return Ok{};
 }
 

@@ -16,6 +16,8 @@ namespace dfsmr {
 // Sets up the process's logger. `level` is one of trace, debug, info, warn, error, off. With `json`
 // each line is a JSON object.
 Result<Ok> StartLog(const std::string& level, bool json);
+// Another level from now on. Any thread, after StartLog.
+Result<Ok> SetLogLevel(const std::string& level);
 
 // The calls that the server has refused. Any thread.
 class Refusals {

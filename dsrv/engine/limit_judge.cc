@@ -169,7 +169,9 @@ LimitVerdict LimitJudge::Judge(const LimitRequest& asker, const LimitAsks& asks)
   LimitVerdict verdict;
   LimitAnswer& answer = verdict.answer;
   answer.order = asker.turn.order;
+  std::vector<LimitKey> before;  // with the numbers of those that have asked before
   for (const LimitAsk& ask : asks) {
+    before.push_back({ask.key, table_.AskerOf(asker.ns, ask.key)});
     answer.keys.push_back({ask.key, ask.numbers});
     Hear(asker, answer.keys.back());
     counts_.Follow(asker.ns, ask.key);
@@ -204,6 +206,10 @@ LimitVerdict LimitJudge::Judge(const LimitRequest& asker, const LimitAsks& asks)
     }
   }
   if (answer.kind > Kind::kWaits) {
+    // It neither holds a key nor waits for it: those that do go by what was said before.
+    for (const LimitKey& key : before) {
+      if (key.numbers != LimitNumbers()) numbers_.Asked(asker.ns, key);
+    }
     for (const LimitAsk& ask : asks) table_.Tidy(asker.ns, ask.key, turn_.clock());
   }
   if (answer.kind != Kind::kWaits || asker.in_line) return verdict;

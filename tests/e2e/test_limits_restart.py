@@ -2,7 +2,7 @@
 import pytest
 
 from stubs import schedule
-from support import eventually, fresh_name
+from support import eventually, fresh_name, refused
 from test_limits import ASKER, Limits, begun, job, start_all, states, step
 
 
@@ -68,6 +68,21 @@ def test_one_that_comes_in_does_not_ask_again(alone):
     assert begun(alone, "c", "d") == ["c"] and number(alone) == 2
     alone.transition("b", "ok")
     assert begun(alone, "d") == ["d"] and number(alone) == 2
+
+
+@pytest.mark.parametrize("word", ["skip", "fail"])
+def test_one_that_is_left_out_does_not_tell_the_number(alone, word):
+    alone.define(job("k") + "---\n" + job(f"{{key: k, max: 2, on_conflict: {word}}}", "other"))
+    start_all(alone, "a", "b")
+    if word == "skip":
+        with refused("FAILED_PRECONDITION", "LIMIT_REACHED"):
+            alone.start("other", "c")
+    else:
+        alone.start("other", "c")
+        alone.ends("c", "ERROR")
+    for _ in range(2):
+        assert number(alone) == 1 and states(alone, "a", "b") == ["RUNNING", "SCHEDULED"]
+        again(alone)
 
 
 def test_the_number_stays_as_long_as_the_key_is_held(alone):

@@ -5,20 +5,16 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import signal
 import subprocess
 import tarfile
-import threading
 import time
 
-import grpc
 import pytest
 
 from load import ROUTE, Load, watch_from
 from stubs import admin, admin_grpc
-from support import (CALL, DSRV, JOB, LOOP, SOON, Cli, Server, eventually, from_json, kind, only,
-                     refused, state)
+from support import DCLI, DSRV, JOB, LOOP, Cli, eventually, only, refused, state
 
 NAME = re.compile(r"dfsmr-\d{8}T\d{6}Z\.tar\.zst")
 
@@ -163,8 +159,7 @@ def test_logs_are_in_it_too(new_server, tmp_path):
     worker.send_signal(signal.SIGINT)
     worker.communicate(timeout=20)
     assert found
-    if "said" not in cli.ok("logs", "one"):
-        pytest.skip("work keeps no logs")
+    assert "said" in cli.ok("logs", "one")
     file = files_of(server, tmp_path / "to")
     server.stop()
     restore(file, tmp_path / "restored")
@@ -175,18 +170,13 @@ def test_logs_are_in_it_too(new_server, tmp_path):
 def test_a_backup_goes_to_standard_output(new_server, tmp_path):
     server = new_server().start()
     server.space("").define(JOB)
-    done = subprocess.run([str(server_cli()), "backup", "-"], capture_output=True, timeout=60,
+    done = subprocess.run([str(DCLI), "backup", "-"], capture_output=True, timeout=60,
                           env={**os.environ, "DFSMR_SERVER": server.address})
     assert done.returncode == 0, done.stderr
     (tmp_path / "b").write_bytes(done.stdout)
     restore(tmp_path / "b", tmp_path / "restored")
     again = new_server(data=tmp_path / "restored").start()
     assert [m.id for m in again.space("").machines().machines] == ["job"]
-
-
-def server_cli():
-    from support import DCLI
-    return DCLI
 
 
 def test_the_stream_is_in_pieces_with_a_size_first(new_server):
@@ -212,7 +202,7 @@ def fill(server, megabytes):
 
 def test_a_server_or_client_that_is_killed_leaves_no_backup(new_server, tmp_path):
     server = new_server().start()
-    fill(server, 100)  # of 64 MiB in a second
+    fill(server, 40)  # of 64 MiB in a second
     cli = Cli(server.address, "default")
     for ends in ("client", "interrupt", "server"):
         to = tmp_path / ends
@@ -237,7 +227,7 @@ def test_a_server_or_client_that_is_killed_leaves_no_backup(new_server, tmp_path
 
 def test_a_stop_ends_a_backup(new_server, tmp_path):
     server = new_server("--grace", "5s").start()
-    fill(server, 100)
+    fill(server, 40)
     taking = Cli(server.address, "default").background("backup", tmp_path / "to")
     eventually(lambda: [one for one in (tmp_path / "to").glob("*.part") if one.stat().st_size], 20)
     assert server.stop() == 0
@@ -248,7 +238,7 @@ def test_a_stop_ends_a_backup(new_server, tmp_path):
 
 def test_others_are_served_while_a_backup_is_taken(new_server, tmp_path):
     server = new_server().start()
-    fill(server, 50)
+    fill(server, 30)
     space = server.space("")
     space.define(LOOP)
     id = space.start("loop")

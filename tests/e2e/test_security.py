@@ -125,6 +125,7 @@ ALLOWED = {
     "dfsmr.v1.TokenService": {
         "CreateToken": {"admin"}, "ListTokens": {"admin"}, "RevokeToken": {"admin"},
         "GetCaller": ANY, "CreateSession": ANY},
+    "dfsmr.v1.BackupService": {"Backup": {"admin"}},
     "dfsmr.v1.ScheduleService": {
         "GetClock": LOOK, "AdvanceClock": {"admin"}, "ListGroups": LOOK, "GetGroup": LOOK,
         "SetGroup": CHANGE, "ControlGroup": CHANGE,
@@ -194,7 +195,7 @@ def outcome(channel, method, request):
     """DENIED, UNKNOWN, or what else: then it was let in."""
     service = method.containing_service.full_name
     many_in = method.name in ("Work", "Attach", "AppendLogs")
-    many_out = many_in or method.name in ("Changes", "ReadLogs", "FetchPackage")
+    many_out = many_in or method.name in ("Changes", "ReadLogs", "FetchPackage", "Backup")
     many_in = many_in or method.name == "PutPackage"
     make = {(False, False): channel.unary_unary, (False, True): channel.unary_stream,
             (True, False): channel.stream_unary, (True, True): channel.stream_stream}[
@@ -238,7 +239,7 @@ def test_every_method_with_every_role(guarded, root):
         anywhere = method.name in ("GetCaller", "CreateSession", "ListTokens", "RevokeToken", "GetClock",
                                     "ListNamespaces")
         # These take an admin of all namespaces.
-        nowhere = method.name in ("AdvanceClock", "CreateNamespace", "DeleteNamespace")
+        nowhere = method.name in ("AdvanceClock", "CreateNamespace", "DeleteNamespace", "Backup")
         expected = [(who, holder, "unknown") for who, holder in strangers.items()]
         expected += [(who, holder, "in" if who in allowed and not nowhere else "denied")
                      for who, holder in roles.items()]

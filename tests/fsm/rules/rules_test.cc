@@ -691,7 +691,7 @@ TEST_CASE("a claim that was handed out after the backup which the store was made
   world.Start();
   const std::string kept = world.Claim();
   const Instance saved = world.instance;
-  world.Do([&](Scene& scene) { return rules::Relinquish(scene, kept, {}); });
+  REQUIRE(world.Do([&](Scene& scene) { return rules::Relinquish(scene, kept, {}); }));
   const std::string later = world.Claim();
   world.instance = saved;
   world.epoch += uint64_t{5} << kEpochLifeShift;

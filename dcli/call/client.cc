@@ -460,26 +460,4 @@ Result<Ok> Client::ReadLogs(const v1::ReadLogsRequest& request, Canceller* cance
   });
 }
 
-NamespaceCalls Client::namespaces() { return NamespaceCalls(*this); }
-
-Result<v1::Namespace> NamespaceCalls::CreateNamespace(const v1::CreateNamespaceRequest& request) {
-  return client_.Call<v1::Namespace>(&NamespaceStub::CreateNamespace, request, false);
-}
-Result<v1::ListNamespacesResponse> NamespaceCalls::ListNamespaces(
-    const v1::ListNamespacesRequest& request) {
-  return client_.Call<v1::ListNamespacesResponse>(&NamespaceStub::ListNamespaces, request, true);
-}
-Result<v1::Namespace> NamespaceCalls::GetNamespace(const v1::GetNamespaceRequest& request) {
-  return client_.Call<v1::Namespace>(&NamespaceStub::GetNamespace, request, true);
-}
-Result<v1::Namespace> NamespaceCalls::UpdateNamespace(const v1::UpdateNamespaceRequest& request) {
-  return client_.Call<v1::Namespace>(&NamespaceStub::UpdateNamespace, request, true);
-}
-Result<v1::Namespace> NamespaceCalls::FreezeNamespace(const v1::FreezeNamespaceRequest& request) {
-  return client_.Call<v1::Namespace>(&NamespaceStub::FreezeNamespace, request, true);
-}
-Result<v1::Namespace> NamespaceCalls::DeleteNamespace(const v1::DeleteNamespaceRequest& request) {
-  return client_.Call<v1::Namespace>(&NamespaceStub::DeleteNamespace, request, true);
-}
-
 }  // namespace dfsmr::cli

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 
@@ -213,6 +214,15 @@ class NamespaceCalls {
   Result<v1::Namespace> UpdateNamespace(const v1::UpdateNamespaceRequest& request);
   Result<v1::Namespace> FreezeNamespace(const v1::FreezeNamespaceRequest& request);
   Result<v1::Namespace> DeleteNamespace(const v1::DeleteNamespaceRequest& request);
+
+  // Hands each item to `visit` until that returns false, or the last has come. An export that was
+  // cut off is an error.
+  Result<Ok> ExportNamespace(const v1::ExportNamespaceRequest& request,
+                             const std::function<bool(const v1::ExportItem&)>& visit);
+  // `next` gives the items one after the other; nullopt: that was the last.
+  Result<v1::ImportNamespaceResponse> ImportNamespace(
+      const v1::ImportNamespaceRequest::Header& header,
+      const std::function<Result<std::optional<v1::ExportItem>>()>& next);
 
  private:
   Client& client_;

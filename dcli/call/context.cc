@@ -44,6 +44,7 @@ constexpr Hint kHints[] = {
     {Reason::kNoSuchNamespace, "dcli namespace list shows those that you may see"},
     {Reason::kNamespaceExists, "dcli namespace set changes its settings"},
     {Reason::kNamespaceFrozen, "dcli namespace thaw NAME lets it go on"},
+    {Reason::kNotFrozen, "dcli namespace freeze NAME --wait"},
     {Reason::kNamespaceDeleting, "dcli namespace show NAME says how far it is"},
     {Reason::kNoSuchSecret, "dcli secret list shows their names and versions"},
     {Reason::kSecretsLocked, "dsrv --secret-key-file FILE names the file with the keys"},

@@ -76,6 +76,7 @@ class CommandLine {
     AddLimitsCommand();
     AddNamespaceCommand();
     AddSecretCommand();
+    AddExportCommands();
     AddTokenCommand();
     AddSchedulesCommand();
     AddTriggersCommand();
@@ -113,6 +114,7 @@ class CommandLine {
   void AddLimitsCommand();
   void AddNamespaceCommand();
   void AddSecretCommand();
+  void AddExportCommands();
   void AddTokenCommand();
   void AddSchedulesCommand();
   void AddTriggersCommand();

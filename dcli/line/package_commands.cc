@@ -52,6 +52,28 @@ void CommandLine::AddPackageCommand() {
       .Example("package verify etl-1.4.0.dfsmr --allowed-signers allowed_signers");
 }
 
+void CommandLine::AddExportCommands() {
+  auto out = std::make_shared<ExportOptions>();
+  Command("export", "[NAMESPACE]",
+          "Write what a namespace has, as files in a tar: settings, definitions, packages", Export,
+          out)
+      .Argument("NAMESPACE", Word::kAnything, &out->name, false)
+      .Flag("--out", "FILE", &out->out, "where to (default: standard output)")
+      .Flag("--instances", &out->instances,
+            "with the instances that have not stopped; the namespace is frozen")
+      .Flag("--all-versions", &out->all_versions,
+            "with versions of packages that nothing uses, too")
+      .Example("export acme > acme.tar")
+      .Example("export acme --instances --out acme.tar");
+  auto in = std::make_shared<ImportOptions>();
+  Command("import", "FILE|FOLDER|-",
+          "Bring what an export has written into its namespace, or that of --namespace", Import, in)
+      .Argument("FILE", Word::kFile, &in->place)
+      .Flag("--dry-run", &in->dry_run, "say what would happen, change nothing")
+      .Example("import acme.tar --dry-run")
+      .Example("import acme.tar --namespace other");
+}
+
 void CommandLine::AddTrustCommand() {
   auto trust = std::make_shared<TrustOptions>();
   Command("trust", "add NAME FILE|-|list|revoke NAME|FINGERPRINT",

@@ -73,4 +73,19 @@ struct TrustOptions {
 };
 int Trust(Context& context, const TrustOptions& options);
 
+// `dcli export` and `dcli import`: a namespace as files, in a tar. export.cc, import.cc
+struct ExportOptions {
+  std::string name;  // of the namespace; empty: --namespace
+  std::string out;   // empty: standard output
+  bool instances = false;
+  bool all_versions = false;
+};
+int Export(Context& context, const ExportOptions& options);
+
+struct ImportOptions {
+  std::string place;  // a tar, a folder with its files, or "-": standard input
+  bool dry_run = false;
+};
+int Import(Context& context, const ImportOptions& options);
+
 }  // namespace dfsmr::cli

@@ -239,6 +239,12 @@ inline constexpr DecideRow kFreezeNamespace(
 inline constexpr DecideRow kDeleteNamespace(
     {"dfsmr.v1.NamespaceService/DeleteNamespace", kAdmins, kChange},
     Everywhere(), ParseDeleteNamespace, RunDeleteNamespace, ReplyDeleteNamespace);
+inline constexpr StreamRow kExportNamespace{
+    {"dfsmr.v1.NamespaceService/ExportNamespace", kAdmins},
+    ByName()};
+inline constexpr StreamRow kImportNamespace{
+    {"dfsmr.v1.NamespaceService/ImportNamespace", kAdmins, kChange},
+    Anywhere()};
 }  // namespace namespaces
 
 // The original service, in namespace "default". Its calls carry no claims.
@@ -356,7 +362,8 @@ constexpr void ForEachMethod(Visit visit) {
    visit(secrets::kResolveSecrets));
   (visit(namespaces::kCreateNamespace), visit(namespaces::kListNamespaces),
    visit(namespaces::kGetNamespace), visit(namespaces::kUpdateNamespace),
-   visit(namespaces::kFreezeNamespace), visit(namespaces::kDeleteNamespace));
+   visit(namespaces::kFreezeNamespace), visit(namespaces::kDeleteNamespace),
+   visit(namespaces::kExportNamespace), visit(namespaces::kImportNamespace));
   (visit(original::kDefine), visit(original::kStart), visit(original::kReady),
    visit(original::kMachines), visit(original::kInstances), visit(original::kTransition),
    visit(original::kRelinquish), visit(original::kChanges));

@@ -9,7 +9,6 @@
 #include "dsrv/wire/packages.h"
 #include "dsrv/wire/replies.h"
 #include "fsm/base/names.h"
-#include "fsm/yaml/tree.h"
 
 namespace dfsmr {
 namespace {
@@ -28,27 +27,6 @@ bool IsDigest(std::string_view digest) {
 Error Mismatch(const std::string& what, const std::string& said, const std::string& is) {
   return {Code::kInvalidArgument, Reason::kDigestMismatch,
           "the header says a " + what + " of " + said + ", and what came has " + is};
-}
-
-// The line of a document's name.
-uint32_t LineOf(const YamlTree& tree, std::string_view name) {
-  for (const YamlDocument& document : tree.documents) {
-    if (!document.root || !document.root->IsMap()) continue;
-    for (std::string_view key : {"id", "plan", "action", "schedule", "trigger", "limit"}) {
-      const YamlEntry* entry = document.root->Find(key);
-      if (entry && entry->value->IsScalar() && entry->value->text == name) {
-        return static_cast<uint32_t>(entry->value->at.line);
-      }
-    }
-  }
-  return 0;
-}
-
-bool Holds(const std::vector<std::string>& places, std::string_view path) {
-  return std::ranges::any_of(places, [path](const std::string& place) {
-    return path == place || (path.starts_with(place) && path[place.size()] == '/' &&
-                             (path.ends_with(".yaml") || path.ends_with(".yml")));
-  });
 }
 
 }  // namespace
@@ -223,25 +201,7 @@ void PutPackageStream::Look(Engine& engine) {
     return;
   }
   if (!header_.validate_only()) upload_ = engine.packages().BeginUpload(ns_);
-  reader_ =
-      std::make_unique<ArchiveReader>([this](const std::string& path, std::string_view piece) {
-        if (path == kManifestName) return;
-        if (!places_) {
-          std::vector<Diagnostic> wrong;  // said by the check
-          auto manifest = ParseManifest(reader_->manifest(), kManifestName, AnyProgram, &wrong);
-          places_.emplace();
-          if (manifest) {
-            for (const DocumentPlace& one : manifest->documents) {
-              places_->push_back(one.path.ends_with('/') ? one.path.substr(0, one.path.size() - 1)
-                                                         : one.path);
-            }
-          }
-        }
-        const bool wanted =
-            Holds(*places_, path) || path.ends_with(".yaml") || path.ends_with(".yml");
-        std::string* text = wanted ? &texts_[path] : nullptr;
-        if (text && text->size() <= kPackageDocumentBytes) *text += piece;
-      });
+  archive_ = std::make_unique<ArchiveIntake>();
   engine.AfterCommit([self = self_of()] { self->Read(); });
 }
 
@@ -290,18 +250,10 @@ void PutPackageStream::TakeData() {
 }
 
 Result<Ok> PutPackageStream::Feed(const std::string& data) {
-  if (bytes_ == 0) {
-    if (auto undo = Decompressor(data)) {
-      return BadArchive(
-          "", "it is compressed; a package is a plain tar: unpack it with '" + *undo + "'");
-    }
-  }
-  bytes_ += data.size();
-  if (bytes_ > header_.size()) {
+  if (archive_->bytes() + data.size() > header_.size()) {
     return Mismatch("size", std::to_string(header_.size()) + " bytes", "more");
   }
-  hasher_.Add(data);
-  return reader_->Feed(data);
+  return archive_->Feed(data);
 }
 
 // The next piece, alone among those of all uploads; then the rest.
@@ -332,27 +284,21 @@ void PutPackageStream::WritePiece(std::function<void()> then) {
 }
 
 Result<Ok> PutPackageStream::CheckWhole() {
-  if (bytes_ != header_.size()) {
-    return Mismatch("size", std::to_string(header_.size()) + " bytes", std::to_string(bytes_));
+  if (archive_->bytes() != header_.size()) {
+    return Mismatch("size", std::to_string(header_.size()) + " bytes",
+                    std::to_string(archive_->bytes()));
   }
-  hashes_ = hasher_.Take();
-  const std::string digest = hashes_.Digest();
+  const std::string digest = archive_->Hash().Digest();
   if (digest != header_.digest()) return Mismatch("digest", header_.digest(), digest);
-  if (auto good = VerifyAll(signatures_, hashes_); !good) return good;
-  return reader_->Finish();
+  if (auto good = VerifyAll(signatures_, archive_->hashes()); !good) return good;
+  return archive_->Finish();
 }
 
 // In the pool: all has come.
 void PutPackageStream::Check() {
   if (Ended()) return;
   if (auto whole = CheckWhole(); !whole) return End(whole.error());
-  const PackageContents contents{reader_->files(),
-                                 [this](const std::string& path) {
-                                   return path == kManifestName ? reader_->manifest()
-                                                                : texts_[path];
-                                 },
-                                 ""};
-  auto checked = CheckPackage(contents, {}, backend_.zones, backend_.clock());
+  auto checked = archive_->Check(backend_.zones, backend_.clock());
   if (!checked) return End(checked.error());
   if (!checked->ok()) return EndBadPackage(checked->diagnostics);
   for (const Diagnostic& one : checked->diagnostics) ToProto(one, made_.add_diagnostics());
@@ -362,45 +308,9 @@ void PutPackageStream::Check() {
 }
 
 rows::PackageVersionRow PutPackageStream::RowOf(const CheckedPackage& checked) {
-  const Manifest& manifest = *checked.manifest;
-  rows::PackageVersionRow row;
+  rows::PackageVersionRow row = archive_->RowOf(checked);
   row.ns = ns_;
-  row.package = manifest.package;
-  row.version = manifest.version;
-  row.digest = header_.digest();
-  row.size = bytes_;
-  row.manifest = reader_->manifest();
-  row.description = manifest.description;
-  row.labels = manifest.labels;
-  const OwnNames names(manifest.package);
-  for (const PackageSource& source : checked.sources) {
-    for (const Machine& one : source.parsed.definitions) {
-      const std::string id(names.Local(one.id));
-      row.documents.push_back({std::string(KindName(one.defined_as)), id, source.path,
-                               LineOf(*source.parsed.tree, id)});
-      if (!one.IsPlain()) continue;
-      for (const Node& node : one.nodes) {
-        if (node.kind == NodeKind::kWork) row.nodes.push_back(id + "." + node.id);
-      }
-    }
-    for (const Document& one : source.parsed.documents) {
-      const std::string name(names.Local(one.name));
-      row.documents.push_back(
-          {std::string(Name(one.kind())), name, source.path, LineOf(*source.parsed.tree, name)});
-    }
-  }
-  const auto actions = ActionsOfWorkers(checked);
-  for (size_t i = 0; i < manifest.workers.size(); ++i) {
-    const Worker& worker = manifest.workers[i];
-    row.workers.push_back({worker.name, worker.serves, worker.required, SecretsOf(worker),
-                           i < actions.size() ? actions[i] : std::vector<std::string>(),
-                           worker.dry_run});
-  }
-  for (const auto& [path, file] : reader_->files()) {
-    row.files.push_back({path, file.size, file.executable, file.link, file.offset});
-  }
   row.put_by = IdOf(caller_);
-  row.sha512 = hashes_.sha512;
   row.pieces = pieces_;
   if (upload_) row.upload = *upload_;
   return row;

@@ -12,18 +12,14 @@
 #include <utility>
 
 #include "dfsmr/v1/package.pb.h"
+#include "dsrv/calls/archive_intake.h"
 #include "dsrv/calls/grpc_call.h"
 #include "dsrv/calls/method.h"
 #include "dsrv/calls/signatures.h"
 #include "dsrv/engine/packages.h"
 #include "fsm/base/mutex.h"
-#include "fsm/package/archive_reader.h"
-#include "fsm/package/check.h"
-#include "storage/signatures/signatures.h"
 
 namespace dfsmr {
-
-inline constexpr size_t kPieceBytes = 1 << 20;  // of each piece but the last
 
 // So many uploads at once, the others wait; and one piece at a time is on its way to the store. Any
 // thread.
@@ -108,12 +104,7 @@ class PutPackageStream : public grpc::ServerReadReactor<v1::PutPackageRequest>, 
   v1::PutPackageRequest::Header header_;
   std::string ns_;
   GivenSignatures signatures_;
-  uint64_t bytes_ = 0;
-  ArchiveHasher hasher_;
-  ArchiveHashes hashes_;
-  std::unique_ptr<ArchiveReader> reader_;
-  std::optional<std::vector<std::string>> places_;  // of documents, by the manifest
-  std::map<std::string, std::string> texts_;
+  std::unique_ptr<ArchiveIntake> archive_;
   std::string piece_;
   uint32_t pieces_ = 0;
   std::optional<rows::UploadId> upload_;

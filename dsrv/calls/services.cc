@@ -13,9 +13,11 @@
 #include "dsrv/calls/append_logs.h"
 #include "dsrv/calls/attach_stream.h"
 #include "dsrv/calls/backup.h"
+#include "dsrv/calls/export_stream.h"
 #include "dsrv/calls/feed.h"
 #include "dsrv/calls/fetch_package.h"
 #include "dsrv/calls/grpc_call.h"
+#include "dsrv/calls/import_stream.h"
 #include "dsrv/calls/message_pool.h"
 #include "dsrv/calls/methods.h"
 #include "dsrv/calls/put_package.h"
@@ -263,7 +265,21 @@ class NamespaceCalls final : public v1::NamespaceService::CallbackService {
   METHOD(namespaces, FreezeNamespace)
   METHOD(namespaces, DeleteNamespace)
 
+  grpc::ServerWriteReactor<v1::ExportItem>* ExportNamespace(
+      Context* context, const v1::ExportNamespaceRequest* request) override {
+    const GrpcOrigin origin(*context);
+    return ExportStream::Begin(
+        backend_, context, Admit(namespaces::kExportNamespace, backend_.access, origin, *request),
+        *request);
+  }
+  grpc::ServerReadReactor<v1::ImportNamespaceRequest>* ImportNamespace(
+      Context* context, v1::ImportNamespaceResponse* reply) override {
+    return ImportStream::Begin(backend_, uploads_, context, reply,
+                               namespaces::kImportNamespace.method);
+  }
+
   const Backend& backend_;
+  Uploads uploads_;
 };
 
 class Original final

@@ -10,9 +10,7 @@
 #include "storage/rows/instance.h"
 
 namespace dfsmr {
-namespace {
 
-// Whether an instance stands only where its graph has nodes.
 bool Fits(const Instance& instance, const Machine& machine) {
   const std::vector<Node>& nodes = machine.nodes;
   const auto kept_is = [&](const auto& one) {
@@ -41,8 +39,6 @@ bool Fits(const Instance& instance, const Machine& machine) {
          instance.tokens.Within(nodes.size()) && std::ranges::all_of(instance.plan->open, fits) &&
          std::ranges::all_of(instance.plan->shut, fits);
 }
-
-}  // namespace
 
 Core CoreOf(const Machine& machine) {
   Core core{0xcbf29ce484222325ull, 0x9ae16a3b2f90404full};

@@ -28,6 +28,9 @@ Core CoreOf(const Machine& machine);
 // Whether both are of packages, and the same but for description and upgrade_strategy.
 bool SameButPrograms(const MachineVersion& one, const MachineVersion& other);
 
+// Whether an instance of a plan stands only where its graph has nodes.
+bool Fits(const Instance& instance, const Machine& machine);
+
 class Catalog {
  public:
   Catalog(OpenTurn& turn, const EngineOptions& options) : turn_(turn), options_(options) {}

@@ -92,6 +92,8 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       secrets({turn, spaces, changer, traces, handouts, options}),
       deletions({turn, spaces, catalog, documents, statistics, residents, changer, agenda, throttle,
                  upgrades, limits, groups, agents, retention, packages, secrets, options}),
+      imports({turn, spaces, catalog, documents, statistics, residents, trust, schedules, groups,
+               packages, all}),
       all{&followers, &planner,    &walker,  &family,   &limits, &hooks,    &spawner, &launcher,
           &schedules, &canceller,  &resumer, &upgrades, &claims, &sessions, &timers,  &unclaimed,
           &desk,      &operations, &agents,  &handouts, &groups, &triggers, &dry_runs} {
@@ -318,6 +320,7 @@ Result<Ok> Engine::MayChange(const std::string& ns) const { return parts_->space
 Spaces& Engine::namespaces() { return parts_->spaces; }
 Secrets& Engine::secrets() { return parts_->secrets; }
 Deletions& Engine::deletions() { return parts_->deletions; }
+Imports& Engine::imports() { return parts_->imports; }
 
 Result<Ok> Engine::Freeze(const std::string& ns, bool frozen, const std::string& client) {
   using rows::SpaceState;

@@ -51,6 +51,7 @@ class Limits;         // limits.h
 class Spaces;         // namespaces.h
 class Deletions;      // deletions.h
 class Secrets;        // secrets.h
+class Imports;        // imports.h
 struct SpaceView;     // namespaces.h
 class Agents;         // agents.h
 class Traces;         // traces.h
@@ -132,6 +133,8 @@ class Engine {
   // NO_SUCH_NAMESPACE, NAMESPACE_DELETING.
   Result<Ok> Freeze(const std::string& ns, bool frozen, const std::string& client);
   Deletions& deletions();
+  // What another server has exported.
+  Imports& imports();
   // What only holders of claims get.
   Secrets& secrets();
   // From now on nothing of a namespace is taken or handed out; the rest is done in the background.

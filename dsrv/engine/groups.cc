@@ -67,6 +67,17 @@ Groups::Group& Groups::Make(const std::string& ns, const std::string& name) {
   return group;
 }
 
+void Groups::Import(const std::string& ns, const std::string& name, const rows::GroupRow& row) {
+  if (Find(ns, name)) return;
+  Group& group = Make(ns, name);
+  group.row.paused = row.paused;
+  group.row.note = row.note;
+  group.row.stop_on_fail = row.stop_on_fail;
+  group.row.failures = row.failures;
+  limits_.CloseGroup(ns, name, group.Closed());
+  MarkDirty(group);
+}
+
 // max_running is the number of a limit, whoever has set it.
 std::optional<uint32_t> Groups::MaxOf(const Group& group) const {
   return limits_.NumbersOf(group.ns, KeyOf(group.name)).max;

@@ -85,6 +85,9 @@ class Groups : public Part {
   Result<GroupView> Control(const std::string& ns, const std::string& name,
                             const GroupControl& control);
 
+  // For imports: the settings of a group, before its members come. One that is there stays.
+  void Import(const std::string& ns, const std::string& name, const rows::GroupRow& row);
+
   // For the part that keeps members to come. Call SetSource once, before the first turn.
   void SetSource(MemberSource* source) { source_ = source; }
   // So many are to come. For a group that Set has made, or at start; then again whenever their

@@ -106,7 +106,9 @@ void HandOuts::Load(Resident& resident) {
     if (token.state != TokenState::kReady) continue;
     if (dry && !ForDryWorkers(resident.machine().nodes[token.node])) continue;
     if (Agenda::Queue* queue = QueueOf(*resident.version, *resident.graph, token, dry)) {
-      agenda_.Load(queue, EntryOf(*resident.graph, instance.id, instance.priority, token));
+      ReadyEntry entry = EntryOf(*resident.graph, instance.id, instance.priority, token);
+      const bool starting = turn_.number() == 0;  // there is more to come, and all is sorted then
+      starting ? agenda_.Load(queue, std::move(entry)) : agenda_.Push(queue, std::move(entry));
     } else {
       unplaced_.emplace_back(ResidentKey(instance.ns, instance.id), token.visit);
     }

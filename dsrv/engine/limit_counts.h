@@ -39,6 +39,8 @@ class LimitCounts {
   // may overlap, and so have not asked, count as well.
   void Follow(const std::string& ns, const std::string& key);
   void Absorb(const Change& change);
+  // A token that is claimed came, or went.
+  void CountTask(const Instance& instance, const Graph& graph, const Token& token, int64_t by);
   // A token was handed out.
   void Claimed(const Resident& resident, const Token& token);
   // How many hold a built-in key, also of one that has no number.
@@ -63,7 +65,6 @@ class LimitCounts {
  private:
   void CountOne(const std::string& ns, const std::string& key, int64_t by);
   void CountInstance(const Instance& instance, int64_t by);
-  void CountTask(const Instance& instance, const Graph& graph, const Token& token, int64_t by);
   uint64_t InstancesOf(const std::string& ns, const std::string& machine) const;
   uint64_t TasksOf(const std::string& ns, const std::string& key) const;
   // Opens or closes a queue or an action, as there is room.

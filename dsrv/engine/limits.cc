@@ -470,6 +470,10 @@ void Limits::Load(Resident& resident) {
       displacing_.emplace_back(ResidentKey(instance.ns, instance.id), std::nullopt);
     }
   } /*end*/
+  // At the start all of them are counted in the end.
+  for (const Token& token : std::as_const(resident.instance.tokens)) {
+    if (!loading_ && !instance.dry_run) counts_.CountTask(instance, *resident.graph, token, +1);
+  }
   if (!resident.machine().nodes_ask) return;
   for (const Token& token : std::as_const(resident.instance.tokens)) {
     if (token.limits) {

@@ -199,13 +199,20 @@ Result<bool> Packages::Finish(rows::PackageVersionRow row,
     return false;
   }
   if (!uploads_.contains({row.ns, row.upload})) return Gone(row.ns);
-  PackageState::Known fresh = KnownOf(row);
   auto may = MayPut(row.ns, row.size);
-  auto kept = below_.trust.NewOf(*fresh.version, std::move(signatures));
+  auto kept = below_.trust.NewOf(*KnownOf(row).version, std::move(signatures));
   if (!may || !kept) {
     Abandon(row.ns, row.upload);
     return may ? kept.error() : may.error();
   }
+  Accept(row, *std::move(kept));
+  return true;
+}
+
+void Packages::Accept(const rows::PackageVersionRow& given,
+                      std::vector<rows::SignatureRow> signatures) {
+  rows::PackageVersionRow row = given;
+  PackageState::Known fresh = KnownOf(row);
   (void)below_.spaces.Use(row.ns);
   /*mutant package-bytes-uncounted*/ below_.spaces.AddPackageBytes(
       row.ns, static_cast<int64_t>(row.size)); /*end*/
@@ -221,9 +228,8 @@ Result<bool> Packages::Finish(rows::PackageVersionRow row,
   if (before.version) known.version = before.version;
   known.signers = before.signers;
   known.defined_as = before.defined_as;
-  below_.trust.Keep(known, *std::move(kept));
+  below_.trust.Keep(known, std::move(signatures));
   Tell(ChangeKind::kPackagePushed, *known.version, row.put_by, "");
-  return true;
 }
 
 void Packages::Tell(ChangeKind kind, const PackageVersion& version, const std::string& client,

@@ -155,6 +155,16 @@ class Packages {
   // True: it is new. False: it was there already, and the upload is dropped. Its signatures are
   // kept in both cases. An error: as of MayPut, IsThere and Trust::Sign.
   Result<bool> Finish(rows::PackageVersionRow row, std::vector<rows::SignatureRow> signatures);
+  // For imports, which ask first. Whether the upload is under way still; what Finish does when
+  // nothing is wrong; that the package of the latest version of an id no longer has it; and that a
+  // version is in force now, whose documents were added.
+  bool Uploads(const std::string& ns, rows::UploadId upload) const {
+    return uploads_.contains({ns, upload});
+  }
+  void Retire(const std::string& ns, const std::string& id);
+  void Accept(const rows::PackageVersionRow& row, std::vector<rows::SignatureRow> signatures);
+  void PutInForce(const std::string& ns, const PackageVersionPtr& version, uint32_t share,
+                  const std::map<std::string, uint32_t>& defined, const std::string& by);
 
   // What an activation is to be compiled from; or what has become of it, when there was nothing to
   // compile.

@@ -24,13 +24,16 @@ Error BadRequest(std::string text) {
   return {Code::kInvalidArgument, Reason::kBadRequest, std::move(text)};
 }
 
-// As what its schedules, triggers and limits are defined.
-void KeepDefined(const rows::Writer& writer, const std::vector<DocumentChange>& changes,
-                 PackageState::Known& known) {
+rows::DefinedAs DefinedBy(const std::vector<DocumentChange>& changes) {
   rows::DefinedAs defined;
   for (const DocumentChange& one : changes) {
     if (DocumentKindNamed(one.kind)) defined[one.kind + ":" + one.id] = one.version;
   }
+  return defined;
+}
+
+// As what its schedules, triggers and limits are defined.
+void KeepDefined(const rows::Writer& writer, rows::DefinedAs defined, PackageState::Known& known) {
   if (defined == known.defined_as) return;
   const PackageVersion& version = *known.version;
   rows::PutDefined(writer, version.ns, version.package, version.version, defined);
@@ -399,7 +402,7 @@ void Packages::Apply(const ActivateArgs& args, const PackageVersionPtr& version,
     force.share = 0;
   }
   if (args.share == 0) {
-    KeepDefined(below_.turn.writer(), plan.changes, state.versions.at(version->version));
+    KeepDefined(below_.turn.writer(), DefinedBy(plan.changes), state.versions.at(version->version));
   }
   PutForce(args, state, version, force);
   SetCandidate(args.ns, args.package, state);
@@ -447,6 +450,13 @@ void Packages::RetireMachine(MachineState& machine, const PackageVersion& packag
   below_.turn.Append(&event);
 }
 
+void Packages::Retire(const std::string& ns, const std::string& id) {
+  MachineState& machine = below_.catalog.StateOf(ns, id);
+  if (machine.current == 0 || machine.retired) return;
+  const PackageVersionPtr package = machine.versions.at(machine.current).definition->package;
+  if (package) RetireMachine(machine, *package);
+}
+
 void Packages::ApplyRetired(const std::string& ns, const PackageVersion& package,
                             const std::vector<DocumentChange>& retired) {
   for (const DocumentChange& one : retired) {
@@ -480,6 +490,26 @@ void Packages::PutForce(const ActivateArgs& args, PackageState& state,
   below_.trust.ActiveChanged(args.ns);
   Tell(any ? ChangeKind::kPackageActivated : ChangeKind::kPackageDeactivated, *version, args.by,
        args.note);
+}
+
+void Packages::PutInForce(const std::string& ns, const PackageVersionPtr& version, uint32_t share,
+                          const rows::DefinedAs& defined, const std::string& by) {
+  PackageState& state = below_.table.StateOf(ns, version->package);
+  ActivateArgs args;
+  args.ns = ns;
+  args.package = version->package;
+  args.by = by;
+  args.note = "imported";
+  rows::PackageRow force = state.force;
+  if (share > 0) {
+    force.candidate = version->version;
+    force.share = share;
+  } else {
+    force.active = version->version;
+    KeepDefined(below_.turn.writer(), defined, state.versions.at(version->version));
+  }
+  PutForce(args, state, version, force);
+  SetCandidate(ns, version->package, state);
 }
 
 // Starts by name of what both versions have go to the candidate in its share.

@@ -18,6 +18,7 @@
 #include "dsrv/engine/groups.h"
 #include "dsrv/engine/handouts.h"
 #include "dsrv/engine/hooks.h"
+#include "dsrv/engine/imports.h"
 #include "dsrv/engine/launcher.h"
 #include "dsrv/engine/limits.h"
 #include "dsrv/engine/namespaces.h"
@@ -97,6 +98,7 @@ struct Engine::Parts {
   Packages packages;
   Secrets secrets;
   Deletions deletions;
+  Imports imports;
   // The parts that hear of changes, in this order. Their work is done in this order, too: a part
   // works only when the parts before it have nothing left to do.
   const std::vector<Part*> all;

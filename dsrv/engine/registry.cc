@@ -5,8 +5,9 @@ namespace dfsmr {
 void Registry::Add(MachineVersionPtr definition) {
   const WriteLock lock(mutex_);
   Versions& versions = machines_[{definition->ns, definition->machine.id}];
-  Check(definition->version == versions.all.size() + 1, "versions are defined in order");
+  Check(definition->version > versions.all.size(), "versions are defined in order");
   if (!definition->candidate) versions.current = definition->version;
+  versions.all.resize(definition->version - 1);
   versions.all.push_back(std::move(definition));
 }
 
@@ -68,7 +69,8 @@ const Machine* Registry::Resolve(std::string_view ns, std::string_view id, uint3
   const Versions* versions = VersionsOf(ns, id);
   if (!versions) versions = RemovedOf(ns, id);
   if (!versions || version == 0 || version > versions->all.size()) return nullptr;
-  return &versions->all[version - 1]->machine;
+  const MachineVersionPtr& found = versions->all[version - 1];
+  return found ? &found->machine : nullptr;
 }
 
 void Registry::StandFor(const MachineVersion& version, MachineVersionPtr as) {

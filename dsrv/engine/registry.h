@@ -56,7 +56,8 @@ class Registry {
 
  private:
   struct Versions {
-    std::vector<MachineVersionPtr> all;  // version n at n - 1
+    // Version n at n - 1. Null: an import has brought a later one only.
+    std::vector<MachineVersionPtr> all;
     uint32_t current = 0;                // that the name means; 0: there are candidates only
     std::map<uint32_t, MachineVersionPtr> as;
     std::set<uint32_t> left;  // behind

@@ -21,7 +21,7 @@ static_assert(static_cast<int>(ChangeKind::kOccurred) == v1::Change::OCCURRED);
 static_assert(static_cast<int>(ChangeKind::kStartRefused) == v1::Change::START_REFUSED);
 static_assert(static_cast<int>(ChangeKind::kPackagePushed) == v1::Change::PACKAGE_PUSHED);
 static_assert(static_cast<int>(ChangeKind::kRetired) == v1::Change::RETIRED);
-static_assert(static_cast<int>(ChangeKind::kNamespaceDeleted) == v1::Change::NAMESPACE_DELETED);
+static_assert(static_cast<int>(ChangeKind::kImported) == v1::Change::IMPORTED);
 
 void Set(Timestamp t, google::protobuf::Timestamp* out) {
   const int64_t us = Micros(t);

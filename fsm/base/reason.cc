@@ -66,6 +66,7 @@ constexpr Row kNames[] = {
     {Reason::kNoSuchNamespace, "NO_SUCH_NAMESPACE"},
     {Reason::kNamespaceExists, "NAMESPACE_EXISTS"},
     {Reason::kNamespaceFrozen, "NAMESPACE_FROZEN"},
+    {Reason::kNotFrozen, "NOT_FROZEN"},
     {Reason::kNamespaceDeleting, "NAMESPACE_DELETING"},
     {Reason::kQuotaExceeded, "QUOTA_EXCEEDED"},
     {Reason::kNoSuchSecret, "NO_SUCH_SECRET"},

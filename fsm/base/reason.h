@@ -69,6 +69,7 @@ enum class Reason : uint8_t {
   kNoSuchNamespace,
   kNamespaceExists,
   kNamespaceFrozen,
+  kNotFrozen,
   kNamespaceDeleting,
   kQuotaExceeded,
   kNoSuchSecret,

@@ -57,7 +57,48 @@ bool Cut(const std::string& path, std::string* prefix, std::string* name) {
   return false;
 }
 
+// The header of what lies under these names.
+std::string BlockOf(const std::string& prefix, const std::string& name, uint64_t mode,
+                    uint64_t size, const char* type, const std::string& link) {
+  std::string block(kTarBlock, '\0');
+  Put(&block, kNameField, name);
+  PutNumber(&block, kMode, mode);
+  PutNumber(&block, kOwner, 0);
+  PutNumber(&block, kGroup, 0);
+  PutNumber(&block, kSize, size);
+  PutNumber(&block, kMtime, kTime);
+  Put(&block, kType, type);
+  Put(&block, kLinkName, link);
+  Put(&block, kMagic,
+      std::string_view("ustar\0"
+                       "00",
+                       8));
+  Put(&block, kPrefixField, prefix);
+  PutChecksum(&block);
+  return block;
+}
+
+// A pax record "LENGTH path=PATH\n", whose length counts its own digits.
+std::string PathRecord(const std::string& path) {
+  const std::string rest = " path=" + path + "\n";
+  size_t length = rest.size();
+  while (std::to_string(length).size() + rest.size() != length) {
+    length = std::to_string(length).size() + rest.size();
+  }
+  return std::to_string(length) + rest;
+}
+
 }  // namespace
+
+std::string FileHeader(const std::string& path, uint64_t size) {
+  std::string prefix;
+  std::string name;
+  if (Cut(path, &prefix, &name)) return BlockOf(prefix, name, 0644, size, "0", "");
+  const std::string record = PathRecord(path);
+  return BlockOf("", "pax_header", 0644, record.size(), "x", "") + record +
+         std::string(UstarPadding(record.size()), '\0') +
+         BlockOf("", path.substr(0, kName), 0644, size, "0", "");
+}
 
 std::vector<std::string> WriteOrder(const PackageFiles& files) {
   std::vector<std::string> order;
@@ -86,23 +127,12 @@ Result<std::string> UstarHeader(std::string_view top, const std::string& path,
                     "the path is too long for a ustar, which wants a slash in it with at "
                     "most 155 bytes in front of it and 100 behind");
   }
-  std::string block(kTarBlock, '\0');
   const bool link = !file.link.empty();
-  Put(&block, kNameField, name);
-  PutNumber(&block, kMode, link ? 0777 : file.executable ? 0755 : 0644);
-  PutNumber(&block, kOwner, 0);
-  PutNumber(&block, kGroup, 0);
-  PutNumber(&block, kSize, link ? 0 : file.size);
-  PutNumber(&block, kMtime, kTime);
-  Put(&block, kType, link ? "2" : "0");
-  Put(&block, kLinkName, file.link);
-  Put(&block, kMagic,
-      std::string_view("ustar\0"
-                       "00",
-                       8));
-  Put(&block, kPrefixField, prefix);
-  PutChecksum(&block);
-  return block;
+  return BlockOf(prefix, name,
+                 link              ? 0777
+                 : file.executable ? 0755
+                                   : 0644,
+                 link ? 0 : file.size, link ? "2" : "0", file.link);
 }
 
 }  // namespace dfsmr

@@ -23,6 +23,8 @@ std::vector<std::string> WriteOrder(const PackageFiles& files);
 // or the link's target has more than 100 bytes, or the whole path cannot be cut in two.
 Result<std::string> UstarHeader(std::string_view top, const std::string& path,
                                 const PackageFile& file);
+// That of a file of any tar, with a pax header in front of it where its path needs one.
+std::string FileHeader(const std::string& path, uint64_t size);
 // How many zero bytes stand behind a file of so many bytes.
 constexpr size_t UstarPadding(uint64_t size) {
   return static_cast<size_t>((kTarBlock - size % kTarBlock) % kTarBlock);

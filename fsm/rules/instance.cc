@@ -25,7 +25,7 @@ bool IsChangeKind(uint32_t number) {
          within(ChangeKind::kRefused, ChangeKind::kAgentLeft) ||
          within(ChangeKind::kOccurred, ChangeKind::kStartRefused) ||
          within(ChangeKind::kPackagePushed, ChangeKind::kRetired) ||
-         within(ChangeKind::kNamespaceChanged, ChangeKind::kNamespaceDeleted);
+         within(ChangeKind::kNamespaceChanged, ChangeKind::kImported);
 }
 
 std::string_view NodeName(const Machine& machine, NodeIndex node) {

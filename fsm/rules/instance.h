@@ -60,7 +60,8 @@ enum class ChangeKind : uint8_t {
   kPackageRemoved,
   kRetired,
   kNamespaceChanged = 50,
-  kNamespaceDeleted
+  kNamespaceDeleted,
+  kImported
 };
 bool IsChangeKind(uint32_t number);  // whether a kind has it; kNone has not
 enum class CancelMode : uint8_t { kNone, kCancel, kForce, kKill };  // the later, the harder

@@ -41,6 +41,10 @@ Result<GroupRow> Decode(std::string_view key, std::string_view value) {
 
 }  // namespace
 
+Result<GroupRow> DecodeGroup(std::string_view key, std::string_view value) {
+  return Decode(key, value);
+}
+
 void PutGroup(const Writer& writer, GroupName name, const GroupRow& group) {
   record::InstanceGroup out;
   out.set_create_time(Micros(group.create_time));

@@ -46,6 +46,8 @@ void PutGroup(const Writer& writer, GroupName name, const GroupRow& group);
 void DropGroup(const Writer& writer, GroupName name);
 // nullopt: there is no such group.
 Result<std::optional<GroupRow>> GetGroup(const Reader& reader, GroupName name);
+// What the row under a key says.
+Result<GroupRow> DecodeGroup(std::string_view key, std::string_view value);
 // All of all namespaces.
 Result<Ok> ScanGroups(const Reader& reader, const std::function<void(GroupName, GroupRow)>& visit);
 

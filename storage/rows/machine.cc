@@ -16,8 +16,8 @@ void PutMachine(const Writer& writer, const MachineRow& row) {
                    out.SerializeAsString());
 }
 
-Result<Ok> ScanMachines(const Reader& reader, const std::function<void(MachineRow)>& visit) {
-  const std::string begin = Key(reader.partition, kMachine);
+static Result<Ok> ScanFrom(const Reader& reader, const std::string& begin,
+                           const std::function<void(MachineRow)>& visit) {
   return ScanAll(reader, begin, PrefixEnd(begin),
                  [&](std::string_view key, std::string_view value) -> Result<bool> {
                    record::Machine in;
@@ -38,6 +38,15 @@ Result<Ok> ScanMachines(const Reader& reader, const std::function<void(MachineRo
                    visit(std::move(row));
                    return true;
                  });
+}
+
+Result<Ok> ScanMachines(const Reader& reader, const std::function<void(MachineRow)>& visit) {
+  return ScanFrom(reader, Key(reader.partition, kMachine), visit);
+}
+
+Result<Ok> ScanMachinesOf(const Reader& reader, std::string_view ns,
+                          const std::function<void(MachineRow)>& visit) {
+  return ScanFrom(reader, Key(reader.partition, kMachine).Text(ns), visit);
 }
 
 }  // namespace dfsmr::rows

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "storage/rows/reader.h"
 
@@ -21,5 +22,8 @@ struct MachineRow {
 };
 void PutMachine(const Writer& writer, const MachineRow& row);
 Result<Ok> ScanMachines(const Reader& reader, const std::function<void(MachineRow)>& visit);
+// Those of a namespace, by id and version.
+Result<Ok> ScanMachinesOf(const Reader& reader, std::string_view ns,
+                          const std::function<void(MachineRow)>& visit);
 
 }  // namespace dfsmr::rows

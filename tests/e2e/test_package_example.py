@@ -13,6 +13,7 @@ import pytest
 
 from support import DCLI, MACHINES, SOON, Cli, eventually, outputs, result
 from test_agent_packages import Agent, ends, start_agent, wait_for  # noqa: F401, fixtures
+from test_secrets import vault  # noqa: F401, fixture
 
 
 @pytest.fixture
@@ -41,7 +42,26 @@ def loaded(cli, id):
     return [child["package"]["version"] for child in children if child["parent"] == id]
 
 
-def test_from_a_folder_to_production_and_back(cli, space, etl, tmp_path, start_agent):
+@pytest.fixture
+def agent_with_token(vault, tmp_path):  # noqa: F811
+    """Starts an agent that may read the warehouse's password."""
+    made = []
+
+    def begin(*flags):
+        token = tmp_path / "agent.token"
+        token.write_text(vault.token("warehouse"))
+        made.append(Agent(Cli(vault.server.address, vault.name), tmp_path, *flags,
+                          "--token-file", token))
+        return made[-1].ready()
+
+    yield begin
+    for agent in made:
+        agent.dispose()
+
+
+def test_from_a_folder_to_production_and_back(vault, etl, tmp_path, agent_with_token):  # noqa: F811
+    cli, space = Cli(vault.server.address, vault.name), vault.space
+    cli.ok("secret", "put", "warehouse", input="pl4nted-password\n")
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "key"],
                    check=True)
     (tmp_path / "allowed_signers").write_text(
@@ -58,7 +78,7 @@ def test_from_a_folder_to_production_and_back(cli, space, etl, tmp_path, start_a
     assert built["digest"] in cli.ok("package", "push", file)
     assert "none -> etl@1.4.0" in cli.ok("package", "activate", "etl@1.4.0")
 
-    start_agent("--package", "etl", "--trusted-keys", tmp_path / "allowed_signers")
+    agent_with_token("--package", "etl", "--trusted-keys", tmp_path / "allowed_signers")
     first = space.start("etl.orders", params={"day": "2026-11-22"})
     eventually(lambda: len(cli.json("ps").get("operations", [])) >= 3, 4 * SOON)
 

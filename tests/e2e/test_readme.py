@@ -587,6 +587,7 @@ def test_a_package_goes_to_production_as_it_says(own, tmp_path):
     shell = functools.partial(own, env=environment)
     built = shell(["dcli", "package", "build", "machines/etl", "--version", "1.5.0"])
     assert "etl-1.5.0.dfsmr" in finish(built)
+    (tmp_path / "shell" / "warehouse.env").write_text("warehouse=open-sesame\n")
     title = "From a folder to production in ten commands"
     assert len(tour("machines/packages.md", title)) == 10
     take(shell, "machines/packages.md", title)

@@ -3,9 +3,11 @@ import base64
 import hashlib
 import json
 import os
+import pty
 import signal
 import socket
 import subprocess
+import termios
 import time
 
 import grpc
@@ -279,6 +281,37 @@ def test_a_secret_is_told_over_tls_or_on_this_machine_only(new_server, tmp_path)
             vault.resolve(token, task, "db", channel=channel)
     assert audited(vault, method="dfsmr.v1.SecretService/ResolveSecrets",
                    result="INSECURE_CHANNEL")
+
+
+def test_a_secret_is_typed_without_echo(vault):
+    master, slave = pty.openpty()
+    cli = Cli(vault.server.address, vault.name)
+    typed = subprocess.Popen([str(DCLI), "secret", "put", "db"], stdin=slave,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                             env=cli.environment)
+
+    def echoes():
+        return bool(termios.tcgetattr(master)[3] & termios.ECHO)
+    try:
+        assert echoes()
+        eventually(lambda: not echoes())
+        os.write(master, PLANTED.encode() + b"\n")
+        said, asked = typed.communicate(timeout=20)
+        assert typed.returncode == 0, asked
+        assert "not shown" in asked and PLANTED not in asked + said
+        assert echoes()
+        os.set_blocking(master, False)
+        try:
+            shown = os.read(master, 1 << 16)
+        except BlockingIOError:
+            shown = b""
+        assert PLANTED.encode() not in shown
+    finally:
+        typed.kill()
+        os.close(slave)
+        os.close(master)
+    task = vault.task()
+    assert vault.resolve(vault.token("db"), task, "db") == [("db", 1, PLANTED)]
 
 
 def test_of_a_package_the_worker_lists_what_it_reads(vault):

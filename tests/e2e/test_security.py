@@ -143,7 +143,8 @@ ALLOWED = {
         "RevokeTrustedKey": {"admin"}},
     "dfsmr.v1.NamespaceService": {
         "CreateNamespace": {"admin"}, "ListNamespaces": LOOK, "GetNamespace": LOOK,
-        "UpdateNamespace": {"admin"}, "FreezeNamespace": CHANGE, "DeleteNamespace": {"admin"}},
+        "UpdateNamespace": {"admin"}, "FreezeNamespace": CHANGE, "DeleteNamespace": {"admin"},
+        "ExportNamespace": {"admin"}, "ImportNamespace": {"admin"}},
     "dfsmr.v1.SecretService": {
         "PutSecret": CHANGE, "ListSecrets": CHANGE, "DeleteSecret": CHANGE,
         "ResolveSecrets": {"worker"}},
@@ -186,6 +187,8 @@ def request_of(method):
     if method.name == "Attach":
         request.register.name, request.register.session = "h", "s"
         request.work.open.max_tasks = 1
+    if method.name == "ImportNamespace":
+        request.header.name = "default"
     if method.name == "PutPackage":
         request.header.digest, request.header.size = "sha256:" + "0" * 64, 1
     return request
@@ -195,8 +198,9 @@ def outcome(channel, method, request):
     """DENIED, UNKNOWN, or what else: then it was let in."""
     service = method.containing_service.full_name
     many_in = method.name in ("Work", "Attach", "AppendLogs")
-    many_out = many_in or method.name in ("Changes", "ReadLogs", "FetchPackage", "Backup")
-    many_in = many_in or method.name == "PutPackage"
+    many_out = many_in or method.name in ("Changes", "ReadLogs", "FetchPackage", "Backup",
+                                          "ExportNamespace")
+    many_in = many_in or method.name in ("PutPackage", "ImportNamespace")
     make = {(False, False): channel.unary_unary, (False, True): channel.unary_stream,
             (True, False): channel.stream_unary, (True, True): channel.stream_stream}[
                 many_in, many_out]

@@ -4,6 +4,8 @@ import os
 import sys
 
 task = json.load(sys.stdin)
+if not os.environ["DB_PASSWORD"]:
+    sys.exit("the warehouse takes nobody without a password")
 if os.environ["DFSMR_ACTION"].endswith("report.day"):
     print(json.dumps({"transition": "ok", "output": {"day": task["nodeParams"].get("day")}}))
 else:

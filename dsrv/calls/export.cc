@@ -1,0 +1,334 @@
+#include "dsrv/calls/export.h"
+
+#include <algorithm>
+
+#include "dsrv/calls/put_package.h"
+#include "dsrv/engine/packages.h"
+#include "dsrv/wire/namespaces.h"
+#include "fsm/base/names.h"
+#include "fsm/package/export_path.h"
+#include "fsm/plan/assemble.h"
+#include "storage/rows/document.h"
+#include "storage/rows/graph.h"
+#include "storage/rows/secret.h"
+#include "storage/rows/trust.h"
+
+namespace dfsmr {
+namespace {
+
+constexpr size_t kItemBytes = 1 << 20;
+constexpr size_t kRowsOfFile = 1'000;        // instances
+constexpr size_t kRowsFileBytes = 8u << 20;  // it ends with the instance that comes to more
+
+Error NotFrozen(const std::string& why) {
+  return {Code::kFailedPrecondition, Reason::kNotFrozen, why};
+}
+
+std::vector<std::pair<std::string, std::string>> VersionsOf(const Packages& packages,
+                                                            const ExportArgs& args) {
+  std::vector<std::pair<std::string, std::string>> versions;
+  const auto& all = packages.table().all();
+  for (auto it = all.lower_bound({args.ns, ""}); it != all.end() && it->first.first == args.ns;
+       ++it) {
+    for (const auto& [version, known] : it->second.versions) {
+      if (known.removed) continue;
+      const bool used = packages.StandingOf(*known.version).state != PackageStanding::State::kIdle;
+      if (used || args.all_versions) versions.emplace_back(it->first.second, version);
+    }
+  }
+  return versions;
+}
+
+}  // namespace
+
+Result<ExportStanding> StandingForExport(Engine& engine, const ExportArgs& args) {
+  if (auto may = engine.MayChange(args.ns); !may) return may.error();
+  auto view = engine.namespaces().Get(args.ns);
+  if (!view) return view.error();
+  if (args.instances && view->row.state != rows::SpaceState::kFrozen) {
+    return NotFrozen(
+        "instances are exported of a frozen namespace only, because they go on: dcli "
+        "namespace freeze " +
+        args.ns + " --wait");
+  }
+  if (args.instances) {
+    if (auto settled = engine.Settle(args.ns, ""); !settled) return settled.error();
+  }
+  v1::Namespace shown;
+  ToProto(*view, &shown);
+  ExportStanding standing;
+  standing.space.name = args.ns;
+  standing.space.settings = shown.settings();
+  for (const rows::TrustedKeyRow& key : engine.packages().trust().KeysOf(args.ns)) {
+    standing.space.keys.push_back({key.name, key.public_key, key.Revoked()});
+  }
+  standing.versions = VersionsOf(engine.packages(), args);
+  return standing;
+}
+
+Result<Ok> Export::Begin() {
+  if (args_.instances) {
+    if (auto looked = LookAtInstances(); !looked) return looked;
+  }
+  if (auto added = AddSpace(); !added) return added;
+  if (auto added = AddDefinitions(); !added) return added;
+  return AddPackages();
+}
+
+void Export::AddText(std::string path, std::string text) {
+  size_t at = 0;
+  files_.emplace_back(std::move(path),
+                      [text = std::move(text), at]() mutable -> Result<std::optional<std::string>> {
+                        std::optional<std::string> piece;
+                        if (at < text.size()) piece = text.substr(at, kItemBytes);
+                        at += kItemBytes;
+                        return piece;
+                      });
+}
+
+Result<Ok> Export::AddSpace() {
+  auto secrets = rows::SecretsOf(moment_.rows, args_.ns);
+  if (!secrets) return secrets.error();
+  for (const rows::SecretRow& row : *secrets) {
+    if (!row.versions.empty()) standing_.space.secrets.push_back(row.name);
+  }
+  AddText(std::string(kSpacePath), ToYaml(standing_.space));
+  return Ok{};
+}
+
+// What was defined by hand, as it stands.
+Result<Ok> Export::AddDefinitions() {
+  std::map<std::string, std::string> texts;  // by path
+  std::map<std::string, rows::MachineRow> latest;
+  auto scanned = rows::ScanMachinesOf(moment_.rows, args_.ns, [&](rows::MachineRow row) {
+    const std::string id = row.id;
+    if (!row.candidate) latest[id] = std::move(row);
+  });
+  if (!scanned) return scanned;
+  for (auto& [id, row] : latest) {
+    if (row.retired || !row.package.empty()) continue;
+    const MachineVersionPtr known = moment_.registry.Find(args_.ns, id, row.version);
+    if (!known) continue;  // its namespace was deleted just now
+    texts[DefinitionPath(KindName(known->machine.defined_as), id)] = std::move(row.source);
+  }
+  for (DocumentKind kind : kDocumentKinds) {
+    std::vector<std::pair<std::string, uint32_t>> standing;
+    scanned = rows::ScanDocuments(moment_.rows, args_.ns, kind, "",
+                                  [&](std::string_view name, const rows::DocumentHead& head) {
+                                    const bool by_hand = !head.deleted && head.package.empty();
+                                    if (by_hand) standing.emplace_back(name, head.version);
+                                    return true;
+                                  });
+    if (!scanned) return scanned;
+    for (const auto& [name, version] : standing) {
+      auto text = rows::GetDocumentText(moment_.rows, {args_.ns, kind, name}, version);
+      if (!text) return text.error();
+      if (*text) texts[DefinitionPath(Name(kind), name)] = (*text)->source;
+    }
+  }
+  for (auto& [path, text] : texts) AddText(path, std::move(text));
+  return Ok{};
+}
+
+Result<Ok> Export::AddPackage(const rows::PackageVersionRow& row) {
+  uint64_t at = 0;
+  uint32_t number = 0;
+  files_.emplace_back(ArchivePath(row.package, row.version),
+                      [this, row, at, number]() mutable -> Result<std::optional<std::string>> {
+                        std::optional<std::string> piece;
+                        if (at >= row.size) return piece;
+                        auto read = rows::GetPiece(moment_.rows, row.ns, row.upload, number++);
+                        if (!read) return read.error();
+                        if (!*read || (*read)->empty()) {
+                          return Error{
+                              Code::kDataLoss, Reason::kStoreFailed,
+                              "the store misses a piece of " + row.package + " " + row.version};
+                        }
+                        at += (*read)->size();
+                        return std::move(*read);
+                      });
+  auto signatures = rows::GetSignatures(moment_.rows, row.ns, row.package, row.version);
+  if (!signatures) return signatures.error();
+  if (signatures->empty()) return Ok{};
+  std::vector<std::string> texts;
+  for (const rows::SignatureRow& one : *signatures) {
+    texts.push_back(one.text + (one.text.ends_with('\n') ? "" : "\n"));
+  }
+  std::ranges::sort(texts);  // whatever the order in which they came
+  std::string all;
+  for (const std::string& text : texts) all += text;
+  AddText(SignaturePath(row.package, row.version), std::move(all));
+  return Ok{};
+}
+
+Result<Ok> Export::AddPackages() {
+  std::vector<rows::PackageVersionRow> rows;
+  for (const auto& [package, version] : standing_.versions) {
+    auto row = rows::GetPackageVersion(moment_.rows, args_.ns, package, version);
+    if (!row) return row.error();
+    if (*row && !(*row)->removed) rows.push_back(**std::move(row));
+  }
+  std::ranges::sort(
+      rows, {}, [](const rows::PackageVersionRow& row) { return row.package + "-" + row.version; });
+  ActiveFile active;
+  for (const rows::PackageVersionRow& row : rows) {
+    if (auto added = AddPackage(row); !added) return added;
+  }
+  auto scanned = rows::ScanPackages(moment_.rows, [&](std::string_view ns, std::string_view package,
+                                                      const rows::PackageRow& row) {
+    if (ns != args_.ns || row.active.empty()) return;
+    active[std::string(package)] = {row.active, row.candidate, row.share};
+  });
+  if (!scanned) return scanned;
+  std::erase_if(active, [&](const auto& one) {  // removed just now
+    return std::ranges::none_of(rows, [&](const rows::PackageVersionRow& row) {
+      return row.package == one.first && row.version == one.second.active;
+    });
+  });
+  if (!active.empty()) AddText(std::string(kActivePath), ToYaml(active));
+  return Ok{};
+}
+
+// Instances -------------------------------------------------------------------------------------
+
+// A worker's claim of work that may be repeated is void where the instance goes on, so two workers
+// would do it.
+Result<Ok> Export::CheckClaims(const Instance& instance) {
+  if (!instance.HasLiveClaim()) return Ok{};
+  Machine assembled;
+  const Machine* machine = nullptr;
+  if (instance.plan) {
+    auto graph = rows::GetGraph(moment_.rows, instance);
+    if (!graph) return graph.error();
+    assembled = Assemble(std::make_shared<const PlanGraph>(*std::move(graph)), {.id = "plan"});
+    machine = &assembled;
+  } else {
+    machine = moment_.resolve(instance.ns, instance.machine, instance.version);
+  }
+  for (const Token& token : instance.tokens) {
+    if (!token.HasLiveClaim()) continue;
+    if (machine && token.node < machine->nodes.size() && machine->nodes[token.node].AtMostOnce()) {
+      continue;
+    }
+    return NotFrozen(
+        "instance " + Quoted(instance.id) + " is claimed by " + Quoted(token.claims.back().worker) +
+        ": wait until nothing is claimed any more: dcli namespace freeze " + args_.ns + " --wait");
+  }
+  return Ok{};
+}
+
+Result<Ok> Export::LookAtInstances() {
+  Result<Ok> outcome = Ok{};
+  auto scanned = rows::ScanInstances(
+      moment_.rows, /*stopped=*/false, {args_.ns, ""}, moment_.resolve, [&](Instance instance) {
+        any_ = true;
+        if (instance.version > 0) {
+          const auto [it, added] = lowest_.emplace(instance.machine, instance.version);
+          if (!added) it->second = std::min(it->second, instance.version);
+        }
+        if (instance.plan && !instance.plan->graph.empty() && !instance.plan->OwnsGraph()) {
+          graphs_.insert(instance.plan->graph);
+        }
+        if (instance.provenance && !instance.provenance->group.empty()) {
+          groups_.insert(instance.provenance->group);
+        }
+        outcome = CheckClaims(instance);
+        return outcome.has_value();
+      });
+  if (!scanned || !outcome) return scanned ? outcome : scanned;
+  // With the version that the name means, which moves the others as it did here.
+  std::map<std::string, uint32_t> current;
+  scanned = rows::ScanMachinesOf(moment_.rows, args_.ns, [&](const rows::MachineRow& row) {
+    if (!row.candidate) current[row.id] = row.version;
+  });
+  for (auto& [machine, from] : lowest_) {
+    if (current.contains(machine)) from = std::min(from, current[machine]);
+  }
+  return scanned;
+}
+
+// What instances share.
+Result<Ok> Export::FillCommonRows() {
+  const auto add = [this](const rows::CarriedRow& row) { rows_ += rows::CarriedText(row); };
+  Result<Ok> done = Ok{};
+  for (const auto& [machine, from] : lowest_) {
+    const auto goes = [&](const rows::CarriedRow& row) {
+      auto version = rows::VersionIn(args_.ns, row);
+      if (!version) {
+        done = version.error();
+        return;
+      }
+      const std::pair package(version->package, version->package_version);
+      const bool there = version->package.empty() ||
+                         std::ranges::find(standing_.versions, package) != standing_.versions.end();
+      if (there) add(row);
+    };
+    auto carried = rows::CarryVersions(moment_.rows, args_.ns, machine, from, goes);
+    if (!carried || !done) return carried ? done : carried;
+  }
+  for (const std::string& graph : graphs_) {
+    if (auto carried = rows::CarryGraph(moment_.rows, args_.ns, graph, add); !carried) {
+      return carried;
+    }
+  }
+  for (const std::string& group : groups_) {
+    if (auto carried = rows::CarryGroup(moment_.rows, args_.ns, group, add); !carried) {
+      return carried;
+    }
+  }
+  return done;
+}
+
+// The next file of rows; empty: there is none.
+Result<Ok> Export::FillRows() {
+  rows_.clear();
+  rows_at_ = 0;
+  if (!any_ || instances_over_) return Ok{};
+  rows_ = rows::CarriedHead();
+  if (++rows_files_ == 1) return FillCommonRows();
+  size_t count = 0;
+  Result<Ok> outcome = Ok{};
+  const auto add = [this](const rows::CarriedRow& row) { rows_ += rows::CarriedText(row); };
+  auto scanned = rows::ScanInstances(
+      moment_.rows, /*stopped=*/false, {args_.ns, last_}, moment_.resolve,
+      [&](const Instance& instance) {
+        outcome = rows::CarryInstance(moment_.rows, instance, instance.bare, add);
+        last_ = instance.id;
+        ++count;
+        return outcome.has_value() && count < kRowsOfFile && rows_.size() < kRowsFileBytes;
+      },
+      {.tokens = false});
+  if (count == 0) rows_.clear();
+  instances_over_ = count == 0;
+  return scanned ? outcome : scanned;
+}
+
+Result<v1::ExportItem> Export::Next() {
+  v1::ExportItem item;
+  while (!files_.empty()) {
+    auto& [path, pieces] = files_.front();
+    auto piece = pieces();
+    if (!piece) return piece.error();
+    if (*piece || first_) {
+      first_ = false;
+      item.set_path(path);
+      if (*piece) item.set_data(**std::move(piece));
+      return item;
+    }
+    files_.pop_front();
+    first_ = true;
+  }
+  if (rows_at_ == rows_.size()) {
+    if (auto filled = FillRows(); !filled) return filled.error();
+  }
+  if (rows_.empty()) {
+    item.set_end(true);
+    return item;
+  }
+  item.set_path(RowsPath(rows_files_));
+  item.set_data(rows_.substr(rows_at_, kItemBytes));
+  rows_at_ += item.data().size();
+  return item;
+}
+
+}  // namespace dfsmr

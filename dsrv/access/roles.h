@@ -40,6 +40,8 @@ struct Method {
   bool always_asks = false;
   // Each call of it is in the audit trail, whoever makes it, and also where nothing else is.
   bool told = false;
+  // What a call is that only previews, by its validate_only; null: it is none other.
+  const Method* preview = nullptr;
 };
 
 // What one call does: its method, and whether it comes from outside.

@@ -13,7 +13,7 @@
 
 namespace dfsmr {
 
-inline constexpr const char* kVersion = "1.0.0";
+inline constexpr const char* kVersion = DFSMR_VERSION;  // as in CMakeLists.txt
 
 // Of the HTTP door.
 struct HttpFlags {

@@ -36,6 +36,7 @@
 #include "dsrv/loop/loop.h"
 #include "dsrv/supervisor.h"
 #include "dsrv/web.h"
+#include "dsrv/wire/bulks.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/mutex.h"
 #include "fsm/base/names.h"
@@ -289,6 +290,7 @@ Result<std::unique_ptr<Engine>> OpenEngine(const Flags& flags, Store& store, Poo
        .secret_keys = std::move(keys),
        .random_bytes = RandomBytes,
        .secrets_resealed = LogResealed,
+       .find_for_bulk = FindForBulk,
        .removed = [&logs](const std::string& ns, const std::string& id) { logs.Removed(ns, id); }},
       flags.virtual_clock.value_or(now));
 }
@@ -436,6 +438,7 @@ int Run(const Flags& flags, const ReadFlags& read) {
   Gate gate;
   Watchers watchers;
   Refusals refusals;
+  const ServerFacts facts{kVersion, flags.addr, flags.data, clock(), *tls};
   const Backend backend{(*engine)->reader(),
                         loop,
                         changes,
@@ -450,7 +453,8 @@ int Run(const Flags& flags, const ReadFlags& read) {
                         backups,
                         ring,
                         !flags.tls.empty(),
-                        life};
+                        life,
+                        &facts};
   const Services services = MakeServices(backend, flags.compat);
   logs.Start((*engine)->reader(), loop);
   backups.Start(loop);

@@ -93,6 +93,7 @@ class AgentCalls;
 class PackageCalls;
 class SecretCalls;
 class BackupCalls;
+class ViewCalls;
 
 // Any thread. Connects at the first call. A call ends at its timeout; a call that was cancelled
 // fails with kCancelled.
@@ -139,6 +140,7 @@ class Client {
   PackageCalls packages();  // packages.h
   SecretCalls secrets();    // secrets.h
   BackupCalls backups();    // backup.h
+  ViewCalls views();        // views.h
 
   // Hands each message of the stream to `visit` until that returns false or the stream ends. The
   // server says something at least every 5 s; after 20 s of silence it counts as lost.
@@ -155,6 +157,7 @@ class Client {
   friend class PackageCalls;
   friend class SecretCalls;
   friend class BackupCalls;
+  friend class ViewCalls;
   struct Connection;
   std::shared_ptr<Connection> Connected();
   void Lost(const std::shared_ptr<Connection>& connection, const Error& error);

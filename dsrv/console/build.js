@@ -1,0 +1,137 @@
+// Builds dist/ of src/: the files that dsrv serves.
+//
+//   node build.js            writes dist/
+//   node build.js --check    builds beside it, and fails where dist/ is not the same, byte by byte
+//   node build.js --test     makes the types of messages from the protos, checks types, runs unit tests
+import { execFileSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import fs from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import esbuild from "esbuild";
+
+const HERE = path.dirname(fileURLToPath(import.meta.url));
+process.chdir(HERE);
+
+const FILES = ["index.html", "app.js", "app.css", "editor.js", "layout.js", "icon.svg", "LICENSES.txt"];
+
+const COMMON = {
+  bundle: true,
+  minify: true,
+  format: "esm",
+  target: ["es2022"],
+  charset: "utf8",
+  jsx: "automatic",
+  jsxImportSource: "preact",
+  legalComments: "none",
+  metafile: true,
+  write: false,
+  logLevel: "warning",
+};
+
+// A file's name with the digest of its content, so that it may be cached for ever.
+function named(name, bytes) {
+  return `${name}?v=${createHash("sha256").update(bytes).digest("hex").slice(0, 12)}`;
+}
+
+async function bundle(entry, options = {}) {
+  const built = await esbuild.build({ ...COMMON, entryPoints: [entry], ...options });
+  return { bytes: Buffer.from(built.outputFiles[0].contents), inputs: Object.keys(built.metafile.inputs) };
+}
+
+// The licences of all packages that something of the bundles comes from.
+function licences(inputs) {
+  const packages = new Set();
+  for (const input of inputs) {
+    const found = /^node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(input);
+    if (found) packages.add(found[1]);
+  }
+  let text = "The console holds parts of these packages.\n";
+  for (const name of [...packages].sort()) {
+    const folder = path.join("node_modules", name);
+    const { version, license } = JSON.parse(fs.readFileSync(path.join(folder, "package.json"), "utf8"));
+    const file = fs.readdirSync(folder).find((entry) => /^licen[cs]e/i.test(entry));
+    const terms = file ? fs.readFileSync(path.join(folder, file), "utf8").trim() : `Licence: ${license}`;
+    text += `\n${"-".repeat(72)}\n${name} ${version}\n\n${terms.replace(/\r/g, "")}\n`;
+  }
+  return text;
+}
+
+async function build(out) {
+  const editor = await bundle("src/editor/editor.ts");
+  const layout = await bundle("src/graph/worker.ts", { format: "iife" });
+  const app = await bundle("src/main.tsx", {
+    define: {
+      EDITOR: JSON.stringify(named("editor.js", editor.bytes)),
+      LAYOUT: JSON.stringify(named("layout.js", layout.bytes)),
+    },
+  });
+  const css = await bundle("src/app.css");
+  const icon = fs.readFileSync("src/icon.svg");
+  const page = fs.readFileSync("src/index.html", "utf8")
+    .replace("app.js", named("app.js", app.bytes))
+    .replace("app.css", named("app.css", css.bytes))
+    .replace("icon.svg", named("icon.svg", icon));
+  fs.mkdirSync(out, { recursive: true });
+  const write = (name, content) => fs.writeFileSync(path.join(out, name), content);
+  write("index.html", page);
+  write("app.js", app.bytes);
+  write("app.css", css.bytes);
+  write("editor.js", editor.bytes);
+  write("layout.js", layout.bytes);
+  write("icon.svg", icon);
+  write("LICENSES.txt", licences([editor, layout, app, css].flatMap((part) => part.inputs)));
+}
+
+async function check() {
+  const out = fs.mkdtempSync(path.join(os.tmpdir(), "dfsmr-console-"));
+  try {
+    await build(out);
+    const other = FILES.filter((name) => {
+      const kept = path.join("dist", name);
+      return !fs.existsSync(kept) || !fs.readFileSync(kept).equals(fs.readFileSync(path.join(out, name)));
+    });
+    if (other.length > 0) {
+      console.error(`dsrv/console/dist is not what src makes: ${other.join(", ")}; run 'make console' and commit it`);
+      process.exitCode = 1;
+    }
+  } finally {
+    fs.rmSync(out, { recursive: true });
+  }
+}
+
+function run(program, ...args) {
+  execFileSync(program, args, { stdio: "inherit" });
+}
+
+// Types alone: nothing of protobuf runs in the browser.
+function makeTypes() {
+  const protos = "../../proto";
+  fs.rmSync("types", { recursive: true, force: true });
+  fs.mkdirSync("types");
+  const files = fs.readdirSync(`${protos}/dfsmr/v1`).filter((name) => name.endsWith(".proto")).sort();
+  run("protoc", "--plugin=protoc-gen-es=node_modules/.bin/protoc-gen-es", "--es_out=types",
+    "--es_opt=target=dts,json_types=true", "-I", protos, ...files.map((name) => `dfsmr/v1/${name}`));
+}
+
+async function test() {
+  makeTypes();
+  run(process.execPath, "node_modules/typescript/bin/tsc");
+  const out = fs.mkdtempSync(path.join(os.tmpdir(), "dfsmr-console-"));
+  try {
+    const tests = fs.readdirSync("src", { recursive: true }).filter((name) => /\.test\.tsx?$/.test(name)).sort();
+    await esbuild.build({
+      ...COMMON, minify: false, write: true, platform: "node", outdir: out, outExtension: { ".js": ".mjs" },
+      entryPoints: tests.map((name) => `src/${name}`), define: { EDITOR: '""', LAYOUT: '""' },
+    });
+    const built = fs.readdirSync(out, { recursive: true }).filter((name) => name.endsWith(".test.mjs"));
+    run(process.execPath, "--test", ...built.map((name) => path.join(out, name)));
+  } finally {
+    fs.rmSync(out, { recursive: true });
+  }
+}
+
+if (process.argv.includes("--test")) await test();
+else if (process.argv.includes("--check")) await check();
+else await build("dist");

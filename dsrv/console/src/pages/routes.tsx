@@ -1,0 +1,29 @@
+// Which page an address shows.
+import type { ComponentType } from "preact";
+import { clean } from "../text/clean";
+import { SettingsPage } from "./settings";
+
+interface Shown { view: ComponentType; title: string; key: string }
+
+const EVERYWHERE: Record<string, [ComponentType, string]> = {
+  settings: [SettingsPage, "Settings"],
+};
+const IN_NAMESPACE: Record<string, [ComponentType, string]> = {
+};
+const ONE: Record<string, ComponentType> = {
+};
+
+export function pageAt(parts: string[]): Shown | undefined {
+  const [first, space, name = "", id, more] = parts;
+  if (first !== "n") {
+    const page = parts.length === 1 ? EVERYWHERE[first ?? ""] : undefined;
+    return page && { view: page[0], title: page[1], key: first! };
+  }
+  if (!space || more !== undefined) return undefined;
+  if (id !== undefined) {
+    const view = ONE[name];
+    return view && { view, title: clean(id), key: `${space}/${name}/${id}` };
+  }
+  const page = IN_NAMESPACE[name];
+  return page && { view: page[0], title: page[1], key: `${space}/${name}` };
+}

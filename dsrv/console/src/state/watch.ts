@@ -1,0 +1,145 @@
+// The one Watch stream of this page. Parts of the page add topics; when these change, the stream is
+// opened anew with all of them. Of a browser three tabs have a stream, since it opens six connections
+// to a server: the others ask every 5 s.
+import { effect } from "@preact/signals";
+import { call } from "../api/call";
+import { toRefusal } from "../api/refusal";
+import { stream } from "../api/stream";
+import type { ChangesResponseJson, WatchRequest_TopicJson, WatchResponseJson } from "../api/types";
+import { hidden, live, lost } from "./live";
+import { signIns } from "./session";
+
+type Topic = Omit<WatchRequest_TopicJson, "key">;
+type Take = (message: WatchResponseJson) => void;
+interface Entry { topic: Topic; take: Take }
+
+const STREAMS = 3;
+const ASK_EVERY = 5000;
+const FIRST_DELAY = 500;
+const LAST_DELAY = 10_000;
+
+const entries = new Map<string, Entry>();
+let lastKey = 0;
+let running: AbortController | undefined;
+
+// Calls `take` with each message of the topic until the function that it returns is called.
+export function watch(topic: Topic, take: Take): () => void {
+  const key = String(++lastKey);
+  entries.set(key, { topic, take });
+  if (live.peek()) restart();
+  else void askOnce(topic, take);
+  return () => {
+    entries.delete(key);
+    restart();
+  };
+}
+
+let due = false;
+function restart(): void {
+  if (due) return;
+  due = true;
+  queueMicrotask(() => {
+    due = false;
+    running?.abort();
+    running = undefined;
+    if (entries.size === 0 || !live.peek() || hidden.peek()) return;
+    running = new AbortController();
+    void run(running.signal);
+  });
+}
+
+export function runWatch(): void {
+  effect(() => {
+    void live.value, hidden.value, signIns.value;
+    restart();
+  });
+}
+
+function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, milliseconds);
+    signal.addEventListener("abort", () => {
+      clearTimeout(timer);
+      resolve();
+    }, { once: true });
+  });
+}
+
+async function run(signal: AbortSignal): Promise<void> {
+  let delay = FIRST_DELAY;
+  while (!signal.aborted) {
+    try {
+      const streamed = await withStream(() => follow(signal, () => { delay = FIRST_DELAY; }));
+      if (!streamed) {
+        await askAll(signal);
+        await pause(ASK_EVERY, signal);
+      }
+    } catch (error) {
+      if (signal.aborted) return;
+      const refusal = toRefusal(error);
+      if (refusal.signedOut) return;  // a new session starts it again
+      lost.value ??= { since: Date.now(), why: refusal.message };
+      await pause(delay, signal);
+      delay = Math.min(2 * delay, LAST_DELAY);
+    }
+  }
+}
+
+// Runs `work` as one of the tabs that may have a stream; answers whether it was one.
+async function withStream(work: () => Promise<void>): Promise<boolean> {
+  if (!navigator.locks) return work().then(() => true);
+  for (let slot = 0; slot < STREAMS; ++slot) {
+    const ran = await navigator.locks.request(`dfsmr-watch-${slot}`, { ifAvailable: true }, async (lock) => {
+      if (lock) await work();
+      return !!lock;
+    });
+    if (ran) return true;
+  }
+  return false;
+}
+
+function heard(): void {
+  if (lost.peek()) lost.value = undefined;
+}
+
+async function follow(signal: AbortSignal, good: () => void): Promise<void> {
+  const topics = [...entries].map(([key, { topic }]) => ({ ...topic, key }));
+  for await (const message of stream("ViewService", "Watch", { topics, every: "1s" }, signal)) {
+    good();
+    heard();
+    if (message.key) entries.get(message.key)?.take(message);
+  }
+}
+
+async function askAll(signal: AbortSignal): Promise<void> {
+  for (const { topic, take } of [...entries.values()]) await askOnce(topic, take, signal);
+  heard();
+}
+
+async function askOnce(topic: Topic, take: Take, signal = new AbortController().signal): Promise<void> {
+  try {
+    take(await ask(topic, signal));
+  } catch (error) {
+    const refusal = toRefusal(error);
+    if (signal.aborted || refusal.away) throw error;
+    take({ gone: { reason: refusal.reason, message: refusal.message } });
+  }
+}
+
+// One answer in place of what a stream would say.
+async function ask(topic: Topic, signal: AbortSignal): Promise<WatchResponseJson> {
+  if (topic.overview) return { overview: await call("ViewService", "GetOverview", topic.overview, signal) };
+  if (topic.machine) return { machine: await call("RunnerService", "GetMachine", topic.machine, signal) };
+  if (topic.instance) return { instance: await call("RunnerService", "GetInstance", topic.instance, signal) };
+  if (topic.steps) return { steps: await call("ViewService", "ListSteps", topic.steps, signal) };
+  if (topic.queues) return { queues: await call("ViewService", "ListQueues", topic.queues, signal) };
+  if (topic.workers) return { workers: await call("ViewService", "ListWorkers", topic.workers, signal) };
+  if (topic.bulk) return { bulk: await call("BulkService", "GetBulk", topic.bulk, signal) };
+  const news: ChangesResponseJson = { changes: [] };
+  for await (const some of stream("RunnerService", "Changes", { ...topic.changes, follow: false }, signal)) {
+    news.changes!.push(...(some.changes ?? []));
+    if (some.cursor) news.cursor = some.cursor;
+  }
+  if (topic.changes && news.cursor) topic.changes.after = news.cursor;
+  return { news };
+}

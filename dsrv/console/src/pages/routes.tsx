@@ -1,6 +1,7 @@
 // Which page an address shows.
 import type { ComponentType } from "preact";
 import { clean } from "../text/clean";
+import { InstancesPage } from "./instances";
 import { SettingsPage } from "./settings";
 
 interface Shown { view: ComponentType; title: string; key: string }
@@ -9,6 +10,7 @@ const EVERYWHERE: Record<string, [ComponentType, string]> = {
   settings: [SettingsPage, "Settings"],
 };
 const IN_NAMESPACE: Record<string, [ComponentType, string]> = {
+  instances: [InstancesPage, "Instances"],
 };
 const ONE: Record<string, ComponentType> = {
 };

@@ -35,7 +35,8 @@ export interface Action {
   fields?: FieldSpec[];
   reason?: boolean;                    // asks for a reason, as "reason"
   typed?: string;                      // must be typed before the button works
-  send: (values: Values) => Sent;
+  send?: (values: Values) => Sent;
+  local?: (values: Values) => void;    // in place of `send`: concerns this browser alone
   dcli?: (values: Values) => (string | false | undefined)[];
   done?: (reply: never) => ComponentChildren | void;
   wide?: boolean;
@@ -88,8 +89,10 @@ function OneAction({ action, close }: { action: Action; close: () => void }) {
     if (!ready) return;
     setBusy(true);
     setRefusal(undefined);
-    const { service, method, request } = action.send(values);
     try {
+      action.local?.(values);
+      if (!action.send) return close();
+      const { service, method, request } = action.send(values);
       const reply = await call(service as never, method as never, request as never);
       const shown = action.done?.(reply);
       if (shown) setAnswer(shown);
@@ -117,7 +120,7 @@ function OneAction({ action, close }: { action: Action; close: () => void }) {
         <button type="button" onClick={close}>Back</button>
         <button type="submit" class={action.danger ? "danger" : "primary"} disabled={!ready}>{action.verb}</button>
       </footer>
-      <AsCommand action={action} values={values} />
+      {action.send && <AsCommand send={action.send} dcli={action.dcli} values={values} />}
     </form>
   </Dialog>;
 }
@@ -143,18 +146,18 @@ function Asked({ field, value, problem, change }: {
   }}</Field>;
 }
 
-export function AsCommand({ action, values }: { action: Pick<Action, "send" | "dcli">; values: Values }) {
+export function AsCommand({ send, dcli, values }: Pick<Action, "dcli"> & { send: (values: Values) => Sent; values: Values }) {
   let curl = "";
   try {
-    const { service, method, request } = action.send(values);
+    const { service, method, request } = send(values);
     curl = curlLine(location.origin + methodPath(service, method), request, !authOff.value);
   } catch {
     return null;  // what was typed so far is no request yet
   }
-  const dcli = action.dcli ? dcliLine(action.dcli(values), namespace.value) : "";
+  const line = dcli ? dcliLine(dcli(values), namespace.value) : "";
   return <details class="commands">
     <summary>The same as a command</summary>
-    {dcli && <><h3>As dcli</h3><Command of={dcli} /></>}
+    {line && <><h3>As dcli</h3><Command of={line} /></>}
     <h3>As curl</h3><Command of={curl} />
   </details>;
 }

@@ -10,9 +10,11 @@ import { PAGES, type Page } from "../pages/pages";
 import { clean } from "../text/clean";
 import { ago, word } from "../text/words";
 import { ActionDialog, notice } from "./act";
+import { BulkDialog } from "./bulk";
 import { GoTo, openGoTo } from "./goto";
 import { Help, openHelp } from "./help";
 import { SignInAgain } from "./signin";
+import { StartDialog } from "./start";
 import { Id } from "./text";
 
 export function pageUrl(page: Page): string {
@@ -50,7 +52,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
       <TopBar />
       <main id="main" tabIndex={-1} class={lost.value || ended.value ? "stale" : ""}>{children}</main>
     </div>
-    <ActionDialog /><GoTo /><Help />
+    <ActionDialog /><BulkDialog /><StartDialog /><GoTo /><Help />
     {ended.value && <SignInAgain />}
     <div class="toast" role="status">{notice.value && <p>{notice.value.text}</p>}</div>
   </div>;

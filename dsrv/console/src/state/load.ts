@@ -12,42 +12,46 @@ export interface Loaded<T> {
   reload: () => void;
 }
 
-const AGAIN = 2000;
+export const LIST_AGAIN = 2000;
 
-// `ask` is called again whenever `on` changes; with `again`, every 2 s while the page is live.
-export function useLoad<T>(ask: (signal: AbortSignal) => Promise<T>, on: unknown[], again = false): Loaded<T> {
+// `ask` is called again whenever `on` changes; with `again`, after so many ms while the page is live.
+export function useLoad<T>(ask: (signal: AbortSignal) => Promise<T>, on: unknown[], again = 0): Loaded<T> {
   const [state, setState] = useState<{ data?: T; refusal?: Refusal; of?: string }>({});
   const [round, setRound] = useState(0);
   const key = JSON.stringify([on, signIns.value]);
-  const asking = useRef(ask);
-  asking.current = ask;
+  const asking = useRef({ ask, again });
+  asking.current = { ask, again };
   useEffect(() => {
     const stop = new AbortController();
+    const once = !again;
     let timer = 0;
     const load = async () => {
       try {
-        const data = await asking.current(stop.signal);
+        const data = await asking.current.ask(stop.signal);
         if (stop.signal.aborted) return;
         setState({ data, of: key });
-        if (again && lost.peek()) lost.value = undefined;
+        if (lost.peek()) lost.value = undefined;
       } catch (error) {
         if (stop.signal.aborted) return;
         const refusal = toRefusal(error);
         if (refusal.away) lost.value ??= { since: Date.now(), why: refusal.message };
         setState((before) => ({ ...(before.of === key ? before : {}), refusal, of: key }));
       }
-      if (again) timer = window.setTimeout(tick, AGAIN);
+      wait();
     };
-    const tick = () => {
-      if (live.peek() && !hidden.peek()) void load();
-      else timer = window.setTimeout(tick, AGAIN);
+    const wait = () => {
+      if (once) return;
+      timer = window.setTimeout(() => {
+        if (asking.current.again && live.peek() && !hidden.peek()) void load();
+        else wait();
+      }, asking.current.again || LIST_AGAIN);
     };
     void load();
     return () => {
       stop.abort();
       clearTimeout(timer);
     };
-  }, [key, round, again]);
+  }, [key, round]);
   const fresh = state.of === key;
   return {
     data: state.data,  // that of before stays until the new one is here

@@ -56,3 +56,29 @@ export function objectProblem(text: string): string {
     return `It is not JSON: ${error instanceof Error ? error.message : String(error)}.`;
   }
 }
+
+// The members of a JSON object with their values as they were written; undefined: it is no object.
+export function members(text: string): [string, string][] | undefined {
+  const all = tokens(text.trim() === "" ? "{}" : text);
+  if (!all || all[0] !== "{" || objectProblem(text) !== "") return undefined;
+  const found: [string, string][] = [];
+  let depth = 0;
+  let key: string | undefined;
+  let value = "";
+  for (const token of all) {
+    if (token === "}" || token === "]") --depth;
+    if (depth === 1 && key === undefined && token.startsWith('"')) key = JSON.parse(token) as string;
+    else if (depth === 1 && token === ":" && value === "") value = "";
+    else if ((depth === 1 && token === ",") || depth === 0) {
+      if (key !== undefined) found.push([key, value]);
+      key = undefined;
+      value = "";
+    } else value += token;
+    if (token === "{" || token === "[") ++depth;
+  }
+  return found;
+}
+
+export function objectOf(parts: [string, string][]): string {
+  return `{${parts.map(([key, value]) => `${JSON.stringify(key)}: ${value}`).join(", ")}}`;
+}

@@ -78,10 +78,16 @@ export function exact(ms: number, utc: boolean): string {
   return `${day(date)} ${time}.${String(date.getMilliseconds()).padStart(3, "0")}`;
 }
 
+// In one unit: enough to tell how long ago something was.
+function coarse(ms: number): string {
+  for (const [size, unit] of UNITS) if (ms >= size) return `${Math.floor(ms / size)} ${unit}`;
+  return "";
+}
+
 export function ago(ms: number, now: number): string {
   const past = now - ms;
   if (Math.abs(past) < 1000) return "now";
-  const text = span(Math.abs(past) < 60_000 ? Math.floor(Math.abs(past) / 1000) * 1000 : Math.abs(past));
+  const text = coarse(Math.abs(past));
   return past >= 0 ? `${text} ago` : `in ${text}`;
 }
 

@@ -4,7 +4,6 @@
 //   node build.js --check    builds beside it, and fails where dist/ is not the same, byte by byte
 //   node build.js --test     makes the types of messages from the protos, checks types, runs unit tests
 import { execFileSync } from "node:child_process";
-import { createHash } from "node:crypto";
 import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
@@ -29,11 +28,6 @@ const COMMON = {
   write: false,
   logLevel: "warning",
 };
-
-// A file's name with the digest of its content, so that it may be cached for ever.
-function named(name, bytes) {
-  return `${name}?v=${createHash("sha256").update(bytes).digest("hex").slice(0, 12)}`;
-}
 
 async function bundle(entry, options = {}) {
   const built = await esbuild.build({ ...COMMON, entryPoints: [entry], ...options });
@@ -61,26 +55,16 @@ function licences(inputs) {
 async function build(out) {
   const editor = await bundle("src/editor/editor.ts");
   const layout = await bundle("src/graph/worker.ts", { format: "iife" });
-  const app = await bundle("src/main.tsx", {
-    define: {
-      EDITOR: JSON.stringify(named("editor.js", editor.bytes)),
-      LAYOUT: JSON.stringify(named("layout.js", layout.bytes)),
-    },
-  });
+  const app = await bundle("src/main.tsx");
   const css = await bundle("src/app.css");
-  const icon = fs.readFileSync("src/icon.svg");
-  const page = fs.readFileSync("src/index.html", "utf8")
-    .replace("app.js", named("app.js", app.bytes))
-    .replace("app.css", named("app.css", css.bytes))
-    .replace("icon.svg", named("icon.svg", icon));
   fs.mkdirSync(out, { recursive: true });
   const write = (name, content) => fs.writeFileSync(path.join(out, name), content);
-  write("index.html", page);
+  write("index.html", fs.readFileSync("src/index.html"));
   write("app.js", app.bytes);
   write("app.css", css.bytes);
   write("editor.js", editor.bytes);
   write("layout.js", layout.bytes);
-  write("icon.svg", icon);
+  write("icon.svg", fs.readFileSync("src/icon.svg"));
   write("LICENSES.txt", licences([editor, layout, app, css].flatMap((part) => part.inputs)));
 }
 
@@ -123,7 +107,7 @@ async function test() {
     const tests = fs.readdirSync("src", { recursive: true }).filter((name) => /\.test\.tsx?$/.test(name)).sort();
     await esbuild.build({
       ...COMMON, minify: false, write: true, platform: "node", outdir: out, outExtension: { ".js": ".mjs" },
-      entryPoints: tests.map((name) => `src/${name}`), define: { EDITOR: '""', LAYOUT: '""' },
+      entryPoints: tests.map((name) => `src/${name}`),
     });
     const built = fs.readdirSync(out, { recursive: true }).filter((name) => name.endsWith(".test.mjs"));
     run(process.execPath, "--test", ...built.map((name) => path.join(out, name)));

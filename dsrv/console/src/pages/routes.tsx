@@ -1,6 +1,7 @@
 // Which page an address shows.
 import type { ComponentType } from "preact";
 import { clean } from "../text/clean";
+import { InstancePage } from "./instance";
 import { InstancesPage } from "./instances";
 import { SettingsPage } from "./settings";
 
@@ -13,6 +14,7 @@ const IN_NAMESPACE: Record<string, [ComponentType, string]> = {
   instances: [InstancesPage, "Instances"],
 };
 const ONE: Record<string, ComponentType> = {
+  instances: InstancePage,
 };
 
 export function pageAt(parts: string[]): Shown | undefined {

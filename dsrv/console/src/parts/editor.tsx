@@ -1,15 +1,13 @@
 // Loads the editor when it is needed, and puts it into the page.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { base } from "../api/base";
+import { asset } from "../api/base";
 import type { Editor, Problem } from "../editor/editor";
 import type * as EditorFile from "../editor/editor";
-
-declare const EDITOR: string;
 
 let loading: Promise<typeof EditorFile> | undefined;
 
 export function loadEditor(): Promise<typeof EditorFile> {
-  loading ??= import(`${base}/assets/${EDITOR}`);
+  loading ??= import(asset("editor.js"));
   loading.catch(() => { loading = undefined; });
   return loading;
 }

@@ -4,7 +4,7 @@ import { now } from "../state/clock";
 import { href } from "../state/route";
 import { times } from "../state/settings";
 import { clean, cleanLines, short } from "../text/clean";
-import { ago, epoch, exact, span, timeText, word } from "../text/words";
+import { epoch, exact, span, timeText, word } from "../text/words";
 
 // Anybody's text, on one line.
 export function Text({ of, most }: { of: string | undefined; most?: number }) {
@@ -49,7 +49,7 @@ export function Left({ until }: { until: string | undefined }) {
   const end = epoch(until);
   if (end === undefined) return <span class="none">no deadline</span>;
   const left = end - now.value;
-  return <span class={left < 0 ? "late" : ""}>{left < 0 ? `${ago(end, now.value)}, late` : `${span(Math.ceil(left / 1000) * 1000)} left`}</span>;
+  return <span class={left < 0 ? "late" : ""}>{left < 0 ? `late by ${span(Math.floor(-left / 1000) * 1000)}` : `${span(Math.ceil(left / 1000) * 1000)} left`}</span>;
 }
 
 // Each state has a shape and a word besides its colour.

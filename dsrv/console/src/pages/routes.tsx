@@ -1,8 +1,12 @@
 // Which page an address shows.
 import type { ComponentType } from "preact";
 import { clean } from "../text/clean";
+import { DefinePage } from "./define";
 import { InstancePage } from "./instance";
 import { InstancesPage } from "./instances";
+import { MachinePage } from "./machine";
+import { MachinesPage } from "./machines";
+import { OverviewPage } from "./overview";
 import { SettingsPage } from "./settings";
 
 interface Shown { view: ComponentType; title: string; key: string }
@@ -11,10 +15,14 @@ const EVERYWHERE: Record<string, [ComponentType, string]> = {
   settings: [SettingsPage, "Settings"],
 };
 const IN_NAMESPACE: Record<string, [ComponentType, string]> = {
+  "": [OverviewPage, "Overview"],
   instances: [InstancesPage, "Instances"],
+  machines: [MachinesPage, "Machines"],
+  define: [DefinePage, "Define"],
 };
 const ONE: Record<string, ComponentType> = {
   instances: InstancePage,
+  machines: MachinePage,
 };
 
 export function pageAt(parts: string[]): Shown | undefined {

@@ -24,6 +24,8 @@ const theme = EditorView.theme({
   ".cm-tooltip": { backgroundColor: "var(--raised)", color: "var(--text)", border: "1px solid var(--line)" },
   ".cm-changedLine": { backgroundColor: "var(--amber-wash) !important" },
   ".cm-deletedChunk": { backgroundColor: "var(--red-wash)" },
+  ".cm-collapsedLines": { background: "var(--sunk)", color: "var(--quiet)" },
+  ".cm-collapsedLines:before, .cm-collapsedLines:after": { content: "''" },
   ".cm-specialChar": { color: "var(--red)" },
 });
 

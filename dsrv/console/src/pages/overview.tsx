@@ -39,7 +39,7 @@ function Overview({ of }: { of: OverviewJson }) {
     {machines.length === 0 ? <Panel><Empty title="Nothing is defined here yet." command="dcli define machines/crawler.fsm.yaml">
       Write a machine on the page <Link to={to("define")}>Define</Link>, or load one from a shell:</Empty></Panel> : <>
       <Troubles of={of.troubles ?? []} />
-      <div class="columns">
+      <div class="columns four">
         <Panel><Minutes title="Ended" minutes={minutes} series={[
           { name: "succeeded", state: "success", of: (minute) => minute.succeeded },
           { name: "cancelled", state: "cancelled", of: (minute) => minute.cancelled },

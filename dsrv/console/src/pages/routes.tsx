@@ -1,13 +1,17 @@
 // Which page an address shows.
 import type { ComponentType } from "preact";
 import { clean } from "../text/clean";
+import { BulksPage } from "./bulks";
 import { DefinePage } from "./define";
+import { FeedPage } from "./feed";
 import { InstancePage } from "./instance";
 import { InstancesPage } from "./instances";
 import { MachinePage } from "./machine";
 import { MachinesPage } from "./machines";
 import { OverviewPage } from "./overview";
+import { QueuesPage } from "./queues";
 import { SettingsPage } from "./settings";
+import { WorkersPage } from "./workers";
 
 interface Shown { view: ComponentType; title: string; key: string }
 
@@ -19,6 +23,10 @@ const IN_NAMESPACE: Record<string, [ComponentType, string]> = {
   instances: [InstancesPage, "Instances"],
   machines: [MachinesPage, "Machines"],
   define: [DefinePage, "Define"],
+  queues: [QueuesPage, "Queues"],
+  workers: [WorkersPage, "Workers"],
+  bulks: [BulksPage, "Bulk changes"],
+  feed: [FeedPage, "Feed"],
 };
 const ONE: Record<string, ComponentType> = {
   instances: InstancePage,

@@ -53,12 +53,14 @@ function titleOf(box: Box): string {
   return short(box.title ?? box.id, 26);
 }
 
-function usePlaces(graph: Graph, lines: number): { places?: Places; error?: string } {
+const NARROW = 620;
+
+function usePlaces(graph: Graph, lines: number, host: { current: HTMLElement | null }): { places?: Places; error?: string } {
   const [state, setState] = useState<{ of: string; places?: Places; error?: string }>({ of: "" });
   const key = useMemo(() => JSON.stringify([graph, lines]), [graph, lines]);
   useEffect(() => {
     let stale = false;
-    const down = innerWidth < 700;
+    const down = (host.current?.clientWidth ?? innerWidth) < NARROW;
     layout(toPlace(graph, lines, down)).then(
       (places) => { if (!stale) setState({ of: key, places }); },
       (error) => { if (!stale) setState({ of: key, error: String(error) }); });
@@ -70,16 +72,23 @@ function usePlaces(graph: Graph, lines: number): { places?: Places; error?: stri
 export function GraphView(props: Props) {
   const { graph } = props;
   const looks = new Map(graph.boxes.map((box) => [box.id, props.seen?.(box) ?? {}]));
-  const { places, error } = usePlaces(graph, props.seen ? 2 : 1);
-  if (error) return <p class="notice warn">The graph could not be laid out: {error}</p>;
-  if (!places) return <div class="graph"><p class="waiting" aria-busy="true">Laying out {plural(graph.boxes.length, "box", "boxes")} …</p></div>;
-  return <Drawing {...props} places={places} looks={looks} />;
+  const host = useRef<HTMLDivElement>(null);
+  const { places, error } = usePlaces(graph, props.seen ? 2 : 1, host);
+  return <div class="graph" ref={host}>
+    {error ? <p class="notice warn">The graph could not be laid out: {error}</p>
+      : places ? <Drawing {...props} places={places} looks={looks} />
+      : <p class="waiting" aria-busy="true">Laying out {plural(graph.boxes.length, "box", "boxes")} …</p>}
+  </div>;
 }
 
 interface View { x: number; y: number; scale: number }
 
+function scaleOf(places: Places, width: number): number {
+  return Math.min(1, width / places.width, Math.max((innerHeight * 0.6) / places.height, 0.3));
+}
+
 function fit(places: Places, width: number, height: number): View {
-  const scale = Math.min(1, width / places.width, Math.max(height / places.height, 0.3));
+  const scale = scaleOf(places, width);
   return { scale, x: Math.max(0, (width - places.width * scale) / 2), y: Math.max(0, (height - places.height * scale) / 2) };
 }
 
@@ -88,7 +97,7 @@ function Drawing({ places, looks, ...props }: Props & { places: Places; looks: M
   const svg = useRef<SVGSVGElement>(null);
   const { moved, zoom, reset, height } = useView(svg, places);
   const paths = useMemo(() => places.edges.map(curve), [places]);
-  return <div class="graph">
+  return <>
     <svg ref={svg} height={height} role="group" aria-label={props.name} tabIndex={0} class="drawing">
       <defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto-start-reverse">
         <path d="M0 .5L7.5 4L0 7.5z" /></marker></defs>
@@ -105,14 +114,16 @@ function Drawing({ places, looks, ...props }: Props & { places: Places; looks: M
       <button type="button" class="small" aria-label="Farther" onClick={() => zoom(0.8)}>−</button>
       <button type="button" class="small" onClick={reset}>Fit</button>
     </div>
-  </div>;
+  </>;
 }
 
 // Drags, Ctrl and the wheel, arrows, + and -. The view is set on the element itself: nothing is drawn anew.
 function useView(svg: { current: SVGSVGElement | null }, places: Places) {
   const moved = useRef<SVGGElement>(null);
   const view = useRef<View>({ x: 0, y: 0, scale: 1 });
-  const height = Math.round(Math.min(Math.max(160, places.height + TOOLS), Math.max(260, innerHeight * 0.6)));
+  const [width, setWidth] = useState(800);
+  useEffect(() => setWidth(svg.current?.clientWidth ?? 800), [places]);
+  const height = Math.round(Math.min(Math.max(110, places.height * scaleOf(places, width) + TOOLS), Math.max(300, innerHeight * 0.7)));
   const show = () => {
     const { x, y, scale } = view.current;
     moved.current?.setAttribute("transform", `translate(${x} ${y}) scale(${scale})`);
@@ -128,7 +139,7 @@ function useView(svg: { current: SVGSVGElement | null }, places: Places) {
     view.current = { scale: next, x: point.x - (point.x - x) * (next / scale), y: point.y - (point.y - y) * (next / scale) };
     show();
   };
-  useEffect(reset, [places]);
+  useEffect(reset, [places, width]);
   useEffect(() => {
     const element = svg.current!;
     let from: { x: number; y: number } | undefined;

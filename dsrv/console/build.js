@@ -13,7 +13,7 @@ import esbuild from "esbuild";
 const HERE = path.dirname(fileURLToPath(import.meta.url));
 process.chdir(HERE);
 
-const FILES = ["index.html", "app.js", "app.css", "editor.js", "layout.js", "icon.svg", "LICENSES.txt"];
+const FILES = ["index.html", "app.js", "app.css", "editor.js", "layout.js", "more.js", "icon.svg", "LICENSES.txt"];
 
 const COMMON = {
   bundle: true,
@@ -32,6 +32,41 @@ const COMMON = {
 async function bundle(entry, options = {}) {
   const built = await esbuild.build({ ...COMMON, entryPoints: [entry], ...options });
   return { bytes: Buffer.from(built.outputFiles[0].contents), inputs: Object.keys(built.metafile.inputs) };
+}
+
+// app.js has what the first page needs, more.js the other pages. What both need is in app.js alone, which
+// puts those of its modules where more.js finds them: one copy of each, and no request for a third file.
+async function bundlePages() {
+  const shared = (modules) => ({
+    name: "shared",
+    setup(build) {
+      build.onResolve({ filter: /^shared$/ }, () => ({ path: "shared", namespace: "shared" }));
+      build.onLoad({ filter: /.*/, namespace: "shared" }, () => ({
+        resolveDir: HERE,
+        contents: modules.map((name, i) => `import * as m${i} from "./${name}";\n`).join("") +
+          `globalThis.dfsmrShared = {${modules.map((name, i) => `${JSON.stringify(name)}: m${i}`).join(", ")}};`,
+      }));
+    },
+  });
+  const early = new Set((await bundle("src/main.tsx", { plugins: [shared([])] })).inputs);
+  const used = new Set();
+  const fromApp = {
+    name: "from-app",
+    setup(build) {
+      build.onResolve({ filter: /.*/ }, async ({ path: name, kind, resolveDir, pluginData }) => {
+        if (kind === "entry-point" || pluginData === "resolved") return undefined;
+        const found = await build.resolve(name, { kind, resolveDir, pluginData: "resolved" });
+        const file = path.relative(HERE, found.path);
+        if (!early.has(file)) return found;
+        used.add(file);
+        return { path: `${file}.cjs`, namespace: "from-app" };
+      });
+      build.onLoad({ filter: /.*/, namespace: "from-app" }, ({ path: name }) =>
+        ({ contents: `module.exports = globalThis.dfsmrShared[${JSON.stringify(name.slice(0, -4))}];` }));
+    },
+  };
+  const more = await bundle("src/pages/more.ts", { plugins: [fromApp] });
+  return { more, app: await bundle("src/main.tsx", { plugins: [shared([...used].sort())] }) };
 }
 
 // The licences of all packages that something of the bundles comes from.
@@ -55,17 +90,18 @@ function licences(inputs) {
 async function build(out) {
   const editor = await bundle("src/editor/editor.ts");
   const layout = await bundle("src/graph/worker.ts", { format: "iife" });
-  const app = await bundle("src/main.tsx");
+  const { app, more } = await bundlePages();
   const css = await bundle("src/app.css");
   fs.mkdirSync(out, { recursive: true });
   const write = (name, content) => fs.writeFileSync(path.join(out, name), content);
   write("index.html", fs.readFileSync("src/index.html"));
   write("app.js", app.bytes);
   write("app.css", css.bytes);
+  write("more.js", more.bytes);
   write("editor.js", editor.bytes);
   write("layout.js", layout.bytes);
   write("icon.svg", fs.readFileSync("src/icon.svg"));
-  write("LICENSES.txt", licences([editor, layout, app, css].flatMap((part) => part.inputs)));
+  write("LICENSES.txt", licences([editor, layout, app, more, css].flatMap((part) => part.inputs)));
 }
 
 async function check() {

@@ -1,50 +1,60 @@
-// Which page an address shows.
+// Which page an address shows. Overview and instances are there at once, the others when they are opened.
+import "shared";
 import type { ComponentType } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { asset } from "../api/base";
+import { Refused } from "../parts/bits";
+import { Refusal } from "../api/refusal";
 import { clean } from "../text/clean";
-import { AccessPage } from "./access";
-import { BulksPage } from "./bulks";
-import { DefinePage } from "./define";
-import { FeedPage } from "./feed";
-import { GroupsPage } from "./groups";
-import { InstancePage } from "./instance";
 import { InstancesPage } from "./instances";
-import { LimitsPage } from "./limits";
-import { MachinePage } from "./machine";
-import { MachinesPage } from "./machines";
-import { NamespacesPage } from "./namespaces";
+import type * as More from "./more";
 import { OverviewPage } from "./overview";
-import { PackagesPage } from "./packages";
-import { QueuesPage } from "./queues";
-import { SchedulesPage } from "./schedules";
 import { SettingsPage } from "./settings";
-import { TriggersPage } from "./triggers";
-import { WorkersPage } from "./workers";
+
+let loading: Promise<typeof More> | undefined;
+
+function load(): Promise<typeof More> {
+  loading ??= import(asset("more.js"));
+  loading.catch(() => { loading = undefined; });
+  return loading;
+}
+
+function later(name: keyof typeof More): ComponentType {
+  return function Later() {
+    const [pages, setPages] = useState<typeof More | undefined>();
+    const [failed, setFailed] = useState(false);
+    useEffect(() => void load().then(setPages, () => setFailed(true)), []);
+    if (failed) return <Refused refusal={new Refusal("unreached", "", "The page could not be loaded. Is the server there?")} />;
+    const Page = pages?.[name];
+    return Page ? <Page /> : <p class="waiting" aria-busy="true">Loading …</p>;
+  };
+}
 
 interface Shown { view: ComponentType; title: string; key: string }
 
 const EVERYWHERE: Record<string, [ComponentType, string]> = {
   settings: [SettingsPage, "Settings"],
-  access: [AccessPage, "Access"],
-  namespaces: [NamespacesPage, "Namespaces"],
+  access: [later("AccessPage"), "Access"],
+  namespaces: [later("NamespacesPage"), "Namespaces"],
 };
 const IN_NAMESPACE: Record<string, [ComponentType, string]> = {
   "": [OverviewPage, "Overview"],
   instances: [InstancesPage, "Instances"],
-  machines: [MachinesPage, "Machines"],
-  define: [DefinePage, "Define"],
-  queues: [QueuesPage, "Queues"],
-  workers: [WorkersPage, "Workers"],
-  bulks: [BulksPage, "Bulk changes"],
-  feed: [FeedPage, "Feed"],
-  schedules: [SchedulesPage, "Schedules"],
-  triggers: [TriggersPage, "Triggers"],
-  limits: [LimitsPage, "Limits"],
-  groups: [GroupsPage, "Groups"],
-  packages: [PackagesPage, "Packages"],
+  machines: [later("MachinesPage"), "Machines"],
+  define: [later("DefinePage"), "Define"],
+  queues: [later("QueuesPage"), "Queues"],
+  workers: [later("WorkersPage"), "Workers"],
+  bulks: [later("BulksPage"), "Bulk changes"],
+  feed: [later("FeedPage"), "Feed"],
+  schedules: [later("SchedulesPage"), "Schedules"],
+  triggers: [later("TriggersPage"), "Triggers"],
+  limits: [later("LimitsPage"), "Limits"],
+  groups: [later("GroupsPage"), "Groups"],
+  packages: [later("PackagesPage"), "Packages"],
 };
 const ONE: Record<string, ComponentType> = {
-  instances: InstancePage,
-  machines: MachinePage,
+  instances: later("InstancePage"),
+  machines: later("MachinePage"),
 };
 
 export function pageAt(parts: string[]): Shown | undefined {

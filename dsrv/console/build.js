@@ -3,7 +3,7 @@
 //   node build.js            writes dist/
 //   node build.js --check    builds beside it, and fails where dist/ is not the same, byte by byte
 //   node build.js --test     makes the types of messages from the protos, checks types, runs unit tests
-import { execFileSync } from "node:child_process";
+import { spawnSync } from "node:child_process";
 import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
@@ -122,12 +122,13 @@ async function check() {
 }
 
 function run(program, ...args) {
-  execFileSync(program, args, { stdio: "inherit" });
+  const { status } = spawnSync(program, args, { stdio: "inherit" });
+  if (status !== 0) throw new Error(`${path.basename(args[0] ?? program)} failed`);
 }
 
 // Types alone: nothing of protobuf runs in the browser.
 function makeTypes() {
-  const protos = "../../proto";
+  const protos = process.env.DFSMR_PROTOS ?? "../../proto";
   fs.rmSync("types", { recursive: true, force: true });
   fs.mkdirSync("types");
   const files = fs.readdirSync(`${protos}/dfsmr/v1`).filter((name) => name.endsWith(".proto")).sort();
@@ -152,6 +153,8 @@ async function test() {
   }
 }
 
-if (process.argv.includes("--test")) await test();
-else if (process.argv.includes("--check")) await check();
-else await build("dist");
+const task = process.argv.includes("--test") ? test : process.argv.includes("--check") ? check : () => build("dist");
+await task().catch((error) => {
+  console.error(error.message);
+  process.exitCode = 1;
+});

@@ -86,12 +86,12 @@ export function barsOf(changes: ChangeJson[], now: number): VisitBar[] {
 // The visits without which the end would not have come: each began when the one before it on the path ended.
 export function criticalPath(bars: VisitBar[]): Set<VisitBar> {
   const path = new Set<VisitBar>();
-  let last = bars.reduce<VisitBar | undefined>((best, bar) => (!best || bar.to > best.to ? bar : best), undefined);
+  let last = bars.reduce<VisitBar | undefined>((best, bar) => (!best || bar.to >= best.to ? bar : best), undefined);
   while (last) {
     path.add(last);
     const begin: number = last.from;
     last = bars.filter((bar) => !path.has(bar) && bar.to <= begin)
-      .reduce<VisitBar | undefined>((best, bar) => (!best || bar.to > best.to ? bar : best), undefined);
+      .reduce<VisitBar | undefined>((best, bar) => (!best || bar.to >= best.to ? bar : best), undefined);
   }
   return path;
 }

@@ -40,7 +40,7 @@ const colours = HighlightStyle.define([
 
 function base(label: string): Extension {
   return [lineNumbers(), highlightSpecialChars(), drawSelection(), yaml(), syntaxHighlighting(colours), theme,
-    EditorView.contentAttributes.of({ "aria-label": label })];
+    EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0" })];
 }
 
 export interface Problem { line: number; column: number; message: string; warning: boolean }

@@ -221,9 +221,9 @@ function BoxShape({ box, place, seen, chosen, choose }: {
     <title>{saidOf(box, seen)}</title>
     <path class="outline" d={outline(box, place)} />
     {second && <path class="inner" d={second} />}
-    <text class="title" y={lower ? -5 : 4} text-anchor="middle">{titleOf(box)}</text>
+    <text class="title" y={lower ? -5 : 4} text-anchor="middle" aria-hidden="true">{titleOf(box)}</text>
     {seen.badges?.length ? <Badges badges={seen.badges} />
-      : <text class="sub" y={13} text-anchor="middle">{seen.note ? short(seen.note, 30) : box.members !== undefined ? plural(box.members, "step") : ""}</text>}
+      : <text class="sub" y={13} text-anchor="middle" aria-hidden="true">{seen.note ? short(seen.note, 30) : box.members !== undefined ? plural(box.members, "step") : ""}</text>}
   </g>;
 }
 
@@ -232,7 +232,7 @@ function Badges({ badges }: { badges: Badge[] }) {
   const widths = badges.map((badge) => 15 + widthOf(badge.text) * 0.92 + 6);
   const whole = widths.reduce((sum, width) => sum + width, 0);
   let x = -whole / 2;
-  return <g class="badges">{badges.map((badge, i) => {
+  return <g class="badges" aria-hidden="true">{badges.map((badge, i) => {
     const left = x;
     x += widths[i]!;
     return <g key={badge.state} class={`is-${look(badge.state)}`} transform={`translate(${left} 3)`}>

@@ -4,10 +4,13 @@
 #include <google/protobuf/util/time_util.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
 
+#include "dsrv/http/guard.h"
 #include "fsm/base/duration.h"
 #include "fsm/base/names.h"
 #include "fsm/yaml/definitions.h"
@@ -140,7 +143,7 @@ void AddSecurity(CLI::App& app, Flags& flags) {
                "listen beyond this machine without both TLS and tokens");
 }
 
-Result<Ok> CheckAddr(const std::string& addr) {
+Result<Ok> CheckAddr(const std::string& flag, const std::string& addr) {
   const size_t colon = addr.rfind(':');
   const std::string port = colon == addr.npos ? "" : addr.substr(colon + 1);
   const std::string host = addr.substr(0, colon);
@@ -149,26 +152,29 @@ Result<Ok> CheckAddr(const std::string& addr) {
   const bool bare = host.find(':') != host.npos && !host.starts_with('[');  // IPv6 has brackets
   if (number && !bare && std::stoul(port) <= 65'535) return Ok{};
   return Error{Code::kInvalidArgument, Reason::kNone,
-               "--addr " + Quoted(addr) +
+               flag + " " + Quoted(addr) +
                    " is not HOST:PORT, such as localhost:3004, with a port from 0 to 65535"};
 }
 
 // Callers from other machines must show a token, over a connection that nobody can listen in to.
-Result<Ok> CheckSecurity(const Flags& flags) {
-  if (IsLoopback(flags.addr) || flags.insecure || (!flags.tls.empty() && flags.auth)) return Ok{};
+Result<Ok> CheckSecurity(const Flags& flags, const std::string& flag, const std::string& addr) {
+  if (IsLoopback(addr) || flags.insecure || (!flags.tls.empty() && flags.auth)) return Ok{};
   std::string missing;
   if (flags.tls.empty()) missing = "--tls-cert FILE --tls-key FILE";
   if (!flags.auth) missing += (missing.empty() ? "" : " ") + std::string("--auth tokens");
   return Error{Code::kInvalidArgument, Reason::kNone,
-               "--addr " + flags.addr +
+               flag + " " + addr +
                    " can be reached from other machines, so it takes TLS and tokens: add " +
-                   missing +
-                   "; or stay on this machine with --addr localhost:PORT; or say --insecure, and "
+                   missing + "; or stay on this machine with " + flag +
+                   " localhost:PORT; or say --insecure, and "
                    "anyone who reaches the port may do everything"};
 }
 
 // Flags as text, before they are parsed.
 struct Texts {
+  std::string http;
+  std::string http_base = "/";
+  std::string http_client_ca;
   std::string config;
   std::string grace = "10s";
   std::string retention = "7d";
@@ -189,6 +195,78 @@ void AddNamespaces(CLI::App& app, Flags& flags, Texts& texts) {
                  "retention (a duration); may be given several times (default: none)")
       ->delimiter(',')
       ->take_all();
+}
+
+void AddHttp(CLI::App& app, HttpFlags& http, Texts& texts) {
+  app.add_option("--http", texts.http,
+                 "where to serve HTTP, HOST:PORT, or off (default: localhost:3005 where --addr has "
+                 "the port 3004, else off)");
+  const auto list = [&app](const char* flag, std::vector<std::string>& names, const char* help) {
+    app.add_option(flag, names, help)->delimiter(',')->take_all();
+  };
+  list("--http-host", http.hosts,
+       "a further name of this server in the header Host; may be given several times (default: "
+       "none)");
+  list("--http-origin", http.origins,
+       "whose pages may call with a bearer token, such as https://ops.example.org; may be given "
+       "several times (default: none)");
+  list("--http-proxy", http.proxies,
+       "ADDRESS or ADDRESS/BITS of a proxy whose X-Forwarded-For, -Proto and -Host count; may be "
+       "given several times (default: none)");
+  app.add_option("--http-base", texts.http_base,
+                 "a path in front of all routes and links, for a proxy that passes it on")
+      ->capture_default_str();
+  app.add_option("--http-connections", http.connections,
+                 "how many connections there may be over HTTP: beyond it the one that is idle for "
+                 "longest is closed")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  app.add_option("--http-tls-client-ca", texts.http_client_ca,
+                 "as --tls-client-ca, for HTTP; off: clients need no certificate there (default: "
+                 "as --tls-client-ca)");
+  app.add_flag("--console{true},!--no-console", http.console,
+               "serve the console's pages over HTTP (default: yes)");
+  app.add_option("--console-dir", http.console_dir,
+                 "serve the console's pages from this folder (default: those of this build)");
+}
+
+// "/" is no base; "/ops/" is "/ops".
+Result<std::string> ToBase(const std::string& text) {
+  std::string base = text;
+  while (base.ends_with('/')) base.pop_back();
+  const bool fine = base.empty() || (base.front() == '/' && base.find("//") == base.npos &&
+                                     std::ranges::all_of(base, [](char c) {
+                                       return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+                                              c == '/' || c == '-' || c == '_' || c == '.';
+                                     }));
+  if (fine && !text.empty()) return base;
+  return Error{Code::kInvalidArgument, Reason::kNone,
+               "--http-base " + Quoted(text) + " is not a path such as /dfsmr"};
+}
+
+Result<Ok> ReadHttp(const Texts& texts, Flags* flags) {
+  HttpFlags& door = flags->http;
+  door.given = !texts.http.empty() && texts.http != "off";
+  if (door.given) {
+    door.addr = texts.http;
+  } else if (texts.http.empty() && flags->addr.ends_with(":3004")) {
+    door.addr = "localhost:3005";
+  }
+  auto base = ToBase(texts.http_base);
+  if (!base) return base.error();
+  door.base = *std::move(base);
+  door.client_ca = texts.http_client_ca.empty()    ? flags->tls.client_ca
+                   : texts.http_client_ca == "off" ? ""
+                                                   : texts.http_client_ca;
+  for (const std::string& proxy : door.proxies) {
+    auto range = http::ToAddressRange(proxy);
+    if (!range) {
+      return Error{Code::kInvalidArgument, Reason::kNone, "--http-proxy " + range.error().message};
+    }
+  }
+  if (door.addr.empty()) return Ok{};
+  auto addr = CheckAddr("--http", door.addr);
+  return addr ? CheckSecurity(*flags, "--http", door.addr) : addr;
 }
 
 void AddFlags(CLI::App& app, Flags& flags, Texts& texts) {
@@ -241,6 +319,7 @@ void AddFlags(CLI::App& app, Flags& flags, Texts& texts) {
   app.add_flag("--reflection{true},!--no-reflection", flags.reflection,
                "serve gRPC reflection (default: yes)");
   AddSecurity(app, flags);
+  AddHttp(app, flags.http, texts);
   app.add_option("--log-level", flags.log_level, "trace, debug, info, warn, error or off")
       ->capture_default_str();
   app.add_option("--log-format", flags.log_format, "text or json")
@@ -291,10 +370,12 @@ Result<Flags> ParseFlags(int argc, char** argv) {
   for (const std::string& text : texts.quotas) {
     if (auto added = AddQuota(text, &flags.quotas); !added) return added.error();
   }
-  auto addr = CheckAddr(flags.addr);
+  auto addr = CheckAddr("--addr", flags.addr);
   if (!addr) return addr.error();
-  auto secure = CheckSecurity(flags);
+  auto secure = CheckSecurity(flags, "--addr", flags.addr);
   if (!secure) return secure.error();
+  auto http = ReadHttp(texts, &flags);
+  if (!http) return http.error();
   return flags;
 }
 

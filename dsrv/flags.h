@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "dsrv/access/tls.h"
 #include "fsm/base/result.h"
@@ -12,8 +13,23 @@
 
 namespace dfsmr {
 
+// Of the HTTP door.
+struct HttpFlags {
+  std::string addr;    // empty: off
+  bool given = false;  // by its flag: then a port that is taken is an error
+  std::vector<std::string> hosts;
+  std::vector<std::string> origins;
+  std::vector<std::string> proxies;
+  std::string base;  // "" or "/PATH"
+  size_t connections = 1024;
+  std::string client_ca;  // as --tls-client-ca; empty: clients need no certificate
+  bool console = true;
+  std::string console_dir;
+};
+
 struct Flags {
   std::string addr = "localhost:3004";
+  HttpFlags http;
   std::string data = "./data";
   Duration grace = std::chrono::seconds(10);
   Duration retention = std::chrono::hours(24 * 7);

@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -30,6 +31,7 @@
 #include "dsrv/logs/logs.h"
 #include "dsrv/loop/disk.h"
 #include "dsrv/loop/loop.h"
+#include "dsrv/web.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/mutex.h"
 #include "fsm/base/names.h"
@@ -139,7 +141,12 @@ std::unique_ptr<grpc::Server> Listen(const Flags& flags, const Services& service
   for (const char* name : {"dfsmr.v1.RunnerService", "dfsmr.v1.ScheduleService"}) {
     server->GetHealthCheckService()->SetServingStatus(name, true);
   }
-  acceptor->Serve(std::move(handler));
+  acceptor->Serve([handler = std::shared_ptr(std::move(handler))](int listener, int connection) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
+    parameters.listener_fd = listener;
+    parameters.fd = connection;
+    handler->HandleNewConnection(&parameters);
+  });
   return server;
 }
 
@@ -173,7 +180,9 @@ int AwaitStop(const sigset_t& signals, const Meter& meter) {
 }
 
 // Nothing new comes in, nothing more is handed out, what is under way is answered.
-void Drain(grpc::Server& server, const Backend& backend, Duration grace) {
+void Drain(grpc::Server& server, const Backend& backend, Web& web, Duration grace) {
+  const auto until = std::chrono::steady_clock::now() + grace;
+  web.Drain();
   server.GetHealthCheckService()->SetServingStatus(false);
   backend.gate.Close();
   backend.loop.Post({.run =
@@ -185,10 +194,11 @@ void Drain(grpc::Server& server, const Backend& backend, Duration grace) {
                      .owed = true});
   backend.watchers.EndAll();
   backend.logs.EndAll();
-  if (backend.gate.WaitEmpty(std::chrono::steady_clock::now() + grace)) return;
+  if (backend.gate.WaitEmpty(until)) return web.AwaitAnswers(until);
   spdlog::warn("some calls did not end within the grace period; they are cut off");
   server.Shutdown(std::chrono::system_clock::now());
   server.Wait();
+  web.AwaitAnswers(std::chrono::steady_clock::now() + std::chrono::milliseconds(500));
 }
 
 // Null where there is no audit trail.
@@ -265,7 +275,7 @@ Result<std::unique_ptr<Access>> OpenAccess(const Flags& flags,
                                            const Engine& engine, Audit* audit, Audit* told) {
   return Access::Open({.asks = flags.auth,
                        .admin_token_file = flags.admin_token_file,
-                       .mutual_tls = !flags.tls.client_ca.empty(),
+                       .mutual_tls = !flags.tls.client_ca.empty() || !flags.http.client_ca.empty(),
                        .told = told,
                        .clock = clock},
                       engine.reader().store, engine.reader().partition, audit);
@@ -278,10 +288,15 @@ Result<std::unique_ptr<RocksStore>> OpenStore(const Flags& flags) {
                            .memtable_mb = flags.memtable_mb});
 }
 
-void LogStart(const Flags& flags, int port, const Engine& engine, uint64_t incarnation) {
+void LogStart(const Flags& flags, int port, const Web& web, const Engine& engine,
+              uint64_t incarnation) {
   spdlog::info(
-      "dsrv listens on {} port={} tls={} auth={} data={} epoch={} last_change={} incarnation={:x}",
-      flags.addr, port, flags.tls.empty() ? "off" : flags.tls.client_ca.empty() ? "on" : "mutual",
+      "dsrv listens on {} port={} http={} tls={} auth={} data={} epoch={} last_change={} "
+      "incarnation={:x}",
+      flags.addr, port, web.address(),
+      flags.tls.empty()             ? "off"
+      : flags.tls.client_ca.empty() ? "on"
+                                    : "mutual",
       flags.auth ? "tokens" : "off", flags.data, engine.epoch(), engine.last_seq(), incarnation);
 }
 
@@ -339,16 +354,19 @@ int Run(const Flags& flags) {
                   SerialiseChange);
   std::mt19937_64 entropy{std::random_device{}()};
   Disk disk(flags.data, reserve);
+  std::atomic<Room> room = Room::kAmple;  // as last looked at
   Loop loop(**engine, **store, mailbox,
             {.clock = clock,
              .virtual_clock = flags.virtual_clock.has_value(),
              .entropy = [&entropy] { return entropy(); },
-             .room = [&disk, &logs] { return Look(disk, logs); },
+             .room = [&] { return room = Look(disk, logs); },
              .publish = [&changes](auto feed) { changes.Publish(std::move(feed)); },
              .trimmed = [&changes](uint64_t first) { changes.Trim(first); },
              .fail = StopAtOnce});
   auto acceptor = Acceptor::Listen(flags.addr);
   if (!acceptor) return Fail(acceptor.error());
+  auto web = Web::Listen(flags);
+  if (!web) return Fail(web.error());
   Gate gate;
   Watchers watchers;
   Refusals refusals;
@@ -360,7 +378,8 @@ int Run(const Flags& flags) {
   auto server = Listen(flags, services, acceptor->get());
   if (!server) logs.Stop();
   if (!server) return Fail({Code::kUnavailable, Reason::kNone, "gRPC does not start"});
-  LogStart(flags, (*acceptor)->port(), **engine, life);
+  LogStart(flags, (*acceptor)->port(), **web, **engine, life);
+  (*web)->Serve(*server, backend, [&room] { return room.load(); });
 
   const TlsWatch tls_watch(flags.tls, clock);
   SetSecretKeys(loop, ring, *keys);
@@ -369,7 +388,7 @@ int Run(const Flags& flags) {
   });
   const int signal = AwaitStop(signals, loop.meter());
   spdlog::info("dsrv stops: {}; grace={}s", strsignal(signal), Seconds(flags.grace));
-  Drain(*server, backend, flags.grace);
+  Drain(*server, backend, **web, flags.grace);
   pool.Stop();
   loop.Stop();
   logs.Stop();

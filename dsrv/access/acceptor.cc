@@ -163,10 +163,7 @@ void Acceptor::Accept(int listener) {
   if (connection < 0) return;  // the client has hung up already
   const int yes = 1;
   setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
-  grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
-  parameters.listener_fd = listener;
-  parameters.fd = connection;
-  handler_->HandleNewConnection(&parameters);
+  handler_(listener, connection);
 }
 
 }  // namespace dfsmr

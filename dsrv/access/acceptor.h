@@ -1,11 +1,10 @@
-// Accepts connections. gRPC's own listener stops for good when the process cannot open more files;
-// this one turns the connections away, logs a warning, and goes on.
+// Accepts connections, of gRPC and of HTTP. gRPC's own listener stops for good when the process
+// cannot open more files; this one turns the connections away, logs a warning, and goes on.
 #pragma once
-
-#include <grpcpp/grpcpp.h>
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -17,7 +16,8 @@ namespace dfsmr {
 
 class Acceptor {
  public:
-  using Handler = std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor>;
+  // Owns the connection, a file that does not block, from the call on.
+  using Handler = std::function<void(int listener, int connection)>;
 
   // Listens on HOST:PORT, on every address of HOST. ':PORT' means every interface, and port 0 any
   // free port. UNAVAILABLE when an address does not belong to this machine, or is in use.
@@ -27,8 +27,8 @@ class Acceptor {
   ~Acceptor();
 
   int port() const { return port_; }
-  // Hands connections to `handler` from now on, on a thread of its own. Call it once, when the gRPC
-  // server has started.
+  // Hands connections to `handler` from now on, on a thread of its own. Call it once, when they can
+  // be served.
   void Serve(Handler handler);
 
  private:

@@ -176,9 +176,12 @@ AuditEntry Caller::Entry() const {
     entry.credential = info_->who->row.id;
     entry.name = info_->who->row.name;
     entry.role = NameOf(info_->who->role());
+    entry.parent = info_->who->row.parent;
   }
   entry.peer = info_->peer;
   entry.certificate = info_->certificate;
+  entry.door = info_->door;
+  entry.request_id = info_->request_id;
   return entry;
 }
 
@@ -188,7 +191,7 @@ void Caller::Note(const Error* error) const {
 
 void Caller::NoteOutside(std::string_view on, std::string_view detail, const Error* error) const {
   AuditEntry entry = Entry();
-  entry.read = info_->deed.method->told;
+  entry.read = info_->deed.method->told && !info_->deed.changes();
   entry.on = on;
   entry.detail = detail;
   entry.result = error ? ReasonOrCode(*error) : "OK";
@@ -206,7 +209,12 @@ Result<std::unique_ptr<Access>> Access::Open(Options options, const Store& store
   if (!rows) return rows.error();
   const Timestamp now = access->options_.clock();
   bool admin = false;
+  std::vector<rows::CredentialRow> sessions;  // their parents have to be there before them
   for (rows::CredentialRow& row : *rows) {
+    if (!row.parent.empty()) {
+      sessions.push_back(std::move(row));
+      continue;
+    }
     auto principal = std::make_shared<Principal>(std::move(row));
     admin = admin || (principal->Valid(now) && principal->InAll() &&
                       principal->role() == v1::AccessToken::ADMIN);
@@ -223,6 +231,7 @@ Result<std::unique_ptr<Access>> Access::Open(Options options, const Store& store
         "tokens --admin-token-file admin.token ...\n  dcli token create --role admin "
         "--namespace '*' --token-file admin.token"};
   }
+  for (rows::CredentialRow& row : sessions) access->AddSession(std::move(row));
   if (!access->options_.asks && !rows->empty()) {
     spdlog::warn("the store holds {} tokens, but no call needs one: see --auth", rows->size());
   }
@@ -277,11 +286,21 @@ Result<Ok> Access::ReadAdminFile() {
   return Ok{};
 }
 
-PrincipalPtr Access::WhoIs(const Origin& origin) const {
+// One whose parent is gone, or is another by now, lets nobody in; the next that is made drops it.
+void Access::AddSession(rows::CredentialRow row) {
+  PrincipalPtr parent = book_.FindId(row.parent);
+  const bool same = parent && parent->row.hash == row.parent_hash;
+  auto session = std::make_shared<const Principal>(std::move(row), std::move(parent));
+  if (!same) session->revoked.store(true);
+  book_.Add(std::move(session));
+}
+
+PrincipalPtr Access::WhoIs(const Origin& origin, const Method& method) const {
   const std::string_view bearer = origin.Bearer();
   if (bearer.empty() || bearer.size() > kLongestSecret) return nullptr;
   PrincipalPtr who = book_.Find(bearer);
-  return who && who->Valid(options_.clock()) ? who : nullptr;
+  if (!who || !who->Valid(options_.clock())) return nullptr;
+  return who->row.code && !method.takes_codes ? nullptr : who;
 }
 
 Result<Caller> Access::Admit(const Origin& origin, const Deed& deed, std::string_view ns) const {
@@ -304,9 +323,11 @@ Result<Caller> Access::Enter(const Origin& origin, const Deed& deed,
   info.audit = audit;
   info.ns = ns.value_or("");
   info.peer = origin.Peer();
+  info.door = origin.Door();
+  info.request_id = origin.RequestId();
   if (options_.mutual_tls) info.certificate = origin.Certificate();
   if (ask) {
-    info.who = WhoIs(origin);
+    info.who = WhoIs(origin, *deed.method);
     if (!info.who) {
       const Error error = BadCredential();
       if (audit) {

@@ -29,6 +29,10 @@ class Origin {
   virtual std::string_view Bearer() const = 0;
   // The common name in the client's certificate; empty: it showed none.
   virtual std::string Certificate() const = 0;
+  // By which door it came, where not by gRPC's port: "http".
+  virtual std::string_view Door() const { return {}; }
+  // By which the caller and a proxy in front know it; empty: they do not.
+  virtual std::string RequestId() const { return {}; }
 };
 
 // The caller of one call. Copies cheaply. Empty when the server asks for no credentials and keeps
@@ -82,6 +86,8 @@ class Caller {
     std::string ns;
     std::string peer;
     std::string certificate;
+    std::string door;
+    std::string request_id;
     std::string on;
     std::string detail;
   };
@@ -139,7 +145,8 @@ class Access {
   // nullopt: the namespace is not known yet.
   Result<Caller> Enter(const Origin& origin, const Deed& deed,
                        std::optional<std::string_view> ns) const;
-  PrincipalPtr WhoIs(const Origin& origin) const;
+  PrincipalPtr WhoIs(const Origin& origin, const Method& method) const;
+  void AddSession(rows::CredentialRow row);
   Result<Ok> ReadAdminFile();
   void Tend();
   void EndInvalid();

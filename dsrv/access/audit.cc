@@ -33,11 +33,19 @@ std::string TimeText(Timestamp time) {
 // What is empty is left out.
 template <typename Field>
 void ForEachField(const AuditEntry& entry, Field field) {
-  const std::pair<const char*, const std::string*> fields[] = {
-      {"method", &entry.method}, {"namespace", &entry.ns}, {"on", &entry.on},
-      {"detail", &entry.detail}, {"token", &entry.credential}, {"name", &entry.name},
-      {"role", &entry.role},     {"peer", &entry.peer},    {"certificate", &entry.certificate},
-      {"result", &entry.result}};
+  const std::pair<const char*, const std::string*> fields[] = {{"method", &entry.method},
+                                                               {"namespace", &entry.ns},
+                                                               {"on", &entry.on},
+                                                               {"detail", &entry.detail},
+                                                               {"token", &entry.credential},
+                                                               {"parent", &entry.parent},
+                                                               {"name", &entry.name},
+                                                               {"role", &entry.role},
+                                                               {"peer", &entry.peer},
+                                                               {"certificate", &entry.certificate},
+                                                               {"door", &entry.door},
+                                                               {"request_id", &entry.request_id},
+                                                               {"result", &entry.result}};
   for (const auto& [name, value] : fields) {
     if (value->empty()) continue;
     field(name, entry.refused ? value->substr(0, kRefusedText) : *value);

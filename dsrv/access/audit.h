@@ -20,10 +20,13 @@ struct AuditEntry {
   std::string on;  // ids of instances, machines or an access token
   std::string detail;
   std::string credential;  // its id; empty: missing or invalid
+  std::string parent;      // of a session: the id of the credential that made it
   std::string name;        // the credential's
   std::string role;
   std::string peer;
   std::string certificate;  // the client's common name, with mutual TLS
+  std::string door;         // "http"; empty: gRPC's port
+  std::string request_id;   // as the caller or a proxy gave it, or as the door made it
   std::string result;       // "OK", or the reason
 };
 

@@ -22,23 +22,29 @@ std::string HashOf(std::string_view secret);
 // `bytes` random bytes from the system's generator, as hexadecimal digits.
 std::string RandomHex(size_t bytes);
 
+struct Principal;
+using PrincipalPtr = std::shared_ptr<const Principal>;
+
 // The holder of one credential. Its row never changes.
 struct Principal {
-  explicit Principal(rows::CredentialRow given) : row(std::move(given)) {}
+  explicit Principal(rows::CredentialRow given, PrincipalPtr ends_with = nullptr)
+      : row(std::move(given)), parent(std::move(ends_with)) {}
 
   AccessRole role() const { return static_cast<AccessRole>(row.role); }
   bool InAll() const { return row.ns == "*"; }
   bool In(std::string_view ns) const { return InAll() || row.ns == ns; }
   // Whether it is limited to some machines or queues, as only a worker's can be.
   bool Limited() const { return !row.machines.empty() || !row.queues.empty(); }
+  bool IsSession() const { return !row.parent.empty() && !row.code; }
   bool Valid(Timestamp now) const {
-    return !revoked.load(std::memory_order_acquire) && now < row.expire_time;
+    return !revoked.load(std::memory_order_acquire) && now < row.expire_time &&
+           (!parent || parent->Valid(now));
   }
 
   const rows::CredentialRow row;
+  const PrincipalPtr parent;  // of a session and of a code
   mutable std::atomic<bool> revoked{false};
 };
-using PrincipalPtr = std::shared_ptr<const Principal>;
 
 // Any thread.
 class CredentialBook {

@@ -38,8 +38,11 @@ struct Method {
   bool changes = false;
   // Asks for an access token even when the server asks for none.
   bool always_asks = false;
-  // Each call of it is in the audit trail, whoever makes it, and also where nothing else is.
+  // Each call of it is in the audit trail, whoever makes it, and also where nothing else is: as a
+  // change if it changes something, else as read.
   bool told = false;
+  // Also of a code, which is good for nothing else.
+  bool takes_codes = false;
 };
 
 // What one call does: its method, and whether it comes from outside.

@@ -43,20 +43,6 @@ Result<Owned<X509>> ReadCertificate(const std::string& what, const std::string& 
   return cert;
 }
 
-// A text that differs whenever one of the files was written or replaced.
-std::string StampOf(const TlsFiles& files) {
-  std::string stamp;
-  for (const std::string& path : {files.cert, files.key, files.client_ca}) {
-    struct stat there {};
-    if (path.empty() || stat(path.c_str(), &there) != 0) continue;
-    for (auto number : {there.st_mtim.tv_sec, there.st_mtim.tv_nsec,
-                        static_cast<time_t>(there.st_ino), static_cast<time_t>(there.st_size)}) {
-      stamp += std::to_string(number) + ' ';
-    }
-  }
-  return stamp;
-}
-
 Timestamp ExpiryOf(const X509* cert) {
   std::tm parts{};
   if (ASN1_TIME_to_tm(X509_get0_notAfter(cert), &parts) != 1) return kNever;
@@ -96,6 +82,19 @@ Result<Timestamp> CheckTls(const TlsFiles& files, Timestamp now) {
     if (!ca) return ca.error();
   }
   return expiry;
+}
+
+std::string StampOf(const TlsFiles& files) {
+  std::string stamp;
+  for (const std::string& path : {files.cert, files.key, files.client_ca}) {
+    struct stat there {};
+    if (path.empty() || stat(path.c_str(), &there) != 0) continue;
+    for (auto number : {there.st_mtim.tv_sec, there.st_mtim.tv_nsec,
+                        static_cast<time_t>(there.st_ino), static_cast<time_t>(there.st_size)}) {
+      stamp += std::to_string(number) + ' ';
+    }
+  }
+  return stamp;
 }
 
 std::shared_ptr<grpc::ServerCredentials> TlsCredentials(const TlsFiles& files) {

@@ -28,6 +28,9 @@ bool IsLoopback(const std::string& addr);
 // unreadable, not PEM, expired, or a key of another certificate.
 Result<Timestamp> CheckTls(const TlsFiles& files, Timestamp now);
 
+// A text that differs whenever one of the files was written or replaced.
+std::string StampOf(const TlsFiles& files);
+
 // TLS 1.2 or 1.3 with these files. When they change they are read again within two seconds, and new
 // connections use the new files.
 std::shared_ptr<grpc::ServerCredentials> TlsCredentials(const TlsFiles& files);

@@ -14,6 +14,9 @@ namespace {
 
 constexpr size_t kMostCredentials = 10'000;
 constexpr int kMostNames = 100;  // machines, or queues, that a credential may be limited to
+constexpr size_t kMostSessions = 100;  // of a credential; and as many codes
+constexpr auto kSessionTime = std::chrono::hours(12);
+constexpr auto kCodeTime = std::chrono::seconds(60);
 constexpr auto kKeptExpired = std::chrono::hours(24 * 7);  // after that the next one made drops it
 
 Error Bad(std::string message) {
@@ -39,6 +42,7 @@ void ToProto(const rows::CredentialRow& row, v1::AccessToken* out) {
   SetTime(row.create_time, out->mutable_create_time());
   if (row.expire_time != kNever) SetTime(row.expire_time, out->mutable_expire_time());
   out->set_created_by(row.created_by);
+  out->set_parent(row.parent);
   out->mutable_secrets()->Assign(row.secrets.begin(), row.secrets.end());
 }
 
@@ -112,6 +116,22 @@ Result<rows::CredentialRow> ToRow(const v1::CreateTokenRequest& request, Timesta
   return row;
 }
 
+// Its holder gets in no more, from now on and after a restart.
+void Drop(Engine& engine, CredentialBook& book, const PrincipalPtr& one) {
+  rows::DropCredential(engine.writer(), one->row.id);
+  book.Remove(one);
+}
+
+// Whether who has the role `has` may do all that the role `wants` may.
+bool Covers(AccessRole has, AccessRole wants) {
+  return has == wants || has == v1::AccessToken::ADMIN ||
+         (has == v1::AccessToken::OPERATOR && wants < has);
+}
+
+Error NotForSessions(std::string message) {
+  return {Code::kPermissionDenied, Reason::kNotAllowed, std::move(message)};
+}
+
 }  // namespace
 
 Result<NewCredential> ParseCreateToken(const v1::CreateTokenRequest& request, const Call& call) {
@@ -134,10 +154,12 @@ Result<PrincipalPtr> RunCreateToken(Engine& engine, const Caller&, NewCredential
   }
   CredentialBook& book = made.access.book();
   const auto all = book.All();
-  if (all.size() >= kMostCredentials) {
-    return Error{Code::kResourceExhausted, Reason::kTooLarge,
-                 "there are " + std::to_string(all.size()) +
-                     " tokens, as many as there may be; revoke some"};
+  const auto count =
+      std::ranges::count_if(all, [](const PrincipalPtr& one) { return one->row.parent.empty(); });
+  if (static_cast<size_t>(count) >= kMostCredentials) {
+    return Error{
+        Code::kResourceExhausted, Reason::kTooLarge,
+        "there are " + std::to_string(count) + " tokens, as many as there may be; revoke some"};
   }
   for (const PrincipalPtr& old : all) {
     if (After(old->row.expire_time, kKeptExpired) > made.row.create_time) continue;
@@ -158,7 +180,11 @@ void ReplyCreateToken(const PrincipalPtr& principal, const NewCredential& made,
 void ServeListTokens(Call& call, const v1::ListTokensRequest& request,
                      v1::ListTokensResponse* reply) {
   const bool all = request.namespace_().empty();
+  const Timestamp now = call.backend().clock();
   for (const PrincipalPtr& one : call.backend().access.book().All()) {
+    if (!one->row.parent.empty() && !(request.sessions() && one->IsSession() && one->Valid(now))) {
+      continue;
+    }
     const bool shown = all ? call.caller().principal()->In(one->row.ns)
                            : one->row.ns == request.namespace_();
     // What the admin's token file holds is not in the store, and only the file's owner revokes it.
@@ -179,6 +205,9 @@ Result<PrincipalPtr> RunRevokeToken(Engine& engine, const Caller& caller, Revoke
   }
   rows::DropCredential(engine.writer(), command.id);
   command.access.book().Remove(found);
+  for (const PrincipalPtr& one : command.access.book().All()) {
+    if (one->row.parent == command.id) Drop(engine, command.access.book(), one);
+  }
   command.access.Sweep();
   return found;
 }
@@ -186,6 +215,94 @@ Result<PrincipalPtr> RunRevokeToken(Engine& engine, const Caller& caller, Revoke
 void ReplyRevokeToken(const PrincipalPtr& principal, const RevokeCommand&,
                       v1::RevokeTokenResponse* reply) {
   ToProto(principal->row, reply->mutable_token());
+}
+
+Result<NewCredential> ParseCreateSession(const v1::CreateSessionRequest& request,
+                                         const Call& call) {
+  const Principal& who = *call.caller().principal();
+  if (who.IsSession()) {
+    return NotForSessions("a session makes no sessions: sign in with the token that it came from");
+  }
+  if (who.row.code && request.code()) return NotForSessions("a code makes a session, and no code");
+  const Principal& parent = who.parent ? *who.parent : who;
+  if (!v1::AccessToken::Role_IsValid(request.role())) {
+    return Bad("there is no role " + std::to_string(request.role()));
+  }
+  const AccessRole role =
+      request.role() == v1::AccessToken::ROLE_UNSPECIFIED ? who.role() : request.role();
+  if (!Covers(who.role(), role)) {
+    return NotForSessions("a session of the role " + std::string(NameOf(role)) +
+                          " may more than this token, which has the role " +
+                          std::string(NameOf(who.role())));
+  }
+  rows::CredentialRow row = parent.row;
+  row.id = RandomHex(6);
+  row.role = static_cast<uint32_t>(role);
+  row.create_time = call.backend().clock();
+  const auto time = request.code() ? Duration(kCodeTime) : Duration(kSessionTime);
+  row.expire_time = std::min(parent.row.expire_time, row.create_time + time);
+  row.created_by = row.parent = parent.row.id;
+  row.parent_hash = parent.row.hash;
+  row.code = request.code();
+  std::string secret = "dfsmr_" + row.id + "_" + RandomHex(32);
+  row.hash = HashOf(secret);
+  call.caller().On(row.id, std::string(request.code() ? "code" : "session") + " as " +
+                               std::string(NameOf(role)) + " in " + row.ns);
+  return NewCredential{call.backend().access, std::move(row), std::move(secret)};
+}
+
+Result<PrincipalPtr> RunCreateSession(Engine& engine, const Caller& caller, NewCredential& made) {
+  CredentialBook& book = made.access.book();
+  const Timestamp now = made.row.create_time;
+  const PrincipalPtr who = book.FindId(caller.principal()->row.id);
+  if (!who || !who->Valid(now)) return BadCredential();  // such as a code that was used meanwhile
+  if (who->row.code) Drop(engine, book, who);
+  std::vector<PrincipalPtr> others;  // by time
+  for (const PrincipalPtr& one : book.All()) {
+    if (one->row.parent.empty()) continue;
+    if (!one->Valid(now)) {
+      Drop(engine, book, one);
+    } else if (one->row.parent == made.row.parent && one->row.code == made.row.code) {
+      others.push_back(one);
+    }
+  }
+  for (size_t i = 0; i + kMostSessions <= others.size(); ++i) Drop(engine, book, others[i]);
+  made.access.Sweep();
+  rows::PutCredential(engine.writer(), made.row);
+  return PrincipalPtr(std::make_shared<const Principal>(made.row, book.FindId(made.row.parent)));
+}
+
+void EndSession(const Backend& backend, const Origin& origin,
+                std::function<void(const Error*)> done) {
+  static constexpr Method kMethod{"DELETE /v1/session", kAnybody, /*changes=*/true,
+                                  /*always_asks=*/true, /*told=*/true};
+  auto caller = backend.access.AdmitAnywhere(origin, {&kMethod, false});
+  if (!caller) return done(&caller.error());
+  const Principal& who = *caller->principal();
+  if (!who.IsSession()) {
+    const Error error = NotForSessions("the token is no session's: dcli token revoke ends it");
+    return done(&error);
+  }
+  caller->On(who.row.id, "session");
+  auto ended = std::make_shared<std::function<void(const Error*)>>(std::move(done));
+  const auto fail = [ended] {
+    const Error error = Overloaded();
+    (*ended)(&error);
+  };
+  Mailbox::Mail mail{.run =
+                         [&backend, ended, caller = *caller](Engine& engine) {
+                           CredentialBook& book = backend.access.book();
+                           if (auto one = book.FindId(caller.principal()->row.id)) {
+                             Drop(engine, book, one);
+                           }
+                           backend.access.Sweep();
+                           engine.AfterCommit([ended, caller] {
+                             caller.Note(nullptr);
+                             (*ended)(nullptr);
+                           });
+                         },
+                     .drop = fail};
+  if (!backend.loop.Post(std::move(mail))) fail();
 }
 
 void ServeGetCaller(Call& call, const v1::GetCallerRequest&, v1::AccessToken* reply) {

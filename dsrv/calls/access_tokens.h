@@ -2,6 +2,7 @@
 // do not ask for them.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "dfsmr/v1/admin.pb.h"
@@ -37,6 +38,13 @@ Result<RevokeCommand> ParseRevokeToken(const v1::RevokeTokenRequest& request, co
 Result<PrincipalPtr> RunRevokeToken(Engine& engine, const Caller& caller, RevokeCommand& command);
 void ReplyRevokeToken(const PrincipalPtr& principal, const RevokeCommand&,
                       v1::RevokeTokenResponse* reply);
+
+// Of a session; the caller is its parent, or a code. It is replied to as the making of a token is.
+Result<NewCredential> ParseCreateSession(const v1::CreateSessionRequest& request, const Call& call);
+Result<PrincipalPtr> RunCreateSession(Engine& engine, const Caller& caller, NewCredential& made);
+// Ends the session whose secret the caller shows. `done` gets an error, or null; from any thread.
+void EndSession(const Backend& backend, const Origin& origin,
+                std::function<void(const Error*)> done);
 
 void ServeGetCaller(Call& call, const v1::GetCallerRequest&, v1::AccessToken* reply);
 

@@ -19,7 +19,7 @@ Error Stopping() {
 }
 
 void Call::Refuse(const Error& error) {
-  backend_.refusals.Note(error, Peer());
+  backend_.refusals.Note(error, Peer(), RequestId());
   if (error.reason != Reason::kNone) AddTrailer("dfsmr-reason", std::string(Name(error.reason)));
   if (error.retry_ms > 0) AddTrailer("grpc-retry-pushback-ms", std::to_string(error.retry_ms));
   Send(&error);

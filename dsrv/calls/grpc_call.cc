@@ -1,14 +1,35 @@
 #include "dsrv/calls/grpc_call.h"
 
+#include "dsrv/access/door_key.h"
 #include "dsrv/wire/replies.h"
 
 namespace dfsmr {
 
-std::string_view GrpcOrigin::Bearer() const {
+std::optional<std::string_view> GrpcOrigin::Metadata(std::string_view key) const {
   const auto& metadata = context_.client_metadata();
-  const auto found = metadata.find("authorization");
-  if (found == metadata.end()) return {};
-  const std::string_view value(found->second.data(), found->second.size());
+  const auto found = metadata.find({key.data(), key.size()});
+  if (found == metadata.end()) return std::nullopt;
+  return std::string_view(found->second.data(), found->second.size());
+}
+
+std::optional<std::string_view> GrpcOrigin::FromDoor(std::string_view key) const {
+  return Metadata(door::kKey) == door::Key() ? Metadata(key) : std::nullopt;
+}
+
+std::string GrpcOrigin::Peer() const {
+  const auto told = FromDoor(door::kPeer);
+  return told ? std::string(*told) : context_.peer();
+}
+
+std::string_view GrpcOrigin::Door() const { return FromDoor(door::kKey) ? "http" : ""; }
+
+std::string GrpcOrigin::RequestId() const {
+  const auto given = FromDoor(door::kRequestId);
+  return std::string(given.value_or(""));
+}
+
+std::string_view GrpcOrigin::Bearer() const {
+  const std::string_view value = Metadata("authorization").value_or("");
   constexpr std::string_view kScheme = "bearer ";
   if (value.size() < kScheme.size()) return {};
   for (size_t i = 0; i < kScheme.size(); ++i) {
@@ -18,6 +39,7 @@ std::string_view GrpcOrigin::Bearer() const {
 }
 
 std::string GrpcOrigin::Certificate() const {
+  if (const auto told = FromDoor(door::kCertificate)) return std::string(*told);
   std::string certificate;
   for (const auto& name : context_.auth_context()->FindPropertyValues("x509_common_name")) {
     certificate.assign(name.data(), name.size());
@@ -27,7 +49,8 @@ std::string GrpcOrigin::Certificate() const {
 
 grpc::Status RefuseStream(const Backend& backend, grpc::CallbackServerContext* context,
                           const Error& error) {
-  backend.refusals.Note(error, context->peer());
+  const GrpcOrigin origin(*context);
+  backend.refusals.Note(error, origin.Peer(), origin.RequestId());
   if (error.reason != Reason::kNone) {
     context->AddTrailingMetadata("dfsmr-reason", std::string(Name(error.reason)));
   }

@@ -3,6 +3,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -13,11 +14,16 @@ namespace dfsmr {
 class GrpcOrigin final : public Origin {
  public:
   explicit GrpcOrigin(const grpc::CallbackServerContext& context) : context_(context) {}
-  std::string Peer() const override { return context_.peer(); }
+  std::string Peer() const override;
   std::string_view Bearer() const override;
   std::string Certificate() const override;
+  std::string_view Door() const override;
+  std::string RequestId() const override;
 
  private:
+  // What the HTTP door says of a call that it passes on; nullopt: it came by another way.
+  std::optional<std::string_view> FromDoor(std::string_view key) const;
+  std::optional<std::string_view> Metadata(std::string_view key) const;
   const grpc::CallbackServerContext& context_;
 };
 
@@ -31,9 +37,11 @@ class UnaryCall final : public Call, public grpc::ServerUnaryReactor {
   UnaryCall(const Backend& backend, grpc::CallbackServerContext* context)
       : Call(backend), context_(context) {}
 
-  std::string Peer() const override { return context_->peer(); }
+  std::string Peer() const override { return GrpcOrigin(*context_).Peer(); }
   std::string_view Bearer() const override { return GrpcOrigin(*context_).Bearer(); }
   std::string Certificate() const override { return GrpcOrigin(*context_).Certificate(); }
+  std::string_view Door() const override { return GrpcOrigin(*context_).Door(); }
+  std::string RequestId() const override { return GrpcOrigin(*context_).RequestId(); }
   Timestamp Deadline() const override;
   void AddTrailer(const std::string& key, const std::string& value) override {
     context_->AddTrailingMetadata(key, value);

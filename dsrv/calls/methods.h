@@ -31,6 +31,7 @@ namespace dfsmr {
 
 inline constexpr bool kChange = true;      // goes into the audit trail, see Method
 inline constexpr bool kAlwaysAsks = true;  // for an access token, see Method
+inline constexpr bool kTakesCodes = true;  // see Method
 inline constexpr bool kTold = true;        // each call is in the audit trail, see Method
 
 // clang-format off
@@ -109,6 +110,9 @@ inline constexpr OwnRow kListTokens(
 inline constexpr DecideRow kRevokeToken(
     {"dfsmr.v1.TokenService/RevokeToken", kAdmins, kChange, kAlwaysAsks},
     Anywhere(), ParseRevokeToken, RunRevokeToken, ReplyRevokeToken);
+inline constexpr DecideRow kCreateSession(
+    {"dfsmr.v1.TokenService/CreateSession", kAnybody, kChange, kAlwaysAsks, kTold, kTakesCodes},
+    Anywhere(), ParseCreateSession, RunCreateSession, ReplyCreateToken);
 inline constexpr OwnRow kGetCaller(
     {"dfsmr.v1.TokenService/GetCaller", kAnybody, !kChange, kAlwaysAsks},
     Anywhere(), ServeGetCaller);
@@ -321,7 +325,8 @@ constexpr void ForEachMethod(Visit visit) {
    visit(kTransition), visit(kReport), visit(kRelinquish), visit(kExtend), visit(kWork),
    visit(kPause), visit(kResume), visit(kSkip), visit(kCancel), visit(kChanges));
   (visit(access_tokens::kCreateToken), visit(access_tokens::kListTokens),
-   visit(access_tokens::kRevokeToken), visit(access_tokens::kGetCaller));
+   visit(access_tokens::kRevokeToken), visit(access_tokens::kGetCaller),
+   visit(access_tokens::kCreateSession));
   (visit(schedules::kListSchedules), visit(schedules::kGetSchedule),
    visit(schedules::kPreviewSchedule), visit(schedules::kRunSchedule),
    visit(schedules::kBackfillSchedule));

@@ -114,6 +114,7 @@ class AccessTokens final : public v1::TokenService::CallbackService {
   METHOD(access_tokens, ListTokens)
   METHOD(access_tokens, RevokeToken)
   METHOD(access_tokens, GetCaller)
+  METHOD(access_tokens, CreateSession)
 
   const Backend& backend_;
 };

@@ -29,7 +29,7 @@ Result<Ok> StartLog(const std::string& level, bool json) {
   return Ok{};
 }
 
-void Refusals::Note(const Error& error, std::string_view peer) {
+void Refusals::Note(const Error& error, std::string_view peer, std::string_view request_id) {
   const std::string reason = ReasonOrCode(error);
   uint64_t held_back = 0;
   {
@@ -49,7 +49,8 @@ void Refusals::Note(const Error& error, std::string_view peer) {
   if (held_back > 0) spdlog::info("refused {} more calls in the last second", held_back);
   std::string message = OneLine(error.message);
   for (size_t at = 0; (at = message.find('"', at)) != std::string::npos; ++at) message[at] = '\'';
-  spdlog::info("refused reason={} peer={} {}", reason, peer, message);
+  const std::string id = request_id.empty() ? "" : "request_id=" + OneLine(request_id) + " ";
+  spdlog::info("refused reason={} peer={} {}{}", reason, peer, id, message);
 }
 
 std::map<std::string, uint64_t> Refusals::Counts() const {

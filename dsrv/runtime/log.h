@@ -22,7 +22,7 @@ class Refusals {
  public:
   // Counts a refused call by its reason, and logs it. Only a few in each second get a line of their
   // own and the others a common one, so that a flood of refusals does not flood the log.
-  void Note(const Error& error, std::string_view peer);
+  void Note(const Error& error, std::string_view peer, std::string_view request_id = {});
   // How many there were, by reason, or by code if there is no reason.
   std::map<std::string, uint64_t> Counts() const;
 

@@ -16,6 +16,9 @@ void PutCredential(const Writer& writer, const CredentialRow& row) {
   out.set_create_time(Micros(row.create_time));
   out.set_expire_time(DeadlineMicros(row.expire_time));
   out.set_created_by(row.created_by);
+  out.set_parent(row.parent);
+  out.set_parent_hash(row.parent_hash);
+  out.set_code(row.code);
   writer.batch.Put(Key(writer.partition, kCredential).Text(row.id), out.SerializeAsString());
 }
 
@@ -44,6 +47,9 @@ Result<std::vector<CredentialRow>> ScanCredentials(const Reader& reader) {
     row.expire_time = DeadlineFrom(in.expire_time());
     row.created_by = in.created_by();
     row.secrets = {in.secrets().begin(), in.secrets().end()};
+    row.parent = in.parent();
+    row.parent_hash = in.parent_hash();
+    row.code = in.code();
     return true;
   };
   auto scanned = ScanAll(reader, begin, PrefixEnd(begin), read);

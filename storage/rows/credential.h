@@ -22,6 +22,9 @@ struct CredentialRow {
   Timestamp expire_time = kNever;
   std::string created_by;
   std::vector<std::string> secrets = {};  // names and patterns that it may resolve
+  std::string parent = {};       // of a session: the id of the credential that it ends with
+  std::string parent_hash = {};  // which has this hash
+  bool code = false;             // it makes one session, and does nothing else
   friend bool operator==(const CredentialRow&, const CredentialRow&) = default;
 };
 void PutCredential(const Writer& writer, const CredentialRow& row);

@@ -96,6 +96,7 @@ ELSEWHERE = {
     "NO_SUCH_SECRET": "test_secrets.py",
     "SECRETS_LOCKED": "test_secrets.py",
     "INSECURE_CHANNEL": "test_secrets.py",
+    "NO_SUCH_METHOD": "test_http.py",
 }
 
 

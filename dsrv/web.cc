@@ -1,0 +1,168 @@
+#include "dsrv/web.h"
+
+#include <spdlog/spdlog.h>
+
+#include "dfsmr/v1/schedule.pb.h"
+#include "dsrv/calls/access_tokens.h"
+#include "dsrv/calls/call.h"
+#include "dsrv/http/mapping.h"
+#include "dsrv/wire/schedules.h"
+
+namespace dfsmr {
+namespace {
+
+constexpr auto kStuck = std::chrono::seconds(10);
+
+// Who asks the door itself for something.
+class AskerOrigin final : public Origin {
+ public:
+  explicit AskerOrigin(const http::Asker& asker) : asker_(asker) {}
+  std::string Peer() const override { return asker_.peer; }
+  std::string_view Bearer() const override {
+    constexpr size_t kScheme = std::string_view("Bearer ").size();
+    const std::string_view text = asker_.authorization;
+    return text.size() > kScheme && http::Lower(text.substr(0, kScheme)) == "bearer "
+               ? text.substr(kScheme)
+               : std::string_view();
+  }
+  std::string Certificate() const override { return asker_.certificate; }
+  std::string_view Door() const override { return "http"; }
+  std::string RequestId() const override { return asker_.request_id; }
+
+ private:
+  const http::Asker& asker_;
+};
+
+TlsFiles TlsOf(const Flags& flags) {
+  TlsFiles files = flags.tls;
+  files.client_ca = flags.http.client_ca;
+  return files;
+}
+
+std::string_view NameOf(Room room) {
+  return room == Room::kAmple ? "ample" : room == Room::kScarce ? "scarce" : "none";
+}
+
+int64_t Now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+
+}  // namespace
+
+Web::~Web() = default;
+
+Result<std::unique_ptr<Web>> Web::Listen(const Flags& flags) {
+  std::unique_ptr<Web> web(new Web(flags));
+  if (flags.http.addr.empty()) return web;
+  auto door = http::Door::Listen(flags.http.addr, TlsOf(flags), flags.http.connections);
+  if (door) {
+    web->door_ = *std::move(door);
+  } else if (flags.http.given) {
+    return door.error();
+  } else {
+    spdlog::warn("{}; HTTP is off: --http HOST:PORT gives it another address",
+                 door.error().message);
+  }
+  return web;
+}
+
+std::string Web::address() const {
+  if (!door_) return "off";
+  const std::string& given = flags_.http.addr;
+  return given.substr(0, given.rfind(':') + 1) + std::to_string(door_->port());
+}
+
+http::GuardOptions Web::ToGuard() const {
+  http::GuardOptions guard{.loopback = IsLoopback(flags_.http.addr),
+                           .secure = !flags_.tls.empty(),
+                           .hosts = flags_.http.hosts,
+                           .origins = flags_.http.origins};
+  for (const std::string& proxy : flags_.http.proxies) {
+    guard.proxies.push_back(*http::ToAddressRange(proxy));  // the flags were checked
+  }
+  return guard;
+}
+
+void Web::Serve(grpc::Server& server, const Backend& backend, std::function<Room()> room) {
+  if (!door_) return;
+  backend_ = &backend;
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  inside_ = std::make_unique<http::Inside>(server.InProcessChannel(arguments));
+  pages_ =
+      std::make_unique<http::Pages>(flags_.http.console, flags_.http.console_dir, flags_.http.base);
+  http::Router::Options options;
+  options.base = flags_.http.base;
+  options.guard = ToGuard();
+  options.compat = flags_.compat;
+  options.session.asks = flags_.auth;
+  options.session.end = [&backend](const http::Asker& asker, auto done) {
+    EndSession(backend, AskerOrigin(asker), [done = std::move(done)](const Error* error) {
+      done(error ? std::optional(*error) : std::nullopt);
+    });
+  };
+  hooks_ = {
+      .post = [&backend](Mailbox::Mail mail) { return backend.loop.Post(std::move(mail)); },
+      .elsewhere = [&backend](std::function<void()> job) { backend.pool.Post(std::move(job)); }};
+  options.hook = [this](const http::Exchange& exchange, const std::string& ns,
+                        const std::string& path,
+                        auto done) { TakeHook(exchange, ns, path, std::move(done)); };
+  options.health = [this, room = std::move(room)] {
+    return http::Router::Health{Turning(), !draining_.load(), std::string(NameOf(room()))};
+  };
+  options.refused = [&backend](const http::Failure& failure, const http::Visitor& visitor) {
+    backend.refusals.Note(
+        {static_cast<Code>(failure.code), ReasonNamed(failure.reason), failure.message},
+        visitor.client.peer, visitor.request_id);
+  };
+  router_ = std::make_unique<http::Router>(std::move(options), *inside_, *pages_);
+  door_->Serve(*router_);
+}
+
+void Web::TakeHook(const http::Exchange& exchange, const std::string& ns, const std::string& path,
+                   std::function<void(http::Response)> done) {
+  if (!backend_->gate.Admit()) return done(http::ToResponse(http::Failure::Of(Stopping())));
+  const http::Request& asked = exchange.request;
+  ReceiveWebhook(
+      hooks_, {ns, path, asked.query, asked.headers, asked.body},
+      [this, ns, id = exchange.visitor.request_id, peer = exchange.visitor.client.peer,
+       done = std::move(done)](const WebhookAnswer& answer) {
+        http::Response response;
+        if (answer.error) {
+          backend_->refusals.Note(*answer.error, peer, id);
+          response = http::ToResponse(http::Failure::Of(*answer.error, answer.status));
+        } else {
+          v1::Occurrence occurrence;
+          ToProto({ns, DocumentKind::kTrigger, answer.trigger}, *answer.occurrence, &occurrence);
+          response.status = answer.status;
+          response.Set("content-type", "application/json");
+          response.body = http::ToJson(occurrence);
+        }
+        done(std::move(response));
+        backend_->gate.Leave();
+      });
+}
+
+// Asks the deciding thread for a turn, and looks whether it has answered the last time.
+bool Web::Turning() {
+  int64_t asked = 0;
+  if (!asked_->compare_exchange_strong(asked, Now())) {
+    return std::chrono::steady_clock::duration(Now() - asked) < kStuck;
+  }
+  Mailbox::Mail mail{.run = [flag = asked_](Engine&) { flag->store(0); },
+                     .drop = [flag = asked_] { flag->store(0); },
+                     .owed = true};
+  if (!backend_->loop.Post(std::move(mail))) asked_->store(0);
+  return true;
+}
+
+void Web::Drain() {
+  draining_.store(true);
+  if (door_) door_->Drain();
+}
+
+void Web::AwaitAnswers(std::chrono::steady_clock::time_point until) {
+  if (door_ && !door_->AwaitAnswers(until)) {
+    spdlog::warn("some answers over HTTP were not taken within the grace period");
+  }
+}
+
+}  // namespace dfsmr

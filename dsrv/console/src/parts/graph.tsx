@@ -197,10 +197,17 @@ function EdgeLine({ edge, path, label, passed, tone }: {
   </g>;
 }
 
+function subOf(box: Box, seen: Seen): string {
+  return seen.note ? short(seen.note, 30) : box.members !== undefined ? plural(box.members, "step") : "";
+}
+
+// What it says to those who do not see it: first what stands on it, as it stands there.
 function saidOf(box: Box, seen: Seen): string {
-  return [clean(box.title ?? box.id), box.members === undefined ? word(box.kind) : plural(box.members, "step"),
-    ...(seen.badges ?? []).map((badge) => `${badge.text} ${word(badge.state)}`), seen.note ?? "", seen.faint ? "not reached" : ""]
-    .filter((part) => part !== "").join(", ");
+  const badges = seen.badges ?? [];
+  const below = badges.length > 0 ? badges.map((badge) => badge.text).join(" ") : subOf(box, seen);
+  const counted = badges.map((badge) => (badge.text.includes(word(badge.state)) ? "" : `${badge.text} ${word(badge.state)}`));
+  return [`${titleOf(box)} ${below}`.trim(), box.members === undefined ? word(box.kind) : "", ...counted, badges.length > 0 ? seen.note ?? "" : "",
+    seen.faint ? "not reached" : ""].filter((part) => part !== "").join(", ");
 }
 
 function BoxShape({ box, place, seen, chosen, choose }: {
@@ -221,9 +228,9 @@ function BoxShape({ box, place, seen, chosen, choose }: {
     <title>{saidOf(box, seen)}</title>
     <path class="outline" d={outline(box, place)} />
     {second && <path class="inner" d={second} />}
-    <text class="title" y={lower ? -5 : 4} text-anchor="middle" aria-hidden="true">{titleOf(box)}</text>
+    <text class="title" y={lower ? -5 : 4} text-anchor="middle">{titleOf(box)}</text>{" "}
     {seen.badges?.length ? <Badges badges={seen.badges} />
-      : <text class="sub" y={13} text-anchor="middle" aria-hidden="true">{seen.note ? short(seen.note, 30) : box.members !== undefined ? plural(box.members, "step") : ""}</text>}
+      : <text class="sub" y={13} text-anchor="middle">{subOf(box, seen)}</text>}
   </g>;
 }
 
@@ -232,12 +239,12 @@ function Badges({ badges }: { badges: Badge[] }) {
   const widths = badges.map((badge) => 15 + widthOf(badge.text) * 0.92 + 6);
   const whole = widths.reduce((sum, width) => sum + width, 0);
   let x = -whole / 2;
-  return <g class="badges" aria-hidden="true">{badges.map((badge, i) => {
+  return <g class="badges">{badges.map((badge, i) => {
     const left = x;
     x += widths[i]!;
     return <g key={badge.state} class={`is-${look(badge.state)}`} transform={`translate(${left} 3)`}>
       <svg width="12" height="12" x="0" y="0"><Mark state={badge.state} /></svg>
-      <text x="15" y="10">{badge.text}</text></g>;
+      <text x="15" y="10">{badge.text}</text>{" "}</g>;
   })}</g>;
 }
 

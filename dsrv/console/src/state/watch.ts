@@ -67,9 +67,10 @@ function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
 
 async function run(signal: AbortSignal): Promise<void> {
   let delay = FIRST_DELAY;
+  let streams = true;
   while (!signal.aborted) {
     try {
-      const streamed = await withStream(() => follow(signal, () => { delay = FIRST_DELAY; }));
+      const streamed = streams && await withStream(() => follow(signal, () => { delay = FIRST_DELAY; }));
       if (!streamed) {
         await askAll(signal);
         await pause(ASK_EVERY, signal);
@@ -78,6 +79,10 @@ async function run(signal: AbortSignal): Promise<void> {
       if (signal.aborted) return;
       const refusal = toRefusal(error);
       if (refusal.signedOut) return;  // a new session starts it again
+      if (refusal.code === "unimplemented" && streams) {
+        streams = false;  // a server that has no Watch is asked
+        continue;
+      }
       lost.value ??= { since: Date.now(), why: refusal.message };
       await pause(delay, signal);
       delay = Math.min(2 * delay, LAST_DELAY);

@@ -29,14 +29,15 @@ export function InstancesPage() {
   const order = query.value.get("order") ?? "-changed";
   const columns = columnsOf(query.value.get("cols"));
   const brief = !needsAll(columns);
+  const dryRun = query.value.get("dry") === "1";
   const space = namespace.value;
   const [selected, select] = useState<Set<string>>(new Set());
   useEffect(() => select(new Set()), [filter, space]);
   const list = usePages<InstanceJson>(async (pageToken, signal) => {
     const reply = await call("RunnerService", "ListInstances",
-      { namespace: space, filter, orderBy: order, brief, pageSize: SIZE, pageToken }, signal);
+      { namespace: space, filter, orderBy: order, brief, dryRun, pageSize: SIZE, pageToken }, signal);
     return { rows: reply.instances ?? [], next: reply.nextPageToken, backTo: reply.backTo };
-  }, [space, filter, order, brief], { size: SIZE });
+  }, [space, filter, order, brief, dryRun], { size: SIZE });
   const searching = list.next !== undefined && (list.rows?.length ?? 0) % SIZE !== 0 && list.backTo;
   return <>
     <Head title="Instances">
@@ -47,6 +48,7 @@ export function InstancesPage() {
     <div class="bar-row">
       <States filter={filter} />
       <span class="spring" />
+      <label class="inline"><input type="checkbox" checked={dryRun} onChange={(event) => setQuery({ dry: event.currentTarget.checked ? "1" : undefined }, true)} /> dry runs</label>
       <label class="inline">Order <select value={order} onChange={(event) => setQuery({ order: event.currentTarget.value === "-changed" ? undefined : event.currentTarget.value }, true)}>
         {ORDERS.map(([value, label]) => <option key={value} value={value}>{label}</option>)}
       </select></label>

@@ -20,7 +20,8 @@ import { count, duration, percent } from "../text/words";
 import { NodeDurations } from "./durations";
 
 const RECENT = 3000;
-const TABS: Tab[] = [{ id: "graph", title: "Graph" }, { id: "source", title: "Source" }, { id: "compare", title: "Compare" }];
+const TABS: Tab[] = [{ id: "graph", title: "Graph" }, { id: "source", title: "Source" }, { id: "versions", title: "Versions" }, { id: "compare", title: "Compare" }];
+const MOST_VERSIONS = 20;
 
 function useMoves(id: string): Move[] {
   const { data } = useWatch<ChangeJson[]>({ changes: { namespace: namespace.value, machine: id, kinds: ["TRANSITIONED"] } }, (message, before) => {
@@ -53,6 +54,7 @@ export function MachinePage() {
     <div role="tabpanel" aria-label={tab}>
       {tab === "graph" && <LiveGraph machine={machine} />}
       {tab === "source" && <Panel><pre class="code tall">{cleanLines(machine.source ?? "")}</pre></Panel>}
+      {tab === "versions" && <OfVersions machine={machine} />}
       {tab === "compare" && <Compare machine={machine} />}
     </div>
   </>;
@@ -75,8 +77,25 @@ function Numbers({ of }: { of: MachineJson }) {
   return <Facts rows={[
     ...states.map((name): [string, preact.JSX.Element] => [name[0]!.toUpperCase() + name.slice(1), <Link to={filter(name)}>{count(stats[name])}</Link>]),
     ["Retries", percent(stats.retryRate)], ["Breaker", stats.breaker && <State of={stats.breaker} />], ["Upgrades", of.upgradeStrategy],
-    ["Versions", <Link to={to("instances", { q: `${term("machine", of.id!)} -state:stopped` })}>instances of all versions</Link>],
   ]} />;
+}
+
+// The instances of each version, the newest first.
+function OfVersions({ machine }: { machine: MachineJson }) {
+  const last = machine.version ?? 1;
+  const loaded = useLoad((signal) => Promise.all(Array.from({ length: Math.min(last, MOST_VERSIONS) }, (_, i) =>
+    call("RunnerService", "GetMachine", { namespace: namespace.value, id: machine.id, version: last - i }, signal))), [machine.id, last], 5000);
+  const columns: Column<MachineJson>[] = [
+    { id: "version", title: "Version", narrow: true, cell: (one) => `v${one.version}` },
+    ...(["running", "scheduled", "paused", "stopped"] as const).map((name): Column<MachineJson> => ({ id: name, title: name, number: true, narrow: name !== "scheduled",
+      cell: (one) => <Link to={to("instances", { q: `${term("machine", one.id!)} version:${one.version} state:${name}` })}>{count(one.stats?.[name])}</Link> })),
+    { id: "upgrades", title: "Upgrades", cell: (one) => one.upgradeStrategy },
+    { id: "defined", title: "Defined", cell: (one) => <Time of={one.defineTime} /> },
+  ];
+  return <><Refused refusal={loaded.refusal} />
+    {loaded.data && <Panel class="flush"><List name="Versions" rows={loaded.data} columns={columns} rowKey={(one) => String(one.version)}
+      link={(one) => to("machines", one.id!, { version: one.version })} /></Panel>}
+    {last > MOST_VERSIONS && <p class="quiet">The newest {MOST_VERSIONS} of {count(last)}.</p>}</>;
 }
 
 const COUNTED = [["READY", "ready"], ["CLAIMED", "claimed"], ["WAITING", "waiting"], ["HELD", "held"]] as const;

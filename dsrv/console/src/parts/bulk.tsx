@@ -58,7 +58,7 @@ function OneBulk({ what, close }: { what: What; close: () => void }) {
     (settled ? call("BulkService", "StartBulk", { ...looked, validateOnly: true }, signal) : undefined), [looked, settled]);
   const bulk = settled ? preview.data : undefined;
   const many = Number(bulk?.changed ?? 0);
-  const last: StartBulkRequestJson = { ...request, ...(what.filter === undefined ? {} : { atMost: String(Math.ceil(many * 1.1)) }) };
+  const last: StartBulkRequestJson = { ...request, atMost: String(Math.ceil(many * 1.1)) };
   const confirmed = many < TYPED_FROM || typed.replace(/\D/g, "") === String(many);
   const set = (change: Partial<Options>) => setOptions({ ...options, ...change });
   const submit = async (event: Event) => {

@@ -31,14 +31,15 @@ interface Props<T> {
 }
 
 const ROW = 30;         // pixels, as in app.css
-const WINDOW = 120;     // rows in the document of a list that is longer than twice that
+const WINDOW = 120;     // rows in the document of a list that is longer
+const MARGIN = 40;      // that may be more before it is cut down
 
 export function List<T>(props: Props<T>) {
   const { rows, columns, rowKey } = props;
   const body = useRef<HTMLTableSectionElement>(null);
   const [at, setAt] = useState(-1);
   const first = useWindow(body, rows.length);
-  const windowed = rows.length > 2 * WINDOW;
+  const windowed = rows.length > WINDOW + MARGIN;
   const shown = windowed ? rows.slice(first, first + WINDOW) : rows;
   const select = (key: string) => {
     const keys = new Set(props.selected);
@@ -50,8 +51,9 @@ export function List<T>(props: Props<T>) {
       const next = Math.max(0, Math.min(rows.length - 1, at + step));
       setAt(next);
       const row = body.current?.querySelector<HTMLElement>(`tr[data-at="${next}"]`);
-      if (row) row.focus();
-      else body.current?.closest("table")?.scrollIntoView();
+      if (row) return row.focus();
+      const top = body.current!.getBoundingClientRect().top + scrollY;
+      scrollTo(0, top + next * ROW - innerHeight / 2);  // then its window is there
     };
     const here = () => rows[at];
     const unbind = [
@@ -122,7 +124,7 @@ function Row<T>({ row, at, props, chosen, select }: {
 function useWindow(body: { current: HTMLElement | null }, length: number): number {
   const [first, setFirst] = useState(0);
   useEffect(() => {
-    if (length <= 2 * WINDOW) return undefined;
+    if (length <= WINDOW + MARGIN) return undefined;
     const place = () => {
       const top = body.current?.getBoundingClientRect().top ?? 0;
       const seen = Math.floor(-top / ROW) - WINDOW / 3;

@@ -23,7 +23,7 @@ async function tokenOf(role) {
 
 async function signedIn(token, url) {
   const page = await openPage(server, url);
-  await page.getByLabel("Token").fill(token);
+  await page.getByLabel("Token", { exact: true }).fill(token);
   await page.getByRole("button", { name: "Sign in", exact: true }).click();
   return page;
 }
@@ -31,10 +31,10 @@ async function signedIn(token, url) {
 test("who is not signed in is asked, and then gets where they wanted to go", async () => {
   const page = await openPage(server, "/n/default/instances/one?tab=data");
   await page.waitForURL(/\/signin\?next=/);
-  await page.getByLabel("Token").fill("wrong");
+  await page.getByLabel("Token", { exact: true }).fill("wrong");
   await page.getByRole("button", { name: "Sign in", exact: true }).click();
   await page.getByRole("alert").getByText("BAD_TOKEN").waitFor();
-  await page.getByLabel("Token").fill(ADMIN);
+  await page.getByLabel("Token", { exact: true }).fill(ADMIN);
   await page.getByRole("button", { name: "Sign in", exact: true }).click();
   await page.waitForURL(/\/instances\/one\?tab=data/);
   await page.locator("pre", { hasText: "apple" }).waitFor();
@@ -69,7 +69,7 @@ test("an operator may act, and an admin signed in as a viewer may not", async ()
   await page.locator(".above .state", { hasText: "paused" }).waitFor();
   await done(page);
   const reading = await openPage(server, "/signin?as=viewer&next=/settings");
-  await reading.getByLabel("Token").fill(ADMIN);
+  await reading.getByLabel("Token", { exact: true }).fill(ADMIN);
   await reading.getByRole("button", { name: "Sign in", exact: true }).click();
   await reading.waitForURL(/\/settings/);
   await reading.getByText("viewer", { exact: true }).first().waitFor();
@@ -105,7 +105,7 @@ test("a session that ends under a page is renewed in a dialog; what was typed st
   await server.call("RevokeToken", { id: token.id }, TOKENS);
   const again = page.getByRole("dialog", { name: "The session has ended" });
   await again.waitFor();
-  await again.getByLabel("Token").fill(ADMIN);
+  await again.getByLabel("Token", { exact: true }).fill(ADMIN);
   await again.getByRole("button", { name: "Go on" }).click();
   await again.waitFor({ state: "detached" });
   assert.equal(await page.getByRole("dialog").getByLabel("Reason").inputValue(), "typed before");

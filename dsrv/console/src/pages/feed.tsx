@@ -1,79 +1,31 @@
 // /n/NAMESPACE/feed?machine=&instance=&kind=
-import { useEffect, useRef, useState } from "preact/hooks";
-import { toRefusal, type Refusal } from "../api/refusal";
-import { stream } from "../api/stream";
+import { useState } from "preact/hooks";
 import type { Change_KindJson, ChangeJson } from "../api/types";
-import { Command, Empty, Head, Panel, Refused } from "../parts/bits";
+import { Command, Empty, Head, Panel } from "../parts/bits";
 import { ChangePanel, FEED_COLUMNS, KINDS, toneOf } from "../parts/changes";
 import { List } from "../parts/list";
-import { hidden, live, lost } from "../state/live";
+import { Text } from "../parts/text";
+import { live } from "../state/live";
+import { useWatch } from "../state/load";
 import { namespace, query, setQuery } from "../state/route";
-import { signIns } from "../state/session";
 import { dcliLine } from "../text/shell";
 import { plural, word } from "../text/words";
 
 const KEPT = 2000;
 const FIRST = 200;
-const SHOW_EVERY = 250;
 
 interface Asked { machine: string; instance: string; kind: string }
 
-// The newest records that are kept, then what comes. Paused, it resumes where it stood.
+// What comes from now on, the newest first. Paused, it goes on where it stood.
 function useFeed(asked: Asked) {
-  const [rows, setRows] = useState<ChangeJson[]>([]);
-  const [refusal, setRefusal] = useState<Refusal | undefined>();
-  const cursor = useRef("");
-  const key = JSON.stringify([namespace.value, asked]);
-  useEffect(() => {
-    cursor.current = "";
-    setRows([]);
-  }, [key]);
-  const on = live.value && !hidden.value;
-  useEffect(() => {
-    if (!on) return undefined;
-    const stop = new AbortController();
-    void follow(asked, cursor, setRows, setRefusal, stop.signal);
-    return () => stop.abort();
-  }, [key, on, signIns.value]);
-  return { rows, refusal };
-}
-
-async function follow(asked: Asked, cursor: { current: string }, setRows: (change: (before: ChangeJson[]) => ChangeJson[]) => void,
-  setRefusal: (refusal: Refusal | undefined) => void, signal: AbortSignal): Promise<void> {
-  let waiting: ChangeJson[] = [];
-  const show = setInterval(() => {
-    if (waiting.length === 0) return;
-    const some = waiting.reverse();
-    waiting = [];
-    setRows((before) => [...some, ...before].slice(0, KEPT));
-  }, SHOW_EVERY);
-  signal.addEventListener("abort", () => clearInterval(show));
-  const request = { namespace: namespace.value, machine: asked.machine || undefined, instance: asked.instance || undefined,
-    kinds: asked.kind ? [asked.kind as Change_KindJson] : [] };
-  for (let delay = 500; !signal.aborted; delay = Math.min(delay * 2, 10_000)) {
-    try {
-      for await (const some of stream("RunnerService", "Changes", { ...request, after: cursor.current || undefined, follow: true }, signal)) {
-        waiting.push(...(some.changes ?? []));
-        if (waiting.length > KEPT) waiting = waiting.slice(-KEPT);
-        if (some.cursor) cursor.current = some.cursor;
-        if (lost.peek()) lost.value = undefined;
-        setRefusal(undefined);
-        delay = 500;
-      }
-    } catch (error) {
-      if (signal.aborted) return;
-      const refused = toRefusal(error);
-      if (refused.reason === "CURSOR_EXPIRED") cursor.current = "";
-      else if (!refused.away) return setRefusal(refused);
-      else lost.value ??= { since: Date.now(), why: refused.message };
-    }
-    await new Promise((resolve) => setTimeout(resolve, delay));
-  }
+  const changes = { namespace: namespace.value, machine: asked.machine, instance: asked.instance, kinds: asked.kind ? [asked.kind as Change_KindJson] : [] };
+  return useWatch<ChangeJson[]>({ changes }, (message, before = []) =>
+    [...(message.news?.changes ?? []).reverse(), ...before].slice(0, KEPT));
 }
 
 export function FeedPage() {
   const asked = { machine: query.value.get("machine") ?? "", instance: query.value.get("instance") ?? "", kind: query.value.get("kind") ?? "" };
-  const { rows, refusal } = useFeed(asked);
+  const { data: rows = [], gone } = useFeed(asked);
   const [most, setMost] = useState(FIRST);
   const row = query.value.get("row") ?? undefined;
   const opened = rows.find((change) => change.seq === row);
@@ -87,7 +39,7 @@ export function FeedPage() {
       <label class="inline">Kind <select value={asked.kind} onChange={(event) => setQuery({ kind: event.currentTarget.value, row: undefined })}>
         <option value="">all</option>{KINDS.map((one) => <option key={one} value={one}>{word(one)}</option>)}</select></label>
       <span class="spring" /><span class="quiet">{plural(rows.length, "record")}</span></div>
-    <Refused refusal={refusal} />
+    {gone && <p class="notice warn" role="status"><Text of={gone} /></p>}
     <div class={opened ? "with-side" : ""}>
       <Panel class="flush"><List name="Feed" rows={rows.slice(0, most)} columns={FEED_COLUMNS} rowKey={(change) => `${change.partition ?? 0}.${change.seq}`} tone={toneOf}
         opened={opened && `${opened.partition ?? 0}.${opened.seq}`} open={(change) => setQuery({ row: change.seq === row ? undefined : change.seq })}

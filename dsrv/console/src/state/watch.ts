@@ -25,9 +25,10 @@ let running: AbortController | undefined;
 // Calls `take` with each message of the topic until the function that it returns is called.
 export function watch(topic: Topic, take: Take): () => void {
   const key = String(++lastKey);
-  entries.set(key, { topic, take });
+  const entry = { topic: structuredClone(topic), take };
+  entries.set(key, entry);
   if (live.peek()) restart();
-  else void askOnce(topic, take);
+  else void askOnce(entry).catch(() => undefined);
   return () => {
     entries.delete(key);
     restart();
@@ -112,22 +113,34 @@ async function follow(signal: AbortSignal, good: () => void): Promise<void> {
   for await (const message of stream("ViewService", "Watch", { topics, every: "1s" }, signal)) {
     good();
     heard();
-    if (message.key) entries.get(message.key)?.take(message);
+    const entry = entries.get(message.key ?? "");
+    if (entry) told(entry, message);
   }
+  await pause(FIRST_DELAY, signal);  // it ended well: a server that goes on its way down
+}
+
+// A feed goes on where it stood, whenever the stream is opened again.
+function told({ topic, take }: Entry, message: WatchResponseJson): void {
+  if (topic.changes && message.news?.cursor) topic.changes.after = message.news.cursor;
+  if (topic.changes && message.gone?.reason === "CURSOR_EXPIRED") {
+    delete topic.changes.after;
+    restart();
+  }
+  take(message);
 }
 
 async function askAll(signal: AbortSignal): Promise<void> {
-  for (const { topic, take } of [...entries.values()]) await askOnce(topic, take, signal);
+  for (const entry of [...entries.values()]) await askOnce(entry, signal);
   heard();
 }
 
-async function askOnce(topic: Topic, take: Take, signal = new AbortController().signal): Promise<void> {
+async function askOnce(entry: Entry, signal = new AbortController().signal): Promise<void> {
   try {
-    take(await ask(topic, signal));
+    told(entry, await ask(entry.topic, signal));
   } catch (error) {
     const refusal = toRefusal(error);
     if (signal.aborted || refusal.away) throw error;
-    take({ gone: { reason: refusal.reason, message: refusal.message } });
+    told(entry, { gone: { reason: refusal.reason, message: refusal.message } });
   }
 }
 
@@ -145,6 +158,5 @@ async function ask(topic: Topic, signal: AbortSignal): Promise<WatchResponseJson
     news.changes!.push(...(some.changes ?? []));
     if (some.cursor) news.cursor = some.cursor;
   }
-  if (topic.changes && news.cursor) topic.changes.after = news.cursor;
   return { news };
 }

@@ -1,11 +1,10 @@
 // What the operations of an instance write, followed while it is live.
-import { useEffect, useRef, useState } from "preact/hooks";
-import { toRefusal, type Refusal } from "../../api/refusal";
+import { useEffect, useRef } from "preact/hooks";
 import { stream } from "../../api/stream";
 import type { LogEntryJson, LogLine_StreamJson } from "../../api/types";
 import { Copy, Empty, Refused } from "../../parts/bits";
 import { Id } from "../../parts/text";
-import { hidden, live } from "../../state/live";
+import { useLoad } from "../../state/load";
 import { namespace, query, setQuery } from "../../state/route";
 import { cleanLines } from "../../text/clean";
 import { count, plural } from "../../text/words";
@@ -13,40 +12,29 @@ import type { Shown } from "./index";
 
 const KEPT = 5000;
 const TAIL = 2000;
+const AGAIN = 1000;
 
+// Asked for, not streamed: a browser opens six connections to a server, and each page has one stream.
 function useLogs(instance: string, node: string, attempt: number) {
-  const [entries, setEntries] = useState<LogEntryJson[] | undefined>();
-  const [refusal, setRefusal] = useState<Refusal | undefined>();
   const cursor = useRef("");
+  const entries = useRef<LogEntryJson[]>([]);
   const key = JSON.stringify([instance, node, attempt]);
-  useEffect(() => {
-    cursor.current = "";
-    setEntries(undefined);
-  }, [key]);
-  const follow = live.value && !hidden.value;
-  useEffect(() => {
-    const stop = new AbortController();
-    const read = async () => {
-      const request = { namespace: namespace.value, instance, node: node || undefined, attempt: attempt || undefined,
-        ...(cursor.current ? { after: cursor.current } : { tail: TAIL }) };
-      try {
-        // First what is kept, so that an empty log is told at once.
-        for (const following of follow ? [false, true] : [false]) {
-          for await (const some of stream("AgentService", "ReadLogs", { ...request, ...(cursor.current ? { after: cursor.current, tail: undefined } : {}), follow: following }, stop.signal)) {
-            if (some.cursor) cursor.current = some.cursor;
-            setEntries((before) => [...(before ?? []), ...(some.entries ?? [])].slice(-KEPT));
-          }
-          setEntries((before) => before ?? []);
-        }
-        setRefusal(undefined);
-      } catch (error) {
-        if (!stop.signal.aborted) setRefusal(toRefusal(error));
-      }
-    };
-    void read();
-    return () => stop.abort();
-  }, [key, follow]);
-  return { entries, refusal };
+  const last = useRef(key);
+  const loaded = useLoad(async (signal) => {
+    if (last.current !== key) {
+      last.current = key;
+      cursor.current = "";
+      entries.current = [];
+    }
+    const from = cursor.current ? { after: cursor.current } : { tail: TAIL };
+    for await (const some of stream("AgentService", "ReadLogs",
+      { namespace: namespace.value, instance, node: node || undefined, attempt: attempt || undefined, ...from, follow: false }, signal)) {
+      if (some.cursor) cursor.current = some.cursor;
+      entries.current = [...entries.current, ...(some.entries ?? [])].slice(-KEPT);
+    }
+    return entries.current;
+  }, [key], AGAIN);
+  return { entries: loaded.data, refusal: loaded.refusal };
 }
 
 const SIGN: Record<LogLine_StreamJson, string> = { STREAM_UNSPECIFIED: "", OUT: "", ERR: "err", AGENT: "agent" };

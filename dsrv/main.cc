@@ -32,6 +32,7 @@
 #include "dsrv/loop/disk.h"
 #include "dsrv/loop/loop.h"
 #include "dsrv/web.h"
+#include "dsrv/wire/bulks.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/mutex.h"
 #include "fsm/base/names.h"
@@ -266,6 +267,7 @@ Result<std::unique_ptr<Engine>> OpenEngine(const Flags& flags, Store& store, Poo
        .secret_keys = std::move(keys),
        .random_bytes = RandomBytes,
        .secrets_resealed = LogResealed,
+       .find_for_bulk = FindForBulk,
        .removed = [&logs](const std::string& ns, const std::string& id) { logs.Removed(ns, id); }},
       flags.virtual_clock.value_or(now));
 }
@@ -370,9 +372,10 @@ int Run(const Flags& flags) {
   Gate gate;
   Watchers watchers;
   Refusals refusals;
+  const ServerFacts facts{DFSMR_VERSION, flags.addr, flags.data, clock(), *tls};
   const Backend backend{
-      (*engine)->reader(), loop, changes, watchers,           pool, gate, **access, refusals, clock,
-      find_zone,           logs, ring,    !flags.tls.empty(), life};
+      (*engine)->reader(), loop, changes, watchers,           pool, gate,  **access, refusals, clock,
+      find_zone,           logs, ring,    !flags.tls.empty(), life, &facts};
   const Services services = MakeServices(backend, flags.compat);
   logs.Start((*engine)->reader(), loop);
   auto server = Listen(flags, services, acceptor->get());

@@ -13,6 +13,7 @@
 #include "dfsmr/v1/package.grpc.pb.h"
 #include "dfsmr/v1/runner.grpc.pb.h"
 #include "dfsmr/v1/schedule.grpc.pb.h"
+#include "dfsmr/v1/view.grpc.pb.h"
 
 namespace dfsmr::cli {
 
@@ -22,6 +23,8 @@ using AgentStub = v1::AgentService::Stub;
 using PackageStub = v1::PackageService::Stub;
 using NamespaceStub = v1::NamespaceService::Stub;
 using SecretStub = v1::SecretService::Stub;
+using ViewStub = v1::ViewService::Stub;
+using BulkStub = v1::BulkService::Stub;
 
 std::shared_ptr<grpc::Channel> Connect(const std::string& server, const Credentials& credentials);
 // Adds the token to the call. Returns it; "" when its file is missing for a moment: then the server
@@ -64,7 +67,9 @@ struct Client::Connection {
         agents(v1::AgentService::NewStub(channel)),
         packages(v1::PackageService::NewStub(channel)),
         namespaces(v1::NamespaceService::NewStub(channel)),
-        secrets(v1::SecretService::NewStub(channel)) {}
+        secrets(v1::SecretService::NewStub(channel)),
+        views(v1::ViewService::NewStub(channel)),
+        bulks(v1::BulkService::NewStub(channel)) {}
   template <typename... Arguments>
   Stub& Of(grpc::Status (Stub::*)(Arguments...)) const {
     return *stub;
@@ -93,6 +98,14 @@ struct Client::Connection {
   SecretStub& Of(grpc::Status (SecretStub::*)(Arguments...)) const {
     return *secrets;
   }
+  template <typename... Arguments>
+  ViewStub& Of(grpc::Status (ViewStub::*)(Arguments...)) const {
+    return *views;
+  }
+  template <typename... Arguments>
+  BulkStub& Of(grpc::Status (BulkStub::*)(Arguments...)) const {
+    return *bulks;
+  }
 
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<Stub> stub;
@@ -102,6 +115,8 @@ struct Client::Connection {
   std::unique_ptr<PackageStub> packages;
   std::unique_ptr<NamespaceStub> namespaces;
   std::unique_ptr<SecretStub> secrets;
+  std::unique_ptr<ViewStub> views;
+  std::unique_ptr<BulkStub> bulks;
 };
 
 template <typename Response, typename Request, typename Method>

@@ -91,6 +91,7 @@ class ScheduleCalls;
 class AgentCalls;
 class PackageCalls;
 class SecretCalls;
+class ViewCalls;
 
 // Any thread. Connects at the first call. A call ends at its timeout; a call that was cancelled
 // fails with kCancelled.
@@ -136,6 +137,7 @@ class Client {
   AgentCalls agents();  // agents.h
   PackageCalls packages();  // packages.h
   SecretCalls secrets();    // secrets.h
+  ViewCalls views();        // views.h
 
   // Hands each message of the stream to `visit` until that returns false or the stream ends. The
   // server says something at least every 5 s; after 20 s of silence it counts as lost.
@@ -151,6 +153,7 @@ class Client {
   friend class AgentCalls;
   friend class PackageCalls;
   friend class SecretCalls;
+  friend class ViewCalls;
   struct Connection;
   std::shared_ptr<Connection> Connected();
   void Lost(const std::shared_ptr<Connection>& connection, const Error& error);

@@ -1,3 +1,4 @@
+#include "dcli/commands/bulks.h"
 #include "dcli/commands/commands.h"
 #include "dcli/system/signals.h"
 #include "dcli/text/text.h"
@@ -127,6 +128,7 @@ int Ready(Context& context, const ReadyOptions& options) {
 }
 
 int Transition(Context& context, const TransitionOptions& options) {
+  if (auto status = InBulk(context, options)) return *status;
   const auto params = ParseParams(options.params, options.pairs);
   if (!params) return context.FailUsage(params.error());
   const auto output = ParseObject(options.output, "--output");

@@ -69,6 +69,8 @@ struct InstancesOptions {
   std::string group;
   std::string package;
   std::vector<std::string> labels;
+  std::vector<std::string> terms;  // of a filter
+  std::string order;
   int limit = 100;  // 0: all
   bool dry_run = false;
 };
@@ -94,7 +96,18 @@ struct ReadyOptions {
 };
 int Ready(Context& context, const ReadyOptions& options);
 
+// What many instances are to be chosen by, and how it is done to them: bulks.cc.
+struct BulkOptions {
+  std::string filter;
+  bool yes = false;
+  bool dry_run = false;
+  bool no_wait = false;
+  uint64_t at_most = 0;  // 0: no limit
+  std::string reason;
+};
+
 struct TransitionOptions {
+  BulkOptions bulk;
   std::string instance;
   std::string transition;
   std::vector<std::string> pairs;
@@ -145,12 +158,12 @@ int Changes(Context& context, const ChangesOptions& options);
 
 // control.cc
 struct ControlOptions {
+  BulkOptions bulk;
   std::string instance;
   std::string node;
   std::string step;  // another place to write `node`
   bool force = false;
   bool kill = false;
-  bool no_wait = false;
 };
 int Pause(Context& context, const ControlOptions& options);
 int Resume(Context& context, const ControlOptions& options);

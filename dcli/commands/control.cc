@@ -1,4 +1,5 @@
 #include "dcli/commands/agents.h"
+#include "dcli/commands/bulks.h"
 #include "dcli/commands/commands.h"
 #include "dcli/view/describe.h"
 
@@ -10,6 +11,7 @@ Request RequestFor(const Context& context, const ControlOptions& options) {
   Request request;
   request.set_namespace_(context.name_space);
   request.set_instance(options.instance);
+  request.set_reason(options.bulk.reason);
   return request;
 }
 
@@ -27,10 +29,12 @@ int Answer(Context& context, const Result<v1::Instance>& instance, std::string_v
 }  // namespace
 
 int Pause(Context& context, const ControlOptions& options) {
+  if (auto status = InBulk(context, v1::StartBulkRequest::PAUSE, options)) return *status;
   return Answer(context, context.client->Pause(RequestFor<v1::PauseRequest>(context, options)));
 }
 
 int Resume(Context& context, const ControlOptions& options) {
+  if (auto status = InBulk(context, v1::StartBulkRequest::RESUME, options)) return *status;
   auto request = RequestFor<v1::ResumeRequest>(context, options);
   request.set_node(options.node);
   request.set_force(options.force);
@@ -38,6 +42,7 @@ int Resume(Context& context, const ControlOptions& options) {
 }
 
 int Skip(Context& context, const ControlOptions& options) {
+  if (auto status = InBulk(context, v1::StartBulkRequest::SKIP, options)) return *status;
   auto request = RequestFor<v1::SkipRequest>(context, options);
   if (!options.step.empty() && !options.node.empty() && options.step != options.node) {
     return context.Fail(kBadUsage, "skip: \"" + options.step + "\" and --node \"" +
@@ -48,6 +53,7 @@ int Skip(Context& context, const ControlOptions& options) {
 }
 
 int Cancel(Context& context, const ControlOptions& options) {
+  if (auto status = InBulk(context, v1::StartBulkRequest::CANCEL, options)) return *status;
   auto request = RequestFor<v1::CancelRequest>(context, options);
   request.set_mode(options.kill    ? v1::CancelRequest::KILL
                    : options.force ? v1::CancelRequest::FORCE
@@ -56,7 +62,7 @@ int Cancel(Context& context, const ControlOptions& options) {
   const bool open = instance && instance->state() != v1::Instance::STOPPED;
   const int status = Answer(context, instance,
                             open ? "it stops when they have reported; --force does not wait" : "");
-  if (status != kSucceeded || !options.kill || options.no_wait) return status;
+  if (status != kSucceeded || !options.kill || options.bulk.no_wait) return status;
   context.out.flush();
   return AwaitLeftovers(context, instance->id());
 }

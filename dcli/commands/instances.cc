@@ -2,6 +2,7 @@
 
 #include "dcli/call/pages.h"
 #include "dcli/commands/commands.h"
+#include "dcli/commands/views.h"
 #include "dcli/view/describe.h"
 #include "dcli/view/show.h"
 
@@ -20,6 +21,8 @@ Result<v1::ListInstancesRequest> RequestOf(const Context& context,
   request.set_group(options.group);
   request.set_package(options.package);
   request.set_dry_run(options.dry_run);
+  request.set_filter(FilterOf(options.terms));
+  request.set_order_by(options.order);
   if (!options.state.empty()) {
     const auto state = ParseEnum(v1::Instance::State_descriptor(), options.state, "state");
     if (!state) return state.error();

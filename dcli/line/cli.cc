@@ -119,7 +119,8 @@ void CommandLine::AddInstanceCommands() {
 // What reads instances.
 void CommandLine::AddReadingCommands() {
   auto instances = std::make_shared<InstancesOptions>();
-  Command("instances", "", "List instances", Instances, instances)
+  Command("instances", "[TERM...]", "List instances", Instances, instances)
+      .Arguments("TERM", Word::kAnything, &instances->terms, false)
       .Flag("--machine", "ID", &instances->machine, "of this machine")
       .Flag("--node", "NODE", &instances->node, "that stand on this node")
       .Flag("--state", "STATE", &instances->state, "scheduled, planning, running, paused, stopped")
@@ -131,7 +132,10 @@ void CommandLine::AddReadingCommands() {
       .Flag("--label", "KEY=VALUE", &instances->labels, "with this label; may be repeated")
       .Flag("--dry-run", &instances->dry_run, "with dry runs")
       .Flag("--limit", "N", &instances->limit, "at most so many (default 100; 0: all)")
-      .Example("instances --machine crawler --state paused");
+      .Flag("--order", "ORDER", &instances->order,
+            "id (default), changed or started; with '-' in front the latest first")
+      .Example("instances --machine crawler --state paused")
+      .Example("instances machine:crawler is:held changed:-1h.. --order=-changed");
 
   auto show = std::make_shared<InstanceOptions>();
   Command("show", "INSTANCE", "Show one instance: where it stands, who has it, what leads on", Show,
@@ -183,10 +187,10 @@ void CommandLine::AddClaimCommands() {
       .Example("ready crawler crawl --wait 30s -o json");
 
   auto transition = std::make_shared<TransitionOptions>();
-  Command("transition", "INSTANCE TRANSITION [KEY=VALUE|KEY:=JSON...]",
+  AddBulkFlags(Command("transition", "INSTANCE|--filter FILTER TRANSITION [KEY=VALUE|KEY:=JSON...]",
           "Report on a claim, or move an instance from outside", Transition, transition)
       .Argument("INSTANCE", Word::kInstance, &transition->instance)
-      .Argument("TRANSITION", Word::kTransition, &transition->transition)
+      .Argument("TRANSITION", Word::kTransition, &transition->transition, false)
       .Arguments("PAIRS", Word::kAnything, &transition->pairs, false)
       .Flag("--params", "JSON", &transition->params, "parameters for the next node")
       .Flag("--claim", "CLAIM", &transition->claim, "report as the holder of this claim")
@@ -202,7 +206,8 @@ void CommandLine::AddClaimCommands() {
       .Flag("--children-concurrency", "N", &transition->children_concurrency, "how many at once")
       .Example("transition crawl-42 ok links:=17 --claim C")
       .Example("transition infra-7 approved --node web.vm by=ann")
-      .Example("transition infra-7 patch --node web.vm --params '{\"size\": 2}'");
+      .Example("transition infra-7 patch --node web.vm --params '{\"size\": 2}'"),
+      &transition->bulk);
 
   auto relinquish = std::make_shared<ClaimOptions>();
   Command("relinquish", "INSTANCE", "Give work back, so that others can have it", Relinquish,
@@ -222,34 +227,44 @@ void CommandLine::AddClaimCommands() {
 
 void CommandLine::AddControlCommands() {
   auto pause = std::make_shared<ControlOptions>();
-  Command("pause", "INSTANCE", "Hand out nothing more of an instance", Pause, pause)
-      .Argument("INSTANCE", Word::kInstance, &pause->instance)
-      .Example("pause crawl-42");
+  AddBulkFlags(
+      Command("pause", "INSTANCE|--filter FILTER", "Hand out nothing more of an instance", Pause,
+              pause)
+          .Argument("INSTANCE", Word::kInstance, &pause->instance, false)
+          .Example("pause crawl-42")
+          .Example("pause --filter 'machine:crawler state:running' --dry-run"),
+      &pause->bulk);
 
   auto resume = std::make_shared<ControlOptions>();
-  Command("resume", "INSTANCE", "Let what is paused, held or was cancelled go on", Resume, resume)
-      .Argument("INSTANCE", Word::kInstance, &resume->instance)
+  AddBulkFlags(Command("resume", "INSTANCE|--filter FILTER",
+                       "Let what is paused, held or was cancelled go on", Resume, resume)
+      .Argument("INSTANCE", Word::kInstance, &resume->instance, false)
       .Flag("--node", "NODE", &resume->node, "only what is held there")
       .Flag("--force", &resume->force, "also hand out again what is claimed and not reported")
       .Example("resume crawl-42")
       .Example("resume crawl-42 --force")
-      .Example("resume infra-7 --node web.vm");
+      .Example("resume infra-7 --node web.vm")
+      .Example("resume --filter 'is:held error:\"no space\"' --yes --reason 'more disk'"),
+      &resume->bulk);
 
   auto skip = std::make_shared<ControlOptions>();
-  Command("skip", "INSTANCE [STEP]", "Go on without what is held", Skip, skip)
-      .Argument("INSTANCE", Word::kInstance, &skip->instance)
+  AddBulkFlags(Command("skip", "INSTANCE [STEP]|--filter FILTER", "Go on without what is held",
+                       Skip, skip)
+      .Argument("INSTANCE", Word::kInstance, &skip->instance, false)
       .Argument("STEP", Word::kStep, &skip->step, false)
       .Flag("--node", "NODE", &skip->node, "only what is held there: the same as STEP")
       .Example("skip crawl-42")
-      .Example("skip infra-7 web.vm");
+      .Example("skip infra-7 web.vm"),
+      &skip->bulk);
 
   auto cancel = std::make_shared<ControlOptions>();
-  Command("cancel", "INSTANCE", "Stop an instance; claimed work may end first", Cancel, cancel)
-      .Argument("INSTANCE", Word::kInstance, &cancel->instance)
+  AddBulkFlags(Command("cancel", "INSTANCE|--filter FILTER",
+                       "Stop an instance; claimed work may end first", Cancel, cancel)
+      .Argument("INSTANCE", Word::kInstance, &cancel->instance, false)
       .Flag("--force", &cancel->force, "do not wait for claimed work")
       .Flag("--kill", &cancel->kill, "have its agents kill it, and wait until it is gone")
-      .Flag("--no-wait", &cancel->no_wait, "with --kill: do not wait for that")
-      .Example("cancel crawl-42 --force");
+      .Example("cancel crawl-42 --force"),
+      &cancel->bulk);
   CLI::App* app = app_.get_subcommand("cancel");
   app->get_option("--kill")->excludes(app->get_option("--force"));
 }

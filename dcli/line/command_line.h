@@ -72,6 +72,7 @@ class CommandLine {
     AddPackageCommand();
     AddTrustCommand();
     AddControlCommands();
+    AddViewCommands();
     AddGroupsCommand();
     AddLimitsCommand();
     AddNamespaceCommand();
@@ -108,6 +109,8 @@ class CommandLine {
   void AddPackageCommand();
   void AddTrustCommand();
   void AddControlCommands();
+  void AddViewCommands();
+  static void AddBulkFlags(Row row, BulkOptions* bulk);
   void AddGroupsCommand();
   void AddLimitsCommand();
   void AddNamespaceCommand();

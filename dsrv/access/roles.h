@@ -43,6 +43,8 @@ struct Method {
   bool told = false;
   // Also of a code, which is good for nothing else.
   bool takes_codes = false;
+  // What a call is that only previews, by its validate_only; null: it is none other.
+  const Method* preview = nullptr;
 };
 
 // What one call does: its method, and whether it comes from outside.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "dsrv/engine/survey.h"
 #include "dsrv/wire/agents.h"
 #include "dsrv/wire/checks.h"
 #include "dsrv/wire/replies.h"
@@ -92,6 +93,9 @@ Result<SessionId> AttachStream::OpenIn(Engine& engine, const PollArgs& poll, int
   args.row.slots = static_cast<uint32_t>(std::max(capacity, 1));
   auto attached = engine.agents().Attach(std::move(args), std::move(sink));
   if (!attached) return attached.error();
+  WorkerTerms terms = poll.terms;
+  terms.agent = name_;
+  engine.survey().workers().Opened(attached->stream, poll.filter, name_, capacity, terms);
   engine.AfterCommit([self = shared_from_this(), this, attached = *attached] {
     Welcome(attached);
   });

@@ -1,7 +1,9 @@
 // Everything that a service needs to serve its calls. main makes it, and it outlives the services.
 #pragma once
 
+#include <filesystem>
 #include <functional>
+#include <string>
 
 #include "dsrv/access/access.h"
 #include "dsrv/engine/reader.h"
@@ -18,6 +20,15 @@ namespace dfsmr {
 
 class Watchers;
 
+// What there is to say of the process.
+struct ServerFacts {
+  std::string version;
+  std::string address;
+  std::filesystem::path data;  // the folder of the store
+  Timestamp start_time;
+  Timestamp tls_expire = kNever;  // of its certificate; kNever: without TLS
+};
+
 struct Backend {
   Reader reader;
   Loop& loop;
@@ -33,6 +44,7 @@ struct Backend {
   const SecretKeyring& secret_keys;
   bool tls = false;   // calls come by TLS only
   uint64_t life = 0;  // of the store: another one after a restored backup
+  const ServerFacts* server = nullptr;  // null: a test's, which has none
 };
 
 }  // namespace dfsmr

@@ -31,8 +31,10 @@ void Watchers::Remove(ChangesStream* stream) {
 
 void Watchers::EndAll() {
   std::vector<std::shared_ptr<ChangesStream>> open;
+  std::vector<std::function<void()>> ends;
   {
     const Lock lock(mutex_);
+    ends = ends_;
     for (ChangesStream* stream : open_) {
       const Lock stream_lock(stream->mutex_);
       if (stream->self_) open.push_back(stream->self_);
@@ -43,6 +45,7 @@ void Watchers::EndAll() {
         {grpc::StatusCode::UNAVAILABLE, "the server is stopping; resume from the last cursor"});
     stream->Step();
   }
+  for (const auto& end : ends) end();
 }
 
 ChangesStream* ChangesStream::Begin(const Backend& backend, grpc::CallbackServerContext* context,

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "dsrv/calls/grpc_call.h"
 #include "fsm/base/mutex.h"
@@ -82,10 +83,20 @@ class Watchers {
   void Remove(ChangesStream* stream);
   // Ends all that are open with UNAVAILABLE.
   void EndAll();
+  // Also called by EndAll: for other streams that watch.
+  void OnEnd(std::function<void()> end) {
+    const Lock lock(mutex_);
+    ends_.push_back(std::move(end));
+  }
+  size_t size() {
+    const Lock lock(mutex_);
+    return open_.size();
+  }
 
  private:
   Mutex mutex_;
   std::set<ChangesStream*> open_ GUARDED(mutex_);
+  std::vector<std::function<void()>> ends_ GUARDED(mutex_);
 };
 
 }  // namespace dfsmr

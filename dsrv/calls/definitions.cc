@@ -137,6 +137,7 @@ class DefineCall : public std::enable_shared_from_this<DefineCall> {
     call_.backend().pool.Post([self = shared_from_this(), now = engine.now(),
                                under = engine.DefinitionsOf(ns_)] {
       self->compiled_ = CompileAll(under, self->sources_, self->parsed_.unsound, now);
+      if (self->Previews()) self->ShowSound();
       PostFor(self->call_, 0, [self](Engine& deciding) { self->Decide(deciding); });
     });
   }
@@ -153,7 +154,55 @@ class DefineCall : public std::enable_shared_from_this<DefineCall> {
     engine.AfterCommit([self = shared_from_this()] { self->Answer(); });
   }
 
+  bool Previews() const { return request_.validate_only() && request_.preview(); }
+
+  // The machines, plans and actions of the source that have no errors, as GetMachine would show
+  // them, but for their sources and counts.
+  void ShowSound() {
+    reply_->clear_machines();
+    for (size_t i = 0; i < sources_.machines.size(); ++i) {
+      const bool wrong = std::ranges::any_of(compiled_.problems, [i](const DefineProblem& one) {
+        return one.definition == i && !one.problem.warning;
+      });
+      if (wrong) continue;
+      const auto definition = std::make_shared<const MachineVersion>(
+          MachineVersion{.ns = ns_, .machine = sources_.machines[i]});
+      MachineView view{.definition = definition};
+      view.machine = compiled_.shown[i]
+                         ? compiled_.shown[i]
+                         : std::shared_ptr<const Machine>(definition, &definition->machine);
+      view.nodes.resize(view.machine->nodes.size());
+      v1::Machine* to = reply_->add_machines();
+      ToProto(view, to);
+      to->clear_source();
+      to->clear_stats();
+      to->clear_define_time();
+      for (v1::Node& node : *to->mutable_nodes()) node.clear_stats();
+    }
+  }
+
+  // Whatever is wrong is in the reply.
+  void AnswerPreview() {
+    if (parsed_.ok() && compiled_.Sound() && defined_) {
+      for (const Defined& one : *defined_) ToProto(one, reply_->add_defined());
+    }
+    for (const Diagnostic& one :
+         AllOf(parsed_.diagnostics, compiled_.problems, *parsed_.tree, name_)) {
+      ToProto(one, reply_->add_diagnostics());
+    }
+    if (!defined_) {
+      v1::Diagnostic* refused = reply_->add_diagnostics();
+      refused->set_severity(v1::Diagnostic::ERROR);
+      refused->set_source_name(name_);
+      refused->set_message(defined_.error().message);
+    }
+    call_.Succeed();
+  }
+
   void Answer() {
+    if (Previews()) {
+      return call_.backend().pool.Post([self = shared_from_this()] { self->AnswerPreview(); });
+    }
     if (!parsed_.ok() || !compiled_.Sound()) {
       // Their places are looked for in the source, and other answers wait for this thread.
       return call_.backend().pool.Post([self = shared_from_this()] { self->AnswerProblems(); });

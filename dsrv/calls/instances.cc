@@ -49,7 +49,8 @@ Result<StartArgs> ToAllowedStart(const v1::StartRequest& request, const Call& ca
 template <typename Request>
 Result<ControlCommand> ToControl(const Request& request, const Call& call,
                                  std::string_view detail) {
-  call.caller().On(request.instance(), detail);
+  const std::string why = request.reason().empty() ? "" : ": " + request.reason();
+  call.caller().On(request.instance(), std::string(detail) + why);
   auto ns = ToNamespace(request.namespace_());
   if (!ns) return ns.error();
   auto checked = CheckInstanceId(request.instance());
@@ -57,6 +58,9 @@ Result<ControlCommand> ToControl(const Request& request, const Call& call,
   ControlCommand command;
   command.ns = *std::move(ns);
   command.instance = request.instance();
+  checked = CheckText("reason", request.reason(), limits::kChangeReason);
+  if (!checked) return checked.error();
+  command.reason = request.reason();
   return command;
 }
 
@@ -172,20 +176,36 @@ Result<HistoryCommand> ParseGetHistory(const v1::GetHistoryRequest& request, con
   if (!checked) return checked.error();
   auto limit = ToPageSize(request.page_size());
   if (!limit) return limit.error();
-  std::string filters = *ns + '\n' + request.id();
-  auto last = ParsePageToken(filters, request.page_token());
+  auto node = CheckNode("node", request.node());
+  if (!node) return node.error();
+  HistoryCommand command{.query = {*std::move(ns), request.id()}};
+  command.query.limit = *limit;
+  command.query.newest_first = request.newest_first();
+  command.query.node = request.node();
+  for (const int kind : request.kinds()) {
+    if (kind <= 0 || !IsChangeKind(static_cast<uint32_t>(kind))) {
+      return Bad("kinds: " + std::to_string(kind) + " is not a kind of Change");
+    }
+    command.query.kinds |= uint64_t{1} << static_cast<unsigned>(kind);
+  }
+  command.filters = command.query.ns + '\n' + request.id();
+  if (request.newest_first() || command.query.kinds != 0 || !request.node().empty()) {
+    command.filters += '\n' + std::to_string(request.newest_first()) + ' ' +
+                       std::to_string(command.query.kinds) + ' ' + request.node();
+  }
+  auto last = ParsePageToken(command.filters, request.page_token());
   if (!last) return last.error();
-  const uint64_t after = last->empty() ? 0 : std::strtoull(last->c_str(), nullptr, 10);
-  return HistoryCommand{*std::move(ns), request.id(), std::move(filters), after, *limit};
+  command.query.after = last->empty() ? 0 : std::strtoull(last->c_str(), nullptr, 10);
+  return command;
 }
 
 Result<Ok> SettleGetHistory(Engine& engine, const Caller&, const HistoryCommand& command) {
-  return engine.Settle(command.ns, command.id);
+  return engine.Settle(command.query.ns, command.query.id);
 }
 
 Result<Ok> ReadGetHistory(const Reader& reader, const HistoryCommand& command,
                           v1::GetHistoryResponse* reply) {
-  auto page = ReadHistory(Moment(reader), command.ns, command.id, command.after, command.limit);
+  auto page = ReadHistory(Moment(reader), command.query);
   if (!page) return page.error();
   for (const Event& event : page->events) ToProto(event, reader.partition, reply->add_changes());
   if (page->last != 0) {
@@ -224,22 +244,23 @@ Result<ControlCommand> ParseCancel(const v1::CancelRequest& request, const Call&
 }
 
 Result<Ok> SettlePause(Engine& engine, const Caller&, const ControlCommand& command) {
-  return Settled(engine, command, engine.Pause(command.ns, command.instance));
+  return Settled(engine, command, engine.Pause(command.ns, command.instance, command.reason));
 }
 
 Result<Ok> SettleResume(Engine& engine, const Caller&, const ControlCommand& command) {
   return Settled(engine, command,
-                 engine.Resume(command.ns, command.instance, command.node, command.force));
+                 engine.Resume(command.ns, command.instance, command.node, command.force,
+                               command.reason));
 }
 
 Result<Ok> SettleSkip(Engine& engine, const Caller&, const ControlCommand& command) {
-  return Settled(engine, command, engine.Skip(command.ns, command.instance, command.node));
+  return Settled(engine, command, engine.Skip(command.ns, command.instance, command.node, command.reason));
 }
 
 Result<Ok> SettleCancel(Engine& engine, const Caller&, const ControlCommand& command) {
   auto mode = ToCancelMode(command.mode);
   if (!mode) return mode.error();
-  return Settled(engine, command, engine.Cancel(command.ns, command.instance, *mode));
+  return Settled(engine, command, engine.Cancel(command.ns, command.instance, *mode, command.reason));
 }
 
 Result<Ok> ReadControlled(const Reader& reader, const ControlCommand& command,

@@ -6,6 +6,7 @@
 
 #include "dfsmr/v1/runner.pb.h"
 #include "dsrv/calls/call.h"
+#include "dsrv/wire/lists.h"
 #include "dsrv/wire/requests.h"
 
 namespace dfsmr {
@@ -49,11 +50,8 @@ Result<Ok> ReadGetInstance(const Reader& reader, const GetInstanceCommand& comma
                            v1::Instance* reply);
 
 struct HistoryCommand {
-  std::string ns;
-  std::string id;
+  HistoryQuery query;
   std::string filters;  // the filters that the page token is valid for
-  uint64_t after = 0;
-  size_t limit = 0;
 };
 Result<HistoryCommand> ParseGetHistory(const v1::GetHistoryRequest& request, const Call&);
 Result<Ok> SettleGetHistory(Engine& engine, const Caller&, const HistoryCommand& command);
@@ -67,6 +65,7 @@ struct ControlCommand {
   std::string node;                                           // Resume, Skip
   bool force = false;                                         // Resume
   v1::CancelRequest::Mode mode = v1::CancelRequest::MODE_UNSPECIFIED;  // Cancel
+  std::string reason;  // why, for people
   WaitsSlot waits = std::make_shared<std::shared_ptr<const InstanceWaits>>();
 };
 Result<ControlCommand> ParsePause(const v1::PauseRequest& request, const Call& call);

@@ -23,6 +23,7 @@ std::string DetailOf(const ReportCommand& report) {
   for (const StartArgs& start : report.starts) {
     detail += " start:" + (start.id.empty() ? start.machine : start.id);
   }
+  if (!report.reason.empty()) detail += ": " + report.reason;
   return detail;
 }
 
@@ -38,7 +39,7 @@ Result<Answer> ReportAs(Engine& engine, const Caller& caller, ReportCommand& rep
                      caller.AuditedOutside() && !caller.Audited();
   const std::string detail = noted ? DetailOf(report) : "";
   auto answer = engine.Report(report.ns, report.instance, std::move(report.args), report.children,
-                              std::move(report.starts));
+                              std::move(report.starts), report.reason);
   if (!noted) return answer;
   std::optional<Error> error;
   if (!answer) error = answer.error();

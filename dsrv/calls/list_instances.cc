@@ -6,6 +6,7 @@
 
 #include "dsrv/calls/method.h"
 #include "dsrv/engine/limits.h"
+#include "dsrv/engine/survey.h"
 #include "dsrv/wire/lists.h"
 #include "dsrv/wire/pages.h"
 #include "dsrv/wire/replies.h"
@@ -26,6 +27,9 @@ class Listing : public std::enable_shared_from_this<Listing> {
   void Begin(size_t bytes) {
     PostFor(call_, bytes, [self = shared_from_this()](Engine& engine) {
       auto settled = engine.Settle(self->query_.ns, "");
+      if (const std::string* after = self->query_.filter.Exact(FilterKey::kAfter)) {
+        self->query_.followers = engine.survey().FollowersOf(self->query_.ns, *after);
+      }
       self->tasks_limited_ = engine.limits().TasksLimited();
       engine.AfterCommit([self, settled = std::move(settled)] {
         if (!settled) return self->call_.Fail(settled.error());
@@ -76,13 +80,18 @@ class Listing : public std::enable_shared_from_this<Listing> {
   }
 
   void Reply() {
-    for (const InstanceView& view : page_.instances) ToProto(view, reply_->add_instances());
+    for (const InstanceView& view : page_.instances) {
+      query_.brief ? ToProtoBrief(view, reply_->add_instances())
+                   : ToProto(view, reply_->add_instances());
+    }
+    reply_->set_looked_at(page_.looked_at);
+    if (page_.back_to != Timestamp()) ToProto(page_.back_to, reply_->mutable_back_to());
     if (!page_.last.empty()) reply_->set_next_page_token(PageToken(filters_, page_.last));
     call_.Succeed();
   }
 
   Call& call_;
-  const InstanceQuery query_;
+  InstanceQuery query_;
   const std::string filters_;  // that the page token is valid for
   v1::ListInstancesResponse* const reply_;
   bool tasks_limited_ = false;
@@ -94,7 +103,7 @@ class Listing : public std::enable_shared_from_this<Listing> {
 
 void ServeListInstances(Call& call, const v1::ListInstancesRequest& request,
                         v1::ListInstancesResponse* reply) {
-  auto query = ToQuery(request);
+  auto query = ToQuery(request, call.backend().loop.Now());
   if (!query) return call.Refuse(query.error());
   if (!call.Enter()) return;
   if (call.backend().pool.Behind(limits::kMailboxWait)) return call.Fail(Overloaded());

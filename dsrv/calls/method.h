@@ -228,6 +228,11 @@ void Run(const OwnRow<N, Request, Reply>& row, Call& call, const Request& reques
 // it.
 template <typename Request>
 Deed DeedOf(const Method& method, const Request& request) {
+  if constexpr (requires { request.validate_only(); }) {
+    bool previews = request.validate_only();
+    if constexpr (requires { request.preview(); }) previews = previews && request.preview();
+    if (method.preview && previews) return {method.preview, false};
+  }
   if constexpr (requires { request.claim(); }) {
     return {&method, request.claim().empty() && !method.told};
   }

@@ -9,7 +9,9 @@
 #include "dsrv/calls/access_tokens.h"
 #include "dsrv/calls/agents.h"
 #include "dsrv/calls/backfills.h"
+#include "dsrv/calls/bulks.h"
 #include "dsrv/calls/clock.h"
+#include "dsrv/calls/count_instances.h"
 #include "dsrv/calls/definitions.h"
 #include "dsrv/calls/groups.h"
 #include "dsrv/calls/instances.h"
@@ -20,12 +22,14 @@
 #include "dsrv/calls/namespaces.h"
 #include "dsrv/calls/occurrences.h"
 #include "dsrv/calls/original.h"
+#include "dsrv/calls/overview.h"
 #include "dsrv/calls/packages.h"
 #include "dsrv/calls/schedules.h"
 #include "dsrv/calls/secrets.h"
 #include "dsrv/calls/tasks.h"
 #include "dsrv/calls/triggers.h"
 #include "dsrv/calls/trust.h"
+#include "dsrv/calls/views.h"
 
 namespace dfsmr {
 
@@ -36,8 +40,9 @@ inline constexpr bool kTold = true;        // each call is in the audit trail, s
 
 // clang-format off
 namespace runner {
-inline constexpr OwnRow kDefine(
-    {"dfsmr.v1.RunnerService/Define", kChangers, kChange},
+inline constexpr Method kDefinePreview = {"dfsmr.v1.RunnerService/Define", kReaders};
+inline constexpr OwnRow kDefine(  // with preview: a viewer
+    {"dfsmr.v1.RunnerService/Define", kChangers, kChange, !kAlwaysAsks, !kTold, &kDefinePreview},
     Its(), ServeDefine);
 inline constexpr DecideRow kListMachines(
     {"dfsmr.v1.RunnerService/ListMachines", kReaders},
@@ -288,6 +293,49 @@ inline constexpr ReadRow kResolveSecrets(  // of its machines and queues, what i
     Its(), ParseResolveSecrets, SettleResolveSecrets, ReadResolveSecrets);
 }  // namespace secrets
 
+namespace views {
+inline constexpr OwnRow kGetOverview(  // of all namespaces: of those that the caller may enter
+    {"dfsmr.v1.ViewService/GetOverview", kReaders},
+    ItsOrAll(), ServeGetOverview);
+inline constexpr OwnRow kCountInstances(
+    {"dfsmr.v1.ViewService/CountInstances", kReaders},
+    Its(), ServeCountInstances);
+inline constexpr ReadRow kListSteps(
+    {"dfsmr.v1.ViewService/ListSteps", kReaders},
+    Its(), ParseListSteps, SettleListSteps, ReadListSteps);
+inline constexpr ReadRow kGetStep(
+    {"dfsmr.v1.ViewService/GetStep", kReaders},
+    Its(), ParseGetStep, SettleGetStep, ReadGetStep);
+inline constexpr DecideRow kGetDurations(
+    {"dfsmr.v1.ViewService/GetDurations", kReaders},
+    Its(), ParseGetDurations, RunGetDurations, ReplyGetDurations);
+inline constexpr DecideRow kListQueues(
+    {"dfsmr.v1.ViewService/ListQueues", kReaders},
+    Its(), ParseListQueues, RunListQueues, ReplyListQueues);
+inline constexpr DecideRow kListWorkers(
+    {"dfsmr.v1.ViewService/ListWorkers", kReaders},
+    Its(), ParseListWorkers, RunListWorkers, ReplyListWorkers);
+inline constexpr StreamRow kWatch{
+    {"dfsmr.v1.ViewService/Watch", kReaders},
+    OfTopics()};
+}  // namespace views
+
+namespace bulks {
+inline constexpr Method kPreview = {"dfsmr.v1.BulkService/StartBulk", kReaders};
+inline constexpr OwnRow kStartBulk(  // with validate_only: a viewer
+    {"dfsmr.v1.BulkService/StartBulk", kChangers, kChange, !kAlwaysAsks, !kTold, &kPreview},
+    Its(), ServeStartBulk);
+inline constexpr DecideRow kGetBulk(
+    {"dfsmr.v1.BulkService/GetBulk", kReaders},
+    Its(), ParseGetBulk, RunGetBulk, ReplyBulk);
+inline constexpr DecideRow kListBulks(
+    {"dfsmr.v1.BulkService/ListBulks", kReaders},
+    Its(), ParseListBulks, RunListBulks, ReplyListBulks);
+inline constexpr DecideRow kStopBulk(
+    {"dfsmr.v1.BulkService/StopBulk", kChangers, kChange},
+    Its(), ParseStopBulk, RunStopBulk, ReplyBulk);
+}  // namespace bulks
+
 namespace original {
 inline constexpr DecideRow kDefine(
     {"DistributedFSMRunner/Define", kChangers, kChange},
@@ -351,6 +399,11 @@ constexpr void ForEachMethod(Visit visit) {
   (visit(namespaces::kCreateNamespace), visit(namespaces::kListNamespaces),
    visit(namespaces::kGetNamespace), visit(namespaces::kUpdateNamespace),
    visit(namespaces::kFreezeNamespace), visit(namespaces::kDeleteNamespace));
+  (visit(views::kGetOverview), visit(views::kCountInstances), visit(views::kListSteps),
+   visit(views::kGetStep), visit(views::kGetDurations), visit(views::kListQueues),
+   visit(views::kListWorkers), visit(views::kWatch));
+  (visit(bulks::kStartBulk), visit(bulks::kGetBulk), visit(bulks::kListBulks),
+   visit(bulks::kStopBulk));
   (visit(original::kDefine), visit(original::kStart), visit(original::kReady),
    visit(original::kMachines), visit(original::kInstances), visit(original::kTransition),
    visit(original::kRelinquish), visit(original::kChanges));

@@ -10,6 +10,7 @@
 #include "dfsmr/v1/package.grpc.pb.h"
 #include "dfsmr/v1/runner.grpc.pb.h"
 #include "dfsmr/v1/schedule.grpc.pb.h"
+#include "dfsmr/v1/view.grpc.pb.h"
 #include "dsrv/calls/append_logs.h"
 #include "dsrv/calls/attach_stream.h"
 #include "dsrv/calls/feed.h"
@@ -19,6 +20,7 @@
 #include "dsrv/calls/methods.h"
 #include "dsrv/calls/put_package.h"
 #include "dsrv/calls/read_logs.h"
+#include "dsrv/calls/watch_stream.h"
 #include "dsrv/calls/work_stream.h"
 
 namespace dfsmr {
@@ -250,6 +252,43 @@ class NamespaceCalls final : public v1::NamespaceService::CallbackService {
   const Backend& backend_;
 };
 
+class ViewCalls final : public v1::ViewService::CallbackService {
+ public:
+  explicit ViewCalls(const Backend& backend) : backend_(backend) {}
+
+ private:
+  METHOD(views, GetOverview)
+  METHOD(views, CountInstances)
+  METHOD(views, ListSteps)
+  METHOD(views, GetStep)
+  METHOD(views, GetDurations)
+  METHOD(views, ListQueues)
+  METHOD(views, ListWorkers)
+
+  grpc::ServerWriteReactor<v1::WatchResponse>* Watch(Context* context,
+                                                     const v1::WatchRequest* request) override {
+    const GrpcOrigin origin(*context);
+    return WatchStream::Begin(backend_, looks_, context,
+                              Admit(views::kWatch, backend_.access, origin, *request), *request);
+  }
+
+  const Backend& backend_;
+  Looks looks_{backend_};
+};
+
+class BulkCalls final : public v1::BulkService::CallbackService {
+ public:
+  explicit BulkCalls(const Backend& backend) : backend_(backend) {}
+
+ private:
+  METHOD(bulks, StartBulk)
+  METHOD(bulks, GetBulk)
+  METHOD(bulks, ListBulks)
+  METHOD(bulks, StopBulk)
+
+  const Backend& backend_;
+};
+
 class Original final
     : public ::DistributedFSMRunner::WithRawCallbackMethod_Changes<
           ::DistributedFSMRunner::CallbackService> {
@@ -289,6 +328,8 @@ std::vector<std::unique_ptr<grpc::Service>> MakeServices(const Backend& backend,
   services.push_back(std::make_unique<PackageCalls>(backend));
   services.push_back(std::make_unique<NamespaceCalls>(backend));
   services.push_back(std::make_unique<SecretCalls>(backend));
+  services.push_back(std::make_unique<ViewCalls>(backend));
+  services.push_back(std::make_unique<BulkCalls>(backend));
   if (original) services.push_back(std::make_unique<Original>(backend));
   return services;
 }

@@ -10,7 +10,8 @@
 
 namespace dfsmr {
 
-// RunnerService, TokenService, ScheduleService, AgentService and, with `original`, the service of the original
+// RunnerService, TokenService, ScheduleService, AgentService, PackageService, NamespaceService,
+// SecretService, ViewService and, with `original`, the service of the original
 // dfsmr. `backend` must outlive them.
 std::vector<std::unique_ptr<grpc::Service>> MakeServices(const Backend& backend, bool original);
 

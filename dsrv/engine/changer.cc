@@ -123,6 +123,12 @@ void Changer::Run(Resident& resident, ClaimId self, const std::function<void(Sce
                                  .depth = instance.provenance->depth};
     }
   }
+  if (by_) {
+    for (Event& event : events) {
+      if (event.client.empty()) event.client = by_->client;
+      if (event.note.empty()) event.note = by_->reason;
+    }
+  }
   if (because_) {
     for (Event& event : events) {
       if (!event.about) event.about = Event::About{};

@@ -18,6 +18,12 @@ class Groups;  // groups.h
 
 class Limits;  // limits.h
 
+// Who makes a change, and why: noted with its records. Empty: nobody says.
+struct ChangedBy {
+  std::string client = {};
+  std::string reason = {};
+};
+
 class Changer {
  public:
   Changer(OpenTurn& turn, Residents& residents, const EngineOptions& options)
@@ -72,6 +78,20 @@ class Changer {
     Changer& changer_;
   };
 
+  // While one lives, records of changes say who makes them, and why, unless a rule says so.
+  class By {
+   public:
+    By(Changer& changer, const ChangedBy& by) : changer_(changer) {
+      if (!by.client.empty() || !by.reason.empty()) changer_.by_ = &by;
+    }
+    ~By() { changer_.by_ = nullptr; }
+    By(const By&) = delete;
+    By& operator=(const By&) = delete;
+
+   private:
+    Changer& changer_;
+  };
+
   // What a rule sees, for a rule that changes nothing.
   Scene SceneOf(Resident& resident, std::vector<Event>* events);
 
@@ -86,6 +106,7 @@ class Changer {
   Limits* limits_ = nullptr;
   Ask ask_;
   Boxed<Event::About> because_;
+  const ChangedBy* by_ = nullptr;
   const Groups* groups_ = nullptr;
   // Empty between changes: their memory, for the next one.
   std::vector<Event> events_;

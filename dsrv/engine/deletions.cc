@@ -208,6 +208,7 @@ bool Deletions::DropStopped(const std::string& ns) {
 
 void Deletions::DropRest(const std::string& ns, const std::string& client) {
   b_.groups.Forget(ns);
+  b_.bulks.Forget(ns);
   b_.limits.ForgetNamespace(ns);
   b_.documents.Forget(ns);
   b_.packages.Forget(ns);

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "dsrv/engine/agents.h"
+#include "dsrv/engine/bulks.h"
 #include "dsrv/engine/changer.h"
 #include "dsrv/engine/documents.h"
 #include "dsrv/engine/groups.h"
@@ -38,6 +39,7 @@ class Deletions {
     Upgrades& upgrades;
     Limits& limits;
     Groups& groups;
+    Bulks& bulks;
     Agents& agents;
     Retention& retention;
     Packages& packages;

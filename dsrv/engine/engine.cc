@@ -66,6 +66,8 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       unclaimed(turn, changer, timers, limits, spaces, agenda),
       planner(turn, catalog, residents, changer, values, limits, options),
       followers(residents, changer),
+      workers(turn, residents),
+      survey(turn, catalog, residents, agenda, followers, values, workers),
       starter(turn, catalog, residents, changer, limits, followers, planner, spaces, package_table),
       hooks(catalog, values, starter),
       family(residents, changer),
@@ -81,6 +83,8 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       dry_runs(turn, residents, changer, reports, handouts),
       desk(turn, agenda, claims, handouts, sessions),
       operations(turn, residents, changer, claims, desk),
+      control(residents, changer, spaces, limits, resumer, reports, operations),
+      bulks(turn, catalog, residents, control, options),
       agents(turn, claims, sessions, desk, operations, options),
       groups(turn, residents, changer, limits),
       backfills(turn, documents, residents, schedules, groups),
@@ -91,10 +95,11 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
                 spaces, trust, options}),
       secrets({turn, spaces, changer, traces, handouts, options}),
       deletions({turn, spaces, catalog, documents, statistics, residents, changer, agenda, throttle,
-                 upgrades, limits, groups, agents, retention, packages, secrets, options}),
+                 upgrades, limits, groups, bulks, agents, retention, packages, secrets, options}),
       all{&followers, &planner,    &walker,  &family,   &limits, &hooks,    &spawner, &launcher,
           &schedules, &canceller,  &resumer, &upgrades, &claims, &sessions, &timers,  &unclaimed,
-          &desk,      &operations, &agents,  &handouts, &groups, &triggers, &dry_runs} {
+          &desk,      &operations, &agents,  &handouts, &groups, &triggers, &dry_runs,
+          &workers,   &survey} {
   changer.Tell(all);
   residents.SetSpaces(&spaces);
   changer.Consult([this](Resident& resident, const Reference& reference, const FreshOutput& fresh) {
@@ -157,6 +162,7 @@ void Engine::Work() {
   parts_->residents.SettleDue();
   parts_->upgrades.MoveSome();
   parts_->groups.FollowSome();
+  parts_->bulks.Work();
   parts_->retention.Work();
   parts_->occurrences.Work();
   parts_->packages.Work();
@@ -201,6 +207,7 @@ std::vector<std::function<void()>> Engine::TakeAnswers() {
 Turn Engine::EndTurn() {
   parts_->residents.Write();
   parts_->groups.Write();
+  parts_->bulks.Write();
   parts_->triggers.Stage();
   parts_->statistics.Stage();
   Turn turn = parts_->turn.End();
@@ -351,6 +358,8 @@ Backfills& Engine::backfills() { return parts_->backfills; }
 Triggers& Engine::triggers() { return parts_->triggers; }
 Groups& Engine::groups() { return parts_->groups; }
 Agents& Engine::agents() { return parts_->agents; }
+Survey& Engine::survey() { return parts_->survey; }
+Bulks& Engine::bulks() { return parts_->bulks; }
 Limits& Engine::limits() { return parts_->limits; }
 
 void Engine::AddVersion(const std::string& ns, const Defined& one, Machine machine,
@@ -386,10 +395,15 @@ Result<Started> Engine::Start(StartArgs args) {
 
 Result<Answer> Engine::Report(const std::string& ns, const std::string& id, ReportArgs args,
                               const std::vector<rows::ChildStart>& children,
-                              std::vector<StartArgs> starts) {
+                              std::vector<StartArgs> starts, const std::string& reason) {
+  const ChangedBy by{"", reason};
+  const Changer::By noted(parts_->changer, by);
   const ClaimRef claim = args.claim;
+  const std::string client = args.client;
   auto answer = parts_->reports.Report(ns, id, std::move(args), children, std::move(starts));
-  if (!answer) parts_->operations.EndedLate(claim);
+  if (answer) return answer;
+  parts_->operations.EndedLate(claim);
+  if (answer.error().reason == Reason::kStaleClaim) parts_->workers.NoteStale(ns, client);
   return answer;
 }
 
@@ -417,40 +431,23 @@ Extended Engine::Extend(const std::string& ns, const std::string& id, const Clai
   return parts_->claims.Extend(ns, id, claim, by, std::move(args));
 }
 
-template <typename Rule>
-Result<Ok> Engine::Control(const std::string& ns, const std::string& id, Rule rule) {
-  auto resident = parts_->changer.Touch(ns, id);
-  if (!resident) return resident.error();
-  auto outcome = parts_->changer.Apply(**resident, rule);
-  if (outcome && !(*resident)->instance.Stopped()) parts_->residents.MarkDirty(**resident);
-  return outcome;
-}
-
-Result<Ok> Engine::Pause(const std::string& ns, const std::string& id) {
-  return Control(ns, id, [](Scene& scene) { return rules::Pause(scene); });
+Result<Ok> Engine::Pause(const std::string& ns, const std::string& id, const std::string& reason) {
+  return parts_->control.Pause(ns, id, {"", reason});
 }
 
 Result<Ok> Engine::Resume(const std::string& ns, const std::string& id, const std::string& node,
-                          bool force) {
-  if (auto may = parts_->spaces.MayChange(ns); !may) return may;
-  auto resident = parts_->changer.Touch(ns, id);
-  if (!resident) return resident.error();
-  if ((*resident)->instance.Stopped()) return parts_->resumer.Resume(**resident, node, force);
-  if (auto may = parts_->limits.MayResume(**resident, node); !may) return may;
-  return Control(ns, id, [&](Scene& scene) { return rules::Resume(scene, node, force); });
+                          bool force, const std::string& reason) {
+  return parts_->control.Resume(ns, id, node, force, {"", reason});
 }
 
-Result<Ok> Engine::Skip(const std::string& ns, const std::string& id, const std::string& node) {
-  return Control(ns, id, [&](Scene& scene) { return rules::Skip(scene, node); });
+Result<Ok> Engine::Skip(const std::string& ns, const std::string& id, const std::string& node,
+                        const std::string& reason) {
+  return parts_->control.Skip(ns, id, node, {"", reason});
 }
 
-Result<Ok> Engine::Cancel(const std::string& ns, const std::string& id, CancelMode mode) {
-  if (mode == CancelMode::kKill) {
-    auto standing = StandingOf(ns, id);
-    const bool stopped = standing && standing->first == InstanceState::kStopped;
-    if (stopped && parts_->operations.Kill(ns, id)) return Ok{};
-  }
-  return Control(ns, id, [&](Scene& scene) { return rules::Cancel(scene, mode); });
+Result<Ok> Engine::Cancel(const std::string& ns, const std::string& id, CancelMode mode,
+                          const std::string& reason) {
+  return parts_->control.Cancel(ns, id, mode, {"", reason});
 }
 
 Result<Ok> Engine::Settle(const std::string& ns, const std::string& id) {
@@ -521,6 +518,7 @@ Traces& Engine::traces() { return parts_->traces; }
 // Work ------------------------------------------------------------------------------------------
 
 Result<WaiterId> Engine::Poll(PollArgs args, PollSink sink) {
+  parts_->workers.Polled(args.filter, args.worker, args.terms);
   return parts_->desk.Poll(std::move(args), std::move(sink));
 }
 
@@ -532,14 +530,16 @@ void Engine::Undelivered(const std::vector<Task>& tasks, bool perhaps) {
 
 Result<SessionId> Engine::OpenSession(Filter filter, std::string worker, int32_t capacity,
                                       SessionSink sink, WorkerTerms terms) {
-  return parts_->desk.OpenSession(std::move(filter), std::move(worker), capacity, std::move(sink),
-                                  std::move(terms));
+  auto opened = parts_->desk.OpenSession(filter, worker, capacity, std::move(sink), terms);
+  if (opened) parts_->workers.Opened(*opened, filter, worker, capacity, terms);
+  return opened;
 }
 
 void Engine::DrainSession(SessionId session) { parts_->desk.DrainSession(session); }
 
 void Engine::CloseSession(SessionId session, bool half_closed) {
   parts_->desk.CloseSession(session, half_closed);
+  parts_->workers.Closed(session);
   parts_->agents.Ended(session, half_closed);
 }
 

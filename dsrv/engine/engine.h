@@ -53,6 +53,8 @@ class Deletions;      // deletions.h
 class Secrets;        // secrets.h
 struct SpaceView;     // namespaces.h
 class Agents;         // agents.h
+class Survey;         // survey.h
+class Bulks;          // bulks.h
 class Traces;         // traces.h
 struct VersionState;  // machine_state.h
 
@@ -125,6 +127,10 @@ class Engine {
   Triggers& triggers();
   Limits& limits();
   Agents& agents();
+  // What people ask about the whole.
+  Survey& survey();
+  // One thing done to many instances.
+  Bulks& bulks();
   // Namespaces.
   Spaces& namespaces();
   Result<Ok> MayChange(const std::string& ns) const;  // NAMESPACE_DELETING
@@ -150,16 +156,20 @@ class Engine {
   // with the report, all of them or none: one that cannot be started refuses the report.
   Result<Answer> Report(const std::string& ns, const std::string& instance, ReportArgs args,
                         const std::vector<rows::ChildStart>& children = {},
-                        std::vector<StartArgs> starts = {});
+                        std::vector<StartArgs> starts = {}, const std::string& reason = "");
   Result<std::string> Relinquish(const std::string& ns, const std::string& instance,
                                  const ClaimRef& claim, const GiveBackArgs& args);
   Extended Extend(const std::string& ns, const std::string& instance, const ClaimRef& claim,
                   std::optional<Duration> by, ExtendArgs args);
-  Result<Ok> Pause(const std::string& ns, const std::string& instance);
+  // `reason`: why; it is noted with the records of the change.
+  Result<Ok> Pause(const std::string& ns, const std::string& instance,
+                   const std::string& reason = "");
   Result<Ok> Resume(const std::string& ns, const std::string& instance, const std::string& node,
-                    bool force);
-  Result<Ok> Skip(const std::string& ns, const std::string& instance, const std::string& node);
-  Result<Ok> Cancel(const std::string& ns, const std::string& instance, CancelMode mode);
+                    bool force, const std::string& reason = "");
+  Result<Ok> Skip(const std::string& ns, const std::string& instance, const std::string& node,
+                  const std::string& reason = "");
+  Result<Ok> Cancel(const std::string& ns, const std::string& instance, CancelMode mode,
+                    const std::string& reason = "");
 
   // The state and the result of an instance; nullopt: there is no such instance.
   std::optional<std::pair<InstanceState, InstanceResult>> StandingOf(const std::string& ns,
@@ -222,8 +232,6 @@ class Engine {
   void AddVersion(const std::string& ns, const Defined& one, Machine machine,
                   std::shared_ptr<const Machine> shown);
   Result<Ok> MayDefine(const std::string& ns, const Sources& sources);
-  template <typename Rule>
-  Result<Ok> Control(const std::string& ns, const std::string& id, Rule rule);
   void BeginPass();
   void FireTimers();
   // Does one thing that follows from changes. False: there is nothing to do.

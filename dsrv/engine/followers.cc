@@ -6,6 +6,12 @@ void Followers::Add(const Instance& follower, const std::string& id) {
   waiting_[ResidentKey(follower.ns, id)].insert(follower.id);
 }
 
+std::vector<std::string> Followers::Of(const std::string& ns, const std::string& id) const {
+  const auto it = waiting_.find(ResidentKey(ns, id));
+  if (it == waiting_.end()) return {};
+  return {it->second.begin(), it->second.end()};
+}
+
 void Followers::Load(Resident& resident) {
   for (const Instance::Prerequisite& one : resident.instance.after) {
     /*mutant recover-no-prerequisites*/ Add(resident.instance, one.instance); /*end*/

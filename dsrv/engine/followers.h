@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "dsrv/engine/changer.h"
 #include "dsrv/engine/part.h"
@@ -16,6 +17,8 @@ class Followers : public Part {
  public:
   Followers(Residents& residents, Changer& changer) : residents_(residents), changer_(changer) {}
 
+  // The ids of those that wait for the instance `id`, ascending.
+  std::vector<std::string> Of(const std::string& ns, const std::string& id) const;
   // `follower` waits for the instance `id` of its namespace.
   void Add(const Instance& follower, const std::string& id);
 

@@ -239,6 +239,7 @@ void HandOuts::MakeClaim(Resident& resident, uint64_t visit, ClaimArgs args, Tas
   task->claim_id = claim.id;
   task->claim = rules::ClaimText(instance, visit, claim.id);
   (claim.Begun() ? task->deadline : task->begin_by) = claim.deadline;
+  if (!instance.dry_run) ++resident.StateOf(token.node).Pulse().claims.At(turn_.now());
   if (!instance.dry_run) throttle_.Claimed(*resident.version->machine, claim.retry);
 }
 

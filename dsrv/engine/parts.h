@@ -5,9 +5,11 @@
 
 #include "dsrv/engine/agents.h"
 #include "dsrv/engine/backfills.h"
+#include "dsrv/engine/bulks.h"
 #include "dsrv/engine/catalog.h"
 #include "dsrv/engine/changer.h"
 #include "dsrv/engine/claims.h"
+#include "dsrv/engine/control.h"
 #include "dsrv/engine/deletions.h"
 #include "dsrv/engine/desk.h"
 #include "dsrv/engine/documents.h"
@@ -35,6 +37,7 @@
 #include "dsrv/engine/spawner.h"
 #include "dsrv/engine/starter.h"
 #include "dsrv/engine/statistics.h"
+#include "dsrv/engine/survey.h"
 #include "dsrv/engine/throttle.h"
 #include "dsrv/engine/timers.h"
 #include "dsrv/engine/traces.h"
@@ -45,6 +48,7 @@
 #include "dsrv/engine/upgrades.h"
 #include "dsrv/engine/values.h"
 #include "dsrv/engine/walker.h"
+#include "dsrv/engine/workers.h"
 
 namespace dfsmr {
 
@@ -76,6 +80,8 @@ struct Engine::Parts {
   Unclaimed unclaimed;
   Planner planner;
   Followers followers;
+  Workers workers;
+  Survey survey;
   Starter starter;
   Hooks hooks;
   Family family;
@@ -89,6 +95,8 @@ struct Engine::Parts {
   DryRuns dry_runs;
   Desk desk;
   Operations operations;
+  Control control;
+  Bulks bulks;
   Agents agents;
   Groups groups;
   Backfills backfills;

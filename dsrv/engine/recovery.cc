@@ -55,6 +55,7 @@ Result<Ok> Engine::Recover(uint64_t epoch, Timestamp now) {
   if (done) done = LoadMachines();
   if (done) done = parts_->statistics.Recover();
   if (done) done = parts_->groups.Recover();
+  if (done) done = parts_->bulks.Recover();
   if (done) done = parts_->limits.Recover();
   if (done) done = parts_->operations.Recover();
   if (done) done = parts_->agents.Recover();

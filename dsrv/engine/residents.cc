@@ -164,6 +164,7 @@ InstanceView Residents::ViewOf(Resident& resident) {
     tokens = {};
     view.instance = resident.instance;
     tokens = std::move(all);
+    view.more_tokens = tokens.size() - limits::kTokensShown;
     for (size_t slot = 0; slot < limits::kTokensShown; ++slot) {
       view.instance.tokens.Restore(std::as_const(tokens)[slot]);
     }
@@ -241,6 +242,7 @@ void Residents::Stage(Resident& resident, std::vector<Event>& events) {
       event.version = resident.version->Now().definition->version;
     }
     statistics_.Record(&event, resident.version);
+    resident.instance.change_time = event.time;
     /*mutant record-not-in-history*/ resident.instance.history.push_back(turn_.last_seq()); /*end*/
   };
   /*mutant planted-19*/ for (Event& event : resident.pending)

@@ -133,6 +133,7 @@ Resident& Starter::Create(Prepared prepared) {
   StartArgs& args = prepared.args;
   VersionState* version = prepared.version;
   Instance instance;
+  args.spec.after = args.after;
   instance.after = std::move(args.after);
   instance.ns = std::move(args.ns);
   instance.id = std::move(args.id);

@@ -78,6 +78,41 @@ Result<Ok> Statistics::Recover() {
 void Statistics::Record(Event* event, VersionState* version) {
   turn_.Append(event);
   Learn(*event, version);
+  const bool dry = event->about && event->about->dry_run;
+  if (version && !dry) Note(*event, *version->machine);
+}
+
+void Statistics::Note(const Event& event, MachineState& machine) {
+  const auto now = [&]() -> MinuteCounts& {
+    if (!machine.minutes) machine.minutes = std::make_unique<Minutes>();
+    return machine.minutes->At(event.time);
+  };
+  switch (event.kind) {
+    case ChangeKind::kTransitioned:
+      ++now().transitions;
+      break;
+    case ChangeKind::kStarted:
+      ++now().started;
+      break;
+    case ChangeKind::kTimedOut:
+      ++now().timed_out;
+      break;
+    case ChangeKind::kFinished: {
+      const InstanceResult result = ResultOf(event);
+      const bool good = result == InstanceResult::kSuccess || result == InstanceResult::kWarning;
+      ++(good                                         ? now().succeeded
+         : result == InstanceResult::kCancelled ? now().cancelled
+                                                      : now().failed);
+      if (result != InstanceResult::kError) break;
+      const size_t text = event.note.find(": ");
+      machine.failures.Add(
+          text == std::string::npos ? "" : std::string_view(event.note).substr(text + 2),
+          event.instance, event.time);
+      break;
+    }
+    default:
+      break;
+  }
 }
 
 // What the counters and latencies take from a record; at recovery from those of the last seconds.
@@ -106,7 +141,10 @@ void Statistics::Learn(const Event& event, VersionState* version) {
   }
   NodeState* node = left || timed_out ? node_of(event.prev_node) : nullptr;
   if (node) ++(left ? node->completed : node->timed_out);
+  if (node && left) ++node->Pulse().hour.At(event.time).completed;
   for (const Event::Sample& sample : event.samples) {
+    NodeState* worked = node && sample.node == event.prev_node ? node : node_of(sample.node);
+    if (worked) worked->Pulse().hour.At(event.time).spent += sample.took - sample.replaces;
     version->machine->latencies[StatsName(*version, sample.node)].Learn(
         {sample.took, sample.censored, sample.replaces, sample.retry}, event.time);
   }

@@ -50,6 +50,8 @@ class Statistics {
 
  private:
   void Learn(const Event& event, VersionState* version);
+  // Counts a record for people who look at the last hour.
+  static void Note(const Event& event, MachineState& machine);
 
   OpenTurn& turn_;
   Catalog& catalog_;

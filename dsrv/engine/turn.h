@@ -134,6 +134,7 @@ class OpenTurn {
   const std::optional<Error>& broken() const { return broken_; }
 
   void SetRoom(Room room) { room_ = room; }
+  Room room() const { return room_; }
   // The refusal for work that needs at least the room `least`; nullopt when there is enough.
   std::optional<Error> NeedsRoom(Room least) const;
 

@@ -16,6 +16,7 @@
 #include "fsm/plan/compile.h"
 #include "fsm/rules/rules.h"
 #include "fsm/when/document.h"
+#include "storage/rows/bulk.h"
 #include "storage/rows/feed.h"
 #include "storage/rows/space.h"
 #include "storage/secrets/seal.h"
@@ -52,6 +53,7 @@ struct InstanceView {
   bool waits_for_group = false;  // its group lets no member begin
   bool left_behind = false;      // an upgrade or an abort has moved on from its version
   size_t leftovers = 0;          // as InstanceWaits has it; of no account with `waits`
+  size_t more_tokens = 0;        // that it has besides those in `instance`
   PackageVersionPtr package = nullptr;         // that it is pinned to
   std::shared_ptr<const InstanceWaits> waits;  // null: only what `instance` says of them is known
 };
@@ -188,6 +190,7 @@ struct WorkerTerms {
   Duration keep_for{};     // not zero: what has begun stays with the session for so long after its
                            // stream has ended
   std::string agent = {};  // the session is of this agent
+  std::string address = {};  // that it calls from
 
   SessionName NameIn(const std::string& ns) const { return {ns, agent, session}; }
   // What is kept of a claim that is made at `now`; null: nothing.
@@ -242,6 +245,19 @@ struct Turn {
   size_t records() const { return feed->empty() ? 0 : feed->back().last - feed->front().first + 1; }
 };
 
+struct Reader;  // reader.h
+
+// An instance that a bulk has found, and the last record of its history then; 0: it is not known.
+struct BulkHit {
+  std::string id;
+  uint64_t last_seq = 0;
+};
+struct BulkPortion {
+  std::vector<BulkHit> hits;  // in order of id
+  std::string last;           // the next portion begins after it; empty: there is none
+  uint64_t looked_at = 0;     // rows
+};
+
 struct EngineOptions {
   PartitionId partition = 0;
   Duration retention = std::chrono::hours(24 * 7);
@@ -289,6 +305,11 @@ struct EngineOptions {
   // Hears that all secrets were looked at after the keys had changed: how many versions each key
   // seals. Absent: nobody does.
   std::function<void(const std::map<std::string, uint64_t>& by_key)> secrets_resealed;
+  // Finds the next instances of a bulk of a namespace, in rows that are written, on any thread.
+  // Absent: it finds none.
+  std::function<Result<BulkPortion>(const Reader& reader, const std::string& ns,
+                                    const rows::BulkRow& bulk, Timestamp now)>
+      find_for_bulk;
   // Hears of each instance that retention removes, in the turn that does it. Absent: nobody does.
   std::function<void(const std::string& ns, const std::string& id)> removed;
 };

@@ -26,6 +26,10 @@ class Gate {
     const Lock lock(mutex_);
     closed_ = true;
   }
+  bool closed() {
+    const Lock lock(mutex_);
+    return closed_;
+  }
   // Waits until all calls have left. False: some had not left by `until`.
   bool WaitEmpty(std::chrono::steady_clock::time_point until) {
     Lock lock(mutex_);

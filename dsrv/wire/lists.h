@@ -17,16 +17,28 @@ Result<InstanceView> ReadInstance(const Moment& moment, const std::string& ns,
                                   const std::string& id);
 
 struct InstancePage {
-  std::vector<InstanceView> instances;  // by id
+  std::vector<InstanceView> instances;  // in the order that is asked for
   std::string last;                     // the next page begins after it; empty: there is none
+  uint64_t looked_at = 0;               // rows
+  Timestamp back_to = {};               // in order of time: how far the search has come
 };
 Result<InstancePage> ReadInstances(const Moment& moment, const InstanceQuery& query);
 
+inline constexpr size_t kHistoryLook = 10'000;  // records for one page of a history
+
+struct HistoryQuery {
+  std::string ns;
+  std::string id;
+  uint64_t after = 0;  // the record that the page begins after; 0: with the first
+  size_t limit = 0;
+  bool newest_first = false;
+  uint64_t kinds = 0;  // a bit for each kind; 0: all
+  std::string node = {};
+};
 struct HistoryPage {
-  std::vector<Event> events;  // oldest first
+  std::vector<Event> events;
   uint64_t last = 0;          // the next page begins after it; 0: there is none
 };
-Result<HistoryPage> ReadHistory(const Moment& moment, const std::string& ns, const std::string& id,
-                                uint64_t after, size_t limit);
+Result<HistoryPage> ReadHistory(const Moment& moment, const HistoryQuery& query);
 
 }  // namespace dfsmr

@@ -3,6 +3,8 @@
 #include <google/protobuf/util/time_util.h>
 
 #include <algorithm>
+#include <deque>
+#include <functional>
 #include <map>
 #include <set>
 #include <string_view>
@@ -39,7 +41,8 @@ class PlanView {
   PlanView(const Machine& machine, std::unordered_map<NodeIndex, rows::StepRow> rows, bool stopped)
       : machine_(machine), graph_(*machine.graph), rows_(std::move(rows)), stopped_(stopped) {}
 
-  void Show(v1::Instance* out);
+  // Calls `add` for a message to fill in for each step.
+  void Show(const std::function<v1::Step*()>& add);
 
  private:
   void FindBefore();
@@ -237,13 +240,42 @@ void PlanView::FindConditions() {
   }
 }
 
-void PlanView::Show(v1::Instance* out) {
+void PlanView::Show(const std::function<v1::Step*()>& add) {
   FindBefore();
   FindConditions();
   FindSections();
   for (uint32_t i = 0; i < graph_.steps.size(); ++i) {
-    if (!IsHidden(i)) ShowStep(i, out->add_steps());
+    if (!IsHidden(i)) ShowStep(i, add());
   }
+}
+
+}  // namespace
+
+namespace {
+
+// An instance's own graph, and the rows of its steps.
+struct OwnPlan {
+  Machine machine;
+  std::unordered_map<NodeIndex, rows::StepRow> rows;
+};
+
+// nullopt: it is not planned yet, or is of a plain machine.
+Result<std::optional<OwnPlan>> ReadPlan(const Moment& moment, const Instance& instance) {
+  std::optional<OwnPlan> plan;
+  if (!instance.plan || instance.plan->graph.empty()) return plan;
+  auto graph = rows::GetGraph(moment.rows, instance);
+  if (!graph) return graph.error();
+  plan.emplace();
+  auto scanned = rows::ScanSteps(moment.rows, instance, [&plan](rows::StepRow row) {
+    const NodeIndex home = row.home;
+    plan->rows.emplace(home, std::move(row));
+    return true;
+  });
+  if (!scanned) return scanned.error();
+  Machine named;
+  named.id = instance.machine;
+  plan->machine = Assemble(std::make_shared<const PlanGraph>(*std::move(graph)), std::move(named));
+  return plan;
 }
 
 }  // namespace
@@ -255,23 +287,52 @@ Result<Ok> ShowNodes(const Moment& moment, const Instance& instance, v1::Instanc
     for (const Node& node : machine->nodes) ToProto(node, *machine, out->add_nodes());
     return Ok{};
   }
-  if (instance.plan->graph.empty()) return Ok{};  // not planned yet
-  auto graph = rows::GetGraph(moment.rows, instance);
-  if (!graph) return graph.error();
-  std::unordered_map<NodeIndex, rows::StepRow> rows;
-  auto scanned = rows::ScanSteps(moment.rows, instance, [&rows](rows::StepRow row) {
-    const NodeIndex home = row.home;
-    rows.emplace(home, std::move(row));
-    return true;
+  auto plan = ReadPlan(moment, instance);
+  if (!plan) return plan.error();
+  if (!*plan) return Ok{};
+  for (const Node& node : (*plan)->machine.nodes) {
+    ToProto(node, (*plan)->machine, out->add_nodes());
+  }
+  PlanView((*plan)->machine, std::move((*plan)->rows), instance.Stopped()).Show([out] {
+    return out->add_steps();
   });
-  if (!scanned) return scanned;
-  Machine named;
-  named.id = instance.machine;
-  const Machine machine =
-      Assemble(std::make_shared<const PlanGraph>(*std::move(graph)), std::move(named));
-  for (const Node& node : machine.nodes) ToProto(node, machine, out->add_nodes());
-  PlanView(machine, std::move(rows), instance.Stopped()).Show(out);
   return Ok{};
+}
+
+Result<std::vector<v1::Step>> ReadSteps(const Moment& moment, const Instance& instance) {
+  std::vector<v1::Step> steps;
+  auto plan = ReadPlan(moment, instance);
+  if (!plan) return plan.error();
+  if (!*plan) return steps;
+  std::deque<v1::Step> shown;  // adding one moves no other
+  PlanView((*plan)->machine, std::move((*plan)->rows), instance.Stopped()).Show([&shown] {
+    return &shown.emplace_back();
+  });
+  steps.assign(std::make_move_iterator(shown.begin()), std::make_move_iterator(shown.end()));
+  return steps;
+}
+
+void ShowSteps(const Machine& machine, v1::Machine* out) {
+  if (!machine.graph) return;
+  PlanView(machine, {}, /*stopped=*/false).Show([out] { return out->add_steps(); });
+}
+
+Result<std::optional<StepSource>> ReadStepSource(const Moment& moment, const Instance& instance,
+                                                 const std::string& path) {
+  std::optional<StepSource> source;
+  auto plan = ReadPlan(moment, instance);
+  if (!plan) return plan.error();
+  if (!*plan) return source;
+  const Machine& machine = (*plan)->machine;
+  const NodeIndex home = machine.Find(path);
+  if (home == kNoNode || machine.nodes[home].step == kNoStep) return source;
+  source.emplace();
+  source->input = machine.graph->steps[machine.nodes[home].step].input;
+  source->queue = machine.nodes[home].settings->queue;
+  source->priority = machine.nodes[home].settings->priority;
+  const auto row = (*plan)->rows.find(home);
+  if (row != (*plan)->rows.end() && !row->second.input.empty()) source->input = row->second.input;
+  return source;
 }
 
 }  // namespace dfsmr

@@ -2,6 +2,10 @@
 // store, which blocks: call it in the pool.
 #pragma once
 
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "dfsmr/v1/runner.pb.h"
 #include "dsrv/wire/moment.h"
 
@@ -9,5 +13,20 @@ namespace dfsmr {
 
 // `instance` was read at `moment`.
 Result<Ok> ShowNodes(const Moment& moment, const Instance& instance, v1::Instance* out);
+
+// The steps of an instance of a plan, in the order written; none before it is planned.
+Result<std::vector<v1::Step>> ReadSteps(const Moment& moment, const Instance& instance);
+// The same of a plan as it is before any params: `machine` shows its nodes.
+void ShowSteps(const Machine& machine, v1::Machine* out);
+
+// What stands in the graph of one step.
+struct StepSource {
+  std::string input;  // as written, or as an operator has replaced it
+  std::string queue;
+  int32_t priority = 0;
+};
+// nullopt: the instance has no such step.
+Result<std::optional<StepSource>> ReadStepSource(const Moment& moment, const Instance& instance,
+                                                 const std::string& path);
 
 }  // namespace dfsmr

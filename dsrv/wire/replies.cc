@@ -2,6 +2,7 @@
 
 #include "dsrv/engine/package_version.h"
 #include "dsrv/engine/waits.h"
+#include "dsrv/wire/plan_view.h"
 #include "fsm/base/limits.h"
 #include "fsm/condition/condition.h"
 #include "fsm/plan/graph.h"
@@ -218,6 +219,7 @@ void ToProto(const MachineView& view, v1::Machine* out) {
     ToProto(shown.nodes[i], shown, node);
     ToProto(view.nodes[i], node->mutable_stats());
   }
+  if (view.machine->graph) ShowSteps(*view.machine, out);
   for (std::string_view system : {kUpgradedNode, kAbortedNode, kTimeoutNode, kCancelledNode}) {
     v1::Node* node = out->add_nodes();
     node->set_id(std::string(system));
@@ -236,7 +238,7 @@ void ToProto(const MachineView& view, v1::Machine* out) {
   stats->set_breaker(std::string(view.stats.breaker));
 }
 
-void ToProto(const InstanceView& view, v1::Instance* out) {
+static void ShowInstance(const InstanceView& view, size_t tokens, v1::Instance* out) {
   const Instance& instance = view.instance;
   out->set_namespace_(instance.ns);
   out->set_id(instance.id);
@@ -244,12 +246,12 @@ void ToProto(const InstanceView& view, v1::Instance* out) {
   out->set_version(instance.version);
   out->set_state(static_cast<v1::Instance::State>(instance.state));
   out->set_result(static_cast<v1::Instance::Result>(instance.result));
-  out->set_params(view.spec->params.empty() ? "{}" : view.spec->params);
   const InstanceWaits own = view.waits ? InstanceWaits() : WaitsIn(instance);
   const InstanceWaits& waits = view.waits ? *view.waits : own;
   for (const WaitView& wait : waits.instance) ToProto(wait, out->add_waits_for());
   out->set_leftovers(static_cast<uint32_t>(view.waits ? waits.leftovers : view.leftovers));
-  for (size_t i = 0; i < instance.tokens.size() && i < limits::kTokensShown; ++i) {
+  out->set_token_count(instance.tokens.size() + view.more_tokens);
+  for (size_t i = 0; i < instance.tokens.size() && i < tokens; ++i) {
     v1::Token* token = out->add_tokens();
     ToProto(instance, instance.tokens[i], view.nodes[i], view.tries_limits[i], token);
     const auto why = waits.why.find(instance.tokens[i].visit);
@@ -259,13 +261,12 @@ void ToProto(const InstanceView& view, v1::Instance* out) {
     for (const WaitView& wait : of_token->second) ToProto(wait, token->add_waits_for());
   }
   out->set_priority(instance.priority);
-  out->mutable_labels()->insert(view.spec->labels.begin(), view.spec->labels.end());
   if (instance.start_time != Timestamp()) Set(instance.start_time, out->mutable_start_time());
   if (instance.end_time != Timestamp()) Set(instance.end_time, out->mutable_end_time());
   if (instance.start_at != Timestamp()) Set(instance.start_at, out->mutable_start_at());
   if (instance.start_before != kNever) Set(instance.start_before, out->mutable_start_before());
   out->set_parent(instance.parent);
-  out->mutable_outputs()->insert(view.outputs.begin(), view.outputs.end());
+  if (instance.change_time != Timestamp()) Set(instance.change_time, out->mutable_change_time());
   out->set_progress(ProgressOf(instance));
   if (instance.plan) out->set_label(instance.plan->label);
   out->set_error(instance.error);
@@ -283,6 +284,22 @@ void ToProto(const InstanceView& view, v1::Instance* out) {
     wait->set_kind(v1::Wait::GROUP_PAUSED);
     wait->set_key(instance.provenance->group);
   }
+}
+
+void ToProto(const InstanceView& view, v1::Instance* out) {
+  ShowInstance(view, limits::kTokensShown, out);
+  out->set_params(view.spec->params.empty() ? "{}" : view.spec->params);
+  out->mutable_labels()->insert(view.spec->labels.begin(), view.spec->labels.end());
+  out->mutable_outputs()->insert(view.outputs.begin(), view.outputs.end());
+  for (const Instance::Prerequisite& one : view.spec->after) {
+    v1::After* to = out->add_after();
+    to->set_instance(one.instance);
+    to->set_any_result(one.any_result);
+  }
+}
+
+void ToProtoBrief(const InstanceView& view, v1::Instance* out) {
+  ShowInstance(view, limits::kTokensBrief, out);
 }
 
 void ToProto(const Task& task, v1::Task* out) {

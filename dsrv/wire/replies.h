@@ -21,6 +21,8 @@ void ToProto(const PackageVersion& package, v1::PackageRef* out);
 void ToProto(const MachineView& view, v1::Machine* out);
 void ToProto(const Node& node, const Machine& machine, v1::Node* out);
 void ToProto(const InstanceView& view, v1::Instance* out);
+// Without params, outputs and labels, and with few of its tokens.
+void ToProtoBrief(const InstanceView& view, v1::Instance* out);
 void ToProto(const Task& task, v1::Task* out);
 void ToProto(const std::string& instance, const Answer& answer, v1::TransitionResponse* out);
 void ToProto(const std::string& instance, const Result<Answer>& answer, v1::TransitionResult* out);

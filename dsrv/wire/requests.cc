@@ -238,10 +238,11 @@ Result<ReportCommand> ToReport(const v1::TransitionRequest& request) {
   auto checked = All([&] { return CheckInstanceId(request.instance()); },
                      [&] { return Required("transition", request.transition()); });
   if (!checked) return checked.error();
-  ReportCommand command{*std::move(ns), request.instance(), {}, {}, {}};
+  ReportCommand command{*std::move(ns), request.instance(), {}, {}, {}, request.reason()};
   command.args.transition = request.transition();
   command.args.claim = ClaimRef::Read(request.claim());
   auto filled = FillReport(request, &command);
+  if (filled) filled = CheckText("reason", request.reason(), limits::kChangeReason);
   if (filled) return command;
   if (!command.args.claim.given()) return filled.error();
   command.starts.clear();
@@ -346,6 +347,7 @@ Result<PollArgs> ToPoll(const v1::ReadyRequest& request, const std::string& peer
   auto terms = ToTerms(request);
   if (!terms) return terms.error();
   args.terms = *std::move(terms);
+  args.terms.address = peer;
   args.filter = {*ns, request.machine(), request.node(), request.action(), request.queue()};
   auto filled = FillFilter(request, &args.filter);
   if (!filled) return filled.error();
@@ -415,7 +417,23 @@ Result<ChangeFilter> ToChangeFilter(const v1::ChangesRequest& request) {
   return filter;
 }
 
-Result<InstanceQuery> ToQuery(const v1::ListInstancesRequest& request) {
+// "changed", or "-changed" for the latest first.
+static Result<Ok> SetOrder(const std::string& order_by, InstanceQuery* query) {
+  query->backwards = order_by.starts_with('-');
+  const std::string name = order_by.substr(query->backwards ? 1 : 0);
+  if (name == "changed") {
+    query->order = ListOrder::kChanged;
+  } else if (name == "started") {
+    query->order = ListOrder::kStarted;
+  } else if (query->backwards || (!name.empty() && name != "id")) {
+    return Bad("order_by " + Quoted(order_by) +
+               " is unknown; there are id, changed and started, and -changed and -started, which "
+               "have the latest first");
+  }
+  return Ok{};
+}
+
+Result<InstanceQuery> ToQuery(const v1::ListInstancesRequest& request, Timestamp now) {
   InstanceQuery query;
   auto ns = ToNamespace(request.namespace_());
   if (!ns) return ns.error();
@@ -453,6 +471,14 @@ Result<InstanceQuery> ToQuery(const v1::ListInstancesRequest& request) {
   query.dry_run = request.dry_run();
   query.limit = *limit;
   query.after = *after;
+  query.brief = request.brief();
+  query.now = now;
+  auto filter = InstanceFilter::Parse(request.filter(), now);
+  if (!filter) return filter.error();
+  query.filter = *std::move(filter);
+  auto ordered = SetOrder(request.order_by(), &query);
+  if (!ordered) return ordered.error();
+  if (query.Searches()) query.patience = kSearchPatience;
   return query;
 }
 

@@ -12,6 +12,7 @@
 #include "dsrv/engine/engine.h"
 #include "dsrv/feed/changes.h"
 #include "dsrv/wire/checks.h"
+#include "fsm/filter/filter.h"
 #include "storage/rows/plan.h"
 
 namespace dfsmr {
@@ -23,6 +24,7 @@ struct ReportCommand {
   ReportArgs args;
   std::vector<rows::ChildStart> children;
   std::vector<StartArgs> starts;
+  std::string reason;  // why, for people
 };
 // A report with a claim is taken even when something else in it is wrong. Then its arguments hold
 // the error, and the engine ends the claim with it.
@@ -47,6 +49,9 @@ Result<RelinquishCommand> ToRelinquish(const v1::RelinquishRequest& request);
 Result<CancelMode> ToCancelMode(v1::CancelRequest::Mode mode);
 Result<ChangeFilter> ToChangeFilter(const v1::ChangesRequest& request);
 
+enum class ListOrder : uint8_t { kId, kChanged, kStarted };
+inline constexpr Duration kSearchPatience = std::chrono::milliseconds(200);
+
 struct InstanceQuery {
   std::string ns;
   std::string machine;
@@ -61,7 +66,19 @@ struct InstanceQuery {
   bool dry_run = false;  // with dry runs
   size_t limit = 0;
   std::string after;
+  InstanceFilter filter = {};
+  ListOrder order = ListOrder::kId;
+  bool backwards = false;  // the latest first
+  bool brief = false;
+  // Ascending: the instances that wait for the one that the filter's `after` names, if it names one.
+  std::vector<std::string> followers = {};
+  Timestamp now = {};  // what deadlines are compared with
+  // How long to search for one page; a page looks at one row at least. Absent: to the end.
+  std::optional<Duration> patience = {};
+
+  bool Searches() const { return !filter.empty() || order != ListOrder::kId; }
 };
-Result<InstanceQuery> ToQuery(const v1::ListInstancesRequest& request);
+// `now` is what times in the filter count from.
+Result<InstanceQuery> ToQuery(const v1::ListInstancesRequest& request, Timestamp now);
 
 }  // namespace dfsmr

@@ -29,6 +29,7 @@ inline constexpr size_t kFlowDepth = 1'000;     // blocks and plans within each 
 inline constexpr size_t kExtends = 100;         // actions that extend one another
 inline constexpr size_t kYamlDepth = 64;
 inline constexpr size_t kTokensShown = 10'000;  // of an instance, so that it fits a message
+inline constexpr size_t kTokensBrief = 3;       // the same, in a brief list
 inline constexpr size_t kStepParams = 128 << 10;  // an instance's params beyond this are not sent
                                                 // with the tasks of its steps, which have inputs
 inline constexpr int32_t kTasks = 1'000;        // of one Ready; larger is clamped
@@ -42,6 +43,7 @@ inline constexpr Duration kKeepFor = std::chrono::minutes(5);
 inline constexpr size_t kCheckpoint = 64 << 10;  // one JSON object
 inline constexpr size_t kSessionName = 64;
 inline constexpr size_t kNote = 256;            // characters, of an Extend
+inline constexpr size_t kChangeReason = 1'000;  // characters, of a pause, a cancel, …
 inline constexpr size_t kReason = 4 << 10;      // of a Relinquish
 inline constexpr size_t kEvents = 1'000;        // that wait for one step to suspend
 inline constexpr size_t kEventBytes = 4 << 20;  // of them

@@ -1,5 +1,5 @@
 // Why a call was refused, as a word that programs may branch on: the words of runner.proto and
-// schedule.proto.
+// of the other files beside it.
 // Messages are for people, and may be reworded; nothing is read out of them.
 #pragma once
 
@@ -15,6 +15,7 @@ enum class Reason : uint8_t {
   kBadMachine,
   kBadParams,
   kTooLarge,
+  kBadFilter,
   kNoSuchMachine,
   kNoSuchInstance,
   kNoSuchNode,
@@ -25,6 +26,7 @@ enum class Reason : uint8_t {
   kNoSuchOccurrence,
   kNoSuchGroup,
   kNoSuchAgent,
+  kNoSuchBulk,
   kNoSuchPackage,
   kNoSuchFile,
   kAgentExists,
@@ -58,6 +60,7 @@ enum class Reason : uint8_t {
   kNotVirtual,
   kCursorExpired,
   kCursorAhead,
+  kTooMany,
   kOverloaded,
   kDiskFull,
   kNotReady,

@@ -106,6 +106,38 @@ Agenda::Queue* Agenda::QueueFor(const QueueKey& key) {
   return queue;
 }
 
+void Agenda::VisitQueues(const std::string& ns,
+                         const std::function<void(const Queue*)>& visit) const {
+  const std::string prefix = ns + '\0';
+  auto at = ns.empty() ? queues_.begin() : queues_.lower_bound(prefix);
+  for (; at != queues_.end() && (ns.empty() || at->first.starts_with(prefix)); ++at) {
+    visit(at->second.get());
+  }
+}
+
+void Agenda::VisitOldest(const Queue* queue, const std::function<bool(const ReadyEntry&)>& visit) {
+  for (const auto& [priority, level] : queue->levels) {
+    for (const ReadyEntry& entry : level) {
+      if (!visit(entry)) break;
+    }
+  }
+}
+
+size_t Agenda::AskingFor(const Queue* queue) const {
+  size_t asking = 0;
+  for (const Group* group : queue->groups) asking += group->waiters.size();
+  return asking;
+}
+
+std::optional<Timestamp> Agenda::AskedTime(const Queue* queue) const {
+  std::optional<Timestamp> asked;
+  for (const Group* group : queue->groups) {
+    const Timestamp time = group->waiters.empty() ? group->asked : now_;
+    if (time != Timestamp()) asked = std::max(asked.value_or(time), time);
+  }
+  return asked;
+}
+
 void Agenda::Keep(Queue* queue) { queue->kept = true; }
 
 void Agenda::EnterGates(Queue* queue) {
@@ -281,6 +313,7 @@ Agenda::Group* Agenda::GroupFor(const Filter& filter) {
     }
   }
   it->second->used = ++tick_;
+  it->second->asked = now_;
   return it->second.get();
 }
 

@@ -109,6 +109,18 @@ class Agenda {
 
   static const QueueKey& KeyOf(const Queue* queue);
 
+  // For people who look ---------------------------------------------------------------------------
+  // All queues of a namespace, or of all (empty).
+  void VisitQueues(const std::string& ns, const std::function<void(const Queue*)>& visit) const;
+  // Of each priority the entries, oldest first, until `visit` returns false.
+  static void VisitOldest(const Queue* queue, const std::function<bool(const ReadyEntry&)>& visit);
+  // How many waiters are parked that would be given what is in this queue.
+  size_t AskingFor(const Queue* queue) const;
+  // When somebody last asked for such work, as far as filters are remembered; nullopt: nobody has.
+  std::optional<Timestamp> AskedTime(const Queue* queue) const;
+  // The time of what is asked from now on.
+  void SetTime(Timestamp now) { now_ = now; }
+
   // Hands out nothing of a queue, or of an action, of a namespace while it is closed. What is ready
   // there keeps its place.
   enum class Subject : uint8_t { kQueue, kAction };
@@ -174,6 +186,7 @@ class Agenda {
   void WatchNames();
   void JoinNamed(WaiterId waiter, Named* named);
 
+  Timestamp now_;
   uint64_t tick_ = 0;
   size_t evict_at_;
   std::map<std::string, std::unique_ptr<Queue>, std::less<>>

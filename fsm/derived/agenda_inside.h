@@ -70,6 +70,7 @@ struct Agenda::Group {
   std::set<Rank, RankLess> ranks;  // the queues with work
   std::list<Waiter> waiters;       // longest waiting first
   uint64_t used = 0;
+  Timestamp asked;  // when it was asked for last
 };
 
 // A name of a namespace, as one text.

@@ -6,6 +6,8 @@
 #include <iterator>
 #include <utility>
 
+#include "fsm/derived/latency_buckets.h"
+
 namespace dfsmr {
 namespace {
 
@@ -50,6 +52,8 @@ uint16_t MarkOf(Duration duration, bool censored) {
 Duration FromDouble(double us) { return Duration(static_cast<int64_t>(std::min(us, 9e18))); }
 
 }  // namespace
+
+Duration LongestIn(uint16_t bucket) { return Duration(Lowest(bucket) + Width(bucket) - 1); }
 
 void Sketch::Add(Duration duration, bool censored, Timestamp now) {
   Roll(now);

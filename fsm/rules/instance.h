@@ -269,6 +269,7 @@ struct Instance {
   // The history's index: numbers of this instance's records in the feed. Full pages are rows of
   // their own; this is the page being filled. storage/rows/keys.h says more.
   std::vector<uint64_t> history;
+  Timestamp change_time;  // of the last record; zero: from before this was noted
   // The store holds only its own row, its spec and its row in the index of its machine. So it can
   // be dropped without being read.
   bool bare = false;
@@ -291,6 +292,7 @@ struct Spec {
   std::string flow;  // sent with Start: YAML or JSON text
   // Of a dry run: what the server reports at nodes and steps, as it was sent; see DryAnswer.
   std::map<std::string, std::string> dry_answers = {};
+  std::vector<Instance::Prerequisite> after = {};  // those that it was started with
   uint64_t first_seq = 0;  // seq of its start in the feed; 0: from before this was noted
   ClaimId born_after;      // the last claim that was made before it; none: as with first_seq
   friend bool operator==(const Spec&, const Spec&) = default;

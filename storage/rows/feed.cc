@@ -206,6 +206,49 @@ Result<Ok> ScanFeed(const Reader& reader, uint64_t first, const std::function<bo
                  });
 }
 
+Result<Ok> ScanFeedBackwards(const Reader& reader, uint64_t from, uint64_t before,
+                             const std::function<bool(Event)>& visit) {
+  if (from >= before) return Ok{};
+  auto start = PageStart(reader, from);
+  if (!start) return start.error();
+  Result<Ok> outcome = Ok{};
+  auto scanned = reader.view.Scan(
+      FeedKey(reader.partition, *start), FeedKey(reader.partition, before),
+      [&](std::string_view key, std::string_view value) {
+        std::vector<std::pair<uint64_t, std::string_view>> records;
+        auto walked = WalkPage(SeqOf(key), value, [&](uint64_t seq, std::string_view record) {
+          if (seq >= from && seq < before) records.emplace_back(seq, record);
+          return seq < before;
+        });
+        if (!walked) outcome = walked.error();
+        while (outcome && !records.empty()) {
+          auto event = DecodeEvent(records.back().first, records.back().second);
+          records.pop_back();
+          if (!event) outcome = event.error();
+          if (!event || !visit(*std::move(event))) return false;
+        }
+        return outcome.has_value();
+      },
+      /*reverse=*/true);
+  return scanned ? outcome : scanned;
+}
+
+Result<Ok> ScanKept(const Reader& reader, uint64_t from, uint64_t before, bool backwards,
+                    const std::function<bool(Event)>& visit) {
+  if (from >= before) return Ok{};
+  Result<Ok> outcome = Ok{};
+  auto scanned = reader.view.Scan(
+      Key(reader.partition, kKept).Number(from).bytes(),
+      Key(reader.partition, kKept).Number(before).bytes(),
+      [&](std::string_view key, std::string_view value) {
+        auto event = DecodeEvent(SeqOf(key), value);
+        if (!event) outcome = event.error();
+        return event && visit(*std::move(event));
+      },
+      backwards);
+  return scanned ? outcome : scanned;
+}
+
 Result<uint64_t> LastSeq(const Reader& reader) {
   auto first = FirstSeq(reader);
   if (!first) return first;

@@ -26,6 +26,13 @@ Result<Ok> ReadPage(const FeedPage& page, uint64_t first, const std::function<bo
 
 // Records with first <= seq, ascending, until `visit` returns false.
 Result<Ok> ScanFeed(const Reader& reader, uint64_t first, const std::function<bool(Event)>& visit);
+// Records with from <= seq < before, descending, until `visit` returns false.
+Result<Ok> ScanFeedBackwards(const Reader& reader, uint64_t from, uint64_t before,
+                             const std::function<bool(Event)>& visit);
+// The records of histories that the feed no longer holds, with from <= seq < before, ascending or
+// descending, until `visit` returns false.
+Result<Ok> ScanKept(const Reader& reader, uint64_t from, uint64_t before, bool backwards,
+                    const std::function<bool(Event)>& visit);
 // The first number of the page that holds record `seq`; `seq` itself when no page does.
 Result<uint64_t> PageStart(const Reader& reader, uint64_t seq);
 // 0 when the feed is empty.

@@ -176,6 +176,7 @@ std::string Encode(const Instance& instance, const Machine& machine, const Writt
     for (uint64_t seq : instance.history) out.add_history(seq);
   }
   out.set_bare(written.bare);
+  out.set_change_time(Micros(instance.change_time));
   for (const Instance::Prerequisite& one : instance.after) {
     record::Prerequisite* to = out.add_after();
     to->set_instance(one.instance);
@@ -261,6 +262,7 @@ Result<Instance> Decode(InstanceName name, std::string_view key, std::string_vie
   if (in.has_last_answer()) instance.last_answer = Decode(in.last_answer());
   instance.history.assign(in.history().begin(), in.history().end());
   instance.bare = in.bare();
+  instance.change_time = FromMicros(in.change_time());
   for (const auto& one : in.after()) instance.after.push_back({one.instance(), one.any_result()});
   return instance;
 }
@@ -312,6 +314,11 @@ static void PutSpec(const Writer& writer, const Instance& instance, const Spec& 
   out.set_client(spec.client);
   out.set_flow(spec.flow);
   for (const auto& [node, answer] : spec.dry_answers) (*out.mutable_dry_answers())[node] = answer;
+  for (const Instance::Prerequisite& one : spec.after) {
+    record::Prerequisite* to = out.add_after();
+    to->set_instance(one.instance);
+    to->set_any_result(one.any_result);
+  }
   out.set_first_seq(spec.first_seq);
   out.set_born_epoch(spec.born_after.epoch);
   out.set_born_serial(spec.born_after.serial);
@@ -434,6 +441,7 @@ Result<std::optional<Spec>> FindSpec(const Reader& reader, InstanceName name) {
   spec.client = in.client();
   spec.flow = in.flow();
   spec.dry_answers.insert(in.dry_answers().begin(), in.dry_answers().end());
+  for (const auto& one : in.after()) spec.after.push_back({one.instance(), one.any_result()});
   spec.first_seq = in.first_seq();
   spec.born_after = {in.born_epoch(), in.born_serial()};
   return found;
@@ -504,12 +512,17 @@ Result<Ok> ScanInstances(const Reader& reader, bool stopped, InstanceName after,
   Key prefix(reader.partition, stopped ? kStopped : kLive);
   if (!after.ns.empty()) prefix.Text(after.ns);
   const std::string begin = prefix.bytes();
-  return ScanAll(reader, Resume(std::move(prefix), after.id), PrefixEnd(begin),
+  const std::string first = std::max(begin + wanted.from, Resume(std::move(prefix), after.id));
+  return ScanAll(reader, first, PrefixEnd(begin),
                  [&](std::string_view key, std::string_view value) -> Result<bool> {
-                   if (!may_be(value)) return true;
+                   if (!wanted.look && !may_be(value)) return true;
                    KeyReader parts(key);
                    const std::string_view ns = parts.Text();
                    const InstanceName name(ns, parts.Text());
+                   if (wanted.look) {
+                     if (!wanted.look(name.id)) return false;
+                     if (!may_be(value)) return true;
+                   }
                    auto instance = wanted.tokens ? DecodeInstance(reader, name, key, value, resolve)
                                                  : Decode(name, key, value, resolve);
                    if (!instance) return instance.error();

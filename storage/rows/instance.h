@@ -68,6 +68,10 @@ struct Wanted {
   InstanceState state = InstanceState::kNone;
   InstanceResult result = InstanceResult::kNone;
   bool tokens = true;  // read the tokens of live plans, which have rows of their own
+  std::string from;    // ids from this one on
+  // Called with the id of each row that is looked at, before the others of these are asked. False:
+  // ends the scan. Absent: nobody asks.
+  std::function<bool(std::string_view id)> look = nullptr;
 };
 using VisitInstance = std::function<bool(Instance)>;
 Result<Ok> ScanInstances(const Reader& reader, bool stopped, InstanceName after,

@@ -69,6 +69,7 @@
 //   0x47 defined   ns package version      record.PackageDefined
 //   0x50 secret    ns name                record.Secret: which versions there are
 //   0x51 sealed    ns name version(4)     record.SealedSecret
+//   0x60 bulk      ns bulk                 record.Bulk
 //
 // A transition of a plain machine writes its instance's row and nothing else; the records of a
 // whole turn share the pages of the feed. The history of an instance is the list of its records'
@@ -143,6 +144,7 @@ enum Kind : uint8_t {
   kPackageDefined = 0x47,
   kSecret = 0x50,
   kSealedSecret = 0x51,
+  kBulk = 0x60,
 };
 
 // Builds keys: Key(partition, kind).Text(ns).Number(seq).

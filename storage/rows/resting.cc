@@ -110,6 +110,7 @@ std::optional<Resting> ReadResting(std::string_view value) {
       case Field::kLastAnswerFieldNumber:
       case Field::kHistoryFieldNumber:
       case Field::kBareFieldNumber:
+      case Field::kChangeTimeFieldNumber:
         break;
       default:
         return std::nullopt;

@@ -18,7 +18,8 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from stubs import REPOSITORY, original_grpc, schedule, schedule_grpc, v1, v1_grpc
+from stubs import (REPOSITORY, original_grpc, schedule, schedule_grpc, v1, v1_grpc, view,
+                   view_grpc)
 
 BIN = pathlib.Path(os.environ.get("DFSMR_BIN") or REPOSITORY / "build" / "bin").resolve()
 DSRV = BIN / "dsrv"
@@ -312,6 +313,8 @@ class Server:
         self.runner = v1_grpc.RunnerServiceStub(self.channel)
         self.original = original_grpc.DistributedFSMRunnerStub(self.channel)
         self.schedules = schedule_grpc.ScheduleServiceStub(self.channel)
+        self.views = view_grpc.ViewServiceStub(self.channel)
+        self.bulks = view_grpc.BulkServiceStub(self.channel)
         eventually(lambda: health(self.channel) == "SERVING", within)
         return self
 
@@ -614,6 +617,50 @@ class Space:
 
     def stopped(self, id, within=SOON):
         eventually(lambda: state(self.get(id)) == "STOPPED", within)
+
+    # Views and bulks
+
+    def view(self, method, request, timeout=CALL):
+        return getattr(self.server.views, method)(request, timeout=timeout)
+
+    def found(self, filter="", **more):
+        """The ids that a filter finds, all pages, in the order of the list."""
+        ids, token = [], ""
+        while True:
+            page = self.instances(filter=filter, page_token=token, **more)
+            ids += [instance.id for instance in page.instances]
+            token = page.next_page_token
+            if not token:
+                return ids
+
+    def count(self, filter="", by="BY_UNSPECIFIED"):
+        """The whole count, page by page."""
+        token = ""
+        while True:
+            reply = self.view("CountInstances", view.CountInstancesRequest(
+                namespace=self.name, filter=filter, page_token=token,
+                by=view.CountInstancesRequest.By.Value(by)))
+            token = reply.next_page_token
+            if not token:
+                return reply
+
+    def overview(self, **more):
+        return self.view("GetOverview", view.GetOverviewRequest(namespace=self.name, **more))
+
+    def start_bulk(self, action, filter="", timeout=CALL, **more):
+        return self.server.bulks.StartBulk(view.StartBulkRequest(
+            namespace=self.name, filter=filter, action=view.StartBulkRequest.Action.Value(action),
+            **more), timeout=timeout)
+
+    def get_bulk(self, id):
+        return self.server.bulks.GetBulk(view.GetBulkRequest(namespace=self.name, id=id),
+                                         timeout=CALL)
+
+    def bulk(self, action, filter="", within=30.0, **more):
+        """Starts a bulk and returns it as it is at its end."""
+        id = self.start_bulk(action, filter, **more).request.id
+        eventually(lambda: self.get_bulk(id).state != view.Bulk.RUNNING, within)
+        return self.get_bulk(id)
 
     # Control
 

@@ -138,6 +138,15 @@ def test_files_are_checked_as_it_says(shell, section):
     take(shell, "machines/README.md", section)
 
 
+def test_many_instances_are_changed_as_it_says(shell, new_server):
+    server = new_server().start()
+    environment = {**shell.keywords["env"], "DFSMR_SERVER": server.address}
+    take(functools.partial(shell, env=environment), "dcli/README.md", "Many instances")
+    [filter] = texts("dcli/README.md", "Many instances", "text")
+    space = server.space("default")
+    assert list(space.instances(filter=filter.strip()).instances) == []
+
+
 def test_dry_runs_are_walked_as_it_says(shell, new_server):
     server = new_server().start()  # on which the numbers of changes are those of the page
     environment = {**shell.keywords["env"], "DFSMR_SERVER": server.address}
@@ -714,7 +723,7 @@ def test_a_backup_is_made_and_restored_as_it_says(shell, new_server, tmp_path):
 
 def test_the_methods_are_those_of_the_services():
     protos = [(REPOSITORY / f"proto/dfsmr/v1/{name}.proto").read_text()
-              for name in ("runner", "schedule", "admin", "agent", "package")]
+              for name in ("runner", "schedule", "admin", "agent", "package", "view")]
     served = (REPOSITORY / "dsrv/calls/methods.h").read_text()
     methods = [name for name in re.findall(r"(?m)^  rpc (\w+)", "".join(protos))
                if re.search(rf"dfsmr\.v1\.\w+/{name}\"", served)]
@@ -758,6 +767,8 @@ RUN = {
         "test_ten_lines_and_their_picture_are_what_graph_prints",
     ("dcli/README.md", "The tour", "sh"): "test_the_server_of_the_tour_starts_as_it_says",
     ("dcli/README.md", "The tour", "console"): "test_the_tour_prints_what_it_says",
+    ("dcli/README.md", "Many instances", "text"): "test_many_instances_are_changed_as_it_says",
+    ("dcli/README.md", "Many instances", "console"): "test_many_instances_are_changed_as_it_says",
     ("dcli/README.md", "A plan", "yaml"): "test_the_plan_is_run_as_it_says",
     ("dcli/README.md", "A plan", "console"): "test_the_plan_is_run_as_it_says",
     ("dsrv/README.md", "Flags", "yaml"): "test_the_config_file_is_accepted",

@@ -13,7 +13,7 @@ import grpc
 import pytest
 
 from certificates import Authority
-from stubs import (admin, admin_grpc, agent, original, original_grpc, package, schedule, v1,
+from stubs import (admin, admin_grpc, agent, original, original_grpc, package, schedule, v1, view,
                    v1_grpc)
 from support import (CALL, DSRV, JOB, SOON, Cli, Server, Space, WorkStream, eventually, free_port,
                      health, only, open_channel, refused, timestamp)
@@ -143,6 +143,11 @@ ALLOWED = {
     "dfsmr.v1.NamespaceService": {
         "CreateNamespace": {"admin"}, "ListNamespaces": LOOK, "GetNamespace": LOOK,
         "UpdateNamespace": {"admin"}, "FreezeNamespace": CHANGE, "DeleteNamespace": {"admin"}},
+    "dfsmr.v1.ViewService": {
+        "GetOverview": LOOK, "CountInstances": LOOK, "ListSteps": LOOK, "GetStep": LOOK,
+        "GetDurations": LOOK, "ListQueues": LOOK, "ListWorkers": LOOK, "Watch": LOOK},
+    "dfsmr.v1.BulkService": {
+        "StartBulk": CHANGE, "GetBulk": LOOK, "ListBulks": LOOK, "StopBulk": CHANGE},
     "dfsmr.v1.SecretService": {
         "PutSecret": CHANGE, "ListSecrets": CHANGE, "DeleteSecret": CHANGE,
         "ResolveSecrets": {"worker"}},
@@ -153,7 +158,7 @@ ALLOWED = {
 # Those of gRPC itself, which answer everybody.
 OPEN = {"grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"}
 FILES = [v1.DESCRIPTOR, admin.DESCRIPTOR, schedule.DESCRIPTOR, agent.DESCRIPTOR,
-         package.DESCRIPTOR, original.DESCRIPTOR]
+         package.DESCRIPTOR, view.DESCRIPTOR, original.DESCRIPTOR]
 
 
 def registered_services(channel):
@@ -169,7 +174,8 @@ def methods():
     for file in FILES:
         for service in file.services_by_name.values():
             for method in service.methods:
-                growing = file in (schedule.DESCRIPTOR, agent.DESCRIPTOR, package.DESCRIPTOR)
+                growing = file in (schedule.DESCRIPTOR, agent.DESCRIPTOR, package.DESCRIPTOR,
+                                   view.DESCRIPTOR)
                 if not growing or method.name in ALLOWED[service.full_name]:
                     yield method
 

@@ -48,9 +48,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
     case 2:
       ReadRequest<v1::ListInstancesRequest>(bytes.Rest(), [](v1::ListInstancesRequest& request) {
-        (void)ToQuery(request);
+        (void)ToQuery(request, FromMicros(1));
         request.set_page_token(PageToken(FiltersOf(request), "an-id"));
-        const auto query = ToQuery(request);
+        const auto query = ToQuery(request, FromMicros(1));
         if (query) Check(query->after == "an-id", "the token of these filters is accepted");
       });
       break;

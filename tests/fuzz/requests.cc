@@ -354,11 +354,11 @@ class Caller {
     v1::Instance shown;
     ToProto(*view, &shown);
     Check(ShowNodes(moment, view->instance, &shown).has_value(), "a graph can be shown");
-    Check(ReadHistory(moment, "ns", id, 0, 1 + bytes_.Below(5)).has_value(),
+    Check(ReadHistory(moment, {.ns = "ns", .id = id, .limit = 1 + bytes_.Below(5)}).has_value(),
           "a history can be read");
     v1::ListInstancesRequest request;
     (void)Raw(&request);
-    auto query = ToQuery(request);
+    auto query = ToQuery(request, FromMicros(1));
     if (!query) return;
     query->ns = "ns";
     Check(ReadInstances(moment, *query).has_value(), "instances can be listed");

@@ -279,7 +279,8 @@ void Sim::CheckHistories(const std::map<std::string, Instance>& instances) {
   const size_t limit = 1 + random_.Below(4);
   uint64_t after = 0;
   for (bool more = true; more;) {
-    auto page = ReadHistory(Moment(world_.engine().reader()), "ns", which->first, after, limit);
+    auto page = ReadHistory(Moment(world_.engine().reader()),
+                            {.ns = "ns", .id = which->first, .after = after, .limit = limit});
     REQUIRE(page);
     for (const Event& event : page->events) listed += std::to_string(event.seq) + " ";
     more = page->last != 0;

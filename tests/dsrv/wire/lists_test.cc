@@ -225,7 +225,7 @@ TEST_CASE("a history is read whole while a page of it is cut off") {
   for (int i = 0; i < 29; ++i) REQUIRE(busy.world.Move("i", "loop"));
   const auto turn = [&busy](int) { REQUIRE(busy.world.Move("i", "loop")); };
   const auto read = [](const Moment& moment) {
-    auto page = ReadHistory(moment, "ns", "i", 0, 1'000);
+    auto page = ReadHistory(moment, {.ns = "ns", .id = "i", .limit = 1'000});
     REQUIRE(page);
     return page->events.size();
   };

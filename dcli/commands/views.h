@@ -1,0 +1,48 @@
+// What people look at besides single instances: counts, steps, queues, workers, the whole server.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "dcli/call/context.h"
+
+namespace dfsmr::cli {
+
+// The words of a command line as one filter. A word that holds a space was quoted for the shell,
+// and its value is quoted again.
+std::string FilterOf(const std::vector<std::string>& terms);
+
+struct CountOptions {
+  std::vector<std::string> terms;
+  std::string by;
+};
+int Count(Context& context, const CountOptions& options);
+
+struct StatusOptions {
+  std::string machine;
+  bool watch = false;
+};
+int Status(Context& context, const StatusOptions& options);
+
+struct QueuesOptions {
+  std::string machine;
+  std::string queue;
+};
+int Queues(Context& context, const QueuesOptions& options);
+
+int Workers(Context& context, const QueuesOptions& options);
+
+struct StepsOptions {
+  std::string instance;
+  std::string under;
+  std::string state;
+};
+int Steps(Context& context, const StepsOptions& options);
+
+struct DurationsOptions {
+  std::string machine;  // ID or ID@VERSION
+  std::string node;
+};
+int Durations(Context& context, const DurationsOptions& options);
+
+}  // namespace dfsmr::cli

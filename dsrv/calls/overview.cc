@@ -1,0 +1,227 @@
+#include "dsrv/calls/overview.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "dsrv/calls/changes_stream.h"
+#include "dsrv/calls/method.h"
+#include "dsrv/engine/agents.h"
+#include "dsrv/engine/limits.h"
+#include "dsrv/engine/survey.h"
+#include "dsrv/wire/checks.h"
+#include "dsrv/wire/limits.h"
+#include "dsrv/wire/replies.h"
+#include "dsrv/wire/views.h"
+
+namespace dfsmr {
+namespace {
+
+constexpr size_t kMachinesShown = 200;
+constexpr size_t kQueuesShown = 200;
+constexpr size_t kLimitsShown = 50;
+constexpr size_t kTroublesShown = 50;
+constexpr size_t kSlowShown = 10;
+
+// How much somebody is needed at a machine, the most first.
+uint64_t NeedOf(const MachineTally& machine) {
+  const uint64_t breaker = machine.breaker == "closed" ? 0 : 1;
+  return (machine.now.held + breaker) * 1'000'000 + machine.now.paused * 1'000 + machine.now.ready;
+}
+
+void AddMachines(std::vector<MachineTally> machines, v1::Overview* out) {
+  Tally all;
+  for (const MachineTally& machine : machines) all.Add(machine.now);
+  ToProto(all, out->mutable_now());
+  std::ranges::stable_sort(machines, std::greater(), NeedOf);
+  if (machines.size() > kMachinesShown) machines.resize(kMachinesShown);
+  for (const MachineTally& machine : machines) ToProto(machine, out->add_machines());
+}
+
+void AddQueues(const std::vector<QueueView>& views, std::map<std::string, v1::QueueTally>* queues) {
+  for (const QueueView& view : views) {
+    v1::QueueTally& queue = (*queues)[view.queue];
+    queue.set_queue(view.queue);
+    queue.set_ready(queue.ready() + view.ready);
+    if (!view.oldest_ready) continue;
+    google::protobuf::Duration oldest;
+    ToProto(*view.oldest_ready, &oldest);
+    const auto age = [](const google::protobuf::Duration& one) {
+      return std::pair(one.seconds(), one.nanos());
+    };
+    if (age(queue.oldest_ready()) < age(oldest)) *queue.mutable_oldest_ready() = oldest;
+  }
+}
+
+// How full it is, from 0 to 1; more when somebody waits.
+double FillOf(const LimitView& limit) {
+  const auto max = limit.standing.numbers.max;
+  const double share = max && *max > 0 ? static_cast<double>(limit.held) / *max : 0;
+  return share + (limit.waiting > 0 ? 1 : 0);
+}
+
+void AddLimits(Limits& limits, const std::string& ns, std::vector<LimitView>* all) {
+  for (LimitView& limit : limits.List({ns, "", false, "", 1'000})) {
+    if (FillOf(limit) >= 0.8) all->push_back(std::move(limit));
+  }
+}
+
+std::string_view NameOfRoom(Room room) {
+  return room == Room::kAmple ? "ample" : room == Room::kScarce ? "scarce" : "none";
+}
+
+// The bytes of all files in a folder and below it.
+uint64_t BytesIn(const std::filesystem::path& folder) {
+  uint64_t bytes = 0;
+  std::error_code failed;
+  for (std::filesystem::recursive_directory_iterator at(folder, failed), end;
+       !failed && at != end; at.increment(failed)) {
+    std::error_code gone;  // files come and go while they are counted
+    const uint64_t size = at->is_regular_file(gone) ? at->file_size(gone) : 0;
+    if (!gone) bytes += size;
+  }
+  return bytes;
+}
+
+struct OpenFiles {
+  uint64_t all = 0;
+  uint64_t sockets = 0;
+};
+OpenFiles CountOpenFiles() {
+  OpenFiles files;
+  std::error_code failed;
+  for (std::filesystem::directory_iterator at("/proc/self/fd", failed), end; !failed && at != end;
+       at.increment(failed)) {
+    ++files.all;
+    std::error_code gone;
+    const std::string target = std::filesystem::read_symlink(at->path(), gone).string();
+    if (target.starts_with("socket:")) ++files.sockets;
+  }
+  return files;
+}
+
+class OverviewCall : public std::enable_shared_from_this<OverviewCall> {
+ public:
+  OverviewCall(Call& call, v1::GetOverviewRequest request, v1::Overview* reply)
+      : call_(call), request_(std::move(request)), reply_(reply) {}
+
+  void Begin() {
+    PostFor(call_, request_.ByteSizeLong(), [self = shared_from_this()](Engine& engine) {
+      const auto sees = [&](const std::string& ns) {
+        return self->call_.caller().MayEnter(ns).has_value();
+      };
+      AddUp(engine, sees, self->request_, self->reply_);
+      engine.AfterCommit([self] {
+        self->call_.backend().pool.Post([self] {
+          ShowServer(self->call_.backend(), self->reply_->mutable_server());
+          self->call_.Succeed();
+        });
+      });
+    });
+  }
+
+ private:
+  Call& call_;
+  const v1::GetOverviewRequest request_;
+  v1::Overview* const reply_;
+};
+
+}  // namespace
+
+void AddUp(Engine& engine, const std::function<bool(const std::string& ns)>& sees,
+           const v1::GetOverviewRequest& request, v1::Overview* out) {
+  const Survey& survey = engine.survey();
+  const std::string ns = request.namespace_().empty() ? "default" : request.namespace_();
+  const auto wants = [&](const std::string& one) { return ns == "*" ? sees(one) : one == ns; };
+  AddMachines(survey.Machines(wants, request.machine()), out);
+  std::map<std::string, v1::QueueTally> queues;
+  std::vector<LimitView> near;  // to their numbers
+  std::vector<TroubleView> troubles;
+  for (const std::string& one : survey.Namespaces()) {
+    if (!wants(one)) continue;
+    const std::vector<QueueView> views = survey.Queues({one, request.machine(), {}});
+    AddQueues(views, &queues);
+    std::ranges::move(survey.Troubles(one, request.machine(), views),
+                      std::back_inserter(troubles));
+    for (const AgentState state : {AgentState::kActive, AgentState::kDraining,
+                                   AgentState::kDrained}) {
+      const auto agents = engine.agents().List({one, state, {}, {}, "", limits::kAgents});
+      out->set_agents(out->agents() + agents.size());
+    }
+    out->set_workers(out->workers() + survey.workers().CountIn(one));
+    if (request.machine().empty()) AddLimits(engine.limits(), one, &near);
+  }
+  for (auto& [name, queue] : queues) *out->add_queues() = std::move(queue);
+  std::ranges::stable_sort(*out->mutable_queues(), [](const auto& one, const auto& other) {
+    const auto age = [](const v1::QueueTally& queue) {
+      return std::pair(queue.oldest_ready().seconds(), queue.oldest_ready().nanos());
+    };
+    return age(one) > age(other);
+  });
+  while (out->queues_size() > static_cast<int>(kQueuesShown)) out->mutable_queues()->RemoveLast();
+  // The kinds are numbered by how bad they are.
+  std::ranges::stable_sort(troubles, [](const TroubleView& a, const TroubleView& b) {
+    return std::pair(a.kind, b.count) < std::pair(b.kind, a.count);
+  });
+  if (troubles.size() > kTroublesShown) troubles.resize(kTroublesShown);
+  for (const TroubleView& trouble : troubles) ToProto(trouble, out->add_troubles());
+  for (const auto& [begin, counts] : survey.LastHour(wants, request.machine())) {
+    ToProto(begin, counts, out->add_minutes());
+  }
+  for (const SlowNodeView& node : survey.SlowNodes(wants, request.machine(), kSlowShown)) {
+    ToProto(node, out->add_slow());
+  }
+  std::ranges::stable_sort(near, std::greater(), FillOf);
+  if (near.size() > kLimitsShown) near.resize(kLimitsShown);
+  for (LimitView& limit : near) {
+    limit.holders.clear();
+    limit.waiters.clear();
+    ToProto(limit, out->add_limits());
+  }
+  ToProto(survey.now(), out->mutable_time());
+  v1::ServerStatus* server = out->mutable_server();
+  server->set_room(std::string(NameOfRoom(survey.room())));
+  server->set_first_seq(survey.feed_start());
+  server->set_last_seq(survey.last_seq());
+}
+
+void ShowServer(const Backend& backend, v1::ServerStatus* out) {
+  out->set_state(backend.gate.closed() ? "draining" : "serving");
+  const auto p95 = Duration(static_cast<int64_t>(backend.loop.meter().CommitP95Us()));
+  ToProto(p95, out->mutable_commit_p95());
+  out->set_watchers(backend.watchers.size());
+  if (!backend.server) return;
+  const ServerFacts& server = *backend.server;
+  out->set_version(server.version);
+  out->set_address(server.address);
+  ToProto(server.start_time, out->mutable_start_time());
+  if (server.tls_expire != kNever) ToProto(server.tls_expire, out->mutable_tls_expire_time());
+  out->set_store_bytes(BytesIn(server.data));
+  std::error_code failed;
+  const auto space = std::filesystem::space(server.data, failed);
+  if (!failed) out->set_free_bytes(space.available);
+  const OpenFiles files = CountOpenFiles();
+  out->set_open_files(files.all);
+  out->set_connections(files.sockets);
+  rlimit most{};
+  if (getrlimit(RLIMIT_NOFILE, &most) == 0) out->set_max_files(most.rlim_cur);
+}
+
+void ServeGetOverview(Call& call, const v1::GetOverviewRequest& request, v1::Overview* reply) {
+  if (request.namespace_() != "*") {
+    auto ns = ToNamespace(request.namespace_());
+    if (!ns) return call.Refuse(ns.error());
+  }
+  auto checked = CheckFilter("machine", request.machine());
+  if (!checked) return call.Refuse(checked.error());
+  if (!call.Enter()) return;
+  if (call.backend().pool.Behind(limits::kMailboxWait)) return call.Fail(Overloaded());
+  std::make_shared<OverviewCall>(call, request, reply)->Begin();
+}
+
+}  // namespace dfsmr

@@ -1,0 +1,408 @@
+#include "dsrv/engine/survey.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "dsrv/engine/histogram.h"
+#include "dsrv/engine/troubles.h"
+#include "fsm/base/names.h"
+#include "storage/rows/instance.h"
+
+namespace dfsmr {
+namespace {
+
+// Of a queue so many entries are looked at for the first that is ready still: others were paused,
+// skipped or cancelled while they waited.
+constexpr size_t kLookedAt = 20;
+
+void AddNode(const NodeState& node, Tally* tally) {
+  tally->ready += node.ready - std::min(node.ready, node.idle);
+  tally->claimed += node.claimed;
+  tally->waiting += node.waiting;
+  tally->held += node.held;
+}
+
+void SetOlder(std::optional<Duration> age, std::optional<Duration>* oldest) {
+  if (age && (!*oldest || **oldest < *age)) *oldest = age;
+}
+
+// The machine with the nodes as they are counted; null: a flow that nobody has defined.
+const Machine* NodesOf(const VersionState& version) {
+  if (version.plan) return version.shown.get();
+  return version.graph ? version.graph->machine.get() : nullptr;
+}
+
+}  // namespace
+
+void Tally::Add(const Tally& other) {
+  scheduled += other.scheduled;
+  running += other.running;
+  paused += other.paused;
+  stopped += other.stopped;
+  ready += other.ready;
+  claimed += other.claimed;
+  waiting += other.waiting;
+  held += other.held;
+  SetOlder(other.oldest_ready, &oldest_ready);
+}
+
+void Survey::BeginPass() {
+  agenda_.SetTime(turn_.real());
+  begun_ = std::min(begun_, turn_.real());
+}
+
+namespace {
+
+// Of the machines that somebody asks about.
+template <typename Visit>
+void VisitMachines(const Catalog& catalog, const Survey::Sees& sees, const std::string& machine,
+                   Visit visit) {
+  for (const auto& [name, state] : catalog.machines()) {
+    if ((machine.empty() || state->id == machine) && sees(state->ns)) visit(*state);
+  }
+}
+
+}  // namespace
+
+MinuteTallies Survey::LastHour(const Sees& sees, const std::string& machine) const {
+  MinuteTallies minutes;
+  const Timestamp now = turn_.now();
+  const int64_t last = Micros(now) / kMinuteUs;
+  for (int64_t i = 59; i >= 0; --i) minutes[FromMicros((last - i) * kMinuteUs)] = {};
+  VisitMachines(catalog_, sees, machine, [&](const MachineState& state) {
+    if (!state.minutes) return;
+    state.minutes->ForEach(now, [&](Timestamp begin, const MinuteCounts& counts) {
+      MinuteCounts& sum = minutes[begin];
+      sum.started += counts.started;
+      sum.succeeded += counts.succeeded;
+      sum.failed += counts.failed;
+      sum.cancelled += counts.cancelled;
+      sum.transitions += counts.transitions;
+      sum.timed_out += counts.timed_out;
+    });
+  });
+  return minutes;
+}
+
+std::vector<SlowNodeView> Survey::SlowNodes(const Sees& sees, const std::string& machine,
+                                            size_t most) const {
+  std::vector<SlowNodeView> all;
+  VisitMachines(catalog_, sees, machine, [&](const MachineState& state) {
+    std::map<std::string, SlowNodeView> nodes;
+    for (const auto& [number, version] : state.versions) {
+      for (const auto& [name, node] : version.nodes) {
+        if (!node.pulse) continue;
+        SlowNodeView& view = nodes[name];
+        node.pulse->hour.ForEach(turn_.now(), [&](Timestamp, const Attempts& attempts) {
+          view.completed += attempts.completed;
+          view.spent += attempts.spent;
+        });
+      }
+    }
+    for (auto& [name, view] : nodes) {
+      if (view.spent <= Duration()) continue;
+      view.machine = state.id;
+      view.node = name;
+      all.push_back(std::move(view));
+    }
+  });
+  std::ranges::stable_sort(all, std::greater(), &SlowNodeView::spent);
+  if (all.size() > most) all.resize(most);
+  for (SlowNodeView& view : all) {
+    VisitMachines(catalog_, sees, view.machine, [&](const MachineState& state) {
+      const auto latency = state.latencies.find(view.node);
+      if (latency == state.latencies.end() || view.p50) return;
+      view.p50 = latency->second.Quantile(50);
+      view.p95 = latency->second.Quantile(95);
+      view.timeout_now = TimeoutOf(state, view.node, latency->second);
+    });
+  }
+  return all;
+}
+
+std::optional<Duration> Survey::TimeoutOf(const MachineState& machine, const std::string& node,
+                                          const Latency& latency) {
+  for (auto version = machine.versions.rbegin(); version != machine.versions.rend(); ++version) {
+    const Machine* nodes = NodesOf(version->second);
+    if (!nodes) continue;
+    for (const Node& one : nodes->nodes) {
+      if (StatsName(version->second, one.id) != node || one.kind != NodeKind::kWork) continue;
+      const auto counts = version->second.nodes.find(node);
+      const uint64_t claimed =
+          counts == version->second.nodes.end() ? 0 : counts->second.claimed;
+      return latency.Timeout(one.settings->timeout, /*retry=*/false, claimed);
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<TroubleView> Survey::Troubles(const std::string& ns, const std::string& machine,
+                                          const std::vector<QueueView>& queues) const {
+  std::vector<TroubleView> troubles;
+  const auto sees = [&](const std::string& one) { return one == ns; };
+  VisitMachines(catalog_, sees, machine, [&](const MachineState& state) {
+    FindTroubles(state, queues, turn_.now(), begun_, &troubles);
+  });
+  return troubles;
+}
+
+Result<Histogram> Survey::Durations(const std::string& ns, const std::string& machine,
+                                    uint32_t version, const std::string& node) {
+  const VersionState* state = catalog_.VersionOf(ns, machine, version);
+  if (!state) return NoSuchMachine(ns, machine, version);
+  const Machine* nodes = NodesOf(*state);
+  const std::string name = StatsName(*state, node);
+  if (nodes) {
+    for (const Node& one : nodes->nodes) {
+      if (StatsName(*state, one.id) != name) continue;
+      const auto known = state->machine->latencies.find(name);
+      const auto counts = state->nodes.find(name);
+      const Latency none;
+      return HistogramOf(known == state->machine->latencies.end() ? none : known->second,
+                         one.settings->timeout,
+                         counts == state->nodes.end() ? 0 : counts->second.claimed);
+    }
+  }
+  return Error{Code::kNotFound, Reason::kNoSuchNode,
+               "machine " + Quoted(machine) + " has no node " + Quoted(node)};
+}
+
+namespace {
+
+void AddIdle(const Graph& graph, const Token& token, uint64_t by) {
+  if (token.state == TokenState::kReady && graph.Has(token.node)) {
+    graph.StateOf(token.node).idle += by;
+  }
+}
+
+constexpr uint64_t kOneLess = ~uint64_t{0};
+
+}  // namespace
+
+void Survey::Load(Resident& resident) {
+  const Instance& instance = resident.instance;
+  if (instance.dry_run) return;
+  for (const Token& token : std::as_const(instance.tokens)) {
+    if (token.state == TokenState::kHeld) NoteHeld(resident, token);
+  }
+  if (Runs(instance.state)) return;
+  for (const Token& token : std::as_const(instance.tokens)) AddIdle(*resident.graph, token, 1);
+}
+
+// Notes why a token came to be held, and since when something is held at its node.
+void Survey::NoteHeld(const Resident& resident, const Token& token) {
+  if (!resident.graph->Has(token.node)) return;
+  NodeState& node = resident.graph->StateOf(token.node);
+  if (node.held <= 1) node.held_since = turn_.now();
+  std::string name = StatsName(*resident.version, resident.machine().nodes[token.node].id);
+  name.resize(std::min(name.size(), name.find('/')));
+  resident.version->machine->held[name].Add(token.error, resident.instance.id, turn_.now());
+}
+
+void Survey::Absorb(const Change& change) {
+  const Instance& instance = change.instance();
+  if (!instance.dry_run) {
+    for (const Tokens::Touched& one : change.touched()) {
+      if (one.before && one.before->state == TokenState::kHeld) continue;
+      const Token* now = instance.tokens.Find(one.visit);
+      if (now && now->state == TokenState::kHeld) NoteHeld(change.resident, *now);
+    }
+  }
+  const bool ran = Runs(change.before.state);
+  const bool runs = Runs(instance.state);
+  if ((ran && runs) || instance.dry_run) return;
+  const Graph& graph = *change.resident.graph;
+  size_t ready = instance.tokens.Count(TokenState::kReady);
+  std::set<uint64_t> touched;
+  for (const Tokens::Touched& one : change.touched()) {
+    if (!ran && one.before) AddIdle(*change.before.graph, *one.before, kOneLess);
+    const Token* now = instance.tokens.Find(one.visit);
+    if (!now || now->state != TokenState::kReady) continue;
+    if (!runs) AddIdle(graph, *now, 1);
+    touched.insert(one.visit);
+    --ready;
+  }
+  if (ran == runs) return;
+  // Those that were not touched were counted and are not any more, or the reverse.
+  for (auto token = instance.tokens.begin(); ready > 0 && token != instance.tokens.end(); ++token) {
+    if (token->state != TokenState::kReady || touched.contains(token->visit)) continue;
+    AddIdle(graph, *token, runs ? kOneLess : 1);
+    --ready;
+  }
+}
+
+std::optional<std::string> Survey::InputOf(const std::string& ns, const std::string& id,
+                                           const std::string& path) {
+  auto loaded = residents_.Load(ns, id);
+  if (!loaded) return std::nullopt;
+  Resident& resident = **loaded;
+  const Machine& machine = resident.machine();
+  const NodeIndex home = resident.instance.plan ? machine.Find(path) : kNoNode;
+  if (!machine.graph || home == kNoNode || machine.nodes[home].step == kNoStep) {
+    return std::nullopt;
+  }
+  const std::string* patched = resident.instance.tokens.Patched(home);
+  auto filled = values_.Fill(
+      resident, patched ? *patched : machine.graph->steps[machine.nodes[home].step].input);
+  return filled ? std::optional(*std::move(filled)) : std::nullopt;
+}
+
+std::vector<std::string> Survey::Namespaces() const {
+  std::vector<std::string> all;
+  for (const auto& [name, machine] : catalog_.machines()) {
+    if (all.empty() || all.back() != name.first) all.push_back(name.first);
+  }
+  return all;
+}
+
+std::vector<MachineTally> Survey::Machines(const Sees& sees, const std::string& machine) const {
+  std::vector<MachineTally> all;
+  std::map<std::pair<std::string, std::string>, Timestamp> oldest;
+  agenda_.VisitQueues("", [&](const Agenda::Queue* queue) {
+    const QueueKey& key = Agenda::KeyOf(queue);
+    if (key.dry_run || (!machine.empty() && key.machine != machine)) return;
+    const auto since = OldestOf(queue);
+    if (!since) return;
+    const auto [at, added] = oldest.try_emplace({key.ns, key.machine}, *since);
+    if (!added) at->second = std::min(at->second, *since);
+  });
+  for (const auto& [name, state] : catalog_.machines()) {
+    if ((!machine.empty() && state->id != machine) || !sees(state->ns)) continue;
+    MachineTally one;
+    one.ns = state->ns;
+    one.id = state->id;
+    for (const auto& [number, version] : state->versions) {
+      one.version = std::max(one.version, number);
+      if (version.definition) one.kind = KindName(version.definition->machine.defined_as);
+      one.now.scheduled += version.scheduled;
+      one.now.running += version.running;
+      one.now.paused += version.paused;
+      one.now.stopped += version.stopped;
+      for (const auto& [node, counts] : version.nodes) AddNode(counts, &one.now);
+    }
+    const auto since = oldest.find(name);
+    if (since != oldest.end() && one.now.ready > 0) {
+      one.now.oldest_ready = std::max(Duration(), turn_.now() - since->second);
+    }
+    if (state->minutes) {
+      state->minutes->ForEach(turn_.now(), [&one](Timestamp, const MinuteCounts& counts) {
+        one.started_hour += counts.started;
+        one.failed_hour += counts.failed;
+      });
+    }
+    one.retry_rate = state->breaker.RetryShare();
+    one.breaker = Name(state->breaker.state());
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
+bool Survey::StillReady(const std::string& ns, const ReadyEntry& entry) const {
+  const auto is_ready = [&](const Instance& instance) {
+    const Token* token = instance.tokens.Find(entry.visit);
+    return token && token->state == TokenState::kReady && Runs(instance.state);
+  };
+  if (const Resident* resident = residents_.InMemory({ns, entry.instance})) {
+    return is_ready(resident->instance);
+  }
+  // A resident leaves memory when it is written, and then its row says how it stands.
+  auto instance = rows::GetInstance(turn_.reader(), {ns, entry.instance}, catalog_.resolve());
+  return instance && is_ready(*instance);
+}
+
+std::optional<Timestamp> Survey::OldestOf(const Agenda::Queue* queue) const {
+  size_t left = kLookedAt;
+  std::optional<Timestamp> oldest;
+  Agenda::VisitOldest(queue, [&](const ReadyEntry& entry) {
+    if (!oldest || entry.since < *oldest) {
+      const bool counts = left == 0 || StillReady(Agenda::KeyOf(queue).ns, entry);
+      if (counts) oldest = entry.since;
+      if (!counts && --left > 0) return true;  // the next of this priority
+    }
+    return false;
+  });
+  return oldest;
+}
+
+std::vector<QueueView> Survey::Queues(const QueueQuery& query) const {
+  using Place = std::tuple<std::string, std::string, std::string>;
+  std::map<Place, QueueView> rows;
+  const auto row_of = [&](const std::string& queue, const std::string& machine,
+                          const std::string& node) -> QueueView& {
+    QueueView& row = rows[{queue, machine, node}];
+    row.ns = query.ns;
+    row.queue = queue;
+    row.machine = machine;
+    row.node = node;
+    return row;
+  };
+  const auto wants = [&](const std::string& machine, const std::string& queue) {
+    return (query.machine.empty() || query.machine == machine) &&
+           (!query.queue || *query.queue == queue);
+  };
+  for (auto at = catalog_.machines().lower_bound({query.ns, query.machine});
+       at != catalog_.machines().end() && at->first.first == query.ns; ++at) {
+    const MachineState& machine = *at->second;
+    if (!query.machine.empty() && machine.id != query.machine) break;
+    for (const auto& [number, version] : machine.versions) {
+      const Machine* nodes = NodesOf(version);
+      if (!nodes) continue;
+      const bool latest = number == machine.versions.rbegin()->first;
+      for (const Node& node : nodes->nodes) {
+        if (node.kind != NodeKind::kWork || !wants(machine.id, node.settings->queue)) continue;
+        const auto counts = version.nodes.find(StatsName(version, node.id));
+        const bool counted = counts != version.nodes.end() &&
+                             (counts->second.ready > 0 || counts->second.claimed > 0);
+        if (!counted && !latest) continue;
+        QueueView& row = row_of(node.settings->queue, machine.id, StatsName(version, node.id));
+        row.action = node.settings->action;
+        if (counts != version.nodes.end() && counts->second.pulse) {
+          uint64_t claims = 0;
+          counts->second.pulse->claims.ForEach(
+              turn_.now(), [&claims](Timestamp, uint32_t count) { claims += count; });
+          row.claims_per_second += static_cast<double>(claims) / 60;
+        }
+        if (!counted) continue;
+        row.ready += counts->second.ready - std::min(counts->second.ready, counts->second.idle);
+        row.claimed += counts->second.claimed;
+      }
+    }
+    for (const auto& [queue, held] : machine.held_back) {
+      const QueueKey& key = Agenda::KeyOf(queue);
+      if (wants(machine.id, key.queue)) {
+        row_of(key.queue, key.machine, key.node).held_back += held.waiting.size();
+      }
+    }
+  }
+  agenda_.VisitQueues(query.ns, [&](const Agenda::Queue* queue) {
+    const QueueKey& key = Agenda::KeyOf(queue);
+    if (key.dry_run || !wants(key.machine, key.queue)) return;
+    QueueView& row = row_of(key.queue, key.machine, key.node);
+    row.action = key.action;
+    row.asking = std::max<uint64_t>(row.asking, agenda_.AskingFor(queue));
+    if (const auto asked = agenda_.AskedTime(queue)) {
+      row.asked_time = std::max(row.asked_time.value_or(*asked), *asked);
+    }
+    const auto since = row.ready > 0 ? OldestOf(queue) : std::nullopt;
+    if (since) SetOlder(std::max(Duration(), turn_.now() - *since), &row.oldest_ready);
+  });
+  std::vector<QueueView> all;
+  for (auto& [place, row] : rows) all.push_back(std::move(row));
+  return all;
+}
+
+void Survey::VisitVersions(const std::string& ns,
+                           const std::function<void(const CountedVersion&)>& visit) const {
+  for (auto at = catalog_.machines().lower_bound({ns, ""});
+       at != catalog_.machines().end() && at->first.first == ns; ++at) {
+    for (const auto& [number, version] : at->second->versions) {
+      const bool plan = version.plan || !version.graph || number == 0;
+      visit({at->second->id, version.Now().definition->version, plan, version.scheduled,
+             version.running, version.paused, version.stopped,
+             plan ? nullptr : version.graph->machine.get(), version.nodes});
+    }
+  }
+}
+
+}  // namespace dfsmr

@@ -1,0 +1,166 @@
+#include "dsrv/engine/troubles.h"
+
+#include <algorithm>
+#include <map>
+
+namespace dfsmr {
+namespace {
+
+using Kind = TroubleView::Kind;
+
+constexpr size_t kErrorsShown = 5;
+constexpr Duration kLong = std::chrono::minutes(1);
+constexpr int kTimesP95 = 10;
+constexpr uint64_t kClaims = 20;  // of a minute, so that a share of them says something
+constexpr double kRetries = 0.2;
+
+// The step without the nodes beside it, and the numbers that a for_each has given below it.
+std::string StepOf(const std::string& node) { return node.substr(0, node.find('/')); }
+
+std::string FilterOf(const MachineState& machine, const std::string& node, bool plan) {
+  std::string filter = "machine:" + machine.id;
+  if (node.empty()) return filter;
+  if (!plan) return filter + " node:" + node;
+  const std::string top = node.substr(0, node.find_first_of("./"));
+  return filter + " node:" + top + "," + top + ".*";
+}
+
+class Finder {
+ public:
+  Finder(const MachineState& machine, Timestamp now, std::vector<TroubleView>* out)
+      : machine_(machine), now_(now), out_(out) {}
+
+  void FindHeld() {
+    struct Held {
+      uint64_t count = 0;
+      Timestamp since = kNever;
+      bool plan = false;
+    };
+    std::map<std::string, Held> held;
+    for (const auto& [number, version] : machine_.versions) {
+      for (const auto& [name, node] : version.nodes) {
+        if (node.held == 0) continue;
+        Held& one = held[StepOf(name)];
+        one.count += node.held;
+        one.since = std::min(one.since, node.held_since);
+        one.plan = version.plan != nullptr || number == 0;
+      }
+    }
+    for (const auto& [name, one] : held) {
+      TroubleView& trouble = Add(Kind::kHeld, name, one.count, one.since);
+      trouble.filter = FilterOf(machine_, name, one.plan) + " is:held";
+      const auto errors = machine_.held.find(name);
+      if (errors != machine_.held.end()) {
+        trouble.errors = errors->second.Commonest(now_, kErrorsShown);
+      }
+    }
+  }
+
+  void FindFailing() {
+    uint64_t failed = 0;
+    std::vector<ErrorTally> errors = machine_.failures.Commonest(now_, SIZE_MAX);
+    Timestamp first = now_;
+    for (const ErrorTally& error : errors) {
+      failed += error.count;
+      first = std::min(first, error.last);
+    }
+    if (failed == 0) return;
+    if (errors.size() > kErrorsShown) errors.resize(kErrorsShown);
+    TroubleView& trouble = Add(Kind::kFailing, "", failed, first);
+    trouble.errors = std::move(errors);
+    trouble.filter = FilterOf(machine_, "", false) + " result:error ended:-1h..";
+  }
+
+  void FindWaiting(const QueueView& queue, Timestamp begun) {
+    if (queue.ready == 0 || !queue.oldest_ready || *queue.oldest_ready < kLong) return;
+    const bool asked =
+        queue.asking > 0 || (queue.asked_time && now_ - *queue.asked_time < kLong);
+    const auto latency = machine_.latencies.find(queue.node);
+    if (!asked && now_ - begun < kLong) return;  // it is not known yet
+    if (asked) {
+      if (latency == machine_.latencies.end()) return;
+      const auto p95 = latency->second.Quantile(95);
+      if (!p95 || *queue.oldest_ready <= *p95 * kTimesP95) return;
+    }
+    TroubleView& trouble = Add(asked ? Kind::kBacklog : Kind::kUnserved, queue.node, queue.ready,
+                               now_ - *queue.oldest_ready);
+    trouble.queue = queue.queue;
+    const bool plan = std::ranges::any_of(
+        machine_.versions, [](const auto& one) { return one.second.plan != nullptr; });
+    trouble.filter = FilterOf(machine_, queue.node, plan) + " is:ready";
+  }
+
+  void FindRetrying() {
+    const Breaker& breaker = machine_.breaker;
+    if (breaker.state() != Breaker::State::kClosed) {
+      TroubleView& trouble = Add(Kind::kBreaker, "", 1, now_);
+      trouble.filter = FilterOf(machine_, "", false);
+    }
+    uint64_t claims = 0;
+    for (const auto& [number, version] : machine_.versions) {
+      for (const auto& [name, node] : version.nodes) {
+        if (!node.pulse) continue;
+        node.pulse->claims.ForEach(now_, [&](Timestamp, uint32_t count) { claims += count; });
+      }
+    }
+    if (claims < kClaims || breaker.RetryShare() <= kRetries) return;
+    const double retries = breaker.RetryShare() * static_cast<double>(claims);
+    TroubleView& trouble = Add(Kind::kRetrying, "", static_cast<uint64_t>(retries), now_ - kLong);
+    trouble.filter = FilterOf(machine_, "", false) + " is:retried";
+  }
+
+  // A timeout that would be longer if it might.
+  void FindAtMaximum() {
+    if (machine_.versions.empty()) return;
+    const VersionState& version = machine_.versions.rbegin()->second;
+    const Machine* nodes = version.plan      ? version.shown.get()
+                           : version.graph ? version.graph->machine.get()
+                                           : nullptr;
+    if (!nodes) return;
+    for (const Node& node : nodes->nodes) {
+      if (node.kind != NodeKind::kWork) continue;
+      const TimeoutPolicy& policy = node.settings->timeout;
+      if (policy.strategy != TimeoutPolicy::Strategy::kPercentile || policy.AtMostOnce()) continue;
+      const std::string name = StatsName(version, node.id);
+      const auto latency = machine_.latencies.find(name);
+      if (latency == machine_.latencies.end() || latency->second.Samples() < Latency::kEnough) {
+        continue;
+      }
+      const auto timeout = latency->second.Timeout(policy, /*retry=*/false);
+      if (!timeout || *timeout < policy.max) continue;
+      TroubleView& trouble = Add(Kind::kAtMaximum, name, latency->second.Samples(), now_);
+      trouble.filter = FilterOf(machine_, name, version.plan != nullptr);
+    }
+  }
+
+ private:
+  TroubleView& Add(Kind kind, const std::string& node, uint64_t count, Timestamp since) {
+    TroubleView& trouble = out_->emplace_back();
+    trouble.kind = kind;
+    trouble.machine = machine_.id;
+    trouble.node = node;
+    trouble.count = count;
+    trouble.since = since;
+    return trouble;
+  }
+
+  const MachineState& machine_;
+  const Timestamp now_;
+  std::vector<TroubleView>* const out_;
+};
+
+}  // namespace
+
+void FindTroubles(const MachineState& machine, const std::vector<QueueView>& queues, Timestamp now,
+                  Timestamp begun, std::vector<TroubleView>* out) {
+  Finder finder(machine, now, out);
+  finder.FindHeld();
+  finder.FindFailing();
+  for (const QueueView& queue : queues) {
+    if (queue.machine == machine.id) finder.FindWaiting(queue, begun);
+  }
+  finder.FindRetrying();
+  finder.FindAtMaximum();
+}
+
+}  // namespace dfsmr

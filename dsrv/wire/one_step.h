@@ -1,0 +1,24 @@
+// All there is of one step of a plan, or of one node of a plain machine. Reads the store: for the
+// pool.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "dfsmr/v1/view.pb.h"
+#include "dsrv/wire/moment.h"
+
+namespace dfsmr {
+
+struct StepCommand {
+  std::string ns;
+  std::string instance;
+  std::string path;
+};
+
+// `filled`: the step's input with its references replaced; nullopt: that cannot be done now.
+// NO_SUCH_INSTANCE, NO_SUCH_NODE.
+Result<Ok> ReadStep(const Moment& moment, const StepCommand& command,
+                    const std::optional<std::string>& filled, v1::GetStepResponse* reply);
+
+}  // namespace dfsmr

@@ -1,0 +1,103 @@
+#include "dsrv/wire/step_levels.h"
+
+#include <google/protobuf/util/time_util.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string_view>
+#include <unordered_map>
+
+namespace dfsmr {
+namespace {
+
+using google::protobuf::util::TimeUtil;
+
+constexpr size_t kAfterShown = 1'000;  // rows before one
+
+bool HasEnded(const v1::Step& step) {
+  switch (step.state()) {
+    case v1::Step::DONE:
+    case v1::Step::SKIPPED:
+    case v1::Step::LEFT_OUT:
+    case v1::Step::NOT_RUN:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// The row that a path belongs to: `under`, and one name more; empty: it does not lie there.
+std::string_view RowOf(std::string_view path, std::string_view under) {
+  size_t begin = 0;
+  if (!under.empty()) {
+    if (path.size() <= under.size() + 1 || !path.starts_with(under)) return {};
+    if (path[under.size()] != '.') return {};
+    begin = under.size() + 1;
+  }
+  return path.substr(0, path.find('.', begin));
+}
+
+// Adds up the steps of one row.
+struct Summing {
+  v1::StepRow row;
+  double progress = 0;
+  bool all_ended = true;
+  std::set<std::string_view> after;
+
+  void Add(const v1::Step& step, std::string_view path, std::string_view under) {
+    row.set_steps(row.steps() + 1);
+    ++(*row.mutable_states())[v1::Step::State_Name(step.state())];
+    progress += HasEnded(step) ? 1 : step.progress();
+    all_ended = all_ended && HasEnded(step);
+    if (step.has_start_time() &&
+        (!row.has_start_time() || step.start_time() < row.start_time())) {
+      *row.mutable_start_time() = step.start_time();
+    }
+    if (step.has_end_time() && (!row.has_end_time() || row.end_time() < step.end_time())) {
+      *row.mutable_end_time() = step.end_time();
+    }
+    const bool held = step.state() == v1::Step::HELD || step.finalize() == v1::Step::HELD;
+    if (held && row.error().empty()) row.set_error(step.error());
+    for (const std::string& before : step.after()) {
+      const std::string_view other = RowOf(before, under);
+      if (!other.empty() && other != path && after.size() < kAfterShown) after.insert(other);
+    }
+  }
+
+  void Finish() {
+    row.set_progress(progress / static_cast<double>(row.steps()));
+    if (!all_ended) row.clear_end_time();
+    for (std::string_view path : after) row.add_after(std::string(path));
+  }
+
+  bool Failed() const { return row.states().contains(v1::Step::State_Name(v1::Step::HELD)); }
+};
+
+}  // namespace
+
+std::vector<v1::StepRow> RowsUnder(const std::vector<v1::Step>& steps, const std::string& under,
+                                   v1::Step::State state) {
+  std::vector<Summing> sums;
+  std::unordered_map<std::string_view, size_t> places;  // in sums, by path
+  for (const v1::Step& step : steps) {
+    const std::string_view path = RowOf(step.path(), under);
+    if (path.empty()) continue;
+    const auto [place, added] = places.try_emplace(path, sums.size());
+    if (added) sums.emplace_back().row.set_path(std::string(path));
+    Summing& sum = sums[place->second];
+    if (step.path() == path) *sum.row.mutable_step() = step;
+    sum.Add(step, path, under);
+  }
+  std::ranges::stable_sort(sums, {}, [](const Summing& sum) { return !sum.Failed(); });
+  std::vector<v1::StepRow> rows;
+  for (Summing& sum : sums) {
+    sum.Finish();
+    const bool wanted = state == v1::Step::STATE_UNSPECIFIED ||
+                        sum.row.states().contains(v1::Step::State_Name(state));
+    if (wanted) rows.push_back(std::move(sum.row));
+  }
+  return rows;
+}
+
+}  // namespace dfsmr

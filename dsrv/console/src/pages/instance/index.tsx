@@ -100,7 +100,6 @@ function Above({ one, latest }: { one: InstanceJson; latest: number | undefined 
       ["Group", one.group ? <Link to={to("groups", { name: one.group })}><Id of={one.group} /></Link> : ""],
       ["Started by", one.cause ? <Cause of={one.cause} /> : ""],
       ["Package", one.package?.name ? <Link to={to("packages", { name: one.package.name })}><Text of={`${one.package.name} ${one.package.version}`} /></Link> : ""],
-      ["Trace", one.trace ? <Id of={one.trace} /> : ""],
       ["Dry run", one.dryRun ? "yes: nothing of it has effects" : ""],
       ["Left behind", one.leftovers ? plural(one.leftovers, "operation") : ""],
       ["Labels", labels.length ? <span class="chips">{labels.map(([key, value]) => <Link key={key} class="chip" to={to("instances", { q: term(`label.${key}`, value) })}>

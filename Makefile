@@ -3,6 +3,7 @@
 # make test     builds everything and runs all tests
 # make clients  builds the libraries for Python, Go and TypeScript into build/clients, and tests them
 # make clients_long  the same at length: ROUNDS=60 kills, and their throughput
+# make console  builds the pages of dsrv/console/src into dsrv/console/dist; console-check compares, and tests them
 # make fuzz     looks for inputs that break the code: TARGET=name, SECONDS=n for each target
 # make tsan     looks for data races in the engine, the loop and the feed
 # make tidy     lets clang and clang-tidy read the programs: locks, and a short list of mistakes
@@ -12,7 +13,7 @@
 # make crash    kills a server ROUNDS=300 times under load, and audits it
 # make overload ten times the load, and clients that misbehave; make soak: MINUTES=60 at 70 % of it
 # Those that need more than a compiler install the Debian packages that are missing (make deps).
-.PHONY: programs deps demo test unit e2e clients clients_long chaos chaos_program crash overload soak bench sim mutants oracle asan tsan tidy fuzz format clean
+.PHONY: programs deps demo test unit e2e console console-check clients clients_long chaos chaos_program crash overload soak bench sim mutants oracle asan tsan tidy fuzz format clean
 .NOTPARALLEL:
 
 programs: build/build.ninja
@@ -27,7 +28,7 @@ deps:
 demo: deps programs
 	machines/crawler/demo
 
-test: deps unit e2e clients chaos
+test: deps unit e2e console-check clients chaos
 
 unit: build/build.ninja
 	cmake --build --preset dev
@@ -36,6 +37,13 @@ unit: build/build.ninja
 e2e: programs
 	cmake --build --preset dev --target bad_disk
 	/usr/bin/python3 -m pytest tests/e2e -q
+
+console:
+	dsrv/console/check build
+
+# Without npm it is skipped with a line, except where DFSMR_CONSOLE is set, as in .ci/run.
+console-check:
+	dsrv/console/check
 
 # A language whose tools are missing is skipped, except where DFSMR_ALL_CLIENTS is set, as in .ci/run.
 CLIENTS = /usr/bin/python3 -m pytest tests/clients -q

@@ -1,0 +1,50 @@
+// Calls of public methods: POST /dfsmr.v1.SERVICE/METHOD, JSON both ways.
+import { base } from "./base";
+import { Refusal, refusalOf, unreached } from "./refusal";
+import type { MethodName, ReplyOf, RequestOf, ServiceName } from "./types";
+
+let whenSignedOut: () => void = () => undefined;
+
+// `tell` is called when an answer says that the session has ended.
+export function onSignedOut(tell: () => void): void {
+  whenSignedOut = tell;
+}
+
+export function methodPath(service: string, method: string): string {
+  return `${base}/dfsmr.v1.${service}/${method}`;
+}
+
+// Reads an answer that is not OK.
+async function readRefusal(response: Response): Promise<Refusal> {
+  const body = await response.json().catch(() => ({}));
+  return onEnd(refusalOf(body, response.status));
+}
+
+// A refusal on its way to who asked: that a session has ended concerns the whole page.
+export function onEnd(refusal: Refusal): Refusal {
+  if (refusal.signedOut) whenSignedOut();
+  return refusal;
+}
+
+export async function post(path: string, body: unknown, signal?: AbortSignal, type = "application/json"): Promise<Response> {
+  let response: Response;
+  try {
+    response = await fetch(path, {
+      method: "POST",
+      headers: { "content-type": type },
+      body: body instanceof Uint8Array ? new Blob([body.slice().buffer]) : JSON.stringify(body),
+      signal,
+    });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw unreached();
+  }
+  if (!response.ok) throw await readRefusal(response);
+  return response;
+}
+
+export async function call<S extends ServiceName, M extends MethodName<S>>(
+  service: S, method: M, request: RequestOf<S, M>, signal?: AbortSignal,
+): Promise<ReplyOf<S, M>> {
+  return (await post(methodPath(service, method), request, signal)).json();
+}

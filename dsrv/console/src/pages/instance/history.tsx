@@ -1,0 +1,79 @@
+// All records of an instance, newest or oldest first.
+import { useEffect } from "preact/hooks";
+import { call } from "../../api/call";
+import type { Change_KindJson, ChangeJson } from "../../api/types";
+import { Empty, Panel, Waiting } from "../../parts/bits";
+import { ChangePanel, HISTORY_COLUMNS, KINDS, toneOf } from "../../parts/changes";
+import { List } from "../../parts/list";
+import { bind } from "../../state/keys";
+import { usePages } from "../../state/pages";
+import { namespace, query, setQuery } from "../../state/route";
+import { word } from "../../text/words";
+import type { Shown } from "./index";
+
+const SIZE = 200;
+
+export function HistoryTab({ followed }: Shown) {
+  const id = followed.instance.id!;
+  const oldest = query.value.get("from") === "oldest";
+  const kind = (query.value.get("kind") ?? "") as Change_KindJson | "";
+  const node = query.value.get("node") ?? "";
+  const row = query.value.get("row") ?? undefined;
+  const list = usePages<ChangeJson>(async (pageToken, signal) => {
+    const page = await call("RunnerService", "GetHistory", { namespace: namespace.value, id, newestFirst: !oldest, kinds: kind ? [kind] : [],
+      node: node || undefined, pageSize: SIZE, pageToken }, signal);
+    return { rows: page.changes ?? [], next: page.nextPageToken };
+  }, [id, oldest, kind, node, followed.instance.changeTime], { again: 0 });
+  const rows = list.rows ?? [];
+  useFurther(list.next ? list.more : undefined, rows.length);
+  const opened = rows.find((change) => change.seq === row);
+  useVisits(rows, opened, oldest);
+  return <div class={opened ? "with-side" : ""}>
+    <div>
+      <div class="bar-row">
+        <label class="inline">From the <select value={oldest ? "oldest" : ""} onChange={(event) => setQuery({ from: event.currentTarget.value, row: undefined })}>
+          <option value="">newest</option><option value="oldest">oldest</option></select></label>
+        <label class="inline">Kind <select value={kind} onChange={(event) => setQuery({ kind: event.currentTarget.value, row: undefined })}>
+          <option value="">all</option>{KINDS.map((one) => <option key={one} value={one}>{word(one)}</option>)}</select></label>
+        <label class="inline">Node <input value={node} placeholder="all" onChange={(event) => setQuery({ node: event.currentTarget.value, row: undefined })} /></label>
+      </div>
+      <Waiting on={list} />
+      {list.rows && <Panel class="flush"><List name="History" rows={rows} columns={HISTORY_COLUMNS} rowKey={(change) => change.seq!} opened={row}
+        open={(change) => setQuery({ row: change.seq === row ? undefined : change.seq })} tone={toneOf} more={list.next ? list.more : undefined}
+        empty={<Empty title={kind || node ? "No record is of this kind and node." : "Nothing has happened yet."} />} /></Panel>}
+    </div>
+    {opened && <ChangePanel change={opened} close={() => setQuery({ row: undefined })} />}
+  </div>;
+}
+
+// The next page comes when the end of the list is near.
+function useFurther(more: (() => void) | undefined, length: number): void {
+  useEffect(() => {
+    if (!more) return undefined;
+    let asked = false;
+    const near = () => {
+      const left = document.documentElement.scrollHeight - scrollY - innerHeight;
+      if (asked || left > 800 || scrollY === 0) return;
+      asked = true;
+      more();
+    };
+    addEventListener("scroll", near, { passive: true });
+    return () => removeEventListener("scroll", near);
+  }, [length, !more]);
+}
+
+// "[" and "]": the visit before and after that of the open record.
+function useVisits(rows: ChangeJson[], opened: ChangeJson | undefined, oldest: boolean): void {
+  useEffect(() => {
+    const move = (later: boolean) => {
+      const at = opened ? rows.indexOf(opened) : later === oldest ? -1 : rows.length;
+      const step = later === oldest ? 1 : -1;
+      for (let i = at + step; i >= 0 && i < rows.length; i += step) {
+        if (!opened || rows[i]!.visit !== opened.visit) return setQuery({ row: rows[i]!.seq });
+      }
+      return undefined;
+    };
+    const unbind = [bind("[", "visit before", () => move(false)), bind("]", "visit after", () => move(true))];
+    return () => unbind.forEach((undo) => undo());
+  });
+}

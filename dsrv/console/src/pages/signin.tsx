@@ -1,0 +1,41 @@
+// /signin
+import { useEffect, useState } from "preact/hooks";
+import { toRefusal, type Refusal } from "../api/refusal";
+import { go, query, to } from "../state/route";
+import { signedIn, signIn } from "../state/session";
+import { Command, Head, Panel, Refused } from "../parts/bits";
+import { TokenForm } from "../parts/signin";
+
+// dcli console prints an address with a code behind "#": good for one sign-in, and never sent in a URL.
+function takeCode(): string {
+  const code = location.hash.replace(/^#(code=)?/, "");
+  if (code) history.replaceState(null, "", location.pathname + location.search);
+  return code;
+}
+
+// Where one was going when asked to sign in; only pages of this server.
+function wanted(): string {
+  const next = query.value.get("next") ?? "";
+  return /^\/(?!\/)/.test(next) ? next : to();
+}
+
+export function SignInPage() {
+  const [refusal, setRefusal] = useState<Refusal | undefined>();
+  const next = wanted();
+  useEffect(() => {
+    const code = takeCode();
+    if (code) signIn(code).catch((error) => setRefusal(toRefusal(error)));
+  }, []);
+  useEffect(() => {
+    if (signedIn.value) go(next);
+  }, [signedIn.value]);
+  return <div class="center">
+    <Head title="Sign in" />
+    <Panel>
+      <Refused refusal={refusal} />
+      <TokenForm />
+    </Panel>
+    <p class="quiet">An admin makes tokens. With one in the shell, this opens the console signed in:</p>
+    <Command of="dcli console" />
+  </div>;
+}

@@ -1,0 +1,57 @@
+// Keys: a table of what each does, for the page and for the help that "?" shows.
+import { keysOn } from "./settings";
+
+export interface Key { keys: string; what: string; run: (event: KeyboardEvent) => void }
+
+const bound = new Map<string, Key>();
+const GO = "g";
+const GO_WITHIN = 1500;
+let goPressed = 0;
+
+// Binds a key until the function that it returns is called. "g o": one after the other.
+export function bind(keys: string, what: string, run: (event: KeyboardEvent) => void): () => void {
+  const key = { keys, what, run };
+  const before = bound.get(keys);
+  bound.set(keys, key);
+  return () => {
+    if (bound.get(keys) !== key) return;
+    if (before) bound.set(keys, before);
+    else bound.delete(keys);
+  };
+}
+
+export function allKeys(): Key[] {
+  return [...bound.values()];
+}
+
+function typing(target: EventTarget | null): boolean {
+  if (!(target instanceof HTMLElement)) return false;
+  return target.isContentEditable || !!target.shadowRoot || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName);
+}
+
+function pressed(event: KeyboardEvent): void {
+  if (event.defaultPrevented) return;
+  if (event.ctrlKey || event.metaKey) {
+    if (event.key.toLowerCase() === "k") runKey("Ctrl-K", event);
+    return;
+  }
+  if (event.altKey || !keysOn.value || typing(event.target) || document.querySelector("dialog[open]")) return;
+  if (event.timeStamp - goPressed < GO_WITHIN) {
+    goPressed = 0;
+    if (runKey(`${GO} ${event.key}`, event)) return;
+  }
+  if (event.key === GO) goPressed = event.timeStamp;
+  else runKey(event.key, event);
+}
+
+function runKey(keys: string, event: KeyboardEvent): boolean {
+  const key = bound.get(keys);
+  if (!key) return false;
+  event.preventDefault();
+  key.run(event);
+  return true;
+}
+
+export function listenToKeys(): void {
+  document.addEventListener("keydown", pressed);
+}

@@ -513,7 +513,7 @@ TEST_CASE("a dead letter outlives what is delivered after it") {
     for (size_t left = count; left > 0;) {
       const size_t piece = std::min(left, kPiece);
       left -= piece;
-      world.Do([&](Engine& e) -> Result<Ok> {
+      (void)world.Do([&](Engine& e) -> Result<Ok> {
         for (size_t i = 0; i < piece; ++i) {
           Occurrence one;
           one.time = Timestamp(std::chrono::seconds(++second));

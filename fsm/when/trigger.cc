@@ -8,7 +8,7 @@
 namespace dfsmr {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, ChangeKind>, 36> kKinds = {{
+constexpr std::array<std::pair<std::string_view, ChangeKind>, 37> kKinds = {{
     {"defined", ChangeKind::kDefined},
     {"started", ChangeKind::kStarted},
     {"claimed", ChangeKind::kClaimed},
@@ -45,6 +45,7 @@ constexpr std::array<std::pair<std::string_view, ChangeKind>, 36> kKinds = {{
     {"retired", ChangeKind::kRetired},
     {"namespace_changed", ChangeKind::kNamespaceChanged},
     {"namespace_deleted", ChangeKind::kNamespaceDeleted},
+    {"imported", ChangeKind::kImported},
 }};
 
 template <typename Value, typename One>

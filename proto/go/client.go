@@ -39,6 +39,9 @@ type Client struct {
 	v1.NamespaceServiceClient
 	v1.SecretServiceClient
 	v1.TokenServiceClient
+	v1.BackupServiceClient
+	v1.ViewServiceClient
+	v1.BulkServiceClient
 
 	conn *grpc.ClientConn
 }
@@ -89,7 +92,8 @@ func dial(address string, o options) (*Client, error) {
 		v1.NewRunnerServiceClient(conn), v1.NewScheduleServiceClient(conn),
 		v1.NewAgentServiceClient(conn), v1.NewPackageServiceClient(conn),
 		v1.NewNamespaceServiceClient(conn), v1.NewSecretServiceClient(conn),
-		v1.NewTokenServiceClient(conn), conn,
+		v1.NewTokenServiceClient(conn), v1.NewBackupServiceClient(conn),
+		v1.NewViewServiceClient(conn), v1.NewBulkServiceClient(conn), conn,
 	}, nil
 }
 

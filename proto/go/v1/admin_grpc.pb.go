@@ -1,4 +1,4 @@
-// Who may do what: the tokens that dsrv asks for with --auth tokens.
+// Who may do what: the tokens that dsrv asks for with --auth tokens; and the backup of the store.
 //
 // A call carries its token in the metadata: "authorization: Bearer TOKEN". The roles of every
 // method are one table, in dsrv/calls/methods.h. Conventions and errors are those of runner.proto,
@@ -30,10 +30,11 @@ import (
 const _ = grpc.SupportPackageIsVersion7
 
 const (
-	TokenService_CreateToken_FullMethodName = "/dfsmr.v1.TokenService/CreateToken"
-	TokenService_ListTokens_FullMethodName  = "/dfsmr.v1.TokenService/ListTokens"
-	TokenService_RevokeToken_FullMethodName = "/dfsmr.v1.TokenService/RevokeToken"
-	TokenService_GetCaller_FullMethodName   = "/dfsmr.v1.TokenService/GetCaller"
+	TokenService_CreateToken_FullMethodName   = "/dfsmr.v1.TokenService/CreateToken"
+	TokenService_ListTokens_FullMethodName    = "/dfsmr.v1.TokenService/ListTokens"
+	TokenService_RevokeToken_FullMethodName   = "/dfsmr.v1.TokenService/RevokeToken"
+	TokenService_GetCaller_FullMethodName     = "/dfsmr.v1.TokenService/GetCaller"
+	TokenService_CreateSession_FullMethodName = "/dfsmr.v1.TokenService/CreateSession"
 )
 
 // TokenServiceClient is the client API for TokenService service.
@@ -49,6 +50,9 @@ type TokenServiceClient interface {
 	RevokeToken(ctx context.Context, in *RevokeTokenRequest, opts ...grpc.CallOption) (*RevokeTokenResponse, error)
 	// The token that the call came with. Any valid one may ask.
 	GetCaller(ctx context.Context, in *GetCallerRequest, opts ...grpc.CallOption) (*AccessToken, error)
+	// A session for a browser: a token that may what the caller's may, for 12 h, and ends with it. Any
+	// valid one may ask, except a session's. Of one token the newest 100 are kept. Audited.
+	CreateSession(ctx context.Context, in *CreateSessionRequest, opts ...grpc.CallOption) (*CreateTokenResponse, error)
 }
 
 type tokenServiceClient struct {
@@ -95,6 +99,15 @@ func (c *tokenServiceClient) GetCaller(ctx context.Context, in *GetCallerRequest
 	return out, nil
 }
 
+func (c *tokenServiceClient) CreateSession(ctx context.Context, in *CreateSessionRequest, opts ...grpc.CallOption) (*CreateTokenResponse, error) {
+	out := new(CreateTokenResponse)
+	err := c.cc.Invoke(ctx, TokenService_CreateSession_FullMethodName, in, out, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // TokenServiceServer is the server API for TokenService service.
 // All implementations must embed UnimplementedTokenServiceServer
 // for forward compatibility
@@ -108,6 +121,9 @@ type TokenServiceServer interface {
 	RevokeToken(context.Context, *RevokeTokenRequest) (*RevokeTokenResponse, error)
 	// The token that the call came with. Any valid one may ask.
 	GetCaller(context.Context, *GetCallerRequest) (*AccessToken, error)
+	// A session for a browser: a token that may what the caller's may, for 12 h, and ends with it. Any
+	// valid one may ask, except a session's. Of one token the newest 100 are kept. Audited.
+	CreateSession(context.Context, *CreateSessionRequest) (*CreateTokenResponse, error)
 	mustEmbedUnimplementedTokenServiceServer()
 }
 
@@ -126,6 +142,9 @@ func (UnimplementedTokenServiceServer) RevokeToken(context.Context, *RevokeToken
 }
 func (UnimplementedTokenServiceServer) GetCaller(context.Context, *GetCallerRequest) (*AccessToken, error) {
 	return nil, status.Errorf(codes.Unimplemented, "method GetCaller not implemented")
+}
+func (UnimplementedTokenServiceServer) CreateSession(context.Context, *CreateSessionRequest) (*CreateTokenResponse, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method CreateSession not implemented")
 }
 func (UnimplementedTokenServiceServer) mustEmbedUnimplementedTokenServiceServer() {}
 
@@ -212,6 +231,24 @@ func _TokenService_GetCaller_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _TokenService_CreateSession_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CreateSessionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(TokenServiceServer).CreateSession(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: TokenService_CreateSession_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(TokenServiceServer).CreateSession(ctx, req.(*CreateSessionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // TokenService_ServiceDesc is the grpc.ServiceDesc for TokenService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -235,7 +272,132 @@ var TokenService_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "GetCaller",
 			Handler:    _TokenService_GetCaller_Handler,
 		},
+		{
+			MethodName: "CreateSession",
+			Handler:    _TokenService_CreateSession_Handler,
+		},
 	},
 	Streams:  []grpc.StreamDesc{},
+	Metadata: "dfsmr/v1/admin.proto",
+}
+
+const (
+	BackupService_Backup_FullMethodName = "/dfsmr.v1.BackupService/Backup"
+)
+
+// BackupServiceClient is the client API for BackupService service.
+//
+// For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
+type BackupServiceClient interface {
+	// The whole store as of one moment, while it serves: a tar, compressed with zstd. A stream that
+	// does not end with OK is no backup.
+	Backup(ctx context.Context, in *BackupRequest, opts ...grpc.CallOption) (BackupService_BackupClient, error)
+}
+
+type backupServiceClient struct {
+	cc grpc.ClientConnInterface
+}
+
+func NewBackupServiceClient(cc grpc.ClientConnInterface) BackupServiceClient {
+	return &backupServiceClient{cc}
+}
+
+func (c *backupServiceClient) Backup(ctx context.Context, in *BackupRequest, opts ...grpc.CallOption) (BackupService_BackupClient, error) {
+	stream, err := c.cc.NewStream(ctx, &BackupService_ServiceDesc.Streams[0], BackupService_Backup_FullMethodName, opts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &backupServiceBackupClient{stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+type BackupService_BackupClient interface {
+	Recv() (*BackupResponse, error)
+	grpc.ClientStream
+}
+
+type backupServiceBackupClient struct {
+	grpc.ClientStream
+}
+
+func (x *backupServiceBackupClient) Recv() (*BackupResponse, error) {
+	m := new(BackupResponse)
+	if err := x.ClientStream.RecvMsg(m); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// BackupServiceServer is the server API for BackupService service.
+// All implementations must embed UnimplementedBackupServiceServer
+// for forward compatibility
+type BackupServiceServer interface {
+	// The whole store as of one moment, while it serves: a tar, compressed with zstd. A stream that
+	// does not end with OK is no backup.
+	Backup(*BackupRequest, BackupService_BackupServer) error
+	mustEmbedUnimplementedBackupServiceServer()
+}
+
+// UnimplementedBackupServiceServer must be embedded to have forward compatible implementations.
+type UnimplementedBackupServiceServer struct {
+}
+
+func (UnimplementedBackupServiceServer) Backup(*BackupRequest, BackupService_BackupServer) error {
+	return status.Errorf(codes.Unimplemented, "method Backup not implemented")
+}
+func (UnimplementedBackupServiceServer) mustEmbedUnimplementedBackupServiceServer() {}
+
+// UnsafeBackupServiceServer may be embedded to opt out of forward compatibility for this service.
+// Use of this interface is not recommended, as added methods to BackupServiceServer will
+// result in compilation errors.
+type UnsafeBackupServiceServer interface {
+	mustEmbedUnimplementedBackupServiceServer()
+}
+
+func RegisterBackupServiceServer(s grpc.ServiceRegistrar, srv BackupServiceServer) {
+	s.RegisterService(&BackupService_ServiceDesc, srv)
+}
+
+func _BackupService_Backup_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(BackupRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(BackupServiceServer).Backup(m, &backupServiceBackupServer{stream})
+}
+
+type BackupService_BackupServer interface {
+	Send(*BackupResponse) error
+	grpc.ServerStream
+}
+
+type backupServiceBackupServer struct {
+	grpc.ServerStream
+}
+
+func (x *backupServiceBackupServer) Send(m *BackupResponse) error {
+	return x.ServerStream.SendMsg(m)
+}
+
+// BackupService_ServiceDesc is the grpc.ServiceDesc for BackupService service.
+// It's only intended for direct use with grpc.RegisterService,
+// and not to be introspected or modified (even as a copy)
+var BackupService_ServiceDesc = grpc.ServiceDesc{
+	ServiceName: "dfsmr.v1.BackupService",
+	HandlerType: (*BackupServiceServer)(nil),
+	Methods:     []grpc.MethodDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "Backup",
+			Handler:       _BackupService_Backup_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "dfsmr/v1/admin.proto",
 }

@@ -584,6 +584,8 @@ const (
 	NamespaceService_UpdateNamespace_FullMethodName = "/dfsmr.v1.NamespaceService/UpdateNamespace"
 	NamespaceService_FreezeNamespace_FullMethodName = "/dfsmr.v1.NamespaceService/FreezeNamespace"
 	NamespaceService_DeleteNamespace_FullMethodName = "/dfsmr.v1.NamespaceService/DeleteNamespace"
+	NamespaceService_ExportNamespace_FullMethodName = "/dfsmr.v1.NamespaceService/ExportNamespace"
+	NamespaceService_ImportNamespace_FullMethodName = "/dfsmr.v1.NamespaceService/ImportNamespace"
 )
 
 // NamespaceServiceClient is the client API for NamespaceService service.
@@ -599,6 +601,12 @@ type NamespaceServiceClient interface {
 	// Answers when it is durable that the namespace goes; the rest is done in the background. Again:
 	// the state that it is in; of one that is not there: DELETED.
 	DeleteNamespace(ctx context.Context, in *DeleteNamespaceRequest, opts ...grpc.CallOption) (*Namespace, error)
+	// Everything that another server needs to have the same, as files in order.
+	ExportNamespace(ctx context.Context, in *ExportNamespaceRequest, opts ...grpc.CallOption) (NamespaceService_ExportNamespaceClient, error)
+	// Definitions and activations in one commit; then instances, 1,000 in a commit, each with its timers,
+	// waiting events and children, and one record IMPORTED in the feed. Rows of another format of the
+	// store are refused before anything is written.
+	ImportNamespace(ctx context.Context, opts ...grpc.CallOption) (NamespaceService_ImportNamespaceClient, error)
 }
 
 type namespaceServiceClient struct {
@@ -663,6 +671,72 @@ func (c *namespaceServiceClient) DeleteNamespace(ctx context.Context, in *Delete
 	return out, nil
 }
 
+func (c *namespaceServiceClient) ExportNamespace(ctx context.Context, in *ExportNamespaceRequest, opts ...grpc.CallOption) (NamespaceService_ExportNamespaceClient, error) {
+	stream, err := c.cc.NewStream(ctx, &NamespaceService_ServiceDesc.Streams[0], NamespaceService_ExportNamespace_FullMethodName, opts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &namespaceServiceExportNamespaceClient{stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+type NamespaceService_ExportNamespaceClient interface {
+	Recv() (*ExportItem, error)
+	grpc.ClientStream
+}
+
+type namespaceServiceExportNamespaceClient struct {
+	grpc.ClientStream
+}
+
+func (x *namespaceServiceExportNamespaceClient) Recv() (*ExportItem, error) {
+	m := new(ExportItem)
+	if err := x.ClientStream.RecvMsg(m); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+func (c *namespaceServiceClient) ImportNamespace(ctx context.Context, opts ...grpc.CallOption) (NamespaceService_ImportNamespaceClient, error) {
+	stream, err := c.cc.NewStream(ctx, &NamespaceService_ServiceDesc.Streams[1], NamespaceService_ImportNamespace_FullMethodName, opts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &namespaceServiceImportNamespaceClient{stream}
+	return x, nil
+}
+
+type NamespaceService_ImportNamespaceClient interface {
+	Send(*ImportNamespaceRequest) error
+	CloseAndRecv() (*ImportNamespaceResponse, error)
+	grpc.ClientStream
+}
+
+type namespaceServiceImportNamespaceClient struct {
+	grpc.ClientStream
+}
+
+func (x *namespaceServiceImportNamespaceClient) Send(m *ImportNamespaceRequest) error {
+	return x.ClientStream.SendMsg(m)
+}
+
+func (x *namespaceServiceImportNamespaceClient) CloseAndRecv() (*ImportNamespaceResponse, error) {
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	m := new(ImportNamespaceResponse)
+	if err := x.ClientStream.RecvMsg(m); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
 // NamespaceServiceServer is the server API for NamespaceService service.
 // All implementations must embed UnimplementedNamespaceServiceServer
 // for forward compatibility
@@ -676,6 +750,12 @@ type NamespaceServiceServer interface {
 	// Answers when it is durable that the namespace goes; the rest is done in the background. Again:
 	// the state that it is in; of one that is not there: DELETED.
 	DeleteNamespace(context.Context, *DeleteNamespaceRequest) (*Namespace, error)
+	// Everything that another server needs to have the same, as files in order.
+	ExportNamespace(*ExportNamespaceRequest, NamespaceService_ExportNamespaceServer) error
+	// Definitions and activations in one commit; then instances, 1,000 in a commit, each with its timers,
+	// waiting events and children, and one record IMPORTED in the feed. Rows of another format of the
+	// store are refused before anything is written.
+	ImportNamespace(NamespaceService_ImportNamespaceServer) error
 	mustEmbedUnimplementedNamespaceServiceServer()
 }
 
@@ -700,6 +780,12 @@ func (UnimplementedNamespaceServiceServer) FreezeNamespace(context.Context, *Fre
 }
 func (UnimplementedNamespaceServiceServer) DeleteNamespace(context.Context, *DeleteNamespaceRequest) (*Namespace, error) {
 	return nil, status.Errorf(codes.Unimplemented, "method DeleteNamespace not implemented")
+}
+func (UnimplementedNamespaceServiceServer) ExportNamespace(*ExportNamespaceRequest, NamespaceService_ExportNamespaceServer) error {
+	return status.Errorf(codes.Unimplemented, "method ExportNamespace not implemented")
+}
+func (UnimplementedNamespaceServiceServer) ImportNamespace(NamespaceService_ImportNamespaceServer) error {
+	return status.Errorf(codes.Unimplemented, "method ImportNamespace not implemented")
 }
 func (UnimplementedNamespaceServiceServer) mustEmbedUnimplementedNamespaceServiceServer() {}
 
@@ -822,6 +908,53 @@ func _NamespaceService_DeleteNamespace_Handler(srv interface{}, ctx context.Cont
 	return interceptor(ctx, in, info, handler)
 }
 
+func _NamespaceService_ExportNamespace_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ExportNamespaceRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(NamespaceServiceServer).ExportNamespace(m, &namespaceServiceExportNamespaceServer{stream})
+}
+
+type NamespaceService_ExportNamespaceServer interface {
+	Send(*ExportItem) error
+	grpc.ServerStream
+}
+
+type namespaceServiceExportNamespaceServer struct {
+	grpc.ServerStream
+}
+
+func (x *namespaceServiceExportNamespaceServer) Send(m *ExportItem) error {
+	return x.ServerStream.SendMsg(m)
+}
+
+func _NamespaceService_ImportNamespace_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(NamespaceServiceServer).ImportNamespace(&namespaceServiceImportNamespaceServer{stream})
+}
+
+type NamespaceService_ImportNamespaceServer interface {
+	SendAndClose(*ImportNamespaceResponse) error
+	Recv() (*ImportNamespaceRequest, error)
+	grpc.ServerStream
+}
+
+type namespaceServiceImportNamespaceServer struct {
+	grpc.ServerStream
+}
+
+func (x *namespaceServiceImportNamespaceServer) SendAndClose(m *ImportNamespaceResponse) error {
+	return x.ServerStream.SendMsg(m)
+}
+
+func (x *namespaceServiceImportNamespaceServer) Recv() (*ImportNamespaceRequest, error) {
+	m := new(ImportNamespaceRequest)
+	if err := x.ServerStream.RecvMsg(m); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
 // NamespaceService_ServiceDesc is the grpc.ServiceDesc for NamespaceService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -854,7 +987,18 @@ var NamespaceService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _NamespaceService_DeleteNamespace_Handler,
 		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "ExportNamespace",
+			Handler:       _NamespaceService_ExportNamespace_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "ImportNamespace",
+			Handler:       _NamespaceService_ImportNamespace_Handler,
+			ClientStreams: true,
+		},
+	},
 	Metadata: "dfsmr/v1/package.proto",
 }
 

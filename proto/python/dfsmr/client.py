@@ -13,10 +13,10 @@ from ._calls import Calls
 from ._channel import Channels
 from ._messages import build
 from .v1 import runner_pb2 as v1
-from .v1 import admin_pb2, agent_pb2, package_pb2, schedule_pb2
+from .v1 import admin_pb2, agent_pb2, package_pb2, schedule_pb2, view_pb2
 
 _SERVICES = {service.full_name: service
-             for file in (v1, admin_pb2, agent_pb2, package_pb2, schedule_pb2)
+             for file in (v1, admin_pb2, agent_pb2, package_pb2, schedule_pb2, view_pb2)
              for service in file.DESCRIPTOR.services_by_name.values()}
 
 

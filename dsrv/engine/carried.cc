@@ -188,6 +188,7 @@ class Examiner {
     }
     if (!plan) return token.limits ? LookAtKeys(token.limits->keys) : "";
     const StepState& step = *token.step;
+    if (node.role == Role::kSpawn && !step.children) return "the children of a step are missing";
     if (!IsText(step.event) || !around_.is_object(step.event_data) || !IsText(step.wake)) {
       return "an event is damaged";
     }

@@ -167,7 +167,7 @@ def test_what_was_imported_works(here, there):
     assert there.space.ready("p.m")[0].package.version in ("1.0.0", "1.1.0")
     assert there.space.ready("nightly")
     paused = there.cli.json("schedules", "every")
-    assert paused.get("paused")
+    assert paused["state"] == "PAUSED"
     there.registry.activate("1.1.0")
     there.registry.activate(rollback=True)
 

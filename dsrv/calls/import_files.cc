@@ -335,7 +335,7 @@ Result<Ok> ImportFiles::ReadDefinitions() {
 
 Result<Ok> ImportFiles::Finish() {
   if (!last_path_) return BadArchive(kSpacePath, "it is missing: this is no export of a namespace");
-  if (auto ended = EndInstance(); !ended) return ended;
+  if (auto ended = EndInstance(); !ended) return In(last_, ended.error());
   return ReadDefinitions();
 }
 

@@ -90,6 +90,8 @@ class Examiner {
     if (one.result != InstanceResult::kPending) return "it has a result, and has not stopped";
     const bool runs = one.state == State::kRunning || one.state == State::kPlanning;
     if (runs != one.waits.empty()) return "it runs, and waits for something";
+    const bool stands = runs || !one.tokens.empty();
+    if (stands && !one.Begun()) return "it runs, and has not begun";
     if (one.state == State::kPaused && !one.waits.Paused()) return "it is paused for no reason";
     if (one.state == State::kPlanning && !one.plan) return "it plans, and has no plan";
     for (Timestamp time :
@@ -188,6 +190,7 @@ class Examiner {
     }
     if (!plan) return token.limits ? LookAtKeys(token.limits->keys) : "";
     const StepState& step = *token.step;
+    if (node.role == Role::kSpawn && !step.children) return "the children of a step are missing";
     if (!IsText(step.event) || !around_.is_object(step.event_data) || !IsText(step.wake)) {
       return "an event is damaged";
     }

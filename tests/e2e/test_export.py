@@ -3,6 +3,7 @@ import io
 import json
 import subprocess
 import tarfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
@@ -95,7 +96,7 @@ class Ports:
             return False
 
     def definitions(self):
-        return sorted(one.id for one in self.space.machines())
+        return sorted(one.id for one in self.space.machines().machines)
 
 
 @pytest.fixture
@@ -163,10 +164,10 @@ def test_what_was_imported_works(here, there):
     assert there.registry.get().version == "1.0.0"
     there.space.start("p.m", id="one")
     there.space.start("nightly", id="two")
-    assert there.space.ready("p.m").tasks[0].package.version in ("1.0.0", "1.1.0")
-    assert there.space.ready("nightly").tasks
+    assert there.space.ready("p.m")[0].package.version in ("1.0.0", "1.1.0")
+    assert there.space.ready("nightly")
     paused = there.cli.json("schedules", "every")
-    assert paused.get("paused")
+    assert paused["state"] == "PAUSED"
     there.registry.activate("1.1.0")
     there.registry.activate(rollback=True)
 
@@ -247,11 +248,11 @@ def test_instances_go_on_where_they_stood(here, there):
     space.report(only(space.ready("job", "work")))
     claimed = only(space.ready("job", "pay"))  # at most once
     space.start("job", id="fresh", params={"n": 1}, labels={"team": "a"})
-    space.start("job", id="later", start_at=3600)
+    space.start("job", id="later", start_at=time.time() + 3600)
     space.start("job", id="paused")
     space.pause("paused")
     space.plan("nightly", id="plan")
-    space.do("a")
+    space.report(only(space.ready("nightly")))
     space.start("job", id="gone")
     space.cancel("gone", "FORCE")
     with refused("FAILED_PRECONDITION", "NOT_FROZEN", "frozen"):
@@ -401,9 +402,8 @@ def test_another_instance_of_the_same_id_is_refused(here, there):
     "definitions/robot/a.yaml", "definitions/machine/a/b.yaml", "definitions/machine/a b.yaml",
     "packages/a/b.dfsmr", "instances/x.rows", "readme.md", "definitions/machine/\n.yaml"])
 def test_a_path_that_no_export_has_is_refused_by_name(there, path):
-    with refused("INVALID_ARGUMENT", "BAD_ARCHIVE") as refusal:
+    with refused("INVALID_ARGUMENT", "BAD_ARCHIVE", path.strip("/").split("/")[0]):
         there.bring({"namespace.yaml": b"namespace: acme\n", path: b"x"})
-    assert path.strip("/").split("/")[0] in str(refusal.value) or path in str(refusal.value)
     assert not there.there()
 
 

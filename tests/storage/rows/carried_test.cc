@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <initializer_list>
 #include <vector>
 
 #include "storage/memory_store.h"
@@ -45,7 +46,7 @@ TEST_CASE("rows come back as they went, in pieces of any size") {
     text += rows::CarriedText(row);
     wanted.push_back(std::to_string(row.kind) + row.key + row.value);
   }
-  for (size_t piece : {1, 2, 7, 100, 100'000}) {
+  for (const size_t piece : std::initializer_list<size_t>{1, 2, 7, 100, 100'000}) {
     const auto read = Read(text, piece);
     REQUIRE(read.has_value());
     CHECK(*read == wanted);

@@ -198,7 +198,8 @@ Result<uint64_t> SaveBackup(const fs::path& copy, BackupManifest manifest, const
   if (fs::exists(folder, failure)) {
     return Error{Code::kAlreadyExists, Reason::kNone, folder.string() + " exists already"};
   }
-  auto made = Remove(unfinished);
+  auto made = MakeFolder(to);
+  if (made) made = Remove(unfinished);
   if (made) made = MakeFolder(unfinished);
   if (!made) return made.error();
   auto bytes = Fill(copy, &manifest, to, unfinished, pace);

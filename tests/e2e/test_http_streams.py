@@ -175,6 +175,8 @@ def test_what_is_refused_at_the_beginning_has_its_status(there):
     refusal(there.get("/v1/changes?kind=nothing"), 400, "invalid_argument", "BAD_REQUEST")
     refusal(there.get("/v1/logs?namespace=a&instance=ghost"), 404, "not_found")
     assert there.ask("POST", "/v1/changes").headers["allow"] == "GET, HEAD"
+    head = there.ask("HEAD", "/v1/changes?namespace=a")
+    assert head.status == 200 and head.headers["content-type"] == "text/event-stream"
 
 
 def test_each_change_comes_once_and_in_order_over_a_crash(new_server):

@@ -41,8 +41,8 @@ void AppendHex(size_t number, std::string* out) {
 // The exchange that the connection is about. It outlives the connection where others hold it.
 class Connection::Request final : public Exchange {
  public:
-  Request(std::shared_ptr<Connection> connection, http::Request asked, Visitor visitor)
-      : Exchange(std::move(asked), std::move(visitor)),
+  Request(std::shared_ptr<Connection> connection, http::Request asked, Visitor from)
+      : Exchange(std::move(asked), std::move(from)),
         lane_(connection->lane_),
         connection_(std::move(connection)) {}
 
@@ -91,7 +91,8 @@ class Connection::Request final : public Exchange {
   std::shared_ptr<Connection> connection_;  // until the exchange is over
 };
 
-Connection::Connection(Lane& lane, Socket socket) : lane_(lane), socket_(std::move(socket)) {
+Connection::Connection(Lane& lane, Tcp::socket socket, TlsContextPtr tls)
+    : lane_(lane), socket_(std::move(socket), std::move(tls)) {
   ErrorCode error;
   const auto end = socket_.tcp().remote_endpoint(error);
   auto address = end.address();

@@ -145,6 +145,10 @@ class Follower : public std::enable_shared_from_this<Follower> {
     head.Set("x-accel-buffering", "no");
     exchange_->Begin(std::move(head));
     exchange_->Write("retry: 2000\n\n");
+    if (exchange_->request.method == "HEAD") {  // nothing follows the head
+      exchange_->End();
+      if (service_) service_->Cancel();
+    }
   }
 
   EventCache::Text TextOf(const std::string& bytes) {
@@ -166,6 +170,7 @@ class Follower : public std::enable_shared_from_this<Follower> {
   void OnMessage(const std::string& bytes) {
     if (exchange_->over()) return service_->Next();
     BeginAnswer();
+    if (exchange_->request.method == "HEAD") return service_->Next();
     waits_ = true;
     exchange_->Write(*TextOf(bytes));
   }

@@ -47,7 +47,7 @@ size_t Parser::Take(std::string_view bytes) {
 void Parser::LimitHead() {
   if (!has_line_ && line_.size() > kRequestLine) {
     Fail(414, "the request line is longer than 8 KiB; send what is long in the body of a POST");
-  } else if (head_size_ > kHead) {
+  } else if (head_size_ > kHeadSize) {
     Fail(431, "the request's headers are longer than 16 KiB");
   }
 }

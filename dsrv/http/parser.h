@@ -13,7 +13,7 @@
 namespace dfsmr::http {
 
 inline constexpr size_t kRequestLine = 8 << 10;
-inline constexpr size_t kHead = 16 << 10;  // the request line and all headers
+inline constexpr size_t kHeadSize = 16 << 10;  // the request line and all headers
 inline constexpr size_t kHeaderLines = 100;
 
 // Why bytes are not a request, and the status to answer before the connection is closed.

@@ -104,27 +104,33 @@ Response Router::Refuse(const Malformed& malformed, const Request& request, cons
   return response;
 }
 
-std::optional<Response> Router::RefusalOf(const Request& request, const Route& route) const {
+std::optional<Response> Router::RefusalOf(const Request& request, const Visitor& visitor,
+                                          const Route& route) const {
   if (route.kind == Kind::kNone) {
-    return ToResponse(NoSuchMethod("there is nothing at " + Quoted(request.path) +
-                                   ": calls are POST /dfsmr.v1.SERVICE/METHOD, see openapi.json"));
+    return RefuseBy(NoSuchMethod("there is nothing at " + Quoted(request.path) +
+                                 ": calls are POST /dfsmr.v1.SERVICE/METHOD, see openapi.json"),
+                    visitor);
   }
   const std::string_view verbs = VerbsOf(route);
   if (!Has(verbs, request.method)) {
     Response response =
-        ToResponse(BadRequest(405, Quoted(request.path) + " takes " + std::string(verbs) +
-                                       ", not " + Quoted(request.method)));
+        RefuseBy(BadRequest(405, Quoted(request.path) + " takes " + std::string(verbs) + ", not " +
+                                     Quoted(request.method)),
+                 visitor);
     response.Set("allow", std::string(verbs));
     return response;
   }
   if (route.kind != Kind::kMethod) return std::nullopt;
   if (route.method->client_streaming() && route.method->server_streaming()) {
     const bool work = NameOf(*route.method) == "dfsmr.v1.RunnerService/Work";
-    return ToResponse(Failure::Of(
-        {Code::kUnimplemented, Reason::kNone,
-         NameOf(*route.method) + " streams both ways, which takes gRPC" +
-             (work ? "; over HTTP a worker calls Report, whose `next` brings its next tasks" : "")},
-        501));
+    return RefuseBy(
+        Failure::Of({Code::kUnimplemented, Reason::kNone,
+                     NameOf(*route.method) + " streams both ways, which takes gRPC" +
+                         (work ? "; over HTTP a worker calls Report, whose `next` brings its next "
+                                 "tasks"
+                               : "")},
+                    501),
+        visitor);
   }
   return std::nullopt;
 }
@@ -147,7 +153,7 @@ Handler::Plan Router::Look(const Request& request, const Client& client) {
              route.kind != Kind::kNone) {
     plan.refusal = Preflight(plan.visitor, route);
   } else {
-    plan.refusal = RefusalOf(request, route);
+    plan.refusal = RefusalOf(request, plan.visitor, route);
   }
   plan.body_most = route.kind == Kind::kHook     ? 1 << 20
                    : route.kind != Kind::kMethod ? 64 << 10

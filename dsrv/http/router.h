@@ -69,7 +69,8 @@ class Router final : public Handler {
   };
   Route RouteOf(const Request& request) const;
   std::string_view VerbsOf(const Route& route) const;
-  std::optional<Response> RefusalOf(const Request& request, const Route& route) const;
+  std::optional<Response> RefusalOf(const Request& request, const Visitor& visitor,
+                                    const Route& route) const;
   Response Preflight(const Visitor& visitor, const Route& route) const;
   void ServeHook(std::shared_ptr<Exchange> exchange, const std::string& rest) const;
   void ServeHealth(Exchange& exchange, bool ready) const;

@@ -74,8 +74,7 @@ class Door:
 
 
 def port_of(server):
-    found = re.findall(r" http=\S*:(\d+)", server.log)
-    assert found, server.log
+    found = eventually(lambda: re.findall(r" http=\S*:(\d+)", server.log))
     return int(found[-1])
 
 

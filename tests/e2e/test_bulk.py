@@ -1,6 +1,6 @@
 """Bulks: one thing done to many instances, exactly once, over crashes too."""
 from stubs import v1, view
-from support import JOB, PAIR, check_error, eventually, kind, only, refused, result, state
+from support import JOB, PAIR, eventually, kind, only, refused, result, state
 
 BULK = view.Bulk
 
@@ -77,7 +77,8 @@ def test_the_same_id_again_is_the_bulk_that_exists(space):
     assert space.start_bulk("PAUSE", "machine:job", id="mine").start_time == first.start_time
     again = space.start_bulk("CANCEL", "machine:job", id="mine")
     assert again.request.action == view.StartBulkRequest.PAUSE
-    check_error(refused(lambda: space.get_bulk("none")), "NOT_FOUND", "NO_SUCH_BULK")
+    with refused("NOT_FOUND", "NO_SUCH_BULK"):
+        space.get_bulk("none")
     second = space.bulk("RESUME", "machine:job")
     listed = space.server.bulks.ListBulks(view.ListBulksRequest(namespace=space.name), timeout=5)
     assert [one.request.id for one in listed.bulks] == [second.request.id, "mine"]
@@ -95,9 +96,10 @@ def test_what_is_asked_for_wrongly_is_refused(space):
                  dict(action="PAUSE", filter="a", force=True),
                  dict(action="PAUSE", filter="a", transition="ok"),
                  dict(action="RESUME", filter="a", mode=v1.CancelRequest.FORCE)):
-        check_error(refused(lambda: space.start_bulk(**more)), "INVALID_ARGUMENT", "BAD_REQUEST")
-    check_error(refused(lambda: space.start_bulk("PAUSE", instances=["a"] * 1001)),
-                "INVALID_ARGUMENT", "TOO_LARGE")
+        with refused("INVALID_ARGUMENT", "BAD_REQUEST"):
+            space.start_bulk(**more)
+    with refused("INVALID_ARGUMENT", "TOO_LARGE"):
+        space.start_bulk("PAUSE", instances=["a"] * 1001)
 
 
 def test_a_bulk_goes_on_after_kill_9_and_does_nothing_twice(new_server):

@@ -33,7 +33,7 @@ const PAGES = [
   ["/n/default/instances/order-0?tab=children", "No children."], ["/n/default/instances/42-prod", "release.copy"], ["/n/default/instances/42-prod?node=copy", "release.copy"],
   ["/n/default/instances/42-prod?tab=graph", "compare"], ["/n/default/machines", "crawler"], ["/n/default/machines/order?node=charge", "order.charge"],
   ["/n/default/machines/order?tab=source", "An order in a shop"], ["/n/default/machines/order?tab=compare", "one version so far"], ["/n/default/machines/deploy", "rollback"],
-  ["/n/default/machines/deploy?as=nodes", "compare"], ["/n/default/define?machine=order", "Nothing would change"], ["/n/default/queues", "Queues"], ["/n/default/workers", "Workers"],
+  ["/n/default/machines/deploy?as=nodes", "compare"], ["/n/default/define?machine=order", "unchanged"], ["/n/default/queues", "Queues"], ["/n/default/workers", "Workers"],
   ["/n/default/workers?tab=agents", "No agent is connected"], ["/n/default/schedules", "No schedules yet"], ["/n/default/schedules?tab=calendar", "No schedules yet"],
   ["/n/default/triggers", "No triggers yet"], ["/n/default/limits?name=env%2Fprod", "env/prod"], ["/n/default/groups?name=42", "42"], ["/n/default/packages", "No packages yet"],
   ["/n/default/feed", "Waiting for something to happen"], ["/n/default/bulks", "There has been none"], ["/access", "asks nobody"], ["/access?tab=secrets", "No secrets here"],

@@ -91,7 +91,8 @@ class Connection::Request final : public Exchange {
   std::shared_ptr<Connection> connection_;  // until the exchange is over
 };
 
-Connection::Connection(Lane& lane, Socket socket) : lane_(lane), socket_(std::move(socket)) {
+Connection::Connection(Lane& lane, Tcp::socket socket, TlsContextPtr tls)
+    : lane_(lane), socket_(std::move(socket), std::move(tls)) {
   ErrorCode error;
   const auto end = socket_.tcp().remote_endpoint(error);
   auto address = end.address();

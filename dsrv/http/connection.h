@@ -32,7 +32,8 @@ class Lane {
 // All on the thread of its lane.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(Lane& lane, Socket socket);
+  // `tls` null: without.
+  Connection(Lane& lane, Tcp::socket socket, TlsContextPtr tls);
   void Start();
   // Closes it if a time is over. Call it often.
   void Tick(Clock::time_point now);

@@ -60,7 +60,7 @@ class Door::Thread final : public Lane {
         door_.open_.fetch_sub(1);
         return;
       }
-      const auto connection = std::make_shared<Connection>(*this, Socket(std::move(socket), tls));
+      const auto connection = std::make_shared<Connection>(*this, std::move(socket), tls);
       connections_[connection.get()] = connection;
       if (connections_.size() == 1) Tick();
       if (!evict || EvictOne()) return connection->Start();

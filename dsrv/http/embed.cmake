@@ -6,10 +6,25 @@ function(embed target)
   set(protos ${out}/protos.pb)
   file(GLOB names CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}/proto
        ${CMAKE_SOURCE_DIR}/proto/dfsmr/v1/*.proto ${CMAKE_SOURCE_DIR}/proto/dfsmr.proto)
-  list(TRANSFORM names PREPEND ${CMAKE_SOURCE_DIR}/proto/ OUTPUT_VARIABLE paths)
+  # protoc takes what goes on in the next line behind a field for a comment on the field below it.
+  set(paths "")
+  foreach(name ${names})
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/proto/${name})
+    file(READ ${CMAKE_SOURCE_DIR}/proto/${name} text)
+    string(REGEX REPLACE "\n                    +// " " " text "${text}")
+    set(path ${out}/proto/${name})
+    set(before "")
+    if(EXISTS ${path})
+      file(READ ${path} before)
+    endif()
+    if(NOT "${before}" STREQUAL "${text}")
+      file(WRITE ${path} "${text}")
+    endif()
+    list(APPEND paths ${path})
+  endforeach()
   add_custom_command(OUTPUT ${protos}
     COMMAND protobuf::protoc --include_imports --include_source_info
-            --descriptor_set_out=${protos} -I ${CMAKE_SOURCE_DIR}/proto ${paths}
+            --descriptor_set_out=${protos} -I ${out}/proto ${paths}
     DEPENDS ${paths} VERBATIM)
   set(all ${protos})
   set(pieces "PIECE(protos, \"${protos}\")\n")

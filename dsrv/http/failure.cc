@@ -54,7 +54,10 @@ Failure Failure::Of(const grpc::Status& status, const Headers& trailers) {
     if (name == "dfsmr-diagnostics-bin") failure.diagnostics = value;
   }
   failure.trailers = trailers;
-  return failure;
+  if (status.error_code() != grpc::StatusCode::UNIMPLEMENTED || !failure.reason.empty()) {
+    return failure;
+  }
+  return NoSuchMethod("this server has no such method");
 }
 
 Failure Failure::Of(const Error& error, int status) {

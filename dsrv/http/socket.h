@@ -21,6 +21,9 @@ class Socket {
     if (context_) tls_ = std::make_unique<Tls>(plain_, *context_);
   }
 
+  Socket(const Socket&) = delete;  // TLS refers to the socket beneath
+  Socket& operator=(const Socket&) = delete;
+
   bool secure() const { return tls_ != nullptr; }
   Tcp::socket& tcp() { return plain_; }
   SSL* ssl() { return tls_->native_handle(); }

@@ -77,7 +77,6 @@ class UnaryCall : public std::enable_shared_from_this<UnaryCall> {
   std::optional<std::string> ReadQuery() {
     const auto parameters = http::ReadQuery(exchange_->request.query);
     std::string encoding, message, base64, compression;
-    Nearest nearest("");
     for (const auto& [name, value] : parameters.value_or(Parameters())) {
       std::string* const slot = name == "encoding"      ? &encoding
                                 : name == "message"     ? &message

@@ -13,7 +13,16 @@ import esbuild from "esbuild";
 const HERE = path.dirname(fileURLToPath(import.meta.url));
 process.chdir(HERE);
 
-const FILES = ["index.html", "app.js", "app.css", "editor.js", "layout.js", "more.js", "icon.svg", "LICENSES.txt"];
+const FILES = [
+  "index.html",
+  "app.js",
+  "app.css",
+  "editor.js",
+  "layout.js",
+  "more.js",
+  "icon.svg",
+  "LICENSES.txt",
+];
 
 const COMMON = {
   bundle: true,
@@ -43,7 +52,8 @@ async function bundlePages() {
       build.onResolve({ filter: /^shared$/ }, () => ({ path: "shared", namespace: "shared" }));
       build.onLoad({ filter: /.*/, namespace: "shared" }, () => ({
         resolveDir: HERE,
-        contents: modules.map((name, i) => `import * as m${i} from "./${name}";\n`).join("") +
+        contents:
+          modules.map((name, i) => `import * as m${i} from "./${name}";\n`).join("") +
           `globalThis.dfsmrShared = {${modules.map((name, i) => `${JSON.stringify(name)}: m${i}`).join(", ")}};`,
       }));
     },
@@ -61,8 +71,9 @@ async function bundlePages() {
         used.add(file);
         return { path: `${file}.cjs`, namespace: "from-app" };
       });
-      build.onLoad({ filter: /.*/, namespace: "from-app" }, ({ path: name }) =>
-        ({ contents: `module.exports = globalThis.dfsmrShared[${JSON.stringify(name.slice(0, -4))}];` }));
+      build.onLoad({ filter: /.*/, namespace: "from-app" }, ({ path: name }) => ({
+        contents: `module.exports = globalThis.dfsmrShared[${JSON.stringify(name.slice(0, -4))}];`,
+      }));
     },
   };
   const more = await bundle("src/pages/more.ts", { plugins: [fromApp] });
@@ -113,7 +124,9 @@ async function check() {
       return !fs.existsSync(kept) || !fs.readFileSync(kept).equals(fs.readFileSync(path.join(out, name)));
     });
     if (other.length > 0) {
-      console.error(`dsrv/console/dist is not what src makes: ${other.join(", ")}; run 'make console' and commit it`);
+      console.error(
+        `dsrv/console/dist is not what src makes: ${other.join(", ")}; run 'make console' and commit it`,
+      );
       process.exitCode = 1;
     }
   } finally {
@@ -131,9 +144,19 @@ function makeTypes() {
   const protos = process.env.DFSMR_PROTOS ?? "../../proto";
   fs.rmSync("types", { recursive: true, force: true });
   fs.mkdirSync("types");
-  const files = fs.readdirSync(`${protos}/dfsmr/v1`).filter((name) => name.endsWith(".proto")).sort();
-  run("protoc", "--plugin=protoc-gen-es=node_modules/.bin/protoc-gen-es", "--es_out=types",
-    "--es_opt=target=dts,json_types=true", "-I", protos, ...files.map((name) => `dfsmr/v1/${name}`));
+  const files = fs
+    .readdirSync(`${protos}/dfsmr/v1`)
+    .filter((name) => name.endsWith(".proto"))
+    .sort();
+  run(
+    "protoc",
+    "--plugin=protoc-gen-es=node_modules/.bin/protoc-gen-es",
+    "--es_out=types",
+    "--es_opt=target=dts,json_types=true",
+    "-I",
+    protos,
+    ...files.map((name) => `dfsmr/v1/${name}`),
+  );
 }
 
 async function test() {
@@ -141,9 +164,17 @@ async function test() {
   run(process.execPath, "node_modules/typescript/bin/tsc");
   const out = fs.mkdtempSync(path.join(os.tmpdir(), "dfsmr-console-"));
   try {
-    const tests = fs.readdirSync("src", { recursive: true }).filter((name) => /\.test\.tsx?$/.test(name)).sort();
+    const tests = fs
+      .readdirSync("src", { recursive: true })
+      .filter((name) => /\.test\.tsx?$/.test(name))
+      .sort();
     await esbuild.build({
-      ...COMMON, minify: false, write: true, platform: "node", outdir: out, outExtension: { ".js": ".mjs" },
+      ...COMMON,
+      minify: false,
+      write: true,
+      platform: "node",
+      outdir: out,
+      outExtension: { ".js": ".mjs" },
       entryPoints: tests.map((name) => `src/${name}`),
     });
     const built = fs.readdirSync(out, { recursive: true }).filter((name) => name.endsWith(".test.mjs"));
@@ -153,7 +184,11 @@ async function test() {
   }
 }
 
-const task = process.argv.includes("--test") ? test : process.argv.includes("--check") ? check : () => build("dist");
+const task = process.argv.includes("--test")
+  ? test
+  : process.argv.includes("--check")
+    ? check
+    : () => build("dist");
 await task().catch((error) => {
   console.error(error.message);
   process.exitCode = 1;

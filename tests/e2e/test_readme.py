@@ -21,8 +21,8 @@ from support import BIN, DSRV, SOON, eventually, free_port, result
 
 PAGES = {page: (REPOSITORY / page).read_text() for page in [
     "README.md", "dcli/README.md", "dsrv/README.md", "dsrv/access/README.md",
-    "dsrv/engine/README.md", "dsrv/http/README.md", "fsm/plan/README.md", "fsm/when/README.md",
-    "machines/README.md",
+    "dsrv/console/README.md", "dsrv/engine/README.md", "dsrv/http/README.md",
+    "fsm/plan/README.md", "fsm/when/README.md", "machines/README.md",
     "machines/schedules.md", "machines/limits.md", "machines/agents.md", "machines/packages.md",
     "machines/cloudify.md", "machines/cloacina.md", "proto/README.md", "proto/go/README.md",
     "proto/python/README.md", "proto/typescript/README.md",

@@ -15,13 +15,17 @@ import { runWatch } from "./state/watch";
 
 function App() {
   const [refusal, setRefusal] = useState<Refusal | undefined>();
-  const load = () => loadSession().then(() => setRefusal(undefined), (error) => setRefusal(toRefusal(error)));
+  const load = () =>
+    loadSession().then(
+      () => setRefusal(undefined),
+      (error) => setRefusal(toRefusal(error)),
+    );
   useEffect(() => void load(), []);
   const known = session.value !== undefined;
   const first = parts.value[0];
   const page = pageAt(parts.value);
   useEffect(() => {
-    document.title = `${first === "signin" ? "Sign in" : page?.title ?? "No such page"} · ${namespace.value} · dfsmr`;
+    document.title = `${first === "signin" ? "Sign in" : (page?.title ?? "No such page")} · ${namespace.value} · dfsmr`;
   });
   useEffect(() => {
     if (path.value === "/") replace(to());
@@ -32,15 +36,36 @@ function App() {
     if (first === "n" && parts.value[1]) lastNamespace.value = parts.value[1];
   }, [path.value, known, signedIn.value]);
   if (refusal) {
-    return <div class="center"><h1>The server does not answer</h1><Refused refusal={refusal} />
-      <p><button type="button" class="primary" onClick={() => void load()}>Try again</button></p></div>;
+    return (
+      <div class="center">
+        <h1>The server does not answer</h1>
+        <Refused refusal={refusal} />
+        <p>
+          <button type="button" class="primary" onClick={() => void load()}>
+            Try again
+          </button>
+        </p>
+      </div>
+    );
   }
   if (!known) return null;
-  if (first === "signin" || (!signedIn.value && first !== "settings")) return <main><SignInPage /></main>;
-  return <Shell>
-    {page ? <page.view key={page.key} /> : <Empty title="There is no such page.">
-      <a href={href(to())}>To the overview of {namespace.value}</a></Empty>}
-  </Shell>;
+  if (first === "signin" || (!signedIn.value && first !== "settings"))
+    return (
+      <main>
+        <SignInPage />
+      </main>
+    );
+  return (
+    <Shell>
+      {page ? (
+        <page.view key={page.key} />
+      ) : (
+        <Empty title="There is no such page.">
+          <a href={href(to())}>To the overview of {namespace.value}</a>
+        </Empty>
+      )}
+    </Shell>
+  );
 }
 
 keepSettings();

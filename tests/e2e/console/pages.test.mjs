@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { closeBrowser, done, faults, machine, openPage, Server, settled, sidewise } from "./support.mjs";
 
-const HOSTILE = "evil\u202egpj.exe\"><img src=x onerror=alert(1)>";
+const HOSTILE = 'evil\u202egpj.exe"><img src=x onerror=alert(1)>';
 let server;
 
 before(async () => {
@@ -11,12 +11,23 @@ before(async () => {
   await server.define(machine("order"));
   await server.define(machine("deploy"));
   await server.define(machine("crawler"));
-  for (let i = 0; i < 5; ++i) await server.start("order", `order-${i}`, { item: "apple", quantity: i + 1, price: 1.5 }, { labels: { site: i % 2 ? "eu" : "us" } });
+  for (let i = 0; i < 5; ++i)
+    await server.start(
+      "order",
+      `order-${i}`,
+      { item: "apple", quantity: i + 1, price: 1.5 },
+      { labels: { site: i % 2 ? "eu" : "us" } },
+    );
   await server.work("order");
   await server.work("order", "large");
   await server.work("order", "error", { error: HOSTILE });
   await server.claim("order");
-  await server.start("deploy", "42-prod", { release: "/srv/42", env: "prod", root: "/srv/app" }, { group: "42" });
+  await server.start(
+    "deploy",
+    "42-prod",
+    { release: "/srv/42", env: "prod", root: "/srv/app" },
+    { group: "42" },
+  );
   await server.work("deploy", "ok", { output: { same: false, live: "/srv/41" } });
   await server.work("deploy", "error", { error: "no space left" });
 });
@@ -27,21 +38,52 @@ after(async () => {
 });
 
 const PAGES = [
-  ["/n/default", "Overview"], ["/n/default/instances", "order-0"], ["/n/default/instances?q=machine:order&cols=label,state,worker,parent,labels,progress,error", "order-0"],
-  ["/n/default/instances/order-0", "reserve"], ["/n/default/instances/order-0?node=charge", "order.charge"], ["/n/default/instances/order-0?tab=timeline", "on the critical path"],
-  ["/n/default/instances/order-0?tab=history", "transitioned"], ["/n/default/instances/order-0?tab=data", "apple"], ["/n/default/instances/order-0?tab=logs", "No lines."],
-  ["/n/default/instances/order-0?tab=children", "No children."], ["/n/default/instances/42-prod", "release.copy"], ["/n/default/instances/42-prod?node=copy", "release.copy"],
-  ["/n/default/instances/42-prod?tab=graph", "compare"], ["/n/default/machines", "crawler"], ["/n/default/machines/order?node=charge", "order.charge"],
-  ["/n/default/machines/order?tab=source", "An order in a shop"], ["/n/default/machines/order?tab=compare", "one version so far"], ["/n/default/machines/deploy", "rollback"],
-  ["/n/default/machines/deploy?as=nodes", "compare"], ["/n/default/define?machine=order", "Nothing would change"], ["/n/default/queues", "Queues"], ["/n/default/workers", "Workers"],
-  ["/n/default/workers?tab=agents", "No agent is connected"], ["/n/default/schedules", "No schedules yet"], ["/n/default/schedules?tab=calendar", "No schedules yet"],
-  ["/n/default/triggers", "No triggers yet"], ["/n/default/limits?name=env%2Fprod", "env/prod"], ["/n/default/groups?name=42", "42"], ["/n/default/packages", "No packages yet"],
-  ["/n/default/feed", "Waiting for something to happen"], ["/n/default/bulks", "There has been none"], ["/access", "asks nobody"], ["/access?tab=secrets", "No secrets here"],
-  ["/namespaces", "default"], ["/settings", "Theme"], ["/n/empty", "Nothing is defined here yet"], ["/n/empty/instances", "No instances yet"], ["/n/default/nothing", "There is no such page"],
+  ["/n/default", "Overview"],
+  ["/n/default/instances", "order-0"],
+  ["/n/default/instances?q=machine:order&cols=label,state,worker,parent,labels,progress,error", "order-0"],
+  ["/n/default/instances/order-0", "reserve"],
+  ["/n/default/instances/order-0?node=charge", "order.charge"],
+  ["/n/default/instances/order-0?tab=timeline", "on the critical path"],
+  ["/n/default/instances/order-0?tab=history", "transitioned"],
+  ["/n/default/instances/order-0?tab=data", "apple"],
+  ["/n/default/instances/order-0?tab=logs", "No lines."],
+  ["/n/default/instances/order-0?tab=children", "No children."],
+  ["/n/default/instances/42-prod", "release.copy"],
+  ["/n/default/instances/42-prod?node=copy", "release.copy"],
+  ["/n/default/instances/42-prod?tab=graph", "compare"],
+  ["/n/default/machines", "crawler"],
+  ["/n/default/machines/order?node=charge", "order.charge"],
+  ["/n/default/machines/order?tab=source", "An order in a shop"],
+  ["/n/default/machines/order?tab=compare", "one version so far"],
+  ["/n/default/machines/deploy", "rollback"],
+  ["/n/default/machines/deploy?as=nodes", "compare"],
+  ["/n/default/define?machine=order", "unchanged"],
+  ["/n/default/queues", "Queues"],
+  ["/n/default/workers", "Workers"],
+  ["/n/default/workers?tab=agents", "No agent is connected"],
+  ["/n/default/schedules", "No schedules yet"],
+  ["/n/default/schedules?tab=calendar", "No schedules yet"],
+  ["/n/default/triggers", "No triggers yet"],
+  ["/n/default/limits?name=env%2Fprod", "env/prod"],
+  ["/n/default/groups?name=42", "42"],
+  ["/n/default/packages", "No packages yet"],
+  ["/n/default/feed", "Waiting for something to happen"],
+  ["/n/default/bulks", "There has been none"],
+  ["/access", "asks nobody"],
+  ["/access?tab=secrets", "No secrets here"],
+  ["/namespaces", "default"],
+  ["/settings", "Theme"],
+  ["/n/empty", "Nothing is defined here yet"],
+  ["/n/empty/instances", "No instances yet"],
+  ["/n/default/nothing", "There is no such page"],
 ];
 
 for (const [url, text] of PAGES) {
-  for (const [theme, width, height] of [["light", 1024, 768], ["dark", 1024, 768], ["light", 360, 640]]) {
+  for (const [theme, width, height] of [
+    ["light", 1024, 768],
+    ["dark", 1024, 768],
+    ["light", 360, 640],
+  ]) {
     test(`${url} ${theme} ${width}`, async () => {
       const page = await openPage(server, url, { theme, width, height, trusted: false });
       await page.getByText(text, { exact: false }).first().waitFor({ state: "attached" });
@@ -54,16 +96,28 @@ for (const [url, text] of PAGES) {
 }
 
 test("pages run under their content security policy", async () => {
-  for (const url of ["/n/default/instances/order-0", "/n/default/define?machine=order", "/n/default/machines/order?node=charge"]) {
+  for (const url of [
+    "/n/default/instances/order-0",
+    "/n/default/define?machine=order",
+    "/n/default/machines/order?node=charge",
+  ]) {
     const page = await openPage(server, url);
-    await page.locator(url.includes("define") ? ".editor" : "svg.drawing").first().waitFor();
+    await page
+      .locator(url.includes("define") ? ".editor" : "svg.drawing")
+      .first()
+      .waitFor();
     if (url.includes("define")) await page.locator(".cm-content").waitFor();
     await done(page);
   }
 });
 
 test("hostile texts are shown as text", async () => {
-  await server.start("order", HOSTILE, { item: "<b>x</b>\u202e", quantity: 1, price: 1 }, { labels: { note: HOSTILE } });
+  await server.start(
+    "order",
+    HOSTILE,
+    { item: "<b>x</b>\u202e", quantity: 1, price: 1 },
+    { labels: { note: HOSTILE } },
+  );
   const page = await openPage(server, `/n/default/instances/${encodeURIComponent(HOSTILE)}?tab=data`);
   await page.getByRole("heading", { level: 1 }).getByText("evil\\u{202e}gpj.exe").waitFor();
   await page.locator("pre", { hasText: "<b>x</b>\\u{202e}" }).waitFor();

@@ -51,8 +51,17 @@ export class Server {
 
   async run() {
     this.log = "";
-    this.process = spawn(path.join(BIN, "dsrv"), ["--addr", "localhost:0", "--http", this.port ? `localhost:${this.port}` : "localhost:0",
-      "--data", path.join(this.folder, "data"), "--console-dir", path.join(CONSOLE, "dist"), ...this.flags]);
+    this.process = spawn(path.join(BIN, "dsrv"), [
+      "--addr",
+      "localhost:0",
+      "--http",
+      this.port ? `localhost:${this.port}` : "localhost:0",
+      "--data",
+      path.join(this.folder, "data"),
+      "--console-dir",
+      path.join(CONSOLE, "dist"),
+      ...this.flags,
+    ]);
     this.process.stderr.setEncoding("utf8");
     this.port = await new Promise((resolve, reject) => {
       this.process.stderr.on("data", (text) => {
@@ -68,7 +77,10 @@ export class Server {
   async call(method, request = {}, { service = "RunnerService", token } = {}) {
     const response = await fetch(`${this.base}/dfsmr.v1.${service}/${method}`, {
       method: "POST",
-      headers: { "content-type": "application/json", ...(token ?? this.token ? { authorization: `Bearer ${token ?? this.token}` } : {}) },
+      headers: {
+        "content-type": "application/json",
+        ...((token ?? this.token) ? { authorization: `Bearer ${token ?? this.token}` } : {}),
+      },
       body: JSON.stringify(request),
     });
     const reply = await response.json();
@@ -89,7 +101,12 @@ export class Server {
   }
 
   async claim(machineId, more = {}) {
-    const { tasks = [] } = await this.call("Ready", { machine: machineId, worker: "tester", wait: "5s", ...more });
+    const { tasks = [] } = await this.call("Ready", {
+      machine: machineId,
+      worker: "tester",
+      wait: "5s",
+      ...more,
+    });
     assert.equal(tasks.length, 1, "there was no task to claim");
     return tasks[0];
   }
@@ -128,7 +145,10 @@ export async function guarded() {
 let browser;
 
 export async function openBrowser() {
-  browser ??= await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu"] });
+  browser ??= await chromium.launch({
+    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+    args: ["--no-sandbox", "--disable-gpu"],
+  });
   return browser;
 }
 
@@ -141,8 +161,16 @@ export async function closeBrowser() {
 const OWN_LINES = /Failed to load resource|net::ERR_/;
 
 // A page, and what it complained of. Requests to elsewhere are complaints, too.
-export async function openPage(server, url, { theme = "light", width = 1280, height = 800, context, trusted = true } = {}) {
-  const within = context ?? await (await openBrowser()).newContext({ viewport: { width, height }, colorScheme: theme, bypassCSP: !trusted });
+export async function openPage(
+  server,
+  url,
+  { theme = "light", width = 1280, height = 800, context, trusted = true } = {},
+) {
+  const within =
+    context ??
+    (await (
+      await openBrowser()
+    ).newContext({ viewport: { width, height }, colorScheme: theme, bypassCSP: !trusted }));
   const page = await within.newPage();
   page.complaints = [];
   page.on("console", (message) => {
@@ -150,7 +178,8 @@ export async function openPage(server, url, { theme = "light", width = 1280, hei
   });
   page.on("pageerror", (error) => page.complaints.push(error.stack));
   page.on("request", (request) => {
-    if (!request.url().startsWith(server.base) && !request.url().startsWith("data:")) page.complaints.push(`asked elsewhere: ${request.url()}`);
+    if (!request.url().startsWith(server.base) && !request.url().startsWith("data:"))
+      page.complaints.push(`asked elsewhere: ${request.url()}`);
   });
   page.setDefaultTimeout(SOON);
   await page.goto(server.base + url);
@@ -163,14 +192,25 @@ export async function done(page) {
 }
 
 export async function settled(page) {
-  await page.waitForFunction(() => document.querySelector("main h1") && !document.querySelector("[aria-busy=true], .waiting"));
+  await page.waitForFunction(
+    () => document.querySelector("main h1") && !document.querySelector("[aria-busy=true], .waiting"),
+  );
 }
 
 // What axe finds wrong; the page must have been opened with `trusted: false`, since axe is a script of its own.
 export async function faults(page) {
   await page.evaluate(AXE);
-  const { violations } = await page.evaluate((values) => globalThis.axe.run(document, { runOnly: values }), RULES);
-  return violations.map((violation) => `${violation.id}: ${violation.nodes.slice(0, 3).map((node) => node.html).join(" | ")}`);
+  const { violations } = await page.evaluate(
+    (values) => globalThis.axe.run(document, { runOnly: values }),
+    RULES,
+  );
+  return violations.map(
+    (violation) =>
+      `${violation.id}: ${violation.nodes
+        .slice(0, 3)
+        .map((node) => node.html)
+        .join(" | ")}`,
+  );
 }
 
 export async function sidewise(page) {

@@ -82,7 +82,9 @@ test("what is not known yet comes live, within seconds, and not while it is stop
   await page.keyboard.press(".");
   await page.getByRole("button", { name: "Stopped" }).waitFor();
   let asked = 0;
-  page.on("request", () => { ++asked; });
+  page.on("request", () => {
+    ++asked;
+  });
   await server.call("Pause", { instance: "watched" });
   await page.getByRole("tab", { name: "Data" }).click();
   assert.equal(await page.locator(".above .state", { hasText: "paused" }).count(), 0);
@@ -152,7 +154,10 @@ test("YAML is checked while it is typed, and defined", async () => {
   await page.keyboard.press("Control+End");
   await page.keyboard.type("nonsense: 1");
   await page.locator(".problems").getByText("nonsense").waitFor();
-  assert.equal(await page.getByRole("button", { name: "Define", exact: true }).getAttribute("aria-disabled"), "true");
+  assert.equal(
+    await page.getByRole("button", { name: "Define", exact: true }).getAttribute("aria-disabled"),
+    "true",
+  );
   assert.equal((await server.call("GetMachine", { id: "hello" })).version, 1);
   await done(page);
 });
@@ -162,7 +167,7 @@ test("the feed tails; paused it goes on where it stood", async () => {
   await page.getByText("Waiting for something to happen").waitFor();
   await eventually("a record", async () => {
     await server.start("order", `fed-${Date.now()}`, ORDER);
-    return await page.getByRole("table", { name: "Feed" }).count() > 0;
+    return (await page.getByRole("table", { name: "Feed" }).count()) > 0;
   });
   await page.getByRole("button", { name: "Pause", exact: true }).click();
   await server.start("order", "fed-meanwhile", ORDER);

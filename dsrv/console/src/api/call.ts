@@ -26,7 +26,12 @@ export function onEnd(refusal: Refusal): Refusal {
   return refusal;
 }
 
-export async function post(path: string, body: unknown, signal?: AbortSignal, type = "application/json"): Promise<Response> {
+export async function post(
+  path: string,
+  body: unknown,
+  signal?: AbortSignal,
+  type = "application/json",
+): Promise<Response> {
   let response: Response;
   try {
     response = await fetch(path, {
@@ -44,7 +49,10 @@ export async function post(path: string, body: unknown, signal?: AbortSignal, ty
 }
 
 export async function call<S extends ServiceName, M extends MethodName<S>>(
-  service: S, method: M, request: RequestOf<S, M>, signal?: AbortSignal,
+  service: S,
+  method: M,
+  request: RequestOf<S, M>,
+  signal?: AbortSignal,
 ): Promise<ReplyOf<S, M>> {
   return (await post(methodPath(service, method), request, signal)).json();
 }

@@ -40,12 +40,24 @@ test("the head is a byte of flags and four of the length", () => {
 });
 
 test("an error at the end is a refusal with its reason", async () => {
-  const error = { code: "out_of_range", message: "the cursor has expired", details: [{ debug: { reason: "CURSOR_EXPIRED" } }] };
-  await assert.rejects(all(joined(envelope({ a: 1 }), end({ error })), 4), (refusal) =>
-    refusal instanceof Refusal && refusal.reason === "CURSOR_EXPIRED" && refusal.message === "the cursor has expired");
+  const error = {
+    code: "out_of_range",
+    message: "the cursor has expired",
+    details: [{ debug: { reason: "CURSOR_EXPIRED" } }],
+  };
+  await assert.rejects(
+    all(joined(envelope({ a: 1 }), end({ error })), 4),
+    (refusal) =>
+      refusal instanceof Refusal &&
+      refusal.reason === "CURSOR_EXPIRED" &&
+      refusal.message === "the cursor has expired",
+  );
 });
 
 test("a stream without its end was lost", async () => {
   await assert.rejects(all(envelope({ a: 1 }), 100), (refusal) => refusal instanceof Refusal && refusal.away);
-  await assert.rejects(all(envelope({ a: 1 }).slice(0, 6), 100), (refusal) => refusal instanceof Refusal && refusal.away);
+  await assert.rejects(
+    all(envelope({ a: 1 }).slice(0, 6), 100),
+    (refusal) => refusal instanceof Refusal && refusal.away,
+  );
 });

@@ -27,7 +27,12 @@ interface ErrorBody {
 export function refusalOf(body: ErrorBody, status = 0): Refusal {
   const details = body.details ?? [];
   const reason = details.find((detail) => detail.debug?.reason)?.debug?.reason ?? "";
-  return new Refusal(body.code ?? "unknown", reason, body.message ?? `the server answered ${status}`, details);
+  return new Refusal(
+    body.code ?? "unknown",
+    reason,
+    body.message ?? `the server answered ${status}`,
+    details,
+  );
 }
 
 export function unreached(): Refusal {

@@ -7,7 +7,10 @@ import type { MethodName, ReplyOf, RequestOf, ServiceName } from "./types";
 const TYPE = "application/connect+json";
 
 export async function* stream<S extends ServiceName, M extends MethodName<S>>(
-  service: S, method: M, request: RequestOf<S, M>, signal: AbortSignal,
+  service: S,
+  method: M,
+  request: RequestOf<S, M>,
+  signal: AbortSignal,
 ): AsyncGenerator<ReplyOf<S, M>> {
   const response = await post(methodPath(service, method), envelope(request), signal, TYPE);
   try {
@@ -19,7 +22,9 @@ export async function* stream<S extends ServiceName, M extends MethodName<S>>(
 
 // Sends messages, gets one: only packages are put so.
 export async function send<S extends ServiceName, M extends MethodName<S>>(
-  service: S, method: M, messages: RequestOf<S, M>[],
+  service: S,
+  method: M,
+  messages: RequestOf<S, M>[],
 ): Promise<ReplyOf<S, M>> {
   const parts = messages.map(envelope);
   const body = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));

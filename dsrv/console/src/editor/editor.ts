@@ -6,7 +6,14 @@ import { bracketMatching, HighlightStyle, indentOnInput, syntaxHighlighting } fr
 import { lintGutter, setDiagnostics, type Diagnostic } from "@codemirror/lint";
 import { MergeView } from "@codemirror/merge";
 import { EditorState, type Extension } from "@codemirror/state";
-import { drawSelection, EditorView, highlightActiveLine, highlightSpecialChars, keymap, lineNumbers } from "@codemirror/view";
+import {
+  drawSelection,
+  EditorView,
+  highlightActiveLine,
+  highlightSpecialChars,
+  keymap,
+  lineNumbers,
+} from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 
 export { readYaml } from "./yaml";
@@ -20,7 +27,9 @@ const theme = EditorView.theme({
   ".cm-gutters": { backgroundColor: "var(--sunk)", color: "var(--quiet)", border: "none" },
   ".cm-activeLine, .cm-activeLineGutter": { backgroundColor: "var(--hover)" },
   ".cm-cursor": { borderLeftColor: "var(--accent)" },
-  "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground": { backgroundColor: "var(--chosen)" },
+  "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground": {
+    backgroundColor: "var(--chosen)",
+  },
   ".cm-tooltip": { backgroundColor: "var(--raised)", color: "var(--text)", border: "1px solid var(--line)" },
   ".cm-changedLine": { backgroundColor: "var(--amber-wash) !important" },
   ".cm-deletedChunk": { backgroundColor: "var(--red-wash)" },
@@ -39,11 +48,23 @@ const colours = HighlightStyle.define([
 ]);
 
 function base(label: string): Extension {
-  return [lineNumbers(), highlightSpecialChars(), drawSelection(), yaml(), syntaxHighlighting(colours), theme,
-    EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0" })];
+  return [
+    lineNumbers(),
+    highlightSpecialChars(),
+    drawSelection(),
+    yaml(),
+    syntaxHighlighting(colours),
+    theme,
+    EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0" }),
+  ];
 }
 
-export interface Problem { line: number; column: number; message: string; warning: boolean }
+export interface Problem {
+  line: number;
+  column: number;
+  message: string;
+  warning: boolean;
+}
 export interface Editor {
   setProblems: (problems: Problem[]) => void;
   setText: (text: string) => void;
@@ -60,17 +81,32 @@ function rootOf(host: HTMLElement): ShadowRoot {
 export function mount(host: HTMLElement, text: string, changed: (text: string) => void): Editor {
   const root = rootOf(host);
   const view = new EditorView({
-    parent: root, root,
-    state: EditorState.create({ doc: text, extensions: [
-      base("YAML"), history(), highlightActiveLine(), bracketMatching(), indentOnInput(), lintGutter(),
-      keymap.of([...defaultKeymap, ...historyKeymap, indentWithTab]),
-      EditorView.updateListener.of((update) => {
-        if (update.docChanged) changed(update.state.doc.toString());
-      }),
-    ] }),
+    parent: root,
+    root,
+    state: EditorState.create({
+      doc: text,
+      extensions: [
+        base("YAML"),
+        history(),
+        highlightActiveLine(),
+        bracketMatching(),
+        indentOnInput(),
+        lintGutter(),
+        keymap.of([...defaultKeymap, ...historyKeymap, indentWithTab]),
+        EditorView.updateListener.of((update) => {
+          if (update.docChanged) changed(update.state.doc.toString());
+        }),
+      ],
+    }),
   });
   return {
-    setProblems: (problems) => view.dispatch(setDiagnostics(view.state, problems.map((problem) => placed(view, problem)))),
+    setProblems: (problems) =>
+      view.dispatch(
+        setDiagnostics(
+          view.state,
+          problems.map((problem) => placed(view, problem)),
+        ),
+      ),
     setText: (next) => view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: next } }),
     goTo: (line) => {
       const place = view.state.doc.line(Math.min(Math.max(line, 1), view.state.doc.lines));
@@ -84,13 +120,32 @@ export function mount(host: HTMLElement, text: string, changed: (text: string) =
 function placed(view: EditorView, problem: Problem): Diagnostic {
   const line = view.state.doc.line(Math.min(Math.max(problem.line, 1), view.state.doc.lines));
   const from = Math.min(line.from + Math.max(problem.column - 1, 0), line.to);
-  return { from, to: Math.max(from, line.to), severity: problem.warning ? "warning" : "error", message: problem.message };
+  return {
+    from,
+    to: Math.max(from, line.to),
+    severity: problem.warning ? "warning" : "error",
+    message: problem.message,
+  };
 }
 
 // Two texts side by side, their differences marked.
-export function mountMerge(host: HTMLElement, before: string, after: string, titles: [string, string]): () => void {
+export function mountMerge(
+  host: HTMLElement,
+  before: string,
+  after: string,
+  titles: [string, string],
+): () => void {
   const root = rootOf(host);
-  const side = (doc: string, title: string) => ({ doc, extensions: [base(title), EditorState.readOnly.of(true), EditorView.editable.of(false)] });
-  const view = new MergeView({ parent: root, root, a: side(before, titles[0]), b: side(after, titles[1]), collapseUnchanged: { margin: 3 } });
+  const side = (doc: string, title: string) => ({
+    doc,
+    extensions: [base(title), EditorState.readOnly.of(true), EditorView.editable.of(false)],
+  });
+  const view = new MergeView({
+    parent: root,
+    root,
+    a: side(before, titles[0]),
+    b: side(after, titles[1]),
+    collapseUnchanged: { margin: 3 },
+  });
   return () => view.destroy();
 }

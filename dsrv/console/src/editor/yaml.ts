@@ -5,8 +5,19 @@ import type { SyntaxNode } from "@lezer/common";
 
 export type Value = string | number | boolean | null | Value[] | { [key: string]: Value };
 
-const PLAIN: Record<string, Value> = { "": null, "~": null, null: null, Null: null, NULL: null,
-  true: true, True: true, TRUE: true, false: false, False: false, FALSE: false };
+const PLAIN: Record<string, Value> = {
+  "": null,
+  "~": null,
+  null: null,
+  Null: null,
+  NULL: null,
+  true: true,
+  True: true,
+  TRUE: true,
+  false: false,
+  False: false,
+  FALSE: false,
+};
 const NUMBER = /^[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?$/;
 
 class Reader {
@@ -20,20 +31,30 @@ class Reader {
   value(node: SyntaxNode | null): Value {
     if (!node) return null;
     switch (node.name) {
-      case "BlockMapping": case "FlowMapping": return this.mapping(node);
-      case "BlockSequence": case "FlowSequence": return this.sequence(node);
-      case "QuotedLiteral": return this.quoted(this.slice(node));
-      case "BlockLiteral": return this.block(node);
-      case "Literal": return this.plain(this.slice(node));
+      case "BlockMapping":
+      case "FlowMapping":
+        return this.mapping(node);
+      case "BlockSequence":
+      case "FlowSequence":
+        return this.sequence(node);
+      case "QuotedLiteral":
+        return this.quoted(this.slice(node));
+      case "BlockLiteral":
+        return this.block(node);
+      case "Literal":
+        return this.plain(this.slice(node));
       case "Anchored": {
         const anchor = node.getChild("Anchor");
         const value = this.value(node.lastChild);
         if (anchor) this.anchors.set(this.slice(anchor).slice(1), value);
         return value;
       }
-      case "Tagged": return this.value(node.lastChild);
-      case "Alias": return this.anchors.get(this.slice(node).slice(1)) ?? null;
-      default: return null;
+      case "Tagged":
+        return this.value(node.lastChild);
+      case "Alias":
+        return this.anchors.get(this.slice(node).slice(1)) ?? null;
+      default:
+        return null;
     }
   }
 
@@ -74,7 +95,9 @@ class Reader {
 
   private block(node: SyntaxNode): string {
     const [head = "", ...lines] = this.slice(node).split("\n");
-    const indent = Math.min(...lines.filter((line) => line.trim()).map((line) => /^ */.exec(line)![0].length));
+    const indent = Math.min(
+      ...lines.filter((line) => line.trim()).map((line) => /^ */.exec(line)![0].length),
+    );
     const text = lines.map((line) => line.slice(Number.isFinite(indent) ? indent : 0));
     return head.startsWith(">") ? text.join(" ") : text.join("\n");
   }

@@ -4,7 +4,11 @@ import { graphOfNodes, type Edge, type Graph } from "./model";
 
 export type Difference = "added" | "gone" | "changed" | "same";
 
-export interface Compared { graph: Graph; boxes: Map<string, Difference>; edges: Map<string, Difference> }
+export interface Compared {
+  graph: Graph;
+  boxes: Map<string, Difference>;
+  edges: Map<string, Difference>;
+}
 
 function withoutStats(node: NodeJson | undefined): string {
   const { stats: _, ...rest } = node ?? {};
@@ -32,10 +36,18 @@ export function compare(before: NodeJson[], after: NodeJson[]): Compared {
   const edges = [...fresh.edges, ...old.edges.filter((edge) => !freshEdges.has(edgeKey(edge)))];
   return {
     graph: { boxes, edges },
-    boxes: new Map(boxes.map(({ id }) => {
-      const changed = withoutStats(find(before, id)) !== withoutStats(find(after, id)) ? "changed" as const : undefined;
-      return [id, told<Difference>(oldBoxes.has(id), freshBoxes.has(id), "same", changed)];
-    })),
-    edges: new Map(edges.map((edge) => [edgeKey(edge), told<Difference>(oldEdges.has(edgeKey(edge)), freshEdges.has(edgeKey(edge)), "same", undefined)])),
+    boxes: new Map(
+      boxes.map(({ id }) => {
+        const changed =
+          withoutStats(find(before, id)) !== withoutStats(find(after, id)) ? ("changed" as const) : undefined;
+        return [id, told<Difference>(oldBoxes.has(id), freshBoxes.has(id), "same", changed)];
+      }),
+    ),
+    edges: new Map(
+      edges.map((edge) => [
+        edgeKey(edge),
+        told<Difference>(oldEdges.has(edgeKey(edge)), freshEdges.has(edgeKey(edge)), "same", undefined),
+      ]),
+    ),
   };
 }

@@ -7,18 +7,44 @@ import { place } from "./place";
 import { curve, outline } from "./shapes";
 
 function chain(ids: string[]): Graph {
-  return { boxes: ids.map((id, i) => ({ id, kind: "work", start: i === 0 })), edges: ids.slice(1).map((to, i) => ({ from: ids[i]!, to, label: "ok" })) };
+  return {
+    boxes: ids.map((id, i) => ({ id, kind: "work", start: i === 0 })),
+    edges: ids.slice(1).map((to, i) => ({ from: ids[i]!, to, label: "ok" })),
+  };
 }
 
 test("edges between the same boxes are one, with all their names", () => {
-  assert.deepEqual(merged([{ from: "a", to: "b", label: "ok" }, { from: "a", to: "b", label: "paid" }, { from: "b", to: "a", label: "" }]),
-    [{ from: "a", to: "b", label: "ok, paid" }, { from: "b", to: "a", label: "" }]);
+  assert.deepEqual(
+    merged([
+      { from: "a", to: "b", label: "ok" },
+      { from: "a", to: "b", label: "paid" },
+      { from: "b", to: "a", label: "" },
+    ]),
+    [
+      { from: "a", to: "b", label: "ok, paid" },
+      { from: "b", to: "a", label: "" },
+    ],
+  );
 });
 
 test("system nodes are not drawn", () => {
-  const graph = graphOfNodes([{ id: "a", kind: "work", start: true, transitions: [{ transition: "ok", targets: ["b"] }, { transition: "x", targets: ["dfsmr.timeout"] }] },
-    { id: "b", kind: "final", final: true }, { id: "dfsmr.timeout", kind: "system" }]);
-  assert.deepEqual(graph.boxes.map((box) => box.id), ["a", "b"]);
+  const graph = graphOfNodes([
+    {
+      id: "a",
+      kind: "work",
+      start: true,
+      transitions: [
+        { transition: "ok", targets: ["b"] },
+        { transition: "x", targets: ["dfsmr.timeout"] },
+      ],
+    },
+    { id: "b", kind: "final", final: true },
+    { id: "dfsmr.timeout", kind: "system" },
+  ]);
+  assert.deepEqual(
+    graph.boxes.map((box) => box.id),
+    ["a", "b"],
+  );
   assert.deepEqual(graph.edges, [{ from: "a", to: "b", label: "ok" }]);
 });
 
@@ -30,7 +56,14 @@ test("what can be looked at is drawn as it is", () => {
 test("a larger graph is drawn by groups of paths, and opened group by group", () => {
   const ids = ["start", ...Array.from({ length: 2000 }, (_, i) => `hosts.${i % 10}.${i}`), "end"];
   const closed = grouped(chain(ids), new Set());
-  assert.deepEqual(closed.boxes.map((box) => [box.id, box.members]), [["start", undefined], ["end", undefined], ["hosts", 2000]]);
+  assert.deepEqual(
+    closed.boxes.map((box) => [box.id, box.members]),
+    [
+      ["start", undefined],
+      ["end", undefined],
+      ["hosts", 2000],
+    ],
+  );
   const open = grouped(chain(ids), new Set(["hosts"]));
   assert.equal(open.boxes.length, 12);
   assert.equal(open.boxes.find((box) => box.id === "hosts.3")!.members, 200);
@@ -53,8 +86,17 @@ test("loops end", () => {
 });
 
 test("rows of a plan's level are boxes; groups open", () => {
-  const graph = graphOfRows([{ path: "a", step: { path: "a", action: "x" } }, { path: "hosts", steps: "40", after: ["a"] }]);
-  assert.deepEqual(graph.boxes.map((box) => [box.kind, box.members]), [["work", undefined], ["group", 40]]);
+  const graph = graphOfRows([
+    { path: "a", step: { path: "a", action: "x" } },
+    { path: "hosts", steps: "40", after: ["a"] },
+  ]);
+  assert.deepEqual(
+    graph.boxes.map((box) => [box.kind, box.members]),
+    [
+      ["work", undefined],
+      ["group", 40],
+    ],
+  );
   assert.deepEqual(graph.edges, [{ from: "a", to: "hosts", label: "" }]);
 });
 
@@ -62,12 +104,17 @@ test("places: all boxes apart, all edges with points", () => {
   const ids = Array.from({ length: 40 }, (_, i) => `n${i}`);
   const graph = chain(ids);
   graph.edges.push({ from: "n5", to: "n5", label: "again" }, { from: "n9", to: "n2", label: "back" });
-  const places = place({ down: true, boxes: ids.map((id) => ({ id, width: 110, height: 40 })), edges: graph.edges.map(({ from, to }) => ({ from, to, width: 20 })) });
+  const places = place({
+    down: true,
+    boxes: ids.map((id) => ({ id, width: 110, height: 40 })),
+    edges: graph.edges.map(({ from, to }) => ({ from, to, width: 20 })),
+  });
   const boxes = Object.values(places.boxes);
   assert.equal(boxes.length, 40);
   for (const a of boxes) {
     for (const b of boxes) {
-      if (a !== b) assert.ok(Math.abs(a.x - b.x) >= 110 || Math.abs(a.y - b.y) >= 40, "boxes lie on each other");
+      if (a !== b)
+        assert.ok(Math.abs(a.x - b.x) >= 110 || Math.abs(a.y - b.y) >= 40, "boxes lie on each other");
     }
   }
   assert.ok(places.edges.every((edge) => edge.points.length >= 2 && edge.label));
@@ -78,18 +125,35 @@ test("places: all boxes apart, all edges with points", () => {
 test("500 boxes are laid out in the time that is promised", () => {
   const ids = Array.from({ length: 500 }, (_, i) => `n${i}`);
   const edges = ids.slice(1).map((to, i) => ({ from: ids[Math.floor(i / 2)]!, to, width: 0 }));
-  for (let i = 0; i < 150; ++i) edges.push({ from: ids[(i * 7) % 250]!, to: ids[250 + ((i * 13) % 250)]!, width: 0 });
+  for (let i = 0; i < 150; ++i)
+    edges.push({ from: ids[(i * 7) % 250]!, to: ids[250 + ((i * 13) % 250)]!, width: 0 });
   const begin = performance.now();
   place({ down: false, boxes: ids.map((id) => ({ id, width: 120, height: 48 })), edges });
   assert.ok(performance.now() - begin < 8000, "four times the promise, for a machine that is busy");
 });
 
 test("two versions are compared as one graph", () => {
-  const before = [{ id: "a", start: true, transitions: [{ transition: "ok", targets: ["b"] }] }, { id: "b", final: true }];
-  const after = [{ id: "a", start: true, queue: "slow", transitions: [{ transition: "ok", targets: ["c"] }] }, { id: "c", final: true }];
+  const before = [
+    { id: "a", start: true, transitions: [{ transition: "ok", targets: ["b"] }] },
+    { id: "b", final: true },
+  ];
+  const after = [
+    { id: "a", start: true, queue: "slow", transitions: [{ transition: "ok", targets: ["c"] }] },
+    { id: "c", final: true },
+  ];
   const { graph, boxes, edges } = compare(before, after);
-  assert.deepEqual([...boxes], [["a", "changed"], ["c", "added"], ["b", "gone"]]);
-  assert.deepEqual(graph.edges.map((edge) => edges.get(edgeKey(edge))), ["added", "gone"]);
+  assert.deepEqual(
+    [...boxes],
+    [
+      ["a", "changed"],
+      ["c", "added"],
+      ["b", "gone"],
+    ],
+  );
+  assert.deepEqual(
+    graph.edges.map((edge) => edges.get(edgeKey(edge))),
+    ["added", "gone"],
+  );
   const counted = compare([{ id: "a", stats: { ready: "1" } }], [{ id: "a", stats: { ready: "2" } }]);
   assert.equal(counted.boxes.get("a"), "same");
 });

@@ -30,20 +30,27 @@ function levelsOf(graph: Graph): Map<string, number> {
 // Which group each box is drawn as; itself: none.
 function byPath(graph: Graph, open: ReadonlySet<string>): Map<string, string> {
   const sizes = new Map<string, number>();
-  for (const { id } of graph.boxes) for (const path of pathsOf(id)) sizes.set(path, (sizes.get(path) ?? 0) + 1);
-  return new Map(graph.boxes.map(({ id }) =>
-    [id, pathsOf(id).find((path) => !open.has(path) && sizes.get(path)! > 1) ?? id]));
+  for (const { id } of graph.boxes)
+    for (const path of pathsOf(id)) sizes.set(path, (sizes.get(path) ?? 0) + 1);
+  return new Map(
+    graph.boxes.map(({ id }) => [
+      id,
+      pathsOf(id).find((path) => !open.has(path) && sizes.get(path)! > 1) ?? id,
+    ]),
+  );
 }
 
 function byLevel(graph: Graph, open: ReadonlySet<string>, most: number): Map<string, string> {
   const levels = levelsOf(graph);
   const last = Math.max(0, ...levels.values());
   const wide = Math.ceil((last + 1) / (most / 2));
-  return new Map(graph.boxes.map(({ id }) => {
-    const first = Math.floor((levels.get(id) ?? 0) / wide) * wide;
-    const name = wide === 1 ? `level ${first}` : `levels ${first} to ${first + wide - 1}`;
-    return [id, open.has(name) ? id : name];
-  }));
+  return new Map(
+    graph.boxes.map(({ id }) => {
+      const first = Math.floor((levels.get(id) ?? 0) / wide) * wide;
+      const name = wide === 1 ? `level ${first}` : `levels ${first} to ${first + wide - 1}`;
+      return [id, open.has(name) ? id : name];
+    }),
+  );
 }
 
 function drawnBy(graph: Graph, groups: Map<string, string>): Graph {
@@ -51,9 +58,14 @@ function drawnBy(graph: Graph, groups: Map<string, string>): Graph {
   for (const group of groups.values()) members.set(group, (members.get(group) ?? 0) + 1);
   const boxes = graph.boxes.filter((box) => groups.get(box.id) === box.id);
   for (const [group, size] of members) {
-    if (!groups.has(group) || groups.get(group) !== group) boxes.push({ id: group, kind: "group", members: size });
+    if (!groups.has(group) || groups.get(group) !== group)
+      boxes.push({ id: group, kind: "group", members: size });
   }
-  const edges = graph.edges.map(({ from, to, label }) => ({ from: groups.get(from)!, to: groups.get(to)!, label }));
+  const edges = graph.edges.map(({ from, to, label }) => ({
+    from: groups.get(from)!,
+    to: groups.get(to)!,
+    label,
+  }));
   const across = edges.filter((edge) => edge.from !== edge.to);
   const inside = graph.edges.filter((edge) => edge.from === edge.to && groups.get(edge.from) === edge.from);
   return { boxes, edges: merged([...across, ...inside]) };

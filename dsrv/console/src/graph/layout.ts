@@ -2,7 +2,12 @@
 import { asset } from "../api/base";
 import type { Places, ToPlace } from "./places";
 
-interface TrustedTypes { createPolicy: (name: string, rules: { createScriptURL: (url: string) => string }) => { createScriptURL: (url: string) => string } }
+interface TrustedTypes {
+  createPolicy: (
+    name: string,
+    rules: { createScriptURL: (url: string) => string },
+  ) => { createScriptURL: (url: string) => string };
+}
 
 const waiting = new Map<number, { resolve: (places: Places) => void; reject: (error: Error) => void }>();
 let last = 0;
@@ -13,10 +18,14 @@ function scriptUrl(): string {
   const url = asset("layout.js");
   const types = (globalThis as { trustedTypes?: TrustedTypes }).trustedTypes;
   if (!types) return url;
-  return types.createPolicy("dfsmr", { createScriptURL: (asked) => {
-    if (asked !== url) throw new TypeError(`no script of the console: ${asked}`);
-    return asked;
-  } }).createScriptURL(url);
+  return types
+    .createPolicy("dfsmr", {
+      createScriptURL: (asked) => {
+        if (asked !== url) throw new TypeError(`no script of the console: ${asked}`);
+        return asked;
+      },
+    })
+    .createScriptURL(url);
 }
 
 function made(): Worker {

@@ -3,14 +3,21 @@ import type { NodeJson, StepJson, StepRowJson } from "../api/types";
 
 export interface Box {
   id: string;
-  kind: string;        // work, delay, manual, held, gate, final, spawn, group
+  kind: string; // work, delay, manual, held, gate, final, spawn, group
   start?: boolean;
   final?: boolean;
-  members?: number;    // of a group
-  title?: string;      // in place of the id
+  members?: number; // of a group
+  title?: string; // in place of the id
 }
-export interface Edge { from: string; to: string; label: string }
-export interface Graph { boxes: Box[]; edges: Edge[] }
+export interface Edge {
+  from: string;
+  to: string;
+  label: string;
+}
+export interface Graph {
+  boxes: Box[];
+  edges: Edge[];
+}
 
 // Edges between the same boxes are one, with all their names.
 export function merged(edges: Edge[]): Edge[] {
@@ -26,11 +33,19 @@ export function merged(edges: Edge[]): Edge[] {
 
 // System nodes are in every machine, and instances only pass them.
 export function graphOfNodes(nodes: NodeJson[]): Graph {
-  const boxes = nodes.filter((node) => node.kind !== "system")
+  const boxes = nodes
+    .filter((node) => node.kind !== "system")
     .map((node) => ({ id: node.id!, kind: node.kind ?? "work", start: node.start, final: node.final }));
   const known = new Set(boxes.map((box) => box.id));
-  const edges = nodes.flatMap((node) => (node.transitions ?? []).flatMap((edge) => (edge.targets ?? [])
-    .map((to) => ({ from: node.id!, to, label: `${edge.transition ?? ""}${edge.condition ? " if …" : ""}` }))));
+  const edges = nodes.flatMap((node) =>
+    (node.transitions ?? []).flatMap((edge) =>
+      (edge.targets ?? []).map((to) => ({
+        from: node.id!,
+        to,
+        label: `${edge.transition ?? ""}${edge.condition ? " if …" : ""}`,
+      })),
+    ),
+  );
   return { boxes, edges: merged(edges.filter((edge) => known.has(edge.from) && known.has(edge.to))) };
 }
 
@@ -42,9 +57,18 @@ function kindOfStep(step: StepJson): string {
 export function graphOfSteps(steps: StepJson[]): Graph {
   const known = new Set(steps.map((step) => step.path));
   return {
-    boxes: steps.map((step) => ({ id: step.path!, kind: kindOfStep(step), start: !(step.after ?? []).length })),
-    edges: merged(steps.flatMap((step) => (step.after ?? []).filter((name) => known.has(name))
-      .map((from) => ({ from, to: step.path!, label: "" })))),
+    boxes: steps.map((step) => ({
+      id: step.path!,
+      kind: kindOfStep(step),
+      start: !(step.after ?? []).length,
+    })),
+    edges: merged(
+      steps.flatMap((step) =>
+        (step.after ?? [])
+          .filter((name) => known.has(name))
+          .map((from) => ({ from, to: step.path!, label: "" })),
+      ),
+    ),
   };
 }
 
@@ -53,10 +77,17 @@ export function graphOfRows(rows: StepRowJson[]): Graph {
   const known = new Set(rows.map((row) => row.path));
   return {
     boxes: rows.map((row) => ({
-      id: row.path!, kind: row.step ? kindOfStep(row.step) : "group", start: !(row.after ?? []).length,
+      id: row.path!,
+      kind: row.step ? kindOfStep(row.step) : "group",
+      start: !(row.after ?? []).length,
       members: row.step ? undefined : Number(row.steps ?? 0),
     })),
-    edges: merged(rows.flatMap((row) => (row.after ?? []).filter((name) => known.has(name))
-      .map((from) => ({ from, to: row.path!, label: "" })))),
+    edges: merged(
+      rows.flatMap((row) =>
+        (row.after ?? [])
+          .filter((name) => known.has(name))
+          .map((from) => ({ from, to: row.path!, label: "" })),
+      ),
+    ),
   };
 }

@@ -7,7 +7,8 @@ export function outline(box: Box, { width, height }: Place): string {
   const w = width / 2;
   const h = height / 2;
   const slant = 12;
-  if (box.kind === "delay") return `M${-w + slant} ${-h}H${w - slant}L${w} 0L${w - slant} ${h}H${-w + slant}L${-w} 0Z`;
+  if (box.kind === "delay")
+    return `M${-w + slant} ${-h}H${w - slant}L${w} 0L${w - slant} ${h}H${-w + slant}L${-w} 0Z`;
   if (box.kind === "manual") return `M${-w + slant} ${-h}H${w}L${w - slant} ${h}H${-w}Z`;
   if (box.kind === "held") return `M${-w} ${-h}H${w - slant}L${w} ${h}H${-w + slant}Z`;
   if (box.kind === "gate") return `M0 ${-h}L${w} 0L0 ${h}L${-w} 0Z`;
@@ -16,8 +17,10 @@ export function outline(box: Box, { width, height }: Place): string {
 }
 
 function rounded(w: number, h: number, r: number): string {
-  return `M${-w + r} ${-h}H${w - r}A${r} ${r} 0 0 1 ${w} ${-h + r}V${h - r}A${r} ${r} 0 0 1 ${w - r} ${h}` +
-    `H${-w + r}A${r} ${r} 0 0 1 ${-w} ${h - r}V${-h + r}A${r} ${r} 0 0 1 ${-w + r} ${-h}Z`;
+  return (
+    `M${-w + r} ${-h}H${w - r}A${r} ${r} 0 0 1 ${w} ${-h + r}V${h - r}A${r} ${r} 0 0 1 ${w - r} ${h}` +
+    `H${-w + r}A${r} ${r} 0 0 1 ${-w} ${h - r}V${-h + r}A${r} ${r} 0 0 1 ${-w + r} ${-h}Z`
+  );
 }
 
 // A second outline inside of the first: of finals, of steps that start instances, of groups.

@@ -1,5 +1,11 @@
 // All pages: where each is, what it is called, which key goes there.
-export interface Page { name: string; title: string; key?: string; everywhere?: boolean; group: string }
+export interface Page {
+  name: string;
+  title: string;
+  key?: string;
+  everywhere?: boolean;
+  group: string;
+}
 
 export const PAGES: Page[] = [
   { name: "", title: "Overview", key: "o", group: "" },

@@ -15,7 +15,9 @@ let loading: Promise<typeof More> | undefined;
 
 function load(): Promise<typeof More> {
   loading ??= import(asset("more.js"));
-  loading.catch(() => { loading = undefined; });
+  loading.catch(() => {
+    loading = undefined;
+  });
   return loading;
 }
 
@@ -24,13 +26,28 @@ function later(name: keyof typeof More): ComponentType {
     const [pages, setPages] = useState<typeof More | undefined>();
     const [failed, setFailed] = useState(false);
     useEffect(() => void load().then(setPages, () => setFailed(true)), []);
-    if (failed) return <Refused refusal={new Refusal("unreached", "", "The page could not be loaded. Is the server there?")} />;
+    if (failed)
+      return (
+        <Refused
+          refusal={new Refusal("unreached", "", "The page could not be loaded. Is the server there?")}
+        />
+      );
     const Page = pages?.[name];
-    return Page ? <Page /> : <p class="waiting" aria-busy="true">Loading …</p>;
+    return Page ? (
+      <Page />
+    ) : (
+      <p class="waiting" aria-busy="true">
+        Loading …
+      </p>
+    );
   };
 }
 
-interface Shown { view: ComponentType; title: string; key: string }
+interface Shown {
+  view: ComponentType;
+  title: string;
+  key: string;
+}
 
 const EVERYWHERE: Record<string, [ComponentType, string]> = {
   settings: [SettingsPage, "Settings"],

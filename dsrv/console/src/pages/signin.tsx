@@ -29,13 +29,15 @@ export function SignInPage() {
   useEffect(() => {
     if (signedIn.value) go(next);
   }, [signedIn.value]);
-  return <div class="center">
-    <Head title="Sign in" />
-    <Panel>
-      <Refused refusal={refusal} />
-      <TokenForm />
-    </Panel>
-    <p class="quiet">An admin makes tokens. With one in the shell, this opens the console signed in:</p>
-    <Command of="dcli console" />
-  </div>;
+  return (
+    <div class="center">
+      <Head title="Sign in" />
+      <Panel>
+        <Refused refusal={refusal} />
+        <TokenForm />
+      </Panel>
+      <p class="quiet">An admin makes tokens. With one in the shell, this opens the console signed in:</p>
+      <Command of="dcli console" />
+    </div>
+  );
 }

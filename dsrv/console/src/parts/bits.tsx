@@ -8,18 +8,33 @@ import { clean, cleanLines } from "../text/clean";
 
 export function Refused({ refusal }: { refusal: Refusal | undefined }) {
   if (!refusal) return null;
-  return <div class="notice bad" role="alert">
-    {cleanLines(refusal.message)}{refusal.reason ? <code class="reason">{clean(refusal.reason)}</code> : null}
-  </div>;
+  return (
+    <div class="notice bad" role="alert">
+      {cleanLines(refusal.message)}
+      {refusal.reason ? <code class="reason">{clean(refusal.reason)}</code> : null}
+    </div>
+  );
 }
 
 // What a list says while it has nothing: why, and what to do next.
-export function Empty({ title, children, command }: { title: string; children?: ComponentChildren; command?: string }) {
-  return <div class="empty">
-    <p><strong>{title}</strong></p>
-    {children && <p>{children}</p>}
-    {command && <Command of={command} />}
-  </div>;
+export function Empty({
+  title,
+  children,
+  command,
+}: {
+  title: string;
+  children?: ComponentChildren;
+  command?: string;
+}) {
+  return (
+    <div class="empty">
+      <p>
+        <strong>{title}</strong>
+      </p>
+      {children && <p>{children}</p>}
+      {command && <Command of={command} />}
+    </div>
+  );
 }
 
 export function Copy({ text, label = "Copy" }: { text: string; label?: string }) {
@@ -30,17 +45,39 @@ export function Copy({ text, label = "Copy" }: { text: string; label?: string })
       setTimeout(() => setCopied(false), 1500);
     });
   };
-  return <button type="button" class="small" onClick={copy}>{copied ? "Copied" : label}</button>;
+  return (
+    <button type="button" class="small" onClick={copy}>
+      {copied ? "Copied" : label}
+    </button>
+  );
 }
 
 export function Command({ of }: { of: string }) {
-  return <div class="command"><code>{clean(of).replace(/\\n/g, "\n")}</code><Copy text={of} /></div>;
+  return (
+    <div class="command">
+      <code>{clean(of).replace(/\\n/g, "\n")}</code>
+      <Copy text={of} />
+    </div>
+  );
 }
 
-export interface Tab { id: string; title: ComponentChildren }
+export interface Tab {
+  id: string;
+  title: ComponentChildren;
+}
 
 // Tabs whose choice stands in the address.
-export function Tabs({ tabs, name = "tab", of, clear = [] }: { tabs: Tab[]; of: string; name?: string; clear?: string[] }) {
+export function Tabs({
+  tabs,
+  name = "tab",
+  of,
+  clear = [],
+}: {
+  tabs: Tab[];
+  of: string;
+  name?: string;
+  clear?: string[];
+}) {
   const choose = (id: string) => {
     const cleared = Object.fromEntries(clear.map((key) => [key, undefined]));
     setQuery({ ...cleared, [name]: id === tabs[0]!.id ? undefined : id }, true);
@@ -53,10 +90,23 @@ export function Tabs({ tabs, name = "tab", of, clear = [] }: { tabs: Tab[]; of: 
     choose(next.id);
     (event.currentTarget as HTMLElement).querySelector<HTMLElement>(`[data-tab="${next.id}"]`)?.focus();
   };
-  return <div class="tabs" role="tablist" onKeyDown={move}>
-    {tabs.map((tab) => <button key={tab.id} type="button" role="tab" data-tab={tab.id} aria-selected={tab.id === of}
-      tabIndex={tab.id === of ? 0 : -1} onClick={() => choose(tab.id)}>{tab.title}</button>)}
-  </div>;
+  return (
+    <div class="tabs" role="tablist" onKeyDown={move}>
+      {tabs.map((tab) => (
+        <button
+          key={tab.id}
+          type="button"
+          role="tab"
+          data-tab={tab.id}
+          aria-selected={tab.id === of}
+          tabIndex={tab.id === of ? 0 : -1}
+          onClick={() => choose(tab.id)}
+        >
+          {tab.title}
+        </button>
+      ))}
+    </div>
+  );
 }
 
 export function tabOf(tabs: Tab[], name = "tab"): string {
@@ -64,43 +114,99 @@ export function tabOf(tabs: Tab[], name = "tab"): string {
   return tabs.some((tab) => tab.id === wanted) ? wanted! : tabs[0]!.id;
 }
 
-export function Field({ label, hint, problem, children }: {
-  label: ComponentChildren; hint?: ComponentChildren; problem?: string; children: (id: string) => ComponentChildren;
+export function Field({
+  label,
+  hint,
+  problem,
+  children,
+}: {
+  label: ComponentChildren;
+  hint?: ComponentChildren;
+  problem?: string;
+  children: (id: string) => ComponentChildren;
 }) {
   const id = useId();
-  return <div class="field">
-    <label htmlFor={id}>{label}</label>
-    {children(id)}
-    {problem ? <p class="problem" role="alert">{problem}</p> : hint ? <p class="hint">{hint}</p> : null}
-  </div>;
+  return (
+    <div class="field">
+      <label htmlFor={id}>{label}</label>
+      {children(id)}
+      {problem ? (
+        <p class="problem" role="alert">
+          {problem}
+        </p>
+      ) : hint ? (
+        <p class="hint">{hint}</p>
+      ) : null}
+    </div>
+  );
 }
 
 // Waits for data: nothing for a moment, then a word; a refusal in its place.
 export function Waiting({ on }: { on: Loaded<unknown> }) {
   if (on.refusal) return <Refused refusal={on.refusal} />;
-  return on.data === undefined ? <p class="waiting" aria-busy="true">Loading …</p> : null;
+  return on.data === undefined ? (
+    <p class="waiting" aria-busy="true">
+      Loading …
+    </p>
+  ) : null;
 }
 
 export function Facts({ rows }: { rows: [string, ComponentChildren][] }) {
-  return <dl class="facts">
-    {rows.filter(([, value]) => value !== undefined && value !== null && value !== false && value !== "")
-      .map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}
-  </dl>;
+  return (
+    <dl class="facts">
+      {rows
+        .filter(([, value]) => value !== undefined && value !== null && value !== false && value !== "")
+        .map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+    </dl>
+  );
 }
 
-export function Panel({ title, children, aside, class: style }: {
-  title?: ComponentChildren; children: ComponentChildren; aside?: ComponentChildren; class?: string;
+export function Panel({
+  title,
+  children,
+  aside,
+  class: style,
+}: {
+  title?: ComponentChildren;
+  children: ComponentChildren;
+  aside?: ComponentChildren;
+  class?: string;
 }) {
-  return <section class={`panel ${style ?? ""}`}>
-    {(title || aside) && <header>{title ? <h2>{title}</h2> : <span />}{aside}</header>}
-    {children}
-  </section>;
+  return (
+    <section class={`panel ${style ?? ""}`}>
+      {(title || aside) && (
+        <header>
+          {title ? <h2>{title}</h2> : <span />}
+          {aside}
+        </header>
+      )}
+      {children}
+    </section>
+  );
 }
 
 // The head of a page.
-export function Head({ title, children, about }: { title: ComponentChildren; children?: ComponentChildren; about?: ComponentChildren }) {
-  return <header class="head">
-    <div><h1>{title}</h1>{about && <p class="about">{about}</p>}</div>
-    {children && <div class="actions">{children}</div>}
-  </header>;
+export function Head({
+  title,
+  children,
+  about,
+}: {
+  title: ComponentChildren;
+  children?: ComponentChildren;
+  about?: ComponentChildren;
+}) {
+  return (
+    <header class="head">
+      <div>
+        <h1>{title}</h1>
+        {about && <p class="about">{about}</p>}
+      </div>
+      {children && <div class="actions">{children}</div>}
+    </header>
+  );
 }

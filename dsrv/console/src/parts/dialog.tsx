@@ -2,8 +2,16 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useRef } from "preact/hooks";
 
-export function Dialog({ title, close, children, wide }: {
-  title: ComponentChildren; close?: () => void; children: ComponentChildren; wide?: boolean;
+export function Dialog({
+  title,
+  close,
+  children,
+  wide,
+}: {
+  title: ComponentChildren;
+  close?: () => void;
+  children: ComponentChildren;
+  wide?: boolean;
 }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
@@ -18,14 +26,27 @@ export function Dialog({ title, close, children, wide }: {
     event.preventDefault();
     close?.();
   };
-  return <dialog ref={dialog} class={wide ? "wide" : ""} aria-labelledby={id} onCancel={cancel}
-    onClick={(event) => { if (event.target === dialog.current) close?.(); }}>
-    <div class="dialog">
-      <header>
-        <h2 id={id}>{title}</h2>
-        {close && <button type="button" class="icon" aria-label="Close" onClick={close}>×</button>}
-      </header>
-      {children}
-    </div>
-  </dialog>;
+  return (
+    <dialog
+      ref={dialog}
+      class={wide ? "wide" : ""}
+      aria-labelledby={id}
+      onCancel={cancel}
+      onClick={(event) => {
+        if (event.target === dialog.current) close?.();
+      }}
+    >
+      <div class="dialog">
+        <header>
+          <h2 id={id}>{title}</h2>
+          {close && (
+            <button type="button" class="icon" aria-label="Close" onClick={close}>
+              ×
+            </button>
+          )}
+        </header>
+        {children}
+      </div>
+    </dialog>
+  );
 }

@@ -8,12 +8,22 @@ let loading: Promise<typeof EditorFile> | undefined;
 
 export function loadEditor(): Promise<typeof EditorFile> {
   loading ??= import(asset("editor.js"));
-  loading.catch(() => { loading = undefined; });
+  loading.catch(() => {
+    loading = undefined;
+  });
   return loading;
 }
 
-export function YamlEditor({ text, change, problems, goTo }: {
-  text: string; change: (text: string) => void; problems: Problem[]; goTo?: { line: number };
+export function YamlEditor({
+  text,
+  change,
+  problems,
+  goTo,
+}: {
+  text: string;
+  change: (text: string) => void;
+  problems: Problem[];
+  goTo?: { line: number };
 }) {
   const host = useRef<HTMLDivElement>(null);
   const [editor, setEditor] = useState<Editor | undefined>();
@@ -42,11 +52,25 @@ export function YamlEditor({ text, change, problems, goTo }: {
     editor?.setText(text);
   }, [text, editor]);
   useEffect(() => editor?.setProblems(problems), [problems, editor]);
-  useEffect(() => { if (goTo) editor?.goTo(goTo.line); }, [goTo]);
-  return <div class="editor" ref={host}>{!editor && <p class="waiting">Loading the editor …</p>}</div>;
+  useEffect(() => {
+    if (goTo) editor?.goTo(goTo.line);
+  }, [goTo]);
+  return (
+    <div class="editor" ref={host}>
+      {!editor && <p class="waiting">Loading the editor …</p>}
+    </div>
+  );
 }
 
-export function Difference({ before, after, titles }: { before: string; after: string; titles: [string, string] }) {
+export function Difference({
+  before,
+  after,
+  titles,
+}: {
+  before: string;
+  after: string;
+  titles: [string, string];
+}) {
   const host = useRef<HTMLDivElement>(null);
   useEffect(() => {
     let destroy: (() => void) | undefined;
@@ -59,6 +83,13 @@ export function Difference({ before, after, titles }: { before: string; after: s
       destroy?.();
     };
   }, [before, after]);
-  return <div class="difference"><div class="titles"><span>{titles[0]}</span><span>{titles[1]}</span></div>
-    <div class="merge" ref={host} /></div>;
+  return (
+    <div class="difference">
+      <div class="titles">
+        <span>{titles[0]}</span>
+        <span>{titles[1]}</span>
+      </div>
+      <div class="merge" ref={host} />
+    </div>
+  );
 }

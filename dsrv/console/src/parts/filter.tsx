@@ -27,10 +27,14 @@ export function FilterBox({ refusal }: { refusal: Refusal | undefined }) {
   const input = useRef<HTMLInputElement>(null);
   const box = useRef<HTMLFormElement>(null);
   useEffect(() => setText(asked), [asked]);
-  useEffect(() => bind("/", "filter", () => {
-    input.current?.focus();
-    input.current?.select();
-  }), []);
+  useEffect(
+    () =>
+      bind("/", "filter", () => {
+        input.current?.focus();
+        input.current?.select();
+      }),
+    [],
+  );
   const apply = (filter: string) => {
     setText(filter);
     setQuery({ q: filter.trim() }, true);
@@ -43,25 +47,65 @@ export function FilterBox({ refusal }: { refusal: Refusal | undefined }) {
   const left = (event: FocusEvent) => {
     if (!(event.relatedTarget instanceof Node && box.current?.contains(event.relatedTarget))) setOpen(false);
   };
-  return <form ref={box} class="filter" role="search" onFocusOut={left}
-    onSubmit={(event) => { event.preventDefault(); apply(text); }}>
-    <div class="row">
-      <input ref={input} value={text} spellcheck={false} autocomplete="off" class="mono" aria-label="Filter"
-        placeholder="Filter: an id's begin, or terms such as  machine:order is:held -node:pay" onFocus={() => setOpen(true)}
-        onInput={(event) => setText(event.currentTarget.value)}
-        onKeyDown={(event) => {
-          if (event.key !== "Escape") return;
-          setText(asked);
-          input.current?.blur();
-        }} />
-      {asked !== "" && <button type="button" class="small" onClick={() => apply("")}>Clear</button>}
-      <button type="submit" class="small">Filter</button>
-    </div>
-    {refusal?.reason === "BAD_FILTER" && <p class="problem" role="alert">{clean(refusal.message)}</p>}
-    {open && <div class="hints">
-      <p>All terms must hold. <code>-term</code> excludes, <code>a,b</code> is a or b.</p>
-      <ul>{KEYS.map(([key, what]) => <li key={key}>
-        <button type="button" class="link" onClick={() => add(key)}><code>{key}</code></button><span>{what}</span></li>)}</ul>
-    </div>}
-  </form>;
+  return (
+    <form
+      ref={box}
+      class="filter"
+      role="search"
+      onFocusOut={left}
+      onSubmit={(event) => {
+        event.preventDefault();
+        apply(text);
+      }}
+    >
+      <div class="row">
+        <input
+          ref={input}
+          value={text}
+          spellcheck={false}
+          autocomplete="off"
+          class="mono"
+          aria-label="Filter"
+          placeholder="Filter: an id's begin, or terms such as  machine:order is:held -node:pay"
+          onFocus={() => setOpen(true)}
+          onInput={(event) => setText(event.currentTarget.value)}
+          onKeyDown={(event) => {
+            if (event.key !== "Escape") return;
+            setText(asked);
+            input.current?.blur();
+          }}
+        />
+        {asked !== "" && (
+          <button type="button" class="small" onClick={() => apply("")}>
+            Clear
+          </button>
+        )}
+        <button type="submit" class="small">
+          Filter
+        </button>
+      </div>
+      {refusal?.reason === "BAD_FILTER" && (
+        <p class="problem" role="alert">
+          {clean(refusal.message)}
+        </p>
+      )}
+      {open && (
+        <div class="hints">
+          <p>
+            All terms must hold. <code>-term</code> excludes, <code>a,b</code> is a or b.
+          </p>
+          <ul>
+            {KEYS.map(([key, what]) => (
+              <li key={key}>
+                <button type="button" class="link" onClick={() => add(key)}>
+                  <code>{key}</code>
+                </button>
+                <span>{what}</span>
+              </li>
+            ))}
+          </ul>
+        </div>
+      )}
+    </form>
+  );
 }

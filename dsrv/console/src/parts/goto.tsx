@@ -16,14 +16,27 @@ export function openGoTo(): void {
 }
 
 export function GoTo() {
-  return shown.value ? <Finder close={() => { shown.value = false; }} /> : null;
+  return shown.value ? (
+    <Finder
+      close={() => {
+        shown.value = false;
+      }}
+    />
+  ) : null;
 }
 
-interface Place { kind: string; name: string; url: string }
+interface Place {
+  kind: string;
+  name: string;
+  url: string;
+}
 
 function pagesLike(text: string): Place[] {
-  return PAGES.filter((page) => page.title.toLowerCase().includes(text))
-    .map((page) => ({ kind: "page", name: page.title, url: pageUrl(page) }));
+  return PAGES.filter((page) => page.title.toLowerCase().includes(text)).map((page) => ({
+    kind: "page",
+    name: page.title,
+    url: pageUrl(page),
+  }));
 }
 
 // Every source may fail alone: the others are shown.
@@ -32,16 +45,36 @@ async function placesLike(text: string): Promise<Place[]> {
   const like = (name: string | undefined) => !!name && name.toLowerCase().includes(text.toLowerCase());
   const sources = [
     call("RunnerService", "ListMachines", { namespace: space, pageSize: 1000 }).then((reply) =>
-      (reply.machines ?? []).filter((machine) => like(machine.id))
-        .map((machine) => ({ kind: machine.kind ?? "machine", name: machine.id!, url: to("machines", machine.id!) }))),
-    call("RunnerService", "ListInstances", { namespace: space, filter: quoteValue(text), brief: true, pageSize: 8 }).then((reply) =>
-      (reply.instances ?? []).map((one) => ({ kind: "instance", name: one.id!, url: to("instances", one.id!) }))),
+      (reply.machines ?? [])
+        .filter((machine) => like(machine.id))
+        .map((machine) => ({
+          kind: machine.kind ?? "machine",
+          name: machine.id!,
+          url: to("machines", machine.id!),
+        })),
+    ),
+    call("RunnerService", "ListInstances", {
+      namespace: space,
+      filter: quoteValue(text),
+      brief: true,
+      pageSize: 8,
+    }).then((reply) =>
+      (reply.instances ?? []).map((one) => ({
+        kind: "instance",
+        name: one.id!,
+        url: to("instances", one.id!),
+      })),
+    ),
     call("ScheduleService", "ListSchedules", { namespace: space, pageSize: 1000 }).then((reply) =>
-      (reply.schedules ?? []).filter((one) => like(one.name))
-        .map((one) => ({ kind: "schedule", name: one.name!, url: to("schedules", { name: one.name! }) }))),
+      (reply.schedules ?? [])
+        .filter((one) => like(one.name))
+        .map((one) => ({ kind: "schedule", name: one.name!, url: to("schedules", { name: one.name! }) })),
+    ),
     call("PackageService", "ListPackages", { namespace: space }).then((reply) =>
-      (reply.packages ?? []).filter((one) => like(one.package))
-        .map((one) => ({ kind: "package", name: one.package!, url: to("packages", { name: one.package! }) }))),
+      (reply.packages ?? [])
+        .filter((one) => like(one.package))
+        .map((one) => ({ kind: "package", name: one.package!, url: to("packages", { name: one.package! }) })),
+    ),
   ];
   const found = await Promise.allSettled(sources);
   return found.flatMap((one) => (one.status === "fulfilled" ? one.value.slice(0, 8) : []));
@@ -61,7 +94,13 @@ function Finder({ close }: { close: () => void }) {
       return undefined;
     }
     let stale = false;
-    const timer = setTimeout(() => void placesLike(wanted).then((places) => { if (!stale) setFound(places); }), 150);
+    const timer = setTimeout(
+      () =>
+        void placesLike(wanted).then((places) => {
+          if (!stale) setFound(places);
+        }),
+      150,
+    );
     return () => {
       stale = true;
       clearTimeout(timer);
@@ -80,17 +119,37 @@ function Finder({ close }: { close: () => void }) {
     else return;
     event.preventDefault();
   };
-  return <Dialog title="Go to" close={close}>
-    <input ref={input} class="find" value={text} placeholder="A page, a machine, or what an instance's id begins with"
-      role="combobox" aria-expanded="true" aria-controls="places" aria-label="Name or id" autocomplete="off"
-      aria-activedescendant={places[at] ? `place-${at}` : undefined}
-      onInput={(event) => setText(event.currentTarget.value)} onKeyDown={pressed} />
-    <ul id="places" class="places" role="listbox" aria-label="Places">
-      {places.map((place, i) => <li key={place.url} id={`place-${i}`} role="option" aria-selected={i === at}
-        onClick={() => open(place)}>
-        <Id of={place.name} /><span class="quiet">{place.kind}</span>
-      </li>)}
-    </ul>
-    {places.length === 0 && <p class="quiet">Nothing here has this name, and no id begins so.</p>}
-  </Dialog>;
+  return (
+    <Dialog title="Go to" close={close}>
+      <input
+        ref={input}
+        class="find"
+        value={text}
+        placeholder="A page, a machine, or what an instance's id begins with"
+        role="combobox"
+        aria-expanded="true"
+        aria-controls="places"
+        aria-label="Name or id"
+        autocomplete="off"
+        aria-activedescendant={places[at] ? `place-${at}` : undefined}
+        onInput={(event) => setText(event.currentTarget.value)}
+        onKeyDown={pressed}
+      />
+      <ul id="places" class="places" role="listbox" aria-label="Places">
+        {places.map((place, i) => (
+          <li
+            key={place.url}
+            id={`place-${i}`}
+            role="option"
+            aria-selected={i === at}
+            onClick={() => open(place)}
+          >
+            <Id of={place.name} />
+            <span class="quiet">{place.kind}</span>
+          </li>
+        ))}
+      </ul>
+      {places.length === 0 && <p class="quiet">Nothing here has this name, and no id begins so.</p>}
+    </Dialog>
+  );
 }

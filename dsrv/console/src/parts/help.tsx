@@ -13,14 +13,38 @@ export function openHelp(): void {
 export function Help() {
   if (!shown.value) return null;
   const keys = allKeys();
-  return <Dialog title="Keys" close={() => { shown.value = false; }}>
-    {!keysOn.value && <p class="about">They are switched off in the settings, but for Ctrl-K.</p>}
-    <dl class="keys">
-      {keys.map(({ keys: key, what }) => <div key={key}>
-        <dt>{key.split(" ").map((one) => <kbd key={one}>{one}</kbd>)}</dt><dd>{what}</dd>
-      </div>)}
-      <div><dt><kbd>Enter</kbd></dt><dd>open the row</dd></div>
-      <div><dt><kbd>Esc</kbd></dt><dd>close a dialog</dd></div>
-    </dl>
-  </Dialog>;
+  return (
+    <Dialog
+      title="Keys"
+      close={() => {
+        shown.value = false;
+      }}
+    >
+      {!keysOn.value && <p class="about">They are switched off in the settings, but for Ctrl-K.</p>}
+      <dl class="keys">
+        {keys.map(({ keys: key, what }) => (
+          <div key={key}>
+            <dt>
+              {key.split(" ").map((one) => (
+                <kbd key={one}>{one}</kbd>
+              ))}
+            </dt>
+            <dd>{what}</dd>
+          </div>
+        ))}
+        <div>
+          <dt>
+            <kbd>Enter</kbd>
+          </dt>
+          <dd>open the row</dd>
+        </div>
+        <div>
+          <dt>
+            <kbd>Esc</kbd>
+          </dt>
+          <dd>close a dialog</dd>
+        </div>
+      </dl>
+    </Dialog>
+  );
 }

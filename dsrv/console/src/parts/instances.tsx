@@ -6,7 +6,9 @@ import type { Column } from "./list";
 import { Bar, Id, Link, Mark, None, StateOf, Text, Time, Took } from "./text";
 
 export function workersOf(tokens: TokenJson[]): string[] {
-  return tokens.flatMap((token) => (token.claims ?? []).map((claim) => claim.worker ?? "")).filter((name) => name !== "");
+  return tokens
+    .flatMap((token) => (token.claims ?? []).map((claim) => claim.worker ?? ""))
+    .filter((name) => name !== "");
 }
 
 function Where({ of }: { of: InstanceJson }) {
@@ -15,15 +17,32 @@ function Where({ of }: { of: InstanceJson }) {
   const token = tokens[0];
   if (!token) return <None />;
   if (of.state === "STOPPED") return <Id of={token.node} />;
-  return <span class="where"><Mark state={token.state ?? ""} /><Id of={token.node} />
-    <span class="quiet"> {word(token.state)}{others > 0 ? `, ${others} more` : ""}</span></span>;
+  return (
+    <span class="where">
+      <Mark state={token.state ?? ""} />
+      <Id of={token.node} />
+      <span class="quiet">
+        {" "}
+        {word(token.state)}
+        {others > 0 ? `, ${others} more` : ""}
+      </span>
+    </span>
+  );
 }
 
 function Labels({ of }: { of: Record<string, string> | undefined }) {
   const all = Object.entries(of ?? {});
-  return all.length === 0 ? <None /> : <span class="labels">
-    {all.map(([key, value]) => <span key={key} class="chip"><Text of={`${key}=${value}`} most={40} /></span>)}
-  </span>;
+  return all.length === 0 ? (
+    <None />
+  ) : (
+    <span class="labels">
+      {all.map(([key, value]) => (
+        <span key={key} class="chip">
+          <Text of={`${key}=${value}`} most={40} />
+        </span>
+      ))}
+    </span>
+  );
 }
 
 export function errorOf(one: InstanceJson): string {
@@ -33,17 +52,58 @@ export function errorOf(one: InstanceJson): string {
 export const INSTANCE_COLUMNS: Column<InstanceJson>[] = [
   { id: "id", title: "Instance", narrow: true, cell: (one) => <Id of={one.id} /> },
   { id: "label", title: "Label", cell: (one) => (one.label ? <Text of={one.label} most={60} /> : <None />) },
-  { id: "machine", title: "Machine", cell: (one) => <Link to={to("machines", one.machine ?? "")}>
-    <Id of={one.machine} /> <span class="quiet">v{one.version}</span></Link> },
-  { id: "state", title: "State", narrow: true, cell: (one) => <StateOf state={one.state} result={one.result} cancel={one.cancel} /> },
+  {
+    id: "machine",
+    title: "Machine",
+    cell: (one) => (
+      <Link to={to("machines", one.machine ?? "")}>
+        <Id of={one.machine} /> <span class="quiet">v{one.version}</span>
+      </Link>
+    ),
+  },
+  {
+    id: "state",
+    title: "State",
+    narrow: true,
+    cell: (one) => <StateOf state={one.state} result={one.result} cancel={one.cancel} />,
+  },
   { id: "where", title: "Where", cell: (one) => <Where of={one} /> },
   { id: "attempt", title: "Attempt", number: true, cell: (one) => one.tokens?.[0]?.attempt || <None /> },
   { id: "started", title: "Started", cell: (one) => <Time of={one.startTime} /> },
   { id: "changed", title: "Changed", narrow: true, cell: (one) => <Time of={one.changeTime} /> },
-  { id: "took", title: "Took", number: true, cell: (one) => <Took from={one.startTime} until={one.endTime} /> },
-  { id: "progress", title: "Progress", cell: (one) => <span class="progress"><Bar share={Number(one.progress ?? 0)} />{percent(one.progress)}</span> },
-  { id: "worker", title: "Worker", cell: (one) => <Text of={workersOf(one.tokens ?? []).join(", ") || "–"} most={40} /> },
-  { id: "parent", title: "Parent", cell: (one) => (one.parent ? <Link to={to("instances", one.parent)}><Id of={one.parent} /></Link> : <None />) },
+  {
+    id: "took",
+    title: "Took",
+    number: true,
+    cell: (one) => <Took from={one.startTime} until={one.endTime} />,
+  },
+  {
+    id: "progress",
+    title: "Progress",
+    cell: (one) => (
+      <span class="progress">
+        <Bar share={Number(one.progress ?? 0)} />
+        {percent(one.progress)}
+      </span>
+    ),
+  },
+  {
+    id: "worker",
+    title: "Worker",
+    cell: (one) => <Text of={workersOf(one.tokens ?? []).join(", ") || "–"} most={40} />,
+  },
+  {
+    id: "parent",
+    title: "Parent",
+    cell: (one) =>
+      one.parent ? (
+        <Link to={to("instances", one.parent)}>
+          <Id of={one.parent} />
+        </Link>
+      ) : (
+        <None />
+      ),
+  },
   { id: "labels", title: "Labels", cell: (one) => <Labels of={one.labels} /> },
   { id: "error", title: "Error", grow: true, cell: (one) => <Text of={errorOf(one)} most={160} /> },
 ];
@@ -60,4 +120,3 @@ export function columnsOf(text: string | null): Column<InstanceJson>[] {
 export function needsAll(columns: Column<InstanceJson>[]): boolean {
   return columns.some((column) => column.id === "labels" || column.id === "label");
 }
-

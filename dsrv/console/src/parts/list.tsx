@@ -11,28 +11,28 @@ export interface Column<T> {
   cell: (row: T) => ComponentChildren;
   number?: boolean;
   grow?: boolean;
-  narrow?: boolean;   // shown on small screens, too
+  narrow?: boolean; // shown on small screens, too
 }
 
 interface Props<T> {
   rows: T[];
   columns: Column<T>[];
   rowKey: (row: T) => string;
-  name: string;                                    // what is listed, for those who do not see it
-  link?: (row: T) => string | undefined;           // where the first cell leads, and Enter
-  open?: (row: T) => void;                         // in place of a link
-  opened?: string;                                 // the key of the row that is open
+  name: string; // what is listed, for those who do not see it
+  link?: (row: T) => string | undefined; // where the first cell leads, and Enter
+  open?: (row: T) => void; // in place of a link
+  opened?: string; // the key of the row that is open
   selected?: ReadonlySet<string>;
   select?: (keys: Set<string>) => void;
   empty?: ComponentChildren;
-  more?: () => void;                               // asks for the next page
+  more?: () => void; // asks for the next page
   moreText?: ComponentChildren;
   tone?: (row: T) => string | undefined;
 }
 
-const ROW = 30;         // pixels, as in app.css
-const WINDOW = 120;     // rows in the document of a list that is longer
-const MARGIN = 40;      // that may be more before it is cut down
+const ROW = 30; // pixels, as in app.css
+const WINDOW = 120; // rows in the document of a list that is longer
+const MARGIN = 40; // that may be more before it is cut down
 
 export function List<T>(props: Props<T>) {
   const { rows, columns, rowKey } = props;
@@ -53,34 +53,74 @@ export function List<T>(props: Props<T>) {
       const row = body.current?.querySelector<HTMLElement>(`tr[data-at="${next}"]`);
       if (row) return row.focus();
       const top = body.current!.getBoundingClientRect().top + scrollY;
-      scrollTo(0, top + next * ROW - innerHeight / 2);  // then its window is there
+      scrollTo(0, top + next * ROW - innerHeight / 2); // then its window is there
     };
     const here = () => rows[at];
     const unbind = [
       bind("j", "next row", () => move(1)),
       bind("k", "row before", () => move(-1)),
-      ...(props.select ? [bind("x", "select the row", () => { const row = here(); if (row) select(rowKey(row)); })] : []),
+      ...(props.select
+        ? [
+            bind("x", "select the row", () => {
+              const row = here();
+              if (row) select(rowKey(row));
+            }),
+          ]
+        : []),
     ];
     return () => unbind.forEach((undo) => undo());
   });
   if (rows.length === 0 && props.empty) return <>{props.empty}</>;
   const all = props.select && rows.length > 0 && rows.every((row) => props.selected!.has(rowKey(row)));
   const width = columns.length + (props.select ? 1 : 0);
-  return <div class="list">
-    <table aria-label={props.name} aria-rowcount={windowed ? rows.length : undefined}>
-      <thead><tr>
-        {props.select && <th class="check"><input type="checkbox" aria-label="Select all rows shown" checked={!!all}
-          onChange={() => props.select!(all ? new Set() : new Set(rows.map(rowKey)))} /></th>}
-        {columns.map((column) => <th key={column.id} scope="col" class={cellClass(column)}>{column.title}</th>)}
-      </tr></thead>
-      <tbody ref={body}>
-        {windowed && first > 0 && <Space rows={first} width={width} />}
-        {shown.map((row, i) => <Row key={rowKey(row)} row={row} at={windowed ? first + i : i} props={props} chosen={setAt} select={select} />)}
-        {windowed && first + WINDOW < rows.length && <Space rows={rows.length - first - WINDOW} width={width} />}
-      </tbody>
-    </table>
-    {props.more && <div class="more"><button type="button" onClick={props.more}>{props.moreText ?? "Show more"}</button></div>}
-  </div>;
+  return (
+    <div class="list">
+      <table aria-label={props.name} aria-rowcount={windowed ? rows.length : undefined}>
+        <thead>
+          <tr>
+            {props.select && (
+              <th class="check">
+                <input
+                  type="checkbox"
+                  aria-label="Select all rows shown"
+                  checked={!!all}
+                  onChange={() => props.select!(all ? new Set() : new Set(rows.map(rowKey)))}
+                />
+              </th>
+            )}
+            {columns.map((column) => (
+              <th key={column.id} scope="col" class={cellClass(column)}>
+                {column.title}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody ref={body}>
+          {windowed && first > 0 && <Space rows={first} width={width} />}
+          {shown.map((row, i) => (
+            <Row
+              key={rowKey(row)}
+              row={row}
+              at={windowed ? first + i : i}
+              props={props}
+              chosen={setAt}
+              select={select}
+            />
+          ))}
+          {windowed && first + WINDOW < rows.length && (
+            <Space rows={rows.length - first - WINDOW} width={width} />
+          )}
+        </tbody>
+      </table>
+      {props.more && (
+        <div class="more">
+          <button type="button" onClick={props.more}>
+            {props.moreText ?? "Show more"}
+          </button>
+        </div>
+      )}
+    </div>
+  );
 }
 
 function cellClass<T>(column: Column<T>): string {
@@ -88,11 +128,25 @@ function cellClass<T>(column: Column<T>): string {
 }
 
 function Space({ rows, width }: { rows: number; width: number }) {
-  return <tr class="space" aria-hidden="true"><td colSpan={width} style={{ height: `${rows * ROW}px` }} /></tr>;
+  return (
+    <tr class="space" aria-hidden="true">
+      <td colSpan={width} style={{ height: `${rows * ROW}px` }} />
+    </tr>
+  );
 }
 
-function Row<T>({ row, at, props, chosen, select }: {
-  row: T; at: number; props: Props<T>; chosen: (at: number) => void; select: (key: string) => void;
+function Row<T>({
+  row,
+  at,
+  props,
+  chosen,
+  select,
+}: {
+  row: T;
+  at: number;
+  props: Props<T>;
+  chosen: (at: number) => void;
+  select: (key: string) => void;
 }) {
   const key = props.rowKey(row);
   const link = props.link?.(row);
@@ -103,21 +157,53 @@ function Row<T>({ row, at, props, chosen, select }: {
   const pressed = (event: KeyboardEvent) => {
     if (event.target === event.currentTarget && event.key === "Enter") open();
   };
-  const style = [props.opened === key ? "open" : "", props.tone?.(row) ?? "", props.open ? "opens" : ""].join(" ").trim();
-  return <tr tabIndex={-1} data-at={at} data-key={key} class={style || undefined} aria-rowindex={at + 1}
-    aria-selected={props.select ? props.selected!.has(key) : undefined}
-    onFocus={() => chosen(at)} onKeyDown={pressed} onClick={props.open && ((event) => {
-      if (!(event.target instanceof Element && event.target.closest("a,button,input"))) open();
-    })}>
-    {props.select && <td class="check"><input type="checkbox" aria-label={`Select ${key}`} checked={props.selected!.has(key)}
-      onChange={() => select(key)} /></td>}
-    {props.columns.map((column, i) => <td key={column.id} class={cellClass(column)}>
-      {i > 0 ? column.cell(row)
-        : link ? <Link to={link}>{column.cell(row)}</Link>
-        : props.open ? <button type="button" class="link" aria-expanded={props.opened === key} onClick={open}>{column.cell(row)}</button>
-        : column.cell(row)}
-    </td>)}
-  </tr>;
+  const style = [props.opened === key ? "open" : "", props.tone?.(row) ?? "", props.open ? "opens" : ""]
+    .join(" ")
+    .trim();
+  return (
+    <tr
+      tabIndex={-1}
+      data-at={at}
+      data-key={key}
+      class={style || undefined}
+      aria-rowindex={at + 1}
+      aria-selected={props.select ? props.selected!.has(key) : undefined}
+      onFocus={() => chosen(at)}
+      onKeyDown={pressed}
+      onClick={
+        props.open &&
+        ((event) => {
+          if (!(event.target instanceof Element && event.target.closest("a,button,input"))) open();
+        })
+      }
+    >
+      {props.select && (
+        <td class="check">
+          <input
+            type="checkbox"
+            aria-label={`Select ${key}`}
+            checked={props.selected!.has(key)}
+            onChange={() => select(key)}
+          />
+        </td>
+      )}
+      {props.columns.map((column, i) => (
+        <td key={column.id} class={cellClass(column)}>
+          {i > 0 ? (
+            column.cell(row)
+          ) : link ? (
+            <Link to={link}>{column.cell(row)}</Link>
+          ) : props.open ? (
+            <button type="button" class="link" aria-expanded={props.opened === key} onClick={open}>
+              {column.cell(row)}
+            </button>
+          ) : (
+            column.cell(row)
+          )}
+        </td>
+      ))}
+    </tr>
+  );
 }
 
 // The first row of the window, as the page is scrolled.

@@ -20,7 +20,7 @@ interface Props<T> {
   link?: (row: T) => string | undefined;
   tone?: (row: T) => string | undefined;
   param?: string;
-  bare?: boolean;     // without a head: part of another page
+  bare?: boolean; // without a head: part of another page
 }
 
 export function ListPage<T>(props: Props<T>) {
@@ -29,16 +29,46 @@ export function ListPage<T>(props: Props<T>) {
   const close = () => setQuery({ [param]: undefined });
   const row = list.rows?.find((one) => rowKey(one) === key);
   const open = (one: T) => setQuery({ [param]: rowKey(one) === key ? undefined : rowKey(one) });
-  return <>
-    {!props.bare && <Head title={props.title} about={props.about}>{props.actions}</Head>}
-    {props.above}
-    <Waiting on={list as never} />
-    <div class={key !== undefined && props.detail ? "with-side" : ""}>
-      {list.rows && <Panel class="flush"><List name={props.title} rows={list.rows} columns={props.columns} rowKey={rowKey} empty={props.empty}
-        {...(props.detail ? { open } : {})} {...(props.link ? { link: props.link } : {})} opened={key} tone={props.tone}
-        more={list.next ? list.more : undefined} /></Panel>}
-      {key !== undefined && props.detail && <Panel class="node-panel" title={props.detailTitle?.(row, key) ?? key}
-        aside={<button type="button" class="icon" aria-label="Close" onClick={close}>×</button>}>{props.detail(row, key)}</Panel>}
-    </div>
-  </>;
+  return (
+    <>
+      {!props.bare && (
+        <Head title={props.title} about={props.about}>
+          {props.actions}
+        </Head>
+      )}
+      {props.above}
+      <Waiting on={list as never} />
+      <div class={key !== undefined && props.detail ? "with-side" : ""}>
+        {list.rows && (
+          <Panel class="flush">
+            <List
+              name={props.title}
+              rows={list.rows}
+              columns={props.columns}
+              rowKey={rowKey}
+              empty={props.empty}
+              {...(props.detail ? { open } : {})}
+              {...(props.link ? { link: props.link } : {})}
+              opened={key}
+              tone={props.tone}
+              more={list.next ? list.more : undefined}
+            />
+          </Panel>
+        )}
+        {key !== undefined && props.detail && (
+          <Panel
+            class="node-panel"
+            title={props.detailTitle?.(row, key) ?? key}
+            aside={
+              <button type="button" class="icon" aria-label="Close" onClick={close}>
+                ×
+              </button>
+            }
+          >
+            {props.detail(row, key)}
+          </Panel>
+        )}
+      </div>
+    </>
+  );
 }

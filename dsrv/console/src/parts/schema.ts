@@ -6,9 +6,9 @@ export interface FormField {
   key: string;
   kind: "string" | "number" | "integer" | "boolean" | "enum" | "json";
   required: boolean;
-  choices: string[];      // of an enum, as JSON
+  choices: string[]; // of an enum, as JSON
   hint: string;
-  value: string;          // the default, as the field shows it
+  value: string; // the default, as the field shows it
 }
 
 type Schema = { [key: string]: Value };
@@ -24,9 +24,12 @@ function kindOf(schema: Schema): FormField["kind"] {
 }
 
 function hintOf(schema: Schema): string {
-  const parts = [schema["description"], schema["pattern"] && `must match ${String(schema["pattern"])}`,
+  const parts = [
+    schema["description"],
+    schema["pattern"] && `must match ${String(schema["pattern"])}`,
     schema["minimum"] !== undefined && `at least ${String(schema["minimum"])}`,
-    schema["maximum"] !== undefined && `at most ${String(schema["maximum"])}`];
+    schema["maximum"] !== undefined && `at most ${String(schema["maximum"])}`,
+  ];
   return parts.filter((part): part is string => typeof part === "string").join("; ");
 }
 
@@ -43,7 +46,11 @@ export function fieldsOf(schema: Value | undefined): FormField[] | undefined {
     const inner = isObject(one) ? one : {};
     const kind = kindOf(inner);
     return {
-      key, kind, required: required.includes(key), hint: hintOf(inner), value: shownValue(kind, inner["default"]),
+      key,
+      kind,
+      required: required.includes(key),
+      hint: hintOf(inner),
+      value: shownValue(kind, inner["default"]),
       choices: kind === "enum" ? (inner["enum"] as Value[]).map((choice) => JSON.stringify(choice)) : [],
     };
   });
@@ -71,20 +78,32 @@ function jsonOf(field: FormField, text: string): string {
 }
 
 // The params as JSON. Optional fields that are empty are left out; members that no field has stay.
-export function paramsOf(fields: FormField[], values: Record<string, string>, others: [string, string][]): string {
-  const given = fields.filter((field) => (values[field.key] ?? "") !== "" || (field.required && field.kind === "string"));
-  return objectOf([...given.map((field): [string, string] => [field.key, jsonOf(field, values[field.key] ?? "")]), ...others]);
+export function paramsOf(
+  fields: FormField[],
+  values: Record<string, string>,
+  others: [string, string][],
+): string {
+  const given = fields.filter(
+    (field) => (values[field.key] ?? "") !== "" || (field.required && field.kind === "string"),
+  );
+  return objectOf([
+    ...given.map((field): [string, string] => [field.key, jsonOf(field, values[field.key] ?? "")]),
+    ...others,
+  ]);
 }
 
 // What the fields show for params, and the members that no field has.
-export function valuesOf(fields: FormField[], params: string): { values: Record<string, string>; others: [string, string][] } {
+export function valuesOf(
+  fields: FormField[],
+  params: string,
+): { values: Record<string, string>; others: [string, string][] } {
   const values: Record<string, string> = Object.fromEntries(fields.map((field) => [field.key, field.value]));
   const others: [string, string][] = [];
   if (objectProblem(params) === "") {
     for (const [key, raw] of members(params) ?? []) {
       const field = fields.find((one) => one.key === key);
       if (!field) others.push([key, raw]);
-      else values[key] = field.kind === "string" && raw.startsWith('"') ? JSON.parse(raw) as string : raw;
+      else values[key] = field.kind === "string" && raw.startsWith('"') ? (JSON.parse(raw) as string) : raw;
     }
   }
   return { values, others };
@@ -92,7 +111,13 @@ export function valuesOf(fields: FormField[], params: string): { values: Record<
 
 // The schema of a machine's or plan's params, in the documents of its source.
 export function schemaOf(documents: Value[], id: string): Value | undefined {
-  const named = documents.find((one) => isObject(one) && [one["id"], one["plan"], one["action"]].some((name) =>
-    typeof name === "string" && (name === id || id.endsWith(`.${name}`)))) ?? documents[0];
-  return isObject(named) ? named["params"] ?? named["input"] : undefined;
+  const named =
+    documents.find(
+      (one) =>
+        isObject(one) &&
+        [one["id"], one["plan"], one["action"]].some(
+          (name) => typeof name === "string" && (name === id || id.endsWith(`.${name}`)),
+        ),
+    ) ?? documents[0];
+  return isObject(named) ? (named["params"] ?? named["input"]) : undefined;
 }

@@ -32,83 +32,155 @@ export function Shell({ children }: { children: ComponentChildren }) {
   useEffect(() => setMenu(false), [path.value]);
   useEffect(() => {
     const unbind = [
-      bind(".", "live on and off", () => { live.value = !live.value; }),
+      bind(".", "live on and off", () => {
+        live.value = !live.value;
+      }),
       bind("?", "all keys", openHelp),
       bind("Ctrl-K", "go to anything", openGoTo),
-      ...PAGES.filter((page) => page.key).map((page) => bind(`g ${page.key}`, page.title, () => go(pageUrl(page)))),
+      ...PAGES.filter((page) => page.key).map((page) =>
+        bind(`g ${page.key}`, page.title, () => go(pageUrl(page))),
+      ),
     ];
     return () => unbind.forEach((undo) => undo());
   }, []);
-  return <div class={`shell ${menu ? "menu-open" : ""}`}>
-    <a class="skip" href="#main">Skip to the page</a>
-    <aside class="side">
-      <div class="brand">
-        <a href={href(to())}><Logo /> dfsmr</a>
-        <button type="button" class="icon menu" aria-expanded={menu} aria-label="Menu" onClick={() => setMenu(!menu)}>☰</button>
+  return (
+    <div class={`shell ${menu ? "menu-open" : ""}`}>
+      <a class="skip" href="#main">
+        Skip to the page
+      </a>
+      <aside class="side">
+        <div class="brand">
+          <a href={href(to())}>
+            <Logo /> dfsmr
+          </a>
+          <button
+            type="button"
+            class="icon menu"
+            aria-expanded={menu}
+            aria-label="Menu"
+            onClick={() => setMenu(!menu)}
+          >
+            ☰
+          </button>
+        </div>
+        <Menu />
+      </aside>
+      <div class="main">
+        <TopBar />
+        <main id="main" tabIndex={-1} class={lost.value || ended.value ? "stale" : ""}>
+          {children}
+        </main>
       </div>
-      <Menu />
-    </aside>
-    <div class="main">
-      <TopBar />
-      <main id="main" tabIndex={-1} class={lost.value || ended.value ? "stale" : ""}>{children}</main>
+      <ActionDialog />
+      <BulkDialog />
+      <StartDialog />
+      <GoTo />
+      <Help />
+      {ended.value && <SignInAgain />}
+      <div class="toast" role="status">
+        {notice.value && <p>{notice.value.text}</p>}
+      </div>
     </div>
-    <ActionDialog /><BulkDialog /><StartDialog /><GoTo /><Help />
-    {ended.value && <SignInAgain />}
-    <div class="toast" role="status">{notice.value && <p>{notice.value.text}</p>}</div>
-  </div>;
+  );
 }
 
 function Logo() {
-  return <svg viewBox="0 0 32 32" class="logo" aria-hidden="true">
-    <path d="M10 10h8a4 4 0 0 1 4 4v3" /><circle cx="8" cy="10" r="4" class="dot" />
-    <circle cx="22" cy="22" r="5" /><circle cx="22" cy="22" r="1.5" class="dot" />
-  </svg>;
+  return (
+    <svg viewBox="0 0 32 32" class="logo" aria-hidden="true">
+      <path d="M10 10h8a4 4 0 0 1 4 4v3" />
+      <circle cx="8" cy="10" r="4" class="dot" />
+      <circle cx="22" cy="22" r="5" />
+      <circle cx="22" cy="22" r="1.5" class="dot" />
+    </svg>
+  );
 }
 
 function Menu() {
   const groups = [...new Set(PAGES.map((page) => page.group))];
-  return <nav aria-label="Pages">
-    {groups.map((group) => <div key={group} class="group">
-      {group && <h2>{group}</h2>}
-      <ul>{PAGES.filter((page) => page.group === group).map((page) => <li key={page.name}>
-        <a href={href(pageUrl(page))} aria-current={isHere(page) ? "page" : undefined}>
-          <span>{page.title}</span>{page.key && <kbd aria-hidden="true">g {page.key}</kbd>}
-        </a>
-      </li>)}</ul>
-    </div>)}
-  </nav>;
+  return (
+    <nav aria-label="Pages">
+      {groups.map((group) => (
+        <div key={group} class="group">
+          {group && <h2>{group}</h2>}
+          <ul>
+            {PAGES.filter((page) => page.group === group).map((page) => (
+              <li key={page.name}>
+                <a href={href(pageUrl(page))} aria-current={isHere(page) ? "page" : undefined}>
+                  <span>{page.title}</span>
+                  {page.key && <kbd aria-hidden="true">g {page.key}</kbd>}
+                </a>
+              </li>
+            ))}
+          </ul>
+        </div>
+      ))}
+    </nav>
+  );
 }
 
 function TopBar() {
-  return <div class="top" role="banner">
-    <a class="space" href={href("/namespaces")} title="Namespaces">
-      <span class="quiet">namespace</span> <Id of={namespace.value} />
-    </a>
-    <button type="button" class="goto" onClick={openGoTo}><span>Go to anything</span><kbd>Ctrl-K</kbd></button>
-    <Live />
-    <Who />
-  </div>;
+  return (
+    <div class="top" role="banner">
+      <a class="space" href={href("/namespaces")} title="Namespaces">
+        <span class="quiet">namespace</span> <Id of={namespace.value} />
+      </a>
+      <button type="button" class="goto" onClick={openGoTo}>
+        <span>Go to anything</span>
+        <kbd>Ctrl-K</kbd>
+      </button>
+      <Live />
+      <Who />
+    </div>
+  );
 }
 
 function Live() {
   const broken = lost.value;
   const on = live.value;
   const text = !on ? "Stopped" : broken ? "Lost" : hidden.value ? "Hidden" : "Live";
-  const why = broken ? `${clean(broken.why)}. What is shown is from ${ago(broken.since, now.value)}.` : undefined;
-  return <>
-    <button type="button" class={`live ${!on ? "off" : broken ? "lost" : "on"}`} aria-pressed={on}
-      title={why ?? "Whether the page renews itself (.)"} onClick={() => { live.value = !on; }}>
-      <span class="light" aria-hidden="true" />{text}
-    </button>
-    {on && broken && <span class="lost-note" role="status">{why} Trying again.</span>}
-  </>;
+  const why = broken
+    ? `${clean(broken.why)}. What is shown is from ${ago(broken.since, now.value)}.`
+    : undefined;
+  return (
+    <>
+      <button
+        type="button"
+        class={`live ${!on ? "off" : broken ? "lost" : "on"}`}
+        aria-pressed={on}
+        title={why ?? "Whether the page renews itself (.)"}
+        onClick={() => {
+          live.value = !on;
+        }}
+      >
+        <span class="light" aria-hidden="true" />
+        {text}
+      </button>
+      {on && broken && (
+        <span class="lost-note" role="status">
+          {why} Trying again.
+        </span>
+      )}
+    </>
+  );
 }
 
 function Who() {
-  if (authOff.value) return <a class="who" href={href("/settings")} title="This server asks nobody who they are">open server</a>;
-  if (!signedIn.value) return <a class="who" href={href("/signin")}>Sign in</a>;
+  if (authOff.value)
+    return (
+      <a class="who" href={href("/settings")} title="This server asks nobody who they are">
+        open server
+      </a>
+    );
+  if (!signedIn.value)
+    return (
+      <a class="who" href={href("/signin")}>
+        Sign in
+      </a>
+    );
   const own = session.value!;
-  return <a class="who" href={href("/settings")} title="Settings and signing out">
-    {clean(own.name || own.id || "")} <span class="quiet">{word(own.role)}</span>
-  </a>;
+  return (
+    <a class="who" href={href("/settings")} title="Settings and signing out">
+      {clean(own.name || own.id || "")} <span class="quiet">{word(own.role)}</span>
+    </a>
+  );
 }

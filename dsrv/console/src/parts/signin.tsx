@@ -20,23 +20,48 @@ export function TokenForm({ done, verb = "Sign in" }: { done?: () => void; verb?
       setRefusal(toRefusal(error));
     }
   };
-  return <form class="signin" onSubmit={submit}>
-    <Field label="Token" hint="It is sent once and kept nowhere: the session lasts 12 hours, in a cookie that no page can read.">
-      {(id) => <input id={id} type="password" autocomplete="off" value={token} required
-        onInput={(event) => setToken(event.currentTarget.value)} />}
-    </Field>
-    <label class="check">
-      <input type="checkbox" checked={viewer} onChange={(event) => setViewer(event.currentTarget.checked)} />
-      <span>Only to look<small>as a viewer, whatever the token may do</small></span>
-    </label>
-    <Refused refusal={refusal} />
-    <footer><button type="submit" class="primary" disabled={token.trim() === ""}>{verb}</button></footer>
-  </form>;
+  return (
+    <form class="signin" onSubmit={submit}>
+      <Field
+        label="Token"
+        hint="It is sent once and kept nowhere: the session lasts 12 hours, in a cookie that no page can read."
+      >
+        {(id) => (
+          <input
+            id={id}
+            type="password"
+            autocomplete="off"
+            value={token}
+            required
+            onInput={(event) => setToken(event.currentTarget.value)}
+          />
+        )}
+      </Field>
+      <label class="check">
+        <input
+          type="checkbox"
+          checked={viewer}
+          onChange={(event) => setViewer(event.currentTarget.checked)}
+        />
+        <span>
+          Only to look<small>as a viewer, whatever the token may do</small>
+        </span>
+      </label>
+      <Refused refusal={refusal} />
+      <footer>
+        <button type="submit" class="primary" disabled={token.trim() === ""}>
+          {verb}
+        </button>
+      </footer>
+    </form>
+  );
 }
 
 export function SignInAgain() {
-  return <Dialog title="The session has ended">
-    <p class="about">Sign in again to go on where you are: what was typed is still there.</p>
-    <TokenForm verb="Go on" />
-  </Dialog>;
+  return (
+    <Dialog title="The session has ended">
+      <p class="about">Sign in again to go on where you are: what was typed is still there.</p>
+      <TokenForm verb="Go on" />
+    </Dialog>
+  );
 }

@@ -9,9 +9,11 @@ import { epoch, exact, span, timeText, word } from "../text/words";
 // Anybody's text, on one line.
 export function Text({ of, most }: { of: string | undefined; most?: number }) {
   const text = of ?? "";
-  return <bdi title={most && text.length > most ? clean(text).slice(0, 2000) : undefined}>
-    {most ? short(text, most) : clean(text)}
-  </bdi>;
+  return (
+    <bdi title={most && text.length > most ? clean(text).slice(0, 2000) : undefined}>
+      {most ? short(text, most) : clean(text)}
+    </bdi>
+  );
 }
 
 export function Lines({ of }: { of: string | undefined }) {
@@ -22,17 +24,33 @@ export function Id({ of }: { of: string | undefined }) {
   return <bdi class="mono">{clean(of ?? "")}</bdi>;
 }
 
-export function Link({ to, children, class: style, title }: {
-  to: string; children: ComponentChildren; class?: string; title?: string;
+export function Link({
+  to,
+  children,
+  class: style,
+  title,
+}: {
+  to: string;
+  children: ComponentChildren;
+  class?: string;
+  title?: string;
 }) {
-  return <a href={href(to)} class={style} title={title}>{children}</a>;
+  return (
+    <a href={href(to)} class={style} title={title}>
+      {children}
+    </a>
+  );
 }
 
 export function Time({ of }: { of: string | undefined }) {
   const ms = epoch(of);
   if (ms === undefined) return <span class="none">–</span>;
   const text = timeText(of, times.value, times.value === "ago" ? now.value : 0);
-  return <time dateTime={of} title={`${exact(ms, false)} local, ${exact(ms, true)}`}>{text}</time>;
+  return (
+    <time dateTime={of} title={`${exact(ms, false)} local, ${exact(ms, true)}`}>
+      {text}
+    </time>
+  );
 }
 
 // From one time to another, or until now.
@@ -49,7 +67,13 @@ export function Left({ until }: { until: string | undefined }) {
   const end = epoch(until);
   if (end === undefined) return <span class="none">no deadline</span>;
   const left = end - now.value;
-  return <span class={left < 0 ? "late" : ""}>{left < 0 ? `late by ${span(Math.floor(-left / 1000) * 1000)}` : `${span(Math.ceil(left / 1000) * 1000)} left`}</span>;
+  return (
+    <span class={left < 0 ? "late" : ""}>
+      {left < 0
+        ? `late by ${span(Math.floor(-left / 1000) * 1000)}`
+        : `${span(Math.ceil(left / 1000) * 1000)} left`}
+    </span>
+  );
 }
 
 // Each state has a shape and a word besides its colour.
@@ -71,27 +95,61 @@ const SHAPES: Record<string, string> = {
   pending: "M3 7h2.5v2H3zM6.75 7h2.5v2h-2.5zM10.5 7H13v2h-2.5z",
 };
 const ALIAS: Record<string, string> = {
-  done: "success", skipped: "cancelled", suspended: "waiting", left_out: "pending", not_run: "pending",
-  active: "running", ended: "stopped", draining: "waiting", drained: "paused", lost: "error", offline: "stopped",
-  open: "error", "half-open": "warning", closed: "success", frozen: "paused", dropping: "waiting", deleted: "stopped",
-  failed: "error", started: "running", sent: "success", exists: "success", missed: "warning", expired: "warning",
-  dropped: "cancelled", candidate: "planning", pinned: "claimed", idle: "pending", limited: "warning", preview: "pending",
+  done: "success",
+  skipped: "cancelled",
+  suspended: "waiting",
+  left_out: "pending",
+  not_run: "pending",
+  active: "running",
+  ended: "stopped",
+  draining: "waiting",
+  drained: "paused",
+  lost: "error",
+  offline: "stopped",
+  open: "error",
+  "half-open": "warning",
+  closed: "success",
+  frozen: "paused",
+  dropping: "waiting",
+  deleted: "stopped",
+  failed: "error",
+  started: "running",
+  sent: "success",
+  exists: "success",
+  missed: "warning",
+  expired: "warning",
+  dropped: "cancelled",
+  candidate: "planning",
+  pinned: "claimed",
+  idle: "pending",
+  limited: "warning",
+  preview: "pending",
 };
 
 // The family that a state's colour and shape are of.
 export function look(state: string): string {
   const name = state.toLowerCase();
-  return SHAPES[name] ? name : ALIAS[name] ?? "pending";
+  return SHAPES[name] ? name : (ALIAS[name] ?? "pending");
 }
 
 export function Mark({ state }: { state: string }) {
   const name = look(state);
-  return <svg class={`mark is-${name}`} viewBox="0 0 16 16" aria-hidden="true"><path d={SHAPES[name]} /></svg>;
+  return (
+    <svg class={`mark is-${name}`} viewBox="0 0 16 16" aria-hidden="true">
+      <path d={SHAPES[name]} />
+    </svg>
+  );
 }
 
 export function State({ of, note }: { of: string | undefined; note?: string }) {
   if (!of) return <span class="none">–</span>;
-  return <span class={`state is-${look(of)}`}><Mark state={of} />{word(of)}{note ? ` ${note}` : ""}</span>;
+  return (
+    <span class={`state is-${look(of)}`}>
+      <Mark state={of} />
+      {word(of)}
+      {note ? ` ${note}` : ""}
+    </span>
+  );
 }
 
 // An instance's state and result in one: what has stopped is told by its result.
@@ -103,10 +161,18 @@ export function StateOf({ state, result, cancel }: { state?: string; result?: st
 
 export function Bar({ share, state }: { share: number; state?: string }) {
   const width = Math.round(Math.max(0, Math.min(1, share)) * 100);
-  return <svg class={`bar ${state ? `is-${look(state)}` : ""}`} viewBox="0 0 100 6" preserveAspectRatio="none"
-    role="img" aria-label={`${width} %`}>
-    <rect class="track" width="100" height="6" /><rect class="fill" width={width} height="6" />
-  </svg>;
+  return (
+    <svg
+      class={`bar ${state ? `is-${look(state)}` : ""}`}
+      viewBox="0 0 100 6"
+      preserveAspectRatio="none"
+      role="img"
+      aria-label={`${width} %`}
+    >
+      <rect class="track" width="100" height="6" />
+      <rect class="fill" width={width} height="6" />
+    </svg>
+  );
 }
 
 export function None({ children }: { children?: ComponentChildren }) {

@@ -1,7 +1,11 @@
 // Keys: a table of what each does, for the page and for the help that "?" shows.
 import { keysOn } from "./settings";
 
-export interface Key { keys: string; what: string; run: (event: KeyboardEvent) => void }
+export interface Key {
+  keys: string;
+  what: string;
+  run: (event: KeyboardEvent) => void;
+}
 
 const bound = new Map<string, Key>();
 const GO = "g";

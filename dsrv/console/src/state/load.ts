@@ -54,7 +54,7 @@ export function useLoad<T>(ask: (signal: AbortSignal) => Promise<T>, on: unknown
   }, [key, round]);
   const fresh = state.of === key;
   return {
-    data: state.data,  // that of before stays until the new one is here
+    data: state.data, // that of before stays until the new one is here
     refusal: fresh ? state.refusal : undefined,
     reload: () => setRound((before) => before + 1),
   };

@@ -4,14 +4,18 @@ import { useEffect, useState } from "preact/hooks";
 import { toRefusal, type Refusal } from "../api/refusal";
 import { LIST_AGAIN, useLoad } from "./load";
 
-export interface Page<T> { rows: T[]; next: string | undefined; backTo?: string }
+export interface Page<T> {
+  rows: T[];
+  next: string | undefined;
+  backTo?: string;
+}
 export interface Paged<T> {
   rows: T[] | undefined;
   refusal: Refusal | undefined;
   data: unknown;
   reload: () => void;
-  next: string | undefined;       // more to ask for
-  backTo: string | undefined;     // how far a search has come
+  next: string | undefined; // more to ask for
+  backTo: string | undefined; // how far a search has come
   more: () => void;
 }
 type Ask<T> = (token: string, signal: AbortSignal) => Promise<Page<T>>;
@@ -30,18 +34,27 @@ async function gather<T>(ask: Ask<T>, token: string, size: number, signal: Abort
   return page;
 }
 
-export function usePages<T>(ask: Ask<T>, on: unknown[], options: { size?: number; again?: number } = {}): Paged<T> {
+export function usePages<T>(
+  ask: Ask<T>,
+  on: unknown[],
+  options: { size?: number; again?: number } = {},
+): Paged<T> {
   const size = options.size ?? 0;
-  const [later, setLater] = useState<Page<T> & { refusal?: Refusal } | undefined>();
+  const [later, setLater] = useState<(Page<T> & { refusal?: Refusal }) | undefined>();
   const key = JSON.stringify(on);
   useEffect(() => setLater(undefined), [key]);
-  const first = useLoad((signal) => gather(ask, "", size, signal), on, later ? 0 : options.again ?? LIST_AGAIN);
+  const first = useLoad(
+    (signal) => gather(ask, "", size, signal),
+    on,
+    later ? 0 : (options.again ?? LIST_AGAIN),
+  );
   const last = later ?? first.data;
   const more = () => {
     if (!last?.next) return;
     gather(ask, last.next, size, new AbortController().signal).then(
       (page) => setLater({ ...page, rows: [...(later?.rows ?? []), ...page.rows] }),
-      (error) => setLater({ ...last, rows: later?.rows ?? [], refusal: toRefusal(error) }));
+      (error) => setLater({ ...last, rows: later?.rows ?? [], refusal: toRefusal(error) }),
+    );
   };
   return {
     rows: first.data && (later ? [...first.data.rows, ...later.rows] : first.data.rows),

@@ -14,13 +14,17 @@ export const query = computed(() => new URLSearchParams(address.value.slice(path
 
 // The parts of the path, decoded: ["n", "default", "instances", "page-1"].
 export const parts = computed(() =>
-  path.value.split("/").filter((part) => part !== "").map((part) => {
-    try {
-      return decodeURIComponent(part);
-    } catch {
-      return part;
-    }
-  }));
+  path.value
+    .split("/")
+    .filter((part) => part !== "")
+    .map((part) => {
+      try {
+        return decodeURIComponent(part);
+      } catch {
+        return part;
+      }
+    }),
+);
 
 export const namespace = computed(() => (parts.value[0] === "n" && parts.value[1]) || lastNamespace.value);
 

@@ -6,7 +6,9 @@ import { refusalOf, unreached } from "../api/refusal";
 import type { AccessToken_RoleJson, AccessTokenJson } from "../api/types";
 
 export type Role = "VIEWER" | "WORKER" | "OPERATOR" | "ADMIN";
-interface Session extends AccessTokenJson { auth?: string }
+interface Session extends AccessTokenJson {
+  auth?: string;
+}
 
 // Undefined: not known yet. {auth: "off"}: nobody is asked. {auth: "tokens"}: nobody is signed in.
 export const session = signal<Session | undefined>();
@@ -18,7 +20,8 @@ export const signIns = signal(0);
 export const authOff = computed(() => session.value?.auth === "off");
 export const signedIn = computed(() => authOff.value || !!session.value?.id);
 export const role = computed<Role | undefined>(() =>
-  authOff.value ? "ADMIN" : (session.value?.role as Role | undefined));
+  authOff.value ? "ADMIN" : (session.value?.role as Role | undefined),
+);
 
 const RANK: Record<Role, number> = { VIEWER: 0, WORKER: 1, OPERATOR: 2, ADMIN: 3 };
 
@@ -32,7 +35,9 @@ export function may(needed: Role, space?: string): boolean {
 async function ask(method: string, body?: unknown): Promise<Session> {
   const response = await fetch(`${base}/v1/session`, {
     method,
-    ...(body === undefined ? {} : { headers: { "content-type": "application/json" }, body: JSON.stringify(body) }),
+    ...(body === undefined
+      ? {}
+      : { headers: { "content-type": "application/json" }, body: JSON.stringify(body) }),
   }).catch(() => {
     throw unreached();
   });

@@ -3,8 +3,17 @@ import { effect, signal } from "@preact/signals";
 
 export type Theme = "system" | "light" | "dark";
 export type Times = "ago" | "local" | "utc";
-export interface View { name: string; query: string }
-interface Settings { theme: Theme; times: Times; keys: boolean; namespace: string; views: View[] }
+export interface View {
+  name: string;
+  query: string;
+}
+interface Settings {
+  theme: Theme;
+  times: Times;
+  keys: boolean;
+  namespace: string;
+  views: View[];
+}
 
 const NAME = "dfsmr";
 
@@ -12,7 +21,7 @@ function stored(): Partial<Settings> {
   try {
     return JSON.parse(localStorage.getItem(NAME) ?? "{}");
   } catch {
-    return {};  // no storage, or not ours: the defaults do
+    return {}; // no storage, or not ours: the defaults do
   }
 }
 
@@ -26,7 +35,11 @@ export const views = signal<View[]>(kept.views ?? []);
 export function keepSettings(): void {
   effect(() => {
     const settings: Settings = {
-      theme: theme.value, times: times.value, keys: keysOn.value, namespace: lastNamespace.value, views: views.value,
+      theme: theme.value,
+      times: times.value,
+      keys: keysOn.value,
+      namespace: lastNamespace.value,
+      views: views.value,
     };
     try {
       localStorage.setItem(NAME, JSON.stringify(settings));

@@ -11,7 +11,10 @@ import { signIns } from "./session";
 
 type Topic = Omit<WatchRequest_TopicJson, "key">;
 type Take = (message: WatchResponseJson) => void;
-interface Entry { topic: Topic; take: Take }
+interface Entry {
+  topic: Topic;
+  take: Take;
+}
 
 const STREAMS = 3;
 const ASK_EVERY = 5000;
@@ -51,7 +54,7 @@ function restart(): void {
 
 export function runWatch(): void {
   effect(() => {
-    void live.value, hidden.value, signIns.value;
+    (void live.value, hidden.value, signIns.value);
     restart();
   });
 }
@@ -59,10 +62,14 @@ export function runWatch(): void {
 function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, milliseconds);
-    signal.addEventListener("abort", () => {
-      clearTimeout(timer);
-      resolve();
-    }, { once: true });
+    signal.addEventListener(
+      "abort",
+      () => {
+        clearTimeout(timer);
+        resolve();
+      },
+      { once: true },
+    );
   });
 }
 
@@ -71,7 +78,13 @@ async function run(signal: AbortSignal): Promise<void> {
   let streams = true;
   while (!signal.aborted) {
     try {
-      const streamed = streams && await withStream(() => follow(signal, () => { delay = FIRST_DELAY; }));
+      const streamed =
+        streams &&
+        (await withStream(() =>
+          follow(signal, () => {
+            delay = FIRST_DELAY;
+          }),
+        ));
       if (!streamed) {
         await askAll(signal);
         await pause(ASK_EVERY, signal);
@@ -79,9 +92,9 @@ async function run(signal: AbortSignal): Promise<void> {
     } catch (error) {
       if (signal.aborted) return;
       const refusal = toRefusal(error);
-      if (refusal.signedOut) return;  // a new session starts it again
+      if (refusal.signedOut) return; // a new session starts it again
       if (refusal.code === "unimplemented" && streams) {
-        streams = false;  // a server that has no Watch is asked
+        streams = false; // a server that has no Watch is asked
         continue;
       }
       lost.value ??= { since: Date.now(), why: refusal.message };
@@ -116,7 +129,7 @@ async function follow(signal: AbortSignal, good: () => void): Promise<void> {
     const entry = entries.get(message.key ?? "");
     if (entry) told(entry, message);
   }
-  await pause(FIRST_DELAY, signal);  // it ended well: a server that goes on its way down
+  await pause(FIRST_DELAY, signal); // it ended well: a server that goes on its way down
 }
 
 // A feed goes on where it stood, whenever the stream is opened again.

@@ -2,7 +2,8 @@
 // stands beside them are written out.
 
 // Control characters (a line break and a tab are told by the caller), bidi controls, invisible ones.
-const HOSTILE = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/gu;
+const HOSTILE =
+  /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/gu;
 
 const SHORT: Record<string, string> = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
 
@@ -17,7 +18,9 @@ export function clean(text: string): string {
 
 // With its line breaks and tabs.
 export function cleanLines(text: string): string {
-  return text.replace(HOSTILE, (character) => (character === "\n" || character === "\t" ? character : written(character)));
+  return text.replace(HOSTILE, (character) =>
+    character === "\n" || character === "\t" ? character : written(character),
+  );
 }
 
 // At most so many characters, the rest as an ellipsis.

@@ -51,7 +51,9 @@ export function objectProblem(text: string): string {
   if (text.trim() === "") return "";
   try {
     const value = JSON.parse(text);
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? "" : "It must be a JSON object.";
+    return typeof value === "object" && value !== null && !Array.isArray(value)
+      ? ""
+      : "It must be a JSON object.";
   } catch (error) {
     return `It is not JSON: ${error instanceof Error ? error.message : String(error)}.`;
   }

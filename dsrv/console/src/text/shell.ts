@@ -5,7 +5,10 @@ export function quoted(word: string): string {
 }
 
 export function commandLine(words: (string | undefined | false)[]): string {
-  return words.filter((word): word is string => typeof word === "string").map(quoted).join(" ");
+  return words
+    .filter((word): word is string => typeof word === "string")
+    .map(quoted)
+    .join(" ");
 }
 
 export function dcliLine(words: (string | undefined | false)[], namespace: string): string {
@@ -14,7 +17,9 @@ export function dcliLine(words: (string | undefined | false)[], namespace: strin
 }
 
 export function curlLine(url: string, request: unknown, withToken: boolean): string {
-  return commandLine(["curl", "-s", url, "-H", "content-type: application/json"]) +
+  return (
+    commandLine(["curl", "-s", url, "-H", "content-type: application/json"]) +
     (withToken ? ` -H "authorization: Bearer $TOKEN"` : "") +
-    ` \\\n  -d ${quoted(JSON.stringify(request))}`;
+    ` \\\n  -d ${quoted(JSON.stringify(request))}`
+  );
 }

@@ -18,7 +18,11 @@ test("characters that hide or reorder text are written out", () => {
 });
 
 test("terms of a filter are changed, the others stay", () => {
-  assert.deepEqual(terms('machine:order error:"no space" -is:held'), ["machine:order", 'error:"no space"', "-is:held"]);
+  assert.deepEqual(terms('machine:order error:"no space" -is:held'), [
+    "machine:order",
+    'error:"no space"',
+    "-is:held",
+  ]);
   assert.equal(withTerm("machine:order state:running", "state", "paused"), "machine:order state:paused");
   assert.equal(withTerm('-state:stopped error:"a b"', "state", undefined), 'error:"a b"');
   assert.equal(valueOf("state:paused x", "state"), "paused");
@@ -29,9 +33,17 @@ test("terms of a filter are changed, the others stay", () => {
 
 test("JSON is laid out with all its digits", () => {
   const text = '{"big":12345678901234567890,"small":1.500,"list":[1,{}],"text":"a\\"},{b"}';
-  assert.equal(pretty(text), '{\n  "big": 12345678901234567890,\n  "small": 1.500,\n  "list": [\n    1,\n    {}\n  ],\n  "text": "a\\"},{b"\n}');
+  assert.equal(
+    pretty(text),
+    '{\n  "big": 12345678901234567890,\n  "small": 1.500,\n  "list": [\n    1,\n    {}\n  ],\n  "text": "a\\"},{b"\n}',
+  );
   assert.equal(pretty("no json {"), pretty("no json {"));
-  assert.deepEqual(members(text), [["big", "12345678901234567890"], ["small", "1.500"], ["list", "[1,{}]"], ["text", '"a\\"},{b"']]);
+  assert.deepEqual(members(text), [
+    ["big", "12345678901234567890"],
+    ["small", "1.500"],
+    ["list", "[1,{}]"],
+    ["text", '"a\\"},{b"'],
+  ]);
   assert.deepEqual(members('{"a": {"b": [1, 2]}}'), [["a", '{"b":[1,2]}']]);
   assert.equal(objectOf([["a", "1.0"]]), '{"a": 1.0}');
   assert.equal(objectProblem("[1]"), "It must be a JSON object.");
@@ -43,7 +55,10 @@ test("commands are quoted for a shell", () => {
   assert.equal(commandLine(["dcli", "skip", "it's", false, undefined]), "dcli skip 'it'\\''s'");
   assert.equal(dcliLine(["show", "a b"], "team"), "dcli --namespace team show 'a b'");
   assert.equal(dcliLine(["show", "$(reboot)"], "default"), "dcli show '$(reboot)'");
-  assert.match(curlLine("http://h/x", { a: "it's" }, true), /authorization: Bearer \$TOKEN.*\n.*'\{"a":"it'\\''s"\}'/);
+  assert.match(
+    curlLine("http://h/x", { a: "it's" }, true),
+    /authorization: Bearer \$TOKEN.*\n.*'\{"a":"it'\\''s"\}'/,
+  );
 });
 
 test("durations and times are told in words", () => {

@@ -32,7 +32,12 @@ export function milliseconds(duration: string | undefined): number | undefined {
   return Number.isFinite(seconds) ? seconds * 1000 : undefined;
 }
 
-const UNITS: [number, string][] = [[86_400_000, "d"], [3_600_000, "h"], [60_000, "min"], [1000, "s"]];
+const UNITS: [number, string][] = [
+  [86_400_000, "d"],
+  [3_600_000, "h"],
+  [60_000, "min"],
+  [1000, "s"],
+];
 
 // At most two units: "2 min 5 s", "1.2 s", "35 ms".
 export function span(ms: number | undefined): string {
@@ -67,7 +72,8 @@ function two(value: number): string {
 }
 
 export function day(date: Date, utc = false): string {
-  return utc ? date.toISOString().slice(0, 10)
+  return utc
+    ? date.toISOString().slice(0, 10)
     : `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
 }
 

@@ -20,26 +20,59 @@ const HISTORY = [
 
 test("each visit is a bar of what was waited, worked and lost", () => {
   const bars = barsOf(HISTORY, 20_000);
-  assert.deepEqual(bars.map((bar) => [bar.node, bar.from, bar.to, bar.open, bar.end]), [
-    ["reserve", 0, 8000, false, "ok"], ["ship", 8000, 11_000, false, "ok"], ["shipped", 11_000, 11_000, false, "SUCCESS"]]);
-  assert.deepEqual(bars[0]!.parts.map((part) => [part.phase, part.from, part.to, part.attempt]), [
-    ["waited", 0, 2000, undefined], ["timed out", 2000, 5000, 1], ["waited", 5000, 6000, undefined], ["worked", 6000, 8000, 2]]);
+  assert.deepEqual(
+    bars.map((bar) => [bar.node, bar.from, bar.to, bar.open, bar.end]),
+    [
+      ["reserve", 0, 8000, false, "ok"],
+      ["ship", 8000, 11_000, false, "ok"],
+      ["shipped", 11_000, 11_000, false, "SUCCESS"],
+    ],
+  );
+  assert.deepEqual(
+    bars[0]!.parts.map((part) => [part.phase, part.from, part.to, part.attempt]),
+    [
+      ["waited", 0, 2000, undefined],
+      ["timed out", 2000, 5000, 1],
+      ["waited", 5000, 6000, undefined],
+      ["worked", 6000, 8000, 2],
+    ],
+  );
 });
 
 test("what goes on ends now", () => {
   const bars = barsOf(HISTORY.slice(0, 6), 12_000);
-  assert.deepEqual(bars.map((bar) => [bar.node, bar.to, bar.open]), [["reserve", 8000, false], ["ship", 12_000, true]]);
+  assert.deepEqual(
+    bars.map((bar) => [bar.node, bar.to, bar.open]),
+    [
+      ["reserve", 8000, false],
+      ["ship", 12_000, true],
+    ],
+  );
 });
 
 test("suspended steps are told apart", () => {
-  const bars = barsOf([change(0, "STARTED", { node: "a", visit: "1" }), change(1, "CLAIMED", { node: "a", visit: "1", attempt: 1 }),
-    change(2, "SUSPENDED", { node: "a", visit: "1" }), change(5, "WOKEN", { node: "a", visit: "1" }), change(6, "CLAIMED", { node: "a", visit: "1", attempt: 2 })], 7000);
-  assert.deepEqual(bars[0]!.parts.map((part) => part.phase), ["waited", "worked", "suspended", "waited", "worked"]);
+  const bars = barsOf(
+    [
+      change(0, "STARTED", { node: "a", visit: "1" }),
+      change(1, "CLAIMED", { node: "a", visit: "1", attempt: 1 }),
+      change(2, "SUSPENDED", { node: "a", visit: "1" }),
+      change(5, "WOKEN", { node: "a", visit: "1" }),
+      change(6, "CLAIMED", { node: "a", visit: "1", attempt: 2 }),
+    ],
+    7000,
+  );
+  assert.deepEqual(
+    bars[0]!.parts.map((part) => part.phase),
+    ["waited", "worked", "suspended", "waited", "worked"],
+  );
 });
 
 test("the critical path goes back from the end", () => {
   const bars = barsOf(HISTORY, 20_000);
-  assert.deepEqual([...criticalPath(bars)].map((bar) => bar.node), ["shipped", "ship", "reserve"]);
+  assert.deepEqual(
+    [...criticalPath(bars)].map((bar) => bar.node),
+    ["shipped", "ship", "reserve"],
+  );
 });
 
 test("edges that were passed are counted", () => {

@@ -3,10 +3,31 @@ import type { ChangeJson } from "../../api/types";
 import { epoch } from "../../text/words";
 
 export type Phase = "waited" | "worked" | "suspended" | "timed out";
-export interface Part { phase: Phase; from: number; to: number; attempt?: number; worker?: string }
-export interface VisitBar { node: string; visit: number; from: number; to: number; open: boolean; parts: Part[]; end: string; failed: boolean }
+export interface Part {
+  phase: Phase;
+  from: number;
+  to: number;
+  attempt?: number;
+  worker?: string;
+}
+export interface VisitBar {
+  node: string;
+  visit: number;
+  from: number;
+  to: number;
+  open: boolean;
+  parts: Part[];
+  end: string;
+  failed: boolean;
+}
 
-interface Building { bar: VisitBar; since: number; phase: Phase; attempt?: number; worker?: string }
+interface Building {
+  bar: VisitBar;
+  since: number;
+  phase: Phase;
+  attempt?: number;
+  worker?: string;
+}
 
 function close(building: Building, at: number): void {
   const { bar, since, phase, attempt, worker } = building;
@@ -27,7 +48,11 @@ export function barsOf(changes: ChangeJson[], now: number): VisitBar[] {
   const bars: Building[] = [];
   const open = new Map<string, Building>();
   const enter = (node: string, visit: number, at: number, phase: Phase) => {
-    const building: Building = { since: at, phase, bar: { node, visit, from: at, to: at, open: true, parts: [], end: "", failed: false } };
+    const building: Building = {
+      since: at,
+      phase,
+      bar: { node, visit, from: at, to: at, open: true, parts: [], end: "", failed: false },
+    };
     bars.push(building);
     open.set(node, building);
   };
@@ -53,7 +78,11 @@ export function barsOf(changes: ChangeJson[], now: number): VisitBar[] {
         turn(open.get(node)!, at, "worked", change);
         break;
       }
-      case "RELINQUISHED": case "REFUSED": case "ABANDONED": case "WOKEN": case "RESUMED":
+      case "RELINQUISHED":
+      case "REFUSED":
+      case "ABANDONED":
+      case "WOKEN":
+      case "RESUMED":
         if (here) turn(here, at, "waited");
         break;
       case "TIMED_OUT":
@@ -67,30 +96,46 @@ export function barsOf(changes: ChangeJson[], now: number): VisitBar[] {
       case "SUSPENDED":
         if (here) turn(here, at, "suspended", change);
         break;
-      case "TRANSITIONED": case "SKIPPED": case "UPGRADED":
-        leave(change.prevNode || node, at, change.transition ?? change.kind.toLowerCase(), change.transition === "error" || !!change.errorKind);
+      case "TRANSITIONED":
+      case "SKIPPED":
+      case "UPGRADED":
+        leave(
+          change.prevNode || node,
+          at,
+          change.transition ?? change.kind.toLowerCase(),
+          change.transition === "error" || !!change.errorKind,
+        );
         if (node && node !== change.prevNode) enter(node, Number(change.visit ?? 0), at, "waited");
         else if (node && change.transition === "error") enter(node, Number(change.visit ?? 0), at, "waited");
         break;
-      case "FINISHED": case "ABORTED": case "CANCELLED":
+      case "FINISHED":
+      case "ABORTED":
+      case "CANCELLED":
         if (change.kind === "CANCELLED" && !change.note?.includes("STOPPED") && !change.node) break;
         for (const name of [...open.keys()]) leave(name, at, change.note ?? "", false);
         break;
-      default: break;
+      default:
+        break;
     }
   }
   for (const building of open.values()) close(building, now);
-  return bars.map((building) => building.bar).filter((bar) => bar.node !== "" && !bar.node.startsWith("dfsmr."));
+  return bars
+    .map((building) => building.bar)
+    .filter((bar) => bar.node !== "" && !bar.node.startsWith("dfsmr."));
 }
 
 // The visits without which the end would not have come: each began when the one before it on the path ended.
 export function criticalPath(bars: VisitBar[]): Set<VisitBar> {
   const path = new Set<VisitBar>();
-  let last = bars.reduce<VisitBar | undefined>((best, bar) => (!best || bar.to >= best.to ? bar : best), undefined);
+  let last = bars.reduce<VisitBar | undefined>(
+    (best, bar) => (!best || bar.to >= best.to ? bar : best),
+    undefined,
+  );
   while (last) {
     path.add(last);
     const begin: number = last.from;
-    last = bars.filter((bar) => !path.has(bar) && bar.to <= begin)
+    last = bars
+      .filter((bar) => !path.has(bar) && bar.to <= begin)
       .reduce<VisitBar | undefined>((best, bar) => (!best || bar.to >= best.to ? bar : best), undefined);
   }
   return path;

@@ -20,31 +20,56 @@ const RECENT = 5000;
 
 // What moved since the page was opened, for dots; of plans, from step to step.
 export function movesOf(news: ChangeJson[], opened: number): Move[] {
-  return news.filter((change) => change.kind === "TRANSITIONED" && Date.parse(change.time ?? "") > Math.max(opened, Date.now() - RECENT))
+  return news
+    .filter(
+      (change) =>
+        change.kind === "TRANSITIONED" &&
+        Date.parse(change.time ?? "") > Math.max(opened, Date.now() - RECENT),
+    )
     .map((change) => ({ id: change.seq!, from: change.prevNode ?? "", to: change.node ?? "" }));
 }
 
-function seenOf(box: Box, tokens: TokenJson[], entered: ReadonlySet<string>, one: InstanceJson, group: (id: string) => string): Seen {
+function seenOf(
+  box: Box,
+  tokens: TokenJson[],
+  entered: ReadonlySet<string>,
+  one: InstanceJson,
+  group: (id: string) => string,
+): Seen {
   const own = tokens.filter((token) => group(token.node!) === box.id);
   if (own.length === 0) return { faint: box.kind !== "group" && !entered.has(box.id) };
   const done = own.every((token) => token.state === "DONE");
   if (own.length === 1) {
-    const state = done ? one.result ?? "DONE" : own[0]!.state!;
+    const state = done ? (one.result ?? "DONE") : own[0]!.state!;
     const attempt = own[0]!.attempt ?? 0;
-    return { tone: state, badges: [{ state, text: word(state) + (!done && attempt > 1 ? `, attempt ${attempt}` : "") }] };
+    return {
+      tone: state,
+      badges: [{ state, text: word(state) + (!done && attempt > 1 ? `, attempt ${attempt}` : "") }],
+    };
   }
   const counts = new Map<string, number>();
   for (const token of own) counts.set(token.state!, (counts.get(token.state!) ?? 0) + 1);
-  return { tone: own.some((token) => token.state === "HELD") ? "HELD" : own[0]!.state, badges: [...counts].map(([state, number]) => ({ state, text: count(number) })) };
+  return {
+    tone: own.some((token) => token.state === "HELD") ? "HELD" : own[0]!.state,
+    badges: [...counts].map(([state, number]) => ({ state, text: count(number) })),
+  };
 }
 
 function useParts(shown: Shown) {
   const one = shown.followed.instance;
-  return useLoad(async (signal) => {
-    if (!shown.plan) return { nodes: shown.machine?.nodes ?? [], steps: [] };
-    const whole = await call("RunnerService", "GetInstance", { namespace: namespace.value, id: one.id, withNodes: true }, signal);
-    return { nodes: whole.nodes ?? [], steps: whole.steps ?? [] };
-  }, [one.id, shown.plan, shown.plan ? one.changeTime : shown.machine?.version]);
+  return useLoad(
+    async (signal) => {
+      if (!shown.plan) return { nodes: shown.machine?.nodes ?? [], steps: [] };
+      const whole = await call(
+        "RunnerService",
+        "GetInstance",
+        { namespace: namespace.value, id: one.id, withNodes: true },
+        signal,
+      );
+      return { nodes: whole.nodes ?? [], steps: whole.steps ?? [] };
+    },
+    [one.id, shown.plan, shown.plan ? one.changeTime : shown.machine?.version],
+  );
 }
 
 export function GraphTab(shown: Shown) {
@@ -52,16 +77,28 @@ export function GraphTab(shown: Shown) {
   const loaded = useParts(shown);
   const records = useRecords(shown.followed);
   const opened = useRef(Date.now());
-  const open = new Set(query.value.getAll("open").flatMap((text) => text.split(",")).filter((text) => text !== ""));
+  const open = new Set(
+    query.value
+      .getAll("open")
+      .flatMap((text) => text.split(","))
+      .filter((text) => text !== ""),
+  );
   const compiled = !shown.plan || query.value.get("as") === "nodes";
   const nodes = loaded.data?.nodes;
-  const graph = useMemo(() => nodes && grouped(compiled ? graphOfNodes(nodes) : graphOfSteps(loaded.data!.steps), open),
-    [JSON.stringify((compiled ? nodes : loaded.data?.steps)?.map((part) => ("id" in part ? part.id : part))), compiled, [...open].join()]);
+  const graph = useMemo(
+    () => nodes && grouped(compiled ? graphOfNodes(nodes) : graphOfSteps(loaded.data!.steps), open),
+    [
+      JSON.stringify((compiled ? nodes : loaded.data?.steps)?.map((part) => ("id" in part ? part.id : part))),
+      compiled,
+      [...open].join(),
+    ],
+  );
   if (!graph || !nodes || !records.data) return <Waiting on={loaded.data ? records : loaded} />;
   const { edges, nodes: entered } = passedOf(records.data.changes);
   const boxes = new Set(graph.boxes.map((box) => box.id));
   const group = (id: string): string => {
-    for (let path = id; path !== ""; path = path.replace(/[./][^./]*$|^[^./]*$/, "")) if (boxes.has(path)) return path;
+    for (let path = id; path !== ""; path = path.replace(/[./][^./]*$|^[^./]*$/, ""))
+      if (boxes.has(path)) return path;
     return id;
   };
   const chosen = query.value.get("node") ?? undefined;
@@ -69,44 +106,126 @@ export function GraphTab(shown: Shown) {
     if (box.kind === "group") setQuery({ open: [...open, box.id].join(",") }, true);
     else setQuery({ node: box.id === chosen ? undefined : box.id });
   };
-  const counted = (edge: { from: string; to: string }) => (compiled ? edges.get(`${edge.from}\n${edge.to}`) ?? 0 : undefined);
+  const counted = (edge: { from: string; to: string }) =>
+    compiled ? (edges.get(`${edge.from}\n${edge.to}`) ?? 0) : undefined;
   const stepSeen = new Map(loaded.data!.steps.map((step) => [step.path, step.state ?? "PENDING"]));
   const seen = (box: Box): Seen => {
     const state = compiled ? undefined : stepSeen.get(box.id);
-    return state ? { tone: state === "PENDING" ? undefined : state, badges: [{ state, text: word(state) }], faint: state === "PENDING" }
+    return state
+      ? {
+          tone: state === "PENDING" ? undefined : state,
+          badges: [{ state, text: word(state) }],
+          faint: state === "PENDING",
+        }
       : seenOf(box, one.tokens ?? [], entered, one, group);
   };
-  return <div class={chosen ? "with-side" : ""}>
-    <div class="stack">
-      {shown.plan && <p class="row-links">
-        <label class="inline">Shown as <select value={compiled ? "nodes" : "flow"} onChange={(event) => setQuery({ as: event.currentTarget.value === "nodes" ? "nodes" : undefined, open: undefined, node: undefined })}>
-          <option value="flow">the flow</option><option value="nodes">its compiled nodes</option></select></label></p>}
-      <div>
-        <GraphView graph={graph} name={`Where ${one.id} stands`} chosen={chosen} choose={choose} moves={movesOf(shown.followed.news, opened.current)}
-          passed={counted} seen={seen} />
-        <Legend states={["READY", "CLAIMED", "WAITING", "HELD"]} />
+  return (
+    <div class={chosen ? "with-side" : ""}>
+      <div class="stack">
+        {shown.plan && (
+          <p class="row-links">
+            <label class="inline">
+              Shown as{" "}
+              <select
+                value={compiled ? "nodes" : "flow"}
+                onChange={(event) =>
+                  setQuery({
+                    as: event.currentTarget.value === "nodes" ? "nodes" : undefined,
+                    open: undefined,
+                    node: undefined,
+                  })
+                }
+              >
+                <option value="flow">the flow</option>
+                <option value="nodes">its compiled nodes</option>
+              </select>
+            </label>
+          </p>
+        )}
+        <div>
+          <GraphView
+            graph={graph}
+            name={`Where ${one.id} stands`}
+            chosen={chosen}
+            choose={choose}
+            moves={movesOf(shown.followed.news, opened.current)}
+            passed={counted}
+            seen={seen}
+          />
+          <Legend states={["READY", "CLAIMED", "WAITING", "HELD"]} />
+        </div>
+        {graph.boxes.some((box) => box.kind === "group") && (
+          <p class="quiet">
+            More than {count(MOST)} boxes are drawn by groups: open one to see into it.
+            {open.size > 0 && (
+              <>
+                {" "}
+                <button type="button" class="link" onClick={() => setQuery({ open: undefined })}>
+                  Close all
+                </button>
+              </>
+            )}
+          </p>
+        )}
+        <NodeTable nodes={compiled ? nodes : []} one={one} entered={entered} chosen={chosen} />
       </div>
-      {graph.boxes.some((box) => box.kind === "group") && <p class="quiet">More than {count(MOST)} boxes are drawn by groups: open one to see into it.
-        {open.size > 0 && <> <button type="button" class="link" onClick={() => setQuery({ open: undefined })}>Close all</button></>}</p>}
-      <NodeTable nodes={compiled ? nodes : []} one={one} entered={entered} chosen={chosen} />
+      {chosen && <NodePanel {...shown} node={chosen} nodes={nodes} />}
     </div>
-    {chosen && <NodePanel {...shown} node={chosen} nodes={nodes} />}
-  </div>;
+  );
 }
 
-function NodeTable({ nodes, one, entered, chosen }: { nodes: NodeJson[]; one: InstanceJson; entered: ReadonlySet<string>; chosen?: string }) {
+function NodeTable({
+  nodes,
+  one,
+  entered,
+  chosen,
+}: {
+  nodes: NodeJson[];
+  one: InstanceJson;
+  entered: ReadonlySet<string>;
+  chosen?: string;
+}) {
   const tokens = new Map((one.tokens ?? []).map((token) => [token.node, token]));
   const columns: Column<NodeJson>[] = [
     { id: "node", title: "Node", narrow: true, cell: (node) => <Id of={node.id} /> },
     { id: "kind", title: "Kind", cell: (node) => node.kind },
-    { id: "stands", title: "Stands", narrow: true, cell: (node) => {
-      const token = tokens.get(node.id);
-      return token ? <State of={token.state === "DONE" ? one.result : token.state} /> : entered.has(node.id!) ? "was here" : <None>not reached</None>;
-    } },
-    { id: "leads", title: "Leads to", grow: true, cell: (node) => (node.transitions ?? []).map((edge) => `${edge.transition} → ${(edge.targets ?? []).join(", ")}`).join("; ") || <None /> },
+    {
+      id: "stands",
+      title: "Stands",
+      narrow: true,
+      cell: (node) => {
+        const token = tokens.get(node.id);
+        return token ? (
+          <State of={token.state === "DONE" ? one.result : token.state} />
+        ) : entered.has(node.id!) ? (
+          "was here"
+        ) : (
+          <None>not reached</None>
+        );
+      },
+    },
+    {
+      id: "leads",
+      title: "Leads to",
+      grow: true,
+      cell: (node) =>
+        (node.transitions ?? [])
+          .map((edge) => `${edge.transition} → ${(edge.targets ?? []).join(", ")}`)
+          .join("; ") || <None />,
+    },
   ];
   const rows = nodes.filter((node) => node.kind !== "system");
   if (rows.length === 0) return null;
-  return <section class="panel flush"><List name="Nodes" rows={rows} columns={columns} rowKey={(node) => node.id!} opened={chosen}
-    open={(node) => setQuery({ node: node.id === chosen ? undefined : node.id })} /></section>;
+  return (
+    <section class="panel flush">
+      <List
+        name="Nodes"
+        rows={rows}
+        columns={columns}
+        rowKey={(node) => node.id!}
+        opened={chosen}
+        open={(node) => setQuery({ node: node.id === chosen ? undefined : node.id })}
+      />
+    </section>
+  );
 }

@@ -19,31 +19,92 @@ export function HistoryTab({ followed }: Shown) {
   const kind = (query.value.get("kind") ?? "") as Change_KindJson | "";
   const node = query.value.get("node") ?? "";
   const row = query.value.get("row") ?? undefined;
-  const list = usePages<ChangeJson>(async (pageToken, signal) => {
-    const page = await call("RunnerService", "GetHistory", { namespace: namespace.value, id, newestFirst: !oldest, kinds: kind ? [kind] : [],
-      node: node || undefined, pageSize: SIZE, pageToken }, signal);
-    return { rows: page.changes ?? [], next: page.nextPageToken };
-  }, [id, oldest, kind, node, followed.instance.changeTime], { again: 0 });
+  const list = usePages<ChangeJson>(
+    async (pageToken, signal) => {
+      const page = await call(
+        "RunnerService",
+        "GetHistory",
+        {
+          namespace: namespace.value,
+          id,
+          newestFirst: !oldest,
+          kinds: kind ? [kind] : [],
+          node: node || undefined,
+          pageSize: SIZE,
+          pageToken,
+        },
+        signal,
+      );
+      return { rows: page.changes ?? [], next: page.nextPageToken };
+    },
+    [id, oldest, kind, node, followed.instance.changeTime],
+    { again: 0 },
+  );
   const rows = list.rows ?? [];
   useFurther(list.next ? list.more : undefined, rows.length);
   const opened = rows.find((change) => change.seq === row);
   useVisits(rows, opened, oldest);
-  return <div class={opened ? "with-side" : ""}>
-    <div>
-      <div class="bar-row">
-        <label class="inline">From the <select value={oldest ? "oldest" : ""} onChange={(event) => setQuery({ from: event.currentTarget.value, row: undefined })}>
-          <option value="">newest</option><option value="oldest">oldest</option></select></label>
-        <label class="inline">Kind <select value={kind} onChange={(event) => setQuery({ kind: event.currentTarget.value, row: undefined })}>
-          <option value="">all</option>{KINDS.map((one) => <option key={one} value={one}>{word(one)}</option>)}</select></label>
-        <label class="inline">Node <input value={node} placeholder="all" onChange={(event) => setQuery({ node: event.currentTarget.value, row: undefined })} /></label>
+  return (
+    <div class={opened ? "with-side" : ""}>
+      <div>
+        <div class="bar-row">
+          <label class="inline">
+            From the{" "}
+            <select
+              value={oldest ? "oldest" : ""}
+              onChange={(event) => setQuery({ from: event.currentTarget.value, row: undefined })}
+            >
+              <option value="">newest</option>
+              <option value="oldest">oldest</option>
+            </select>
+          </label>
+          <label class="inline">
+            Kind{" "}
+            <select
+              value={kind}
+              onChange={(event) => setQuery({ kind: event.currentTarget.value, row: undefined })}
+            >
+              <option value="">all</option>
+              {KINDS.map((one) => (
+                <option key={one} value={one}>
+                  {word(one)}
+                </option>
+              ))}
+            </select>
+          </label>
+          <label class="inline">
+            Node{" "}
+            <input
+              value={node}
+              placeholder="all"
+              onChange={(event) => setQuery({ node: event.currentTarget.value, row: undefined })}
+            />
+          </label>
+        </div>
+        <Waiting on={list} />
+        {list.rows && (
+          <Panel class="flush">
+            <List
+              name="History"
+              rows={rows}
+              columns={HISTORY_COLUMNS}
+              rowKey={(change) => change.seq!}
+              opened={row}
+              open={(change) => setQuery({ row: change.seq === row ? undefined : change.seq })}
+              tone={toneOf}
+              more={list.next ? list.more : undefined}
+              empty={
+                <Empty
+                  title={kind || node ? "No record is of this kind and node." : "Nothing has happened yet."}
+                />
+              }
+            />
+          </Panel>
+        )}
       </div>
-      <Waiting on={list} />
-      {list.rows && <Panel class="flush"><List name="History" rows={rows} columns={HISTORY_COLUMNS} rowKey={(change) => change.seq!} opened={row}
-        open={(change) => setQuery({ row: change.seq === row ? undefined : change.seq })} tone={toneOf} more={list.next ? list.more : undefined}
-        empty={<Empty title={kind || node ? "No record is of this kind and node." : "Nothing has happened yet."} />} /></Panel>}
+      {opened && <ChangePanel change={opened} close={() => setQuery({ row: undefined })} />}
     </div>
-    {opened && <ChangePanel change={opened} close={() => setQuery({ row: undefined })} />}
-  </div>;
+  );
 }
 
 // The next page comes when the end of the list is near.

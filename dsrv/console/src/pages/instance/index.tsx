@@ -19,7 +19,11 @@ import { TimelineTab } from "./timeline";
 const KEPT = 400;
 
 // The instance, and the changes that came while the page was open.
-export interface Followed { instance: InstanceJson; news: ChangeJson[]; leftOut: number }
+export interface Followed {
+  instance: InstanceJson;
+  news: ChangeJson[];
+  leftOut: number;
+}
 
 function useInstance(id: string): { data: Followed | undefined; gone: string | undefined } {
   return useWatch<Followed>({ instance: { namespace: namespace.value, id } }, (message, before) => {
@@ -31,13 +35,21 @@ function useInstance(id: string): { data: Followed | undefined; gone: string | u
 
 // The machine in the version of the instance, and the latest; a flow of its own is in no machine.
 function useMachine(instance: InstanceJson | undefined) {
-  return useLoad(async (signal) => {
-    if (!instance) return undefined;
-    const asked = { namespace: namespace.value, id: instance.machine };
-    const own = await call("RunnerService", "GetMachine", { ...asked, version: instance.version }, signal).catch(() => undefined);
-    const latest = await call("RunnerService", "GetMachine", asked, signal).catch(() => undefined);
-    return { own, latest: latest?.version };
-  }, [instance?.machine, instance?.version]);
+  return useLoad(
+    async (signal) => {
+      if (!instance) return undefined;
+      const asked = { namespace: namespace.value, id: instance.machine };
+      const own = await call(
+        "RunnerService",
+        "GetMachine",
+        { ...asked, version: instance.version },
+        signal,
+      ).catch(() => undefined);
+      const latest = await call("RunnerService", "GetMachine", asked, signal).catch(() => undefined);
+      return { own, latest: latest?.version };
+    },
+    [instance?.machine, instance?.version],
+  );
 }
 
 export function InstancePage() {
@@ -45,103 +57,286 @@ export function InstancePage() {
   const { data, gone } = useInstance(id);
   const machine = useMachine(data?.instance);
   if (gone !== undefined && !data) {
-    return <Empty title={gone || "There is no such instance."} command={`dcli instances ${term("id", id)}`}>
-      It may be of another namespace, or its retention is over. <Link to={to("instances")}>All instances</Link></Empty>;
+    return (
+      <Empty title={gone || "There is no such instance."} command={`dcli instances ${term("id", id)}`}>
+        It may be of another namespace, or its retention is over.{" "}
+        <Link to={to("instances")}>All instances</Link>
+      </Empty>
+    );
   }
   if (!data) return <p class="waiting">Loading …</p>;
   const one = data.instance;
   const own = machine.data?.own;
   const plan = own ? own.kind === "plan" : machine.data !== undefined;
   const tabs: Tab[] = [
-    ...(plan ? [{ id: "steps", title: "Steps" }, { id: "graph", title: "Graph" }] : [{ id: "graph", title: "Graph" }]),
-    { id: "timeline", title: "Timeline" }, { id: "history", title: "History" }, { id: "data", title: "Data" },
-    { id: "logs", title: "Logs" }, { id: "children", title: "Children" },
+    ...(plan
+      ? [
+          { id: "steps", title: "Steps" },
+          { id: "graph", title: "Graph" },
+        ]
+      : [{ id: "graph", title: "Graph" }]),
+    { id: "timeline", title: "Timeline" },
+    { id: "history", title: "History" },
+    { id: "data", title: "Data" },
+    { id: "logs", title: "Logs" },
+    { id: "children", title: "Children" },
   ];
   const tab = tabOf(tabs);
   const shown = { followed: data, machine: own, plan };
-  return <>
-    <Head title={<><Id of={one.id} /></>} about={one.label ? <Text of={one.label} /> : undefined}><Control one={one} /></Head>
-    {gone !== undefined && <p class="notice warn" role="status">It is not there any more: what is shown is what was seen last.</p>}
-    <Above one={one} latest={machine.data?.latest} />
-    <Standing one={one} machine={own} plan={plan} />
-    {machine.data === undefined ? <p class="waiting">Loading …</p> : <>
-      <Tabs tabs={tabs} of={tab} clear={["node", "row", "under"]} />
-      <div role="tabpanel" aria-label={tab}>
-        {tab === "graph" && <GraphTab {...shown} />}
-        {tab === "steps" && <StepsTab {...shown} />}
-        {tab === "timeline" && <TimelineTab {...shown} />}
-        {tab === "history" && <HistoryTab {...shown} />}
-        {tab === "data" && <DataTab {...shown} />}
-        {tab === "logs" && <LogsTab {...shown} />}
-        {tab === "children" && <ChildrenTab {...shown} />}
-      </div>
-    </>}
-  </>;
+  return (
+    <>
+      <Head
+        title={
+          <>
+            <Id of={one.id} />
+          </>
+        }
+        about={one.label ? <Text of={one.label} /> : undefined}
+      >
+        <Control one={one} />
+      </Head>
+      {gone !== undefined && (
+        <p class="notice warn" role="status">
+          It is not there any more: what is shown is what was seen last.
+        </p>
+      )}
+      <Above one={one} latest={machine.data?.latest} />
+      <Standing one={one} machine={own} plan={plan} />
+      {machine.data === undefined ? (
+        <p class="waiting">Loading …</p>
+      ) : (
+        <>
+          <Tabs tabs={tabs} of={tab} clear={["node", "row", "under"]} />
+          <div role="tabpanel" aria-label={tab}>
+            {tab === "graph" && <GraphTab {...shown} />}
+            {tab === "steps" && <StepsTab {...shown} />}
+            {tab === "timeline" && <TimelineTab {...shown} />}
+            {tab === "history" && <HistoryTab {...shown} />}
+            {tab === "data" && <DataTab {...shown} />}
+            {tab === "logs" && <LogsTab {...shown} />}
+            {tab === "children" && <ChildrenTab {...shown} />}
+          </div>
+        </>
+      )}
+    </>
+  );
 }
 
-export interface Shown { followed: Followed; machine: MachineJson | undefined; plan: boolean }
+export interface Shown {
+  followed: Followed;
+  machine: MachineJson | undefined;
+  plan: boolean;
+}
 
 function Above({ one, latest }: { one: InstanceJson; latest: number | undefined }) {
   const labels = Object.entries(one.labels ?? {});
-  return <Panel class="above">
-    <Facts rows={[
-      ["State", <StateOf state={one.state} result={one.result} cancel={one.cancel} />],
-      ["Machine", <><Link to={to("machines", one.machine ?? "", { version: one.version })}><Id of={one.machine} /> v{one.version}</Link>
-        {latest && one.version && latest > one.version ? <span class="quiet"> · v{latest} is newer</span> : null}</>],
-      ["Started", one.startTime ? <><Time of={one.startTime} /> · <Took from={one.startTime} until={one.endTime} /></> : ""],
-      ["Ended", one.endTime ? <Time of={one.endTime} /> : ""],
-      ["Begins", one.startAt && !one.startTime ? <Time of={one.startAt} /> : ""],
-      ["Changed", <Time of={one.changeTime} />],
-      ["Progress", one.progress ? <span class="progress"><Bar share={Number(one.progress)} />{percent(one.progress)}</span> : ""],
-      ["Priority", one.priority ? count(one.priority) : ""],
-      ["Parent", one.parent ? <Link to={to("instances", one.parent)}><Id of={one.parent} /></Link> : ""],
-      ["After", one.after?.length ? one.after.map((after) => <Link key={after.instance} to={to("instances", after.instance!)}><Id of={after.instance} /> </Link>) : ""],
-      ["Waited for", <Link to={to("instances", { q: term("after", one.id!) })}>who waits for it</Link>],
-      ["Group", one.group ? <Link to={to("groups", { name: one.group })}><Id of={one.group} /></Link> : ""],
-      ["Started by", one.cause ? <Cause of={one.cause} /> : ""],
-      ["Package", one.package?.name ? <Link to={to("packages", { name: one.package.name })}><Text of={`${one.package.name} ${one.package.version}`} /></Link> : ""],
-      ["Dry run", one.dryRun ? "yes: nothing of it has effects" : ""],
-      ["Left behind", one.leftovers ? plural(one.leftovers, "operation") : ""],
-      ["Labels", labels.length ? <span class="chips">{labels.map(([key, value]) => <Link key={key} class="chip" to={to("instances", { q: term(`label.${key}`, value) })}>
-        <Text of={`${key}=${value}`} /></Link>)}</span> : ""],
-    ]} />
-    {one.error && <p class="notice bad"><Lines of={one.error} /></p>}
-  </Panel>;
+  return (
+    <Panel class="above">
+      <Facts
+        rows={[
+          ["State", <StateOf state={one.state} result={one.result} cancel={one.cancel} />],
+          [
+            "Machine",
+            <>
+              <Link to={to("machines", one.machine ?? "", { version: one.version })}>
+                <Id of={one.machine} /> v{one.version}
+              </Link>
+              {latest && one.version && latest > one.version ? (
+                <span class="quiet"> · v{latest} is newer</span>
+              ) : null}
+            </>,
+          ],
+          [
+            "Started",
+            one.startTime ? (
+              <>
+                <Time of={one.startTime} /> · <Took from={one.startTime} until={one.endTime} />
+              </>
+            ) : (
+              ""
+            ),
+          ],
+          ["Ended", one.endTime ? <Time of={one.endTime} /> : ""],
+          ["Begins", one.startAt && !one.startTime ? <Time of={one.startAt} /> : ""],
+          ["Changed", <Time of={one.changeTime} />],
+          [
+            "Progress",
+            one.progress ? (
+              <span class="progress">
+                <Bar share={Number(one.progress)} />
+                {percent(one.progress)}
+              </span>
+            ) : (
+              ""
+            ),
+          ],
+          ["Priority", one.priority ? count(one.priority) : ""],
+          [
+            "Parent",
+            one.parent ? (
+              <Link to={to("instances", one.parent)}>
+                <Id of={one.parent} />
+              </Link>
+            ) : (
+              ""
+            ),
+          ],
+          [
+            "After",
+            one.after?.length
+              ? one.after.map((after) => (
+                  <Link key={after.instance} to={to("instances", after.instance!)}>
+                    <Id of={after.instance} />{" "}
+                  </Link>
+                ))
+              : "",
+          ],
+          ["Waited for", <Link to={to("instances", { q: term("after", one.id!) })}>who waits for it</Link>],
+          [
+            "Group",
+            one.group ? (
+              <Link to={to("groups", { name: one.group })}>
+                <Id of={one.group} />
+              </Link>
+            ) : (
+              ""
+            ),
+          ],
+          ["Started by", one.cause ? <Cause of={one.cause} /> : ""],
+          [
+            "Package",
+            one.package?.name ? (
+              <Link to={to("packages", { name: one.package.name })}>
+                <Text of={`${one.package.name} ${one.package.version}`} />
+              </Link>
+            ) : (
+              ""
+            ),
+          ],
+          ["Dry run", one.dryRun ? "yes: nothing of it has effects" : ""],
+          ["Left behind", one.leftovers ? plural(one.leftovers, "operation") : ""],
+          [
+            "Labels",
+            labels.length ? (
+              <span class="chips">
+                {labels.map(([key, value]) => (
+                  <Link key={key} class="chip" to={to("instances", { q: term(`label.${key}`, value) })}>
+                    <Text of={`${key}=${value}`} />
+                  </Link>
+                ))}
+              </span>
+            ) : (
+              ""
+            ),
+          ],
+        ]}
+      />
+      {one.error && (
+        <p class="notice bad">
+          <Lines of={one.error} />
+        </p>
+      )}
+    </Panel>
+  );
 }
 
 function Cause({ of }: { of: string }) {
   const [kind = "", ...name] = of.split(":");
-  return <Link to={to(`${kind}s`, { name: name.join(":") })}><Text of={of} /></Link>;
+  return (
+    <Link to={to(`${kind}s`, { name: name.join(":") })}>
+      <Text of={of} />
+    </Link>
+  );
 }
 
 const MOST_TOKENS = 8;
 
 // Where it stands, what each token waits for, and what it can do next.
-function Standing({ one, machine, plan }: { one: InstanceJson; machine: MachineJson | undefined; plan: boolean }) {
+function Standing({
+  one,
+  machine,
+  plan,
+}: {
+  one: InstanceJson;
+  machine: MachineJson | undefined;
+  plan: boolean;
+}) {
   const alive = (one.tokens ?? []).filter((token) => token.state !== "DONE");
   const rank = { HELD: 0, CLAIMED: 1, READY: 2, WAITING: 3 } as Record<string, number>;
   const tokens = [...alive].sort((a, b) => (rank[a.state!] ?? 9) - (rank[b.state!] ?? 9));
   const waits = one.waitsFor ?? [];
   if (one.state === "STOPPED" || (tokens.length === 0 && waits.length === 0)) return null;
-  return <Panel title="Where it stands" class="standing">
-    {waits.map((wait) => <p key={`${wait.kind} ${wait.key}`}><Mark state="waiting" /> Waits for {word(wait.kind)} {wait.key && <Id of={wait.key} />}
-      {wait.until && <> until <Time of={wait.until} /></>}{wait.ahead ? <>, {count(wait.ahead)} ahead of it</> : null}</p>)}
-    <ul class="plain tokens">{tokens.slice(0, MOST_TOKENS).map((token) => {
-      const node = (machine?.nodes ?? []).find((some) => some.id === token.node);
-      const transitions = plan ? [] : (node?.transitions ?? []).map((edge) => edge.transition!).filter((name) => !name.startsWith("dfsmr."));
-      const claim = token.claims?.at(-1);
-      return <li key={token.node}>
-        <span class="token"><State of={token.state} /> at <Link to={to("instances", one.id!, { tab: plan ? "steps" : "graph", node: token.node })}><Id of={token.node} /></Link>
-          {claim && <span class="quiet"> by <Text of={claim.worker} most={40} />, attempt {claim.attempt} · <Left until={claim.deadline ?? claim.beginBy} />
-            {claim.note && <> · <Text of={claim.note} most={60} /></>}</span>}
-          {token.error && <span class="late"> <Text of={token.error} most={140} /></span>}
-          {token.why && <span class="quiet"> {"· "}<Text of={token.why} most={140} /></span>}
-          {token.availableAt && <span class="quiet"> · <Time of={token.availableAt} /></span>}
-        </span>
-        <Next one={one} token={token} transitions={transitions} />
-      </li>;
-    })}</ul>
-    {Number(one.tokenCount ?? tokens.length) > MOST_TOKENS && <p class="quiet">{plural(one.tokenCount ?? tokens.length, "token")} in all.</p>}
-  </Panel>;
+  return (
+    <Panel title="Where it stands" class="standing">
+      {waits.map((wait) => (
+        <p key={`${wait.kind} ${wait.key}`}>
+          <Mark state="waiting" /> Waits for {word(wait.kind)} {wait.key && <Id of={wait.key} />}
+          {wait.until && (
+            <>
+              {" "}
+              until <Time of={wait.until} />
+            </>
+          )}
+          {wait.ahead ? <>, {count(wait.ahead)} ahead of it</> : null}
+        </p>
+      ))}
+      <ul class="plain tokens">
+        {tokens.slice(0, MOST_TOKENS).map((token) => {
+          const node = (machine?.nodes ?? []).find((some) => some.id === token.node);
+          const transitions = plan
+            ? []
+            : (node?.transitions ?? [])
+                .map((edge) => edge.transition!)
+                .filter((name) => !name.startsWith("dfsmr."));
+          const claim = token.claims?.at(-1);
+          return (
+            <li key={token.node}>
+              <span class="token">
+                <State of={token.state} /> at{" "}
+                <Link to={to("instances", one.id!, { tab: plan ? "steps" : "graph", node: token.node })}>
+                  <Id of={token.node} />
+                </Link>
+                {claim && (
+                  <span class="quiet">
+                    {" "}
+                    by <Text of={claim.worker} most={40} />, attempt {claim.attempt} ·{" "}
+                    <Left until={claim.deadline ?? claim.beginBy} />
+                    {claim.note && (
+                      <>
+                        {" "}
+                        · <Text of={claim.note} most={60} />
+                      </>
+                    )}
+                  </span>
+                )}
+                {token.error && (
+                  <span class="late">
+                    {" "}
+                    <Text of={token.error} most={140} />
+                  </span>
+                )}
+                {token.why && (
+                  <span class="quiet">
+                    {" "}
+                    {"· "}
+                    <Text of={token.why} most={140} />
+                  </span>
+                )}
+                {token.availableAt && (
+                  <span class="quiet">
+                    {" "}
+                    · <Time of={token.availableAt} />
+                  </span>
+                )}
+              </span>
+              <Next one={one} token={token} transitions={transitions} />
+            </li>
+          );
+        })}
+      </ul>
+      {Number(one.tokenCount ?? tokens.length) > MOST_TOKENS && (
+        <p class="quiet">{plural(one.tokenCount ?? tokens.length, "token")} in all.</p>
+      )}
+    </Panel>
+  );
 }
-

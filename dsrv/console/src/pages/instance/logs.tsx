@@ -20,24 +20,44 @@ function useLogs(instance: string, node: string, attempt: number) {
   const entries = useRef<LogEntryJson[]>([]);
   const key = JSON.stringify([instance, node, attempt]);
   const last = useRef(key);
-  const loaded = useLoad(async (signal) => {
-    if (last.current !== key) {
-      last.current = key;
-      cursor.current = "";
-      entries.current = [];
-    }
-    const from = cursor.current ? { after: cursor.current } : { tail: TAIL };
-    for await (const some of stream("AgentService", "ReadLogs",
-      { namespace: namespace.value, instance, node: node || undefined, attempt: attempt || undefined, ...from, follow: false }, signal)) {
-      if (some.cursor) cursor.current = some.cursor;
-      entries.current = [...entries.current, ...(some.entries ?? [])].slice(-KEPT);
-    }
-    return entries.current;
-  }, [key], AGAIN);
+  const loaded = useLoad(
+    async (signal) => {
+      if (last.current !== key) {
+        last.current = key;
+        cursor.current = "";
+        entries.current = [];
+      }
+      const from = cursor.current ? { after: cursor.current } : { tail: TAIL };
+      for await (const some of stream(
+        "AgentService",
+        "ReadLogs",
+        {
+          namespace: namespace.value,
+          instance,
+          node: node || undefined,
+          attempt: attempt || undefined,
+          ...from,
+          follow: false,
+        },
+        signal,
+      )) {
+        if (some.cursor) cursor.current = some.cursor;
+        entries.current = [...entries.current, ...(some.entries ?? [])].slice(-KEPT);
+      }
+      return entries.current;
+    },
+    [key],
+    AGAIN,
+  );
   return { entries: loaded.data, refusal: loaded.refusal };
 }
 
-const SIGN: Record<LogLine_StreamJson, string> = { STREAM_UNSPECIFIED: "", OUT: "", ERR: "err", AGENT: "agent" };
+const SIGN: Record<LogLine_StreamJson, string> = {
+  STREAM_UNSPECIFIED: "",
+  OUT: "",
+  ERR: "err",
+  AGENT: "agent",
+};
 
 export function LogsTab({ followed }: Shown) {
   const one = followed.instance;
@@ -50,25 +70,73 @@ export function LogsTab({ followed }: Shown) {
     if (stick.current) end.current?.scrollTo(0, end.current.scrollHeight);
   }, [entries?.length]);
   const text = (entries ?? []).map((entry) => entry.text ?? "").join("\n");
-  return <>
-    <div class="bar-row">
-      <label class="inline">Node <input value={node} placeholder="all" onChange={(event) => setQuery({ node: event.currentTarget.value })} /></label>
-      <label class="inline">Attempt <input value={attempt || ""} inputMode="numeric" size={4} placeholder="all" onChange={(event) => setQuery({ attempt: event.currentTarget.value })} /></label>
-      <span class="spring" />
-      {entries && entries.length > 0 && <><span class="quiet">{plural(entries.length, "line")}{entries.length === KEPT ? ", the last" : ""}</span><Copy text={text} label="Copy all" /></>}
-    </div>
-    <Refused refusal={refusal} />
-    {entries?.length === 0 && !refusal && <Empty title="No lines." command={`dcli logs ${one.id} --follow`}>
-      What agents run for it writes here; workers of your own keep their logs themselves.</Empty>}
-    {entries && entries.length > 0 && <div class="logs" ref={end} tabIndex={0} role="log" aria-label="Logs" onScroll={(event) => {
-      const box = event.currentTarget;
-      stick.current = box.scrollHeight - box.scrollTop - box.clientHeight < 30;
-    }}>
-      {entries.map((entry) => <div key={`${entry.claim}${entry.node}${entry.visit}.${entry.attempt}.${entry.line}`} class={`s-${SIGN[entry.stream ?? "OUT"]}`}>
-        <span class="where" title={`${entry.time}, attempt ${entry.attempt}, ${entry.worker}`}><Id of={entry.node} /></span>
-        <span class="sign">{SIGN[entry.stream ?? "OUT"]}</span>
-        <bdi>{Number(entry.leftOut ?? 0) > 0 && <i>{count(entry.leftOut)} lines are not kept. </i>}{cleanLines(entry.text ?? "")}</bdi>
-      </div>)}
-    </div>}
-  </>;
+  return (
+    <>
+      <div class="bar-row">
+        <label class="inline">
+          Node{" "}
+          <input
+            value={node}
+            placeholder="all"
+            onChange={(event) => setQuery({ node: event.currentTarget.value })}
+          />
+        </label>
+        <label class="inline">
+          Attempt{" "}
+          <input
+            value={attempt || ""}
+            inputMode="numeric"
+            size={4}
+            placeholder="all"
+            onChange={(event) => setQuery({ attempt: event.currentTarget.value })}
+          />
+        </label>
+        <span class="spring" />
+        {entries && entries.length > 0 && (
+          <>
+            <span class="quiet">
+              {plural(entries.length, "line")}
+              {entries.length === KEPT ? ", the last" : ""}
+            </span>
+            <Copy text={text} label="Copy all" />
+          </>
+        )}
+      </div>
+      <Refused refusal={refusal} />
+      {entries?.length === 0 && !refusal && (
+        <Empty title="No lines." command={`dcli logs ${one.id} --follow`}>
+          What agents run for it writes here; workers of your own keep their logs themselves.
+        </Empty>
+      )}
+      {entries && entries.length > 0 && (
+        <div
+          class="logs"
+          ref={end}
+          tabIndex={0}
+          role="log"
+          aria-label="Logs"
+          onScroll={(event) => {
+            const box = event.currentTarget;
+            stick.current = box.scrollHeight - box.scrollTop - box.clientHeight < 30;
+          }}
+        >
+          {entries.map((entry) => (
+            <div
+              key={`${entry.claim}${entry.node}${entry.visit}.${entry.attempt}.${entry.line}`}
+              class={`s-${SIGN[entry.stream ?? "OUT"]}`}
+            >
+              <span class="where" title={`${entry.time}, attempt ${entry.attempt}, ${entry.worker}`}>
+                <Id of={entry.node} />
+              </span>
+              <span class="sign">{SIGN[entry.stream ?? "OUT"]}</span>
+              <bdi>
+                {Number(entry.leftOut ?? 0) > 0 && <i>{count(entry.leftOut)} lines are not kept. </i>}
+                {cleanLines(entry.text ?? "")}
+              </bdi>
+            </div>
+          ))}
+        </div>
+      )}
+    </>
+  );
 }

@@ -1,0 +1,109 @@
+// How a drawing is looked at: dragged, zoomed, fitted. The view is set on the element itself, so that nothing
+// is drawn anew.
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { Places } from "./places";
+
+const TOOLS = 32; // pixels of the buttons below
+
+interface View {
+  x: number;
+  y: number;
+  scale: number;
+}
+
+function scaleOf(places: Places, width: number): number {
+  return Math.min(1, width / places.width, Math.max((innerHeight * 0.6) / places.height, 0.3));
+}
+
+function fit(places: Places, width: number, height: number): View {
+  const scale = scaleOf(places, width);
+  return {
+    scale,
+    x: Math.max(0, (width - places.width * scale) / 2),
+    y: Math.max(0, (height - places.height * scale) / 2),
+  };
+}
+
+// Drags, Ctrl and the wheel, arrows, + and -.
+export function useView(svg: { current: SVGSVGElement | null }, places: Places) {
+  const moved = useRef<SVGGElement>(null);
+  const view = useRef<View>({ x: 0, y: 0, scale: 1 });
+  const [width, setWidth] = useState(800);
+  useEffect(() => setWidth(svg.current?.clientWidth ?? 800), [places]);
+  const height = Math.round(
+    Math.min(Math.max(110, places.height * scaleOf(places, width) + TOOLS), Math.max(300, innerHeight * 0.7)),
+  );
+  const show = () => {
+    const { x, y, scale } = view.current;
+    moved.current?.setAttribute("transform", `translate(${x} ${y}) scale(${scale})`);
+  };
+  const reset = () => {
+    view.current = fit(places, svg.current?.clientWidth ?? 800, height - TOOLS);
+    show();
+  };
+  const zoom = (by: number, at?: { x: number; y: number }) => {
+    const { x, y, scale } = view.current;
+    const next = Math.max(0.1, Math.min(3, scale * by));
+    const point = at ?? { x: (svg.current?.clientWidth ?? 0) / 2, y: height / 2 };
+    view.current = {
+      scale: next,
+      x: point.x - (point.x - x) * (next / scale),
+      y: point.y - (point.y - y) * (next / scale),
+    };
+    show();
+  };
+  useEffect(reset, [places, width]);
+  useEffect(() => {
+    const element = svg.current!;
+    let from: { x: number; y: number } | undefined;
+    const pan = (x: number, y: number) => {
+      view.current = { ...view.current, x: view.current.x + x, y: view.current.y + y };
+      show();
+    };
+    const down = (event: PointerEvent) => {
+      if (event.button === 0) from = { x: event.clientX, y: event.clientY };
+    };
+    const drag = (event: PointerEvent) => {
+      if (!from) return;
+      pan(event.clientX - from.x, event.clientY - from.y);
+      from = { x: event.clientX, y: event.clientY };
+    };
+    const up = () => {
+      from = undefined;
+    };
+    const wheel = (event: WheelEvent) => {
+      if (!event.ctrlKey && !event.metaKey) return;
+      event.preventDefault();
+      const box = element.getBoundingClientRect();
+      zoom(Math.exp(-event.deltaY / 300), { x: event.clientX - box.left, y: event.clientY - box.top });
+    };
+    const steps: Record<string, () => void> = {
+      ArrowLeft: () => pan(40, 0),
+      ArrowRight: () => pan(-40, 0),
+      ArrowUp: () => pan(0, 40),
+      ArrowDown: () => pan(0, -40),
+      "+": () => zoom(1.25),
+      "-": () => zoom(0.8),
+      "0": reset,
+    };
+    const key = (event: KeyboardEvent) => {
+      const step = steps[event.key];
+      if (!step || event.ctrlKey || event.target !== element) return;
+      event.preventDefault();
+      step();
+    };
+    element.addEventListener("pointerdown", down);
+    addEventListener("pointermove", drag);
+    addEventListener("pointerup", up);
+    element.addEventListener("wheel", wheel, { passive: false });
+    element.addEventListener("keydown", key);
+    return () => {
+      element.removeEventListener("pointerdown", down);
+      removeEventListener("pointermove", drag);
+      removeEventListener("pointerup", up);
+      element.removeEventListener("wheel", wheel);
+      element.removeEventListener("keydown", key);
+    };
+  }, [places]);
+  return { moved, zoom, reset, height };
+}

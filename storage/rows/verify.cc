@@ -73,6 +73,7 @@ const std::map<uint8_t, KindOfRow>& Kinds() {
       {kSeen, {"item that was seen", IsAnything}},
       {kLimitOverride, {"limit", Parses<record::LimitOverride>}},
       {kLimitRate, {"rate", IsNumber}},
+      {kLimitAsker, {"limit's last asker", Parses<record::LimitOverride>}},
       {kAgent, {"agent", Parses<record::Agent>}},
       {kLeftover, {"leftover", Parses<record::Leftover>}},
       {kClock, {"clock", Parses<record::Clock>}},
@@ -90,6 +91,7 @@ const std::map<uint8_t, KindOfRow>& Kinds() {
       {kPackageDefined, {"definitions of a package", Parses<record::PackageDefined>}},
       {kSecret, {"secret", Parses<record::Secret>}},
       {kSealedSecret, {"sealed secret", Parses<record::SealedSecret>}},
+      {kBulk, {"bulk", Parses<record::Bulk>}},
   };
   return kinds;
 }

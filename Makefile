@@ -4,6 +4,7 @@
 # make clients  builds the libraries for Python, Go and TypeScript into build/clients, and tests them
 # make clients_long  the same at length: ROUNDS=60 kills, and their throughput
 # make console  builds the pages of dsrv/console/src into dsrv/console/dist; console-check compares, and tests them
+# make deb      builds the Debian packages into build-release; make deb_test installs, upgrades and purges them
 # make fuzz     looks for inputs that break the code: TARGET=name, SECONDS=n for each target
 # make tsan     looks for data races in the engine, the loop and the feed
 # make tidy     lets clang and clang-tidy read the programs: locks, and a short list of mistakes
@@ -13,7 +14,7 @@
 # make crash    kills a server ROUNDS=300 times under load, and audits it
 # make overload ten times the load, and clients that misbehave; make soak: MINUTES=60 at 70 % of it
 # Those that need more than a compiler install the Debian packages that are missing (make deps).
-.PHONY: programs deps demo test unit e2e console console-check clients clients_long chaos chaos_program crash overload soak bench sim mutants oracle asan tsan tidy fuzz format clean
+.PHONY: programs deps demo test unit e2e console console-check clients clients_long deb deb_test chaos chaos_program crash overload soak bench sim mutants oracle asan tsan tidy fuzz format clean
 .NOTPARALLEL:
 
 programs: build/build.ninja
@@ -52,6 +53,21 @@ clients: programs
 
 clients_long: deps programs
 	ROUNDS=$(or $(ROUNDS),60) $(CLIENTS) -m "" -s
+
+# BUILD: the folder of a build that is there already.
+BUILD = build-release
+deb: deps
+	@.ci/deps lowdown dpkg-dev file
+	[ -e $(BUILD)/build.ninja ] || cmake --preset release
+	cmake --build $(BUILD) --target deb_files
+	rm -f $(BUILD)/dfsmr*.deb
+	cpack -G DEB --config $(BUILD)/CPackConfig.cmake -B $(BUILD) > /dev/null
+	@ls -l $(BUILD)/*.deb
+
+# In a bare system of its own, which boots systemd in a container: as root.
+deb_test: deb
+	@.ci/deps lintian debootstrap systemd-container
+	BUILD=$(abspath $(BUILD)) /usr/bin/python3 -m pytest tests/debian -q
 
 # Real servers, broken in real ways: briefly in make test, at length by hand.
 CHAOS = build/bin/chaos --dir build

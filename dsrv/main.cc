@@ -355,9 +355,21 @@ int Run(const Flags& flags) {
   Watchers watchers;
   Refusals refusals;
   const ServerFacts facts{DFSMR_VERSION, flags.addr, flags.data, clock(), *tls};
-  const Backend backend{
-      (*engine)->reader(), loop, changes, watchers,           pool, gate,  **access, refusals, clock,
-      find_zone,           logs, ring,    !flags.tls.empty(), life, &facts};
+  const Backend backend{(*engine)->reader(),
+                        loop,
+                        changes,
+                        watchers,
+                        pool,
+                        gate,
+                        **access,
+                        refusals,
+                        clock,
+                        find_zone,
+                        logs,
+                        ring,
+                        !flags.tls.empty(),
+                        life,
+                        &facts};
   const Services services = MakeServices(backend, flags.compat);
   logs.Start((*engine)->reader(), loop);
   auto server = Listen(flags, services, acceptor->get());

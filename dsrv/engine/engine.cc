@@ -96,10 +96,10 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       secrets({turn, spaces, changer, traces, handouts, options}),
       deletions({turn, spaces, catalog, documents, statistics, residents, changer, agenda, throttle,
                  upgrades, limits, groups, bulks, agents, retention, packages, secrets, options}),
-      all{&followers, &planner,    &walker,  &family,   &limits, &hooks,    &spawner, &launcher,
-          &schedules, &canceller,  &resumer, &upgrades, &claims, &sessions, &timers,  &unclaimed,
-          &desk,      &operations, &agents,  &handouts, &groups, &triggers, &dry_runs,
-          &workers,   &survey} {
+      all{&followers, &planner,   &walker,    &family,     &limits,   &hooks,    &spawner,
+          &launcher,  &schedules, &canceller, &resumer,    &upgrades, &claims,   &sessions,
+          &timers,    &unclaimed, &desk,      &operations, &agents,   &handouts, &groups,
+          &triggers,  &dry_runs,  &workers,   &survey} {
   changer.Tell(all);
   residents.SetSpaces(&spaces);
   changer.Consult([this](Resident& resident, const Reference& reference, const FreshOutput& fresh) {

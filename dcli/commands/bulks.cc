@@ -37,9 +37,9 @@ std::string RefusedText(const v1::Bulk& bulk) {
 void PrintCounts(Context& context, const v1::Bulk& bulk) {
   const bool preview = bulk.state() == v1::Bulk::PREVIEW;
   context.out << ActionText(bulk.request()) << ": " << bulk.changed()
-              << (preview ? " would be changed" : " changed") << (bulk.at_least() ? " at least" : "")
-              << ", " << bulk.unchanged() << (preview ? " are" : " were") << " so already, "
-              << RefusedText(bulk) << '\n';
+              << (preview ? " would be changed" : " changed")
+              << (bulk.at_least() ? " at least" : "") << ", " << bulk.unchanged()
+              << (preview ? " are" : " were") << " so already, " << RefusedText(bulk) << '\n';
   for (const std::string& id : bulk.sample()) context.out << "  " << Escaped(id) << '\n';
 }
 
@@ -68,12 +68,11 @@ int PrintWhole(Context& context, const v1::Bulk& bulk) {
 }
 
 // False: it is not to be done; `status` says how dcli ends.
-bool Confirmed(Context& context, const v1::Bulk& preview, const BulkOptions& options,
-               int* status) {
+bool Confirmed(Context& context, const v1::Bulk& preview, const BulkOptions& options, int* status) {
   if (options.yes) return true;
   if (isatty(STDIN_FILENO) == 0) {
-    *status = context.Fail(kBadUsage, context.command +
-                                          " --filter asks first on a terminal; elsewhere say --yes");
+    *status = context.Fail(
+        kBadUsage, context.command + " --filter asks first on a terminal; elsewhere say --yes");
     return false;
   }
   context.err << "Go on with " << preview.changed() << "? [y/N] " << std::flush;

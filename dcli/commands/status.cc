@@ -30,8 +30,8 @@ std::string BytesText(uint64_t bytes) {
 void PrintServer(Context& context, const v1::Overview& overview) {
   const v1::ServerStatus& server = overview.server();
   Description lines;
-  lines.Add("Server", "dsrv " + server.version() + " at " + server.address() + ", " +
-                          server.state());
+  lines.Add("Server",
+            "dsrv " + server.version() + " at " + server.address() + ", " + server.state());
   const Duration up = FromProto(overview.time()) - FromProto(server.start_time());
   lines.Add("Up for", DurationText(std::max(Duration(), up)));
   lines.Add("Store", BytesText(server.store_bytes()) + ", " + BytesText(server.free_bytes()) +
@@ -68,8 +68,8 @@ void PrintCounts(Context& context, const v1::Overview& overview) {
   lines.Add("Work", std::to_string(now.ready()) + " ready" +
                         (oldest.empty() ? "" : " (oldest " + oldest + ")") + ", " +
                         std::to_string(now.claimed()) + " claimed, " +
-                        std::to_string(now.waiting()) + " waiting, " +
-                        std::to_string(now.held()) + " held");
+                        std::to_string(now.waiting()) + " waiting, " + std::to_string(now.held()) +
+                        " held");
   lines.Add("Workers", std::to_string(overview.workers()) + ", of them " +
                            std::to_string(overview.agents()) + " agents connected");
   lines.Add("Transitions", std::to_string(transitions) + " in the last minute");

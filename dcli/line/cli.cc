@@ -187,26 +187,29 @@ void CommandLine::AddClaimCommands() {
       .Example("ready crawler crawl --wait 30s -o json");
 
   auto transition = std::make_shared<TransitionOptions>();
-  AddBulkFlags(Command("transition", "INSTANCE|--filter FILTER TRANSITION [KEY=VALUE|KEY:=JSON...]",
-          "Report on a claim, or move an instance from outside", Transition, transition)
-      .Argument("INSTANCE", Word::kInstance, &transition->instance)
-      .Argument("TRANSITION", Word::kTransition, &transition->transition, false)
-      .Arguments("PAIRS", Word::kAnything, &transition->pairs, false)
-      .Flag("--params", "JSON", &transition->params, "parameters for the next node")
-      .Flag("--claim", "CLAIM", &transition->claim, "report as the holder of this claim")
-      .Flag("--node", "NODE", &transition->node, "which node, when it stands on several")
-      .Flag("--output", "JSON", &transition->output, "kept as the node's output")
-      .Flag("--error", "TEXT", &transition->error, "what went wrong")
-      .Flag("--error-kind", "KIND", &transition->error_kind, "with error: what a retry goes by")
-      .Flag("--retry-after", "DURATION", &transition->retry_after, "with error: when to try again")
-      .Flag("--fatal", &transition->fatal, "with error: do not try again")
-      .Flag("--wake-after", "DURATION", &transition->wake_after, "with suspend: wake by itself")
-      .Flag("--child", "MACHINE[=JSON]", &transition->children,
-            "with suspend: start it with these params and wait for it; may be repeated")
-      .Flag("--children-concurrency", "N", &transition->children_concurrency, "how many at once")
-      .Example("transition crawl-42 ok links:=17 --claim C")
-      .Example("transition infra-7 approved --node web.vm by=ann")
-      .Example("transition infra-7 patch --node web.vm --params '{\"size\": 2}'"),
+  AddBulkFlags(
+      Command("transition", "INSTANCE|--filter FILTER TRANSITION [KEY=VALUE|KEY:=JSON...]",
+              "Report on a claim, or move an instance from outside", Transition, transition)
+          .Argument("INSTANCE", Word::kInstance, &transition->instance)
+          .Argument("TRANSITION", Word::kTransition, &transition->transition, false)
+          .Arguments("PAIRS", Word::kAnything, &transition->pairs, false)
+          .Flag("--params", "JSON", &transition->params, "parameters for the next node")
+          .Flag("--claim", "CLAIM", &transition->claim, "report as the holder of this claim")
+          .Flag("--node", "NODE", &transition->node, "which node, when it stands on several")
+          .Flag("--output", "JSON", &transition->output, "kept as the node's output")
+          .Flag("--error", "TEXT", &transition->error, "what went wrong")
+          .Flag("--error-kind", "KIND", &transition->error_kind, "with error: what a retry goes by")
+          .Flag("--retry-after", "DURATION", &transition->retry_after,
+                "with error: when to try again")
+          .Flag("--fatal", &transition->fatal, "with error: do not try again")
+          .Flag("--wake-after", "DURATION", &transition->wake_after, "with suspend: wake by itself")
+          .Flag("--child", "MACHINE[=JSON]", &transition->children,
+                "with suspend: start it with these params and wait for it; may be repeated")
+          .Flag("--children-concurrency", "N", &transition->children_concurrency,
+                "how many at once")
+          .Example("transition crawl-42 ok links:=17 --claim C")
+          .Example("transition infra-7 approved --node web.vm by=ann")
+          .Example("transition infra-7 patch --node web.vm --params '{\"size\": 2}'"),
       &transition->bulk);
 
   auto relinquish = std::make_shared<ClaimOptions>();
@@ -227,43 +230,44 @@ void CommandLine::AddClaimCommands() {
 
 void CommandLine::AddControlCommands() {
   auto pause = std::make_shared<ControlOptions>();
-  AddBulkFlags(
-      Command("pause", "INSTANCE|--filter FILTER", "Hand out nothing more of an instance", Pause,
-              pause)
-          .Argument("INSTANCE", Word::kInstance, &pause->instance, false)
-          .Example("pause crawl-42")
-          .Example("pause --filter 'machine:crawler state:running' --dry-run"),
-      &pause->bulk);
+  AddBulkFlags(Command("pause", "INSTANCE|--filter FILTER", "Hand out nothing more of an instance",
+                       Pause, pause)
+                   .Argument("INSTANCE", Word::kInstance, &pause->instance, false)
+                   .Example("pause crawl-42")
+                   .Example("pause --filter 'machine:crawler state:running' --dry-run"),
+               &pause->bulk);
 
   auto resume = std::make_shared<ControlOptions>();
-  AddBulkFlags(Command("resume", "INSTANCE|--filter FILTER",
-                       "Let what is paused, held or was cancelled go on", Resume, resume)
-      .Argument("INSTANCE", Word::kInstance, &resume->instance, false)
-      .Flag("--node", "NODE", &resume->node, "only what is held there")
-      .Flag("--force", &resume->force, "also hand out again what is claimed and not reported")
-      .Example("resume crawl-42")
-      .Example("resume crawl-42 --force")
-      .Example("resume infra-7 --node web.vm")
-      .Example("resume --filter 'is:held error:\"no space\"' --yes --reason 'more disk'"),
+  AddBulkFlags(
+      Command("resume", "INSTANCE|--filter FILTER",
+              "Let what is paused, held or was cancelled go on", Resume, resume)
+          .Argument("INSTANCE", Word::kInstance, &resume->instance, false)
+          .Flag("--node", "NODE", &resume->node, "only what is held there")
+          .Flag("--force", &resume->force, "also hand out again what is claimed and not reported")
+          .Example("resume crawl-42")
+          .Example("resume crawl-42 --force")
+          .Example("resume infra-7 --node web.vm")
+          .Example("resume --filter 'is:held error:\"no space\"' --yes --reason 'more disk'"),
       &resume->bulk);
 
   auto skip = std::make_shared<ControlOptions>();
-  AddBulkFlags(Command("skip", "INSTANCE [STEP]|--filter FILTER", "Go on without what is held",
-                       Skip, skip)
-      .Argument("INSTANCE", Word::kInstance, &skip->instance, false)
-      .Argument("STEP", Word::kStep, &skip->step, false)
-      .Flag("--node", "NODE", &skip->node, "only what is held there: the same as STEP")
-      .Example("skip crawl-42")
-      .Example("skip infra-7 web.vm"),
+  AddBulkFlags(
+      Command("skip", "INSTANCE [STEP]|--filter FILTER", "Go on without what is held", Skip, skip)
+          .Argument("INSTANCE", Word::kInstance, &skip->instance, false)
+          .Argument("STEP", Word::kStep, &skip->step, false)
+          .Flag("--node", "NODE", &skip->node, "only what is held there: the same as STEP")
+          .Example("skip crawl-42")
+          .Example("skip infra-7 web.vm"),
       &skip->bulk);
 
   auto cancel = std::make_shared<ControlOptions>();
-  AddBulkFlags(Command("cancel", "INSTANCE|--filter FILTER",
-                       "Stop an instance; claimed work may end first", Cancel, cancel)
-      .Argument("INSTANCE", Word::kInstance, &cancel->instance, false)
-      .Flag("--force", &cancel->force, "do not wait for claimed work")
-      .Flag("--kill", &cancel->kill, "have its agents kill it, and wait until it is gone")
-      .Example("cancel crawl-42 --force"),
+  AddBulkFlags(
+      Command("cancel", "INSTANCE|--filter FILTER", "Stop an instance; claimed work may end first",
+              Cancel, cancel)
+          .Argument("INSTANCE", Word::kInstance, &cancel->instance, false)
+          .Flag("--force", &cancel->force, "do not wait for claimed work")
+          .Flag("--kill", &cancel->kill, "have its agents kill it, and wait until it is gone")
+          .Example("cancel crawl-42 --force"),
       &cancel->bulk);
   CLI::App* app = app_.get_subcommand("cancel");
   app->get_option("--kill")->excludes(app->get_option("--force"));

@@ -19,9 +19,9 @@ class StartBulkCall : public std::enable_shared_from_this<StartBulkCall> {
   void Start(size_t bytes) {
     PostFor(call_, bytes, [self = shared_from_this()](Engine& engine) {
       auto may = engine.MayChange(self->command_.ns);
-      auto view = may ? engine.bulks().Start(self->command_.ns, self->command_.id,
-                                             self->command_.row)
-                      : Result<BulkView>(may.error());
+      auto view =
+          may ? engine.bulks().Start(self->command_.ns, self->command_.id, self->command_.row)
+              : Result<BulkView>(may.error());
       engine.AfterCommit([self, view = std::move(view)] {
         if (!view) return self->call_.Fail(view.error());
         ToProto(*view, self->reply_);

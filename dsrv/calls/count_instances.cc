@@ -47,8 +47,8 @@ class CountCall : public std::enable_shared_from_this<CountCall> {
   void Begin(size_t bytes) {
     PostFor(call_, bytes, [self = shared_from_this()](Engine& engine) {
       if (self->counted_.empty()) {
-        auto counted = CountByCounters(engine.survey(), self->query_.ns, self->query_.filter,
-                                       self->by_);
+        auto counted =
+            CountByCounters(engine.survey(), self->query_.ns, self->query_.filter, self->by_);
         if (counted) {
           engine.AfterCommit([self, counted = *std::move(counted)] {
             *self->reply_ = counted;
@@ -103,7 +103,8 @@ class CountCall : public std::enable_shared_from_this<CountCall> {
 void ServeCountInstances(Call& call, const v1::CountInstancesRequest& request,
                          v1::CountInstancesResponse* reply) {
   if (!v1::CountInstancesRequest::By_IsValid(request.by())) {
-    return call.Refuse(Bad("by " + std::to_string(request.by()) + " is not what can be counted by"));
+    return call.Refuse(
+        Bad("by " + std::to_string(request.by()) + " is not what can be counted by"));
   }
   v1::ListInstancesRequest list;
   list.set_namespace_(request.namespace_());

@@ -64,8 +64,8 @@ class Counting {
       nodes_ = true;
       positive_is_ = positive_is_ || !term.negated;
       able_ = able_ && std::ranges::all_of(term.texts, [](const TextPattern& one) {
-        return std::ranges::find(kCountedIs, one.text) != std::end(kCountedIs);
-      });
+                return std::ranges::find(kCountedIs, one.text) != std::end(kCountedIs);
+              });
     } else {
       able_ = false;
     }
@@ -90,8 +90,7 @@ class Counting {
   // Of plain machines: each instance that runs or is paused has one token.
   void AddNodes(const CountedVersion& version) {
     const auto holds = [&](std::string_view node, std::string_view property) {
-      return filter_.Matches(
-          CountedFacts(version.machine, version.version, "", node, property));
+      return filter_.Matches(CountedFacts(version.machine, version.version, "", node, property));
     };
     const auto any_ends_at = [&](std::string_view node) {
       return !positive_is_ && version.stopped > 0 && holds(node, "");
@@ -125,8 +124,7 @@ class Counting {
   bool AsksFor(const CountedVersion& version) const {
     const CountedFacts facts(version.machine, version.version, "");
     return std::ranges::all_of(filter_.terms(), [&](const FilterTerm& term) {
-      const bool about =
-          term.key == FilterKey::kMachine || term.key == FilterKey::kVersion;
+      const bool about = term.key == FilterKey::kMachine || term.key == FilterKey::kVersion;
       return !about || Holds(term, facts);
     });
   }

@@ -248,19 +248,21 @@ Result<Ok> SettlePause(Engine& engine, const Caller&, const ControlCommand& comm
 }
 
 Result<Ok> SettleResume(Engine& engine, const Caller&, const ControlCommand& command) {
-  return Settled(engine, command,
-                 engine.Resume(command.ns, command.instance, command.node, command.force,
-                               command.reason));
+  return Settled(
+      engine, command,
+      engine.Resume(command.ns, command.instance, command.node, command.force, command.reason));
 }
 
 Result<Ok> SettleSkip(Engine& engine, const Caller&, const ControlCommand& command) {
-  return Settled(engine, command, engine.Skip(command.ns, command.instance, command.node, command.reason));
+  return Settled(engine, command,
+                 engine.Skip(command.ns, command.instance, command.node, command.reason));
 }
 
 Result<Ok> SettleCancel(Engine& engine, const Caller&, const ControlCommand& command) {
   auto mode = ToCancelMode(command.mode);
   if (!mode) return mode.error();
-  return Settled(engine, command, engine.Cancel(command.ns, command.instance, *mode, command.reason));
+  return Settled(engine, command,
+                 engine.Cancel(command.ns, command.instance, *mode, command.reason));
 }
 
 Result<Ok> ReadControlled(const Reader& reader, const ControlCommand& command,

@@ -65,7 +65,7 @@ struct ControlCommand {
   std::string node;                                           // Resume, Skip
   bool force = false;                                         // Resume
   v1::CancelRequest::Mode mode = v1::CancelRequest::MODE_UNSPECIFIED;  // Cancel
-  std::string reason;  // why, for people
+  std::string reason;                                                  // why, for people
   WaitsSlot waits = std::make_shared<std::shared_ptr<const InstanceWaits>>();
 };
 Result<ControlCommand> ParsePause(const v1::PauseRequest& request, const Call& call);

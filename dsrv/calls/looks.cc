@@ -17,9 +17,9 @@ namespace dfsmr {
 namespace {
 
 constexpr std::chrono::milliseconds kBeat{1'000};
-constexpr size_t kRecords = 1'000;     // of an instance's history, the latest
-constexpr int kNews = 500;             // changes of the feed in one message
-constexpr size_t kFeedLook = 20'000;   // records of the feed that one look reads
+constexpr size_t kRecords = 1'000;    // of an instance's history, the latest
+constexpr int kNews = 500;            // changes of the feed in one message
+constexpr size_t kFeedLook = 20'000;  // records of the feed that one look reads
 
 // A call that the server makes itself, for those that watch. Deletes itself.
 class InnerCall final : public Call {
@@ -30,9 +30,7 @@ class InnerCall final : public Call {
   std::string Peer() const override { return "watch"; }
   std::string_view Bearer() const override { return {}; }
   std::string Certificate() const override { return {}; }
-  Timestamp Deadline() const override {
-    return After(backend().clock(), std::chrono::seconds(10));
-  }
+  Timestamp Deadline() const override { return After(backend().clock(), std::chrono::seconds(10)); }
   void AddTrailer(const std::string&, const std::string&) override {}
 
  private:
@@ -178,9 +176,8 @@ void Looks::Run() {
       }
       if (due.empty() && beaten.empty()) {
         const size_t before = viewers_.size();
-        changed_.WaitUntil(lock, next, [&]() REQUIRES(mutex_) {
-          return ended_ || viewers_.size() != before;
-        });
+        changed_.WaitUntil(lock, next,
+                           [&]() REQUIRES(mutex_) { return ended_ || viewers_.size() != before; });
       }
     }
     for (const auto& viewer : beaten) viewer->Beat();

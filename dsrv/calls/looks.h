@@ -64,7 +64,7 @@ class Looks {
     bool under_way = false;
     Clock::time_point next;
     ValuePtr last;
-    std::string bytes;  // of `last`, as far as they count as a change
+    std::string bytes;   // of `last`, as far as they count as a change
     uint64_t after = 0;  // of the feed: the last record that was passed on
     std::multimap<const Viewer*, Seen> viewers;
   };

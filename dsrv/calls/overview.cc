@@ -79,8 +79,8 @@ std::string_view NameOfRoom(Room room) {
 uint64_t BytesIn(const std::filesystem::path& folder) {
   uint64_t bytes = 0;
   std::error_code failed;
-  for (std::filesystem::recursive_directory_iterator at(folder, failed), end;
-       !failed && at != end; at.increment(failed)) {
+  for (std::filesystem::recursive_directory_iterator at(folder, failed), end; !failed && at != end;
+       at.increment(failed)) {
     std::error_code gone;  // files come and go while they are counted
     const uint64_t size = at->is_regular_file(gone) ? at->file_size(gone) : 0;
     if (!gone) bytes += size;
@@ -146,10 +146,9 @@ void AddUp(Engine& engine, const std::function<bool(const std::string& ns)>& see
     if (!wants(one)) continue;
     const std::vector<QueueView> views = survey.Queues({one, request.machine(), {}});
     AddQueues(views, &queues);
-    std::ranges::move(survey.Troubles(one, request.machine(), views),
-                      std::back_inserter(troubles));
-    for (const AgentState state : {AgentState::kActive, AgentState::kDraining,
-                                   AgentState::kDrained}) {
+    std::ranges::move(survey.Troubles(one, request.machine(), views), std::back_inserter(troubles));
+    for (const AgentState state :
+         {AgentState::kActive, AgentState::kDraining, AgentState::kDrained}) {
       const auto agents = engine.agents().List({one, state, {}, {}, "", limits::kAgents});
       out->set_agents(out->agents() + agents.size());
     }

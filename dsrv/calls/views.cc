@@ -110,8 +110,7 @@ Result<GetStepCommand> ParseGetStep(const v1::GetStepRequest& request, const Cal
 Result<Ok> SettleGetStep(Engine& engine, const Caller&, const GetStepCommand& command) {
   auto settled = engine.Settle(command.ns, command.instance);
   if (settled) {
-    *command.filled =
-        engine.survey().InputOf(command.ns, command.instance, command.path);
+    *command.filled = engine.survey().InputOf(command.ns, command.instance, command.path);
   }
   return settled;
 }
@@ -162,8 +161,7 @@ Result<ListQueuesCommand> ParseListQueues(const v1::ListQueuesRequest& request, 
   ListQueuesCommand command;
   command.query = {*std::move(ns), request.machine(), {}};
   if (!request.queue().empty()) command.query.queue = request.queue();
-  command.filters =
-      command.query.ns + '\n' + request.machine() + '\n' + request.queue();
+  command.filters = command.query.ns + '\n' + request.machine() + '\n' + request.queue();
   auto after = ParsePageToken(command.filters, request.page_token());
   if (!after) return after.error();
   command.after = *std::move(after);

@@ -22,7 +22,6 @@ struct ItsOrAll {
   }
 };
 
-
 // The namespaces of what is watched.
 struct OfTopics {
   template <typename Enter>

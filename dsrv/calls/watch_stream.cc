@@ -8,8 +8,8 @@ namespace dfsmr {
 namespace {
 
 constexpr int kTopics = 8;
-constexpr size_t kKey = 64;         // characters
-constexpr int kChangesShown = 200;  // of an instance, in one message
+constexpr size_t kKey = 64;                                  // characters
+constexpr int kChangesShown = 200;                           // of an instance, in one message
 constexpr auto kSilence = std::chrono::milliseconds(3'500);  // promised: a message every 5 s
 constexpr Duration kLeast = std::chrono::milliseconds(250);
 constexpr Duration kMost = std::chrono::seconds(60);
@@ -43,8 +43,8 @@ Error Crowded() {
 }  // namespace
 
 WatchStream* WatchStream::Begin(const Backend& backend, Looks& looks,
-                                grpc::CallbackServerContext* context,
-                                const Result<Caller>& caller, const v1::WatchRequest& request) {
+                                grpc::CallbackServerContext* context, const Result<Caller>& caller,
+                                const v1::WatchRequest& request) {
   auto* stream = new WatchStream(backend, looks, context, request);
   std::shared_ptr<WatchStream> self(stream);
   {
@@ -90,9 +90,7 @@ void WatchStream::Stop() {
   EndWith({grpc::StatusCode::UNAVAILABLE, "the server is stopping; watch again when it is back"});
 }
 
-void WatchStream::Revoke(const Error& error) {
-  EndWith(RefuseStream(backend_, context_, error));
-}
+void WatchStream::Revoke(const Error& error) { EndWith(RefuseStream(backend_, context_, error)); }
 
 void WatchStream::EndWith(grpc::Status status) {
   const Lock lock(mutex_);
@@ -159,9 +157,7 @@ void WatchStream::OnWriteDone(bool ok) {
   Step();
 }
 
-void WatchStream::OnCancel() {
-  EndWith({grpc::StatusCode::CANCELLED, "the call was cancelled"});
-}
+void WatchStream::OnCancel() { EndWith({grpc::StatusCode::CANCELLED, "the call was cancelled"}); }
 
 void WatchStream::OnDone() {
   looks_.Remove(this);

@@ -63,8 +63,8 @@ class WatchStream : public grpc::ServerWriteReactor<v1::WatchResponse>,
   std::vector<Looks::ValuePtr> pending_ GUARDED(mutex_);       // by topic; null: nothing new
   std::vector<std::optional<uint64_t>> told_ GUARDED(mutex_);  // of instances: up to which record
   std::vector<uint64_t> lost_ GUARDED(mutex_);  // changes of the feed that were replaced
-  size_t next_ GUARDED(mutex_) = 0;                            // topic, in turn
-  v1::WatchResponse outgoing_;                                 // while it is written
+  size_t next_ GUARDED(mutex_) = 0;             // topic, in turn
+  v1::WatchResponse outgoing_;                  // while it is written
   std::chrono::steady_clock::time_point last_ GUARDED(mutex_) = std::chrono::steady_clock::now();
 };
 

@@ -215,16 +215,15 @@ bool Bulks::ChangeOne(const Name& name, Bulk& bulk, const BulkHit& hit) {
   auto resident = residents_.Load(name.first, hit.id);
   if (!resident) return true;  // it was removed
   const Instance& instance = (*resident)->instance;
-  const bool moved = hit.last_seq != 0 && !instance.history.empty() &&
-                     LastSeqOf(instance) != hit.last_seq;
+  const bool moved =
+      hit.last_seq != 0 && !instance.history.empty() && LastSeqOf(instance) != hit.last_seq;
   if (moved && bulk.again < kLooksAgain) {
     ++bulk.again;
     return false;
   }
   bulk.again = 0;
   ++row.matched;
-  const auto before = std::tuple(instance.state, instance.waits, instance.cancel,
-                                 turn_.last_seq());
+  const auto before = std::tuple(instance.state, instance.waits, instance.cancel, turn_.last_seq());
   auto outcome = Do(name, row, hit.id);
   // Doing it may have dropped the instance from memory.
   resident = residents_.Load(name.first, hit.id);
@@ -234,10 +233,9 @@ bool Bulks::ChangeOne(const Name& name, Bulk& bulk, const BulkHit& hit) {
     if (row.sample.size() < kSample) row.sample.push_back(hit.id);
     return true;
   }
-  const bool same = resident && before == std::tuple((*resident)->instance.state,
-                                                     (*resident)->instance.waits,
-                                                     (*resident)->instance.cancel,
-                                                     turn_.last_seq());
+  const bool same =
+      resident && before == std::tuple((*resident)->instance.state, (*resident)->instance.waits,
+                                       (*resident)->instance.cancel, turn_.last_seq());
   ++(same ? row.unchanged : row.changed);
   return true;
 }
@@ -270,11 +268,11 @@ Result<Ok> Bulks::DoAtNodes(const Name& name, const rows::BulkRow& row, Resident
   const auto& [ns, bulk] = name;
   const bool skips = row.action == rows::BulkAction::kSkip;
   const bool open = row.node.ends_with(".*");
-  const std::string_view begin = std::string_view(row.node).substr(0, row.node.size() - (open ? 1 : 0));
+  const std::string_view begin =
+      std::string_view(row.node).substr(0, row.node.size() - (open ? 1 : 0));
   const std::string id = resident.instance.id;
   if (resident.instance.Stopped() || (skips && !row.node.empty() && !open)) {
-    return skips ? control_.Skip(ns, id, row.node, by)
-                 : control_.Resume(ns, id, "", row.force, by);
+    return skips ? control_.Skip(ns, id, row.node, by) : control_.Resume(ns, id, "", row.force, by);
   }
   std::vector<std::string> nodes;
   for (const Token& token : std::as_const(resident.instance.tokens)) {
@@ -290,8 +288,8 @@ Result<Ok> Bulks::DoAtNodes(const Name& name, const rows::BulkRow& row, Resident
   Result<Ok> first = Ok{};
   bool any = false;
   for (const std::string& node : nodes) {
-    auto done = skips ? control_.Skip(ns, id, node, by)
-                      : control_.Resume(ns, id, node, row.force, by);
+    auto done =
+        skips ? control_.Skip(ns, id, node, by) : control_.Resume(ns, id, node, row.force, by);
     any = any || done.has_value();
     if (!done && first) first = done;
   }

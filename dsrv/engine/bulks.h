@@ -1,7 +1,7 @@
 // Bulks: one thing done to all instances that a filter finds, or to those that are listed, in the
 // background, in the order of their ids. Threads of the pool find the instances, some at a time,
-// and the engine changes them. Each portion of changes and the place that was reached are one batch:
-// so after a crash a bulk goes on where it was, and does nothing twice.
+// and the engine changes them. Each portion of changes and the place that was reached are one
+// batch: so after a crash a bulk goes on where it was, and does nothing twice.
 #pragma once
 
 #include <cstdint>
@@ -70,11 +70,11 @@ class Bulks {
       kChanging,   // `found` is worked through
     };
     Stage stage = Stage::kSettling;
-    uint64_t settled = 0;   // the turn in which all was settled; 0: none yet
-    uint64_t search = 0;    // the number of the search under way: an older one's answer is dropped
+    uint64_t settled = 0;  // the turn in which all was settled; 0: none yet
+    uint64_t search = 0;   // the number of the search under way: an older one's answer is dropped
     BulkPortion found;
-    size_t next = 0;        // of found.hits
-    size_t again = 0;       // how often the next one had changed since it was found
+    size_t next = 0;   // of found.hits
+    size_t again = 0;  // how often the next one had changed since it was found
     bool dirty = false;
   };
 

@@ -98,10 +98,10 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
                  upgrades, limits, groups, bulks, agents, retention, packages, secrets, options}),
       imports({turn, spaces, catalog, documents, statistics, residents, trust, schedules, groups,
                packages, all}),
-      all{&followers, &planner,    &walker,  &family,   &limits, &hooks,    &spawner, &launcher,
-          &schedules, &canceller,  &resumer, &upgrades, &claims, &sessions, &timers,  &unclaimed,
-          &desk,      &operations, &agents,  &handouts, &groups, &triggers, &dry_runs,
-          &workers,   &survey} {
+      all{&followers, &planner,   &walker,    &family,     &limits,   &hooks,    &spawner,
+          &launcher,  &schedules, &canceller, &resumer,    &upgrades, &claims,   &sessions,
+          &timers,    &unclaimed, &desk,      &operations, &agents,   &handouts, &groups,
+          &triggers,  &dry_runs,  &workers,   &survey} {
   changer.Tell(all);
   residents.SetSpaces(&spaces);
   changer.Consult([this](Resident& resident, const Reference& reference, const FreshOutput& fresh) {

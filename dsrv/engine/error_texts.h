@@ -62,8 +62,8 @@ class ErrorTexts {
   };
 
   void DropOldest() {
-    texts_.erase(std::ranges::min_element(
-        texts_, {}, [](const auto& entry) { return entry.second.last; }));
+    texts_.erase(
+        std::ranges::min_element(texts_, {}, [](const auto& entry) { return entry.second.last; }));
   }
 
   std::map<std::string, Text> texts_;

@@ -23,9 +23,9 @@ struct Histogram {
   std::optional<Duration> p50, p90, p95, p99;  // of first attempts
   std::optional<Duration> timeout_now;         // of the next first attempt; nullopt: none
   std::optional<Duration> retry_timeout_now;
-  std::string rule;    // that the timeout follows, for people
-  double meant = 0;    // the share of first attempts that is meant to time out
-  double seen = 0;     // that did
+  std::string rule;  // that the timeout follows, for people
+  double meant = 0;  // the share of first attempts that is meant to time out
+  double seen = 0;   // that did
   uint64_t samples = 0;
   std::optional<Timestamp> since;  // the window's begin
 };

@@ -17,9 +17,9 @@
 #include "dsrv/engine/error_texts.h"
 #include "dsrv/engine/pulse.h"
 #include "dsrv/engine/registry.h"
+#include "dsrv/engine/types.h"
 #include "fsm/derived/agenda.h"
 #include "fsm/derived/breaker.h"
-#include "dsrv/engine/types.h"
 #include "fsm/derived/latency.h"
 #include "fsm/plan/source.h"
 #include "storage/rows/stats.h"
@@ -37,8 +37,8 @@ struct SpaceCounts {
 
 // What is kept of a node. `statistics` keeps the counts.
 struct NodeState : NodeCounts {
-  uint64_t idle = 0;     // of `ready`: of instances that do not run
-  Timestamp held_since;  // since when something is held here; see Survey
+  uint64_t idle = 0;                 // of `ready`: of instances that do not run
+  Timestamp held_since;              // since when something is held here; see Survey
   std::shared_ptr<NodePulse> pulse;  // null: nothing has happened yet
   NodePulse& Pulse() {
     if (!pulse) pulse = std::make_shared<NodePulse>();
@@ -112,9 +112,9 @@ struct MachineState {
   VersionState* candidate = nullptr;  // takes a share of the starts by name; null: none does
   uint32_t share = 0;                 // in hundredths of a percent
   std::map<std::string, Latency> latencies;   // by node
-  std::unique_ptr<Minutes> minutes;  // null: nothing has happened yet
-  ErrorTexts failures;               // of instances that ended with ERROR
-  std::map<std::string, ErrorTexts> held;  // of tokens that are held, by node
+  std::unique_ptr<Minutes> minutes;           // null: nothing has happened yet
+  ErrorTexts failures;                        // of instances that ended with ERROR
+  std::map<std::string, ErrorTexts> held;     // of tokens that are held, by node
   SpaceCounts* space = nullptr;  // null: its namespace has no quota that needs them
 
   // Whether its id is taken: it is defined by hand, or by a package that has it still.

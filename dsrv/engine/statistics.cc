@@ -100,9 +100,9 @@ void Statistics::Note(const Event& event, MachineState& machine) {
     case ChangeKind::kFinished: {
       const InstanceResult result = ResultOf(event);
       const bool good = result == InstanceResult::kSuccess || result == InstanceResult::kWarning;
-      ++(good                                         ? now().succeeded
+      ++(good                                   ? now().succeeded
          : result == InstanceResult::kCancelled ? now().cancelled
-                                                      : now().failed);
+                                                : now().failed);
       if (result != InstanceResult::kError) break;
       const size_t text = event.note.find(": ");
       machine.failures.Add(

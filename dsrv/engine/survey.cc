@@ -129,8 +129,7 @@ std::optional<Duration> Survey::TimeoutOf(const MachineState& machine, const std
     for (const Node& one : nodes->nodes) {
       if (StatsName(version->second, one.id) != node || one.kind != NodeKind::kWork) continue;
       const auto counts = version->second.nodes.find(node);
-      const uint64_t claimed =
-          counts == version->second.nodes.end() ? 0 : counts->second.claimed;
+      const uint64_t claimed = counts == version->second.nodes.end() ? 0 : counts->second.claimed;
       return latency.Timeout(one.settings->timeout, /*retry=*/false, claimed);
     }
   }

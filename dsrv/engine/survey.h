@@ -53,7 +53,7 @@ struct QueueView {
 };
 struct QueueQuery {
   std::string ns;
-  std::string machine;              // empty: any
+  std::string machine;               // empty: any
   std::optional<std::string> queue;  // absent: any
 };
 

@@ -73,8 +73,7 @@ class Finder {
 
   void FindWaiting(const QueueView& queue, Timestamp begun) {
     if (queue.ready == 0 || !queue.oldest_ready || *queue.oldest_ready < kLong) return;
-    const bool asked =
-        queue.asking > 0 || (queue.asked_time && now_ - *queue.asked_time < kLong);
+    const bool asked = queue.asking > 0 || (queue.asked_time && now_ - *queue.asked_time < kLong);
     const auto latency = machine_.latencies.find(queue.node);
     if (!asked && now_ - begun < kLong) return;  // it is not known yet
     if (asked) {
@@ -113,7 +112,7 @@ class Finder {
   void FindAtMaximum() {
     if (machine_.versions.empty()) return;
     const VersionState& version = machine_.versions.rbegin()->second;
-    const Machine* nodes = version.plan      ? version.shown.get()
+    const Machine* nodes = version.plan    ? version.shown.get()
                            : version.graph ? version.graph->machine.get()
                                            : nullptr;
     if (!nodes) return;

@@ -1,5 +1,5 @@
-// Who works: the workers that have claimed, polled or streamed lately, and how that went. In memory:
-// it begins anew with the server.
+// Who works: the workers that have claimed, polled or streamed lately, and how that went. In
+// memory: it begins anew with the server.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +35,8 @@ class Workers : public Part {
   Workers(OpenTurn& turn, const Residents& residents) : turn_(turn), residents_(residents) {}
 
   void Polled(const Filter& filter, const std::string& worker, const WorkerTerms& terms);
-  void Opened(SessionId session, const Filter& filter, const std::string& worker,
-              int32_t capacity, const WorkerTerms& terms);
+  void Opened(SessionId session, const Filter& filter, const std::string& worker, int32_t capacity,
+              const WorkerTerms& terms);
   void Closed(SessionId session);
   // A report of this worker came too late.
   void NoteStale(const std::string& ns, const std::string& worker);

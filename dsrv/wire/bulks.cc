@@ -13,12 +13,11 @@ namespace dfsmr {
 namespace {
 
 constexpr size_t kPortion = 250;  // instances that are found at once
-constexpr Duration kPortionPatience = std::chrono::milliseconds(50);
+constexpr Duration kPortionPatience = std::chrono::milliseconds(200);
 constexpr Duration kForesight = std::chrono::seconds(2);
 constexpr size_t kSample = 20;
 
-static_assert(static_cast<int>(rows::BulkAction::kTransition) ==
-              v1::StartBulkRequest::TRANSITION);
+static_assert(static_cast<int>(rows::BulkAction::kTransition) == v1::StartBulkRequest::TRANSITION);
 static_assert(static_cast<int>(rows::BulkState::kLimited) == v1::Bulk::LIMITED);
 
 // A node, or "node.*"; empty: any.
@@ -48,12 +47,10 @@ Result<Ok> CheckAction(const v1::StartBulkRequest& request) {
       [&] {
         return only(request.mode() != 0, request.action() == Request::CANCEL, "mode", "CANCEL");
       },
+      [&] { return only(request.force(), request.action() == Request::RESUME, "force", "RESUME"); },
       [&] {
-        return only(request.force(), request.action() == Request::RESUME, "force", "RESUME");
-      },
-      [&] {
-        const bool takes = moves || request.action() == Request::RESUME ||
-                           request.action() == Request::SKIP;
+        const bool takes =
+            moves || request.action() == Request::RESUME || request.action() == Request::SKIP;
         return only(!request.node().empty(), takes, "node", "RESUME, SKIP and TRANSITION");
       },
       [&] { return moves ? CheckNode("node", request.node()) : CheckNodes(request.node()); },
@@ -93,8 +90,7 @@ Result<BulkCommand> ToBulk(const v1::StartBulkRequest& request, Timestamp now) {
     if (auto sound = CheckInstanceId(id); !sound) return sound.error();
   }
   std::ranges::sort(row.instances);
-  row.instances.erase(std::unique(row.instances.begin(), row.instances.end()),
-                      row.instances.end());
+  row.instances.erase(std::unique(row.instances.begin(), row.instances.end()), row.instances.end());
   row.action = static_cast<rows::BulkAction>(request.action());
   row.node = request.node();
   row.mode = static_cast<CancelMode>(request.mode());
@@ -173,8 +169,7 @@ Result<SearchPage> Listed(const Moment& moment, const InstanceQuery& query,
 
 Result<SearchPage> Find(const Moment& moment, const InstanceQuery& query,
                         const rows::BulkRow& row) {
-  return row.instances.empty() ? SearchById(moment, query, kPortion)
-                               : Listed(moment, query, row);
+  return row.instances.empty() ? SearchById(moment, query, kPortion) : Listed(moment, query, row);
 }
 
 // Whether it was there before the bulk.

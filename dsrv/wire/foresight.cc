@@ -34,9 +34,8 @@ bool IsHeld(const Token& token) { return token.state == TokenState::kHeld; }
 
 Foresight ForeseePause(const Instance& instance) {
   if (instance.Stopped()) return Refused(Reason::kInstanceStopped);
-  const bool stays = instance.waits.Has(Wait::kTurn)
-                         ? false
-                         : instance.waits.Paused() || instance.Cancelling();
+  const bool stays =
+      instance.waits.Has(Wait::kTurn) ? false : instance.waits.Paused() || instance.Cancelling();
   return {stays ? Outcome::kUnchanged : Outcome::kChanged};
 }
 
@@ -77,8 +76,7 @@ Foresight ForeseeMove(const Moment& moment, const InstanceView& view, const rows
   if (instance.Stopped()) return Refused(Reason::kInstanceStopped);
   if (instance.plan) return {};  // whatever its name, it may be an event
   if (instance.tokens.empty()) return Refused(Reason::kIllegalTransition);
-  const Machine* machine =
-      moment.registry.Resolve(instance.ns, instance.machine, instance.version);
+  const Machine* machine = moment.registry.Resolve(instance.ns, instance.machine, instance.version);
   if (!row.node.empty() && machine->Find(row.node) == kNoNode) return Refused(Reason::kNoSuchNode);
   if (row.node.empty() && instance.tokens.size() > 1) return Refused(Reason::kAmbiguousNode);
   for (size_t i = 0; i < view.nodes.size(); ++i) {
@@ -86,9 +84,8 @@ Foresight ForeseeMove(const Moment& moment, const InstanceView& view, const rows
     const NodeIndex node = instance.tokens[i].node;
     if (node >= machine->nodes.size()) continue;
     const auto& ways = machine->nodes[node].transitions;
-    if (std::ranges::any_of(ways, [&](const Edge& edge) {
-          return edge.transition == row.transition;
-        })) {
+    if (std::ranges::any_of(ways,
+                            [&](const Edge& edge) { return edge.transition == row.transition; })) {
       return {};
     }
   }

@@ -1,5 +1,5 @@
-// What would become of an instance if a bulk got to it now. The rules decide when it does; this says
-// what they would say of the instance as it is shown.
+// What would become of an instance if a bulk got to it now. The rules decide when it does; this
+// says what they would say of the instance as it is shown.
 #pragma once
 
 #include "dsrv/engine/types.h"

@@ -99,8 +99,7 @@ class Walk {
   }
 
   bool Consider(const Event& event) {
-    auto instance =
-        rows::GetInstance(moment_.rows, {query_.ns, event.instance}, moment_.resolve);
+    auto instance = rows::GetInstance(moment_.rows, {query_.ns, event.instance}, moment_.resolve);
     if (!instance) {
       if (instance.error().code != Code::kNotFound) failed_ = instance.error();
       return !failed_;
@@ -118,8 +117,8 @@ class Walk {
   const Patience patience_;
   SearchPage page_;
   std::unordered_map<std::string, uint64_t> places_;  // by id
-  uint64_t reached_ = 0;  // the last record that was looked at
-  bool ended_ = false;    // there is more
+  uint64_t reached_ = 0;                              // the last record that was looked at
+  bool ended_ = false;                                // there is more
   std::optional<Error> failed_;
 };
 

@@ -135,15 +135,15 @@ Result<Timestamp> ChangeTimeOf(const Moment& moment, const Instance& instance) {
   if (!scanned) return scanned.error();
   if (last == 0) return Timestamp();
   auto event = rows::FeedReader(moment.rows).Get(last);
-  if (!event) return event.error().code == Code::kNotFound ? Timestamp() : Result<Timestamp>(event.error());
+  if (!event)
+    return event.error().code == Code::kNotFound ? Timestamp() : Result<Timestamp>(event.error());
   return event->time;
 }
 
 Result<std::string> ParentSteps::Of(const Instance& instance) {
   if (!instance.parent_step || instance.parent.empty()) return std::string();
   if (!machine_ || parent_ != instance.parent) {
-    auto parent =
-        rows::GetInstance(moment_.rows, {instance.ns, instance.parent}, moment_.resolve);
+    auto parent = rows::GetInstance(moment_.rows, {instance.ns, instance.parent}, moment_.resolve);
     if (!parent) {
       const bool removed = parent.error().code == Code::kNotFound;
       return removed ? std::string() : Result<std::string>(parent.error());

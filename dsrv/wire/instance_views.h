@@ -1,5 +1,5 @@
-// Makes what clients see of an instance out of its rows, as far as it is needed. They block: for the
-// pool.
+// Makes what clients see of an instance out of its rows, as far as it is needed. They block: for
+// the pool.
 #pragma once
 
 #include <memory>

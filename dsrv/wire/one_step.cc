@@ -93,8 +93,7 @@ Result<Ok> ShowTimes(const Moment& moment, const Instance& instance, const std::
 bool ShowNode(const Moment& moment, const InstanceView& view, const std::string& path,
               v1::GetStepResponse* reply) {
   const Instance& instance = view.instance;
-  const Machine* machine =
-      moment.registry.Resolve(instance.ns, instance.machine, instance.version);
+  const Machine* machine = moment.registry.Resolve(instance.ns, instance.machine, instance.version);
   const NodeIndex index = machine ? machine->Find(path) : kNoNode;
   if (index == kNoNode) return false;
   const Node& node = machine->nodes[index];
@@ -154,8 +153,9 @@ Result<Ok> ReadStep(const Moment& moment, const StepCommand& command,
       if (reply->events_size() < kEventsShown) reply->add_events(event);
     }
   }
-  return ShowTimes(moment, view->instance, command.path, std::chrono::time_point_cast<Duration>(
-                       std::chrono::system_clock::now()), under_way, reply);
+  return ShowTimes(moment, view->instance, command.path,
+                   std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now()),
+                   under_way, reply);
 }
 
 }  // namespace dfsmr

@@ -70,7 +70,8 @@ struct InstanceQuery {
   ListOrder order = ListOrder::kId;
   bool backwards = false;  // the latest first
   bool brief = false;
-  // Ascending: the instances that wait for the one that the filter's `after` names, if it names one.
+  // Ascending: the instances that wait for the one that the filter's `after` names, if it names
+  // one.
   std::vector<std::string> followers = {};
   Timestamp now = {};  // what deadlines are compared with
   // How long to search for one page; a page looks at one row at least. Absent: to the end.

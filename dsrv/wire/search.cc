@@ -19,7 +19,8 @@ class Search {
   Result<SearchPage> Run() {
     const std::vector<Source> sources = Sources();
     for (const Source& source : sources) {
-      if (query_.patience) patience_ = Patience(*query_.patience / static_cast<int>(sources.size()));
+      if (query_.patience) share_ = *query_.patience / static_cast<int>(sources.size());
+      patience_ = Patience(share_);
       begin_ = page_.hits.size();
       ended_ = false;
       reached_.clear();
@@ -132,9 +133,10 @@ class Search {
   Result<Ok> ScanTable(bool stopped) {
     const std::string* exact = query_.filter.Exact(FilterKey::kMachine);
     const std::string& machine = query_.machine.empty() && exact ? *exact : query_.machine;
-    if (!machine.empty() && Sparse(stopped, machine)) {
-      return rows::ScanMachine(moment_.rows, {query_.ns, query_.after}, machine,
-                               VisitId(stopped));
+    const bool sparse = !machine.empty() && Sparse(stopped, machine);
+    patience_ = Patience(share_);  // the sample is no part of the search
+    if (sparse) {
+      return rows::ScanMachine(moment_.rows, {query_.ns, query_.after}, machine, VisitId(stopped));
     }
     const std::string from = FirstId();
     rows::Wanted wanted{machine, query_.node, query_.state, query_.result};
@@ -241,12 +243,14 @@ class Search {
   const InstanceQuery& query_;
   const size_t limit_;
   Matcher matcher_;
+  std::optional<Duration> share_;  // of the patience that one source has; absent: no end
   Patience patience_{std::nullopt};
   SearchPage page_;
-  std::optional<std::string> end_;  // up to where all sources have been searched; absent: to the end
-  size_t begin_ = 0;                // of the hits of this source
-  std::string reached_;             // the last id that this source looked at
-  bool ended_ = false;              // the source may have more
+  std::optional<std::string>
+      end_;              // up to where all sources have been searched; absent: to the end
+  size_t begin_ = 0;     // of the hits of this source
+  std::string reached_;  // the last id that this source looked at
+  bool ended_ = false;   // the source may have more
   std::optional<Error> failed_;
 };
 

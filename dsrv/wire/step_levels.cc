@@ -50,8 +50,7 @@ struct Summing {
     ++(*row.mutable_states())[v1::Step::State_Name(step.state())];
     progress += HasEnded(step) ? 1 : step.progress();
     all_ended = all_ended && HasEnded(step);
-    if (step.has_start_time() &&
-        (!row.has_start_time() || step.start_time() < row.start_time())) {
+    if (step.has_start_time() && (!row.has_start_time() || step.start_time() < row.start_time())) {
       *row.mutable_start_time() = step.start_time();
     }
     if (step.has_end_time() && (!row.has_end_time() || row.end_time() < step.end_time())) {

@@ -14,17 +14,26 @@ struct KeyRow {
   std::string_view name;
   FilterKey key;
 };
-constexpr KeyRow kKeys[] = {
-    {"id", FilterKey::kId},           {"machine", FilterKey::kMachine},
-    {"version", FilterKey::kVersion}, {"node", FilterKey::kNode},
-    {"parent", FilterKey::kParent},   {"worker", FilterKey::kWorker},
-    {"group", FilterKey::kGroup},     {"package", FilterKey::kPackage},
-    {"schedule", FilterKey::kSchedule}, {"trigger", FilterKey::kTrigger},
-    {"state", FilterKey::kState},     {"result", FilterKey::kResult},
-    {"is", FilterKey::kIs},           {"started", FilterKey::kStarted},
-    {"ended", FilterKey::kEnded},     {"changed", FilterKey::kChanged},
-    {"priority", FilterKey::kPriority}, {"progress", FilterKey::kProgress},
-    {"error", FilterKey::kError},     {"after", FilterKey::kAfter}};
+constexpr KeyRow kKeys[] = {{"id", FilterKey::kId},
+                            {"machine", FilterKey::kMachine},
+                            {"version", FilterKey::kVersion},
+                            {"node", FilterKey::kNode},
+                            {"parent", FilterKey::kParent},
+                            {"worker", FilterKey::kWorker},
+                            {"group", FilterKey::kGroup},
+                            {"package", FilterKey::kPackage},
+                            {"schedule", FilterKey::kSchedule},
+                            {"trigger", FilterKey::kTrigger},
+                            {"state", FilterKey::kState},
+                            {"result", FilterKey::kResult},
+                            {"is", FilterKey::kIs},
+                            {"started", FilterKey::kStarted},
+                            {"ended", FilterKey::kEnded},
+                            {"changed", FilterKey::kChanged},
+                            {"priority", FilterKey::kPriority},
+                            {"progress", FilterKey::kProgress},
+                            {"error", FilterKey::kError},
+                            {"after", FilterKey::kAfter}};
 constexpr std::string_view kLabelKey = "label.";
 
 Result<Ok> SetKey(const FilterWord& word, FilterTerm* term) {
@@ -98,8 +107,9 @@ bool Holds(const FilterTerm& term, const FilterFacts& facts) {
   bool fits = false;
   if (!term.numbers.empty()) {
     const double number = facts.Number(term.key);
-    fits = std::ranges::any_of(
-        term.numbers, [&](const auto& range) { return range.from <= number && number <= range.to; });
+    fits = std::ranges::any_of(term.numbers, [&](const auto& range) {
+      return range.from <= number && number <= range.to;
+    });
   } else if (!term.times.empty()) {
     const auto time = facts.Time(term.key);
     fits = time && std::ranges::any_of(term.times, [&](const auto& range) {
@@ -130,8 +140,7 @@ Result<InstanceFilter> InstanceFilter::Parse(std::string_view text, Timestamp no
 }
 
 bool InstanceFilter::Matches(const FilterFacts& facts) const {
-  return std::ranges::all_of(terms_,
-                             [&](const FilterTerm& term) { return Holds(term, facts); });
+  return std::ranges::all_of(terms_, [&](const FilterTerm& term) { return Holds(term, facts); });
 }
 
 const std::string* InstanceFilter::Exact(FilterKey key) const {

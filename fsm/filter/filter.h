@@ -4,7 +4,8 @@
 //
 // Terms are separated by spaces, and all must hold. `-` or `not:` in front negates. A comma means
 // or, `*` at an end of a text matches whatever is there, and what stands in double quotes is taken
-// as it is (\" and \\ are a quote and a backslash). A word without a key is what the id begins with.
+// as it is (\" and \\ are a quote and a backslash). A word without a key is what the id begins
+// with.
 //
 // Text becomes terms here, and terms are compared with the facts of one instance. Where the facts
 // come from, and which index finds the instances, is not known here.

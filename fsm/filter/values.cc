@@ -52,8 +52,8 @@ struct Ends {
 Result<Ends> Split(const FilterValue& value, std::string_view example) {
   const std::string_view text = value.text;
   if (value.open_front || value.open_back) {
-    return BadFilter(value.column, "'*' means nothing here; write a range, as in " +
-                                       std::string(example));
+    return BadFilter(value.column,
+                     "'*' means nothing here; write a range, as in " + std::string(example));
   }
   const size_t dots = text.find(kRange);
   if (dots == std::string_view::npos) return Ends{text, {}, false, 0};

@@ -100,8 +100,9 @@ class Splitter {
       } else if (AtEndOfWord() || text_[at_] == ',') {
         value.open_back = true;
       } else {
-        return BadFilter(column, "'*' stands at the begin or the end of a text; write a '*' that is "
-                                 "part of it in quotes");
+        return BadFilter(column,
+                         "'*' stands at the begin or the end of a text; write a '*' that is "
+                         "part of it in quotes");
       }
     }
     if (at_ == begin || (value.text.empty() && !value.quoted && !value.open_front)) {

@@ -40,9 +40,9 @@ struct BulkRow {
   // Where it has come to: written in the turn that changes the instances.
   BulkState state = BulkState::kNone;
   Timestamp start_time;
-  Timestamp end_time;      // zero: it runs
-  uint64_t last_seq = 0;   // of the feed at its start: what was started later is not touched
-  std::string place;       // the last id that was dealt with
+  Timestamp end_time;     // zero: it runs
+  uint64_t last_seq = 0;  // of the feed at its start: what was started later is not touched
+  std::string place;      // the last id that was dealt with
   uint64_t looked_at = 0;
   uint64_t matched = 0;
   uint64_t changed = 0;

@@ -1,9 +1,8 @@
 // Filters: any text is refused at a column of it, or means something that negates as a whole.
-#include "fsm/filter/filter.h"
-
 #include <cctype>
 
 #include "fsm/base/names.h"
+#include "fsm/filter/filter.h"
 #include "tests/fuzz/bytes.h"
 
 namespace dfsmr {

@@ -14,20 +14,20 @@ nodes:
 )";
 
 // All live instances, three at a time.
-Result<BulkPortion> FindThree(const Reader& reader, const std::string& ns,
-                              const rows::BulkRow& row, Timestamp) {
+Result<BulkPortion> FindThree(const Reader& reader, const std::string& ns, const rows::BulkRow& row,
+                              Timestamp) {
   BulkPortion portion;
-  auto scanned = rows::ScanInstances(
-      {reader.store, reader.partition}, /*stopped=*/false, {ns, row.place},
-      reader.registry.resolve(), [&portion](const Instance& instance) {
-        if (portion.hits.size() == 3) {
-          portion.last = portion.hits.back().id;
-          return false;
-        }
-        portion.hits.push_back({instance.id, instance.history.back()});
-        ++portion.looked_at;
-        return true;
-      });
+  auto scanned =
+      rows::ScanInstances({reader.store, reader.partition}, /*stopped=*/false, {ns, row.place},
+                          reader.registry.resolve(), [&portion](const Instance& instance) {
+                            if (portion.hits.size() == 3) {
+                              portion.last = portion.hits.back().id;
+                              return false;
+                            }
+                            portion.hits.push_back({instance.id, instance.history.back()});
+                            ++portion.looked_at;
+                            return true;
+                          });
   if (!scanned) return scanned.error();
   return portion;
 }
@@ -141,12 +141,10 @@ TEST_CASE("so many bulks may run in a namespace") {
   Many many(1);
   many.world.KeepJobs(true);  // none of them gets on
   for (size_t i = 0; i < Bulks::kMostRunning; ++i) {
-    REQUIRE(many.world.Do([&](Engine& e) {
-      return e.bulks().Start("ns", "b" + std::to_string(i), Moves());
-    }));
+    REQUIRE(many.world.Do(
+        [&](Engine& e) { return e.bulks().Start("ns", "b" + std::to_string(i), Moves()); }));
   }
-  const auto more =
-      many.world.Do([](Engine& e) { return e.bulks().Start("ns", "more", Moves()); });
+  const auto more = many.world.Do([](Engine& e) { return e.bulks().Start("ns", "more", Moves()); });
   REQUIRE(!more);
   CHECK(more.error().reason == Reason::kTooMany);
 }

@@ -43,6 +43,7 @@ export function OverviewPage() {
 
 function Overview({ of }: { of: OverviewJson }) {
   const machines = of.machines ?? [];
+  const shown = machines.filter((row) => row.kind !== "action" || Number(row.now?.running ?? 0) > 0);
   const minutes = of.minutes ?? [];
   return (
     <div class="stack">
@@ -98,7 +99,7 @@ function Overview({ of }: { of: OverviewJson }) {
           <Panel class="flush" title="Machines" aside={<Link to={to("machines")}>All</Link>}>
             <List
               name="Machines"
-              rows={machines.slice(0, 20)}
+              rows={shown.slice(0, 20)}
               columns={MACHINES}
               rowKey={(row) => row.id!}
               link={(row) => to("machines", row.id!)}

@@ -29,7 +29,7 @@ export function Minutes({
       <figcaption>
         <b>{title}</b>{" "}
         <span class="quiet">
-          {count(whole)} in the last hour{sums.length ? `, at most ${count(most)} a minute` : ""}
+          {count(whole)} in the last hour{whole > 0 ? `, at most ${count(most)} a minute` : ""}
         </span>
       </figcaption>
       <svg

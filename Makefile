@@ -1,5 +1,5 @@
 # make          builds build/bin/dsrv and build/bin/dcli
-# make demo     crawls a web site of this machine with a durable crawler
+# make demo     crawls a web site of this machine with a durable crawler; KEEP=1 leaves its server running
 # make test     builds everything and runs all tests
 # make clients  builds the libraries for Python, Go and TypeScript into build/clients, and tests them
 # make clients_long  the same at length: ROUNDS=60 kills, and their throughput
@@ -27,7 +27,7 @@ deps:
 	@.ci/deps
 
 demo: deps programs
-	machines/crawler/demo
+	machines/crawler/demo $(if $(KEEP),--keep)
 
 test: deps unit e2e console-check clients chaos
 

@@ -142,24 +142,6 @@ test("keys: pages, rows, selection, help, and going to anything", async () => {
   await done(page);
 });
 
-test("YAML is checked while it is typed, and defined", async () => {
-  const page = await openPage(server, "/n/default/define");
-  await page.locator(".cm-content").waitFor();
-  await page.getByRole("button", { name: "Define", exact: true }).click();
-  await page.getByRole("dialog").getByRole("button", { name: "Define", exact: true }).click();
-  await page.getByText("Defined.").waitFor();
-  await page.locator(".cm-content").click();
-  await page.keyboard.press("Control+End");
-  await page.keyboard.type("nonsense: 1");
-  await page.locator(".problems").getByText("nonsense").waitFor();
-  assert.equal(
-    await page.getByRole("button", { name: "Define", exact: true }).getAttribute("aria-disabled"),
-    "true",
-  );
-  assert.equal((await server.call("GetMachine", { id: "hello" })).version, 1);
-  await done(page);
-});
-
 test("the feed tails; paused it goes on where it stood", async () => {
   const page = await openPage(server, "/n/default/feed?machine=order");
   await page.getByText("Waiting for something to happen").waitFor();

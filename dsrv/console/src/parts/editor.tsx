@@ -46,11 +46,6 @@ export function YamlEditor({
       made?.destroy();
     };
   }, []);
-  useEffect(() => {
-    if (text === shown.current) return;
-    shown.current = text;
-    editor?.setText(text);
-  }, [text, editor]);
   useEffect(() => editor?.setProblems(problems), [problems, editor]);
   useEffect(() => {
     if (goTo) editor?.goTo(goTo.line);

@@ -42,7 +42,8 @@ inline constexpr bool kTold = true;        // each call is in the audit trail, s
 namespace runner {
 inline constexpr Method kDefinePreview = {"dfsmr.v1.RunnerService/Define", kReaders};
 inline constexpr OwnRow kDefine(  // with preview: a viewer
-    {"dfsmr.v1.RunnerService/Define", kChangers, kChange, !kAlwaysAsks, !kTold, &kDefinePreview},
+    {"dfsmr.v1.RunnerService/Define", kChangers, kChange, !kAlwaysAsks, !kTold,
+     !kTakesCodes, &kDefinePreview},
     Its(), ServeDefine);
 inline constexpr DecideRow kListMachines(
     {"dfsmr.v1.RunnerService/ListMachines", kReaders},
@@ -335,7 +336,8 @@ inline constexpr StreamRow kWatch{
 namespace bulks {
 inline constexpr Method kPreview = {"dfsmr.v1.BulkService/StartBulk", kReaders};
 inline constexpr OwnRow kStartBulk(  // with validate_only: a viewer
-    {"dfsmr.v1.BulkService/StartBulk", kChangers, kChange, !kAlwaysAsks, !kTold, &kPreview},
+    {"dfsmr.v1.BulkService/StartBulk", kChangers, kChange, !kAlwaysAsks, !kTold,
+     !kTakesCodes, &kPreview},
     Its(), ServeStartBulk);
 inline constexpr DecideRow kGetBulk(
     {"dfsmr.v1.BulkService/GetBulk", kReaders},

@@ -325,8 +325,8 @@ std::optional<Timestamp> Survey::OldestOf(const Agenda::Queue* queue) const {
 }
 
 std::vector<QueueView> Survey::Queues(const QueueQuery& query) const {
-  using Place = std::tuple<std::string, std::string, std::string>;
-  std::map<Place, QueueView> rows;
+  using RowName = std::tuple<std::string, std::string, std::string>;
+  std::map<RowName, QueueView> rows;
   const auto row_of = [&](const std::string& queue, const std::string& machine,
                           const std::string& node) -> QueueView& {
     QueueView& row = rows[{queue, machine, node}];

@@ -121,7 +121,7 @@ int Workers(Context& context, const QueuesOptions& options) {
   return kSucceeded;
 }
 
-int Steps(Context& context, const StepsOptions& options) {
+int ShowSteps(Context& context, const StepsOptions& options) {
   v1::ListStepsRequest request;
   request.set_namespace_(context.name_space);
   request.set_instance(options.instance);

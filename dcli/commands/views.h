@@ -37,7 +37,7 @@ struct StepsOptions {
   std::string under;
   std::string state;
 };
-int Steps(Context& context, const StepsOptions& options);
+int ShowSteps(Context& context, const StepsOptions& options);
 
 struct DurationsOptions {
   std::string machine;  // ID or ID@VERSION

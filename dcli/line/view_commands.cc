@@ -34,7 +34,7 @@ void CommandLine::AddViewCommands() {
       .Example("workers");
 
   auto steps = std::make_shared<StepsOptions>();
-  Command("steps", "INSTANCE [PATH]", "The steps of a plan, one level at a time", Steps, steps)
+  Command("steps", "INSTANCE [PATH]", "The steps of a plan, one level at a time", ShowSteps, steps)
       .Argument("INSTANCE", Word::kInstance, &steps->instance)
       .Argument("PATH", Word::kStep, &steps->under, false)
       .Flag("--state", "STATE", &steps->state, "only what has a step in this state: held, …")

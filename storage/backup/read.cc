@@ -128,7 +128,7 @@ class Checker {
 };
 
 Result<Ok> ReadStream(const fs::path& path, Checker* checker) {
-  TarReader tar([checker](const std::string& name, std::string_view piece) {
+  BackupTarReader tar([checker](const std::string& name, std::string_view piece) {
     return checker->Take(name, piece);
   });
   const TakeBytes give = [&tar](std::string_view bytes) { return tar.Feed(bytes); };

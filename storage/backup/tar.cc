@@ -90,7 +90,7 @@ std::string TarHeader(std::string_view name, uint64_t bytes) {
   return block;
 }
 
-Result<Ok> TarReader::Feed(std::string_view bytes) {
+Result<Ok> BackupTarReader::Feed(std::string_view bytes) {
   while (!bytes.empty() && !ended_) {
     size_t used = 0;
     Result<Ok> taken = Ok{};
@@ -114,7 +114,7 @@ Result<Ok> TarReader::Feed(std::string_view bytes) {
   return Ok{};
 }
 
-Result<Ok> TarReader::TakeHeader() {
+Result<Ok> BackupTarReader::TakeHeader() {
   if (header_.find_first_not_of('\0') == header_.npos) {
     ended_ = true;
     return Ok{};
@@ -133,12 +133,12 @@ Result<Ok> TarReader::TakeHeader() {
   return Ok{};
 }
 
-Result<Ok> TarReader::EndEntry() {
+Result<Ok> BackupTarReader::EndEntry() {
   inside_ = false;
   return file_ ? take_(name_, {}) : Ok{};
 }
 
-Result<Ok> TarReader::Finish() const {
+Result<Ok> BackupTarReader::Finish() const {
   if (ended_) return Ok{};
   return Error{Code::kDataLoss, Reason::kNone,
                "it is cut: its tar ends after " + std::to_string(position_) + " bytes" +

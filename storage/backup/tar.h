@@ -22,11 +22,11 @@ constexpr size_t TarPadding(uint64_t bytes) {
   return static_cast<size_t>((kTarBlockBytes - bytes % kTarBlockBytes) % kTarBlockBytes);
 }
 
-class TarReader {
+class BackupTarReader {
  public:
   // The bytes of a file in pieces, then an empty piece.
   using Take = std::function<Result<Ok>(const std::string& name, std::string_view piece)>;
-  explicit TarReader(Take take) : take_(std::move(take)) {}
+  explicit BackupTarReader(Take take) : take_(std::move(take)) {}
 
   // kDataLoss: these bytes are no tar. What `take` fails with ends it as well.
   Result<Ok> Feed(std::string_view bytes);

@@ -179,7 +179,7 @@ TEST_CASE("names that lead out of the folder are no files of a backup") {
   }
   CHECK(IsBackupFileName("logs/OPTIONS-000007"));
   std::string seen;
-  TarReader tar([&seen](const std::string& name, std::string_view) {
+  BackupTarReader tar([&seen](const std::string& name, std::string_view) {
     seen = name;
     return Result<Ok>(Ok{});
   });
@@ -191,7 +191,7 @@ TEST_CASE("a file of more than 8 GiB has its size in the header") {
   const uint64_t size = (uint64_t{11} << 30) + 5;
   uint64_t got = 0;
   bool ended = false;
-  TarReader tar([&](const std::string&, std::string_view piece) {
+  BackupTarReader tar([&](const std::string&, std::string_view piece) {
     got += piece.size();
     ended = ended || piece.empty();
     return Result<Ok>(Ok{});

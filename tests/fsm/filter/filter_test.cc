@@ -1,6 +1,6 @@
 #include "fsm/filter/filter.h"
 
-#include <doctest.h>
+#include <doctest/doctest.h>
 
 #include <map>
 #include <vector>

@@ -140,6 +140,7 @@ void Context::Note(std::string_view message) {
 }
 
 void Context::Status(std::string_view line) {
+  if (!err_look.relative) return;  // a program is reading
   const Lock lock(err_mutex_);
   const size_t width = err_look.width > 1 ? err_look.width - 1 : kStatusColumns;
   const std::string fitting = Shortened(Escaped(line), width);

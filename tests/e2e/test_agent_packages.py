@@ -329,9 +329,9 @@ def test_workers_that_heed_dry_runs_get_them(space, registry, start_agent, tmp_p
     start_agent("--package", "p")
     for id in (space.start("p.m", dry_run=True), space.start("p.steps", dry_run=True)):
         ends(space, id)
-    assert seen.read_text().splitlines() == ["a 1", "one 1"]
+    assert sorted(seen.read_text().splitlines()) == ["a 1", "one 1"]
     ends(space, space.start("p.steps"))
-    assert seen.read_text().splitlines() == ["a 1", "one 1", "one", "two"]
+    assert seen.read_text().splitlines()[2:] == ["one", "two"]
 
 
 # The cache ------------------------------------------------------------------------------------

@@ -97,6 +97,10 @@ ELSEWHERE = {
     "SECRETS_LOCKED": "test_secrets.py",
     "INSECURE_CHANNEL": "test_secrets.py",
     "NO_SUCH_METHOD": "test_http.py",
+    "NO_SUCH_TOKEN": "test_security.py",
+    "BAD_FILTER": "test_views.py",
+    "NO_SUCH_BULK": "test_bulk.py",
+    "TOO_MANY": "bulks_test.cc",
 }
 
 

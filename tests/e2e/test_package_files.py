@@ -34,9 +34,6 @@ def test_the_example_is_sound(etl):
     done = dcli("check", "etl", cwd=etl)
     assert done.stderr == ""
     assert "package etl@1.4.0  ok  6 documents  2 workers  etl" in done.stdout
-    manifest = etl / "etl" / "package.yaml"
-    manifest.write_text(manifest.read_text().replace(
-        "LEVEL: info\n", "LEVEL: info\n      DB_PASSWORD: {secret: warehouse}\n"))
     reply = json.loads(dcli("check", "etl", "-o", "json", cwd=etl).stdout)
     workers = {one["name"]: one for one in reply["package"]["workers"]}
     assert workers["fetch"]["actions"] == ["etl.orders.fetch", "etl.orders.list"]

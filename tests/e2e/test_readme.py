@@ -687,6 +687,351 @@ def test_the_config_file_is_accepted(new_server, tmp_path):
     assert '"level":"info"' in server.log
 
 
+def test_a_backup_is_made_and_restored_as_it_says(shell, new_server, tmp_path):
+    backups, restored = tmp_path / "backups", tmp_path / "restored"
+    by_hand, by_itself = texts("dsrv/README.md", "Backup", "sh")
+    [restore] = texts("dsrv/README.md", "Restore", "sh")
+    [verify] = texts("dsrv/README.md", "Verify", "sh")
+    assert by_itself.startswith("dsrv --data /var/lib/dfsmr ")
+    flags = by_itself.replace("/backup ", f"{backups}/own ").split()[3:]
+    server = new_server(*flags).start()
+    space = server.space("default")
+    space.define((REPOSITORY / "machines/crawler.fsm.yaml").read_text())
+    page = space.start("crawler", params={"url": "https://example.org/"})
+    environment = {**shell.keywords["env"], "DFSMR_SERVER": server.address}
+
+    def run(text):
+        made = next(iter(sorted(backups.glob("*.tar.zst"))), backups / "none")
+        for there, here in [("/backup/dfsmr-20260131T080000Z.tar.zst", made), ("/backup ", f"{backups} "),
+                            ("ssh vault", "sh -c"), ("/var/lib/dfsmr", restored)]:
+            text = text.replace(there, str(here))
+        process = shell(["bash", "-ec", text], env=environment)
+        printed = finish(process)
+        assert process.returncode == 0, printed
+
+    backups.mkdir()
+    run(by_hand)
+    assert (shell.keywords["cwd"] / "dfsmr.tar.zst").stat().st_size > 0
+    eventually(lambda: list((backups / "own").glob("dfsmr-*")))
+    run(restore)
+    run(verify)
+    again = new_server(data=restored).start()
+    assert again.space("default").get(page).id == page
+
+
+def test_a_namespace_is_exported_and_imported_as_it_says(shell, server):
+    [text] = texts("dsrv/README.md", "Export and import", "sh")
+    space = server.space("acme")
+    space.define((REPOSITORY / "machines/crawler.fsm.yaml").read_text())
+    process = shell(["bash", "-ec", text])
+    printed = finish(process)
+    assert process.returncode == 0, printed
+    assert "acme: 0 definitions, 0 packages, 0 instances; there already: 1 " in printed
+
+
+def test_a_script_is_a_worker_as_it_says(shell, tmp_path):
+    page, title = "machines/agents.md", "A worker as a script"
+    machine, workers = texts(page, title, "yaml")
+    [script] = texts(page, title, "sh")
+    folder = shell.keywords["cwd"]
+    (folder / "workers.yaml").write_text(workers)
+    (folder / "build.sh").write_text(script)
+    (folder / "build.sh").chmod(0o755)
+    (tmp_path / "docs.yaml").write_text(machine)
+    assert "docs  v1  new" in finish(shell(["dcli", "define", tmp_path / "docs.yaml"]))
+    take(shell, page, title)
+
+
+def test_the_commands_and_flags_are_those_of_dcli(shell):
+    commands, flags = finish(shell(["dcli", "--help"])).split("Global flags")
+    assert words_in(table("dcli/README.md", "command")) == re.findall(r"(?m)^  ([a-z]+) ", commands)
+    listed = [flag.split()[0] for flag in words_in(table("dcli/README.md", "flag"))]
+    known = re.findall(r"(?m)^  (--?[a-z-]+)", flags)
+    assert listed == [flag for flag in known if flag not in ("-h", "--version")]
+
+
+# Security -------------------------------------------------------------------------------------
+
+
+def test_the_server_is_secured_as_it_says(shell, tmp_path):
+    folder = shell.keywords["cwd"]
+    authority = Authority(folder, "ca")
+    for file, name in zip(authority.sign("server"), ("server.pem", "server.key")):
+        assert file == folder / name
+    serve, use = (text.replace("3004", str(port)).replace("/var/lib/dfsmr", str(tmp_path / "data"))
+                  for port in [free_port()]
+                  for text in texts("dsrv/access/README.md", "Security", "sh"))
+    server = shell(["bash", "-ec", serve.replace("\ndsrv", "\nexec dsrv")])
+    try:
+        eventually(lambda: (folder / "admin.token").exists() and (folder / "audit.log").exists())
+        work = "dcli define machines/crawler.fsm.yaml; dcli start crawler url=https://example.org/"
+        use = use.replace("dcli token list", f"dcli token list; {work}")
+        process = eventually(lambda: finished_well(shell(["bash", "-ec", use])), 4 * SOON)
+        assert re.search(r"(?m)^[0-9a-f]{12} +worker +default +crawler ", process)
+        assert "https://example.org/" in process.splitlines()[-1]
+    finally:
+        server.terminate()
+        assert server.wait(4 * SOON) == 0, finish(server)
+
+
+def test_secrets_are_kept_and_given_as_it_says(shell, tmp_path):
+    folder = shell.keywords["cwd"]
+    [file] = texts("dsrv/access/README.md", "Secrets", "yaml")
+    (folder / "workers.yaml").write_text(file)
+    (folder / "db.password").write_text("s3cret-of-the-page\n")
+    (folder / "load.sh").write_text("#!/bin/sh\ncat > /dev/null\necho it is $DB_PASSWORD\n"
+                                    "test -s $TLS_KEY && test ${#DB_PASSWORD} = 18\n")
+    (folder / "load.sh").chmod(0o755)
+    (folder / "m.yaml").write_text("id: m\nnodes:\n  a: {start: true, action: load, "
+                                   "transitions: {ok: b, error: c}}\n  b: {final: true}\n"
+                                   "  c: {final: true, result: error}\n")
+    serve, use = texts("dsrv/access/README.md", "Secrets", "sh")
+    port = free_port()
+    environment = {**shell.keywords["env"], "DFSMR_SERVER": f"localhost:{port}"}
+    serve = serve.replace("\ndsrv", f"\nexec dsrv --addr localhost:{port}")
+    server = shell(["bash", "-ec", serve], env=environment)
+    try:
+        eventually(lambda: (folder / "audit.log").exists())
+        wait = "until dcli machines 2>/dev/null; do sleep 0.1; done; "
+        use = use.replace("dcli agent", "dcli secret put customer-tls < db.password; dcli define "
+                          "m.yaml; dcli start m --id i; dcli agent --once")
+        printed = finish(shell(["bash", "-ec", wait + use + "dcli show i; dcli logs i"],
+                               env=environment))
+        assert "db@1" in printed and "SUCCESS" in printed and "it is ***" in printed, printed
+        assert "s3cret" not in printed
+        assert "ResolveSecrets" in (folder / "audit.log").read_text()
+    finally:
+        server.terminate()
+        assert server.wait(4 * SOON) == 0, finish(server)
+
+
+def finished_well(process):
+    """What it printed, or None: the server may not listen yet."""
+    printed = finish(process)
+    return printed if process.returncode == 0 else None
+
+
+# The consumer ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def site(tmp_path):
+    folder = tmp_path / "site"
+    folder.mkdir()
+    (folder / "page.html").write_text("0123456789")
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=folder)
+    handler.log_message = None
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as site:
+        threading.Thread(target=site.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{site.server_port}"
+        site.shutdown()
+
+
+def test_the_consumer_works_on_stubs_made_as_it_says(server, shell, site, tmp_path):
+    def here(text):
+        return text.replace("/tmp/consumer", str(tmp_path / "consumer"))
+
+    make_stubs, run = map(here, texts("proto/README.md", "A consumer in Python", "sh"))
+    make_stubs = re.sub(r"(?m)^apt-get .*\n", "", make_stubs)
+    process = shell(["bash", "-ec", make_stubs])
+    printed = finish(process)
+    assert process.returncode == 0, printed
+    [source] = texts("proto/README.md", "A consumer in Python", "python")
+    (tmp_path / "consumer" / "consumer.py").write_text(source)
+
+    space = server.space("default")
+    space.define((REPOSITORY / "machines/crawler.fsm.yaml").read_text())
+    found = space.start("crawler", params={"url": f"{site}/page.html"})
+    missing = space.start("crawler", params={"url": f"{site}/missing.html"})
+    assert run.startswith("python3 ")
+    process = shell(["bash", "-c", f"exec {shlex.quote(sys.executable)} {run[8:]}"])
+    try:
+        assert eventually(lambda: result(space.get(found)) == "SUCCESS", 6 * SOON)
+        assert space.get(found).outputs["crawl"] == '{"status": 200, "bytes": 10}'
+        assert eventually(lambda: "404" in space.get(missing).outputs["crawl"], 6 * SOON)
+        assert process.poll() is None
+    finally:
+        process.kill()
+        printed = finish(process)
+    assert printed == ""
+
+
+# Agents ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def own(shell, new_server):
+    """The shell, with a server of its own."""
+    server = new_server().start()
+    return functools.partial(shell, env={**shell.keywords["env"], "DFSMR_SERVER": server.address})
+
+
+def write(folder, **files):
+    for name, text in files.items():
+        path = folder / name.replace("__", ".")
+        path.write_text(text)
+        path.chmod(0o755)
+
+
+@pytest.fixture
+def serving(own):
+    """Starts an agent in the folder of the shell, with these workers."""
+    running = []
+
+    def start(workers, *flags, name="h1"):
+        write(own.keywords["cwd"], workers__yaml=workers)
+        running.append(own(["dcli", "agent", "--workers", "workers.yaml", "--name", name, *flags]))
+        eventually(lambda: name in finish(own(["dcli", "agents", "--state", "active"])))
+        return running[-1]
+
+    yield start
+    for process in running:
+        process.terminate()
+        finish(process)
+
+
+REVERSE = """\
+id: reverse
+nodes: {text: {start: true, transitions: {ok: done, error: done}}, done: {final: true}}
+"""
+
+
+def test_one_process_does_many_tasks_as_it_says(own, serving):
+    [program] = texts("machines/agents.md", "A worker as a script", "python")
+    write(own.keywords["cwd"], reverse__py=program, reverse__yaml=REVERSE)
+    assert "new" in finish(own(["dcli", "define", "reverse.yaml"]))
+    serving("workers:\n  reverse.text: {run: [python3, reverse.py], mode: serve}\n")
+    for text in ("abc", "xyz"):
+        finish(own(["dcli", "start", "reverse", f"text={text}", "--id", text, "--wait"]))
+        assert f'"{text[::-1]}"' in finish(own(["dcli", "show", text]))
+
+
+def test_the_variables_are_those_that_commands_find(own, serving, tmp_path):
+    told = set(words_in(table("machines/agents.md", "variable"))) | {
+        "PATH", "LANG", "USER", "HOME", "TMPDIR", "LEVEL"}
+    work = "`" + section("dcli/README.md", "Work").split("**In.**")[1].split("**Out.**")[0]
+    told |= set(re.findall(r"DFSMR_[A-Z]+", work))
+    write(own.keywords["cwd"], reverse__yaml=REVERSE, env__sh=f"#!/bin/sh\nenv >{tmp_path}/env\n")
+    finish(own(["dcli", "define", "reverse.yaml"]))
+    serving("workers:\n  reverse.text: {run: [./env.sh], env: {LEVEL: info}}\n")
+    finish(own(["dcli", "start", "reverse", "--wait"]))
+    found = dict(line.split("=", 1) for line in (tmp_path / "env").read_text().splitlines())
+    assert set(found) - {"PWD", "_", "SHLVL", "OLDPWD"} == told - {"DFSMR_DRY_RUN"}
+    assert found["LEVEL"] == "info" and found["PATH"] == "/usr/local/bin:/usr/bin:/bin"
+    assert found["HOME"].startswith(found["DFSMR_DIR"]) and found["DFSMR_AGENT"] == "h1"
+
+
+def test_the_keys_of_workers_are_those_that_they_have():
+    source = (REPOSITORY / "fsm/package/worker.cc").read_text()
+    [keys] = re.findall(r"kWorkerKeys = \{([^}]*)\}", source)
+    listed = words_in(table("machines/agents.md", "key of a worker | default"))
+    assert sorted(listed) == sorted(re.findall(r'"(\w+)"', keys))
+
+
+def make_key(home):
+    (home / ".ssh").mkdir(mode=0o700)
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", home / ".ssh/id_ed25519"],
+                   check=True)
+
+
+def test_a_package_goes_to_production_as_it_says(own, tmp_path):
+    make_key(tmp_path)
+    environment = {**own.keywords["env"], "HOME": str(tmp_path),
+                   "XDG_CACHE_HOME": str(tmp_path / "caches")}
+    shell = functools.partial(own, env=environment)
+    built = shell(["dcli", "package", "build", "machines/etl", "--version", "1.5.0"])
+    assert "etl-1.5.0.dfsmr" in finish(built)
+    (tmp_path / "shell" / "warehouse.env").write_text("warehouse=open-sesame\n")
+    title = "From a folder to production in ten commands"
+    assert len(tour("machines/packages.md", title)) == 10
+    take(shell, "machines/packages.md", title)
+
+
+def test_a_package_is_made_as_it_says(tmp_path):
+    [script] = texts("machines/packages.md", "While it is written", "sh")
+    environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    make_key(tmp_path)
+    (tmp_path / "allowed_signers").write_text(
+        "ann " + (tmp_path / ".ssh/id_ed25519.pub").read_text())
+    subprocess.run(["bash", "-euc", script], cwd=tmp_path, env=environment, check=True)
+
+
+def test_signatures_count_as_it_says(server, tmp_path):
+    [script] = texts("machines/packages.md", "Signatures", "sh")
+    environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "HOME": str(tmp_path),
+                   "DFSMR_SERVER": server.address, "DFSMR_NAMESPACE": "acme"}
+    (tmp_path / ".ssh").mkdir(mode=0o700)
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / ".ssh/id_ed25519"],
+                   check=True)
+    before = "".join(f"dcli package build {REPOSITORY}/machines/etl --version {version}\n"
+                     for version in ("1.3.0", "1.4.0")) + "dcli package push etl-1.3.0.dfsmr\n"
+    done = subprocess.run(["bash", "-euc", before + script], cwd=tmp_path, env=environment,
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "etl@1.3.0" in done.stdout and "revoked" in done.stdout.splitlines()[-1]
+    assert 'ann namespaces="dfsmr-package" ssh-ed25519' in (tmp_path / "allowed_signers").read_text()
+
+
+def test_the_keys_of_manifests_are_those_that_they_have():
+    source = (REPOSITORY / "fsm/package/manifest.cc").read_text()
+    [keys] = re.findall(r"kKeys = \{([^}]*)\}", source)
+    text = section("machines/packages.md", "The manifest")
+    listed = [key for row in re.findall(r"(?m)^\| (`.*?) \|", text)
+              for key in re.findall(r"`(\w+)`", row)]
+    assert sorted(listed) == sorted(re.findall(r'"(\w+)"', keys))
+
+
+def test_the_unit_of_agents_is_sound(own, tmp_path):
+    [text] = texts("machines/agents.md", "Operating agents", "ini")
+    unit = configparser.ConfigParser(strict=True, interpolation=None)
+    unit.optionxform = str
+    unit.read_string(text)
+    service = unit["Service"]
+    assert service["KillMode"] == "mixed" and service["Delegate"] == "yes"
+    program, *flags = shlex.split(service["ExecStart"])
+    assert pathlib.PurePath(program).name == "dcli"
+    write(own.keywords["cwd"], workers__yaml="workers: {a: {run: [\"true\"]}}\n")
+    flags[flags.index("--workers") + 1] = "workers.yaml"
+    check = own([BIN / "dcli", *flags, "--check"])
+    printed = finish(check)
+    assert check.returncode == 0, printed
+    help = finish(own(["dcli", "agent", "--help"]))
+    [grace] = map(int, re.findall(r"--grace .*\(default (\d+)m\)", help))
+    assert int(service["TimeoutStopSec"].removesuffix("min")) > grace
+    known = finish(own(["dcli", "--help"]))
+    for setting in shlex.split(service["Environment"]):
+        assert setting.split("=")[0] in known
+
+
+def test_agents_are_operated_as_it_says(own, serving):
+    serving("workers: {a: {run: [\"true\"]}}\n", "--jobs", "2", "--capability", "gpu")
+    take(own, "machines/agents.md", "Operating agents")
+
+
+# Operations -----------------------------------------------------------------------------------
+
+
+def test_the_flags_are_those_of_dsrv_with_their_defaults():
+    help = subprocess.run([DSRV, "--help"], capture_output=True, text=True, timeout=SOON).stdout
+    lines = re.findall(r"(?m)^  (?:-\w,)?(--.*)$", help)
+    flags = {flag for line in lines for flag in re.findall(r"--[a-z-]+", line.split("  ")[0])}
+    defaults = dict(re.findall(r"(?m)^  (--[a-z-]+) \S.*?=([^\s=]+)(?:\s|$)", help))
+    rows = re.findall(r"(?m)^\| (`--.*?) \| (.*?) ?\| ", section("dsrv/README.md", "Flags"))
+    told = {flag: default.strip("`") for names, default in rows
+            for flag in re.findall(r"--[a-z-]+", names)}
+    assert set(told) == flags - {"--help", "--version"}
+    assert {flag: told[flag] for flag in defaults} == defaults
+
+
+def test_the_config_file_is_accepted(new_server, tmp_path):
+    [config] = texts("dsrv/README.md", "Flags", "yaml")
+    file = tmp_path / "dfsmr.yaml"
+    file.write_text(config)
+    server = new_server("--config", file).start()
+    assert server.stop() == 0
+    assert '"level":"info"' in server.log
+
+
 PIDOF = """\
 #!/bin/sh
 # The only server that this test has to do with.
@@ -768,12 +1113,17 @@ RUN = {
         "test_ten_lines_and_their_picture_are_what_graph_prints",
     ("dcli/README.md", "The tour", "sh"): "test_the_server_of_the_tour_starts_as_it_says",
     ("dcli/README.md", "The tour", "console"): "test_the_tour_prints_what_it_says",
-    ("dcli/README.md", "Many instances", "text"): "test_many_instances_are_changed_as_it_says",
     ("dcli/README.md", "Many instances", "console"): "test_many_instances_are_changed_as_it_says",
     ("dcli/README.md", "A plan", "yaml"): "test_the_plan_is_run_as_it_says",
     ("dcli/README.md", "A plan", "console"): "test_the_plan_is_run_as_it_says",
     ("dsrv/README.md", "Flags", "yaml"): "test_the_config_file_is_accepted",
     ("dsrv/README.md", "Backup", "sh"): "test_a_backup_is_made_and_restored_as_it_says",
+    ("dsrv/README.md", "Restore", "sh"): "test_a_backup_is_made_and_restored_as_it_says",
+    ("dsrv/README.md", "Verify", "sh"): "test_a_backup_is_made_and_restored_as_it_says",
+    ("dsrv/README.md", "Export and import", "sh"):
+        "test_a_namespace_is_exported_and_imported_as_it_says",
+    ("dsrv/README.md", "As a service of Debian", "sh"):
+        "debian: test_installing_starts_the_server_on_loopback",
     ("dsrv/access/README.md", "Security", "sh"): "test_the_server_is_secured_as_it_says",
     ("dsrv/access/README.md", "Secrets", "sh"): "test_secrets_are_kept_and_given_as_it_says",
     ("dsrv/access/README.md", "Secrets", "yaml"): "test_secrets_are_kept_and_given_as_it_says",
@@ -827,9 +1177,12 @@ for name, language in [("python", "python"), ("go", "go"), ("typescript", "ts")]
 def test_every_block_is_run():
     assert {block[:3] for block in blocks() if block.language != "text"} == set(RUN)
     clients = (REPOSITORY / "tests/clients/test_readmes.py").read_text()
+    debian = (REPOSITORY / "tests/debian/test_packages.py").read_text()
     for test in RUN.values():
         if test.startswith("clients: "):
             assert f"def {test[9:]}(" in clients
+        elif test.startswith("debian: "):
+            assert f"def {test[8:]}(" in debian
         else:
             assert inspect.isfunction(globals()[test])
 

@@ -195,6 +195,8 @@ def request_of(method):
         request.work.open.max_tasks = 1
     if method.name == "ImportNamespace":
         request.header.name = "default"
+    if method.name == "Watch":
+        request.topics.add().overview.SetInParent()
     if method.name == "PutPackage":
         request.header.digest, request.header.size = "sha256:" + "0" * 64, 1
     return request

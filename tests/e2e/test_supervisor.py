@@ -70,5 +70,5 @@ def test_sighup_reads_the_log_level_again(new_server, tmp_path):
     config.write_text("log-levle: debug\n")
     server.process.send_signal(signal.SIGHUP)
     eventually(lambda: "all stays as it was" in server.log)
-    assert 'did you mean "log-level"?' in server.log
+    assert "did you mean 'log-level'?" in server.log
     assert server.process.poll() is None

@@ -162,7 +162,7 @@ TEST_CASE("a file is drawn without a server") {
 }
 
 TEST_CASE("completion knows commands, flags and their values, and is silent without a server") {
-  CHECK(Dcli({"__complete", "sta"}).out == "start\tStart an instance\n");
+  CHECK(Dcli({"__complete", "star"}).out == "start\tStart an instance\n");
   CHECK(Dcli({"__complete", "start", "m", "--wa"}).out.find("--wait\t") != std::string::npos);
   CHECK(Dcli({"__complete", "machines", "-o", "j"}).out == "json\n");
   CHECK(Dcli({"__complete", "-o", "json", "instances", "--state", "pau"}).out == "paused\n");

@@ -99,7 +99,8 @@ TEST_CASE("the status line stays below the notes, fits, and goes without a trace
   std::ostringstream out;
   std::ostringstream err;
   Context context(out, err);
-  context.err_look.width = 8;
+  context.Status("for nobody: this is no terminal");
+  context.err_look = {.width = 8, .relative = true, .now = {}};
   context.Status("12345678");
   context.Status("12345678");
   context.Note("x");

@@ -141,9 +141,8 @@ TEST_CASE("a list shows an instance once that stops while it is read") {
     CHECK(read(Moment(busy.world.engine().reader())) == "0 stopped 1 runs 2 runs 3 runs ");
   }
   SUBCASE("of several moments") {
-    const std::string shown = busy.Torn(turn, read);
-    CHECK(shown.find("1 runs") != std::string::npos);
-    CHECK(shown.find("1 stopped") != std::string::npos);
+    // The store without moments shows a change from the middle of the read.
+    CHECK(busy.Torn(turn, read) == "0 stopped 1 runs 2 runs 3 runs ");
   }
 }
 

@@ -112,7 +112,7 @@ def reply(method):
     if method.server_streaming:
         return f"Iterator[{type_name(message)}]", "_stream"
     names = [field.name for field in message.fields]
-    if len(names) == 2 and names[1] == "next_page_token":
+    if len(names) > 1 and names[1] == "next_page_token":
         return f"Iterator[{type_name(message.fields[0].message_type)}]", "_pages"
     if len(names) != 1:
         return type_name(message) if names else "None", "_unary"

@@ -96,7 +96,7 @@ function methodText(service, method) {
   let returns = `m.${nameOf(reply)}`, helper = "unary";
   const inner = fields[0] && (fields[0].resolvedType ? `m.${typeOf(fields[0], false)}` : typeOf(fields[0], false));
   if (method.responseStream) helper = "stream";
-  else if (fields.length === 2 && fields[1].name === "nextPageToken") [helper, returns] = ["pages", inner];
+  else if (fields[1]?.name === "nextPageToken") [helper, returns] = ["pages", inner];
   else if (fields.length === 1) returns = fields[0].repeated ? `${inner}[]` : inner;
   const whole = helper === "unary" ? `Promise<${returns}>` : `AsyncGenerator<${returns}>`;
   const request = method.resolvedRequestType;

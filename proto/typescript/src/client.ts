@@ -117,10 +117,10 @@ export class Client extends Calls {
   }
 
   protected async *pages(service: string, method: string, fields: object): AsyncGenerator<unknown> {
+    const [items] = methodOf(service, method).responseType.type.field;
     for (let pageToken = ""; ;) {
-      const reply = await this.call(service, method, { ...fields, pageToken }) as { nextPageToken: string };
-      const [items] = Object.entries(reply).filter(([name]) => name !== "nextPageToken").map(([, value]) => value as unknown);
-      for (const item of items as unknown[]) yield item;
+      const reply = await this.call(service, method, { ...fields, pageToken }) as Record<string, unknown> & { nextPageToken: string };
+      for (const item of reply[items!.name] as unknown[]) yield item;
       pageToken = reply.nextPageToken;
       if (pageToken === "") return;
     }

@@ -9,10 +9,8 @@ namespace dfsmr {
 Result<ClusterRow> MemoryRoster::Open(uint16_t partitions) {
   const Lock lock(mutex_);
   if (!cluster_) {
-    cluster_ = ClusterRow{.format = 1,
-                          .partitions = partitions,
-                          .life = 1,
-                          .secret = std::string(32, 's')};
+    cluster_ = ClusterRow{
+        .format = 1, .partitions = partitions, .life = 1, .secret = std::string(32, 's')};
     for (uint16_t id = 0; id < partitions; ++id) parts_.push_back({.id = id});
   }
   if (cluster_->partitions == partitions) return *cluster_;

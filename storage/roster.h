@@ -103,8 +103,8 @@ class Roster {
   virtual Result<bool> Bury(const std::string& server) = 0;
 
   // Makes `self` the owner of a partition under the next epoch, if the row still has the owner and
-  // the epoch of `seen`, and that owner is nobody, `self`, or dead, and `self` is alive. nullopt: it
-  // is not so. What it returns has every commit that was ever made under an earlier epoch.
+  // the epoch of `seen`, and that owner is nobody, `self`, or dead, and `self` is alive. nullopt:
+  // it is not so. What it returns has every commit that was ever made under an earlier epoch.
   virtual Result<std::optional<Holding>> Take(const PartRow& seen, const std::string& self) = 0;
 
   // Gives a partition that `self` owns under `epoch` to `server`, or to nobody, under the next

@@ -17,7 +17,9 @@ void Append(std::string* out, Number value) {
 
 }  // namespace
 
-PgParams& PgParams::Own(std::string bytes) { return View(owned_.emplace_back(std::move(bytes))); }
+PgParams& PgParams::Own(std::string bytes) {
+  return View(*owned_.emplace_back(std::make_shared<const std::string>(std::move(bytes))));
+}
 
 PgParams& PgParams::View(std::string_view value) {
   values_.push_back(value.data() ? value.data() : "");  // a null pointer would be NULL

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,7 +27,7 @@ class PgParams {
  private:
   PgParams& Own(std::string bytes);
 
-  std::deque<std::string> owned_;  // adding one does not move the others
+  std::vector<std::shared_ptr<const std::string>> owned_;  // copies share them
   std::vector<const char*> values_;
   std::vector<int> sizes_;
 };

@@ -183,6 +183,64 @@ struct Texts {
   std::string backup_every;
 };
 
+void AddStore(CLI::App& app, StoreFlags& store) {
+  app.add_option("--store", store.url,
+                 "a database that holds the store, in place of --data: postgresql://…, as libpq "
+                 "takes it. Servers that are given the same one share it");
+  app.add_option("--store-schema", store.schema, "the schema in it")->capture_default_str();
+  app.add_option("--partitions", store.partitions,
+                 "of how many the store is made when it is; for now there is one")
+      ->check(CLI::Range(1, 1'024))
+      ->capture_default_str();
+  app.add_option("--advertise", store.advertise,
+                 "where the other servers of the store reach this one, HOST:PORT (default: as "
+                 "--addr, with this host's name where that names none)");
+  app.add_option("--store-writers", store.writers, "connections that write")
+      ->check(CLI::Range(1, 16))
+      ->capture_default_str();
+  app.add_option("--store-readers", store.readers, "connections that read")
+      ->check(CLI::Range(1, 16))
+      ->capture_default_str();
+  app.add_option("--peer-ca", store.peer_ca,
+                 "a PEM file: who signs the other servers' certificates (default: as "
+                 "--tls-client-ca)");
+  app.add_flag("--allow-loss{true}", store.allow_loss,
+               "start although the database may lose what it has acknowledged");
+}
+
+// What is in a database is the database's to keep.
+Result<Ok> CheckStore(const CLI::App& app, const Flags& flags) {
+  const auto bad = [](const std::string& why) {
+    return Error{Code::kInvalidArgument, Reason::kNone, why};
+  };
+  const auto given = [&app](const char* flag) { return app.count(flag) != 0; };
+  if (flags.store.url.empty()) {
+    for (const char* flag : {"--store-schema", "--partitions", "--advertise", "--store-writers",
+                             "--store-readers", "--peer-ca", "--allow-loss"}) {
+      if (given(flag)) return bad(std::string(flag) + " goes with --store");
+    }
+    return Ok{};
+  }
+  for (const char* flag :
+       {"--data", "--cache-mb", "--memtable-mb", "--verify", "--min-free-mb", "--backup-every",
+        "--backup-to", "--backup-keep", "--restore", "--logs-mb", "--virtual-clock"}) {
+    if (given(flag)) {
+      return bad(std::string(flag) + " is of a store in a directory: it does not go with --store");
+    }
+  }
+  if (flags.store.partitions != 1) {
+    return bad("--partitions " + std::to_string(flags.store.partitions) +
+               ": several partitions are not there yet; leave it out, or say 1");
+  }
+  if (flags.store.advertise.empty()) return Ok{};
+  auto advertise = CheckAddr("--advertise", flags.store.advertise);
+  if (!advertise) return advertise;
+  if (IsLoopback(flags.store.advertise) || flags.insecure || !flags.tls.empty()) return Ok{};
+  return bad("--advertise " + flags.store.advertise +
+             " is reached from other machines, so it takes TLS: add --tls-cert FILE --tls-key "
+             "FILE, or say --insecure");
+}
+
 void AddBackups(CLI::App& app, Flags& flags, Texts& texts) {
   app.add_option("--restore", flags.restore,
                  "a backup, FILE or FOLDER: check it, make the store in --data of it, and end; the "
@@ -344,6 +402,7 @@ void AddFlags(CLI::App& app, Flags& flags, Texts& texts) {
       ->check(CheckTime);
   AddNamespaces(app, flags, texts);
   AddBackups(app, flags, texts);
+  AddStore(app, flags.store);
   app.add_flag("--verify{true}", flags.verify, "check every block of the store before serving");
   app.add_flag("--compat{true},!--no-compat", flags.compat,
                "serve the original DistributedFSMRunner, too (default: yes)");
@@ -408,6 +467,12 @@ Result<Flags> ParseFlags(int argc, char** argv) {
   if (!secure) return secure.error();
   auto http = ReadHttp(texts, &flags);
   if (!http) return http.error();
+  auto store = CheckStore(app, flags);
+  if (!store) return store.error();
+  if (!flags.store.url.empty()) {
+    flags.data.clear();
+    flags.logs_mb = 0;
+  }
   return flags;
 }
 

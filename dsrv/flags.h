@@ -29,6 +29,18 @@ struct HttpFlags {
   std::string console_dir;
 };
 
+// Of a store in a database, which servers share.
+struct StoreFlags {
+  std::string url;  // libpq's; empty: the store is in the directory `data`
+  std::string schema = "dfsmr";
+  uint16_t partitions = 1;
+  std::string advertise;  // where the other servers reach this one; empty: by addr
+  size_t writers = 2;     // connections
+  size_t readers = 4;
+  std::string peer_ca;  // who signs their certificates; empty: tls.client_ca
+  bool allow_loss = false;
+};
+
 struct Flags {
   std::string addr = "localhost:3004";
   HttpFlags http;
@@ -50,9 +62,10 @@ struct Flags {
   std::string audit_log;
   std::string secret_key_file;
   bool insecure = false;
+  StoreFlags store;
   bool closed_namespaces = false;
-  rows::Quotas quotas;  // of namespaces that have none of their own
-  std::string restore;  // a backup to make the store of; empty: serve
+  rows::Quotas quotas;      // of namespaces that have none of their own
+  std::string restore;      // a backup to make the store of; empty: serve
   Duration backup_every{};  // zero: never
   std::string backup_to;
   size_t backup_keep = 24;

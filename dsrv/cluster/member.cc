@@ -1,0 +1,184 @@
+#include "dsrv/cluster/member.h"
+
+#include <algorithm>
+
+namespace dfsmr {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr Moment kGap = seconds(5);      // a longer one between renewals is an outage
+constexpr Moment kCalm = seconds(10);    // after one, nobody is buried for so long
+constexpr Moment kLeap = seconds(1);     // by which the store's clock may be off in pace
+constexpr Moment kSettled = seconds(2);  // from a change of members until partitions move
+constexpr Moment kPingCounts = seconds(10);
+constexpr Moment kSoonest = milliseconds(20);  // between two looks
+
+const ServerRow* Find(const std::vector<ServerRow>& servers, const std::string& id) {
+  const auto row = std::ranges::find(servers, id, &ServerRow::id);
+  return row == servers.end() ? nullptr : &*row;
+}
+
+bool Owned(const std::vector<ServerRow>& servers, const PartRow& part) {
+  const ServerRow* const owner = Find(servers, part.owner);
+  return owner && !owner->dead;
+}
+
+}  // namespace
+
+Member::Member(std::string id, std::string address, Moment joined)
+    : id_(std::move(id)),
+      address_(std::move(address)),
+      calm_since_(joined),
+      looked_(joined),
+      changed_(joined),
+      alone_(joined) {}
+
+bool Member::Reached(Moment now) const {
+  return (pinged_ && now - *pinged_ < kPingCounts) || (was_alone_ && now - alone_ < kPingCounts);
+}
+
+std::map<std::string, std::vector<PartitionId>> Member::Plan(const std::vector<ServerRow>& servers,
+                                                             const std::vector<PartRow>& parts) {
+  const auto live = std::ranges::count_if(servers, [](const auto& row) { return !row.dead; });
+  std::map<std::string, std::vector<PartitionId>> plan;
+  for (const ServerRow& row : servers) {
+    if (!row.dead && !row.leaving && (row.reached || live == 1)) plan[row.id];
+  }
+  if (plan.empty()) return plan;
+  std::vector<PartitionId> free;
+  for (const PartRow& part : parts) {
+    const auto owner = plan.find(part.owner);
+    if (owner != plan.end()) {
+      owner->second.push_back(part.id);
+    } else if (const ServerRow* row = Find(servers, part.owner);
+               !row || row->dead || row->leaving || !row->reached) {
+      free.push_back(part.id);
+    }
+  }
+  // Who has most keeps most, so that as little as possible moves.
+  std::vector<std::pair<size_t, std::string>> order;
+  for (const auto& [id, has] : plan) order.emplace_back(parts.size() - has.size(), id);
+  std::ranges::sort(order);
+  const size_t least = parts.size() / plan.size();
+  size_t more = parts.size() % plan.size();
+  std::map<std::string, size_t> most;
+  for (const auto& [rank, id] : order) {
+    const bool one_more = more > 0;
+    if (one_more) --more;
+    most[id] = least + (one_more ? 1 : 0);
+    auto& has = plan[id];
+    while (has.size() > most[id]) {
+      free.push_back(has.back());
+      has.pop_back();
+    }
+  }
+  std::ranges::sort(free);
+  auto next = free.begin();
+  for (auto& [id, has] : plan) {
+    while (has.size() < most[id] && next != free.end()) has.push_back(*next++);
+  }
+  return plan;
+}
+
+Member::Todo Member::Look(const Roster::Seen& seen, Moment sent, Moment now) {
+  Todo todo;
+  todo.end = WhyEnd(seen);
+  if (!todo.end.empty()) return todo;
+  if (!seen.alive) {
+    todo.rejoin = true;
+    for (const auto& [partition, epoch] : held_) todo.drop.push_back(partition);
+    answers_until_ = Moment{};
+    return todo;
+  }
+  NoteTimes(seen, sent, now);
+  for (const PartRow& part : seen.parts) {
+    const auto held = held_.find(part.id);
+    if (held == held_.end()) continue;
+    if (part.owner != id_ || part.held.epoch != held->second) todo.drop.push_back(part.id);
+  }
+  Bury(seen, now, &todo);
+  Share(seen, now, &todo);
+  return todo;
+}
+
+std::string Member::WhyEnd(const Roster::Seen& seen) {
+  if (!seen.cluster.moved.empty()) return "the store has moved to " + seen.cluster.moved;
+  if (!life_) life_ = seen.cluster.life;
+  if (*life_ != seen.cluster.life) {
+    return "the store was restored to an earlier time while this server ran";
+  }
+  if (seen.alive) return {};
+  // Nobody buries a server whose lease is good, but one that starts with the same address.
+  const ServerRow* const self = Find(seen.servers, id_);
+  if (!self || self->seen < seen.now - kLease) return {};
+  for (const ServerRow& other : seen.servers) {
+    if (other.id != id_ && other.address == address_ && !other.dead &&
+        other.started >= self->started) {
+      return "server " + other.id + " advertises " + address_ +
+             ", too: each server of a store needs an address of its own (--advertise)";
+    }
+  }
+  return {};
+}
+
+void Member::NoteTimes(const Roster::Seen& seen, Moment sent, Moment now) {
+  answers_until_ = std::max(answers_until_, sent + kMayAnswer);
+  if (looked_once_) {
+    const Moment here = sent - looked_;
+    const Moment there = seen.now - store_looked_;
+    // A renewal that took long was answered late, but not sent late: it may not be a leap.
+    const Moment off = there > here ? there - here : here - there;
+    if (here > kGap || off > kLeap + (now - sent)) calm_since_ = now;
+  }
+  looked_once_ = true;
+  looked_ = sent;
+  store_looked_ = seen.now;
+
+  std::set<std::string> others;
+  for (const ServerRow& row : seen.servers) {
+    if (!row.dead && row.id != id_) others.insert(row.id);
+  }
+  if (others.empty()) {
+    alone_ = now;
+    was_alone_ = true;
+  }
+  if (others != members_) {
+    members_ = std::move(others);
+    changed_ = now;
+  }
+}
+
+void Member::Bury(const Roster::Seen& seen, Moment now, Todo* todo) const {
+  // After an outage of the store everybody is to have renewed before anybody is buried.
+  const Moment calm_in = calm_since_ + kCalm - now;
+  for (const ServerRow& row : seen.servers) {
+    if (row.dead || row.id == id_) continue;
+    const Moment over_in =
+        std::max<Moment>(row.seen + kLease - seen.now + milliseconds(1), calm_in);
+    if (over_in <= Moment::zero()) todo->bury.push_back(row.id);
+    todo->wait = std::clamp(over_in, kSoonest, todo->wait);
+  }
+}
+
+void Member::Share(const Roster::Seen& seen, Moment now, Todo* todo) const {
+  const auto plan = Plan(seen.servers, seen.parts);
+  const auto own = plan.find(id_);
+  for (const PartRow& part : seen.parts) {
+    const bool held = held_.contains(part.id);
+    const bool planned = own != plan.end() && std::ranges::count(own->second, part.id) != 0;
+    const bool given = part.owner == id_;
+    if (!held && !leaving_ && (given || (planned && !Owned(seen.servers, part)))) {
+      todo->take.push_back(part);
+    }
+    if (!held || !given || planned || todo->give) continue;
+    // It is over. Whose it is to be, all know.
+    if (!leaving_ && now < changed_ + kSettled) continue;
+    for (const auto& [id, has] : plan) {
+      if (id != id_ && std::ranges::count(has, part.id) != 0) todo->give.emplace(part.id, id);
+    }
+  }
+}
+
+}  // namespace dfsmr

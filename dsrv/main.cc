@@ -34,6 +34,7 @@
 #include "dsrv/logs/logs.h"
 #include "dsrv/loop/disk.h"
 #include "dsrv/loop/loop.h"
+#include "dsrv/store_commands.h"
 #include "dsrv/supervisor.h"
 #include "dsrv/web.h"
 #include "dsrv/wire/bulks.h"
@@ -492,7 +493,10 @@ int Run(const Flags& flags, const ReadFlags& read) {
 int main(int argc, char** argv) {
   // Debian's Abseil looks for lock cycles in release builds, too; gRPC pays for it on every call.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-  if (argc > 1 && std::string_view(argv[1]) == "verify") return dfsmr::RunVerify(argc, argv);
+  const std::string_view word = argc > 1 ? argv[1] : "";
+  if (word == "verify") return dfsmr::RunVerify(argc, argv);
+  if (word == "migrate") return dfsmr::RunMigrate(argc, argv);
+  if (word == "store") return dfsmr::RunStoreCommand(argc, argv);
   const auto read = [argc, argv] { return dfsmr::ParseFlags(argc, argv); };
   auto flags = read();
   if (!flags) return dfsmr::Fail(flags.error());

@@ -43,6 +43,11 @@ std::string_view NameOf(Room room) {
   return room == Room::kAmple ? "ample" : room == Room::kScarce ? "scarce" : "none";
 }
 
+Error Elsewhere() {
+  return {Code::kUnavailable, Reason::kNone,
+          "another server of this store has to do that: ask there, or again later"};
+}
+
 int64_t Now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
 }  // namespace
@@ -81,9 +86,16 @@ http::GuardOptions Web::ToGuard() const {
   return guard;
 }
 
-void Web::Serve(grpc::Server& server, const Backend& backend, std::function<Room()> room) {
-  if (!door_) return;
+void Web::Bind(const Backend& backend, std::function<Room()> room) {
+  room_ = std::move(room);
+  hooks_ = {
+      .post = [&backend](Mailbox::Mail mail) { return backend.loop.Post(std::move(mail)); },
+      .elsewhere = [&backend](std::function<void()> job) { backend.pool.Post(std::move(job)); }};
   backend_ = &backend;
+}
+
+void Web::Serve(grpc::Server& server, std::function<bool()> serving) {
+  if (!door_) return;
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
   inside_ = std::make_unique<http::Inside>(server.InProcessChannel(arguments));
@@ -94,22 +106,25 @@ void Web::Serve(grpc::Server& server, const Backend& backend, std::function<Room
   options.guard = ToGuard();
   options.compat = flags_.compat;
   options.session.asks = flags_.auth;
-  options.session.end = [&backend](const http::Asker& asker, auto done) {
-    EndSession(backend, AskerOrigin(asker), [done = std::move(done)](const Error* error) {
+  options.session.end = [this](const http::Asker& asker, auto done) {
+    const Backend* const backend = backend_;
+    if (!backend) return done(std::optional(Elsewhere()));
+    EndSession(*backend, AskerOrigin(asker), [done = std::move(done)](const Error* error) {
       done(error ? std::optional(*error) : std::nullopt);
     });
   };
-  hooks_ = {
-      .post = [&backend](Mailbox::Mail mail) { return backend.loop.Post(std::move(mail)); },
-      .elsewhere = [&backend](std::function<void()> job) { backend.pool.Post(std::move(job)); }};
   options.hook = [this](const http::Exchange& exchange, const std::string& ns,
                         const std::string& path,
                         auto done) { TakeHook(exchange, ns, path, std::move(done)); };
-  options.health = [this, room = std::move(room)] {
-    return http::Router::Health{Turning(), !draining_.load(), std::string(NameOf(room()))};
+  options.health = [this, serving = std::move(serving)] {
+    const Room room = backend_ ? room_() : Room::kAmple;
+    return http::Router::Health{Turning(), !draining_.load() && serving(),
+                                std::string(NameOf(room))};
   };
-  options.refused = [&backend](const http::Failure& failure, const http::Visitor& visitor) {
-    backend.refusals.Note(
+  options.refused = [this](const http::Failure& failure, const http::Visitor& visitor) {
+    const Backend* const backend = backend_;
+    if (!backend) return;
+    backend->refusals.Note(
         {static_cast<Code>(failure.code), ReasonNamed(failure.reason), failure.message},
         visitor.client.peer, visitor.request_id);
   };
@@ -119,15 +134,17 @@ void Web::Serve(grpc::Server& server, const Backend& backend, std::function<Room
 
 void Web::TakeHook(const http::Exchange& exchange, const std::string& ns, const std::string& path,
                    std::function<void(http::Response)> done) {
-  if (!backend_->gate.Admit()) return done(http::ToResponse(http::Failure::Of(Stopping())));
+  const Backend* const backend = backend_;
+  if (!backend) return done(http::ToResponse(http::Failure::Of(Elsewhere())));
+  if (!backend->gate.Admit()) return done(http::ToResponse(http::Failure::Of(Stopping())));
   const http::Request& asked = exchange.request;
   ReceiveWebhook(
       hooks_, {ns, path, asked.query, asked.headers, asked.body},
-      [this, ns, id = exchange.visitor.request_id, peer = exchange.visitor.client.peer,
+      [backend, ns, id = exchange.visitor.request_id, peer = exchange.visitor.client.peer,
        done = std::move(done)](const WebhookAnswer& answer) {
         http::Response response;
         if (answer.error) {
-          backend_->refusals.Note(*answer.error, peer, id);
+          backend->refusals.Note(*answer.error, peer, id);
           response = http::ToResponse(http::Failure::Of(*answer.error, answer.status));
         } else {
           v1::Occurrence occurrence;
@@ -137,12 +154,14 @@ void Web::TakeHook(const http::Exchange& exchange, const std::string& ns, const 
           response.body = http::ToJson(occurrence);
         }
         done(std::move(response));
-        backend_->gate.Leave();
+        backend->gate.Leave();
       });
 }
 
 // Asks the deciding thread for a turn, and looks whether it has answered the last time.
 bool Web::Turning() {
+  const Backend* const backend = backend_;
+  if (!backend) return true;
   int64_t asked = 0;
   if (!asked_->compare_exchange_strong(asked, Now())) {
     return std::chrono::steady_clock::duration(Now() - asked) < kStuck;
@@ -150,7 +169,7 @@ bool Web::Turning() {
   Mailbox::Mail mail{.run = [flag = asked_](Engine&) { flag->store(0); },
                      .drop = [flag = asked_] { flag->store(0); },
                      .owed = true};
-  if (!backend_->loop.Post(std::move(mail))) asked_->store(0);
+  if (!backend->loop.Post(std::move(mail))) asked_->store(0);
   return true;
 }
 

@@ -29,8 +29,13 @@ class Web {
 
   std::string address() const;  // "localhost:3005", or "off"
 
-  // `server` has started; it and `backend` outlive this. `room` may be asked from any thread.
-  void Serve(grpc::Server& server, const Backend& backend, std::function<Room()> room);
+  // `server` has started, and outlives this. `serving`: whether health says so; any thread.
+  void Serve(grpc::Server& server, std::function<bool()> serving);
+  // From now on `backend` does what is no call: webhooks, and the ends of sessions. Until then, and
+  // where another server has it, they are UNAVAILABLE. It outlives this. `room` may be asked from
+  // any thread. Any thread.
+  void Bind(const Backend& backend, std::function<Room()> room);
+  void Unbind() { backend_ = nullptr; }
 
   // The server stops: what is under way is answered, and nothing follows it.
   void Drain();
@@ -44,8 +49,9 @@ class Web {
   http::GuardOptions ToGuard() const;
 
   const Flags flags_;
-  const Backend* backend_ = nullptr;
-  WebhookDoor hooks_;
+  std::atomic<const Backend*> backend_ = nullptr;
+  std::function<Room()> room_;  // set before backend_
+  WebhookDoor hooks_;           // likewise
   std::unique_ptr<http::Inside> inside_;
   std::unique_ptr<http::Pages> pages_;
   std::unique_ptr<http::Router> router_;

@@ -51,10 +51,10 @@ Backups::Copy::~Copy() {
   fs::remove_all(folder_, ignored);
 }
 
-Backups::Backups(Options options, const RocksStore& store, const LogStore* logs)
+Backups::Backups(Options options, const RocksStore* store, const LogStore* logs)
     : options_(std::move(options)), store_(store), logs_(logs) {
   std::error_code ignored;
-  fs::remove_all(CopiesOf(options_.data), ignored);
+  if (store_) fs::remove_all(CopiesOf(options_.data), ignored);
 }
 
 Backups::~Backups() { Stop(); }
@@ -152,7 +152,7 @@ Result<Ok> Backups::Link(Copy* copy) {
   if (logs_) {
     if (auto copied = logs_->Copy(logs); !copied) return copied;
   }
-  if (auto copied = store_.Copy(copy->folder()); !copied) return copied;
+  if (auto copied = store_->Copy(copy->folder()); !copied) return copied;
   if (logs_) fs::rename(logs, copy->folder() / "logs", failure);
   if (!failure) return Ok{};
   return Error{Code::kUnavailable, Reason::kNone,
@@ -168,6 +168,10 @@ Result<std::string> Backups::CursorOf(const fs::path& folder) const {
 }
 
 Result<std::unique_ptr<Backups::Copy>> Backups::Take() {
+  if (!store_) {
+    return Error{Code::kFailedPrecondition, Reason::kNone,
+                 "the store is in a database, which does that better: back up the database"};
+  }
   uint64_t number = 0;
   {
     const Lock lock(mutex_);

@@ -60,8 +60,9 @@ class Backups {
     const std::filesystem::path folder_;
   };
 
-  // Deletes copies that a crash has left. `logs` is null where none are kept.
-  Backups(Options options, const RocksStore& store, const LogStore* logs);
+  // Deletes copies that a crash has left. `store` is null where the store is not embedded: then
+  // there are none. `logs` is null where none are kept.
+  Backups(Options options, const RocksStore* store, const LogStore* logs);
   ~Backups();
 
   // Begins with --backup-every. `loop` must outlive Stop.
@@ -110,7 +111,7 @@ class Backups {
   void SaveOne();
 
   const Options options_;
-  const RocksStore& store_;
+  const RocksStore* const store_;
   const LogStore* const logs_;
   Loop* loop_ = nullptr;
 

@@ -18,6 +18,10 @@
 
 namespace dfsmr {
 
+namespace v1 {
+class Cluster;
+}
+
 class Backups;
 class Watchers;
 
@@ -47,6 +51,8 @@ struct Backend {
   bool tls = false;   // calls come by TLS only
   uint64_t life = 0;  // of the store: another one after a restored backup
   const ServerFacts* server = nullptr;  // null: a test's, which has none
+  // Says which servers share the store, and who owns what; all but the counts. Any thread.
+  std::function<void(v1::Cluster*)> cluster = {};
 };
 
 }  // namespace dfsmr

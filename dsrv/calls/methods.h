@@ -11,6 +11,7 @@
 #include "dsrv/calls/backfills.h"
 #include "dsrv/calls/bulks.h"
 #include "dsrv/calls/clock.h"
+#include "dsrv/calls/cluster.h"
 #include "dsrv/calls/count_instances.h"
 #include "dsrv/calls/definitions.h"
 #include "dsrv/calls/groups.h"
@@ -333,6 +334,12 @@ inline constexpr StreamRow kWatch{
     OfTopics()};
 }  // namespace views
 
+namespace clusters {
+inline constexpr OwnRow kGetCluster(
+    {"dfsmr.v1.ClusterService/GetCluster", kReaders},
+    Anywhere(), ServeGetCluster);
+}  // namespace clusters
+
 namespace bulks {
 inline constexpr Method kPreview = {"dfsmr.v1.BulkService/StartBulk", kReaders};
 inline constexpr OwnRow kStartBulk(  // with validate_only: a viewer
@@ -417,6 +424,7 @@ constexpr void ForEachMethod(Visit visit) {
   (visit(views::kGetOverview), visit(views::kCountInstances), visit(views::kListSteps),
    visit(views::kGetStep), visit(views::kGetDurations), visit(views::kListQueues),
    visit(views::kListWorkers), visit(views::kWatch));
+  visit(clusters::kGetCluster);
   (visit(bulks::kStartBulk), visit(bulks::kGetBulk), visit(bulks::kListBulks),
    visit(bulks::kStopBulk));
   (visit(original::kDefine), visit(original::kStart), visit(original::kReady),

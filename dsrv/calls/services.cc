@@ -7,6 +7,7 @@
 #include "dfsmr.grpc.pb.h"
 #include "dfsmr/v1/admin.grpc.pb.h"
 #include "dfsmr/v1/agent.grpc.pb.h"
+#include "dfsmr/v1/cluster.grpc.pb.h"
 #include "dfsmr/v1/package.grpc.pb.h"
 #include "dfsmr/v1/runner.grpc.pb.h"
 #include "dfsmr/v1/schedule.grpc.pb.h"
@@ -308,6 +309,16 @@ class ViewCalls final : public v1::ViewService::CallbackService {
   Looks looks_{backend_};
 };
 
+class ClusterCalls final : public v1::ClusterService::CallbackService {
+ public:
+  explicit ClusterCalls(const Backend& backend) : backend_(backend) {}
+
+ private:
+  METHOD(clusters, GetCluster)
+
+  const Backend& backend_;
+};
+
 class BulkCalls final : public v1::BulkService::CallbackService {
  public:
   explicit BulkCalls(const Backend& backend) : backend_(backend) {}
@@ -363,6 +374,7 @@ std::vector<std::unique_ptr<grpc::Service>> MakeServices(const Backend& backend,
   services.push_back(std::make_unique<SecretCalls>(backend));
   services.push_back(std::make_unique<ViewCalls>(backend));
   services.push_back(std::make_unique<BulkCalls>(backend));
+  services.push_back(std::make_unique<ClusterCalls>(backend));
   if (original) services.push_back(std::make_unique<Original>(backend));
   return services;
 }

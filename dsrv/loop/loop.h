@@ -70,6 +70,9 @@ class Loop {
   // arrived fail.
   void HaltClock(Error why);
 
+  // Whether the store is being written to: then the deciding thread may have to wait. Any thread.
+  bool Writing() const { return writing_; }
+
   // Any thread.
   const Meter& meter() const { return meter_; }
 

@@ -5,6 +5,7 @@
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/sst_partitioner.h>
 #include <rocksdb/table.h>
+#include <rocksdb/version.h>
 #include <rocksdb/write_batch.h>
 #include <rocksdb/write_buffer_manager.h>
 #include <unistd.h>
@@ -348,6 +349,11 @@ void RocksStore::FollowHighWater(std::chrono::milliseconds period) {
 RocksStore::Owner& RocksStore::OwnerOf(PartitionId partition) {
   const Lock lock(owners_mutex_);
   return owners_[partition];
+}
+
+std::string RocksStore::Version() {
+  return std::to_string(ROCKSDB_MAJOR) + "." + std::to_string(ROCKSDB_MINOR) + "." +
+         std::to_string(ROCKSDB_PATCH);
 }
 
 Result<std::string> RocksStore::Mark() const { return ReadMark(path_); }

@@ -90,6 +90,8 @@ class RocksStore final : public Store {
   // follow records that do not exist in this one.
   uint64_t incarnation() const { return incarnation_; }
 
+  static std::string Version();  // of RocksDB
+
  private:
   struct Owner {
     Mutex mutex;  // held while writing, so that no write of an old owner ends after Acquire

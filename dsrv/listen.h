@@ -1,0 +1,26 @@
+// gRPC's port.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <functional>
+#include <memory>
+
+#include "dsrv/access/acceptor.h"
+#include "dsrv/flags.h"
+
+namespace dfsmr {
+
+// A server whose connections come from `acceptor`, with what `add` registers; null: gRPC does not
+// start. It is not SERVING yet.
+std::unique_ptr<grpc::Server> Listen(const Flags& flags,
+                                     const std::function<void(grpc::ServerBuilder&)>& add,
+                                     Acceptor* acceptor);
+
+// A connection to another server of the same store, which this server's flags say how to make.
+std::shared_ptr<grpc::Channel> DialPeer(const Flags& flags, const std::string& address);
+
+// What its health service answers, for the server and for the services that have names there.
+void SetServing(grpc::Server& server, bool serving);
+
+}  // namespace dfsmr

@@ -1,0 +1,120 @@
+// All that decides and answers for one store: its engine and the loop that drives it, the feed, who
+// may call, and the services. Where a server shares its store with others, it has one only while it
+// owns the store's partition.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "dsrv/access/access.h"
+#include "dsrv/access/audit.h"
+#include "dsrv/access/credentials.h"
+#include "dsrv/access/secret_key_file.h"
+#include "dsrv/backup/backups.h"
+#include "dsrv/calls/backend.h"
+#include "dsrv/calls/feed.h"
+#include "dsrv/calls/services.h"
+#include "dsrv/flags.h"
+#include "dsrv/loop/disk.h"
+#include "dsrv/supervisor.h"
+#include "fsm/machine/machine.h"
+#include "storage/zones/zones.h"
+
+namespace dfsmr {
+
+using Services = std::vector<std::unique_ptr<grpc::Service>>;
+
+// Definitions in the store were accepted once; they are compiled again when it is opened.
+Result<Machine> CompileStored(std::string_view source);
+
+class Served {
+ public:
+  struct Opened {
+    std::unique_ptr<Store> store;
+    const RocksStore* embedded = nullptr;  // `store`, where it is in this process
+    uint64_t life = 0;                     // another one after a restored backup
+    std::string name;                      // for people
+    // How much room it has, where it is not embedded.
+    std::function<Room()> room = {};
+  };
+  struct Options {
+    const Flags& flags;
+    std::function<Timestamp()> clock;  // real time
+    Timestamp tls_expire = kNever;
+    SecretKeysPtr keys;
+    // The store has failed: nothing may be answered any more.
+    std::function<void(const Error&)> fail;
+    // Says which servers share the store. Null: it is this one's alone.
+    std::function<void(v1::Cluster*)> cluster = {};
+  };
+
+  // Reads what is in the store. `flags` must outlive it.
+  static Result<std::unique_ptr<Served>> Open(Options options, Opened opened);
+  ~Served();
+
+  const Backend& backend() const { return *backend_; }
+  const Services& services() const { return services_; }
+  const Engine& engine() const { return *engine_; }
+  Room room() const { return room_; }
+
+  // Begins what happens without calls. Call it once.
+  void Start();
+  // Tells the supervisor that it serves, or serves no more.
+  void TellReady() { supervisor_ = std::make_unique<Supervisor>(*loop_); }
+  void TellStopping() { supervisor_.reset(); }
+
+  // Nothing new comes in, nothing more is handed out, and what waits is answered. Call it once.
+  void Drain();
+  // What was answered is durable, what was noted is on disk, and the threads have ended. No call is
+  // under way any more. Call it once.
+  void Stop();
+
+ private:
+  Served(Options options, Opened opened);
+  void ShowAlone(v1::Cluster* cluster) const;
+  Result<Ok> OpenTrails();
+  Result<Ok> OpenEngine();
+  void MakeLoop();
+  void MakeBackend();
+  Room Look();
+
+  const Options options_;
+  const Flags& flags_;
+  std::unique_ptr<Store> store_;
+  const RocksStore* const embedded_;
+  const std::string name_;
+  const std::function<Room()> room_of_store_;
+  const uint64_t life_;
+  std::unique_ptr<Audit> audit_;  // null: there is no audit trail
+  std::unique_ptr<Audit> told_;   // of who reads secrets, where there is no other
+  SecretKeyring ring_;
+  Pool pool_{2};
+  Mailbox mailbox_;
+  Zones zones_;
+  const FindZone find_zone_;
+  Logs logs_;
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<Access> access_;
+  std::unique_ptr<Changes> changes_;
+  std::mt19937_64 entropy_{std::random_device{}()};
+  Disk disk_;
+  std::atomic<Room> room_ = Room::kAmple;  // as last looked at
+  std::unique_ptr<Loop> loop_;
+  std::unique_ptr<Backups> backups_;
+  Gate gate_;
+  Watchers watchers_;
+  Refusals refusals_;
+  const ServerFacts facts_;
+  const std::string id_ = RandomHex(8);  // of the server, where it is alone
+  std::optional<Backend> backend_;
+  Services services_;
+  std::unique_ptr<SecretKeyWatch> key_watch_;
+  std::unique_ptr<Supervisor> supervisor_;
+};
+
+}  // namespace dfsmr

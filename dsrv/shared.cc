@@ -1,0 +1,345 @@
+#include "dsrv/shared.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "dfsmr/v1/cluster.pb.h"
+#include "dsrv/access/tls.h"
+#include "dsrv/cluster/keeper.h"
+#include "dsrv/cluster/sight.h"
+#include "dsrv/listen.h"
+#include "dsrv/web.h"
+#include "fsm/base/limits.h"
+#include "storage/backup/manifest.h"
+
+namespace dfsmr {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr auto kStuck = seconds(10);           // a deciding thread for so long
+constexpr auto kHandOver = milliseconds(500);  // for what is under way, before it is cut off
+constexpr auto kLetIn = milliseconds(50);
+constexpr auto kTold = milliseconds(100);  // until answers are on their way
+
+// Of this machine, as others know it.
+std::string HostName() {
+  char name[256] = {};
+  return gethostname(name, sizeof(name) - 1) == 0 && name[0] != '\0' ? name : "localhost";
+}
+
+// Where others reach a server that listens there.
+std::string Advertised(const Flags& flags, int port) {
+  const std::string host = flags.addr.substr(0, flags.addr.rfind(':'));
+  if (!flags.store.advertise.empty()) return flags.store.advertise;
+  return (host.empty() ? HostName() : host) + ":" + std::to_string(port);
+}
+
+[[noreturn]] void StartAnew(char** arguments) {
+  close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+  execv("/proc/self/exe", arguments);
+  spdlog::critical("the server cannot start itself anew: {}", std::strerror(errno));
+  std::_Exit(1);
+}
+
+class SharedServer {
+ public:
+  SharedServer(const Flags& flags, SharedStore store, char** arguments)
+      : flags_(flags), store_(std::move(store)), arguments_(arguments) {}
+
+  Result<Ok> Open();
+  void Run(const sigset_t& signals, const ReadFlags& read);
+
+ private:
+  Result<Ok> Join(int port);
+  void Keep();
+  Keeper::Outside ForKeeper();
+  void Take(const PartRow& mine);
+  void Serve(const PartRow& mine);
+  void FailStore(const Error& error);
+  [[noreturn]] void Lose(const std::string& why);
+  [[noreturn]] void End(const std::string& why);
+  void HandOver(const std::string& to, std::chrono::steady_clock::time_point until);
+  void Leave(int signal);
+  void WatchDecider();
+  std::shared_ptr<Served> served() {
+    const Lock lock(mutex_);
+    return served_;
+  }
+
+  const Flags& flags_;
+  SharedStore store_;
+  char** const arguments_;
+  std::shared_ptr<ServerClock> clock_ = std::make_shared<ServerClock>();
+  Timestamp tls_expire_ = kNever;
+  SecretKeysPtr keys_;
+  ServerRow self_;
+  Moment joined_{};
+  std::unique_ptr<Acceptor> acceptor_;
+  std::unique_ptr<Web> web_;
+  std::unique_ptr<Front> front_;
+  std::unique_ptr<Keeper> keeper_;
+  std::unique_ptr<grpc::Server> server_;
+  std::atomic<bool> closing_ = false;  // what it serves
+  std::atomic<bool> serving_ = false;  // as health says
+
+  Mutex mutex_;
+  bool over_ GUARDED(mutex_) = false;  // somebody ends the process, or starts it anew
+  std::shared_ptr<Served> served_ GUARDED(mutex_);
+  std::unique_ptr<grpc::Server> inside_ GUARDED(mutex_);
+  std::thread opener_;
+};
+
+Result<Ok> SharedServer::Open() {
+  const auto now = (*clock_)();
+  auto tls = flags_.tls.empty() ? Result<Timestamp>(kNever) : CheckTls(flags_.tls, now);
+  if (!tls) return tls.error();
+  tls_expire_ = *tls;
+  auto keys = ReadSecretKeys(flags_);
+  if (!keys) return keys.error();
+  keys_ = *std::move(keys);
+  auto cluster = store_.roster->Open(flags_.store.partitions);
+  if (!cluster) return cluster.error();
+  auto acceptor = Acceptor::Listen(flags_.addr);
+  if (!acceptor) return acceptor.error();
+  acceptor_ = *std::move(acceptor);
+  auto web = Web::Listen(flags_);
+  if (!web) return web.error();
+  web_ = *std::move(web);
+  if (auto joined = Join(acceptor_->port()); !joined) return joined.error();
+  Front::Outside outside{.self = self_.id,
+                         .secret = cluster->secret,
+                         .may_answer = [this] { return keeper_->MayAnswer(); },
+                         .pinged = [this](bool look) { keeper_->Pinged(look); },
+                         .cluster = [this]() -> std::optional<grpc::ByteBuffer> {
+                           if (flags_.auth) return std::nullopt;
+                           v1::Cluster reply;
+                           Show(*keeper_, self_, store_.roster->Facts(), &reply);
+                           const grpc::Slice slice(reply.SerializeAsString());
+                           return grpc::ByteBuffer(&slice, 1);
+                         }};
+  front_ = std::make_unique<Front>(std::move(outside));
+  keeper_ = std::make_unique<Keeper>(*store_.roster, self_, joined_, *front_, ForKeeper());
+  return Ok{};
+}
+
+Result<Ok> SharedServer::Join(int port) {
+  self_ = {.id = RandomHex(8),
+           .address = Advertised(flags_, port),
+           .version = kVersion,
+           .level = kBackupLevel};
+  const auto seen = store_.roster->Renew(self_.id, false, false);
+  if (!seen) return seen.error();
+  for (const ServerRow& other : seen->servers) {
+    if (other.dead || IsLoopback(other.address) == IsLoopback(self_.address)) continue;
+    return Error{Code::kFailedPrecondition, Reason::kNone,
+                 "server " + other.id + " of this store advertises " + other.address +
+                     ", and this one " + self_.address +
+                     ": either all of them are on one machine, or none may advertise loopback"};
+  }
+  joined_ = MomentNow();
+  return store_.roster->Join(self_);
+}
+
+Keeper::Outside SharedServer::ForKeeper() {
+  return {.dial = [this](const std::string& address) { return DialPeer(flags_, address); },
+          .took = [this](const PartRow& mine) { Take(mine); },
+          .lost = [this](const std::string& why) { Lose(why); },
+          .give =
+              [this](const std::string& to) {
+                std::thread([this, to] {
+                  HandOver(to, std::chrono::steady_clock::now() + kHandOver);
+                  Lose("the partition was given to server " + to +
+                       ", since no other server can reach this one");
+                }).detach();
+              },
+          .end = [this](const std::string& why) { End(why); },
+          .time = [this](Timestamp time) { clock_->Follow(time); },
+          .alive =
+              [this](bool alive) {
+                if (serving_.exchange(alive) != alive && server_) SetServing(*server_, alive);
+              }};
+}
+
+// The keeper goes on renewing while the store is read.
+void SharedServer::Take(const PartRow& mine) {
+  if (opener_.joinable()) opener_.join();
+  opener_ = std::thread([this, mine] { Serve(mine); });
+}
+
+void SharedServer::Serve(const PartRow& mine) {
+  const auto begin = std::chrono::steady_clock::now();
+  auto opened = store_.open(mine);
+  if (!opened) return FailStore(opened.error());
+  auto made = Served::Open({.flags = flags_,
+                            .clock = [clock = clock_] { return (*clock)(); },
+                            .tls_expire = tls_expire_,
+                            .keys = keys_,
+                            .fail = [this](const Error& error) { FailStore(error); },
+                            .cluster =
+                                [this](v1::Cluster* cluster) {
+                                  Show(*keeper_, self_, store_.roster->Facts(), cluster);
+                                }},
+                           *std::move(opened));
+  if (!made) return FailStore(made.error());
+  std::shared_ptr<Served> served = *std::move(made);
+  served->Start();
+  grpc::ServerBuilder builder;
+  builder.SetMaxReceiveMessageSize(static_cast<int>(limits::kMessage));
+  for (const auto& service : served->services()) builder.RegisterService(service.get());
+  auto inside = builder.BuildAndStart();
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, 4 << 20);
+  auto stub = std::make_shared<grpc::GenericStub>(inside->InProcessChannel(arguments));
+  {
+    const Lock lock(mutex_);
+    if (over_) return;
+    served_ = served;
+    inside_ = std::move(inside);
+  }
+  web_->Bind(served->backend(), [served] { return served->room(); });
+  keeper_->Serves(std::move(stub));
+  spdlog::info("this server serves partition {} after {:.1f} s, from change {}", mine.id,
+               std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
+               served->engine().last_seq());
+}
+
+// Another one has the partition, or nobody knows what was written: then only its next owner will.
+void SharedServer::FailStore(const Error& error) {
+  if (error.code == Code::kAborted || error.code == Code::kUnavailable) Lose(error.message);
+  End("the store failed: " + error.message);
+}
+
+void SharedServer::Lose(const std::string& why) {
+  {
+    Lock lock(mutex_);
+    if (std::exchange(over_, true)) {
+      lock.Unlock();
+      while (true) std::this_thread::sleep_for(seconds(1));
+    }
+  }
+  spdlog::warn("{}: what is under way is answered OUTCOME_UNKNOWN, and the server starts anew",
+               why);
+  front_->SetRoute({});
+  front_->LoseInside();
+  std::this_thread::sleep_for(kTold);
+  StartAnew(arguments_);
+}
+
+void SharedServer::End(const std::string& why) {
+  spdlog::critical("{}; the server ends", why);
+  front_->SetRoute({});
+  front_->LoseInside();
+  std::this_thread::sleep_for(kTold);
+  std::_Exit(1);
+}
+
+// What is under way is answered, what comes waits for the next owner, and what was answered is
+// durable before that takes over.
+void SharedServer::HandOver(const std::string& to, std::chrono::steady_clock::time_point until) {
+  const auto served = this->served();
+  if (!served) return;
+  closing_ = true;
+  if (!to.empty()) {
+    front_->SetRoute({});
+    // So that calls are decided that have been let in: those that are let in later are refused.
+    front_->AwaitInside(std::chrono::steady_clock::now() + kLetIn);
+  }
+  served->Drain();
+  if (!front_->AwaitInside(until)) front_->LoseInside();
+  web_->Unbind();
+  {
+    const Lock lock(mutex_);
+    inside_->Shutdown(std::chrono::system_clock::now());
+    inside_->Wait();
+  }
+  served->Stop();  // it stays there: something may still look at it until the process ends
+  if (!to.empty()) keeper_->Give(to);
+}
+
+void SharedServer::Leave(int signal) {
+  const auto until = std::chrono::steady_clock::now() + flags_.grace;
+  spdlog::info("dsrv stops: {}; grace={}s", strsignal(signal), Seconds(flags_.grace));
+  web_->Drain();
+  SetServing(*server_, false);
+  const std::string to = keeper_->Leave(until);
+  HandOver(to, to.empty() ? until : std::chrono::steady_clock::now() + kHandOver);
+  if (!to.empty()) front_->AwaitAll(std::min(until, std::chrono::steady_clock::now() + seconds(2)));
+  front_->EndAll();
+  keeper_->Quit();
+  web_->AwaitAnswers(std::min(until, std::chrono::steady_clock::now() + milliseconds(500)));
+  spdlog::info("dsrv has stopped");
+}
+
+// A deciding thread that waits for the store is not stuck: then there is something to wait for.
+void SharedServer::WatchDecider() {
+  auto turned = std::make_shared<std::atomic<int64_t>>(MomentNow().count());
+  while (true) {
+    std::this_thread::sleep_for(seconds(1));
+    const auto served = this->served();
+    const Moment now = MomentNow();
+    if (!served || closing_ || served->backend().loop.Writing()) {
+      *turned = now.count();
+      continue;
+    }
+    served->backend().loop.Post(
+        {.run = [turned](Engine&) { *turned = MomentNow().count(); }, .drop = [] {}, .owed = true});
+    if (now - Moment(turned->load()) > kStuck) End("the deciding thread has been stuck for 10 s");
+  }
+}
+
+void SharedServer::Run(const sigset_t& signals, const ReadFlags& read) {
+  server_ = Listen(
+      flags_,
+      [this](grpc::ServerBuilder& builder) {
+        builder.RegisterCallbackGenericService(front_.get());
+      },
+      acceptor_.get());
+  // From here on: the services inside have it, and the front passes it on to them.
+  if (flags_.reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  SetServing(*server_, false);
+  spdlog::info("dsrv listens on {} port={} http={} store={} server={} advertise={}", flags_.addr,
+               acceptor_->port(), web_->address(), store_.name, self_.id, self_.address);
+  web_->Serve(*server_, [this] { return serving_.load(); });
+  keeper_->Start();
+  std::thread([this] { WatchDecider(); }).detach();
+  const TlsWatch tls_watch(flags_.tls, [clock = clock_] { return (*clock)(); });
+  const int signal = AwaitStop(
+      [&signals] {
+        int next = 0;
+        sigwait(&signals, &next);
+        return next;
+      },
+      [this] {
+        if (const auto served = this->served()) {
+          spdlog::info("meter {}", served->backend().loop.meter().Text());
+        }
+      },
+      read);
+  Leave(signal);
+}
+
+}  // namespace
+
+int RunShared(const Flags& flags, const ReadFlags& read,
+              const std::function<Result<SharedStore>()>& open, char** arguments) {
+  const sigset_t signals = BlockSignals();
+  RaiseFileLimit();
+  if (auto log = StartLogs(flags); !log) return Fail(log.error());
+  auto store = open();
+  if (!store) return Fail(store.error());
+  SharedServer server(flags, *std::move(store), arguments);
+  if (auto opened = server.Open(); !opened) return Fail(opened.error());
+  server.Run(signals, read);
+  std::_Exit(0);
+}
+
+}  // namespace dfsmr

@@ -1,0 +1,36 @@
+#include "dsrv/shared_store.h"
+
+#include <spdlog/spdlog.h>
+
+#include "storage/postgres/database.h"
+#include "storage/postgres/pg_roster.h"
+#include "storage/postgres/pg_store.h"
+
+namespace dfsmr {
+
+Result<SharedStore> OpenShared(const Flags& flags) {
+  auto opened =
+      PgDatabase::Open({.uri = flags.store.url,
+                        .schema = flags.store.schema,
+                        .partitions = flags.store.partitions,
+                        .allow_loss = flags.store.allow_loss,
+                        .tell = [](bool bad, const std::string& what) {
+                          spdlog::log(bad ? spdlog::level::warn : spdlog::level::info, "{}", what);
+                        }});
+  if (!opened) return opened.error();
+  const std::shared_ptr<const PgDatabase> database = *std::move(opened);
+  const PgStore::Options options{.writers = flags.store.writers, .readers = flags.store.readers};
+  const auto open = [database, options](const PartRow& mine) -> Result<Served::Opened> {
+    auto store = std::make_unique<PgStore>(database, options);
+    store->Hold(mine.id, mine.held);
+    PgStore* const raw = store.get();
+    return Served::Opened{.store = std::move(store),
+                          .life = database->cluster().life,
+                          .name = database->shown(),
+                          .room = [raw] { return raw->full() ? Room::kNone : Room::kAmple; }};
+  };
+  return SharedStore{
+      .name = database->shown(), .roster = std::make_unique<PgRoster>(database), .open = open};
+}
+
+}  // namespace dfsmr

@@ -273,6 +273,7 @@ Result<std::unique_ptr<Engine>> OpenEngine(const Flags& flags, Store& store, Poo
       {.retention = flags.retention,
        .cached_instances = flags.cached_instances,
        .virtual_clock = flags.virtual_clock.has_value(),
+       .metrics_series = flags.http.metrics_series,
        .compile = CompileSource,
        .parse_document = [zones](std::string_view text) { return ParseDocument(text, zones); },
        .own_machine = OwnMachine,
@@ -438,6 +439,7 @@ int Run(const Flags& flags, const ReadFlags& read) {
   Gate gate;
   Watchers watchers;
   Refusals refusals;
+  CallMeter calls;
   const ServerFacts facts{kVersion, flags.addr, flags.data, clock(), *tls};
   const Backend backend{(*engine)->reader(),
                         loop,
@@ -454,7 +456,8 @@ int Run(const Flags& flags, const ReadFlags& read) {
                         ring,
                         !flags.tls.empty(),
                         life,
-                        &facts};
+                        &facts,
+                        &calls};
   const Services services = MakeServices(backend, flags.compat);
   logs.Start((*engine)->reader(), loop);
   backups.Start(loop);
@@ -462,7 +465,7 @@ int Run(const Flags& flags, const ReadFlags& read) {
   if (!server) logs.Stop();
   if (!server) return Fail({Code::kUnavailable, Reason::kNone, "gRPC does not start"});
   LogStart(flags, (*acceptor)->port(), **web, **engine, life);
-  (*web)->Serve(*server, backend, [&room] { return room.load(); });
+  (*web)->Serve(*server, backend, **store, audit->get(), [&room] { return room.load(); });
 
   const TlsWatch tls_watch(flags.tls, clock);
   SetSecretKeys(loop, ring, *keys);

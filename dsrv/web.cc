@@ -81,7 +81,8 @@ http::GuardOptions Web::ToGuard() const {
   return guard;
 }
 
-void Web::Serve(grpc::Server& server, const Backend& backend, std::function<Room()> room) {
+void Web::Serve(grpc::Server& server, const Backend& backend, const RocksStore& store,
+                const Audit* audit, std::function<Room()> room) {
   if (!door_) return;
   backend_ = &backend;
   grpc::ChannelArguments arguments;
@@ -105,6 +106,15 @@ void Web::Serve(grpc::Server& server, const Backend& backend, std::function<Room
   options.hook = [this](const http::Exchange& exchange, const std::string& ns,
                         const std::string& path,
                         auto done) { TakeHook(exchange, ns, path, std::move(done)); };
+  collector_ = std::make_unique<metrics::Collector>(
+      metrics::Sources{backend, store, audit,
+                       [this] {
+                         return metrics::DoorCounts{door_->open(), door_->closed()};
+                       },
+                       room});
+  options.metrics = [this](const http::Exchange& exchange, auto done) {
+    TakeScrape(exchange, std::move(done));
+  };
   options.health = [this, room = std::move(room)] {
     return http::Router::Health{Turning(), !draining_.load(), std::string(NameOf(room()))};
   };
@@ -135,6 +145,32 @@ void Web::TakeHook(const http::Exchange& exchange, const std::string& ns, const 
           response.status = answer.status;
           response.Set("content-type", "application/json");
           response.body = http::ToJson(occurrence);
+        }
+        done(std::move(response));
+        backend_->gate.Leave();
+      });
+}
+
+void Web::TakeScrape(const http::Exchange& exchange, std::function<void(http::Response)> done) {
+  const http::Asker asker = http::ToAsker(exchange.request, exchange.visitor);
+  const auto caller = collector_->Admit(AskerOrigin(asker));
+  const bool open = caller && backend_->gate.Admit();
+  if (!open) {
+    const Error error = caller ? Stopping() : caller.error();
+    backend_->refusals.Note(error, asker.peer, asker.request_id);
+    return done(http::ToResponse(http::Failure::Of(error)));
+  }
+  const auto accept = exchange.request.Header("accept");
+  const metrics::Form form = metrics::FormOf(accept.value_or(""));
+  collector_->Scrape(
+      [who = *caller](const std::string& ns) { return who.MayEnter(ns).has_value(); }, form,
+      [this, form, done = std::move(done)](Result<std::string> text) {
+        http::Response response;
+        if (text) {
+          response.Set("content-type", std::string(metrics::MediaType(form)));
+          response.body = *std::move(text);
+        } else {
+          response = http::ToResponse(http::Failure::Of(text.error()));
         }
         done(std::move(response));
         backend_->gate.Leave();

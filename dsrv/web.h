@@ -17,6 +17,7 @@
 #include "dsrv/http/inside.h"
 #include "dsrv/http/pages.h"
 #include "dsrv/http/router.h"
+#include "dsrv/metrics/collector.h"
 
 namespace dfsmr {
 
@@ -29,8 +30,10 @@ class Web {
 
   std::string address() const;  // "localhost:3005", or "off"
 
-  // `server` has started; it and `backend` outlive this. `room` may be asked from any thread.
-  void Serve(grpc::Server& server, const Backend& backend, std::function<Room()> room);
+  // `server` has started; it, `backend`, `store` and `audit` (null: there is none) outlive this.
+  // `room` may be asked from any thread.
+  void Serve(grpc::Server& server, const Backend& backend, const RocksStore& store,
+             const Audit* audit, std::function<Room()> room);
 
   // The server stops: what is under way is answered, and nothing follows it.
   void Drain();
@@ -41,11 +44,13 @@ class Web {
   bool Turning();
   void TakeHook(const http::Exchange& exchange, const std::string& ns, const std::string& path,
                 std::function<void(http::Response)> done);
+  void TakeScrape(const http::Exchange& exchange, std::function<void(http::Response)> done);
   http::GuardOptions ToGuard() const;
 
   const Flags flags_;
   const Backend* backend_ = nullptr;
   WebhookDoor hooks_;
+  std::unique_ptr<metrics::Collector> collector_;
   std::unique_ptr<http::Inside> inside_;
   std::unique_ptr<http::Pages> pages_;
   std::unique_ptr<http::Router> router_;

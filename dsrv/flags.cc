@@ -309,6 +309,10 @@ void AddHttp(CLI::App& app, HttpFlags& http, Texts& texts) {
                  "longest is closed")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
+  app.add_option("--metrics-series", http.metrics_series,
+                 "how many nodes have series of their own in GET /metrics; the rest counts as _other")
+      ->check(CLI::Range(0, 1'000'000))
+      ->capture_default_str();
   app.add_option("--http-tls-client-ca", texts.http_client_ca,
                  "as --tls-client-ca, for HTTP; off: clients need no certificate there (default: "
                  "as --tls-client-ca)");

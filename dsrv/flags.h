@@ -24,6 +24,7 @@ struct HttpFlags {
   std::vector<std::string> proxies;
   std::string base;  // "" or "/PATH"
   size_t connections = 1024;
+  size_t metrics_series = 2'000;  // nodes that have series of their own
   std::string client_ca;  // as --tls-client-ca; empty: clients need no certificate
   bool console = true;
   std::string console_dir;

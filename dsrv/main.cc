@@ -130,7 +130,7 @@ int Run(const Flags& flags, const ReadFlags& read) {
   }
   SetServing(*server, true);
   LogStart(flags, (*acceptor)->port(), **web, served.engine(), served.backend().life);
-  (*web)->Bind(served.backend(), [&served] { return served.room(); });
+  (*web)->Bind(served.behind());
   (*web)->Serve(*server, [] { return true; });
 
   const TlsWatch tls_watch(flags.tls, clock);

@@ -139,6 +139,7 @@ Result<Ok> Served::OpenEngine() {
       {.retention = flags_.retention,
        .cached_instances = flags_.cached_instances,
        .virtual_clock = flags_.virtual_clock.has_value(),
+       .metrics_series = flags_.http.metrics_series,
        .compile = CompileStored,
        .parse_document = [this](std::string_view text) { return ParseDocument(text, find_zone_); },
        .own_machine = OwnMachine,
@@ -197,7 +198,7 @@ void Served::MakeLoop() {
 void Served::MakeBackend() {
   backend_.emplace(Backend{engine_->reader(), *loop_, *changes_, watchers_, pool_, gate_, *access_,
                            refusals_, options_.clock, find_zone_, logs_, *backups_, ring_,
-                           !flags_.tls.empty(), life_, &facts_, options_.cluster});
+                           !flags_.tls.empty(), life_, &facts_, &calls_, options_.cluster});
   if (!backend_->cluster) {
     backend_->cluster = [this](v1::Cluster* cluster) { ShowAlone(cluster); };
   }

@@ -22,6 +22,7 @@
 #include "dsrv/flags.h"
 #include "dsrv/loop/disk.h"
 #include "dsrv/supervisor.h"
+#include "dsrv/web.h"
 #include "fsm/machine/machine.h"
 #include "storage/zones/zones.h"
 
@@ -61,6 +62,10 @@ class Served {
   const Services& services() const { return services_; }
   const Engine& engine() const { return *engine_; }
   Room room() const { return room_; }
+  // For the HTTP door, which this outlives.
+  Web::Behind behind() const {
+    return {*backend_, embedded_, audit_.get(), [this] { return room(); }};
+  }
 
   // Begins what happens without calls. Call it once.
   void Start();
@@ -109,6 +114,7 @@ class Served {
   Gate gate_;
   Watchers watchers_;
   Refusals refusals_;
+  CallMeter calls_;
   const ServerFacts facts_;
   const std::string id_ = RandomHex(8);  // of the server, where it is alone
   std::optional<Backend> backend_;

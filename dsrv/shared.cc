@@ -206,7 +206,7 @@ void SharedServer::Serve(const PartRow& mine) {
     served_ = served;
     inside_ = std::move(inside);
   }
-  web_->Bind(served->backend(), [served] { return served->room(); });
+  web_->Bind(served->behind());
   keeper_->Serves(std::move(stub));
   spdlog::info("this server serves partition {} after {:.1f} s, from change {}", mine.id,
                std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),

@@ -86,11 +86,20 @@ http::GuardOptions Web::ToGuard() const {
   return guard;
 }
 
-void Web::Bind(const Backend& backend, std::function<Room()> room) {
-  room_ = std::move(room);
+void Web::Bind(Behind behind) {
+  const Backend& backend = behind.backend;
+  room_ = behind.room;
   hooks_ = {
       .post = [&backend](Mailbox::Mail mail) { return backend.loop.Post(std::move(mail)); },
       .elsewhere = [&backend](std::function<void()> job) { backend.pool.Post(std::move(job)); }};
+  if (door_) {
+    collector_ = std::make_unique<metrics::Collector>(
+        metrics::Sources{backend, behind.store, behind.audit,
+                         [this] {
+                           return metrics::DoorCounts{door_->open(), door_->closed()};
+                         },
+                         std::move(behind.room)});
+  }
   backend_ = &backend;
 }
 
@@ -116,6 +125,9 @@ void Web::Serve(grpc::Server& server, std::function<bool()> serving) {
   options.hook = [this](const http::Exchange& exchange, const std::string& ns,
                         const std::string& path,
                         auto done) { TakeHook(exchange, ns, path, std::move(done)); };
+  options.metrics = [this](const http::Exchange& exchange, auto done) {
+    TakeScrape(exchange, std::move(done));
+  };
   options.health = [this, serving = std::move(serving)] {
     const Room room = backend_ ? room_() : Room::kAmple;
     return http::Router::Health{Turning(), !draining_.load() && serving(),
@@ -152,6 +164,34 @@ void Web::TakeHook(const http::Exchange& exchange, const std::string& ns, const 
           response.status = answer.status;
           response.Set("content-type", "application/json");
           response.body = http::ToJson(occurrence);
+        }
+        done(std::move(response));
+        backend->gate.Leave();
+      });
+}
+
+void Web::TakeScrape(const http::Exchange& exchange, std::function<void(http::Response)> done) {
+  const Backend* const backend = backend_;
+  if (!backend) return done(http::ToResponse(http::Failure::Of(Elsewhere())));
+  const http::Asker asker = http::ToAsker(exchange.request, exchange.visitor);
+  const auto caller = collector_->Admit(AskerOrigin(asker));
+  const bool open = caller && backend->gate.Admit();
+  if (!open) {
+    const Error error = caller ? Stopping() : caller.error();
+    backend->refusals.Note(error, asker.peer, asker.request_id);
+    return done(http::ToResponse(http::Failure::Of(error)));
+  }
+  const auto accept = exchange.request.Header("accept");
+  const metrics::Form form = metrics::FormOf(accept.value_or(""));
+  collector_->Scrape(
+      [who = *caller](const std::string& ns) { return who.MayEnter(ns).has_value(); }, form,
+      [backend, form, done = std::move(done)](Result<std::string> text) {
+        http::Response response;
+        if (text) {
+          response.Set("content-type", std::string(metrics::MediaType(form)));
+          response.body = *std::move(text);
+        } else {
+          response = http::ToResponse(http::Failure::Of(text.error()));
         }
         done(std::move(response));
         backend->gate.Leave();

@@ -17,6 +17,7 @@
 #include "dsrv/http/inside.h"
 #include "dsrv/http/pages.h"
 #include "dsrv/http/router.h"
+#include "dsrv/metrics/collector.h"
 
 namespace dfsmr {
 
@@ -31,10 +32,16 @@ class Web {
 
   // `server` has started, and outlives this. `serving`: whether health says so; any thread.
   void Serve(grpc::Server& server, std::function<bool()> serving);
-  // From now on `backend` does what is no call: webhooks, and the ends of sessions. Until then, and
-  // where another server has it, they are UNAVAILABLE. It outlives this. `room` may be asked from
-  // any thread. Any thread.
-  void Bind(const Backend& backend, std::function<Room()> room);
+  // What a door needs besides calls. All of it outlives this.
+  struct Behind {
+    const Backend& backend;
+    const RocksStore* store = nullptr;  // null: the rows are elsewhere
+    const Audit* audit = nullptr;       // null: there is no trail
+    std::function<Room()> room;         // any thread
+  };
+  // From now on `behind` does what is no call: webhooks, the ends of sessions, scrapes. Until then,
+  // and where another server has it, they are UNAVAILABLE. Any thread.
+  void Bind(Behind behind);
   void Unbind() { backend_ = nullptr; }
 
   // The server stops: what is under way is answered, and nothing follows it.
@@ -46,12 +53,14 @@ class Web {
   bool Turning();
   void TakeHook(const http::Exchange& exchange, const std::string& ns, const std::string& path,
                 std::function<void(http::Response)> done);
+  void TakeScrape(const http::Exchange& exchange, std::function<void(http::Response)> done);
   http::GuardOptions ToGuard() const;
 
   const Flags flags_;
   std::atomic<const Backend*> backend_ = nullptr;
-  std::function<Room()> room_;  // set before backend_
-  WebhookDoor hooks_;           // likewise
+  std::function<Room()> room_;                     // set before backend_
+  WebhookDoor hooks_;                              // likewise
+  std::unique_ptr<metrics::Collector> collector_;  // likewise
   std::unique_ptr<http::Inside> inside_;
   std::unique_ptr<http::Pages> pages_;
   std::unique_ptr<http::Router> router_;

@@ -49,6 +49,11 @@ class Audit {
   // kUnavailable AUDIT_FAILED as long as the file cannot be written: then nothing may be changed.
   // Tries to write again once a second.
   Result<Ok> Ready();
+  // As it was at the last try.
+  bool failed() const {
+    const Lock lock(mutex_);
+    return failed_;
+  }
 
  private:
   Audit(std::string path, std::function<Timestamp()> clock);
@@ -64,7 +69,7 @@ class Audit {
 
   const std::string path_;
   const std::function<Timestamp()> clock_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   int file_ GUARDED(mutex_) = -1;
   bool failed_ GUARDED(mutex_) = false;
   bool torn_ GUARDED(mutex_) = false;  // the last line in the file is incomplete

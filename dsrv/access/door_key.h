@@ -12,6 +12,7 @@ inline constexpr std::string_view kKey = "dfsmr-door";
 inline constexpr std::string_view kName = "dfsmr-door-name";  // "http"; nothing: gRPC's port
 inline constexpr std::string_view kPeer = "dfsmr-door-peer";
 inline constexpr std::string_view kCertificate = "dfsmr-door-certificate-bin";
+inline constexpr std::string_view kPage = "dfsmr-door-page";  // a page of the server asks
 inline constexpr std::string_view kRequestId = "x-request-id";
 
 // Of this process; nobody outside knows it.

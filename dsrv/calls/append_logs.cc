@@ -19,6 +19,7 @@ AppendLogsStream* AppendLogsStream::Begin(const Backend& backend,
                                           grpc::CallbackServerContext* context,
                                           const Method& method) {
   auto* stream = new AppendLogsStream(backend, context);
+  stream->Counts(backend, *context, method);
   std::shared_ptr<AppendLogsStream> self(stream);
   {
     const Lock lock(stream->mutex_);

@@ -6,16 +6,17 @@
 #include <memory>
 #include <optional>
 
-#include "dsrv/calls/grpc_call.h"
+#include "dsrv/calls/counted.h"
 #include "dsrv/logs/intake.h"
 #include "fsm/base/mutex.h"
 
 namespace dfsmr {
 
-class AppendLogsStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
-                         public LogIntake::Sink,
-                         public Logs::Sender,
-                         public Revocable {
+class AppendLogsStream
+    : public Counted<grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>>,
+      public LogIntake::Sink,
+      public Logs::Sender,
+      public Revocable {
  public:
   // The stream owns itself until it is done.
   static AppendLogsStream* Begin(const Backend& backend, grpc::CallbackServerContext* context,

@@ -13,8 +13,9 @@
 
 namespace dfsmr {
 
-class AttachStream final : public grpc::ServerBidiReactor<v1::AgentMessage, v1::AgentOrder>,
-                           public WorkStream {
+class AttachStream final
+    : public Counted<grpc::ServerBidiReactor<v1::AgentMessage, v1::AgentOrder>>,
+      public WorkStream {
  public:
   using WorkStream::WorkStream;
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "dsrv/access/access.h"
+#include "dsrv/calls/call_meter.h"
 #include "dsrv/engine/reader.h"
 #include "dsrv/feed/changes.h"
 #include "dsrv/logs/logs.h"
@@ -51,6 +52,7 @@ struct Backend {
   bool tls = false;   // calls come by TLS only
   uint64_t life = 0;  // of the store: another one after a restored backup
   const ServerFacts* server = nullptr;  // null: a test's, which has none
+  CallMeter* calls = nullptr;           // the same
   // Says which servers share the store, and who owns what; all but the counts. Any thread.
   std::function<void(v1::Cluster*)> cluster = {};
 };

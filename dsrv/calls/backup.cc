@@ -17,8 +17,9 @@ Error Gone() { return {Code::kCancelled, Reason::kNone, "the stream broke"}; }
 }  // namespace
 
 BackupStream* BackupStream::Begin(const Backend& backend, grpc::CallbackServerContext* context,
-                                  const Result<Caller>& caller) {
+                                  const Method& method, const Result<Caller>& caller) {
   auto* stream = new BackupStream(backend, context);
+  stream->Counts(backend, *context, method);
   std::shared_ptr<BackupStream> self(stream);
   {
     const Lock lock(stream->mutex_);

@@ -5,18 +5,19 @@
 #include <string>
 
 #include "dfsmr/v1/admin.pb.h"
-#include "dsrv/calls/grpc_call.h"
+#include "dsrv/calls/counted.h"
 #include "dsrv/calls/method.h"
 #include "fsm/base/mutex.h"
 
 namespace dfsmr {
 
-class BackupStream : public grpc::ServerWriteReactor<v1::BackupResponse>, public Revocable {
+class BackupStream : public Counted<grpc::ServerWriteReactor<v1::BackupResponse>>,
+                     public Revocable {
  public:
   // The stream owns itself until it is done. `caller` is the caller who was admitted, or the
   // refusal.
   static BackupStream* Begin(const Backend& backend, grpc::CallbackServerContext* context,
-                             const Result<Caller>& caller);
+                             const Method& method, const Result<Caller>& caller);
 
  private:
   BackupStream(const Backend& backend, grpc::CallbackServerContext* context)

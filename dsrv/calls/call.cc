@@ -22,7 +22,7 @@ void Call::Refuse(const Error& error) {
   backend_.refusals.Note(error, Peer(), RequestId());
   if (error.reason != Reason::kNone) AddTrailer("dfsmr-reason", std::string(Name(error.reason)));
   if (error.retry_ms > 0) AddTrailer("grpc-retry-pushback-ms", std::to_string(error.retry_ms));
-  Send(&error);
+  End(&error);
 }
 
 void Call::Fail(const Error& error) {
@@ -32,7 +32,23 @@ void Call::Fail(const Error& error) {
 
 void Call::Succeed() {
   caller_.Note(nullptr);
-  Send(nullptr);
+  End(nullptr);
+}
+
+void Call::Counts(const Method& method) {
+  if (!backend_.calls) return;
+  method_ = &method;
+  begun_ = std::chrono::steady_clock::now();
+  backend_.calls->Began();
+}
+
+void Call::End(const Error* error) {
+  if (method_) {
+    const auto took = std::chrono::steady_clock::now() - begun_;
+    backend_.calls->Ended({method_->name, ByHttp(), error ? error->code : Code::kOk},
+                          waits_ ? std::nullopt : std::optional(took));
+  }
+  Send(error);
 }
 
 bool Call::Enter() {

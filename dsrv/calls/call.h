@@ -2,6 +2,7 @@
 // Each protocol derives one class from it; the methods see only this one.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -43,6 +44,10 @@ class Call : public Origin {
   const Backend& backend() const { return backend_; }
   const Caller& caller() const { return caller_; }
   void SetCaller(Caller caller) { caller_ = std::move(caller); }
+  // The call is of this method, and is counted as such from now on.
+  void Counts(const Method& method);
+  // It waits for something to happen, so how long it takes says nothing of the server.
+  void Waits() { waits_ = true; }
   // From now on a stop of the server waits for the end of the call. False: the server is stopping,
   // and the call has failed.
   bool Enter();
@@ -59,11 +64,17 @@ class Call : public Origin {
  private:
   // Null: the call succeeded.
   virtual void Send(const Error* error) = 0;
+  // Whether the HTTP door has passed it on.
+  virtual bool ByHttp() const = 0;
+  void End(const Error* error);
 
   const Backend& backend_;
   Caller caller_;
   std::shared_ptr<Follower> follower_;
   bool entered_ = false;
+  bool waits_ = false;
+  const Method* method_ = nullptr;  // null: it is not counted
+  std::chrono::steady_clock::time_point begun_;
 };
 
 }  // namespace dfsmr

@@ -17,6 +17,11 @@ Error Crowded() {
 
 }  // namespace
 
+WatcherClass ClassOf(const GrpcOrigin& origin) {
+  if (!origin.ByHttp()) return WatcherClass::kGrpc;
+  return origin.OfPage() ? WatcherClass::kConsole : WatcherClass::kHttp;
+}
+
 bool Watchers::Add(ChangesStream* stream) {
   const Lock lock(mutex_);
   const bool crowded = open_.size() >= limits::kWatchers;
@@ -27,6 +32,19 @@ bool Watchers::Add(ChangesStream* stream) {
 void Watchers::Remove(ChangesStream* stream) {
   const Lock lock(mutex_);
   open_.erase(stream);
+}
+
+std::array<Watchers::Reading, kWatcherClasses> Watchers::ByClass() {
+  std::array<Reading, kWatcherClasses> classes;
+  const Lock lock(mutex_);
+  for (const ChangesStream* stream : open_) {
+    const uint64_t read = stream->read_up_to_.load(std::memory_order_relaxed);
+    if (read == UINT64_MAX) continue;
+    Reading& one = classes[static_cast<size_t>(stream->class_)];
+    ++one.count;
+    one.slowest = std::min(one.slowest, read);
+  }
+  return classes;
 }
 
 void Watchers::EndAll() {
@@ -49,9 +67,10 @@ void Watchers::EndAll() {
 }
 
 ChangesStream* ChangesStream::Begin(const Backend& backend, grpc::CallbackServerContext* context,
-                                    const Result<Caller>& caller,
+                                    const Method& method, const Result<Caller>& caller,
                                     const std::function<Result<Open>()>& open, Encode encode) {
   auto* stream = new ChangesStream(backend, context, std::move(encode));
+  stream->Counts(backend, *context, method);
   std::shared_ptr<ChangesStream> self(stream);
   {
     const Lock lock(stream->mutex_);
@@ -65,6 +84,7 @@ ChangesStream* ChangesStream::Begin(const Backend& backend, grpc::CallbackServer
                                             : open();
   if (opened) {
     stream->open_ = *std::move(opened);
+    if (stream->open_.until == UINT64_MAX) stream->read_up_to_ = stream->open_.after;
     backend.access.Watch(*caller, std::weak_ptr<Revocable>(self));
   } else {
     stream->End(RefuseStream(backend, context, opened.error()));
@@ -79,7 +99,10 @@ ChangesStream* ChangesStream::Begin(const Backend& backend, grpc::CallbackServer
 
 ChangesStream::ChangesStream(const Backend& backend, grpc::CallbackServerContext* context,
                              Encode encode)
-    : backend_(backend), context_(context), encode_(std::move(encode)) {}
+    : backend_(backend),
+      context_(context),
+      encode_(std::move(encode)),
+      class_(ClassOf(GrpcOrigin(*context))) {}
 
 void ChangesStream::End(grpc::Status status) {
   const Lock lock(mutex_);
@@ -145,6 +168,7 @@ void ChangesStream::ReadStore(const std::shared_ptr<ChangesStream>& self) {
 
 void ChangesStream::Take(const Changes::PortionPtr& portion) {
   open_.after = std::max(open_.after, portion->up_to);
+  if (open_.until == UINT64_MAX) read_up_to_.store(open_.after, std::memory_order_relaxed);
   const Lock lock(mutex_);
   const bool silent = std::chrono::steady_clock::now() - last_message_ >= kBeat;
   if (portion->changes.empty() && !(open_.beats && (first_ || silent))) {

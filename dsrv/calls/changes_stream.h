@@ -1,6 +1,8 @@
 // The stream that sends the feed, for Changes of either service.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <functional>
@@ -10,12 +12,17 @@
 #include <string>
 #include <vector>
 
-#include "dsrv/calls/grpc_call.h"
+#include "dsrv/calls/counted.h"
 #include "fsm/base/mutex.h"
 
 namespace dfsmr {
 
-class ChangesStream : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
+// By which way a watcher reads the feed.
+enum class WatcherClass : uint8_t { kGrpc, kHttp, kConsole, kOtlp };
+inline constexpr size_t kWatcherClasses = 4;
+WatcherClass ClassOf(const GrpcOrigin& origin);
+
+class ChangesStream : public Counted<grpc::ServerWriteReactor<grpc::ByteBuffer>>,
                       public Changes::Watcher,
                       public Revocable {
  public:
@@ -31,7 +38,7 @@ class ChangesStream : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   // `caller` is the caller who was admitted, or the refusal. `open` is called last, when nothing
   // else refuses the stream. The stream owns itself until it is done.
   static ChangesStream* Begin(const Backend& backend, grpc::CallbackServerContext* context,
-                              const Result<Caller>& caller,
+                              const Method& method, const Result<Caller>& caller,
                               const std::function<Result<Open>()>& open, Encode encode);
 
  private:
@@ -64,6 +71,8 @@ class ChangesStream : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
 
   // Changed while kBusy, by the thread that set it.
   Open open_;
+  const WatcherClass class_;
+  std::atomic<uint64_t> read_up_to_ = UINT64_MAX;  // as open_.after; UINT64_MAX: not open yet
 
   Mutex mutex_;
   std::shared_ptr<ChangesStream> self_ GUARDED(mutex_);  // until OnDone
@@ -92,6 +101,13 @@ class Watchers {
     const Lock lock(mutex_);
     return open_.size();
   }
+  // Of a class of watchers that follow the feed: how many there are, and up to where the slowest
+  // has read.
+  struct Reading {
+    size_t count = 0;
+    uint64_t slowest = UINT64_MAX;
+  };
+  std::array<Reading, kWatcherClasses> ByClass();
 
  private:
   Mutex mutex_;

@@ -7,9 +7,10 @@
 namespace dfsmr {
 
 ExportStream* ExportStream::Begin(const Backend& backend, grpc::CallbackServerContext* context,
-                                  const Result<Caller>& caller,
+                                  const Method& method, const Result<Caller>& caller,
                                   const v1::ExportNamespaceRequest& request) {
   auto* stream = new ExportStream(backend, context);
+  stream->Counts(backend, *context, method);
   std::shared_ptr<ExportStream> self(stream);
   {
     const Lock lock(stream->mutex_);

@@ -4,21 +4,21 @@
 #include <memory>
 
 #include "dfsmr/v1/package.pb.h"
+#include "dsrv/calls/counted.h"
 #include "dsrv/calls/export.h"
-#include "dsrv/calls/grpc_call.h"
 #include "dsrv/calls/method.h"
 #include "fsm/base/mutex.h"
 
 namespace dfsmr {
 
-class ExportStream : public grpc::ServerWriteReactor<v1::ExportItem>,
+class ExportStream : public Counted<grpc::ServerWriteReactor<v1::ExportItem>>,
                      public Revocable,
                      public std::enable_shared_from_this<ExportStream> {
  public:
   // The stream owns itself until it is done. `caller` is the caller who was admitted, or the
   // refusal.
   static ExportStream* Begin(const Backend& backend, grpc::CallbackServerContext* context,
-                             const Result<Caller>& caller,
+                             const Method& method, const Result<Caller>& caller,
                              const v1::ExportNamespaceRequest& request);
 
  private:

@@ -42,9 +42,10 @@ bool IsWorker(const Caller& caller) {
 
 FetchPackageStream* FetchPackageStream::Begin(const Backend& backend,
                                               grpc::CallbackServerContext* context,
-                                              const Result<Caller>& caller,
+                                              const Method& method, const Result<Caller>& caller,
                                               const v1::FetchPackageRequest& request) {
   auto* stream = new FetchPackageStream(backend, context, request);
+  stream->Counts(backend, *context, method);
   std::shared_ptr<FetchPackageStream> self(stream);
   {
     const Lock lock(stream->mutex_);

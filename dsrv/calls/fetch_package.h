@@ -5,20 +5,20 @@
 #include <string>
 
 #include "dfsmr/v1/package.pb.h"
-#include "dsrv/calls/grpc_call.h"
+#include "dsrv/calls/counted.h"
 #include "dsrv/calls/method.h"
 #include "dsrv/engine/packages.h"
 #include "fsm/base/mutex.h"
 
 namespace dfsmr {
 
-class FetchPackageStream : public grpc::ServerWriteReactor<v1::FetchPackageResponse>,
+class FetchPackageStream : public Counted<grpc::ServerWriteReactor<v1::FetchPackageResponse>>,
                            public Revocable {
  public:
   // The stream owns itself until it is done. `caller` is the caller who was admitted, or the
   // refusal.
   static FetchPackageStream* Begin(const Backend& backend, grpc::CallbackServerContext* context,
-                                   const Result<Caller>& caller,
+                                   const Method& method, const Result<Caller>& caller,
                                    const v1::FetchPackageRequest& request);
 
  private:

@@ -23,6 +23,9 @@ std::string GrpcOrigin::Peer() const {
 
 std::string_view GrpcOrigin::Door() const { return FromDoor(door::kName).value_or(""); }
 
+// Calls within the process have no peer, and those of others are not asked for their metadata.
+bool GrpcOrigin::ByHttp() const { return context_.peer() == "unknown" && Door() == "http"; }
+
 std::string GrpcOrigin::RequestId() const {
   const auto given = FromDoor(door::kRequestId);
   return std::string(given.value_or(""));

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "dsrv/access/door_key.h"
 #include "dsrv/calls/call.h"
 
 namespace dfsmr {
@@ -19,6 +20,10 @@ class GrpcOrigin final : public Origin {
   std::string Certificate() const override;
   std::string_view Door() const override;
   std::string RequestId() const override;
+  // As Door() == "http", and cheaper where it is not.
+  bool ByHttp() const;
+  // Whether a page of this server asks, by that door.
+  bool OfPage() const { return FromDoor(door::kPage).has_value(); }
 
  private:
   // What the HTTP door says of a call that it passes on; nullopt: it came by another way.
@@ -49,6 +54,7 @@ class UnaryCall final : public Call, public grpc::ServerUnaryReactor {
 
  private:
   void Send(const Error* error) override;
+  bool ByHttp() const override { return GrpcOrigin(*context_).ByHttp(); }
   void OnCancel() override { Cancelled(); }
   void OnDone() override;
   // As in gRPC's default reactor: what happens after the end of a call or its cancellation is too

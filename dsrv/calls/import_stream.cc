@@ -29,6 +29,7 @@ ImportStream* ImportStream::Begin(const Backend& backend, Uploads& uploads,
                                   grpc::CallbackServerContext* context,
                                   v1::ImportNamespaceResponse* reply, const Method& method) {
   auto* stream = new ImportStream(backend, uploads, context, reply);
+  stream->Counts(backend, *context, method);
   std::shared_ptr<ImportStream> self(stream);
   {
     const Lock lock(stream->mutex_);

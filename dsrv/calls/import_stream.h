@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "dfsmr/v1/package.pb.h"
-#include "dsrv/calls/grpc_call.h"
+#include "dsrv/calls/counted.h"
 #include "dsrv/calls/import_files.h"
 #include "dsrv/calls/method.h"
 #include "dsrv/calls/put_package.h"
@@ -20,7 +20,7 @@
 
 namespace dfsmr {
 
-class ImportStream : public grpc::ServerReadReactor<v1::ImportNamespaceRequest>,
+class ImportStream : public Counted<grpc::ServerReadReactor<v1::ImportNamespaceRequest>>,
                      public Revocable,
                      public std::enable_shared_from_this<ImportStream> {
  public:

@@ -39,6 +39,7 @@ class InnerCall final : public Call {
     Done(false);
     delete this;
   }
+  bool ByHttp() const override { return false; }
 
   const std::function<void(const Error*)> done_;
 };

@@ -258,6 +258,7 @@ Result<Caller> Admit(const Row& row, const Access& access, const Origin& origin,
 // Serves a call by its row; the call ends now or later. `request` and `reply` live as long as it.
 template <typename Row, typename Request, typename Reply>
 void Serve(const Row& row, Call& call, const Request& request, Reply* reply) {
+  call.Counts(row.method);
   auto caller = Admit(row, call.backend().access, call, request);
   if (!caller) return call.Refuse(caller.error());
   call.SetCaller(*std::move(caller));

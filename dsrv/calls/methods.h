@@ -40,6 +40,10 @@ inline constexpr bool kTakesCodes = true;  // see Method
 inline constexpr bool kTold = true;        // each call is in the audit trail, see Method
 
 // clang-format off
+// Served by the HTTP door itself: there is no such method of a service. It shows the series of the
+// namespaces that the caller may enter.
+inline constexpr StreamRow kMetrics({"GET /metrics", kReaders}, Anywhere());
+
 namespace runner {
 inline constexpr Method kDefinePreview = {"dfsmr.v1.RunnerService/Define", kReaders};
 inline constexpr OwnRow kDefine(  // with preview: a viewer

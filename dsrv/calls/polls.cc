@@ -48,6 +48,7 @@ void Poll::Park(Engine& engine, PollArgs poll) {
   });
   if (parked) {
     waiter_ = *parked;
+    if (waiter_ != 0) call_.Waits();
   } else {
     error_ = parked.error();
     engine.AfterCommit([self] { self->Arrived(); });

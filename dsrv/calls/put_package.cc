@@ -94,6 +94,7 @@ PutPackageStream* PutPackageStream::Begin(const Backend& backend, Uploads& uploa
                                           grpc::CallbackServerContext* context,
                                           v1::PutPackageResponse* reply, const Method& method) {
   auto* stream = new PutPackageStream(backend, uploads, context, reply);
+  stream->Counts(backend, *context, method);
   std::shared_ptr<PutPackageStream> self(stream);
   {
     const Lock lock(stream->mutex_);

@@ -13,7 +13,7 @@
 
 #include "dfsmr/v1/package.pb.h"
 #include "dsrv/calls/archive_intake.h"
-#include "dsrv/calls/grpc_call.h"
+#include "dsrv/calls/counted.h"
 #include "dsrv/calls/method.h"
 #include "dsrv/calls/signatures.h"
 #include "dsrv/engine/packages.h"
@@ -46,7 +46,8 @@ class Uploads {
   std::deque<std::function<void()>> writes_ GUARDED(mutex_);
 };
 
-class PutPackageStream : public grpc::ServerReadReactor<v1::PutPackageRequest>, public Revocable {
+class PutPackageStream : public Counted<grpc::ServerReadReactor<v1::PutPackageRequest>>,
+                         public Revocable {
  public:
   // The stream owns itself until it is done.
   static PutPackageStream* Begin(const Backend& backend, Uploads& uploads,

@@ -8,9 +8,10 @@
 namespace dfsmr {
 
 ReadLogsStream* ReadLogsStream::Begin(const Backend& backend, grpc::CallbackServerContext* context,
-                                      const Result<Caller>& caller,
+                                      const Method& method, const Result<Caller>& caller,
                                       const v1::ReadLogsRequest& request) {
   auto* stream = new ReadLogsStream(backend, context);
+  stream->Counts(backend, *context, method);
   std::shared_ptr<ReadLogsStream> self(stream);
   {
     const Lock lock(stream->mutex_);

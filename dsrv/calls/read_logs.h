@@ -4,13 +4,13 @@
 #include <memory>
 #include <optional>
 
-#include "dsrv/calls/grpc_call.h"
+#include "dsrv/calls/counted.h"
 #include "dsrv/logs/reading.h"
 #include "fsm/base/mutex.h"
 
 namespace dfsmr {
 
-class ReadLogsStream : public grpc::ServerWriteReactor<v1::ReadLogsResponse>,
+class ReadLogsStream : public Counted<grpc::ServerWriteReactor<v1::ReadLogsResponse>>,
                        public LogReading::Sink,
                        public Logs::Call,
                        public Revocable {
@@ -18,7 +18,8 @@ class ReadLogsStream : public grpc::ServerWriteReactor<v1::ReadLogsResponse>,
   // The stream owns itself until it is done. `caller` is the caller who was admitted, or the
   // refusal.
   static ReadLogsStream* Begin(const Backend& backend, grpc::CallbackServerContext* context,
-                               const Result<Caller>& caller, const v1::ReadLogsRequest& request);
+                               const Method& method, const Result<Caller>& caller,
+                               const v1::ReadLogsRequest& request);
 
  private:
   ReadLogsStream(const Backend& backend, grpc::CallbackServerContext* context)

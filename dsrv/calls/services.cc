@@ -54,6 +54,7 @@ template <typename Reactor>
 Reactor* BeginStream(const Backend& backend, Context* context, const Method& method) {
   auto stream = std::make_shared<Reactor>(backend, context);
   Reactor* const raw = stream.get();
+  raw->Counts(backend, *context, method);
   raw->Begin(std::move(stream), method);
   return raw;
 }
@@ -99,7 +100,8 @@ class Runner final
     grpc::ProtoBufferReader reader(&copy);
     const bool read = request.ParseFromZeroCopyStream(&reader);
     return ChangesStream::Begin(
-        backend_, context, Admit(runner::kChanges, backend_.access, GrpcOrigin(*context), request),
+        backend_, context, runner::kChanges.method,
+        Admit(runner::kChanges, backend_.access, GrpcOrigin(*context), request),
         [&]() -> Result<ChangesStream::Open> {
           if (read) return ToOpen(backend_, request);
           return Error{Code::kInternal, Reason::kNone, "the request could not be read"};
@@ -133,7 +135,7 @@ class BackupCalls final : public v1::BackupService::CallbackService {
   grpc::ServerWriteReactor<v1::BackupResponse>* Backup(Context* context,
                                                        const v1::BackupRequest* request) override {
     const GrpcOrigin origin(*context);
-    return BackupStream::Begin(backend_, context,
+    return BackupStream::Begin(backend_, context, backups::kBackup.method,
                                Admit(backups::kBackup, backend_.access, origin, *request));
   }
 
@@ -204,8 +206,9 @@ class AgentCalls final : public RawAgentService<v1::AgentService::Service> {
   grpc::ServerWriteReactor<v1::ReadLogsResponse>* ReadLogs(
       Context* context, const v1::ReadLogsRequest* request) override {
     const GrpcOrigin origin(*context);
-    return ReadLogsStream::Begin(
-        backend_, context, Admit(agents::kReadLogs, backend_.access, origin, *request), *request);
+    return ReadLogsStream::Begin(backend_, context, agents::kReadLogs.method,
+                                 Admit(agents::kReadLogs, backend_.access, origin, *request),
+                                 *request);
   }
 
   const Backend& backend_;
@@ -235,8 +238,8 @@ class PackageCalls final : public v1::PackageService::CallbackService {
       Context* context, const v1::FetchPackageRequest* request) override {
     const GrpcOrigin origin(*context);
     return FetchPackageStream::Begin(
-        backend_, context, Admit(packages::kFetchPackage, backend_.access, origin, *request),
-        *request);
+        backend_, context, packages::kFetchPackage.method,
+        Admit(packages::kFetchPackage, backend_.access, origin, *request), *request);
   }
 
   const Backend& backend_;
@@ -272,8 +275,8 @@ class NamespaceCalls final : public v1::NamespaceService::CallbackService {
       Context* context, const v1::ExportNamespaceRequest* request) override {
     const GrpcOrigin origin(*context);
     return ExportStream::Begin(
-        backend_, context, Admit(namespaces::kExportNamespace, backend_.access, origin, *request),
-        *request);
+        backend_, context, namespaces::kExportNamespace.method,
+        Admit(namespaces::kExportNamespace, backend_.access, origin, *request), *request);
   }
   grpc::ServerReadReactor<v1::ImportNamespaceRequest>* ImportNamespace(
       Context* context, v1::ImportNamespaceResponse* reply) override {
@@ -301,7 +304,7 @@ class ViewCalls final : public v1::ViewService::CallbackService {
   grpc::ServerWriteReactor<v1::WatchResponse>* Watch(Context* context,
                                                      const v1::WatchRequest* request) override {
     const GrpcOrigin origin(*context);
-    return WatchStream::Begin(backend_, looks_, context,
+    return WatchStream::Begin(backend_, looks_, context, views::kWatch.method,
                               Admit(views::kWatch, backend_.access, origin, *request), *request);
   }
 
@@ -332,9 +335,8 @@ class BulkCalls final : public v1::BulkService::CallbackService {
   const Backend& backend_;
 };
 
-class Original final
-    : public ::DistributedFSMRunner::WithRawCallbackMethod_Changes<
-          ::DistributedFSMRunner::CallbackService> {
+class Original final : public ::DistributedFSMRunner::WithRawCallbackMethod_Changes<
+                           ::DistributedFSMRunner::CallbackService> {
  public:
   explicit Original(const Backend& backend) : backend_(backend) {}
 
@@ -351,7 +353,7 @@ class Original final
   Feed* Changes(Context* context, const grpc::ByteBuffer*) override {
     const GrpcOrigin origin(*context);
     return ChangesStream::Begin(
-        backend_, context,
+        backend_, context, original::kChanges.method,
         Admit(original::kChanges, backend_.access, origin, ::ChangesRequest()),
         [this]() -> Result<ChangesStream::Open> { return original::OpenChanges(backend_); },
         original::EncodeLines);

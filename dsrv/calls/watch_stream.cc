@@ -43,9 +43,10 @@ Error Crowded() {
 }  // namespace
 
 WatchStream* WatchStream::Begin(const Backend& backend, Looks& looks,
-                                grpc::CallbackServerContext* context, const Result<Caller>& caller,
-                                const v1::WatchRequest& request) {
+                                grpc::CallbackServerContext* context, const Method& method,
+                                const Result<Caller>& caller, const v1::WatchRequest& request) {
   auto* stream = new WatchStream(backend, looks, context, request);
+  stream->Counts(backend, *context, method);
   std::shared_ptr<WatchStream> self(stream);
   {
     const Lock lock(stream->mutex_);

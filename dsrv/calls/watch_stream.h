@@ -8,21 +8,21 @@
 #include <optional>
 #include <vector>
 
-#include "dsrv/calls/grpc_call.h"
+#include "dsrv/calls/counted.h"
 #include "dsrv/calls/looks.h"
 #include "fsm/base/mutex.h"
 
 namespace dfsmr {
 
-class WatchStream : public grpc::ServerWriteReactor<v1::WatchResponse>,
+class WatchStream : public Counted<grpc::ServerWriteReactor<v1::WatchResponse>>,
                     public Looks::Viewer,
                     public Revocable {
  public:
   // The stream owns itself until it is done. `caller` is the caller who was admitted, or the
   // refusal.
   static WatchStream* Begin(const Backend& backend, Looks& looks,
-                            grpc::CallbackServerContext* context, const Result<Caller>& caller,
-                            const v1::WatchRequest& request);
+                            grpc::CallbackServerContext* context, const Method& method,
+                            const Result<Caller>& caller, const v1::WatchRequest& request);
 
  private:
   WatchStream(const Backend& backend, Looks& looks, grpc::CallbackServerContext* context,

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "dfsmr/v1/runner.pb.h"
+#include "dsrv/calls/counted.h"
 #include "dsrv/calls/exchange.h"
 #include "dsrv/calls/grpc_call.h"
 #include "dsrv/wire/requests.h"
@@ -108,8 +109,9 @@ class WorkStream : public Revocable, public std::enable_shared_from_this<WorkStr
 };
 
 // RunnerService.Work.
-class WorkReactor final : public grpc::ServerBidiReactor<v1::WorkRequest, v1::WorkResponse>,
-                          public WorkStream {
+class WorkReactor final
+    : public Counted<grpc::ServerBidiReactor<v1::WorkRequest, v1::WorkResponse>>,
+      public WorkStream {
  public:
   using WorkStream::WorkStream;
 

@@ -39,6 +39,7 @@ install(DIRECTORY DESTINATION /etc/dfsmr/credentials COMPONENT server
   DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
 install(FILES ${HERE}/copyright DESTINATION share/doc/dfsmr COMPONENT server)
 install(FILES ${MADE}/changelog.gz DESTINATION share/doc/dfsmr COMPONENT server)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/dsrv/ops DESTINATION share/doc/dfsmr COMPONENT server)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/machines/ DESTINATION share/doc/dfsmr/examples COMPONENT server
   PATTERN __pycache__ EXCLUDE)
 

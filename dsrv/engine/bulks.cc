@@ -9,6 +9,11 @@
 namespace dfsmr {
 namespace {
 
+std::string_view NameOf(rows::BulkAction action) {
+  constexpr std::string_view kNames[] = {"none", "pause", "resume", "skip", "cancel", "transition"};
+  return kNames[static_cast<size_t>(action)];
+}
+
 constexpr size_t kChangedAtOnce = 100;  // instances, in one pass
 constexpr size_t kLooksAgain = 3;       // at one that changes all the time
 constexpr size_t kSample = 20;          // of the refused
@@ -228,6 +233,7 @@ bool Bulks::ChangeOne(const Name& name, Bulk& bulk, const BulkHit& hit) {
   // Doing it may have dropped the instance from memory.
   resident = residents_.Load(name.first, hit.id);
   if (!outcome) {
+    measures_.ChangedInBulk(NameOf(row.action), "refused");
     ++row.refused;
     ++row.reasons[ReasonOrCode(outcome.error())];
     if (row.sample.size() < kSample) row.sample.push_back(hit.id);
@@ -237,6 +243,7 @@ bool Bulks::ChangeOne(const Name& name, Bulk& bulk, const BulkHit& hit) {
       resident && before == std::tuple((*resident)->instance.state, (*resident)->instance.waits,
                                        (*resident)->instance.cancel, turn_.last_seq());
   ++(same ? row.unchanged : row.changed);
+  measures_.ChangedInBulk(NameOf(row.action), same ? "unchanged" : "changed");
   return true;
 }
 

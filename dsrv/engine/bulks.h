@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "dsrv/engine/control.h"
+#include "dsrv/engine/measures.h"
 #include "dsrv/engine/part.h"
 #include "dsrv/engine/reader.h"
 #include "dsrv/engine/turn.h"
@@ -34,11 +35,12 @@ class Bulks {
   static constexpr size_t kMostRunning = 16;  // of a namespace
 
   Bulks(OpenTurn& turn, const Catalog& catalog, Residents& residents, Control& control,
-        const EngineOptions& options)
+        Measures& measures, const EngineOptions& options)
       : turn_(turn),
         catalog_(catalog),
         residents_(residents),
         control_(control),
+        measures_(measures),
         options_(options) {}
   Bulks(const Bulks&) = delete;
   Bulks& operator=(const Bulks&) = delete;
@@ -97,6 +99,7 @@ class Bulks {
   const Catalog& catalog_;
   Residents& residents_;
   Control& control_;
+  Measures& measures_;
   const EngineOptions& options_;
   std::map<Name, Bulk> bulks_;
   std::vector<Name> running_;  // in turn

@@ -47,16 +47,17 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
     : options(WithDefaults(std::move(given))),
       turn(store, options.partition, options.virtual_clock),
       catalog(turn, options),
+      measures(turn, catalog, options),
       documents(turn, options, package_table),
       spaces(turn, catalog, documents, options),
-      occurrences(turn, options),
-      statistics(turn, catalog, options),
+      occurrences(turn, measures, options),
+      statistics(turn, catalog, measures, options),
       residents(turn, catalog, statistics, options),
       traces(turn, residents),
       changer(turn, residents, options),
       trust(turn, catalog, package_table, spaces, agenda),
       timers(turn),
-      throttle(turn, statistics, timers, agenda),
+      throttle(turn, statistics, measures, timers, agenda),
       claims(turn, catalog, statistics, residents, changer, throttle),
       sessions(turn, claims),
       upgrades(turn, catalog, residents, changer, agenda, throttle),
@@ -79,12 +80,12 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       launcher(turn, changer, starter, reports),
       schedules(turn, documents, occurrences, launcher, spaces),
       handouts(turn, agenda, residents, changer, values, limits, throttle, timers, unclaimed,
-               upgrades, package_table),
+               upgrades, package_table, measures),
       dry_runs(turn, residents, changer, reports, handouts),
       desk(turn, agenda, claims, handouts, sessions),
       operations(turn, residents, changer, claims, desk),
       control(residents, changer, spaces, limits, resumer, reports, operations),
-      bulks(turn, catalog, residents, control, options),
+      bulks(turn, catalog, residents, control, measures, options),
       agents(turn, claims, sessions, desk, operations, options),
       groups(turn, residents, changer, limits, options),
       backfills(turn, documents, residents, schedules, groups),
@@ -362,6 +363,12 @@ Triggers& Engine::triggers() { return parts_->triggers; }
 Groups& Engine::groups() { return parts_->groups; }
 Agents& Engine::agents() { return parts_->agents; }
 Survey& Engine::survey() { return parts_->survey; }
+Measured Engine::Measure() {
+  size_t reads = Survey::kReadsOfCopy;
+  return parts_->measures.Copy(parts_->agenda, [&](const Agenda::Queue* queue) {
+    return parts_->survey.OldestOf(queue, &reads);
+  });
+}
 Bulks& Engine::bulks() { return parts_->bulks; }
 Limits& Engine::limits() { return parts_->limits; }
 

@@ -55,6 +55,7 @@ class Imports;        // imports.h
 struct SpaceView;     // namespaces.h
 class Agents;         // agents.h
 class Survey;         // survey.h
+struct Measured;      // measured.h
 class Bulks;          // bulks.h
 class Traces;         // traces.h
 struct VersionState;  // machine_state.h
@@ -130,6 +131,8 @@ class Engine {
   Agents& agents();
   // What people ask about the whole.
   Survey& survey();
+  // What is counted for those who scrape the server. Hand it on after the commit of this turn.
+  Measured Measure();
   // One thing done to many instances.
   Bulks& bulks();
   // Namespaces.

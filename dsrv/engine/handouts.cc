@@ -225,6 +225,9 @@ void HandOuts::MakeClaim(Resident& resident, uint64_t visit, ClaimArgs args, Tas
   Scene scene = changer_.SceneOf(resident, &resident.pending);
   Token& token = *instance.tokens.FindMutable(visit);
   const Node& node = resident.machine().nodes[token.node];
+  if (!instance.dry_run) {
+    measures_.HandedOut(*resident.version, node.id, resident.StateOf(token.node), token);
+  }
   const Claim& claim = rules::TakeClaim(scene, token, std::move(args));
   Statistics::CountTokens(instance, *resident.graph, *resident.graph);
   instance.tokens.Forget();

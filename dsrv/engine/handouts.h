@@ -10,6 +10,7 @@
 
 #include "dsrv/engine/changer.h"
 #include "dsrv/engine/limits.h"
+#include "dsrv/engine/measures.h"
 #include "dsrv/engine/package_version.h"
 #include "dsrv/engine/part.h"
 #include "dsrv/engine/throttle.h"
@@ -30,7 +31,7 @@ class HandOuts : public Part {
  public:
   HandOuts(OpenTurn& turn, Agenda& agenda, Residents& residents, Changer& changer, Values& values,
            Limits& limits, Throttle& throttle, Timers& timers, Unclaimed& unclaimed,
-           Upgrades& upgrades, const PackageTable& packages)
+           Upgrades& upgrades, const PackageTable& packages, Measures& measures)
       : turn_(turn),
         agenda_(agenda),
         residents_(residents),
@@ -41,7 +42,8 @@ class HandOuts : public Part {
         timers_(timers),
         unclaimed_(unclaimed),
         upgrades_(upgrades),
-        packages_(packages) {}
+        packages_(packages),
+        measures_(measures) {}
 
   // Whose claims the tasks are.
   struct Taker {
@@ -119,6 +121,7 @@ class HandOuts : public Part {
   Unclaimed& unclaimed_;
   Upgrades& upgrades_;
   const PackageTable& packages_;
+  Measures& measures_;
   bool stopped_ = false;
   std::deque<std::pair<std::string, uint64_t>> unplaced_;  // instances, as ResidentKey, and visits
   size_t places_left_ = 0;

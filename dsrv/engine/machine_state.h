@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "dsrv/engine/error_texts.h"
+#include "dsrv/engine/measured.h"
 #include "dsrv/engine/pulse.h"
 #include "dsrv/engine/registry.h"
 #include "dsrv/engine/types.h"
@@ -47,6 +48,7 @@ struct NodeState : NodeCounts {
   Agenda::Queue* queue = nullptr;  // of a work node; null before its first ready token
   Agenda::Queue* last_queue = nullptr;  // where a token of it was put last
   Latency* latency = nullptr;      // of a work node; the versions of the machine share it
+  NodeMeasures* measures = nullptr;  // the same of every node; null: see Measures
 };
 
 // The nodes of an instance, and the state in which each is counted. All instances of a version of a
@@ -116,6 +118,7 @@ struct MachineState {
   ErrorTexts failures;                        // of instances that ended with ERROR
   std::map<std::string, ErrorTexts> held;     // of tokens that are held, by node
   SpaceCounts* space = nullptr;  // null: its namespace has no quota that needs them
+  MachineMeasures measures;      // only Measures looks into it
 
   // Whether its id is taken: it is defined by hand, or by a package that has it still.
   bool Stands() const { return candidate || (current > 0 && !retired); }

@@ -150,6 +150,9 @@ void Occurrences::Tell(const rows::DocumentName& of, const Occurrence& one, uint
       .depth = depth,
   };
   turn_.Append(&event);
+  const bool due = of.kind == DocumentKind::kSchedule && one.kind == OccurrenceKind::kRegular;
+  measures_.Occurred(event.ns, event.about->cause, event.about->outcome,
+                     due ? std::optional(one.decide_time - one.time) : std::nullopt);
 }
 
 // Retention -------------------------------------------------------------------------------------

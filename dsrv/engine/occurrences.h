@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "dsrv/engine/measures.h"
 #include "dsrv/engine/turn.h"
 #include "fsm/when/occurrence.h"
 #include "storage/rows/occurrence.h"
@@ -22,7 +23,8 @@ class Occurrences {
  public:
   static constexpr uint64_t kKept = 10'000;  // of each schedule or trigger
 
-  Occurrences(OpenTurn& turn, const EngineOptions& options) : turn_(turn), options_(options) {}
+  Occurrences(OpenTurn& turn, Measures& measures, const EngineOptions& options)
+      : turn_(turn), measures_(measures), options_(options) {}
   Occurrences(const Occurrences&) = delete;
   Occurrences& operator=(const Occurrences&) = delete;
 
@@ -61,6 +63,7 @@ class Occurrences {
   void Tell(const rows::DocumentName& of, const Occurrence& one, uint32_t depth);
 
   OpenTurn& turn_;
+  Measures& measures_;
   const EngineOptions& options_;
   Timestamp due_;
   Timestamp dropped_up_to_{};

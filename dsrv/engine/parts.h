@@ -23,6 +23,7 @@
 #include "dsrv/engine/imports.h"
 #include "dsrv/engine/launcher.h"
 #include "dsrv/engine/limits.h"
+#include "dsrv/engine/measures.h"
 #include "dsrv/engine/namespaces.h"
 #include "dsrv/engine/occurrences.h"
 #include "dsrv/engine/package_table.h"
@@ -61,6 +62,7 @@ struct Engine::Parts {
   OpenTurn turn;
   PackageTable package_table;
   Catalog catalog;
+  Measures measures;
   Documents documents;
   Spaces spaces;
   Occurrences occurrences;

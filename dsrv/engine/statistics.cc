@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/measures.h"
 #include "storage/rows/feed.h"
 #include "storage/rows/stats.h"
 
@@ -16,7 +17,11 @@ void TakeAway(const rows::StoppedCounts& dropped, VersionState* version) {
   }
 }
 
-// What FINISHED says: "ERROR", or "ERROR: it broke".
+static_assert(static_cast<size_t>(InstanceResult::kAborted) < rows::ResultCounts().size());
+
+}  // namespace
+
+// "ERROR", or "ERROR: it broke".
 InstanceResult ResultOf(const Event& finished) {
   const std::string_view name = std::string_view(finished.note).substr(0, finished.note.find(':'));
   for (InstanceResult one : {InstanceResult::kSuccess, InstanceResult::kWarning,
@@ -25,10 +30,6 @@ InstanceResult ResultOf(const Event& finished) {
   }
   return InstanceResult::kAborted;
 }
-
-static_assert(static_cast<size_t>(InstanceResult::kAborted) < rows::ResultCounts().size());
-
-}  // namespace
 
 Result<Ok> Statistics::Recover() {
   auto seq = rows::GetStatsSeq(turn_.reader());
@@ -77,9 +78,11 @@ Result<Ok> Statistics::Recover() {
 
 void Statistics::Record(Event* event, VersionState* version) {
   turn_.Append(event);
-  Learn(*event, version);
+  NodeState* const left = Learn(*event, version);
   const bool dry = event->about && event->about->dry_run;
-  if (version && !dry) Note(*event, *version->machine);
+  if (!version || dry) return;
+  Note(*event, *version->machine);
+  measures_.Record(*event, *version, left);
 }
 
 void Statistics::Note(const Event& event, MachineState& machine) {
@@ -116,17 +119,17 @@ void Statistics::Note(const Event& event, MachineState& machine) {
 }
 
 // What the counters and latencies take from a record; at recovery from those of the last seconds.
-void Statistics::Learn(const Event& event, VersionState* version) {
-  if (event.about && event.about->dry_run) return;
+NodeState* Statistics::Learn(const Event& event, VersionState* version) {
+  if (event.about && event.about->dry_run) return nullptr;
   const bool ended = event.kind == ChangeKind::kFinished;
   const bool left = event.kind == ChangeKind::kTransitioned && event.left_visit != 0;
   const bool timed_out = event.kind == ChangeKind::kTimedOut;
-  if (!ended && !left && !timed_out && event.samples.empty()) return;
+  if (!ended && !left && !timed_out && event.samples.empty()) return nullptr;
   if (!version || version->definition->version != event.version) {
     auto machine = catalog_.machines().find({event.ns, event.machine});
-    if (machine == catalog_.machines().end()) return;
+    if (machine == catalog_.machines().end()) return nullptr;
     auto it = machine->second->versions.find(event.version);
-    if (it == machine->second->versions.end()) return;
+    if (it == machine->second->versions.end()) return nullptr;
     version = &it->second;
   }
   auto node_of = [&](const std::string& name) -> NodeState* {
@@ -149,6 +152,7 @@ void Statistics::Learn(const Event& event, VersionState* version) {
         {sample.took, sample.censored, sample.replaces, sample.retry}, event.time);
   }
   unsaved_.insert(version->machine);
+  return node;
 }
 
 void Statistics::CountState(VersionState& version, InstanceState state, int64_t by) {

@@ -7,10 +7,15 @@
 
 namespace dfsmr {
 
+class Measures;  // measures.h
+
+// What a record of an instance's end says.
+InstanceResult ResultOf(const Event& finished);
+
 class Statistics {
  public:
-  Statistics(OpenTurn& turn, Catalog& catalog, const EngineOptions& options)
-      : turn_(turn), catalog_(catalog), every_(options.stats_every) {}
+  Statistics(OpenTurn& turn, Catalog& catalog, Measures& measures, const EngineOptions& options)
+      : turn_(turn), catalog_(catalog), measures_(measures), every_(options.stats_every) {}
 
   // Reads the rows, and the records of the feed that they do not account for. Call it when all
   // definitions are loaded.
@@ -49,12 +54,15 @@ class Statistics {
   void Stage();
 
  private:
-  void Learn(const Event& event, VersionState* version);
+  // Returns the node that the record tells of that a token left it, or timed out; null: none, or
+  // it is not known.
+  NodeState* Learn(const Event& event, VersionState* version);
   // Counts a record for people who look at the last hour.
   static void Note(const Event& event, MachineState& machine);
 
   OpenTurn& turn_;
   Catalog& catalog_;
+  Measures& measures_;
   const Duration every_;
   MachineSet unsaved_;  // counters or latencies changed since the last Save
   MachineSet dropped_from_;

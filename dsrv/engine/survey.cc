@@ -297,7 +297,7 @@ std::vector<MachineTally> Survey::Machines(const Sees& sees, const std::string& 
   return all;
 }
 
-bool Survey::StillReady(const std::string& ns, const ReadyEntry& entry) const {
+bool Survey::StillReady(const std::string& ns, const ReadyEntry& entry, size_t* reads) const {
   const auto is_ready = [&](const Instance& instance) {
     const Token* token = instance.tokens.Find(entry.visit);
     return token && token->state == TokenState::kReady && Runs(instance.state);
@@ -305,17 +305,19 @@ bool Survey::StillReady(const std::string& ns, const ReadyEntry& entry) const {
   if (const Resident* resident = residents_.InMemory({ns, entry.instance})) {
     return is_ready(resident->instance);
   }
+  if (reads && *reads == 0) return true;
+  if (reads) --*reads;
   // A resident leaves memory when it is written, and then its row says how it stands.
   auto instance = rows::GetInstance(turn_.reader(), {ns, entry.instance}, catalog_.resolve());
   return instance && is_ready(*instance);
 }
 
-std::optional<Timestamp> Survey::OldestOf(const Agenda::Queue* queue) const {
+std::optional<Timestamp> Survey::OldestOf(const Agenda::Queue* queue, size_t* reads) const {
   size_t left = kLookedAt;
   std::optional<Timestamp> oldest;
   Agenda::VisitOldest(queue, [&](const ReadyEntry& entry) {
     if (!oldest || entry.since < *oldest) {
-      const bool counts = left == 0 || StillReady(Agenda::KeyOf(queue).ns, entry);
+      const bool counts = left == 0 || StillReady(Agenda::KeyOf(queue).ns, entry, reads);
       if (counts) oldest = entry.since;
       if (!counts && --left > 0) return true;  // the next of this priority
     }

@@ -138,6 +138,10 @@ class Survey : public Part {
   // they lead to nothing yet.
   std::optional<std::string> InputOf(const std::string& ns, const std::string& id,
                                      const std::string& path);
+  // Since when the oldest of a queue is ready; nullopt: nothing is. `reads`: how often rows may be
+  // looked up for it; 0: what is not in memory counts as it was queued.
+  static constexpr size_t kReadsOfCopy = 200;
+  std::optional<Timestamp> OldestOf(const Agenda::Queue* queue, size_t* reads = nullptr) const;
   Workers& workers() const { return workers_; }
   Room room() const { return turn_.room(); }
   uint64_t feed_start() const { return turn_.feed_start(); }
@@ -153,8 +157,7 @@ class Survey : public Part {
   static std::optional<Duration> TimeoutOf(const MachineState& machine, const std::string& node,
                                            const Latency& latency);
   void NoteHeld(const Resident& resident, const Token& token);
-  std::optional<Timestamp> OldestOf(const Agenda::Queue* queue) const;
-  bool StillReady(const std::string& ns, const ReadyEntry& entry) const;
+  bool StillReady(const std::string& ns, const ReadyEntry& entry, size_t* reads) const;
 
   OpenTurn& turn_;
   Catalog& catalog_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/measures.h"
+
 namespace dfsmr {
 
 bool Throttle::HoldsBack(MachineState& machine, Agenda::Popped& popped) {
@@ -65,6 +67,7 @@ void Throttle::Note(MachineState& machine, Breaker::Effect effect) {
   event.ns = machine.ns;
   event.machine = machine.id;
   event.version = machine.versions.rbegin()->first;
+  if (effect == Breaker::Effect::kOpened) measures_.BreakerOpened(machine);
   statistics_.Record(&event, nullptr);
   Release(machine);
 }

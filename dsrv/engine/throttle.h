@@ -11,8 +11,13 @@ namespace dfsmr {
 
 class Throttle {
  public:
-  Throttle(OpenTurn& turn, Statistics& statistics, Timers& timers, Agenda& agenda)
-      : turn_(turn), statistics_(statistics), timers_(timers), agenda_(agenda) {}
+  Throttle(OpenTurn& turn, Statistics& statistics, Measures& measures, Timers& timers,
+           Agenda& agenda)
+      : turn_(turn),
+        statistics_(statistics),
+        measures_(measures),
+        timers_(timers),
+        agenda_(agenda) {}
 
   // True: the breaker is open, and the retry has been put aside; it comes back to the agenda by
   // itself.
@@ -35,6 +40,7 @@ class Throttle {
 
   OpenTurn& turn_;
   Statistics& statistics_;
+  Measures& measures_;
   Timers& timers_;
   Agenda& agenda_;
 };

@@ -219,6 +219,14 @@ Result<Ok> Triggers::List(const std::string& ns, const std::string& after,
   return Ok{};
 }
 
+void Triggers::VisitLags(const std::function<void(const std::string& ns, const std::string& name,
+                                                  uint64_t lag)>& visit) const {
+  for (const auto& [name, state] : states_.all()) {
+    if (!state->source().Has(SourceKind::kChange)) continue;
+    visit(state->ns, state->name, turn_.last_seq() - listening_.PositionOf(*state));
+  }
+}
+
 Result<Occurrence> Triggers::Fire(const std::string& ns, const std::string& name,
                                   const std::string& on, const std::string& item) {
   auto state = Find(ns, name);

@@ -68,6 +68,9 @@ class Triggers : public Part, public DocumentKeeper, public LaunchKeeper {
   // In order of name after `after`, until `visit` returns false.
   Result<Ok> List(const std::string& ns, const std::string& after,
                   const std::function<bool(const TriggerView&)>& visit);
+  // How many records of the feed are behind each trigger that listens to changes.
+  void VisitLags(const std::function<void(const std::string& ns, const std::string& name,
+                                          uint64_t lag)>& visit) const;
   // An item by hand. `on` may be empty when there is one source. BAD_REQUEST: there is no such
   // source, or `item` is no JSON. DISK_FULL.
   Result<Occurrence> Fire(const std::string& ns, const std::string& name, const std::string& on,

@@ -267,6 +267,8 @@ struct EngineOptions {
   // The clock stands until it is told to go on (Engine::BeginTurn). The store of such an engine is
   // for no other, since its times are not those of the world.
   bool virtual_clock = false;
+  // How many nodes have numbers of their own in Measured.
+  size_t metrics_series = 2'000;
   // Text → the one machine, plan or action in it. Must accept for ever what it has once accepted.
   std::function<Result<Machine>(std::string_view source)> compile;
   // The same of a schedule, trigger or limit.

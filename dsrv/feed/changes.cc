@@ -12,6 +12,8 @@ constexpr size_t kRecentBytes = 32 << 20;
 constexpr size_t kPortionBytes = 64 << 10;
 constexpr size_t kPortionScanned = 10'000;
 constexpr size_t kShared = 16;
+constexpr auto kMarkEvery = std::chrono::milliseconds(100);
+constexpr size_t kMarks = 6'000;
 constexpr auto kRound = std::chrono::seconds(2);  // at most, so that idle watchers send their beats
 // The time between two rounds, in multiples of what the last round took. So even many watchers get
 // their changes in few large messages.
@@ -89,6 +91,7 @@ void Changes::Publish(std::shared_ptr<const std::vector<rows::FeedPage>> pages) 
   bool awaited;
   {
     const Lock lock(mutex_);
+    SetMark(pages->front().first);
     for (const rows::FeedPage& page : *pages) {
       recent_.push_back({{pages, &page}, {}, sizeof(Page) + page.bytes.size()});
       recent_bytes_ += recent_.back().bytes;
@@ -99,6 +102,22 @@ void Changes::Publish(std::shared_ptr<const std::vector<rows::FeedPage>> pages) 
     awaited = !waiting_.empty() && !resting_;
   }
   if (awaited) published_.NotifyOne();
+}
+
+void Changes::SetMark(uint64_t first) {
+  const auto now = std::chrono::steady_clock::now();
+  if (!marks_.empty() && now - marks_.back().time < kMarkEvery) return;
+  marks_.push_back({first, now});
+  if (marks_.size() > kMarks) marks_.pop_front();
+}
+
+std::chrono::steady_clock::duration Changes::LagOf(uint64_t after) const {
+  if (after >= head()) return {};
+  const Lock lock(mutex_);
+  auto later = std::ranges::upper_bound(marks_, after + 1, {}, &Mark::first);
+  if (later == marks_.end() && later == marks_.begin()) return {};
+  if (later != marks_.begin()) --later;
+  return std::chrono::steady_clock::now() - later->time;
 }
 
 void Changes::Trim(uint64_t first) {
@@ -181,8 +200,7 @@ Result<Changes::PortionPtr> Changes::ReadStore(uint64_t after, uint64_t until,
     }
     portion->up_to = event.seq;
     if (!filter.Matches(event)) return true;
-    portion->changes.push_back(
-        std::make_shared<const std::string>(serialise_(event, partition_)));
+    portion->changes.push_back(std::make_shared<const std::string>(serialise_(event, partition_)));
     bytes += portion->changes.back()->size();
     return true;
   });

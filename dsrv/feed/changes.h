@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -80,6 +81,9 @@ class Changes {
   void Publish(std::shared_ptr<const std::vector<rows::FeedPage>> pages);
   // Retention has dropped the records before `first`.
   void Trim(uint64_t first);
+  // For how long there has been a record after `after`, to a tenth of a second, and at least ten
+  // minutes back; zero: there is none. Any thread.
+  std::chrono::steady_clock::duration LagOf(uint64_t after) const;
   uint64_t head() const { return head_.load(std::memory_order_acquire); }
   PartitionId partition() const { return partition_; }
   Cursor CursorAt(uint64_t seq) const { return {partition_, seq, life_}; }
@@ -125,14 +129,22 @@ class Changes {
   const Serialise serialise_;
   std::atomic<uint64_t> head_;
 
-  Mutex mutex_;
+  // When records were published, now and then: the first of them, and when that was.
+  struct Mark {
+    uint64_t first;
+    std::chrono::steady_clock::time_point time;
+  };
+  void SetMark(uint64_t first) REQUIRES(mutex_);
+
+  mutable Mutex mutex_;
+  std::deque<Mark> marks_ GUARDED(mutex_);
   ConditionVariable published_;
   std::deque<Page> recent_ GUARDED(mutex_);  // consecutive; the last one ends at the head
   size_t recent_bytes_ GUARDED(mutex_) = 0;
-  uint64_t shown_ GUARDED(mutex_);  // the end of the feed for watchers that follow it
+  uint64_t shown_ GUARDED(mutex_);             // the end of the feed for watchers that follow it
   std::deque<Shared> shared_ GUARDED(mutex_);  // what was read last
   std::vector<std::weak_ptr<Watcher>> waiting_ GUARDED(mutex_);
-  bool news_ GUARDED(mutex_) = false;  // a watcher that waits has not read the head
+  bool news_ GUARDED(mutex_) = false;     // a watcher that waits has not read the head
   bool resting_ GUARDED(mutex_) = false;  // the next round is not due yet
   bool stopped_ GUARDED(mutex_) = false;
   std::thread pump_;

@@ -122,7 +122,7 @@ void Connection::Start() {
   Enter(State::kHandshake);
   socket_.Handshake([self = shared_from_this()](const ErrorCode& error) {
     if (self->state_ == State::kClosed) return;
-    if (error) return self->Close();
+    if (error) return self->Close(Closed::kClient);
     self->client_.certificate = CommonName(self->socket_.ssl());
     self->Enter(State::kIdle);
     self->Read();
@@ -140,16 +140,18 @@ bool Connection::BodyLate(Clock::time_point now) const {
 void Connection::Tick(Clock::time_point now) {
   const auto lasted = now - since_;
   const bool writes = !writing_.empty() || !out_.empty();
-  if (writes && now - moved_ > kStalledTime) return Close();
+  if (writes && now - moved_ > kStalledTime) return Close(Closed::kSlow);
   switch (state_) {
     case State::kHandshake:
-      if (lasted > kHandshakeTime) Close();
+      if (lasted > kHandshakeTime) Close(Closed::kSlow);
       return;
     case State::kIdle:
-      if (lasted > (first_ ? Clock::duration(kHeadTime) : Clock::duration(kIdleTime))) Close();
+      if (lasted > (first_ ? Clock::duration(kHeadTime) : Clock::duration(kIdleTime))) {
+        Close(Closed::kIdle);
+      }
       return;
     case State::kHead:
-      if (lasted > kHeadTime) Close();
+      if (lasted > kHeadTime) Close(Closed::kSlow);
       return;
     case State::kBody:
       if (!BodyLate(now)) return;
@@ -160,7 +162,7 @@ void Connection::Tick(Clock::time_point now) {
       if (BodyLate(now)) OnEnd();
       return;
     case State::kLingering:
-      if (lasted > kLingerTime) Close();
+      if (lasted > kLingerTime) Close(why_);
       return;
     case State::kClosed:
       return;
@@ -169,15 +171,17 @@ void Connection::Tick(Clock::time_point now) {
 
 void Connection::Finish() {
   closes_ = true;
-  if (state_ == State::kIdle && ahead_.empty()) Close();
+  why_ = Closed::kStopping;
+  if (state_ == State::kIdle && ahead_.empty()) Close(why_);
 }
 
 void Connection::TurnAway(Response response) {
   closes_ = true;
+  why_ = Closed::kFull;
   Refuse(std::move(response));
 }
 
-void Connection::Close() {
+void Connection::Close(Closed why) {
   if (state_ == State::kClosed) return;
   const auto self = shared_from_this();
   Enter(State::kClosed);
@@ -190,7 +194,7 @@ void Connection::Close() {
   }
   ErrorCode ignored;
   socket_.tcp().close(ignored);
-  lane_.Gone(*this);
+  lane_.Gone(*this, why);
 }
 
 void Connection::Read() {
@@ -215,7 +219,9 @@ void Connection::OnRead(const ErrorCode& error, size_t size) {
 // The client is gone, or at least sends nothing more.
 void Connection::OnEnd() {
   ended_ = true;
-  if (state_ != State::kServing) return Close();
+  if (state_ != State::kServing) {
+    return Close(state_ == State::kLingering ? why_ : Closed::kClient);
+  }
   closes_ = true;
   wants_body_ = false;
   if (auto gone = std::exchange(request_->on_gone, nullptr)) gone();
@@ -342,7 +348,7 @@ void Connection::Flush() {
 
 void Connection::OnWritten(const ErrorCode& error, size_t size) {
   if (state_ == State::kClosed) return;
-  if (error) return Close();
+  if (error) return Close(Closed::kClient);
   moved_ = Clock::now();
   written_ += size;
   if (written_ < writing_.size()) {
@@ -384,12 +390,12 @@ void Connection::EndRequest() {
 
 // An answer is lost when its connection is closed while bytes of the client wait to be read.
 void Connection::Linger() {
-  if (ended_ || socket_.secure()) return Close();
+  if (ended_ || socket_.secure()) return Close(why_);
   Enter(State::kLingering);
   ahead_.clear();
   ErrorCode error;
   socket_.tcp().shutdown(Tcp::socket::shutdown_send, error);
-  if (error) return Close();
+  if (error) return Close(why_);
   Read();
 }
 

@@ -17,6 +17,11 @@ using Clock = std::chrono::steady_clock;
 
 class Connection;
 
+// Why a connection was closed.
+enum class Closed : uint8_t { kAnswered, kClient, kIdle, kSlow, kFull, kStopping };
+inline constexpr std::array<const char*, 6> kClosedNames = {"answered", "client", "idle",
+                                                            "slow",     "full",   "stopping"};
+
 // What a connection tells its lane. On the lane's thread.
 class Lane {
  public:
@@ -26,7 +31,7 @@ class Lane {
   virtual bool draining() const = 0;
   virtual void Idle(Connection& connection, bool idle) = 0;
   virtual void Serving(bool more) = 0;  // a request is under way, or is answered
-  virtual void Gone(Connection& connection) = 0;
+  virtual void Gone(Connection& connection, Closed why) = 0;
 };
 
 // All on the thread of its lane.
@@ -41,7 +46,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Finish();
   // Answers 503 to nothing in particular, and closes.
   void TurnAway(Response response);
-  void Close();
+  void Close(Closed why);
 
  private:
   class Request;  // the exchange that is under way
@@ -87,10 +92,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool first_ = true;        // nothing has come yet
   bool wants_body_ = false;  // the exchange waits for a piece of the body
 
-  std::string out_;        // to be written
-  std::string writing_;    // being written
-  size_t written_ = 0;     // of it
-  bool closes_ = false;    // after the answer
+  std::string out_;      // to be written
+  std::string writing_;  // being written
+  size_t written_ = 0;   // of it
+  bool closes_ = false;  // after the answer
+  Closed why_ = Closed::kAnswered;
   bool chunked_ = false;   // the answer's body
   bool answered_ = false;  // the whole answer is in `out_`
 

@@ -64,7 +64,7 @@ class Door::Thread final : public Lane {
       connections_[connection.get()] = connection;
       if (connections_.size() == 1) Tick();
       if (!evict || EvictOne()) return connection->Start();
-      tls ? connection->Close() : connection->TurnAway(Full());
+      tls ? connection->Close(Closed::kFull) : connection->TurnAway(Full());
     });
   }
   void FinishAll() {
@@ -92,15 +92,17 @@ class Door::Thread final : public Lane {
                       std::memory_order_relaxed);
   }
   void Serving(bool more) override { door_.CountServing(more); }
-  void Gone(Connection& connection) override {
+  void Gone(Connection& connection, Closed why) override {
     Idle(connection, false);
-    if (connections_.erase(&connection) > 0) door_.open_.fetch_sub(1);
+    if (connections_.erase(&connection) == 0) return;
+    door_.open_.fetch_sub(1);
+    door_.closed_[static_cast<size_t>(why)].fetch_add(1, std::memory_order_relaxed);
   }
 
  private:
   bool EvictOne() {
     if (idle_.empty()) return false;
-    idle_.front().first->Close();
+    idle_.front().first->Close(Closed::kFull);
     return true;
   }
   void Tick() {
@@ -142,6 +144,12 @@ Result<std::unique_ptr<Door>> Door::Listen(const std::string& address, TlsFiles 
 Door::~Door() {
   acceptor_.reset();
   threads_.clear();
+}
+
+std::map<std::string, uint64_t> Door::closed() const {
+  std::map<std::string, uint64_t> counts;
+  for (size_t i = 0; i < closed_.size(); ++i) counts[kClosedNames[i]] = closed_[i];
+  return counts;
 }
 
 int Door::port() const { return acceptor_->port(); }

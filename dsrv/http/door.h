@@ -2,9 +2,11 @@
 // them, so that nothing of it needs a lock.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,6 +31,10 @@ class Door {
   Door& operator=(const Door&) = delete;
 
   int port() const;
+  // For those who scrape the server: how many connections are open, and how many were closed, by
+  // why. Any thread.
+  size_t open() const { return open_.load(std::memory_order_relaxed); }
+  std::map<std::string, uint64_t> closed() const;
   // `handler` outlives the door.
   void Serve(Handler& handler);
 
@@ -49,6 +55,7 @@ class Door {
   std::unique_ptr<TlsKeeper> tls_;
   const size_t most_;
   std::atomic<size_t> open_{0};
+  std::array<std::atomic<uint64_t>, 6> closed_{};  // by Closed
   std::atomic<bool> draining_{false};
   std::atomic<size_t> serving_{0};
   Mutex mutex_;

@@ -38,6 +38,7 @@ Asker ToAsker(const Request& request, const Visitor& visitor) {
   asker.peer = visitor.client.peer;
   asker.certificate = visitor.client.certificate;
   asker.request_id = visitor.request_id;
+  asker.own_page = visitor.own_page;
   const auto take = [&](std::string_view name) {
     return Printable(request.Header(name).value_or(""));
   };
@@ -61,6 +62,7 @@ void Inside::Prepare(grpc::ClientContext* context, const Asker& asker,
   add(door::kPeer, asker.peer);
   add(door::kCertificate, asker.certificate);
   add(door::kRequestId, asker.request_id);
+  add(door::kPage, asker.own_page ? "1" : "");
   add("authorization", asker.authorization);
   add("traceparent", asker.traceparent);
   add("tracestate", asker.tracestate);

@@ -22,6 +22,7 @@ struct Asker {
   std::string request_id;
   std::string traceparent;
   std::string tracestate;
+  bool own_page = false;  // a page of this server
 };
 Asker ToAsker(const Request& request, const Visitor& visitor);
 

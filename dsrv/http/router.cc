@@ -48,6 +48,7 @@ Router::Route Router::RouteOf(const Request& request) const {
   }
   if (path == "/healthz") return {Kind::kHealth};
   if (path == "/readyz") return {Kind::kReady};
+  if (path == "/metrics" && options_.metrics) return {Kind::kMetrics};
   if (path == "/openapi.json") return {Kind::kOpenApi};
   if (path == "/v1/session") return {Kind::kSession};
   if (!EventsMethod(path).empty()) return {Kind::kEvents, nullptr, std::string(path)};
@@ -221,6 +222,8 @@ void Router::Serve(std::shared_ptr<Exchange> exchange) {
       return ServeHealth(*exchange, false);
     case Kind::kReady:
       return ServeHealth(*exchange, true);
+    case Kind::kMetrics:
+      return ServeMetrics(std::move(exchange));
     case Kind::kPage:
       return exchange->Answer(pages_.Page(exchange->request));
     case Kind::kAsset:
@@ -244,6 +247,12 @@ void Router::ServeHook(std::shared_ptr<Exchange> exchange, const std::string& re
         ToResponse(BadRequest(400, "a percent sign is followed by two hexadecimal digits")));
   }
   options_.hook(*exchange, *ns, *path, [exchange](Response response) {
+    exchange->Post([exchange, response = std::move(response)] { exchange->Answer(response); });
+  });
+}
+
+void Router::ServeMetrics(std::shared_ptr<Exchange> exchange) const {
+  options_.metrics(*exchange, [exchange](Response response) {
     exchange->Post([exchange, response = std::move(response)] { exchange->Answer(response); });
   });
 }

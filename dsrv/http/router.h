@@ -37,6 +37,8 @@ class Router final : public Handler {
     std::function<void(const Exchange&, const std::string& ns, const std::string& path,
                        std::function<void(Response)> done)>
         hook;
+    // GET /metrics; `done` as above. Null: there is nothing there.
+    std::function<void(const Exchange&, std::function<void(Response)> done)> metrics;
     // A request that the door itself has refused.
     std::function<void(const Failure&, const Visitor&)> refused;
   };
@@ -59,6 +61,7 @@ class Router final : public Handler {
     kOpenApi,
     kHealth,
     kReady,
+    kMetrics,
     kPage,
     kAsset
   };
@@ -73,6 +76,7 @@ class Router final : public Handler {
                                     const Route& route) const;
   Response Preflight(const Visitor& visitor, const Route& route) const;
   void ServeHook(std::shared_ptr<Exchange> exchange, const std::string& rest) const;
+  void ServeMetrics(std::shared_ptr<Exchange> exchange) const;
   void ServeHealth(Exchange& exchange, bool ready) const;
   Response RefuseBy(const Failure& failure, const Visitor& visitor) const;
 

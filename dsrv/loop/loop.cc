@@ -42,7 +42,12 @@ Duration Loop::WaitForMail() const {
 }
 
 Loop::Taken Loop::TakeMail(const std::atomic<bool>* meanwhile) {
-  return mailbox_.Take(std::chrono::steady_clock::now() + WaitForMail(), meanwhile);
+  Taken taken = mailbox_.Take(std::chrono::steady_clock::now() + WaitForMail(), meanwhile);
+  if (taken && !taken->mail.empty()) {
+    const auto now = std::chrono::steady_clock::now();
+    for (const Mailbox::Mail& one : taken->mail) meter_.AddWait(now - one.posted);
+  }
+  return taken;
 }
 
 Timestamp Loop::Now() const {
@@ -183,7 +188,7 @@ void Loop::Commit() {
     }
     engine_.Committed(turn.number);
     if (!turn.feed->empty()) {
-      meter_.Add(Meter::kRecords, turn.records());
+      meter_.AddRecords(turn.records());
       outside_.publish(turn.feed);
     }
     if (turn.feed_start) outside_.trimmed(turn.feed_start);

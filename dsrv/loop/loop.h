@@ -43,6 +43,7 @@ class Loop {
   // Any thread. False: the server is overloaded.
   bool Post(Mailbox::Mail mail) { return mailbox_.Post(std::move(mail)); }
   bool Overloaded() { return mailbox_.Full(); }
+  size_t MailWaiting() { return mailbox_.size(); }
   // Finishes the mail in the mailbox, saves the counters, and ends the threads. Call it once.
   void Stop();
 

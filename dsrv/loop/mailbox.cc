@@ -36,6 +36,11 @@ bool Mailbox::Full() {
   return FullAt(now);
 }
 
+size_t Mailbox::size() {
+  const Lock lock(mutex_);
+  return mail_.size();
+}
+
 bool Mailbox::Post(Mail mail) {
   mail.posted = std::chrono::steady_clock::now();
   bool first;

@@ -47,6 +47,7 @@ class Mailbox {
   bool Post(Mail mail);
   // Whether it is full: for callers to whom making the mail is costly.
   bool Full();
+  size_t size();
   // Takes the mail that is there, at most a turn's worth. Waits for the first item until `until`;
   // with `meanwhile` only as long as that is true, so call Wake after setting it to false. nullopt:
   // the mailbox is closed and empty.

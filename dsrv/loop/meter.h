@@ -13,6 +13,7 @@
 #include <ctime>
 #include <string>
 
+#include "fsm/base/spread.h"
 #include "storage/store.h"
 
 namespace dfsmr {
@@ -53,12 +54,28 @@ class Meter {
     Add(kBytes, batch.bytes());
     const auto us = static_cast<uint64_t>(took / std::chrono::microseconds(1));
     Add(kWriteUs, us);
+    commits_.Add(us);
     recent_.Add(us, SecondOf(begin));
   }
   // How long 95 % of the commits of the last minute took at most, to within a fifth; 0: there were
   // none.
   uint64_t CommitP95Us() const {
     return recent_.Quantile(0.95, SecondOf(std::chrono::steady_clock::now()));
+  }
+
+  // For those who scrape the server: how long commits took, how many records turns with records
+  // had, and how long mail waited for its turn.
+  using Shared = Spread<kOwnEdges, std::atomic<uint64_t>>;
+  const Shared& commits() const { return commits_; }
+  const Spread<kRecordEdges, std::atomic<uint64_t>>& turn_records() const { return turn_records_; }
+  const Shared& mailbox_wait() const { return mailbox_wait_; }
+  uint64_t Get(Count what) const { return counts_[what].load(std::memory_order_relaxed); }
+  void AddRecords(uint64_t records) {
+    Add(kRecords, records);
+    turn_records_.Add(records);
+  }
+  void AddWait(std::chrono::nanoseconds waited) {
+    mailbox_wait_.Add(static_cast<uint64_t>(waited / std::chrono::microseconds(1)));
   }
 
   // "turns=1 records=2 …"
@@ -124,6 +141,9 @@ class Meter {
 
   std::array<std::atomic<uint64_t>, kCounts> counts_{};
   Recent recent_;
+  Shared commits_;
+  Shared mailbox_wait_;
+  Spread<kRecordEdges, std::atomic<uint64_t>> turn_records_;
 };
 
 // Divides one thread's CPU time among stages. Made and used on that thread.

@@ -3,6 +3,8 @@
 #include <rocksdb/cache.h>
 #include <rocksdb/db.h>
 #include <rocksdb/filter_policy.h>
+#include <rocksdb/iostats_context.h>
+#include <rocksdb/perf_level.h>
 #include <rocksdb/sst_partitioner.h>
 #include <rocksdb/table.h>
 #include <rocksdb/version.h>
@@ -34,6 +36,25 @@ constexpr std::string_view kFormatText = "dfsmr store format ";
 constexpr size_t kMemtables = 3;
 constexpr size_t kKindEnds = sizeof(PartitionId) + 1;  // in a key
 constexpr size_t kProtectionBytes = 8;  // a checksum per operation, from our batch to the table
+
+// How long this thread waits for syncs, from its making on. RocksDB counts that for each thread,
+// which costs a few readings of the clock for each write.
+class SyncClock {
+ public:
+  SyncClock() {
+    thread_local const bool counts = [] {
+      rocksdb::SetPerfLevel(rocksdb::PerfLevel::kEnableTimeExceptForMutex);
+      return true;
+    }();
+    (void)counts;
+    before_ = Now();
+  }
+  uint64_t Microseconds() const { return (Now() - before_) / 1'000; }
+
+ private:
+  static uint64_t Now() { return rocksdb::get_iostats_context()->fsync_nanos; }
+  uint64_t before_;
+};
 
 template <typename Number>
 std::optional<Number> ParseNumber(std::string_view text) {
@@ -414,7 +435,9 @@ Result<Ok> RocksStore::Commit(rocksdb::WriteBatch& batch) {
   rocksdb::WriteOptions options;
   options.sync = true;
   options.protection_bytes_per_key = kProtectionBytes;
+  const SyncClock clock;
   const rocksdb::Status status = db_->Write(options, &batch);
+  if (const uint64_t us = clock.Microseconds(); us > 0) syncs_.Add(us);
   if (!status.ok()) {
     return Stop(status.ToString() +
                 (status.IsNoSpace() ? " (it needs room before it can be started again)" : ""));
@@ -423,6 +446,39 @@ Result<Ok> RocksStore::Commit(rocksdb::WriteBatch& batch) {
   const auto raised = high_water_->Raise(durable);
   if (!raised) return Stop(raised.error().message);
   return Ok{};
+}
+
+RocksStore::Sizes RocksStore::SizesOf(PartitionId partition,
+                                      const std::vector<std::vector<uint8_t>>& groups) const {
+  const auto key = [partition](unsigned kind) {
+    std::string text = {static_cast<char>(partition >> 8), static_cast<char>(partition & 0xff)};
+    text += static_cast<char>(kind);
+    return text;
+  };
+  rocksdb::SizeApproximationOptions options;
+  options.include_memtables = true;
+  const auto size = [&](const std::string& begin, const std::string& end) {
+    const rocksdb::Range range(begin, end);
+    uint64_t bytes = 0;
+    const auto status =
+        db_->GetApproximateSizes(options, db_->DefaultColumnFamily(), &range, 1, &bytes);
+    return status.ok() ? bytes : 0;
+  };
+  Sizes sizes;
+  sizes.all = size(key(0), key(0xff));
+  for (const auto& group : groups) {
+    uint64_t& sum = sizes.of.emplace_back(0);
+    for (uint8_t kind : group) sum += size(key(kind), key(kind + 1u));
+  }
+  return sizes;
+}
+
+bool RocksStore::Stalls() const {
+  uint64_t stopped = 0;
+  uint64_t rate = 0;
+  db_->GetIntProperty(rocksdb::DB::Properties::kIsWriteStopped, &stopped);
+  db_->GetIntProperty(rocksdb::DB::Properties::kActualDelayedWriteRate, &rate);
+  return stopped > 0 || rate > 0;
 }
 
 Error RocksStore::Stop(std::string_view why) {

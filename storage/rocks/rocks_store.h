@@ -23,8 +23,10 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "fsm/base/mutex.h"
+#include "fsm/base/spread.h"
 #include "storage/rocks/high_water.h"
 #include "storage/store.h"
 
@@ -86,6 +88,19 @@ class RocksStore final : public Store {
   Result<std::string> Mark() const;
   Result<Ok> SetMark(const std::string& mark);
 
+  // For those who scrape the server. Any thread.
+  struct Sizes {
+    uint64_t all = 0;
+    std::vector<uint64_t> of;  // as the kinds that were asked for
+  };
+  // About how many bytes the rows of a partition take, on disk and in memory: of each group of
+  // kinds (the third byte of their keys), and of all.
+  Sizes SizesOf(PartitionId partition, const std::vector<std::vector<uint8_t>>& groups) const;
+  // Whether writes wait because tables are not merged fast enough.
+  bool Stalls() const;
+  // How long syncs of the log took.
+  const Spread<kOwnEdges, std::atomic<uint64_t>>& syncs() const { return syncs_; }
+
   // Changes when the store was restored (see HIGH_WATER): a cursor from an earlier incarnation may
   // follow records that do not exist in this one.
   uint64_t incarnation() const { return incarnation_; }
@@ -109,6 +124,7 @@ class RocksStore final : public Store {
 
   const std::filesystem::path path_;
   const std::unique_ptr<rocksdb::DB> db_;
+  Spread<kOwnEdges, std::atomic<uint64_t>> syncs_;
 
   Mutex owners_mutex_;
   std::map<PartitionId, Owner> owners_ GUARDED(owners_mutex_);

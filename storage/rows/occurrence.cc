@@ -4,6 +4,7 @@
 
 #include "fsm/when/calendar.h"
 #include "storage/rows/keys.h"
+#include "storage/rows/occurrence_heads.h"
 
 namespace dfsmr::rows {
 namespace {
@@ -83,6 +84,14 @@ std::string Encode(const Occurrence& one) {
   return out.SerializeAsString();
 }
 
+Result<OccurrenceHead> DecodeHead(std::string_view key, std::string_view value) {
+  record::OccurrenceHead in;
+  if (!in.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
+    return Corrupt("count of occurrences", key);
+  }
+  return OccurrenceHead{in.count(), in.failed(), in.lost(), in.last(), in.listed(), in.oldest()};
+}
+
 }  // namespace
 
 void PutOccurrenceHead(const Writer& writer, DocumentName of, const OccurrenceHead& head) {
@@ -101,9 +110,24 @@ Result<OccurrenceHead> GetOccurrenceHead(const Reader& reader, DocumentName of) 
   auto value = reader.view.Get(key);
   if (!value) return value.error();
   if (!*value) return OccurrenceHead{};
-  record::OccurrenceHead in;
-  if (!in.ParseFromString(**value)) return Corrupt("count of occurrences", key);
-  return OccurrenceHead{in.count(), in.failed(), in.lost(), in.last(), in.listed(), in.oldest()};
+  return DecodeHead(key, **value);
+}
+
+Result<Ok> ScanOccurrenceHeads(
+    const Reader& reader, const std::function<void(const std::string& ns, const std::string& cause,
+                                                   const OccurrenceHead& head)>& visit) {
+  const Key heads = std::move(Key(reader.partition, kOccurrenceIndex).Byte(kHead));
+  return ScanAll(reader, heads.bytes(), PrefixEnd(heads.bytes()),
+                 [&](std::string_view key, std::string_view value) -> Result<bool> {
+                   auto head = DecodeHead(key, value);
+                   if (!head) return head.error();
+                   KeyReader rest(key);
+                   rest.Number(1);
+                   const std::string ns(rest.Text());
+                   const auto kind = static_cast<DocumentKind>(rest.Number(1));
+                   visit(ns, std::string(Name(kind)) + ":" + std::string(rest.Text()), *head);
+                   return true;
+                 });
 }
 
 void PutOccurrence(const Writer& writer, DocumentName of, const Occurrence& one,

@@ -46,6 +46,18 @@ def server(tmp_path_factory):
         shared.dispose()
 
 
+@pytest.fixture(scope="module")
+def web_server(tmp_path_factory):
+    """The same with a door for HTTP."""
+    shared = Server(tmp_path_factory.mktemp("web") / "data", "--http", "localhost:0").start()
+    try:
+        yield shared
+        assert shared.process.poll() is None, f"dsrv died:\n{shared.log}"
+        assert shared.stop() == 0, shared.log
+    finally:
+        shared.dispose()
+
+
 @pytest.fixture
 def new_server(tmp_path):
     """Makes servers of a test's own."""

@@ -11,23 +11,12 @@ import urllib.parse
 import pytest
 
 from stubs import v1
-from support import CALL, DSRV, JOB, SOON, Server, eventually, free_port, fresh_name
+from support import CALL, DSRV, JOB, SOON, eventually, free_port, fresh_name
 from test_security import ALLOWED, methods
 from web import JSON, Door, Raw, Reply, port_of, refusal
 
 START = "/dfsmr.v1.RunnerService/Start"
 SECRET = "the-first-admin-of-this-test-server-0123456789"
-
-
-@pytest.fixture(scope="module")
-def web_server(tmp_path_factory):
-    server = Server(tmp_path_factory.mktemp("web") / "data", "--http", "localhost:0").start()
-    try:
-        yield server
-        assert server.process.poll() is None, f"dsrv died:\n{server.log}"
-        assert server.stop() == 0, server.log
-    finally:
-        server.dispose()
 
 
 @pytest.fixture

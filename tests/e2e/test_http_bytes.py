@@ -5,19 +5,8 @@ import time
 
 import pytest
 
-from support import CALL, Server, eventually
+from support import CALL, eventually
 from web import Door, Raw, refusal
-
-
-@pytest.fixture(scope="module")
-def web_server(tmp_path_factory):
-    server = Server(tmp_path_factory.mktemp("bytes") / "data", "--http", "localhost:0").start()
-    try:
-        yield server
-        assert server.process.poll() is None, f"dsrv died:\n{server.log}"
-        assert server.stop() == 0, server.log
-    finally:
-        server.dispose()
 
 
 @pytest.fixture

@@ -10,22 +10,11 @@ import pytest
 
 from certificates import Authority
 from stubs import v1
-from support import CALL, JOB, SOON, Server, eventually, fresh_name
+from support import CALL, JOB, SOON, eventually, fresh_name
 from web import JSON, Door, Raw, refusal
 
 CHANGES = "/dfsmr.v1.RunnerService/Changes"
 STREAM = {"content-type": "application/connect+json"}
-
-
-@pytest.fixture(scope="module")
-def web_server(tmp_path_factory):
-    server = Server(tmp_path_factory.mktemp("streams") / "data", "--http", "localhost:0").start()
-    try:
-        yield server
-        assert server.process.poll() is None, f"dsrv died:\n{server.log}"
-        assert server.stop() == 0, server.log
-    finally:
-        server.dispose()
 
 
 @pytest.fixture

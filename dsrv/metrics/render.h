@@ -1,0 +1,18 @@
+// All families of metrics, with their names, types and labels. Pure.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "dsrv/metrics/exposition.h"
+#include "dsrv/metrics/snapshot.h"
+
+namespace dfsmr::metrics {
+
+// Whose series are shown: those of the namespaces for which it is true; for "*": whether those that
+// have no namespace are shown, too.
+using Sees = std::function<bool(const std::string& ns)>;
+
+std::string Render(const Snapshot& snapshot, const Sees& sees, Form form);
+
+}  // namespace dfsmr::metrics

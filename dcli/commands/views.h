@@ -24,6 +24,16 @@ struct StatusOptions {
 };
 int Status(Context& context, const StatusOptions& options);
 
+// What is usually wrong, and how to mend it; exit status 1 when anything is.
+struct DoctorOptions {};
+int Doctor(Context& context, const DoctorOptions& options);
+
+struct ConsoleOptions {
+  std::string subject;  // an instance, or "machine/ID"; empty: the overview
+  std::string http;     // the URL that the console is at; empty: as the server's address says
+};
+int Console(Context& context, const ConsoleOptions& options);
+
 struct QueuesOptions {
   std::string machine;
   std::string queue;

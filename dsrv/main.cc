@@ -34,6 +34,7 @@
 #include "dsrv/logs/logs.h"
 #include "dsrv/loop/disk.h"
 #include "dsrv/loop/loop.h"
+#include "dsrv/otlp/exporter.h"
 #include "dsrv/supervisor.h"
 #include "dsrv/web.h"
 #include "dsrv/wire/bulks.h"
@@ -291,6 +292,7 @@ Result<std::unique_ptr<Engine>> OpenEngine(const Flags& flags, Store& store, Poo
        .random_bytes = RandomBytes,
        .secrets_resealed = LogResealed,
        .find_for_bulk = FindForBulk,
+       .trace_sample = flags.trace.sample,
        .removed = [&logs](const std::string& ns, const std::string& id) { logs.Removed(ns, id); }},
       flags.virtual_clock.value_or(now));
 }
@@ -323,6 +325,16 @@ Backups::Options BackupOptions(const Flags& flags, const std::function<Timestamp
           .every = flags.backup_every,
           .to = flags.backup_to,
           .keep = flags.backup_keep};
+}
+
+// Null without --otlp.
+std::unique_ptr<otlp::Exporter> Export(const Flags& flags, const Reader& reader, Changes& changes) {
+  if (flags.trace.otlp.empty()) return nullptr;
+  otlp::ExporterOptions options{.version = kVersion};
+  options.post = [to = *otlp::ParseCollector(flags.trace.otlp)](const std::string& json, auto most) {
+    return otlp::Post(to, json, most);
+  };
+  return std::make_unique<otlp::Exporter>(std::move(options), reader, changes);
 }
 
 int RunRestore(const Flags& flags) {
@@ -456,6 +468,7 @@ int Run(const Flags& flags, const ReadFlags& read) {
                         life,
                         &facts};
   const Services services = MakeServices(backend, flags.compat);
+  const auto exporter = Export(flags, (*engine)->reader(), changes);
   logs.Start((*engine)->reader(), loop);
   backups.Start(loop);
   auto server = Listen(flags, services, acceptor->get());
@@ -477,6 +490,7 @@ int Run(const Flags& flags, const ReadFlags& read) {
   backups.Stop();
   pool.Stop();
   loop.Stop();
+  if (exporter) exporter->Stop();
   logs.Stop();
   LogRefusals(refusals);
   store->reset();

@@ -87,8 +87,8 @@ void Web::Serve(grpc::Server& server, const Backend& backend, std::function<Room
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
   inside_ = std::make_unique<http::Inside>(server.InProcessChannel(arguments));
-  pages_ =
-      std::make_unique<http::Pages>(flags_.http.console, flags_.http.console_dir, flags_.http.base);
+  pages_ = std::make_unique<http::Pages>(flags_.http.console, flags_.http.console_dir,
+                                         flags_.http.base, flags_.trace.url);
   http::Router::Options options;
   options.base = flags_.http.base;
   options.guard = ToGuard();

@@ -19,6 +19,7 @@ class GrpcOrigin final : public Origin {
   std::string Certificate() const override;
   std::string_view Door() const override;
   std::string RequestId() const override;
+  std::string_view Traceparent() const { return Metadata("traceparent").value_or(""); }
 
  private:
   // What the HTTP door says of a call that it passes on; nullopt: it came by another way.
@@ -43,6 +44,7 @@ class UnaryCall final : public Call, public grpc::ServerUnaryReactor {
   std::string_view Door() const override { return GrpcOrigin(*context_).Door(); }
   std::string RequestId() const override { return GrpcOrigin(*context_).RequestId(); }
   Timestamp Deadline() const override;
+  std::string_view Traceparent() const override { return GrpcOrigin(*context_).Traceparent(); }
   void AddTrailer(const std::string& key, const std::string& value) override {
     context_->AddTrailingMetadata(key, value);
   }

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "dsrv/http/guard.h"
+#include "dsrv/otlp/collector.h"
 #include "fsm/base/duration.h"
 #include "fsm/base/names.h"
 #include "fsm/yaml/definitions.h"
@@ -181,6 +182,7 @@ struct Texts {
   std::string virtual_clock;
   std::vector<std::string> quotas;
   std::string backup_every;
+  std::string trace_sample;
 };
 
 void AddStore(CLI::App& app, StoreFlags& store) {
@@ -361,6 +363,41 @@ Result<Ok> ReadHttp(const Texts& texts, Flags* flags) {
   return addr ? CheckSecurity(*flags, "--http", door.addr) : addr;
 }
 
+void AddTraces(CLI::App& app, TraceFlags& trace, Texts& texts) {
+  app.add_option("--otlp", trace.otlp,
+                 "where to send spans of what goes on, as OTLP/HTTP in JSON: a collector such as "
+                 "http://localhost:4318 (default: nowhere)");
+  app.add_option("--trace-sample", texts.trace_sample,
+                 "the share, 0 to 1, of starts without a traceparent that get one (default: 1 with "
+                 "--otlp, else 0)");
+  app.add_option("--trace-url", trace.url,
+                 "where people see a trace, for the console's link: such as "
+                 "https://traces.example.org/trace/{trace_id}");
+}
+
+Result<Ok> ReadTraces(const Texts& texts, TraceFlags* trace) {
+  trace->sample = trace->otlp.empty() ? 0 : 1;
+  if (!texts.trace_sample.empty()) {
+    char* end = nullptr;
+    trace->sample = std::strtod(texts.trace_sample.c_str(), &end);
+    if (*end != '\0' || !(trace->sample >= 0 && trace->sample <= 1)) {  // nan is neither
+      return Error{Code::kInvalidArgument, Reason::kNone,
+                   "--trace-sample " + Quoted(texts.trace_sample) + " is not a number from 0 to 1"};
+    }
+  }
+  if (!trace->otlp.empty()) {
+    auto url = otlp::ParseCollector(trace->otlp);
+    if (!url) return url.error();
+  }
+  const std::string& link = trace->url;
+  const bool web = link.starts_with("http://") || link.starts_with("https://");
+  if (link.empty() || (web && link.find("{trace_id}") != link.npos)) return Ok{};
+  return Error{Code::kInvalidArgument, Reason::kNone,
+               "--trace-url " + Quoted(link) +
+                   " is not a link such as https://traces.example.org/trace/{trace_id}, with "
+                   "{trace_id} in it"};
+}
+
 void AddFlags(CLI::App& app, Flags& flags, Texts& texts) {
   app.set_version_flag("--version", std::string("dsrv ") + kVersion);
   app.add_option("--addr", flags.addr,
@@ -414,6 +451,7 @@ void AddFlags(CLI::App& app, Flags& flags, Texts& texts) {
                "serve gRPC reflection (default: yes)");
   AddSecurity(app, flags);
   AddHttp(app, flags.http, texts);
+  AddTraces(app, flags.trace, texts);
   app.add_option("--log-level", flags.log_level, "trace, debug, info, warn, error or off")
       ->capture_default_str();
   app.add_option("--log-format", flags.log_format, "text or json")
@@ -477,6 +515,8 @@ Result<Flags> ParseFlags(int argc, char** argv) {
     flags.data.clear();
     flags.logs_mb = 0;
   }
+  auto traces = ReadTraces(texts, &flags.trace);
+  if (!traces) return traces.error();
   return flags;
 }
 

@@ -42,9 +42,17 @@ struct StoreFlags {
   bool allow_loss = false;
 };
 
+// Of traces.
+struct TraceFlags {
+  std::string otlp;   // "http://HOST:PORT", perhaps with a path; empty: spans go nowhere
+  double sample = 0;  // the share of starts without a traceparent that get one
+  std::string url;    // where people see a trace, with {trace_id} in it; empty: the console has no link
+};
+
 struct Flags {
   std::string addr = "localhost:3004";
   HttpFlags http;
+  TraceFlags trace;
   std::string data = "./data";
   Duration grace = std::chrono::seconds(10);
   Duration retention = std::chrono::hours(24 * 7);

@@ -74,6 +74,15 @@ Backups::Options BackupOptions(const Flags& flags, const std::function<Timestamp
           .keep = flags.backup_keep};
 }
 
+// Null without --otlp.
+std::unique_ptr<otlp::Exporter> Export(const Flags& flags, const Reader& reader, Changes& changes) {
+  if (flags.trace.otlp.empty()) return nullptr;
+  otlp::ExporterOptions options{.version = kVersion};
+  options.post = [to = *otlp::ParseCollector(flags.trace.otlp)](
+                     const std::string& json, auto most) { return otlp::Post(to, json, most); };
+  return std::make_unique<otlp::Exporter>(std::move(options), reader, changes);
+}
+
 }  // namespace
 
 Result<Machine> CompileStored(std::string_view source) {
@@ -158,6 +167,7 @@ Result<Ok> Served::OpenEngine() {
        .random_bytes = RandomBytes,
        .secrets_resealed = LogResealed,
        .find_for_bulk = FindForBulk,
+       .trace_sample = flags_.trace.sample,
        .removed = [this](const std::string& ns, const std::string& id) { logs_.Removed(ns, id); }},
       flags_.virtual_clock.value_or(options_.clock()));
   if (!engine) {
@@ -232,6 +242,7 @@ void Served::ShowAlone(v1::Cluster* cluster) const {
 }
 
 void Served::Start() {
+  exporter_ = Export(flags_, engine_->reader(), *changes_);
   logs_.Start(engine_->reader(), *loop_);
   backups_->Start(*loop_);
   SetSecretKeys(*loop_, ring_, options_.keys);
@@ -259,6 +270,7 @@ void Served::Stop() {
   backups_->Stop();
   pool_.Stop();
   loop_->Stop();
+  if (exporter_) exporter_->Stop();
   logs_.Stop();
   for (const auto& [reason, count] : refusals_.Counts()) {
     spdlog::info("refused in all: {} {}", reason, count);

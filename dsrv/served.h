@@ -21,6 +21,7 @@
 #include "dsrv/calls/services.h"
 #include "dsrv/flags.h"
 #include "dsrv/loop/disk.h"
+#include "dsrv/otlp/exporter.h"
 #include "dsrv/supervisor.h"
 #include "dsrv/web.h"
 #include "fsm/machine/machine.h"
@@ -64,7 +65,7 @@ class Served {
   Room room() const { return room_; }
   // For the HTTP door, which this outlives.
   Web::Behind behind() const {
-    return {*backend_, embedded_, audit_.get(), [this] { return room(); }};
+    return {*backend_, embedded_, audit_.get(), [this] { return room(); }, exporter_.get()};
   }
 
   // Begins what happens without calls. Call it once.
@@ -120,6 +121,7 @@ class Served {
   std::optional<Backend> backend_;
   Services services_;
   std::unique_ptr<SecretKeyWatch> key_watch_;
+  std::unique_ptr<otlp::Exporter> exporter_;  // null without --otlp
   std::unique_ptr<Supervisor> supervisor_;
 };
 

@@ -98,7 +98,7 @@ void Web::Bind(Behind behind) {
                          [this] {
                            return metrics::DoorCounts{door_->open(), door_->closed()};
                          },
-                         std::move(behind.room)});
+                         std::move(behind.room), behind.exporter});
   }
   backend_ = &backend;
 }
@@ -108,8 +108,8 @@ void Web::Serve(grpc::Server& server, std::function<bool()> serving) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
   inside_ = std::make_unique<http::Inside>(server.InProcessChannel(arguments));
-  pages_ =
-      std::make_unique<http::Pages>(flags_.http.console, flags_.http.console_dir, flags_.http.base);
+  pages_ = std::make_unique<http::Pages>(flags_.http.console, flags_.http.console_dir,
+                                         flags_.http.base, flags_.trace.url);
   http::Router::Options options;
   options.base = flags_.http.base;
   options.guard = ToGuard();

@@ -35,9 +35,10 @@ class Web {
   // What a door needs besides calls. All of it outlives this.
   struct Behind {
     const Backend& backend;
-    const RocksStore* store = nullptr;  // null: the rows are elsewhere
-    const Audit* audit = nullptr;       // null: there is no trail
-    std::function<Room()> room;         // any thread
+    const RocksStore* store = nullptr;         // null: the rows are elsewhere
+    const Audit* audit = nullptr;              // null: there is no trail
+    std::function<Room()> room;                // any thread
+    const otlp::Exporter* exporter = nullptr;  // null: spans go nowhere
   };
   // From now on `behind` does what is no call: webhooks, the ends of sessions, scrapes. Until then,
   // and where another server has it, they are UNAVAILABLE. Any thread.

@@ -362,6 +362,10 @@ Result<v1::AccessToken> Client::GetCaller() {
   return Call<v1::AccessToken>(&v1::TokenService::Stub::GetCaller, v1::GetCallerRequest(), true);
 }
 
+Result<v1::CreateTokenResponse> Client::CreateSession(const v1::CreateSessionRequest& request) {
+  return Call<v1::CreateTokenResponse>(&v1::TokenService::Stub::CreateSession, request, false);
+}
+
 ScheduleCalls Client::schedules() { return ScheduleCalls(*this); }
 
 Result<v1::ListSchedulesResponse> ScheduleCalls::ListSchedules(

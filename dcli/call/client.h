@@ -107,6 +107,7 @@ class Client {
   ~Client();
 
   const std::string& server() const { return server_; }  // all of them
+  bool tls() const { return credentials_.tls(); }
 
   Result<v1::DefineResponse> Define(const v1::DefineRequest& request);
   Result<v1::ListMachinesResponse> ListMachines(const v1::ListMachinesRequest& request);
@@ -136,6 +137,7 @@ class Client {
   Result<v1::ListTokensResponse> ListTokens(const v1::ListTokensRequest& request);
   Result<v1::RevokeTokenResponse> RevokeToken(const v1::RevokeTokenRequest& request);
   Result<v1::AccessToken> GetCaller();
+  Result<v1::CreateTokenResponse> CreateSession(const v1::CreateSessionRequest& request);
 
   ScheduleCalls schedules();
   NamespaceCalls namespaces();

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdlib>
 #include <optional>
 #include <utility>
 
@@ -113,6 +114,7 @@ Result<v1::StartRequest> RequestOf(Context& context, const StartOptions& options
   request.set_group(options.group);
   request.set_force(options.force);
   request.set_on_conflict(options.on_conflict);
+  if (const char* parent = std::getenv("TRACEPARENT")) request.set_traceparent(parent);
   const auto dry = SetDryRun(options, &request);
   if (!dry) return dry.error();
   AddAfter(options.after, false, &request);

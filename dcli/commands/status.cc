@@ -27,6 +27,14 @@ std::string BytesText(uint64_t bytes) {
   return text;
 }
 
+std::string BackupText(const v1::BackupState& backup, const Look& look) {
+  std::string text = "none yet";
+  if (backup.has_last_time()) {
+    text = When(backup.last_time(), look) + ", " + BytesText(backup.last_bytes());
+  }
+  return backup.error().empty() ? text : text + "; then one failed: " + backup.error();
+}
+
 void PrintServer(Context& context, const v1::Overview& overview) {
   const v1::ServerStatus& server = overview.server();
   Description lines;
@@ -37,9 +45,7 @@ void PrintServer(Context& context, const v1::Overview& overview) {
   lines.Add("Store", BytesText(server.store_bytes()) + ", " + BytesText(server.free_bytes()) +
                          " free, room " + server.room());
   if (server.has_backup()) {
-    lines.Add("Backup", server.backup().error().empty()
-                            ? When(server.backup().last_time(), context.look)
-                            : "failed: " + server.backup().error());
+    lines.Add("Backup", BackupText(server.backup(), context.look));
   }
   lines.Add("Commit p95", AgeOf(server.has_commit_p95(), server.commit_p95()));
   lines.Add("Feed", "from " + std::to_string(server.first_seq()) + " to " +

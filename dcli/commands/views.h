@@ -35,6 +35,16 @@ void PrintServers(Context& context, const v1::Cluster& cluster);
 // What is wrong with a cluster: each a sentence.
 std::vector<std::string> ProblemsOf(const v1::Cluster& cluster);
 
+// What is usually wrong, and how to mend it; exit status 1 when anything is.
+struct DoctorOptions {};
+int Doctor(Context& context, const DoctorOptions& options);
+
+struct ConsoleOptions {
+  std::string subject;  // an instance, or "machine/ID"; empty: the overview
+  std::string http;     // the URL that the console is at; empty: as the server's address says
+};
+int Console(Context& context, const ConsoleOptions& options);
+
 struct QueuesOptions {
   std::string machine;
   std::string queue;

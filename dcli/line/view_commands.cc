@@ -27,6 +27,20 @@ void CommandLine::AddViewCommands() {
       .Example("cluster --check")
       .Example("--server a:3004,b:3004 cluster --partitions");
 
+  Command("doctor", "", "What is usually wrong, and how to mend it; exit 1 when anything is", Doctor,
+          std::make_shared<DoctorOptions>())
+      .Example("doctor")
+      .Example("doctor --namespace payments -o json");
+
+  auto console = std::make_shared<ConsoleOptions>();
+  Command("console", "[INSTANCE|machine/ID]", "The console's address, for a browser", Console,
+          console)
+      .Argument("SUBJECT", Word::kInstance, &console->subject, false)
+      .Flag("--http", "URL", &console->http,
+            "where the console is (DFSMR_HTTP; default: port 3005 of the server)")
+      .Example("console")
+      .Example("console page-9");
+
   auto queues = std::make_shared<QueuesOptions>();
   Command("queues", "", "What waits for workers, and who asks for it", Queues, queues)
       .Flag("--machine", "ID", &queues->machine, "of this machine")

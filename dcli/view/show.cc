@@ -129,6 +129,7 @@ void PrintHead(Context& context, const v1::Instance& instance) {
   if (instance.priority() != 0) text.Add("Priority", std::to_string(instance.priority()));
   text.Add("Labels", LabelsText(instance.labels()));
   text.Add("Parent", instance.parent());
+  text.Add("Trace", instance.trace());
   text.Add("Params", instance.params());
   AddOutputs(context, instance, &text);
   text.Print(context.out, look);

@@ -361,16 +361,18 @@ v1::TransitionRequest ReportOf(const v1::Task& task, const Verdict& verdict) {
 }
 
 std::vector<std::string> TaskVariables(const v1::Task& task, const std::string& server) {
-  return {"DFSMR_INSTANCE=" + task.instance(),
-          "DFSMR_MACHINE=" + task.machine(),
-          "DFSMR_NODE=" + task.node(),
-          "DFSMR_ATTEMPT=" + std::to_string(task.attempt()),
-          "DFSMR_CLAIM=" + task.claim(),
-          "DFSMR_SERVER=" + server,
-          "DFSMR_NAMESPACE=" + task.namespace_(),
-          "DFSMR_ACTION=" + task.action(),
-          "DFSMR_PHASE=" + task.phase(),
-          "DFSMR_EVENT=" + task.event()};
+  std::vector<std::string> variables = {"DFSMR_INSTANCE=" + task.instance(),
+                                        "DFSMR_MACHINE=" + task.machine(),
+                                        "DFSMR_NODE=" + task.node(),
+                                        "DFSMR_ATTEMPT=" + std::to_string(task.attempt()),
+                                        "DFSMR_CLAIM=" + task.claim(),
+                                        "DFSMR_SERVER=" + server,
+                                        "DFSMR_NAMESPACE=" + task.namespace_(),
+                                        "DFSMR_ACTION=" + task.action(),
+                                        "DFSMR_PHASE=" + task.phase(),
+                                        "DFSMR_EVENT=" + task.event()};
+  if (!task.traceparent().empty()) variables.push_back("TRACEPARENT=" + task.traceparent());
+  return variables;
 }
 
 }  // namespace dfsmr::cli

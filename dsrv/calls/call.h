@@ -31,6 +31,8 @@ class Call : public Origin {
   Call& operator=(const Call&) = delete;
 
   virtual Timestamp Deadline() const = 0;  // kNever: the caller waits for ever
+  // The caller's W3C Trace Context, as it came; empty: none.
+  virtual std::string_view Traceparent() const { return {}; }
   // Goes out after the reply or the error. Call it before one of the three methods below.
   virtual void AddTrailer(const std::string& key, const std::string& value) = 0;
 

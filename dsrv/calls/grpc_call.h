@@ -24,6 +24,7 @@ class GrpcOrigin final : public Origin {
   bool ByHttp() const;
   // Whether a page of this server asks, by that door.
   bool OfPage() const { return FromDoor(door::kPage).has_value(); }
+  std::string_view Traceparent() const { return Metadata("traceparent").value_or(""); }
 
  private:
   // What the HTTP door says of a call that it passes on; nullopt: it came by another way.
@@ -48,6 +49,7 @@ class UnaryCall final : public Call, public grpc::ServerUnaryReactor {
   std::string_view Door() const override { return GrpcOrigin(*context_).Door(); }
   std::string RequestId() const override { return GrpcOrigin(*context_).RequestId(); }
   Timestamp Deadline() const override;
+  std::string_view Traceparent() const override { return GrpcOrigin(*context_).Traceparent(); }
   void AddTrailer(const std::string& key, const std::string& value) override {
     context_->AddTrailingMetadata(key, value);
   }

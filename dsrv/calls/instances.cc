@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "dsrv/calls/items.h"
 #include "dsrv/wire/lists.h"
 #include "dsrv/wire/pages.h"
 #include "dsrv/wire/plan_view.h"
@@ -42,7 +43,9 @@ Result<StartArgs> ToAllowedStart(const v1::StartRequest& request, const Call& ca
   if (allowed && request.force()) allowed = call.caller().MayForce();
   if (!allowed) return allowed.error();
   auto args = ToStart(request);
-  if (args) args->spec.client = call.Peer();
+  if (!args) return args;
+  args->spec.client = call.Peer();
+  Join(call.Traceparent(), &*args);
   return args;
 }
 

@@ -49,6 +49,11 @@ Result<Answer> ReportAs(Engine& engine, const Caller& caller, ReportCommand& rep
   return answer;
 }
 
+void Join(std::string_view traceparent, StartArgs* start) {
+  if (traceparent.empty() || start->spec.trace) return;
+  if (auto trace = ReadTraceparent(traceparent)) start->spec.trace = *std::move(trace);
+}
+
 Result<Started> StartAs(Engine& engine, const Caller& caller, Result<StartArgs>& start) {
   if (!start) return start.error();
   auto noted = caller.MayNoteOutside();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "dsrv/access/access.h"
 #include "dsrv/wire/requests.h"
@@ -15,6 +16,10 @@ Result<Answer> ReportAs(Engine& engine, const Caller& caller, ReportCommand& rep
 
 // What the audit trail says of a report: its transition, and what it starts.
 std::string DetailOf(const ReportCommand& report);
+
+// A start belongs to the trace of its call, unless it names one of its own. `traceparent` may be
+// empty or malformed: then it counts for nothing.
+void Join(std::string_view traceparent, StartArgs* start);
 
 // A start beside reports, which ToAllowedStarts has admitted. Moves its arguments away.
 Result<Started> StartAs(Engine& engine, const Caller& caller, Result<StartArgs>& start);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "dsrv/calls/items.h"
 #include "dsrv/engine/compile.h"
 #include "dsrv/wire/lists.h"
 #include "dsrv/wire/replies.h"
@@ -202,6 +203,7 @@ Result<StartArgs> ParseStart(const ::TaskMessage& request, const Call& call) {
   start.set_params(ToJson(request.instanceparams()));
   auto args = ToStart(start);
   if (args) args->spec.client = call.Peer();
+  if (args) Join(call.Traceparent(), &*args);
   return args;
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "dsrv/backup/backups.h"
 #include "dsrv/calls/changes_stream.h"
 #include "dsrv/calls/method.h"
 #include "dsrv/engine/agents.h"
@@ -194,6 +195,12 @@ void ShowServer(const Backend& backend, v1::ServerStatus* out) {
   const auto p95 = Duration(static_cast<int64_t>(backend.loop.meter().CommitP95Us()));
   ToProto(p95, out->mutable_commit_p95());
   out->set_watchers(backend.watchers.size());
+  if (const BackupStatus backup = backend.backups.status(); backup.asked) {
+    v1::BackupState* to = out->mutable_backup();
+    if (backup.last_time != Timestamp()) ToProto(backup.last_time, to->mutable_last_time());
+    to->set_last_bytes(backup.last_bytes);
+    to->set_error(backup.error);
+  }
   if (!backend.server) return;
   const ServerFacts& server = *backend.server;
   out->set_version(server.version);

@@ -39,6 +39,7 @@ Result<ReportCommand> ParseTransition(const v1::TransitionRequest& request, cons
   auto report = ToReport(request);
   if (!report) return report;
   if (report->args.client.empty() && !report->args.claim.given()) report->args.client = call.Peer();
+  for (StartArgs& start : report->starts) Join(call.Traceparent(), &start);
   if (!report->starts.empty() && call.caller().Audited()) {
     call.caller().On(request.instance(), DetailOf(*report));
   }
@@ -68,7 +69,9 @@ Result<PollCommand> ParseReport(const v1::ReportRequest& request, const Call& ca
   }
   command.reports.reserve(static_cast<size_t>(request.transitions_size()));
   for (const auto& transition : request.transitions()) {
-    command.reports.push_back(ToReport(transition));
+    auto& report = command.reports.emplace_back(ToReport(transition));
+    if (!report) continue;
+    for (StartArgs& start : report->starts) Join(call.Traceparent(), &start);
   }
   command.bytes = request.ByteSizeLong();
   return command;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "dsrv/trace/span.h"
 #include "fsm/base/json.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"
@@ -241,6 +242,7 @@ void HandOuts::MakeClaim(Resident& resident, uint64_t visit, ClaimArgs args, Tas
   *durable = *durable && residents_.Durable(resident);
   timers_.ArmClaim(resident, visit, claim);
   task->attempt = claim.attempt;
+  if (instance.traced) Trace(resident, task);
   task->claim_id = claim.id;
   task->claim = rules::ClaimText(instance, visit, claim.id);
   (claim.Begun() ? task->deadline : task->begin_by) = claim.deadline;
@@ -270,6 +272,14 @@ bool HandOuts::Prepare(Resident& resident, const Token& token, Task* task) {
   task->dry_run = static_cast<bool>(instance.dry_run);
   if (!packages_.empty()) ServeBy(resident.version->Now().definition->package, task);
   return !token.step || PrepareStep(resident, token, task);
+}
+
+// The task may go without its params, so without the spec.
+void HandOuts::Trace(Resident& resident, Task* task) {
+  auto spec = residents_.SpecOf(resident);
+  if (!spec || !(*spec)->trace) return;
+  task->traceparent =
+      Traceparent(*(*spec)->trace, SpanId({task->ns, task->instance, task->visit, task->attempt}));
 }
 
 void HandOuts::ServeBy(const PackageVersionPtr& own, Task* task) const {

@@ -100,6 +100,7 @@ class HandOuts : public Part {
   void EnqueueUntouched(const Change& change);
   // Makes a task of what the agenda gave out. False: it is not handed out after all.
   bool TakeOne(Agenda::Popped popped, const Taker& taker, Task* task, bool* durable);
+  void Trace(Resident& resident, Task* task);
   void MakeClaim(Resident& resident, uint64_t visit, ClaimArgs args, Task* task, bool* durable);
   // Fills in the task of a ready token, except for its claim. False: it cannot be handed out, and
   // is not ready any more.

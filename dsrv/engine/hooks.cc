@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/inherit.h"
 #include "fsm/base/json.h"
 
 namespace dfsmr {
@@ -75,6 +76,7 @@ void Hooks::Fire(Resident& resident, const HookSource& hook, std::string_view wo
   args.inside = own > 0;
   args.implicit = true;
   Deepen(resident.instance, &args);
+  InheritTrace(residents_, resident, 0, 0, &args);
   args.spec.client = "hook of " + resident.instance.id + " on " + std::string(word);
   auto params = values_.Fill(resident, hook.input);
   // A hook whose input is not there runs all the same: that something happened is what matters.

@@ -12,8 +12,8 @@ namespace dfsmr {
 
 class Hooks : public Part {
  public:
-  Hooks(Catalog& catalog, Values& values, Starter& starter)
-      : catalog_(catalog), values_(values), starter_(starter) {}
+  Hooks(Catalog& catalog, Residents& residents, Values& values, Starter& starter)
+      : catalog_(catalog), residents_(residents), values_(values), starter_(starter) {}
 
   void Absorb(const Change& change) override;
   // Starts the next action.
@@ -23,6 +23,7 @@ class Hooks : public Part {
   void Fire(Resident& resident, const HookSource& hook, std::string_view word);
 
   Catalog& catalog_;
+  Residents& residents_;
   Values& values_;
   Starter& starter_;
   std::deque<StartArgs> fired_;

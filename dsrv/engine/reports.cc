@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/inherit.h"
 #include "fsm/base/json.h"
 #include "fsm/base/names.h"
 #include "storage/rows/feed.h"
@@ -39,6 +40,7 @@ Result<Answer> Reports::Report(const std::string& ns, const std::string& id, Rep
   const bool starts_some = !starts.empty();
   for (StartArgs& start : starts) {
     Deepen(resident.instance, &start);
+    InheritTrace(residents_, resident, args.claim.visit, claim ? claim->attempt : 0, &start);
     if (args.claim.given()) Own(resident, &start);
   }
   if (!starts.empty()) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/inherit.h"
 #include "fsm/base/json.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"
@@ -220,8 +221,10 @@ Result<StartArgs> Spawner::ChildOf(Resident& resident, const Token& token, uint6
   args.parent_step = ParentStep{token.home, children.generation};
   Deepen(resident.instance, &args);
   args.id = resident.instance.id + "/" + step.path + "/" + std::to_string(children.first + number);
-  return home.role == Role::kSpawn ? Spawned(resident, token, number, std::move(args))
-                                   : Asked(resident, token, number, std::move(args));
+  auto child = home.role == Role::kSpawn ? Spawned(resident, token, number, std::move(args))
+                                         : Asked(resident, token, number, std::move(args));
+  if (child) InheritTrace(residents_, resident, token.visit, 0, &*child);
+  return child;
 }
 
 // What its package has is of the same version of it.

@@ -169,6 +169,8 @@ Resident& Starter::Create(Prepared prepared) {
     instance.limits = std::move(limits);
   }
   if (args.dry_run) instance.dry_run = DryRun();
+  if (options_.trace_sample > 0) Sample(&args);
+  instance.traced = static_cast<bool>(args.spec.trace);
   if (version->plan || args.flow) {
     instance.plan = PlanState();
     instance.plan->wait_after_fail = args.wait_after_fail;
@@ -181,6 +183,20 @@ Resident& Starter::Create(Prepared prepared) {
   resident.spec = std::make_shared<const Spec>(std::move(args.spec));
   resident.created = true;
   return resident;
+}
+
+void Starter::Sample(StartArgs* args) {
+  if (args->spec.trace || args->follows || args->dry_run) return;
+  const auto random = [this] {
+    return Mix(turn_.random() + turn_.NextId() * 0x9e3779b97f4a7c15ull);
+  };
+  constexpr double kAll = 18446744073709551616.0;  // 2^64
+  if (static_cast<double>(random()) >= options_.trace_sample * kAll) return;
+  TraceContext trace{.sampled = true};
+  for (uint64_t half : {random(), random() | 1}) {
+    for (int shift = 60; shift >= 0; shift -= 4) trace.id += "0123456789abcdef"[half >> shift & 15];
+  }
+  args->spec.trace = std::move(trace);
 }
 
 Result<VersionState*> Starter::VersionOf(const StartArgs& args) {

@@ -20,7 +20,8 @@ namespace dfsmr {
 class Starter {
  public:
   Starter(OpenTurn& turn, Catalog& catalog, Residents& residents, Changer& changer, Limits& limits,
-          Followers& followers, Planner& planner, Spaces& spaces, const PackageTable& packages)
+          Followers& followers, Planner& planner, Spaces& spaces, const PackageTable& packages,
+          const EngineOptions& options)
       : turn_(turn),
         catalog_(catalog),
         residents_(residents),
@@ -29,7 +30,8 @@ class Starter {
         followers_(followers),
         planner_(planner),
         spaces_(spaces),
-        packages_(packages) {}
+        packages_(packages),
+        options_(options) {}
 
   // The started instance, or an earlier one with the same id that was started in the same way.
   Result<Started> Start(StartArgs args);
@@ -72,6 +74,8 @@ class Starter {
                                              const PackageVersion* package);
   Resident& Create(Prepared prepared);
   void Run(Resident& resident, const Ended& ended);
+  // Gives its share of starts a trace.
+  void Sample(StartArgs* args);
 
   OpenTurn& turn_;
   Catalog& catalog_;
@@ -82,6 +86,7 @@ class Starter {
   Planner& planner_;
   Spaces& spaces_;
   const PackageTable& packages_;
+  const EngineOptions& options_;
 };
 
 }  // namespace dfsmr

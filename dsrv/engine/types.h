@@ -85,6 +85,7 @@ struct Task {
   bool dry_run = false;
   PackageVersionPtr package = nullptr;  // that serves it
   std::string package_worker;           // of its manifest; empty: none serves the action
+  std::string traceparent = {};         // its parent is the span of this attempt; empty: none
 };
 
 struct StartArgs {
@@ -114,6 +115,7 @@ struct StartArgs {
   bool force = false;                     // begins past all limits, and counts
   bool dry_run = false;                   // it is walked without effects
   bool outside = false;  // a caller asks for it, so quotas and a freeze may refuse it
+  bool follows = false;  // another instance starts it: it has a trace only if that one has
 };
 // As deep in a chain of change triggers as the instance that starts it, whatever way it does; and a
 // dry run, if that is one.
@@ -312,6 +314,8 @@ struct EngineOptions {
   std::function<Result<BulkPortion>(const Reader& reader, const std::string& ns,
                                     const rows::BulkRow& bulk, Timestamp now)>
       find_for_bulk;
+  // The share, 0 to 1, of instances that are started without a trace and get one of their own.
+  double trace_sample = 0;
   // Hears of each instance that retention removes, in the turn that does it. Absent: nobody does.
   std::function<void(const std::string& ns, const std::string& id)> removed;
 };

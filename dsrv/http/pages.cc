@@ -57,6 +57,13 @@ void ReplaceAll(std::string* text, std::string_view from, std::string_view to) {
   }
 }
 
+std::string InAttribute(std::string text) {
+  ReplaceAll(&text, "&", "&amp;");
+  ReplaceAll(&text, "\"", "&quot;");
+  ReplaceAll(&text, "<", "&lt;");
+  return text;
+}
+
 std::string HexOf(std::string_view bytes) {
   std::string hex;
   for (char c : bytes) {
@@ -69,8 +76,11 @@ std::string HexOf(std::string_view bytes) {
 
 }  // namespace
 
-Pages::Pages(bool on, std::filesystem::path folder, std::string base)
-    : on_(on), folder_(std::move(folder)), base_(std::move(base)) {
+Pages::Pages(bool on, std::filesystem::path folder, std::string base, const std::string& trace_url)
+    : on_(on),
+      folder_(std::move(folder)),
+      base_(std::move(base)),
+      trace_url_(InAttribute(trace_url)) {
   if (!on_ || !folder_.empty()) return;
   std::string all;
   for (const auto& [name, bytes] : embedded::Console()) {
@@ -132,6 +142,8 @@ std::string Pages::Index() const {
   out += page.substr(at);
   ReplaceAll(&out, "name=\"dfsmr-base\" content=\"\"",
              "name=\"dfsmr-base\" content=\"" + base_ + "\"");
+  ReplaceAll(&out, "name=\"dfsmr-trace\" content=\"\"",
+             "name=\"dfsmr-trace\" content=\"" + trace_url_ + "\"");
   return out;
 }
 

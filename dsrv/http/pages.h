@@ -14,8 +14,8 @@ namespace dfsmr::http {
 class Pages {
  public:
   // `folder` empty: what the build has embedded. `base` stands in front of all links: "" or
-  // "/PATH".
-  Pages(bool on, std::filesystem::path folder, std::string base);
+  // "/PATH". `trace_url`: where people see a trace, with {trace_id} in it, for links; empty: nowhere.
+  Pages(bool on, std::filesystem::path folder, std::string base, const std::string& trace_url);
 
   bool on() const { return on_; }
   // Of a build without a console one that says so.
@@ -37,6 +37,7 @@ class Pages {
   const bool on_;
   const std::filesystem::path folder_;
   const std::string base_;
+  const std::string trace_url_;  // as it stands in an attribute of HTML
   std::vector<File> embedded_;
   std::string embedded_hash_;
 };

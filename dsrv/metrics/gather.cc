@@ -118,10 +118,14 @@ StoreCounts StoreOf(const Sources& sources) {
   return counts;
 }
 
-std::vector<WatcherCounts> WatchersOf(const Backend& backend) {
+std::vector<WatcherCounts> WatchersOf(const Sources& sources) {
+  const Backend& backend = sources.backend;
   constexpr std::array<const char*, kWatcherClasses> kNames = {"grpc", "http", "console", "otlp"};
   std::vector<WatcherCounts> all;
-  const auto classes = backend.watchers.ByClass();
+  auto classes = backend.watchers.ByClass();
+  if (sources.exporter) {
+    classes[static_cast<size_t>(WatcherClass::kOtlp)] = {1, sources.exporter->position()};
+  }
   for (size_t i = 0; i < classes.size(); ++i) {
     WatcherCounts& one = all.emplace_back();
     one.name = kNames[i];
@@ -204,10 +208,11 @@ void GatherServer(const Sources& sources, Snapshot* snapshot) {
   snapshot->refusals = backend.refusals.Counts();
   snapshot->loop = LoopOf(backend.loop);
   snapshot->store = StoreOf(sources);
-  snapshot->watchers = WatchersOf(backend);
+  snapshot->watchers = WatchersOf(sources);
   const DoorCounts door = sources.door();
   snapshot->http_connections = door.open;
   snapshot->http_closed = door.closed;
+  if (sources.exporter) snapshot->spans = sources.exporter->counts();
   snapshot->log_lines = backend.logs.lines();
   snapshot->log_lines_left_out = backend.logs.left_out();
   snapshot->log_bytes = backend.logs.bytes();

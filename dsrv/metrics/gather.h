@@ -9,6 +9,7 @@
 #include "dsrv/calls/backend.h"
 #include "dsrv/engine/engine.h"
 #include "dsrv/metrics/snapshot.h"
+#include "dsrv/otlp/exporter.h"
 #include "storage/rocks/rocks_store.h"
 
 namespace dfsmr::metrics {
@@ -21,10 +22,11 @@ struct DoorCounts {
 // What a server is made of, as far as it is counted. All of it outlives whoever is given it.
 struct Sources {
   const Backend& backend;
-  const RocksStore* store;  // null: the rows are elsewhere
-  const Audit* audit = nullptr;      // null: there is none
-  std::function<DoorCounts()> door;  // any thread
-  std::function<Room()> room;        // any thread
+  const RocksStore* store;                   // null: the rows are elsewhere
+  const Audit* audit = nullptr;              // null: there is none
+  std::function<DoorCounts()> door;          // any thread
+  std::function<Room()> room;                // any thread
+  const otlp::Exporter* exporter = nullptr;  // null: spans go nowhere
 };
 
 // What only the deciding thread knows. In the loop; hand it on after the commit of the turn.

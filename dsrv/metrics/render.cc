@@ -100,7 +100,8 @@ class Rendering {
     if (whole_) out_.Add(labels, value);
   }
   void WholeSpread(const Ranges& ranges, double per_unit) {
-    if (whole_) out_.AddHistogram({}, ranges.edges, ranges.counts, ranges.sum, per_unit);
+    if (whole_ && !ranges.counts.empty())
+      out_.AddHistogram({}, ranges.edges, ranges.counts, ranges.sum, per_unit);
   }
   template <typename Visit>
   void EachNode(Visit visit) {
@@ -368,6 +369,10 @@ class Rendering {
     Counter("dfsmr_http_closed", "Connections over HTTP that were closed.");
     for (const auto& [why, count] : all_.http_closed) Whole(count, Labels().With("why", why));
     Counter("dfsmr_otlp_spans", "Spans for a collector of traces.");
+    if (all_.spans) {
+      Whole(all_.spans->sent, Labels().With("outcome", "sent"));
+      Whole(all_.spans->dropped, Labels().With("outcome", "dropped"));
+    }
   }
 
   void Backups() {

@@ -12,6 +12,7 @@
 
 #include "dsrv/calls/call_meter.h"
 #include "dsrv/engine/measured.h"
+#include "dsrv/otlp/exporter.h"
 
 namespace dfsmr::metrics {
 
@@ -93,6 +94,7 @@ struct Snapshot {
 
   uint64_t http_connections = 0;
   std::map<std::string, uint64_t> http_closed;
+  std::optional<otlp::Exporter::Counts> spans;  // nullopt: without a collector
   uint64_t log_lines = 0;
   uint64_t log_lines_left_out = 0;
   uint64_t log_bytes = 0;

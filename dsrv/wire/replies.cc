@@ -290,6 +290,7 @@ void ToProto(const InstanceView& view, v1::Instance* out) {
   ShowInstance(view, limits::kTokensShown, out);
   out->set_params(view.spec->params.empty() ? "{}" : view.spec->params);
   out->mutable_labels()->insert(view.spec->labels.begin(), view.spec->labels.end());
+  if (view.spec->trace) out->set_trace(view.spec->trace->id);
   out->mutable_outputs()->insert(view.outputs.begin(), view.outputs.end());
   for (const Instance::Prerequisite& one : view.spec->after) {
     v1::After* to = out->add_after();
@@ -325,6 +326,7 @@ void ToProto(const Task& task, v1::Task* out) {
   for (const std::string& name : task.middleware) out->add_middleware(name);
   out->set_tries(task.tries);
   out->set_tries_limit(task.tries_limit);
+  out->set_traceparent(task.traceparent);
   if (task.run_timeout > Duration::zero()) Set(task.run_timeout, out->mutable_run_timeout());
   if (!task.package) return;
   ToProto(*task.package, out->mutable_package());

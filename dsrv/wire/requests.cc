@@ -135,6 +135,7 @@ Result<StartArgs> ToStart(const v1::StartRequest& request) {
   args.spec.params = request.params();
   args.priority = request.priority();
   args.hold = request.hold();
+  if (auto trace = ReadTraceparent(request.traceparent())) args.spec.trace = *std::move(trace);
   auto filled =
       All([&] { return FillSubject(request, &args); },
           [&] { return CheckJson("params", request.params()); },

@@ -13,6 +13,7 @@
 
 #include "fsm/base/boxed.h"
 #include "fsm/base/time.h"
+#include "fsm/base/trace.h"
 #include "fsm/machine/machine.h"
 #include "fsm/rules/tokens.h"
 
@@ -274,6 +275,7 @@ struct Instance {
   // The store holds only its own row, its spec and its row in the index of its machine. So it can
   // be dropped without being read.
   bool bare = false;
+  bool traced = false;  // its spec has a trace
 
   bool Stopped() const { return state == InstanceState::kStopped; }
   // It may be SCHEDULED again after it began: for the limits of a version that it was moved to.
@@ -296,6 +298,7 @@ struct Spec {
   std::vector<Instance::Prerequisite> after = {};  // those that it was started with
   uint64_t first_seq = 0;  // seq of its start in the feed; 0: from before this was noted
   ClaimId born_after;      // the last claim that was made before it; none: as with first_seq
+  Boxed<TraceContext> trace = {};  // null: it belongs to none
   friend bool operator==(const Spec&, const Spec&) = default;
 };
 

@@ -176,6 +176,7 @@ std::string Encode(const Instance& instance, const Machine& machine, const Writt
     for (uint64_t seq : instance.history) out.add_history(seq);
   }
   out.set_bare(written.bare);
+  if (instance.traced) out.set_traced(true);
   out.set_change_time(Micros(instance.change_time));
   for (const Instance::Prerequisite& one : instance.after) {
     record::Prerequisite* to = out.add_after();
@@ -262,6 +263,7 @@ Result<Instance> Decode(InstanceName name, std::string_view key, std::string_vie
   if (in.has_last_answer()) instance.last_answer = Decode(in.last_answer());
   instance.history.assign(in.history().begin(), in.history().end());
   instance.bare = in.bare();
+  instance.traced = in.traced();
   instance.change_time = FromMicros(in.change_time());
   for (const auto& one : in.after()) instance.after.push_back({one.instance(), one.any_result()});
   return instance;
@@ -322,6 +324,7 @@ static void PutSpec(const Writer& writer, const Instance& instance, const Spec& 
   out.set_first_seq(spec.first_seq);
   out.set_born_epoch(spec.born_after.epoch);
   out.set_born_serial(spec.born_after.serial);
+  if (spec.trace) out.set_trace(PackTrace(*spec.trace));
   writer.batch.Put(Key(writer.partition, kSpec).Of(instance), out.SerializeAsString());
   writer.batch.Put(Key(writer.partition, kByMachine).Text(ns).Text(machine).Text(id), "");
   if (!instance.parent.empty()) {
@@ -444,6 +447,7 @@ Result<std::optional<Spec>> FindSpec(const Reader& reader, InstanceName name) {
   for (const auto& one : in.after()) spec.after.push_back({one.instance(), one.any_result()});
   spec.first_seq = in.first_seq();
   spec.born_after = {in.born_epoch(), in.born_serial()};
+  if (auto trace = UnpackTrace(in.trace())) spec.trace = *std::move(trace);
   return found;
 }
 

@@ -164,6 +164,7 @@ void PutStarts(const Writer& writer, InstanceName name, NodeIndex home,
     to->set_start_at(Micros(start.start_at));
     to->set_start_before(DeadlineMicros(start.start_before));
     to->set_hold(start.hold);
+    if (start.spec.trace) to->set_trace(PackTrace(*start.spec.trace));
     for (const auto& one : start.after) {
       record::Prerequisite* after = to->add_after();
       after->set_instance(one.instance);
@@ -192,6 +193,7 @@ Result<std::vector<ChildStart>> GetStarts(const Reader& reader, InstanceName nam
     start.start_at = FromMicros(one.start_at());
     start.start_before = DeadlineFrom(one.start_before());
     start.hold = one.hold();
+    if (auto trace = UnpackTrace(one.trace())) start.spec.trace = *std::move(trace);
     for (const auto& after : one.after()) {
       start.after.push_back({after.instance(), after.any_result()});
     }

@@ -181,6 +181,7 @@ function Above({ one, latest }: { one: InstanceJson; latest: number | undefined 
               ""
             ),
           ],
+          ["Trace", one.trace ? <Trace of={one.trace} /> : ""],
           [
             "After",
             one.after?.length
@@ -237,6 +238,21 @@ function Above({ one, latest }: { one: InstanceJson; latest: number | undefined 
         </p>
       )}
     </Panel>
+  );
+}
+
+// Where people see traces, if the server was told (dsrv --trace-url).
+function traces(): string {
+  return document.querySelector<HTMLMetaElement>('meta[name="dfsmr-trace"]')?.content ?? "";
+}
+
+function Trace({ of }: { of: string }) {
+  const pages = traces();
+  if (!pages) return <Id of={of} />;
+  return (
+    <a href={pages.replaceAll("{trace_id}", encodeURIComponent(of))} rel="noreferrer">
+      <Id of={of} />
+    </a>
   );
 }
 

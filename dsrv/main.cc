@@ -34,6 +34,7 @@
 #include "dsrv/logs/logs.h"
 #include "dsrv/loop/disk.h"
 #include "dsrv/loop/loop.h"
+#include "dsrv/runtime/memory.h"
 #include "dsrv/supervisor.h"
 #include "dsrv/web.h"
 #include "dsrv/wire/bulks.h"
@@ -414,6 +415,7 @@ int Run(const Flags& flags, const ReadFlags& read) {
   auto access = OpenAccess(flags, clock, **engine, audit->get(), told->get());
   if (!access) return Fail(access.error());
   opened = access->get();
+  ReturnFreedMemory();  // the store's log was read into memory, and into tables from there
 
   const uint64_t life = (*store)->incarnation() & UINT32_MAX;  // enough to tell two lives apart
   Changes changes(**store, {(*engine)->reader().partition, (*engine)->last_seq(), life}, pool,

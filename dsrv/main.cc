@@ -11,6 +11,7 @@
 #include "dsrv/backup/verify.h"
 #include "dsrv/listen.h"
 #include "dsrv/process.h"
+#include "dsrv/runtime/memory.h"
 #include "dsrv/served.h"
 #include "dsrv/shared.h"
 #include "dsrv/shared_store.h"
@@ -111,6 +112,7 @@ int Run(const Flags& flags, const ReadFlags& read) {
                              {*std::move(store), &embedded, embedded.incarnation(), flags.data});
   if (!opened) return Fail(opened.error());
   Served& served = **opened;
+  ReturnFreedMemory();  // the store's log was read into memory, and into tables from there
 
   auto acceptor = Acceptor::Listen(flags.addr);
   if (!acceptor) return Fail(acceptor.error());

@@ -37,6 +37,22 @@ def test_everything_acknowledged_survives_kill_9_under_load(new_server, seed):
         assert [c.seq for c in seen] == list(range(1, len(seen) + 1))
 
 
+def test_what_a_start_takes_of_memory_goes_back(new_server):
+    def allocated():
+        for line in open(f"/proc/{server.process.pid}/status"):
+            if line.startswith("RssAnon"):
+                return int(line.split()[1]) >> 10
+
+    server = new_server().start()
+    space = server.space("")
+    space.define(JOB)
+    space.start_many("job", 10_000, params={"a": "x" * 3000})  # 30 MB of log
+    server.restart()  # reads the log into memory, and makes tables of it
+    with_log = allocated()
+    server.restart()
+    assert with_log < allocated() + 12
+
+
 def test_a_watcher_that_reconnects_at_its_cursor_misses_nothing_across_crashes(new_server):
     server = new_server().start()
     space = server.space("")

@@ -226,7 +226,7 @@ class Doctor {
     }
     if (stopped) what += "; it is paused for that";
     Found("schedule", what,
-          "dcli schedules show " + name + " shows what became of its times" +
+          "dcli schedules history " + name + " shows what became of its times" +
               (stopped ? "; dcli schedules resume " + name + " lets it go on" : ""));
   }
 

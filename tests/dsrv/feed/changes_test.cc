@@ -85,8 +85,8 @@ TEST_CASE("who has read all has no lag, and who has not lags since the next reco
   const auto begin = std::chrono::steady_clock::now();
   Feed feed(300, 10);
   CHECK(feed.changes.LagOf(feed.changes.head()).count() == 0);
-  const auto oldest = feed.changes.LagOf(0);
   const auto newest = feed.changes.LagOf(feed.changes.head() - 1);
+  const auto oldest = feed.changes.LagOf(0);
   CHECK(newest.count() > 0);
   CHECK(oldest >= newest);
   CHECK(oldest <= std::chrono::steady_clock::now() - begin);

@@ -34,7 +34,7 @@ struct NodeMeasures {
   std::array<uint64_t, 4> tokens{};
 };
 
-// In the order of InstanceResult without its first, kNone.
+// In the order of InstanceResult from kSuccess on.
 inline constexpr size_t kResults = 5;
 
 struct MachineCounts {

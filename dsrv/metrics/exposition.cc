@@ -137,12 +137,19 @@ void Exposition::Add(const Labels& labels, double value) {
 
 void Exposition::AddHistogram(const Labels& labels, std::span<const uint64_t> edges,
                               std::span<const uint64_t> counts, uint64_t sum, double per_unit) {
+  if (shown_edges_ != edges.data() || shown_unit_ != per_unit) {
+    shown_edges_ = edges.data();
+    shown_unit_ = per_unit;
+    les_.clear();
+    for (uint64_t edge : edges) {
+      les_.push_back(EdgeOf(static_cast<double>(edge) / per_unit, form_));
+    }
+    les_.emplace_back("+Inf");
+  }
   uint64_t all = 0;
   for (size_t i = 0; i < counts.size(); ++i) {
     all += counts[i];
-    const std::string le =
-        i < edges.size() ? EdgeOf(static_cast<double>(edges[i]) / per_unit, form_) : "+Inf";
-    Begin("_bucket", labels, le);
+    Begin("_bucket", labels, les_[i]);
     text_ += std::to_string(all) + '\n';
   }
   Begin("_sum", labels);

@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace dfsmr::metrics {
 
@@ -49,6 +50,7 @@ class Exposition {
   void Add(const Labels& labels, double value);
   // Counts of the ranges up to each edge and, last, above; edges and sum in units of which
   // `per_unit` make one of the family's: 1e6 for microseconds in a family of seconds.
+  // The edges outlive this.
   void AddHistogram(const Labels& labels, std::span<const uint64_t> edges,
                     std::span<const uint64_t> counts, uint64_t sum, double per_unit);
 
@@ -62,6 +64,10 @@ class Exposition {
   std::string name_;
   bool counter_ = false;
   std::string text_;
+  // The last edges as texts: many histograms in a row have the same.
+  const uint64_t* shown_edges_ = nullptr;
+  double shown_unit_ = 0;
+  std::vector<std::string> les_;
 };
 
 }  // namespace dfsmr::metrics

@@ -255,6 +255,32 @@ def test_the_values_are_those_of_the_feed(door, there):
     assert one.sum("dfsmr_store_bytes") > 0
 
 
+def test_schedules_limits_and_bulks_are_counted(door, there):
+    door.ok("Define", {"namespace": there.name, "source": JOB.replace(
+        "id: job", "id: job\nlimit: 'host/${params.h}'")})
+    door.ok("Define", {"namespace": there.name, "source":
+                       "schedule: s\nevery: 1h\noverlap: allow\n"
+                       "start: {machine: job, params: {h: a}}\n"})
+    for _ in range(2):
+        door.ok("RunSchedule", {"namespace": there.name, "name": "s"}, service="ScheduleService")
+    there.start("job", params={"h": "a"})
+    there.start("job", params={"h": "b"})
+    own = {"namespace": there.name}
+    one = settled(door, lambda one: one.sum("dfsmr_starts_total", **own) == 2)
+    source = {**own, "source": "schedule:s"}
+    assert one.get("dfsmr_occurrences_total", **source, outcome="started") == 2
+    assert one.get("dfsmr_dead_letters", **source) == 0
+    # One of a, where the default is that one may run, and one of b.
+    assert one.get("dfsmr_limit_held", **own, limit="host") == 2
+    assert one.get("dfsmr_limit_waiting", **own, limit="host") == 2
+    assert not one.all("dfsmr_limit_held", **own, limit="host/a")
+    done = there.bulk("PAUSE", "machine:job")
+    assert done.changed > 0
+    one = settled(door, lambda one: one.sum("dfsmr_bulk_instances_total", action="pause") > 0)
+    changed = one.get("dfsmr_bulk_instances_total", action="pause", outcome="changed")
+    assert changed == done.changed
+
+
 def test_a_call_over_http_counts_as_such(door, there):
     there.define(JOB)
     door.ok("GetMachine", {"namespace": there.name, "id": "job"})

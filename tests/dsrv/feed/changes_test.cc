@@ -81,6 +81,17 @@ struct Feed {
       }};
 };
 
+TEST_CASE("who has read all has no lag, and who has not lags since the next record came") {
+  const auto begin = std::chrono::steady_clock::now();
+  Feed feed(300, 10);
+  CHECK(feed.changes.LagOf(feed.changes.head()).count() == 0);
+  const auto newest = feed.changes.LagOf(feed.changes.head() - 1);
+  const auto oldest = feed.changes.LagOf(0);
+  CHECK(newest.count() > 0);
+  CHECK(oldest >= newest);
+  CHECK(oldest <= std::chrono::steady_clock::now() - begin);
+}
+
 TEST_CASE("a watcher that reads in portions misses no record, and sees none twice") {
   SUBCASE("portions that are full of bytes") {
     Feed feed(400, 5'000);

@@ -544,5 +544,23 @@ TEST_CASE("after a failed write nothing more is written until a restart") {
   CHECK(CountBatches(*MustOpen(folder / "store")) == 10);
 }
 
+TEST_CASE("a store tells about how large the rows of each kind are, and how long it synced") {
+  const TemporaryFolder folder;
+  const auto store = MustOpen(folder / "store");
+  Fill(*store, 200);
+  const auto sizes = store->SizesOf(1, {{0x01}, {0x05, 0x06}});
+  REQUIRE(sizes.of.size() == 2);
+  CHECK(sizes.of[0] > 10'000);  // 400 rows of a hundred bytes
+  CHECK(sizes.of[0] < 400'000);
+  CHECK(sizes.of[1] == 0);
+  CHECK(sizes.all >= sizes.of[0]);
+  CHECK(store->SizesOf(2, {}).all == 0);
+  CHECK_FALSE(store->Stalls());
+  uint64_t syncs = 0;
+  for (uint64_t count : store->syncs().counts()) syncs += count;
+  CHECK(syncs > 0);
+  CHECK(syncs <= 201);  // the epoch's, too
+}
+
 }  // namespace
 }  // namespace dfsmr

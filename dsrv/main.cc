@@ -14,6 +14,7 @@
 #include "dsrv/served.h"
 #include "dsrv/shared.h"
 #include "dsrv/shared_store.h"
+#include "dsrv/store_commands.h"
 #include "dsrv/web.h"
 #include "fsm/base/names.h"
 
@@ -157,7 +158,10 @@ int Run(const Flags& flags, const ReadFlags& read) {
 int main(int argc, char** argv) {
   // Debian's Abseil looks for lock cycles in release builds, too; gRPC pays for it on every call.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-  if (argc > 1 && std::string_view(argv[1]) == "verify") return dfsmr::RunVerify(argc, argv);
+  const std::string_view word = argc > 1 ? argv[1] : "";
+  if (word == "verify") return dfsmr::RunVerify(argc, argv);
+  if (word == "migrate") return dfsmr::RunMigrate(argc, argv);
+  if (word == "store") return dfsmr::RunStoreCommand(argc, argv);
   const auto read = [argc, argv] { return dfsmr::ParseFlags(argc, argv); };
   auto flags = read();
   if (!flags) return dfsmr::Fail(flags.error());

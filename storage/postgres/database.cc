@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "storage/moved.h"
+
 namespace dfsmr {
 namespace {
 
@@ -216,8 +218,7 @@ Result<Ok> PgDatabase::CheckCluster() const {
         std::to_string(kPgFormat) + " and " + std::to_string(kPgLevel) + "; run the newer dsrv");
   }
   if (!cluster_.moved.empty() && !options_.moved_too) {
-    return Refused(store + " has moved to " + cluster_.moved +
-                   ": name that one; or, if it is to be used all the same, run dsrv store unmark");
+    return NotHere(store, cluster_.moved);
   }
   if (cluster_.partitions == options_.partitions) return Ok{};
   return Refused(store + " has " + std::to_string(cluster_.partitions) + " partitions, and " +

@@ -94,11 +94,15 @@ Result<Epoch> PgStore::Acquire(PartitionId partition) {
       return owned->second.at.epoch;
     }
   }
+  return AcquireAbove(partition, 0);
+}
+
+Result<Epoch> PgStore::AcquireAbove(PartitionId partition, Epoch above) {
   while (true) {
     auto connection = TakeFrom(writers_, Clock::time_point::max());
     if (!connection) return connection.error();
     PgCall call{database_->statements().acquire};
-    call.params.Int(partition).Text("");
+    call.params.Int(partition).Text("").Long(static_cast<int64_t>(above));
     // Where nobody knows whether it was done it is done again: one epoch more is skipped.
     const PgAnswer answer = (*connection)->Run({&call, 1}, kReadPatience);
     if (answer.failure) {

@@ -57,6 +57,8 @@ class PgStore final : public Store {
 
   std::unique_ptr<const View> Snapshot() const override;
   Result<Epoch> Acquire(PartitionId partition) override;
+  // The same, under an epoch greater than `above`, too.
+  Result<Epoch> AcquireAbove(PartitionId partition, Epoch above);
   Result<std::optional<std::string>> Get(std::string_view key) const override;
   Result<Ok> Scan(std::string_view begin, std::string_view end, const Visit& visit,
                   bool reverse = false) const override;

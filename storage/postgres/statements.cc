@@ -58,7 +58,8 @@ PgStatements::PgStatements(const std::string& schema, uint16_t partitions) {
                         "$3::bigint returning 1) select 1 / count(*)::int from f"};
   touch = {"touch", "update " + part + " set seq = seq where id = $1::int returning epoch, seq"};
   acquire = {"acquire", "update " + part +
-                            " set epoch = epoch + 1, owner = $2::text, since = clock_timestamp() "
+                            " set epoch = greatest(epoch, $3::bigint) + 1, owner = $2::text, since "
+                            "= clock_timestamp() "
                             "where id = $1::int returning epoch, seq, feed"};
   heads = {"heads", "select id, epoch, seq from " + part};
   for (uint16_t id = 0; id < partitions; ++id) tables.push_back(TableOf(schema, id));

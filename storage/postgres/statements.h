@@ -31,7 +31,7 @@ struct PgStatements {
   PgStatement commit;
   PgStatement fence;    // partition, epoch, seq. Division by zero: it has others
   PgStatement touch;    // partition: epoch, seq; a commit after which all before are replicated
-  PgStatement acquire;  // partition, owner: epoch, seq, feed
+  PgStatement acquire;  // partition, owner, an epoch before it: epoch, seq, feed
   PgStatement heads;    // id, epoch, seq of all partitions
   std::deque<PgTable> tables;
 

@@ -10,6 +10,7 @@
 #include <rocksdb/write_buffer_manager.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <iterator>
@@ -18,6 +19,7 @@
 #include <utility>
 
 #include "storage/fence.h"
+#include "storage/moved.h"
 #include "storage/rocks/copy.h"
 #include "storage/rocks/file.h"
 #include "storage/rocks/rocks_view.h"
@@ -262,6 +264,16 @@ rocksdb::WriteBatch ToRocks(const Batch& batch, PartitionId partition, Epoch epo
   return rows;
 }
 
+// "": there is none.
+Result<std::string> ReadMark(const fs::path& path) {
+  std::error_code failure;
+  if (!fs::exists(path / "MOVED", failure)) return std::string();
+  std::ifstream file(path / "MOVED");
+  std::string mark;
+  if (std::getline(file, mark) && !mark.empty()) return mark;
+  return FileError("read", path / "MOVED");
+}
+
 }  // namespace
 
 std::string FormatText() { return std::string(kFormatText) + std::to_string(kFormat) + "\n"; }
@@ -271,6 +283,9 @@ Result<std::unique_ptr<RocksStore>> RocksStore::Open(const Options& options) {
   if (!path.has_filename()) path = path.parent_path();  // "data/"
   const auto exists = Inspect(path, options.create_if_missing);
   if (!exists) return exists.error();
+  const auto mark = ReadMark(path);
+  if (!mark) return mark.error();
+  if (!mark->empty() && !options.marked_too) return NotHere("store " + path.string(), *mark);
   if (const auto room = CheckRoom(path); !room) return room.error();
 
   rocksdb::Options database = DatabaseOptions(options);
@@ -341,7 +356,16 @@ std::string RocksStore::Version() {
          std::to_string(ROCKSDB_PATCH);
 }
 
-Result<Epoch> RocksStore::Acquire(PartitionId partition) {
+Result<std::string> RocksStore::Mark() const { return ReadMark(path_); }
+
+Result<Ok> RocksStore::SetMark(const std::string& mark) {
+  if (!mark.empty()) return ReplaceFile(path_ / "MOVED", mark + "\n");
+  std::error_code failure;
+  fs::remove(path_ / "MOVED", failure);
+  return failure ? Result<Ok>(FileError("delete", path_ / "MOVED")) : Result<Ok>(Ok{});
+}
+
+Result<Epoch> RocksStore::AcquireAbove(PartitionId partition, Epoch above) {
   Owner& owner = OwnerOf(partition);
   const Lock lock(owner.mutex);
   const std::string key = EpochKey(partition);
@@ -353,10 +377,11 @@ Result<Epoch> RocksStore::Acquire(PartitionId partition) {
                  "the epoch of partition " + std::to_string(partition) + " is unreadable: \"" +
                      **stored + "\""};
   }
+  const Epoch next = std::max(*epoch, above) + 1;
   rocksdb::WriteBatch batch;
-  batch.Put(key, std::to_string(*epoch + 1));
+  batch.Put(key, std::to_string(next));
   if (const auto committed = Commit(batch); !committed) return committed.error();
-  return owner.epoch = *epoch + 1;
+  return owner.epoch = next;
 }
 
 std::unique_ptr<const View> RocksStore::Snapshot() const { return SnapshotOf(*db_); }

@@ -1,12 +1,13 @@
 // The store on one machine: RocksDB, set up so that acknowledged writes are there after a crash.
 // When some are missing it refuses to open, and says why and what to do.
 //
-// Besides RocksDB's files its directory has two files of the store itself:
+// Besides RocksDB's files its directory has files of the store itself:
 //   FORMAT      "dfsmr store format 1"; written last when a store is made, so that a directory
 //               without it holds no store, whatever else is in it.
 //   HIGH_WATER  see high_water.h; written with each write, synced every `high_water_period`, and
 //               never ahead of the disk. Deleting it accepts whatever was lost. Delete it also
 //               after restoring a backup: the store then gets a new incarnation.
+//   MOVED       a mark (moved.h), of a store that nobody is to serve.
 // Keys are `partition (2 bytes, big-endian) | kind (1 byte) | ...`. Kind 0 is reserved for the
 // store, which keeps the partition's epoch there: scans do not show it, and ranges do not delete
 // it.
@@ -39,6 +40,8 @@ class RocksStore final : public Store {
   struct Options {
     std::filesystem::path path;
     bool create_if_missing = true;
+    // Also one that has a mark (moved.h): then nobody serves it.
+    bool marked_too = false;
     // Reads every block of every table before serving: minutes for a large store.
     bool verify_checksums = false;
     // The cache of the tables' blocks, indexes and filters. The memtables have memory of their own
@@ -62,7 +65,9 @@ class RocksStore final : public Store {
   ~RocksStore() override;
 
   std::unique_ptr<const View> Snapshot() const override;
-  Result<Epoch> Acquire(PartitionId partition) override;
+  Result<Epoch> Acquire(PartitionId partition) override { return AcquireAbove(partition, 0); }
+  // The same, under an epoch greater than `above`, too.
+  Result<Epoch> AcquireAbove(PartitionId partition, Epoch above);
   Result<std::optional<std::string>> Get(std::string_view key) const override;
   Result<Ok> Scan(std::string_view begin, std::string_view end, const Visit& visit,
                   bool reverse = false) const override;
@@ -76,6 +81,10 @@ class RocksStore final : public Store {
   // hard links, where the folder is on the same disk, the rest as it is. Writes go on meanwhile.
   // The copy has no HIGH_WATER: opened as a store it gets an incarnation of its own.
   Result<Ok> Copy(const std::filesystem::path& folder) const;
+
+  // See moved.h. An empty one takes it away.
+  Result<std::string> Mark() const;
+  Result<Ok> SetMark(const std::string& mark);
 
   // Changes when the store was restored (see HIGH_WATER): a cursor from an earlier incarnation may
   // follow records that do not exist in this one.

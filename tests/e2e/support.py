@@ -1,5 +1,7 @@
 """What the tests share: a real dsrv process, a namespace to work in, and how to ask for errors."""
+import atexit
 import contextlib
+import functools
 import itertools
 import json
 import os
@@ -283,6 +285,33 @@ def open_channel(address):
         ("grpc.use_local_subchannel_pool", 1), ("grpc.enable_retries", 0)])
 
 
+# DFSMR_STORE=postgres: servers keep their stores in one PostgreSQL, each "data directory" in a
+# schema of its own, but for those whose flags take a directory.
+OF_A_DIRECTORY = ("--data", "--cache-mb", "--memtable-mb", "--verify", "--min-free-mb", "--backup",
+                  "--restore", "--logs-mb", "--virtual-clock")
+_schemas = {}
+
+
+@functools.cache
+def shared_postgres():
+    import postgres  # needs the package
+
+    server = postgres.Postgres("fsync = on")
+    atexit.register(server.dispose)
+    return server
+
+
+def place_of(data, flags):
+    """The flags that say where a store is."""
+    if not data:
+        return []
+    in_postgres = os.environ.get("DFSMR_STORE") == "postgres"
+    if not in_postgres or any(str(flag).startswith(OF_A_DIRECTORY) for flag in flags):
+        return ["--data", str(data)]
+    schema = _schemas.setdefault(str(data), f"e2e{len(_schemas) + 1}")
+    return ["--store", shared_postgres().url(), "--store-schema", schema]
+
+
 class Server:
     """One dsrv process after the other on the same data directory and port."""
     all = []
@@ -310,8 +339,8 @@ class Server:
         """Starts the process and does not wait for it."""
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(
-                [str(DSRV), "--addr", self.address,
-                 *(["--data", str(self.data)] if self.data else []), *self.flags],
+                [str(DSRV), "--addr", self.address, *place_of(self.data, self.flags),
+                 *self.flags],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
                 env={**os.environ, **(self.environment or {})}, preexec_fn=self.limits,
                 restore_signals=self.limits is None)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -64,7 +65,8 @@ class PostgresServer {
     const std::string log = folder_ / "log";
     pid_ = fork();
     if (pid_ == 0) {
-      if (!freopen(log.c_str(), "a", stdout) || !freopen(log.c_str(), "a", stderr)) _exit(1);
+      const int file = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
+      if (dup2(file, 1) < 0 || dup2(file, 2) < 0) _exit(1);
       std::vector<char*> args;
       for (std::string& word : words) args.push_back(word.data());
       args.push_back(nullptr);

@@ -1,0 +1,135 @@
+#include "dsrv/migrate/place.h"
+
+#include <filesystem>
+#include <random>
+
+#include "fsm/base/epoch.h"
+#include "storage/postgres/pg_roster.h"
+#include "storage/postgres/pg_store.h"
+#include "storage/rocks/rocks_store.h"
+
+namespace dfsmr {
+namespace {
+
+constexpr PartitionId kWhole = 0;
+
+class InFolder final : public UnservedStore {
+ public:
+  InFolder(std::string name, std::unique_ptr<RocksStore> store)
+      : name_(std::move(name)), store_(std::move(store)) {}
+
+  std::string Name() const override { return name_; }
+  Store& store() override { return *store_; }
+  Result<Epoch> AcquireAbove(Epoch above) override { return store_->AcquireAbove(kWhole, above); }
+  Result<std::string> Mark() override { return store_->Mark(); }
+  Result<Ok> SetMark(const std::string& mark) override { return store_->SetMark(mark); }
+
+ private:
+  const std::string name_;
+  const std::unique_ptr<RocksStore> store_;
+};
+
+class InPostgres final : public UnservedStore {
+ public:
+  explicit InPostgres(std::shared_ptr<PgDatabase> database)
+      : database_(std::move(database)), store_(database_, {}), roster_(database_) {}
+
+  std::string Name() const override {
+    const std::string& schema = database_->options().schema;
+    return database_->shown() + (schema == "dfsmr" ? "" : " (schema " + schema + ")");
+  }
+  Store& store() override { return store_; }
+  Result<Epoch> AcquireAbove(Epoch above) override { return store_.AcquireAbove(kWhole, above); }
+  Result<std::string> Mark() override {
+    auto cluster = roster_.Open(1);
+    return cluster ? Result<std::string>(cluster->moved) : cluster.error();
+  }
+  Result<Ok> SetMark(const std::string& mark) override { return roster_.SetMoved(mark); }
+
+  PgRoster& roster() { return roster_; }
+  // kFailedPrecondition: a server lives.
+  Result<Ok> CheckNobody() {
+    auto seen = roster_.Renew("", false, false);
+    if (!seen) return seen.error();
+    for (const ServerRow& server : seen->servers) {
+      if (server.dead || server.seen < seen->now - kLease) continue;
+      return Error{Code::kFailedPrecondition, Reason::kNone,
+                   Name() + " is served by the server at " + server.address +
+                       ": stop it first, and if it was killed, wait until it has been silent for " +
+                       std::to_string(kLease / std::chrono::seconds(1)) + " s"};
+    }
+    return Ok{};
+  }
+
+ private:
+  const std::shared_ptr<PgDatabase> database_;
+  PgStore store_;
+  PgRoster roster_;
+};
+
+Result<std::unique_ptr<InPostgres>> OpenPostgres(const StorePlace& place, bool create) {
+  auto database = PgDatabase::Open({.uri = place.where,
+                                    .schema = place.schema,
+                                    .allow_loss = true,  // it is for who serves it to say
+                                    .create = create,
+                                    .moved_too = true});
+  if (!database) return database.error();
+  auto opened = std::make_unique<InPostgres>(*std::move(database));
+  if (auto nobody = opened->CheckNobody(); !nobody) return nobody.error();
+  return opened;
+}
+
+Error NotInPostgres(const std::string& where) {
+  return {Code::kInvalidArgument, Reason::kNone,
+          "\"" + where +
+              "\" is not the URL of a store in PostgreSQL, such as "
+              "postgresql://user@host/database"};
+}
+
+uint64_t Random() {
+  std::random_device random;
+  return uint64_t{random()} << 32 | random();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<UnservedStore>> OpenUnserved(const StorePlace& place, bool create) {
+  if (IsPgAddress(place.where)) {
+    auto opened = OpenPostgres(place, create);
+    if (!opened) return opened.error();
+    return std::unique_ptr<UnservedStore>(*std::move(opened));
+  }
+  auto store =
+      RocksStore::Open({.path = place.where, .create_if_missing = create, .marked_too = true});
+  if (!store) return store.error();
+  return std::unique_ptr<UnservedStore>(std::make_unique<InFolder>(
+      std::filesystem::absolute(place.where).lexically_normal().string(), *std::move(store)));
+}
+
+Result<std::string> RenewStore(const StorePlace& place) {
+  if (!IsPgAddress(place.where)) return NotInPostgres(place.where);
+  auto opened = OpenPostgres(place, false);
+  if (!opened) return opened.error();
+  InPostgres& store = **opened;
+  // In its upper half an epoch counts lives; which one is drawn, so that no earlier one meets it.
+  auto epoch = store.AcquireAbove(0);
+  if (!epoch) return epoch.error();
+  const uint64_t life = LifeOfEpoch(*epoch) + 1 + Random() % (1U << 16);
+  epoch = store.AcquireAbove((life << kEpochLifeShift) - 1);
+  if (!epoch) return epoch.error();
+  if (auto renewed = store.roster().SetLife(Random() >> 1 | 1); !renewed) return renewed.error();
+  return store.Name() + " has begun another life, under epoch " + std::to_string(*epoch) +
+         ": claims and cursors of before are void";
+}
+
+Result<std::string> UnmarkStore(const StorePlace& place) {
+  auto opened = OpenUnserved(place, false);
+  if (!opened) return opened.error();
+  auto mark = (*opened)->Mark();
+  if (!mark) return mark.error();
+  if (mark->empty()) return (*opened)->Name() + " has no mark: it may be served as it is";
+  if (auto done = (*opened)->SetMark(""); !done) return done.error();
+  return (*opened)->Name() + " may be served again; its mark was: " + *mark;
+}
+
+}  // namespace dfsmr

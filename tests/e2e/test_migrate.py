@@ -1,0 +1,133 @@
+"""dsrv migrate and dsrv store: stores between directories and PostgreSQL, with all that is in them."""
+import signal
+import subprocess
+
+import pytest
+
+from postgres import Postgres
+from support import CALL, DSRV, JOB, refused, state
+
+
+@pytest.fixture(scope="module")
+def postgres():
+    server = Postgres()
+    yield server
+    server.dispose()
+
+
+def run(*words):
+    return subprocess.run([str(DSRV), *map(str, words)], capture_output=True, text=True,
+                          timeout=120)
+
+
+def migrate(source, target, *flags):
+    return run("migrate", "--from", source, "--to", target, *flags)
+
+
+def states(space):
+    return {one.id: (state(one), [token.node for token in one.tokens])
+            for one in space.instances(page_size=1000).instances}
+
+
+@pytest.fixture
+def filled(new_server, tmp_path):
+    """A store in a directory, with instances that wait, one in hand and one that has stopped."""
+    server = new_server(data=tmp_path / "source").start()
+    space = server.space("moving")
+    space.define(JOB)
+    space.start_many("job", 300)
+    first, second = space.ready("job", "work", max_tasks=2)
+    space.report(first, "ok")
+    return server, space, second
+
+
+def test_a_store_moves_into_postgresql_and_back_with_all_that_is_in_it(filled, new_server, tmp_path,
+                                                                       postgres):
+    server, space, claimed = filled
+    before = states(space)
+    cursor = space.cursor()
+    assert server.stop() == 0
+
+    there = migrate(server.data, postgres.url(), "--to-schema", "moved")
+    assert there.returncode == 0, there.stderr
+    assert "299 live and 1 stopped instances, compared" in there.stdout
+
+    refusal = run("--data", server.data, "--addr", "127.0.0.1:0")
+    assert refusal.returncode == 1
+    assert "has moved to postgresql://tester@" in refusal.stderr, refusal.stderr
+
+    moved = new_server("--store", postgres.url(), "--store-schema", "moved", data=None)
+    moved.data = None
+    moved.start()
+    space = moved.space("moving")
+    assert states(space) == before
+    space.report(claimed, "ok")  # a claim of before
+    with refused("OUT_OF_RANGE", "CURSOR_EXPIRED"):
+        space.changes(after=cursor)
+    after = states(space)
+    served = migrate(postgres.url(), tmp_path / "back", "--from-schema", "moved")
+    assert served.returncode == 1 and "is served by the server at" in served.stderr
+    assert moved.stop() == 0
+
+    back = migrate(postgres.url(), tmp_path / "back", "--from-schema", "moved")
+    assert back.returncode == 0, back.stderr
+    home = new_server(data=tmp_path / "back").start()
+    assert states(home.space("moving")) == after
+    again = run("--store", postgres.url(), "--store-schema", "moved", "--addr", "127.0.0.1:0")
+    assert again.returncode == 1 and "has moved to" in again.stderr, again.stderr
+
+
+def test_a_copy_that_was_killed_goes_on_and_nobody_serves_it_before(filled, new_server, postgres):
+    server, _, _ = filled
+    assert server.stop() == 0
+    words = [str(DSRV), "migrate", "--from", str(server.data), "--to", postgres.url(),
+             "--to-schema", "killed"]
+    for wait in (0.05, 0.1, 0.2):
+        process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            process.wait(wait)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.wait(CALL)
+        if process.returncode == 0:
+            break
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 or "has moved to" in done.stderr, done.stderr
+    server = new_server("--store", postgres.url(), "--store-schema", "killed", data=None)
+    server.data = None
+    assert len(states(server.start().space("moving"))) == 300
+
+
+def test_what_is_not_empty_or_not_there_is_refused(filled, tmp_path, postgres):
+    server, _, _ = filled
+    assert "another dsrv holds" in migrate(server.data, postgres.url()).stderr
+    assert server.stop() == 0
+    assert migrate(tmp_path / "none", postgres.url()).returncode == 1
+    first = migrate(server.data, tmp_path / "first")
+    assert first.returncode == 0, first.stderr
+    assert "has moved to" in migrate(server.data, tmp_path / "second").stderr
+    unmarked = run("store", "unmark", server.data)
+    assert unmarked.returncode == 0 and "may be served again" in unmarked.stdout
+    full = migrate(server.data, tmp_path / "first")
+    assert full.returncode == 1 and "is not empty" in full.stderr
+    assert migrate(server.data, tmp_path / "second").returncode == 0
+    assert run("migrate", "--from", "x").returncode == 2
+    assert run("store", "renew", server.data).returncode == 2
+
+
+def test_a_restored_database_begins_another_life(new_server, postgres):
+    flags = ("--store", postgres.url(), "--store-schema", "renewed")
+    server = new_server(*flags, data=None)
+    server.data = None
+    space = server.start().space("life")
+    space.define(JOB)
+    space.start("job")
+    cursor = space.cursor()
+    assert "is served by" in run("store", "renew", *flags[1:]).stderr
+    assert server.stop() == 0
+    renewed = run("store", "renew", *flags[1:])
+    assert renewed.returncode == 0, renewed.stderr
+    space = server.start().space("life")
+    with refused("OUT_OF_RANGE", "CURSOR_EXPIRED"):
+        space.changes(after=cursor)
+    assert len(states(space)) == 1

@@ -22,7 +22,6 @@
 #include "dsrv/flags.h"
 #include "dsrv/loop/disk.h"
 #include "dsrv/otlp/exporter.h"
-#include "dsrv/supervisor.h"
 #include "dsrv/web.h"
 #include "fsm/machine/machine.h"
 #include "storage/zones/zones.h"
@@ -43,6 +42,8 @@ class Served {
     std::string name;                      // for people
     // How much room it has, where it is not embedded.
     std::function<Room()> room = {};
+    // For how long the oldest write under way has waited. Any thread. Null: nobody asks.
+    std::function<Duration()> waits = {};
   };
   struct Options {
     const Flags& flags;
@@ -67,12 +68,15 @@ class Served {
   Web::Behind behind() const {
     return {*backend_, embedded_, audit_.get(), [this] { return room(); }, exporter_.get()};
   }
+  Duration store_waits() const { return waits_ ? waits_() : Duration::zero(); }
 
   // Begins what happens without calls. Call it once.
   void Start();
-  // Tells the supervisor that it serves, or serves no more.
-  void TellReady() { supervisor_ = std::make_unique<Supervisor>(*loop_); }
-  void TellStopping() { supervisor_.reset(); }
+  // Calls `turned` when the deciding thread has run a piece of mail.
+  void Turn(std::function<void()> turned) {
+    loop_->Post(
+        {.run = [turned = std::move(turned)](Engine&) { turned(); }, .drop = [] {}, .owed = true});
+  }
 
   // Nothing new comes in, nothing more is handed out, and what waits is answered. Call it once.
   void Drain();
@@ -95,6 +99,7 @@ class Served {
   const RocksStore* const embedded_;
   const std::string name_;
   const std::function<Room()> room_of_store_;
+  const std::function<Duration()> waits_;
   const uint64_t life_;
   std::unique_ptr<Audit> audit_;  // null: there is no audit trail
   std::unique_ptr<Audit> told_;   // of who reads secrets, where there is no other
@@ -122,7 +127,6 @@ class Served {
   Services services_;
   std::unique_ptr<SecretKeyWatch> key_watch_;
   std::unique_ptr<otlp::Exporter> exporter_;  // null without --otlp
-  std::unique_ptr<Supervisor> supervisor_;
 };
 
 }  // namespace dfsmr

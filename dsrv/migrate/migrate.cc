@@ -2,7 +2,9 @@
 
 #include <chrono>
 #include <cstdio>
+#include <future>
 #include <optional>
+#include <utility>
 
 #include "storage/moved.h"
 #include "storage/rows/keys.h"
@@ -64,6 +66,7 @@ class Copying {
   }
   Result<std::string> LastKey();
   Result<Ok> Send();
+  Result<Ok> Settle();
   void Tell(const char* doing, const Tally& tally, Clock::time_point begin);
   Result<Tally> Read(const Store& store, const char* doing);
 
@@ -72,6 +75,7 @@ class Copying {
   UnservedStore& to_;
   Epoch epoch_ = 0;  // of the target
   Batch batch_;
+  std::future<Result<Ok>> sent_;
   Clock::time_point told_ = Clock::now();
 };
 
@@ -125,10 +129,16 @@ void Copying::Tell(const char* doing, const Tally& tally, Clock::time_point begi
                   Count(instances, "instances, ") + Count(tally.bytes >> 20, "MiB, ") + rate);
 }
 
+// One batch is on its way while the next one is read.
 Result<Ok> Copying::Send() {
-  const Batch batch = std::exchange(batch_, Batch());
-  return to_.store().Write(kWhole, epoch_, batch);
+  if (auto before = Settle(); !before) return before;
+  sent_ = std::async(std::launch::async, [this, batch = std::exchange(batch_, Batch())] {
+    return to_.store().Write(kWhole, epoch_, batch);
+  });
+  return Ok{};
 }
+
+Result<Ok> Copying::Settle() { return sent_.valid() ? sent_.get() : Result<Ok>(Ok{}); }
 
 Result<Ok> Copying::CopyRows() {
   auto last = LastKey();
@@ -148,9 +158,12 @@ Result<Ok> Copying::CopyRows() {
         Tell("copied", tally, started);
         return !failed;
       });
+  if (!failed && read && !batch_.empty()) {
+    if (auto sent = Send(); !sent) failed = sent.error();
+  }
+  const auto settled = Settle();
   if (failed) return *failed;
-  if (!read) return read.error();
-  return batch_.empty() ? Result<Ok>(Ok{}) : Send();
+  return read ? settled : read;
 }
 
 Result<Tally> Copying::Read(const Store& store, const char* doing) {

@@ -37,7 +37,7 @@ unit: build/build.ninja
 
 e2e: programs
 	cmake --build --preset dev --target bad_disk
-	/usr/bin/python3 -m pytest tests/e2e -q
+	/usr/bin/python3 -m pytest tests/e2e -q -n 3 --dist loadgroup
 
 console:
 	dsrv/console/check build

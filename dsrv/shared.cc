@@ -26,6 +26,7 @@ using std::chrono::seconds;
 
 constexpr auto kStuck = seconds(10);           // a deciding thread for so long
 constexpr auto kHandOver = milliseconds(500);  // for what is under way, before it is cut off
+constexpr auto kForOthers = seconds(3);        // to be there for what a server leaves behind
 constexpr auto kLetIn = milliseconds(50);
 constexpr auto kTold = milliseconds(100);  // until answers are on their way
 
@@ -254,13 +255,11 @@ void SharedServer::HandOver(const std::string& to, std::chrono::steady_clock::ti
     front_->AwaitInside(std::chrono::steady_clock::now() + kLetIn);
   }
   served->Drain();
-  if (!front_->AwaitInside(until)) front_->LoseInside();
+  if (!front_->AwaitInside(until)) spdlog::info("some calls take longer: they are cut off");
+  front_->SetRoute({});
+  front_->LoseInside();
   web_->Unbind();
-  {
-    const Lock lock(mutex_);
-    inside_->Shutdown(std::chrono::system_clock::now());
-    inside_->Wait();
-  }
+  served->backend().gate.WaitEmpty(std::chrono::steady_clock::now() + kHandOver);
   served->Stop();  // it stays there: something may still look at it until the process ends
   if (!to.empty()) keeper_->Give(to);
 }
@@ -270,7 +269,8 @@ void SharedServer::Leave(int signal) {
   spdlog::info("dsrv stops: {}; grace={}s", strsignal(signal), Seconds(flags_.grace));
   web_->Drain();
   SetServing(*server_, false);
-  const std::string to = keeper_->Leave(until);
+  const std::string to =
+      keeper_->Leave(std::min(until, std::chrono::steady_clock::now() + kForOthers));
   HandOver(to, to.empty() ? until : std::chrono::steady_clock::now() + kHandOver);
   if (!to.empty()) front_->AwaitAll(std::min(until, std::chrono::steady_clock::now() + seconds(2)));
   front_->EndAll();
@@ -279,14 +279,14 @@ void SharedServer::Leave(int signal) {
   spdlog::info("dsrv has stopped");
 }
 
-// A deciding thread that waits for the store is not stuck: then there is something to wait for.
+// A deciding thread that waits for the store, which does not answer the lease either, is not stuck.
 void SharedServer::WatchDecider() {
   auto turned = std::make_shared<std::atomic<int64_t>>(MomentNow().count());
   while (true) {
     std::this_thread::sleep_for(seconds(1));
     const auto served = this->served();
     const Moment now = MomentNow();
-    if (!served || closing_ || served->backend().loop.Writing()) {
+    if (!served || closing_ || served->backend().loop.Writing() || !keeper_->MayAnswer()) {
       *turned = now.count();
       continue;
     }

@@ -10,6 +10,7 @@
 #include "dcli/call/client.h"
 #include "dfsmr/v1/admin.grpc.pb.h"
 #include "dfsmr/v1/agent.grpc.pb.h"
+#include "dfsmr/v1/cluster.grpc.pb.h"
 #include "dfsmr/v1/package.grpc.pb.h"
 #include "dfsmr/v1/runner.grpc.pb.h"
 #include "dfsmr/v1/schedule.grpc.pb.h"
@@ -25,6 +26,7 @@ using NamespaceStub = v1::NamespaceService::Stub;
 using SecretStub = v1::SecretService::Stub;
 using ViewStub = v1::ViewService::Stub;
 using BulkStub = v1::BulkService::Stub;
+using ClusterStub = v1::ClusterService::Stub;
 
 std::shared_ptr<grpc::Channel> Connect(const std::string& server, const Credentials& credentials);
 // Adds the token to the call. Returns it; "" when its file is missing for a moment: then the server
@@ -33,6 +35,8 @@ std::string SendToken(const Credentials& credentials, grpc::ClientContext* conte
 // True when a call with the token `sent` was refused because the token has been replaced meanwhile.
 bool Replaced(const Credentials& credentials, const std::string& sent, const Error& error);
 Error ErrorOf(const grpc::Status& status, const grpc::ClientContext& context);
+// True when the request cannot have reached the server.
+bool NeverSent(const Error& error);
 bool WorthRepeating(const Error& error, bool repeatable);
 
 // While it lives, the canceller can cancel the call.
@@ -69,7 +73,8 @@ struct Client::Connection {
         namespaces(v1::NamespaceService::NewStub(channel)),
         secrets(v1::SecretService::NewStub(channel)),
         views(v1::ViewService::NewStub(channel)),
-        bulks(v1::BulkService::NewStub(channel)) {}
+        bulks(v1::BulkService::NewStub(channel)),
+        clusters(v1::ClusterService::NewStub(channel)) {}
   template <typename... Arguments>
   Stub& Of(grpc::Status (Stub::*)(Arguments...)) const {
     return *stub;
@@ -106,6 +111,10 @@ struct Client::Connection {
   BulkStub& Of(grpc::Status (BulkStub::*)(Arguments...)) const {
     return *bulks;
   }
+  template <typename... Arguments>
+  ClusterStub& Of(grpc::Status (ClusterStub::*)(Arguments...)) const {
+    return *clusters;
+  }
 
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<Stub> stub;
@@ -117,6 +126,7 @@ struct Client::Connection {
   std::unique_ptr<SecretStub> secrets;
   std::unique_ptr<ViewStub> views;
   std::unique_ptr<BulkStub> bulks;
+  std::unique_ptr<ClusterStub> clusters;
 };
 
 template <typename Response, typename Request, typename Method>
@@ -124,6 +134,7 @@ Result<Response> Client::Call(Method method, const Request& request, bool repeat
                               Canceller* cancel) {
   Backoff backoff;
   constexpr int kTries = 5;
+  size_t others = servers_.size() - 1;  // that were not asked yet
   for (int left = kTries;;) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + timeout_ + wait);
@@ -135,6 +146,10 @@ Result<Response> Client::Call(Method method, const Request& request, bool repeat
     if (status.ok()) return response;
     Error error = ErrorOf(status, context);
     Lost(connection, error);
+    if (others > 0 && NeverSent(error)) {
+      --others;
+      continue;
+    }
     const bool replaced = Replaced(credentials_, sent, error);
     if (--left == 0 || !(replaced || WorthRepeating(error, repeatable))) return error;
     if (cancel != nullptr && cancel->cancelled()) return error;

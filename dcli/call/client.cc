@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "dcli/call/calling.h"
+#include "dcli/text/text.h"
 #include "dcli/text/values.h"
 #include "fsm/base/mutex.h"
 
@@ -80,12 +81,6 @@ std::shared_ptr<grpc::ChannelCredentials> ChannelOf(const Credentials& credentia
 void SetReason(std::string_view word, Error* error) {
   error->reason = ReasonNamed(word);
   if (error->reason == Reason::kOther) error->message += " (" + std::string(word) + ")";
-}
-
-// True when the request cannot have reached the server.
-bool NeverSent(const Error& error) {
-  return error.message.find("failed to connect") != std::string::npos ||
-         error.message.find("DNS resolution failed") != std::string::npos;
 }
 
 // Cancels a stream that has been silent for too long.
@@ -170,10 +165,19 @@ Error ErrorOf(const grpc::Status& status, const grpc::ClientContext& context) {
   return error;
 }
 
+bool NeverSent(const Error& error) {
+  return error.code == Code::kUnavailable && error.reason == Reason::kNone &&
+         (error.message.find("failed to connect") != std::string::npos ||
+          error.message.find("DNS resolution failed") != std::string::npos);
+}
+
+// The words of servers that share a store (NO_OWNER and the like) are worth a retry, too.
 bool WorthRepeating(const Error& error, bool repeatable) {
   if (error.code != Code::kUnavailable) return false;
   if (error.reason == Reason::kNotReady) return true;  // nothing was done
-  return repeatable && error.reason == Reason::kNone && !NeverSent(error);
+  const bool known = error.reason == Reason::kNone || error.reason == Reason::kPeerUnreachable ||
+                     error.reason == Reason::kOther;
+  return repeatable && known && !NeverSent(error);
 }
 
 void Canceller::Cancel() {
@@ -230,6 +234,15 @@ std::string ServerAddress(const std::string& server) {
   return server.starts_with(':') ? "localhost" + server : server;
 }
 
+std::vector<std::string> ServerAddresses(const std::string& servers) {
+  std::vector<std::string> all;
+  for (const std::string& one : Split(servers, ',')) {
+    if (!one.empty()) all.push_back(ServerAddress(one));
+  }
+  if (all.empty()) all.push_back(ServerAddress(servers));
+  return all;
+}
+
 Credentials CredentialsFromEnvironment() {
   auto value = [](const char* name) -> std::string {
     const char* set = std::getenv(name);
@@ -251,7 +264,7 @@ Result<Ok> CheckCredentials(const Credentials& credentials, const std::string& s
     return Error{Code::kInvalidArgument, Reason::kNone, "--tls-cert and --tls-key belong together"};
   }
   if (token->empty() || credentials.tls() || credentials.insecure ||
-      StaysHere(ServerAddress(server))) {
+      std::ranges::all_of(ServerAddresses(server), StaysHere)) {
     return Ok{};
   }
   return Error{Code::kInvalidArgument, Reason::kNone,
@@ -259,23 +272,30 @@ Result<Ok> CheckCredentials(const Credentials& credentials, const std::string& s
                    " in the clear: give --tls-ca FILE (or --tls-ca system), or say --insecure"};
 }
 
-Client::Client(const std::string& server, Duration timeout, Credentials credentials)
-    : server_(ServerAddress(server)), timeout_(timeout), credentials_(std::move(credentials)) {}
+Client::Client(const std::string& servers, Duration timeout, Credentials credentials)
+    : servers_(ServerAddresses(servers)),
+      server_(Join(servers_, ",")),
+      timeout_(timeout),
+      credentials_(std::move(credentials)) {}
 Client::~Client() = default;
 
 std::shared_ptr<Client::Connection> Client::Connected() {
   const Lock lock(mutex_);
-  if (connection_ == nullptr) connection_ = std::make_shared<Connection>(server_, credentials_);
+  if (connection_ == nullptr) {
+    connection_ = std::make_shared<Connection>(servers_[at_], credentials_);
+  }
   return connection_;
 }
 
 // gRPC's own way back to a server that was away goes through backoffs and a resolver that together
 // take up to ten seconds after the server's return. A new channel tries at once; our
-// callers decide how often.
+// callers decide how often. Of several servers the next one is as good.
 void Client::Lost(const std::shared_ptr<Connection>& connection, const Error& error) {
   if (error.code != Code::kUnavailable) return;
   const Lock lock(mutex_);
-  if (connection_ == connection) connection_ = nullptr;
+  if (connection_ != connection) return;
+  connection_ = nullptr;
+  at_ = (at_ + 1) % servers_.size();
 }
 
 Result<v1::DefineResponse> Client::Define(const v1::DefineRequest& request) {

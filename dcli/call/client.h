@@ -67,6 +67,8 @@ std::string Cause(const Error& error);
 
 // Where to connect for what the user wrote: ":3004" means this machine, "host" its port 3004.
 std::string ServerAddress(const std::string& server);
+// The same for a list, "a:3004,b:3004": servers any of which will do. At least one.
+std::vector<std::string> ServerAddresses(const std::string& servers);
 
 // How the server knows us, and how we know the server. The files are read again for each
 // connection, and the token's file for each call: they may be replaced while a worker runs for
@@ -99,11 +101,12 @@ class ViewCalls;
 // fails with kCancelled.
 class Client {
  public:
-  // `timeout` bounds each call, in addition to what a call itself waits for.
-  Client(const std::string& server, Duration timeout, Credentials credentials = {});
+  // `timeout` bounds each call, in addition to what a call itself waits for. Of several servers it
+  // stays with one until that is not available.
+  Client(const std::string& servers, Duration timeout, Credentials credentials = {});
   ~Client();
 
-  const std::string& server() const { return server_; }
+  const std::string& server() const { return server_; }  // all of them
 
   Result<v1::DefineResponse> Define(const v1::DefineRequest& request);
   Result<v1::ListMachinesResponse> ListMachines(const v1::ListMachinesRequest& request);
@@ -136,7 +139,7 @@ class Client {
 
   ScheduleCalls schedules();
   NamespaceCalls namespaces();
-  AgentCalls agents();  // agents.h
+  AgentCalls agents();      // agents.h
   PackageCalls packages();  // packages.h
   SecretCalls secrets();    // secrets.h
   BackupCalls backups();    // backup.h
@@ -168,10 +171,12 @@ class Client {
   Result<Response> Call(Method method, const Request& request, bool repeatable,
                         Duration wait = Duration::zero(), Canceller* cancel = nullptr);
 
+  const std::vector<std::string> servers_;
   const std::string server_;
   const Duration timeout_;
   const Credentials credentials_;
   Mutex mutex_;
+  size_t at_ GUARDED(mutex_) = 0;  // of servers_
   std::shared_ptr<Connection> connection_ GUARDED(mutex_);
 };
 

@@ -43,4 +43,8 @@ Result<v1::Bulk> ViewCalls::StopBulk(const v1::StopBulkRequest& request) {
   return client_.Call<v1::Bulk>(&BulkStub::StopBulk, request, true);
 }
 
+Result<v1::Cluster> ViewCalls::GetCluster(const v1::GetClusterRequest& request) {
+  return client_.Call<v1::Cluster>(&ClusterStub::GetCluster, request, true);
+}
+
 }  // namespace dfsmr::cli

@@ -1,7 +1,8 @@
-// The calls of ViewService and BulkService.
+// The calls of ViewService, BulkService and ClusterService.
 #pragma once
 
 #include "dcli/call/client.h"
+#include "dfsmr/v1/cluster.pb.h"
 #include "dfsmr/v1/view.pb.h"
 
 namespace dfsmr::cli {
@@ -24,6 +25,8 @@ class ViewCalls {
   Result<v1::Bulk> GetBulk(const v1::GetBulkRequest& request);
   Result<v1::ListBulksResponse> ListBulks(const v1::ListBulksRequest& request);
   Result<v1::Bulk> StopBulk(const v1::StopBulkRequest& request);
+
+  Result<v1::Cluster> GetCluster(const v1::GetClusterRequest& request);
 
  private:
   Client& client_;

@@ -119,6 +119,13 @@ int ShowOnce(Context& context, const v1::GetOverviewRequest& request) {
     return kSucceeded;
   }
   PrintServer(context, *overview);
+  // One server has nothing more to say, and an older one does not know the call.
+  const auto cluster = context.client->views().GetCluster({});
+  if (cluster && cluster->servers_size() > 1) {
+    context.out << '\n';
+    PrintServers(context, *cluster);
+    context.out << '\n';
+  }
   PrintCounts(context, *overview);
   PrintTables(context, *overview);
   return kSucceeded;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "dcli/call/context.h"
+#include "dfsmr/v1/cluster.pb.h"
 
 namespace dfsmr::cli {
 
@@ -23,6 +24,16 @@ struct StatusOptions {
   bool watch = false;
 };
 int Status(Context& context, const StatusOptions& options);
+
+struct ClusterOptions {
+  bool partitions = false;
+  bool check = false;
+};
+int ShowCluster(Context& context, const ClusterOptions& options);
+// The servers of a cluster, for people.
+void PrintServers(Context& context, const v1::Cluster& cluster);
+// What is wrong with a cluster: each a sentence.
+std::vector<std::string> ProblemsOf(const v1::Cluster& cluster);
 
 struct QueuesOptions {
   std::string machine;

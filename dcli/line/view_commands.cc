@@ -20,6 +20,13 @@ void CommandLine::AddViewCommands() {
       .Example("status")
       .Example("status --namespace '*' -o json");
 
+  auto cluster = std::make_shared<ClusterOptions>();
+  Command("cluster", "", "Which servers share the store, and who serves what", ShowCluster, cluster)
+      .Flag("--partitions", &cluster->partitions, "each partition, too, with its counts")
+      .Flag("--check", &cluster->check, "exit with 1, and say why, when something is wrong")
+      .Example("cluster --check")
+      .Example("--server a:3004,b:3004 cluster --partitions");
+
   auto queues = std::make_shared<QueuesOptions>();
   Command("queues", "", "What waits for workers, and who asks for it", Queues, queues)
       .Flag("--machine", "ID", &queues->machine, "of this machine")

@@ -209,16 +209,26 @@ bool Keeper::Give(const std::string& to) {
 }
 
 std::string Keeper::Leave(std::chrono::steady_clock::time_point until) {
-  auto to = std::make_shared<std::string>();
-  const bool asked = Ask(
-      [this, to] {
-        member_.Leave();
-        Look();  // so that the row says it
-        Look();  // what all compute of such a row
-        if (peers_.contains(give_to_) && peers_[give_to_]->answers) *to = give_to_;
-      },
-      until);
-  return asked ? *to : "";
+  struct Seen {
+    std::string to;
+    bool others = false;
+  };
+  while (true) {
+    auto seen = std::make_shared<Seen>();
+    const bool asked = Ask(
+        [this, seen] {
+          member_.Leave();
+          Look();  // so that the row says it
+          Look();  // what all compute of such a row
+          seen->others = epoch_ && !peers_.empty();
+          if (peers_.contains(give_to_) && peers_[give_to_]->answers) seen->to = give_to_;
+        },
+        until);
+    if (!asked || !seen->to.empty() || !seen->others) return seen->to;
+    // Others are there, and have not been reached yet, or not by each other.
+    if (std::chrono::steady_clock::now() + kTryAgain > until) return "";
+    std::this_thread::sleep_for(kTryAgain);
+  }
 }
 
 void Keeper::Quit() {

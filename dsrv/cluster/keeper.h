@@ -63,8 +63,8 @@ class Keeper {
   // What it served is closed, all commits have returned: the partition is given to `to`, or to
   // nobody, and the others are told. False: it was lost before.
   bool Give(const std::string& to);
-  // This server gives away what it has, and takes nothing. Returns to whom the partition is to go:
-  // nobody when it does not own it, or when there is nobody else.
+  // This server gives away what it has, and takes nothing. Returns to whom the partition is to go;
+  // nobody when it does not own it, or when nobody can have it by `until`.
   std::string Leave(std::chrono::steady_clock::time_point until);
   // It is gone: its row says so, the others are told, and the thread ends.
   void Quit();

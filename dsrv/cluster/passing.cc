@@ -344,8 +344,9 @@ void Passing::TakeEnd(Try* from, const grpc::Status& status) {
   if (from->abandoned || try_.get() != from) return;
   const Metadata& trailers = from->context.GetServerTrailingMetadata();
   const bool not_mine = trailers.contains(kNotMine);
-  if (!cancelled_ && (not_mine || OwnerLost(*from, status))) {
-    const bool repeats = not_mine || from->sent == 0 || facts_.reads_only;
+  const bool nothing_done = not_mine || Closed(*from, status);
+  if (!cancelled_ && (nothing_done || OwnerLost(*from, status))) {
+    const bool repeats = nothing_done || from->sent == 0 || facts_.reads_only;
     return repeats && !told_ && (from->sent == 0 || first_) ? AskAgain() : Lost();
   }
   for (const auto& [key, value] : trailers) {
@@ -354,6 +355,14 @@ void Passing::TakeEnd(Try* from, const grpc::Status& status) {
   }
   if (have_reply_ && !facts_.many_replies) AddStart(from->context);
   Finish(status);
+}
+
+// The services of this process have not let the call in, since they are being closed: the partition
+// is given to another server.
+bool Passing::Closed(const Try& from, const grpc::Status& status) {
+  return from.route().kind == Route::Kind::kHere && !told_ &&
+         status.error_code() == grpc::StatusCode::UNAVAILABLE &&
+         front_.route()->kind != Route::Kind::kHere;
 }
 
 // The owner's word has its mark; without it, it is gRPC that says that the connection is gone.

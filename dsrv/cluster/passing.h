@@ -71,6 +71,7 @@ class Passing final : public grpc::ServerGenericBidiReactor,
   void TakeReply(Try* from, bool ok);
   void TakeWritten(Try* from, bool ok);
   void TakeEnd(Try* from, const grpc::Status& status);
+  bool Closed(const Try& from, const grpc::Status& status) REQUIRES(mutex_);
   static bool OwnerLost(const Try& from, const grpc::Status& status);
   void AskAgain() REQUIRES(mutex_);
   void Compare(const Route& route) REQUIRES(mutex_);

@@ -12,6 +12,17 @@ def pytest_sessionstart(session):
         pytest.exit(f"{support.DSRV} is missing: build it, or set DFSMR_BIN", 2)
 
 
+def pytest_collection_modifyitems(items):
+    """With several processes (pytest -n 3 --dist loadgroup) a file runs in one of them, since its tests
+    share a server; but the console's, which have servers of their own and take longest: those begin,
+    and each may run in another process."""
+    console = [item for item in items if item.path.name == "test_console.py"]
+    others = [item for item in items if item.path.name != "test_console.py"]
+    for item in others:
+        item.add_marker(pytest.mark.xdist_group(item.path.name))
+    items[:] = console + others
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
     """A failed test shows what the servers of its time wrote."""

@@ -16,12 +16,13 @@ import typing
 import pytest
 
 from certificates import Authority
+from postgres import Postgres
 from stubs import REPOSITORY
 from support import BIN, DSRV, SOON, eventually, free_port, result
 
 PAGES = {page: (REPOSITORY / page).read_text() for page in [
     "README.md", "dcli/README.md", "dsrv/README.md", "dsrv/access/README.md",
-    "dsrv/console/README.md", "dsrv/engine/README.md", "dsrv/http/README.md",
+    "dsrv/cluster/README.md", "dsrv/console/README.md", "dsrv/engine/README.md", "dsrv/http/README.md",
     "fsm/plan/README.md", "fsm/when/README.md", "machines/README.md",
     "machines/schedules.md", "machines/limits.md", "machines/agents.md", "machines/packages.md",
     "machines/cloudify.md", "machines/cloacina.md", "proto/README.md", "proto/go/README.md",
@@ -678,6 +679,27 @@ def test_the_flags_are_those_of_dsrv_with_their_defaults():
     assert {flag: told[flag] for flag in defaults} == defaults
 
 
+def test_three_servers_share_a_store_as_it_says(shell):
+    [text] = texts("dsrv/cluster/README.md", "Three servers", "sh")
+    database = Postgres()
+    try:
+        text = re.sub(r"(?m)^STORE=.*", f"STORE={shlex.quote(database.url())}", text)
+        for port in ("3104", "3204", "3304"):
+            text = text.replace(port, str(free_port()))
+        *servers, show = text.strip().splitlines()
+        running = shell(["bash", "-ec", "\n".join(servers) + "\nwait"])
+        try:
+            def all_up():
+                shown = finish(shell(["bash", "-c", f"{show} --check -o name"])).split()
+                return len(shown) == 3
+            eventually(all_up, 6 * SOON)
+        finally:
+            os.killpg(running.pid, signal.SIGTERM)
+            running.wait(6 * SOON)
+    finally:
+        database.dispose()
+
+
 def test_the_config_file_is_accepted(new_server, tmp_path):
     [config] = texts("dsrv/README.md", "Flags", "yaml")
     file = tmp_path / "dfsmr.yaml"
@@ -1085,6 +1107,8 @@ RUN = {
     ("dcli/README.md", "Many instances", "console"): "test_many_instances_are_changed_as_it_says",
     ("dcli/README.md", "A plan", "yaml"): "test_the_plan_is_run_as_it_says",
     ("dcli/README.md", "A plan", "console"): "test_the_plan_is_run_as_it_says",
+    ("dsrv/cluster/README.md", "Three servers", "sh"):
+        "test_three_servers_share_a_store_as_it_says",
     ("dsrv/README.md", "Flags", "yaml"): "test_the_config_file_is_accepted",
     ("dsrv/README.md", "Backup", "sh"): "test_a_backup_is_made_and_restored_as_it_says",
     ("dsrv/README.md", "Restore", "sh"): "test_a_backup_is_made_and_restored_as_it_says",

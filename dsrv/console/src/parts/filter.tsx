@@ -1,5 +1,5 @@
 // The search box: a filter, kept in the address. "/" goes to it.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { bind } from "../state/keys";
 import { query, setQuery } from "../state/route";
 import type { Refusal } from "../api/refusal";
@@ -27,7 +27,7 @@ export function FilterBox({ refusal }: { refusal: Refusal | undefined }) {
   const input = useRef<HTMLInputElement>(null);
   const box = useRef<HTMLFormElement>(null);
   useEffect(() => setText(asked), [asked]);
-  useEffect(
+  useLayoutEffect(
     () =>
       bind("/", "filter", () => {
         input.current?.focus();

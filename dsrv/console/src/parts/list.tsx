@@ -1,6 +1,6 @@
 // The one list: a table with keys j k x Enter, a selection, and windows of long ones.
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { go } from "../state/route";
 import { bind } from "../state/keys";
 import { Link } from "./text";
@@ -46,7 +46,8 @@ export function List<T>(props: Props<T>) {
     if (!keys.delete(key)) keys.add(key);
     props.select?.(keys);
   };
-  useEffect(() => {
+  // Bound anew with each render, before the next key: one that follows at once finds this row.
+  useLayoutEffect(() => {
     const move = (step: number) => {
       const next = Math.max(0, Math.min(rows.length - 1, at + step));
       setAt(next);

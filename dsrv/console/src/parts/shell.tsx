@@ -1,6 +1,6 @@
 // What is around all pages: the menu, the namespace, how live it is, who is signed in.
 import type { ComponentChildren } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import { now } from "../state/clock";
 import { bind } from "../state/keys";
 import { hidden, live, lost } from "../state/live";
@@ -30,7 +30,7 @@ function isHere(page: Page): boolean {
 export function Shell({ children }: { children: ComponentChildren }) {
   const [menu, setMenu] = useState(false);
   useEffect(() => setMenu(false), [path.value]);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const unbind = [
       bind(".", "live on and off", () => {
         live.value = !live.value;

@@ -1,5 +1,5 @@
 // All records of an instance, newest or oldest first.
-import { useEffect } from "preact/hooks";
+import { useEffect, useLayoutEffect } from "preact/hooks";
 import { call } from "../../api/call";
 import type { Change_KindJson, ChangeJson } from "../../api/types";
 import { Empty, Panel, Waiting } from "../../parts/bits";
@@ -125,7 +125,7 @@ function useFurther(more: (() => void) | undefined, length: number): void {
 
 // "[" and "]": the visit before and after that of the open record.
 function useVisits(rows: ChangeJson[], opened: ChangeJson | undefined, oldest: boolean): void {
-  useEffect(() => {
+  useLayoutEffect(() => {
     const move = (later: boolean) => {
       const at = opened ? rows.indexOf(opened) : later === oldest ? -1 : rows.length;
       const step = later === oldest ? 1 : -1;

@@ -15,6 +15,7 @@
 #include "dsrv/shared.h"
 #include "dsrv/shared_store.h"
 #include "dsrv/store_commands.h"
+#include "dsrv/supervisor.h"
 #include "dsrv/web.h"
 #include "fsm/base/names.h"
 
@@ -134,7 +135,8 @@ int Run(const Flags& flags, const ReadFlags& read) {
   (*web)->Serve(*server, [] { return true; });
 
   const TlsWatch tls_watch(flags.tls, clock);
-  served.TellReady();
+  auto supervisor = std::make_unique<Supervisor>(
+      [&served](std::function<void()> well) { served.Turn(std::move(well)); });
   const int signal = AwaitStop(
       [&signals] {
         int next = 0;
@@ -142,7 +144,7 @@ int Run(const Flags& flags, const ReadFlags& read) {
         return next;
       },
       [&served] { spdlog::info("meter {}", served.backend().loop.meter().Text()); }, read);
-  served.TellStopping();
+  supervisor.reset();
   spdlog::info("dsrv stops: {}; grace={}s", strsignal(signal), Seconds(flags.grace));
   Drain(*server, served, **web, flags.grace);
   served.Stop();

@@ -91,6 +91,7 @@ Served::Served(Options options, Opened opened)
       embedded_(opened.embedded),
       name_(std::move(opened.name)),
       room_of_store_(std::move(opened.room)),
+      waits_(std::move(opened.waits)),
       life_(opened.life & UINT32_MAX),  // enough to tell two lives apart
       find_zone_([this](std::string_view name) { return zones_.Find(name); }),
       logs_(LogOptions(flags_, options_.clock)),

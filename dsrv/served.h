@@ -21,7 +21,6 @@
 #include "dsrv/calls/services.h"
 #include "dsrv/flags.h"
 #include "dsrv/loop/disk.h"
-#include "dsrv/supervisor.h"
 #include "fsm/machine/machine.h"
 #include "storage/zones/zones.h"
 
@@ -41,6 +40,8 @@ class Served {
     std::string name;                      // for people
     // How much room it has, where it is not embedded.
     std::function<Room()> room = {};
+    // For how long the oldest write under way has waited. Any thread. Null: nobody asks.
+    std::function<Duration()> waits = {};
   };
   struct Options {
     const Flags& flags;
@@ -61,12 +62,15 @@ class Served {
   const Services& services() const { return services_; }
   const Engine& engine() const { return *engine_; }
   Room room() const { return room_; }
+  Duration store_waits() const { return waits_ ? waits_() : Duration::zero(); }
 
   // Begins what happens without calls. Call it once.
   void Start();
-  // Tells the supervisor that it serves, or serves no more.
-  void TellReady() { supervisor_ = std::make_unique<Supervisor>(*loop_); }
-  void TellStopping() { supervisor_.reset(); }
+  // Calls `turned` when the deciding thread has run a piece of mail.
+  void Turn(std::function<void()> turned) {
+    loop_->Post(
+        {.run = [turned = std::move(turned)](Engine&) { turned(); }, .drop = [] {}, .owed = true});
+  }
 
   // Nothing new comes in, nothing more is handed out, and what waits is answered. Call it once.
   void Drain();
@@ -89,6 +93,7 @@ class Served {
   const RocksStore* const embedded_;
   const std::string name_;
   const std::function<Room()> room_of_store_;
+  const std::function<Duration()> waits_;
   const uint64_t life_;
   std::unique_ptr<Audit> audit_;  // null: there is no audit trail
   std::unique_ptr<Audit> told_;   // of who reads secrets, where there is no other
@@ -114,7 +119,6 @@ class Served {
   std::optional<Backend> backend_;
   Services services_;
   std::unique_ptr<SecretKeyWatch> key_watch_;
-  std::unique_ptr<Supervisor> supervisor_;
 };
 
 }  // namespace dfsmr

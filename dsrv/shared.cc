@@ -14,6 +14,7 @@
 #include "dsrv/cluster/keeper.h"
 #include "dsrv/cluster/sight.h"
 #include "dsrv/listen.h"
+#include "dsrv/supervisor.h"
 #include "dsrv/web.h"
 #include "fsm/base/limits.h"
 #include "storage/backup/manifest.h"
@@ -26,7 +27,8 @@ using std::chrono::seconds;
 
 constexpr auto kStuck = seconds(10);           // a deciding thread for so long
 constexpr auto kHandOver = milliseconds(500);  // for what is under way, before it is cut off
-constexpr auto kForOthers = seconds(3);        // to be there for what a server leaves behind
+constexpr auto kSlowCommit = seconds(1);
+constexpr auto kForOthers = seconds(3);  // to be there for what a server leaves behind
 constexpr auto kLetIn = milliseconds(50);
 constexpr auto kTold = milliseconds(100);  // until answers are on their way
 
@@ -69,6 +71,7 @@ class SharedServer {
   [[noreturn]] void End(const std::string& why);
   void HandOver(const std::string& to, std::chrono::steady_clock::time_point until);
   void Leave(int signal);
+  void Probe(std::function<void()> well);
   void WatchDecider();
   std::shared_ptr<Served> served() {
     const Lock lock(mutex_);
@@ -118,6 +121,11 @@ Result<Ok> SharedServer::Open() {
   Front::Outside outside{.self = self_.id,
                          .secret = cluster->secret,
                          .may_answer = [this] { return keeper_->MayAnswer(); },
+                         .commits =
+                             [this] {
+                               const auto served = this->served();
+                               return !served || served->store_waits() < kSlowCommit;
+                             },
                          .pinged = [this](bool look) { keeper_->Pinged(look); },
                          .cluster = [this]() -> std::optional<grpc::ByteBuffer> {
                            if (flags_.auth) return std::nullopt;
@@ -280,19 +288,21 @@ void SharedServer::Leave(int signal) {
 }
 
 // A deciding thread that waits for the store, which does not answer the lease either, is not stuck.
+void SharedServer::Probe(std::function<void()> well) {
+  const auto served = this->served();
+  const bool waits = !served || closing_ || served->backend().loop.Writing();
+  if (waits || !keeper_->MayAnswer()) return well();
+  served->Turn(std::move(well));
+}
+
 void SharedServer::WatchDecider() {
   auto turned = std::make_shared<std::atomic<int64_t>>(MomentNow().count());
   while (true) {
     std::this_thread::sleep_for(seconds(1));
-    const auto served = this->served();
-    const Moment now = MomentNow();
-    if (!served || closing_ || served->backend().loop.Writing() || !keeper_->MayAnswer()) {
-      *turned = now.count();
-      continue;
+    Probe([turned] { *turned = MomentNow().count(); });
+    if (MomentNow() - Moment(turned->load()) > kStuck) {
+      End("the deciding thread has been stuck for 10 s");
     }
-    served->backend().loop.Post(
-        {.run = [turned](Engine&) { *turned = MomentNow().count(); }, .drop = [] {}, .owed = true});
-    if (now - Moment(turned->load()) > kStuck) End("the deciding thread has been stuck for 10 s");
   }
 }
 
@@ -312,6 +322,8 @@ void SharedServer::Run(const sigset_t& signals, const ReadFlags& read) {
   keeper_->Start();
   std::thread([this] { WatchDecider(); }).detach();
   const TlsWatch tls_watch(flags_.tls, [clock = clock_] { return (*clock)(); });
+  auto supervisor =
+      std::make_unique<Supervisor>([this](std::function<void()> well) { Probe(std::move(well)); });
   const int signal = AwaitStop(
       [&signals] {
         int next = 0;
@@ -324,6 +336,7 @@ void SharedServer::Run(const sigset_t& signals, const ReadFlags& read) {
         }
       },
       read);
+  supervisor.reset();
   Leave(signal);
 }
 

@@ -27,7 +27,8 @@ Result<SharedStore> OpenShared(const Flags& flags) {
     return Served::Opened{.store = std::move(store),
                           .life = database->cluster().life,
                           .name = database->shown(),
-                          .room = [raw] { return raw->full() ? Room::kNone : Room::kAmple; }};
+                          .room = [raw] { return raw->full() ? Room::kNone : Room::kAmple; },
+                          .waits = [raw] { return raw->waiting(); }};
   };
   return SharedStore{
       .name = database->shown(), .roster = std::make_unique<PgRoster>(database), .open = open};

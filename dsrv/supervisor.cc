@@ -2,9 +2,11 @@
 
 #include <systemd/sd-daemon.h>
 
+#include <utility>
+
 namespace dfsmr {
 
-Supervisor::Supervisor(Loop& loop) : loop_(loop) {
+Supervisor::Supervisor(Probe probe) : probe_(std::move(probe)) {
   sd_notify(0, "READY=1");
   uint64_t period = 0;  // µs
   if (sd_watchdog_enabled(0, &period) <= 0) return;
@@ -24,7 +26,7 @@ Supervisor::~Supervisor() {
 void Supervisor::Watch(Duration every) {
   Lock lock(mutex_);
   do {
-    loop_.Post({.run = [](Engine&) { sd_notify(0, "WATCHDOG=1"); }, .drop = [] {}, .owed = true});
+    probe_([] { sd_notify(0, "WATCHDOG=1"); });
   } while (!changed_.WaitFor(lock, every, [this]() REQUIRES(mutex_) { return ended_; }));
 }
 

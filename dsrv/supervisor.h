@@ -2,10 +2,9 @@
 // that the deciding thread still turns. Does nothing under another supervisor, or none.
 #pragma once
 
-#include <string>
+#include <functional>
 #include <thread>
 
-#include "dsrv/loop/loop.h"
 #include "fsm/base/mutex.h"
 #include "fsm/base/time.h"
 
@@ -13,17 +12,19 @@ namespace dfsmr {
 
 class Supervisor {
  public:
-  // Tells that the server serves. With a watchdog (WatchdogSec= in the unit) it then tells, three
-  // times in that period, that the engine has run a piece of mail: an engine that is stuck is
-  // silent, and systemd starts the server again. `loop` must outlive it.
-  explicit Supervisor(Loop& loop);
+  // Calls what it is given when the server is well: now, or as soon as it is.
+  using Probe = std::function<void(std::function<void()>)>;
+  // Tells that the server serves. With a watchdog (WatchdogSec= in the unit) it then probes, three
+  // times in that period, and tells that the server is well: one that is stuck is silent, and
+  // systemd starts the server again.
+  explicit Supervisor(Probe probe);
   // Tells that the server stops. The watchdog is fed no more; a stop has a limit of its own.
   ~Supervisor();
 
  private:
   void Watch(Duration every);
 
-  Loop& loop_;
+  const Probe probe_;
   Mutex mutex_;
   ConditionVariable changed_;
   bool ended_ GUARDED(mutex_) = false;

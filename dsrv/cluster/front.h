@@ -60,6 +60,8 @@ class Front final : public grpc::CallbackGenericService {
     std::string secret;  // of the store
     // Whether the lease holds. Any thread.
     std::function<bool()> may_answer;
+    // Whether the store has kept no commit of this server waiting for long. Any thread.
+    std::function<bool()> commits = [] { return true; };
     // Another server has reached this one; `look`: and says that there is something to see in the
     // roster. Any thread; must not block.
     std::function<void(bool look)> pinged;

@@ -215,11 +215,11 @@ std::optional<NoAnswer> Passing::Patience(const Route& route, Moment now) {
   const auto late = [&](Moment most) { return waited >= most || front_.ending(); };
   switch (route.kind) {
     case Route::Kind::kHere:
-      if (front_.outside().may_answer()) return std::nullopt;
+      if (front_.outside().may_answer() && front_.outside().commits()) return std::nullopt;
       if (!late(kForWay)) return NoAnswer{};
       return NoAnswer{"STORE_UNREACHABLE",
-                      "the store has not answered this server, which owns its partition, for long "
-                      "enough that another one may own it soon"};
+                      "the store has not answered this server, which owns its partition, for a "
+                      "second or longer"};
     case Route::Kind::kThere:
       // GetState begins to connect where there is no connection.
       if (route.peer->channel->GetState(true) == GRPC_CHANNEL_READY && route.peer->answers) {

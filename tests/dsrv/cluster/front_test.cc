@@ -204,6 +204,20 @@ TEST_CASE("nothing is told without the lease") {
   CHECK(late.get().reply == "x");
 }
 
+TEST_CASE("while the store does not commit new calls are refused, and those under way go on") {
+  Server a("a");
+  a.Owns();
+  auto under_way = a.Begin(kChange, "hang");
+  a.echo.AwaitHung(1);
+  a.commits = false;
+  const auto refused = a.Call(kChange, "x");
+  CHECK(refused.reason == "STORE_UNREACHABLE");
+  CHECK(refused.took >= milliseconds(990));
+  a.echo.Release();
+  CHECK(under_way.get().reply == "hang");
+  CHECK(a.echo.Calls() == 1);
+}
+
 TEST_CASE("streams pass both ways, with what comes before and after them") {
   Server a("a");
   Server b("b");

@@ -149,6 +149,7 @@ struct Server {
         front({.self = its_id,
                .secret = "secret",
                .may_answer = [this] { return may_answer(); },
+               .commits = [this] { return commits.load(); },
                .pinged = [this](bool look) { pinged(look); },
                .cluster = [] { return std::optional<grpc::ByteBuffer>(); }}) {
     grpc::ServerBuilder builder;
@@ -217,6 +218,7 @@ struct Server {
 
   const std::string id;
   std::atomic<bool> lease = true;
+  std::atomic<bool> commits = true;
   std::function<bool()> may_answer = [this] { return lease.load(); };
   std::function<void(bool)> pinged = [](bool) {};
   Front front;

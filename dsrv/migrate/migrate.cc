@@ -2,10 +2,11 @@
 
 #include <chrono>
 #include <cstdio>
+#include <future>
 #include <optional>
+#include <utility>
 
 #include "storage/moved.h"
-#include "storage/rows/keys.h"
 
 namespace dfsmr {
 namespace {
@@ -13,6 +14,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr PartitionId kWhole = 0;
+// The third byte of a key, as in the table of storage/README.md.
+constexpr char kLive = 0x02;
+constexpr char kStopped = 0x03;
 constexpr size_t kBatchRows = 10'000;
 constexpr size_t kBatchBytes = 8 << 20;
 
@@ -29,8 +33,8 @@ struct Tally {
     ++rows;
     bytes += key.size() + value.size();
     if (key.size() < 3) return;
-    if (key[2] == static_cast<char>(rows::kLive)) ++live;
-    if (key[2] == static_cast<char>(rows::kStopped)) ++stopped;
+    if (key[2] == kLive) ++live;
+    if (key[2] == kStopped) ++stopped;
   }
   // FNV-1a, with the length behind each text, so that no two lists of rows look the same.
   void Mix(std::string_view text) {
@@ -64,6 +68,7 @@ class Copying {
   }
   Result<std::string> LastKey();
   Result<Ok> Send();
+  Result<Ok> Settle();
   void Tell(const char* doing, const Tally& tally, Clock::time_point begin);
   Result<Tally> Read(const Store& store, const char* doing);
 
@@ -72,6 +77,7 @@ class Copying {
   UnservedStore& to_;
   Epoch epoch_ = 0;  // of the target
   Batch batch_;
+  std::future<Result<Ok>> sent_;
   Clock::time_point told_ = Clock::now();
 };
 
@@ -125,10 +131,16 @@ void Copying::Tell(const char* doing, const Tally& tally, Clock::time_point begi
                   Count(instances, "instances, ") + Count(tally.bytes >> 20, "MiB, ") + rate);
 }
 
+// One batch is on its way while the next one is read.
 Result<Ok> Copying::Send() {
-  const Batch batch = std::exchange(batch_, Batch());
-  return to_.store().Write(kWhole, epoch_, batch);
+  if (auto before = Settle(); !before) return before;
+  sent_ = std::async(std::launch::async, [this, batch = std::exchange(batch_, Batch())] {
+    return to_.store().Write(kWhole, epoch_, batch);
+  });
+  return Ok{};
 }
+
+Result<Ok> Copying::Settle() { return sent_.valid() ? sent_.get() : Result<Ok>(Ok{}); }
 
 Result<Ok> Copying::CopyRows() {
   auto last = LastKey();
@@ -148,9 +160,12 @@ Result<Ok> Copying::CopyRows() {
         Tell("copied", tally, started);
         return !failed;
       });
+  if (!failed && read && !batch_.empty()) {
+    if (auto sent = Send(); !sent) failed = sent.error();
+  }
+  const auto settled = Settle();
   if (failed) return *failed;
-  if (!read) return read.error();
-  return batch_.empty() ? Result<Ok>(Ok{}) : Send();
+  return read ? settled : read;
 }
 
 Result<Tally> Copying::Read(const Store& store, const char* doing) {

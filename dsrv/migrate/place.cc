@@ -32,7 +32,7 @@ class InFolder final : public UnservedStore {
 class InPostgres final : public UnservedStore {
  public:
   explicit InPostgres(std::shared_ptr<PgDatabase> database)
-      : database_(std::move(database)), store_(database_, {}), roster_(database_) {}
+      : database_(std::move(database)), store_(database_, {.fresh = true}), roster_(database_) {}
 
   std::string Name() const override {
     const std::string& schema = database_->options().schema;

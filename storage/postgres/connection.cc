@@ -153,19 +153,18 @@ PgConnection::~PgConnection() = default;
 
 // Takes it only where it takes writes, and has it behave as all statements expect.
 Result<Ok> PgConnection::Settle() {
-  const PgStatement first{"dsrv_settle",
-                          "select pg_is_in_recovery(), " + Set("synchronous_commit", "on") + ", " +
-                              Set("default_transaction_isolation", "read committed") + ", " +
-                              Set("default_transaction_read_only", "off") + ", " +
-                              Set("client_min_messages", "warning")};
+  const PgStatement first{"", "select pg_is_in_recovery(), " + Set("synchronous_commit", "on") +
+                                  ", " + Set("default_transaction_isolation", "read committed") +
+                                  ", " + Set("default_transaction_read_only", "off") + ", " +
+                                  Set("client_min_messages", "warning")};
   // What keeps every statement on its index, whatever the planner thinks of tables that it has not
   // seen full yet; and has a backend whose client is gone end. Others than PostgreSQL may refuse.
-  const PgStatement second{
-      "dsrv_tune", "select " + Set("plan_cache_mode", "force_generic_plan") + ", " +
-                       Set("enable_seqscan", "off") + ", " + Set("enable_hashjoin", "off") + ", " +
-                       Set("enable_mergejoin", "off") + ", " + Set("enable_bitmapscan", "off") +
-                       ", " + Set("jit", "off")};
-  const PgStatement third{"dsrv_notice", "select " + Set("client_connection_check_interval", "2s")};
+  const PgStatement second{"", "select " + Set("plan_cache_mode", "force_generic_plan") + ", " +
+                                   Set("enable_seqscan", "off") + ", " +
+                                   Set("enable_hashjoin", "off") + ", " +
+                                   Set("enable_mergejoin", "off") + ", " +
+                                   Set("enable_bitmapscan", "off") + ", " + Set("jit", "off")};
+  const PgStatement third{"", "select " + Set("client_connection_check_interval", "2s")};
   const PgCall settle{first};
   PgAnswer answer = Run({&settle, 1}, kConnect);
   if (answer.failure) return Unreachable(answer.failure->message);

@@ -26,6 +26,7 @@ Error Failed(const PgFailure& failure) {
 
 PgStore::PgStore(std::shared_ptr<const PgDatabase> database, Options options)
     : database_(std::move(database)),
+      fresh_(options.fresh),
       writers_(database_, options.writers),
       readers_(database_, options.readers) {}
 
@@ -127,7 +128,7 @@ Result<Ok> PgStore::Write(PartitionId partition, Epoch epoch, const Batch& batch
     return Superseded(partition, epoch, known ? known->epoch : 0);
   }
   writing_since_ = Clock::now().time_since_epoch().count();
-  PgWriting writing(database_->statements(), partition, *known, batch);
+  PgWriting writing(database_->statements(), partition, *known, batch, fresh_);
   auto written = Settle(writing);
   writing_since_ = 0;
   if (written) Advance(partition, {epoch, known->seq + 1});

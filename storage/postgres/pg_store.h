@@ -37,6 +37,8 @@ class PgStore final : public Store {
   struct Options {
     size_t writers = 2;  // connections
     size_t readers = 4;
+    // All keys that are put are put for the first time: a store is being copied.
+    bool fresh = false;
   };
   // What it has done that an operator should know.
   struct Counts {
@@ -98,6 +100,7 @@ class PgStore final : public Store {
   Result<std::unique_ptr<const View>> Moment(Clock::time_point until) const;
 
   const std::shared_ptr<const PgDatabase> database_;
+  const bool fresh_;
   mutable PgPool writers_;
   mutable PgPool readers_;
   mutable Mutex mutex_;

@@ -25,6 +25,8 @@ PgTable TableOf(const std::string& schema, uint16_t partition) {
     return "select r.k, r.v, f.epoch, f.seq" + guard + "(" + rows("2", order) +
            ") r on true where f.id = $1::int order by r.k " + order;
   };
+  const std::string insert = "insert into " + table +
+                             "(k, v) select t.k, t.v from unnest($1::bytea[], $2::bytea[]) t(k, v)";
   return {
       .get = {"get" + suffix, "select p.v, f.epoch, f.seq" + guard + table +
                                   " p on p.k = $2::bytea where f.id = $1::int"},
@@ -37,9 +39,8 @@ PgTable TableOf(const std::string& schema, uint16_t partition) {
       .delete_keys = {"delete_keys" + suffix, "delete from " + table +
                                                   " using unnest($1::bytea[]) t(k) where " + table +
                                                   ".k = t.k"},
-      .put = {"put" + suffix, "insert into " + table +
-                                  "(k, v) select t.k, t.v from unnest($1::bytea[], $2::bytea[]) "
-                                  "t(k, v) on conflict (k) do update set v = excluded.v"},
+      .put = {"put" + suffix, insert + " on conflict (k) do update set v = excluded.v"},
+      .append = {"append" + suffix, insert},
   };
 }
 

@@ -21,6 +21,7 @@ struct PgTable {
   PgStatement delete_range;  // begin, end
   PgStatement delete_keys;   // keys
   PgStatement put;           // keys, values
+  PgStatement append;        // the same, of keys that are not there: half as dear
 };
 
 struct PgStatements {

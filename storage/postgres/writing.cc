@@ -26,7 +26,7 @@ PgPoint PointOf(const PgResult& rows, int row, int column) {
 }
 
 PgWriting::PgWriting(const PgStatements& statements, PartitionId partition, PgPoint at,
-                     const Batch& batch)
+                     const Batch& batch, bool fresh)
     : statements_(statements), partition_(partition), at_(at) {
   const PgTable& table = statements.tables[partition];
   const Arranged rows = Arrange(batch, partition);
@@ -45,7 +45,7 @@ PgWriting::PgWriting(const PgStatements& statements, PartitionId partition, PgPo
     calls_.back().params.Arrays(rows.deleted);
   }
   if (!rows.keys.empty()) {
-    calls_.push_back({table.put});
+    calls_.push_back({fresh ? table.append : table.put});
     calls_.back().params.Arrays(rows.keys).Arrays(rows.values);
   }
   calls_.push_back({statements.commit});

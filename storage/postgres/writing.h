@@ -33,8 +33,9 @@ class PgWriting {
     kStale,    // the database is one that was deposed: with another connection
   };
 
-  // `at`: before the write. The batch outlives this.
-  PgWriting(const PgStatements& statements, PartitionId partition, PgPoint at, const Batch& batch);
+  // `at`: before the write. The batch outlives this. `fresh`: none of its keys is there.
+  PgWriting(const PgStatements& statements, PartitionId partition, PgPoint at, const Batch& batch,
+            bool fresh);
 
   // Finds out about an earlier try first, if need be, and sends the same bytes.
   Step Try(PgConnection& connection);

@@ -37,10 +37,6 @@ class PlanExpander {
 
   Span Expand(const FlowNode& node, Scope* scope, bool left_out);
   Span ExpandKind(const FlowNode& node, Scope* scope, bool left_out);
-  Span ExpandForEach(const FlowNode& node, Scope* scope, bool left_out);
-  Span ExpandItems(const FlowNode& node, std::string_view items, Scope* scope);
-  std::string_view KeepList(const FlowNode& node, std::string_view items);
-  Span ExpandItem(const FlowNode& body, Scope* scope, const std::vector<uint32_t>& lists);
   Span ExpandStep(const FlowNode& node, Scope* scope, bool left_out);
   Span ExpandLeftOut(const FlowNode& node, Scope* scope, std::string path, std::string of);
   Span ExpandPlan(const FlowNode& node, Scope* scope, std::string path, std::string of);
@@ -48,6 +44,13 @@ class PlanExpander {
   // The span with a step in front that decides whether what is between is run: the steps from
   // number `first` on. It takes the path `path`.
   Span Decided(const FlowNode& node, Scope* scope, std::string path, uint32_t first, Span span);
+  // expand_items.cc
+  Span ExpandForEach(const FlowNode& node, Scope* scope, bool left_out);
+  std::optional<std::string> Items(const FlowNode& node, const Scope& scope);
+  bool CheckAs(const FlowNode& node, const std::string& as, const Scope& scope);
+  std::string_view KeepList(const FlowNode& node, std::string_view items);
+  Span ExpandItems(const FlowNode& node, std::string_view items, Scope* scope);
+  Span ExpandItem(const FlowNode& body, Scope* scope, const std::vector<uint32_t>& lists);
   // expand_section.cc
   Span ExpandSection(const FlowNode& node, Scope* scope, bool left_out);
   Span ExpandInSection(const FlowNode& flow, Scope* scope, const FlowNode& node,
@@ -55,6 +58,7 @@ class PlanExpander {
   uint32_t AddSection(const FlowNode& node, Scope* scope, const std::string& path,
                       const std::string& of);
   void CheckSize(const FlowNode& node, const Scope& scope, std::string_view what, uint32_t section);
+  // expand.cc, as the rest
   Span ExpandSelf(const FlowNode& node, Scope* scope, bool left_out);
 
   Span ExpandAction(Task task, Entity* entity);
@@ -74,12 +78,11 @@ class PlanExpander {
   void CollectNames(const FlowNode& node, const Body* whole, Symbols* symbols);
   Scope* AddScope(Scope scope);
   static void SetEntity(Scope* scope, std::string_view name, Entity entity);
-  bool CheckAs(const FlowNode& node, const std::string& as, const Scope& scope);
   bool LeavesOut(const FlowNode& node, const Scope& scope);
-  std::optional<std::string> Items(const FlowNode& node, const Scope& scope);
   void CheckParams(const FlowNode& node, const PlanSource& plan, const Scope& scope);
   bool GoesRound(const FlowNode& node, const PlanSource& plan, const Body& body);
   bool Stopped();
+  static std::string_view KindName(std::string_view json);
   void Fail(const FlowNode& node, const Scope& scope, std::string_view key, std::string message,
             std::vector<std::string> about = {});
   void FailUnknown(const FlowNode& node, const Scope& scope, std::string_view key,

@@ -1,15 +1,16 @@
 #!/usr/bin/python3
 """Measures whether a thing costs the same when there are very many of it.
 
-  tests/bench/scale.py [schedules|due|waiting|group|triggers]... [--bin build/bin] [--many N]
+  tests/bench/scale.py [schedules|due|waiting|group|triggers|push]... [--bin build/bin] [--many N]
 
   schedules  what N (100,000) schedules cost in memory and CPU time until one of them is due
   due        how late the last of N (10,000) schedules begins that are due in the same second
   waiting    what it costs to free a place of a limit, with ten and with N (1,000,000) waiting
   group      what it costs to finish a member of a group of ten, and of one of N (1,000,000)
   triggers   what a transition costs with N (100) change triggers, and with none
+  push       how long others' starts take while packages of N (250) MiB are pushed, and before
 
-CPU times are those of dsrv, from /proc, per instance; both of a pair are taken from one run."""
+CPU times are those of dsrv, from /proc, per instance; both of a pair are taken from one run. `push` needs dcli there, too."""
 import argparse
 import datetime
 import os
@@ -18,6 +19,7 @@ import queue
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 HERE = pathlib.Path(__file__).resolve()
@@ -41,12 +43,12 @@ class Server:
         self.run()
 
     def run(self):
-        address = f"127.0.0.1:{free_port()}"
+        self.address = f"127.0.0.1:{free_port()}"
         self.process = subprocess.Popen(
-            [self.programs / "dsrv", "--addr", address, "--data",
+            [self.programs / "dsrv", "--addr", self.address, "--data",
              pathlib.Path(self.folder.name) / "data"], stderr=subprocess.DEVNULL)
         self.channel = grpc.insecure_channel(
-            address, options=[("grpc.enable_http_proxy", 0),
+            self.address, options=[("grpc.enable_http_proxy", 0),
                               ("grpc.max_receive_message_length", -1)])
         grpc.channel_ready_future(self.channel).result(20)
         self.runner = v1_grpc.RunnerServiceStub(self.channel)
@@ -204,8 +206,58 @@ def triggers(programs, many):
               f" with {many}: rate {best / worst:.2f}", flush=True)
 
 
+def starts_beside(server, action):
+    """Milliseconds of starts by four callers while `action` runs: the median, p99."""
+    over, took = threading.Event(), []
+
+    def call():
+        while not over.is_set():
+            began = time.monotonic()
+            server.runner.Start(v1.StartRequest(machine="job"))
+            took.append((time.monotonic() - began) * 1000)
+
+    callers = [threading.Thread(target=call) for _ in range(4)]
+    for caller in callers:
+        caller.start()
+    action()
+    over.set()
+    for caller in callers:
+        caller.join()
+    took.sort()
+    return took[len(took) // 2], took[len(took) * 99 // 100]
+
+
+def push(programs, many):
+    with Server(programs) as server, tempfile.TemporaryDirectory() as folder:
+        server.define([JOB.format(name="job", more="")])
+        package = pathlib.Path(folder) / "big"
+        package.mkdir()
+        program = package / "run"
+        program.write_bytes(os.urandom(many << 20))
+        program.chmod(0o755)
+        (package / "package.yaml").write_text(
+            "package: big\nversion: 1.0.0\nworkers: {one: {serves: [go], run: ./run}}\n")
+
+        def dcli(*words):
+            subprocess.run([programs / "dcli", "package", *words], cwd=folder, check=True,
+                           env={**os.environ, "DFSMR_SERVER": server.address},
+                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+        for turn in range(3):
+            version = f"1.0.{turn}"
+            dcli("build", "big", "--version", version)
+            middle, late = starts_beside(server, lambda: time.sleep(8))
+            beside, later = starts_beside(
+                server, lambda: dcli("push", f"big-{version}.dfsmr"))
+            print(f"a start beside the push of {many} MiB: median {beside:.1f} ms, p99 {later:.1f};"
+                  f" before it {middle:.1f} and {late:.1f}: ratio of the p99 {later / late:.2f}",
+                  flush=True)
+            (package.parent / f"big-{version}.dfsmr").unlink()
+
+
 CASES = {"schedules": (schedules, 100_000), "due": (due, 10_000), "waiting": (waiting, 1_000_000),
-         "group": (group, 1_000_000), "triggers": (triggers, 100)}
+         "group": (group, 1_000_000), "triggers": (triggers, 100),
+         "push": (push, 250)}
 
 
 def main():

@@ -28,7 +28,8 @@ using std::chrono::seconds;
 constexpr auto kStuck = seconds(10);           // a deciding thread for so long
 constexpr auto kHandOver = milliseconds(500);  // for what is under way, before it is cut off
 constexpr auto kSlowCommit = seconds(1);
-constexpr auto kForOthers = seconds(3);  // to be there for what a server leaves behind
+constexpr auto kForOthers = seconds(3);   // to be there for what a server leaves behind
+constexpr auto kLastCommit = seconds(5);  // for what is still being committed then
 constexpr auto kLetIn = milliseconds(50);
 constexpr auto kTold = milliseconds(100);  // until answers are on their way
 
@@ -263,7 +264,12 @@ void SharedServer::HandOver(const std::string& to, std::chrono::steady_clock::ti
     front_->AwaitInside(std::chrono::steady_clock::now() + kLetIn);
   }
   served->Drain();
-  if (!front_->AwaitInside(until)) spdlog::info("some calls take longer: they are cut off");
+  if (!front_->AwaitInside(until)) {
+    // Streams of workers go on with another server. What was asked once is to be answered.
+    const bool all = front_->AwaitInside(
+        std::max(until, std::chrono::steady_clock::now() + kLastCommit), /*single=*/true);
+    if (!all) spdlog::warn("some calls did not end in time; they are cut off");
+  }
   front_->SetRoute({});
   front_->LoseInside();
   web_->Unbind();

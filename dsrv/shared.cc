@@ -71,6 +71,7 @@ class SharedServer {
   [[noreturn]] void Lose(const std::string& why);
   [[noreturn]] void End(const std::string& why);
   void HandOver(const std::string& to, std::chrono::steady_clock::time_point until);
+  void AwaitSuccessor(std::chrono::steady_clock::time_point until);
   void Leave(int signal);
   void Probe(std::function<void()> well);
   void WatchDecider();
@@ -278,6 +279,14 @@ void SharedServer::HandOver(const std::string& to, std::chrono::steady_clock::ti
   if (!to.empty()) keeper_->Give(to);
 }
 
+// Until the others know of the next owner they ask here, and must not find the door shut.
+void SharedServer::AwaitSuccessor(std::chrono::steady_clock::time_point until) {
+  while (front_->route()->kind != Route::Kind::kThere && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  std::this_thread::sleep_for(kHandOver);
+}
+
 void SharedServer::Leave(int signal) {
   const auto until = std::chrono::steady_clock::now() + flags_.grace;
   spdlog::info("dsrv stops: {}; grace={}s", strsignal(signal), Seconds(flags_.grace));
@@ -286,6 +295,7 @@ void SharedServer::Leave(int signal) {
   const std::string to =
       keeper_->Leave(std::min(until, std::chrono::steady_clock::now() + kForOthers));
   HandOver(to, to.empty() ? until : std::chrono::steady_clock::now() + kHandOver);
+  if (!to.empty()) AwaitSuccessor(std::min(until, std::chrono::steady_clock::now() + seconds(3)));
   if (!to.empty()) front_->AwaitAll(std::min(until, std::chrono::steady_clock::now() + seconds(2)));
   front_->EndAll();
   keeper_->Quit();

@@ -28,7 +28,8 @@ using std::chrono::seconds;
 constexpr auto kStuck = seconds(10);           // a deciding thread for so long
 constexpr auto kHandOver = milliseconds(500);  // for what is under way, before it is cut off
 constexpr auto kSlowCommit = seconds(1);
-constexpr auto kForOthers = seconds(3);  // to be there for what a server leaves behind
+constexpr auto kForOthers = seconds(3);   // to be there for what a server leaves behind
+constexpr auto kLastCommit = seconds(5);  // for what is still being committed then
 constexpr auto kLetIn = milliseconds(50);
 constexpr auto kTold = milliseconds(100);  // until answers are on their way
 
@@ -70,6 +71,7 @@ class SharedServer {
   [[noreturn]] void Lose(const std::string& why);
   [[noreturn]] void End(const std::string& why);
   void HandOver(const std::string& to, std::chrono::steady_clock::time_point until);
+  void AwaitSuccessor(std::chrono::steady_clock::time_point until);
   void Leave(int signal);
   void Probe(std::function<void()> well);
   void WatchDecider();
@@ -263,13 +265,26 @@ void SharedServer::HandOver(const std::string& to, std::chrono::steady_clock::ti
     front_->AwaitInside(std::chrono::steady_clock::now() + kLetIn);
   }
   served->Drain();
-  if (!front_->AwaitInside(until)) spdlog::info("some calls take longer: they are cut off");
+  if (!front_->AwaitInside(until)) {
+    // Streams of workers go on with another server. What was asked once is to be answered.
+    const bool all = front_->AwaitInside(
+        std::max(until, std::chrono::steady_clock::now() + kLastCommit), /*single=*/true);
+    if (!all) spdlog::warn("some calls did not end in time; they are cut off");
+  }
   front_->SetRoute({});
   front_->LoseInside();
   web_->Unbind();
   served->backend().gate.WaitEmpty(std::chrono::steady_clock::now() + kHandOver);
   served->Stop();  // it stays there: something may still look at it until the process ends
   if (!to.empty()) keeper_->Give(to);
+}
+
+// Until the others know of the next owner they ask here, and must not find the door shut.
+void SharedServer::AwaitSuccessor(std::chrono::steady_clock::time_point until) {
+  while (front_->route()->kind != Route::Kind::kThere && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  std::this_thread::sleep_for(kHandOver);
 }
 
 void SharedServer::Leave(int signal) {
@@ -280,6 +295,7 @@ void SharedServer::Leave(int signal) {
   const std::string to =
       keeper_->Leave(std::min(until, std::chrono::steady_clock::now() + kForOthers));
   HandOver(to, to.empty() ? until : std::chrono::steady_clock::now() + kHandOver);
+  if (!to.empty()) AwaitSuccessor(std::min(until, std::chrono::steady_clock::now() + seconds(3)));
   if (!to.empty()) front_->AwaitAll(std::min(until, std::chrono::steady_clock::now() + seconds(2)));
   front_->EndAll();
   keeper_->Quit();

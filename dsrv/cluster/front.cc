@@ -108,19 +108,22 @@ std::vector<std::shared_ptr<Passing>> Front::All() {
   return all;
 }
 
-bool Front::Await(std::chrono::steady_clock::time_point until, bool inside) {
+bool Front::Await(std::chrono::steady_clock::time_point until, const Counts& counts) {
   while (true) {
     const auto all = All();
-    const bool any =
-        std::ranges::any_of(all, [&](const auto& call) { return !inside || call->Inside(); });
+    const bool any = std::ranges::any_of(all, [&](const auto& call) { return counts(*call); });
     if (!any) return true;
     if (std::chrono::steady_clock::now() >= until) return false;
     std::this_thread::sleep_for(kTick);
   }
 }
 
-bool Front::AwaitInside(std::chrono::steady_clock::time_point until) { return Await(until, true); }
-bool Front::AwaitAll(std::chrono::steady_clock::time_point until) { return Await(until, false); }
+bool Front::AwaitInside(std::chrono::steady_clock::time_point until, bool single) {
+  return Await(until, [single](Passing& call) { return call.Inside(single); });
+}
+bool Front::AwaitAll(std::chrono::steady_clock::time_point until) {
+  return Await(until, [](Passing&) { return true; });
+}
 
 void Front::Tend() {
   Lock lock(mutex_);

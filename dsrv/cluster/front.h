@@ -79,8 +79,9 @@ class Front final : public grpc::CallbackGenericService {
   void LoseInside();
   // Ends all calls that wait, or take too long: the server stops. Those that come later, too.
   void EndAll();
-  // Waits until no call is under way in this process. False: some are, at `until`.
-  bool AwaitInside(std::chrono::steady_clock::time_point until);
+  // Waits until no call is under way in this process; with `single` none but streams of requests.
+  // False: some are, at `until`.
+  bool AwaitInside(std::chrono::steady_clock::time_point until, bool single = false);
   // The same for all calls.
   bool AwaitAll(std::chrono::steady_clock::time_point until);
 
@@ -101,7 +102,8 @@ class Front final : public grpc::CallbackGenericService {
   grpc::ServerGenericBidiReactor* CreateReactor(
       grpc::GenericCallbackServerContext* context) override;
   std::vector<std::shared_ptr<Passing>> All();
-  bool Await(std::chrono::steady_clock::time_point until, bool inside);
+  using Counts = std::function<bool(Passing&)>;
+  bool Await(std::chrono::steady_clock::time_point until, const Counts& counts);
   void Tend();
 
   const Outside outside_;

@@ -512,8 +512,9 @@ void Passing::End() {
   Finish(NoAnswer{"", "the server stops"});
 }
 
-bool Passing::Inside() {
+bool Passing::Inside(bool single) {
   const Lock lock(mutex_);
+  if (single && facts_.many_requests) return false;
   return try_ && try_->route().kind == Route::Kind::kHere;
 }
 

@@ -44,8 +44,8 @@ class Passing final : public grpc::ServerGenericBidiReactor,
   void Rerouted(const Route& route);
   void LoseInside();
   void End();
-  // Whether it is with the services of this process.
-  bool Inside();
+  // Whether it is with the services of this process; with `single`: and takes one request.
+  bool Inside(bool single);
 
  private:
   class Try;

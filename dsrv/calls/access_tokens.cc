@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "dsrv/engine/namespaces.h"
+#include "dsrv/wire/checks.h"
+#include "dsrv/wire/replies.h"
 #include "fsm/base/fit.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"
@@ -13,34 +15,25 @@ namespace dfsmr {
 namespace {
 
 constexpr size_t kMostCredentials = 10'000;
-constexpr int kMostNames = 100;  // machines, or queues, that a credential may be limited to
+constexpr int kMostNames = 100;        // machines, or queues, that a credential may be limited to
 constexpr size_t kMostSessions = 100;  // of a credential; and as many codes
 constexpr auto kSessionTime = std::chrono::hours(12);
 constexpr auto kCodeTime = std::chrono::seconds(60);
 constexpr auto kKeptExpired = std::chrono::hours(24 * 7);  // after that the next one made drops it
 
-Error Bad(std::string message) {
-  return {Code::kInvalidArgument, Reason::kBadRequest, std::move(message)};
-}
-
 Error NoSuchCredential(const std::string& id) {
   return {Code::kNotFound, Reason::kNoSuchToken, "there is no token " + Quoted(id)};
 }
 
-void SetTime(Timestamp time, google::protobuf::Timestamp* out) {
-  out->set_seconds(Micros(time) / 1'000'000);
-  out->set_nanos(static_cast<int32_t>(Micros(time) % 1'000'000 * 1'000));
-}
-
-void ToProto(const rows::CredentialRow& row, v1::AccessToken* out) {
+void Show(const rows::CredentialRow& row, v1::AccessToken* out) {
   out->set_id(row.id);
   out->set_name(row.name);
   out->set_namespace_(row.ns);
   out->set_role(static_cast<AccessRole>(row.role));
   for (const std::string& machine : row.machines) out->add_machines(machine);
   for (const std::string& queue : row.queues) out->add_queues(queue);
-  SetTime(row.create_time, out->mutable_create_time());
-  if (row.expire_time != kNever) SetTime(row.expire_time, out->mutable_expire_time());
+  ToProto(row.create_time, out->mutable_create_time());
+  if (row.expire_time != kNever) ToProto(row.expire_time, out->mutable_expire_time());
   out->set_created_by(row.created_by);
   out->set_parent(row.parent);
   out->mutable_secrets()->Assign(row.secrets.begin(), row.secrets.end());
@@ -173,7 +166,7 @@ Result<PrincipalPtr> RunCreateToken(Engine& engine, const Caller&, NewCredential
 void ReplyCreateToken(const PrincipalPtr& principal, const NewCredential& made,
                       v1::CreateTokenResponse* reply) {
   made.access.book().Add(principal);
-  ToProto(principal->row, reply->mutable_token());
+  Show(principal->row, reply->mutable_token());
   reply->set_secret(made.secret);
 }
 
@@ -185,10 +178,10 @@ void ServeListTokens(Call& call, const v1::ListTokensRequest& request,
     if (!one->row.parent.empty() && !(request.sessions() && one->IsSession() && one->Valid(now))) {
       continue;
     }
-    const bool shown = all ? call.caller().principal()->In(one->row.ns)
-                           : one->row.ns == request.namespace_();
+    const bool shown =
+        all ? call.caller().principal()->In(one->row.ns) : one->row.ns == request.namespace_();
     // What the admin's token file holds is not in the store, and only the file's owner revokes it.
-    if (shown && one->row.id != kAdminFile) ToProto(one->row, reply->add_tokens());
+    if (shown && one->row.id != kAdminFile) Show(one->row, reply->add_tokens());
   }
   call.Succeed();
 }
@@ -214,7 +207,7 @@ Result<PrincipalPtr> RunRevokeToken(Engine& engine, const Caller& caller, Revoke
 
 void ReplyRevokeToken(const PrincipalPtr& principal, const RevokeCommand&,
                       v1::RevokeTokenResponse* reply) {
-  ToProto(principal->row, reply->mutable_token());
+  Show(principal->row, reply->mutable_token());
 }
 
 Result<NewCredential> ParseCreateSession(const v1::CreateSessionRequest& request,
@@ -306,7 +299,7 @@ void EndSession(const Backend& backend, const Origin& origin,
 }
 
 void ServeGetCaller(Call& call, const v1::GetCallerRequest&, v1::AccessToken* reply) {
-  ToProto(call.caller().principal()->row, reply);
+  Show(call.caller().principal()->row, reply);
   call.Succeed();
 }
 

@@ -18,8 +18,6 @@
 namespace dfsmr {
 namespace {
 
-constexpr size_t kReplyBytes = limits::kMessage - (64 << 10);  // for what else is in the message
-
 // A status and its trailer travel in headers, which hold little. What does not fit is counted.
 constexpr size_t kStatusBytes = 4'000;
 constexpr size_t kTrailerBytes = 3'000;
@@ -67,8 +65,8 @@ namespace {
 
 // What reading has found, and what compiling has, in the order of the source.
 std::vector<Diagnostic> AllOf(std::vector<Diagnostic> found,
-                              const std::vector<DefineProblem>& problems,
-                              const YamlTree& tree, const std::string& source_name) {
+                              const std::vector<DefineProblem>& problems, const YamlTree& tree,
+                              const std::string& source_name) {
   if (problems.empty()) return found;
   Reporter reporter(source_name);
   for (const auto& [definition, problem] : problems) {
@@ -80,9 +78,8 @@ std::vector<Diagnostic> AllOf(std::vector<Diagnostic> found,
     }
   }
   std::ranges::move(std::move(reporter).Take(), std::back_inserter(found));
-  std::ranges::stable_sort(found, {}, [](const Diagnostic& one) {
-    return std::pair(one.line, one.column);
-  });
+  std::ranges::stable_sort(found, {},
+                           [](const Diagnostic& one) { return std::pair(one.line, one.column); });
   return found;
 }
 
@@ -127,19 +124,18 @@ class DefineCall : public std::enable_shared_from_this<DefineCall> {
 
  private:
   void Look(size_t bytes) {
-    PostFor(call_, bytes, [self = shared_from_this()](Engine& engine) {
-      self->CompileUnder(engine);
-    });
+    PostFor(call_, bytes,
+            [self = shared_from_this()](Engine& engine) { self->CompileUnder(engine); });
   }
 
   // In the loop: has the pool compile the source under what is defined now.
   void CompileUnder(Engine& engine) {
-    call_.backend().pool.Post([self = shared_from_this(), now = engine.now(),
-                               under = engine.DefinitionsOf(ns_)] {
-      self->compiled_ = CompileAll(under, self->sources_, self->parsed_.unsound, now);
-      if (self->Previews()) self->ShowSound();
-      PostFor(self->call_, 0, [self](Engine& deciding) { self->Decide(deciding); });
-    });
+    call_.backend().pool.Post(
+        [self = shared_from_this(), now = engine.now(), under = engine.DefinitionsOf(ns_)] {
+          self->compiled_ = CompileAll(under, self->sources_, self->parsed_.unsound, now);
+          if (self->Previews()) self->ShowSound();
+          PostFor(self->call_, 0, [self](Engine& deciding) { self->Decide(deciding); });
+        });
   }
 
   void Decide(Engine& engine) {
@@ -225,8 +221,8 @@ class DefineCall : public std::enable_shared_from_this<DefineCall> {
   v1::DefineResponse* const reply_;
   const std::string ns_;
   const std::string name_;  // of the source
-  Parsed parsed_;    // except for what it defines
-  Sources sources_;  // what it defines
+  Parsed parsed_;           // except for what it defines
+  Sources sources_;         // what it defines
   Compiled compiled_;
   int overtaken_ = 0;  // how often something else was defined while this was compiled
   Result<std::vector<Defined>> defined_ = std::vector<Defined>();
@@ -248,8 +244,7 @@ void ServeDefine(Call& call, const v1::DefineRequest& request, v1::DefineRespons
   call.backend().pool.Post([define] { define->Parse(); });
 }
 
-Result<ListMachinesCommand> ParseListMachines(const v1::ListMachinesRequest& request,
-                                              const Call&) {
+Result<ListMachinesCommand> ParseListMachines(const v1::ListMachinesRequest& request, const Call&) {
   auto ns = ToNamespace(request.namespace_());
   if (!ns) return ns.error();
   auto limit = ToPageSize(request.page_size());
@@ -279,12 +274,12 @@ void ReplyListMachines(const std::vector<MachineView>& views, const ListMachines
     ToProto(view, &machine);
     if (machine.ByteSizeLong() > kReplyBytes) machine.clear_nodes();  // GetMachine shows them
     bytes += machine.ByteSizeLong();
-    const bool full = reply->machines_size() == static_cast<int>(command.limit) ||
-                      bytes > kReplyBytes;
+    const bool full =
+        reply->machines_size() == static_cast<int>(command.limit) || bytes > kReplyBytes;
     if (full && reply->machines_size() > 0) {
       const v1::Machine& previous = *reply->machines().rbegin();
-      reply->set_next_page_token(PageToken(
-          command.filters, previous.id() + '\n' + std::to_string(previous.version())));
+      reply->set_next_page_token(
+          PageToken(command.filters, previous.id() + '\n' + std::to_string(previous.version())));
       break;
     }
     *reply->add_machines() = std::move(machine);

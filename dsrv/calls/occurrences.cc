@@ -18,7 +18,6 @@
 namespace dfsmr {
 namespace {
 
-constexpr size_t kReplyBytes = limits::kMessage - (64 << 10);  // for what else is in the message
 constexpr size_t kNoteMax = 1'024;
 constexpr size_t kRetries = 1'000;  // of one call
 
@@ -53,10 +52,9 @@ Result<Ok> Pause(Engine& engine, const SetPausedCommand& command) {
     return engine.schedules().SetPaused(named.ns, named.name, command.paused, command.note,
                                         command.client);
   }
-  auto paused = command.paused ? engine.triggers().Pause(named.ns, named.name, command.note,
-                                                         command.client)
-                               : engine.triggers().Resume(named.ns, named.name,
-                                                          command.skip_missed);
+  auto paused = command.paused
+                    ? engine.triggers().Pause(named.ns, named.name, command.note, command.client)
+                    : engine.triggers().Resume(named.ns, named.name, command.skip_missed);
   if (!paused) return paused;
   auto view = engine.triggers().Get(named.ns, named.name, 0);
   if (!view) return view.error();
@@ -101,8 +99,7 @@ Result<Ok> SettleSetPaused(Engine& engine, const Caller&, const SetPausedCommand
 Result<Ok> ReadSetPaused(const Reader& reader, const SetPausedCommand& command,
                          v1::SetPausedResponse* reply) {
   if (command.named.kind == DocumentKind::kTrigger) {
-    return ShowTrigger(Moment(reader), *command.trigger, command.cursor,
-                       reply->mutable_trigger());
+    return ShowTrigger(Moment(reader), *command.trigger, command.cursor, reply->mutable_trigger());
   }
   return ShowSchedule(Moment(reader), command.zones, *command.seen, command.named.of(), 0, 5,
                       reply->mutable_schedule());
@@ -126,8 +123,7 @@ Result<ListOccurrencesCommand> ParseListOccurrences(const v1::ListOccurrencesReq
     command.outcomes.insert(static_cast<OccurrenceOutcome>(outcome));
   }
   for (OccurrenceOutcome one : command.outcomes) filters += ' ' + std::string(Name(one));
-  auto time = [&filters](std::string_view what, bool given,
-                         const google::protobuf::Timestamp& from,
+  auto time = [&filters](std::string_view what, bool given, const google::protobuf::Timestamp& from,
                          std::optional<Timestamp>* out) -> Result<Ok> {
     filters += '\n';
     if (!given) return Ok{};
@@ -138,7 +134,9 @@ Result<ListOccurrencesCommand> ParseListOccurrences(const v1::ListOccurrencesReq
     return Ok{};
   };
   auto times = All(
-      [&] { return time("from_time", request.has_from_time(), request.from_time(), &command.from); },
+      [&] {
+        return time("from_time", request.has_from_time(), request.from_time(), &command.from);
+      },
       [&] { return time("to_time", request.has_to_time(), request.to_time(), &command.to); });
   if (!times) return times.error();
   auto last = ParsePageToken(filters, request.page_token());

@@ -19,7 +19,6 @@
 namespace dfsmr {
 namespace {
 
-constexpr size_t kReplyBytes = limits::kMessage - (64 << 10);  // for what else is in the message
 constexpr size_t kActivationsShown = 1'000;
 constexpr size_t kNote = 1'000;
 constexpr size_t kFilesShownBytes = 6 << 20;

@@ -21,7 +21,6 @@
 namespace dfsmr {
 namespace {
 
-constexpr size_t kReplyBytes = limits::kMessage - (64 << 10);  // for what else is in the message
 constexpr size_t kUpcoming = 5;
 constexpr size_t kLookedAt = 1'000;  // schedules for one page, which filters leave out
 
@@ -67,8 +66,7 @@ Result<ListSchedulesCommand> ParseListSchedules(const v1::ListSchedulesRequest& 
   return command;
 }
 
-Result<Ok> SettleListSchedules(Engine& engine, const Caller&,
-                               const ListSchedulesCommand& command) {
+Result<Ok> SettleListSchedules(Engine& engine, const Caller&, const ListSchedulesCommand& command) {
   See(engine, command.ns, command.seen.get());
   return engine.Settle(command.ns, "");
 }
@@ -78,14 +76,14 @@ Result<Ok> ReadListSchedules(const Reader& reader, const ListSchedulesCommand& c
   const Moment moment(reader);
   std::vector<std::string> names;
   bool more = false;
-  auto scanned = rows::ScanDocuments(
-      moment.rows, command.ns, DocumentKind::kSchedule, command.after,
-      [&](std::string_view name, const rows::DocumentHead& head) {
-        if (head.deleted) return true;
-        if (names.size() == kLookedAt) more = true;
-        if (!more) names.emplace_back(name);
-        return !more;
-      });
+  auto scanned =
+      rows::ScanDocuments(moment.rows, command.ns, DocumentKind::kSchedule, command.after,
+                          [&](std::string_view name, const rows::DocumentHead& head) {
+                            if (head.deleted) return true;
+                            if (names.size() == kLookedAt) more = true;
+                            if (!more) names.emplace_back(name);
+                            return !more;
+                          });
   if (!scanned) return scanned;
   size_t bytes = 0;
   std::string last = command.after;
@@ -94,8 +92,8 @@ Result<Ok> ReadListSchedules(const Reader& reader, const ListSchedulesCommand& c
     auto read = ShowSchedule(moment, command.zones, *command.seen,
                              {command.ns, DocumentKind::kSchedule, name}, 0, 0, &shown);
     if (!read) return read;
-    const bool other_state = command.state != v1::Schedule::STATE_UNSPECIFIED &&
-                             shown.state() != command.state;
+    const bool other_state =
+        command.state != v1::Schedule::STATE_UNSPECIFIED && shown.state() != command.state;
     const bool other_machine = !command.machine.empty() && shown.machine() != command.machine;
     if (other_state || other_machine) {
       last = name;
@@ -143,8 +141,8 @@ namespace {
 // and the pool works the times out.
 class Preview : public std::enable_shared_from_this<Preview> {
  public:
-  Preview(Call& call, const v1::PreviewScheduleRequest& request,
-          v1::PreviewScheduleResponse* reply, std::string ns, std::optional<Timestamp> after)
+  Preview(Call& call, const v1::PreviewScheduleRequest& request, v1::PreviewScheduleResponse* reply,
+          std::string ns, std::optional<Timestamp> after)
       : call_(call), request_(request), reply_(reply), ns_(std::move(ns)), after_(after) {}
 
   void Begin() {
@@ -152,9 +150,8 @@ class Preview : public std::enable_shared_from_this<Preview> {
       self->now_ = engine.now();
       self->under_ = engine.DefinitionsOf(self->ns_);
       engine.AfterCommit([self] {
-        self->call_.backend().pool.Post([self] {
-          self->request_.source().empty() ? self->OfName() : self->OfSource();
-        });
+        self->call_.backend().pool.Post(
+            [self] { self->request_.source().empty() ? self->OfName() : self->OfSource(); });
       });
     });
   }
@@ -201,8 +198,8 @@ class Preview : public std::enable_shared_from_this<Preview> {
     for (const PlannedTime& one : planned) ToProto(one, reply_->add_times());
     if (!planned.empty() && source.launch.start()) {
       const Timestamp time = planned.front().time;
-      ScheduleMoment moment = MomentOf(times, document.name, OccurrenceKind::kRegular, time,
-                                       source.calendar->zone());
+      ScheduleMoment moment =
+          MomentOf(times, document.name, OccurrenceKind::kRegular, time, source.calendar->zone());
       moment.last_success = last_success;
       auto args = Launcher::Fill({.ns = ns_,
                                   .cause = CauseOf(DocumentKind::kSchedule, document.name),

@@ -2,6 +2,7 @@
 
 #include "dsrv/access/tls.h"
 #include "dsrv/wire/checks.h"
+#include "dsrv/wire/replies.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"
 
@@ -9,17 +10,14 @@ namespace dfsmr {
 namespace {
 
 constexpr int kMostAsked = 100;
-constexpr size_t kReplyBytes = limits::kMessage - (64 << 10);  // for what else is in the message
 
-void ToProto(const rows::SecretRow& row, v1::Secret* out) {
+void Show(const rows::SecretRow& row, v1::Secret* out) {
   out->set_namespace_(row.ns);
   out->set_name(row.name);
   for (auto one = row.versions.rbegin(); one != row.versions.rend(); ++one) {
     v1::Secret::Version* to = out->add_versions();
     to->set_version(one->version);
-    const int64_t micros = Micros(one->create_time);
-    to->mutable_create_time()->set_seconds(micros / 1'000'000);
-    to->mutable_create_time()->set_nanos(static_cast<int32_t>(micros % 1'000'000 * 1'000));
+    ToProto(one->create_time, to->mutable_create_time());
     to->set_created_by(one->created_by);
     to->set_key(one->key);
   }
@@ -79,7 +77,7 @@ Result<rows::SecretRow> RunPutSecret(Engine& engine, const Caller&, PutSecretCom
 }
 
 void ReplyPutSecret(const rows::SecretRow& row, const PutSecretCommand&, v1::Secret* reply) {
-  ToProto(row, reply);
+  Show(row, reply);
 }
 
 Result<DeleteSecretCommand> ParseDeleteSecret(const v1::DeleteSecretRequest& request,
@@ -99,7 +97,7 @@ Result<rows::SecretRow> RunDeleteSecret(Engine& engine, const Caller&,
 }
 
 void ReplyDeleteSecret(const rows::SecretRow& row, const DeleteSecretCommand&, v1::Secret* reply) {
-  ToProto(row, reply);
+  Show(row, reply);
 }
 
 Result<ListSecretsCommand> ParseListSecrets(const v1::ListSecretsRequest& request, const Call&) {
@@ -115,7 +113,7 @@ Result<Ok> ReadListSecrets(const Reader& reader, const ListSecretsCommand& comma
   auto rows = rows::SecretsOf({reader.store, reader.partition}, command.ns);
   if (!rows) return rows.error();
   for (const rows::SecretRow& row : *rows) {
-    ToProto(row, reply->add_secrets());
+    Show(row, reply->add_secrets());
     for (const rows::SecretVersion& one : row.versions) ++(*reply->mutable_keys())[one.key];
   }
   return Ok{};

@@ -11,8 +11,6 @@
 namespace dfsmr {
 namespace {
 
-constexpr size_t kReplyBytes = limits::kMessage - (64 << 10);  // for what else is in the message
-
 bool Wanted(const ListTriggersCommand& command, const TriggerView& view) {
   const auto state = view.row.paused ? v1::Schedule::PAUSED : v1::Schedule::ACTIVE;
   if (command.state != v1::Schedule::STATE_UNSPECIFIED && command.state != state) return false;

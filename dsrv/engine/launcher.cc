@@ -24,7 +24,7 @@ Result<std::string> Text(const std::string& what, const std::string& text,
   return filled;
 }
 
-Result<std::string> Object(const std::string& text, const Resolver& resolve) {
+Result<std::string> ResolvedObject(const std::string& text, const Resolver& resolve) {
   auto filled = Evaluate(text, resolve);
   if (!filled) return Unusable("params", filled.error().message);
   if (json::KindOf(*filled) != json::Kind::kObject) {
@@ -124,7 +124,7 @@ Result<StartArgs> Launcher::Fill(const LaunchOrder& order) {
   StartArgs args;
   auto id = FillId(order, start);
   if (!id) return id.error();
-  auto params = Object(start.params, order.resolve);
+  auto params = ResolvedObject(start.params, order.resolve);
   if (!params) return params.error();
   auto group = FillGroup(order, start);
   if (!group) return group.error();
@@ -187,7 +187,7 @@ Result<Launched> Launcher::Send(const LaunchOrder& order) {
   if (!instance) return Launched{OccurrenceOutcome::kFailed, instance.error().message, ""};
   auto transition = Text("transition", send.transition, order.resolve);
   auto node = Text("node", send.node, order.resolve);
-  auto params = Object(send.params, order.resolve);
+  auto params = ResolvedObject(send.params, order.resolve);
   for (const Result<std::string>* one : {&transition, &node, &params}) {
     if (!*one) return Launched{OccurrenceOutcome::kFailed, one->error().message, ""};
   }

@@ -6,6 +6,7 @@
 #include "dfsmr/v1/agent.pb.h"
 #include "dfsmr/v1/runner.pb.h"
 #include "dsrv/feed/changes.h"
+#include "dsrv/http/failure.h"
 #include "dsrv/http/interface.h"
 #include "dsrv/http/mapping.h"
 #include "dsrv/http/service_stream.h"
@@ -22,10 +23,6 @@ using google::protobuf::FieldDescriptor;
 constexpr std::string_view kChanges = "dfsmr.v1.RunnerService/Changes";
 constexpr std::string_view kWatch = "dfsmr.v1.ViewService/Watch";
 constexpr std::string_view kLogs = "dfsmr.v1.AgentService/ReadLogs";
-
-Error Bad(std::string message) {
-  return {Code::kInvalidArgument, Reason::kBadRequest, std::move(message)};
-}
 
 const FieldDescriptor* FieldOf(const Descriptor& type, const std::string& name) {
   for (int i = 0; i < type.field_count(); ++i) {

@@ -12,6 +12,11 @@
 
 namespace dfsmr::http {
 
+// BAD_REQUEST, with what is wrong.
+inline Error Bad(std::string message) {
+  return {Code::kInvalidArgument, Reason::kBadRequest, std::move(message)};
+}
+
 struct Failure {
   // A call's status with its trailer; a message of protobuf may stand in it as a detail.
   static Failure Of(const grpc::Status& status, const Headers& trailers);

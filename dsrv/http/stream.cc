@@ -1,6 +1,7 @@
 #include "dsrv/http/stream.h"
 
 #include "dsrv/http/envelope.h"
+#include "dsrv/http/failure.h"
 #include "dsrv/http/gzip.h"
 #include "dsrv/http/service_stream.h"
 #include "dsrv/http/unary.h"
@@ -9,10 +10,6 @@
 
 namespace dfsmr::http {
 namespace {
-
-Error Bad(std::string message) {
-  return {Code::kInvalidArgument, Reason::kBadRequest, std::move(message)};
-}
 
 // One stream, until it has ended. Messages go in as they come, and out as the client takes them.
 class Stream : public std::enable_shared_from_this<Stream> {

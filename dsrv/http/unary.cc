@@ -9,10 +9,6 @@
 namespace dfsmr::http {
 namespace {
 
-Error Bad(std::string message) {
-  return {Code::kInvalidArgument, Reason::kBadRequest, std::move(message)};
-}
-
 Error TooLarge() {
   return {Code::kInvalidArgument, Reason::kTooLarge,
           "the request may have " + std::to_string(limits::kMessage) + " bytes, unpacked"};

@@ -31,8 +31,8 @@ void ToProto(const rows::HostRow& host, v1::Host* out) {
 
 Result<Ok> CheckHost(const v1::Host& host) {
   Result<Ok> checked = Ok{};
-  for (const std::string* text : {&host.hostname(), &host.os(), &host.kernel(), &host.arch(),
-                                  &host.boot_id()}) {
+  for (const std::string* text :
+       {&host.hostname(), &host.os(), &host.kernel(), &host.arch(), &host.boot_id()}) {
     if (checked) checked = CheckText("host", *text, limits::kLabelValue);
   }
   return checked;
@@ -78,8 +78,7 @@ Result<rows::AgentRow> ToAgent(const v1::Register& in, const v1::ReadyRequest& o
 }
 
 std::string FiltersOf(const v1::ListAgentsRequest& request) {
-  std::string filters =
-      "agents\n" + request.namespace_() + '\n' + std::to_string(request.state());
+  std::string filters = "agents\n" + request.namespace_() + '\n' + std::to_string(request.state());
   for (const std::string& word : request.capabilities()) filters += '\n' + word;
   std::map<std::string, std::string> labels(request.labels().begin(), request.labels().end());
   for (const auto& [key, value] : labels) filters += '\n' + key + '=' + value;

@@ -9,10 +9,14 @@
 #include <string>
 #include <string_view>
 
+#include "fsm/base/limits.h"
 #include "fsm/base/result.h"
 #include "fsm/base/time.h"
 
 namespace dfsmr {
+
+// As much as a page of a list may hold, so that the rest of the reply has room in a message, too.
+constexpr size_t kReplyBytes = limits::kMessage - (64 << 10);
 
 Error Bad(std::string message);  // INVALID_ARGUMENT BAD_REQUEST
 Error TooLarge(std::string_view what, size_t is, size_t limit);

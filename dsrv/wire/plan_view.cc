@@ -1,7 +1,5 @@
 #include "dsrv/wire/plan_view.h"
 
-#include <google/protobuf/util/time_util.h>
-
 #include <algorithm>
 #include <deque>
 #include <functional>
@@ -21,13 +19,7 @@ namespace {
 
 constexpr size_t kAfterShown = 200'000;  // names of steps before others, in one reply
 
-using google::protobuf::util::TimeUtil;
-
-void Set(Timestamp time, google::protobuf::Timestamp* out) {
-  *out = TimeUtil::MicrosecondsToTimestamp(Micros(time));
-}
-
-void ToProto(const ChildCounts& children, v1::Children* out) {
+void Fill(const ChildCounts& children, v1::Children* out) {
   out->set_total(children.total);
   out->set_started(children.started);
   out->set_running(children.running);
@@ -66,8 +58,8 @@ class PlanView {
   const PlanGraph& graph_;
   std::unordered_map<NodeIndex, rows::StepRow> rows_;
   bool stopped_;
-  std::vector<std::vector<uint32_t>> before_;  // by place: places
-  std::vector<uint32_t> place_of_;             // by step
+  std::vector<std::vector<uint32_t>> before_;        // by place: places
+  std::vector<uint32_t> place_of_;                   // by step
   std::map<uint32_t, std::string_view> conditions_;  // by step
   std::map<uint32_t, uint32_t> sections_;            // by the steps in front of them
   std::map<uint32_t, uint32_t> ends_;                // by the steps behind them: those in front
@@ -91,10 +83,10 @@ v1::Step::State PlanView::StateOf(NodeIndex home, v1::Step* out) {
   // It had begun or failed when its section or plan ended.
   const bool dropped = settling && settling->dropped;
   if (const auto& ended = row->second.ended) {
-    Set(ended->start_time, out->mutable_start_time());
-    if (!dropped) Set(ended->end_time, out->mutable_end_time());
+    ToProto(ended->start_time, out->mutable_start_time());
+    if (!dropped) ToProto(ended->end_time, out->mutable_end_time());
     if (!dropped) out->set_progress(1);
-    if (ended->children) ToProto(*ended->children, out->mutable_children());
+    if (ended->children) Fill(*ended->children, out->mutable_children());
     if (ended->skipped && !dropped) out->set_note(ended->note);
     out->set_tries(ended->tries);
     if (!dropped) return ended->skipped ? v1::Step::SKIPPED : v1::Step::DONE;
@@ -114,11 +106,11 @@ v1::Step::State PlanView::StateOf(NodeIndex home, v1::Step* out) {
   out->set_error(token.error);
   if (token.step) {
     if (token.step->start_time != Timestamp()) {
-      Set(token.step->start_time, out->mutable_start_time());
+      ToProto(token.step->start_time, out->mutable_start_time());
     }
     out->set_progress(token.step->progress);
     out->set_tries(token.step->tries);
-    if (token.step->children) ToProto(*token.step->children, out->mutable_children());
+    if (token.step->children) Fill(*token.step->children, out->mutable_children());
   }
   // It was cancelled, and waits for nothing but a resume.
   if (!row->second.token && token.state == TokenState::kReady) return v1::Step::PENDING;
@@ -184,7 +176,7 @@ v1::Step::State PlanView::SectionStateOf(const Section& section, v1::Step* out) 
     return stopped_ && state.phase == SectionState::Phase::kCompensated ? v1::Step::HELD
                                                                         : v1::Step::RUNNING;
   }
-  Set(exit->second.ended->end_time, out->mutable_end_time());
+  ToProto(exit->second.ended->end_time, out->mutable_end_time());
   out->set_progress(1);
   return exit->second.ended->skipped ? v1::Step::SKIPPED : v1::Step::DONE;
 }

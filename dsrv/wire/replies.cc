@@ -348,8 +348,7 @@ void ToProto(const std::string& instance, const Answer& answer, v1::TransitionRe
   }
 }
 
-void ToProto(const std::string& instance, const Result<Answer>& answer,
-             v1::TransitionResult* out) {
+void ToProto(const std::string& instance, const Result<Answer>& answer, v1::TransitionResult* out) {
   if (answer) {
     ToProto(instance, *answer, out->mutable_accepted());
   } else {

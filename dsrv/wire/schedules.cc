@@ -91,8 +91,8 @@ void ShowStanding(InstanceState state, InstanceResult result, v1::Occurrence* ou
   out->set_result(static_cast<v1::Instance::Result>(result));
 }
 
-Result<Ok> ShowOccurrence(const Moment& moment, const rows::DocumentName& of,
-                          const Occurrence& one, v1::Occurrence* out) {
+Result<Ok> ShowOccurrence(const Moment& moment, const rows::DocumentName& of, const Occurrence& one,
+                          v1::Occurrence* out) {
   ToProto(of, one, out);
   if (one.instance.empty()) return Ok{};
   auto instance = rows::GetInstance(moment.rows, {of.ns, one.instance}, moment.resolve);
@@ -147,9 +147,8 @@ Result<Ok> ShowSchedule(const Moment& moment, const FindZone& zones, const Seen&
     out->set_overlap(std::string(Name(source.launch.overlap)));
   }
   // The times to come are those of the version that stands, whichever is shown.
-  auto latest = stored->version == stored->head.version
-                    ? Result<StoredDocument>(*stored)
-                    : ReadDocumentOf(moment, zones, name, 0);
+  auto latest = stored->version == stored->head.version ? Result<StoredDocument>(*stored)
+                                                        : ReadDocumentOf(moment, zones, name, 0);
   if (!latest) return latest.error();
   const ScheduleSource& stands = *std::get<0>(latest->document.body);
   ShowState(**state, {*stands.calendar, name.ns, name.name, (*state)->last_time}, seen.now,

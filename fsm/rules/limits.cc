@@ -24,7 +24,7 @@ void Note(Scene& scene, const LimitAnswer& answer, State state) {
   limits.displaces = state != State::kNone && (limits.displaces || answer.displaces);
 }
 
-void LeaveOut(Scene& scene, const std::string& why) {
+void LeaveOutAll(Scene& scene, const std::string& why) {
   scene.instance.error = why;
   StopCancelled(scene);
 }
@@ -34,7 +34,7 @@ void TurnAway(Scene& scene, const LimitAnswer& answer, Wait wait) {
   if (answer.kind == Kind::kFails) {
     return Stop(scene, InstanceResult::kError, kNoNode, 0, answer.why);
   }
-  if (answer.kind == Kind::kLeftOut) return LeaveOut(scene, answer.why);
+  if (answer.kind == Kind::kLeftOut) return LeaveOutAll(scene, answer.why);
   Note(scene, answer, State::kWaits);
   KeepFromRunning(scene, wait);
   Emit(scene, ChangeKind::kScheduled).note = answer.why + "; it waits its turn";

@@ -61,7 +61,7 @@ void SetState(Scene& scene, InstanceState state) {
 namespace {
 
 // What follows from why it does not run, and from how far it has come.
-InstanceState StateOf(const Scene& scene) {
+InstanceState StateNow(const Scene& scene) {
   const Instance& instance = scene.instance;
   if (instance.waits.Paused()) return InstanceState::kPaused;
   if (!instance.waits.empty() || !instance.Begun()) return InstanceState::kScheduled;
@@ -74,12 +74,12 @@ InstanceState StateOf(const Scene& scene) {
 
 void KeepFromRunning(Scene& scene, Wait reason) {
   scene.instance.waits.Add(reason);
-  SetState(scene, StateOf(scene));
+  SetState(scene, StateNow(scene));
 }
 
 void LetRun(Scene& scene, Waits reasons) {
   scene.instance.waits.Remove(reasons);
-  const InstanceState state = StateOf(scene);
+  const InstanceState state = StateNow(scene);
   if (state != scene.instance.state) SetState(scene, state);
 }
 

@@ -108,7 +108,7 @@ bool IsPlace(const Node& node) {
   return node.kind != NodeKind::kFinal && node.role != Role::kFinalize;
 }
 
-std::string Why(const Scene& scene, const Token& held) {
+std::string WhyHeld(const Scene& scene, const Token& held) {
   return "step " + StepOf(scene, held).path + ": " +
          (held.error.empty() ? "it failed" : held.error);
 }
@@ -267,7 +267,7 @@ void RunOut(Scene& scene, size_t slot) {
     return;
   }
   plan.stopping = true;
-  const std::string why = Why(scene, held);
+  const std::string why = WhyHeld(scene, held);
   const size_t portion = std::exchange(scene.portion, SIZE_MAX);
   WalkOn(scene);  // so that no part of the way is forgotten
   scene.portion = portion;

@@ -14,7 +14,7 @@ std::string KeyOf(PartitionId partition, std::string_view ns, std::string_view g
   return Prefix(partition).Text(ns).Text(group);
 }
 
-Result<BackfillRow> Decode(std::string_view key, std::string_view value) {
+Result<BackfillRow> DecodeBackfill(std::string_view key, std::string_view value) {
   record::Backfill in;
   if (!in.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
     return Corrupt("backfill", key);
@@ -59,7 +59,7 @@ Result<std::optional<BackfillRow>> GetBackfill(const Reader& reader, std::string
   auto value = reader.view.Get(key);
   if (!value) return value.error();
   if (!*value) return std::optional<BackfillRow>();
-  auto row = Decode(key, **value);
+  auto row = DecodeBackfill(key, **value);
   if (!row) return row.error();
   return std::optional(*std::move(row));
 }
@@ -70,7 +70,7 @@ Result<Ok> ScanBackfills(
   const std::string begin = Prefix(reader.partition);
   return ScanAll(reader, begin, PrefixEnd(begin),
                  [&](std::string_view key, std::string_view value) -> Result<bool> {
-                   auto row = Decode(key, value);
+                   auto row = DecodeBackfill(key, value);
                    if (!row) return row.error();
                    KeyReader parts(key);
                    parts.Number(1);

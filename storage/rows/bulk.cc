@@ -9,7 +9,7 @@ std::string BulkKey(PartitionId partition, BulkName name) {
   return Key(partition, kBulk).Text(name.ns).Text(name.id);
 }
 
-Result<BulkRow> Decode(std::string_view key, std::string_view value) {
+Result<BulkRow> DecodeBulk(std::string_view key, std::string_view value) {
   record::Bulk in;
   if (!in.ParseFromArray(value.data(), static_cast<int>(value.size())) ||
       in.action() > static_cast<uint32_t>(BulkAction::kTransition) ||
@@ -82,7 +82,7 @@ Result<Ok> ScanBulks(const Reader& reader, const std::function<void(BulkName, Bu
   const std::string begin = Key(reader.partition, kBulk);
   return ScanAll(reader, begin, PrefixEnd(begin),
                  [&](std::string_view key, std::string_view value) -> Result<bool> {
-                   auto bulk = Decode(key, value);
+                   auto bulk = DecodeBulk(key, value);
                    if (!bulk) return bulk.error();
                    KeyReader parts(key);
                    BulkName name{};

@@ -9,7 +9,7 @@ std::string KeyOf(PartitionId partition, std::string_view ns, std::string_view n
   return Key(partition, kSchedule).Text(ns).Text(name);
 }
 
-Result<ScheduleState> Decode(std::string_view key, std::string_view value) {
+Result<ScheduleState> DecodeSchedule(std::string_view key, std::string_view value) {
   record::ScheduleState in;
   if (!in.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
     return Corrupt("schedule", key);
@@ -56,7 +56,7 @@ Result<std::optional<ScheduleState>> GetScheduleState(const Reader& reader, std:
   auto value = reader.view.Get(key);
   if (!value) return value.error();
   if (!*value) return std::optional<ScheduleState>();
-  auto state = Decode(key, **value);
+  auto state = DecodeSchedule(key, **value);
   if (!state) return state.error();
   return std::optional(*std::move(state));
 }
@@ -68,7 +68,7 @@ Result<Ok> ScanScheduleStates(
   Result<Ok> outcome = Ok{};
   auto scanned = reader.view.ScanOnce(begin, PrefixEnd(begin),
                                       [&](std::string_view key, std::string_view value) {
-                                        auto state = Decode(key, value);
+                                        auto state = DecodeSchedule(key, value);
                                         if (!state) {
                                           outcome = state.error();
                                           return false;

@@ -5,7 +5,7 @@
 namespace dfsmr::rows {
 namespace {
 
-Result<SecretRow> Decode(std::string_view key, std::string_view value) {
+Result<SecretRow> DecodeSecret(std::string_view key, std::string_view value) {
   record::Secret in;
   if (!in.ParseFromArray(value.data(), static_cast<int>(value.size())) || in.last() == 0) {
     return Corrupt("secret", key);
@@ -49,7 +49,7 @@ Result<std::optional<SecretRow>> GetSecret(const Reader& reader, std::string_vie
   auto value = reader.view.Get(key);
   if (!value) return value.error();
   if (!*value) return std::optional<SecretRow>();
-  auto row = Decode(key, **value);
+  auto row = DecodeSecret(key, **value);
   if (!row) return row.error();
   return std::optional(*std::move(row));
 }
@@ -59,7 +59,7 @@ Result<std::vector<SecretRow>> SecretsOf(const Reader& reader, std::string_view 
   const std::string begin = Key(reader.partition, kSecret).Text(ns);
   auto scanned = ScanAll(reader, begin, PrefixEnd(begin),
                          [&](std::string_view key, std::string_view value) -> Result<bool> {
-                           auto row = Decode(key, value);
+                           auto row = DecodeSecret(key, value);
                            if (!row) return row.error();
                            if (!row->versions.empty()) rows.push_back(*std::move(row));
                            return true;
@@ -75,7 +75,7 @@ Result<Ok> ScanSecrets(const Reader& reader, const std::optional<SecretName>& af
   if (after) begin = Key(reader.partition, kSecret).Text(after->ns).Text(after->name).Byte(0);
   return ScanAll(reader, begin, PrefixEnd(all),
                  [&](std::string_view key, std::string_view value) -> Result<bool> {
-                   auto row = Decode(key, value);
+                   auto row = DecodeSecret(key, value);
                    if (!row) return row.error();
                    return visit(*std::move(row));
                  });

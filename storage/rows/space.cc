@@ -51,7 +51,7 @@ Quotas QuotasOf(const record::NamespaceQuotas& in) {
   return quotas;
 }
 
-Result<SpaceRow> Decode(std::string_view key, std::string_view value) {
+Result<SpaceRow> DecodeSpace(std::string_view key, std::string_view value) {
   record::Namespace in;
   if (!in.ParseFromArray(value.data(), static_cast<int>(value.size())) || in.state() == 0 ||
       in.state() > static_cast<uint32_t>(SpaceState::kDeleted)) {
@@ -99,7 +99,7 @@ Result<Ok> ScanSpaces(const Reader& reader,
   const std::string begin = Key(reader.partition, kSpace);
   return ScanAll(reader, begin, PrefixEnd(begin),
                  [&](std::string_view key, std::string_view value) -> Result<bool> {
-                   auto row = Decode(key, value);
+                   auto row = DecodeSpace(key, value);
                    if (!row) return row.error();
                    KeyReader parts(key);
                    visit(parts.Text(), *std::move(row));

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import queue
+import random
 import re
 import signal
 import socket
@@ -239,10 +240,25 @@ def check_error(error, code, reason, *mentions):
 # A server -------------------------------------------------------------------------------------
 
 
+def ports_of_this_process():
+    """Below those that the kernel gives to clients; apart for each process that runs tests, since a
+    server that starts again takes the port that it had."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    first = 10_000 + worker * 2_500
+    return itertools.cycle(random.sample(range(first, first + 2_500), 2_500))
+
+
+PORTS = ports_of_this_process()
+
+
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    for port in PORTS:
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
 
 
 def accepts_connections(port):

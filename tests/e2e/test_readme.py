@@ -689,6 +689,7 @@ def test_the_config_file_is_accepted(new_server, tmp_path):
 
 def test_a_backup_is_made_and_restored_as_it_says(shell, new_server, tmp_path):
     backups, restored = tmp_path / "backups", tmp_path / "restored"
+    backups.mkdir()
     by_hand, by_itself = texts("dsrv/README.md", "Backup", "sh")
     [restore] = texts("dsrv/README.md", "Restore", "sh")
     [verify] = texts("dsrv/README.md", "Verify", "sh")
@@ -710,7 +711,6 @@ def test_a_backup_is_made_and_restored_as_it_says(shell, new_server, tmp_path):
         printed = finish(process)
         assert process.returncode == 0, printed
 
-    backups.mkdir()
     run(by_hand)
     assert (shell.keywords["cwd"] / "dfsmr.tar.zst").stat().st_size > 0
     eventually(lambda: list((backups / "own").glob("dfsmr-*")))

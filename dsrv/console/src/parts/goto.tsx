@@ -1,6 +1,6 @@
 // Ctrl-K: goes to a page, machine, instance, schedule or package by its name.
 import { signal } from "@preact/signals";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { call } from "../api/call";
 import { go, namespace, to } from "../state/route";
 import { PAGES } from "../pages/pages";
@@ -85,7 +85,8 @@ function Finder({ close }: { close: () => void }) {
   const [found, setFound] = useState<Place[]>([]);
   const [at, setAt] = useState(0);
   const input = useRef<HTMLInputElement>(null);
-  useEffect(() => input.current?.focus(), []);
+  // Before the next key arrives: a letter typed after Ctrl-K is not lost.
+  useLayoutEffect(() => input.current?.focus(), []);
   useEffect(() => {
     setAt(0);
     const wanted = text.trim();

@@ -358,6 +358,7 @@ void ClusterSim::Receive(const std::vector<Task>& tasks) {
             ", which runs at most once, was handed out twice");
     }
     hands_.push_back(task);
+    Note("handed out: " + task.instance + " at " + task.node + ", claim " + ClaimOf(task));
   }
 }
 
@@ -367,7 +368,7 @@ void ClusterSim::Report(const Task& task, const std::string& transition, int tri
              auto answer = owner.engine.Report(
                  "ns", task.instance, {.transition = transition, .claim = task.claim});
              Durable(owner, reply)([this, task, transition, answer] {
-               if (!answer) return;
+               if (!answer) return Note("a report was refused: " + answer.error().message);
                const std::string claim = ClaimOf(task);
                const auto known = accepted_.emplace(claim, transition);
                if (known.first->second != transition) {
@@ -381,6 +382,7 @@ void ClusterSim::Report(const Task& task, const std::string& transition, int tri
        .done =
            [this, task, transition, tries](End end, const std::function<void()>& tell) {
              if (end == End::kAnswered) return tell();
+             if (finishing_) Note("a report ends with " + std::to_string(static_cast<int>(end)));
              if (tries == 0 || finishing_) return;
              network_.In(milliseconds(random_.Below(1'000)),
                          [this, task, transition, tries] { Report(task, transition, tries - 1); });
@@ -492,6 +494,12 @@ void ClusterSim::Finish() {
   if (!Good()) return;
   std::string left;
   for (const std::string& id : live) left += " " + id;
+  for (const auto& [seq, event] : database_.ledger()) {
+    if (event.instance != *live.begin()) continue;
+    Note(std::to_string(seq) + " " + std::to_string(static_cast<int>(event.kind)) + " " + event.prev_node + " -" +
+         event.transition + "-> " + event.node + " visit " + std::to_string(event.visit) + " " +
+         event.note);
+  }
   Wrong("never got done:" + left);
 }
 

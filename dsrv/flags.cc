@@ -14,6 +14,8 @@
 #include "fsm/base/duration.h"
 #include "fsm/base/names.h"
 #include "fsm/yaml/definitions.h"
+#include "storage/postgres/address.h"
+#include "storage/postgres/statements.h"
 
 namespace dfsmr {
 namespace {
@@ -147,8 +149,8 @@ Result<Ok> CheckAddr(const std::string& flag, const std::string& addr) {
   const size_t colon = addr.rfind(':');
   const std::string port = colon == addr.npos ? "" : addr.substr(colon + 1);
   const std::string host = addr.substr(0, colon);
-  const bool number = !port.empty() && port.size() <= 5 &&
-                      port.find_first_not_of("0123456789") == port.npos;
+  const bool number =
+      !port.empty() && port.size() <= 5 && port.find_first_not_of("0123456789") == port.npos;
   const bool bare = host.find(':') != host.npos && !host.starts_with('[');  // IPv6 has brackets
   if (number && !bare && std::stoul(port) <= 65'535) return Ok{};
   return Error{Code::kInvalidArgument, Reason::kNone,
@@ -208,6 +210,60 @@ Result<Ok> CheckBackups(const std::string& every, Flags* flags) {
   }
   if (!every.empty() && flags->backup_every < std::chrono::minutes(1)) {
     return bad("--backup-every must be at least 1m");
+  }
+  return Ok{};
+}
+
+void AddStore(CLI::App& app, Flags& flags) {
+  app.add_option("--store", flags.store.uri,
+                 "keep the store in PostgreSQL, at this URL of libpq's, such as "
+                 "postgresql://dfsmr@db1,db2/dfsmr; any number of servers may share it (default: "
+                 "the directory of --data)");
+  app.add_option("--store-schema", flags.store.schema,
+                 "the schema of its tables; several stores may share a database")
+      ->capture_default_str();
+  app.add_option("--partitions", flags.partitions,
+                 "into how many parts the store is divided; counts when its tables are made")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  app.add_option("--store-writers", flags.store.writers, "connections that write")
+      ->check(CLI::Range(1, 16))
+      ->capture_default_str();
+  app.add_option("--store-readers", flags.store.readers, "connections that read")
+      ->check(CLI::Range(1, 16))
+      ->capture_default_str();
+  app.add_flag("--allow-loss{true}", flags.store.allow_loss,
+               "start although the database may lose what it acknowledged: without fsync or "
+               "full_page_writes, or with a standby that is not synchronous");
+}
+
+// Flags of a store in a directory, and of one in PostgreSQL, do not mix.
+Result<Ok> CheckStore(const CLI::App& app, Flags* flags) {
+  const auto bad = [](const std::string& why) {
+    return Error{Code::kInvalidArgument, Reason::kNone, why};
+  };
+  const bool shared = !flags->store.uri.empty();
+  const std::vector<const char*> embedded{"--data",         "--cache-mb",    "--memtable-mb",
+                                          "--verify",       "--min-free-mb", "--restore",
+                                          "--backup-every", "--backup-to",   "--backup-keep"};
+  const std::vector<const char*> postgres{"--store-schema", "--partitions", "--store-writers",
+                                          "--store-readers", "--allow-loss"};
+  for (const char* name : shared ? embedded : postgres) {
+    if (app.get_option(name)->count() == 0) continue;
+    if (!shared) return bad(std::string(name) + " is for a store in PostgreSQL: add --store URL");
+    return bad(std::string(name) +
+               " is for a store in a directory, and --store keeps it in PostgreSQL: leave one out");
+  }
+  if (!shared) return Ok{};
+  if (flags->partitions != 1) {
+    return bad("--partitions " + std::to_string(flags->partitions) +
+               ": this dsrv knows stores of one partition only");
+  }
+  if (auto address = ParsePgAddress(flags->store.uri); !address) return address.error();
+  if (!IsPgSchema(flags->store.schema)) {
+    return bad("--store-schema " + Quoted(flags->store.schema) +
+               ": it takes up to 40 small letters, digits and underscores, and does not begin with "
+               "a digit or pg_");
   }
   return Ok{};
 }
@@ -342,6 +398,7 @@ void AddFlags(CLI::App& app, Flags& flags, Texts& texts) {
                  "until dcli clock advance; the data directory must have been begun so (default: "
                  "the machine's clock)")
       ->check(CheckTime);
+  AddStore(app, flags);
   AddNamespaces(app, flags, texts);
   AddBackups(app, flags, texts);
   app.add_flag("--verify{true}", flags.verify, "check every block of the store before serving");
@@ -401,6 +458,7 @@ Result<Flags> ParseFlags(int argc, char** argv) {
   for (const std::string& text : texts.quotas) {
     if (auto added = AddQuota(text, &flags.quotas); !added) return added.error();
   }
+  if (auto store = CheckStore(app, &flags); !store) return store.error();
   if (auto backups = CheckBackups(texts.backup_every, &flags); !backups) return backups.error();
   auto addr = CheckAddr("--addr", flags.addr);
   if (!addr) return addr.error();

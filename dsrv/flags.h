@@ -29,10 +29,22 @@ struct HttpFlags {
   std::string console_dir;
 };
 
+// Of a store in PostgreSQL, that several servers share.
+struct StoreFlags {
+  std::string uri;  // libpq's; empty: the store is the folder `data`
+  std::string schema = "dfsmr";
+  size_t writers = 2;  // connections
+  size_t readers = 4;
+  bool allow_loss = false;
+};
+
 struct Flags {
   std::string addr = "localhost:3004";
   HttpFlags http;
+  // The folder of the store; with `store`, of the logs of operations that this server has served.
   std::string data = "./data";
+  StoreFlags store;
+  uint16_t partitions = 1;  // of a store in PostgreSQL
   Duration grace = std::chrono::seconds(10);
   Duration retention = std::chrono::hours(24 * 7);
   size_t cache_mb = 256;
@@ -51,8 +63,8 @@ struct Flags {
   std::string secret_key_file;
   bool insecure = false;
   bool closed_namespaces = false;
-  rows::Quotas quotas;  // of namespaces that have none of their own
-  std::string restore;  // a backup to make the store of; empty: serve
+  rows::Quotas quotas;      // of namespaces that have none of their own
+  std::string restore;      // a backup to make the store of; empty: serve
   Duration backup_every{};  // zero: never
   std::string backup_to;
   size_t backup_keep = 24;

@@ -1,5 +1,6 @@
-// What the HTTP door tells the services of the callers whose calls it passes on: as metadata, which
-// counts only beside the key that the process has made for itself.
+// What the doors in front of the services (HTTP, and the front of a server that shares its store
+// with others) tell them of the callers whose calls they pass on: as metadata, which counts only
+// beside the key that the process has made for itself.
 #pragma once
 
 #include <string>
@@ -8,6 +9,7 @@
 namespace dfsmr::door {
 
 inline constexpr std::string_view kKey = "dfsmr-door";
+inline constexpr std::string_view kName = "dfsmr-door-name";  // "http"; nothing: gRPC's port
 inline constexpr std::string_view kPeer = "dfsmr-door-peer";
 inline constexpr std::string_view kCertificate = "dfsmr-door-certificate-bin";
 inline constexpr std::string_view kRequestId = "x-request-id";

@@ -21,7 +21,7 @@ std::string GrpcOrigin::Peer() const {
   return told ? std::string(*told) : context_.peer();
 }
 
-std::string_view GrpcOrigin::Door() const { return FromDoor(door::kKey) ? "http" : ""; }
+std::string_view GrpcOrigin::Door() const { return FromDoor(door::kName).value_or(""); }
 
 std::string GrpcOrigin::RequestId() const {
   const auto given = FromDoor(door::kRequestId);

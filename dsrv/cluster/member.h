@@ -11,12 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "dsrv/cluster/moment.h"
 #include "storage/roster.h"
 
 namespace dfsmr {
-
-// Of a clock that goes on while the machine sleeps: CLOCK_BOOTTIME.
-using Moment = std::chrono::nanoseconds;
 
 inline constexpr Moment kRenewal = std::chrono::seconds(2);  // from one renewal to the next
 // For so long after a renewal was sent, nobody else can own what this server owns. Less than the

@@ -57,6 +57,7 @@ void Inside::Prepare(grpc::ClientContext* context, const Asker& asker,
     if (!value.empty()) context->AddMetadata(std::string(name), value);
   };
   add(door::kKey, door::Key());
+  add(door::kName, "http");
   add(door::kPeer, asker.peer);
   add(door::kCertificate, asker.certificate);
   add(door::kRequestId, asker.request_id);

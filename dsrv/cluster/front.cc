@@ -1,0 +1,169 @@
+#include "dsrv/cluster/front.h"
+
+#include <algorithm>
+
+#include "dsrv/cluster/passing.h"
+#include "dsrv/cluster/proof.h"
+
+namespace dfsmr {
+namespace {
+
+constexpr auto kTick = std::chrono::milliseconds(5);
+constexpr auto kPing = std::chrono::seconds(1);
+constexpr const char* kPingMethod = "/dfsmr.peer.Peer/Ping";
+constexpr const char* kLookKey = "dfsmr-look";
+
+// A call that ends with `status` at once, and takes an empty request and reply.
+class Answer final : public grpc::ServerGenericBidiReactor {
+ public:
+  explicit Answer(const grpc::Status& status) {
+    if (status.ok()) {
+      StartWriteAndFinish(&nothing_, grpc::WriteOptions(), status);
+    } else {
+      Finish(status);
+    }
+  }
+  void OnDone() override { delete this; }
+
+ private:
+  grpc::ByteBuffer nothing_ = [] {
+    const grpc::Slice slice;
+    return grpc::ByteBuffer(&slice, 1);
+  }();
+};
+
+}  // namespace
+
+Front::Front(Outside outside) : outside_(std::move(outside)) {
+  tender_ = std::thread([this] { Tend(); });
+}
+
+Front::~Front() {
+  {
+    const Lock lock(mutex_);
+    ended_ = true;
+  }
+  changed_.NotifyAll();
+  tender_.join();
+}
+
+grpc::ServerGenericBidiReactor* Front::CreateReactor(grpc::GenericCallbackServerContext* context) {
+  if (context->method() != kPingMethod) {
+    auto call = std::make_shared<Passing>(*this, context);
+    call->Begin();
+    return call.get();
+  }
+  const auto& metadata = context->client_metadata();
+  const auto proof = metadata.find(grpc::string_ref(kPassedOn.data(), kPassedOn.size()));
+  PassedOn ping{.method = kPingMethod};
+  if (proof == metadata.end() ||
+      !Proven(outside_.secret, std::string_view(proof->second.data(), proof->second.size()),
+              &ping) ||
+      ping.receiver != outside_.self) {
+    return new Answer(grpc::Status(grpc::StatusCode::UNAUTHENTICATED,
+                                   "no server of this store asks so, or it asks another one"));
+  }
+  outside_.pinged(metadata.find(kLookKey) != metadata.end());
+  return new Answer(grpc::Status::OK);
+}
+
+void Front::SetRoute(Route route) {
+  const auto next = std::make_shared<const Route>(std::move(route));
+  {
+    const Lock lock(route_mutex_);
+    route_ = next;
+  }
+  for (const auto& call : All()) call->Rerouted(*next);
+}
+
+void Front::LoseInside() {
+  for (const auto& call : All()) call->LoseInside();
+}
+
+void Front::EndAll() {
+  ending_ = true;
+  for (const auto& call : All()) call->End();
+}
+
+void Front::Enter(const std::shared_ptr<Passing>& call) {
+  const Lock lock(mutex_);
+  calls_.insert(call.get());
+}
+
+void Front::Leave(Passing* call) {
+  const Lock lock(mutex_);
+  calls_.erase(call);
+}
+
+void Front::Wait(const std::shared_ptr<Passing>& call) {
+  const Lock lock(mutex_);
+  waiting_.push_back(call);
+  if (waiting_.size() == 1) changed_.NotifyAll();
+}
+
+std::vector<std::shared_ptr<Passing>> Front::All() {
+  const Lock lock(mutex_);
+  std::vector<std::shared_ptr<Passing>> all;
+  for (Passing* call : calls_) all.push_back(call->shared_from_this());
+  return all;
+}
+
+bool Front::Await(std::chrono::steady_clock::time_point until, bool inside) {
+  while (true) {
+    const auto all = All();
+    const bool any =
+        std::ranges::any_of(all, [&](const auto& call) { return !inside || call->Inside(); });
+    if (!any) return true;
+    if (std::chrono::steady_clock::now() >= until) return false;
+    std::this_thread::sleep_for(kTick);
+  }
+}
+
+bool Front::AwaitInside(std::chrono::steady_clock::time_point until) { return Await(until, true); }
+bool Front::AwaitAll(std::chrono::steady_clock::time_point until) { return Await(until, false); }
+
+void Front::Tend() {
+  Lock lock(mutex_);
+  while (!ended_) {
+    changed_.Wait(lock, [this]() REQUIRES(mutex_) { return ended_ || !waiting_.empty(); });
+    std::vector<std::shared_ptr<Passing>> waiting;
+    waiting.swap(waiting_);
+    lock.Unlock();
+    const Moment now = MomentNow();
+    std::erase_if(waiting, [now](const auto& call) { return !call->Tick(now); });
+    lock.Relock();
+    waiting_.insert(waiting_.end(), waiting.begin(), waiting.end());
+    changed_.WaitFor(lock, kTick, [this]() REQUIRES(mutex_) { return ended_; });
+  }
+}
+
+void Ping(const Front& front, const std::shared_ptr<Peer>& peer, bool look,
+          std::function<void(bool, const std::string&)> done) {
+  struct Asked {
+    grpc::ClientContext context;
+    grpc::ByteBuffer request;
+    grpc::ByteBuffer reply;
+  };
+  auto asked = std::make_shared<Asked>();
+  const grpc::Slice slice;
+  asked->request = grpc::ByteBuffer(&slice, 1);
+  asked->context.set_deadline(std::chrono::system_clock::now() + kPing);
+  asked->context.AddMetadata(
+      std::string(kPassedOn),
+      Prove(front.outside().secret,
+            {.sender = front.outside().self, .receiver = peer->id, .method = kPingMethod}));
+  if (look) asked->context.AddMetadata(kLookKey, "1");
+  const Moment sent = MomentNow();
+  peer->stub.UnaryCall(
+      &asked->context, kPingMethod, grpc::StubOptions(), &asked->request, &asked->reply,
+      [asked, peer, sent, done = std::move(done)](const grpc::Status& status) {
+        peer->answers = status.ok();
+        if (status.ok()) {
+          peer->round_trip_us =
+              std::chrono::duration_cast<std::chrono::microseconds>(MomentNow() - sent).count();
+        }
+        done(status.ok(), status.error_message());
+      });
+}
+
+}  // namespace dfsmr

@@ -1,0 +1,122 @@
+// The front of a server that shares its store with others. Its port takes every call as bytes and
+// passes it on: to the services of this process while it owns the store's partition, else to the
+// server that does. So any server will do for a client, and the owner alone decides, and alone
+// guards. A call that comes from another front is not passed on again.
+//
+// While nobody can be asked, calls wait: 2 s for an owner, 1 s for the way to it or for the lease.
+// What a call that was under way meets when its owner is lost depends on it: one that only reads is
+// asked again of the next owner; of another nobody knows whether it was done.
+#pragma once
+
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <unordered_set>
+#include <vector>
+
+#include "dsrv/cluster/moment.h"
+#include "fsm/base/mutex.h"
+
+namespace dfsmr {
+
+// Another server, and the connection to it.
+struct Peer {
+  Peer(std::string its_id, std::string its_address, std::shared_ptr<grpc::Channel> its_channel)
+      : id(std::move(its_id)),
+        address(std::move(its_address)),
+        channel(std::move(its_channel)),
+        stub(channel) {}
+
+  const std::string id;
+  const std::string address;
+  const std::shared_ptr<grpc::Channel> channel;
+  grpc::GenericStub stub;
+  std::atomic<bool> answers = false;  // as last tried
+  std::atomic<int64_t> round_trip_us = 0;
+  std::atomic<int> told = -1;  // what of `answers` was last logged; -1: nothing
+};
+
+// Where calls go.
+struct Route {
+  enum class Kind { kNobody, kHere, kThere };
+  Kind kind = Kind::kNobody;
+  std::shared_ptr<Peer> peer;                 // kThere
+  std::shared_ptr<grpc::GenericStub> inside;  // kHere
+};
+
+class Passing;
+
+class Front final : public grpc::CallbackGenericService {
+ public:
+  struct Outside {
+    std::string self;    // this server's id
+    std::string secret;  // of the store
+    // Whether the lease holds. Any thread.
+    std::function<bool()> may_answer;
+    // Another server has reached this one; `look`: and says that there is something to see in the
+    // roster. Any thread; must not block.
+    std::function<void(bool look)> pinged;
+    // The reply to GetCluster of a server that finds nobody to ask; nullopt: without an owner
+    // nobody knows who may see it. Any thread.
+    std::function<std::optional<grpc::ByteBuffer>()> cluster;
+  };
+  explicit Front(Outside outside);
+  ~Front() override;
+
+  // From now on calls go there. Those that are under way with another server than before are lost.
+  void SetRoute(Route route);
+  // What is under way in this process is lost, and will never be answered: it is answered here and
+  // now. Follows SetRoute.
+  void LoseInside();
+  // Ends all calls that wait, or take too long: the server stops. Those that come later, too.
+  void EndAll();
+  // Waits until no call is under way in this process. False: some are, at `until`.
+  bool AwaitInside(std::chrono::steady_clock::time_point until);
+  // The same for all calls.
+  bool AwaitAll(std::chrono::steady_clock::time_point until);
+
+  // For calls. ----------------------------------------------------------------------------------
+
+  std::shared_ptr<const Route> route() const {
+    const Lock lock(route_mutex_);
+    return route_;
+  }
+  const Outside& outside() const { return outside_; }
+  bool ending() const { return ending_; }
+  void Enter(const std::shared_ptr<Passing>& call);
+  void Leave(Passing* call);
+  // Has Passing::Tick called every few milliseconds until it says that it waits no more.
+  void Wait(const std::shared_ptr<Passing>& call);
+
+ private:
+  grpc::ServerGenericBidiReactor* CreateReactor(
+      grpc::GenericCallbackServerContext* context) override;
+  std::vector<std::shared_ptr<Passing>> All();
+  bool Await(std::chrono::steady_clock::time_point until, bool inside);
+  void Tend();
+
+  const Outside outside_;
+  mutable Mutex route_mutex_;
+  std::shared_ptr<const Route> route_ GUARDED(route_mutex_) = std::make_shared<const Route>();
+  std::atomic<bool> ending_ = false;
+  Mutex mutex_;
+  ConditionVariable changed_;
+  std::unordered_set<Passing*> calls_ GUARDED(mutex_);
+  std::vector<std::shared_ptr<Passing>> waiting_ GUARDED(mutex_);
+  bool ended_ GUARDED(mutex_) = false;
+  std::thread tender_;
+};
+
+// Asks another server whether it can be reached, and says whether there is something new to see.
+// `done` is called once, from any thread; with the cause, where it cannot.
+void Ping(const Front& front, const std::shared_ptr<Peer>& peer, bool look,
+          std::function<void(bool answers, const std::string& why)> done);
+
+}  // namespace dfsmr

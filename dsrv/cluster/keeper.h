@@ -1,0 +1,108 @@
+// Keeps this server's lease, and does what its member tells: buries, takes, and has the front pass
+// calls on to the owner. One thread of its own does all that; it alone uses the roster.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "dsrv/cluster/front.h"
+#include "dsrv/cluster/member.h"
+#include "fsm/base/mutex.h"
+#include "storage/roster.h"
+
+namespace dfsmr {
+
+// A store has one partition for now.
+inline constexpr PartitionId kWhole = 0;
+
+class Keeper {
+ public:
+  // All are called by the keeper's thread, and must not block: as long as they do, the lease is not
+  // renewed.
+  struct Outside {
+    std::function<std::shared_ptr<grpc::Channel>(const std::string& address)> dial;
+    // This server owns the partition. It calls Serves when it serves it.
+    std::function<void(const PartRow& part)> took;
+    // What it had is another server's, or will be: nothing of it may be told any more.
+    std::function<void(const std::string& why)> lost;
+    // It should give the partition to that server, and then calls Gave.
+    std::function<void(const std::string& to)> give;
+    // Nothing can be done any more: the process ends.
+    std::function<void(const std::string& why)> end;
+    // What the store's clock shows. The server's follows it.
+    std::function<void(Timestamp time)> time;
+    // Whether this server can serve now, which holds as long as its lease.
+    std::function<void(bool alive)> alive;
+  };
+  struct Sight {
+    Roster::Seen seen;
+    Moment when{};  // it was asked for
+    std::vector<std::shared_ptr<Peer>> peers;
+  };
+
+  // `roster` was opened, and `self` has joined it at `joined`.
+  Keeper(Roster& roster, const ServerRow& self, Moment joined, Front& front, Outside outside);
+  ~Keeper();
+  void Start();
+
+  // Any thread. ---------------------------------------------------------------------------------
+
+  bool MayAnswer() const { return MomentNow().count() < answers_until_.load(); }
+  // Another server has reached this one; `look`: there is something to see.
+  void Pinged(bool look);
+  // Calls go to `inside` from now on, if the partition is still this server's.
+  void Serves(std::shared_ptr<grpc::GenericStub> inside);
+  // What it served is closed, all commits have returned: the partition is given to `to`, or to
+  // nobody, and the others are told. False: it was lost before.
+  bool Give(const std::string& to);
+  // This server gives away what it has, and takes nothing. Returns to whom the partition is to go:
+  // nobody when it does not own it, or when there is nobody else.
+  std::string Leave(std::chrono::steady_clock::time_point until);
+  // It is gone: its row says so, the others are told, and the thread ends.
+  void Quit();
+  // What it has seen last; null: nothing yet.
+  std::shared_ptr<const Sight> sight() const;
+
+ private:
+  // What other threads want of this one, done between two looks. True: it was done.
+  bool Ask(std::function<void()> what, std::chrono::steady_clock::time_point until);
+  void Run();
+  Moment Look();
+  void Act(const Member::Todo& todo, const Roster::Seen& seen);
+  void MeetPeers(const Roster::Seen& seen);
+  void SetRoute(const Roster::Seen& seen);
+  void Tell();
+
+  Roster& roster_;
+  const ServerRow self_;
+  Front& front_;
+  const Outside outside_;
+  Member member_;  // of the thread, as all up to the mutex
+  std::map<std::string, std::shared_ptr<Peer>> peers_;
+  std::optional<Epoch> epoch_;                 // under which it owns the partition
+  std::shared_ptr<grpc::GenericStub> inside_;  // null: it does not serve it
+  std::string routed_;                         // the route as it was set last
+  std::string give_to_;
+  bool gone_ = false;
+  bool failing_ = false;  // renewals are, as last logged
+  std::atomic<int64_t> answers_until_ = 0;
+  std::atomic<int64_t> pinged_ = 0;
+
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
+  bool look_ GUARDED(mutex_) = false;
+  bool ended_ GUARDED(mutex_) = false;
+  std::vector<std::function<void()>> asked_ GUARDED(mutex_);
+  std::shared_ptr<const Sight> sight_ GUARDED(mutex_);
+  std::thread thread_;
+};
+
+}  // namespace dfsmr

@@ -1,0 +1,18 @@
+// Time as leases reckon it: of a clock that goes on while the machine sleeps, and that nobody sets.
+#pragma once
+
+#include <chrono>
+#include <ctime>
+
+namespace dfsmr {
+
+// CLOCK_BOOTTIME.
+using Moment = std::chrono::nanoseconds;
+
+inline Moment MomentNow() {
+  timespec time{};
+  clock_gettime(CLOCK_BOOTTIME, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+}  // namespace dfsmr

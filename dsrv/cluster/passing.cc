@@ -1,0 +1,511 @@
+#include "dsrv/cluster/passing.h"
+
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/descriptor.pb.h>
+
+#include <algorithm>
+
+#include "dsrv/access/door_key.h"
+
+namespace dfsmr {
+namespace {
+
+using std::chrono::seconds;
+
+constexpr Moment kForOwner = seconds(2);
+constexpr Moment kForWay = seconds(1);  // to the owner, or to the lease
+// A server that has given the partition away has decided what it had, and says so at once; one that
+// is gone says nothing.
+constexpr Moment kLastWord = std::chrono::milliseconds(500);
+constexpr Moment kBetweenTries = std::chrono::milliseconds(20);
+
+// The trailers by which an owner's front tells another one that the end of a call is its owner's
+// word, or that the owner is another one, and nothing was done.
+constexpr const char* kBy = "dfsmr-by";
+constexpr const char* kNotMine = "dfsmr-not-mine";
+
+using Metadata = std::multimap<grpc::string_ref, grpc::string_ref>;
+
+std::string Text(grpc::string_ref text) { return {text.data(), text.size()}; }
+
+std::string Value(const Metadata& metadata, std::string_view key) {
+  const auto found = metadata.find({key.data(), key.size()});
+  return found == metadata.end() ? std::string() : Text(found->second);
+}
+
+// What belongs to one connection, or to the front itself.
+bool IsPassedOn(const std::string& key) {
+  return !key.starts_with(':') && !key.starts_with("dfsmr-door") && key != kPassedOn &&
+         key != door::kRequestId && key != "user-agent" && key != kBy &&
+         (!key.starts_with("grpc-") || key == "grpc-retry-pushback-ms");
+}
+
+}  // namespace
+
+MethodFacts FactsOf(const std::string& path) {
+  std::string name = path.substr(std::min<size_t>(1, path.size()));
+  std::ranges::replace(name, '/', '.');
+  const auto* const method =
+      google::protobuf::DescriptorPool::generated_pool()->FindMethodByName(name);
+  if (!method) return {};
+  return {.many_requests = method->client_streaming(),
+          .many_replies = method->server_streaming(),
+          .reads_only = method->options().idempotency_level() ==
+                        google::protobuf::MethodOptions::NO_SIDE_EFFECTS};
+}
+
+// The call as it is asked of one owner. All its work is the Passing's.
+class Passing::Try final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+ public:
+  Try(std::shared_ptr<Passing> call, const Route& route) : call_(std::move(call)), route_(route) {}
+
+  // The call lives until its last reaction.
+  void OnReadInitialMetadataDone(bool ok) override { call_->TakeStart(this, ok); }
+  void OnReadDone(bool ok) override { call_->TakeReply(this, ok); }
+  void OnWriteDone(bool ok) override { call_->TakeWritten(this, ok); }
+  void OnDone(const grpc::Status& status) override {
+    const auto call = std::move(call_);
+    const auto self = std::move(self_);
+    call->TakeEnd(this, status);
+  }
+
+  // From now on nothing is begun but by what is under way.
+  void Close() {
+    if (closed) return;
+    closed = true;
+    RemoveHold();
+  }
+
+  grpc::ClientContext context;
+  grpc::ByteBuffer in;
+  grpc::ByteBuffer out;
+  bool closed = false;
+  bool writing = false;
+  size_t sent = 0;         // messages, or on their way
+  bool said_all = false;   // the end of the messages, too
+  bool abandoned = false;  // nobody wants its answer
+  bool lost = false;       // its owner is another one by now
+  const Route& route() const { return route_; }
+
+ private:
+  friend class Passing;
+  std::shared_ptr<Passing> call_;
+  std::shared_ptr<Try> self_;
+  const Route route_;
+};
+
+Passing::Passing(Front& front, grpc::GenericCallbackServerContext* context)
+    : front_(front),
+      context_(context),
+      method_(context->method()),
+      facts_(FactsOf(context->method())) {}
+
+void Passing::Begin() {
+  self_ = shared_from_this();
+  front_.Enter(self_);
+  const bool known = Identify();
+  const Lock lock(mutex_);
+  if (!known) {
+    return Finish(grpc::Status(grpc::StatusCode::UNAUTHENTICATED,
+                               "what came with the call does not prove that another server of "
+                               "this store passed it on"));
+  }
+  Read();
+  if (facts_.many_requests) Ask(MomentNow());
+}
+
+bool Passing::Identify() {
+  const Metadata& metadata = context_->client_metadata();
+  const std::string proof = Value(metadata, kPassedOn);
+  const bool by_door = Value(metadata, door::kKey) == door::Key();
+  if (by_door || !proof.empty()) {
+    origin_.peer = Value(metadata, door::kPeer);
+    origin_.certificate = Value(metadata, door::kCertificate);
+    origin_.door = Value(metadata, door::kName);
+    origin_.request_id = Value(metadata, door::kRequestId);
+  } else {
+    origin_.peer = context_->peer();
+    for (const auto& name : context_->auth_context()->FindPropertyValues("x509_common_name")) {
+      origin_.certificate = Text(name);
+    }
+  }
+  origin_.method = method_;
+  if (proof.empty()) return true;
+  from_front_ = true;
+  return Proven(front_.outside().secret, proof, &origin_);
+}
+
+// The client's side. -------------------------------------------------------------------------
+
+void Passing::Read() {
+  if (reading_) return;
+  reading_ = true;
+  StartRead(&incoming_);
+}
+
+void Passing::OnReadDone(bool ok) {
+  const Lock lock(mutex_);
+  reading_ = false;
+  if (finished_) return;
+  if (!ok) {
+    asked_all_ = true;
+    if (taken_ == 0 && !facts_.many_requests && !end_) {
+      return Finish(grpc::Status(grpc::StatusCode::INTERNAL, "the call came without a request"));
+    }
+    return WriteOn();
+  }
+  if (++taken_ == 1) first_ = incoming_;
+  if (taken_ == 2) first_.reset();
+  unsent_.push_back(incoming_);
+  incoming_.Clear();
+  if (facts_.many_requests) return WriteOn();
+  asked_all_ = true;
+  Ask(MomentNow());
+}
+
+void Passing::OnWriteDone(bool ok) {
+  const Lock lock(mutex_);
+  telling_ = false;
+  if (end_) return FinishNow();
+  if (!try_ || try_->closed) return;
+  if (ok) return try_->StartRead(&try_->in);
+  try_->context.TryCancel();
+  try_->Close();
+}
+
+void Passing::OnCancel() {
+  const Lock lock(mutex_);
+  cancelled_ = true;
+  if (finished_) return;
+  if (!try_) return Finish(grpc::Status::CANCELLED);
+  try_->context.TryCancel();
+  try_->Close();
+}
+
+// The owner's side. --------------------------------------------------------------------------
+
+// Asks the owner, or waits for one.
+void Passing::Ask(Moment now) {
+  if (end_ || finished_) return;
+  if (cancelled_) return Finish(grpc::Status::CANCELLED);
+  const auto route = front_.route();
+  if (from_front_ &&
+      (route->kind != Route::Kind::kHere || origin_.receiver != front_.outside().self)) {
+    context_->AddTrailingMetadata(kNotMine, "1");
+    return Finish(grpc::Status(grpc::StatusCode::UNAVAILABLE, "another server is the owner"));
+  }
+  if (!asking_) asking_since_ = now;
+  const bool begun = asking_;
+  asking_ = true;
+  if (auto why = Patience(*route, now)) {
+    if (!why->reason.empty()) return Finish(*std::move(why));
+    if (!begun) front_.Wait(self_);
+    return;
+  }
+  asking_ = false;
+  Send(*route);
+  // The front may have gone over its calls for another route just before this one was sent.
+  Compare(*front_.route());
+}
+
+// Nothing: the way is free. Without a reason: it is not, but may yet be.
+std::optional<NoAnswer> Passing::Patience(const Route& route, Moment now) {
+  if (now < not_before_) return NoAnswer{};
+  const Moment waited = now - asking_since_;
+  const auto late = [&](Moment most) { return waited >= most || front_.ending(); };
+  switch (route.kind) {
+    case Route::Kind::kHere:
+      if (front_.outside().may_answer()) return std::nullopt;
+      if (!late(kForWay)) return NoAnswer{};
+      return NoAnswer{"STORE_UNREACHABLE",
+                      "the store has not answered this server, which owns its partition, for long "
+                      "enough that another one may own it soon"};
+    case Route::Kind::kThere:
+      // GetState begins to connect where there is no connection.
+      if (route.peer->channel->GetState(true) == GRPC_CHANNEL_READY && route.peer->answers) {
+        return std::nullopt;
+      }
+      if (!late(kForWay)) return NoAnswer{};
+      return NoAnswer{"PEER_UNREACHABLE", "server " + route.peer->id +
+                                              ", which owns the "
+                                              "partition, cannot be reached at " +
+                                              route.peer->address + " from the server asked"};
+    case Route::Kind::kNobody:
+      break;
+  }
+  if (!late(kForOwner)) return NoAnswer{};
+  return NoAnswer{"NO_OWNER", "no server owns the partition: one of them takes it within seconds"};
+}
+
+void Passing::Describe(grpc::ClientContext* context, const Route& route) {
+  for (const auto& [key, value] : context_->client_metadata()) {
+    const std::string name = Text(key);
+    if (IsPassedOn(name)) context->AddMetadata(name, Text(value));
+  }
+  const auto add = [context](std::string_view key, const std::string& value) {
+    if (!value.empty()) context->AddMetadata(std::string(key), value);
+  };
+  add(door::kPeer, origin_.peer);
+  add(door::kCertificate, origin_.certificate);
+  add(door::kName, origin_.door);
+  add(door::kRequestId, origin_.request_id);
+  if (route.kind == Route::Kind::kHere) {
+    add(door::kKey, door::Key());
+  } else {
+    PassedOn passed = origin_;
+    passed.sender = front_.outside().self;
+    passed.receiver = route.peer->id;
+    add(kPassedOn, Prove(front_.outside().secret, passed));
+  }
+  if (context_->deadline() != std::chrono::system_clock::time_point::max()) {
+    context->set_deadline(context_->deadline());
+  }
+}
+
+void Passing::Send(const Route& route) {
+  try_ = std::make_shared<Try>(self_, route);
+  try_->self_ = try_;
+  Describe(&try_->context, route);
+  grpc::GenericStub& stub =
+      route.kind == Route::Kind::kHere ? *try_->route().inside : try_->route().peer->stub;
+  stub.PrepareBidiStreamingCall(&try_->context, method_, grpc::StubOptions(), try_.get());
+  try_->AddHold();
+  try_->StartCall();
+  // Within the process a reply that comes together with the end of its call is lost, unless it is
+  // waited for by then.
+  if (!facts_.many_replies) try_->StartRead(&try_->in);
+  WriteOn();
+}
+
+void Passing::WriteOn() {
+  if (!try_ || try_->closed || try_->writing || try_->said_all) return;
+  if (unsent_.empty()) {
+    if (!asked_all_) return;
+    try_->said_all = true;
+    return try_->StartWritesDone();
+  }
+  try_->out = std::move(unsent_.front());
+  unsent_.pop_front();
+  try_->writing = true;
+  ++try_->sent;
+  if (facts_.many_requests) return try_->StartWrite(&try_->out);
+  try_->said_all = true;
+  try_->StartWriteLast(&try_->out, grpc::WriteOptions());
+}
+
+void Passing::Abandon() {
+  if (!try_) return;
+  try_->abandoned = true;
+  try_->context.TryCancel();
+  try_->Close();
+  try_.reset();
+}
+
+void Passing::TakeStart(Try* from, bool ok) {
+  const Lock lock(mutex_);
+  if (!facts_.many_replies) return;  // it goes out with the reply
+  if (from->abandoned || finished_ || end_ || !ok) return from->Close();
+  if (!started_) {
+    AddStart(from->context);
+    started_ = true;
+    StartSendInitialMetadata();
+  }
+  from->StartRead(&from->in);
+}
+
+void Passing::AddStart(const grpc::ClientContext& from) {
+  for (const auto& [key, value] : from.GetServerInitialMetadata()) {
+    const std::string name = Text(key);
+    if (IsPassedOn(name)) context_->AddInitialMetadata(name, Text(value));
+  }
+}
+
+void Passing::TakeWritten(Try* from, bool ok) {
+  const Lock lock(mutex_);
+  from->writing = false;
+  if (from->abandoned || from->closed || !ok) return;
+  if (finished_ || end_ || !facts_.many_requests) return;
+  if (!asked_all_ && unsent_.empty()) Read();
+  WriteOn();
+}
+
+void Passing::TakeReply(Try* from, bool ok) {
+  const Lock lock(mutex_);
+  if (from->abandoned || finished_ || end_ || !ok) return from->Close();
+  reply_.Swap(&from->in);
+  have_reply_ = true;
+  // The end of the call follows, and the reply goes out with it.
+  if (!facts_.many_replies) return from->Close();
+  Tell();
+}
+
+void Passing::TakeEnd(Try* from, const grpc::Status& status) {
+  const Lock lock(mutex_);
+  if (from->abandoned || try_.get() != from) return;
+  const Metadata& trailers = from->context.GetServerTrailingMetadata();
+  const bool not_mine = trailers.contains(kNotMine);
+  if (!cancelled_ && (not_mine || OwnerLost(*from, status))) {
+    const bool repeats = not_mine || from->sent == 0 || facts_.reads_only;
+    return repeats && !told_ && (from->sent == 0 || first_) ? AskAgain() : Lost();
+  }
+  for (const auto& [key, value] : trailers) {
+    const std::string name = Text(key);
+    if (IsPassedOn(name)) context_->AddTrailingMetadata(name, Text(value));
+  }
+  if (have_reply_ && !facts_.many_replies) AddStart(from->context);
+  Finish(status);
+}
+
+// The owner's word has its mark; without it, it is gRPC that says that the connection is gone.
+bool Passing::OwnerLost(const Try& from, const grpc::Status& status) {
+  if (from.route().kind != Route::Kind::kThere) return false;
+  if (from.context.GetServerTrailingMetadata().contains(kBy)) return false;
+  switch (status.error_code()) {
+    case grpc::StatusCode::UNAVAILABLE:
+    case grpc::StatusCode::CANCELLED:
+    case grpc::StatusCode::INTERNAL:
+    case grpc::StatusCode::UNKNOWN:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Nothing was done, or nothing that could not be done again.
+void Passing::AskAgain() {
+  const Moment now = MomentNow();
+  if (!lost_since_) lost_since_ = now;
+  if (now - *lost_since_ > 2 * kForOwner) return Lost();
+  if (try_->sent > 0) unsent_.push_front(*first_);
+  try_.reset();
+  have_reply_ = false;
+  asking_ = true;
+  asking_since_ = now;
+  not_before_ = now + kBetweenTries;
+  front_.Wait(self_);
+}
+
+// What is told. ------------------------------------------------------------------------------
+
+// Nothing that this process has decided or read is told without the lease.
+bool Passing::MayTell() {
+  if (!try_ || try_->route().kind != Route::Kind::kHere) return true;
+  return front_.outside().may_answer();
+}
+
+void Passing::Tell() {
+  if (!have_reply_ || telling_ || finished_) return;
+  if (!MayTell()) return front_.Wait(self_);
+  have_reply_ = false;
+  told_ = true;
+  started_ = true;
+  telling_ = true;
+  StartWrite(&reply_);
+}
+
+void Passing::Lost() {
+  if (facts_.reads_only) {
+    return Finish(NoAnswer{"NO_OWNER",
+                           "the server that owned the partition was lost while it "
+                           "answered: ask again"});
+  }
+  Finish(NoAnswer{"OUTCOME_UNKNOWN",
+                  "the server that owned the partition was lost while the call "
+                  "was under way: it may be done"});
+}
+
+void Passing::Finish(NoAnswer why) {
+  if (auto cluster = method_ == "/dfsmr.v1.ClusterService/GetCluster" && !from_front_
+                         ? front_.outside().cluster()
+                         : std::nullopt) {
+    reply_.Swap(&*cluster);
+    have_reply_ = true;
+    Abandon();
+    return Finish(grpc::Status::OK);
+  }
+  if (!why.reason.empty()) {
+    context_->AddTrailingMetadata("dfsmr-reason", std::string(why.reason));
+  }
+  have_reply_ = false;
+  Abandon();
+  Finish(grpc::Status(grpc::StatusCode::UNAVAILABLE, why.message));
+}
+
+void Passing::Finish(grpc::Status status) {
+  if (end_ || finished_) return;
+  end_ = std::move(status);
+  if (!telling_) FinishNow();
+}
+
+void Passing::FinishNow() {
+  if (finished_) return;
+  if (!MayTell()) return front_.Wait(self_);
+  if (have_reply_ && facts_.many_replies) return Tell();  // and then comes here again
+  finished_ = true;
+  if (from_front_) context_->AddTrailingMetadata(kBy, front_.outside().self);
+  if (have_reply_ && end_->ok()) {
+    StartWriteAndFinish(&reply_, grpc::WriteOptions(), *end_);
+  } else {
+    grpc::ServerGenericBidiReactor::Finish(*end_);
+  }
+  Abandon();
+  unsent_.clear();
+  front_.Leave(this);
+}
+
+// From the front. ----------------------------------------------------------------------------
+
+bool Passing::Tick(Moment now) {
+  const Lock lock(mutex_);
+  if (finished_) return false;
+  if (asking_) {
+    Ask(now);
+    return asking_ && !finished_ && !end_;
+  }
+  const bool dying = try_ && try_->lost;
+  if (dying && now >= give_up_) try_->context.TryCancel();
+  if (!have_reply_ && !end_) return dying && now < give_up_;
+  if (!MayTell()) return true;
+  if (end_ && !telling_) {
+    FinishNow();
+  } else {
+    Tell();
+  }
+  return dying && now < give_up_;
+}
+
+void Passing::Rerouted(const Route& route) {
+  const Lock lock(mutex_);
+  Compare(route);
+}
+
+void Passing::Compare(const Route& route) {
+  if (!try_ || try_->route().kind != Route::Kind::kThere) return;
+  if (route.kind == Route::Kind::kThere && route.peer->id == try_->route().peer->id) return;
+  if (try_->lost) return;
+  try_->lost = true;
+  give_up_ = MomentNow() + kLastWord;
+  front_.Wait(self_);
+}
+
+void Passing::LoseInside() {
+  const Lock lock(mutex_);
+  if (!try_ || try_->route().kind != Route::Kind::kHere || finished_) return;
+  end_.reset();
+  Abandon();
+  Lost();
+}
+
+void Passing::End() {
+  const Lock lock(mutex_);
+  if (finished_ || end_) return;
+  Abandon();
+  Finish(NoAnswer{"", "the server stops"});
+}
+
+bool Passing::Inside() {
+  const Lock lock(mutex_);
+  return try_ && try_->route().kind == Route::Kind::kHere;
+}
+
+}  // namespace dfsmr

@@ -1,0 +1,120 @@
+// One call on its way through the front: from the client to the owner, and back.
+#pragma once
+
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/grpcpp.h>
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "dsrv/cluster/front.h"
+#include "dsrv/cluster/proof.h"
+#include "fsm/base/mutex.h"
+
+namespace dfsmr {
+
+// What the front has to know of a method.
+struct MethodFacts {
+  bool many_requests = true;
+  bool many_replies = true;
+  bool reads_only = false;
+};
+// By the path of a call, "/PACKAGE.SERVICE/METHOD". Of one that this build does not know: streams
+// both ways that may change something.
+MethodFacts FactsOf(const std::string& path);
+
+// Why a front ends a call by itself: UNAVAILABLE, with a word for programs.
+struct NoAnswer {
+  std::string_view reason;
+  std::string message;
+};
+
+// Owns itself from Begin until both sides are done with it.
+class Passing final : public grpc::ServerGenericBidiReactor,
+                      public std::enable_shared_from_this<Passing> {
+ public:
+  Passing(Front& front, grpc::GenericCallbackServerContext* context);
+  void Begin();
+
+  // Goes on with what waits. False: nothing waits any more.
+  bool Tick(Moment now);
+  // The front has another route: whom is asked is perhaps not the owner any more.
+  void Rerouted(const Route& route);
+  void LoseInside();
+  void End();
+  // Whether it is with the services of this process.
+  bool Inside();
+
+ private:
+  class Try;
+
+  void OnReadDone(bool ok) override;
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override { self_.reset(); }
+
+  // False: it claims to come from another front, and does not.
+  bool Identify();
+  void Read() REQUIRES(mutex_);
+  void Ask(Moment now) REQUIRES(mutex_);
+  std::optional<NoAnswer> Patience(const Route& route, Moment now) REQUIRES(mutex_);
+  void Send(const Route& route) REQUIRES(mutex_);
+  void Describe(grpc::ClientContext* context, const Route& route) REQUIRES(mutex_);
+  void WriteOn() REQUIRES(mutex_);
+  void Abandon() REQUIRES(mutex_);
+
+  // What comes from the owner.
+  void AddStart(const grpc::ClientContext& from) REQUIRES(mutex_);
+  void TakeStart(Try* from, bool ok);
+  void TakeReply(Try* from, bool ok);
+  void TakeWritten(Try* from, bool ok);
+  void TakeEnd(Try* from, const grpc::Status& status);
+  static bool OwnerLost(const Try& from, const grpc::Status& status);
+  void AskAgain() REQUIRES(mutex_);
+  void Compare(const Route& route) REQUIRES(mutex_);
+
+  bool MayTell() REQUIRES(mutex_);
+  void Tell() REQUIRES(mutex_);
+  void Lost() REQUIRES(mutex_);
+  void Finish(NoAnswer why) REQUIRES(mutex_);
+  void Finish(grpc::Status status) REQUIRES(mutex_);
+  void FinishNow() REQUIRES(mutex_);
+
+  Front& front_;
+  grpc::GenericCallbackServerContext* const context_;
+  const std::string method_;
+  const MethodFacts facts_;
+  PassedOn origin_;
+  bool from_front_ = false;
+
+  Mutex mutex_;
+  std::shared_ptr<Passing> self_;
+
+  // The client's side.
+  grpc::ByteBuffer incoming_;
+  std::optional<grpc::ByteBuffer> first_;  // its first message: what it takes to ask again
+  bool reading_ GUARDED(mutex_) = false;
+  size_t taken_ GUARDED(mutex_) = 0;        // messages
+  bool asked_all_ GUARDED(mutex_) = false;  // it has said all it wants to say
+  bool started_ GUARDED(mutex_) = false;    // its initial metadata is on its way
+  grpc::ByteBuffer reply_;
+  bool have_reply_ GUARDED(mutex_) = false;  // in reply_, not told yet
+  bool told_ GUARDED(mutex_) = false;        // something was
+  bool telling_ GUARDED(mutex_) = false;     // a message is being written
+  bool cancelled_ GUARDED(mutex_) = false;
+  std::optional<grpc::Status> end_ GUARDED(mutex_);  // as soon as all is told
+  bool finished_ GUARDED(mutex_) = false;
+
+  // The owner's side.
+  std::deque<grpc::ByteBuffer> unsent_ GUARDED(mutex_);
+  std::shared_ptr<Try> try_ GUARDED(mutex_);
+  bool asking_ GUARDED(mutex_) = false;  // it waits for a route
+  Moment asking_since_ GUARDED(mutex_){};
+  Moment not_before_ GUARDED(mutex_){};
+  Moment give_up_ GUARDED(mutex_){};                  // waiting for the word of a lost owner
+  std::optional<Moment> lost_since_ GUARDED(mutex_);  // the first owner that was
+};
+
+}  // namespace dfsmr

@@ -1,0 +1,56 @@
+#include "storage/postgres/pool.h"
+
+#include <utility>
+
+namespace dfsmr {
+namespace {
+
+constexpr std::chrono::milliseconds kWait{200};  // for one that is taken
+
+}  // namespace
+
+PgPool::PgPool(std::shared_ptr<const PgDatabase> database, size_t most)
+    : database_(std::move(database)), most_(most) {}
+
+Result<PgPool::Lease> PgPool::Take() {
+  {
+    Lock lock(mutex_);
+    changed_.WaitFor(lock, kWait,
+                     [this]() REQUIRES(mutex_) { return !idle_.empty() || busy_ < most_; });
+    ++busy_;
+    if (!idle_.empty()) {
+      Lease lease(this, std::move(idle_.back()));
+      idle_.pop_back();
+      return lease;
+    }
+  }
+  auto opened = database_->Connect();
+  if (opened) return Lease(this, *std::move(opened));
+  const Lock lock(mutex_);
+  --busy_;
+  changed_.NotifyOne();
+  return opened.error();
+}
+
+void PgPool::Back(std::unique_ptr<PgConnection> connection) {
+  std::vector<std::unique_ptr<PgConnection>> gone;  // closed without the lock
+  const Lock lock(mutex_);
+  --busy_;
+  if (connection->lost()) {
+    // Where one is lost the others are, most likely: who takes one would only find that out.
+    gone.swap(idle_);
+    gone.push_back(std::move(connection));
+  } else if (idle_.size() + busy_ < most_) {
+    idle_.push_back(std::move(connection));
+  } else {
+    gone.push_back(std::move(connection));
+  }
+  changed_.NotifyOne();
+}
+
+PgPool::Counts PgPool::counts() const {
+  const Lock lock(mutex_);
+  return {idle_.size(), busy_};
+}
+
+}  // namespace dfsmr

@@ -1,0 +1,67 @@
+// The SQL of a store, for one schema. Only what PostgreSQL has in common with those that speak its
+// protocol.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "storage/postgres/connection.h"
+
+namespace dfsmr {
+
+// Of one partition. Its table holds our keys without their first two bytes.
+struct PgTable {
+  PgStatement get;           // partition, key: value, epoch, seq; no row: no such partition
+  PgStatement scan;          // partition, begin, end, limit: key, value, epoch, seq
+  PgStatement scan_reverse;  // the same, descending
+  PgStatement more;          // begin, end, limit: key, value
+  PgStatement more_reverse;
+  PgStatement delete_range;  // begin, end
+  PgStatement delete_keys;   // keys
+  PgStatement put;           // keys, values
+};
+
+struct PgStatements {
+  PgStatements(const std::string& schema, uint16_t partitions);
+
+  PgStatement begin;
+  PgStatement begin_moment;  // repeatable read, read only
+  PgStatement commit;
+  PgStatement fence;    // partition, epoch, seq. Division by zero: it has others
+  PgStatement touch;    // partition: epoch, seq; a commit after which all before are replicated
+  PgStatement acquire;  // partition, owner: epoch, seq, feed
+  PgStatement heads;    // id, epoch, seq of all partitions
+  std::deque<PgTable> tables;
+
+  // Of the roster.
+  PgStatement cluster;
+  PgStatement servers;
+  PgStatement parts;
+  PgStatement renew;  // id, reached, leaving: a row if it is alive
+  PgStatement clock;
+  PgStatement bury_address;  // address, id
+  PgStatement forget;        // those that have been dead for a day
+  PgStatement join;          // id, address, version, level
+  PgStatement bury;          // id, lease in seconds
+  PgStatement dead;          // id: a row if it is dead or unknown
+  PgStatement take;          // partition, epoch, owner before, self: epoch, seq, feed
+  PgStatement give;          // partition, epoch, self, to
+  PgStatement leave;         // id
+  PgStatement raise;         // level
+  PgStatement set_life;      // life
+  PgStatement set_moved;     // where to
+};
+
+// "dfsmr" for --store-schema: letters, digits and underscores, so that it needs no quoting.
+bool IsPgSchema(const std::string& name);
+
+// What makes the tables, in order. `schema_exists`: the schema is there already. `plain`: with what
+// YugabyteDB needs, and nothing that only PostgreSQL has.
+std::vector<std::string> PgTables(const std::string& schema, uint16_t partitions,
+                                  bool schema_exists, bool plain);
+// A faster compression of values. Not every database has it.
+std::string PgCompression(const std::string& schema, uint16_t partition);
+
+}  // namespace dfsmr

@@ -1,0 +1,123 @@
+#include "dsrv/cluster/keeper.h"
+
+#include "storage/memory_roster.h"
+#include "tests/dsrv/cluster/servers.h"
+
+using namespace dfsmr;
+
+namespace {
+
+// A server that keeps a lease, and serves as soon as it owns the partition.
+struct Kept {
+  Kept(MemoryRoster& its_roster, const std::string& id) : roster(its_roster), server(id) {
+    ServerRow row{.id = id, .address = server.Address()};
+    CHECK(roster.Join(row));
+    Keeper::Outside outside{.dial =
+                                [](const std::string& address) {
+                                  return grpc::CreateChannel(address,
+                                                             grpc::InsecureChannelCredentials());
+                                },
+                            .took =
+                                [this](const PartRow& part) {
+                                  epoch = part.held.epoch;
+                                  keeper->Serves(server.inside);
+                                },
+                            .lost = [this](const std::string& why) { lost = why; },
+                            .give = [](const std::string&) {},
+                            .end = [](const std::string&) {},
+                            .time = [](Timestamp) {},
+                            .alive = [this](bool is) { alive = is; }};
+    keeper = std::make_unique<Keeper>(roster, row, MomentNow(), server.front, outside);
+    server.may_answer = [this] { return keeper->MayAnswer(); };
+    server.pinged = [this](bool look) { keeper->Pinged(look); };
+    keeper->Start();
+  }
+  ~Kept() {
+    server.Stop();  // it asks the keeper
+    keeper.reset();
+  }
+
+  MemoryRoster& roster;
+  Server server;
+  std::atomic<Epoch> epoch = 0;
+  std::string lost;
+  std::atomic<bool> alive = false;
+  std::unique_ptr<Keeper> keeper;
+};
+
+std::chrono::steady_clock::time_point Soon() {
+  return std::chrono::steady_clock::now() + seconds(10);
+}
+
+}  // namespace
+
+TEST_CASE("one server owns the partition, and another passes calls on to it") {
+  MemoryRoster roster;
+  CHECK(roster.Open(1));
+  Kept a(roster, "a");
+  CHECK(a.server.Call(kChange, "hello").reply == "hello");
+  CHECK(a.epoch == 1);
+  CHECK(a.alive);
+  Kept b(roster, "b");
+  Outcome outcome;
+  for (int left = 10; left > 0 && outcome.reply.empty(); --left) {
+    outcome = b.server.Call(kChange, "hello");
+  }
+  CHECK(outcome.reply == "hello");
+  CHECK(b.epoch == 0);
+  CHECK(b.server.echo.Calls() == 0);
+  REQUIRE(b.keeper->sight());
+  CHECK(b.keeper->sight()->peers.size() == 1);
+}
+
+TEST_CASE("a server that leaves gives the partition away, and no call fails") {
+  MemoryRoster roster;
+  CHECK(roster.Open(1));
+  Kept a(roster, "a");
+  CHECK(a.server.Call(kChange, "hello").status.ok());
+  Kept b(roster, "b");
+  std::atomic<bool> over = false;
+  auto crowd = std::async(std::launch::async, [&] {
+    int failed = 0;
+    while (!over) {
+      if (!b.server.Call(kChange, "hello").status.ok()) ++failed;
+    }
+    return failed;
+  });
+  std::string to;
+  while (to.empty()) to = a.keeper->Leave(Soon());  // until b was seen to answer
+  CHECK(to == "b");
+  a.server.Nobody();
+  CHECK(a.server.front.AwaitInside(Soon()));
+  CHECK(a.keeper->Give(to));
+  const auto begin = std::chrono::steady_clock::now();
+  CHECK(a.server.Call(kChange, "hello").reply == "hello");  // by way of b
+  CHECK(std::chrono::steady_clock::now() - begin < seconds(2));
+  over = true;
+  CHECK(crowd.get() == 0);
+  CHECK(b.epoch == 3);
+  CHECK(a.server.echo.Calls() > 0);
+  CHECK(!a.keeper->Give("b"));
+}
+
+TEST_CASE("what a server that ended had is another one's at once") {
+  MemoryRoster roster;
+  CHECK(roster.Open(1));
+  Kept a(roster, "a");
+  CHECK(a.server.Call(kChange, "hello").status.ok());
+  Kept b(roster, "b");
+  while (!b.keeper->sight() || b.keeper->sight()->peers.empty() ||
+         !b.keeper->sight()->peers[0]->answers) {
+    (void)b.server.Call(kRead, "x");
+  }
+  a.keeper->Leave(Soon());
+  a.server.Nobody();
+  a.keeper->Quit();
+  CHECK(a.lost.empty());
+  Outcome outcome;
+  for (int left = 10; left > 0 && outcome.reply.empty(); --left) {
+    outcome = b.server.Call(kChange, "hello");
+  }
+  CHECK(outcome.reply == "hello");
+  CHECK(b.epoch == 2);
+}

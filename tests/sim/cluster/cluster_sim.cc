@@ -236,10 +236,12 @@ void ClusterSim::Heal() {
   Moment awake = network_.now();
   cluster_.lost_commits = cluster_.lost_renewals = cluster_.stale_reads = 0;
   for (auto& server : cluster_.servers) {
-    if (!server->runs()) server->Start();
     awake = std::max(awake, server->paused_until());
   }
-  Let(awake - network_.now());
+  Let(awake + seconds(11) - network_.now());  // those that were to end have ended
+  for (auto& server : cluster_.servers) {
+    if (!server->runs()) server->Start();
+  }
   // What was due by a clock that has gone back since is due when it has come there again.
   const bool leaps = leapt_ != furthest_;
   leapt_ = furthest_;
@@ -313,7 +315,7 @@ void ClusterSim::Start(const std::string& id, const std::string& machine, int tr
   wanted_.emplace(id, machine);
   Ask({.run =
            [this, id, machine, least = machine == "plain" ? version_ : 0](const Owner& owner,
-                                                                         const Reply& reply) {
+                                                                          const Reply& reply) {
              auto started = owner.engine.Start({.ns = "ns", .machine = machine, .id = id});
              Durable(owner, reply)([this, id, least, started] {
                if (!started) return Wrong("a start was refused: " + started.error().message);
@@ -365,8 +367,8 @@ void ClusterSim::Receive(const std::vector<Task>& tasks) {
 void ClusterSim::Report(const Task& task, const std::string& transition, int tries) {
   Ask({.run =
            [this, task, transition](const Owner& owner, const Reply& reply) {
-             auto answer = owner.engine.Report(
-                 "ns", task.instance, {.transition = transition, .claim = task.claim});
+             auto answer = owner.engine.Report("ns", task.instance,
+                                               {.transition = transition, .claim = task.claim});
              Durable(owner, reply)([this, task, transition, answer] {
                if (!answer) return Note("a report was refused: " + answer.error().message);
                const std::string claim = ClaimOf(task);
@@ -382,7 +384,6 @@ void ClusterSim::Report(const Task& task, const std::string& transition, int tri
        .done =
            [this, task, transition, tries](End end, const std::function<void()>& tell) {
              if (end == End::kAnswered) return tell();
-             if (finishing_) Note("a report ends with " + std::to_string(static_cast<int>(end)));
              if (tries == 0 || finishing_) return;
              network_.In(milliseconds(random_.Below(1'000)),
                          [this, task, transition, tries] { Report(task, transition, tries - 1); });
@@ -396,21 +397,21 @@ void ClusterSim::Read(const std::string& id) {
        .run =
            [this, id, least](const Owner& owner, const Reply& reply) {
              (void)owner.engine.Settle("ns", id);
-             owner.engine.AfterCommit([this, id, least, reply, &store = owner.store,
-                                       reader = owner.engine.reader()] {
-               const auto instance = rows::GetInstance({store, 0}, {"ns", id},
-                                                       reader.registry.resolve());
-               uint64_t last = 0;
-               if (instance) {
-                 const auto history = rows::History({store, 0}, *instance, 0);
-                 if (history && !history->empty()) last = history->back();
-               }
-               reply([this, id, least, last] {
-                 if (last >= least) return;
-                 Wrong("a read of " + id + " shows record " + std::to_string(last) +
-                       ", but it was asked for after " + std::to_string(least));
-               });
-             });
+             owner.engine.AfterCommit(
+                 [this, id, least, reply, &store = owner.store, reader = owner.engine.reader()] {
+                   const auto instance =
+                       rows::GetInstance({store, 0}, {"ns", id}, reader.registry.resolve());
+                   uint64_t last = 0;
+                   if (instance) {
+                     const auto history = rows::History({store, 0}, *instance, 0);
+                     if (history && !history->empty()) last = history->back();
+                   }
+                   reply([this, id, least, last] {
+                     if (last >= least) return;
+                     Wrong("a read of " + id + " shows record " + std::to_string(last) +
+                           ", but it was asked for after " + std::to_string(least));
+                   });
+                 });
            },
        .done =
            [](End end, const std::function<void()>& tell) {
@@ -496,9 +497,9 @@ void ClusterSim::Finish() {
   for (const std::string& id : live) left += " " + id;
   for (const auto& [seq, event] : database_.ledger()) {
     if (event.instance != *live.begin()) continue;
-    Note(std::to_string(seq) + " " + std::to_string(static_cast<int>(event.kind)) + " " + event.prev_node + " -" +
-         event.transition + "-> " + event.node + " visit " + std::to_string(event.visit) + " " +
-         event.note);
+    Note(std::to_string(seq) + " " + std::to_string(static_cast<int>(event.kind)) + " " +
+         event.prev_node + " -" + event.transition + "-> " + event.node + " visit " +
+         std::to_string(event.visit) + " " + event.note);
   }
   Wrong("never got done:" + left);
 }

@@ -74,10 +74,10 @@ class ClusterSim {
   bool finishing_ = false;
   size_t size_ = 0;
   uint64_t starts_ = 0;
-  uint32_t version_ = 0;                          // of "plain", acknowledged
-  std::map<std::string, std::string> wanted_;     // id → machine
-  std::set<std::string> started_;                 // acknowledged
-  std::map<std::string, std::string> accepted_;   // acknowledged: instance and claim → transition
+  uint32_t version_ = 0;                         // of "plain", acknowledged
+  std::map<std::string, std::string> wanted_;    // id → machine
+  std::set<std::string> started_;                // acknowledged
+  std::map<std::string, std::string> accepted_;  // acknowledged: instance and claim → transition
   std::set<std::pair<std::string, uint64_t>> told_;  // visits that run at most once
   std::vector<Task> hands_;
   std::vector<Watcher> watchers_;

@@ -64,8 +64,8 @@ bool Database::Apply(const Commit& commit) {
 }
 
 void Database::Record(const Event& event) {
-  Expect(event.seq == head() + 1, "record " + std::to_string(event.seq) + " of the feed follows " +
-                                      std::to_string(head()));
+  Expect(event.seq == head() + 1,
+         "record " + std::to_string(event.seq) + " of the feed follows " + std::to_string(head()));
   if (event.left_visit != 0) {
     Expect(left_.emplace(event.instance, event.left_visit).second,
            "visit " + std::to_string(event.left_visit) + " of " + event.instance +

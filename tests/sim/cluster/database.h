@@ -70,9 +70,9 @@ class Database {
   std::map<uint64_t, Event> ledger_;
   std::map<std::string, uint64_t> last_of_;
   std::set<std::string> live_;
-  std::map<std::string, std::string> accepted_;              // claim → transition
+  std::map<std::string, std::string> accepted_;      // claim → transition
   std::set<std::pair<std::string, uint64_t>> left_;  // visits that have ended
-  Holding expected_;                                         // the last commit
+  Holding expected_;                                 // the last commit
   uint64_t commits_ = 0;
   std::string problem_;
 };

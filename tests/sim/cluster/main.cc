@@ -66,8 +66,8 @@ void Died(int signal) {
 
 // A failed REQUIRE of the world, which is no doctest here.
 void Failed(const doctest::AssertData& failed) {
-  throw std::runtime_error(std::string(failed.m_file) + ":" + std::to_string(failed.m_line) +
-                           ": " + failed.m_expr);
+  throw std::runtime_error(std::string(failed.m_file) + ":" + std::to_string(failed.m_line) + ": " +
+                           failed.m_expr);
 }
 
 struct Outcome {

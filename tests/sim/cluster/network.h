@@ -33,7 +33,7 @@ class Network {
   // A hop.
   Moment Delay() {
     const size_t dice = random_.Below(100);
-    const size_t us = dice < 80 ? 100 + random_.Below(900)
+    const size_t us = dice < 80   ? 100 + random_.Below(900)
                       : dice < 97 ? random_.Below(20'000)
                                   : random_.Below(600'000);
     return std::chrono::microseconds(us);

@@ -11,7 +11,7 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr Moment kTimeLimit = seconds(3);    // of what is asked of the database
+constexpr Moment kTimeLimit = seconds(3);  // of what is asked of the database
 constexpr Moment kTryAgain = milliseconds(200);
 constexpr Moment kTick = milliseconds(20);
 constexpr Moment kForOwner = seconds(2);
@@ -81,7 +81,10 @@ void Server::Kill() {
     cluster_.network.In(cluster_.network.Delay(), peer->Mine([peer, gone = number_] {
       std::vector<Try> lost;
       for (auto it = peer->tries_.begin(); it != peer->tries_.end();) {
-        if (it->second.number != gone) { ++it; continue; }
+        if (it->second.number != gone) {
+          ++it;
+          continue;
+        }
         lost.push_back(it->second);
         it = peer->tries_.erase(it);
       }
@@ -275,7 +278,10 @@ void Server::SetRoute() {
   owner_epoch_ = part.held.epoch;
   std::vector<Try> lost;
   for (auto it = tries_.begin(); it != tries_.end();) {
-    if (it->second.at == owner_) { ++it; continue; }
+    if (it->second.at == owner_) {
+      ++it;
+      continue;
+    }
     lost.push_back(it->second);
     it = tries_.erase(it);
   }
@@ -348,7 +354,10 @@ void Server::HandOver(const std::string& to) {
 
 // All that was decided is written and told: now it can be given.
 void Server::GiveSoon() {
-  if (!giving_ || !stopped_ || writing_ || next_ || !inside_.empty()) return;
+  if (/*mutant cluster-gives-unwritten*/ !giving_ || !stopped_ || writing_ || next_ ||
+      !inside_.empty() /*end*/) {
+    return;
+  }
   Roster& roster = cluster_.database.roster();
   stopped_ = false;
   Ask<bool>(
@@ -380,10 +389,10 @@ void Server::PumpAt(Moment when) {
   if (when >= pump_at_) return;
   pump_at_ = when;
   cluster_.network.At(when, Mine([this, number = holding_] {
-    if (number != holding_ || pump_at_ > cluster_.network.now()) return;
-    pump_at_ = Moment::max();
-    if (engine_ && !next_) Decide();
-  }));
+                        if (number != holding_ || pump_at_ > cluster_.network.now()) return;
+                        pump_at_ = Moment::max();
+                        if (engine_ && !next_) Decide();
+                      }));
 }
 
 void Server::Decide() {
@@ -391,9 +400,8 @@ void Server::Decide() {
   while (!mail_.empty()) {
     const CallPtr call = std::move(mail_.front());
     mail_.pop_front();
-    call->run({*engine_, *changes_, *door_}, [this, call](std::function<void()> tell) {
-      Tell(call, std::move(tell));
-    });
+    call->run({*engine_, *changes_, *door_},
+              [this, call](std::function<void()> tell) { Tell(call, std::move(tell)); });
   }
   if (giving_ && !stopped_) {
     engine_->StopHandingOut();
@@ -429,9 +437,10 @@ void Server::Rewind() {
 
 void Server::Write(Turn turn) {
   writing_ = std::move(turn);
-  if (writing_->batch->empty()) return Later(Moment::zero(), [this, n = ++attempt_] {
-    if (n == attempt_) Written(Fate::kDone);
-  });
+  if (writing_->batch->empty())
+    return Later(Moment::zero(), [this, n = ++attempt_] {
+      if (n == attempt_) Written(Fate::kDone);
+    });
   const Holding& known = door_->known();
   commit_ = {.server = id_,
              .before = known,
@@ -451,7 +460,7 @@ void Server::Send() {
       [this, number = ++attempt_](const Result<bool>& applied) {
         if (number != attempt_) return;
         if (applied && *applied) return Written(Fate::kDone);
-        in_doubt_ = in_doubt_ || !applied;
+        in_doubt_ = /*mutant cluster-doubt-forgotten*/ in_doubt_ || !applied /*end*/;
         Doubt();
       });
 }
@@ -463,7 +472,7 @@ void Server::Doubt() {
       [&database = cluster_.database] { return Result<PartRow>(database.part()); },
       [this, number = ++attempt_](const Result<PartRow>& row) {
         if (number != attempt_) return;
-        if (!row) return Doubt();
+        if (!row) return /*mutant cluster-silence-is-success*/ Doubt() /*end*/;
         const Fate fate = FateOf(commit_.before, in_doubt_, row->held);
         fate == Fate::kNotYet ? Send() : Written(fate);
       });
@@ -487,7 +496,8 @@ void Server::Written(Fate fate) {
     door_->Knows({commit_.before.epoch, commit_.before.seq + 1, commit_.feed});
   }
   engine_->Committed(turn.number);
-  if (!turn.feed->empty()) changes_->Publish(turn.feed);
+  /*mutant cluster-feed-not-told*/ if (!turn.feed->empty())
+    changes_->Publish(turn.feed); /*end*/
   if (turn.feed_start) changes_->Trim(turn.feed_start);
   for (const auto& tell : turn.after) tell();
   if (next_) {
@@ -550,21 +560,20 @@ void Server::PassOn(const CallPtr& call, int number) {
   auto back = [this, mine, number](End end, std::function<void()> tell) {
     if (!cluster_.network.Through(number, number_)) return;
     cluster_.network.In(cluster_.network.Delay(), Mine([this, mine, end, tell] {
-      const auto found = tries_.find(mine);
-      if (found == tries_.end()) return;
-      const CallPtr asked = found->second.call;
-      tries_.erase(found);
-      if (end != End::kNotMine) return asked->done(end, tell);
-      ++cluster_.hits["a call comes to one that is not the owner"];
-      Look();
-      Await({asked, cluster_.network.now()});
-    }));
+                          const auto found = tries_.find(mine);
+                          if (found == tries_.end()) return;
+                          const CallPtr asked = found->second.call;
+                          tries_.erase(found);
+                          if (end != End::kNotMine) return asked->done(end, tell);
+                          ++cluster_.hits["a call comes to one that is not the owner"];
+                          Look();
+                          Await({asked, cluster_.network.now()});
+                        }));
   };
   auto passed = std::make_shared<const Call>(
       Call{.reads_only = call->reads_only, .run = call->run, .done = back});
-  cluster_.network.In(cluster_.network.Delay(), peer->Mine([peer, passed, at = owner_] {
-    peer->TakePassedOn(passed, at);
-  }));
+  cluster_.network.In(cluster_.network.Delay(),
+                      peer->Mine([peer, passed, at = owner_] { peer->TakePassedOn(passed, at); }));
   // Its deadline.
   Later(seconds(10), [this, mine] {
     const auto found = tries_.find(mine);
@@ -578,7 +587,7 @@ void Server::PassOn(const CallPtr& call, int number) {
 // Nobody knows what the server did that had it. What only reads is asked again.
 void Server::LoseTry(const Try& lost) {
   ++cluster_.hits["a call is lost with its owner"];
-  if (lost.call->reads_only) return Take(lost.call);
+  if (/*mutant cluster-lost-call-repeated*/ lost.call->reads_only /*end*/) return Take(lost.call);
   lost.call->done(End::kUnknown, nullptr);
 }
 
@@ -595,7 +604,7 @@ void Server::TakePassedOn(const CallPtr& call, const std::string& receiver) {
 void Server::Tell(const CallPtr& call, std::function<void()> tell) {
   const auto inside = std::ranges::find(inside_, call);
   if (inside == inside_.end()) return;
-  if (!MayAnswer()) {
+  if (/*mutant cluster-front-tells-anyway*/ !MayAnswer() /*end*/) {
     ++cluster_.hits["an answer waits for the lease"];
     return Later(kTick, [this, call, tell] { Tell(call, tell); });
   }

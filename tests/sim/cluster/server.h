@@ -21,9 +21,9 @@ namespace dfsmr::cluster_sim {
 // How a call ends for whoever asked.
 enum class End : uint8_t {
   kAnswered,
-  kNotDone,   // for certain: NO_OWNER, PEER_UNREACHABLE, STORE_UNREACHABLE
-  kNotMine,   // between fronts
-  kUnknown,   // OUTCOME_UNKNOWN
+  kNotDone,  // for certain: NO_OWNER, PEER_UNREACHABLE, STORE_UNREACHABLE
+  kNotMine,  // between fronts
+  kUnknown,  // OUTCOME_UNKNOWN
 };
 
 // What the owner has to run a call with.
@@ -48,10 +48,10 @@ struct Cluster {
   Network& network;
   Database& database;
   EngineOptions options;
-  int lost_commits = 0;    // percent of which the answer is lost, of each kind
-  int lost_renewals = 0;   // the same of what is asked of the roster
-  int stale_reads = 0;     // percent
-  int pace = 0;            // clocks of servers are off in pace by up to so many per thousand
+  int lost_commits = 0;   // percent of which the answer is lost, of each kind
+  int lost_renewals = 0;  // the same of what is asked of the roster
+  int stale_reads = 0;    // percent
+  int pace = 0;           // clocks of servers are off in pace by up to so many per thousand
   std::function<Timestamp()> store_time;
   std::vector<std::unique_ptr<Server>> servers;
   std::function<void(const std::string& what)> wrong;
